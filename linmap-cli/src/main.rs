@@ -1,0 +1,2 @@
+//! The `linmap` command.
+fn main() {}

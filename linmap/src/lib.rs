@@ -1,0 +1,2 @@
+//! The arm64 kernel linear map.
+#![no_std]
