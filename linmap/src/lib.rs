@@ -1,2 +1,63 @@
-//! The arm64 kernel linear map.
+//! The arm64 kernel linear map: one virtual address for each byte of RAM, in the fewest TLB entries.
+//!
+//! For kernels, hypervisors and firmware: `no_std`, no allocator. What to map is decided by pure
+//! functions over values; tables are built off line in plain memory and made live by single stores; the
+//! CPU is behind one trait. From the bottom up:
+//!
+//! | module | idea |
+//! |---|---|
+//! | `geometry` | granule, VA size and address format as one value; a level is a number |
+//! | `attributes`, `descriptor` | one 64-bit entry: encode, decode, may it change in place? |
+//! | `region`, `layout` | RAM, carve-outs and image become the fewest leaves |
+//! | `table`, `hardware` | what a platform brings: table pages and CPU primitives |
+//! | `stats` | exact counts, predicted or walked |
+//! | `tree` | off line: a whole tree, built and discarded |
+//! | `walk` | visit what is there |
+//! | `address_space` | live tables |
+//! | `linear` | policy: which leaves, and why |
+//! | `ptdump` | the text that Linux prints |
+//!
+//! Build a map in host memory, count it and print it:
+//!
+//! ```
+#![doc = include_str!("../examples/host.rs")]
+//! ```
 #![no_std]
+
+mod address;
+mod address_space;
+#[cfg(target_arch = "aarch64")]
+pub mod arm64;
+mod attributes;
+mod descriptor;
+mod error;
+mod geometry;
+mod hardware;
+#[cfg(feature = "std")]
+pub mod host;
+mod layout;
+mod linear;
+mod ptdump;
+mod region;
+mod stats;
+mod table;
+#[cfg(test)]
+mod tests;
+mod tree;
+mod walk;
+
+pub use address::{Pa, Va};
+pub use address_space::AddressSpace;
+pub use attributes::{Attributes, MemoryType};
+pub use descriptor::{Descriptor, Entry, Leaf, Transition, table_limits};
+pub use error::Error;
+pub use geometry::{Geometry, GeometryError, Granule, Half, LeafSize, Level, OaFormat};
+pub use hardware::{BbmPromise, Dsb, Hardware, Midr, Tlbi};
+pub use layout::{Kind, Layout, LayoutError, Rodata};
+pub use linear::{Decision, Mode, Policy, create};
+pub use ptdump::{DumpError, Marked, dump};
+pub use region::{Leaves, Region, Run};
+pub use stats::Stats;
+pub use table::{Frame, Memory, ReadTables, Slot};
+pub use tree::Tree;
+pub use walk::{count, linear_range, visit};

@@ -1,0 +1,24 @@
+use linmap::host::{HostMemory, NoHardware};
+use linmap::{AddressSpace, Geometry, Granule, Half, Layout, Leaves, OaFormat, Pa, Rodata, Tree};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let geometry = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
+    let memory = HostMemory::new(geometry, 64);
+
+    // 12 GiB of RAM; the kernel's text and constants are at 0x4021_0000.
+    let mut ram = [Pa(0x4000_0000)..Pa(0x3_4000_0000)];
+    let image = Pa(0x4021_0000)..Pa(0x4025_0000);
+    let layout = Layout::new(geometry, &mut ram, &mut [], image, Rodata::Full)?;
+
+    // An empty live address space, into which the map is built.
+    let empty = Tree::build(&memory, geometry, Half::Upper, core::iter::empty())?;
+    let mut space = AddressSpace::adopt(empty);
+    let stats = linmap::create(&mut space, &memory, &NoHardware, &layout, Leaves::Largest)?;
+    assert_eq!(stats, linmap::count(&memory, geometry, space.root(), linmap::linear_range(geometry))?);
+
+    let mut text = String::new();
+    let region = linmap::Marked::linear_map(geometry);
+    linmap::dump(&memory, geometry, space.root(), region, &mut text).map_err(|e| format!("{e:?}"))?;
+    println!("{text}{} table pages, {} TLB entries", stats.tables, stats.tlb_entries(geometry));
+    Ok(())
+}

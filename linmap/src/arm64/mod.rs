@@ -1,0 +1,1 @@
+//! The real CPU: registers, barriers and invalidation. The only assembly of the library.

@@ -1,0 +1,342 @@
+//! One 64-bit descriptor: encode, decode, and whether one may become another in place.
+//!
+//! Pure: no memory, no CPU. Formats are those of Arm ARM D8.3.1; the rules for changing a live
+//! descriptor are D8.17.1 (break-before-make) and D8.17.2 (changing the size of an entry).
+//!
+//! An *invalid leaf* is a leaf with its valid bit clear: it keeps size, attributes and output address,
+//! so that it can be made valid again, and is told from a hole by the software-present bit.
+
+use crate::{Attributes, Geometry, Level, MemoryType, OaFormat, Pa};
+
+/// Bit 0: the walker may use it.
+const VALID: u64 = 1 << 0;
+/// Bit 1: a table above the last level, a page at the last; clear in a block.
+const TABLE_OR_PAGE: u64 = 1 << 1;
+/// Bit 11 of a descriptor that is not valid: it is a leaf whose fields are kept. Hardware ignores it.
+const SOFTWARE_PRESENT: u64 = 1 << 11;
+/// Bit 52: the entry is one of a run.
+const CONTIGUOUS: u64 = 1 << 52;
+/// Bits 63:59 of a table descriptor: restrictions on all that lies below.
+const TABLE_LIMITS: u64 = 0b11111 << 59;
+
+/// A translation table descriptor as hardware sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Descriptor(pub u64);
+
+/// A mapping: what a page descriptor, a block descriptor or a member of a run says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Leaf {
+    /// The output address, aligned to the size of the entry.
+    pub oa: Pa,
+    /// Permissions, memory type and the other fields.
+    pub attributes: Attributes,
+    /// Whether it is one of a contiguous run.
+    pub contiguous: bool,
+    /// Whether accesses translate; otherwise they fault and the fields are merely kept.
+    pub valid: bool,
+}
+
+/// What a descriptor means at a level.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Entry {
+    /// Nothing is mapped.
+    Hole,
+    /// The table of the next level is at this address.
+    Table(Pa),
+    /// A mapping, valid or kept.
+    Leaf(Leaf),
+    /// A valid encoding that has no meaning at this level; an access faults.
+    Reserved,
+}
+
+/// What it takes to change a live descriptor into another (D8.17.1, D8.17.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transition {
+    /// Nothing changes.
+    Same,
+    /// The old one is not valid, so no TLB holds it: a store and a barrier.
+    Fresh,
+    /// In place, then TLBI: permissions, software fields, and becoming invalid.
+    Tlbi,
+    /// The entry's size changes and nothing else: in place where no CPU ever aborts, otherwise
+    /// break-before-make. That a table translates as the block did is the caller's to ensure.
+    Resize,
+    /// Only by way of an invalid entry and a TLBI.
+    BreakBeforeMake,
+}
+
+impl Descriptor {
+    /// A hole: not valid, nothing kept.
+    pub const HOLE: Self = Self(0);
+
+    /// The descriptor of a table at `table`, without hierarchical restrictions.
+    #[inline]
+    pub const fn table(table: Pa, geometry: Geometry) -> Self {
+        Self(encode_oa(table, geometry.oa_format()) | TABLE_OR_PAGE | VALID)
+    }
+
+    /// The descriptor of `leaf` at `level`.
+    ///
+    /// Address bits below the entry's size and beyond the format are dropped; with LPA2 so is the
+    /// shareability, and an invalid leaf loses nG, whose bit marks it as kept.
+    #[inline]
+    pub const fn leaf(leaf: Leaf, geometry: Geometry, level: Level) -> Self {
+        let format = geometry.oa_format();
+        let oa = Pa(leaf.oa.0 & (u64::MAX << geometry.level_shift(level)));
+        let mut bits = encode_oa(oa, format) | (leaf.attributes.bits() & attribute_mask(format));
+        if level.number() == Level::PAGE.number() {
+            bits |= TABLE_OR_PAGE;
+        }
+        if leaf.contiguous {
+            bits |= CONTIGUOUS;
+        }
+        Self(if leaf.valid { bits | VALID } else { bits | SOFTWARE_PRESENT })
+    }
+
+    /// Whether the walker may use it.
+    #[inline]
+    pub const fn is_valid(self) -> bool {
+        self.0 & VALID != 0
+    }
+
+    /// What it means at `level`. Every value has a meaning.
+    #[inline]
+    pub const fn decode(self, geometry: Geometry, level: Level) -> Entry {
+        let last = level.number() == Level::PAGE.number();
+        let high = self.0 & TABLE_OR_PAGE != 0;
+        match (self.is_valid(), high) {
+            (true, true) if !last => Entry::Table(decode_oa(self.0, geometry, geometry.page_shift())),
+            (true, _) if high == last && geometry.may_be_leaf(level) => {
+                Entry::Leaf(self.decode_leaf(geometry, level, true))
+            }
+            (true, _) => Entry::Reserved,
+            (false, _) if self.0 & SOFTWARE_PRESENT != 0 && geometry.may_be_leaf(level) => {
+                Entry::Leaf(self.decode_leaf(geometry, level, false))
+            }
+            (false, _) => Entry::Hole,
+        }
+    }
+
+    #[inline]
+    const fn decode_leaf(self, geometry: Geometry, level: Level, valid: bool) -> Leaf {
+        let mask = attribute_mask(geometry.oa_format());
+        let mask = if valid { mask } else { mask & !SOFTWARE_PRESENT };
+        Leaf {
+            oa: decode_oa(self.0, geometry, geometry.level_shift(level)),
+            attributes: Attributes::from_bits_retain(self.0 & mask),
+            contiguous: self.0 & CONTIGUOUS != 0,
+            valid,
+        }
+    }
+
+    /// What it takes to change this live descriptor at `level` into `new`.
+    ///
+    /// The caller answers for what one descriptor can not show: that all members of a contiguous run
+    /// change together, and that a table translates as the block that it replaces.
+    pub fn transition(self, new: Self, geometry: Geometry, level: Level) -> Transition {
+        if self == new {
+            return Transition::Same;
+        }
+        if !self.is_valid() {
+            return Transition::Fresh;
+        }
+        if !new.is_valid() {
+            return Transition::Tlbi;
+        }
+        match (self.decode(geometry, level), new.decode(geometry, level)) {
+            (Entry::Reserved, _) => Transition::Fresh,
+            (Entry::Leaf(old), Entry::Leaf(new)) => leaf_transition(old, new),
+            (Entry::Leaf(_), Entry::Table(_)) | (Entry::Table(_), Entry::Leaf(_)) => Transition::Resize,
+            (Entry::Table(old), Entry::Table(new)) if old == new => Transition::Tlbi,
+            _ => Transition::BreakBeforeMake,
+        }
+    }
+}
+
+/// Both leaves are valid and of the same level.
+fn leaf_transition(old: Leaf, new: Leaf) -> Transition {
+    let changed = old.attributes ^ new.attributes;
+    let normal = |a: Attributes| [MemoryType::NORMAL, MemoryType::NORMAL_TAGGED].contains(&a.memory_type());
+    let retyped =
+        changed.intersects(Attributes::MEMORY_TYPE) && !(normal(old.attributes) && normal(new.attributes));
+    let localised_to_global =
+        changed.contains(Attributes::NOT_GLOBAL) && old.attributes.contains(Attributes::NOT_GLOBAL);
+    if old.oa != new.oa || retyped || localised_to_global || changed.intersects(Attributes::INNER_SHAREABLE) {
+        return Transition::BreakBeforeMake;
+    }
+    match (old.contiguous == new.contiguous, changed.is_empty()) {
+        (true, _) => Transition::Tlbi,
+        (false, true) => Transition::Resize,
+        // Two changes at once: as one store this is neither; make them one after the other.
+        (false, false) => Transition::BreakBeforeMake,
+    }
+}
+
+/// The attribute fields of a leaf; with LPA2 bits 9:8 are address bits.
+const fn attribute_mask(format: OaFormat) -> u64 {
+    match format {
+        OaFormat::Lpa2 => Attributes::all().bits() & !Attributes::INNER_SHAREABLE.bits(),
+        OaFormat::Bits48 | OaFormat::Lpa => Attributes::all().bits(),
+    }
+}
+
+/// The lowest address bit that a format keeps away from its place, and where it keeps it.
+pub(crate) const fn high_field(format: OaFormat) -> Option<(u32, u32, u64)> {
+    match format {
+        OaFormat::Bits48 => None,
+        OaFormat::Lpa => Some((48, 12, 0b1111)),
+        OaFormat::Lpa2 => Some((50, 8, 0b11)),
+    }
+}
+
+const fn in_place(format: OaFormat) -> u64 {
+    match format {
+        OaFormat::Bits48 | OaFormat::Lpa => (1 << 48) - 1,
+        OaFormat::Lpa2 => (1 << 50) - 1,
+    }
+}
+
+#[inline]
+const fn encode_oa(oa: Pa, format: OaFormat) -> u64 {
+    let low = oa.0 & in_place(format);
+    match high_field(format) {
+        Some((from, to, mask)) => low | ((oa.0 >> from) & mask) << to,
+        None => low,
+    }
+}
+
+#[inline]
+const fn decode_oa(bits: u64, geometry: Geometry, shift: u32) -> Pa {
+    let format = geometry.oa_format();
+    let low = bits & in_place(format) & (u64::MAX << shift);
+    Pa(match high_field(format) {
+        Some((to, from, mask)) => low | ((bits >> from) & mask) << to,
+        None => low,
+    })
+}
+
+/// The hierarchical restrictions of a table descriptor, bits 63:59, in place.
+pub const fn table_limits(descriptor: Descriptor) -> u64 {
+    descriptor.0 & TABLE_LIMITS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Granule;
+    use crate::tests::geometries;
+    use proptest::prelude::*;
+    extern crate std;
+
+    fn levels(g: Geometry) -> impl Iterator<Item = Level> {
+        (g.root().number()..=3).map(Level::new)
+    }
+
+    fn any_attributes() -> impl Strategy<Value = Attributes> {
+        any::<u64>().prop_map(Attributes::from_bits_truncate)
+    }
+
+    proptest! {
+        /// Whatever a leaf says comes back, at every level of every geometry that can express it.
+        #[test]
+        fn leaves_come_back(oa: u64, a in any_attributes(), contiguous: bool, valid: bool) {
+            for g in geometries() {
+                for level in levels(g).filter(|&l| g.may_be_leaf(l)) {
+                    let oa = oa & ((1 << g.oa_bits()) - 1) & !(g.level_size(level) - 1);
+                    let mut attributes = a;
+                    if g.oa_format() == OaFormat::Lpa2 { attributes.remove(Attributes::INNER_SHAREABLE) }
+                    if !valid { attributes.remove(Attributes::NOT_GLOBAL) }
+                    let leaf = Leaf { oa: Pa(oa), attributes, contiguous, valid };
+                    let d = Descriptor::leaf(leaf, g, level);
+                    prop_assert_eq!(d.decode(g, level), Entry::Leaf(leaf));
+                    prop_assert_eq!(d.is_valid(), valid);
+                }
+            }
+        }
+
+        #[test]
+        fn tables_come_back(pa: u64) {
+            for g in geometries() {
+                let pa = Pa(pa & ((1 << g.oa_bits()) - 1) & !(g.page_size() - 1));
+                for level in levels(g).filter(|&l| l != Level::PAGE) {
+                    prop_assert_eq!(Descriptor::table(pa, g).decode(g, level), Entry::Table(pa));
+                }
+            }
+        }
+
+        /// Any value decodes, and what decodes as a leaf or table has an address within the format.
+        #[test]
+        fn every_value_has_a_meaning(bits: u64) {
+            for g in geometries() {
+                for level in levels(g) {
+                    match Descriptor(bits).decode(g, level) {
+                        Entry::Leaf(l) => prop_assert!(l.oa.0 < 1 << g.oa_bits() && g.may_be_leaf(level)),
+                        Entry::Table(t) => prop_assert!(t.0 < 1 << g.oa_bits() && level != Level::PAGE),
+                        Entry::Hole => prop_assert!(bits & 1 == 0),
+                        Entry::Reserved => prop_assert!(bits & 1 == 1),
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn known_descriptors() {
+        let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
+        let ram = Leaf { oa: Pa(0x4000_0000), attributes: Attributes::RAM, contiguous: false, valid: true };
+        // UXN, PXN, AF, inner shareable, AttrIndx 1, block; then the same as a page and as a run.
+        assert_eq!(Descriptor::leaf(ram, g, Level::new(1)).0, 0x0060_0000_4000_0705);
+        assert_eq!(Descriptor::leaf(ram, g, Level::PAGE).0, 0x0060_0000_4000_0707);
+        let run = Leaf { contiguous: true, ..ram };
+        assert_eq!(Descriptor::leaf(run, g, Level::new(2)).0, 0x0070_0000_4000_0705);
+        let kept = Leaf { valid: false, ..ram };
+        assert_eq!(Descriptor::leaf(kept, g, Level::PAGE).0, 0x0060_0000_4000_0f06);
+    }
+
+    #[test]
+    fn high_addresses_move_to_where_the_format_has_them() {
+        let lpa = Geometry::new(Granule::K64, 48, OaFormat::Lpa).unwrap();
+        assert_eq!(Descriptor::table(Pa(0xa_0000_0001_0000), lpa).0, 0x1_a003);
+        let lpa2 = Geometry::new(Granule::K4, 48, OaFormat::Lpa2).unwrap();
+        assert_eq!(Descriptor::table(Pa(0xd_0000_0000_1000), lpa2).0, 0x0001_0000_0000_1303);
+    }
+
+    /// The rows of the break-before-make table.
+    #[test]
+    fn transitions() {
+        use Attributes as A;
+        use Transition::*;
+        let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
+        let at = Level::new(2);
+        let ram = Leaf { oa: Pa(0x4000_0000), attributes: A::RAM, contiguous: false, valid: true };
+        let with = |attributes| Leaf { attributes, ..ram };
+        let d = |leaf| Descriptor::leaf(leaf, g, at);
+        let table = Descriptor::table(Pa(0x5000), g);
+        let local = A::RAM | A::NOT_GLOBAL;
+        let rows = [
+            (d(ram), d(ram), Same),
+            (Descriptor::HOLE, d(ram), Fresh),
+            (d(Leaf { valid: false, ..ram }), d(ram), Fresh),
+            (d(ram), Descriptor::HOLE, Tlbi),
+            (d(ram), d(Leaf { valid: false, ..ram }), Tlbi),
+            (d(ram), d(with(A::RAM | A::READ_ONLY)), Tlbi),
+            (d(ram), d(with(A::RAM - A::PXN)), Tlbi),
+            (d(ram), d(with(A::KERNEL_DATA)), Tlbi),
+            (d(ram), d(with(local)), Tlbi),
+            (d(with(local)), d(ram), BreakBeforeMake),
+            (d(ram), d(with(A::DEVICE)), BreakBeforeMake),
+            (d(ram), d(with(A::RAM - A::INNER_SHAREABLE)), BreakBeforeMake),
+            (d(ram), d(Leaf { oa: Pa(0x4020_0000), ..ram }), BreakBeforeMake),
+            (d(ram), d(Leaf { contiguous: true, ..ram }), Resize),
+            (d(ram), d(Leaf { contiguous: true, ..with(A::RAM | A::READ_ONLY) }), BreakBeforeMake),
+            (d(ram), table, Resize),
+            (table, d(ram), Resize),
+            (table, Descriptor(table.0 | 1 << 59), Tlbi),
+            (table, Descriptor::table(Pa(0x6000), g), BreakBeforeMake),
+            (table, Descriptor::HOLE, Tlbi),
+        ];
+        for (old, new, expected) in rows {
+            assert_eq!(old.transition(new, g, at), expected, "{old:x?} -> {new:x?}");
+        }
+    }
+}

@@ -1,0 +1,385 @@
+//! Geometry: the sizes and indices of a translation regime, as a value.
+//!
+//! A level is a number, never a type: one recursive step works at any level of any geometry, and
+//! [`Geometry`] answers for its size. Section references are to the Arm ARM (DDI 0487): D8.2 for the
+//! lookup levels of each granule, D8.3.1 for the addresses in descriptors, D8.7.1 for contiguous runs.
+//!
+//! | granule | bits a level | page | run | L2 block | run | L1 block | run |
+//! |---|---|---|---|---|---|---|---|
+//! | 4K  | 9  | 4K  | 16 = 64K | 2M   | 16 = 32M | 1G (and 512G at L0 with LPA2) | 16 = 16G |
+//! | 16K | 11 | 16K | 128 = 2M | 32M  | 32 = 1G  | 64G, only with LPA2 | none |
+//! | 64K | 13 | 64K | 32 = 2M  | 512M | 32 = 16G | 4T, only with a 52-bit OA | none |
+
+use core::fmt;
+
+/// The translation granule: the size of a page and of a whole table.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub enum Granule {
+    /// 4 KiB pages, 512 entries a table.
+    K4,
+    /// 16 KiB pages, 2048 entries a table.
+    K16,
+    /// 64 KiB pages, 8192 entries a table.
+    K64,
+}
+
+impl Granule {
+    /// All granules, smallest first.
+    pub const ALL: [Self; 3] = [Self::K4, Self::K16, Self::K64];
+
+    /// log2 of the page size in bytes.
+    pub const fn page_shift(self) -> u32 {
+        match self {
+            Self::K4 => 12,
+            Self::K16 => 14,
+            Self::K64 => 16,
+        }
+    }
+
+    /// The page size in bytes.
+    pub const fn page_size(self) -> u64 {
+        1 << self.page_shift()
+    }
+}
+
+impl fmt::Display for Granule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::K4 => "4K",
+            Self::K16 => "16K",
+            Self::K64 => "64K",
+        })
+    }
+}
+
+/// Where a descriptor keeps the bits of an output address (D8.3.1.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub enum OaFormat {
+    /// Bits 47 and down, in place. Every CPU has it.
+    Bits48,
+    /// 52 bits with the 64K granule (FEAT_LPA): OA 51:48 stand in descriptor bits 15:12.
+    Lpa,
+    /// 52 bits with the 4K and 16K granules (FEAT_LPA2, TCR.DS = 1): OA 51:50 stand in bits 9:8,
+    /// where shareability was; that then comes from TCR.
+    Lpa2,
+}
+
+/// A lookup level, from -1 (only with LPA2) to 3, the level of pages.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
+pub struct Level(i8);
+
+impl Level {
+    /// The level of pages.
+    pub const PAGE: Self = Self(3);
+    /// How many levels any geometry can have; [`Level::ordinal`] is below it.
+    pub const COUNT: usize = 5;
+
+    /// The level with this number.
+    ///
+    /// Numbers outside -1..=3 are brought to the nearest end.
+    pub const fn new(number: i8) -> Self {
+        Self(if number < -1 {
+            -1
+        } else if number > 3 {
+            3
+        } else {
+            number
+        })
+    }
+
+    /// The architecture's number of this level, -1 to 3.
+    pub const fn number(self) -> i8 {
+        self.0
+    }
+
+    /// A number from 0 (level -1) to 4 (level 3), for use as an array index.
+    pub const fn ordinal(self) -> usize {
+        (self.0 + 1) as usize
+    }
+
+    /// The level of the tables that this level's table descriptors point to; pages have none below.
+    pub const fn next(self) -> Self {
+        Self::new(self.0 + 1)
+    }
+}
+
+/// One size that a leaf can have: a page, a block, or a contiguous run of either.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeafSize {
+    /// The level of its descriptors.
+    pub level: Level,
+    /// Whether it is a contiguous run of descriptors.
+    pub contiguous: bool,
+    /// log2 of the bytes that it maps.
+    pub shift: u32,
+}
+
+impl LeafSize {
+    /// The bytes that it maps.
+    pub const fn bytes(self) -> u64 {
+        1 << self.shift
+    }
+}
+
+/// Which of the two address ranges: the one that TTBR0 translates or the one of TTBR1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Half {
+    /// From address 0 up (TTBR0).
+    Lower,
+    /// From the top address down (TTBR1).
+    Upper,
+}
+
+/// Granule, VA size and output-address format: everything that sizes and indices follow from.
+///
+/// ```
+/// use linmap::{Geometry, Granule, Level, OaFormat};
+///
+/// let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
+/// assert_eq!((g.levels(), g.root().number()), (4, 0));
+/// assert_eq!(g.level_size(Level::new(2)), 2 << 20);
+/// assert_eq!(g.contiguous_entries(Level::PAGE), 16);
+/// # Ok::<(), linmap::GeometryError>(())
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Geometry {
+    granule: Granule,
+    va_bits: u8,
+    oa: OaFormat,
+}
+
+/// Why a geometry can not be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum GeometryError {
+    /// The VA size is outside what this granule and format can translate.
+    #[error("{va_bits} VA bits: the {granule} granule translates {} to {max}", Geometry::MIN_VA_BITS)]
+    VaBits {
+        /// What was asked for.
+        va_bits: u32,
+        /// For which granule.
+        granule: Granule,
+        /// The largest that would do.
+        max: u32,
+    },
+    /// The output-address format belongs to another granule.
+    #[error("{oa:?} is not a format of the {granule} granule: Lpa goes with 64K, Lpa2 with 4K and 16K")]
+    Format {
+        /// What was asked for.
+        oa: OaFormat,
+        /// For which granule.
+        granule: Granule,
+    },
+}
+
+impl Geometry {
+    /// The smallest VA size in bits.
+    pub const MIN_VA_BITS: u32 = 36;
+
+    /// A geometry from its three parts; `va_bits` from 36 to 48, or 52 with the 64K granule or LPA2.
+    ///
+    /// # Errors
+    ///
+    /// A VA size outside that range, or a format that is not the granule's.
+    pub const fn new(granule: Granule, va_bits: u32, oa: OaFormat) -> Result<Self, GeometryError> {
+        match (granule, oa) {
+            (_, OaFormat::Bits48) | (Granule::K64, OaFormat::Lpa) => {}
+            (Granule::K4 | Granule::K16, OaFormat::Lpa2) => {}
+            _ => return Err(GeometryError::Format { oa, granule }),
+        }
+        let large = matches!(granule, Granule::K64) || matches!(oa, OaFormat::Lpa2);
+        let max = if large { 52 } else { 48 };
+        if va_bits < Self::MIN_VA_BITS || va_bits > max {
+            return Err(GeometryError::VaBits { va_bits, granule, max });
+        }
+        Ok(Self { granule, va_bits: va_bits as u8, oa })
+    }
+
+    /// The translation granule.
+    pub const fn granule(self) -> Granule {
+        self.granule
+    }
+
+    /// The number of VA bits that are translated: 64 less TCR.T0SZ or T1SZ.
+    pub const fn va_bits(self) -> u32 {
+        self.va_bits as u32
+    }
+
+    /// Where descriptors keep output addresses.
+    pub const fn oa_format(self) -> OaFormat {
+        self.oa
+    }
+
+    /// The number of output-address bits that descriptors can express.
+    pub const fn oa_bits(self) -> u32 {
+        match self.oa {
+            OaFormat::Bits48 => 48,
+            OaFormat::Lpa | OaFormat::Lpa2 => 52,
+        }
+    }
+
+    /// log2 of the page size.
+    pub const fn page_shift(self) -> u32 {
+        self.granule.page_shift()
+    }
+
+    /// The size in bytes of a page, and of a whole table.
+    pub const fn page_size(self) -> u64 {
+        self.granule.page_size()
+    }
+
+    /// The VA bits that one full table resolves: a descriptor has 8 bytes.
+    pub const fn index_bits(self) -> u32 {
+        self.page_shift() - 3
+    }
+
+    /// The number of lookup levels.
+    pub const fn levels(self) -> u32 {
+        (self.va_bits() - self.page_shift()).div_ceil(self.index_bits())
+    }
+
+    /// The level of the root table.
+    pub const fn root(self) -> Level {
+        Level(4 - self.levels() as i8)
+    }
+
+    /// log2 of the bytes that one entry at `level` spans.
+    pub const fn level_shift(self, level: Level) -> u32 {
+        self.page_shift() + (3 - level.0) as u32 * self.index_bits()
+    }
+
+    /// The bytes that one entry at `level` spans.
+    pub const fn level_size(self, level: Level) -> u64 {
+        1 << self.level_shift(level)
+    }
+
+    /// The number of entries in a table at `level`: the root may be short.
+    pub const fn entries(self, level: Level) -> usize {
+        if level.0 == self.root().0 {
+            1 << (self.va_bits() - self.level_shift(level))
+        } else {
+            1 << self.index_bits()
+        }
+    }
+
+    /// The slot of a table at `level` that translates `va`.
+    pub const fn index(self, va: u64, level: Level) -> usize {
+        (va >> self.level_shift(level)) as usize & (self.entries(level) - 1)
+    }
+
+    /// Whether a descriptor at `level` may be a leaf: D8.3, and for L0 and L1 the 52-bit formats.
+    pub const fn may_be_leaf(self, level: Level) -> bool {
+        let first = match (self.granule, self.oa) {
+            (Granule::K4, OaFormat::Lpa2) => 0,
+            (Granule::K4, _) | (Granule::K16, OaFormat::Lpa2) | (Granule::K64, OaFormat::Lpa) => 1,
+            _ => 2,
+        };
+        level.0 >= first && level.0 >= self.root().0
+    }
+
+    /// The number of descriptors in a contiguous run at `level`, or 1 where there are no runs
+    /// (D8.7.1, table D8-104).
+    pub const fn contiguous_entries(self, level: Level) -> usize {
+        let run = match (self.granule, level.0) {
+            (Granule::K4, 1..=3) => 16,
+            (Granule::K16, 2) | (Granule::K64, 2 | 3) => 32,
+            (Granule::K16, 3) => 128,
+            _ => 1,
+        };
+        if run <= self.entries(level) { run } else { 1 }
+    }
+
+    /// Every size that a leaf can have, largest first.
+    pub fn leaf_sizes(self) -> impl Iterator<Item = LeafSize> {
+        let order = move |level: Level| {
+            let block = self.level_shift(level);
+            let run = self.contiguous_entries(level).trailing_zeros();
+            let run = (run > 0).then_some(LeafSize { level, contiguous: true, shift: block + run });
+            [run, Some(LeafSize { level, contiguous: false, shift: block })]
+        };
+        let levels = (self.root().0..=3).map(Level).filter(move |&l| self.may_be_leaf(l));
+        levels.flat_map(order).flatten()
+    }
+
+    /// The first address of a half.
+    pub const fn base(self, half: Half) -> u64 {
+        match half {
+            Half::Lower => 0,
+            Half::Upper => u64::MAX << self.va_bits(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    extern crate std;
+    use std::vec::Vec;
+
+    fn g(granule: Granule, va_bits: u32, oa: OaFormat) -> Geometry {
+        Geometry::new(granule, va_bits, oa).unwrap()
+    }
+
+    #[test]
+    fn levels_and_roots_are_those_of_the_manual() {
+        use {Granule::*, OaFormat::*};
+        let rows = [
+            (g(K4, 48, Bits48), 4, 0, 512),
+            (g(K4, 52, Lpa2), 5, -1, 16),
+            (g(K4, 39, Bits48), 3, 1, 512),
+            (g(K4, 36, Bits48), 3, 1, 64),
+            (g(K16, 47, Bits48), 3, 1, 2048),
+            (g(K16, 48, Bits48), 4, 0, 2),
+            (g(K16, 36, Bits48), 2, 2, 2048),
+            (g(K64, 48, Bits48), 3, 1, 64),
+            (g(K64, 52, Lpa), 3, 1, 1024),
+            (g(K64, 42, Bits48), 2, 2, 8192),
+        ];
+        for (g, levels, root, entries) in rows {
+            assert_eq!(
+                (g.levels(), g.root().number(), g.entries(g.root())),
+                (levels, root, entries),
+                "{g:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn leaf_sizes_are_those_of_the_manual() {
+        let sizes = |g: Geometry| g.leaf_sizes().map(LeafSize::bytes).collect::<Vec<_>>();
+        const K: u64 = 1 << 10;
+        const M: u64 = 1 << 20;
+        const G: u64 = 1 << 30;
+        use {Granule::*, OaFormat::*};
+        assert_eq!(sizes(g(K4, 48, Bits48)), [16 * G, G, 32 * M, 2 * M, 64 * K, 4 * K]);
+        assert_eq!(sizes(g(K4, 52, Lpa2)), [512 * G, 16 * G, G, 32 * M, 2 * M, 64 * K, 4 * K]);
+        assert_eq!(sizes(g(K16, 48, Bits48)), [G, 32 * M, 2 * M, 16 * K]);
+        assert_eq!(sizes(g(K16, 48, Lpa2)), [64 * G, G, 32 * M, 2 * M, 16 * K]);
+        assert_eq!(sizes(g(K64, 48, Bits48)), [16 * G, 512 * M, 2 * M, 64 * K]);
+        assert_eq!(sizes(g(K64, 52, Lpa)), [4096 * G, 16 * G, 512 * M, 2 * M, 64 * K]);
+    }
+
+    #[test]
+    fn what_can_not_be_is_refused_with_the_reason() {
+        let e = Geometry::new(Granule::K4, 52, OaFormat::Bits48).unwrap_err();
+        assert_eq!(std::format!("{e}"), "52 VA bits: the 4K granule translates 36 to 48");
+        assert!(Geometry::new(Granule::K4, 35, OaFormat::Bits48).is_err());
+        assert!(Geometry::new(Granule::K64, 48, OaFormat::Lpa2).is_err());
+        assert!(Geometry::new(Granule::K16, 48, OaFormat::Lpa).is_err());
+    }
+
+    #[test]
+    fn every_geometry_covers_its_va_space_exactly() {
+        for granule in Granule::ALL {
+            for oa in [OaFormat::Bits48, OaFormat::Lpa, OaFormat::Lpa2] {
+                for va_bits in 36..=52 {
+                    let Ok(g) = Geometry::new(granule, va_bits, oa) else { continue };
+                    let root = g.root();
+                    assert_eq!(g.entries(root) as u64 * g.level_size(root), 1 << va_bits);
+                    assert_eq!(g.index(u64::MAX, root), g.entries(root) - 1);
+                    assert_eq!(g.index(g.base(Half::Upper), root), 0);
+                    assert!(g.leaf_sizes().zip(g.leaf_sizes().skip(1)).all(|(a, b)| a.shift > b.shift));
+                }
+            }
+        }
+    }
+}

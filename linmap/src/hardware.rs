@@ -1,0 +1,194 @@
+//! The only door to the CPU: barriers, TLB invalidation, and what the CPUs promise.
+//!
+//! Primitives only. The sequences made of them belong to the library, so that a model can judge them.
+
+/// Which accesses a DSB waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Dsb {
+    /// DSB ISHST: stores, to all CPUs of the inner shareable domain.
+    Ishst,
+    /// DSB ISH: all accesses and TLB invalidations, to all CPUs of that domain.
+    Ish,
+}
+
+/// A TLB invalidation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tlbi {
+    /// Everything of EL1, on all CPUs (VMALLE1IS).
+    All,
+}
+
+/// The CPU, as far as page tables need it.
+///
+/// # Safety
+///
+/// Each method is exactly the instruction it names, executed before it returns, and the compiler moves
+/// no access to table memory across it. In a model it is the corresponding step.
+pub unsafe trait Hardware {
+    /// Waits until earlier accesses are visible to all walkers, as `kind` says (Arm ARM B2.3).
+    fn dsb(&self, kind: Dsb);
+
+    /// A context synchronisation event on this CPU.
+    fn isb(&self);
+
+    /// Issues an invalidation. It is complete after the next [`Dsb::Ish`] (D8.17.8).
+    fn tlbi(&self, op: Tlbi);
+}
+
+/// A CPU model: ID register MIDR_EL1, taken apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Midr(pub u64);
+
+/// A CPU that never raises a TLB conflict abort when a live entry changes its size.
+struct NeverAborts {
+    name: &'static str,
+    implementer: u8,
+    part: u16,
+    /// The last variant and revision that is known to keep the promise.
+    last: (u8, u8),
+}
+
+const ALL: (u8, u8) = (0xf, 0xf);
+
+/// The CPUs known to keep the promise; ID_AA64MMFR2_EL1.BBM = 2 alone does not make it (D8.17.2,
+/// IHYQMB), and these keep it whatever that field says.
+const NEVER_ABORT: [NeverAborts; 6] = [
+    NeverAborts { name: "AmpereOne", implementer: 0xc0, part: 0xac3, last: ALL },
+    NeverAborts { name: "AmpereOne A", implementer: 0xc0, part: 0xac4, last: ALL },
+    NeverAborts { name: "Neoverse-V3", implementer: 0x41, part: 0xd84, last: (0, 2) },
+    NeverAborts { name: "Neoverse-V3AE", implementer: 0x41, part: 0xd83, last: (0, 2) },
+    NeverAborts { name: "NVIDIA Olympus", implementer: 0x4e, part: 0x010, last: ALL },
+    NeverAborts { name: "Cortex-X4", implementer: 0x41, part: 0xd82, last: (0, 3) },
+];
+
+/// Other parts whose name helps a reader.
+const OTHER_NAMES: [(u8, u16, &str); 15] = [
+    (0x00, 0x051, "QEMU max"),
+    (0x41, 0xd03, "Cortex-A53"),
+    (0x41, 0xd05, "Cortex-A55"),
+    (0x41, 0xd07, "Cortex-A57"),
+    (0x41, 0xd08, "Cortex-A72"),
+    (0x41, 0xd0b, "Cortex-A76"),
+    (0x41, 0xd0c, "Neoverse-N1"),
+    (0x41, 0xd40, "Neoverse-V1"),
+    (0x41, 0xd41, "Cortex-A78"),
+    (0x41, 0xd44, "Cortex-X1"),
+    (0x41, 0xd47, "Cortex-A710"),
+    (0x41, 0xd48, "Cortex-X2"),
+    (0x41, 0xd49, "Neoverse-N2"),
+    (0x41, 0xd4f, "Neoverse-V2"),
+    (0x46, 0x001, "Fujitsu A64FX"),
+];
+
+impl Midr {
+    /// Who made it, bits 31:24.
+    pub const fn implementer(self) -> u8 {
+        (self.0 >> 24) as u8
+    }
+
+    /// Variant and revision, bits 23:20 and 3:0: the r and p of "r0p2".
+    pub const fn revision(self) -> (u8, u8) {
+        ((self.0 >> 20) as u8 & 0xf, self.0 as u8 & 0xf)
+    }
+
+    /// The part number, bits 15:4.
+    pub const fn part(self) -> u16 {
+        (self.0 >> 4) as u16 & 0xfff
+    }
+
+    /// What people call it, where that is known.
+    pub fn name(self) -> Option<&'static str> {
+        let other = || OTHER_NAMES.iter().find(|n| (n.0, n.1) == (self.implementer(), self.part()));
+        self.listed().map(|l| l.name).or_else(|| other().map(|n| n.2))
+    }
+
+    fn listed(self) -> Option<&'static NeverAborts> {
+        NEVER_ABORT.iter().find(|l| (l.implementer, l.part) == (self.implementer(), self.part()))
+    }
+}
+
+/// Whether a CPU lets a live entry change its size in place, and why.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BbmPromise {
+    /// It never aborts: its MIDR is listed.
+    Listed,
+    /// It never aborts: its BBM field is above 2 (FEAT_BBML3; assumed, no such CPU was at hand).
+    Level3,
+    /// It is a listed part, but a later revision than is known to keep the promise.
+    LaterRevision,
+    /// It may abort: BBM is 1 or 2, which permits a TLB conflict abort until the TLBI completes.
+    MayAbort(u8),
+    /// It needs break-before-make: BBM is 0.
+    Never,
+}
+
+impl BbmPromise {
+    /// What a CPU promises, from its MIDR_EL1 and ID_AA64MMFR2_EL1.
+    ///
+    /// ```
+    /// use linmap::{BbmPromise, Midr};
+    ///
+    /// assert!(BbmPromise::of(Midr(0xc00f_ac30), 2 << 52).never_aborts());
+    /// assert_eq!(BbmPromise::of(Midr(0x410f_d0c0), 2 << 52), BbmPromise::MayAbort(2));
+    /// ```
+    pub fn of(midr: Midr, id_aa64mmfr2: u64) -> Self {
+        let bbm = (id_aa64mmfr2 >> 52) as u8 & 0xf;
+        match (midr.listed(), bbm) {
+            (Some(l), _) if midr.revision() <= l.last => Self::Listed,
+            (_, 3..) => Self::Level3,
+            (Some(_), _) => Self::LaterRevision,
+            (None, 0) => Self::Never,
+            (None, level) => Self::MayAbort(level),
+        }
+    }
+
+    /// Whether live entries may change their size in place.
+    pub const fn never_aborts(self) -> bool {
+        matches!(self, Self::Listed | Self::Level3)
+    }
+
+    /// The reason, as the end of a sentence that starts with the CPU.
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Listed => "never aborts when a live block changes size (listed by MIDR)",
+            Self::Level3 => "never aborts when a live block changes size (BBM above 2)",
+            Self::LaterRevision => "is a later revision than those known never to abort",
+            Self::MayAbort(_) => {
+                "has BBM level 1 or 2, which may abort, and is not listed as one that never does"
+            }
+            Self::Never => "has BBM level 0: a live block can not change size without break-before-make",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_promise_follows_the_list_and_the_revision() {
+        use BbmPromise::*;
+        let rows = [
+            (0xc00f_ac30, 0, Listed),
+            (0xc00f_ac4f, 2, Listed),
+            (0x410f_d842, 2, Listed),
+            (0x410f_d843, 2, LaterRevision),
+            (0x411f_d840, 2, LaterRevision),
+            (0x411f_d840, 3, Level3),
+            (0x410f_d823, 2, Listed),
+            (0x410f_d824, 2, LaterRevision),
+            (0x4e0f_0100, 2, Listed),
+            (0x000f_0510, 2, MayAbort(2)),
+            (0x410f_d0c1, 0, Never),
+            (0x410f_d0c1, 1, MayAbort(1)),
+        ];
+        for (midr, bbm, expected) in rows {
+            let promise = BbmPromise::of(Midr(midr), bbm << 52 | 0x1122);
+            assert_eq!(promise, expected, "{midr:#x}");
+            assert_eq!(promise.never_aborts(), matches!(expected, Listed | Level3));
+        }
+        assert_eq!(Midr(0xc00f_ac30).name(), Some("AmpereOne"));
+        assert_eq!(Midr(0x000f_0510).name(), Some("QEMU max"));
+        assert_eq!(Midr(0).name(), None);
+    }
+}

@@ -1,0 +1,119 @@
+//! Table pages in a host's memory, with hardware that does nothing: to plan, to test and to measure.
+//!
+//! Physical addresses are made up; no walker but this library's own ever sees the tables.
+
+extern crate std;
+
+use core::cell::{Cell, RefCell};
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::vec::Vec;
+
+use crate::{Descriptor, Dsb, Frame, Geometry, Hardware, Memory, Pa, Slot, Tlbi};
+
+/// A bounded supply of table pages in host memory.
+///
+/// The address space is reserved at once; the host commits pages when they are first written.
+#[derive(Debug)]
+pub struct HostMemory {
+    pages: *mut u64,
+    layout: Layout,
+    page_shift: u32,
+    limit: usize,
+    /// Pages never taken so far start at this number.
+    fresh: Cell<usize>,
+    /// Pages given back.
+    free: RefCell<Vec<Pa>>,
+}
+
+/// The made-up address of the first page.
+const BASE: u64 = 1 << 32;
+
+impl HostMemory {
+    /// A supply of at most `limit` table pages (at least one) of the geometry's page size.
+    pub fn new(geometry: Geometry, limit: usize) -> Self {
+        let (page, limit) = (geometry.page_size() as usize, limit.max(1));
+        let bytes = page.checked_mul(limit).unwrap_or(usize::MAX);
+        let Ok(layout) = Layout::from_size_align(bytes, page) else {
+            panic!("{limit} table pages are more than an address space holds")
+        };
+        // SAFETY: the layout's size is not zero: `limit` and the page size are at least 1.
+        let pages = unsafe { alloc_zeroed(layout) }.cast::<u64>();
+        if pages.is_null() {
+            handle_alloc_error(layout);
+        }
+        let page_shift = geometry.page_shift();
+        Self { pages, layout, page_shift, limit, fresh: Cell::new(0), free: RefCell::default() }
+    }
+
+    /// How many pages are taken and not given back.
+    pub fn in_use(&self) -> usize {
+        self.fresh.get() - self.free.borrow().len()
+    }
+
+    /// Where an entry of a table is in host memory.
+    fn entry(&self, slot: Slot) -> *mut u64 {
+        let number = (slot.table.0 - BASE) as usize >> self.page_shift;
+        let entries = 1 << (self.page_shift - 3);
+        assert!(number < self.limit && slot.index < entries, "{slot:x?} is not in this memory");
+        // SAFETY: the page and the entry in it lie within the allocation, as just checked.
+        unsafe { self.pages.add(number * entries + slot.index) }
+    }
+}
+
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout, and freed only here.
+        unsafe { dealloc(self.pages.cast(), self.layout) }
+    }
+}
+
+// SAFETY:
+// - pages are numbered and each number is handed out once until it is given back, so that a frame is
+//   exclusive; the allocation is page-aligned and never moves;
+// - `slots` covers exactly that page;
+// - `load` and `store` are volatile accesses of aligned 64-bit words, and `HostMemory` is not `Sync`.
+unsafe impl Memory for HostMemory {
+    fn take(&self) -> Option<Frame> {
+        let pa = self.free.borrow_mut().pop().or_else(|| {
+            let fresh = self.fresh.get();
+            (fresh < self.limit).then(|| {
+                self.fresh.set(fresh + 1);
+                Pa(BASE + ((fresh as u64) << self.page_shift))
+            })
+        })?;
+        // SAFETY: the page was never taken, or was given back since; nothing else refers to it.
+        Some(unsafe { Frame::from_pa(pa) })
+    }
+
+    fn give(&self, frame: Frame) {
+        self.free.borrow_mut().push(frame.into_pa());
+    }
+
+    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
+        let first = self.entry(Slot { table: frame.pa(), index: 0 });
+        // SAFETY: the page lies in the allocation and is initialised (zeroed at first); the frame is
+        // borrowed mutably, so that this is the only reference to its page.
+        unsafe { core::slice::from_raw_parts_mut(first, 1 << (self.page_shift - 3)) }
+    }
+
+    fn load(&self, slot: Slot) -> Descriptor {
+        // SAFETY: `entry` points to an aligned word in the allocation.
+        Descriptor(unsafe { self.entry(slot).read_volatile() })
+    }
+
+    fn store(&self, slot: Slot, new: Descriptor) {
+        // SAFETY: as above; live slots are written only through here.
+        unsafe { self.entry(slot).write_volatile(new.0) }
+    }
+}
+
+/// Hardware for tables that no CPU uses: barriers and invalidations have nothing to do.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct NoHardware;
+
+// SAFETY: no walker and no TLB sees the tables, so that every access is visible to all of them at once.
+unsafe impl Hardware for NoHardware {
+    fn dsb(&self, _: Dsb) {}
+    fn isb(&self) {}
+    fn tlbi(&self, _: Tlbi) {}
+}

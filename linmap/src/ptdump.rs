@@ -1,0 +1,191 @@
+//! The text of Linux's `kernel_page_tables`, byte for byte.
+//!
+//! Adjacent entries become one line when their level and attributes are equal; output addresses are not
+//! compared. A hole is printed at the level where it was found. Levels are named as Linux folds them.
+
+use core::fmt::{self, Write};
+use core::ops::ControlFlow;
+
+use crate::{Attributes, Entry, Geometry, Level, OaFormat, Pa, ReadTables, Va, visit};
+
+/// A printed region: its first and last address and the lines around it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Marked {
+    /// First and last address, both included.
+    pub range: (Va, Va),
+    /// The name in the line in front, without its dashes.
+    pub start: &'static str,
+    /// The name in the line behind.
+    pub end: &'static str,
+}
+
+impl Marked {
+    /// The linear map.
+    pub const fn linear_map(geometry: Geometry) -> Self {
+        let range = crate::linear_range(geometry);
+        Self { range, start: "Linear Mapping start", end: "Linear Mapping end" }
+    }
+}
+
+/// Why a dump ended early.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DumpError<E> {
+    /// A table could not be read; what was read before has been printed.
+    Read(E),
+    /// The text could not be written.
+    Write,
+}
+
+/// Prints one region of the tables below `root`.
+///
+/// # Errors
+///
+/// A table that can not be read, or a writer that fails.
+pub fn dump<R: ReadTables>(
+    reader: &R,
+    geometry: Geometry,
+    root: Pa,
+    region: Marked,
+    out: &mut impl Write,
+) -> Result<(), DumpError<R::Error>> {
+    writeln!(out, "---[ {} ]---", region.start).map_err(|_| DumpError::Write)?;
+    let mut lines = Lines::new(geometry, &mut *out);
+    let walked =
+        visit(reader, geometry, root, region.range, |va, level, entry| match lines.entry(va, level, entry) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(fmt::Error) => ControlFlow::Break(()),
+        });
+    let walked = match (walked, lines.finish()) {
+        (Ok(flow), Ok(())) => flow,
+        (Err(e), _) => return Err(DumpError::Read(e)),
+        (_, Err(fmt::Error)) => return Err(DumpError::Write),
+    };
+    match (walked, writeln!(out, "---[ {} ]---", region.end)) {
+        (ControlFlow::Continue(()), Ok(())) => Ok(()),
+        _ => Err(DumpError::Write),
+    }
+}
+
+/// What a line says of its entries; equal neighbours share one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Hole,
+    Reserved,
+    Leaf { attributes: Attributes, contiguous: bool, valid: bool },
+}
+
+struct Line {
+    start: u64,
+    end: u64,
+    level: Level,
+    shown: Shown,
+}
+
+/// Merges entries into lines and prints them.
+struct Lines<W> {
+    out: W,
+    geometry: Geometry,
+    line: Option<Line>,
+}
+
+impl<W: Write> Lines<W> {
+    const fn new(geometry: Geometry, out: W) -> Self {
+        Self { out, geometry, line: None }
+    }
+
+    fn entry(&mut self, va: Va, level: Level, entry: Entry) -> fmt::Result {
+        let shown = match entry {
+            Entry::Table(_) => return Ok(()),
+            Entry::Hole => Shown::Hole,
+            Entry::Reserved => Shown::Reserved,
+            Entry::Leaf(l) => {
+                Shown::Leaf { attributes: l.attributes, contiguous: l.contiguous, valid: l.valid }
+            }
+        };
+        let end = va.0.wrapping_add(self.geometry.level_size(level));
+        match &mut self.line {
+            Some(line) if line.level == level && line.shown == shown && line.end == va.0 => {
+                line.end = end;
+                Ok(())
+            }
+            _ => {
+                let new = Line { start: va.0, end, level, shown };
+                let done = self.line.replace(new);
+                self.print(done)
+            }
+        }
+    }
+
+    fn finish(mut self) -> fmt::Result {
+        let last = self.line.take();
+        self.print(last)
+    }
+
+    fn print(&mut self, line: Option<Line>) -> fmt::Result {
+        let Some(Line { start, end, level, shown }) = line else { return Ok(()) };
+        let (size, unit) = whole_units(end.wrapping_sub(start));
+        let name = level_name(self.geometry, level, shown != Shown::Hole);
+        write!(self.out, "{start:#018x}-{end:#018x}   {size:9}{unit} {name}")?;
+        match shown {
+            Shown::Hole => writeln!(self.out),
+            Shown::Reserved => writeln!(self.out, " RESERVED"),
+            Shown::Leaf { attributes, contiguous, valid } => {
+                self.print_fields(attributes, contiguous, valid, level)?;
+                writeln!(self.out)
+            }
+        }
+    }
+
+    fn print_fields(&mut self, a: Attributes, contiguous: bool, valid: bool, level: Level) -> fmt::Result {
+        let shareable =
+            a.contains(Attributes::INNER_SHAREABLE) && self.geometry.oa_format() != OaFormat::Lpa2;
+        let block = valid && level != Level::PAGE;
+        // The bit of nG marks an invalid leaf as kept.
+        let not_global = !valid || a.contains(Attributes::NOT_GLOBAL);
+        let fields = [
+            (!valid, "F", " "),
+            (a.contains(Attributes::USER), "USR", "   "),
+            (a.contains(Attributes::READ_ONLY), "ro", "RW"),
+            (a.contains(Attributes::PXN), "NX", "x "),
+            (shareable, "SHD", "   "),
+            (a.contains(Attributes::ACCESSED), "AF", "  "),
+            (not_global, "NG", "  "),
+            (contiguous, "CON", "   "),
+            (block, "BLK", "   "),
+            (a.contains(Attributes::UXN), "UXN", "   "),
+            (a.contains(Attributes::GUARDED), "GP", "  "),
+        ];
+        for (set, yes, no) in fields {
+            write!(self.out, " {}", if set { yes } else { no })?;
+        }
+        match a.memory_type().name() {
+            Some(name) => write!(self.out, " {name}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A size in the largest unit that divides it, from K up to E.
+fn whole_units(bytes: u64) -> (u64, char) {
+    let mut size = bytes >> 10;
+    for unit in ['K', 'M', 'G', 'T', 'P'] {
+        if size == 0 || size % 1024 != 0 {
+            return (size, unit);
+        }
+        size >>= 10;
+    }
+    (size, 'E')
+}
+
+/// The name of a level, where upper ones are folded away.
+fn level_name(geometry: Geometry, level: Level, mapped: bool) -> &'static str {
+    let names: &[&str] = match (geometry.levels(), mapped) {
+        (5, _) => &["PGD", "P4D", "PUD", "PMD", "PTE"],
+        (4, _) => &["PGD", "PUD", "PMD", "PTE"],
+        (3, _) => &["PGD", "PMD", "PTE"],
+        (_, true) => &["PMD", "PTE"],
+        (_, false) => &["PGD", "PTE"],
+    };
+    let index = level.ordinal() - geometry.root().ordinal();
+    names.get(index).copied().unwrap_or("PTE")
+}

@@ -1,0 +1,136 @@
+//! Region to runs: which leaves map a range, decided without touching a table.
+//!
+//! Every aligned piece takes the largest leaf that the geometry allows. Leaf sizes divide each other,
+//! so that greedy choice is also the one with the fewest TLB entries and the fewest table pages.
+
+use crate::{Attributes, Geometry, LeafSize, Level, Pa, Va};
+
+/// Which leaf sizes a range may use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leaves {
+    /// The largest that fit, contiguous runs included.
+    Largest,
+    /// Pages, not even in runs: any one of them can change without a change of size.
+    Pages,
+}
+
+/// A range with one set of attributes, mapped linearly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Region {
+    /// Where it starts.
+    pub va: Va,
+    /// What it starts at.
+    pub oa: Pa,
+    /// Its length, a multiple of the page size.
+    pub bytes: u64,
+    /// What every leaf says.
+    pub attributes: Attributes,
+    /// Which leaves it may use.
+    pub leaves: Leaves,
+}
+
+/// Adjacent leaves that are equal but for their addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// Where it starts, aligned to the size of an entry at its level.
+    pub va: Va,
+    /// What it starts at, aligned likewise.
+    pub oa: Pa,
+    /// The level of its descriptors.
+    pub level: Level,
+    /// Whether they are members of contiguous runs; then they are whole ones.
+    pub contiguous: bool,
+    /// The number of descriptors, at least 1.
+    pub descriptors: u64,
+    /// What each of them says.
+    pub attributes: Attributes,
+}
+
+impl Region {
+    /// The leaves of this region in address order, as runs of equal ones.
+    ///
+    /// Addresses and length must be multiples of the page size; what is not is cut off at the end.
+    pub fn runs(self, geometry: Geometry) -> impl Iterator<Item = Run> {
+        let mut rest = self;
+        core::iter::from_fn(move || {
+            let (size, bytes) = rest.next_piece(geometry)?;
+            let run = Run {
+                va: rest.va,
+                oa: rest.oa,
+                level: size.level,
+                contiguous: size.contiguous,
+                descriptors: bytes >> geometry.level_shift(size.level),
+                attributes: rest.attributes,
+            };
+            rest.va.0 = rest.va.0.wrapping_add(bytes);
+            rest.oa.0 = rest.oa.0.wrapping_add(bytes);
+            rest.bytes -= bytes;
+            Some(run)
+        })
+    }
+
+    /// The size of the first leaf, and for how many bytes no other size does better.
+    fn next_piece(&self, geometry: Geometry) -> Option<(LeafSize, u64)> {
+        let skew = self.va.0 ^ self.oa.0;
+        // Where a larger leaf takes over, or the region ends.
+        let mut limit = self.bytes;
+        for size in geometry.leaf_sizes().filter(|s| self.allows(s)) {
+            let below = size.bytes() - 1;
+            if skew & below != 0 || size.bytes() > limit {
+                continue;
+            }
+            let to_start = self.oa.0.wrapping_neg() & below;
+            if to_start == 0 {
+                return Some((size, limit & !below));
+            }
+            if to_start <= limit - size.bytes() {
+                limit = to_start;
+            }
+        }
+        None
+    }
+
+    fn allows(&self, size: &LeafSize) -> bool {
+        self.leaves == Leaves::Largest || (size.level == Level::PAGE && !size.contiguous)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Granule, OaFormat};
+    extern crate std;
+    use std::vec::Vec;
+
+    fn pieces(g: Geometry, pa: u64, bytes: u64, leaves: Leaves) -> Vec<(i8, bool, u64)> {
+        let region = Region { va: Va(pa), oa: Pa(pa), bytes, attributes: Attributes::RAM, leaves };
+        region.runs(g).map(|r| (r.level.number(), r.contiguous, r.descriptors)).collect()
+    }
+
+    #[test]
+    fn sizes_rise_and_fall_with_alignment() {
+        let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
+        assert_eq!(
+            pieces(g, 0x4000_0000 - 0x21_1000, 0x4000_0000 + 0x21_1000 + 0x1000, Leaves::Largest),
+            [(3, false, 1), (3, true, 16), (2, false, 1), (1, false, 1), (3, false, 1)]
+        );
+        assert_eq!(pieces(g, 0x4000_0000, 0x20_0000, Leaves::Pages), [(3, false, 512)]);
+        assert_eq!(pieces(g, 0x4_0000_0000, 0x4_4000_0000, Leaves::Largest), [(1, true, 16), (1, false, 1)]);
+        assert_eq!(pieces(g, 0x4000_0000, 0, Leaves::Largest), []);
+    }
+
+    #[test]
+    fn a_skew_rules_out_what_it_breaks() {
+        let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
+        let region = Region {
+            va: Va(0x20_0000),
+            oa: Pa(0x21_0000),
+            bytes: 0x20_0000,
+            attributes: Attributes::RAM,
+            leaves: Leaves::Largest,
+        };
+        let runs: Vec<_> = region.runs(g).collect();
+        assert_eq!(runs.len(), 1);
+        assert_eq!((runs[0].level, runs[0].contiguous, runs[0].descriptors), (Level::PAGE, true, 512));
+    }
+}

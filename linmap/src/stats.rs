@@ -1,0 +1,84 @@
+//! Exact counts of what a map is made of.
+
+use crate::{Entry, Geometry, LeafSize, Level, Run};
+
+/// Leaves by size and table pages.
+///
+/// `tables` are the table pages that hold an entry of the map, the root included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// Leaf descriptors by level ordinal; plain ones first, then members of contiguous runs.
+    descriptors: [[u64; 2]; Level::COUNT],
+    /// Table pages.
+    pub tables: u64,
+}
+
+impl Stats {
+    /// Counts that come to nothing.
+    pub const EMPTY: Self = Self { descriptors: [[0; 2]; Level::COUNT], tables: 0 };
+
+    /// A root table with nothing in it.
+    pub const ROOT: Self = Self { tables: 1, ..Self::EMPTY };
+
+    /// Adds leaf descriptors of one kind.
+    #[inline]
+    pub const fn add_leaves(&mut self, level: Level, contiguous: bool, descriptors: u64) {
+        self.descriptors[level.ordinal()][contiguous as usize] += descriptors;
+    }
+
+    /// Adds what a walk came across: a leaf, or the table that an entry points to.
+    pub const fn add_entry(&mut self, level: Level, entry: Entry) {
+        match entry {
+            Entry::Leaf(leaf) => self.add_leaves(level, leaf.contiguous, 1),
+            Entry::Table(_) => self.tables += 1,
+            Entry::Hole | Entry::Reserved => {}
+        }
+    }
+
+    /// The leaf descriptors of one size: 16 for a 4K granule's run of sixteen pages.
+    pub const fn descriptors(&self, size: LeafSize) -> u64 {
+        self.descriptors[size.level.ordinal()][size.contiguous as usize]
+    }
+
+    /// The bytes that the leaves map.
+    pub fn bytes(&self, geometry: Geometry) -> u64 {
+        geometry.leaf_sizes().map(|s| self.descriptors(s) << geometry.level_shift(s.level)).sum()
+    }
+
+    /// The bytes that the tables take.
+    pub const fn table_bytes(&self, geometry: Geometry) -> u64 {
+        self.tables * geometry.page_size()
+    }
+
+    /// The TLB entries that cover the map, where the TLB uses contiguous runs: one for each.
+    pub fn tlb_entries(&self, geometry: Geometry) -> u64 {
+        let entries = |s: LeafSize| {
+            self.descriptors(s) / if s.contiguous { geometry.contiguous_entries(s.level) as u64 } else { 1 }
+        };
+        geometry.leaf_sizes().map(entries).sum()
+    }
+
+    /// What a tree of these runs will count, without building it.
+    ///
+    /// `runs` go up in address order within one half; this is pure arithmetic, so terabytes cost nothing.
+    pub fn of_runs(geometry: Geometry, runs: impl Iterator<Item = Run>) -> Self {
+        let mut stats = Self::ROOT;
+        // By level ordinal: the last table counted, numbered by address.
+        let mut last = [None; Level::COUNT];
+        for run in runs {
+            stats.add_leaves(run.level, run.contiguous, run.descriptors);
+            let offset = run.va.0 & ((1 << geometry.va_bits()) - 1);
+            let end = offset + (run.descriptors << geometry.level_shift(run.level)) - 1;
+            let mut parent = geometry.root();
+            while parent < run.level {
+                let shift = geometry.level_shift(parent);
+                let (first_table, last_table) = (offset >> shift, end >> shift);
+                let last = &mut last[parent.ordinal()];
+                stats.tables += last_table - first_table + u64::from(*last != Some(first_table));
+                *last = Some(last_table);
+                parent = parent.next();
+            }
+        }
+        stats
+    }
+}

@@ -1,0 +1,98 @@
+//! Table pages: who owns them, and how they are read and written.
+//!
+//! A [`Frame`] is a table page that no walker can reach: one owner, plain memory, wide stores. Once it
+//! is published it is no frame any more but a set of live slots, which are loaded and stored one
+//! descriptor at a time. [`Memory`] is the platform's half of that bargain.
+
+use crate::{Descriptor, Level, Pa};
+
+/// A table page that no walker can reach, owned by whoever holds this value.
+///
+/// It is neither `Copy` nor freed on drop: give it back with [`Memory::give`], or it leaks.
+#[must_use = "a dropped frame is leaked: give it back to its memory"]
+#[derive(PartialEq, Eq, Debug)]
+pub struct Frame(Pa);
+
+impl Frame {
+    /// Takes ownership of the table page at `pa`.
+    ///
+    /// # Safety
+    ///
+    /// - `pa` is aligned to the page size and the whole page is RAM that the [`Memory`] in use reaches.
+    /// - Nothing else reads or writes it, no table that a walker can reach points to it, and no other
+    ///   `Frame` is made for it until this one is given up by [`Frame::into_pa`].
+    pub const unsafe fn from_pa(pa: Pa) -> Self {
+        Self(pa)
+    }
+
+    /// Its physical address.
+    pub const fn pa(&self) -> Pa {
+        self.0
+    }
+
+    /// Gives up ownership: to publish the page as a table, or to keep it in a free list.
+    pub const fn into_pa(self) -> Pa {
+        self.0
+    }
+}
+
+/// One descriptor's place.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Slot {
+    /// The table.
+    pub table: Pa,
+    /// Which of its entries, from 0.
+    pub index: usize,
+}
+
+/// Something whose tables can be read: a live machine, a dump, a model.
+///
+/// Reading may fail, and nothing read is trusted. `level` is a hint for readers that keep tables apart.
+pub trait ReadTables {
+    /// What can go wrong.
+    type Error;
+
+    /// The descriptor in `slot`, of a table at `level`.
+    ///
+    /// # Errors
+    ///
+    /// The slot can not be read, for instance because a dump does not have that page.
+    fn entry(&self, slot: Slot, level: Level) -> Result<Descriptor, Self::Error>;
+}
+
+/// The platform's memory for tables.
+///
+/// # Safety
+///
+/// An implementation promises that
+///
+/// - a frame from [`take`](Self::take) is a whole page of the geometry in use, aligned to its size, and
+///   stays reachable, exclusive and unmoved until it is given back;
+/// - [`slots`](Self::slots) is all of that page's memory, 8 bytes an entry, and of no other;
+/// - [`load`](Self::load) and [`store`](Self::store) are single 64-bit single-copy atomic accesses, not
+///   torn, repeated or left out.
+pub unsafe trait Memory {
+    /// A table page with undefined contents, or `None` when there is no more.
+    fn take(&self) -> Option<Frame>;
+
+    /// Takes back a page from [`take`](Self::take) that no walker can reach any more.
+    fn give(&self, frame: Frame);
+
+    /// The entries of a page that no walker can reach.
+    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64];
+
+    /// The descriptor in a live slot.
+    fn load(&self, slot: Slot) -> Descriptor;
+
+    /// Replaces the descriptor in a live slot.
+    fn store(&self, slot: Slot, new: Descriptor);
+}
+
+impl<M: Memory> ReadTables for M {
+    type Error = core::convert::Infallible;
+
+    #[inline]
+    fn entry(&self, slot: Slot, _: Level) -> Result<Descriptor, Self::Error> {
+        Ok(self.load(slot))
+    }
+}

@@ -1,0 +1,82 @@
+//! Visit what is there: on live tables, on dumps, on anything whose tables can be read.
+//!
+//! The walk goes as deep as the geometry has levels and no deeper, whatever the tables say.
+
+use core::ops::ControlFlow;
+
+use crate::{Descriptor, Entry, Geometry, Half, Level, Pa, ReadTables, Slot, Stats, Va};
+
+/// Calls `each` for every entry that translates an address from `first` to `last`, both included.
+///
+/// Entries come in address order, a table before what is in it, with the address where the entry
+/// starts and its level. `each` ends the walk by `ControlFlow::Break`.
+///
+/// # Errors
+///
+/// Whatever the reader says of the first slot that it can not read.
+pub fn visit<R: ReadTables>(
+    reader: &R,
+    geometry: Geometry,
+    root: Pa,
+    (first, last): (Va, Va),
+    mut each: impl FnMut(Va, Level, Entry) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, R::Error> {
+    let half = if first.0 >> 63 == 0 { Half::Lower } else { Half::Upper };
+    let mut walk = Walk { reader, geometry, first, last, each: &mut each };
+    walk.table(root, geometry.root(), geometry.base(half))
+}
+
+/// The first and last address of the linear map: the lower part of the upper half.
+pub const fn linear_range(geometry: Geometry) -> (Va, Va) {
+    let start = geometry.base(Half::Upper);
+    (Va(start), Va(start + (1 << (geometry.va_bits() - 1)) - 1))
+}
+
+/// Counts what is mapped from `first` to `last`, both included, with the tables above it.
+///
+/// # Errors
+///
+/// Whatever the reader says of the first slot that it can not read.
+pub fn count<R: ReadTables>(
+    reader: &R,
+    geometry: Geometry,
+    root: Pa,
+    range: (Va, Va),
+) -> Result<Stats, R::Error> {
+    let mut stats = Stats::ROOT;
+    let _ = visit(reader, geometry, root, range, |_, level, entry| {
+        stats.add_entry(level, entry);
+        ControlFlow::Continue(())
+    })?;
+    Ok(stats)
+}
+
+struct Walk<'a, R, F> {
+    reader: &'a R,
+    geometry: Geometry,
+    first: Va,
+    last: Va,
+    each: &'a mut F,
+}
+
+impl<R: ReadTables, F: FnMut(Va, Level, Entry) -> ControlFlow<()>> Walk<'_, R, F> {
+    /// Visits the table at `level` whose first slot translates `base`.
+    fn table(&mut self, table: Pa, level: Level, base: u64) -> Result<ControlFlow<()>, R::Error> {
+        let shift = self.geometry.level_shift(level);
+        let end = self.geometry.entries(level) - 1;
+        let slot_of = |va: u64| if va < base { 0 } else { ((va - base) >> shift) as usize };
+        for index in slot_of(self.first.0)..=slot_of(self.last.0).min(end) {
+            let va = base.wrapping_add((index as u64) << shift);
+            let descriptor: Descriptor = self.reader.entry(Slot { table, index }, level)?;
+            let entry = descriptor.decode(self.geometry, level);
+            let mut flow = (self.each)(Va(va), level, entry);
+            if let (ControlFlow::Continue(()), Entry::Table(child)) = (flow, entry) {
+                flow = self.table(child, level.next(), va)?;
+            }
+            if flow.is_break() {
+                return Ok(flow);
+            }
+        }
+        Ok(ControlFlow::Continue(()))
+    }
+}
