@@ -1,2 +1,8 @@
-//! x
+//! What of the kernel can be judged without a CPU: its boot arguments, the machine that a device tree
+//! describes, the geometry that follows. The image and the host's tests run this very code.
 #![no_std]
+
+pub mod bootargs;
+pub mod choice;
+pub mod machine;
+pub mod ranges;

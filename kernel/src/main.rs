@@ -1,2 +1,169 @@
-//! x
-fn main() {}
+//! The bootable image: one kernel for every page size, and what it is for — its linear map.
+//!
+//! The entry code maps the image at its high address in whatever granule the CPU has; from there on
+//! everything is Rust. Page size and VA size are values, chosen once from the boot arguments.
+#![no_std]
+#![no_main]
+
+mod boot;
+mod console;
+mod counters;
+mod ending;
+mod frames;
+mod json;
+mod memory;
+mod report;
+
+use core::fmt;
+use core::ops::Range;
+
+use kernel::bootargs::{Bbml2, BootArgs};
+use kernel::choice;
+use kernel::machine::{self, Machine};
+use linmap::arm64::Cpu;
+use linmap::{AddressSpace, BbmPromise, Decision, Features, Geometry, Pa, Stats};
+
+use crate::boot::{EARLY_UART, Image};
+use crate::console::say;
+use crate::counters::{Counters, Window};
+use crate::ending::{fail, finish};
+use crate::frames::Frames;
+use crate::memory::Memory;
+
+/// Everything of this CPU that is counted goes through here.
+static CPU: Cpu = Cpu::new();
+
+/// What the system is, once it is up.
+pub(crate) struct System<'a> {
+    pub(crate) machine: &'a Machine,
+    pub(crate) args: &'a BootArgs<'a>,
+    pub(crate) features: Features,
+    pub(crate) decision: Decision,
+    pub(crate) promise: BbmPromise,
+    pub(crate) geometry: Geometry,
+    pub(crate) memory: &'a Memory<'a>,
+    pub(crate) frames: &'a Frames,
+    pub(crate) space: AddressSpace,
+    pub(crate) stats: Stats,
+    pub(crate) create: Window,
+}
+
+/// Where the entry code goes: the device tree and the image at their physical addresses, and the
+/// exception level that the loader started it at. The image is mapped at its high address.
+#[unsafe(no_mangle)]
+extern "C" fn kernel_main(dtb: u64, image: u64, level: u64) -> ! {
+    // Firmware is called by HVC from EL1 and by SMC from EL2, unless the device tree says otherwise.
+    ending::use_conduit(if level == 2 { machine::Conduit::Smc } else { machine::Conduit::Hvc });
+    let image = Image::at(Pa(image));
+    let tree = device_tree(dtb);
+    let machine = match Machine::read(tree, &mut warn) {
+        Ok(machine) => machine,
+        Err(e) => fail(format_args!("{e}")),
+    };
+    if let Some(conduit) = machine.conduit {
+        ending::use_conduit(conduit);
+    }
+    let args = BootArgs::parse(&machine.bootargs, |ignored| warn(format_args!("{ignored}")));
+    let tree = Pa(dtb)..Pa(dtb + tree.len() as u64);
+    start(&machine, &args, image, &tree)
+}
+
+/// Something that people should know and that changes nothing else.
+fn warn(what: fmt::Arguments<'_>) {
+    use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
+    static WARNINGS: AtomicU32 = AtomicU32::new(0);
+    let number = WARNINGS.fetch_add(1, Relaxed);
+    say!("warning: {what}");
+    say!("linmap: {{\"messages\":{{\"{number}\":\"{}\"}}}}", json::Text(what));
+}
+
+/// The device tree that the loader left at `dtb`.
+fn device_tree(dtb: u64) -> &'static [u8] {
+    if dtb == 0 {
+        fail(format_args!("the loader gave no device tree: x0 must hold its address, a multiple of 8"));
+    }
+    let start: *const u8 = core::ptr::with_exposed_provenance(dtb as usize);
+    // SAFETY: the entry code has mapped from the 2 MiB boundary below `dtb` for 4 MiB, so 8 bytes and
+    // 2 MiB from `dtb` on are mapped; nothing writes there before the memory is handed out, and it
+    // never is.
+    let header = unsafe { start.cast::<[u8; 8]>().read() };
+    match machine::total_size(header) {
+        // SAFETY: as above.
+        Some(size @ ..=0x20_0000) => unsafe { core::slice::from_raw_parts(start, size) },
+        Some(size) => {
+            fail(format_args!("the device tree at {dtb:#x} claims {size} bytes; 2 MiB is the limit"))
+        }
+        None => fail(format_args!("no device tree at {dtb:#x}: it starts with {header:02x?}")),
+    }
+}
+
+/// Chooses, maps, reports, ends.
+fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>) -> ! {
+    let features = boot::features();
+    let fell_back = |f| warn(format_args!("{f}"));
+    let Ok(geometry) = choice::geometry(args, &features, fell_back) else {
+        fail(format_args!("the CPU reports no page size at all (ID_AA64MMFR0_EL1 {:#x})", features.mmfr0));
+    };
+    let pa_bits = choice::pa_bits(&features);
+    let promise = match args.bbml2 {
+        Bbml2::Auto => features.bbm_promise(),
+        Bbml2::Off => BbmPromise::MayAbort(0),
+    };
+    let decision = Decision::on_boot_cpu(promise, args.rodata);
+
+    let mut ram = machine.ram.clone();
+    let mut carve_outs = kernel::ranges::Ranges::new();
+    let found = Memory::plan(machine, args, (geometry, pa_bits), &image, tree, (&mut ram, &mut carve_outs));
+    let memory = match found {
+        Ok(memory) => memory,
+        Err(e) => fail(format_args!("{e}")),
+    };
+    let frames = Frames::new(&image, geometry.page_size());
+    let counters = Counters::start(&features);
+    let uart = machine.uart.unwrap_or(EARLY_UART);
+    match memory.bring_up(&frames, &image, (geometry, pa_bits), uart, &decision, &counters) {
+        Ok((space, stats, create)) => {
+            let frames = &frames;
+            let memory = &memory;
+            run(&System {
+                machine,
+                args,
+                features,
+                decision,
+                promise,
+                geometry,
+                memory,
+                frames,
+                space,
+                stats,
+                create,
+            })
+        }
+        Err(e) => fail(format_args!("the linear map can not be made: {e}")),
+    }
+}
+
+/// Does what `run=` asks for, in its order.
+fn run(system: &System<'_>) -> ! {
+    report::banner(system);
+    report::document(system);
+    let mut ok = true;
+    for task in system.args.run.split(',').filter(|t| !t.is_empty()) {
+        match task {
+            "dump" => ok &= report::dump(system),
+            // For those who test how a run that goes wrong is reported.
+            "fault" => {
+                let nowhere: *const u64 = core::ptr::with_exposed_provenance(0xdead_0000);
+                // SAFETY: the lower half is empty, so this faults, and the fault ends the run.
+                unsafe { nowhere.read_volatile() };
+            }
+            "panic" => panic!("asked for by run=panic"),
+            "hang" => loop {
+                aarch64_cpu::asm::wfi();
+            },
+            "fail" => ok = false,
+            _ => warn(format_args!("run={task} ignored: known are dump, fail, fault, hang and panic")),
+        }
+    }
+    finish(ok)
+}

@@ -159,6 +159,11 @@ impl<'a> Layout<'a> {
         self.ram
     }
 
+    /// The physical addresses that the linear map reaches; RAM outside is dropped.
+    pub const fn mapped(&self) -> &Range<Pa> {
+        &self.mapped
+    }
+
     /// The address of `pa` in the linear map, if it is RAM that is mapped.
     pub fn va(&self, pa: Pa) -> Option<Va> {
         let mapped = self.mapped.contains(&pa) && self.ram.iter().any(|r| r.contains(&pa));

@@ -9,7 +9,7 @@
 //! | `geometry` | granule, VA size and address format as one value; a level is a number |
 //! | `attributes`, `descriptor` | one 64-bit entry: encode, decode, may it change in place? |
 //! | `region`, `layout` | RAM, carve-outs and image become the fewest leaves |
-//! | `table`, `hardware` | what a platform brings: table pages and CPU primitives |
+//! | `table`, `hardware`, `features` | what a platform brings: table pages, CPU primitives, promises |
 //! | `stats` | exact counts, predicted or walked |
 //! | `tree` | off line: a whole tree, built and discarded |
 //! | `walk` | visit what is there |
@@ -31,6 +31,7 @@ pub mod arm64;
 mod attributes;
 mod descriptor;
 mod error;
+mod features;
 mod geometry;
 mod hardware;
 #[cfg(feature = "std")]
@@ -51,6 +52,7 @@ pub use address_space::AddressSpace;
 pub use attributes::{Attributes, MemoryType};
 pub use descriptor::{Descriptor, Entry, Leaf, Transition, table_limits};
 pub use error::Error;
+pub use features::Features;
 pub use geometry::{Geometry, GeometryError, Granule, Half, LeafSize, Level, OaFormat};
 pub use hardware::{BbmPromise, Dsb, Hardware, Midr, Tlbi};
 pub use layout::{Kind, Layout, LayoutError, Rodata};

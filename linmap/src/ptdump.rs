@@ -6,7 +6,7 @@
 use core::fmt::{self, Write};
 use core::ops::ControlFlow;
 
-use crate::{Attributes, Entry, Geometry, Level, OaFormat, Pa, ReadTables, Va, visit};
+use crate::{Attributes, Entry, Geometry, Level, OaFormat, Pa, ReadTables, Stats, Va, visit};
 
 /// A printed region: its first and last address and the lines around it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +36,7 @@ pub enum DumpError<E> {
     Write,
 }
 
-/// Prints one region of the tables below `root`.
+/// Prints one region of the tables below `root`, and counts what it prints.
 ///
 /// # Errors
 ///
@@ -47,21 +47,24 @@ pub fn dump<R: ReadTables>(
     root: Pa,
     region: Marked,
     out: &mut impl Write,
-) -> Result<(), DumpError<R::Error>> {
+) -> Result<Stats, DumpError<R::Error>> {
     writeln!(out, "---[ {} ]---", region.start).map_err(|_| DumpError::Write)?;
     let mut lines = Lines::new(geometry, &mut *out);
-    let walked =
-        visit(reader, geometry, root, region.range, |va, level, entry| match lines.entry(va, level, entry) {
+    let mut stats = Stats::ROOT;
+    let walked = visit(reader, geometry, root, region.range, |va, level, entry| {
+        stats.add_entry(level, entry);
+        match lines.entry(va, level, entry) {
             Ok(()) => ControlFlow::Continue(()),
             Err(fmt::Error) => ControlFlow::Break(()),
-        });
+        }
+    });
     let walked = match (walked, lines.finish()) {
         (Ok(flow), Ok(())) => flow,
         (Err(e), _) => return Err(DumpError::Read(e)),
         (_, Err(fmt::Error)) => return Err(DumpError::Write),
     };
     match (walked, writeln!(out, "---[ {} ]---", region.end)) {
-        (ControlFlow::Continue(()), Ok(())) => Ok(()),
+        (ControlFlow::Continue(()), Ok(())) => Ok(stats),
         _ => Err(DumpError::Write),
     }
 }

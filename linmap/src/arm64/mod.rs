@@ -1,1 +1,90 @@
-//! The real CPU: registers, barriers and invalidation. The only assembly of the library.
+//! The real CPU: barriers, invalidation and ID registers. The only assembly of the library.
+//!
+//! Everything here is for EL1.
+
+use core::arch::asm;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::{Dsb, Features, Hardware, Tlbi};
+
+/// This CPU, with a count of every primitive that was used.
+#[derive(Debug, Default)]
+pub struct Cpu {
+    tlbi: AtomicU64,
+    dsb: AtomicU64,
+    isb: AtomicU64,
+}
+
+/// How often each primitive was used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Uses {
+    /// TLB invalidations issued.
+    pub tlbi: u64,
+    /// Data synchronisation barriers.
+    pub dsb: u64,
+    /// Instruction synchronisation barriers.
+    pub isb: u64,
+}
+
+impl Cpu {
+    /// A CPU of which nothing has been used yet.
+    pub const fn new() -> Self {
+        Self { tlbi: AtomicU64::new(0), dsb: AtomicU64::new(0), isb: AtomicU64::new(0) }
+    }
+
+    /// What has been used so far.
+    pub fn uses(&self) -> Uses {
+        let Self { tlbi, dsb, isb } = self;
+        Uses { tlbi: tlbi.load(Relaxed), dsb: dsb.load(Relaxed), isb: isb.load(Relaxed) }
+    }
+
+    /// What the ID registers of the CPU that runs this say.
+    pub fn features() -> Features {
+        macro_rules! read {
+            ($register:literal) => {{
+                let value: u64;
+                // SAFETY: reading an ID register at EL1 has no side effect.
+                unsafe { asm!(concat!("mrs {}, ", $register), out(reg) value, options(nomem, nostack)) }
+                value
+            }};
+        }
+        Features {
+            midr: read!("midr_el1"),
+            mmfr0: read!("id_aa64mmfr0_el1"),
+            mmfr2: read!("id_aa64mmfr2_el1"),
+            pfr1: read!("id_aa64pfr1_el1"),
+            dfr0: read!("id_aa64dfr0_el1"),
+        }
+    }
+}
+
+// SAFETY: each method is the instruction it names. None is `nomem`, so the compiler keeps accesses to
+// table memory on their side of it.
+unsafe impl Hardware for Cpu {
+    fn dsb(&self, kind: Dsb) {
+        self.dsb.fetch_add(1, Relaxed);
+        // SAFETY: a barrier changes nothing but order.
+        unsafe {
+            match kind {
+                Dsb::Ishst => asm!("dsb ishst", options(nostack, preserves_flags)),
+                Dsb::Ish => asm!("dsb ish", options(nostack, preserves_flags)),
+            }
+        }
+    }
+
+    fn isb(&self) {
+        self.isb.fetch_add(1, Relaxed);
+        // SAFETY: a context synchronisation event changes nothing but order.
+        unsafe { asm!("isb", options(nostack, preserves_flags)) }
+    }
+
+    fn tlbi(&self, op: Tlbi) {
+        self.tlbi.fetch_add(1, Relaxed);
+        // SAFETY: dropping TLB entries is always allowed; they are fetched again from the tables.
+        unsafe {
+            match op {
+                Tlbi::All => asm!("tlbi vmalle1is", options(nostack, preserves_flags)),
+            }
+        }
+    }
+}

@@ -1,0 +1,304 @@
+// From the boot loader to Rust: the Linux arm64 boot protocol, then a map of the image at its high
+// address and at its physical one, in a granule that the CPU has.
+//
+// x0 is the physical address of the device tree. The MMU is off: no stack, no unaligned or exclusive
+// access, and memory written here is cleaned from the caches' view before the MMU goes on.
+//
+// x20 device tree   x21 image start (physical)   x22 next free table   x23 entry level (2 is EL2)
+// x24 page shift    x25 shift of the leaf size   x26 shift of the root entries
+
+.section .head, "ax"
+.global _head
+_head:
+    b       start                   // code0
+    nop                             // code1
+    .quad   0                       // text offset
+    .quad   image_size
+    .quad   0b1000                  // little endian; may lie anywhere in RAM
+    .quad   0, 0, 0
+    .ascii  "ARM\x64"
+    .long   0
+
+start:
+    msr     daifset, #0xf
+    mov     x20, x0
+    adr     x21, _head
+    mrs     x23, CurrentEL
+    lsr     x23, x23, #2
+    cmp     x23, #2
+    b.ne    at_el1
+    // EL2: let EL1 be AArch64, own its counters, timers, FP and interrupt interface; then drop to it.
+    mov     x0, #(1 << 31)
+    msr     hcr_el2, x0
+    isb
+    mov     x0, #0x33ff
+    msr     cptr_el2, x0
+    mrs     x0, id_aa64dfr0_el1
+    ubfx    x0, x0, #8, #4
+    cbz     x0, 1f
+    cmp     x0, #0xf
+    b.eq    1f
+    mrs     x0, pmcr_el0
+    ubfx    x0, x0, #11, #5         // all counters belong to EL1
+    msr     mdcr_el2, x0
+1:  mrs     x0, id_aa64pfr0_el1
+    ubfx    x0, x0, #24, #4
+    cbz     x0, 1f
+    mrs     x0, s3_4_c12_c9_5       // ICC_SRE_EL2
+    orr     x0, x0, #1              // system registers, also for EL1
+    orr     x0, x0, #8
+    msr     s3_4_c12_c9_5, x0
+    isb
+1:  mov     x0, #3
+    msr     cnthctl_el2, x0
+    msr     cntvoff_el2, xzr
+    mov     x0, #0x3c5              // EL1h, everything masked
+    msr     spsr_el2, x0
+    adr     x0, at_el1
+    msr     elr_el2, x0
+    eret
+
+at_el1:
+    ldr     x0, ={sctlr_off}
+    msr     sctlr_el1, x0
+    mov     x0, #(3 << 20)          // FP and SIMD do not trap
+    msr     cpacr_el1, x0
+    isb
+
+    // A granule: 4K with 2M blocks, else 64K pages, else 16K pages; 48 bits of address in each.
+    mrs     x0, id_aa64mmfr0_el1
+    ubfx    x1, x0, #28, #4
+    mov     x24, #12
+    mov     x25, #21
+    mov     x26, #39
+    ldr     x27, ={tcr_4k}
+    cmp     x1, #8
+    b.lo    granule_found
+    ubfx    x1, x0, #24, #4
+    mov     x24, #16
+    mov     x25, #16
+    mov     x26, #42
+    ldr     x27, ={tcr_64k}
+    cmp     x1, #8
+    b.lo    granule_found
+    mov     x24, #14
+    mov     x25, #14
+    mov     x26, #47
+    ldr     x27, ={tcr_16k}
+granule_found:
+    and     x0, x0, #7              // PARange, at most 48 bits
+    cmp     x0, #5
+    mov     x1, #5
+    csel    x0, x0, x1, lo
+    orr     x27, x27, x0, lsl #32
+
+    // Nothing of the loader's may come back from a cache over what is written here.
+    adrp    x0, bss_start
+    adrp    x1, boot_tables_end
+    bl      discard_cached
+
+    // Two roots, then the maps.
+    adrp    x22, boot_tables_start
+    bl      new_table
+    mov     x28, x5                 // lower half
+    bl      new_table
+    mov     x29, x5                 // upper half
+
+    // The image at its physical address and at its high one.
+    ldr     x3, =image_size
+    mov     x0, x28
+    mov     x1, x21
+    mov     x2, x21
+    ldr     x4, ={normal}
+    bl      map
+    ldr     x3, =image_size
+    mov     x0, x29
+    ldr     x1, =image_start
+    mov     x2, x21
+    ldr     x4, ={normal}
+    bl      map
+    // The device tree, if there can be one: 8-byte aligned and not beyond 48 bits, up to 2 MiB.
+    cbz     x20, no_tree
+    tst     x20, #7
+    b.ne    no_tree
+    lsr     x0, x20, #47
+    cbnz    x0, no_tree
+    and     x1, x20, #~0x1fffff
+    mov     x2, x1
+    mov     x3, #0x400000
+    mov     x0, x28
+    ldr     x4, ={normal}
+    bl      map
+    b       1f
+no_tree:
+    mov     x20, #0
+1:  // A console for early trouble.
+    ldr     x1, ={early_uart}
+    mov     x2, x1
+    mov     x3, #1
+    mov     x0, x28
+    ldr     x4, ={device}
+    bl      map
+
+    dsb     sy
+    adrp    x0, bss_start
+    adrp    x1, boot_tables_end
+    bl      discard_cached
+
+    ldr     x0, ={mair}
+    msr     mair_el1, x0
+    msr     tcr_el1, x27
+    msr     ttbr0_el1, x28
+    msr     ttbr1_el1, x29
+    isb
+    tlbi    vmalle1
+    ic      iallu
+    dsb     nsh
+    isb
+    ldr     x0, ={sctlr_on}
+    ldr     x1, =high
+    msr     sctlr_el1, x0
+    isb
+    br      x1
+
+high:
+    ldr     x0, =vectors
+    msr     vbar_el1, x0
+    ldr     x0, =boot_stack_top
+    mov     sp, x0
+    ldr     x0, =bss_start
+    ldr     x1, =bss_end
+1:  cmp     x0, x1
+    b.hs    2f
+    stp     xzr, xzr, [x0], #16
+    b       1b
+2:  isb
+    mov     x29, #0
+    mov     x30, #0
+    mov     x0, x20
+    mov     x1, x21
+    mov     x2, x23
+    bl      kernel_main
+    b       .
+
+// x5 = a cleared table, x22 moves on. Clobbers x6, x7.
+new_table:
+    mov     x5, x22
+    mov     x6, #1
+    lsl     x6, x6, x24
+    add     x22, x22, x6
+    mov     x7, x5
+1:  stp     xzr, xzr, [x7], #16
+    cmp     x7, x22
+    b.lo    1b
+    ret
+
+// Maps x3 bytes from x2 at x1 with attributes x4 below the root x0, in leaves of 1 << x25 bytes.
+// Clobbers x1 to x3 and x5 to x14.
+map:
+    mov     x14, x30
+    and     x1, x1, #0xffffffffffff
+    add     x3, x3, x1              // end
+    mov     x6, #-1
+    lsl     x6, x6, x25
+    and     x1, x1, x6
+    and     x2, x2, x6
+    // The bit that tells a page from a block.
+    orr     x8, x4, #2
+    cmp     x25, x24
+    csel    x4, x8, x4, eq
+    sub     x13, x24, #3            // index bits
+    mov     x12, #-1
+    lsl     x12, x12, x13           // ~ of the index mask
+1:  mov     x9, x0
+    mov     x10, x26
+2:  lsr     x11, x1, x10
+    bic     x11, x11, x12
+    cmp     x10, x25
+    b.eq    4f
+    ldr     x8, [x9, x11, lsl #3]
+    cbnz    x8, 3f
+    bl      new_table
+    orr     x8, x5, #3
+    str     x8, [x9, x11, lsl #3]
+3:  bic     x9, x8, #3
+    sub     x10, x10, x13
+    b       2b
+4:  orr     x8, x2, x4
+    str     x8, [x9, x11, lsl #3]
+    mov     x8, #1
+    lsl     x8, x8, x25
+    add     x1, x1, x8
+    add     x2, x2, x8
+    cmp     x1, x3
+    b.lo    1b
+    ret     x14
+
+// Drops x0 to x1 from the data caches, to the point of coherency. Clobbers x0, x2, x3.
+discard_cached:
+    mrs     x2, ctr_el0
+    ubfx    x2, x2, #16, #4
+    mov     x3, #4
+    lsl     x2, x3, x2              // the smallest line in bytes
+1:  dc      ivac, x0
+    add     x0, x0, x2
+    cmp     x0, x1
+    b.lo    1b
+    dsb     sy
+    ret
+
+// Changes granule and tables: x0 TTBR0, x1 TTBR1, x2 TCR. Runs at its physical address, mapped 1:1 by
+// the old and the new TTBR0; touches no memory; returns to the high address in x30.
+.global switch_tables
+switch_tables:
+    mrs     x3, sctlr_el1
+    bic     x4, x3, #1
+    msr     sctlr_el1, x4
+    isb
+    tlbi    vmalle1
+    dsb     nsh
+    isb
+    msr     tcr_el1, x2
+    msr     ttbr0_el1, x0
+    msr     ttbr1_el1, x1
+    isb
+    msr     sctlr_el1, x3
+    isb
+    ret
+
+// Every exception ends the run: its kind, and the registers at that moment, go to Rust on a stack of
+// their own.
+.macro vector kind
+    .balign 128
+    msr     tpidr_el1, x0
+    mov     x0, #\kind
+    b       report_exception
+.endm
+
+    .balign 2048
+vectors:
+    .irp    kind, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15
+    vector  \kind
+    .endr
+
+report_exception:
+    ldr     x1, =emergency_stack_top
+    mov     x2, sp
+    mov     sp, x1
+    mov     x1, x30
+    mov     x29, #0
+    bl      exception
+    b       .
+
+// Markers at both ends of each measured window, for tracers to find by symbol.
+.macro marker name
+    .global \name
+    .type   \name, %function
+\name:
+    ret
+    .size   \name, . - \name
+.endm
+    marker  mark_create_begin
+    marker  mark_create_end
+
+    .ltorg

@@ -1,0 +1,264 @@
+//! From the entry code's map to the final one: the image by segment, RAM 1:1, the chosen granule.
+
+use core::arch::global_asm;
+use core::ops::Range;
+
+use aarch64_cpu::registers::{TTBR0_EL1, Writeable};
+use linmap::arm64::Cpu;
+use linmap::{
+    AddressSpace, Attributes, Dsb, Error, Features, Geometry, Granule, Half, Hardware, Leaves, Memory,
+    MemoryType, Pa, Region, Tlbi, Tree, Va,
+};
+
+use crate::frames::Frames;
+
+/// Where the image is linked; the same number is in `image.ld`.
+pub(crate) const KERNEL_VA: u64 = 0xffff_ffff_8000_0000;
+/// Where the console's registers are mapped, above any image.
+const DEVICE_VA: u64 = KERNEL_VA + (256 << 20);
+/// The console of QEMU's virt machine: all there is before a device tree has been read, or without one.
+pub(crate) const EARLY_UART: Pa = Pa(0x0900_0000);
+
+/// SCTLR_EL1: the bits that are RES1 or keep their meaning on a CPU without newer features
+/// (LSMAOE, nTLSMD, SPAN, EIS, TSCXT, EOS).
+const SCTLR_OFF: u64 = 1 << 29 | 1 << 28 | 1 << 23 | 1 << 22 | 1 << 20 | 1 << 11;
+/// With the MMU, both caches, and a check that the stack is aligned.
+const SCTLR_ON: u64 = SCTLR_OFF | 1 << 12 | 1 << 3 | 1 << 2 | 1;
+
+global_asm!(
+    include_str!("entry.s"),
+    sctlr_off = const SCTLR_OFF,
+    sctlr_on = const SCTLR_ON,
+    tcr_4k = const tcr(Granule::K4, 48, 48),
+    tcr_16k = const tcr(Granule::K16, 48, 48),
+    tcr_64k = const tcr(Granule::K64, 48, 48),
+    mair = const MemoryType::mair(false),
+    normal = const EARLY_NORMAL,
+    device = const EARLY_DEVICE,
+    early_uart = const EARLY_UART.0,
+);
+
+/// The leaves of the entry code: valid, the image writable and executable until it is mapped properly.
+const EARLY_NORMAL: u64 = Attributes::KERNEL_DATA.difference(Attributes::PXN).bits() | 1;
+const EARLY_DEVICE: u64 = Attributes::DEVICE.bits() | 1;
+
+/// TCR_EL1 without the physical address size: both halves in one granule, walks cacheable and inner
+/// shareable.
+const fn tcr(granule: Granule, lower_bits: u32, upper_bits: u32) -> u64 {
+    let (tg0, tg1) = match granule {
+        Granule::K4 => (0, 2),
+        Granule::K16 => (2, 1),
+        Granule::K64 => (1, 3),
+    };
+    let walks = 1 | 1 << 2 | 3 << 4;
+    let lower = (64 - lower_bits) as u64 | walks << 8 | tg0 << 14;
+    let upper = (64 - upper_bits) as u64 | walks << 8 | tg1 << 14;
+    lower | upper << 16
+}
+
+/// TCR_EL1.IPS for a physical address size in bits.
+const fn ips(pa_bits: u32) -> u64 {
+    let field = match pa_bits {
+        ..=32 => 0,
+        33..=36 => 1,
+        37..=40 => 2,
+        41..=42 => 3,
+        43..=44 => 4,
+        45..=48 => 5,
+        _ => 6,
+    };
+    field << 32
+}
+
+unsafe extern "C" {
+    static image_start: u8;
+    static rodata_start: u8;
+    static data_start: u8;
+    static boot_tables_start: u8;
+    static pool_start: u8;
+    static pool_end: u8;
+    static image_end: u8;
+    fn switch_tables(ttbr0: u64, ttbr1: u64, tcr: u64);
+}
+
+/// Where the loader put the image, and what is in it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Image {
+    start: Pa,
+}
+
+impl Image {
+    /// The image that runs, loaded at `start`.
+    pub(crate) const fn at(start: Pa) -> Self {
+        Self { start }
+    }
+
+    /// The physical address of something in the image.
+    pub(crate) const fn pa(&self, va: u64) -> Pa {
+        Pa(va.wrapping_sub(KERNEL_VA).wrapping_add(self.start.0))
+    }
+
+    /// What to add to a physical address in the image to get its virtual one, wrapping.
+    pub(crate) const fn offset(&self) -> u64 {
+        KERNEL_VA.wrapping_sub(self.start.0)
+    }
+
+    fn symbols(&self, from: *const u8, to: *const u8) -> Range<Pa> {
+        self.pa(from as u64)..self.pa(to as u64)
+    }
+
+    /// All of it.
+    pub(crate) fn range(&self) -> Range<Pa> {
+        self.symbols(&raw const image_start, &raw const image_end)
+    }
+
+    /// Code and constants: what is never written.
+    pub(crate) fn read_only(&self) -> Range<Pa> {
+        self.symbols(&raw const image_start, &raw const data_start)
+    }
+
+    fn text(&self) -> Range<Pa> {
+        self.symbols(&raw const image_start, &raw const rodata_start)
+    }
+
+    /// Memory for the tables of the image map and of the 1:1 map.
+    pub(crate) fn pool(&self) -> Range<Pa> {
+        self.symbols(&raw const pool_start, &raw const pool_end)
+    }
+
+    /// Memory that held the entry code's tables, free once others are in use.
+    pub(crate) fn boot_tables(&self) -> Range<Pa> {
+        self.symbols(&raw const boot_tables_start, &raw const pool_start)
+    }
+
+    /// The segments at their high addresses, each with its permissions.
+    fn segments(&self) -> [Region; 3] {
+        let segment = |from: *const u8, to: *const u8, attributes| Region {
+            va: Va(from as u64),
+            oa: self.pa(from as u64),
+            bytes: to as u64 - from as u64,
+            attributes,
+            leaves: Leaves::Largest,
+        };
+        let (text, rodata) = (&raw const image_start, &raw const rodata_start);
+        let (data, end) = (&raw const data_start, &raw const image_end);
+        [
+            segment(text, rodata, Attributes::KERNEL_TEXT),
+            segment(rodata, data, Attributes::KERNEL_RODATA),
+            segment(data, end, Attributes::KERNEL_DATA),
+        ]
+    }
+}
+
+/// The kernel's own map, live: the image by segment and the console.
+pub(crate) struct Booted {
+    /// The upper half.
+    pub(crate) space: AddressSpace,
+    /// Where the console's registers are.
+    pub(crate) uart: Va,
+    /// The root of the 1:1 map, to be taken down.
+    identity: Identity,
+}
+
+struct Identity {
+    root: linmap::Frame,
+    geometry: Geometry,
+    /// A table without entries.
+    empty: linmap::Frame,
+}
+
+/// Leaves the entry code's map for tables of `geometry`: the image and the console in the upper half,
+/// the image's code and `window`, RAM that is free, 1:1 in the lower one.
+///
+/// # Errors
+///
+/// The pool is too small for the tables; nothing has changed.
+pub(crate) fn enter(
+    frames: &Frames,
+    cpu: &Cpu,
+    image: &Image,
+    (geometry, lower): (Geometry, Geometry),
+    pa_bits: u32,
+    window: &Range<Pa>,
+    uart: Pa,
+) -> Result<Booted, Error> {
+    let page = geometry.page_size();
+    let console = Region {
+        va: Va(DEVICE_VA),
+        oa: Pa(uart.0 & !(page - 1)),
+        bytes: page,
+        attributes: Attributes::DEVICE,
+        leaves: Leaves::Pages,
+    };
+    let upper = image.segments().into_iter().chain([console]).flat_map(|r| r.runs(geometry));
+    let upper = Tree::build(frames, geometry, Half::Upper, upper)?;
+    let lower = identity_tree(frames, lower, &image.text(), window)?;
+    let empty = empty_table(frames)?;
+
+    let tcr = tcr(geometry.granule(), lower.geometry().va_bits(), geometry.va_bits()) | ips(pa_bits);
+    let (ttbr0, ttbr1) = (lower.root().0, upper.root().0);
+    let (identity_geometry, identity_root) = (lower.geometry(), lower.into_root());
+    let space = AddressSpace::adopt(upper);
+    cpu.dsb(Dsb::Ish);
+    let stub = image.pa(switch_tables as *const () as u64).0;
+    // SAFETY:
+    // - the entry code and `lower` both map the stub's page executable at its physical address;
+    // - `upper` maps the image, the stack included, just as it is mapped now, so that execution goes on;
+    // - both trees are complete and, after the barrier, visible to walkers; their owner gave them up.
+    unsafe {
+        let stub: unsafe extern "C" fn(u64, u64, u64) = core::mem::transmute(stub as *const ());
+        stub(ttbr0, ttbr1, tcr);
+    }
+    let identity = Identity { root: identity_root, geometry: identity_geometry, empty };
+    Ok(Booted { space, uart: Va(DEVICE_VA + (uart.0 & (page - 1))), identity })
+}
+
+/// The 1:1 map: the code that changes tables, and RAM to take table pages from.
+fn identity_tree(
+    frames: &Frames,
+    geometry: Geometry,
+    text: &Range<Pa>,
+    window: &Range<Pa>,
+) -> Result<Tree, Error> {
+    let region = |r: &Range<Pa>, attributes| Region {
+        va: Va(r.start.0),
+        oa: r.start,
+        bytes: (r.end.0 - r.start.0) & !(geometry.page_size() - 1),
+        attributes,
+        leaves: Leaves::Largest,
+    };
+    let mut regions = [region(text, Attributes::KERNEL_TEXT), region(window, Attributes::RAM)];
+    regions.sort_unstable_by_key(|r| r.oa);
+    Tree::build(frames, geometry, Half::Lower, regions.into_iter().flat_map(|r| r.runs(geometry)))
+}
+
+fn empty_table(frames: &Frames) -> Result<linmap::Frame, Error> {
+    let mut empty = frames.take().ok_or(Error::OutOfFrames { taken: 0 })?;
+    frames.slots(&mut empty).fill(0);
+    Ok(empty)
+}
+
+impl Booted {
+    /// Takes the 1:1 map down and returns its table pages, depth first. `frames` no longer uses it.
+    ///
+    /// The empty table stays in TTBR0 from now on, so that the lower half faults.
+    pub(crate) fn leave_identity(self, frames: &Frames, cpu: &Cpu) -> AddressSpace {
+        let Identity { root, geometry, empty } = self.identity;
+        cpu.dsb(Dsb::Ishst);
+        TTBR0_EL1.set(empty.into_pa().0);
+        cpu.isb();
+        cpu.tlbi(Tlbi::All);
+        cpu.dsb(Dsb::Ish);
+        cpu.isb();
+        // SAFETY: `root` came from `into_root` of a tree of this geometry; TTBR0 has changed and the
+        // TLBI is complete, so no walker and no TLB knows its tables; no other CPU has run yet.
+        let tree = unsafe { Tree::from_root(root, geometry, Half::Lower) };
+        tree.discard(frames);
+        self.space
+    }
+}
+
+/// What the CPU has.
+pub(crate) fn features() -> Features {
+    Cpu::features()
+}

@@ -1,0 +1,208 @@
+//! Boot arguments: `key=value` words. None is fatal: what is unknown or malformed is named and ignored.
+
+use core::fmt;
+
+use linmap::{Granule, Rodata};
+
+/// Who claims never to abort: the argument `bbml2=`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Bbml2 {
+    /// Each CPU as its MIDR says.
+    #[default]
+    Auto,
+    /// None.
+    Off,
+}
+
+/// What the boot arguments ask for; `None` is the default of the machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct BootArgs<'a> {
+    /// `pagesize=4k|16k|64k`.
+    pub page_size: Option<Granule>,
+    /// `va_bits=36..52`.
+    pub va_bits: Option<u32>,
+    /// `rodata=full|on|noalias|off`.
+    pub rodata: Rodata,
+    /// `bbml2=auto|off`.
+    pub bbml2: Bbml2,
+    /// `crashkernel=SIZE[@OFFSET]`.
+    pub crashkernel: Option<Reservation>,
+    /// `run=NAME,NAME`: what to do once the map is there.
+    pub run: &'a str,
+}
+
+/// A size in bytes, and an address if one was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reservation {
+    /// Bytes.
+    pub size: u64,
+    /// The physical address of the first.
+    pub at: Option<u64>,
+}
+
+/// A word of the boot arguments that is ignored, and what would be right.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ignored<'a> {
+    /// The word as it stood.
+    pub word: &'a str,
+    /// What would be right there.
+    pub remedy: &'static str,
+}
+
+impl fmt::Display for Ignored<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "boot argument '{}' ignored: {}", self.word.escape_debug(), self.remedy)
+    }
+}
+
+const KEYS: &str = "known are pagesize, va_bits, rodata, bbml2, split, crashkernel and run";
+
+impl<'a> BootArgs<'a> {
+    /// Reads a command line; a later word wins over an earlier one. `ignored` hears of each word that
+    /// is not used.
+    pub fn parse(line: &'a str, mut ignored: impl FnMut(Ignored<'a>)) -> Self {
+        let mut args = Self { run: "dump", ..Self::default() };
+        for word in line.split_ascii_whitespace() {
+            let (key, value) = word.split_once('=').unwrap_or((word, ""));
+            if let Err(remedy) = args.set(key, value) {
+                ignored(Ignored { word, remedy });
+            }
+        }
+        args
+    }
+
+    fn set(&mut self, key: &str, value: &'a str) -> Result<(), &'static str> {
+        match key {
+            "pagesize" => {
+                self.page_size = Some(match value {
+                    "4k" | "4K" => Granule::K4,
+                    "16k" | "16K" => Granule::K16,
+                    "64k" | "64K" => Granule::K64,
+                    _ => return Err("page sizes are 4k, 16k and 64k"),
+                });
+            }
+            "va_bits" => match value.parse() {
+                Ok(bits @ 36..=52) => self.va_bits = Some(bits),
+                _ => return Err("VA sizes are 36 to 52 bits"),
+            },
+            "rodata" => {
+                self.rodata = match value {
+                    "full" => Rodata::Full,
+                    "on" | "noalias" => Rodata::On,
+                    "off" => Rodata::Off,
+                    _ => return Err("rodata is full, on (noalias) or off"),
+                }
+            }
+            "bbml2" => {
+                self.bbml2 = match value {
+                    "auto" => Bbml2::Auto,
+                    "off" => Bbml2::Off,
+                    "boot-cpu" => return Err("not built yet: one CPU runs, so use auto or off"),
+                    _ => return Err("bbml2 is auto or off"),
+                }
+            }
+            "split" => match value {
+                "pages" => {}
+                "park" => return Err("parked splits are not built yet; the policy is pages"),
+                _ => return Err("split is pages"),
+            },
+            "crashkernel" => {
+                self.crashkernel =
+                    Some(reservation(value).ok_or("crashkernel is SIZE[@OFFSET], as in 256M")?);
+            }
+            "run" => self.run = value,
+            _ => return Err(KEYS),
+        }
+        Ok(())
+    }
+}
+
+/// `SIZE[@OFFSET]`, each a number with K, M, G or T behind it.
+fn reservation(text: &str) -> Option<Reservation> {
+    let (size, at) = match text.split_once('@') {
+        Some((size, at)) => (bytes(size)?, Some(bytes(at)?)),
+        None => (bytes(text)?, None),
+    };
+    (size != 0).then_some(Reservation { size, at })
+}
+
+/// A number of bytes, decimal or with 0x, and perhaps a unit.
+fn bytes(text: &str) -> Option<u64> {
+    let units = [(['k', 'K'], 10), (['m', 'M'], 20), (['g', 'G'], 30), (['t', 'T'], 40)];
+    let with_unit = units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
+    let (digits, shift) = with_unit.unwrap_or((text, 0));
+    let number = match digits.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => digits.parse(),
+    };
+    number.ok()?.checked_mul(1 << shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    extern crate std;
+    use proptest::prelude::*;
+    use std::string::{String, ToString};
+    use std::vec::Vec;
+
+    fn parse(line: &str) -> (BootArgs<'_>, Vec<String>) {
+        let mut ignored = Vec::new();
+        let args = BootArgs::parse(line, |i| ignored.push(i.to_string()));
+        (args, ignored)
+    }
+
+    #[test]
+    fn every_argument_is_understood() {
+        let line = "pagesize=16k va_bits=47 rodata=noalias bbml2=off split=pages crashkernel=256M@0x50000000 run=dump,fault";
+        let (args, ignored) = parse(line);
+        assert_eq!(ignored, [String::new(); 0]);
+        let crashkernel = Some(Reservation { size: 256 << 20, at: Some(0x5000_0000) });
+        let expected = BootArgs {
+            page_size: Some(Granule::K16),
+            va_bits: Some(47),
+            rodata: Rodata::On,
+            bbml2: Bbml2::Off,
+            crashkernel,
+            run: "dump,fault",
+        };
+        assert_eq!(args, expected);
+        assert_eq!(parse("").0, BootArgs { run: "dump", ..BootArgs::default() });
+    }
+
+    #[test]
+    fn what_is_wrong_is_named_and_the_rest_holds() {
+        let (args, ignored) =
+            parse("pagesize=8k va_bits=99 frobnicate pagesize=64k crashkernel=0 split=park");
+        assert_eq!(args.page_size, Some(Granule::K64));
+        assert_eq!(
+            ignored,
+            [
+                "boot argument 'pagesize=8k' ignored: page sizes are 4k, 16k and 64k",
+                "boot argument 'va_bits=99' ignored: VA sizes are 36 to 52 bits",
+                "boot argument 'frobnicate' ignored: known are pagesize, va_bits, rodata, bbml2, split, crashkernel and run",
+                "boot argument 'crashkernel=0' ignored: crashkernel is SIZE[@OFFSET], as in 256M",
+                "boot argument 'split=park' ignored: parked splits are not built yet; the policy is pages",
+            ]
+        );
+    }
+
+    #[test]
+    fn sizes() {
+        assert_eq!(bytes("1k"), Some(1 << 10));
+        assert_eq!(bytes("3G"), Some(3 << 30));
+        assert_eq!(bytes("0x10M"), Some(16 << 20));
+        for bad in ["", "K", "-1", "1Q", "0x", "99999999999T", "1 k"] {
+            assert_eq!(bytes(bad), None, "{bad}");
+        }
+    }
+
+    proptest! {
+        /// Noise never panics, and every word is either used or named.
+        #[test]
+        fn noise_is_named(line in ".{0,200}") {
+            let (_, ignored) = parse(&line);
+            prop_assert!(ignored.len() <= line.split_ascii_whitespace().count());
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! Page size, VA size and address sizes: what was asked for against what the CPU has.
+
+use core::fmt;
+
+use linmap::{Features, Geometry, GeometryError, Granule, OaFormat};
+
+use crate::bootargs::BootArgs;
+
+/// The largest VA size that this kernel boots with.
+const MAX_VA_BITS: u32 = 48;
+/// The largest physical address size that descriptors of the 48-bit format express.
+const MAX_PA_BITS: u32 = 48;
+
+/// Why the geometry is not the one asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fallback {
+    /// The CPU lacks the granule.
+    Granule {
+        /// The one asked for.
+        asked: Granule,
+        /// The nearest that the CPU has.
+        used: Granule,
+    },
+    /// The VA size is more than this kernel boots with.
+    VaBits {
+        /// What was asked for.
+        asked: u32,
+    },
+}
+
+impl fmt::Display for Fallback {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Granule { asked, used } => write!(f, "this CPU has no {asked} pages; using {used}"),
+            Self::VaBits { asked } => {
+                write!(f, "{asked} VA bits are not built yet; using {MAX_VA_BITS}")
+            }
+        }
+    }
+}
+
+/// No granule at all: a CPU that the architecture does not allow, or ID registers that lie.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoGranule;
+
+/// The geometry to run with: the one asked for, or the nearest that the CPU has.
+///
+/// # Errors
+///
+/// The CPU reports no granule.
+pub fn geometry(
+    args: &BootArgs<'_>,
+    features: &Features,
+    mut fell_back: impl FnMut(Fallback),
+) -> Result<Geometry, NoGranule> {
+    let has = |g: &Granule| features.has(*g);
+    let smallest = Granule::ALL.into_iter().find(has).ok_or(NoGranule)?;
+    let asked = args.page_size.unwrap_or(smallest);
+    let distance = |g: &Granule| g.page_shift().abs_diff(asked.page_shift());
+    let granule = Granule::ALL.into_iter().filter(has).min_by_key(distance).ok_or(NoGranule)?;
+    if granule != asked {
+        fell_back(Fallback::Granule { asked, used: granule });
+    }
+    let mut va_bits = args.va_bits.unwrap_or(MAX_VA_BITS);
+    if va_bits > MAX_VA_BITS {
+        fell_back(Fallback::VaBits { asked: va_bits });
+        va_bits = MAX_VA_BITS;
+    }
+    Geometry::new(granule, va_bits, OaFormat::Bits48).map_err(|_: GeometryError| NoGranule)
+}
+
+/// The physical address size to run with, in bits.
+pub fn pa_bits(features: &Features) -> u32 {
+    features.pa_bits().min(MAX_PA_BITS)
+}
+
+/// The geometry of the lower half for a 1:1 map that reaches `end`, of the same granule.
+///
+/// # Errors
+///
+/// `end` lies beyond what any VA size of this kernel reaches.
+pub fn identity_geometry(upper: Geometry, end: u64) -> Result<Geometry, GeometryError> {
+    let bits = (64 - end.saturating_sub(1).leading_zeros()).max(Geometry::MIN_VA_BITS);
+    Geometry::new(upper.granule(), bits, upper.oa_format())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    extern crate std;
+    use std::string::{String, ToString};
+    use std::vec::Vec;
+
+    const A72: Features = Features { midr: 0x410f_d083, mmfr0: 0x1124, mmfr2: 0, pfr1: 0, dfr0: 0 };
+    const MAX: Features = Features { mmfr0: 0x1020_1126, ..A72 };
+
+    fn choose(line: &str, features: &Features) -> (Granule, u32, Vec<String>) {
+        let mut notes = Vec::new();
+        let args = BootArgs::parse(line, |_| {});
+        let g = geometry(&args, features, |f| notes.push(f.to_string())).unwrap();
+        (g.granule(), g.va_bits(), notes)
+    }
+
+    #[test]
+    fn the_default_is_the_smallest_page_and_48_bits() {
+        assert_eq!(choose("", &MAX), (Granule::K4, 48, Vec::new()));
+        assert_eq!(choose("", &Features { mmfr0: 0xf010_1124 | 1 << 24, ..A72 }).0, Granule::K16);
+    }
+
+    #[test]
+    fn what_the_cpu_lacks_falls_back_to_the_nearest_and_says_so() {
+        let (g, _, notes) = choose("pagesize=16k", &A72);
+        assert_eq!((g, notes), (Granule::K4, std::vec!["this CPU has no 16K pages; using 4K".to_string()]));
+        let only_64k = Features { mmfr0: 0xf000_1124, ..A72 };
+        assert_eq!(choose("pagesize=4k", &only_64k).0, Granule::K64);
+        assert_eq!(choose("va_bits=52", &MAX).1, 48);
+        assert_eq!(choose("va_bits=36", &MAX).1, 36);
+        let none = Features { mmfr0: 0xff00_1124, ..A72 };
+        assert_eq!(geometry(&BootArgs::default(), &none, |_| {}), Err(NoGranule));
+    }
+
+    #[test]
+    fn the_identity_map_reaches_the_highest_address_and_no_further() {
+        let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
+        assert_eq!(identity_geometry(g, 0x8000_0000).unwrap().va_bits(), 36);
+        assert_eq!(identity_geometry(g, 1 << 40).unwrap().va_bits(), 40);
+        assert_eq!(identity_geometry(g, (1 << 40) + 1).unwrap().va_bits(), 41);
+        assert!(identity_geometry(g, (1 << 48) + 1).is_err());
+    }
+}

@@ -1,0 +1,152 @@
+//! Table pages from RAM: a bump through free ranges, and a chain of pages given back.
+
+use core::cell::{Cell, RefCell};
+use core::ops::Range;
+
+use kernel::ranges::{Full, Ranges};
+use linmap::{Descriptor, Frame, Memory, Pa, Slot};
+
+use crate::boot::Image;
+
+/// The frame source of the kernel. One CPU uses it.
+pub(crate) struct Frames {
+    image: Range<Pa>,
+    image_offset: u64,
+    page_size: u64,
+    /// What to add to the address of RAM outside the image to reach it now, wrapping.
+    ram_offset: Cell<u64>,
+    /// Pages that were given back, chained through their first entry; 0 ends the chain.
+    chain: Cell<u64>,
+    /// Where the next page is cut from.
+    cut: Cell<u64>,
+    cut_end: Cell<u64>,
+    /// Ranges not yet cut from.
+    waiting: RefCell<Ranges>,
+}
+
+impl Frames {
+    /// A source without memory. RAM is reached 1:1 until [`reach_ram_at`](Self::reach_ram_at) is called.
+    pub(crate) fn new(image: &Image, page_size: u64) -> Self {
+        Self {
+            image: image.range(),
+            image_offset: image.offset(),
+            page_size,
+            ram_offset: Cell::new(0),
+            chain: Cell::new(0),
+            cut: Cell::new(0),
+            cut_end: Cell::new(0),
+            waiting: RefCell::default(),
+        }
+    }
+
+    /// Hands over free memory, in whole pages.
+    ///
+    /// # Errors
+    ///
+    /// There are too many separate ranges; this one is not used.
+    ///
+    /// # Safety
+    ///
+    /// The range is RAM that nothing else uses, and is reachable as this source reaches memory.
+    pub(crate) unsafe fn add(&self, range: &Range<Pa>) -> Result<(), Full> {
+        let start = range.start.0.next_multiple_of(self.page_size);
+        let end = range.end.0 & !(self.page_size - 1);
+        if start < end {
+            self.waiting.borrow_mut().add(Pa(start)..Pa(end))?;
+        }
+        Ok(())
+    }
+
+    /// From now on RAM outside the image is at this offset.
+    ///
+    /// # Safety
+    ///
+    /// All memory of this source, taken or free, is mapped there, writable.
+    pub(crate) unsafe fn reach_ram_at(&self, offset: u64) {
+        self.ram_offset.set(offset);
+    }
+
+    /// The bytes that can still be taken.
+    pub(crate) fn free_bytes(&self) -> u64 {
+        let (mut chained, mut page) = (0, self.chain.get());
+        while page != 0 {
+            chained += self.page_size;
+            page = self.load(Slot { table: Pa(page), index: 0 }).0;
+        }
+        chained + self.cut_end.get() - self.cut.get() + self.waiting.borrow().bytes()
+    }
+
+    /// Where a page is now.
+    #[inline]
+    fn reach(&self, pa: Pa) -> *mut u64 {
+        let offset = if self.image.contains(&pa) { self.image_offset } else { self.ram_offset.get() };
+        core::ptr::with_exposed_provenance_mut(pa.0.wrapping_add(offset) as usize)
+    }
+
+    #[inline]
+    fn cut_page(&self) -> Option<Pa> {
+        if self.cut.get() == self.cut_end.get() {
+            self.next_range()?;
+        }
+        let page = self.cut.get();
+        self.cut.set(page + self.page_size);
+        Some(Pa(page))
+    }
+
+    #[cold]
+    fn next_range(&self) -> Option<()> {
+        let mut waiting = self.waiting.borrow_mut();
+        let next = waiting.longest();
+        if next.is_empty() {
+            return None;
+        }
+        self.cut.set(next.start.0);
+        self.cut_end.set(next.end.0);
+        waiting.remove(&next).ok()
+    }
+}
+
+// SAFETY:
+// - `add`'s callers hand over memory that nothing else uses, in whole pages, reachable; each page is cut
+//   off once, or comes back through `give`;
+// - `slots` is that one page, through the only mapping in use;
+// - `load` and `store` are volatile 64-bit accesses of aligned words, which one CPU makes.
+unsafe impl Memory for Frames {
+    #[inline]
+    fn take(&self) -> Option<Frame> {
+        let head = self.chain.get();
+        let page = if head == 0 {
+            self.cut_page()?
+        } else {
+            self.chain.set(self.load(Slot { table: Pa(head), index: 0 }).0);
+            Pa(head)
+        };
+        // SAFETY: just cut from free memory or taken off the chain, so nothing else refers to it.
+        Some(unsafe { Frame::from_pa(page) })
+    }
+
+    fn give(&self, frame: Frame) {
+        let page = frame.into_pa();
+        self.store(Slot { table: page, index: 0 }, Descriptor(self.chain.get()));
+        self.chain.set(page.0);
+    }
+
+    #[inline]
+    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
+        // SAFETY: the frame owns the page, is borrowed mutably, and the page is reachable RAM; any bits
+        // are a valid `u64`.
+        unsafe { core::slice::from_raw_parts_mut(self.reach(frame.pa()), self.page_size as usize / 8) }
+    }
+
+    #[inline]
+    fn load(&self, slot: Slot) -> Descriptor {
+        // SAFETY: a slot of a page of this source, so it is reachable and aligned.
+        Descriptor(unsafe { self.reach(slot.table).add(slot.index).read_volatile() })
+    }
+
+    #[inline]
+    fn store(&self, slot: Slot, new: Descriptor) {
+        // SAFETY: as for `load`.
+        unsafe { self.reach(slot.table).add(slot.index).write_volatile(new.0) }
+    }
+}

@@ -1,0 +1,159 @@
+//! A sorted set of physical ranges of bounded size: RAM, and what of it is spoken for.
+
+use core::ops::Range;
+
+use arrayvec::ArrayVec;
+use linmap::Pa;
+
+/// How many separate ranges a set can hold.
+pub const CAPACITY: usize = 128;
+
+/// Ranges in address order that neither overlap nor touch.
+#[derive(Clone, Debug, Default)]
+pub struct Ranges(ArrayVec<Range<Pa>, CAPACITY>);
+
+/// The set has as many ranges as it can hold; it is unchanged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Full;
+
+impl Ranges {
+    /// A set of nothing.
+    pub const fn new() -> Self {
+        Self(ArrayVec::new_const())
+    }
+
+    /// The ranges in address order.
+    pub fn as_slice(&self) -> &[Range<Pa>] {
+        &self.0
+    }
+
+    /// The ranges, for an operation that sorts or cuts them in place.
+    pub fn as_mut_slice(&mut self) -> &mut [Range<Pa>] {
+        &mut self.0
+    }
+
+    /// The bytes in all ranges.
+    pub fn bytes(&self) -> u64 {
+        self.0.iter().map(|r| r.end.0 - r.start.0).sum()
+    }
+
+    /// The longest range; empty where there is none.
+    pub fn longest(&self) -> Range<Pa> {
+        self.0.iter().max_by_key(|r| r.end.0 - r.start.0).cloned().unwrap_or_default()
+    }
+
+    /// Adds a range and joins it with those that it touches. Whether it overlapped one of them.
+    ///
+    /// # Errors
+    ///
+    /// There is no room for one more.
+    pub fn add(&mut self, range: Range<Pa>) -> Result<bool, Full> {
+        if range.is_empty() {
+            return Ok(false);
+        }
+        let first = self.0.partition_point(|r| r.end < range.start);
+        let behind = self.0.partition_point(|r| r.start <= range.end);
+        if first == behind {
+            self.0.try_insert(first, range).map_err(|_| Full)?;
+            return Ok(false);
+        }
+        let touched = &self.0[first..behind];
+        let overlapped = touched.iter().any(|r| r.start < range.end && range.start < r.end);
+        let start = touched[0].start.min(range.start);
+        let end = touched[touched.len() - 1].end.max(range.end);
+        self.0.drain(first + 1..behind);
+        self.0[first] = start..end;
+        Ok(overlapped)
+    }
+
+    /// Takes a range out.
+    ///
+    /// # Errors
+    ///
+    /// It would cut one range in two and there is no room for that.
+    pub fn remove(&mut self, range: &Range<Pa>) -> Result<(), Full> {
+        if range.is_empty() {
+            return Ok(());
+        }
+        let cut = |r: &Range<Pa>| r.start < range.start && range.end < r.end;
+        if let Some(index) = self.0.iter().position(cut) {
+            let behind = range.end..self.0[index].end;
+            self.0.try_insert(index + 1, behind).map_err(|_| Full)?;
+            self.0[index].end = range.start;
+            return Ok(());
+        }
+        for r in &mut self.0 {
+            if r.start < range.end && range.start < r.end {
+                if range.start <= r.start {
+                    r.start = range.end.min(r.end);
+                } else {
+                    r.end = range.start;
+                }
+            }
+        }
+        self.0.retain(|r| !r.is_empty());
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    extern crate std;
+    use std::vec::Vec;
+
+    fn set(ranges: &Ranges) -> Vec<(u64, u64)> {
+        ranges.as_slice().iter().map(|r| (r.start.0, r.end.0)).collect()
+    }
+
+    #[test]
+    fn touching_ranges_join_and_overlaps_are_told() {
+        let mut r = Ranges::new();
+        assert_eq!(r.add(Pa(10)..Pa(20)), Ok(false));
+        assert_eq!(r.add(Pa(30)..Pa(40)), Ok(false));
+        assert_eq!(r.add(Pa(20)..Pa(25)), Ok(false));
+        assert_eq!(set(&r), [(10, 25), (30, 40)]);
+        assert_eq!(r.add(Pa(24)..Pa(35)), Ok(true));
+        assert_eq!(set(&r), [(10, 40)]);
+        assert_eq!(r.remove(&(Pa(15)..Pa(18))), Ok(()));
+        assert_eq!(set(&r), [(10, 15), (18, 40)]);
+    }
+
+    #[test]
+    fn a_full_set_says_so_and_stays() {
+        let mut r = Ranges::new();
+        for i in 0..CAPACITY as u64 {
+            r.add(Pa(i * 100)..Pa(i * 100 + 50)).unwrap();
+        }
+        assert_eq!(r.add(Pa(99_960)..Pa(99_970)), Err(Full));
+        assert_eq!(r.remove(&(Pa(10)..Pa(20))), Err(Full));
+        assert_eq!(r.bytes(), 50 * CAPACITY as u64);
+    }
+
+    proptest! {
+        /// Against one bit for each address.
+        #[test]
+        fn agrees_with_a_bitmap(ops in prop::collection::vec((any::<bool>(), 0u64..64, 0u64..16), 0..40)) {
+            let mut ranges = Ranges::new();
+            let mut bits = [false; 80];
+            for (add, start, len) in ops {
+                let range = Pa(start)..Pa(start + len);
+                let span = start as usize..(start + len) as usize;
+                if add {
+                    let overlaps = bits[span.clone()].iter().any(|b| *b);
+                    prop_assert_eq!(ranges.add(range), Ok(overlaps));
+                } else {
+                    prop_assert_eq!(ranges.remove(&range), Ok(()));
+                }
+                bits[span].fill(add);
+                for (address, bit) in bits.iter().enumerate() {
+                    let inside = ranges.as_slice().iter().any(|r| r.contains(&Pa(address as u64)));
+                    prop_assert_eq!(inside, *bit);
+                }
+                let apart = ranges.as_slice().windows(2).all(|w| w[0].end < w[1].start);
+                prop_assert!(apart && ranges.as_slice().iter().all(|r| !r.is_empty()));
+            }
+        }
+    }
+}

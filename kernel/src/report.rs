@@ -1,0 +1,176 @@
+//! What the system is, for people and for programs.
+
+use core::fmt;
+
+use linmap::{Marked, Midr, Stats};
+
+use crate::System;
+use crate::console::{self, say};
+use crate::ending::fail;
+use crate::json::Text;
+use crate::warn;
+
+/// A number of bytes for people: whole in the largest unit that keeps it so.
+struct Size(u64);
+
+impl fmt::Display for Size {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let shift = (self.0.trailing_zeros() / 10 * 10).min(40);
+        let unit = ["bytes", "KiB", "MiB", "GiB", "TiB"][shift as usize / 10];
+        write!(f, "{} {unit}", self.0 >> shift)
+    }
+}
+
+fn cpu_name(midr: u64) -> &'static str {
+    Midr(midr).name().unwrap_or("unknown CPU")
+}
+
+/// Why the policy is what it is.
+struct Reason<'a>(&'a System<'a>);
+
+impl fmt::Display for Reason<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let System { args, features, promise, decision, .. } = self.0;
+        match args.bbml2 {
+            kernel::bootargs::Bbml2::Auto => {
+                write!(f, "{} {}", cpu_name(features.midr), promise.reason())?;
+            }
+            kernel::bootargs::Bbml2::Off => f.write_str("bbml2=off: no CPU is taken to never abort")?,
+        }
+        write!(f, "; {}", decision.because)
+    }
+}
+
+/// A short account of the machine and the choices.
+pub(crate) fn banner(system: &System<'_>) {
+    let System { machine, features, decision, geometry, memory, args, .. } = system;
+    say!("linmap {}", env!("CARGO_PKG_VERSION"));
+    let ram: u64 = machine.ram.bytes();
+    say!("  machine    {}, {} of RAM, 1 of {} CPUs in use", machine.model, Size(ram), machine.cpus);
+    say!("  CPU        {} (MIDR {:#010x})", cpu_name(features.midr), features.midr);
+    say!("  pages      {}, {} VA bits, {} levels", geometry.granule(), geometry.va_bits(), geometry.levels());
+    say!("  linear map mode {}, policy {}, rodata={}", decision.mode.number(), decision.policy, args.rodata);
+    say!("  because    {}", Reason(system));
+    let dropped = memory.layout.dropped_bytes() + memory.beyond_bytes;
+    if dropped != 0 {
+        warn(format_args!("{} of RAM are beyond the linear map's reach and left out", Size(dropped)));
+    }
+    if memory.layout.unaligned_bytes() != 0 {
+        let lost = Size(memory.layout.unaligned_bytes());
+        warn(format_args!("{lost} of RAM lost where ranges do not start or end at a page"));
+    }
+    if let Some(crash) = &memory.crash {
+        say!("  crash      {} at {:?}, page-mapped", Size(crash.end.0 - crash.start.0), crash.start);
+    }
+    say!("");
+}
+
+/// The same for programs, with every count.
+pub(crate) fn document(system: &System<'_>) {
+    let System { machine, features, decision, geometry, memory, args, stats, create, frames, .. } = system;
+    say!(
+        "linmap: {{\"schema\":\"linmap.boot/1\",\"machine\":\"{}\",\"cpu\":{{\"midr\":\"{:#010x}\",\"name\":\"{}\"}},\
+         \"cpus\":1,\"cpus_present\":{}}}",
+        Text(&machine.model),
+        features.midr,
+        cpu_name(features.midr),
+        machine.cpus
+    );
+    say!(
+        "linmap: {{\"page_size\":{},\"va_bits\":{},\"levels\":{},\"mode\":{},\"policy\":\"{}\",\
+         \"mode_reason\":\"{}\",\"rodata\":\"{}\"}}",
+        geometry.page_size(),
+        geometry.va_bits(),
+        geometry.levels(),
+        decision.mode.number(),
+        decision.policy,
+        Text(Reason(system)),
+        args.rodata
+    );
+    console::write(format_args!("linmap: {{\"memory\":{{\"ram\":["));
+    for (i, r) in memory.layout.ram().iter().enumerate() {
+        let comma = if i == 0 { "" } else { "," };
+        console::write(format_args!("{comma}[\"{}\",\"{}\"]", r.start, r.end));
+    }
+    let alias = &memory.alias;
+    console::write(format_args!("],\"image\":[\"{}\",\"{}\"],\"carve_outs\":[", alias.start, alias.end));
+    if let Some(r) = &memory.crash {
+        console::write(format_args!("[\"{}\",\"{}\"]", r.start, r.end));
+    }
+    say!("],\"free_bytes\":{}}}}}", frames.free_bytes());
+    linear(system, stats);
+    let instructions = create.instructions.map_or(Number::Null, |n| Number::Is(n.into()));
+    let uses = create.uses;
+    say!(
+        "linmap: {{\"windows\":{{\"create\":{{\"instructions\":{instructions},\"tlbi\":{},\"dsb\":{},\"isb\":{}}}}}}}",
+        uses.tlbi,
+        uses.dsb,
+        uses.isb
+    );
+}
+
+enum Number {
+    Null,
+    Is(u64),
+}
+
+impl fmt::Display for Number {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("null"),
+            Self::Is(n) => n.fmt(f),
+        }
+    }
+}
+
+/// The counts of the linear map.
+fn linear(system: &System<'_>, stats: &Stats) {
+    let (g, memory) = (system.geometry, system.memory);
+    let (start, last) = linmap::linear_range(g);
+    console::write(format_args!(
+        "linmap: {{\"linear\":{{\"start\":\"{start}\",\"end\":\"{:#x}\",\"bytes\":{},\"dropped_bytes\":{},\"leaves\":[",
+        last.0 + 1,
+        stats.bytes(g),
+        memory.layout.dropped_bytes() + memory.beyond_bytes,
+    ));
+    for (i, size) in g.leaf_sizes().filter(|s| stats.descriptors(*s) != 0).enumerate() {
+        let comma = if i == 0 { "" } else { "," };
+        console::write(format_args!(
+            "{comma}{{\"size\":{},\"contiguous\":{},\"descriptors\":{}}}",
+            g.level_size(size.level),
+            size.contiguous,
+            stats.descriptors(size)
+        ));
+    }
+    say!(
+        "],\"tables\":{},\"table_bytes\":{},\"tlb_entries\":{}}}}}",
+        stats.tables,
+        stats.table_bytes(g),
+        stats.tlb_entries(g)
+    );
+}
+
+/// Prints the linear map as it is in the tables. Whether it is what was counted when it was made.
+pub(crate) fn dump(system: &System<'_>) -> bool {
+    let System { frames, geometry, space, stats, .. } = system;
+    let region = Marked::linear_map(*geometry);
+    let dumped =
+        console::with_writer(|w| linmap::dump(*frames, *geometry, space.root(), region, &mut Wrap(w)));
+    match dumped {
+        Ok(walked) if walked == *stats => true,
+        Ok(walked) => {
+            say!("the tables hold {walked:?}, but {stats:?} was counted");
+            false
+        }
+        Err(e) => fail(format_args!("the dump broke off: {e:?}")),
+    }
+}
+
+/// A sized writer around one that is not.
+struct Wrap<'a>(&'a mut dyn fmt::Write);
+
+impl fmt::Write for Wrap<'_> {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.0.write_str(text)
+    }
+}

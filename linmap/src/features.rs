@@ -1,0 +1,82 @@
+//! What a CPU's ID registers say about translation. Pure: the values come from wherever they are.
+
+use crate::{BbmPromise, Granule, Midr};
+
+/// The ID registers that decide how a CPU can translate (Arm ARM D24.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Features {
+    /// MIDR_EL1.
+    pub midr: u64,
+    /// ID_AA64MMFR0_EL1: granules and physical address size.
+    pub mmfr0: u64,
+    /// ID_AA64MMFR2_EL1: break-before-make level.
+    pub mmfr2: u64,
+    /// ID_AA64PFR1_EL1: memory tagging.
+    pub pfr1: u64,
+    /// ID_AA64DFR0_EL1: performance counters.
+    pub dfr0: u64,
+}
+
+const fn field(register: u64, low_bit: u32) -> u64 {
+    (register >> low_bit) & 0xf
+}
+
+impl Features {
+    /// Whether the CPU translates with this granule at stage 1.
+    pub const fn has(&self, granule: Granule) -> bool {
+        match granule {
+            // TGran4: 0 yes, 1 with LPA2, 0xf no.
+            Granule::K4 => field(self.mmfr0, 28) < 8,
+            // TGran16: 0 no, 1 yes, 2 with LPA2.
+            Granule::K16 => field(self.mmfr0, 20) != 0,
+            // TGran64: 0 yes, 0xf no.
+            Granule::K64 => field(self.mmfr0, 24) < 8,
+        }
+    }
+
+    /// The size of physical addresses in bits (PARange).
+    pub const fn pa_bits(&self) -> u32 {
+        match field(self.mmfr0, 0) {
+            0 => 32,
+            1 => 36,
+            2 => 40,
+            3 => 42,
+            4 => 44,
+            5 => 48,
+            6 => 52,
+            _ => 56,
+        }
+    }
+
+    /// Whether memory can hold allocation tags (MTE of 2 or more).
+    pub const fn has_tags(&self) -> bool {
+        field(self.pfr1, 8) >= 2
+    }
+
+    /// Whether there are performance counters of the Arm architecture (PMUVer).
+    pub const fn has_counters(&self) -> bool {
+        !matches!(field(self.dfr0, 8), 0 | 0xf)
+    }
+
+    /// What the CPU promises of live changes of size.
+    pub fn bbm_promise(&self) -> BbmPromise {
+        BbmPromise::of(Midr(self.midr), self.mmfr2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn granules_have_three_encodings() {
+        let f = |mmfr0| Features { mmfr0, ..Features::default() };
+        let has = |mmfr0| Granule::ALL.map(|g| f(mmfr0).has(g));
+        // Cortex-A72: 4K and 64K. Neoverse N1: all. QEMU's max: all, with LPA2.
+        assert_eq!(has(0x0000_1124), [true, false, true]);
+        assert_eq!(has(0x0010_1125), [true, true, true]);
+        assert_eq!(has(0x1020_1126), [true, true, true]);
+        assert_eq!(has(0xff00_1125), [false, false, false]);
+        assert_eq!((f(0x1124).pa_bits(), f(0x1125).pa_bits(), f(0x1126).pa_bits()), (44, 48, 52));
+    }
+}

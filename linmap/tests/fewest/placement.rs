@@ -1,0 +1,94 @@
+//! The offset: no byte goes missing unreported, the fewest are dropped, and no block is lost to skew.
+
+use linmap::{Geometry, Half, Layout, Leaves, Rodata, Stats};
+use proptest::prelude::*;
+
+use crate::machine::Machine;
+use crate::manual::Manual;
+use crate::map::Map;
+use crate::{cases, common::geometries, large_machines, small_machines};
+
+proptest! {
+    #![proptest_config(cases(150))]
+
+    #[test]
+    fn every_byte_is_mapped_dropped_or_unaligned(machine in large_machines()) {
+        for g in geometries() {
+            let _ = machine.lay_out(g, Rodata::Full, |layout| {
+                let map = Map::new(&machine, g, &layout, Leaves::Largest);
+                let mapped = Stats::of_runs(g, layout.runs(Leaves::Largest)).bytes(g);
+                assert_eq!(mapped, map.bytes(), "{g:?}");
+                let lost = layout.dropped_bytes() + layout.unaligned_bytes();
+                assert_eq!(mapped + lost, machine.given_bytes(), "{g:?}");
+            });
+        }
+    }
+
+    #[test]
+    fn no_other_offset_drops_a_block_less(machine in large_machines()) {
+        for g in geometries() {
+            let _ = machine.lay_out(g, Rodata::Full, |layout| {
+                let manual = Manual::of(g);
+                let first = layout.ram()[0].start.0;
+                // The half that starts at the first page reaches furthest.
+                let fewest = dropped(&layout, &manual, first);
+                let origin = g.base(Half::Upper).wrapping_sub(layout.offset());
+                assert!(origin <= first, "{g:?}: the first page is dropped");
+                assert_eq!(layout.dropped_bytes(), dropped(&layout, &manual, origin), "{g:?}");
+                assert!(layout.dropped_bytes() - fewest < manual.span(2), "{g:?}");
+            });
+        }
+    }
+
+    #[test]
+    fn no_block_is_lost_to_skew(machine in large_machines()) {
+        for g in geometries() {
+            let _ = machine.lay_out(g, Rodata::Full, |layout| no_skew(g, &layout));
+        }
+    }
+
+    #[test]
+    fn an_address_is_found_where_its_page_is(machine in small_machines(), at: prop::sample::Index) {
+        for g in geometries() {
+            let _ = machine.lay_out(g, Rodata::Full, |layout| {
+                let map = Map::new(&machine, g, &layout, Leaves::Largest);
+                addresses_agree(&machine, &map, &layout, at);
+            });
+        }
+    }
+}
+
+/// The bytes of RAM that a linear half from `origin` on does not reach.
+fn dropped(layout: &Layout<'_>, manual: &Manual, origin: u64) -> u64 {
+    let end = (origin + manual.half()).min(1 << manual.oa_bits);
+    let beyond = layout.ram().iter().map(|r| r.end.0.saturating_sub(r.start.0.max(end)));
+    beyond.sum()
+}
+
+/// Where the largest leaf that RAM has room for costs no RAM, it can be used.
+fn no_skew(g: Geometry, layout: &Layout<'_>) {
+    let manual = Manual::of(g);
+    let first = layout.ram()[0].start.0;
+    let fits = |bytes: u64| layout.ram().iter().any(|r| r.start.0.next_multiple_of(bytes) + bytes <= r.end.0);
+    let largest = manual.sizes.iter().rev().find(|s| s.bytes <= manual.half() && fits(s.bytes));
+    let largest = largest.expect("a page fits").bytes;
+    if dropped(layout, &manual, first / largest * largest) == 0 {
+        assert_eq!(layout.offset() % largest, 0, "{g:?}: {largest:#x} fits");
+    }
+}
+
+/// `Layout::va` at the ends of each span and somewhere in it.
+fn addresses_agree(machine: &Machine, map: &Map, layout: &Layout<'_>, at: prop::sample::Index) {
+    let page = map.manual.page();
+    for span in &map.spans {
+        let inside = at.index((span.at.end - span.at.start) as usize) as u64;
+        for at in [span.at.start, span.at.start + inside, span.at.end - 1] {
+            let pa = at + map.origin;
+            assert_eq!(layout.va(linmap::Pa(pa)).map(|va| va.0), Some(pa.wrapping_add(layout.offset())));
+        }
+        let behind = span.at.end + map.origin;
+        if machine.kind(behind..behind + page).is_none() {
+            assert_eq!(layout.va(linmap::Pa(behind)), None);
+        }
+    }
+}
