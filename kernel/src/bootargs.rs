@@ -156,7 +156,7 @@ mod tests {
     fn every_argument_is_understood() {
         let line = "pagesize=16k va_bits=47 rodata=noalias bbml2=off split=pages crashkernel=256M@0x50000000 run=dump,fault";
         let (args, ignored) = parse(line);
-        assert_eq!(ignored, [String::new(); 0]);
+        assert_eq!(ignored, Vec::<String>::new());
         let crashkernel = Some(Reservation { size: 256 << 20, at: Some(0x5000_0000) });
         let expected = BootArgs {
             page_size: Some(Granule::K16),

@@ -133,13 +133,13 @@ fn linear(system: &System<'_>, stats: &Stats) {
         stats.bytes(g),
         memory.layout.dropped_bytes() + memory.beyond_bytes,
     ));
-    for (i, size) in g.leaf_sizes().filter(|s| stats.descriptors(*s) != 0).enumerate() {
+    for (i, size) in g.leaf_sizes().iter().filter(|s| stats.descriptors(**s) != 0).enumerate() {
         let comma = if i == 0 { "" } else { "," };
         console::write(format_args!(
             "{comma}{{\"size\":{},\"contiguous\":{},\"descriptors\":{}}}",
-            g.level_size(size.level),
+            1u64 << size.entry_shift,
             size.contiguous,
-            stats.descriptors(size)
+            stats.descriptors(*size)
         ));
     }
     say!(

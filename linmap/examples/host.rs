@@ -1,3 +1,5 @@
+//! A linear map in host memory: laid out, built, counted and printed.
+
 use linmap::host::{HostMemory, NoHardware};
 use linmap::{AddressSpace, Geometry, Granule, Half, Layout, Leaves, OaFormat, Pa, Rodata, Tree};
 

@@ -4,6 +4,8 @@
 //! live map does: it takes what was built into slots that were empty. An entry that faults is never
 //! cached (Arm ARM D8.17, what may be held in a TLB), so nothing is invalidated.
 
+use core::ops::Range;
+
 use crate::{Descriptor, Dsb, Error, Geometry, Half, Hardware, Memory, Pa, Slot, Stats, Tree, Va};
 
 /// The tables that one half of a live address space is translated by.
@@ -42,24 +44,29 @@ impl AddressSpace {
     ///
     /// # Errors
     ///
-    /// A slot of the live root is taken. Then the tree is discarded and nothing has changed.
+    /// The tree is of another geometry or half, or a slot of the live root between the first and the
+    /// last that the tree uses is taken. Then the tree is discarded and nothing has changed.
     pub fn graft<M: Memory>(
         &mut self,
         memory: &M,
         hardware: &impl Hardware,
         tree: Tree,
     ) -> Result<Stats, Error> {
-        let stats = tree.stats();
-        if let Some(index) = self.taken(memory, &tree) {
-            let shift = self.geometry.level_shift(self.geometry.root());
-            let va = Va(self.geometry.base(self.half) + ((index as u64) << shift));
+        if (tree.geometry(), tree.half()) != (self.geometry, self.half) {
+            tree.discard(memory);
+            return Err(Error::OtherGeometry);
+        }
+        let (stats, used) = (tree.stats(), tree.used());
+        if let Some(va) = self.occupied(memory, used.clone()) {
             tree.discard(memory);
             return Err(Error::Occupied { va });
         }
         let mut from = tree.into_root();
         hardware.dsb(Dsb::Ishst);
-        for (index, &bits) in self.used(memory.slots(&mut from)) {
-            memory.store(Slot { table: self.root, index }, Descriptor(bits));
+        for (index, &bits) in used.clone().zip(&memory.slots(&mut from)[used]) {
+            if bits != 0 {
+                memory.store(Slot { table: self.root, index }, Descriptor(bits));
+            }
         }
         hardware.dsb(Dsb::Ishst);
         hardware.isb();
@@ -67,16 +74,10 @@ impl AddressSpace {
         Ok(stats)
     }
 
-    /// The first slot that both roots use.
-    fn taken<M: Memory>(&self, memory: &M, tree: &Tree) -> Option<usize> {
-        let live = |index| memory.load(Slot { table: self.root, index });
-        let new = |index| memory.load(Slot { table: tree.root(), index });
-        let entries = self.geometry.entries(self.geometry.root());
-        (0..entries).find(|&i| new(i) != Descriptor::HOLE && live(i) != Descriptor::HOLE)
-    }
-
-    fn used<'s>(&self, slots: &'s mut [u64]) -> impl Iterator<Item = (usize, &'s u64)> {
-        let entries = self.geometry.entries(self.geometry.root());
-        slots[..entries].iter().enumerate().filter(|(_, bits)| **bits != 0)
+    /// The address of the first of these slots of the live root that is taken.
+    fn occupied<M: Memory>(&self, memory: &M, mut slots: Range<usize>) -> Option<Va> {
+        let taken = |&index: &usize| memory.load(Slot { table: self.root, index }) != Descriptor::HOLE;
+        let shift = self.geometry.level_shift(self.geometry.root());
+        slots.find(taken).map(|i| Va(self.geometry.base(self.half) + ((i as u64) << shift)))
     }
 }

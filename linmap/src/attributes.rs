@@ -79,7 +79,7 @@ impl MemoryType {
     /// `tagged` says that the CPU has allocation tags (ID_AA64PFR1_EL1.MTE of 2 or more).
     pub const fn mair(tagged: bool) -> u64 {
         let normal_tagged = if tagged { 0xf0 } else { 0xff };
-        0xff | normal_tagged << 8 | 0x44 << 16 | 0x00 << 24 | 0x04 << 32
+        u64::from_le_bytes([0xff, normal_tagged, 0x44, 0x00, 0x04, 0, 0, 0])
     }
 }
 

@@ -34,6 +34,9 @@ pub enum Error {
         /// Where it starts.
         va: Va,
     },
+    /// A tree and an address space of different geometry, or of different halves.
+    #[error("the tree was built for another geometry or half than the address space has")]
+    OtherGeometry,
     /// Something is mapped there already.
     #[error("{va} is mapped already; unmap it first")]
     Occupied {

@@ -112,12 +112,35 @@ pub struct LeafSize {
     pub contiguous: bool,
     /// log2 of the bytes that it maps.
     pub shift: u32,
+    /// log2 of the bytes that each of its descriptors maps: less than `shift` in a run.
+    pub entry_shift: u32,
 }
 
 impl LeafSize {
     /// The bytes that it maps.
     pub const fn bytes(self) -> u64 {
         1 << self.shift
+    }
+
+    /// The number of its descriptors.
+    pub const fn descriptors(self) -> u64 {
+        1 << (self.shift - self.entry_shift)
+    }
+}
+
+/// Every size that a leaf of one geometry can have, largest first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LeafSizes {
+    sizes: [LeafSize; 8],
+    count: usize,
+}
+
+impl core::ops::Deref for LeafSizes {
+    type Target = [LeafSize];
+
+    #[inline]
+    fn deref(&self) -> &[LeafSize] {
+        self.sizes.get(..self.count).unwrap_or(&[])
     }
 }
 
@@ -146,6 +169,8 @@ pub struct Geometry {
     granule: Granule,
     va_bits: u8,
     oa: OaFormat,
+    /// The root level, which follows from the others; the hot paths should not divide.
+    root: Level,
 }
 
 /// Why a geometry can not be.
@@ -191,7 +216,8 @@ impl Geometry {
         if va_bits < Self::MIN_VA_BITS || va_bits > max {
             return Err(GeometryError::VaBits { va_bits, granule, max });
         }
-        Ok(Self { granule, va_bits: va_bits as u8, oa })
+        let levels = (va_bits - granule.page_shift()).div_ceil(granule.page_shift() - 3);
+        Ok(Self { granule, va_bits: va_bits as u8, oa, root: Level(4 - levels as i8) })
     }
 
     /// The translation granule.
@@ -234,12 +260,12 @@ impl Geometry {
 
     /// The number of lookup levels.
     pub const fn levels(self) -> u32 {
-        (self.va_bits() - self.page_shift()).div_ceil(self.index_bits())
+        (4 - self.root.0) as u32
     }
 
     /// The level of the root table.
     pub const fn root(self) -> Level {
-        Level(4 - self.levels() as i8)
+        self.root
     }
 
     /// log2 of the bytes that one entry at `level` spans.
@@ -254,7 +280,7 @@ impl Geometry {
 
     /// The number of entries in a table at `level`: the root may be short.
     pub const fn entries(self, level: Level) -> usize {
-        if level.0 == self.root().0 {
+        if level.0 == self.root.0 {
             1 << (self.va_bits() - self.level_shift(level))
         } else {
             1 << self.index_bits()
@@ -266,14 +292,19 @@ impl Geometry {
         (va >> self.level_shift(level)) as usize & (self.entries(level) - 1)
     }
 
-    /// Whether a descriptor at `level` may be a leaf: D8.3, and for L0 and L1 the 52-bit formats.
-    pub const fn may_be_leaf(self, level: Level) -> bool {
+    /// The first level whose descriptors may be leaves: D8.3, and for L0 and L1 the 52-bit formats.
+    pub const fn first_leaf_level(self) -> Level {
         let first = match (self.granule, self.oa) {
             (Granule::K4, OaFormat::Lpa2) => 0,
             (Granule::K4, _) | (Granule::K16, OaFormat::Lpa2) | (Granule::K64, OaFormat::Lpa) => 1,
             _ => 2,
         };
-        level.0 >= first && level.0 >= self.root().0
+        if first > self.root.0 { Level(first) } else { self.root }
+    }
+
+    /// Whether a descriptor at `level` may be a leaf.
+    pub const fn may_be_leaf(self, level: Level) -> bool {
+        level.0 >= self.first_leaf_level().0
     }
 
     /// The number of descriptors in a contiguous run at `level`, or 1 where there are no runs
@@ -289,15 +320,26 @@ impl Geometry {
     }
 
     /// Every size that a leaf can have, largest first.
-    pub fn leaf_sizes(self) -> impl Iterator<Item = LeafSize> {
-        let order = move |level: Level| {
-            let block = self.level_shift(level);
-            let run = self.contiguous_entries(level).trailing_zeros();
-            let run = (run > 0).then_some(LeafSize { level, contiguous: true, shift: block + run });
-            [run, Some(LeafSize { level, contiguous: false, shift: block })]
-        };
-        let levels = (self.root().0..=3).map(Level).filter(move |&l| self.may_be_leaf(l));
-        levels.flat_map(order).flatten()
+    pub const fn leaf_sizes(self) -> LeafSizes {
+        let entry_shift = self.page_shift();
+        let page = LeafSize { level: Level::PAGE, contiguous: false, shift: entry_shift, entry_shift };
+        let mut found = LeafSizes { sizes: [page; 8], count: 0 };
+        let mut level = self.first_leaf_level();
+        loop {
+            let entry_shift = self.level_shift(level);
+            let run_shift = self.contiguous_entries(level).trailing_zeros();
+            if run_shift != 0 {
+                let shift = entry_shift + run_shift;
+                found.sizes[found.count] = LeafSize { level, contiguous: true, shift, entry_shift };
+                found.count += 1;
+            }
+            found.sizes[found.count] = LeafSize { level, contiguous: false, shift: entry_shift, entry_shift };
+            found.count += 1;
+            if level.0 == Level::PAGE.0 {
+                return found;
+            }
+            level = level.next();
+        }
     }
 
     /// The first address of a half.
@@ -345,7 +387,7 @@ mod tests {
 
     #[test]
     fn leaf_sizes_are_those_of_the_manual() {
-        let sizes = |g: Geometry| g.leaf_sizes().map(LeafSize::bytes).collect::<Vec<_>>();
+        let sizes = |g: Geometry| g.leaf_sizes().iter().map(|s| s.bytes()).collect::<Vec<_>>();
         const K: u64 = 1 << 10;
         const M: u64 = 1 << 20;
         const G: u64 = 1 << 30;
@@ -377,7 +419,7 @@ mod tests {
                     assert_eq!(g.entries(root) as u64 * g.level_size(root), 1 << va_bits);
                     assert_eq!(g.index(u64::MAX, root), g.entries(root) - 1);
                     assert_eq!(g.index(g.base(Half::Upper), root), 0);
-                    assert!(g.leaf_sizes().zip(g.leaf_sizes().skip(1)).all(|(a, b)| a.shift > b.shift));
+                    assert!(g.leaf_sizes().windows(2).all(|w| w[0].shift > w[1].shift));
                 }
             }
         }

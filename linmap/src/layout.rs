@@ -14,7 +14,7 @@
 use core::fmt;
 use core::ops::Range;
 
-use crate::{Attributes, Geometry, Half, Leaves, Level, Pa, Region, Run, Va, linear_range};
+use crate::{Attributes, Geometry, Half, LeafSizes, Leaves, Level, Pa, Region, Run, Va, linear_range};
 
 /// How far read-only kernel memory is protected through its other addresses: the boot argument
 /// `rodata=` of Linux, by its older names.
@@ -104,6 +104,7 @@ pub enum LayoutError {
 #[derive(Clone, Debug)]
 pub struct Layout<'a> {
     geometry: Geometry,
+    sizes: LeafSizes,
     offset: u64,
     ram: &'a [Range<Pa>],
     carve_outs: &'a [Range<Pa>],
@@ -146,7 +147,13 @@ impl<'a> Layout<'a> {
         check_specials(ram, carve_outs, &image)?;
         let (offset, mapped) = place(geometry, ram, first.start, last.end);
         let unaligned_bytes = given - kept;
-        Ok(Self { geometry, offset, ram, carve_outs, image, rodata, mapped, unaligned_bytes })
+        let sizes = geometry.leaf_sizes();
+        Ok(Self { geometry, sizes, offset, ram, carve_outs, image, rodata, mapped, unaligned_bytes })
+    }
+
+    /// The geometry that it was made for.
+    pub const fn geometry(&self) -> Geometry {
+        self.geometry
     }
 
     /// What to add to a physical address to get its address in the linear map, wrapping.
@@ -182,7 +189,7 @@ impl<'a> Layout<'a> {
 
     /// The leaves of the map in address order. With [`Leaves::Pages`] only the image's alias is large.
     pub fn runs(&self, leaves: Leaves) -> impl Iterator<Item = Run> {
-        self.regions(leaves).flat_map(|region| region.runs(self.geometry))
+        self.regions(leaves).flat_map(|region| region.runs_of(&self.sizes))
     }
 
     /// The regions of the map in address order.
@@ -319,8 +326,8 @@ fn place(g: Geometry, ram: &[Range<Pa>], first: Pa, end: Pa) -> (u64, Range<Pa>)
         Pa(base)..Pa(base.saturating_add(reach).min(oa_end).max(base))
     };
     let fits = |leaf: u64| ram.iter().any(|r| up(r.start, leaf).0.saturating_add(leaf) <= r.end.0);
-    let page = g.page_size();
-    let usable = || g.leaf_sizes().map(|s| s.bytes()).filter(|&l| l <= reach && (l == page || fits(l)));
+    let (page, sizes) = (g.page_size(), g.leaf_sizes());
+    let usable = || sizes.iter().map(|s| s.bytes()).filter(|&l| l <= reach && (l == page || fits(l)));
     let lost = |leaf: u64| (end.0.saturating_sub(window(leaf).end.0)) >> g.level_shift(Level::new(2));
     // Largest first, so that the first of the equally good is the largest.
     let leaf = usable().min_by_key(|&l| lost(l)).unwrap_or(page);

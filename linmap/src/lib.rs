@@ -53,7 +53,7 @@ pub use attributes::{Attributes, MemoryType};
 pub use descriptor::{Descriptor, Entry, Leaf, Transition, table_limits};
 pub use error::Error;
 pub use features::Features;
-pub use geometry::{Geometry, GeometryError, Granule, Half, LeafSize, Level, OaFormat};
+pub use geometry::{Geometry, GeometryError, Granule, Half, LeafSize, LeafSizes, Level, OaFormat};
 pub use hardware::{BbmPromise, Dsb, Hardware, Midr, Tlbi};
 pub use layout::{Kind, Layout, LayoutError, Rodata};
 pub use linear::{Decision, Mode, Policy, create};

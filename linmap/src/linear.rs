@@ -90,7 +90,7 @@ impl Decision {
 ///
 /// # Errors
 ///
-/// Out of frames, or something is mapped there. Then the address space is as before and every frame
+/// Out of frames, something is mapped there, or the layout is of another geometry. Then the address space is as before and every frame
 /// has been given back.
 pub fn create<M: Memory>(
     space: &mut AddressSpace,
@@ -99,6 +99,6 @@ pub fn create<M: Memory>(
     layout: &Layout<'_>,
     leaves: Leaves,
 ) -> Result<Stats, Error> {
-    let tree = Tree::build(memory, space.geometry(), Half::Upper, layout.runs(leaves))?;
+    let tree = Tree::build(memory, layout.geometry(), Half::Upper, layout.runs(leaves))?;
     space.graft(memory, hardware, tree)
 }

@@ -172,7 +172,7 @@ impl<W: Write> Lines<W> {
 fn whole_units(bytes: u64) -> (u64, char) {
     let mut size = bytes >> 10;
     for unit in ['K', 'M', 'G', 'T', 'P'] {
-        if size == 0 || size % 1024 != 0 {
+        if size == 0 || !size.is_multiple_of(1024) {
             return (size, unit);
         }
         size >>= 10;

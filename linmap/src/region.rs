@@ -3,7 +3,9 @@
 //! Every aligned piece takes the largest leaf that the geometry allows. Leaf sizes divide each other,
 //! so that greedy choice is also the one with the fewest TLB entries and the fewest table pages.
 
-use crate::{Attributes, Geometry, LeafSize, Level, Pa, Va};
+use core::borrow::Borrow;
+
+use crate::{Attributes, Geometry, Leaf, LeafSize, LeafSizes, Level, Pa, Va};
 
 /// Which leaf sizes a range may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,20 +48,42 @@ pub struct Run {
     pub attributes: Attributes,
 }
 
+impl Run {
+    /// A run of nothing.
+    pub(crate) const NONE: Self = Self {
+        va: Va(0),
+        oa: Pa(0),
+        level: Level::PAGE,
+        contiguous: false,
+        descriptors: 0,
+        attributes: Attributes::empty(),
+    };
+
+    /// The first of its leaves.
+    pub const fn first_leaf(&self) -> Leaf {
+        Leaf { oa: self.oa, attributes: self.attributes, contiguous: self.contiguous, valid: true }
+    }
+}
+
 impl Region {
     /// The leaves of this region in address order, as runs of equal ones.
     ///
     /// Addresses and length must be multiples of the page size; what is not is cut off at the end.
     pub fn runs(self, geometry: Geometry) -> impl Iterator<Item = Run> {
+        self.runs_of(geometry.leaf_sizes())
+    }
+
+    /// The same, with the geometry's sizes at hand.
+    pub(crate) fn runs_of(self, sizes: impl Borrow<LeafSizes>) -> impl Iterator<Item = Run> {
         let mut rest = self;
         core::iter::from_fn(move || {
-            let (size, bytes) = rest.next_piece(geometry)?;
+            let (size, bytes) = rest.next_piece(sizes.borrow())?;
             let run = Run {
                 va: rest.va,
                 oa: rest.oa,
                 level: size.level,
                 contiguous: size.contiguous,
-                descriptors: bytes >> geometry.level_shift(size.level),
+                descriptors: bytes >> size.entry_shift,
                 attributes: rest.attributes,
             };
             rest.va.0 = rest.va.0.wrapping_add(bytes);
@@ -70,13 +94,20 @@ impl Region {
     }
 
     /// The size of the first leaf, and for how many bytes no other size does better.
-    fn next_piece(&self, geometry: Geometry) -> Option<(LeafSize, u64)> {
+    fn next_piece<'s>(&self, sizes: &'s [LeafSize]) -> Option<(&'s LeafSize, u64)> {
+        if self.bytes == 0 {
+            return None;
+        }
+        let sizes = match self.leaves {
+            Leaves::Largest => sizes,
+            Leaves::Pages => &sizes[sizes.len().saturating_sub(1)..],
+        };
         let skew = self.va.0 ^ self.oa.0;
         // Where a larger leaf takes over, or the region ends.
         let mut limit = self.bytes;
-        for size in geometry.leaf_sizes().filter(|s| self.allows(s)) {
+        for size in sizes {
             let below = size.bytes() - 1;
-            if skew & below != 0 || size.bytes() > limit {
+            if size.bytes() > limit || skew & below != 0 {
                 continue;
             }
             let to_start = self.oa.0.wrapping_neg() & below;
@@ -88,10 +119,6 @@ impl Region {
             }
         }
         None
-    }
-
-    fn allows(&self, size: &LeafSize) -> bool {
-        self.leaves == Leaves::Largest || (size.level == Level::PAGE && !size.contiguous)
     }
 }
 

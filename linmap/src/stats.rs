@@ -42,7 +42,7 @@ impl Stats {
 
     /// The bytes that the leaves map.
     pub fn bytes(&self, geometry: Geometry) -> u64 {
-        geometry.leaf_sizes().map(|s| self.descriptors(s) << geometry.level_shift(s.level)).sum()
+        geometry.leaf_sizes().iter().map(|s| self.descriptors(*s) << s.entry_shift).sum()
     }
 
     /// The bytes that the tables take.
@@ -52,10 +52,7 @@ impl Stats {
 
     /// The TLB entries that cover the map, where the TLB uses contiguous runs: one for each.
     pub fn tlb_entries(&self, geometry: Geometry) -> u64 {
-        let entries = |s: LeafSize| {
-            self.descriptors(s) / if s.contiguous { geometry.contiguous_entries(s.level) as u64 } else { 1 }
-        };
-        geometry.leaf_sizes().map(entries).sum()
+        geometry.leaf_sizes().iter().map(|s| self.descriptors(*s) / s.descriptors()).sum()
     }
 
     /// What a tree of these runs will count, without building it.

@@ -4,8 +4,11 @@
 //! exactly once: leaves by long constant fills, the rest as holes; nothing is zeroed first. When frames
 //! run out, everything built so far is given back.
 
+use core::ops::Range;
+use core::sync::atomic::{Ordering, compiler_fence};
+
 use crate::descriptor::high_field;
-use crate::{Descriptor, Entry, Error, Frame, Geometry, Half, Leaf, Level, Memory, Pa, Run, Stats};
+use crate::{Descriptor, Entry, Error, Frame, Geometry, Half, Level, Memory, Pa, Run, Stats};
 
 /// A tree that no walker can reach; it owns all of its table pages.
 ///
@@ -18,6 +21,8 @@ pub struct Tree {
     geometry: Geometry,
     half: Half,
     stats: Stats,
+    /// The slots of the root from the first that is used to the last.
+    used: Range<usize>,
 }
 
 impl Tree {
@@ -34,13 +39,14 @@ impl Tree {
         memory: &M,
         geometry: Geometry,
         half: Half,
-        runs: impl Iterator<Item = Run>,
+        mut runs: impl Iterator<Item = Run>,
     ) -> Result<Self, Error> {
-        let checked = Checked { runs, geometry, half, next_offset: 0 };
-        let mut builder = Builder { memory, geometry, runs: checked, rest: None, stats: Stats::EMPTY };
+        let runs = Checked { runs: &mut runs, geometry, base: geometry.base(half), first: None, next: 0 };
+        let mut builder = Builder { memory, geometry, runs, rest: Run::NONE, stats: Stats::EMPTY };
         builder.refill()?;
         let root = builder.table(geometry.root(), geometry.base(half))?;
-        Ok(Self { root, geometry, half, stats: builder.stats })
+        let used = builder.runs.root_slots();
+        Ok(Self { root, geometry, half, stats: builder.stats, used })
     }
 
     /// What the tree is made of.
@@ -51,6 +57,11 @@ impl Tree {
     /// The address of the root table, as a TTBR wants it.
     pub const fn root(&self) -> Pa {
         self.root.pa()
+    }
+
+    /// The slots of the root outside of which all are holes.
+    pub(crate) fn used(&self) -> Range<usize> {
+        self.used.clone()
     }
 
     /// The geometry that it was built for.
@@ -81,7 +92,8 @@ impl Tree {
     /// - No walker can reach any of its tables, and no TLB holds an entry of them: TTBR changed, ISB,
     ///   TLBI, DSB.
     pub unsafe fn from_root(root: Frame, geometry: Geometry, half: Half) -> Self {
-        Self { root, geometry, half, stats: Stats::EMPTY }
+        let used = 0..geometry.entries(geometry.root());
+        Self { root, geometry, half, stats: Stats::EMPTY, used }
     }
 }
 
@@ -104,9 +116,12 @@ fn discard_table<M: Memory>(memory: &M, geometry: Geometry, level: Level, mut ta
 struct Checked<I> {
     runs: I,
     geometry: Geometry,
-    half: Half,
-    /// Where the next may start, from the base of the half.
-    next_offset: u64,
+    /// The first address of the half.
+    base: u64,
+    /// Where the first started, from the base of the half.
+    first: Option<u64>,
+    /// Where the next may start, likewise.
+    next: u64,
 }
 
 impl<I: Iterator<Item = Run>> Iterator for Checked<I> {
@@ -119,17 +134,27 @@ impl<I: Iterator<Item = Run>> Iterator for Checked<I> {
 }
 
 impl<I> Checked<I> {
+    /// The slots of the root from the first that a run used to the last.
+    fn root_slots(&self) -> Range<usize> {
+        let shift = self.geometry.level_shift(self.geometry.root());
+        let end = 1u64 << shift;
+        match self.first {
+            Some(first) => (first >> shift) as usize..((self.next + end - 1) >> shift) as usize,
+            None => 0..0,
+        }
+    }
+
     fn check(&mut self, run: Run) -> Result<(), Error> {
         let (g, va) = (self.geometry, run.va);
-        let offset = va.0.wrapping_sub(g.base(self.half));
+        let offset = va.0.wrapping_sub(self.base);
         let room = (1u64 << g.va_bits()).checked_sub(offset).ok_or(Error::OutOfRange { va })?;
-        if offset < self.next_offset {
+        if offset < self.next {
             return Err(Error::Unordered { va });
         }
         let shift = g.level_shift(run.level);
         let members = if run.contiguous { g.contiguous_entries(run.level) as u64 } else { 1 };
         let below = (members << shift) - 1;
-        let whole = run.descriptors != 0 && run.descriptors % members == 0;
+        let whole = run.descriptors != 0 && run.descriptors & (members - 1) == 0;
         if !g.may_be_leaf(run.level)
             || (va.0 | run.oa.0) & below != 0
             || !whole
@@ -141,23 +166,24 @@ impl<I> Checked<I> {
         if run.descriptors > room.min(oa_room) >> shift {
             return Err(Error::OutOfRange { va });
         }
-        self.next_offset = offset + (run.descriptors << shift);
+        self.first.get_or_insert(offset);
+        self.next = offset + (run.descriptors << shift);
         Ok(())
     }
 }
 
-struct Builder<'m, M, I: Iterator<Item = Result<Run, Error>>> {
+struct Builder<'m, M, I> {
     memory: &'m M,
     geometry: Geometry,
-    runs: I,
-    /// What is left of the run at hand.
-    rest: Option<Run>,
+    runs: Checked<I>,
+    /// What is left of the run at hand; no descriptors when there are no more runs.
+    rest: Run,
     stats: Stats,
 }
 
-impl<M: Memory, I: Iterator<Item = Result<Run, Error>>> Builder<'_, M, I> {
+impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
     fn refill(&mut self) -> Result<(), Error> {
-        self.rest = self.runs.next().transpose()?;
+        self.rest = self.runs.next().transpose()?.unwrap_or(Run::NONE);
         Ok(())
     }
 
@@ -181,87 +207,138 @@ impl<M: Memory, I: Iterator<Item = Result<Run, Error>>> Builder<'_, M, I> {
     fn fill_table(&mut self, level: Level, base: u64, slots: &mut [u64]) -> Result<(), Error> {
         let shift = self.geometry.level_shift(level);
         let mut filled = 0;
-        let mut result = Ok(());
-        while let Some(run) = self.rest {
-            let index = (run.va.0.wrapping_sub(base) >> shift) as usize;
+        while self.rest.descriptors != 0 {
+            let index = (self.rest.va.0.wrapping_sub(base) >> shift) as usize;
             if index >= slots.len() {
                 break;
             }
-            slots[filled..index].fill(0);
-            filled = index;
-            if run.level == level {
-                let n = (slots.len() - index).min(run.descriptors as usize);
-                fill_leaves(&mut slots[index..index + n], self.geometry, run);
-                filled += n;
-                self.stats.add_leaves(level, run.contiguous, n as u64);
-                result = self.advance(run, n as u64, shift);
+            fill_holes(&mut slots[filled..index]);
+            let rest = &mut slots[index..];
+            let step = if self.rest.level == level {
+                self.leaves(rest)
+            } else if self.rest.level == level.next() && self.covers_a_table() {
+                self.whole_tables(rest)
             } else {
-                match self.table(level.next(), base.wrapping_add((index as u64) << shift)) {
-                    Ok(child) => slots[index] = Descriptor::table(child.into_pa(), self.geometry).0,
-                    Err(error) => {
-                        slots[index] = 0;
-                        result = Err(error);
-                    }
+                self.one_table(level.next(), base.wrapping_add((index as u64) << shift), rest)
+            };
+            match step {
+                Ok(done) => filled = index + done,
+                Err(Broken { done, error }) => {
+                    fill_holes(&mut rest[done..]);
+                    return Err(error);
                 }
-                filled += 1;
-            }
-            if result.is_err() {
-                break;
             }
         }
-        slots[filled..].fill(0);
-        result
+        fill_holes(&mut slots[filled..]);
+        Ok(())
+    }
+
+    /// Leaves of this very level. How many slots are done, as in the next two.
+    fn leaves(&mut self, slots: &mut [u64]) -> Result<usize, Broken> {
+        let (run, shift) = (&self.rest, self.geometry.level_shift(self.rest.level));
+        let n = slots.len().min(self.even() as usize);
+        let first = Descriptor::leaf(run.first_leaf(), self.geometry, run.level);
+        fill_with_step(&mut slots[..n], first.0, 1 << shift);
+        self.stats.add_leaves(run.level, run.contiguous, n as u64);
+        self.advance(n as u64).map_err(|error| Broken { done: n, error })?;
+        Ok(n)
+    }
+
+    /// How many descriptors at the front of the run differ by mere addition: a format may keep the high
+    /// address bits elsewhere in the descriptor, and then it ends where those change.
+    fn even(&self) -> u64 {
+        let shift = self.geometry.level_shift(self.rest.level);
+        self.rest.descriptors.min(match high_field(self.geometry.oa_format()) {
+            Some((high, ..)) => ((1 << high) - (self.rest.oa.0 & ((1 << high) - 1))) >> shift,
+            None => u64::MAX,
+        })
+    }
+
+    /// Whether the run at hand starts a table of its level and fills it.
+    fn covers_a_table(&self) -> bool {
+        let bits = self.geometry.index_bits();
+        let span = 1u64 << (self.geometry.level_shift(self.rest.level) + bits);
+        self.rest.va.0 & (span - 1) == 0 && self.even() >> bits != 0
+    }
+
+    /// The tables of the next level that the run at hand covers whole, without the general case's
+    /// bookkeeping: most of a map in pages is these.
+    fn whole_tables(&mut self, slots: &mut [u64]) -> Result<usize, Broken> {
+        let (g, level, bits) = (self.geometry, self.rest.level, self.geometry.index_bits());
+        let step = 1u64 << g.level_shift(level);
+        let n = slots.len().min((self.even() >> bits) as usize);
+        let mut first = Descriptor::leaf(self.rest.first_leaf(), g, level).0;
+        for (done, slot) in slots[..n].iter_mut().enumerate() {
+            let Some(mut table) = self.memory.take() else {
+                return Err(Broken { done, error: Error::OutOfFrames { taken: self.stats.tables } });
+            };
+            self.stats.tables += 1;
+            fill_with_step(&mut self.memory.slots(&mut table)[..1 << bits], first, step);
+            first = first.wrapping_add(step << bits);
+            *slot = Descriptor::table(table.into_pa(), g).0;
+        }
+        let leaves = (n as u64) << bits;
+        self.stats.add_leaves(level, self.rest.contiguous, leaves);
+        self.advance(leaves).map_err(|error| Broken { done: n, error })?;
+        Ok(n)
+    }
+
+    /// A table of the next level with more than one kind of entry.
+    fn one_table(&mut self, level: Level, base: u64, slots: &mut [u64]) -> Result<usize, Broken> {
+        let table = self.table(level, base).map_err(|error| Broken { done: 0, error })?;
+        slots[0] = Descriptor::table(table.into_pa(), self.geometry).0;
+        Ok(1)
     }
 
     /// Takes `n` descriptors off the front of the run at hand.
-    fn advance(&mut self, mut run: Run, n: u64, shift: u32) -> Result<(), Error> {
+    fn advance(&mut self, n: u64) -> Result<(), Error> {
+        let bytes = n << self.geometry.level_shift(self.rest.level);
+        let run = &mut self.rest;
         run.descriptors -= n;
         if run.descriptors == 0 {
             return self.refill();
         }
-        run.va.0 = run.va.0.wrapping_add(n << shift);
-        run.oa.0 += n << shift;
-        self.rest = Some(run);
+        run.va.0 = run.va.0.wrapping_add(bytes);
+        run.oa.0 += bytes;
         Ok(())
     }
 }
 
-/// Writes the leading leaves of `run` into `slots`.
-///
-/// Addresses grow by addition within the part of the descriptor that holds them in place; where a
-/// format keeps the high bits elsewhere, a fill ends at the address where those change.
-fn fill_leaves(mut slots: &mut [u64], geometry: Geometry, run: Run) {
-    let shift = geometry.level_shift(run.level);
-    let mut oa = run.oa;
-    while !slots.is_empty() {
-        let leaf = Leaf { oa, attributes: run.attributes, contiguous: run.contiguous, valid: true };
-        let first = Descriptor::leaf(leaf, geometry, run.level).0;
-        let n = match high_field(geometry.oa_format()) {
-            None => slots.len(),
-            Some((high, ..)) => {
-                let room = (1u64 << high) - (oa.0 & ((1 << high) - 1));
-                slots.len().min((room >> shift) as usize)
-            }
-        };
-        let (now, later) = slots.split_at_mut(n);
-        fill_with_step(now, first, 1 << shift);
-        oa.0 += (n as u64) << shift;
-        slots = later;
-    }
+/// A step that broke off, and how many slots it had written by then.
+struct Broken {
+    done: usize,
+    error: Error,
 }
 
 /// The hot loop of creation: a constant number of stores a turn, so that they become pairs.
+#[inline(never)]
 fn fill_with_step(slots: &mut [u64], first: u64, step: u64) {
     let mut value = first;
-    let (chunks, rest) = slots.as_chunks_mut::<32>();
-    for chunk in chunks {
-        for slot in chunk {
-            *slot = value;
-            value = value.wrapping_add(step);
-        }
-    }
-    for slot in rest {
+    let (long, rest) = slots.as_chunks_mut::<64>();
+    let (short, rest) = rest.as_chunks_mut::<8>();
+    let mut put = |slot: &mut u64| {
         *slot = value;
         value = value.wrapping_add(step);
+    };
+    long.iter_mut().flatten().for_each(&mut put);
+    short.iter_mut().flatten().for_each(&mut put);
+    rest.iter_mut().for_each(put);
+}
+
+/// Writes holes, a few at a time: as one fill it would become a call of `memset`, which costs five
+/// times as much where that is not made for long runs of words.
+fn fill_holes(slots: &mut [u64]) {
+    let (long, rest) = slots.as_chunks_mut::<32>();
+    let (short, rest) = rest.as_chunks_mut::<8>();
+    let clear = |part: &mut [u64; 8]| {
+        *part = [0; 8];
+        // Keeps the parts from being joined again.
+        compiler_fence(Ordering::SeqCst);
+    };
+    long.iter_mut().for_each(|chunk| chunk.as_chunks_mut().0.iter_mut().for_each(clear));
+    short.iter_mut().for_each(clear);
+    for slot in rest {
+        *slot = 0;
+        compiler_fence(Ordering::SeqCst);
     }
 }
