@@ -1,0 +1,111 @@
+//! The command line. Wrong arguments are a result too: with `--json` on the line they end in a
+//! document like every other error.
+
+use std::ffi::OsString;
+
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
+use serde_json::json;
+
+use crate::commands::boot;
+use crate::status::Status;
+use crate::terminal::{self, Color};
+
+/// Boot, measure and check the linear map of arm64 kernels.
+///
+/// Exit status: 0 fine, 1 findings, 2 error.
+#[derive(Parser)]
+#[command(name = "linmap", version, arg_required_else_help = true, max_term_width = 100)]
+pub(crate) struct Arguments {
+    /// When to use colour; auto honours NO_COLOR
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t = Color::Auto)]
+    color: Color,
+
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Boot(boot::Options),
+}
+
+impl Arguments {
+    /// Reads this process's command line.
+    pub(crate) fn read() -> Result<Self, Refused> {
+        let line: Vec<OsString> = std::env::args_os().collect();
+        Self::try_parse_from(&line).map_err(|error| Refused { error, line })
+    }
+
+    /// Does what was asked.
+    pub(crate) fn run(&self) -> Status {
+        self.color.apply();
+        match &self.command {
+            Command::Boot(options) => boot::run(options),
+        }
+    }
+}
+
+/// A command line that asks for nothing that can be run: a mistake, or `--help` and `--version`.
+pub(crate) struct Refused {
+    error: clap::Error,
+    line: Vec<OsString>,
+}
+
+impl Refused {
+    /// Says why, in the form that the line asks for as far as it can be understood.
+    pub(crate) fn report(&self) -> Status {
+        if self.has("--color=never") || self.line.windows(2).any(|pair| pair == ["--color", "never"]) {
+            Color::Never.apply();
+        }
+        terminal::print_clap(&self.error);
+        match self.error.kind() {
+            ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => return Status::Fine,
+            _ if self.has("--json") => {
+                let document = json!({ "schema": self.schema(), "ok": false, "error": self.reason() });
+                // The run failed whether or not anyone reads the document.
+                let _ = terminal::print_document(&document);
+            }
+            _ => {}
+        }
+        Status::Error
+    }
+
+    fn has(&self, argument: &str) -> bool {
+        self.line.iter().skip(1).any(|given| given == argument)
+    }
+
+    /// The schema of the command that was meant.
+    fn schema(&self) -> String {
+        let commands = Arguments::command();
+        let meant = commands.get_subcommands().map(clap::Command::get_name).find(|name| self.has(name));
+        format!("linmap.{}/1", meant.unwrap_or("error"))
+    }
+
+    /// The first paragraph of the message, on one line.
+    fn reason(&self) -> String {
+        let text = self.error.render().to_string();
+        let lines = text.lines().map(str::trim).take_while(|line| !line.is_empty());
+        let reason = lines.collect::<Vec<_>>().join(" ");
+        reason.strip_prefix("error: ").map_or(reason.clone(), str::to_owned)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Arguments::command().debug_assert();
+    }
+
+    #[test]
+    fn a_refusal_names_its_command_and_its_reason() {
+        let line: Vec<OsString> = ["linmap", "boot", "--json", "extra"].map(Into::into).into();
+        let error = Arguments::try_parse_from(&line).err().expect("an argument too many");
+        let refused = Refused { error, line };
+        assert_eq!(refused.schema(), "linmap.boot/1");
+        assert_eq!(refused.reason(), "unexpected argument 'extra' found");
+    }
+}

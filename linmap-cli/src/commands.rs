@@ -1,0 +1,3 @@
+//! What the command can do: one module for each.
+
+pub(crate) mod boot;

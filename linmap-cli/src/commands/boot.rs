@@ -1,0 +1,110 @@
+//! `linmap boot`: the image under QEMU, its console as it comes, and what came of it.
+//!
+//! - `options`: what can be asked.  `image`: what is booted.  `command_line`: how QEMU is told.
+//! - `child`, `signals`, `supervise`: QEMU from its start to its certain end.
+//! - `console`: bytes become text and documents.  `transcript`: what a run has said.
+//! - `document`: partial documents become one.  `verdict`: what it amounts to.
+//! - `leaves`, `cost`, `summary`: the linear map for people.  `failure`: everything that is exit 2.
+
+mod child;
+mod command_line;
+mod console;
+mod cost;
+mod document;
+mod failure;
+mod image;
+mod leaves;
+mod options;
+mod signals;
+mod summary;
+mod supervise;
+mod transcript;
+mod verdict;
+
+use std::io;
+use std::time::Duration;
+
+pub(crate) use options::Options;
+
+use crate::status::Status;
+use crate::terminal;
+use console::Sink;
+use document::Document;
+use failure::Failure;
+use supervise::{Job, Run};
+
+/// Boots the image and says how it went.
+pub(crate) fn run(options: &Options) -> Status {
+    let outcome = boot(options).map_or_else(Outcome::of_failure, Outcome::of_run);
+    if let Err(error) = outcome.print(options.json) {
+        return fail(&Failure::Output(error.to_string()));
+    }
+    outcome.explain()
+}
+
+/// One run of QEMU, whatever comes of it.
+fn boot(options: &Options) -> Result<Run, Failure> {
+    let image = image::find(options.image.as_deref())?;
+    supervise::run(Job {
+        program: options.qemu.as_os_str(),
+        arguments: &command_line::arguments(options, &image),
+        timeout: Duration::from_secs(options.timeout.into()),
+        console: if options.json { Sink::Stderr } else { Sink::Stdout },
+    })
+}
+
+/// All that is left to say once no QEMU runs any more.
+struct Outcome {
+    document: Document,
+    /// What QEMU itself had to say.
+    complaints: String,
+    verdict: Result<Status, Failure>,
+}
+
+impl Outcome {
+    fn of_run(run: Run) -> Self {
+        let verdict = verdict::judge(&run);
+        Self { document: run.transcript.document, complaints: run.complaints, verdict }
+    }
+
+    /// Nothing ran.
+    fn of_failure(failure: Failure) -> Self {
+        Self { document: Document::default(), complaints: String::new(), verdict: Err(failure) }
+    }
+
+    /// The data: for programs exactly one document, for people the summary of a kernel that finished.
+    fn print(&self, json: bool) -> io::Result<()> {
+        if json {
+            let document = self.document.concluded(self.verdict.as_ref().err());
+            terminal::print_document(document.as_value())
+        } else if self.verdict.is_ok() {
+            terminal::print(&format!("\n{}", summary::of(&self.document)))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// The messages: why it is not fine.
+    fn explain(&self) -> Status {
+        if matches!(self.verdict, Ok(Status::Fine)) {
+            return Status::Fine;
+        }
+        let complaints = self.complaints.trim_end();
+        // A failure of QEMU quotes them itself.
+        if !complaints.is_empty() && !matches!(self.verdict, Err(Failure::QemuDied { .. })) {
+            terminal::note(format_args!("QEMU says: {complaints}"));
+        }
+        match &self.verdict {
+            Ok(status) => {
+                terminal::error(summary::failed_tests(&self.document));
+                *status
+            }
+            Err(failure) => fail(failure),
+        }
+    }
+}
+
+fn fail(failure: &Failure) -> Status {
+    terminal::error(failure);
+    Status::Error
+}

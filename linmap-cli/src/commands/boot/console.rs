@@ -1,0 +1,225 @@
+//! The guest's console: bytes that nobody vouches for become text for people and, from lines that
+//! start with `linmap: `, documents for programs.
+//!
+//! Text is passed on as it arrives, a line in the making included; a line that may still turn out
+//! to be a document is held back. Carriage returns are dropped wherever they stand.
+
+use std::io::{self, Write};
+
+use crate::printable::Printable;
+
+/// What a line for programs starts with.
+pub(crate) const MARK: &[u8] = b"linmap: ";
+
+/// The longest line that is taken for a document.
+const LONGEST: usize = 64 << 10;
+
+/// Something that the console said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// Fit to be shown.
+    Text(String),
+    /// What followed the mark on one line.
+    Document(Vec<u8>),
+    /// A marked line was too long and is being passed on as text.
+    TooLong,
+}
+
+/// Takes a console apart. The result does not depend on how its bytes are cut into reads, but for
+/// the lengths of texts.
+#[derive(Default)]
+pub(crate) struct Splitter {
+    /// The line so far, while it may be a document.
+    held: Vec<u8>,
+    /// The line is known to be text, and shown so far.
+    in_text: bool,
+    /// Text since the last piece.
+    text: Vec<u8>,
+    printable: Printable,
+    pieces: Vec<Piece>,
+}
+
+impl Splitter {
+    /// Takes the next bytes.
+    pub(crate) fn push(&mut self, bytes: &[u8]) -> Vec<Piece> {
+        for byte in bytes.iter().copied().filter(|byte| *byte != b'\r') {
+            self.take(byte);
+        }
+        self.end_text();
+        std::mem::take(&mut self.pieces)
+    }
+
+    /// The console has ended, perhaps within a line, which ends as well.
+    pub(crate) fn finish(&mut self) -> Vec<Piece> {
+        if self.in_text || !(self.held.is_empty() || self.end_held()) {
+            self.text.push(b'\n');
+        }
+        self.end_text();
+        std::mem::take(&mut self.pieces)
+    }
+
+    fn take(&mut self, byte: u8) {
+        match (self.in_text, byte) {
+            (true, _) => {
+                self.text.push(byte);
+                self.in_text = byte != b'\n';
+            }
+            (false, b'\n') => {
+                if !self.end_held() {
+                    self.text.push(b'\n');
+                }
+            }
+            (false, _) => self.hold(byte),
+        }
+    }
+
+    /// Holds one more byte of the line, or gives the line up as text.
+    fn hold(&mut self, byte: u8) {
+        self.held.push(byte);
+        let marked = self.held.starts_with(MARK);
+        let too_long = marked && self.held.len() > MARK.len() + LONGEST;
+        if too_long {
+            self.end_text();
+            self.pieces.push(Piece::TooLong);
+        }
+        if too_long || !(marked || MARK.starts_with(&self.held)) {
+            self.text.append(&mut self.held);
+            self.in_text = true;
+        }
+    }
+
+    /// The held line is complete: whether it was a document.
+    fn end_held(&mut self) -> bool {
+        let line = std::mem::take(&mut self.held);
+        let Some(document) = line.strip_prefix(MARK) else {
+            self.text.extend(line);
+            return false;
+        };
+        self.end_text();
+        self.pieces.push(Piece::Document(document.to_vec()));
+        true
+    }
+
+    fn end_text(&mut self) {
+        let text = self.printable.push(&std::mem::take(&mut self.text));
+        if !text.is_empty() {
+            self.pieces.push(Piece::Text(text));
+        }
+    }
+}
+
+/// Where the console is shown.
+#[derive(Clone, Copy)]
+pub(crate) enum Sink {
+    /// It is the data.
+    Stdout,
+    /// It is progress, and the data is a document. Losing it is no reason to stop.
+    Stderr,
+}
+
+impl Sink {
+    /// Shows the text at once.
+    pub(crate) fn show(self, text: &str) -> io::Result<()> {
+        match self {
+            Self::Stdout => {
+                let mut out = io::stdout();
+                out.write_all(text.as_bytes()).and_then(|()| out.flush())
+            }
+            Self::Stderr => {
+                let _ = io::stderr().write_all(text.as_bytes());
+                Ok(())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn text(text: &str) -> Piece {
+        Piece::Text(text.to_owned())
+    }
+
+    fn document(json: &str) -> Piece {
+        Piece::Document(json.as_bytes().to_vec())
+    }
+
+    /// Adjacent texts as one: what does not depend on the cuts.
+    fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
+        let mut all: Vec<Piece> = Vec::new();
+        for piece in pieces {
+            match (all.last_mut(), piece) {
+                (Some(Piece::Text(before)), Piece::Text(text)) => before.push_str(&text),
+                (_, piece) => all.push(piece),
+            }
+        }
+        all
+    }
+
+    fn split<'a>(chunks: impl IntoIterator<Item = &'a [u8]>) -> Vec<Piece> {
+        let mut splitter = Splitter::default();
+        let mut pieces: Vec<Piece> = chunks.into_iter().flat_map(|chunk| splitter.push(chunk)).collect();
+        pieces.extend(splitter.finish());
+        joined(pieces)
+    }
+
+    #[test]
+    fn marked_lines_are_documents_and_all_else_is_text() {
+        let console = b"one\r\nlinmap: {\"a\":1}\r\n\nlinmap two\n linmap: no\nlinmap: last";
+        let expected =
+            [text("one\n"), document("{\"a\":1}"), text("\nlinmap two\n linmap: no\n"), document("last")];
+        assert_eq!(split([&console[..]]), expected);
+    }
+
+    #[test]
+    fn text_is_not_held_back() {
+        let mut splitter = Splitter::default();
+        assert_eq!(splitter.push(b"prob"), [text("prob")]);
+        assert_eq!(splitter.push(b"ing\nlin"), [text("ing\n")]);
+        assert_eq!(splitter.push(b"ear"), [text("linear")]);
+        assert_eq!(splitter.finish(), [text("\n")]);
+    }
+
+    #[test]
+    fn the_longest_document_and_one_byte_more() {
+        let mut line = MARK.to_vec();
+        line.resize(MARK.len() + LONGEST, b'x');
+        assert!(matches!(split([&line[..], b"\n"])[..], [Piece::Document(_)]));
+        let pieces = split([b"a\n", &line[..], b"x\nb"]);
+        let Some([Piece::Text(_), Piece::TooLong, Piece::Text(shown)]) = pieces.first_chunk() else {
+            panic!("{} pieces", pieces.len())
+        };
+        assert_eq!(shown.len(), line.len() + "x\nb\n".len());
+    }
+
+    /// Bytes in which marks, line ends and cut characters are likely.
+    fn console() -> impl Strategy<Value = Vec<u8>> {
+        let part = prop_oneof![
+            Just(MARK.to_vec()),
+            Just(b"linmap: {}\n".to_vec()),
+            Just(b"lin".to_vec()),
+            Just(b"\r\n".to_vec()),
+            Just("é".as_bytes().to_vec()),
+            any::<Vec<u8>>(),
+        ];
+        proptest::collection::vec(part, 0..8).prop_map(|parts| parts.concat())
+    }
+
+    proptest! {
+        #[test]
+        fn cuts_make_no_difference(console in console(), size in 1_usize..20) {
+            prop_assert_eq!(split(console.chunks(size)), split([&console[..]]));
+        }
+
+        #[test]
+        fn text_is_fit_to_be_shown(console in console()) {
+            for piece in split([&console[..]]) {
+                if let Piece::Text(text) = piece {
+                    prop_assert!(text.chars().all(|c| !c.is_control() || c == '\n' || c == '\t'));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! What the kernel reported: partial documents, merged into one. It comes from the guest, so that
+//! every key may be missing and every value may be anything.
+
+use serde_json::{Map, Value};
+
+use super::failure::Failure;
+use crate::printable::excerpt;
+
+/// What the form of the document is called.
+const SCHEMA: &str = "linmap.boot/1";
+
+/// The longest text of a document that people are shown.
+const LONGEST: usize = 400;
+
+/// One JSON object.
+#[derive(Clone, Debug)]
+pub(crate) struct Document(Value);
+
+impl Default for Document {
+    fn default() -> Self {
+        Self(Value::Object(Map::new()))
+    }
+}
+
+impl Document {
+    /// Merges in the object that this line holds; an error says why it holds none.
+    pub(crate) fn merge_line(&mut self, line: &[u8]) -> Result<(), String> {
+        match serde_json::from_slice(line) {
+            Ok(part @ Value::Object(_)) => {
+                merge(&mut self.0, part);
+                Ok(())
+            }
+            Ok(_) => Err("not a JSON object".to_owned()),
+            Err(error) => Err(format!("not JSON: {error}")),
+        }
+    }
+
+    /// With what the kernel can not know: the schema, and a failure of the run itself.
+    pub(crate) fn concluded(&self, failure: Option<&Failure>) -> Self {
+        let mut keys = self.0.as_object().cloned().unwrap_or_default();
+        if !keys.contains_key("schema") {
+            keys.shift_insert(0, "schema".to_owned(), SCHEMA.into());
+        }
+        if let Some(failure) = failure {
+            keys.insert("ok".to_owned(), false.into());
+            keys.insert("error".to_owned(), failure.to_string().into());
+        }
+        Self(keys.into())
+    }
+
+    pub(crate) fn as_value(&self) -> &Value {
+        &self.0
+    }
+
+    /// The value at a JSON pointer such as `/linear/bytes`, unless it is null.
+    pub(crate) fn at(&self, pointer: &str) -> Option<&Value> {
+        self.0.pointer(pointer).filter(|value| !value.is_null())
+    }
+
+    pub(crate) fn number(&self, pointer: &str) -> Option<u64> {
+        self.at(pointer)?.as_u64()
+    }
+
+    pub(crate) fn flag(&self, pointer: &str) -> Option<bool> {
+        self.at(pointer)?.as_bool()
+    }
+
+    /// A text, fit to be shown on one line.
+    pub(crate) fn text(&self, pointer: &str) -> Option<String> {
+        Some(excerpt(self.at(pointer)?.as_str()?, LONGEST))
+    }
+
+    pub(crate) fn list(&self, pointer: &str) -> &[Value] {
+        self.at(pointer).and_then(Value::as_array).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Reads `"0x40000000"`.
+pub(crate) fn address(value: &Value) -> Option<u64> {
+    let digits = value.as_str()?.strip_prefix("0x")?;
+    u64::from_str_radix(digits, 16).ok()
+}
+
+/// Objects merge key by key; of anything else the later wins.
+fn merge(into: &mut Value, part: Value) {
+    match (into, part) {
+        (Value::Object(into), Value::Object(part)) => {
+            for (key, value) in part {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, part) => *into = part,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    fn merged(lines: &[&str]) -> Document {
+        let mut document = Document::default();
+        for line in lines {
+            document.merge_line(line.as_bytes()).unwrap_or_else(|error| panic!("{line}: {error}"));
+        }
+        document
+    }
+
+    #[test]
+    fn objects_merge_and_everything_else_is_replaced() {
+        let document = merged(&[
+            r#"{"a":{"x":1,"y":[1,2]},"ok":null}"#,
+            r#"{"a":{"y":[3],"z":{"deep":true}}}"#,
+            r#"{"ok":true,"a":{"z":{"deep":{"er":1}}}}"#,
+        ]);
+        let expected = json!({"a": {"x": 1, "y": [3], "z": {"deep": {"er": 1}}}, "ok": true});
+        assert_eq!(document.as_value(), &expected);
+    }
+
+    #[test]
+    fn other_lines_change_nothing_and_say_why() {
+        let mut document = merged(&[r#"{"a":1}"#]);
+        for (line, reason) in [("[1]", "not a JSON object"), ("{\"a\":2", "not JSON"), ("", "not JSON")] {
+            let error = document.merge_line(line.as_bytes()).expect_err(line);
+            assert!(error.starts_with(reason), "{error}");
+        }
+        let deep = "{\"a\":".repeat(5000);
+        assert!(document.merge_line(deep.as_bytes()).is_err());
+        assert_eq!(document.as_value(), &json!({"a": 1}));
+    }
+
+    #[test]
+    fn a_failure_overrides_what_the_kernel_said() {
+        let mut document = merged(&[r#"{"ok":true,"finished":true}"#]);
+        document = document.concluded(Some(&Failure::Interrupted));
+        let expected = json!({"schema": SCHEMA, "ok": false, "finished": true, "error": "interrupted"});
+        assert_eq!(document.as_value(), &expected);
+        assert!(document.as_value().to_string().starts_with(r#"{"schema""#));
+    }
+
+    #[test]
+    fn the_kernels_schema_stays() {
+        let document = merged(&[r#"{"schema":"linmap.boot/2"}"#]);
+        assert_eq!(document.concluded(None).as_value(), &json!({"schema": "linmap.boot/2"}));
+    }
+
+    #[test]
+    fn values_of_another_kind_are_absent() {
+        let document = merged(&[r#"{"a":"0x10","b":-1,"c":{"d":"x\u001b[2J"},"n":null}"#]);
+        assert_eq!(document.address("/a"), Some(16));
+        assert_eq!(document.number("/a"), None);
+        assert_eq!(document.number("/b"), None);
+        assert_eq!(document.text("/c/d").as_deref(), Some("x^[[2J"));
+        assert_eq!(document.flag("/n"), None);
+        assert!(document.list("/c").is_empty() && document.at("/n").is_none());
+    }
+
+    proptest! {
+        #[test]
+        fn no_line_panics(lines: Vec<Vec<u8>>) {
+            let mut document = Document::default();
+            for line in lines {
+                let _ = document.merge_line(&line);
+            }
+            prop_assert!(document.as_value().is_object());
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! Everything that makes a run neither fine nor a failed test, with what to say about it.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::ExitStatus;
+
+/// Why the run is worth exit status 2.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("no image to boot: {}; build it with `make image`, or name one with --image", listed(places))]
+    NoImage { places: Vec<PathBuf> },
+
+    #[error(
+        "cannot start QEMU `{program}`: {error}; install it (Debian: qemu-system-arm), or name it with --qemu"
+    )]
+    NoQemu { program: String, error: io::Error },
+
+    #[error("cannot watch over QEMU: {0}")]
+    Supervision(io::Error),
+
+    #[error("interrupted")]
+    Interrupted,
+
+    #[error("not finished after {seconds} s, {}; --timeout allows more", last_seen(last_line))]
+    TimedOut { seconds: u64, last_line: String },
+
+    #[error("QEMU {}{}\nit was started as: {command}", fate(*exit), quoted(complaints))]
+    QemuDied { exit: ExitStatus, complaints: String, command: String },
+
+    #[error("the kernel faulted: {0}")]
+    Fault(String),
+
+    #[error("malformed `linmap: ` lines on the console: {count}; the first: {first}")]
+    Malformed { count: usize, first: String },
+
+    #[error("the guest ended without finishing, {}", last_seen(last_line))]
+    Unfinished { last_line: String },
+
+    #[error("the kernel finished without saying whether all was well: its last document lacks `ok`")]
+    NoVerdict,
+
+    #[error("cannot write to stdout: {0}")]
+    Output(String),
+}
+
+fn listed(places: &[PathBuf]) -> String {
+    let places: Vec<String> = places.iter().map(|path| format!("`{}`", path.display())).collect();
+    match &places[..] {
+        [place] => format!("{place} is not a file"),
+        _ => format!("none of {} is a file", places.join(", ")),
+    }
+}
+
+fn last_seen(line: &str) -> String {
+    if line.is_empty() { "with an empty console".to_owned() } else { format!("last console line: `{line}`") }
+}
+
+fn fate(exit: ExitStatus) -> String {
+    use std::os::unix::process::ExitStatusExt;
+    match (exit.signal(), exit.code()) {
+        (Some(signal), _) => format!("was killed by signal {signal}"),
+        (None, Some(code)) => format!("failed with exit status {code}"),
+        (None, None) => format!("ended oddly ({exit})"),
+    }
+}
+
+fn quoted(complaints: &str) -> String {
+    match complaints.trim_end() {
+        "" => " and said nothing".to_owned(),
+        text => format!(":\n{text}"),
+    }
+}

@@ -1,0 +1,40 @@
+//! Which image is booted: the one that is named, else the one that `make image` built.
+
+use std::path::{Path, PathBuf};
+
+use super::failure::Failure;
+
+const NAME: &str = "linmap.img";
+
+/// The image, which exists.
+pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf, Failure> {
+    let executable = std::env::current_exe().ok();
+    let places = match named {
+        Some(path) => vec![path.to_owned()],
+        None => usual_places(executable.as_deref().and_then(Path::parent)),
+    };
+    match places.iter().find(|path| path.is_file()) {
+        Some(path) => Ok(path.clone()),
+        None => Err(Failure::NoImage { places }),
+    }
+}
+
+/// Where a build leaves the image, seen from the directory of the executable and from here.
+fn usual_places(directory: Option<&Path>) -> Vec<PathBuf> {
+    let beside = directory.map(|directory| directory.join(NAME));
+    let above = directory.and_then(Path::parent).map(|directory| directory.join(NAME));
+    above.into_iter().chain(beside).chain([Path::new("target").join(NAME)]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_usual_places_in_order() {
+        let places = usual_places(Some(Path::new("/src/target/release")));
+        let expected = ["/src/target/linmap.img", "/src/target/release/linmap.img", "target/linmap.img"];
+        assert_eq!(places, expected.map(PathBuf::from));
+        assert_eq!(usual_places(None), ["target/linmap.img"].map(PathBuf::from));
+    }
+}

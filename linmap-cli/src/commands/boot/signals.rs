@@ -1,0 +1,25 @@
+//! Signals that ask this program to end become events, so that QEMU ends first.
+
+use std::io;
+use std::sync::mpsc::Sender;
+use std::thread;
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::iterator::Signals;
+use signal_hook::low_level::emulate_default_handler;
+
+use super::supervise::Event;
+
+/// From now on signals are events. Once nobody receives those any more, signals end the program.
+pub(crate) fn watch(events: Sender<Event>) -> io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
+    let forward = move || {
+        for signal in signals.forever() {
+            if events.send(Event::Signal).is_err() {
+                // It fails only for signals that do not exist.
+                let _ = emulate_default_handler(signal);
+            }
+        }
+    };
+    thread::Builder::new().name("signals".into()).spawn(forward).map(drop)
+}

@@ -1,0 +1,230 @@
+//! One run of QEMU from start to end. Whatever happens first decides: it ends, time is up, a signal
+//! comes, or nobody reads the console any more. At the end of each of these no QEMU is left.
+//!
+//! Threads read and wait, and turn what they meet into events; all decisions are made here, in one
+//! place. The thread that shows the console may be held up by a slow reader, this one never is.
+
+use std::ffi::{OsStr, OsString};
+use std::io::{self, ErrorKind, Read};
+use std::process::ExitStatus;
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::child::{self, Qemu};
+use super::command_line;
+use super::console::{Piece, Sink, Splitter};
+use super::failure::Failure;
+use super::signals;
+use super::transcript::Transcript;
+use crate::printable::Printable;
+
+/// How long a killed QEMU's last words are waited for.
+const LAST_WORDS: Duration = Duration::from_millis(500);
+/// As much of QEMU's complaints as is kept: the end, where the reason is.
+const COMPLAINTS: usize = 8 << 10;
+
+/// What to run.
+pub(crate) struct Job<'a> {
+    pub(crate) program: &'a OsStr,
+    pub(crate) arguments: &'a [OsString],
+    pub(crate) timeout: Duration,
+    pub(crate) console: Sink,
+}
+
+/// What came of it.
+pub(crate) struct Run {
+    pub(crate) ending: Ending,
+    pub(crate) transcript: Transcript,
+    /// What QEMU itself wrote to stderr.
+    pub(crate) complaints: String,
+    /// QEMU as it was started.
+    pub(crate) command: String,
+}
+
+/// What ended it.
+pub(crate) enum Ending {
+    /// QEMU ended by itself.
+    Exited(ExitStatus),
+    TimedOut(Duration),
+    Interrupted,
+    /// Nobody reads the console any more.
+    ReaderLeft,
+    /// The console could not be shown.
+    NotShown(io::Error),
+}
+
+/// Something that happened during a run.
+pub(crate) enum Event {
+    Console(Piece),
+    ConsoleEnded,
+    NotShown(io::Error),
+    Complaint(String),
+    ComplaintsEnded,
+    Exited,
+    Signal,
+}
+
+/// Runs QEMU until it has ended, by itself or not.
+pub(crate) fn run(job: Job) -> Result<Run, Failure> {
+    let started = Instant::now();
+    let (sender, events) = mpsc::channel();
+    signals::watch(sender.clone()).map_err(Failure::Supervision)?;
+    let mut qemu = Qemu::start(job.program, job.arguments)
+        .map_err(|error| Failure::NoQemu { program: job.program.to_string_lossy().into_owned(), error })?;
+    listen(&mut qemu, job.console, &sender).map_err(Failure::Supervision)?;
+
+    let mut watch = Watch::new(events);
+    let cut_short = watch.until_over(&qemu, started, job.timeout);
+    let exit = qemu.end().map_err(Failure::Supervision)?;
+    watch.last_words();
+    Ok(Run {
+        ending: cut_short.unwrap_or(Ending::Exited(exit)),
+        transcript: watch.transcript,
+        complaints: watch.complaints,
+        command: command_line::shown(job.program, job.arguments),
+    })
+}
+
+/// Starts the threads that turn a running QEMU into events.
+fn listen(qemu: &mut Qemu, sink: Sink, sender: &Sender<Event>) -> io::Result<()> {
+    let pid = qemu.pid();
+    if let Some((console, complaints)) = qemu.take_output() {
+        let events = sender.clone();
+        spawn("console", move || show_console(console, sink, &events))?;
+        let events = sender.clone();
+        spawn("complaints", move || hear_complaints(complaints, &events))?;
+    }
+    let events = sender.clone();
+    spawn("exit", move || {
+        child::until_ended(pid);
+        // As in all these threads: an event that nobody waits for any more may be lost.
+        let _ = events.send(Event::Exited);
+    })
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> io::Result<()> {
+    thread::Builder::new().name(name.into()).spawn(work).map(drop)
+}
+
+fn show_console(console: impl Read, sink: Sink, events: &Sender<Event>) {
+    let mut splitter = Splitter::default();
+    let shown = for_each_read(console, |bytes| show(splitter.push(bytes), sink, events))
+        .and_then(|()| show(splitter.finish(), sink, events));
+    let _ = events.send(shown.map_or_else(Event::NotShown, |()| Event::ConsoleEnded));
+}
+
+fn show(pieces: Vec<Piece>, sink: Sink, events: &Sender<Event>) -> io::Result<()> {
+    for piece in pieces {
+        // Told before it is shown: showing may take as long as the reader likes.
+        let _ = events.send(Event::Console(piece.clone()));
+        if let Piece::Text(text) = piece {
+            sink.show(&text)?;
+        }
+    }
+    Ok(())
+}
+
+fn hear_complaints(complaints: impl Read, events: &Sender<Event>) {
+    let mut printable = Printable::default();
+    let _ = for_each_read(complaints, |bytes| {
+        let _ = events.send(Event::Complaint(printable.push(bytes)));
+        Ok(())
+    });
+    let _ = events.send(Event::ComplaintsEnded);
+}
+
+/// Calls `take` with whatever arrives, until the end of the stream or an error of `take`.
+fn for_each_read(mut source: impl Read, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
+    let mut buffer = vec![0; 16 << 10];
+    loop {
+        match source.read(&mut buffer) {
+            Ok(0) => return Ok(()),
+            Ok(length) => take(&buffer[..length])?,
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            // A stream that can not be read has ended.
+            Err(_) => return Ok(()),
+        }
+    }
+}
+
+/// What is known of a run.
+struct Watch {
+    events: Receiver<Event>,
+    transcript: Transcript,
+    complaints: String,
+    exited: bool,
+    console_ended: bool,
+    complaints_ended: bool,
+}
+
+impl Watch {
+    fn new(events: Receiver<Event>) -> Self {
+        Self {
+            events,
+            transcript: Transcript::default(),
+            complaints: String::new(),
+            exited: false,
+            console_ended: false,
+            complaints_ended: false,
+        }
+    }
+
+    /// Waits for the end; none means that QEMU ended by itself.
+    fn until_over(&mut self, qemu: &Qemu, started: Instant, timeout: Duration) -> Option<Ending> {
+        while !(self.exited && self.silent()) {
+            let left = timeout.saturating_sub(started.elapsed());
+            // Events alone do not stop the clock.
+            let event = if left.is_zero() { None } else { self.events.recv_timeout(left).ok() };
+            match event {
+                None if self.exited => return None,
+                None => return Some(Ending::TimedOut(timeout)),
+                Some(Event::Signal) => return Some(Ending::Interrupted),
+                Some(Event::NotShown(error)) if error.kind() == ErrorKind::BrokenPipe => {
+                    return Some(Ending::ReaderLeft);
+                }
+                Some(Event::NotShown(error)) => return Some(Ending::NotShown(error)),
+                Some(event) => self.note(event),
+            }
+            if self.exited {
+                // What it left behind would hold its console open.
+                qemu.kill();
+            }
+        }
+        None
+    }
+
+    /// Notes what was said until the end of a QEMU that was killed.
+    fn last_words(&mut self) {
+        let killed = Instant::now();
+        while !self.silent() {
+            let left = LAST_WORDS.saturating_sub(killed.elapsed());
+            match self.events.recv_timeout(left) {
+                Ok(event) if !left.is_zero() => self.note(event),
+                _ => return,
+            }
+        }
+    }
+
+    fn silent(&self) -> bool {
+        self.console_ended && self.complaints_ended
+    }
+
+    fn note(&mut self, event: Event) {
+        match event {
+            Event::Console(piece) => self.transcript.take(piece),
+            Event::ConsoleEnded | Event::NotShown(_) => self.console_ended = true,
+            Event::Complaint(text) => self.complain(&text),
+            Event::ComplaintsEnded => self.complaints_ended = true,
+            Event::Exited => self.exited = true,
+            Event::Signal => {}
+        }
+    }
+
+    fn complain(&mut self, text: &str) {
+        self.complaints.push_str(text);
+        let excess = self.complaints.len().saturating_sub(COMPLAINTS);
+        let start = (excess..).find(|at| self.complaints.is_char_boundary(*at));
+        self.complaints.drain(..start.unwrap_or_default());
+    }
+}

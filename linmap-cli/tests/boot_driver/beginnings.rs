@@ -1,0 +1,107 @@
+//! What can be wrong before anything runs, and what is passed on all the same.
+
+use std::process::Command;
+
+use snapbox::{assert_data_eq, str};
+
+use crate::machine::{FAKE_QEMU, GOOD, Machine, assert_exit, boot, document, stderr, stdout};
+
+#[test]
+fn qemu_is_missing() {
+    let output = boot(GOOD, &["--qemu", "/nowhere/qemu"]);
+    assert_exit(&output, 2);
+    assert_data_eq!(
+        stderr(&output),
+        str![[r#"
+error: cannot start QEMU `/nowhere/qemu`: No such file or directory (os error 2); install it (Debian: qemu-system-arm), or name it with --qemu
+
+"#]]
+    );
+    let output = boot(GOOD, &["--json", "--qemu", "/nowhere/qemu"]);
+    assert_exit(&output, 2);
+    let document = document(&output);
+    assert_eq!((&document["schema"], &document["ok"]), (&"linmap.boot/1".into(), &false.into()));
+    assert!(document["error"].as_str().is_some_and(|error| error.contains("/nowhere/qemu")));
+}
+
+#[test]
+fn the_named_image_is_missing() {
+    for options in [&["--image", "/nowhere/image"][..], &["--json", "--image", "/nowhere/image"]] {
+        let output = boot(GOOD, options);
+        assert_exit(&output, 2);
+        assert_data_eq!(
+            stderr(&output),
+            str![[r#"
+error: no image to boot: `/nowhere/image` is not a file; build it with `make image`, or name one with --image
+
+"#]]
+        );
+    }
+}
+
+#[test]
+fn no_image_was_built() {
+    let machine = Machine::new("");
+    let linmap = machine.file("bin/linmap");
+    std::fs::create_dir(machine.file("bin")).expect("a directory");
+    // A link, not a copy: what is being written can not be run.
+    std::fs::hard_link(env!("CARGO_BIN_EXE_linmap"), &linmap).expect("a link");
+    let run = || {
+        let mut command = Command::new(&linmap);
+        command.args(["boot", "--qemu", FAKE_QEMU]).current_dir(machine.directory.path());
+        command.output().expect("linmap runs")
+    };
+    let output = run();
+    assert_exit(&output, 2);
+    assert_data_eq!(
+        stderr(&output),
+        str![[r#"
+error: no image to boot: none of `[..]/linmap.img`, `[..]/bin/linmap.img`, `target/linmap.img` is a file; build it with `make image`, or name one with --image
+
+"#]]
+    );
+    for place in ["target/linmap.img", "bin/linmap.img", "linmap.img"] {
+        std::fs::create_dir_all(machine.file("target")).expect("a directory");
+        std::fs::write(machine.file(place), "echo \"$2\"").expect("an image");
+        assert!(stdout(&run()).ends_with(&format!("{place}\n")), "{}", stdout(&run()));
+    }
+}
+
+#[test]
+fn wrong_arguments_end_in_a_document_too() {
+    let wrong: [(&[&str], &str); 4] = [
+        (&["extra"], "unexpected argument 'extra' found"),
+        (&["--ram", "12X"], "invalid value '12X' for '--ram <SIZE>': not a size: write a whole number"),
+        (&["--page-size", "8k"], "[possible values: 4k, 16k, 64k]"),
+        (&["--cpus"], "a value is required for '--cpus <N>'"),
+    ];
+    for (options, reason) in wrong {
+        let output = boot(GOOD, &[&["--json"], options].concat());
+        assert_exit(&output, 2);
+        let document = document(&output);
+        assert_eq!((&document["schema"], &document["ok"]), (&"linmap.boot/1".into(), &false.into()));
+        assert!(document["error"].as_str().is_some_and(|error| error.contains(reason)), "{document}");
+        assert!(stderr(&output).starts_with("error: "), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn without_arguments_there_is_help() {
+    let linmap = |arguments: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_linmap")).args(arguments).output().expect("linmap runs")
+    };
+    let output = linmap(&[]);
+    assert_exit(&output, 2);
+    assert!(stderr(&output).contains("Usage: linmap"), "{}", stderr(&output));
+    let output = linmap(&["boot", "--help"]);
+    assert_exit(&output, 0);
+    assert!(stdout(&output).contains("[default: 12G]"), "{}", stdout(&output));
+}
+
+#[test]
+fn bad_kernel_arguments_reach_the_kernel() {
+    let image = r#"echo "$command_line"; echo 'linmap: {"finished":true,"ok":true}'"#;
+    let output = boot(image, &["--append", "pagesize=8k nonsense"]);
+    assert_exit(&output, 0);
+    assert!(stdout(&output).contains(" run=dump pagesize=8k nonsense\n"), "{}", stdout(&output));
+}

@@ -1,0 +1,181 @@
+//! Ways in which a run ends before the kernel has finished. None of them leaves a process behind.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use snapbox::{assert_data_eq, str};
+
+use crate::machine::{GOOD, Machine, assert_exit, boot, document, stderr};
+
+/// Waits for ever; the process id is left in a file beside the image.
+const HANG: &str = r#"
+echo $$ > "${2%/*}/pid"
+echo booting
+echo hanging
+exec sleep 1000
+"#;
+
+#[test]
+fn a_hanging_machine_is_given_up() {
+    let machine = Machine::new(HANG);
+    let started = Instant::now();
+    let output = machine.boot(&["--timeout", "1"]);
+    assert_exit(&output, 2);
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    assert!(!machine.is_alive());
+    assert_data_eq!(
+        stderr(&output),
+        str![[r#"
+error: not finished after 1 s, last console line: `hanging`; --timeout allows more
+
+"#]]
+    );
+}
+
+#[test]
+fn a_chatty_hang_is_given_up_too() {
+    let machine = Machine::new("echo $$ > \"${2%/*}/pid\"; exec yes");
+    let mut command = machine.command(&["--timeout", "1", "--json"]);
+    let output = command.stderr(Stdio::null()).output().expect("linmap runs");
+    assert_exit(&output, 2);
+    assert!(!machine.is_alive());
+    assert_eq!(
+        document(&output)["error"],
+        "not finished after 1 s, last console line: `y`; --timeout allows more"
+    );
+}
+
+#[test]
+fn what_a_wrapper_started_is_gone_as_well() {
+    let machine = Machine::new("sleep 1000 & echo $! > \"${2%/*}/pid\"; echo started");
+    let started = Instant::now();
+    let output = machine.boot(&[]);
+    assert_exit(&output, 2);
+    assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
+    // It is not a child of linmap, which kills it but can not wait for it.
+    wait_until(|| !machine.is_alive());
+}
+
+#[test]
+fn signals_end_qemu_first() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::QUIT] {
+        let machine = Machine::new(HANG);
+        let mut linmap = machine.command(&["--json"]).spawn().expect("linmap runs");
+        let mut console = BufReader::new(linmap.stderr.take().expect("a pipe"));
+        wait_for(&mut console, "hanging");
+        kill_process(Pid::from_child(&linmap), signal).expect("linmap runs");
+        let output = linmap.wait_with_output().expect("linmap ends");
+        assert_exit(&output, 2);
+        assert!(!machine.is_alive(), "{signal:?}");
+        assert_eq!(document(&output)["error"], "interrupted", "{signal:?}");
+        let mut rest = String::new();
+        console.read_to_string(&mut rest).expect("stderr is UTF-8");
+        assert_eq!(rest, "error: interrupted\n", "{signal:?}");
+    }
+}
+
+#[test]
+fn a_signal_is_heard_while_nobody_reads() {
+    let machine = Machine::new("echo $$ > \"${2%/*}/pid\"; exec yes");
+    let linmap = machine.command(&[]).spawn().expect("linmap runs");
+    wait_until(|| machine.file("pid").exists() && machine.is_alive());
+    // Long enough for the pipe to be full.
+    std::thread::sleep(Duration::from_millis(200));
+    kill_process(Pid::from_child(&linmap), Signal::INT).expect("linmap runs");
+    wait_until(|| !machine.is_alive());
+    let output = ended(linmap);
+    assert_exit(&output, 2);
+    assert_eq!(stderr(&output), "error: interrupted\n");
+}
+
+#[test]
+fn a_closed_stdout_is_no_error() {
+    let machine = Machine::new("echo $$ > \"${2%/*}/pid\"; exec yes");
+    let mut linmap = machine.command(&[]).spawn().expect("linmap runs");
+    let mut console = BufReader::new(linmap.stdout.take().expect("a pipe"));
+    wait_for(&mut console, "y");
+    drop(console);
+    let output = ended(linmap);
+    assert_exit(&output, 0);
+    assert_eq!(stderr(&output), "");
+    assert!(!machine.is_alive());
+}
+
+#[test]
+fn a_closed_stdout_at_the_summary_is_no_error() {
+    let machine = Machine::new(&format!("sleep 0.2\n{}", GOOD.replace("bye\n", "")));
+    for options in [&["--json"][..], &[]] {
+        let mut linmap = machine.command(options).spawn().expect("linmap runs");
+        drop(linmap.stdout.take());
+        let output = ended(linmap);
+        assert_exit(&output, 0);
+        assert!(!stderr(&output).contains("error"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn qemu_dies_with_a_reason() {
+    let output = boot("echo 'qemu: no such machine' >&2; exit 1", &[]);
+    assert_exit(&output, 2);
+    assert_data_eq!(
+        stderr(&output),
+        str![[r#"
+error: QEMU failed with exit status 1:
+qemu: no such machine
+it was started as: [..]/fake-qemu -M virt,[..] -append 'pagesize=4k [..] run=dump'
+
+"#]]
+    );
+}
+
+#[test]
+fn qemu_is_killed_by_another() {
+    let output = boot("echo started; kill -9 $$", &["--json"]);
+    assert_exit(&output, 2);
+    let error = document(&output)["error"].to_string();
+    assert!(error.starts_with("\"QEMU was killed by signal 9 and said nothing"), "{error}");
+}
+
+#[test]
+fn what_qemu_mutters_is_passed_on_where_it_may_help() {
+    let output = boot(&format!("echo 'warning: slow' >&2\n{GOOD}"), &[]);
+    assert_exit(&output, 0);
+    assert_eq!(stderr(&output), "");
+    let output = boot("echo 'warning: slow' >&2; echo one", &[]);
+    assert_exit(&output, 2);
+    assert_data_eq!(
+        stderr(&output),
+        str![[r#"
+note: QEMU says: warning: slow
+error: the guest ended without finishing, last console line: `one`
+
+"#]]
+    );
+}
+
+/// Reads lines until one is the expected.
+fn wait_for(lines: &mut impl BufRead, expected: &str) {
+    let mut line = String::new();
+    while line.trim_end() != expected {
+        line.clear();
+        assert_ne!(lines.read_line(&mut line).expect("UTF-8"), 0, "{expected:?} never came");
+    }
+}
+
+fn wait_until(condition: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < Duration::from_secs(5), "it never came true");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// The output of a process that ends without being read.
+fn ended(mut linmap: Child) -> Output {
+    let status = linmap.wait().expect("linmap ends");
+    let mut stderr = Vec::new();
+    linmap.stderr.take().expect("a pipe").read_to_end(&mut stderr).expect("stderr");
+    Output { status, stdout: Vec::new(), stderr }
+}

@@ -1,0 +1,148 @@
+//! What goes wrong is said, and ends in the nearest sane behaviour or a clean stop.
+
+use crate::guest::{Booted, boot};
+use crate::loader::{Loader, reserved};
+
+fn first_gigabyte(options: &[&str]) -> Booted {
+    boot(&[&["--ram", "1G"], options].concat())
+}
+
+/// The kernel stopped by itself, saying why; the command says so too, with exit 2.
+fn expect_stop(booted: &Booted, why: &str) {
+    assert_eq!(booted.status, Some(2), "{}", booted.console);
+    assert!(booted.says(&format!("linmap can not go on: {why}")), "{}", booted.console);
+    assert!(booted.text("/fault").starts_with(why), "{:#}", booted.document);
+    assert_eq!(booted.at("/ok"), false);
+}
+
+#[test]
+fn boot_arguments_that_make_no_sense_are_named() {
+    let booted = first_gigabyte(&["--append", "pagesize=8k va_bits=99 froz \u{1b}[31m crashkernel=lots"]);
+    let booted = booted.expect_well("nonsense is ignored");
+    for word in ["pagesize=8k", "va_bits=99", "froz", "crashkernel=lots"] {
+        assert!(booted.says(&format!("warning: boot argument '{word}' ignored")), "{}", booted.console);
+    }
+    assert_eq!((booted.number("/page_size"), booted.number("/va_bits")), (4096, 48));
+    assert_eq!(booted.at("/messages").as_object().map(|m| m.len()), Some(5));
+}
+
+#[test]
+fn a_page_size_that_the_cpu_lacks_falls_back() {
+    for cpu in ["cortex-a57", "cortex-a72"] {
+        let booted = first_gigabyte(&["--cpu", cpu, "--page-size", "16k"]).expect_well(cpu);
+        assert!(booted.says("warning: this CPU has no 16K pages; using 4K"), "{}", booted.console);
+        assert_eq!(booted.number("/page_size"), 4096);
+    }
+}
+
+#[test]
+fn what_is_not_built_yet_is_said() {
+    let options = ["--va-bits", "52", "--split", "park", "--bbml2", "boot-cpu", "--run", "stress,dump"];
+    let booted = first_gigabyte(&options).expect_well("what there is works");
+    assert!(booted.says("52 VA bits are not built yet; using 48"), "{}", booted.console);
+    assert!(booted.says("'split=park' ignored"), "{}", booted.console);
+    assert!(booted.says("'bbml2=boot-cpu' ignored"), "{}", booted.console);
+    assert!(booted.says("run=stress ignored"), "{}", booted.console);
+}
+
+#[test]
+fn a_crash_kernel_that_does_not_fit_is_refused_and_the_rest_goes_on() {
+    for size in ["2G", "256M@0x40000000", "256M@0x1000000000"] {
+        let booted = first_gigabyte(&["--crashkernel", size]).expect_well(size);
+        assert!(booted.says("warning: crashkernel: "), "{}", booted.console);
+        assert_eq!(booted.at("/memory/carve_outs"), &serde_json::json!([]));
+    }
+}
+
+#[test]
+fn faults_and_panics_are_reported() {
+    let faulted = first_gigabyte(&["--run", "fault"]);
+    expect_stop(
+        &faulted,
+        "synchronous exception (data abort: read of an address that is not mapped): ESR 0x",
+    );
+    assert!(faulted.says("FAR 0xdead0000"), "{}", faulted.console);
+    expect_stop(&first_gigabyte(&["--run", "panic"]), "panic at kernel/src/main.rs:");
+}
+
+#[test]
+fn a_failure_is_told_from_a_breakdown() {
+    assert_eq!(first_gigabyte(&["--run", "fail"]).status, Some(1));
+    let hung = first_gigabyte(&["--run", "hang", "--timeout", "3"]);
+    assert_eq!(hung.status, Some(2));
+    assert!(hung.text("/error").contains("3 s"), "{:#}", hung.document);
+}
+
+#[test]
+fn a_loader_other_than_qemu_can_start_it() {
+    let booted = Loader::new().tree(|_| {}).boot().expect_well("a well-made tree");
+    assert_eq!(booted.number("/linear/bytes"), 1 << 30);
+}
+
+#[test]
+fn without_memory_it_stops() {
+    let loader = Loader::new().tree(|tree| {
+        tree.root.remove_child("memory@40000000");
+    });
+    expect_stop(&loader.boot(), "the device tree has no memory");
+}
+
+#[test]
+fn without_enough_memory_it_stops() {
+    let less_than_a_page = Loader::new().memory(&[(0x4000_0000, 0x100)]).boot();
+    expect_stop(&less_than_a_page, "no RAM: not one whole page");
+    assert!(less_than_a_page.says("the kernel image at 0x40200000"), "{}", less_than_a_page.console);
+    let all_taken = Loader::new().memory(&[(0x4020_0000, 0x10_0000)]).boot();
+    expect_stop(&all_taken, "the linear map can not be made: out of table pages");
+    // A gigabyte in pages takes 516 table pages, and all but 64K of it is spoken for.
+    let loader = Loader::new().tree(|tree| tree.root.add_child(reserved(0x4000_0000, 0x3fff_0000)));
+    expect_stop(&loader.boot_with(&["--cpu", "max"]), "the linear map can not be made: out of table pages");
+    // In blocks it takes 4.
+    loader.boot().expect_well("large leaves fit where pages do not");
+}
+
+/// A megabyte is enough to map a megabyte.
+#[test]
+fn little_memory_is_enough_for_little() {
+    let booted = Loader::new().memory(&[(0x5000_0000, 0x10_0000)]).boot().expect_well("1 MiB");
+    assert_eq!(booted.number("/linear/bytes"), 0x10_0000);
+}
+
+#[test]
+fn memory_that_overlaps_or_is_absurd_is_named() {
+    let ranges =
+        [(0x4000_0000, 0x2000_0000), (0x5000_0000, 0x3000_0000), (u64::MAX - 4095, 8192), (0x9000_0000, 0)];
+    let booted = Loader::new().memory(&ranges).boot().expect_well("the rest is used");
+    assert_eq!(booted.number("/linear/bytes"), 1 << 30);
+    assert!(booted.says("overlaps other memory; merged"), "{}", booted.console);
+    assert!(booted.says("is beyond all addresses"), "{}", booted.console);
+    assert!(booted.says("has an empty range"), "{}", booted.console);
+}
+
+#[test]
+fn memory_beyond_the_cpu_is_left_out() {
+    let ranges = [(0x4000_0000, 0x4000_0000), (1 << 50, 0x4000_0000)];
+    let booted = Loader::new().memory(&ranges).boot().expect_well("the rest is used");
+    assert_eq!(booted.number("/linear/bytes"), 1 << 30);
+    assert_eq!(booted.number("/linear/dropped_bytes"), 1 << 30);
+}
+
+#[test]
+fn ends_within_a_page_move_inward() {
+    let booted = Loader::new().memory(&[(0x4000_0100, 0x3fff_ff00 - 0x300)]).boot().expect_well("cut");
+    assert_eq!(booted.number("/linear/bytes"), (1 << 30) - 8192);
+    assert!(booted.says("of RAM lost where ranges do not start or end at a page"), "{}", booted.console);
+}
+
+#[test]
+fn a_tree_that_can_not_be_read_stops_it() {
+    expect_stop(&Loader::new().bytes(vec![0xff; 4096]).boot(), "no device tree at 0x48000000");
+    expect_stop(&Loader::new().tree_at(0).boot(), "the loader gave no device tree");
+    expect_stop(&Loader::new().tree_at(0x4800_0004).boot(), "the loader gave no device tree");
+    let huge = [0xd00d_feed_u32.to_be_bytes(), 0x7fff_ffff_u32.to_be_bytes()].concat();
+    expect_stop(&Loader::new().bytes(huge).boot(), "the device tree at 0x48000000 claims 2147483647 bytes");
+    let hollow = [0xd00d_feed_u32.to_be_bytes(), 4096_u32.to_be_bytes()].concat();
+    expect_stop(&Loader::new().bytes(hollow).boot(), "the device tree can not be read");
+    // An address that nothing answers at.
+    expect_stop(&Loader::new().tree_at(0x7000_0000_0000).boot(), "synchronous exception (data abort");
+}

@@ -1,0 +1,78 @@
+//! One boot of the image, and what it said.
+
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// The AmpereOne that `linmap boot` has by default, which never aborts.
+pub(crate) const AMPERE_ONE: &str = "max,midr=0xc00fac30";
+/// QEMU's own CPU, which promises nothing.
+pub(crate) const MAX: &str = "max";
+
+/// What came of a boot.
+pub(crate) struct Booted {
+    pub(crate) status: Option<i32>,
+    pub(crate) console: String,
+    pub(crate) document: Value,
+}
+
+/// Boots with these options; `--json` is among them always.
+pub(crate) fn boot(options: &[&str]) -> Booted {
+    boot_with(options, &[])
+}
+
+/// Boots with these options and environment variables.
+pub(crate) fn boot_with(options: &[&str], environment: &[(&str, &str)]) -> Booted {
+    let output = run(options, environment);
+    let document = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| {
+        panic!("{options:?}: no JSON document on stdout: {e}\n{}", String::from_utf8_lossy(&output.stderr))
+    });
+    let console = String::from_utf8_lossy(&output.stderr).into_owned();
+    Booted { status: output.status.code(), console, document }
+}
+
+fn run(options: &[&str], environment: &[(&str, &str)]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
+    command.args(["boot", "--json", "--timeout", "300"]).args(options);
+    command.envs(environment.iter().copied()).stdin(Stdio::null()).output().expect("linmap runs")
+}
+
+impl Booted {
+    /// Fails unless the kernel finished and all was well.
+    pub(crate) fn expect_well(self, what: &str) -> Self {
+        assert_eq!(self.status, Some(0), "{what}:\n{}\n{:#}", self.console, self.document);
+        self
+    }
+
+    /// The value at a JSON pointer.
+    pub(crate) fn at(&self, pointer: &str) -> &Value {
+        self.document.pointer(pointer).unwrap_or_else(|| panic!("no {pointer} in {:#}", self.document))
+    }
+
+    pub(crate) fn number(&self, pointer: &str) -> u64 {
+        self.at(pointer).as_u64().unwrap_or_else(|| panic!("{pointer} is {}", self.at(pointer)))
+    }
+
+    pub(crate) fn text(&self, pointer: &str) -> &str {
+        self.at(pointer).as_str().unwrap_or_else(|| panic!("{pointer} is {}", self.at(pointer)))
+    }
+
+    /// The dump on the console, marker lines included.
+    pub(crate) fn dump(&self) -> String {
+        let lines = self.console.lines().skip_while(|l| !l.starts_with("---[ Linear Mapping start"));
+        let mut dump = String::new();
+        for line in lines {
+            dump.push_str(line);
+            dump.push('\n');
+            if line.starts_with("---[ Linear Mapping end") {
+                return dump;
+            }
+        }
+        panic!("no whole dump on the console:\n{}", self.console)
+    }
+
+    /// Whether a line of the console holds this text.
+    pub(crate) fn says(&self, text: &str) -> bool {
+        self.console.contains(text)
+    }
+}

@@ -1,0 +1,111 @@
+//! A boot loader that hands the kernel whatever device tree a test makes up.
+
+use std::process::Command;
+
+use dtoolkit::fdt::Fdt;
+use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
+use tempfile::TempDir;
+
+use crate::guest::{Booted, boot_with};
+
+/// Runs QEMU with this loader in place of its own.
+const QEMU: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/image/loader-qemu");
+
+/// Where the tree is put.
+const TREE: u64 = 0x4800_0000;
+
+/// What is handed to the kernel.
+pub(crate) struct Loader {
+    tree: Vec<u8>,
+    /// What x0 says.
+    tree_at: u64,
+}
+
+impl Loader {
+    /// With the tree of a machine of 1 GiB.
+    pub(crate) fn new() -> Self {
+        Self { tree: qemus_own_tree(), tree_at: TREE }
+    }
+
+    /// With a tree that is not one.
+    pub(crate) fn bytes(self, tree: Vec<u8>) -> Self {
+        Self { tree, ..self }
+    }
+
+    /// With another address in x0 than the tree's.
+    pub(crate) fn tree_at(self, tree_at: u64) -> Self {
+        Self { tree_at, ..self }
+    }
+
+    /// With a changed tree.
+    pub(crate) fn tree(self, change: impl FnOnce(&mut DeviceTree)) -> Self {
+        let mut tree = DeviceTree::from_fdt(&Fdt::new(&self.tree).expect("QEMU's tree is well-made"));
+        change(&mut tree);
+        Self { tree: tree.to_dtb(), ..self }
+    }
+
+    /// With memory at these addresses and of these sizes, whatever the machine has.
+    pub(crate) fn memory(self, ranges: &[(u64, u64)]) -> Self {
+        let cells = |(start, size): &(u64, u64)| [start.to_be_bytes(), size.to_be_bytes()].concat();
+        let reg: Vec<u8> = ranges.iter().flat_map(cells).collect();
+        self.tree(|tree| {
+            let memory = tree.find_node_mut("/memory@40000000").expect("QEMU's tree has memory");
+            memory.add_property(DeviceTreeProperty::new("reg", reg.as_slice()).expect("a property"));
+        })
+    }
+
+    /// Boots a machine of 1 GiB with it.
+    pub(crate) fn boot(&self) -> Booted {
+        self.boot_with(&[])
+    }
+
+    /// The same, with more options.
+    pub(crate) fn boot_with(&self, more: &[&str]) -> Booted {
+        let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+        let file = |name: &str, content: &[u8]| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, content).expect("a file");
+            path.into_os_string().into_string().expect("a plain path")
+        };
+        let (tree, stub) = (file("tree", &self.tree), file("stub", &stub(self.tree_at, 0x4020_0000)));
+        let options = ["--qemu", QEMU, "--ram", "1G", "--timeout", "20"];
+        boot_with(&[&options, more].concat(), &[("LINMAP_TREE", &tree), ("LINMAP_STUB", &stub)])
+    }
+}
+
+/// A node that reserves memory.
+pub(crate) fn reserved(start: u64, size: u64) -> DeviceTreeNode {
+    let property = |name: &str, value: &[u8]| DeviceTreeProperty::new(name, value).expect("a property");
+    let reg = [start.to_be_bytes(), size.to_be_bytes()].concat();
+    let mut all = DeviceTreeNode::new("reserved-memory").expect("a node");
+    for cells in ["#address-cells", "#size-cells"] {
+        all.add_property(property(cells, &2_u32.to_be_bytes()));
+    }
+    all.add_property(property("ranges", &[]));
+    let mut one = DeviceTreeNode::new("taken").expect("a node");
+    one.add_property(property("reg", &reg));
+    all.add_child(one);
+    all
+}
+
+/// Code that jumps to the image with the tree's address in x0.
+fn stub(tree: u64, image: u64) -> Vec<u8> {
+    let code: [u32; 4] = [
+        0x5800_0080, // ldr x0, .+16
+        0x5800_00a1, // ldr x1, .+20
+        0xd61f_0020, // br x1
+        0xd503_201f, // nop
+    ];
+    let words = code.iter().flat_map(|w| w.to_le_bytes());
+    words.chain(tree.to_le_bytes()).chain(image.to_le_bytes()).collect()
+}
+
+fn qemus_own_tree() -> Vec<u8> {
+    let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let path = directory.path().join("tree");
+    let machine = format!("virt,gic-version=3,dumpdtb={}", path.display());
+    let mut qemu = Command::new("qemu-system-aarch64");
+    qemu.args(["-M", &machine, "-cpu", "max", "-m", "1G", "-nodefaults", "-display", "none"]);
+    assert!(qemu.output().expect("QEMU is there").status.success());
+    std::fs::read(path).expect("QEMU wrote its tree")
+}

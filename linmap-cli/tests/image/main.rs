@@ -1,0 +1,11 @@
+//! The image under QEMU, booted by the command as its users boot it.
+//!
+//! What it reports and dumps is compared with what the library, on the host, predicts for the same
+//! memory. `make test` builds the image first.
+
+mod bad_input;
+mod counts;
+mod guest;
+mod loader;
+mod matrix;
+mod prediction;
