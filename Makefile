@@ -1,0 +1,35 @@
+# `make run` is all it takes: what is missing is installed first.
+# RUST picks the toolchain, and for the kernel its target as well.
+RUST := scripts/rust.sh
+export CARGO_TARGET_DIR ?= $(CURDIR)/target
+
+help:     ## this list
+	@sed -n 's/^\([a-z]*:\).*## /  make \1 /p' Makefile | sed 's/:/\t/' | expand -t 18
+
+run:      image command ## boot the kernel in QEMU; make run ARGS="--page-size 64k"
+	"$(CARGO_TARGET_DIR)/release/linmap" boot $(ARGS)
+
+test:     image command ## all tests, those that boot the kernel included; make test ONLY="library docs"
+	$(RUST) scripts/test.sh $(ONLY)
+
+bench:    setup ## linmap and its peers, side by side on this machine
+	$(RUST) cargo run --release -p bench
+
+lint:     ## formatting, clippy, rustdoc, scripts, licences
+	scripts/setup.sh --lint
+	$(RUST) scripts/lint.sh
+
+image:    setup ## the bootable kernel: target/linmap.img
+	$(RUST) --kernel cargo build -p kernel --bin kernel --profile image
+	$(RUST) cargo run --quiet -p flatten -- "$(CARGO_TARGET_DIR)/$$(scripts/kernel-target.sh)/image/kernel" "$(CARGO_TARGET_DIR)/linmap.img"
+
+command:  setup ## the linmap command: target/release/linmap
+	$(RUST) cargo build --release -p linmap-cli
+
+setup:    ## install what is missing, and only that
+	@scripts/setup.sh
+
+clean:    ## remove everything that was built
+	$(RUST) cargo clean
+
+.PHONY: help run test bench lint image command setup clean

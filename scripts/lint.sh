@@ -1,0 +1,14 @@
+#!/bin/sh
+# Formatting, clippy, rustdoc, shell scripts, licences: a warning is an error.
+set -eu
+cd "$(dirname "$0")/.."
+
+cargo fmt --all --check
+cargo clippy --all-targets -- -D warnings
+cargo clippy -p kernel --lib --tests -- -D warnings
+scripts/rust.sh --kernel cargo clippy -p kernel --profile image -- -D warnings
+RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
+
+# These two are not needed to build anything, so setup does not install them.
+if command -v shellcheck >/dev/null; then shellcheck scripts/*.sh .ci/run; fi
+if cargo deny --version >/dev/null 2>&1; then cargo deny check licenses bans sources; fi

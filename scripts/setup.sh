@@ -1,0 +1,98 @@
+#!/bin/sh
+# Installs what this machine lacks to build, boot and test linmap, and only that.
+#
+#   scripts/setup.sh           says and changes nothing where nothing is missing
+#   scripts/setup.sh --lint    rustfmt and clippy as well
+#
+# Rust comes from rustup where that is there and can fetch the kernel's target, else from Debian.
+set -eu
+cd "$(dirname "$0")/.."
+PATH=$PATH:${CARGO_HOME:-${HOME-}/.cargo}/bin
+lint=
+[ "${1-}" != --lint ] || lint=yes
+
+has() { command -v "$1" >/dev/null 2>&1; }
+rust() { scripts/rust.sh "$@" >/dev/null 2>&1; }
+# What lies beside the rustc in use: another Rust's clippy would not understand what this one built.
+# shellcheck disable=SC2016 # for the inner shell
+beside_rustc() { rust sh -c 'bin=$(dirname "$(command -v rustc)") && '"$1"; }
+# shellcheck disable=SC2016
+linters() { beside_rustc '"$bin/cargo-fmt" --version && "$bin/cargo-clippy" --version'; }
+die() {
+    printf 'setup: %s\n' "$*" >&2
+    exit 1
+}
+
+missing=
+has make || missing="$missing make"
+has cc || missing="$missing gcc libc6-dev"
+has qemu-system-aarch64 || missing="$missing qemu-system-arm"
+
+if ! rust true; then
+    ! has rustup || timeout 120 rustup target add "${LINMAP_KERNEL_TARGET:-aarch64-unknown-none-softfloat}" || true
+    rust true || missing="$missing rustc-web cargo-web libstd-rust-web-dev:arm64 musl-dev:arm64 lld ca-certificates"
+fi
+if [ "$lint" ] && ! linters; then
+    # shellcheck disable=SC2016
+    ! beside_rustc '[ -x "$bin/rustup" ]' || timeout 120 rustup component add rustfmt clippy || true
+    linters || missing="$missing rustfmt-web rust-web-clippy"
+fi
+[ "$missing" ] || exit 0
+
+# From here on: Debian's packages, as root.
+has apt-get || die "missing, in Debian's names:$missing
+    install what corresponds to them here; for Rust: https://rustup.rs"
+
+minimum=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+install="apt-get install --no-install-recommends$missing"
+# shellcheck disable=SC2086 # a list of words
+simulated() { apt-get --simulate install --no-install-recommends $missing 2>/dev/null; }
+# Not asked of anything but Rust.
+new_enough() {
+    case $missing in
+    *rustc-web*)
+        candidate=$(apt-cache policy rustc-web | sed -n 's/.*Candidate: //p')
+        dpkg --compare-versions "$candidate" ge "$minimum" 2>/dev/null
+        ;;
+    esac
+}
+
+prepare=
+case $missing in
+*:arm64*)
+    { dpkg --print-architecture && dpkg --print-foreign-architectures; } | grep -qx arm64 ||
+        prepare='dpkg --add-architecture arm64 && '
+    ;;
+esac
+if [ "$prepare" ] || ! simulated >/dev/null || ! new_enough; then
+    prepare="${prepare}apt-get update"
+fi
+
+if [ "$(id -u)" = 0 ]; then
+    sudo=
+elif has sudo && [ -t 0 ]; then
+    sudo=sudo
+elif has sudo && sudo -n true 2>/dev/null; then
+    sudo='sudo -n'
+else
+    die "missing:$missing
+to install them needs root; as root, run:
+    ${prepare:+$prepare && }$install"
+fi
+as_root() { $sudo env DEBIAN_FRONTEND=noninteractive sh -c "$1"; }
+
+echo "setup: installing$missing"
+[ -z "$prepare" ] || as_root "$prepare"
+new_enough || die "rustc-web is older than Rust $minimum here
+    enable Debian's security archive, which has a newer one, or install Rust by https://rustup.rs"
+# Debian's own older Rust makes way for the newer one; nothing else may.
+removed=$(simulated | sed -n 's/^Remv \([^ :]*\).*/\1/p' | grep -vxE 'rustc|cargo|rustfmt|rust-.*|libstd-rust-.*' || true)
+[ -z "$removed" ] || die "apt would remove $(echo "$removed" | tr '\n' ' ')
+to agree to that, run as root:
+    $install"
+# A list may name what the archive has since replaced: look again, once.
+install="$install -y -q -o DPkg::Lock::Timeout=120"
+as_root "$install" || as_root "apt-get update && $install"
+
+[ -z "$lint" ] || linters || die "rustfmt and clippy are still missing"
+rust true || scripts/rust.sh true
