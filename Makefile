@@ -12,7 +12,7 @@ run:      image command ## boot the kernel in QEMU; make run ARGS="--page-size 6
 test:     image command ## all tests, those that boot the kernel included; make test ONLY="library docs"
 	$(RUST) scripts/test.sh $(ONLY)
 
-bench:    setup ## linmap and its peers, side by side on this machine
+bench:    setup ## creation beside the physical limit, on this machine
 	$(RUST) cargo run --release -p bench
 
 lint:     ## formatting, clippy, rustdoc, scripts, licences

@@ -22,6 +22,8 @@ pub(crate) struct Frames {
     cut_end: Cell<u64>,
     /// Ranges not yet cut from.
     waiting: RefCell<Ranges>,
+    /// All that was ever handed over, in bytes.
+    added: Cell<u64>,
 }
 
 impl Frames {
@@ -36,6 +38,7 @@ impl Frames {
             cut: Cell::new(0),
             cut_end: Cell::new(0),
             waiting: RefCell::default(),
+            added: Cell::new(0),
         }
     }
 
@@ -53,6 +56,7 @@ impl Frames {
         let end = range.end.0 & !(self.page_size - 1);
         if start < end {
             self.waiting.borrow_mut().add(Pa(start)..Pa(end))?;
+            self.added.set(self.added.get() + end - start);
         }
         Ok(())
     }
@@ -74,6 +78,11 @@ impl Frames {
             page = self.load(Slot { table: Pa(page), index: 0 }).0;
         }
         chained + self.cut_end.get() - self.cut.get() + self.waiting.borrow().bytes()
+    }
+
+    /// The pages that are taken and not given back.
+    pub(crate) fn in_use(&self) -> u64 {
+        (self.added.get() - self.free_bytes()) / self.page_size
     }
 
     /// Where a page is now.

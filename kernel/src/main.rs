@@ -147,7 +147,7 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
 fn run(system: &System<'_>) -> ! {
     report::banner(system);
     report::document(system);
-    let mut ok = true;
+    let mut ok = report::check_frames(system);
     for task in system.args.run.split(',').filter(|t| !t.is_empty()) {
         match task {
             "dump" => ok &= report::dump(system),

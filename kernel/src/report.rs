@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use linmap::{Marked, Midr, Stats};
+use linmap::{Marked, Midr, Stats, Va};
 
 use crate::System;
 use crate::console::{self, say};
@@ -33,7 +33,7 @@ impl fmt::Display for Reason<'_> {
         let System { args, features, promise, decision, .. } = self.0;
         match args.bbml2 {
             kernel::bootargs::Bbml2::Auto => {
-                write!(f, "{} {}", cpu_name(features.midr), promise.reason())?;
+                write!(f, "{} {}", cpu_name(features.midr), promise)?;
             }
             kernel::bootargs::Bbml2::Off => f.write_str("bbml2=off: no CPU is taken to never abort")?,
         }
@@ -49,7 +49,7 @@ pub(crate) fn banner(system: &System<'_>) {
     say!("  machine    {}, {} of RAM, 1 of {} CPUs in use", machine.model, Size(ram), machine.cpus);
     say!("  CPU        {} (MIDR {:#010x})", cpu_name(features.midr), features.midr);
     say!("  pages      {}, {} VA bits, {} levels", geometry.granule(), geometry.va_bits(), geometry.levels());
-    say!("  linear map mode {}, policy {}, rodata={}", decision.mode.number(), decision.policy, args.rodata);
+    say!("  map        mode {}, policy {}, rodata={}", decision.mode.number(), decision.policy, args.rodata);
     say!("  because    {}", Reason(system));
     let dropped = memory.layout.dropped_bytes() + memory.beyond_bytes;
     if dropped != 0 {
@@ -148,6 +148,22 @@ fn linear(system: &System<'_>, stats: &Stats) {
         stats.table_bytes(g),
         stats.tlb_entries(g)
     );
+}
+
+/// Whether every table page that was taken is in a live table: none is lost, none is in use twice.
+///
+/// In use are the tables of the linear map, those of the rest of the upper half, and the empty table
+/// that the lower half has.
+pub(crate) fn check_frames(system: &System<'_>) -> bool {
+    let System { frames, geometry, space, stats, .. } = system;
+    let (_, last) = linmap::linear_range(*geometry);
+    let above = (Va(last.0 + 1), Va(u64::MAX));
+    let Ok(rest) = linmap::count(*frames, *geometry, space.root(), above);
+    let (live, taken) = (stats.tables + rest.tables - 1 + 1, frames.in_use());
+    if live != taken {
+        say!("{taken} table pages are taken, but {live} are in live tables");
+    }
+    live == taken
 }
 
 /// Prints the linear map as it is in the tables. Whether it is what was counted when it was made.

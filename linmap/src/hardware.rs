@@ -2,6 +2,8 @@
 //!
 //! Primitives only. The sequences made of them belong to the library, so that a model can judge them.
 
+use core::fmt;
+
 /// Which accesses a DSB waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dsb {
@@ -146,17 +148,19 @@ impl BbmPromise {
     pub const fn never_aborts(self) -> bool {
         matches!(self, Self::Listed | Self::Level3)
     }
+}
 
-    /// The reason, as the end of a sentence that starts with the CPU.
-    pub const fn reason(self) -> &'static str {
+/// The reason, as the end of a sentence that starts with the CPU.
+impl fmt::Display for BbmPromise {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Listed => "never aborts when a live block changes size (listed by MIDR)",
-            Self::Level3 => "never aborts when a live block changes size (BBM above 2)",
-            Self::LaterRevision => "is a later revision than those known never to abort",
-            Self::MayAbort(_) => {
-                "has BBM level 1 or 2, which may abort, and is not listed as one that never does"
+            Self::Listed => f.write_str("never aborts when a live block changes size (listed by MIDR)"),
+            Self::Level3 => f.write_str("never aborts when a live block changes size (BBM above 2)"),
+            Self::LaterRevision => f.write_str("is a later revision than those known never to abort"),
+            Self::MayAbort(level) => {
+                write!(f, "has BBM level {level}, which may abort, and is not listed as one that never does")
             }
-            Self::Never => "has BBM level 0: a live block can not change size without break-before-make",
+            Self::Never => f.write_str("has BBM level 0: no live block can change size"),
         }
     }
 }

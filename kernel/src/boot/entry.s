@@ -270,7 +270,6 @@ switch_tables:
 // their own.
 .macro vector kind
     .balign 128
-    msr     tpidr_el1, x0
     mov     x0, #\kind
     b       report_exception
 .endm
