@@ -192,3 +192,141 @@ fn cpus(tree: Fdt<'_>) -> u32 {
     };
     tree.find_node("/cpus").map_or(0, |n| n.children().filter(is_cpu).count() as u32)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
+    use proptest::prelude::*;
+    extern crate std;
+    use std::format;
+    use std::string::{String, ToString};
+    use std::vec::Vec;
+
+    fn node(name: &str, properties: &[(&str, &[u8])]) -> DeviceTreeNode {
+        let mut node = DeviceTreeNode::new(name).unwrap();
+        for (name, value) in properties {
+            node.add_property(DeviceTreeProperty::new(*name, *value).unwrap());
+        }
+        node
+    }
+
+    fn cells(numbers: &[u64]) -> Vec<u8> {
+        numbers.iter().flat_map(|n| n.to_be_bytes()).collect()
+    }
+
+    const TWO: &[u8] = &[0, 0, 0, 2];
+
+    /// A machine with these memory ranges, and nodes below /reserved-memory.
+    fn tree(memory: &[u64], reserved: Vec<DeviceTreeNode>) -> DeviceTree {
+        let mut tree = DeviceTree::new();
+        let root = &mut tree.root;
+        for (name, value) in [("#address-cells", TWO), ("#size-cells", TWO), ("model", b"a board\0")] {
+            root.add_property(DeviceTreeProperty::new(name, value).unwrap());
+        }
+        root.add_child(node("memory@0", &[("device_type", b"memory\0"), ("reg", &cells(memory))]));
+        let chosen = [("bootargs", &b"run=dump\0"[..]), ("stdout-path", b"/serial@9000000:115200n8\0")];
+        root.add_child(node("chosen", &chosen));
+        let serial =
+            [("compatible", &b"arm,pl011\0arm,primecell\0"[..]), ("reg", &cells(&[0x900_0000, 4096]))];
+        root.add_child(node("serial@9000000", &serial));
+        root.add_child(node("psci", &[("compatible", b"arm,psci-1.0\0"), ("method", b"smc\0")]));
+        let mut cpus = node("cpus", &[]);
+        cpus.add_child(node("cpu@0", &[("device_type", b"cpu\0")]));
+        cpus.add_child(node("cpu@1", &[("device_type", b"cpu\0")]));
+        root.add_child(cpus);
+        let mut all =
+            node("reserved-memory", &[("#address-cells", TWO), ("#size-cells", TWO), ("ranges", &[])]);
+        reserved.into_iter().for_each(|n| all.add_child(n));
+        root.add_child(all);
+        tree
+    }
+
+    fn read(dtb: &[u8]) -> (Result<Machine, MachineError>, Vec<String>) {
+        let mut notes = Vec::new();
+        let machine = Machine::read(dtb, &mut |note| notes.push(note.to_string()));
+        (machine, notes)
+    }
+
+    fn set(ranges: &Ranges) -> Vec<(u64, u64)> {
+        ranges.as_slice().iter().map(|r| (r.start.0, r.end.0)).collect()
+    }
+
+    #[test]
+    fn a_machine_is_read_whole() {
+        let no_map = node("secure", &[("reg", &cells(&[0x5000, 0x1000])), ("no-map", &[])]);
+        let taken = node("taken", &[("reg", &cells(&[0x7000, 0x1000]))]);
+        let (machine, notes) =
+            read(&tree(&[0x1000, 0x1_0000, 0x1_1000, 0x1000], [no_map, taken].into()).to_dtb());
+        let machine = machine.unwrap();
+        assert_eq!((&*machine.model, &*machine.bootargs, machine.cpus), ("a board", "run=dump", 2));
+        assert_eq!((machine.uart, machine.conduit), (Some(Pa(0x900_0000)), Some(Conduit::Smc)));
+        assert_eq!(set(&machine.ram), [(0x1000, 0x5000), (0x6000, 0x1_2000)]);
+        assert_eq!(set(&machine.reserved), [(0x7000, 0x8000)]);
+        assert_eq!(notes, Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_named_and_left_out() {
+        let memory = [0x1000, 0x2000, 0x2000, 0x2000, 0x9000, 0, u64::MAX, 2];
+        let (machine, notes) = read(&tree(&memory, [node("odd", &[("reg", &[1, 2, 3])])].into()).to_dtb());
+        assert_eq!(set(&machine.unwrap().ram), [(0x1000, 0x4000)]);
+        assert_eq!(
+            notes,
+            [
+                "memory 0x2000..0x4000 overlaps other memory; merged",
+                "memory@0 has an empty range",
+                "memory@0: 0xffffffffffffffff and 0x2 bytes is beyond all addresses",
+                "odd has no usable reg",
+            ]
+        );
+    }
+
+    #[test]
+    fn more_ranges_than_there_is_room_for_are_named() {
+        let memory: Vec<u64> = (0..CAPACITY as u64 + 2).flat_map(|i| [i * 0x2000, 0x1000]).collect();
+        let (machine, notes) = read(&tree(&memory, Vec::new()).to_dtb());
+        assert_eq!(machine.unwrap().ram.as_slice().len(), CAPACITY);
+        assert_eq!(notes.len(), 2, "{notes:?}");
+    }
+
+    #[test]
+    fn no_memory_and_no_tree_are_errors() {
+        let mut none = tree(&[], Vec::new());
+        none.root.remove_child("memory@0");
+        for dtb in [none.to_dtb(), tree(&[], Vec::new()).to_dtb()] {
+            assert!(matches!(read(&dtb).0, Err(MachineError::NoMemory)));
+        }
+        for dtb in [&[][..], &[0; 64], b"\xd0\x0d\xfe\xed"] {
+            let error = read(dtb).0.unwrap_err();
+            assert!(format!("{error}").starts_with("the device tree can not be read: "), "{error}");
+        }
+        assert_eq!(total_size(*b"\xd0\x0d\xfe\xed\0\0\x01\0"), Some(256));
+        assert_eq!(total_size([0; 8]), None);
+    }
+
+    #[test]
+    fn long_boot_arguments_are_cut_at_a_word() {
+        let mut long = tree(&[0, 0x1000], Vec::new());
+        let line = "pagesize=4k ".repeat(400) + "\0";
+        let chosen = long.find_node_mut("/chosen").unwrap();
+        chosen.add_property(DeviceTreeProperty::new("bootargs", line.as_bytes()).unwrap());
+        let (machine, notes) = read(&long.to_dtb());
+        let machine = machine.unwrap();
+        assert!(machine.bootargs.len() <= 2048 && machine.bootargs.ends_with("pagesize=4k"));
+        assert_eq!(notes, ["bootargs is 4800 bytes long; only the first 2039 are used"]);
+    }
+
+    proptest! {
+        /// A damaged tree never panics.
+        #[test]
+        fn damage_is_survived(damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..20)) {
+            let mut dtb = tree(&[0x1000, 0x10_0000], Vec::new()).to_dtb();
+            for (at, value) in damage {
+                let at = at.index(dtb.len());
+                dtb[at] = value;
+            }
+            let _ = read(&dtb);
+        }
+    }
+}

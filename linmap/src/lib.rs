@@ -63,3 +63,8 @@ pub use stats::Stats;
 pub use table::{Frame, Memory, ReadTables, Slot};
 pub use tree::Tree;
 pub use walk::{count, linear_range, visit};
+
+/// The examples of the README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
