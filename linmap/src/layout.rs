@@ -141,12 +141,12 @@ impl<'a> Layout<'a> {
         let ram = sort_and_join(ram, Kind::Ram, |r| up(r.start, page)..down(r.end, page))?;
         let carve_outs = sort_and_join(carve_outs, Kind::CarveOut, |r| down(r.start, page)..up(r.end, page))?;
         let image = down(image.start, page)..up(image.end, page);
-        let (first, last) = (ram.first().ok_or(LayoutError::NoRam)?, &ram[ram.len() - 1]);
+        let first = ram.first().ok_or(LayoutError::NoRam)?.start;
         let kept: u64 = ram.iter().map(bytes).sum();
 
         check_specials(ram, carve_outs, &image)?;
-        let (offset, mapped) = place(geometry, ram, first.start, last.end);
-        let unaligned_bytes = given - kept;
+        let (offset, mapped) = place(geometry, ram, first);
+        let unaligned_bytes = given.saturating_sub(kept);
         let sizes = geometry.leaf_sizes();
         Ok(Self { geometry, sizes, offset, ram, carve_outs, image, rodata, mapped, unaligned_bytes })
     }
@@ -179,7 +179,7 @@ impl<'a> Layout<'a> {
 
     /// RAM in whole pages that lies beyond the half or the output addresses, in bytes: not mapped.
     pub fn dropped_bytes(&self) -> u64 {
-        self.ram.iter().map(|r| bytes(r) - bytes(&clip(r, &self.mapped))).sum()
+        dropped_bytes(self.ram, &self.mapped)
     }
 
     /// RAM lost because its range did not start or end at a page boundary, in bytes.
@@ -251,6 +251,11 @@ fn clip(range: &Range<Pa>, to: &Range<Pa>) -> Range<Pa> {
     start..range.end.min(to.end).max(start)
 }
 
+/// The bytes of `ram` outside `mapped`.
+fn dropped_bytes(ram: &[Range<Pa>], mapped: &Range<Pa>) -> u64 {
+    ram.iter().map(|r| bytes(r) - bytes(&clip(r, mapped))).sum()
+}
+
 /// Sorts ranges, joins those that touch, cuts each to page boundaries and drops what is empty.
 fn sort_and_join(
     ranges: &mut [Range<Pa>],
@@ -278,15 +283,20 @@ fn sort_and_join(
     let mut whole = 0;
     for i in 0..kept {
         let cut = cut(&ranges[i]);
-        if !cut.is_empty() {
-            ranges[whole] = cut;
-            whole += 1;
+        match ranges[..whole].last_mut() {
+            _ if cut.is_empty() => {}
+            // Two that shared a page.
+            Some(last) if cut.start <= last.end => last.end = cut.end,
+            _ => {
+                ranges[whole] = cut;
+                whole += 1;
+            }
         }
     }
     Ok(&ranges[..whole])
 }
 
-/// Carve-outs and image lie in RAM and apart from each other.
+/// Carve-outs and image lie in RAM, and the image apart from the carve-outs.
 fn check_specials(ram: &[Range<Pa>], carve_outs: &[Range<Pa>], image: &Range<Pa>) -> Result<(), LayoutError> {
     let in_ram = |r: &Range<Pa>| ram.iter().any(|m| m.start <= r.start && r.end <= m.end);
     let not_ram = |kind, r: &Range<Pa>| LayoutError::NotRam { kind, range: r.clone() };
@@ -298,12 +308,6 @@ fn check_specials(ram: &[Range<Pa>], carve_outs: &[Range<Pa>], image: &Range<Pa>
     }
     if !in_ram(image) {
         return Err(not_ram(Kind::Image, image));
-    }
-    for pair in carve_outs.windows(2) {
-        if pair[1].start < pair[0].end {
-            let second = (Kind::CarveOut, pair[1].clone());
-            return Err(LayoutError::Overlap { first: (Kind::CarveOut, pair[0].clone()), second });
-        }
     }
     match carve_outs.iter().find(|r| r.start < image.end && image.start < r.end) {
         Some(r) => Err(LayoutError::Overlap {
@@ -317,7 +321,7 @@ fn check_specials(ram: &[Range<Pa>], carve_outs: &[Range<Pa>], image: &Range<Pa>
 /// The offset and the physical range that the linear half then reaches.
 ///
 /// Drops the fewest bytes, to within an L2 block; among those, keeps the largest leaf.
-fn place(g: Geometry, ram: &[Range<Pa>], first: Pa, end: Pa) -> (u64, Range<Pa>) {
+fn place(g: Geometry, ram: &[Range<Pa>], first: Pa) -> (u64, Range<Pa>) {
     let (start, last) = linear_range(g);
     let reach = last.0 - start.0 + 1;
     let oa_end = 1u64 << g.oa_bits();
@@ -327,10 +331,12 @@ fn place(g: Geometry, ram: &[Range<Pa>], first: Pa, end: Pa) -> (u64, Range<Pa>)
     };
     let fits = |leaf: u64| ram.iter().any(|r| up(r.start, leaf).0.saturating_add(leaf) <= r.end.0);
     let (page, sizes) = (g.page_size(), g.leaf_sizes());
-    let usable = || sizes.iter().map(|s| s.bytes()).filter(|&l| l <= reach && (l == page || fits(l)));
-    let lost = |leaf: u64| (end.0.saturating_sub(window(leaf).end.0)) >> g.level_shift(Level::new(2));
-    // Largest first, so that the first of the equally good is the largest.
-    let leaf = usable().min_by_key(|&l| lost(l)).unwrap_or(page);
+    let mut usable = sizes.iter().map(|s| s.bytes()).filter(|&l| l <= reach && (l == page || fits(l)));
+    let dropped = |leaf: u64| dropped_bytes(ram, &window(leaf));
+    // From the first page the half reaches furthest.
+    let fewest = dropped(page);
+    let block = g.level_size(Level::new(2));
+    let leaf = usable.find(|&l| dropped(l).saturating_sub(fewest) < block).unwrap_or(page);
     let mapped = window(leaf);
     (g.base(Half::Upper).wrapping_sub(mapped.start.0), mapped)
 }

@@ -69,6 +69,9 @@ pub fn dump<R: ReadTables>(
     }
 }
 
+/// The attributes that a line shows; entries that differ only in others share it.
+const PRINTED: Attributes = Attributes::DIRTY_MANAGED.union(Attributes::SOFTWARE).complement();
+
 /// What a line says of its entries; equal neighbours share one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
@@ -102,7 +105,8 @@ impl<W: Write> Lines<W> {
             Entry::Hole => Shown::Hole,
             Entry::Reserved => Shown::Reserved,
             Entry::Leaf(l) => {
-                Shown::Leaf { attributes: l.attributes, contiguous: l.contiguous, valid: l.valid }
+                let attributes = l.attributes & PRINTED;
+                Shown::Leaf { attributes, contiguous: l.contiguous, valid: l.valid }
             }
         };
         let end = va.0.wrapping_add(self.geometry.level_size(level));

@@ -8,6 +8,7 @@ use crate::{Descriptor, Entry, Geometry, Half, Level, Pa, ReadTables, Slot, Stat
 
 /// Calls `each` for every entry that translates an address from `first` to `last`, both included.
 ///
+/// The half is the one that `first` is in; addresses that the root does not translate are left out.
 /// Entries come in address order, a table before what is in it, with the address where the entry
 /// starts and its level. `each` ends the walk by `ControlFlow::Break`.
 ///
@@ -22,8 +23,13 @@ pub fn visit<R: ReadTables>(
     mut each: impl FnMut(Va, Level, Entry) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, R::Error> {
     let half = if first.0 >> 63 == 0 { Half::Lower } else { Half::Upper };
-    let mut walk = Walk { reader, geometry, first, last, each: &mut each };
-    walk.table(root, geometry.root(), geometry.base(half))
+    let base = geometry.base(half);
+    let first = first.max(Va(base));
+    let last = last.min(Va(base + ((1 << geometry.va_bits()) - 1)));
+    if last < first {
+        return Ok(ControlFlow::Continue(()));
+    }
+    Walk { reader, geometry, first, last, each: &mut each }.table(root, geometry.root(), base)
 }
 
 /// The first and last address of the linear map: the lower part of the upper half.
