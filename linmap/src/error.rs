@@ -40,7 +40,7 @@ pub enum Error {
     /// Something is mapped there already.
     #[error("{va} is mapped already; unmap it first")]
     Occupied {
-        /// The first such address.
+        /// Where the first such slot of the root table starts.
         va: Va,
     },
 }

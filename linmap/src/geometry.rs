@@ -28,6 +28,7 @@ impl Granule {
     pub const ALL: [Self; 3] = [Self::K4, Self::K16, Self::K64];
 
     /// log2 of the page size in bytes.
+    #[inline]
     pub const fn page_shift(self) -> u32 {
         match self {
             Self::K4 => 12,
@@ -231,6 +232,7 @@ impl Geometry {
     }
 
     /// Where descriptors keep output addresses.
+    #[inline]
     pub const fn oa_format(self) -> OaFormat {
         self.oa
     }
@@ -244,6 +246,7 @@ impl Geometry {
     }
 
     /// log2 of the page size.
+    #[inline]
     pub const fn page_shift(self) -> u32 {
         self.granule.page_shift()
     }
@@ -254,6 +257,7 @@ impl Geometry {
     }
 
     /// The VA bits that one full table resolves: a descriptor has 8 bytes.
+    #[inline]
     pub const fn index_bits(self) -> u32 {
         self.page_shift() - 3
     }
@@ -269,6 +273,7 @@ impl Geometry {
     }
 
     /// log2 of the bytes that one entry at `level` spans.
+    #[inline]
     pub const fn level_shift(self, level: Level) -> u32 {
         self.page_shift() + (3 - level.0) as u32 * self.index_bits()
     }
@@ -279,6 +284,7 @@ impl Geometry {
     }
 
     /// The number of entries in a table at `level`: the root may be short.
+    #[inline]
     pub const fn entries(self, level: Level) -> usize {
         if level.0 == self.root.0 {
             1 << (self.va_bits() - self.level_shift(level))
@@ -288,11 +294,13 @@ impl Geometry {
     }
 
     /// The slot of a table at `level` that translates `va`.
+    #[inline]
     pub const fn index(self, va: u64, level: Level) -> usize {
         (va >> self.level_shift(level)) as usize & (self.entries(level) - 1)
     }
 
     /// The first level whose descriptors may be leaves: D8.3, and for L0 and L1 the 52-bit formats.
+    #[inline]
     pub const fn first_leaf_level(self) -> Level {
         let first = match (self.granule, self.oa) {
             (Granule::K4, OaFormat::Lpa2) => 0,
@@ -303,12 +311,14 @@ impl Geometry {
     }
 
     /// Whether a descriptor at `level` may be a leaf.
+    #[inline]
     pub const fn may_be_leaf(self, level: Level) -> bool {
         level.0 >= self.first_leaf_level().0
     }
 
     /// The number of descriptors in a contiguous run at `level`, or 1 where there are no runs
     /// (D8.7.1, table D8-104).
+    #[inline]
     pub const fn contiguous_entries(self, level: Level) -> usize {
         let run = match (self.granule, level.0) {
             (Granule::K4, 1..=3) => 16,

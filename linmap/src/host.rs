@@ -32,7 +32,7 @@ impl HostMemory {
     /// A supply of at most `limit` table pages (at least one) of the geometry's page size.
     pub fn new(geometry: Geometry, limit: usize) -> Self {
         let (page, limit) = (geometry.page_size() as usize, limit.max(1));
-        let bytes = page.checked_mul(limit).unwrap_or(usize::MAX);
+        let bytes = page.saturating_mul(limit);
         let Ok(layout) = Layout::from_size_align(bytes, page) else {
             panic!("{limit} table pages are more than an address space holds")
         };

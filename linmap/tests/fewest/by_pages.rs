@@ -74,7 +74,7 @@ fn still_open(map: &Map, at: u64, tables: &[u64; DEPTHS]) -> [u64; DEPTHS] {
     while shared + 1 < DEPTHS && map.manual.root + (shared as i8) < 3 {
         // A table at this depth is one entry of the level above it.
         let span = map.manual.span(map.manual.root + shared as i8);
-        if at % span == 0 {
+        if at.is_multiple_of(span) {
             break;
         }
         shared += 1;

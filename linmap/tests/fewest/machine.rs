@@ -77,7 +77,7 @@ impl Machine {
 
 /// Machines whose RAM ranges and gaps have lengths of these magnitudes (log2 of bytes).
 pub(crate) fn machines(lengths: Range<u32>, gaps: Range<u32>) -> impl Strategy<Value = Machine> {
-    let base = prop_oneof![Just(0), Just(1 << 30), Just(1 << 31), 0u64..1 << 40];
+    let base = prop_oneof![Just(0), Just(1 << 30), Just(1 << 31), 0u64..1 << 40, 0u64..1 << 49];
     let range = ((length(gaps), alignment()), (length(lengths), alignment()));
     let special = (any::<prop::sample::Index>(), 0..PARTS, any::<u64>(), length(8..24), alignment());
     (base, vec(range, 1..5), vec(special, 0..5), any::<bool>()).prop_map(|(base, ranges, specials, image)| {

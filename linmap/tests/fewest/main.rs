@@ -6,8 +6,11 @@
 
 mod by_pages;
 mod by_tree;
-#[path = "../common/mod.rs"]
-mod common;
+#[path = "../common/dirty_memory.rs"]
+mod dirty_memory;
+#[path = "../common/geometries.rs"]
+mod geometries;
+mod high_addresses;
 mod machine;
 mod manual;
 mod map;
@@ -18,7 +21,7 @@ mod walker;
 use linmap::{Geometry, Leaves, Rodata, Stats};
 use proptest::prelude::*;
 
-use common::geometries;
+use geometries::geometries;
 use machine::{Machine, machines};
 use map::{Cost, Map};
 
@@ -44,8 +47,9 @@ fn cases(cases: u32) -> ProptestConfig {
 fn planned(machine: &Machine, g: Geometry, leaves: Leaves) -> Option<(Cost, Map)> {
     let plan = machine.lay_out(g, Rodata::Full, |layout| {
         let stats = Stats::of_runs(g, layout.runs(leaves));
-        let sizes = g.leaf_sizes().map(|s| stats.descriptors(s));
-        let (descriptors, tlb_entries) = (sizes.sum(), stats.tlb_entries(g));
+        let sizes = g.leaf_sizes();
+        let (descriptors, tlb_entries) =
+            (sizes.iter().map(|s| stats.descriptors(*s)).sum(), stats.tlb_entries(g));
         let cost = Cost { descriptors, tlb_entries, tables: stats.tables };
         (cost, Map::new(machine, g, &layout, leaves))
     });
@@ -57,7 +61,7 @@ fn planned(machine: &Machine, g: Geometry, leaves: Leaves) -> Option<(Cost, Map)
 }
 
 proptest! {
-    #![proptest_config(cases(20))]
+    #![proptest_config(cases(48))]
 
     #[test]
     fn no_tiling_of_the_pages_is_better(machine in small_machines(), leaves in leaves()) {
@@ -79,7 +83,7 @@ proptest! {
 }
 
 proptest! {
-    #![proptest_config(cases(150))]
+    #![proptest_config(cases(300))]
 
     #[test]
     fn no_cut_of_the_tree_is_better(machine in large_machines(), leaves in leaves()) {

@@ -45,7 +45,7 @@ impl Map {
     pub(crate) fn new(machine: &Machine, g: Geometry, layout: &Layout<'_>, leaves: Leaves) -> Self {
         let manual = Manual::of(g);
         let origin = g.base(Half::Upper).wrapping_sub(layout.offset());
-        let limit = (1 << manual.oa_bits) - origin;
+        let limit = (1u64 << manual.oa_bits).saturating_sub(origin);
         let reach = manual.half().min(limit);
         let spans = spans(machine, manual.page(), origin..origin + reach);
         Self { manual, origin, spans, leaves }
@@ -74,7 +74,7 @@ impl Map {
 
     /// Whether a leaf of this many bytes may start here: aligned on both sides.
     pub(crate) fn is_aligned(&self, at: u64, bytes: u64) -> bool {
-        at % bytes == 0 && (at + self.origin) % bytes == 0
+        at.is_multiple_of(bytes) && (at + self.origin).is_multiple_of(bytes)
     }
 }
 

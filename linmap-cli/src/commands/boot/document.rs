@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn values_of_another_kind_are_absent() {
         let document = merged(&[r#"{"a":"0x10","b":-1,"c":{"d":"x\u001b[2J"},"n":null}"#]);
-        assert_eq!(document.address("/a"), Some(16));
+        assert_eq!(document.at("/a").and_then(address), Some(16));
         assert_eq!(document.number("/a"), None);
         assert_eq!(document.number("/b"), None);
         assert_eq!(document.text("/c/d").as_deref(), Some("x^[[2J"));

@@ -1,0 +1,29 @@
+//! Many measurements of one thing: the median, and how far they are apart.
+
+use std::fmt;
+
+/// Measurements in ascending order.
+pub(crate) struct Samples(Vec<f64>);
+
+impl Samples {
+    pub(crate) fn new(mut samples: Vec<f64>) -> Self {
+        samples.sort_by(f64::total_cmp);
+        Self(samples)
+    }
+
+    pub(crate) fn median(&self) -> f64 {
+        self.at(0.5)
+    }
+
+    /// The value below which this part of the samples lies.
+    fn at(&self, part: f64) -> f64 {
+        self.0[((self.0.len() - 1) as f64 * part).round() as usize]
+    }
+}
+
+/// The median, and the range that the middle eight of ten lie in.
+impl fmt::Display for Samples {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:.2} ({:.2}-{:.2})", self.median(), self.at(0.1), self.at(0.9))
+    }
+}

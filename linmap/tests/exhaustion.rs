@@ -1,0 +1,267 @@
+//! Whatever goes wrong, nothing is lost: frames run out at every single allocation, and runs are refused.
+//!
+//! After each failure every frame is back, the address space says what it said, and the same memory
+//! serves the next attempt.
+
+#[path = "common/dirty_memory.rs"]
+mod dirty_memory;
+#[path = "common/geometries.rs"]
+mod geometries;
+
+use dirty_memory::dirty_memory;
+use geometries::geometries;
+use linmap::host::{HostMemory, NoHardware};
+use linmap::{
+    AddressSpace, Attributes, Descriptor, Error, Geometry, Granule, Half, Layout, Leaves, Level, Marked,
+    Memory, OaFormat, Pa, Rodata, Run, Slot, Stats, Tree, Va,
+};
+
+const G: u64 = 1 << 30;
+
+fn k4() -> Geometry {
+    Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap()
+}
+
+/// Shows `check` a machine whose map has tables at each level: ragged RAM and a carve-out.
+fn with_layout<T>(g: Geometry, check: impl FnOnce(Layout<'_>) -> T) -> T {
+    let mut ram = [Pa(G + 0x3_0000)..Pa(3 * G - 0x5_0000), Pa(9 * G + 0x1_0000)..Pa(11 * G)];
+    let mut carve_outs = [Pa(10 * G)..Pa(10 * G + 0x10_0000)];
+    let image = Pa(G + 0x21_0000)..Pa(G + 0x43_0000);
+    check(Layout::new(g, &mut ram, &mut carve_outs, image, Rodata::Full).expect("a good machine"))
+}
+
+fn page(at: u64) -> Run {
+    Run {
+        va: Va(0xffff_0000_0000_0000 + at),
+        oa: Pa(at),
+        level: Level::PAGE,
+        contiguous: false,
+        descriptors: 1,
+        attributes: Attributes::RAM,
+    }
+}
+
+fn build(memory: &HostMemory, g: Geometry, runs: &[Run]) -> Result<Tree, Error> {
+    Tree::build(memory, g, Half::Upper, runs.iter().copied())
+}
+
+#[test]
+fn a_tree_that_runs_out_of_frames_gives_all_back() {
+    for g in geometries() {
+        with_layout(g, |layout| {
+            let needed = Stats::of_runs(g, layout.runs(Leaves::Largest)).tables;
+            for available in 1..needed {
+                let memory = dirty_memory(g, available as usize);
+                let result = Tree::build(&memory, g, Half::Upper, layout.runs(Leaves::Largest));
+                assert_eq!(result.unwrap_err(), Error::OutOfFrames { taken: available }, "{g:?}");
+                assert_eq!(memory.in_use(), 0, "{g:?}: {available} of {needed}");
+            }
+            let memory = dirty_memory(g, needed as usize);
+            let tree = Tree::build(&memory, g, Half::Upper, layout.runs(Leaves::Largest)).expect("enough");
+            tree.discard(&memory);
+            assert_eq!(memory.in_use(), 0, "{g:?}");
+        });
+    }
+}
+
+/// A run of pages that fills tables, where each takes a frame in a row.
+#[test]
+fn tables_that_are_filled_whole_are_given_back() {
+    for g in geometries() {
+        let entries = 1u64 << g.index_bits();
+        let at = (2 * entries - 5) << g.page_shift();
+        let va = Va(g.base(Half::Upper) + at);
+        let run = Run { va, oa: Pa(at), descriptors: 3 * entries + 7, ..page(0) };
+        let needed = u64::from(g.levels()) - 1 + 5;
+        for available in 1..needed {
+            let memory = dirty_memory(g, available as usize);
+            let error = build(&memory, g, &[run]).unwrap_err();
+            assert_eq!((error, memory.in_use()), (Error::OutOfFrames { taken: available }, 0), "{g:?}");
+        }
+        let tree = build(&dirty_memory(g, needed as usize), g, &[run]).expect("enough");
+        assert_eq!(tree.stats().tables, needed, "{g:?}");
+    }
+}
+
+/// A live address space with its last page mapped, far from the linear map.
+struct Live {
+    memory: HostMemory,
+    space: AddressSpace,
+}
+
+impl Live {
+    /// `spare` frames are left when it stands.
+    fn new(g: Geometry, spare: usize) -> Self {
+        let page = Run { va: Va(!(g.page_size() - 1)), ..page(0) };
+        let memory = dirty_memory(g, g.levels() as usize + spare);
+        let tree = build(&memory, g, &[page]).expect("one table a level");
+        Self { memory, space: AddressSpace::adopt(tree) }
+    }
+
+    /// What is mapped, and the whole root, bit by bit.
+    fn state(&self) -> (String, Vec<Descriptor>, usize) {
+        let g = self.space.geometry();
+        let mut text = String::new();
+        let range = (Va(g.base(Half::Upper)), Va(u64::MAX));
+        let region = Marked { range, start: "upper half", end: "its end" };
+        linmap::dump(&self.memory, g, self.space.root(), region, &mut text).expect("a string takes all");
+        let table = self.space.root();
+        let root = (0..g.entries(g.root())).map(|index| self.memory.load(Slot { table, index }));
+        (text, root.collect(), self.memory.in_use())
+    }
+
+    fn create(&mut self, layout: &Layout<'_>) -> Result<Stats, Error> {
+        linmap::create(&mut self.space, &self.memory, &NoHardware, layout, Leaves::Largest)
+    }
+}
+
+#[test]
+fn creation_that_runs_out_of_frames_changes_nothing() {
+    for g in geometries() {
+        with_layout(g, |layout| {
+            let needed = Stats::of_runs(g, layout.runs(Leaves::Largest)).tables as usize;
+            for spare in 0..needed {
+                let mut live = Live::new(g, spare);
+                let before = live.state();
+                let taken = spare as u64;
+                assert_eq!(live.create(&layout), Err(Error::OutOfFrames { taken }), "{g:?}");
+                assert_eq!(live.state(), before, "{g:?}: {spare} of {needed}");
+            }
+            let mut live = Live::new(g, needed);
+            let before = live.memory.in_use();
+            let stats = live.create(&layout).expect("enough");
+            // The root that was built is given back: the live one has its entries.
+            assert_eq!(live.memory.in_use(), before + stats.tables as usize - 1, "{g:?}");
+        });
+    }
+}
+
+#[test]
+fn a_map_is_not_created_where_there_is_one() {
+    for g in geometries() {
+        with_layout(g, |layout| {
+            let needed = Stats::of_runs(g, layout.runs(Leaves::Largest)).tables as usize;
+            let mut live = Live::new(g, 2 * needed);
+            live.create(&layout).expect("enough");
+            let before = live.state();
+            let (start, _) = linmap::linear_range(g);
+            assert_eq!(live.create(&layout), Err(Error::Occupied { va: start }), "{g:?}");
+            assert_eq!(live.state(), before, "{g:?}");
+        });
+    }
+}
+
+/// A slot that is taken is named, also where the tree has a hole; slots on either side are free to use.
+#[test]
+fn the_occupied_slot_is_named() {
+    const SLOT: u64 = 512 * G;
+    let g = k4();
+    let memory = dirty_memory(g, 32);
+    let mut space = AddressSpace::adopt(build(&memory, g, &[page(2 * SLOT)]).unwrap());
+    for runs in [[page(0), page(2 * SLOT + 4 * G)], [page(SLOT), page(3 * SLOT)]] {
+        let tree = build(&memory, g, &runs).unwrap();
+        let error = space.graft(&memory, &NoHardware, tree).unwrap_err();
+        assert_eq!(error, Error::Occupied { va: Va(0xffff_0000_0000_0000 + 2 * SLOT) });
+        assert_eq!(memory.in_use(), 4);
+    }
+    for (runs, in_use) in [([page(0), page(SLOT)], 10), ([page(3 * SLOT), page(255 * SLOT)], 16)] {
+        let tree = build(&memory, g, &runs).unwrap();
+        assert_eq!(space.graft(&memory, &NoHardware, tree).map(|stats| stats.tables), Ok(7));
+        assert_eq!(memory.in_use(), in_use);
+    }
+    let counted = linmap::count(&memory, g, space.root(), linmap::linear_range(g));
+    assert_eq!(counted.map(|stats| (stats.bytes(g), stats.tables)), Ok((5 << 12, 16)));
+}
+
+/// A tree for other tables is refused before anything is read as what it is not.
+#[test]
+fn a_tree_of_another_geometry_or_half_is_refused() {
+    let (g, other) = (k4(), Geometry::new(Granule::K4, 47, OaFormat::Bits48).unwrap());
+    let memory = dirty_memory(g, 4);
+    let mut space = AddressSpace::adopt(build(&memory, g, &[]).unwrap());
+    for (g, half) in [(other, Half::Upper), (g, Half::Lower)] {
+        let tree = Tree::build(&memory, g, half, std::iter::empty()).unwrap();
+        assert_eq!(space.graft(&memory, &NoHardware, tree), Err(Error::OtherGeometry));
+        assert_eq!(memory.in_use(), 1);
+    }
+}
+
+/// Runs that can not be mapped, each behind a page that can, so that tables are there to give back.
+#[test]
+fn bad_runs_are_refused_and_all_is_given_back() {
+    let (g, good) = (k4(), page(0));
+    let at = |level, contiguous| Run { level: Level::new(level), contiguous, ..page(16 * G) };
+    let not_a_leaf = |run: Run| (run, Error::NotALeaf { va: run.va, level: run.level });
+    let out_of_range = |run: Run| (run, Error::OutOfRange { va: run.va });
+    let rows = [
+        (good, Error::Unordered { va: good.va }),
+        not_a_leaf(at(-1, false)),
+        not_a_leaf(at(0, false)),
+        not_a_leaf(Run { va: Va(good.va.0 + 0x1800), ..good }),
+        not_a_leaf(Run { oa: Pa(0x800), ..page(0x1000) }),
+        not_a_leaf(Run { va: page(16 * G + 0x1000).va, ..at(2, false) }),
+        not_a_leaf(Run { oa: Pa(0x1000), ..at(2, false) }),
+        not_a_leaf(Run { descriptors: 0, ..page(0x1000) }),
+        // Contiguous runs: not whole, and aligned to a member only.
+        not_a_leaf(at(3, true)),
+        not_a_leaf(Run { descriptors: 24, ..at(3, true) }),
+        not_a_leaf(Run { va: page(16 * G + 0x1000).va, descriptors: 16, ..at(3, true) }),
+        not_a_leaf(Run { oa: Pa(0x1000), descriptors: 16, ..at(3, true) }),
+        not_a_leaf(Run { descriptors: 16, oa: Pa(G), ..at(1, true) }),
+        // Below the half, past its end, and past the output addresses.
+        out_of_range(Run { va: Va(0x1000), ..good }),
+        out_of_range(Run { va: Va(0xfffe_ffff_ffff_f000), ..good }),
+        out_of_range(Run { va: Va(u64::MAX << 12), descriptors: 2, ..good }),
+        out_of_range(Run { descriptors: u64::MAX, ..page(0x1000) }),
+        out_of_range(Run { oa: Pa(1 << 48), ..page(0x1000) }),
+        out_of_range(Run { oa: Pa((1 << 48) - 0x1000), descriptors: 2, ..page(0x1000) }),
+    ];
+    for (bad, error) in rows {
+        let memory = dirty_memory(g, 16);
+        assert_eq!(build(&memory, g, &[good, bad]).unwrap_err(), error, "{bad:?}");
+        assert_eq!(memory.in_use(), 0, "{bad:?}");
+    }
+}
+
+/// The last page of the half and of the output addresses can be mapped.
+#[test]
+fn the_ends_are_in_range() {
+    for g in geometries() {
+        let last = Va(!(g.page_size() - 1));
+        let oa = Pa((1 << g.oa_bits()) - g.page_size());
+        let memory = dirty_memory(g, 8);
+        let tree = build(&memory, g, &[Run { va: last, oa, ..page(0) }]).expect("in range");
+        assert_eq!(tree.stats().tables, u64::from(g.levels()), "{g:?}");
+    }
+}
+
+/// Sizes that the geometry lacks: runs where there are none, blocks that want a 52-bit output address.
+#[test]
+fn leaves_of_other_geometries_are_refused() {
+    let rows = [
+        (Granule::K16, OaFormat::Lpa2, 1, true),
+        (Granule::K16, OaFormat::Bits48, 1, false),
+        (Granule::K64, OaFormat::Lpa, 1, true),
+        (Granule::K64, OaFormat::Bits48, 1, false),
+        (Granule::K4, OaFormat::Lpa2, 0, true),
+    ];
+    for (granule, oa, level, contiguous) in rows {
+        let g = Geometry::new(granule, 48, oa).unwrap();
+        let run = Run { level: Level::new(level), contiguous, descriptors: 32, ..page(0) };
+        let error = build(&dirty_memory(g, 8), g, &[run]).unwrap_err();
+        assert_eq!(error, Error::NotALeaf { va: run.va, level: run.level }, "{g:?}");
+    }
+}
+
+/// A tree without runs is an empty root, whatever the frame held.
+#[test]
+fn no_runs_make_an_empty_root() {
+    for g in geometries() {
+        let memory = dirty_memory(g, 1);
+        let tree = build(&memory, g, &[]).expect("one page");
+        assert_eq!(tree.stats(), Stats::ROOT);
+        let table = tree.root();
+        let slots = (0..g.entries(g.root())).map(|index| memory.load(Slot { table, index }));
+        assert!(slots.into_iter().all(|d| d == Descriptor::HOLE), "{g:?}");
+    }
+}

@@ -1,0 +1,100 @@
+//! Which ranges make no linear map, and that the error names what is wrong.
+
+use std::ops::Range;
+
+use linmap::{Geometry, Granule, Kind, Layout, LayoutError, Leaves, OaFormat, Pa, Rodata};
+
+const NO_IMAGE: Range<u64> = 0..0;
+
+/// What is left of the RAM, or why there is no layout.
+fn lay_out(
+    ram: &[Range<u64>],
+    carve_outs: &[Range<u64>],
+    image: Range<u64>,
+) -> Result<(Vec<Range<Pa>>, u64), LayoutError> {
+    let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
+    let pa = |r: &Range<u64>| Pa(r.start)..Pa(r.end);
+    let mut ram: Vec<_> = ram.iter().map(pa).collect();
+    let mut carve_outs: Vec<_> = carve_outs.iter().map(pa).collect();
+    let layout = Layout::new(g, &mut ram, &mut carve_outs, pa(&image), Rodata::Full)?;
+    Ok((layout.ram().to_vec(), layout.unaligned_bytes()))
+}
+
+fn one(range: Range<u64>) -> Vec<Range<u64>> {
+    Vec::from([range])
+}
+
+fn pages(from: u64, to: u64) -> Range<Pa> {
+    Pa(from << 12)..Pa(to << 12)
+}
+
+#[test]
+fn ram_is_sorted_joined_and_cut_to_pages() {
+    // Two that touch inside a page are one, and nothing is lost; ragged ends are, and so are crumbs.
+    let joined = lay_out(&[0x1800..0x3000, 0..0x1800], &[], NO_IMAGE);
+    assert_eq!(joined, Ok((vec![pages(0, 3)], 0)));
+    let cut = lay_out(&[0x8800..0x9000, 0x5001..0x5fff, 0x1001..0x3fff], &[], NO_IMAGE);
+    assert_eq!(cut, Ok((vec![pages(2, 3)], 0x800 + 0xffe + 0xfff + 0xfff)));
+}
+
+#[test]
+fn no_whole_page_is_no_ram() {
+    let none = [0x1000..0x1000, 0x1001..0x2fff];
+    for count in 0..=2 {
+        assert_eq!(lay_out(&none[..count], &[], NO_IMAGE), Err(LayoutError::NoRam));
+    }
+}
+
+#[test]
+fn an_overlap_names_both() {
+    use Kind::{CarveOut, Image, Ram};
+    let overlap = |first, second| Err(LayoutError::Overlap { first, second });
+    let ram = one(0..0x10_0000);
+    assert_eq!(
+        lay_out(&[0x3000..0x5000, 0x1000..0x4000], &[], NO_IMAGE),
+        overlap((Ram, pages(1, 4)), (Ram, pages(3, 5)))
+    );
+    assert_eq!(
+        lay_out(&ram, &[0x3000..0x5000, 0x1000..0x4000], NO_IMAGE),
+        overlap((CarveOut, pages(1, 4)), (CarveOut, pages(3, 5)))
+    );
+    // Only a page is shared, which can not be both.
+    assert_eq!(
+        lay_out(&ram, &one(0x3000..0x4800), 0x4800..0x8000),
+        overlap((CarveOut, pages(3, 5)), (Image, pages(4, 8)))
+    );
+}
+
+#[test]
+fn carve_outs_and_image_are_in_ram() {
+    let ram = [0x1_0000..0x2_0000, 0x3_0000..0x4_0000];
+    for range in [0xf000..0x1_1000, 0x1_f000..0x2_1000, 0x1_f000..0x3_1000, 0x2_1000..0x2_2000] {
+        let pa = Pa(range.start)..Pa(range.end);
+        let not_ram = |kind| Err(LayoutError::NotRam { kind, range: pa.clone() });
+        assert_eq!(lay_out(&ram, &one(range.clone()), NO_IMAGE), not_ram(Kind::CarveOut));
+        assert_eq!(lay_out(&ram, &[], range.clone()), not_ram(Kind::Image));
+    }
+    assert!(lay_out(&ram, &one(ram[1].clone()), ram[0].clone()).is_ok());
+}
+
+/// Output addresses have 48 bits here; what lies beyond is dropped, to the end of all addresses.
+#[test]
+fn ram_that_no_descriptor_reaches_is_dropped() {
+    let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
+    let last = u64::MAX - 0xfff;
+    for (start, end, dropped) in [(last - 0x3000, u64::MAX, 0x3000), (1 << 48, last, last - (1 << 48))] {
+        let (mut ram, mut none) = ([Pa(start)..Pa(end)], []);
+        let layout = Layout::new(g, &mut ram, &mut none, Pa(0)..Pa(0), Rodata::Full).expect("RAM");
+        assert_eq!(layout.dropped_bytes(), dropped);
+        assert_eq!(layout.runs(Leaves::Largest).count(), 0);
+    }
+}
+
+/// Carve-outs that share a page after rounding are judged alike with an image and without.
+#[test]
+fn the_image_does_not_decide_about_carve_outs() {
+    let ram = one(0..0x10_0000);
+    let carve_outs = [0x1000..0x2800, 0x2c00..0x5000];
+    let with = lay_out(&ram, &carve_outs, 0x8000..0x9000);
+    assert_eq!(with.is_ok(), lay_out(&ram, &carve_outs, NO_IMAGE).is_ok(), "{with:?}");
+}
