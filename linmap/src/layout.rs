@@ -210,7 +210,8 @@ impl<'a> Layout<'a> {
     fn piece(&self, range: &Range<Pa>) -> (Pa, Kind) {
         let carve_outs = self.carve_outs.iter().map(|r| (r, Kind::CarveOut));
         let mut end = range.end;
-        for (special, kind) in carve_outs.chain([(&self.image, Kind::Image)]) {
+        let specials = carve_outs.chain([(&self.image, Kind::Image)]).filter(|(r, _)| !r.is_empty());
+        for (special, kind) in specials {
             if special.contains(&range.start) {
                 return (special.end.min(range.end), kind);
             }

@@ -98,3 +98,14 @@ fn the_image_does_not_decide_about_carve_outs() {
     let with = lay_out(&ram, &carve_outs, 0x8000..0x9000);
     assert_eq!(with.is_ok(), lay_out(&ram, &carve_outs, NO_IMAGE).is_ok(), "{with:?}");
 }
+
+/// An image of nothing changes nothing, wherever it is said to be.
+#[test]
+fn an_empty_image_is_nowhere() {
+    let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
+    for start in [0, 0x8000, 0x10_0000, 0x20_0000] {
+        let mut ram = [Pa(0)..Pa(0x10_0000)];
+        let layout = Layout::new(g, &mut ram, &mut [], Pa(start)..Pa(start), Rodata::Full).unwrap();
+        assert_eq!(layout.regions(Leaves::Largest).take(9).count(), 1, "at {start:#x}");
+    }
+}
