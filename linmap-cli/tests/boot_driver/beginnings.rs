@@ -4,7 +4,7 @@ use std::process::Command;
 
 use snapbox::{assert_data_eq, str};
 
-use crate::machine::{FAKE_QEMU, GOOD, Machine, assert_exit, boot, document, stderr, stdout};
+use crate::machine::{FAKE_QEMU, GOOD, Machine, assert_exit, boot, document, image, stderr, stdout};
 
 #[test]
 fn qemu_is_missing() {
@@ -62,7 +62,7 @@ error: no image to boot: none of `[..]/linmap.img`, `[..]/bin/linmap.img`, `targ
     );
     for place in ["target/linmap.img", "bin/linmap.img", "linmap.img"] {
         std::fs::create_dir_all(machine.file("target")).expect("a directory");
-        std::fs::write(machine.file(place), "echo \"$2\"").expect("an image");
+        std::fs::write(machine.file(place), image("echo \"$2\"")).expect("an image");
         assert!(stdout(&run()).ends_with(&format!("{place}\n")), "{}", stdout(&run()));
     }
 }
@@ -104,4 +104,11 @@ fn bad_kernel_arguments_reach_the_kernel() {
     let output = boot(image, &["--append", "pagesize=8k nonsense"]);
     assert_exit(&output, 0);
     assert!(stdout(&output).contains(" run=dump pagesize=8k nonsense\n"), "{}", stdout(&output));
+}
+
+#[test]
+fn the_named_image_is_something_else() {
+    let output = boot(GOOD, &["--image", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")]);
+    assert_exit(&output, 2);
+    assert!(stderr(&output).contains("is no arm64 kernel image"), "{}", stderr(&output));
 }

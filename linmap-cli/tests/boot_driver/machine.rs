@@ -25,6 +25,11 @@ linmap: {"finished":true,"ok":true}
 END
 "#;
 
+/// A shell script with the header of an image, which to a shell is a comment.
+pub(crate) fn image(script: &str) -> String {
+    format!("#{:55}ARM\x64\n{script}", "")
+}
+
 /// A machine in a directory of its own.
 pub(crate) struct Machine {
     pub(crate) directory: TempDir,
@@ -33,7 +38,7 @@ pub(crate) struct Machine {
 impl Machine {
     pub(crate) fn new(image: &str) -> Self {
         let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-        std::fs::write(directory.path().join("image"), image).expect("an image");
+        std::fs::write(directory.path().join("image"), self::image(image)).expect("an image");
         Self { directory }
     }
 

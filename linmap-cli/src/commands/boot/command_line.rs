@@ -157,6 +157,7 @@ mod tests {
             ("--ram|12GB", "such as 12G"),
             ("--ram|4K", "multiples of 8K"),
             ("--ram|0", "multiples of 8K"),
+            ("--ram|4M", "need 8M of RAM"),
             ("--cpus|0", "1..=512"),
             ("--page-size|8k", "4k, 16k, 64k"),
             ("--va-bits|53", "36..=52"),

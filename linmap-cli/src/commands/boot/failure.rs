@@ -10,6 +10,9 @@ pub(crate) enum Failure {
     #[error("no image to boot: {}; build it with `make image`, or name one with --image", listed(places))]
     NoImage { places: Vec<PathBuf> },
 
+    #[error("`{}` is no arm64 kernel image: it has no `ARM\\x64` at byte 56; `make image` builds one", .0.display())]
+    NotAnImage(PathBuf),
+
     #[error(
         "cannot start QEMU `{program}`: {error}; install it (Debian: qemu-system-arm), or name it with --qemu"
     )]
@@ -52,7 +55,11 @@ fn listed(places: &[PathBuf]) -> String {
 }
 
 fn last_seen(line: &str) -> String {
-    if line.is_empty() { "with an empty console".to_owned() } else { format!("last console line: `{line}`") }
+    if line.is_empty() {
+        "with an empty console; is this an arm64 CPU that can run it?".to_owned()
+    } else {
+        format!("last console line: `{line}`")
+    }
 }
 
 fn fate(exit: ExitStatus) -> String {

@@ -1,5 +1,7 @@
 //! Which image is booted: the one that is named, else the one that `make image` built.
 
+use std::fs::File;
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::failure::Failure;
@@ -14,9 +16,17 @@ pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf, Failure> {
         None => usual_places(executable.as_deref().and_then(Path::parent)),
     };
     match places.iter().find(|path| path.is_file()) {
-        Some(path) => Ok(path.clone()),
+        Some(path) if is_image(path) => Ok(path.clone()),
+        Some(path) => Err(Failure::NotAnImage(path.clone())),
         None => Err(Failure::NoImage { places }),
     }
+}
+
+/// Whether a file has the header of an arm64 kernel image: a magic at byte 56.
+fn is_image(path: &Path) -> bool {
+    let mut header = [0; 60];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
+    read.is_ok() && header[56..] == *b"ARM\x64"
 }
 
 /// Where a build leaves the image, seen from the directory of the executable and from here.

@@ -163,11 +163,16 @@ impl std::fmt::Display for Crashkernel {
 
 /// QEMU rounds RAM up to this, but not the memory behind it, and then refuses the pair.
 const RAM_UNIT: Size = Size(8 << 10);
+/// What QEMU's machine needs for the image and a device tree behind it.
+const LEAST_RAM: Size = Size(8 << 20);
 
 fn ram(text: &str) -> Result<Size, String> {
     let size: Size = text.parse().map_err(|error: SizeError| error.to_string())?;
     if size.0 == 0 || !size.0.is_multiple_of(RAM_UNIT.0) {
         return Err(format!("RAM comes in multiples of {RAM_UNIT}, such as 12G"));
+    }
+    if size.0 < LEAST_RAM.0 {
+        return Err(format!("the image and its device tree need {LEAST_RAM} of RAM"));
     }
     Ok(size)
 }

@@ -80,7 +80,10 @@ mod tests {
 
     #[test]
     fn one_that_did_not_is_a_failure() {
-        assert_eq!(verdict(exited(0), &[]), "the guest ended without finishing, with an empty console");
+        assert_eq!(
+            verdict(exited(0), &[]),
+            "the guest ended without finishing, with an empty console; is this an arm64 CPU that can run it?"
+        );
         let fault = r#"{"finished":false,"ok":false,"fault":"data abort"}"#;
         assert_eq!(verdict(exited(0), &[fault]), "the kernel faulted: data abort");
         let other = r#"{"finished":true,"ok":true,"fault":{"esr":1}}"#;
