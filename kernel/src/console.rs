@@ -9,26 +9,49 @@ use linmap::Va;
 use spin::mutex::SpinMutex;
 
 /// The console of the kernel.
-static CONSOLE: SpinMutex<Console> = SpinMutex::new(Console { uart: None, kept: ArrayVec::new_const() });
+static CONSOLE: SpinMutex<Console> =
+    SpinMutex::new(Console { uart: None, kept: ArrayVec::new_const(), line: 0, torn: false, lost: 0 });
 
 struct Console {
     uart: Option<Uart<'static>>,
-    /// What was said before there was a UART.
+    /// What was said before there was a UART, in whole lines, and the line that is being said.
     kept: ArrayVec<u8, 8192>,
+    /// Where that line starts.
+    line: usize,
+    /// Whether that line did not fit.
+    torn: bool,
+    /// How many lines did not.
+    lost: u32,
+}
+
+impl Console {
+    fn put(uart: &mut Uart<'static>, byte: u8) {
+        while uart.is_tx_fifo_full() {
+            core::hint::spin_loop();
+        }
+        uart.write_word(byte);
+    }
+
+    /// Keeps a byte; a line that does not fit is left out whole, so that what is kept can be read.
+    fn keep(&mut self, byte: u8) {
+        self.torn |= self.kept.try_push(byte).is_err();
+        if byte == b'\n' {
+            if self.torn {
+                self.kept.truncate(self.line);
+                self.lost += 1;
+                self.torn = false;
+            }
+            self.line = self.kept.len();
+        }
+    }
 }
 
 impl Write for Console {
     fn write_str(&mut self, text: &str) -> fmt::Result {
-        for &byte in text.as_bytes() {
+        for byte in text.bytes() {
             match &mut self.uart {
-                Some(uart) => {
-                    while uart.is_tx_fifo_full() {
-                        core::hint::spin_loop();
-                    }
-                    uart.write_word(byte);
-                }
-                // What does not fit is lost; the start says most.
-                None => _ = self.kept.try_push(byte),
+                Some(uart) => Self::put(uart, byte),
+                None => self.keep(byte),
             }
         }
         Ok(())
@@ -49,7 +72,13 @@ pub(crate) unsafe fn attach(registers: Va) {
     let registers = unsafe { UniqueMmioPointer::<PL011Registers>::new(registers) };
     console.uart = Some(Uart::new(registers));
     let kept = core::mem::take(&mut console.kept);
-    _ = console.write_str(core::str::from_utf8(&kept).unwrap_or("(early text was not kept whole)\n"));
+    let lost = core::mem::take(&mut console.lost);
+    if let Some(uart) = &mut console.uart {
+        kept.iter().for_each(|&byte| Console::put(uart, byte));
+    }
+    if lost != 0 {
+        _ = writeln!(console, "{lost} more lines were said before there was a console, and are lost");
+    }
 }
 
 /// Whether there is a UART yet.

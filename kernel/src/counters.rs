@@ -18,6 +18,14 @@ pub(crate) struct Counters {
     empty: u32,
 }
 
+/// How many event counters there are (PMCR_EL0.N); only where there is a PMU.
+fn event_counters() -> u64 {
+    let control: u64;
+    // SAFETY: the caller has seen that there is a PMU; reading its control register has no side effect.
+    unsafe { asm!("mrs {}, pmcr_el0", out(reg) control, options(nomem, nostack, preserves_flags)) };
+    (control >> 11) & 0x1f
+}
+
 /// What happened in a window.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Window {
@@ -30,7 +38,7 @@ pub(crate) struct Window {
 impl Counters {
     /// Starts the first event counter, if the CPU has any.
     pub(crate) fn start(features: &Features) -> Self {
-        let present = features.has_counters();
+        let present = features.has_counters() && event_counters() != 0;
         if present {
             // SAFETY: the counters are used here alone; they change nothing else.
             unsafe {

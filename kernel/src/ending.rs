@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::panic::PanicInfo;
-use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
 use aarch64_cpu::asm::wfi;
 use aarch64_cpu::registers::{ELR_EL1, ESR_EL1, FAR_EL1, Readable};
@@ -10,7 +10,7 @@ use kernel::machine::Conduit;
 use linmap::Va;
 use smccc::{Hvc, Smc, psci};
 
-use crate::boot::EARLY_UART;
+use crate::boot::{self, EARLY_UART, EMERGENCY_UART};
 use crate::console::{self, say};
 use crate::json::Text;
 
@@ -18,6 +18,9 @@ use crate::json::Text;
 static CONDUIT: AtomicU8 = AtomicU8::new(0);
 /// How many reports have begun: a second one is a fault in the first.
 static REPORTS: AtomicU8 = AtomicU8::new(0);
+
+/// Whether the firmware has been asked to turn the machine off.
+static POWERED_OFF: AtomicBool = AtomicBool::new(false);
 
 /// From now on the firmware is called like this.
 pub(crate) fn use_conduit(conduit: Conduit) {
@@ -45,11 +48,14 @@ pub(crate) fn fail(why: fmt::Arguments<'_>) -> ! {
 }
 
 fn power_off() -> ! {
-    // An error comes back only if the firmware has no such call; then waiting is all that is left.
-    _ = match CONDUIT.load(Relaxed) {
-        0 => psci::system_off::<Hvc>(),
-        _ => psci::system_off::<Smc>(),
-    };
+    // Once only: where there is no firmware, the call itself is an exception.
+    if !POWERED_OFF.swap(true, Relaxed) {
+        // An error comes back only if the firmware has no such call; then waiting is all that is left.
+        _ = match CONDUIT.load(Relaxed) {
+            0 => psci::system_off::<Hvc>(),
+            _ => psci::system_off::<Smc>(),
+        };
+    }
     loop {
         wfi();
     }
@@ -63,6 +69,11 @@ extern "C" fn exception(kind: u64, return_address: u64, stack: u64) -> ! {
     // SAFETY: interrupts are masked and this is the only CPU: whoever held the lock was interrupted
     // here and never runs again.
     unsafe { console::seize() };
+    if boot::is_console(Va(far)) {
+        // SAFETY: `enter` maps the early console there for good; the console that faulted is not used
+        // any more.
+        unsafe { console::attach(EMERGENCY_UART) };
+    }
     fail(format_args!(
         "{} ({}): ESR {esr:#x}, FAR {far:#x}, ELR {elr:#x}, LR {return_address:#x}, SP {stack:#x}",
         WHAT[kind as usize % 4],

@@ -75,7 +75,8 @@ impl Frames {
         let (mut chained, mut page) = (0, self.chain.get());
         while page != 0 {
             chained += self.page_size;
-            page = self.load(Slot { table: Pa(page), index: 0 }).0;
+            // SAFETY: a page on the chain is this source's, reachable, and nobody else's.
+            page = unsafe { self.load(Slot { table: Pa(page), index: 0 }) }.0;
         }
         chained + self.cut_end.get() - self.cut.get() + self.waiting.borrow().bytes()
     }
@@ -119,7 +120,8 @@ impl Frames {
 // - `add`'s callers hand over memory that nothing else uses, in whole pages, reachable; each page is cut
 //   off once, or comes back through `give`;
 // - `slots` is that one page, through the only mapping in use;
-// - `load` and `store` are volatile 64-bit accesses of aligned words, which one CPU makes.
+// - `load` and `store` are volatile 64-bit accesses of aligned words, which one CPU makes;
+// - it is the only memory of the image.
 unsafe impl Memory for Frames {
     #[inline]
     fn take(&self) -> Option<Frame> {
@@ -127,7 +129,8 @@ unsafe impl Memory for Frames {
         let page = if head == 0 {
             self.cut_page()?
         } else {
-            self.chain.set(self.load(Slot { table: Pa(head), index: 0 }).0);
+            // SAFETY: as in `free_bytes`.
+            self.chain.set(unsafe { self.load(Slot { table: Pa(head), index: 0 }) }.0);
             Pa(head)
         };
         // SAFETY: just cut from free memory or taken off the chain, so nothing else refers to it.
@@ -136,7 +139,8 @@ unsafe impl Memory for Frames {
 
     fn give(&self, frame: Frame) {
         let page = frame.into_pa();
-        self.store(Slot { table: page, index: 0 }, Descriptor(self.chain.get()));
+        // SAFETY: the page was a frame until now, so nobody else refers to it.
+        unsafe { self.store(Slot { table: page, index: 0 }, Descriptor(self.chain.get())) };
         self.chain.set(page.0);
     }
 
@@ -148,13 +152,13 @@ unsafe impl Memory for Frames {
     }
 
     #[inline]
-    fn load(&self, slot: Slot) -> Descriptor {
-        // SAFETY: a slot of a page of this source, so it is reachable and aligned.
+    unsafe fn load(&self, slot: Slot) -> Descriptor {
+        // SAFETY: by the caller's promise a slot of a page of this source, so it is reachable and aligned.
         Descriptor(unsafe { self.reach(slot.table).add(slot.index).read_volatile() })
     }
 
     #[inline]
-    fn store(&self, slot: Slot, new: Descriptor) {
+    unsafe fn store(&self, slot: Slot, new: Descriptor) {
         // SAFETY: as for `load`.
         unsafe { self.reach(slot.table).add(slot.index).write_volatile(new.0) }
     }

@@ -48,12 +48,17 @@ pub enum MachineError {
     Unreadable(FdtParseError),
     /// It has no usable memory node.
     NoMemory,
+    /// It reserves more separate ranges than can be kept apart, so what is free is not known.
+    TooManyReserved,
 }
 
 impl fmt::Display for MachineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable(e) => write!(f, "the device tree can not be read: {e}"),
+            Self::TooManyReserved => {
+                write!(f, "the device tree reserves more than {CAPACITY} separate ranges of RAM")
+            }
             Self::NoMemory => {
                 f.write_str("the device tree has no memory: a /memory node with a reg is needed")
             }
@@ -121,28 +126,40 @@ fn memory(tree: Fdt<'_>, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Result<(Ra
         n.property("device_type").is_some_and(|p| p.value_as::<&str>().is_ok_and(|t| t == "memory"))
     };
     for node in tree.root().children().filter(is_memory) {
+        if let Some(status) = text(node, "status").filter(|s| !matches!(*s, "okay" | "ok")) {
+            note(format_args!("{} is '{}'; not used", node.name(), status.escape_debug()));
+            continue;
+        }
         each_reg(node, note, |range, note| match ram.add(range.clone()) {
             Ok(true) => note(format_args!("memory {range:?} overlaps other memory; merged")),
             Ok(false) => {}
             Err(Full) => note(format_args!("memory {range:?} left out: more than {CAPACITY} ranges")),
         });
     }
+    let mut full = false;
     for entry in tree.memory_reservations() {
         let range = Pa(entry.address())..Pa(entry.address().saturating_add(entry.size()));
-        if reserved.add(range.clone()).is_err() {
-            note(format_args!("reservation {range:?} left out: more than {CAPACITY} ranges"));
-        }
+        full |= reserve(&ram, &mut reserved, &range).is_err();
     }
     for node in tree.find_node("/reserved-memory").into_iter().flat_map(|n| n.children()) {
         let no_map = node.property("no-map").is_some();
-        each_reg(node, note, |range, note| {
-            let done = if no_map { ram.remove(&range) } else { reserved.add(range.clone()).map(|_| ()) };
-            if let Err(Full) = done {
-                note(format_args!("reserved memory {range:?} left out: more than {CAPACITY} ranges"));
-            }
+        each_reg(node, note, |range, _| {
+            let done = if no_map { ram.remove(&range) } else { reserve(&ram, &mut reserved, &range) };
+            full |= done.is_err();
         });
     }
+    if full {
+        return Err(MachineError::TooManyReserved);
+    }
     if ram.as_slice().is_empty() { Err(MachineError::NoMemory) } else { Ok((ram, reserved)) }
+}
+
+/// Reserves what of a range is RAM.
+fn reserve(ram: &Ranges, reserved: &mut Ranges, range: &Range<Pa>) -> Result<(), Full> {
+    for r in ram.as_slice() {
+        reserved.add(r.start.max(range.start)..r.end.min(range.end))?;
+    }
+    Ok(())
 }
 
 /// Calls `each` for every sensible range of a node's `reg`.

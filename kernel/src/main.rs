@@ -99,17 +99,15 @@ fn device_tree(dtb: u64) -> &'static [u8] {
 
 /// Chooses, maps, reports, ends.
 fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>) -> ! {
-    let features = boot::features();
+    let features = Cpu::features();
     let fell_back = |f| warn(format_args!("{f}"));
     let Ok(geometry) = choice::geometry(args, &features, fell_back) else {
         fail(format_args!("the CPU reports no page size at all (ID_AA64MMFR0_EL1 {:#x})", features.mmfr0));
     };
     let pa_bits = choice::pa_bits(&features);
-    let promise = match args.bbml2 {
-        Bbml2::Auto => features.bbm_promise(),
-        Bbml2::Off => BbmPromise::MayAbort(0),
-    };
-    let decision = Decision::on_boot_cpu(promise, args.rodata);
+    let promise = features.bbm_promise();
+    let never_aborts = args.bbml2 == Bbml2::Auto && promise.never_aborts();
+    let decision = Decision::on_boot_cpu(never_aborts, args.rodata);
 
     let mut ram = machine.ram.clone();
     let mut carve_outs = kernel::ranges::Ranges::new();
@@ -120,8 +118,8 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
     };
     let frames = Frames::new(&image, geometry.page_size());
     let counters = Counters::start(&features);
-    let uart = machine.uart.unwrap_or(EARLY_UART);
-    match memory.bring_up(&frames, &image, (geometry, pa_bits), uart, &decision, &counters) {
+    let uart = usable_uart(machine, pa_bits);
+    match memory.bring_up(&frames, &image, (geometry, &features), uart, &decision, &counters) {
         Ok((space, stats, create)) => {
             let frames = &frames;
             let memory = &memory;
@@ -140,6 +138,20 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
             })
         }
         Err(e) => fail(format_args!("the linear map can not be made: {e}")),
+    }
+}
+
+/// The console's registers: those of the device tree, if they can be registers.
+fn usable_uart(machine: &Machine, pa_bits: u32) -> Pa {
+    match machine.uart {
+        Some(uart) if uart.0 >> pa_bits == 0 && !machine.ram.contains(uart) && uart.0 % 4 == 0 => uart,
+        Some(uart) => {
+            warn(format_args!(
+                "no console can be at {uart}: that is RAM, unaligned or no address; using {EARLY_UART}"
+            ));
+            EARLY_UART
+        }
+        None => EARLY_UART,
     }
 }
 

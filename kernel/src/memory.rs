@@ -7,7 +7,7 @@ use kernel::bootargs::{BootArgs, Reservation};
 use kernel::choice;
 use kernel::machine::Machine;
 use kernel::ranges::{Full, Ranges};
-use linmap::{AddressSpace, Decision, Error, Geometry, Layout, LayoutError, Pa, Stats};
+use linmap::{AddressSpace, Decision, Error, Features, Geometry, Layout, LayoutError, Pa, Rodata, Stats};
 
 use crate::boot::{self, Image};
 use crate::counters::{Counters, Window};
@@ -75,7 +75,10 @@ impl<'a> Memory<'a> {
         let all = ram.bytes();
         ram.remove(&(Pa(1 << pa_bits)..Pa(u64::MAX)))?;
         let beyond_bytes = all - ram.bytes();
+        let mapped = reach(geometry, ram)?;
         let mut free = ram.clone();
+        free.remove(&(Pa(0)..mapped.start))?;
+        free.remove(&(mapped.end..Pa(u64::MAX)))?;
         for reserved in machine.reserved.as_slice().iter().chain([&image.range(), tree]) {
             free.remove(reserved)?;
         }
@@ -86,15 +89,14 @@ impl<'a> Memory<'a> {
         }
         let alias = image.read_only();
         let in_ram = ram.as_slice().iter().any(|r| r.start <= alias.start && alias.end <= r.end);
-        let alias = if in_ram { alias } else { Pa(0)..Pa(0) };
-        if !in_ram {
-            warn(format_args!("the kernel image at {:?} is not in the device tree's memory", image.range()));
+        let has_alias = in_ram && mapped.start <= alias.start && alias.end <= mapped.end;
+        if !has_alias {
+            let what = if in_ram { "beyond the linear map" } else { "not in the device tree's memory" };
+            warn(format_args!("the kernel image at {:?} is {what}", image.range()));
         }
+        let alias = if has_alias { alias } else { Pa(0)..Pa(0) };
         let (ram, carve_outs) = (ram.as_mut_slice(), carve_outs.as_mut_slice());
         let layout = Layout::new(geometry, ram, carve_outs, alias.clone(), args.rodata)?;
-        let mapped = layout.mapped();
-        free.remove(&(Pa(0)..mapped.start))?;
-        free.remove(&(mapped.end..Pa(u64::MAX)))?;
         Ok(Self { layout, free, crash, alias, beyond_bytes })
     }
 
@@ -104,7 +106,7 @@ impl<'a> Memory<'a> {
         &self,
         frames: &Frames,
         image: &Image,
-        (geometry, pa_bits): (Geometry, u32),
+        (geometry, features): (Geometry, &Features),
         uart: Pa,
         decision: &Decision,
         counters: &Counters,
@@ -120,13 +122,13 @@ impl<'a> Memory<'a> {
             return Err(Error::OutOfRange { va: linmap::Va(reach) });
         };
         // SAFETY: the image's own memory, set aside in image.ld; nothing else uses it.
-        give(frames, &image.pool(), |r| unsafe { frames.add(r) });
-        let mut booted = boot::enter(frames, &CPU, image, (geometry, lower), pa_bits, &window, uart)?;
+        give(&image.pool(), |r| unsafe { frames.add(r) });
+        let mut booted = boot::enter(frames, &CPU, image, (geometry, lower), features, &window, uart)?;
         // SAFETY: `enter` has just mapped the console there as device memory, for good.
         unsafe { crate::console::attach(booted.uart) };
 
         // SAFETY: free RAM, which `enter` has mapped 1:1.
-        give(frames, &window, |r| unsafe { frames.add(r) });
+        give(&window, |r| unsafe { frames.add(r) });
         // SAFETY: markers do nothing.
         unsafe { mark_create_begin() };
         let leaves = decision.leaves();
@@ -142,15 +144,22 @@ impl<'a> Memory<'a> {
         let space = booted.leave_identity(frames, &CPU);
         for range in self.free.as_slice().iter().filter(|r| **r != self.free.longest()) {
             // SAFETY: free RAM, apart from the window, which the linear map reaches.
-            give(frames, range, |r| unsafe { frames.add(r) });
+            give(range, |r| unsafe { frames.add(r) });
         }
         // SAFETY: the entry code's tables are no longer in any TTBR, and the TLB has been cleared.
-        give(frames, &image.boot_tables(), |r| unsafe { frames.add(r) });
+        give(&image.boot_tables(), |r| unsafe { frames.add(r) });
         Ok((space, stats, create))
     }
 }
 
-fn give(_: &Frames, range: &Range<Pa>, add: impl FnOnce(&Range<Pa>) -> Result<(), Full>) {
+/// What the linear map of this RAM reaches.
+fn reach(geometry: Geometry, ram: &Ranges) -> Result<Range<Pa>, LayoutError> {
+    let mut ram = ram.clone();
+    let layout = Layout::new(geometry, ram.as_mut_slice(), &mut [], Pa(0)..Pa(0), Rodata::Off)?;
+    Ok(layout.mapped().clone())
+}
+
+fn give(range: &Range<Pa>, add: impl FnOnce(&Range<Pa>) -> Result<(), Full>) {
     if add(range).is_err() {
         warn(format_args!("free memory {range:?} is not used: too many separate ranges"));
     }
@@ -167,7 +176,8 @@ fn crash_kernel(asked: Reservation, free: &Ranges, geometry: Geometry) -> Option
             Pa(end.saturating_sub(size))..Pa(end)
         }
     };
-    if free.as_slice().iter().any(|r| r.start <= range.start && range.end <= r.end) {
+    let whole = range.end.0 - range.start.0 == size;
+    if whole && free.as_slice().iter().any(|r| r.start <= range.start && range.end <= r.end) {
         return Some(range);
     }
     warn(format_args!(

@@ -37,6 +37,11 @@ impl Ranges {
         self.0.iter().map(|r| r.end.0 - r.start.0).sum()
     }
 
+    /// Whether an address is in one of the ranges.
+    pub fn contains(&self, pa: Pa) -> bool {
+        self.0.iter().any(|r| r.contains(&pa))
+    }
+
     /// The longest range; empty where there is none.
     pub fn longest(&self) -> Range<Pa> {
         self.0.iter().max_by_key(|r| r.end.0 - r.start.0).cloned().unwrap_or_default()

@@ -46,7 +46,12 @@ pub(crate) fn banner(system: &System<'_>) {
     let System { machine, features, decision, geometry, memory, args, .. } = system;
     say!("linmap {}", env!("CARGO_PKG_VERSION"));
     let ram: u64 = machine.ram.bytes();
-    say!("  machine    {}, {} of RAM, 1 of {} CPUs in use", machine.model, Size(ram), machine.cpus);
+    say!(
+        "  machine    {}, {} of RAM, 1 of {} CPUs in use",
+        machine.model.escape_debug(),
+        Size(ram),
+        machine.cpus
+    );
     say!("  CPU        {} (MIDR {:#010x})", cpu_name(features.midr), features.midr);
     say!("  pages      {}, {} VA bits, {} levels", geometry.granule(), geometry.va_bits(), geometry.levels());
     say!("  map        mode {}, policy {}, rodata={}", decision.mode.number(), decision.policy, args.rodata);
@@ -158,8 +163,9 @@ pub(crate) fn check_frames(system: &System<'_>) -> bool {
     let System { frames, geometry, space, stats, .. } = system;
     let (_, last) = linmap::linear_range(*geometry);
     let above = (Va(last.0 + 1), Va(u64::MAX));
-    let Ok(rest) = linmap::count(*frames, *geometry, space.root(), above);
-    let (live, taken) = (stats.tables + rest.tables - 1 + 1, frames.in_use());
+    // Both counts have the root; the empty table is in neither.
+    let below_the_root = space.count(*frames, above).tables - 1;
+    let (live, taken) = (stats.tables + below_the_root + 1, frames.in_use());
     if live != taken {
         say!("{taken} table pages are taken, but {live} are in live tables");
     }
@@ -170,15 +176,14 @@ pub(crate) fn check_frames(system: &System<'_>) -> bool {
 pub(crate) fn dump(system: &System<'_>) -> bool {
     let System { frames, geometry, space, stats, .. } = system;
     let region = Marked::linear_map(*geometry);
-    let dumped =
-        console::with_writer(|w| linmap::dump(*frames, *geometry, space.root(), region, &mut Wrap(w)));
+    let dumped = console::with_writer(|w| space.dump(*frames, region, &mut Wrap(w)));
     match dumped {
         Ok(walked) if walked == *stats => true,
         Ok(walked) => {
             say!("the tables hold {walked:?}, but {stats:?} was counted");
             false
         }
-        Err(e) => fail(format_args!("the dump broke off: {e:?}")),
+        Err(fmt::Error) => fail(format_args!("the dump broke off")),
     }
 }
 

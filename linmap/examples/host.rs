@@ -16,11 +16,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let empty = Tree::build(&memory, geometry, Half::Upper, core::iter::empty())?;
     let mut space = AddressSpace::adopt(empty);
     let stats = linmap::create(&mut space, &memory, &NoHardware, &layout, Leaves::Largest)?;
-    assert_eq!(stats, linmap::count(&memory, geometry, space.root(), linmap::linear_range(geometry))?);
+    assert_eq!(stats, space.count(&memory, linmap::linear_range(geometry)));
 
     let mut text = String::new();
     let region = linmap::Marked::linear_map(geometry);
-    linmap::dump(&memory, geometry, space.root(), region, &mut text).map_err(|e| format!("{e:?}"))?;
+    space.dump(&memory, region, &mut text)?;
     println!("{text}{} table pages, {} TLB entries", stats.tables, stats.tlb_entries(geometry));
     Ok(())
 }

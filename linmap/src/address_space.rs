@@ -4,9 +4,14 @@
 //! live map does: it takes what was built into slots that were empty. An entry that faults is never
 //! cached (Arm ARM D8.17, what may be held in a TLB), so nothing is invalidated.
 
-use core::ops::Range;
+use core::fmt::{self, Write};
+use core::ops::{ControlFlow, Range};
 
-use crate::{Descriptor, Dsb, Error, Geometry, Half, Hardware, Memory, Pa, Slot, Stats, Tree, Va};
+use crate::table::Live;
+use crate::{
+    Descriptor, Dsb, DumpError, Entry, Error, Geometry, Half, Hardware, Level, Marked, Memory, Pa, Slot,
+    Stats, Tree, Va, count, dump, visit,
+};
 
 /// The tables that one half of a live address space is translated by.
 #[derive(Debug)]
@@ -33,6 +38,45 @@ impl AddressSpace {
     /// The geometry of the tables.
     pub const fn geometry(&self) -> Geometry {
         self.geometry
+    }
+
+    /// Calls `each` for every entry that translates an address from `first` to `last`, as [`visit`] does.
+    pub fn visit<M: Memory>(
+        &self,
+        memory: &M,
+        range: (Va, Va),
+        each: impl FnMut(Va, Level, Entry) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        visit(&self.tables(memory), self.geometry, self.root, range, each).unwrap_or_else(|e| match e {})
+    }
+
+    /// Counts what is mapped from `first` to `last`, as [`count`] does.
+    pub fn count<M: Memory>(&self, memory: &M, range: (Va, Va)) -> Stats {
+        count(&self.tables(memory), self.geometry, self.root, range).unwrap_or_else(|e| match e {})
+    }
+
+    /// Prints a region, as [`dump`] does.
+    ///
+    /// # Errors
+    ///
+    /// The writer failed.
+    pub fn dump<M: Memory>(
+        &self,
+        memory: &M,
+        region: Marked,
+        out: &mut impl Write,
+    ) -> Result<Stats, fmt::Error> {
+        let dumped = dump(&self.tables(memory), self.geometry, self.root, region, out);
+        dumped.map_err(|e| match e {
+            DumpError::Write => fmt::Error,
+            DumpError::Read(e) => match e {},
+        })
+    }
+
+    fn tables<'m, M: Memory>(&self, memory: &'m M) -> Live<'m, M> {
+        // SAFETY: read from the root of this address space on, which is live with all below it; a
+        // memory that the tables are not of refuses them.
+        unsafe { Live::new(memory) }
     }
 
     /// Takes a tree of the same geometry and half into this one, where the root has holes.
@@ -65,7 +109,9 @@ impl AddressSpace {
         hardware.dsb(Dsb::Ishst);
         for (index, &bits) in used.clone().zip(&memory.slots(&mut from)[used]) {
             if bits != 0 {
-                memory.store(Slot { table: self.root, index }, Descriptor(bits));
+                // SAFETY: the root is live and has these slots, which are holes, so nobody uses what
+                // they translate.
+                unsafe { memory.store(Slot { table: self.root, index }, Descriptor(bits)) };
             }
         }
         hardware.dsb(Dsb::Ishst);
@@ -76,7 +122,11 @@ impl AddressSpace {
 
     /// The address of the first of these slots of the live root that is taken.
     fn occupied<M: Memory>(&self, memory: &M, mut slots: Range<usize>) -> Option<Va> {
-        let taken = |&index: &usize| memory.load(Slot { table: self.root, index }) != Descriptor::HOLE;
+        let taken = |&index: &usize| {
+            // SAFETY: the root is live and has these slots.
+            let live = unsafe { memory.load(Slot { table: self.root, index }) };
+            live != Descriptor::HOLE
+        };
         let shift = self.geometry.level_shift(self.geometry.root());
         slots.find(taken).map(|i| Va(self.geometry.base(self.half) + ((i as u64) << shift)))
     }

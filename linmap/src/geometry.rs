@@ -272,13 +272,13 @@ impl Geometry {
         self.root
     }
 
-    /// log2 of the bytes that one entry at `level` spans.
+    /// log2 of the bytes that one entry at `level` spans; `level` is one that the geometry has.
     #[inline]
     pub const fn level_shift(self, level: Level) -> u32 {
         self.page_shift() + (3 - level.0) as u32 * self.index_bits()
     }
 
-    /// The bytes that one entry at `level` spans.
+    /// The bytes that one entry at `level` spans; `level` is one that the geometry has.
     pub const fn level_size(self, level: Level) -> u64 {
         1 << self.level_shift(level)
     }

@@ -46,21 +46,29 @@ struct NeverAborts {
     name: &'static str,
     implementer: u8,
     part: u16,
-    /// The last variant and revision that is known to keep the promise.
-    last: (u8, u8),
+    /// The first variant and revision that is known to keep the promise, and the last.
+    revisions: (Revision, Revision),
 }
 
-const ALL: (u8, u8) = (0xf, 0xf);
+/// Variant and revision: the r and p of "r0p2".
+type Revision = (u8, u8);
+
+const ALL: (Revision, Revision) = ((0, 0), (0xf, 0xf));
+
+/// From this revision of the first variant on.
+const fn from_r0(p: u8) -> (Revision, Revision) {
+    ((0, p), (0, 0xf))
+}
 
 /// The CPUs known to keep the promise; ID_AA64MMFR2_EL1.BBM = 2 alone does not make it (D8.17.2,
 /// IHYQMB), and these keep it whatever that field says.
 const NEVER_ABORT: [NeverAborts; 6] = [
-    NeverAborts { name: "AmpereOne", implementer: 0xc0, part: 0xac3, last: ALL },
-    NeverAborts { name: "AmpereOne A", implementer: 0xc0, part: 0xac4, last: ALL },
-    NeverAborts { name: "Neoverse-V3", implementer: 0x41, part: 0xd84, last: (0, 2) },
-    NeverAborts { name: "Neoverse-V3AE", implementer: 0x41, part: 0xd83, last: (0, 2) },
-    NeverAborts { name: "NVIDIA Olympus", implementer: 0x4e, part: 0x010, last: ALL },
-    NeverAborts { name: "Cortex-X4", implementer: 0x41, part: 0xd82, last: (0, 3) },
+    NeverAborts { name: "AmpereOne", implementer: 0xc0, part: 0xac3, revisions: ALL },
+    NeverAborts { name: "AmpereOne A", implementer: 0xc0, part: 0xac4, revisions: ALL },
+    NeverAborts { name: "Neoverse-V3", implementer: 0x41, part: 0xd84, revisions: from_r0(2) },
+    NeverAborts { name: "Neoverse-V3AE", implementer: 0x41, part: 0xd83, revisions: from_r0(2) },
+    NeverAborts { name: "NVIDIA Olympus", implementer: 0x4e, part: 0x010, revisions: ALL },
+    NeverAborts { name: "Cortex-X4", implementer: 0x41, part: 0xd82, revisions: from_r0(3) },
 ];
 
 /// Other parts whose name helps a reader.
@@ -116,8 +124,8 @@ pub enum BbmPromise {
     Listed,
     /// It never aborts: its BBM field is above 2 (FEAT_BBML3; assumed, no such CPU was at hand).
     Level3,
-    /// It is a listed part, but a later revision than is known to keep the promise.
-    LaterRevision,
+    /// It is a listed part, but not of a revision known to keep the promise.
+    OtherRevision,
     /// It may abort: BBM is 1 or 2, which permits a TLB conflict abort until the TLBI completes.
     MayAbort(u8),
     /// It needs break-before-make: BBM is 0.
@@ -136,9 +144,9 @@ impl BbmPromise {
     pub fn of(midr: Midr, id_aa64mmfr2: u64) -> Self {
         let bbm = (id_aa64mmfr2 >> 52) as u8 & 0xf;
         match (midr.listed(), bbm) {
-            (Some(l), _) if midr.revision() <= l.last => Self::Listed,
+            (Some(l), _) if (l.revisions.0..=l.revisions.1).contains(&midr.revision()) => Self::Listed,
             (_, 3..) => Self::Level3,
-            (Some(_), _) => Self::LaterRevision,
+            (Some(_), _) => Self::OtherRevision,
             (None, 0) => Self::Never,
             (None, level) => Self::MayAbort(level),
         }
@@ -156,7 +164,7 @@ impl fmt::Display for BbmPromise {
         match self {
             Self::Listed => f.write_str("never aborts when a live block changes size (listed by MIDR)"),
             Self::Level3 => f.write_str("never aborts when a live block changes size (BBM above 2)"),
-            Self::LaterRevision => f.write_str("is a later revision than those known never to abort"),
+            Self::OtherRevision => f.write_str("is not of a revision known never to abort"),
             Self::MayAbort(level) => {
                 write!(f, "has BBM level {level}, which may abort, and is not listed as one that never does")
             }
@@ -175,12 +183,15 @@ mod tests {
         let rows = [
             (0xc00f_ac30, 0, Listed),
             (0xc00f_ac4f, 2, Listed),
+            (0x410f_d841, 2, OtherRevision),
             (0x410f_d842, 2, Listed),
-            (0x410f_d843, 2, LaterRevision),
-            (0x411f_d840, 2, LaterRevision),
+            (0x410f_d84f, 2, Listed),
+            (0x411f_d840, 2, OtherRevision),
             (0x411f_d840, 3, Level3),
+            (0x410f_d831, 2, OtherRevision),
+            (0x410f_d832, 2, Listed),
+            (0x410f_d822, 2, OtherRevision),
             (0x410f_d823, 2, Listed),
-            (0x410f_d824, 2, LaterRevision),
             (0x4e0f_0100, 2, Listed),
             (0x000f_0510, 2, MayAbort(2)),
             (0x410f_d0c1, 0, Never),

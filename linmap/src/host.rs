@@ -5,6 +5,7 @@
 extern crate std;
 
 use core::cell::{Cell, RefCell};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::vec::Vec;
 
@@ -17,6 +18,8 @@ use crate::{Descriptor, Dsb, Frame, Geometry, Hardware, Memory, Pa, Slot, Tlbi};
 pub struct HostMemory {
     pages: *mut u64,
     layout: Layout,
+    /// The made-up address of the first page.
+    base: u64,
     page_shift: u32,
     limit: usize,
     /// Pages never taken so far start at this number.
@@ -25,8 +28,8 @@ pub struct HostMemory {
     free: RefCell<Vec<Pa>>,
 }
 
-/// The made-up address of the first page.
-const BASE: u64 = 1 << 32;
+/// Where the next memory's made-up addresses start, so that no two share any.
+static NEXT_BASE: AtomicU64 = AtomicU64::new(1 << 32);
 
 impl HostMemory {
     /// A supply of at most `limit` table pages (at least one) of the geometry's page size.
@@ -42,7 +45,8 @@ impl HostMemory {
             handle_alloc_error(layout);
         }
         let page_shift = geometry.page_shift();
-        Self { pages, layout, page_shift, limit, fresh: Cell::new(0), free: RefCell::default() }
+        let base = NEXT_BASE.fetch_add((bytes as u64).next_multiple_of(1 << 16), Relaxed);
+        Self { pages, layout, base, page_shift, limit, fresh: Cell::new(0), free: RefCell::default() }
     }
 
     /// How many pages are taken and not given back.
@@ -52,7 +56,7 @@ impl HostMemory {
 
     /// Where an entry of a table is in host memory.
     fn entry(&self, slot: Slot) -> *mut u64 {
-        let number = (slot.table.0 - BASE) as usize >> self.page_shift;
+        let number = (slot.table.0.wrapping_sub(self.base) >> self.page_shift) as usize;
         let entries = 1 << (self.page_shift - 3);
         assert!(number < self.limit && slot.index < entries, "{slot:x?} is not in this memory");
         // SAFETY: the page and the entry in it lie within the allocation, as just checked.
@@ -71,14 +75,15 @@ impl Drop for HostMemory {
 // - pages are numbered and each number is handed out once until it is given back, so that a frame is
 //   exclusive; the allocation is page-aligned and never moves;
 // - `slots` covers exactly that page;
-// - `load` and `store` are volatile accesses of aligned 64-bit words, and `HostMemory` is not `Sync`.
+// - `load` and `store` are volatile accesses of aligned 64-bit words, and `HostMemory` is not `Sync`;
+// - no two memories share an address, and `entry` refuses what is not this one's.
 unsafe impl Memory for HostMemory {
     fn take(&self) -> Option<Frame> {
         let pa = self.free.borrow_mut().pop().or_else(|| {
             let fresh = self.fresh.get();
             (fresh < self.limit).then(|| {
                 self.fresh.set(fresh + 1);
-                Pa(BASE + ((fresh as u64) << self.page_shift))
+                Pa(self.base + ((fresh as u64) << self.page_shift))
             })
         })?;
         // SAFETY: the page was never taken, or was given back since; nothing else refers to it.
@@ -86,6 +91,7 @@ unsafe impl Memory for HostMemory {
     }
 
     fn give(&self, frame: Frame) {
+        self.entry(Slot { table: frame.pa(), index: 0 });
         self.free.borrow_mut().push(frame.into_pa());
     }
 
@@ -96,12 +102,12 @@ unsafe impl Memory for HostMemory {
         unsafe { core::slice::from_raw_parts_mut(first, 1 << (self.page_shift - 3)) }
     }
 
-    fn load(&self, slot: Slot) -> Descriptor {
+    unsafe fn load(&self, slot: Slot) -> Descriptor {
         // SAFETY: `entry` points to an aligned word in the allocation.
         Descriptor(unsafe { self.entry(slot).read_volatile() })
     }
 
-    fn store(&self, slot: Slot, new: Descriptor) {
+    unsafe fn store(&self, slot: Slot, new: Descriptor) {
         // SAFETY: as above; live slots are written only through here.
         unsafe { self.entry(slot).write_volatile(new.0) }
     }

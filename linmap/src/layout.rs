@@ -75,6 +75,14 @@ pub enum LayoutError {
         /// The one that starts before it ends.
         second: (Kind, Range<Pa>),
     },
+    /// A carve-out or the image is RAM that the linear map does not reach.
+    #[error("{kind} {range:?} is beyond what the linear map reaches; a larger VA size reaches further")]
+    Dropped {
+        /// Which.
+        kind: Kind,
+        /// Where.
+        range: Range<Pa>,
+    },
     /// A carve-out or the image is not all RAM.
     #[error("{kind} {range:?} is not inside one RAM range")]
     NotRam {
@@ -128,7 +136,8 @@ impl<'a> Layout<'a> {
     ///
     /// # Errors
     ///
-    /// No RAM, ranges that overlap, or a carve-out or image that is not inside one RAM range.
+    /// No RAM, ranges that overlap, or a carve-out or image that is not inside one RAM range or is
+    /// beyond the half.
     pub fn new(
         geometry: Geometry,
         ram: &'a mut [Range<Pa>],
@@ -140,12 +149,14 @@ impl<'a> Layout<'a> {
         let given = ram.iter().fold(0, |sum: u64, r| sum.saturating_add(bytes(r)));
         let ram = sort_and_join(ram, Kind::Ram, |r| up(r.start, page)..down(r.end, page))?;
         let carve_outs = sort_and_join(carve_outs, Kind::CarveOut, |r| down(r.start, page)..up(r.end, page))?;
-        let image = down(image.start, page)..up(image.end, page);
+        let image =
+            if image.is_empty() { Pa(0)..Pa(0) } else { down(image.start, page)..up(image.end, page) };
         let first = ram.first().ok_or(LayoutError::NoRam)?.start;
         let kept: u64 = ram.iter().map(bytes).sum();
 
         check_specials(ram, carve_outs, &image)?;
         let (offset, mapped) = place(geometry, ram, first);
+        check_reach(carve_outs, &image, &mapped)?;
         let unaligned_bytes = given.saturating_sub(kept);
         let sizes = geometry.leaf_sizes();
         Ok(Self { geometry, sizes, offset, ram, carve_outs, image, rodata, mapped, unaligned_bytes })
@@ -319,9 +330,19 @@ fn check_specials(ram: &[Range<Pa>], carve_outs: &[Range<Pa>], image: &Range<Pa>
     }
 }
 
+/// Carve-outs and image are where the linear half reaches.
+fn check_reach(carve_outs: &[Range<Pa>], image: &Range<Pa>, mapped: &Range<Pa>) -> Result<(), LayoutError> {
+    let mut all = carve_outs.iter().map(|r| (Kind::CarveOut, r)).chain([(Kind::Image, image)]);
+    match all.find(|(_, r)| !r.is_empty() && (r.start < mapped.start || mapped.end < r.end)) {
+        Some((kind, range)) => Err(LayoutError::Dropped { kind, range: range.clone() }),
+        None => Ok(()),
+    }
+}
+
 /// The offset and the physical range that the linear half then reaches.
 ///
-/// Drops the fewest bytes, to within an L2 block; among those, keeps the largest leaf.
+/// Of the offsets at which the first RAM is mapped, one that drops the fewest bytes, to within an L2
+/// block; among those, the one that keeps the largest leaf.
 fn place(g: Geometry, ram: &[Range<Pa>], first: Pa) -> (u64, Range<Pa>) {
     let (start, last) = linear_range(g);
     let reach = last.0 - start.0 + 1;

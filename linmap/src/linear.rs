@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{AddressSpace, BbmPromise, Error, Half, Hardware, Layout, Leaves, Memory, Rodata, Stats, Tree};
+use crate::{AddressSpace, Error, Half, Hardware, Layout, Leaves, Memory, Rodata, Stats, Tree};
 
 /// Which CPUs promise never to abort when a live entry changes its size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,12 +56,13 @@ pub struct Decision {
 }
 
 impl Decision {
-    /// What the boot CPU's promise and the protection asked for lead to.
+    /// What the protection asked for leads to on a boot CPU that promises never to abort when a live
+    /// entry changes size, or one that does not.
     ///
     /// Only `rodata=full` changes single pages of the linear map while the system runs; with anything
     /// less the leaves never change their size, and may be large on any CPU.
-    pub const fn on_boot_cpu(promise: BbmPromise, rodata: Rodata) -> Self {
-        let mode = if promise.never_aborts() { Mode::All } else { Mode::NotBoot };
+    pub const fn on_boot_cpu(never_aborts: bool, rodata: Rodata) -> Self {
+        let mode = if never_aborts { Mode::All } else { Mode::NotBoot };
         let (policy, because) = match (rodata, mode) {
             (Rodata::Off | Rodata::On, _) => {
                 (Policy::Fixed, "rodata is not full, so no leaf ever changes its size")

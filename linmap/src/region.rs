@@ -68,7 +68,8 @@ impl Run {
 impl Region {
     /// The leaves of this region in address order, as runs of equal ones.
     ///
-    /// Addresses and length must be multiples of the page size; what is not is cut off at the end.
+    /// Addresses and length are multiples of the page size; a region that starts within a page has no
+    /// leaves, and an end within a page is cut off.
     pub fn runs(self, geometry: Geometry) -> impl Iterator<Item = Run> {
         self.runs_of(geometry.leaf_sizes())
     }

@@ -62,7 +62,7 @@ impl Stats {
         let mut stats = Self::ROOT;
         // By level ordinal: the last table counted, numbered by address.
         let mut last = [None; Level::COUNT];
-        for run in runs {
+        for run in runs.filter(|r| r.descriptors != 0) {
             stats.add_leaves(run.level, run.contiguous, run.descriptors);
             let offset = run.va.0 & ((1 << geometry.va_bits()) - 1);
             let end = offset + (run.descriptors << geometry.level_shift(run.level)) - 1;

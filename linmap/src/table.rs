@@ -70,7 +70,8 @@ pub trait ReadTables {
 ///   stays reachable, exclusive and unmoved until it is given back;
 /// - [`slots`](Self::slots) is all of that page's memory, 8 bytes an entry, and of no other;
 /// - [`load`](Self::load) and [`store`](Self::store) are single 64-bit single-copy atomic accesses, not
-///   torn, repeated or left out.
+///   torn, repeated or left out;
+/// - where there is more than one memory, each refuses, by a panic, pages that are another's.
 pub unsafe trait Memory {
     /// A table page with undefined contents, or `None` when there is no more.
     fn take(&self) -> Option<Frame>;
@@ -81,18 +82,41 @@ pub unsafe trait Memory {
     /// The entries of a page that no walker can reach.
     fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64];
 
-    /// The descriptor in a live slot.
-    fn load(&self, slot: Slot) -> Descriptor;
+    /// The descriptor in a slot of a live table.
+    ///
+    /// # Safety
+    ///
+    /// The table is a page of this memory that is neither a [`Frame`] nor given back, and has a slot of
+    /// that index.
+    unsafe fn load(&self, slot: Slot) -> Descriptor;
 
-    /// Replaces the descriptor in a live slot.
-    fn store(&self, slot: Slot, new: Descriptor);
+    /// Replaces the descriptor in a slot of a live table.
+    ///
+    /// # Safety
+    ///
+    /// As for [`load`](Self::load); and whoever uses the addresses that the slot translates can live
+    /// with the change.
+    unsafe fn store(&self, slot: Slot, new: Descriptor);
 }
 
-impl<M: Memory> ReadTables for M {
+/// Live tables, read through their memory.
+pub(crate) struct Live<'m, M>(&'m M);
+
+impl<'m, M: Memory> Live<'m, M> {
+    /// # Safety
+    ///
+    /// Only live tables of this memory are read.
+    pub(crate) const unsafe fn new(memory: &'m M) -> Self {
+        Self(memory)
+    }
+}
+
+impl<M: Memory> ReadTables for Live<'_, M> {
     type Error = core::convert::Infallible;
 
     #[inline]
     fn entry(&self, slot: Slot, _: Level) -> Result<Descriptor, Self::Error> {
-        Ok(self.load(slot))
+        // SAFETY: whoever made this value promised that the table is live.
+        Ok(unsafe { self.0.load(slot) })
     }
 }

@@ -151,16 +151,16 @@ impl<I> Checked<I> {
         if offset < self.next {
             return Err(Error::Unordered { va });
         }
+        let not_a_leaf = Err(Error::NotALeaf { va, level: run.level });
+        if !g.may_be_leaf(run.level) {
+            return not_a_leaf;
+        }
         let shift = g.level_shift(run.level);
         let members = if run.contiguous { g.contiguous_entries(run.level) as u64 } else { 1 };
         let below = (members << shift) - 1;
         let whole = run.descriptors != 0 && run.descriptors & (members - 1) == 0;
-        if !g.may_be_leaf(run.level)
-            || (va.0 | run.oa.0) & below != 0
-            || !whole
-            || (run.contiguous && members == 1)
-        {
-            return Err(Error::NotALeaf { va, level: run.level });
+        if (va.0 | run.oa.0) & below != 0 || !whole || (run.contiguous && members == 1) {
+            return not_a_leaf;
         }
         let oa_room = (1u64 << g.oa_bits()).checked_sub(run.oa.0).ok_or(Error::OutOfRange { va })?;
         if run.descriptors > room.min(oa_room) >> shift {

@@ -7,14 +7,17 @@
 mod dirty_memory;
 #[path = "common/geometries.rs"]
 mod geometries;
+#[path = "common/raw.rs"]
+mod raw;
 
 use dirty_memory::dirty_memory;
 use geometries::geometries;
 use linmap::host::{HostMemory, NoHardware};
 use linmap::{
     AddressSpace, Attributes, Descriptor, Error, Geometry, Granule, Half, Layout, Leaves, Level, Marked,
-    Memory, OaFormat, Pa, Rodata, Run, Slot, Stats, Tree, Va,
+    OaFormat, Pa, Rodata, Run, Slot, Stats, Tree, Va,
 };
+use raw::load;
 
 const G: u64 = 1 << 30;
 
@@ -104,9 +107,9 @@ impl Live {
         let mut text = String::new();
         let range = (Va(g.base(Half::Upper)), Va(u64::MAX));
         let region = Marked { range, start: "upper half", end: "its end" };
-        linmap::dump(&self.memory, g, self.space.root(), region, &mut text).expect("a string takes all");
+        self.space.dump(&self.memory, region, &mut text).expect("a string takes all");
         let table = self.space.root();
-        let root = (0..g.entries(g.root())).map(|index| self.memory.load(Slot { table, index }));
+        let root = (0..g.entries(g.root())).map(|index| load(&self.memory, Slot { table, index }));
         (text, root.collect(), self.memory.in_use())
     }
 
@@ -169,8 +172,8 @@ fn the_occupied_slot_is_named() {
         assert_eq!(space.graft(&memory, &NoHardware, tree).map(|stats| stats.tables), Ok(7));
         assert_eq!(memory.in_use(), in_use);
     }
-    let counted = linmap::count(&memory, g, space.root(), linmap::linear_range(g));
-    assert_eq!(counted.map(|stats| (stats.bytes(g), stats.tables)), Ok((5 << 12, 16)));
+    let counted = space.count(&memory, linmap::linear_range(g));
+    assert_eq!((counted.bytes(g), counted.tables), (5 << 12, 16));
 }
 
 /// A tree for other tables is refused before anything is read as what it is not.
@@ -261,7 +264,32 @@ fn no_runs_make_an_empty_root() {
         let tree = build(&memory, g, &[]).expect("one page");
         assert_eq!(tree.stats(), Stats::ROOT);
         let table = tree.root();
-        let slots = (0..g.entries(g.root())).map(|index| memory.load(Slot { table, index }));
+        let slots = (0..g.entries(g.root())).map(|index| load(&memory, Slot { table, index }));
         assert!(slots.into_iter().all(|d| d == Descriptor::HOLE), "{g:?}");
     }
+}
+
+/// Levels without leaves are refused at every geometry, the impossible ones too.
+#[test]
+fn a_level_without_leaves_is_refused() {
+    for g in geometries() {
+        for number in -1..3 {
+            let level = Level::new(number);
+            if !g.may_be_leaf(level) {
+                let memory = dirty_memory(g, 8);
+                let run = Run { va: Va(g.base(Half::Upper)), level, ..page(0) };
+                assert!(matches!(build(&memory, g, &[run]), Err(Error::NotALeaf { .. })), "{g:?} {number}");
+                assert_eq!(memory.in_use(), 0);
+            }
+        }
+    }
+}
+
+/// A page belongs to the memory that it came from.
+#[test]
+#[should_panic(expected = "is not in this memory")]
+fn another_memorys_tree_is_refused() {
+    let g = k4();
+    let (one, other) = (dirty_memory(g, 8), dirty_memory(g, 8));
+    build(&one, g, &[page(0)]).unwrap().discard(&other);
 }

@@ -109,3 +109,28 @@ fn an_empty_image_is_nowhere() {
         assert_eq!(layout.regions(Leaves::Largest).take(9).count(), 1, "at {start:#x}");
     }
 }
+
+/// A carve-out that the half does not reach is not silently without pages.
+#[test]
+fn what_the_map_does_not_reach_is_named() {
+    let g = Geometry::new(Granule::K4, 36, OaFormat::Bits48).unwrap();
+    let far = Pa(40 << 30)..Pa(41 << 30);
+    for kind in [Kind::CarveOut, Kind::Image] {
+        let mut ram = [Pa(0)..Pa(64 << 30)];
+        let (mut carve_outs, image) = match kind {
+            Kind::CarveOut => (vec![far.clone()], Pa(0)..Pa(0)),
+            _ => (Vec::new(), far.clone()),
+        };
+        let error = Layout::new(g, &mut ram, &mut carve_outs, image, Rodata::Full).unwrap_err();
+        assert_eq!(error, LayoutError::Dropped { kind, range: far.clone() });
+    }
+}
+
+/// An empty image is nowhere, even inside a page.
+#[test]
+fn an_empty_image_inside_a_page_is_no_page() {
+    let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
+    let mut ram = [Pa(0x5000_0000)..Pa(0x5010_0000)];
+    let layout = Layout::new(g, &mut ram, &mut [], Pa(0x5000_0123)..Pa(0x5000_0123), Rodata::Full).unwrap();
+    assert_eq!(layout.regions(Leaves::Largest).count(), 1);
+}

@@ -33,6 +33,7 @@ start:
     isb
     mov     x0, #0x33ff
     msr     cptr_el2, x0
+    msr     mdcr_el2, xzr
     mrs     x0, id_aa64dfr0_el1
     ubfx    x0, x0, #8, #4
     cbz     x0, 1f
@@ -49,7 +50,28 @@ start:
     orr     x0, x0, #8
     msr     s3_4_c12_c9_5, x0
     isb
-1:  mov     x0, #3
+    // Where there are fine-grained traps (ID_AA64MMFR0.FGT) or HCRX (ID_AA64MMFR1.HCX): none.
+1:  mrs     x0, id_aa64mmfr0_el1
+    lsr     x0, x0, #56
+    cbz     x0, 1f
+    msr     s3_4_c1_c1_4, xzr       // HFGRTR_EL2
+    msr     s3_4_c1_c1_5, xzr       // HFGWTR_EL2
+    msr     s3_4_c1_c1_6, xzr       // HFGITR_EL2
+    msr     s3_4_c3_c1_4, xzr       // HDFGRTR_EL2
+    msr     s3_4_c3_c1_5, xzr       // HDFGWTR_EL2
+1:  mrs     x0, id_aa64mmfr1_el1
+    ubfx    x0, x0, #40, #4
+    cbz     x0, 1f
+    msr     s3_4_c1_c2_2, xzr       // HCRX_EL2
+    // What EL1 reads as its own identity, and its MMU, off: both are unknown after reset.
+1:  mrs     x0, midr_el1
+    msr     vpidr_el2, x0
+    mrs     x0, mpidr_el1
+    msr     vmpidr_el2, x0
+    msr     vttbr_el2, xzr
+    ldr     x0, ={sctlr_off}
+    msr     sctlr_el1, x0
+    mov     x0, #3
     msr     cnthctl_el2, x0
     msr     cntvoff_el2, xzr
     mov     x0, #0x3c5              // EL1h, everything masked
@@ -59,6 +81,7 @@ start:
     eret
 
 at_el1:
+    msr     spsel, #1
     ldr     x0, ={sctlr_off}
     msr     sctlr_el1, x0
     mov     x0, #(3 << 20)          // FP and SIMD do not trap
@@ -104,6 +127,13 @@ granule_found:
     bl      new_table
     mov     x29, x5                 // upper half
 
+    // A console for early trouble. First, so that RAM wins where a loader put the image there.
+    ldr     x1, ={early_uart}
+    mov     x2, x1
+    mov     x3, #1
+    mov     x0, x28
+    ldr     x4, ={device}
+    bl      map
     // The image at its physical address and at its high one.
     ldr     x3, =image_size
     mov     x0, x28
@@ -121,7 +151,7 @@ granule_found:
     cbz     x20, no_tree
     tst     x20, #7
     b.ne    no_tree
-    lsr     x0, x20, #47
+    lsr     x0, x20, #48
     cbnz    x0, no_tree
     and     x1, x20, #~0x1fffff
     mov     x2, x1
@@ -132,15 +162,7 @@ granule_found:
     b       1f
 no_tree:
     mov     x20, #0
-1:  // A console for early trouble.
-    ldr     x1, ={early_uart}
-    mov     x2, x1
-    mov     x3, #1
-    mov     x0, x28
-    ldr     x4, ={device}
-    bl      map
-
-    dsb     sy
+1:  dsb     sy
     adrp    x0, bss_start
     adrp    x1, boot_tables_end
     bl      discard_cached
@@ -247,22 +269,23 @@ discard_cached:
     dsb     sy
     ret
 
-// Changes granule and tables: x0 TTBR0, x1 TTBR1, x2 TCR. Runs at its physical address, mapped 1:1 by
+// Changes granule and tables: x0 TTBR0, x1 TTBR1, x2 TCR, x3 MAIR. Runs at its physical address, mapped 1:1 by
 // the old and the new TTBR0; touches no memory; returns to the high address in x30.
 .global switch_tables
 switch_tables:
-    mrs     x3, sctlr_el1
-    bic     x4, x3, #1
+    mrs     x5, sctlr_el1
+    bic     x4, x5, #1
     msr     sctlr_el1, x4
     isb
     tlbi    vmalle1
     dsb     nsh
     isb
+    msr     mair_el1, x3
     msr     tcr_el1, x2
     msr     ttbr0_el1, x0
     msr     ttbr1_el1, x1
     isb
-    msr     sctlr_el1, x3
+    msr     sctlr_el1, x5
     isb
     ret
 

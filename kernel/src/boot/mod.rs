@@ -4,6 +4,7 @@ use core::arch::global_asm;
 use core::ops::Range;
 
 use aarch64_cpu::registers::{TTBR0_EL1, Writeable};
+use kernel::choice;
 use linmap::arm64::Cpu;
 use linmap::{
     AddressSpace, Attributes, Dsb, Error, Features, Geometry, Granule, Half, Hardware, Leaves, Memory,
@@ -16,8 +17,15 @@ use crate::frames::Frames;
 pub(crate) const KERNEL_VA: u64 = 0xffff_ffff_8000_0000;
 /// Where the console's registers are mapped, above any image.
 const DEVICE_VA: u64 = KERNEL_VA + (256 << 20);
+/// Where the early console is mapped beside the one in use, for when that one faults.
+pub(crate) const EMERGENCY_UART: Va = Va(DEVICE_VA + (1 << 20));
 /// The console of QEMU's virt machine: all there is before a device tree has been read, or without one.
 pub(crate) const EARLY_UART: Pa = Pa(0x0900_0000);
+
+/// Whether an address is a register of the console in use.
+pub(crate) const fn is_console(va: Va) -> bool {
+    va.0 >= DEVICE_VA && va.0 < EMERGENCY_UART.0
+}
 
 /// SCTLR_EL1: the bits that are RES1 or keep their meaning on a CPU without newer features
 /// (LSMAOE, nTLSMD, SPAN, EIS, TSCXT, EOS).
@@ -78,7 +86,7 @@ unsafe extern "C" {
     static pool_start: u8;
     static pool_end: u8;
     static image_end: u8;
-    fn switch_tables(ttbr0: u64, ttbr1: u64, tcr: u64);
+    fn switch_tables(ttbr0: u64, ttbr1: u64, tcr: u64, mair: u64);
 }
 
 /// Where the loader put the image, and what is in it.
@@ -178,24 +186,38 @@ pub(crate) fn enter(
     cpu: &Cpu,
     image: &Image,
     (geometry, lower): (Geometry, Geometry),
-    pa_bits: u32,
+    features: &Features,
     window: &Range<Pa>,
     uart: Pa,
 ) -> Result<Booted, Error> {
     let page = geometry.page_size();
-    let console = Region {
-        va: Va(DEVICE_VA),
-        oa: Pa(uart.0 & !(page - 1)),
+    let console = |va, registers: Pa| Region {
+        va: Va(va),
+        oa: Pa(registers.0 & !(page - 1)),
         bytes: page,
         attributes: Attributes::DEVICE,
         leaves: Leaves::Pages,
     };
-    let upper = image.segments().into_iter().chain([console]).flat_map(|r| r.runs(geometry));
+    let consoles = [console(DEVICE_VA, uart), console(EMERGENCY_UART.0, EARLY_UART)];
+    let upper = image.segments().into_iter().chain(consoles).flat_map(|r| r.runs(geometry));
     let upper = Tree::build(frames, geometry, Half::Upper, upper)?;
-    let lower = identity_tree(frames, lower, &image.text(), window)?;
-    let empty = empty_table(frames)?;
+    let lower = match identity_tree(frames, lower, &image.text(), window) {
+        Ok(lower) => lower,
+        Err(e) => {
+            upper.discard(frames);
+            return Err(e);
+        }
+    };
+    let Some(mut empty) = frames.take() else {
+        upper.discard(frames);
+        lower.discard(frames);
+        return Err(Error::OutOfFrames { taken: 0 });
+    };
+    frames.slots(&mut empty).fill(0);
 
-    let tcr = tcr(geometry.granule(), lower.geometry().va_bits(), geometry.va_bits()) | ips(pa_bits);
+    let bits = (lower.geometry().va_bits(), geometry.va_bits());
+    let tcr = tcr(geometry.granule(), bits.0, bits.1) | ips(choice::pa_bits(features));
+    let mair = MemoryType::mair(features.has_tags());
     let (ttbr0, ttbr1) = (lower.root().0, upper.root().0);
     let (identity_geometry, identity_root) = (lower.geometry(), lower.into_root());
     let space = AddressSpace::adopt(upper);
@@ -206,8 +228,8 @@ pub(crate) fn enter(
     // - `upper` maps the image, the stack included, just as it is mapped now, so that execution goes on;
     // - both trees are complete and, after the barrier, visible to walkers; their owner gave them up.
     unsafe {
-        let stub: unsafe extern "C" fn(u64, u64, u64) = core::mem::transmute(stub as *const ());
-        stub(ttbr0, ttbr1, tcr);
+        let stub: unsafe extern "C" fn(u64, u64, u64, u64) = core::mem::transmute(stub as *const ());
+        stub(ttbr0, ttbr1, tcr, mair);
     }
     let identity = Identity { root: identity_root, geometry: identity_geometry, empty };
     Ok(Booted { space, uart: Va(DEVICE_VA + (uart.0 & (page - 1))), identity })
@@ -232,12 +254,6 @@ fn identity_tree(
     Tree::build(frames, geometry, Half::Lower, regions.into_iter().flat_map(|r| r.runs(geometry)))
 }
 
-fn empty_table(frames: &Frames) -> Result<linmap::Frame, Error> {
-    let mut empty = frames.take().ok_or(Error::OutOfFrames { taken: 0 })?;
-    frames.slots(&mut empty).fill(0);
-    Ok(empty)
-}
-
 impl Booted {
     /// Takes the 1:1 map down and returns its table pages, depth first. `frames` no longer uses it.
     ///
@@ -256,9 +272,4 @@ impl Booted {
         tree.discard(frames);
         self.space
     }
-}
-
-/// What the CPU has.
-pub(crate) fn features() -> Features {
-    Cpu::features()
 }

@@ -1,5 +1,7 @@
 //! What goes wrong is said, and ends in the nearest sane behaviour or a clean stop.
 
+use dtoolkit::model::DeviceTreeProperty;
+
 use crate::guest::{Booted, boot};
 use crate::loader::{Loader, reserved};
 
@@ -47,8 +49,10 @@ fn what_is_not_built_yet_is_said() {
 
 #[test]
 fn a_crash_kernel_that_does_not_fit_is_refused_and_the_rest_goes_on() {
-    for size in ["2G", "256M@0x40000000", "256M@0x1000000000"] {
-        let booted = first_gigabyte(&["--crashkernel", size]).expect_well(size);
+    let beyond_the_half = ["--ram", "64G", "--va-bits", "36", "--crashkernel", "256M@0xc00000000"];
+    let cases = ["2G", "256M@0x40000000", "256M@0x1000000000"].map(|size| vec!["--crashkernel", size]);
+    for options in cases.into_iter().chain([beyond_the_half.to_vec()]) {
+        let booted = first_gigabyte(&options).expect_well("the rest goes on");
         assert!(booted.says("warning: crashkernel: "), "{}", booted.console);
         assert_eq!(booted.at("/memory/carve_outs"), &serde_json::json!([]));
     }
@@ -91,11 +95,10 @@ fn without_memory_it_stops() {
 fn without_enough_memory_it_stops() {
     let less_than_a_page = Loader::new().memory(&[(0x4000_0000, 0x100)]).boot();
     expect_stop(&less_than_a_page, "no RAM: not one whole page");
-    assert!(less_than_a_page.says("the kernel image at 0x40200000"), "{}", less_than_a_page.console);
     let all_taken = Loader::new().memory(&[(0x4020_0000, 0x10_0000)]).boot();
     expect_stop(&all_taken, "the linear map can not be made: out of table pages");
     // A gigabyte in pages takes 516 table pages, and all but 64K of it is spoken for.
-    let loader = Loader::new().tree(|tree| tree.root.add_child(reserved(0x4000_0000, 0x3fff_0000)));
+    let loader = Loader::new().tree(|tree| tree.root.add_child(reserved(&[(0x4000_0000, 0x3fff_0000)])));
     expect_stop(&loader.boot_with(&["--cpu", "max"]), "the linear map can not be made: out of table pages");
     // In blocks it takes 4.
     loader.boot().expect_well("large leaves fit where pages do not");
@@ -145,4 +148,59 @@ fn a_tree_that_can_not_be_read_stops_it() {
     expect_stop(&Loader::new().bytes(hollow).boot(), "the device tree can not be read");
     // An address that nothing answers at.
     expect_stop(&Loader::new().tree_at(0x7000_0000_0000).boot(), "synchronous exception (data abort");
+}
+
+/// More warnings than there is room for before the console is up: whole lines are kept, and the rest
+/// counted.
+#[test]
+fn a_flood_of_warnings_is_no_failure() {
+    let noise: Vec<String> = (0..400).map(|i| format!("noise{i}")).collect();
+    let booted = first_gigabyte(&["--append", &noise.join(" ")]).expect_well("noise is ignored");
+    assert!(booted.says("warning: boot argument 'noise0' ignored"), "{}", booted.console);
+    assert!(booted.says("more lines were said before there was a console, and are lost"));
+}
+
+/// More reservations than can be kept apart: what is free is not known, so nothing is guessed.
+#[test]
+fn too_many_reservations_stop_it() {
+    let many = |step: u64| {
+        let ranges: Vec<(u64, u64)> = (0..200).map(|i| (0x5000_0000 + i * step, 0x1000)).collect();
+        Loader::new().tree(|tree| tree.root.add_child(reserved(&ranges))).boot()
+    };
+    expect_stop(&many(0x2000), "the device tree reserves more than 128 separate ranges");
+    many(0x1000).expect_well("one range in 200 pieces");
+    let outside: Vec<(u64, u64)> = (0..200).map(|i| (0x1_0000_0000 + i * 0x2000, 0x1000)).collect();
+    let loader = Loader::new().tree(|tree| tree.root.add_child(reserved(&outside)));
+    loader.boot().expect_well("what is not RAM needs no room");
+}
+
+/// A console that is not there does not silence the report of it.
+#[test]
+fn a_console_that_faults_is_reported_on_another() {
+    let uart_at = |address: u64| {
+        Loader::new().tree(|tree| {
+            let uart = tree.find_node_mut("/pl011@9000000").expect("QEMU's tree has a console");
+            let reg = [address.to_be_bytes(), 0x1000_u64.to_be_bytes()].concat();
+            uart.add_property(DeviceTreeProperty::new("reg", reg.as_slice()).expect("a property"));
+        })
+    };
+    for nowhere in [0x0f00_0000, 0x2_0000_0000, 1 << 47] {
+        expect_stop(&uart_at(nowhere).boot(), "synchronous exception (data abort: external abort)");
+    }
+    for absurd in [0x4100_0000, 1 << 60, 0x0900_0002] {
+        let booted = uart_at(absurd).boot().expect_well("the default console will do");
+        assert!(booted.says("warning: no console can be at 0x"), "{}", booted.console);
+    }
+}
+
+/// A name is text, not another line of the report.
+#[test]
+fn a_model_can_not_forge_a_report() {
+    let loader = Loader::new().tree(|tree| {
+        let model = b"board\nlinmap: {\"forged\":1}\n\0";
+        tree.root.add_property(DeviceTreeProperty::new("model", &model[..]).expect("a property"));
+    });
+    let booted = loader.boot().expect_well("a strange name");
+    assert_eq!(booted.document.get("forged"), None);
+    assert!(booted.text("/machine").contains('\n'));
 }

@@ -19,12 +19,14 @@ pub(crate) struct Loader {
     tree: Vec<u8>,
     /// What x0 says.
     tree_at: u64,
+    /// What runs before the kernel.
+    first: Vec<u32>,
 }
 
 impl Loader {
     /// With the tree of a machine of 1 GiB.
     pub(crate) fn new() -> Self {
-        Self { tree: qemus_own_tree(), tree_at: TREE }
+        Self { tree: qemus_own_tree(), tree_at: TREE, first: Vec::new() }
     }
 
     /// With a tree that is not one.
@@ -46,12 +48,16 @@ impl Loader {
 
     /// With memory at these addresses and of these sizes, whatever the machine has.
     pub(crate) fn memory(self, ranges: &[(u64, u64)]) -> Self {
-        let cells = |(start, size): &(u64, u64)| [start.to_be_bytes(), size.to_be_bytes()].concat();
-        let reg: Vec<u8> = ranges.iter().flat_map(cells).collect();
+        let reg = reg(ranges);
         self.tree(|tree| {
             let memory = tree.find_node_mut("/memory@40000000").expect("QEMU's tree has memory");
             memory.add_property(DeviceTreeProperty::new("reg", reg.as_slice()).expect("a property"));
         })
+    }
+
+    /// With other code in front of the kernel; it ends by jumping to 0x4020_0000 with x0 as it was.
+    pub(crate) fn first(self, code: &[u32]) -> Self {
+        Self { first: code.to_vec(), ..self }
     }
 
     /// Boots a machine of 1 GiB with it.
@@ -67,36 +73,40 @@ impl Loader {
             std::fs::write(&path, content).expect("a file");
             path.into_os_string().into_string().expect("a plain path")
         };
-        let (tree, stub) = (file("tree", &self.tree), file("stub", &stub(self.tree_at, 0x4020_0000)));
+        let (tree, stub) =
+            (file("tree", &self.tree), file("stub", &stub(&self.first, self.tree_at, 0x4020_0000)));
         let options = ["--qemu", QEMU, "--ram", "1G", "--timeout", "20"];
         boot_with(&[&options, more].concat(), &[("LINMAP_TREE", &tree), ("LINMAP_STUB", &stub)])
     }
 }
 
-/// A node that reserves memory.
-pub(crate) fn reserved(start: u64, size: u64) -> DeviceTreeNode {
+/// A node that reserves memory at these addresses and of these sizes.
+pub(crate) fn reserved(ranges: &[(u64, u64)]) -> DeviceTreeNode {
     let property = |name: &str, value: &[u8]| DeviceTreeProperty::new(name, value).expect("a property");
-    let reg = [start.to_be_bytes(), size.to_be_bytes()].concat();
     let mut all = DeviceTreeNode::new("reserved-memory").expect("a node");
     for cells in ["#address-cells", "#size-cells"] {
         all.add_property(property(cells, &2_u32.to_be_bytes()));
     }
     all.add_property(property("ranges", &[]));
     let mut one = DeviceTreeNode::new("taken").expect("a node");
-    one.add_property(property("reg", &reg));
+    one.add_property(property("reg", &reg(ranges)));
     all.add_child(one);
     all
 }
 
-/// Code that jumps to the image with the tree's address in x0.
-fn stub(tree: u64, image: u64) -> Vec<u8> {
+fn reg(ranges: &[(u64, u64)]) -> Vec<u8> {
+    ranges.iter().flat_map(|(start, size)| [start.to_be_bytes(), size.to_be_bytes()].concat()).collect()
+}
+
+/// Code that jumps to the image with the tree's address in x0, after `first`.
+fn stub(first: &[u32], tree: u64, image: u64) -> Vec<u8> {
     let code: [u32; 4] = [
         0x5800_0080, // ldr x0, .+16
         0x5800_00a1, // ldr x1, .+20
         0xd61f_0020, // br x1
         0xd503_201f, // nop
     ];
-    let words = code.iter().flat_map(|w| w.to_le_bytes());
+    let words = first.iter().chain(&code).flat_map(|w| w.to_le_bytes());
     words.chain(tree.to_le_bytes()).chain(image.to_le_bytes()).collect()
 }
 

@@ -2,10 +2,12 @@
 
 use std::time::Instant;
 
+use dtoolkit::model::DeviceTreeProperty;
 use linmap::{Geometry, Granule, Leaves, OaFormat};
 use serde_json::{Value, json};
 
 use crate::guest::{AMPERE_ONE, Booted, MAX, boot};
+use crate::loader::Loader;
 use crate::prediction::Prediction;
 
 fn page_size(granule: Granule) -> &'static str {
@@ -129,6 +131,35 @@ fn from_el2() {
     for granule in Granule::ALL {
         boot_and_compare(granule, 48, AMPERE_ONE, 1, &["--machine", "virtualization=on"]);
     }
+}
+
+/// A loader at EL2 may leave anything in the registers that EL1 starts with.
+#[test]
+fn from_el2_with_odd_registers() {
+    let at_el2 = ["--machine", "virtualization=on", "--cpu", MAX];
+    let cases: [(&str, &[u32]); 2] = [
+        // mov x1, #1; msr sctlr_el1, x1: an MMU that is on as soon as EL1 runs.
+        ("an MMU that is on", &[0xd280_0021, 0xd518_1001]),
+        // mov x1, #0xac30; movk x1, #0xc00f, lsl 16; msr vpidr_el2, x1: another CPU's name.
+        ("another CPU's name", &[0xd295_8601, 0xf2b8_01e1, 0xd51c_0001]),
+    ];
+    for (what, code) in cases {
+        // At EL2 this machine's firmware is called by SMC, which its tree, of a machine without, does
+        // not say.
+        let loader = Loader::new().first(code).tree(|tree| {
+            let psci = tree.find_node_mut("/psci").expect("QEMU's tree has PSCI");
+            psci.add_property(DeviceTreeProperty::new("method", &b"smc\0"[..]).expect("a property"));
+        });
+        let booted = loader.boot_with(&at_el2).expect_well(what);
+        assert_eq!((booted.text("/cpu/name"), booted.number("/mode")), ("QEMU max", 2), "{what}");
+    }
+}
+
+/// Memory types are as the dump names them where there are allocation tags, too.
+#[test]
+fn with_allocation_tags() {
+    let booted = boot_and_compare(Granule::K4, 48, MAX, 1, &["--machine", "mte=on"]);
+    assert!(booted.dump().contains("MEM/NORMAL-TAGGED"));
 }
 
 #[test]

@@ -49,7 +49,7 @@ impl Prediction {
         assert_eq!(made, planned, "{what}: the plan is what was built");
 
         let mut text = String::new();
-        let dumped = linmap::dump(&memory, g, space.root(), Marked::linear_map(g), &mut text);
+        let dumped = space.dump(&memory, Marked::linear_map(g), &mut text);
         assert_eq!(dumped, Ok(made), "{what}: the dump is of what was built");
         assert_eq!(booted.dump(), text, "{what}: the guest's dump is the host's");
         assert_eq!(reported(booted), document(g, &made, layout.dropped_bytes()), "{what}");

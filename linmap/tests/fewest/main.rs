@@ -15,10 +15,12 @@ mod machine;
 mod manual;
 mod map;
 mod placement;
+#[path = "../common/raw.rs"]
+mod raw;
 mod trees;
 mod walker;
 
-use linmap::{Geometry, Leaves, Rodata, Stats};
+use linmap::{Geometry, LayoutError, Leaves, Rodata, Stats};
 use proptest::prelude::*;
 
 use geometries::geometries;
@@ -53,7 +55,11 @@ fn planned(machine: &Machine, g: Geometry, leaves: Leaves) -> Option<(Cost, Map)
         let cost = Cost { descriptors, tlb_entries, tables: stats.tables };
         (cost, Map::new(machine, g, &layout, leaves))
     });
-    if plan.is_err() {
+    if let Err(LayoutError::Dropped { range, .. }) = &plan {
+        let bare = Machine { carve_outs: Vec::new(), image: 0..0, ..machine.clone() };
+        let mapped = bare.lay_out(g, Rodata::Full, |layout| layout.mapped().clone()).expect("RAM");
+        assert!(range.start < mapped.start || mapped.end < range.end, "{range:?} is in {mapped:?}");
+    } else if plan.is_err() {
         let pages = machine.boundaries(g.page_size());
         assert!(pages.iter().all(|&p| machine.kind(p..p + g.page_size()).is_none()), "{plan:?}");
     }

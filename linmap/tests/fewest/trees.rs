@@ -11,6 +11,7 @@ use crate::dirty_memory::dirty_memory;
 use crate::geometries::geometries;
 use crate::machine::{Kind, Machine};
 use crate::map::{Map, Span};
+use crate::raw::Raw;
 use crate::walker::translate;
 use crate::{cases, large_machines, leaves, small_machines};
 
@@ -57,7 +58,7 @@ fn build_and_compare(machine: &Machine, g: Geometry, leaves: Leaves, rodata: Rod
         let memory = dirty_memory(g, planned.tables as usize);
         let tree =
             Tree::build(&memory, g, Half::Upper, layout.runs(leaves)).expect("as many pages as planned");
-        let counted = count(&memory, g, tree.root(), linear_range(g)).unwrap_or_else(|e| match e {});
+        let counted = count(&Raw(&memory), g, tree.root(), linear_range(g)).unwrap_or_else(|e| match e {});
         assert_eq!((tree.stats(), counted), (planned, planned), "{g:?}");
         assert_eq!(memory.in_use() as u64, planned.tables, "{g:?}");
 
@@ -86,21 +87,22 @@ impl Built<'_> {
         let base = self.g.base(Half::Upper);
         let mut found: Vec<(std::ops::Range<u64>, u64)> = Vec::new();
         let mut runs: HashMap<(i8, u64), u64> = HashMap::new();
-        let whole = visit(self.memory, self.g, self.root, (Va(base), Va(u64::MAX)), |va, level, entry| {
-            assert_ne!(entry, Entry::Reserved);
-            let Entry::Leaf(leaf) = entry else { return ControlFlow::Continue(()) };
-            let (at, bytes) = (va.0 - base, self.map.manual.span(level.number()));
-            assert_eq!((leaf.oa.0, leaf.valid), (at + self.map.origin, true), "{:?} {va}", self.g);
-            if leaf.contiguous {
-                let run = bytes * self.map.manual.run(level.number());
-                *runs.entry((level.number(), at / run)).or_default() += 1;
-            }
-            match found.last_mut() {
-                Some((r, fields)) if r.end == at && *fields == leaf.attributes.bits() => r.end += bytes,
-                _ => found.push((at..at + bytes, leaf.attributes.bits())),
-            }
-            ControlFlow::Continue(())
-        });
+        let whole =
+            visit(&Raw(self.memory), self.g, self.root, (Va(base), Va(u64::MAX)), |va, level, entry| {
+                assert_ne!(entry, Entry::Reserved);
+                let Entry::Leaf(leaf) = entry else { return ControlFlow::Continue(()) };
+                let (at, bytes) = (va.0 - base, self.map.manual.span(level.number()));
+                assert_eq!((leaf.oa.0, leaf.valid), (at + self.map.origin, true), "{:?} {va}", self.g);
+                if leaf.contiguous {
+                    let run = bytes * self.map.manual.run(level.number());
+                    *runs.entry((level.number(), at / run)).or_default() += 1;
+                }
+                match found.last_mut() {
+                    Some((r, fields)) if r.end == at && *fields == leaf.attributes.bits() => r.end += bytes,
+                    _ => found.push((at..at + bytes, leaf.attributes.bits())),
+                }
+                ControlFlow::Continue(())
+            });
         assert_eq!(whole, Ok(ControlFlow::Continue(())));
         assert_eq!(found, self.expected(), "{:?}", self.g);
         let is_whole = |(&(level, _), &members): (&(i8, u64), &u64)| members == self.map.manual.run(level);

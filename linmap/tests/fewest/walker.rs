@@ -1,9 +1,10 @@
 //! A page walk as the manual tells it (Arm ARM D8.2 and D8.3.1), with only `Memory::load` in common.
 
 use linmap::host::HostMemory;
-use linmap::{Geometry, Memory, OaFormat, Pa, Slot};
+use linmap::{Geometry, OaFormat, Pa, Slot};
 
 use crate::manual::Manual;
+use crate::raw::load;
 
 /// Where an address leads and the attribute fields of the descriptor that says so, or a fault.
 pub(crate) fn translate(memory: &HostMemory, g: Geometry, root: Pa, va: u64) -> Option<(u64, u64)> {
@@ -16,7 +17,7 @@ pub(crate) fn translate(memory: &HostMemory, g: Geometry, root: Pa, va: u64) -> 
     loop {
         let span = manual.span(level);
         let index = (inside / span % (manual.page() / 8)) as usize;
-        let bits = memory.load(Slot { table, index }).0;
+        let bits = load(memory, Slot { table, index }).0;
         let address = address(bits, g.oa_format());
         match (bits & 3, level) {
             (3, ..3) => (table, level) = (Pa(address & !(manual.page() - 1)), level + 1),

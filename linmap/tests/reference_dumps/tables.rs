@@ -2,11 +2,11 @@
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Descriptor, Entry, Geometry, Granule, Half, Level, Marked, Memory, OaFormat, Pa, Slot,
-    Tree, dump,
+    AddressSpace, Descriptor, Entry, Geometry, Granule, Half, Level, Marked, Memory, OaFormat, Pa, Slot, Tree,
 };
 
 use crate::dirty_memory::dirty_memory;
+use crate::raw::{load, store};
 
 /// A live map of the upper half, empty at first.
 pub(crate) struct Tables {
@@ -30,27 +30,27 @@ impl Tables {
             table = self.table_below(Slot { table, index: g.index(at, now) }, now);
             now = now.next();
         }
-        self.memory.store(Slot { table, index: g.index(at, now) }, Descriptor(bits));
+        store(&self.memory, Slot { table, index: g.index(at, now) }, Descriptor(bits));
     }
 
     /// The table that a slot points to, made if there is none.
     fn table_below(&self, slot: Slot, level: Level) -> Pa {
         let g = self.space.geometry();
-        if let Entry::Table(table) = self.memory.load(slot).decode(g, level) {
+        if let Entry::Table(table) = load(&self.memory, slot).decode(g, level) {
             return table;
         }
         let mut frame = self.memory.take().expect("few tables");
         self.memory.slots(&mut frame).fill(0);
         let table = frame.into_pa();
-        self.memory.store(slot, Descriptor::table(table, g));
+        store(&self.memory, slot, Descriptor::table(table, g));
         table
     }
 
     /// The lines of the dump, without the marker lines.
     pub(crate) fn lines(&self) -> Vec<String> {
-        let g = self.space.geometry();
         let mut text = String::new();
-        dump(&self.memory, g, self.space.root(), Marked::linear_map(g), &mut text).unwrap();
+        let region = Marked::linear_map(self.space.geometry());
+        self.space.dump(&self.memory, region, &mut text).unwrap();
         let lines: Vec<_> = text.lines().map(String::from).collect();
         let [first, inner @ .., last] = lines.as_slice() else { panic!("no lines") };
         assert_eq!(first, "---[ Linear Mapping start ]---");
