@@ -6,10 +6,8 @@ use linmap::{Features, Geometry, GeometryError, Granule, OaFormat};
 
 use crate::bootargs::BootArgs;
 
-/// The largest VA size that this kernel boots with.
-const MAX_VA_BITS: u32 = 48;
-/// The largest physical address size that descriptors of the 48-bit format express.
-const MAX_PA_BITS: u32 = 48;
+/// The VA size where nothing else is asked for, and the largest without 52-bit translation.
+const USUAL_VA_BITS: u32 = 48;
 
 /// Why the geometry is not the one asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,10 +19,12 @@ pub enum Fallback {
         /// The nearest that the CPU has.
         used: Granule,
     },
-    /// The VA size is more than this kernel boots with.
+    /// The CPU lacks 52-bit translation with this granule.
     VaBits {
         /// What was asked for.
         asked: u32,
+        /// The granule in use.
+        granule: Granule,
     },
 }
 
@@ -32,8 +32,8 @@ impl fmt::Display for Fallback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Granule { asked, used } => write!(f, "this CPU has no {asked} pages; using {used}"),
-            Self::VaBits { asked } => {
-                write!(f, "{asked} VA bits are not built yet; using {MAX_VA_BITS}")
+            Self::VaBits { asked, granule } => {
+                write!(f, "this CPU has no {asked} VA bits with {granule} pages; using {USUAL_VA_BITS}")
             }
         }
     }
@@ -61,24 +61,36 @@ pub fn geometry(
     if granule != asked {
         fell_back(Fallback::Granule { asked, used: granule });
     }
-    let mut va_bits = args.va_bits.unwrap_or(MAX_VA_BITS);
-    if va_bits > MAX_VA_BITS {
-        fell_back(Fallback::VaBits { asked: va_bits });
-        va_bits = MAX_VA_BITS;
+    let mut va_bits = args.va_bits.unwrap_or(USUAL_VA_BITS);
+    if va_bits > USUAL_VA_BITS && !features.has_large_va(granule) {
+        fell_back(Fallback::VaBits { asked: va_bits, granule });
+        va_bits = USUAL_VA_BITS;
     }
-    Geometry::new(granule, va_bits, OaFormat::Bits48).map_err(|_: GeometryError| NoGranule)
+    let format = oa_format(granule, va_bits, features);
+    Geometry::new(granule, va_bits, format).map_err(|_: GeometryError| NoGranule)
 }
 
-/// The physical address size to run with, in bits.
-pub fn pa_bits(features: &Features) -> u32 {
-    features.pa_bits().min(MAX_PA_BITS)
+/// 52-bit output addresses go with VA sizes above 48 bits, where the CPU has them; up to 48 bits the
+/// format that every CPU has is used.
+fn oa_format(granule: Granule, va_bits: u32, features: &Features) -> OaFormat {
+    match granule {
+        _ if va_bits <= USUAL_VA_BITS => OaFormat::Bits48,
+        Granule::K4 | Granule::K16 => OaFormat::Lpa2,
+        Granule::K64 if features.pa_bits() >= 52 => OaFormat::Lpa,
+        Granule::K64 => OaFormat::Bits48,
+    }
 }
 
-/// The geometry of the lower half for a 1:1 map that reaches `end`, of the same granule.
+/// The physical address size to run with, in bits: what the CPU has and descriptors can say.
+pub fn pa_bits(features: &Features, geometry: Geometry) -> u32 {
+    features.pa_bits().min(geometry.oa_bits())
+}
+
+/// The geometry of the lower half for a 1:1 map that reaches `end`, of the same granule and format.
 ///
 /// # Errors
 ///
-/// `end` lies beyond what any VA size of this kernel reaches.
+/// `end` lies beyond what any VA size of this format reaches.
 pub fn identity_geometry(upper: Geometry, end: u64) -> Result<Geometry, GeometryError> {
     let bits = (64 - end.saturating_sub(1).leading_zeros()).max(Geometry::MIN_VA_BITS);
     Geometry::new(upper.granule(), bits, upper.oa_format())
@@ -113,10 +125,32 @@ mod tests {
         assert_eq!((g, notes), (Granule::K4, std::vec!["this CPU has no 16K pages; using 4K".to_string()]));
         let only_64k = Features { mmfr0: 0xf000_1124, ..A72 };
         assert_eq!(choose("pagesize=4k", &only_64k).0, Granule::K64);
-        assert_eq!(choose("va_bits=52", &MAX).1, 48);
+        let (_, bits, notes) = choose("va_bits=52", &A72);
+        assert_eq!((bits, notes), (48, std::vec!["this CPU has no 52 VA bits with 4K pages; using 48".to_string()]));
         assert_eq!(choose("va_bits=36", &MAX).1, 36);
         let none = Features { mmfr0: 0xff00_1124, ..A72 };
         assert_eq!(geometry(&BootArgs::default(), &none, |_| {}), Err(NoGranule));
+    }
+
+    #[test]
+    fn large_addresses_need_the_feature_of_their_granule() {
+        let geometry = |line: &str, features: &Features| {
+            geometry(&BootArgs::parse(line, |_| {}), features, |_| {}).unwrap()
+        };
+        let lva = Features { mmfr2: 1 << 16, ..MAX };
+        for (line, features, va_bits, format) in [
+            ("pagesize=4k va_bits=52", MAX, 52, OaFormat::Lpa2),
+            ("pagesize=16k va_bits=49", MAX, 49, OaFormat::Lpa2),
+            ("pagesize=64k va_bits=52", MAX, 48, OaFormat::Bits48),
+            ("pagesize=64k va_bits=52", lva, 52, OaFormat::Lpa),
+            ("pagesize=64k va_bits=52", Features { mmfr0: 0x1020_1125, ..lva }, 52, OaFormat::Bits48),
+            ("pagesize=4k va_bits=48", MAX, 48, OaFormat::Bits48),
+        ] {
+            let g = geometry(line, &features);
+            assert_eq!((g.va_bits(), g.oa_format()), (va_bits, format), "{line}");
+        }
+        let g = geometry("va_bits=52", &MAX);
+        assert_eq!((pa_bits(&MAX, g), pa_bits(&A72, g), pa_bits(&MAX, geometry("", &MAX))), (52, 44, 48));
     }
 
     #[test]

@@ -9,10 +9,12 @@ mod boot;
 mod console;
 mod counters;
 mod ending;
+mod exceptions;
 mod frames;
 mod json;
 mod memory;
 mod report;
+mod tests;
 
 use core::fmt;
 use core::ops::Range;
@@ -42,6 +44,7 @@ pub(crate) struct System<'a> {
     pub(crate) promise: BbmPromise,
     pub(crate) geometry: Geometry,
     pub(crate) memory: &'a Memory<'a>,
+    pub(crate) image: &'a Image,
     pub(crate) frames: &'a Frames,
     pub(crate) space: AddressSpace,
     pub(crate) stats: Stats,
@@ -104,7 +107,7 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
     let Ok(geometry) = choice::geometry(args, &features, fell_back) else {
         fail(format_args!("the CPU reports no page size at all (ID_AA64MMFR0_EL1 {:#x})", features.mmfr0));
     };
-    let pa_bits = choice::pa_bits(&features);
+    let pa_bits = choice::pa_bits(&features, geometry);
     let promise = features.bbm_promise();
     let never_aborts = args.bbml2 == Bbml2::Auto && promise.never_aborts();
     let decision = Decision::on_boot_cpu(never_aborts, args.rodata);
@@ -121,8 +124,14 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
     let uart = usable_uart(machine, pa_bits);
     match memory.bring_up(&frames, &image, (geometry, &features), uart, &decision, &counters) {
         Ok((space, stats, create)) => {
-            let frames = &frames;
-            let memory = &memory;
+            let (frames, memory, image) = (&frames, &memory, &image);
+            exceptions::report_walks_of(exceptions::Tables {
+                geometry,
+                root: space.root(),
+                image: (image.range().start, image.range().end),
+                image_offset: image.offset(),
+                ram_offset: memory.layout.offset(),
+            });
             run(&System {
                 machine,
                 args,
@@ -131,6 +140,7 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
                 promise,
                 geometry,
                 memory,
+                image,
                 frames,
                 space,
                 stats,
@@ -163,6 +173,7 @@ fn run(system: &System<'_>) -> ! {
     for task in system.args.run.split(',').filter(|t| !t.is_empty()) {
         match task {
             "dump" => ok &= report::dump(system),
+            "protection" => ok &= tests::protection::run(system),
             // For those who test how a run that goes wrong is reported.
             "fault" => {
                 let nowhere: *const u64 = core::ptr::with_exposed_provenance(0xdead_0000);
@@ -174,7 +185,9 @@ fn run(system: &System<'_>) -> ! {
                 aarch64_cpu::asm::wfi();
             },
             "fail" => ok = false,
-            _ => warn(format_args!("run={task} ignored: known are dump, fail, fault, hang and panic")),
+            _ => warn(format_args!(
+                "run={task} ignored: known are dump, protection, fail, fault, hang and panic"
+            )),
         }
     }
     finish(ok)

@@ -180,6 +180,14 @@ const fn attribute_mask(format: OaFormat) -> u64 {
     }
 }
 
+/// How many of an address's low bits a format keeps in place.
+pub(crate) const fn in_place_bits(format: OaFormat) -> u32 {
+    match format {
+        OaFormat::Bits48 | OaFormat::Lpa => 48,
+        OaFormat::Lpa2 => 50,
+    }
+}
+
 /// The lowest address bit that a format keeps away from its place, and where it keeps it.
 pub(crate) const fn high_field(format: OaFormat) -> Option<(u32, u32, u64)> {
     match format {
@@ -190,18 +198,16 @@ pub(crate) const fn high_field(format: OaFormat) -> Option<(u32, u32, u64)> {
 }
 
 const fn in_place(format: OaFormat) -> u64 {
-    match format {
-        OaFormat::Bits48 | OaFormat::Lpa => (1 << 48) - 1,
-        OaFormat::Lpa2 => (1 << 50) - 1,
-    }
+    (1 << in_place_bits(format)) - 1
 }
 
 #[inline]
 const fn encode_oa(oa: Pa, format: OaFormat) -> u64 {
-    let low = oa.0 & in_place(format);
-    match high_field(format) {
-        Some((from, to, mask)) => low | ((oa.0 >> from) & mask) << to,
-        None => low,
+    // A constant in each arm: this is in the path of every fill.
+    match format {
+        OaFormat::Bits48 => oa.0 & in_place(OaFormat::Bits48),
+        OaFormat::Lpa => oa.0 & in_place(OaFormat::Lpa) | (oa.0 >> 48 & 0b1111) << 12,
+        OaFormat::Lpa2 => oa.0 & in_place(OaFormat::Lpa2) | (oa.0 >> 50 & 0b11) << 8,
     }
 }
 

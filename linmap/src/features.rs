@@ -34,6 +34,17 @@ impl Features {
         }
     }
 
+    /// Whether the CPU translates VA sizes above 48 bits with this granule at stage 1: by FEAT_LPA2 (4K,
+    /// 16K), which brings 52-bit output addresses with it, or by FEAT_LVA (64K).
+    pub const fn has_large_va(&self, granule: Granule) -> bool {
+        match granule {
+            Granule::K4 => field(self.mmfr0, 28) == 1,
+            Granule::K16 => field(self.mmfr0, 20) == 2,
+            // VARange: 1 is 52 bits with the 64K granule, 2 is 56.
+            Granule::K64 => field(self.mmfr2, 16) >= 1,
+        }
+    }
+
     /// The size of physical addresses in bits (PARange).
     pub const fn pa_bits(&self) -> u32 {
         match field(self.mmfr0, 0) {
@@ -77,6 +88,10 @@ mod tests {
         assert_eq!(has(0x0010_1125), [true, true, true]);
         assert_eq!(has(0x1020_1126), [true, true, true]);
         assert_eq!(has(0xff00_1125), [false, false, false]);
+        assert_eq!(Granule::ALL.map(|g| f(0x1020_1126).has_large_va(g)), [true, true, false]);
+        assert_eq!(Granule::ALL.map(|g| f(0x0010_1126).has_large_va(g)), [false; 3]);
+        let lva = Features { mmfr2: 1 << 16, ..f(0x1124) };
+        assert_eq!(Granule::ALL.map(|g| lva.has_large_va(g)), [false, false, true]);
         assert_eq!((f(0x1124).pa_bits(), f(0x1125).pa_bits(), f(0x1126).pa_bits()), (44, 48, 52));
     }
 }

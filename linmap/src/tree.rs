@@ -7,7 +7,7 @@
 use core::ops::Range;
 use core::sync::atomic::{Ordering, compiler_fence};
 
-use crate::descriptor::high_field;
+use crate::descriptor::in_place_bits;
 use crate::{Descriptor, Entry, Error, Frame, Geometry, Half, Level, Memory, Pa, Run, Stats};
 
 /// A tree that no walker can reach; it owns all of its table pages.
@@ -42,7 +42,8 @@ impl Tree {
         mut runs: impl Iterator<Item = Run>,
     ) -> Result<Self, Error> {
         let runs = Checked { runs: &mut runs, geometry, base: geometry.base(half), first: None, next: 0 };
-        let mut builder = Builder { memory, geometry, runs, rest: Run::NONE, stats: Stats::EMPTY };
+        let even_span = 1 << in_place_bits(geometry.oa_format());
+        let mut builder = Builder { memory, geometry, even_span, runs, rest: Run::NONE, stats: Stats::EMPTY };
         builder.refill()?;
         let root = builder.table(geometry.root(), geometry.base(half))?;
         let used = builder.runs.root_slots();
@@ -175,6 +176,8 @@ impl<I> Checked<I> {
 struct Builder<'m, M, I> {
     memory: &'m M,
     geometry: Geometry,
+    /// Where, as a power of two, addresses change the bits that the format keeps elsewhere.
+    even_span: u64,
     runs: Checked<I>,
     /// What is left of the run at hand; no descriptors when there are no more runs.
     rest: Run,
@@ -212,7 +215,9 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
             if index >= slots.len() {
                 break;
             }
-            fill_holes(&mut slots[filled..index]);
+            if filled < index {
+                fill_holes(&mut slots[filled..index]);
+            }
             let rest = &mut slots[index..];
             let step = if self.rest.level == level {
                 self.leaves(rest)
@@ -248,10 +253,8 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
     /// address bits elsewhere in the descriptor, and then it ends where those change.
     fn even(&self) -> u64 {
         let shift = self.geometry.level_shift(self.rest.level);
-        self.rest.descriptors.min(match high_field(self.geometry.oa_format()) {
-            Some((high, ..)) => ((1 << high) - (self.rest.oa.0 & ((1 << high) - 1))) >> shift,
-            None => u64::MAX,
-        })
+        let room = self.even_span - (self.rest.oa.0 & (self.even_span - 1));
+        self.rest.descriptors.min(room >> shift)
     }
 
     /// Whether the run at hand starts a table of its level and fills it.

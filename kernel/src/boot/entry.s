@@ -289,12 +289,67 @@ switch_tables:
     isb
     ret
 
-// Every exception ends the run: its kind, and the registers at that moment, go to Rust on a stack of
-// their own.
+// Probes: accesses that may fault. C functions that return two words, the value and 0, or the syndrome
+// and 1: the vectors know their instructions.
+.global probe_read, probe_write, probe_execute
+probe_read:
+    ldr     x0, [x0]
+probe_done:
+    mov     x1, #0
+    ret
+probe_write:
+    str     x1, [x0]
+    b       probe_done
+probe_execute:
+    stp     x29, x30, [sp, #-16]!
+    blr     x0
+probe_returned:
+    mov     x1, #0
+probe_return:
+    ldp     x29, x30, [sp], #16
+    ret
+
+// A synchronous exception of EL1 on its own stack pointer: a probe's goes back to its caller, who
+// expects x0 and x1 to change; a report needs neither.
+probe_or_report:
+    mrs     x0, elr_el1
+    ldr     x1, =probe_read
+    cmp     x0, x1
+    b.eq    1f
+    ldr     x1, =probe_write
+    cmp     x0, x1
+    b.eq    1f
+    // A call that faults on its first instruction has the return address of the probe.
+    mrs     x1, far_el1
+    cmp     x0, x1
+    b.ne    2f
+    mrs     x1, esr_el1
+    lsr     x1, x1, #26
+    cmp     x1, #0x21
+    b.ne    2f
+    ldr     x1, =probe_returned
+    cmp     x30, x1
+    b.ne    2f
+    ldr     x0, =probe_return
+    msr     elr_el1, x0
+    b       3f
+1:  msr     elr_el1, x30
+3:  mrs     x0, esr_el1
+    mov     x1, #1
+    eret
+2:  mov     x0, #4
+    b       report_exception
+
+// Any other exception ends the run: its kind, and the registers at that moment, go to Rust on a stack
+// of their own.
 .macro vector kind
     .balign 128
+    .if \kind == 4
+    b       probe_or_report
+    .else
     mov     x0, #\kind
     b       report_exception
+    .endif
 .endm
 
     .balign 2048
@@ -314,6 +369,7 @@ report_exception:
 
 // Markers at both ends of each measured window, for tracers to find by symbol.
 .macro marker name
+    .balign 8
     .global \name
     .type   \name, %function
 \name:

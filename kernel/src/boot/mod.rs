@@ -8,7 +8,7 @@ use kernel::choice;
 use linmap::arm64::Cpu;
 use linmap::{
     AddressSpace, Attributes, Dsb, Error, Features, Geometry, Granule, Half, Hardware, Leaves, Memory,
-    MemoryType, Pa, Region, Tlbi, Tree, Va,
+    MemoryType, OaFormat, Pa, Region, Tlbi, Tree, Va,
 };
 
 use crate::frames::Frames;
@@ -37,9 +37,9 @@ global_asm!(
     include_str!("entry.s"),
     sctlr_off = const SCTLR_OFF,
     sctlr_on = const SCTLR_ON,
-    tcr_4k = const tcr(Granule::K4, 48, 48),
-    tcr_16k = const tcr(Granule::K16, 48, 48),
-    tcr_64k = const tcr(Granule::K64, 48, 48),
+    tcr_4k = const tcr(Granule::K4, OaFormat::Bits48, 48, 48),
+    tcr_16k = const tcr(Granule::K16, OaFormat::Bits48, 48, 48),
+    tcr_64k = const tcr(Granule::K64, OaFormat::Bits48, 48, 48),
     mair = const MemoryType::mair(false),
     normal = const EARLY_NORMAL,
     device = const EARLY_DEVICE,
@@ -52,7 +52,7 @@ const EARLY_DEVICE: u64 = Attributes::DEVICE.bits() | 1;
 
 /// TCR_EL1 without the physical address size: both halves in one granule, walks cacheable and inner
 /// shareable.
-const fn tcr(granule: Granule, lower_bits: u32, upper_bits: u32) -> u64 {
+const fn tcr(granule: Granule, format: OaFormat, lower_bits: u32, upper_bits: u32) -> u64 {
     let (tg0, tg1) = match granule {
         Granule::K4 => (0, 2),
         Granule::K16 => (2, 1),
@@ -61,7 +61,16 @@ const fn tcr(granule: Granule, lower_bits: u32, upper_bits: u32) -> u64 {
     let walks = 1 | 1 << 2 | 3 << 4;
     let lower = (64 - lower_bits) as u64 | walks << 8 | tg0 << 14;
     let upper = (64 - upper_bits) as u64 | walks << 8 | tg1 << 14;
-    lower | upper << 16
+    let ds = matches!(format, OaFormat::Lpa2) as u64;
+    lower | upper << 16 | ds << 59
+}
+
+/// A root table's address as TTBR holds it (D8.2.3): with 52-bit addresses bits 51:48 stand in 5:2.
+const fn ttbr(root: Pa, format: OaFormat) -> u64 {
+    match format {
+        OaFormat::Bits48 => root.0,
+        OaFormat::Lpa | OaFormat::Lpa2 => (root.0 & ((1 << 48) - 1)) | ((root.0 >> 48) & 0xf) << 2,
+    }
 }
 
 /// TCR_EL1.IPS for a physical address size in bits.
@@ -216,9 +225,10 @@ pub(crate) fn enter(
     frames.slots(&mut empty).fill(0);
 
     let bits = (lower.geometry().va_bits(), geometry.va_bits());
-    let tcr = tcr(geometry.granule(), bits.0, bits.1) | ips(choice::pa_bits(features));
+    let format = geometry.oa_format();
+    let tcr = tcr(geometry.granule(), format, bits.0, bits.1) | ips(choice::pa_bits(features, geometry));
     let mair = MemoryType::mair(features.has_tags());
-    let (ttbr0, ttbr1) = (lower.root().0, upper.root().0);
+    let (ttbr0, ttbr1) = (ttbr(lower.root(), format), ttbr(upper.root(), format));
     let (identity_geometry, identity_root) = (lower.geometry(), lower.into_root());
     let space = AddressSpace::adopt(upper);
     cpu.dsb(Dsb::Ish);
@@ -261,7 +271,7 @@ impl Booted {
     pub(crate) fn leave_identity(self, frames: &Frames, cpu: &Cpu) -> AddressSpace {
         let Identity { root, geometry, empty } = self.identity;
         cpu.dsb(Dsb::Ishst);
-        TTBR0_EL1.set(empty.into_pa().0);
+        TTBR0_EL1.set(ttbr(empty.into_pa(), geometry.oa_format()));
         cpu.isb();
         cpu.tlbi(Tlbi::All);
         cpu.dsb(Dsb::Ish);

@@ -21,12 +21,14 @@ pub(crate) struct Loader {
     tree_at: u64,
     /// What runs before the kernel.
     first: Vec<u32>,
+    /// Where the image is put.
+    image_at: u64,
 }
 
 impl Loader {
     /// With the tree of a machine of 1 GiB.
     pub(crate) fn new() -> Self {
-        Self { tree: qemus_own_tree(), tree_at: TREE, first: Vec::new() }
+        Self { tree: qemus_own_tree(), tree_at: TREE, first: Vec::new(), image_at: 0x4020_0000 }
     }
 
     /// With a tree that is not one.
@@ -55,7 +57,21 @@ impl Loader {
         })
     }
 
-    /// With other code in front of the kernel; it ends by jumping to 0x4020_0000 with x0 as it was.
+    /// With the image elsewhere.
+    pub(crate) fn image_at(self, image_at: u64) -> Self {
+        Self { image_at, ..self }
+    }
+
+    /// With boot arguments.
+    pub(crate) fn bootargs(self, line: &str) -> Self {
+        self.tree(|tree| {
+            let chosen = tree.find_node_mut("/chosen").expect("QEMU's tree has arguments");
+            let line = format!("{line}\0");
+            chosen.add_property(DeviceTreeProperty::new("bootargs", line.as_bytes()).expect("a property"));
+        })
+    }
+
+    /// With other code in front of the kernel's.
     pub(crate) fn first(self, code: &[u32]) -> Self {
         Self { first: code.to_vec(), ..self }
     }
@@ -74,9 +90,13 @@ impl Loader {
             path.into_os_string().into_string().expect("a plain path")
         };
         let (tree, stub) =
-            (file("tree", &self.tree), file("stub", &stub(&self.first, self.tree_at, 0x4020_0000)));
+            (file("tree", &self.tree), file("stub", &stub(&self.first, self.tree_at, self.image_at)));
+        let at = format!("{:#x}", self.image_at);
         let options = ["--qemu", QEMU, "--ram", "1G", "--timeout", "20"];
-        boot_with(&[&options, more].concat(), &[("LINMAP_TREE", &tree), ("LINMAP_STUB", &stub)])
+        boot_with(
+            &[&options, more].concat(),
+            &[("LINMAP_TREE", &tree), ("LINMAP_STUB", &stub), ("LINMAP_IMAGE_AT", &at)],
+        )
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use dtoolkit::model::DeviceTreeProperty;
+use dtoolkit::model::{DeviceTreeNode, DeviceTreeProperty};
 use linmap::{Geometry, Granule, Leaves, OaFormat};
 use serde_json::{Value, json};
 
@@ -18,6 +18,15 @@ fn page_size(granule: Granule) -> &'static str {
     }
 }
 
+/// Large VA sizes come with 52-bit output addresses on QEMU's CPU.
+fn format(granule: Granule, va_bits: u32) -> OaFormat {
+    match granule {
+        _ if va_bits <= 48 => OaFormat::Bits48,
+        Granule::K64 => OaFormat::Lpa,
+        Granule::K4 | Granule::K16 => OaFormat::Lpa2,
+    }
+}
+
 /// Boots, and compares with the prediction. `more` are options that change neither memory nor geometry.
 fn boot_and_compare(granule: Granule, va_bits: u32, cpu: &str, gigabytes: u64, more: &[&str]) -> Booted {
     let started = Instant::now();
@@ -28,7 +37,7 @@ fn boot_and_compare(granule: Granule, va_bits: u32, cpu: &str, gigabytes: u64, m
     options.extend(more);
     let booted = boot(&options).expect_well(&what);
     let leaves = if booted.text("/policy") == "pages" { Leaves::Pages } else { Leaves::Largest };
-    let geometry = Geometry::new(granule, va_bits, OaFormat::Bits48).expect("a geometry");
+    let geometry = Geometry::new(granule, va_bits, format(granule, va_bits)).expect("a geometry");
     Prediction::new(geometry, gigabytes << 30, leaves, &booted).check(&booted, &what);
     println!("{what}: {:.1} s", started.elapsed().as_secs_f32());
     booted
@@ -73,6 +82,10 @@ fn every_va_size() {
         (Granule::K64, 36),
         (Granule::K64, 42),
         (Granule::K64, 43),
+        (Granule::K4, 49),
+        (Granule::K4, 52),
+        (Granule::K16, 52),
+        (Granule::K64, 52),
     ] {
         boot_and_compare(granule, va_bits, AMPERE_ONE, 3, &[]);
         boot_and_compare(granule, va_bits, MAX, 3, &[]);
@@ -153,6 +166,80 @@ fn from_el2_with_odd_registers() {
         let booted = loader.boot_with(&at_el2).expect_well(what);
         assert_eq!((booted.text("/cpu/name"), booted.number("/mode")), ("QEMU max", 2), "{what}");
     }
+}
+
+/// Without LPA2 only the 64K granule goes beyond 48 bits.
+#[test]
+fn without_lpa2() {
+    let cpu = "max,lpa2=off,midr=0xc00fac30";
+    boot_and_compare(Granule::K64, 52, cpu, 1, &[]);
+    for page_size in ["4k", "16k"] {
+        let options = ["--cpu", cpu, "--va-bits", "52", "--page-size", page_size, "--ram", "1G"];
+        let booted = boot(&options).expect_well("48 bits will do");
+        assert_eq!(booted.number("/va_bits"), 48);
+        assert!(booted.says("warning: this CPU has no 52 VA bits with"), "{}", booted.console);
+    }
+}
+
+#[test]
+fn a_terabyte() {
+    for granule in Granule::ALL {
+        boot_and_compare(granule, 48, AMPERE_ONE, 1024, &[]);
+    }
+    boot_and_compare(Granule::K64, 52, MAX, 1024, &[]);
+}
+
+#[test]
+fn with_either_interrupt_controller() {
+    for machine in ["gic-version=2", "gic-version=3", "gic-version=2,virtualization=on"] {
+        boot_and_compare(Granule::K4, 48, AMPERE_ONE, 1, &["--machine", machine]);
+    }
+}
+
+/// Who may do what, tried by probes that recover: at every page size, from either level, at 52 bits.
+#[test]
+fn memory_is_protected() {
+    for granule in Granule::ALL {
+        for more in [&[][..], &["--machine", "virtualization=on"], &["--cpu", MAX], &["--va-bits", "52"]] {
+            for rodata in ["full", "on", "off"] {
+                let fixed = ["--ram", "1G", "--run", "protection", "--page-size", page_size(granule)];
+                let options = [&fixed[..], &["--rodata", rodata], more].concat();
+                let booted = boot(&options).expect_well("protected");
+                assert!(booted.number("/tests/protection/tried") >= 8);
+            }
+        }
+    }
+}
+
+/// Wherever a boot loader puts it, 2 MiB aligned. (QEMU keeps a device tree of its own at the very start.)
+#[test]
+fn loaded_anywhere() {
+    for at in [0x4020_0000, 0x4760_0000, 0x5fe0_0000, 0x6000_0000, 0x7fc0_0000] {
+        for page_size in ["4k", "16k", "64k"] {
+            let loader = Loader::new().image_at(at).bootargs(&format!("pagesize={page_size} run=protection"));
+            let booted = loader.boot().expect_well(&format!("{page_size} pages, image at {at:#x}"));
+            let image = booted.at("/memory/image")[0].as_str().expect("an address").to_owned();
+            assert_eq!(image, format!("{at:#x}"));
+        }
+    }
+}
+
+/// Memory in several nodes, with holes between them.
+#[test]
+fn several_nodes() {
+    let loader = Loader::new().tree(|tree| {
+        let memory = tree.find_node_mut("/memory@40000000").expect("QEMU's tree has memory");
+        let mut second = DeviceTreeNode::new("memory@60000000").expect("a node");
+        let reg = |start: u64, size: u64| [start.to_be_bytes(), size.to_be_bytes()].concat();
+        let property = |name, value: &[u8]| DeviceTreeProperty::new(name, value).expect("a property");
+        memory.add_property(property("reg", &reg(0x4000_0000, 0x1ff0_0000)));
+        second.add_property(property("device_type", b"memory\0"));
+        second.add_property(property("reg", &reg(0x6000_0000, 0x2000_0000)));
+        tree.root.add_child(second);
+    });
+    let booted = loader.boot().expect_well("two nodes");
+    assert_eq!(booted.number("/linear/bytes"), 0x1ff0_0000 + 0x2000_0000);
+    assert_eq!(booted.at("/memory/ram").as_array().map(Vec::len), Some(2));
 }
 
 /// Memory types are as the dump names them where there are allocation tags, too.

@@ -1,0 +1,3 @@
+//! Function tests: what only a CPU shows, run by name (`run=NAME`).
+
+pub(crate) mod protection;
