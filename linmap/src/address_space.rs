@@ -9,8 +9,8 @@ use core::ops::{ControlFlow, Range};
 
 use crate::table::Live;
 use crate::{
-    Descriptor, Dsb, DumpError, Entry, Error, Geometry, Half, Hardware, Level, Marked, Memory, Pa, Slot,
-    Stats, Tree, Va, count, dump, visit,
+    Checks, Descriptor, Dsb, DumpError, Entry, Error, Finding, Geometry, Half, Hardware, Level, Marked,
+    Memory, Pa, Slot, Stats, Tree, Va, check, count, dump, visit,
 };
 
 /// The tables that one half of a live address space is translated by.
@@ -71,6 +71,17 @@ impl AddressSpace {
             DumpError::Write => fmt::Error,
             DumpError::Read(e) => match e {},
         })
+    }
+
+    /// Looks for what must never be in a map, as [`check`] does.
+    pub fn check<M: Memory>(
+        &self,
+        memory: &M,
+        checks: &Checks<'_>,
+        each: impl FnMut(Finding) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let checked = check(&self.tables(memory), self.geometry, (self.root, self.half), checks, each);
+        checked.unwrap_or_else(|e| match e {})
     }
 
     fn tables<'m, M: Memory>(&self, memory: &'m M) -> Live<'m, M> {

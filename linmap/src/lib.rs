@@ -13,6 +13,7 @@
 //! | `stats` | exact counts, predicted or walked |
 //! | `tree` | off line: a whole tree, built and discarded |
 //! | `walk` | visit what is there |
+//! | `check` | what must never be in a map |
 //! | `address_space` | live tables |
 //! | `linear` | policy: which leaves, and why |
 //! | `ptdump` | the text that Linux prints |
@@ -29,6 +30,7 @@ mod address_space;
 #[cfg(target_arch = "aarch64")]
 pub mod arm64;
 mod attributes;
+mod check;
 mod descriptor;
 mod error;
 mod features;
@@ -50,6 +52,7 @@ mod walk;
 pub use address::{Pa, Va};
 pub use address_space::AddressSpace;
 pub use attributes::{Attributes, MemoryType};
+pub use check::{Checks, Finding, RunFault, check};
 pub use descriptor::{Descriptor, Entry, Leaf, Transition, table_limits};
 pub use error::Error;
 pub use features::Features;

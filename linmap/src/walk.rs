@@ -4,7 +4,7 @@
 
 use core::ops::ControlFlow;
 
-use crate::{Descriptor, Entry, Geometry, Half, Level, Pa, ReadTables, Slot, Stats, Va};
+use crate::{Descriptor, Entry, Geometry, Half, Level, Pa, ReadTables, Slot, Stats, Va, table_limits};
 
 /// Calls `each` for every entry that translates an address from `first` to `last`, both included.
 ///
@@ -19,8 +19,19 @@ pub fn visit<R: ReadTables>(
     reader: &R,
     geometry: Geometry,
     root: Pa,
-    (first, last): (Va, Va),
+    range: (Va, Va),
     mut each: impl FnMut(Va, Level, Entry) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, R::Error> {
+    visit_with_limits(reader, geometry, root, range, |va, level, entry, _| each(va, level, entry))
+}
+
+/// The same, with the restrictions that the tables above each entry lay on it ([`table_limits`]).
+pub(crate) fn visit_with_limits<R: ReadTables>(
+    reader: &R,
+    geometry: Geometry,
+    root: Pa,
+    (first, last): (Va, Va),
+    mut each: impl FnMut(Va, Level, Entry, u64) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, R::Error> {
     let half = if first.0 >> 63 == 0 { Half::Lower } else { Half::Upper };
     let base = geometry.base(half);
@@ -29,7 +40,7 @@ pub fn visit<R: ReadTables>(
     if last < first {
         return Ok(ControlFlow::Continue(()));
     }
-    Walk { reader, geometry, first, last, each: &mut each }.table(root, geometry.root(), base)
+    Walk { reader, geometry, first, last, each: &mut each }.table(root, geometry.root(), base, 0)
 }
 
 /// The first and last address of the linear map: the lower part of the upper half.
@@ -65,9 +76,15 @@ struct Walk<'a, R, F> {
     each: &'a mut F,
 }
 
-impl<R: ReadTables, F: FnMut(Va, Level, Entry) -> ControlFlow<()>> Walk<'_, R, F> {
+impl<R: ReadTables, F: FnMut(Va, Level, Entry, u64) -> ControlFlow<()>> Walk<'_, R, F> {
     /// Visits the table at `level` whose first slot translates `base`.
-    fn table(&mut self, table: Pa, level: Level, base: u64) -> Result<ControlFlow<()>, R::Error> {
+    fn table(
+        &mut self,
+        table: Pa,
+        level: Level,
+        base: u64,
+        limits: u64,
+    ) -> Result<ControlFlow<()>, R::Error> {
         let shift = self.geometry.level_shift(level);
         let end = self.geometry.entries(level) - 1;
         let slot_of = |va: u64| if va < base { 0 } else { ((va - base) >> shift) as usize };
@@ -75,9 +92,9 @@ impl<R: ReadTables, F: FnMut(Va, Level, Entry) -> ControlFlow<()>> Walk<'_, R, F
             let va = base.wrapping_add((index as u64) << shift);
             let descriptor: Descriptor = self.reader.entry(Slot { table, index }, level)?;
             let entry = descriptor.decode(self.geometry, level);
-            let mut flow = (self.each)(Va(va), level, entry);
+            let mut flow = (self.each)(Va(va), level, entry, limits);
             if let (ControlFlow::Continue(()), Entry::Table(child)) = (flow, entry) {
-                flow = self.table(child, level.next(), va)?;
+                flow = self.table(child, level.next(), va, limits | table_limits(descriptor))?;
             }
             if flow.is_break() {
                 return Ok(flow);
