@@ -4,6 +4,9 @@
 //! [`Geometry`] answers for its size. Section references are to the Arm ARM (DDI 0487): D8.2 for the
 //! lookup levels of each granule, D8.3.1 for the addresses in descriptors, D8.7.1 for contiguous runs.
 //!
+//! One build has every granule, chosen at run time. With the feature `fixed-4k`, `fixed-16k` or
+//! `fixed-64k` it has that one alone: the same source, in which sizes are constants.
+//!
 //! | granule | bits a level | page | run | L2 block | run | L1 block | run |
 //! |---|---|---|---|---|---|---|---|
 //! | 4K  | 9  | 4K  | 16 = 64K | 2M   | 16 = 32M | 1G (and 512G at L0 with LPA2) | 16 = 16G |
@@ -11,6 +14,24 @@
 //! | 64K | 13 | 64K | 32 = 2M  | 512M | 32 = 16G | 4T, only with a 52-bit OA | none |
 
 use core::fmt;
+
+#[cfg(any(
+    all(feature = "fixed-4k", feature = "fixed-16k"),
+    all(feature = "fixed-4k", feature = "fixed-64k"),
+    all(feature = "fixed-16k", feature = "fixed-64k"),
+))]
+compile_error!("fixed-4k, fixed-16k and fixed-64k exclude each other; without them a build has all sizes");
+
+/// The granule that a feature has fixed.
+const FIXED: Option<Granule> = if cfg!(feature = "fixed-4k") {
+    Some(Granule::K4)
+} else if cfg!(feature = "fixed-16k") {
+    Some(Granule::K16)
+} else if cfg!(feature = "fixed-64k") {
+    Some(Granule::K64)
+} else {
+    None
+};
 
 /// The translation granule: the size of a page and of a whole table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Hash)]
@@ -26,6 +47,21 @@ pub enum Granule {
 impl Granule {
     /// All granules, smallest first.
     pub const ALL: [Self; 3] = [Self::K4, Self::K16, Self::K64];
+
+    /// The granules of this build, smallest first: all of them, or the one that a feature has fixed.
+    pub const BUILT: &'static [Self] = match &FIXED {
+        Some(fixed) => core::slice::from_ref(fixed),
+        None => &Self::ALL,
+    };
+
+    /// This granule, as a constant where the build has no other.
+    #[inline]
+    const fn built(self) -> Self {
+        match FIXED {
+            Some(fixed) => fixed,
+            None => self,
+        }
+    }
 
     /// log2 of the page size in bytes.
     #[inline]
@@ -195,6 +231,14 @@ pub enum GeometryError {
         /// For which granule.
         granule: Granule,
     },
+    /// The granule is not in this build.
+    #[error("the {granule} granule: this build has {fixed} pages only")]
+    Fixed {
+        /// What was asked for.
+        granule: Granule,
+        /// The one that a feature has fixed.
+        fixed: Granule,
+    },
 }
 
 impl Geometry {
@@ -205,8 +249,14 @@ impl Geometry {
     ///
     /// # Errors
     ///
-    /// A VA size outside that range, or a format that is not the granule's.
+    /// A VA size outside that range, a format that is not the granule's, or a granule that this build
+    /// has not.
     pub const fn new(granule: Granule, va_bits: u32, oa: OaFormat) -> Result<Self, GeometryError> {
+        if let Some(fixed) = FIXED
+            && granule.page_shift() != fixed.page_shift()
+        {
+            return Err(GeometryError::Fixed { granule, fixed });
+        }
         match (granule, oa) {
             (_, OaFormat::Bits48) | (Granule::K64, OaFormat::Lpa) => {}
             (Granule::K4 | Granule::K16, OaFormat::Lpa2) => {}
@@ -222,8 +272,9 @@ impl Geometry {
     }
 
     /// The translation granule.
+    #[inline]
     pub const fn granule(self) -> Granule {
-        self.granule
+        self.granule.built()
     }
 
     /// The number of VA bits that are translated: 64 less TCR.T0SZ or T1SZ.
@@ -248,12 +299,12 @@ impl Geometry {
     /// log2 of the page size.
     #[inline]
     pub const fn page_shift(self) -> u32 {
-        self.granule.page_shift()
+        self.granule.built().page_shift()
     }
 
     /// The size in bytes of a page, and of a whole table.
     pub const fn page_size(self) -> u64 {
-        self.granule.page_size()
+        self.granule.built().page_size()
     }
 
     /// The VA bits that one full table resolves: a descriptor has 8 bytes.
@@ -302,7 +353,7 @@ impl Geometry {
     /// The first level whose descriptors may be leaves: D8.3, and for L0 and L1 the 52-bit formats.
     #[inline]
     pub const fn first_leaf_level(self) -> Level {
-        let first = match (self.granule, self.oa) {
+        let first = match (self.granule.built(), self.oa) {
             (Granule::K4, OaFormat::Lpa2) => 0,
             (Granule::K4, _) | (Granule::K16, OaFormat::Lpa2) | (Granule::K64, OaFormat::Lpa) => 1,
             _ => 2,
@@ -320,7 +371,7 @@ impl Geometry {
     /// (D8.7.1, table D8-104).
     #[inline]
     pub const fn contiguous_entries(self, level: Level) -> usize {
-        let run = match (self.granule, level.0) {
+        let run = match (self.granule.built(), level.0) {
             (Granule::K4, 1..=3) => 16,
             (Granule::K16, 2) | (Granule::K64, 2 | 3) => 32,
             (Granule::K16, 3) => 128,
@@ -417,6 +468,14 @@ mod tests {
         assert!(Geometry::new(Granule::K4, 35, OaFormat::Bits48).is_err());
         assert!(Geometry::new(Granule::K64, 48, OaFormat::Lpa2).is_err());
         assert!(Geometry::new(Granule::K16, 48, OaFormat::Lpa).is_err());
+    }
+
+    #[test]
+    fn a_granule_is_refused_if_the_build_has_it_not() {
+        for granule in Granule::ALL {
+            let made = Geometry::new(granule, 48, OaFormat::Bits48);
+            assert_eq!(made.is_ok(), Granule::BUILT.contains(&granule), "{made:?}");
+        }
     }
 
     #[test]
