@@ -1,4 +1,4 @@
-//! Passes the linker script to the image, and to nothing else.
+//! Passes the linker script, and the largest page size that the build has, to the image and to nothing else.
 
 fn main() {
     println!("cargo::rerun-if-changed=image.ld");
@@ -6,6 +6,9 @@ fn main() {
     let target = std::env::var("TARGET").unwrap_or_default();
     if target.starts_with("aarch64") {
         let here = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
+        let fixed = |size: &u32| std::env::var_os(format!("CARGO_FEATURE_FIXED_{size}K")).is_some();
+        let max_page = [4, 16, 64].into_iter().find(fixed).unwrap_or(64) << 10;
+        println!("cargo::rustc-link-arg-bins=--defsym=MAX_PAGE={max_page}");
         println!("cargo::rustc-link-arg-bins=-T{here}/image.ld");
     }
 }

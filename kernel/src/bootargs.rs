@@ -55,18 +55,31 @@ impl fmt::Display for Ignored<'_> {
     }
 }
 
-const KEYS: &str = "known are pagesize, va_bits, rodata, bbml2, split, crashkernel and run";
+const KNOWN: &str = "known are pagesize, va_bits, rodata, bbml2, split, crashkernel and run";
+const KEYS: [&str; 7] = ["pagesize", "va_bits", "rodata", "bbml2", "crashkernel", "run", SPLIT];
+const SPLIT: &str = "split";
 
 impl<'a> BootArgs<'a> {
-    /// Reads a command line; a later word wins over an earlier one. `ignored` hears of each word that
-    /// is not used.
+    /// Reads a command line; of words that contradict each other the last wins. `ignored` hears of each
+    /// word that is not used.
     pub fn parse(line: &'a str, mut ignored: impl FnMut(Ignored<'a>)) -> Self {
         let mut args = Self { run: "dump", ..Self::default() };
+        // By key: the word in force.
+        let mut words = [None; KEYS.len()];
         for word in line.split_ascii_whitespace() {
             let (key, value) = word.split_once('=').unwrap_or((word, ""));
             if let Err(remedy) = args.set(key, value) {
                 ignored(Ignored { word, remedy });
+                continue;
             }
+            let Some(in_force) = KEYS.iter().position(|k| *k == key).map(|i| &mut words[i]) else { continue };
+            if let Some(word) = in_force.replace(word).filter(|earlier| *earlier != word) {
+                ignored(Ignored { word, remedy: "another one follows, and the last wins" });
+            }
+        }
+        let [.., split] = words;
+        if let Some(word) = split.filter(|_| args.rodata != Rodata::Full) {
+            ignored(Ignored { word, remedy: "nothing is split unless rodata is full" });
         }
         args
     }
@@ -101,7 +114,7 @@ impl<'a> BootArgs<'a> {
                     _ => return Err("bbml2 is auto or off"),
                 }
             }
-            "split" => match value {
+            SPLIT => match value {
                 "pages" => {}
                 "park" => return Err("parked splits are not built yet; the policy is pages"),
                 _ => return Err("split is pages"),
@@ -111,7 +124,7 @@ impl<'a> BootArgs<'a> {
                     Some(reservation(value).ok_or("crashkernel is SIZE[@OFFSET], as in 256M")?);
             }
             "run" => self.run = value,
-            _ => return Err(KEYS),
+            _ => return Err(KNOWN),
         }
         Ok(())
     }
@@ -154,7 +167,8 @@ mod tests {
 
     #[test]
     fn every_argument_is_understood() {
-        let line = "pagesize=16k va_bits=47 rodata=noalias bbml2=off split=pages crashkernel=256M@0x50000000 run=dump,fault";
+        let line =
+            "pagesize=16k va_bits=47 rodata=noalias bbml2=off crashkernel=256M@0x50000000 run=dump,fault";
         let (args, ignored) = parse(line);
         assert_eq!(ignored, Vec::<String>::new());
         let crashkernel = Some(Reservation { size: 256 << 20, at: Some(0x5000_0000) });
@@ -188,6 +202,36 @@ mod tests {
     }
 
     #[test]
+    fn of_contradictions_the_last_wins_and_the_others_are_named() {
+        let line =
+            "pagesize=4k pagesize=64k pagesize=4K pagesize=3k crashkernel=1M crashkernel=1M run=a run=b";
+        let (args, ignored) = parse(line);
+        assert_eq!((args.page_size, args.run), (Some(Granule::K4), "b"));
+        assert_eq!(args.crashkernel, Some(Reservation { size: 1 << 20, at: None }));
+        assert_eq!(
+            ignored,
+            [
+                "boot argument 'pagesize=4k' ignored: another one follows, and the last wins",
+                "boot argument 'pagesize=64k' ignored: another one follows, and the last wins",
+                "boot argument 'pagesize=3k' ignored: page sizes are 4k, 16k and 64k",
+                "boot argument 'run=a' ignored: another one follows, and the last wins",
+            ]
+        );
+    }
+
+    #[test]
+    fn how_to_split_means_nothing_where_nothing_is_split() {
+        assert_eq!(parse("split=pages").1, Vec::<String>::new());
+        for rodata in ["off", "on"] {
+            let line = std::format!("split=pages rodata={rodata}");
+            assert_eq!(
+                parse(&line).1,
+                ["boot argument 'split=pages' ignored: nothing is split unless rodata is full"]
+            );
+        }
+    }
+
+    #[test]
     fn sizes() {
         assert_eq!(bytes("1k"), Some(1 << 10));
         assert_eq!(bytes("3G"), Some(3 << 30));
@@ -198,7 +242,7 @@ mod tests {
     }
 
     proptest! {
-        /// Noise never panics, and every word is either used or named.
+        /// Noise never panics, and every word is either used or named once.
         #[test]
         fn noise_is_named(line in ".{0,200}") {
             let (_, ignored) = parse(&line);

@@ -12,11 +12,11 @@ const USUAL_VA_BITS: u32 = 48;
 /// Why the geometry is not the one asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fallback {
-    /// The CPU lacks the granule.
+    /// The CPU lacks the granule, or the build.
     Granule {
         /// The one asked for.
         asked: Granule,
-        /// The nearest that the CPU has.
+        /// The nearest that both have.
         used: Granule,
     },
     /// The CPU lacks 52-bit translation with this granule.
@@ -31,7 +31,10 @@ pub enum Fallback {
 impl fmt::Display for Fallback {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Granule { asked, used } => write!(f, "this CPU has no {asked} pages; using {used}"),
+            Self::Granule { asked, used } => {
+                let whose = if Granule::BUILT.contains(asked) { "CPU" } else { "build" };
+                write!(f, "this {whose} has no {asked} pages; using {used}")
+            }
             Self::VaBits { asked, granule } => {
                 write!(f, "this CPU has no {asked} VA bits with {granule} pages; using {USUAL_VA_BITS}")
             }
@@ -39,7 +42,7 @@ impl fmt::Display for Fallback {
     }
 }
 
-/// No granule at all: a CPU that the architecture does not allow, or ID registers that lie.
+/// No granule that both the CPU and the build have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoGranule;
 
@@ -47,17 +50,18 @@ pub struct NoGranule;
 ///
 /// # Errors
 ///
-/// The CPU reports no granule.
+/// The CPU reports no granule that the build has.
 pub fn geometry(
     args: &BootArgs<'_>,
     features: &Features,
     mut fell_back: impl FnMut(Fallback),
 ) -> Result<Geometry, NoGranule> {
     let has = |g: &Granule| features.has(*g);
-    let smallest = Granule::ALL.into_iter().find(has).ok_or(NoGranule)?;
+    let built = || Granule::BUILT.iter().copied();
+    let smallest = built().find(has).ok_or(NoGranule)?;
     let asked = args.page_size.unwrap_or(smallest);
     let distance = |g: &Granule| g.page_shift().abs_diff(asked.page_shift());
-    let granule = Granule::ALL.into_iter().filter(has).min_by_key(distance).ok_or(NoGranule)?;
+    let granule = built().filter(has).min_by_key(distance).ok_or(NoGranule)?;
     if granule != asked {
         fell_back(Fallback::Granule { asked, used: granule });
     }
@@ -126,7 +130,10 @@ mod tests {
         let only_64k = Features { mmfr0: 0xf000_1124, ..A72 };
         assert_eq!(choose("pagesize=4k", &only_64k).0, Granule::K64);
         let (_, bits, notes) = choose("va_bits=52", &A72);
-        assert_eq!((bits, notes), (48, std::vec!["this CPU has no 52 VA bits with 4K pages; using 48".to_string()]));
+        assert_eq!(
+            (bits, notes),
+            (48, std::vec!["this CPU has no 52 VA bits with 4K pages; using 48".to_string()])
+        );
         assert_eq!(choose("va_bits=36", &MAX).1, 36);
         let none = Features { mmfr0: 0xff00_1124, ..A72 };
         assert_eq!(geometry(&BootArgs::default(), &none, |_| {}), Err(NoGranule));

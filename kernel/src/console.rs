@@ -70,12 +70,12 @@ pub(crate) unsafe fn attach(registers: Va) {
     let mut console = CONSOLE.lock();
     // SAFETY: the caller's promise, word for word.
     let registers = unsafe { UniqueMmioPointer::<PL011Registers>::new(registers) };
-    console.uart = Some(Uart::new(registers));
-    let kept = core::mem::take(&mut console.kept);
-    let lost = core::mem::take(&mut console.lost);
-    if let Some(uart) = &mut console.uart {
-        kept.iter().for_each(|&byte| Console::put(uart, byte));
-    }
+    // In place: a copy of what was kept would be a large frame on the stack of whoever reports a fault.
+    let Console { uart, kept, lost, .. } = &mut *console;
+    let uart = uart.insert(Uart::new(registers));
+    kept.iter().for_each(|&byte| Console::put(uart, byte));
+    kept.clear();
+    let lost = core::mem::take(lost);
     if lost != 0 {
         _ = writeln!(console, "{lost} more lines were said before there was a console, and are lost");
     }

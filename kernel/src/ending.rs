@@ -34,7 +34,17 @@ pub(crate) fn finish(ok: bool) -> ! {
 
 /// Says why the run can not go on and turns the machine off.
 pub(crate) fn fail(why: fmt::Arguments<'_>) -> ! {
-    if REPORTS.fetch_add(1, Relaxed) == 0 {
+    end(begin_report(), why)
+}
+
+/// Whether this is the first report of the run. A second one is a fault in the first, and says nothing.
+pub(crate) fn begin_report() -> bool {
+    REPORTS.fetch_add(1, Relaxed) == 0
+}
+
+/// Says why, if it is the `first` report, and turns the machine off.
+pub(crate) fn end(first: bool, why: fmt::Arguments<'_>) -> ! {
+    if first {
         if !console::is_attached() {
             // SAFETY: the entry code maps this page as device memory, 1:1, until the console is
             // attached; nothing else has a UART by then.

@@ -13,7 +13,7 @@ use spin::mutex::SpinMutex;
 
 use crate::boot::{self, EMERGENCY_UART};
 use crate::console::{self, say};
-use crate::ending::fail;
+use crate::ending::{begin_report, end};
 
 /// Why a probe could not access an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -150,6 +150,9 @@ fn print_walk(va: Va) {
         return say!("  the lower half is empty");
     }
     let g = tables.geometry;
+    if boot::is_stack_guard(va, g.page_size()) {
+        say!("  the stack has run over: this is the guard below it");
+    }
     let walked = visit(&tables, g, tables.root, (va, va), |start, level, entry| {
         let (number, index) = (level.number(), g.index(start.0, level));
         match entry {
@@ -191,13 +194,17 @@ extern "C" fn exception(kind: u64, return_address: u64, stack: u64) -> ! {
         unsafe { console::attach(EMERGENCY_UART) };
     }
     let (what, why) = (WHAT[kind as usize % 4], syndrome(esr));
-    if is_address_fault(esr) {
+    let first = begin_report();
+    if first && is_address_fault(esr) {
         say!("\nwalk of {far}:");
         print_walk(far);
     }
-    fail(format_args!(
-        "{what} ({why}): ESR {esr:#x}, FAR {far}, ELR {elr:#x}, LR {return_address:#x}, SP {stack:#x}"
-    ))
+    end(
+        first,
+        format_args!(
+            "{what} ({why}): ESR {esr:#x}, FAR {far}, ELR {elr:#x}, LR {return_address:#x}, SP {stack:#x}"
+        ),
+    )
 }
 
 /// Whether FAR holds an address that was translated.

@@ -4,5 +4,8 @@
 
 pub mod bootargs;
 pub mod choice;
+#[cfg(test)]
+mod fuzz;
 pub mod machine;
+pub mod plan;
 pub mod ranges;

@@ -8,6 +8,7 @@ use core::ops::Range;
 use arrayvec::ArrayString;
 use dtoolkit::error::FdtParseError;
 use dtoolkit::fdt::{Fdt, FdtNode};
+use dtoolkit::standard::NodeStandard;
 use dtoolkit::{Node, Property};
 use linmap::Pa;
 
@@ -33,6 +34,8 @@ pub struct Machine {
     pub ram: Ranges,
     /// RAM that is mapped but spoken for.
     pub reserved: Ranges,
+    /// What must not be mapped of what would else be RAM.
+    pub no_map: Ranges,
     /// The registers of the console, a PL011.
     pub uart: Option<Pa>,
     /// How PSCI is called.
@@ -48,6 +51,8 @@ pub enum MachineError {
     Unreadable(FdtParseError),
     /// It has no usable memory node.
     NoMemory,
+    /// It has memory, and none of it may be mapped.
+    NothingToMap,
     /// It reserves more separate ranges than can be kept apart, so what is free is not known.
     TooManyReserved,
 }
@@ -62,6 +67,7 @@ impl fmt::Display for MachineError {
             Self::NoMemory => {
                 f.write_str("the device tree has no memory: a /memory node with a reg is needed")
             }
+            Self::NothingToMap => f.write_str("no memory of the device tree may be mapped: all is no-map"),
         }
     }
 }
@@ -79,21 +85,30 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// The tree can not be read, or has no memory.
+    /// The tree can not be read, has no memory that may be mapped, or reserves too many ranges of it.
     pub fn read(dtb: &[u8], note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Result<Self, MachineError> {
         let tree = Fdt::new(dtb).map_err(MachineError::Unreadable)?;
-        let (ram, reserved) = memory(tree, note)?;
         let root = tree.root();
+        let mut ram = memory(root, note);
+        if ram.as_slice().is_empty() {
+            return Err(MachineError::NoMemory);
+        }
+        let (reserved, no_map) =
+            reservations(tree, &mut ram, note).map_err(|Full| MachineError::TooManyReserved)?;
+        if ram.as_slice().is_empty() {
+            return Err(MachineError::NothingToMap);
+        }
         let chosen = tree.find_node("/chosen");
         let uart = chosen.and_then(|n| text(n, "stdout-path")).and_then(|path| uart(tree, path));
         if uart.is_none() {
             note(format_args!("/chosen/stdout-path names no PL011; using the default console"));
         }
         Ok(Self {
-            model: copy(text(root, "model").unwrap_or("unknown machine"), "model", note),
-            bootargs: copy(chosen.and_then(|n| text(n, "bootargs")).unwrap_or(""), "bootargs", note),
+            model: copy(bytes(root, "model").unwrap_or(b"unknown machine"), "model", note),
+            bootargs: copy(chosen.and_then(|n| bytes(n, "bootargs")).unwrap_or(b""), "bootargs", note),
             ram,
             reserved,
+            no_map,
             uart,
             conduit: conduit(root),
             cpus: cpus(tree),
@@ -106,82 +121,163 @@ fn text<'a>(node: FdtNode<'a>, name: &str) -> Option<&'a str> {
     node.properties().find(|p| p.name() == name)?.value_as::<&str>().ok()
 }
 
-/// As much of a text as there is room for, in whole words.
-fn copy<const N: usize>(text: &str, name: &str, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> ArrayString<N> {
+/// A property that should be one string, up to its end.
+fn bytes<'a>(node: FdtNode<'a>, name: &str) -> Option<&'a [u8]> {
+    let value = node.properties().find(|p| p.name() == name)?.value_as::<&[u8]>().ok()?;
+    value.split(|byte| *byte == 0).next()
+}
+
+/// As much of a text as there is room for, in whole words; `?` for what is no UTF-8.
+fn copy<const N: usize>(text: &[u8], name: &str, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> ArrayString<N> {
     let mut kept = text;
     while kept.len() > N {
-        kept = kept.rsplit_once(char::is_whitespace).map_or("", |(front, _)| front);
+        kept = kept.iter().rposition(u8::is_ascii_whitespace).map_or(&[], |space| &kept[..space]);
     }
     if kept.len() < text.len() {
         let (all, used) = (text.len(), kept.len());
         note(format_args!("{name} is {all} bytes long; only the first {used} are used"));
     }
-    ArrayString::from(kept).unwrap_or_default()
+    let mut copy = ArrayString::new();
+    let mut readable = true;
+    for chunk in kept.utf8_chunks() {
+        // There is room: a chunk is at least as long as its copy.
+        let _ = copy.try_push_str(chunk.valid());
+        if !chunk.invalid().is_empty() {
+            readable = false;
+            let _ = copy.try_push('?');
+        }
+    }
+    if !readable {
+        note(format_args!("{name} is not all UTF-8; read with '?' for the rest"));
+    }
+    copy
 }
 
-/// RAM and what of it is reserved.
-fn memory(tree: Fdt<'_>, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Result<(Ranges, Ranges), MachineError> {
-    let (mut ram, mut reserved) = (Ranges::new(), Ranges::new());
+/// RAM as the memory nodes have it, overlaps merged.
+fn memory(root: FdtNode<'_>, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Ranges {
+    let mut ram = Ranges::new();
     let is_memory = |n: &FdtNode<'_>| {
         n.property("device_type").is_some_and(|p| p.value_as::<&str>().is_ok_and(|t| t == "memory"))
     };
-    for node in tree.root().children().filter(is_memory) {
-        if let Some(status) = text(node, "status").filter(|s| !matches!(*s, "okay" | "ok")) {
-            note(format_args!("{} is '{}'; not used", node.name(), status.escape_debug()));
+    for node in root.children().filter(is_memory) {
+        if !in_use(node, note) {
             continue;
         }
-        each_reg(node, note, |range, note| match ram.add(range.clone()) {
-            Ok(true) => note(format_args!("memory {range:?} overlaps other memory; merged")),
-            Ok(false) => {}
-            Err(Full) => note(format_args!("memory {range:?} left out: more than {CAPACITY} ranges")),
+        each_reg(node, cells(root), note, |start, size, note| {
+            let Some(end) = start.checked_add(size) else {
+                let name = node.name();
+                return note(format_args!("{name}: {start:#x} and {size:#x} bytes is beyond all addresses"));
+            };
+            let range = Pa(start)..Pa(end);
+            match ram.add(range.clone()) {
+                Ok(true) => note(format_args!("memory {range:?} overlaps other memory; merged")),
+                Ok(false) => {}
+                Err(Full) => note(format_args!("memory {range:?} left out: more than {CAPACITY} ranges")),
+            }
         });
     }
-    let mut full = false;
-    for entry in tree.memory_reservations() {
-        let range = Pa(entry.address())..Pa(entry.address().saturating_add(entry.size()));
-        full |= reserve(&ram, &mut reserved, &range).is_err();
-    }
-    for node in tree.find_node("/reserved-memory").into_iter().flat_map(|n| n.children()) {
-        let no_map = node.property("no-map").is_some();
-        each_reg(node, note, |range, _| {
-            let done = if no_map { ram.remove(&range) } else { reserve(&ram, &mut reserved, &range) };
-            full |= done.is_err();
-        });
-    }
-    if full {
-        return Err(MachineError::TooManyReserved);
-    }
-    if ram.as_slice().is_empty() { Err(MachineError::NoMemory) } else { Ok((ram, reserved)) }
+    ram
 }
 
-/// Reserves what of a range is RAM.
-fn reserve(ram: &Ranges, reserved: &mut Ranges, range: &Range<Pa>) -> Result<(), Full> {
+/// What of RAM is reserved, and what must not be mapped, which is RAM no longer.
+fn reservations(
+    tree: Fdt<'_>,
+    ram: &mut Ranges,
+    note: &mut dyn FnMut(fmt::Arguments<'_>),
+) -> Result<(Ranges, Ranges), Full> {
+    let (mut reserved, mut no_map) = (Ranges::new(), Ranges::new());
+    for entry in tree.memory_reservations() {
+        add_ram(ram, &mut reserved, &reservation("/memreserve/", entry.address(), entry.size(), note))?;
+    }
+    let Some(parent) = tree.find_node("/reserved-memory") else { return Ok((reserved, no_map)) };
+    // Its cells should be there and the same as those of the root.
+    let own = parent.property("#address-cells").is_some() && parent.property("#size-cells").is_some();
+    let cells = cells(if own { parent } else { tree.root() });
+    let mut full = Ok(());
+    for node in parent.children() {
+        if !in_use(node, note) {
+            continue;
+        }
+        let hidden = node.property("no-map").is_some();
+        each_reg(node, cells, note, |start, size, note| {
+            let range = reservation(node.name(), start, size, note);
+            let done = if hidden {
+                add_ram(ram, &mut no_map, &range).and_then(|()| ram.remove(&range))
+            } else {
+                add_ram(ram, &mut reserved, &range)
+            };
+            full = full.and(done);
+        });
+    }
+    full.map(|()| (reserved, no_map))
+}
+
+/// A reserved range, to the last address at most: what a loader asks to be left alone, is.
+fn reservation(name: &str, start: u64, size: u64, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Range<Pa> {
+    let end = start.checked_add(size).unwrap_or_else(|| {
+        note(format_args!("{name}: {start:#x} and {size:#x} bytes is beyond all addresses; cut"));
+        u64::MAX
+    });
+    Pa(start)..Pa(end)
+}
+
+/// Adds what of a range is RAM.
+fn add_ram(ram: &Ranges, to: &mut Ranges, range: &Range<Pa>) -> Result<(), Full> {
     for r in ram.as_slice() {
-        reserved.add(r.start.max(range.start)..r.end.min(range.end))?;
+        to.add(r.start.max(range.start)..r.end.min(range.end))?;
     }
     Ok(())
 }
 
-/// Calls `each` for every sensible range of a node's `reg`.
+/// Whether a node is to be used, by its status.
+fn in_use(node: FdtNode<'_>, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> bool {
+    let disabled = text(node, "status").filter(|s| !matches!(*s, "okay" | "ok"));
+    if let Some(status) = disabled {
+        note(format_args!("{} is '{}'; not used", node.name(), status.escape_debug()));
+    }
+    disabled.is_none()
+}
+
+/// How many bytes the addresses and the sizes of a node's children have.
+fn cells(node: FdtNode<'_>) -> (usize, usize) {
+    let cells = node.address_space();
+    ((cells.address_cells as usize).saturating_mul(4), (cells.size_cells as usize).saturating_mul(4))
+}
+
+/// Calls `each` with address and size for every sensible range of a node's `reg`.
 fn each_reg(
     node: FdtNode<'_>,
+    (address, size): (usize, usize),
     note: &mut dyn FnMut(fmt::Arguments<'_>),
-    mut each: impl FnMut(Range<Pa>, &mut dyn FnMut(fmt::Arguments<'_>)),
+    mut each: impl FnMut(u64, u64, &mut dyn FnMut(fmt::Arguments<'_>)),
 ) {
     let name = node.name();
-    let Ok(Some(regs)) = node.reg() else {
-        return note(format_args!("{name} has no usable reg"));
+    let Some(reg) = node.property("reg") else {
+        return note(format_args!("{name} has no reg"));
     };
-    for reg in regs {
-        match (reg.address::<u64>(), reg.size::<u64>()) {
-            (_, Ok(0)) => note(format_args!("{name} has an empty range")),
-            (Ok(start), Ok(size)) => match start.checked_add(size) {
-                Some(end) => each(Pa(start)..Pa(end), note),
-                None => note(format_args!("{name}: {start:#x} and {size:#x} bytes is beyond all addresses")),
-            },
+    let length = address.saturating_add(size);
+    if address == 0 || size == 0 {
+        return note(format_args!("{name}: a reg without addresses or without sizes"));
+    }
+    let ranges = reg.value().chunks_exact(length);
+    let rest = ranges.remainder().len();
+    for range in ranges {
+        let (start, size) = range.split_at(address);
+        match (number(start), number(size)) {
+            (_, Some(0)) => note(format_args!("{name} has an empty range")),
+            (Some(start), Some(size)) => each(start, size, note),
             _ => note(format_args!("{name} has a range of more than 64 bits")),
         }
     }
+    if rest != 0 {
+        note(format_args!("{name}: the last {rest} bytes of reg are no whole range of {length}"));
+    }
+}
+
+/// A big-endian number, if 64 bits hold it.
+fn number(bytes: &[u8]) -> Option<u64> {
+    let (high, low) = bytes.split_at(bytes.len().saturating_sub(8));
+    high.iter().all(|b| *b == 0).then(|| low.iter().fold(0, |n, b| n << 8 | u64::from(*b)))
 }
 
 /// The registers of the PL011 at `path`, which may have options behind a colon.
@@ -213,6 +309,7 @@ fn cpus(tree: Fdt<'_>) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use dtoolkit::memreserve::MemoryReservation;
     use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
     use proptest::prelude::*;
     extern crate std;
@@ -280,6 +377,7 @@ mod tests {
         assert_eq!((machine.uart, machine.conduit), (Some(Pa(0x900_0000)), Some(Conduit::Smc)));
         assert_eq!(set(&machine.ram), [(0x1000, 0x5000), (0x6000, 0x1_2000)]);
         assert_eq!(set(&machine.reserved), [(0x7000, 0x8000)]);
+        assert_eq!(set(&machine.no_map), [(0x5000, 0x6000)]);
         assert_eq!(notes, Vec::<String>::new());
     }
 
@@ -294,9 +392,67 @@ mod tests {
                 "memory 0x2000..0x4000 overlaps other memory; merged",
                 "memory@0 has an empty range",
                 "memory@0: 0xffffffffffffffff and 0x2 bytes is beyond all addresses",
-                "odd has no usable reg",
+                "odd: the last 3 bytes of reg are no whole range of 16",
             ]
         );
+    }
+
+    #[test]
+    fn whole_ranges_of_a_damaged_reg_are_used() {
+        let mut damaged = tree(&[0x1000, 0x2000], Vec::new());
+        let memory = damaged.find_node_mut("/memory@0").unwrap();
+        let reg = [cells(&[0x1000, 0x2000]), b"garbage".to_vec()].concat();
+        memory.add_property(DeviceTreeProperty::new("reg", reg.as_slice()).unwrap());
+        let (machine, notes) = read(&damaged.to_dtb());
+        assert_eq!(set(&machine.unwrap().ram), [(0x1000, 0x3000)]);
+        assert_eq!(notes, ["memory@0: the last 7 bytes of reg are no whole range of 16"]);
+    }
+
+    /// Reserved memory across blocks of RAM, partly outside, without end, or of no size.
+    #[test]
+    fn reservations_are_cut_to_ram_and_never_lost() {
+        let across = node("across", &[("reg", &cells(&[0x1800, 0x4000]))]);
+        let endless = node("endless", &[("reg", &cells(&[0x9000, u64::MAX]))]);
+        let off = node("off", &[("reg", &cells(&[0x6000, 0x100])), ("status", b"disabled\0")]);
+        let later = node("later", &[("size", &cells(&[0x1000]))]);
+        let mut tree = tree(&[0x1000, 0x1000, 0x4000, 0x6000], [across, endless, off, later].into());
+        for (start, size) in [(0x6000, 0x10), (0x7000, 0), (0xf000, u64::MAX)] {
+            tree.memory_reservations.push(MemoryReservation::new(start, size));
+        }
+        let (machine, mut notes) = read(&tree.to_dtb());
+        let machine = machine.unwrap();
+        assert_eq!(set(&machine.ram), [(0x1000, 0x2000), (0x4000, 0xa000)]);
+        assert_eq!(
+            set(&machine.reserved),
+            [(0x1800, 0x2000), (0x4000, 0x5800), (0x6000, 0x6010), (0x9000, 0xa000)]
+        );
+        notes.sort();
+        assert_eq!(
+            notes,
+            [
+                "/memreserve/: 0xf000 and 0xffffffffffffffff bytes is beyond all addresses; cut",
+                "endless: 0x9000 and 0xffffffffffffffff bytes is beyond all addresses; cut",
+                "later has no reg",
+                "off is 'disabled'; not used",
+            ]
+        );
+    }
+
+    /// Without cells of its own, /reserved-memory has those of the root, not the default of 2 and 1.
+    #[test]
+    fn reservations_without_cells_are_read_as_the_root_says() {
+        let mut tree = tree(&[0, 0x1_0000], [node("r", &[("reg", &cells(&[0x1000, 0x1000]))])].into());
+        tree.find_node_mut("/reserved-memory").unwrap().remove_property("#size-cells");
+        assert_eq!(set(&read(&tree.to_dtb()).0.unwrap().reserved), [(0x1000, 0x2000)]);
+    }
+
+    #[test]
+    fn memory_that_is_all_no_map_is_told_from_none() {
+        let all = node("all", &[("reg", &cells(&[0, u64::MAX])), ("no-map", &[])]);
+        assert!(matches!(
+            read(&tree(&[0, 0x1_0000], [all].into()).to_dtb()).0,
+            Err(MachineError::NothingToMap)
+        ));
     }
 
     #[test]
@@ -332,6 +488,16 @@ mod tests {
         let machine = machine.unwrap();
         assert!(machine.bootargs.len() <= 2048 && machine.bootargs.ends_with("pagesize=4k"));
         assert_eq!(notes, ["bootargs is 4800 bytes long; only the first 2039 are used"]);
+    }
+
+    #[test]
+    fn what_is_no_text_in_boot_arguments_is_named_and_the_rest_holds() {
+        let mut odd = tree(&[0, 0x1000], Vec::new());
+        let chosen = odd.find_node_mut("/chosen").unwrap();
+        chosen.add_property(DeviceTreeProperty::new("bootargs", &b"a \xff\xc3b rodata=off"[..]).unwrap());
+        let (machine, notes) = read(&odd.to_dtb());
+        assert_eq!(&*machine.unwrap().bootargs, "a ??b rodata=off");
+        assert_eq!(notes, ["bootargs is not all UTF-8; read with '?' for the rest"]);
     }
 
     proptest! {

@@ -22,15 +22,15 @@ use core::ops::Range;
 use kernel::bootargs::{Bbml2, BootArgs};
 use kernel::choice;
 use kernel::machine::{self, Machine};
+use kernel::plan::{Given, Plan, Room};
 use linmap::arm64::Cpu;
-use linmap::{AddressSpace, BbmPromise, Decision, Features, Geometry, Pa, Stats};
+use linmap::{AddressSpace, BbmPromise, Decision, Features, Geometry, Granule, Pa, Stats};
 
 use crate::boot::{EARLY_UART, Image};
 use crate::console::say;
 use crate::counters::{Counters, Window};
 use crate::ending::{fail, finish};
 use crate::frames::Frames;
-use crate::memory::Memory;
 
 /// Everything of this CPU that is counted goes through here.
 static CPU: Cpu = Cpu::new();
@@ -43,7 +43,7 @@ pub(crate) struct System<'a> {
     pub(crate) decision: Decision,
     pub(crate) promise: BbmPromise,
     pub(crate) geometry: Geometry,
-    pub(crate) memory: &'a Memory<'a>,
+    pub(crate) memory: &'a Plan<'a>,
     pub(crate) image: &'a Image,
     pub(crate) frames: &'a Frames,
     pub(crate) space: AddressSpace,
@@ -105,24 +105,29 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
     let features = Cpu::features();
     let fell_back = |f| warn(format_args!("{f}"));
     let Ok(geometry) = choice::geometry(args, &features, fell_back) else {
-        fail(format_args!("the CPU reports no page size at all (ID_AA64MMFR0_EL1 {:#x})", features.mmfr0));
+        let built = Granule::BUILT;
+        fail(format_args!(
+            "the CPU has no page size of this build, {built:?} (ID_AA64MMFR0_EL1 {:#x})",
+            features.mmfr0
+        ));
     };
     let pa_bits = choice::pa_bits(&features, geometry);
     let promise = features.bbm_promise();
     let never_aborts = args.bbml2 == Bbml2::Auto && promise.never_aborts();
     let decision = Decision::on_boot_cpu(never_aborts, args.rodata);
 
-    let mut ram = machine.ram.clone();
-    let mut carve_outs = kernel::ranges::Ranges::new();
-    let found = Memory::plan(machine, args, (geometry, pa_bits), &image, tree, (&mut ram, &mut carve_outs));
-    let memory = match found {
+    let tree = tree.clone();
+    let (range, read_only) = (image.range(), image.read_only());
+    let given = Given { machine, args, geometry, pa_bits, image: range, read_only, tree };
+    let mut room = Room::default();
+    let memory = match Plan::new(&given, &mut room, &mut warn) {
         Ok(memory) => memory,
         Err(e) => fail(format_args!("{e}")),
     };
     let frames = Frames::new(&image, geometry.page_size());
     let counters = Counters::start(&features);
     let uart = usable_uart(machine, pa_bits);
-    match memory.bring_up(&frames, &image, (geometry, &features), uart, &decision, &counters) {
+    match memory::bring_up(&memory, &frames, &image, (geometry, &features), uart, &decision, &counters) {
         Ok((space, stats, create)) => {
             let (frames, memory, image) = (&frames, &memory, &image);
             exceptions::report_walks_of(exceptions::Tables {
@@ -169,7 +174,7 @@ fn usable_uart(machine: &Machine, pa_bits: u32) -> Pa {
 fn run(system: &System<'_>) -> ! {
     report::banner(system);
     report::document(system);
-    let mut ok = report::check_frames(system);
+    let mut ok = report::check_frames(system) & report::check_map(system);
     for task in system.args.run.split(',').filter(|t| !t.is_empty()) {
         match task {
             "dump" => ok &= report::dump(system),
@@ -180,15 +185,23 @@ fn run(system: &System<'_>) -> ! {
                 // SAFETY: the lower half is empty, so this faults, and the fault ends the run.
                 unsafe { nowhere.read_volatile() };
             }
+            "overflow" => _ = overflow(core::hint::black_box(0)),
             "panic" => panic!("asked for by run=panic"),
             "hang" => loop {
                 aarch64_cpu::asm::wfi();
             },
             "fail" => ok = false,
             _ => warn(format_args!(
-                "run={task} ignored: known are dump, protection, fail, fault, hang and panic"
+                "run={} ignored: known are dump, protection, fail, fault, hang, overflow and panic",
+                task.escape_debug()
             )),
         }
     }
     finish(ok)
+}
+
+/// Uses the stack until there is none left.
+fn overflow(depth: u64) -> u64 {
+    let frame = core::hint::black_box([depth; 64]);
+    if depth == u64::MAX { 0 } else { overflow(depth + 1) + frame[depth as usize % 64] }
 }

@@ -42,6 +42,11 @@ impl Ranges {
         self.0.iter().any(|r| r.contains(&pa))
     }
 
+    /// Whether all of a range is in the set, as part of one range.
+    pub fn covers(&self, range: &Range<Pa>) -> bool {
+        self.0.iter().any(|r| r.start <= range.start && range.end <= r.end)
+    }
+
     /// The longest range; empty where there is none.
     pub fn longest(&self) -> Range<Pa> {
         self.0.iter().max_by_key(|r| r.end.0 - r.start.0).cloned().unwrap_or_default()
@@ -101,6 +106,39 @@ impl Ranges {
     }
 }
 
+impl Ranges {
+    /// Takes a range out; where there is no room for both sides of the cut, the smaller side goes as
+    /// well. What is lost in that way.
+    pub fn remove_or_more(&mut self, range: &Range<Pa>) -> Option<Range<Pa>> {
+        if self.remove(range).is_ok() {
+            return None;
+        }
+        let cut = self.0.iter_mut().find(|r| r.contains(&range.start))?;
+        let (before, behind) = (cut.start..range.start, range.end..cut.end);
+        let longer_before = before.end.0 - before.start.0 >= behind.end.0 - behind.start.0;
+        let (kept, lost) = if longer_before { (before, behind) } else { (behind, before) };
+        *cut = kept;
+        Some(lost)
+    }
+
+    /// Keeps what lies within `limits`.
+    pub fn keep(&mut self, limits: &Range<Pa>) {
+        for r in &mut self.0 {
+            *r = r.start.max(limits.start)..r.end.min(limits.end);
+        }
+        self.0.retain(|r| !r.is_empty());
+    }
+
+    /// Moves ends inward to multiples of `size`, a power of two.
+    pub fn keep_whole(&mut self, size: u64) {
+        for r in &mut self.0 {
+            let start = r.start.0.checked_next_multiple_of(size).unwrap_or(u64::MAX);
+            *r = Pa(start)..Pa(r.end.0 & !(size - 1));
+        }
+        self.0.retain(|r| !r.is_empty());
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,6 +172,24 @@ mod tests {
         assert_eq!(r.add(Pa(99_960)..Pa(99_970)), Err(Full));
         assert_eq!(r.remove(&(Pa(10)..Pa(20))), Err(Full));
         assert_eq!(r.bytes(), 50 * CAPACITY as u64);
+        // Then a cut costs its smaller side.
+        assert_eq!(r.remove_or_more(&(Pa(10)..Pa(20))), Some(Pa(0)..Pa(10)));
+        assert_eq!(r.remove_or_more(&(Pa(130)..Pa(135))), Some(Pa(135)..Pa(150)));
+        assert_eq!(r.remove_or_more(&(Pa(190)..Pa(305))), None);
+        assert_eq!(&set(&r)[..3], [(20, 50), (100, 130), (305, 350)]);
+    }
+
+    #[test]
+    fn what_is_kept_is_inside() {
+        let mut r = Ranges::new();
+        for range in [5..10, 12..31, 40..u64::MAX] {
+            r.add(Pa(range.start)..Pa(range.end)).unwrap();
+        }
+        r.keep_whole(8);
+        assert_eq!(set(&r), [(16, 24), (40, u64::MAX - 7)]);
+        r.keep(&(Pa(20)..Pa(41)));
+        assert_eq!(set(&r), [(20, 24), (40, 41)]);
+        assert!(r.covers(&(Pa(21)..Pa(24))) && !r.covers(&(Pa(21)..Pa(25))));
     }
 
     proptest! {

@@ -1,8 +1,9 @@
 //! What the system is, for people and for programs.
 
 use core::fmt;
+use core::ops::ControlFlow;
 
-use linmap::{Marked, Midr, Stats, Va};
+use linmap::{Checks, Marked, Midr, Pa, Rodata, Stats, Va};
 
 use crate::System;
 use crate::console::{self, say};
@@ -67,6 +68,13 @@ pub(crate) fn banner(system: &System<'_>) {
     if let Some(crash) = &memory.crash {
         say!("  crash      {} at {:?}, page-mapped", Size(crash.end.0 - crash.start.0), crash.start);
     }
+    let set_aside = system.image.static_bytes(geometry.page_size());
+    let kept = kept_tables(system) * geometry.page_size();
+    say!(
+        "  storage    {}K for tables set aside in the image, {}K given back",
+        set_aside >> 10,
+        (set_aside - kept) >> 10
+    );
     say!("");
 }
 
@@ -102,7 +110,12 @@ pub(crate) fn document(system: &System<'_>) {
     if let Some(r) = &memory.crash {
         console::write(format_args!("[\"{}\",\"{}\"]", r.start, r.end));
     }
-    say!("],\"free_bytes\":{}}}}}", frames.free_bytes());
+    let set_aside = system.image.static_bytes(geometry.page_size());
+    let returned = set_aside - kept_tables(system) * geometry.page_size();
+    say!(
+        "],\"free_bytes\":{},\"static_bytes\":{set_aside},\"returned_bytes\":{returned}}}}}",
+        frames.free_bytes()
+    );
     linear(system, stats);
     let instructions = create.instructions.map_or(Number::Null, |n| Number::Is(n.into()));
     let uses = create.uses;
@@ -155,21 +168,49 @@ fn linear(system: &System<'_>, stats: &Stats) {
     );
 }
 
+/// The tables that are not the linear map's: those of the upper half above it, the root included, and
+/// the empty one of the lower half.
+fn kept_tables(system: &System<'_>) -> u64 {
+    let (_, last) = linmap::linear_range(system.geometry);
+    system.space.count(system.frames, (Va(last.0 + 1), Va(u64::MAX))).tables + 1
+}
+
 /// Whether every table page that was taken is in a live table: none is lost, none is in use twice.
 ///
 /// In use are the tables of the linear map, those of the rest of the upper half, and the empty table
 /// that the lower half has.
 pub(crate) fn check_frames(system: &System<'_>) -> bool {
-    let System { frames, geometry, space, stats, .. } = system;
-    let (_, last) = linmap::linear_range(*geometry);
-    let above = (Va(last.0 + 1), Va(u64::MAX));
-    // Both counts have the root; the empty table is in neither.
-    let below_the_root = space.count(*frames, above).tables - 1;
-    let (live, taken) = (stats.tables + below_the_root + 1, frames.in_use());
+    let System { frames, stats, .. } = system;
+    // Both have the root.
+    let (live, taken) = (stats.tables + kept_tables(system) - 1, frames.in_use());
     if live != taken {
         say!("{taken} table pages are taken, but {live} are in live tables");
     }
     live == taken
+}
+
+/// Whether the kernel's own map has nothing in it that must never be in one: writable and executable,
+/// a writable alias of what is read-only, a broken run, a table that is not RAM. Says what it finds.
+pub(crate) fn check_map(system: &System<'_>) -> bool {
+    /// Enough to know what is wrong.
+    const MOST: u32 = 20;
+    let System { memory, geometry, features, args, frames, space, image, .. } = system;
+    let is_ram = |pa: Pa| memory.layout.ram().iter().chain([&image.range()]).any(|r| r.contains(&pa));
+    let checks = Checks {
+        pa_bits: kernel::choice::pa_bits(features, *geometry),
+        linear_offset: (args.rodata != Rodata::Off).then(|| memory.layout.offset()),
+        is_ram: Some(&is_ram),
+        ..Checks::default()
+    };
+    let mut findings = 0;
+    let whole = space.check(*frames, &checks, |finding| {
+        findings += 1;
+        say!("self-check: {finding}");
+        if findings < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+    });
+    let ok = whole.is_continue() && findings == 0;
+    say!("linmap: {{\"tests\":{{\"self-check\":{{\"ok\":{ok},\"findings\":{findings}}}}}}}");
+    ok
 }
 
 /// Prints the linear map as it is in the tables. Whether it is what was counted when it was made.

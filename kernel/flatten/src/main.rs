@@ -3,6 +3,9 @@
 //! The image is memory as the ELF's loadable segments describe it, from the lowest physical address
 //! to the last byte that is in the file. Gaps are zeroes. A .bss at the end is left out: the size in
 //! the Image's own header covers it.
+//!
+//! `flatten --sizes IN.elf` prints, for each segment by address, its bytes in the file and those that only
+//! memory has.
 
 use std::ffi::OsString;
 use std::fs;
@@ -18,11 +21,15 @@ const MAX_IMAGE: u64 = 256 << 20;
 
 fn main() -> ExitCode {
     let args: Vec<OsString> = std::env::args_os().skip(1).collect();
-    let [input, output] = args.as_slice() else {
-        eprintln!("usage: flatten IN.elf OUT.img");
-        return ExitCode::from(2);
+    let done = match args.as_slice() {
+        [mode, input] if mode == "--sizes" => print_sizes(input.as_ref()),
+        [input, output] => run(input.as_ref(), output.as_ref()),
+        _ => {
+            eprintln!("usage: flatten IN.elf OUT.img\n       flatten --sizes IN.elf");
+            return ExitCode::from(2);
+        }
     };
-    match run(input.as_ref(), output.as_ref()) {
+    match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(message) => {
             eprintln!("flatten: {message}");
@@ -35,6 +42,15 @@ fn run(input: &Path, output: &Path) -> Result<(), String> {
     let elf = fs::read(input).map_err(|e| format!("{}: {e}", input.display()))?;
     let image = flatten(&elf).map_err(|e| format!("{}: {e}", input.display()))?;
     replace(output, &image).map_err(|e| format!("{}: {e}", output.display()))
+}
+
+fn print_sizes(input: &Path) -> Result<(), String> {
+    let name = |e: String| format!("{}: {e}", input.display());
+    let elf = fs::read(input).map_err(|e| name(e.to_string()))?;
+    for Segment { start, end, bytes } in segments(&elf).map_err(name)? {
+        println!("{} {}", bytes.len(), end - start - bytes.len() as u64);
+    }
+    Ok(())
 }
 
 /// Writes beside `path`, then renames: whoever looks finds the old file or the whole new one.

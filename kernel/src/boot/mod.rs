@@ -91,9 +91,10 @@ unsafe extern "C" {
     static image_start: u8;
     static rodata_start: u8;
     static data_start: u8;
-    static boot_tables_start: u8;
+    static bss_end: u8;
+    static boot_stack_top: u8;
     static pool_start: u8;
-    static pool_end: u8;
+    static emergency_stack_top: u8;
     static image_end: u8;
     fn switch_tables(ttbr0: u64, ttbr1: u64, tcr: u64, mair: u64);
 }
@@ -138,18 +139,24 @@ impl Image {
         self.symbols(&raw const image_start, &raw const rodata_start)
     }
 
-    /// Memory for the tables of the image map and of the 1:1 map.
-    pub(crate) fn pool(&self) -> Range<Pa> {
-        self.symbols(&raw const pool_start, &raw const pool_end)
+    /// Memory for the tables of the image map and of the 1:1 map, up to the guard of the emergency stack.
+    pub(crate) fn pool(&self, page: u64) -> Range<Pa> {
+        self.symbols(&raw const pool_start, stack_guards(page)[1])
     }
 
-    /// Memory that held the entry code's tables, free once others are in use.
-    pub(crate) fn boot_tables(&self) -> Range<Pa> {
-        self.symbols(&raw const boot_tables_start, &raw const pool_start)
+    /// Memory that held the entry code's tables, free once others are in use, up to the guard of the boot
+    /// stack.
+    pub(crate) fn boot_tables(&self, page: u64) -> Range<Pa> {
+        self.symbols(&raw const bss_end, stack_guards(page)[0])
     }
 
-    /// The segments at their high addresses, each with its permissions.
-    fn segments(&self) -> [Region; 3] {
+    /// Static storage for tables, sized for the largest page size: what is not kept is given back.
+    pub(crate) fn static_bytes(&self, page: u64) -> u64 {
+        [self.pool(page), self.boot_tables(page)].iter().map(|r| r.end.0 - r.start.0).sum()
+    }
+
+    /// The segments at their high addresses, each with its permissions: all but the guards of the stacks.
+    fn segments(&self, page: u64) -> [Region; 5] {
         let segment = |from: *const u8, to: *const u8, attributes| Region {
             va: Va(from as u64),
             oa: self.pa(from as u64),
@@ -159,12 +166,34 @@ impl Image {
         };
         let (text, rodata) = (&raw const image_start, &raw const rodata_start);
         let (data, end) = (&raw const data_start, &raw const image_end);
+        let [boot, emergency] = stack_guards(page);
         [
             segment(text, rodata, Attributes::KERNEL_TEXT),
             segment(rodata, data, Attributes::KERNEL_RODATA),
-            segment(data, end, Attributes::KERNEL_DATA),
+            segment(data, boot, Attributes::KERNEL_DATA),
+            segment(boot.wrapping_add(page as usize), emergency, Attributes::KERNEL_DATA),
+            segment(emergency.wrapping_add(page as usize), end, Attributes::KERNEL_DATA),
         ]
     }
+}
+
+/// Whether an address is in the unmapped page below a stack.
+pub(crate) fn is_stack_guard(va: Va, page: u64) -> bool {
+    stack_guards(page).iter().any(|guard| va.0 & !(page - 1) == *guard as u64)
+}
+
+/// The page below the boot stack, which is not mapped.
+pub(crate) fn boot_stack_guard(page: u64) -> Va {
+    Va(stack_guards(page)[0] as u64)
+}
+
+/// Where the pages begin that lie below the boot stack and below the emergency stack: not mapped, so that an
+/// overflow faults. Stacks are whole pages; image.ld has room for these sizes at the largest page size.
+fn stack_guards(page: u64) -> [*const u8; 2] {
+    const BOOT_STACK: u64 = 64 << 10;
+    const EMERGENCY_STACK: u64 = 32 << 10;
+    let guard = |top: *const u8, stack: u64| top.wrapping_sub((stack.max(page) + page) as usize);
+    [guard(&raw const boot_stack_top, BOOT_STACK), guard(&raw const emergency_stack_top, EMERGENCY_STACK)]
 }
 
 /// The kernel's own map, live: the image by segment and the console.
@@ -208,7 +237,7 @@ pub(crate) fn enter(
         leaves: Leaves::Pages,
     };
     let consoles = [console(DEVICE_VA, uart), console(EMERGENCY_UART.0, EARLY_UART)];
-    let upper = image.segments().into_iter().chain(consoles).flat_map(|r| r.runs(geometry));
+    let upper = image.segments(page).into_iter().chain(consoles).flat_map(|r| r.runs(geometry));
     let upper = Tree::build(frames, geometry, Half::Upper, upper)?;
     let lower = match identity_tree(frames, lower, &image.text(), window) {
         Ok(lower) => lower,

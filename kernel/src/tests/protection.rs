@@ -3,6 +3,7 @@
 use linmap::{Pa, Rodata, Va};
 
 use crate::System;
+use crate::boot::boot_stack_guard;
 use crate::console::say;
 use crate::exceptions::{Fault, try_execute, try_read, try_write};
 
@@ -39,7 +40,7 @@ pub(crate) fn run(system: &System<'_>) -> bool {
     ok
 }
 
-fn cases(system: &System<'_>) -> [Option<Case>; 8] {
+fn cases(system: &System<'_>) -> [Option<Case>; 9] {
     let case = |what, va, allowed, mapped| Some(Case { what, va: Va(va), allowed, mapped });
     let image = &system.image;
     let alias = |va: u64| image.pa(va).0.wrapping_add(system.memory.layout.offset());
@@ -58,6 +59,7 @@ fn cases(system: &System<'_>) -> [Option<Case>; 8] {
             .filter(|_| has_alias),
         free.and_then(|va| case("free RAM", va.0, [true, true, false], true)),
         case("behind the linear map", last.0 & !7, [false; 3], false),
+        case("guard below the stack", boot_stack_guard(system.geometry.page_size()).0, [false; 3], false),
         case("lower half", 0x40_0000, [false; 3], false),
     ]
 }

@@ -149,6 +149,17 @@ fn a_tree_that_can_not_be_read_stops_it() {
     expect_stop(&Loader::new().tree_at(0x7000_0000_0000).boot(), "synchronous exception (data abort");
 }
 
+/// A report says where an address leads, level by level.
+#[test]
+fn an_overflow_of_the_stack_meets_its_guard() {
+    for page_size in ["4k", "16k", "64k"] {
+        let booted = first_gigabyte(&["--run", "overflow", "--page-size", page_size]);
+        expect_stop(&booted, "synchronous exception (data abort: write to an address that is not mapped)");
+        assert!(booted.says("the stack has run over: this is the guard below it"), "{}", booted.console);
+        assert!(booted.says("] table at 0x") && booted.says("] nothing"), "{}", booted.console);
+    }
+}
+
 /// More warnings than there is room for before the console is up: whole lines are kept, and the rest
 /// counted.
 #[test]

@@ -1,0 +1,416 @@
+//! Whatever a boot loader hands over, from the device tree to the plan of memory: no panic, no overflow,
+//! and a plan that holds what it promises. The code is the image's own.
+
+extern crate std;
+
+use core::ops::Range;
+use std::string::{String, ToString};
+use std::vec::Vec;
+use std::{format, vec};
+
+use crate::bootargs::BootArgs;
+use crate::choice;
+use crate::machine::Machine;
+use crate::plan::{Given, Plan, PlanError, Room};
+use dtoolkit::fdt::Fdt;
+use dtoolkit::memreserve::MemoryReservation;
+use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
+use linmap::{Features, Leaves, Pa, Region, Stats};
+use proptest::prelude::*;
+use proptest::sample::Index;
+
+/// QEMU's virt machine with 4 GiB, as QEMU describes it.
+const VIRT: &[u8] = include_bytes!("../tests/data/virt.dtb");
+const GIB: u64 = 1 << 30;
+
+/// What the image learns from others than the device tree.
+#[derive(Clone, Debug)]
+struct Setting {
+    features: Features,
+    image: Range<Pa>,
+    read_only: Range<Pa>,
+    tree_at: u64,
+}
+
+impl Setting {
+    /// As QEMU has it: a Cortex-A72 and 44-bit addresses, the image 2 MiB into RAM.
+    fn usual() -> Self {
+        Self {
+            features: Features { midr: 0x410f_d083, mmfr0: 0x1124, mmfr2: 0, pfr1: 0, dfr0: 0 },
+            image: Pa(0x4020_0000)..Pa(0x4040_0000),
+            read_only: Pa(0x4020_0000)..Pa(0x4023_0000),
+            tree_at: 0x4800_0000,
+        }
+    }
+}
+
+/// Where a boot ends that makes no plan, or what the plan was judged by.
+#[derive(Debug, PartialEq)]
+enum End {
+    Unreadable,
+    NoGranule,
+    NoPlan(PlanError),
+    Planned { free: u64, crash: Option<Range<Pa>> },
+}
+
+/// The way of a boot up to the plan. Every note is one line.
+fn boot(dtb: &[u8], setting: &Setting) -> (End, Vec<String>) {
+    let mut notes = Vec::new();
+    let end = way(dtb, setting, &mut notes);
+    for text in &notes {
+        assert!(!text.is_empty() && !text.chars().any(char::is_control), "{text:?}");
+    }
+    (end, notes)
+}
+
+fn way(dtb: &[u8], setting: &Setting, notes: &mut Vec<String>) -> End {
+    let machine = match Machine::read(dtb, &mut |note| notes.push(note.to_string())) {
+        Ok(machine) => machine,
+        Err(e) => {
+            notes.push(e.to_string());
+            return End::Unreadable;
+        }
+    };
+    let args = BootArgs::parse(&machine.bootargs, |ignored| notes.push(ignored.to_string()));
+    let Ok(geometry) = choice::geometry(&args, &setting.features, |f| notes.push(f.to_string())) else {
+        return End::NoGranule;
+    };
+    let given = Given {
+        machine: &machine,
+        args: &args,
+        geometry,
+        pa_bits: choice::pa_bits(&setting.features, geometry),
+        image: setting.image.clone(),
+        read_only: setting.read_only.clone(),
+        tree: Pa(setting.tree_at)..Pa(setting.tree_at + dtb.len() as u64),
+    };
+    let mut room = Room::default();
+    match Plan::new(&given, &mut room, &mut |note| notes.push(note.to_string())) {
+        Ok(plan) => {
+            judge(&plan, &given);
+            End::Planned { free: plan.free.bytes(), crash: plan.crash }
+        }
+        Err(e) => {
+            notes.push(e.to_string());
+            End::NoPlan(e)
+        }
+    }
+}
+
+fn inside(part: &Range<Pa>, whole: &Range<Pa>) -> bool {
+    whole.start <= part.start && part.end <= whole.end
+}
+
+fn apart(a: &Range<Pa>, b: &Range<Pa>) -> bool {
+    a.is_empty() || b.is_empty() || a.end <= b.start || b.end <= a.start
+}
+
+fn bytes(range: &Range<Pa>) -> u64 {
+    range.end.0.saturating_sub(range.start.0)
+}
+
+/// What every plan promises.
+fn judge(plan: &Plan<'_>, given: &Given<'_>) {
+    let (machine, layout, page) = (given.machine, &plan.layout, given.geometry.page_size());
+    let mapped = layout.mapped();
+    let spoken_for = machine.reserved.as_slice().iter().chain(machine.no_map.as_slice());
+    let spoken_for: Vec<_> = spoken_for.chain([&given.image, &given.tree]).chain(&plan.crash).collect();
+    assert!(!plan.free.as_slice().is_empty());
+    for free in plan.free.as_slice() {
+        assert!(free.start.0 % page == 0 && free.end.0 % page == 0 && free.start != Pa(0), "{free:?}");
+        assert!(machine.ram.covers(free) && inside(free, mapped), "{free:?}");
+        assert!(free.end.0 - 1 < 1 << given.pa_bits, "{free:?}");
+        for other in &spoken_for {
+            assert!(apart(free, other), "{free:?} {other:?}");
+        }
+    }
+    for ram in layout.ram() {
+        assert!(machine.ram.covers(ram));
+        machine.no_map.as_slice().iter().for_each(|r| assert!(apart(ram, r), "{ram:?} {r:?}"));
+    }
+    let clipped = |r: &Range<Pa>| r.start.max(mapped.start)..r.end.min(mapped.end);
+    let reached: u64 = layout.ram().iter().map(|r| bytes(&clipped(r))).sum();
+    for leaves in [Leaves::Largest, Leaves::Pages] {
+        let regions: Vec<Region> = layout.regions(leaves).collect();
+        assert_eq!(Stats::of_runs(given.geometry, layout.runs(leaves)).bytes(given.geometry), reached);
+        judge_special(&regions, plan.crash.as_ref(), |r| r.leaves == Leaves::Pages);
+        let alias = (!plan.alias.is_empty()).then_some(&plan.alias);
+        judge_special(&regions, alias, |r| r.leaves == Leaves::Largest);
+    }
+    let all = reached + layout.dropped_bytes() + layout.unaligned_bytes() + plan.beyond_bytes;
+    assert_eq!(all, machine.ram.bytes());
+}
+
+/// A range is mapped whole, and what maps it is as it should be.
+fn judge_special(regions: &[Region], special: Option<&Range<Pa>>, right: impl Fn(&Region) -> bool) {
+    let Some(special) = special else { return };
+    let mut covered = 0;
+    for region in regions {
+        let range = region.oa..Pa(region.oa.0 + region.bytes);
+        if !apart(&range, special) {
+            assert!(right(region), "{special:?} in {region:?}");
+            covered += bytes(&(range.start.max(special.start)..range.end.min(special.end)));
+        }
+    }
+    assert_eq!(covered, bytes(special), "{special:?}");
+}
+
+fn set(node: &mut DeviceTreeNode, name: &str, value: &[u8]) {
+    node.add_property(DeviceTreeProperty::new(name, value).expect("a property"));
+}
+
+fn cells(ranges: &[(u64, u64)]) -> Vec<u8> {
+    ranges.iter().flat_map(|r| [r.0.to_be_bytes(), r.1.to_be_bytes()].concat()).collect()
+}
+
+/// A reserved range, and whether it must not be mapped.
+type Reserved = (u64, u64, bool);
+
+/// QEMU's machine with other memory, reservations and boot arguments.
+fn tree(ram: &[(u64, u64)], reserved: &[Reserved], memreserve: &[(u64, u64)], line: &[u8]) -> DeviceTree {
+    let mut tree = DeviceTree::from_fdt(&Fdt::new(VIRT).expect("QEMU's tree"));
+    let root = &mut tree.root;
+    set(root.child_mut("memory@40000000").expect("memory"), "reg", &cells(ram));
+    set(root.child_mut("chosen").expect("chosen"), "bootargs", line);
+    let mut all = DeviceTreeNode::new("reserved-memory").expect("a node");
+    set(&mut all, "#address-cells", &[0, 0, 0, 2]);
+    set(&mut all, "#size-cells", &[0, 0, 0, 2]);
+    for (i, (start, size, no_map)) in reserved.iter().enumerate() {
+        let mut node = DeviceTreeNode::new(format!("r@{i}")).expect("a node");
+        set(&mut node, "reg", &cells(&[(*start, *size)]));
+        if *no_map {
+            set(&mut node, "no-map", &[]);
+        }
+        all.add_child(node);
+    }
+    root.add_child(all);
+    let entries = memreserve.iter().map(|(start, size)| MemoryReservation::new(*start, *size));
+    tree.memory_reservations = entries.collect();
+    tree
+}
+
+/// An address or a size: near a boundary, round, or anything.
+fn number() -> impl Strategy<Value = u64> {
+    let boundary = (0u32..64, -2i64..=2).prop_map(|(bit, by)| (1u64 << bit).wrapping_add_signed(by));
+    let near = (0u64..8 * 512).prop_map(|n| n << 21);
+    let pages = (0u64..4 << 20).prop_map(|n| n << 12);
+    prop_oneof![4 => near, 3 => pages, 2 => boundary, 1 => any::<u64>()]
+}
+
+fn ranges(most: usize) -> impl Strategy<Value = Vec<(u64, u64)>> {
+    prop::collection::vec((number(), number()), 0..most)
+}
+
+/// RAM that is mostly there, and then some.
+fn ram() -> impl Strategy<Value = Vec<(u64, u64)>> {
+    let usual = (1u64..64).prop_map(|n| vec![(GIB, n * GIB / 4)]);
+    let many = (1u64..300, 1u64..6)
+        .prop_map(|(n, pages)| (0..n).map(|i| (GIB + i * 0x10_0000, pages * 0x2_0000 - 0x800)).collect());
+    (prop_oneof![6 => usual, 1 => many, 1 => Just(Vec::new())], ranges(6))
+        .prop_map(|(first, more)| [first, more].concat())
+}
+
+fn reservations() -> impl Strategy<Value = Vec<Reserved>> {
+    let few = prop::collection::vec((number(), number(), any::<bool>()), 0..8);
+    let many = (1u64..200, any::<bool>())
+        .prop_map(|(n, no_map)| (0..n).map(|i| (GIB + i * 0x3000 + 0x700, 0x1100, no_map)).collect());
+    prop_oneof![6 => few, 1 => many]
+}
+
+fn bootargs() -> impl Strategy<Value = Vec<u8>> {
+    let size = "(0x)?[0-9]{1,4}[KMGTkmgt]?(@(0x)?[0-9a-f]{1,9}[MG]?)?";
+    let word = prop_oneof![
+        3 => "pagesize=(4k|16k|64k|8k|4K)",
+        3 => "va_bits=[0-9]{2}",
+        2 => "rodata=(full|on|noalias|off|no)",
+        1 => "split=(pages|park|x)",
+        1 => "bbml2=(auto|off|boot-cpu)",
+        4 => size.prop_map(|size| format!("crashkernel={size}")),
+        1 => ".{0,12}",
+    ];
+    let words = prop::collection::vec(word, 0..6).prop_map(|w| w.join(" ").into_bytes());
+    let noise = prop::collection::vec(any::<u8>(), 0..4096);
+    prop_oneof![12 => words, 1 => noise]
+}
+
+fn setting() -> impl Strategy<Value = Setting> {
+    // TGran4, TGran64, TGran16 and PARange as CPUs have them, with FEAT_LPA2 or without.
+    let mmfr0 = (0u64..8, prop::sample::select(vec![0u64, 1, 15]), any::<bool>(), 0u64..3);
+    let features = mmfr0.prop_map(|(pa, k4, no_64k, k16)| Features {
+        mmfr0: pa | k4 << 28 | if no_64k { 15 << 24 } else { 0 } | k16 << 20,
+        mmfr2: 1 << 16,
+        ..Setting::usual().features
+    });
+    let usual = (0u64..64, 1u64..40, 0u64..40).prop_map(|(at, size, read_only)| {
+        let start = GIB + (at << 21);
+        let read_only = Pa(start)..Pa(start + (read_only.min(size) << 16));
+        (Pa(start)..Pa(start + (size << 16)), read_only)
+    });
+    let odd = (number(), number(), number()).prop_map(|(start, size, read_only)| {
+        let end = start.saturating_add(size);
+        (Pa(start)..Pa(end), Pa(start)..Pa(start.saturating_add(read_only).min(end)))
+    });
+    let image = prop_oneof![4 => usual, 1 => odd];
+    let tree_at = prop_oneof![3 => Just(GIB + GIB / 4), 1 => number().prop_map(|n| (n & !7).min(1 << 52))];
+    (features, image, tree_at).prop_map(|(features, (image, read_only), tree_at)| Setting {
+        features,
+        image,
+        read_only,
+        tree_at,
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
+
+    /// Well-made trees of strange machines.
+    #[test]
+    fn strange_machines(
+        ram in ram(),
+        reserved in reservations(),
+        memreserve in ranges(5),
+        line in bootargs(),
+        setting in setting(),
+    ) {
+        boot(&tree(&ram, &reserved, &memreserve, &line).to_dtb(), &setting);
+    }
+
+    /// Usual machines, on which a plan must come out whatever the boot arguments are.
+    #[test]
+    fn strange_arguments(line in bootargs(), gib in 1u64..32) {
+        let dtb = tree(&[(GIB, gib * GIB)], &[], &[], &line).to_dtb();
+        let (end, notes) = boot(&dtb, &Setting::usual());
+        prop_assert!(matches!(end, End::Planned { .. }), "{end:?} {notes:?}");
+    }
+
+    /// QEMU's tree with bytes or whole words damaged.
+    #[test]
+    fn damaged_trees(
+        damage in prop::collection::vec((any::<Index>(), any::<u8>()), 0..8),
+        words in prop::collection::vec((any::<Index>(), prop_oneof![0u32..16, any::<u32>()]), 0..3),
+        setting in setting(),
+    ) {
+        let mut dtb = VIRT.to_vec();
+        for (at, value) in damage {
+            let at = at.index(dtb.len());
+            dtb[at] = value;
+        }
+        for (at, value) in words {
+            let at = at.index(dtb.len() / 4) * 4;
+            dtb[at..at + 4].copy_from_slice(&value.to_be_bytes());
+        }
+        boot(&dtb, &setting);
+    }
+
+    /// Properties that the kernel reads, with any value.
+    #[test]
+    fn damaged_properties(which in 0usize..10, value in prop::collection::vec(any::<u8>(), 0..40)) {
+        let (path, name) = [
+            ("/memory@40000000", "reg"),
+            ("/memory@40000000", "device_type"),
+            ("/memory@40000000", "status"),
+            ("/", "#address-cells"),
+            ("/", "#size-cells"),
+            ("/", "model"),
+            ("/chosen", "stdout-path"),
+            ("/pl011@9000000", "reg"),
+            ("/reserved-memory", "#size-cells"),
+            ("/reserved-memory/r@0", "reg"),
+        ][which];
+        let mut tree = tree(&[(GIB, GIB)], &[(GIB, 4096, true)], &[], b"");
+        set(tree.find_node_mut(path).expect("a node"), name, &value);
+        // Cells count, so a small number is worth a try.
+        let small = [0, 0, 0, value.first().copied().unwrap_or(0) % 8];
+        boot(&tree.to_dtb(), &Setting::usual());
+        set(tree.find_node_mut(path).expect("a node"), name, &small);
+        boot(&tree.to_dtb(), &Setting::usual());
+    }
+}
+
+fn plain(ram: &[(u64, u64)], reserved: &[Reserved], line: &str) -> (End, Vec<String>) {
+    boot(&tree(ram, reserved, &[], line.as_bytes()).to_dtb(), &Setting::usual())
+}
+
+#[test]
+fn qemu_s_machine_is_read_without_a_note() {
+    let machine = Machine::read(VIRT, &mut |note| panic!("{note}")).expect("QEMU's tree");
+    assert_eq!(machine.ram.as_slice(), [Pa(GIB)..Pa(5 * GIB)]);
+    assert_eq!((machine.cpus, &*machine.bootargs), (2, "pagesize=16k run=dump"));
+    let (end, notes) = boot(VIRT, &Setting::usual());
+    assert!(matches!(end, End::Planned { crash: None, .. }));
+    assert_eq!(notes, ["this CPU has no 16K pages; using 4K"]);
+}
+
+#[test]
+fn a_machine_without_a_free_page_is_named() {
+    let (end, notes) = plain(&[(GIB, GIB)], &[(0, u64::MAX, false)], "");
+    assert_eq!(end, End::NoPlan(PlanError::NothingFree { bytes: GIB }));
+    assert!(notes.iter().any(|n| n.ends_with("take all of 0x40000000 bytes of RAM")), "{notes:?}");
+}
+
+#[test]
+fn ram_that_no_address_reaches_is_named() {
+    let far = 1 << 46;
+    let (end, _) = plain(&[(far, GIB)], &[], "");
+    assert_eq!(end, End::NoPlan(PlanError::Beyond { bytes: GIB, pa_bits: 44 }));
+}
+
+#[test]
+fn a_tree_in_the_image_ends_the_boot() {
+    let setting = Setting { tree_at: 0x403f_f000, ..Setting::usual() };
+    assert!(matches!(boot(VIRT, &setting).0, End::NoPlan(PlanError::TreeInImage { .. })));
+    let beside = Setting { tree_at: 0x4040_0000, ..Setting::usual() };
+    assert!(matches!(boot(VIRT, &beside).0, End::Planned { .. }));
+}
+
+#[test]
+fn image_and_tree_in_no_map_memory_are_named() {
+    let (end, notes) = plain(&[(GIB, GIB)], &[(GIB, GIB / 2, true)], "");
+    assert!(matches!(end, End::Planned { .. }));
+    assert_eq!(
+        notes[0],
+        "the kernel image at 0x40200000..0x40400000 is in memory that must not be mapped (no-map)"
+    );
+    assert!(notes[1].starts_with("the device tree at 0x48000000..0x48"), "{notes:?}");
+    assert_eq!(notes[2], "the kernel image at 0x40200000..0x40400000 is not in the device tree's memory");
+    // Only the data of the image: its alias can still be protected.
+    let (_, notes) = plain(&[(GIB, GIB)], &[(0x4030_0000, 0x1000, true)], "");
+    assert_eq!(notes.len(), 1, "{notes:?}");
+}
+
+#[test]
+fn where_a_crash_kernel_can_go() {
+    let crash = |ram: &[(u64, u64)], line: &str| match plain(ram, &[], line) {
+        (End::Planned { crash, .. }, notes) => (crash.map(|r| (r.start.0, bytes(&r))), notes),
+        end => panic!("{end:?}"),
+    };
+    let gib = &[(GIB, GIB)];
+    assert_eq!(crash(gib, "crashkernel=256M"), (Some((0x7000_0000, 256 << 20)), Vec::new()));
+    let (at, notes) = crash(gib, "crashkernel=1M@0x5010_0000");
+    assert_eq!((at, notes.len()), (None, 1));
+    let (at, notes) = crash(gib, "crashkernel=1M@0x50100000");
+    assert_eq!(at, Some((0x5000_0000, 2 << 20)));
+    assert_eq!(notes, ["crashkernel: moved to multiples of 0x200000 bytes: 0x50000000..0x50200000"]);
+    // The longest range has less room than another once both are cut to 2 MiB.
+    let crooked = [(GIB, GIB / 2), (0xa010_0000, 0x2f_0000), (0xb000_0000, 0x20_0000)];
+    assert_eq!(crash(&crooked[1..], "crashkernel=2M").0, Some((0xb000_0000, 2 << 20)));
+    // All that is free is too much.
+    let (at, notes) = crash(&crooked[2..], "crashkernel=2M");
+    assert_eq!(at, None);
+    assert_eq!(notes[0], "crashkernel: 0x200000 bytes are all that is free; page tables need some");
+}
+
+#[test]
+fn the_page_at_address_0_is_left_alone() {
+    let (end, _) = plain(&[(0, GIB)], &[], "");
+    assert_eq!(end, End::Planned { free: GIB - 4096, crash: None });
+}
+
+#[test]
+fn more_pieces_than_there_is_room_for_cost_free_memory_and_no_more() {
+    let ram: Vec<_> = (0..128).map(|i| (GIB + i * 0x20_0000, 0x10_0000)).collect();
+    let middle = (0x4008_0000, 0x1000, false);
+    let (end, notes) = plain(&ram, &[middle], "");
+    assert!(matches!(end, End::Planned { .. }));
+    assert_eq!(notes[0], "free memory 0x40081000..0x40100000 is not used: more than 128 separate ranges");
+}

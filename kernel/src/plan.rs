@@ -1,0 +1,243 @@
+//! What of RAM is mapped, spoken for and free. Pure.
+//!
+//! All of this comes from a boot loader and is not trusted. What does not make sense is named; where
+//! something sane remains to be done, it is done, and else the boot ends with a [`PlanError`].
+
+use core::fmt;
+use core::ops::Range;
+
+use linmap::{Geometry, Layout, LayoutError, Pa, Rodata};
+
+use crate::bootargs::{BootArgs, Reservation};
+use crate::machine::Machine;
+use crate::ranges::{CAPACITY, Ranges};
+
+/// What a plan is made from.
+#[derive(Clone, Debug)]
+pub struct Given<'a> {
+    /// RAM, and what the device tree reserves of it.
+    pub machine: &'a Machine,
+    /// The boot arguments.
+    pub args: &'a BootArgs<'a>,
+    /// The geometry of the linear map.
+    pub geometry: Geometry,
+    /// How many bits a physical address has, 52 at the most.
+    pub pa_bits: u32,
+    /// All of the kernel image.
+    pub image: Range<Pa>,
+    /// Of that, code and constants.
+    pub read_only: Range<Pa>,
+    /// The device tree.
+    pub tree: Range<Pa>,
+}
+
+/// Where a plan keeps its ranges.
+#[derive(Clone, Debug, Default)]
+pub struct Room {
+    ram: Ranges,
+    carve_outs: Ranges,
+}
+
+/// The plan of a machine's memory.
+#[derive(Clone, Debug)]
+pub struct Plan<'a> {
+    /// The linear map to be.
+    pub layout: Layout<'a>,
+    /// RAM that the linear map reaches and nobody has spoken for, in whole pages; never address 0.
+    pub free: Ranges,
+    /// The crash kernel's reservation.
+    pub crash: Option<Range<Pa>>,
+    /// The kernel image's code and constants, if the linear map reaches them; else empty.
+    pub alias: Range<Pa>,
+    /// RAM beyond the CPU's physical addresses, in bytes.
+    pub beyond_bytes: u64,
+}
+
+/// Why there is no plan.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum PlanError {
+    /// The ranges make no linear map: there is not one whole page of RAM.
+    Layout(LayoutError),
+    /// All RAM is beyond the CPU's physical addresses.
+    Beyond {
+        /// How much there is.
+        bytes: u64,
+        /// How many bits a physical address has.
+        pa_bits: u32,
+    },
+    /// The device tree and the image share memory, so neither can be trusted.
+    TreeInImage {
+        /// Where the device tree is.
+        tree: Range<Pa>,
+        /// Where the image is.
+        image: Range<Pa>,
+    },
+    /// Not one page is free.
+    NothingFree {
+        /// How much the linear map reaches.
+        bytes: u64,
+    },
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Layout(e) => e.fmt(f),
+            Self::Beyond { bytes, pa_bits } => {
+                write!(f, "no RAM: all {bytes:#x} bytes are beyond the {pa_bits}-bit addresses of this CPU")
+            }
+            Self::TreeInImage { tree, image } => write!(
+                f,
+                "the device tree at {tree:?} overlaps the kernel image at {image:?}: the loader must keep \
+                 image_size bytes apart"
+            ),
+            Self::NothingFree { bytes } => write!(
+                f,
+                "the linear map can not be made: out of table pages, as the kernel image, the device tree \
+                 and reserved memory take all of {bytes:#x} bytes of RAM"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for PlanError {}
+
+impl<'a> Plan<'a> {
+    /// Plans. `note` hears of everything that is left out or moved, as one sentence each.
+    ///
+    /// # Errors
+    ///
+    /// There is no RAM to map or none is free, or the device tree overlaps the image.
+    pub fn new(
+        given: &Given<'_>,
+        room: &'a mut Room,
+        note: &mut dyn FnMut(fmt::Arguments<'_>),
+    ) -> Result<Self, PlanError> {
+        let Given { machine, args, geometry, pa_bits, image, tree, .. } = given;
+        if overlap(image, tree) {
+            return Err(PlanError::TreeInImage { tree: tree.clone(), image: image.clone() });
+        }
+        let Room { ram, carve_outs } = room;
+        *ram = machine.ram.clone();
+        *carve_outs = Ranges::new();
+        ram.keep(&(Pa(0)..Pa(1 << pa_bits)));
+        let beyond_bytes = machine.ram.bytes() - ram.bytes();
+        let reached = reached(*geometry, ram).map_err(|e| match e {
+            LayoutError::NoRam if ram.bytes() == 0 && beyond_bytes != 0 => {
+                PlanError::Beyond { bytes: beyond_bytes, pa_bits: *pa_bits }
+            }
+            e => PlanError::Layout(e),
+        })?;
+
+        let mut free = unspoken(given, &reached, note);
+        let crash = args.crashkernel.and_then(|asked| crash_kernel(asked, &free, *geometry, note));
+        if let Some(crash) = &crash {
+            take(&mut free, crash, note);
+            // One range always has room.
+            let _ = carve_outs.add(crash.clone());
+        }
+        if free.as_slice().is_empty() {
+            return Err(PlanError::NothingFree { bytes: reached.bytes() });
+        }
+        let alias = alias(given, &reached, note);
+        let (ram, carve_outs) = (ram.as_mut_slice(), carve_outs.as_mut_slice());
+        let layout =
+            Layout::new(*geometry, ram, carve_outs, alias.clone(), args.rodata).map_err(PlanError::Layout)?;
+        Ok(Self { layout, free, crash, alias, beyond_bytes })
+    }
+}
+
+/// The whole pages of RAM that the linear map reaches.
+fn reached(geometry: Geometry, ram: &Ranges) -> Result<Ranges, LayoutError> {
+    let mut copy = ram.clone();
+    let mapped =
+        Layout::new(geometry, copy.as_mut_slice(), &mut [], Pa(0)..Pa(0), Rodata::Off)?.mapped().clone();
+    let mut reached = ram.clone();
+    reached.keep_whole(geometry.page_size());
+    reached.keep(&mapped);
+    Ok(reached)
+}
+
+/// What of the RAM that the linear map reaches is not the image, the device tree or reserved.
+fn unspoken(given: &Given<'_>, reached: &Ranges, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Ranges {
+    let page = given.geometry.page_size();
+    let mut free = reached.clone();
+    // Address 0 stands for "no page" in the chain of free pages.
+    let first_page = Pa(0)..Pa(page);
+    let others = [&given.image, &given.tree, &first_page];
+    for range in given.machine.reserved.as_slice().iter().chain(others) {
+        take(&mut free, &outward(range, page), note);
+    }
+    for (range, what) in [(&given.image, "kernel image"), (&given.tree, "device tree")] {
+        if given.machine.no_map.as_slice().iter().any(|r| overlap(r, range)) {
+            note(format_args!("the {what} at {range:?} is in memory that must not be mapped (no-map)"));
+        }
+    }
+    free
+}
+
+/// Takes a range out of what is free, at worst with some of its surroundings.
+fn take(free: &mut Ranges, range: &Range<Pa>, note: &mut dyn FnMut(fmt::Arguments<'_>)) {
+    if let Some(lost) = free.remove_or_more(range) {
+        note(format_args!("free memory {lost:?} is not used: more than {CAPACITY} separate ranges"));
+    }
+}
+
+/// Code and constants of the image, if the linear map reaches them; else nothing.
+fn alias(given: &Given<'_>, reached: &Ranges, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Range<Pa> {
+    let page = given.geometry.page_size();
+    let range = outward(&given.read_only, page);
+    if reached.covers(&range) {
+        return given.read_only.clone();
+    }
+    let mut ram = given.machine.ram.clone();
+    ram.keep_whole(page);
+    let what = if ram.covers(&range) { "beyond the linear map" } else { "not in the device tree's memory" };
+    note(format_args!("the kernel image at {:?} is {what}", given.image));
+    Pa(0)..Pa(0)
+}
+
+/// Where the crash kernel goes: as asked, or at the top of where there is most room; 2 MiB aligned.
+fn crash_kernel(
+    asked: Reservation,
+    free: &Ranges,
+    geometry: Geometry,
+    note: &mut dyn FnMut(fmt::Arguments<'_>),
+) -> Option<Range<Pa>> {
+    let align = geometry.page_size().max(2 << 20);
+    let mut blocks = free.clone();
+    blocks.keep_whole(align);
+    let roomiest = blocks.longest();
+    let size = asked.size.checked_next_multiple_of(align).unwrap_or(u64::MAX);
+    let start = match asked.at {
+        Some(at) => at & !(align - 1),
+        None => roomiest.end.0.saturating_sub(size),
+    };
+    let range = Pa(start)..Pa(start.saturating_add(size));
+    if range.end.0 - range.start.0 != size || !blocks.covers(&range) {
+        note(format_args!("crashkernel: {size:#x} bytes at {range:?} are not free; most is at {roomiest:?}"));
+        return None;
+    }
+    if free.bytes() == size {
+        note(format_args!("crashkernel: {size:#x} bytes are all that is free; page tables need some"));
+        return None;
+    }
+    if size != asked.size || asked.at.is_some_and(|at| at != start) {
+        note(format_args!("crashkernel: moved to multiples of {align:#x} bytes: {range:?}"));
+    }
+    Some(range)
+}
+
+/// A range with its ends moved outward to multiples of `size`, or to the last one that there is.
+fn outward(range: &Range<Pa>, size: u64) -> Range<Pa> {
+    let down = |address: u64| Pa(address & !(size - 1));
+    if range.is_empty() {
+        Pa(0)..Pa(0)
+    } else {
+        down(range.start.0)..down(range.end.0.saturating_add(size - 1))
+    }
+}
+
+fn overlap(a: &Range<Pa>, b: &Range<Pa>) -> bool {
+    !a.is_empty() && !b.is_empty() && a.start < b.end && b.start < a.end
+}
