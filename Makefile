@@ -15,6 +15,9 @@ test:     image command ## all tests, those that boot the kernel included; make 
 bench:    setup ## creation beside the physical limit, on this machine
 	$(RUST) cargo run --release -p bench
 
+sizes:    image command ## an image for each single page size, in target/fixed, beside the one for all
+	$(RUST) scripts/sizes.sh
+
 lint:     ## formatting, clippy, rustdoc, scripts, licences
 	scripts/setup.sh --lint
 	$(RUST) scripts/lint.sh
@@ -32,4 +35,4 @@ setup:    ## install what is missing, and only that
 clean:    ## remove everything that was built
 	$(RUST) cargo clean
 
-.PHONY: help run test bench lint image command setup clean
+.PHONY: help run test bench sizes lint image command setup clean
