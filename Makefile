@@ -9,13 +9,16 @@ help:     ## this list
 run:      image command ## boot the kernel in QEMU; make run ARGS="--page-size 64k"
 	"$(CARGO_TARGET_DIR)/release/linmap" boot $(ARGS)
 
-test:     image command ## all tests, those that boot the kernel included; make test ONLY="library docs"
+test:     image fixed command ## all tests, those that boot the kernel included; make test ONLY="library docs"
 	$(RUST) scripts/test.sh $(ONLY)
 
 bench:    setup ## creation beside the physical limit, on this machine
 	$(RUST) cargo run --release -p bench
 
-sizes:    image command ## an image for each single page size, in target/fixed, beside the one for all
+fixed:    setup ## the kernel for one page size each: target/fixed/fixed-4k.img and its siblings
+	$(RUST) scripts/fixed.sh
+
+sizes:    image fixed command ## what those take beside the one for all
 	$(RUST) scripts/sizes.sh
 
 lint:     ## formatting, clippy, rustdoc, scripts, licences
@@ -35,4 +38,4 @@ setup:    ## install what is missing, and only that
 clean:    ## remove everything that was built
 	$(RUST) cargo clean
 
-.PHONY: help run test bench sizes lint image command setup clean
+.PHONY: help run test bench sizes lint image fixed command setup clean

@@ -1,10 +1,10 @@
 #!/bin/bash
-# Builds an image for each single page size beside the one for all, and prints what each takes. RAM held is
-# what is not free after booting with 1 GiB, and its ratio to the one for all at the same page size.
+# What the images for one page size take beside the one for all. RAM held is what is not free after booting
+# with 1 GiB, and its ratio to the one for all at the same page size.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
-fixed=$target/fixed # a target directory of its own, so that the ELF beside linmap.img stays
+fixed=$target/fixed
 kernel=$(scripts/kernel-target.sh)/image/kernel
 
 flatten() { cargo run --quiet -p flatten -- "$@"; }
@@ -35,9 +35,6 @@ for size in 4k 16k 64k; do all[$size]=$(held "$target/linmap.img" $size); done
 row one-for-all "$target/$kernel" "$target/linmap.img" \
     4k "${all[4k]}" '' 16k "${all[16k]}" '' 64k "${all[64k]}" ''
 for size in 4k 16k 64k; do
-    scripts/rust.sh --kernel cargo build --quiet -p kernel --bin kernel --profile image \
-        --features "fixed-$size" --target-dir "$fixed"
     image=$fixed/fixed-$size.img
-    flatten "$fixed/$kernel" "$image"
-    row "fixed-$size" "$fixed/$kernel" "$image" $size "$(held "$image" $size)" "${all[$size]}"
+    row "fixed-$size" "$fixed/fixed-$size.elf" "$image" $size "$(held "$image" $size)" "${all[$size]}"
 done

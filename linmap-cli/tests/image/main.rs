@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod counts;
+mod fixed;
 mod guest;
 mod loader;
 mod matrix;

@@ -10,7 +10,7 @@ use crate::guest::{AMPERE_ONE, Booted, MAX, boot};
 use crate::loader::Loader;
 use crate::prediction::Prediction;
 
-fn page_size(granule: Granule) -> &'static str {
+pub(crate) fn page_size(granule: Granule) -> &'static str {
     match granule {
         Granule::K4 => "4k",
         Granule::K16 => "16k",
@@ -28,7 +28,13 @@ fn format(granule: Granule, va_bits: u32) -> OaFormat {
 }
 
 /// Boots, and compares with the prediction. `more` are options that change neither memory nor geometry.
-fn boot_and_compare(granule: Granule, va_bits: u32, cpu: &str, gigabytes: u64, more: &[&str]) -> Booted {
+pub(crate) fn boot_and_compare(
+    granule: Granule,
+    va_bits: u32,
+    cpu: &str,
+    gigabytes: u64,
+    more: &[&str],
+) -> Booted {
     let started = Instant::now();
     let (ram, bits) = (format!("{gigabytes}G"), va_bits.to_string());
     let what = format!("{granule} pages, {va_bits} VA bits, {cpu}, {ram} {more:?}");

@@ -1,0 +1,13 @@
+#!/bin/bash
+# Builds the images for one page size each: target/fixed/fixed-4k.img and its siblings.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+fixed=${CARGO_TARGET_DIR:-$PWD/target}/fixed # a target directory of its own: the ELF beside linmap.img stays
+elf=$fixed/$(scripts/kernel-target.sh)/image/kernel
+
+for size in 4k 16k 64k; do
+    scripts/rust.sh --kernel cargo build --quiet -p kernel --bin kernel --profile image \
+        --features "fixed-$size" --target-dir "$fixed"
+    cargo run --quiet -p flatten -- "$elf" "$fixed/fixed-$size.img"
+    cp "$elf" "$fixed/fixed-$size.elf"
+done
