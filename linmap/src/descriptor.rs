@@ -203,7 +203,10 @@ const fn in_place(format: OaFormat) -> u64 {
 
 #[inline]
 const fn encode_oa(oa: Pa, format: OaFormat) -> u64 {
-    // A constant in each arm: this is in the path of every fill.
+    // Below this every format keeps addresses in place: most are, and every fill comes by here.
+    if oa.0 >> 48 == 0 {
+        return oa.0;
+    }
     match format {
         OaFormat::Bits48 => oa.0 & in_place(OaFormat::Bits48),
         OaFormat::Lpa => oa.0 & in_place(OaFormat::Lpa) | (oa.0 >> 48 & 0b1111) << 12,
