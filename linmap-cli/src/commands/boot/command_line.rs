@@ -162,8 +162,8 @@ mod tests {
             ("--page-size|8k", "4k, 16k, 64k"),
             ("--va-bits|53", "36..=52"),
             ("--crashkernel|@1G", "SIZE[@OFFSET]"),
-            ("--run|dump;x", "such as dump,selftest"),
-            ("--run|dump rodata=off", "such as dump,selftest"),
+            ("--run|dump;x", "such as dump,protection"),
+            ("--run|dump rodata=off", "such as dump,protection"),
             ("--timeout|0", "1.."),
         ];
         for (line, hint) in wrong {

@@ -58,8 +58,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE[@OFFSET]", help_heading = "Kernel")]
     pub(crate) crashkernel: Option<Crashkernel>,
 
-    /// What to run once booted, comma-separated, or '' for nothing; fail, fault, hang and panic go wrong on
-    /// purpose
+    /// What to run once booted: dump, protection, both with a comma between them, or '' for nothing;
+    /// fail, fault, hang, overflow and panic go wrong on purpose
     #[arg(long, value_name = "LIST", default_value = "dump", value_delimiter = ',')]
     #[arg(value_parser = workload, help_heading = "Kernel")]
     pub(crate) run: Vec<String>,
@@ -181,7 +181,7 @@ fn ram(text: &str) -> Result<Size, String> {
 fn workload(name: &str) -> Result<String, String> {
     let fits = |character: char| character.is_ascii_alphanumeric() || "-_=:.".contains(character);
     if !name.chars().all(fits) {
-        return Err("a list is names with commas between them, such as dump,selftest".to_owned());
+        return Err("a list is names with commas between them, such as dump,protection".to_owned());
     }
     Ok(name.to_owned())
 }
