@@ -14,6 +14,7 @@ use spin::mutex::SpinMutex;
 use crate::boot::{self, EMERGENCY_UART};
 use crate::console::{self, say};
 use crate::ending::{begin_report, end};
+use crate::frames::Reach;
 
 /// Why a probe could not access an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,11 +114,7 @@ pub(crate) unsafe fn try_execute(va: Va) -> Result<(), Fault> {
 pub(crate) struct Tables {
     pub(crate) geometry: Geometry,
     pub(crate) root: Pa,
-    /// Where in the image the root and others may be, and its offset.
-    pub(crate) image: (Pa, Pa),
-    pub(crate) image_offset: u64,
-    /// What to add to the address of other RAM.
-    pub(crate) ram_offset: u64,
+    pub(crate) reach: Reach,
 }
 
 /// The tables in use, once they are.
@@ -133,11 +130,8 @@ impl ReadTables for Tables {
 
     /// Reads by probe: tables that are themselves the trouble do not fault twice.
     fn entry(&self, slot: Slot, _: Level) -> Result<Descriptor, Fault> {
-        let (start, end) = self.image;
-        let in_image = start <= slot.table && slot.table < end;
-        let offset = if in_image { self.image_offset } else { self.ram_offset };
-        let va = slot.table.0.wrapping_add(offset).wrapping_add(slot.index as u64 * 8);
-        try_read(Va(va)).map(Descriptor)
+        let table = self.reach.va(slot.table);
+        try_read(Va(table.0.wrapping_add(slot.index as u64 * 8))).map(Descriptor)
     }
 }
 

@@ -4,17 +4,33 @@ use core::cell::{Cell, RefCell};
 use core::ops::Range;
 
 use kernel::ranges::{Full, Ranges};
-use linmap::{Descriptor, Frame, Memory, Pa, Slot};
+use linmap::{Descriptor, Frame, Memory, Pa, Slot, Va};
 
 use crate::boot::Image;
 
+/// Where memory is reached: the image through its own map, other RAM at an offset.
+#[derive(Clone, Copy)]
+pub(crate) struct Reach {
+    image: (Pa, Pa),
+    image_offset: u64,
+    /// What to add to the address of RAM outside the image, wrapping.
+    ram_offset: u64,
+}
+
+impl Reach {
+    /// Where a physical address is now.
+    #[inline]
+    pub(crate) const fn va(&self, pa: Pa) -> Va {
+        let in_image = self.image.0.0 <= pa.0 && pa.0 < self.image.1.0;
+        let offset = if in_image { self.image_offset } else { self.ram_offset };
+        Va(pa.0.wrapping_add(offset))
+    }
+}
+
 /// The frame source of the kernel. One CPU uses it.
 pub(crate) struct Frames {
-    image: Range<Pa>,
-    image_offset: u64,
+    reach: Cell<Reach>,
     page_size: u64,
-    /// What to add to the address of RAM outside the image to reach it now, wrapping.
-    ram_offset: Cell<u64>,
     /// Pages that were given back, chained through their first entry; 0 ends the chain.
     chain: Cell<u64>,
     /// Where the next page is cut from.
@@ -29,11 +45,11 @@ pub(crate) struct Frames {
 impl Frames {
     /// A source without memory. RAM is reached 1:1 until [`reach_ram_at`](Self::reach_ram_at) is called.
     pub(crate) fn new(image: &Image, page_size: u64) -> Self {
+        let Range { start, end } = image.range();
+        let reach = Reach { image: (start, end), image_offset: image.offset(), ram_offset: 0 };
         Self {
-            image: image.range(),
-            image_offset: image.offset(),
+            reach: Cell::new(reach),
             page_size,
-            ram_offset: Cell::new(0),
             chain: Cell::new(0),
             cut: Cell::new(0),
             cut_end: Cell::new(0),
@@ -67,7 +83,7 @@ impl Frames {
     ///
     /// All memory of this source, taken or free, is mapped there, writable.
     pub(crate) unsafe fn reach_ram_at(&self, offset: u64) {
-        self.ram_offset.set(offset);
+        self.reach.set(Reach { ram_offset: offset, ..self.reach.get() });
     }
 
     /// The bytes that can still be taken.
@@ -86,11 +102,15 @@ impl Frames {
         (self.added.get() - self.free_bytes()) / self.page_size
     }
 
+    /// Where memory is reached now.
+    pub(crate) fn reach(&self) -> Reach {
+        self.reach.get()
+    }
+
     /// Where a page is now.
     #[inline]
-    fn reach(&self, pa: Pa) -> *mut u64 {
-        let offset = if self.image.contains(&pa) { self.image_offset } else { self.ram_offset.get() };
-        core::ptr::with_exposed_provenance_mut(pa.0.wrapping_add(offset) as usize)
+    fn page(&self, pa: Pa) -> *mut u64 {
+        core::ptr::with_exposed_provenance_mut(self.reach.get().va(pa).0 as usize)
     }
 
     #[inline]
@@ -148,18 +168,18 @@ unsafe impl Memory for Frames {
     fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
         // SAFETY: the frame owns the page, is borrowed mutably, and the page is reachable RAM; any bits
         // are a valid `u64`.
-        unsafe { core::slice::from_raw_parts_mut(self.reach(frame.pa()), self.page_size as usize / 8) }
+        unsafe { core::slice::from_raw_parts_mut(self.page(frame.pa()), self.page_size as usize / 8) }
     }
 
     #[inline]
     unsafe fn load(&self, slot: Slot) -> Descriptor {
         // SAFETY: by the caller's promise a slot of a page of this source, so it is reachable and aligned.
-        Descriptor(unsafe { self.reach(slot.table).add(slot.index).read_volatile() })
+        Descriptor(unsafe { self.page(slot.table).add(slot.index).read_volatile() })
     }
 
     #[inline]
     unsafe fn store(&self, slot: Slot, new: Descriptor) {
         // SAFETY: as for `load`.
-        unsafe { self.reach(slot.table).add(slot.index).write_volatile(new.0) }
+        unsafe { self.page(slot.table).add(slot.index).write_volatile(new.0) }
     }
 }

@@ -130,13 +130,8 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
     match memory::bring_up(&memory, &frames, &image, (geometry, &features), uart, &decision, &counters) {
         Ok((space, stats, create)) => {
             let (frames, memory, image) = (&frames, &memory, &image);
-            exceptions::report_walks_of(exceptions::Tables {
-                geometry,
-                root: space.root(),
-                image: (image.range().start, image.range().end),
-                image_offset: image.offset(),
-                ram_offset: memory.layout.offset(),
-            });
+            let (root, reach) = (space.root(), frames.reach());
+            exceptions::report_walks_of(exceptions::Tables { geometry, root, reach });
             run(&System {
                 machine,
                 args,

@@ -57,7 +57,7 @@ pub(crate) fn banner(system: &System<'_>) {
     say!("  pages      {}, {} VA bits, {} levels", geometry.granule(), geometry.va_bits(), geometry.levels());
     say!("  map        mode {}, policy {}, rodata={}", decision.mode.number(), decision.policy, args.rodata);
     say!("  because    {}", Reason(system));
-    let dropped = memory.layout.dropped_bytes() + memory.beyond_bytes;
+    let dropped = dropped_bytes(system);
     if dropped != 0 {
         warn(format_args!("{} of RAM are beyond the linear map's reach and left out", Size(dropped)));
     }
@@ -68,12 +68,11 @@ pub(crate) fn banner(system: &System<'_>) {
     if let Some(crash) = &memory.crash {
         say!("  crash      {} at {:?}, page-mapped", Size(crash.end.0 - crash.start.0), crash.start);
     }
-    let set_aside = system.image.static_bytes(geometry.page_size());
-    let kept = kept_tables(system) * geometry.page_size();
+    let (set_aside, returned) = storage(system);
     say!(
         "  storage    {}K for tables set aside in the image, {}K given back",
         set_aside >> 10,
-        (set_aside - kept) >> 10
+        returned >> 10
     );
     say!("");
 }
@@ -110,15 +109,13 @@ pub(crate) fn document(system: &System<'_>) {
     if let Some(r) = &memory.crash {
         console::write(format_args!("[\"{}\",\"{}\"]", r.start, r.end));
     }
-    let set_aside = system.image.static_bytes(geometry.page_size());
-    let returned = set_aside - kept_tables(system) * geometry.page_size();
+    let (set_aside, returned) = storage(system);
     say!(
         "],\"free_bytes\":{},\"static_bytes\":{set_aside},\"returned_bytes\":{returned}}}}}",
         frames.free_bytes()
     );
     linear(system, stats);
-    let instructions = create.instructions.map_or(Number::Null, |n| Number::Is(n.into()));
-    let uses = create.uses;
+    let (instructions, uses) = (OrNull(create.instructions), create.uses);
     say!(
         "linmap: {{\"windows\":{{\"create\":{{\"instructions\":{instructions},\"tlbi\":{},\"dsb\":{},\"isb\":{}}}}}}}",
         uses.tlbi,
@@ -127,29 +124,39 @@ pub(crate) fn document(system: &System<'_>) {
     );
 }
 
-enum Number {
-    Null,
-    Is(u64),
-}
+/// A number, or JSON's word for none.
+struct OrNull(Option<u32>);
 
-impl fmt::Display for Number {
+impl fmt::Display for OrNull {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Null => f.write_str("null"),
-            Self::Is(n) => n.fmt(f),
+        match self.0 {
+            Some(n) => n.fmt(f),
+            None => f.write_str("null"),
         }
     }
 }
 
+/// RAM that the linear map or the CPU does not reach.
+fn dropped_bytes(system: &System<'_>) -> u64 {
+    system.memory.layout.dropped_bytes() + system.memory.beyond_bytes
+}
+
+/// The bytes set aside in the image for tables, and how many of them were given back.
+fn storage(system: &System<'_>) -> (u64, u64) {
+    let page = system.geometry.page_size();
+    let set_aside = system.image.static_bytes(page);
+    (set_aside, set_aside - kept_tables(system) * page)
+}
+
 /// The counts of the linear map.
 fn linear(system: &System<'_>, stats: &Stats) {
-    let (g, memory) = (system.geometry, system.memory);
+    let g = system.geometry;
     let (start, last) = linmap::linear_range(g);
     console::write(format_args!(
         "linmap: {{\"linear\":{{\"start\":\"{start}\",\"end\":\"{:#x}\",\"bytes\":{},\"dropped_bytes\":{},\"leaves\":[",
         last.0 + 1,
         stats.bytes(g),
-        memory.layout.dropped_bytes() + memory.beyond_bytes,
+        dropped_bytes(system),
     ));
     for (i, size) in g.leaf_sizes().iter().filter(|s| stats.descriptors(**s) != 0).enumerate() {
         let comma = if i == 0 { "" } else { "," };
