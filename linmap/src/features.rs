@@ -7,6 +7,8 @@ use crate::{BbmPromise, Granule, Midr};
 pub struct Features {
     /// MIDR_EL1.
     pub midr: u64,
+    /// ID_AA64ISAR0_EL1: TLB invalidation by range.
+    pub isar0: u64,
     /// ID_AA64MMFR0_EL1: granules and physical address size.
     pub mmfr0: u64,
     /// ID_AA64MMFR2_EL1: break-before-make level.
@@ -69,6 +71,19 @@ impl Features {
         !matches!(field(self.dfr0, 8), 0 | 0xf)
     }
 
+    /// Whether there are TLB invalidations by range (FEAT_TLBIRANGE; the field TLB is 2 or more).
+    pub const fn has_range_tlbi(&self) -> bool {
+        field(self.isar0, 56) >= 2
+    }
+
+    /// Whether each batch of TLB invalidations needs, after the DSB that ends it, one
+    /// [`Tlbi::Repeat`](crate::Tlbi::Repeat) more and a DSB after that (CVE-2025-10263, by MIDR).
+    ///
+    /// If any CPU that shares the tables does, all have to do it.
+    pub fn needs_repeated_tlbi(&self) -> bool {
+        Midr(self.midr).needs_repeated_tlbi()
+    }
+
     /// What the CPU promises of live changes of size.
     pub fn bbm_promise(&self) -> BbmPromise {
         BbmPromise::of(Midr(self.midr), self.mmfr2)
@@ -93,5 +108,13 @@ mod tests {
         let lva = Features { mmfr2: 1 << 16, ..f(0x1124) };
         assert_eq!(Granule::ALL.map(|g| lva.has_large_va(g)), [false, false, true]);
         assert_eq!((f(0x1124).pa_bits(), f(0x1125).pa_bits(), f(0x1126).pa_bits()), (44, 48, 52));
+    }
+
+    #[test]
+    fn invalidation_by_range_and_its_repetition() {
+        let f = |tlb: u64| Features { isar0: tlb << 56 | 0xf0ff_ffff_ffff_ffff, ..Features::default() };
+        assert_eq!([0, 1, 2, 3].map(|tlb| f(tlb).has_range_tlbi()), [false, false, true, true]);
+        assert!(!f(2).needs_repeated_tlbi());
+        assert!(Features { midr: 0x410f_d0c1, ..f(0) }.needs_repeated_tlbi());
     }
 }

@@ -4,6 +4,8 @@
 
 use core::fmt;
 
+use crate::{Geometry, Tlbi};
+
 /// Which accesses a DSB waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Dsb {
@@ -11,13 +13,6 @@ pub enum Dsb {
     Ishst,
     /// DSB ISH: all accesses and TLB invalidations, to all CPUs of that domain.
     Ish,
-}
-
-/// A TLB invalidation.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Tlbi {
-    /// Everything of EL1, on all CPUs (VMALLE1IS).
-    All,
 }
 
 /// The CPU, as far as page tables need it.
@@ -33,8 +28,9 @@ pub unsafe trait Hardware {
     /// A context synchronisation event on this CPU.
     fn isb(&self);
 
-    /// Issues an invalidation. It is complete after the next [`Dsb::Ish`] (D8.17.8).
-    fn tlbi(&self, op: Tlbi);
+    /// Issues an invalidation, encoded for this geometry. It is complete after the next [`Dsb::Ish`]
+    /// (D8.17.8).
+    fn tlbi(&self, op: Tlbi, geometry: Geometry);
 }
 
 /// A CPU model: ID register MIDR_EL1, taken apart.
@@ -71,22 +67,40 @@ const NEVER_ABORT: [NeverAborts; 6] = [
     NeverAborts { name: "Cortex-X4", implementer: 0x41, part: 0xd82, revisions: from_r0(3) },
 ];
 
+/// The CPUs with CVE-2025-10263, in every revision: as Linux lists them, by ARM64_ERRATUM_4118414.
+const REPEAT_TLBI: [(u8, u16, &str); 23] = [
+    (0x41, 0xd0b, "Cortex-A76"),
+    (0x41, 0xd0c, "Neoverse-N1"),
+    (0x41, 0xd0d, "Cortex-A77"),
+    (0x41, 0xd0e, "Cortex-A76AE"),
+    (0x41, 0xd40, "Neoverse-V1"),
+    (0x41, 0xd41, "Cortex-A78"),
+    (0x41, 0xd42, "Cortex-A78AE"),
+    (0x41, 0xd44, "Cortex-X1"),
+    (0x41, 0xd47, "Cortex-A710"),
+    (0x41, 0xd48, "Cortex-X2"),
+    (0x41, 0xd49, "Neoverse-N2"),
+    (0x41, 0xd4b, "Cortex-A78C"),
+    (0x41, 0xd4c, "Cortex-X1C"),
+    (0x41, 0xd4e, "Cortex-X3"),
+    (0x41, 0xd4f, "Neoverse-V2"),
+    (0x41, 0xd82, "Cortex-X4"),
+    (0x41, 0xd83, "Neoverse-V3AE"),
+    (0x41, 0xd84, "Neoverse-V3"),
+    (0x41, 0xd85, "Cortex-X925"),
+    (0x41, 0xd8c, "C1-Ultra"),
+    (0x41, 0xd90, "C1-Premium"),
+    (0x4e, 0x010, "NVIDIA Olympus"),
+    (0x6d, 0xd49, "Azure Cobalt 100"),
+];
+
 /// Other parts whose name helps a reader.
-const OTHER_NAMES: [(u8, u16, &str); 15] = [
+const OTHER_NAMES: [(u8, u16, &str); 6] = [
     (0x00, 0x051, "QEMU max"),
     (0x41, 0xd03, "Cortex-A53"),
     (0x41, 0xd05, "Cortex-A55"),
     (0x41, 0xd07, "Cortex-A57"),
     (0x41, 0xd08, "Cortex-A72"),
-    (0x41, 0xd0b, "Cortex-A76"),
-    (0x41, 0xd0c, "Neoverse-N1"),
-    (0x41, 0xd40, "Neoverse-V1"),
-    (0x41, 0xd41, "Cortex-A78"),
-    (0x41, 0xd44, "Cortex-X1"),
-    (0x41, 0xd47, "Cortex-A710"),
-    (0x41, 0xd48, "Cortex-X2"),
-    (0x41, 0xd49, "Neoverse-N2"),
-    (0x41, 0xd4f, "Neoverse-V2"),
     (0x46, 0x001, "Fujitsu A64FX"),
 ];
 
@@ -108,8 +122,15 @@ impl Midr {
 
     /// What people call it, where that is known.
     pub fn name(self) -> Option<&'static str> {
-        let other = || OTHER_NAMES.iter().find(|n| (n.0, n.1) == (self.implementer(), self.part()));
+        let mut others = REPEAT_TLBI.iter().chain(&OTHER_NAMES);
+        let mut other = || others.find(|n| (n.0, n.1) == (self.implementer(), self.part()));
         self.listed().map(|l| l.name).or_else(|| other().map(|n| n.2))
+    }
+
+    /// Whether the CPU has CVE-2025-10263: a TLBI drops the entries, but the DSB after it does not wait
+    /// for stores that were translated by them. One more TLBI and DSB do.
+    pub fn needs_repeated_tlbi(self) -> bool {
+        REPEAT_TLBI.iter().any(|n| (n.0, n.1) == (self.implementer(), self.part()))
     }
 
     fn listed(self) -> Option<&'static NeverAborts> {
@@ -204,6 +225,30 @@ mod tests {
         }
         assert_eq!(Midr(0xc00f_ac30).name(), Some("AmpereOne"));
         assert_eq!(Midr(0x000f_0510).name(), Some("QEMU max"));
+        assert_eq!(Midr(0x410f_d841).name(), Some("Neoverse-V3"));
+        assert_eq!(Midr(0x413f_d0c1).name(), Some("Neoverse-N1"));
         assert_eq!(Midr(0).name(), None);
+    }
+
+    #[test]
+    fn the_repeated_tlbi_follows_its_own_list() {
+        let rows = [
+            (0x410f_d0b0, true),
+            (0x414f_d0c1, true),
+            (0x410f_d493, true),
+            (0x6d0f_d490, true),
+            (0x411f_d842, true),
+            (0x4e0f_0100, true),
+            // The implementer counts too: A64FX is 0x46/0x001, AmpereOne 0xc0/0xac3.
+            (0x4e0f_d0b0, false),
+            (0x410f_0100, false),
+            (0x461f_0010, false),
+            (0xc00f_ac30, false),
+            (0x410f_d083, false),
+            (0x000f_0510, false),
+        ];
+        for (midr, expected) in rows {
+            assert_eq!(Midr(midr).needs_repeated_tlbi(), expected, "{midr:#x}");
+        }
     }
 }

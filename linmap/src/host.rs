@@ -121,5 +121,5 @@ pub struct NoHardware;
 unsafe impl Hardware for NoHardware {
     fn dsb(&self, _: Dsb) {}
     fn isb(&self) {}
-    fn tlbi(&self, _: Tlbi) {}
+    fn tlbi(&self, _: Tlbi, _: Geometry) {}
 }

@@ -9,6 +9,7 @@
 //! | `geometry` | granule, VA size and address format as one value; a level is a number |
 //! | `attributes`, `descriptor` | one 64-bit entry: encode, decode, may it change in place? |
 //! | `region`, `layout` | RAM, carve-outs and image become the fewest leaves |
+//! | `tlbi` | TLB invalidations: their encoding, and the fewest that cover a range |
 //! | `table`, `hardware`, `features` | what a platform brings: table pages, CPU primitives, promises |
 //! | `stats` | exact counts, predicted or walked |
 //! | `tree` | off line: a whole tree, built and discarded |
@@ -46,6 +47,7 @@ mod stats;
 mod table;
 #[cfg(test)]
 mod tests;
+mod tlbi;
 mod tree;
 mod walk;
 
@@ -57,13 +59,14 @@ pub use descriptor::{Descriptor, Entry, Leaf, Transition, table_limits};
 pub use error::Error;
 pub use features::Features;
 pub use geometry::{Geometry, GeometryError, Granule, Half, LeafSize, LeafSizes, Level, OaFormat};
-pub use hardware::{BbmPromise, Dsb, Hardware, Midr, Tlbi};
+pub use hardware::{BbmPromise, Dsb, Hardware, Midr};
 pub use layout::{Kind, Layout, LayoutError, Rodata};
 pub use linear::{Decision, Mode, Policy, create};
 pub use ptdump::{DumpError, Marked, dump};
 pub use region::{Leaves, Region, Run};
 pub use stats::Stats;
 pub use table::{Frame, Memory, ReadTables, Slot};
+pub use tlbi::{Instruction, RangePages, Scope, Tlbi};
 pub use tree::Tree;
 pub use walk::{count, linear_range, visit};
 

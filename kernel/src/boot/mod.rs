@@ -302,7 +302,7 @@ impl Booted {
         cpu.dsb(Dsb::Ishst);
         TTBR0_EL1.set(ttbr(empty.into_pa(), geometry.oa_format()));
         cpu.isb();
-        cpu.tlbi(Tlbi::All);
+        cpu.tlbi(Tlbi::All, geometry);
         cpu.dsb(Dsb::Ish);
         cpu.isb();
         // SAFETY: `root` came from `into_root` of a tree of this geometry; TTBR0 has changed and the

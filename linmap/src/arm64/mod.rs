@@ -5,7 +5,7 @@
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::{Dsb, Features, Hardware, Tlbi};
+use crate::{Dsb, Features, Geometry, Hardware, Instruction, Tlbi};
 
 /// This CPU, with a count of every primitive that was used.
 #[derive(Debug, Default)]
@@ -50,6 +50,7 @@ impl Cpu {
         }
         Features {
             midr: read!("midr_el1"),
+            isar0: read!("id_aa64isar0_el1"),
             mmfr0: read!("id_aa64mmfr0_el1"),
             mmfr2: read!("id_aa64mmfr2_el1"),
             pfr1: read!("id_aa64pfr1_el1"),
@@ -78,12 +79,24 @@ unsafe impl Hardware for Cpu {
         unsafe { asm!("isb", options(nostack, preserves_flags)) }
     }
 
-    fn tlbi(&self, op: Tlbi) {
+    fn tlbi(&self, op: Tlbi, geometry: Geometry) {
+        macro_rules! issue {
+            ($instruction:literal, $operand:ident) => {
+                asm!(concat!($instruction, ", {}"), in(reg) $operand, options(nostack, preserves_flags))
+            };
+        }
         self.tlbi.fetch_add(1, Relaxed);
+        let (instruction, operand) = op.encode(geometry);
         // SAFETY: dropping TLB entries is always allowed; they are fetched again from the tables.
         unsafe {
-            match op {
-                Tlbi::All => asm!("tlbi vmalle1is", options(nostack, preserves_flags)),
+            match instruction {
+                Instruction::Vmalle1is => asm!("tlbi vmalle1is", options(nostack, preserves_flags)),
+                Instruction::Vaae1is => issue!("tlbi vaae1is", operand),
+                Instruction::Vaale1is => issue!("tlbi vaale1is", operand),
+                // The names need a target feature; these are their encodings (C5.5.30, C5.5.33).
+                Instruction::Rvaae1is => issue!("sys #0, c8, c2, #3", operand),
+                Instruction::Rvaale1is => issue!("sys #0, c8, c2, #7", operand),
+                Instruction::Vale1is => issue!("tlbi vale1is", operand),
             }
         }
     }
