@@ -60,6 +60,16 @@ const KEYS: [&str; 7] = ["pagesize", "va_bits", "rodata", "bbml2", "crashkernel"
 const SPLIT: &str = "split";
 
 impl<'a> BootArgs<'a> {
+    /// What `run=` names.
+    pub fn tasks(&self) -> impl Iterator<Item = &'a str> {
+        self.run.split(',').filter(|task| !task.is_empty())
+    }
+
+    /// Whether one of them changes the linear map, which takes RAM that is nobody's.
+    pub fn has_changing_task(&self) -> bool {
+        self.tasks().any(|task| matches!(task, "bench" | "selftest"))
+    }
+
     /// Reads a command line; of words that contradict each other the last wins. `ignored` hears of each
     /// word that is not used.
     pub fn parse(line: &'a str, mut ignored: impl FnMut(Ignored<'a>)) -> Self {

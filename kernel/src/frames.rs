@@ -8,20 +8,27 @@ use linmap::{Descriptor, Frame, Memory, Pa, Slot, Va};
 
 use crate::boot::Image;
 
-/// Where memory is reached: the image through its own map, other RAM at an offset.
+/// Where memory is reached: RAM at an offset, the image through its own map where that does not hold for it.
 #[derive(Clone, Copy)]
 pub(crate) struct Reach {
+    /// What to add to the address of RAM, wrapping.
+    ram_offset: u64,
+    /// Whether the image is apart.
+    apart: bool,
     image: (Pa, Pa),
     image_offset: u64,
-    /// What to add to the address of RAM outside the image, wrapping.
-    ram_offset: u64,
 }
 
 impl Reach {
-    /// Where a physical address is now.
+    /// Where a physical address is now. Each access to a live table comes through here.
     #[inline]
-    pub(crate) const fn va(&self, pa: Pa) -> Va {
-        let in_image = self.image.0.0 <= pa.0 && pa.0 < self.image.1.0;
+    pub(crate) fn va(&self, pa: Pa) -> Va {
+        if self.apart { self.va_apart(pa) } else { Va(pa.0.wrapping_add(self.ram_offset)) }
+    }
+
+    #[cold]
+    fn va_apart(&self, pa: Pa) -> Va {
+        let in_image = self.image.0 <= pa && pa < self.image.1;
         let offset = if in_image { self.image_offset } else { self.ram_offset };
         Va(pa.0.wrapping_add(offset))
     }
@@ -46,7 +53,7 @@ impl Frames {
     /// A source without memory. RAM is reached 1:1 until [`reach_ram_at`](Self::reach_ram_at) is called.
     pub(crate) fn new(image: &Image, page_size: u64) -> Self {
         let Range { start, end } = image.range();
-        let reach = Reach { image: (start, end), image_offset: image.offset(), ram_offset: 0 };
+        let reach = Reach { ram_offset: 0, apart: true, image: (start, end), image_offset: image.offset() };
         Self {
             reach: Cell::new(reach),
             page_size,
@@ -77,13 +84,14 @@ impl Frames {
         Ok(())
     }
 
-    /// From now on RAM outside the image is at this offset.
+    /// From now on RAM is at this offset, the image as well unless it is `apart`.
     ///
     /// # Safety
     ///
-    /// All memory of this source, taken or free, is mapped there, writable.
-    pub(crate) unsafe fn reach_ram_at(&self, offset: u64) {
-        self.reach.set(Reach { ram_offset: offset, ..self.reach.get() });
+    /// All memory of this source, taken or free, is mapped there, writable; of the image that holds unless
+    /// it is apart.
+    pub(crate) unsafe fn reach_ram_at(&self, offset: u64, apart: bool) {
+        self.reach.set(Reach { ram_offset: offset, apart, ..self.reach.get() });
     }
 
     /// The bytes that can still be taken.
@@ -143,6 +151,13 @@ impl Frames {
 // - `load` and `store` are volatile 64-bit accesses of aligned words, which one CPU makes;
 // - it is the only memory of the image.
 unsafe impl Memory for Frames {
+    const PLAIN: bool = true;
+
+    #[inline]
+    unsafe fn words(&self, table: Pa) -> *mut u64 {
+        self.page(table)
+    }
+
     #[inline]
     fn take(&self) -> Option<Frame> {
         let head = self.chain.get();

@@ -116,7 +116,13 @@ fn judge(plan: &Plan<'_>, given: &Given<'_>) {
     let spoken_for = machine.reserved.as_slice().iter().chain(machine.no_map.as_slice());
     let spoken_for: Vec<_> = spoken_for.chain([&given.image, &given.tree]).chain(&plan.crash).collect();
     assert!(!plan.free.as_slice().is_empty());
-    for free in plan.free.as_slice() {
+    let scratch = plan.scratch.ends.iter().flatten().map(|first| *first..Pa(first.0 + page));
+    let scratch: Vec<_> = scratch.chain([plan.scratch.range.clone()]).filter(|r| !r.is_empty()).collect();
+    for range in &scratch {
+        let others = scratch.iter().filter(|other| *other != range);
+        assert!(others.chain(plan.free.as_slice()).all(|other| apart(range, other)), "{range:?}");
+    }
+    for free in plan.free.as_slice().iter().chain(&scratch) {
         assert!(free.start.0 % page == 0 && free.end.0 % page == 0 && free.start != Pa(0), "{free:?}");
         assert!(machine.ram.covers(free) && inside(free, mapped), "{free:?}");
         assert!(free.end.0 - 1 < 1 << given.pa_bits, "{free:?}");
@@ -225,6 +231,7 @@ fn bootargs() -> impl Strategy<Value = Vec<u8>> {
         2 => "rodata=(full|on|noalias|off|no)",
         1 => "split=(pages|park|x)",
         1 => "bbml2=(auto|off|boot-cpu)",
+        2 => "run=(dump|bench|dump,selftest)",
         4 => size.prop_map(|size| format!("crashkernel={size}")),
         1 => ".{0,12}",
     ];

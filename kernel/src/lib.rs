@@ -9,3 +9,4 @@ mod fuzz;
 pub mod machine;
 pub mod plan;
 pub mod ranges;
+pub mod scratch;

@@ -11,10 +11,13 @@ mod counters;
 mod ending;
 mod exceptions;
 mod frames;
+mod hardware;
 mod json;
+mod leaf;
 mod memory;
 mod report;
 mod tests;
+mod workloads;
 
 use core::fmt;
 use core::ops::Range;
@@ -24,16 +27,14 @@ use kernel::choice;
 use kernel::machine::{self, Machine};
 use kernel::plan::{Given, Plan, Room};
 use linmap::arm64::Cpu;
-use linmap::{AddressSpace, BbmPromise, Decision, Features, Geometry, Granule, Pa, Stats};
+use linmap::{AddressSpace, BbmPromise, Both, Decision, Features, Geometry, Granule, Pa, Stats};
 
 use crate::boot::{EARLY_UART, Image};
 use crate::console::say;
 use crate::counters::{Counters, Window};
 use crate::ending::{fail, finish};
 use crate::frames::Frames;
-
-/// Everything of this CPU that is counted goes through here.
-static CPU: Cpu = Cpu::new();
+use crate::hardware::{HARDWARE, Kernel};
 
 /// What the system is, once it is up.
 pub(crate) struct System<'a> {
@@ -49,6 +50,14 @@ pub(crate) struct System<'a> {
     pub(crate) space: AddressSpace,
     pub(crate) stats: Stats,
     pub(crate) create: Window,
+    pub(crate) counters: &'a Counters,
+}
+
+impl<'a> System<'a> {
+    /// Table pages and CPUs, as the library wants them.
+    pub(crate) const fn platform(&self) -> Both<'a, Frames, Kernel> {
+        Both(self.frames, &HARDWARE)
+    }
 }
 
 /// Where the entry code goes: the device tree and the image at their physical addresses, and the
@@ -115,6 +124,7 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
     let promise = features.bbm_promise();
     let never_aborts = args.bbml2 == Bbml2::Auto && promise.never_aborts();
     let decision = Decision::on_boot_cpu(never_aborts, args.rodata);
+    HARDWARE.rely_on(&features, never_aborts);
 
     let tree = tree.clone();
     let (range, read_only) = (image.range(), image.read_only());
@@ -145,6 +155,7 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
                 space,
                 stats,
                 create,
+                counters: &counters,
             })
         }
         Err(e) => fail(format_args!("the linear map can not be made: {e}")),
@@ -170,10 +181,12 @@ fn run(system: &System<'_>) -> ! {
     report::banner(system);
     report::document(system);
     let mut ok = report::check_frames(system) & report::check_map(system);
-    for task in system.args.run.split(',').filter(|t| !t.is_empty()) {
+    for task in system.args.tasks() {
         match task {
+            "bench" => ok &= workloads::bench::run(system),
             "dump" => ok &= report::dump(system),
             "protection" => ok &= tests::protection::run(system),
+            "selftest" => ok &= tests::selftest::run(system),
             // For those who test how a run that goes wrong is reported.
             "fault" => {
                 let nowhere: *const u64 = core::ptr::with_exposed_provenance(0xdead_0000);
@@ -187,7 +200,7 @@ fn run(system: &System<'_>) -> ! {
             },
             "fail" => ok = false,
             _ => warn(format_args!(
-                "run={} ignored: known are dump, protection, fail, fault, hang, overflow and panic",
+                "run={} ignored: known are bench, dump, protection, selftest, fail, fault, hang, overflow and panic",
                 task.escape_debug()
             )),
         }

@@ -5,12 +5,13 @@ use core::ops::Range;
 use kernel::choice;
 use kernel::plan::Plan;
 use kernel::ranges::Full;
-use linmap::{AddressSpace, Decision, Error, Features, Geometry, Pa, Stats};
+use linmap::{AddressSpace, Both, Decision, Error, Features, Geometry, Pa, Stats};
 
 use crate::boot::{self, Image};
 use crate::counters::{Counters, Window};
 use crate::frames::Frames;
-use crate::{CPU, warn};
+use crate::hardware::HARDWARE;
+use crate::warn;
 
 unsafe extern "C" {
     fn mark_create_begin();
@@ -35,7 +36,7 @@ pub(crate) fn bring_up(
     };
     // SAFETY: the image's own memory, set aside in image.ld; nothing else uses it.
     give(&image.pool(geometry.page_size()), |r| unsafe { frames.add(r) });
-    let mut booted = boot::enter(frames, &CPU, image, (geometry, lower), features, &window, uart)?;
+    let booted = boot::enter(frames, &HARDWARE.cpu, image, (geometry, lower), features, &window, uart)?;
     // SAFETY: `enter` has just mapped the console there as device memory, for good.
     unsafe { crate::console::attach(booted.uart) };
 
@@ -43,17 +44,19 @@ pub(crate) fn bring_up(
     give(&window, |r| unsafe { frames.add(r) });
     // SAFETY: markers do nothing.
     unsafe { mark_create_begin() };
-    let leaves = decision.leaves();
+    let (leaves, platform) = (decision.leaves(), Both(frames, &HARDWARE));
     let (created, create) =
-        counters.window(&CPU, || linmap::create(&mut booted.space, frames, &CPU, &plan.layout, leaves));
+        counters.window(&HARDWARE.cpu, || linmap::create(&booted.space, &platform, &plan.layout, leaves));
     // SAFETY: as above.
     unsafe { mark_create_end() };
     let stats = created?;
 
-    // SAFETY: the linear map reaches all free RAM, so all that was taken from the window, and
-    // maps it writable; pages of the image are still reached through the image's own map.
-    unsafe { frames.reach_ram_at(plan.layout.offset()) };
-    let space = booted.leave_identity(frames, &CPU);
+    // SAFETY: the linear map reaches all free RAM, so all that was taken from the window, and maps it
+    // writable, as it does the image's pool if it reaches that; else its pages are still reached through
+    // the image's own map.
+    unsafe { frames.reach_ram_at(plan.layout.offset(), !is_reached(plan, &image.range())) };
+    let space = booted.leave_identity(frames, &HARDWARE.cpu);
+    space.set_policy(decision.policy);
     for range in plan.free.as_slice().iter().filter(|r| **r != window) {
         // SAFETY: free RAM, apart from the window, which the linear map reaches.
         give(range, |r| unsafe { frames.add(r) });
@@ -61,6 +64,12 @@ pub(crate) fn bring_up(
     // SAFETY: the entry code's tables are no longer in any TTBR, and the TLB has been cleared.
     give(&image.boot_tables(geometry.page_size()), |r| unsafe { frames.add(r) });
     Ok((space, stats, create))
+}
+
+/// Whether the linear map has all of a range.
+fn is_reached(plan: &Plan<'_>, range: &Range<Pa>) -> bool {
+    let (layout, within) = (&plan.layout, |r: &Range<Pa>| r.start <= range.start && range.end <= r.end);
+    within(layout.mapped()) && layout.ram().iter().any(within)
 }
 
 fn give(range: &Range<Pa>, add: impl FnOnce(&Range<Pa>) -> Result<(), Full>) {

@@ -11,6 +11,7 @@ use linmap::{Geometry, Layout, LayoutError, Pa, Rodata};
 use crate::bootargs::{BootArgs, Reservation};
 use crate::machine::Machine;
 use crate::ranges::{CAPACITY, Ranges};
+use crate::scratch::Scratch;
 
 /// What a plan is made from.
 #[derive(Clone, Debug)]
@@ -45,6 +46,8 @@ pub struct Plan<'a> {
     pub layout: Layout<'a>,
     /// RAM that the linear map reaches and nobody has spoken for, in whole pages; never address 0.
     pub free: Ranges,
+    /// What of that was set aside for tasks that change the map; nothing if there are none.
+    pub scratch: Scratch,
     /// The crash kernel's reservation.
     pub crash: Option<Range<Pa>>,
     /// The kernel image's code and constants, if the linear map reaches them; else empty.
@@ -139,11 +142,16 @@ impl<'a> Plan<'a> {
         if free.as_slice().is_empty() {
             return Err(PlanError::NothingFree { bytes: reached.bytes() });
         }
+        let scratch = if args.has_changing_task() {
+            Scratch::take(&mut free, &reached, *geometry)
+        } else {
+            Scratch::default()
+        };
         let alias = alias(given, &reached, note);
         let (ram, carve_outs) = (ram.as_mut_slice(), carve_outs.as_mut_slice());
         let layout =
             Layout::new(*geometry, ram, carve_outs, alias.clone(), args.rodata).map_err(PlanError::Layout)?;
-        Ok(Self { layout, free, crash, alias, beyond_bytes })
+        Ok(Self { layout, free, scratch, crash, alias, beyond_bytes })
     }
 }
 

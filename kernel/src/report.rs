@@ -7,6 +7,7 @@ use linmap::{Checks, Marked, Midr, Pa, Rodata, Stats, Va};
 
 use crate::System;
 use crate::console::{self, say};
+use crate::counters::Window;
 use crate::ending::fail;
 use crate::json::Text;
 use crate::warn;
@@ -115,13 +116,20 @@ pub(crate) fn document(system: &System<'_>) {
         frames.free_bytes()
     );
     linear(system, stats);
-    let (instructions, uses) = (OrNull(create.instructions), create.uses);
-    say!(
-        "linmap: {{\"windows\":{{\"create\":{{\"instructions\":{instructions},\"tlbi\":{},\"dsb\":{},\"isb\":{}}}}}}}",
-        uses.tlbi,
-        uses.dsb,
-        uses.isb
-    );
+    window("create", create, None);
+}
+
+/// What was counted in a window, and for a change of the map the size of the leaf that changed.
+pub(crate) fn window(name: &str, window: &Window, leaf_bytes: Option<u64>) {
+    let (instructions, uses) = (OrNull(window.instructions), window.uses);
+    console::write(format_args!(
+        "linmap: {{\"windows\":{{\"{name}\":{{\"instructions\":{instructions},\"tlbi\":{},\"dsb\":{},\"isb\":{}",
+        uses.tlbi, uses.dsb, uses.isb
+    ));
+    if let Some(bytes) = leaf_bytes {
+        console::write(format_args!(",\"leaf_bytes\":{bytes}"));
+    }
+    say!("}}}}}}");
 }
 
 /// A number, or JSON's word for none.
@@ -179,7 +187,7 @@ fn linear(system: &System<'_>, stats: &Stats) {
 /// the empty one of the lower half.
 fn kept_tables(system: &System<'_>) -> u64 {
     let (_, last) = linmap::linear_range(system.geometry);
-    system.space.count(system.frames, (Va(last.0 + 1), Va(u64::MAX))).tables + 1
+    system.space.count(&system.platform(), (Va(last.0 + 1), Va(u64::MAX))).tables + 1
 }
 
 /// Whether every table page that was taken is in a live table: none is lost, none is in use twice.
@@ -201,7 +209,7 @@ pub(crate) fn check_frames(system: &System<'_>) -> bool {
 pub(crate) fn check_map(system: &System<'_>) -> bool {
     /// Enough to know what is wrong.
     const MOST: u32 = 20;
-    let System { memory, geometry, features, args, frames, space, image, .. } = system;
+    let System { memory, geometry, features, args, space, image, .. } = system;
     let is_ram = |pa: Pa| memory.layout.ram().iter().chain([&image.range()]).any(|r| r.contains(&pa));
     let checks = Checks {
         pa_bits: kernel::choice::pa_bits(features, *geometry),
@@ -210,7 +218,7 @@ pub(crate) fn check_map(system: &System<'_>) -> bool {
         ..Checks::default()
     };
     let mut findings = 0;
-    let whole = space.check(*frames, &checks, |finding| {
+    let whole = space.check(&system.platform(), &checks, |finding| {
         findings += 1;
         say!("self-check: {finding}");
         if findings < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
@@ -222,9 +230,9 @@ pub(crate) fn check_map(system: &System<'_>) -> bool {
 
 /// Prints the linear map as it is in the tables. Whether it is what was counted when it was made.
 pub(crate) fn dump(system: &System<'_>) -> bool {
-    let System { frames, geometry, space, stats, .. } = system;
+    let System { geometry, space, stats, .. } = system;
     let region = Marked::linear_map(*geometry);
-    let dumped = console::with_writer(|w| space.dump(*frames, region, &mut Wrap(w)));
+    let dumped = console::with_writer(|w| space.dump(&system.platform(), region, &mut Wrap(w)));
     match dumped {
         Ok(walked) if walked == *stats => true,
         Ok(walked) => {

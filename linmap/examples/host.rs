@@ -1,6 +1,6 @@
 //! A linear map in host memory: laid out, built, counted and printed.
 
-use linmap::host::{HostMemory, NoHardware};
+use linmap::host::HostMemory;
 use linmap::{AddressSpace, Geometry, Granule, Half, Layout, Leaves, OaFormat, Pa, Rodata, Tree};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -14,13 +14,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     // An empty live address space, into which the map is built.
     let empty = Tree::build(&memory, geometry, Half::Upper, core::iter::empty())?;
-    let mut space = AddressSpace::adopt(empty);
-    let stats = linmap::create(&mut space, &memory, &NoHardware, &layout, Leaves::Largest)?;
-    assert_eq!(stats, space.count(&memory, linmap::linear_range(geometry)));
+    let space = AddressSpace::adopt(empty);
+    let stats = linmap::create(&space, &memory.platform(), &layout, Leaves::Largest)?;
+    assert_eq!(stats, space.count(&memory.platform(), linmap::linear_range(geometry)));
 
     let mut text = String::new();
     let region = linmap::Marked::linear_map(geometry);
-    space.dump(&memory, region, &mut text)?;
+    space.dump(&memory.platform(), region, &mut text)?;
     println!("{text}{} table pages, {} TLB entries", stats.tables, stats.tlb_entries(geometry));
     Ok(())
 }

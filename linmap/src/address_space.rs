@@ -1,33 +1,84 @@
 //! Live tables: what walkers can reach, and how it changes.
 //!
-//! A subtree is built off line, in its final state, and one store makes it live. So far that is all a
-//! live map does: it takes what was built into slots that were empty. An entry that faults is never
-//! cached (Arm ARM D8.17, what may be held in a TLB), so nothing is invalidated.
+//! # The lock
+//!
+//! One lock, the platform's ([`Hardware::lock`]), covers all live tables and their counts. Whoever stores
+//! into a live table holds it, from the first look at what is there until the last invalidation is complete
+//! and tables that went have been given back. So two callers never see or make half of a change, and a
+//! reader that holds the lock never meets a table that has been given back.
+//!
+//! The walkers of the CPUs hold no lock. For them each change is a single store (`edit.rs`, `split.rs`),
+//! and a table goes back to its memory only after they can not be in it any more (`retire.rs`).
+//!
+//! The lock is not taken twice: a callback of [`AddressSpace::visit`] and its siblings must not change or
+//! read a live map. A fault handler may have interrupted the holder on its own CPU, so it never waits:
+//! [`AddressSpace::try_visit`] does without an answer then. While CPUs are parked nobody waits for the lock
+//! but those who answer the parking ([`Hardware::park`]), and the holder neither allocates nor prints.
+//!
+//! [`Hardware::lock`]: crate::Hardware::lock
+//! [`Hardware::park`]: crate::Hardware::park
 
 use core::fmt::{self, Write};
 use core::ops::{ControlFlow, Range};
+use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 
+use crate::collapse::Collapse;
+use crate::edit::{Edit, Editor};
+use crate::live::{Access, Span, Table};
+use crate::maintenance::Batch;
+use crate::mapping::Mapper;
+use crate::one_leaf::one_leaf;
+use crate::retire::Retired;
+use crate::split_pages::Pages;
+use crate::stats::{Changes, Counters, Delta};
 use crate::table::Live;
 use crate::{
-    Checks, Descriptor, Dsb, DumpError, Entry, Error, Finding, Geometry, Half, Hardware, Level, Marked,
-    Memory, Pa, Slot, Stats, Tree, Va, check, count, dump, visit,
+    Attributes, Change, Checks, Descriptor, Dsb, DumpError, Entry, Error, Finding, Geometry, Half, Level,
+    Marked, Memory, Pa, Platform, Policy, Slot, Stats, Tree, Va, check, count, dump, visit,
 };
 
 /// The tables that one half of a live address space is translated by.
+///
+/// Whatever an operation returns, it did all that it says or nothing. What it costs: a walk of the range
+/// twice, a store for each descriptor that changes, two DSB and an ISB, a third DSB where tables are built,
+/// and one batch of TLB invalidations if something that was valid changed. On return each CPU translates as
+/// the operation says; what became valid, another CPU uses after its next context synchronisation event.
 #[derive(Debug)]
 pub struct AddressSpace {
     root: Pa,
     geometry: Geometry,
     half: Half,
+    /// The first address of the half.
+    base: u64,
+    /// log2 of what an entry of the root spans, and of the page size.
+    root_shift: u8,
+    page_shift: u8,
+    policy: AtomicU8,
+    write_execute: AtomicBool,
+    counters: Counters,
 }
 
 impl AddressSpace {
     /// Makes a tree live: from now on it belongs to the walkers.
     ///
-    /// The caller loads [`root`](Self::root) into the TTBR of the tree's half, after a DSB ISHST.
+    /// The caller loads [`root`](Self::root) into the TTBR of the tree's half, after a DSB ISHST. The policy
+    /// is [`Policy::Fixed`] until [`set_policy`](Self::set_policy) says otherwise.
     pub fn adopt(tree: Tree) -> Self {
         let (geometry, half) = (tree.geometry(), tree.half());
-        Self { root: tree.into_root().into_pa(), geometry, half }
+        let counters = Counters::new(&tree.stats());
+        let root = tree.into_root().into_pa();
+        let policy = AtomicU8::new(Policy::Fixed as u8);
+        Self {
+            root,
+            geometry,
+            half,
+            base: geometry.base(half),
+            root_shift: geometry.level_shift(geometry.root()) as u8,
+            page_shift: geometry.page_shift() as u8,
+            policy,
+            write_execute: AtomicBool::new(false),
+            counters,
+        }
     }
 
     /// The address of the root table.
@@ -40,47 +91,92 @@ impl AddressSpace {
         self.geometry
     }
 
+    /// What is done where a leaf in use has to change its size.
+    pub fn policy(&self) -> Policy {
+        Policy::ALL[usize::from(self.policy.load(Relaxed)) % Policy::ALL.len()]
+    }
+
+    /// Says what is done where a leaf in use has to change its size.
+    pub fn set_policy(&self, policy: Policy) {
+        self.policy.store(policy as u8, Relaxed);
+    }
+
+    /// Lets pages be writable and executable at once, which is refused otherwise. The owner of the machine
+    /// then answers for it.
+    pub fn allow_write_execute(&self, allow: bool) {
+        self.write_execute.store(allow, Relaxed);
+    }
+
+    /// What all of the half is made of.
+    pub fn stats<P: Platform>(&self, platform: &P) -> Stats {
+        let _held = platform.lock();
+        self.counters.stats()
+    }
+
+    /// What has been done to it.
+    pub fn changes<P: Platform>(&self, platform: &P) -> Changes {
+        let _held = platform.lock();
+        self.counters.changes()
+    }
+
     /// Calls `each` for every entry that translates an address from `first` to `last`, as [`visit`] does.
-    pub fn visit<M: Memory>(
+    /// The lock is held meanwhile.
+    pub fn visit<P: Platform>(
         &self,
-        memory: &M,
+        platform: &P,
         range: (Va, Va),
         each: impl FnMut(Va, Level, Entry) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        visit(&self.tables(memory), self.geometry, self.root, range, each).unwrap_or_else(|e| match e {})
+        let _held = platform.lock();
+        visit(&self.tables(platform), self.geometry, self.root, range, each).unwrap_or_else(|e| match e {})
+    }
+
+    /// The same, for those who can not wait: nothing if the lock is taken.
+    pub fn try_visit<P: Platform>(
+        &self,
+        platform: &P,
+        range: (Va, Va),
+        each: impl FnMut(Va, Level, Entry) -> ControlFlow<()>,
+    ) -> Option<ControlFlow<()>> {
+        let _held = platform.try_lock()?;
+        let visited = visit(&self.tables(platform), self.geometry, self.root, range, each);
+        Some(visited.unwrap_or_else(|e| match e {}))
     }
 
     /// Counts what is mapped from `first` to `last`, as [`count`] does.
-    pub fn count<M: Memory>(&self, memory: &M, range: (Va, Va)) -> Stats {
-        count(&self.tables(memory), self.geometry, self.root, range).unwrap_or_else(|e| match e {})
+    pub fn count<P: Platform>(&self, platform: &P, range: (Va, Va)) -> Stats {
+        let _held = platform.lock();
+        count(&self.tables(platform), self.geometry, self.root, range).unwrap_or_else(|e| match e {})
     }
 
-    /// Prints a region, as [`dump`] does.
+    /// Prints a region, as [`dump`] does. The lock is held meanwhile.
     ///
     /// # Errors
     ///
     /// The writer failed.
-    pub fn dump<M: Memory>(
+    pub fn dump<P: Platform>(
         &self,
-        memory: &M,
+        platform: &P,
         region: Marked,
         out: &mut impl Write,
     ) -> Result<Stats, fmt::Error> {
-        let dumped = dump(&self.tables(memory), self.geometry, self.root, region, out);
+        let _held = platform.lock();
+        let dumped = dump(&self.tables(platform), self.geometry, self.root, region, out);
         dumped.map_err(|e| match e {
             DumpError::Write => fmt::Error,
             DumpError::Read(e) => match e {},
         })
     }
 
-    /// Looks for what must never be in a map, as [`check`] does.
-    pub fn check<M: Memory>(
+    /// Looks for what must never be in a map, as [`check`] does. The lock is held meanwhile.
+    pub fn check<P: Platform>(
         &self,
-        memory: &M,
+        platform: &P,
         checks: &Checks<'_>,
         each: impl FnMut(Finding) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let checked = check(&self.tables(memory), self.geometry, (self.root, self.half), checks, each);
+        let _held = platform.lock();
+        let checked = check(&self.tables(platform), self.geometry, (self.root, self.half), checks, each);
         checked.unwrap_or_else(|e| match e {})
     }
 
@@ -88,6 +184,198 @@ impl AddressSpace {
         // SAFETY: read from the root of this address space on, which is live with all below it; a
         // memory that the tables are not of refuses them.
         unsafe { Live::new(memory) }
+    }
+
+    #[inline]
+    pub(crate) fn root_table<P: Platform>(&self, access: &Access<'_, P>) -> Table {
+        access.table(self.root, self.geometry.root(), self.root_shift.into(), self.base)
+    }
+
+    fn access<'a, P: Platform>(&'a self, platform: &'a P) -> Access<'a, P> {
+        Access { platform, geometry: self.geometry, counters: &self.counters }
+    }
+
+    /// The addresses of some pages. Nothing if there are none.
+    fn span(&self, va: Va, pages: u64) -> Result<Option<Span>, Error> {
+        let (va_bits, page) = (self.geometry.va_bits(), self.page_shift);
+        if va.0 & ((1 << page) - 1) != 0 {
+            return Err(Error::Unaligned { address: va.0 });
+        }
+        let (all, before) = (1u64 << (va_bits - u32::from(page)), va.0.wrapping_sub(self.base) >> page);
+        if before > all || pages > all - before {
+            return Err(Error::OutsideHalf { va, pages });
+        }
+        if pages == 0 {
+            return Ok(None);
+        }
+        Ok(Some(Span { first: va.0, last: va.0 + ((pages << page) - 1) }))
+    }
+
+    /// Carries out an edit that leaves every leaf mapped.
+    #[inline(always)]
+    fn edit<P: Platform>(&self, platform: &P, edit: Edit, span: Span) -> Result<(), Error> {
+        let _held = platform.lock();
+        let access = self.access(platform);
+        let table = access.deepest(self.root_table(&access), span);
+        let index = ((span.first - table.base) >> table.shift) as usize;
+        if (span.first ^ span.last) >> table.shift == 0 {
+            return one_leaf(self, access, (edit, span), (table, index));
+        }
+        Editor { access, edit, span, batch: Batch::new() }.run(self, table)
+    }
+
+    /// Changes the permissions of `pages` pages from `va` on.
+    ///
+    /// Leaves that lie within the range change in place; those that it has a part of are split first, at
+    /// its two ends, and the rest of them keeps the largest leaves that remain possible. A leaf that is
+    /// already right is not touched. Mappings that are kept and not valid change as well.
+    ///
+    /// # Errors
+    ///
+    /// A hole in the range, a range that is unaligned or outside the half, pages that would be writable and
+    /// executable at once, out of frames, a leaf in use that would have to change its size where policy or
+    /// CPUs do not permit it. Then nothing has changed.
+    ///
+    /// # Safety
+    ///
+    /// Whoever uses these addresses can live with the change: no CPU executes from, or writes to, what may
+    /// not be executed or written any more. `platform` is that of the tables.
+    pub unsafe fn protect<P: Platform>(
+        &self,
+        platform: &P,
+        va: Va,
+        pages: u64,
+        change: Change,
+    ) -> Result<(), Error> {
+        let Some(span) = self.span(va, pages)? else { return Ok(()) };
+        let (clear, set) = change.bits();
+        let edit = Edit { clear, set, unless: 0, refuse_write_execute: !self.write_execute.load(Relaxed) };
+        self.edit(platform, edit, span)
+    }
+
+    /// Makes `pages` pages from `va` on invalid, so that every access faults, or valid again.
+    ///
+    /// An invalid page keeps its mapping: address, permissions, and the size of its leaf. It is no hole,
+    /// and can be split and protected. What the page forgets is whether it was global: it is, when it
+    /// becomes valid again.
+    ///
+    /// # Errors
+    ///
+    /// As for [`protect`](Self::protect).
+    ///
+    /// # Safety
+    ///
+    /// As for [`protect`](Self::protect): nobody uses what becomes invalid.
+    pub unsafe fn set_valid<P: Platform>(
+        &self,
+        platform: &P,
+        va: Va,
+        pages: u64,
+        valid: bool,
+    ) -> Result<(), Error> {
+        let Some(span) = self.span(va, pages)? else { return Ok(()) };
+        let (clear, set, unless) = Descriptor::validity(valid);
+        let refuse_write_execute = valid && !self.write_execute.load(Relaxed);
+        let edit = Edit { clear, set, unless, refuse_write_execute };
+        self.edit(platform, edit, span)
+    }
+
+    /// Maps `pages` pages from `va` on to consecutive physical memory from `oa` on, where nothing is mapped.
+    ///
+    /// In the largest leaves, or in pages under [`Policy::Pages`]. Nothing is invalidated.
+    ///
+    /// # Errors
+    ///
+    /// Something is mapped there, kept mappings included; an address is unaligned or out of range; pages
+    /// would be writable and executable at once; out of frames. Then nothing has changed.
+    ///
+    /// # Safety
+    ///
+    /// The memory may be accessed as `attributes` say, through these addresses as well as any others that it
+    /// has: no mismatched memory types, no second way to write what must not be written.
+    pub unsafe fn map<P: Platform>(
+        &self,
+        platform: &P,
+        va: Va,
+        pages: u64,
+        oa: Pa,
+        attributes: Attributes,
+    ) -> Result<(), Error> {
+        let g = self.geometry;
+        let Some(span) = self.span(va, pages)? else { return Ok(()) };
+        if oa.0 & (g.page_size() - 1) != 0 {
+            return Err(Error::Unaligned { address: oa.0 });
+        }
+        if oa.0.checked_add(span.last - span.first).is_none_or(|last| last >> g.oa_bits() != 0) {
+            return Err(Error::OutsideHalf { va, pages });
+        }
+        if attributes.is_writable() && attributes.is_executable() && !self.write_execute.load(Relaxed) {
+            return Err(Error::WriteExecute { va });
+        }
+        let _held = platform.lock();
+        let (access, leaves) = (self.access(platform), self.leaves());
+        let root = self.root_table(&access);
+        Mapper { access, half: self.half, span, oa, attributes, leaves }.run(root)
+    }
+
+    /// Takes away the mapping of `pages` pages from `va` on, kept mappings included, and the tables of which
+    /// nothing is left.
+    ///
+    /// # Errors
+    ///
+    /// As for [`protect`](Self::protect).
+    ///
+    /// # Safety
+    ///
+    /// Nobody uses these addresses.
+    pub unsafe fn unmap<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), Error> {
+        let Some(span) = self.span(va, pages)? else { return Ok(()) };
+        let _held = platform.lock();
+        let access = self.access(platform);
+        Editor { access, edit: Edit::REMOVE, span, batch: Batch::new() }.run_remove(self)
+    }
+
+    /// Splits everything from `va` on into single pages, for `pages` pages, so that any one of them can be
+    /// changed later without a change of size. Translations stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// As for [`protect`](Self::protect). If the CPUs stop being parkable half way, what was split by then
+    /// stays so.
+    pub fn split_to_pages<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), Error> {
+        let Some(span) = self.span(va, pages)? else { return Ok(()) };
+        let _held = platform.lock();
+        Pages { access: self.access(platform), span, policy: self.policy() }.run(self)
+    }
+
+    /// Returns to the largest leaves wherever `pages` pages from `va` on, and their neighbours in the same
+    /// tables, are uniform again, and gives back the tables. Translations stay as they are.
+    ///
+    /// Where the policy or the CPUs rule out live changes of size, nothing collapses.
+    ///
+    /// # Errors
+    ///
+    /// A range that is unaligned or outside the half; CPUs that can not be parked: what collapsed by then
+    /// stays so.
+    pub fn collapse<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), Error> {
+        let Some(span) = self.span(va, pages)? else { return Ok(()) };
+        let _held = platform.lock();
+        let (access, policy) = (self.access(platform), self.policy());
+        if access.may_resize(policy, Some(va.0)).is_err() {
+            return Ok(());
+        }
+        let root = self.root_table(&access);
+        let collapse = Collapse {
+            access,
+            span,
+            policy,
+            batch: Batch::new(),
+            retired: Retired::new(),
+            delta: Delta::default(),
+            collapses: 0,
+            changed: false,
+        };
+        collapse.run(root)
     }
 
     /// Takes a tree of the same geometry and half into this one, where the root has holes.
@@ -101,33 +389,30 @@ impl AddressSpace {
     ///
     /// The tree is of another geometry or half, or a slot of the live root between the first and the
     /// last that the tree uses is taken. Then the tree is discarded and nothing has changed.
-    pub fn graft<M: Memory>(
-        &mut self,
-        memory: &M,
-        hardware: &impl Hardware,
-        tree: Tree,
-    ) -> Result<Stats, Error> {
+    pub fn graft<P: Platform>(&self, platform: &P, tree: Tree) -> Result<Stats, Error> {
         if (tree.geometry(), tree.half()) != (self.geometry, self.half) {
-            tree.discard(memory);
+            tree.discard(platform);
             return Err(Error::OtherGeometry);
         }
         let (stats, used) = (tree.stats(), tree.used());
-        if let Some(va) = self.occupied(memory, used.clone()) {
-            tree.discard(memory);
+        let _held = platform.lock();
+        if let Some(va) = self.occupied(platform, used.clone()) {
+            tree.discard(platform);
             return Err(Error::Occupied { va });
         }
         let mut from = tree.into_root();
-        hardware.dsb(Dsb::Ishst);
-        for (index, &bits) in used.clone().zip(&memory.slots(&mut from)[used]) {
+        platform.dsb(Dsb::Ishst);
+        for (index, &bits) in used.clone().zip(&platform.slots(&mut from)[used]) {
             if bits != 0 {
                 // SAFETY: the root is live and has these slots, which are holes, so nobody uses what
                 // they translate.
-                unsafe { memory.store(Slot { table: self.root, index }, Descriptor(bits)) };
+                unsafe { platform.store(Slot { table: self.root, index }, Descriptor(bits)) };
             }
         }
-        hardware.dsb(Dsb::Ishst);
-        hardware.isb();
-        memory.give(from);
+        platform.dsb(Dsb::Ishst);
+        platform.isb();
+        platform.give(from);
+        self.counters.include(&stats);
         Ok(stats)
     }
 

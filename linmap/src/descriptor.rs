@@ -99,6 +99,85 @@ impl Descriptor {
         self.0 & VALID != 0
     }
 
+    /// Whether it is a table's descriptor at `level`.
+    #[inline]
+    pub(crate) const fn is_table(self, level: Level) -> bool {
+        self.0 & (TABLE_OR_PAGE | VALID) == TABLE_OR_PAGE | VALID && level.number() != Level::PAGE.number()
+    }
+
+    /// Whether it is a table's descriptor, above the last level, that lays no restrictions on what is below.
+    #[inline]
+    pub(crate) const fn is_plain_table(self) -> bool {
+        self.0 & (TABLE_LIMITS | TABLE_OR_PAGE | VALID) == TABLE_OR_PAGE | VALID
+    }
+
+    /// The table that it is the descriptor of.
+    #[inline]
+    pub(crate) const fn next_table(self, geometry: Geometry) -> Pa {
+        decode_oa(self.0, geometry, geometry.page_shift())
+    }
+
+    /// Whether it is a leaf at `level`, valid or kept.
+    #[inline]
+    pub(crate) const fn is_leaf(self, geometry: Geometry, level: Level) -> bool {
+        let page = level.number() == Level::PAGE.number();
+        let shape = if self.is_valid() {
+            (self.0 & TABLE_OR_PAGE != 0) == page
+        } else {
+            self.0 & SOFTWARE_PRESENT != 0
+        };
+        shape && (page || geometry.may_be_leaf(level))
+    }
+
+    /// The output address of a leaf at `level`.
+    pub(crate) const fn oa(self, geometry: Geometry, level: Level) -> Pa {
+        decode_oa(self.0, geometry, geometry.level_shift(level))
+    }
+
+    /// Whether a leaf is one of a run.
+    #[inline]
+    pub(crate) const fn is_contiguous(self) -> bool {
+        self.0 & CONTIGUOUS != 0
+    }
+
+    /// The same leaf, in no run.
+    #[inline]
+    pub(crate) const fn without_contiguous(self) -> Self {
+        Self(self.0 & !CONTIGUOUS)
+    }
+
+    /// The same leaf, one of a run.
+    #[inline]
+    pub(crate) const fn with_contiguous(self) -> Self {
+        Self(self.0 | CONTIGUOUS)
+    }
+
+    /// Whether accesses can write and execute what it maps.
+    #[inline]
+    pub(crate) const fn is_write_execute(self) -> bool {
+        let attributes = Attributes::from_bits_retain(self.0);
+        self.is_valid() && attributes.is_writable() && attributes.is_executable()
+    }
+
+    /// The first of the leaves one level below that map what this block at `level` maps, in runs or not.
+    pub(crate) const fn child(self, level: Level, contiguous: bool) -> Self {
+        let last = level.number() + 1 == Level::PAGE.number();
+        let bits = self.0 & !CONTIGUOUS | if last { TABLE_OR_PAGE } else { 0 };
+        Self(if contiguous { bits | CONTIGUOUS } else { bits })
+    }
+
+    /// The block one level above that maps what a table at `level` maps whose first leaf is this one.
+    pub(crate) const fn parent(self, level: Level) -> Self {
+        let page = level.number() == Level::PAGE.number();
+        Self(self.0 & !CONTIGUOUS & if page { !TABLE_OR_PAGE } else { u64::MAX })
+    }
+
+    /// The bits that make a leaf valid that was kept, and the other way round: cleared, set, and those
+    /// with which it is that already. In a valid leaf [`SOFTWARE_PRESENT`] is nG, which has to stay.
+    pub(crate) const fn validity(valid: bool) -> (u64, u64, u64) {
+        if valid { (SOFTWARE_PRESENT, VALID, VALID) } else { (VALID, SOFTWARE_PRESENT, 0) }
+    }
+
     /// What it means at `level`. Every value has a meaning.
     #[inline]
     pub const fn decode(self, geometry: Geometry, level: Level) -> Entry {

@@ -1,6 +1,16 @@
 //! What can go wrong when a map is made or changed: what, where, and what would be right.
 
-use crate::{Level, Va};
+use crate::{Level, Policy, Va};
+
+/// What can be done about a policy that rules out live changes of size.
+const fn remedy(policy: Policy) -> &'static str {
+    match policy {
+        Policy::Live => ": one of the CPUs may abort; park the others instead, or map in pages",
+        Policy::Pages => "; map the range in pages from the start",
+        Policy::Fixed => "; make it a carve-out, which is mapped in pages from the start",
+        Policy::Park => "",
+    }
+}
 
 /// Why an operation on a map did nothing.
 ///
@@ -40,7 +50,57 @@ pub enum Error {
     /// Something is mapped there already.
     #[error("{va} is mapped already; unmap it first")]
     Occupied {
-        /// Where the first such slot of the root table starts.
+        /// The first such address; for a tree, where the slot of the root table starts.
+        va: Va,
+    },
+    /// Nothing is mapped there.
+    #[error("nothing is mapped at {va}; map it first, or leave it out of the range")]
+    Hole {
+        /// The first such address.
+        va: Va,
+    },
+    /// A range that does not start at a page, or whose physical memory does not.
+    #[error("{address:#x} is not aligned to the page size")]
+    Unaligned {
+        /// The address.
+        address: u64,
+    },
+    /// A range that is not in the half of the address space, or physical memory beyond the format.
+    #[error(
+        "{pages} pages from {va} on are not in the half that these tables translate, or map to addresses beyond the format"
+    )]
+    OutsideHalf {
+        /// Where it starts.
+        va: Va,
+        /// How many pages it has.
+        pages: u64,
+    },
+    /// A page would be writable and executable at once.
+    #[error("{va} would be writable and executable at once; make it read-only first, or not executable")]
+    WriteExecute {
+        /// The first such address.
+        va: Va,
+    },
+    /// A leaf in use would have to change its size, which the policy does not permit.
+    #[error("the leaf at {va} would have to change its size while it is in use, which the policy \"{policy}\" rules out{}", remedy(*policy))]
+    NeedsResize {
+        /// Where the leaf starts.
+        va: Va,
+        /// The policy in force.
+        policy: Policy,
+    },
+    /// The other CPUs do not park, so that a leaf in use can not change its size.
+    #[error(
+        "the other CPUs can not be parked, so no leaf in use can change its size; map the range in pages from the start"
+    )]
+    CanNotPark,
+    /// Tables that this library would not write: a descriptor without meaning, or one that restricts all
+    /// that lies below it.
+    #[error(
+        "the descriptor that translates {va} is not one of this library's: no meaning at its level, or restrictions on a whole table"
+    )]
+    NotUnderstood {
+        /// The first address that it translates.
         va: Va,
     },
 }

@@ -138,6 +138,12 @@ impl Level {
     pub const fn next(self) -> Self {
         Self::new(self.0 + 1)
     }
+
+    /// The level so many further down, which is there.
+    #[inline]
+    pub(crate) const fn down(self, levels: i8) -> Self {
+        Self(self.0 + levels)
+    }
 }
 
 /// One size that a leaf can have: a page, a block, or a contiguous run of either.

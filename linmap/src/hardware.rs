@@ -4,7 +4,7 @@
 
 use core::fmt;
 
-use crate::{Geometry, Tlbi};
+use crate::{Descriptor, Frame, Geometry, Memory, Pa, Slot, Tlbi};
 
 /// Which accesses a DSB waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -15,14 +15,54 @@ pub enum Dsb {
     Ish,
 }
 
-/// The CPU, as far as page tables need it.
+/// What the CPUs that share the tables promise: what the weakest of them does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Promise {
+    /// All of them let a live entry change its size without ever raising a TLB conflict abort
+    /// ([`BbmPromise::never_aborts`]).
+    pub never_aborts: bool,
+    /// All of them have range TLBIs ([`Features::has_range_tlbi`](crate::Features::has_range_tlbi)).
+    pub range_tlbi: bool,
+    /// One of them needs each batch of TLBIs repeated
+    /// ([`Features::needs_repeated_tlbi`](crate::Features::needs_repeated_tlbi)).
+    pub repeat_tlbi: bool,
+}
+
+/// The platform can not park its CPUs, or one of them did not answer. Nothing was done.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the other CPUs can not be parked")]
+pub struct CanNotPark;
+
+/// The CPU, as far as page tables need it, and the others as far as they must be kept away.
 ///
 /// # Safety
 ///
-/// Each method is exactly the instruction it names, executed before it returns, and the compiler moves
-/// no access to table memory across it. In a model it is the corresponding step.
+/// - [`dsb`](Self::dsb), [`isb`](Self::isb) and [`tlbi`](Self::tlbi) are exactly the instruction they name,
+///   executed before they return, and the compiler moves no access to table memory across them. In a model
+///   they are the corresponding step.
+/// - [`lock`](Self::lock) excludes: there is at most one [`Held`](Self::Held) at any time among all CPUs and
+///   contexts that share the tables, and what its holder did before it was dropped is visible to the next.
+/// - [`promise`](Self::promise) is kept by every CPU whose walkers may reach the tables.
+/// - [`park`](Self::park) keeps its contract.
 pub unsafe trait Hardware {
-    /// Waits until earlier accesses are visible to all walkers, as `kind` says (Arm ARM B2.3).
+    /// The lock on all live tables, held until it is dropped.
+    type Held<'h>
+    where
+        Self: 'h;
+
+    /// Waits for the lock on all live tables and takes it. Not taken twice by one context: an interrupt
+    /// that could come while it is held, and take it, is masked.
+    ///
+    /// A CPU that waits here answers when another one parks it.
+    fn lock(&self) -> Self::Held<'_>;
+
+    /// Takes the lock if it is free: for those who can not wait, such as a fault handler.
+    fn try_lock(&self) -> Option<Self::Held<'_>>;
+
+    /// What the CPUs promise.
+    fn promise(&self) -> Promise;
+
+    /// Waits until earlier accesses are visible to all walkers, as `kind` says (Arm ARM D8.2.6.1).
     fn dsb(&self, kind: Dsb);
 
     /// A context synchronisation event on this CPU.
@@ -31,6 +71,112 @@ pub unsafe trait Hardware {
     /// Issues an invalidation, encoded for this geometry. It is complete after the next [`Dsb::Ish`]
     /// (D8.17.8).
     fn tlbi(&self, op: Tlbi, geometry: Geometry);
+
+    /// Runs `work` while no CPU uses the tables, this one included. The caller holds the lock.
+    ///
+    /// From before `work` begins until after it has returned, each CPU translates the half with tables
+    /// that are not being changed, touches no address of it, and takes no exception. `work`, the tables
+    /// that it writes, and its stack are reached otherwise. Before a CPU uses the tables again it has
+    /// dropped everything that its TLB held of them, and no walker can still see what was there before.
+    ///
+    /// `work` takes no lock, allocates nothing and does not print.
+    ///
+    /// # Errors
+    ///
+    /// The CPUs can not be parked; `work` has not run. That is what a platform says that does not do it.
+    fn park(&self, work: &mut dyn FnMut()) -> Result<(), CanNotPark> {
+        _ = work;
+        Err(CanNotPark)
+    }
+}
+
+/// All that a platform brings: table pages and CPUs.
+pub trait Platform: Memory + Hardware {}
+
+impl<P: Memory + Hardware> Platform for P {}
+
+/// A platform made of a memory and of hardware.
+#[derive(Debug)]
+pub struct Both<'a, M, H>(pub &'a M, pub &'a H);
+
+// SAFETY: the memory does it all, and keeps its promises.
+unsafe impl<M: Memory, H> Memory for Both<'_, M, H> {
+    #[inline]
+    fn take(&self) -> Option<Frame> {
+        self.0.take()
+    }
+
+    #[inline]
+    fn give(&self, frame: Frame) {
+        self.0.give(frame);
+    }
+
+    #[inline]
+    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
+        self.0.slots(frame)
+    }
+
+    const PLAIN: bool = M::PLAIN;
+
+    #[inline]
+    unsafe fn words(&self, table: Pa) -> *mut u64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.words(table) }
+    }
+
+    #[inline]
+    unsafe fn load(&self, slot: Slot) -> Descriptor {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.load(slot) }
+    }
+
+    #[inline]
+    unsafe fn store(&self, slot: Slot, new: Descriptor) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.store(slot, new) }
+    }
+}
+
+// SAFETY: the hardware does it all, and keeps its promises.
+unsafe impl<M, H: Hardware> Hardware for Both<'_, M, H> {
+    type Held<'h>
+        = H::Held<'h>
+    where
+        Self: 'h;
+
+    #[inline]
+    fn lock(&self) -> Self::Held<'_> {
+        self.1.lock()
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<Self::Held<'_>> {
+        self.1.try_lock()
+    }
+
+    #[inline]
+    fn promise(&self) -> Promise {
+        self.1.promise()
+    }
+
+    #[inline]
+    fn dsb(&self, kind: Dsb) {
+        self.1.dsb(kind);
+    }
+
+    #[inline]
+    fn isb(&self) {
+        self.1.isb();
+    }
+
+    #[inline]
+    fn tlbi(&self, op: Tlbi, geometry: Geometry) {
+        self.1.tlbi(op, geometry);
+    }
+
+    fn park(&self, work: &mut dyn FnMut()) -> Result<(), CanNotPark> {
+        self.1.park(work)
+    }
 }
 
 /// A CPU model: ID register MIDR_EL1, taken apart.

@@ -9,7 +9,9 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::vec::Vec;
 
-use crate::{Descriptor, Dsb, Frame, Geometry, Hardware, Memory, Pa, Slot, Tlbi};
+use core::marker::PhantomData;
+
+use crate::{Both, CanNotPark, Descriptor, Dsb, Frame, Geometry, Hardware, Memory, Pa, Promise, Slot, Tlbi};
 
 /// A bounded supply of table pages in host memory.
 ///
@@ -102,6 +104,12 @@ unsafe impl Memory for HostMemory {
         unsafe { core::slice::from_raw_parts_mut(first, 1 << (self.page_shift - 3)) }
     }
 
+    const PLAIN: bool = true;
+
+    unsafe fn words(&self, table: Pa) -> *mut u64 {
+        self.entry(Slot { table, index: 0 })
+    }
+
     unsafe fn load(&self, slot: Slot) -> Descriptor {
         // SAFETY: `entry` points to an aligned word in the allocation.
         Descriptor(unsafe { self.entry(slot).read_volatile() })
@@ -114,12 +122,44 @@ unsafe impl Memory for HostMemory {
 }
 
 /// Hardware for tables that no CPU uses: barriers and invalidations have nothing to do.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct NoHardware;
+///
+/// Used with [`HostMemory`], which is one thread's alone, so that its lock has nothing to exclude.
+#[derive(Clone, Debug, Default)]
+pub struct NoHardware {
+    /// No other thread can have it.
+    not_sync: PhantomData<Cell<()>>,
+}
+
+/// Table pages in host memory that no CPU uses.
+pub type Host<'m> = Both<'m, HostMemory, NoHardware>;
+
+impl HostMemory {
+    /// The memory as a platform.
+    pub fn platform(&self) -> Host<'_> {
+        Both(self, &NoHardware { not_sync: PhantomData })
+    }
+}
 
 // SAFETY: no walker and no TLB sees the tables, so that every access is visible to all of them at once.
 unsafe impl Hardware for NoHardware {
+    type Held<'h> = ();
+
+    fn lock(&self) {}
+
+    fn try_lock(&self) -> Option<()> {
+        Some(())
+    }
+
+    fn promise(&self) -> Promise {
+        Promise { never_aborts: true, range_tlbi: true, repeat_tlbi: false }
+    }
+
     fn dsb(&self, _: Dsb) {}
     fn isb(&self) {}
     fn tlbi(&self, _: Tlbi, _: Geometry) {}
+
+    fn park(&self, work: &mut dyn FnMut()) -> Result<(), CanNotPark> {
+        work();
+        Ok(())
+    }
 }

@@ -15,7 +15,7 @@
 //! | `tree` | off line: a whole tree, built and discarded |
 //! | `walk` | visit what is there |
 //! | `check` | what must never be in a map |
-//! | `address_space` | live tables |
+//! | `address_space` | live tables: map, unmap, protect, set_valid, split, collapse, under one lock |
 //! | `linear` | policy: which leaves, and why |
 //! | `ptdump` | the text that Linux prints |
 //!
@@ -24,6 +24,12 @@
 //! ```
 #![doc = include_str!("../examples/host.rs")]
 //! ```
+//!
+//! A live map changes by the operations of [`AddressSpace`]. The whole life of a page:
+//!
+//! ```
+#![doc = include_str!("../examples/page.rs")]
+//! ```
 #![no_std]
 
 mod address;
@@ -31,8 +37,11 @@ mod address_space;
 #[cfg(target_arch = "aarch64")]
 pub mod arm64;
 mod attributes;
+mod change;
 mod check;
+mod collapse;
 mod descriptor;
+mod edit;
 mod error;
 mod features;
 mod geometry;
@@ -41,8 +50,16 @@ mod hardware;
 pub mod host;
 mod layout;
 mod linear;
+mod live;
+mod maintenance;
+mod mapping;
+mod one_leaf;
 mod ptdump;
 mod region;
+mod reserve;
+mod retire;
+mod split;
+mod split_pages;
 mod stats;
 mod table;
 #[cfg(test)]
@@ -54,17 +71,18 @@ mod walk;
 pub use address::{Pa, Va};
 pub use address_space::AddressSpace;
 pub use attributes::{Attributes, MemoryType};
+pub use change::Change;
 pub use check::{Checks, Finding, RunFault, check};
 pub use descriptor::{Descriptor, Entry, Leaf, Transition, table_limits};
 pub use error::Error;
 pub use features::Features;
 pub use geometry::{Geometry, GeometryError, Granule, Half, LeafSize, LeafSizes, Level, OaFormat};
-pub use hardware::{BbmPromise, Dsb, Hardware, Midr};
+pub use hardware::{BbmPromise, Both, CanNotPark, Dsb, Hardware, Midr, Platform, Promise};
 pub use layout::{Kind, Layout, LayoutError, Rodata};
 pub use linear::{Decision, Mode, Policy, create};
 pub use ptdump::{DumpError, Marked, dump};
 pub use region::{Leaves, Region, Run};
-pub use stats::Stats;
+pub use stats::{Changes, Stats};
 pub use table::{Frame, Memory, ReadTables, Slot};
 pub use tlbi::{Instruction, RangePages, Scope, Tlbi};
 pub use tree::Tree;

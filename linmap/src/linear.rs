@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use crate::{AddressSpace, Error, Half, Hardware, Layout, Leaves, Memory, Rodata, Stats, Tree};
+use crate::{AddressSpace, Error, Half, Layout, Leaves, Platform, Rodata, Stats, Tree};
 
 /// Which CPUs promise never to abort when a live entry changes its size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -32,6 +32,13 @@ pub enum Policy {
     Pages,
     /// The largest leaves; a change that needs a split is refused.
     Fixed,
+    /// The largest leaves; the other CPUs are parked while one changes its size.
+    Park,
+}
+
+impl Policy {
+    /// All of them, in the order of their declaration.
+    pub const ALL: [Self; 4] = [Self::Live, Self::Pages, Self::Fixed, Self::Park];
 }
 
 impl fmt::Display for Policy {
@@ -40,6 +47,7 @@ impl fmt::Display for Policy {
             Self::Live => "live",
             Self::Pages => "pages",
             Self::Fixed => "fixed",
+            Self::Park => "park",
         })
     }
 }
@@ -78,7 +86,7 @@ impl Decision {
     /// The leaves that the policy creates the map with.
     pub const fn leaves(&self) -> Leaves {
         match self.policy {
-            Policy::Live | Policy::Fixed => Leaves::Largest,
+            Policy::Live | Policy::Fixed | Policy::Park => Leaves::Largest,
             Policy::Pages => Leaves::Pages,
         }
     }
@@ -93,13 +101,12 @@ impl Decision {
 ///
 /// Out of frames, something is mapped there, or the layout is of another geometry. Then the address space is as before and every frame
 /// has been given back.
-pub fn create<M: Memory>(
-    space: &mut AddressSpace,
-    memory: &M,
-    hardware: &impl Hardware,
+pub fn create<P: Platform>(
+    space: &AddressSpace,
+    platform: &P,
     layout: &Layout<'_>,
     leaves: Leaves,
 ) -> Result<Stats, Error> {
-    let tree = Tree::build(memory, layout.geometry(), Half::Upper, layout.runs(leaves))?;
-    space.graft(memory, hardware, tree)
+    let tree = Tree::build(platform, layout.geometry(), Half::Upper, layout.runs(leaves))?;
+    space.graft(platform, tree)
 }

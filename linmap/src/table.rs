@@ -71,8 +71,25 @@ pub trait ReadTables {
 /// - [`slots`](Self::slots) is all of that page's memory, 8 bytes an entry, and of no other;
 /// - [`load`](Self::load) and [`store`](Self::store) are single 64-bit single-copy atomic accesses, not
 ///   torn, repeated or left out;
+/// - where [`PLAIN`](Self::PLAIN) is true, [`words`](Self::words) is all of the table's memory, 8 bytes an
+///   entry, at which such accesses may be made for as long as the table is live;
 /// - where there is more than one memory, each refuses, by a panic, pages that are another's.
 pub unsafe trait Memory {
+    /// Whether live tables are plain memory, which [`words`](Self::words) says where to find. Then the library
+    /// makes the accesses of [`load`](Self::load) and [`store`](Self::store) by itself, which spares it
+    /// to look up the table for each.
+    const PLAIN: bool = false;
+
+    /// The entries of a live table, where those are [`PLAIN`](Self::PLAIN) memory.
+    ///
+    /// # Safety
+    ///
+    /// The table is a page of this memory that is neither a [`Frame`] nor given back.
+    unsafe fn words(&self, table: Pa) -> *mut u64 {
+        _ = table;
+        core::ptr::null_mut()
+    }
+
     /// A table page with undefined contents, or `None` when there is no more.
     fn take(&self) -> Option<Frame>;
 

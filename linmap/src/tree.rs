@@ -50,6 +50,21 @@ impl Tree {
         Ok(Self { root, geometry, half, stats: builder.stats, used })
     }
 
+    /// Builds the table at `level` that starts at `base`, and all below it, for runs that lie within it.
+    pub(crate) fn subtree<M: Memory>(
+        memory: &M,
+        geometry: Geometry,
+        (half, level, base): (Half, Level, u64),
+        mut runs: impl Iterator<Item = Run>,
+    ) -> Result<(Frame, Stats), Error> {
+        let runs = Checked { runs: &mut runs, geometry, base: geometry.base(half), first: None, next: 0 };
+        let even_span = 1 << in_place_bits(geometry.oa_format());
+        let mut builder = Builder { memory, geometry, even_span, runs, rest: Run::NONE, stats: Stats::EMPTY };
+        builder.refill()?;
+        let table = builder.table(level, base)?;
+        Ok((table, builder.stats))
+    }
+
     /// What the tree is made of.
     pub const fn stats(&self) -> Stats {
         self.stats
@@ -99,7 +114,7 @@ impl Tree {
 }
 
 /// Gives back a table that no walker can reach, and all below it.
-fn discard_table<M: Memory>(memory: &M, geometry: Geometry, level: Level, mut table: Frame) {
+pub(crate) fn discard_table<M: Memory>(memory: &M, geometry: Geometry, level: Level, mut table: Frame) {
     if level != Level::PAGE {
         for &bits in &memory.slots(&mut table)[..geometry.entries(level)] {
             if let Entry::Table(child) = Descriptor(bits).decode(geometry, level) {
@@ -316,7 +331,7 @@ struct Broken {
 /// The hot loop of creation. A plain loop becomes vector stores where there are vectors.
 #[cfg(not(all(target_arch = "aarch64", not(target_feature = "neon"))))]
 #[inline]
-fn fill_with_step(slots: &mut [u64], first: u64, step: u64) {
+pub(crate) fn fill_with_step(slots: &mut [u64], first: u64, step: u64) {
     let mut value = first;
     for slot in slots {
         *slot = value;
@@ -328,7 +343,7 @@ fn fill_with_step(slots: &mut [u64], first: u64, step: u64) {
 /// cost 1.56 instructions an entry where a plain loop costs 2 or 3.
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
 #[inline(never)]
-fn fill_with_step(slots: &mut [u64], first: u64, step: u64) {
+pub(crate) fn fill_with_step(slots: &mut [u64], first: u64, step: u64) {
     let mut value = first;
     let (long, rest) = slots.as_chunks_mut::<64>();
     let (short, rest) = rest.as_chunks_mut::<8>();

@@ -600,7 +600,7 @@ proptest! {
                 let pa_bits = g.oa_bits();
                 let checks = Checks { linear_offset, pa_bits, ..Checks::default() };
                 let mut writable = 0;
-                let _ = space.check(&memory, &checks, |finding| {
+                let _ = space.check(&memory.platform(), &checks, |finding| {
                     match finding {
                         Finding::WritableAlias { bytes, executable: true, .. } => writable += bytes,
                         _ => panic!("{g:?}: {finding}"),

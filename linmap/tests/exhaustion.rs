@@ -12,7 +12,7 @@ mod raw;
 
 use dirty_memory::dirty_memory;
 use geometries::geometries;
-use linmap::host::{HostMemory, NoHardware};
+use linmap::host::HostMemory;
 use linmap::{
     AddressSpace, Attributes, Descriptor, Error, Geometry, Granule, Half, Layout, Leaves, Level, Marked,
     OaFormat, Pa, Rodata, Run, Slot, Stats, Tree, Va,
@@ -107,14 +107,14 @@ impl Live {
         let mut text = String::new();
         let range = (Va(g.base(Half::Upper)), Va(u64::MAX));
         let region = Marked { range, start: "upper half", end: "its end" };
-        self.space.dump(&self.memory, region, &mut text).expect("a string takes all");
+        self.space.dump(&self.memory.platform(), region, &mut text).expect("a string takes all");
         let table = self.space.root();
         let root = (0..g.entries(g.root())).map(|index| load(&self.memory, Slot { table, index }));
         (text, root.collect(), self.memory.in_use())
     }
 
     fn create(&mut self, layout: &Layout<'_>) -> Result<Stats, Error> {
-        linmap::create(&mut self.space, &self.memory, &NoHardware, layout, Leaves::Largest)
+        linmap::create(&self.space, &self.memory.platform(), layout, Leaves::Largest)
     }
 }
 
@@ -160,19 +160,19 @@ fn the_occupied_slot_is_named() {
     const SLOT: u64 = 512 * G;
     let g = k4();
     let memory = dirty_memory(g, 32);
-    let mut space = AddressSpace::adopt(build(&memory, g, &[page(2 * SLOT)]).unwrap());
+    let space = AddressSpace::adopt(build(&memory, g, &[page(2 * SLOT)]).unwrap());
     for runs in [[page(0), page(2 * SLOT + 4 * G)], [page(SLOT), page(3 * SLOT)]] {
         let tree = build(&memory, g, &runs).unwrap();
-        let error = space.graft(&memory, &NoHardware, tree).unwrap_err();
+        let error = space.graft(&memory.platform(), tree).unwrap_err();
         assert_eq!(error, Error::Occupied { va: Va(0xffff_0000_0000_0000 + 2 * SLOT) });
         assert_eq!(memory.in_use(), 4);
     }
     for (runs, in_use) in [([page(0), page(SLOT)], 10), ([page(3 * SLOT), page(255 * SLOT)], 16)] {
         let tree = build(&memory, g, &runs).unwrap();
-        assert_eq!(space.graft(&memory, &NoHardware, tree).map(|stats| stats.tables), Ok(7));
+        assert_eq!(space.graft(&memory.platform(), tree).map(|stats| stats.tables), Ok(7));
         assert_eq!(memory.in_use(), in_use);
     }
-    let counted = space.count(&memory, linmap::linear_range(g));
+    let counted = space.count(&memory.platform(), linmap::linear_range(g));
     assert_eq!((counted.bytes(g), counted.tables), (5 << 12, 16));
 }
 
@@ -181,10 +181,10 @@ fn the_occupied_slot_is_named() {
 fn a_tree_of_another_geometry_or_half_is_refused() {
     let (g, other) = (k4(), Geometry::new(Granule::K4, 47, OaFormat::Bits48).unwrap());
     let memory = dirty_memory(g, 4);
-    let mut space = AddressSpace::adopt(build(&memory, g, &[]).unwrap());
+    let space = AddressSpace::adopt(build(&memory, g, &[]).unwrap());
     for (g, half) in [(other, Half::Upper), (g, Half::Lower)] {
         let tree = Tree::build(&memory, g, half, std::iter::empty()).unwrap();
-        assert_eq!(space.graft(&memory, &NoHardware, tree), Err(Error::OtherGeometry));
+        assert_eq!(space.graft(&memory.platform(), tree), Err(Error::OtherGeometry));
         assert_eq!(memory.in_use(), 1);
     }
 }

@@ -7,8 +7,8 @@ use aarch64_cpu::registers::{TTBR0_EL1, Writeable};
 use kernel::choice;
 use linmap::arm64::Cpu;
 use linmap::{
-    AddressSpace, Attributes, Dsb, Error, Features, Geometry, Granule, Half, Hardware, Leaves, Memory,
-    MemoryType, OaFormat, Pa, Region, Tlbi, Tree, Va,
+    AddressSpace, Attributes, Dsb, Error, Features, Geometry, Granule, Half, Leaves, Memory, MemoryType,
+    OaFormat, Pa, Region, Tlbi, Tree, Va,
 };
 
 use crate::frames::Frames;

@@ -79,6 +79,41 @@ Creation: instructions not counted; use --count
 }
 
 #[test]
+fn what_changes_cost_is_a_table() {
+    let image = r#"
+        echo 'linmap: {"page_size":4096,"va_bits":48,"mode":1,"mode_reason":"why not"}'
+        echo 'linmap: {"linear":{"leaves":[{"size":2097152,"contiguous":false,"descriptors":512}]}}'
+        echo 'linmap: {"windows":{"create":{"instructions":4000,"tlbi":0,"dsb":2,"isb":1}}}'
+        echo 'linmap: {"windows":{"protect_l1":{"instructions":2300,"tlbi":1,"dsb":3,"isb":1,"leaf_bytes":1073741824}}}'
+        echo 'linmap: {"windows":{"other":{"instructions":null,"tlbi":1}},"tests":{"bench-restore":{"ok":true}}}'
+        echo 'linmap: {"finished":true,"ok":true}'
+    "#;
+    let output = boot(image, &[]);
+    assert_exit(&output, 0);
+    assert_data_eq!(
+        stdout(&output),
+        str![[r#"
+
+Linear map: 4K granule, 48-bit addresses
+Large leaves in mode 1: why not
+
+ leaves   descriptors   covered   share
+────────────────────────────────────────
+ 2M               512        1G    100%
+
+ change       leaf   instructions   TLBI   DSB   ISB
+─────────────────────────────────────────────────────
+ protect_l1     1G          2,300      1     3     1
+ other                not counted      1
+
+Creation: 4,000 instructions, 0 TLBI, 2 DSB, 1 ISB
+Tests: 1 passed
+
+"#]]
+    );
+}
+
+#[test]
 fn a_kernel_that_reports_nothing_is_not_silent() {
     let output = boot(r#"echo 'linmap: {"finished":true,"ok":true,"schema":"linmap.boot/9"}'"#, &[]);
     assert_exit(&output, 0);

@@ -4,6 +4,7 @@
 //! memory. `make test` builds the image first.
 
 mod bad_input;
+mod changes;
 mod counts;
 mod fixed;
 mod guest;

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use linmap::host::{HostMemory, NoHardware};
+use linmap::host::HostMemory;
 use linmap::{
     AddressSpace, Geometry, Half, Layout, Leaves, Marked, Pa, Rodata, Stats, Tree, create, linear_range,
 };
@@ -45,11 +45,11 @@ impl Prediction {
         let memory = HostMemory::new(g, planned.tables as usize + 2);
         let empty = Tree::build(&memory, g, Half::Upper, std::iter::empty()).expect("a root");
         let mut space = AddressSpace::adopt(empty);
-        let made = create(&mut space, &memory, &NoHardware, &layout, self.leaves).expect("a map");
+        let made = create(&space, &memory.platform(), &layout, self.leaves).expect("a map");
         assert_eq!(made, planned, "{what}: the plan is what was built");
 
         let mut text = String::new();
-        let dumped = space.dump(&memory, Marked::linear_map(g), &mut text);
+        let dumped = space.dump(&memory.platform(), Marked::linear_map(g), &mut text);
         assert_eq!(dumped, Ok(made), "{what}: the dump is of what was built");
         assert_eq!(booted.dump(), text, "{what}: the guest's dump is the host's");
         assert_eq!(reported(booted), document(g, &made, layout.dropped_bytes()), "{what}");

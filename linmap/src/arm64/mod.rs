@@ -5,7 +5,7 @@
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::{Dsb, Features, Geometry, Hardware, Instruction, Tlbi};
+use crate::{Dsb, Features, Geometry, Instruction, Tlbi};
 
 /// This CPU, with a count of every primitive that was used.
 #[derive(Debug, Default)]
@@ -59,10 +59,12 @@ impl Cpu {
     }
 }
 
-// SAFETY: each method is the instruction it names. None is `nomem`, so the compiler keeps accesses to
-// table memory on their side of it.
-unsafe impl Hardware for Cpu {
-    fn dsb(&self, kind: Dsb) {
+/// The primitives of [`Hardware`](crate::Hardware), for a platform to build on. None of them is `nomem`, so
+/// the compiler keeps accesses to table memory on their side of it.
+impl Cpu {
+    /// A data synchronisation barrier.
+    #[inline]
+    pub fn dsb(&self, kind: Dsb) {
         self.dsb.fetch_add(1, Relaxed);
         // SAFETY: a barrier changes nothing but order.
         unsafe {
@@ -73,13 +75,17 @@ unsafe impl Hardware for Cpu {
         }
     }
 
-    fn isb(&self) {
+    /// A context synchronisation event.
+    #[inline]
+    pub fn isb(&self) {
         self.isb.fetch_add(1, Relaxed);
         // SAFETY: a context synchronisation event changes nothing but order.
         unsafe { asm!("isb", options(nostack, preserves_flags)) }
     }
 
-    fn tlbi(&self, op: Tlbi, geometry: Geometry) {
+    /// A TLB invalidation.
+    #[inline]
+    pub fn tlbi(&self, op: Tlbi, geometry: Geometry) {
         macro_rules! issue {
             ($instruction:literal, $operand:ident) => {
                 asm!(concat!($instruction, ", {}"), in(reg) $operand, options(nostack, preserves_flags))

@@ -58,8 +58,8 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE[@OFFSET]", help_heading = "Kernel")]
     pub(crate) crashkernel: Option<Crashkernel>,
 
-    /// What to run once booted: dump, protection, both with a comma between them, or '' for nothing;
-    /// fail, fault, hang, overflow and panic go wrong on purpose
+    /// What to run once booted: bench, dump, protection, selftest, several with commas between them, or ''
+    /// for nothing; fail, fault, hang, overflow and panic go wrong on purpose
     #[arg(long, value_name = "LIST", default_value = "dump", value_delimiter = ',')]
     #[arg(value_parser = workload, help_heading = "Kernel")]
     pub(crate) run: Vec<String>,

@@ -1,5 +1,5 @@
 //! The linear map at a glance, from the kernel's report: what it is made of, what it costs, what
-//! pages would cost, and what it took to create it. What the report lacks is left out.
+//! pages would cost, and what it took to create and to change it. What the report lacks is left out.
 
 use comfy_table::{Cell, CellAlignment, LineStyle, Row, Table, TableStyle};
 
@@ -17,6 +17,7 @@ pub(crate) fn of(document: &Document) -> String {
     }
     let mut parts = vec![heading(document, &leaves), leaf_table(document, &leaves)];
     parts.extend(cost_table(document));
+    parts.extend(window_table(document));
     let closing: String = creation(document).into_iter().chain(tests(document)).collect();
     parts.extend((!closing.is_empty()).then_some(closing));
     parts.join("\n")
@@ -99,6 +100,25 @@ fn cost_table(document: &Document) -> Option<String> {
     (table.row_count() > 0).then(|| finished(&table))
 }
 
+/// What it took to change the map, window by window.
+fn window_table(document: &Document) -> Option<String> {
+    let mut table = table(["change", "leaf", "instructions", "TLBI", "DSB", "ISB"]);
+    let windows = document.at("/windows").and_then(serde_json::Value::as_object)?;
+    for (name, window) in windows.iter().filter(|(name, _)| *name != "create") {
+        let count = |key: &str| window.get(key).and_then(serde_json::Value::as_u64);
+        let shown = |key: &str| count(key).map(grouped).unwrap_or_default();
+        table.add_row(row([
+            crate::printable::excerpt(name, 60),
+            count("leaf_bytes").map(human).unwrap_or_default(),
+            count("instructions").map_or_else(|| "not counted".to_owned(), grouped),
+            shown("tlbi"),
+            shown("dsb"),
+            shown("isb"),
+        ]));
+    }
+    (table.row_count() > 0).then(|| finished(&table))
+}
+
 /// What it took to create the map.
 fn creation(document: &Document) -> Option<String> {
     document.at("/windows/create")?;
@@ -146,13 +166,13 @@ fn outcomes(document: &Document) -> Vec<(String, bool)> {
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
 /// A table with names to the left and numbers to the right.
-fn table(header: [&str; 4]) -> Table {
+fn table<const COLUMNS: usize>(header: [&str; COLUMNS]) -> Table {
     let mut table = Table::new();
     table.load_style(STYLE).set_header(row(header.map(str::to_owned)));
     table
 }
 
-fn row(cells: [String; 4]) -> Row {
+fn row<const COLUMNS: usize>(cells: [String; COLUMNS]) -> Row {
     let aligned = cells.into_iter().enumerate().map(|(column, text)| {
         let alignment = if column == 0 { CellAlignment::Left } else { CellAlignment::Right };
         Cell::new(text).set_alignment(alignment)

@@ -1,0 +1,37 @@
+//! The leaf that translates an address, as the tables have it.
+
+use core::ops::ControlFlow;
+
+use linmap::{Entry, LeafSize, Va};
+
+use crate::System;
+
+/// A leaf: a page, a block, or a whole contiguous run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Leaf {
+    pub(crate) size: LeafSize,
+    /// Where it starts.
+    pub(crate) va: Va,
+}
+
+impl Leaf {
+    /// The one at an address, valid or not; nothing where there is none.
+    pub(crate) fn at(system: &System<'_>, va: Va) -> Option<Self> {
+        let mut found = None;
+        let _ = system.space.visit(&system.platform(), (va, va), |_, level, entry| {
+            if let Entry::Leaf(leaf) = entry {
+                found = Some((level, leaf.contiguous));
+            }
+            ControlFlow::Continue(())
+        });
+        let (level, contiguous) = found?;
+        let sizes = system.geometry.leaf_sizes();
+        let size = *sizes.iter().find(|s| (s.level, s.contiguous) == (level, contiguous))?;
+        Some(Self { size, va: Va(va.0 & !(size.bytes() - 1)) })
+    }
+
+    /// Its pages.
+    pub(crate) fn pages(&self, system: &System<'_>) -> u64 {
+        self.size.bytes() >> system.geometry.page_shift()
+    }
+}

@@ -1,0 +1,112 @@
+//! RAM for tasks that change the map: mapped as all RAM is, and nobody's. Pure.
+
+use core::ops::Range;
+
+use linmap::{Geometry, Pa};
+
+use crate::ranges::Ranges;
+
+/// What is set aside for them. Table pages come from elsewhere.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Scratch {
+    /// Two leaves of one size, the largest that there is room for: aligned to both, and at most three
+    /// quarters of what is free. May be empty.
+    pub range: Range<Pa>,
+    /// The first and the last page of the longest stretch of RAM, where they are free.
+    pub ends: [Option<Pa>; 2],
+}
+
+impl Scratch {
+    /// Takes it out of what is free of the RAM that the linear map reaches; nothing where that is next to
+    /// nothing.
+    pub(crate) fn take(free: &mut Ranges, reached: &Ranges, geometry: Geometry) -> Self {
+        let page = geometry.page_size();
+        if free.bytes() < 16 * page {
+            return Self::default();
+        }
+        let bank = reached.longest();
+        let ends = [bank.start, Pa(bank.end.0.saturating_sub(page))].map(|first| {
+            let end = first..Pa(first.0 + page);
+            // With no room for a cut there is no such page.
+            (free.covers(&end) && free.remove(&end).is_ok()).then_some(first)
+        });
+        let (longest, most) = (free.longest(), free.bytes() / 4 * 3);
+        let pair = |bytes: u64| {
+            let end = longest.end.0 & !(2 * bytes - 1);
+            let fits = 2 * bytes <= most && end.saturating_sub(2 * bytes) >= longest.start.0 && end != 0;
+            fits.then(|| Pa(end - 2 * bytes)..Pa(end))
+        };
+        let range = geometry.leaf_sizes().iter().find_map(|size| pair(size.bytes()));
+        let range = range.filter(|range| free.remove(range).is_ok()).unwrap_or_default();
+        Self { range, ends }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linmap::{Granule, OaFormat};
+
+    const GIB: u64 = 1 << 30;
+
+    /// What is set aside of RAM from 1 GiB on, of which the first 128 MiB are taken but for a page.
+    fn scratch(granule: Granule, va_bits: u32, ram: u64) -> (Scratch, Ranges) {
+        let format = if va_bits > 48 { OaFormat::Lpa2 } else { OaFormat::Bits48 };
+        let g = Geometry::new(granule, va_bits, format).unwrap();
+        let mut reached = Ranges::new();
+        reached.add(Pa(GIB)..Pa(GIB + ram)).unwrap();
+        let mut free = reached.clone();
+        free.remove(&(Pa(GIB + g.page_size())..Pa(GIB + (128 << 20)))).unwrap();
+        let scratch = Scratch::take(&mut free, &reached, g);
+        (scratch, free)
+    }
+
+    #[test]
+    fn two_of_the_largest_leaves_that_fit() {
+        for (granule, va_bits, gigabytes, size) in [
+            (Granule::K4, 48, 1, 32 << 20),
+            (Granule::K4, 48, 4, GIB),
+            (Granule::K4, 48, 12, GIB),
+            (Granule::K4, 48, 300, 16 * GIB),
+            (Granule::K4, 52, 2048, 512 * GIB),
+            (Granule::K16, 48, 1, 32 << 20),
+            (Granule::K16, 48, 12, GIB),
+            (Granule::K16, 52, 300, 64 * GIB),
+            (Granule::K64, 48, 1, 2 << 20),
+            (Granule::K64, 48, 12, 512 << 20),
+            (Granule::K64, 48, 300, 16 * GIB),
+        ] {
+            let (Scratch { range, .. }, free) = scratch(granule, va_bits, gigabytes * GIB);
+            let what = (granule, va_bits, gigabytes, &range);
+            assert_eq!(range.end.0 - range.start.0, 2 * size, "{what:?}");
+            assert_eq!(range.start.0 % (2 * size), 0, "{what:?}");
+            assert!(free.as_slice().iter().all(|f| f.end <= range.start || range.end <= f.start), "{what:?}");
+            assert!(free.bytes() >= size / 2, "{what:?}");
+        }
+    }
+
+    #[test]
+    fn the_ends_of_ram_are_set_aside_where_they_are_free() {
+        let (scratch, free) = scratch(Granule::K4, 48, GIB);
+        assert_eq!(scratch.ends, [Some(Pa(GIB)), Some(Pa(2 * GIB - 0x1000))]);
+        assert!(!free.contains(Pa(GIB)) && !free.contains(Pa(2 * GIB - 1)));
+        let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
+        let mut reached = Ranges::new();
+        reached.add(Pa(GIB)..Pa(2 * GIB)).unwrap();
+        let mut free = reached.clone();
+        free.keep(&(Pa(GIB + 0x1000)..Pa(2 * GIB)));
+        assert_eq!(Scratch::take(&mut free, &reached, g).ends, [None, Some(Pa(2 * GIB - 0x1000))]);
+    }
+
+    #[test]
+    fn with_next_to_nothing_free_there_is_none() {
+        let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
+        let mut reached = Ranges::new();
+        reached.add(Pa(GIB)..Pa(2 * GIB)).unwrap();
+        let mut free = Ranges::new();
+        free.add(Pa(GIB + 0x3000)..Pa(GIB + 0x5000)).unwrap();
+        let before = free.clone();
+        assert_eq!(Scratch::take(&mut free, &reached, g), Scratch::default());
+        assert_eq!(free.bytes(), before.bytes());
+    }
+}

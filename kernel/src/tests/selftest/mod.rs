@@ -1,0 +1,275 @@
+//! The live map as the MMU has it: pages are used, then changed, then probed.
+//!
+//! Each case has what a TLB could keep: its pages and their neighbours are read and written before the first
+//! change, so that a translation that is not invalidated shows. Where the policy rules out a change of
+//! size, a refusal that changes nothing is what is expected.
+
+mod at_will;
+mod ranges;
+mod refusals;
+
+use linmap::{Attributes, Change, Error, Pa, Policy, Stats, Va};
+
+use crate::System;
+use crate::console::say;
+use crate::exceptions::{Fault, try_execute, try_read, try_write};
+use crate::leaf::Leaf;
+use crate::{report, warn};
+
+/// Tries all cases. Whether each was as it should be, and the map is in the end what it was.
+pub(crate) fn run(system: &System<'_>) -> bool {
+    let range = &system.memory.scratch.range;
+    let Some(start) = system.memory.layout.va(range.start) else {
+        warn(format_args!("run=selftest: there is no free RAM to change the map of"));
+        return false;
+    };
+    let test = Test { system, start, bytes: range.end.0 - range.start.0 };
+    let before = test.stats();
+    let mut tally = Tally::default();
+    test.ranges(&mut tally);
+    test.pages(&mut tally);
+    test.at_will(&mut tally);
+    test.refusals(&mut tally);
+    tally.add("a collapse of it all", start, test.collapse(start, test.pages_of(test.bytes)));
+    tally.add("the map as it was", start, expect(test.stats() == before, "other counts than before"));
+    let (tried, wrong) = (tally.tried, tally.wrong);
+    let ok = wrong == 0 && tried != 0;
+    say!("selftest: {tried} cases tried, {wrong} not as they should be\n");
+    say!("linmap: {{\"tests\":{{\"selftest\":{{\"ok\":{ok},\"tried\":{tried},\"wrong\":{wrong}}}}}}}");
+    ok & report::check_frames(system) & report::check_map(system)
+}
+
+/// What became of the cases.
+#[derive(Default)]
+struct Tally {
+    tried: u32,
+    wrong: u32,
+}
+
+impl Tally {
+    fn add(&mut self, what: &str, va: Va, outcome: Result<(), Wrong>) {
+        self.tried += 1;
+        match outcome {
+            Ok(()) => say!("  {what:<36} {va}"),
+            Err(wrong) => {
+                self.wrong += 1;
+                say!("  {what:<36} {va}  WRONG: {wrong}");
+            }
+        }
+    }
+}
+
+/// What was not as it should be.
+enum Wrong {
+    /// A call of the library.
+    Call(&'static str, Result<(), Error>),
+    /// An access: what was done there, when.
+    Access(Va, &'static str, &'static str),
+    /// Something else.
+    Other(&'static str),
+}
+
+impl core::fmt::Display for Wrong {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Call(what, Ok(())) => write!(f, "{what} was not refused"),
+            Self::Call(what, Err(e)) => write!(f, "{what}: {e}"),
+            Self::Access(va, access, when) => write!(f, "{access} at {va} {when}"),
+            Self::Other(what) => f.write_str(what),
+        }
+    }
+}
+
+fn expect(holds: bool, else_what: &'static str) -> Result<(), Wrong> {
+    if holds { Ok(()) } else { Err(Wrong::Other(else_what)) }
+}
+
+fn done(what: &'static str, result: Result<(), Error>) -> Result<(), Wrong> {
+    result.map_err(|e| Wrong::Call(what, Err(e)))
+}
+
+/// What an address should let through.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Access {
+    ReadWrite,
+    ReadOnly,
+    Nothing,
+}
+
+/// What probes of an address found: read, write.
+type Found = (Result<u64, Fault>, Result<(), Fault>);
+
+/// Addresses that a case uses, those that are there.
+type Addresses = [Option<Va>; 6];
+
+/// A call of the library.
+type Call<'a> = &'a dyn Fn() -> Result<(), Error>;
+
+/// One address.
+const fn only(va: Va) -> Addresses {
+    [Some(va), None, None, None, None, None]
+}
+
+struct Test<'a> {
+    system: &'a System<'a>,
+    start: Va,
+    bytes: u64,
+}
+
+/// Pages that change.
+#[derive(Clone, Copy)]
+struct Span {
+    va: Va,
+    pages: u64,
+}
+
+impl Test<'_> {
+    const fn page(&self) -> u64 {
+        self.system.geometry.page_size()
+    }
+
+    const fn pages_of(&self, bytes: u64) -> u64 {
+        bytes >> self.system.geometry.page_shift()
+    }
+
+    fn stats(&self) -> Stats {
+        self.system.space.stats(&self.system.platform())
+    }
+
+    fn protect(&self, span: Span, change: Change) -> Result<(), Error> {
+        // SAFETY: what is changed is scratch, or was mapped by this test: only probes use it.
+        unsafe { self.system.space.protect(&self.system.platform(), span.va, span.pages, change) }
+    }
+
+    fn set_valid(&self, span: Span, valid: bool) -> Result<(), Error> {
+        // SAFETY: as for `protect`.
+        unsafe { self.system.space.set_valid(&self.system.platform(), span.va, span.pages, valid) }
+    }
+
+    fn map(&self, span: Span, oa: Pa, attributes: Attributes) -> Result<(), Error> {
+        // SAFETY: the memory is nobody's, and of one memory type wherever it is mapped.
+        unsafe { self.system.space.map(&self.system.platform(), span.va, span.pages, oa, attributes) }
+    }
+
+    fn unmap(&self, span: Span) -> Result<(), Error> {
+        // SAFETY: as for `protect`.
+        unsafe { self.system.space.unmap(&self.system.platform(), span.va, span.pages) }
+    }
+
+    fn collapse(&self, va: Va, pages: u64) -> Result<(), Wrong> {
+        done("collapse", self.system.space.collapse(&self.system.platform(), va, pages))
+    }
+
+    /// The last page of a span.
+    const fn last(&self, span: Span) -> Va {
+        Va(span.va.0 + (span.pages - 1) * self.page())
+    }
+
+    /// Whether all of a span, which is not empty, is in the scratch range.
+    const fn has(&self, span: Span) -> bool {
+        span.pages != 0 && span.va.0 - self.start.0 + span.pages * self.page() <= self.bytes
+    }
+
+    /// Whether the policy refuses to change a span, as an end of it lies within a leaf.
+    fn is_refused(&self, span: Span) -> bool {
+        let end = self.last(span).0 + self.page();
+        let starts = Leaf::at(self.system, span.va).is_some_and(|l| l.va == span.va);
+        let ends = Leaf::at(self.system, self.last(span)).is_some_and(|l| l.va.0 + l.size.bytes() == end);
+        self.system.space.policy() == Policy::Fixed && !(starts && ends)
+    }
+
+    /// The pages of a span that are probed.
+    fn inside(&self, span: Span) -> Addresses {
+        let middle = Va(span.va.0 + span.pages / 2 * self.page());
+        let mut inside = [None; 6];
+        inside[..3].copy_from_slice(&[Some(span.va), Some(middle), Some(self.last(span))]);
+        inside
+    }
+
+    /// The neighbours of a span: beside it, and the ends of the leaves that it starts and ends in.
+    fn outside(&self, span: Span) -> Addresses {
+        let (page, last) = (self.page(), self.last(span));
+        let mut outside = [None; 6];
+        outside[0] = Some(Va(span.va.0 - page));
+        outside[1] = Some(Va(last.0 + page));
+        for (slot, va) in [(2, span.va), (4, last)] {
+            if let Some(leaf) = Leaf::at(self.system, va) {
+                outside[slot] = Some(leaf.va);
+                outside[slot + 1] = Some(Va(leaf.va.0 + leaf.size.bytes() - page));
+            }
+        }
+        let inside = span.va.0..=last.0;
+        outside.map(|va| va.filter(|va| !inside.contains(&va.0)))
+    }
+
+    /// Has addresses hold themselves as data.
+    fn fill(addresses: &Addresses) -> Result<(), Wrong> {
+        for va in addresses.iter().flatten().copied() {
+            // SAFETY: nobody's memory.
+            unsafe { try_write(va, va.0) }.map_err(|_| Wrong::Access(va, "write", "before any change"))?;
+        }
+        Ok(())
+    }
+
+    /// Read and write as they are let through; what is written is what is there.
+    fn probe(va: Va) -> Found {
+        let read = try_read(va);
+        // SAFETY: only this CPU runs, and no interrupt handler writes: nothing changes meanwhile.
+        let write = unsafe { try_write(va, read.unwrap_or(0)) };
+        (read, write)
+    }
+
+    /// Whether addresses let through what they should, and hold their own address as data.
+    fn judge(addresses: &Addresses, access: Access, when: &'static str) -> Result<(), Wrong> {
+        for va in addresses.iter().flatten().copied() {
+            let (read, write) = Self::probe(va);
+            // SAFETY: what is not code is not executable, so this faults; if it does not, the test fails.
+            let execute = unsafe { try_execute(va) };
+            let is_permission = |r: Result<(), Fault>| matches!(r, Err(Fault::Permission(_)));
+            let is_translation = |r: Result<(), Fault>| matches!(r, Err(Fault::Translation(_)));
+            let as_it_should = match access {
+                Access::ReadWrite => [read == Ok(va.0), write.is_ok(), is_permission(execute)],
+                Access::ReadOnly => [read == Ok(va.0), is_permission(write), is_permission(execute)],
+                Access::Nothing => {
+                    [is_translation(read.map(|_| ())), is_translation(write), is_translation(execute)]
+                }
+            };
+            for (ok, what) in as_it_should.into_iter().zip(["read", "write", "execute"]) {
+                if !ok {
+                    return Err(Wrong::Access(va, what, when));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether probes find what they found before.
+    fn as_before(addresses: &Addresses, found: &[Option<Found>; 6], when: &'static str) -> Result<(), Wrong> {
+        for (va, was) in addresses.iter().zip(found) {
+            if let Some(va) = va.filter(|va| Some(Self::probe(*va)) != *was) {
+                return Err(Wrong::Access(va, "a neighbour", when));
+            }
+        }
+        Ok(())
+    }
+
+    /// Where areas are mapped at will.
+    const fn area(&self) -> Va {
+        Va((1u64 << (self.system.geometry.va_bits() - 1)).wrapping_neg())
+    }
+
+    /// The first and the last page of a span.
+    fn ends(&self, span: Span) -> Addresses {
+        let mut ends = self.inside(span);
+        ends[1] = None;
+        ends
+    }
+
+    /// Whether the counts are what a walk finds.
+    fn counted(&self) -> Result<(), Wrong> {
+        let System { space, .. } = self.system;
+        let (first, last) = (Va(linmap::linear_range(self.system.geometry).0.0), Va(u64::MAX));
+        let walked = space.count(&self.system.platform(), (first, last));
+        expect(walked == self.stats(), "the counts are not what the tables hold")
+    }
+}

@@ -1,0 +1,3 @@
+//! Workloads: what is done to be counted, run by name (`run=NAME`).
+
+pub(crate) mod bench;

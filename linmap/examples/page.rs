@@ -1,0 +1,60 @@
+//! The whole life of a page: mapped, read-only in the midst of a block, gone for a while, back, and in a
+//! block again.
+
+use linmap::host::HostMemory;
+use linmap::{
+    AddressSpace, Attributes, Change, Error, Geometry, Granule, Half, OaFormat, Pa, Policy, Tree, Va,
+};
+
+fn main() -> Result<(), Box<dyn core::error::Error>> {
+    let geometry = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
+    let memory = HostMemory::new(geometry, 16);
+    let platform = memory.platform();
+
+    // An empty address space. On a CPU, its root goes into TTBR1 now.
+    let empty = Tree::build(&platform, geometry, Half::Upper, core::iter::empty())?;
+    let space = AddressSpace::adopt(empty);
+    space.set_policy(Policy::Live);
+
+    let start = Va(geometry.base(Half::Upper));
+    // SAFETY: no CPU uses these tables.
+    unsafe { space.map(&platform, start, 1024, Pa(0x4000_0000), Attributes::RAM)? };
+    let mapped = space.stats(&platform);
+    assert_eq!(mapped.tables, 3, "two blocks of 2M need no table of pages");
+
+    // One page becomes read-only: its block is split, and its neighbours stay in runs of 64K.
+    let page = Va(start.0 + 0x7000);
+    // SAFETY: no CPU uses these tables.
+    unsafe { space.protect(&platform, page, 1, Change::READ_ONLY)? };
+    let split = space.stats(&platform);
+    assert_eq!((split.tables, split.tlb_entries(geometry)), (4, 1 + 31 + 16));
+
+    // It goes away for a while, and comes back as it was.
+    // SAFETY: no CPU uses these tables.
+    unsafe {
+        space.set_valid(&platform, page, 1, false)?;
+        space.set_valid(&platform, page, 1, true)?;
+    }
+
+    // Writable and executable at once is refused, and so is a hole; nothing changes then.
+    let both = Change::WRITABLE.and(Change::EXECUTABLE);
+    // SAFETY: no CPU uses these tables.
+    let refused = unsafe { space.protect(&platform, page, 1, both) };
+    assert_eq!(refused, Err(Error::WriteExecute { va: page }));
+    let behind = Va(start.0 + (1024 << 12));
+    // SAFETY: no CPU uses these tables.
+    let hole = unsafe { space.protect(&platform, page, 2000, Change::READ_ONLY) };
+    assert_eq!(hole, Err(Error::Hole { va: behind }));
+    assert_eq!(space.stats(&platform), split);
+
+    // Writable again, the block can come back, and its table goes.
+    // SAFETY: no CPU uses these tables.
+    unsafe { space.protect(&platform, page, 1, Change::WRITABLE)? };
+    space.collapse(&platform, page, 1)?;
+    assert_eq!(space.stats(&platform), mapped);
+
+    // SAFETY: no CPU uses these tables.
+    unsafe { space.unmap(&platform, start, 1024)? };
+    assert_eq!(space.stats(&platform).tables, 1, "the root alone");
+    Ok(())
+}

@@ -1,0 +1,180 @@
+//! Back to the largest leaves, where a range's permissions are uniform again.
+//!
+//! From the bottom up: a table whose leaves say together what one block would say becomes that block; what
+//! can not become a block becomes contiguous runs. The block replaces the table with one store, in
+//! place. Before the table's page is given back, TLBs forget every leaf in it and walk caches the table
+//! (Arm ARM D8.17, RRVJDB). So no TLB ever holds an entry smaller than the leaf that is in the tables now,
+//! which is what lets a later change invalidate that leaf by one of its addresses.
+
+use crate::live::{Access, Span, Table};
+use crate::maintenance::Batch;
+use crate::retire::Retired;
+use crate::stats::Delta;
+use crate::{Descriptor, Entry, Error, Level, Platform, Policy, table_limits};
+
+/// A collapse under way.
+pub(crate) struct Collapse<'a, P> {
+    pub(crate) access: Access<'a, P>,
+    pub(crate) span: Span,
+    pub(crate) policy: Policy,
+    pub(crate) batch: Batch,
+    pub(crate) retired: Retired,
+    pub(crate) delta: Delta,
+    pub(crate) collapses: u64,
+    /// Whether anything was stored.
+    pub(crate) changed: bool,
+}
+
+/// A table whose entries say together what one says.
+struct Uniform {
+    /// That one.
+    leaf: Descriptor,
+    /// Whether some of them are in runs.
+    runs: bool,
+}
+
+impl<P: Platform> Collapse<'_, P> {
+    /// Collapses what can be, in the tables below `root` that overlap the span.
+    pub(crate) fn run(mut self, root: Table) -> Result<(), Error> {
+        let result = self.below(&root).and_then(|()| self.runs(&root));
+        if self.changed {
+            self.batch.finish(&self.access);
+        }
+        self.retired.give(&self.access);
+        self.access.counters.add(&self.delta);
+        self.access.counters.collapsed(self.collapses);
+        result
+    }
+
+    /// Collapses the tables below one.
+    fn below(&mut self, table: &Table) -> Result<(), Error> {
+        let g = self.access.geometry;
+        let (first, last) = table.entries_of(self.span, g);
+        for index in first..=last {
+            let old = self.access.load(table, index);
+            if !old.is_table(table.level) || table_limits(old) != 0 {
+                continue;
+            }
+            let child = self.access.below(table, index, old);
+            if child.level != Level::PAGE {
+                self.below(&child)?;
+            }
+            match self.uniform(&child) {
+                Some(uniform) => self.replace(table, index, &child, uniform)?,
+                None => self.runs(&child)?,
+            }
+        }
+        Ok(())
+    }
+
+    /// The block, or hole, that says what all entries of a table say.
+    #[inline]
+    fn uniform(&self, table: &Table) -> Option<Uniform> {
+        /// Entries that are compared before a difference is looked for: unrolled, four instructions each.
+        const CHUNK: usize = 16;
+        // Copied, so that its address stays in a register.
+        let (g, table) = (self.access.geometry, *table);
+        let above = Level::new(table.level.number() - 1);
+        let first = self.access.load(&table, 0).without_contiguous();
+        let step = if first == Descriptor::HOLE {
+            0
+        } else if first.is_leaf(g, table.level)
+            && g.may_be_leaf(above)
+            && first.oa(g, table.level).0 & ((1 << (table.shift + g.index_bits())) - 1) == 0
+        {
+            1 << table.shift
+        } else {
+            return None;
+        };
+        let (mut expected, mut index, mut all) = (first.0, 0, 0);
+        while index < g.entries(table.level) {
+            let entries: [u64; CHUNK] = core::array::from_fn(|n| self.access.load(&table, index + n).0);
+            for entry in entries {
+                all |= entry ^ expected;
+                expected = expected.wrapping_add(step);
+            }
+            if Descriptor(all).without_contiguous().0 != 0 {
+                return None;
+            }
+            index += CHUNK;
+        }
+        let leaf = if step == 0 { Descriptor::HOLE } else { first.parent(table.level) };
+        Some(Uniform { leaf, runs: Descriptor(all).is_contiguous() })
+    }
+
+    /// Puts a leaf, or a hole, in the place of a table.
+    fn replace(
+        &mut self,
+        table: &Table,
+        index: usize,
+        child: &Table,
+        Uniform { leaf, runs }: Uniform,
+    ) -> Result<(), Error> {
+        let stores = || self.access.store(table, index, leaf);
+        self.access.resizing(self.policy, leaf.is_valid(), stores)?;
+        self.changed = true;
+        self.delta.tables -= 1;
+        if leaf != Descriptor::HOLE {
+            self.count(child, runs);
+            self.delta.leaves(table.level, false, 1);
+        }
+        self.collapses += 1;
+        let at = table.span_of(index);
+        self.batch.add(at.first, at.last, child.shift);
+        self.retired.add((child.pa, child.level), &mut self.batch, &self.access);
+        Ok(())
+    }
+
+    /// Takes the leaves of a table out of the counts.
+    fn count(&mut self, table: &Table, runs: bool) {
+        let entries = self.access.geometry.entries(table.level);
+        let members = if runs { self.access.geometry.contiguous_entries(table.level) } else { entries };
+        for first in (0..entries).step_by(members) {
+            // All members of a run are in it or none is.
+            let contiguous = self.access.load(table, first).is_contiguous();
+            self.delta.leaves(table.level, contiguous, -(members as i64));
+        }
+    }
+
+    /// Makes contiguous runs of the leaves of a table that can be in one.
+    fn runs(&mut self, table: &Table) -> Result<(), Error> {
+        let g = self.access.geometry;
+        let members = g.contiguous_entries(table.level);
+        if members == 1 || !g.may_be_leaf(table.level) {
+            return Ok(());
+        }
+        let (first, last) = table.entries_of(self.span, g);
+        for start in (first & !(members - 1)..=last).step_by(members) {
+            if let Some(leaf) = self.run_at(table, start, members) {
+                let step = g.level_size(table.level);
+                self.access.resizing(self.policy, leaf.is_valid(), || {
+                    let mut new = leaf.with_contiguous();
+                    for index in start..start + members {
+                        self.access.store(table, index, new);
+                        new = Descriptor(new.0.wrapping_add(step));
+                    }
+                })?;
+                self.changed = true;
+                self.delta.leaves(table.level, false, -(members as i64));
+                self.delta.leaves(table.level, true, members as i64);
+            }
+        }
+        Ok(())
+    }
+
+    /// The first of some leaves that can be a run and are none.
+    fn run_at(&self, table: &Table, start: usize, members: usize) -> Option<Descriptor> {
+        let g = self.access.geometry;
+        let first = self.access.load(table, start);
+        let Entry::Leaf(leaf) = first.decode(g, table.level) else { return None };
+        let step = g.level_size(table.level);
+        if leaf.contiguous || leaf.oa.0 & (step * members as u64 - 1) != 0 {
+            return None;
+        }
+        let same = (1..members).all(|n| {
+            let expected = first.0.wrapping_add(step.wrapping_mul(n as u64));
+            self.access.load(table, start + n).0 == expected
+        });
+        same.then_some(first)
+    }
+}

@@ -1,0 +1,227 @@
+//! Tables in use: how an operation that holds the lock reaches them.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::stats::Counters;
+use crate::tree::discard_table;
+use crate::{Descriptor, Dsb, Error, Frame, Geometry, Level, Pa, Platform, Policy, Scope, Slot, Tlbi, Va};
+
+/// Addresses, both included.
+#[derive(Clone, Copy)]
+pub(crate) struct Span {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+}
+
+impl Span {
+    #[inline]
+    pub(crate) const fn covers(self, first: u64, last: u64) -> bool {
+        self.first <= first && last <= self.last
+    }
+}
+
+/// A table: live, or about to be.
+#[derive(Clone, Copy)]
+pub(crate) struct Table {
+    pub(crate) pa: Pa,
+    /// Its entries, where the memory is plain.
+    words: *mut u64,
+    pub(crate) level: Level,
+    /// log2 of what an entry spans.
+    pub(crate) shift: u32,
+    /// What its first entry translates.
+    pub(crate) base: u64,
+}
+
+impl Table {
+    /// A table that no walker reaches, and that is reached otherwise.
+    pub(crate) const fn offline(pa: Pa, level: Level, base: u64, g: Geometry) -> Self {
+        Self { pa, words: core::ptr::null_mut(), level, shift: g.level_shift(level), base }
+    }
+
+    /// The entries that translate addresses of a span which overlaps the table, the last one included.
+    #[inline]
+    pub(crate) const fn entries_of(&self, span: Span, g: Geometry) -> (usize, usize) {
+        let first = if span.first <= self.base { 0 } else { (span.first - self.base) >> self.shift };
+        let last = (span.last - self.base) >> self.shift;
+        // The root may have fewer, and the span ends with it.
+        let most = (1 << g.index_bits()) - 1;
+        (first as usize, if last < most { last as usize } else { most as usize })
+    }
+
+    /// The first address that an entry translates.
+    #[inline]
+    pub(crate) const fn va(&self, index: usize) -> u64 {
+        self.base + ((index as u64) << self.shift)
+    }
+
+    /// What an entry translates.
+    #[inline]
+    pub(crate) const fn span_of(&self, index: usize) -> Span {
+        let first = self.va(index);
+        Span { first, last: first + ((1 << self.shift) - 1) }
+    }
+
+    /// What the contiguous run of `members` translates that an entry is in.
+    #[inline]
+    pub(crate) const fn run_of(&self, index: usize, members: usize) -> Span {
+        let first = self.va(index & !(members - 1));
+        Span { first, last: first + (((members as u64) << self.shift) - 1) }
+    }
+}
+
+/// Live tables, for an operation that holds the lock.
+#[derive(Debug)]
+pub(crate) struct Access<'a, P> {
+    pub(crate) platform: &'a P,
+    pub(crate) geometry: Geometry,
+    pub(crate) counters: &'a Counters,
+}
+
+impl<P: Platform> Access<'_, P> {
+    /// A live table.
+    #[inline]
+    pub(crate) fn table(&self, pa: Pa, level: Level, shift: u32, base: u64) -> Table {
+        Table { pa, words: self.words(pa), level, shift, base }
+    }
+
+    /// Where a live table's entries are, if the memory is plain.
+    #[inline]
+    fn words(&self, pa: Pa) -> *mut u64 {
+        // SAFETY: a table that was reached from the root of a live tree, under the lock.
+        if P::PLAIN { unsafe { self.platform.words(pa) } } else { core::ptr::null_mut() }
+    }
+
+    /// The table that an entry, which is a table's descriptor, points to.
+    #[inline]
+    pub(crate) fn below(&self, table: &Table, index: usize, entry: Descriptor) -> Table {
+        let g = self.geometry;
+        self.table(entry.next_table(g), table.level.down(1), table.shift - g.index_bits(), table.va(index))
+    }
+
+    #[inline(always)]
+    pub(crate) fn load(&self, table: &Table, index: usize) -> Descriptor {
+        self.load_at((table.pa, table.words), index)
+    }
+
+    #[inline(always)]
+    fn load_at(&self, (table, words): (Pa, *mut u64), index: usize) -> Descriptor {
+        if P::PLAIN {
+            // SAFETY: the table is live, and its memory plain; it has an entry of that index.
+            return Descriptor(unsafe { AtomicU64::from_ptr(words.add(index)) }.load(Relaxed));
+        }
+        // SAFETY: the slot is one of a table that was reached from the root of a live tree, under the lock.
+        unsafe { self.platform.load(Slot { table, index }) }
+    }
+
+    #[inline(always)]
+    pub(crate) fn store(&self, table: &Table, index: usize, new: Descriptor) {
+        if P::PLAIN {
+            // SAFETY: as for `load`; what becomes of the addresses is what the caller of the operation,
+            // whose methods are unsafe for that reason, answers for.
+            return unsafe { AtomicU64::from_ptr(table.words.add(index)) }.store(new.0, Relaxed);
+        }
+        // SAFETY: as above.
+        unsafe { self.platform.store(Slot { table: table.pa, index }, new) }
+    }
+
+    /// The table furthest down that translates all of a span.
+    #[inline]
+    pub(crate) fn deepest(&self, from: Table, span: Span) -> Table {
+        let (g, apart) = (self.geometry, span.first ^ span.last);
+        let (bits, mask) = (g.index_bits(), (1u64 << g.index_bits()) - 1);
+        // What changes from level to level, and nothing else, so that it stays in registers.
+        let (mut pa, mut words, mut shift, mut steps) = (from.pa, from.words, from.shift, 0);
+        let mut index = (span.first - from.base) >> from.shift;
+        let most = Level::PAGE.number() - from.level.number();
+        while apart >> shift == 0 && steps < most {
+            let entry = self.load_at((pa, words), index as usize);
+            if !entry.is_plain_table() {
+                break;
+            }
+            pa = entry.next_table(g);
+            words = self.words(pa);
+            shift -= bits;
+            steps += 1;
+            index = span.first >> shift & mask;
+        }
+        // A table below the root translates an aligned range.
+        let base = if steps == 0 { from.base } else { span.first & (u64::MAX << (shift + bits)) };
+        Table { pa, words, level: from.level.down(steps), shift, base }
+    }
+
+    /// Whether the policy lets a leaf in use, which is at that address, change its size.
+    pub(crate) fn may_resize(&self, policy: Policy, in_use: Option<u64>) -> Result<(), Error> {
+        match (in_use, policy) {
+            (None, _) | (_, Policy::Park) => Ok(()),
+            (_, Policy::Live) if self.platform.promise().never_aborts => Ok(()),
+            (Some(va), policy) => Err(Error::NeedsResize { va: Va(va), policy }),
+        }
+    }
+
+    /// Does stores that change the size of a leaf, with the other CPUs parked if that is the policy.
+    ///
+    /// Parked CPUs drop all that their TLBs hold, so that nothing is invalidated for these stores.
+    pub(crate) fn resizing(&self, policy: Policy, in_use: bool, stores: impl Fn()) -> Result<(), Error> {
+        if policy != Policy::Park || !in_use {
+            stores();
+            return Ok(());
+        }
+        let parked = self.platform.park(&mut || {
+            stores();
+            self.platform.dsb(Dsb::Ishst);
+        });
+        parked.map_err(|_| Error::CanNotPark)?;
+        self.counters.parked();
+        Ok(())
+    }
+
+    /// Makes the stores visible and has TLBs forget one leaf, if it was valid, by one of its addresses.
+    #[inline]
+    pub(crate) fn finish_one(&self, was_valid: bool, va: u64) {
+        let platform = self.platform;
+        platform.dsb(Dsb::Ishst);
+        if was_valid {
+            platform.tlbi(Tlbi::Page(Va(va), Scope::LastLevel), self.geometry);
+            platform.dsb(Dsb::Ish);
+            self.counters.invalidated(1);
+            if platform.promise().repeat_tlbi {
+                self.repeat();
+            }
+        }
+        platform.isb();
+    }
+
+    /// What CVE-2025-10263 wants after a batch of invalidations.
+    #[cold]
+    pub(crate) fn repeat(&self) {
+        self.platform.tlbi(Tlbi::Repeat, self.geometry);
+        self.platform.dsb(Dsb::Ish);
+        self.counters.invalidated(1);
+    }
+
+    /// Gives back tables at `level` and below that were built and never published.
+    #[cold]
+    pub(crate) fn discard(&self, link: Descriptor, level: Level) {
+        // SAFETY: nothing but this descriptor points to the tables, and no walker was shown it.
+        let mut frame = unsafe { Frame::from_pa(link.next_table(self.geometry)) };
+        self.uncount(&mut frame, level);
+        discard_table(self.platform, self.geometry, level, frame);
+    }
+
+    /// Takes a table that was never published, and all below it, out of the counts.
+    fn uncount(&self, table: &mut Frame, level: Level) {
+        let g = self.geometry;
+        self.counters.no_table();
+        for &mut bits in &mut self.platform.slots(table)[..g.entries(level)] {
+            let entry = Descriptor(bits);
+            if entry.is_table(level) {
+                // SAFETY: the parent, which is the only one to point to it, is a frame.
+                let mut child = unsafe { Frame::from_pa(entry.next_table(g)) };
+                self.uncount(&mut child, level.next());
+            } else if entry.is_leaf(g, level) {
+                self.counters.leaves(level, entry.is_contiguous(), -1);
+            }
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! A range in pages: every leaf in it is split down to the last level, and translates as before.
+
+use crate::address_space::AddressSpace;
+use crate::edit::Edit;
+use crate::live::{Access, Span, Table};
+use crate::maintenance::Batch;
+use crate::reserve::Reserve;
+use crate::split::{Split, page_tables_for};
+use crate::{Descriptor, Dsb, Error, Level, Platform, Policy, Va, table_limits};
+
+/// A range being split to pages.
+pub(crate) struct Pages<'a, P> {
+    pub(crate) access: Access<'a, P>,
+    pub(crate) span: Span,
+    pub(crate) policy: Policy,
+}
+
+/// What a survey found.
+#[derive(Default)]
+struct Survey {
+    /// Whether anything has to be split.
+    any: bool,
+    /// The tables that it takes.
+    tables: u64,
+    /// The first leaf in use that is split.
+    in_use: Option<u64>,
+}
+
+impl<P: Platform> Pages<'_, P> {
+    /// Splits what has to be split, or nothing at all.
+    pub(crate) fn run(&self, space: &AddressSpace) -> Result<(), Error> {
+        let node = self.access.deepest(space.root_table(&self.access), self.span);
+        let mut survey = Survey::default();
+        self.survey(&node, &mut survey)?;
+        if !survey.any {
+            return Ok(());
+        }
+        self.access.may_resize(self.policy, survey.in_use)?;
+        let reserve = Reserve::take(self.access.platform, survey.tables)?;
+        let result = self.split(&node, &reserve);
+        // What TLBs hold of the old leaves says the same as the pages: nothing is invalidated.
+        Batch::new().finish(&self.access);
+        result
+    }
+
+    /// Whether a leaf is no single page.
+    fn is_large(level: Level, old: Descriptor) -> bool {
+        level != Level::PAGE || old.is_contiguous()
+    }
+
+    /// Decides whether it can be done and what it takes. Stores nothing.
+    fn survey(&self, table: &Table, survey: &mut Survey) -> Result<(), Error> {
+        let g = self.access.geometry;
+        let (first, last) = table.entries_of(self.span, g);
+        for index in first..=last {
+            let old = self.access.load(table, index);
+            let at = table.span_of(index);
+            let va = Va(at.first.max(self.span.first));
+            if old.is_table(table.level) {
+                if table_limits(old) != 0 {
+                    return Err(Error::NotUnderstood { va });
+                }
+                self.survey(&self.access.below(table, index, old), survey)?;
+            } else if !old.is_leaf(g, table.level) {
+                return Err(if old.is_valid() { Error::NotUnderstood { va } } else { Error::Hole { va } });
+            } else if Self::is_large(table.level, old) {
+                if old.is_valid() {
+                    survey.in_use.get_or_insert(at.first);
+                }
+                survey.any = true;
+                survey.tables += page_tables_for(g, table.level, at, self.span);
+            }
+        }
+        Ok(())
+    }
+
+    fn split(&self, table: &Table, reserve: &Reserve<'_, P>) -> Result<(), Error> {
+        let g = self.access.geometry;
+        let (first, last) = table.entries_of(self.span, g);
+        for index in first..=last {
+            let old = self.access.load(table, index);
+            if old.is_table(table.level) {
+                self.split(&self.access.below(table, index, old), reserve)?;
+            } else if Self::is_large(table.level, old) {
+                self.split_leaf(table, index, old, reserve)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn split_leaf(
+        &self,
+        table: &Table,
+        index: usize,
+        old: Descriptor,
+        reserve: &Reserve<'_, P>,
+    ) -> Result<(), Error> {
+        let g = self.access.geometry;
+        let edit = Edit::NONE;
+        let mut link = None;
+        if table.level != Level::PAGE {
+            let (span, counters) = (self.span, self.access.counters);
+            let split = Split { memory: reserve, geometry: g, edit, span, pages: true, counters };
+            link = Some(split.leaf(old, table.level, table.va(index)));
+            self.access.platform.dsb(Dsb::Ishst);
+        }
+        let stores = || {
+            if old.is_contiguous() {
+                self.access.dissolve(table, index);
+            }
+            if let Some(link) = link {
+                self.access.store(table, index, link);
+            }
+        };
+        let parked = self.access.resizing(self.policy, old.is_valid(), stores);
+        if let Err(error) = parked {
+            // What was split before stays so, and translates as it did.
+            if let Some(link) = link {
+                self.access.discard(link, table.level.next());
+            }
+            return Err(error);
+        }
+        let members = g.contiguous_entries(table.level) as i64;
+        if old.is_contiguous() {
+            self.access.counters.dissolved(table.level, members);
+        }
+        if link.is_some() {
+            self.access.counters.leaves(table.level, false, -1);
+            self.access.counters.split(1);
+        }
+        Ok(())
+    }
+}
