@@ -12,8 +12,8 @@ run:      image command ## boot the kernel in QEMU; make run ARGS="--page-size 6
 test:     image fixed command ## all tests, those that boot the kernel included; make test ONLY="library docs"
 	$(RUST) scripts/test.sh $(ONLY)
 
-bench:    setup ## creation beside the physical limit, on this machine
-	$(RUST) cargo run --release -p bench
+bench:    setup ## creation beside the physical limit, the speed of the model; make bench ARGS=model
+	$(RUST) cargo run --release -p bench -- $(ARGS)
 
 fixed:    setup ## the kernel for one page size each: target/fixed/fixed-4k.img and its siblings
 	$(RUST) scripts/fixed.sh

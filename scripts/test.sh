@@ -1,22 +1,23 @@
 #!/bin/bash
 # Runs the tests, group by group, and stops at the first group that fails.
 #
-#   scripts/test.sh [GROUP...]    library, kernel, command, image, docs; all of them by default
+#   scripts/test.sh [GROUP...]    library, model, kernel, command, image, docs; all of them by default
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 group() {
     case $1 in
     library) cargo test -p linmap --tests ;;
+    model) cargo test -p linmap-model --tests ;;
     kernel) cargo test -p kernel --lib && cargo test -p flatten ;; # on the host
     command) cargo test -p linmap-cli --tests ;;
     image) cargo test -p linmap-cli --test image ;; # boots in QEMU
     docs) cargo test --workspace --doc ;;
-    *) echo "$0: no group '$1'; there are library, kernel, command, image and docs" && return 1 ;;
+    *) echo "$0: no group '$1'; there are library, model, kernel, command, image and docs" && return 1 ;;
     esac
 }
 
-all=(library kernel command image docs)
+all=(library model kernel command image docs)
 [[ $# -gt 0 ]] || set -- "${all[@]}"
 passed=0 times=()
 for name; do

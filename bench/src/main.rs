@@ -1,10 +1,12 @@
-//! How close creation comes to the physical limit: a tree built in host memory beside memset of its pages.
+//! How close creation comes to the physical limit: a tree built in host memory beside memset of its pages;
+//! and how fast the model judges.
 //!
 //! Thread CPU time, the same pages for all, written before the first measurement. What is compared is
 //! measured in turns, so that whatever slows the machine down slows all of it, and each ratio is that of
 //! neighbours in time.
 
 mod clock;
+mod model;
 mod samples;
 mod subject;
 
@@ -17,6 +19,22 @@ const RAM: u64 = 64 << 30;
 const REPETITIONS: usize = 41;
 
 fn main() {
+    match std::env::args().nth(1).as_deref() {
+        None => {
+            creation();
+            println!();
+            judging();
+        }
+        Some("creation") => creation(),
+        Some("model") => judging(),
+        Some(other) => {
+            eprintln!("bench: there is creation and model, and no \"{other}\"");
+            std::process::exit(2);
+        }
+    }
+}
+
+fn creation() {
     println!("{} GiB mapped in host memory; thread CPU time, median of {REPETITIONS}\n", RAM >> 30);
     println!("{:<10} {:>12} {:>40}   {:>37}", "", "tables", "microseconds", "linmap divided by");
     let columns = ["memset", "at once", "loop", "linmap"];
@@ -34,6 +52,16 @@ fn main() {
     println!("at once   one call for as many bytes in one piece, which may bypass the caches");
     println!("loop      plain stores of as many entries to the same pages");
     println!("In brackets: where eight of ten ratios lie.");
+}
+
+fn judging() {
+    let (sequences, events, seconds) = model::speed();
+    let a_minute = sequences as f64 / seconds * 60.0;
+    println!("The model judges {:.2} million events a second,", events as f64 / seconds / 1e6);
+    println!(
+        "{a_minute:.0} random small sequences a minute ({:.0} events each), on one core.",
+        events as f64 / sequences as f64
+    );
 }
 
 fn report(name: &str, subject: &mut Subject) {

@@ -1,0 +1,131 @@
+//! What a TLB holds of a leaf, and which of two such entries may be held together.
+
+use linmap::{Attributes, Geometry, Leaf, Level, MemoryType};
+
+/// A leaf as a TLB holds it.
+///
+/// One of a contiguous run stands for the whole run: the TLB may use what one member says for the
+/// addresses of all (D8.7.1).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Cached {
+    /// The first address of the leaf, or of the run.
+    pub(crate) first: u64,
+    /// What it translates to.
+    pub(crate) oa: u64,
+    pub(crate) level: Level,
+    pub(crate) contiguous: bool,
+    /// Those that a TLB knows.
+    pub(crate) attributes: Attributes,
+    /// log2 of the bytes of one descriptor.
+    pub(crate) shift: u32,
+    /// How many descriptors: 1, or those of the run.
+    pub(crate) members: u32,
+}
+
+/// Why two entries may not be held together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Clash {
+    /// Only by a CPU that never aborts.
+    Size(&'static str),
+    /// By none.
+    Forbidden(&'static str),
+}
+
+impl Cached {
+    /// What a TLB may hold of a leaf whose entry starts at `va`; nothing of one that faults.
+    pub(crate) fn new(va: u64, leaf: Leaf, level: Level, g: Geometry) -> Option<Self> {
+        // An entry whose use faults is never cached (D8.17 IWZCBG).
+        if !leaf.valid || !leaf.attributes.contains(Attributes::ACCESSED) {
+            return None;
+        }
+        let shift = g.level_shift(level);
+        let members = if leaf.contiguous { g.contiguous_entries(level) as u32 } else { 1 };
+        let below = (u64::from(members) << shift) - 1;
+        let within = va & below;
+        Some(Self {
+            first: va - within,
+            oa: leaf.oa.0.wrapping_sub(within),
+            level,
+            contiguous: members > 1,
+            attributes: leaf.attributes - Attributes::SOFTWARE,
+            shift,
+            members,
+        })
+    }
+
+    pub(crate) const fn last(&self) -> u64 {
+        self.first + (((self.members as u64) << self.shift) - 1)
+    }
+
+    /// The output address of one of its addresses.
+    pub(crate) const fn oa_at(&self, va: u64) -> u64 {
+        self.oa.wrapping_add(va.wrapping_sub(self.first))
+    }
+
+    pub(crate) const fn overlaps(&self, first: u64, last: u64) -> bool {
+        self.first <= last && first <= self.last()
+    }
+
+    /// The members that translate addresses from `first` to `last`, as bits.
+    pub(crate) fn members_in(&self, first: u64, last: u64) -> u128 {
+        if !self.overlaps(first, last) {
+            return 0;
+        }
+        let low = (first.max(self.first) - self.first) >> self.shift;
+        let high = (last.min(self.last()) - self.first) >> self.shift;
+        (u128::MAX >> (127 - (high - low))) << low
+    }
+
+    /// All members, as bits.
+    pub(crate) const fn all_members(&self) -> u128 {
+        u128::MAX >> (128 - self.members)
+    }
+
+    /// Why a TLB may not hold `self` and `new`, the later one, together; they have an address in common.
+    pub(crate) fn clash(&self, new: &Self) -> Option<Clash> {
+        let va = self.first.max(new.first);
+        let changed = self.attributes ^ new.attributes;
+        if self.oa_at(va) != new.oa_at(va) {
+            return Some(Clash::Forbidden("the output address changes"));
+        }
+        let normal =
+            |c: &Self| [MemoryType::NORMAL, MemoryType::NORMAL_TAGGED].contains(&c.attributes.memory_type());
+        if changed.intersects(Attributes::MEMORY_TYPE) && !(normal(self) && normal(new)) {
+            return Some(Clash::Forbidden("the memory type changes"));
+        }
+        if changed.intersects(Attributes::INNER_SHAREABLE) {
+            return Some(Clash::Forbidden("the shareability changes"));
+        }
+        if changed.contains(Attributes::NOT_GLOBAL) && self.attributes.contains(Attributes::NOT_GLOBAL) {
+            return Some(Clash::Forbidden("an entry that is not global becomes global"));
+        }
+        if self.level != new.level {
+            return Some(Clash::Size("the level of the leaf changes"));
+        }
+        if self.contiguous != new.contiguous {
+            return Some(Clash::Size("the contiguous bit changes"));
+        }
+        None
+    }
+
+    /// In words.
+    pub(crate) fn describe(&self) -> String {
+        let size = 1u64 << self.shift;
+        let (count, unit) = match size {
+            s if s >= 1 << 30 => (s >> 30, "G"),
+            s if s >= 1 << 20 => (s >> 20, "M"),
+            s => (s >> 10, "K"),
+        };
+        let run = if self.contiguous { format!(" run of {}", self.members) } else { String::new() };
+        let a = self.attributes;
+        let write = if a.is_writable() { "writable" } else { "read-only" };
+        let execute = if a.is_executable() { ", executable" } else { "" };
+        format!(
+            "{:#x} -> {:#x}, level {}, {count}{unit}{run}, {write}{execute}, type {}",
+            self.first,
+            self.oa,
+            self.level.number(),
+            a.memory_type().index()
+        )
+    }
+}

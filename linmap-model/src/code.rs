@@ -1,0 +1,75 @@
+//! Stored instructions, until they can be executed everywhere (Arm ARM B2.2.5).
+
+use std::collections::HashMap;
+
+use crate::{CacheOp, CpuId};
+
+/// How far the maintenance of a line of code has come.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Step {
+    Stored,
+    /// DC CVAU by this CPU, without a DSB yet.
+    Cleaning(CpuId),
+    Cleaned,
+    /// IC IVAU by this CPU, without a DSB yet.
+    Invalidating(CpuId),
+    Invalidated,
+}
+
+struct Line {
+    step: Step,
+    /// The CPUs with a context synchronisation event since.
+    synchronised: u8,
+}
+
+/// Lines of code that were stored, by physical address.
+#[derive(Default)]
+pub(crate) struct Code(HashMap<u64, Line>);
+
+impl Code {
+    pub(crate) fn store(&mut self, pa: u64) {
+        self.0.insert(pa, Line { step: Step::Stored, synchronised: 0 });
+    }
+
+    pub(crate) fn maintain(&mut self, cpu: CpuId, op: CacheOp, pa: u64) {
+        let Some(line) = self.0.get_mut(&pa) else { return };
+        line.step = match (op, line.step) {
+            (CacheOp::DcCvau, Step::Stored) => Step::Cleaning(cpu),
+            (CacheOp::IcIvau, Step::Cleaned) => Step::Invalidating(cpu),
+            (_, step) => step,
+        };
+    }
+
+    /// A DSB for loads and stores.
+    pub(crate) fn dsb(&mut self, cpu: CpuId) {
+        for line in self.0.values_mut() {
+            line.step = match line.step {
+                Step::Cleaning(by) if by == cpu => Step::Cleaned,
+                Step::Invalidating(by) if by == cpu => Step::Invalidated,
+                step => step,
+            };
+        }
+    }
+
+    pub(crate) fn isb(&mut self, cpu: CpuId) {
+        let ready = self.0.values_mut().filter(|l| l.step == Step::Invalidated);
+        ready.for_each(|l| l.synchronised |= 1 << cpu);
+    }
+
+    /// What the line lacks before this CPU may execute it.
+    pub(crate) fn execute(&self, cpu: CpuId, pa: u64) -> Result<(), &'static str> {
+        match self.0.get(&pa) {
+            None => Ok(()),
+            Some(line) => match line.step {
+                Step::Stored => Err("DC CVAU"),
+                Step::Cleaning(_) => Err("DSB ISH after DC CVAU"),
+                Step::Cleaned => Err("IC IVAU"),
+                Step::Invalidating(_) => Err("DSB ISH after IC IVAU"),
+                Step::Invalidated if line.synchronised & 1 << cpu == 0 => {
+                    Err("an ISB on this CPU since the maintenance")
+                }
+                Step::Invalidated => Ok(()),
+            },
+        }
+    }
+}

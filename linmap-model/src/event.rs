@@ -1,0 +1,380 @@
+//! One step of one CPU, as a value and as a line of JSON.
+//!
+//! A run of the model is a list of these; nothing else changes its state. So a log of them is a run:
+//! it can be kept, read by a person, fed to another checker, and replayed.
+
+use std::fmt;
+
+use linmap::{Attributes, Pa, Va};
+use serde::{Deserialize, Serialize};
+
+use crate::Tlb;
+
+/// A CPU's number, from 0.
+pub type CpuId = u8;
+
+/// One step.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "lowercase")]
+pub enum Event {
+    /// `cpu` stores descriptors: one into a live table, or `count` in a row into one that no walker
+    /// reaches, each larger by `step`.
+    Write {
+        /// Who stores.
+        cpu: CpuId,
+        /// The table's address.
+        #[serde(with = "hex")]
+        table: u64,
+        /// The first slot.
+        index: usize,
+        /// The first descriptor.
+        #[serde(with = "hex")]
+        value: u64,
+        /// How many slots.
+        #[serde(default = "one", skip_serializing_if = "is_one")]
+        count: usize,
+        /// The difference from one to the next.
+        #[serde(default, with = "hex", skip_serializing_if = "is_zero")]
+        step: u64,
+        /// What the CPU last read in the slot and takes for its content, if it did.
+        #[serde(default, with = "maybe_hex", skip_serializing_if = "Option::is_none")]
+        was: Option<u64>,
+    },
+    /// A data synchronisation barrier.
+    Dsb {
+        /// Who executes it.
+        cpu: CpuId,
+        /// What it waits for.
+        kind: Barrier,
+    },
+    /// A context synchronisation event.
+    Isb {
+        /// On which CPU.
+        cpu: CpuId,
+    },
+    /// A TLB invalidation, as the CPU sees it.
+    Tlbi {
+        /// Who issues it.
+        cpu: CpuId,
+        /// The operation.
+        op: Tlb,
+        /// The register that it takes; 0 where it takes none.
+        #[serde(default, with = "hex", skip_serializing_if = "is_zero")]
+        operand: u64,
+    },
+    /// A translation table base register is written.
+    Msr {
+        /// Whose.
+        cpu: CpuId,
+        /// Which.
+        register: Ttbr,
+        /// Its new value: the root table's address, ASID in bits 63:48.
+        #[serde(with = "hex")]
+        value: u64,
+    },
+    /// From here on the CPU touches nothing but its 1:1 map, until it is unparked.
+    Park {
+        /// Who.
+        cpu: CpuId,
+    },
+    /// The CPU goes on with its work.
+    Unpark {
+        /// Who.
+        cpu: CpuId,
+    },
+    /// The CPU tells the system what it is. Before that the system relies on nothing of it.
+    Report {
+        /// Who.
+        cpu: CpuId,
+    },
+    /// A table page is taken; its content is undefined.
+    Alloc {
+        /// By whom.
+        cpu: CpuId,
+        /// Its address.
+        #[serde(with = "hex")]
+        table: u64,
+    },
+    /// A table page is given back.
+    Free {
+        /// By whom.
+        cpu: CpuId,
+        /// Its address.
+        #[serde(with = "hex")]
+        table: u64,
+    },
+    /// An operation begins: what it will have changed when it is done.
+    Begin {
+        /// Who carries it out.
+        cpu: CpuId,
+        /// The root of the tables that it changes.
+        #[serde(with = "hex")]
+        root: u64,
+        /// What it is called.
+        name: String,
+        /// What each range will map to. Ranges do not overlap.
+        changes: Vec<Change>,
+    },
+    /// The operation that this CPU began returns.
+    Done {
+        /// Who carried it out.
+        cpu: CpuId,
+        /// Whether it did what it announced; otherwise it changed nothing.
+        ok: bool,
+    },
+    /// Instructions are stored to memory.
+    Code {
+        /// By whom.
+        cpu: CpuId,
+        /// Where, to the cache line.
+        #[serde(with = "hex")]
+        pa: u64,
+    },
+    /// A cache line is maintained, for code that was stored.
+    Cache {
+        /// By whom.
+        cpu: CpuId,
+        /// How.
+        op: CacheOp,
+        /// Where, to the cache line.
+        #[serde(with = "hex")]
+        pa: u64,
+    },
+    /// Instructions are executed.
+    Execute {
+        /// By whom.
+        cpu: CpuId,
+        /// Where, to the cache line.
+        #[serde(with = "hex")]
+        pa: u64,
+    },
+}
+
+/// The kinds of DSB that matter to tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Barrier {
+    /// Stores, to the inner shareable domain.
+    Ishst,
+    /// Everything, to the inner shareable domain.
+    Ish,
+    /// Stores, to this CPU alone.
+    Nshst,
+    /// Everything, to this CPU alone.
+    Nsh,
+}
+
+/// A translation table base register.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Ttbr {
+    /// TTBR0_EL1: the lower half.
+    Ttbr0,
+    /// TTBR1_EL1: the upper half.
+    Ttbr1,
+}
+
+/// Cache maintenance for code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum CacheOp {
+    /// Data cache clean to the point of unification.
+    #[serde(rename = "dc cvau")]
+    DcCvau,
+    /// Instruction cache invalidation to the point of unification.
+    #[serde(rename = "ic ivau")]
+    IcIvau,
+}
+
+/// What a range will map to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Change {
+    /// The first address.
+    #[serde(with = "hex")]
+    pub va: u64,
+    /// How many bytes: whole pages.
+    #[serde(with = "hex")]
+    pub bytes: u64,
+    /// The first page's mapping, the next ones following in address; none for a hole.
+    pub to: Option<Mapping>,
+}
+
+/// What a page maps to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Mapping {
+    /// The output address.
+    #[serde(with = "hex")]
+    pub pa: u64,
+    /// The attributes, as [`Attributes`] has them.
+    #[serde(with = "hex")]
+    pub attributes: u64,
+    /// Whether accesses translate; otherwise the mapping is merely kept.
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    pub valid: bool,
+}
+
+impl Mapping {
+    /// A valid mapping.
+    pub const fn new(pa: Pa, attributes: Attributes) -> Self {
+        Self { pa: pa.0, attributes: attributes.bits(), valid: true }
+    }
+
+    /// The mapping of the address that lies `bytes` further.
+    pub(crate) const fn at(self, bytes: u64) -> Self {
+        Self { pa: self.pa.wrapping_add(bytes), ..self }
+    }
+}
+
+impl Change {
+    /// A range that will map to consecutive physical memory from `to` on, or to nothing.
+    pub const fn new(va: Va, bytes: u64, to: Option<Mapping>) -> Self {
+        Self { va: va.0, bytes, to }
+    }
+
+    /// The last address.
+    pub(crate) const fn last(&self) -> u64 {
+        self.va.wrapping_add(self.bytes).wrapping_sub(1)
+    }
+}
+
+impl Event {
+    /// A store of one descriptor, by a CPU that did not read it before.
+    pub const fn write(cpu: CpuId, table: Pa, index: usize, value: u64) -> Self {
+        Self::Write { cpu, table: table.0, index, value, count: 1, step: 0, was: None }
+    }
+
+    /// Whose step it is.
+    pub const fn cpu(&self) -> CpuId {
+        match *self {
+            Self::Write { cpu, .. }
+            | Self::Dsb { cpu, .. }
+            | Self::Isb { cpu }
+            | Self::Tlbi { cpu, .. }
+            | Self::Msr { cpu, .. }
+            | Self::Park { cpu }
+            | Self::Unpark { cpu }
+            | Self::Report { cpu }
+            | Self::Alloc { cpu, .. }
+            | Self::Free { cpu, .. }
+            | Self::Begin { cpu, .. }
+            | Self::Done { cpu, .. }
+            | Self::Code { cpu, .. }
+            | Self::Cache { cpu, .. }
+            | Self::Execute { cpu, .. } => cpu,
+        }
+    }
+}
+
+/// As an engineer would note it down.
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cpu {}  ", self.cpu())?;
+        match self {
+            Self::Write { table, index, value, count: 1, .. } => {
+                write!(f, "write {table:#x}[{index}] = {value:#018x}")
+            }
+            Self::Write { table, index, value, count, step, .. } => {
+                write!(
+                    f,
+                    "write {table:#x}[{index}..{}] = {value:#018x}, step {step:#x}",
+                    index.saturating_add(*count)
+                )
+            }
+            Self::Dsb { kind, .. } => write!(f, "dsb {kind}"),
+            Self::Isb { .. } => write!(f, "isb"),
+            Self::Tlbi { op, operand: 0, .. } => write!(f, "tlbi {op}"),
+            Self::Tlbi { op, operand, .. } => write!(f, "tlbi {op}, {operand:#x}"),
+            Self::Msr { register, value, .. } => write!(f, "msr {register}, {value:#x}"),
+            Self::Park { .. } => write!(f, "park"),
+            Self::Unpark { .. } => write!(f, "unpark"),
+            Self::Report { .. } => write!(f, "report"),
+            Self::Alloc { table, .. } => write!(f, "alloc {table:#x}"),
+            Self::Free { table, .. } => write!(f, "free {table:#x}"),
+            Self::Begin { name, changes, .. } => {
+                write!(f, "begin {name}")?;
+                changes.iter().try_for_each(|c| write!(f, " {:#x}+{:#x}", c.va, c.bytes))
+            }
+            Self::Done { ok: true, .. } => write!(f, "done"),
+            Self::Done { ok: false, .. } => write!(f, "done, refused"),
+            Self::Code { pa, .. } => write!(f, "code {pa:#x}"),
+            Self::Cache { op: CacheOp::DcCvau, pa, .. } => write!(f, "dc cvau {pa:#x}"),
+            Self::Cache { op: CacheOp::IcIvau, pa, .. } => write!(f, "ic ivau {pa:#x}"),
+            Self::Execute { pa, .. } => write!(f, "execute {pa:#x}"),
+        }
+    }
+}
+
+impl fmt::Display for Barrier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ishst => "ishst",
+            Self::Ish => "ish",
+            Self::Nshst => "nshst",
+            Self::Nsh => "nsh",
+        })
+    }
+}
+
+impl fmt::Display for Ttbr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ttbr0 => "ttbr0_el1",
+            Self::Ttbr1 => "ttbr1_el1",
+        })
+    }
+}
+
+const fn one() -> usize {
+    1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // the signature that serde asks for
+const fn is_one(n: &usize) -> bool {
+    *n == 1
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+const fn is_zero(n: &u64) -> bool {
+    *n == 0
+}
+
+const fn yes() -> bool {
+    true
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+const fn is_yes(b: &bool) -> bool {
+    *b
+}
+
+/// Addresses and descriptors are texts: JSON's numbers are not sure to hold 64 bits.
+pub(crate) mod hex {
+    use serde::{Deserialize, Deserializer, Serializer, de::Error};
+
+    pub(crate) fn serialize<S: Serializer>(n: &u64, s: S) -> Result<S::Ok, S::Error> {
+        s.collect_str(&format_args!("{n:#x}"))
+    }
+
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
+        let text = String::deserialize(d)?;
+        let digits = text.strip_prefix("0x").ok_or_else(|| D::Error::custom("a text like \"0x1000\""))?;
+        u64::from_str_radix(digits, 16).map_err(D::Error::custom)
+    }
+}
+
+/// The same, where there may be none.
+mod maybe_hex {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(n: &Option<u64>, s: S) -> Result<S::Ok, S::Error> {
+        match n {
+            Some(n) => super::hex::serialize(n, s),
+            None => s.serialize_none(),
+        }
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u64>, D::Error> {
+        #[derive(Deserialize)]
+        struct Hex(#[serde(with = "super::hex")] u64);
+        Ok(Option::<Hex>::deserialize(d)?.map(|h| h.0))
+    }
+}

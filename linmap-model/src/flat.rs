@@ -1,0 +1,65 @@
+//! What each page must translate to: a flat map, without tables.
+
+use std::collections::BTreeMap;
+
+use crate::{Change, Mapping};
+
+/// Ranges by their first address: the last address, and what the first one maps to.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Flat(BTreeMap<u64, (u64, Mapping)>);
+
+impl Flat {
+    /// What an address maps to, and the last address up to which that goes on.
+    pub(crate) fn at(&self, va: u64) -> (Option<Mapping>, u64) {
+        if let Some((&first, &(last, to))) = self.0.range(..=va).next_back()
+            && va <= last
+        {
+            return (Some(to.at(va - first)), last);
+        }
+        let next = self.0.range(va..).next().map_or(u64::MAX, |(&first, _)| first - 1);
+        (None, next)
+    }
+
+    /// The first address that maps to anything.
+    pub(crate) fn first(&self) -> Option<u64> {
+        self.0.keys().next().copied()
+    }
+
+    /// Makes a change.
+    pub(crate) fn apply(&mut self, change: &Change) {
+        let (first, last) = (change.va, change.last());
+        self.cut(first);
+        if let Some(after) = last.checked_add(1) {
+            self.cut(after);
+        }
+        let inside: Vec<u64> = self.0.range(first..=last).map(|(&va, _)| va).collect();
+        for va in inside {
+            self.0.remove(&va);
+        }
+        if let Some(to) = change.to {
+            self.insert(first, last, to);
+        }
+    }
+
+    /// Adds a range where there is none, joined to the one in front of it where that goes on.
+    fn insert(&mut self, first: u64, last: u64, to: Mapping) {
+        if let Some((&before, &(end, mapping))) = self.0.range(..first).next_back()
+            && end.wrapping_add(1) == first
+            && mapping.at(first - before) == to
+        {
+            self.0.insert(before, (last, mapping));
+        } else {
+            self.0.insert(first, (last, to));
+        }
+    }
+
+    /// Makes a range that `va` lies within end in front of it.
+    fn cut(&mut self, va: u64) {
+        if let Some((&first, &(last, to))) = self.0.range(..va).next_back()
+            && va <= last
+        {
+            self.0.insert(first, (va - 1, to));
+            self.0.insert(va, (last, to.at(va - first)));
+        }
+    }
+}

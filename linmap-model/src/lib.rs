@@ -1,0 +1,61 @@
+//! An executable model of the arm64 MMU, to judge code that changes page tables.
+//!
+//! A page-table bug seldom shows when it is made. A missing TLBI costs nothing until some CPU happens to
+//! hold the old entry; a block that is split in place works on every CPU at hand and aborts on another.
+//! This crate runs such code on a machine where everything that the architecture permits to go wrong does,
+//! and says which step broke which rule.
+//!
+//! # How it judges
+//!
+//! [`Machine`] has up to eight CPUs with different promises ([`Core`]), their TLBs, walk caches and table
+//! base registers, and table pages. It takes one [`Event`] after another: a store, a barrier, a TLBI with
+//! its operand, a register write. TLB fills are passive, so no interleaving is searched: for each CPU the
+//! machine knows the set of all entries that its TLB may possibly hold, exactly. A store adds to it; a
+//! TLBI takes away, with the DSB that completes it, what can not be fetched again. Each step is judged
+//! against every [`Rule`]; a [`Breach`] names the rule, the CPU, the address, the facts that contradict
+//! each other, and the events that led there. Where an invalidation was of no use it says why.
+//!
+//! What is being changed is announced by [`Event::Begin`] and judged at [`Event::Done`]: meanwhile each
+//! address translates as before or as it will, afterwards as promised, and no TLB says otherwise.
+//!
+//! # Three ways to use it
+//!
+//! - Run code on it: [`Model`] gives a handle for each CPU that is `linmap`'s `Memory` and `Hardware`.
+//! - Feed it events: [`Machine::step`], from code in any language that can write JSON lines.
+//! - Replay a log: [`Model::log_to`] writes one, [`replay`] and the command `linmap-model replay LOG` judge it.
+//!
+//! A page of a live kernel becomes read-only, and the author forgot the TLBI:
+//!
+//! ```
+#![doc = include_str!("../examples/missing_tlbi.rs")]
+//! ```
+//!
+//! # What it does not model
+//!
+//! One translation regime, EL1&0 without stage 2. Not modelled, and refused where they would matter:
+//! hierarchical restrictions in table descriptors, hardware updates of the access flag, and one table in two
+//! places. The nT bit and BBM level 1 count for nothing: as `linmap` does, the model takes a CPU that may
+//! raise a TLB conflict abort for one that will. An output address that changes always needs
+//! break-before-make here, also where D8.17.1 RWHZWS would let it pass because both pages are read-only and
+//! have the same contents.
+
+mod cached;
+mod code;
+mod event;
+mod flat;
+mod machine;
+mod model;
+mod pages;
+mod replay;
+mod rule;
+mod setup;
+mod stale;
+mod tlb;
+
+pub use event::{Barrier, CacheOp, Change, CpuId, Event, Mapping, Ttbr};
+pub use machine::Machine;
+pub use model::{Held, Model, OnCpu};
+pub use replay::{ReplayError, replay};
+pub use rule::{Breach, Rule};
+pub use setup::{Core, Setup};
+pub use tlb::Tlb;

@@ -1,0 +1,351 @@
+//! The machine: CPUs, tables, and everything that TLBs may hold. One event after another, each judged.
+//!
+//! TLB fills are passive and happen whenever they can. So for each CPU the set of all entries that its
+//! TLB may possibly hold is exact, and no interleaving of fills is explored: it is what the tables say,
+//! which any walker may have cached, and what they said before and no invalidation has taken away since
+//! (`stale.rs`). The files below this one take the events: stores (`store.rs`), barriers and
+//! invalidations (`maintenance.rs`), registers and parking (`switch.rs`), table pages (`frames.rs`), and
+//! operations with what they promise (`operation.rs`).
+
+mod frames;
+mod maintenance;
+mod operation;
+mod store;
+mod switch;
+
+use std::collections::{HashMap, VecDeque};
+
+use linmap::{Geometry, Half, Pa, Va};
+
+use crate::code::Code;
+use crate::flat::Flat;
+use crate::pages::{Pages, Place};
+use crate::stale::{Issued, Stale};
+use crate::{Breach, Change, Core, CpuId, Event, Rule, Setup};
+
+/// A machine that judges every step.
+pub struct Machine {
+    setup: Setup,
+    pages: Pages,
+    cpus: Vec<Cpu>,
+    stale: Stale,
+    /// What each tree must translate to, by its root.
+    expected: HashMap<u64, Flat>,
+    code: Code,
+    /// Stores that made something valid, until their CPU's next DSB.
+    fresh: Vec<Fresh>,
+    /// The number of the event at hand.
+    now: usize,
+    /// The last events, with their numbers.
+    log: VecDeque<(usize, Event)>,
+    breach: Option<Box<Breach>>,
+}
+
+/// One CPU.
+struct Cpu {
+    core: Core,
+    reported: bool,
+    parked: bool,
+    /// TTBR0 and TTBR1, once loaded.
+    ttbr: [Option<Ttbr>; 2],
+    /// Trees that were loaded before, with entries that no invalidation has taken away.
+    left: Vec<Left>,
+    /// Invalidations since the last DSB, and those that wait for this CPU's ISB.
+    issued: Vec<Issued>,
+    awaiting_isb: Vec<Issued>,
+    /// The last ISB, and the last DSB that made stores visible.
+    isb_at: usize,
+    settled_at: usize,
+    operation: Option<Operation>,
+}
+
+/// A translation table base register.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Ttbr {
+    root: u64,
+    asid: u16,
+}
+
+/// A tree that a CPU does not use any more.
+struct Left {
+    half: usize,
+    ttbr: Ttbr,
+    /// The ISB after which it walks it no more.
+    until: Option<usize>,
+}
+
+/// An operation that has begun.
+struct Operation {
+    root: u64,
+    name: String,
+    changes: Vec<Change>,
+    /// What its stores touched.
+    touched: Vec<(u64, u64)>,
+    /// Whether something became valid.
+    made_valid: bool,
+    since: usize,
+}
+
+/// A store that made something valid and that walkers may not see yet.
+struct Fresh {
+    cpu: CpuId,
+    root: u64,
+    span: (u64, u64),
+}
+
+/// How many events are kept to tell how it came to a breach, and how many are shown.
+const KEPT: usize = 1024;
+const SHOWN: usize = 24;
+
+type Verdict = Result<(), Box<Breach>>;
+
+/// A fault under construction.
+struct Finding {
+    rule: Rule,
+    cpu: Option<CpuId>,
+    va: Option<u64>,
+    facts: Vec<String>,
+}
+
+impl Finding {
+    fn new(rule: Rule, fact: impl Into<String>) -> Self {
+        Self { rule, cpu: None, va: None, facts: vec![fact.into()] }
+    }
+
+    fn on(self, cpu: CpuId) -> Self {
+        Self { cpu: Some(cpu), ..self }
+    }
+
+    fn at(self, va: u64) -> Self {
+        Self { va: Some(va), ..self }
+    }
+
+    fn and(mut self, fact: impl Into<String>) -> Self {
+        self.facts.push(fact.into());
+        self
+    }
+}
+
+impl Machine {
+    /// A machine in which nothing has happened: no tables, translation off on all CPUs, of which the
+    /// first has reported what it is and the others have not.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the setup.
+    pub fn new(setup: &Setup) -> Result<Self, String> {
+        setup.check()?;
+        let cpu = |(number, &core): (usize, &Core)| Cpu {
+            core,
+            reported: number == 0,
+            parked: false,
+            ttbr: [None; 2],
+            left: Vec::new(),
+            issued: Vec::new(),
+            awaiting_isb: Vec::new(),
+            isb_at: 0,
+            settled_at: 0,
+            operation: None,
+        };
+        Ok(Self {
+            pages: Pages::new(setup),
+            cpus: setup.cores.iter().enumerate().map(cpu).collect(),
+            stale: Stale::default(),
+            expected: HashMap::new(),
+            code: Code::default(),
+            fresh: Vec::new(),
+            now: 0,
+            log: VecDeque::new(),
+            breach: None,
+            setup: setup.clone(),
+        })
+    }
+
+    /// The machine that this is.
+    pub const fn setup(&self) -> &Setup {
+        &self.setup
+    }
+
+    /// How many events it has taken.
+    pub const fn events(&self) -> usize {
+        self.now
+    }
+
+    /// What a slot of a table page holds, if there is such a slot and the page is taken.
+    pub fn read(&self, table: Pa, index: usize) -> Option<u64> {
+        self.pages.get(table.0)?.words.get(index).copied()
+    }
+
+    /// All of a table page that is taken.
+    pub(crate) fn words(&self, table: u64) -> &[u64] {
+        self.pages.get(table).map_or(&[], |page| &page.words)
+    }
+
+    /// Whether a page is taken and no walker reaches it.
+    pub(crate) fn is_offline(&self, table: u64) -> bool {
+        self.pages.get(table).is_some_and(|p| p.state == crate::pages::State::Offline)
+    }
+
+    /// A CPU reads a table: that is no event, but it must be able to.
+    pub(crate) fn reads(&mut self, cpu: CpuId, table: u64) -> Verdict {
+        self.verdict()?;
+        if let Err(finding) = self.can_read(cpu, table) {
+            self.breach = Some(self.breach_of(finding));
+        }
+        self.verdict()
+    }
+
+    /// A CPU is about to wait for the lock.
+    pub(crate) fn locks(&mut self, cpu: CpuId) -> Verdict {
+        self.verdict()?;
+        if let Err(finding) = self.not_while_parked(cpu, "takes the lock") {
+            self.breach = Some(self.breach_of(finding));
+        }
+        self.verdict()
+    }
+
+    /// The CPUs that use tables in the upper half, and the values of their TTBR1.
+    pub(crate) fn users_of_upper_half(&self) -> Vec<(CpuId, u64)> {
+        let loaded = self.cpus.iter().enumerate().filter_map(|(n, c)| Some((n as CpuId, c.ttbr[1]?)));
+        loaded.map(|(n, t)| (n, (t.root & ((1 << 48) - 1)) | (t.root >> 48) << 2)).collect()
+    }
+
+    /// Takes a step. After a breach the machine stays where it is: every step returns that breach.
+    ///
+    /// # Errors
+    ///
+    /// The rule that the step breaks.
+    pub fn step(&mut self, event: Event) -> Result<(), Box<Breach>> {
+        self.verdict()?;
+        if self.log.len() == KEPT {
+            self.log.pop_front();
+        }
+        self.log.push_back((self.now, event.clone()));
+        let judged = self.judge(event);
+        let verdict = judged.map_err(|f| self.breach_of(f));
+        if let Err(breach) = &verdict {
+            self.breach = Some(breach.clone());
+        }
+        self.now += 1;
+        verdict
+    }
+
+    /// The breach that there was, if any.
+    ///
+    /// # Errors
+    ///
+    /// That breach.
+    pub fn verdict(&self) -> Verdict {
+        self.breach.clone().map_or(Ok(()), Err)
+    }
+
+    /// Judges the machine at rest: every page of every tree in use translates as it must, no operation
+    /// is open, and no table page is lost.
+    ///
+    /// # Errors
+    ///
+    /// The first breach.
+    pub fn finish(&self) -> Verdict {
+        self.verdict()?;
+        self.at_rest().map_err(|f| self.breach_of(f))
+    }
+
+    fn breach_of(&self, finding: Finding) -> Box<Breach> {
+        let Finding { rule, cpu, va, facts } = finding;
+        let shown = self.log.len().saturating_sub(SHOWN);
+        let events = self.log.iter().skip(shown).cloned().collect();
+        let at = self.log.back().map_or(0, |(number, _)| *number);
+        Box::new(Breach { rule, at, cpu, va: va.map(Va), facts, events })
+    }
+
+    fn judge(&mut self, event: Event) -> Result<(), Finding> {
+        let cpu = event.cpu();
+        if usize::from(cpu) >= self.cpus.len() {
+            let fact = format!("there are {} CPUs, and no CPU {cpu}", self.cpus.len());
+            return Err(Finding::new(Rule::Sequence, fact));
+        }
+        match event {
+            Event::Write { table, index, value, count, step, was, .. } => {
+                self.write(cpu, (table, index), (value, count, step), was)
+            }
+            Event::Dsb { kind, .. } => self.dsb(cpu, kind),
+            Event::Isb { .. } => self.isb(cpu),
+            Event::Tlbi { op, operand, .. } => self.tlbi(cpu, op, operand),
+            Event::Msr { register, value, .. } => self.msr(cpu, register, value),
+            Event::Park { .. } => self.park(cpu),
+            Event::Unpark { .. } => self.unpark(cpu),
+            Event::Report { .. } => {
+                self.cpu_mut(cpu).reported = true;
+                Ok(())
+            }
+            Event::Alloc { table, .. } => self.alloc(cpu, table),
+            Event::Free { table, .. } => self.free(cpu, table),
+            Event::Begin { root, name, changes, .. } => self.begin(cpu, root, name, changes),
+            Event::Done { ok, .. } => self.done(cpu, ok),
+            Event::Code { pa, .. } => {
+                self.code.store(pa);
+                Ok(())
+            }
+            Event::Cache { op, pa, .. } => {
+                self.code.maintain(cpu, op, pa);
+                Ok(())
+            }
+            Event::Execute { pa, .. } => self.code.execute(cpu, pa).map_err(|missing| {
+                Finding::new(Rule::Code, format!("the instructions at {pa:#x} lack {missing}")).on(cpu)
+            }),
+        }
+    }
+
+    const fn geometry(&self) -> Geometry {
+        self.setup.geometry
+    }
+
+    fn cpu(&self, cpu: CpuId) -> &Cpu {
+        &self.cpus[usize::from(cpu)]
+    }
+
+    fn cpu_mut(&mut self, cpu: CpuId) -> &mut Cpu {
+        &mut self.cpus[usize::from(cpu)]
+    }
+
+    /// The CPUs for which something holds, as bits.
+    fn cpus_that(&self, holds: impl Fn(&Cpu) -> bool) -> u8 {
+        self.cpus.iter().enumerate().filter(|(_, c)| holds(c)).fold(0, |bits, (n, _)| bits | 1 << n)
+    }
+
+    /// The CPUs whose walkers may fetch from a tree.
+    fn walkers(&self, root: u64) -> u8 {
+        self.cpus_that(|c| {
+            c.ttbr.iter().flatten().any(|t| t.root == root)
+                || c.left.iter().any(|l| l.ttbr.root == root && l.until.is_none())
+        })
+    }
+
+    /// The CPUs whose TLBs may hold something of a tree because they walk it or did.
+    fn holders(&self, root: u64) -> u8 {
+        self.walkers(root) | self.cpus_that(|c| c.left.iter().any(|l| l.ttbr.root == root))
+    }
+
+    /// The CPUs whose work may access addresses through a tree.
+    fn users(&self, root: u64) -> u8 {
+        self.cpus_that(|c| !c.parked && c.ttbr.iter().flatten().any(|t| t.root == root))
+    }
+
+    /// Which half a root translates, when some CPU has it; the upper one otherwise.
+    fn place_of_root(&self, root: u64, half: usize) -> Place {
+        let half = if half == 0 { Half::Lower } else { Half::Upper };
+        let g = self.geometry();
+        Place { root, level: g.root(), va: g.base(half) }
+    }
+}
+
+/// The lowest CPU of some bits.
+fn lowest(cpus: u8) -> CpuId {
+    cpus.trailing_zeros() as CpuId
+}
+
+/// The CPUs of some bits, in words.
+fn named(cpus: u8) -> String {
+    let names: Vec<_> = (0..8).filter(|n| cpus & 1 << n != 0).map(|n| n.to_string()).collect();
+    format!("cpu {}", names.join(", "))
+}

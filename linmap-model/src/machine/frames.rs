@@ -1,0 +1,147 @@
+//! Table pages: taken and given back.
+
+use linmap::{Entry, Geometry, Level};
+
+use super::{Finding, Machine, named};
+use crate::pages::{Place, State};
+use crate::{CpuId, Rule};
+
+impl Machine {
+    pub(super) fn alloc(&mut self, cpu: CpuId, table: u64) -> Result<(), Finding> {
+        self.not_while_parked(cpu, "allocates")?;
+        match self.pages.get(table).map(|p| p.state) {
+            Some(State::Free) => {
+                self.pages.take(table);
+                Ok(())
+            }
+            Some(_) => Err(sequence(cpu, format!("the page at {table:#x} is taken already"))),
+            None => Err(sequence(cpu, format!("{table:#x} is not a table page of this machine"))),
+        }
+    }
+
+    pub(super) fn free(&mut self, cpu: CpuId, table: u64) -> Result<(), Finding> {
+        self.not_while_parked(cpu, "frees")?;
+        let Some(page) = self.pages.get(table) else {
+            return Err(sequence(cpu, format!("{table:#x} is not a table page of this machine")));
+        };
+        match page.state {
+            State::Free => return Err(sequence(cpu, format!("the page at {table:#x} is free already"))),
+            State::Linked(place) => self.not_reachable(table, place)?,
+            State::Unlinked => self.not_walkable(table, "is given back")?,
+            State::Offline => {}
+        }
+        let page = self.pages.get_mut(table).expect("it was there");
+        page.state = State::Free;
+        page.unseen = 0;
+        self.expected.remove(&table);
+        Ok(())
+    }
+
+    /// A page that is part of a tree may go when no TLB can hold anything of the tree.
+    fn not_reachable(&self, table: u64, place: Place) -> Result<(), Finding> {
+        let holders = self.holders(place.root);
+        if holders == 0 {
+            return Ok(());
+        }
+        let fact = format!(
+            "the table at {table:#x}, level {}, is given back but can be reached from the root {:#x}",
+            place.level.number(),
+            place.root
+        );
+        let by = format!("{} may walk that tree", named(holders));
+        Err(Finding::new(Rule::Freed, fact).on(super::lowest(holders)).at(place.va).and(by))
+    }
+
+    /// No walk cache leads to the page.
+    pub(super) fn not_walkable(&self, table: u64, what: &str) -> Result<(), Finding> {
+        let Some(stale) = self.stale.tables.iter().find(|t| t.table == table && t.walkable) else {
+            return Ok(());
+        };
+        let cpu = super::lowest(stale.holders);
+        let fact = format!(
+            "the table at {table:#x}, unlinked by event {}, {what} while walk caches may lead to it",
+            stale.since
+        );
+        Err(Finding::new(Rule::Freed, fact).on(cpu).at(stale.va).and(self.why_table_remains(stale, cpu)))
+    }
+
+    pub(super) fn not_while_parked(&self, cpu: CpuId, what: &str) -> Result<(), Finding> {
+        let parked = self.cpus_that(|c| c.parked);
+        if parked == 0 {
+            return Ok(());
+        }
+        let fact = format!("cpu {cpu} {what} while {} is parked", named(parked));
+        Err(Finding::new(Rule::Parked, fact).on(cpu))
+    }
+
+    /// Makes a page, and all below it, part of a tree that walkers reach.
+    pub(super) fn link(&mut self, cpu: CpuId, table: u64, place: Place) -> Result<(), Finding> {
+        let g = self.geometry();
+        let fact = |text: String| Finding::new(Rule::Unfilled, text).on(cpu).at(place.va);
+        let Some(page) = self.pages.get(table) else {
+            return Err(sequence(cpu, format!("{table:#x} is not a table page of this machine")).at(place.va));
+        };
+        match page.state {
+            State::Free => return Err(fact(format!("the table at {table:#x} is a free page"))),
+            State::Linked(at) if at == place => return Ok(()),
+            State::Linked(at) => {
+                let text = format!(
+                    "the table at {table:#x} translates {:#x} already; the model knows one place for each table",
+                    at.va
+                );
+                return Err(sequence(cpu, text).at(place.va));
+            }
+            State::Offline | State::Unlinked => {}
+        }
+        if page.unseen != 0 {
+            let text = format!(
+                "stores of {} to the table at {table:#x} have had no DSB; a walker may read what was there before",
+                named(page.unseen)
+            );
+            return Err(fact(text));
+        }
+        if let Some(index) =
+            page.words.iter().take(g.entries(place.level)).position(|&w| w == crate::pages::POISON)
+        {
+            let va = place.va.wrapping_add((index as u64) << g.level_shift(place.level));
+            let text = format!("slot {index} of the table at {table:#x} was never written");
+            return Err(Finding::new(Rule::Unfilled, text).on(cpu).at(va));
+        }
+        if let Some((index, value)) = page
+            .words
+            .iter()
+            .take(g.entries(place.level))
+            .enumerate()
+            .find_map(|(i, &w)| meaningless(w, place.level, g).then_some((i, w)))
+        {
+            let va = place.va.wrapping_add((index as u64) << g.level_shift(place.level));
+            return Err(reserved(value, place.level).on(cpu).at(va));
+        }
+        for (child, below) in self.pages.children(table, place, g) {
+            self.link(cpu, child, below)?;
+        }
+        if let Some(page) = self.pages.get_mut(table) {
+            page.state = State::Linked(place);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a descriptor is one that the model can not give a meaning.
+pub(super) fn meaningless(value: u64, level: Level, g: Geometry) -> bool {
+    let descriptor = linmap::Descriptor(value);
+    matches!(descriptor.decode(g, level), Entry::Reserved)
+        || (matches!(descriptor.decode(g, level), Entry::Table(_)) && linmap::table_limits(descriptor) != 0)
+}
+
+pub(super) fn reserved(value: u64, level: Level) -> Finding {
+    let text = format!(
+        "the descriptor {value:#x} has no meaning at level {}, or restricts what lies below it, which is not modelled",
+        level.number()
+    );
+    Finding::new(Rule::Reserved, text)
+}
+
+pub(super) fn sequence(cpu: CpuId, fact: impl Into<String>) -> Finding {
+    Finding::new(Rule::Sequence, fact).on(cpu)
+}

@@ -1,0 +1,165 @@
+//! Barriers and invalidations, and why an entry outlived them.
+
+use super::{Finding, Machine};
+use crate::stale::{Completion, Fetched, Issued, StaleLeaf, StaleTable, Wait};
+use crate::{Barrier, Core, CpuId, Event, Rule, Tlb};
+
+impl Machine {
+    pub(super) fn dsb(&mut self, cpu: CpuId, kind: Barrier) -> Result<(), Finding> {
+        let reaches_walkers = matches!(kind, Barrier::Ish | Barrier::Ishst) || self.cpus.len() == 1;
+        if reaches_walkers {
+            if self.pages.settle(cpu) {
+                self.cpu_mut(cpu).settled_at = self.now;
+            }
+            self.stale.settle(cpu, self.now);
+            self.fresh.retain(|f| f.cpu != cpu);
+        }
+        if matches!(kind, Barrier::Ish | Barrier::Nsh) {
+            self.complete(cpu, kind == Barrier::Ish);
+            self.code.dsb(cpu);
+        }
+        Ok(())
+    }
+
+    /// Completes what a CPU has issued: on the others at once, on itself but for an ISB.
+    fn complete(&mut self, cpu: CpuId, broadcast: bool) {
+        let all = std::mem::take(&mut self.cpu_mut(cpu).issued);
+        let (done, wait): (Vec<_>, Vec<_>) = all.into_iter().partition(|i| broadcast || !i.what.broadcast);
+        self.cpu_mut(cpu).issued = wait;
+        if done.iter().any(|i| i.what.broadcast) {
+            self.stale.arrived(Wait::Repeat(cpu), self.now);
+        }
+        let everyone = u8::MAX >> (8 - self.cpus.len());
+        let lingering = self.cpus_that(|c| c.core.repeat_tlbi);
+        for issued in &done {
+            let cpus = if issued.what.broadcast { everyone } else { 1 << cpu };
+            let by = Completion { issuer: cpu, cpus, lingering, now: self.now };
+            self.stale.complete(issued, by, self.setup.geometry);
+            self.forget_trees(cpus & !(1 << cpu), issued);
+        }
+        self.cpu_mut(cpu).awaiting_isb.extend(done);
+    }
+
+    pub(super) fn isb(&mut self, cpu: CpuId) -> Result<(), Finding> {
+        let now = self.now;
+        self.stale.arrived(Wait::Isb(cpu), self.now);
+        for issued in std::mem::take(&mut self.cpu_mut(cpu).awaiting_isb) {
+            self.forget_trees(1 << cpu, &issued);
+        }
+        let this = self.cpu_mut(cpu);
+        this.isb_at = now;
+        this.left.iter_mut().for_each(|l| l.until = l.until.or(Some(now)));
+        self.code.isb(cpu);
+        Ok(())
+    }
+
+    /// Trees that some CPUs left are out of their TLBs once everything is.
+    fn forget_trees(&mut self, cpus: u8, issued: &Issued) {
+        if issued.what.addresses.is_none() && issued.what.asid.is_none() {
+            for (_, cpu) in self.cpus.iter_mut().enumerate().filter(|(n, _)| cpus & 1 << n != 0) {
+                cpu.left.retain(|l| l.until.is_none_or(|until| issued.at < until));
+            }
+        }
+    }
+
+    pub(super) fn tlbi(&mut self, cpu: CpuId, op: Tlb, operand: u64) -> Result<(), Finding> {
+        let Core { ttl, range_tlbi, .. } = self.cpu(cpu).core;
+        if op.is_range() && !range_tlbi {
+            let fact = format!("tlbi {op} is undefined on cpu {cpu}, which has no TLBIs by range");
+            return Err(Finding::new(Rule::TlbiOperand, fact).on(cpu));
+        }
+        let decoded = op.decode(operand, self.geometry(), ttl);
+        let what = decoded.map_err(|why| {
+            Finding::new(Rule::TlbiOperand, format!("in tlbi {op}, {operand:#x} {why}")).on(cpu)
+        })?;
+        let at = self.now;
+        self.cpu_mut(cpu).issued.push(Issued { what, at });
+        Ok(())
+    }
+
+    /// Why a leaf may still be in a CPU's TLB.
+    pub(super) fn why_leaf_remains(&self, leaf: &StaleLeaf, cpu: CpuId, va: u64) -> String {
+        let member = leaf.cached.members_in(va, va);
+        let why = |op: Tlb, operand: u64, issuer: CpuId, at: usize| {
+            let what = self.decoded(op, operand, issuer)?;
+            Some(if what.other_granule {
+                "its operand names another granule".into()
+            } else if what.level.is_some_and(|l| l != leaf.cached.level.number()) {
+                let hint = what.level.unwrap_or_default();
+                format!(
+                    "its TTL hint says level {hint}, the entry is of level {}",
+                    leaf.cached.level.number()
+                )
+            } else if leaf.hit(&what) & member == 0 {
+                "it does not cover the address".into()
+            } else {
+                self.why_too_early(leaf.fetched, issuer, at, cpu, op)
+            })
+        };
+        self.first_reason(leaf.since, why)
+    }
+
+    /// Why walk caches may still lead to a table.
+    pub(super) fn why_table_remains(&self, table: &StaleTable, cpu: CpuId) -> String {
+        let g = self.geometry();
+        let why = |op: Tlb, operand: u64, issuer: CpuId, at: usize| {
+            let what = self.decoded(op, operand, issuer)?;
+            Some(if what.last_level {
+                "it takes away leaves only, and table entries stay".into()
+            } else if !table.walk_hit(&what, g) {
+                "it does not cover the table's addresses".into()
+            } else {
+                self.why_too_early(table.fetched, issuer, at, cpu, op)
+            })
+        };
+        self.first_reason(table.since, why)
+    }
+
+    fn decoded(&self, op: Tlb, operand: u64, issuer: CpuId) -> Option<crate::tlb::Invalidation> {
+        op.decode(operand, self.geometry(), self.cpu(issuer).core.ttl).ok()
+    }
+
+    /// Why an invalidation that names the entry did not take it away.
+    fn why_too_early(&self, fetched: Fetched, issuer: CpuId, at: usize, cpu: CpuId, op: Tlb) -> String {
+        let waits_for_isb = self.cpu(issuer).awaiting_isb.iter().any(|i| i.at == at);
+        match fetched {
+            Fetched::Until(writer) => {
+                format!("the store of cpu {writer} has had no DSB, so the old entry can be fetched again")
+            }
+            Fetched::Before(end) if end >= at => format!(
+                "the store had no DSB by then (it came with event {end}), so the old entry could be fetched again"
+            ),
+            _ if issuer != cpu && !op.is_broadcast() => format!("it is local to cpu {issuer}"),
+            _ if self.cpu(issuer).issued.iter().any(|i| i.at == at) => {
+                format!("cpu {issuer} has executed no DSB ISH since, so it may not be complete")
+            }
+            _ if issuer == cpu && waits_for_isb => {
+                format!("cpu {cpu} has had no ISB since the DSB")
+            }
+            _ if self.cpu(cpu).core.repeat_tlbi => {
+                format!("cpu {cpu} needs one more TLBI and DSB after it (CVE-2025-10263)")
+            }
+            _ => "table entries that lead to it stayed, so it could be fetched again".into(),
+        }
+    }
+
+    /// The reasons why the invalidations since an event were of no use.
+    fn first_reason(&self, since: usize, why: impl Fn(Tlb, u64, CpuId, usize) -> Option<String>) -> String {
+        let later = self.log.iter().filter(|(number, _)| *number > since);
+        let mut reasons = Vec::new();
+        for (number, event) in later {
+            if let Event::Tlbi { cpu, op, operand } = *event
+                && let Some(reason) = why(op, operand, cpu, *number)
+            {
+                reasons.push(format!("event {number} (tlbi {op}) was of no use: {reason}"));
+            }
+        }
+        // The reason that says most is that of an invalidation which does cover the address.
+        let best = reasons.iter().position(|r| !r.contains("does not cover"));
+        match (best, reasons.is_empty()) {
+            (Some(i), _) => reasons.swap_remove(i),
+            (None, false) => reasons.swap_remove(reasons.len() - 1),
+            (None, true) => format!("no TLBI was issued since event {since}"),
+        }
+    }
+}

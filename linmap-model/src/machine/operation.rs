@@ -1,0 +1,432 @@
+//! Operations: what they promise, while they run and when they return.
+
+use linmap::{Attributes, Entry};
+
+use super::frames::sequence;
+use super::{Finding, Machine, Operation, lowest};
+use crate::cached::Cached;
+use crate::pages::{Piece, State};
+use crate::{Change, CpuId, Mapping, Rule};
+
+/// When the tables are compared with what they must say.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Moment {
+    /// Operations are under way: a page is as before or as it will be.
+    Meanwhile,
+    /// At rest: to the letter, kept mappings included.
+    AtRest,
+}
+
+/// What an address may map to: at least one, and one more for each CPU with an operation.
+struct States {
+    all: [Option<Mapping>; 9],
+    count: usize,
+}
+
+impl States {
+    const fn new(now: Option<Mapping>) -> Self {
+        let mut all = [None; 9];
+        all[0] = now;
+        Self { all, count: 1 }
+    }
+
+    const fn push(&mut self, state: Option<Mapping>) {
+        self.all[self.count] = state;
+        self.count += 1;
+    }
+}
+
+impl std::ops::Deref for States {
+    type Target = [Option<Mapping>];
+
+    fn deref(&self) -> &Self::Target {
+        &self.all[..self.count]
+    }
+}
+
+impl Machine {
+    pub(super) fn begin(
+        &mut self,
+        cpu: CpuId,
+        root: u64,
+        name: String,
+        mut changes: Vec<Change>,
+    ) -> Result<(), Finding> {
+        if let Some(open) = &self.cpu(cpu).operation {
+            return Err(sequence(
+                cpu,
+                format!("{} is under way on this CPU since event {}", open.name, open.since),
+            ));
+        }
+        changes.sort_by_key(|c| c.va);
+        let page = self.geometry().page_size() - 1;
+        let whole = |c: &Change| c.bytes != 0 && (c.va | c.bytes) & page == 0 && c.last() >= c.va;
+        let apart = changes.windows(2).all(|w| w[0].last() < w[1].va);
+        if !apart || !changes.iter().all(whole) {
+            return Err(sequence(cpu, "a change is not in whole pages, or two of them overlap"));
+        }
+        let now = self.now;
+        self.expected.entry(root).or_default();
+        self.cpu_mut(cpu).operation =
+            Some(Operation { root, name, changes, touched: Vec::new(), made_valid: false, since: now });
+        Ok(())
+    }
+
+    pub(super) fn done(&mut self, cpu: CpuId, ok: bool) -> Result<(), Finding> {
+        let Some(operation) = self.cpu_mut(cpu).operation.take() else {
+            return Err(sequence(cpu, "no operation is under way on this CPU"));
+        };
+        let root = operation.root;
+        let mut spans = operation.touched;
+        if ok {
+            let flat = self.expected.entry(root).or_default();
+            operation.changes.iter().for_each(|c| flat.apply(c));
+            spans.extend(operation.changes.iter().map(|c| (c.va, c.last())));
+        }
+        let spans = joined(spans);
+        self.visible(cpu, root, operation.made_valid, &spans)?;
+        for &span in &spans {
+            self.translates(root, span, Moment::AtRest)?;
+        }
+        self.nothing_stale(root, &spans)
+    }
+
+    /// Walkers see what the CPU stored, and so does the CPU itself.
+    fn visible(&self, cpu: CpuId, root: u64, made_valid: bool, spans: &[(u64, u64)]) -> Result<(), Finding> {
+        if self.holders(root) == 0 {
+            return Ok(());
+        }
+        for (_, table) in self.pages.dirty().filter(|d| d.0 == cpu) {
+            if let Some(State::Linked(place)) = self.pages.get(table).map(|p| p.state)
+                && place.root == root
+            {
+                let fact = format!("stores to the table at {table:#x} have had no DSB");
+                return Err(Finding::new(Rule::NotVisible, fact).on(cpu).at(place.va));
+            }
+        }
+        // What another CPU made valid on the way to the pages of this operation.
+        let overlaps = |(first, last): (u64, u64)| spans.iter().any(|s| s.0 <= last && first <= s.1);
+        for other in &self.fresh {
+            if other.root == root && overlaps(other.span) {
+                let fact = format!("a store of cpu {} made this valid, and has had no DSB", other.cpu);
+                return Err(Finding::new(Rule::NotVisible, fact).on(cpu).at(other.span.0));
+            }
+        }
+        let this = self.cpu(cpu);
+        let uses = this.ttbr.iter().flatten().any(|t| t.root == root);
+        if made_valid && uses && this.isb_at < this.settled_at {
+            let fact = format!(
+                "no ISB on cpu {cpu} since the DSB of event {}: its own accesses may still fault",
+                this.settled_at
+            );
+            return Err(Finding::new(Rule::NotVisible, fact).on(cpu));
+        }
+        Ok(())
+    }
+
+    /// No CPU that uses the tree may hold anything that they do not say.
+    pub(super) fn nothing_stale(&self, root: u64, spans: &[(u64, u64)]) -> Result<(), Finding> {
+        let g = self.geometry();
+        let users = self.cpus_that(|c| c.ttbr.iter().flatten().any(|t| t.root == root));
+        for &(first, last) in spans {
+            for stale in self.stale.leaves.iter().filter(|l| l.holders & users != 0) {
+                let cpu = lowest(stale.holders & users);
+                let members = stale.members & stale.cached.members_in(first, last);
+                for member in (0..128).filter(|m| members & 1 << m != 0) {
+                    let start = stale.cached.first + (member << stale.cached.shift);
+                    let part = (start.max(first), (start | ((1 << stale.cached.shift) - 1)).min(last));
+                    let why = |va| self.why_leaf_remains(stale, cpu, va);
+                    self.still_right(root, &stale.cached, part, (cpu, stale.since), why)?;
+                }
+            }
+            for stale in self.stale.tables.iter().filter(|t| t.holders & users != 0) {
+                let cpu = lowest(stale.holders & users);
+                for slot in stale.slots_in(first, last, g) {
+                    let Some(cached) = stale.leaf(slot, g) else { continue };
+                    // One of a run may be cached for all of it, but went from the other members' addresses
+                    // with their invalidations.
+                    let (from, to) = stale.slot_span(slot, g);
+                    let part = (from.max(first), to.min(last));
+                    let why = |_| self.why_table_remains(stale, cpu);
+                    self.still_right(root, &cached, part, (cpu, stale.since), why)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What a TLB may hold of a range is what every page in it must translate to.
+    fn still_right(
+        &self,
+        root: u64,
+        held: &Cached,
+        (first, last): (u64, u64),
+        (cpu, since): (CpuId, usize),
+        why: impl Fn(u64) -> String,
+    ) -> Result<(), Finding> {
+        let mut va = first;
+        loop {
+            let (end, states) = self.states(root, va);
+            let right =
+                states.iter().flatten().any(|m| m.valid && self.same(m, held.oa_at(va), held.attributes));
+            if !right {
+                let wanted = states.first().copied().flatten();
+                return Err(Finding::new(
+                    Rule::Stale,
+                    format!("cpu {cpu} may still use {} (replaced by event {since})", held.describe()),
+                )
+                .on(cpu)
+                .at(va)
+                .and(format!("the operation has made it {}", described(wanted)))
+                .and(why(va)));
+            }
+            if end >= last {
+                return Ok(());
+            }
+            va = end + 1;
+        }
+    }
+
+    /// What an address may map to now: as it is, and as operations under way will have made it. And
+    /// the last address for which that goes on.
+    fn states(&self, root: u64, va: u64) -> (u64, States) {
+        let (now, mut end) = self.expected.get(&root).map_or((None, u64::MAX), |flat| flat.at(va));
+        let mut states = States::new(now);
+        let operations = self.cpus.iter().filter_map(|c| c.operation.as_ref());
+        for change in operations.filter(|o| o.root == root).flat_map(|o| &o.changes) {
+            if (change.va..=change.last()).contains(&va) {
+                states.push(change.to.map(|to| to.at(va - change.va)));
+                end = end.min(change.last());
+            } else if change.va > va {
+                end = end.min(change.va - 1);
+            }
+        }
+        (end, states)
+    }
+
+    /// Whether a mapping is to this output address with these attributes.
+    fn same(&self, mapping: &Mapping, oa: u64, attributes: Attributes) -> bool {
+        let mut ignored = Attributes::SOFTWARE;
+        if self.geometry().oa_format() == linmap::OaFormat::Lpa2 {
+            ignored |= Attributes::INNER_SHAREABLE;
+        }
+        if !mapping.valid {
+            ignored |= Attributes::NOT_GLOBAL;
+        }
+        let wanted = Attributes::from_bits_retain(mapping.attributes);
+        mapping.pa == oa && wanted - ignored == attributes - ignored
+    }
+
+    /// Whether an operation that changes an address has not returned yet.
+    fn under_way(&self, root: u64, va: u64) -> bool {
+        let operations = self.cpus.iter().filter_map(|c| c.operation.as_ref());
+        operations
+            .filter(|o| o.root == root)
+            .flat_map(|o| &o.changes)
+            .any(|c| (c.va..=c.last()).contains(&va))
+    }
+
+    /// Every address of a range translates as it must.
+    pub(super) fn translates(&self, root: u64, span: (u64, u64), moment: Moment) -> Result<(), Finding> {
+        let Some(place) = self.root_place(root) else { return Ok(()) };
+        let g = self.geometry();
+        self.pages.walk((root, place), span, g, &mut |piece| {
+            if moment == Moment::AtRest && !self.under_way(root, piece.va) {
+                self.run_is_whole(&piece)?;
+            }
+            let mut va = piece.va;
+            loop {
+                let (end, states) = self.states(root, va);
+                self.piece_is_right(&piece, va, &states, moment)?;
+                if end >= piece.last {
+                    return Ok(());
+                }
+                va = end + 1;
+            }
+        })
+    }
+
+    fn piece_is_right(
+        &self,
+        piece: &Piece,
+        va: u64,
+        states: &[Option<Mapping>],
+        moment: Moment,
+    ) -> Result<(), Finding> {
+        let Entry::Leaf(leaf) = piece.entry else {
+            let fine = |s: &Option<Mapping>| {
+                s.is_none() || (moment == Moment::Meanwhile && s.is_some_and(|m| !m.valid))
+            };
+            return if states.iter().any(fine) { Ok(()) } else { Err(self.faults(va, states, moment)) };
+        };
+        let oa = leaf.oa.0 + (va - piece.start);
+        let exact = |m: &Mapping| m.valid == leaf.valid && self.same(m, oa, leaf.attributes);
+        let loose = |s: &Option<Mapping>| !leaf.valid && s.is_none_or(|m| !m.valid);
+        if states.iter().flatten().any(exact) || (moment == Moment::Meanwhile && states.iter().any(loose)) {
+            return Ok(());
+        }
+        if !leaf.valid {
+            let kept = states.iter().any(|s| s.is_none_or(|m| !m.valid));
+            return Err(if kept {
+                self.kept_wrong(va, oa, leaf.attributes, states)
+            } else {
+                self.faults(va, states, moment)
+            });
+        }
+        Err(self.translates_wrong(va, oa, leaf.attributes, states, moment))
+    }
+
+    fn faults(&self, va: u64, states: &[Option<Mapping>], moment: Moment) -> Finding {
+        let rule = if moment == Moment::Meanwhile { Rule::InUse } else { Rule::Promised };
+        let wanted = states.last().copied().flatten();
+        Finding::new(rule, "the tables do not translate it")
+            .at(va)
+            .and(format!("it must be {}", described(wanted)))
+    }
+
+    fn kept_wrong(&self, va: u64, oa: u64, attributes: Attributes, states: &[Option<Mapping>]) -> Finding {
+        let wanted = states.last().copied().flatten();
+        let fact = format!(
+            "the tables keep {}",
+            described(Some(Mapping { pa: oa, attributes: attributes.bits(), valid: false }))
+        );
+        Finding::new(Rule::Promised, fact).at(va).and(format!("it must be {}", described(wanted)))
+    }
+
+    fn translates_wrong(
+        &self,
+        va: u64,
+        oa: u64,
+        attributes: Attributes,
+        states: &[Option<Mapping>],
+        moment: Moment,
+    ) -> Finding {
+        let wanted = states.last().copied().flatten();
+        let dirty = states.iter().flatten().any(|m| {
+            let asked = Attributes::from_bits_retain(m.attributes);
+            m.valid
+                && !asked.is_writable()
+                && attributes.contains(Attributes::READ_ONLY | Attributes::DIRTY_MANAGED)
+        });
+        let rule = match moment {
+            _ if dirty => Rule::DirtyManaged,
+            Moment::Meanwhile => Rule::Translation,
+            Moment::AtRest => Rule::Promised,
+        };
+        let is = described(Some(Mapping { pa: oa, attributes: attributes.bits(), valid: true }));
+        Finding::new(rule, format!("the tables say {is}"))
+            .at(va)
+            .and(format!("it must be {}", described(wanted)))
+    }
+
+    /// A member of a contiguous run has mates that say the same.
+    fn run_is_whole(&self, piece: &Piece) -> Result<(), Finding> {
+        let g = self.geometry();
+        let (table, index) = piece.slot;
+        let this = match piece.entry {
+            Entry::Leaf(leaf) => Cached::new(piece.start, leaf, piece.level, g),
+            _ => None,
+        };
+        let Some(this) = this.filter(|c| c.contiguous) else { return self.in_no_run(piece) };
+        if this.oa & ((u64::from(this.members) << this.shift) - 1) != 0 {
+            let fact = format!(
+                "slot {index} of the table at {table:#x} says {}, which is not aligned to the run",
+                this.describe()
+            );
+            return Err(Finding::new(Rule::ContiguousRun, fact).at(piece.start));
+        }
+        let members = this.members as usize;
+        let first = index - index % members;
+        for mate in first..first + members {
+            let word = self.read(linmap::Pa(table), mate).unwrap_or_default();
+            let va = this.first + ((mate - first) as u64) * (1 << this.shift);
+            let cached = match linmap::Descriptor(word).decode(g, piece.level) {
+                Entry::Leaf(leaf) => Cached::new(va, leaf, piece.level, g),
+                _ => None,
+            };
+            if cached != Some(this) {
+                let said = cached.map_or_else(|| "nothing that translates".into(), |c| c.describe());
+                let fact = format!("slot {mate} of the table at {table:#x} says {said}");
+                return Err(Finding::new(Rule::ContiguousRun, fact).at(va).and(format!(
+                    "slot {index} says {}, and may be cached for the whole run",
+                    this.describe()
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// What is no member of a contiguous run is not covered by one either.
+    fn in_no_run(&self, piece: &Piece) -> Result<(), Finding> {
+        let g = self.geometry();
+        let (table, index) = piece.slot;
+        let members = g.contiguous_entries(piece.level);
+        let entries = ((piece.last - piece.start) >> g.level_shift(piece.level)) as usize;
+        // A piece may be many holes in a row. Its neighbours are enough: further away in the same group
+        // something would have been in no run before.
+        let before = index.checked_sub(1).filter(|_| index % members != 0);
+        let behind = Some(index + entries + 1).filter(|b| b % members != 0);
+        for mate in before.into_iter().chain(behind) {
+            let word = self.read(linmap::Pa(table), mate).unwrap_or_default();
+            if let Entry::Leaf(leaf) = linmap::Descriptor(word).decode(g, piece.level)
+                && leaf.valid
+                && leaf.contiguous
+            {
+                let fact = format!("slot {mate} of the table at {table:#x} says that it is one of a run");
+                return Err(Finding::new(Rule::ContiguousRun, fact)
+                    .at(piece.start)
+                    .and(format!("slot {index} is not one, but the run may be cached for its addresses")));
+            }
+        }
+        Ok(())
+    }
+
+    /// Nothing is under way, everything is as it must be, and every table page is somewhere.
+    pub(super) fn at_rest(&self) -> Result<(), Finding> {
+        if let Some((cpu, open)) =
+            self.cpus.iter().enumerate().find_map(|(n, c)| Some((n, c.operation.as_ref()?)))
+        {
+            return Err(sequence(cpu as CpuId, format!("{} has not returned", open.name)));
+        }
+        let g = self.geometry();
+        let mut roots: Vec<u64> =
+            self.cpus.iter().flat_map(|c| c.ttbr.iter().flatten()).map(|t| t.root).collect();
+        roots.sort_unstable();
+        roots.dedup();
+        for root in roots {
+            if let Some(place) = self.root_place(root) {
+                let span = (place.va, place.va + ((1 << g.va_bits()) - 1));
+                self.translates(root, span, Moment::AtRest)?;
+            }
+        }
+        match self.pages.having(|s| matches!(s, State::Offline | State::Unlinked)).next() {
+            None => Ok(()),
+            Some(table) => {
+                let fact = format!("the table page at {table:#x} is in no tree and was not given back");
+                Err(Finding::new(Rule::Leaked, fact))
+            }
+        }
+    }
+}
+
+/// Ranges in address order, joined where they meet.
+fn joined(mut spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
+    spans.sort_unstable();
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for (first, last) in spans {
+        match joined.last_mut() {
+            Some(before) if before.1 >= first.saturating_sub(1) => before.1 = before.1.max(last),
+            _ => joined.push((first, last)),
+        }
+    }
+    joined
+}
+
+fn described(mapping: Option<Mapping>) -> String {
+    let Some(Mapping { pa, attributes, valid }) = mapping else { return "a hole".into() };
+    let a = Attributes::from_bits_retain(attributes);
+    let write = if a.is_writable() { "writable" } else { "read-only" };
+    let execute = if a.is_executable() { ", executable" } else { "" };
+    let kept = if valid { "" } else { ", not valid" };
+    format!("{pa:#x}, {write}{execute}, type {}, attributes {attributes:#x}{kept}", a.memory_type().index())
+}

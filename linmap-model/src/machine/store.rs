@@ -1,0 +1,383 @@
+//! A store into a table: what TLBs may hold from then on, and whether they may.
+
+use linmap::{Descriptor, Entry, Leaf, Level};
+
+use super::frames::{meaningless, reserved, sequence};
+use super::{Finding, Machine, lowest, named};
+use crate::cached::{Cached, Clash};
+use crate::pages::{Place, State};
+use crate::stale::{StaleLeaf, Wait};
+use crate::{CpuId, Rule};
+
+/// A live store: where, and what.
+#[derive(Clone, Copy)]
+struct Store {
+    cpu: CpuId,
+    table: u64,
+    index: usize,
+    value: u64,
+    place: Place,
+    /// What the slot translates: first and last address.
+    span: (u64, u64),
+}
+
+impl Machine {
+    /// Stores `count` descriptors from `value` on, in steps of `step`.
+    pub(super) fn write(
+        &mut self,
+        cpu: CpuId,
+        (table, index): (u64, usize),
+        (value, count, step): (u64, usize, u64),
+        was: Option<u64>,
+    ) -> Result<(), Finding> {
+        let Some(page) = self.pages.get(table) else {
+            return Err(sequence(cpu, format!("{table:#x} is not a table page of this machine")));
+        };
+        let end = index.checked_add(count);
+        if count == 0 || end.is_none_or(|end| end > page.words.len().max(1)) {
+            return Err(sequence(cpu, format!("slots {index} and on, {count} of them, are not in a table")));
+        }
+        let state = page.state;
+        self.can_access(cpu, table, true)?;
+        match state {
+            State::Free => {
+                let fact = format!("cpu {cpu} writes into the page at {table:#x}, which is free");
+                return Err(Finding::new(Rule::Freed, fact).on(cpu));
+            }
+            State::Linked(place) if count == 1 => {
+                return self.live_store(cpu, (table, index), value, place, was);
+            }
+            State::Linked(place) if self.holders(place.root) != 0 => {
+                let fact = format!("{count} stores at once into the live table at {table:#x}");
+                return Err(sequence(cpu, fact).at(place.va));
+            }
+            State::Unlinked => {
+                self.not_walkable(table, "is written")?;
+                if let Some(page) = self.pages.get_mut(table) {
+                    page.state = State::Offline;
+                }
+            }
+            State::Linked(_) | State::Offline => {}
+        }
+        let values = (0..count as u64).map(|i| value.wrapping_add(step.wrapping_mul(i)));
+        self.pages.store(cpu, table, index, values);
+        Ok(())
+    }
+
+    /// A table that is read is one, and reached by an address that translates.
+    pub(super) fn can_read(&self, cpu: CpuId, table: u64) -> Result<(), Finding> {
+        match self.pages.get(table).map(|p| p.state) {
+            None => Err(sequence(cpu, format!("{table:#x} is not a table page of this machine"))),
+            Some(State::Free) => {
+                let fact = format!("cpu {cpu} reads the page at {table:#x}, which is free");
+                Err(Finding::new(Rule::Freed, fact).on(cpu))
+            }
+            Some(_) => self.can_access(cpu, table, false),
+        }
+    }
+
+    /// A table is reached by the address that the CPU uses for it.
+    fn can_access(&self, cpu: CpuId, table: u64, write: bool) -> Result<(), Finding> {
+        let Some(offset) = self.setup.table_offset else { return Ok(()) };
+        let half = usize::from(!self.cpu(cpu).parked);
+        let va = if half == 0 { table } else { table.wrapping_add(offset) };
+        let Some(ttbr) = self.cpu(cpu).ttbr[half] else { return Ok(()) };
+        let root = (ttbr.root, self.place_of_root(ttbr.root, half));
+        self.pages.walk(root, (va, va), self.geometry(), &mut |piece| {
+            let said = match piece.entry {
+                Entry::Leaf(Leaf { valid: true, attributes, oa, .. }) => {
+                    let oa = oa.0 + (va - piece.start);
+                    match () {
+                        () if oa != table => format!("translates to {oa:#x}"),
+                        () if write && !attributes.is_writable() => "is read-only".into(),
+                        () => return Ok(()),
+                    }
+                }
+                _ => "does not translate".into(),
+            };
+            let fact = format!("cpu {cpu} reaches the table at {table:#x} by {va:#x}, which {said}");
+            Err(Finding::new(Rule::Alias, fact).on(cpu).at(va))
+        })
+    }
+
+    fn live_store(
+        &mut self,
+        cpu: CpuId,
+        (table, index): (u64, usize),
+        value: u64,
+        place: Place,
+        was: Option<u64>,
+    ) -> Result<(), Finding> {
+        let g = self.geometry();
+        if index >= g.entries(place.level) {
+            return Err(sequence(cpu, format!("slot {index} of the root is not translated")));
+        }
+        let shift = g.level_shift(place.level);
+        let va = place.va.wrapping_add((index as u64) << shift);
+        let store = Store { cpu, table, index, value, place, span: (va, va | ((1 << shift) - 1)) };
+        let old = self.read(linmap::Pa(table), index).unwrap_or_default();
+        if let Some(was) = was.filter(|&was| was != old) {
+            let fact = format!("cpu {cpu} read {was:#x} and stores {value:#x}, but meanwhile it is {old:#x}");
+            return Err(Finding::new(Rule::LostUpdate, fact).on(cpu).at(va));
+        }
+        if old == value {
+            return Ok(());
+        }
+        if meaningless(value, place.level, g) {
+            return Err(reserved(value, place.level).on(cpu).at(va));
+        }
+        self.note_touched(&store, old);
+        if old & 1 == 0 && value & 1 == 1 && self.holders(place.root) != 0 {
+            self.fresh.push(super::Fresh { cpu, root: place.root, span: store.span });
+        }
+        self.replace_old(&store, old)?;
+        self.pages.store(cpu, table, index, std::iter::once(value));
+        self.may_be_held(&store)?;
+        self.window(&store)
+    }
+
+    /// The operation of this CPU answers for what it touches.
+    fn note_touched(&mut self, store: &Store, old: u64) {
+        let Store { cpu, value, place, span, .. } = *store;
+        if let Some(operation) = &mut self.cpu_mut(cpu).operation
+            && operation.root == place.root
+        {
+            operation.touched.push(span);
+            operation.made_valid |= old & 1 == 0 && value & 1 == 1;
+        }
+    }
+
+    /// What was there may stay in TLBs; a new table becomes part of the tree.
+    fn replace_old(&mut self, store: &Store, old: u64) -> Result<(), Finding> {
+        let Store { cpu, value, place, span, .. } = *store;
+        let g = self.geometry();
+        let holders = self.holders(place.root);
+        let below = Place { level: place.level.next(), va: span.0, ..place };
+        let next = Descriptor(value).decode(g, place.level);
+        match Descriptor(old).decode(g, place.level) {
+            Entry::Leaf(leaf) if holders != 0 => {
+                if let Some(cached) = Cached::new(span.0, leaf, place.level, g) {
+                    let mut stale = StaleLeaf::new(cached, holders, (place.root, store.table), cpu, self.now);
+                    let local = cached.attributes.contains(linmap::Attributes::NOT_GLOBAL);
+                    stale.asid = self.asid_of(place.root).filter(|_| local);
+                    self.stale.add_leaf(stale);
+                }
+            }
+            Entry::Table(child) if Entry::Table(child) != next => self.unlink(cpu, child.0, below, holders),
+            _ => {}
+        }
+        match next {
+            Entry::Table(child) => self.link(cpu, child.0, below),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes a table, and all below it, out of a tree.
+    fn unlink(&mut self, cpu: CpuId, table: u64, place: Place, holders: u8) {
+        let g = self.geometry();
+        for (child, below) in self.pages.children(table, place, g) {
+            self.unlink(cpu, child, below, holders);
+        }
+        let asid = if place.va >> 63 == 0 { self.asid_of(place.root) } else { None };
+        let Some(page) = self.pages.get_mut(table) else { return };
+        page.state = if holders == 0 { State::Offline } else { State::Unlinked };
+        if holders != 0 {
+            let at = (table, place.level, place.va);
+            self.stale.add_table(at, &page.words, (holders, asid), place.root, (cpu, self.now), g);
+        }
+    }
+
+    fn asid_of(&self, root: u64) -> Option<u16> {
+        self.cpus.iter().flat_map(|c| c.ttbr.iter().flatten()).find(|t| t.root == root).map(|t| t.asid)
+    }
+
+    /// No TLB may come to hold two entries that it must not hold together.
+    fn may_be_held(&self, store: &Store) -> Result<(), Finding> {
+        let Store { value, place, span, .. } = *store;
+        let g = self.geometry();
+        let walkers = self.walkers(place.root);
+        if walkers == 0 {
+            return Ok(());
+        }
+        match Descriptor(value).decode(g, place.level) {
+            Entry::Leaf(leaf) => {
+                let Some(new) = Cached::new(span.0, leaf, place.level, g) else { return Ok(()) };
+                self.against_stale(&new, walkers)?;
+                self.against_run(store, &new, walkers)
+            }
+            Entry::Table(child) => {
+                let below = Place { level: place.level.next(), va: span.0, ..place };
+                self.against_link(span, (child.0, place.level), walkers)?;
+                if !self.anything_stale(span, walkers) {
+                    return Ok(());
+                }
+                self.tree_against_stale((child.0, below), span, walkers)
+            }
+            Entry::Hole | Entry::Reserved => Ok(()),
+        }
+    }
+
+    /// Whether TLBs of some CPUs may hold something of a range that is not in the tables.
+    fn anything_stale(&self, (first, last): (u64, u64), cpus: u8) -> bool {
+        let g = self.geometry();
+        self.stale.leaves.iter().any(|l| l.holders & cpus != 0 && l.cached.overlaps(first, last))
+            || self.stale.tables.iter().any(|t| {
+                let (start, end) = t.span(g);
+                t.holders & cpus != 0 && start <= last && first <= end
+            })
+    }
+
+    /// Every leaf of a (sub)tree against what TLBs may hold besides.
+    pub(super) fn tree_against_stale(
+        &self,
+        tree: (u64, Place),
+        span: (u64, u64),
+        walkers: u8,
+    ) -> Result<(), Finding> {
+        let g = self.geometry();
+        self.pages.walk(tree, span, g, &mut |piece| match piece.entry {
+            Entry::Leaf(leaf) => match Cached::new(piece.start, leaf, piece.level, g) {
+                Some(new) => self.against_stale(&new, walkers),
+                None => Ok(()),
+            },
+            _ => Ok(()),
+        })
+    }
+
+    /// A leaf that walkers may fetch from now on, against what TLBs may hold besides.
+    fn against_stale(&self, new: &Cached, walkers: u8) -> Result<(), Finding> {
+        let g = self.geometry();
+        let (first, last) = (new.first, new.last());
+        for stale in &self.stale.leaves {
+            let cpus = stale.holders & walkers;
+            let common = stale.members & stale.cached.members_in(first, last);
+            if cpus != 0 && common != 0 && !matches!(stale.waits, Some(Wait::Isb(_))) {
+                let why = |cpu, va| self.why_leaf_remains(stale, cpu, va);
+                self.clash(&stale.cached, new, (cpus, stale.since), why)?;
+            }
+        }
+        for stale in &self.stale.tables {
+            let cpus = stale.holders & walkers;
+            if cpus == 0 || matches!(stale.waits, Some(Wait::Isb(_))) {
+                continue;
+            }
+            let why = |cpu, _| self.why_table_remains(stale, cpu);
+            for old in stale.slots_in(first, last, g).into_iter().filter_map(|slot| stale.leaf(slot, g)) {
+                self.clash(&old, new, (cpus, stale.since), why)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A table that walkers may come to from now on, against leaves and other tables in its place.
+    fn against_link(
+        &self,
+        (first, last): (u64, u64),
+        (table, level): (u64, Level),
+        walkers: u8,
+    ) -> Result<(), Finding> {
+        let leaves = self.stale.leaves.iter().filter(|l| {
+            l.cached.level <= level
+                && l.members & l.cached.members_in(first, last) != 0
+                && !matches!(l.waits, Some(Wait::Isb(_)))
+        });
+        for stale in leaves {
+            let held = || format!("{} (replaced by event {})", stale.cached.describe(), stale.since);
+            self.strong(stale.holders & walkers, first, || {
+                [
+                    format!("a TLB may hold {}", held()),
+                    format!("and now the table at {table:#x} is in its place"),
+                ]
+            })?;
+        }
+        let tables = self.stale.tables.iter().filter(|t| {
+            t.walkable
+                && t.table != table
+                && (t.va, t.level) == (first, level.next())
+                && !matches!(t.waits, Some(Wait::Isb(_)))
+        });
+        for stale in tables {
+            let held = || format!("{:#x} (unlinked by event {})", stale.table, stale.since);
+            self.strong(stale.holders & walkers, first, || {
+                let fact = format!("walk caches may lead to the table at {}", held());
+                [fact, format!("and now the table at {table:#x} is in its place")]
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Members of a run are cached for each other, so a new one is judged beside its mates.
+    fn against_run(&self, store: &Store, new: &Cached, walkers: u8) -> Result<(), Finding> {
+        let g = self.geometry();
+        let Store { table, index, place, .. } = *store;
+        let members = g.contiguous_entries(place.level);
+        let first = index - index % members;
+        for mate in (first..first + members).filter(|&m| m != index && members > 1) {
+            let word = self.read(linmap::Pa(table), mate).unwrap_or_default();
+            let va = place.va.wrapping_add((mate as u64) << g.level_shift(place.level));
+            let Entry::Leaf(leaf) = Descriptor(word).decode(g, place.level) else { continue };
+            let Some(old) = Cached::new(va, leaf, place.level, g) else { continue };
+            if !old.contiguous && !new.contiguous {
+                continue;
+            }
+            if old.contiguous && new.contiguous && old.oa != new.oa {
+                let fact = format!("slot {mate} says {}", old.describe());
+                let found = Finding::new(Rule::ContiguousRun, fact).on(lowest(walkers)).at(va);
+                return Err(found.and(format!("slot {index} says {}", new.describe())));
+            }
+            self.clash(&old, new, (walkers, self.now), |_, _| {
+                format!("both are in the table at {table:#x}")
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Two entries for one address, the second newer, that TLBs of `cpus` may hold together.
+    fn clash(
+        &self,
+        old: &Cached,
+        new: &Cached,
+        (cpus, since): (u8, usize),
+        why: impl Fn(CpuId, u64) -> String,
+    ) -> Result<(), Finding> {
+        let va = old.first.max(new.first);
+        let holds = || format!("a TLB may hold {} (until event {since})", old.describe());
+        match old.clash(new) {
+            None => Ok(()),
+            Some(Clash::Size(what)) => {
+                self.strong(cpus, va, || [holds(), format!("and now {}: {what}", new.describe())])
+            }
+            Some(Clash::Forbidden(what)) => {
+                let cpu = lowest(cpus);
+                Err(Finding::new(Rule::BreakBeforeMake, format!("{what} on {}", named(cpus)))
+                    .on(cpu)
+                    .at(va)
+                    .and(holds())
+                    .and(format!("and now {}", new.describe()))
+                    .and(why(cpu, va)))
+            }
+        }
+    }
+
+    /// Entries of two sizes: every one of these CPUs must cope.
+    fn strong(&self, cpus: u8, va: u64, facts: impl FnOnce() -> [String; 2]) -> Result<(), Finding> {
+        let weak = cpus & self.cpus_that(|c| !c.core.never_aborts);
+        if weak == 0 {
+            return Ok(());
+        }
+        let [holds, now] = facts();
+        let found = Finding::new(Rule::SizeConflict, holds).on(lowest(weak)).at(va);
+        Err(found.and(now).and(format!("{} may raise a TLB conflict abort", named(weak))))
+    }
+
+    /// While the store is under way every address translates as it did or as it will.
+    fn window(&self, store: &Store) -> Result<(), Finding> {
+        let Store { place, span, .. } = *store;
+        let users = self.users(place.root);
+        if users == 0 {
+            return Ok(());
+        }
+        self.translates(place.root, span, super::operation::Moment::Meanwhile)
+            .map_err(|found| Finding { cpu: found.cpu.or(Some(lowest(users))), ..found })
+    }
+}

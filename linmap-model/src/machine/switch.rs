@@ -1,0 +1,163 @@
+//! Translation table base registers, and CPUs that leave the map for a while.
+
+use linmap::OaFormat;
+
+use super::frames::sequence;
+use super::operation::Moment;
+use super::{Finding, Left, Machine, Ttbr};
+use crate::pages::State;
+use crate::{CpuId, Rule, event};
+
+impl Machine {
+    pub(super) fn msr(&mut self, cpu: CpuId, register: event::Ttbr, value: u64) -> Result<(), Finding> {
+        let half = usize::from(register == event::Ttbr::Ttbr1);
+        let ttbr = self.base_register(value);
+        let place = self.place_of_root(ttbr.root, half);
+        let page = self.pages.get(ttbr.root);
+        let Some(page) = page.filter(|p| p.state != State::Free) else {
+            return Err(sequence(cpu, format!("{register} = {value:#x}: no table page was taken there")));
+        };
+        match page.state {
+            State::Linked(at) if at == place => self.all_seen(cpu, ttbr.root)?,
+            _ => self.link(cpu, ttbr.root, place)?,
+        }
+        let used = self.pages.has_entries(ttbr.root);
+        if half == 1 && used && !self.cpu(cpu).reported {
+            let fact = format!(
+                "cpu {cpu} loads the tables at {:#x} and has not reported what it promises",
+                ttbr.root
+            );
+            return Err(Finding::new(Rule::Unreported, fact).on(cpu).at(place.va));
+        }
+        if used {
+            self.left_is_gone(cpu, half, ttbr)?;
+        }
+        self.leave(cpu, half, ttbr);
+        self.cpu_mut(cpu).ttbr[half] = Some(ttbr);
+        self.stale.newcomer(cpu, ttbr.root);
+        let span = (place.va, place.va + ((1 << self.geometry().va_bits()) - 1));
+        self.tree_against_stale((ttbr.root, place), span, 1 << cpu)?;
+        if self.cpu(cpu).parked { Ok(()) } else { self.translates(ttbr.root, span, Moment::Meanwhile) }
+    }
+
+    /// Root and ASID of a register's value (D24.2, TTBR1_EL1).
+    fn base_register(&self, value: u64) -> Ttbr {
+        let high = match self.geometry().oa_format() {
+            OaFormat::Bits48 => 0,
+            OaFormat::Lpa | OaFormat::Lpa2 => (value >> 2 & 0xf) << 48,
+        };
+        Ttbr { root: value & 0x0000_ffff_ffff_ffc0 | high, asid: (value >> 48) as u16 }
+    }
+
+    /// Whatever was stored into a tree is visible to the walker that comes to it.
+    fn all_seen(&self, cpu: CpuId, root: u64) -> Result<(), Finding> {
+        for (by, table) in self.pages.dirty() {
+            if let Some(State::Linked(place)) = self.pages.get(table).map(|p| p.state)
+                && place.root == root
+            {
+                let fact = format!("stores of cpu {by} to the table at {table:#x} have had no DSB");
+                return Err(Finding::new(Rule::Unfilled, fact).on(cpu).at(place.va));
+            }
+        }
+        Ok(())
+    }
+
+    /// The TLB holds nothing of another tree for the same half.
+    fn left_is_gone(&self, cpu: CpuId, half: usize, new: Ttbr) -> Result<(), Finding> {
+        let this = self.cpu(cpu);
+        let current = this.ttbr[half].map(|ttbr| (ttbr, None));
+        let left = this.left.iter().filter(|l| l.half == half).map(|l| (l.ttbr, l.until));
+        // With another ASID the entries of the lower half are told apart.
+        let apart = |old: Ttbr| half == 0 && old.asid != new.asid && !self.has_global(old.root, half);
+        for (old, until) in left.chain(current) {
+            if old.root == new.root || apart(old) || !self.pages.has_entries(old.root) {
+                continue;
+            }
+            let fact = format!(
+                "cpu {cpu} may hold entries of the tree at {:#x} and loads {:#x}",
+                old.root, new.root
+            );
+            let when = match until {
+                None => "it has had no ISB since it used the first".into(),
+                Some(isb) => format!(
+                    "no TLBI of everything after its ISB (event {isb}), with DSB and ISB, took them away"
+                ),
+            };
+            let va = self.place_of_root(old.root, half).va;
+            return Err(Finding::new(Rule::TtbrSwitch, fact).on(cpu).at(va).and(when));
+        }
+        Ok(())
+    }
+
+    fn has_global(&self, root: u64, half: usize) -> bool {
+        let g = self.geometry();
+        let place = self.place_of_root(root, half);
+        let span = (place.va, place.va + ((1 << g.va_bits()) - 1));
+        self.pages
+            .walk((root, place), span, g, &mut |piece| match piece.entry {
+                linmap::Entry::Leaf(l)
+                    if l.valid && !l.attributes.contains(linmap::Attributes::NOT_GLOBAL) =>
+                {
+                    Err(())
+                }
+                _ => Ok(()),
+            })
+            .is_err()
+    }
+
+    /// Remembers the tree that the register pointed to.
+    fn leave(&mut self, cpu: CpuId, half: usize, new: Ttbr) {
+        let old = self.cpu(cpu).ttbr[half].filter(|&old| old != new);
+        let Some(ttbr) = old.filter(|old| self.pages.has_entries(old.root)) else { return };
+        self.cpu_mut(cpu).left.push(Left { half, ttbr, until: None });
+    }
+
+    pub(super) fn park(&mut self, cpu: CpuId) -> Result<(), Finding> {
+        if std::mem::replace(&mut self.cpu_mut(cpu).parked, true) {
+            return Err(sequence(cpu, format!("cpu {cpu} is parked already")));
+        }
+        Ok(())
+    }
+
+    /// The CPU goes on: what was changed meanwhile must be right again.
+    pub(super) fn unpark(&mut self, cpu: CpuId) -> Result<(), Finding> {
+        if !std::mem::replace(&mut self.cpu_mut(cpu).parked, false) {
+            return Err(sequence(cpu, format!("cpu {cpu} is not parked")));
+        }
+        if let Some(ttbr) = self.cpu(cpu).ttbr[1].filter(|t| !self.pages.has_entries(t.root)) {
+            let fact = format!("cpu {cpu} comes back on the tree at {:#x}, which maps nothing", ttbr.root);
+            return Err(Finding::new(Rule::InUse, fact).on(cpu).at(self.place_of_root(ttbr.root, 1).va));
+        }
+        for (half, ttbr) in self.cpu(cpu).ttbr.iter().enumerate().filter_map(|(h, t)| Some((h, (*t)?))) {
+            let place = self.place_of_root(ttbr.root, half);
+            self.nothing_stale(ttbr.root, &[(place.va, place.va + ((1 << self.geometry().va_bits()) - 1))])?;
+        }
+        let roots: Vec<u64> = self.cpu(cpu).ttbr.iter().flatten().map(|t| t.root).collect();
+        let touched: Vec<_> = self
+            .cpus
+            .iter()
+            .filter_map(|c| c.operation.as_ref())
+            .filter(|o| roots.contains(&o.root))
+            .flat_map(|o| o.touched.iter().map(|&span| (o.root, span)))
+            .collect();
+        for (root, span) in touched {
+            let judged = self.translates(root, span, Moment::Meanwhile);
+            judged.map_err(|found| Finding { cpu: Some(cpu), ..found })?;
+        }
+        Ok(())
+    }
+
+    /// The root's place, whichever half it serves.
+    pub(super) fn root_place(&self, root: u64) -> Option<crate::pages::Place> {
+        match self.pages.get(root)?.state {
+            State::Linked(place) if place.root == root => Some(place),
+            State::Offline => Some(self.place_of_root(root, self.half_of(root).unwrap_or(1))),
+            _ => None,
+        }
+    }
+
+    /// The half of what a root that no CPU has loaded yet is to map.
+    fn half_of(&self, root: u64) -> Option<usize> {
+        self.expected.get(&root)?.first().map(|va| (va >> 63) as usize)
+    }
+}

@@ -1,0 +1,59 @@
+//! `linmap-model`: judges a saved log of page-table events.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+use linmap_model::{ReplayError, replay};
+
+/// An executable model of the arm64 MMU.
+#[derive(Parser)]
+#[command(version, about)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Judge every step of a saved log.
+    ///
+    /// Exit code 0: no rule is broken. 1: one is; it is printed with the facts and the last events.
+    /// 2: the log can not be read.
+    Replay {
+        /// A log as `Model::log_to` writes it, one JSON object a line; `-` is standard input.
+        log: PathBuf,
+    },
+}
+
+fn main() -> ExitCode {
+    let Command::Replay { log } = Arguments::parse().command;
+    let name = log.display();
+    let reader: Box<dyn BufRead> = if log.as_os_str() == "-" {
+        Box::new(io::stdin().lock())
+    } else {
+        match File::open(&log) {
+            Ok(file) => Box::new(BufReader::new(file)),
+            Err(error) => {
+                eprintln!("linmap-model: {name}: {error}");
+                return ExitCode::from(2);
+            }
+        }
+    };
+    match replay(reader) {
+        Ok(events) => {
+            println!("{name}: {events} events, no rule broken");
+            ExitCode::SUCCESS
+        }
+        Err(ReplayError::Breach { line, breach }) => {
+            println!("{name}, line {line}\n\n{breach}");
+            ExitCode::FAILURE
+        }
+        Err(error) => {
+            eprintln!("linmap-model: {name}: {error}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,499 @@
+//! The machine as a platform: the library under test runs on it and can not tell.
+//!
+//! Each CPU is a handle, [`OnCpu`], that has the table pages ([`Memory`]) and the instructions
+//! ([`Hardware`]) that a real one has; each becomes an [`Event`]. Stores into pages that no walker
+//! reaches are plain memory, and are noted when the CPU next does something that a walker could see.
+
+use std::collections::BTreeSet;
+use std::io::Write;
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread::{self, ThreadId};
+
+use linmap::{
+    CanNotPark, Descriptor, Dsb, Frame, Geometry, Hardware, Instruction, Memory, Pa, Promise, Slot, Tlbi,
+};
+
+use crate::{Barrier, Breach, Change, CpuId, Event, Machine, Setup, Tlb, Ttbr};
+
+/// A machine that code runs on.
+///
+/// A breach ends it in a panic with all that is known of it, which is what a test wants;
+/// [`quietly`](Self::quietly) keeps it for [`verdict`](Self::verdict) instead.
+pub struct Model {
+    inner: Mutex<Inner>,
+    /// What software sees of table pages that no walker reaches: as many words as all pages have.
+    words: *mut [u64],
+    panics: bool,
+    /// The lock on live tables, and the thread that has it.
+    tables: Mutex<()>,
+    holder: Mutex<Option<ThreadId>>,
+}
+
+// SAFETY: `words` is written through frames, each of which has one owner, and otherwise only under the
+// lock, in pages that no frame stands for.
+unsafe impl Sync for Model {}
+// SAFETY: it owns what `words` points to.
+unsafe impl Send for Model {}
+
+struct Inner {
+    machine: Machine,
+    free: Vec<u64>,
+    /// Pages that may have been written as plain memory.
+    plain: BTreeSet<u64>,
+    /// What each CPU read last, where it remembers.
+    read: Vec<[Option<(Slot, u64)>; REMEMBERED]>,
+    /// How many pages may still be taken, where that was limited.
+    left: Option<usize>,
+    /// Whether CPUs can not be parked.
+    unparkable: bool,
+    empty: Option<u64>,
+    log: Option<Box<dyn Write + Send>>,
+}
+
+/// How many slots a CPU remembers having read.
+const REMEMBERED: usize = 64;
+
+/// A CPU of a [`Model`]: the memory and the hardware that code running on it has.
+#[derive(Clone, Copy)]
+pub struct OnCpu<'m> {
+    model: &'m Model,
+    cpu: CpuId,
+}
+
+impl Model {
+    /// A machine in which nothing has happened.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with the setup.
+    pub fn new(setup: &Setup) -> Result<Self, String> {
+        let machine = Machine::new(setup)?;
+        let page = setup.geometry.page_size();
+        let words = vec![0u64; setup.tables << (setup.geometry.page_shift() - 3)];
+        let free = (0..setup.tables as u64).rev().map(|n| setup.tables_at + n * page).collect();
+        let inner = Inner {
+            machine,
+            free,
+            plain: BTreeSet::new(),
+            read: vec![[None; REMEMBERED]; setup.cores.len()],
+            left: None,
+            unparkable: false,
+            empty: None,
+            log: None,
+        };
+        let words = Box::into_raw(words.into_boxed_slice());
+        let (tables, holder) = (Mutex::default(), Mutex::default());
+        Ok(Self { inner: Mutex::new(inner), words, panics: true, tables, holder })
+    }
+
+    /// The same, which keeps a breach for [`verdict`](Self::verdict). After one nothing is judged any
+    /// more, and tables stay as they are.
+    #[must_use]
+    pub fn quietly(mut self) -> Self {
+        self.panics = false;
+        self
+    }
+
+    /// Writes every event to `log` as a line of JSON, the machine first, so that it can be replayed.
+    ///
+    /// # Errors
+    ///
+    /// The first line can not be written.
+    pub fn log_to(&self, mut log: impl Write + Send + 'static) -> std::io::Result<()> {
+        let mut inner = self.lock();
+        writeln!(log, "{}", inner.machine.setup().to_json())?;
+        inner.log = Some(Box::new(log));
+        Ok(())
+    }
+
+    /// The CPU of that number.
+    ///
+    /// # Panics
+    ///
+    /// There is no such CPU.
+    pub fn cpu(&self, cpu: CpuId) -> OnCpu<'_> {
+        let cpus = self.lock().machine.setup().cores.len();
+        assert!(usize::from(cpu) < cpus, "there are {cpus} CPUs, and no CPU {cpu}");
+        OnCpu { model: self, cpu }
+    }
+
+    /// The geometry of the machine.
+    pub fn geometry(&self) -> Geometry {
+        self.lock().machine.setup().geometry
+    }
+
+    /// How many events there were.
+    pub fn events(&self) -> usize {
+        self.lock().machine.events()
+    }
+
+    /// How many table pages are taken and not given back.
+    pub fn in_use(&self) -> usize {
+        let inner = self.lock();
+        inner.machine.setup().tables - inner.free.len()
+    }
+
+    /// Lets so many more table pages be taken, then none; or all there are.
+    pub fn limit_frames(&self, left: Option<usize>) {
+        self.lock().left = left;
+    }
+
+    /// From now on CPUs refuse to be parked, or not.
+    pub fn refuse_parking(&self, refuse: bool) {
+        self.lock().unparkable = refuse;
+    }
+
+    /// The breach that there was, if any.
+    ///
+    /// # Errors
+    ///
+    /// That breach.
+    pub fn verdict(&self) -> Result<(), Box<Breach>> {
+        self.lock().machine.verdict()
+    }
+
+    /// Judges the machine at rest, as [`Machine::finish`] does.
+    ///
+    /// # Errors
+    ///
+    /// The first breach.
+    pub fn finish(&self) -> Result<(), Box<Breach>> {
+        self.lock().machine.finish()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A step that a walker could notice: plain stores come first.
+    fn step(&self, event: Event) {
+        let mut inner = self.lock();
+        let result = self.note_plain_stores(&mut inner, event.cpu()).and_then(|()| inner.step(event));
+        drop(inner);
+        self.report(result);
+    }
+
+    fn report(&self, result: Result<(), Box<Breach>>) {
+        if let (Err(breach), true) = (result, self.panics) {
+            panic!("{breach}");
+        }
+    }
+
+    /// Tells the machine what was written as plain memory since it last heard.
+    fn note_plain_stores(&self, inner: &mut Inner, cpu: CpuId) -> Result<(), Box<Breach>> {
+        for table in inner.plain.iter().copied().collect::<Vec<_>>() {
+            // SAFETY: the page is a frame's or was; its owner is the caller of this CPU's method, who
+            // can not be writing it at the same time.
+            let now = unsafe { &*self.page(inner, table) };
+            for event in differences(cpu, table, inner.machine.words(table), now) {
+                inner.step(event)?;
+            }
+            if !inner.machine.is_offline(table) {
+                inner.plain.remove(&table);
+            }
+        }
+        Ok(())
+    }
+
+    /// The words of a table page.
+    fn page(&self, inner: &Inner, table: u64) -> *mut [u64] {
+        let setup = inner.machine.setup();
+        let words = 1usize << (setup.geometry.page_shift() - 3);
+        let number = table.wrapping_sub(setup.tables_at) >> setup.geometry.page_shift();
+        assert!(number < setup.tables as u64, "{table:#x} is not a table page of this machine");
+        // SAFETY: the page lies within the allocation, as just checked.
+        let first = unsafe { self.words.cast::<u64>().add(number as usize * words) };
+        std::ptr::slice_from_raw_parts_mut(first, words)
+    }
+}
+
+impl Drop for Model {
+    fn drop(&mut self) {
+        // SAFETY: made by `Box::into_raw` in `new`; nothing borrows from it any more.
+        drop(unsafe { Box::from_raw(self.words) });
+    }
+}
+
+impl Inner {
+    fn step(&mut self, event: Event) -> Result<(), Box<Breach>> {
+        if let Some(log) = &mut self.log
+            && let Ok(line) = serde_json::to_string(&event)
+            && writeln!(log, "{line}").is_err()
+        {
+            self.log = None;
+        }
+        self.machine.step(event)
+    }
+
+    /// Where a CPU remembers a slot.
+    fn remembered(&mut self, cpu: CpuId, slot: Slot) -> &mut Option<(Slot, u64)> {
+        let place = (slot.table.0 as usize / 4096 * 7 + slot.index) % REMEMBERED;
+        &mut self.read[usize::from(cpu)][place]
+    }
+}
+
+/// The stores that make `old` into `new`, as few as runs with equal steps allow.
+fn differences(cpu: CpuId, table: u64, old: &[u64], new: &[u64]) -> Vec<Event> {
+    let mut events = Vec::new();
+    let mut index = 0;
+    while index < new.len() {
+        if old.get(index) == Some(&new[index]) {
+            index += 1;
+            continue;
+        }
+        let value = new[index];
+        let step = new.get(index + 1).map_or(0, |next| next.wrapping_sub(value));
+        let expected = (0u64..).map(|n| value.wrapping_add(step.wrapping_mul(n)));
+        let count = new[index..].iter().zip(expected).take_while(|(w, e)| *w == e).count();
+        // Two of a kind are a coincidence.
+        let (count, step) = if count < 3 { (1, 0) } else { (count, step) };
+        events.push(Event::Write { cpu, table, index, value, count, step, was: None });
+        index += count;
+    }
+    events
+}
+
+impl<'m> OnCpu<'m> {
+    /// Its number.
+    pub const fn number(self) -> CpuId {
+        self.cpu
+    }
+
+    /// The machine that it is part of.
+    pub const fn model(self) -> &'m Model {
+        self.model
+    }
+
+    /// Any step, by the CPU that the event names.
+    pub fn step(self, event: Event) {
+        self.model.step(event);
+    }
+
+    /// Tells the system what it is.
+    pub fn reports(self) {
+        self.step(Event::Report { cpu: self.cpu });
+    }
+
+    /// Loads a translation table base register, and an ISB.
+    pub fn loads(self, register: Ttbr, root: Pa) {
+        self.step(Event::Msr { cpu: self.cpu, register, value: base_register(root) });
+        self.isb();
+    }
+
+    /// Announces what an operation will have changed in the tree of `root` when it is done.
+    pub fn begins(self, root: Pa, name: &str, changes: &[Change]) {
+        let (root, name, changes) = (root.0, name.to_owned(), changes.to_vec());
+        self.step(Event::Begin { cpu: self.cpu, root, name, changes });
+    }
+
+    /// The operation returns: it did what was announced, or nothing at all.
+    pub fn done(self, ok: bool) {
+        self.step(Event::Done { cpu: self.cpu, ok });
+    }
+
+    /// A table without entries, for CPUs that leave the map: the same one each time. Without it they can
+    /// not be parked.
+    ///
+    /// # Panics
+    ///
+    /// There is no table page left.
+    pub fn empty_table(self) -> Pa {
+        if let Some(table) = self.model.lock().empty {
+            return Pa(table);
+        }
+        let mut frame = self.take().expect("a table page for the empty table");
+        self.slots(&mut frame).fill(0);
+        self.dsb(Dsb::Ishst);
+        let table = frame.into_pa();
+        self.model.lock().empty = Some(table.0);
+        table
+    }
+}
+
+// SAFETY:
+// - pages are handed out once until they are given back, aligned and of the geometry's size;
+// - `slots` is that page's words, and the frame is borrowed for as long;
+// - `load` and `store` are steps of the machine, one after another;
+// - addresses of no table page of this machine are refused, by a panic.
+unsafe impl Memory for OnCpu<'_> {
+    fn take(&self) -> Option<Frame> {
+        let mut inner = self.model.lock();
+        if inner.left == Some(0) {
+            return None;
+        }
+        let table = inner.free.pop()?;
+        inner.left = inner.left.map(|left| left - 1);
+        let result = inner.step(Event::Alloc { cpu: self.cpu, table });
+        let page = self.model.page(&inner, table);
+        // SAFETY: the page was free, so that nothing else refers to it.
+        unsafe { &mut *page }.copy_from_slice(inner.machine.words(table));
+        drop(inner);
+        self.model.report(result);
+        // SAFETY: as above; the page is this machine's.
+        Some(unsafe { Frame::from_pa(Pa(table)) })
+    }
+
+    fn give(&self, frame: Frame) {
+        let table = frame.into_pa().0;
+        let mut inner = self.model.lock();
+        inner.plain.remove(&table);
+        let result = inner.step(Event::Free { cpu: self.cpu, table });
+        inner.free.push(table);
+        drop(inner);
+        self.model.report(result);
+    }
+
+    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
+        let mut inner = self.model.lock();
+        inner.plain.insert(frame.pa().0);
+        let page = self.model.page(&inner, frame.pa().0);
+        // SAFETY: the frame is borrowed mutably, so that this is the only reference to its page.
+        unsafe { &mut *page }
+    }
+
+    unsafe fn load(&self, slot: Slot) -> Descriptor {
+        let mut inner = self.model.lock();
+        let result = inner.machine.reads(self.cpu, slot.table.0);
+        let value = inner.machine.read(slot.table, slot.index).unwrap_or_default();
+        *inner.remembered(self.cpu, slot) = Some((slot, value));
+        drop(inner);
+        self.model.report(result);
+        Descriptor(value)
+    }
+
+    unsafe fn store(&self, slot: Slot, new: Descriptor) {
+        let mut inner = self.model.lock();
+        let remembered = inner.remembered(self.cpu, slot);
+        let was = remembered.filter(|r| r.0 == slot).map(|r| r.1);
+        *remembered = Some((slot, new.0));
+        let (table, index) = (slot.table.0, slot.index);
+        let event = Event::Write { cpu: self.cpu, table, index, value: new.0, count: 1, step: 0, was };
+        let result = self.model.note_plain_stores(&mut inner, self.cpu).and_then(|()| inner.step(event));
+        if result.is_ok() {
+            let page = self.model.page(&inner, table);
+            // SAFETY: the page is a table's, so no frame stands for it; under the lock.
+            unsafe { (*page)[index] = new.0 };
+        }
+        drop(inner);
+        self.model.report(result);
+    }
+}
+
+/// The lock on live tables, as a CPU holds it.
+pub struct Held<'m> {
+    model: &'m Model,
+    _guard: MutexGuard<'m, ()>,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        *self.model.holder.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+impl<'m> OnCpu<'m> {
+    fn held(self, guard: MutexGuard<'m, ()>) -> Held<'m> {
+        *self.model.holder.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current().id());
+        Held { model: self.model, _guard: guard }
+    }
+
+    /// Leaves the map: the empty table, and nothing of another one in the TLB.
+    fn leaves_map(self, cpu: CpuId, empty: Pa) {
+        let register = Ttbr::Ttbr1;
+        self.step(Event::Park { cpu });
+        self.step(Event::Msr { cpu, register, value: base_register(empty) });
+        self.step(Event::Isb { cpu });
+        self.step(Event::Tlbi { cpu, op: Tlb::Vmalle1, operand: 0 });
+        self.step(Event::Dsb { cpu, kind: Barrier::Nsh });
+        self.step(Event::Isb { cpu });
+    }
+}
+
+/// The value of a table base register. With 52-bit output addresses bits 5:2 hold bits 51:48.
+const fn base_register(root: Pa) -> u64 {
+    root.0 & ((1 << 48) - 1) | (root.0 >> 48) << 2
+}
+
+// SAFETY:
+// - each method is the step that it names;
+// - the lock is a mutex, for whichever threads the CPUs run on;
+// - the promise is the weakest of all CPUs;
+// - `park` takes every CPU off the map through the empty table, in the order that the machine judges.
+unsafe impl<'m> Hardware for OnCpu<'m> {
+    type Held<'h>
+        = Held<'m>
+    where
+        Self: 'h;
+
+    fn lock(&self) -> Held<'m> {
+        let may = self.model.lock().machine.locks(self.cpu);
+        self.model.report(may);
+        let holder = *self.model.holder.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(
+            holder != Some(thread::current().id()),
+            "the lock is taken twice: on a CPU that waits for ever"
+        );
+        self.held(self.model.tables.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn try_lock(&self) -> Option<Held<'m>> {
+        match self.model.tables.try_lock() {
+            Ok(guard) => Some(self.held(guard)),
+            Err(TryLockError::Poisoned(guard)) => Some(self.held(guard.into_inner())),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn promise(&self) -> Promise {
+        let inner = self.model.lock();
+        let cores = &inner.machine.setup().cores;
+        Promise {
+            never_aborts: cores.iter().all(|c| c.never_aborts),
+            range_tlbi: cores.iter().all(|c| c.range_tlbi),
+            repeat_tlbi: cores.iter().any(|c| c.repeat_tlbi),
+        }
+    }
+
+    fn park(&self, work: &mut dyn FnMut()) -> Result<(), CanNotPark> {
+        let (users, empty, refused) = {
+            let inner = self.model.lock();
+            (inner.machine.users_of_upper_half(), inner.empty, inner.unparkable)
+        };
+        let Some(empty) = empty.filter(|_| !refused) else { return Err(CanNotPark) };
+        for &(cpu, _) in &users {
+            self.leaves_map(cpu, Pa(empty));
+        }
+        work();
+        for &(cpu, value) in &users {
+            self.step(Event::Msr { cpu, register: Ttbr::Ttbr1, value });
+            self.step(Event::Isb { cpu });
+            self.step(Event::Unpark { cpu });
+        }
+        Ok(())
+    }
+
+    fn dsb(&self, kind: Dsb) {
+        let kind = match kind {
+            Dsb::Ishst => Barrier::Ishst,
+            Dsb::Ish => Barrier::Ish,
+        };
+        self.model.step(Event::Dsb { cpu: self.cpu, kind });
+    }
+
+    fn isb(&self) {
+        self.model.step(Event::Isb { cpu: self.cpu });
+    }
+
+    fn tlbi(&self, op: Tlbi, geometry: Geometry) {
+        let (instruction, operand) = op.encode(geometry);
+        let op = match instruction {
+            Instruction::Vmalle1is => Tlb::Vmalle1is,
+            Instruction::Vaae1is => Tlb::Vaae1is,
+            Instruction::Vaale1is => Tlb::Vaale1is,
+            Instruction::Rvaae1is => Tlb::Rvaae1is,
+            Instruction::Rvaale1is => Tlb::Rvaale1is,
+            Instruction::Vale1is => Tlb::Vale1is,
+        };
+        self.model.step(Event::Tlbi { cpu: self.cpu, op, operand });
+    }
+}

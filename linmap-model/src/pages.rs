@@ -1,0 +1,193 @@
+//! Table pages: who has them, what they hold, and which stores walkers may not see yet.
+
+use linmap::{Descriptor, Entry, Geometry, Level};
+
+use crate::{CpuId, Setup};
+
+/// Where a page is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum State {
+    /// Nobody's.
+    Free,
+    /// Taken; no walker can reach it.
+    Offline,
+    /// Part of a tree.
+    Linked(Place),
+    /// It was part of one, and walk caches may still lead to it.
+    Unlinked,
+}
+
+/// A table's place in a tree.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    /// The root of the tree.
+    pub(crate) root: u64,
+    /// The level of the table's entries.
+    pub(crate) level: Level,
+    /// What its first slot translates.
+    pub(crate) va: u64,
+}
+
+#[derive(Clone)]
+pub(crate) struct Page {
+    pub(crate) state: State,
+    pub(crate) words: Vec<u64>,
+    /// A bit for each CPU that stored into it and has not executed a DSB since.
+    pub(crate) unseen: u8,
+}
+
+/// All table pages there are.
+pub(crate) struct Pages {
+    base: u64,
+    shift: u32,
+    pages: Vec<Page>,
+    /// Pages with unseen stores, each with the CPU.
+    dirty: Vec<(CpuId, u64)>,
+}
+
+/// What a page holds when it is taken: it would translate, so that a slot that is not written shows.
+pub(crate) const POISON: u64 = 0x0060_0000_dead_0703;
+
+/// A piece of a map: what one entry of a tree says, clipped to the addresses asked for.
+#[derive(Clone, Copy)]
+pub(crate) struct Piece {
+    pub(crate) va: u64,
+    pub(crate) last: u64,
+    /// Where the entry starts, which may be in front of `va`.
+    pub(crate) start: u64,
+    pub(crate) level: Level,
+    pub(crate) entry: Entry,
+    /// The table that the entry is in, and its slot.
+    pub(crate) slot: (u64, usize),
+}
+
+impl Pages {
+    pub(crate) fn new(setup: &Setup) -> Self {
+        let free = Page { state: State::Free, words: Vec::new(), unseen: 0 };
+        Self {
+            base: setup.tables_at,
+            shift: setup.geometry.page_shift(),
+            pages: vec![free; setup.tables],
+            dirty: Vec::new(),
+        }
+    }
+
+    fn number(&self, table: u64) -> Option<usize> {
+        let offset = table.checked_sub(self.base)?;
+        let aligned = offset & ((1 << self.shift) - 1) == 0;
+        let number = usize::try_from(offset >> self.shift).ok()?;
+        (aligned && number < self.pages.len()).then_some(number)
+    }
+
+    /// The page at an address, if it is a table page at all.
+    pub(crate) fn get(&self, table: u64) -> Option<&Page> {
+        self.number(table).map(|n| &self.pages[n])
+    }
+
+    pub(crate) fn get_mut(&mut self, table: u64) -> Option<&mut Page> {
+        self.number(table).map(|n| &mut self.pages[n])
+    }
+
+    /// Takes a page: whatever it held is poison now.
+    pub(crate) fn take(&mut self, table: u64) {
+        let words = 1 << (self.shift - 3);
+        if let Some(page) = self.get_mut(table) {
+            page.state = State::Offline;
+            page.words.clear();
+            page.words.resize(words, POISON);
+        }
+    }
+
+    /// The addresses of all pages in a state.
+    pub(crate) fn having(&self, mut wanted: impl FnMut(State) -> bool) -> impl Iterator<Item = u64> {
+        let found = self.pages.iter().enumerate().filter(move |(_, p)| wanted(p.state));
+        found.map(|(n, _)| self.base + ((n as u64) << self.shift))
+    }
+
+    /// Stores descriptors; walkers see them for sure after the CPU's next DSB.
+    pub(crate) fn store(&mut self, cpu: CpuId, table: u64, index: usize, values: impl Iterator<Item = u64>) {
+        let mut new = false;
+        if let Some(page) = self.get_mut(table) {
+            for (slot, value) in page.words.iter_mut().skip(index).zip(values) {
+                *slot = value;
+            }
+            new = page.unseen & 1 << cpu == 0;
+            page.unseen |= 1 << cpu;
+        }
+        if new {
+            self.dirty.push((cpu, table));
+        }
+    }
+
+    /// A DSB: what the CPU stored is visible. Whether there was anything.
+    pub(crate) fn settle(&mut self, cpu: CpuId) -> bool {
+        let (mine, others): (Vec<_>, Vec<_>) = self.dirty.drain(..).partition(|d| d.0 == cpu);
+        self.dirty = others;
+        for &(_, table) in &mine {
+            if let Some(page) = self.get_mut(table) {
+                page.unseen &= !(1 << cpu);
+            }
+        }
+        !mine.is_empty()
+    }
+
+    /// Pages with stores that walkers may not see yet, and who stored.
+    pub(crate) fn dirty(&self) -> impl Iterator<Item = (CpuId, u64)> {
+        self.dirty.iter().copied()
+    }
+
+    /// Whether a table has a valid entry.
+    pub(crate) fn has_entries(&self, table: u64) -> bool {
+        self.get(table).is_some_and(|p| p.words.iter().any(|w| w & 1 == 1))
+    }
+
+    /// The tables below the entries of a table at `level`, each with its place.
+    pub(crate) fn children(&self, table: u64, place: Place, g: Geometry) -> Vec<(u64, Place)> {
+        let (Some(page), true) = (self.get(table), place.level != Level::PAGE) else { return Vec::new() };
+        let shift = g.level_shift(place.level);
+        let words = page.words.iter().take(g.entries(place.level)).enumerate();
+        let tables = words.filter_map(|(i, &word)| match Descriptor(word).decode(g, place.level) {
+            Entry::Table(child) => {
+                let va = place.va.wrapping_add((i as u64) << shift);
+                Some((child.0, Place { level: place.level.next(), va, ..place }))
+            }
+            _ => None,
+        });
+        tables.collect()
+    }
+
+    /// Calls `each` for the entries of a table, and of the tables below it, that translate addresses
+    /// from `first` to `last`: leaves, holes and what has no meaning, in address order.
+    pub(crate) fn walk<E>(
+        &self,
+        (table, place): (u64, Place),
+        (first, last): (u64, u64),
+        g: Geometry,
+        each: &mut impl FnMut(Piece) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(page) = self.get(table) else { return Ok(()) };
+        let shift = g.level_shift(place.level);
+        let slot_of = |va: u64| va.checked_sub(place.va).map_or(0, |offset| (offset >> shift) as usize);
+        let (mut next, end) = (slot_of(first), slot_of(last).min(g.entries(place.level) - 1));
+        while next <= end {
+            let index = next;
+            let Some(&word) = page.words.get(index) else { break };
+            // Empty slots in a row are one hole.
+            let holes = page.words[index..=end].iter().take_while(|&&w| w == 0).count();
+            next += holes.max(1);
+            let start = place.va.wrapping_add((index as u64) << shift);
+            let end = start + (((next - index) as u64) << shift).wrapping_sub(1);
+            let (va, last) = (start.max(first), end.min(last));
+            match Descriptor(word).decode(g, place.level) {
+                Entry::Table(child) => {
+                    let below = Place { level: place.level.next(), va: start, ..place };
+                    self.walk((child.0, below), (va, last), g, each)?;
+                }
+                entry => {
+                    each(Piece { va, last, start, level: place.level, entry, slot: (table, index) })?;
+                }
+            }
+        }
+        Ok(())
+    }
+}

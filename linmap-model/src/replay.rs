@@ -1,0 +1,69 @@
+//! A saved log, judged again.
+
+use std::io::BufRead;
+
+use crate::{Breach, Event, Machine, Setup};
+
+/// Why a log does not replay to its end.
+#[derive(Debug, thiserror::Error)]
+pub enum ReplayError {
+    /// It can not be read.
+    #[error("line {line}: {error}")]
+    Unreadable {
+        /// The line, from 1.
+        line: usize,
+        /// Why not.
+        error: std::io::Error,
+    },
+    /// A line is not what it should be.
+    #[error("line {line}: {why}")]
+    Malformed {
+        /// The line, from 1.
+        line: usize,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// A step breaks a rule.
+    #[error("line {line}: {breach}")]
+    Breach {
+        /// The line, from 1.
+        line: usize,
+        /// The rule and how it came to that.
+        breach: Box<Breach>,
+    },
+}
+
+/// Replays a log: a line for the machine, then one for each event. Empty lines do not count.
+///
+/// How many events there were.
+///
+/// # Errors
+///
+/// The first line that can not be read, or whose event breaks a rule.
+pub fn replay(log: impl BufRead) -> Result<usize, ReplayError> {
+    let mut machine: Option<Machine> = None;
+    let mut lines = 0;
+    for (number, text) in log.lines().enumerate() {
+        let line = number + 1;
+        lines = line;
+        let text = text.map_err(|error| ReplayError::Unreadable { line, error })?;
+        if text.trim().is_empty() {
+            continue;
+        }
+        let malformed = |why: String| ReplayError::Malformed { line, why };
+        match &mut machine {
+            None => {
+                let setup = Setup::from_json(&text).map_err(malformed)?;
+                machine = Some(Machine::new(&setup).map_err(malformed)?);
+            }
+            Some(machine) => {
+                let event: Event = serde_json::from_str(&text).map_err(|e| malformed(e.to_string()))?;
+                machine.step(event).map_err(|breach| ReplayError::Breach { line, breach })?;
+            }
+        }
+    }
+    match machine {
+        Some(machine) => Ok(machine.events()),
+        None => Err(ReplayError::Malformed { line: lines + 1, why: "no line describes the machine".into() }),
+    }
+}

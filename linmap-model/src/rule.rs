@@ -1,0 +1,143 @@
+//! The rules, and what is said when one is broken.
+
+use std::fmt;
+
+use linmap::Va;
+
+use crate::{CpuId, Event};
+
+macro_rules! rules {
+    ($($(#[doc = $doc:literal])+ $name:ident = $text:literal, $section:literal;)*) => {
+        /// What code that changes page tables must keep to.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        #[non_exhaustive]
+        pub enum Rule { $($(#[doc = $doc])+ #[doc = ""] #[doc = concat!("Rests on ", $section, ".")] $name,)* }
+
+        impl Rule {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+
+            /// Where it comes from: a section of the Arm ARM (DDI 0487) and the rules in it, or a promise of
+            /// the operation itself.
+            pub const fn section(self) -> &'static str {
+                match self { $(Self::$name => $section,)* }
+            }
+        }
+
+        /// The rule in a sentence.
+        impl fmt::Display for Rule {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(match self { $(Self::$name => $text,)* })
+            }
+        }
+    };
+}
+
+rules! {
+    /// A table that a walker can reach has contents that the walker may not see yet.
+    Unfilled = "a table becomes reachable before its contents are visible: fill it, DSB ISHST, then publish it",
+        "D8.2.6.1 RSPVBD: a store to a table is sure to be seen after a DSB of the same CPU";
+    /// The TLB of a CPU that does not promise to cope may hold entries of two sizes for one address.
+    SizeConflict = "a live entry changes its size on a CPU that may raise a TLB conflict abort",
+        "D8.17.1 RWHZWS, D8.17.2 IHYQMB and RFCPSG";
+    /// A TLB may hold two entries for one address that no CPU may hold together.
+    BreakBeforeMake = "output address, memory type, shareability or global changes without break-before-make",
+        "D8.17.1 RWHZWS";
+    /// An address that is mapped faults for a while, on a CPU that may use it.
+    InUse = "a mapped address faults while a CPU may use it",
+        "D8.17.1 RDDMVT: the broken entry translates nothing";
+    /// An address translates to something that it neither had before nor will have after.
+    Translation = "an address translates as it never should",
+        "the operation's own contract";
+    /// After an operation's return a TLB may still hold what it replaced.
+    Stale = "a TLB may still hold the old translation when the operation returns",
+        "D8.17 RGPPYH, D8.17.8 RPSMWS, RYNJCP and RBLDZX";
+    /// After an operation's return a walker may not see what it stored.
+    NotVisible = "a store is not visible to all walkers when the operation returns",
+        "D8.2.6.1 RSPVBD, D8.17 IWZCBG";
+    /// A table page is given back while a walker or a walk cache can reach it.
+    Freed = "a table page is given back, or used anew, while a walker may still reach it",
+        "D8.17 RRVJDB: walk caches are TLB entries";
+    /// The members of a contiguous run disagree.
+    ContiguousRun = "a contiguous run is not whole and uniform",
+        "D8.7.1, D8.7.1.1 RQTRPM and RJQQTC";
+    /// The operand of a TLBI is malformed.
+    TlbiOperand = "a TLBI is undefined on its CPU, has bits that must be zero, or covers an unpredictable range",
+        "D8.17.5.1 IZVNJG, D8.17.5.2 IQPHNP and ITYBWT";
+    /// After an operation's return the tables do not say what it promised.
+    Promised = "the tables do not map what the operation promised",
+        "the operation's own contract";
+    /// A table page that nobody has.
+    Leaked = "a table page is in no tree and was not given back",
+        "the contract of table pages: each has one owner";
+    /// A read-only page that the hardware may make writable.
+    DirtyManaged = "a page is read-only but DBM lets hardware make it writable",
+        "D8.5.2.1 (hardware management of the dirty state)";
+    /// A descriptor was changed since the CPU that overwrites it read it.
+    LostUpdate = "a store overwrites a descriptor that changed since this CPU read it",
+        "single-copy atomicity of one store, not of a read and a store: take the lock";
+    /// A valid descriptor without meaning.
+    Reserved = "a valid descriptor has no meaning at its level",
+        "D8.3.1";
+    /// A table is accessed through an address that does not translate, or not for that.
+    Alias = "a table is accessed through an address that does not translate for it",
+        "the parking protocol: tables are reached outside of the map that is being broken";
+    /// A parked CPU, or one that made others park, took or gave back memory.
+    Parked = "while CPUs are parked nothing is allocated, freed or locked",
+        "the parking protocol";
+    /// TTBR changes from one tree to another with entries of the first left.
+    TtbrSwitch = "TTBR changes while the TLB may hold entries of another tree: load the empty table, ISB, TLBI, DSB, ISB first",
+        "D8.17 RGPPYH, D8.17.8 RBLDZX";
+    /// A CPU uses the map before the system knows what it is.
+    Unreported = "a CPU loads the shared tables before it has reported what it promises",
+        "D8.17.2: what is allowed is what the weakest CPU allows";
+    /// Stored instructions are executed before they can be fetched.
+    Code = "stored instructions are executed without DC CVAU, DSB ISH, IC IVAU, DSB ISH and an ISB",
+        "B2.2.5 (concurrent modification and execution of instructions)";
+    /// An event that can not happen, or that the model does not know how to judge.
+    Sequence = "the sequence of events makes no sense to the model",
+        "the model's own interface";
+}
+
+/// A rule that was broken: where, by whom, and the facts that contradict each other.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Breach {
+    /// The rule.
+    pub rule: Rule,
+    /// The number of the event that broke it, from 0.
+    pub at: usize,
+    /// The CPU that suffers by it: whose TLB, whose walker.
+    pub cpu: Option<CpuId>,
+    /// The address that it is about.
+    pub va: Option<Va>,
+    /// What contradicts what, a sentence each.
+    pub facts: Vec<String>,
+    /// The last events, with their numbers; the last of them broke the rule.
+    pub events: Vec<(usize, Event)>,
+}
+
+/// A page that a person can read.
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "{:?}: {}", self.rule, self.rule)?;
+        writeln!(f, "  by       {}", self.rule.section())?;
+        if let Some(cpu) = self.cpu {
+            writeln!(f, "  on       cpu {cpu}")?;
+        }
+        if let Some(va) = self.va {
+            writeln!(f, "  address  {va}")?;
+        }
+        for (i, fact) in self.facts.iter().enumerate() {
+            writeln!(f, "  {}  {fact}", if i == 0 { "because" } else { "   and " })?;
+        }
+        if let Some((first, _)) = self.events.first() {
+            writeln!(f, "  events, from {first}:")?;
+        }
+        for (number, event) in &self.events {
+            writeln!(f, "  {} {number:>6}  {event}", if *number == self.at { ">" } else { " " })?;
+        }
+        Ok(())
+    }
+}
+
+impl std::error::Error for Breach {}

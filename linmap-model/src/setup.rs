@@ -1,0 +1,138 @@
+//! The machine that is modelled: its CPUs, its geometry, and where its tables are.
+
+use linmap::{Geometry, Granule, OaFormat};
+use serde::{Deserialize, Serialize};
+
+use crate::event::hex;
+
+/// What one CPU is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Core {
+    /// It never raises a TLB conflict abort when a live entry changes its size.
+    #[serde(default)]
+    pub never_aborts: bool,
+    /// It has TTL hints (FEAT_TTL); without, the field must be zero.
+    #[serde(default)]
+    pub ttl: bool,
+    /// It has TLBIs by range (FEAT_TLBIRANGE).
+    #[serde(default)]
+    pub range_tlbi: bool,
+    /// It needs one more TLBI and DSB after a batch (CVE-2025-10263).
+    #[serde(default)]
+    pub repeat_tlbi: bool,
+}
+
+impl Core {
+    /// A CPU that copes with live changes of size.
+    pub const STRONG: Self = Self { never_aborts: true, ttl: true, range_tlbi: true, repeat_tlbi: false };
+    /// One that may abort.
+    pub const WEAK: Self = Self { never_aborts: false, ..Self::STRONG };
+}
+
+/// A machine.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Setup {
+    /// The geometry of all tables, in both halves.
+    pub geometry: Geometry,
+    /// Its CPUs, 1 to 8.
+    pub cores: Vec<Core>,
+    /// The physical address of the first table page.
+    pub tables_at: u64,
+    /// How many table pages there are.
+    pub tables: usize,
+    /// Where tables are written: at this virtual address less the physical one, through the map that
+    /// the CPU has loaded; or outside of any map, where none is given.
+    pub table_offset: Option<u64>,
+}
+
+impl Setup {
+    /// A machine with these CPUs and 1,024 table pages, which are written outside of any map.
+    pub fn new(geometry: Geometry, cores: &[Core]) -> Self {
+        Self { geometry, cores: cores.to_vec(), tables_at: 0x1000_0000, tables: 1024, table_offset: None }
+    }
+}
+
+/// The first line of a log.
+#[derive(Serialize, Deserialize)]
+#[serde(tag = "event", rename = "machine")]
+struct Header {
+    granule: String,
+    va_bits: u32,
+    format: String,
+    cpus: Vec<Core>,
+    #[serde(with = "hex")]
+    tables_at: u64,
+    tables: usize,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    table_offset: Option<String>,
+}
+
+const GRANULES: [(&str, Granule); 3] = [("4k", Granule::K4), ("16k", Granule::K16), ("64k", Granule::K64)];
+const FORMATS: [(&str, OaFormat); 3] =
+    [("48", OaFormat::Bits48), ("lpa", OaFormat::Lpa), ("lpa2", OaFormat::Lpa2)];
+
+impl Setup {
+    /// The first line of a log.
+    pub fn to_json(&self) -> String {
+        let g = self.geometry;
+        let granule = GRANULES.iter().find(|x| x.1 == g.granule()).map_or("", |x| x.0);
+        let format = FORMATS.iter().find(|x| x.1 == g.oa_format()).map_or("", |x| x.0);
+        let header = Header {
+            granule: granule.into(),
+            va_bits: g.va_bits(),
+            format: format.into(),
+            cpus: self.cores.clone(),
+            tables_at: self.tables_at,
+            tables: self.tables,
+            table_offset: self.table_offset.map(|o| format!("{o:#x}")),
+        };
+        serde_json::to_string(&header).unwrap_or_default()
+    }
+
+    /// Reads the first line of a log.
+    ///
+    /// # Errors
+    ///
+    /// What is wrong with it.
+    pub fn from_json(line: &str) -> Result<Self, String> {
+        let header: Header = serde_json::from_str(line).map_err(|e| e.to_string())?;
+        let known = |name: &str, all: &[&str]| format!("\"{name}\" is none of {}", all.join(", "));
+        let granule = GRANULES.iter().find(|x| x.0 == header.granule).map(|x| x.1);
+        let granule = granule.ok_or_else(|| known(&header.granule, &GRANULES.map(|x| x.0)))?;
+        let format = FORMATS.iter().find(|x| x.0 == header.format).map(|x| x.1);
+        let format = format.ok_or_else(|| known(&header.format, &FORMATS.map(|x| x.0)))?;
+        let geometry = Geometry::new(granule, header.va_bits, format).map_err(|e| e.to_string())?;
+        let offset = header.table_offset.as_deref().map(|text| {
+            let digits = text.strip_prefix("0x").unwrap_or(text);
+            u64::from_str_radix(digits, 16).map_err(|e| format!("table_offset \"{text}\": {e}"))
+        });
+        let setup = Self {
+            geometry,
+            cores: header.cpus,
+            tables_at: header.tables_at,
+            tables: header.tables,
+            table_offset: offset.transpose()?,
+        };
+        setup.check().map(|()| setup)
+    }
+
+    /// Whether such a machine can be modelled.
+    pub(crate) fn check(&self) -> Result<(), String> {
+        let page = self.geometry.page_size();
+        let bytes = (self.tables as u64).checked_mul(page);
+        let end = bytes.and_then(|b| self.tables_at.checked_add(b));
+        if self.cores.is_empty() || self.cores.len() > 8 {
+            return Err(format!("{} CPUs: there are 1 to 8", self.cores.len()));
+        }
+        if self.tables > 1 << 24 {
+            return Err(format!("{} table pages: at most {}", self.tables, 1 << 24));
+        }
+        if !self.tables_at.is_multiple_of(page) || end.is_none_or(|e| e > 1 << self.geometry.oa_bits()) {
+            return Err(format!(
+                "{} table pages at {:#x}: not aligned, or beyond the output addresses",
+                self.tables, self.tables_at
+            ));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,411 @@
+//! What TLBs may hold that the tables do not say any more, and how invalidations take it away.
+//!
+//! What the tables do say needs no record: any walker may cache it at any time. So the set of all that
+//! a TLB may possibly hold is the tables, and this.
+
+use std::sync::Arc;
+
+use linmap::{Descriptor, Entry, Geometry, Level};
+
+use crate::CpuId;
+use crate::cached::Cached;
+use crate::tlb::Invalidation;
+
+/// When, counted in events, a walker could last have fetched an entry from the tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fetched {
+    /// It still can: the store that replaced it, by this CPU, has had no DSB.
+    Until(CpuId),
+    /// Not after this event.
+    Before(usize),
+}
+
+impl Fetched {
+    /// Whether an invalidation issued at an event can be the last word.
+    const fn ended_before(self, event: usize) -> bool {
+        matches!(self, Self::Before(end) if end < event)
+    }
+}
+
+/// A leaf that was replaced.
+#[derive(Clone, Debug)]
+pub(crate) struct StaleLeaf {
+    pub(crate) cached: Cached,
+    /// The members of the run whose addresses it may still translate.
+    pub(crate) members: u128,
+    /// Which CPUs may hold it, as bits.
+    pub(crate) holders: u8,
+    /// The root of its tree.
+    pub(crate) root: u64,
+    /// The ASID that it belongs to, if it is not global.
+    pub(crate) asid: Option<u16>,
+    pub(crate) fetched: Fetched,
+    /// The table that it was in.
+    table: u64,
+    /// If that was unlinked before the store here was visible: who stored. Walk caches that lead there may
+    /// fetch it until his DSB.
+    unlinked: Option<CpuId>,
+    /// The event that replaced it.
+    pub(crate) since: usize,
+    /// What its invalidation, which is complete otherwise, waits for.
+    pub(crate) waits: Option<Wait>,
+}
+
+/// A table that was unlinked.
+#[derive(Clone, Debug)]
+pub(crate) struct StaleTable {
+    pub(crate) table: u64,
+    /// The level of its entries, and what its first one translates.
+    pub(crate) level: Level,
+    pub(crate) va: u64,
+    pub(crate) root: u64,
+    pub(crate) holders: u8,
+    /// Whether walk caches may still lead to it.
+    pub(crate) walkable: bool,
+    /// Slots whose leaves may be held: from, to (not included).
+    pub(crate) leaves: Vec<(usize, usize)>,
+    /// What it held when it was unlinked.
+    pub(crate) words: Arc<[u64]>,
+    pub(crate) asid: Option<u16>,
+    pub(crate) fetched: Fetched,
+    pub(crate) since: usize,
+    /// When walk caches ceased to lead to it; none while that waits for one more invalidation of a CPU.
+    walk_ended: Result<usize, CpuId>,
+    pub(crate) waits: Option<Wait>,
+}
+
+/// What an invalidation waits for after the DSB that completes it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wait {
+    /// One more by the same CPU, and a DSB (CVE-2025-10263).
+    Repeat(CpuId),
+    /// A context synchronisation event on the CPU that issued it, whose own accesses may use the entry
+    /// until then (D8.17.8 RBLDZX). For break-before-make it is gone (D8.17.1 RDDMVT).
+    Isb(CpuId),
+}
+
+/// Everything that some TLB may hold and the tables do not say.
+#[derive(Default)]
+pub(crate) struct Stale {
+    pub(crate) leaves: Vec<StaleLeaf>,
+    pub(crate) tables: Vec<StaleTable>,
+}
+
+/// An invalidation that was issued.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Issued {
+    pub(crate) what: Invalidation,
+    pub(crate) at: usize,
+}
+
+/// Who completes an invalidation, on whom.
+#[derive(Clone, Copy)]
+pub(crate) struct Completion {
+    pub(crate) issuer: CpuId,
+    /// The CPUs whose TLBs it empties.
+    pub(crate) cpus: u8,
+    /// Those of them on which it takes another one.
+    pub(crate) lingering: u8,
+    pub(crate) now: usize,
+}
+
+impl Completion {
+    /// Whether an entry is as good as gone, and this can not hasten it.
+    fn waits_already(&self, waits: Option<Wait>) -> bool {
+        match waits {
+            None => false,
+            Some(Wait::Repeat(cpu)) => cpu == self.issuer,
+            // An invalidation by another CPU does not wait for this one's ISB, but may have to be repeated.
+            Some(Wait::Isb(cpu)) => cpu == self.issuer || self.lingering & 1 << cpu != 0,
+        }
+    }
+
+    /// Which of some CPUs lose an entry later than with the DSB, and what it waits for.
+    fn late(&self, cpus: u8) -> [(u8, Wait); 2] {
+        let own = 1 << self.issuer;
+        let repeat = (cpus & self.lingering & !own, Wait::Repeat(self.issuer));
+        [repeat, (cpus & own, Wait::Isb(self.issuer))]
+    }
+}
+
+impl StaleLeaf {
+    pub(crate) const fn new(
+        cached: Cached,
+        holders: u8,
+        (root, table): (u64, u64),
+        writer: CpuId,
+        now: usize,
+    ) -> Self {
+        Self {
+            members: cached.all_members(),
+            cached,
+            holders,
+            root,
+            asid: None,
+            fetched: Fetched::Until(writer),
+            table,
+            unlinked: None,
+            since: now,
+            waits: None,
+        }
+    }
+
+    /// The members that an invalidation takes away, were it issued in time.
+    pub(crate) fn hit(&self, what: &Invalidation) -> u128 {
+        let level = what.level.is_none_or(|l| l == self.cached.level.number());
+        let asid = self.asid.is_none() || what.asid.is_none_or(|a| Some(a) == self.asid);
+        if !level || !asid || what.other_granule {
+            return 0;
+        }
+        match (what.addresses, what.asid) {
+            (Some((first, last)), _) => self.members & self.cached.members_in(first, last),
+            // By ASID alone: global entries stay.
+            (None, Some(_)) if self.asid.is_none() => 0,
+            (None, _) => self.members,
+        }
+    }
+}
+
+impl StaleTable {
+    pub(crate) fn span(&self, g: Geometry) -> (u64, u64) {
+        let bytes = (g.entries(self.level) as u64) << g.level_shift(self.level);
+        (self.va, self.va + (bytes - 1))
+    }
+
+    /// Whether an invalidation makes walk caches forget it.
+    pub(crate) fn walk_hit(&self, what: &Invalidation, g: Geometry) -> bool {
+        let level = what.level.is_none_or(|l| l == self.level.number());
+        // A table entry may be cached as not global under whichever ASID was current.
+        let asid = what.asid.is_none_or(|a| Some(a) == self.asid);
+        if what.last_level || what.other_granule || !level || !asid || !self.walkable {
+            return false;
+        }
+        let (first, last) = self.span(g);
+        what.addresses.is_none_or(|a| a.0 <= last && first <= a.1)
+    }
+
+    /// The slots whose leaves an invalidation takes away: from, to (not included).
+    fn leaf_hit(&self, what: &Invalidation, at: usize, g: Geometry) -> Option<(usize, usize)> {
+        let level = what.level.is_none_or(|l| l == self.level.number());
+        // While walk caches lead here, a leaf that is taken away alone comes back.
+        let gone = !self.walkable && self.walk_ended.is_ok_and(|ended| ended < at);
+        // By ASID alone, global entries stay.
+        let asid_alone = what.asid.is_some() && what.addresses.is_none();
+        if what.other_granule || !level || asid_alone || (what.last_level && !gone) {
+            return None;
+        }
+        let (first, last) = self.span(g);
+        let (from, to) = what.addresses.unwrap_or((first, last));
+        let shift = g.level_shift(self.level);
+        let slot = |va: u64| ((va - first) >> shift) as usize;
+        let slots = (from <= last && first <= to).then(|| (slot(from.max(first)), slot(to.min(last)) + 1))?;
+        let local =
+            |s: usize| self.leaf(s, g).is_some_and(|c| c.attributes.contains(linmap::Attributes::NOT_GLOBAL));
+        let matches = what.asid.is_none() || what.asid == self.asid || !(slots.0..slots.1).any(local);
+        matches.then_some(slots)
+    }
+
+    fn is_gone(&self) -> bool {
+        !self.walkable && self.leaves.is_empty()
+    }
+
+    /// What a slot translates: first and last address.
+    pub(crate) fn slot_span(&self, slot: usize, g: Geometry) -> (u64, u64) {
+        let shift = g.level_shift(self.level);
+        let first = self.va + ((slot as u64) << shift);
+        (first, first + ((1 << shift) - 1))
+    }
+
+    /// The leaf in a slot, as a TLB may hold it.
+    pub(crate) fn leaf(&self, slot: usize, g: Geometry) -> Option<Cached> {
+        let va = self.va + ((slot as u64) << g.level_shift(self.level));
+        match Descriptor(*self.words.get(slot)?).decode(g, self.level) {
+            Entry::Leaf(leaf) => Cached::new(va, leaf, self.level, g),
+            _ => None,
+        }
+    }
+
+    /// The slots that may be held and translate addresses from `first` to `last`.
+    pub(crate) fn slots_in(&self, first: u64, last: u64, g: Geometry) -> Vec<usize> {
+        let (start, end) = self.span(g);
+        if last < start || end < first {
+            return Vec::new();
+        }
+        let shift = g.level_shift(self.level);
+        let from = ((first.max(start) - start) >> shift) as usize;
+        let to = ((last.min(end) - start) >> shift) as usize + 1;
+        let clipped = self.leaves.iter().map(|&(a, b)| a.max(from)..b.min(to));
+        clipped.flatten().collect()
+    }
+}
+
+/// Parts of intervals inside and outside of another.
+fn split(intervals: &[(usize, usize)], (from, to): (usize, usize)) -> [Vec<(usize, usize)>; 2] {
+    let mut parts = [Vec::new(), Vec::new()];
+    for &(a, b) in intervals {
+        let pieces = [(a.max(from), b.min(to)), (a, b.min(from)), (a.max(to), b)];
+        for (i, piece) in pieces.into_iter().enumerate().filter(|(_, p)| p.0 < p.1) {
+            parts[usize::from(i > 0)].push(piece);
+        }
+    }
+    parts
+}
+
+impl Stale {
+    /// A leaf was replaced.
+    pub(crate) fn add_leaf(&mut self, new: StaleLeaf) {
+        let same = |old: &&mut StaleLeaf| {
+            (old.cached, old.holders, old.root, old.asid, old.waits)
+                == (new.cached, new.holders, new.root, new.asid, None)
+                && (old.fetched == new.fetched || matches!(old.fetched, Fetched::Before(_)))
+        };
+        match self.leaves.iter_mut().find(same) {
+            Some(old) => *old = new,
+            None => self.leaves.push(new),
+        }
+    }
+
+    /// A table was unlinked: walk caches lead to it, and its leaves may be held.
+    pub(crate) fn add_table(
+        &mut self,
+        (table, level, va): (u64, Level, u64),
+        words: &[u64],
+        (holders, asid): (u8, Option<u16>),
+        root: u64,
+        (writer, now): (CpuId, usize),
+        g: Geometry,
+    ) {
+        for leaf in self.leaves.iter_mut().filter(|l| l.table == table) {
+            if let Fetched::Until(by) = leaf.fetched {
+                leaf.unlinked = Some(by);
+                leaf.fetched = Fetched::Until(writer);
+            }
+        }
+        self.tables.push(StaleTable {
+            table,
+            level,
+            va,
+            root,
+            holders,
+            walkable: true,
+            leaves: vec![(0, g.entries(level))],
+            words: words.into(),
+            asid,
+            fetched: Fetched::Until(writer),
+            since: now,
+            walk_ended: Ok(0),
+            waits: None,
+        });
+    }
+
+    /// A DSB of `cpu`: what it replaced can be fetched no more.
+    pub(crate) fn settle(&mut self, cpu: CpuId, now: usize) {
+        for leaf in self.leaves.iter_mut().filter(|l| l.unlinked == Some(cpu)) {
+            leaf.unlinked = None;
+            leaf.fetched = match leaf.fetched {
+                Fetched::Until(by) => Fetched::Until(by),
+                Fetched::Before(_) => Fetched::Before(now),
+            };
+        }
+        let fetched = self.leaves.iter_mut().map(|l| &mut l.fetched);
+        for fetched in fetched.chain(self.tables.iter_mut().map(|t| &mut t.fetched)) {
+            if *fetched == Fetched::Until(cpu) {
+                *fetched = Fetched::Before(now);
+            }
+        }
+    }
+
+    /// A CPU has come to a tree: what can still be fetched of it, it can fetch.
+    pub(crate) fn newcomer(&mut self, cpu: CpuId, root: u64) {
+        let open = |f: Fetched, of: u64| matches!(f, Fetched::Until(_)) && of == root;
+        self.leaves.iter_mut().filter(|l| open(l.fetched, l.root)).for_each(|l| l.holders |= 1 << cpu);
+        self.tables.iter_mut().filter(|t| open(t.fetched, t.root)).for_each(|t| t.holders |= 1 << cpu);
+    }
+
+    /// What some invalidations were waiting for has come.
+    pub(crate) fn arrived(&mut self, wait: Wait, now: usize) {
+        self.leaves.retain(|l| l.waits != Some(wait));
+        self.tables.retain(|t| t.waits != Some(wait));
+        if let Wait::Repeat(cpu) = wait {
+            let waiting = self.tables.iter_mut().filter(|t| t.walk_ended == Err(cpu));
+            waiting.for_each(|t| t.walk_ended = Ok(now));
+        }
+    }
+
+    /// An invalidation is complete on some CPUs.
+    pub(crate) fn complete(&mut self, issued: &Issued, by: Completion, g: Geometry) {
+        for i in 0..self.leaves.len() {
+            self.complete_leaf(i, issued, by, g);
+        }
+        self.leaves.retain(|l| l.members != 0);
+        for i in 0..self.tables.len() {
+            self.complete_table(i, issued, by, g);
+        }
+        self.tables.retain(|t| !t.is_gone() && t.holders != 0);
+    }
+
+    fn complete_leaf(&mut self, i: usize, issued: &Issued, by: Completion, g: Geometry) {
+        let leaf = &self.leaves[i];
+        let leads =
+            |t: &StaleTable| t.table == leaf.table && t.walkable && t.holders & leaf.holders & by.cpus != 0;
+        let fetchable =
+            leaf.unlinked.is_some() && self.tables.iter().any(|t| leads(t) && !t.walk_hit(&issued.what, g));
+        if fetchable {
+            return;
+        }
+        let leaf = &mut self.leaves[i];
+        let hit = leaf.hit(&issued.what);
+        let cpus = leaf.holders & by.cpus;
+        if hit == 0 || cpus == 0 || !leaf.fetched.ended_before(issued.at) || by.waits_already(leaf.waits) {
+            return;
+        }
+        let rest = StaleLeaf { holders: leaf.holders & !cpus, ..leaf.clone() };
+        let late = by.late(cpus).map(|(holders, wait)| StaleLeaf {
+            holders,
+            members: hit,
+            waits: Some(wait),
+            ..leaf.clone()
+        });
+        leaf.holders = cpus;
+        leaf.members &= !hit;
+        self.leaves.extend(late.into_iter().chain([rest]).filter(|l| l.holders != 0));
+    }
+
+    fn complete_table(&mut self, i: usize, issued: &Issued, by: Completion, g: Geometry) {
+        let table = &mut self.tables[i];
+        let cpus = table.holders & by.cpus;
+        if cpus == 0 || !table.fetched.ended_before(issued.at) || by.waits_already(table.waits) {
+            return;
+        }
+        let walk = table.walk_hit(&issued.what, g);
+        let slots = table.leaf_hit(&issued.what, issued.at, g);
+        if !walk && slots.is_none() {
+            return;
+        }
+        let [taken, left] = split(&table.leaves, slots.unwrap_or((0, 0)));
+        let rest = StaleTable { holders: table.holders & !cpus, ..table.clone() };
+        // Where walk caches forget it later, its leaves can be fetched until then.
+        let repeats = cpus & by.lingering & !(1 << by.issuer);
+        let fetching = StaleTable {
+            holders: if walk { repeats } else { 0 },
+            walkable: false,
+            walk_ended: Err(by.issuer),
+            leaves: left.clone(),
+            ..table.clone()
+        };
+        let late = by.late(cpus).map(|(holders, wait)| StaleTable {
+            holders,
+            walkable: walk,
+            leaves: taken.clone(),
+            waits: Some(wait),
+            ..table.clone()
+        });
+        table.holders = cpus & !fetching.holders;
+        table.leaves = left;
+        if walk {
+            table.walkable = false;
+            table.walk_ended = Ok(by.now);
+        }
+        self.tables.extend(late.into_iter().chain([rest, fetching]).filter(|t| t.holders != 0));
+    }
+}

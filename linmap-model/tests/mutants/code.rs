@@ -1,0 +1,47 @@
+//! Instructions that are stored and then executed.
+
+use linmap_model::{Barrier::*, CacheOp, Core, Event};
+
+use crate::scene::Scene;
+
+const LINE: u64 = 512 << 30;
+
+/// CPU 0 stores code and makes it fetchable, but for one of the four steps; both CPUs execute it.
+fn stored(left_out: Option<usize>, isb_on_the_other: bool) -> Scene {
+    let mut s = Scene::pages(&[Core::STRONG; 2]);
+    s.event(Event::Code { cpu: 0, pa: LINE });
+    let cache = |op| Event::Cache { cpu: 0, op, pa: LINE };
+    let dsb = Event::Dsb { cpu: 0, kind: Ish };
+    let steps = [cache(CacheOp::DcCvau), dsb.clone(), cache(CacheOp::IcIvau), dsb];
+    for (i, step) in steps.into_iter().enumerate() {
+        if Some(i) != left_out {
+            s.event(step);
+        }
+    }
+    s.isb().event(Event::Execute { cpu: 0, pa: LINE }).cpu(1);
+    if isb_on_the_other {
+        s.isb();
+    }
+    s.event(Event::Execute { cpu: 1, pa: LINE });
+    s
+}
+
+pub(crate) fn without_dc_cvau(wrong: bool) -> Scene {
+    stored(wrong.then_some(0), true)
+}
+
+pub(crate) fn without_dsb_before_ic_ivau(wrong: bool) -> Scene {
+    stored(wrong.then_some(1), true)
+}
+
+pub(crate) fn without_ic_ivau(wrong: bool) -> Scene {
+    stored(wrong.then_some(2), true)
+}
+
+pub(crate) fn without_dsb_after_ic_ivau(wrong: bool) -> Scene {
+    stored(wrong.then_some(3), true)
+}
+
+pub(crate) fn without_isb_on_the_other_cpu(wrong: bool) -> Scene {
+    stored(None, !wrong)
+}

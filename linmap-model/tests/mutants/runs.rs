@@ -1,0 +1,74 @@
+//! Contiguous runs: whole, uniform, and with one output range.
+
+use linmap::Leaf;
+use linmap_model::Core;
+
+use crate::scene::{READ_ONLY, Scene};
+
+/// Pages 0 to 3 of a run become read-only.
+pub(crate) fn partly_changed(wrong: bool) -> Scene {
+    let mut s = Scene::runs(&[Core::STRONG]);
+    let new = Leaf { contiguous: wrong, ..s.with(0, READ_ONLY) };
+    s.begin("protect", [s.change(0..4, Some(new))]);
+    if !wrong {
+        for i in 0..16 {
+            s.put(i, Leaf { contiguous: false, ..s.leaf(i) });
+        }
+    }
+    for i in 0..4 {
+        s.put(i, Leaf { oa: s.leaf(i).oa, ..new });
+    }
+    s.flush(0..4).done();
+    s
+}
+
+/// One page of a run becomes a hole, or all do.
+pub(crate) fn partly_unmapped(wrong: bool) -> Scene {
+    let mut s = Scene::runs(&[Core::STRONG]);
+    let holes = if wrong { 1 } else { 16 };
+    s.begin("unmap", [s.change(0..holes, None)]);
+    for i in 0..holes {
+        s.clear(i);
+    }
+    s.flush(0..16).done();
+    s
+}
+
+/// The bit is cleared in one member, or in all.
+pub(crate) fn dissolved_in_part(wrong: bool) -> Scene {
+    let mut s = Scene::runs(&[Core::STRONG]);
+    s.begin("dissolve", []);
+    for i in 0..if wrong { 1 } else { 16 } {
+        s.put(i, Leaf { contiguous: false, ..s.leaf(i) });
+    }
+    s.flush(0..16).done();
+    s
+}
+
+/// Behind the others, slots 32 to 47 are mapped so.
+fn mapped_behind(mut s: Scene, page: impl Fn(&Scene, usize) -> Leaf) -> Scene {
+    let pages: Vec<(usize, Leaf)> = (32..48).map(|i| (i, page(&s, i))).collect();
+    let changes = pages.iter().map(|&(i, page)| s.change(i..i + 1, Some(page)));
+    s.begin("map", changes.collect::<Vec<_>>());
+    for (i, page) in pages {
+        s.put(i, page);
+    }
+    s.publish().done();
+    s
+}
+
+/// The second half goes elsewhere; that is fine if the pages are no run.
+pub(crate) fn of_two_output_ranges(wrong: bool) -> Scene {
+    let page = |s: &Scene, i: usize| s.leaf(if i < 40 { i } else { i + 100 });
+    mapped_behind(Scene::runs(&[Core::STRONG]), |s, i| Leaf { contiguous: wrong, ..page(s, i) })
+}
+
+pub(crate) fn one_member_without_the_bit(wrong: bool) -> Scene {
+    let last = if wrong { 47 } else { 48 };
+    mapped_behind(Scene::runs(&[Core::WEAK]), |s, i| Leaf { contiguous: i < last, ..s.leaf(i) })
+}
+
+/// The output does not start at a multiple of 64K.
+pub(crate) fn output_not_aligned(wrong: bool) -> Scene {
+    mapped_behind(Scene::runs(&[Core::STRONG]), |s, i| s.leaf(if wrong { i + 1 } else { i }))
+}
