@@ -2,6 +2,7 @@
 # RUST picks the toolchain, and for the kernel its target as well.
 RUST := scripts/rust.sh
 export CARGO_TARGET_DIR ?= $(CURDIR)/target
+SEQUENCES ?= 1000000
 
 help:     ## this list
 	@sed -n 's/^\([a-z]*:\).*## /  make \1 /p' Makefile | sed 's/:/\t/' | expand -t 18
@@ -21,6 +22,9 @@ fixed:    setup ## the kernel for one page size each: target/fixed/fixed-4k.img 
 sizes:    image fixed command ## what those take beside the one for all
 	$(RUST) scripts/sizes.sh
 
+soak:     setup ## many more random sequences than the tests try; SEQUENCES=1000000
+	LINMAP_SEQUENCES=$(SEQUENCES) LINMAP_NAIVE_CASES=$(SEQUENCES) $(RUST) cargo test -p linmap-model --test live --test naive
+
 lint:     ## formatting, clippy, rustdoc, scripts, licences
 	scripts/setup.sh --lint
 	$(RUST) scripts/lint.sh
@@ -38,4 +42,4 @@ setup:    ## install what is missing, and only that
 clean:    ## remove everything that was built
 	$(RUST) cargo clean
 
-.PHONY: help run test bench sizes lint image fixed command setup clean
+.PHONY: help run test bench soak sizes lint image fixed command setup clean

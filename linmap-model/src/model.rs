@@ -165,10 +165,10 @@ impl Model {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A step that a walker could notice: plain stores come first.
-    fn step(&self, event: Event) {
+    /// A step that a walker could notice: plain stores, which are those of `cpu`, come first.
+    fn step(&self, cpu: CpuId, event: Event) {
         let mut inner = self.lock();
-        let result = self.note_plain_stores(&mut inner, event.cpu()).and_then(|()| inner.step(event));
+        let result = self.note_plain_stores(&mut inner, cpu).and_then(|()| inner.step(event));
         drop(inner);
         self.report(result);
     }
@@ -266,7 +266,7 @@ impl<'m> OnCpu<'m> {
 
     /// Any step, by the CPU that the event names.
     pub fn step(self, event: Event) {
-        self.model.step(event);
+        self.model.step(self.cpu, event);
     }
 
     /// Tells the system what it is.
@@ -477,11 +477,11 @@ unsafe impl<'m> Hardware for OnCpu<'m> {
             Dsb::Ishst => Barrier::Ishst,
             Dsb::Ish => Barrier::Ish,
         };
-        self.model.step(Event::Dsb { cpu: self.cpu, kind });
+        self.step(Event::Dsb { cpu: self.cpu, kind });
     }
 
     fn isb(&self) {
-        self.model.step(Event::Isb { cpu: self.cpu });
+        self.step(Event::Isb { cpu: self.cpu });
     }
 
     fn tlbi(&self, op: Tlbi, geometry: Geometry) {
@@ -494,6 +494,6 @@ unsafe impl<'m> Hardware for OnCpu<'m> {
             Instruction::Rvaale1is => Tlb::Rvaale1is,
             Instruction::Vale1is => Tlb::Vale1is,
         };
-        self.model.step(Event::Tlbi { cpu: self.cpu, op, operand });
+        self.step(Event::Tlbi { cpu: self.cpu, op, operand });
     }
 }

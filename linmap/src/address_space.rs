@@ -41,8 +41,10 @@ use crate::{
 ///
 /// Whatever an operation returns, it did all that it says or nothing. What it costs: a walk of the range
 /// twice, a store for each descriptor that changes, two DSB and an ISB, a third DSB where tables are built,
-/// and one batch of TLB invalidations if something that was valid changed. On return each CPU translates as
-/// the operation says; what became valid, another CPU uses after its next context synchronisation event.
+/// and one batch of TLB invalidations if something that was valid changed; nothing at all where everything is
+/// right already. After eight tables that are built or go, the barriers come once more. On return each CPU
+/// translates as the operation says; what became valid, another CPU uses after its next context
+/// synchronisation event. A range of no pages is one that starts in the half, or at its end.
 #[derive(Debug)]
 pub struct AddressSpace {
     root: Pa,
@@ -340,8 +342,8 @@ impl AddressSpace {
     ///
     /// # Errors
     ///
-    /// As for [`protect`](Self::protect). If the CPUs stop being parkable half way, what was split by then
-    /// stays so.
+    /// As for [`protect`](Self::protect). Under [`Policy::Park`] the CPUs are parked once for each leaf, and once
+    /// before, to see whether they can be; if one of them stops answering half way, what was split stays so.
     pub fn split_to_pages<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), Error> {
         let Some(span) = self.span(va, pages)? else { return Ok(()) };
         let _held = platform.lock();

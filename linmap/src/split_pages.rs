@@ -37,6 +37,8 @@ impl<P: Platform> Pages<'_, P> {
         }
         self.access.may_resize(self.policy, survey.in_use)?;
         let reserve = Reserve::take(self.access.platform, survey.tables)?;
+        // Once in vain, so that CPUs that do not park are found out before the first store.
+        self.access.resizing(self.policy, survey.in_use.is_some(), || ())?;
         let result = self.split(&node, &reserve);
         // What TLBs hold of the old leaves says the same as the pages: nothing is invalidated.
         Batch::new().finish(&self.access);

@@ -335,15 +335,8 @@ impl Machine {
             );
             return Err(Finding::new(Rule::ContiguousRun, fact).at(piece.start));
         }
-        let members = this.members as usize;
-        let first = index - index % members;
-        for mate in first..first + members {
-            let word = self.read(linmap::Pa(table), mate).unwrap_or_default();
-            let va = this.first + ((mate - first) as u64) * (1 << this.shift);
-            let cached = match linmap::Descriptor(word).decode(g, piece.level) {
-                Entry::Leaf(leaf) => Cached::new(va, leaf, piece.level, g),
-                _ => None,
-            };
+        for (mate, cached) in self.neighbours(piece, index + 1) {
+            let va = piece.start.wrapping_add((mate as u64).wrapping_sub(index as u64) << this.shift);
             if cached != Some(this) {
                 let said = cached.map_or_else(|| "nothing that translates".into(), |c| c.describe());
                 let fact = format!("slot {mate} of the table at {table:#x} says {said}");
@@ -360,18 +353,10 @@ impl Machine {
     fn in_no_run(&self, piece: &Piece) -> Result<(), Finding> {
         let g = self.geometry();
         let (table, index) = piece.slot;
-        let members = g.contiguous_entries(piece.level);
         let entries = ((piece.last - piece.start) >> g.level_shift(piece.level)) as usize;
-        // A piece may be many holes in a row. Its neighbours are enough: further away in the same group
-        // something would have been in no run before.
-        let before = index.checked_sub(1).filter(|_| index % members != 0);
-        let behind = Some(index + entries + 1).filter(|b| b % members != 0);
-        for mate in before.into_iter().chain(behind) {
-            let word = self.read(linmap::Pa(table), mate).unwrap_or_default();
-            if let Entry::Leaf(leaf) = linmap::Descriptor(word).decode(g, piece.level)
-                && leaf.valid
-                && leaf.contiguous
-            {
+        // A piece may be many holes in a row.
+        for (mate, cached) in self.neighbours(piece, index + entries + 1) {
+            if cached.is_some_and(|c| c.contiguous) {
                 let fact = format!("slot {mate} of the table at {table:#x} says that it is one of a run");
                 return Err(Finding::new(Rule::ContiguousRun, fact)
                     .at(piece.start)
@@ -379,6 +364,25 @@ impl Machine {
             }
         }
         Ok(())
+    }
+
+    /// What is in the slots in front of a piece and behind it, in the same group of a contiguous run. They
+    /// are enough to judge by: further away something would have been in a broken run before.
+    fn neighbours(&self, piece: &Piece, behind: usize) -> impl Iterator<Item = (usize, Option<Cached>)> {
+        let g = self.geometry();
+        let (table, index) = piece.slot;
+        let members = g.contiguous_entries(piece.level);
+        let before = index.checked_sub(1).filter(|_| index % members != 0);
+        let behind = Some(behind).filter(|b| b % members != 0);
+        let (start, shift, level) = (piece.start, g.level_shift(piece.level), piece.level);
+        before.into_iter().chain(behind).map(move |mate| {
+            let word = self.read(linmap::Pa(table), mate).unwrap_or_default();
+            let va = start.wrapping_add((mate as u64).wrapping_sub(index as u64) << shift);
+            match linmap::Descriptor(word).decode(g, level) {
+                Entry::Leaf(leaf) => (mate, Cached::new(va, leaf, level, g)),
+                _ => (mate, None),
+            }
+        })
     }
 
     /// Nothing is under way, everything is as it must be, and every table page is somewhere.

@@ -1,0 +1,188 @@
+//! The operations of an address space as values, and what each must do, by rules over ranges.
+
+use linmap::{AddressSpace, Attributes, Change, Error, Geometry, Half, Pa, Platform, Policy, Promise, Va};
+
+use crate::flat::{Flat, Mapped, Seen, Walked};
+
+/// An operation on `pages` pages from `va` on.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Operation {
+    pub(crate) what: What,
+    pub(crate) va: u64,
+    pub(crate) pages: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum What {
+    Protect(Change),
+    SetValid(bool),
+    Map(u64, Attributes),
+    Unmap,
+    SplitToPages,
+    Collapse,
+}
+
+/// What decides besides the map.
+#[derive(Clone, Copy)]
+pub(crate) struct Circumstances {
+    pub(crate) half: Half,
+    pub(crate) policy: Policy,
+    pub(crate) promise: Promise,
+    pub(crate) write_execute: bool,
+    pub(crate) parkable: bool,
+}
+
+/// What an operation must do if there are table pages enough.
+pub(crate) struct Prediction {
+    pub(crate) result: Result<(), Error>,
+    /// The map afterwards.
+    pub(crate) flat: Flat,
+}
+
+impl Operation {
+    pub(crate) fn name(&self) -> &'static str {
+        match self.what {
+            What::Protect(_) => "protect",
+            What::SetValid(true) => "set valid",
+            What::SetValid(false) => "set invalid",
+            What::Map(..) => "map",
+            What::Unmap => "unmap",
+            What::SplitToPages => "split to pages",
+            What::Collapse => "collapse",
+        }
+    }
+
+    /// The last address, of a range that has one.
+    pub(crate) fn last(&self, g: Geometry) -> u64 {
+        self.va + (self.pages * g.page_size() - 1)
+    }
+
+    pub(crate) fn run<P: Platform>(&self, space: &AddressSpace, platform: &P) -> Result<(), Error> {
+        let (va, pages) = (Va(self.va), self.pages);
+        // SAFETY: these are tables of a model: nobody uses the addresses, and the model judges the rest.
+        unsafe {
+            match self.what {
+                What::Protect(change) => space.protect(platform, va, pages, change),
+                What::SetValid(valid) => space.set_valid(platform, va, pages, valid),
+                What::Map(oa, attributes) => space.map(platform, va, pages, Pa(oa), attributes),
+                What::Unmap => space.unmap(platform, va, pages),
+                What::SplitToPages => space.split_to_pages(platform, va, pages),
+                What::Collapse => space.collapse(platform, va, pages),
+            }
+        }
+    }
+
+    /// What becomes of a page.
+    fn of(&self, va: u64, old: Option<Mapped>, g: Geometry) -> Option<Mapped> {
+        let new = match self.what {
+            What::Protect(change) => old.map(|m| Mapped { attributes: change.of(m.attributes), ..m }),
+            What::SetValid(valid) => old.map(|m| Mapped { valid, ..m }),
+            What::Map(oa, attributes) => Some(Mapped { pa: oa + (va - self.va), attributes, valid: true }),
+            What::Unmap => None,
+            What::SplitToPages | What::Collapse => old,
+        };
+        new.map(|m| m.kept(g))
+    }
+
+    /// What the arguments alone rule out.
+    fn arguments(&self, g: Geometry, now: Circumstances) -> Result<(), Error> {
+        let (va, pages) = (Va(self.va), self.pages);
+        let page = g.page_size();
+        if !self.va.is_multiple_of(page) {
+            return Err(Error::Unaligned { address: self.va });
+        }
+        if pages == 0 {
+            return Ok(());
+        }
+        let base = u128::from(g.base(now.half));
+        let start = u128::from(self.va);
+        let end = start + u128::from(pages) * u128::from(page);
+        if start < base || end > base + (1u128 << g.va_bits()) {
+            return Err(Error::OutsideHalf { va, pages });
+        }
+        let What::Map(oa, attributes) = self.what else { return Ok(()) };
+        if !oa.is_multiple_of(page) {
+            return Err(Error::Unaligned { address: oa });
+        }
+        if u128::from(oa) + u128::from(pages) * u128::from(page) > 1u128 << g.oa_bits() {
+            return Err(Error::OutsideHalf { va, pages });
+        }
+        if attributes.is_writable() && attributes.is_executable() && !now.write_execute {
+            return Err(Error::WriteExecute { va });
+        }
+        Ok(())
+    }
+
+    /// What the pages of the range rule out.
+    fn contents(&self, flat: &Flat, g: Geometry, now: Circumstances) -> Result<(), Error> {
+        for (first, _, old) in flat.within(self.va, self.last(g)) {
+            let va = Va(first);
+            match (self.what, old) {
+                (What::Map(..), Some(_)) => return Err(Error::Occupied { va }),
+                (What::Map(..) | What::Collapse, _) => {}
+                (_, None) => return Err(Error::Hole { va }),
+                (What::Protect(_) | What::SetValid(true), Some(_)) => {
+                    let new = self.of(first, old, g).expect("it is mapped");
+                    let a = new.attributes;
+                    if new.valid && a.is_writable() && a.is_executable() && !now.write_execute {
+                        return Err(Error::WriteExecute { va });
+                    }
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The first leaf in use that has to change its size.
+    fn resized(&self, walked: &Walked, g: Geometry) -> Option<Seen> {
+        let (first, last) = (self.va, self.last(g));
+        let changes = |seen: &&Seen| {
+            let leaf = seen.leaf;
+            let (start, end) = seen.whole(g);
+            let large = (start, end) != (seen.va, seen.va + (g.page_size() - 1));
+            let old = Mapped { pa: leaf.oa.0, attributes: leaf.attributes, valid: leaf.valid };
+            let resized = match self.what {
+                What::Map(..) | What::Collapse => false,
+                What::SplitToPages => large,
+                _ => (start < first || last < end) && self.of(seen.va, Some(old), g) != Some(old),
+            };
+            leaf.valid && resized
+        };
+        walked.within(first, last, g).iter().find(changes).copied()
+    }
+
+    /// What must happen, if there are table pages enough.
+    pub(crate) fn predict(
+        &self,
+        flat: &Flat,
+        walked: &Walked,
+        g: Geometry,
+        now: Circumstances,
+    ) -> Prediction {
+        let refused = |error| Prediction { result: Err(error), flat: flat.clone() };
+        if let Err(error) = self.arguments(g, now) {
+            return refused(error);
+        }
+        if self.pages == 0 {
+            return Prediction { result: Ok(()), flat: flat.clone() };
+        }
+        if let Err(error) = self.contents(flat, g, now) {
+            return refused(error);
+        }
+        if let Some(seen) = self.resized(walked, g) {
+            let live = now.policy == Policy::Live && now.promise.never_aborts;
+            if !live && now.policy != Policy::Park {
+                return refused(Error::NeedsResize { va: Va(seen.va), policy: now.policy });
+            }
+            if now.policy == Policy::Park && !now.parkable {
+                return refused(Error::CanNotPark);
+            }
+        }
+        let flat = match self.what {
+            What::SplitToPages | What::Collapse => flat.clone(),
+            _ => flat.with(self.va, self.last(g), |va, old| self.of(va, old, g)),
+        };
+        Prediction { result: Ok(()), flat }
+    }
+}

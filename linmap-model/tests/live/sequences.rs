@@ -1,0 +1,324 @@
+//! Random sequences: any geometry, any CPUs, any policy, and ranges that end where leaves do and next to it.
+//!
+//! `LINMAP_SEQUENCES` says how many, `LINMAP_SEED` which machine alone.
+
+use linmap::{Attributes, Change, Geometry, Granule, Half, Leaves, Level, OaFormat, Policy, Region};
+use linmap_model::Core;
+
+use crate::flat::Mapped;
+use crate::geometries;
+use crate::operation::{Operation, What};
+use crate::random::Random;
+use crate::world::{Machine, World, last_of, ram};
+
+/// How many there are if nobody asks for more.
+const SEQUENCES: u64 = 100_000;
+
+/// So many run on one machine, one after the other.
+const A_MACHINE: u64 = 16;
+
+#[test]
+fn random_sequences() {
+    part(0);
+}
+
+#[test]
+fn more_random_sequences() {
+    part(1);
+}
+
+/// Half of them: two tests use two CPUs.
+fn part(part: u64) {
+    let number = |name: &str| {
+        let value = std::env::var(name).ok()?;
+        Some(value.parse::<u64>().unwrap_or_else(|_| panic!("{name}={value} is not a number")))
+    };
+    if let Some(seed) = number("LINMAP_SEED") {
+        if seed % 2 == part {
+            on_a_machine(seed);
+        }
+        return;
+    }
+    let sequences = number("LINMAP_SEQUENCES").unwrap_or(SEQUENCES);
+    for seed in (part..sequences.div_ceil(A_MACHINE)).step_by(2) {
+        on_a_machine(seed);
+    }
+}
+
+/// Says which machine it was, where something went wrong.
+struct Seed(u64);
+
+impl Drop for Seed {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("LINMAP_SEED={} does it again", self.0);
+        }
+    }
+}
+
+fn on_a_machine(seed: u64) {
+    let _seed = Seed(seed);
+    let mut random = Random::new(seed);
+    let g = any_geometry(&mut random);
+    let cores: Vec<Core> = any_cores(&mut random);
+    let half = if random.one_in(8) { Half::Lower } else { Half::Upper };
+    let tables_at = if g.oa_bits() == 52 && random.one_in(2) { 0xd << 48 } else { 0x1000_0000 };
+    let machine = Machine::new(g, &cores, 24 + random.below(60) as usize, tables_at);
+    let regions = any_regions(g, half, &mut random);
+    let mut world = World::new(&machine, half, &regions);
+    for sequence in 1..=A_MACHINE {
+        let policy = any_policy(half, &mut random);
+        world.set_policy(policy);
+        for _ in 0..random.below(6) + 3 {
+            any_circumstances(&mut world, &mut random);
+            let operation = any_operation(&world, &mut random);
+            let n = random.below(4) as u8;
+            _ = world.does(n, &operation);
+        }
+        if sequence % 4 == 0 {
+            world.rest();
+        }
+    }
+    world.finish();
+}
+
+/// Those with large tables are few: they take longer.
+fn any_geometry(random: &mut Random) -> Geometry {
+    let granule = match random.below(20) {
+        0..16 => Granule::K4,
+        16..19 => Granule::K16,
+        _ => Granule::K64,
+    };
+    let those: Vec<_> = geometries().into_iter().filter(|g| g.granule() == granule).collect();
+    random.of(&those)
+}
+
+fn any_cores(random: &mut Random) -> Vec<Core> {
+    let strong = random.one_in(2);
+    let core = |random: &mut Random| Core {
+        never_aborts: strong || random.one_in(2),
+        ttl: random.one_in(2),
+        range_tlbi: !random.one_in(3),
+        repeat_tlbi: random.one_in(4),
+    };
+    (0..random.below(4) + 1).map(|_| core(random)).collect()
+}
+
+fn any_policy(half: Half, random: &mut Random) -> Policy {
+    match random.below(10) {
+        0..4 => Policy::Live,
+        // CPUs are parked off the upper half.
+        4..7 if half == Half::Upper => Policy::Park,
+        4..8 => Policy::Fixed,
+        _ => Policy::Pages,
+    }
+}
+
+/// Something around a boundary of large leaves, and smaller things behind it.
+fn any_regions(g: Geometry, half: Half, random: &mut Random) -> Vec<Region> {
+    let room = 1u64 << (g.va_bits() - 3);
+    let sizes: Vec<u64> = g.leaf_sizes().iter().map(|s| s.bytes()).filter(|&s| s <= room).collect();
+    let top = random.below(sizes.len() as u64) as usize;
+    let some = |random: &mut Random| sizes[top + 1..].iter().map(|s| s * random.below(3)).sum::<u64>();
+    let middle = g.base(half) + sizes[top] * (random.below(3) + 2);
+    let start = middle - some(random);
+    let end = middle + sizes[top] * random.below(3) + some(random) + g.page_size();
+    let largest = g.leaf_sizes()[0].bytes().min(1 << 44);
+    let places = (1u64 << g.oa_bits()) / largest;
+    // Not so high that the regions do not fit.
+    let delta = largest * random.below((places / 2).max(1));
+    let mut oa = (start - g.base(half)).wrapping_add(delta) & ((1 << g.oa_bits()) - 1);
+    if oa > (1 << g.oa_bits()) - (1 << (g.oa_bits() - 2)) {
+        oa -= 1 << (g.oa_bits() - 1);
+    }
+    // Addresses that are not congruent: only where that does not make pages of it all.
+    if end - start <= 600 * g.page_size() && random.one_in(4) {
+        oa += random.of(&sizes[top..]) * random.below(3);
+    }
+    let mut regions = vec![ram(start, oa, end - start)];
+    for _ in 0..random.below(3) {
+        let before = regions[regions.len() - 1];
+        let gap = g.page_size() * random.of(&[0, 1, 2, 16, 17, 128]);
+        let bytes = random.of(&sizes[sizes.len().saturating_sub(2)..]) * (random.below(3) + 1);
+        let skip = before.bytes + gap;
+        let mut next = ram(before.va.0 + skip, before.oa.0 + skip, bytes);
+        next.attributes = random.of(&[Attributes::KERNEL_RODATA, Attributes::RAM, Attributes::KERNEL_DATA]);
+        next.leaves = random.of(&[Leaves::Largest, Leaves::Pages]);
+        regions.push(next);
+    }
+    regions
+}
+
+/// What else changes between operations.
+fn any_circumstances(world: &mut World<'_>, random: &mut Random) {
+    if random.one_in(16) {
+        let policy = any_policy(world.half, random);
+        world.set_policy(policy);
+    }
+    if random.one_in(32) {
+        world.allow_write_execute(random.one_in(2));
+    }
+    if random.one_in(24) {
+        world.refuse_parking(random.one_in(2));
+    }
+    if random.one_in(24) {
+        world.limit_frames(random.below(4) as usize);
+    }
+}
+
+/// Where something begins or ends, or near to it.
+fn any_place(world: &World<'_>, random: &mut Random) -> u64 {
+    let g = world.g;
+    let (pieces, leaves) = (&world.flat.0, &world.walked.leaves);
+    let at = match random.below(8) {
+        0 | 1 if !pieces.is_empty() => {
+            let piece = random.of(pieces);
+            if random.one_in(2) { piece.0 } else { piece.1.wrapping_add(1) }
+        }
+        2..8 if !leaves.is_empty() => random.of(leaves).va,
+        _ => g.base(world.half) + (random.next() & ((1 << (g.va_bits() - 1)) - 1)),
+    };
+    let unit = random.of(&g.leaf_sizes());
+    let at = at & !(random.of(&[unit.bytes(), g.page_size()]) - 1);
+    let steps = random.below(3) * random.of(&[1 << unit.entry_shift, g.page_size()]);
+    let place = match random.below(3) {
+        0 => at,
+        1 => at.wrapping_add(steps),
+        _ => at.wrapping_sub(steps),
+    };
+    let inside = g.base(world.half) <= place && place <= last_of(g, world.half);
+    if inside || random.one_in(16) { place } else { at.max(g.base(world.half)) }
+}
+
+/// How many pages: about as many as a leaf of some size has, or a few of them.
+fn any_length(g: Geometry, random: &mut Random) -> u64 {
+    let size = random.of(&g.leaf_sizes());
+    let unit = random.of(&[g.page_size(), g.page_size(), 1 << size.entry_shift, size.bytes()]);
+    let pages = (unit >> g.page_shift()) * (random.below(3) + 1);
+    match random.below(4) {
+        0 => pages - 1,
+        1 => pages + 1,
+        _ => pages,
+    }
+}
+
+fn any_change(random: &mut Random) -> Change {
+    let some = |random: &mut Random| {
+        let all = [
+            Attributes::READ_ONLY,
+            Attributes::DIRTY_MANAGED,
+            Attributes::USER,
+            Attributes::GUARDED,
+            Attributes::PXN,
+            Attributes::UXN,
+            Attributes::SOFTWARE,
+        ];
+        let two = random.of(&all) | random.of(&all);
+        if random.one_in(3) { Attributes::empty() } else { two }
+    };
+    match random.below(8) {
+        0..3 => Change::READ_ONLY,
+        3..5 => Change::WRITABLE,
+        5 => Change::EXECUTABLE.and(Change::READ_ONLY),
+        6 => random.of(&[Change::EXECUTABLE, Change::NOT_EXECUTABLE]),
+        _ => Change::new(some(random), some(random)).expect("permissions"),
+    }
+}
+
+/// RAM where RAM was, or something else.
+fn any_mapping(world: &World<'_>, va: u64, random: &mut Random) -> (u64, Attributes) {
+    let g = world.g;
+    let attributes = match random.below(12) {
+        0..5 => Attributes::RAM,
+        5 => Attributes::KERNEL_DATA,
+        6 => Attributes::KERNEL_RODATA,
+        7 => Attributes::KERNEL_TEXT,
+        8 => Attributes::DEVICE,
+        9 => Attributes::RAM | Attributes::NOT_GLOBAL,
+        10 => Attributes::RAM | Attributes::GUARDED | Attributes::SOFTWARE,
+        _ => Attributes::RAM - random.of(&[Attributes::PXN, Attributes::UXN]),
+    };
+    let near = |m: &&(u64, u64, Mapped)| m.0 <= va;
+    let congruent = world.flat.0.iter().rev().find(near).map(|m| m.2.pa.wrapping_add(va - m.0));
+    let mut oa = congruent.unwrap_or(va & ((1 << 40) - 1));
+    match random.below(16) {
+        0 => oa = oa.wrapping_add(random.of(&g.leaf_sizes()).bytes()),
+        1 => oa = oa.wrapping_add(g.page_size()),
+        2 => oa = random.next() & ((1 << 48) - 1) & !(g.page_size() - 1),
+        3 if random.one_in(4) => oa |= 8,
+        4 if random.one_in(4) => oa = (1 << g.oa_bits()) - 2 * g.page_size(),
+        5 if random.one_in(4) => oa = random.of(&[u64::MAX, 1 << 52, 1 << 48]) & !(g.page_size() - 1),
+        _ => {}
+    }
+    (oa, attributes)
+}
+
+fn any_operation(world: &World<'_>, random: &mut Random) -> Operation {
+    let g = world.g;
+    let mut va = any_place(world, random);
+    let mut pages = any_length(g, random);
+    let mut what = match random.below(20) {
+        0..6 => What::Protect(any_change(random)),
+        6..11 => What::SetValid(random.one_in(2)),
+        11..13 => What::Unmap,
+        13..14 => What::SplitToPages,
+        14..17 => What::Collapse,
+        _ => What::Map(0, Attributes::RAM),
+    };
+    match random.below(128) {
+        0 => va = va.wrapping_add(random.below(g.page_size())),
+        1 => va = random.next() & !(g.page_size() - 1),
+        2 => pages = random.of(&[0, u64::MAX, 1 << 52, 1 << 40]),
+        3 => va = last_of(g, world.half) & !(g.page_size() - 1),
+        _ => {}
+    }
+    if let What::Map(..) = what {
+        // Where nothing is, most of the time.
+        if let Some(&(_, end, _)) = world.flat.0.iter().find(|m| m.0 <= va && va <= m.1)
+            && !random.one_in(12)
+        {
+            va = end.wrapping_add(1);
+        }
+        let next = world.flat.0.iter().find(|m| m.0 > va);
+        if let Some(next) = next.filter(|_| !random.one_in(12)) {
+            pages = pages.min((next.0 - va) >> g.page_shift());
+        }
+        let (oa, attributes) = any_mapping(world, va, random);
+        what = What::Map(oa, attributes);
+    }
+    if !matches!(what, What::Map(..)) && !random.one_in(12) {
+        (va, pages) = without_holes(world, va, pages);
+    }
+    // No more pages than fill a table or two, where pages it will be.
+    let a_table = 1 << g.index_bits();
+    let in_pages = match what {
+        What::SplitToPages => true,
+        What::Map(oa, _) => {
+            world.space.policy() == Policy::Pages || (va ^ oa) & (g.level_size(Level::new(2)) - 1) != 0
+        }
+        _ => false,
+    };
+    if in_pages && pages > a_table + 3 {
+        pages = if random.one_in(6) { a_table + random.below(3) } else { pages % 70 + 1 };
+    }
+    if g.oa_format() == OaFormat::Lpa2 && random.one_in(64) {
+        pages = pages.min(3);
+    }
+    // No pages at all are nothing wherever they are; whether they can be outside of the half nobody asks.
+    let inside = g.base(world.half) <= va && va <= last_of(g, world.half);
+    let pages = if inside { pages } else { pages.max(1) };
+    Operation { what, va, pages }
+}
+
+/// Holes are refused: the part of a range that starts at its first page that is mapped and ends before a hole.
+fn without_holes(world: &World<'_>, va: u64, pages: u64) -> (u64, u64) {
+    let page = world.g.page_size();
+    let Some(bytes) = pages.checked_mul(page).filter(|&bytes| bytes != 0) else { return (va, pages) };
+    let parts = world.flat.within(va, va.saturating_add(bytes - 1));
+    let mut mapped = parts.iter().skip_while(|p| p.2.is_none()).take_while(|p| p.2.is_some());
+    let Some(&(first, mut last, _)) = mapped.next() else { return (va, pages) };
+    if let Some(end) = mapped.last() {
+        last = end.1;
+    }
+    (first, ((last - first) / page + 1).max(1))
+}

@@ -1,0 +1,318 @@
+//! A map on a machine, and beside it what it must be: each operation is announced, done and judged.
+
+use std::ops::ControlFlow::Continue;
+
+use linmap::{
+    AddressSpace, Attributes, Dsb, Error, Geometry, Half, Hardware, LeafSize, Leaves, Level, Pa, Policy,
+    Promise, Region, Tree, Va,
+};
+use linmap_model::{Core, Model, OnCpu, Setup, Ttbr};
+
+use crate::flat::{Flat, Mapped, Seen, Walked};
+use crate::operation::{Circumstances, Operation, Prediction, What};
+
+/// A map that CPUs use.
+pub(crate) struct World<'m> {
+    model: &'m Model,
+    pub(crate) g: Geometry,
+    pub(crate) space: AddressSpace,
+    pub(crate) half: Half,
+    cores: u8,
+    /// What it must map.
+    pub(crate) flat: Flat,
+    /// What it was made of when it was last walked.
+    pub(crate) walked: Walked,
+    /// How many table pages are taken besides those of the map.
+    besides: usize,
+    parkable: bool,
+    write_execute: bool,
+    /// How many table pages there are, and how many of them the next operation can have.
+    tables: usize,
+    frames: Option<usize>,
+    /// What was done, for those who look for a mistake.
+    pub(crate) history: Vec<String>,
+}
+
+/// The machine of a world.
+pub(crate) struct Machine {
+    pub(crate) model: Model,
+    cores: u8,
+    tables: usize,
+}
+
+impl Machine {
+    pub(crate) fn new(g: Geometry, cores: &[Core], tables: usize, tables_at: u64) -> Self {
+        let model = Model::new(&Setup { tables, tables_at, ..Setup::new(g, cores) }).expect("a machine");
+        Self { model, cores: cores.len() as u8, tables }
+    }
+}
+
+/// What a region of a fresh map says.
+pub(crate) fn flat_of(regions: &[Region], g: Geometry) -> Flat {
+    let mut flat = Flat::default();
+    for r in regions.iter().filter(|r| r.bytes != 0) {
+        let to = Mapped { pa: r.oa.0, attributes: r.attributes, valid: true }.kept(g);
+        flat.push((r.va.0, r.va.0 + (r.bytes - 1), to));
+    }
+    flat
+}
+
+impl<'m> World<'m> {
+    /// Maps some regions in a half that all CPUs use.
+    pub(crate) fn new(machine: &'m Machine, half: Half, regions: &[Region]) -> Self {
+        let Machine { model, cores, tables } = machine;
+        let (g, cpu, cores, tables) = (model.geometry(), model.cpu(0), *cores, *tables);
+        let tree = Tree::build(&cpu, g, half, core::iter::empty()).expect("one page");
+        let space = AddressSpace::adopt(tree);
+        cpu.dsb(Dsb::Ishst);
+        let register = if half == Half::Upper { Ttbr::Ttbr1 } else { Ttbr::Ttbr0 };
+        // The table on which CPUs are parked.
+        if half == Half::Upper {
+            cpu.loads(register, cpu.empty_table());
+        }
+        for cpu in (0..cores).map(|n| model.cpu(n)) {
+            cpu.reports();
+            cpu.loads(register, space.root());
+        }
+        let flat = flat_of(regions, g);
+        cpu.begins(space.root(), "create", &flat.changes(g.base(half), last_of(g, half)));
+        let runs = regions.iter().flat_map(|r| r.runs(g));
+        let tree = Tree::build(&cpu, g, half, runs).expect("frames enough");
+        space.graft(&cpu, tree).expect("an empty root");
+        cpu.done(true);
+        let mut world = Self {
+            model,
+            g,
+            space,
+            half,
+            cores,
+            flat,
+            walked: Walked::default(),
+            besides: usize::from(half == Half::Upper),
+            parkable: true,
+            write_execute: false,
+            tables,
+            frames: None,
+            history: Vec::new(),
+        };
+        world.walked = world.walk(world.all());
+        world.compare("creation");
+        world
+    }
+
+    pub(crate) fn cpu(&self, n: u8) -> OnCpu<'m> {
+        self.model.cpu(n % self.cores)
+    }
+
+    pub(crate) fn promise(&self) -> Promise {
+        self.cpu(0).promise()
+    }
+
+    pub(crate) fn set_policy(&mut self, policy: Policy) {
+        self.history.push(format!("policy {policy}"));
+        self.space.set_policy(policy);
+    }
+
+    pub(crate) fn allow_write_execute(&mut self, allow: bool) {
+        self.history.push(format!("allow write and execute: {allow}"));
+        self.space.allow_write_execute(allow);
+        self.write_execute = allow;
+    }
+
+    pub(crate) fn refuse_parking(&mut self, refuse: bool) {
+        self.history.push(format!("refuse parking: {refuse}"));
+        self.model.refuse_parking(refuse);
+        self.parkable = !refuse;
+    }
+
+    /// Lets the next operation take so many table pages.
+    pub(crate) fn limit_frames(&mut self, left: usize) {
+        self.history.push(format!("limit frames: {left}"));
+        self.model.limit_frames(Some(left));
+        self.frames = Some(left);
+    }
+
+    /// All of the half.
+    pub(crate) fn all(&self) -> (Va, Va) {
+        (Va(self.g.base(self.half)), Va(last_of(self.g, self.half)))
+    }
+
+    fn walk(&self, range: (Va, Va)) -> Walked {
+        let mut walked = Walked::default();
+        let each = |va, level, entry| {
+            walked.add(va, level, entry);
+            Continue(())
+        };
+        let _ = self.space.visit(&self.cpu(0), range, each);
+        walked
+    }
+
+    pub(crate) fn predict(&self, operation: &Operation) -> Prediction {
+        let now = Circumstances {
+            half: self.half,
+            policy: self.space.policy(),
+            promise: self.promise(),
+            write_execute: self.write_execute,
+            parkable: self.parkable,
+        };
+        operation.predict(&self.flat, &self.walked, self.g, now)
+    }
+
+    /// Does an operation, and judges it.
+    pub(crate) fn does(&mut self, n: u8, operation: &Operation) -> Result<(), Error> {
+        let cpu = self.cpu(n);
+        self.history.push(format!("cpu {} {:x?}", cpu.number(), operation));
+        let prediction = self.predict(operation);
+        let changes = match prediction.result {
+            Ok(()) if operation.pages != 0 => prediction.flat.changes(operation.va, operation.last(self.g)),
+            _ => Vec::new(),
+        };
+        let frames = self.tables - self.model.in_use();
+        let frames = self.frames.take().map_or(frames, |left| left.min(frames));
+        cpu.begins(self.space.root(), operation.name(), &changes);
+        let events = self.model.events();
+        let result = operation.run(&self.space, &cpu);
+        // A DSB and an ISB, or nothing: then there was no store.
+        let stored = self.model.events() - events > if result.is_ok() { 2 } else { 0 };
+        cpu.done(result.is_ok());
+        self.model.limit_frames(None);
+        self.history.push(format!("  {result:x?}"));
+        if stored {
+            self.renew(operation, result);
+        }
+        match result {
+            // How many it takes is judged elsewhere.
+            Err(Error::OutOfFrames { taken })
+                if matches!(prediction.result, Ok(()) | Err(Error::CanNotPark)) =>
+            {
+                assert_eq!(taken, frames as u64);
+            }
+            // Nothing may have been left to collapse that is in use.
+            Err(Error::CanNotPark) if operation.what == What::Collapse => {
+                assert!(!self.parkable && self.space.policy() == Policy::Park);
+            }
+            _ => assert_eq!(result, prediction.result),
+        }
+        if result.is_ok() {
+            self.flat = prediction.flat;
+        }
+        self.compare(operation.name());
+        if result.is_ok() && operation.pages != 0 {
+            self.afterwards(operation);
+        }
+        result
+    }
+
+    /// Looks at what an operation may have changed: the leaves that it had a part of, and where they
+    /// collapse, all that could be in one leaf with its range. A refusal changes nothing.
+    fn renew(&mut self, operation: &Operation, result: Result<(), Error>) {
+        let g = self.g;
+        if result.is_err() {
+            let now = self.walk(self.all());
+            assert!(
+                operation.what == What::Collapse || now == self.walked,
+                "refused, and the map is another"
+            );
+            self.walked = now;
+            return;
+        }
+        let (mut first, mut last) = (operation.va, operation.last(g));
+        if operation.what == What::Collapse {
+            let largest = g.leaf_sizes()[0].bytes() - 1;
+            (first, last) = (first & !largest, last | largest);
+        }
+        for seen in self.walked.within(first, last, g) {
+            let whole = seen.whole(g);
+            (first, last) = (first.min(whole.0), last.max(whole.1));
+        }
+        let now = self.walk((Va(first), Va(last)));
+        self.walked.renew((first, last), now, g);
+    }
+
+    /// All of the map is what it is known for.
+    pub(crate) fn rest(&self) {
+        assert_eq!(self.walk(self.all()), self.walked, "a change outside of the range");
+    }
+
+    /// The tables say what they must, and so do the counts.
+    fn compare(&self, what: &str) {
+        assert_eq!(self.walked.flat(self.g), self.flat, "after {what}");
+        let stats = self.walked.stats();
+        assert_eq!(self.space.stats(&self.cpu(0)), stats, "counts after {what}");
+        let tables = self.model.in_use() - self.besides;
+        assert_eq!(tables as u64, stats.tables, "table pages in use after {what}");
+        assert_eq!(self.walked.empty_table(self.g), None, "a table without an entry after {what}");
+    }
+
+    /// The sizes that an operation promises.
+    fn afterwards(&self, operation: &Operation) {
+        let (first, last) = (operation.va, operation.last(self.g));
+        let leaves = self.walked.within(first, last, self.g);
+        let live = match self.space.policy() {
+            Policy::Live => self.promise().never_aborts,
+            Policy::Park => true,
+            Policy::Pages | Policy::Fixed => false,
+        };
+        match operation.what {
+            What::SplitToPages => {
+                let page = |s: &Seen| s.level == Level::PAGE && !s.leaf.contiguous;
+                assert!(leaves.iter().all(page), "not in pages");
+            }
+            What::Map(..) if self.space.policy() == Policy::Pages => {
+                let page = |s: &Seen| s.level == Level::PAGE && !s.leaf.contiguous;
+                assert!(leaves.iter().all(page), "not in pages");
+            }
+            What::Collapse if live => {
+                for seen in leaves {
+                    let size = self.largest_near(seen.va, (first, last));
+                    let is = (seen.level, seen.leaf.contiguous);
+                    assert_eq!(is, (size.level, size.contiguous), "the size at {:#x}", seen.va);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The largest leaf that an address could be in if only tables with a part of a range collapse.
+    fn largest_near(&self, va: u64, (first, last): (u64, u64)) -> LeafSize {
+        let g = self.g;
+        let apart = |seen: &Seen| {
+            let table = (1 << (g.level_shift(seen.level) + g.index_bits())) - 1;
+            seen.va | table < first || last < seen.va & !table
+        };
+        let possible = |size: &LeafSize| {
+            let span = (va & !(size.bytes() - 1), va | (size.bytes() - 1));
+            let leaves = self.walked.within(span.0, span.1, g);
+            !leaves.iter().any(|seen| seen.level > size.level && apart(seen))
+        };
+        self.flat.fitting(va, g).into_iter().find(possible).expect("it is mapped")
+    }
+
+    /// The library's own count, and the machine at rest.
+    pub(crate) fn finish(&self) {
+        self.rest();
+        assert_eq!(self.space.count(&self.cpu(0), self.all()), self.walked.stats());
+        self.model.finish().unwrap_or_else(|breach| panic!("{breach}"));
+    }
+}
+
+/// What was done comes out where something went wrong.
+impl Drop for World<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{:?}, {:?}; map at first or now: {:x?}", self.g, self.half, self.flat.0);
+            self.history.iter().for_each(|line| eprintln!("{line}"));
+        }
+    }
+}
+
+/// The last address of a half.
+pub(crate) fn last_of(g: Geometry, half: Half) -> u64 {
+    g.base(half) + ((1 << g.va_bits()) - 1)
+}
+
+/// RAM at `va`, in the largest leaves.
+pub(crate) fn ram(va: u64, oa: u64, bytes: u64) -> Region {
+    let attributes = Attributes::RAM;
+    Region { va: Va(va), oa: Pa(oa), bytes, attributes, leaves: Leaves::Largest }
+}
