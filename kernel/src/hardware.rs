@@ -3,19 +3,14 @@
 //! The lock masks interrupts on its CPU, so that a handler never waits for what it has interrupted.
 
 use core::arch::asm;
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use linmap::arm64::Cpu;
 use linmap::{Dsb, Features, Geometry, Hardware, Promise, Tlbi};
 use spin::mutex::{SpinMutex, SpinMutexGuard};
 
 /// Everything that CPUs do with live tables goes through here.
-pub(crate) static HARDWARE: Kernel = Kernel {
-    cpu: Cpu::new(),
-    never_aborts: AtomicBool::new(false),
-    range_tlbi: AtomicBool::new(false),
-    repeat_tlbi: AtomicBool::new(false),
-};
+pub(crate) static HARDWARE: Kernel = Kernel { cpu: Cpu::new(), promise: AtomicU8::new(0) };
 
 /// The lock on live tables.
 static TABLES: SpinMutex<()> = SpinMutex::new(());
@@ -23,17 +18,22 @@ static TABLES: SpinMutex<()> = SpinMutex::new(());
 /// The CPUs of this system.
 pub(crate) struct Kernel {
     pub(crate) cpu: Cpu,
-    never_aborts: AtomicBool,
-    range_tlbi: AtomicBool,
-    repeat_tlbi: AtomicBool,
+    /// The bits below.
+    promise: AtomicU8,
 }
+
+const NEVER_ABORTS: u8 = 1 << 0;
+const RANGE_TLBI: u8 = 1 << 1;
+const REPEAT_TLBI: u8 = 1 << 2;
 
 impl Kernel {
     /// Relies on what the boot CPU has, from now on. No other CPU runs.
     pub(crate) fn rely_on(&self, features: &Features, never_aborts: bool) {
-        self.never_aborts.store(never_aborts, Relaxed);
-        self.range_tlbi.store(features.has_range_tlbi(), Relaxed);
-        self.repeat_tlbi.store(features.needs_repeated_tlbi(), Relaxed);
+        let bit = |bit, holds| if holds { bit } else { 0 };
+        let promise = bit(NEVER_ABORTS, never_aborts)
+            | bit(RANGE_TLBI, features.has_range_tlbi())
+            | bit(REPEAT_TLBI, features.needs_repeated_tlbi());
+        self.promise.store(promise, Relaxed);
     }
 }
 
@@ -93,10 +93,11 @@ unsafe impl Hardware for Kernel {
 
     #[inline]
     fn promise(&self) -> Promise {
+        let promise = self.promise.load(Relaxed);
         Promise {
-            never_aborts: self.never_aborts.load(Relaxed),
-            range_tlbi: self.range_tlbi.load(Relaxed),
-            repeat_tlbi: self.repeat_tlbi.load(Relaxed),
+            never_aborts: promise & NEVER_ABORTS != 0,
+            range_tlbi: promise & RANGE_TLBI != 0,
+            repeat_tlbi: promise & REPEAT_TLBI != 0,
         }
     }
 

@@ -56,7 +56,8 @@ pub(crate) struct System<'a> {
 impl<'a> System<'a> {
     /// Table pages and CPUs, as the library wants them.
     pub(crate) const fn platform(&self) -> Both<'a, Frames, Kernel> {
-        Both(self.frames, &HARDWARE)
+        // SAFETY: all live tables are of this frame source, and locked through `HARDWARE` alone.
+        unsafe { Both::new(self.frames, &HARDWARE) }
     }
 }
 

@@ -44,7 +44,9 @@ pub(crate) fn bring_up(
     give(&window, |r| unsafe { frames.add(r) });
     // SAFETY: markers do nothing.
     unsafe { mark_create_begin() };
-    let (leaves, platform) = (decision.leaves(), Both(frames, &HARDWARE));
+    let leaves = decision.leaves();
+    // SAFETY: all live tables are of this frame source, and locked through `HARDWARE` alone.
+    let platform = unsafe { Both::new(frames, &HARDWARE) };
     let (created, create) =
         counters.window(&HARDWARE.cpu, || linmap::create(&booted.space, &platform, &plan.layout, leaves));
     // SAFETY: as above.

@@ -32,10 +32,12 @@
 //!
 //! # What it does not model
 //!
-//! One translation regime, EL1&0 without stage 2. Not modelled, and refused where they would matter:
+//! One translation regime, EL1&0 without stage 2, and one ASID for each tree. Not modelled, and refused where they would matter:
 //! hierarchical restrictions in table descriptors, hardware updates of the access flag, and one table in two
 //! places. The nT bit and BBM level 1 count for nothing: as `linmap` does, the model takes a CPU that may
-//! raise a TLB conflict abort for one that will. An output address that changes always needs
+//! raise a TLB conflict abort for one that will. A table that takes the place of another counts as a change
+//! of size, which a CPU that never aborts copes with (D8.17.2, IHYQMB: table descriptors conflict likewise);
+//! `linmap::Descriptor::transition` asks for break-before-make there, to be on the safe side. An output address that changes always needs
 //! break-before-make here, also where D8.17.1 RWHZWS would let it pass because both pages are read-only and
 //! have the same contents.
 

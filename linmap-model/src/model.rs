@@ -4,7 +4,7 @@
 //! ([`Hardware`]) that a real one has; each becomes an [`Event`]. Stores into pages that no walker
 //! reaches are plain memory, and are noted when the CPU next does something that a walker could see.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, ThreadId};
@@ -38,8 +38,9 @@ unsafe impl Send for Model {}
 struct Inner {
     machine: Machine,
     free: Vec<u64>,
-    /// Pages that may have been written as plain memory.
-    plain: BTreeSet<u64>,
+    /// Pages that may have been written as plain memory, by which CPU, and on which thread: nobody else
+    /// reads them while he may be writing.
+    plain: BTreeMap<u64, (CpuId, ThreadId)>,
     /// What each CPU read last, where it remembers.
     read: Vec<[Option<(Slot, u64)>; REMEMBERED]>,
     /// How many pages may still be taken, where that was limited.
@@ -74,7 +75,7 @@ impl Model {
         let inner = Inner {
             machine,
             free,
-            plain: BTreeSet::new(),
+            plain: BTreeMap::new(),
             read: vec![[None; REMEMBERED]; setup.cores.len()],
             left: None,
             unparkable: false,
@@ -87,7 +88,7 @@ impl Model {
     }
 
     /// The same, which keeps a breach for [`verdict`](Self::verdict). After one nothing is judged any
-    /// more, and tables stay as they are.
+    /// more, and the code under test goes on with its tables.
     #[must_use]
     pub fn quietly(mut self) -> Self {
         self.panics = false;
@@ -179,11 +180,13 @@ impl Model {
         }
     }
 
-    /// Tells the machine what was written as plain memory since it last heard.
+    /// Tells the machine what a CPU wrote as plain memory since it last heard.
     fn note_plain_stores(&self, inner: &mut Inner, cpu: CpuId) -> Result<(), Box<Breach>> {
-        for table in inner.plain.iter().copied().collect::<Vec<_>>() {
-            // SAFETY: the page is a frame's or was; its owner is the caller of this CPU's method, who
-            // can not be writing it at the same time.
+        let this = (cpu, thread::current().id());
+        let mine = inner.plain.iter().filter(|p| *p.1 == this).map(|p| *p.0);
+        for table in mine.collect::<Vec<_>>() {
+            // SAFETY: the page is a frame's or was, and was last borrowed for writing on this thread, which
+            // is here now.
             let now = unsafe { &*self.page(inner, table) };
             for event in differences(cpu, table, inner.machine.words(table), now) {
                 inner.step(event)?;
@@ -193,6 +196,12 @@ impl Model {
             }
         }
         Ok(())
+    }
+
+    /// What software sees in a slot.
+    fn word(&self, inner: &Inner, slot: Slot) -> u64 {
+        // SAFETY: as in `store`.
+        unsafe { (*self.page(inner, slot.table.0))[slot.index] }
     }
 
     /// The words of a table page.
@@ -326,7 +335,12 @@ unsafe impl Memory for OnCpu<'_> {
         let result = inner.step(Event::Alloc { cpu: self.cpu, table });
         let page = self.model.page(&inner, table);
         // SAFETY: the page was free, so that nothing else refers to it.
-        unsafe { &mut *page }.copy_from_slice(inner.machine.words(table));
+        let page = unsafe { &mut *page };
+        match inner.machine.words(table) {
+            // After a breach nothing is taken from the machine any more.
+            [] => page.fill(0),
+            words => page.copy_from_slice(words),
+        }
         drop(inner);
         self.model.report(result);
         // SAFETY: as above; the page is this machine's.
@@ -345,7 +359,7 @@ unsafe impl Memory for OnCpu<'_> {
 
     fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
         let mut inner = self.model.lock();
-        inner.plain.insert(frame.pa().0);
+        inner.plain.insert(frame.pa().0, (self.cpu, thread::current().id()));
         let page = self.model.page(&inner, frame.pa().0);
         // SAFETY: the frame is borrowed mutably, so that this is the only reference to its page.
         unsafe { &mut *page }
@@ -354,7 +368,11 @@ unsafe impl Memory for OnCpu<'_> {
     unsafe fn load(&self, slot: Slot) -> Descriptor {
         let mut inner = self.model.lock();
         let result = inner.machine.reads(self.cpu, slot.table.0);
-        let value = inner.machine.read(slot.table, slot.index).unwrap_or_default();
+        let value = match (inner.machine.read(slot.table, slot.index), inner.machine.verdict()) {
+            (Some(value), Ok(())) => value,
+            // The machine stands still after a breach; the code goes on with what it has stored.
+            _ => self.model.word(&inner, slot),
+        };
         *inner.remembered(self.cpu, slot) = Some((slot, value));
         drop(inner);
         self.model.report(result);
@@ -369,7 +387,7 @@ unsafe impl Memory for OnCpu<'_> {
         let (table, index) = (slot.table.0, slot.index);
         let event = Event::Write { cpu: self.cpu, table, index, value: new.0, count: 1, step: 0, was };
         let result = self.model.note_plain_stores(&mut inner, self.cpu).and_then(|()| inner.step(event));
-        if result.is_ok() {
+        if result.is_ok() || !self.model.panics {
             let page = self.model.page(&inner, table);
             // SAFETY: the page is a table's, so no frame stands for it; under the lock.
             unsafe { (*page)[index] = new.0 };

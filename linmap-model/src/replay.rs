@@ -33,13 +33,15 @@ pub enum ReplayError {
     },
 }
 
-/// Replays a log: a line for the machine, then one for each event. Empty lines do not count.
+/// Replays a log: a line for the machine, then one for each event. Empty lines do not count. After the last
+/// event the machine is judged at rest ([`Machine::finish`]).
 ///
 /// How many events there were.
 ///
 /// # Errors
 ///
-/// The first line that can not be read, or whose event breaks a rule.
+/// The first line that can not be read, or whose event breaks a rule; the last, if the machine is not as it
+/// should be at rest.
 pub fn replay(log: impl BufRead) -> Result<usize, ReplayError> {
     let mut machine: Option<Machine> = None;
     let mut lines = 0;
@@ -57,13 +59,22 @@ pub fn replay(log: impl BufRead) -> Result<usize, ReplayError> {
                 machine = Some(Machine::new(&setup).map_err(malformed)?);
             }
             Some(machine) => {
-                let event: Event = serde_json::from_str(&text).map_err(|e| malformed(e.to_string()))?;
+                let event: Event = serde_json::from_str(&text).map_err(|e| malformed(plain(&e)))?;
                 machine.step(event).map_err(|breach| ReplayError::Breach { line, breach })?;
             }
         }
     }
     match machine {
-        Some(machine) => Ok(machine.events()),
+        Some(machine) => match machine.finish() {
+            Ok(()) => Ok(machine.events()),
+            Err(breach) => Err(ReplayError::Breach { line: lines, breach }),
+        },
         None => Err(ReplayError::Malformed { line: lines + 1, why: "no line describes the machine".into() }),
     }
+}
+
+/// What is wrong with a line of JSON, without its place in that line, which would be taken for one in the log.
+pub(crate) fn plain(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.split(" at line ").next().unwrap_or_default().to_owned()
 }

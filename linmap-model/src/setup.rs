@@ -95,7 +95,7 @@ impl Setup {
     ///
     /// What is wrong with it.
     pub fn from_json(line: &str) -> Result<Self, String> {
-        let header: Header = serde_json::from_str(line).map_err(|e| e.to_string())?;
+        let header: Header = serde_json::from_str(line).map_err(|e| crate::replay::plain(&e))?;
         let known = |name: &str, all: &[&str]| format!("\"{name}\" is none of {}", all.join(", "));
         let granule = GRANULES.iter().find(|x| x.0 == header.granule).map(|x| x.1);
         let granule = granule.ok_or_else(|| known(&header.granule, &GRANULES.map(|x| x.0)))?;

@@ -10,6 +10,10 @@
 //! The walkers of the CPUs hold no lock. For them each change is a single store (`edit.rs`, `split.rs`),
 //! and a table goes back to its memory only after they can not be in it any more (`retire.rs`).
 //!
+//! It is held for as long as the operation takes, which is the range's length, not the machine's; platforms
+//! whose lock masks interrupts do well to change long ranges piece by piece, and to print a map only when
+//! nothing is in a hurry.
+//!
 //! The lock is not taken twice: a callback of [`AddressSpace::visit`] and its siblings must not change or
 //! read a live map. A fault handler may have interrupted the holder on its own CPU, so it never waits:
 //! [`AddressSpace::try_visit`] does without an answer then. While CPUs are parked nobody waits for the lock
@@ -39,10 +43,13 @@ use crate::{
 
 /// The tables that one half of a live address space is translated by.
 ///
-/// Whatever an operation returns, it did all that it says or nothing. What it costs: a walk of the range
+/// Whatever an operation returns, it did all that it says or nothing; but where CPUs have to be parked,
+/// [`collapse`](Self::collapse) and [`split_to_pages`](Self::split_to_pages), which change no translation, may
+/// stop half way if one of them stops answering. What it costs: a walk of the range
 /// twice, a store for each descriptor that changes, two DSB and an ISB, a third DSB where tables are built,
 /// and one batch of TLB invalidations if something that was valid changed; nothing at all where everything is
-/// right already. After eight tables that are built or go, the barriers come once more. On return each CPU
+/// right already. After eight tables that are built or go, the barriers come once more, and CVE-2025-10263
+/// takes a TLBI and a DSB after each batch. On return each CPU
 /// translates as the operation says; what became valid, another CPU uses after its next context
 /// synchronisation event. A range of no pages is one that starts in the half, or at its end.
 #[derive(Debug)]
@@ -210,6 +217,7 @@ impl AddressSpace {
         if pages == 0 {
             return Ok(None);
         }
+        let pages = pages - u64::from(broken!(LastPageLeftOut));
         Ok(Some(Span { first: va.0, last: va.0 + ((pages << page) - 1) }))
     }
 
@@ -217,6 +225,8 @@ impl AddressSpace {
     #[inline(always)]
     fn edit<P: Platform>(&self, platform: &P, edit: Edit, span: Span) -> Result<(), Error> {
         let _held = platform.lock();
+        #[cfg(feature = "faults")]
+        let _held = (!broken!(NoLock)).then_some(_held);
         let access = self.access(platform);
         let table = access.deepest(self.root_table(&access), span);
         let index = ((span.first - table.base) >> table.shift) as usize;
@@ -309,7 +319,7 @@ impl AddressSpace {
             return Err(Error::Unaligned { address: oa.0 });
         }
         if oa.0.checked_add(span.last - span.first).is_none_or(|last| last >> g.oa_bits() != 0) {
-            return Err(Error::OutsideHalf { va, pages });
+            return Err(Error::OutputAddress { oa, pages, bits: g.oa_bits() });
         }
         if attributes.is_writable() && attributes.is_executable() && !self.write_execute.load(Relaxed) {
             return Err(Error::WriteExecute { va });
@@ -403,7 +413,7 @@ impl AddressSpace {
             return Err(Error::Occupied { va });
         }
         let mut from = tree.into_root();
-        platform.dsb(Dsb::Ishst);
+        self.access(platform).filled();
         for (index, &bits) in used.clone().zip(&platform.slots(&mut from)[used]) {
             if bits != 0 {
                 // SAFETY: the root is live and has these slots, which are holes, so nobody uses what

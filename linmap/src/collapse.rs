@@ -36,7 +36,7 @@ struct Uniform {
 impl<P: Platform> Collapse<'_, P> {
     /// Collapses what can be, in the tables below `root` that overlap the span.
     pub(crate) fn run(mut self, root: Table) -> Result<(), Error> {
-        let result = self.below(&root).and_then(|()| self.runs(&root));
+        let result = self.from(root);
         if self.changed {
             self.batch.finish(&self.access);
         }
@@ -44,6 +44,40 @@ impl<P: Platform> Collapse<'_, P> {
         self.access.counters.add(&self.delta);
         self.access.counters.collapsed(self.collapses);
         result
+    }
+
+    /// Begins at the table furthest down that translates the whole span, and goes up from there for as long
+    /// as tables collapse: what is above one that stays is not uniform.
+    fn from(&mut self, root: Table) -> Result<(), Error> {
+        let mut path = [root; Level::COUNT];
+        let mut depth = 0;
+        while let Some(child) = self.only_child(&path[depth]) {
+            depth += 1;
+            path[depth] = child;
+        }
+        if path[depth].level != Level::PAGE {
+            self.below(&path[depth])?;
+        }
+        while depth > 0 {
+            let Some(uniform) = self.uniform(&path[depth]) else { break };
+            let (parent, child) = (path[depth - 1], path[depth]);
+            let index = ((self.span.first - parent.base) >> parent.shift) as usize;
+            self.replace(&parent, index, &child, uniform)?;
+            depth -= 1;
+        }
+        self.runs(&path[depth])
+    }
+
+    /// The table below that translates the whole span, if there is one.
+    #[inline]
+    fn only_child(&self, table: &Table) -> Option<Table> {
+        let index = (self.span.first - table.base) >> table.shift;
+        let whole = (self.span.last - table.base) >> table.shift == index;
+        if !whole || table.level == Level::PAGE {
+            return None;
+        }
+        let entry = self.access.load(table, index as usize);
+        entry.is_plain_table().then(|| self.access.below(table, index as usize, entry))
     }
 
     /// Collapses the tables below one.
@@ -120,7 +154,8 @@ impl<P: Platform> Collapse<'_, P> {
         }
         self.collapses += 1;
         let at = table.span_of(index);
-        self.batch.add(at.first, at.last, child.shift);
+        let entry_shift = if broken!(TlbiOfLargeEntries) { table.shift } else { child.shift };
+        self.batch.add(at.first, at.last, entry_shift);
         self.retired.add((child.pa, child.level), &mut self.batch, &self.access);
         Ok(())
     }

@@ -13,7 +13,7 @@ use crate::reserve::Reserve;
 use crate::retire::Retired;
 use crate::split::{Split, tables_for};
 use crate::stats::Delta;
-use crate::{Descriptor, Dsb, Error, Geometry, Level, Platform, Policy, Va, table_limits};
+use crate::{Descriptor, Error, Geometry, Level, Platform, Policy, Va, table_limits};
 
 /// What becomes of each leaf of a range, bit by bit: a descriptor has its fields where
 /// [`Attributes`](crate::Attributes) has them.
@@ -207,7 +207,7 @@ impl<P: Platform> Editor<'_, P> {
             _ => self.resize_at(node, self.span.last, &reserve),
         };
         if survey.tables != 0 {
-            platform.dsb(Dsb::Ishst);
+            self.access.filled();
         }
         let in_use = survey.resizes.is_some();
         let stores = || {
@@ -314,6 +314,9 @@ impl<P: Platform> Access<'_, P> {
     pub(crate) fn dissolve(&self, table: &Table, index: usize) -> usize {
         // Copied, so that its address stays in a register; a run has at least 16 members.
         let (table, members) = (*table, self.geometry.contiguous_entries(table.level));
+        if broken!(RunNotDissolved) {
+            return members;
+        }
         let first = index & !(members - 1);
         for start in (first..first + members).step_by(8) {
             let old: [Descriptor; 8] = core::array::from_fn(|n| self.load(&table, start + n));

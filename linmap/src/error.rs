@@ -1,6 +1,6 @@
 //! What can go wrong when a map is made or changed: what, where, and what would be right.
 
-use crate::{Level, Policy, Va};
+use crate::{Level, Pa, Policy, Va};
 
 /// What can be done about a policy that rules out live changes of size.
 const fn remedy(policy: Policy) -> &'static str {
@@ -14,7 +14,8 @@ const fn remedy(policy: Policy) -> &'static str {
 
 /// Why an operation on a map did nothing.
 ///
-/// Whatever the error, frames that were taken are given back and live tables are as before.
+/// Whatever the error, frames that were taken are given back and live tables are as before; only
+/// [`CanNotPark`](Self::CanNotPark) may come when some leaves have changed their size, and translate as before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -65,15 +66,23 @@ pub enum Error {
         /// The address.
         address: u64,
     },
-    /// A range that is not in the half of the address space, or physical memory beyond the format.
-    #[error(
-        "{pages} pages from {va} on are not in the half that these tables translate, or map to addresses beyond the format"
-    )]
+    /// A range that is not in the half of the address space.
+    #[error("{pages} pages from {va} on are not in the half that these tables translate")]
     OutsideHalf {
         /// Where it starts.
         va: Va,
         /// How many pages it has.
         pages: u64,
+    },
+    /// Physical memory beyond what descriptors can express.
+    #[error("{pages} pages from {oa} on go beyond the {bits} address bits that the descriptors have")]
+    OutputAddress {
+        /// Where the memory starts.
+        oa: Pa,
+        /// How many pages it has.
+        pages: u64,
+        /// How many bits an output address has.
+        bits: u32,
     },
     /// A page would be writable and executable at once.
     #[error("{va} would be writable and executable at once; make it read-only first, or not executable")]
@@ -91,7 +100,7 @@ pub enum Error {
     },
     /// The other CPUs do not park, so that a leaf in use can not change its size.
     #[error(
-        "the other CPUs can not be parked, so no leaf in use can change its size; map the range in pages from the start"
+        "the other CPUs can not be parked, so no leaf in use can change its size; map the range in pages from the start (what a collapse or a split to pages had done by then stays)"
     )]
     CanNotPark,
     /// Tables that this library would not write: a descriptor without meaning, or one that restricts all

@@ -44,6 +44,8 @@ pub struct CanNotPark;
 ///   contexts that share the tables, and what its holder did before it was dropped is visible to the next.
 /// - [`promise`](Self::promise) is kept by every CPU whose walkers may reach the tables.
 /// - [`park`](Self::park) keeps its contract.
+/// - No walker writes into the tables: hardware management of the access flag and of the dirty state
+///   (TCR_EL1.HA and HD) is off, since a change is a load and a store.
 pub unsafe trait Hardware {
     /// The lock on all live tables, held until it is dropped.
     type Held<'h>
@@ -74,10 +76,12 @@ pub unsafe trait Hardware {
 
     /// Runs `work` while no CPU uses the tables, this one included. The caller holds the lock.
     ///
-    /// From before `work` begins until after it has returned, each CPU translates the half with tables
-    /// that are not being changed, touches no address of it, and takes no exception. `work`, the tables
-    /// that it writes, and its stack are reached otherwise. Before a CPU uses the tables again it has
-    /// dropped everything that its TLB held of them, and no walker can still see what was there before.
+    /// From before `work` begins until after it has returned, each CPU but this one translates the half with
+    /// other tables, touches no address of it and takes no exception. This one uses no address that `work`
+    /// may translate differently: tables whose memory is [`PLAIN`](Memory::PLAIN), its code and its stack are
+    /// reached while it runs by the addresses that they had before, otherwise through
+    /// [`store`](Memory::store), which may go another way. Before a CPU uses the tables again it has dropped
+    /// everything that its TLB held of them, and no walker can still see what was there before.
     ///
     /// `work` takes no lock, allocates nothing and does not print.
     ///
@@ -97,7 +101,19 @@ impl<P: Memory + Hardware> Platform for P {}
 
 /// A platform made of a memory and of hardware.
 #[derive(Debug)]
-pub struct Both<'a, M, H>(pub &'a M, pub &'a H);
+pub struct Both<'a, M, H>(&'a M, &'a H);
+
+impl<'a, M: Memory, H: Hardware> Both<'a, M, H> {
+    /// Puts them together.
+    ///
+    /// # Safety
+    ///
+    /// The lock of `hardware` is the one lock of all live tables of `memory`: nobody changes or reads them
+    /// through another.
+    pub const unsafe fn new(memory: &'a M, hardware: &'a H) -> Self {
+        Self(memory, hardware)
+    }
+}
 
 // SAFETY: the memory does it all, and keeps its promises.
 unsafe impl<M: Memory, H> Memory for Both<'_, M, H> {

@@ -9,8 +9,6 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::vec::Vec;
 
-use core::marker::PhantomData;
-
 use crate::{Both, CanNotPark, Descriptor, Dsb, Frame, Geometry, Hardware, Memory, Pa, Promise, Slot, Tlbi};
 
 /// A bounded supply of table pages in host memory.
@@ -28,6 +26,7 @@ pub struct HostMemory {
     fresh: Cell<usize>,
     /// Pages given back.
     free: RefCell<Vec<Pa>>,
+    hardware: NoHardware,
 }
 
 /// Where the next memory's made-up addresses start, so that no two share any.
@@ -48,7 +47,16 @@ impl HostMemory {
         }
         let page_shift = geometry.page_shift();
         let base = NEXT_BASE.fetch_add((bytes as u64).next_multiple_of(1 << 16), Relaxed);
-        Self { pages, layout, base, page_shift, limit, fresh: Cell::new(0), free: RefCell::default() }
+        Self {
+            pages,
+            layout,
+            base,
+            page_shift,
+            limit,
+            fresh: Cell::new(0),
+            free: RefCell::default(),
+            hardware: NoHardware::default(),
+        }
     }
 
     /// How many pages are taken and not given back.
@@ -123,11 +131,20 @@ unsafe impl Memory for HostMemory {
 
 /// Hardware for tables that no CPU uses: barriers and invalidations have nothing to do.
 ///
-/// Used with [`HostMemory`], which is one thread's alone, so that its lock has nothing to exclude.
-#[derive(Clone, Debug, Default)]
+/// It is one thread's alone; its lock refuses, by a panic, to be taken twice.
+#[derive(Debug, Default)]
 pub struct NoHardware {
-    /// No other thread can have it.
-    not_sync: PhantomData<Cell<()>>,
+    locked: Cell<bool>,
+}
+
+/// The lock of [`NoHardware`], until it is dropped.
+#[derive(Debug)]
+pub struct HostHeld<'h>(&'h Cell<bool>);
+
+impl Drop for HostHeld<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
 }
 
 /// Table pages in host memory that no CPU uses.
@@ -136,18 +153,22 @@ pub type Host<'m> = Both<'m, HostMemory, NoHardware>;
 impl HostMemory {
     /// The memory as a platform.
     pub fn platform(&self) -> Host<'_> {
-        Both(self, &NoHardware { not_sync: PhantomData })
+        // SAFETY: the hardware is this memory's own, and nothing else locks its tables.
+        unsafe { Both::new(self, &self.hardware) }
     }
 }
 
-// SAFETY: no walker and no TLB sees the tables, so that every access is visible to all of them at once.
+// SAFETY: no walker and no TLB sees the tables, so that every access is visible to all of them at once; no
+// other thread has it, and the lock is taken once at a time; there are no CPUs to park.
 unsafe impl Hardware for NoHardware {
-    type Held<'h> = ();
+    type Held<'h> = HostHeld<'h>;
 
-    fn lock(&self) {}
+    fn lock(&self) -> HostHeld<'_> {
+        self.try_lock().expect("the lock on live tables is taken already, by this very thread")
+    }
 
-    fn try_lock(&self) -> Option<()> {
-        Some(())
+    fn try_lock(&self) -> Option<HostHeld<'_>> {
+        (!self.locked.replace(true)).then_some(HostHeld(&self.locked))
     }
 
     fn promise(&self) -> Promise {

@@ -32,6 +32,9 @@
 //! ```
 #![no_std]
 
+#[macro_use]
+mod fault;
+
 mod address;
 mod address_space;
 #[cfg(target_arch = "aarch64")]
@@ -75,6 +78,8 @@ pub use change::Change;
 pub use check::{Checks, Finding, RunFault, check};
 pub use descriptor::{Descriptor, Entry, Leaf, Transition, table_limits};
 pub use error::Error;
+#[cfg(feature = "faults")]
+pub use fault::{Fault, commit};
 pub use features::Features;
 pub use geometry::{Geometry, GeometryError, Granule, Half, LeafSize, LeafSizes, Level, OaFormat};
 pub use hardware::{BbmPromise, Both, CanNotPark, Dsb, Hardware, Midr, Platform, Promise};

@@ -155,6 +155,7 @@ impl<P: Platform> Access<'_, P> {
         match (in_use, policy) {
             (None, _) | (_, Policy::Park) => Ok(()),
             (_, Policy::Live) if self.platform.promise().never_aborts => Ok(()),
+            _ if broken!(PromiseIgnored) => Ok(()),
             (Some(va), policy) => Err(Error::NeedsResize { va: Va(va), policy }),
         }
     }
@@ -163,13 +164,20 @@ impl<P: Platform> Access<'_, P> {
     ///
     /// Parked CPUs drop all that their TLBs hold, so that nothing is invalidated for these stores.
     pub(crate) fn resizing(&self, policy: Policy, in_use: bool, stores: impl Fn()) -> Result<(), Error> {
-        if policy != Policy::Park || !in_use {
+        if policy != Policy::Park || !in_use || broken!(NotParked) {
             stores();
             return Ok(());
         }
         let parked = self.platform.park(&mut || {
             stores();
-            self.platform.dsb(Dsb::Ishst);
+            if broken!(TakenWhileParked)
+                && let Some(frame) = self.platform.take()
+            {
+                self.platform.give(frame);
+            }
+            if !broken!(NoDsbWhileParked) {
+                self.platform.dsb(Dsb::Ishst);
+            }
         });
         parked.map_err(|_| Error::CanNotPark)?;
         self.counters.parked();
@@ -177,19 +185,33 @@ impl<P: Platform> Access<'_, P> {
     }
 
     /// Makes the stores visible and has TLBs forget one leaf, if it was valid, by one of its addresses.
-    #[inline]
+    #[inline(never)]
     pub(crate) fn finish_one(&self, was_valid: bool, va: u64) {
         let platform = self.platform;
-        platform.dsb(Dsb::Ishst);
-        if was_valid {
+        if !broken!(NoDsbAfterStores) {
+            platform.dsb(Dsb::Ishst);
+        }
+        if was_valid && !broken!(NoTlbi) {
             platform.tlbi(Tlbi::Page(Va(va), Scope::LastLevel), self.geometry);
-            platform.dsb(Dsb::Ish);
+            if !broken!(NoDsbAfterTlbi) {
+                platform.dsb(Dsb::Ish);
+            }
             self.counters.invalidated(1);
-            if platform.promise().repeat_tlbi {
+            if platform.promise().repeat_tlbi && !broken!(NoRepeat) {
                 self.repeat();
             }
         }
-        platform.isb();
+        if !broken!(NoIsb) {
+            platform.isb();
+        }
+    }
+
+    /// Makes what was stored into new tables visible, before they are published.
+    #[inline(always)]
+    pub(crate) fn filled(&self) {
+        if !broken!(NoDsbBeforePublishing) {
+            self.platform.dsb(Dsb::Ishst);
+        }
     }
 
     /// What CVE-2025-10263 wants after a batch of invalidations.

@@ -49,22 +49,30 @@ impl Batch {
     }
 
     /// Table entries must go as well, because tables will.
-    pub(crate) const fn with_tables(&mut self) {
-        self.scope = Scope::AnyLevel;
+    pub(crate) fn with_tables(&mut self) {
+        if !broken!(TlbiOfLeavesOnly) {
+            self.scope = Scope::AnyLevel;
+        }
     }
 
     /// Makes the stores visible, invalidates, and waits until that is complete everywhere.
     pub(crate) fn finish<P: Platform>(&self, access: &Access<'_, P>) {
-        access.platform.dsb(Dsb::Ishst);
-        if self.used != 0 {
+        if !broken!(NoDsbAfterStores) {
+            access.platform.dsb(Dsb::Ishst);
+        }
+        if self.used != 0 && !broken!(NoTlbi) {
             let promise = access.platform.promise();
-            self.issue(access, promise.range_tlbi);
-            access.platform.dsb(Dsb::Ish);
-            if promise.repeat_tlbi {
+            self.issue(access, promise.range_tlbi || broken!(TlbiByRange));
+            if !broken!(NoDsbAfterTlbi) {
+                access.platform.dsb(Dsb::Ish);
+            }
+            if promise.repeat_tlbi && !broken!(NoRepeat) {
                 access.repeat();
             }
         }
-        access.platform.isb();
+        if !broken!(NoIsb) {
+            access.platform.isb();
+        }
     }
 
     fn issue<P: Platform>(&self, access: &Access<'_, P>, range_tlbi: bool) {
@@ -72,7 +80,8 @@ impl Batch {
         let shift = geometry.page_shift();
         let ranges = &self.ranges[..self.used];
         let mut each = ranges.iter().flat_map(|r| {
-            let pages = ((r.last - r.first) >> shift) + 1;
+            let last = if broken!(TlbiOfOnePage) { r.first } else { r.last };
+            let pages = ((last - r.first) >> shift) + 1;
             Tlbi::cover(geometry, Va(r.first), pages, r.entry_shift, self.scope, range_tlbi)
         });
         if self.used > 1 && each.clone().nth(Tlbi::BREAK_EVEN).is_some() {

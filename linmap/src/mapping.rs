@@ -7,7 +7,7 @@ use crate::maintenance::Batch;
 use crate::reserve::Reserve;
 use crate::retire::Retired;
 use crate::stats::Delta;
-use crate::{Attributes, Descriptor, Dsb, Error, Half, Leaf, Leaves, Pa, Platform, Region, Stats, Tree, Va};
+use crate::{Attributes, Descriptor, Error, Half, Leaf, Leaves, Pa, Platform, Region, Stats, Tree, Va};
 
 /// A mapping under way: consecutive addresses to consecutive physical memory.
 pub(crate) struct Mapper<'a, P> {
@@ -39,7 +39,7 @@ impl Links {
 
     fn publish<P: Platform>(&mut self, access: &Access<'_, P>) {
         if self.used != 0 {
-            access.platform.dsb(Dsb::Ishst);
+            access.filled();
         }
         for (table, index, link) in self.waiting[..core::mem::take(&mut self.used)].iter().flatten() {
             access.store(table, *index, *link);

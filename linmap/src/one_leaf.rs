@@ -7,7 +7,7 @@ use crate::edit::{Edit, refusal};
 use crate::live::{Access, Span, Table};
 use crate::reserve::Reserve;
 use crate::split::{Split, tables_for};
-use crate::{Descriptor, Dsb, Error, Platform, Policy};
+use crate::{Descriptor, Error, Platform, Policy};
 
 /// Edits the entry of a table that a span lies within: a leaf, or a part of one. Or does nothing at all.
 #[inline(always)]
@@ -83,7 +83,7 @@ impl<P: Platform> OneLeaf<'_, P> {
         let memory = &Reserve::take(access.platform, tables)?;
         let split = Split { memory, geometry, edit, span, pages: false, counters };
         let link = split.leaf(old, table.level, base);
-        access.platform.dsb(Dsb::Ishst);
+        access.filled();
         let stores = || {
             if old.is_contiguous() {
                 access.dissolve(table, self.index);

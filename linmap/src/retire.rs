@@ -44,7 +44,9 @@ impl Retired {
             // SAFETY: no entry points to the table, and no walker or walk cache leads to it: the batch is
             // finished. The tree that it was in owned it.
             let frame = unsafe { Frame::from_pa(*table) };
-            discard_table(access.platform, access.geometry, *level, frame);
+            if !broken!(NotGivenBack) {
+                discard_table(access.platform, access.geometry, *level, frame);
+            }
         }
     }
 }

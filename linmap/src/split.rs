@@ -3,6 +3,8 @@
 //! A table is filled with what the leaf said, in contiguous runs where there are such; then the part that
 //! changes is changed. So its neighbours keep the largest leaves that remain possible.
 
+use core::ops::Range;
+
 use crate::edit::Edit;
 use crate::live::{Span, Table};
 use crate::stats::Counters;
@@ -62,30 +64,56 @@ impl<M: Memory> Split<'_, M> {
             unreachable!("the survey counted the tables that this takes")
         };
         let table = Table::offline(frame.pa(), child, base, g);
-        let members = g.contiguous_entries(child);
         let slots = &mut self.memory.slots(&mut frame)[..1 << g.index_bits()];
-        fill_with_step(slots, old.child(level, members > 1).0, g.level_size(child));
+        self.fill(&table, slots, old.child(level, false));
         self.counters.table();
-        self.counters.leaves(child, members > 1, slots.len() as i64);
-        self.change(&table, slots, members);
+        self.change(&table, slots);
+        #[cfg(feature = "faults")]
+        crate::fault::spoil(slots);
         Descriptor::table(frame.into_pa(), g)
     }
 
-    /// Changes the part of a new table that lies within the span.
-    fn change(&self, table: &Table, slots: &mut [u64], members: usize) {
-        let g = self.geometry;
-        let (first, last) = table.entries_of(self.span, g);
-        if self.pages && members > 1 {
-            let end = (last | (members - 1)) + 1;
-            for start in (first & !(members - 1)..end).step_by(members) {
-                self.clear(table, &mut slots[start..start + members]);
-            }
-        } else if members > 1 {
-            let plain = self.dissolve(table, first, slots, members);
-            if last >= plain {
-                self.dissolve(table, last, slots, members);
+    /// Fills a new table with what the leaf said, whose first part is `first`: in runs, but for those that the
+    /// span has only a part of.
+    fn fill(&self, table: &Table, slots: &mut [u64], first: Descriptor) {
+        let (step, members) = (1 << table.shift, self.geometry.contiguous_entries(table.level));
+        if members == 1 {
+            fill_with_step(slots, first.0, step);
+            return self.counters.leaves(table.level, false, slots.len() as i64);
+        }
+        fill_with_step(slots, first.with_contiguous().0, step);
+        let mut plain = 0;
+        for entries in self.not_in_runs(table, members) {
+            if !entries.is_empty() {
+                plain += entries.len();
+                let value = first.0.wrapping_add(step * entries.start as u64);
+                fill_with_step(&mut slots[entries], value, step);
             }
         }
+        self.counters.leaves(table.level, true, (slots.len() - plain) as i64);
+        self.counters.leaves(table.level, false, plain as i64);
+    }
+
+    /// The entries, in whole runs, that can not be in a run: where the span begins and where it ends.
+    fn not_in_runs(&self, table: &Table, members: usize) -> [Range<usize>; 2] {
+        let (first, last) = table.entries_of(self.span, self.geometry);
+        let (first, last) = (first & !(members - 1), last & !(members - 1));
+        if self.pages {
+            return [first..last + members, last + members..last + members];
+        }
+        let part = |start: usize| {
+            let run = table.run_of(start, members);
+            let whole = self.span.covers(run.first, run.last);
+            start..if whole { start } else { start + members }
+        };
+        let begins = part(first);
+        let ends = if last == first { begins.end..begins.end } else { part(last) };
+        [begins, ends]
+    }
+
+    /// Changes the part of a new table that lies within the span.
+    fn change(&self, table: &Table, slots: &mut [u64]) {
+        let (first, last) = table.entries_of(self.span, self.geometry);
         for (index, slot) in (first..).zip(&mut slots[first..=last]) {
             let at = table.span_of(index);
             let old = Descriptor(*slot);
@@ -101,25 +129,5 @@ impl<M: Memory> Split<'_, M> {
                 self.counters.leaves(table.level, old.is_contiguous(), -1);
             }
         }
-    }
-
-    /// Dissolves the run that a slot is in, if the span has only part of it. The slot behind the run.
-    fn dissolve(&self, table: &Table, index: usize, slots: &mut [u64], members: usize) -> usize {
-        let first = index & !(members - 1);
-        let (end, run) = (first + members, table.run_of(index, members));
-        let whole = self.span.covers(run.first, run.last);
-        if !whole {
-            self.clear(table, &mut slots[first..end]);
-        }
-        end
-    }
-
-    /// Clears the contiguous bit of a run.
-    fn clear(&self, table: &Table, run: &mut [u64]) {
-        for slot in &mut *run {
-            *slot = Descriptor(*slot).without_contiguous().0;
-        }
-        self.counters.leaves(table.level, true, -(run.len() as i64));
-        self.counters.leaves(table.level, false, run.len() as i64);
     }
 }

@@ -6,7 +6,7 @@ use crate::live::{Access, Span, Table};
 use crate::maintenance::Batch;
 use crate::reserve::Reserve;
 use crate::split::{Split, page_tables_for};
-use crate::{Descriptor, Dsb, Error, Level, Platform, Policy, Va, table_limits};
+use crate::{Descriptor, Error, Level, Platform, Policy, Va, table_limits};
 
 /// A range being split to pages.
 pub(crate) struct Pages<'a, P> {
@@ -104,7 +104,7 @@ impl<P: Platform> Pages<'_, P> {
             let (span, counters) = (self.span, self.access.counters);
             let split = Split { memory: reserve, geometry: g, edit, span, pages: true, counters };
             link = Some(split.leaf(old, table.level, table.va(index)));
-            self.access.platform.dsb(Dsb::Ishst);
+            self.access.filled();
         }
         let stores = || {
             if old.is_contiguous() {

@@ -148,9 +148,11 @@ impl Counters {
 
     /// Adds the leaves of a tree, and its tables but for the root.
     pub(crate) fn include(&self, stats: &Stats) {
-        let mut delta = Delta { tables: -1, ..Delta::default() };
-        delta.include(stats);
-        self.add(&delta);
+        for (to, from) in self.leaves.iter().zip(&stats.descriptors) {
+            grow(&to[0], from[0] as i64);
+            grow(&to[1], from[1] as i64);
+        }
+        grow(&self.tables, stats.tables as i64 - 1);
     }
 
     pub(crate) fn add(&self, delta: &Delta) {

@@ -16,6 +16,8 @@ impl Machine {
         }
         if matches!(kind, Barrier::Ish | Barrier::Nsh) {
             self.complete(cpu, kind == Barrier::Ish);
+        }
+        if kind == Barrier::Ish || (kind == Barrier::Nsh && self.cpus.len() == 1) {
             self.code.dsb(cpu);
         }
         Ok(())

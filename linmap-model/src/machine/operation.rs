@@ -88,7 +88,7 @@ impl Machine {
         for &span in &spans {
             self.translates(root, span, Moment::AtRest)?;
         }
-        self.nothing_stale(root, &spans)
+        self.nothing_stale(root, &spans, u8::MAX)
     }
 
     /// Walkers see what the CPU stored, and so does the CPU itself.
@@ -104,8 +104,11 @@ impl Machine {
                 return Err(Finding::new(Rule::NotVisible, fact).on(cpu).at(place.va));
             }
         }
-        // What another CPU made valid on the way to the pages of this operation.
-        let overlaps = |(first, last): (u64, u64)| spans.iter().any(|s| s.0 <= last && first <= s.1);
+        // What another CPU made valid on the way to the pages of this operation, if there are any.
+        let overlaps = |(first, last): (u64, u64)| {
+            let both = spans.iter().map(|s| (s.0.max(first), s.1.min(last)));
+            both.filter(|b| b.0 <= b.1).any(|b| self.must_translate(root, b))
+        };
         for other in &self.fresh {
             if other.root == root && overlaps(other.span) {
                 let fact = format!("a store of cpu {} made this valid, and has had no DSB", other.cpu);
@@ -124,10 +127,10 @@ impl Machine {
         Ok(())
     }
 
-    /// No CPU that uses the tree may hold anything that they do not say.
-    pub(super) fn nothing_stale(&self, root: u64, spans: &[(u64, u64)]) -> Result<(), Finding> {
+    /// None of `cpus` that uses the tree may hold anything that it does not say.
+    pub(super) fn nothing_stale(&self, root: u64, spans: &[(u64, u64)], cpus: u8) -> Result<(), Finding> {
         let g = self.geometry();
-        let users = self.cpus_that(|c| c.ttbr.iter().flatten().any(|t| t.root == root));
+        let users = cpus & self.cpus_that(|c| c.ttbr.iter().flatten().any(|t| t.root == root));
         for &(first, last) in spans {
             for stale in self.stale.leaves.iter().filter(|l| l.holders & users != 0) {
                 let cpu = lowest(stale.holders & users);
@@ -204,6 +207,21 @@ impl Machine {
         (end, states)
     }
 
+    /// Whether an address of a range must translate now, whatever is under way.
+    fn must_translate(&self, root: u64, (first, last): (u64, u64)) -> bool {
+        let mut va = first;
+        loop {
+            let (end, states) = self.states(root, va);
+            if states.iter().all(|s| s.is_some_and(|m| m.valid)) {
+                return true;
+            }
+            if end >= last {
+                return false;
+            }
+            va = end + 1;
+        }
+    }
+
     /// Whether a mapping is to this output address with these attributes.
     fn same(&self, mapping: &Mapping, oa: u64, attributes: Attributes) -> bool {
         let mut ignored = Attributes::SOFTWARE;
@@ -217,13 +235,17 @@ impl Machine {
         mapping.pa == oa && wanted - ignored == attributes - ignored
     }
 
-    /// Whether an operation that changes an address has not returned yet.
-    fn under_way(&self, root: u64, va: u64) -> bool {
+    /// Whether an operation that has not returned yet may be halfway through the contiguous run that an
+    /// entry could be in.
+    fn under_way(&self, root: u64, piece: &Piece) -> bool {
+        let g = self.geometry();
+        let run = (g.contiguous_entries(piece.level) as u64) << g.level_shift(piece.level);
+        let (first, last) = (piece.va & !(run - 1), piece.last | (run - 1));
         let operations = self.cpus.iter().filter_map(|c| c.operation.as_ref());
-        operations
-            .filter(|o| o.root == root)
-            .flat_map(|o| &o.changes)
-            .any(|c| (c.va..=c.last()).contains(&va))
+        operations.filter(|o| o.root == root).any(|o| {
+            let changes = o.changes.iter().map(|c| (c.va, c.last()));
+            changes.chain(o.touched.iter().copied()).any(|s| s.0 <= last && first <= s.1)
+        })
     }
 
     /// Every address of a range translates as it must.
@@ -231,7 +253,7 @@ impl Machine {
         let Some(place) = self.root_place(root) else { return Ok(()) };
         let g = self.geometry();
         self.pages.walk((root, place), span, g, &mut |piece| {
-            if moment == Moment::AtRest && !self.under_way(root, piece.va) {
+            if moment == Moment::AtRest && !self.under_way(root, &piece) {
                 self.run_is_whole(&piece)?;
             }
             let mut va = piece.va;

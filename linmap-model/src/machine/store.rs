@@ -81,7 +81,15 @@ impl Machine {
         let Some(offset) = self.setup.table_offset else { return Ok(()) };
         let half = usize::from(!self.cpu(cpu).parked);
         let va = if half == 0 { table } else { table.wrapping_add(offset) };
-        let Some(ttbr) = self.cpu(cpu).ttbr[half] else { return Ok(()) };
+        // With translation off it reaches everything.
+        if self.cpu(cpu).ttbr == [None; 2] {
+            return Ok(());
+        }
+        let Some(ttbr) = self.cpu(cpu).ttbr[half] else {
+            let fact =
+                format!("cpu {cpu} reaches the table at {table:#x} by {va:#x}, and has no tables for that");
+            return Err(Finding::new(Rule::Alias, fact).on(cpu).at(va));
+        };
         let root = (ttbr.root, self.place_of_root(ttbr.root, half));
         self.pages.walk(root, (va, va), self.geometry(), &mut |piece| {
             let said = match piece.entry {

@@ -30,6 +30,7 @@ impl Machine {
             return Err(Finding::new(Rule::Unreported, fact).on(cpu).at(place.va));
         }
         if used {
+            self.one_asid(cpu, ttbr)?;
             self.left_is_gone(cpu, half, ttbr)?;
         }
         self.leave(cpu, half, ttbr);
@@ -37,7 +38,27 @@ impl Machine {
         self.stale.newcomer(cpu, ttbr.root);
         let span = (place.va, place.va + ((1 << self.geometry().va_bits()) - 1));
         self.tree_against_stale((ttbr.root, place), span, 1 << cpu)?;
+        if used {
+            // It may have been away while something changed.
+            self.nothing_stale(ttbr.root, &[span], 1 << cpu)?;
+        }
         if self.cpu(cpu).parked { Ok(()) } else { self.translates(ttbr.root, span, Moment::Meanwhile) }
+    }
+
+    /// A tree has one ASID: what entries of others CPUs may hold under another is not modelled.
+    fn one_asid(&self, cpu: CpuId, new: Ttbr) -> Result<(), Finding> {
+        let loaded =
+            self.cpus.iter().flat_map(|c| c.ttbr.iter().flatten().chain(c.left.iter().map(|l| &l.ttbr)));
+        match loaded.filter(|t| t.root == new.root).find(|t| t.asid != new.asid) {
+            None => Ok(()),
+            Some(old) => {
+                let fact = format!(
+                    "the tree at {:#x} has ASID {}, and is loaded with {}",
+                    new.root, old.asid, new.asid
+                );
+                Err(sequence(cpu, fact))
+            }
+        }
     }
 
     /// Root and ASID of a register's value (D24.2, TTBR1_EL1).
@@ -127,10 +148,6 @@ impl Machine {
         if let Some(ttbr) = self.cpu(cpu).ttbr[1].filter(|t| !self.pages.has_entries(t.root)) {
             let fact = format!("cpu {cpu} comes back on the tree at {:#x}, which maps nothing", ttbr.root);
             return Err(Finding::new(Rule::InUse, fact).on(cpu).at(self.place_of_root(ttbr.root, 1).va));
-        }
-        for (half, ttbr) in self.cpu(cpu).ttbr.iter().enumerate().filter_map(|(h, t)| Some((h, (*t)?))) {
-            let place = self.place_of_root(ttbr.root, half);
-            self.nothing_stale(ttbr.root, &[(place.va, place.va + ((1 << self.geometry().va_bits()) - 1))])?;
         }
         let roots: Vec<u64> = self.cpu(cpu).ttbr.iter().flatten().map(|t| t.root).collect();
         let touched: Vec<_> = self

@@ -105,7 +105,7 @@ impl Operation {
             return Err(Error::Unaligned { address: oa });
         }
         if u128::from(oa) + u128::from(pages) * u128::from(page) > 1u128 << g.oa_bits() {
-            return Err(Error::OutsideHalf { va, pages });
+            return Err(Error::OutputAddress { oa: Pa(oa), pages, bits: g.oa_bits() });
         }
         if attributes.is_writable() && attributes.is_executable() && !now.write_execute {
             return Err(Error::WriteExecute { va });

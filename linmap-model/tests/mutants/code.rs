@@ -1,6 +1,6 @@
 //! Instructions that are stored and then executed.
 
-use linmap_model::{Barrier::*, CacheOp, Core, Event};
+use linmap_model::{Barrier, Barrier::*, CacheOp, Core, Event};
 
 use crate::scene::Scene;
 
@@ -8,10 +8,14 @@ const LINE: u64 = 512 << 30;
 
 /// CPU 0 stores code and makes it fetchable, but for one of the four steps; both CPUs execute it.
 fn stored(left_out: Option<usize>, isb_on_the_other: bool) -> Scene {
+    stored_with(Ish, left_out, isb_on_the_other)
+}
+
+fn stored_with(kind: Barrier, left_out: Option<usize>, isb_on_the_other: bool) -> Scene {
     let mut s = Scene::pages(&[Core::STRONG; 2]);
     s.event(Event::Code { cpu: 0, pa: LINE });
     let cache = |op| Event::Cache { cpu: 0, op, pa: LINE };
-    let dsb = Event::Dsb { cpu: 0, kind: Ish };
+    let dsb = Event::Dsb { cpu: 0, kind };
     let steps = [cache(CacheOp::DcCvau), dsb.clone(), cache(CacheOp::IcIvau), dsb];
     for (i, step) in steps.into_iter().enumerate() {
         if Some(i) != left_out {
@@ -24,6 +28,10 @@ fn stored(left_out: Option<usize>, isb_on_the_other: bool) -> Scene {
     }
     s.event(Event::Execute { cpu: 1, pa: LINE });
     s
+}
+
+pub(crate) fn with_barriers_of_its_own(wrong: bool) -> Scene {
+    stored_with(if wrong { Nsh } else { Ish }, None, true)
 }
 
 pub(crate) fn without_dc_cvau(wrong: bool) -> Scene {

@@ -313,6 +313,8 @@ mutants! {
         Stale on 1 at 0, "it is local to cpu 0";
     park::back_late_with_a_stale_permission: "the same, and the operation has returned",
         Stale on 1 at 0, "it is local to cpu 0";
+    park::away_without_parking: "a CPU was on the empty table meanwhile, and its TLB was not emptied",
+        Stale on 1 at 0, "it is local to cpu 0";
     park::switched_with_the_same_asid: "another address space has the same ASID",
         TtbrSwitch, "may hold entries of the tree";
     park::switched_with_global_pages: "another address space, its pages are global",
@@ -325,9 +327,13 @@ mutants! {
         Alias, "which does not translate";
     park::table_written_through_a_read_only_page: "a table is written through a page that is read-only",
         Alias, "which is read-only";
+    park::table_written_without_a_one_to_one_map: "a parked CPU has no 1:1 map at all",
+        Alias on 0, "has no tables for that";
     park::table_not_in_the_one_to_one_map: "a table is not in the 1:1 map that a parked CPU writes through",
         Alias, "which does not translate";
 
+    code::with_barriers_of_its_own: "the DSBs are for the CPU that stores alone",
+        Code, "lack DSB ISH";
     code::without_dc_cvau: "code is not cleaned",
         Code, "lack DC CVAU";
     code::without_dsb_before_ic_ivau: "no DSB before IC IVAU",

@@ -108,6 +108,20 @@ pub(crate) fn back_late_with_a_stale_permission(wrong: bool) -> Scene {
     s
 }
 
+pub(crate) fn away_without_parking(wrong: bool) -> Scene {
+    let mut s = Scene::pages(&[Core::STRONG; 2]);
+    let empty = s.empty;
+    s.cpu(1).msr(Ttbr::Ttbr1, empty).isb();
+    if !wrong {
+        s.tlbi_all(Vmalle1).dsb(Nsh).isb();
+    }
+    let change = s.change(0..1, Some(s.with(0, READ_ONLY)));
+    s.cpu(0).begin("protect", [change]);
+    s.put_as(0, READ_ONLY).dsb(Ishst).tlbi(Vaae1, 0).dsb(Nsh).isb().done();
+    s.cpu(1).load();
+    s
+}
+
 /// From one address space of the lower half to another; the ASID is that of the first, or its own.
 fn switch_lower(attributes: A, own_asid: bool) -> Scene {
     let page = Plan::pages(&[Core::STRONG]);
@@ -173,6 +187,21 @@ fn tables_mapped(its_own: bool) -> (Scene, u64, usize) {
 }
 
 /// Parked, the CPU writes tables through its 1:1 map, if it has them there.
+pub(crate) fn table_written_without_a_one_to_one_map(wrong: bool) -> Scene {
+    let plan = Plan::pages(&[Core::WEAK]);
+    let oa = Pa(0x1000_0000);
+    let plan = Plan { leaf: Leaf { oa, ..plan.leaf }, tables_mapped: true, ..plan };
+    let mut s = plan.scene();
+    let one_to_one = s.create(Plan { va: Some(oa.0), ..plan });
+    let new = s.leaf(100);
+    if !wrong {
+        s.msr(Ttbr::Ttbr0, one_to_one.tables[0]).isb();
+    }
+    s.begin("move", [s.change(31..32, Some(new))]);
+    s.parked(&[0], |s| s.clear(31).flush(31..32).put(31, new).publish()).done();
+    s
+}
+
 pub(crate) fn table_not_in_the_one_to_one_map(wrong: bool) -> Scene {
     let plan = Plan::pages(&[Core::WEAK]);
     let oa = Pa(0x1000_0000);

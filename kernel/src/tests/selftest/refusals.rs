@@ -36,7 +36,7 @@ impl Test<'_> {
                 is_outside,
             ),
             ("all pages there are", &|| read_only(Span { pages: u64::MAX, ..one }), is_outside),
-            ("an address beyond the format", &|| self.map(area, beyond, Attributes::RAM), is_outside),
+            ("an address beyond the format", &|| self.map(area, beyond, Attributes::RAM), is_beyond),
         ];
         for (what, call, expected) in cases {
             let before = self.stats();
@@ -78,6 +78,10 @@ const fn is_hole(e: &Error) -> bool {
 
 const fn is_unaligned(e: &Error) -> bool {
     matches!(e, Error::Unaligned { .. })
+}
+
+const fn is_beyond(e: &Error) -> bool {
+    matches!(e, Error::OutputAddress { .. })
 }
 
 const fn is_outside(e: &Error) -> bool {

@@ -1,0 +1,182 @@
+//! Callers on several CPUs at once, in all orders where these are few, in many otherwise: no rule is broken,
+//! nothing is lost, and nobody waits for ever.
+//!
+//! Where a test fails, `shuttle` prints the schedule, which `shuttle::replay` repeats, and the scene is printed
+//! that it was of. SHUTTLE_RANDOM_SEED tries other schedules.
+
+// One description of what operations do serves these tests too, which use a part of it.
+#[allow(dead_code)]
+#[path = "../live/flat.rs"]
+mod flat;
+#[allow(dead_code)]
+#[path = "../live/operation.rs"]
+mod operation;
+mod scene;
+mod system;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use linmap::{Attributes, Change, Policy};
+use shuttle::rand::Rng;
+use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, Scheduler};
+use shuttle::{Config, MaxSteps, Runner};
+
+use operation::{Operation, What};
+use scene::Announced::{ForTheCall, ForTheLock};
+use scene::{BLOCK, HOLE, NEXT_BLOCK, PAGES, RUN, Scene, Step, does, on};
+use system::Lock;
+
+const READ_ONLY: What = What::Protect(Change::READ_ONLY);
+const WRITABLE: What = What::Protect(Change::WRITABLE);
+const EXECUTABLE: What = What::Protect(Change::EXECUTABLE);
+const INVALID: What = What::SetValid(false);
+const MAP: What = What::Map(0xa000_0000, Attributes::RAM);
+const SPLIT: Step = does(BLOCK, 512, What::SplitToPages);
+const COLLAPSE: Step = does(BLOCK, 512, What::Collapse);
+/// A block in pages.
+const IN_PAGES: [Operation; 1] = [on(BLOCK, 512, What::SplitToPages)];
+
+/// What callers may do, much of it to the same pages.
+const STEPS: [Step; 13] = [
+    does(BLOCK + 3, 5, READ_ONLY),
+    does(BLOCK + 5, 20, WRITABLE),
+    does(BLOCK + 4, 2, EXECUTABLE),
+    does(BLOCK + 5, 2, What::Unmap),
+    does(BLOCK + 3, 600, INVALID),
+    does(BLOCK + 7, 600, What::SetValid(true)),
+    SPLIT,
+    COLLAPSE,
+    does(RUN + 3, HOLE - RUN, MAP),
+    does(RUN, HOLE - RUN, What::Unmap),
+    does(PAGES, 7, MAP),
+    Step::Visits,
+    Step::Asks,
+];
+
+/// Tries schedules until the scheduler has no more, and says how many there were.
+fn schedules(scheduler: impl Scheduler + 'static, run: impl Fn() + Send + Sync + 'static) -> usize {
+    let mut config = Config::new();
+    // What a breach has to say takes room; and who runs for so long runs for ever.
+    (config.stack_size, config.max_steps) = (1 << 18, MaxSteps::FailAfter(100_000));
+    Runner::new(scheduler, config).run(run)
+}
+
+/// Orders that differ in where the callers overtake each other.
+fn some(scene: Scene, tries: usize) -> usize {
+    schedules(PctScheduler::new_from_seed(1, 3, tries), move || scene.run())
+}
+
+/// All orders, or where these are more, so many and then some of all.
+fn all(scene: &Scene) {
+    const MOST: usize = 1000;
+    let each = scene.clone();
+    if schedules(DfsScheduler::new(Some(MOST), false), move || each.run()) == MOST {
+        some(scene.clone(), MOST / 5);
+    }
+}
+
+/// Different pages of one leaf, run or table: each caller is judged when it has returned, while the other is
+/// somewhere on its way.
+#[test]
+fn neighbours() {
+    let far = does(BLOCK + 9, 1, INVALID);
+    let rows = [
+        ([does(BLOCK + 3, 2, READ_ONLY), far], &[][..]),
+        ([does(BLOCK + 16, 16, READ_ONLY), does(BLOCK + 112, 16, What::Unmap)], &[]),
+        ([does(BLOCK, 512, READ_ONLY), does(NEXT_BLOCK + 9, 1, READ_ONLY)], &[]),
+        ([does(RUN + 1, 2, READ_ONLY), does(RUN + 8, 3, INVALID)], &[]),
+        ([does(RUN + 5, 14, INVALID), does(HOLE, 9, MAP)], &[]),
+        ([SPLIT, SPLIT], &[]),
+        ([SPLIT, far], &[]),
+        ([does(BLOCK + 3, 2, READ_ONLY), does(BLOCK + 100, 7, What::Unmap)], &[]),
+        ([does(RUN, HOLE - RUN, What::Unmap), does(HOLE, 9, MAP)], &[]),
+        ([COLLAPSE, far], &IN_PAGES),
+        ([COLLAPSE, Step::Visits], &IN_PAGES),
+    ];
+    for (pair, before) in rows {
+        for policy in [Policy::Live, Policy::Park] {
+            all(&Scene { policy, ..Scene::new(ForTheCall, &pair).after(before) });
+        }
+    }
+}
+
+/// The same pages: whoever has the lock is judged before the other gets it.
+#[test]
+fn the_same_pages() {
+    let pairs = [
+        [does(BLOCK + 3, 5, READ_ONLY), does(BLOCK + 4, 20, EXECUTABLE)],
+        [does(BLOCK + 3, 5, INVALID), does(BLOCK + 4, 20, READ_ONLY)],
+        [does(BLOCK + 3, 5, What::Unmap), does(BLOCK + 4, 20, READ_ONLY)],
+        [does(RUN + 3, 5, READ_ONLY), does(RUN, 16, EXECUTABLE)],
+        [does(HOLE, 9, MAP), does(HOLE + 8, 9, MAP)],
+        [does(HOLE, 9, MAP), does(HOLE, 9, READ_ONLY)],
+        [does(RUN, HOLE - RUN, What::Unmap), does(HOLE, 9, MAP)],
+        [does(BLOCK + 3, 5, READ_ONLY), Step::Asks],
+        [SPLIT, does(BLOCK + 9, 1, READ_ONLY)],
+        [SPLIT, Step::Asks],
+    ];
+    for pair in &pairs {
+        for policy in [Policy::Live, Policy::Park] {
+            all(&Scene { policy, ..Scene::new(ForTheLock, pair) });
+        }
+    }
+}
+
+/// Any two steps, readers too.
+#[test]
+fn any_two_steps() {
+    for (i, &one) in STEPS.iter().enumerate() {
+        for &other in &STEPS[i..] {
+            for policy in [Policy::Live, Policy::Park] {
+                for before in [&[][..], &IN_PAGES] {
+                    some(Scene { policy, ..Scene::new(ForTheLock, &[one, other]).after(before) }, 15);
+                }
+            }
+        }
+    }
+}
+
+/// Three callers, three steps each, whatever they are.
+#[test]
+fn three_callers() {
+    for policy in [Policy::Live, Policy::Park] {
+        let run = move || {
+            let mut random = shuttle::rand::thread_rng();
+            let mut steps = || (0..3).map(|_| STEPS[random.gen_range(0..STEPS.len())]).collect();
+            let callers = vec![steps(), steps(), steps()];
+            Scene { policy, callers, ..Scene::new(ForTheLock, &[]) }.run();
+        };
+        schedules(RandomScheduler::new_from_seed(1, 300), run);
+        schedules(PctScheduler::new_from_seed(2, 3, 300), run);
+    }
+}
+
+/// A fault handler that interrupts a caller, wherever it is, is never made to wait.
+#[test]
+fn faults_interrupt_callers() {
+    for policy in [Policy::Live, Policy::Park] {
+        for step in STEPS {
+            some(Scene { policy, faults: true, ..Scene::new(ForTheLock, &[step, SPLIT]) }, 50);
+        }
+    }
+}
+
+/// These tests can fail: with a lock that is broken, some schedule does.
+#[test]
+fn a_broken_lock_is_found() {
+    let far = does(BLOCK + 9, 1, READ_ONLY);
+    let rows = [
+        (Lock::Ignored, [SPLIT, SPLIT], &[][..], "LostUpdate"),
+        (Lock::Ignored, [COLLAPSE, Step::Visits], &IN_PAGES, "Freed"),
+        (Lock::LetsGoEarly, [COLLAPSE, far], &IN_PAGES, "Stale"),
+        (Lock::Deaf, [SPLIT, far], &[], "deadlock"),
+    ];
+    for (lock, pair, before, expected) in rows {
+        let policy = if lock == Lock::Deaf { Policy::Park } else { Policy::Live };
+        let scene = Scene { lock, policy, ..Scene::new(ForTheCall, &pair).after(before) };
+        let failed = catch_unwind(AssertUnwindSafe(|| some(scene, 1000)));
+        let why = failed.expect_err(expected);
+        let why = why.downcast_ref::<String>().map_or("", String::as_str);
+        assert!(why.starts_with(expected), "{lock:?} leads to {why}");
+    }
+}

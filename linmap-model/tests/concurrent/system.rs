@@ -1,0 +1,228 @@
+//! CPUs that run at the same time, as far as `shuttle` makes them: in front of each access to a live table,
+//! each instruction and the lock, another one may come first, or an interrupt.
+//!
+//! They are parked as in a kernel: who waits for the lock answers, and who has nothing left to do. A CPU
+//! that waits for anything else meanwhile is a deadlock, which `shuttle` reports.
+
+use std::cell::{Cell, RefCell};
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use std::time::Duration;
+
+use linmap::{CanNotPark, Descriptor, Dsb, Frame, Geometry, Hardware, Memory, Promise, Slot, Tlbi};
+use linmap_model::{CpuId, Model, OnCpu};
+use shuttle::sync::{Condvar, Mutex, MutexGuard};
+use shuttle::thread;
+
+/// What the lock does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Lock {
+    /// It excludes others until it is dropped.
+    Excludes,
+    /// Nothing.
+    Ignored,
+    /// It lets go once stores are visible, in front of the invalidations.
+    LetsGoEarly,
+    /// It excludes others, but who waits for it does not answer when parked.
+    Deaf,
+}
+
+/// What the CPUs have in common.
+pub(crate) struct System<'m> {
+    model: &'m Model,
+    lock: Lock,
+    tables: Mutex<()>,
+    /// All CPUs, as bits.
+    all: u8,
+    /// Those of them that do not use the tables now.
+    away: AtomicU8,
+    /// Whether one waits until all others are away.
+    parking: AtomicBool,
+    waits: Mutex<()>,
+    answered: Condvar,
+}
+
+/// Who is told what a CPU does.
+pub(crate) trait Watch {
+    /// It has just taken the lock.
+    fn taken(&self, cpu: &Cpu<'_>);
+    /// It is about to drop the lock.
+    fn leaves(&self, cpu: &Cpu<'_>);
+    /// It is interrupted, with the lock or without.
+    fn interrupts(&self, cpu: &Cpu<'_>);
+}
+
+/// A CPU of the system.
+pub(crate) struct Cpu<'s> {
+    pub(crate) on: OnCpu<'s>,
+    system: &'s System<'s>,
+    watch: &'s dyn Watch,
+    guard: RefCell<Option<MutexGuard<'s, ()>>>,
+    /// It takes no interrupt.
+    masked: Cell<bool>,
+}
+
+impl<'m> System<'m> {
+    pub(crate) fn new(model: &'m Model, lock: Lock, cpus: usize) -> Self {
+        Self {
+            model,
+            lock,
+            tables: Mutex::new(()),
+            all: (1 << cpus) - 1,
+            away: AtomicU8::new(0),
+            parking: AtomicBool::new(false),
+            waits: Mutex::new(()),
+            answered: Condvar::new(),
+        }
+    }
+
+    pub(crate) fn cpu<'s>(&'s self, n: CpuId, watch: &'s dyn Watch) -> Cpu<'s> {
+        let (guard, masked) = (RefCell::new(None), Cell::new(false));
+        Cpu { on: self.model.cpu(n), system: self, watch, guard, masked }
+    }
+}
+
+impl Cpu<'_> {
+    pub(crate) fn number(&self) -> CpuId {
+        self.on.number()
+    }
+
+    pub(crate) fn has_lock(&self) -> bool {
+        self.guard.borrow().is_some()
+    }
+
+    /// From here on it may be parked, until it has the lock.
+    pub(crate) fn leaves_tables(&self) {
+        self.system.away.fetch_or(1 << self.number(), Relaxed);
+        if self.system.parking.load(Relaxed) {
+            // Who parks has looked before, and waits.
+            drop(self.system.waits.lock());
+            self.system.answered.notify_all();
+        }
+    }
+
+    /// Others may come first, or an interrupt.
+    pub(crate) fn point(&self) {
+        // Nothing but a point where the scheduler may switch: time there is none.
+        thread::sleep(Duration::ZERO);
+        self.interrupt();
+    }
+
+    fn interrupt(&self) {
+        if !self.masked.replace(true) {
+            self.watch.interrupts(self);
+            self.masked.set(false);
+        }
+    }
+}
+
+/// The lock, held.
+pub(crate) struct Held<'c, 's>(&'c Cpu<'s>);
+
+impl Drop for Held<'_, '_> {
+    fn drop(&mut self) {
+        let cpu = self.0;
+        if !cpu.masked.get() && cpu.has_lock() && !std::thread::panicking() {
+            cpu.watch.leaves(cpu);
+        }
+        drop(cpu.guard.take());
+    }
+}
+
+// SAFETY: the model's CPU does it all, and keeps its promises.
+unsafe impl Memory for Cpu<'_> {
+    fn take(&self) -> Option<Frame> {
+        self.on.take()
+    }
+
+    fn give(&self, frame: Frame) {
+        self.point();
+        self.on.give(frame);
+    }
+
+    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
+        self.on.slots(frame)
+    }
+
+    unsafe fn load(&self, slot: Slot) -> Descriptor {
+        self.point();
+        // SAFETY: the caller's promise.
+        unsafe { self.on.load(slot) }
+    }
+
+    unsafe fn store(&self, slot: Slot, new: Descriptor) {
+        self.point();
+        // SAFETY: the caller's promise.
+        unsafe { self.on.store(slot, new) }
+    }
+}
+
+// SAFETY:
+// - the model's CPU does the instructions, and keeps its promises;
+// - the lock is a mutex, but where a test has it that it is broken: the tables are a model's, which suffers
+//   nothing by it but its verdict;
+// - the model's CPU parks the others, after all of them have answered.
+unsafe impl<'s> Hardware for Cpu<'s> {
+    type Held<'h>
+        = Held<'h, 's>
+    where
+        Self: 'h;
+
+    fn lock(&self) -> Held<'_, 's> {
+        self.interrupt();
+        if self.system.lock != Lock::Deaf {
+            self.leaves_tables();
+        }
+        if self.system.lock != Lock::Ignored {
+            let guard = self.system.tables.lock().unwrap_or_else(PoisonError::into_inner);
+            self.guard.replace(Some(guard));
+        }
+        self.system.away.fetch_and(!(1 << self.number()), Relaxed);
+        self.watch.taken(self);
+        Held(self)
+    }
+
+    fn try_lock(&self) -> Option<Held<'_, 's>> {
+        if self.system.lock != Lock::Ignored {
+            let guard = self.system.tables.try_lock().ok()?;
+            self.guard.replace(Some(guard));
+        }
+        Some(Held(self))
+    }
+
+    fn promise(&self) -> Promise {
+        self.on.promise()
+    }
+
+    fn park(&self, work: &mut dyn FnMut()) -> Result<(), CanNotPark> {
+        self.point();
+        assert!(self.has_lock(), "who parks has the lock");
+        let (system, this) = (self.system, 1 << self.number());
+        let waits = system.waits.lock().unwrap_or_else(PoisonError::into_inner);
+        system.parking.store(true, Relaxed);
+        drop(system.answered.wait_while(waits, |()| system.away.load(Relaxed) | this != system.all));
+        system.parking.store(false, Relaxed);
+        self.masked.set(true);
+        let parked = self.on.park(work);
+        self.masked.set(false);
+        parked
+    }
+
+    fn dsb(&self, kind: Dsb) {
+        self.point();
+        self.on.dsb(kind);
+        if self.system.lock == Lock::LetsGoEarly {
+            drop(self.guard.take());
+        }
+    }
+
+    fn isb(&self) {
+        self.point();
+        self.on.isb();
+    }
+
+    fn tlbi(&self, op: Tlbi, geometry: Geometry) {
+        self.point();
+        self.on.tlbi(op, geometry);
+    }
+}

@@ -1,0 +1,126 @@
+//! The library with one mistake built in at a time: each is caught, by the rule that it breaks.
+//!
+//! `tests/mutants` breaks the rules in sequences written by hand; here the library itself breaks them.
+
+#[allow(dead_code)] // what tests/live alone asks of it
+#[path = "../live/flat.rs"]
+mod flat;
+mod interrupted;
+#[allow(dead_code)]
+#[path = "../live/operation.rs"]
+mod operation;
+mod scene;
+#[allow(dead_code)]
+#[path = "../live/world.rs"]
+mod world;
+
+use linmap::{Attributes, Change, Fault, Policy};
+use linmap_model::{Core, Rule};
+
+use operation::What;
+use scene::Scene;
+
+const READ_ONLY: What = What::Protect(Change::READ_ONLY);
+const WRITABLE: What = What::Protect(Change::WRITABLE);
+const VALID: What = What::SetValid(true);
+const INVALID: What = What::SetValid(false);
+const MAP: What = What::Map(1 << 41, Attributes::RAM);
+
+/// Another CPU that needs each batch of invalidations repeated.
+const REPEATS: Core = Core { repeat_tlbi: true, ..Core::STRONG };
+const NO_RANGES: Core = Core { range_tlbi: false, ..Core::STRONG };
+
+/// What is done wrong, the rule that it breaks, and by which operation it comes out.
+fn faults() -> Vec<(Fault, Rule, Scene)> {
+    // Pages 0 to 511 of the map are a block, 1,024 pages follow, and a contiguous run.
+    let live = Scene::new(&[Core::STRONG, Core::STRONG], Policy::Live);
+    let weak = Scene::new(&[Core::STRONG, Core::WEAK], Policy::Live);
+    let park = Scene::new(&[Core::STRONG, Core::WEAK], Policy::Park);
+    let repeats = Scene::new(&[Core::STRONG, REPEATS], Policy::Live);
+    let no_ranges = Scene::new(&[NO_RANGES, Core::STRONG], Policy::Live);
+    let kept = live.after(INVALID, 600, 3);
+    let split = live.after(READ_ONLY, 100, 1).after(WRITABLE, 100, 1);
+    let a_page_of_a_block = live.does(READ_ONLY, 100, 1);
+    let a_page = live.does(READ_ONLY, 600, 1);
+    let pages = live.does(READ_ONLY, 600, 3);
+    let parked = park.does(READ_ONLY, 100, 1);
+    let a_table = live.does(What::Unmap, 512, 512);
+    vec![
+        (Fault::NoLock, Rule::LostUpdate, live.interrupted()),
+        (Fault::LastPageLeftOut, Rule::Promised, pages.clone()),
+        (Fault::StaysDirtyManaged, Rule::DirtyManaged, live.does(READ_ONLY, scene::DIRTY_MANAGED, 1)),
+        (Fault::PromiseIgnored, Rule::SizeConflict, weak.does(READ_ONLY, 100, 1)),
+        (Fault::PromiseIgnored, Rule::SizeConflict, weak.does(What::SplitToPages, 0, 512)),
+        (Fault::NotParked, Rule::SizeConflict, parked.clone()),
+        (Fault::TakenWhileParked, Rule::Parked, parked.clone()),
+        (Fault::NoDsbWhileParked, Rule::Unfilled, parked),
+        (Fault::NoDsbBeforePublishing, Rule::Unfilled, live.creation()),
+        (Fault::NoDsbBeforePublishing, Rule::Unfilled, a_page_of_a_block.clone()),
+        (Fault::NoDsbBeforePublishing, Rule::Unfilled, live.does(READ_ONLY, 511, 2)),
+        (Fault::NoDsbBeforePublishing, Rule::Unfilled, live.does(What::SplitToPages, 0, 512)),
+        (Fault::NoDsbBeforePublishing, Rule::Unfilled, live.does(MAP, scene::FREE, 3)),
+        (Fault::OtherAddress, Rule::BreakBeforeMake, a_page_of_a_block.clone()),
+        (Fault::OtherMemoryType, Rule::BreakBeforeMake, a_page_of_a_block.clone()),
+        (Fault::HoleInTable, Rule::InUse, a_page_of_a_block.clone()),
+        (Fault::OtherPermission, Rule::Translation, a_page_of_a_block.clone()),
+        (Fault::NoPageBit, Rule::Reserved, a_page_of_a_block),
+        (Fault::RunNotDissolved, Rule::ContiguousRun, live.does(READ_ONLY, scene::RUN + 4, 1)),
+        (Fault::RunNotDissolved, Rule::ContiguousRun, live.does(READ_ONLY, scene::RUN - 4, 6)),
+        (Fault::NoDsbAfterStores, Rule::NotVisible, kept.does(VALID, 600, 1)),
+        (Fault::NoDsbAfterStores, Rule::NotVisible, kept.does(VALID, 600, 3)),
+        (Fault::NoDsbAfterStores, Rule::NotVisible, live.does(MAP, scene::FREE, 3)),
+        (Fault::NoDsbAfterStores, Rule::Stale, a_page.clone()),
+        (Fault::NoTlbi, Rule::Stale, a_page.clone()),
+        (Fault::NoTlbi, Rule::Stale, pages.clone()),
+        (Fault::NoTlbi, Rule::Freed, a_table.clone()),
+        (Fault::TlbiOfOnePage, Rule::Stale, pages.clone()),
+        (Fault::TlbiOfLeavesOnly, Rule::Freed, a_table.clone()),
+        (Fault::TlbiOfLeavesOnly, Rule::Freed, split.does(What::Collapse, 0, 512)),
+        // Pages that nobody looks for any more stay until the block changes.
+        (Fault::TlbiOfLargeEntries, Rule::Stale, split.does(What::Collapse, 0, 512).does(READ_ONLY, 0, 512)),
+        (Fault::TlbiByRange, Rule::TlbiOperand, no_ranges.does(READ_ONLY, 600, 3)),
+        (Fault::TlbiOperandTooWide, Rule::TlbiOperand, pages.clone()),
+        (Fault::NoDsbAfterTlbi, Rule::Stale, a_page.clone()),
+        (Fault::NoDsbAfterTlbi, Rule::Stale, pages.clone()),
+        (Fault::NoDsbAfterTlbi, Rule::Freed, a_table.clone()),
+        (Fault::NoRepeat, Rule::Stale, repeats.does(READ_ONLY, 600, 1)),
+        (Fault::NoRepeat, Rule::Stale, repeats.does(READ_ONLY, 600, 3)),
+        (Fault::NoRepeat, Rule::Freed, repeats.does(What::Unmap, 512, 512)),
+        (Fault::NoIsb, Rule::NotVisible, kept.does(VALID, 600, 1)),
+        (Fault::NoIsb, Rule::NotVisible, kept.does(VALID, 600, 3)),
+        (Fault::NoIsb, Rule::Stale, a_page),
+        (Fault::NotGivenBack, Rule::Leaked, a_table),
+        (Fault::NotGivenBack, Rule::Leaked, split.does(What::Collapse, 0, 512)),
+    ]
+}
+
+/// The rules that the library can not break, and why.
+const NOT_ITS_OWN: [(Rule, &str); 5] = [
+    (Rule::Alias, "the platform chooses the address by which a table is reached"),
+    (Rule::TtbrSwitch, "the platform writes TTBR, and takes CPUs off the map"),
+    (Rule::Unreported, "the platform asks CPUs what they are before they use the map"),
+    (Rule::Code, "the library stores no instructions"),
+    (Rule::Sequence, "about the events that a test makes up, not about tables"),
+];
+
+/// One after the other: a fault is made by all of the process.
+#[test]
+fn each_fault_is_caught_by_its_rule() {
+    for (fault, rule, scene) in faults() {
+        assert_eq!(scene.judged(None), Ok(()), "without a fault, where {fault:?} would be: {scene:?}");
+        assert_eq!(scene.judged(Some(fault)), Err(rule), "{fault:?}: {scene:?}");
+    }
+}
+
+#[test]
+fn every_fault_is_made_and_every_rule_is_broken() {
+    let faults = faults();
+    for fault in Fault::ALL {
+        assert!(faults.iter().any(|row| row.0 == *fault), "{fault:?} is never made");
+    }
+    for rule in Rule::ALL {
+        let broken = faults.iter().any(|row| row.1 == *rule);
+        let excused = NOT_ITS_OWN.iter().any(|row| row.0 == *rule);
+        assert!(broken != excused, "{rule:?}: broken {broken}, excused {excused}");
+    }
+}

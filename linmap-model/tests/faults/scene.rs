@@ -1,0 +1,126 @@
+//! A map and a few operations on it, of which some are done with a fault.
+
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
+use linmap::{Attributes, Fault, Geometry, Granule, Half, Leaves, OaFormat, Policy, Region, commit};
+use linmap_model::{Core, Rule};
+
+use crate::interrupted::interrupted;
+use crate::operation::{Operation, What};
+use crate::world::{Machine, World, ram};
+
+/// Where the contiguous run of the map begins, in pages.
+pub(crate) const RUN: u64 = 3 * 512;
+/// Pages that hardware may make writable.
+pub(crate) const DIRTY_MANAGED: u64 = 4 * 512;
+/// Where nothing is mapped, nor any table.
+pub(crate) const FREE: u64 = 5 * 512;
+
+#[derive(Clone, Debug)]
+pub(crate) struct Scene {
+    cores: Vec<Core>,
+    policy: Policy,
+    /// What is done right in any case.
+    before: Vec<Operation>,
+    /// What is done with the fault.
+    then: Vec<Operation>,
+    part: Part,
+}
+
+/// What the fault is made in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Part {
+    /// The creation of the map.
+    Creation,
+    /// The operations, one after the other.
+    Operations,
+    /// The operations, the first of which others interrupt.
+    Interrupted,
+}
+
+fn geometry() -> Geometry {
+    Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry")
+}
+
+/// An operation on some pages of the map.
+fn operation(what: What, first: u64, pages: u64) -> Operation {
+    let g = geometry();
+    Operation { what, va: g.base(Half::Upper) + (64 << 30) + first * g.page_size(), pages }
+}
+
+/// A block of 2M, 1,024 pages, a run of 16, and some pages that hardware may make writable.
+fn regions() -> Vec<Region> {
+    let region = |first: u64, pages: u64, leaves: Leaves, more: Attributes| {
+        let Operation { va, pages, .. } = operation(What::Unmap, first, pages);
+        let region = ram(va, (1 << 40) + first * geometry().page_size(), pages * geometry().page_size());
+        Region { leaves, attributes: region.attributes | more, ..region }
+    };
+    let none = Attributes::empty();
+    vec![
+        region(0, 512, Leaves::Largest, none),
+        region(512, 1024, Leaves::Pages, none),
+        region(RUN, 16, Leaves::Largest, none),
+        region(DIRTY_MANAGED, 8, Leaves::Pages, Attributes::DIRTY_MANAGED),
+    ]
+}
+
+impl Scene {
+    /// The map on these CPUs, the first of which does it all.
+    pub(crate) fn new(cores: &[Core], policy: Policy) -> Self {
+        Self { cores: cores.to_vec(), policy, before: Vec::new(), then: Vec::new(), part: Part::Operations }
+    }
+
+    pub(crate) fn after(&self, what: What, first: u64, pages: u64) -> Self {
+        let mut scene = self.clone();
+        scene.before.push(operation(what, first, pages));
+        scene
+    }
+
+    pub(crate) fn does(&self, what: What, first: u64, pages: u64) -> Self {
+        let mut scene = self.clone();
+        scene.then.push(operation(what, first, pages));
+        scene
+    }
+
+    /// The map is created with the fault.
+    pub(crate) fn creation(&self) -> Self {
+        Self { part: Part::Creation, ..self.clone() }
+    }
+
+    /// Two CPUs change pages of one block, the second one when the first has read and not yet stored.
+    pub(crate) fn interrupted(&self) -> Self {
+        let both = self.does(crate::READ_ONLY, 100, 1).does(crate::READ_ONLY, 200, 1);
+        Self { part: Part::Interrupted, ..both }
+    }
+
+    /// What the model says of all that.
+    pub(crate) fn judged(&self, fault: Option<Fault>) -> Result<(), Rule> {
+        let machine = Machine::new(geometry(), &self.cores, 64, 0x1000_0000);
+        let played = catch_unwind(AssertUnwindSafe(|| self.play(&machine, fault)));
+        commit(None);
+        match (machine.model.verdict().and_then(|()| machine.model.finish()), played) {
+            (Err(breach), _) => Err(breach.rule),
+            (Ok(()), Ok(())) => Ok(()),
+            // Noticed by the test and not by the model.
+            (Ok(()), Err(panic)) => resume_unwind(panic),
+        }
+    }
+
+    fn play(&self, machine: &Machine, fault: Option<Fault>) {
+        commit(fault.filter(|_| self.part == Part::Creation));
+        let mut world = World::new(machine, Half::Upper, &regions());
+        world.set_policy(self.policy);
+        for operation in &self.before {
+            world.does(0, operation).expect("no reason not to");
+        }
+        commit(fault);
+        if self.part == Part::Interrupted {
+            return interrupted(&world, &self.then);
+        }
+        for operation in &self.then {
+            // A refusal is what was predicted, or else it has panicked.
+            let _ = world.does(0, operation);
+        }
+        world.finish();
+    }
+}

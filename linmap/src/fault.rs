@@ -1,0 +1,120 @@
+//! Mistakes to make on purpose, one at a time: each breaks a rule, and a test sees that it is caught.
+//!
+//! Without the feature `faults` there are none, and `broken!` is `false` before the compiler begins to think.
+
+/// Whether this is done wrong.
+#[cfg(not(feature = "faults"))]
+macro_rules! broken {
+    ($fault:ident) => {
+        false
+    };
+}
+
+/// Whether this is done wrong.
+#[cfg(feature = "faults")]
+macro_rules! broken {
+    ($fault:ident) => {
+        $crate::fault::is_committed($crate::Fault::$fault)
+    };
+}
+
+#[cfg(feature = "faults")]
+pub use faults::*;
+
+#[cfg(feature = "faults")]
+mod faults {
+    use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+    use crate::Attributes;
+
+    macro_rules! faults {
+    ($($(#[doc = $doc:literal])+ $name:ident,)*) => {
+        /// What is done wrong.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+        pub enum Fault { $($(#[doc = $doc])+ $name,)* }
+
+        impl Fault {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name),*];
+        }
+    };
+}
+
+    faults! {
+        /// The lock is not taken for a change of permissions.
+        NoLock,
+        /// The last page of the range is left out.
+        LastPageLeftOut,
+        /// A page that becomes read-only stays one that hardware may make writable.
+        StaysDirtyManaged,
+        /// Leaves in use change their size whatever the CPUs promise.
+        PromiseIgnored,
+        /// CPUs are not parked where they should be.
+        NotParked,
+        /// A frame is taken while CPUs are parked.
+        TakenWhileParked,
+        /// No DSB between the stores of parked CPUs and their return.
+        NoDsbWhileParked,
+        /// No DSB between the filling of a table and the store that publishes it.
+        NoDsbBeforePublishing,
+        /// A new table has a leaf with another output address than what it replaces.
+        OtherAddress,
+        /// A new table has a leaf of another memory type.
+        OtherMemoryType,
+        /// A new table has a hole.
+        HoleInTable,
+        /// A new table has another permission beside the part that changes.
+        OtherPermission,
+        /// A new table has a page without the bit that makes it one.
+        NoPageBit,
+        /// A run that changes in part is not dissolved.
+        RunNotDissolved,
+        /// No DSB after the stores.
+        NoDsbAfterStores,
+        /// No invalidation.
+        NoTlbi,
+        /// The invalidation of a range covers its first page.
+        TlbiOfOnePage,
+        /// Only leaves are invalidated where tables go.
+        TlbiOfLeavesOnly,
+        /// The entries of a table that becomes a block are taken for as large as the block.
+        TlbiOfLargeEntries,
+        /// TLBIs by range whatever the CPUs promise.
+        TlbiByRange,
+        /// The scale of a range runs over into operand bits that must be zero.
+        TlbiOperandTooWide,
+        /// No DSB after the invalidations.
+        NoDsbAfterTlbi,
+        /// No second invalidation where a CPU needs it.
+        NoRepeat,
+        /// No ISB at the end.
+        NoIsb,
+        /// Tables that were taken out of the tree are not given back.
+        NotGivenBack,
+    }
+
+    /// The fault that is made, counted from 1; 0 for none.
+    static COMMITTED: AtomicU8 = AtomicU8::new(0);
+
+    /// From now on this is done wrong, on all threads and whatever the consequences; or nothing.
+    pub fn commit(fault: Option<Fault>) {
+        COMMITTED.store(fault.map_or(0, |f| f as u8 + 1), Relaxed);
+    }
+
+    /// Whether this is done wrong.
+    pub(crate) fn is_committed(fault: Fault) -> bool {
+        COMMITTED.load(Relaxed) == fault as u8 + 1
+    }
+
+    /// Makes a mistake in the first entry of a table that is about to be published.
+    pub(crate) fn spoil(slots: &mut [u64]) {
+        match () {
+            () if broken!(OtherAddress) => slots[0] ^= 1 << 30,
+            () if broken!(OtherMemoryType) => slots[0] ^= Attributes::MEMORY_TYPE.bits(),
+            () if broken!(OtherPermission) => slots[0] ^= Attributes::READ_ONLY.bits(),
+            () if broken!(NoPageBit) => slots[0] &= !0b10,
+            () if broken!(HoleInTable) => slots[0] = 0,
+            () => {}
+        }
+    }
+}
