@@ -34,7 +34,7 @@ use crate::mapping::Mapper;
 use crate::one_leaf::one_leaf;
 use crate::retire::Retired;
 use crate::split_pages::Pages;
-use crate::stats::{Changes, Counters, Delta};
+use crate::stats::{Changes, Counters};
 use crate::table::Live;
 use crate::{
     Attributes, Change, Checks, Descriptor, Dsb, DumpError, Entry, Error, Finding, Geometry, Half, Level,
@@ -377,16 +377,8 @@ impl AddressSpace {
             return Ok(());
         }
         let root = self.root_table(&access);
-        let collapse = Collapse {
-            access,
-            span,
-            policy,
-            batch: Batch::new(),
-            retired: Retired::new(),
-            delta: Delta::default(),
-            collapses: 0,
-            changed: false,
-        };
+        let collapse =
+            Collapse { access, span, policy, batch: Batch::new(), retired: Retired::new(), changed: false };
         collapse.run(root)
     }
 

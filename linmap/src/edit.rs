@@ -319,9 +319,9 @@ impl<P: Platform> Access<'_, P> {
         }
         let first = index & !(members - 1);
         for start in (first..first + members).step_by(8) {
-            let old: [Descriptor; 8] = core::array::from_fn(|n| self.load(&table, start + n));
-            for (n, old) in old.into_iter().enumerate() {
-                self.store(&table, start + n, old.without_contiguous());
+            let pair = |n| (start + n, self.load_pair(&table, start + n).map(Descriptor::without_contiguous));
+            for (at, plain) in [pair(0), pair(2), pair(4), pair(6)] {
+                self.store_pair(&table, at, plain);
             }
         }
         members

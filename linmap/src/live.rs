@@ -114,6 +114,36 @@ impl<P: Platform> Access<'_, P> {
         unsafe { self.platform.load(Slot { table, index }) }
     }
 
+    /// Two descriptors in a row, the first in a slot of even number.
+    ///
+    /// Plain memory is read by one access of 128 bits, which is a pair of 64-bit accesses, each single-copy
+    /// atomic (Arm ARM B2.2.1), for those who hold the lock, so that nobody writes.
+    #[inline(always)]
+    pub(crate) fn load_pair(&self, table: &Table, index: usize) -> [Descriptor; 2] {
+        if P::PLAIN {
+            // SAFETY: the table is live, its memory plain and aligned to 16 bytes; nobody writes to it.
+            let both = unsafe { table.words.add(index).cast::<u128>().read_volatile() };
+            // The first is at the lower address, whatever the byte order.
+            let [low, high] = [both as u64, (both >> 64) as u64].map(Descriptor);
+            return if cfg!(target_endian = "little") { [low, high] } else { [high, low] };
+        }
+        [self.load(table, index), self.load(table, index + 1)]
+    }
+
+    /// Replaces two descriptors in a row, the first in a slot of even number: two stores, as in
+    /// [`load_pair`](Self::load_pair).
+    #[inline(always)]
+    pub(crate) fn store_pair(&self, table: &Table, index: usize, [first, second]: [Descriptor; 2]) {
+        if P::PLAIN {
+            let [low, high] = if cfg!(target_endian = "little") { [first, second] } else { [second, first] };
+            let both = u128::from(low.0) | u128::from(high.0) << 64;
+            // SAFETY: as for `load_pair` and `store`.
+            return unsafe { table.words.add(index).cast::<u128>().write_volatile(both) };
+        }
+        self.store(table, index, first);
+        self.store(table, index + 1, second);
+    }
+
     #[inline(always)]
     pub(crate) fn store(&self, table: &Table, index: usize, new: Descriptor) {
         if P::PLAIN {

@@ -25,6 +25,7 @@ impl<'m, M: Memory> Reserve<'m, M> {
         Ok(reserve)
     }
 
+    #[inline]
     fn push(&self, mut frame: Frame) {
         let head = &mut *self.head.borrow_mut();
         // No frame is at the highest address there is.

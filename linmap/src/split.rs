@@ -25,6 +25,26 @@ pub(crate) struct Split<'m, M> {
 
 /// How many tables it takes to split a leaf at `level`, which starts at `base`, where `span` ends in it.
 pub(crate) fn tables_for(g: Geometry, level: Level, base: u64, span: Span) -> u64 {
+    // Where both ends lie in one entry, there is one table for each level down to where both are aligned.
+    let (mut shift, mut tables) = (g.level_shift(level), 0);
+    let (ends, apart) = (span.first | span.last.wrapping_add(1), span.first ^ span.last);
+    if apart >> shift == 0 {
+        loop {
+            shift -= g.index_bits();
+            tables += 1;
+            if ends & ((1 << shift) - 1) == 0 {
+                return tables;
+            }
+            if apart >> shift != 0 {
+                break;
+            }
+        }
+    }
+    two_ends(g, level, base, span)
+}
+
+/// The same, where the ends lie in different entries.
+fn two_ends(g: Geometry, level: Level, base: u64, span: Span) -> u64 {
     let (mut level, mut base, mut tables) = (level, base, 0);
     loop {
         level = level.next();
@@ -37,7 +57,7 @@ pub(crate) fn tables_for(g: Geometry, level: Level, base: u64, span: Span) -> u6
         match (first_cut, last_cut) {
             (false, false) => return tables,
             (true, true) if of_first != of_last => {
-                return tables + tables_for(g, level, of_first, span) + tables_for(g, level, of_last, span);
+                return tables + two_ends(g, level, of_first, span) + two_ends(g, level, of_last, span);
             }
             (true, _) => base = of_first,
             (false, true) => base = of_last,
