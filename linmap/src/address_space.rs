@@ -229,8 +229,8 @@ impl AddressSpace {
         let _held = (!broken!(NoLock)).then_some(_held);
         let access = self.access(platform);
         let table = access.deepest(self.root_table(&access), span);
-        let index = ((span.first - table.base) >> table.shift) as usize;
         if (span.first ^ span.last) >> table.shift == 0 {
+            let index = table.index_of(span.first);
             return one_leaf(self, access, (edit, span), (table, index));
         }
         Editor { access, edit, span, batch: Batch::new() }.run(self, table)
@@ -417,6 +417,8 @@ impl AddressSpace {
         platform.isb();
         platform.give(from);
         self.counters.include(&stats);
+        // Its root has just been given back.
+        self.counters.no_table();
         Ok(stats)
     }
 

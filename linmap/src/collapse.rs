@@ -56,8 +56,7 @@ impl<P: Platform> Collapse<'_, P> {
         while depth > 0 {
             let Some(uniform) = self.uniform(&path[depth]) else { break };
             let (parent, child) = (path[depth - 1], path[depth]);
-            let index = ((self.span.first - parent.base) >> parent.shift) as usize;
-            self.replace(&parent, index, &child, uniform)?;
+            self.replace(&parent, parent.index_of(self.span.first), &child, uniform)?;
             depth -= 1;
         }
         self.runs(&path[depth])
@@ -66,13 +65,12 @@ impl<P: Platform> Collapse<'_, P> {
     /// The table below that translates the whole span, if there is one.
     #[inline]
     fn only_child(&self, table: &Table) -> Option<Table> {
-        let index = (self.span.first - table.base) >> table.shift;
-        let whole = (self.span.last - table.base) >> table.shift == index;
-        if !whole || table.level == Level::PAGE {
+        let index = table.index_of(self.span.first);
+        if table.index_of(self.span.last) != index || table.level == Level::PAGE {
             return None;
         }
-        let entry = self.access.load(table, index as usize);
-        entry.is_plain_table().then(|| self.access.below(table, index as usize, entry))
+        let entry = self.access.load(table, index);
+        entry.is_plain_table().then(|| self.access.below(table, index, entry))
     }
 
     /// Collapses the tables below one.
@@ -196,7 +194,7 @@ impl<P: Platform> Collapse<'_, P> {
         let (first, last) = table.entries_of(self.span, g);
         for start in (first & !(members - 1)..=last).step_by(members) {
             if let Some(leaf) = self.run_at(table, start, members) {
-                let step = g.level_size(table.level);
+                let step = 1 << table.shift;
                 self.access.resizing(self.policy, leaf.is_valid(), || {
                     let mut new = leaf.with_contiguous();
                     for index in start..start + members {
@@ -213,10 +211,9 @@ impl<P: Platform> Collapse<'_, P> {
 
     /// The first of some leaves that can be a run and are none.
     fn run_at(&self, table: &Table, start: usize, members: usize) -> Option<Descriptor> {
-        let g = self.access.geometry;
         let first = self.access.load(table, start);
-        let Entry::Leaf(leaf) = first.decode(g, table.level) else { return None };
-        let step = g.level_size(table.level);
+        let Entry::Leaf(leaf) = first.decode(self.access.geometry, table.level) else { return None };
+        let step = 1u64 << table.shift;
         if leaf.contiguous || leaf.oa.0 & (step * members as u64 - 1) != 0 {
             return None;
         }

@@ -12,7 +12,6 @@ use crate::maintenance::Batch;
 use crate::reserve::Reserve;
 use crate::retire::Retired;
 use crate::split::{Split, tables_for};
-use crate::stats::Delta;
 use crate::{Descriptor, Error, Geometry, Level, Platform, Policy, Va, table_limits};
 
 /// What becomes of each leaf of a range, bit by bit: a descriptor has its fields where
@@ -90,13 +89,11 @@ impl<P: Platform> Editor<'_, P> {
     pub(crate) fn run_remove(mut self, space: &AddressSpace) -> Result<(), Error> {
         let root = space.root_table(&self.access);
         self.prepare(space, &root)?;
-        let (mut retired, mut delta) = (Retired::new(), Delta::default());
+        let mut retired = Retired::new();
         // From the root on: tables above can be left with nothing in them.
-        self.remove(&root, &mut retired, &mut delta);
+        self.remove(&root, &mut retired);
         self.batch.finish(&self.access);
         retired.give(&self.access);
-        self.access.counters.collapsed(delta.tables.unsigned_abs());
-        self.access.counters.add(&delta);
         Ok(())
     }
 
@@ -254,7 +251,7 @@ impl<P: Platform> Editor<'_, P> {
     /// What has to be done to the leaf or run that an end of the range lies within, if anything.
     fn resize_at(&self, node: &Table, va: u64, reserve: &Reserve<'_, P>) -> Option<Resize> {
         let table = self.access.deepest(*node, Span { first: va, last: va });
-        let index = ((va - table.base) >> table.shift) as usize;
+        let index = table.index_of(va);
         let old = self.access.load(&table, index);
         let at = table.span_of(index);
         if self.edit.of(old) == old {

@@ -4,7 +4,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::stats::Counters;
 use crate::tree::discard_table;
-use crate::{Descriptor, Dsb, Error, Frame, Geometry, Level, Pa, Platform, Policy, Scope, Slot, Tlbi, Va};
+use crate::{Descriptor, Dsb, Error, Frame, Geometry, Level, Pa, Platform, Policy, Slot, Va};
 
 /// Addresses, both included.
 #[derive(Clone, Copy)]
@@ -42,11 +42,17 @@ impl Table {
     /// The entries that translate addresses of a span which overlaps the table, the last one included.
     #[inline]
     pub(crate) const fn entries_of(&self, span: Span, g: Geometry) -> (usize, usize) {
-        let first = if span.first <= self.base { 0 } else { (span.first - self.base) >> self.shift };
-        let last = (span.last - self.base) >> self.shift;
+        let first = if span.first <= self.base { 0 } else { self.index_of(span.first) };
+        let last = self.index_of(span.last);
         // The root may have fewer, and the span ends with it.
         let most = (1 << g.index_bits()) - 1;
-        (first as usize, if last < most { last as usize } else { most as usize })
+        (first, if last < most { last } else { most })
+    }
+
+    /// The entry that translates an address of the table.
+    #[inline]
+    pub(crate) const fn index_of(&self, va: u64) -> usize {
+        ((va - self.base) >> self.shift) as usize
     }
 
     /// The first address that an entry translates.
@@ -214,42 +220,12 @@ impl<P: Platform> Access<'_, P> {
         Ok(())
     }
 
-    /// Makes the stores visible and has TLBs forget one leaf, if it was valid, by one of its addresses.
-    #[inline(never)]
-    pub(crate) fn finish_one(&self, was_valid: bool, va: u64) {
-        let platform = self.platform;
-        if !broken!(NoDsbAfterStores) {
-            platform.dsb(Dsb::Ishst);
-        }
-        if was_valid && !broken!(NoTlbi) {
-            platform.tlbi(Tlbi::Page(Va(va), Scope::LastLevel), self.geometry);
-            if !broken!(NoDsbAfterTlbi) {
-                platform.dsb(Dsb::Ish);
-            }
-            self.counters.invalidated(1);
-            if platform.promise().repeat_tlbi && !broken!(NoRepeat) {
-                self.repeat();
-            }
-        }
-        if !broken!(NoIsb) {
-            platform.isb();
-        }
-    }
-
     /// Makes what was stored into new tables visible, before they are published.
     #[inline(always)]
     pub(crate) fn filled(&self) {
         if !broken!(NoDsbBeforePublishing) {
             self.platform.dsb(Dsb::Ishst);
         }
-    }
-
-    /// What CVE-2025-10263 wants after a batch of invalidations.
-    #[cold]
-    pub(crate) fn repeat(&self) {
-        self.platform.tlbi(Tlbi::Repeat, self.geometry);
-        self.platform.dsb(Dsb::Ish);
-        self.counters.invalidated(1);
     }
 
     /// Gives back tables at `level` and below that were built and never published.

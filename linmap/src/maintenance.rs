@@ -57,22 +57,10 @@ impl Batch {
 
     /// Makes the stores visible, invalidates, and waits until that is complete everywhere.
     pub(crate) fn finish<P: Platform>(&self, access: &Access<'_, P>) {
-        if !broken!(NoDsbAfterStores) {
-            access.platform.dsb(Dsb::Ishst);
-        }
-        if self.used != 0 && !broken!(NoTlbi) {
-            let promise = access.platform.promise();
-            self.issue(access, promise.range_tlbi || broken!(TlbiByRange));
-            if !broken!(NoDsbAfterTlbi) {
-                access.platform.dsb(Dsb::Ish);
-            }
-            if promise.repeat_tlbi && !broken!(NoRepeat) {
-                access.repeat();
-            }
-        }
-        if !broken!(NoIsb) {
-            access.platform.isb();
-        }
+        access.complete(self.used != 0, || {
+            let range_tlbi = access.platform.promise().range_tlbi;
+            self.issue(access, range_tlbi || broken!(TlbiByRange));
+        });
     }
 
     fn issue<P: Platform>(&self, access: &Access<'_, P>, range_tlbi: bool) {
@@ -94,5 +82,44 @@ impl Batch {
             issued += 1;
         });
         counters.invalidated(issued);
+    }
+}
+
+impl<P: Platform> Access<'_, P> {
+    /// The same for one leaf, if it was valid, by one of its addresses.
+    #[inline(never)]
+    pub(crate) fn finish_one(&self, was_valid: bool, va: u64) {
+        self.complete(was_valid, || {
+            self.platform.tlbi(Tlbi::Page(Va(va), Scope::LastLevel), self.geometry);
+            self.counters.invalidated(1);
+        });
+    }
+
+    /// The sequence itself.
+    #[inline(always)]
+    fn complete(&self, invalidates: bool, issue: impl FnOnce()) {
+        if !broken!(NoDsbAfterStores) {
+            self.platform.dsb(Dsb::Ishst);
+        }
+        if invalidates && !broken!(NoTlbi) {
+            issue();
+            if !broken!(NoDsbAfterTlbi) {
+                self.platform.dsb(Dsb::Ish);
+            }
+            if self.platform.promise().repeat_tlbi && !broken!(NoRepeat) {
+                self.repeat();
+            }
+        }
+        if !broken!(NoIsb) {
+            self.platform.isb();
+        }
+    }
+
+    /// What CVE-2025-10263 wants after a batch of invalidations.
+    #[cold]
+    fn repeat(&self) {
+        self.platform.tlbi(Tlbi::Repeat, self.geometry);
+        self.platform.dsb(Dsb::Ish);
+        self.counters.invalidated(1);
     }
 }

@@ -6,7 +6,6 @@ use crate::live::{Access, Span, Table};
 use crate::maintenance::Batch;
 use crate::reserve::Reserve;
 use crate::retire::Retired;
-use crate::stats::Delta;
 use crate::{Attributes, Descriptor, Error, Half, Leaf, Leaves, Pa, Platform, Region, Stats, Tree, Va};
 
 /// A mapping under way: consecutive addresses to consecutive physical memory.
@@ -54,10 +53,8 @@ impl<P: Platform> Mapper<'_, P> {
         let tables = self.survey(&node)?;
         let reserve = Reserve::take(self.access.platform, tables)?;
         let mut links = Links { waiting: [None; Links::ROOM], used: 0 };
-        let mut delta = Delta::default();
-        self.fill(&node, &reserve, &mut links, &mut delta)?;
+        self.fill(&node, &reserve, &mut links)?;
         links.publish(&self.access);
-        self.access.counters.add(&delta);
         Batch::new().finish(&self.access);
         Ok(())
     }
@@ -101,7 +98,7 @@ impl<P: Platform> Mapper<'_, P> {
         let g = self.access.geometry;
         let at = table.span_of(index);
         let fits = self.span.covers(at.first, at.last)
-            && (at.first ^ self.oa(at.first).0) & (g.level_size(table.level) - 1) == 0;
+            && (at.first ^ self.oa(at.first).0) & ((1 << table.shift) - 1) == 0;
         let large = table.level == crate::Level::PAGE || self.leaves == Leaves::Largest;
         fits && large && g.may_be_leaf(table.level)
     }
@@ -122,13 +119,7 @@ impl<P: Platform> Mapper<'_, P> {
             && (first..first + members).all(free)
     }
 
-    fn fill(
-        &self,
-        table: &Table,
-        reserve: &Reserve<'_, P>,
-        links: &mut Links,
-        delta: &mut Delta,
-    ) -> Result<(), Error> {
+    fn fill(&self, table: &Table, reserve: &Reserve<'_, P>, links: &mut Links) -> Result<(), Error> {
         let g = self.access.geometry;
         let (first, last) = table.entries_of(self.span, g);
         let (mut contiguous, members) = (false, g.contiguous_entries(table.level));
@@ -136,7 +127,7 @@ impl<P: Platform> Mapper<'_, P> {
             let old = self.access.load(table, index);
             let at = table.span_of(index);
             if old.is_table(table.level) {
-                self.fill(&self.access.below(table, index, old), reserve, links, delta)?;
+                self.fill(&self.access.below(table, index, old), reserve, links)?;
             } else if self.is_leaf(table, index) {
                 if index == first || index & (members - 1) == 0 {
                     contiguous = self.is_in_run(table, index);
@@ -144,12 +135,12 @@ impl<P: Platform> Mapper<'_, P> {
                 let leaf =
                     Leaf { oa: self.oa(at.first), attributes: self.attributes, contiguous, valid: true };
                 self.access.store(table, index, Descriptor::leaf(leaf, g, table.level));
-                delta.leaves(table.level, contiguous, 1);
+                self.access.counters.leaves(table.level, contiguous, 1);
             } else {
                 let runs = self.region(self.part(at)).runs(g);
                 let of = (self.half, table.level.next(), at.first);
                 let (frame, stats) = Tree::subtree(reserve, g, of, runs)?;
-                delta.include(&stats);
+                self.access.counters.include(&stats);
                 links.add((*table, index, Descriptor::table(frame.into_pa(), g)), &self.access);
             }
         }
@@ -159,7 +150,7 @@ impl<P: Platform> Mapper<'_, P> {
 
 impl<P: Platform> Editor<'_, P> {
     /// Takes away the leaves that lie within the range, and tables of which nothing is left.
-    pub(crate) fn remove(&mut self, table: &Table, retired: &mut Retired, delta: &mut Delta) {
+    pub(crate) fn remove(&mut self, table: &Table, retired: &mut Retired) {
         let g = self.access.geometry;
         let (first, last) = table.entries_of(self.span, g);
         for index in first..=last {
@@ -168,14 +159,15 @@ impl<P: Platform> Editor<'_, P> {
             if old.is_table(table.level) {
                 let child = self.access.below(table, index, old);
                 if self.span.covers(at.first, at.last) {
-                    self.count_table(&child, delta);
+                    self.uncount(&child);
                     self.batch.add(at.first, at.last, g.page_shift());
                 } else {
-                    self.remove(&child, retired, delta);
+                    self.remove(&child, retired);
                     if !self.is_empty(&child) {
                         continue;
                     }
-                    delta.tables -= 1;
+                    self.access.counters.no_table();
+                    self.access.counters.collapsed(1);
                     // The leaves are in the batch; walk caches forget the table by any of its addresses.
                     self.batch.add(at.first, at.first + (g.page_size() - 1), g.page_shift());
                 }
@@ -183,9 +175,9 @@ impl<P: Platform> Editor<'_, P> {
                 retired.add((child.pa, child.level), &mut self.batch, &self.access);
             } else if old != Descriptor::HOLE {
                 self.access.store(table, index, Descriptor::HOLE);
-                delta.leaves(table.level, old.is_contiguous(), -1);
+                self.access.counters.leaves(table.level, old.is_contiguous(), -1);
                 if old.is_valid() {
-                    self.batch.add(at.first, at.last, g.level_shift(table.level));
+                    self.batch.add(at.first, at.last, table.shift);
                 }
             }
         }
@@ -197,15 +189,16 @@ impl<P: Platform> Editor<'_, P> {
     }
 
     /// Takes a table, and all below it, out of the counts.
-    fn count_table(&self, table: &Table, delta: &mut Delta) {
-        let g = self.access.geometry;
-        delta.tables -= 1;
+    fn uncount(&self, table: &Table) {
+        let (g, counters) = (self.access.geometry, self.access.counters);
+        counters.no_table();
+        counters.collapsed(1);
         for index in 0..g.entries(table.level) {
             let old = self.access.load(table, index);
             if old.is_table(table.level) {
-                self.count_table(&self.access.below(table, index, old), delta);
+                self.uncount(&self.access.below(table, index, old));
             } else if old.is_leaf(g, table.level) {
-                delta.leaves(table.level, old.is_contiguous(), -1);
+                counters.leaves(table.level, old.is_contiguous(), -1);
             }
         }
     }

@@ -1,7 +1,7 @@
 //! A range in pages: every leaf in it is split down to the last level, and translates as before.
 
 use crate::address_space::AddressSpace;
-use crate::edit::Edit;
+use crate::edit::{Edit, refusal};
 use crate::live::{Access, Span, Table};
 use crate::maintenance::Batch;
 use crate::reserve::Reserve;
@@ -64,7 +64,7 @@ impl<P: Platform> Pages<'_, P> {
                 }
                 self.survey(&self.access.below(table, index, old), survey)?;
             } else if !old.is_leaf(g, table.level) {
-                return Err(if old.is_valid() { Error::NotUnderstood { va } } else { Error::Hole { va } });
+                return Err(refusal(va.0, table.level, old, g));
             } else if Self::is_large(table.level, old) {
                 if old.is_valid() {
                     survey.in_use.get_or_insert(at.first);

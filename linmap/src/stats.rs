@@ -82,28 +82,6 @@ impl Stats {
     }
 }
 
-/// What an operation adds to the counts, or takes away.
-#[derive(Default)]
-pub(crate) struct Delta {
-    leaves: [[i64; 2]; Level::COUNT],
-    pub(crate) tables: i64,
-}
-
-impl Delta {
-    #[inline]
-    pub(crate) const fn leaves(&mut self, level: Level, contiguous: bool, descriptors: i64) {
-        self.leaves[level.ordinal()][contiguous as usize] += descriptors;
-    }
-
-    /// Adds what a subtree is made of.
-    pub(crate) fn include(&mut self, stats: &Stats) {
-        self.tables += stats.tables as i64;
-        for (to, from) in self.leaves.iter_mut().flatten().zip(stats.descriptors.iter().flatten()) {
-            *to += *from as i64;
-        }
-    }
-}
-
 /// How often something was done to a live map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Changes {
@@ -141,26 +119,17 @@ fn add(to: &AtomicU64, n: u64) {
 impl Counters {
     pub(crate) fn new(stats: &Stats) -> Self {
         let counters = Self::default();
-        counters.tables.store(1, Relaxed);
         counters.include(stats);
         counters
     }
 
-    /// Adds the leaves of a tree, and its tables but for the root.
+    /// Adds what a tree is made of.
     pub(crate) fn include(&self, stats: &Stats) {
         for (to, from) in self.leaves.iter().zip(&stats.descriptors) {
             grow(&to[0], from[0] as i64);
             grow(&to[1], from[1] as i64);
         }
-        grow(&self.tables, stats.tables as i64 - 1);
-    }
-
-    pub(crate) fn add(&self, delta: &Delta) {
-        for (to, from) in self.leaves.iter().zip(&delta.leaves) {
-            grow(&to[0], from[0]);
-            grow(&to[1], from[1]);
-        }
-        grow(&self.tables, delta.tables);
+        grow(&self.tables, stats.tables as i64);
     }
 
     /// Adds leaf descriptors of one kind, or takes them away.
