@@ -10,7 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::{self, ThreadId};
 
 use linmap::{
-    CanNotPark, Descriptor, Dsb, Frame, Geometry, Hardware, Instruction, Memory, Pa, Promise, Slot, Tlbi,
+    CanNotPark, Descriptor, Dsb, Frame, Geometry, Hardware, Instruction, Memory, Pa, Promise, Rewrite, Slot,
+    Tlbi,
 };
 
 use crate::{Barrier, Breach, Change, CpuId, Event, Machine, Setup, Tlb, Ttbr};
@@ -472,7 +473,7 @@ unsafe impl<'m> Hardware for OnCpu<'m> {
         }
     }
 
-    fn park(&self, work: &mut dyn FnMut()) -> Result<(), CanNotPark> {
+    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
         let (users, empty, refused) = {
             let inner = self.model.lock();
             (inner.machine.users_of_upper_half(), inner.empty, inner.unparkable)
@@ -481,9 +482,11 @@ unsafe impl<'m> Hardware for OnCpu<'m> {
         for &(cpu, _) in &users {
             self.leaves_map(cpu, Pa(empty));
         }
-        work();
-        for &(cpu, value) in &users {
-            self.step(Event::Msr { cpu, register: Ttbr::Ttbr1, value });
+        // SAFETY: the operation that made them holds the lock.
+        rewrites.iter().for_each(|r| unsafe { r.carry_out(memory) });
+        self.dsb(Dsb::Ishst);
+        for &(cpu, _) in &users {
+            self.step(Event::Msr { cpu, register: Ttbr::Ttbr1, value: base_register(root) });
             self.step(Event::Isb { cpu });
             self.step(Event::Unpark { cpu });
         }

@@ -24,7 +24,7 @@
 
 use core::fmt::{self, Write};
 use core::ops::{ControlFlow, Range};
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use crate::collapse::Collapse;
 use crate::edit::{Edit, Editor};
@@ -54,13 +54,15 @@ use crate::{
 /// synchronisation event. A range of no pages is one that starts in the half, or at its end.
 #[derive(Debug)]
 pub struct AddressSpace {
-    root: Pa,
+    /// Its address changes under the lock.
+    root: AtomicU64,
     geometry: Geometry,
     half: Half,
     /// The first address of the half.
     base: u64,
     /// log2 of what an entry of the root spans, and of the page size.
     root_shift: u8,
+    first_leaf: Level,
     page_shift: u8,
     policy: AtomicU8,
     write_execute: AtomicBool,
@@ -78,10 +80,11 @@ impl AddressSpace {
         let root = tree.into_root().into_pa();
         let policy = AtomicU8::new(Policy::Fixed as u8);
         Self {
-            root,
+            root: AtomicU64::new(root.0),
             geometry,
             half,
             base: geometry.base(half),
+            first_leaf: geometry.first_leaf_level(),
             root_shift: geometry.level_shift(geometry.root()) as u8,
             page_shift: geometry.page_shift() as u8,
             policy,
@@ -91,8 +94,20 @@ impl AddressSpace {
     }
 
     /// The address of the root table.
-    pub const fn root(&self) -> Pa {
-        self.root
+    #[inline]
+    pub fn root(&self) -> Pa {
+        Pa(self.root.load(Relaxed))
+    }
+
+    /// Whether an entry at a level is a leaf, valid or kept.
+    #[inline(always)]
+    pub(crate) const fn is_leaf(&self, entry: Descriptor, level: Level) -> bool {
+        entry.is_leaf_from(self.first_leaf, level)
+    }
+
+    #[inline(always)]
+    pub(crate) const fn counters(&self) -> &Counters {
+        &self.counters
     }
 
     /// The geometry of the tables.
@@ -101,8 +116,14 @@ impl AddressSpace {
     }
 
     /// What is done where a leaf in use has to change its size.
+    #[inline]
     pub fn policy(&self) -> Policy {
-        Policy::ALL[usize::from(self.policy.load(Relaxed)) % Policy::ALL.len()]
+        match self.policy.load(Relaxed) {
+            n if n == Policy::Live as u8 => Policy::Live,
+            n if n == Policy::Pages as u8 => Policy::Pages,
+            n if n == Policy::Fixed as u8 => Policy::Fixed,
+            _ => Policy::Park,
+        }
     }
 
     /// Says what is done where a leaf in use has to change its size.
@@ -137,7 +158,7 @@ impl AddressSpace {
         each: impl FnMut(Va, Level, Entry) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let _held = platform.lock();
-        visit(&self.tables(platform), self.geometry, self.root, range, each).unwrap_or_else(|e| match e {})
+        visit(&self.tables(platform), self.geometry, self.root(), range, each).unwrap_or_else(|e| match e {})
     }
 
     /// The same, for those who can not wait: nothing if the lock is taken.
@@ -148,14 +169,14 @@ impl AddressSpace {
         each: impl FnMut(Va, Level, Entry) -> ControlFlow<()>,
     ) -> Option<ControlFlow<()>> {
         let _held = platform.try_lock()?;
-        let visited = visit(&self.tables(platform), self.geometry, self.root, range, each);
+        let visited = visit(&self.tables(platform), self.geometry, self.root(), range, each);
         Some(visited.unwrap_or_else(|e| match e {}))
     }
 
     /// Counts what is mapped from `first` to `last`, as [`count`] does.
     pub fn count<P: Platform>(&self, platform: &P, range: (Va, Va)) -> Stats {
         let _held = platform.lock();
-        count(&self.tables(platform), self.geometry, self.root, range).unwrap_or_else(|e| match e {})
+        count(&self.tables(platform), self.geometry, self.root(), range).unwrap_or_else(|e| match e {})
     }
 
     /// Prints a region, as [`dump`] does. The lock is held meanwhile.
@@ -170,7 +191,7 @@ impl AddressSpace {
         out: &mut impl Write,
     ) -> Result<Stats, fmt::Error> {
         let _held = platform.lock();
-        let dumped = dump(&self.tables(platform), self.geometry, self.root, region, out);
+        let dumped = dump(&self.tables(platform), self.geometry, self.root(), region, out);
         dumped.map_err(|e| match e {
             DumpError::Write => fmt::Error,
             DumpError::Read(e) => match e {},
@@ -185,7 +206,7 @@ impl AddressSpace {
         each: impl FnMut(Finding) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
         let _held = platform.lock();
-        let checked = check(&self.tables(platform), self.geometry, (self.root, self.half), checks, each);
+        let checked = check(&self.tables(platform), self.geometry, (self.root(), self.half), checks, each);
         checked.unwrap_or_else(|e| match e {})
     }
 
@@ -197,11 +218,11 @@ impl AddressSpace {
 
     #[inline]
     pub(crate) fn root_table<P: Platform>(&self, access: &Access<'_, P>) -> Table {
-        access.table(self.root, self.geometry.root(), self.root_shift.into(), self.base)
+        access.table(self.root(), self.geometry.root(), self.root_shift.into(), self.base)
     }
 
-    fn access<'a, P: Platform>(&'a self, platform: &'a P) -> Access<'a, P> {
-        Access { platform, geometry: self.geometry, counters: &self.counters }
+    pub(crate) fn access<'a, P: Platform>(&'a self, platform: &'a P) -> Access<'a, P> {
+        Access { platform, geometry: self.geometry, space: self }
     }
 
     /// The addresses of some pages. Nothing if there are none.
@@ -410,7 +431,7 @@ impl AddressSpace {
             if bits != 0 {
                 // SAFETY: the root is live and has these slots, which are holes, so nobody uses what
                 // they translate.
-                unsafe { platform.store(Slot { table: self.root, index }, Descriptor(bits)) };
+                unsafe { platform.store(Slot { table: self.root(), index }, Descriptor(bits)) };
             }
         }
         platform.dsb(Dsb::Ishst);
@@ -426,7 +447,7 @@ impl AddressSpace {
     fn occupied<M: Memory>(&self, memory: &M, mut slots: Range<usize>) -> Option<Va> {
         let taken = |&index: &usize| {
             // SAFETY: the root is live and has these slots.
-            let live = unsafe { memory.load(Slot { table: self.root, index }) };
+            let live = unsafe { memory.load(Slot { table: self.root(), index }) };
             live != Descriptor::HOLE
         };
         let shift = self.geometry.level_shift(self.geometry.root());

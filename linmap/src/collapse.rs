@@ -9,7 +9,7 @@
 use crate::live::{Access, Span, Table};
 use crate::maintenance::Batch;
 use crate::retire::Retired;
-use crate::{Descriptor, Entry, Error, Level, Platform, Policy, table_limits};
+use crate::{Descriptor, Entry, Error, Level, Platform, Policy, Rewrite, table_limits};
 
 /// A collapse under way.
 pub(crate) struct Collapse<'a, P> {
@@ -157,15 +157,15 @@ impl<P: Platform> Collapse<'_, P> {
         child: &Table,
         Uniform { leaf, runs }: Uniform,
     ) -> Result<(), Error> {
-        let stores = || self.access.store(table, index, leaf);
-        self.access.resizing(self.policy, leaf.is_valid(), stores)?;
+        let store = Rewrite::replace(table.pa, index, leaf);
+        self.access.resizing(self.policy, leaf.is_valid(), &[store])?;
         self.changed = true;
-        self.access.counters.no_table();
+        self.access.counters().no_table();
         if leaf != Descriptor::HOLE {
             self.count(child, runs);
-            self.access.counters.leaves(table.level, false, 1);
+            self.access.counters().leaves(table.level, false, 1);
         }
-        self.access.counters.collapsed(1);
+        self.access.counters().collapsed(1);
         let at = table.span_of(index);
         let entry_shift = if broken!(TlbiOfLargeEntries) { table.shift } else { child.shift };
         self.batch.add(at.first, at.last, entry_shift);
@@ -180,7 +180,7 @@ impl<P: Platform> Collapse<'_, P> {
         for first in (0..entries).step_by(members) {
             // All members of a run are in it or none is.
             let contiguous = self.access.load(table, first).is_contiguous();
-            self.access.counters.leaves(table.level, contiguous, -(members as i64));
+            self.access.counters().leaves(table.level, contiguous, -(members as i64));
         }
     }
 
@@ -194,16 +194,10 @@ impl<P: Platform> Collapse<'_, P> {
         let (first, last) = table.entries_of(self.span, g);
         for start in (first & !(members - 1)..=last).step_by(members) {
             if let Some(leaf) = self.run_at(table, start, members) {
-                let step = 1 << table.shift;
-                self.access.resizing(self.policy, leaf.is_valid(), || {
-                    let mut new = leaf.with_contiguous();
-                    for index in start..start + members {
-                        self.access.store(table, index, new);
-                        new = Descriptor(new.0.wrapping_add(step));
-                    }
-                })?;
+                let join = Rewrite::join(table.pa, start, members);
+                self.access.resizing(self.policy, leaf.is_valid(), &[join])?;
                 self.changed = true;
-                self.access.counters.dissolved(table.level, -(members as i64));
+                self.access.counters().dissolved(table.level, -(members as i64));
             }
         }
         Ok(())

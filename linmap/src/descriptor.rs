@@ -114,19 +114,35 @@ impl Descriptor {
     /// The table that it is the descriptor of.
     #[inline]
     pub(crate) const fn next_table(self, geometry: Geometry) -> Pa {
+        match geometry.oa_format() {
+            OaFormat::Bits48 => Pa(self.0 & ((1 << 48) - (1 << geometry.page_shift()))),
+            _ => self.next_table_of_52_bits(geometry),
+        }
+    }
+
+    /// Apart, so that it costs nothing where addresses have 48 bits.
+    #[cold]
+    #[inline(never)]
+    const fn next_table_of_52_bits(self, geometry: Geometry) -> Pa {
         decode_oa(self.0, geometry, geometry.page_shift())
     }
 
     /// Whether it is a leaf at `level`, valid or kept.
     #[inline]
     pub(crate) const fn is_leaf(self, geometry: Geometry, level: Level) -> bool {
+        self.is_leaf_from(geometry.first_leaf_level(), level)
+    }
+
+    /// The same, of a geometry whose first level with leaves is known.
+    #[inline(always)]
+    pub(crate) const fn is_leaf_from(self, first: Level, level: Level) -> bool {
         let page = level.number() == Level::PAGE.number();
         let shape = if self.is_valid() {
             (self.0 & TABLE_OR_PAGE != 0) == page
         } else {
             self.0 & SOFTWARE_PRESENT != 0
         };
-        shape && (page || geometry.may_be_leaf(level))
+        shape && level.number() >= first.number()
     }
 
     /// The output address of a leaf at `level`.

@@ -9,9 +9,9 @@
 use crate::address_space::AddressSpace;
 use crate::live::{Access, Span, Table};
 use crate::maintenance::Batch;
-use crate::reserve::Reserve;
+use crate::resize::Resize;
 use crate::retire::Retired;
-use crate::split::{Split, tables_for};
+use crate::split::{Taken, discard};
 use crate::{Descriptor, Error, Geometry, Level, Platform, Policy, Va, table_limits};
 
 /// What becomes of each leaf of a range, bit by bit: a descriptor has its fields where
@@ -42,8 +42,6 @@ impl Edit {
 /// What a survey found.
 #[derive(Default)]
 struct Survey {
-    /// Tables that the splits take.
-    tables: u64,
     /// The first leaf in use that has to change its size.
     resizes: Option<u64>,
     /// Whether a leaf has to be split or a run dissolved, in use or not.
@@ -58,17 +56,6 @@ pub(crate) struct Editor<'a, P> {
     pub(crate) edit: Edit,
     pub(crate) span: Span,
     pub(crate) batch: Batch,
-}
-
-/// What an end of the range lies within, and has to change its size.
-#[derive(Clone, Copy)]
-struct Resize {
-    table: Table,
-    index: usize,
-    /// Whether the run that it is in is dissolved.
-    dissolves: bool,
-    /// The tables that take its place, if any do.
-    link: Option<Descriptor>,
 }
 
 impl<P: Platform> Editor<'_, P> {
@@ -179,9 +166,6 @@ impl<P: Platform> Editor<'_, P> {
         if old.is_valid() {
             survey.resizes.get_or_insert(at.first);
         }
-        if !whole {
-            survey.tables += tables_for(self.access.geometry, table.level, at.first, self.span);
-        }
     }
 
     /// Whether a leaf is in a run that the range has only a part of.
@@ -194,36 +178,26 @@ impl<P: Platform> Editor<'_, P> {
     /// Changes the size of what the ends of the range lie within.
     #[inline(never)]
     fn resize(&mut self, space: &AddressSpace, node: &Table, survey: &Survey) -> Result<(), Error> {
-        let (platform, policy) = (self.access.platform, space.policy());
+        let policy = space.policy();
+        let in_use = survey.resizes.is_some();
         self.access.may_resize(policy, survey.resizes)?;
-        let reserve = Reserve::take(platform, survey.tables)?;
-        let start = self.resize_at(node, self.span.first, &reserve);
+        let mut steps = [None; 2];
+        steps[0] = self.resize_at(node, self.span.first)?;
         // The other end may lie in the same leaf.
-        let end = match start {
-            Some(s) if s.link.is_some() && self.span.last <= s.table.span_of(s.index).last => None,
-            _ => self.resize_at(node, self.span.last, &reserve),
-        };
-        if survey.tables != 0 {
+        let both = |s: &Resize| s.link.is_some() && self.span.last <= s.table.span_of(s.index).last;
+        if !steps[0].as_ref().is_some_and(both) {
+            steps[1] = self.resize_at(node, self.span.last).map_err(|taken| self.without(steps[0], taken))?;
+        }
+        if steps.iter().flatten().any(|s| s.link.is_some()) {
             self.access.filled();
         }
-        let in_use = survey.resizes.is_some();
-        let stores = || {
-            for step in [&start, &end].into_iter().flatten() {
-                self.carry_out(step);
-            }
-        };
-        if let Err(error) = self.access.resizing(policy, in_use, stores) {
-            for step in [start, end].into_iter().flatten() {
-                if let Some(link) = step.link {
-                    self.access.discard(link, step.table.level.next());
-                }
-            }
-            return Err(error);
+        match steps {
+            [Some(first), Some(last)] => self.access.resize(policy, in_use, &[first, last])?,
+            [Some(one), None] | [None, Some(one)] => self.access.resize(policy, in_use, &[one])?,
+            [None, None] => {}
         }
         let dropped = in_use && policy == Policy::Park;
-        let mut before = None;
-        for step in [start, end].into_iter().flatten() {
-            self.count(&step, before.replace(step));
+        for step in steps.into_iter().flatten() {
             if step.link.is_some() && in_use && !dropped {
                 // One entry held the leaf, and goes by any of its addresses (D8.17, RLGSCG).
                 let va = step.table.va(step.index).max(self.span.first);
@@ -234,48 +208,30 @@ impl<P: Platform> Editor<'_, P> {
         Ok(())
     }
 
-    /// Counts a resize. Both ends may have dissolved the same run.
-    fn count(&self, step: &Resize, before: Option<Resize>) {
-        let (level, members) = (step.table.level, self.access.geometry.contiguous_entries(step.table.level));
-        let run = |s: &Resize| (s.table.pa, s.index / members);
-        let done = before.is_some_and(|s| s.dissolves && run(&s) == run(step));
-        if step.dissolves && !done {
-            self.access.counters.dissolved(level, members as i64);
-        }
-        if step.link.is_some() {
-            self.access.counters.leaves(level, false, -1);
-            self.access.counters.split(1);
-        }
+    /// Gives back what was built for one end when the other one fails.
+    #[cold]
+    fn without(&self, step: Option<Resize>, taken: Taken) -> Taken {
+        let Some(Resize { table, link: Some(link), .. }) = step else { return taken };
+        let (platform, geometry) = (self.access.platform, self.access.geometry);
+        let tables = discard(platform, geometry, self.access.counters(), (link, table.level.down(1)));
+        taken.and(tables)
     }
 
     /// What has to be done to the leaf or run that an end of the range lies within, if anything.
-    fn resize_at(&self, node: &Table, va: u64, reserve: &Reserve<'_, P>) -> Option<Resize> {
+    fn resize_at(&self, node: &Table, va: u64) -> Result<Option<Resize>, Taken> {
         let table = self.access.deepest(*node, Span { first: va, last: va });
         let index = table.index_of(va);
         let old = self.access.load(&table, index);
         let at = table.span_of(index);
         if self.edit.of(old) == old {
-            return None;
+            return Ok(None);
         }
-        let dissolves = self.dissolves(&table, index, old);
+        let dissolves = self.access.run(&table, old).filter(|_| self.dissolves(&table, index, old));
         if self.span.covers(at.first, at.last) {
-            return dissolves.then_some(Resize { table, index, dissolves, link: None });
+            return Ok(dissolves.map(|_| Resize { table, index, dissolves, link: None }));
         }
-        let (geometry, edit, span) = (self.access.geometry, self.edit, self.span);
-        let counters = self.access.counters;
-        let split = Split { memory: reserve, geometry, edit, span, pages: false, counters };
-        let link = Some(split.leaf(old, table.level, at.first));
-        Some(Resize { table, index, dissolves, link })
-    }
-
-    /// The stores of one resize.
-    fn carry_out(&self, step: &Resize) {
-        if step.dissolves {
-            self.access.dissolve(&step.table, step.index);
-        }
-        if let Some(link) = step.link {
-            self.access.store(&step.table, step.index, link);
-        }
+        let link = Some(self.access.split(self.edit, self.span).leaf(old, &table, at.first)?);
+        Ok(Some(Resize { table, index, dissolves, link }))
     }
 
     /// Changes the leaves that lie within the range, in place.
@@ -302,26 +258,6 @@ impl<P: Platform> Editor<'_, P> {
     #[inline(never)]
     fn change_below(&mut self, table: &Table, index: usize, old: Descriptor) {
         self.change(&self.access.below(table, index, old));
-    }
-}
-
-impl<P: Platform> Access<'_, P> {
-    /// Clears the contiguous bit of the run that an entry is in. How many members it had.
-    #[inline]
-    pub(crate) fn dissolve(&self, table: &Table, index: usize) -> usize {
-        // Copied, so that its address stays in a register; a run has at least 16 members.
-        let (table, members) = (*table, self.geometry.contiguous_entries(table.level));
-        if broken!(RunNotDissolved) {
-            return members;
-        }
-        let first = index & !(members - 1);
-        for start in (first..first + members).step_by(8) {
-            let pair = |n| (start + n, self.load_pair(&table, start + n).map(Descriptor::without_contiguous));
-            for (at, plain) in [pair(0), pair(2), pair(4), pair(6)] {
-                self.store_pair(&table, at, plain);
-            }
-        }
-        members
     }
 }
 

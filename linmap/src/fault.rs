@@ -51,10 +51,6 @@ mod faults {
         PromiseIgnored,
         /// CPUs are not parked where they should be.
         NotParked,
-        /// A frame is taken while CPUs are parked.
-        TakenWhileParked,
-        /// No DSB between the stores of parked CPUs and their return.
-        NoDsbWhileParked,
         /// No DSB between the filling of a table and the store that publishes it.
         NoDsbBeforePublishing,
         /// A new table has a leaf with another output address than what it replaces.

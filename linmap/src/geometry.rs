@@ -375,15 +375,22 @@ impl Geometry {
 
     /// The number of descriptors in a contiguous run at `level`, or 1 where there are no runs
     /// (D8.7.1, table D8-104).
-    #[inline]
+    #[inline(always)]
     pub const fn contiguous_entries(self, level: Level) -> usize {
-        let run = match (self.granule.built(), level.0) {
+        let run = self.run_below(level);
+        // Only the root may be too short for one.
+        if level.0 == self.root.0 && run > self.entries(level) { 1 } else { run }
+    }
+
+    /// The same, for a table that is not the root, and so has all its entries.
+    #[inline(always)]
+    pub(crate) const fn run_below(self, level: Level) -> usize {
+        match (self.granule.built(), level.0) {
             (Granule::K4, 1..=3) => 16,
             (Granule::K16, 2) | (Granule::K64, 2 | 3) => 32,
             (Granule::K16, 3) => 128,
             _ => 1,
-        };
-        if run <= self.entries(level) { run } else { 1 }
+        }
     }
 
     /// Every size that a leaf can have, largest first.

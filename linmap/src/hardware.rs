@@ -4,7 +4,7 @@
 
 use core::fmt;
 
-use crate::{Descriptor, Frame, Geometry, Memory, Pa, Slot, Tlbi};
+use crate::{Descriptor, Frame, Geometry, Memory, Pa, Rewrite, Slot, Tlbi};
 
 /// Which accesses a DSB waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,22 +74,20 @@ pub unsafe trait Hardware {
     /// (D8.17.8).
     fn tlbi(&self, op: Tlbi, geometry: Geometry);
 
-    /// Runs `work` while no CPU uses the tables, this one included. The caller holds the lock.
+    /// Does `rewrites`, in their order, while no CPU uses the tables, this one included; then all of them go
+    /// on with the tables of `root`. The caller holds the lock.
     ///
-    /// From before `work` begins until after it has returned, each CPU but this one translates the half with
-    /// other tables, touches no address of it and takes no exception. This one uses no address that `work`
-    /// may translate differently: tables whose memory is [`PLAIN`](Memory::PLAIN), its code and its stack are
-    /// reached while it runs by the addresses that they had before, otherwise through
-    /// [`store`](Memory::store), which may go another way. Before a CPU uses the tables again it has dropped
-    /// everything that its TLB held of them, and no walker can still see what was there before.
-    ///
-    /// `work` takes no lock, allocates nothing and does not print.
+    /// From before the first store until after the last one is visible to all walkers, each CPU
+    /// translates the half with other tables, has nothing of these in its TLB, touches no address of the half and
+    /// takes no exception. This one stores to the tables where they lie, through a map of its own, or as `memory`
+    /// does ([`Rewrite::carry_out`]) if that goes through none of these tables. Before a CPU uses `root` it has
+    /// dropped what its TLB held of the half, so that nothing is left to be invalidated.
     ///
     /// # Errors
     ///
-    /// The CPUs can not be parked; `work` has not run. That is what a platform says that does not do it.
-    fn park(&self, work: &mut dyn FnMut()) -> Result<(), CanNotPark> {
-        _ = work;
+    /// The CPUs can not be parked; nothing was stored. That is what a platform says that does not do it.
+    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
+        _ = (memory, root, rewrites);
         Err(CanNotPark)
     }
 }
@@ -190,8 +188,8 @@ unsafe impl<M, H: Hardware> Hardware for Both<'_, M, H> {
         self.1.tlbi(op, geometry);
     }
 
-    fn park(&self, work: &mut dyn FnMut()) -> Result<(), CanNotPark> {
-        self.1.park(work)
+    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
+        self.1.park(memory, root, rewrites)
     }
 }
 

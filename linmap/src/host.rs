@@ -9,7 +9,9 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
 use std::vec::Vec;
 
-use crate::{Both, CanNotPark, Descriptor, Dsb, Frame, Geometry, Hardware, Memory, Pa, Promise, Slot, Tlbi};
+use crate::{
+    Both, CanNotPark, Descriptor, Dsb, Frame, Geometry, Hardware, Memory, Pa, Promise, Rewrite, Slot, Tlbi,
+};
 
 /// A bounded supply of table pages in host memory.
 ///
@@ -179,8 +181,9 @@ unsafe impl Hardware for NoHardware {
     fn isb(&self) {}
     fn tlbi(&self, _: Tlbi, _: Geometry) {}
 
-    fn park(&self, work: &mut dyn FnMut()) -> Result<(), CanNotPark> {
-        work();
+    fn park(&self, memory: &impl Memory, _: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
+        // SAFETY: live tables of this memory, which only this thread has; the operation holds the lock.
+        rewrites.iter().for_each(|r| unsafe { r.carry_out(memory) });
         Ok(())
     }
 }

@@ -2,9 +2,11 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use crate::address_space::AddressSpace;
+use crate::edit::Edit;
+use crate::split::Split;
 use crate::stats::Counters;
-use crate::tree::discard_table;
-use crate::{Descriptor, Dsb, Error, Frame, Geometry, Level, Pa, Platform, Policy, Slot, Va};
+use crate::{Descriptor, Dsb, Error, Geometry, Level, Pa, Platform, Policy, Slot, Va};
 
 /// Addresses, both included.
 #[derive(Clone, Copy)]
@@ -34,9 +36,11 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// A table that no walker reaches, and that is reached otherwise.
-    pub(crate) const fn offline(pa: Pa, level: Level, base: u64, g: Geometry) -> Self {
-        Self { pa, words: core::ptr::null_mut(), level, shift: g.level_shift(level), base }
+    /// The table that takes the place of an entry: no walker reaches it, and it is reached otherwise.
+    #[inline(always)]
+    pub(crate) const fn offline(&self, base: u64, g: Geometry) -> Self {
+        let (pa, words) = (Pa(0), core::ptr::null_mut());
+        Self { pa, words, level: self.level.down(1), shift: self.shift - g.index_bits(), base }
     }
 
     /// The entries that translate addresses of a span which overlaps the table, the last one included.
@@ -81,10 +85,23 @@ impl Table {
 pub(crate) struct Access<'a, P> {
     pub(crate) platform: &'a P,
     pub(crate) geometry: Geometry,
-    pub(crate) counters: &'a Counters,
+    pub(crate) space: &'a AddressSpace,
 }
 
-impl<P: Platform> Access<'_, P> {
+impl<'a, P: Platform> Access<'a, P> {
+    /// What the map is made of.
+    #[inline(always)]
+    pub(crate) fn counters(&self) -> &'a Counters {
+        self.space.counters()
+    }
+
+    /// How a leaf is split for an edit.
+    #[inline(always)]
+    pub(crate) fn split(&self, edit: Edit, span: Span) -> Split<'a, P> {
+        let (memory, geometry) = (self.platform, self.geometry);
+        Split { memory, geometry, edit, span, pages: false, counters: self.counters() }
+    }
+
     /// A live table.
     #[inline]
     pub(crate) fn table(&self, pa: Pa, level: Level, shift: u32, base: u64) -> Table {
@@ -162,28 +179,29 @@ impl<P: Platform> Access<'_, P> {
     }
 
     /// The table furthest down that translates all of a span.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn deepest(&self, from: Table, span: Span) -> Table {
         let (g, apart) = (self.geometry, span.first ^ span.last);
-        let (bits, mask) = (g.index_bits(), (1u64 << g.index_bits()) - 1);
+        let bits = g.index_bits();
+        // An entry of at least so many bits translates all of the span, and is above the last level.
+        let least = (g.page_shift() + 1).max(u64::BITS - apart.leading_zeros());
         // What changes from level to level, and nothing else, so that it stays in registers.
-        let (mut pa, mut words, mut shift, mut steps) = (from.pa, from.words, from.shift, 0);
-        let mut index = (span.first - from.base) >> from.shift;
-        let most = Level::PAGE.number() - from.level.number();
-        while apart >> shift == 0 && steps < most {
-            let entry = self.load_at((pa, words), index as usize);
+        let (mut at, mut shift, mut steps) = ((from.pa, from.words), from.shift, 0);
+        let mut index = (span.first - from.base) >> shift;
+        while shift >= least {
+            let entry = self.load_at(at, index as usize);
             if !entry.is_plain_table() {
                 break;
             }
-            pa = entry.next_table(g);
-            words = self.words(pa);
+            let below = entry.next_table(g);
+            at = (below, self.words(below));
             shift -= bits;
             steps += 1;
-            index = span.first >> shift & mask;
+            index = span.first >> shift & ((1 << bits) - 1);
         }
         // A table below the root translates an aligned range.
         let base = if steps == 0 { from.base } else { span.first & (u64::MAX << (shift + bits)) };
-        Table { pa, words, level: from.level.down(steps), shift, base }
+        Table { pa: at.0, words: at.1, level: from.level.down(steps), shift, base }
     }
 
     /// Whether the policy lets a leaf in use, which is at that address, change its size.
@@ -196,60 +214,11 @@ impl<P: Platform> Access<'_, P> {
         }
     }
 
-    /// Does stores that change the size of a leaf, with the other CPUs parked if that is the policy.
-    ///
-    /// Parked CPUs drop all that their TLBs hold, so that nothing is invalidated for these stores.
-    pub(crate) fn resizing(&self, policy: Policy, in_use: bool, stores: impl Fn()) -> Result<(), Error> {
-        if policy != Policy::Park || !in_use || broken!(NotParked) {
-            stores();
-            return Ok(());
-        }
-        let parked = self.platform.park(&mut || {
-            stores();
-            if broken!(TakenWhileParked)
-                && let Some(frame) = self.platform.take()
-            {
-                self.platform.give(frame);
-            }
-            if !broken!(NoDsbWhileParked) {
-                self.platform.dsb(Dsb::Ishst);
-            }
-        });
-        parked.map_err(|_| Error::CanNotPark)?;
-        self.counters.parked();
-        Ok(())
-    }
-
     /// Makes what was stored into new tables visible, before they are published.
     #[inline(always)]
     pub(crate) fn filled(&self) {
         if !broken!(NoDsbBeforePublishing) {
             self.platform.dsb(Dsb::Ishst);
-        }
-    }
-
-    /// Gives back tables at `level` and below that were built and never published.
-    #[cold]
-    pub(crate) fn discard(&self, link: Descriptor, level: Level) {
-        // SAFETY: nothing but this descriptor points to the tables, and no walker was shown it.
-        let mut frame = unsafe { Frame::from_pa(link.next_table(self.geometry)) };
-        self.uncount(&mut frame, level);
-        discard_table(self.platform, self.geometry, level, frame);
-    }
-
-    /// Takes a table that was never published, and all below it, out of the counts.
-    fn uncount(&self, table: &mut Frame, level: Level) {
-        let g = self.geometry;
-        self.counters.no_table();
-        for &mut bits in &mut self.platform.slots(table)[..g.entries(level)] {
-            let entry = Descriptor(bits);
-            if entry.is_table(level) {
-                // SAFETY: the parent, which is the only one to point to it, is a frame.
-                let mut child = unsafe { Frame::from_pa(entry.next_table(g)) };
-                self.uncount(&mut child, level.next());
-            } else if entry.is_leaf(g, level) {
-                self.counters.leaves(level, entry.is_contiguous(), -1);
-            }
         }
     }
 }

@@ -64,7 +64,7 @@ impl Batch {
     }
 
     fn issue<P: Platform>(&self, access: &Access<'_, P>, range_tlbi: bool) {
-        let (hardware, geometry, counters) = (access.platform, access.geometry, access.counters);
+        let (hardware, geometry, counters) = (access.platform, access.geometry, access.counters());
         let shift = geometry.page_shift();
         let ranges = &self.ranges[..self.used];
         let mut each = ranges.iter().flat_map(|r| {
@@ -91,7 +91,7 @@ impl<P: Platform> Access<'_, P> {
     pub(crate) fn finish_one(&self, was_valid: bool, va: u64) {
         self.complete(was_valid, || {
             self.platform.tlbi(Tlbi::Page(Va(va), Scope::LastLevel), self.geometry);
-            self.counters.invalidated(1);
+            self.counters().invalidated(1);
         });
     }
 
@@ -120,6 +120,6 @@ impl<P: Platform> Access<'_, P> {
     fn repeat(&self) {
         self.platform.tlbi(Tlbi::Repeat, self.geometry);
         self.platform.dsb(Dsb::Ish);
-        self.counters.invalidated(1);
+        self.counters().invalidated(1);
     }
 }

@@ -6,7 +6,9 @@ use crate::live::{Access, Span, Table};
 use crate::maintenance::Batch;
 use crate::reserve::Reserve;
 use crate::retire::Retired;
-use crate::{Attributes, Descriptor, Error, Half, Leaf, Leaves, Pa, Platform, Region, Stats, Tree, Va};
+use crate::{
+    Attributes, Descriptor, Error, Half, Leaf, Leaves, Pa, Platform, Region, Stats, Tree, Va, table_limits,
+};
 
 /// A mapping under way: consecutive addresses to consecutive physical memory.
 pub(crate) struct Mapper<'a, P> {
@@ -68,6 +70,9 @@ impl<P: Platform> Mapper<'_, P> {
             let old = self.access.load(table, index);
             let part = self.part(table.span_of(index));
             if old.is_table(table.level) {
+                if table_limits(old) != 0 {
+                    return Err(Error::NotUnderstood { va: Va(part.first) });
+                }
                 tables += self.survey(&self.access.below(table, index, old))?;
             } else if old.is_valid() || old.is_leaf(g, table.level) {
                 return Err(Error::Occupied { va: Va(part.first) });
@@ -135,12 +140,12 @@ impl<P: Platform> Mapper<'_, P> {
                 let leaf =
                     Leaf { oa: self.oa(at.first), attributes: self.attributes, contiguous, valid: true };
                 self.access.store(table, index, Descriptor::leaf(leaf, g, table.level));
-                self.access.counters.leaves(table.level, contiguous, 1);
+                self.access.counters().leaves(table.level, contiguous, 1);
             } else {
                 let runs = self.region(self.part(at)).runs(g);
                 let of = (self.half, table.level.next(), at.first);
                 let (frame, stats) = Tree::subtree(reserve, g, of, runs)?;
-                self.access.counters.include(&stats);
+                self.access.counters().include(&stats);
                 links.add((*table, index, Descriptor::table(frame.into_pa(), g)), &self.access);
             }
         }
@@ -166,8 +171,8 @@ impl<P: Platform> Editor<'_, P> {
                     if !self.is_empty(&child) {
                         continue;
                     }
-                    self.access.counters.no_table();
-                    self.access.counters.collapsed(1);
+                    self.access.counters().no_table();
+                    self.access.counters().collapsed(1);
                     // The leaves are in the batch; walk caches forget the table by any of its addresses.
                     self.batch.add(at.first, at.first + (g.page_size() - 1), g.page_shift());
                 }
@@ -175,7 +180,7 @@ impl<P: Platform> Editor<'_, P> {
                 retired.add((child.pa, child.level), &mut self.batch, &self.access);
             } else if old != Descriptor::HOLE {
                 self.access.store(table, index, Descriptor::HOLE);
-                self.access.counters.leaves(table.level, old.is_contiguous(), -1);
+                self.access.counters().leaves(table.level, old.is_contiguous(), -1);
                 if old.is_valid() {
                     self.batch.add(at.first, at.last, table.shift);
                 }
@@ -190,7 +195,7 @@ impl<P: Platform> Editor<'_, P> {
 
     /// Takes a table, and all below it, out of the counts.
     fn uncount(&self, table: &Table) {
-        let (g, counters) = (self.access.geometry, self.access.counters);
+        let (g, counters) = (self.access.geometry, self.access.counters());
         counters.no_table();
         counters.collapsed(1);
         for index in 0..g.entries(table.level) {

@@ -3,17 +3,15 @@
 //! A table is filled with what the leaf said, in contiguous runs where there are such; then the part that
 //! changes is changed. So its neighbours keep the largest leaves that remain possible.
 
-use core::ops::Range;
-
 use crate::edit::Edit;
 use crate::live::{Span, Table};
 use crate::stats::Counters;
 use crate::tree::fill_with_step;
-use crate::{Descriptor, Geometry, Level, Memory};
+use crate::{Descriptor, Error, Frame, Geometry, Level, Memory};
 
 /// How a leaf is split: what becomes of the part of it that lies within the span.
 pub(crate) struct Split<'m, M> {
-    /// Has as many frames as [`tables_for`] says.
+    /// Where tables come from.
     pub(crate) memory: &'m M,
     pub(crate) geometry: Geometry,
     pub(crate) edit: Edit,
@@ -21,48 +19,6 @@ pub(crate) struct Split<'m, M> {
     /// Whether the part within the span ends up in single pages.
     pub(crate) pages: bool,
     pub(crate) counters: &'m Counters,
-}
-
-/// How many tables it takes to split a leaf at `level`, which starts at `base`, where `span` ends in it.
-pub(crate) fn tables_for(g: Geometry, level: Level, base: u64, span: Span) -> u64 {
-    // Where both ends lie in one entry, there is one table for each level down to where both are aligned.
-    let (mut shift, mut tables) = (g.level_shift(level), 0);
-    let (ends, apart) = (span.first | span.last.wrapping_add(1), span.first ^ span.last);
-    if apart >> shift == 0 {
-        loop {
-            shift -= g.index_bits();
-            tables += 1;
-            if ends & ((1 << shift) - 1) == 0 {
-                return tables;
-            }
-            if apart >> shift != 0 {
-                break;
-            }
-        }
-    }
-    two_ends(g, level, base, span)
-}
-
-/// The same, where the ends lie in different entries.
-fn two_ends(g: Geometry, level: Level, base: u64, span: Span) -> u64 {
-    let (mut level, mut base, mut tables) = (level, base, 0);
-    loop {
-        level = level.next();
-        tables += 1;
-        let size = g.level_size(level);
-        let last = base + (g.level_size(Level::new(level.number() - 1)) - 1);
-        let first_cut = span.first > base && span.first & (size - 1) != 0;
-        let last_cut = span.last < last && span.last.wrapping_add(1) & (size - 1) != 0;
-        let (of_first, of_last) = (span.first & !(size - 1), span.last & !(size - 1));
-        match (first_cut, last_cut) {
-            (false, false) => return tables,
-            (true, true) if of_first != of_last => {
-                return tables + two_ends(g, level, of_first, span) + two_ends(g, level, of_last, span);
-            }
-            (true, _) => base = of_first,
-            (false, true) => base = of_last,
-        }
-    }
 }
 
 /// How many tables it takes to have the part of a leaf at `level` that lies within `span` in pages.
@@ -76,78 +32,183 @@ pub(crate) fn page_tables_for(g: Geometry, level: Level, leaf: Span, span: Span)
 }
 
 impl<M: Memory> Split<'_, M> {
-    /// Builds the tables that take the place of the leaf `old` at `level`, which starts at `base`. The
-    /// descriptor of the topmost.
-    pub(crate) fn leaf(&self, old: Descriptor, level: Level, base: u64) -> Descriptor {
-        let (g, child) = (self.geometry, level.next());
-        let Some(mut frame) = self.memory.take() else {
-            unreachable!("the survey counted the tables that this takes")
-        };
-        let table = Table::offline(frame.pa(), child, base, g);
-        let slots = &mut self.memory.slots(&mut frame)[..1 << g.index_bits()];
-        self.fill(&table, slots, old.child(level, false));
+    /// Builds the tables that take the place of the leaf `old`, which is an entry of `above` and starts at
+    /// `base`. The descriptor of the topmost.
+    ///
+    /// # Errors
+    ///
+    /// Out of frames; all that were taken are given back.
+    pub(crate) fn leaf(&self, old: Descriptor, above: &Table, base: u64) -> Result<Descriptor, Taken> {
+        let g = self.geometry;
+        let table = above.offline(base, g);
+        let Some(mut frame) = self.memory.take() else { return Err(Taken(0)) };
+        let slots = self.memory.slots(&mut frame);
+        let part = Part::of(self.span, &table, slots.len());
+        self.fill(&table, slots, old.child(above.level, false), &part);
         self.counters.table();
-        self.change(&table, slots);
+        let changed = self.change(&table, slots, &part);
         #[cfg(feature = "faults")]
         crate::fault::spoil(slots);
-        Descriptor::table(frame.into_pa(), g)
+        let link = Descriptor::table(frame.into_pa(), g);
+        match changed {
+            Ok(()) => Ok(link),
+            Err(taken) => Err(taken.and(discard(self.memory, g, self.counters, (link, table.level)))),
+        }
     }
 
     /// Fills a new table with what the leaf said, whose first part is `first`: in runs, but for those that the
     /// span has only a part of.
-    fn fill(&self, table: &Table, slots: &mut [u64], first: Descriptor) {
-        let (step, members) = (1 << table.shift, self.geometry.contiguous_entries(table.level));
+    #[inline(always)]
+    fn fill(&self, table: &Table, slots: &mut [u64], first: Descriptor, part: &Part) {
+        let (step, members) = (1 << table.shift, self.geometry.run_below(table.level));
         if members == 1 {
             fill_with_step(slots, first.0, step);
             return self.counters.leaves(table.level, false, slots.len() as i64);
         }
         fill_with_step(slots, first.with_contiguous().0, step);
-        let mut plain = 0;
-        for entries in self.not_in_runs(table, members) {
-            if !entries.is_empty() {
-                plain += entries.len();
-                let value = first.0.wrapping_add(step * entries.start as u64);
-                fill_with_step(&mut slots[entries], value, step);
+        // Dissolved are the run in which the part begins and the one in which it ends, or all in between.
+        let (begins, ends) = (part.first & !(members - 1), part.last & !(members - 1));
+        let cut = (
+            part.start & ((members << table.shift) - 1) != 0,
+            part.end & ((members << table.shift) - 1) != 0,
+        );
+        let plain = if self.pages {
+            dissolve(&mut slots[begins..ends + members])
+        } else {
+            let begin = cut.0 || (cut.1 && begins == ends);
+            let mut plain = if begin { dissolve(&mut slots[begins..begins + members]) } else { 0 };
+            if cut.1 && begins != ends {
+                plain += dissolve(&mut slots[ends..ends + members]);
             }
-        }
+            plain
+        };
         self.counters.leaves(table.level, true, (slots.len() - plain) as i64);
         self.counters.leaves(table.level, false, plain as i64);
     }
 
-    /// The entries, in whole runs, that can not be in a run: where the span begins and where it ends.
-    fn not_in_runs(&self, table: &Table, members: usize) -> [Range<usize>; 2] {
-        let (first, last) = table.entries_of(self.span, self.geometry);
-        let (first, last) = (first & !(members - 1), last & !(members - 1));
-        if self.pages {
-            return [first..last + members, last + members..last + members];
+    /// Changes the part of a new table that lies within the span.
+    #[inline(always)]
+    fn change(&self, table: &Table, slots: &mut [u64], part: &Part) -> Result<(), Taken> {
+        if table.level == Level::PAGE || !(self.pages || part.is_cut(table.shift)) {
+            slots[part.first..=part.last].iter_mut().for_each(|slot| self.edit_entry(table, slot));
+            return Ok(());
         }
-        let part = |start: usize| {
-            let run = table.run_of(start, members);
-            let whole = self.span.covers(run.first, run.last);
-            start..if whole { start } else { start + members }
-        };
-        let begins = part(first);
-        let ends = if last == first { begins.end..begins.end } else { part(last) };
-        [begins, ends]
+        if part.first == part.last {
+            return self.split_entry(table, &mut slots[part.first], part.first);
+        }
+        self.change_each(table, slots, part)
     }
 
-    /// Changes the part of a new table that lies within the span.
-    fn change(&self, table: &Table, slots: &mut [u64]) {
-        let (first, last) = table.entries_of(self.span, self.geometry);
-        for (index, slot) in (first..).zip(&mut slots[first..=last]) {
-            let at = table.span_of(index);
-            let old = Descriptor(*slot);
-            let ends = !self.span.covers(at.first, at.last);
-            if ends || (self.pages && table.level != Level::PAGE) {
-                *slot = self.leaf(old, table.level, at.first).0;
-                self.counters.leaves(table.level, false, -1);
-                continue;
-            }
-            let new = self.edit.of(old);
-            *slot = new.0;
-            if new == Descriptor::HOLE {
-                self.counters.leaves(table.level, old.is_contiguous(), -1);
+    /// The same, where only some entries are cut.
+    #[inline(never)]
+    fn change_each(&self, table: &Table, slots: &mut [u64], part: &Part) -> Result<(), Taken> {
+        for (index, slot) in (part.first..).zip(&mut slots[part.first..=part.last]) {
+            if self.pages || part.cuts(index, table.shift) {
+                self.split_entry(table, slot, index)?;
+            } else {
+                self.edit_entry(table, slot);
             }
         }
+        Ok(())
     }
+
+    #[inline(always)]
+    fn split_entry(&self, table: &Table, slot: &mut u64, index: usize) -> Result<(), Taken> {
+        *slot = self.leaf(Descriptor(*slot), table, table.va(index))?.0;
+        self.counters.leaves(table.level, false, -1);
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn edit_entry(&self, table: &Table, slot: &mut u64) {
+        let old = Descriptor(*slot);
+        let new = self.edit.of(old);
+        *slot = new.0;
+        if new == Descriptor::HOLE {
+            self.counters.leaves(table.level, old.is_contiguous(), -1);
+        }
+    }
+}
+
+/// The part of a table that a span has.
+struct Part {
+    /// Where it starts and ends, in bytes from the table's first address.
+    start: usize,
+    end: usize,
+    /// Its first entry and its last.
+    first: usize,
+    last: usize,
+}
+
+impl Part {
+    #[inline(always)]
+    fn of(span: Span, table: &Table, entries: usize) -> Self {
+        let start = span.first.saturating_sub(table.base) as usize;
+        let end = ((span.last - table.base) as usize).min((entries << table.shift) - 1) + 1;
+        Self { start, end, first: start >> table.shift, last: (end - 1) >> table.shift }
+    }
+
+    /// Whether it begins or ends within an entry, whichever.
+    #[inline(always)]
+    const fn is_cut(&self, shift: u32) -> bool {
+        (self.start | self.end) & ((1 << shift) - 1) != 0
+    }
+
+    /// Whether it begins or ends within this one.
+    #[inline(always)]
+    fn cuts(&self, index: usize, shift: u32) -> bool {
+        let within = |at: usize| at >> shift == index && at & ((1 << shift) - 1) != 0;
+        within(self.start) || within(self.end)
+    }
+}
+
+/// There are no more frames; so many had been taken, and are given back.
+#[derive(Clone, Copy)]
+pub(crate) struct Taken(u64);
+
+impl Taken {
+    /// The same, of an operation that had taken more.
+    pub(crate) const fn and(self, before: u64) -> Self {
+        Self(self.0 + before)
+    }
+}
+
+impl From<Taken> for Error {
+    fn from(Taken(taken): Taken) -> Self {
+        Self::OutOfFrames { taken }
+    }
+}
+
+/// Makes plain entries of whole runs. How many.
+#[inline(always)]
+fn dissolve(runs: &mut [u64]) -> usize {
+    // A run has at least eight members.
+    for eight in runs.as_chunks_mut::<8>().0 {
+        *eight = eight.map(|bits| Descriptor(bits).without_contiguous().0);
+    }
+    runs.len()
+}
+
+/// Gives back tables at a level, and all below, that were counted and never published. How many.
+#[cold]
+pub(crate) fn discard<M: Memory>(
+    memory: &M,
+    g: Geometry,
+    counters: &Counters,
+    (link, level): (Descriptor, Level),
+) -> u64 {
+    // SAFETY: nothing but this descriptor points to the table, and no walker was shown it.
+    let mut frame = unsafe { Frame::from_pa(link.next_table(g)) };
+    let mut tables = 1;
+    for index in 0..g.entries(level) {
+        let entry = Descriptor(memory.slots(&mut frame)[index]);
+        if entry.is_table(level) {
+            tables += discard(memory, g, counters, (entry, level.down(1)));
+        } else if entry.is_leaf(g, level) {
+            counters.leaves(level, entry.is_contiguous(), -1);
+        }
+    }
+    counters.no_table();
+    memory.give(frame);
+    tables
 }

@@ -5,6 +5,7 @@ use crate::edit::{Edit, refusal};
 use crate::live::{Access, Span, Table};
 use crate::maintenance::Batch;
 use crate::reserve::Reserve;
+use crate::resize::Resize;
 use crate::split::{Split, page_tables_for};
 use crate::{Descriptor, Error, Level, Platform, Policy, Va, table_limits};
 
@@ -38,7 +39,7 @@ impl<P: Platform> Pages<'_, P> {
         self.access.may_resize(self.policy, survey.in_use)?;
         let reserve = Reserve::take(self.access.platform, survey.tables)?;
         // Once in vain, so that CPUs that do not park are found out before the first store.
-        self.access.resizing(self.policy, survey.in_use.is_some(), || ())?;
+        self.access.resizing(self.policy, survey.in_use.is_some(), &[])?;
         let result = self.split(&node, &reserve);
         // What TLBs hold of the old leaves says the same as the pages: nothing is invalidated.
         Batch::new().finish(&self.access);
@@ -97,39 +98,16 @@ impl<P: Platform> Pages<'_, P> {
         old: Descriptor,
         reserve: &Reserve<'_, P>,
     ) -> Result<(), Error> {
-        let g = self.access.geometry;
-        let edit = Edit::NONE;
         let mut link = None;
         if table.level != Level::PAGE {
-            let (span, counters) = (self.span, self.access.counters);
-            let split = Split { memory: reserve, geometry: g, edit, span, pages: true, counters };
-            link = Some(split.leaf(old, table.level, table.va(index)));
+            let (edit, span, geometry) = (Edit::NONE, self.span, self.access.geometry);
+            let counters = self.access.counters();
+            let split = Split { memory: reserve, geometry, edit, span, pages: true, counters };
+            link = Some(split.leaf(old, table, table.va(index))?);
             self.access.filled();
         }
-        let stores = || {
-            if old.is_contiguous() {
-                self.access.dissolve(table, index);
-            }
-            if let Some(link) = link {
-                self.access.store(table, index, link);
-            }
-        };
-        let parked = self.access.resizing(self.policy, old.is_valid(), stores);
-        if let Err(error) = parked {
-            // What was split before stays so, and translates as it did.
-            if let Some(link) = link {
-                self.access.discard(link, table.level.next());
-            }
-            return Err(error);
-        }
-        let members = g.contiguous_entries(table.level) as i64;
-        if old.is_contiguous() {
-            self.access.counters.dissolved(table.level, members);
-        }
-        if link.is_some() {
-            self.access.counters.leaves(table.level, false, -1);
-            self.access.counters.split(1);
-        }
-        Ok(())
+        // If that fails, what was split before stays so, and translates as it did.
+        let step = Resize { table: *table, index, dissolves: self.access.run(table, old), link };
+        self.access.resize(self.policy, old.is_valid(), &[step])
     }
 }

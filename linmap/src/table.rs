@@ -4,6 +4,8 @@
 //! is published it is no frame any more but a set of live slots, which are loaded and stored one
 //! descriptor at a time. [`Memory`] is the platform's half of that bargain.
 
+use core::cell::Cell;
+
 use crate::{Descriptor, Level, Pa};
 
 /// A table page that no walker can reach, owned by whoever holds this value.
@@ -37,7 +39,7 @@ impl Frame {
 }
 
 /// One descriptor's place.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
 pub struct Slot {
     /// The table.
     pub table: Pa,
@@ -58,6 +60,60 @@ pub trait ReadTables {
     ///
     /// The slot can not be read, for instance because a dump does not have that page.
     fn entry(&self, slot: Slot, level: Level) -> Result<Descriptor, Self::Error>;
+}
+
+/// A reader that is asked for so many slots and no more.
+///
+/// For tables that nobody vouches for: a walk is never deeper than the geometry has levels, but tables that
+/// point to one another, or to themselves, have paths without number.
+///
+/// ```
+/// use linmap::{Bounded, Descriptor, Geometry, Granule, Level, OaFormat, Pa, ReadTables, Refused, Slot};
+///
+/// /// Every table there is points to itself in every slot.
+/// struct Loops;
+/// impl ReadTables for Loops {
+///     type Error = std::convert::Infallible;
+///     fn entry(&self, slot: Slot, _: Level) -> Result<Descriptor, Self::Error> {
+///         Ok(Descriptor(slot.table.0 | 3))
+///     }
+/// }
+/// let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
+/// let counted = linmap::count(&Bounded::new(&Loops, 1 << 20), g, Pa(0x1000), linmap::linear_range(g));
+/// assert_eq!(counted, Err(Refused::Limit));
+/// # Ok::<(), linmap::GeometryError>(())
+/// ```
+#[derive(Debug)]
+pub struct Bounded<'a, R> {
+    reader: &'a R,
+    left: Cell<u64>,
+}
+
+/// Why a [`Bounded`] reader did not read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refused<E> {
+    /// It was asked for more slots than it may read.
+    #[error("more slots would have to be read than the limit; tables may point to one another in circles")]
+    Limit,
+    /// The reader itself could not.
+    #[error("{0}")]
+    Read(E),
+}
+
+impl<'a, R> Bounded<'a, R> {
+    /// A reader that reads at most `limit` slots. 2^27 are the last level of 512 GiB in 4K pages.
+    pub const fn new(reader: &'a R, limit: u64) -> Self {
+        Self { reader, left: Cell::new(limit) }
+    }
+}
+
+impl<R: ReadTables> ReadTables for Bounded<'_, R> {
+    type Error = Refused<R::Error>;
+
+    fn entry(&self, slot: Slot, level: Level) -> Result<Descriptor, Self::Error> {
+        self.left.set(self.left.get().checked_sub(1).ok_or(Refused::Limit)?);
+        self.reader.entry(slot, level).map_err(Refused::Read)
+    }
 }
 
 /// The platform's memory for tables.

@@ -342,18 +342,29 @@ pub(crate) fn fill_with_step(slots: &mut [u64], first: u64, step: u64) {
 /// The same for kernels, which have no vectors: a constant number of stores a turn become pairs, which
 /// cost 1.56 instructions an entry where a plain loop costs 2 or 3.
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
-#[inline(never)]
+#[inline]
 pub(crate) fn fill_with_step(slots: &mut [u64], first: u64, step: u64) {
-    let mut value = first;
-    let (long, rest) = slots.as_chunks_mut::<64>();
+    let (long, rest) = slots.as_chunks_mut();
     let (short, rest) = rest.as_chunks_mut::<8>();
+    let mut value = fill_chunks(long, first, step);
     let mut put = |slot: &mut u64| {
         *slot = value;
         value = value.wrapping_add(step);
     };
-    long.iter_mut().flatten().for_each(&mut put);
     short.iter_mut().flatten().for_each(&mut put);
     rest.iter_mut().for_each(put);
+}
+
+/// What would follow.
+#[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
+#[inline(never)]
+fn fill_chunks(chunks: &mut [[u64; 64]], first: u64, step: u64) -> u64 {
+    let mut value = first;
+    chunks.iter_mut().flatten().for_each(|slot| {
+        *slot = value;
+        value = value.wrapping_add(step);
+    });
+    value
 }
 
 /// Writes holes, a few at a time: as one fill it would become a call of `memset`, which costs five

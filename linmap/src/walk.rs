@@ -1,6 +1,7 @@
 //! Visit what is there: on live tables, on dumps, on anything whose tables can be read.
 //!
-//! The walk goes as deep as the geometry has levels and no deeper, whatever the tables say.
+//! The walk goes as deep as the geometry has levels and no deeper, whatever the tables say; how long it takes
+//! is up to them, unless the reader is [`Bounded`](crate::Bounded).
 
 use core::ops::ControlFlow;
 

@@ -1,20 +1,18 @@
 //! Any 64 bits in any slot: whatever tables say, readers end without a panic.
 //!
 //! A few tables with random entries that often point to one another and to themselves. Such tables have
-//! paths without number, though none is longer than the geometry has levels, so that readers here stop
-//! after so many reads, as a reader of a real dump should.
+//! paths without number, though none is longer than the geometry has levels, so that readers here are bounded.
 
 #[path = "common/geometries.rs"]
 mod geometries;
 
-use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
 use geometries::geometries;
 use linmap::{
-    Descriptor, DumpError, Entry, Geometry, Granule, Half, Level, Marked, OaFormat, Pa, ReadTables, Slot, Va,
-    count, dump, linear_range, visit,
+    Bounded, Descriptor, DumpError, Entry, Geometry, Granule, Half, Level, Marked, OaFormat, Pa, ReadTables,
+    Refused, Slot, Va, count, dump, linear_range, visit,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -23,22 +21,16 @@ use proptest::prelude::*;
 #[derive(Debug)]
 struct Dump {
     tables: HashMap<u64, HashMap<usize, u64>>,
-    reads_left: Cell<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Unreadable {
-    NoSuchTable,
-    TooManyReads,
-}
+struct NoSuchTable;
 
 impl ReadTables for Dump {
-    type Error = Unreadable;
+    type Error = NoSuchTable;
 
-    fn entry(&self, slot: Slot, _: Level) -> Result<Descriptor, Unreadable> {
-        let left = self.reads_left.get().checked_sub(1).ok_or(Unreadable::TooManyReads)?;
-        self.reads_left.set(left);
-        let table = self.tables.get(&slot.table.0).ok_or(Unreadable::NoSuchTable)?;
+    fn entry(&self, slot: Slot, _: Level) -> Result<Descriptor, NoSuchTable> {
+        let table = self.tables.get(&slot.table.0).ok_or(NoSuchTable)?;
         Ok(Descriptor(table.get(&slot.index).copied().unwrap_or(0)))
     }
 }
@@ -60,7 +52,7 @@ fn dumps() -> impl Strategy<Value = Dump> {
     let table = vec((slot, bits()), 0..24).prop_map(HashMap::from_iter);
     vec(table, 1..5).prop_map(|tables| {
         let tables = (0..).map(table_at).zip(tables).collect();
-        Dump { tables, reads_left: Cell::new(0) }
+        Dump { tables }
     })
 }
 
@@ -77,14 +69,12 @@ proptest! {
         let root = Pa(table_at(0));
         for g in geometries() {
             for range in ranges(g) {
-                dump_of.reads_left.set(reads);
-                visit_checked(&dump_of, g, root, range);
-                dump_of.reads_left.set(reads);
-                let counted = count(&dump_of, g, root, range);
-                dump_of.reads_left.set(reads);
+                let bounded = || Bounded::new(&dump_of, reads);
+                visit_checked(&bounded(), g, root, range);
+                let counted = count(&bounded(), g, root, range);
                 let region = Marked { range, start: "from here", end: "to here" };
                 let mut text = String::new();
-                let dumped = dump(&dump_of, g, root, region, &mut text);
+                let dumped = dump(&bounded(), g, root, region, &mut text);
                 prop_assert_eq!(dumped.map(drop).err(), counted.map(drop).err().map(DumpError::Read));
                 lines_are_adjacent(&text);
             }
@@ -95,14 +85,13 @@ proptest! {
     #[test]
     fn every_range_ends(dump_of in dumps(), first: u64, last: u64) {
         for g in geometries() {
-            dump_of.reads_left.set(20_000);
-            visit_checked(&dump_of, g, Pa(table_at(0)), (Va(first), Va(last)));
+            visit_checked(&Bounded::new(&dump_of, 20_000), g, Pa(table_at(0)), (Va(first), Va(last)));
         }
     }
 }
 
 /// Entries come in order, none twice, each at its level's alignment and within the range.
-fn visit_checked(reader: &Dump, g: Geometry, root: Pa, (first, last): (Va, Va)) {
+fn visit_checked(reader: &Bounded<'_, Dump>, g: Geometry, root: Pa, (first, last): (Va, Va)) {
     let mut next = first.0 & !(g.page_size() - 1);
     let _ = visit(reader, g, root, (first, last), |va, level, entry| {
         let span = g.level_size(level);
@@ -136,9 +125,9 @@ fn lines_are_adjacent(text: &str) {
 }
 
 /// A root that points to itself in every slot.
-fn loop_to_itself(g: Geometry, reads: u64) -> Dump {
+fn loop_to_itself(g: Geometry) -> Dump {
     let table = (0..g.entries(g.root()).max(1 << g.index_bits())).map(|slot| (slot, table_at(0) | 3));
-    Dump { tables: HashMap::from([(table_at(0), table.collect())]), reads_left: Cell::new(reads) }
+    Dump { tables: HashMap::from([(table_at(0), table.collect())]) }
 }
 
 /// However a loop winds, one address is translated by one entry a level.
@@ -147,7 +136,8 @@ fn a_loop_is_as_deep_as_the_geometry() {
     for g in geometries() {
         let (first, _) = linear_range(g);
         let levels = u64::from(g.levels());
-        let looped = loop_to_itself(g, levels);
+        let looped = loop_to_itself(g);
+        let looped = Bounded::new(&looped, levels);
         let mut entries = Vec::new();
         let walked = visit(&looped, g, Pa(table_at(0)), (first, first), |_, level, entry| {
             entries.push((level, entry));
@@ -165,14 +155,16 @@ fn a_loop_is_as_deep_as_the_geometry() {
 #[test]
 fn a_visitor_can_stop_in_a_loop() {
     for g in geometries() {
-        let looped = loop_to_itself(g, u64::MAX);
+        let looped = loop_to_itself(g);
+        let looped = Bounded::new(&looped, 5000);
         let mut left = 5000;
         let walked = visit(&looped, g, Pa(table_at(0)), linear_range(g), |_, _, _| {
             left -= 1;
             if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         assert_eq!((walked, left), (Ok(ControlFlow::Break(())), 0), "{g:?}");
-        assert_eq!(u64::MAX - looped.reads_left.get(), 5000, "{g:?}");
+        // One more is refused.
+        assert_eq!(count(&looped, g, Pa(table_at(0)), linear_range(g)), Err(Refused::Limit), "{g:?}");
     }
 }
 
@@ -183,10 +175,10 @@ fn what_was_read_before_an_error_is_printed() {
     let root = HashMap::from([(0, table_at(1) | 3), (2, table_at(9) | 3)]);
     let l1 = HashMap::from([(0, 0x0060_0000_4000_0705)]);
     let tables = HashMap::from([(table_at(0), root), (table_at(1), l1)]);
-    let reader = Dump { tables, reads_left: Cell::new(u64::MAX) };
+    let reader = Dump { tables };
     let mut text = String::new();
     let result = dump(&reader, g, Pa(table_at(0)), Marked::linear_map(g), &mut text);
-    assert_eq!(result.map(drop), Err(DumpError::Read(Unreadable::NoSuchTable)));
+    assert_eq!(result.map(drop), Err(DumpError::Read(NoSuchTable)));
     let size_and_level = |line: &str| line.split_whitespace().skip(1).take(2).collect::<Vec<_>>().join(" ");
     let lines: Vec<_> = text.lines().map(size_and_level).collect();
     assert_eq!(lines, ["Linear Mapping", "1G PUD", "511G PUD", "512G PGD"]);
@@ -205,7 +197,7 @@ fn a_full_writer_ends_the_dump() {
     let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
     let root = HashMap::from([(1, 0x0060_0000_4000_0f05), (3, table_at(1) | 3)]);
     let tables = HashMap::from([(table_at(0), root), (table_at(1), HashMap::new())]);
-    let reader = Dump { tables, reads_left: Cell::new(u64::MAX) };
+    let reader = Dump { tables };
     let print = |out: &mut dyn std::fmt::Write| {
         let region = Marked::linear_map(g);
         dump(&reader, g, Pa(table_at(0)), region, &mut { out }).map(drop)

@@ -9,7 +9,9 @@ use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
-use linmap::{CanNotPark, Descriptor, Dsb, Frame, Geometry, Hardware, Memory, Promise, Slot, Tlbi};
+use linmap::{
+    CanNotPark, Descriptor, Dsb, Frame, Geometry, Hardware, Memory, Pa, Promise, Rewrite, Slot, Tlbi,
+};
 use linmap_model::{CpuId, Model, OnCpu};
 use shuttle::sync::{Condvar, Mutex, MutexGuard};
 use shuttle::thread;
@@ -194,7 +196,7 @@ unsafe impl<'s> Hardware for Cpu<'s> {
         self.on.promise()
     }
 
-    fn park(&self, work: &mut dyn FnMut()) -> Result<(), CanNotPark> {
+    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
         self.point();
         assert!(self.has_lock(), "who parks has the lock");
         let (system, this) = (self.system, 1 << self.number());
@@ -203,7 +205,7 @@ unsafe impl<'s> Hardware for Cpu<'s> {
         drop(system.answered.wait_while(waits, |()| system.away.load(Relaxed) | this != system.all));
         system.parking.store(false, Relaxed);
         self.masked.set(true);
-        let parked = self.on.park(work);
+        let parked = self.on.park(memory, root, rewrites);
         self.masked.set(false);
         parked
     }

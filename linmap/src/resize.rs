@@ -1,0 +1,146 @@
+//! A leaf changes its size: the stores, with the other CPUs parked if that is the policy, and the counts.
+
+use crate::live::{Access, Table};
+use crate::split::discard;
+use crate::{Descriptor, Error, Platform, Policy, Rewrite};
+
+/// What becomes of a leaf or a run that an end of a range lies within.
+#[derive(Clone, Copy)]
+pub(crate) struct Resize {
+    pub(crate) table: Table,
+    pub(crate) index: usize,
+    /// How many entries the run has that is dissolved, if it is in one.
+    pub(crate) dissolves: Option<usize>,
+    /// The tables that take its place, if any do.
+    pub(crate) link: Option<Descriptor>,
+}
+
+impl<P: Platform> Access<'_, P> {
+    /// How many entries the run has that an entry is in, if it is in one.
+    #[inline(always)]
+    pub(crate) fn run(&self, table: &Table, entry: Descriptor) -> Option<usize> {
+        entry.is_contiguous().then(|| self.geometry.contiguous_entries(table.level))
+    }
+
+    /// Carries out the steps, all of them or none: then the tables that they would have published are
+    /// given back.
+    pub(crate) fn resize(&self, policy: Policy, in_use: bool, steps: &[Resize]) -> Result<(), Error> {
+        if !self.parks(policy, in_use) {
+            self.resize_in_place(steps);
+            return Ok(());
+        }
+        self.resize_parked(steps)?;
+        self.count_all(steps);
+        Ok(())
+    }
+
+    /// The same where nobody has to be parked.
+    #[inline(always)]
+    pub(crate) fn resize_in_place(&self, steps: &[Resize]) {
+        for step in steps {
+            if let Some(members) = step.dissolves {
+                self.dissolve(&step.table, step.index, members);
+            }
+            if let Some(link) = step.link {
+                self.store(&step.table, step.index, link);
+            }
+        }
+        self.count_all(steps);
+    }
+
+    #[inline(always)]
+    fn count_all(&self, steps: &[Resize]) {
+        for (n, step) in steps.iter().enumerate() {
+            self.count(step, &steps[..n]);
+        }
+    }
+
+    /// Whether the other CPUs are parked for a change of size.
+    #[inline(always)]
+    fn parks(&self, policy: Policy, in_use: bool) -> bool {
+        policy == Policy::Park && in_use && !broken!(NotParked)
+    }
+
+    #[cold]
+    fn resize_parked(&self, steps: &[Resize]) -> Result<(), Error> {
+        let mut rewrites = [Rewrite::default(); Rewrite::MOST];
+        let mut used = 0;
+        let mut add = |rewrite| {
+            rewrites[used] = rewrite;
+            used += 1;
+        };
+        for Resize { table, index, dissolves, link } in steps {
+            if let Some(members) = *dissolves {
+                add(Rewrite::dissolve(table.pa, index & !(members - 1), members));
+            }
+            if let Some(link) = link {
+                add(Rewrite::replace(table.pa, *index, *link));
+            }
+        }
+        let parked = self.park(&rewrites[..used]);
+        if parked.is_err() {
+            for Resize { table, link, .. } in steps {
+                if let Some(link) = link {
+                    discard(self.platform, self.geometry, self.counters(), (*link, table.level.down(1)));
+                }
+            }
+        }
+        parked
+    }
+
+    /// Does stores that change the size of leaves, with the other CPUs parked if that is the policy.
+    ///
+    /// Parked CPUs drop all that their TLBs hold, so that nothing is invalidated for these stores.
+    pub(crate) fn resizing(&self, policy: Policy, in_use: bool, rewrites: &[Rewrite]) -> Result<(), Error> {
+        if self.parks(policy, in_use) {
+            return self.park(rewrites);
+        }
+        for rewrite in rewrites {
+            // SAFETY: entries of a table that was reached from the root of a live tree, under the lock; what
+            // becomes of the addresses is what the caller of the operation answers for.
+            unsafe { rewrite.carry_out(self.platform) };
+        }
+        Ok(())
+    }
+
+    /// Parks the other CPUs meanwhile.
+    pub(crate) fn park(&self, rewrites: &[Rewrite]) -> Result<(), Error> {
+        let parked = self.platform.park(self.platform, self.space.root(), rewrites);
+        parked.map_err(|_| Error::CanNotPark)?;
+        self.counters().parked();
+        Ok(())
+    }
+
+    /// Clears the contiguous bit of the run of so many entries that an entry is in.
+    #[inline]
+    fn dissolve(&self, table: &Table, index: usize, members: usize) {
+        // Copied, so that its address stays in a register; a run has at least 16 members.
+        let table = *table;
+        if broken!(RunNotDissolved) {
+            return;
+        }
+        let first = index & !(members - 1);
+        for start in (first..first + members).step_by(8) {
+            let pair = |n| (start + n, self.load_pair(&table, start + n).map(Descriptor::without_contiguous));
+            for (at, plain) in [pair(0), pair(2), pair(4), pair(6)] {
+                self.store_pair(&table, at, plain);
+            }
+        }
+    }
+
+    /// Counts a step. One before it may have dissolved the same run.
+    #[inline(always)]
+    fn count(&self, step: &Resize, before: &[Resize]) {
+        let (level, counters) = (step.table.level, self.counters());
+        if let Some(members) = step.dissolves {
+            let run = |s: &Resize| (s.table.pa, s.index & !(members - 1));
+            if !before.iter().any(|s| s.dissolves.is_some() && run(s) == run(step)) {
+                counters.dissolved(level, members as i64);
+            }
+        }
+        if step.link.is_some() {
+            counters.leaves(level, false, -1);
+            counters.split(1);
+        }
+    }
+}
