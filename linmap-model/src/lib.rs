@@ -18,6 +18,10 @@
 //! What is being changed is announced by [`Event::Begin`] and judged at [`Event::Done`]: meanwhile each
 //! address translates as before or as it will, afterwards as promised, and no TLB says otherwise.
 //!
+//! A root that a CPU loads and of which nothing was announced takes the place of the one that the CPU was on
+//! before: it must translate as that one did, at once, and what is announced from then on is of both, for as
+//! long as some CPU is still on the old one.
+//!
 //! # Three ways to use it
 //!
 //! - Run code on it: [`Model`] gives a handle for each CPU that is `linmap`'s `Memory` and `Hardware`.
@@ -34,7 +38,7 @@
 //!
 //! One translation regime, EL1&0 without stage 2, and one ASID for each tree. Not modelled, and refused where they would matter:
 //! hierarchical restrictions in table descriptors, hardware updates of the access flag, and one table in two
-//! places. The nT bit and BBM level 1 count for nothing: as `linmap` does, the model takes a CPU that may
+//! places, but for those that a tree shares with the one whose place it takes. The nT bit and BBM level 1 count for nothing: as `linmap` does, the model takes a CPU that may
 //! raise a TLB conflict abort for one that will. A table that takes the place of another counts as a change
 //! of size, which a CPU that never aborts copes with (D8.17.2, IHYQMB: table descriptors conflict likewise);
 //! `linmap::Descriptor::transition` asks for break-before-make there, to be on the safe side. An output address that changes always needs
@@ -47,6 +51,7 @@ mod event;
 mod flat;
 mod machine;
 mod model;
+mod on_cpu;
 mod pages;
 mod replay;
 mod rule;
@@ -56,7 +61,8 @@ mod tlb;
 
 pub use event::{Barrier, CacheOp, Change, CpuId, Event, Mapping, Ttbr};
 pub use machine::Machine;
-pub use model::{Held, Model, OnCpu};
+pub use model::Model;
+pub use on_cpu::{Held, OnCpu};
 pub use replay::{ReplayError, replay};
 pub use rule::{Breach, Rule};
 pub use setup::{Core, Setup};

@@ -4,13 +4,15 @@
 //! TLB may possibly hold is exact, and no interleaving of fills is explored: it is what the tables say,
 //! which any walker may have cached, and what they said before and no invalidation has taken away since
 //! (`stale.rs`). The files below this one take the events: stores (`store.rs`), barriers and
-//! invalidations (`maintenance.rs`), registers and parking (`switch.rs`), table pages (`frames.rs`), and
+//! invalidations (`maintenance.rs`), registers and parking (`switch.rs`), trees that take the place
+//! of others (`succession.rs`), table pages (`frames.rs`), and
 //! operations with what they promise (`operation.rs`).
 
 mod frames;
 mod maintenance;
 mod operation;
 mod store;
+mod succession;
 mod switch;
 
 use std::collections::{HashMap, VecDeque};
@@ -31,6 +33,8 @@ pub struct Machine {
     stale: Stale,
     /// What each tree must translate to, by its root.
     expected: HashMap<u64, Flat>,
+    /// Roots whose place others have taken: the old one and the new one.
+    replaced: Vec<(u64, u64)>,
     code: Code,
     /// Stores that made something valid, until their CPU's next DSB.
     fresh: Vec<Fresh>,
@@ -48,6 +52,8 @@ struct Cpu {
     parked: bool,
     /// TTBR0 and TTBR1, once loaded.
     ttbr: [Option<Ttbr>; 2],
+    /// The last trees before these of which something was announced.
+    came_from: [Option<u64>; 2],
     /// Trees that were loaded before, with entries that no invalidation has taken away.
     left: Vec<Left>,
     /// Invalidations since the last DSB, and those that wait for this CPU's ISB.
@@ -140,6 +146,7 @@ impl Machine {
             reported: number == 0,
             parked: false,
             ttbr: [None; 2],
+            came_from: [None; 2],
             left: Vec::new(),
             issued: Vec::new(),
             awaiting_isb: Vec::new(),
@@ -152,6 +159,7 @@ impl Machine {
             cpus: setup.cores.iter().enumerate().map(cpu).collect(),
             stale: Stale::default(),
             expected: HashMap::new(),
+            replaced: Vec::new(),
             code: Code::default(),
             fresh: Vec::new(),
             now: 0,
@@ -316,19 +324,19 @@ impl Machine {
     /// The CPUs whose walkers may fetch from a tree.
     fn walkers(&self, root: u64) -> u8 {
         self.cpus_that(|c| {
-            c.ttbr.iter().flatten().any(|t| t.root == root)
-                || c.left.iter().any(|l| l.ttbr.root == root && l.until.is_none())
+            c.ttbr.iter().flatten().any(|t| self.leads(t.root, root))
+                || c.left.iter().any(|l| self.leads(l.ttbr.root, root) && l.until.is_none())
         })
     }
 
     /// The CPUs whose TLBs may hold something of a tree because they walk it or did.
     fn holders(&self, root: u64) -> u8 {
-        self.walkers(root) | self.cpus_that(|c| c.left.iter().any(|l| l.ttbr.root == root))
+        self.walkers(root) | self.cpus_that(|c| c.left.iter().any(|l| self.leads(l.ttbr.root, root)))
     }
 
     /// The CPUs whose work may access addresses through a tree.
     fn users(&self, root: u64) -> u8 {
-        self.cpus_that(|c| !c.parked && c.ttbr.iter().flatten().any(|t| t.root == root))
+        self.cpus_that(|c| !c.parked && c.ttbr.iter().flatten().any(|t| self.leads(t.root, root)))
     }
 
     /// Which half a root translates, when some CPU has it; the upper one otherwise.

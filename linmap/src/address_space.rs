@@ -14,6 +14,13 @@
 //! whose lock masks interrupts do well to change long ranges piece by piece, and to print a map only when
 //! nothing is in a hurry.
 //!
+//! A repaint ([`AddressSpace::repaint`]) holds it for one piece after another, and others change the map in
+//! between: whoever changes a translation notes where (`noted.rs`), so that it is copied once more. The
+//! CPUs go over to the second tree in a hold of the lock in which nothing is left to copy: whoever has the lock
+//! next, those who waited for it included, finds that tree. The old one's tables are given back without the
+//! lock, since nobody finds them any more, and their counts taken out under it. Between two pieces the lock is
+//! free for a moment only: one that is fair lets all in who wait.
+//!
 //! The lock is not taken twice: a callback of [`AddressSpace::visit`] and its siblings must not change or
 //! read a live map. A fault handler may have interrupted the holder on its own CPU, so it never waits:
 //! [`AddressSpace::try_visit`] does without an answer then. While CPUs are parked nobody waits for the lock
@@ -31,6 +38,7 @@ use crate::edit::{Edit, Editor};
 use crate::live::{Access, Span, Table};
 use crate::maintenance::Batch;
 use crate::mapping::Mapper;
+use crate::noted::Noted;
 use crate::one_leaf::one_leaf;
 use crate::retire::Retired;
 use crate::split_pages::Pages;
@@ -67,6 +75,8 @@ pub struct AddressSpace {
     policy: AtomicU8,
     write_execute: AtomicBool,
     counters: Counters,
+    /// What a repaint has to know of changes.
+    noted: Noted,
 }
 
 impl AddressSpace {
@@ -90,6 +100,7 @@ impl AddressSpace {
             policy,
             write_execute: AtomicBool::new(false),
             counters,
+            noted: Noted::new(),
         }
     }
 
@@ -108,6 +119,21 @@ impl AddressSpace {
     #[inline(always)]
     pub(crate) const fn counters(&self) -> &Counters {
         &self.counters
+    }
+
+    pub(crate) const fn noted(&self) -> &Noted {
+        &self.noted
+    }
+
+    /// The first address of the half.
+    pub(crate) const fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// From now on these are the tables, under another policy. Under the lock.
+    pub(crate) fn switched(&self, root: Pa, policy: Policy) {
+        self.root.store(root.0, Relaxed);
+        self.set_policy(policy);
     }
 
     /// The geometry of the tables.
@@ -248,6 +274,7 @@ impl AddressSpace {
         let _held = platform.lock();
         #[cfg(feature = "faults")]
         let _held = (!broken!(NoLock)).then_some(_held);
+        self.noted.changes(span);
         let access = self.access(platform);
         let table = access.deepest(self.root_table(&access), span);
         if (span.first ^ span.last) >> table.shift == 0 {
@@ -346,6 +373,7 @@ impl AddressSpace {
             return Err(Error::WriteExecute { va });
         }
         let _held = platform.lock();
+        self.noted.changes(span);
         let (access, leaves) = (self.access(platform), self.leaves());
         let root = self.root_table(&access);
         Mapper { access, half: self.half, span, oa, attributes, leaves }.run(root)
@@ -364,6 +392,7 @@ impl AddressSpace {
     pub unsafe fn unmap<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), Error> {
         let Some(span) = self.span(va, pages)? else { return Ok(()) };
         let _held = platform.lock();
+        self.noted.changes(span);
         let access = self.access(platform);
         Editor { access, edit: Edit::REMOVE, span, batch: Batch::new() }.run_remove(self)
     }
@@ -426,6 +455,13 @@ impl AddressSpace {
             return Err(Error::Occupied { va });
         }
         let mut from = tree.into_root();
+        if !used.is_empty() {
+            let at = |index: usize| self.base + ((index as u64) << self.root_shift);
+            self.noted.changes(Span {
+                first: at(used.start),
+                last: at(used.end - 1) + ((1 << self.root_shift) - 1),
+            });
+        }
         self.access(platform).filled();
         for (index, &bits) in used.clone().zip(&platform.slots(&mut from)[used]) {
             if bits != 0 {

@@ -74,6 +74,17 @@ pub enum Error {
         /// How many pages it has.
         pages: u64,
     },
+    /// A range that does not begin or end with an entry of the root, or with a contiguous run of them.
+    #[error(
+        "{va} lies within an entry of the root table, or within a run of them; a repaint takes whole ones, as `linear_range` has them"
+    )]
+    PartOfEntry {
+        /// The end of the range that does not.
+        va: Va,
+    },
+    /// A second repaint at once.
+    #[error("a repaint of these tables is under way; wait until it has returned")]
+    UnderWay,
     /// Physical memory beyond what descriptors can express.
     #[error("{pages} pages from {oa} on go beyond the {bits} address bits that the descriptors have")]
     OutputAddress {

@@ -87,6 +87,14 @@ mod faults {
         NoIsb,
         /// Tables that were taken out of the tree are not given back.
         NotGivenBack,
+        /// A repaint does not copy again what has changed meanwhile.
+        ChangeForgotten,
+        /// A repaint has no DSB between the filling of its tables and the switch to them.
+        NoDsbBeforeSwitch,
+        /// A repaint gives the old tables back in front of the switch.
+        GivenBackBeforeSwitch,
+        /// A repaint does not give the old tables back.
+        OldTreeNotGivenBack,
     }
 
     /// The fault that is made, counted from 1; 0 for none.

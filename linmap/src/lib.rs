@@ -16,6 +16,7 @@
 //! | `walk` | visit what is there |
 //! | `check` | what must never be in a map |
 //! | `address_space` | live tables: map, unmap, protect, set_valid, split, collapse, under one lock |
+//! | `repaint` | the map in pages, by a second tree and one switch to it |
 //! | `linear` | policy: which leaves, and why |
 //! | `ptdump` | the text that Linux prints |
 //!
@@ -56,9 +57,12 @@ mod linear;
 mod live;
 mod maintenance;
 mod mapping;
+mod mirror;
+mod noted;
 mod one_leaf;
 mod ptdump;
 mod region;
+mod repaint;
 mod reserve;
 mod resize;
 mod retire;
@@ -86,7 +90,7 @@ pub use features::Features;
 pub use geometry::{Geometry, GeometryError, Granule, Half, LeafSize, LeafSizes, Level, OaFormat};
 pub use hardware::{BbmPromise, Both, CanNotPark, Dsb, Hardware, Midr, Platform, Promise};
 pub use layout::{Kind, Layout, LayoutError, Rodata};
-pub use linear::{Decision, Mode, Policy, create};
+pub use linear::{Decision, Mode, Policy, Split, create};
 pub use ptdump::{DumpError, Marked, dump};
 pub use region::{Leaves, Region, Run};
 pub use rewrite::Rewrite;

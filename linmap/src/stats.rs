@@ -132,6 +132,15 @@ impl Counters {
         grow(&self.tables, stats.tables as i64);
     }
 
+    /// Takes away what some tables were made of.
+    pub(crate) fn exclude(&self, stats: &Stats) {
+        for (to, from) in self.leaves.iter().zip(&stats.descriptors) {
+            grow(&to[0], -(from[0] as i64));
+            grow(&to[1], -(from[1] as i64));
+        }
+        grow(&self.tables, -(stats.tables as i64));
+    }
+
     /// Adds leaf descriptors of one kind, or takes them away.
     #[inline]
     pub(crate) fn leaves(&self, level: Level, contiguous: bool, descriptors: i64) {

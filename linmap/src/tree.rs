@@ -369,7 +369,7 @@ fn fill_chunks(chunks: &mut [[u64; 64]], first: u64, step: u64) -> u64 {
 
 /// Writes holes, a few at a time: as one fill it would become a call of `memset`, which costs five
 /// times as much where that is not made for long runs of words.
-fn fill_holes(slots: &mut [u64]) {
+pub(crate) fn fill_holes(slots: &mut [u64]) {
     let (long, rest) = slots.as_chunks_mut::<32>();
     let (short, rest) = rest.as_chunks_mut::<8>();
     let clear = |part: &mut [u64; 8]| {

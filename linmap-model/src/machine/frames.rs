@@ -33,7 +33,7 @@ impl Machine {
         let page = self.pages.get_mut(table).expect("it was there");
         page.state = State::Free;
         page.unseen = 0;
-        self.expected.remove(&table);
+        self.forget_root(table);
         Ok(())
     }
 
@@ -84,6 +84,8 @@ impl Machine {
         match page.state {
             State::Free => return Err(fact(format!("the table at {table:#x} is a free page"))),
             State::Linked(at) if at == place => return Ok(()),
+            // It is below the root whose place this one takes, too, and is found from here from now on.
+            State::Linked(at) if self.is_shared(at, place) => {}
             State::Linked(at) => {
                 let text = format!(
                     "the table at {table:#x} translates {:#x} already; the model knows one place for each table",

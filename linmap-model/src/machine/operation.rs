@@ -65,7 +65,7 @@ impl Machine {
         if !apart || !changes.iter().all(whole) {
             return Err(sequence(cpu, "a change is not in whole pages, or two of them overlap"));
         }
-        let now = self.now;
+        let (now, root) = (self.now, self.current(root));
         self.expected.entry(root).or_default();
         self.cpu_mut(cpu).operation =
             Some(Operation { root, name, changes, touched: Vec::new(), made_valid: false, since: now });
@@ -87,6 +87,7 @@ impl Machine {
         self.visible(cpu, root, operation.made_valid, &spans)?;
         for &span in &spans {
             self.translates(root, span, Moment::AtRest)?;
+            self.translates_where_left_behind(root, span)?;
         }
         self.nothing_stale(root, &spans, u8::MAX)
     }
@@ -98,7 +99,7 @@ impl Machine {
         }
         for (_, table) in self.pages.dirty().filter(|d| d.0 == cpu) {
             if let Some(State::Linked(place)) = self.pages.get(table).map(|p| p.state)
-                && place.root == root
+                && self.current(place.root) == root
             {
                 let fact = format!("stores to the table at {table:#x} have had no DSB");
                 return Err(Finding::new(Rule::NotVisible, fact).on(cpu).at(place.va));
@@ -110,13 +111,13 @@ impl Machine {
             both.filter(|b| b.0 <= b.1).any(|b| self.must_translate(root, b))
         };
         for other in &self.fresh {
-            if other.root == root && overlaps(other.span) {
+            if self.current(other.root) == root && overlaps(other.span) {
                 let fact = format!("a store of cpu {} made this valid, and has had no DSB", other.cpu);
                 return Err(Finding::new(Rule::NotVisible, fact).on(cpu).at(other.span.0));
             }
         }
         let this = self.cpu(cpu);
-        let uses = this.ttbr.iter().flatten().any(|t| t.root == root);
+        let uses = this.ttbr.iter().flatten().any(|t| self.current(t.root) == root);
         if made_valid && uses && this.isb_at < this.settled_at {
             let fact = format!(
                 "no ISB on cpu {cpu} since the DSB of event {}: its own accesses may still fault",
@@ -193,6 +194,7 @@ impl Machine {
     /// What an address may map to now: as it is, and as operations under way will have made it. And
     /// the last address for which that goes on.
     fn states(&self, root: u64, va: u64) -> (u64, States) {
+        let root = self.current(root);
         let (now, mut end) = self.expected.get(&root).map_or((None, u64::MAX), |flat| flat.at(va));
         let mut states = States::new(now);
         let operations = self.cpus.iter().filter_map(|c| c.operation.as_ref());
@@ -242,7 +244,7 @@ impl Machine {
         let run = (g.contiguous_entries(piece.level) as u64) << g.level_shift(piece.level);
         let (first, last) = (piece.va & !(run - 1), piece.last | (run - 1));
         let operations = self.cpus.iter().filter_map(|c| c.operation.as_ref());
-        operations.filter(|o| o.root == root).any(|o| {
+        operations.filter(|o| o.root == self.current(root)).any(|o| {
             let changes = o.changes.iter().map(|c| (c.va, c.last()));
             changes.chain(o.touched.iter().copied()).any(|s| s.0 <= last && first <= s.1)
         })
@@ -424,6 +426,9 @@ impl Machine {
                 let span = (place.va, place.va + ((1 << g.va_bits()) - 1));
                 self.translates(root, span, Moment::AtRest)?;
             }
+        }
+        if let Some(found) = self.old_tree_left() {
+            return Err(found);
         }
         match self.pages.having(|s| matches!(s, State::Offline | State::Unlinked)).next() {
             None => Ok(()),

@@ -147,8 +147,9 @@ impl Machine {
     /// The operation of this CPU answers for what it touches.
     fn note_touched(&mut self, store: &Store, old: u64) {
         let Store { cpu, value, place, span, .. } = *store;
+        let root = self.current(place.root);
         if let Some(operation) = &mut self.cpu_mut(cpu).operation
-            && operation.root == place.root
+            && operation.root == root
         {
             operation.touched.push(span);
             operation.made_valid |= old & 1 == 0 && value & 1 == 1;

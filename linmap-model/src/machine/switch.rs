@@ -17,11 +17,12 @@ impl Machine {
         let Some(page) = page.filter(|p| p.state != State::Free) else {
             return Err(sequence(cpu, format!("{register} = {value:#x}: no table page was taken there")));
         };
-        match page.state {
+        let (state, used) = (page.state, self.pages.has_entries(ttbr.root));
+        let succeeds = used && self.succeed(cpu, half, ttbr.root);
+        match state {
             State::Linked(at) if at == place => self.all_seen(cpu, ttbr.root)?,
             _ => self.link(cpu, ttbr.root, place)?,
         }
-        let used = self.pages.has_entries(ttbr.root);
         if half == 1 && used && !self.cpu(cpu).reported {
             let fact = format!(
                 "cpu {cpu} loads the tables at {:#x} and has not reported what it promises",
@@ -42,7 +43,11 @@ impl Machine {
             // It may have been away while something changed.
             self.nothing_stale(ttbr.root, &[span], 1 << cpu)?;
         }
-        if self.cpu(cpu).parked { Ok(()) } else { self.translates(ttbr.root, span, Moment::Meanwhile) }
+        if self.cpu(cpu).parked && !succeeds {
+            return Ok(());
+        }
+        self.translates(ttbr.root, span, Moment::Meanwhile)
+            .map_err(|found| Finding { cpu: Some(cpu), ..found })
     }
 
     /// A tree has one ASID: what entries of others CPUs may hold under another is not modelled.
@@ -129,6 +134,9 @@ impl Machine {
     /// Remembers the tree that the register pointed to.
     fn leave(&mut self, cpu: CpuId, half: usize, new: Ttbr) {
         let old = self.cpu(cpu).ttbr[half].filter(|&old| old != new);
+        if let Some(old) = old.filter(|old| self.expected.contains_key(&self.current(old.root))) {
+            self.cpu_mut(cpu).came_from[half] = Some(old.root);
+        }
         let Some(ttbr) = old.filter(|old| self.pages.has_entries(old.root)) else { return };
         self.cpu_mut(cpu).left.push(Left { half, ttbr, until: None });
     }
@@ -145,11 +153,13 @@ impl Machine {
         if !std::mem::replace(&mut self.cpu_mut(cpu).parked, false) {
             return Err(sequence(cpu, format!("cpu {cpu} is not parked")));
         }
-        if let Some(ttbr) = self.cpu(cpu).ttbr[1].filter(|t| !self.pages.has_entries(t.root)) {
+        let this = self.cpu(cpu);
+        let was_mapped = this.came_from[1].is_some_and(|old| self.pages.has_entries(old));
+        if let Some(ttbr) = this.ttbr[1].filter(|t| was_mapped && !self.pages.has_entries(t.root)) {
             let fact = format!("cpu {cpu} comes back on the tree at {:#x}, which maps nothing", ttbr.root);
             return Err(Finding::new(Rule::InUse, fact).on(cpu).at(self.place_of_root(ttbr.root, 1).va));
         }
-        let roots: Vec<u64> = self.cpu(cpu).ttbr.iter().flatten().map(|t| t.root).collect();
+        let roots: Vec<u64> = self.cpu(cpu).ttbr.iter().flatten().map(|t| self.current(t.root)).collect();
         let touched: Vec<_> = self
             .cpus
             .iter()
@@ -175,6 +185,6 @@ impl Machine {
 
     /// The half of what a root that no CPU has loaded yet is to map.
     fn half_of(&self, root: u64) -> Option<usize> {
-        self.expected.get(&root)?.first().map(|va| (va >> 63) as usize)
+        self.expected.get(&self.current(root))?.first().map(|va| (va >> 63) as usize)
     }
 }

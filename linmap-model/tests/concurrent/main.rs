@@ -23,7 +23,7 @@ use shuttle::{Config, MaxSteps, Runner};
 
 use operation::{Operation, What};
 use scene::Announced::{ForTheCall, ForTheLock};
-use scene::{BLOCK, HOLE, NEXT_BLOCK, PAGES, RUN, Scene, Step, does, on};
+use scene::{BLOCK, HOLE, NEXT_BLOCK, PAGES, REPAINT, RUN, Scene, Step, does, on};
 use system::Lock;
 
 const READ_ONLY: What = What::Protect(Change::READ_ONLY);
@@ -148,6 +148,65 @@ fn three_callers() {
         };
         schedules(RandomScheduler::new_from_seed(1, 300), run);
         schedules(PctScheduler::new_from_seed(2, 3, 300), run);
+    }
+}
+
+/// Leaves are split while three or four CPUs are parked, or have not answered yet.
+#[test]
+fn more_callers_are_parked() {
+    let steps = [
+        does(BLOCK + 3, 2, READ_ONLY),
+        does(NEXT_BLOCK + 9, 1, INVALID),
+        does(RUN + 1, 2, READ_ONLY),
+        does(BLOCK + 100, 7, What::Unmap),
+    ];
+    for callers in 2..=steps.len() {
+        let scene = Scene { policy: Policy::Park, ..Scene::new(ForTheCall, &steps[..callers]) };
+        some(scene.clone(), 150);
+        schedules(RandomScheduler::new_from_seed(3, 100), move || scene.run());
+    }
+}
+
+/// A repaint, and what another does meanwhile: to what has been copied, to what has not, and afterwards.
+#[test]
+fn a_repaint_and_another_caller() {
+    for policy in [Policy::Live, Policy::Park] {
+        for step in STEPS {
+            for (many, tries) in [(false, 20), (true, 10)] {
+                some(Scene { policy, many, ..Scene::new(ForTheLock, &[REPAINT, step]) }, tries);
+            }
+        }
+        let far = does(BLOCK + 9, 1, INVALID);
+        some(Scene { policy, many: true, ..Scene::new(ForTheCall, &[REPAINT, far]) }, 50);
+        some(Scene { policy, faults: true, ..Scene::new(ForTheLock, &[far, REPAINT]) }, 20);
+    }
+}
+
+/// Of two repaints at once the second is refused; one after the other, both are done.
+#[test]
+fn two_repaints() {
+    for many in [false, true] {
+        let far = does(BLOCK + 9, 1, READ_ONLY);
+        let scene = Scene { many, ..Scene::new(ForTheLock, &[REPAINT, REPAINT, far]) };
+        some(scene.clone(), 30);
+        schedules(RandomScheduler::new_from_seed(6, 20), move || scene.run());
+    }
+}
+
+/// A repaint, and two that do three steps each, whatever they are.
+#[test]
+fn a_repaint_and_two_other_callers() {
+    for policy in [Policy::Live, Policy::Park] {
+        for many in [false, true] {
+            let run = move || {
+                let mut random = shuttle::rand::thread_rng();
+                let mut steps = || (0..3).map(|_| STEPS[random.gen_range(0..STEPS.len())]).collect();
+                let callers = vec![vec![REPAINT], steps(), steps()];
+                Scene { policy, many, callers, ..Scene::new(ForTheLock, &[]) }.run();
+            };
+            schedules(RandomScheduler::new_from_seed(4, 50), run);
+            schedules(PctScheduler::new_from_seed(5, 3, 50), run);
+        }
     }
 }
 

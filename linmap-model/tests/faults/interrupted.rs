@@ -1,10 +1,13 @@
 //! Two operations at once, always in the same order: the second comes when the first has read a descriptor
-//! and is about to replace it. If the lock is taken, it waits until the first has returned.
+//! and is about to replace it. If the lock is taken, it waits until the first has returned. Or it comes when the
+//! first, which is a repaint, has let go of the lock for a moment.
 
 use std::cell::Cell;
 
-use linmap::{Both, Descriptor, Frame, Hardware, Memory, Slot};
-use linmap_model::OnCpu;
+use linmap::{
+    Both, CanNotPark, Descriptor, Dsb, Frame, Geometry, Hardware, Memory, Pa, Promise, Rewrite, Slot, Tlbi,
+};
+use linmap_model::{Held, OnCpu};
 
 use crate::operation::Operation;
 use crate::world::World;
@@ -68,4 +71,68 @@ pub(crate) fn interrupted(world: &World<'_>, operations: &[Operation]) {
     cpu.begins(world.space.root(), first.name(), &changes(first));
     cpu.done(first.run(&world.space, &platform).is_ok());
     memory.let_other();
+}
+
+/// A CPU that is overtaken: while it waits for the lock for the third time another has it.
+struct Overtaken<'a, 'm> {
+    cpu: OnCpu<'m>,
+    locks: Cell<u32>,
+    other: &'a dyn Fn(),
+}
+
+// SAFETY: the CPU does it all, and keeps its promises.
+unsafe impl<'m> Hardware for Overtaken<'_, 'm> {
+    type Held<'h>
+        = Held<'m>
+    where
+        Self: 'h;
+
+    fn lock(&self) -> Held<'m> {
+        self.locks.set(self.locks.get() + 1);
+        if self.locks.get() == 3 {
+            (self.other)();
+        }
+        self.cpu.lock()
+    }
+
+    fn try_lock(&self) -> Option<Held<'m>> {
+        self.cpu.try_lock()
+    }
+
+    fn promise(&self) -> Promise {
+        self.cpu.promise()
+    }
+
+    fn dsb(&self, kind: Dsb) {
+        self.cpu.dsb(kind);
+    }
+
+    fn isb(&self) {
+        self.cpu.isb();
+    }
+
+    fn tlbi(&self, op: Tlbi, geometry: Geometry) {
+        self.cpu.tlbi(op, geometry);
+    }
+
+    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
+        self.cpu.park(memory, root, rewrites)
+    }
+}
+
+/// CPU 0 repaints the map, and CPU 1 does an operation when the first piece has been copied.
+pub(crate) fn overtaken(world: &World<'_>, repaint: &Operation, operation: &Operation) {
+    let [cpu, other] = [world.cpu(0), world.cpu(1)];
+    let others = || {
+        let changes = world.predict(operation).flat.changes(operation.va, operation.last(world.g));
+        other.begins(world.space.root(), operation.name(), &changes);
+        other.done(operation.run(&world.space, &other).is_ok());
+    };
+    let hardware = Overtaken { cpu, locks: Cell::new(0), other: &others };
+    // SAFETY: all CPUs of a model take the same lock.
+    let platform = unsafe { Both::new(&cpu, &hardware) };
+    cpu.begins(world.space.root(), repaint.name(), &[]);
+    let result = repaint.run(&world.space, &platform);
+    assert!(result.is_ok() && hardware.locks.get() > 3, "{result:?}");
+    cpu.done(true);
 }

@@ -89,6 +89,15 @@ fn faults() -> Vec<(Fault, Rule, Scene)> {
         (Fault::NoIsb, Rule::Stale, a_page),
         (Fault::NotGivenBack, Rule::Leaked, a_table),
         (Fault::NotGivenBack, Rule::Leaked, split.does(What::Collapse, 0, 512)),
+        (Fault::ChangeForgotten, Rule::Translation, live.overtaken(READ_ONLY, 600, 1)),
+        (Fault::ChangeForgotten, Rule::Translation, live.overtaken(READ_ONLY, 100, 1)),
+        (Fault::ChangeForgotten, Rule::Translation, live.overtaken(What::Unmap, 0, 600)),
+        (Fault::ChangeForgotten, Rule::Translation, live.overtaken(INVALID, 0, 600)),
+        (Fault::ChangeForgotten, Rule::InUse, live.overtaken(MAP, scene::FREE, 3)),
+        (Fault::ChangeForgotten, Rule::InUse, kept.overtaken(VALID, 600, 1)),
+        (Fault::NoDsbBeforeSwitch, Rule::Unfilled, live.repaints()),
+        (Fault::GivenBackBeforeSwitch, Rule::Freed, live.repaints()),
+        (Fault::OldTreeNotGivenBack, Rule::Leaked, park.repaints()),
     ]
 }
 

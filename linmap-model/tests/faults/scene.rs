@@ -5,7 +5,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use linmap::{Attributes, Fault, Geometry, Granule, Half, Leaves, OaFormat, Policy, Region, commit};
 use linmap_model::{Core, Rule};
 
-use crate::interrupted::interrupted;
+use crate::interrupted::{interrupted, overtaken};
 use crate::operation::{Operation, What};
 use crate::world::{Machine, World, ram};
 
@@ -15,6 +15,8 @@ pub(crate) const RUN: u64 = 3 * 512;
 pub(crate) const DIRTY_MANAGED: u64 = 4 * 512;
 /// Where nothing is mapped, nor any table.
 pub(crate) const FREE: u64 = 5 * 512;
+/// So many blocks that a repaint copies them in more than one piece.
+const MANY: u64 = 16 * 512;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Scene {
@@ -36,6 +38,8 @@ enum Part {
     Operations,
     /// The operations, the first of which others interrupt.
     Interrupted,
+    /// The operations, the first of which is a repaint that lets the other in between.
+    Overtaken,
 }
 
 fn geometry() -> Geometry {
@@ -48,7 +52,7 @@ fn operation(what: What, first: u64, pages: u64) -> Operation {
     Operation { what, va: g.base(Half::Upper) + (64 << 30) + first * g.page_size(), pages }
 }
 
-/// A block of 2M, 1,024 pages, a run of 16, and some pages that hardware may make writable.
+/// A block of 2M, 1,024 pages, a run of 16, some pages that hardware may make writable, and 40 blocks.
 fn regions() -> Vec<Region> {
     let region = |first: u64, pages: u64, leaves: Leaves, more: Attributes| {
         let Operation { va, pages, .. } = operation(What::Unmap, first, pages);
@@ -61,6 +65,7 @@ fn regions() -> Vec<Region> {
         region(512, 1024, Leaves::Pages, none),
         region(RUN, 16, Leaves::Largest, none),
         region(DIRTY_MANAGED, 8, Leaves::Pages, Attributes::DIRTY_MANAGED),
+        region(MANY, 40 * 512, Leaves::Largest, none),
     ]
 }
 
@@ -93,9 +98,21 @@ impl Scene {
         Self { part: Part::Interrupted, ..both }
     }
 
+    /// The linear map is brought into pages.
+    pub(crate) fn repaints(&self) -> Self {
+        let mut scene = self.clone();
+        scene.then.push(Operation::repaint(geometry(), Half::Upper));
+        scene
+    }
+
+    /// The same, and another CPU does the operation when a part has been copied.
+    pub(crate) fn overtaken(&self, what: What, first: u64, pages: u64) -> Self {
+        Self { part: Part::Overtaken, ..self.repaints().does(what, first, pages) }
+    }
+
     /// What the model says of all that.
     pub(crate) fn judged(&self, fault: Option<Fault>) -> Result<(), Rule> {
-        let machine = Machine::new(geometry(), &self.cores, 64, 0x1000_0000);
+        let machine = Machine::new(geometry(), &self.cores, 128, 0x1000_0000);
         let played = catch_unwind(AssertUnwindSafe(|| self.play(&machine, fault)));
         commit(None);
         match (machine.model.verdict().and_then(|()| machine.model.finish()), played) {
@@ -116,6 +133,9 @@ impl Scene {
         commit(fault);
         if self.part == Part::Interrupted {
             return interrupted(&world, &self.then);
+        }
+        if let (Part::Overtaken, [repaint, operation]) = (self.part, &self.then[..]) {
+            return overtaken(&world, repaint, operation);
         }
         for operation in &self.then {
             // A refusal is what was predicted, or else it has panicked.

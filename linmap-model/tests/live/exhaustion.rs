@@ -1,7 +1,7 @@
 //! Table pages that run out, one earlier each time, and CPUs that refuse to be parked: the map stays as it
 //! was, nothing is lost, and an operation takes as many pages as it builds tables.
 
-use linmap::{Attributes, Change, Error, Geometry, Half, Policy};
+use linmap::{Attributes, Change, Error, Geometry, Half, LeafSize, Policy};
 use linmap_model::Core;
 
 use crate::geometries;
@@ -109,4 +109,39 @@ fn again(world: &mut World<'_>, at: u64, bytes: u64) {
     }
     world.does(0, &Operation { what: What::Collapse, va, pages }).expect("all can be parked");
     assert_eq!(world.walked.stats(), world.flat.fewest(g));
+}
+
+/// A repaint takes a whole tree: it runs out at each of its tables, and when it has all, CPUs refuse.
+#[test]
+fn without_frames_nothing_is_repainted() {
+    let (mut frameless, mut unparked) = (0, 0);
+    for g in geometries().into_iter().filter(|g| [36, 39, 42, 47, 48, 52].contains(&g.va_bits())) {
+        let fits = |s: &&LeafSize| {
+            s.bytes() <= 4 << (g.page_shift() + g.index_bits()) && s.bytes() <= 1 << (g.va_bits() - 4)
+        };
+        for size in g.leaf_sizes().iter().filter(fits) {
+            let at = g.base(Half::Upper) + 2 * size.bytes();
+            let cores = [Core::STRONG, Core::WEAK, Core::STRONG];
+            let machine = Machine::new(g, &cores, 60, 0x1000_0000);
+            let mut world = World::new(&machine, Half::Upper, &[ram(at, 1 << 44, 3 * size.bytes())]);
+            world.set_policy(Policy::Park);
+            let page = Operation { what: What::Protect(Change::READ_ONLY), va: at + size.bytes(), pages: 1 };
+            world.does(0, &page).expect("CPUs park");
+            let repaint = Operation::repaint(g, Half::Upper);
+            world.refuse_parking(true);
+            assert_eq!(world.does(1, &repaint), Err(Error::CanNotPark));
+            unparked += 1;
+            world.refuse_parking(false);
+            for left in 0.. {
+                world.limit_frames(left);
+                match world.does(2, &repaint) {
+                    Err(error) => assert_eq!(error, Error::OutOfFrames { taken: left as u64 }),
+                    Ok(()) => break,
+                }
+                frameless += 1;
+            }
+            world.finish();
+        }
+    }
+    assert!(frameless > 300 && unparked > 30, "{frameless} times without frames, {unparked} unparked");
 }

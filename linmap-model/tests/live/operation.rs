@@ -20,6 +20,8 @@ pub(crate) enum What {
     Unmap,
     SplitToPages,
     Collapse,
+    /// Of whole entries of the root; leaves from the first of these addresses to the second keep their size.
+    Repaint(Option<(u64, u64)>),
 }
 
 /// What decides besides the map.
@@ -49,7 +51,14 @@ impl Operation {
             What::Unmap => "unmap",
             What::SplitToPages => "split to pages",
             What::Collapse => "collapse",
+            What::Repaint(_) => "repaint",
         }
+    }
+
+    /// All that the linear map may take in, in pages.
+    pub(crate) fn repaint(g: Geometry, half: Half) -> Self {
+        let pages = 1 << (g.va_bits() - 1 - g.page_shift());
+        Self { what: What::Repaint(None), va: g.base(half), pages }
     }
 
     /// The last address, of a range that has one.
@@ -68,6 +77,11 @@ impl Operation {
                 What::Unmap => space.unmap(platform, va, pages),
                 What::SplitToPages => space.split_to_pages(platform, va, pages),
                 What::Collapse => space.collapse(platform, va, pages),
+                What::Repaint(keep) => {
+                    let keep = keep.map(|(first, last)| (Va(first), Va(last)));
+                    let range = (va, Va(self.last(space.geometry())));
+                    space.repaint(platform, range, keep.as_slice()).map(|_| ())
+                }
             }
         }
     }
@@ -79,7 +93,7 @@ impl Operation {
             What::SetValid(valid) => old.map(|m| Mapped { valid, ..m }),
             What::Map(oa, attributes) => Some(Mapped { pa: oa + (va - self.va), attributes, valid: true }),
             What::Unmap => None,
-            What::SplitToPages | What::Collapse => old,
+            What::SplitToPages | What::Collapse | What::Repaint(_) => old,
         };
         new.map(|m| m.kept(g))
     }
@@ -88,7 +102,8 @@ impl Operation {
     fn arguments(&self, g: Geometry, now: Circumstances) -> Result<(), Error> {
         let (va, pages) = (Va(self.va), self.pages);
         let page = g.page_size();
-        if !self.va.is_multiple_of(page) {
+        let repaint = matches!(self.what, What::Repaint(_));
+        if !self.va.is_multiple_of(page) && !repaint {
             return Err(Error::Unaligned { address: self.va });
         }
         if pages == 0 {
@@ -99,6 +114,13 @@ impl Operation {
         let end = start + u128::from(pages) * u128::from(page);
         if start < base || end > base + (1u128 << g.va_bits()) {
             return Err(Error::OutsideHalf { va, pages });
+        }
+        let whole = g.level_size(g.root()) * g.contiguous_entries(g.root()) as u64;
+        if repaint && !(self.va - g.base(now.half)).is_multiple_of(whole) {
+            return Err(Error::PartOfEntry { va });
+        }
+        if repaint && !(self.last(g) - g.base(now.half)).wrapping_add(1).is_multiple_of(whole) {
+            return Err(Error::PartOfEntry { va: Va(self.last(g)) });
         }
         let What::Map(oa, attributes) = self.what else { return Ok(()) };
         if !oa.is_multiple_of(page) {
@@ -119,7 +141,7 @@ impl Operation {
             let va = Va(first);
             match (self.what, old) {
                 (What::Map(..), Some(_)) => return Err(Error::Occupied { va }),
-                (What::Map(..) | What::Collapse, _) => {}
+                (What::Map(..) | What::Collapse | What::Repaint(_), _) => {}
                 (_, None) => return Err(Error::Hole { va }),
                 (What::Protect(_) | What::SetValid(true), Some(_)) => {
                     let new = self.of(first, old, g).expect("it is mapped");
@@ -143,7 +165,7 @@ impl Operation {
             let large = (start, end) != (seen.va, seen.va + (g.page_size() - 1));
             let old = Mapped { pa: leaf.oa.0, attributes: leaf.attributes, valid: leaf.valid };
             let resized = match self.what {
-                What::Map(..) | What::Collapse => false,
+                What::Map(..) | What::Collapse | What::Repaint(_) => false,
                 What::SplitToPages => large,
                 _ => (start < first || last < end) && self.of(seen.va, Some(old), g) != Some(old),
             };
@@ -179,8 +201,12 @@ impl Operation {
                 return refused(Error::CanNotPark);
             }
         }
+        // It is the upper half that CPUs are parked off.
+        if matches!(self.what, What::Repaint(_)) && (!now.parkable || now.half == Half::Lower) {
+            return refused(Error::CanNotPark);
+        }
         let flat = match self.what {
-            What::SplitToPages | What::Collapse => flat.clone(),
+            What::SplitToPages | What::Collapse | What::Repaint(_) => flat.clone(),
             _ => flat.with(self.va, self.last(g), |va, old| self.of(va, old, g)),
         };
         Prediction { result: Ok(()), flat }

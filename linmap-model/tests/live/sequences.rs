@@ -253,8 +253,49 @@ fn any_mapping(world: &World<'_>, va: u64, random: &mut Random) -> (u64, Attribu
     (oa, attributes)
 }
 
+/// Mostly of as much as there are table pages for; of a part of an entry now and then.
+fn any_repaint(world: &World<'_>, random: &mut Random) -> Operation {
+    let g = world.g;
+    let entries = g.entries(g.root()) as u64;
+    let entry = g.level_size(g.root());
+    let some = g.contiguous_entries(g.root()) as u64 * entry;
+    let (mut first, mut bytes) = match random.below(4) {
+        0 => (0, entry * entries),
+        1 => (some * random.below(entries * entry / some), some),
+        _ => (0, entry * entries / 2),
+    };
+    if random.one_in(24) {
+        first = (first + random.of(&[1, g.page_size(), entry])).min(entry * entries - g.page_size());
+    }
+    if random.one_in(24) {
+        bytes -= random.of(&[g.page_size(), entry / 2]);
+    }
+    bytes = bytes.min(entry * entries - first);
+    let va = g.base(world.half) + first;
+    let (leaves, size) = (&world.walked.leaves, random.of(&g.leaf_sizes()).bytes());
+    let keep = random.one_in(2) && !leaves.is_empty();
+    let keep = keep.then(|| {
+        let at = random.of(leaves).whole(g);
+        (
+            at.0.saturating_sub(size * random.below(2)),
+            at.1.saturating_add(size * random.below(3)) & !random.below(2),
+        )
+    });
+    Operation { what: What::Repaint(keep), va, pages: bytes >> g.page_shift() }
+}
+
 fn any_operation(world: &World<'_>, random: &mut Random) -> Operation {
     let g = world.g;
+    if random.one_in(48) {
+        let repaint = any_repaint(world, random);
+        let takes = world.repaint_takes(repaint.va, repaint.last(g));
+        // Pages for a table or two, as below; or for more than there are frames for.
+        let few =
+            world.flat.0.iter().map(|m| m.1 - m.0).sum::<u64>() >> g.page_shift() <= 3 << g.index_bits();
+        if few || (takes > world.free() && random.one_in(8)) {
+            return repaint;
+        }
+    }
     let mut va = any_place(world, random);
     let mut pages = any_length(g, random);
     let mut what = match random.below(20) {

@@ -4,7 +4,7 @@ use std::ops::ControlFlow::Continue;
 
 use linmap::{
     AddressSpace, Attributes, Dsb, Error, Geometry, Half, Hardware, LeafSize, Leaves, Level, Pa, Policy,
-    Promise, Region, Tree, Va,
+    Promise, Region, Stats, Tree, Va,
 };
 use linmap_model::{Core, Model, OnCpu, Setup, Ttbr};
 
@@ -161,6 +161,7 @@ impl<'m> World<'m> {
     /// Does an operation, and judges it.
     pub(crate) fn does(&mut self, n: u8, operation: &Operation) -> Result<(), Error> {
         let cpu = self.cpu(n);
+        let before = matches!(operation.what, What::Repaint(_)).then(|| self.walked.leaves.clone());
         self.history.push(format!("cpu {} {:x?}", cpu.number(), operation));
         let prediction = self.predict(operation);
         let changes = match prediction.result {
@@ -199,6 +200,9 @@ impl<'m> World<'m> {
         self.compare(operation.name());
         if result.is_ok() && operation.pages != 0 {
             self.afterwards(operation);
+        }
+        if let (What::Repaint(keep), Some(before), Ok(())) = (operation.what, before, result) {
+            self.repainted(operation, &before, keep);
         }
         result
     }
@@ -271,6 +275,42 @@ impl<'m> World<'m> {
             }
             _ => {}
         }
+    }
+
+    /// Leaves of the range that keep their size are those that were there, and all others pages.
+    fn repainted(&self, operation: &Operation, before: &[Seen], keep: Option<(u64, u64)>) {
+        let (g, first, last) = (self.g, operation.va, operation.last(self.g));
+        let keeps = |seen: &&Seen| {
+            let (start, end) = seen.whole(g);
+            keep.is_some_and(|k| k.0 <= start && end <= k.1)
+        };
+        let page = |s: &Seen| s.level == Level::PAGE && !s.leaf.contiguous;
+        let inside = |s: &&Seen| first <= s.va && s.va <= last;
+        let kept: Vec<&Seen> = before.iter().filter(inside).filter(keeps).collect();
+        let now = self.walked.leaves.iter().filter(inside);
+        let (large, pages): (Vec<&Seen>, Vec<&Seen>) =
+            now.partition(|s| kept.binary_search_by_key(&s.va, |k| k.va).is_ok());
+        assert_eq!(large, kept, "leaves that keep their size");
+        assert!(pages.iter().all(|s| page(s)), "not in pages");
+        let outside = |s: &&Seen| !inside(s);
+        assert!(before.iter().filter(outside).eq(self.walked.leaves.iter().filter(outside)), "outside of it");
+        assert_eq!(self.space.policy(), Policy::Pages);
+    }
+
+    /// How many table pages are left.
+    pub(crate) fn free(&self) -> u64 {
+        (self.tables - self.model.in_use()) as u64
+    }
+
+    /// How many table pages a repaint of a range takes, if there is nothing to keep.
+    pub(crate) fn repaint_takes(&self, first: u64, last: u64) -> u64 {
+        let g = self.g;
+        let pieces = self.flat.within(first, last).into_iter().filter_map(|(a, b, to)| Some((a, b, to?)));
+        let runs = pieces.flat_map(|(a, b, _)| {
+            let (va, oa, bytes) = (Va(a), Pa(0), b - a + 1);
+            Region { va, oa, bytes, attributes: Attributes::RAM, leaves: Leaves::Pages }.runs(g)
+        });
+        Stats::of_runs(g, runs).tables
     }
 
     /// The largest leaf that an address could be in if only tables with a part of a range collapse.

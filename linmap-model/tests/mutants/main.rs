@@ -7,6 +7,7 @@ mod code;
 mod invalidate;
 mod park;
 mod promise;
+mod repaint;
 mod replace;
 mod runs;
 mod scene;
@@ -331,6 +332,25 @@ mutants! {
         Alias on 0, "has no tables for that";
     park::table_not_in_the_one_to_one_map: "a table is not in the 1:1 map that a parked CPU writes through",
         Alias, "which does not translate";
+
+    repaint::freed_before_all_have_left: "the old tree is given back while one CPU is on it",
+        Freed on 1, "can be reached from the root";
+    repaint::changed_before_all_have_left: "a page changes while one CPU is on the old tree",
+        Stale on 1 at 0x3000, "cpu 1 is on the tree at";
+    repaint::one_comes_back_on_the_old_tree: "one CPU comes back on the old tree",
+        Stale on 1 at 0x3000, "cpu 1 is on the tree at";
+    repaint::never_given_back: "the old tree is forgotten",
+        Leaked, "of a tree that no CPU is on";
+    repaint::given_back_but_for_a_table: "of the old tree a table is forgotten",
+        Leaked, "of a tree that no CPU is on";
+    repaint::without_the_last_change: "in the new tree a page is as it was",
+        Translation at 0x3000, "it must be 0x8000003000, read-only";
+    repaint::with_a_page_missing: "in the new tree a page is missing",
+        InUse at 0x5000, "do not translate it";
+    repaint::without_a_dsb: "the new tree is loaded before it is visible",
+        Unfilled, "have had no DSB";
+    repaint::with_the_block_in_the_tlb: "one CPU does not empty its TLB on the way",
+        TtbrSwitch on 1, "may hold entries of the tree";
 
     code::with_barriers_of_its_own: "the DSBs are for the CPU that stores alone",
         Code, "lack DSB ISH";

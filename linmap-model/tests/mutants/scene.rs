@@ -41,6 +41,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) leaf: Leaf,
     /// Whether tables are written through the map, at the first leaf's address and on.
     pub(crate) tables_mapped: bool,
+    /// Whether it is announced what the map says.
+    pub(crate) announced: bool,
 }
 
 impl<'a> Plan<'a> {
@@ -48,7 +50,16 @@ impl<'a> Plan<'a> {
     pub(crate) const fn blocks(cores: &'a [Core]) -> Self {
         let oa = Pa(512 << 30);
         let leaf = Leaf { oa, attributes: Attributes::RAM, contiguous: false, valid: true };
-        Self { geometry: K4, cores, level: 2, count: 0, va: None, leaf, tables_mapped: false }
+        Self {
+            geometry: K4,
+            cores,
+            level: 2,
+            count: 0,
+            va: None,
+            leaf,
+            tables_mapped: false,
+            announced: true,
+        }
     }
 
     /// 32 pages of 4K.
@@ -398,7 +409,9 @@ impl Scene {
         let tables: Vec<u64> = levels.clone().map(|_| self.alloc()).collect();
         let count = if plan.count == 0 { 2 * g.contiguous_entries(level) } else { plan.count };
         let bytes = (count as u64) << g.level_shift(level);
-        self.begin_at(tables[0], "create", [self.change_at(va, bytes, Some(leaf))]);
+        if plan.announced {
+            self.begin_at(tables[0], "create", [self.change_at(va, bytes, Some(leaf))]);
+        }
         for (at, level) in levels.enumerate() {
             self.write(tables[at], 0, 0, g.entries(level), 0);
             if let Some(&child) = tables.get(at + 1) {
@@ -407,7 +420,10 @@ impl Scene {
         }
         let slot = g.index(va, level);
         self.fill(tables[tables.len() - 1], level, slot..slot + count, leaf);
-        self.dsb(Barrier::Ishst).isb().done();
+        self.dsb(Barrier::Ishst).isb();
+        if plan.announced {
+            self.done();
+        }
         Tree { tables, slot, va, level, leaf }
     }
 

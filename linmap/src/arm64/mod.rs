@@ -38,6 +38,13 @@ impl Cpu {
         Uses { tlbi: tlbi.load(Relaxed), dsb: dsb.load(Relaxed), isb: isb.load(Relaxed) }
     }
 
+    /// Counts primitives that were used otherwise: by assembly, or by other CPUs that do not count themselves.
+    pub fn note(&self, uses: Uses) {
+        self.tlbi.fetch_add(uses.tlbi, Relaxed);
+        self.dsb.fetch_add(uses.dsb, Relaxed);
+        self.isb.fetch_add(uses.isb, Relaxed);
+    }
+
     /// What the ID registers of the CPU that runs this say.
     pub fn features() -> Features {
         macro_rules! read {

@@ -1,0 +1,284 @@
+//! A CPU of the model as a platform: the library under test runs on it and can not tell.
+//!
+//! It has the table pages ([`Memory`]) and the instructions ([`Hardware`]) that a real one has; each becomes
+//! an [`Event`].
+
+use std::sync::{MutexGuard, PoisonError, TryLockError};
+use std::thread;
+
+use linmap::{
+    CanNotPark, Descriptor, Dsb, Frame, Geometry, Hardware, Instruction, Memory, Pa, Promise, Rewrite, Slot,
+    Tlbi,
+};
+
+use crate::{Barrier, Change, CpuId, Event, Model, Tlb, Ttbr};
+
+/// A CPU of a [`Model`]: the memory and the hardware that code running on it has.
+#[derive(Clone, Copy)]
+pub struct OnCpu<'m> {
+    model: &'m Model,
+    cpu: CpuId,
+}
+
+impl<'m> OnCpu<'m> {
+    pub(crate) const fn new(model: &'m Model, cpu: CpuId) -> Self {
+        Self { model, cpu }
+    }
+
+    /// Its number.
+    pub const fn number(self) -> CpuId {
+        self.cpu
+    }
+
+    /// The machine that it is part of.
+    pub const fn model(self) -> &'m Model {
+        self.model
+    }
+
+    /// Any step, by the CPU that the event names.
+    pub fn step(self, event: Event) {
+        self.model.step(self.cpu, event);
+    }
+
+    /// Tells the system what it is.
+    pub fn reports(self) {
+        self.step(Event::Report { cpu: self.cpu });
+    }
+
+    /// Loads a translation table base register, and an ISB.
+    pub fn loads(self, register: Ttbr, root: Pa) {
+        self.step(Event::Msr { cpu: self.cpu, register, value: base_register(root) });
+        self.isb();
+    }
+
+    /// Announces what an operation will have changed in the tree of `root` when it is done.
+    pub fn begins(self, root: Pa, name: &str, changes: &[Change]) {
+        let (root, name, changes) = (root.0, name.to_owned(), changes.to_vec());
+        self.step(Event::Begin { cpu: self.cpu, root, name, changes });
+    }
+
+    /// The operation returns: it did what was announced, or nothing at all.
+    pub fn done(self, ok: bool) {
+        self.step(Event::Done { cpu: self.cpu, ok });
+    }
+
+    /// A table without entries, for CPUs that leave the map: the same one each time. Without it they can
+    /// not be parked.
+    ///
+    /// # Panics
+    ///
+    /// There is no table page left.
+    pub fn empty_table(self) -> Pa {
+        if let Some(table) = self.model.lock().empty {
+            return Pa(table);
+        }
+        let mut frame = self.take().expect("a table page for the empty table");
+        self.slots(&mut frame).fill(0);
+        self.dsb(Dsb::Ishst);
+        let table = frame.into_pa();
+        self.model.lock().empty = Some(table.0);
+        table
+    }
+}
+
+// SAFETY:
+// - pages are handed out once until they are given back, aligned and of the geometry's size;
+// - `slots` is that page's words, and the frame is borrowed for as long;
+// - `load` and `store` are steps of the machine, one after another;
+// - addresses of no table page of this machine are refused, by a panic.
+unsafe impl Memory for OnCpu<'_> {
+    fn take(&self) -> Option<Frame> {
+        let mut inner = self.model.lock();
+        if inner.left == Some(0) {
+            return None;
+        }
+        let table = inner.free.pop()?;
+        inner.left = inner.left.map(|left| left - 1);
+        let result = inner.step(Event::Alloc { cpu: self.cpu, table });
+        let page = self.model.page(&inner, table);
+        // SAFETY: the page was free, so that nothing else refers to it.
+        let page = unsafe { &mut *page };
+        match inner.machine.words(table) {
+            // After a breach nothing is taken from the machine any more.
+            [] => page.fill(0),
+            words => page.copy_from_slice(words),
+        }
+        drop(inner);
+        self.model.report(result);
+        // SAFETY: as above; the page is this machine's.
+        Some(unsafe { Frame::from_pa(Pa(table)) })
+    }
+
+    fn give(&self, frame: Frame) {
+        let table = frame.into_pa().0;
+        let mut inner = self.model.lock();
+        inner.plain.remove(&table);
+        let result = inner.step(Event::Free { cpu: self.cpu, table });
+        inner.free.push(table);
+        drop(inner);
+        self.model.report(result);
+    }
+
+    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
+        let mut inner = self.model.lock();
+        inner.plain.insert(frame.pa().0, (self.cpu, thread::current().id()));
+        let page = self.model.page(&inner, frame.pa().0);
+        // SAFETY: the frame is borrowed mutably, so that this is the only reference to its page.
+        unsafe { &mut *page }
+    }
+
+    unsafe fn load(&self, slot: Slot) -> Descriptor {
+        let mut inner = self.model.lock();
+        let result = inner.machine.reads(self.cpu, slot.table.0);
+        let value = match (inner.machine.read(slot.table, slot.index), inner.machine.verdict()) {
+            (Some(value), Ok(())) => value,
+            // The machine stands still after a breach; the code goes on with what it has stored.
+            _ => self.model.word(&inner, slot),
+        };
+        *inner.remembered(self.cpu, slot) = Some((slot, value));
+        drop(inner);
+        self.model.report(result);
+        Descriptor(value)
+    }
+
+    unsafe fn store(&self, slot: Slot, new: Descriptor) {
+        let mut inner = self.model.lock();
+        let remembered = inner.remembered(self.cpu, slot);
+        let was = remembered.filter(|r| r.0 == slot).map(|r| r.1);
+        *remembered = Some((slot, new.0));
+        let (table, index) = (slot.table.0, slot.index);
+        let event = Event::Write { cpu: self.cpu, table, index, value: new.0, count: 1, step: 0, was };
+        let result = self.model.note_plain_stores(&mut inner, self.cpu).and_then(|()| inner.step(event));
+        if result.is_ok() || !self.model.panics {
+            let page = self.model.page(&inner, table);
+            // SAFETY: the page is a table's, so no frame stands for it; under the lock.
+            unsafe { (*page)[index] = new.0 };
+        }
+        drop(inner);
+        self.model.report(result);
+    }
+}
+
+/// The lock on live tables, as a CPU holds it.
+pub struct Held<'m> {
+    model: &'m Model,
+    _guard: MutexGuard<'m, ()>,
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        *self.model.holder.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+impl<'m> OnCpu<'m> {
+    fn held(self, guard: MutexGuard<'m, ()>) -> Held<'m> {
+        *self.model.holder.lock().unwrap_or_else(PoisonError::into_inner) = Some(thread::current().id());
+        Held { model: self.model, _guard: guard }
+    }
+
+    /// Leaves the map: the empty table, and nothing of another one in the TLB.
+    fn leaves_map(self, cpu: CpuId, empty: Pa) {
+        let register = Ttbr::Ttbr1;
+        self.step(Event::Park { cpu });
+        self.step(Event::Msr { cpu, register, value: base_register(empty) });
+        self.step(Event::Isb { cpu });
+        self.step(Event::Tlbi { cpu, op: Tlb::Vmalle1, operand: 0 });
+        self.step(Event::Dsb { cpu, kind: Barrier::Nsh });
+        self.step(Event::Isb { cpu });
+    }
+}
+
+/// The value of a table base register. With 52-bit output addresses bits 5:2 hold bits 51:48.
+const fn base_register(root: Pa) -> u64 {
+    root.0 & ((1 << 48) - 1) | (root.0 >> 48) << 2
+}
+
+// SAFETY:
+// - each method is the step that it names;
+// - the lock is a mutex, for whichever threads the CPUs run on;
+// - the promise is the weakest of all CPUs;
+// - `park` takes every CPU off the map through the empty table, in the order that the machine judges.
+unsafe impl<'m> Hardware for OnCpu<'m> {
+    type Held<'h>
+        = Held<'m>
+    where
+        Self: 'h;
+
+    fn lock(&self) -> Held<'m> {
+        let may = self.model.lock().machine.locks(self.cpu);
+        self.model.report(may);
+        let holder = *self.model.holder.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(
+            holder != Some(thread::current().id()),
+            "the lock is taken twice: on a CPU that waits for ever"
+        );
+        self.held(self.model.tables.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn try_lock(&self) -> Option<Held<'m>> {
+        match self.model.tables.try_lock() {
+            Ok(guard) => Some(self.held(guard)),
+            Err(TryLockError::Poisoned(guard)) => Some(self.held(guard.into_inner())),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    fn promise(&self) -> Promise {
+        let inner = self.model.lock();
+        let cores = &inner.machine.setup().cores;
+        Promise {
+            never_aborts: cores.iter().all(|c| c.never_aborts),
+            range_tlbi: cores.iter().all(|c| c.range_tlbi),
+            repeat_tlbi: cores.iter().any(|c| c.repeat_tlbi),
+        }
+    }
+
+    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
+        let (users, empty, refused) = {
+            let inner = self.model.lock();
+            (inner.machine.users_of_upper_half(), inner.empty, inner.unparkable)
+        };
+        let Some(empty) = empty.filter(|_| !refused) else { return Err(CanNotPark) };
+        for &(cpu, _) in &users {
+            self.leaves_map(cpu, Pa(empty));
+        }
+        // SAFETY: the operation that made them holds the lock.
+        rewrites.iter().for_each(|r| unsafe { r.carry_out(memory) });
+        // Where nothing was stored there is nothing to wait for.
+        if !rewrites.is_empty() {
+            self.dsb(Dsb::Ishst);
+        }
+        for &(cpu, _) in &users {
+            self.step(Event::Msr { cpu, register: Ttbr::Ttbr1, value: base_register(root) });
+            self.step(Event::Isb { cpu });
+            self.step(Event::Unpark { cpu });
+        }
+        Ok(())
+    }
+
+    fn dsb(&self, kind: Dsb) {
+        let kind = match kind {
+            Dsb::Ishst => Barrier::Ishst,
+            Dsb::Ish => Barrier::Ish,
+        };
+        self.step(Event::Dsb { cpu: self.cpu, kind });
+    }
+
+    fn isb(&self) {
+        self.step(Event::Isb { cpu: self.cpu });
+    }
+
+    fn tlbi(&self, op: Tlbi, geometry: Geometry) {
+        let (instruction, operand) = op.encode(geometry);
+        let op = match instruction {
+            Instruction::Vmalle1is => Tlb::Vmalle1is,
+            Instruction::Vaae1is => Tlb::Vaae1is,
+            Instruction::Vaale1is => Tlb::Vaale1is,
+            Instruction::Rvaae1is => Tlb::Rvaae1is,
+            Instruction::Rvaale1is => Tlb::Rvaale1is,
+            Instruction::Vale1is => Tlb::Vale1is,
+        };
+        self.step(Event::Tlbi { cpu: self.cpu, op, operand });
+    }
+}

@@ -1,0 +1,141 @@
+//! A map is made anew, in pages beside the block that it was in, and CPUs go from one tree to the other.
+
+use linmap_model::{Barrier::*, Core, CpuId};
+
+use crate::scene::{Plan, READ_ONLY, Scene, Tree};
+
+/// One block of 2M, on two CPUs of which the second may abort.
+const BLOCK: Plan<'static> = Plan { count: 1, ..Plan::blocks(&[Core::STRONG, Core::WEAK]) };
+/// The same in pages. Nothing of it is announced: it says what the block does.
+const PAGES: Plan<'static> = Plan { level: 3, count: 512, announced: false, ..BLOCK };
+
+/// The CPUs go over to the second tree, parked meanwhile. The first one.
+fn switch(s: &mut Scene, second: Tree, cpus: &[CpuId]) -> Tree {
+    let first = std::mem::replace(&mut s.tree, second);
+    s.parked(cpus, |s| s);
+    first
+}
+
+fn free(s: &mut Scene, tree: &Tree) {
+    for &table in &tree.tables {
+        s.free(table);
+    }
+}
+
+pub(crate) fn freed_before_all_have_left(wrong: bool) -> Scene {
+    let mut s = BLOCK.scene();
+    let second = s.create(PAGES);
+    let first = switch(&mut s, second, if wrong { &[0] } else { &[0, 1] });
+    free(&mut s, &first);
+    s
+}
+
+/// CPU 1 goes on in the block while a page of it changes.
+pub(crate) fn changed_before_all_have_left(wrong: bool) -> Scene {
+    let mut s = BLOCK.scene();
+    let second = s.create(PAGES);
+    let first = switch(&mut s, second, if wrong { &[0] } else { &[0, 1] });
+    s.protect(3);
+    if !wrong {
+        free(&mut s, &first);
+    }
+    s
+}
+
+/// CPU 1 comes back on the tree that it was parked off.
+pub(crate) fn one_comes_back_on_the_old_tree(wrong: bool) -> Scene {
+    let mut s = BLOCK.scene();
+    let second = s.create(PAGES);
+    for cpu in [0, 1] {
+        s.cpu(cpu).park().forget();
+    }
+    let first = std::mem::replace(&mut s.tree, second);
+    s.cpu(0).load().unpark().cpu(1);
+    if wrong {
+        let second = std::mem::replace(&mut s.tree, first.clone());
+        s.load();
+        s.tree = second;
+    } else {
+        s.load();
+    }
+    s.unpark().cpu(0).protect(3);
+    free(&mut s, &first);
+    s
+}
+
+pub(crate) fn never_given_back(wrong: bool) -> Scene {
+    let mut s = BLOCK.scene();
+    let second = s.create(PAGES);
+    let first = switch(&mut s, second, &[0, 1]);
+    if !wrong {
+        free(&mut s, &first);
+    }
+    s
+}
+
+/// The root and what is below it but one table.
+pub(crate) fn given_back_but_for_a_table(wrong: bool) -> Scene {
+    let mut s = BLOCK.scene();
+    let second = s.create(PAGES);
+    let mut first = switch(&mut s, second, &[0, 1]);
+    if wrong {
+        first.tables.pop();
+    }
+    free(&mut s, &first);
+    s
+}
+
+/// A page became read-only when the second tree had been built.
+pub(crate) fn without_the_last_change(wrong: bool) -> Scene {
+    let mut s = Plan { count: 32, ..Plan::pages(BLOCK.cores) }.scene();
+    let second = s.create(Plan { announced: false, ..Plan::pages(BLOCK.cores) });
+    s.protect(3);
+    let first = switch_with(&mut s, second, |s| if wrong { s } else { s.put_as(3, READ_ONLY).dsb(Ishst) });
+    free(&mut s, &first);
+    s
+}
+
+fn switch_with(s: &mut Scene, second: Tree, last: impl FnOnce(&mut Scene) -> &mut Scene) -> Tree {
+    let first = std::mem::replace(&mut s.tree, second);
+    last(s);
+    s.parked(&[0, 1], |s| s);
+    first
+}
+
+pub(crate) fn with_a_page_missing(wrong: bool) -> Scene {
+    let mut s = BLOCK.scene();
+    let second = s.create(PAGES);
+    let first = switch_with(&mut s, second, |s| if wrong { s.clear(5).dsb(Ishst) } else { s });
+    free(&mut s, &first);
+    s
+}
+
+pub(crate) fn without_a_dsb(wrong: bool) -> Scene {
+    let mut s = BLOCK.scene();
+    let second = s.create(PAGES);
+    let page = s.leaf(0);
+    let first = switch_with(&mut s, second, |s| {
+        s.put(0, page);
+        if wrong { s } else { s.dsb(Ishst) }
+    });
+    free(&mut s, &first);
+    s
+}
+
+/// What TLBs hold of the block goes before the pages come.
+pub(crate) fn with_the_block_in_the_tlb(wrong: bool) -> Scene {
+    let mut s = BLOCK.scene();
+    let second = s.create(PAGES);
+    for cpu in [0, 1] {
+        s.cpu(cpu).park();
+        if !(wrong && cpu == 1) {
+            s.forget();
+        }
+    }
+    let first = std::mem::replace(&mut s.tree, second);
+    for cpu in [0, 1] {
+        s.cpu(cpu).load().unpark();
+    }
+    free(s.cpu(0), &first);
+    s
+}

@@ -1,0 +1,492 @@
+//! A map in large leaves becomes the one that would have been created in pages, bit by bit, at any geometry.
+
+#[path = "common/dirty_memory.rs"]
+mod dirty_memory;
+#[path = "common/geometries.rs"]
+mod geometries;
+#[path = "common/raw.rs"]
+mod raw;
+
+use std::cell::Cell;
+use std::ops::ControlFlow::Continue;
+
+use dirty_memory::dirty_memory;
+use geometries::geometries;
+use linmap::host::{Host, HostHeld, HostMemory};
+use linmap::{
+    AddressSpace, Attributes, Both, CanNotPark, Change, Checks, Descriptor, Dsb, Entry, Error, Geometry,
+    Granule, Half, Hardware, Layout, Leaf, Leaves, Level, Marked, Memory, OaFormat, Pa, Policy, Promise,
+    Region, Rewrite, Rodata, Run, Slot, Stats, Tlbi, Tree, Va, linear_range,
+};
+use raw::{load, store};
+
+const M: u64 = 1 << 20;
+const G: u64 = 1 << 30;
+
+/// A live address space with its last page mapped, far from the linear map.
+struct Live {
+    memory: HostMemory,
+    space: AddressSpace,
+}
+
+impl Live {
+    fn new(g: Geometry, frames: usize) -> Self {
+        let oa = Pa(0);
+        let level = Level::PAGE;
+        let attributes = Attributes::KERNEL_DATA;
+        let last = Va(!(g.page_size() - 1));
+        let page = Run { va: last, oa, level, contiguous: false, descriptors: 1, attributes };
+        let memory = dirty_memory(g, frames);
+        let tree = Tree::build(&memory, g, Half::Upper, [page].into_iter()).expect("one table a level");
+        let space = AddressSpace::adopt(tree);
+        space.set_policy(Policy::Live);
+        Self { memory, space }
+    }
+
+    fn of(regions: &[Region], g: Geometry, frames: usize) -> Self {
+        let live = Self::new(g, frames);
+        let runs = regions.iter().flat_map(|r| r.runs(g));
+        let tree = Tree::build(&live.memory, g, Half::Upper, runs).expect("frames enough");
+        live.space.graft(&live.memory.platform(), tree).expect("an empty half");
+        live
+    }
+
+    fn repaint(&self, keep: &[(Va, Va)]) -> Result<Stats, Error> {
+        self.space.repaint(&self.memory.platform(), linear_range(self.space.geometry()), keep)
+    }
+
+    fn all(&self) -> (Va, Va) {
+        (Va(self.space.geometry().base(Half::Upper)), Va(u64::MAX))
+    }
+
+    fn dump(&self) -> String {
+        let mut text = String::new();
+        let region = Marked { range: self.all(), start: "upper half", end: "its end" };
+        self.space.dump(&self.memory.platform(), region, &mut text).expect("a string takes all");
+        text
+    }
+
+    /// Every leaf, bit by bit, and what it is made of.
+    fn leaves(&self) -> (Vec<(Va, Level, Leaf)>, Stats) {
+        let mut leaves = Vec::new();
+        let _ = self.space.visit(&self.memory.platform(), self.all(), |va, level, entry| {
+            if let Entry::Leaf(leaf) = entry {
+                leaves.push((va, level, leaf));
+            }
+            Continue(())
+        });
+        (leaves, self.space.count(&self.memory.platform(), self.all()))
+    }
+
+    /// What each page maps to.
+    fn pages(&self) -> Vec<(Va, Leaf)> {
+        let g = self.space.geometry();
+        let page = |va: Va, leaf: Leaf, n: u64| {
+            (Va(va.0 + n), Leaf { oa: Pa(leaf.oa.0 + n), contiguous: false, ..leaf })
+        };
+        let leaves = self.leaves().0.into_iter();
+        let each = leaves.flat_map(|(va, level, leaf)| {
+            (0..g.level_size(level)).step_by(g.page_size() as usize).map(move |n| page(va, leaf, n))
+        });
+        each.collect()
+    }
+
+    /// Counts, and table pages in use, are those of the tables.
+    fn is_sound(&self) {
+        let counted = self.space.count(&self.memory.platform(), self.all());
+        assert_eq!(self.space.stats(&self.memory.platform()), counted);
+        assert_eq!(self.memory.in_use() as u64, counted.tables);
+        // Broken runs, above all.
+        let _ =
+            self.space.check(&self.memory.platform(), &Checks::default(), |finding| panic!("{finding:?}"));
+    }
+}
+
+fn k4() -> Geometry {
+    Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap()
+}
+
+/// Ragged RAM with a carve-out, and an image that keeps its leaves.
+#[test]
+fn it_becomes_the_map_that_is_created_in_pages() {
+    for g in geometries() {
+        let mut ram = [Pa(G + 0x3_0000)..Pa(2 * G + 0x5_0000), Pa(9 * G + 0x1_0000)..Pa(9 * G + 600 * M)];
+        let mut carve_outs = [Pa(9 * G + 70 * M)..Pa(9 * G + 70 * M + 0x10_0000)];
+        let image = Pa(G + 0x21_0000)..Pa(G + 0x483_0000);
+        let layout =
+            Layout::new(g, &mut ram, &mut carve_outs, image.clone(), Rodata::Full).expect("a machine");
+        let pages = Stats::of_runs(g, layout.runs(Leaves::Pages));
+        let large = Stats::of_runs(g, layout.runs(Leaves::Largest));
+        let frames = |tables: u64| (tables + u64::from(g.levels())) as usize;
+        let wanted = Live::new(g, frames(pages.tables));
+        linmap::create(&wanted.space, &wanted.memory.platform(), &layout, Leaves::Pages).expect("enough");
+        let live = Live::new(g, frames(2 * pages.tables + large.tables));
+        linmap::create(&live.space, &live.memory.platform(), &layout, Leaves::Largest).expect("enough");
+        let alias = |pa: Pa| Va(pa.0.wrapping_add(layout.offset()));
+        let keep = (alias(image.start), Va(alias(image.end).0 - 1));
+        for turn in 0..2 {
+            assert_eq!(live.repaint(&[keep]), Ok(pages), "{g:?}");
+            assert_eq!(live.space.policy(), Policy::Pages);
+            live.is_sound();
+            assert_eq!(live.space.changes(&live.memory.platform()).parkings, turn + 1);
+        }
+        assert!(live.dump() == wanted.dump(), "{g:?}: the dumps differ");
+        assert!(live.leaves() == wanted.leaves(), "{g:?}: the leaves differ");
+    }
+}
+
+/// RAM in leaves of each size, side by side, some of it kept and not valid, at a page that is not global.
+fn mixed(g: Geometry) -> (Vec<Region>, u64) {
+    let base = g.base(Half::Upper);
+    let mut at = g.leaf_sizes().iter().map(|s| s.bytes()).find(|&s| s <= 4 * G).expect("pages");
+    let mut regions = Vec::new();
+    for size in g.leaf_sizes().iter().rev().filter(|s| s.bytes() <= G) {
+        let va = at.next_multiple_of(size.bytes());
+        let attributes = Attributes::RAM;
+        let leaves = Leaves::Largest;
+        regions.push(Region { va: Va(base + va), oa: Pa(va), bytes: size.bytes(), attributes, leaves });
+        at = va + size.bytes() + g.page_size();
+    }
+    (regions, base)
+}
+
+/// Whatever is kept, leaves in it stay as they are, what is outside of it or has a part of it becomes pages.
+#[test]
+fn leaves_in_kept_ranges_keep_their_size() {
+    for g in geometries().into_iter().filter(|g| [36, 39, 42, 47, 48, 52].contains(&g.va_bits())) {
+        let (regions, _) = mixed(g);
+        for (n, region) in regions.iter().enumerate() {
+            let pages = Stats::of_runs(
+                g,
+                regions.iter().flat_map(|r| Region { leaves: Leaves::Pages, ..*r }.runs(g)),
+            );
+            let live = Live::of(&regions, g, 2 * pages.tables as usize + 20);
+            let (before, platform) = (live.leaves().0, live.memory.platform());
+            let last = region.va.0 + (region.bytes - 1);
+            // All of it, and all but its last page.
+            let short = Va(last.saturating_sub(g.page_size()));
+            for keep in [(region.va, Va(last)), (region.va, short)] {
+                let stats = live.repaint(&[keep, (Va(1), Va(0))]).expect("frames enough");
+                live.is_sound();
+                let page = |l: &(Va, Level, Leaf)| l.1 == Level::PAGE && !l.2.contiguous;
+                let kept = before.iter().filter(|l| region.va <= l.0 && l.0.0 <= last);
+                let now = live.leaves().0;
+                let in_it: Vec<_> = now.iter().filter(|l| region.va <= l.0 && l.0.0 <= last).collect();
+                if keep.1.0 == last {
+                    assert!(kept.eq(in_it), "{g:?}, {n}");
+                } else {
+                    assert!(now.iter().all(page), "{g:?}, {n}");
+                    assert_eq!(stats.bytes(g), regions.iter().map(|r| r.bytes).sum::<u64>());
+                }
+                assert!(now.iter().filter(|l| l.0 < region.va || last < l.0.0).all(page), "{g:?}, {n}");
+                live.space.set_policy(Policy::Live);
+            }
+            live.space
+                .collapse(&platform, live.all().0, 1 << (g.va_bits() - g.page_shift()))
+                .expect("parked");
+            assert!(live.leaves().0 == before, "{g:?}, {n}: not as before");
+        }
+    }
+}
+
+/// After changes of all kinds, and with mappings that are kept and not valid.
+#[test]
+fn what_pages_say_stays() {
+    let g = k4();
+    let (regions, _) = mixed(g);
+    let live = Live::of(&regions, g, 4000);
+    let platform = live.memory.platform();
+    let at = |n: usize, page: u64| Va(regions[n].va.0 + page * g.page_size());
+    // SAFETY: nobody uses the addresses of tables in host memory.
+    unsafe {
+        live.space.set_valid(&platform, at(2, 3), 100, false).expect("mapped");
+        live.space.protect(&platform, at(3, 1), 5000, Change::READ_ONLY).expect("mapped");
+        live.space.set_valid(&platform, at(4, 0), regions[4].bytes >> 12, false).expect("mapped");
+        live.space.unmap(&platform, at(2, 300), 7).expect("mapped");
+    }
+    let before = live.pages();
+    live.repaint(&[]).expect("enough");
+    live.is_sound();
+    assert!(live.pages() == before);
+}
+
+/// At every single allocation: all is as before, and the next one that has enough succeeds.
+#[test]
+fn frames_that_run_out_change_nothing() {
+    for g in geometries().into_iter().filter(|g| [36, 39, 42, 47, 48, 52].contains(&g.va_bits())) {
+        let base = g.base(Half::Upper);
+        let sizes = g.leaf_sizes();
+        let block =
+            sizes.iter().find(|s| s.level < Level::PAGE && !s.contiguous && s.bytes() <= G).expect("one");
+        let bytes = block.bytes().min(40 << (2 * g.page_shift() - 3)) + 3 * g.page_size();
+        let (attributes, leaves) = (Attributes::RAM, Leaves::Largest);
+        let region = Region { va: Va(base), oa: Pa(0), bytes, attributes, leaves };
+        let pages = Stats::of_runs(g, Region { leaves: Leaves::Pages, ..region }.runs(g));
+        let large = Stats::of_runs(g, region.runs(g)).tables + u64::from(g.levels());
+        for spare in 0..=pages.tables {
+            let live = Live::of(&[region], g, (large + spare.saturating_sub(1)) as usize);
+            // The root of the tree that was grafted has been given back.
+            let taken = if spare == 0 { live.memory.take() } else { None };
+            let (before, in_use) = (live.dump(), live.memory.in_use());
+            if spare == pages.tables {
+                live.repaint(&[]).expect("enough");
+                live.is_sound();
+                continue;
+            }
+            assert_eq!(live.repaint(&[]), Err(Error::OutOfFrames { taken: spare }), "{g:?}");
+            assert_eq!((live.dump(), live.memory.in_use()), (before, in_use), "{g:?}");
+            assert_eq!(live.space.policy(), Policy::Live);
+            taken.into_iter().for_each(|frame| live.memory.give(frame));
+            live.is_sound();
+        }
+    }
+}
+
+/// A range that is not whole entries of the root, or leaves the half.
+#[test]
+fn ranges_are_whole_entries_of_the_root() {
+    for g in geometries() {
+        let live = Live::new(g, 20);
+        let (platform, (first, last)) = (live.memory.platform(), linear_range(g));
+        let (page, half) = (g.page_size(), 1u64 << (g.va_bits() - 1));
+        let part = |va| Err(Error::PartOfEntry { va: Va(va) });
+        let outside = |va, pages| Err(Error::OutsideHalf { va: Va(va), pages });
+        let rows = [
+            ((first.0 + page, last.0), part(first.0 + page)),
+            ((first.0, last.0 - 1), part(last.0 - 1)),
+            ((first.0, last.0 - page), part(last.0 - page)),
+            ((first.0 + 1, last.0 + page), part(first.0 + 1)),
+            ((first.0 - page, last.0), outside(first.0 - page, half / page + 1)),
+            ((0, half - 1), outside(0, half / page)),
+            ((0, u64::MAX), outside(0, 1 << (64 - g.page_shift()))),
+        ];
+        for ((from, to), refusal) in rows {
+            assert_eq!(
+                live.space.repaint(&platform, (Va(from), Va(to)), &[]),
+                refusal,
+                "{g:?} {from:x} {to:x}"
+            );
+        }
+        let empty = live.space.repaint(&platform, (last, first), &[]);
+        assert!(matches!(empty, Err(Error::OutsideHalf { .. })), "{empty:?}");
+        // All of the half, and both of its parts.
+        for (from, to) in [(first.0, last.0), (last.0 + 1, u64::MAX), (first.0, u64::MAX)] {
+            live.space.repaint(&platform, (Va(from), Va(to)), &[]).expect("whole entries");
+            live.is_sound();
+        }
+    }
+}
+
+/// Tables that this library would not write are left alone.
+#[test]
+fn what_is_not_understood_is_refused() {
+    let g = k4();
+    for (level, bits) in [(0, 1), (3, 1), (2, 0x8000_0000_0000_0003), (2, 0)] {
+        let (regions, base) = mixed(g);
+        let live = Live::of(&regions[..4], g, 60);
+        // The way to the 2M block, and to the first page.
+        let va = if level == 2 { regions[2].va.0 } else { regions[0].va.0 };
+        let (mut table, mut now) = (live.space.root(), g.root());
+        while now < Level::new(level) {
+            let entry = load(&live.memory, Slot { table, index: g.index(va - base, now) });
+            let Entry::Table(next) = entry.decode(g, now) else { panic!("{entry:x?}") };
+            (table, now) = (next, now.next());
+        }
+        let index = if level == 0 { 5 } else { g.index(va - base, now) };
+        let slot = Slot { table, index };
+        let before = load(&live.memory, slot);
+        store(&live.memory, slot, Descriptor(bits));
+        let in_use = live.memory.in_use();
+        let result = live.repaint(&[]);
+        if bits == 0 {
+            assert!(result.is_ok());
+            continue;
+        }
+        assert!(matches!(result, Err(Error::NotUnderstood { .. })), "{level}: {result:?}");
+        assert_eq!((live.memory.in_use(), live.space.policy()), (in_use, Policy::Live));
+        store(&live.memory, slot, before);
+        live.repaint(&[]).expect("as it was");
+    }
+}
+
+/// A host on which something else happens whenever somebody is about to take the lock.
+struct Busy<'a, 'm, F> {
+    host: &'a Host<'m>,
+    locks: Cell<u64>,
+    meanwhile: F,
+}
+
+// SAFETY: the host does it all, and keeps its promises.
+unsafe impl<F: Fn(u64)> Hardware for Busy<'_, '_, F> {
+    type Held<'h>
+        = HostHeld<'h>
+    where
+        Self: 'h;
+
+    fn lock(&self) -> HostHeld<'_> {
+        self.locks.set(self.locks.get() + 1);
+        (self.meanwhile)(self.locks.get());
+        self.host.lock()
+    }
+
+    fn try_lock(&self) -> Option<HostHeld<'_>> {
+        self.host.try_lock()
+    }
+
+    fn promise(&self) -> Promise {
+        self.host.promise()
+    }
+
+    fn dsb(&self, _: Dsb) {}
+    fn isb(&self) {}
+    fn tlbi(&self, _: Tlbi, _: Geometry) {}
+
+    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
+        self.host.park(memory, root, rewrites)
+    }
+}
+
+/// Changes of all kinds in front of every hold of the lock, most of them to what has been copied: the map is
+/// the one that comes of the same changes without a repaint, and the repaint returns.
+#[test]
+fn others_change_the_map_meanwhile() {
+    for g in geometries().into_iter().filter(|g| [39, 42, 48, 52].contains(&g.va_bits())) {
+        let (mut regions, base) = mixed(g);
+        // It takes several holds of the lock.
+        let bytes = G.max(8 << (g.page_shift() + g.index_bits()));
+        let last = regions[regions.len() - 1];
+        let va = (last.va.0 - base + last.bytes + g.page_size()).next_multiple_of(bytes);
+        regions.push(Region { va: Va(base + va), oa: Pa(va), bytes, ..last });
+        for keeps in [false, true] {
+            change_meanwhile(g, &regions, keeps);
+        }
+    }
+}
+
+fn change_meanwhile(g: Geometry, regions: &[Region], keeps: bool) {
+    let pages =
+        Stats::of_runs(g, regions.iter().flat_map(|r| Region { leaves: Leaves::Pages, ..*r }.runs(g)));
+    let frames = 3 * pages.tables as usize + 200;
+    let (live, other) = (Live::of(regions, g, frames), Live::of(regions, g, frames));
+    let (page, largest) = (g.page_size(), regions[regions.len() - 1]);
+    let change = |on: &Live, n: u64| {
+        let mut random = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        random ^= random >> 29;
+        // A few of these places are changed again and again.
+        random &= 0xff_ffff_00ff;
+        let some = regions[(random % regions.len() as u64) as usize];
+        let first = (random >> 16) % 64 % (some.bytes / page);
+        let count = ((random >> 32) % 9 + 1).min(some.bytes / page - first);
+        let (va, host) = (Va(some.va.0 + first * page), on.memory.platform());
+        let (behind, whole) = (Va(some.va.0 + some.bytes), largest.bytes / page);
+        // SAFETY: nobody uses the addresses of tables in host memory.
+        let result = unsafe {
+            match n % 9 {
+                0 | 1 => on.space.protect(&host, va, count, Change::READ_ONLY),
+                2 => on.space.protect(&host, va, count, Change::WRITABLE),
+                3 => on.space.set_valid(&host, va, count, false),
+                4 => on.space.unmap(&host, va, count),
+                // The page behind it comes and goes.
+                5 => match on.space.map(&host, behind, 1, Pa(0), Attributes::RAM) {
+                    Err(Error::Occupied { .. }) => on.space.unmap(&host, behind, 1),
+                    mapped => mapped,
+                },
+                6 => on.space.collapse(&host, largest.va, whole),
+                7 => on.space.split_to_pages(&host, va, count),
+                _ if !n.is_multiple_of(10) => Ok(()),
+                _ => on.space.protect(&host, largest.va, whole, Change::WRITABLE),
+            }
+        };
+        assert!(matches!(result, Ok(()) | Err(Error::Hole { .. })), "{result:?}");
+    };
+    let host = live.memory.platform();
+    let meanwhile = |n| {
+        // When CPUs are on the new tree it is in pages, and leaves change their size no more.
+        // What is kept is copied in the first hold after it has begun.
+        if n > 2 && live.space.policy() == Policy::Live {
+            let changes = (5 * n..5 * n + 5).flat_map(|n| [(&live, n), (&other, n)]);
+            changes.for_each(|(on, n)| change(on, n));
+        }
+        if n % 4 == 3 && live.space.policy() == Policy::Live {
+            [&live, &other].into_iter().for_each(|on| grafted(on, g));
+        }
+    };
+    let busy = Busy { host: &host, locks: Cell::new(0), meanwhile };
+    // SAFETY: the lock is the host's own.
+    let platform = unsafe { Both::new(&live.memory, &busy) };
+    // All but the last.
+    let keep: Vec<_> =
+        regions[..regions.len() - 1].iter().map(|r| (r.va, Va(r.va.0 + (r.bytes - 1)))).collect();
+    let keep = if keeps { &keep[..] } else { &[] };
+    live.space.repaint(&platform, linear_range(g), keep).expect("frames enough");
+    live.is_sound();
+    assert!(live.pages() == other.pages(), "{g:?}: the maps differ");
+    let page_mapped =
+        |l: &(Va, Level, Leaf)| l.0 > linear_range(g).1 || (l.1 == Level::PAGE && !l.2.contiguous);
+    assert!(keeps || live.leaves().0.iter().all(page_mapped), "{g:?}: not in pages");
+    // Two passes, and what was given back.
+    let holds = pages.tables / ((1 << 14 >> g.index_bits()).max(1)) + 1;
+    assert!(busy.locks.get() <= 4 * holds + 10, "{g:?}: {} holds, {holds} at least", busy.locks.get());
+}
+
+/// Leaves that are to keep their size and do not for a while: the new tree has them as the old one does in the
+/// end, though nobody says when a run forms again.
+#[test]
+fn kept_leaves_come_and_go() {
+    for g in geometries().into_iter().filter(|g| [39, 42, 48, 52].contains(&g.va_bits())) {
+        let sizes = g.leaf_sizes();
+        for size in sizes.iter().filter(|s| s.level < Level::PAGE && s.bytes() <= G) {
+            let base = g.base(Half::Upper);
+            let bytes = G.max(8 << (g.page_shift() + g.index_bits()));
+            let (attributes, leaves) = (Attributes::RAM, Leaves::Largest);
+            let region = |va, bytes| Region { va: Va(base + va), oa: Pa(va), bytes, attributes, leaves };
+            // The last one takes several holds of the lock.
+            let regions = [region(0, size.bytes()), region(2 * G.max(bytes), bytes)];
+            let live = Live::of(&regions, g, 3000);
+            let (host, kept) = (live.memory.platform(), regions[0]);
+            let page = Va(kept.va.0 + size.bytes() / 2);
+            let (whole, last) = (regions[1].bytes / g.page_size(), Cell::new(0));
+            let meanwhile = |n| {
+                if n < 3 || live.space.policy() != Policy::Live {
+                    return;
+                }
+                last.set(n);
+                let change = if n % 2 == 0 { Change::WRITABLE } else { Change::READ_ONLY };
+                // SAFETY: nobody uses the addresses of tables in host memory.
+                unsafe {
+                    // So much has changed that it takes several holds again.
+                    live.space.protect(&host, regions[1].va, whole, change).expect("it is mapped");
+                    live.space.protect(&host, page, 1, change).expect("it is mapped");
+                }
+                live.space.collapse(&host, page, 1).expect("it may");
+            };
+            let busy = Busy { host: &host, locks: Cell::new(0), meanwhile };
+            // SAFETY: the lock is the host's own.
+            let platform = unsafe { Both::new(&live.memory, &busy) };
+            let keep = (kept.va, Va(kept.va.0 + (kept.bytes - 1)));
+            live.space.repaint(&platform, linear_range(g), &[keep]).expect("frames enough");
+            assert!(last.get() > 5, "{g:?}");
+            live.is_sound();
+            let kept: Vec<_> = live.leaves().0.into_iter().filter(|l| l.0 <= keep.1).collect();
+            let read_only = |l: &&(Va, Level, Leaf)| !l.2.attributes.is_writable();
+            let pages = kept.iter().filter(read_only).map(|l| g.level_size(l.1)).sum::<u64>();
+            assert_eq!(pages, if last.get() % 2 == 0 { 0 } else { g.page_size() }, "{g:?} {size:?}");
+        }
+    }
+}
+
+/// The first entry of the root that is free, in the part that is repainted, is mapped by a graft.
+fn grafted(live: &Live, g: Geometry) {
+    let base = g.base(Half::Upper);
+    let entries = (1 << (g.va_bits() - 1)) >> g.level_shift(g.root());
+    let free = (0..entries).find(|&index| {
+        let slot = Slot { table: live.space.root(), index };
+        load(&live.memory, slot) == Descriptor::HOLE
+    });
+    let Some(index) = free else { return };
+    let va = Va(base + ((index as u64) << g.level_shift(g.root())));
+    let (attributes, leaves) = (Attributes::RAM, Leaves::Largest);
+    let region = Region { va, oa: Pa(0), bytes: g.level_size(Level::new(2)), attributes, leaves };
+    let tree = Tree::build(&live.memory, g, Half::Upper, region.runs(g)).expect("frames enough");
+    live.space.graft(&live.memory.platform(), tree).expect("a hole");
+}
