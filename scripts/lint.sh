@@ -6,6 +6,7 @@ cd "$(dirname "$0")/.."
 cargo fmt --all --check
 cargo clippy --all-targets -- -D warnings
 cargo clippy -p kernel --lib --tests -- -D warnings
+cargo clippy -p linmap-cli --test image -- -D warnings
 scripts/rust.sh --kernel cargo clippy -p kernel --profile image -- -D warnings
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
 

@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use linmap::{Granule, Rodata};
+use linmap::{Granule, Rodata, Split};
 
 /// Who claims never to abort: the argument `bbml2=`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -10,8 +10,19 @@ pub enum Bbml2 {
     /// Each CPU as its MIDR says.
     #[default]
     Auto,
-    /// None.
-    Off,
+    /// Only so many, the boot CPU first, as their MIDRs say: none with `off`, one with `boot-cpu`.
+    First(u32),
+}
+
+impl fmt::Display for Bbml2 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Auto => f.write_str("auto"),
+            Self::First(0) => f.write_str("off"),
+            Self::First(1) => f.write_str("boot-cpu"),
+            Self::First(first) => first.fmt(f),
+        }
+    }
 }
 
 /// What the boot arguments ask for; `None` is the default of the machine.
@@ -23,8 +34,12 @@ pub struct BootArgs<'a> {
     pub va_bits: Option<u32>,
     /// `rodata=full|on|noalias|off`.
     pub rodata: Rodata,
-    /// `bbml2=auto|off`.
+    /// `bbml2=auto|off|boot-cpu|N`.
     pub bbml2: Bbml2,
+    /// `split=pages|park`.
+    pub split: Split,
+    /// `cpus=N`: how many CPUs run, the boot CPU included.
+    pub cpus: Option<u32>,
     /// `crashkernel=SIZE[@OFFSET]`.
     pub crashkernel: Option<Reservation>,
     /// `run=NAME,NAME`: what to do once the map is there.
@@ -55,8 +70,8 @@ impl fmt::Display for Ignored<'_> {
     }
 }
 
-const KNOWN: &str = "known are pagesize, va_bits, rodata, bbml2, split, crashkernel and run";
-const KEYS: [&str; 7] = ["pagesize", "va_bits", "rodata", "bbml2", "crashkernel", "run", SPLIT];
+const KNOWN: &str = "known are pagesize, va_bits, rodata, bbml2, split, cpus, crashkernel and run";
+const KEYS: [&str; 8] = ["pagesize", "va_bits", "rodata", "bbml2", "cpus", "crashkernel", "run", SPLIT];
 const SPLIT: &str = "split";
 
 impl<'a> BootArgs<'a> {
@@ -67,7 +82,7 @@ impl<'a> BootArgs<'a> {
 
     /// Whether one of them changes the linear map, which takes RAM that is nobody's.
     pub fn has_changing_task(&self) -> bool {
-        self.tasks().any(|task| matches!(task, "bench" | "selftest"))
+        self.tasks().any(|task| matches!(task, "bench" | "selftest" | "together"))
     }
 
     /// Reads a command line; of words that contradict each other the last wins. `ignored` hears of each
@@ -119,15 +134,23 @@ impl<'a> BootArgs<'a> {
             "bbml2" => {
                 self.bbml2 = match value {
                     "auto" => Bbml2::Auto,
-                    "off" => Bbml2::Off,
-                    "boot-cpu" => return Err("not built yet: one CPU runs, so use auto or off"),
-                    _ => return Err("bbml2 is auto or off"),
+                    "off" => Bbml2::First(0),
+                    "boot-cpu" => Bbml2::First(1),
+                    first => Bbml2::First(
+                        first.parse().map_err(|_| "bbml2 is auto, off, boot-cpu or a number of CPUs")?,
+                    ),
                 }
             }
-            SPLIT => match value {
-                "pages" => {}
-                "park" => return Err("parked splits are not built yet; the policy is pages"),
-                _ => return Err("split is pages"),
+            SPLIT => {
+                self.split = match value {
+                    "pages" => Split::Pages,
+                    "park" => Split::Park,
+                    _ => return Err("split is pages or park"),
+                }
+            }
+            "cpus" => match value.parse() {
+                Ok(cpus @ 1..) => self.cpus = Some(cpus),
+                _ => return Err("cpus is a number, 1 or more"),
             },
             "crashkernel" => {
                 self.crashkernel =
@@ -177,8 +200,7 @@ mod tests {
 
     #[test]
     fn every_argument_is_understood() {
-        let line =
-            "pagesize=16k va_bits=47 rodata=noalias bbml2=off crashkernel=256M@0x50000000 run=dump,fault";
+        let line = "pagesize=16k va_bits=47 rodata=noalias bbml2=off cpus=3 crashkernel=256M@0x50000000 run=dump,fault";
         let (args, ignored) = parse(line);
         assert_eq!(ignored, Vec::<String>::new());
         let crashkernel = Some(Reservation { size: 256 << 20, at: Some(0x5000_0000) });
@@ -186,7 +208,9 @@ mod tests {
             page_size: Some(Granule::K16),
             va_bits: Some(47),
             rodata: Rodata::On,
-            bbml2: Bbml2::Off,
+            bbml2: Bbml2::First(0),
+            split: Split::Pages,
+            cpus: Some(3),
             crashkernel,
             run: "dump,fault",
         };
@@ -196,17 +220,20 @@ mod tests {
 
     #[test]
     fn what_is_wrong_is_named_and_the_rest_holds() {
-        let (args, ignored) =
-            parse("pagesize=8k va_bits=99 frobnicate pagesize=64k crashkernel=0 split=park");
+        let (args, ignored) = parse(
+            "pagesize=8k va_bits=99 frobnicate pagesize=64k crashkernel=0 split=live cpus=0 bbml2=some",
+        );
         assert_eq!(args.page_size, Some(Granule::K64));
         assert_eq!(
             ignored,
             [
                 "boot argument 'pagesize=8k' ignored: page sizes are 4k, 16k and 64k",
                 "boot argument 'va_bits=99' ignored: VA sizes are 36 to 52 bits",
-                "boot argument 'frobnicate' ignored: known are pagesize, va_bits, rodata, bbml2, split, crashkernel and run",
+                "boot argument 'frobnicate' ignored: known are pagesize, va_bits, rodata, bbml2, split, cpus, crashkernel and run",
                 "boot argument 'crashkernel=0' ignored: crashkernel is SIZE[@OFFSET], as in 256M",
-                "boot argument 'split=park' ignored: parked splits are not built yet; the policy is pages",
+                "boot argument 'split=live' ignored: split is pages or park",
+                "boot argument 'cpus=0' ignored: cpus is a number, 1 or more",
+                "boot argument 'bbml2=some' ignored: bbml2 is auto, off, boot-cpu or a number of CPUs",
             ]
         );
     }
@@ -227,6 +254,18 @@ mod tests {
                 "boot argument 'run=a' ignored: another one follows, and the last wins",
             ]
         );
+    }
+
+    #[test]
+    fn who_claims_and_how_to_split() {
+        for (word, bbml2) in [("auto", Bbml2::Auto), ("off", Bbml2::First(0)), ("boot-cpu", Bbml2::First(1))]
+        {
+            assert_eq!(parse(&std::format!("bbml2={word}")).0.bbml2, bbml2);
+            assert_eq!(bbml2.to_string(), word);
+        }
+        assert_eq!(parse("bbml2=3").0.bbml2, Bbml2::First(3));
+        assert_eq!(Bbml2::First(3).to_string(), "3");
+        assert_eq!(parse("split=park").0.split, Split::Park);
     }
 
     #[test]

@@ -1,16 +1,92 @@
-//! Console text: kept until a UART is known, then written as it comes.
+//! Console text: kept until a UART is known, then written as it comes, line by line from any CPU.
 
+use core::cell::UnsafeCell;
 use core::fmt::{self, Write};
+use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
+use aarch64_cpu::registers::{CNTFRQ_EL0, Readable};
 use arm_pl011_uart::{PL011Registers, Uart, UniqueMmioPointer};
 use arrayvec::ArrayVec;
 use linmap::Va;
-use spin::mutex::SpinMutex;
+
+use crate::cpu::{self, relax};
+use crate::{interrupts, parking};
 
 /// The console of the kernel.
-static CONSOLE: SpinMutex<Console> =
-    SpinMutex::new(Console { uart: None, kept: ArrayVec::new_const(), line: 0, torn: false, lost: 0 });
+static CONSOLE: Shared = Shared {
+    owner: AtomicUsize::new(0),
+    console: UnsafeCell::new(Console {
+        uart: None,
+        kept: ArrayVec::new_const(),
+        line: 0,
+        torn: false,
+        lost: 0,
+    }),
+};
+
+/// A console that one CPU has at a time, and in the end one for good.
+struct Shared {
+    /// The number of the CPU that has it and one more, and perhaps [`FOR_GOOD`]; 0 if none has.
+    owner: AtomicUsize,
+    console: UnsafeCell<Console>,
+}
+
+/// Set where the owner never gives it back.
+const FOR_GOOD: usize = 1 << 31;
+
+// SAFETY: the console is reached by its owner alone.
+unsafe impl Sync for Shared {}
+
+/// The console, locked until this is dropped.
+struct Locked<'a> {
+    shared: &'a Shared,
+    owner: usize,
+}
+
+impl Shared {
+    /// Waits for the console; for ever, if another CPU has it for good.
+    fn lock(&self) -> Locked<'_> {
+        let own = cpu::this().index + 1;
+        loop {
+            match self.owner.compare_exchange_weak(0, own, Ordering::Acquire, Ordering::Relaxed) {
+                Ok(_) => return Locked { shared: self, owner: own },
+                Err(owner) if owner == own | FOR_GOOD => return Locked { shared: self, owner },
+                Err(owner) if owner & FOR_GOOD != 0 => cpu::stop(),
+                Err(_) => {
+                    parking::answer_if_asked();
+                    relax();
+                }
+            }
+        }
+    }
+}
+
+impl Deref for Locked<'_> {
+    type Target = Console;
+
+    fn deref(&self) -> &Console {
+        // SAFETY: this CPU is the owner until the value is dropped.
+        unsafe { &*self.shared.console.get() }
+    }
+}
+
+impl DerefMut for Locked<'_> {
+    fn deref_mut(&mut self) -> &mut Console {
+        // SAFETY: as above, and the borrow is exclusive.
+        unsafe { &mut *self.shared.console.get() }
+    }
+}
+
+impl Drop for Locked<'_> {
+    fn drop(&mut self) {
+        // Not if somebody has taken it for good meanwhile, this CPU included.
+        if self.owner & FOR_GOOD == 0 {
+            _ = self.shared.owner.compare_exchange(self.owner, 0, Ordering::Release, Ordering::Relaxed);
+        }
+    }
+}
 
 struct Console {
     uart: Option<Uart<'static>>,
@@ -27,7 +103,7 @@ struct Console {
 impl Console {
     fn put(uart: &mut Uart<'static>, byte: u8) {
         while uart.is_tx_fifo_full() {
-            core::hint::spin_loop();
+            relax();
         }
         uart.write_word(byte);
     }
@@ -86,14 +162,22 @@ pub(crate) fn is_attached() -> bool {
     CONSOLE.lock().uart.is_some()
 }
 
-/// Forgets a lock that whoever held it will never give back: the run ends with a fault.
+/// Gives the console to this CPU for good: the run ends. Other CPUs that write have time to finish a line.
 ///
 /// # Safety
 ///
-/// Nothing that could hold the lock runs any more.
+/// What this CPU was writing it never goes on with. A CPU that does not finish in time has stopped, or the two
+/// write at the same time.
 pub(crate) unsafe fn seize() {
-    // SAFETY: the caller's promise.
-    unsafe { CONSOLE.force_unlock() }
+    let own = cpu::this().index + 1;
+    let (start, longest) = (interrupts::now(), CNTFRQ_EL0.get() / 4);
+    let take = |from| {
+        CONSOLE.owner.compare_exchange(from, own | FOR_GOOD, Ordering::Acquire, Ordering::Relaxed).is_ok()
+    };
+    while !take(0) && !take(own) && interrupts::now().wrapping_sub(start) < longest {
+        relax();
+    }
+    CONSOLE.owner.store(own | FOR_GOOD, Ordering::Relaxed);
 }
 
 /// Writes text; a console that fails is no reason to stop.
@@ -101,16 +185,20 @@ pub(crate) fn write(text: fmt::Arguments<'_>) {
     _ = CONSOLE.lock().write_fmt(text);
 }
 
-/// Runs something that writes.
-pub(crate) fn with_writer<R>(write: impl FnOnce(&mut dyn Write) -> R) -> R {
-    write(&mut *CONSOLE.lock())
+/// A writer that waits for the console anew for each piece of text, so that what it is given to may hold
+/// other locks.
+pub(crate) struct Writer;
+
+impl Write for Writer {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        CONSOLE.lock().write_str(text)
+    }
 }
 
 /// Prints a line.
 macro_rules! say {
     ($($text:tt)*) => {{
-        $crate::console::write(format_args!($($text)*));
-        $crate::console::write(format_args!("\n"));
+        $crate::console::write(format_args!("{}\n", format_args!($($text)*)));
     }};
 }
 pub(crate) use say;

@@ -4,6 +4,7 @@
 //! runs with `-icount`, and not at all otherwise. Barriers and invalidations are counted in software.
 
 use core::arch::asm;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use linmap::Features;
 use linmap::arm64::{Cpu, Uses};
@@ -11,9 +12,23 @@ use linmap::arm64::{Cpu, Uses};
 /// INST_RETIRED.
 const INSTRUCTIONS: u64 = 8;
 
+/// Whether there are counters.
+static PRESENT: AtomicBool = AtomicBool::new(false);
+
+/// Instructions retired so far; 0 where they are not counted. Windows up to 2^32 are exact.
+#[inline(always)]
+pub(crate) fn instructions() -> u32 {
+    if !PRESENT.load(Relaxed) {
+        return 0;
+    }
+    let count: u64;
+    // SAFETY: reading a counter has no side effect. Not `nomem`, so that the work stays inside.
+    unsafe { asm!("isb", "mrs {}, pmevcntr0_el0", out(reg) count, options(nostack, preserves_flags)) };
+    count as u32
+}
+
 /// The counters, set up.
 pub(crate) struct Counters {
-    present: bool,
     /// What a window counts that holds nothing.
     empty: u32,
 }
@@ -56,37 +71,28 @@ impl Counters {
                 );
             }
         }
-        let mut counters = Self { present, empty: 0 };
-        let (begin, end) = (counters.instructions(), counters.instructions());
-        counters.empty = end.wrapping_sub(begin);
-        counters
-    }
-
-    /// Instructions retired so far; 0 where they are not counted. Windows up to 2^32 are exact.
-    #[inline(always)]
-    fn instructions(&self) -> u32 {
-        if !self.present {
-            return 0;
-        }
-        let count: u64;
-        // SAFETY: reading a counter has no side effect. Not `nomem`, so that the work stays inside.
-        unsafe { asm!("isb", "mrs {}, pmevcntr0_el0", out(reg) count, options(nostack, preserves_flags)) };
-        count as u32
+        PRESENT.store(present, Relaxed);
+        let (begin, end) = (instructions(), instructions());
+        Self { empty: end.wrapping_sub(begin) }
     }
 
     /// Runs `work` and counts what it does.
     #[inline(always)]
     pub(crate) fn window<R>(&self, cpu: &Cpu, work: impl FnOnce() -> R) -> (R, Window) {
         let uses = cpu.uses();
-        let begin = self.instructions();
+        let begin = instructions();
         let result = work();
-        let end = self.instructions();
+        let end = instructions();
         let instructions = end.wrapping_sub(begin);
         let after = cpu.uses();
         let uses =
             Uses { tlbi: after.tlbi - uses.tlbi, dsb: after.dsb - uses.dsb, isb: after.isb - uses.isb };
+        (result, Window { instructions: self.counted(instructions), uses })
+    }
+
+    /// What was counted between two readings, without what these cost; nothing where nothing counts.
+    pub(crate) fn counted(&self, instructions: u32) -> Option<u32> {
         // An uncounted empty window means that nothing counts.
-        let instructions = (self.empty != 0).then(|| instructions.saturating_sub(self.empty));
-        (result, Window { instructions, uses })
+        (self.empty != 0).then(|| instructions.saturating_sub(self.empty))
     }
 }

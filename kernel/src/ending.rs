@@ -2,33 +2,27 @@
 
 use core::fmt;
 use core::panic::PanicInfo;
-use core::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use aarch64_cpu::asm::wfi;
-use kernel::machine::Conduit;
 use linmap::Va;
-use smccc::{Hvc, Smc, psci};
 
 use crate::boot::EARLY_UART;
 use crate::console::{self, say};
 use crate::json::Text;
+use crate::{cpu, psci};
 
-/// How the firmware is called; HVC where nobody said otherwise.
-static CONDUIT: AtomicU8 = AtomicU8::new(0);
-/// How many reports have begun: a second one is a fault in the first.
-static REPORTS: AtomicU8 = AtomicU8::new(0);
+/// The CPU that has the last word: its number and one more.
+static LAST: AtomicUsize = AtomicUsize::new(0);
 
 /// Whether the firmware has been asked to turn the machine off.
 static POWERED_OFF: AtomicBool = AtomicBool::new(false);
 
-/// From now on the firmware is called like this.
-pub(crate) fn use_conduit(conduit: Conduit) {
-    CONDUIT.store(u8::from(conduit == Conduit::Smc), Relaxed);
-}
-
-/// Says how the run went and turns the machine off.
+/// Says how the run went and turns the machine off. What other CPUs do then is not waited for.
 pub(crate) fn finish(ok: bool) -> ! {
-    say!("linmap: {{\"finished\":true,\"ok\":{ok}}}");
+    if begin_report() {
+        say!("linmap: {{\"finished\":true,\"ok\":{ok}}}");
+    }
     power_off()
 }
 
@@ -37,9 +31,20 @@ pub(crate) fn fail(why: fmt::Arguments<'_>) -> ! {
     end(begin_report(), why)
 }
 
-/// Whether this is the first report of the run. A second one is a fault in the first, and says nothing.
+/// Gives this CPU the last word, and the console. Whether it did not have it yet: a second report of a CPU is
+/// a fault in its first, and says nothing. Where another CPU has it, that one ends the run, and this one stops
+/// here.
 pub(crate) fn begin_report() -> bool {
-    REPORTS.fetch_add(1, Relaxed) == 0
+    let own = cpu::this().index + 1;
+    match LAST.compare_exchange(0, own, Relaxed, Relaxed) {
+        Ok(_) => {
+            // SAFETY: whatever this CPU was printing it never goes on with; the others have been given time.
+            unsafe { console::seize() };
+            true
+        }
+        Err(last) if last == own => false,
+        Err(_) => cpu::stop(),
+    }
 }
 
 /// Says why, if it is the `first` report, and turns the machine off.
@@ -60,10 +65,7 @@ fn power_off() -> ! {
     // Once only: where there is no firmware, the call itself is an exception.
     if !POWERED_OFF.swap(true, Relaxed) {
         // An error comes back only if the firmware has no such call; then waiting is all that is left.
-        _ = match CONDUIT.load(Relaxed) {
-            0 => psci::system_off::<Hvc>(),
-            _ => psci::system_off::<Smc>(),
-        };
+        psci::system_off();
     }
     loop {
         wfi();
@@ -72,8 +74,6 @@ fn power_off() -> ! {
 
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
-    // SAFETY: one CPU runs and it is here; what held the lock never runs again.
-    unsafe { console::seize() };
     match info.location() {
         Some(at) => fail(format_args!("panic at {}:{}: {}", at.file(), at.line(), info.message())),
         None => fail(format_args!("panic: {}", info.message())),

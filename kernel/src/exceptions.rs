@@ -15,6 +15,7 @@ use crate::boot::{self, EMERGENCY_UART};
 use crate::console::{self, say};
 use crate::ending::{begin_report, end};
 use crate::frames::Reach;
+use crate::{cpu, smp};
 
 /// Why a probe could not access an address.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -137,14 +138,12 @@ impl ReadTables for Tables {
 
 /// Prints what each level has for an address of the upper half.
 fn print_walk(va: Va) {
-    // SAFETY: whoever held the lock was interrupted for good.
-    unsafe { TABLES.force_unlock() };
-    let Some(tables) = *TABLES.lock() else { return };
+    let Some(tables) = TABLES.try_lock().and_then(|tables| *tables) else { return };
     if va.0 >> 63 == 0 {
         return say!("  the lower half is empty");
     }
     let g = tables.geometry;
-    if boot::is_stack_guard(va, g.page_size()) {
+    if boot::is_stack_guard(va, g.page_size()) || smp::is_stack_guard(va, g) {
         say!("  the stack has run over: this is the guard below it");
     }
     let walked = visit(&tables, g, tables.root, (va, va), |start, level, entry| {
@@ -179,16 +178,13 @@ fn print_walk(va: Va) {
 extern "C" fn exception(kind: u64, return_address: u64, stack: u64) -> ! {
     const WHAT: [&str; 4] = ["synchronous exception", "interrupt", "fast interrupt", "system error"];
     let (esr, far, elr) = (ESR_EL1.get(), Va(FAR_EL1.get()), ELR_EL1.get());
-    // SAFETY: interrupts are masked and this is the only CPU: whoever held the lock was interrupted
-    // here and never runs again.
-    unsafe { console::seize() };
+    let (what, why) = (WHAT[kind as usize % 4], syndrome(esr));
+    let first = begin_report();
     if boot::is_console(far) {
         // SAFETY: `enter` maps the early console there for good; the console that faulted is not used
         // any more.
         unsafe { console::attach(EMERGENCY_UART) };
     }
-    let (what, why) = (WHAT[kind as usize % 4], syndrome(esr));
-    let first = begin_report();
     if first && is_address_fault(esr) {
         say!("\nwalk of {far}:");
         print_walk(far);
@@ -196,7 +192,8 @@ extern "C" fn exception(kind: u64, return_address: u64, stack: u64) -> ! {
     end(
         first,
         format_args!(
-            "{what} ({why}): ESR {esr:#x}, FAR {far}, ELR {elr:#x}, LR {return_address:#x}, SP {stack:#x}"
+            "{what} ({why}): ESR {esr:#x}, FAR {far}, ELR {elr:#x}, LR {return_address:#x}, SP {stack:#x}, CPU {}",
+            cpu::this().index
         ),
     )
 }

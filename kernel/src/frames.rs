@@ -7,6 +7,7 @@ use kernel::ranges::{Full, Ranges};
 use linmap::{Descriptor, Frame, Memory, Pa, Slot, Va};
 
 use crate::boot::Image;
+use crate::lock::{Lock, Taken};
 
 /// Where memory is reached: RAM at an offset, the image through its own map where that does not hold for it.
 #[derive(Clone, Copy)]
@@ -34,8 +35,10 @@ impl Reach {
     }
 }
 
-/// The frame source of the kernel. One CPU uses it.
+/// The frame source of the kernel. Interrupt handlers do not use it.
 pub(crate) struct Frames {
+    /// On all cells but `reach`.
+    lock: Lock,
     reach: Cell<Reach>,
     page_size: u64,
     /// Pages that were given back, chained through their first entry; 0 ends the chain.
@@ -49,12 +52,17 @@ pub(crate) struct Frames {
     added: Cell<u64>,
 }
 
+// SAFETY: the cells are used by whoever has the lock. `reach` is written while one CPU runs
+// ([`reach_ram_at`](Frames::reach_ram_at)), and only read from then on.
+unsafe impl Sync for Frames {}
+
 impl Frames {
     /// A source without memory. RAM is reached 1:1 until [`reach_ram_at`](Self::reach_ram_at) is called.
     pub(crate) fn new(image: &Image, page_size: u64) -> Self {
         let Range { start, end } = image.range();
         let reach = Reach { ram_offset: 0, apart: true, image: (start, end), image_offset: image.offset() };
         Self {
+            lock: Lock::new(),
             reach: Cell::new(reach),
             page_size,
             chain: Cell::new(0),
@@ -78,6 +86,7 @@ impl Frames {
         let start = range.start.0.next_multiple_of(self.page_size);
         let end = range.end.0 & !(self.page_size - 1);
         if start < end {
+            let _taken = self.lock();
             self.waiting.borrow_mut().add(Pa(start)..Pa(end))?;
             self.added.set(self.added.get() + end - start);
         }
@@ -89,13 +98,19 @@ impl Frames {
     /// # Safety
     ///
     /// All memory of this source, taken or free, is mapped there, writable; of the image that holds unless
-    /// it is apart.
+    /// it is apart. No other CPU runs.
     pub(crate) unsafe fn reach_ram_at(&self, offset: u64, apart: bool) {
         self.reach.set(Reach { ram_offset: offset, apart, ..self.reach.get() });
     }
 
+    #[inline(always)]
+    fn lock(&self) -> Taken<'_> {
+        self.lock.lock()
+    }
+
     /// The bytes that can still be taken.
     pub(crate) fn free_bytes(&self) -> u64 {
+        let _taken = self.lock();
         let (mut chained, mut page) = (0, self.chain.get());
         while page != 0 {
             chained += self.page_size;
@@ -107,7 +122,8 @@ impl Frames {
 
     /// The pages that are taken and not given back.
     pub(crate) fn in_use(&self) -> u64 {
-        (self.added.get() - self.free_bytes()) / self.page_size
+        let free = self.free_bytes();
+        (self.added.get() - free) / self.page_size
     }
 
     /// Where memory is reached now.
@@ -148,7 +164,7 @@ impl Frames {
 // - `add`'s callers hand over memory that nothing else uses, in whole pages, reachable; each page is cut
 //   off once, or comes back through `give`;
 // - `slots` is that one page, through the only mapping in use;
-// - `load` and `store` are volatile 64-bit accesses of aligned words, which one CPU makes;
+// - `load` and `store` are volatile 64-bit accesses of aligned words, which are single-copy atomic;
 // - it is the only memory of the image.
 unsafe impl Memory for Frames {
     const PLAIN: bool = true;
@@ -160,6 +176,7 @@ unsafe impl Memory for Frames {
 
     #[inline]
     fn take(&self) -> Option<Frame> {
+        let _taken = self.lock();
         let head = self.chain.get();
         let page = if head == 0 {
             self.cut_page()?
@@ -174,6 +191,7 @@ unsafe impl Memory for Frames {
 
     fn give(&self, frame: Frame) {
         let page = frame.into_pa();
+        let _taken = self.lock();
         // SAFETY: the page was a frame until now, so nobody else refers to it.
         unsafe { self.store(Slot { table: page, index: 0 }, Descriptor(self.chain.get())) };
         self.chain.set(page.0);

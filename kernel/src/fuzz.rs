@@ -72,6 +72,8 @@ fn way(dtb: &[u8], setting: &Setting, notes: &mut Vec<String>) -> End {
         }
     };
     let args = BootArgs::parse(&machine.bootargs, |ignored| notes.push(ignored.to_string()));
+    let order = machine.cpus.order(0, args.cpus, &mut |note| notes.push(note.to_string()));
+    assert!(order.iter().enumerate().all(|(i, cpu)| !order[..i].contains(cpu)), "{order:?}");
     let Ok(geometry) = choice::geometry(&args, &setting.features, |f| notes.push(f.to_string())) else {
         return End::NoGranule;
     };
@@ -230,7 +232,8 @@ fn bootargs() -> impl Strategy<Value = Vec<u8>> {
         3 => "va_bits=[0-9]{2}",
         2 => "rodata=(full|on|noalias|off|no)",
         1 => "split=(pages|park|x)",
-        1 => "bbml2=(auto|off|boot-cpu)",
+        1 => "bbml2=(auto|off|boot-cpu|[0-9]{1,12})",
+        1 => "cpus=[0-9]{1,12}",
         2 => "run=(dump|bench|dump,selftest)",
         4 => size.prop_map(|size| format!("crashkernel={size}")),
         1 => ".{0,12}",
@@ -311,7 +314,7 @@ proptest! {
 
     /// Properties that the kernel reads, with any value.
     #[test]
-    fn damaged_properties(which in 0usize..10, value in prop::collection::vec(any::<u8>(), 0..40)) {
+    fn damaged_properties(which in 0usize..17, value in prop::collection::vec(any::<u8>(), 0..40)) {
         let (path, name) = [
             ("/memory@40000000", "reg"),
             ("/memory@40000000", "device_type"),
@@ -323,8 +326,23 @@ proptest! {
             ("/pl011@9000000", "reg"),
             ("/reserved-memory", "#size-cells"),
             ("/reserved-memory/r@0", "reg"),
+            ("/cpus", "#address-cells"),
+            ("/cpus/cpu@1", "reg"),
+            ("/cpus/cpu@1", "status"),
+            ("/cpus/cpu@1", "enable-method"),
+            ("/cpus/cpu@1", "device_type"),
+            ("/intc@8000000", "reg"),
+            ("/intc@8000000", "compatible"),
+            ("/intc@8000000", "#interrupt-cells"),
+            ("/intc@8000000", "#redistributor-regions"),
+            ("/intc@8000000", "redistributor-stride"),
+            ("/timer", "interrupts"),
+            ("/timer", "compatible"),
         ][which];
         let mut tree = tree(&[(GIB, GIB)], &[(GIB, 4096, true)], &[], b"");
+        if name.contains("redistributor") {
+            set(tree.find_node_mut(path).expect("a node"), "compatible", b"arm,gic-v3\0");
+        }
         set(tree.find_node_mut(path).expect("a node"), name, &value);
         // Cells count, so a small number is worth a try.
         let small = [0, 0, 0, value.first().copied().unwrap_or(0) % 8];
@@ -342,7 +360,7 @@ fn plain(ram: &[(u64, u64)], reserved: &[Reserved], line: &str) -> (End, Vec<Str
 fn qemu_s_machine_is_read_without_a_note() {
     let machine = Machine::read(VIRT, &mut |note| panic!("{note}")).expect("QEMU's tree");
     assert_eq!(machine.ram.as_slice(), [Pa(GIB)..Pa(5 * GIB)]);
-    assert_eq!((machine.cpus, &*machine.bootargs), (2, "pagesize=16k run=dump"));
+    assert_eq!((machine.cpus.present, &*machine.bootargs), (2, "pagesize=16k run=dump"));
     let (end, notes) = boot(VIRT, &Setting::usual());
     assert!(matches!(end, End::Planned { crash: None, .. }));
     assert_eq!(notes, ["this CPU has no 16K pages; using 4K"]);

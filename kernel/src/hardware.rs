@@ -1,19 +1,22 @@
 //! The CPU as the library sees it: primitives that are counted, the lock, and what was promised.
 //!
-//! The lock masks interrupts on its CPU, so that a handler never waits for what it has interrupted.
+//! The lock masks interrupts on its CPU, so that a handler never waits for what it has interrupted. A CPU that
+//! waits for it asks in between whether another one parks it.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use linmap::arm64::Cpu;
-use linmap::{Dsb, Features, Geometry, Hardware, Promise, Tlbi};
-use spin::mutex::{SpinMutex, SpinMutexGuard};
+use linmap::{CanNotPark, Dsb, Features, Geometry, Hardware, Memory, Pa, Promise, Rewrite, Tlbi};
+
+use crate::lock::{Lock, Taken};
+use crate::parking;
 
 /// Everything that CPUs do with live tables goes through here.
 pub(crate) static HARDWARE: Kernel = Kernel { cpu: Cpu::new(), promise: AtomicU8::new(0) };
 
 /// The lock on live tables.
-static TABLES: SpinMutex<()> = SpinMutex::new(());
+static TABLES: Lock = Lock::new();
 
 /// The CPUs of this system.
 pub(crate) struct Kernel {
@@ -29,30 +32,47 @@ const REPEAT_TLBI: u8 = 1 << 2;
 impl Kernel {
     /// Relies on what the boot CPU has, from now on. No other CPU runs.
     pub(crate) fn rely_on(&self, features: &Features, never_aborts: bool) {
+        self.promise_from_now_on(Promise {
+            never_aborts,
+            range_tlbi: features.has_range_tlbi(),
+            repeat_tlbi: features.needs_repeated_tlbi(),
+        });
+    }
+
+    /// Promises this from the next operation on: what holds on each CPU that uses the tables, and on one that
+    /// is about to.
+    pub(crate) fn promise_from_now_on(&self, promise: Promise) {
+        self.with_promise(promise, || {});
+    }
+
+    /// The same; what else changes between two operations changes with it.
+    pub(crate) fn with_promise(&self, promise: Promise, change: impl FnOnce()) {
         let bit = |bit, holds| if holds { bit } else { 0 };
-        let promise = bit(NEVER_ABORTS, never_aborts)
-            | bit(RANGE_TLBI, features.has_range_tlbi())
-            | bit(REPEAT_TLBI, features.needs_repeated_tlbi());
-        self.promise.store(promise, Relaxed);
+        let Promise { never_aborts, range_tlbi, repeat_tlbi } = promise;
+        let bits =
+            bit(NEVER_ABORTS, never_aborts) | bit(RANGE_TLBI, range_tlbi) | bit(REPEAT_TLBI, repeat_tlbi);
+        let _held = self.lock();
+        self.promise.store(bits, Relaxed);
+        change();
     }
 }
 
 /// The lock, held; interrupts are masked.
 pub(crate) struct Held {
     /// Released first.
-    _tables: SpinMutexGuard<'static, ()>,
+    _tables: Taken<'static>,
     /// Restored then.
     _interrupts: Masked,
 }
 
 /// Interrupts are masked until this is dropped.
-struct Masked {
+pub(crate) struct Masked {
     daif: u64,
 }
 
 impl Masked {
     #[inline]
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let daif: u64;
         // SAFETY: masking interrupts makes nothing happen that would not have happened otherwise.
         unsafe {
@@ -74,8 +94,12 @@ impl Drop for Masked {
 
 // SAFETY:
 // - each primitive is the instruction, in assembly that no access to memory is moved across;
-// - the lock is a spin lock that one context has at a time, and masks interrupts;
-// - the promise is that of the boot CPU, which is the only one that runs.
+// - the lock is a spin lock that one context of all CPUs has at a time, and masks interrupts; taking it
+//   acquires what giving it back released;
+// - the promise is the boot CPU's at first; what of it another CPU does not keep is given up, under the lock,
+//   before that CPU is let into the tables (`smp`), and operations read it under the lock;
+// - `park` is `parking`, whose account is there;
+// - TCR_EL1.HA and HD are 0 in all that `boot` makes, and all CPUs have the same.
 unsafe impl Hardware for Kernel {
     type Held<'h> = Held;
 
@@ -99,6 +123,10 @@ unsafe impl Hardware for Kernel {
             range_tlbi: promise & RANGE_TLBI != 0,
             repeat_tlbi: promise & REPEAT_TLBI != 0,
         }
+    }
+
+    fn park(&self, _: &impl Memory, root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
+        parking::park(root, rewrites)
     }
 
     #[inline]

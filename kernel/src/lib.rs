@@ -1,12 +1,17 @@
 //! What of the kernel can be judged without a CPU: its boot arguments, the machine that a device tree
-//! describes, the geometry that follows. The image and the host's tests run this very code.
+//! describes, the geometry that follows, which CPUs fit in. The image and the host's tests run this very code.
 #![no_std]
 
+pub mod admit;
 pub mod bootargs;
 pub mod choice;
+pub mod cpus;
 #[cfg(test)]
 mod fuzz;
+pub mod gic;
 pub mod machine;
 pub mod plan;
 pub mod ranges;
 pub mod scratch;
+pub mod sgi;
+pub mod ticks;

@@ -12,6 +12,8 @@ use dtoolkit::standard::NodeStandard;
 use dtoolkit::{Node, Property};
 use linmap::Pa;
 
+use crate::cpus::Cpus;
+use crate::gic::InterruptController;
 use crate::ranges::{CAPACITY, Full, Ranges};
 
 /// How the firmware is called (Arm SMCCC).
@@ -40,8 +42,12 @@ pub struct Machine {
     pub uart: Option<Pa>,
     /// How PSCI is called.
     pub conduit: Option<Conduit>,
-    /// How many CPUs there are.
-    pub cpus: u32,
+    /// The interrupt controller.
+    pub interrupts: Option<InterruptController>,
+    /// The INTID of the virtual timer.
+    pub timer: Option<u32>,
+    /// The CPUs.
+    pub cpus: Cpus,
 }
 
 /// Why a device tree is of no use.
@@ -103,6 +109,7 @@ impl Machine {
         if uart.is_none() {
             note(format_args!("/chosen/stdout-path names no PL011; using the default console"));
         }
+        let (interrupts, timer) = InterruptController::read(tree, note);
         Ok(Self {
             model: copy(bytes(root, "model").unwrap_or(b"unknown machine"), "model", note),
             bootargs: copy(chosen.and_then(|n| bytes(n, "bootargs")).unwrap_or(b""), "bootargs", note),
@@ -111,7 +118,9 @@ impl Machine {
             no_map,
             uart,
             conduit: conduit(root),
-            cpus: cpus(tree),
+            interrupts,
+            timer,
+            cpus: Cpus::read(tree, note),
         })
     }
 }
@@ -230,7 +239,7 @@ fn add_ram(ram: &Ranges, to: &mut Ranges, range: &Range<Pa>) -> Result<(), Full>
 }
 
 /// Whether a node is to be used, by its status.
-fn in_use(node: FdtNode<'_>, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> bool {
+pub(crate) fn in_use(node: FdtNode<'_>, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> bool {
     let disabled = text(node, "status").filter(|s| !matches!(*s, "okay" | "ok"));
     if let Some(status) = disabled {
         note(format_args!("{} is '{}'; not used", node.name(), status.escape_debug()));
@@ -239,13 +248,13 @@ fn in_use(node: FdtNode<'_>, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> bool {
 }
 
 /// How many bytes the addresses and the sizes of a node's children have.
-fn cells(node: FdtNode<'_>) -> (usize, usize) {
+pub(crate) fn cells(node: FdtNode<'_>) -> (usize, usize) {
     let cells = node.address_space();
     ((cells.address_cells as usize).saturating_mul(4), (cells.size_cells as usize).saturating_mul(4))
 }
 
 /// Calls `each` with address and size for every sensible range of a node's `reg`.
-fn each_reg(
+pub(crate) fn each_reg(
     node: FdtNode<'_>,
     (address, size): (usize, usize),
     note: &mut dyn FnMut(fmt::Arguments<'_>),
@@ -275,7 +284,7 @@ fn each_reg(
 }
 
 /// A big-endian number, if 64 bits hold it.
-fn number(bytes: &[u8]) -> Option<u64> {
+pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
     let (high, low) = bytes.split_at(bytes.len().saturating_sub(8));
     high.iter().all(|b| *b == 0).then(|| low.iter().fold(0, |n, b| n << 8 | u64::from(*b)))
 }
@@ -297,13 +306,6 @@ fn conduit(root: FdtNode<'_>) -> Option<Conduit> {
         Ok("smc") => Some(Conduit::Smc),
         _ => None,
     }
-}
-
-fn cpus(tree: Fdt<'_>) -> u32 {
-    let is_cpu = |n: &FdtNode<'_>| {
-        n.property("device_type").is_some_and(|p| p.value_as::<&str>().is_ok_and(|t| t == "cpu"))
-    };
-    tree.find_node("/cpus").map_or(0, |n| n.children().filter(is_cpu).count() as u32)
 }
 
 #[cfg(test)]
@@ -345,9 +347,9 @@ mod tests {
             [("compatible", &b"arm,pl011\0arm,primecell\0"[..]), ("reg", &cells(&[0x900_0000, 4096]))];
         root.add_child(node("serial@9000000", &serial));
         root.add_child(node("psci", &[("compatible", b"arm,psci-1.0\0"), ("method", b"smc\0")]));
-        let mut cpus = node("cpus", &[]);
-        cpus.add_child(node("cpu@0", &[("device_type", b"cpu\0")]));
-        cpus.add_child(node("cpu@1", &[("device_type", b"cpu\0")]));
+        let mut cpus = node("cpus", &[("#address-cells", &[0, 0, 0, 1])]);
+        cpus.add_child(node("cpu@0", &[("device_type", b"cpu\0"), ("reg", &[0, 0, 0, 0])]));
+        cpus.add_child(node("cpu@1", &[("device_type", b"cpu\0"), ("reg", &[0, 0, 0, 1])]));
         root.add_child(cpus);
         let mut all =
             node("reserved-memory", &[("#address-cells", TWO), ("#size-cells", TWO), ("ranges", &[])]);
@@ -373,7 +375,7 @@ mod tests {
         let (machine, notes) =
             read(&tree(&[0x1000, 0x1_0000, 0x1_1000, 0x1000], [no_map, taken].into()).to_dtb());
         let machine = machine.unwrap();
-        assert_eq!((&*machine.model, &*machine.bootargs, machine.cpus), ("a board", "run=dump", 2));
+        assert_eq!((&*machine.model, &*machine.bootargs, machine.cpus.present), ("a board", "run=dump", 2));
         assert_eq!((machine.uart, machine.conduit), (Some(Pa(0x900_0000)), Some(Conduit::Smc)));
         assert_eq!(set(&machine.ram), [(0x1000, 0x5000), (0x6000, 0x1_2000)]);
         assert_eq!(set(&machine.reserved), [(0x7000, 0x8000)]);

@@ -8,24 +8,32 @@
 mod boot;
 mod console;
 mod counters;
+mod cpu;
 mod ending;
 mod exceptions;
 mod frames;
 mod hardware;
+mod identity;
+mod interrupts;
 mod json;
 mod leaf;
+mod lock;
 mod memory;
+mod parking;
+mod psci;
+mod repaint;
 mod report;
+mod smp;
 mod tests;
 mod workloads;
 
 use core::fmt;
 use core::ops::Range;
 
-use kernel::bootargs::{Bbml2, BootArgs};
-use kernel::choice;
+use kernel::bootargs::BootArgs;
 use kernel::machine::{self, Machine};
 use kernel::plan::{Given, Plan, Room};
+use kernel::{admit, choice};
 use linmap::arm64::Cpu;
 use linmap::{AddressSpace, BbmPromise, Both, Decision, Features, Geometry, Granule, Pa, Stats};
 
@@ -35,6 +43,9 @@ use crate::counters::{Counters, Window};
 use crate::ending::{fail, finish};
 use crate::frames::Frames;
 use crate::hardware::{HARDWARE, Kernel};
+use crate::memory::Mapped;
+use crate::repaint::Repainted;
+use crate::smp::Team;
 
 /// What the system is, once it is up.
 pub(crate) struct System<'a> {
@@ -50,7 +61,18 @@ pub(crate) struct System<'a> {
     pub(crate) space: AddressSpace,
     pub(crate) stats: Stats,
     pub(crate) create: Window,
+    /// What it took to put the map into pages, if that was done.
+    pub(crate) repainted: Option<Repainted>,
     pub(crate) counters: &'a Counters,
+    /// The table pages of the upper half that are not the linear map's, before anything is mapped at will, and
+    /// the empty one of the lower half.
+    pub(crate) held_tables: u64,
+    /// The table pages of the 1:1 map.
+    pub(crate) identity_tables: u64,
+    /// Where all that is mapped ends in physical memory.
+    pub(crate) highest: Pa,
+    /// The other CPUs.
+    pub(crate) team: Team,
 }
 
 impl<'a> System<'a> {
@@ -65,8 +87,9 @@ impl<'a> System<'a> {
 /// exception level that the loader started it at. The image is mapped at its high address.
 #[unsafe(no_mangle)]
 extern "C" fn kernel_main(dtb: u64, image: u64, level: u64) -> ! {
+    cpu::set_mpidr(0, cpu::own_mpidr());
     // Firmware is called by HVC from EL1 and by SMC from EL2, unless the device tree says otherwise.
-    ending::use_conduit(if level == 2 { machine::Conduit::Smc } else { machine::Conduit::Hvc });
+    psci::use_conduit(if level == 2 { machine::Conduit::Smc } else { machine::Conduit::Hvc });
     let image = Image::at(Pa(image));
     let tree = device_tree(dtb);
     let machine = match Machine::read(tree, &mut warn) {
@@ -74,7 +97,7 @@ extern "C" fn kernel_main(dtb: u64, image: u64, level: u64) -> ! {
         Err(e) => fail(format_args!("{e}")),
     };
     if let Some(conduit) = machine.conduit {
-        ending::use_conduit(conduit);
+        psci::use_conduit(conduit);
     }
     let args = BootArgs::parse(&machine.bootargs, |ignored| warn(format_args!("{ignored}")));
     let tree = Pa(dtb)..Pa(dtb + tree.len() as u64);
@@ -123,8 +146,8 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
     };
     let pa_bits = choice::pa_bits(&features, geometry);
     let promise = features.bbm_promise();
-    let never_aborts = args.bbml2 == Bbml2::Auto && promise.never_aborts();
-    let decision = Decision::on_boot_cpu(never_aborts, args.rodata);
+    let never_aborts = admit::claims(args.bbml2, 0, promise);
+    let decision = Decision::on_boot_cpu(never_aborts, args.rodata, args.split);
     HARDWARE.rely_on(&features, never_aborts);
 
     let tree = tree.clone();
@@ -139,11 +162,11 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
     let counters = Counters::start(&features);
     let uart = usable_uart(machine, pa_bits);
     match memory::bring_up(&memory, &frames, &image, (geometry, &features), uart, &decision, &counters) {
-        Ok((space, stats, create)) => {
+        Ok(Mapped { space, stats, create, identity_tables }) => {
             let (frames, memory, image) = (&frames, &memory, &image);
             let (root, reach) = (space.root(), frames.reach());
             exceptions::report_walks_of(exceptions::Tables { geometry, root, reach });
-            run(&System {
+            run(System {
                 machine,
                 args,
                 features,
@@ -156,7 +179,12 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
                 space,
                 stats,
                 create,
+                repainted: None,
                 counters: &counters,
+                held_tables: 0,
+                identity_tables,
+                highest: highest(machine, memory, image, uart),
+                team: Team::default(),
             })
         }
         Err(e) => fail(format_args!("the linear map can not be made: {e}")),
@@ -177,36 +205,71 @@ fn usable_uart(machine: &Machine, pa_bits: u32) -> Pa {
     }
 }
 
-/// Does what `run=` asks for, in its order.
-fn run(system: &System<'_>) -> ! {
+/// Starts interrupts, and has this CPU take them. Without them the system runs as well.
+fn start_interrupts(system: &System<'_>) {
+    let pa_bits = choice::pa_bits(&system.features, system.geometry);
+    let started = interrupts::start(system.machine, pa_bits, &system.space, &system.platform());
+    match started.and_then(|()| interrupts::start_cpu()) {
+        Ok(()) => interrupts::unmask(),
+        Err(e) => warn(format_args!("no interrupts: {e}")),
+    }
+}
+
+/// Where all that is or may yet be mapped ends: RAM, the image, the registers of devices.
+fn highest(machine: &Machine, memory: &Plan<'_>, image: &Image, uart: Pa) -> Pa {
+    let known = [memory.layout.mapped().end, image.range().end, Pa(uart.0 + 1), Pa(EARLY_UART.0 + 1)];
+    let controller = machine.interrupts.iter().flat_map(|c| c.ranges()).map(|r| r.end);
+    known.into_iter().chain(controller).max().unwrap_or_default()
+}
+
+/// Starts the other CPUs, then does what `run=` asks for, in its order.
+fn run(mut system: System<'_>) -> ! {
+    system.held_tables = report::kept_tables(&system);
+    parking::start(system.image, system.geometry, system.space.root());
+    start_interrupts(&system);
+    smp::bring_up(&mut system);
+    let system = &system;
     report::banner(system);
     report::document(system);
     let mut ok = report::check_frames(system) & report::check_map(system);
     for task in system.args.tasks() {
         match task {
             "bench" => ok &= workloads::bench::run(system),
+            "cpus" => ok &= tests::cpus::run(system),
             "dump" => ok &= report::dump(system),
+            "interrupts" => ok &= tests::interrupts::run(),
             "protection" => ok &= tests::protection::run(system),
             "selftest" => ok &= tests::selftest::run(system),
+            "together" => ok &= tests::together::run(system),
             // For those who test how a run that goes wrong is reported.
-            "fault" => {
-                let nowhere: *const u64 = core::ptr::with_exposed_provenance(0xdead_0000);
-                // SAFETY: the lower half is empty, so this faults, and the fault ends the run.
-                unsafe { nowhere.read_volatile() };
-            }
+            "fault" => fault(0),
+            "fault-all" => smp::on_all(&fault),
             "overflow" => _ = overflow(core::hint::black_box(0)),
+            "overflow-last" => smp::on(cpu::running().last().unwrap_or(0), &|_| {
+                _ = overflow(core::hint::black_box(0));
+            }),
             "panic" => panic!("asked for by run=panic"),
             "hang" => loop {
                 aarch64_cpu::asm::wfi();
             },
             "fail" => ok = false,
             _ => warn(format_args!(
-                "run={} ignored: known are bench, dump, protection, selftest, fail, fault, hang, overflow and panic",
+                "run={} ignored: known are bench, cpus, dump, interrupts, protection, selftest, together, fail, fault, fault-all, hang, overflow, \
+                 overflow-last and panic",
                 task.escape_debug()
             )),
         }
     }
+    interrupts::report_unexpected();
+    parking::report();
     finish(ok)
+}
+
+/// Reads where nothing is mapped.
+fn fault(_: usize) {
+    let nowhere: *const u64 = core::ptr::with_exposed_provenance(0xdead_0000);
+    // SAFETY: the lower half is empty, so this faults, and the fault ends the run.
+    unsafe { nowhere.read_volatile() };
 }
 
 /// Uses the stack until there is none left.

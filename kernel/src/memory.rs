@@ -11,11 +11,23 @@ use crate::boot::{self, Image};
 use crate::counters::{Counters, Window};
 use crate::frames::Frames;
 use crate::hardware::HARDWARE;
-use crate::warn;
+use crate::{identity, warn};
 
 unsafe extern "C" {
     fn mark_create_begin();
     fn mark_create_end();
+}
+
+/// The linear map, up.
+pub(crate) struct Mapped {
+    /// The upper half.
+    pub(crate) space: AddressSpace,
+    /// What the linear map was made of.
+    pub(crate) stats: Stats,
+    /// What that took.
+    pub(crate) create: Window,
+    /// The table pages of the 1:1 map; none if there was no memory for one.
+    pub(crate) identity_tables: u64,
 }
 
 /// Enters the chosen geometry, creates the linear map from free RAM, and takes down what was needed to
@@ -28,9 +40,10 @@ pub(crate) fn bring_up(
     uart: Pa,
     decision: &Decision,
     counters: &Counters,
-) -> Result<(AddressSpace, Stats, Window), Error> {
+) -> Result<Mapped, Error> {
     let window = plan.free.longest();
-    let reach = window.end.max(image.range().end).0;
+    let last = plan.free.as_slice().last().map_or(Pa(0), |r| r.end);
+    let reach = last.max(image.range().end).0;
     let Ok(lower) = choice::identity_geometry(geometry, reach) else {
         return Err(Error::OutOfRange { va: linmap::Va(reach) });
     };
@@ -65,7 +78,8 @@ pub(crate) fn bring_up(
     }
     // SAFETY: the entry code's tables are no longer in any TTBR, and the TLB has been cleared.
     give(&image.boot_tables(geometry.page_size()), |r| unsafe { frames.add(r) });
-    Ok((space, stats, create))
+    let identity_tables = identity::make(plan, frames, image, lower).unwrap_or(0);
+    Ok(Mapped { space, stats, create, identity_tables })
 }
 
 /// Whether the linear map has all of a range.

@@ -3,13 +3,17 @@
 use core::fmt;
 use core::ops::ControlFlow;
 
-use linmap::{Checks, Marked, Midr, Pa, Rodata, Stats, Va};
+use kernel::bootargs::Bbml2;
+use linmap::{Checks, Marked, Midr, Mode, Pa, Rodata, Stats, Va};
 
 use crate::System;
 use crate::console::{self, say};
 use crate::counters::Window;
+use crate::cpu;
 use crate::ending::fail;
 use crate::json::Text;
+use crate::repaint::Repainted;
+use crate::smp::{MayAbort, Refused};
 use crate::warn;
 
 /// A number of bytes for people: whole in the largest unit that keeps it so.
@@ -32,12 +36,18 @@ struct Reason<'a>(&'a System<'a>);
 
 impl fmt::Display for Reason<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let System { args, features, promise, decision, .. } = self.0;
-        match args.bbml2 {
-            kernel::bootargs::Bbml2::Auto => {
-                write!(f, "{} {}", cpu_name(features.midr), promise)?;
+        let System { args, features, promise, decision, team, .. } = self.0;
+        if args.bbml2 == Bbml2::First(0) {
+            f.write_str("bbml2=off: no CPU is taken to never abort")?;
+        } else {
+            write!(f, "{} {promise}", cpu_name(features.midr))?;
+        }
+        if let (Mode::NotAll, Some(MayAbort { cpu, midr, promise })) = (decision.mode, team.may_abort) {
+            if promise.never_aborts() {
+                write!(f, ", but bbml2={} does not take CPU {cpu} for one that does so", args.bbml2)?;
+            } else {
+                write!(f, ", but CPU {cpu}, {}, {promise}", cpu_name(midr))?;
             }
-            kernel::bootargs::Bbml2::Off => f.write_str("bbml2=off: no CPU is taken to never abort")?,
         }
         write!(f, "; {}", decision.because)
     }
@@ -49,15 +59,20 @@ pub(crate) fn banner(system: &System<'_>) {
     say!("linmap {}", env!("CARGO_PKG_VERSION"));
     let ram: u64 = machine.ram.bytes();
     say!(
-        "  machine    {}, {} of RAM, 1 of {} CPUs in use",
+        "  machine    {}, {} of RAM, {} of {} CPUs in use",
         machine.model.escape_debug(),
         Size(ram),
-        machine.cpus
+        cpu::running().count(),
+        machine.cpus.present
     );
     say!("  CPU        {} (MIDR {:#010x})", cpu_name(features.midr), features.midr);
     say!("  pages      {}, {} VA bits, {} levels", geometry.granule(), geometry.va_bits(), geometry.levels());
     say!("  map        mode {}, policy {}, rodata={}", decision.mode.number(), decision.policy, args.rodata);
     say!("  because    {}", Reason(system));
+    for Refused { cpu, midr, why } in &system.team.refused {
+        let name = midr.map_or("unknown CPU", cpu_name);
+        warn(format_args!("CPU {cpu} (MPIDR {:#x}, {name}) does not run: it {why}", cpu::mpidr(*cpu)));
+    }
     let dropped = dropped_bytes(system);
     if dropped != 0 {
         warn(format_args!("{} of RAM are beyond the linear map's reach and left out", Size(dropped)));
@@ -83,12 +98,14 @@ pub(crate) fn document(system: &System<'_>) {
     let System { machine, features, decision, geometry, memory, args, stats, create, frames, .. } = system;
     say!(
         "linmap: {{\"schema\":\"linmap.boot/1\",\"machine\":\"{}\",\"cpu\":{{\"midr\":\"{:#010x}\",\"name\":\"{}\"}},\
-         \"cpus\":1,\"cpus_present\":{}}}",
+         \"cpus\":{},\"cpus_present\":{}}}",
         Text(&machine.model),
         features.midr,
         cpu_name(features.midr),
-        machine.cpus
+        cpu::running().count(),
+        machine.cpus.present
     );
+    refused(system);
     say!(
         "linmap: {{\"page_size\":{},\"va_bits\":{},\"levels\":{},\"mode\":{},\"policy\":\"{}\",\
          \"mode_reason\":\"{}\",\"rodata\":\"{}\"}}",
@@ -116,24 +133,41 @@ pub(crate) fn document(system: &System<'_>) {
         frames.free_bytes()
     );
     linear(system, stats);
-    window("create", create, None);
+    window("create", create, &[]);
+    if let Some(Repainted { window: whole, stopped }) = &system.repainted {
+        window("repaint", whole, &[("stopped_instructions", *stopped)]);
+    }
 }
 
-/// What was counted in a window, and for a change of the map the size of the leaf that changed.
-pub(crate) fn window(name: &str, window: &Window, leaf_bytes: Option<u64>) {
-    let (instructions, uses) = (OrNull(window.instructions), window.uses);
+/// The CPUs that do not run, and why.
+fn refused(system: &System<'_>) {
+    console::write(format_args!("linmap: {{\"refused\":["));
+    for (i, Refused { cpu, midr, why }) in system.team.refused.iter().enumerate() {
+        let (comma, mpidr) = (if i == 0 { "" } else { "," }, cpu::mpidr(*cpu));
+        let name = midr.map_or("unknown CPU", cpu_name);
+        console::write(format_args!(
+            "{comma}{{\"cpu\":{cpu},\"mpidr\":\"{mpidr:#x}\",\"name\":\"{name}\",\"why\":\"{}\"}}",
+            Text(why)
+        ));
+    }
+    say!("]}}");
+}
+
+/// What was counted in a window, and more about it.
+pub(crate) fn window(name: &str, window: &Window, more: &[(&str, Option<u64>)]) {
+    let (instructions, uses) = (OrNull(window.instructions.map(u64::from)), window.uses);
     console::write(format_args!(
         "linmap: {{\"windows\":{{\"{name}\":{{\"instructions\":{instructions},\"tlbi\":{},\"dsb\":{},\"isb\":{}",
         uses.tlbi, uses.dsb, uses.isb
     ));
-    if let Some(bytes) = leaf_bytes {
-        console::write(format_args!(",\"leaf_bytes\":{bytes}"));
+    for (name, number) in more {
+        console::write(format_args!(",\"{name}\":{}", OrNull(*number)));
     }
     say!("}}}}}}");
 }
 
 /// A number, or JSON's word for none.
-struct OrNull(Option<u32>);
+struct OrNull(Option<u64>);
 
 impl fmt::Display for OrNull {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -153,7 +187,7 @@ fn dropped_bytes(system: &System<'_>) -> u64 {
 fn storage(system: &System<'_>) -> (u64, u64) {
     let page = system.geometry.page_size();
     let set_aside = system.image.static_bytes(page);
-    (set_aside, set_aside - kept_tables(system) * page)
+    (set_aside, set_aside - system.held_tables * page)
 }
 
 /// The counts of the linear map.
@@ -185,23 +219,24 @@ fn linear(system: &System<'_>, stats: &Stats) {
 
 /// The tables that are not the linear map's: those of the upper half above it, the root included, and
 /// the empty one of the lower half.
-fn kept_tables(system: &System<'_>) -> u64 {
+pub(crate) fn kept_tables(system: &System<'_>) -> u64 {
     let (_, last) = linmap::linear_range(system.geometry);
     system.space.count(&system.platform(), (Va(last.0 + 1), Va(u64::MAX))).tables + 1
 }
 
-/// Whether every table page that was taken is in a live table: none is lost, none is in use twice.
+/// Whether every page that was taken is in use: none is lost, none is in use twice.
 ///
-/// In use are the tables of the linear map, those of the rest of the upper half, and the empty table
-/// that the lower half has.
+/// In use are the tables of the linear map, those of the rest of the upper half, the empty table that the
+/// lower half has, the tables of the 1:1 map, and what CPUs were started with.
 pub(crate) fn check_frames(system: &System<'_>) -> bool {
-    let System { frames, stats, .. } = system;
+    let System { frames, stats, identity_tables, team, .. } = system;
     // Both have the root.
-    let (live, taken) = (stats.tables + kept_tables(system) - 1, frames.in_use());
-    if live != taken {
-        say!("{taken} table pages are taken, but {live} are in live tables");
+    let live = stats.tables + kept_tables(system) - 1;
+    let (used, taken) = (live + identity_tables + team.pages, frames.in_use());
+    if used != taken {
+        say!("{taken} pages are taken, but {used} are in use, {live} of them in tables of the upper half");
     }
-    live == taken
+    used == taken
 }
 
 /// Whether the kernel's own map has nothing in it that must never be in one: writable and executable,
@@ -228,26 +263,22 @@ pub(crate) fn check_map(system: &System<'_>) -> bool {
     ok
 }
 
+/// What the tables hold, counted by a walk of all of the upper half.
+pub(crate) fn walked(system: &System<'_>) -> Stats {
+    let first = linmap::linear_range(system.geometry).0;
+    system.space.count(&system.platform(), (first, Va(u64::MAX)))
+}
+
 /// Prints the linear map as it is in the tables. Whether it is what was counted when it was made.
 pub(crate) fn dump(system: &System<'_>) -> bool {
     let System { geometry, space, stats, .. } = system;
     let region = Marked::linear_map(*geometry);
-    let dumped = console::with_writer(|w| space.dump(&system.platform(), region, &mut Wrap(w)));
-    match dumped {
+    match space.dump(&system.platform(), region, &mut console::Writer) {
         Ok(walked) if walked == *stats => true,
         Ok(walked) => {
             say!("the tables hold {walked:?}, but {stats:?} was counted");
             false
         }
         Err(fmt::Error) => fail(format_args!("the dump broke off")),
-    }
-}
-
-/// A sized writer around one that is not.
-struct Wrap<'a>(&'a mut dyn fmt::Write);
-
-impl fmt::Write for Wrap<'_> {
-    fn write_str(&mut self, text: &str) -> fmt::Result {
-        self.0.write_str(text)
     }
 }

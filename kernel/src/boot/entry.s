@@ -27,59 +27,7 @@ start:
     lsr     x23, x23, #2
     cmp     x23, #2
     b.ne    at_el1
-    // EL2: let EL1 be AArch64, own its counters, timers, FP and interrupt interface; then drop to it.
-    mov     x0, #(1 << 31)
-    msr     hcr_el2, x0
-    isb
-    mov     x0, #0x33ff
-    msr     cptr_el2, x0
-    msr     mdcr_el2, xzr
-    mrs     x0, id_aa64dfr0_el1
-    ubfx    x0, x0, #8, #4
-    cbz     x0, 1f
-    cmp     x0, #0xf
-    b.eq    1f
-    mrs     x0, pmcr_el0
-    ubfx    x0, x0, #11, #5         // all counters belong to EL1
-    msr     mdcr_el2, x0
-1:  mrs     x0, id_aa64pfr0_el1
-    ubfx    x0, x0, #24, #4
-    cbz     x0, 1f
-    mrs     x0, s3_4_c12_c9_5       // ICC_SRE_EL2
-    orr     x0, x0, #1              // system registers, also for EL1
-    orr     x0, x0, #8
-    msr     s3_4_c12_c9_5, x0
-    isb
-    // Where there are fine-grained traps (ID_AA64MMFR0.FGT) or HCRX (ID_AA64MMFR1.HCX): none.
-1:  mrs     x0, id_aa64mmfr0_el1
-    lsr     x0, x0, #56
-    cbz     x0, 1f
-    msr     s3_4_c1_c1_4, xzr       // HFGRTR_EL2
-    msr     s3_4_c1_c1_5, xzr       // HFGWTR_EL2
-    msr     s3_4_c1_c1_6, xzr       // HFGITR_EL2
-    msr     s3_4_c3_c1_4, xzr       // HDFGRTR_EL2
-    msr     s3_4_c3_c1_5, xzr       // HDFGWTR_EL2
-1:  mrs     x0, id_aa64mmfr1_el1
-    ubfx    x0, x0, #40, #4
-    cbz     x0, 1f
-    msr     s3_4_c1_c2_2, xzr       // HCRX_EL2
-    // What EL1 reads as its own identity, and its MMU, off: both are unknown after reset.
-1:  mrs     x0, midr_el1
-    msr     vpidr_el2, x0
-    mrs     x0, mpidr_el1
-    msr     vmpidr_el2, x0
-    msr     vttbr_el2, xzr
-    ldr     x0, ={sctlr_off}
-    msr     sctlr_el1, x0
-    mov     x0, #3
-    msr     cnthctl_el2, x0
-    msr     cntvoff_el2, xzr
-    mov     x0, #0x3c5              // EL1h, everything masked
-    msr     spsr_el2, x0
-    adr     x0, at_el1
-    msr     elr_el2, x0
-    eret
-
+    bl      leave_el2
 at_el1:
     msr     spsel, #1
     ldr     x0, ={sctlr_off}
@@ -184,6 +132,8 @@ no_tree:
     br      x1
 
 high:
+    ldr     x0, =PER_CPU            // its first element is the boot CPU's
+    msr     tpidr_el1, x0
     ldr     x0, =vectors
     msr     vbar_el1, x0
     ldr     x0, =boot_stack_top
@@ -202,6 +152,60 @@ high:
     mov     x2, x23
     bl      kernel_main
     b       .
+
+// From EL2 back to its caller at EL1: lets EL1 be AArch64, own its counters, timers, FP and interrupt
+// interface. Clobbers x0.
+leave_el2:
+    mov     x0, #(1 << 31)
+    msr     hcr_el2, x0
+    isb
+    mov     x0, #0x33ff
+    msr     cptr_el2, x0
+    msr     mdcr_el2, xzr
+    mrs     x0, id_aa64dfr0_el1
+    ubfx    x0, x0, #8, #4
+    cbz     x0, 1f
+    cmp     x0, #0xf
+    b.eq    1f
+    mrs     x0, pmcr_el0
+    ubfx    x0, x0, #11, #5         // all counters belong to EL1
+    msr     mdcr_el2, x0
+1:  mrs     x0, id_aa64pfr0_el1
+    ubfx    x0, x0, #24, #4
+    cbz     x0, 1f
+    mrs     x0, s3_4_c12_c9_5       // ICC_SRE_EL2
+    orr     x0, x0, #1              // system registers, also for EL1
+    orr     x0, x0, #8
+    msr     s3_4_c12_c9_5, x0
+    isb
+    // Where there are fine-grained traps (ID_AA64MMFR0.FGT) or HCRX (ID_AA64MMFR1.HCX): none.
+1:  mrs     x0, id_aa64mmfr0_el1
+    lsr     x0, x0, #56
+    cbz     x0, 1f
+    msr     s3_4_c1_c1_4, xzr       // HFGRTR_EL2
+    msr     s3_4_c1_c1_5, xzr       // HFGWTR_EL2
+    msr     s3_4_c1_c1_6, xzr       // HFGITR_EL2
+    msr     s3_4_c3_c1_4, xzr       // HDFGRTR_EL2
+    msr     s3_4_c3_c1_5, xzr       // HDFGWTR_EL2
+1:  mrs     x0, id_aa64mmfr1_el1
+    ubfx    x0, x0, #40, #4
+    cbz     x0, 1f
+    msr     s3_4_c1_c2_2, xzr       // HCRX_EL2
+    // What EL1 reads as its own identity, and its MMU, off: both are unknown after reset.
+1:  mrs     x0, midr_el1
+    msr     vpidr_el2, x0
+    mrs     x0, mpidr_el1
+    msr     vmpidr_el2, x0
+    msr     vttbr_el2, xzr
+    ldr     x0, ={sctlr_off}
+    msr     sctlr_el1, x0
+    mov     x0, #3
+    msr     cnthctl_el2, x0
+    msr     cntvoff_el2, xzr
+    mov     x0, #0x3c5              // EL1h, everything masked
+    msr     spsr_el2, x0
+    msr     elr_el2, x30
+    eret
 
 // x5 = a cleared table, x22 moves on. Clobbers x6, x7.
 new_table:
@@ -340,12 +344,65 @@ probe_or_report:
 2:  mov     x0, #4
     b       report_exception
 
+// An interrupt of EL1 on its own stack pointer: what a function may change is saved on that stack, with what
+// another exception would change, such as that of a probe. A compiler that may use SIMD registers does.
+take_interrupt:
+    stp     x29, x30, [sp, #-192]!
+    mov     x29, sp
+    stp     x0, x1, [sp, #16]
+    stp     x2, x3, [sp, #32]
+    stp     x4, x5, [sp, #48]
+    stp     x6, x7, [sp, #64]
+    stp     x8, x9, [sp, #80]
+    stp     x10, x11, [sp, #96]
+    stp     x12, x13, [sp, #112]
+    stp     x14, x15, [sp, #128]
+    stp     x16, x17, [sp, #144]
+    mrs     x0, elr_el1
+    mrs     x1, spsr_el1
+    stp     x18, x0, [sp, #160]
+    str     x1, [sp, #176]
+    .if     {simd}
+    mrs     x0, fpcr
+    mrs     x1, fpsr
+    stp     x0, x1, [sp, #-16]!
+    .irp    n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31
+    str     q\n, [sp, #-16]!
+    .endr
+    .endif
+    bl      interrupt
+    .if     {simd}
+    .irp    n, 31,30,29,28,27,26,25,24,23,22,21,20,19,18,17,16,15,14,13,12,11,10,9,8,7,6,5,4,3,2,1,0
+    ldr     q\n, [sp], #16
+    .endr
+    ldp     x0, x1, [sp], #16
+    msr     fpcr, x0
+    msr     fpsr, x1
+    .endif
+    ldr     x1, [sp, #176]
+    ldp     x18, x0, [sp, #160]
+    msr     elr_el1, x0
+    msr     spsr_el1, x1
+    ldp     x0, x1, [sp, #16]
+    ldp     x2, x3, [sp, #32]
+    ldp     x4, x5, [sp, #48]
+    ldp     x6, x7, [sp, #64]
+    ldp     x8, x9, [sp, #80]
+    ldp     x10, x11, [sp, #96]
+    ldp     x12, x13, [sp, #112]
+    ldp     x14, x15, [sp, #128]
+    ldp     x16, x17, [sp, #144]
+    ldp     x29, x30, [sp], #192
+    eret
+
 // Any other exception ends the run: its kind, and the registers at that moment, go to Rust on a stack
 // of their own.
 .macro vector kind
     .balign 128
     .if \kind == 4
     b       probe_or_report
+    .elseif \kind == 5
+    b       take_interrupt
     .else
     mov     x0, #\kind
     b       report_exception
@@ -359,13 +416,32 @@ vectors:
     .endr
 
 report_exception:
-    ldr     x1, =emergency_stack_top
+    // One CPU reports, and a fault in its report is reported too; others wait for the end.
+    ldr     x1, =reporting
+    mrs     x2, tpidr_el1
+1:  ldaxr   x3, [x1]
+    cmp     x3, x2
+    b.eq    3f
+    cbnz    x3, 2f
+    stxr    w3, x2, [x1]
+    cbnz    w3, 1b
+    b       3f
+2:  wfe
+    b       2b
+3:  ldr     x1, =emergency_stack_top
     mov     x2, sp
     mov     sp, x1
     mov     x1, x30
     mov     x29, #0
     bl      exception
     b       .
+
+// The CPU that is on the emergency stack, by its TPIDR_EL1.
+.pushsection .bss.reporting, "aw", %nobits
+    .balign 8
+reporting:
+    .skip   8
+.popsection
 
 // Markers at both ends of each measured window, for tracers to find by symbol.
 .macro marker name
@@ -378,5 +454,9 @@ report_exception:
 .endm
     marker  mark_create_begin
     marker  mark_create_end
+    marker  mark_park_begin
+    marker  mark_park_end
+    marker  mark_repaint_begin
+    marker  mark_repaint_end
 
     .ltorg

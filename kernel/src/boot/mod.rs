@@ -3,15 +3,17 @@
 use core::arch::global_asm;
 use core::ops::Range;
 
-use aarch64_cpu::registers::{TTBR0_EL1, Writeable};
+use aarch64_cpu::registers::{Readable, TCR_EL1};
 use kernel::choice;
 use linmap::arm64::Cpu;
 use linmap::{
     AddressSpace, Attributes, Dsb, Error, Features, Geometry, Granule, Half, Leaves, Memory, MemoryType,
-    OaFormat, Pa, Region, Tlbi, Tree, Va,
+    OaFormat, Pa, Region, Tree, Va,
 };
 
 use crate::frames::Frames;
+use crate::smp::slot;
+use crate::{identity, psci};
 
 /// Where the image is linked; the same number is in `image.ld`.
 pub(crate) const KERNEL_VA: u64 = 0xffff_ffff_8000_0000;
@@ -19,6 +21,8 @@ pub(crate) const KERNEL_VA: u64 = 0xffff_ffff_8000_0000;
 const DEVICE_VA: u64 = KERNEL_VA + (256 << 20);
 /// Where the early console is mapped beside the one in use, for when that one faults.
 pub(crate) const EMERGENCY_UART: Va = Va(DEVICE_VA + (1 << 20));
+/// From where on other registers are mapped.
+pub(crate) const REGISTERS_VA: u64 = EMERGENCY_UART.0 + (64 << 10);
 /// The console of QEMU's virt machine: all there is before a device tree has been read, or without one.
 pub(crate) const EARLY_UART: Pa = Pa(0x0900_0000);
 
@@ -44,6 +48,22 @@ global_asm!(
     normal = const EARLY_NORMAL,
     device = const EARLY_DEVICE,
     early_uart = const EARLY_UART.0,
+    simd = const cfg!(target_feature = "neon") as u8,
+);
+
+global_asm!(
+    include_str!("secondary.s"),
+    sctlr_off = const SCTLR_OFF,
+    sctlr_on = const SCTLR_ON,
+    cpu_off = const psci::CPU_OFF,
+    arrived = const slot::ARRIVED,
+    features = const slot::FEATURES,
+    orders = const slot::ORDERS,
+    verdict = const slot::VERDICT,
+    conduit = const slot::CONDUIT,
+    tables = const slot::TABLES,
+    stack = const slot::STACK,
+    admitted = const slot::ADMITTED,
 );
 
 /// The leaves of the entry code: valid, the image writable and executable until it is mapped properly.
@@ -66,11 +86,21 @@ const fn tcr(granule: Granule, format: OaFormat, lower_bits: u32, upper_bits: u3
 }
 
 /// A root table's address as TTBR holds it (D8.2.3): with 52-bit addresses bits 51:48 stand in 5:2.
-const fn ttbr(root: Pa, format: OaFormat) -> u64 {
+pub(crate) const fn ttbr(root: Pa, format: OaFormat) -> u64 {
     match format {
         OaFormat::Bits48 => root.0,
         OaFormat::Lpa | OaFormat::Lpa2 => (root.0 & ((1 << 48) - 1)) | ((root.0 >> 48) & 0xf) << 2,
     }
+}
+
+/// TCR_EL1 as this CPU has it, for another one: of its own physical address size.
+pub(crate) fn tcr_for(geometry: Geometry, cpu: &Features) -> u64 {
+    TCR_EL1.get() & !(7 << 32) | ips(choice::pa_bits(cpu, geometry))
+}
+
+/// MAIR_EL1 as [`enter`] sets it on a boot CPU of these features.
+pub(crate) const fn mair(features: &Features) -> u64 {
+    MemoryType::mair(features.has_tags())
 }
 
 /// TCR_EL1.IPS for a physical address size in bits.
@@ -135,7 +165,8 @@ impl Image {
         self.symbols(&raw const image_start, &raw const data_start)
     }
 
-    fn text(&self) -> Range<Pa> {
+    /// Code.
+    pub(crate) fn text(&self) -> Range<Pa> {
         self.symbols(&raw const image_start, &raw const rodata_start)
     }
 
@@ -203,10 +234,10 @@ pub(crate) struct Booted {
     /// Where the console's registers are.
     pub(crate) uart: Va,
     /// The root of the 1:1 map, to be taken down.
-    identity: Identity,
+    identity: Temporary,
 }
 
-struct Identity {
+struct Temporary {
     root: linmap::Frame,
     geometry: Geometry,
     /// A table without entries.
@@ -256,7 +287,7 @@ pub(crate) fn enter(
     let bits = (lower.geometry().va_bits(), geometry.va_bits());
     let format = geometry.oa_format();
     let tcr = tcr(geometry.granule(), format, bits.0, bits.1) | ips(choice::pa_bits(features, geometry));
-    let mair = MemoryType::mair(features.has_tags());
+    let mair = mair(features);
     let (ttbr0, ttbr1) = (ttbr(lower.root(), format), ttbr(upper.root(), format));
     let (identity_geometry, identity_root) = (lower.geometry(), lower.into_root());
     let space = AddressSpace::adopt(upper);
@@ -270,7 +301,7 @@ pub(crate) fn enter(
         let stub: unsafe extern "C" fn(u64, u64, u64, u64) = core::mem::transmute(stub as *const ());
         stub(ttbr0, ttbr1, tcr, mair);
     }
-    let identity = Identity { root: identity_root, geometry: identity_geometry, empty };
+    let identity = Temporary { root: identity_root, geometry: identity_geometry, empty };
     Ok(Booted { space, uart: Va(DEVICE_VA + (uart.0 & (page - 1))), identity })
 }
 
@@ -298,13 +329,10 @@ impl Booted {
     ///
     /// The empty table stays in TTBR0 from now on, so that the lower half faults.
     pub(crate) fn leave_identity(self, frames: &Frames, cpu: &Cpu) -> AddressSpace {
-        let Identity { root, geometry, empty } = self.identity;
+        let Temporary { root, geometry, empty } = self.identity;
         cpu.dsb(Dsb::Ishst);
-        TTBR0_EL1.set(ttbr(empty.into_pa(), geometry.oa_format()));
-        cpu.isb();
-        cpu.tlbi(Tlbi::All, geometry);
-        cpu.dsb(Dsb::Ish);
-        cpu.isb();
+        identity::set_empty(empty.into_pa(), geometry);
+        identity::leave();
         // SAFETY: `root` came from `into_root` of a tree of this geometry; TTBR0 has changed and the
         // TLBI is complete, so no walker and no TLB knows its tables; no other CPU has run yet.
         let tree = unsafe { Tree::from_root(root, geometry, Half::Lower) };

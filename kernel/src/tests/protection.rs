@@ -66,7 +66,7 @@ fn cases(system: &System<'_>) -> [Option<Case>; 9] {
 
 fn try_case(case: &Case) -> bool {
     let read = try_read(case.va);
-    // SAFETY: what is written is what is there; only this CPU runs, and nothing changes it meanwhile.
+    // SAFETY: what is written is what is there; other CPUs have no job, so nothing changes it meanwhile.
     let write = unsafe { try_write(case.va, read.unwrap_or(0)) };
     // SAFETY: where execution is allowed there is a function that does nothing; elsewhere it faults.
     let execute = unsafe { try_execute(case.va) };

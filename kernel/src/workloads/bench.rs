@@ -9,9 +9,10 @@ use linmap::{Change, Error, LeafSize, Policy, Va};
 
 use crate::System;
 use crate::console::say;
+use crate::counters::Window;
 use crate::hardware::HARDWARE;
 use crate::leaf::Leaf;
-use crate::{report, warn};
+use crate::{cpu, interrupts, parking, report, warn};
 
 /// How many pairs of changes the map has to survive.
 const PAIRS: u64 = 10_000;
@@ -85,6 +86,9 @@ impl Bench<'_> {
         }
         if let Some(leaf) = size(2, false).and_then(|s| self.neighbour(s)) {
             self.count_collapse("collapse_l2", leaf)?;
+            if policy == Policy::Park {
+                self.count_parking(leaf)?;
+            }
         }
         self.protect(self.start, 1, Change::WRITABLE)?;
         Ok(())
@@ -105,6 +109,29 @@ impl Bench<'_> {
         let change = || self.protect(page, 1, Change::READ_ONLY);
         let undo = || self.protect(page, 1, Change::WRITABLE).and_then(|()| self.collapse(leaf));
         self.count_change(name, leaf, change, undo)
+    }
+
+    /// What it takes while CPUs are parked that a page comes out of a leaf: on the CPU that asks for it, from
+    /// the last one's going away on, and on all of them, from when they are asked until they are back.
+    fn count_parking(&self, leaf: Leaf) -> Result<(), Wrong> {
+        let page = Va(leaf.va.0 + leaf.size.bytes() / 2);
+        parking::measure(true);
+        let changed = interrupts::masked(|| self.protect(page, 1, Change::READ_ONLY));
+        parking::measure(false);
+        changed?;
+        let counted = |instructions| self.system.counters.counted(instructions);
+        let window = Window { instructions: counted(parking::last()), uses: parking::REWRITING };
+        let all = counted(parking::measured()).map(u64::from);
+        let cpus = Some(cpu::running().count() as u64);
+        let bytes = Some(leaf.size.bytes());
+        report::window(
+            "park",
+            &window,
+            &[("leaf_bytes", bytes), ("cpus", cpus), ("stopped_instructions", all)],
+        );
+        self.protect(page, 1, Change::WRITABLE)?;
+        self.collapse(leaf)?;
+        self.is_back("park", leaf)
     }
 
     /// A table of pages becomes a block again.
@@ -130,9 +157,10 @@ impl Bench<'_> {
         let before = Leaf::at(self.system, leaf.va);
         change()?;
         undo()?;
-        let (changed, window) = self.system.counters.window(&HARDWARE.cpu, &change);
+        // No tick is counted.
+        let (changed, window) = interrupts::masked(|| self.system.counters.window(&HARDWARE.cpu, &change));
         changed?;
-        report::window(name, &window, Some(leaf.size.bytes()));
+        report::window(name, &window, &[("leaf_bytes", Some(leaf.size.bytes()))]);
         undo()?;
         if Leaf::at(self.system, leaf.va) == before { Ok(()) } else { Err(Wrong::Stays(name, leaf.va)) }
     }

@@ -6,8 +6,11 @@
 mod bad_input;
 mod changes;
 mod counts;
+mod cpus;
 mod fixed;
 mod guest;
+mod interrupts;
 mod loader;
 mod matrix;
+mod modes;
 mod prediction;

@@ -55,7 +55,7 @@ fn sizes_of_ram(granule: Granule) {
             let booted = boot_and_compare(granule, 48, cpu, gigabytes, &[]);
             assert_eq!((booted.number("/mode"), booted.text("/policy")), (mode, policy));
             assert_eq!(booted.number("/linear/bytes"), gigabytes << 30);
-            assert_eq!((booted.number("/cpus"), booted.number("/cpus_present")), (1, 4));
+            assert_eq!((booted.number("/cpus"), booted.number("/cpus_present")), (4, 4));
         }
     }
 }

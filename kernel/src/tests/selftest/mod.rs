@@ -214,7 +214,7 @@ impl Test<'_> {
     /// Read and write as they are let through; what is written is what is there.
     fn probe(va: Va) -> Found {
         let read = try_read(va);
-        // SAFETY: only this CPU runs, and no interrupt handler writes: nothing changes meanwhile.
+        // SAFETY: other CPUs have no job, and no interrupt handler writes: nothing changes meanwhile.
         let write = unsafe { try_write(va, read.unwrap_or(0)) };
         (read, write)
     }
@@ -267,9 +267,6 @@ impl Test<'_> {
 
     /// Whether the counts are what a walk finds.
     fn counted(&self) -> Result<(), Wrong> {
-        let System { space, .. } = self.system;
-        let (first, last) = (Va(linmap::linear_range(self.system.geometry).0.0), Va(u64::MAX));
-        let walked = space.count(&self.system.platform(), (first, last));
-        expect(walked == self.stats(), "the counts are not what the tables hold")
+        expect(report::walked(self.system) == self.stats(), "the counts are not what the tables hold")
     }
 }

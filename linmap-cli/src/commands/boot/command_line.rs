@@ -36,7 +36,7 @@ fn kernel_arguments(options: &Options) -> String {
         format!("pagesize={}", name_of(options.page_size)),
         format!("va_bits={}", options.va_bits),
         format!("rodata={}", name_of(options.rodata)),
-        format!("bbml2={}", name_of(options.bbml2)),
+        format!("bbml2={}", options.bbml2),
         format!("split={}", name_of(options.split)),
     ];
     arguments.extend(options.crashkernel.map(|area| format!("crashkernel={area}")));
@@ -135,6 +135,12 @@ mod tests {
     }
 
     #[test]
+    fn so_many_cpus_may_claim() {
+        assert!(built("--bbml2|3").contains(" bbml2=3 split=pages "));
+        assert!(built("--bbml2|off").contains(" bbml2=off split=pages "));
+    }
+
+    #[test]
     fn counting_takes_exact_instruction_counts() {
         assert!(built("--count").contains(" -icount shift=0,sleep=off "));
         assert!(!built("").contains("icount"));
@@ -161,6 +167,7 @@ mod tests {
             ("--cpus|0", "1..=512"),
             ("--page-size|8k", "4k, 16k, 64k"),
             ("--va-bits|53", "36..=52"),
+            ("--bbml2|cpu", "auto, off, boot-cpu or a number of CPUs"),
             ("--crashkernel|@1G", "SIZE[@OFFSET]"),
             ("--run|dump;x", "such as dump,protection"),
             ("--run|dump rodata=off", "such as dump,protection"),

@@ -19,7 +19,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE", default_value = "12G", value_parser = ram, help_heading = "Machine")]
     pub(crate) ram: Size,
 
-    /// Number of CPUs
+    /// Number of CPUs; the kernel uses 64 at the most
     #[arg(long, value_name = "N", default_value_t = 4, help_heading = "Machine")]
     #[arg(value_parser = RangedU64ValueParser::<u16>::new().range(1..=512))]
     pub(crate) cpus: u16,
@@ -46,9 +46,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "WHAT", default_value = "full", value_enum, help_heading = "Kernel")]
     pub(crate) rodata: Rodata,
 
-    /// Which CPUs may claim to change block sizes without break-before-make
-    #[arg(long, value_name = "WHO", default_value = "auto", value_enum, help_heading = "Kernel")]
-    pub(crate) bbml2: Bbml2,
+    /// Which CPUs may claim to change block sizes without break-before-make: auto (those that are known never
+    /// to abort), off (none), boot-cpu (only the one that boots), or only so many
+    #[arg(long, value_name = "WHO", default_value = "auto", value_parser = bbml2, help_heading = "Kernel")]
+    pub(crate) bbml2: String,
 
     /// What to do where live splits are impossible
     #[arg(long, value_name = "HOW", default_value = "pages", value_enum, help_heading = "Kernel")]
@@ -58,8 +59,9 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE[@OFFSET]", help_heading = "Kernel")]
     pub(crate) crashkernel: Option<Crashkernel>,
 
-    /// What to run once booted: bench, dump, protection, selftest, several with commas between them, or ''
-    /// for nothing; fail, fault, hang, overflow and panic go wrong on purpose
+    /// What to run once booted: bench, cpus, dump, interrupts, protection, selftest, several with commas
+    /// between them, or '' for nothing; fail, fault, fault-all, hang, overflow, overflow-last and
+    /// panic go wrong on purpose
     #[arg(long, value_name = "LIST", default_value = "dump", value_delimiter = ',')]
     #[arg(value_parser = workload, help_heading = "Kernel")]
     pub(crate) run: Vec<String>,
@@ -109,16 +111,6 @@ pub(crate) enum Rodata {
     On,
     /// Nothing
     Off,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum Bbml2 {
-    /// Those that are known never to abort
-    Auto,
-    /// None
-    Off,
-    /// Only the one that boots
-    BootCpu,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -175,6 +167,17 @@ fn ram(text: &str) -> Result<Size, String> {
         return Err(format!("the image and its device tree need {LEAST_RAM} of RAM"));
     }
     Ok(size)
+}
+
+/// Who claims never to abort, as both command lines spell it.
+fn bbml2(who: &str) -> Result<String, String> {
+    match who {
+        "auto" | "off" | "boot-cpu" => Ok(who.to_owned()),
+        _ => match who.parse::<u32>() {
+            Ok(first) => Ok(first.to_string()),
+            Err(_) => Err("auto, off, boot-cpu or a number of CPUs".to_owned()),
+        },
+    }
 }
 
 /// One name of the list in `run=`, kept from becoming another kernel argument.

@@ -52,7 +52,9 @@ fn mode(document: &Document, leaves: &[Leaves]) -> String {
     let name = number.into_iter().chain(policy).collect::<Vec<_>>().join(" ");
     let reason = document.text("/mode_reason").unwrap_or_else(|| "the kernel gave no reason".to_owned());
     let page_size = document.number("/page_size");
-    let page_mapped = leaves.iter().all(|leaves| Some(leaves.size) == page_size && !leaves.contiguous);
+    // The alias of the image keeps its leaves where everything else is in pages.
+    let page_mapped = document.text("/policy").as_deref() == Some("pages")
+        || leaves.iter().all(|leaves| Some(leaves.size) == page_size && !leaves.contiguous);
     match (page_mapped, name.as_str()) {
         (true, "") => format!("Mapped with pages, because: {reason}\n"),
         (true, name) => format!("Mapped with pages in {name}, because: {reason}\n"),

@@ -1,0 +1,358 @@
+//! Whether a CPU can be let into the map: what the system relies on against what the CPU has. Pure.
+
+use core::fmt;
+
+use linmap::{BbmPromise, Features, Geometry, OaFormat, Promise};
+
+use crate::bootargs::Bbml2;
+
+/// Whether the CPU with this number, 0 for the boot CPU, is taken never to abort.
+pub fn claims(bbml2: Bbml2, cpu: usize, promise: BbmPromise) -> bool {
+    let may = match bbml2 {
+        Bbml2::Auto => true,
+        Bbml2::First(first) => cpu < first as usize,
+    };
+    may && promise.never_aborts()
+}
+
+/// What the system relies on, on each CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Needs {
+    /// The geometry of its tables.
+    pub geometry: Geometry,
+    /// How many bits the highest address has that is mapped.
+    pub pa_bits: u32,
+    /// Whether MAIR_EL1 has a type for memory with allocation tags.
+    pub tags: bool,
+    /// Whether live entries change their size in place.
+    pub resizes_live: bool,
+    /// What operations on the tables make use of.
+    pub promise: Promise,
+}
+
+/// On what terms a CPU is let in: what has to be so before it uses the tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Terms {
+    /// What is promised from then on.
+    pub promise: Promise,
+    /// Whether live entries can no longer change their size in place.
+    pub leave_live: bool,
+}
+
+/// Why a CPU is not let in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// It does not translate with the page size in use.
+    Granule {
+        /// What is in use.
+        needed: Geometry,
+    },
+    /// It does not translate that many bits.
+    VaBits {
+        /// What is in use.
+        needed: Geometry,
+    },
+    /// Its descriptors have no 52-bit addresses.
+    OutputAddresses {
+        /// What is in use.
+        needed: Geometry,
+        /// How many bits it has.
+        bits: u32,
+    },
+    /// It does not reach all memory in use.
+    PaBits {
+        /// How many bits it has.
+        bits: u32,
+        /// How many it takes.
+        needed: u32,
+    },
+    /// It has no memory with allocation tags.
+    Tags,
+    /// It is not taken never to abort, live entries change their size, and the map can not become pages.
+    MayAbort(BbmPromise, linmap::Error),
+    /// There was no memory for its stack and what else it starts with.
+    NoMemory,
+    /// The firmware does not start it.
+    NotStarted(StartError),
+    /// It was started and has not said what it is.
+    Silent,
+    /// It can not be interrupted.
+    NoInterrupts,
+}
+
+/// What PSCI says of a CPU that it does not start (Arm DEN 0022, CPU_ON).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum StartError {
+    /// There is no such CPU, or it is disabled.
+    NoSuchCpu,
+    /// It runs already, or is about to.
+    AlreadyOn,
+    /// The firmware has no CPU_ON.
+    NotSupported,
+    /// Anything else.
+    Failed,
+}
+
+impl fmt::Display for Refusal {
+    /// What the CPU lacks and what would be right, as the end of a sentence that starts with it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Granule { needed } => {
+                write!(f, "has no {} pages, which are in use; pagesize= chooses others", needed.granule())
+            }
+            Self::VaBits { needed } => write!(
+                f,
+                "has no {} VA bits with {} pages; va_bits= of 48 or less is right for it",
+                needed.va_bits(),
+                needed.granule()
+            ),
+            Self::OutputAddresses { needed, bits } => write!(
+                f,
+                "has {bits}-bit physical addresses, and the tables 52-bit ones with {} pages; va_bits= of 48 or \
+                 less is right for it",
+                needed.granule()
+            ),
+            Self::PaBits { bits, needed } => {
+                write!(f, "has {bits}-bit physical addresses; what is mapped takes {needed}")
+            }
+            Self::Tags => f.write_str("has no memory tags, and memory is mapped with them"),
+            Self::MayAbort(promise, why) if promise.never_aborts() => {
+                write!(
+                    f,
+                    "is not taken to never abort, and the map can not become pages: {why}; bbml2=auto takes it so"
+                )
+            }
+            Self::MayAbort(promise, why) => {
+                write!(
+                    f,
+                    "{promise}, and the map can not become pages: {why}; split=park or bbml2=off is right for it"
+                )
+            }
+            Self::NoMemory => f.write_str("has no memory for a stack: more RAM is needed"),
+            Self::NotStarted(StartError::NoSuchCpu) => {
+                f.write_str("is not known to the firmware: PSCI CPU_ON takes its MPIDR for invalid")
+            }
+            Self::NotStarted(StartError::AlreadyOn) => {
+                f.write_str("runs already: the firmware has to keep it off until PSCI CPU_ON")
+            }
+            Self::NotStarted(StartError::NotSupported) => {
+                f.write_str("is not started: the firmware has no PSCI CPU_ON")
+            }
+            Self::NotStarted(StartError::Failed) => f.write_str("is not started: PSCI CPU_ON failed"),
+            Self::Silent => f.write_str("was started and has not reported in time"),
+            Self::NoInterrupts => f.write_str("takes no interrupts, so nothing wakes it"),
+        }
+    }
+}
+
+/// Whether a CPU can use the system's tables, and on what terms; `claims` says whether it is taken never to
+/// abort ([`claims`]).
+///
+/// # Errors
+///
+/// The CPU lacks what the tables are made with. What can be done without is in the terms instead.
+pub fn admit(system: &Needs, cpu: &Features, claims: bool) -> Result<Terms, Refusal> {
+    let needed = system.geometry;
+    let (granule, bits) = (needed.granule(), cpu.pa_bits());
+    if !cpu.has(granule) {
+        return Err(Refusal::Granule { needed });
+    }
+    if needed.va_bits() > 48 && !cpu.has_large_va(granule) {
+        return Err(Refusal::VaBits { needed });
+    }
+    let has_format = match needed.oa_format() {
+        OaFormat::Bits48 => true,
+        OaFormat::Lpa => bits >= 52,
+        OaFormat::Lpa2 => cpu.has_large_va(granule),
+    };
+    if !has_format {
+        return Err(Refusal::OutputAddresses { needed, bits });
+    }
+    if bits < system.pa_bits {
+        return Err(Refusal::PaBits { bits, needed: system.pa_bits });
+    }
+    if system.tags && !cpu.has_tags() {
+        return Err(Refusal::Tags);
+    }
+    let Promise { never_aborts, range_tlbi, repeat_tlbi } = system.promise;
+    let promise = Promise {
+        never_aborts: never_aborts && claims,
+        range_tlbi: range_tlbi && cpu.has_range_tlbi(),
+        repeat_tlbi: repeat_tlbi || cpu.needs_repeated_tlbi(),
+    };
+    Ok(Terms { promise, leave_live: system.resizes_live && !claims })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    extern crate std;
+    use linmap::{Granule, Midr};
+    use proptest::prelude::*;
+    use std::string::ToString;
+
+    /// QEMU's max with AmpereOne's name, but for FEAT_LPA2, and with allocation tags.
+    const GOOD: Features = Features {
+        midr: 0xc00f_ac30,
+        isar0: 2 << 56,
+        mmfr0: 0x0010_1126,
+        mmfr2: 1 << 16,
+        pfr1: 3 << 8,
+        dfr0: 0,
+    };
+
+    fn needs(granule: Granule, va_bits: u32, format: OaFormat) -> Needs {
+        Needs {
+            geometry: Geometry::new(granule, va_bits, format).unwrap(),
+            pa_bits: 34,
+            tags: false,
+            resizes_live: true,
+            promise: Promise { never_aborts: true, range_tlbi: true, repeat_tlbi: false },
+        }
+    }
+
+    fn usual() -> Needs {
+        needs(Granule::K4, 48, OaFormat::Bits48)
+    }
+
+    #[test]
+    fn a_cpu_like_the_first_changes_nothing() {
+        let terms = Terms { promise: usual().promise, leave_live: false };
+        assert_eq!(admit(&usual(), &GOOD, true), Ok(terms));
+        assert_eq!(admit(&Needs { tags: true, ..usual() }, &GOOD, true), Ok(terms));
+        assert_eq!(admit(&Needs { pa_bits: 52, ..usual() }, &GOOD, true), Ok(terms));
+    }
+
+    #[test]
+    fn what_tables_are_made_with_each_cpu_must_have() {
+        let large = |granule, format| needs(granule, 52, format);
+        let lpa2 = Features { mmfr0: 0x1020_1126, ..GOOD };
+        let short = Features { mmfr0: 0x0010_1125, ..GOOD };
+        for (needs, cpu, refusal) in [
+            (usual(), Features { mmfr0: 0xf010_1126, ..GOOD }, "has no 4K pages, which are in use"),
+            (
+                needs(Granule::K16, 48, OaFormat::Bits48),
+                Features { mmfr0: 0x1126, ..GOOD },
+                "has no 16K pages, which are in use",
+            ),
+            (
+                needs(Granule::K64, 48, OaFormat::Bits48),
+                Features { mmfr0: 0x0f00_1126, ..GOOD },
+                "has no 64K pages, which are in use",
+            ),
+            (large(Granule::K4, OaFormat::Lpa2), GOOD, "has no 52 VA bits with 4K pages"),
+            (large(Granule::K16, OaFormat::Lpa2), GOOD, "has no 52 VA bits with 16K pages"),
+            (
+                large(Granule::K64, OaFormat::Lpa),
+                Features { mmfr2: 0, ..GOOD },
+                "has no 52 VA bits with 64K pages",
+            ),
+            (
+                large(Granule::K64, OaFormat::Lpa),
+                short,
+                "has 48-bit physical addresses, and the tables 52-bit",
+            ),
+            (
+                needs(Granule::K4, 48, OaFormat::Lpa2),
+                GOOD,
+                "has 52-bit physical addresses, and the tables 52-bit",
+            ),
+            (
+                Needs { pa_bits: 49, ..usual() },
+                short,
+                "has 48-bit physical addresses; what is mapped takes 49",
+            ),
+            (Needs { tags: true, ..usual() }, Features { pfr1: 1 << 8, ..GOOD }, "has no memory tags"),
+        ] {
+            let said = admit(&needs, &cpu, true).unwrap_err().to_string();
+            assert!(said.starts_with(refusal), "{said} instead of {refusal}");
+        }
+        assert!(admit(&large(Granule::K4, OaFormat::Lpa2), &lpa2, true).is_ok());
+        assert!(admit(&large(Granule::K64, OaFormat::Lpa), &GOOD, true).is_ok());
+        assert!(admit(&large(Granule::K64, OaFormat::Bits48), &short, true).is_ok());
+    }
+
+    #[test]
+    fn what_can_be_done_without_is_given_up() {
+        let terms = |needs: Needs, cpu, claims| admit(&needs, &cpu, claims).unwrap();
+        let without = terms(usual(), Features { isar0: 1 << 56, ..GOOD }, true);
+        assert_eq!(without.promise, Promise { range_tlbi: false, ..usual().promise });
+        let repeats = terms(usual(), Features { midr: 0x410f_d0c1, ..GOOD }, true);
+        assert_eq!(repeats.promise, Promise { repeat_tlbi: true, ..usual().promise });
+        let aborts = terms(usual(), GOOD, false);
+        assert_eq!(aborts.promise, Promise { never_aborts: false, ..usual().promise });
+        assert!(aborts.leave_live);
+        // Nothing to leave where nothing changes its size.
+        assert!(!terms(Needs { resizes_live: false, ..usual() }, GOOD, false).leave_live);
+    }
+
+    #[test]
+    fn who_is_taken_never_to_abort() {
+        let (listed, max) = (BbmPromise::Listed, BbmPromise::of(Midr(0x000f_0510), 2 << 52));
+        let taken = |bbml2| [0, 1, 2].map(|cpu| claims(bbml2, cpu, listed));
+        assert_eq!(taken(Bbml2::Auto), [true; 3]);
+        assert_eq!(taken(Bbml2::First(0)), [false; 3]);
+        assert_eq!(taken(Bbml2::First(1)), [true, false, false]);
+        assert_eq!(taken(Bbml2::First(2)), [true, true, false]);
+        assert!([Bbml2::Auto, Bbml2::First(9)].iter().all(|b| !claims(*b, 0, max)));
+    }
+
+    #[test]
+    fn each_refusal_says_what_is_missing_and_what_would_be_right() {
+        let promise = BbmPromise::MayAbort(2);
+        for (refusal, said) in [
+            (
+                Refusal::MayAbort(promise, linmap::Error::OutOfFrames { taken: 3 }),
+                "has BBM level 2, which may abort, and is not listed as one that never does, and the map can not \
+                 become pages: out of table pages after 3; give the frame source more memory; split=park or \
+                 bbml2=off is right for it",
+            ),
+            (
+                Refusal::MayAbort(BbmPromise::Listed, linmap::Error::OutOfFrames { taken: 3 }),
+                "is not taken to never abort, and the map can not become pages: out of table pages after 3; give \
+                 the frame source more memory; bbml2=auto takes it so",
+            ),
+            (Refusal::Silent, "was started and has not reported in time"),
+            (Refusal::NoInterrupts, "takes no interrupts, so nothing wakes it"),
+            (Refusal::NoMemory, "has no memory for a stack: more RAM is needed"),
+            (Refusal::NotStarted(StartError::Failed), "is not started: PSCI CPU_ON failed"),
+        ] {
+            assert_eq!(refusal.to_string(), said);
+        }
+    }
+
+    proptest! {
+        /// Whatever its registers hold: an admitted CPU has what the tables need, and no promise comes of it.
+        #[test]
+        fn any_cpu(
+            (midr, isar0, mmfr0, mmfr2) in any::<(u64, u64, u64, u64)>(),
+            (pfr1, dfr0, claims) in any::<(u64, u64, bool)>(),
+            granule in prop::sample::select(Granule::ALL.to_vec()),
+            va_bits in 36u32..=52,
+            bits in 32u32..=52,
+            (tags, resizes_live, never_aborts, range_tlbi, repeat_tlbi) in any::<(bool, bool, bool, bool, bool)>(),
+        ) {
+            let format = match granule {
+                _ if va_bits <= 48 => OaFormat::Bits48,
+                Granule::K64 => OaFormat::Lpa,
+                Granule::K4 | Granule::K16 => OaFormat::Lpa2,
+            };
+            let geometry = Geometry::new(granule, va_bits, format).expect("a geometry");
+            let promise = Promise { never_aborts, range_tlbi, repeat_tlbi };
+            let system = Needs { geometry, pa_bits: bits, tags, resizes_live, promise };
+            let cpu = Features { midr, isar0, mmfr0, mmfr2, pfr1, dfr0 };
+            match admit(&system, &cpu, claims) {
+                Ok(Terms { promise: after, leave_live }) => {
+                    prop_assert!(cpu.has(granule) && cpu.pa_bits() >= bits);
+                    prop_assert!(va_bits <= 48 || cpu.has_large_va(granule));
+                    prop_assert!(!tags || cpu.has_tags());
+                    prop_assert!(!after.never_aborts || never_aborts && claims);
+                    prop_assert!(!after.range_tlbi || range_tlbi && cpu.has_range_tlbi());
+                    prop_assert!(after.repeat_tlbi == (repeat_tlbi || cpu.needs_repeated_tlbi()));
+                    prop_assert!(leave_live == (resizes_live && !claims));
+                }
+                Err(why) => prop_assert!(!why.to_string().is_empty()),
+            }
+        }
+    }
+}

@@ -1,0 +1,259 @@
+//! The CPUs that a device tree lists: which there are, which can be started, in which order they are.
+//!
+//! The tree is not trusted: a CPU that does not make sense is named and left out.
+
+use core::fmt;
+
+use arrayvec::ArrayVec;
+use dtoolkit::fdt::{Fdt, FdtNode};
+use dtoolkit::standard::NodeStandard;
+use dtoolkit::{Node, Property};
+
+/// The most CPUs that are used.
+pub const MAX: usize = 64;
+
+/// The fields of MPIDR_EL1 that tell CPUs apart, Aff3 to Aff0: what PSCI and device trees call a CPU by.
+pub const AFFINITY: u64 = 0xff_00ff_ffff;
+
+/// A CPU that may run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Listed {
+    mpidr: u64,
+    /// Whether PSCI starts it.
+    by_psci: bool,
+}
+
+/// The CPUs of a machine.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Cpus {
+    /// How many nodes describe one.
+    pub present: u32,
+    listed: ArrayVec<Listed, MAX>,
+    /// How many there was no room for.
+    beyond: u32,
+}
+
+/// CPUs in the order of their numbers, the boot CPU first.
+pub type Order = ArrayVec<u64, MAX>;
+
+impl Cpus {
+    /// Reads the nodes below `/cpus`. `note` hears of each CPU that is left out.
+    pub(crate) fn read(tree: Fdt<'_>, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Self {
+        let mut cpus = Self::default();
+        let Some(parent) = tree.find_node("/cpus") else {
+            return cpus;
+        };
+        let cell_bytes = (parent.address_space().address_cells as usize).saturating_mul(4);
+        for node in parent.children().filter(is_cpu) {
+            cpus.present += 1;
+            match listed(node, cell_bytes) {
+                Ok(cpu) if cpus.listed.iter().any(|c| c.mpidr == cpu.mpidr) => {
+                    note(format_args!(
+                        "{}: another CPU has MPIDR {:#x} too; left out",
+                        node.name(),
+                        cpu.mpidr
+                    ));
+                }
+                Ok(cpu) => cpus.beyond += u32::from(cpus.listed.try_push(cpu).is_err()),
+                Err(why) => note(format_args!("{}: {why}; left out", node.name())),
+            }
+        }
+        if cpus.beyond != 0 {
+            note(format_args!("{} CPUs left out: {MAX} are the most that are used", cpus.beyond));
+        }
+        cpus
+    }
+
+    /// The CPUs to run, for the one with this MPIDR that boots: that one first, then the others in the order
+    /// of the device tree, `limit` in all. `note` hears of each that can not be started.
+    pub fn order(&self, boot: u64, limit: Option<u32>, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Order {
+        let boot = boot & AFFINITY;
+        let mut order = Order::new();
+        order.push(boot);
+        if self.beyond == 0 && self.present != 0 && !self.listed.iter().any(|c| c.mpidr == boot) {
+            note(format_args!("the device tree lists no usable CPU with MPIDR {boot:#x}, which boots"));
+        }
+        let most = limit.map_or(MAX, |limit| (limit as usize).clamp(1, MAX));
+        for cpu in self.listed.iter().filter(|c| c.mpidr != boot) {
+            if order.len() == most {
+                break;
+            }
+            if cpu.by_psci {
+                order.push(cpu.mpidr);
+            } else {
+                note(format_args!("the CPU with MPIDR {:#x} is not started: not by PSCI", cpu.mpidr));
+            }
+        }
+        order
+    }
+}
+
+/// What a node says of its CPU.
+fn listed(node: FdtNode<'_>, cell_bytes: usize) -> Result<Listed, Wrong> {
+    if let Some(status) = text(node, "status").filter(|s| !matches!(*s, "okay" | "ok")) {
+        // Only the usual word is repeated: others may be anything.
+        return Err(if status == "disabled" { Wrong::Disabled } else { Wrong::Status });
+    }
+    let reg = node.property("reg").ok_or(Wrong::NoReg)?;
+    let bytes = reg.value();
+    if bytes.is_empty() || bytes.len() > 8 || bytes.len() != cell_bytes {
+        return Err(Wrong::Reg { bytes: bytes.len(), cell_bytes });
+    }
+    let mpidr = bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b));
+    if mpidr & !AFFINITY != 0 {
+        return Err(Wrong::Mpidr(mpidr));
+    }
+    Ok(Listed { mpidr, by_psci: text(node, "enable-method") == Some("psci") })
+}
+
+/// Why a CPU is left out.
+enum Wrong {
+    Disabled,
+    Status,
+    NoReg,
+    Reg { bytes: usize, cell_bytes: usize },
+    Mpidr(u64),
+}
+
+impl fmt::Display for Wrong {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disabled => f.write_str("its status is 'disabled'"),
+            Self::Status => f.write_str("its status is not 'okay'"),
+            Self::NoReg => f.write_str("it has no reg"),
+            Self::Reg { bytes, cell_bytes } => {
+                write!(f, "its reg has {bytes} bytes, but an address here {cell_bytes}; 4 or 8 are right")
+            }
+            Self::Mpidr(mpidr) => write!(f, "{mpidr:#x} is no MPIDR: only Aff3 to Aff0 belong in it"),
+        }
+    }
+}
+
+fn is_cpu(node: &FdtNode<'_>) -> bool {
+    text(*node, "device_type") == Some("cpu")
+}
+
+/// A property that is one string.
+fn text<'a>(node: FdtNode<'a>, name: &str) -> Option<&'a str> {
+    node.properties().find(|p| p.name() == name)?.value_as::<&str>().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
+    extern crate std;
+    use std::string::{String, ToString};
+    use std::vec::Vec;
+    use std::{format, vec};
+
+    type Properties<'a> = &'a [(&'a str, &'a [u8])];
+
+    fn node(name: &str, properties: Properties<'_>) -> DeviceTreeNode {
+        let mut node = DeviceTreeNode::new(name).unwrap();
+        for (name, value) in properties {
+            node.add_property(DeviceTreeProperty::new(*name, *value).unwrap());
+        }
+        node
+    }
+
+    /// The CPUs of a tree with these below /cpus, each a `cpu`, and what was said of it.
+    fn read(address_cells: u8, nodes: &[Properties<'_>]) -> (Cpus, Vec<String>) {
+        let mut tree = DeviceTree::new();
+        let mut cpus =
+            node("cpus", &[("#address-cells", &[0, 0, 0, address_cells]), ("#size-cells", &[0; 4])]);
+        for (i, properties) in nodes.iter().enumerate() {
+            let cpu = [&[("device_type", &b"cpu\0"[..])], *properties].concat();
+            cpus.add_child(node(&format!("cpu@{i}"), &cpu));
+        }
+        cpus.add_child(node("cpu-map", &[]));
+        tree.root.add_child(cpus);
+        let (dtb, mut notes) = (tree.to_dtb(), Vec::new());
+        let cpus = Cpus::read(Fdt::new(&dtb).unwrap(), &mut |note| notes.push(note.to_string()));
+        (cpus, notes)
+    }
+
+    fn order(cpus: &Cpus, boot: u64, limit: Option<u32>) -> (Vec<u64>, Vec<String>) {
+        let mut notes = Vec::new();
+        let order = cpus.order(boot, limit, &mut |note| notes.push(note.to_string()));
+        (order.to_vec(), notes)
+    }
+
+    const PSCI: (&str, &[u8]) = ("enable-method", b"psci\0");
+
+    #[test]
+    fn the_boot_cpu_comes_first_and_the_others_in_order() {
+        let reg = |n: u32| n.to_be_bytes();
+        let regs = [reg(0), reg(1), reg(0x100), reg(0x101)];
+        let nodes: Vec<_> = regs.iter().map(|reg| [("reg", &reg[..]), PSCI]).collect();
+        let (cpus, notes) = read(1, &nodes.iter().map(|n| &n[..]).collect::<Vec<_>>());
+        assert_eq!((cpus.present, notes), (4, vec![]));
+        // Bits of MPIDR_EL1 that are no affinity do not matter.
+        assert_eq!(order(&cpus, 1 << 31 | 0x100, None), (vec![0x100, 0, 1, 0x101], vec![]));
+        assert_eq!(order(&cpus, 0, Some(2)), (vec![0, 1], vec![]));
+        assert_eq!(order(&cpus, 0, Some(1)), (vec![0], vec![]));
+        let (known, notes) = order(&cpus, 7, None);
+        assert_eq!(known, [7, 0, 1, 0x100, 0x101]);
+        assert_eq!(notes, ["the device tree lists no usable CPU with MPIDR 0x7, which boots"]);
+    }
+
+    #[test]
+    fn affinity_3_is_in_the_first_of_two_cells() {
+        let (cpus, notes) = read(2, &[&[("reg", &[0; 8])], &[("reg", &[0, 0, 0, 3, 0, 2, 1, 0]), PSCI]]);
+        assert_eq!((order(&cpus, 0, None).0, notes), (vec![0, 0x3_0002_0100], vec![]));
+    }
+
+    #[test]
+    fn what_can_not_be_started_is_named() {
+        let (cpus, notes) = read(
+            1,
+            &[
+                &[("reg", &[0; 4])],
+                &[("reg", &[0, 0, 0, 1]), ("enable-method", b"spin-table\0")],
+                &[("reg", &[0, 0, 0, 2]), PSCI, ("status", b"disabled\0")],
+                &[("reg", &[0, 0, 0, 3]), PSCI, ("status", b"fail\0")],
+                &[("reg", &[0; 8]), PSCI],
+                &[PSCI],
+                &[("reg", &[0xff, 0, 0, 0]), PSCI],
+                &[("reg", &[0; 4]), PSCI],
+                &[("reg", &[0, 0, 0, 8]), PSCI, ("status", b"okay\0")],
+            ],
+        );
+        assert_eq!(cpus.present, 9);
+        assert_eq!(
+            notes,
+            [
+                "cpu@2: its status is 'disabled'; left out",
+                "cpu@3: its status is not 'okay'; left out",
+                "cpu@4: its reg has 8 bytes, but an address here 4; 4 or 8 are right; left out",
+                "cpu@5: it has no reg; left out",
+                "cpu@6: 0xff000000 is no MPIDR: only Aff3 to Aff0 belong in it; left out",
+                "cpu@7: another CPU has MPIDR 0x0 too; left out",
+            ]
+        );
+        let (known, notes) = order(&cpus, 0, None);
+        assert_eq!(known, [0, 8]);
+        assert_eq!(notes, ["the CPU with MPIDR 0x1 is not started: not by PSCI"]);
+    }
+
+    #[test]
+    fn cpus_beyond_the_most_are_named() {
+        let regs: Vec<_> = (0..70u32).map(u32::to_be_bytes).collect();
+        let nodes: Vec<_> = regs.iter().map(|reg| [("reg", &reg[..]), PSCI]).collect();
+        let (cpus, notes) = read(1, &nodes.iter().map(|n| &n[..]).collect::<Vec<_>>());
+        assert_eq!(
+            (cpus.present, notes),
+            (70, vec!["6 CPUs left out: 64 are the most that are used".into()])
+        );
+        assert_eq!(order(&cpus, 0, None).0.len(), 64);
+        assert_eq!(order(&cpus, 69, None).0.len(), 64);
+        assert_eq!(order(&cpus, 0, Some(u32::MAX)).0.len(), 64);
+    }
+
+    #[test]
+    fn a_tree_without_cpus_has_the_one_that_reads_it() {
+        let dtb = DeviceTree::new().to_dtb();
+        let cpus = Cpus::read(Fdt::new(&dtb).unwrap(), &mut |note| panic!("{note}"));
+        assert_eq!((cpus.present, order(&cpus, 5, None)), (0, (vec![5], vec![])));
+    }
+}

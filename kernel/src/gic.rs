@@ -1,0 +1,305 @@
+//! The interrupt controller and the timer that a device tree describes.
+
+use core::fmt;
+use core::ops::Range;
+
+use arrayvec::ArrayVec;
+use dtoolkit::fdt::{Fdt, FdtNode};
+use dtoolkit::standard::NodeStandard;
+use dtoolkit::{Node, Property};
+use linmap::Pa;
+
+use crate::machine::{cells, each_reg, in_use, number};
+
+/// How many regions of redistributors are used.
+pub const REGIONS: usize = 4;
+
+/// A GIC, by its registers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum InterruptController {
+    /// A GICv2.
+    V2 {
+        /// The distributor.
+        distributor: Range<Pa>,
+        /// The CPU interface: each CPU has its own there.
+        cpu_interface: Range<Pa>,
+    },
+    /// A GICv3 or GICv4. CPU interfaces are system registers.
+    V3 {
+        /// The distributor.
+        distributor: Range<Pa>,
+        /// Regions of redistributors, one redistributor for each CPU.
+        redistributors: ArrayVec<Range<Pa>, REGIONS>,
+        /// Bytes from one redistributor to the next, where the tree says it.
+        stride: Option<u64>,
+    },
+}
+
+/// What receives notes.
+type Note<'a> = &'a mut dyn FnMut(fmt::Arguments<'_>);
+
+/// What is compatible with the GICv2.
+const V2: [&str; 4] = ["arm,gic-400", "arm,cortex-a15-gic", "arm,cortex-a7-gic", "arm,cortex-a9-gic"];
+const V3: &str = "arm,gic-v3";
+
+/// The least that the registers take that are used: of a distributor, a CPU interface, a redistributor.
+const DISTRIBUTOR: u64 = 0x1000;
+const CPU_INTERFACE: u64 = 0x100;
+const REDISTRIBUTOR: u64 = 0x2_0000;
+
+impl InterruptController {
+    /// The first controller of a tree that is in use and can be used, and the INTID of the virtual timer.
+    ///
+    /// Looked for at the root and on buses whose addresses are those of the root.
+    pub fn read(tree: Fdt<'_>, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> (Option<Self>, Option<u32>) {
+        let root = tree.root();
+        let Some((node, parent)) = find(root, |n| version(n).is_some() && in_use(n, note)) else {
+            return (None, None);
+        };
+        let timer = timer(root, node, note);
+        let mut ranges = ArrayVec::<Range<Pa>, { REGIONS + 1 }>::new();
+        each_reg(node, cells(parent), note, |start, size, note| match start.checked_add(size) {
+            // What comes behind the redistributors is of no use here.
+            Some(end) => _ = ranges.try_push(Pa(start)..Pa(end)),
+            None => {
+                note(format_args!("{}: {start:#x} and {size:#x} bytes is beyond all addresses", node.name()));
+            }
+        });
+        let controller = match version(node) {
+            Some(2) => Self::v2(&ranges),
+            _ => Self::v3(node, &ranges),
+        };
+        if controller.is_none() {
+            note(format_args!("{}: its registers are not those of a GIC", node.name()));
+        }
+        (controller, timer)
+    }
+
+    fn v2(ranges: &[Range<Pa>]) -> Option<Self> {
+        let [distributor, cpu_interface, ..] = ranges else { return None };
+        let fits = bytes(distributor) >= DISTRIBUTOR && bytes(cpu_interface) >= CPU_INTERFACE;
+        fits.then(|| Self::V2 { distributor: distributor.clone(), cpu_interface: cpu_interface.clone() })
+    }
+
+    fn v3(node: FdtNode<'_>, ranges: &[Range<Pa>]) -> Option<Self> {
+        let (distributor, rest) = ranges.split_first()?;
+        let regions = value(node, "#redistributor-regions").unwrap_or(1).min(rest.len() as u64);
+        let redistributors: ArrayVec<_, REGIONS> =
+            rest[..regions as usize].iter().take(REGIONS).cloned().collect();
+        let stride = value(node, "redistributor-stride");
+        let fits = bytes(distributor) >= DISTRIBUTOR
+            && !redistributors.is_empty()
+            && redistributors.iter().all(|r| bytes(r) >= REDISTRIBUTOR)
+            && stride.is_none_or(|stride| stride >= REDISTRIBUTOR && stride.is_multiple_of(0x1_0000));
+        fits.then(|| Self::V3 { distributor: distributor.clone(), redistributors, stride })
+    }
+
+    /// 2 or 3: the version that it is used as.
+    pub const fn version(&self) -> u32 {
+        match self {
+            Self::V2 { .. } => 2,
+            Self::V3 { .. } => 3,
+        }
+    }
+
+    /// All ranges of registers, the distributor first.
+    pub fn ranges(&self) -> impl Iterator<Item = &Range<Pa>> {
+        let (distributor, others) = match self {
+            Self::V2 { distributor, cpu_interface } => (distributor, core::slice::from_ref(cpu_interface)),
+            Self::V3 { distributor, redistributors, .. } => (distributor, redistributors.as_slice()),
+        };
+        core::iter::once(distributor).chain(others)
+    }
+}
+
+/// Which GIC a node is.
+fn version(node: FdtNode<'_>) -> Option<u32> {
+    if node.is_compatible(V3) {
+        return Some(3);
+    }
+    V2.iter().any(|name| node.is_compatible(name)).then_some(2)
+}
+
+/// The first node that is wanted, and its parent: a child of the root or of a bus that translates nothing.
+fn find<'a>(
+    root: FdtNode<'a>,
+    mut wanted: impl FnMut(FdtNode<'a>) -> bool,
+) -> Option<(FdtNode<'a>, FdtNode<'a>)> {
+    let is_plain_bus = |n: &FdtNode<'a>| n.property("ranges").is_some_and(|p| p.value().is_empty());
+    let buses = core::iter::once(root).chain(root.children().filter(is_plain_bus));
+    buses.flat_map(|bus| bus.children().map(move |node| (node, bus))).find(|(node, _)| wanted(*node))
+}
+
+/// The INTID of the virtual timer: the third interrupt of the timer node.
+fn timer(root: FdtNode<'_>, controller: FdtNode<'_>, note: Note<'_>) -> Option<u32> {
+    let (node, _) = find(root, |n| n.is_compatible("arm,armv8-timer") && in_use(n, note))?;
+    let cells = value(controller, "#interrupt-cells").filter(|cells| (3..=8).contains(cells))? as usize;
+    let interrupts = node.property("interrupts")?;
+    let third = interrupts.value().chunks_exact(cells * 4).nth(2)?;
+    let mut fields = third.chunks_exact(4).map(|cell| number(cell).unwrap_or(u64::MAX));
+    // The kind of the interrupt, 1 for PPIs, and its number among those.
+    match (fields.next()?, fields.next()?) {
+        (1, ppi @ 0..16) => Some(16 + ppi as u32),
+        (kind, n) => {
+            note(format_args!("{}: interrupt {n} of kind {kind} is no CPU's own timer", node.name()));
+            None
+        }
+    }
+}
+
+/// A property that is one number.
+fn value(node: FdtNode<'_>, name: &str) -> Option<u64> {
+    let property = node.property(name)?;
+    (matches!(property.value().len(), 4 | 8)).then(|| number(property.value()))?
+}
+
+fn bytes(range: &Range<Pa>) -> u64 {
+    range.end.0 - range.start.0
+}
+
+/// Where a range of registers is mapped from `next` on: such that large leaves and runs of pages can map it,
+/// whatever the size of a page.
+pub fn place(next: u64, range: &Range<Pa>) -> Range<u64> {
+    let align = if bytes(range) < 2 << 20 { 64 << 10 } else { 2 << 20 };
+    let start = next.next_multiple_of(align) + range.start.0 % align;
+    start..start + bytes(range)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
+    extern crate std;
+    use std::string::{String, ToString};
+    use std::vec::Vec;
+
+    const VIRT: &[u8] = include_bytes!("../tests/data/virt.dtb");
+
+    fn set(node: &mut DeviceTreeNode, name: &str, value: &[u8]) {
+        node.add_property(DeviceTreeProperty::new(name, value).unwrap());
+    }
+
+    fn reg(ranges: &[(u64, u64)]) -> Vec<u8> {
+        ranges.iter().flat_map(|r| [r.0.to_be_bytes(), r.1.to_be_bytes()].concat()).collect()
+    }
+
+    fn cells(cells: &[u32]) -> Vec<u8> {
+        cells.iter().flat_map(|c| c.to_be_bytes()).collect()
+    }
+
+    fn virt() -> DeviceTree {
+        DeviceTree::from_fdt(&Fdt::new(VIRT).unwrap())
+    }
+
+    /// QEMU's tree with a GICv3 that has these registers.
+    fn with_v3(ranges: &[(u64, u64)]) -> DeviceTree {
+        let mut tree = virt();
+        let node = tree.find_node_mut("/intc@8000000").unwrap();
+        set(node, "compatible", b"arm,gic-v3\0");
+        set(node, "reg", &reg(ranges));
+        tree
+    }
+
+    fn read(tree: &DeviceTree) -> (Option<InterruptController>, Option<u32>, Vec<String>) {
+        let (dtb, mut notes) = (tree.to_dtb(), Vec::new());
+        let tree = Fdt::new(&dtb).unwrap();
+        let (controller, timer) = InterruptController::read(tree, &mut |note| notes.push(note.to_string()));
+        (controller, timer, notes)
+    }
+
+    const DISTRIBUTOR: (u64, u64) = (0x800_0000, 0x1_0000);
+
+    #[test]
+    fn qemu_s_gicv2_and_timer() {
+        let (controller, timer, notes) = read(&virt());
+        let expected = InterruptController::V2 {
+            distributor: Pa(0x800_0000)..Pa(0x801_0000),
+            cpu_interface: Pa(0x801_0000)..Pa(0x802_0000),
+        };
+        assert_eq!((controller, timer, notes.len()), (Some(expected), Some(27), 0));
+    }
+
+    #[test]
+    fn a_gicv3_has_as_many_regions_as_it_says() {
+        let ranges = [DISTRIBUTOR, (0x80a_0000, 0xf6_0000), (0x40_0000_0000, 0x400_0000), (0x1000, 0x2000)];
+        let mut tree = with_v3(&ranges);
+        let one = read(&tree).0.unwrap();
+        assert_eq!((one.version(), one.ranges().count()), (3, 2));
+        let node = tree.find_node_mut("/intc@8000000").unwrap();
+        set(node, "#redistributor-regions", &cells(&[2]));
+        set(node, "redistributor-stride", &cells(&[0, 0x4_0000]));
+        let Some(InterruptController::V3 { redistributors, stride, .. }) = read(&tree).0 else { panic!() };
+        assert_eq!(redistributors[1], Pa(0x40_0000_0000)..Pa(0x40_0400_0000));
+        assert_eq!((redistributors.len(), stride), (2, Some(0x4_0000)));
+    }
+
+    #[test]
+    fn more_regions_than_there_is_room_for_are_left_out() {
+        let regions = (0..8).map(|i| (0x1000_0000 + i * 0x100_0000, 0x2_0000));
+        let mut tree = with_v3(&[DISTRIBUTOR].into_iter().chain(regions).collect::<Vec<_>>());
+        let node = tree.find_node_mut("/intc@8000000").unwrap();
+        set(node, "#redistributor-regions", &cells(&[8]));
+        assert_eq!(read(&tree).0.unwrap().ranges().count(), 1 + REGIONS);
+    }
+
+    #[test]
+    fn registers_that_can_not_be_are_named() {
+        let (small, endless) = ((0x80a_0000, 0x1000), (u64::MAX - 0xfff, 0x2_0000));
+        for ranges in [&[DISTRIBUTOR][..], &[DISTRIBUTOR, small], &[endless, DISTRIBUTOR], &[]] {
+            let (controller, _, notes) = read(&with_v3(ranges));
+            assert!(controller.is_none() && notes.iter().any(|n| n.contains("intc@8000000")), "{notes:?}");
+        }
+        let mut tree = with_v3(&[DISTRIBUTOR, (0x80a_0000, 0x10_0000)]);
+        set(tree.find_node_mut("/intc@8000000").unwrap(), "redistributor-stride", &cells(&[0]));
+        assert_eq!(read(&tree).2, ["intc@8000000: its registers are not those of a GIC"]);
+    }
+
+    #[test]
+    fn without_a_controller_there_is_none() {
+        let mut tree = virt();
+        set(tree.find_node_mut("/intc@8000000").unwrap(), "compatible", b"arm,gic-v9\0");
+        assert_eq!(read(&tree), (None, None, Vec::new()));
+        set(tree.find_node_mut("/intc@8000000").unwrap(), "compatible", b"arm,gic-400\0");
+        set(tree.find_node_mut("/intc@8000000").unwrap(), "status", b"disabled\0");
+        assert_eq!(read(&tree).2, ["intc@8000000 is 'disabled'; not used"]);
+    }
+
+    #[test]
+    fn a_bus_that_translates_nothing_may_have_it() {
+        let mut tree = virt();
+        let gic = tree.root.remove_child("intc@8000000").unwrap();
+        let mut bus = DeviceTreeNode::new("soc").unwrap();
+        set(&mut bus, "#address-cells", &cells(&[2]));
+        set(&mut bus, "#size-cells", &cells(&[2]));
+        bus.add_child(gic);
+        tree.root.add_child(bus);
+        assert_eq!(read(&tree).0, None);
+        set(tree.find_node_mut("/soc").unwrap(), "ranges", &[]);
+        assert_eq!(read(&tree).0.unwrap().version(), 2);
+    }
+
+    #[test]
+    fn the_third_interrupt_is_the_virtual_timer_s() {
+        let timer = |interrupts: &[u32], per_interrupt: u32| {
+            let mut tree = virt();
+            set(tree.find_node_mut("/timer").unwrap(), "interrupts", &cells(interrupts));
+            set(tree.find_node_mut("/intc@8000000").unwrap(), "#interrupt-cells", &cells(&[per_interrupt]));
+            let (_, timer, notes) = read(&tree);
+            (timer, notes)
+        };
+        assert_eq!(timer(&[1, 13, 4, 1, 14, 4, 1, 15, 4], 3).0, Some(31));
+        assert_eq!(timer(&[1, 13, 4, 0, 1, 14, 4, 0, 1, 11, 4, 0], 4).0, Some(27));
+        assert_eq!(timer(&[1, 13, 4, 1, 14, 4], 3).0, None);
+        assert_eq!(timer(&[1, 13, 4], 0).0, None);
+        let shared = timer(&[1, 13, 4, 1, 14, 4, 0, 40, 4], 3);
+        assert_eq!(shared, (None, ["timer: interrupt 40 of kind 0 is no CPU's own timer".into()].into()));
+        assert_eq!(timer(&[1, 13, 4, 1, 14, 4, 1, 16, 4], 3).0, None);
+    }
+
+    #[test]
+    fn large_ranges_are_placed_for_large_leaves() {
+        assert_eq!(place(0x11_0000, &(Pa(0x800_0000)..Pa(0x801_0000))), 0x11_0000..0x12_0000);
+        assert_eq!(place(0x12_0001, &(Pa(0x801_0800)..Pa(0x801_1000))), 0x13_0800..0x13_1000);
+        assert_eq!(place(0x12_0000, &(Pa(0x80a_0000)..Pa(0x900_0000))), 0x2a_0000..0x120_0000);
+    }
+}

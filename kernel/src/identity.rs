@@ -1,0 +1,80 @@
+//! The 1:1 map of the lower half: in use while a CPU comes up or is away from the upper half, and only then.
+//!
+//! A CPU that turns its MMU on or changes the tables that it runs by stands on it meanwhile. It has the image's
+//! code and all RAM that table pages may come from. At other times TTBR0 has a table without entries, so that
+//! nothing is written by these addresses that is read-only by others.
+
+use core::ops::Range;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use aarch64_cpu::registers::{TTBR0_EL1, Writeable};
+use kernel::plan::Plan;
+use linmap::{Attributes, Dsb, Error, Geometry, Half, Leaves, Pa, Region, Tree, Va};
+
+use crate::boot::{Image, ttbr};
+use crate::frames::Frames;
+use crate::hardware::HARDWARE;
+
+/// What TTBR0 has while the 1:1 map is in use.
+static TTBR0: AtomicU64 = AtomicU64::new(0);
+/// What TTBR0 has otherwise.
+static EMPTY: AtomicU64 = AtomicU64::new(0);
+
+/// The 1:1 map, as TTBR0_EL1 wants it; 0 if there is none.
+pub(crate) fn ttbr0() -> u64 {
+    TTBR0.load(Relaxed)
+}
+
+/// A table without entries, as TTBR0_EL1 and TTBR1_EL1 want it.
+pub(crate) fn empty() -> u64 {
+    EMPTY.load(Relaxed)
+}
+
+/// From now on the table at this address is the one without entries.
+pub(crate) fn set_empty(table: Pa, geometry: Geometry) {
+    EMPTY.store(ttbr(table, geometry.oa_format()), Relaxed);
+}
+
+/// Makes the 1:1 map for good. How many table pages it takes.
+///
+/// `lower` is the geometry of the lower half that TCR_EL1 has.
+///
+/// # Errors
+///
+/// Out of frames; there is no 1:1 map then.
+pub(crate) fn make(plan: &Plan<'_>, frames: &Frames, image: &Image, lower: Geometry) -> Result<u64, Error> {
+    let page = lower.page_size();
+    let region = |r: Range<Pa>, attributes| Region {
+        va: Va(r.start.0),
+        oa: r.start,
+        bytes: (r.end.0 & !(page - 1)) - r.start.0,
+        attributes,
+        leaves: Leaves::Largest,
+    };
+    let (whole, read_only, text) = (image.range(), image.read_only(), image.text());
+    let free = |below: bool| plan.free.as_slice().iter().filter(move |r| (r.start < whole.start) == below);
+    let of_image = [
+        (text.clone(), Attributes::KERNEL_TEXT),
+        (text.end..read_only.end, Attributes::KERNEL_RODATA),
+        (read_only.end..image.range().end, Attributes::RAM),
+    ];
+    let ram = |r: &Range<Pa>| (r.clone(), Attributes::RAM);
+    let all = free(true).map(ram).chain(of_image).chain(free(false).map(ram));
+    let regions = all.map(|(range, attributes)| region(range, attributes));
+    let tree = Tree::build(frames, lower, Half::Lower, regions.flat_map(|r| r.runs(lower)))?;
+    let tables = tree.stats().tables;
+    // Before a walker of any CPU comes to it.
+    HARDWARE.cpu.dsb(Dsb::Ishst);
+    TTBR0.store(ttbr(tree.into_root().into_pa(), lower.oa_format()), Relaxed);
+    Ok(tables)
+}
+
+/// Leaves the 1:1 map on the CPU that runs this, which no longer needs it.
+pub(crate) fn leave() {
+    TTBR0_EL1.set(empty());
+    // SAFETY: dropping this CPU's TLB entries is always allowed. The barriers make the change of TTBR0 take
+    // effect first, and wait until the entries are gone.
+    unsafe {
+        core::arch::asm!("isb", "tlbi vmalle1", "dsb nsh", "isb", options(nostack, preserves_flags));
+    }
+}

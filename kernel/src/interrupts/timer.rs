@@ -1,0 +1,72 @@
+//! The virtual timer of each CPU: it ticks periodically.
+
+use aarch64_cpu::asm::barrier;
+use aarch64_cpu::registers::{CNTFRQ_EL0, CNTV_CTL_EL0, CNTV_CVAL_EL0, CNTVCT_EL0, Readable, Writeable};
+use kernel::ticks;
+
+use super::Error;
+use crate::cpu::relax;
+
+/// How often it ticks in a second.
+pub(crate) const TICKS_PER_SECOND: u64 = 100;
+
+/// What is the same for the timers of all CPUs.
+pub(super) struct Timer {
+    /// Its interrupt, a PPI.
+    pub(super) intid: u32,
+    /// From one tick to the next.
+    period: u64,
+}
+
+impl Timer {
+    /// Timers with this interrupt.
+    ///
+    /// # Errors
+    ///
+    /// The counter does not say how fast it is.
+    pub(super) fn new(intid: u32) -> Result<Self, Error> {
+        let period = counter_frequency() / TICKS_PER_SECOND;
+        if period == 0 { Err(Error::NoFrequency) } else { Ok(Self { intid, period }) }
+    }
+
+    /// Starts the timer of this CPU: its first tick comes after one period.
+    pub(super) fn start(&self) {
+        CNTV_CVAL_EL0.set(now().wrapping_add(self.period));
+        CNTV_CTL_EL0.write(CNTV_CTL_EL0::ENABLE::SET + CNTV_CTL_EL0::IMASK::CLEAR);
+        barrier::isb(barrier::SY);
+    }
+
+    /// Sets the timer of this CPU, which has ticked, to the next tick that is still to come.
+    pub(super) fn next(&self) {
+        CNTV_CVAL_EL0.set(ticks::next(CNTV_CVAL_EL0.get(), now(), self.period));
+        barrier::isb(barrier::SY);
+    }
+}
+
+/// The counter. The barrier keeps it from being read early.
+pub(crate) fn now() -> u64 {
+    barrier::isb(barrier::SY);
+    CNTVCT_EL0.get()
+}
+
+/// How often it counts in a second.
+pub(crate) fn counter_frequency() -> u64 {
+    CNTFRQ_EL0.get()
+}
+
+/// How long others may take for what they do at once: a CPU that is a thread of a busy host sleeps for seconds.
+const PATIENCE: u64 = 10;
+
+/// Whether something comes true while there is patience; where the counter has no frequency there is little.
+pub(crate) fn comes_true(mut holds: impl FnMut() -> bool) -> bool {
+    let (start, limit) = (now(), PATIENCE * counter_frequency());
+    loop {
+        if holds() {
+            return true;
+        }
+        if now().wrapping_sub(start) > limit {
+            return holds();
+        }
+        relax();
+    }
+}

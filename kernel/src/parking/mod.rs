@@ -1,0 +1,253 @@
+//! Parking: all CPUs leave the upper half, a few entries of its tables change, and all go on.
+//!
+//! Who parks holds the lock on live tables. It numbers the parking, interrupts the others, and waits until each
+//! has said that it is away: from its interrupt handler, or from the wait for that same lock, in which
+//! interrupts are masked. Then it leaves as well, stores, and says that the parking is over. What they do while
+//! they are away is in `park.s`: it needs no stack, and no address of the upper half.
+//!
+//! If a CPU does not come within ten seconds the parking is called off. Nothing has been stored by then, and all go
+//! on as they were.
+
+mod times;
+
+use core::arch::global_asm;
+use core::mem::offset_of;
+use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use linmap::arm64::Uses;
+use linmap::{CanNotPark, Geometry, OaFormat, Pa, Rewrite};
+
+use self::times::Times;
+use crate::boot::{Image, ttbr};
+use crate::console::say;
+use crate::counters;
+use crate::hardware::{HARDWARE, Masked};
+use crate::interrupts::{self, Sgi, comes_true, counter_frequency, now};
+use crate::{cpu, identity};
+
+global_asm!(
+    include_str!("park.s"),
+    root = const offset_of!(Request, root),
+    rewrites = const offset_of!(Request, rewrites),
+);
+
+unsafe extern "C" {
+    fn park_stay_away(identity: u64, empty: u64, request: u64, to_physical: u64, number: u64, away: u64);
+    fn mark_park_begin();
+    fn mark_park_end();
+    fn park_rewrite(
+        identity: u64,
+        empty: u64,
+        request: u64,
+        to_physical: u64,
+        number: u64,
+        count: u64,
+        root: u64,
+    );
+}
+
+/// What CPUs that are away look at, by its physical address; `park.s` knows the fields.
+#[repr(C, align(64))]
+struct Request {
+    /// The number of the last parking that is over, or has been called off.
+    over: AtomicU64,
+    /// What TTBR1 has when CPUs go on.
+    root: AtomicU64,
+    /// What is stored: address, entries, bits cleared, bits set.
+    rewrites: [[AtomicU64; 4]; Rewrite::MOST],
+}
+
+static REQUEST: Request = Request {
+    over: AtomicU64::new(0),
+    root: AtomicU64::new(0),
+    rewrites: [const { [const { AtomicU64::new(0) }; 4] }; Rewrite::MOST],
+};
+
+/// The number of the last parking that was asked for.
+static ASKED: AtomicU64 = AtomicU64::new(0);
+
+/// What to add to an address of the image to get its physical one, wrapping.
+static TO_PHYSICAL: AtomicU64 = AtomicU64::new(0);
+
+/// Whether a TTBR holds addresses of 52 bits.
+static WIDE: AtomicBool = AtomicBool::new(false);
+
+/// What one CPU says.
+#[repr(align(64))]
+struct Answer {
+    /// The last parking that it went away for.
+    away: AtomicU64,
+    /// The last parking that it came back from.
+    back: AtomicU64,
+}
+
+static ANSWERS: [Answer; cpu::MAX] =
+    [const { Answer { away: AtomicU64::new(0), back: AtomicU64::new(0) } }; cpu::MAX];
+
+/// For how long CPUs were stopped, each time.
+static STOPPED: Times = Times::new();
+/// How often a parking was called off.
+static CALLED_OFF: AtomicU32 = AtomicU32::new(0);
+/// What the last parking took on the CPU that asked for it, with all others away.
+static LAST: AtomicU32 = AtomicU32::new(0);
+/// Whether parkings are measured to the end, and what the last one took on all CPUs.
+static MEASURE: AtomicBool = AtomicBool::new(false);
+static MEASURED: AtomicU32 = AtomicU32::new(0);
+
+/// From now on CPUs can be parked, if there is a 1:1 map.
+pub(crate) fn start(image: &Image, geometry: Geometry, root: Pa) {
+    TO_PHYSICAL.store(image.offset().wrapping_neg(), Ordering::Relaxed);
+    WIDE.store(geometry.oa_format() != OaFormat::Bits48, Ordering::Relaxed);
+    REQUEST.root.store(ttbr(root, geometry.oa_format()), Ordering::Release);
+}
+
+/// Answers if another CPU parks this one. Called in every wait in which interrupts may be masked.
+#[inline]
+pub(crate) fn answer_if_asked() {
+    let number = ASKED.load(Ordering::Acquire);
+    if REQUEST.over.load(Ordering::Acquire) != number {
+        answer_to(number);
+    }
+}
+
+/// Answers the interrupt of a CPU that parks this one; by now the parking may be over.
+pub(crate) fn answer() {
+    answer_if_asked();
+}
+
+/// Where something of the image is in physical memory.
+fn physical<T>(of: &'static T) -> u64 {
+    (core::ptr::from_ref(of) as u64).wrapping_add(TO_PHYSICAL.load(Ordering::Relaxed))
+}
+
+#[cold]
+fn answer_to(number: u64) {
+    let _masked = Masked::new();
+    let own = &ANSWERS[cpu::this().index];
+    let (to_physical, began) = (TO_PHYSICAL.load(Ordering::Relaxed), now());
+    let (identity, empty) = (identity::ttbr0(), identity::empty());
+    let (request, away) = (physical(&REQUEST), physical(&own.away));
+    // SAFETY: interrupts are masked. The 1:1 map has the image, so the code, the request and this answer; TTBR1
+    // is given tables by who holds the lock on them.
+    unsafe { park_stay_away(identity, empty, request, to_physical, number, away) };
+    HARDWARE.cpu.note(AWAY);
+    STOPPED.add(nanoseconds(now().wrapping_sub(began)));
+    own.back.store(number, Ordering::Release);
+}
+
+/// What a CPU uses that leaves the upper half and returns, beside what it does there.
+const AWAY: Uses = Uses { tlbi: 2, dsb: 2, isb: 5 };
+
+/// What the CPU uses that stores meanwhile.
+pub(crate) const REWRITING: Uses = Uses { tlbi: AWAY.tlbi, dsb: AWAY.dsb + 2, isb: AWAY.isb };
+
+fn nanoseconds(ticks: u64) -> u64 {
+    let frequency = u128::from(counter_frequency().max(1));
+    u64::try_from(u128::from(ticks) * 1_000_000_000 / frequency).unwrap_or(u64::MAX)
+}
+
+/// Asks all other CPUs to go away. Whether they have.
+fn all_away(number: u64) -> bool {
+    let own = cpu::this().index;
+    let others = || cpu::running().filter(|cpu| *cpu != own);
+    ASKED.store(number, Ordering::Release);
+    interrupts::send_to_others(Sgi::Park);
+    comes_true(|| others().all(|cpu| ANSWERS[cpu].away.load(Ordering::Acquire) == number))
+}
+
+/// Has those who are away look again.
+fn call_off(number: u64) {
+    CALLED_OFF.fetch_add(1, Ordering::Relaxed);
+    REQUEST.over.store(number, Ordering::Release);
+    // SAFETY: an event changes nothing but that waits for one end, after the store is visible.
+    unsafe { core::arch::asm!("dsb ishst", "sev", options(nostack, preserves_flags)) };
+}
+
+/// Does `rewrites` with all CPUs off the upper half, which then go on with the table at `root`. The caller
+/// holds the lock on live tables, and interrupts are masked.
+pub(crate) fn park(root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
+    let deaf = cpu::running().any(|cpu| cpu != cpu::this().index && !interrupts::is_started(cpu));
+    if identity::ttbr0() == 0 || rewrites.len() > Rewrite::MOST || deaf {
+        return Err(CanNotPark);
+    }
+    for (to, from) in REQUEST.rewrites.iter().zip(rewrites) {
+        let first = from.slot.table.0 + from.slot.index as u64 * 8;
+        for (to, value) in to.iter().zip([first, from.count as u64, from.clear, from.set]) {
+            to.store(value, Ordering::Relaxed);
+        }
+    }
+    let number = ASKED.load(Ordering::Relaxed) + 1;
+    let (asked, began) = (counters::instructions(), now());
+    if !all_away(number) {
+        call_off(number);
+        return Err(CanNotPark);
+    }
+    rewrite(root, rewrites.len(), number);
+    HARDWARE.cpu.note(REWRITING);
+    STOPPED.add(nanoseconds(now().wrapping_sub(began)));
+    if MEASURE.load(Ordering::Relaxed) {
+        all_back(number);
+        MEASURED.store(counters::instructions().wrapping_sub(asked), Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// Stores, and ends the parking. All others are away.
+fn rewrite(root: Pa, count: usize, number: u64) {
+    let format = if WIDE.load(Ordering::Relaxed) { OaFormat::Lpa2 } else { OaFormat::Bits48 };
+    let (identity, empty, root) = (identity::ttbr0(), identity::empty(), ttbr(root, format));
+    let (request, to_physical) = (physical(&REQUEST), TO_PHYSICAL.load(Ordering::Relaxed));
+    let begin = counters::instructions();
+    // SAFETY: as in `answer_to`; every other CPU is away, so nobody uses the tables; their pages are RAM, which
+    // the 1:1 map has; `root` is a table whose tree the library owns and has completed. Markers do nothing.
+    unsafe {
+        mark_park_begin();
+        park_rewrite(identity, empty, request, to_physical, number, count as u64, root);
+        mark_park_end();
+    }
+    LAST.store(counters::instructions().wrapping_sub(begin), Ordering::Relaxed);
+}
+
+/// The instructions that the last parking took, from the last CPU's going away on, on the CPU that asked for
+/// it: 0 where they are not counted.
+pub(crate) fn last() -> u32 {
+    LAST.load(Ordering::Relaxed)
+}
+
+/// Whether parkings are measured from now on: then who parks waits until all are back.
+pub(crate) fn measure(measure: bool) {
+    MEASURE.store(measure, Ordering::Relaxed);
+}
+
+/// The instructions of all CPUs in the last parking that was measured, from when they were asked until all
+/// were back: 0 where they are not counted.
+pub(crate) fn measured() -> u32 {
+    MEASURED.load(Ordering::Relaxed)
+}
+
+fn all_back(number: u64) {
+    let own = cpu::this().index;
+    let others = || cpu::running().filter(|cpu| *cpu != own);
+    comes_true(|| others().all(|cpu| ANSWERS[cpu].back.load(Ordering::Acquire) >= number));
+}
+
+/// Says for how long CPUs were stopped, if any was.
+pub(crate) fn report() {
+    let (count, called_off) = (STOPPED.count(), CALLED_OFF.load(Ordering::Relaxed));
+    if count == 0 && called_off == 0 {
+        return;
+    }
+    let [half, most] = [50, 99].map(|percent| STOPPED.percentile(percent));
+    let longest = STOPPED.longest();
+    say!(
+        "parking: CPUs were stopped {count} times: half of them below {half} ns, 99% below {most} ns, the longest {longest} ns"
+    );
+    if called_off != 0 {
+        say!("parking: {called_off} were called off, as a CPU did not come");
+    }
+    say!(
+        "linmap: {{\"parking\":{{\"parkings\":{},\"called_off\":{called_off},\"stopped\":{count},\
+         \"longest_ns\":{longest},\"stopped_ns\":{STOPPED}}}}}",
+        ASKED.load(Ordering::Relaxed) - u64::from(called_off)
+    );
+}

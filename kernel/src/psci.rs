@@ -1,0 +1,69 @@
+//! The firmware's power calls (PSCI), by the conduit that the device tree names.
+
+use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+use kernel::admit::StartError;
+use kernel::machine::Conduit;
+use linmap::Pa;
+use smccc::psci::error::Error;
+use smccc::psci::{self, AffinityState, LowestAffinityLevel};
+use smccc::{Hvc, Smc};
+
+/// How the firmware is called; HVC where nobody said otherwise.
+static CONDUIT: AtomicU8 = AtomicU8::new(0);
+
+/// CPU_OFF, for CPUs that are not let into Rust.
+pub(crate) const CPU_OFF: u32 = psci::PSCI_CPU_OFF;
+
+/// From now on the firmware is called like this.
+pub(crate) fn use_conduit(conduit: Conduit) {
+    CONDUIT.store(u8::from(conduit == Conduit::Smc), Relaxed);
+}
+
+/// Whether the firmware is called by SMC.
+pub(crate) fn is_smc() -> bool {
+    CONDUIT.load(Relaxed) != 0
+}
+
+/// Calls a function of PSCI by the conduit in use.
+macro_rules! call {
+    ($function:ident($($argument:expr),*)) => {
+        if is_smc() { psci::$function::<Smc>($($argument),*) } else { psci::$function::<Hvc>($($argument),*) }
+    };
+}
+
+/// Turns the machine off. Comes back only if the firmware has no such call.
+pub(crate) fn system_off() {
+    _ = call!(system_off());
+}
+
+/// Starts a CPU at a physical address, with its MMU off and a number in x0.
+///
+/// # Errors
+///
+/// The firmware does not start it.
+///
+/// # Safety
+///
+/// There is code that a CPU can be let run from, and what it does with the number is right.
+pub(crate) unsafe fn cpu_on(mpidr: u64, entry: Pa, x0: u64) -> Result<(), StartError> {
+    call!(cpu_on(mpidr, entry.0, x0)).map_err(|e| match e {
+        Error::NotSupported => StartError::NotSupported,
+        Error::InvalidParameters | Error::Disabled | Error::NotPresent => StartError::NoSuchCpu,
+        Error::AlreadyOn | Error::OnPending => StartError::AlreadyOn,
+        _ => StartError::Failed,
+    })
+}
+
+/// Turns off the CPU that runs this, or lets it sleep for ever if the firmware has no such call.
+pub(crate) fn cpu_off() -> ! {
+    _ = call!(cpu_off());
+    loop {
+        aarch64_cpu::asm::wfi();
+    }
+}
+
+/// Whether the firmware says that a CPU is off.
+pub(crate) fn is_off(mpidr: u64) -> bool {
+    matches!(call!(affinity_info(mpidr, LowestAffinityLevel::All)), Ok(AffinityState::Off))
+}

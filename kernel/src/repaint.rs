@@ -1,0 +1,50 @@
+//! The linear map in pages, for a CPU that might abort where a leaf is split live: everything else goes on
+//! meanwhile.
+
+use linmap::{Error, Va, linear_range};
+
+use crate::System;
+use crate::counters::Window;
+use crate::exceptions::{Tables, report_walks_of};
+use crate::hardware::HARDWARE;
+use crate::parking;
+
+unsafe extern "C" {
+    fn mark_repaint_begin();
+    fn mark_repaint_end();
+}
+
+/// What a repaint took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Repainted {
+    /// All of it.
+    pub(crate) window: Window,
+    /// The instructions of all CPUs from when they were asked to park until all were back.
+    pub(crate) stopped: Option<u64>,
+}
+
+/// Puts the linear map into pages, but for the alias of the image's code and constants.
+///
+/// # Errors
+///
+/// Out of frames, or a CPU does not park: the map is as before.
+pub(crate) fn repaint(system: &mut System<'_>) -> Result<(), Error> {
+    let System { space, memory, geometry, counters, frames, .. } = &*system;
+    let alias = &memory.alias;
+    let keep =
+        memory.layout.va(alias.start).map(|start| (start, Va(start.0 + (alias.end.0 - alias.start.0) - 1)));
+    let platform = system.platform();
+    parking::measure(true);
+    // SAFETY: markers do nothing.
+    unsafe { mark_repaint_begin() };
+    let (repainted, window) =
+        counters.window(&HARDWARE.cpu, || space.repaint(&platform, linear_range(*geometry), keep.as_slice()));
+    // SAFETY: as above.
+    unsafe { mark_repaint_end() };
+    let stopped = counters.counted(parking::measured()).map(u64::from);
+    parking::measure(false);
+    report_walks_of(Tables { geometry: *geometry, root: space.root(), reach: frames.reach() });
+    system.stats = repainted?;
+    system.repainted = Some(Repainted { window, stopped });
+    Ok(())
+}

@@ -1,0 +1,142 @@
+//! A page that a CPU without caches and the boot CPU exchange words by, before the first is let into the map.
+//!
+//! The starting CPU has its MMU off: what it reads and writes passes all caches by. So the boot CPU cleans what
+//! it writes to the point of coherency, and drops what it has cached before it reads. Each half of a slot is
+//! written by one side and is a whole number of cache lines, which are 2 KiB at most (CTR_EL0.CWG).
+
+use core::arch::asm;
+use core::mem::offset_of;
+
+use aarch64_cpu::asm::sev;
+use linmap::{Features, Frame, Memory, Pa};
+
+use crate::frames::Frames;
+use crate::interrupts::comes_true;
+use crate::psci;
+
+/// The words of a slot; `secondary.s` has the other end of it.
+#[repr(C)]
+pub(crate) struct Slot {
+    pub(crate) report: Half<Report>,
+    pub(crate) orders: Half<Orders>,
+}
+
+/// Whole cache lines.
+#[repr(C, align(2048))]
+pub(crate) struct Half<T>(pub(crate) T);
+
+/// What the starting CPU says.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Report {
+    /// 1 when the rest is there.
+    pub(crate) arrived: u64,
+    /// MIDR_EL1, ID_AA64ISAR0_EL1, ID_AA64MMFR0_EL1, ID_AA64MMFR2_EL1, ID_AA64PFR1_EL1, ID_AA64DFR0_EL1.
+    pub(crate) features: [u64; 6],
+}
+
+/// What the boot CPU answers.
+#[derive(Clone, Copy, Default)]
+#[repr(C)]
+pub(crate) struct Orders {
+    /// [`ADMITTED`], [`REFUSED`] or nothing yet.
+    pub(crate) verdict: u64,
+    /// Whether the firmware is called by SMC.
+    pub(crate) conduit: u64,
+    /// TTBR0_EL1, TTBR1_EL1, TCR_EL1, MAIR_EL1.
+    pub(crate) tables: [u64; 4],
+    /// Where the stack is used from, and what TPIDR_EL1 is to be.
+    pub(crate) stack: [u64; 2],
+}
+
+/// The verdict that lets a CPU in.
+pub(crate) const ADMITTED: u64 = 1;
+/// The verdict that turns it off again.
+const REFUSED: u64 = 2;
+
+/// A slot in use.
+pub(super) struct Exchange {
+    page: Frame,
+    at: *mut Slot,
+}
+
+impl Exchange {
+    /// An empty slot, or nothing without memory.
+    pub(super) fn new(frames: &Frames) -> Option<Self> {
+        let mut page = frames.take()?;
+        frames.slots(&mut page).fill(0);
+        let at = core::ptr::with_exposed_provenance_mut(frames.reach().va(page.pa()).0 as usize);
+        let slot = Self { page, at };
+        clean_and_invalidate(at);
+        Some(slot)
+    }
+
+    /// Gives its memory back: the CPU does not use it any more.
+    pub(super) fn give_back(self, frames: &Frames) {
+        frames.give(self.page);
+    }
+
+    /// Where the CPU finds it.
+    pub(super) fn pa(&self) -> Pa {
+        self.page.pa()
+    }
+
+    /// Waits for the report, a second at most. What the CPU says it is.
+    pub(super) fn report(&self) -> Option<Features> {
+        // SAFETY: the page is this slot's, large enough, and mapped; an address is taken, nothing is read.
+        let report = unsafe { &raw mut (*self.at).report.0 };
+        let read = || {
+            clean_and_invalidate(report);
+            // SAFETY: within the page; any bits are a report. The CPU may write it meanwhile: whole words, the
+            // first of them last.
+            unsafe { report.read_volatile() }
+        };
+        let arrived = comes_true(|| read().arrived != 0);
+        let [midr, isar0, mmfr0, mmfr2, pfr1, dfr0] = read().features;
+        arrived.then_some(Features { midr, isar0, mmfr0, mmfr2, pfr1, dfr0 })
+    }
+
+    /// Gives the CPU its orders.
+    pub(super) fn order(&self, orders: Orders) {
+        // SAFETY: the page is this slot's, large enough, and mapped; an address is taken, nothing is read.
+        let at = unsafe { &raw mut (*self.at).orders.0 };
+        // SAFETY: within the page; the CPU reads no more than the verdict until that says something.
+        unsafe { at.write_volatile(Orders { verdict: 0, ..orders }) };
+        clean_and_invalidate(at);
+        // SAFETY: as above.
+        unsafe { (&raw mut (*at).verdict).write_volatile(orders.verdict) };
+        clean_and_invalidate(at);
+        sev();
+    }
+
+    /// Turns the CPU off, or lets it sleep where that is not possible.
+    pub(super) fn refuse(&self) {
+        self.order(Orders { verdict: REFUSED, conduit: u64::from(psci::is_smc()), ..Orders::default() });
+    }
+}
+
+/// Writes back and drops what caches hold of something, to the point of coherency; complete on return.
+fn clean_and_invalidate<T>(what: *mut T) {
+    let line: u64;
+    // SAFETY: reading an ID register has no side effect.
+    unsafe { asm!("mrs {}, ctr_el0", out(reg) line, options(nomem, nostack, preserves_flags)) };
+    let line = 4u64 << (line >> 16 & 0xf);
+    // SAFETY: a barrier and maintenance of lines that hold what memory is to have; contents do not change.
+    unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
+    let start = what as u64 & !(line - 1);
+    for at in (start..what as u64 + size_of::<T>() as u64).step_by(line as usize) {
+        // SAFETY: as above.
+        unsafe { asm!("dc civac, {}", in(reg) at, options(nostack, preserves_flags)) };
+    }
+    // SAFETY: as above.
+    unsafe { asm!("dsb sy", options(nostack, preserves_flags)) };
+}
+
+/// Where `secondary.s` finds what it needs: in a report, and of a slot, its orders, and in those.
+pub(crate) const ARRIVED: usize = offset_of!(Report, arrived);
+pub(crate) const FEATURES: usize = offset_of!(Report, features);
+pub(crate) const ORDERS: usize = offset_of!(Slot, orders);
+pub(crate) const VERDICT: usize = offset_of!(Orders, verdict);
+pub(crate) const CONDUIT: usize = offset_of!(Orders, conduit);
+pub(crate) const TABLES: usize = offset_of!(Orders, tables);
+pub(crate) const STACK: usize = offset_of!(Orders, stack);

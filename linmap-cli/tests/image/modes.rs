@@ -1,0 +1,98 @@
+//! Every mode and policy at every page size, with all CPUs at work: leaves that change their size under them, one
+//! parking at a time, and a map that becomes pages while it is used.
+
+use linmap::Granule;
+
+use crate::guest::{AMPERE_ONE, Booted, boot};
+use crate::matrix::{boot_and_compare, page_size};
+
+/// How CPUs are taken, what is done about it, and the mode and the policy that follow.
+const ROWS: [(&[&str], u64, &str); 6] = [
+    (&["--bbml2", "auto"], 1, "live"),
+    (&["--bbml2", "off", "--split", "pages"], 2, "pages"),
+    (&["--bbml2", "off", "--split", "park"], 2, "park"),
+    (&["--bbml2", "3", "--split", "pages"], 3, "pages"),
+    (&["--bbml2", "boot-cpu", "--split", "park"], 3, "park"),
+    (&["--rodata", "on"], 1, "fixed"),
+];
+
+fn parkings(booted: &Booted) -> u64 {
+    booted.document.pointer("/parking/parkings").and_then(serde_json::Value::as_u64).unwrap_or_default()
+}
+
+fn all_modes(granule: Granule) {
+    for (options, mode, policy) in ROWS {
+        let what = format!("{granule} pages, {options:?}");
+        let rodata = if policy == "fixed" { &[][..] } else { &["--rodata", "full"] };
+        let tasks = ["--run", "dump,together,selftest", "--cpus", "4"];
+        let booted = boot_and_compare(granule, 48, AMPERE_ONE, 2, &[options, rodata, &tasks].concat());
+        let decided = (booted.number("/mode"), booted.text("/policy"), booted.number("/cpus"));
+        assert_eq!(decided, (mode, policy, 4), "{what}");
+        assert_eq!(booted.number("/tests/together/wrong"), 0, "{what}: {}", booted.console);
+        assert_eq!(booted.number("/tests/together/cpus"), 4, "{what}");
+        let least = match (mode, policy) {
+            // Fewer where leaves are so large that others have pages in them, which keeps them split.
+            (_, "park") => 20,
+            (3, "pages") => 1,
+            _ => 0,
+        };
+        let parked = parkings(&booted);
+        assert!(parked >= least && (parked == 0) == (least == 0), "{what}: {parked} parkings");
+        let repainted = booted.document.pointer("/windows/repaint").is_some();
+        assert_eq!(repainted, (mode, policy) == (3, "pages"), "{what}");
+    }
+}
+
+#[test]
+fn modes_at_4k() {
+    all_modes(Granule::K4);
+}
+
+#[test]
+fn modes_at_16k() {
+    all_modes(Granule::K16);
+}
+
+#[test]
+fn modes_at_64k() {
+    all_modes(Granule::K64);
+}
+
+/// As many CPUs as there can be, parked again and again.
+#[test]
+fn sixty_four_cpus_park() {
+    for split in ["pages", "park"] {
+        let options =
+            ["--ram", "1G", "--cpus", "64", "--bbml2", "63", "--split", split, "--run", "cpus,selftest"];
+        let booted = boot(&options).expect_well(split);
+        assert_eq!((booted.number("/mode"), booted.text("/policy"), booted.number("/cpus")), (3, split, 64));
+        assert!(parkings(&booted) > 0, "{}", booted.console);
+    }
+}
+
+/// For how long CPUs stop does not depend on how much RAM there is, nor on the page size.
+#[test]
+fn a_repaint_stops_cpus_for_a_moment() {
+    for granule in Granule::ALL {
+        for ram in ["4G", "64G"] {
+            let fixed = ["--count", "--bbml2", "3", "--cpus", "4", "--run", "none", "--ram", ram];
+            let booted = boot(&[&fixed[..], &["--page-size", page_size(granule)]].concat());
+            let booted = booted.expect_well(ram);
+            let stopped = booted.number("/windows/repaint/stopped_instructions");
+            assert!(stopped <= 4000, "{granule} pages, {ram}: {stopped}");
+        }
+    }
+}
+
+/// One page comes out of a block while all others are away.
+#[test]
+fn a_parked_split_takes_a_few_stores() {
+    for granule in Granule::ALL {
+        let fixed = ["--count", "--bbml2", "off", "--split", "park", "--cpus", "8", "--run", "bench"];
+        let booted = boot(&[&fixed[..], &["--page-size", page_size(granule)]].concat()).expect_well("8 CPUs");
+        let park = |key| booted.number(&format!("/windows/park/{key}"));
+        assert_eq!(park("cpus"), 8);
+        assert!(park("instructions") <= 100, "{}", park("instructions"));
+        assert!(park("stopped_instructions") > park("instructions"));
+    }
+}
