@@ -8,7 +8,7 @@ use std::thread;
 
 use linmap::{
     CanNotPark, Descriptor, Dsb, Frame, Geometry, Hardware, Instruction, Memory, Pa, Promise, Rewrite, Slot,
-    Tlbi,
+    Tlbi, Va,
 };
 
 use crate::{Barrier, Change, CpuId, Event, Model, Tlb, Ttbr};
@@ -268,6 +268,9 @@ unsafe impl<'m> Hardware for OnCpu<'m> {
     fn isb(&self) {
         self.step(Event::Isb { cpu: self.cpu });
     }
+
+    /// Nothing is executed here.
+    fn sync_code(&self, _: Va, _: u64) {}
 
     fn tlbi(&self, op: Tlbi, geometry: Geometry) {
         let (instruction, operand) = op.encode(geometry);

@@ -252,7 +252,7 @@ impl AddressSpace {
     }
 
     /// The addresses of some pages. Nothing if there are none.
-    fn span(&self, va: Va, pages: u64) -> Result<Option<Span>, Error> {
+    pub(crate) fn span(&self, va: Va, pages: u64) -> Result<Option<Span>, Error> {
         let (va_bits, page) = (self.geometry.va_bits(), self.page_shift);
         if va.0 & ((1 << page) - 1) != 0 {
             return Err(Error::Unaligned { address: va.0 });
@@ -268,6 +268,13 @@ impl AddressSpace {
         Ok(Some(Span { first: va.0, last: va.0 + ((pages << page) - 1) }))
     }
 
+    /// A change of permissions as an edit.
+    #[inline(always)]
+    pub(crate) fn edit_of(&self, change: Change) -> Edit {
+        let (clear, set) = change.bits();
+        Edit { clear, set, unless: 0, refuse_write_execute: !self.write_execute.load(Relaxed) }
+    }
+
     /// Carries out an edit that leaves every leaf mapped.
     #[inline(always)]
     fn edit<P: Platform>(&self, platform: &P, edit: Edit, span: Span) -> Result<(), Error> {
@@ -281,7 +288,7 @@ impl AddressSpace {
             let index = table.index_of(span.first);
             return one_leaf(self, access, (edit, span), (table, index));
         }
-        Editor { access, edit, span, batch: Batch::new() }.run(self, table)
+        Editor::new(access, edit, span).run(self, table)
     }
 
     /// Changes the permissions of `pages` pages from `va` on.
@@ -308,9 +315,7 @@ impl AddressSpace {
         change: Change,
     ) -> Result<(), Error> {
         let Some(span) = self.span(va, pages)? else { return Ok(()) };
-        let (clear, set) = change.bits();
-        let edit = Edit { clear, set, unless: 0, refuse_write_execute: !self.write_execute.load(Relaxed) };
-        self.edit(platform, edit, span)
+        self.edit(platform, self.edit_of(change), span)
     }
 
     /// Makes `pages` pages from `va` on invalid, so that every access faults, or valid again.
@@ -394,7 +399,7 @@ impl AddressSpace {
         let _held = platform.lock();
         self.noted.changes(span);
         let access = self.access(platform);
-        Editor { access, edit: Edit::REMOVE, span, batch: Batch::new() }.run_remove(self)
+        Editor::new(access, Edit::REMOVE, span).run_remove(self)
     }
 
     /// Splits everything from `va` on into single pages, for `pages` pages, so that any one of them can be
@@ -422,8 +427,13 @@ impl AddressSpace {
     pub fn collapse<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), Error> {
         let Some(span) = self.span(va, pages)? else { return Ok(()) };
         let _held = platform.lock();
-        let (access, policy) = (self.access(platform), self.policy());
-        if access.may_resize(policy, Some(va.0)).is_err() {
+        self.collapse_span(self.access(platform), span)
+    }
+
+    /// The same under the lock.
+    pub(crate) fn collapse_span<P: Platform>(&self, access: Access<'_, P>, span: Span) -> Result<(), Error> {
+        let policy = self.policy();
+        if access.may_resize(policy, Some(span.first)).is_err() {
             return Ok(());
         }
         let root = self.root_table(&access);

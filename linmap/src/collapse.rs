@@ -116,7 +116,7 @@ impl<P: Platform> Collapse<'_, P> {
         let (mut expected, mut index, mut all) = (first.0, 0, 0);
         while index < g.entries(table.level) {
             let mut next = expected;
-            let mut eight = |index| self.eight(&table, index, (&mut next, step));
+            let mut eight = |index| self.access.eight(&table, index, (&mut next, step));
             if eight(index) && eight(index + 8) {
                 expected = next;
             } else {
@@ -132,21 +132,6 @@ impl<P: Platform> Collapse<'_, P> {
         }
         let leaf = if step == 0 { Descriptor::HOLE } else { first.parent(table.level) };
         Some(Uniform { leaf, runs: Descriptor(all).is_contiguous() })
-    }
-
-    /// Whether eight entries are `next` and what follows it, which it becomes. All are compared, without a
-    /// branch in between.
-    #[inline(always)]
-    fn eight(&self, table: &Table, index: usize, (next, step): (&mut u64, u64)) -> bool {
-        let pair = |n: usize| self.access.load_pair(table, index + n);
-        let ([a, b], [c, d], [e, f], [g, h]) = (pair(0), pair(2), pair(4), pair(6));
-        let mut is_next = |entry: Descriptor| {
-            let same = entry.0 == *next;
-            *next = next.wrapping_add(step);
-            same
-        };
-        let first_half = is_next(a) & is_next(b) & is_next(c) & is_next(d);
-        first_half & is_next(e) & is_next(f) & is_next(g) & is_next(h)
     }
 
     /// Puts a leaf, or a hole, in the place of a table.

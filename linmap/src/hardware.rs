@@ -4,7 +4,7 @@
 
 use core::fmt;
 
-use crate::{Descriptor, Frame, Geometry, Memory, Pa, Rewrite, Slot, Tlbi};
+use crate::{Descriptor, Frame, Geometry, Memory, Pa, Rewrite, Slot, Tlbi, Va};
 
 /// Which accesses a DSB waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,6 +73,10 @@ pub unsafe trait Hardware {
     /// Issues an invalidation, encoded for this geometry. It is complete after the next [`Dsb::Ish`]
     /// (D8.17.8).
     fn tlbi(&self, op: Tlbi, geometry: Geometry);
+
+    /// Makes what was written to `bytes` bytes from `va` on visible to the instruction fetch of all CPUs that
+    /// share the tables, and to that of this one at once (Arm ARM B2.7.4.2). The addresses can be read.
+    fn sync_code(&self, va: Va, bytes: u64);
 
     /// Does `rewrites`, in their order, while no CPU uses the tables, this one included; then all of them go
     /// on with the tables of `root`. The caller holds the lock.
@@ -186,6 +190,10 @@ unsafe impl<M, H: Hardware> Hardware for Both<'_, M, H> {
     #[inline]
     fn tlbi(&self, op: Tlbi, geometry: Geometry) {
         self.1.tlbi(op, geometry);
+    }
+
+    fn sync_code(&self, va: Va, bytes: u64) {
+        self.1.sync_code(va, bytes);
     }
 
     fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {

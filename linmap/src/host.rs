@@ -11,6 +11,7 @@ use std::vec::Vec;
 
 use crate::{
     Both, CanNotPark, Descriptor, Dsb, Frame, Geometry, Hardware, Memory, Pa, Promise, Rewrite, Slot, Tlbi,
+    Va,
 };
 
 /// A bounded supply of table pages in host memory.
@@ -180,6 +181,7 @@ unsafe impl Hardware for NoHardware {
     fn dsb(&self, _: Dsb) {}
     fn isb(&self) {}
     fn tlbi(&self, _: Tlbi, _: Geometry) {}
+    fn sync_code(&self, _: Va, _: u64) {}
 
     fn park(&self, memory: &impl Memory, _: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
         // SAFETY: live tables of this memory, which only this thread has; the operation holds the lock.

@@ -38,9 +38,11 @@ mod fault;
 
 mod address;
 mod address_space;
+mod alias;
 #[cfg(target_arch = "aarch64")]
 pub mod arm64;
 mod attributes;
+mod backing;
 mod change;
 mod check;
 mod collapse;
@@ -79,6 +81,7 @@ mod walk;
 
 pub use address::{Pa, Va};
 pub use address_space::AddressSpace;
+pub use alias::Aliased;
 pub use attributes::{Attributes, MemoryType};
 pub use change::Change;
 pub use check::{Checks, Finding, RunFault, check};

@@ -89,6 +89,11 @@ pub(crate) struct Access<'a, P> {
 }
 
 impl<'a, P: Platform> Access<'a, P> {
+    /// The same once more.
+    pub(crate) const fn again(&self) -> Self {
+        Self { platform: self.platform, geometry: self.geometry, space: self.space }
+    }
+
     /// What the map is made of.
     #[inline(always)]
     pub(crate) fn counters(&self) -> &'a Counters {
@@ -151,6 +156,21 @@ impl<'a, P: Platform> Access<'a, P> {
             return if cfg!(target_endian = "little") { [low, high] } else { [high, low] };
         }
         [self.load(table, index), self.load(table, index + 1)]
+    }
+
+    /// Whether eight entries are `next` and what follows it, which it becomes. All are compared, without a
+    /// branch in between.
+    #[inline(always)]
+    pub(crate) fn eight(&self, table: &Table, index: usize, (next, step): (&mut u64, u64)) -> bool {
+        let pair = |n: usize| self.load_pair(table, index + n);
+        let ([a, b], [c, d], [e, f], [g, h]) = (pair(0), pair(2), pair(4), pair(6));
+        let mut is_next = |entry: Descriptor| {
+            let same = entry.0 == *next;
+            *next = next.wrapping_add(step);
+            same
+        };
+        let first_half = is_next(a) & is_next(b) & is_next(c) & is_next(d);
+        first_half & is_next(e) & is_next(f) & is_next(g) & is_next(h)
     }
 
     /// Replaces two descriptors in a row, the first in a slot of even number: two stores, as in

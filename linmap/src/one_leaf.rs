@@ -5,7 +5,6 @@
 use crate::address_space::AddressSpace;
 use crate::edit::{Edit, Editor, refusal};
 use crate::live::{Access, Span, Table};
-use crate::maintenance::Batch;
 use crate::resize::Resize;
 use crate::{Error, Platform, Policy};
 
@@ -65,5 +64,5 @@ fn in_general<P: Platform>(
     let access = space.access(platform);
     let (edit, span) = (Edit { clear, set, unless, refuse_write_execute }, Span { first, last });
     let table = access.deepest(space.root_table(&access), span);
-    Editor { access, edit, span, batch: Batch::new() }.run(space, table)
+    Editor::new(access, edit, span).run(space, table)
 }

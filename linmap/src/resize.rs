@@ -114,15 +114,16 @@ impl<P: Platform> Access<'_, P> {
     /// Clears the contiguous bit of the run of so many entries that an entry is in.
     #[inline]
     fn dissolve(&self, table: &Table, index: usize, members: usize) {
-        // Copied, so that its address stays in a register; a run has at least 16 members.
+        // Copied, so that its address stays in a register.
         let table = *table;
         if broken!(RunNotDissolved) {
             return;
         }
         let first = index & !(members - 1);
-        for start in (first..first + members).step_by(8) {
-            let pair = |n| (start + n, self.load_pair(&table, start + n).map(Descriptor::without_contiguous));
-            for (at, plain) in [pair(0), pair(2), pair(4), pair(6)] {
+        // A run has at least 16 members.
+        for n in 0..members >> 4 {
+            for at in (0..16).step_by(2).map(|pair| first + (n << 4) + pair) {
+                let plain = self.load_pair(&table, at).map(Descriptor::without_contiguous);
                 self.store_pair(&table, at, plain);
             }
         }

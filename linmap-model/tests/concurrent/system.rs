@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
 use linmap::{
-    CanNotPark, Descriptor, Dsb, Frame, Geometry, Hardware, Memory, Pa, Promise, Rewrite, Slot, Tlbi,
+    CanNotPark, Descriptor, Dsb, Frame, Geometry, Hardware, Memory, Pa, Promise, Rewrite, Slot, Tlbi, Va,
 };
 use linmap_model::{CpuId, Model, OnCpu};
 use shuttle::sync::{Condvar, Mutex, MutexGuard};
@@ -222,6 +222,8 @@ unsafe impl<'s> Hardware for Cpu<'s> {
         self.point();
         self.on.isb();
     }
+
+    fn sync_code(&self, _: Va, _: u64) {}
 
     fn tlbi(&self, op: Tlbi, geometry: Geometry) {
         self.point();

@@ -6,6 +6,7 @@ use std::cell::Cell;
 
 use linmap::{
     Both, CanNotPark, Descriptor, Dsb, Frame, Geometry, Hardware, Memory, Pa, Promise, Rewrite, Slot, Tlbi,
+    Va,
 };
 use linmap_model::{Held, OnCpu};
 
@@ -114,6 +115,8 @@ unsafe impl<'m> Hardware for Overtaken<'_, 'm> {
     fn tlbi(&self, op: Tlbi, geometry: Geometry) {
         self.cpu.tlbi(op, geometry);
     }
+
+    fn sync_code(&self, _: Va, _: u64) {}
 
     fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
         self.cpu.park(memory, root, rewrites)

@@ -5,7 +5,7 @@
 use core::arch::asm;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::{Dsb, Features, Geometry, Instruction, Tlbi};
+use crate::{Dsb, Features, Geometry, Instruction, Tlbi, Va};
 
 /// This CPU, with a count of every primitive that was used.
 #[derive(Debug, Default)]
@@ -112,5 +112,36 @@ impl Cpu {
                 Instruction::Vale1is => issue!("tlbi vale1is", operand),
             }
         }
+    }
+
+    /// Makes what was written to `bytes` bytes from `va` on visible to instruction fetch: the sequence of Arm ARM
+    /// B2.7.4.2, with what CTR_EL0 says is not needed left out. The addresses can be read.
+    pub fn sync_code(&self, va: Va, bytes: u64) {
+        let cache: u64;
+        // SAFETY: reading an ID register at EL1 has no side effect.
+        unsafe { asm!("mrs {}, ctr_el0", out(reg) cache, options(nomem, nostack, preserves_flags)) };
+        // The smallest lines, as powers of two of words; IDC and DIC.
+        let (data_line, code_line) = (4u64 << (cache >> 16 & 0xf), 4u64 << (cache & 0xf));
+        let (data_coherent, code_coherent) = (cache & 1 << 28 != 0, cache & 1 << 29 != 0);
+        let lines = |line: u64| {
+            let first = va.0 & !(line - 1);
+            let count = (va.0 - first + bytes).div_ceil(line);
+            (0..count).map(move |n| first + n * line)
+        };
+        if !data_coherent {
+            for line in lines(data_line) {
+                // SAFETY: cleaning a line of memory that can be read changes nothing that is in it.
+                unsafe { asm!("dc cvau, {}", in(reg) line, options(nostack, preserves_flags)) };
+            }
+        }
+        self.dsb(Dsb::Ish);
+        if !code_coherent {
+            for line in lines(code_line) {
+                // SAFETY: dropping a line of an instruction cache is always allowed.
+                unsafe { asm!("ic ivau, {}", in(reg) line, options(nostack, preserves_flags)) };
+            }
+            self.dsb(Dsb::Ish);
+        }
+        self.isb();
     }
 }
