@@ -16,9 +16,14 @@ const INSTRUCTIONS: u64 = 8;
 static PRESENT: AtomicBool = AtomicBool::new(false);
 
 /// Instructions retired so far; 0 where they are not counted. Windows up to 2^32 are exact.
-#[inline(always)]
 pub(crate) fn instructions() -> u32 {
-    if !PRESENT.load(Relaxed) {
+    read(PRESENT.load(Relaxed))
+}
+
+/// The same, for who knows whether there are counters.
+#[inline(always)]
+fn read(present: bool) -> u32 {
+    if !present {
         return 0;
     }
     let count: u64;
@@ -72,7 +77,7 @@ impl Counters {
             }
         }
         PRESENT.store(present, Relaxed);
-        let (begin, end) = (instructions(), instructions());
+        let (begin, end) = (read(present), read(present));
         Self { empty: end.wrapping_sub(begin) }
     }
 
@@ -80,9 +85,10 @@ impl Counters {
     #[inline(always)]
     pub(crate) fn window<R>(&self, cpu: &Cpu, work: impl FnOnce() -> R) -> (R, Window) {
         let uses = cpu.uses();
-        let begin = instructions();
+        let present = PRESENT.load(Relaxed);
+        let begin = read(present);
         let result = work();
-        let end = instructions();
+        let end = read(present);
         let instructions = end.wrapping_sub(begin);
         let after = cpu.uses();
         let uses =

@@ -1,5 +1,7 @@
 //! Table pages from RAM: a bump through free ranges, and a chain of pages given back.
 
+mod runs;
+
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
 
@@ -124,6 +126,12 @@ impl Frames {
     pub(crate) fn in_use(&self) -> u64 {
         let free = self.free_bytes();
         (self.added.get() - free) / self.page_size
+    }
+
+    /// The image's memory, some of which may be this source's.
+    fn image(&self) -> Range<Pa> {
+        let (start, end) = self.reach.get().image;
+        start..end
     }
 
     /// Where memory is reached now.

@@ -7,7 +7,7 @@ use core::arch::asm;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
 use linmap::arm64::Cpu;
-use linmap::{CanNotPark, Dsb, Features, Geometry, Hardware, Memory, Pa, Promise, Rewrite, Tlbi};
+use linmap::{CanNotPark, Dsb, Features, Geometry, Hardware, Memory, Pa, Promise, Rewrite, Tlbi, Va};
 
 use crate::lock::{Lock, Taken};
 use crate::parking;
@@ -137,6 +137,10 @@ unsafe impl Hardware for Kernel {
     #[inline]
     fn isb(&self) {
         self.cpu.isb();
+    }
+
+    fn sync_code(&self, va: Va, bytes: u64) {
+        self.cpu.sync_code(va, bytes);
     }
 
     #[inline]

@@ -1,0 +1,262 @@
+//! The addresses of an area where pages are mapped at will: which are taken, and by what. Pure.
+//!
+//! Behind each allocation a page stays free, so that an overrun faults. What is freed keeps its addresses until
+//! it is unmapped, at once or together with others, so that no TLB knows them when they are taken again.
+
+use arrayvec::ArrayVec;
+use linmap::Va;
+
+/// How many allocations there can be at once.
+pub const MOST: usize = 512;
+
+/// Where addresses can be taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// The first address.
+    pub start: u64,
+    /// The first one behind them.
+    pub end: u64,
+    /// The page size.
+    pub page: u64,
+}
+
+/// An address that another one shall be congruent to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Like {
+    /// The address.
+    pub address: u64,
+    /// Modulo what: the page size, or more; a power of two.
+    pub modulus: u64,
+}
+
+/// How far an allocation has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Used,
+    /// Given up, and unmapped some time.
+    Waiting,
+    /// Somebody unmaps it.
+    Leaving,
+}
+
+/// Addresses that are taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Allocation {
+    /// The first.
+    pub start: Va,
+    /// How many pages it has, without the one behind it.
+    pub pages: u64,
+    /// Whether permissions may be other than those that it was mapped with.
+    pub changed: bool,
+    state: State,
+}
+
+/// All that are taken, in address order.
+#[derive(Clone, Debug, Default)]
+pub struct Addresses(ArrayVec<Allocation, MOST>);
+
+impl Addresses {
+    /// None is taken.
+    pub const fn new() -> Self {
+        Self(ArrayVec::new_const())
+    }
+
+    /// Takes the lowest addresses that are free and like another one. Nothing if there are none, or no pages.
+    pub fn take(&mut self, bounds: &Bounds, pages: u64, like: Like) -> Option<Va> {
+        let bytes = pages.checked_mul(bounds.page).filter(|bytes| *bytes != 0)?;
+        let (mut index, mut free) = (0, bounds.start);
+        let start = loop {
+            let end = self.0.get(index).map_or(bounds.end, |next| next.start.0);
+            let start = free.checked_add(like.address.wrapping_sub(free) & (like.modulus - 1))?;
+            let behind = start.checked_add(bytes)?.checked_add(bounds.page)?;
+            if behind <= end {
+                break start;
+            }
+            let taken = self.0.get(index)?;
+            free = taken.start.0 + (taken.pages + 1) * bounds.page;
+            index += 1;
+        };
+        let taken = Allocation { start: Va(start), pages, changed: false, state: State::Used };
+        self.0.try_insert(index, taken).ok()?;
+        Some(taken.start)
+    }
+
+    fn at(&mut self, start: Va) -> Option<&mut Allocation> {
+        let index = self.0.binary_search_by_key(&start, |taken| taken.start).ok()?;
+        Some(&mut self.0[index])
+    }
+
+    /// Notes that permissions change somewhere in an allocation. Whether there is one that is in use.
+    pub fn change(&mut self, va: Va) -> bool {
+        let behind = self.0.partition_point(|taken| taken.start <= va);
+        let taken = behind.checked_sub(1).map(|index| &mut self.0[index]);
+        let Some(taken) = taken.filter(|taken| taken.state == State::Used) else { return false };
+        taken.changed = true;
+        true
+    }
+
+    /// Gives an allocation up, for the caller to unmap. Nothing if there is none in use that starts there.
+    pub fn leave(&mut self, start: Va) -> Option<Allocation> {
+        let taken = self.at(start).filter(|taken| taken.state == State::Used)?;
+        taken.state = State::Leaving;
+        Some(*taken)
+    }
+
+    /// Has an allocation wait to be unmapped, one that is in use or that could not be. Whether there is one.
+    pub fn wait(&mut self, start: Va) -> bool {
+        self.at(start).map(|taken| taken.state = State::Waiting).is_some()
+    }
+
+    /// One of those that wait, for the caller to unmap.
+    pub fn leave_waiting(&mut self) -> Option<Allocation> {
+        let taken = self.0.iter_mut().find(|taken| taken.state == State::Waiting)?;
+        taken.state = State::Leaving;
+        Some(*taken)
+    }
+
+    /// How many wait, and how many pages they have.
+    pub fn waiting(&self) -> (usize, u64) {
+        let waiting = self.0.iter().filter(|taken| taken.state == State::Waiting);
+        waiting.fold((0, 0), |(count, pages), taken| (count + 1, pages + taken.pages))
+    }
+
+    /// Frees the addresses of an allocation, which is not mapped any more.
+    pub fn give(&mut self, start: Va) {
+        self.0.retain(|taken| taken.start != start);
+    }
+
+    /// How many are taken, however far they have come.
+    pub fn taken(&self) -> usize {
+        self.0.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PAGE: u64 = 0x4000;
+    const BOUNDS: Bounds = Bounds { start: 0xffff_fff8_0000_4000, end: 0xffff_fff8_0100_0000, page: PAGE };
+    const ANY: Like = Like { address: 0, modulus: PAGE };
+
+    #[test]
+    fn the_lowest_that_are_free_with_a_page_behind_each() {
+        let mut addresses = Addresses::new();
+        let mut take = |pages| addresses.take(&BOUNDS, pages, ANY).map(|va| (va.0 - BOUNDS.start) / PAGE);
+        assert_eq!([take(1), take(3), take(2)], [Some(0), Some(2), Some(6)]);
+        assert_eq!([take(0), take(u64::MAX), take(0x3ff), take(0x3f5)], [None; 4]);
+        assert_eq!(take(0x3f4), None, "the last page stays free as well");
+    }
+
+    #[test]
+    fn what_was_given_is_taken_again_and_what_waits_is_not() {
+        let mut addresses = Addresses::new();
+        let first = addresses.take(&BOUNDS, 4, ANY).unwrap();
+        let second = addresses.take(&BOUNDS, 4, ANY).unwrap();
+        assert!(addresses.wait(first));
+        assert_eq!((addresses.waiting(), addresses.leave(first)), ((1, 4), None));
+        let third = addresses.take(&BOUNDS, 1, ANY).unwrap();
+        assert!(third > second);
+        let left = addresses.leave_waiting().unwrap();
+        assert_eq!((left.start, left.pages, left.changed), (first, 4, false));
+        assert_eq!((addresses.leave_waiting(), addresses.waiting()), (None, (0, 0)));
+        assert!(addresses.take(&BOUNDS, 2, ANY).unwrap() > third, "it is still mapped");
+        addresses.give(first);
+        assert_eq!(addresses.take(&BOUNDS, 2, ANY), Some(first));
+    }
+
+    #[test]
+    fn a_change_is_noted_of_what_is_in_use() {
+        let mut addresses = Addresses::new();
+        let start = addresses.take(&BOUNDS, 4, ANY).unwrap();
+        assert!(!addresses.change(Va(BOUNDS.start - PAGE)));
+        assert!(addresses.change(Va(start.0 + 2 * PAGE)));
+        let left = addresses.leave(start).unwrap();
+        assert!(left.changed && !addresses.change(start));
+    }
+
+    #[test]
+    fn no_more_than_there_is_room_for() {
+        let bounds = Bounds { start: 0, end: 1 << 40, page: PAGE };
+        let mut addresses = Addresses::new();
+        for _ in 0..MOST {
+            addresses.take(&bounds, 1, ANY).unwrap();
+        }
+        assert_eq!((addresses.take(&bounds, 1, ANY), addresses.taken()), (None, MOST));
+    }
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Take(u64, Like),
+        Leave(usize),
+        Wait(usize),
+        Purge,
+    }
+
+    fn step() -> impl Strategy<Value = Step> {
+        let like = (any::<u64>(), 14..22u32)
+            .prop_map(|(address, shift)| Like { address: address & !(PAGE - 1), modulus: 1 << shift });
+        prop_oneof![
+            4 => (0..200u64, like).prop_map(|(pages, like)| Step::Take(pages, like)),
+            2 => any::<usize>().prop_map(Step::Leave),
+            1 => any::<usize>().prop_map(Step::Wait),
+            1 => Just(Step::Purge),
+        ]
+    }
+
+    proptest! {
+        /// Whatever is done, allocations are within the bounds, like what they should be, and apart.
+        #[test]
+        fn allocations_stay_apart(steps in prop::collection::vec(step(), 0..200)) {
+            let (mut addresses, mut used) = (Addresses::new(), Vec::new());
+            for step in steps {
+                match step {
+                    Step::Take(pages, like) => {
+                        let taken = addresses.take(&BOUNDS, pages, like);
+                        if let Some(va) = taken {
+                            prop_assert_eq!(va.0 % like.modulus, like.address % like.modulus);
+                            used.push(va);
+                        } else if pages != 0 {
+                            // Whatever is free is too short, or not like that.
+                            let most = pages * PAGE + PAGE + like.modulus;
+                            prop_assert!(addresses.free().all(|bytes| bytes < most));
+                        }
+                    }
+                    Step::Leave(which) if !used.is_empty() => {
+                        let va = used.swap_remove(which % used.len());
+                        prop_assert_eq!(addresses.leave(va).map(|taken| taken.start), Some(va));
+                        addresses.give(va);
+                    }
+                    Step::Wait(which) if !used.is_empty() => {
+                        prop_assert!(addresses.wait(used.swap_remove(which % used.len())));
+                    }
+                    Step::Purge => {
+                        while let Some(taken) = addresses.leave_waiting() {
+                            addresses.give(taken.start);
+                        }
+                        prop_assert_eq!(addresses.taken(), used.len());
+                    }
+                    Step::Leave(_) | Step::Wait(_) => {}
+                }
+                prop_assert!(addresses.are_apart());
+            }
+        }
+    }
+
+    impl Addresses {
+        fn are_apart(&self) -> bool {
+            let end = |taken: &Allocation| taken.start.0 + (taken.pages + 1) * PAGE;
+            let apart = self.0.windows(2).all(|pair| end(&pair[0]) <= pair[1].start.0);
+            let within = |taken: &Allocation| BOUNDS.start <= taken.start.0 && end(taken) <= BOUNDS.end;
+            apart && self.0.iter().all(within)
+        }
+
+        /// The bytes of each stretch that is free.
+        fn free(&self) -> impl Iterator<Item = u64> {
+            let ends = self.0.iter().map(|taken| taken.start.0 + (taken.pages + 1) * PAGE);
+            let starts = self.0.iter().map(|taken| taken.start.0).chain([BOUNDS.end]);
+            core::iter::once(BOUNDS.start).chain(ends).zip(starts).map(|(from, to)| to - from)
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Pages that follow each other in memory, taken and given back as one.
+//!
+//! They are for others than tables, who may make them read-only by all their addresses. So none of them is of the
+//! image, which has addresses of its own.
+
+use core::ops::Range;
+
+use kernel::ranges::CAPACITY;
+use linmap::{Descriptor, Memory, Pa, Slot};
+
+use super::Frames;
+
+/// From how many pages on a run is kept as one.
+const LONG: u64 = 16;
+/// How many separate ranges are left to others.
+const SPARE: usize = 32;
+
+impl Frames {
+    /// Takes up to so many pages that follow each other: as many as are at hand. The caller owns them.
+    pub(crate) fn take_run(&self, most: u64) -> Option<Range<Pa>> {
+        if most == 0 {
+            return None;
+        }
+        let _taken = self.lock();
+        let run = self.cut_run(most).or_else(|| self.chained_run(most))?;
+        Some(Pa(run.start)..Pa(run.end))
+    }
+
+    /// Takes back pages.
+    ///
+    /// # Safety
+    ///
+    /// They are from [`take_run`](Self::take_run), nobody else uses them, and they are writable where this source
+    /// reaches memory.
+    pub(crate) unsafe fn give_run(&self, run: Range<Pa>) {
+        let _taken = self.lock();
+        if run.end.0 == self.cut.get() {
+            return self.cut.set(run.start.0);
+        }
+        let is_long = run.end.0 - run.start.0 >= LONG * self.page_size;
+        let mut waiting = self.waiting.borrow_mut();
+        if is_long && waiting.as_slice().len() + SPARE < CAPACITY && waiting.add(run.clone()).is_ok() {
+            return;
+        }
+        // The last one first, so that they come off the chain as they follow each other.
+        let mut page = run.end.0;
+        while page != run.start.0 {
+            page -= self.page_size;
+            // SAFETY: the caller's page, which nobody uses.
+            unsafe { self.store(Slot { table: Pa(page), index: 0 }, Descriptor(self.chain.get())) };
+            self.chain.set(page);
+        }
+    }
+
+    fn is_in_image(&self, page: u64) -> bool {
+        let Range { start, end } = self.image();
+        (start.0..end.0).contains(&page)
+    }
+
+    /// Pages that were never taken, or were given back as a run.
+    fn cut_run(&self, most: u64) -> Option<Range<u64>> {
+        let (cut, end) = (self.cut.get(), self.cut_end.get());
+        if cut == end || self.is_in_image(cut) {
+            let mut waiting = self.waiting.borrow_mut();
+            let ranges = waiting.as_slice().iter().filter(|range| !self.is_in_image(range.start.0));
+            let next = ranges.max_by_key(|range| range.end.0 - range.start.0)?.clone();
+            waiting.remove(&next).ok()?;
+            // There is room, as one has just gone.
+            _ = waiting.add(Pa(cut)..Pa(end));
+            self.cut.set(next.start.0);
+            self.cut_end.set(next.end.0);
+        }
+        let cut = self.cut.get();
+        let pages = most.min((self.cut_end.get() - cut) / self.page_size);
+        self.cut.set(cut + pages * self.page_size);
+        Some(cut..self.cut.get())
+    }
+
+    /// Pages that were given back one by one.
+    fn chained_run(&self, most: u64) -> Option<Range<u64>> {
+        // SAFETY: a page on the chain is this source's, reachable, and nobody else's.
+        let behind = |page| unsafe { self.load(Slot { table: Pa(page), index: 0 }) }.0;
+        let (mut before, mut first) = (None, self.chain.get());
+        while first != 0 && self.is_in_image(first) {
+            (before, first) = (Some(first), behind(first));
+        }
+        if first == 0 {
+            return None;
+        }
+        let (mut end, mut next) = (first + self.page_size, behind(first));
+        while next == end && end - first < most.saturating_mul(self.page_size) && !self.is_in_image(next) {
+            (end, next) = (end + self.page_size, behind(next));
+        }
+        match before {
+            // SAFETY: as above.
+            Some(page) => unsafe { self.store(Slot { table: Pa(page), index: 0 }, Descriptor(next)) },
+            None => self.chain.set(next),
+        }
+        Some(first..end)
+    }
+}
