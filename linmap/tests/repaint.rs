@@ -340,6 +340,7 @@ unsafe impl<F: Fn(u64)> Hardware for Busy<'_, '_, F> {
     fn dsb(&self, _: Dsb) {}
     fn isb(&self) {}
     fn tlbi(&self, _: Tlbi, _: Geometry) {}
+    fn sync_code(&self, _: Va, _: u64) {}
 
     fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
         self.host.park(memory, root, rewrites)
