@@ -73,6 +73,9 @@ rules! {
     /// A read-only page that the hardware may make writable.
     DirtyManaged = "a page is read-only but DBM lets hardware make it writable",
         "D8.5.2.1 (hardware management of the dirty state)";
+    /// A page that is read-only by one address and writable through the linear map, for some CPU.
+    WritableAlias = "a page is read-only, and can be written through the linear map: protect the alias first",
+        "the contract of rodata=full";
     /// A descriptor was changed since the CPU that overwrites it read it.
     LostUpdate = "a store overwrites a descriptor that changed since this CPU read it",
         "single-copy atomicity of one store, not of a read and a store: take the lock";

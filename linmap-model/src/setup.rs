@@ -43,12 +43,22 @@ pub struct Setup {
     /// Where tables are written: at this virtual address less the physical one, through the map that
     /// the CPU has loaded; or outside of any map, where none is given.
     pub table_offset: Option<u64>,
+    /// Where the linear map has physical memory: at its address and this, wrapping. If it is given, what is
+    /// read-only by another address must be read-only in the linear map ([`Rule::WritableAlias`](crate::Rule)).
+    pub linear_offset: Option<u64>,
 }
 
 impl Setup {
     /// A machine with these CPUs and 1,024 table pages, which are written outside of any map.
     pub fn new(geometry: Geometry, cores: &[Core]) -> Self {
-        Self { geometry, cores: cores.to_vec(), tables_at: 0x1000_0000, tables: 1024, table_offset: None }
+        Self {
+            geometry,
+            cores: cores.to_vec(),
+            tables_at: 0x1000_0000,
+            tables: 1024,
+            table_offset: None,
+            linear_offset: None,
+        }
     }
 }
 
@@ -65,6 +75,8 @@ struct Header {
     tables: usize,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     table_offset: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    linear_offset: Option<String>,
 }
 
 const GRANULES: [(&str, Granule); 3] = [("4k", Granule::K4), ("16k", Granule::K16), ("64k", Granule::K64)];
@@ -85,6 +97,7 @@ impl Setup {
             tables_at: self.tables_at,
             tables: self.tables,
             table_offset: self.table_offset.map(|o| format!("{o:#x}")),
+            linear_offset: self.linear_offset.map(|o| format!("{o:#x}")),
         };
         serde_json::to_string(&header).unwrap_or_default()
     }
@@ -102,16 +115,20 @@ impl Setup {
         let format = FORMATS.iter().find(|x| x.0 == header.format).map(|x| x.1);
         let format = format.ok_or_else(|| known(&header.format, &FORMATS.map(|x| x.0)))?;
         let geometry = Geometry::new(granule, header.va_bits, format).map_err(|e| e.to_string())?;
-        let offset = header.table_offset.as_deref().map(|text| {
-            let digits = text.strip_prefix("0x").unwrap_or(text);
-            u64::from_str_radix(digits, 16).map_err(|e| format!("table_offset \"{text}\": {e}"))
-        });
+        let offset = |name: &str, text: Option<&str>| {
+            let number = text.map(|text| {
+                let digits = text.strip_prefix("0x").unwrap_or(text);
+                u64::from_str_radix(digits, 16).map_err(|e| format!("{name} \"{text}\": {e}"))
+            });
+            number.transpose()
+        };
         let setup = Self {
             geometry,
             cores: header.cpus,
             tables_at: header.tables_at,
             tables: header.tables,
-            table_offset: offset.transpose()?,
+            table_offset: offset("table_offset", header.table_offset.as_deref())?,
+            linear_offset: offset("linear_offset", header.linear_offset.as_deref())?,
         };
         setup.check().map(|()| setup)
     }

@@ -236,7 +236,7 @@ impl AddressSpace {
         checked.unwrap_or_else(|e| match e {})
     }
 
-    fn tables<'m, M: Memory>(&self, memory: &'m M) -> Live<'m, M> {
+    pub(crate) fn tables<'m, M: Memory>(&self, memory: &'m M) -> Live<'m, M> {
         // SAFETY: read from the root of this address space on, which is live with all below it; a
         // memory that the tables are not of refuses them.
         unsafe { Live::new(memory) }

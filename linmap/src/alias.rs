@@ -1,17 +1,13 @@
 //! rodata=full: what becomes read-only anywhere becomes read-only in the linear map, and writable again with it.
 //!
-//! An area that is mapped at will has pages of RAM, each of which the linear map has as well: its *alias*.
-//! Three steps, under one lock. *Look*: find the aliases, in stretches that are as long as they can be, and see
-//! that everything is mapped and may change. *Cut*: have leaves begin and end where the stretches do. That is all
-//! that can fail, and if it does, what was cut collapses again. *Change* in place: the aliases before the area
-//! where something is taken away, after it where something is given; each side is one batch of invalidations. So
-//! there is no moment at which a page that is read-only in the area can be written through its alias.
+//! An area that is mapped at will has pages of RAM, each of which the linear map has as well: its *alias*. How both
+//! change is in `sides.rs`: the aliases before the area where something is taken away, after it where something is
+//! given. So there is no moment at which a page that is read-only in the area can be written through its alias, by
+//! what the tables say or by what a TLB holds.
 
 use crate::address_space::AddressSpace;
-use crate::backing::Backing;
-use crate::edit::{Edit, Editor};
-use crate::live::{Access, Span};
-use crate::{Change, Error, Platform, Rodata, Va};
+use crate::sides::Sides;
+use crate::{Change, Error, Platform, Rodata, Va, linear_range};
 
 /// An area whose pages the linear map has as well, and how their permissions change.
 ///
@@ -50,8 +46,6 @@ pub struct Aliased<'a> {
 /// What becomes of aliases, and when.
 #[derive(Clone, Copy)]
 enum Alias {
-    /// Nothing.
-    Stays,
     /// Something is taken away: before it is taken from the area.
     First(Change),
     /// Something is given: after the area has it.
@@ -70,14 +64,18 @@ impl<'a> Aliased<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`AddressSpace::protect`], of the area as of the aliases. Memory that the linear map does not
-    /// have has no alias. Then no permission has changed.
+    /// As for [`AddressSpace::protect`], of the area as of the aliases. Memory that the linear map does not have has
+    /// no alias; but pages in a row of which it has some and not others are refused, as a hole. Then no permission
+    /// has changed. Where table pages run out half way, or CPUs do not park any more, leaves around the aliases may
+    /// have collapsed, or stay split.
     ///
     /// # Safety
     ///
     /// As for [`AddressSpace::protect`], for the pages by either address.
     pub unsafe fn set_memory_ro<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), Error> {
-        self.change(platform, (va, pages), Change::READ_ONLY, Alias::First(Change::READ_ONLY))
+        let alias = Alias::First(Change::READ_ONLY);
+        // SAFETY: the caller's promise.
+        unsafe { self.change(platform, (va, pages), Change::READ_ONLY, alias) }
     }
 
     /// Makes pages writable, and then their aliases. Not while they are executable.
@@ -90,34 +88,38 @@ impl<'a> Aliased<'a> {
     ///
     /// As for [`set_memory_ro`](Self::set_memory_ro).
     pub unsafe fn set_memory_rw<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), Error> {
-        self.change(platform, (va, pages), Change::WRITABLE, Alias::Last(Change::WRITABLE))
+        let alias = Alias::Last(Change::WRITABLE);
+        // SAFETY: the caller's promise.
+        unsafe { self.change(platform, (va, pages), Change::WRITABLE, alias) }
     }
 
-    /// Makes pages executable, which are read-only. For pages that hold new code,
+    /// Makes pages executable, which are read-only. Their aliases stay as they are. For pages that hold new code,
     /// [`set_memory_rox`](Self::set_memory_rox) is right.
     ///
     /// # Errors
     ///
-    /// As for [`set_memory_ro`](Self::set_memory_ro).
+    /// As for [`AddressSpace::protect`].
     ///
     /// # Safety
     ///
-    /// As for [`set_memory_ro`](Self::set_memory_ro).
+    /// As for [`AddressSpace::protect`].
     pub unsafe fn set_memory_x<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), Error> {
-        self.change(platform, (va, pages), Change::EXECUTABLE, Alias::Stays)
+        // SAFETY: the caller's promise.
+        unsafe { self.space.protect(platform, va, pages, Change::EXECUTABLE) }
     }
 
-    /// Makes pages not executable.
+    /// Makes pages not executable. Their aliases stay as they are.
     ///
     /// # Errors
     ///
-    /// As for [`set_memory_ro`](Self::set_memory_ro).
+    /// As for [`AddressSpace::protect`].
     ///
     /// # Safety
     ///
-    /// As for [`set_memory_ro`](Self::set_memory_ro).
+    /// As for [`AddressSpace::protect`].
     pub unsafe fn set_memory_nx<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), Error> {
-        self.change(platform, (va, pages), Change::NOT_EXECUTABLE, Alias::Stays)
+        // SAFETY: the caller's promise.
+        unsafe { self.space.protect(platform, va, pages, Change::NOT_EXECUTABLE) }
     }
 
     /// Makes pages that were written read-only and executable at once, their aliases read-only before, and
@@ -130,10 +132,12 @@ impl<'a> Aliased<'a> {
     ///
     /// # Safety
     ///
-    /// As for [`set_memory_ro`](Self::set_memory_ro).
+    /// As for [`set_memory_ro`](Self::set_memory_ro); and all of the pages are valid, since caches are maintained by
+    /// their addresses.
     pub unsafe fn set_memory_rox<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), Error> {
-        let code = Change::READ_ONLY.and(Change::EXECUTABLE);
-        self.change(platform, (va, pages), code, Alias::First(Change::READ_ONLY))?;
+        let (code, alias) = (Change::READ_ONLY.and(Change::EXECUTABLE), Alias::First(Change::READ_ONLY));
+        // SAFETY: the caller's promise.
+        unsafe { self.change(platform, (va, pages), code, alias)? };
         platform.sync_code(va, pages << self.space.geometry().page_shift());
         Ok(())
     }
@@ -142,11 +146,11 @@ impl<'a> Aliased<'a> {
     ///
     /// # Errors
     ///
-    /// As for [`set_memory_ro`](Self::set_memory_ro).
+    /// As for [`AddressSpace::set_valid`].
     ///
     /// # Safety
     ///
-    /// As for [`set_memory_ro`](Self::set_memory_ro).
+    /// As for [`AddressSpace::set_valid`].
     pub unsafe fn set_memory_valid<P: Platform>(
         &self,
         platform: &P,
@@ -158,132 +162,45 @@ impl<'a> Aliased<'a> {
         unsafe { self.space.set_valid(platform, va, pages, valid) }
     }
 
-    fn change<P: Platform>(
+    /// # Safety
+    ///
+    /// As for [`set_memory_ro`](Self::set_memory_ro).
+    unsafe fn change<P: Platform>(
         &self,
         platform: &P,
         (va, pages): (Va, u64),
         change: Change,
         alias: Alias,
     ) -> Result<(), Error> {
+        // The lower half has no linear map.
+        if self.rodata != Rodata::Full || self.space.base() != linear_range(self.space.geometry()).0.0 {
+            // SAFETY: the caller's promise.
+            return unsafe { self.space.protect(platform, va, pages, change) };
+        }
         let Some(span) = self.space.span(va, pages)? else { return Ok(()) };
-        let alias = if self.rodata == Rodata::Full { alias } else { Alias::Stays };
+        let (Alias::First(follows) | Alias::Last(follows)) = alias;
         let _held = platform.lock();
         self.space.noted().changes(span);
-        let access = &self.space.access(platform);
-        let sides = Sides { of: self, access, span, edit: self.space.edit_of(change), only: None };
-        match alias {
-            Alias::Stays => sides.prepared(None)?.area(),
-            Alias::First(change) => {
-                let sides = sides.prepared(Some(change))?;
-                sides.aliases(change);
-                sides.area();
+        let sides = Sides {
+            space: self.space,
+            offset: self.offset,
+            access: &self.space.access(platform),
+            span,
+            area: self.space.edit_of(change),
+            aliases: self.space.edit_of(follows),
+        };
+        let found = sides.look()?;
+        sides.cut(&found)?;
+        match (alias, broken!(AliasAfterArea)) {
+            (Alias::First(_), false) | (Alias::Last(_), true) => {
+                sides.change_aliases(&found);
+                sides.change_area(&found);
             }
-            Alias::Last(change) => {
-                let sides = sides.prepared(Some(change))?;
-                sides.area();
-                sides.aliases(change);
+            (Alias::Last(_), false) | (Alias::First(_), true) => {
+                sides.change_area(&found);
+                sides.change_aliases(&found);
             }
         }
         Ok(())
-    }
-}
-
-/// The two sides of a change under way.
-struct Sides<'a, P> {
-    of: &'a Aliased<'a>,
-    access: &'a Access<'a, P>,
-    span: Span,
-    edit: Edit,
-    /// The aliases, if they are one stretch; else they are looked for again each time.
-    only: Option<Span>,
-}
-
-impl<P: Platform> Sides<'_, P> {
-    /// All that can fail: with leaves that begin and end where the stretches do.
-    fn prepared(mut self, alias: Option<Change>) -> Result<Self, Error> {
-        let (mut found, mut only) = (0, None);
-        let looked = self.backing(self.span, self.edit, &mut |stretch| {
-            let (Some(change), Some(alias)) = (alias, self.alias(stretch)) else { return Ok(()) };
-            self.of.space.noted().changes(alias);
-            self.backing(alias, self.of.space.edit_of(change), &mut |_| Ok(()))?;
-            (found, only) = (found + 1, Some(alias));
-            self.cut(alias)
-        });
-        if let Err(error) = looked.and_then(|()| self.cut(self.span)) {
-            self.uncut(alias.is_some());
-            return Err(error);
-        }
-        if found == 1 {
-            self.only = only;
-        }
-        Ok(self)
-    }
-
-    /// Calls `each` for every stretch of physical memory that a range is mapped to.
-    fn backing(
-        &self,
-        span: Span,
-        edit: Edit,
-        each: &mut dyn FnMut(Span) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let node = self.access.deepest(self.of.space.root_table(self.access), span);
-        Backing::new(self.access, span, edit).each(&node, each)
-    }
-
-    /// Where the linear map has physical memory, if it does.
-    fn alias(&self, stretch: Span) -> Option<Span> {
-        let at = |pa: u64| pa.wrapping_add(self.of.offset);
-        let (first, last) = crate::linear_range(self.access.geometry);
-        let alias = Span { first: at(stretch.first), last: at(stretch.last) };
-        let within = first.0 <= alias.first && alias.first <= alias.last && alias.last <= last.0;
-        (within && (self.is_mapped(alias.first) || self.is_mapped(alias.last))).then_some(alias)
-    }
-
-    fn is_mapped(&self, va: u64) -> bool {
-        let table = self.access.deepest(self.of.space.root_table(self.access), Span { first: va, last: va });
-        self.access.load(&table, table.index_of(va)).is_leaf(self.access.geometry, table.level)
-    }
-
-    fn cut(&self, span: Span) -> Result<(), Error> {
-        let node = self.access.deepest(self.of.space.root_table(self.access), span);
-        Editor::cutting(self.access.again(), span).cut(self.of.space, &node)
-    }
-
-    /// What was cut collapses again, as far as it can: no permission has changed.
-    #[cold]
-    fn uncut(&self, aliases: bool) {
-        let collapse = |span| _ = self.of.space.collapse_span(self.access.again(), span);
-        collapse(self.span);
-        if aliases {
-            // It ends where the cutting did, if that was for what it came across.
-            _ = self.backing(self.span, Edit::NONE, &mut |stretch| {
-                self.alias(stretch).into_iter().for_each(collapse);
-                Ok(())
-            });
-        }
-    }
-
-    /// Changes the area, in one batch.
-    fn area(&self) {
-        self.in_place(self.edit, |editor| editor.in_span(self.of.space, self.span));
-    }
-
-    /// Changes the aliases, in one batch.
-    fn aliases(&self, change: Change) {
-        self.in_place(self.of.space.edit_of(change), |editor| match self.only {
-            Some(alias) => editor.in_span(self.of.space, alias),
-            None => {
-                _ = self.backing(self.span, Edit::NONE, &mut |stretch| {
-                    self.alias(stretch).into_iter().for_each(|alias| editor.in_span(self.of.space, alias));
-                    Ok(())
-                });
-            }
-        });
-    }
-
-    fn in_place(&self, edit: Edit, changes: impl FnOnce(&mut Editor<'_, P>)) {
-        let mut editor = Editor::new(self.access.again(), edit, self.span);
-        changes(&mut editor);
-        editor.finish();
     }
 }

@@ -40,12 +40,12 @@ impl Edit {
 }
 
 /// What a survey found.
-#[derive(Default)]
-struct Survey {
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Survey {
     /// The first leaf in use that has to change its size.
-    resizes: Option<u64>,
+    pub(crate) resizes: Option<u64>,
     /// Whether a leaf has to be split or a run dissolved, in use or not.
-    splits: bool,
+    pub(crate) splits: bool,
     /// Whether leaves change in place.
     in_place: bool,
 }
@@ -56,7 +56,7 @@ pub(crate) struct Editor<'a, P> {
     pub(crate) edit: Edit,
     pub(crate) span: Span,
     pub(crate) batch: Batch,
-    /// Whether leaves change their size that are to stay as they are otherwise.
+    /// Whether leaves change their size alone, and the edit comes later.
     cuts: bool,
 }
 
@@ -67,9 +67,9 @@ impl<'a, P: Platform> Editor<'a, P> {
         Self { access, edit, span, batch: Batch::new(), cuts: false }
     }
 
-    /// What [`cut`](Self::cut) wants: no edit.
-    pub(crate) const fn cutting(access: Access<'a, P>, span: Span) -> Self {
-        Self { cuts: true, ..Self::new(access, Edit::NONE, span) }
+    /// An edit that is prepared by [`cut`](Self::cut), and carried out by another editor.
+    pub(crate) const fn cutting(access: Access<'a, P>, edit: Edit, span: Span) -> Self {
+        Self { cuts: true, ..Self::new(access, edit, span) }
     }
 
     /// Carries out the edit, or nothing at all.
@@ -236,14 +236,15 @@ impl<'a, P: Platform> Editor<'a, P> {
         let index = table.index_of(va);
         let old = self.access.load(&table, index);
         let at = table.span_of(index);
-        if self.edit.of(old) == old && !self.cuts {
+        if self.edit.of(old) == old {
             return Ok(None);
         }
         let dissolves = self.access.run(&table, old).filter(|_| self.dissolves(&table, index, old));
         if self.span.covers(at.first, at.last) {
             return Ok(dissolves.map(|_| Resize { table, index, dissolves, link: None }));
         }
-        let link = Some(self.access.split(self.edit, self.span).leaf(old, &table, at.first)?);
+        let edit = if self.cuts { Edit::NONE } else { self.edit };
+        let link = Some(self.access.split(edit, self.span).leaf(old, &table, at.first)?);
         Ok(Some(Resize { table, index, dissolves, link }))
     }
 
@@ -282,7 +283,7 @@ impl<'a, P: Platform> Editor<'a, P> {
     /// Changes eight entries, if all are valid leaves in which the same bits change: 5 instructions each.
     #[inline(always)]
     fn change_eight(&mut self, table: &Table, index: usize) -> bool {
-        if table.level != Level::PAGE || index % 2 != 0 {
+        if table.level != Level::PAGE || !index.is_multiple_of(2) {
             return false;
         }
         let table = *table;
@@ -318,18 +319,29 @@ impl<'a, P: Platform> Editor<'a, P> {
         self.batch.finish(&self.access);
     }
 
-    /// Has leaves begin and end where the range does, so that what lies within it can change in place. What they
-    /// translate stays as it is, so nothing is invalidated.
-    pub(crate) fn cut(&mut self, space: &AddressSpace, node: &Table) -> Result<(), Error> {
-        let mut survey = Survey::default();
+    /// Adds what has to change its size before what lies within the range can change in place: all of it is mapped.
+    pub(crate) fn survey_ends(&self, space: &AddressSpace, survey: &mut Survey) {
+        let root = space.root_table(&self.access);
         for va in [self.span.first, self.span.last] {
-            let table = self.access.deepest(*node, Span { first: va, last: va });
-            let (index, old) = (table.index_of(va), self.access.load(&table, table.index_of(va)));
-            if old.is_leaf(self.access.geometry, table.level) {
-                self.survey_size(&table, index, old, &mut survey);
+            let table = self.access.deepest(root, Span { first: va, last: va });
+            let index = table.index_of(va);
+            let old = self.access.load(&table, index);
+            if self.edit.of(old) != old {
+                self.survey_size(&table, index, old, survey);
             }
         }
-        if survey.splits { self.resize(space, node, &survey) } else { Ok(()) }
+    }
+
+    /// Has leaves that change begin and end where the range does, or does nothing at all. What they translate
+    /// stays as it is, so nothing is invalidated. Whether any had to be cut.
+    pub(crate) fn cut(&mut self, space: &AddressSpace) -> Result<bool, Error> {
+        let mut survey = Survey::default();
+        self.survey_ends(space, &mut survey);
+        if survey.splits {
+            let node = self.access.deepest(space.root_table(&self.access), self.span);
+            self.resize(space, &node, &survey)?;
+        }
+        Ok(survey.splits)
     }
 
     #[inline(never)]

@@ -85,6 +85,14 @@ mod faults {
         NoRepeat,
         /// No ISB at the end.
         NoIsb,
+        /// An area becomes read-only before its aliases, or writable after them.
+        AliasAfterArea,
+        /// Aliases do not follow.
+        AliasForgotten,
+        /// What TLBs hold of aliases is not invalidated.
+        AliasNotInvalidated,
+        /// A repaint is not told of aliases.
+        AliasNotNoted,
         /// Tables that were taken out of the tree are not given back.
         NotGivenBack,
         /// A repaint does not copy again what has changed meanwhile.

@@ -69,6 +69,7 @@ mod reserve;
 mod resize;
 mod retire;
 mod rewrite;
+mod sides;
 mod split;
 mod split_pages;
 mod stats;
@@ -77,6 +78,7 @@ mod table;
 mod tests;
 mod tlbi;
 mod tree;
+mod unmap_all;
 mod walk;
 
 pub use address::{Pa, Va};

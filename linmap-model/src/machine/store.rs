@@ -141,7 +141,8 @@ impl Machine {
         self.replace_old(&store, old)?;
         self.pages.store(cpu, table, index, std::iter::once(value));
         self.may_be_held(&store)?;
-        self.window(&store)
+        self.window(&store)?;
+        self.aliases_agree(place.root, store.span)
     }
 
     /// The operation of this CPU answers for what it touches.

@@ -5,6 +5,8 @@
 //! that it was of. SHUTTLE_RANDOM_SEED tries other schedules.
 
 // One description of what operations do serves these tests too, which use a part of it.
+#[path = "../live/aliased.rs"]
+mod aliased;
 #[allow(dead_code)]
 #[path = "../live/flat.rs"]
 mod flat;
@@ -21,9 +23,10 @@ use shuttle::rand::Rng;
 use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, MaxSteps, Runner};
 
+use aliased::Set;
 use operation::{Operation, What};
 use scene::Announced::{ForTheCall, ForTheLock};
-use scene::{BLOCK, HOLE, NEXT_BLOCK, PAGES, REPAINT, RUN, Scene, Step, does, on};
+use scene::{AREA, BLOCK, HOLE, NEXT_BLOCK, OFFSET, PAGES, REPAINT, RUN, Scene, Step, does, on};
 use system::Lock;
 
 const READ_ONLY: What = What::Protect(Change::READ_ONLY);
@@ -51,6 +54,26 @@ const STEPS: [Step; 13] = [
     does(PAGES, 7, MAP),
     Step::Visits,
     Step::Asks,
+];
+
+/// A change of the area, and of its aliases.
+const fn sets(page: u64, pages: u64, set: Set) -> Step {
+    does(AREA + page, pages, What::Aliased(set, OFFSET))
+}
+
+/// What callers may do to the area, or to the blocks that have its memory.
+const AREA_STEPS: [Step; 11] = [
+    sets(0, 5, Set::ReadOnly),
+    sets(0, 2, Set::ReadOnly),
+    sets(1, 3, Set::Writable),
+    sets(2, 3, Set::Writable),
+    sets(1, 1, Set::Code),
+    does(AREA, 5, What::Protect(Change::NOT_EXECUTABLE)),
+    does(AREA + 2, 2, INVALID),
+    does(BLOCK + 4, 1, INVALID),
+    does(BLOCK + 3, 3, READ_ONLY),
+    SPLIT,
+    COLLAPSE,
 ];
 
 /// Tries schedules until the scheduler has no more, and says how many there were.
@@ -179,6 +202,53 @@ fn a_repaint_and_another_caller() {
         let far = does(BLOCK + 9, 1, INVALID);
         some(Scene { policy, many: true, ..Scene::new(ForTheCall, &[REPAINT, far]) }, 50);
         some(Scene { policy, faults: true, ..Scene::new(ForTheLock, &[far, REPAINT]) }, 20);
+    }
+}
+
+/// Two change areas that have memory in common, or leaves of the linear map, or what is theirs by another address.
+#[test]
+fn areas_with_the_same_memory() {
+    for policy in [Policy::Live, Policy::Park] {
+        for (i, &one) in AREA_STEPS[..5].iter().enumerate() {
+            for &other in &AREA_STEPS[i..] {
+                some(Scene { policy, area: true, ..Scene::new(ForTheLock, &[one, other]) }, 25);
+            }
+            for other in [Step::Visits, Step::Asks] {
+                let scene = Scene { policy, area: true, ..Scene::new(ForTheLock, &[one, other]) };
+                some(Scene { faults: true, ..scene }, 25);
+            }
+        }
+        all(&Scene { policy, area: true, ..Scene::new(ForTheLock, &AREA_STEPS[..2]) });
+        // Pages of one leaf, and none in common.
+        let apart = [sets(0, 1, Set::ReadOnly), sets(1, 1, Set::ReadOnly)];
+        all(&Scene { policy, area: true, ..Scene::new(ForTheCall, &apart) });
+        let run = move || {
+            let mut random = shuttle::rand::thread_rng();
+            let mut steps = || (0..3).map(|_| AREA_STEPS[random.gen_range(0..AREA_STEPS.len())]).collect();
+            let callers = vec![steps(), steps(), steps()];
+            Scene { policy, area: true, callers, ..Scene::new(ForTheLock, &[]) }.run();
+        };
+        schedules(PctScheduler::new_from_seed(7, 3, 150), run);
+    }
+}
+
+/// A repaint copies what an area and its aliases become meanwhile.
+#[test]
+fn a_repaint_and_an_area() {
+    for policy in [Policy::Live, Policy::Park] {
+        for &step in &AREA_STEPS[..5] {
+            for (many, tries) in [(false, 20), (true, 15)] {
+                let scene = Scene { policy, many, area: true, ..Scene::new(ForTheLock, &[REPAINT, step]) };
+                some(scene, tries);
+            }
+        }
+        let run = move || {
+            let mut random = shuttle::rand::thread_rng();
+            let mut steps = || (0..3).map(|_| AREA_STEPS[random.gen_range(0..AREA_STEPS.len())]).collect();
+            let callers = vec![vec![REPAINT], steps(), steps()];
+            Scene { policy, many: true, area: true, callers, ..Scene::new(ForTheLock, &[]) }.run();
+        };
+        schedules(PctScheduler::new_from_seed(8, 3, 40), run);
     }
 }
 

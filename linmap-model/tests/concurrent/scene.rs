@@ -26,6 +26,13 @@ pub(crate) const HOLE: u64 = 1044;
 const MANY: u64 = 2048;
 const MANY_END: u64 = MANY + 34 * 512;
 
+/// Where an area is mapped at will, and what it is made of: pages of the blocks that are not in a row.
+pub(crate) const AREA: u64 = 1056;
+const AREA_OF: [(u64, u64); 4] = [(BLOCK + 3, 1), (BLOCK + 9, 1), (BLOCK + 4, 1), (NEXT_BLOCK - 1, 2)];
+/// Where the linear map has physical memory.
+pub(crate) const OFFSET: u64 = BASE.wrapping_sub(RAM);
+
+const RAM: u64 = 0x8000_0000;
 const LINEAR: u64 = 0xffff_ff80_0000_0000;
 const BASE: u64 = LINEAR + 0x4000_0000;
 const PAGE: u64 = 4096;
@@ -59,6 +66,8 @@ pub(crate) struct Scene {
     pub(crate) faults: bool,
     /// Whether there are many blocks more.
     pub(crate) many: bool,
+    /// Whether there is an area of pages that the first two blocks have as well.
+    pub(crate) area: bool,
     /// What is done before.
     pub(crate) before: Vec<Operation>,
     /// What each CPU does, from the first one on.
@@ -89,6 +98,7 @@ impl Scene {
             announced,
             faults: false,
             many: false,
+            area: false,
             before: Vec::new(),
             callers,
         }
@@ -109,6 +119,7 @@ impl Scene {
         // One CPU more looks on.
         let setup = Setup {
             tables: if self.many { 96 } else { 64 },
+            linear_offset: self.area.then_some(OFFSET),
             ..Setup::new(g, &vec![core; self.callers.len() + 1])
         };
         let model = Model::new(&setup).expect("a machine");
@@ -167,7 +178,14 @@ impl<'m> Run<'m> {
             attributes: Attributes::RAM,
             leaves: Leaves::Largest,
         };
-        let mut regions = vec![region(BLOCK, RUN - BLOCK, 0x8000_0000), region(RUN, HOLE - RUN, 0x9000_0000)];
+        let mut regions = vec![region(BLOCK, RUN - BLOCK, RAM), region(RUN, HOLE - RUN, 0x9000_0000)];
+        if scene.area {
+            let mut at = AREA;
+            for (page, pages) in AREA_OF {
+                regions.push(region(at, pages, RAM + page * PAGE));
+                at += pages;
+            }
+        }
         if scene.many {
             regions.push(region(MANY, MANY_END - MANY, 0x1_0000_0000));
         }
@@ -272,7 +290,7 @@ impl<'m> Run<'m> {
     fn changes(&self, operation: &Operation, prediction: &Prediction) -> Vec<linmap_model::Change> {
         match prediction.result {
             Ok(()) if repaints(operation) => Vec::new(),
-            Ok(()) => prediction.flat.changes(operation.va, operation.last(self.g)),
+            Ok(()) => operation.changes(&prediction.flat, self.g),
             Err(_) => Vec::new(),
         }
     }

@@ -57,7 +57,7 @@ unsafe impl Memory for Interrupted<'_, '_> {
 
 /// CPU 0 does the first operation, and CPU 1 all others in the midst of it.
 pub(crate) fn interrupted(world: &World<'_>, operations: &[Operation]) {
-    let changes = |o: &Operation| world.predict(o).flat.changes(o.va, o.last(world.g));
+    let changes = |o: &Operation| o.changes(&world.predict(o).flat, world.g);
     let [cpu, other] = [world.cpu(0), world.cpu(1)];
     let [first, rest @ ..] = operations else { return };
     let others = || {
@@ -127,7 +127,7 @@ unsafe impl<'m> Hardware for Overtaken<'_, 'm> {
 pub(crate) fn overtaken(world: &World<'_>, repaint: &Operation, operation: &Operation) {
     let [cpu, other] = [world.cpu(0), world.cpu(1)];
     let others = || {
-        let changes = world.predict(operation).flat.changes(operation.va, operation.last(world.g));
+        let changes = operation.changes(&world.predict(operation).flat, world.g);
         other.begins(world.space.root(), operation.name(), &changes);
         other.done(operation.run(&world.space, &other).is_ok());
     };

@@ -2,6 +2,8 @@
 //!
 //! `tests/mutants` breaks the rules in sequences written by hand; here the library itself breaks them.
 
+#[path = "../live/aliased.rs"]
+mod aliased;
 #[allow(dead_code)] // what tests/live alone asks of it
 #[path = "../live/flat.rs"]
 mod flat;
@@ -17,6 +19,7 @@ mod world;
 use linmap::{Attributes, Change, Fault, Policy};
 use linmap_model::{Core, Rule};
 
+use aliased::Set;
 use operation::What;
 use scene::Scene;
 
@@ -25,6 +28,11 @@ const WRITABLE: What = What::Protect(Change::WRITABLE);
 const VALID: What = What::SetValid(true);
 const INVALID: What = What::SetValid(false);
 const MAP: What = What::Map(1 << 41, Attributes::RAM);
+/// Some pages of the map, mapped a second time.
+const MAP_TWICE: What = What::Map((1 << 40) + 599 * 4096, Attributes::RAM);
+const ALIASED_RO: What = What::Aliased(Set::ReadOnly, scene::OFFSET);
+const ALIASED_ROX: What = What::Aliased(Set::Code, scene::OFFSET);
+const ALIASED_RW: What = What::Aliased(Set::Writable, scene::OFFSET);
 
 /// Another CPU that needs each batch of invalidations repeated.
 const REPEATS: Core = Core { repeat_tlbi: true, ..Core::STRONG };
@@ -45,6 +53,10 @@ fn faults() -> Vec<(Fault, Rule, Scene)> {
     let pages = live.does(READ_ONLY, 600, 3);
     let parked = park.does(READ_ONLY, 100, 1);
     let a_table = live.does(What::Unmap, 512, 512);
+    let twice = live.after(MAP_TWICE, scene::FREE, 3);
+    let protects_area = twice.does(ALIASED_RO, scene::FREE, 3);
+    let frees_area = twice.after(ALIASED_RO, scene::FREE, 3).does(ALIASED_RW, scene::FREE, 3);
+    let area_of_weak = repeats.after(MAP_TWICE, scene::FREE, 3).does(ALIASED_RO, scene::FREE, 3);
     vec![
         (Fault::NoLock, Rule::LostUpdate, live.interrupted()),
         (Fault::LastPageLeftOut, Rule::Promised, pages.clone()),
@@ -95,6 +107,20 @@ fn faults() -> Vec<(Fault, Rule, Scene)> {
         (Fault::ChangeForgotten, Rule::Translation, live.overtaken(INVALID, 0, 600)),
         (Fault::ChangeForgotten, Rule::InUse, live.overtaken(MAP, scene::FREE, 3)),
         (Fault::ChangeForgotten, Rule::InUse, kept.overtaken(VALID, 600, 1)),
+        (Fault::ChangeForgotten, Rule::Translation, twice.overtaken(ALIASED_RO, scene::FREE, 3)),
+        (Fault::AliasNotNoted, Rule::Translation, twice.overtaken(ALIASED_RO, scene::FREE, 3)),
+        (Fault::AliasAfterArea, Rule::WritableAlias, protects_area.clone()),
+        (Fault::AliasAfterArea, Rule::WritableAlias, frees_area.clone()),
+        (Fault::AliasAfterArea, Rule::WritableAlias, twice.does(ALIASED_ROX, scene::FREE, 3)),
+        (Fault::AliasForgotten, Rule::WritableAlias, protects_area.clone()),
+        (Fault::AliasForgotten, Rule::Promised, frees_area.clone()),
+        (Fault::AliasNotInvalidated, Rule::WritableAlias, protects_area.clone()),
+        (Fault::NoTlbi, Rule::WritableAlias, protects_area.clone()),
+        (Fault::NoTlbi, Rule::WritableAlias, frees_area),
+        (Fault::TlbiOfOnePage, Rule::WritableAlias, protects_area.clone()),
+        (Fault::NoDsbAfterStores, Rule::WritableAlias, protects_area.clone()),
+        (Fault::NoDsbAfterTlbi, Rule::WritableAlias, protects_area),
+        (Fault::NoRepeat, Rule::WritableAlias, area_of_weak),
         (Fault::NoDsbBeforeSwitch, Rule::Unfilled, live.repaints()),
         (Fault::GivenBackBeforeSwitch, Rule::Freed, live.repaints()),
         (Fault::OldTreeNotGivenBack, Rule::Leaked, park.repaints()),

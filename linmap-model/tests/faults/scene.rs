@@ -18,6 +18,10 @@ pub(crate) const FREE: u64 = 5 * 512;
 /// So many blocks that a repaint copies them in more than one piece.
 const MANY: u64 = 16 * 512;
 
+/// The first page of the map, and what is to be added to a physical address to find it in the map.
+const START: u64 = 0xffff_0010_0000_0000;
+pub(crate) const OFFSET: u64 = START - (1 << 40);
+
 #[derive(Clone, Debug)]
 pub(crate) struct Scene {
     cores: Vec<Core>,
@@ -48,8 +52,7 @@ fn geometry() -> Geometry {
 
 /// An operation on some pages of the map.
 fn operation(what: What, first: u64, pages: u64) -> Operation {
-    let g = geometry();
-    Operation { what, va: g.base(Half::Upper) + (64 << 30) + first * g.page_size(), pages }
+    Operation { what, va: START + first * geometry().page_size(), pages }
 }
 
 /// A block of 2M, 1,024 pages, a run of 16, some pages that hardware may make writable, and 40 blocks.
@@ -112,7 +115,7 @@ impl Scene {
 
     /// What the model says of all that.
     pub(crate) fn judged(&self, fault: Option<Fault>) -> Result<(), Rule> {
-        let machine = Machine::new(geometry(), &self.cores, 128, 0x1000_0000);
+        let machine = Machine::with_linear_map(geometry(), &self.cores, 128, 0x1000_0000, Some(OFFSET));
         let played = catch_unwind(AssertUnwindSafe(|| self.play(&machine, fault)));
         commit(None);
         match (machine.model.verdict().and_then(|()| machine.model.finish()), played) {

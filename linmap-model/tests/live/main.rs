@@ -1,6 +1,8 @@
 //! Live changes on the model: every step keeps the rules of the architecture, every result is the one that
 //! a flat list of ranges predicts, and every count is exact.
 
+mod aliased;
+mod areas;
 mod exhaustion;
 mod flat;
 mod neighbours;
@@ -9,6 +11,7 @@ mod promises;
 mod random;
 mod restore;
 mod sequences;
+mod unmap_all;
 mod world;
 
 use linmap::{Geometry, Granule, OaFormat};

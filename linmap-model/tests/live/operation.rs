@@ -2,6 +2,7 @@
 
 use linmap::{AddressSpace, Attributes, Change, Error, Geometry, Half, Pa, Platform, Policy, Promise, Va};
 
+use crate::aliased::{self, Set};
 use crate::flat::{Flat, Mapped, Seen, Walked};
 
 /// An operation on `pages` pages from `va` on.
@@ -22,6 +23,8 @@ pub(crate) enum What {
     Collapse,
     /// Of whole entries of the root; leaves from the first of these addresses to the second keep their size.
     Repaint(Option<(u64, u64)>),
+    /// With the aliases in the linear map, which has physical memory at this offset.
+    Aliased(Set, u64),
 }
 
 /// What decides besides the map.
@@ -52,6 +55,7 @@ impl Operation {
             What::SplitToPages => "split to pages",
             What::Collapse => "collapse",
             What::Repaint(_) => "repaint",
+            What::Aliased(set, _) => set.name(),
         }
     }
 
@@ -66,8 +70,25 @@ impl Operation {
         self.va + (self.pages * g.page_size() - 1)
     }
 
+    /// The ranges that it may change.
+    pub(crate) fn ranges(&self, flat: &Flat, g: Geometry) -> Vec<(u64, u64)> {
+        let area = (self.va, self.last(g));
+        match self.what {
+            What::Aliased(_, offset) => aliased::ranges(flat, area, offset),
+            _ => vec![area],
+        }
+    }
+
+    /// What it will have changed, as the model is told of it.
+    pub(crate) fn changes(&self, flat: &Flat, g: Geometry) -> Vec<linmap_model::Change> {
+        self.ranges(flat, g).into_iter().flat_map(|(first, last)| flat.changes(first, last)).collect()
+    }
+
     pub(crate) fn run<P: Platform>(&self, space: &AddressSpace, platform: &P) -> Result<(), Error> {
         let (va, pages) = (Va(self.va), self.pages);
+        if let What::Aliased(set, offset) = self.what {
+            return set.run(space, platform, offset, (va, pages));
+        }
         // SAFETY: these are tables of a model: nobody uses the addresses, and the model judges the rest.
         unsafe {
             match self.what {
@@ -82,6 +103,7 @@ impl Operation {
                     let range = (va, Va(self.last(space.geometry())));
                     space.repaint(platform, range, keep.as_slice()).map(|_| ())
                 }
+                What::Aliased(..) => unreachable!("it has returned"),
             }
         }
     }
@@ -93,7 +115,7 @@ impl Operation {
             What::SetValid(valid) => old.map(|m| Mapped { valid, ..m }),
             What::Map(oa, attributes) => Some(Mapped { pa: oa + (va - self.va), attributes, valid: true }),
             What::Unmap => None,
-            What::SplitToPages | What::Collapse | What::Repaint(_) => old,
+            What::SplitToPages | What::Collapse | What::Repaint(_) | What::Aliased(..) => old,
         };
         new.map(|m| m.kept(g))
     }
@@ -188,6 +210,9 @@ impl Operation {
         }
         if self.pages == 0 {
             return Prediction { result: Ok(()), flat: flat.clone() };
+        }
+        if let What::Aliased(set, offset) = self.what {
+            return aliased::predict(self, (set, offset), (flat, walked), g, now);
         }
         if let Err(error) = self.contents(flat, g, now) {
             return refused(error);

@@ -15,7 +15,7 @@ use crate::world::{Machine, World, last_of, ram};
 const SEQUENCES: u64 = 100_000;
 
 /// So many run on one machine, one after the other.
-const A_MACHINE: u64 = 16;
+pub(crate) const A_MACHINE: u64 = 16;
 
 #[test]
 fn random_sequences() {
@@ -27,12 +27,14 @@ fn more_random_sequences() {
     part(1);
 }
 
+/// The number that somebody asks for.
+pub(crate) fn number(name: &str) -> Option<u64> {
+    let value = std::env::var(name).ok()?;
+    Some(value.parse().unwrap_or_else(|_| panic!("{name}={value} is not a number")))
+}
+
 /// Half of them: two tests use two CPUs.
 fn part(part: u64) {
-    let number = |name: &str| {
-        let value = std::env::var(name).ok()?;
-        Some(value.parse::<u64>().unwrap_or_else(|_| panic!("{name}={value} is not a number")))
-    };
     if let Some(seed) = number("LINMAP_SEED") {
         if seed % 2 == part {
             on_a_machine(seed);
@@ -46,7 +48,7 @@ fn part(part: u64) {
 }
 
 /// Says which machine it was, where something went wrong.
-struct Seed(u64);
+pub(crate) struct Seed(pub(crate) u64);
 
 impl Drop for Seed {
     fn drop(&mut self) {
@@ -83,7 +85,7 @@ fn on_a_machine(seed: u64) {
 }
 
 /// Those with large tables are few: they take longer.
-fn any_geometry(random: &mut Random) -> Geometry {
+pub(crate) fn any_geometry(random: &mut Random) -> Geometry {
     let granule = match random.below(20) {
         0..16 => Granule::K4,
         16..19 => Granule::K16,
@@ -93,7 +95,7 @@ fn any_geometry(random: &mut Random) -> Geometry {
     random.of(&those)
 }
 
-fn any_cores(random: &mut Random) -> Vec<Core> {
+pub(crate) fn any_cores(random: &mut Random) -> Vec<Core> {
     let strong = random.one_in(2);
     let core = |random: &mut Random| Core {
         never_aborts: strong || random.one_in(2),
@@ -104,7 +106,7 @@ fn any_cores(random: &mut Random) -> Vec<Core> {
     (0..random.below(4) + 1).map(|_| core(random)).collect()
 }
 
-fn any_policy(half: Half, random: &mut Random) -> Policy {
+pub(crate) fn any_policy(half: Half, random: &mut Random) -> Policy {
     match random.below(10) {
         0..4 => Policy::Live,
         // CPUs are parked off the upper half.
@@ -150,7 +152,7 @@ fn any_regions(g: Geometry, half: Half, random: &mut Random) -> Vec<Region> {
 }
 
 /// What else changes between operations.
-fn any_circumstances(world: &mut World<'_>, random: &mut Random) {
+pub(crate) fn any_circumstances(world: &mut World<'_>, random: &mut Random) {
     if random.one_in(16) {
         let policy = any_policy(world.half, random);
         world.set_policy(policy);

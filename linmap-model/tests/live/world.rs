@@ -42,7 +42,19 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn new(g: Geometry, cores: &[Core], tables: usize, tables_at: u64) -> Self {
-        let model = Model::new(&Setup { tables, tables_at, ..Setup::new(g, cores) }).expect("a machine");
+        Self::with_linear_map(g, cores, tables, tables_at, None)
+    }
+
+    /// The same, where what is read-only elsewhere must be read-only in the linear map.
+    pub(crate) fn with_linear_map(
+        g: Geometry,
+        cores: &[Core],
+        tables: usize,
+        tables_at: u64,
+        linear_offset: Option<u64>,
+    ) -> Self {
+        let setup = Setup { tables, tables_at, linear_offset, ..Setup::new(g, cores) };
+        let model = Model::new(&setup).expect("a machine");
         Self { model, cores: cores.len() as u8, tables }
     }
 }
@@ -165,7 +177,7 @@ impl<'m> World<'m> {
         self.history.push(format!("cpu {} {:x?}", cpu.number(), operation));
         let prediction = self.predict(operation);
         let changes = match prediction.result {
-            Ok(()) if operation.pages != 0 => prediction.flat.changes(operation.va, operation.last(self.g)),
+            Ok(()) if operation.pages != 0 => operation.changes(&prediction.flat, self.g),
             _ => Vec::new(),
         };
         let frames = self.tables - self.model.in_use();
@@ -211,16 +223,25 @@ impl<'m> World<'m> {
     /// collapse, all that could be in one leaf with its range. A refusal changes nothing.
     fn renew(&mut self, operation: &Operation, result: Result<(), Error>) {
         let g = self.g;
-        if result.is_err() {
+        if let Err(error) = result {
             let now = self.walk(self.all());
+            // What was cut collapses again, and what is uniform with it; or CPUs do not park for that either.
+            let half_way = matches!(operation.what, What::Aliased(..))
+                && matches!(error, Error::OutOfFrames { .. } | Error::CanNotPark);
             assert!(
-                operation.what == What::Collapse || now == self.walked,
+                operation.what == What::Collapse || half_way || now == self.walked,
                 "refused, and the map is another"
             );
             self.walked = now;
             return;
         }
-        let (mut first, mut last) = (operation.va, operation.last(g));
+        for range in operation.ranges(&self.flat, g) {
+            self.renew_range(operation, range);
+        }
+    }
+
+    fn renew_range(&mut self, operation: &Operation, (mut first, mut last): (u64, u64)) {
+        let g = self.g;
         if operation.what == What::Collapse {
             let largest = g.leaf_sizes()[0].bytes() - 1;
             (first, last) = (first & !largest, last | largest);

@@ -3,6 +3,7 @@
 //! Each is a story that takes whether to go wrong, which it does in one place. The model must catch the
 //! wrong version by the rule that is meant for it, and have nothing against the right one.
 
+mod alias;
 mod code;
 mod invalidate;
 mod park;
@@ -213,6 +214,29 @@ mutants! {
         SizeConflict, "the contiguous bit changes";
     runs::output_not_aligned: "a run's output is not aligned to it",
         ContiguousRun, "";
+
+    alias::area_before_alias: "a page becomes read-only before its alias",
+        WritableAlias at 0, "the tables make 0xffffff8000028000 read-only";
+    alias::alias_forgotten: "a page becomes read-only, and its alias does not",
+        WritableAlias at 0, "there is 0xffffff8000000000 -> 0x8000000000, level 3, 4K, writable";
+    alias::alias_not_invalidated: "the alias is in TLBs when the page becomes read-only",
+        WritableAlias on 0 at 0, "may still use";
+    alias::alias_not_complete: "the invalidation of the alias has had no DSB",
+        WritableAlias at 0, "may still use";
+    alias::alias_invalidated_locally: "the invalidation of the alias is local",
+        WritableAlias on 1 at 0, "cpu 1 may still use";
+    alias::alias_not_repeated: "a CPU needs the invalidation of the alias twice",
+        WritableAlias on 1 at 0, "cpu 1 may still use";
+    alias::alias_writable_first: "an alias becomes writable before the page does",
+        WritableAlias at 0, "the tables make 0xffffff8000000000 writable";
+    alias::page_not_invalidated: "an alias becomes writable while TLBs have the page read-only",
+        WritableAlias at 0, "may still use 0xffffff8000028000";
+    alias::mapped_read_only: "a page is mapped read-only, and its alias is writable",
+        WritableAlias at 0, "the tables make 0xffffff8000028000 read-only";
+    alias::alias_in_an_unlinked_table: "the alias is unmapped with its table, which TLBs still know",
+        WritableAlias at 0, "may still use";
+    alias::hardware_may_write_the_alias: "the alias becomes read-only and keeps DBM",
+        WritableAlias at 0, "writable";
 
     tables::freed_before_the_tlbi: "an unlinked table is given back before the TLBI",
         Freed, "walk caches may lead to it";

@@ -43,6 +43,8 @@ pub(crate) struct Plan<'a> {
     pub(crate) tables_mapped: bool,
     /// Whether it is announced what the map says.
     pub(crate) announced: bool,
+    /// Whether it is a linear map, so that what is read-only elsewhere must be read-only in it.
+    pub(crate) linear: bool,
 }
 
 impl<'a> Plan<'a> {
@@ -59,6 +61,7 @@ impl<'a> Plan<'a> {
             leaf,
             tables_mapped: false,
             announced: true,
+            linear: false,
         }
     }
 
@@ -92,6 +95,9 @@ impl<'a> Plan<'a> {
         let mut setup = Setup::new(self.geometry, self.cores);
         if self.tables_mapped {
             setup.table_offset = Some(self.first_address().wrapping_sub(setup.tables_at));
+        }
+        if self.linear {
+            setup.linear_offset = Some(self.first_address().wrapping_sub(self.leaf.oa.0));
         }
         let next = setup.tables_at;
         let none = Tree { tables: Vec::new(), slot: 0, va: 0, level: Level::PAGE, leaf: self.leaf };

@@ -1,0 +1,164 @@
+//! Changes of an area that the linear map follows, as values, and what each must do, by rules over ranges.
+
+use linmap::{AddressSpace, Aliased, Change, Error, Geometry, Platform, Policy, Rodata, Va};
+
+use crate::flat::{Flat, Mapped, Walked};
+use crate::operation::{Circumstances, Operation, Prediction};
+
+/// What an area becomes, aliases included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Set {
+    ReadOnly,
+    Writable,
+    Code,
+}
+
+impl Set {
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::ReadOnly => "set memory read-only",
+            Self::Writable => "set memory writable",
+            Self::Code => "set memory read-only and executable",
+        }
+    }
+
+    pub(crate) fn run<P: Platform>(
+        self,
+        space: &AddressSpace,
+        platform: &P,
+        offset: u64,
+        (va, pages): (Va, u64),
+    ) -> Result<(), Error> {
+        let aliased = Aliased::new(space, offset, Rodata::Full);
+        // SAFETY: these are tables of a model: nobody uses the addresses, and the model judges the rest.
+        unsafe {
+            match self {
+                Self::ReadOnly => aliased.set_memory_ro(platform, va, pages),
+                Self::Writable => aliased.set_memory_rw(platform, va, pages),
+                Self::Code => aliased.set_memory_rox(platform, va, pages),
+            }
+        }
+    }
+
+    const fn area(self) -> Change {
+        match self {
+            Self::ReadOnly => Change::READ_ONLY,
+            Self::Writable => Change::WRITABLE,
+            Self::Code => Change::READ_ONLY.and(Change::EXECUTABLE),
+        }
+    }
+
+    const fn alias(self) -> Change {
+        match self {
+            Self::ReadOnly | Self::Code => Change::READ_ONLY,
+            Self::Writable => Change::WRITABLE,
+        }
+    }
+}
+
+/// Physical memory in a row that a part of an area is mapped to, where it is in the linear map, if that has any of it.
+fn aliases(flat: &Flat, (first, last): (u64, u64), offset: u64) -> Vec<(u64, u64)> {
+    let mut stretches: Vec<(u64, u64)> = Vec::new();
+    for (a, b, to) in flat.within(first, last) {
+        let Some(Mapped { pa, .. }) = to else { continue };
+        match stretches.last_mut() {
+            Some(before) if before.1 + 1 == pa => before.1 += b - a + 1,
+            _ => stretches.push((pa, pa + (b - a))),
+        }
+    }
+    let linear = stretches.into_iter().map(|(a, b)| (a.wrapping_add(offset), b.wrapping_add(offset)));
+    linear.filter(|&(a, b)| flat.within(a, b).iter().any(|p| p.2.is_some())).collect()
+}
+
+/// The ranges that change: none has a page of another.
+pub(crate) fn ranges(flat: &Flat, area: (u64, u64), offset: u64) -> Vec<(u64, u64)> {
+    let mut all = aliases(flat, area, offset);
+    all.push(area);
+    all.sort_unstable();
+    let mut apart: Vec<(u64, u64)> = Vec::new();
+    for (first, last) in all {
+        match apart.last_mut() {
+            Some(before) if first <= before.1 => before.1 = before.1.max(last),
+            _ => apart.push((first, last)),
+        }
+    }
+    apart
+}
+
+/// Why a range can not become so, as far as its pages tell.
+fn contents(flat: &Flat, (first, last): (u64, u64), change: Change, now: Circumstances) -> Result<(), Error> {
+    for (first, _, old) in flat.within(first, last) {
+        let Some(old) = old else { return Err(Error::Hole { va: Va(first) }) };
+        let new = change.of(old.attributes);
+        if old.valid && new.is_writable() && new.is_executable() && !now.write_execute {
+            return Err(Error::WriteExecute { va: Va(first) });
+        }
+    }
+    Ok(())
+}
+
+/// The first leaf in use, at either end of a range, that has to change its size.
+fn resized(walked: &Walked, (first, last): (u64, u64), change: Change, g: Geometry) -> Option<u64> {
+    let at = |va: u64| {
+        let seen = walked.within(va, va, g).first()?;
+        let (start, end) = seen.whole(g);
+        let changes = change.of(seen.leaf.attributes) != seen.leaf.attributes;
+        (seen.leaf.valid && changes && (start < first || last < end)).then_some(seen.va)
+    };
+    at(first).or_else(|| at(last))
+}
+
+/// What must happen, if there are table pages enough.
+pub(crate) fn predict(
+    operation: &Operation,
+    (set, offset): (Set, u64),
+    (flat, walked): (&Flat, &Walked),
+    g: Geometry,
+    now: Circumstances,
+) -> Prediction {
+    let area = (operation.va, operation.last(g));
+    let (all, before) = (aliases(flat, area, offset), flat.clone());
+    let judged = in_order(flat, area, offset, set, now).and_then(|()| {
+        let sides = all.iter().map(|&alias| (alias, set.alias())).chain([(area, set.area())]);
+        let first = sides.filter_map(|(range, change)| resized(walked, range, change, g)).next();
+        let live = now.policy == Policy::Live && now.promise.never_aborts;
+        match first {
+            Some(va) if !live && now.policy != Policy::Park => {
+                Err(Error::NeedsResize { va: Va(va), policy: now.policy })
+            }
+            Some(_) if now.policy == Policy::Park && !now.parkable => Err(Error::CanNotPark),
+            _ => Ok(()),
+        }
+    });
+    if judged.is_err() {
+        return Prediction { result: judged, flat: before };
+    }
+    let change = |flat: &Flat, range: (u64, u64), change: Change| {
+        flat.with(range.0, range.1, |_, old| old.map(|m| Mapped { attributes: change.of(m.attributes), ..m }))
+    };
+    let flat =
+        all.iter().fold(change(flat, area, set.area()), |flat, &alias| change(&flat, alias, set.alias()));
+    Prediction { result: Ok(()), flat }
+}
+
+/// What of the area and of its aliases rules the change out: an alias comes when the next stretch begins.
+fn in_order(flat: &Flat, area: (u64, u64), offset: u64, set: Set, now: Circumstances) -> Result<(), Error> {
+    let all = aliases(flat, area, offset);
+    let mut stretch: Option<(u64, u64)> = None;
+    let alias = |stretch: Option<(u64, u64)>| {
+        let linear = stretch.map(|(a, b)| (a.wrapping_add(offset), b.wrapping_add(offset)));
+        linear.filter(|l| all.contains(l)).map_or(Ok(()), |l| contents(flat, l, set.alias(), now))
+    };
+    for (a, b, to) in flat.within(area.0, area.1) {
+        contents(flat, (a, b), set.area(), now)?;
+        let pa = to.expect("it is mapped").pa;
+        match &mut stretch {
+            Some(before) if before.1 + 1 == pa => before.1 += b - a + 1,
+            _ => {
+                alias(stretch)?;
+                stretch = Some((pa, pa + (b - a)));
+            }
+        }
+    }
+    alias(stretch)
+}

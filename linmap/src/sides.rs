@@ -1,0 +1,204 @@
+//! A change of an area and of its aliases in the linear map, under the lock.
+//!
+//! Three steps. *Look*: find the aliases, in stretches that are as long as they can be, and see that everything is
+//! mapped and may change; nothing is stored. *Cut*: have leaves that change begin and end where the stretches do. Table
+//! pages or parking can fail there, and then what was cut collapses again. *Change* in place, each side in one batch of
+//! invalidations. That can not fail.
+
+use core::ops::ControlFlow::{Break, Continue};
+
+use crate::address_space::AddressSpace;
+use crate::backing::Backing;
+use crate::edit::{Edit, Editor, Survey};
+use crate::live::{Access, Span};
+use crate::maintenance::Batch;
+use crate::{Entry, Error, Platform, Va, linear_range, visit};
+
+/// The two sides of a change under way.
+pub(crate) struct Sides<'a, P> {
+    pub(crate) space: &'a AddressSpace,
+    /// What to add to a physical address to get its linear one.
+    pub(crate) offset: u64,
+    pub(crate) access: &'a Access<'a, P>,
+    /// The area.
+    pub(crate) span: Span,
+    /// What becomes of it, and of the aliases.
+    pub(crate) area: Edit,
+    pub(crate) aliases: Edit,
+}
+
+/// What a look at both sides found.
+#[derive(Default)]
+pub(crate) struct Found {
+    /// How many stretches have an alias, and the last of those: others are looked for again each time.
+    stretches: usize,
+    alias: Option<Span>,
+    /// Whether anything changes in the area, and in the aliases.
+    changes_area: bool,
+    changes_aliases: bool,
+    /// What has to change its size first, on either side.
+    sizes: Survey,
+}
+
+impl<P: Platform> Sides<'_, P> {
+    /// Finds the aliases, and what keeps both sides from changing, but for table pages and parking. Stores nothing.
+    pub(crate) fn look(&self) -> Result<Found, Error> {
+        let mut found = Found::default();
+        let changes = self.backing(self.span, self.area, &mut |stretch| {
+            let Some(alias) = self.alias(stretch)? else { return Ok(()) };
+            (found.stretches, found.alias) = (found.stretches + 1, Some(alias));
+            if self.backing(alias, self.aliases, &mut |_| Ok(()))? {
+                found.changes_aliases = true;
+                if !broken!(AliasNotNoted) {
+                    self.space.noted().changes(alias);
+                }
+                self.cutter(alias, self.aliases).survey_ends(self.space, &mut found.sizes);
+            }
+            Ok(())
+        });
+        found.changes_area = changes?;
+        if found.changes_area {
+            self.cutter(self.span, self.area).survey_ends(self.space, &mut found.sizes);
+        }
+        self.access.may_resize(self.space.policy(), found.sizes.resizes)?;
+        Ok(found)
+    }
+
+    /// Calls `each` for every stretch of physical memory that a range is mapped to. Whether an edit changes anything.
+    fn backing(
+        &self,
+        span: Span,
+        edit: Edit,
+        each: &mut dyn FnMut(Span) -> Result<(), Error>,
+    ) -> Result<bool, Error> {
+        let node = self.access.deepest(self.space.root_table(self.access), span);
+        Backing::new(self.access, span, edit).each(&node, each)
+    }
+
+    /// Where the linear map has physical memory, if it has any of it.
+    ///
+    /// # Errors
+    ///
+    /// A part of it lies outside of what the linear map can have.
+    fn alias(&self, stretch: Span) -> Result<Option<Span>, Error> {
+        let (Va(first), Va(last)) = linear_range(self.access.geometry);
+        // Counted from the first address that the linear map can have.
+        let at = |pa: u64| pa.wrapping_add(self.offset).wrapping_sub(first);
+        let (from, to, most) = (at(stretch.first), at(stretch.last), last - first);
+        let (begins, ends) = (from <= most, to <= most);
+        if !begins && !ends && from <= to {
+            return Ok(None);
+        }
+        let alias =
+            Span { first: first + if begins { from } else { 0 }, last: first + if ends { to } else { most } };
+        if !self.is_mapped(alias.first) && !self.maps_any(alias) {
+            return Ok(None);
+        }
+        match (begins, ends) {
+            (true, true) => Ok(Some(alias)),
+            (true, false) => Err(Error::Hole { va: Va(last + 1) }),
+            (false, _) => Err(Error::Hole { va: Va(first.wrapping_add(from)) }),
+        }
+    }
+
+    fn is_mapped(&self, va: u64) -> bool {
+        let table = self.access.deepest(self.space.root_table(self.access), Span { first: va, last: va });
+        self.access.load(&table, table.index_of(va)).is_leaf(self.access.geometry, table.level)
+    }
+
+    /// Whether anything is mapped in a range.
+    #[cold]
+    fn maps_any(&self, Span { first, last }: Span) -> bool {
+        let (space, g) = (self.space, self.access.geometry);
+        let tables = space.tables(self.access.platform);
+        let flow = visit(&tables, g, space.root(), (Va(first), Va(last)), |_, _, entry| match entry {
+            Entry::Leaf(_) => Break(()),
+            _ => Continue(()),
+        });
+        flow.unwrap_or_else(|e| match e {}).is_break()
+    }
+
+    fn cutter(&self, span: Span, edit: Edit) -> Editor<'_, P> {
+        Editor::cutting(self.access.again(), edit, span)
+    }
+
+    /// Has leaves begin and end where the stretches do, if any has to.
+    pub(crate) fn cut(&self, found: &Found) -> Result<(), Error> {
+        if !found.sizes.splits {
+            return Ok(());
+        }
+        let tables = || self.access.counters().stats().tables;
+        // How many aliases there were, up to the last that had to be cut.
+        let (before, mut seen, mut cut) = (tables(), 0, 0);
+        let aliases = self.each_alias(found, &mut |alias| {
+            seen += 1;
+            if self.cutter(alias, self.aliases).cut(self.space)? {
+                cut = seen;
+            }
+            Ok(())
+        });
+        let both = aliases.and_then(|()| self.cutter(self.span, self.area).cut(self.space));
+        both.map(|_| ()).map_err(|error| {
+            let built = tables() - before;
+            self.uncut(found, cut, error);
+            match error {
+                Error::OutOfFrames { taken } => Error::OutOfFrames { taken: taken + built },
+                other => other,
+            }
+        })
+    }
+
+    /// Collapses the first aliases, of which some were cut, as far as they can be: no permission has changed.
+    #[cold]
+    fn uncut(&self, found: &Found, mut cut: usize, error: Error) {
+        if cut == 0 {
+            return;
+        }
+        _ = self.each_alias(found, &mut |alias| {
+            cut = cut.checked_sub(1).ok_or(error)?;
+            self.space.collapse_span(self.access.again(), alias)
+        });
+        // What could not collapse is to be seen as it is.
+        Batch::new().finish(self.access);
+    }
+
+    /// Calls `each` for every alias.
+    fn each_alias(
+        &self,
+        found: &Found,
+        each: &mut dyn FnMut(Span) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        match (found.stretches, found.alias) {
+            (1, Some(alias)) => each(alias),
+            _ => self
+                .backing(self.span, Edit::NONE, &mut |stretch| {
+                    self.alias(stretch)?.map_or(Ok(()), &mut *each)
+                })
+                .map(|_| ()),
+        }
+    }
+
+    /// Changes the area, in one batch.
+    pub(crate) fn change_area(&self, found: &Found) {
+        if found.changes_area {
+            let mut editor = Editor::new(self.access.again(), self.area, self.span);
+            editor.in_span(self.space, self.span);
+            editor.finish();
+        }
+    }
+
+    /// Changes the aliases, in one batch.
+    pub(crate) fn change_aliases(&self, found: &Found) {
+        if !found.changes_aliases || broken!(AliasForgotten) {
+            return;
+        }
+        let mut editor = Editor::new(self.access.again(), self.aliases, self.span);
+        _ = self.each_alias(found, &mut |alias| {
+            editor.in_span(self.space, alias);
+            Ok(())
+        });
+        if !broken!(AliasNotInvalidated) {
+            editor.finish();
+        }
+    }
+}

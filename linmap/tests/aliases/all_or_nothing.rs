@@ -1,0 +1,147 @@
+//! Table pages that run out at every single one that is taken, policies and CPUs that do not permit a change of size:
+//! permissions, leaves, counts and table pages are as before.
+
+use linmap::{Error, Frame, Memory, Policy, Promise};
+
+use crate::flat::Set;
+use crate::geometries::geometries;
+use crate::world::{World, shapes};
+use crate::{parts, some_geometries};
+
+const SETS: [Set; 5] = [Set::Ro, Set::Rox, Set::Nx, Set::Valid(false), Set::Rw];
+
+/// Takes all table pages but so many.
+fn hoard(world: &World, left: usize) -> Vec<Frame> {
+    let mut all: Vec<Frame> = std::iter::from_fn(|| world.memory.take()).collect();
+    all.drain(..left).for_each(|frame| world.memory.give(frame));
+    all
+}
+
+/// How often it was without. Before and after, all is collapsed.
+fn with_too_few(world: &World, set: Set, (first, pages): (u64, u64)) -> usize {
+    let (g, before) = (world.g, world.leaves());
+    for left in 0.. {
+        let frames = hoard(world, left);
+        let result = world.set(set, first, pages);
+        frames.into_iter().for_each(|frame| world.memory.give(frame));
+        if result.is_ok() {
+            let built = world.memory.in_use() - before.2;
+            assert_eq!(built, left, "{g:?}: tables built, and pages that it takes");
+            return left;
+        }
+        assert_eq!(result, Err(Error::OutOfFrames { taken: left as u64 }), "{g:?}: {set:?} {first} {pages}");
+        assert_eq!(world.leaves(), before, "{g:?}: {set:?} of {pages} from {first}, with {left}");
+    }
+    0
+}
+
+fn back(world: &World, pages: u64) {
+    for set in [Set::Nx, Set::Rw, Set::Valid(true)] {
+        world.set(set, 0, pages).expect("no reason not to");
+    }
+    world.collapse();
+}
+
+#[test]
+fn without_table_pages_nothing_changes() {
+    let mut without = 0;
+    for g in some_geometries() {
+        for (_, pieces) in shapes(g) {
+            let pages = pieces.iter().map(|p| p.1).sum();
+            let world = World::new(g, &pieces);
+            let created = world.leaves();
+            for part in parts(pages) {
+                for set in SETS {
+                    without += with_too_few(&world, set, part);
+                    back(&world, pages);
+                    assert_eq!(world.leaves(), created, "{g:?}");
+                }
+            }
+        }
+    }
+    assert!(without > 1000, "{without} times without");
+}
+
+/// Policies and CPUs that rule out live changes of size: nothing at all happens.
+#[test]
+fn what_is_ruled_out_is_not_begun() {
+    let weak = Promise { never_aborts: false, range_tlbi: true, repeat_tlbi: false };
+    let mut refused = 0;
+    for g in some_geometries() {
+        for policy in [Policy::Fixed, Policy::Pages, Policy::Live] {
+            for (name, pieces) in shapes(g) {
+                let pages: u64 = pieces.iter().map(|p| p.1).sum();
+                let world = World::new(g, &pieces);
+                let flat = world.flat();
+                world.space.set_policy(policy);
+                world.hardware.promise.set(weak);
+                world.steps();
+                for part in parts(pages) {
+                    let before = world.leaves();
+                    match world.set(Set::Ro, part.0, part.1) {
+                        Ok(()) => {
+                            world.set(Set::Rw, part.0, part.1).expect("no leaf changes its size");
+                            assert_eq!(world.leaves().1, before.1, "{g:?}, {name}");
+                            world.steps();
+                        }
+                        Err(Error::NeedsResize { policy: why, .. }) => {
+                            refused += 1;
+                            assert_eq!(why, policy);
+                            assert_eq!((world.leaves(), world.steps()), (before, vec![]), "{g:?}, {name}");
+                        }
+                        other => panic!("{g:?}, {name}: {other:?}"),
+                    }
+                }
+                assert_eq!(world.flat(), flat, "{g:?}, {name}");
+            }
+        }
+    }
+    assert!(refused > 500, "{refused} refused");
+}
+
+/// The other CPUs refuse once, at each parking in turn, or from then on: then what was cut stays so, and translates
+/// as before.
+#[test]
+fn cpus_that_do_not_park() {
+    let mut refused = 0;
+    for g in some_geometries() {
+        for (name, pieces) in shapes(g) {
+            let pages: u64 = pieces.iter().map(|p| p.1).sum();
+            let world = World::new(g, &pieces);
+            world.space.set_policy(Policy::Park);
+            let (created, flat) = (world.leaves(), world.flat());
+            for parks in 0.. {
+                world.hardware.parking.set((parks, 1));
+                let Err(error) = world.set(Set::Ro, 0, pages) else { break };
+                refused += 1;
+                assert_eq!(error, Error::CanNotPark);
+                assert_eq!(world.leaves(), created, "{g:?}, {name}: after {parks}");
+                world.hardware.parking.set((parks, usize::MAX));
+                assert_eq!(world.set(Set::Ro, 0, pages), Err(Error::CanNotPark));
+                assert_eq!(world.flat(), flat, "{g:?}, {name}: after {parks}");
+                world.hardware.parking.set((usize::MAX, 0));
+                world.collapse();
+                assert_eq!(world.leaves(), created, "{g:?}, {name}: after {parks}");
+            }
+            world.hardware.parking.set((usize::MAX, 0));
+            back(&world, pages);
+            assert_eq!(world.leaves(), created, "{g:?}, {name}");
+        }
+    }
+    assert!(refused > 200, "{refused} refused");
+}
+
+/// Pages that somebody has split stay so where nothing had to be cut before the table pages ran out.
+#[test]
+fn what_was_split_before_stays_split() {
+    for g in geometries() {
+        let block = 1 << g.index_bits();
+        let world = World::new(g, &[(3, 1), (9, 1), (block + 3, 1)]);
+        world.space.split_to_pages(&world.platform(), linmap::Va(world.offset), 12).expect("frames enough");
+        let before = world.leaves();
+        let frames = hoard(&world, 0);
+        assert_eq!(world.set(Set::Ro, 0, 3), Err(Error::OutOfFrames { taken: 0 }), "{g:?}");
+        frames.into_iter().for_each(|frame| world.memory.give(frame));
+        assert_eq!(world.leaves(), before, "{g:?}");
+    }
+}

@@ -1,0 +1,227 @@
+//! Where the linear map ends, and what is not as it should be.
+
+use linmap::{
+    AddressSpace, Aliased, Attributes, Descriptor, Error, Geometry, Granule, Half, Level, OaFormat, Pa,
+    Policy, Rodata, Slot, Tree, Va, linear_range,
+};
+
+use crate::flat::Set;
+use crate::geometries::geometries;
+use crate::raw;
+use crate::world::World;
+
+const SETS: [Set; 3] = [Set::Ro, Set::Rox, Set::Rw];
+
+/// Each of these is refused at an address, and nothing comes of it.
+fn refuses(world: &World, pages: u64, va: u64) {
+    let before = world.leaves();
+    world.steps();
+    for set in SETS {
+        assert_eq!(world.set(set, 0, pages), Err(Error::Hole { va: Va(va) }), "{:?}: {set:?}", world.g);
+        assert_eq!((world.leaves(), world.steps()), (before.clone(), vec![]), "{:?}: {set:?}", world.g);
+    }
+}
+
+/// Pages in a row of which the linear map has some.
+#[test]
+fn what_is_backed_in_part_is_refused() {
+    for g in geometries() {
+        let (page, block) = (g.page_size(), 1 << g.index_bits());
+        let rows = [
+            // The end is not, the beginning, both, and what lies between.
+            ((3 * block + 5, 4), 3 * block + 7),
+            ((4 * block - 1, 5), 4 * block - 1),
+            ((4 * block, 60), 4 * block),
+            ((2 * block, 2 * block + 9), 3 * block + 7),
+        ];
+        for (piece, hole) in rows {
+            let world = World::new(g, &[(5, 2), piece]);
+            refuses(&world, 2 + piece.1, world.offset + hole * page);
+        }
+    }
+}
+
+/// Pages in a row that go beyond what the linear map can have.
+#[test]
+fn what_the_linear_map_can_not_have_is_refused() {
+    for g in geometries() {
+        let (Va(first), Va(last)) = linear_range(g);
+        let (page, most) = (g.page_size(), last - first + 1);
+        if g.oa_bits() >= g.va_bits() {
+            let world = World::empty(g, 0);
+            world.map(last + 1 - page, most - page, 1, Attributes::RAM);
+            world.area_of(&[(most / page - 1, 2)]);
+            refuses(&world, 2, last + 1);
+            // Beyond it is nothing that would have an alias; what is mapped at that address is something else.
+            let world = World::empty(g, 0);
+            world.area_of(&[(most / page, 2)]);
+            let flat = world.flat().with(Set::Ro, world.range(0, 1), None);
+            assert_eq!(world.set(Set::Ro, 0, 1), Ok(()), "{g:?}");
+            assert_eq!(Some(world.flat()), flat, "{g:?}");
+        }
+        // RAM that begins at 64 pages: those in front of it come before the linear map.
+        let world = World::empty(g, 64 * page);
+        world.map(first, 64 * page, 8, Attributes::RAM);
+        world.area_of(&[(63, 2), (3, 4), (65, 2)]);
+        refuses(&world, 2, first - page);
+        let flat = world.flat().with(Set::Ro, world.range(2, 6), Some(world.offset));
+        assert_eq!(world.set(Set::Ro, 2, 6), Ok(()), "{g:?}");
+        assert_eq!(Some(world.flat()), flat, "{g:?}");
+    }
+}
+
+/// Where a format keeps high bits of an address elsewhere, what looks like the next page is another.
+#[test]
+fn addresses_do_not_run_into_other_bits() {
+    let rows = [
+        (Granule::K4, OaFormat::Lpa2, 50),
+        (Granule::K16, OaFormat::Lpa2, 50),
+        (Granule::K64, OaFormat::Lpa, 48),
+    ];
+    for (granule, oa, bits) in rows {
+        let g = Geometry::new(granule, 52, oa).expect("a geometry");
+        let (page, end) = (g.page_size(), 1 << bits);
+        for next in [end, 0] {
+            let world = World::empty(g, 0);
+            world.space.set_policy(Policy::Pages);
+            world.map(world.offset + end - 2 * page, end - 2 * page, 2, Attributes::RAM);
+            world.map(world.offset + next, next, 2, Attributes::RAM);
+            world.map(world.area, end - 2 * page, 2, Attributes::RAM);
+            // What an addition makes of the descriptor in front: 50 is GP, 48 says nothing.
+            world.map(world.area + 2 * page, next, 2, Attributes::RAM | Attributes::GUARDED);
+            let flat = world.flat();
+            for set in [Set::Ro, Set::Rw] {
+                let expected = world.flat().with(set, world.range(0, 4), Some(world.offset));
+                assert_eq!(world.set(set, 0, 4), Ok(()), "{g:?}");
+                assert_eq!(Some(world.flat()), expected, "{g:?}");
+            }
+            assert_eq!(world.flat(), flat, "{g:?}");
+        }
+    }
+}
+
+/// Leaves that are right are not touched, whatever their size and the policy.
+#[test]
+fn what_is_right_is_not_cut() {
+    for g in geometries() {
+        let block = 1 << g.index_bits();
+        let world = World::new(g, &[(block, block), (2 * block + 1, 4)]);
+        world.set(Set::Ro, 0, block + 4).expect("no reason not to");
+        world.collapse();
+        world.space.set_policy(Policy::Fixed);
+        let before = world.leaves();
+        world.steps();
+        for (first, pages) in [(7, 1), (0, block), (block - 1, 3), (1, block)] {
+            assert_eq!(world.set(Set::Ro, first, pages), Ok(()), "{g:?}");
+        }
+        assert_eq!((world.leaves(), world.steps()), (before, vec![]), "{g:?}");
+    }
+}
+
+/// Pages that are kept and not valid, in the area or in the linear map, change like all others.
+#[test]
+fn kept_pages_follow() {
+    for g in geometries() {
+        for in_area in [true, false] {
+            let world = World::new(g, &[(1, 3), (20, 40), (9, 1)]);
+            let kept =
+                if in_area { world.area + 2 * g.page_size() } else { world.offset + 22 * g.page_size() };
+            let valid = |valid| {
+                // SAFETY: no CPU uses these addresses.
+                unsafe { world.space.set_valid(&world.platform(), Va(kept), 9, valid) }
+            };
+            let before = world.flat();
+            valid(false).expect("no reason not to");
+            for set in SETS {
+                let flat = world.flat().with(set, world.range(0, 44), Some(world.offset));
+                assert_eq!(
+                    world.set(set, 0, 44),
+                    flat.as_ref().map(|_| ()).ok_or(()).or(Err(Error::WriteExecute { va: Va(world.area) })),
+                    "{g:?}"
+                );
+                assert_eq!(Some(world.flat()), flat.or(Some(world.flat())), "{g:?}: {set:?}");
+            }
+            valid(true).expect("no reason not to");
+            world.set(Set::Nx, 0, 44).expect("no reason not to");
+            world.set(Set::Rw, 0, 44).expect("no reason not to");
+            assert_eq!(world.flat(), before, "{g:?}");
+        }
+    }
+}
+
+/// What `protect` refuses: holes, pages that are none, other halves.
+#[test]
+fn arguments_are_those_of_protect() {
+    for g in geometries() {
+        let world = World::new(g, &[(1, 3)]);
+        let before = world.leaves();
+        world.steps();
+        let page = g.page_size();
+        assert_eq!(world.set(Set::Ro, 0, 4), Err(Error::Hole { va: Va(world.area + 3 * page) }), "{g:?}");
+        assert_eq!(world.set(Set::Rw, 9, 1), Err(Error::Hole { va: Va(world.area + 9 * page) }), "{g:?}");
+        assert!(matches!(world.set(Set::Ro, 0, u64::MAX), Err(Error::OutsideHalf { .. })), "{g:?}");
+        let aliased = Aliased::new(&world.space, world.offset, Rodata::Full);
+        // SAFETY: no CPU uses these addresses.
+        let unaligned = unsafe { aliased.set_memory_ro(&world.platform(), Va(world.area + 8), 1) };
+        assert_eq!(unaligned, Err(Error::Unaligned { address: world.area + 8 }), "{g:?}");
+        assert_eq!((world.leaves(), world.steps()), (before, vec![]), "{g:?}");
+    }
+}
+
+/// Somebody else has laid restrictions on a table of the linear map: what it has is not taken for unbacked.
+#[test]
+fn restricted_tables_are_refused() {
+    for g in geometries() {
+        let world = World::new(g, &[(1, 3)]);
+        let slot = Slot { table: world.space.root(), index: 0 };
+        let root = raw::load(&world.memory, slot);
+        if !matches!(root.decode(g, g.root()), linmap::Entry::Table(_)) {
+            continue;
+        }
+        raw::store(&world.memory, slot, Descriptor(root.0 | 1 << 61));
+        let before = world.leaves();
+        assert!(matches!(world.set(Set::Ro, 0, 3), Err(Error::NotUnderstood { .. })), "{g:?}");
+        assert_eq!(world.leaves(), before, "{g:?}");
+    }
+}
+
+/// The lower half has no linear map, and so no aliases.
+#[test]
+fn the_lower_half_has_no_aliases() {
+    for g in geometries() {
+        let world = World::empty(g, 0);
+        let platform = world.platform();
+        let tree = Tree::build(&platform, g, Half::Lower, std::iter::empty()).expect("one page");
+        let space = AddressSpace::adopt(tree);
+        space.set_policy(Policy::Live);
+        let aliased = Aliased::new(&space, world.offset, Rodata::Full);
+        // SAFETY: no CPU uses these addresses.
+        unsafe {
+            space.map(&platform, Va(0), 1 << g.index_bits(), Pa(0), Attributes::RAM).expect("frames enough");
+            assert_eq!(aliased.set_memory_ro(&platform, Va(g.page_size()), 3), Ok(()), "{g:?}");
+            assert_eq!(aliased.set_memory_rw(&platform, Va(g.page_size()), 3), Ok(()), "{g:?}");
+        }
+        assert_eq!(space.changes(&platform).parkings, 0);
+    }
+}
+
+/// An area in the linear map itself is its own alias.
+#[test]
+fn the_linear_map_is_its_own_alias() {
+    for g in geometries() {
+        let mut world = World::new(g, &[]);
+        let created = world.leaves();
+        world.area = world.offset;
+        let block = 1 << g.index_bits();
+        for (first, pages) in [(5, 3), (block - 1, 2), (block, block), (7, 2 * block)] {
+            for set in [Set::Ro, Set::Rox, Set::Nx, Set::Rw] {
+                let expected = world.flat().with(set, world.range(first, pages), None);
+                assert_eq!(world.set(set, first, pages), Ok(()), "{g:?}");
+                assert_eq!(Some(world.flat()), expected, "{g:?}");
+            }
+            world.collapse();
+            assert_eq!(world.leaves(), created, "{g:?}");
+        }
+    }
+    assert_eq!(Level::PAGE.number(), 3);
+}

@@ -1,0 +1,148 @@
+//! Areas whose pages the linear map has as well: what becomes of each page, of its alias, and of all others.
+
+#[path = "../common/geometries.rs"]
+mod geometries;
+#[path = "../common/raw.rs"]
+mod raw;
+
+mod all_or_nothing;
+mod cost;
+mod edges;
+mod flat;
+mod world;
+
+use linmap::{Error, Geometry, Granule, Rodata};
+
+use flat::Set;
+use geometries::geometries;
+use world::{World, shapes};
+
+/// What is done to a part of an area, one after the other; in the end it is as it was.
+const SEQUENCE: [Set; 14] = [
+    Set::Ro,
+    Set::Ro,
+    Set::X,
+    Set::Rw,
+    Set::Nx,
+    Set::Rw,
+    Set::X,
+    Set::Rox,
+    Set::Valid(false),
+    Set::Nx,
+    Set::Rw,
+    Set::Ro,
+    Set::Valid(true),
+    Set::Rw,
+];
+
+/// Those with each number of levels, and roots of many sizes.
+fn some_geometries() -> impl Iterator<Item = Geometry> {
+    geometries().into_iter().filter(|g| [36, 39, 42, 47, 48, 52].contains(&g.va_bits()))
+}
+
+/// Parts of an area: first page, and how many.
+fn parts(pages: u64) -> Vec<(u64, u64)> {
+    let mut parts = vec![(0, pages), (0, 1), (pages / 2, 1), (pages - 1, 1), (pages / 3, pages.div_ceil(2))];
+    parts.dedup();
+    parts
+}
+
+#[test]
+fn each_page_and_each_alias_is_what_it_must_be() {
+    let (mut done, mut refused) = (0, 0);
+    for g in geometries() {
+        for (name, pieces) in shapes(g) {
+            let world = World::new(g, &pieces);
+            let created = world.leaves();
+            let pages = pieces.iter().map(|p| p.1).sum();
+            let mut flat = world.flat();
+            // Large tables take long.
+            let some = g.granule() == Granule::K4 || some_geometries().any(|other| other == g);
+            for (first, pages) in parts(pages).into_iter().take(if some { 5 } else { 1 }) {
+                for set in SEQUENCE {
+                    let predicted = flat.with(set, world.range(first, pages), Some(world.offset));
+                    let result = world.set(set, first, pages);
+                    let what =
+                        || format!("{g:?}, {name}: {set:?} of {pages} pages from {first} on: {result:?}");
+                    assert_eq!(result.is_ok(), predicted.is_some(), "{}", what());
+                    (done, refused) = (done + 1, refused + usize::from(predicted.is_none()));
+                    flat = predicted.unwrap_or(flat);
+                    assert_eq!(world.flat(), flat, "{}", what());
+                }
+                // Counts and table pages are those of the tables.
+                world.leaves();
+            }
+            world.collapse();
+            assert_eq!(world.leaves(), created, "{g:?}, {name}");
+        }
+    }
+    assert!(done > 50_000 && refused > 5_000, "{done} done, {refused} of them refused");
+}
+
+/// Whatever a part of an area is when others change, and in whatever order parts follow each other.
+#[test]
+fn parts_change_one_after_the_other() {
+    for g in some_geometries() {
+        for (name, pieces) in shapes(g) {
+            let world = World::new(g, &pieces);
+            let pages: u64 = pieces.iter().map(|p| p.1).sum();
+            let mut flat = world.flat();
+            let mut random = 1u64;
+            for n in 0..40 {
+                random =
+                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let (first, set) =
+                    ((random >> 40) % pages, SEQUENCE[(random >> 20) as usize % SEQUENCE.len()]);
+                let pages = ((random >> 30) % 20 + 1).min(pages - first);
+                let predicted = flat.with(set, world.range(first, pages), Some(world.offset));
+                let result = world.set(set, first, pages);
+                assert_eq!(result.is_ok(), predicted.is_some(), "{g:?}, {name}: {n}, {set:?}, {result:?}");
+                flat = predicted.unwrap_or(flat);
+                assert_eq!(world.flat(), flat, "{g:?}, {name}: {n}, {set:?}");
+                if n % 10 == 9 {
+                    world.collapse();
+                    assert_eq!(world.flat(), flat, "{g:?}, {name}: {n}");
+                }
+            }
+        }
+    }
+}
+
+/// Aliases follow where all of kernel memory is protected, and nowhere else.
+#[test]
+fn aliases_stay_unless_rodata_is_full() {
+    for g in geometries() {
+        for rodata in [Rodata::Off, Rodata::On] {
+            for (name, pieces) in shapes(g) {
+                let world = World::new(g, &pieces);
+                let mut flat = world.flat();
+                let pages = pieces.iter().map(|p| p.1).sum();
+                for set in [Set::Ro, Set::Rw, Set::Rox] {
+                    flat = flat.with(set, world.range(0, pages), None).expect("no reason not to");
+                    assert_eq!(world.set_with(rodata, set, 0, pages), Ok(()), "{g:?}, {name}");
+                    assert_eq!(world.flat(), flat, "{g:?}, {rodata}, {name}: {set:?}");
+                }
+            }
+        }
+    }
+}
+
+/// What is writable is not made executable, nor the other way round, and aliases stay with what is refused.
+#[test]
+fn writable_and_executable_is_refused() {
+    for g in geometries() {
+        let world = World::new(g, &[(4, 9), (40, 3)]);
+        let before = world.leaves();
+        assert!(matches!(world.set(Set::X, 0, 12), Err(Error::WriteExecute { .. })), "{g:?}");
+        assert_eq!(world.leaves(), before, "{g:?}");
+        world.set(Set::Rox, 9, 1).expect("no reason not to");
+        let before = world.leaves();
+        world.steps();
+        let refused = Error::WriteExecute { va: linmap::Va(world.range(9, 1).0) };
+        assert_eq!(world.set(Set::Rw, 0, 12), Err(refused), "{g:?}");
+        assert_eq!((world.leaves(), world.steps()), (before, vec![]), "{g:?}");
+        world.space.allow_write_execute(true);
+        assert_eq!(world.set(Set::Rw, 0, 12), Ok(()), "{g:?}");
+        assert_eq!(world.set(Set::Nx, 0, 12), Ok(()), "{g:?}");
+    }
+}
