@@ -5,13 +5,16 @@ export CARGO_TARGET_DIR ?= $(CURDIR)/target
 SEQUENCES ?= 1000000
 
 help:     ## this list
-	@sed -n 's/^\([a-z]*:\).*## /  make \1 /p' Makefile | sed 's/:/\t/' | expand -t 18
+	@sed -n 's/^\([a-z-]*:\).*## /  make \1 /p' Makefile | sed 's/:/\t/' | expand -t 18
 
 run:      image command ## boot the kernel in QEMU; make run ARGS="--page-size 64k"
 	"$(CARGO_TARGET_DIR)/release/linmap" boot $(ARGS)
 
 test:     image fixed command ## all tests, those that boot the kernel included; make test ONLY="library docs"
 	$(RUST) scripts/test.sh $(ONLY)
+
+test-linux: setup ## the tables of Debian's kernels under QEMU, read in every way; wants the network once
+	$(RUST) scripts/test-linux.sh $(ARGS)
 
 bench:    setup ## creation beside the physical limit, the speed of the model; make bench ARGS=model
 	$(RUST) cargo run --release -p bench -- $(ARGS)
@@ -22,8 +25,9 @@ fixed:    setup ## the kernel for one page size each: target/fixed/fixed-4k.img 
 sizes:    image fixed command ## what those take beside the one for all
 	$(RUST) scripts/sizes.sh
 
-soak:     setup ## many more random sequences than the tests try; SEQUENCES=1000000
+soak:     image command ## many more random sequences than the tests try, on the model and the image; SEQUENCES=1000000
 	LINMAP_SEQUENCES=$(SEQUENCES) LINMAP_NAIVE_CASES=$(SEQUENCES) $(RUST) cargo test -p linmap-model --test live --test naive
+	scripts/soak.sh $(SEQUENCES)
 
 lint:     ## formatting, clippy, rustdoc, scripts, licences
 	scripts/setup.sh --lint
@@ -42,4 +46,4 @@ setup:    ## install what is missing, and only that
 clean:    ## remove everything that was built
 	$(RUST) cargo clean
 
-.PHONY: help run test bench soak sizes lint image fixed command setup clean
+.PHONY: help run test test-linux bench soak sizes lint image fixed command setup clean

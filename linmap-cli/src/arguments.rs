@@ -7,7 +7,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use serde_json::json;
 
-use crate::commands::boot;
+use crate::commands::{boot, check, diff, dump, manual, plan, stat, tlb, walk};
 use crate::status::Status;
 use crate::terminal::{self, Color};
 
@@ -28,6 +28,15 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Boot(boot::Options),
+    Dump(dump::Options),
+    Stat(stat::Options),
+    Check(check::Options),
+    Walk(walk::Options),
+    Diff(diff::Options),
+    Plan(plan::Options),
+    Tlb(tlb::Options),
+    Man(manual::ManOptions),
+    Completions(manual::CompletionsOptions),
 }
 
 impl Arguments {
@@ -42,6 +51,15 @@ impl Arguments {
         self.color.apply();
         match &self.command {
             Command::Boot(options) => boot::run(options),
+            Command::Dump(options) => dump::run(options),
+            Command::Stat(options) => stat::run(options),
+            Command::Check(options) => check::run(options),
+            Command::Walk(options) => walk::run(options),
+            Command::Diff(options) => diff::run(options),
+            Command::Plan(options) => plan::run(options),
+            Command::Tlb(options) => tlb::run(options),
+            Command::Man(options) => manual::man(options),
+            Command::Completions(options) => manual::completions(options),
         }
     }
 }

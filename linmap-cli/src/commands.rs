@@ -1,3 +1,12 @@
 //! What the command can do: one module for each.
 
 pub(crate) mod boot;
+pub(crate) mod check;
+pub(crate) mod diff;
+pub(crate) mod dump;
+pub(crate) mod manual;
+pub(crate) mod plan;
+pub(crate) mod reading;
+pub(crate) mod stat;
+pub(crate) mod tlb;
+pub(crate) mod walk;

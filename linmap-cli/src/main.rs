@@ -4,13 +4,20 @@
 //! - `commands`: one module for each command.
 //! - `status`: what a run tells the shell.
 //! - `terminal`: messages, documents and colours on their way out.
+//! - `source`: where page tables are read from.  `map`: what is made of them.  `linux`: what is known of it.
+//! - `table`, `svg`: tables for people, and plots.
 //! - `size`, `printable`: numbers and untrusted text, made fit for people.
 
 mod arguments;
 mod commands;
+mod linux;
+mod map;
 mod printable;
 mod size;
+mod source;
 mod status;
+mod svg;
+mod table;
 mod terminal;
 
 use std::process::ExitCode;

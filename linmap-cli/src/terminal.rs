@@ -65,6 +65,12 @@ pub(crate) fn print_document(document: &Value) -> io::Result<()> {
     unless_closed(writeln!(out, "{document:#}").and_then(|()| out.flush()))
 }
 
+/// Writes much data to stdout, bit by bit.
+pub(crate) fn stream(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
+    unless_closed(write(&mut out).and_then(|()| out.flush()))
+}
+
 /// Writes clap's help to stdout, or its error to stderr.
 pub(crate) fn print_clap(error: &clap::Error) {
     let text = error.render();

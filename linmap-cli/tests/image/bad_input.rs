@@ -38,20 +38,45 @@ fn a_page_size_that_the_cpu_lacks_falls_back() {
 }
 
 #[test]
-fn what_is_not_built_yet_is_said() {
-    let booted = first_gigabyte(&["--run", "stress,dump"]).expect_well("what there is works");
-    assert!(booted.says("run=stress ignored"), "{}", booted.console);
+fn a_task_that_is_not_known_is_said() {
+    let booted = first_gigabyte(&["--run", "stressed,dump"]).expect_well("what there is works");
+    assert!(booted.says("run=stressed ignored"), "{}", booted.console);
+    let booted = first_gigabyte(&["--run", "stress:many"]);
+    assert_eq!(booted.status, Some(1), "{}", booted.console);
+    assert!(booted.says("run=stress:many: stress takes two numbers"), "{}", booted.console);
 }
 
 #[test]
 fn a_crash_kernel_that_does_not_fit_is_refused_and_the_rest_goes_on() {
+    let not_ram = "are not RAM that the linear map reaches";
     let beyond_the_half = ["--ram", "64G", "--va-bits", "36", "--crashkernel", "256M@0xc00000000"];
-    let cases = ["2G", "256M@0x40000000", "256M@0x1000000000"].map(|size| vec!["--crashkernel", size]);
-    for options in cases.into_iter().chain([beyond_the_half.to_vec()]) {
-        let booted = first_gigabyte(&options).expect_well("the rest goes on");
-        assert!(booted.says("warning: crashkernel: "), "{}", booted.console);
+    let cases = [
+        (&["--crashkernel", "2G"][..], "are not free; most is free at 0x"),
+        (&["--crashkernel", "2M@0x40200000"], "overlap the kernel image"),
+        (&["--crashkernel", "2M@0x48000000"], "overlap the device tree"),
+        (&["--crashkernel", "256M@0x1000000000"], not_ram),
+        (&["--crashkernel", "256M@0x70001000"], not_ram),
+        (&beyond_the_half, not_ram),
+    ];
+    for (options, why) in cases {
+        let booted = first_gigabyte(&[options, &["--run", "crash"]].concat()).expect_well("the rest goes on");
+        assert!(booted.says("warning: crashkernel: ") && booted.says(why), "{why}: {}", booted.console);
+        assert!(booted.says("run=crash: nothing is reserved"), "{}", booted.console);
         assert_eq!(booted.at("/memory/carve_outs"), &serde_json::json!([]));
     }
+    let booted = first_gigabyte(&["--append", "crashkernel=0"]).expect_well("the rest goes on");
+    assert!(booted.says("'crashkernel=0' ignored: crashkernel is SIZE[@OFFSET]"), "{}", booted.console);
+}
+
+#[test]
+fn a_crash_kernel_moves_to_where_it_can_be_mapped_apart() {
+    let booted = first_gigabyte(&["--crashkernel", "3M@0x50001000"]).expect_well("moved");
+    assert!(
+        booted.says("moved to multiples of 0x200000 bytes: 0x50000000..0x50400000"),
+        "{}",
+        booted.console
+    );
+    assert_eq!(booted.at("/memory/carve_outs"), &serde_json::json!([["0x50000000", "0x50400000"]]));
 }
 
 #[test]

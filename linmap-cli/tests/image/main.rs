@@ -5,6 +5,7 @@
 
 mod bad_input;
 mod changes;
+mod code;
 mod counts;
 mod cpus;
 mod fixed;
@@ -13,4 +14,6 @@ mod interrupts;
 mod loader;
 mod matrix;
 mod modes;
+mod planned;
 mod prediction;
+mod stress;

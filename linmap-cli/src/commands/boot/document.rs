@@ -35,11 +35,14 @@ impl Document {
         }
     }
 
-    /// With what the kernel can not know: the schema, and a failure of the run itself.
+    /// With what the kernel can not know: the schema, a failure of the run itself, and how many of its tests passed.
     pub(crate) fn concluded(&self, failure: Option<&Failure>) -> Self {
         let mut keys = self.0.as_object().cloned().unwrap_or_default();
         if !keys.contains_key("schema") {
             keys.shift_insert(0, "schema".to_owned(), SCHEMA.into());
+        }
+        if let Some(Value::Object(tests)) = keys.get_mut("tests") {
+            count(tests);
         }
         if let Some(failure) = failure {
             keys.insert("ok".to_owned(), false.into());
@@ -79,6 +82,20 @@ impl Document {
 pub(crate) fn address(value: &Value) -> Option<u64> {
     let digits = value.as_str()?.strip_prefix("0x")?;
     u64::from_str_radix(digits, 16).ok()
+}
+
+/// Adds to tests how many passed, how many failed, and the names of both in their order.
+fn count(tests: &mut Map<String, Value>) {
+    let ok = |test: &Value| test.get("ok").and_then(Value::as_bool);
+    let outcomes: Vec<(String, bool)> =
+        tests.iter().filter_map(|(name, test)| Some((name.clone(), ok(test)?))).collect();
+    let passed = outcomes.iter().filter(|(_, ok)| *ok).count();
+    let failed = outcomes.len() - passed;
+    let names: Vec<Value> = outcomes.into_iter().map(|(name, _)| name.into()).collect();
+    for (key, value) in [("passed", passed.into()), ("failed", failed.into()), ("names", Value::Array(names))]
+    {
+        tests.insert(key.to_owned(), value);
+    }
 }
 
 /// Objects merge key by key; of anything else the later wins.
@@ -137,6 +154,22 @@ mod tests {
         let expected = json!({"schema": SCHEMA, "ok": false, "finished": true, "error": "interrupted"});
         assert_eq!(document.as_value(), &expected);
         assert!(document.as_value().to_string().starts_with(r#"{"schema""#));
+    }
+
+    #[test]
+    fn tests_are_counted_and_named() {
+        let document = merged(&[
+            r#"{"tests":{"split":{"ok":false,"wrong":1},"probe":{"ok":true},"odd":{"wrong":0},"passed":"all"}}"#,
+            r#"{"tests":{"walk":{"ok":true},"split":{"wrong":2}}}"#,
+        ]);
+        let concluded = document.concluded(None);
+        assert_eq!(
+            (concluded.number("/tests/passed"), concluded.number("/tests/failed")),
+            (Some(2), Some(1))
+        );
+        assert_eq!(concluded.at("/tests/names"), Some(&json!(["split", "probe", "walk"])));
+        assert_eq!(concluded.number("/tests/split/wrong"), Some(2));
+        assert_eq!(merged(&["{}"]).concluded(None).at("/tests"), None);
     }
 
     #[test]

@@ -59,9 +59,9 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE[@OFFSET]", help_heading = "Kernel")]
     pub(crate) crashkernel: Option<Crashkernel>,
 
-    /// What to run once booted: bench, cpus, dump, interrupts, protection, selftest, several with commas
-    /// between them, or '' for nothing; fail, fault, fault-all, hang, overflow, overflow-last and
-    /// panic go wrong on purpose
+    /// What to run once booted: bench, cpus, crash, dump, interrupts, kprobes, modes, modules, protection,
+    /// selftest, stress (or stress:OPERATIONS:SEED), together, vmalloc80, several with commas between them, or ''
+    /// for nothing; fail, fault, fault-all, hang, overflow, overflow-last and panic go wrong on purpose
     #[arg(long, value_name = "LIST", default_value = "dump", value_delimiter = ',')]
     #[arg(value_parser = workload, help_heading = "Kernel")]
     pub(crate) run: Vec<String>,
@@ -170,7 +170,7 @@ fn ram(text: &str) -> Result<Size, String> {
 }
 
 /// Who claims never to abort, as both command lines spell it.
-fn bbml2(who: &str) -> Result<String, String> {
+pub(crate) fn bbml2(who: &str) -> Result<String, String> {
     match who {
         "auto" | "off" | "boot-cpu" => Ok(who.to_owned()),
         _ => match who.parse::<u32>() {

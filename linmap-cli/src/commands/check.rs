@@ -1,0 +1,73 @@
+//! `linmap check`: what must never be in the map of a kernel, and is.
+//!
+//! - `findings`: the library's check, with what the source knows.  `report`: what it found, for people.
+
+mod findings;
+mod report;
+
+use clap::Args;
+use serde_json::{Value, json};
+
+use super::reading::{Failure, SOURCES, SourceArgument, concluded, document, regions};
+use crate::map::image::Image;
+use crate::map::view::View;
+use crate::source::Wanted;
+use crate::status::Status;
+use crate::terminal;
+use findings::Findings;
+
+/// Check the page tables of an arm64 kernel for what must never be there
+///
+/// Memory that is writable and executable, with the permissions of the tables above applied; memory that is
+/// read-only or executable and writable in the linear map; broken contiguous runs; tables outside RAM, shared
+/// or in a loop; reserved bits. Exit status: 0 nothing found, 1 findings, 2 error.
+#[derive(Args)]
+#[command(args_override_self = true, after_long_help = SOURCES)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    source: SourceArgument,
+
+    /// List every finding, not only the first of a kind
+    #[arg(long)]
+    all: bool,
+
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Checks the tables and says what was found.
+pub(crate) fn run(options: &Options) -> Status {
+    concluded("check", options.json, check(options))
+}
+
+fn check(options: &Options) -> Result<Status, Failure> {
+    let opened = options.source.open(Wanted::All)?;
+    let view = View::of(&opened)?;
+    let image = Image::find(&view).map_err(Failure::walk(&view))?;
+    let regions = regions(&view, image.as_ref());
+    let findings = Findings::of(&view, &regions)?;
+    if options.json {
+        terminal::print_document(&json(&view, &findings))?;
+    } else {
+        terminal::print(&report::of(&view, &findings, options.all))?;
+    }
+    if let Some(why) = findings.ended_by {
+        return Err(Failure::walk(&view)(why));
+    }
+    Ok(if findings.count == 0 { Status::Fine } else { Status::Findings })
+}
+
+fn json(view: &View<'_>, findings: &Findings) -> Value {
+    let is_whole = findings.ended_by.is_none();
+    let mut document = document("check", findings.count == 0 && is_whole, view);
+    document["tables"] = json!(findings.tables);
+    document["count"] = json!(findings.count);
+    document["left_out"] = json!(findings.count - findings.list.len() as u64);
+    document["findings"] = json!(findings.list.iter().map(findings::document).collect::<Vec<_>>());
+    document["notes"] = json!(findings.notes);
+    if let Some(why) = &findings.ended_by {
+        document["error"] = json!(why.to_string());
+    }
+    document
+}

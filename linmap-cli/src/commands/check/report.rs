@@ -1,0 +1,64 @@
+//! The findings for people: how many of which kind and where, then the first of each.
+
+use super::findings::{Findings, kind};
+use crate::commands::reading::facts;
+use crate::map::view::View;
+use crate::size::grouped;
+use crate::table::table;
+use crate::terminal::{ASIDE, HEADING};
+
+/// Without `--all` as many of a kind in a region are listed.
+const FIRST: usize = 3;
+
+/// One kind of finding in one region: its name, the region, how many, and the first.
+type Group<'f> = (&'static str, &'static str, usize, Vec<&'f linmap::Finding>);
+
+/// The whole report, ending in a line break.
+pub(super) fn of(view: &View<'_>, findings: &Findings, all: bool) -> String {
+    let tables = grouped(findings.tables as u64);
+    let mut text =
+        format!("{HEADING}{}{HEADING:#}: {}, {tables} tables looked at\n", view.name(), facts(view));
+    let groups = groups(findings);
+    if groups.is_empty() && findings.ended_by.is_none() {
+        text += "Nothing found.\n";
+    }
+    if !groups.is_empty() {
+        let rows = groups.iter().map(|(name, region, count, _)| {
+            vec![(*name).to_owned(), (*region).to_owned(), grouped(*count as u64)]
+        });
+        text += &format!("\n{}\n", table(&["finding", "region", "count"], rows));
+    }
+    for (_, _, count, list) in &groups {
+        let shown = if all { list.len() } else { FIRST.min(list.len()) };
+        for finding in &list[..shown] {
+            text += &format!("{finding}\n");
+        }
+        if *count > shown {
+            text += &format!("{ASIDE}  and {} more{ASIDE:#}\n", grouped((count - shown) as u64));
+        }
+    }
+    let left_out = findings.count - findings.list.len() as u64;
+    if left_out > 0 {
+        text += &format!("{} findings more were not kept\n", grouped(left_out));
+    }
+    for note in &findings.notes {
+        text += &format!("{ASIDE}note:{ASIDE:#} {note}\n");
+    }
+    text
+}
+
+/// The findings by kind and region, in the order in which the first of each was found.
+fn groups(findings: &Findings) -> Vec<Group<'_>> {
+    let mut groups: Vec<Group<'_>> = Vec::new();
+    for (region, finding) in &findings.list {
+        let name = kind(finding).1;
+        match groups.iter_mut().find(|group| (group.0, group.1) == (name, *region)) {
+            Some(group) => {
+                group.2 += 1;
+                group.3.push(finding);
+            }
+            None => groups.push((name, region, 1, vec![finding])),
+        }
+    }
+    groups
+}

@@ -1,0 +1,128 @@
+//! `linmap diff`: what changed from one map to another.
+//!
+//! - `sweep`: pure, two lists of rows become the ranges where they differ.  `report`: those, for people and
+//!   programs.
+
+mod report;
+mod sweep;
+
+use clap::Args;
+use linmap::{Geometry, Va};
+
+use super::dump::parse_range;
+use super::reading::{Failure, SOURCES, concluded, open, source_parser};
+use crate::linux::regions;
+use crate::map::stretches::{self, Permissions};
+use crate::map::view::View;
+use crate::source::{Opened, Source, Stretch, Wanted};
+use crate::status::Status;
+use sweep::{Compared, Difference, sweep};
+
+/// Show what changed from one map to another
+///
+/// Permissions are compared with those of the tables above applied. Holes are equal at any level. What one of
+/// the two does not have, such as the output addresses of a text dump, is not compared. Exit status: 0 they are
+/// equal, 1 they differ, 2 error.
+#[derive(Args)]
+#[command(args_override_self = true, after_long_help = SOURCES)]
+pub(crate) struct Options {
+    /// The one that was before: a SOURCE
+    #[arg(value_name = "A", value_parser = source_parser())]
+    before: Source,
+
+    /// The one that is now: a SOURCE
+    #[arg(value_name = "B", value_parser = source_parser())]
+    after: Source,
+
+    /// The linear map only
+    #[arg(long, conflicts_with = "range")]
+    linear: bool,
+
+    /// Only addresses from A up to, but not including, B: both in hex, as a dump has them
+    #[arg(long, value_name = "A-B", value_parser = parse_range)]
+    range: Option<(Va, Va)>,
+
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What two maps come to.
+struct Diff<'v> {
+    views: [&'v View<'v>; 2],
+    /// The first and last address that were compared.
+    range: (Va, Va),
+    /// Whether output addresses were.
+    addresses: bool,
+    differences: Vec<Difference>,
+}
+
+/// Compares two maps and says where they differ.
+pub(crate) fn run(options: &Options) -> Status {
+    concluded("diff", options.json, diff(options))
+}
+
+fn diff(options: &Options) -> Result<Status, Failure> {
+    let wanted = options.range.map_or(Wanted::All, |(first, last)| Wanted::Range(first, last));
+    let (before, after) = (open(&options.before, wanted)?, open(&options.after, wanted)?);
+    let (a, b) = (View::of(&before)?, View::of(&after)?);
+    let range = range(options, (&a, &before), (&b, &after))?;
+    let rows = |view| stretches::of(view, range, Permissions::Effective).map_err(Failure::rows(view));
+    let (rows_a, rows_b): (Vec<Stretch>, Vec<Stretch>) = (rows(&a)?, rows(&b)?);
+    let is_text =
+        |opened: &Opened, view: &View<'_>| matches!(opened, Opened::Saved(_)) && !view.has_addresses;
+    let compared = Compared {
+        addresses: a.has_addresses && b.has_addresses,
+        unprinted: !is_text(&before, &a) && !is_text(&after, &b),
+    };
+    let mut differences = Vec::new();
+    sweep((a.geometry, &rows_a), (b.geometry, &rows_b), range, compared, |found| differences.push(found));
+    let diff = Diff { views: [&a, &b], range, addresses: compared.addresses, differences };
+    report::print(&diff, options.json)?;
+    Ok(if diff.is_same() { Status::Fine } else { Status::Findings })
+}
+
+impl Diff<'_> {
+    fn geometries(&self) -> [Geometry; 2] {
+        self.views.map(|view| view.geometry)
+    }
+
+    fn is_same(&self) -> bool {
+        let [a, b] = self.geometries();
+        a == b && self.differences.is_empty()
+    }
+}
+
+/// The addresses to compare: those asked for, as far as both have them. A saved dump may be of a part.
+fn range(options: &Options, a: (&View<'_>, &Opened), b: (&View<'_>, &Opened)) -> Result<(Va, Va), Failure> {
+    let asked = match options.range {
+        Some(range) => range,
+        None if options.linear => {
+            let (a, b) = (regions::linear(a.0.geometry), regions::linear(b.0.geometry));
+            (a.0.min(b.0), a.1.max(b.1))
+        }
+        None => (Va(1 << 63), Va(u64::MAX)),
+    };
+    let (first, last) = [a, b].iter().fold(asked, |(first, last), (view, opened)| {
+        let (from, to) = extent(view, opened);
+        (first.max(from), last.min(to))
+    });
+    if last < first {
+        let names = [a.0.name(), b.0.name()];
+        return Err(Failure::Wrong(format!("{} and {} have no addresses in common", names[0], names[1])));
+    }
+    Ok((first, last))
+}
+
+/// The first and last address that something says anything of.
+fn extent(view: &View<'_>, opened: &Opened) -> (Va, Va) {
+    let base = Va(view.geometry.base(linmap::Half::Upper));
+    match opened {
+        Opened::Tables(_) => (base, Va(u64::MAX)),
+        Opened::Saved(saved) => {
+            let first = saved.stretches.first().map_or(base, |row| row.va);
+            let last = saved.stretches.last().map_or(base, |row| Va(row.va.0.wrapping_add(row.bytes - 1)));
+            (first, last)
+        }
+    }
+}

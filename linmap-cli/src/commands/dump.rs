@@ -1,0 +1,69 @@
+//! `linmap dump`: everything that the page tables of a kernel say.
+//!
+//! - `selection`: which addresses.  `text`: as Linux prints it.  `rows`: as JSON and CSV.
+
+mod rows;
+mod selection;
+mod text;
+
+use clap::Args;
+use linmap::Va;
+
+use super::reading::{Failure, SOURCES, SourceArgument, concluded, regions};
+use crate::map::image::Image;
+use crate::map::view::View;
+use crate::source::Wanted;
+use crate::status::Status;
+pub(crate) use selection::{Selection, parse_address, parse_range};
+
+/// Print the page tables of an arm64 kernel as Linux's kernel_page_tables does
+///
+/// Entries that are equal and follow one another are one line. Permissions are each entry's own; `linmap walk`
+/// and `linmap check` apply those of the tables above. Exit status: 0, or 2 for an error.
+#[derive(Args)]
+#[command(args_override_self = true, after_long_help = SOURCES)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    source: SourceArgument,
+
+    #[command(flatten)]
+    selection: Selection,
+
+    /// Print one JSON document, which linmap can read as a SOURCE
+    #[arg(long, conflicts_with = "csv")]
+    pub(crate) json: bool,
+
+    /// Print comma-separated values, a row for what follows in addresses of both kinds
+    #[arg(long)]
+    csv: bool,
+}
+
+/// Prints the tables and says how it went.
+pub(crate) fn run(options: &Options) -> Status {
+    concluded("dump", options.json, dump(options))
+}
+
+fn dump(options: &Options) -> Result<Status, Failure> {
+    // Where regions are is only known once something was read.
+    let opened = options.source.open(options.selection.range().map_or(Wanted::All, wanted))?;
+    let view = View::of(&opened)?;
+    // The image may be outside of the range that was read.
+    let image = match Image::find(&view) {
+        Err(_) if options.selection.range().is_some() => None,
+        found => found.map_err(Failure::walk(&view))?,
+    };
+    let regions = regions(&view, image.as_ref());
+    let parts = options.selection.parts(&view, &regions)?;
+    if options.json {
+        rows::print_json(&view, &regions, &parts)?;
+    } else if options.csv {
+        rows::print_csv(&view, &regions, &parts)?;
+    } else {
+        text::print(&view, &parts)?;
+    }
+    Ok(Status::Fine)
+}
+
+const fn wanted((first, last): (Va, Va)) -> Wanted {
+    Wanted::Range(first, last)
+}

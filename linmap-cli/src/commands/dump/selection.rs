@@ -1,0 +1,188 @@
+//! Which addresses a command is about: a region by its name, or a range.
+
+use clap::{Args, ValueEnum};
+use linmap::{Geometry, Half, Marked, Va};
+
+use crate::commands::reading::Failure;
+use crate::linux::regions::{Name, Regions};
+use crate::map::view::View;
+
+#[derive(Args)]
+pub(crate) struct Selection {
+    /// Which part of the kernel's addresses
+    #[arg(long, value_name = "NAME", value_enum, default_value = "all", conflicts_with = "range")]
+    region: Choice,
+
+    /// Only what translates addresses from A up to, but not including, B: both in hex, as a dump has them
+    #[arg(long, value_name = "A-B", value_parser = parse_range)]
+    range: Option<(Va, Va)>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Choice {
+    All,
+    One(Name),
+}
+
+impl ValueEnum for Choice {
+    fn value_variants<'a>() -> &'a [Self] {
+        const VARIANTS: [Choice; 7] = [
+            Choice::One(Name::Linear),
+            Choice::One(Name::Kernel),
+            Choice::One(Name::Modules),
+            Choice::One(Name::Vmalloc),
+            Choice::One(Name::Vmemmap),
+            Choice::One(Name::Fixmap),
+            Choice::All,
+        ];
+        &VARIANTS
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        match self {
+            Self::One(name) => name.to_possible_value(),
+            Self::All => Some(clap::builder::PossibleValue::new("all").help("All of them, in address order")),
+        }
+    }
+}
+
+/// A range with the lines around it.
+pub(crate) type Part = Marked;
+
+impl Selection {
+    /// The range, if it was given as one.
+    pub(crate) const fn range(&self) -> Option<(Va, Va)> {
+        self.range
+    }
+
+    /// The ranges that are wanted, in address order.
+    pub(crate) fn parts(&self, view: &View<'_>, regions: &Regions) -> Result<Vec<Part>, Failure> {
+        let g = view.geometry;
+        if let Some((first, last)) = self.range {
+            let base = g.base(Half::Upper);
+            if first.0 < base {
+                let bits = g.va_bits();
+                return Err(Failure::Wrong(format!(
+                    "{first} is no address of this kernel: with {bits} VA bits they start at {base:#x}"
+                )));
+            }
+            return Ok(vec![Marked { range: (first, last), start: "Range start", end: "Range end" }]);
+        }
+        match self.region {
+            Choice::All => Ok(all(g, regions)),
+            Choice::One(name) => match regions.get(name) {
+                Some(region) => Ok(vec![marked(name, (region.first, region.last))]),
+                None => Err(Failure::Wrong(unknown(view, regions, name))),
+            },
+        }
+    }
+}
+
+fn marked(name: Name, range: (Va, Va)) -> Part {
+    let (start, end) = name.markers();
+    Marked { range, start, end }
+}
+
+fn unknown(view: &View<'_>, regions: &Regions, name: Name) -> String {
+    let known: Vec<&str> = regions.all().iter().map(|region| region.name.text()).collect();
+    format!(
+        "{}: where {} is can not be told without VMCOREINFO; known: {}; --region all has everything",
+        view.name(),
+        name.text(),
+        known.join(", ")
+    )
+}
+
+/// Every address of the upper half, by region; the kernel's image is printed where it lies.
+fn all(geometry: Geometry, regions: &Regions) -> Vec<Part> {
+    let elsewhere =
+        |first, last| Marked { range: (Va(first), Va(last)), start: "Elsewhere start", end: "Elsewhere end" };
+    let mut parts = Vec::new();
+    let mut next = Some(geometry.base(Half::Upper));
+    for region in regions.all().iter().filter(|region| region.name != Name::Kernel) {
+        let Some(start) = next else { break };
+        if region.last.0 < start {
+            continue;
+        }
+        if region.first.0 > start {
+            parts.push(elsewhere(start, region.first.0 - 1));
+        }
+        parts.push(marked(region.name, (region.first.max(Va(start)), region.last)));
+        next = region.last.0.checked_add(1);
+    }
+    parts.extend(next.map(|start| elsewhere(start, u64::MAX)));
+    parts
+}
+
+/// `0xffff000000000000-0xffff000040000000`, as a line of a dump begins.
+pub(crate) fn parse_range(text: &str) -> Result<(Va, Va), String> {
+    let (from, to) = text.split_once('-').ok_or("two addresses with a - between them")?;
+    let (first, end) = (parse_address(from)?, parse_address(to)?);
+    // A dump that reaches the top ends at 0.
+    let last = end.wrapping_sub(1);
+    if last < first {
+        return Err(format!("it ends before it starts: {end:#x} is not above {first:#x}"));
+    }
+    Ok((Va(first), Va(last)))
+}
+
+/// An address in hex, with or without `0x`.
+pub(crate) fn parse_address(text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
+    if digits.is_empty() || !digits.chars().all(|digit| digit.is_ascii_hexdigit()) {
+        return Err("an address is hexadecimal, such as 0xffff000040000000".to_owned());
+    }
+    u64::from_str_radix(digits, 16).map_err(|_| "an address has at most 16 digits".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::linux::regions::Hints;
+    use crate::linux::release::Release;
+    use linmap::{Granule, OaFormat};
+    use proptest::prelude::*;
+
+    #[test]
+    fn ranges_are_what_a_dump_has() {
+        let range = parse_range("0xffff000000000000-0xffff000040000000");
+        assert_eq!(range, Ok((Va(0xffff_0000_0000_0000), Va(0xffff_0000_3fff_ffff))));
+        assert_eq!(parse_range("fffff000-0x0"), Ok((Va(0xffff_f000), Va(u64::MAX))));
+        for wrong in
+            ["", "0x1", "0x1-", "-0x1", "2-1", "1-1", "0x1-0xg", "0x1-0x11111111111111111", "0x1 - 0x2"]
+        {
+            assert!(parse_range(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn all_is_every_address_once() {
+        let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
+        for release in [None, Release::parse("6.1"), Release::parse("6.12")] {
+            let regions = Regions::of(g, &Hints { release: release.as_ref(), ..Hints::default() });
+            let parts = all(g, &regions);
+            assert_eq!(parts[0].range.0, Va(g.base(Half::Upper)));
+            assert_eq!(parts[parts.len() - 1].range.1, Va(u64::MAX));
+            assert!(parts.windows(2).all(|pair| pair[0].range.1.0 + 1 == pair[1].range.0.0));
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text: String) {
+            let _ = parse_range(&text);
+        }
+
+        #[test]
+        fn no_regions_panic(modules: (u64, u64), vmalloc: (u64, u64), vmemmap: (u64, u64)) {
+            let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
+            let upper = |(a, b): (u64, u64)| Some((a | 0xffff << 48, b | 0xffff << 48));
+            let hints = Hints {
+                modules: upper(modules), vmalloc: upper(vmalloc), vmemmap: upper(vmemmap), ..Hints::default()
+            };
+            let parts = all(g, &Regions::of(g, &hints));
+            prop_assert!(parts.iter().all(|part| part.range.0 <= part.range.1));
+            prop_assert!(parts.windows(2).all(|pair| pair[0].range.1.0 + 1 == pair[1].range.0.0));
+        }
+    }
+}

@@ -1,0 +1,69 @@
+//! `linmap man` and `linmap completions`: what the command line is, for `man` and for shells, made from the
+//! definition that parses it.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use clap::{Args, CommandFactory};
+use clap_complete::Shell;
+use clap_mangen::Man;
+
+use crate::arguments::Arguments;
+use crate::status::Status;
+use crate::terminal;
+
+/// Print the manual page, or write all of them into a directory
+///
+/// `linmap man | man -l -` reads it; `linmap man --directory ~/.local/share/man/man1` installs the pages of all
+/// commands.
+#[derive(Args)]
+pub(crate) struct ManOptions {
+    /// Where to write linmap.1, linmap-stat.1 and the others
+    #[arg(long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+}
+
+/// Print a completion script
+///
+/// For bash: `linmap completions bash > ~/.local/share/bash-completion/completions/linmap`.
+#[derive(Args)]
+pub(crate) struct CompletionsOptions {
+    /// Which shell
+    shell: Shell,
+}
+
+/// Prints or writes the manual.
+pub(crate) fn man(options: &ManOptions) -> Status {
+    let result = match &options.directory {
+        Some(directory) => write_pages(directory),
+        None => terminal::stream(|mut out| Man::new(Arguments::command()).render(&mut out)),
+    };
+    ended(result, options.directory.as_deref())
+}
+
+/// Prints the script.
+pub(crate) fn completions(options: &CompletionsOptions) -> Status {
+    let mut script = Vec::new();
+    clap_complete::generate(options.shell, &mut Arguments::command(), "linmap", &mut script);
+    ended(terminal::stream(|out| out.write_all(&script)), None)
+}
+
+fn ended(result: io::Result<()>, directory: Option<&Path>) -> Status {
+    match (result, directory) {
+        (Ok(()), _) => return Status::Fine,
+        (Err(error), Some(directory)) => {
+            terminal::error(format_args!(
+                "the pages could not be written to `{}`: {error}",
+                directory.display()
+            ));
+        }
+        (Err(error), None) => terminal::error(format_args!("the output could not be written: {error}")),
+    }
+    Status::Error
+}
+
+fn write_pages(directory: &Path) -> io::Result<()> {
+    fs::create_dir_all(directory)?;
+    clap_mangen::generate_to(Arguments::command().disable_help_subcommand(true), directory)
+}

@@ -1,0 +1,94 @@
+//! `linmap plan`: the linear map that a machine would get, before it is bought, configured or booted.
+//!
+//! - `options`: what can be asked.  `given`: a machine's memory, whatever describes it.
+//! - `iomem`, `virt`, `image`: /proc/iomem; QEMU's machine; where a kernel's code and constants are.
+//! - `layout`: memory becomes a layout, by the code that the image runs.  `planned`: what that will count.
+//! - `report`, `document`: the same for people and for programs.
+//! - `sweep`, `fragments`, `plot`: how it grows with RAM, page size and read-only pages.
+//! - `failure`: everything that is exit 2.
+
+mod document;
+mod failure;
+mod fragments;
+mod given;
+mod image;
+mod iomem;
+mod layout;
+mod options;
+mod planned;
+mod plot;
+mod report;
+mod sweep;
+mod virt;
+
+use serde_json::Value;
+
+pub(crate) use failure::Failure;
+pub(crate) use given::{Given, MachineOptions};
+pub(crate) use layout::{Laid, granule, lay_out};
+pub(crate) use options::Options;
+pub(crate) use report::granule_name;
+
+use crate::status::Status;
+use crate::terminal;
+use planned::Planned;
+
+/// Plans, and says what would be.
+pub(crate) fn run(options: &Options) -> Status {
+    let outcome = plan(options);
+    let printed = match &outcome {
+        Ok(told) if options.json => terminal::print_document(&told.document),
+        Ok(told) => terminal::print(&told.text),
+        Err(failure) if options.json => terminal::print_document(&document::of_failure(failure)),
+        Err(_) => Ok(()),
+    };
+    match (outcome, printed) {
+        (Err(failure), _) => fail(&failure),
+        (Ok(_), Err(error)) => fail(&Failure::Output(error.to_string())),
+        (Ok(told), Ok(())) => {
+            told.notes.iter().for_each(terminal::note);
+            Status::Fine
+        }
+    }
+}
+
+/// What a run has to say.
+struct Told {
+    text: String,
+    document: Value,
+    /// What was left out or moved.
+    notes: Vec<String>,
+}
+
+fn plan(options: &Options) -> Result<Told, Failure> {
+    match options.sweep {
+        Some(_) => sweep(options),
+        None => {
+            let given = Given::read(&options.machine)?;
+            let planned = Planned::of_all(&given, options.granules())?;
+            let mut notes = given.notes.clone();
+            notes.extend(planned.iter().flat_map(|p| &p.notes).cloned());
+            notes.dedup();
+            Ok(Told {
+                text: report::of(&given, &planned),
+                document: document::of(&given, &planned, &notes),
+                notes,
+            })
+        }
+    }
+}
+
+fn sweep(options: &Options) -> Result<Told, Failure> {
+    let swept = sweep::run(options)?;
+    if let Some(path) = &options.svg {
+        let written = std::fs::write(path, plot::of(&swept).render());
+        written.map_err(|error| Failure::Svg { path: path.clone(), error })?;
+    }
+    let notes = swept.notes.clone();
+    Ok(Told { text: report::of_sweep(&swept), document: document::of_sweep(&swept), notes })
+}
+
+fn fail(failure: &Failure) -> Status {
+    terminal::error(failure);
+    Status::Error
+}

@@ -1,0 +1,87 @@
+//! How large a kernel image is, and how much of it is code and constants.
+//!
+//! The header of the raw image has its size in memory; what of it is never written only the ELF knows from
+//! which the image was made. A build leaves that in a directory beside the image.
+
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use linmap::Pa;
+use object::Endianness;
+use object::elf::{FileHeader64, PF_W, PT_LOAD};
+use object::read::elf::{FileHeader, ProgramHeader};
+
+/// Where a build leaves the ELF, seen from where it leaves the image.
+const ELF_PLACES: [&str; 2] =
+    ["aarch64-unknown-none-softfloat/image/kernel", "aarch64-unknown-linux-gnu/image/kernel"];
+/// More than any image has.
+const LARGEST: u64 = 256 << 20;
+
+/// How many bytes an image takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Sizes {
+    /// In all.
+    pub(crate) image: u64,
+    /// Of code and constants, at its start.
+    pub(crate) read_only: u64,
+}
+
+impl Sizes {
+    /// All of an image that starts there.
+    pub(crate) fn image_at(self, start: u64) -> Range<Pa> {
+        Pa(start)..Pa(start + self.image)
+    }
+
+    /// Its code and constants.
+    pub(crate) fn read_only_at(self, start: u64) -> Range<Pa> {
+        Pa(start)..Pa(start + self.read_only)
+    }
+}
+
+/// Why an image does not say how large it is.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ImageError {
+    #[error("`{}` is no ELF kernel: {reason}; name its code and constants with --kernel START-END", path.display())]
+    NotElf { path: PathBuf, reason: String },
+}
+
+/// The sizes of an image that a build left at `raw`, with its ELF beside it; none if that is not there or
+/// is of another build.
+pub(crate) fn sizes_of(raw: &Path) -> Result<Option<Sizes>, ImageError> {
+    let Ok(image) = fs::read(raw) else { return Ok(None) };
+    let beside = ELF_PLACES.iter().filter_map(|place| Some(raw.parent()?.join(place)));
+    for path in beside.filter(|path| path.is_file()) {
+        let not_elf = |reason: String| ImageError::NotElf { path: path.clone(), reason };
+        let elf = fs::read(&path).map_err(|error| not_elf(error.to_string()))?;
+        let sizes = sizes_in(&elf, &image).map_err(not_elf)?;
+        if sizes.is_some() {
+            return Ok(sizes);
+        }
+    }
+    Ok(None)
+}
+
+/// The sizes that the segments of an ELF say, if it is the one that the raw image was made from.
+fn sizes_in(elf: &[u8], raw: &[u8]) -> Result<Option<Sizes>, String> {
+    let header = FileHeader64::<Endianness>::parse(elf).map_err(|e| e.to_string())?;
+    let endian = header.endian().map_err(|e| e.to_string())?;
+    let segments = header.program_headers(endian, elf).map_err(|e| e.to_string())?;
+    let loaded = || segments.iter().filter(|s| s.p_type(endian) == PT_LOAD && s.p_memsz(endian) != 0);
+    let start = loaded().map(|s| s.p_paddr(endian)).min().ok_or("it has no segment to load")?;
+    let end = loaded().filter_map(|s| s.p_paddr(endian).checked_add(s.p_memsz(endian))).max();
+    let written = loaded().filter(|s| s.p_flags(endian).contains(PF_W));
+    let written = written.map(|s| s.p_paddr(endian)).min().or(end).unwrap_or(start);
+    let size = end.unwrap_or(start) - start;
+    if size > LARGEST {
+        return Err(format!("its segments span {size:#x} bytes; {LARGEST:#x} are the most"));
+    }
+    for segment in loaded() {
+        let bytes = segment.data(endian, elf).map_err(|()| "a segment is not all in the file".to_owned())?;
+        let from = (segment.p_paddr(endian) - start) as usize;
+        if raw.get(from..from + bytes.len()) != Some(bytes) {
+            return Ok(None);
+        }
+    }
+    Ok(Some(Sizes { image: size, read_only: written - start }))
+}

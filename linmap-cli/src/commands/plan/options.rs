@@ -1,0 +1,65 @@
+//! What can be asked of `linmap plan`.
+
+use std::path::PathBuf;
+
+use clap::builder::RangedU64ValueParser;
+use clap::{Args, ValueEnum};
+use linmap::Granule;
+
+use super::given::MachineOptions;
+use super::layout;
+use crate::commands::boot::options::PageSize;
+
+/// Predict the linear map of a machine: leaves, table memory and TLB entries, page sizes side by side
+///
+/// The prediction is made by the code that the image runs, and is what `linmap boot` would report.
+/// Exit status: 0 planned, 2 anything else.
+#[derive(Args)]
+#[command(args_override_self = true)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    pub(crate) machine: MachineOptions,
+
+    /// Only this size of a page [default: all three]
+    #[arg(long, value_name = "SIZE", value_enum, ignore_case = true, help_heading = "Kernel")]
+    pub(crate) page_size: Option<PageSize>,
+
+    /// Show how the map grows instead
+    #[arg(long, value_name = "WITH", value_enum, help_heading = "Sweep")]
+    pub(crate) sweep: Option<Sweep>,
+
+    /// Plot the sweep into this file
+    #[arg(long, value_name = "FILE", requires = "sweep", help_heading = "Sweep")]
+    pub(crate) svg: Option<PathBuf>,
+
+    /// Where the random pages of --sweep fragmentation start from
+    #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Sweep")]
+    pub(crate) seed: u64,
+
+    /// How often all read-only pages of --sweep fragmentation are replaced by others
+    #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Sweep")]
+    #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=64))]
+    pub(crate) rounds: u32,
+
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What grows.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sweep {
+    /// RAM, by factors of two up to --ram, or to 64T
+    Ram,
+    /// The size of a page
+    PageSize,
+    /// The number of single pages that are read-only, with and without collapse
+    Fragmentation,
+}
+
+impl Options {
+    /// The page sizes asked for.
+    pub(crate) fn granules(&self) -> Vec<Granule> {
+        layout::granules(self.page_size)
+    }
+}

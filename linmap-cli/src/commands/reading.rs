@@ -1,0 +1,227 @@
+//! What the commands that read a SOURCE have in common: how it is named, opened and waited for, and how
+//! it is said that something went wrong.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::time::{Duration, Instant};
+
+use clap::Args;
+use clap::builder::{OsStringValueParser, TypedValueParser};
+use linmap::{Geometry, OaFormat, Refused, Va};
+use serde_json::{Value, json};
+
+use crate::linux::regions::{Hints, Name, Regions};
+use crate::linux::release::Release;
+use crate::map::image::Image;
+use crate::map::rebuilt::Inconsistent;
+use crate::map::stretches::StretchError;
+use crate::map::view::{View, WalkError};
+use crate::source::{self, Opened, Saved, Source, SourceError, Step, Wanted};
+use crate::status::Status;
+use crate::terminal;
+
+/// What SOURCE can be, in the long help of each command.
+pub(crate) const SOURCES: &str = "\
+SOURCE is one of
+  (nothing)        this machine, by /proc/kcore; wants root
+  FILE             an ELF core of QEMU's dump-guest-memory or of kdump,
+                   a saved `linmap dump --json`, or the text of kernel_page_tables
+  qemu:SOCKET      a running QEMU, by the socket of its monitor (QMP or HMP)
+  gdb:HOST:PORT    any gdbstub that shows system registers";
+
+#[derive(Args)]
+pub(crate) struct SourceArgument {
+    /// Where to read the page tables from [default: this machine, by /proc/kcore]
+    #[arg(value_name = "SOURCE", value_parser = source_parser())]
+    source: Option<Source>,
+}
+
+impl SourceArgument {
+    pub(crate) fn open(&self, wanted: Wanted) -> Result<Opened, Failure> {
+        open(self.source.as_ref().unwrap_or(&Source::Live), wanted)
+    }
+}
+
+pub(crate) fn source_parser() -> impl TypedValueParser<Value = Source> {
+    OsStringValueParser::new().try_map(|text: OsString| Source::parse(text))
+}
+
+/// Opens a source, and says meanwhile how far it has come.
+pub(crate) fn open(source: &Source, wanted: Wanted) -> Result<Opened, Failure> {
+    let progress = Progress::default();
+    let opened = source::open(source, wanted, &|step| progress.show(step));
+    progress.clear();
+    let opened = opened?;
+    if let Opened::Tables(tables) = &opened
+        && let Some(paused) = tables.paused
+    {
+        terminal::note(format_args!("the guest was paused for {} ms", paused.as_millis()));
+    }
+    Ok(opened)
+}
+
+/// One line on a terminal, for what takes longer than a second.
+struct Progress {
+    start: Instant,
+    shown: std::cell::Cell<Option<Instant>>,
+}
+
+impl Default for Progress {
+    fn default() -> Self {
+        Self { start: Instant::now(), shown: std::cell::Cell::new(None) }
+    }
+}
+
+impl Progress {
+    fn show(&self, step: Step) {
+        let now = Instant::now();
+        let recent = self.shown.get().is_some_and(|shown| now - shown < Duration::from_millis(100));
+        if recent || now - self.start < Duration::from_secs(1) || !io::stderr().is_terminal() {
+            return;
+        }
+        self.shown.set(Some(now));
+        let total =
+            step.total.map(|total| format!(" of {}", crate::size::grouped(total))).unwrap_or_default();
+        // Nobody is there to be told.
+        let _ = write!(io::stderr(), "\r\x1b[K{}: {}{total}", step.what, crate::size::grouped(step.done));
+    }
+
+    fn clear(&self) {
+        if self.shown.get().is_some() {
+            // As above.
+            let _ = write!(io::stderr(), "\r\x1b[K");
+        }
+    }
+}
+
+/// Why a command could not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Failure {
+    #[error("{0}")]
+    Source(#[from] SourceError),
+    #[error("{0}")]
+    Saved(#[from] Inconsistent),
+    #[error("{name}: {}", walk_error(.why))]
+    Walk { name: String, why: WalkError },
+    #[error("{name}: more rows than any machine has, the first one too many at {va}; a --range has fewer")]
+    TooMany { name: String, va: Va },
+    #[error("{0}")]
+    Wrong(String),
+    #[error("the output could not be written: {0}")]
+    Output(#[from] io::Error),
+}
+
+impl Failure {
+    /// For `map_err`: what went wrong with walking what was read from `view`.
+    pub(crate) fn walk(view: &View<'_>) -> impl Fn(WalkError) -> Self {
+        let name = view.name();
+        move |why| Self::Walk { name: name.to_owned(), why }
+    }
+
+    /// The same for rows.
+    pub(crate) fn rows(view: &View<'_>) -> impl Fn(StretchError) -> Self {
+        let name = view.name();
+        move |why| match why {
+            StretchError::Walk(why) => Self::Walk { name: name.to_owned(), why },
+            StretchError::TooMany(va) => Self::TooMany { name: name.to_owned(), va },
+        }
+    }
+}
+
+fn walk_error(why: &WalkError) -> String {
+    match why {
+        Refused::Limit => {
+            "gave up: tables point to one another, or to themselves, so that there are more ways \
+                           through them than tables; `linmap check` names them, a --range may leave them out"
+                .to_owned()
+        }
+        Refused::Read(unread) => unread.to_string(),
+    }
+}
+
+/// Says how a command ended: a failure is a message, and with `--json` a document as well.
+pub(crate) fn concluded(command: &str, json: bool, result: Result<Status, Failure>) -> Status {
+    let failure = match result {
+        Ok(status) => return status,
+        Err(failure) => failure,
+    };
+    if json && !matches!(failure, Failure::Output(_)) {
+        let document = json!({ "schema": schema(command), "ok": false, "error": failure.to_string() });
+        // The run failed whether or not anyone reads the document.
+        let _ = terminal::print_document(&document);
+    }
+    terminal::error(failure);
+    Status::Error
+}
+
+/// The name of a command's document.
+pub(crate) fn schema(command: &str) -> String {
+    format!("linmap.{command}/1")
+}
+
+/// What every document says of where it comes from.
+pub(crate) fn document(command: &str, ok: bool, view: &View<'_>) -> Value {
+    let g = view.geometry;
+    json!({
+        "schema": schema(command),
+        "ok": ok,
+        "source": view.name(),
+        "release": release(view).map(|release| release.to_string()),
+        "geometry": geometry(g),
+    })
+}
+
+/// Page size, VA bits and address format in documents.
+pub(crate) fn geometry(geometry: Geometry) -> Value {
+    let format = match geometry.oa_format() {
+        OaFormat::Bits48 => "48-bit",
+        OaFormat::Lpa => "lpa",
+        OaFormat::Lpa2 => "lpa2",
+    };
+    json!({ "granule": geometry.granule().to_string(), "va_bits": geometry.va_bits(), "format": format })
+}
+
+/// An address in a document.
+pub(crate) fn hex(address: impl fmt::LowerHex) -> String {
+    format!("{address:#x}")
+}
+
+/// The kernel's release, if the source shows it.
+pub(crate) fn release(view: &View<'_>) -> Option<Release> {
+    Release::parse(view.tables?.kernel.info.as_ref()?.release()?)
+}
+
+/// What the addresses are for, as far as this source shows it.
+pub(crate) fn regions(view: &View<'_>, image: Option<&Image>) -> Regions {
+    let info = view.tables.and_then(|tables| tables.kernel.info.as_ref());
+    let pair = |start, end| Some((info?.number(start)?, info?.number(end)?));
+    let release = release(view);
+    let marked = |name| view.saved.and_then(|saved| marked(saved, name));
+    let hints = Hints {
+        release: release.as_ref(),
+        modules: pair("MODULES_VADDR", "MODULES_END").or_else(|| marked(Name::Modules)),
+        vmalloc: pair("VMALLOC_START", "VMALLOC_END").or_else(|| marked(Name::Vmalloc)),
+        vmemmap: pair("VMEMMAP_START", "VMEMMAP_END").or_else(|| marked(Name::Vmemmap)),
+        kernel: image.map(Image::range),
+        is_saved: view.saved.is_some(),
+    };
+    Regions::of(view.geometry, &hints)
+}
+
+/// Start and end of a region of a saved dump, by the lines around it.
+fn marked(saved: &Saved, name: Name) -> Option<(u64, u64)> {
+    let (start, end) = name.markers();
+    let at = |text: &str| saved.markers.iter().find(|marker| marker.1 == text).map(|marker| marker.0);
+    let (start, end) = (at(start)?, at(end)?);
+    let last = saved.stretches.get(end.checked_sub(1)?)?;
+    Some((saved.stretches.get(start)?.va.0, last.va.0.wrapping_add(last.bytes)))
+}
+
+/// `4K pages, 48 VA bits`, and the kernel's name.
+pub(crate) fn facts(view: &View<'_>) -> String {
+    let g = view.geometry;
+    let format = if g.oa_format() == OaFormat::Lpa2 { ", LPA2" } else { "" };
+    let release = release(view).map(|release| format!(", Linux {release}")).unwrap_or_default();
+    format!("{} granule, {}-bit addresses{format}{release}", g.granule(), g.va_bits())
+}

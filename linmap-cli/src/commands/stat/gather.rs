@@ -1,0 +1,123 @@
+//! What tables and source reveal of why a map is as it is: evidence for `linux::cause`.
+
+use std::ops::{ControlFlow, Range};
+
+use linmap::{Entry, Pa, Va};
+
+use super::survey::Survey;
+use crate::linux::evidence::{Evidence, Seen};
+use crate::linux::regions::{self, Name, Regions};
+use crate::map::descent::descend;
+use crate::map::image::Image;
+use crate::map::permissions::{el1_executes, restricted};
+use crate::map::view::{View, WalkError};
+
+/// As many pieces of code are looked at; every one says the same.
+const ENOUGH: usize = 1000;
+
+/// All that is to be known.
+pub(super) fn evidence(
+    view: &View<'_>,
+    survey: &Survey,
+    image: Option<&Image>,
+    regions: &Regions,
+) -> Result<Evidence, WalkError> {
+    let alias = |memory: Range<Pa>| alias(view, survey.offset, memory);
+    let (mut image_alias, mut other_aliases) = (Seen::default(), Seen::default());
+    if let Some(constant) = image.and_then(Image::constant) {
+        image_alias = alias(constant)?;
+    }
+    if view.has_addresses {
+        for memory in code_elsewhere(view, image, regions)? {
+            let seen = alias(memory)?;
+            other_aliases.read_only += seen.read_only;
+            other_aliases.writable += seen.writable;
+        }
+    }
+    let tables = view.tables;
+    Ok(Evidence {
+        release: crate::commands::reading::release(view),
+        command_line: tables.and_then(|tables| tables.kernel.command_line.clone()),
+        midrs: tables.map(|tables| tables.cpu.midrs.clone()).unwrap_or_default(),
+        mmfr2: tables.and_then(|tables| tables.cpu.mmfr2),
+        bytes: survey.stats.bytes(view.geometry),
+        large: survey.large,
+        invalid: survey.invalid,
+        kfence: survey.kfence,
+        text: image.map(text).unwrap_or_default(),
+        image_alias,
+        other_aliases,
+    })
+}
+
+/// The kernel's text at its own addresses.
+fn text(image: &Image) -> Seen {
+    let mut seen = Seen::default();
+    for segment in image.segments.iter().filter(|segment| el1_executes(segment.attributes)) {
+        if segment.attributes.is_writable() {
+            seen.writable += segment.bytes;
+        } else {
+            seen.read_only += segment.bytes;
+        }
+    }
+    seen
+}
+
+/// What the linear map permits of some memory.
+fn alias(view: &View<'_>, offset: u64, memory: Range<Pa>) -> Result<Seen, WalkError> {
+    let mut seen = Seen::default();
+    let first = Va(memory.start.0.wrapping_add(offset));
+    let last = Va(memory.end.0.wrapping_add(offset).wrapping_sub(1));
+    let (start, end) = regions::linear(view.geometry);
+    if first < start || last > end || last < first {
+        return Ok(seen);
+    }
+    let _ = descend(&view.bounded(), view.geometry, view.root, (first, last), |found| {
+        let Entry::Leaf(leaf) = found.entry else { return ControlFlow::Continue(()) };
+        if leaf.valid && leaf.oa.0.wrapping_add(offset) == found.va.0 {
+            let bytes = view.geometry.level_size(found.level);
+            let from = found.va.max(first);
+            let to = Va(found.va.0 + (bytes - 1)).min(last);
+            let writable = restricted(leaf.attributes, found.limits).is_writable();
+            *(if writable { &mut seen.writable } else { &mut seen.read_only }) += to.0 - from.0 + 1;
+        }
+        ControlFlow::Continue(())
+    })?;
+    Ok(seen)
+}
+
+/// The memory of read-only code that is not the kernel's own: of modules and BPF. What is mapped read-only
+/// without being code may have been mapped so from the start, and then says nothing.
+fn code_elsewhere(
+    view: &View<'_>,
+    image: Option<&Image>,
+    regions: &Regions,
+) -> Result<Vec<Range<Pa>>, WalkError> {
+    let own = image.map(Image::memory).unwrap_or(Pa(0)..Pa(0));
+    let (_, linear_last) = regions::linear(view.geometry);
+    let above = vec![(Va(linear_last.0.saturating_add(1)), Va(u64::MAX))];
+    let known = [Name::Modules, Name::Vmalloc].map(|name| regions.get(name));
+    let places = match known {
+        [Some(modules), Some(vmalloc)] => [modules, vmalloc].map(|r| (r.first, r.last)).to_vec(),
+        _ => above,
+    };
+    let mut code: Vec<Range<Pa>> = Vec::new();
+    for place in places {
+        let _ = descend(&view.bounded(), view.geometry, view.root, place, |found| {
+            let Entry::Leaf(leaf) = found.entry else { return ControlFlow::Continue(()) };
+            let attributes = restricted(leaf.attributes, found.limits);
+            let bytes = view.geometry.level_size(found.level);
+            let is_own = own.contains(&leaf.oa);
+            if !leaf.valid || attributes.is_writable() || !el1_executes(attributes) || is_own {
+                return ControlFlow::Continue(());
+            }
+            let end = Pa(leaf.oa.0.saturating_add(bytes));
+            match code.last_mut() {
+                Some(last) if last.end == leaf.oa => last.end = end,
+                _ => code.push(leaf.oa..end),
+            }
+            if code.len() < ENOUGH { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+    }
+    Ok(code)
+}

@@ -1,0 +1,171 @@
+//! `linmap walk`: one translation, level by level.
+//!
+//! - `fields`: what each bit of a descriptor says.  `report`: the way of a walk, for people.
+
+mod fields;
+mod report;
+
+use clap::Args;
+use linmap::{Attributes, Entry, Half, Leaf, Va};
+use serde_json::{Value, json};
+
+use super::dump::parse_address;
+use super::reading::{Failure, SOURCES, SourceArgument, concluded, document, hex, regions};
+use crate::map::descent::{Found, path};
+use crate::map::image::Image;
+use crate::map::permissions::{in_words, restricted};
+use crate::map::view::View;
+use crate::source::{VmcoreInfo, Wanted};
+use crate::status::Status;
+use crate::terminal;
+
+/// Translate one kernel address, level by level, with every field of each descriptor
+///
+/// Exit status: 0 it translates, 1 it does not, 2 error.
+#[derive(Args)]
+#[command(args_override_self = true, allow_missing_positional = true, after_long_help = SOURCES)]
+pub(crate) struct Options {
+    #[command(flatten)]
+    source: SourceArgument,
+
+    /// The address, in hex, or a symbol that VMCOREINFO has, such as _stext or swapper_pg_dir+0x8
+    #[arg(value_name = "VA")]
+    va: String,
+
+    /// Print one JSON document
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Where a walk led.
+struct Walked {
+    va: Va,
+    /// The symbol that it was asked for by.
+    symbol: Option<String>,
+    region: &'static str,
+    path: Vec<Found>,
+}
+
+/// Walks the tables and says where it leads.
+pub(crate) fn run(options: &Options) -> Status {
+    concluded("walk", options.json, walk(options))
+}
+
+fn walk(options: &Options) -> Result<Status, Failure> {
+    // Where a symbol is is known only once everything was read.
+    let opened = options.source.open(Wanted::All)?;
+    let view = View::of(&opened)?;
+    let info = view.tables.and_then(|tables| tables.kernel.info.as_ref());
+    let (va, symbol) = resolve(&options.va, info, view.name()).map_err(Failure::Wrong)?;
+    let base = view.geometry.base(Half::Upper);
+    if va.0 < base {
+        let bits = view.geometry.va_bits();
+        return Err(Failure::Wrong(format!(
+            "{va} is no address of this kernel: with {bits} VA bits they start at {base:#x}"
+        )));
+    }
+    let image = Image::find(&view).map_err(Failure::walk(&view))?;
+    let region = regions(&view, image.as_ref()).name_at(va);
+    let path = path(&view.bounded(), view.geometry, view.root, va).map_err(Failure::walk(&view))?;
+    let walked = Walked { va, symbol, region, path };
+    if options.json {
+        terminal::print_document(&walked.document(&view))?;
+    } else {
+        terminal::print(&report::of(&view, &walked))?;
+    }
+    Ok(if walked.translation().is_some() { Status::Fine } else { Status::Findings })
+}
+
+impl Walked {
+    /// The last leaf, what it permits below the tables above it, and the entry; only if it is valid.
+    fn translation(&self) -> Option<(&Found, Leaf, Attributes)> {
+        let last = self.path.last()?;
+        match last.entry {
+            Entry::Leaf(leaf) if leaf.valid => Some((last, leaf, restricted(leaf.attributes, last.limits))),
+            _ => None,
+        }
+    }
+
+    fn document(&self, view: &View<'_>) -> Value {
+        let translation = self.translation();
+        let mut document = document("walk", translation.is_some(), view);
+        document["va"] = json!(hex(self.va.0));
+        document["symbol"] = json!(self.symbol);
+        document["region"] = json!(self.region);
+        let levels = self.path.iter().map(|found| {
+            let fields = fields::of(found, view.geometry, mair(view));
+            json!({
+                "level": found.level.number(),
+                "table": view.tables.map(|_| hex(found.slot.table.0)),
+                "index": found.slot.index,
+                "descriptor": view.has_addresses.then(|| hex(found.descriptor.0)),
+                "kind": fields::kind(found),
+                "fields": fields.iter().map(fields::Field::document).collect::<Vec<_>>(),
+            })
+        });
+        document["levels"] = json!(levels.collect::<Vec<_>>());
+        document["translation"] = translation.map_or(Value::Null, |(found, leaf, attributes)| {
+            let offset = self.va.0 - found.va.0;
+            json!({
+                "pa": view.has_addresses.then(|| hex(leaf.oa.0.wrapping_add(offset))),
+                "leaf_bytes": view.geometry.level_size(found.level),
+                "contiguous": leaf.contiguous,
+                "attributes": hex(attributes.bits()),
+                "permissions": in_words(attributes),
+            })
+        });
+        document
+    }
+}
+
+/// MAIR, where the source shows it.
+fn mair(view: &View<'_>) -> Option<u64> {
+    view.tables?.cpu.mair
+}
+
+/// An address from what was written: `_stext`, `_stext+0x1000`, `0xffff800080010000`.
+fn resolve(text: &str, info: Option<&VmcoreInfo>, source: &str) -> Result<(Va, Option<String>), String> {
+    let (name, offset) = match text.split_once('+') {
+        Some((name, offset)) => (name, parse_address(offset).map_err(|why| format!("`{text}`: {why}"))?),
+        None => (text, 0),
+    };
+    if let Some(address) = info.and_then(|info| info.symbol(name)) {
+        return Ok((Va(address.wrapping_add(offset)), Some(text.to_owned())));
+    }
+    if let Ok(address) = parse_address(name) {
+        return Ok((Va(address.wrapping_add(offset)), None));
+    }
+    let name = crate::printable::excerpt(name, 60);
+    let known: Vec<&str> = info.into_iter().flat_map(VmcoreInfo::symbols).map(|(name, _)| name).collect();
+    Err(match known[..] {
+        [] => format!("`{name}` is no hexadecimal address, and {source} has no VMCOREINFO with symbols"),
+        _ => format!(
+            "`{name}` is neither a hexadecimal address nor among the symbols of VMCOREINFO: {}",
+            crate::printable::excerpt(&known.join(", "), 400)
+        ),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_a_symbol_or_hexadecimal() {
+        let info = VmcoreInfo::parse(
+            b"OSRELEASE=6.1\nSYMBOL(_stext)=ffff800008010000\nSYMBOL(face)=ffff800008020000\n",
+        );
+        let at = |text: &str| resolve(text, Some(&info), "core").map(|(va, _)| va.0);
+        assert_eq!(at("_stext"), Ok(0xffff_8000_0801_0000));
+        assert_eq!(at("_stext+0x10"), Ok(0xffff_8000_0801_0010));
+        // A symbol goes before a number.
+        assert_eq!(at("face"), Ok(0xffff_8000_0802_0000));
+        assert_eq!(at("cafe"), Ok(0xcafe));
+        assert_eq!(at("0xffff000000000000+1000"), Ok(0xffff_0000_0000_1000));
+        for wrong in ["", "_etext", "0x", "1 2", "_stext+", "_stext+x", "0x11111111111111111"] {
+            assert!(at(wrong).is_err(), "{wrong}");
+        }
+        assert!(at("_etext").unwrap_err().contains("_stext"));
+        assert!(resolve("_stext", None, "text").unwrap_err().contains("no VMCOREINFO"));
+    }
+}

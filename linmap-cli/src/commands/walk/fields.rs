@@ -1,0 +1,248 @@
+//! What each bit of a stage 1 descriptor says (Arm ARM D8.3.1, D8.3.2). Every bit is in one field.
+
+use linmap::{Attributes, Descriptor, Entry, Geometry, Level, OaFormat};
+use serde_json::{Value, json};
+
+use crate::map::descent::Found;
+
+/// Some bits of a descriptor, and what they mean.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Field {
+    /// The highest and the lowest bit.
+    pub(super) bits: (u32, u32),
+    pub(super) name: &'static str,
+    pub(super) value: u64,
+    pub(super) meaning: String,
+}
+
+impl Field {
+    /// `47:12`, or `10`.
+    pub(super) fn place(&self) -> String {
+        let (high, low) = self.bits;
+        if high == low { high.to_string() } else { format!("{high}:{low}") }
+    }
+
+    pub(super) fn document(&self) -> Value {
+        let value = format!("{:#x}", self.value);
+        json!({ "bits": self.place(), "name": self.name, "value": value, "meaning": self.meaning })
+    }
+}
+
+/// What an entry is, in a word.
+pub(super) const fn kind(found: &Found) -> &'static str {
+    match found.entry {
+        Entry::Table(_) => "table",
+        Entry::Hole => "hole",
+        Entry::Reserved => "reserved",
+        Entry::Leaf(_) if found.level.number() == Level::PAGE.number() => "page",
+        Entry::Leaf(_) => "block",
+    }
+}
+
+/// The fields of an entry, highest first. `mair` is what AttrIndx refers to, if it is known.
+pub(super) fn of(found: &Found, geometry: Geometry, mair: Option<u64>) -> Vec<Field> {
+    let mut fields = Fields { descriptor: found.descriptor, list: Vec::new() };
+    match found.entry {
+        Entry::Table(_) => table(&mut fields, geometry),
+        Entry::Leaf(_) => leaf(&mut fields, geometry, found.level, mair),
+        Entry::Hole | Entry::Reserved => {
+            fields.add(63, 1, "", |_| "ignored".to_owned());
+            fields
+                .add(0, 0, "valid", |v| if v == 0 { "no" } else { "yes, but means nothing here" }.to_owned());
+        }
+    }
+    fields.list
+}
+
+struct Fields {
+    descriptor: Descriptor,
+    list: Vec<Field>,
+}
+
+impl Fields {
+    fn add(&mut self, high: u32, low: u32, name: &'static str, meaning: impl FnOnce(u64) -> String) {
+        let value = self.descriptor.0 >> low & (u64::MAX >> (63 - (high - low)));
+        self.list.push(Field { bits: (high, low), name, value, meaning: meaning(value) });
+    }
+
+    /// A field of one bit: what it says when it is clear, and when it is set.
+    fn flag(&mut self, bit: u32, name: &'static str, [clear, set]: [&str; 2]) {
+        self.add(bit, bit, name, |value| if value == 0 { clear } else { set }.to_owned());
+    }
+
+    /// Bits that must be 0, or that nobody looks at.
+    fn rest(&mut self, high: u32, low: u32, what: &'static str) {
+        if high >= low {
+            self.add(high, low, "", |_| what.to_owned());
+        }
+    }
+}
+
+fn table(fields: &mut Fields, g: Geometry) {
+    fields.flag(63, "NSTable", ["", "non-secure below (Secure state only)"]);
+    fields.add(62, 61, "APTable", |value| {
+        match value {
+            0 => "no restriction",
+            1 => "no access from EL0 below",
+            2 => "read-only below",
+            _ => "read-only, and no access from EL0, below",
+        }
+        .to_owned()
+    });
+    fields.flag(60, "UXNTable", ["no restriction", "EL0 executes nothing below"]);
+    fields.flag(59, "PXNTable", ["no restriction", "EL1 executes nothing below"]);
+    fields.rest(58, 51, "ignored");
+    fields.rest(50, 50, "must be 0");
+    address(fields, g, g.page_shift(), "next table");
+    if g.oa_format() == OaFormat::Lpa2 {
+        fields.add(9, 8, "address 51:50", |_| String::new());
+        fields.rest(7, 2, "ignored, but AF (10) and software's");
+    } else {
+        fields.rest(11, 2, "ignored, but AF (10) and software's");
+    }
+    fields.flag(1, "type", ["", "table"]);
+    fields.flag(0, "valid", ["no", "yes"]);
+}
+
+/// The address bits from the in-place ones down to `shift`, and what lies below them down to bit 12.
+fn address(fields: &mut Fields, g: Geometry, shift: u32, name: &'static str) {
+    let top = if g.oa_format() == OaFormat::Lpa2 { 49 } else { 47 };
+    fields.rest(49, top + 1, "must be 0");
+    fields.add(top, shift, name, |value| format!("{:#x}", value << shift));
+    let is_lpa = g.oa_format() == OaFormat::Lpa;
+    fields.rest(shift - 1, if is_lpa { 16 } else { 12 }, "must be 0");
+    if is_lpa {
+        fields.add(15, 12, "address 51:48", |_| String::new());
+    }
+    if g.oa_format() == OaFormat::Lpa2 && name == "next table" {
+        fields.rest(11, 10, "ignored, but AF (10) and software's");
+    }
+}
+
+fn leaf(fields: &mut Fields, g: Geometry, level: Level, mair: Option<u64>) {
+    let is_page = level == Level::PAGE;
+    fields.rest(63, 63, "ignored");
+    fields.rest(62, 59, "PBHA, or ignored");
+    fields.add(58, 55, "software", |_| "the kernel's own".to_owned());
+    fields.flag(54, "UXN", ["EL0 may execute", "EL0 never executes"]);
+    fields.flag(53, "PXN", ["EL1 may execute", "EL1 never executes"]);
+    fields.add(52, 52, "Contiguous", |value| match value {
+        0 => "not in a run".to_owned(),
+        _ => format!("one of a run of {}", g.contiguous_entries(level)),
+    });
+    fields.flag(51, "DBM", ["AP[2] is as it is", "hardware makes it writable on the first write"]);
+    fields.flag(50, "GP", ["branches land anywhere", "branches land on BTI only"]);
+    output(fields, g, level, is_page);
+    let is_valid = fields.descriptor.is_valid();
+    if is_valid {
+        fields.flag(11, "nG", ["global", "of one ASID"]);
+    } else {
+        fields.flag(11, "present", ["", "kept by the kernel"]);
+    }
+    fields.flag(10, "AF", ["the first access faults", "accessed"]);
+    if g.oa_format() == OaFormat::Lpa2 {
+        fields.add(9, 8, "address 51:50", |_| String::new());
+    } else {
+        let sh = ["not shareable", "reserved", "outer shareable", "inner shareable"];
+        fields.add(9, 8, "SH", |value| sh[value as usize & 3].to_owned());
+    }
+    fields.flag(7, "AP[2]", ["writable", "read-only"]);
+    fields.flag(6, "AP[1]", ["EL1 only", "EL0, too"]);
+    fields.flag(5, "NS", ["", "non-secure (Secure state only)"]);
+    fields.add(4, 2, "AttrIndx", |value| memory(value, mair));
+    fields.flag(1, "type", if is_page { ["reserved", "page"] } else { ["block", "table"] });
+    fields.flag(0, "valid", ["no: accesses fault", "yes"]);
+}
+
+/// The output address, and in a block nT.
+fn output(fields: &mut Fields, g: Geometry, level: Level, is_page: bool) {
+    let shift = g.level_shift(level);
+    if is_page {
+        return address(fields, g, shift, "output address");
+    }
+    let top = if g.oa_format() == OaFormat::Lpa2 { 49 } else { 47 };
+    fields.rest(49, top + 1, "must be 0");
+    fields.add(top, shift, "output address", |value| format!("{:#x}", value << shift));
+    fields.rest(shift - 1, 17, "must be 0");
+    fields.flag(16, "nT", ["", "not to be cached in a TLB while its size changes"]);
+    if g.oa_format() == OaFormat::Lpa {
+        fields.add(15, 12, "address 51:48", |_| String::new());
+    } else {
+        fields.rest(15, 12, "must be 0");
+    }
+}
+
+/// What AttrIndx names: by Linux's numbering, and by MAIR where that is known.
+fn memory(index: u64, mair: Option<u64>) -> String {
+    let name = Attributes::from_bits_retain(index << 2).memory_type().name();
+    match (name, mair) {
+        (name, Some(mair)) => {
+            let byte = mair >> (index * 8) & 0xff;
+            format!("{}, MAIR {byte:#04x}", name.unwrap_or("no type of Linux"))
+        }
+        (Some(name), None) => format!("{name}, as Linux numbers them"),
+        (None, None) => "no type of Linux".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linmap::{Granule, Slot, Va};
+    use proptest::prelude::*;
+
+    fn geometries() -> Vec<Geometry> {
+        use Granule::{K4, K16, K64};
+        use OaFormat::{Bits48, Lpa, Lpa2};
+        [
+            (K4, 48, Bits48),
+            (K4, 52, Lpa2),
+            (K16, 47, Bits48),
+            (K16, 52, Lpa2),
+            (K64, 48, Bits48),
+            (K64, 52, Lpa),
+        ]
+        .map(|(granule, bits, format)| Geometry::new(granule, bits, format).unwrap())
+        .to_vec()
+    }
+
+    fn found(bits: u64, g: Geometry, level: Level) -> Found {
+        let descriptor = Descriptor(bits);
+        let entry = descriptor.decode(g, level);
+        Found { va: Va(0), level, slot: Slot::default(), descriptor, entry, limits: 0 }
+    }
+
+    proptest! {
+        /// Every bit is in one field, and the values put together are the descriptor.
+        #[test]
+        fn fields_are_the_whole_descriptor(bits: u64) {
+            for g in geometries() {
+                for level in (g.root().number()..=3).map(Level::new) {
+                    let fields = of(&found(bits, g, level), g, Some(bits));
+                    let mut next = 63;
+                    let mut whole = 0;
+                    for field in &fields {
+                        prop_assert_eq!(field.bits.0, next, "{:?}", fields);
+                        whole |= field.value << field.bits.1;
+                        next = field.bits.1.wrapping_sub(1);
+                    }
+                    prop_assert_eq!(next, u32::MAX);
+                    prop_assert_eq!(whole, bits);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_page_of_the_linear_map_field_by_field() {
+        let g = geometries()[0];
+        let fields = of(&found(0x0068_0000_4000_0707, g, Level::PAGE), g, Some(0x0000_0004_0044_f0ff));
+        let say = |name| fields.iter().find(|field| field.name == name).map(|field| field.meaning.as_str());
+        assert_eq!(say("output address"), Some("0x40000000"));
+        assert_eq!(say("AttrIndx"), Some("MEM/NORMAL-TAGGED, MAIR 0xf0"));
+        assert_eq!(say("SH"), Some("inner shareable"));
+        assert_eq!(say("DBM"), Some("hardware makes it writable on the first write"));
+        assert_eq!(say("UXN"), Some("EL0 never executes"));
+        assert_eq!(fields[fields.len() - 1].place(), "0");
+    }
+}

@@ -1,0 +1,221 @@
+//! What was seen of a linear map and of the kernel that made it: values to draw conclusions from.
+
+use linmap::{BbmPromise, Midr};
+
+use super::release::{Release, Version};
+
+/// From this release on Linux splits live leaves on CPUs that never abort.
+pub(crate) const SPLITS_LIVE: Version = Version(6, 18);
+/// From this release on KFENCE wants its pool alone in pages, if it is set up early.
+pub(crate) const KFENCE_EARLY: Version = Version(6, 5);
+/// From this release on `rodata=on` is what was `full`, and `noalias` what was `on`.
+pub(crate) const RODATA_RENAMED: Version = Version(7, 0);
+
+/// Bytes of memory by what the linear map permits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Seen {
+    pub(crate) read_only: u64,
+    pub(crate) writable: u64,
+}
+
+impl Seen {
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.read_only == 0 && self.writable == 0
+    }
+
+    /// Whether most of it is read-only.
+    pub(crate) const fn is_read_only(&self) -> bool {
+        self.read_only > self.writable
+    }
+}
+
+/// A range of the linear map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pool {
+    pub(crate) va: u64,
+    pub(crate) pa: u64,
+    pub(crate) bytes: u64,
+}
+
+/// Everything that was seen; what a source does not show is empty.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Evidence {
+    pub(crate) release: Option<Release>,
+    pub(crate) command_line: Option<String>,
+    pub(crate) midrs: Vec<u64>,
+    pub(crate) mmfr2: Option<u64>,
+    /// Bytes that the linear map maps.
+    pub(crate) bytes: u64,
+    /// Of those, in blocks and contiguous runs that are no alias of the kernel image.
+    pub(crate) large: u64,
+    /// Pages that are kept but not valid, outside of `kfence`: so many, in so many pieces.
+    pub(crate) invalid: (u64, u64),
+    /// Pages of which every other one is not valid.
+    pub(crate) kfence: Option<Pool>,
+    /// The kernel's text at its own addresses.
+    pub(crate) text: Seen,
+    /// The alias in the linear map of the kernel's text and constants.
+    pub(crate) image_alias: Seen,
+    /// The aliases of what modules, BPF and vmalloc have read-only.
+    pub(crate) other_aliases: Seen,
+}
+
+/// How far the kernel protects what is read-only, by the older names of `rodata=`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rodata {
+    Off,
+    On,
+    Full,
+}
+
+/// How a conclusion was come by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Certainty {
+    /// It was seen.
+    Known,
+    /// It follows from what was seen and from what kernels usually do.
+    Inferred,
+}
+
+/// Whether all CPUs promise never to abort when a live leaf changes size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Promised {
+    All,
+    /// The first one that does not, by its MIDR.
+    Not(u64, BbmPromise),
+    Unknown,
+}
+
+impl Evidence {
+    /// Whether all but the alias of the kernel image is in pages.
+    pub(crate) const fn in_pages(&self) -> bool {
+        // A block or two at the borders of an image that is not known exactly.
+        self.large.saturating_mul(50) < self.bytes
+    }
+
+    /// The value of a boot argument, the last one if there are several; only where the command line is known.
+    pub(crate) fn argument(&self, name: &str) -> Option<&str> {
+        let words = self.command_line.as_deref()?.split_ascii_whitespace();
+        words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('=')).next_back()
+    }
+
+    pub(crate) fn version(&self) -> Option<Version> {
+        self.release.as_ref().map(Release::version)
+    }
+
+    pub(crate) fn is_before(&self, version: Version) -> bool {
+        self.version().is_some_and(|own| own < version)
+    }
+
+    pub(crate) fn is_from(&self, version: Version) -> bool {
+        self.version().is_some_and(|own| own >= version)
+    }
+
+    /// What `rodata=` says or comes to, and how that is known.
+    pub(crate) fn rodata(&self) -> Option<(Rodata, Certainty)> {
+        use Certainty::{Inferred, Known};
+        let renamed = self.is_from(RODATA_RENAMED);
+        let asked = match self.argument("rodata") {
+            Some("off") => Some((Rodata::Off, Known)),
+            Some("noalias") => Some((Rodata::On, Known)),
+            Some("on") => Some((if renamed { Rodata::Full } else { Rodata::On }, Known)),
+            Some("full") => Some((Rodata::Full, Known)),
+            _ => None,
+        };
+        let seen = if self.text.writable > 0 {
+            Some((Rodata::Off, Known))
+        } else if self.other_aliases.is_empty() {
+            None
+        } else if self.other_aliases.writable == 0 {
+            Some((Rodata::Full, Known))
+        } else if self.other_aliases.is_read_only() {
+            Some((Rodata::Full, Inferred))
+        } else {
+            Some((Rodata::On, Inferred))
+        };
+        asked.or(seen)
+    }
+
+    /// What the CPUs promise. A system whose other CPUs are not known is judged by those that are.
+    pub(crate) fn promised(&self) -> Promised {
+        let promise = |midr: &u64| (*midr, BbmPromise::of(Midr(*midr), self.mmfr2.unwrap_or(0)));
+        let broken = self.midrs.iter().map(promise).find(|(_, promise)| !promise.never_aborts());
+        match (broken, self.midrs.is_empty()) {
+            (Some((midr, promise)), _) => Promised::Not(midr, promise),
+            (None, false) => Promised::All,
+            (None, true) => Promised::Unknown,
+        }
+    }
+
+    /// Whether KFENCE is compiled in and is not set up at boot, so that Linux keeps everything in pages for
+    /// it: Debian's kernels from 6.12 on, unless the command line says otherwise.
+    pub(crate) fn kfence_is_late(&self) -> Option<Certainty> {
+        if !self.is_from(KFENCE_EARLY) {
+            return None;
+        }
+        match self.argument("kfence.sample_interval") {
+            Some("0") => Some(Certainty::Known),
+            Some(_) => None,
+            None if self.kfence.is_some() => None,
+            None => {
+                let debian = self.release.as_ref().is_some_and(Release::is_debian);
+                (debian && self.is_from(Version(6, 12))).then_some(Certainty::Inferred)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(release: &str) -> Evidence {
+        Evidence { release: Release::parse(release), ..Evidence::default() }
+    }
+
+    fn with_line(release: &str, line: &str) -> Evidence {
+        Evidence { command_line: Some(line.to_owned()), ..of(release) }
+    }
+
+    #[test]
+    fn the_command_line_is_read_as_its_release_reads_it() {
+        let rodata = |release, line| with_line(release, line).rodata().map(|(rodata, _)| rodata);
+        assert_eq!(rodata("6.1", "quiet rodata=on"), Some(Rodata::On));
+        assert_eq!(rodata("7.0", "rodata=on"), Some(Rodata::Full));
+        assert_eq!(rodata("7.0", "rodata=noalias"), Some(Rodata::On));
+        assert_eq!(rodata("7.0", "rodata=on rodata=off"), Some(Rodata::Off));
+        assert_eq!(rodata("7.0", "xrodata=on rodata"), None);
+    }
+
+    #[test]
+    fn what_is_seen_says_what_rodata_is() {
+        let seen = |text: (u64, u64), others: (u64, u64)| {
+            let seen = |(read_only, writable)| Seen { read_only, writable };
+            Evidence { text: seen(text), other_aliases: seen(others), ..of("6.1") }.rodata()
+        };
+        assert_eq!(seen((1, 0), (0, 0)), None);
+        assert_eq!(seen((0, 1), (0, 0)), Some((Rodata::Off, Certainty::Known)));
+        assert_eq!(seen((1, 0), (9, 0)), Some((Rodata::Full, Certainty::Known)));
+        assert_eq!(seen((1, 0), (9, 1)), Some((Rodata::Full, Certainty::Inferred)));
+        assert_eq!(seen((1, 0), (1, 9)), Some((Rodata::On, Certainty::Inferred)));
+    }
+
+    #[test]
+    fn one_cpu_without_the_promise_is_enough() {
+        let promised = |midrs: &[u64]| Evidence { midrs: midrs.to_vec(), ..Evidence::default() }.promised();
+        assert_eq!(promised(&[]), Promised::Unknown);
+        assert_eq!(promised(&[0xc00f_ac30, 0xc00f_ac30]), Promised::All);
+        assert!(matches!(promised(&[0xc00f_ac30, 0x410f_d0c1]), Promised::Not(0x410f_d0c1, _)));
+    }
+
+    #[test]
+    fn kfence_is_late_in_debian_unless_told_otherwise() {
+        assert_eq!(of("6.12.48+deb13-arm64").kfence_is_late(), Some(Certainty::Inferred));
+        assert_eq!(of("7.2.1+deb14-arm64").kfence_is_late(), Some(Certainty::Inferred));
+        assert_eq!(of("6.1.0-40-arm64").kfence_is_late(), None);
+        assert_eq!(of("6.12.0-custom").kfence_is_late(), None);
+        let line = |line| with_line("6.12.48+deb13-arm64", line).kfence_is_late();
+        assert_eq!(line("kfence.sample_interval=100"), None);
+        assert_eq!(line("kfence.sample_interval=0"), Some(Certainty::Known));
+    }
+}

@@ -1,0 +1,92 @@
+//! The name of a Linux kernel (`uname -r`, OSRELEASE in VMCOREINFO): its version, and who built it.
+
+use std::fmt;
+
+/// A kernel's name, with the version that it starts with.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Release {
+    name: String,
+    version: Version,
+}
+
+/// Major and minor number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Version(pub(crate) u32, pub(crate) u32);
+
+impl Release {
+    /// The release with this name, if it starts with a version. At most 64 characters are kept, as in Linux.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        let (major, rest) = name.split_once('.')?;
+        let minor: String = rest.chars().take_while(char::is_ascii_digit).collect();
+        let version = Version(number(major)?, number(&minor)?);
+        Some(Self { name: crate::printable::excerpt(name, 64), version })
+    }
+
+    pub(crate) const fn version(&self) -> Version {
+        self.version
+    }
+
+    /// Whether Debian built it: `6.1.0-40-arm64`, `6.12.48+deb13-cloud-arm64`.
+    pub(crate) fn is_debian(&self) -> bool {
+        let flavour = self.name.strip_suffix("-arm64").or_else(|| self.name.strip_suffix("-arm64-16k"));
+        let Some(rest) = flavour else { return false };
+        let rest = rest.strip_suffix("-cloud").or_else(|| rest.strip_suffix("-rt")).unwrap_or(rest);
+        let abi = rest.rsplit_once('-').is_some_and(|(_, abi)| number(abi).is_some());
+        abi || rest.contains("+deb") || rest.contains("~bpo")
+    }
+}
+
+impl fmt::Display for Release {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(&self.name)
+    }
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{}.{}", self.0, self.1)
+    }
+}
+
+fn number(digits: &str) -> Option<u32> {
+    if digits.chars().all(|digit| digit.is_ascii_digit()) { digits.parse().ok() } else { None }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_start_with_a_version() {
+        let version = |name| Release::parse(name).map(|release| release.version());
+        assert_eq!(version("6.1.0-40-arm64"), Some(Version(6, 1)));
+        assert_eq!(version("6.12.48+deb13-arm64"), Some(Version(6, 12)));
+        assert_eq!(version("7.2-rc1"), Some(Version(7, 2)));
+        for name in ["", "6", "six.one", "6.", ".1", "+6.1", "99999999999.1"] {
+            assert_eq!(version(name), None, "{name}");
+        }
+        assert!(Version(6, 12) < Version(7, 0) && Version(6, 5) < Version(6, 12));
+    }
+
+    #[test]
+    fn debian_is_told_from_others() {
+        let debian = |name| Release::parse(name).is_some_and(|release| release.is_debian());
+        for name in ["6.1.0-40-arm64", "6.12.48+deb13-arm64", "6.12.9+bpo-1-cloud-arm64", "6.1.0-13-rt-arm64"]
+        {
+            assert!(debian(name), "{name}");
+        }
+        for name in
+            ["6.8.0-45-generic-64k", "6.12.0", "5.14.0-503.el9.aarch64", "6.6.31+rpt-rpi-v8", "6.12-arm64"]
+        {
+            assert!(!debian(name), "{name}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_name_panics(name: String) {
+            let _ = Release::parse(&name).map(|release| (release.is_debian(), release.to_string()));
+        }
+    }
+}

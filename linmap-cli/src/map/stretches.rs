@@ -1,0 +1,147 @@
+//! Entries that follow one another, in addresses of both kinds, as one: the rows of a dump.
+
+use std::ops::ControlFlow;
+
+use linmap::{Attributes, Entry, Va};
+
+use super::descent::{Found, descend};
+use super::permissions::restricted;
+use super::view::{View, WalkError};
+use crate::source::{Stretch, What};
+
+/// More rows than the map of any machine has; each takes 64 bytes.
+pub(crate) const MOST: usize = 1 << 22;
+
+/// Why there are no rows.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum StretchError {
+    #[error("{0}")]
+    Walk(#[from] WalkError),
+    #[error("more than {MOST} rows, the first of them beyond at {0}; a smaller --range has fewer")]
+    TooMany(Va),
+}
+
+/// Whether the restrictions of tables are laid on the leaves below.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Permissions {
+    /// What each entry says itself.
+    Own,
+    /// What remains below the tables above it.
+    Effective,
+}
+
+/// All of a range, in address order, holes as well.
+pub(crate) fn of(
+    view: &View<'_>,
+    range: (Va, Va),
+    permissions: Permissions,
+) -> Result<Vec<Stretch>, StretchError> {
+    let mut rows: Vec<Stretch> = Vec::new();
+    let mut beyond = None;
+    let _ = descend(&view.bounded(), view.geometry, view.root, range, |found| {
+        let Some(next) = stretch(view, found, permissions) else { return ControlFlow::Continue(()) };
+        if let Some(last) = rows.last_mut()
+            && joins(last, &next)
+        {
+            last.bytes += next.bytes;
+            return ControlFlow::Continue(());
+        }
+        if rows.len() == MOST {
+            beyond = Some(next.va);
+            return ControlFlow::Break(());
+        }
+        rows.push(next);
+        ControlFlow::Continue(())
+    })?;
+    beyond.map_or(Ok(rows), |va| Err(StretchError::TooMany(va)))
+}
+
+/// One entry as a row; a table is none.
+fn stretch(view: &View<'_>, found: &Found, permissions: Permissions) -> Option<Stretch> {
+    let what = match found.entry {
+        Entry::Table(_) => return None,
+        Entry::Hole => What::Hole,
+        Entry::Reserved => What::Reserved,
+        Entry::Leaf(leaf) => What::Leaf {
+            oa: view.has_addresses.then_some(leaf.oa),
+            attributes: match permissions {
+                Permissions::Own => leaf.attributes,
+                Permissions::Effective => restricted(leaf.attributes, found.limits),
+            },
+            contiguous: leaf.contiguous,
+            valid: leaf.valid,
+        },
+    };
+    Some(Stretch { va: found.va, bytes: view.geometry.level_size(found.level), level: found.level, what })
+}
+
+/// Whether one row goes on with the other.
+fn joins(row: &Stretch, next: &Stretch) -> bool {
+    row.level == next.level
+        && row.va.0.wrapping_add(row.bytes) == next.va.0
+        && at(&row.what, row.bytes) == next.what
+}
+
+/// What entries say so many bytes further on.
+pub(crate) fn at(what: &What, bytes: u64) -> What {
+    match *what {
+        What::Leaf { oa, attributes, contiguous, valid } => {
+            let oa = oa.map(|oa| linmap::Pa(oa.0.wrapping_add(bytes)));
+            What::Leaf { oa, attributes, contiguous, valid }
+        }
+        other => other,
+    }
+}
+
+/// `ro NX UXN AF SHD NG CON GP MEM/NORMAL`: what is set, in the words of a dump, without padding.
+pub(crate) fn words(attributes: Attributes, contiguous: bool, valid: bool) -> String {
+    let a = attributes;
+    let flags = [
+        (!valid, "F"),
+        (a.contains(Attributes::USER), "USR"),
+        (!a.contains(Attributes::READ_ONLY), "RW"),
+        (a.contains(Attributes::READ_ONLY), "ro"),
+        (a.contains(Attributes::DIRTY_MANAGED), "DBM"),
+        (a.contains(Attributes::PXN), "NX"),
+        (!a.contains(Attributes::PXN), "x"),
+        (a.contains(Attributes::UXN), "UXN"),
+        (a.contains(Attributes::INNER_SHAREABLE), "SHD"),
+        (a.contains(Attributes::ACCESSED), "AF"),
+        (a.contains(Attributes::NOT_GLOBAL), "NG"),
+        (a.contains(Attributes::GUARDED), "GP"),
+        (contiguous, "CON"),
+    ];
+    let mut words: Vec<String> = flags.iter().filter(|f| f.0).map(|f| f.1.to_owned()).collect();
+    let kind = a.memory_type();
+    words.push(kind.name().map_or_else(|| format!("type {}", kind.index()), str::to_owned));
+    words.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linmap::{Level, Pa};
+
+    #[test]
+    fn rows_join_where_both_addresses_go_on() {
+        let row = |va, oa: Option<u64>| Stretch {
+            va: Va(va),
+            bytes: 4096,
+            level: Level::PAGE,
+            what: What::Leaf { oa: oa.map(Pa), attributes: Attributes::RAM, contiguous: false, valid: true },
+        };
+        assert!(joins(&row(0, Some(0)), &row(4096, Some(4096))));
+        assert!(joins(&row(0, None), &row(4096, None)));
+        assert!(!joins(&row(0, Some(0)), &row(4096, Some(8192))));
+        assert!(!joins(&row(0, Some(0)), &row(8192, Some(4096))));
+        let hole = |va| Stretch { what: What::Hole, ..row(va, None) };
+        assert!(joins(&hole(0), &hole(4096)));
+        assert!(!joins(&hole(0), &Stretch { level: Level::new(2), ..hole(4096) }));
+    }
+
+    #[test]
+    fn words_are_those_of_a_dump() {
+        assert_eq!(words(Attributes::RAM, true, true), "RW NX UXN SHD AF CON MEM/NORMAL-TAGGED");
+        assert_eq!(words(Attributes::KERNEL_TEXT, false, false), "F ro x UXN SHD AF MEM/NORMAL");
+    }
+}

@@ -1,0 +1,91 @@
+//! Whatever a SOURCE was, as one thing whose tables can be walked.
+
+use linmap::{Bounded, Descriptor, Geometry, Level, Pa, ReadTables, Refused, Slot};
+
+use super::rebuilt::{Inconsistent, Rebuilt};
+use crate::source::{Opened, Saved, Snapshot, Tables, Unread};
+
+/// As many slots of a saved dump are read before a walk gives up: 4 TiB in 4K pages.
+const MOST_SLOTS: u64 = 1 << 30;
+/// Tables may be used more than once, but no more often than this on the average.
+const USES: u64 = 8;
+
+/// Tables that can be walked, and what they lack.
+pub(crate) struct View<'o> {
+    reader: Reader<'o>,
+    pub(crate) geometry: Geometry,
+    pub(crate) root: Pa,
+    /// Where all of it was read from, unless it was saved.
+    pub(crate) tables: Option<&'o Tables>,
+    /// The dump, if it was saved.
+    pub(crate) saved: Option<&'o Saved>,
+    /// Whether output addresses are known; in a text dump they are not, and stand for nothing here.
+    pub(crate) has_addresses: bool,
+    name: &'o str,
+}
+
+enum Reader<'o> {
+    Snapshot(&'o Snapshot),
+    Saved(Rebuilt<'o>),
+}
+
+/// Why a walk did not come to its end.
+pub(crate) type WalkError = Refused<Unread>;
+
+impl<'o> View<'o> {
+    /// Looks at what was opened.
+    pub(crate) fn of(opened: &'o Opened) -> Result<Self, Inconsistent> {
+        Ok(match opened {
+            Opened::Tables(tables) => Self {
+                reader: Reader::Snapshot(&tables.snapshot),
+                geometry: tables.geometry,
+                root: tables.root,
+                tables: Some(tables),
+                saved: None,
+                has_addresses: true,
+                name: &tables.name,
+            },
+            Opened::Saved(saved) => {
+                let rebuilt = Rebuilt::of(saved)?;
+                Self {
+                    geometry: rebuilt.geometry(),
+                    root: rebuilt.root(),
+                    has_addresses: rebuilt.has_addresses(),
+                    reader: Reader::Saved(rebuilt),
+                    tables: None,
+                    saved: Some(saved),
+                    name: &saved.name,
+                }
+            }
+        })
+    }
+
+    /// What was read, for people.
+    pub(crate) const fn name(&self) -> &'o str {
+        self.name
+    }
+
+    /// After how many slots a walk gives up: more than there are, unless tables point to one another.
+    pub(crate) fn limit(&self) -> u64 {
+        let Some(tables) = self.tables else { return MOST_SLOTS };
+        let slots = (tables.snapshot.tables() as u64).saturating_mul(self.geometry.page_size() / 8);
+        slots.saturating_mul(USES).saturating_add(1 << 20)
+    }
+
+    /// The tables, for one walk of bounded length.
+    pub(crate) fn bounded(&self) -> Bounded<'_, Self> {
+        Bounded::new(self, self.limit())
+    }
+}
+
+impl ReadTables for View<'_> {
+    type Error = Unread;
+
+    #[inline]
+    fn entry(&self, slot: Slot, level: Level) -> Result<Descriptor, Unread> {
+        match &self.reader {
+            Reader::Snapshot(snapshot) => snapshot.entry(slot, level),
+            Reader::Saved(rebuilt) => Ok(rebuilt.entry(slot, level)),
+        }
+    }
+}

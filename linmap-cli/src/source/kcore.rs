@@ -1,0 +1,67 @@
+//! This machine: `/proc/kcore`, which shows a running kernel as a core.
+//!
+//! Its segments are addresses of the kernel. Those of the linear map say which physical memory they are, which
+//! is how tables are read; those of vmalloc, modules and vmemmap have an address of -1 in that place. Nothing
+//! can be stopped from here: each table is read in one piece, and two need not be of the same moment.
+
+use std::fs::{self, File};
+use std::io;
+
+use super::core::Core;
+use super::error::Why;
+use super::memory::{Memory, Piece, Pieces};
+use super::regime::Regime;
+use super::{Cpu, Kernel, Step, Tables, Wanted};
+
+const PATH: &str = "/proc/kcore";
+
+/// Why this machine's tables can not be read.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LiveError {
+    #[error(
+        "this machine is not arm64 but {0}; name a SOURCE: a core, a saved dump, `qemu:SOCKET` or `gdb:HOST:PORT`"
+    )]
+    Machine(&'static str),
+    #[error("this kernel has none (CONFIG_PROC_KCORE)")]
+    None,
+    #[error("it can not be opened: {0}; root may, unless the kernel is locked down")]
+    Open(io::Error),
+    #[error("it has no segment of the linear map")]
+    NoLinearMap,
+    #[error("it has no VMCOREINFO; kernels have since Linux 4.19")]
+    NoVmcoreInfo,
+}
+
+/// Reads the tables of the kernel that runs this.
+pub(super) fn open(wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Tables, Why> {
+    if !cfg!(all(target_arch = "aarch64", target_endian = "little")) {
+        return Err(LiveError::Machine(std::env::consts::ARCH).into());
+    }
+    let file = File::open(PATH).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => LiveError::None,
+        _ => LiveError::Open(error),
+    })?;
+    // Segments begin and end where addresses of the kernel do, and the file has no size.
+    let core = Core::read_headers(&file, u64::MAX)?;
+    if core.pieces.is_empty() {
+        return Err(LiveError::NoLinearMap.into());
+    }
+    let info = core.info.ok_or(LiveError::NoVmcoreInfo)?;
+    let ram: Vec<_> = core.pieces.iter().map(Piece::range).collect();
+    let memory = Memory::new(ram, Box::new(Pieces::new(file, core.pieces)));
+    let regime = Regime::of_vmcoreinfo(&info, memory.from())?;
+    let command_line = fs::read_to_string("/proc/cmdline").ok().map(|line| line.trim().to_owned());
+    let kernel = Kernel { info: Some(info), command_line };
+    let tables = Tables::read(PATH.to_owned(), regime, memory, kernel, wanted, progress)?;
+    Ok(Tables { cpu: Cpu { midrs: midrs(), ..Cpu::default() }, ..tables })
+}
+
+/// MIDR_EL1 of each CPU that is on.
+fn midrs() -> Vec<u64> {
+    let cpus = fs::read_dir("/sys/devices/system/cpu").into_iter().flatten().flatten();
+    let midr = |cpu: fs::DirEntry| {
+        let text = fs::read_to_string(cpu.path().join("regs/identification/midr_el1")).ok()?;
+        u64::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok()
+    };
+    cpus.filter_map(midr).collect()
+}

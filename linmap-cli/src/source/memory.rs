@@ -1,0 +1,265 @@
+//! Physical memory, wherever it is: in pieces of a file, or behind a wire.
+
+use std::fmt::Debug;
+use std::fs::File;
+use std::io;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+
+use linmap::Pa;
+
+/// Why memory can not be read.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub(crate) enum Unreadable {
+    /// The source has nothing at that address.
+    #[error("there is no RAM at {0} in it")]
+    NoRam(Pa),
+    /// A file ends before it.
+    #[error("the file ends before what should be at {0}; it is not whole")]
+    Ends(Pa),
+    /// Whoever had the memory does not answer any more.
+    #[error("{0} is not there any more")]
+    Gone(&'static str),
+    /// The system or the other side says no.
+    #[error("{pa} can not be read: {why}")]
+    Failed {
+        /// Where.
+        pa: Pa,
+        /// In whose words it may be.
+        why: String,
+    },
+    /// Nobody asked for it when the source was read.
+    #[error("it was not among what was wanted")]
+    NotWanted,
+}
+
+/// Who is told of each piece that was read: the how manieth, and what.
+pub(super) type Each<'a> = dyn FnMut(usize, Result<&[u8], Unreadable>) + 'a;
+
+/// Something that has physical memory. Its answers are not trusted.
+pub(crate) trait Physical: Debug {
+    /// Fills `into` with what is at `pa`.
+    fn read(&self, pa: Pa, into: &mut [u8]) -> Result<(), Unreadable>;
+
+    /// Reads so many bytes at each address, in order. A wire answers faster if it is asked for many at once.
+    fn read_each(&self, at: &[Pa], bytes: usize, each: &mut Each<'_>) {
+        let mut buffer = vec![0; bytes];
+        for (index, pa) in at.iter().enumerate() {
+            let read = self.read(*pa, &mut buffer);
+            each(index, read.map(|()| &buffer[..]));
+        }
+    }
+
+    /// Whether it has become impossible to read anything.
+    fn is_lost(&self) -> bool {
+        false
+    }
+}
+
+/// Memory that was let go of.
+#[derive(Debug)]
+struct Released;
+
+impl Physical for Released {
+    fn read(&self, _: Pa, _: &mut [u8]) -> Result<(), Unreadable> {
+        Err(Unreadable::Gone("the connection that it was read by"))
+    }
+}
+
+/// The memory of a source, and where there is RAM.
+#[derive(Debug)]
+pub(crate) struct Memory {
+    ram: Vec<Range<Pa>>,
+    from: Box<dyn Physical>,
+}
+
+impl Memory {
+    /// Memory whose RAM is in these ranges, in any order; none if that is not known.
+    pub(crate) fn new(ram: impl IntoIterator<Item = Range<Pa>>, from: Box<dyn Physical>) -> Self {
+        Self { ram: merged(ram), from }
+    }
+
+    /// Whether there is RAM at an address, where the source says.
+    pub(crate) fn is_ram(&self, pa: Pa) -> Option<bool> {
+        let after = self.ram.partition_point(|range| range.start <= pa);
+        let range = after.checked_sub(1).and_then(|index| self.ram.get(index));
+        (!self.ram.is_empty()).then(|| range.is_some_and(|range| range.contains(&pa)))
+    }
+
+    /// Lets go of it. Where there is RAM is still known.
+    pub(super) fn release(&mut self) {
+        self.from = Box::new(Released);
+    }
+
+    /// Where it is.
+    pub(super) fn from(&self) -> &dyn Physical {
+        &*self.from
+    }
+}
+
+/// Ranges in order, neighbours joined, empty ones gone.
+fn merged(ranges: impl IntoIterator<Item = Range<Pa>>) -> Vec<Range<Pa>> {
+    let mut sorted: Vec<_> = ranges.into_iter().filter(|range| !range.is_empty()).collect();
+    sorted.sort_by_key(|range| range.start);
+    let mut merged: Vec<Range<Pa>> = Vec::with_capacity(sorted.len());
+    for range in sorted {
+        match merged.last_mut() {
+            Some(last) if range.start <= last.end => last.end = last.end.max(range.end),
+            _ => merged.push(range),
+        }
+    }
+    merged
+}
+
+/// A piece of a file that is a piece of physical memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Piece {
+    /// The physical address of its first byte.
+    pub(super) pa: u64,
+    /// How many bytes of memory it is.
+    pub(super) bytes: u64,
+    /// How many of them the file has; the others are zeros.
+    pub(super) stored: u64,
+    /// Where it is in the file.
+    pub(super) offset: u64,
+}
+
+impl Piece {
+    /// The RAM that it is. One that would go beyond the last address ends there.
+    pub(super) fn range(&self) -> Range<Pa> {
+        Pa(self.pa)..Pa(self.pa.saturating_add(self.bytes))
+    }
+
+    /// Takes away what lies before an address. Whether anything is left.
+    fn cut_to(&mut self, start: u64) -> bool {
+        let less = start.saturating_sub(self.pa).min(self.bytes);
+        self.pa += less;
+        self.bytes -= less;
+        self.stored = self.stored.saturating_sub(less);
+        self.offset = self.offset.saturating_add(less);
+        self.bytes != 0
+    }
+}
+
+/// Memory in pieces of a file: a core, the RAM of a guest, the memory of a process.
+///
+/// It is read by `pread`, not mapped: what a guest writes meanwhile, or a file that becomes shorter, is then
+/// an ordinary event. A table costs less than a microsecond.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    file: File,
+    /// In address order, none over another: where they were, the first has it.
+    pieces: Vec<Piece>,
+}
+
+impl Pieces {
+    pub(super) fn new(file: File, mut pieces: Vec<Piece>) -> Self {
+        pieces.sort_by_key(|piece| piece.pa);
+        let mut end = 0;
+        pieces.retain_mut(|piece| {
+            let kept = piece.cut_to(end);
+            end = if kept { piece.range().end.0 } else { end };
+            kept
+        });
+        Self { file, pieces }
+    }
+
+    /// The piece that has an address.
+    fn piece(&self, pa: u64) -> Option<&Piece> {
+        let after = self.pieces.partition_point(|piece| piece.pa <= pa);
+        let piece = self.pieces.get(after.checked_sub(1)?)?;
+        (pa - piece.pa < piece.bytes).then_some(piece)
+    }
+}
+
+impl Physical for Pieces {
+    fn read(&self, pa: Pa, into: &mut [u8]) -> Result<(), Unreadable> {
+        let mut done = 0;
+        while done < into.len() {
+            let here = pa.0.checked_add(done as u64).ok_or(Unreadable::NoRam(pa))?;
+            let piece = self.piece(here).ok_or(Unreadable::NoRam(Pa(here)))?;
+            let at = here - piece.pa;
+            let stored = at < piece.stored;
+            let left = if stored { piece.stored.min(piece.bytes) } else { piece.bytes } - at;
+            let end = into.len().min(done.saturating_add(usize::try_from(left).unwrap_or(usize::MAX)));
+            let part = &mut into[done..end];
+            if stored {
+                let offset = piece.offset.checked_add(at).ok_or(Unreadable::Ends(Pa(here)))?;
+                self.file.read_exact_at(part, offset).map_err(|error| unreadable(Pa(here), &error))?;
+            } else {
+                part.fill(0);
+            }
+            done = end;
+        }
+        Ok(())
+    }
+}
+
+fn unreadable(pa: Pa, error: &io::Error) -> Unreadable {
+    match error.kind() {
+        io::ErrorKind::UnexpectedEof => Unreadable::Ends(pa),
+        _ => Unreadable::Failed { pa, why: error.to_string() },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::io::Write;
+
+    fn file(bytes: &[u8]) -> File {
+        let mut file = tempfile::tempfile().expect("a temporary file");
+        file.write_all(bytes).expect("room for it");
+        file
+    }
+
+    #[test]
+    fn pieces_make_one_memory() {
+        let piece = |pa, bytes, stored, offset| Piece { pa, bytes, stored, offset };
+        let pieces = vec![
+            piece(0x104, 4, 2, 0),
+            piece(0x100, 4, 4, 4),
+            piece(0x200, 8, 8, 6),
+            piece(0x106, 1, 1, 0),
+            piece(0x205, 9, 9, 0),
+        ];
+        let memory = Pieces::new(file(b"01234567"), pieces);
+        let read = |pa, n| {
+            let mut buffer = vec![0xff; n];
+            memory.read(Pa(pa), &mut buffer).map(|()| buffer)
+        };
+        assert_eq!(read(0x100, 8), Ok(b"456701\0\0".to_vec()));
+        assert_eq!(read(0x106, 2), Ok(vec![0; 2]));
+        assert_eq!(read(0x108, 1), Err(Unreadable::NoRam(Pa(0x108))));
+        assert_eq!(read(0xff, 2), Err(Unreadable::NoRam(Pa(0xff))));
+        assert_eq!(read(0x200, 8), Err(Unreadable::Ends(Pa(0x200))));
+        assert_eq!(read(u64::MAX, 2), Err(Unreadable::NoRam(Pa(u64::MAX))));
+    }
+
+    #[test]
+    fn ram_is_known_or_it_is_not() {
+        let of = |ranges: &[Range<Pa>]| {
+            Memory::new(ranges.iter().cloned(), Box::new(Pieces::new(file(b""), Vec::new())))
+        };
+        let memory = of(&[Pa(8)..Pa(9), Pa(2)..Pa(4), Pa(5)..Pa(5), Pa(3)..Pa(6)]);
+        assert_eq!(memory.ram, [Pa(2)..Pa(6), Pa(8)..Pa(9)]);
+        assert_eq!(
+            [1, 2, 5, 6, 8, 9].map(|pa| memory.is_ram(Pa(pa)).unwrap()),
+            [false, true, true, false, true, false]
+        );
+        assert_eq!(of(&[]).is_ram(Pa(0)), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_pieces_panic(pieces: Vec<(u64, u64, u64, u64)>, pa: u64, bytes in 0usize..100) {
+            let pieces = pieces.into_iter().map(|(pa, bytes, stored, offset)| Piece { pa, bytes, stored, offset });
+            let pieces: Vec<_> = pieces.collect();
+            let ram: Vec<_> = pieces.iter().map(Piece::range).collect();
+            let at = ram.first().map_or(Pa(pa), |range| range.start);
+            let memory = Memory::new(ram, Box::new(Pieces::new(file(b"0123456789"), pieces)));
+            let _ = (memory.is_ram(at), memory.from.read(at, &mut vec![0; bytes]), memory.from.read(Pa(pa), &mut vec![0; bytes]));
+        }
+    }
+}

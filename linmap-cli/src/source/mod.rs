@@ -1,0 +1,215 @@
+//! SOURCEs: whatever the page tables of an arm64 kernel can be read from, made into one thing.
+//!
+//! [`open`] reads all tables that are wanted once, while the kernel stands still if it can be made to, and
+//! gives back a copy of them ([`Snapshot`]) with what is known of the kernel. Nothing that is read is trusted.
+//!
+//! - `argument`: what SOURCE can be.  `error`: why there is nothing to read.
+//! - `snapshot`: the copy.  `regime`: pure, registers and VMCOREINFO become root and geometry.
+//! - `vmcoreinfo`: what a kernel says of itself.  `memory`: physical memory, wherever it is.
+//! - `core`, `kcore`, `gdb`, `qemu`, `saved`: one module for each kind of SOURCE.
+
+mod argument;
+mod core;
+mod error;
+mod file;
+mod gdb;
+mod kcore;
+mod mapped;
+mod memory;
+mod qemu;
+mod regime;
+mod saved;
+mod search;
+mod snapshot;
+mod vmcoreinfo;
+
+use std::time::Duration;
+
+use linmap::{Attributes, Geometry, Level, Pa, Va};
+
+pub(crate) use argument::Source;
+pub(crate) use error::{SourceError, Why};
+pub(crate) use memory::Memory;
+pub(crate) use saved::row as dump_row;
+pub(crate) use snapshot::{Snapshot, Unread};
+pub(crate) use vmcoreinfo::VmcoreInfo;
+
+use regime::Regime;
+
+/// Which tables of the upper half are to be read. What is not wanted is not in the [`Snapshot`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wanted {
+    /// All of them.
+    All,
+    /// Those that translate an address from the first to the last, both included.
+    Range(Va, Va),
+}
+
+/// How far a long step has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Step {
+    /// What is being done, in words such as `reading tables`.
+    pub(crate) what: &'static str,
+    /// How much of it is done, in steps of the step's own.
+    pub(crate) done: u64,
+    /// Of how much, where that is known.
+    pub(crate) total: Option<u64>,
+}
+
+/// What a SOURCE turned out to be.
+#[derive(Debug)]
+pub(crate) enum Opened {
+    /// Tables, as the hardware sees them.
+    Tables(Box<Tables>),
+    /// What somebody has written down of them.
+    Saved(Saved),
+}
+
+/// The tables of the upper half, and what is known of who made them.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    /// What was read, for people: ``core `vmcore` ``.
+    pub(crate) name: String,
+    /// Where the root table is.
+    pub(crate) root: Pa,
+    /// Granule, VA bits and address format.
+    pub(crate) geometry: Geometry,
+    /// The tables themselves: a [`linmap::ReadTables`] that is bounded by nature. Tables that can not be read
+    /// are in it as such, and whoever walks into one is told why.
+    pub(crate) snapshot: Snapshot,
+    /// Physical memory, as far as the source still has it now, and where there is RAM.
+    pub(crate) memory: Memory,
+    /// What the kernel says of itself.
+    pub(crate) kernel: Kernel,
+    /// What the CPUs say of themselves.
+    pub(crate) cpu: Cpu,
+    /// How long the guest stood still for this; `None` where nothing was stopped.
+    pub(crate) paused: Option<Duration>,
+}
+
+/// What is known of a kernel.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Kernel {
+    /// Its VMCOREINFO, where it was found.
+    pub(crate) info: Option<VmcoreInfo>,
+    /// Its command line, where the source shows it (a live machine does).
+    pub(crate) command_line: Option<String>,
+}
+
+/// What is known of the CPUs: `None` or nothing for what the source does not show.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cpu {
+    /// TCR_EL1, or TCR_EL2 of a kernel that runs at EL2.
+    pub(crate) tcr: Option<u64>,
+    /// MIDR_EL1 of each CPU.
+    pub(crate) midrs: Vec<u64>,
+    /// ID_AA64MMFR0_EL1 of the CPU whose registers were read.
+    pub(crate) mmfr0: Option<u64>,
+    /// ID_AA64MMFR2_EL1: break-before-make level.
+    pub(crate) mmfr2: Option<u64>,
+    /// MAIR_EL1, or MAIR_EL2 of a kernel that runs at EL2.
+    pub(crate) mair: Option<u64>,
+}
+
+/// A dump that was saved as text or JSON.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Saved {
+    /// What was read, for people.
+    pub(crate) name: String,
+    /// Known from a JSON dump, and `None` for text.
+    pub(crate) geometry: Option<Geometry>,
+    /// Everything in it, in address order: holes as well.
+    pub(crate) stretches: Vec<Stretch>,
+    /// The marker lines: a name and the index of the stretch that it stands in front of.
+    pub(crate) markers: Vec<(usize, String)>,
+}
+
+/// Equal entries that follow one another, in addresses of both kinds: what one row of a dump says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Stretch {
+    /// Its first address.
+    pub(crate) va: Va,
+    /// How many bytes it spans; a whole number of entries.
+    pub(crate) bytes: u64,
+    /// The level of its entries; of text it is what the level's name and size allow to tell.
+    pub(crate) level: Level,
+    /// What they are.
+    pub(crate) what: What,
+}
+
+/// What the entries of a [`Stretch`] are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum What {
+    /// Nothing is mapped.
+    Hole,
+    /// Encodings without a meaning at their level.
+    Reserved,
+    /// Leaves.
+    Leaf {
+        /// The first one's output address; text does not have it.
+        oa: Option<Pa>,
+        /// Permissions and memory type; of text those that are printed.
+        attributes: Attributes,
+        /// Whether they are members of contiguous runs.
+        contiguous: bool,
+        /// Whether accesses translate.
+        valid: bool,
+    },
+}
+
+impl Tables {
+    /// Reads the tables of a memory that stands still, or may as well.
+    fn read(
+        name: String,
+        regime: Regime,
+        memory: Memory,
+        kernel: Kernel,
+        wanted: Wanted,
+        progress: &dyn Fn(Step),
+    ) -> Result<Self, Why> {
+        let Regime { root, geometry } = regime;
+        let snapshot = Snapshot::read(memory.from(), geometry, root, wanted, progress)?;
+        if memory.from().is_lost() {
+            return Err(Why::Lost);
+        }
+        match snapshot.unread().first() {
+            Some(unread) if unread.level == geometry.root() => Err(Why::Root((*unread).clone())),
+            _ => {
+                Ok(Self { name, root, geometry, snapshot, memory, kernel, cpu: Cpu::default(), paused: None })
+            }
+        }
+    }
+
+    fn regime(&self) -> Regime {
+        Regime { root: self.root, geometry: self.geometry }
+    }
+
+    /// VA less PA in the linear map, wrapping, as VMCOREINFO has it.
+    pub(crate) fn linear_offset(&self) -> Option<u64> {
+        let info = self.kernel.info.as_ref()?;
+        let va_bits = info.number("VA_BITS").unwrap_or(self.geometry.va_bits().into());
+        let start = u64::MAX.checked_shl(u32::try_from(va_bits).ok()?)?;
+        Some(start.wrapping_sub(info.number("PHYS_OFFSET")?))
+    }
+
+    /// VA less PA in the mapping of the kernel's image, wrapping.
+    pub(crate) fn image_offset(&self) -> Option<u64> {
+        self.kernel.info.as_ref()?.number("kimage_voffset")
+    }
+}
+
+/// Reads what is wanted from a SOURCE.
+///
+/// `progress` is told about steps as they go on, thousands of times; what takes long is its to find out.
+pub(crate) fn open(source: &Source, wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Opened, SourceError> {
+    let opened = match source {
+        Source::File(path) => file::open(path, wanted, progress),
+        Source::Gdb(address) => gdb::open(address, wanted, progress).map(|t| Opened::Tables(t.into())),
+        Source::Qemu(path) => qemu::open(path, wanted, progress).map(|t| Opened::Tables(t.into())),
+        Source::Live => kcore::open(wanted, progress).map(|t| Opened::Tables(t.into())),
+    };
+    opened.map_err(|why| SourceError { subject: source.clone(), why })
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,231 @@
+//! The text of `kernel_page_tables`, read back: one [`Stretch`] for each line.
+//!
+//! Words are recognised, not columns, so that texts of kernels with other columns are read as well. Output
+//! addresses are not in it, nor is the geometry: the levels that are named say where the numbers begin.
+
+use linmap::{Attributes, Level, MemoryType, Va};
+
+use super::super::{Saved, Stretch, What};
+use super::MOST_ROWS;
+use crate::printable::excerpt;
+
+/// What was wrong with which line.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("line {line}: {what}: `{text}`")]
+pub(crate) struct TextError {
+    /// From 1.
+    pub(crate) line: usize,
+    /// What was expected.
+    pub(crate) what: &'static str,
+    /// The line, or its beginning.
+    pub(crate) text: String,
+}
+
+/// Whether a text that begins so can be one.
+pub(super) fn begins(text: &[u8]) -> bool {
+    text.starts_with(b"---[ ") || text.starts_with(b"0x")
+}
+
+/// Reads a text. Its name is the caller's to give.
+pub(super) fn read(text: &str) -> Result<Saved, TextError> {
+    let mut saved = Saved { name: String::new(), geometry: None, stretches: Vec::new(), markers: Vec::new() };
+    let top = top_level(text);
+    for (index, line) in text.lines().enumerate() {
+        let wrong = |what| TextError { line: index + 1, what, text: excerpt(line, 60) };
+        let marker = line.trim().strip_prefix("---[ ").and_then(|rest| rest.strip_suffix(" ]---"));
+        if let Some(name) = marker {
+            saved.markers.push((saved.stretches.len(), excerpt(name, 60)));
+        } else if !line.trim().is_empty() {
+            let next = stretch(line, top).map_err(wrong)?;
+            let end = saved.stretches.last().map_or(Some(0), |last| last.va.0.checked_add(last.bytes));
+            if end.is_none_or(|end| next.va.0 < end) {
+                return Err(wrong("this begins before the line in front ends"));
+            }
+            if saved.stretches.len() == MOST_ROWS {
+                return Err(wrong("more lines than the map of any machine has"));
+            }
+            saved.stretches.push(next);
+        }
+    }
+    match saved.stretches.len() {
+        0 => Err(TextError { line: 1, what: "there are markers and no line of a dump", text: String::new() }),
+        _ => Ok(saved),
+    }
+}
+
+/// The level of what is called PGD: the names that occur say which levels are folded away.
+fn top_level(text: &str) -> i8 {
+    let names = [("P4D", -1), ("PUD", 0), ("PMD", 1)];
+    let occurs = |name| text.lines().any(|line| line.split_whitespace().nth(2) == Some(name));
+    names.iter().find(|(name, _)| occurs(name)).map_or(2, |(_, top)| *top)
+}
+
+fn stretch(line: &str, top: i8) -> Result<Stretch, &'static str> {
+    let mut words = line.split_whitespace();
+    let range = words.next().and_then(range);
+    let (first, end) =
+        range.ok_or("two addresses such as 0xffff000000000000-0xffff000000200000 were expected")?;
+    let size = words.next().and_then(|size| size.strip_suffix(['K', 'M', 'G', 'T', 'P', 'E']));
+    size.filter(|size| size.parse::<u64>().is_ok())
+        .ok_or("a size such as 2M was expected after the addresses")?;
+    let level = match words.next() {
+        Some("PGD") => top,
+        Some("P4D") => 0,
+        Some("PUD") => 1,
+        Some("PMD") => 2,
+        Some("PTE") => 3,
+        _ => return Err("PGD, P4D, PUD, PMD or PTE was expected after the size"),
+    };
+    // The last line may end where addresses do, at 0.
+    let bytes = end.wrapping_sub(first);
+    if bytes == 0 || (end != 0 && end < first) {
+        return Err("this ends before it begins");
+    }
+    Ok(Stretch { va: Va(first), bytes, level: Level::new(level), what: what(words)? })
+}
+
+fn range(word: &str) -> Option<(u64, u64)> {
+    let (first, end) = word.split_once('-')?;
+    let number = |text: &str| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok();
+    Some((number(first)?, number(end)?))
+}
+
+/// What the words after the level say.
+fn what<'l>(words: impl Iterator<Item = &'l str>) -> Result<What, &'static str> {
+    let (mut attributes, mut contiguous, mut valid) = (Attributes::empty(), false, true);
+    let mut any = false;
+    for word in words {
+        any = true;
+        match word {
+            "F" => valid = false,
+            "USR" => attributes |= Attributes::USER,
+            "ro" => attributes |= Attributes::READ_ONLY,
+            "RW" | "x" | "BLK" => {}
+            "NX" => attributes |= Attributes::PXN,
+            "SHD" => attributes |= Attributes::INNER_SHAREABLE,
+            "AF" => attributes |= Attributes::ACCESSED,
+            "NG" => attributes |= Attributes::NOT_GLOBAL,
+            "CON" => contiguous = true,
+            "UXN" => attributes |= Attributes::UXN,
+            "GP" => attributes |= Attributes::GUARDED,
+            "RESERVED" => return Ok(What::Reserved),
+            _ => attributes |= memory(word).ok_or("a word that no kernel_page_tables has")?,
+        }
+    }
+    // The bit that shows as NG marks an invalid leaf as kept.
+    if !valid {
+        attributes -= Attributes::NOT_GLOBAL;
+    }
+    Ok(if any { What::Leaf { oa: None, attributes, contiguous, valid } } else { What::Hole })
+}
+
+/// The attributes of a memory type, by its name.
+fn memory(name: &str) -> Option<Attributes> {
+    let types = (0..8).map(MemoryType::new);
+    let mut named = types.filter(|memory_type| memory_type.name() == Some(name));
+    named.next().map(|memory_type| Attributes::from_bits_retain(u64::from(memory_type.index()) << 2))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linmap::{Geometry, Granule, OaFormat, Pa};
+    use proptest::prelude::*;
+
+    const TEXT: &str = "\
+---[ Linear Mapping start ]---
+0xffff000000000000-0xffff000000200000           2M PMD       RW NX SHD AF        BLK UXN    MEM/NORMAL-TAGGED
+0xffff000000200000-0xffff000000250000         320K PTE   F   ro NX SHD AF NG CON     UXN    MEM/NORMAL
+0xffff000000250000-0xffff800000000000   134217724K PUD
+---[ Linear Mapping end ]---
+0xffff800000000000-0x0000000000000000      131072G PGD
+";
+
+    #[test]
+    fn lines_become_stretches() {
+        let saved = read(TEXT).expect("a dump");
+        let leaf = |contiguous, valid, attributes| What::Leaf { oa: None, attributes, contiguous, valid };
+        let ram = leaf(false, true, Attributes::RAM);
+        let kept = leaf(true, false, Attributes::KERNEL_RODATA);
+        let of = |va, bytes, level, what| Stretch { va: Va(va), bytes, level: Level::new(level), what };
+        assert_eq!(
+            saved.stretches,
+            [
+                of(0xffff_0000_0000_0000, 2 << 20, 2, ram),
+                of(0xffff_0000_0020_0000, 320 << 10, 3, kept),
+                of(0xffff_0000_0025_0000, 0x7fff_ffdb_0000, 1, What::Hole),
+                of(0xffff_8000_0000_0000, 1 << 47, 0, What::Hole),
+            ]
+        );
+        let markers = saved.markers.iter().map(|(row, name)| (*row, name.as_str()));
+        assert_eq!(markers.collect::<Vec<_>>(), [(0, "Linear Mapping start"), (3, "Linear Mapping end")]);
+    }
+
+    #[test]
+    fn the_names_that_occur_say_what_the_top_is() {
+        for (names, top) in [("P4D PUD", -1), ("PUD PMD PTE", 0), ("PMD PTE", 1), ("PTE", 2)] {
+            let line = |name: &str| format!("0x0-0x1000 4K {name}\n");
+            assert_eq!(top_level(&names.split(' ').map(line).collect::<String>()), top, "{names}");
+        }
+    }
+
+    #[test]
+    fn what_is_wrong_is_said_with_its_line() {
+        let lines = [
+            ("0x1000-0x2000 4K PTE BOO", "a word that no kernel_page_tables has"),
+            ("0x1000-0x2000 4K PTF", "PGD, P4D, PUD, PMD or PTE was expected after the size"),
+            ("0x1000-0x2000 PTE", "a size such as 2M was expected after the addresses"),
+            ("0x1000", "two addresses such as 0xffff000000000000-0xffff000000200000 were expected"),
+            ("0x2000-0x1000 4K PTE", "this ends before it begins"),
+            ("0x0-0x1000 4K PTE", "this begins before the line in front ends"),
+        ];
+        for (text, what) in lines {
+            let error = read(&format!("0x0-0x1000 4K PTE\n{text}\n")).expect_err(text);
+            assert_eq!((error.line, error.what, error.text.as_str()), (2, what, text));
+        }
+        assert!(read("---[ vmalloc() area ]---\n").is_err());
+    }
+
+    #[test]
+    fn what_the_library_prints_reads_back() {
+        /// Two slots of every table are leaves, by their bits.
+        struct Tables;
+        impl linmap::ReadTables for Tables {
+            type Error = std::convert::Infallible;
+            fn entry(&self, slot: linmap::Slot, level: Level) -> Result<linmap::Descriptor, Self::Error> {
+                let page = if level == Level::PAGE { 2 } else { 0 };
+                Ok(linmap::Descriptor(match (level.number(), slot.index) {
+                    (3, 5) => 0x0060_0000_4000_0f01 | page,
+                    (2 | 3, 7) => 0x0050_0000_4000_0781 | page,
+                    (0..3, 9) => 0x1003,
+                    _ => 0,
+                }))
+            }
+        }
+        let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry");
+        let mut text = String::new();
+        let marked = linmap::Marked::linear_map(g);
+        linmap::dump(&Tables, g, Pa(0), marked, &mut text).expect("nothing to fail");
+        let saved = read(&text).expect("a dump");
+        let leaves: Vec<_> = saved.stretches.iter().filter(|s| s.what != What::Hole).collect();
+        assert_eq!(
+            leaves.iter().map(|s| (s.level.number(), s.bytes)).collect::<Vec<_>>(),
+            [(2, 2 << 20), (3, 4096), (3, 4096),]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text: String) {
+            let _ = read(&text);
+        }
+
+        #[test]
+        fn no_damaged_dump_panics(at in 0..TEXT.len(), byte: u8, end in 0..TEXT.len()) {
+            let mut bytes = TEXT.as_bytes().to_vec();
+            bytes[at] = byte;
+            let _ = read(&String::from_utf8_lossy(&bytes));
+            let _ = read(&String::from_utf8_lossy(&bytes[..end]));
+        }
+    }
+}

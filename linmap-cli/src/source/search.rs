@@ -1,0 +1,126 @@
+//! VMCOREINFO where no note has it: looked for in memory.
+//!
+//! Linux keeps its text in a page of its own, which it begins. So in a file the first bytes of each page are
+//! looked at, and only then everything; in the memory of a machine that runs, whose tables are known, only the
+//! pages that a pointer in the kernel's own data points to.
+
+use std::collections::HashMap;
+use std::ops::ControlFlow;
+
+use linmap::{Attributes, Bounded, Entry, Leaf, Pa, Va, visit};
+use memchr::memmem;
+
+use super::memory::Physical;
+use super::regime::{Regime, translate};
+use super::snapshot::Snapshot;
+use super::vmcoreinfo::{BEGINNING, LIMIT, VmcoreInfo};
+
+/// The line without which it is of no use.
+const SYMBOL: &[u8] = b"SYMBOL(swapper_pg_dir)=";
+/// The smallest page: none begins elsewhere.
+const PAGE: usize = 4096;
+/// More texts that look like it are not tried, nor more places looked at where one may be.
+const MOST_TEXTS: usize = 64;
+const MOST_PLACES: usize = 4096;
+/// No kernel has more data than this that is looked through for a pointer.
+const MOST_DATA: u64 = 64 << 20;
+/// More pages are not looked at for the text.
+const MOST_PAGES: usize = 1 << 20;
+/// More entries of tables are not; no half without its linear map has as many.
+const MOST_ENTRIES: u64 = 1 << 26;
+/// More distances between addresses and memory are not told apart.
+const MOST_OFFSETS: usize = 4096;
+/// As many pages are asked for at once.
+const BATCH: usize = 256;
+
+/// All texts in these bytes that look like VMCOREINFO, likeliest first; `bytes` begin with a page.
+pub(super) fn texts(bytes: &[u8]) -> impl Iterator<Item = VmcoreInfo> {
+    let whole_pages = bytes.chunks(PAGE).enumerate().filter(|(_, page)| page.starts_with(BEGINNING));
+    let in_pages = whole_pages.take(MOST_PLACES).filter_map(|(index, _)| text_at(bytes, index * PAGE));
+    let anywhere = memmem::find_iter(bytes, SYMBOL).take(MOST_PLACES).filter_map(|found| {
+        let start = memmem::rfind(&bytes[found.saturating_sub(LIMIT)..found], BEGINNING)?;
+        text_at(bytes, found.saturating_sub(LIMIT) + start)
+    });
+    in_pages.chain(anywhere).take(MOST_TEXTS)
+}
+
+/// The text that begins there, if it has the line that matters.
+fn text_at(bytes: &[u8], start: usize) -> Option<VmcoreInfo> {
+    let info = VmcoreInfo::parse(bytes.get(start..)?);
+    info.symbol("swapper_pg_dir").map(|_| info)
+}
+
+/// The text that the kernel's own data points to, in the upper part of the half, where its image is mapped.
+pub(super) fn by_pointer(tables: &Snapshot, regime: Regime, memory: &dyn Physical) -> Option<VmcoreInfo> {
+    let data = image_data(tables, regime);
+    let mut pages = Vec::new();
+    memory.read_each(&data, PAGE, &mut |_, read| {
+        let words = read.unwrap_or(&[]).as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
+        let found = words.filter(|word| is_page_of_linear_map(*word, regime)).map(Va);
+        pages.extend(found.take(MOST_PAGES.saturating_sub(pages.len())));
+    });
+    pages.sort_unstable();
+    pages.dedup();
+    let at: Vec<Pa> =
+        pages.into_iter().filter_map(|page| translate(tables, regime, page).ok()?.map(|to| to.oa)).collect();
+    for batch in at.chunks(BATCH) {
+        let mut found = None;
+        memory.read_each(batch, BEGINNING.len(), &mut |index, read| {
+            if read.is_ok_and(|bytes| bytes == BEGINNING) {
+                found = found.or(Some(batch[index]));
+            }
+        });
+        let text = found.and_then(|page| {
+            let mut text = vec![0; PAGE];
+            memory.read(page, &mut text).ok()?;
+            text_at(&text, 0)
+        });
+        if text.is_some() {
+            return text;
+        }
+    }
+    None
+}
+
+/// The pages of the kernel's own writable data: what is mapped as far from its addresses as most that can be
+/// executed is, in the part of the half that is not the linear map.
+fn image_data(tables: &Snapshot, regime: Regime) -> Vec<Pa> {
+    let mut executable: HashMap<u64, u64> = HashMap::new();
+    each_leaf(tables, regime, |va, leaf, bytes| {
+        if !leaf.attributes.contains(Attributes::PXN) && executable.len() < MOST_OFFSETS {
+            *executable.entry(va.0.wrapping_sub(leaf.oa.0)).or_default() += bytes;
+        }
+    });
+    let image = executable.into_iter().max_by_key(|(_, bytes)| *bytes).map(|(offset, _)| offset);
+    let mut pages = Vec::new();
+    each_leaf(tables, regime, |va, leaf, bytes| {
+        let is_data = leaf.attributes.is_writable() && Some(va.0.wrapping_sub(leaf.oa.0)) == image;
+        let room = MOST_DATA / PAGE as u64 - pages.len() as u64;
+        let count = if is_data { bytes / PAGE as u64 } else { 0 };
+        pages.extend((0..count.min(room)).map(|page| Pa(leaf.oa.0 + page * PAGE as u64)));
+    });
+    pages
+}
+
+/// Every valid leaf of the half but for those of the linear map, with its address and size.
+fn each_leaf(tables: &Snapshot, regime: Regime, mut each: impl FnMut(Va, Leaf, u64)) {
+    let geometry = regime.geometry;
+    let above = Va(linmap::linear_range(geometry).1.0 + 1);
+    let bounded = Bounded::new(tables, MOST_ENTRIES);
+    let walked = visit(&bounded, geometry, regime.root, (above, Va(u64::MAX)), |va, level, entry| {
+        if let Entry::Leaf(leaf) = entry
+            && leaf.valid
+        {
+            each(va, leaf, geometry.level_size(level));
+        }
+        ControlFlow::Continue(())
+    });
+    // What comes before a table that can not be read has been seen.
+    drop(walked);
+}
+
+/// Whether a word may be the address of a page in the linear map.
+fn is_page_of_linear_map(word: u64, regime: Regime) -> bool {
+    let (first, last) = linmap::linear_range(regime.geometry);
+    (first.0..=last.0).contains(&word) && word.is_multiple_of(regime.geometry.page_size())
+}

@@ -1,0 +1,322 @@
+//! A copy of tables, each read once, small enough to keep: entries that go up in equal steps are one run.
+//!
+//! Tables of pages are little else, so that 128 MiB of tables become a few. All tables of a level are asked
+//! for together, level by level, and none twice, whatever points to it: time is bounded by the memory there
+//! is, not by what tables say. Nothing here judges; a table that can not be read is a fact to be reported.
+
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
+
+use linmap::{Descriptor, Entry, Geometry, Half, Level, Pa, ReadTables, Slot, Va};
+
+use super::memory::{Physical, Unreadable};
+use super::{Step, Wanted};
+
+/// More tables than any machine has: those of 8 TiB in 4K pages.
+const MOST_TABLES: usize = 1 << 22;
+/// More memory than tables of any machine need here: runs and words, in words of 8 bytes.
+const MOST_WORDS: usize = 1 << 25;
+/// As many tables are asked for at once.
+const BATCH: usize = 256;
+
+/// A table that is not in the snapshot, and why.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the level {} table at {table}, which translates from {va} on, can not be read: {why}", level.number())]
+pub(crate) struct Unread {
+    /// Where it should be.
+    pub(crate) table: Pa,
+    /// Its level.
+    pub(crate) level: Level,
+    /// The first address that it translates.
+    pub(crate) va: Va,
+    /// Why it was not read.
+    pub(crate) why: Unreadable,
+}
+
+/// There are more tables than a machine can have.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the tables at {root} go on and on: {tables} were read and there are more; this is no kernel's map")]
+pub(crate) struct TooMany {
+    /// Where they begin.
+    pub(crate) root: Pa,
+    /// How many were read.
+    pub(crate) tables: usize,
+}
+
+/// Entries that go up in equal steps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Run {
+    /// The first entry.
+    value: u64,
+    /// Its index in the table.
+    start: u16,
+    /// log2 of the step, or 0 for a step of nothing.
+    shift: u8,
+}
+
+/// Where a table's entries are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stored {
+    /// So many runs from there on, of so many entries.
+    Runs { first: u32, count: u16, entries: u16 },
+    /// As many words as it has entries, from there on.
+    Words { first: u32, count: u16 },
+}
+
+/// Tables as they were when the source was read.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshot {
+    tables: HashMap<Pa, Stored>,
+    runs: Vec<Run>,
+    words: Vec<u64>,
+    unread: HashMap<(Pa, Level), Unread>,
+    /// By level, what was asked for last.
+    last: [Cell<Last>; Level::COUNT],
+}
+
+/// The entries that were asked for last, one or many: whoever walks asks for the next ones.
+#[derive(Clone, Copy, Debug, Default)]
+struct Last {
+    table: Pa,
+    /// The first index and the one behind the last; equal while there is nothing.
+    first: usize,
+    end: usize,
+    /// The entry at the first index, and what the next one has more.
+    value: u64,
+    step: u64,
+}
+
+/// A table that is still to be read: where, and the slots of it that are wanted, both included.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Pending {
+    table: Pa,
+    va: Va,
+    first: usize,
+    last: usize,
+}
+
+impl Snapshot {
+    /// Reads the tables below `root` that are wanted.
+    pub(super) fn read(
+        from: &dyn Physical,
+        geometry: Geometry,
+        root: Pa,
+        wanted: Wanted,
+        progress: &dyn Fn(Step),
+    ) -> Result<Self, TooMany> {
+        let mut snapshot = Self::default();
+        let Some(range) = wanted.range(geometry) else { return Ok(snapshot) };
+        let base = Va(geometry.base(Half::Upper));
+        let mut level = geometry.root();
+        let mut pending = vec![clipped(geometry, level, root, base, range)];
+        loop {
+            snapshot.read_level(from, geometry, level, &pending, progress)?;
+            if level == Level::PAGE {
+                return Ok(snapshot);
+            }
+            pending = snapshot.children(geometry, level, &pending, range);
+            if pending.len() > MOST_TABLES {
+                return Err(TooMany { root, tables: snapshot.tables() });
+            }
+            level = level.next();
+        }
+    }
+
+    /// How many tables were read.
+    pub(crate) fn tables(&self) -> usize {
+        self.tables.len()
+    }
+
+    /// The tables that could not be read, lowest address first.
+    pub(crate) fn unread(&self) -> Vec<&Unread> {
+        let mut unread: Vec<_> = self.unread.values().collect();
+        unread.sort_by_key(|table| (table.va, table.level));
+        unread
+    }
+
+    /// Reads those that were not read yet.
+    fn read_level(
+        &mut self,
+        from: &dyn Physical,
+        geometry: Geometry,
+        level: Level,
+        pending: &[Pending],
+        progress: &dyn Fn(Step),
+    ) -> Result<(), TooMany> {
+        let mut new: Vec<&Pending> =
+            pending.iter().filter(|table| !self.tables.contains_key(&table.table)).collect();
+        // In address order, so that a file is read forwards.
+        new.sort_by_key(|table| (table.table, table.va));
+        new.dedup_by_key(|table| table.table);
+        let bytes = geometry.entries(level) * 8;
+        let mut words = Vec::new();
+        for batch in new.chunks(BATCH) {
+            let at: Vec<Pa> = batch.iter().map(|table| table.table).collect();
+            from.read_each(&at, bytes, &mut |index, read| match read {
+                Ok(bytes) => {
+                    words.clear();
+                    words.extend(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)));
+                    self.store(at[index], &words);
+                }
+                Err(why) => {
+                    let (table, va) = (at[index], batch[index].va);
+                    self.unread.insert((table, level), Unread { table, level, va, why });
+                }
+            });
+            let kept = self.words.len() + 2 * self.runs.len() + 32 * self.unread.len();
+            if self.tables.len() > MOST_TABLES || kept > MOST_WORDS {
+                return Err(TooMany { root: at[0], tables: self.tables.len() });
+            }
+            progress(Step { what: "reading tables", done: self.tables.len() as u64, total: None });
+        }
+        Ok(())
+    }
+
+    /// The tables that these ones point to, each once.
+    fn children(
+        &self,
+        geometry: Geometry,
+        level: Level,
+        tables: &[Pending],
+        range: (Va, Va),
+    ) -> Vec<Pending> {
+        let (mut children, mut known) = (Vec::new(), HashSet::new());
+        for parent in tables {
+            let Some(stored) = self.tables.get(&parent.table) else { continue };
+            for index in parent.first..=parent.last {
+                let Some(descriptor) = self.word(*stored, index) else { break };
+                if let Entry::Table(table) = descriptor.decode(geometry, level) {
+                    let va = Va(parent.va.0.wrapping_add((index as u64) << geometry.level_shift(level)));
+                    let child = clipped(geometry, level.next(), table, va, range);
+                    if known.insert((table, child.first, child.last)) {
+                        children.push(child);
+                    }
+                    if children.len() > MOST_TABLES {
+                        return children;
+                    }
+                }
+            }
+        }
+        children
+    }
+
+    /// Keeps a table.
+    fn store(&mut self, table: Pa, words: &[u64]) {
+        let first = self.runs.len();
+        self.runs.extend(Runs { words, at: 0 });
+        let count = self.runs.len() - first;
+        // A run takes two words. Both pools end long before an index needs more than 32 bits.
+        let stored = if 2 * count < words.len() {
+            Stored::Runs { first: first as u32, count: count as u16, entries: words.len() as u16 }
+        } else {
+            self.runs.truncate(first);
+            self.words.extend(words);
+            Stored::Words { first: (self.words.len() - words.len()) as u32, count: words.len() as u16 }
+        };
+        self.tables.insert(table, stored);
+    }
+
+    /// The entries around one of a stored table that go up in equal steps; none beyond its end.
+    fn around(&self, table: Pa, stored: Stored, index: usize) -> Option<Last> {
+        match stored {
+            Stored::Words { first, count } => {
+                let word = (index < usize::from(count)).then(|| self.words.get(first as usize + index));
+                let value = *word.flatten()?;
+                Some(Last { table, first: index, end: index + 1, value, step: 0 })
+            }
+            Stored::Runs { first, count, entries } => {
+                let runs = self.runs.get(first as usize..first as usize + usize::from(count))?;
+                let after = runs.partition_point(|run| usize::from(run.start) <= index);
+                let run = runs.get(after.checked_sub(1)?).filter(|_| index < usize::from(entries))?;
+                let end = runs.get(after).map_or(entries, |next| next.start);
+                let step = if run.shift == 0 { 0 } else { 1 << run.shift };
+                let (first, end) = (run.start.into(), end.into());
+                Some(Last { table, first, end, value: run.value, step })
+            }
+        }
+    }
+
+    /// One entry of a stored table; none beyond its end.
+    fn word(&self, stored: Stored, index: usize) -> Option<Descriptor> {
+        self.around(Pa(0), stored, index).map(|around| around.at(index))
+    }
+
+    #[inline(never)]
+    fn look_up(&self, slot: Slot, level: Level) -> Result<Descriptor, Unread> {
+        let stored = self.tables.get(&slot.table);
+        let around = stored.and_then(|stored| self.around(slot.table, *stored, slot.index));
+        let around = around.ok_or_else(|| self.missing(slot, level))?;
+        self.last[level.ordinal()].set(around);
+        Ok(around.at(slot.index))
+    }
+
+    #[cold]
+    fn missing(&self, slot: Slot, level: Level) -> Unread {
+        let unread = self.unread.get(&(slot.table, level)).cloned();
+        unread.unwrap_or(Unread { table: slot.table, level, va: Va(0), why: Unreadable::NotWanted })
+    }
+}
+
+impl ReadTables for Snapshot {
+    type Error = Unread;
+
+    #[inline]
+    fn entry(&self, slot: Slot, level: Level) -> Result<Descriptor, Unread> {
+        let last = self.last[level.ordinal()].get();
+        if last.table == slot.table && last.first <= slot.index && slot.index < last.end {
+            return Ok(last.at(slot.index));
+        }
+        self.look_up(slot, level)
+    }
+}
+
+impl Last {
+    /// The entry at one of these indices.
+    #[inline]
+    const fn at(&self, index: usize) -> Descriptor {
+        Descriptor(self.value.wrapping_add(self.step.wrapping_mul((index - self.first) as u64)))
+    }
+}
+
+impl Wanted {
+    /// The first and last address; nothing if they are not in the upper half.
+    fn range(self, geometry: Geometry) -> Option<(Va, Va)> {
+        let base = Va(geometry.base(Half::Upper));
+        let (first, last) = match self {
+            Self::All => (base, Va(u64::MAX)),
+            Self::Range(first, last) => (first.max(base), last),
+        };
+        (first <= last).then_some((first, last))
+    }
+}
+
+/// The slots of a table that translate addresses of a range.
+fn clipped(geometry: Geometry, level: Level, table: Pa, va: Va, (first, last): (Va, Va)) -> Pending {
+    let slot = |to: Va| (to.0.saturating_sub(va.0) >> geometry.level_shift(level)) as usize;
+    let end = geometry.entries(level) - 1;
+    Pending { table, va, first: slot(first).min(end), last: slot(last).min(end) }
+}
+
+/// The runs of a table, one after the other.
+struct Runs<'w> {
+    words: &'w [u64],
+    at: usize,
+}
+
+impl Iterator for Runs<'_> {
+    type Item = Run;
+
+    fn next(&mut self) -> Option<Run> {
+        let words = self.words.get(self.at..)?;
+        let value = *words.first()?;
+        let step = words.get(1).map_or(0, |second| second.wrapping_sub(value));
+        // A step is the size of an entry or nothing; others make runs of one.
+        let stepped = step == 0 || step.is_power_of_two() && step >= 1 << 12;
+        let pairs = words.windows(2).take_while(|pair| pair[1].wrapping_sub(pair[0]) == step);
+        let count = if stepped { 1 + pairs.count() } else { 1 };
+        let shift = if count == 1 || step == 0 { 0 } else { step.trailing_zeros() as u8 };
+        let run = Run { value, start: self.at as u16, shift };
+        self.at += count;
+        Some(run)
+    }
+}

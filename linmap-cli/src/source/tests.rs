@@ -1,0 +1,273 @@
+//! Small cores, whole and damaged, through the front door.
+
+use std::io::Write;
+use std::ops::ControlFlow;
+
+use linmap::{Entry, Granule, OaFormat};
+use proptest::prelude::*;
+use tempfile::NamedTempFile;
+
+use super::memory::Unreadable;
+use super::*;
+
+/// Where the RAM of all machines here begins.
+const RAM: u64 = 0x4000_0000;
+/// The symbol, and where it is.
+const SYMBOL: u64 = 0xffff_8000_0800_1000;
+const ROOT: u64 = RAM + 0x1000;
+
+/// A machine of 64 KiB, with four tables and a text.
+struct Machine {
+    ram: Vec<u8>,
+    note: bool,
+}
+
+impl Machine {
+    /// Tables of 48 bits that map the first page of RAM in the linear map, and the symbol.
+    fn new(note: bool) -> Self {
+        let mut machine = Self { ram: vec![0; 0x1_0000], note };
+        let [l1, l2, l3] = [2, 3, 4].map(|page| RAM + page * 0x1000);
+        machine.put(ROOT, 256, l1 | 3);
+        machine.put(ROOT, 0, (RAM + 0x5000) | 3);
+        machine.put(l1, 0, l2 | 3);
+        machine.put(l2, 64, l3 | 3);
+        machine.put(l3, 1, ROOT | 0x0060_0000_0000_0783);
+        // The linear map: one block.
+        machine.put(RAM + 0x5000, 0, RAM | 0x0060_0000_0000_0705);
+        let text = machine.text();
+        if !note {
+            machine.ram[0x8000..0x8000 + text.len()].copy_from_slice(text.as_bytes());
+        }
+        machine
+    }
+
+    fn put(&mut self, table: u64, index: usize, descriptor: u64) {
+        let at = (table - RAM) as usize + index * 8;
+        self.ram[at..at + 8].copy_from_slice(&descriptor.to_le_bytes());
+    }
+
+    fn text(&self) -> String {
+        let offset = SYMBOL - ROOT;
+        format!(
+            "OSRELEASE=6.1.0\nPAGESIZE=4096\nSYMBOL(swapper_pg_dir)={SYMBOL:x}\nNUMBER(VA_BITS)=48\n\
+             NUMBER(kimage_voffset)={offset:#x}\nNUMBER(TCR_EL1_T1SZ)=0x10\nNUMBER(PHYS_OFFSET)={RAM:#x}\n"
+        )
+    }
+
+    /// As an ELF core.
+    fn core(&self) -> Vec<u8> {
+        let text = if self.note { self.text() } else { String::new() };
+        let mut note: Vec<u8> = [11, text.len() as u32, 0].iter().flat_map(|n| n.to_le_bytes()).collect();
+        note.extend(b"VMCOREINFO\0\0");
+        note.extend(text.bytes());
+        note.resize(note.len().next_multiple_of(4), 0);
+        let mut core = b"\x7fELF\x02\x01\x01".to_vec();
+        core.resize(16, 0);
+        core.extend([4u16, 183].iter().flat_map(|n| n.to_le_bytes()));
+        core.extend(1u32.to_le_bytes());
+        core.extend([0u64, 64, 0].iter().flat_map(|n| n.to_le_bytes()));
+        core.extend(0u32.to_le_bytes());
+        core.extend([64u16, 56, 2, 64, 0, 0].iter().flat_map(|n| n.to_le_bytes()));
+        let (notes, ram) = (note.len() as u64, self.ram.len() as u64);
+        for (kind, offset, pa, bytes) in [(4u32, 176, 0, notes), (1, 176 + notes, RAM, ram)] {
+            core.extend([kind, 4].iter().flat_map(|n| n.to_le_bytes()));
+            core.extend([offset, pa, pa, bytes, bytes, 0].iter().flat_map(|n| n.to_le_bytes()));
+        }
+        core.extend(note);
+        core.extend(&self.ram);
+        core
+    }
+}
+
+fn opened(bytes: &[u8]) -> Result<Opened, SourceError> {
+    let mut file = NamedTempFile::new().expect("a temporary file");
+    file.write_all(bytes).expect("room for it");
+    open(&Source::File(file.path().into()), Wanted::All, &|_| ())
+}
+
+fn tables(bytes: &[u8]) -> Box<Tables> {
+    match opened(bytes) {
+        Ok(Opened::Tables(tables)) => tables,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn refusal(bytes: &[u8]) -> String {
+    opened(bytes).expect_err("it is no SOURCE").why.to_string()
+}
+
+/// Walks all of it, as commands do. Nothing that was read may make that endless or fail otherwise than by saying.
+fn walk(tables: &Tables) -> Result<u64, Unread> {
+    let mut leaves = 0;
+    let bounded = linmap::Bounded::new(&tables.snapshot, 1 << 20);
+    let walked = linmap::visit(
+        &bounded,
+        tables.geometry,
+        tables.root,
+        (Va(tables.geometry.base(linmap::Half::Upper)), Va(u64::MAX)),
+        |_, _, entry| {
+            leaves += u64::from(matches!(entry, Entry::Leaf(_)));
+            ControlFlow::Continue(())
+        },
+    );
+    match walked {
+        Err(linmap::Refused::Read(unread)) => Err(unread),
+        _ => Ok(leaves),
+    }
+}
+
+#[test]
+fn a_core_is_read_with_a_note_and_without() {
+    for note in [true, false] {
+        let tables = tables(&Machine::new(note).core());
+        let geometry = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry");
+        assert_eq!((tables.root, tables.geometry), (Pa(ROOT), geometry), "note: {note}");
+        assert_eq!((tables.snapshot.tables(), walk(&tables)), (5, Ok(2)));
+        assert_eq!(tables.linear_offset(), Some(0xffff_0000_0000_0000_u64.wrapping_sub(RAM)));
+        assert_eq!(tables.image_offset(), Some(SYMBOL - ROOT));
+        assert_eq!(
+            [RAM - 1, RAM, RAM + 0xffff, RAM + 0x1_0000]
+                .map(|pa| tables.memory.is_ram(Pa(pa)).expect("it is known")),
+            [false, true, true, false]
+        );
+        assert_eq!(
+            tables.memory.from().read(Pa(RAM + 0xffff), &mut [0; 2]),
+            Err(Unreadable::NoRam(Pa(RAM + 0x1_0000)))
+        );
+    }
+}
+
+#[test]
+fn only_what_is_wanted_is_read() {
+    let mut file = NamedTempFile::new().expect("a temporary file");
+    file.write_all(&Machine::new(true).core()).expect("room for it");
+    let source = Source::File(file.path().into());
+    let read = |wanted| match open(&source, wanted, &|_| ()) {
+        Ok(Opened::Tables(tables)) => (tables.snapshot.tables(), walk(&tables).is_ok()),
+        other => panic!("{other:?}"),
+    };
+    let linear = linmap::linear_range(Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry"));
+    assert_eq!(read(Wanted::Range(linear.0, linear.1)), (2, false));
+    assert_eq!(read(Wanted::Range(Va(SYMBOL), Va(SYMBOL))), (4, false));
+    assert_eq!(read(Wanted::Range(Va(0), Va(0))), (0, false));
+}
+
+#[test]
+fn tables_that_are_not_there_are_said_to_be_missing() {
+    let mut machine = Machine::new(true);
+    machine.put(ROOT, 5, 0x9000_0003);
+    let tables = tables(&machine.core());
+    let unread = walk(&tables).expect_err("a table is missing");
+    assert_eq!(
+        unread.to_string(),
+        "the level 1 table at 0x90000000, which translates from 0xffff028000000000 on, can not be read: there is no RAM at 0x90000000 in it"
+    );
+    assert_eq!(tables.snapshot.unread(), [&unread]);
+}
+
+#[test]
+fn tables_that_point_to_themselves_are_read_once() {
+    let mut machine = Machine::new(true);
+    for index in (0..512).filter(|index| *index != 256) {
+        machine.put(ROOT, index, ROOT | 3);
+    }
+    let tables = tables(&machine.core());
+    assert!(tables.snapshot.tables() < 10, "{}", tables.snapshot.tables());
+    let _ = walk(&tables);
+}
+
+#[test]
+fn each_thing_that_is_no_source_is_told_from_the_others() {
+    let core = Machine::new(true).core();
+    let changed = |at: usize, byte: u8| {
+        let mut core = core.clone();
+        core[at] = byte;
+        refusal(&core)
+    };
+    assert!(changed(4, 1).contains("32-bit"));
+    assert!(changed(5, 2).contains("big-endian"));
+    assert!(changed(18, 62).contains("machine 62 (x86-64)"));
+    assert!(changed(16, 2).contains("type 2, not a core"));
+    assert!(changed(54, 55).contains("another size than 56"));
+    assert!(changed(56, 0).contains("no segments"));
+    assert!(changed(64 + 56, 7).contains("no segment of it is physical memory"));
+    assert!(refusal(&core[..core.len() - 1]).contains("it is not whole: a segment should end at byte"));
+    assert!(refusal(&core[..50]).contains("it is not whole: the ELF header"));
+    assert!(refusal(&[]).contains("empty"));
+    assert!(refusal(b"\xde\xad\xbe\xef\0\x01").contains("it begins with"));
+    assert!(refusal(b"root:x:0:0\nbin").contains("it begins with `root:x:0:0`"));
+    assert!(refusal(b"KDUMP   \x06").contains("compressed"));
+    assert!(refusal(b"{}").contains("missing field"));
+    assert!(refusal(b"0x1 and so on").starts_with("it begins as a text of kernel_page_tables"));
+}
+
+#[test]
+fn what_vmcoreinfo_says_is_proved() {
+    let text = |from: &str, to: &str| {
+        let mut machine = Machine::new(false);
+        let text = machine.text().replace(from, to);
+        machine.ram[0x8000..0x9000].fill(0);
+        machine.ram[0x8000..0x8000 + text.len()].copy_from_slice(text.as_bytes());
+        refusal(&machine.core())
+    };
+    assert!(text("PAGESIZE=4096", "PAGESIZE=4097").contains("no page size of arm64"));
+    assert!(text("PAGESIZE=4096", "PAGE").contains("no usable `PAGESIZE`"));
+    assert!(text("T1SZ)=0x10", "T1SZ)=0x1f").contains("33 VA bits"));
+    assert!(text("PAGESIZE=4096", "PAGESIZE=65536").contains("damaged, or VMCOREINFO is another kernel's"));
+    assert!(text("=ffff800008001000", "=ffff800108001000").contains("there is no RAM at 0x140001000"));
+    assert!(text("OSRELEASE", "OSRELEASF").contains("it has no VMCOREINFO"));
+    let mut machine = Machine::new(true);
+    machine.put(RAM + 0x4000, 1, (ROOT + 0x1000) | 0x0060_0000_0000_0783);
+    assert!(refusal(&machine.core()).contains("does not map swapper_pg_dir (0xffff800008001000)"));
+}
+
+/// Shareability where LPA2 has address bits: without it the same tables are of that format.
+#[test]
+fn the_format_follows_from_the_leaf_that_maps_the_root() {
+    let mut machine = Machine::new(true);
+    machine.put(RAM + 0x4000, 1, ROOT | 0x0060_0000_0000_0483);
+    assert_eq!(tables(&machine.core()).geometry.oa_format(), OaFormat::Lpa2);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 512, ..ProptestConfig::default() })]
+
+    /// Headers, notes, tables and texts are damaged at several places at once.
+    #[test]
+    fn no_damaged_core_panics(note: bool, damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u64>()), 1..6),
+        end in prop::option::of(any::<prop::sample::Index>())) {
+        let mut core = Machine::new(note).core();
+        for (at, bytes) in damage {
+            // What matters is in the first seven pages, and in the eighth after them.
+            let at = at.index(0x9000 - 8);
+            core[at..at + 8].copy_from_slice(&bytes.to_le_bytes());
+        }
+        if let Some(end) = end {
+            core.truncate(end.index(core.len()));
+        }
+        if let Ok(Opened::Tables(tables)) = opened(&core) {
+            let _ = walk(&tables);
+        }
+    }
+
+    #[test]
+    fn no_random_file_panics(mut bytes: Vec<u8>, kind in 0..4usize) {
+        let beginning: &[u8] = [&b"\x7fELF"[..], b"{", b"0x", b""][kind];
+        bytes.splice(..0, beginning.iter().copied());
+        let _ = opened(&bytes);
+    }
+
+    /// Every table entry is at random; the root's own mapping alone is kept.
+    #[test]
+    fn no_random_tables_panic(words in prop::collection::vec((0u64..6, 0..512usize, any::<u64>(), 0u64..16), 0..300)) {
+        let mut machine = Machine::new(true);
+        let kept = [(1, 256), (2, 0), (3, 64), (4, 1)];
+        for (page, index, bits, target) in words {
+            if page != 0 && !kept.contains(&(page, index)) {
+                let descriptor = bits & !0x0000_ffff_ffff_f000 | (RAM + target * 0x1000);
+                machine.put(RAM + page * 0x1000, index, descriptor);
+            }
+        }
+        let _ = walk(&tables(&machine.core()));
+    }
+}

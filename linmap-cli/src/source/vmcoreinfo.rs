@@ -1,0 +1,91 @@
+//! VMCOREINFO: lines of `KEY=value` by which a Linux kernel tells debuggers about itself.
+
+use std::collections::BTreeMap;
+
+/// What begins a kernel's VMCOREINFO.
+pub(crate) const BEGINNING: &[u8] = b"OSRELEASE=";
+/// No kernel has more of it: Linux gives it one page, of at most 64K.
+pub(crate) const LIMIT: usize = 64 << 10;
+
+/// The lines of a kernel's VMCOREINFO. Untrusted: keys and values are whatever was there.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct VmcoreInfo {
+    lines: BTreeMap<String, String>,
+}
+
+impl VmcoreInfo {
+    /// Reads the lines up to the first byte that is in no text.
+    pub(crate) fn parse(text: &[u8]) -> Self {
+        let text = &text[..text.len().min(LIMIT)];
+        let end = text.iter().position(|byte| !matches!(byte, b'\n' | b' '..=b'~')).unwrap_or(text.len());
+        let text = String::from_utf8_lossy(&text[..end]);
+        let pairs = text.lines().filter_map(|line| line.split_once('='));
+        Self { lines: pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect() }
+    }
+
+    /// The value of a whole key, such as `OSRELEASE`.
+    pub(crate) fn get(&self, key: &str) -> Option<&str> {
+        self.lines.get(key).map(String::as_str)
+    }
+
+    /// The value of `NUMBER(name)`: hexadecimal with `0x` in front, else decimal, perhaps with a sign.
+    pub(crate) fn number(&self, name: &str) -> Option<u64> {
+        let text = self.get(&format!("NUMBER({name})"))?;
+        match text.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16).ok(),
+            None => text.parse::<u64>().ok().or_else(|| text.parse::<i64>().ok().map(i64::cast_unsigned)),
+        }
+    }
+
+    /// The address of a symbol, from `SYMBOL(name)`.
+    pub(crate) fn symbol(&self, name: &str) -> Option<u64> {
+        let text = self.get(&format!("SYMBOL({name})"))?;
+        u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
+    }
+
+    /// All symbols, by name.
+    pub(crate) fn symbols(&self) -> impl Iterator<Item = (&str, u64)> {
+        let names = self.lines.keys().filter_map(|key| key.strip_prefix("SYMBOL(")?.strip_suffix(')'));
+        names.filter_map(|name| Some((name, self.symbol(name)?)))
+    }
+
+    /// The kernel's release, such as `6.1.0-40-arm64`.
+    pub(crate) fn release(&self) -> Option<&str> {
+        self.get("OSRELEASE")
+    }
+
+    /// The page size in bytes.
+    pub(crate) fn page_size(&self) -> Option<u64> {
+        self.get("PAGESIZE")?.parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lines_are_keys_and_values() {
+        let text = b"OSRELEASE=6.1.0\nPAGESIZE=4096\nNUMBER(a)=0x10\nNUMBER(b)=-2\nSYMBOL(c)=ffff8000\n\
+                     CRASHTIME=\nno value\nx=1\0y=2\n";
+        let info = VmcoreInfo::parse(text);
+        assert_eq!((info.release(), info.page_size()), (Some("6.1.0"), Some(4096)));
+        assert_eq!(
+            (info.number("a"), info.number("b"), info.number("c")),
+            (Some(16), Some(u64::MAX - 1), None)
+        );
+        assert_eq!(info.symbol("c"), Some(0xffff_8000));
+        assert_eq!((info.get("x"), info.get("y"), info.get("CRASHTIME")), (Some("1"), None, Some("")));
+        assert_eq!(info.symbols().collect::<Vec<_>>(), [("c", 0xffff_8000)]);
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_panics(text: Vec<u8>, name: String) {
+            let info = VmcoreInfo::parse(&text);
+            let _ = (info.number(&name), info.symbol(&name), info.symbols().count());
+            let _ = (info.release(), info.page_size());
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! `linmap plan` says what `linmap boot` will report, before anything boots: for each page size, each mode and
+//! policy, little RAM and much, with and without a crash kernel.
+
+use std::process::{Command, Stdio};
+
+use serde_json::{Value, json};
+
+use crate::guest::{Booted, boot};
+
+/// What the plan is, for options that both commands have.
+fn plan(options: &[&str]) -> Value {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
+    let output =
+        command.args(["plan", "--json"]).args(options).stdin(Stdio::null()).output().expect("linmap runs");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!((output.status.code(), &*said), (Some(0), ""), "{options:?}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{options:?}: no JSON document: {e}"))
+}
+
+/// The part that both documents have.
+fn common(document: &Value, page_size: &Value) -> Value {
+    let keys = ["/page_size", "/va_bits", "/levels", "/mode", "/policy", "/linear"];
+    let of = |from: &Value, key| from.pointer(key).cloned().unwrap_or_else(|| panic!("no {key} in {from:#}"));
+    let rodata = of(document, "/rodata");
+    let memory = of(page_size, "/memory");
+    let mut all: Vec<Value> = keys.iter().map(|key| of(page_size, key)).collect();
+    all.extend([rodata, memory["ram"].clone(), memory["image"].clone(), memory["carve_outs"].clone()]);
+    Value::Array(all)
+}
+
+/// Fails unless the plan is what is reported.
+fn compare(options: &[&str], more: &[&str]) -> Booted {
+    let what = format!("{options:?} {more:?}");
+    let planned = plan(options);
+    let booted = boot(&[options, &["--run", ""], more].concat()).expect_well(&what);
+    let [page_size] = planned["page_sizes"].as_array().map(Vec::as_slice).expect("page sizes") else {
+        panic!("{what}: one page size was asked for")
+    };
+    assert_eq!(common(&planned, page_size), common(&booted.document, &booted.document), "{what}");
+    booted
+}
+
+/// Every mode and policy: who promises, what is read-only, how to split, and the mode that follows.
+const DECISIONS: [(&str, &str, &str, u64, &str); 7] = [
+    ("auto", "full", "pages", 1, "live"),
+    ("off", "full", "pages", 2, "pages"),
+    ("off", "full", "park", 2, "park"),
+    ("boot-cpu", "full", "park", 3, "park"),
+    ("2", "full", "park", 3, "park"),
+    ("auto", "on", "pages", 1, "fixed"),
+    ("off", "off", "pages", 2, "fixed"),
+];
+
+fn every_mode(page_size: &str) {
+    for ram in ["512M", "1G", "5G", "12G", "300G"] {
+        for (bbml2, rodata, split, mode, policy) in DECISIONS {
+            // How to split says nothing where nothing is split.
+            let split = if rodata == "full" { split } else { "pages" };
+            let options = [
+                "--page-size",
+                page_size,
+                "--ram",
+                ram,
+                "--bbml2",
+                bbml2,
+                "--rodata",
+                rodata,
+                "--split",
+                split,
+            ];
+            let booted = compare(&options, &[]);
+            assert_eq!((booted.number("/mode"), booted.text("/policy")), (mode, policy), "{options:?}");
+        }
+    }
+}
+
+#[test]
+fn pages_of_4k() {
+    every_mode("4k");
+}
+
+#[test]
+fn pages_of_16k() {
+    every_mode("16k");
+}
+
+#[test]
+fn pages_of_64k() {
+    every_mode("64k");
+}
+
+/// The map that is made for the boot CPU and put into pages for another.
+#[test]
+fn a_repainted_map() {
+    for page_size in ["4k", "16k", "64k"] {
+        for ram in ["1G", "12G"] {
+            let options = ["--page-size", page_size, "--ram", ram, "--bbml2", "boot-cpu", "--split", "pages"];
+            let booted = compare(&options, &[]);
+            assert_eq!((booted.number("/mode"), booted.text("/policy")), (3, "pages"), "{options:?}");
+        }
+    }
+}
+
+#[test]
+fn every_kind_of_address() {
+    for (page_size, va_bits) in
+        [("4k", "36"), ("4k", "39"), ("4k", "52"), ("16k", "36"), ("16k", "52"), ("64k", "42"), ("64k", "52")]
+    {
+        for bbml2 in ["auto", "off"] {
+            let options = ["--page-size", page_size, "--va-bits", va_bits, "--ram", "40G", "--bbml2", bbml2];
+            compare(&options, &[]);
+        }
+    }
+}
+
+/// Where it goes is up to the plan of memory, which both commands share.
+#[test]
+fn a_crash_kernel() {
+    for page_size in ["4k", "16k", "64k"] {
+        for area in ["64M", "256M", "300M", "256M@0x60000000"] {
+            for ram in ["1G", "12G"] {
+                let options = ["--page-size", page_size, "--ram", ram, "--crashkernel", area];
+                let booted = compare(&options, &[]);
+                assert_ne!(booted.at("/memory/carve_outs"), &json!([]), "{options:?}");
+            }
+        }
+    }
+}
+
+/// Sizes that are no multiples of any leaf.
+#[test]
+fn odd_sizes() {
+    for page_size in ["4k", "16k", "64k"] {
+        for ram in ["8M", "24M", "100M", "1000M", "1025M", "2000008K", "3333M"] {
+            compare(&["--page-size", page_size, "--ram", ram], &[]);
+        }
+    }
+}

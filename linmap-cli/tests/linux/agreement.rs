@@ -1,0 +1,74 @@
+//! All SOURCEs agree, and with QEMU, wherever the kernel is and whatever the CPU has.
+
+use crate::guest::{Guest, Machine, PLAIN};
+use crate::sources::{Read, read_by_all, verify_by_gpa};
+
+const SMALL: Machine<'static> = Machine { arguments: "", ram: "1G", ..PLAIN };
+
+fn agree(machine: Machine<'_>) -> Read {
+    let mut guest = Guest::boot(machine);
+    let read = read_by_all(&mut guest);
+    verify_by_gpa(&guest, &read.dump, 1000);
+    read
+}
+
+#[test]
+fn kaslr_6_1() {
+    agree(Machine { kernel: "6.1", ..SMALL });
+}
+
+#[test]
+fn kaslr_6_12_with_a_gdbstub_from_the_start() {
+    agree(Machine { stub: true, ..SMALL });
+}
+
+#[test]
+fn a_kernel_at_el2() {
+    agree(Machine { machine: "virt,gic-version=3,virtualization=on", ..SMALL });
+}
+
+#[test]
+fn a_cpu_without_lpa2_under_a_kernel_for_52_bits() {
+    let read = agree(Machine { cpu: "max,pauth-impdef=on,lpa2=off", ..SMALL });
+    assert_eq!(read.dump["geometry"]["va_bits"], 48);
+}
+
+#[test]
+fn ram_in_a_shared_file() {
+    let more = [
+        "-object",
+        "memory-backend-file,id=mem,size=1G,mem-path=RAM,share=on",
+        "-machine",
+        "memory-backend=mem",
+    ];
+    let read = agree(Machine { more: &more, ..SMALL });
+    assert!(
+        read.stat["source"].as_str().is_some_and(|source| source.contains("shared file")),
+        "{:#}",
+        read.stat
+    );
+}
+
+#[test]
+fn ram_in_shared_memory_without_a_name() {
+    let more = ["-object", "memory-backend-memfd,id=mem,size=1G,share=on", "-machine", "memory-backend=mem"];
+    let read = agree(Machine { kernel: "6.1", more: &more, ..SMALL });
+    assert!(
+        read.stat["source"].as_str().is_some_and(|source| source.contains("shared file")),
+        "{:#}",
+        read.stat
+    );
+}
+
+/// With page-table isolation a CPU in user space has a root of its own in TTBR1.
+#[test]
+fn cpus_in_user_space_with_isolated_tables() {
+    let machine = Machine { kernel: "6.1", arguments: "kpti=on", cpu: "cortex-a72", ..SMALL };
+    let mut guest = Guest::boot(machine);
+    guest.shell("(while :; do :; done) & (while :; do :; done) &");
+    for _ in 0..10 {
+        let read = crate::sources::document(&["stat", "--json", &crate::guest::named("qemu:", &guest.qmp())]);
+        assert_eq!(read["linear"]["bytes"].as_u64(), Some(1 << 30), "{:#}", read["linear"]);
+    }
+    guest.shell("kill $!; kill %1");
+}

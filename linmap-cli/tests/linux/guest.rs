@@ -1,0 +1,147 @@
+//! One of Debian's kernels under QEMU, from its start to its certain end.
+
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+use crate::initrd::{self, READY};
+use crate::monitor::Monitor;
+
+/// How long a guest may take for anything; a boot takes ten seconds.
+const PATIENCE: Duration = Duration::from_secs(240);
+
+/// What is booted, and on what.
+#[derive(Clone, Copy)]
+pub(crate) struct Machine<'a> {
+    /// `6.1` or `6.12`.
+    pub(crate) kernel: &'a str,
+    /// What the kernel is told.
+    pub(crate) arguments: &'a str,
+    pub(crate) machine: &'a str,
+    pub(crate) cpu: &'a str,
+    pub(crate) ram: &'a str,
+    /// More of QEMU's arguments; `RAM` in them is a file for the guest's RAM.
+    pub(crate) more: &'a [&'a str],
+    /// Whether QEMU begins with a gdbstub.
+    pub(crate) stub: bool,
+}
+
+/// 4 GiB in front of QEMU's own CPU, and no gdbstub.
+pub(crate) const PLAIN: Machine<'static> = Machine {
+    kernel: "6.12",
+    arguments: "nokaslr",
+    machine: "virt,gic-version=3",
+    cpu: "max,pauth-impdef=on",
+    ram: "4G",
+    more: &[],
+    stub: false,
+};
+
+/// A guest that runs. Dropping it ends it.
+pub(crate) struct Guest {
+    qemu: Child,
+    console: UnixStream,
+    /// For sockets, whose paths have to be short.
+    sockets: TempDir,
+    /// For files, which are large.
+    files: TempDir,
+    port: u16,
+}
+
+/// Where the kernels are, and where there is room for cores.
+pub(crate) fn linux() -> PathBuf {
+    std::env::var_os("LINMAP_LINUX").expect("LINMAP_LINUX: `make test-linux` sets it").into()
+}
+
+impl Guest {
+    /// Boots a kernel and waits for its shell.
+    pub(crate) fn boot(machine: Machine<'_>) -> Self {
+        let sockets = TempDir::new().expect("a directory");
+        let files = TempDir::new_in(linux()).expect("a directory");
+        let path = |name: &str| sockets.path().join(name);
+        let initrd = files.path().join("initrd");
+        std::fs::write(&initrd, initrd::archive(&linux())).expect("room for it");
+        let console = UnixListener::bind(path("console")).expect("a socket");
+        let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
+        let mut command = Command::new("qemu-system-aarch64");
+        command.args(["-nodefaults", "-display", "none", "-no-reboot", "-smp", "2"]);
+        command.args(["-M", machine.machine, "-cpu", machine.cpu, "-m", machine.ram]);
+        command.arg("-kernel").arg(linux().join(format!("vmlinuz-{}", machine.kernel)));
+        command.arg("-initrd").arg(initrd);
+        command.args(["-append", &format!("console=ttyAMA0 quiet {}", machine.arguments)]);
+        let socket = |name: &str| format!("unix:{},server=on,wait=off", path(name).display());
+        command.args(["-serial", &format!("unix:{}", path("console").display())]);
+        command.args(["-qmp", &socket("qmp"), "-monitor", &socket("hmp")]);
+        if machine.stub {
+            command.args(["-gdb", &format!("tcp:127.0.0.1:{port}")]);
+        }
+        let ram = files.path().join("ram").display().to_string();
+        command.args(machine.more.iter().map(|argument| argument.replace("RAM", &ram)));
+        let qemu = command.stdin(Stdio::null()).spawn().expect("QEMU starts");
+        let (console, _) = console.accept().expect("QEMU connects");
+        let mut guest = Self { qemu, console, sockets, files, port };
+        guest.until_ready();
+        guest
+    }
+
+    pub(crate) fn qmp(&self) -> PathBuf {
+        self.sockets.path().join("qmp")
+    }
+
+    pub(crate) fn hmp(&self) -> PathBuf {
+        self.sockets.path().join("hmp")
+    }
+
+    /// Where its gdbstub listens.
+    pub(crate) fn stub(&self) -> String {
+        format!("127.0.0.1:{}", self.port)
+    }
+
+    /// A path for a large file that goes with the guest.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.files.path().join(name)
+    }
+
+    /// What QEMU's monitor answers to a command for people.
+    pub(crate) fn monitor(&self, command: &str) -> String {
+        Monitor::connect(&self.qmp()).command(command)
+    }
+
+    /// What the guest's shell prints for a line.
+    pub(crate) fn shell(&mut self, line: &str) -> String {
+        self.console.write_all(format!("{line}\n").as_bytes()).expect("a console");
+        self.until_ready()
+    }
+
+    fn until_ready(&mut self) -> String {
+        let until = Instant::now() + PATIENCE;
+        let mut text = String::new();
+        let mut buffer = [0; 1 << 16];
+        while !text.trim_end().ends_with(READY) {
+            let patience = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+            self.console.set_read_timeout(Some(patience)).expect("a console");
+            let read = self.console.read(&mut buffer);
+            let bytes = read.unwrap_or_else(|e| panic!("the guest is silent ({e}) after:\n{text}"));
+            assert_ne!(bytes, 0, "the guest ended after:\n{text}");
+            text.push_str(&String::from_utf8_lossy(&buffer[..bytes]));
+        }
+        text.trim_end().trim_end_matches(READY).to_owned()
+    }
+}
+
+impl Drop for Guest {
+    fn drop(&mut self) {
+        let _ = self.qemu.kill();
+        let _ = self.qemu.wait();
+    }
+}
+
+/// A SOURCE that is a path.
+pub(crate) fn named(kind: &str, path: &Path) -> String {
+    format!("{kind}{}", path.display())
+}

@@ -1,0 +1,140 @@
+//! One guest by every SOURCE: what each says, and whether they say the same.
+
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+use crate::guest::{Guest, named};
+use crate::monitor::Monitor;
+
+/// Runs the command.
+pub(crate) fn linmap(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
+    command.args(arguments).stdin(Stdio::null()).output().expect("linmap runs")
+}
+
+/// The document that it prints.
+pub(crate) fn document(arguments: &[&str]) -> Value {
+    let output = linmap(arguments);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {stderr}");
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{arguments:?}: {e}\n{stderr}"))
+}
+
+/// The document that it prints inside the guest, of the guest's own tables.
+fn inside(guest: &mut Guest, arguments: &str) -> Value {
+    let text = guest.shell(&format!("linmap {arguments}"));
+    let start = text.find('{').unwrap_or_else(|| panic!("no document: {text}"));
+    let document = serde_json::Deserializer::from_str(&text[start..]).into_iter().next();
+    document.and_then(Result::ok).unwrap_or_else(|| panic!("no document: {text}"))
+}
+
+/// What the linear map of a guest is, by every SOURCE.
+pub(crate) struct Read {
+    /// `linmap stat --json` of the guest while it runs.
+    pub(crate) stat: Value,
+    /// `linmap dump --json --region all` of the guest while it stands still.
+    pub(crate) dump: Value,
+}
+
+/// Reads a guest by every SOURCE, and fails unless all say the same.
+///
+/// The guest has to stand still for that, but cannot while it reads itself. So what it says itself is compared
+/// in the linear map alone, which does not change by itself.
+pub(crate) fn read_by_all(guest: &mut Guest) -> Read {
+    let own = inside(guest, "dump --json --region linear");
+    let own_stat = inside(guest, "stat --json");
+    let qmp = named("qemu:", &guest.qmp());
+    let stat = document(&["stat", "--json", &qmp]);
+    assert_eq!(stat["linear"], own_stat["linear"], "the guest itself");
+
+    guest.monitor("stop");
+    let all = |source: &str| document(&["dump", "--json", "--region", "all", source]);
+    let dump = all(&qmp);
+    assert!(guest.monitor("info status").contains("paused"), "it was stopped, and is not any more");
+    let core = guest.path("core");
+    assert_eq!(guest.monitor(&named("dump-guest-memory ", &core)), "");
+    let core_name = core.display().to_string();
+    let expected = entries(&dump);
+    let others = [named("qemu:", &guest.hmp()), core_name, format!("gdb:{}", start_stub(guest))];
+    for other in &others {
+        let read = all(other);
+        assert_eq!(read["geometry"], dump["geometry"], "{other}");
+        same(other, &entries(&read), &expected);
+    }
+    for source in [&qmp, &others[1]] {
+        let linear = document(&["dump", "--json", "--region", "linear", source]);
+        same("the guest itself", &entries(&own), &entries(&linear));
+        assert_eq!(document(&["stat", "--json", source])["linear"], stat["linear"], "{source}");
+    }
+    std::fs::remove_file(core).expect("the core is there");
+    Read { stat, dump }
+}
+
+/// Equal entries that follow one another: the first address and the bytes that they map, where to, and the rest.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct Entries {
+    pub(crate) va: u64,
+    pub(crate) bytes: u64,
+    pub(crate) pa: Option<u64>,
+    pub(crate) kind: Value,
+}
+
+/// What a dump says of its entries. Rows also end where a region does, which not every SOURCE can tell.
+pub(crate) fn entries(dump: &Value) -> Vec<Entries> {
+    let hex =
+        |value: &Value| value.as_str().and_then(|v| u64::from_str_radix(v.strip_prefix("0x")?, 16).ok());
+    let mut entries: Vec<Entries> = Vec::new();
+    for row in dump["rows"].as_array().expect("rows") {
+        let kind =
+            ["kind", "level", "attributes", "contiguous", "valid"].map(|key| row[key].clone()).to_vec();
+        let (va, bytes) = (hex(&row["va"]).expect("va"), row["bytes"].as_u64().expect("bytes"));
+        let next = Entries { va, bytes, pa: hex(&row["pa"]), kind: kind.into() };
+        match entries.last_mut() {
+            Some(last)
+                if last.kind == next.kind
+                    && last.va + last.bytes == va
+                    && last.pa.map(|pa| pa + last.bytes) == next.pa =>
+            {
+                last.bytes += bytes;
+            }
+            _ => entries.push(next),
+        }
+    }
+    entries
+}
+
+/// Fails unless both are the same; says where they differ first.
+fn same(source: &str, found: &[Entries], expected: &[Entries]) {
+    let differs = found.iter().zip(expected).find(|(found, expected)| found != expected);
+    assert_eq!(differs, None, "{source}");
+    assert_eq!(found.len(), expected.len(), "{source}");
+}
+
+/// The address of the guest's gdbstub, which is started if it has none.
+fn start_stub(guest: &Guest) -> String {
+    if guest.monitor("info chardev").contains("gdb: ") {
+        return guest.stub();
+    }
+    let answer = guest.monitor(&format!("gdbserver tcp:{}", guest.stub()));
+    assert!(answer.contains("Waiting for gdb"), "{answer}");
+    guest.stub()
+}
+
+/// Asks QEMU itself where `samples` addresses of the dump's leaves are, and fails if the dump has them elsewhere.
+pub(crate) fn verify_by_gpa(guest: &Guest, dump: &Value, samples: u64) {
+    guest.monitor("stop");
+    let mut monitor = Monitor::connect(&guest.qmp());
+    let valid = |entries: &Entries| entries.kind[0] == "leaf" && entries.kind[4] == true;
+    let leaves: Vec<_> = entries(dump).into_iter().filter(valid).collect();
+    assert!(!leaves.is_empty());
+    for sample in 0..samples {
+        // Every row by turns, and in each another page each time.
+        let Entries { va, bytes, pa, .. } = leaves[(sample % leaves.len() as u64) as usize];
+        let (pa, pages) = (pa.expect("a leaf's address"), bytes / 4096);
+        let offset = (sample.wrapping_mul(0x9e37_79b9_7f4a_7c15) % pages) * 4096 + sample % 4096;
+        let answer = monitor.command(&format!("gva2gpa {:#x}", va + offset));
+        assert_eq!(answer.trim(), format!("gpa: {:#x}", pa + offset), "{:#x}", va + offset);
+    }
+    monitor.command("cont");
+}

@@ -1,0 +1,39 @@
+//! `linmap man` and `linmap completions`: made from the command line itself, so they have all of it.
+
+use crate::run::linmap;
+
+#[test]
+fn every_command_has_a_page() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let path = directory.path().join("man1");
+    linmap(&["man", "--directory", path.to_str().expect("a path in UTF-8")]).exits(0);
+    let page = |name: &str| std::fs::read_to_string(path.join(name)).expect("a page");
+    assert!(page("linmap.1").contains("linmap\\-stat(1)"), "{}", page("linmap.1"));
+    for command in ["boot", "dump", "stat", "check", "walk", "diff"] {
+        let page = page(&format!("linmap-{command}.1"));
+        assert!(
+            page.contains(&format!("linmap {command}")) || page.contains(&format!("linmap\\-{command}")),
+            "{page}"
+        );
+        assert!(page.contains("Exit status"), "{page}");
+    }
+    let whole = linmap(&["man"]).exits(0).stdout();
+    assert!(whole.starts_with(".ie") && whole.contains(".TH linmap 1"), "{whole}");
+}
+
+#[test]
+fn shells_are_told_of_every_command() {
+    for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
+        let script = linmap(&["completions", shell]).exits(0).stdout();
+        for word in ["stat", "check", "region", "range"] {
+            assert!(script.contains(word), "{shell}: {word}");
+        }
+    }
+    linmap(&["completions", "csh"]).exits(2).says("possible values: bash");
+}
+
+#[test]
+fn where_nothing_can_be_written_is_said() {
+    let ran = linmap(&["man", "--directory", "/dev/null/man1"]).exits(2).says("/dev/null/man1");
+    assert_eq!(ran.stdout(), "");
+}

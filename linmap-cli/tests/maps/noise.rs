@@ -1,0 +1,66 @@
+//! Tables that are noise: whatever is asked of them ends, in a second and without a panic.
+
+use linmap::{Descriptor, Pa};
+
+use crate::core::{Core, RAM, TABLES, debian};
+use crate::run::linmap;
+
+/// A plain generator of pseudo-random numbers (xorshift64).
+struct Noise(u64);
+
+impl Noise {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// A word that may be a table, a leaf, or nothing of the kind.
+    fn word(&mut self, tables: u64) -> u64 {
+        let (word, table) = (self.next(), TABLES + self.next() % tables * 4096);
+        match self.next() % 4 {
+            0 => Descriptor::table(Pa(table), debian().geometry).0,
+            1 => word & 0xfff0_0000_0000_0fff | RAM | 0x403,
+            2 => word,
+            _ => 0,
+        }
+    }
+}
+
+#[test]
+fn every_command_survives_damaged_tables() {
+    let mut noise = Noise(0x9e37_79b9_7f4a_7c15);
+    for round in 0..12 {
+        let kernel = debian();
+        let mut tables = kernel.tables();
+        let pages: Vec<Pa> = tables.pages.keys().copied().collect();
+        // The more the later: at last nothing is what it was, but the way to the root.
+        for _ in 0..1 << round {
+            let page = pages[noise.next() as usize % pages.len()];
+            let index = noise.next() as usize % 512;
+            let kept = page == tables.root && index >= 256;
+            let word = noise.word(pages.len() as u64);
+            if !kept {
+                tables.pages.get_mut(&page).expect("a table")[index] = word;
+            }
+        }
+        let core = Core::new(&tables, kernel.ram, Some(&kernel.info()));
+        let path = core.path();
+        let path = path.to_str().expect("a path in UTF-8");
+        let lines: [&[&str]; 7] = [
+            &["dump", path],
+            &["dump", path, "--json"],
+            &["dump", path, "--csv"],
+            &["stat", path],
+            &["check", path],
+            &["walk", path, "0xffff000000000000"],
+            &["diff", path, path],
+        ];
+        for line in lines {
+            let ran = linmap(line);
+            assert!(ran.0.status.code().is_some_and(|code| code <= 2), "{line:?}: {}", ran.stderr());
+            assert!(!ran.stderr().contains("panicked"), "{line:?}: {}", ran.stderr());
+        }
+    }
+}

@@ -1,0 +1,44 @@
+//! Running the command, and looking at what it said.
+
+use std::process::{Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// What a run came to.
+pub(crate) struct Ran(pub(crate) Output);
+
+/// Runs `linmap` with these arguments.
+pub(crate) fn linmap(arguments: &[&str]) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
+    command.args(arguments).stdin(Stdio::null()).env_remove("NO_COLOR");
+    Ran(command.output().expect("linmap runs"))
+}
+
+impl Ran {
+    pub(crate) fn stdout(&self) -> String {
+        String::from_utf8(self.0.stdout.clone()).expect("stdout is UTF-8")
+    }
+
+    pub(crate) fn stderr(&self) -> String {
+        String::from_utf8(self.0.stderr.clone()).expect("stderr is UTF-8")
+    }
+
+    /// The one document on stdout.
+    pub(crate) fn document(&self) -> Value {
+        serde_json::from_slice(&self.0.stdout).unwrap_or_else(|error| panic!("{error}: {}", self.stdout()))
+    }
+
+    #[track_caller]
+    pub(crate) fn exits(self, code: i32) -> Self {
+        assert_eq!(self.0.status.code(), Some(code), "{}\n{}", self.stdout(), self.stderr());
+        self
+    }
+
+    /// Data on stdout, or a message on stderr, never both.
+    #[track_caller]
+    pub(crate) fn says(self, words: &str) -> Self {
+        let stderr = self.stderr();
+        assert!(stderr.contains(words), "{stderr}");
+        self
+    }
+}

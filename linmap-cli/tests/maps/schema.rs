@@ -1,0 +1,122 @@
+//! Every document is as `docs/schema` says: nothing is missing, and nothing is in it that is not written down.
+
+use linmap::Attributes;
+use serde_json::Value;
+
+use crate::core::{Kernel, RAM, debian};
+use crate::run::linmap;
+
+fn schema(command: &str) -> Value {
+    let path = format!("{}/../docs/schema/linmap.{command}-1.json", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
+}
+
+/// What of a value is not as its schema says, with the way to it. Knows as much of JSON Schema as is used.
+fn wrong(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
+    if let Some(name) = schema["$ref"].as_str() {
+        let defined = root.pointer(name.trim_start_matches('#')).expect("a definition");
+        return wrong(root, defined, value, at);
+    }
+    if let Some(choices) = schema["anyOf"].as_array() {
+        let each = choices.iter().map(|choice| wrong(root, choice, value, at));
+        return each.min_by_key(Vec::len).unwrap_or_default();
+    }
+    let mut found = Vec::new();
+    let is = |name: &str| match name {
+        "string" => value.is_string(),
+        "integer" => value.is_i64() || value.is_u64(),
+        "boolean" => value.is_boolean(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        "null" => value.is_null(),
+        other => panic!("{other} is no type"),
+    };
+    let fits = match &schema["type"] {
+        Value::String(name) => is(name),
+        Value::Array(names) => names.iter().filter_map(Value::as_str).any(is),
+        _ => true,
+    };
+    let listed = schema["enum"].as_array().is_none_or(|list| list.contains(value));
+    let constant = schema.get("const").is_none_or(|constant| constant == value);
+    if !fits || !listed || !constant {
+        found.push(format!("{at}: {value}"));
+    }
+    for (key, inner) in value.as_object().into_iter().flatten() {
+        match schema["properties"].get(key) {
+            Some(known) => found.extend(wrong(root, known, inner, &format!("{at}/{key}"))),
+            None => found.push(format!("{at}/{key} is not written down")),
+        }
+    }
+    let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    found.extend(required.filter(|key| value.get(key).is_none()).map(|key| format!("{at}/{key} is missing")));
+    for inner in value.as_array().into_iter().flatten() {
+        found.extend(wrong(root, &schema["items"], inner, &format!("{at}[]")));
+    }
+    found
+}
+
+#[track_caller]
+fn assert_fits(command: &str, document: &Value) {
+    let schema = schema(command);
+    let mut found = wrong(&schema, &schema, document, "");
+    // A document that is no error has everything.
+    if document.get("error").is_none() {
+        let keys = schema["properties"].as_object().expect("properties").keys();
+        let missing = keys.filter(|key| *key != "error" && document.get(key).is_none());
+        found.extend(missing.map(|key| format!("/{key} is missing")));
+    }
+    assert_eq!(found, Vec::<String>::new(), "{command}");
+}
+
+#[test]
+fn documents_are_as_written_down() {
+    let page = debian().linear(RAM + (80 << 20));
+    let (before, after) =
+        (debian().core(|_| {}), Kernel { rodata_full: false, ..debian() }.core(|t| t.change(page, |_| 0)));
+    for core in [&before, &after] {
+        for (command, more) in [
+            ("dump", &[][..]),
+            ("stat", &[]),
+            ("check", &[]),
+            ("walk", &["_stext"]),
+            ("walk", &["0xffff700000000000"]),
+        ] {
+            let document = core.run(command, &[more, &["--json"]].concat()).document();
+            assert!(document.get("error").is_none(), "{document}");
+            assert_fits(command, &document);
+        }
+    }
+    let paths = [before.path(), after.path()].map(|path| path.to_str().expect("a path in UTF-8").to_owned());
+    assert_fits("diff", &linmap(&["diff", &paths[0], &paths[1], "--json"]).exits(1).document());
+    let pool = Attributes::RAM.bits() | RAM | 2;
+    let kept = debian().core(|tables| tables.change(page, |_| pool));
+    assert_fits("dump", &kept.run("dump", &["--json"]).exits(0).document());
+}
+
+#[test]
+fn saved_dumps_have_documents_as_well() {
+    let core = debian().core(|_| {});
+    let path = core.file("saved");
+    for more in [&[][..], &["--json"]] {
+        std::fs::write(&path, core.run("dump", more).exits(0).0.stdout).expect("room");
+        let path = path.to_str().expect("a path in UTF-8");
+        for command in ["dump", "stat", "check"] {
+            assert_fits(command, &linmap(&[command, path, "--json"]).exits(0).document());
+        }
+        assert_fits("walk", &linmap(&["walk", path, "0xffff800008010000", "--json"]).exits(0).document());
+        // The regions are those of the dump's own marker lines.
+        let document = linmap(&["dump", path, "--json"]).exits(0).document();
+        assert_eq!(document["regions_from"], "the dump's own marker lines");
+        assert_eq!(document["regions"][1]["name"], "modules");
+    }
+}
+
+#[test]
+fn errors_are_documents() {
+    for command in ["dump", "stat", "check"] {
+        assert_fits(command, &linmap(&[command, "/nonexistent", "--json"]).exits(2).document());
+    }
+    assert_fits("walk", &linmap(&["walk", "/nonexistent", "1", "--json"]).exits(2).document());
+    assert_fits("diff", &linmap(&["diff", "/nonexistent", "1", "--json"]).exits(2).document());
+}

@@ -1,0 +1,124 @@
+//! What is no source, no argument, or no reader: each with its own message, in bounded time.
+
+use std::process::{Command, Stdio};
+
+use linmap::Pa;
+
+use crate::core::{Core, debian};
+use crate::run::linmap;
+use crate::tables::{Tables, small};
+
+const COMMANDS: [&[&str]; 4] = [&["dump"], &["stat"], &["check"], &["walk"]];
+
+/// Each command on a file with these contents.
+fn refused(contents: &[u8], words: &str) {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let path = directory.path().join("source");
+    std::fs::write(&path, contents).expect("room");
+    let path = path.to_str().expect("a path in UTF-8");
+    for command in COMMANDS {
+        let more: &[&str] = if command == ["walk"] { &["0xffff000000000000"] } else { &[] };
+        let ran = linmap(&[command, &[path], more].concat()).exits(2).says(words);
+        assert_eq!(ran.stdout(), "");
+        let document = linmap(&[command, &[path], more, &["--json"]].concat()).exits(2).document();
+        assert_eq!(document["schema"], format!("linmap.{}/1", command[0]));
+        assert_eq!(document["ok"], false);
+        assert!(document["error"].as_str().is_some_and(|error| error.contains(words)), "{document}");
+    }
+    linmap(&["diff", path, path]).exits(2).says(words);
+}
+
+#[test]
+fn what_is_no_source_is_refused() {
+    refused(b"", "");
+    refused(b"some text\n", "");
+    refused(&[0x5a; 5000], "");
+    refused(b"{\"schema\":\"linmap.stat/1\",\"ok\":true}", "linmap.stat/1");
+    refused(b"\x7fELF\x01\x01\x01", "");
+    let ran = linmap(&["stat", "/nonexistent/vmcore"]).exits(2).says("/nonexistent/vmcore");
+    assert_eq!(ran.stdout(), "");
+}
+
+#[test]
+fn a_saved_dump_that_no_tables_can_have_made_is_refused() {
+    let geometry = r#""geometry":{"granule":"4K","va_bits":48,"format":"48-bit"}"#;
+    let row = |va: &str, bytes: u64, level: i8| {
+        format!(
+            r#"{{"va":"{va}","bytes":{bytes},"level":{level},"kind":"leaf","pa":"0x0","attributes":"0x0"}}"#
+        )
+    };
+    let document =
+        |rows: &str| format!(r#"{{"schema":"linmap.dump/1","ok":true,{geometry},"rows":[{rows}]}}"#);
+    for rows in [
+        row("0xffff000000000000", 4096, 2),
+        row("0xffff000000000800", 4096, 3),
+        row("0x1000", 4096, 3),
+        row("0xffff000000000000", 4096, -1),
+    ] {
+        refused(document(&rows).as_bytes(), "whole number of level");
+    }
+    refused(document("").as_bytes(), "nothing is in it");
+}
+
+#[test]
+fn a_core_without_a_linear_map_has_no_statistics() {
+    let kernel = debian();
+    let core = kernel.core(|tables| {
+        let root = tables.root;
+        tables.pages.get_mut(&root).expect("the root")[..256].fill(0);
+    });
+    core.run("stat", &[]).exits(2).says("no linear map: nothing is mapped from 0xffff000000000000");
+    assert!(core.run("check", &[]).exits(0).stdout().contains("aliases were not looked for"));
+}
+
+#[test]
+fn a_core_of_no_kernel_is_refused() {
+    let tables = Tables::new(small(), Pa(crate::core::TABLES));
+    let core = Core::new(&tables, 16 << 20, None);
+    core.run("stat", &[]).exits(2).says("VMCOREINFO");
+    let core = Core::new(&tables, 16 << 20, Some("OSRELEASE=6.1\n"));
+    core.run("stat", &[]).exits(2).says("VMCOREINFO");
+}
+
+#[test]
+fn wrong_arguments_are_explained() {
+    linmap(&["dump", "--region", "heap"]).exits(2).says("possible values: linear, kernel");
+    linmap(&["dump", "--range", "1-x"]).exits(2).says("an address is hexadecimal");
+    linmap(&["dump", "--json", "--csv"]).exits(2).says("cannot be used with");
+    linmap(&["walk"]).exits(2).says("<VA>");
+    linmap(&["diff", "one"]).exits(2).says("<B>");
+    linmap(&["stat", "gdb:"]).exits(2).says("wants a host and a port");
+    let document = linmap(&["dump", "--region", "heap", "--json"]).exits(2).document();
+    assert_eq!(document["schema"], "linmap.dump/1");
+}
+
+#[test]
+fn help_names_every_source() {
+    for command in ["dump", "stat", "check", "walk", "diff"] {
+        let help = linmap(&[command, "--help"]).exits(0).stdout();
+        for source in ["/proc/kcore", "qemu:SOCKET", "gdb:HOST:PORT", "kernel_page_tables", "Exit status"] {
+            assert!(help.contains(source), "{command}: {help}");
+        }
+        let short = linmap(&[command, "-h"]).exits(0).stdout();
+        assert!(short.len() < help.len());
+    }
+}
+
+#[test]
+fn a_reader_that_goes_away_is_no_error() {
+    let core = debian().core(|tables| {
+        // Many lines: every other page read-only.
+        for page in (0..8192).step_by(2) {
+            tables.change(debian().linear(crate::core::RAM + (64 << 20)) + page * 4096, |leaf| leaf | 1 << 7);
+        }
+    });
+    for more in [&[][..], &["--json"], &["--csv"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
+        command.arg("dump").arg(core.path()).args(more).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("linmap runs");
+        drop(child.stdout.take());
+        let output = child.wait_with_output().expect("it ends");
+        assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+        assert_eq!(output.stderr, b"");
+    }
+}
