@@ -133,6 +133,10 @@ impl Addresses {
 
 #[cfg(test)]
 mod tests {
+    extern crate std;
+
+    use std::vec::Vec;
+
     use super::*;
     use proptest::prelude::*;
 
@@ -145,8 +149,8 @@ mod tests {
         let mut addresses = Addresses::new();
         let mut take = |pages| addresses.take(&BOUNDS, pages, ANY).map(|va| (va.0 - BOUNDS.start) / PAGE);
         assert_eq!([take(1), take(3), take(2)], [Some(0), Some(2), Some(6)]);
-        assert_eq!([take(0), take(u64::MAX), take(0x3ff), take(0x3f5)], [None; 4]);
-        assert_eq!(take(0x3f4), None, "the last page stays free as well");
+        assert_eq!([take(0), take(u64::MAX), take(0x3ff), take(0x3f6)], [None; 4], "a page behind each");
+        assert_eq!(take(0x3f5), Some(9), "all but the last page");
     }
 
     #[test]

@@ -4,6 +4,8 @@ use core::fmt;
 
 use linmap::{Granule, Rodata, Split};
 
+use crate::stress::Asked;
+
 /// Who claims never to abort: the argument `bbml2=`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Bbml2 {
@@ -82,7 +84,8 @@ impl<'a> BootArgs<'a> {
 
     /// Whether one of them changes the linear map, which takes RAM that is nobody's.
     pub fn has_changing_task(&self) -> bool {
-        self.tasks().any(|task| matches!(task, "bench" | "selftest" | "together"))
+        self.tasks()
+            .any(|task| matches!(task, "bench" | "modes" | "selftest" | "together") || Asked::is(task))
     }
 
     /// Reads a command line; of words that contradict each other the last wins. `ignored` hears of each

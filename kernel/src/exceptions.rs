@@ -51,6 +51,19 @@ impl fmt::Display for Fault {
     }
 }
 
+/// What the vectors save of a CPU that they interrupt, and restore: all that functions may change.
+#[repr(C)]
+pub(crate) struct Registers {
+    /// x29 and x30.
+    frame: [u64; 2],
+    /// x0 to x18.
+    pub(crate) x: [u64; 19],
+    /// Where it goes on.
+    pub(crate) elr: u64,
+    /// Its state: flags, and which exceptions are masked.
+    pub(crate) spsr: u64,
+}
+
 /// What `entry.s` returns of a probe.
 #[repr(C)]
 struct Probed {

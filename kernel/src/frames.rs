@@ -1,6 +1,7 @@
 //! Table pages from RAM: a bump through free ranges, and a chain of pages given back.
 
 mod runs;
+mod scarce;
 
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
@@ -10,6 +11,7 @@ use linmap::{Descriptor, Frame, Memory, Pa, Slot, Va};
 
 use crate::boot::Image;
 use crate::lock::{Lock, Taken};
+use scarce::Scarcity;
 
 /// Where memory is reached: RAM at an offset, the image through its own map where that does not hold for it.
 #[derive(Clone, Copy)]
@@ -43,8 +45,10 @@ pub(crate) struct Frames {
     lock: Lock,
     reach: Cell<Reach>,
     page_size: u64,
-    /// Pages that were given back, chained through their first entry; 0 ends the chain.
+    /// Pages that were given back, chained through their first entry; 0 ends the chain. Its head tells as well
+    /// whether pages are scarce.
     chain: Cell<u64>,
+    scarcity: Scarcity,
     /// Where the next page is cut from.
     cut: Cell<u64>,
     cut_end: Cell<u64>,
@@ -68,6 +72,7 @@ impl Frames {
             reach: Cell::new(reach),
             page_size,
             chain: Cell::new(0),
+            scarcity: Scarcity::default(),
             cut: Cell::new(0),
             cut_end: Cell::new(0),
             waiting: RefCell::default(),
@@ -113,7 +118,7 @@ impl Frames {
     /// The bytes that can still be taken.
     pub(crate) fn free_bytes(&self) -> u64 {
         let _taken = self.lock();
-        let (mut chained, mut page) = (0, self.chain.get());
+        let (mut chained, mut page) = (0, self.first_chained());
         while page != 0 {
             chained += self.page_size;
             // SAFETY: a page on the chain is this source's, reachable, and nobody else's.
@@ -188,6 +193,8 @@ unsafe impl Memory for Frames {
         let head = self.chain.get();
         let page = if head == 0 {
             self.cut_page()?
+        } else if scarce::is_marked(head) {
+            self.take_scarce(head)?
         } else {
             // SAFETY: as in `free_bytes`.
             self.chain.set(unsafe { self.load(Slot { table: Pa(head), index: 0 }) }.0);
@@ -200,8 +207,12 @@ unsafe impl Memory for Frames {
     fn give(&self, frame: Frame) {
         let page = frame.into_pa();
         let _taken = self.lock();
+        let head = self.chain.get();
+        if scarce::is_marked(head) {
+            return self.give_scarce(head, page);
+        }
         // SAFETY: the page was a frame until now, so nobody else refers to it.
-        unsafe { self.store(Slot { table: page, index: 0 }, Descriptor(self.chain.get())) };
+        unsafe { self.store(Slot { table: page, index: 0 }, Descriptor(head)) };
         self.chain.set(page.0);
     }
 

@@ -416,6 +416,18 @@ fn where_a_crash_kernel_can_go() {
     let (at, notes) = crash(gib, "crashkernel=1M@0x50100000");
     assert_eq!(at, Some((0x5000_0000, 2 << 20)));
     assert_eq!(notes, ["crashkernel: moved to multiples of 0x200000 bytes: 0x50000000..0x50200000"]);
+    // What is in the way is named.
+    for (line, why) in [
+        ("2M@0x40200000", "overlap the kernel image"),
+        ("2M@0x48000000", "overlap the device tree"),
+        ("2M@0x80000000", "are not RAM that the linear map reaches"),
+        ("2M@0x7ff00000", "moved to multiples of 0x200000 bytes"),
+        ("2G", "are not free"),
+        ("0xfffffffffffff000@2M", "are not RAM that the linear map reaches"),
+    ] {
+        let (_, notes) = crash(gib, &format!("crashkernel={line}"));
+        assert!(notes[0].contains(why), "{line}: {notes:?}");
+    }
     // The longest range has less room than another once both are cut to 2 MiB.
     let crooked = [(GIB, GIB / 2), (0xa010_0000, 0x2f_0000), (0xb000_0000, 0x20_0000)];
     assert_eq!(crash(&crooked[1..], "crashkernel=2M").0, Some((0xb000_0000, 2 << 20)));

@@ -5,6 +5,9 @@ pub const NOP: u32 = 0xd503_201f;
 /// RET.
 pub const RET: u32 = 0xd65f_03c0;
 
+/// UDF #0: undefined for good.
+pub const UDF: u32 = 0;
+
 /// BRK with an immediate.
 pub const fn brk(immediate: u16) -> u32 {
     0xd420_0000 | (immediate as u32) << 5
@@ -65,7 +68,7 @@ mod tests {
             ("mrs x0, daif", 0xd53b_4220),
             ("wfi", 0xd503_207f),
             ("eret", 0xd69f_03e0),
-            ("udf #0", 0),
+            ("udf #0", UDF),
         ] {
             assert!(!is_movable(instruction), "{what}");
         }

@@ -2,16 +2,20 @@
 //! describes, the geometry that follows, which CPUs fit in. The image and the host's tests run this very code.
 #![no_std]
 
+pub mod addresses;
 pub mod admit;
 pub mod bootargs;
 pub mod choice;
 pub mod cpus;
+pub mod crashkernel;
 #[cfg(test)]
 mod fuzz;
 pub mod gic;
+pub mod instructions;
 pub mod machine;
 pub mod plan;
 pub mod ranges;
 pub mod scratch;
 pub mod sgi;
+pub mod stress;
 pub mod ticks;

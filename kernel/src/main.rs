@@ -5,10 +5,13 @@
 #![no_std]
 #![no_main]
 
+mod area;
 mod boot;
+mod code;
 mod console;
 mod counters;
 mod cpu;
+mod crash;
 mod ending;
 mod exceptions;
 mod frames;
@@ -16,10 +19,12 @@ mod hardware;
 mod identity;
 mod interrupts;
 mod json;
+mod kprobes;
 mod leaf;
 mod lock;
 mod memory;
 mod parking;
+mod poke;
 mod psci;
 mod repaint;
 mod report;
@@ -33,13 +38,16 @@ use core::ops::Range;
 use kernel::bootargs::BootArgs;
 use kernel::machine::{self, Machine};
 use kernel::plan::{Given, Plan, Room};
+use kernel::stress::Asked;
 use kernel::{admit, choice};
 use linmap::arm64::Cpu;
 use linmap::{AddressSpace, BbmPromise, Both, Decision, Features, Geometry, Granule, Pa, Stats};
+use spin::mutex::SpinMutex;
 
 use crate::boot::{EARLY_UART, Image};
 use crate::console::say;
 use crate::counters::{Counters, Window};
+use crate::crash::Crash;
 use crate::ending::{fail, finish};
 use crate::frames::Frames;
 use crate::hardware::{HARDWARE, Kernel};
@@ -59,7 +67,9 @@ pub(crate) struct System<'a> {
     pub(crate) image: &'a Image,
     pub(crate) frames: &'a Frames,
     pub(crate) space: AddressSpace,
-    pub(crate) stats: Stats,
+    /// What the linear map is made of when all that was changed is undone.
+    pub(crate) stats: SpinMutex<Stats>,
+    pub(crate) crash: Crash,
     pub(crate) create: Window,
     /// What it took to put the map into pages, if that was done.
     pub(crate) repainted: Option<Repainted>,
@@ -76,6 +86,11 @@ pub(crate) struct System<'a> {
 }
 
 impl<'a> System<'a> {
+    /// What the linear map is made of.
+    pub(crate) fn stats(&self) -> Stats {
+        *self.stats.lock()
+    }
+
     /// Table pages and CPUs, as the library wants them.
     pub(crate) const fn platform(&self) -> Both<'a, Frames, Kernel> {
         // SAFETY: all live tables are of this frame source, and locked through `HARDWARE` alone.
@@ -177,7 +192,8 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
                 image,
                 frames,
                 space,
-                stats,
+                stats: SpinMutex::new(stats),
+                crash: Crash::new(memory.crash.as_ref(), geometry.page_size()),
                 create,
                 repainted: None,
                 counters: &counters,
@@ -236,11 +252,16 @@ fn run(mut system: System<'_>) -> ! {
         match task {
             "bench" => ok &= workloads::bench::run(system),
             "cpus" => ok &= tests::cpus::run(system),
+            "crash" => ok &= tests::crash::run(system),
             "dump" => ok &= report::dump(system),
             "interrupts" => ok &= tests::interrupts::run(),
+            "kprobes" => ok &= tests::kprobes::run(system),
+            "modes" => ok &= tests::modes::run(system),
+            "modules" => ok &= tests::modules::run(system),
             "protection" => ok &= tests::protection::run(system),
             "selftest" => ok &= tests::selftest::run(system),
             "together" => ok &= tests::together::run(system),
+            "vmalloc80" => ok &= tests::vmalloc80::run(system),
             // For those who test how a run that goes wrong is reported.
             "fault" => fault(0),
             "fault-all" => smp::on_all(&fault),
@@ -253,9 +274,10 @@ fn run(mut system: System<'_>) -> ! {
                 aarch64_cpu::asm::wfi();
             },
             "fail" => ok = false,
+            _ if Asked::is(task) => ok &= tests::stress::run(system, task),
             _ => warn(format_args!(
-                "run={} ignored: known are bench, cpus, dump, interrupts, protection, selftest, together, fail, fault, fault-all, hang, overflow, \
-                 overflow-last and panic",
+                "run={} ignored: known are bench, cpus, crash, dump, interrupts, kprobes, modes, modules, protection, selftest, \
+                 stress, together, vmalloc80, fail, fault, fault-all, hang, overflow, overflow-last and panic",
                 task.escape_debug()
             )),
         }

@@ -133,7 +133,7 @@ impl<'a> Plan<'a> {
         })?;
 
         let mut free = unspoken(given, &reached, note);
-        let crash = args.crashkernel.and_then(|asked| crash_kernel(asked, &free, *geometry, note));
+        let crash = args.crashkernel.and_then(|asked| crash_kernel(asked, given, (&reached, &free), note));
         if let Some(crash) = &crash {
             take(&mut free, crash, note);
             // One range always has room.
@@ -208,11 +208,11 @@ fn alias(given: &Given<'_>, reached: &Ranges, note: &mut dyn FnMut(fmt::Argument
 /// Where the crash kernel goes: as asked, or at the top of where there is most room; 2 MiB aligned.
 fn crash_kernel(
     asked: Reservation,
-    free: &Ranges,
-    geometry: Geometry,
+    given: &Given<'_>,
+    (reached, free): (&Ranges, &Ranges),
     note: &mut dyn FnMut(fmt::Arguments<'_>),
 ) -> Option<Range<Pa>> {
-    let align = geometry.page_size().max(2 << 20);
+    let align = given.geometry.page_size().max(2 << 20);
     let mut blocks = free.clone();
     blocks.keep_whole(align);
     let roomiest = blocks.longest();
@@ -223,7 +223,8 @@ fn crash_kernel(
     };
     let range = Pa(start)..Pa(start.saturating_add(size));
     if range.end.0 - range.start.0 != size || !blocks.covers(&range) {
-        note(format_args!("crashkernel: {size:#x} bytes at {range:?} are not free; most is at {roomiest:?}"));
+        let why = if asked.at.is_some() { taken(&range, given, reached) } else { "are not free" };
+        note(format_args!("crashkernel: {size:#x} bytes at {range:?} {why}; most is free at {roomiest:?}"));
         return None;
     }
     if free.bytes() == size {
@@ -234,6 +235,21 @@ fn crash_kernel(
         note(format_args!("crashkernel: moved to multiples of {align:#x} bytes: {range:?}"));
     }
     Some(range)
+}
+
+/// Why a range is not free.
+fn taken(range: &Range<Pa>, given: &Given<'_>, reached: &Ranges) -> &'static str {
+    if !reached.covers(range) {
+        "are not RAM that the linear map reaches"
+    } else if overlap(range, &given.image) {
+        "overlap the kernel image"
+    } else if overlap(range, &given.tree) {
+        "overlap the device tree"
+    } else if given.machine.reserved.as_slice().iter().any(|r| overlap(range, r)) {
+        "overlap reserved memory"
+    } else {
+        "are not free"
+    }
 }
 
 /// A range with its ends moved outward to multiples of `size`, or to the last one that there is.

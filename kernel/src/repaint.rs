@@ -44,7 +44,7 @@ pub(crate) fn repaint(system: &mut System<'_>) -> Result<(), Error> {
     let stopped = counters.counted(parking::measured()).map(u64::from);
     parking::measure(false);
     report_walks_of(Tables { geometry: *geometry, root: space.root(), reach: frames.reach() });
-    system.stats = repainted?;
+    *system.stats.get_mut() = repainted?;
     system.repainted = Some(Repainted { window, stopped });
     Ok(())
 }

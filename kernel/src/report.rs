@@ -95,7 +95,7 @@ pub(crate) fn banner(system: &System<'_>) {
 
 /// The same for programs, with every count.
 pub(crate) fn document(system: &System<'_>) {
-    let System { machine, features, decision, geometry, memory, args, stats, create, frames, .. } = system;
+    let System { machine, features, decision, geometry, memory, args, create, frames, .. } = system;
     say!(
         "linmap: {{\"schema\":\"linmap.boot/1\",\"machine\":\"{}\",\"cpu\":{{\"midr\":\"{:#010x}\",\"name\":\"{}\"}},\
          \"cpus\":{},\"cpus_present\":{}}}",
@@ -132,7 +132,7 @@ pub(crate) fn document(system: &System<'_>) {
         "],\"free_bytes\":{},\"static_bytes\":{set_aside},\"returned_bytes\":{returned}}}}}",
         frames.free_bytes()
     );
-    linear(system, stats);
+    linear(system, &system.stats());
     window("create", create, &[]);
     if let Some(Repainted { window: whole, stopped }) = &system.repainted {
         window("repaint", whole, &[("stopped_instructions", *stopped)]);
@@ -229,9 +229,9 @@ pub(crate) fn kept_tables(system: &System<'_>) -> u64 {
 /// In use are the tables of the linear map, those of the rest of the upper half, the empty table that the
 /// lower half has, the tables of the 1:1 map, and what CPUs were started with.
 pub(crate) fn check_frames(system: &System<'_>) -> bool {
-    let System { frames, stats, identity_tables, team, .. } = system;
+    let System { frames, identity_tables, team, .. } = system;
     // Both have the root.
-    let live = stats.tables + kept_tables(system) - 1;
+    let live = system.stats().tables + kept_tables(system) - 1;
     let (used, taken) = (live + identity_tables + team.pages, frames.in_use());
     if used != taken {
         say!("{taken} pages are taken, but {used} are in use, {live} of them in tables of the upper half");
@@ -271,10 +271,10 @@ pub(crate) fn walked(system: &System<'_>) -> Stats {
 
 /// Prints the linear map as it is in the tables. Whether it is what was counted when it was made.
 pub(crate) fn dump(system: &System<'_>) -> bool {
-    let System { geometry, space, stats, .. } = system;
+    let (System { geometry, space, .. }, stats) = (system, system.stats());
     let region = Marked::linear_map(*geometry);
     match space.dump(&system.platform(), region, &mut console::Writer) {
-        Ok(walked) if walked == *stats => true,
+        Ok(walked) if walked == stats => true,
         Ok(walked) => {
             say!("the tables hold {walked:?}, but {stats:?} was counted");
             false

@@ -313,9 +313,15 @@ probe_return:
     ldp     x29, x30, [sp], #16
     ret
 
-// A synchronous exception of EL1 on its own stack pointer: a probe's goes back to its caller, who
-// expects x0 and x1 to change; a report needs neither.
-probe_or_report:
+// A synchronous exception of EL1 on its own stack pointer: a BRK may be anywhere, and changes no register; a
+// probe's fault goes back to its caller, who expects x0 and x1 to change; a report needs neither.
+take_synchronous:
+    msr     tpidr_el0, x0           // nobody's: there is no EL0
+    mrs     x0, esr_el1
+    lsr     x0, x0, #26
+    cmp     x0, #0x3c               // the flags are in SPSR
+    mrs     x0, tpidr_el0
+    b.eq    take_breakpoint
     mrs     x0, elr_el1
     ldr     x1, =probe_read
     cmp     x0, x1
@@ -344,9 +350,9 @@ probe_or_report:
 2:  mov     x0, #4
     b       report_exception
 
-// An interrupt of EL1 on its own stack pointer: what a function may change is saved on that stack, with what
-// another exception would change, such as that of a probe. A compiler that may use SIMD registers does.
-take_interrupt:
+// What a function may change is saved on the stack of what is interrupted, with what another exception would change,
+// such as that of a probe: `Registers` in exceptions.rs. A compiler that may use SIMD registers does.
+.macro save
     stp     x29, x30, [sp, #-192]!
     mov     x29, sp
     stp     x0, x1, [sp, #16]
@@ -370,7 +376,9 @@ take_interrupt:
     str     q\n, [sp, #-16]!
     .endr
     .endif
-    bl      interrupt
+.endm
+
+.macro restore
     .if     {simd}
     .irp    n, 31,30,29,28,27,26,25,24,23,22,21,20,19,18,17,16,15,14,13,12,11,10,9,8,7,6,5,4,3,2,1,0
     ldr     q\n, [sp], #16
@@ -393,14 +401,33 @@ take_interrupt:
     ldp     x14, x15, [sp, #128]
     ldp     x16, x17, [sp, #144]
     ldp     x29, x30, [sp], #192
+.endm
+
+// An interrupt of EL1 on its own stack pointer.
+take_interrupt:
+    save
+    bl      interrupt
+    restore
     eret
+
+// A BRK, which may be a kprobe's: Rust says whether it is, and where to go on.
+take_breakpoint:
+    save
+    mov     x0, x29
+    bl      breakpoint
+    cbz     w0, 1f
+    restore
+    eret
+1:  restore
+    mov     x0, #4
+    b       report_exception
 
 // Any other exception ends the run: its kind, and the registers at that moment, go to Rust on a stack
 // of their own.
 .macro vector kind
     .balign 128
     .if \kind == 4
-    b       probe_or_report
+    b       take_synchronous
     .elseif \kind == 5
     b       take_interrupt
     .else

@@ -47,8 +47,8 @@ impl Frames {
         while page != run.start.0 {
             page -= self.page_size;
             // SAFETY: the caller's page, which nobody uses.
-            unsafe { self.store(Slot { table: Pa(page), index: 0 }, Descriptor(self.chain.get())) };
-            self.chain.set(page);
+            unsafe { self.store(Slot { table: Pa(page), index: 0 }, Descriptor(self.first_chained())) };
+            self.chain_from(page);
         }
     }
 
@@ -80,7 +80,7 @@ impl Frames {
     fn chained_run(&self, most: u64) -> Option<Range<u64>> {
         // SAFETY: a page on the chain is this source's, reachable, and nobody else's.
         let behind = |page| unsafe { self.load(Slot { table: Pa(page), index: 0 }) }.0;
-        let (mut before, mut first) = (None, self.chain.get());
+        let (mut before, mut first) = (None, self.first_chained());
         while first != 0 && self.is_in_image(first) {
             (before, first) = (Some(first), behind(first));
         }
@@ -94,7 +94,7 @@ impl Frames {
         match before {
             // SAFETY: as above.
             Some(page) => unsafe { self.store(Slot { table: Pa(page), index: 0 }, Descriptor(next)) },
-            None => self.chain.set(next),
+            None => self.chain_from(next),
         }
         Some(first..end)
     }

@@ -25,7 +25,7 @@ use self::registers::Mapper;
 use self::timer::Timer;
 pub(crate) use self::timer::{TICKS_PER_SECOND, comes_true, counter_frequency, now};
 use crate::exceptions::try_read;
-use crate::{cpu, parking, warn};
+use crate::{cpu, parking, smp, warn};
 
 /// Why there are no interrupts, or none on a CPU.
 #[derive(Debug)]
@@ -78,10 +78,12 @@ pub(crate) enum Sgi {
     Wake = 0,
     /// Asks a CPU to park.
     Park = 1,
+    /// Asks a CPU to do nothing for a moment.
+    Hold = 2,
 }
 
 /// The INTIDs that are enabled besides the timer's.
-const SGIS: u32 = 1 << Sgi::Wake as u32 | 1 << Sgi::Park as u32;
+const SGIS: u32 = 1 << Sgi::Wake as u32 | 1 << Sgi::Park as u32 | 1 << Sgi::Hold as u32;
 
 /// What an acknowledged interrupt is: the register as it was read, and the INTID in it.
 #[derive(Clone, Copy)]
@@ -315,6 +317,7 @@ extern "C" fn interrupt() {
 fn heard(own: &PerCpu, intid: u32) {
     const WAKE: u32 = Sgi::Wake as u32;
     const PARK: u32 = Sgi::Park as u32;
+    const HOLD: u32 = Sgi::Hold as u32;
     match intid {
         WAKE => {
             if PROBE_AT_WAKE.load(Relaxed) {
@@ -327,6 +330,7 @@ fn heard(own: &PerCpu, intid: u32) {
             own.parks.fetch_add(1, Relaxed);
             parking::answer();
         }
+        HOLD => smp::hold(),
         _ => {
             own.last_unexpected.store(intid, Relaxed);
             own.unexpected.fetch_add(1, Relaxed);

@@ -8,7 +8,7 @@ use crate::boot::KERNEL_VA;
 use crate::cpu;
 
 /// Where they are, in the part of the upper half where areas are mapped at will, at its upper end.
-const AREA: u64 = KERNEL_VA - (1 << 30);
+pub(crate) const AREA: u64 = KERNEL_VA - (1 << 30);
 
 /// Stacks are this long, or a page.
 const STACK: u64 = 64 << 10;

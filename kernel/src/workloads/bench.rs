@@ -184,7 +184,7 @@ impl Bench<'_> {
 
     /// Whether the map is what it was at boot, after many changes that were taken back and one collapse.
     fn restores(&self) -> bool {
-        let System { space, geometry: g, stats, .. } = self.system;
+        let (System { space, geometry: g, .. }, stats) = (self.system, self.system.stats());
         let platform = self.system.platform();
         let pages = self.bytes >> g.page_shift();
         let (mut random, mut refused) = (0x2545_f491_4f6c_dd1d_u64, 0);
@@ -214,10 +214,10 @@ impl Bench<'_> {
         if let Some(e) = failed.or(collapsed.err()) {
             say!("bench: {e}");
         }
-        if walked != *stats {
+        if walked != stats {
             say!("bench: the map was {stats:?} at boot, and is {walked:?}");
         }
-        let ok = failed.is_none() && collapsed.is_ok() && walked == *stats;
+        let ok = failed.is_none() && collapsed.is_ok() && walked == stats;
         say!(
             "linmap: {{\"tests\":{{\"bench-restore\":{{\"ok\":{ok},\"pairs\":{PAIRS},\"refused\":{refused}}}}}}}"
         );

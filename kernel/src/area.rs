@@ -1,0 +1,386 @@
+//! The area between the linear map and the other CPUs' stacks: pages mapped at will, by any CPU.
+//!
+//! What an allocation is made of, the tables say; no other list is kept. When it goes, its runs of physical memory
+//! are chained through their own first words while nobody uses them. What had its permissions changed goes at once,
+//! first from the area, then is its alias writable again; the rest may wait and be unmapped with others.
+
+use core::cell::UnsafeCell;
+use core::fmt;
+use core::ops::{ControlFlow, Range};
+
+use arrayvec::ArrayVec;
+use kernel::addresses::{Addresses, Allocation, Bounds, Like};
+use linmap::{Aliased, Attributes, Change, Entry, Pa, Rodata, Va, linear_range};
+
+use crate::System;
+use crate::lock::Lock;
+use crate::smp;
+
+/// How many allocations, or bytes, wait to be unmapped at the most.
+const WAITING: usize = 32;
+const WAITING_BYTES: u64 = 32 << 20;
+
+/// How many runs of memory one look at the tables finds.
+const RUNS: usize = 32;
+
+/// Which addresses are taken.
+struct Taken {
+    lock: Lock,
+    addresses: UnsafeCell<Addresses>,
+}
+
+// SAFETY: the addresses are used by whoever has the lock.
+unsafe impl Sync for Taken {}
+
+static TAKEN: Taken = Taken { lock: Lock::new(), addresses: UnsafeCell::new(Addresses::new()) };
+
+impl Taken {
+    fn with<R>(&self, work: impl FnOnce(&mut Addresses) -> R) -> R {
+        let _held = self.lock.lock();
+        // SAFETY: the lock is held, and `work` does not come here again.
+        work(unsafe { &mut *self.addresses.get() })
+    }
+}
+
+/// Why something can not be mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Error {
+    /// No RAM is left.
+    Frames,
+    /// No addresses are left, or too many allocations exist.
+    Addresses,
+    /// The library refused.
+    Map(linmap::Error),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Frames => f.write_str("no RAM is left"),
+            Self::Addresses => f.write_str("no addresses are left in the area mapped at will"),
+            Self::Map(e) => e.fmt(f),
+        }
+    }
+}
+
+impl From<linmap::Error> for Error {
+    fn from(e: linmap::Error) -> Self {
+        Self::Map(e)
+    }
+}
+
+/// The area of a system.
+#[derive(Clone, Copy)]
+pub(crate) struct Area<'a> {
+    pub(crate) system: &'a System<'a>,
+}
+
+impl<'a> Area<'a> {
+    pub(crate) const fn of(system: &'a System<'a>) -> Self {
+        Self { system }
+    }
+
+    fn bounds(&self) -> Bounds {
+        let page = self.system.geometry.page_size();
+        let behind_linear = linear_range(self.system.geometry).1.0 + 1;
+        Bounds { start: behind_linear + page, end: smp::STACKS, page }
+    }
+
+    const fn bytes(&self, pages: u64) -> u64 {
+        pages << self.system.geometry.page_shift()
+    }
+
+    /// Maps so many pages of RAM, writable, wherever there is room. What they hold is not said.
+    pub(crate) fn allocate(&self, pages: u64) -> Result<Va, Error> {
+        match self.try_allocate(pages) {
+            Err(Error::Frames | Error::Addresses) if self.purge() => self.try_allocate(pages),
+            result => result,
+        }
+    }
+
+    fn try_allocate(&self, pages: u64) -> Result<Va, Error> {
+        let frames = self.system.frames;
+        let first = frames.take_run(pages).ok_or(Error::Frames)?;
+        let start = match self.take(pages, first.start) {
+            Ok(start) => start,
+            Err(e) => {
+                // SAFETY: just taken.
+                unsafe { frames.give_run(first) };
+                return Err(e);
+            }
+        };
+        let (mut mapped, mut run) = (0, Some(first));
+        while mapped != pages {
+            let added = match run.take().or_else(|| frames.take_run(pages - mapped)) {
+                Some(run) => self.map(Va(start.0 + self.bytes(mapped)), run),
+                None => Err(Error::Frames),
+            };
+            match added {
+                Ok(added) => mapped += added,
+                Err(e) => {
+                    self.take_down(&[(start, mapped)]);
+                    return Err(e);
+                }
+            }
+        }
+        Ok(start)
+    }
+
+    /// Addresses that are congruent to physical memory, so that large leaves fit.
+    fn take(&self, pages: u64, pa: Pa) -> Result<Va, Error> {
+        let (bounds, page) = (self.bounds(), self.system.geometry.page_size());
+        let (all, bytes) = (bounds.end - bounds.start, pages.saturating_mul(page));
+        let sizes = self.system.geometry.leaf_sizes();
+        let fits = sizes.iter().map(|size| size.bytes()).find(|size| *size <= bytes && *size <= all / 64);
+        let like = |modulus| Like { address: pa.0, modulus };
+        TAKEN
+            .with(|addresses| {
+                let large = fits.and_then(|size| addresses.take(&bounds, pages, like(size)));
+                large.or_else(|| addresses.take(&bounds, pages, like(page)))
+            })
+            .ok_or(Error::Addresses)
+    }
+
+    /// Maps a run of memory, or gives it back. How many pages it has.
+    fn map(&self, va: Va, run: Range<Pa>) -> Result<u64, Error> {
+        let System { space, geometry, frames, .. } = self.system;
+        let pages = (run.end.0 - run.start.0) >> geometry.page_shift();
+        // SAFETY: the memory is the caller's, and nothing but the linear map reaches it, which is of the same
+        // kind; nobody writes to it by that.
+        let mapped =
+            unsafe { space.map(&self.system.platform(), va, pages, run.start, Attributes::KERNEL_DATA) };
+        if let Err(e) = mapped {
+            // SAFETY: from `take_run`, and mapped nowhere else.
+            unsafe { frames.give_run(run) };
+            return Err(e.into());
+        }
+        Ok(pages)
+    }
+
+    /// Unmaps an allocation, which nobody uses any more, and gives its memory back. Whether there is one.
+    pub(crate) fn free(&self, start: Va) -> bool {
+        let left = TAKEN.with(|addresses| addresses.leave(start));
+        left.inspect(|left| _ = self.unmap(core::slice::from_ref(left))).is_some()
+    }
+
+    /// Gives an allocation up, which nobody uses any more: it is unmapped now or later. Whether there is one.
+    pub(crate) fn free_later(&self, start: Va) -> bool {
+        let Some(left) = TAKEN.with(|addresses| addresses.leave(start)) else { return false };
+        if left.changed {
+            self.unmap(&[left]);
+            return true;
+        }
+        let (count, pages) = TAKEN.with(|addresses| {
+            addresses.wait(start);
+            addresses.waiting()
+        });
+        if count >= WAITING || self.bytes(pages) >= WAITING_BYTES {
+            self.purge();
+        }
+        true
+    }
+
+    /// Unmaps all that waits. Whether that gave something back.
+    pub(crate) fn purge(&self) -> bool {
+        let mut given = false;
+        loop {
+            let mut leaving = ArrayVec::<Allocation, WAITING>::new();
+            TAKEN.with(|addresses| {
+                while let Some(left) = (!leaving.is_full()).then(|| addresses.leave_waiting()).flatten() {
+                    leaving.push(left);
+                }
+            });
+            let went = self.unmap(&leaving);
+            given |= went;
+            if !leaving.is_full() || !went {
+                return given;
+            }
+        }
+    }
+
+    /// Unmaps allocations all together, or has those wait where that fails. Whether one is gone.
+    fn unmap(&self, leaving: &[Allocation]) -> bool {
+        let mut ranges = ArrayVec::<(Va, u64), WAITING>::new();
+        for left in leaving {
+            // Out of tables, or a CPU does not park: it stays, and out of use.
+            match if left.changed { self.loosen(left) } else { Ok(()) } {
+                Ok(()) => ranges.push((left.start, left.pages)),
+                Err(_) => TAKEN.with(|addresses| _ = addresses.wait(left.start)),
+            }
+        }
+        self.take_down(&ranges);
+        !ranges.is_empty()
+    }
+
+    /// Has nobody reach an allocation through the area, and everybody write to it through the linear map.
+    fn loosen(&self, left: &Allocation) -> Result<(), linmap::Error> {
+        let System { space, args, memory, .. } = self.system;
+        let platform = self.system.platform();
+        // SAFETY: nobody uses it any more.
+        unsafe { space.set_valid(&platform, left.start, left.pages, false)? };
+        if args.rodata != Rodata::Full {
+            return Ok(());
+        }
+        self.each_run((left.start, left.pages), |run| {
+            let pages = (run.end.0 - run.start.0) >> self.system.geometry.page_shift();
+            let alias = Va(run.start.0.wrapping_add(memory.layout.offset()));
+            // SAFETY: memory that nobody uses, and that is not executable anywhere.
+            unsafe { space.protect(&platform, alias, pages, Change::WRITABLE)? };
+            space.collapse(&platform, alias, pages)
+        })
+    }
+
+    /// Unmaps pages, whose memory is writable through the linear map, and gives that and their addresses back.
+    fn take_down(&self, ranges: &[(Va, u64)]) {
+        let mut chain = Chain { area: self, first: None };
+        for range in ranges {
+            _ = self.each_run(*range, |run| {
+                chain.add(run);
+                Ok::<(), core::convert::Infallible>(())
+            });
+        }
+        // SAFETY: nobody uses them any more.
+        let unmapped = unsafe { self.system.space.unmap_all(&self.system.platform(), ranges) };
+        if unmapped.is_err() {
+            // Never: these are whole leaves. If they stay mapped, their memory stays theirs.
+            return;
+        }
+        chain.give();
+        TAKEN.with(|addresses| ranges.iter().for_each(|(start, _)| addresses.give(*start)));
+    }
+
+    /// Calls `each` for the runs of memory that pages are mapped to, kept mappings included, in their order.
+    pub(crate) fn each_run<E>(
+        &self,
+        (start, pages): (Va, u64),
+        mut each: impl FnMut(Range<Pa>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let end = start.0 + self.bytes(pages);
+        let mut from = start.0;
+        while from < end {
+            let (runs, next) = self.runs(from, end);
+            for run in runs {
+                each(run)?;
+            }
+            // Past a hole, should there be one.
+            from = next.max(from + 1);
+        }
+        Ok(())
+    }
+
+    /// The first runs of memory from one address to another, and where the next one starts.
+    fn runs(&self, from: u64, end: u64) -> (ArrayVec<Range<Pa>, RUNS>, u64) {
+        let System { space, geometry, .. } = self.system;
+        let (mut runs, mut next) = (ArrayVec::<Range<Pa>, RUNS>::new(), end);
+        let _ = space.visit(&self.system.platform(), (Va(from), Va(end - 1)), |va, level, entry| {
+            let Entry::Leaf(leaf) = entry else { return ControlFlow::Continue(()) };
+            let (first, behind) = (va.0.max(from), (va.0 + (1 << geometry.level_shift(level))).min(end));
+            let run = Pa(leaf.oa.0 + (first - va.0))..Pa(leaf.oa.0 + (behind - va.0));
+            let goes_on = runs.last_mut().filter(|last| last.end == run.start);
+            if let Some(last) = goes_on {
+                last.end = run.end;
+            } else if runs.try_push(run).is_err() {
+                next = first;
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        });
+        (runs, next)
+    }
+
+    /// Maps a page of memory that somebody else has, writable, at an address of its own, until it is
+    /// [closed](Self::close).
+    pub(crate) fn open(&self, pa: Pa) -> Result<Va, Error> {
+        let va = self.take(1, pa)?;
+        // SAFETY: memory of the same kind; what is written to it, the caller answers for.
+        let mapped =
+            unsafe { self.system.space.map(&self.system.platform(), va, 1, pa, Attributes::KERNEL_DATA) };
+        if let Err(e) = mapped {
+            TAKEN.with(|addresses| addresses.give(va));
+            return Err(e.into());
+        }
+        Ok(va)
+    }
+
+    /// Unmaps what was opened.
+    pub(crate) fn close(&self, va: Va) {
+        // SAFETY: the caller has done with it. Not unmapped, it would keep its address.
+        if unsafe { self.system.space.unmap(&self.system.platform(), va, 1) }.is_ok() {
+            TAKEN.with(|addresses| addresses.give(va));
+        }
+    }
+
+    /// The memory that an address is mapped to.
+    pub(crate) fn backing(&self, va: Va) -> Option<Pa> {
+        let (runs, _) = self.runs(va.0, va.0 + 1);
+        runs.first().map(|run| run.start)
+    }
+
+    /// How many allocations there are, those that wait included.
+    pub(crate) fn taken() -> usize {
+        TAKEN.with(|addresses| addresses.taken())
+    }
+
+    /// Permissions of a whole or a part of an allocation, with the alias rule; for what that is, see the library.
+    pub(crate) fn change(&self, va: Va, pages: u64, what: Permission) -> Result<(), Error> {
+        if !TAKEN.with(|addresses| addresses.change(va)) {
+            return Err(Error::Map(linmap::Error::Hole { va }));
+        }
+        let System { space, args, memory, .. } = self.system;
+        let (aliased, p) =
+            (Aliased::new(space, memory.layout.offset(), args.rodata), &self.system.platform());
+        // SAFETY: the pages are the caller's, who uses them as they become; nobody else uses them by their aliases.
+        unsafe {
+            match what {
+                Permission::ReadOnly => aliased.set_memory_ro(p, va, pages),
+                Permission::Writable => aliased.set_memory_rw(p, va, pages),
+                Permission::Executable => aliased.set_memory_x(p, va, pages),
+                Permission::NotExecutable => aliased.set_memory_nx(p, va, pages),
+                Permission::Code => aliased.set_memory_rox(p, va, pages),
+                Permission::Valid(valid) => aliased.set_memory_valid(p, va, pages, valid),
+            }
+        }
+        .map_err(Error::Map)
+    }
+}
+
+/// What pages become.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Permission {
+    ReadOnly,
+    Writable,
+    Executable,
+    NotExecutable,
+    /// Read-only and executable at once, as code that has just been written.
+    Code,
+    Valid(bool),
+}
+
+/// Runs of memory that wait to be given back, each of which holds the next one: its start and its end.
+struct Chain<'a> {
+    area: &'a Area<'a>,
+    first: Option<Range<Pa>>,
+}
+
+impl Chain<'_> {
+    fn words(&self, run: &Range<Pa>) -> *mut [u64; 2] {
+        core::ptr::with_exposed_provenance_mut(self.area.system.frames.reach().va(run.start).0 as usize)
+    }
+
+    fn add(&mut self, run: Range<Pa>) {
+        let next = self.first.take().map_or([0; 2], |next| [next.start.0, next.end.0]);
+        // SAFETY: memory that nobody uses, writable where the frame source reaches it, aligned.
+        unsafe { self.words(&run).write_volatile(next) };
+        self.first = Some(run);
+    }
+
+    fn give(mut self) {
+        while let Some(run) = self.first.take() {
+            // SAFETY: written by `add`.
+            let [start, end] = unsafe { self.words(&run).read_volatile() };
+            self.first = (end != 0).then_some(Pa(start)..Pa(end));
+            // SAFETY: it is mapped in the area no more, and was the area's alone.
+            unsafe { self.area.system.frames.give_run(run) };
+        }
+    }
+}

@@ -1,0 +1,264 @@
+//! The crash kernel's reservation: how it is sealed, whether an image is loaded, how it shrinks. Pure.
+
+use core::fmt;
+use core::ops::Range;
+
+use linmap::{Change, Geometry, Level, Pa};
+
+/// What may be done to the reserved memory through the linear map.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Seal {
+    /// It is read and written, as all RAM is.
+    #[default]
+    Open,
+    /// It is read.
+    ReadOnly,
+    /// Every access faults.
+    Invalid,
+}
+
+impl fmt::Display for Seal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Open => "open",
+            Self::ReadOnly => "read-only",
+            Self::Invalid => "invalid",
+        })
+    }
+}
+
+/// A change of the map.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Step {
+    /// Of permissions.
+    Protect(Change),
+    /// Of validity.
+    SetValid(bool),
+}
+
+impl Seal {
+    /// What makes this seal another one. Pages that are not valid are so until their permissions are right; each
+    /// step leaves one of the two in force.
+    pub fn steps(self, to: Self) -> impl Iterator<Item = Step> {
+        let change = match to {
+            Self::Open => Some(Step::Protect(Change::WRITABLE)),
+            Self::ReadOnly => Some(Step::Protect(Change::READ_ONLY)),
+            Self::Invalid => None,
+        };
+        let valid = match (self, to) {
+            (Self::Invalid, Self::Invalid) => None,
+            (_, Self::Invalid) => Some(Step::SetValid(false)),
+            (Self::Invalid, _) => Some(Step::SetValid(true)),
+            _ => None,
+        };
+        [change.filter(|_| self != to), valid].into_iter().flatten()
+    }
+}
+
+/// Why something is not done. Nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// An image is loaded.
+    Loaded,
+    /// None is.
+    NotLoaded,
+    /// It is sealed.
+    Sealed(Seal),
+    /// It would grow.
+    Grows {
+        /// How many bytes it has.
+        size: u64,
+        /// How many it should have.
+        asked: u64,
+    },
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Loaded => f.write_str("a crash kernel is loaded; unload it first"),
+            Self::NotLoaded => f.write_str("no crash kernel is loaded; load one first"),
+            Self::Sealed(seal) => {
+                write!(
+                    f,
+                    "the crash kernel's reservation is sealed, {seal}; unseal it before its image changes"
+                )
+            }
+            Self::Grows { size, asked } => write!(
+                f,
+                "the crash kernel's reservation has {size:#x} bytes and can only shrink; {asked:#x} is more"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for Refusal {}
+
+/// The reservation.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reserved {
+    range: Range<Pa>,
+    page: u64,
+    seal: Seal,
+    loaded: bool,
+}
+
+impl Reserved {
+    /// Memory in whole pages, open, and nothing loaded.
+    pub const fn new(range: Range<Pa>, page: u64) -> Self {
+        Self { range, page, seal: Seal::Open, loaded: false }
+    }
+
+    /// The memory.
+    pub const fn range(&self) -> &Range<Pa> {
+        &self.range
+    }
+
+    /// How many bytes that is.
+    pub const fn size(&self) -> u64 {
+        self.range.end.0 - self.range.start.0
+    }
+
+    /// How it is sealed.
+    pub const fn seal(&self) -> Seal {
+        self.seal
+    }
+
+    /// It has been sealed, or opened.
+    pub const fn sealed(&mut self, seal: Seal) {
+        self.seal = seal;
+    }
+
+    /// Loads an image, or unloads it.
+    ///
+    /// # Errors
+    ///
+    /// One is loaded already, or none is; or it is sealed.
+    pub fn load(&mut self, load: bool) -> Result<(), Refusal> {
+        match (self.seal, self.loaded) {
+            (_, true) if load => Err(Refusal::Loaded),
+            (_, false) if !load => Err(Refusal::NotLoaded),
+            (Seal::ReadOnly | Seal::Invalid, _) => Err(Refusal::Sealed(self.seal)),
+            (Seal::Open, _) => {
+                self.loaded = load;
+                Ok(())
+            }
+        }
+    }
+
+    /// What is left over of it with a new size, which is rounded up to whole pages.
+    ///
+    /// # Errors
+    ///
+    /// That would be more than it has, or an image is loaded.
+    pub fn tail(&self, size: u64) -> Result<Range<Pa>, Refusal> {
+        let whole = size.checked_next_multiple_of(self.page).unwrap_or(u64::MAX);
+        if self.loaded {
+            return Err(Refusal::Loaded);
+        }
+        if whole > self.size() {
+            return Err(Refusal::Grows { size: self.size(), asked: size });
+        }
+        Ok(Pa(self.range.start.0 + whole)..self.range.end)
+    }
+
+    /// A tail is gone.
+    pub fn shrunk(&mut self, tail: &Range<Pa>) {
+        self.range.end = tail.start;
+    }
+}
+
+/// What of a tail can become larger leaves: from the next table of pages on. In a table that the reservation has a
+/// part of its pages would be joined with others, and a seal would have to split them again.
+pub fn collapsible(tail: &Range<Pa>, geometry: Geometry) -> Range<Pa> {
+    let table = 1 << (geometry.level_shift(Level::PAGE) + geometry.index_bits());
+    let start = tail.start.0.checked_next_multiple_of(table).unwrap_or(u64::MAX);
+    Pa(start.min(tail.end.0))..tail.end
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linmap::{Granule, OaFormat};
+    extern crate std;
+    use std::string::ToString;
+    use std::vec::Vec;
+
+    const MIB: u64 = 1 << 20;
+
+    fn reserved() -> Reserved {
+        Reserved::new(Pa(0x8000_0000)..Pa(0x8000_0000 + 64 * MIB), 0x4000)
+    }
+
+    #[test]
+    fn no_step_opens_more_than_the_next_seal() {
+        let (read_only, writable) = (Step::Protect(Change::READ_ONLY), Step::Protect(Change::WRITABLE));
+        let (valid, invalid) = (Step::SetValid(true), Step::SetValid(false));
+        let cases: [(Seal, Seal, &[Step]); 9] = [
+            (Seal::Open, Seal::Open, &[]),
+            (Seal::Open, Seal::ReadOnly, &[read_only]),
+            (Seal::Open, Seal::Invalid, &[invalid]),
+            (Seal::ReadOnly, Seal::Open, &[writable]),
+            (Seal::ReadOnly, Seal::ReadOnly, &[]),
+            (Seal::ReadOnly, Seal::Invalid, &[invalid]),
+            // Right before it is valid.
+            (Seal::Invalid, Seal::Open, &[writable, valid]),
+            (Seal::Invalid, Seal::ReadOnly, &[read_only, valid]),
+            (Seal::Invalid, Seal::Invalid, &[]),
+        ];
+        for (from, to, expected) in cases {
+            assert_eq!(from.steps(to).collect::<Vec<_>>(), expected, "{from} to {to}");
+        }
+    }
+
+    #[test]
+    fn an_image_is_loaded_into_what_is_open() {
+        let mut reserved = reserved();
+        assert_eq!(reserved.load(false), Err(Refusal::NotLoaded));
+        reserved.sealed(Seal::ReadOnly);
+        assert_eq!(reserved.load(true), Err(Refusal::Sealed(Seal::ReadOnly)));
+        reserved.sealed(Seal::Open);
+        assert_eq!(reserved.load(true), Ok(()));
+        assert_eq!(reserved.load(true), Err(Refusal::Loaded));
+        reserved.sealed(Seal::Invalid);
+        assert_eq!(reserved.load(false), Err(Refusal::Sealed(Seal::Invalid)));
+        assert_eq!(reserved.tail(0), Err(Refusal::Loaded));
+        reserved.sealed(Seal::Open);
+        assert_eq!(reserved.load(false), Ok(()));
+        assert!(reserved.tail(0).is_ok());
+    }
+
+    #[test]
+    fn it_shrinks_to_whole_pages_and_never_grows() {
+        let mut reserved = reserved();
+        let (start, end) = (0x8000_0000, 0x8400_0000);
+        let tails = [(0, start), (1, start + 0x4000), (64 * MIB - 0x4001, end - 0x4000), (64 * MIB, end)];
+        for (size, first) in tails {
+            assert_eq!(reserved.tail(size), Ok(Pa(first)..Pa(end)), "{size:#x}");
+        }
+        for size in [64 * MIB + 1, u64::MAX] {
+            let grows = Refusal::Grows { size: 64 * MIB, asked: size };
+            assert_eq!(reserved.tail(size), Err(grows));
+        }
+        assert_eq!(
+            reserved.tail(65 * MIB).unwrap_err().to_string(),
+            "the crash kernel's reservation has 0x4000000 bytes and can only shrink; 0x4100000 is more"
+        );
+        let tail = reserved.tail(10 * MIB + 1).unwrap();
+        reserved.shrunk(&tail);
+        assert_eq!((reserved.size(), reserved.range().start), (10 * MIB + 0x4000, Pa(start)));
+    }
+
+    #[test]
+    fn a_table_that_it_has_a_part_of_stays() {
+        for (granule, table) in [(Granule::K4, 2 * MIB), (Granule::K16, 32 * MIB), (Granule::K64, 512 * MIB)]
+        {
+            let g = Geometry::new(granule, 48, OaFormat::Bits48).unwrap();
+            let end = Pa(4096 * MIB + 0x10_0000);
+            let tail = |start: u64| collapsible(&(Pa(start)..end), g);
+            assert_eq!(tail(2048 * MIB), Pa(2048 * MIB)..end);
+            assert_eq!(tail(2048 * MIB + 0x1_0000), Pa(2048 * MIB + table)..end);
+            assert_eq!(tail(4096 * MIB + 0x1_0000), end..end);
+        }
+    }
+}

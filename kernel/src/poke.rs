@@ -1,0 +1,54 @@
+//! One instruction of code in use replaced by another.
+//!
+//! It is written through a page that is mapped elsewhere for as long as that takes; the code itself stays
+//! read-only. Few instructions may be replaced while another CPU executes them (Arm ARM B2.2.5), so all others
+//! are held.
+
+use linmap::{Hardware, Pa, Va};
+
+use crate::area::{Area, Error};
+use crate::hardware::HARDWARE;
+use crate::smp;
+
+/// Why code was not changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refusal {
+    /// Nothing is mapped there.
+    Nowhere,
+    /// There is another instruction than was expected.
+    Other(u32),
+    /// Its page can not be mapped elsewhere.
+    Map(Error),
+    /// A CPU can not be held.
+    Busy,
+}
+
+/// Puts an instruction in the place of another.
+///
+/// # Errors
+///
+/// Nothing was changed.
+///
+/// # Safety
+///
+/// Whoever executes it expects either of them.
+pub(crate) unsafe fn poke(area: &Area<'_>, at: Va, old: u32, new: u32) -> Result<(), Refusal> {
+    let page = area.system.geometry.page_size();
+    let Pa(pa) = area.backing(at).ok_or(Refusal::Nowhere)?;
+    let window = area.open(Pa(pa & !(page - 1))).map_err(Refusal::Map)?;
+    let word: *mut u32 = core::ptr::with_exposed_provenance_mut((window.0 + pa % page) as usize);
+    let done = smp::while_others_wait(|| {
+        // SAFETY: `open` has mapped it, readable and writable, and nobody else writes to code: others are held.
+        let found = unsafe { word.read_volatile() };
+        if found != old {
+            return Err(Refusal::Other(found));
+        }
+        // SAFETY: as above.
+        unsafe { word.write_volatile(new) };
+        // Data caches know memory by its physical address, so any mapping of it will do.
+        HARDWARE.sync_code(at, 4);
+        Ok(())
+    });
+    area.close(window);
+    done.unwrap_or(Err(Refusal::Busy))
+}

@@ -1,0 +1,244 @@
+//! What each page must allow: one byte a page, and what each operation makes of it.
+//!
+//! A byte holds two states, before and after the operation that is under way there; at rest they are the same. So
+//! whoever does not own a page knows that it is as one of the two says.
+
+use core::ops::Range;
+use core::sync::atomic::{AtomicU8, Ordering};
+
+/// What one page is to the MMU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Page {
+    /// Nothing is mapped.
+    Hole,
+    /// Something is.
+    Mapped(Mapped),
+}
+
+/// How a page is mapped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Mapped {
+    /// Whether accesses translate.
+    pub valid: bool,
+    /// Whether it can be written when they do.
+    pub writable: bool,
+    /// Whether it can be executed when they do; never both.
+    pub executable: bool,
+    /// Whether it is mapped to the page behind the one that would be its own.
+    pub skewed: bool,
+}
+
+/// A change of pages that takes one call.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Change {
+    /// Not writable.
+    ReadOnly,
+    /// Writable.
+    Writable,
+    /// Executable.
+    Executable,
+    /// Not executable.
+    NotExecutable,
+    /// Read-only and executable.
+    Code,
+    /// Writable and not executable.
+    Data,
+    /// Accesses translate.
+    Valid,
+    /// They do not.
+    Invalid,
+    /// Mapped where nothing is, as data.
+    Map {
+        /// See [`Mapped`].
+        skewed: bool,
+    },
+    /// Nothing is mapped any more.
+    Unmap,
+}
+
+impl Change {
+    /// As the library has it, if it is one of permissions.
+    pub const fn permissions(self) -> Option<linmap::Change> {
+        use linmap::Change as Permissions;
+        Some(match self {
+            Self::ReadOnly => Permissions::READ_ONLY,
+            Self::Writable => Permissions::WRITABLE,
+            Self::Executable => Permissions::EXECUTABLE,
+            Self::NotExecutable => Permissions::NOT_EXECUTABLE,
+            Self::Code => Permissions::READ_ONLY.and(Permissions::EXECUTABLE),
+            Self::Data => Permissions::WRITABLE.and(Permissions::NOT_EXECUTABLE),
+            Self::Valid | Self::Invalid | Self::Map { .. } | Self::Unmap => return None,
+        })
+    }
+}
+
+/// Why a page does not change.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refusal {
+    /// Nothing is mapped there.
+    Hole,
+    /// Something is.
+    Occupied,
+    /// It would be writable and executable at once.
+    WriteExecute,
+}
+
+/// What comes of an access.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Access {
+    /// It is done.
+    Works,
+    /// A permission fault.
+    Permission,
+    /// A translation fault.
+    Translation,
+}
+
+impl Page {
+    /// RAM as it is mapped at boot.
+    pub const RAM: Self =
+        Self::Mapped(Mapped { valid: true, writable: true, executable: false, skewed: false });
+
+    /// Four bits: 0 is a hole; valid, writable and executable make a number below 7, as no page is all of them.
+    const fn code(self) -> u8 {
+        match self {
+            Self::Hole => 0,
+            Self::Mapped(Mapped { valid, writable, executable, skewed }) => {
+                1 + (valid as u8 * 4 + writable as u8 * 2 + executable as u8) + 7 * skewed as u8
+            }
+        }
+    }
+
+    const fn of(code: u8) -> Self {
+        if code == 0 {
+            return Self::Hole;
+        }
+        let (bits, skewed) = ((code - 1) % 7, code > 7);
+        Self::Mapped(Mapped {
+            valid: bits & 4 != 0,
+            writable: bits & 2 != 0,
+            executable: bits & 1 != 0,
+            skewed,
+        })
+    }
+
+    /// What becomes of a page.
+    ///
+    /// # Errors
+    ///
+    /// The change is refused, and so is that of all pages that are changed with this one.
+    pub const fn after(self, change: Change) -> Result<Self, Refusal> {
+        let Self::Mapped(page) = self else {
+            return match change {
+                Change::Map { skewed } => {
+                    Ok(Self::Mapped(Mapped { valid: true, writable: true, executable: false, skewed }))
+                }
+                _ => Err(Refusal::Hole),
+            };
+        };
+        let page = match change {
+            Change::ReadOnly => Mapped { writable: false, ..page },
+            Change::Writable => Mapped { writable: true, ..page },
+            Change::Executable => Mapped { executable: true, ..page },
+            Change::NotExecutable => Mapped { executable: false, ..page },
+            Change::Code => Mapped { writable: false, executable: true, ..page },
+            Change::Data => Mapped { writable: true, executable: false, ..page },
+            Change::Valid => Mapped { valid: true, ..page },
+            Change::Invalid => Mapped { valid: false, ..page },
+            Change::Map { .. } => return Err(Refusal::Occupied),
+            Change::Unmap => return Ok(Self::Hole),
+        };
+        if page.valid && page.writable && page.executable {
+            return Err(Refusal::WriteExecute);
+        }
+        Ok(Self::Mapped(page))
+    }
+
+    /// What comes of a read, a write and a call.
+    pub const fn allows(self) -> [Access; 3] {
+        const fn permitted(is: bool) -> Access {
+            if is { Access::Works } else { Access::Permission }
+        }
+        match self {
+            Self::Mapped(Mapped { valid: true, writable, executable, .. }) => {
+                [Access::Works, permitted(writable), permitted(executable)]
+            }
+            _ => [Access::Translation; 3],
+        }
+    }
+}
+
+/// What is known of a page: its state before and after what is under way there, if anything is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Known {
+    /// Before.
+    pub before: Page,
+    /// After.
+    pub after: Page,
+}
+
+/// The bytes of all pages.
+#[derive(Clone, Copy, Debug)]
+pub struct Model<'a>(pub &'a [AtomicU8]);
+
+impl Model<'_> {
+    /// From now on pages are at rest, in this state. Whoever calls this owns them.
+    pub fn set(&self, pages: Range<usize>, state: Page) {
+        let code = state.code();
+        self.0[pages].iter().for_each(|byte| byte.store(code << 4 | code, Ordering::Release));
+    }
+
+    /// What is known of a page.
+    pub fn known(&self, page: usize) -> Known {
+        let byte = self.0[page].load(Ordering::Acquire);
+        Known { before: Page::of(byte >> 4), after: Page::of(byte & 0xf) }
+    }
+
+    /// The state of a page at rest.
+    pub fn at(&self, page: usize) -> Page {
+        self.known(page).before
+    }
+
+    /// The first page that a change is refused for, and why.
+    pub fn refusal(&self, pages: Range<usize>, change: Change) -> Option<(usize, Refusal)> {
+        pages.into_iter().find_map(|page| Some((page, self.at(page).after(change).err()?)))
+    }
+
+    /// As many of the pages, from the first on, as the change is not refused for; all, if it is for the first.
+    pub fn fitting(&self, pages: Range<usize>, change: Change) -> Range<usize> {
+        match self.refusal(pages.clone(), change) {
+            Some((page, _)) if page != pages.start => pages.start..page,
+            _ => pages,
+        }
+    }
+
+    /// The pages from the first on that are, or are not, holes as that one is.
+    pub fn like_the_first(&self, pages: Range<usize>) -> Range<usize> {
+        let is_hole = |page: usize| self.at(page) == Page::Hole;
+        let first = is_hole(pages.start);
+        let end = pages.clone().find(|page| is_hole(*page) != first).unwrap_or(pages.end);
+        pages.start..end
+    }
+
+    /// A change that nothing is refused of is about to be made. Whoever calls this owns the pages.
+    pub fn begin(&self, pages: Range<usize>, change: Change) {
+        for byte in &self.0[pages] {
+            let before = Page::of(byte.load(Ordering::Relaxed) >> 4);
+            let after = before.after(change).unwrap_or(before);
+            byte.store(before.code() << 4 | after.code(), Ordering::Release);
+        }
+    }
+
+    /// It was made, or nothing was.
+    pub fn end(&self, pages: Range<usize>, made: bool) {
+        for byte in &self.0[pages] {
+            let both = byte.load(Ordering::Relaxed);
+            let code = if made { both & 0xf } else { both >> 4 };
+            byte.store(code << 4 | code, Ordering::Release);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "model_tests.rs"]
+mod tests;

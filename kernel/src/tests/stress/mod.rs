@@ -1,0 +1,244 @@
+//! All CPUs change the map at random, all at once, against a flat model of what each page must allow
+//! (`run=stress:OPS:SEED`).
+//!
+//! A CPU owns the pages that it changes, and probes some of them before and after: what they allow is then known
+//! exactly. It probes pages of others as well, and those that it has probed before, so that a translation that is
+//! stale shows on whatever CPU it is: if nobody has come to such a page meanwhile, it is as the model says; if a
+//! change is under way there, as it was before or will be after. For the second half the frame source refuses pages
+//! at random: then an operation is done, or fails for want of a page and has changed nothing.
+//!
+//! On one CPU the same seed does the same, step by step.
+
+mod probes;
+mod restore;
+mod worker;
+
+use core::fmt;
+use core::ops::Range;
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+
+use kernel::stress::Asked;
+use kernel::stress::model::{Model, Page};
+use kernel::stress::step::Pages;
+use kernel::stress::turns::{self, Turns};
+use linmap::{Hardware, Pa, Va};
+
+use super::tally::Tally;
+use crate::console::say;
+use crate::hardware::HARDWARE;
+use crate::{System, cpu, interrupts, smp, warn};
+
+/// The most pages of the linear map that change: two thirds before the middle of the scratch range, the rest behind.
+const LINEAR: [u64; 2] = [8192, 4096];
+/// The most that are mapped at will.
+const AT_WILL: u64 = 8192;
+const MOST: usize = (LINEAR[0] + LINEAR[1] + AT_WILL) as usize;
+
+/// Where they are mapped at will: the last gigabyte before the stacks.
+const AREA: u64 = smp::STACKS - (1 << 30);
+
+/// After as many mistakes no more operations are done.
+const MOST_WRONG: u64 = 20;
+
+static STATES: [AtomicU8; MOST] = [const { AtomicU8::new(0) }; MOST];
+static NUMBERS: [AtomicU32; MOST.div_ceil(turns::PAGES)] =
+    [const { AtomicU32::new(0) }; MOST.div_ceil(turns::PAGES)];
+
+/// What one CPU has counted. It alone writes it.
+#[repr(align(64))]
+struct Counts {
+    probes: AtomicU64,
+    /// Probes of pages to which somebody came meanwhile.
+    passed_over: AtomicU64,
+    faults_expected: AtomicU64,
+    faults_wrong: AtomicU64,
+    /// Calls that were made again.
+    calls_again: AtomicU64,
+    /// Operations that failed for want of a table page, and by the policy.
+    no_frames: AtomicU64,
+    needs_resize: AtomicU64,
+    /// What was done, as one number.
+    digest: AtomicU64,
+}
+
+impl Counts {
+    const fn new() -> Self {
+        const ZERO: AtomicU64 = AtomicU64::new(0);
+        Self {
+            probes: ZERO,
+            passed_over: ZERO,
+            faults_expected: ZERO,
+            faults_wrong: ZERO,
+            calls_again: ZERO,
+            no_frames: ZERO,
+            needs_resize: ZERO,
+            digest: ZERO,
+        }
+    }
+
+    /// Adds to a count.
+    fn add(count: &AtomicU64, more: u64) {
+        count.store(count.load(Relaxed) + more, Relaxed);
+    }
+
+    /// Has the digest depend on a number.
+    fn digest(&self, number: u64) {
+        let mixed = (self.digest.load(Relaxed) ^ number).wrapping_mul(0x100_0000_01b3);
+        self.digest.store(mixed ^ mixed >> 29, Relaxed);
+    }
+}
+
+/// An operation by its name: CPU and number.
+#[derive(Clone, Copy)]
+struct At {
+    cpu: usize,
+    number: u64,
+}
+
+struct Stress<'a> {
+    system: &'a System<'a>,
+    seed: u64,
+    model: Model<'static>,
+    turns: Turns<'static>,
+    pages: Pages,
+    /// Where the pages of the linear map are, and their memory.
+    linear: Va,
+    memory: Pa,
+    /// Whether the frame source refuses pages.
+    scarce: AtomicBool,
+    counts: [Counts; cpu::MAX],
+    tally: Tally<'a>,
+}
+
+/// Does what the task asks for. Whether all was as it should be.
+pub(crate) fn run(system: &System<'_>, task: &str) -> bool {
+    let (operations, seed) = match Asked::parse(task) {
+        Ok(Asked { operations, seed }) => (operations, seed.unwrap_or(interrupts::now() & 0xffff_ffff)),
+        Err(e) => {
+            warn(format_args!("run={}: {e}", task.escape_debug()));
+            return false;
+        }
+    };
+    let Some(stress) = Stress::new(system, seed) else {
+        warn(format_args!("run=stress: there is no free RAM to change the map of"));
+        return false;
+    };
+    say!("stress: {operations} operations from seed {seed}");
+    let whole = stress.whole_leaves();
+    stress.fill();
+    smp::on_all(&|cpu| stress.work(cpu, operations, 0));
+    system.frames.refuse_at_random(seed);
+    stress.scarce.store(true, Relaxed);
+    smp::on_all(&|cpu| stress.work(cpu, operations, 1));
+    let no_pages = system.frames.refuse_none();
+    stress.scarce.store(false, Relaxed);
+    smp::on_all(&|cpu| stress.probe_all(cpu));
+    stress.restore(whole);
+    smp::on_all(&|cpu| stress.probe_all(cpu));
+    stress.conclude(operations, no_pages)
+}
+
+impl<'a> Stress<'a> {
+    fn new(system: &'a System<'a>, seed: u64) -> Option<Self> {
+        let (range, page) = (&system.memory.scratch.range, system.geometry.page_size());
+        let half = (range.end.0 - range.start.0) / 2;
+        let [before, behind] = LINEAR.map(|pages| half.min(pages * page));
+        let middle = range.start.0 + half;
+        let memory = Pa(middle - before);
+        let linear = (before + behind) / page;
+        let at_will = AT_WILL.min(linear.checked_sub(1)?);
+        Some(Self {
+            system,
+            seed,
+            model: Model(&STATES),
+            turns: Turns(&NUMBERS),
+            pages: Pages { linear: linear as usize, at_will: at_will as usize },
+            linear: system.memory.layout.va(memory)?,
+            memory,
+            scarce: AtomicBool::new(false),
+            counts: [const { Counts::new() }; cpu::MAX],
+            tally: Tally::start("stress", system),
+        })
+    }
+
+    fn bytes(&self, pages: usize) -> u64 {
+        (pages as u64) << self.system.geometry.page_shift()
+    }
+
+    /// The address of a page.
+    fn va(&self, page: usize) -> Va {
+        match page.checked_sub(self.pages.linear) {
+            None => Va(self.linear.0 + self.bytes(page)),
+            Some(at_will) => Va(AREA + self.bytes(at_will)),
+        }
+    }
+
+    /// The memory of a page.
+    fn oa(&self, page: usize, skewed: bool) -> Pa {
+        let number = page.checked_sub(self.pages.linear).unwrap_or(page);
+        Pa(self.memory.0 + self.bytes(number + usize::from(skewed)))
+    }
+
+    /// The first and the last address of some pages.
+    fn ends(&self, pages: &Range<usize>) -> (Va, Va) {
+        let start = self.va(pages.start);
+        (start, Va(start.0 + self.bytes(pages.len()) - 1))
+    }
+
+    /// Has each page of memory hold a function that returns at once, and its own address.
+    fn fill(&self) {
+        const RET: u64 = 0xd65f_03c0;
+        for page in 0..self.pages.linear {
+            let va = self.va(page);
+            let words: *mut u64 = core::ptr::with_exposed_provenance_mut(va.0 as usize);
+            // SAFETY: nobody's memory, mapped and writable.
+            unsafe {
+                words.write_volatile(RET << 32 | RET);
+                words.add(probes::ADDRESS).write_volatile(self.oa(page, false).0);
+            }
+            let again = words.wrapping_add(probes::AGAIN.start);
+            for word in 0..probes::AGAIN.len() {
+                // SAFETY: as above.
+                unsafe { again.add(word).write_volatile(RET << 32 | RET) };
+            }
+            HARDWARE.sync_code(va, 8 * probes::AGAIN.end as u64);
+        }
+        self.model.set(0..self.pages.linear, Page::RAM);
+        self.model.set(self.pages.linear..self.pages.all(), Page::Hole);
+    }
+
+    /// Notes a mistake, so that it can be made again.
+    fn found_wrong(&self, At { number, .. }: At, what: fmt::Arguments<'_>) {
+        self.tally.expect(false, format_args!("seed {}, operation {number}: {what}", self.seed));
+    }
+
+    fn sum(&self, count: impl Fn(&Counts) -> &AtomicU64) -> u64 {
+        self.counts.iter().map(|counts| count(counts).load(Relaxed)).sum()
+    }
+
+    /// Says what was done. Whether all was as it should be.
+    fn conclude(&self, operations: u64, no_pages: u64) -> bool {
+        let (probes, passed_over) = (self.sum(|c| &c.probes), self.sum(|c| &c.passed_over));
+        let (expected, wrong) = (self.sum(|c| &c.faults_expected), self.sum(|c| &c.faults_wrong));
+        let (no_frames, needs_resize) = (self.sum(|c| &c.no_frames), self.sum(|c| &c.needs_resize));
+        let digest = self.counts.iter().fold(0, |sum: u64, c| sum.rotate_left(1) ^ c.digest.load(Relaxed));
+        let (cpus, seed) = (cpu::running().count() as u64, self.seed);
+        say!(
+            "stress: {probes} probes, {expected} faults as expected, {wrong} results wrong, {passed_over} pages passed over, {} calls made again",
+            self.sum(|c| &c.calls_again)
+        );
+        say!(
+            "stress: {no_pages} pages refused, which ended {no_frames} operations; {needs_resize} ended by the policy; digest {digest:#018x}"
+        );
+        say!(
+            "linmap: {{\"stress\":{{\"operations\":{operations},\"seed\":{seed},\"faults_expected\":{expected},\"faults_wrong\":{wrong},\
+             \"probes\":{probes},\"out_of_frames\":{no_frames},\"needs_resize\":{needs_resize},\"digest\":\"{digest:#018x}\"}}}}"
+        );
+        self.tally.conclude(
+            format_args!(
+                "in {operations} operations on {cpus} CPUs from seed {seed} each page allowed what it should, and no more"
+            ),
+            &[("operations", operations), ("cpus", cpus)],
+        )
+    }
+}

@@ -1,0 +1,129 @@
+//! What the area costs: modules that are loaded and unloaded, data that is given up, pages that become read-only.
+//!
+//! All is done once before it is counted, so that table pages come from where they usually do.
+
+use core::convert::Infallible;
+
+use arrayvec::ArrayVec;
+use linmap::Va;
+
+use crate::area::{Area, Permission};
+use crate::code::Code;
+use crate::counters::Window;
+use crate::hardware::HARDWARE;
+use crate::leaf::Leaf;
+use crate::tests::modules::adds;
+use crate::tests::tally::Tally;
+use crate::{interrupts, report};
+
+/// The pages of a module, and of data.
+const PAGES: u64 = 4;
+/// How many allocations are given up.
+const FREED: usize = 16;
+/// How many pages become read-only.
+const READ_ONLY: u64 = 512;
+
+/// Counts all of it.
+pub(crate) fn count(tally: &Tally<'_>, area: Area<'_>) {
+    let costs = Costs { tally, area };
+    costs.modules();
+    costs.frees();
+    costs.read_only();
+}
+
+struct Costs<'a> {
+    tally: &'a Tally<'a>,
+    area: Area<'a>,
+}
+
+impl<'a> Costs<'a> {
+    /// What happens while something is done. No tick is counted.
+    #[inline(always)]
+    fn window<R>(&self, work: impl FnOnce() -> R) -> (R, Window) {
+        interrupts::masked(|| self.area.system.counters.window(&HARDWARE.cpu, work))
+    }
+
+    /// A module as the only one, and beside another.
+    fn modules(&self) {
+        if let Some(code) = self.load() {
+            code.unload();
+        }
+        self.module(["module_load", "module_unload"]);
+        if let Some(other) = self.load() {
+            self.module(["module_load_beside", "module_unload_beside"]);
+            other.unload();
+        }
+    }
+
+    fn load(&self) -> Option<Code<'a>> {
+        // SAFETY: the function is one of a number, and fits into any page.
+        let loaded = unsafe { Code::load(self.area, PAGES, &adds(1)) };
+        self.tally.done(loaded, "a module can not be loaded")
+    }
+
+    fn tables(&self) -> Option<u64> {
+        Some(self.area.system.space.stats(&self.area.system.platform()).tables)
+    }
+
+    fn module(&self, [load, unload]: [&str; 2]) {
+        let before = self.tables();
+        let (code, loading) = self.window(|| self.load());
+        let between = self.tables();
+        let Some(code) = code else { return };
+        let ((), unloading) = self.window(|| code.unload());
+        let counted = [(load, &loading, before, between), (unload, &unloading, between, self.tables())];
+        for (name, window, before, after) in counted {
+            let more = [("pages", Some(PAGES)), ("tables_before", before), ("tables_after", after)];
+            report::window(name, window, &more);
+        }
+    }
+
+    /// Data that is given up one by one, and all together.
+    fn frees(&self) {
+        for (name, together) in [("free_each", false), ("free_together", true)] {
+            let data: ArrayVec<Va, FREED> =
+                (0..FREED).filter_map(|_| self.tally.done(self.area.allocate(PAGES), "no pages")).collect();
+            let ((), window) = self.window(|| {
+                for start in &data {
+                    _ = if together { self.area.free_later(*start) } else { self.area.free(*start) };
+                }
+                self.area.purge();
+            });
+            report::window(name, &window, &[("allocations", Some(FREED as u64)), ("pages", Some(PAGES))]);
+        }
+    }
+
+    /// Pages that follow each other in memory become read-only.
+    ///
+    /// Free RAM begins beside the image, where no leaf is of the largest size: there is as much in front of what is
+    /// counted as one of those has.
+    fn read_only(&self) {
+        let system = self.area.system;
+        let pages = |bytes: u64| bytes >> system.geometry.page_shift();
+        let in_front = match system.frames.free_bytes() {
+            4_294_967_296.. => self.tally.done(self.area.allocate(pages(1 << 30)), "no pages"),
+            _ => None,
+        };
+        if system.frames.free_bytes() > 2 * READ_ONLY * system.geometry.page_size() {
+            self.read_only_once(false);
+            self.read_only_once(true);
+        }
+        in_front.map(|start| self.area.free(start));
+    }
+
+    fn read_only_once(&self, counts: bool) {
+        let Some(start) = self.tally.done(self.area.allocate(READ_ONLY), "no pages") else { return };
+        let (mut runs, mut leaf) = (0, None);
+        _ = self.area.each_run((start, READ_ONLY), |run| {
+            let alias = Va(run.start.0.wrapping_add(self.area.system.memory.layout.offset()));
+            leaf = Leaf::at(self.area.system, alias).map(|leaf| leaf.size.bytes());
+            runs += 1;
+            Ok::<(), Infallible>(())
+        });
+        let (done, window) = self.window(|| self.area.change(start, READ_ONLY, Permission::ReadOnly));
+        if self.tally.done(done, "the pages do not change").is_some() && counts && runs == 1 {
+            report::window("set_memory_ro", &window, &[("pages", Some(READ_ONLY)), ("leaf_bytes", leaf)]);
+        }
+        self.area.free(start);
+    }
+}

@@ -1,0 +1,111 @@
+//! The map changed at random by all CPUs; what mode and policy say of it; the crash kernel's memory in it.
+
+use linmap::Granule;
+
+use crate::guest::{AMPERE_ONE, Booted, MAX, boot};
+use crate::matrix::page_size;
+
+/// How CPUs are taken, what is done about it, and the mode and the policy that follow.
+const ROWS: [(&[&str], u64, &str); 6] = [
+    (&["--bbml2", "auto"], 1, "live"),
+    (&["--bbml2", "off", "--split", "pages"], 2, "pages"),
+    (&["--bbml2", "off", "--split", "park"], 2, "park"),
+    (&["--bbml2", "3", "--split", "pages"], 3, "pages"),
+    (&["--bbml2", "boot-cpu", "--split", "park"], 3, "park"),
+    (&["--cpu", MAX, "--rodata", "on"], 2, "fixed"),
+];
+
+/// Fails unless so many operations were done, each page allowed what it should, and nothing is lost.
+fn expect_stressed(booted: &Booted, operations: u64, what: &str) {
+    let number = |key| booted.number(&format!("/stress/{key}"));
+    assert_eq!((number("operations"), number("faults_wrong")), (operations, 0), "{what}: {}", booted.console);
+    assert_eq!(booted.number("/tests/stress/wrong"), 0, "{what}: {}", booted.console);
+    assert!(number("faults_expected") > number("probes") / 4, "{what}: {}", booted.at("/stress"));
+    assert_eq!(booted.number("/tests/self-check/findings"), 0, "{what}");
+}
+
+/// CPUs in turns: then it is quick. The frame source refuses pages in the second half.
+fn all_modes(granule: Granule) {
+    const TASKS: [&str; 7] =
+        ["--ram", "2G", "--count", "--crashkernel", "64M", "--run", "modes,crash,stress:3000:7"];
+    for (options, mode, policy) in ROWS {
+        let what = format!("{granule} pages, {options:?}");
+        let booted =
+            boot(&[&["--page-size", page_size(granule)], options, &TASKS].concat()).expect_well(&what);
+        let decided = (booted.number("/mode"), booted.text("/policy"), booted.number("/cpus"));
+        assert_eq!(decided, (mode, policy, 4), "{what}");
+        expect_stressed(&booted, 3000, &what);
+        let refused = booted.number("/stress/out_of_frames");
+        assert!(refused > 0 || granule != Granule::K4, "{what}: {}", booted.at("/stress"));
+        assert_eq!(booted.number("/stress/needs_resize") > 0, policy == "fixed", "{what}");
+
+        let [splits, parkings] =
+            ["splits", "parkings"].map(|key| booted.number(&format!("/tests/modes/{key}")));
+        assert_eq!(splits > 0, matches!(policy, "live" | "park"), "{what}");
+        assert_eq!(parkings > 0, policy == "park", "{what}");
+        let crash = |key| booted.number(&format!("/tests/crash/{key}"));
+        assert_eq!((crash("bytes"), crash("left")), (64 << 20, (32 << 20) + granule.page_size()), "{what}");
+        let names: Vec<&str> =
+            booted.at("/tests/names").as_array().into_iter().flatten().filter_map(|n| n.as_str()).collect();
+        assert_eq!(names, ["self-check", "modes", "crash", "stress"], "{what}");
+        assert_eq!((booted.number("/tests/passed"), booted.number("/tests/failed")), (4, 0), "{what}");
+    }
+}
+
+#[test]
+fn at_random_at_4k() {
+    all_modes(Granule::K4);
+}
+
+#[test]
+fn at_random_at_16k() {
+    all_modes(Granule::K16);
+}
+
+#[test]
+fn at_random_at_64k() {
+    all_modes(Granule::K64);
+}
+
+/// CPUs at the same time, as they are.
+#[test]
+fn at_random_and_at_once() {
+    for (split, granule) in [("pages", Granule::K64), ("park", Granule::K4)] {
+        for bbml2 in ["auto", "off"] {
+            let fixed = ["--ram", "1G", "--cpus", "4", "--run", "stress:800"];
+            let more = ["--bbml2", bbml2, "--split", split, "--page-size", page_size(granule)];
+            let booted = boot(&[&fixed[..], &more].concat()).expect_well(split);
+            expect_stressed(&booted, 800, &format!("{more:?}"));
+        }
+    }
+}
+
+/// On one CPU a seed is a sequence, step by step, up to which pages are refused.
+#[test]
+fn a_seed_is_a_sequence() {
+    let stress = |run| {
+        let booted = boot(&["--ram", "1G", "--cpus", "1", "--cpu", AMPERE_ONE, "--run", run]);
+        let booted = booted.expect_well(run);
+        let again = ["digest", "probes", "faults_expected", "out_of_frames"];
+        again.map(|key| booted.at(&format!("/stress/{key}")).clone())
+    };
+    let first = stress("stress:4000:7");
+    assert_eq!(stress("stress:4000:7"), first);
+    assert_ne!(stress("stress:4000:8")[0], first[0]);
+}
+
+/// From hardly any RAM to more than there is, at any VA size.
+#[test]
+fn at_random_with_little_ram_and_at_the_ends_of_addresses() {
+    for (granule, va_bits, ram) in [
+        (Granule::K4, "48", "16M"),
+        (Granule::K64, "48", "16M"),
+        (Granule::K4, "36", "4G"),
+        (Granule::K64, "52", "64G"),
+    ] {
+        let fixed = ["--count", "--crashkernel", "3M", "--run", "crash,modes,stress:1000:1"];
+        let more = ["--page-size", page_size(granule), "--va-bits", va_bits, "--ram", ram];
+        let booted = boot(&[&fixed[..], &more].concat()).expect_well(ram);
+        expect_stressed(&booted, 1000, &format!("{more:?}"));
+    }
+}

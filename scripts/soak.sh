@@ -1,0 +1,49 @@
+#!/bin/bash
+# Boots the image with 8 CPUs and has them change the map at random, in every mode and at every page size. CPUs run in
+# turns (--count), which is many times as fast here; a fiftieth of the operations is done once more by CPUs that run at
+# the same time. One line each: what, how many operations, how many probes, what was wrong, how long it took.
+#
+#   scripts/soak.sh [OPERATIONS [SEED]]    1000000 and 7; SIZES="4k 16k" and MODES="1 2-park" run some
+set -euo pipefail
+cd "$(dirname "$0")/.."
+operations=${1:-1000000} seed=${2:-7}
+target=${CARGO_TARGET_DIR:-$PWD/target}
+
+# options MODE: how it comes about.
+options() {
+    case $1 in
+    1) ;;
+    2-pages) echo --bbml2 off --split pages ;;
+    2-park) echo --bbml2 off --split park ;;
+    3-pages) echo --bbml2 4 --split pages ;;
+    3-park) echo --bbml2 4 --split park ;;
+    fixed) echo --rodata on ;;
+    *) echo "$0: no mode '$1'; there are 1, 2-pages, 2-park, 3-pages, 3-park and fixed" >&2 && return 1 ;;
+    esac
+}
+
+# number KEY: of the document on stdin.
+number() { sed -n "s/^ *\"$1\": *\([0-9]*\),*$/\1/p" | head -1; }
+
+# soak SIZE MODE HOW OPERATIONS [OPTION...]
+soak() {
+    local size=$1 mode=$2 how=$3 count=$4 start=$SECONDS log status=0 document
+    shift 4
+    log=$(mktemp)
+    document=$("$target/release/linmap" boot --json --image "$target/linmap.img" --ram 2G --cpus 8 --timeout 86400 \
+        --page-size "$size" --run "stress:$count:$seed" "$@" 2>"$log") || status=$?
+    printf '%-4s mode %-8s %-9s %9s operations %10s probes  wrong %s  leaks %s  %5d s\n' "$size" "$mode" "$how" \
+        "$count" "$(number probes <<<"$document")" "$(number faults_wrong <<<"$document")" \
+        "$(grep -c 'pages are taken, but' "$log" || true)" $((SECONDS - start))
+    [[ $status = 0 ]] || tail -30 "$log"
+    rm "$log"
+    return $status
+}
+
+for size in ${SIZES:-4k 16k 64k}; do
+    for mode in ${MODES:-1 2-pages 2-park 3-pages 3-park fixed}; do
+        read -ra more < <(options "$mode" && echo)
+        soak "$size" "$mode" 'in turns' "$operations" --count "${more[@]}"
+        soak "$size" "$mode" 'at once' $((operations / 50)) "${more[@]}"
+    done
+done
