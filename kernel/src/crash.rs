@@ -1,14 +1,14 @@
 //! The crash kernel's reservation in the linear map: sealed, opened, loaded, shrunk.
 //!
-//! It is mapped in pages from the start, so a seal takes no memory and changes the size of no leaf: it can be done
-//! where nothing can wait.
+//! It is mapped in pages from the start, and set apart from what is beside it, so that it stays so. So a seal takes no
+//! memory and changes the size of no leaf: it can be done where nothing can wait.
 
 use core::cell::UnsafeCell;
 use core::fmt;
 use core::ops::Range;
 
-use kernel::crashkernel::{Refusal, Reserved, Seal, Step, collapsible};
-use linmap::Pa;
+use kernel::crashkernel::{Refusal, Reserved, Seal, Step, apart};
+use linmap::{Change, Pa, Va};
 
 use crate::System;
 use crate::lock::Lock;
@@ -75,6 +75,11 @@ impl Crash {
         self.with(|reserved| Ok(reserved.clone())).ok()
     }
 
+    /// Sets its pages apart. Once, before anything collapses.
+    pub(crate) fn set_apart(&self, system: &System<'_>) -> Result<(), Error> {
+        self.with(|reserved| Ok(protect(system, reserved.range(), apart(true))?))
+    }
+
     /// Seals it, or opens it again.
     pub(crate) fn seal(&self, system: &System<'_>, seal: Seal) -> Result<(), Error> {
         self.with(|reserved| {
@@ -94,14 +99,15 @@ impl Crash {
         self.with(|reserved| {
             let (tail, seal) = (reserved.tail(size)?, reserved.seal());
             change(system, &tail, seal, Seal::Open)?;
+            protect(system, &tail, apart(false))?;
             // SAFETY: reserved memory that is nobody's from here on, and is mapped as all RAM is again.
             if unsafe { system.frames.add(&tail) }.is_err() {
+                protect(system, &tail, apart(true))?;
                 change(system, &tail, Seal::Open, seal)?;
                 return Err(Error::Frames);
             }
             reserved.shrunk(&tail);
-            let larger = collapsible(&tail, system.geometry);
-            if let Some((va, pages)) = pages(system, &larger) {
+            if let Some((va, pages)) = pages(system, &tail) {
                 // What does not collapse stays in pages, which is as good.
                 _ = system.space.collapse(&system.platform(), va, pages);
             }
@@ -111,22 +117,25 @@ impl Crash {
 }
 
 /// The addresses of some memory in the linear map, and how many pages it has; nothing if it has none.
-fn pages(system: &System<'_>, range: &Range<Pa>) -> Option<(linmap::Va, u64)> {
+fn pages(system: &System<'_>, range: &Range<Pa>) -> Option<(Va, u64)> {
     let pages = (range.end.0 - range.start.0) >> system.geometry.page_shift();
     Some((system.memory.layout.va(range.start).filter(|_| pages != 0)?, pages))
 }
 
 /// Makes one seal of some memory another.
 fn change(system: &System<'_>, range: &Range<Pa>, from: Seal, to: Seal) -> Result<(), linmap::Error> {
-    let Some((va, pages)) = pages(system, range) else { return Ok(()) };
-    let (space, platform) = (&system.space, system.platform());
-    from.steps(to).try_for_each(|step| {
-        // SAFETY: the memory is set aside for an image that uses it when this kernel does not run any more.
-        unsafe {
-            match step {
-                Step::Protect(change) => space.protect(&platform, va, pages, change),
-                Step::SetValid(valid) => space.set_valid(&platform, va, pages, valid),
-            }
+    from.steps(to).try_for_each(|step| match step {
+        Step::Protect(change) => protect(system, range, change),
+        Step::SetValid(valid) => {
+            let Some((va, pages)) = pages(system, range) else { return Ok(()) };
+            // SAFETY: as in `protect`.
+            unsafe { system.space.set_valid(&system.platform(), va, pages, valid) }
         }
     })
+}
+
+fn protect(system: &System<'_>, range: &Range<Pa>, change: Change) -> Result<(), linmap::Error> {
+    let Some((va, pages)) = pages(system, range) else { return Ok(()) };
+    // SAFETY: the memory is set aside for an image that uses it when this kernel does not run any more.
+    unsafe { system.space.protect(&system.platform(), va, pages, change) }
 }

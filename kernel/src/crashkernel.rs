@@ -3,7 +3,20 @@
 use core::fmt;
 use core::ops::Range;
 
-use linmap::{Change, Geometry, Level, Pa};
+use linmap::{Attributes, Change, Pa};
+
+/// What the reservation's pages have and no others, so that no collapse joins them with what is beside them: a bit that
+/// hardware leaves to software.
+const APART: Attributes = Attributes::from_bits_retain(1 << 58);
+
+/// Gives pages that bit, or takes it away.
+pub const fn apart(apart: bool) -> Change {
+    let (set, clear) = if apart { (APART, Attributes::empty()) } else { (Attributes::empty(), APART) };
+    match Change::new(set, clear) {
+        Some(change) => change,
+        None => unreachable!(),
+    }
+}
 
 /// What may be done to the reserved memory through the linear map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -168,18 +181,9 @@ impl Reserved {
     }
 }
 
-/// What of a tail can become larger leaves: from the next table of pages on. In a table that the reservation has a
-/// part of its pages would be joined with others, and a seal would have to split them again.
-pub fn collapsible(tail: &Range<Pa>, geometry: Geometry) -> Range<Pa> {
-    let table = 1 << (geometry.level_shift(Level::PAGE) + geometry.index_bits());
-    let start = tail.start.0.checked_next_multiple_of(table).unwrap_or(u64::MAX);
-    Pa(start.min(tail.end.0))..tail.end
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linmap::{Granule, OaFormat};
     extern crate std;
     use std::string::ToString;
     use std::vec::Vec;
@@ -209,6 +213,14 @@ mod tests {
         for (from, to, expected) in cases {
             assert_eq!(from.steps(to).collect::<Vec<_>>(), expected, "{from} to {to}");
         }
+    }
+
+    #[test]
+    fn pages_are_set_apart_by_a_bit_and_no_more() {
+        let set_apart = apart(true).of(Attributes::RAM);
+        assert_ne!(set_apart, Attributes::RAM);
+        assert_eq!(set_apart.difference(Attributes::SOFTWARE), Attributes::RAM);
+        assert_eq!(apart(false).of(set_apart), Attributes::RAM);
     }
 
     #[test]
@@ -247,18 +259,5 @@ mod tests {
         let tail = reserved.tail(10 * MIB + 1).unwrap();
         reserved.shrunk(&tail);
         assert_eq!((reserved.size(), reserved.range().start), (10 * MIB + 0x4000, Pa(start)));
-    }
-
-    #[test]
-    fn a_table_that_it_has_a_part_of_stays() {
-        for (granule, table) in [(Granule::K4, 2 * MIB), (Granule::K16, 32 * MIB), (Granule::K64, 512 * MIB)]
-        {
-            let g = Geometry::new(granule, 48, OaFormat::Bits48).unwrap();
-            let end = Pa(4096 * MIB + 0x10_0000);
-            let tail = |start: u64| collapsible(&(Pa(start)..end), g);
-            assert_eq!(tail(2048 * MIB), Pa(2048 * MIB)..end);
-            assert_eq!(tail(2048 * MIB + 0x1_0000), Pa(2048 * MIB + table)..end);
-            assert_eq!(tail(4096 * MIB + 0x1_0000), end..end);
-        }
     }
 }

@@ -241,6 +241,11 @@ fn highest(machine: &Machine, memory: &Plan<'_>, image: &Image, uart: Pa) -> Pa 
 /// Starts the other CPUs, then does what `run=` asks for, in its order.
 fn run(mut system: System<'_>) -> ! {
     system.held_tables = report::kept_tables(&system);
+    if let Err(e) = system.crash.set_apart(&system)
+        && system.memory.crash.is_some()
+    {
+        warn(format_args!("the crash kernel's memory may not stay in pages: {e}"));
+    }
     parking::start(system.image, system.geometry, system.space.root());
     start_interrupts(&system);
     smp::bring_up(&mut system);

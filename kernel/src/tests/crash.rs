@@ -1,6 +1,6 @@
 //! The crash kernel's reservation: in pages, sealed and opened on every CPU without a change of any leaf, and shrunk.
 
-use kernel::crashkernel::{Refusal, Reserved, Seal, collapsible};
+use kernel::crashkernel::{Refusal, Reserved, Seal};
 use linmap::{Changes, Entry, Level, Pa, Policy, Stats, Va, linear_range};
 
 use super::planned::planned;
@@ -165,7 +165,7 @@ impl Test<'_> {
         let given = reserved.size() - left + ((tables - self.counted().tables) << geometry.page_shift());
         self.tally.expect(frames.free_bytes() == free + given, "the tail is not free");
         let resizes = matches!(self.system.space.policy(), Policy::Live | Policy::Park);
-        let still = if resizes { collapsible(&tail, *geometry).start } else { tail.end };
+        let still = if resizes { tail.start } else { tail.end };
         let is_new = self.system.memory.crash.as_ref() == Some(reserved.range());
         let planned = planned(self.system, Some(reserved.range().start..still));
         self.tally.expect(!is_new || planned == Some(self.counted()), "the tail has not the leaves of RAM");

@@ -33,7 +33,7 @@ unsafe extern "C" {
     safe fn probed_function(number: u64) -> u64;
 }
 
-/// How often probes come and go.
+/// How often probes come and go on four CPUs; on many it takes longer to hold them, so less often.
 const ROUNDS: u64 = 8;
 /// How often functions are called meanwhile.
 const CALLS: u64 = 8;
@@ -51,6 +51,10 @@ fn handler(registers: &Registers) {
     HITS[cpu::this().index].fetch_add(1, Relaxed);
     let strange = registers.x[0] >= LIMIT * 4;
     STRANGE.fetch_add(u64::from(strange), Relaxed);
+}
+
+fn rounds() -> u64 {
+    (4 * ROUNDS / cpu::running().count() as u64).clamp(2, ROUNDS)
 }
 
 fn hits() -> u64 {
@@ -86,7 +90,7 @@ pub(crate) fn run(system: &System<'_>) -> bool {
     let Test { tally, code, calls, .. } = test;
     code.unload();
     tally.expect(STRANGE.load(Relaxed) == 0, "the handler saw registers that no caller had");
-    let (hits, calls, probes) = (hits() - before, calls.load(Relaxed), ROUNDS * PROBES);
+    let (hits, calls, probes) = (hits() - before, calls.load(Relaxed), rounds() * PROBES);
     let cpus = cpu::running().count() as u64;
     tally.conclude(
         format_args!(
@@ -134,7 +138,7 @@ impl<'a> Test<'a> {
     /// The CPU that plants and removes.
     fn first(&self) {
         let (text, code) = (probed_function as *const () as u64, self.code.start().0);
-        for round in 0..ROUNDS {
+        for round in 0..rounds() {
             let probes = [text, text + 4, code + 4 * (round % 3)].map(|at| self.plant(Va(at)));
             self.planted(round);
             self.refused(&probes);

@@ -55,7 +55,7 @@ fn a_crash_kernel_that_does_not_fit_is_refused_and_the_rest_goes_on() {
         (&["--crashkernel", "2M@0x40200000"], "overlap the kernel image"),
         (&["--crashkernel", "2M@0x48000000"], "overlap the device tree"),
         (&["--crashkernel", "256M@0x1000000000"], not_ram),
-        (&["--crashkernel", "256M@0x70001000"], not_ram),
+        (&["--crashkernel", "256M@0x78001000"], not_ram),
         (&beyond_the_half, not_ram),
     ];
     for (options, why) in cases {

@@ -1,15 +1,13 @@
 //! All SOURCEs agree, and with QEMU, wherever the kernel is and whatever the CPU has.
 
 use crate::guest::{Guest, Machine, PLAIN};
-use crate::sources::{Read, read_by_all, verify_by_gpa};
+use crate::sources::{Read, read_by_all};
 
 const SMALL: Machine<'static> = Machine { arguments: "", ram: "1G", ..PLAIN };
 
 fn agree(machine: Machine<'_>) -> Read {
     let mut guest = Guest::boot(machine);
-    let read = read_by_all(&mut guest);
-    verify_by_gpa(&guest, &read.dump, 1000);
-    read
+    read_by_all(&mut guest, 1000)
 }
 
 #[test]

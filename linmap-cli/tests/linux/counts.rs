@@ -1,7 +1,7 @@
 //! 4 GiB, two CPUs, no KASLR: the leaves and tables of each kernel's linear map are known, by number.
 
 use crate::guest::{Guest, Machine, PLAIN};
-use crate::sources::{read_by_all, verify_by_gpa};
+use crate::sources::read_by_all;
 
 const G: u64 = 1 << 30;
 const M2: u64 = 2 << 20;
@@ -12,7 +12,7 @@ type Leaves = &'static [(u64, bool, u64)];
 
 fn expect(machine: Machine<'_>, leaves: Leaves, tables: u64, tlb_entries: u64) {
     let mut guest = Guest::boot(machine);
-    let read = read_by_all(&mut guest);
+    let read = read_by_all(&mut guest, 3000);
     let linear = &read.stat["linear"];
     let found: Vec<_> = linear["leaves"].as_array().expect("leaves").iter().collect();
     let mut found: Vec<_> = found
@@ -29,7 +29,6 @@ fn expect(machine: Machine<'_>, leaves: Leaves, tables: u64, tlb_entries: u64) {
         (linear["tables"].as_u64(), linear["tlb_entries"].as_u64()),
         (Some(tables), Some(tlb_entries))
     );
-    verify_by_gpa(&guest, &read.dump, 3000);
 }
 
 #[test]

@@ -37,11 +37,11 @@ pub(crate) struct Read {
     pub(crate) dump: Value,
 }
 
-/// Reads a guest by every SOURCE, and fails unless all say the same.
+/// Reads a guest by every SOURCE, and fails unless all say the same, and QEMU of `samples` addresses.
 ///
-/// The guest has to stand still for that, but cannot while it reads itself. So what it says itself is compared
-/// in the linear map alone, which does not change by itself.
-pub(crate) fn read_by_all(guest: &mut Guest) -> Read {
+/// The guest has to stand still for that, but can not while it reads itself. So what it says itself is compared
+/// in the linear map alone, which does not change by itself. A gdbstub comes last, for it lets the guest go on.
+pub(crate) fn read_by_all(guest: &mut Guest, samples: u64) -> Read {
     let own = inside(guest, "dump --json --region linear");
     let own_stat = inside(guest, "stat --json");
     let qmp = named("qemu:", &guest.qmp());
@@ -52,6 +52,7 @@ pub(crate) fn read_by_all(guest: &mut Guest) -> Read {
     let all = |source: &str| document(&["dump", "--json", "--region", "all", source]);
     let dump = all(&qmp);
     assert!(guest.monitor("info status").contains("paused"), "it was stopped, and is not any more");
+    verify_by_gpa(guest, &dump, samples);
     let core = guest.path("core");
     assert_eq!(guest.monitor(&named("dump-guest-memory ", &core)), "");
     let core_name = core.display().to_string();
@@ -122,8 +123,7 @@ fn start_stub(guest: &Guest) -> String {
 }
 
 /// Asks QEMU itself where `samples` addresses of the dump's leaves are, and fails if the dump has them elsewhere.
-pub(crate) fn verify_by_gpa(guest: &Guest, dump: &Value, samples: u64) {
-    guest.monitor("stop");
+fn verify_by_gpa(guest: &Guest, dump: &Value, samples: u64) {
     let mut monitor = Monitor::connect(&guest.qmp());
     let valid = |entries: &Entries| entries.kind[0] == "leaf" && entries.kind[4] == true;
     let leaves: Vec<_> = entries(dump).into_iter().filter(valid).collect();
@@ -136,5 +136,4 @@ pub(crate) fn verify_by_gpa(guest: &Guest, dump: &Value, samples: u64) {
         let answer = monitor.command(&format!("gva2gpa {:#x}", va + offset));
         assert_eq!(answer.trim(), format!("gpa: {:#x}", pa + offset), "{:#x}", va + offset);
     }
-    monitor.command("cont");
 }

@@ -63,16 +63,15 @@ struct Counts {
 
 impl Counts {
     const fn new() -> Self {
-        const ZERO: AtomicU64 = AtomicU64::new(0);
         Self {
-            probes: ZERO,
-            passed_over: ZERO,
-            faults_expected: ZERO,
-            faults_wrong: ZERO,
-            calls_again: ZERO,
-            no_frames: ZERO,
-            needs_resize: ZERO,
-            digest: ZERO,
+            probes: AtomicU64::new(0),
+            passed_over: AtomicU64::new(0),
+            faults_expected: AtomicU64::new(0),
+            faults_wrong: AtomicU64::new(0),
+            calls_again: AtomicU64::new(0),
+            no_frames: AtomicU64::new(0),
+            needs_resize: AtomicU64::new(0),
+            digest: AtomicU64::new(0),
         }
     }
 

@@ -56,7 +56,10 @@ pub(super) struct Monitor {
 impl Monitor {
     /// Connects and finds out which kind it is.
     pub(super) fn connect(path: &Path) -> Result<Self, MonitorError> {
-        let socket = UnixStream::connect(path).map_err(MonitorError::Connect)?;
+        let socket = UnixStream::connect(path).map_err(|error| match error.kind() {
+            io::ErrorKind::PermissionDenied => MonitorError::Denied(error),
+            _ => MonitorError::Connect(error),
+        })?;
         let mut monitor = Self { socket, arrived: Vec::new(), kind: Kind::Qmp };
         let until = Instant::now() + GREETING;
         monitor.kind = loop {
