@@ -138,9 +138,11 @@ impl Evidence {
 
     /// What the CPUs promise. A system whose other CPUs are not known is judged by those that are.
     pub(crate) fn promised(&self) -> Promised {
-        let promise = |midr: &u64| (*midr, BbmPromise::of(Midr(*midr), self.mmfr2.unwrap_or(0)));
+        let promise = |midr: &u64| (*midr, BbmPromise::of(Midr(*midr), self.mmfr2.unwrap_or_default()));
         let broken = self.midrs.iter().map(promise).find(|(_, promise)| !promise.never_aborts());
         match (broken, self.midrs.is_empty()) {
+            // Not by its part alone; what its BBM field says is not known.
+            (Some(_), _) if self.mmfr2.is_none() => Promised::Unknown,
             (Some((midr, promise)), _) => Promised::Not(midr, promise),
             (None, false) => Promised::All,
             (None, true) => Promised::Unknown,
@@ -202,10 +204,14 @@ mod tests {
 
     #[test]
     fn one_cpu_without_the_promise_is_enough() {
-        let promised = |midrs: &[u64]| Evidence { midrs: midrs.to_vec(), ..Evidence::default() }.promised();
+        let with = |mmfr2, midrs: &[u64]| Evidence { midrs: midrs.to_vec(), mmfr2, ..Evidence::default() };
+        let promised = |midrs: &[u64]| with(Some(2 << 52), midrs).promised();
         assert_eq!(promised(&[]), Promised::Unknown);
         assert_eq!(promised(&[0xc00f_ac30, 0xc00f_ac30]), Promised::All);
         assert!(matches!(promised(&[0xc00f_ac30, 0x410f_d0c1]), Promised::Not(0x410f_d0c1, _)));
+        // Where the BBM field is not shown, a part that is not listed may be either.
+        assert_eq!(with(None, &[0x410f_d0c1]).promised(), Promised::Unknown);
+        assert_eq!(with(None, &[0xc00f_ac30]).promised(), Promised::All);
     }
 
     #[test]
