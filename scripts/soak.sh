@@ -1,6 +1,6 @@
 #!/bin/bash
 # Boots the image with 8 CPUs and has them change the map at random, in every mode and at every page size. CPUs run in
-# turns (--count), which is many times as fast here; a fiftieth of the operations is done once more by CPUs that run at
+# turns (--count), which is many times as fast here; a two-hundredth of the operations is done once more by CPUs that run at
 # the same time. One line each: what, how many operations, how many probes, what was wrong, how long it took.
 #
 #   scripts/soak.sh [OPERATIONS [SEED]]    1000000 and 7; SIZES="4k 16k" and MODES="1 2-park" run some
@@ -30,7 +30,7 @@ soak() {
     local size=$1 mode=$2 how=$3 count=$4 start=$SECONDS log status=0 document
     shift 4
     log=$(mktemp)
-    document=$("$target/release/linmap" boot --json --image "$target/linmap.img" --ram 2G --cpus 8 --timeout 86400 \
+    document=$("$target/release/linmap" boot --json --image "$target/linmap.img" --ram 4G --cpus 8 --timeout 86400 \
         --page-size "$size" --run "stress:$count:$seed" "$@" 2>"$log") || status=$?
     printf '%-4s mode %-8s %-9s %9s operations %10s probes  wrong %s  leaks %s  %5d s\n' "$size" "$mode" "$how" \
         "$count" "$(number probes <<<"$document")" "$(number faults_wrong <<<"$document")" \
@@ -44,6 +44,6 @@ for size in ${SIZES:-4k 16k 64k}; do
     for mode in ${MODES:-1 2-pages 2-park 3-pages 3-park fixed}; do
         read -ra more < <(options "$mode" && echo)
         soak "$size" "$mode" 'in turns' "$operations" --count "${more[@]}"
-        soak "$size" "$mode" 'at once' $((operations / 50)) "${more[@]}"
+        soak "$size" "$mode" 'at once' $((operations / 200)) "${more[@]}"
     done
 done

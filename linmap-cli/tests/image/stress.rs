@@ -26,13 +26,13 @@ fn expect_stressed(booted: &Booted, operations: u64, what: &str) {
 
 /// CPUs in turns: then it is quick. The frame source refuses pages in the second half.
 fn all_modes(granule: Granule) {
-    const TASKS: [&str; 5] = ["--count", "--crashkernel", "64M", "--run", "modes,crash,stress:3000:7"];
-    // So much that the leaves of the scratch range are blocks.
-    let ram = if granule == Granule::K64 { "4G" } else { "2G" };
+    // So much RAM that the leaves of the scratch range are blocks.
+    const TASKS: [&str; 7] =
+        ["--ram", "4G", "--count", "--crashkernel", "64M", "--run", "modes,crash,stress:3000:7"];
     for (options, mode, policy) in ROWS {
         let what = format!("{granule} pages, {options:?}");
-        let booted = boot(&[&["--ram", ram, "--page-size", page_size(granule)], options, &TASKS].concat())
-            .expect_well(&what);
+        let booted =
+            boot(&[&["--page-size", page_size(granule)], options, &TASKS].concat()).expect_well(&what);
         let decided = (booted.number("/mode"), booted.text("/policy"), booted.number("/cpus"));
         assert_eq!(decided, (mode, policy, 4), "{what}");
         expect_stressed(&booted, 3000, &what);
