@@ -16,7 +16,7 @@ fn pages(release: &str, midr: Option<u64>, other_aliases: Seen) -> Evidence {
     Evidence {
         release: Release::parse(release),
         midrs: midr.into_iter().collect(),
-        mmfr2: Some(1 << 52),
+        mmfr2: Some(0),
         bytes: 4 * GIB,
         other_aliases,
         ..Evidence::default()
