@@ -58,7 +58,7 @@ fn modes_at_64k() {
     all_modes(Granule::K64);
 }
 
-/// As many CPUs as there can be, parked again and again.
+/// As many CPUs as there can be, parked again and again: in turns, as a host with few CPUs would starve some.
 #[test]
 fn sixty_four_cpus_park() {
     for split in ["pages", "park"] {
