@@ -2,29 +2,26 @@
 //! in a row.
 
 use crate::descriptor::in_place_bits;
-use crate::edit::{Edit, refusal};
-use crate::live::{Access, Span, Table};
+use crate::edit::Editor;
+use crate::live::{Span, Table};
+use crate::survey::Survey;
 use crate::{Descriptor, Error, Level, Pa, Platform, Va, table_limits};
 
 /// A walk of a range in which everything is mapped, kept mappings included.
 pub(crate) struct Backing<'a, P> {
-    access: &'a Access<'a, P>,
-    span: Span,
-    /// What is to become of the leaves: whether it may is looked at as well.
-    edit: Edit,
-    /// Whether any leaf becomes another.
-    changes: bool,
+    /// What is to become of the range: whether it may, and what it takes, is looked at as well.
+    editor: &'a Editor<'a, P>,
+    found: Survey,
     /// The stretch that goes on, if there is one: physical addresses, both included.
     stretch: Option<Span>,
 }
 
 impl<'a, P: Platform> Backing<'a, P> {
-    pub(crate) const fn new(access: &'a Access<'a, P>, span: Span, edit: Edit) -> Self {
-        Self { access, span, edit, changes: false, stretch: None }
+    pub(crate) fn new(editor: &'a Editor<'a, P>) -> Self {
+        Self { editor, found: Survey::default(), stretch: None }
     }
 
-    /// Calls `each` for every stretch of physical addresses, in the order of the range. Whether the edit changes
-    /// anything.
+    /// Calls `each` for every stretch of physical addresses, in the order of the range. What the edit takes.
     ///
     /// # Errors
     ///
@@ -34,22 +31,22 @@ impl<'a, P: Platform> Backing<'a, P> {
         mut self,
         node: &Table,
         each: &mut dyn FnMut(Span) -> Result<(), Error>,
-    ) -> Result<bool, Error> {
+    ) -> Result<Survey, Error> {
         self.table(node, each)?;
         self.stretch.map_or(Ok(()), each)?;
-        Ok(self.changes)
+        Ok(self.found)
     }
 
     fn table(&mut self, table: &Table, each: &mut dyn FnMut(Span) -> Result<(), Error>) -> Result<(), Error> {
-        let (first, last) = table.entries_of(self.span, self.access.geometry);
+        let (first, last) = table.entries_of(self.editor.span, self.editor.access.geometry);
         let mut index = first;
         while index <= last {
-            let old = self.access.load(table, index);
+            let old = self.editor.access.load(table, index);
             if old.is_table(table.level) {
                 if table_limits(old) != 0 {
-                    return Err(Error::NotUnderstood { va: Va(table.va(index).max(self.span.first)) });
+                    return Err(Error::NotUnderstood { va: Va(table.va(index).max(self.editor.span.first)) });
                 }
-                self.table(&self.access.below(table, index, old), each)?;
+                self.table(&self.editor.access.below(table, index, old), each)?;
                 index += 1;
                 continue;
             }
@@ -66,17 +63,21 @@ impl<'a, P: Platform> Backing<'a, P> {
             return 1;
         }
         let (step, mut next, mut end) = (1 << table.shift, first.0, index);
-        loop {
+        let one = |end: usize, next: u64| end <= last && self.editor.access.load(table, end).0 == next;
+        if !index.is_multiple_of(2) {
+            (next, end) = (next.wrapping_add(step), index + 1);
+        }
+        for _ in 0..(last + 1 - end) / 8 {
             let mut eight = next;
-            if end.is_multiple_of(2) && end + 7 <= last && self.access.eight(table, end, (&mut eight, step)) {
-                (next, end) = (eight, end + 8);
-            } else if end <= last && self.access.load(table, end).0 == next {
-                (next, end) = (next.wrapping_add(step), end + 1);
-            } else {
+            if !self.editor.access.eight(table, end, (&mut eight, step)) {
                 break;
             }
+            (next, end) = (eight, end + 8);
         }
-        let bits = in_place_bits(self.access.geometry.oa_format());
+        while one(end, next) {
+            (next, end) = (next.wrapping_add(step), end + 1);
+        }
+        let bits = in_place_bits(self.editor.access.geometry.oa_format());
         if (first.0 ^ next.wrapping_sub(step)) >> bits != 0 {
             // From there on the format keeps the high bits of an address elsewhere: it is not counted by addition.
             let within = first.0 & ((1 << bits) - 1);
@@ -93,19 +94,14 @@ impl<'a, P: Platform> Backing<'a, P> {
         old: Descriptor,
         each: &mut dyn FnMut(Span) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let g = self.access.geometry;
+        let g = self.editor.access.geometry;
         let (from, to) = (table.span_of(first), table.span_of(last));
-        let new = self.edit.of(old);
-        let refused = self.edit.refuse_write_execute && new.is_write_execute();
-        self.changes |= new != old;
-        if refused || !old.is_leaf(g, table.level) {
-            return Err(refusal(from.first.max(self.span.first), table.level, old, g));
-        }
+        self.editor.survey_leaves(table, (first, last), old, &mut self.found)?;
         let Pa(oa) = old.oa(g, table.level);
         let within = |va: u64| oa + (va - from.first);
         let new = Span {
-            first: within(from.first.max(self.span.first)),
-            last: within(to.last.min(self.span.last)),
+            first: within(from.first.max(self.editor.span.first)),
+            last: within(to.last.min(self.editor.span.last)),
         };
         match &mut self.stretch {
             Some(stretch) if stretch.last.wrapping_add(1) == new.first => stretch.last = new.last,

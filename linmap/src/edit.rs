@@ -1,10 +1,11 @@
 //! Changes of what is mapped: any page range, whatever leaves are there.
 //!
-//! Four steps. *Survey*: walk the range and decide whether it can be done, and how many tables it takes.
-//! *Reserve* those. *Resize*: where an end of the range lies within a leaf, build the tables that replace
-//! it, off line and in their final state, and publish each with one store; where it lies within a
-//! contiguous run, dissolve the run. There are two such ends at the most. *Change* the leaves that lie
-//! within the range, in place. Only the first two can fail, or the parking of CPUs, and they store nothing.
+//! Three steps. *Survey* the range (`survey.rs`): can it be done, and must anything change its size? *Resize*: where
+//! an end of the range lies within a leaf, build the tables that replace it, off line and in their final state, and
+//! publish each with one store; where it lies within a contiguous run, dissolve the run. There are two such ends at the
+//! most. *Change* the leaves that lie within the range, in place (`in_place.rs`). What can fail is the survey, table
+//! pages that run out while tables are built, which go back then, and the parking of CPUs: all in front of the first
+//! store.
 
 use crate::address_space::AddressSpace;
 use crate::live::{Access, Span, Table};
@@ -12,7 +13,8 @@ use crate::maintenance::Batch;
 use crate::resize::Resize;
 use crate::retire::Retired;
 use crate::split::{Taken, discard};
-use crate::{Descriptor, Error, Geometry, Level, Platform, Policy, Va, table_limits};
+use crate::survey::Survey;
+use crate::{Descriptor, Error, Geometry, Level, Platform, Policy, Va};
 
 /// What becomes of each leaf of a range, bit by bit: a descriptor has its fields where
 /// [`Attributes`](crate::Attributes) has them.
@@ -39,17 +41,6 @@ impl Edit {
     }
 }
 
-/// What a survey found.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Survey {
-    /// The first leaf in use that has to change its size.
-    pub(crate) resizes: Option<u64>,
-    /// Whether a leaf has to be split or a run dissolved, in use or not.
-    pub(crate) splits: bool,
-    /// Whether leaves change in place.
-    in_place: bool,
-}
-
 /// An edit under way.
 pub(crate) struct Editor<'a, P> {
     pub(crate) access: Access<'a, P>,
@@ -58,13 +49,16 @@ pub(crate) struct Editor<'a, P> {
     pub(crate) batch: Batch,
     /// Whether leaves change their size alone, and the edit comes later.
     cuts: bool,
+    /// Whether the same bits change in all leaves of the range, of which all are valid or none is, and none is come by
+    /// twice.
+    pub(crate) alike: bool,
 }
 
 impl<'a, P: Platform> Editor<'a, P> {
     /// An edit of a span.
     #[inline]
     pub(crate) const fn new(access: Access<'a, P>, edit: Edit, span: Span) -> Self {
-        Self { access, edit, span, batch: Batch::new(), cuts: false }
+        Self { access, edit, span, batch: Batch::new(), cuts: false, alike: false }
     }
 
     /// An edit that is prepared by [`cut`](Self::cut), and carried out by another editor.
@@ -76,10 +70,11 @@ impl<'a, P: Platform> Editor<'a, P> {
     #[inline(never)]
     pub(crate) fn run(mut self, space: &AddressSpace, node: Table) -> Result<(), Error> {
         let survey = self.prepare(space, &node)?;
+        self.alike = survey.is_alike();
         if survey.in_place {
             self.change(&node);
         }
-        if survey.in_place || survey.splits {
+        if survey.changes() {
             self.batch.finish(&self.access);
         }
         Ok(())
@@ -105,87 +100,6 @@ impl<'a, P: Platform> Editor<'a, P> {
             self.resize(space, node, &survey)?;
         }
         Ok(survey)
-    }
-
-    /// Decides whether the range can be changed and what it takes. Stores nothing.
-    #[inline]
-    fn survey(&self, table: &Table, survey: &mut Survey) -> Result<(), Error> {
-        let (first, last) = table.entries_of(self.span, self.access.geometry);
-        for index in first..=last {
-            let old = self.access.load(table, index);
-            if old.is_table(table.level) {
-                self.survey_below(table, index, old, survey)?;
-            } else {
-                self.survey_leaf(table, index, old, survey)?;
-            }
-        }
-        Ok(())
-    }
-
-    #[inline(never)]
-    fn survey_below(
-        &self,
-        table: &Table,
-        index: usize,
-        old: Descriptor,
-        survey: &mut Survey,
-    ) -> Result<(), Error> {
-        if table_limits(old) != 0 {
-            return Err(Error::NotUnderstood { va: Va(table.va(index).max(self.span.first)) });
-        }
-        self.survey(&self.access.below(table, index, old), survey)
-    }
-
-    #[inline(always)]
-    fn survey_leaf(
-        &self,
-        table: &Table,
-        index: usize,
-        old: Descriptor,
-        survey: &mut Survey,
-    ) -> Result<(), Error> {
-        let new = self.edit.of(old);
-        let refused = self.edit.refuse_write_execute && new.is_write_execute();
-        if !old.is_leaf(self.access.geometry, table.level) || refused {
-            return Err(refusal(
-                table.va(index).max(self.span.first),
-                table.level,
-                old,
-                self.access.geometry,
-            ));
-        }
-        if new == old {
-            return Ok(());
-        }
-        let at = table.span_of(index);
-        if !old.is_contiguous() && self.span.covers(at.first, at.last) {
-            survey.in_place = true;
-            return Ok(());
-        }
-        self.survey_size(table, index, old, survey);
-        Ok(())
-    }
-
-    /// A leaf that is one of a run, or that the range has a part of.
-    #[inline(never)]
-    fn survey_size(&self, table: &Table, index: usize, old: Descriptor, survey: &mut Survey) {
-        let at = table.span_of(index);
-        let whole = self.span.covers(at.first, at.last);
-        survey.in_place |= whole;
-        if whole && !self.dissolves(table, index, old) {
-            return;
-        }
-        survey.splits = true;
-        if old.is_valid() {
-            survey.resizes.get_or_insert(at.first);
-        }
-    }
-
-    /// Whether a leaf is in a run that the range has only a part of.
-    #[inline]
-    fn dissolves(&self, table: &Table, index: usize, old: Descriptor) -> bool {
-        let run = table.run_of(index, self.access.geometry.contiguous_entries(table.level));
-        old.is_contiguous() && !self.span.covers(run.first, run.last)
     }
 
     /// Changes the size of what the ends of the range lie within.
@@ -248,65 +162,6 @@ impl<'a, P: Platform> Editor<'a, P> {
         Ok(Some(Resize { table, index, dissolves, link }))
     }
 
-    /// Changes the leaves that lie within the range, in place.
-    #[inline]
-    pub(crate) fn change(&mut self, table: &Table) {
-        let (first, last) = table.entries_of(self.span, self.access.geometry);
-        let mut index = first;
-        while index <= last {
-            if index + 7 <= last && self.change_eight(table, index) {
-                index += 8;
-                continue;
-            }
-            let old = self.access.load(table, index);
-            if old.is_table(table.level) {
-                self.change_below(table, index, old);
-            } else {
-                self.change_one(table, index, old);
-            }
-            index += 1;
-        }
-    }
-
-    #[inline(always)]
-    fn change_one(&mut self, table: &Table, index: usize, old: Descriptor) {
-        let new = self.edit.of(old);
-        if new != old {
-            self.access.store(table, index, new);
-            if old.is_valid() {
-                let at = table.span_of(index);
-                self.batch.add(at.first, at.last, table.shift);
-            }
-        }
-    }
-
-    /// Changes eight entries, if all are valid leaves in which the same bits change: 5 instructions each.
-    #[inline(always)]
-    fn change_eight(&mut self, table: &Table, index: usize) -> bool {
-        if table.level != Level::PAGE || !index.is_multiple_of(2) {
-            return false;
-        }
-        let table = *table;
-        let (clear, set) = (self.edit.clear, self.edit.set);
-        let old = [0, 2, 4, 6].map(|n| self.access.load_pair(&table, index + n));
-        let new = old.map(|pair| pair.map(|entry| Descriptor(entry.0 & !clear | set)));
-        let changes = old[0][0].0 ^ new[0][0].0;
-        let (mut same, mut all, mut any) = (changes != 0, u64::MAX, 0);
-        for (old, new) in old.iter().flatten().zip(new.iter().flatten()) {
-            same &= old.0 ^ new.0 == changes;
-            all &= old.0;
-            any |= old.0;
-        }
-        if !same || any & self.edit.unless != 0 || !Descriptor(all).is_valid() {
-            return false;
-        }
-        for (pair, at) in new.into_iter().zip([0, 2, 4, 6]) {
-            self.access.store_pair(&table, index + at, pair);
-        }
-        self.batch.add(table.va(index), table.span_of(index + 7).last, table.shift);
-        true
-    }
-
     /// Changes the leaves that lie within a span, in place: none has to change its size.
     pub(crate) fn in_span(&mut self, space: &AddressSpace, span: Span) {
         self.span = span;
@@ -319,34 +174,14 @@ impl<'a, P: Platform> Editor<'a, P> {
         self.batch.finish(&self.access);
     }
 
-    /// Adds what has to change its size before what lies within the range can change in place: all of it is mapped.
-    pub(crate) fn survey_ends(&self, space: &AddressSpace, survey: &mut Survey) {
-        let root = space.root_table(&self.access);
-        for va in [self.span.first, self.span.last] {
-            let table = self.access.deepest(root, Span { first: va, last: va });
-            let index = table.index_of(va);
-            let old = self.access.load(&table, index);
-            if self.edit.of(old) != old {
-                self.survey_size(&table, index, old, survey);
-            }
-        }
-    }
-
-    /// Has leaves that change begin and end where the range does, or does nothing at all. What they translate
-    /// stays as it is, so nothing is invalidated. Whether any had to be cut.
-    pub(crate) fn cut(&mut self, space: &AddressSpace) -> Result<bool, Error> {
-        let mut survey = Survey::default();
-        self.survey_ends(space, &mut survey);
+    /// Has leaves that change begin and end where the range does, if a survey says so, or does nothing at all. What
+    /// they translate stays as it is, so nothing is invalidated.
+    pub(crate) fn cut(&mut self, space: &AddressSpace, survey: &Survey) -> Result<(), Error> {
         if survey.splits {
             let node = self.access.deepest(space.root_table(&self.access), self.span);
-            self.resize(space, &node, &survey)?;
+            self.resize(space, &node, survey)?;
         }
-        Ok(survey.splits)
-    }
-
-    #[inline(never)]
-    fn change_below(&mut self, table: &Table, index: usize, old: Descriptor) {
-        self.change(&self.access.below(table, index, old));
+        Ok(())
     }
 }
 

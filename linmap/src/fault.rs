@@ -65,6 +65,8 @@ mod faults {
         NoPageBit,
         /// A run that changes in part is not dissolved.
         RunNotDissolved,
+        /// Leaves in which different bits change are taken for alike.
+        TakenForAlike,
         /// No DSB after the stores.
         NoDsbAfterStores,
         /// No invalidation.

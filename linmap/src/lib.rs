@@ -54,6 +54,7 @@ mod geometry;
 mod hardware;
 #[cfg(feature = "std")]
 pub mod host;
+mod in_place;
 mod layout;
 mod linear;
 mod live;
@@ -73,6 +74,7 @@ mod sides;
 mod split;
 mod split_pages;
 mod stats;
+mod survey;
 mod table;
 #[cfg(test)]
 mod tests;

@@ -158,12 +158,29 @@ impl<'a, P: Platform> Access<'a, P> {
         [self.load(table, index), self.load(table, index + 1)]
     }
 
+    /// Eight descriptors in a row, the first in a slot of even number.
+    #[inline(always)]
+    pub(crate) fn load_eight(&self, table: &Table, index: usize) -> [Descriptor; 8] {
+        let pair = |n: usize| self.load_pair(table, index + n);
+        let ([a, b], [c, d], [e, f], [g, h]) = (pair(0), pair(2), pair(4), pair(6));
+        [a, b, c, d, e, f, g, h]
+    }
+
+    /// Replaces eight descriptors in a row, the first in a slot of even number.
+    #[inline(always)]
+    pub(crate) fn store_eight(&self, table: &Table, index: usize, new: [Descriptor; 8]) {
+        let [a, b, c, d, e, f, g, h] = new;
+        self.store_pair(table, index, [a, b]);
+        self.store_pair(table, index + 2, [c, d]);
+        self.store_pair(table, index + 4, [e, f]);
+        self.store_pair(table, index + 6, [g, h]);
+    }
+
     /// Whether eight entries are `next` and what follows it, which it becomes. All are compared, without a
     /// branch in between.
     #[inline(always)]
     pub(crate) fn eight(&self, table: &Table, index: usize, (next, step): (&mut u64, u64)) -> bool {
-        let pair = |n: usize| self.load_pair(table, index + n);
-        let ([a, b], [c, d], [e, f], [g, h]) = (pair(0), pair(2), pair(4), pair(6));
+        let [a, b, c, d, e, f, g, h] = self.load_eight(table, index);
         let mut is_next = |entry: Descriptor| {
             let same = entry.0 == *next;
             *next = next.wrapping_add(step);

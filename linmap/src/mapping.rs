@@ -7,7 +7,8 @@ use crate::maintenance::Batch;
 use crate::reserve::Reserve;
 use crate::retire::Retired;
 use crate::{
-    Attributes, Descriptor, Error, Half, Leaf, Leaves, Pa, Platform, Region, Stats, Tree, Va, table_limits,
+    Attributes, Descriptor, Error, Half, Leaf, Leaves, Level, Pa, Platform, Region, Stats, Tree, Va,
+    table_limits,
 };
 
 /// A mapping under way: consecutive addresses to consecutive physical memory.
@@ -104,7 +105,7 @@ impl<P: Platform> Mapper<'_, P> {
         let at = table.span_of(index);
         let fits = self.span.covers(at.first, at.last)
             && (at.first ^ self.oa(at.first).0) & ((1 << table.shift) - 1) == 0;
-        let large = table.level == crate::Level::PAGE || self.leaves == Leaves::Largest;
+        let large = table.level == Level::PAGE || self.leaves == Leaves::Largest;
         fits && large && g.may_be_leaf(table.level)
     }
 
@@ -162,7 +163,7 @@ impl<P: Platform> Editor<'_, P> {
             let old = self.access.load(table, index);
             let at = table.span_of(index);
             if old.is_table(table.level) {
-                let child = self.access.below(table, index, old);
+                let (child, mut level) = (self.access.below(table, index, old), table.level.down(1));
                 if self.span.covers(at.first, at.last) {
                     self.uncount(&child);
                     self.batch.add(at.first, at.last, g.page_shift());
@@ -173,11 +174,13 @@ impl<P: Platform> Editor<'_, P> {
                     }
                     self.access.counters().no_table();
                     self.access.counters().collapsed(1);
+                    // Nobody has to look for tables below it.
+                    level = Level::PAGE;
                     // The leaves are in the batch; walk caches forget the table by any of its addresses.
                     self.batch.add(at.first, at.first + (g.page_size() - 1), g.page_shift());
                 }
                 self.access.store(table, index, Descriptor::HOLE);
-                retired.add((child.pa, child.level), &mut self.batch, &self.access);
+                retired.add((child.pa, level), &mut self.batch, &self.access);
             } else if old != Descriptor::HOLE {
                 self.access.store(table, index, Descriptor::HOLE);
                 self.access.counters().leaves(table.level, old.is_contiguous(), -1);
@@ -189,8 +192,12 @@ impl<P: Platform> Editor<'_, P> {
     }
 
     fn is_empty(&self, table: &Table) -> bool {
-        let mut slots = 0..self.access.geometry.entries(table.level);
-        slots.all(|index| self.access.load(table, index) == Descriptor::HOLE)
+        let entries = self.access.geometry.entries(table.level);
+        // A root may have fewer than eight.
+        let eights = entries & !7;
+        let is_hole = |entry: &Descriptor| *entry == Descriptor::HOLE;
+        (0..eights).step_by(8).all(|index| self.access.load_eight(table, index).iter().all(is_hole))
+            && (eights..entries).all(|index| is_hole(&self.access.load(table, index)))
     }
 
     /// Takes a table, and all below it, out of the counts.

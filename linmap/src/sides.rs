@@ -9,9 +9,10 @@ use core::ops::ControlFlow::{Break, Continue};
 
 use crate::address_space::AddressSpace;
 use crate::backing::Backing;
-use crate::edit::{Edit, Editor, Survey};
+use crate::edit::{Edit, Editor};
 use crate::live::{Access, Span};
 use crate::maintenance::Batch;
+use crate::survey::Survey;
 use crate::{Entry, Error, Platform, Va, linear_range, visit};
 
 /// The two sides of a change under way.
@@ -33,46 +34,40 @@ pub(crate) struct Found {
     /// How many stretches have an alias, and the last of those: others are looked for again each time.
     stretches: usize,
     alias: Option<Span>,
-    /// Whether anything changes in the area, and in the aliases.
-    changes_area: bool,
-    changes_aliases: bool,
-    /// What has to change its size first, on either side.
-    sizes: Survey,
+    /// Whether any begins in front of the end of the one before: then they may have pages in common.
+    overlap: bool,
+    /// What it takes.
+    area: Survey,
+    aliases: Survey,
 }
 
 impl<P: Platform> Sides<'_, P> {
     /// Finds the aliases, and what keeps both sides from changing, but for table pages and parking. Stores nothing.
     pub(crate) fn look(&self) -> Result<Found, Error> {
         let mut found = Found::default();
-        let changes = self.backing(self.span, self.area, &mut |stretch| {
+        found.area = self.backing(&self.cutter(self.span, self.area), &mut |stretch| {
             let Some(alias) = self.alias(stretch)? else { return Ok(()) };
+            found.overlap |= found.alias.is_some_and(|before| alias.first <= before.last);
             (found.stretches, found.alias) = (found.stretches + 1, Some(alias));
-            if self.backing(alias, self.aliases, &mut |_| Ok(()))? {
-                found.changes_aliases = true;
-                if !broken!(AliasNotNoted) {
-                    self.space.noted().changes(alias);
-                }
-                self.cutter(alias, self.aliases).survey_ends(self.space, &mut found.sizes);
+            let survey = self.backing(&self.cutter(alias, self.aliases), &mut |_| Ok(()))?;
+            if survey.changes() && !broken!(AliasNotNoted) {
+                self.space.noted().changes(alias);
             }
+            found.aliases.include(&survey);
             Ok(())
-        });
-        found.changes_area = changes?;
-        if found.changes_area {
-            self.cutter(self.span, self.area).survey_ends(self.space, &mut found.sizes);
-        }
-        self.access.may_resize(self.space.policy(), found.sizes.resizes)?;
+        })?;
+        self.access.may_resize(self.space.policy(), found.aliases.resizes.or(found.area.resizes))?;
         Ok(found)
     }
 
-    /// Calls `each` for every stretch of physical memory that a range is mapped to. Whether an edit changes anything.
+    /// Calls `each` for every stretch of physical memory that the range of an edit is mapped to. What the edit takes.
     fn backing(
         &self,
-        span: Span,
-        edit: Edit,
+        editor: &Editor<'_, P>,
         each: &mut dyn FnMut(Span) -> Result<(), Error>,
-    ) -> Result<bool, Error> {
-        let node = self.access.deepest(self.space.root_table(self.access), span);
-        Backing::new(self.access, span, edit).each(&node, each)
+    ) -> Result<Survey, Error> {
+        let node = self.access.deepest(self.space.root_table(self.access), editor.span);
+        Backing::new(editor).each(&node, each)
     }
 
     /// Where the linear map has physical memory, if it has any of it.
@@ -124,21 +119,25 @@ impl<P: Platform> Sides<'_, P> {
 
     /// Has leaves begin and end where the stretches do, if any has to.
     pub(crate) fn cut(&self, found: &Found) -> Result<(), Error> {
-        if !found.sizes.splits {
+        if !found.aliases.splits && !found.area.splits {
             return Ok(());
         }
-        let tables = || self.access.counters().stats().tables;
+        let tables = || self.access.counters().tables();
         // How many aliases there were, up to the last that had to be cut.
         let (before, mut seen, mut cut) = (tables(), 0, 0);
         let aliases = self.each_alias(found, &mut |alias| {
             seen += 1;
-            if self.cutter(alias, self.aliases).cut(self.space)? {
+            let mut cutter = self.cutter(alias, self.aliases);
+            // What was found of all is what was found of one, or other ones were cut meanwhile.
+            let survey = if found.stretches == 1 { found.aliases } else { cutter.survey_ends(self.space) };
+            cutter.cut(self.space, &survey)?;
+            if survey.splits {
                 cut = seen;
             }
             Ok(())
         });
-        let both = aliases.and_then(|()| self.cutter(self.span, self.area).cut(self.space));
-        both.map(|_| ()).map_err(|error| {
+        let both = aliases.and_then(|()| self.cutter(self.span, self.area).cut(self.space, &found.area));
+        both.map_err(|error| {
             let built = tables() - before;
             self.uncut(found, cut, error);
             match error {
@@ -171,7 +170,7 @@ impl<P: Platform> Sides<'_, P> {
         match (found.stretches, found.alias) {
             (1, Some(alias)) => each(alias),
             _ => self
-                .backing(self.span, Edit::NONE, &mut |stretch| {
+                .backing(&self.cutter(self.span, Edit::NONE), &mut |stretch| {
                     self.alias(stretch)?.map_or(Ok(()), &mut *each)
                 })
                 .map(|_| ()),
@@ -180,8 +179,9 @@ impl<P: Platform> Sides<'_, P> {
 
     /// Changes the area, in one batch.
     pub(crate) fn change_area(&self, found: &Found) {
-        if found.changes_area {
+        if found.area.changes() {
             let mut editor = Editor::new(self.access.again(), self.area, self.span);
+            editor.alike = found.area.is_alike();
             editor.in_span(self.space, self.span);
             editor.finish();
         }
@@ -189,10 +189,11 @@ impl<P: Platform> Sides<'_, P> {
 
     /// Changes the aliases, in one batch.
     pub(crate) fn change_aliases(&self, found: &Found) {
-        if !found.changes_aliases || broken!(AliasForgotten) {
+        if !found.aliases.changes() || broken!(AliasForgotten) {
             return;
         }
         let mut editor = Editor::new(self.access.again(), self.aliases, self.span);
+        editor.alike = found.aliases.is_alike() && !found.overlap;
         _ = self.each_alias(found, &mut |alias| {
             editor.in_span(self.space, alias);
             Ok(())

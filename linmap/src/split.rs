@@ -90,7 +90,7 @@ impl<M: Memory> Split<'_, M> {
     #[inline(always)]
     fn change(&self, table: &Table, slots: &mut [u64], part: &Part) -> Result<(), Taken> {
         if table.level == Level::PAGE || !(self.pages || part.is_cut(table.shift)) {
-            slots[part.first..=part.last].iter_mut().for_each(|slot| self.edit_entry(table, slot));
+            self.edit_alike(table, &mut slots[part.first..=part.last]);
             return Ok(());
         }
         if part.first == part.last {
@@ -117,6 +117,25 @@ impl<M: Memory> Split<'_, M> {
         *slot = self.leaf(Descriptor(*slot), table, table.va(index))?.0;
         self.counters.leaves(table.level, false, -1);
         Ok(())
+    }
+
+    /// Entries that say the same, but for addresses and where runs are.
+    #[inline(always)]
+    fn edit_alike(&self, table: &Table, slots: &mut [u64]) {
+        if let [one] = slots {
+            return self.edit_entry(table, one);
+        }
+        let old = Descriptor(slots[0]);
+        match self.edit.of(old) {
+            Descriptor::HOLE => slots.iter_mut().for_each(|slot| self.edit_entry(table, slot)),
+            new if new == old => {}
+            new => {
+                let changes = new.0 ^ old.0;
+                let (eights, rest) = slots.as_chunks_mut::<8>();
+                eights.iter_mut().for_each(|eight| *eight = eight.map(|bits| bits ^ changes));
+                rest.iter_mut().for_each(|slot| *slot ^= changes);
+            }
+        }
     }
 
     #[inline(always)]

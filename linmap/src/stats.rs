@@ -153,6 +153,11 @@ impl Counters {
         grow(&self.tables, 1);
     }
 
+    /// How many tables there are.
+    pub(crate) fn tables(&self) -> u64 {
+        self.tables.load(Relaxed) as u64
+    }
+
     /// A table less.
     pub(crate) fn no_table(&self) {
         grow(&self.tables, -1);
@@ -184,7 +189,7 @@ impl Counters {
     }
 
     pub(crate) fn stats(&self) -> Stats {
-        let mut stats = Stats { tables: self.tables.load(Relaxed) as u64, ..Stats::EMPTY };
+        let mut stats = Stats { tables: self.tables(), ..Stats::EMPTY };
         for (to, from) in stats.descriptors.iter_mut().flatten().zip(self.leaves.iter().flatten()) {
             *to = from.load(Relaxed) as u64;
         }

@@ -76,6 +76,7 @@ fn faults() -> Vec<(Fault, Rule, Scene)> {
         (Fault::NoPageBit, Rule::Reserved, a_page_of_a_block),
         (Fault::RunNotDissolved, Rule::ContiguousRun, live.does(READ_ONLY, scene::RUN + 4, 1)),
         (Fault::RunNotDissolved, Rule::ContiguousRun, live.does(READ_ONLY, scene::RUN - 4, 6)),
+        (Fault::TakenForAlike, Rule::Translation, live.after(READ_ONLY, 601, 1).does(READ_ONLY, 600, 3)),
         (Fault::NoDsbAfterStores, Rule::NotVisible, kept.does(VALID, 600, 1)),
         (Fault::NoDsbAfterStores, Rule::NotVisible, kept.does(VALID, 600, 3)),
         (Fault::NoDsbAfterStores, Rule::NotVisible, live.does(MAP, scene::FREE, 3)),

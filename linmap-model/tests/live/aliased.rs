@@ -97,15 +97,15 @@ fn contents(flat: &Flat, (first, last): (u64, u64), change: Change, now: Circums
     Ok(())
 }
 
-/// The first leaf in use, at either end of a range, that has to change its size.
+/// The first leaf in use of a range that has to change its size.
 fn resized(walked: &Walked, (first, last): (u64, u64), change: Change, g: Geometry) -> Option<u64> {
-    let at = |va: u64| {
-        let seen = walked.within(va, va, g).first()?;
+    let seen = walked.within(first, last, g);
+    let found = seen.iter().find(|seen| {
         let (start, end) = seen.whole(g);
         let changes = change.of(seen.leaf.attributes) != seen.leaf.attributes;
-        (seen.leaf.valid && changes && (start < first || last < end)).then_some(seen.va)
-    };
-    at(first).or_else(|| at(last))
+        seen.leaf.valid && changes && (start < first || last < end)
+    });
+    found.map(|seen| seen.va)
 }
 
 /// What must happen, if there are table pages enough.
