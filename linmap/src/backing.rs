@@ -5,7 +5,7 @@ use crate::descriptor::in_place_bits;
 use crate::edit::Editor;
 use crate::live::{Span, Table};
 use crate::survey::Survey;
-use crate::{Descriptor, Error, Level, Pa, Platform, Va, table_limits};
+use crate::{Descriptor, Error, Level, Pa, Platform, TableLimits, Va};
 
 /// A walk of a range in which everything is mapped, kept mappings included.
 pub(crate) struct Backing<'a, P> {
@@ -43,7 +43,7 @@ impl<'a, P: Platform> Backing<'a, P> {
         while index <= last {
             let old = self.editor.access.load(table, index);
             if old.is_table(table.level) {
-                if table_limits(old) != 0 {
+                if !TableLimits::of(old).is_empty() {
                     return Err(Error::NotUnderstood { va: Va(table.va(index).max(self.editor.span.first)) });
                 }
                 self.table(&self.editor.access.below(table, index, old), each)?;

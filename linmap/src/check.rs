@@ -14,8 +14,8 @@ pub use finding::{Finding, RunFault};
 use crate::descriptor::in_place_bits;
 use crate::walk::visit_with_limits;
 use crate::{
-    Attributes, Descriptor, Entry, Geometry, Half, Leaf, Level, OaFormat, Pa, ReadTables, Slot, Va,
-    linear_range, table_limits,
+    Attributes, Descriptor, Entry, Geometry, Half, Leaf, Level, OaFormat, Pa, ReadTables, Slot, TableLimits,
+    Va, linear_range,
 };
 
 /// What [`check`] is to know of the machine, and when it is to give up.
@@ -83,35 +83,12 @@ pub fn check<R: ReadTables>(
     });
     let path = [Pa(0); Level::COUNT];
     let mut checker = Checker { reader, geometry, root, checks, linear, left: checks.limit, path, each };
-    match checker.table(root, geometry.root(), geometry.base(half), 0) {
+    match checker.table(root, geometry.root(), geometry.base(half), TableLimits::empty()) {
         Ok(()) => Ok(ControlFlow::Continue(())),
         Err(Stop::Enough) => Ok(ControlFlow::Break(())),
         Err(Stop::Read(error)) => Err(error),
     }
 }
-
-/// What a leaf permits below tables with these restrictions, bits 63:59 (D8.4.1.2, table D8-64).
-const fn restricted(attributes: Attributes, limits: u64) -> Attributes {
-    let mut a = attributes;
-    if limits & PXN_TABLE != 0 {
-        a = a.union(Attributes::PXN);
-    }
-    if limits & UXN_TABLE != 0 {
-        a = a.union(Attributes::UXN);
-    }
-    if limits & AP_TABLE_NO_EL0 != 0 {
-        a = a.difference(Attributes::USER);
-    }
-    if limits & AP_TABLE_READ_ONLY != 0 {
-        a = a.union(Attributes::READ_ONLY).difference(Attributes::DIRTY_MANAGED);
-    }
-    a
-}
-
-const PXN_TABLE: u64 = 1 << 59;
-const UXN_TABLE: u64 = 1 << 60;
-const AP_TABLE_NO_EL0: u64 = 1 << 61;
-const AP_TABLE_READ_ONLY: u64 = 1 << 62;
 
 /// Whether EL0 or EL1 can execute it: EL1 never executes what EL0 can write (D8.4.1.2.3, table D8-65).
 const fn is_executable(a: Attributes) -> bool {
@@ -169,7 +146,7 @@ struct Found {
     index: usize,
     va: Va,
     level: Level,
-    limits: u64,
+    limits: TableLimits,
     descriptor: Descriptor,
 }
 
@@ -240,7 +217,13 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Checker<'_, R, F> {
     }
 
     /// Checks the table at `level` whose first slot translates `base`, and all below it.
-    fn table(&mut self, table: Pa, level: Level, base: u64, limits: u64) -> Result<(), Stop<R::Error>> {
+    fn table(
+        &mut self,
+        table: Pa,
+        level: Level,
+        base: u64,
+        limits: TableLimits,
+    ) -> Result<(), Stop<R::Error>> {
         if let Some(finding) = self.unfit(table, level, Va(base)) {
             return self.report(finding);
         }
@@ -288,7 +271,8 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Checker<'_, R, F> {
             Entry::Table(child) => {
                 let reserved = reserved_bits(self.geometry, self.geometry.page_shift()) | TABLE_RESERVED;
                 self.no_reserved_bits(found, reserved)?;
-                let limits = if self.checks.hierarchical { table_limits(descriptor) } else { 0 };
+                let limits =
+                    if self.checks.hierarchical { TableLimits::of(descriptor) } else { TableLimits::empty() };
                 self.table(child, level.next(), va.0, found.limits | limits)?;
                 Ok(false)
             }
@@ -317,7 +301,7 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Checker<'_, R, F> {
             fine = false;
             self.report(Finding::LeafBeyondPa { va, oa, level, pa_bits })?;
         }
-        let attributes = restricted(leaf.attributes, limits);
+        let attributes = limits.restrict(leaf.attributes);
         let (writable, executable) = (attributes.is_writable(), is_executable(attributes));
         if writable && executable {
             fine = false;
@@ -363,7 +347,8 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Checker<'_, R, F> {
         let walked =
             visit_with_limits(&reader, g, self.root, (Va(first), Va(last)), |at, level, entry, limits| {
                 let Entry::Leaf(alias) = entry else { return ControlFlow::Continue(()) };
-                let attributes = restricted(alias.attributes, if hierarchical { limits } else { 0 });
+                let attributes =
+                    if hierarchical { limits.restrict(alias.attributes) } else { alias.attributes };
                 let is_alias = alias.oa.0.wrapping_add(linear.offset) == at.0;
                 if !alias.valid || !is_alias || !attributes.is_writable() {
                     return ControlFlow::Continue(());

@@ -9,7 +9,7 @@
 use crate::live::{Access, Span, Table};
 use crate::maintenance::Batch;
 use crate::retire::Retired;
-use crate::{Descriptor, Entry, Error, Level, Platform, Policy, Rewrite, table_limits};
+use crate::{Descriptor, Entry, Error, Level, Platform, Policy, Rewrite, TableLimits};
 
 /// A collapse under way.
 pub(crate) struct Collapse<'a, P> {
@@ -79,7 +79,7 @@ impl<P: Platform> Collapse<'_, P> {
         let (first, last) = table.entries_of(self.span, g);
         for index in first..=last {
             let old = self.access.load(table, index);
-            if !old.is_table(table.level) || table_limits(old) != 0 {
+            if !old.is_table(table.level) || !TableLimits::of(old).is_empty() {
                 continue;
             }
             let child = self.access.below(table, index, old);

@@ -6,7 +6,7 @@
 //! An *invalid leaf* is a leaf with its valid bit clear: it keeps size, attributes and output address,
 //! so that it can be made valid again, and is told from a hole by the software-present bit.
 
-use crate::{Attributes, Geometry, Level, MemoryType, OaFormat, Pa};
+use crate::{Attributes, Geometry, Level, MemoryType, OaFormat, Pa, TableLimits};
 
 /// Bit 0: the walker may use it.
 const VALID: u64 = 1 << 0;
@@ -16,8 +16,6 @@ const TABLE_OR_PAGE: u64 = 1 << 1;
 const SOFTWARE_PRESENT: u64 = 1 << 11;
 /// Bit 52: the entry is one of a run.
 const CONTIGUOUS: u64 = 1 << 52;
-/// Bits 63:59 of a table descriptor: restrictions on all that lies below.
-const TABLE_LIMITS: u64 = 0b11111 << 59;
 
 /// A translation table descriptor as hardware sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
@@ -108,7 +106,7 @@ impl Descriptor {
     /// Whether it is a table's descriptor, above the last level, that lays no restrictions on what is below.
     #[inline]
     pub(crate) const fn is_plain_table(self) -> bool {
-        self.0 & (TABLE_LIMITS | TABLE_OR_PAGE | VALID) == TABLE_OR_PAGE | VALID
+        self.0 & (TableLimits::all().bits() | TABLE_OR_PAGE | VALID) == TABLE_OR_PAGE | VALID
     }
 
     /// The table that it is the descriptor of.
@@ -317,11 +315,6 @@ const fn decode_oa(bits: u64, geometry: Geometry, shift: u32) -> Pa {
         Some((to, from, mask)) => low | ((bits >> from) & mask) << to,
         None => low,
     })
-}
-
-/// The hierarchical restrictions of a table descriptor, bits 63:59, in place.
-pub const fn table_limits(descriptor: Descriptor) -> u64 {
-    descriptor.0 & TABLE_LIMITS
 }
 
 #[cfg(test)]

@@ -7,8 +7,8 @@ use crate::maintenance::Batch;
 use crate::reserve::Reserve;
 use crate::retire::Retired;
 use crate::{
-    Attributes, Descriptor, Error, Half, Leaf, Leaves, Level, Pa, Platform, Region, Stats, Tree, Va,
-    table_limits,
+    Attributes, Descriptor, Error, Half, Leaf, Leaves, Level, Pa, Platform, Region, Stats, TableLimits, Tree,
+    Va,
 };
 
 /// A mapping under way: consecutive addresses to consecutive physical memory.
@@ -71,7 +71,7 @@ impl<P: Platform> Mapper<'_, P> {
             let old = self.access.load(table, index);
             let part = self.part(table.span_of(index));
             if old.is_table(table.level) {
-                if table_limits(old) != 0 {
+                if !TableLimits::of(old).is_empty() {
                     return Err(Error::NotUnderstood { va: Va(part.first) });
                 }
                 tables += self.survey(&self.access.below(table, index, old))?;

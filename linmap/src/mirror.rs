@@ -9,7 +9,7 @@ use crate::live::{Access, Span, Table};
 use crate::split::discard;
 use crate::stats::Counters;
 use crate::tree::{fill_holes, fill_with_step};
-use crate::{Descriptor, Error, Frame, Geometry, Level, Platform, Va, table_limits};
+use crate::{Descriptor, Error, Frame, Geometry, Level, Platform, TableLimits, Va};
 
 /// A part of the work.
 pub(crate) struct Mirror<'a, P> {
@@ -73,7 +73,7 @@ impl<P: Platform> Mirror<'_, P> {
     /// What there is below an entry, but for a hole.
     fn source(&self, from: &Source, index: usize, old: Descriptor) -> Result<Option<Source>, Error> {
         let (g, table) = (self.access.geometry, &from.table);
-        if old.is_table(table.level) && table_limits(old) == 0 {
+        if old.is_table(table.level) && TableLimits::of(old).is_empty() {
             return Ok(Some(Source { table: self.access.below(table, index, old), leaf: None }));
         }
         if old.is_leaf(g, table.level) {

@@ -7,7 +7,7 @@ use crate::maintenance::Batch;
 use crate::reserve::Reserve;
 use crate::resize::Resize;
 use crate::split::{Split, page_tables_for};
-use crate::{Descriptor, Error, Level, Platform, Policy, Va, table_limits};
+use crate::{Descriptor, Error, Level, Platform, Policy, TableLimits, Va};
 
 /// A range being split to pages.
 pub(crate) struct Pages<'a, P> {
@@ -60,7 +60,7 @@ impl<P: Platform> Pages<'_, P> {
             let at = table.span_of(index);
             let va = Va(at.first.max(self.span.first));
             if old.is_table(table.level) {
-                if table_limits(old) != 0 {
+                if !TableLimits::of(old).is_empty() {
                     return Err(Error::NotUnderstood { va });
                 }
                 self.survey(&self.access.below(table, index, old), survey)?;

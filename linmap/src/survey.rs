@@ -3,7 +3,7 @@
 use crate::address_space::AddressSpace;
 use crate::edit::{Editor, refusal};
 use crate::live::{Span, Table};
-use crate::{Descriptor, Error, Level, Platform, Va, table_limits};
+use crate::{Descriptor, Error, Level, Platform, TableLimits, Va};
 
 /// What a survey found.
 #[derive(Clone, Copy, Default)]
@@ -74,7 +74,7 @@ impl<P: Platform> Editor<'_, P> {
         old: Descriptor,
         survey: &mut Survey,
     ) -> Result<(), Error> {
-        if table_limits(old) != 0 {
+        if !TableLimits::of(old).is_empty() {
             return Err(Error::NotUnderstood { va: Va(table.va(index).max(self.span.first)) });
         }
         self.survey(&self.access.below(table, index, old), survey)

@@ -4,7 +4,7 @@ use crate::address_space::AddressSpace;
 use crate::edit::{Edit, Editor};
 use crate::live::{Access, Span, Table};
 use crate::retire::Retired;
-use crate::{Error, Platform, Va, table_limits};
+use crate::{Error, Platform, TableLimits, Va};
 
 impl AddressSpace {
     /// Takes away the mappings of several ranges of pages, as [`unmap`](Self::unmap) does of one. TLBs are told once,
@@ -60,7 +60,7 @@ fn survey<P: Platform>(access: &Access<'_, P>, table: &Table, span: Span) -> Res
         let old = access.load(table, index);
         let va = Va(table.va(index).max(span.first));
         if old.is_table(table.level) {
-            if table_limits(old) != 0 {
+            if !TableLimits::of(old).is_empty() {
                 return Err(Error::NotUnderstood { va });
             }
             survey(access, &access.below(table, index, old), span)?;

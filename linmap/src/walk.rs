@@ -5,7 +5,7 @@
 
 use core::ops::ControlFlow;
 
-use crate::{Descriptor, Entry, Geometry, Half, Level, Pa, ReadTables, Slot, Stats, Va, table_limits};
+use crate::{Descriptor, Entry, Geometry, Half, Level, Pa, ReadTables, Slot, Stats, TableLimits, Va};
 
 /// Calls `each` for every entry that translates an address from `first` to `last`, both included.
 ///
@@ -26,13 +26,13 @@ pub fn visit<R: ReadTables>(
     visit_with_limits(reader, geometry, root, range, |va, level, entry, _| each(va, level, entry))
 }
 
-/// The same, with the restrictions that the tables above each entry lay on it ([`table_limits`]).
+/// The same, with the restrictions that the tables above each entry lay on it ([`TableLimits`]).
 pub(crate) fn visit_with_limits<R: ReadTables>(
     reader: &R,
     geometry: Geometry,
     root: Pa,
     (first, last): (Va, Va),
-    mut each: impl FnMut(Va, Level, Entry, u64) -> ControlFlow<()>,
+    mut each: impl FnMut(Va, Level, Entry, TableLimits) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, R::Error> {
     let half = if first.0 >> 63 == 0 { Half::Lower } else { Half::Upper };
     let base = geometry.base(half);
@@ -41,7 +41,12 @@ pub(crate) fn visit_with_limits<R: ReadTables>(
     if last < first {
         return Ok(ControlFlow::Continue(()));
     }
-    Walk { reader, geometry, first, last, each: &mut each }.table(root, geometry.root(), base, 0)
+    Walk { reader, geometry, first, last, each: &mut each }.table(
+        root,
+        geometry.root(),
+        base,
+        TableLimits::empty(),
+    )
 }
 
 /// The first and last address of the linear map: the lower part of the upper half.
@@ -77,14 +82,14 @@ struct Walk<'a, R, F> {
     each: &'a mut F,
 }
 
-impl<R: ReadTables, F: FnMut(Va, Level, Entry, u64) -> ControlFlow<()>> Walk<'_, R, F> {
+impl<R: ReadTables, F: FnMut(Va, Level, Entry, TableLimits) -> ControlFlow<()>> Walk<'_, R, F> {
     /// Visits the table at `level` whose first slot translates `base`.
     fn table(
         &mut self,
         table: Pa,
         level: Level,
         base: u64,
-        limits: u64,
+        limits: TableLimits,
     ) -> Result<ControlFlow<()>, R::Error> {
         let shift = self.geometry.level_shift(level);
         let end = self.geometry.entries(level) - 1;
@@ -95,7 +100,7 @@ impl<R: ReadTables, F: FnMut(Va, Level, Entry, u64) -> ControlFlow<()>> Walk<'_,
             let entry = descriptor.decode(self.geometry, level);
             let mut flow = (self.each)(Va(va), level, entry, limits);
             if let (ControlFlow::Continue(()), Entry::Table(child)) = (flow, entry) {
-                flow = self.table(child, level.next(), va, limits | table_limits(descriptor))?;
+                flow = self.table(child, level.next(), va, limits | TableLimits::of(descriptor))?;
             }
             if flow.is_break() {
                 return Ok(flow);

@@ -13,7 +13,7 @@ use super::dump::parse_address;
 use super::reading::{Failure, SOURCES, SourceArgument, concluded, document, hex, regions};
 use crate::map::descent::{Found, path};
 use crate::map::image::Image;
-use crate::map::permissions::{in_words, restricted};
+use crate::map::permissions::in_words;
 use crate::map::view::View;
 use crate::source::{VmcoreInfo, Wanted};
 use crate::status::Status;
@@ -81,7 +81,7 @@ impl Walked {
     fn translation(&self) -> Option<(&Found, Leaf, Attributes)> {
         let last = self.path.last()?;
         match last.entry {
-            Entry::Leaf(leaf) if leaf.valid => Some((last, leaf, restricted(leaf.attributes, last.limits))),
+            Entry::Leaf(leaf) if leaf.valid => Some((last, leaf, last.limits.restrict(leaf.attributes))),
             _ => None,
         }
     }

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::ops::ControlFlow;
 
-use linmap::{Attributes, Descriptor, Entry, Geometry, Leaf, Level, Pa, ReadTables, Slot, Va, table_limits};
+use linmap::{Attributes, Descriptor, Entry, Geometry, Leaf, Level, Pa, ReadTables, Slot, TableLimits, Va};
 
 /// An entry and where it was found.
 #[derive(Clone, Copy, Debug)]
@@ -17,7 +17,7 @@ pub(crate) struct Found {
     pub(crate) descriptor: Descriptor,
     pub(crate) entry: Entry,
     /// APTable, PXNTable and UXNTable of the tables above, bits 63:59.
-    pub(crate) limits: u64,
+    pub(crate) limits: TableLimits,
 }
 
 /// A reader that remembers what it read last.
@@ -49,20 +49,20 @@ pub(crate) fn descend<R: ReadTables>(
     let nothing = (Slot::default(), Descriptor::HOLE);
     let remembers = Remembers { reader, last: Cell::new(nothing) };
     // By level ordinal: what the tables above lay on the entries of the table that is being read.
-    let mut limits = [0; Level::COUNT];
+    let mut limits = [TableLimits::empty(); Level::COUNT];
     linmap::visit(&remembers, geometry, root, range, |va, level, entry| {
         let (slot, descriptor) = remembers.last.get();
         let above = limits[level.ordinal()];
         let entry = if entry == Entry::Hole { kept(descriptor, geometry, level) } else { entry };
         if let Entry::Table(_) = entry {
-            limits[level.next().ordinal()] = above | table_limits(descriptor);
+            limits[level.next().ordinal()] = above | TableLimits::of(descriptor);
         }
         each(&Found { va, level, slot, descriptor, entry, limits: above })
     })
 }
 
 /// What a hole is that is not empty: Linux takes pages away (KFENCE, debug_pagealloc, the crash kernel) by
-/// clearing the valid bit alone, without the software-present bit up to 6.17.
+/// clearing the valid bit alone, in older kernels (6.12 is one) without the software-present bit.
 fn kept(descriptor: Descriptor, geometry: Geometry, level: Level) -> Entry {
     const VALID: u64 = 1;
     const NOT_GLOBAL: u64 = 1 << 11;

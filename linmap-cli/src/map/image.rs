@@ -6,7 +6,6 @@ use std::ops::{ControlFlow, Range};
 use linmap::{Attributes, Entry, Pa, Va};
 
 use super::descent::descend;
-use super::permissions::restricted;
 use super::view::{View, WalkError};
 
 /// How far in front of `_stext` an image may start, and how far behind it end.
@@ -47,7 +46,7 @@ impl Image {
             if !leaf.valid || leaf.oa.0.wrapping_add(offset) != found.va.0 {
                 return ControlFlow::Continue(());
             }
-            let attributes = restricted(leaf.attributes, found.limits);
+            let attributes = found.limits.restrict(leaf.attributes);
             let bytes = view.geometry.level_size(found.level);
             if let Some(last) = segments.last_mut()
                 && last.attributes == attributes

@@ -5,7 +5,6 @@ use std::ops::ControlFlow;
 use linmap::{Attributes, Entry, Va};
 
 use super::descent::{Found, descend};
-use super::permissions::restricted;
 use super::view::{View, WalkError};
 use crate::source::{Stretch, What};
 
@@ -66,7 +65,7 @@ fn stretch(view: &View<'_>, found: &Found, permissions: Permissions) -> Option<S
             oa: view.has_addresses.then_some(leaf.oa),
             attributes: match permissions {
                 Permissions::Own => leaf.attributes,
-                Permissions::Effective => restricted(leaf.attributes, found.limits),
+                Permissions::Effective => found.limits.restrict(leaf.attributes),
             },
             contiguous: leaf.contiguous,
             valid: leaf.valid,

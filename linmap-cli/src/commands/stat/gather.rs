@@ -9,7 +9,7 @@ use crate::linux::evidence::{Evidence, Seen};
 use crate::linux::regions::{self, Name, Regions};
 use crate::map::descent::descend;
 use crate::map::image::Image;
-use crate::map::permissions::{el1_executes, restricted};
+use crate::map::permissions::el1_executes;
 use crate::map::view::{View, WalkError};
 
 /// As many pieces of code are looked at; every one says the same.
@@ -78,7 +78,7 @@ fn alias(view: &View<'_>, offset: u64, memory: Range<Pa>) -> Result<Seen, WalkEr
             let bytes = view.geometry.level_size(found.level);
             let from = found.va.max(first);
             let to = Va(found.va.0 + (bytes - 1)).min(last);
-            let writable = restricted(leaf.attributes, found.limits).is_writable();
+            let writable = found.limits.restrict(leaf.attributes).is_writable();
             *(if writable { &mut seen.writable } else { &mut seen.read_only }) += to.0 - from.0 + 1;
         }
         ControlFlow::Continue(())
@@ -105,7 +105,7 @@ fn code_elsewhere(
     for place in places {
         let _ = descend(&view.bounded(), view.geometry, view.root, place, |found| {
             let Entry::Leaf(leaf) = found.entry else { return ControlFlow::Continue(()) };
-            let attributes = restricted(leaf.attributes, found.limits);
+            let attributes = found.limits.restrict(leaf.attributes);
             let bytes = view.geometry.level_size(found.level);
             let is_own = own.contains(&leaf.oa);
             if !leaf.valid || attributes.is_writable() || !el1_executes(attributes) || is_own {

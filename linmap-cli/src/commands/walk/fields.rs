@@ -209,7 +209,14 @@ mod tests {
     fn found(bits: u64, g: Geometry, level: Level) -> Found {
         let descriptor = Descriptor(bits);
         let entry = descriptor.decode(g, level);
-        Found { va: Va(0), level, slot: Slot::default(), descriptor, entry, limits: 0 }
+        Found {
+            va: Va(0),
+            level,
+            slot: Slot::default(),
+            descriptor,
+            entry,
+            limits: linmap::TableLimits::empty(),
+        }
     }
 
     proptest! {

@@ -76,7 +76,7 @@ fn conclusion(view: &View<'_>, walked: &Walked) -> String {
     }
     text += &format!("\n{}\n{}\n", words(attributes, leaf.contiguous, leaf.valid), in_words(attributes));
     let limits: Vec<&str> =
-        LIMITS.iter().filter(|(bit, _)| found.limits & bit != 0).map(|(_, name)| *name).collect();
+        LIMITS.iter().filter(|(limit, _)| found.limits.contains(*limit)).map(|(_, name)| *name).collect();
     if !limits.is_empty() {
         text += &format!("with what the tables above say: {}\n", limits.join(", "));
     }
