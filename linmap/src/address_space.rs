@@ -199,6 +199,29 @@ impl AddressSpace {
         Some(visited.unwrap_or_else(|e| match e {}))
     }
 
+    /// What translates an address, or would: a leaf, a hole or what is not understood, with the address where
+    /// that entry starts and its level. Nothing if the address is not of this half.
+    ///
+    /// The restrictions of the tables above a leaf, if there are any, are not in it.
+    pub fn entry<P: Platform>(&self, platform: &P, va: Va) -> Option<(Va, Level, Entry)> {
+        if va.0.wrapping_sub(self.base) >> self.geometry.va_bits() != 0 {
+            return None;
+        }
+        let _held = platform.lock();
+        let (access, span) = (self.access(platform), Span { first: va.0, last: va.0 });
+        let mut table = self.root_table(&access);
+        loop {
+            table = access.deepest(table, span);
+            let index = table.index_of(va.0);
+            let entry = access.load(&table, index);
+            if !entry.is_table(table.level) {
+                return Some((Va(table.va(index)), table.level, entry.decode(self.geometry, table.level)));
+            }
+            // It lays restrictions on what is below.
+            table = access.below(&table, index, entry);
+        }
+    }
+
     /// Counts what is mapped from `first` to `last`, as [`count`] does.
     pub fn count<P: Platform>(&self, platform: &P, range: (Va, Va)) -> Stats {
         let _held = platform.lock();

@@ -6,7 +6,7 @@
 //! what the tables say or by what a TLB holds.
 
 use crate::address_space::AddressSpace;
-use crate::sides::Sides;
+use crate::sides::{Found, Sides};
 use crate::{Change, Error, Platform, Rodata, Va, linear_range};
 
 /// An area whose pages the linear map has as well, and how their permissions change.
@@ -189,7 +189,8 @@ impl<'a> Aliased<'a> {
             area: self.space.edit_of(change),
             aliases: self.space.edit_of(follows),
         };
-        let found = sides.look()?;
+        let mut found = Found::default();
+        sides.look(&mut found)?;
         sides.cut(&found)?;
         match (alias, broken!(AliasAfterArea)) {
             (Alias::First(_), false) | (Alias::Last(_), true) => {

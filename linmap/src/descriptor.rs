@@ -6,6 +6,7 @@
 //! An *invalid leaf* is a leaf with its valid bit clear: it keeps size, attributes and output address,
 //! so that it can be made valid again, and is told from a hole by the software-present bit.
 
+use crate::decode::Decoder;
 use crate::{Attributes, Geometry, Level, MemoryType, OaFormat, Pa, TableLimits};
 
 /// Bit 0: the walker may use it.
@@ -95,6 +96,18 @@ impl Descriptor {
     #[inline]
     pub const fn is_valid(self) -> bool {
         self.0 & VALID != 0
+    }
+
+    /// Whether it is a table's descriptor or a page's, if it is valid: that depends on the level.
+    #[inline(always)]
+    pub(crate) const fn is_table_or_page(self) -> bool {
+        self.0 & TABLE_OR_PAGE != 0
+    }
+
+    /// Whether it is a leaf that is kept, if it is not valid.
+    #[inline(always)]
+    pub(crate) const fn is_software_present(self) -> bool {
+        self.0 & SOFTWARE_PRESENT != 0
     }
 
     /// Whether it is a table's descriptor at `level`.
@@ -195,31 +208,7 @@ impl Descriptor {
     /// What it means at `level`. Every value has a meaning.
     #[inline]
     pub const fn decode(self, geometry: Geometry, level: Level) -> Entry {
-        let last = level.number() == Level::PAGE.number();
-        let high = self.0 & TABLE_OR_PAGE != 0;
-        match (self.is_valid(), high) {
-            (true, true) if !last => Entry::Table(decode_oa(self.0, geometry, geometry.page_shift())),
-            (true, _) if high == last && geometry.may_be_leaf(level) => {
-                Entry::Leaf(self.decode_leaf(geometry, level, true))
-            }
-            (true, _) => Entry::Reserved,
-            (false, _) if self.0 & SOFTWARE_PRESENT != 0 && geometry.may_be_leaf(level) => {
-                Entry::Leaf(self.decode_leaf(geometry, level, false))
-            }
-            (false, _) => Entry::Hole,
-        }
-    }
-
-    #[inline]
-    const fn decode_leaf(self, geometry: Geometry, level: Level, valid: bool) -> Leaf {
-        let mask = attribute_mask(geometry.oa_format());
-        let mask = if valid { mask } else { mask & !SOFTWARE_PRESENT };
-        Leaf {
-            oa: decode_oa(self.0, geometry, geometry.level_shift(level)),
-            attributes: Attributes::from_bits_retain(self.0 & mask),
-            contiguous: self.0 & CONTIGUOUS != 0,
-            valid,
-        }
+        Decoder::new(geometry, level).entry(self)
     }
 
     /// What it takes to change this live descriptor at `level` into `new`.
@@ -266,7 +255,7 @@ fn leaf_transition(old: Leaf, new: Leaf) -> Transition {
 }
 
 /// The attribute fields of a leaf; with LPA2 bits 9:8 are address bits.
-const fn attribute_mask(format: OaFormat) -> u64 {
+pub(crate) const fn attribute_mask(format: OaFormat) -> u64 {
     match format {
         OaFormat::Lpa2 => Attributes::all().bits() & !Attributes::INNER_SHAREABLE.bits(),
         OaFormat::Bits48 | OaFormat::Lpa => Attributes::all().bits(),
@@ -290,7 +279,7 @@ pub(crate) const fn high_field(format: OaFormat) -> Option<(u32, u32, u64)> {
     }
 }
 
-const fn in_place(format: OaFormat) -> u64 {
+pub(crate) const fn in_place(format: OaFormat) -> u64 {
     (1 << in_place_bits(format)) - 1
 }
 

@@ -12,13 +12,20 @@ impl<P: Platform> Editor<'_, P> {
         if self.alike && table.level == Level::PAGE {
             return self.change_alike(*table, (first, last));
         }
-        for index in first..=last {
+        let mut index = first;
+        while index <= last {
             let old = self.access.load(table, index);
             if old.is_table(table.level) {
                 self.change_below(table, index, old);
-            } else {
-                self.change_one(table, index, old);
+                index += 1;
+                continue;
             }
+            let end = if self.alike { self.alike(table, index, old, last) } else { index + 1 };
+            match end - index {
+                1 => self.change_one(table, index, old),
+                _ => self.change_alike(*table, (index, end - 1)),
+            }
+            index = end;
         }
     }
 
@@ -39,7 +46,7 @@ impl<P: Platform> Editor<'_, P> {
         }
     }
 
-    /// Changes pages, from one entry of a table to another, both included: in all of them the same bits change, so
+    /// Changes leaves, from one entry of a table to another, both included: in all of them the same bits change, so
     /// that nobody has to look at each. A table that was built for this has the change in all of them: the first shows
     /// it.
     fn change_alike(&mut self, table: Table, (first, last): (usize, usize)) {

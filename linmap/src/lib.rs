@@ -46,6 +46,7 @@ mod backing;
 mod change;
 mod check;
 mod collapse;
+mod decode;
 mod descriptor;
 mod edit;
 mod error;

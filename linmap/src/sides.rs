@@ -43,8 +43,7 @@ pub(crate) struct Found {
 
 impl<P: Platform> Sides<'_, P> {
     /// Finds the aliases, and what keeps both sides from changing, but for table pages and parking. Stores nothing.
-    pub(crate) fn look(&self) -> Result<Found, Error> {
-        let mut found = Found::default();
+    pub(crate) fn look(&self, found: &mut Found) -> Result<(), Error> {
         found.area = self.backing(&self.cutter(self.span, self.area), &mut |stretch| {
             let Some(alias) = self.alias(stretch)? else { return Ok(()) };
             found.overlap |= found.alias.is_some_and(|before| alias.first <= before.last);
@@ -56,8 +55,7 @@ impl<P: Platform> Sides<'_, P> {
             found.aliases.include(&survey);
             Ok(())
         })?;
-        self.access.may_resize(self.space.policy(), found.aliases.resizes.or(found.area.resizes))?;
-        Ok(found)
+        self.access.may_resize(self.space.policy(), found.aliases.resizes.or(found.area.resizes))
     }
 
     /// Calls `each` for every stretch of physical memory that the range of an edit is mapped to. What the edit takes.

@@ -3,7 +3,7 @@
 use crate::address_space::AddressSpace;
 use crate::edit::{Editor, refusal};
 use crate::live::{Span, Table};
-use crate::{Descriptor, Error, Level, Platform, TableLimits, Va};
+use crate::{Descriptor, Error, Platform, TableLimits, Va};
 
 /// What a survey found.
 #[derive(Clone, Copy, Default)]
@@ -80,14 +80,15 @@ impl<P: Platform> Editor<'_, P> {
         self.survey(&self.access.below(table, index, old), survey)
     }
 
-    /// Where the entries end, from one on and up to the last, that are like it in all but their addresses.
+    /// Where the entries end, from a leaf on and up to the last, that are like it in all but their addresses: leaves
+    /// as well.
     #[inline(always)]
-    fn alike(&self, table: &Table, index: usize, first: Descriptor, last: usize) -> usize {
+    pub(crate) fn alike(&self, table: &Table, index: usize, first: Descriptor, last: usize) -> usize {
         /// What every format keeps of an address.
         const ADDRESS: u64 = (1 << 50) - (1 << 12);
         let mut end = index;
-        if table.level == Level::PAGE && index.is_multiple_of(2) {
-            while end + 7 <= last {
+        if index.is_multiple_of(2) {
+            for _ in 0..(last + 1 - index) / 8 {
                 let eight = self.access.load_eight(table, end);
                 if eight.iter().fold(0, |differs, entry| differs | (entry.0 ^ first.0)) & !ADDRESS != 0 {
                     break;
@@ -125,7 +126,8 @@ impl<P: Platform> Editor<'_, P> {
             survey.in_place = true;
             return Ok(());
         }
-        // What the range has only a part of can be the first of them, or the last.
+        // What the range has only a part of can be the first of them, or the last; not what is in between.
+        survey.in_place |= last - first > 1;
         self.survey_size(table, (first, first), old, survey);
         if last != first {
             self.survey_size(table, (first, last), old, survey);
@@ -150,7 +152,8 @@ impl<P: Platform> Editor<'_, P> {
         }
         survey.splits = true;
         if old.is_valid() {
-            let members = if whole { self.access.geometry.contiguous_entries(table.level) } else { 1 };
+            let run = self.access.geometry.contiguous_entries(table.level);
+            let members = if old.is_contiguous() { run } else { 1 };
             survey.resizes.get_or_insert(table.run_of(index, members).first.max(table.va(first)));
         }
     }

@@ -5,6 +5,7 @@
 //! descriptor at a time. [`Memory`] is the platform's half of that bargain.
 
 use core::cell::Cell;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::{Descriptor, Level, Pa};
 
@@ -189,6 +190,11 @@ impl<M: Memory> ReadTables for Live<'_, M> {
 
     #[inline]
     fn entry(&self, slot: Slot, _: Level) -> Result<Descriptor, Self::Error> {
+        if M::PLAIN {
+            // SAFETY: whoever made this value promised that the table is live; its memory is plain.
+            let entry = unsafe { AtomicU64::from_ptr(self.0.words(slot.table).add(slot.index)) };
+            return Ok(Descriptor(entry.load(Relaxed)));
+        }
         // SAFETY: whoever made this value promised that the table is live.
         Ok(unsafe { self.0.load(slot) })
     }

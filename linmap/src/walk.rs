@@ -5,6 +5,7 @@
 
 use core::ops::ControlFlow;
 
+use crate::decode::Decoder;
 use crate::{Descriptor, Entry, Geometry, Half, Level, Pa, ReadTables, Slot, Stats, TableLimits, Va};
 
 /// Calls `each` for every entry that translates an address from `first` to `last`, both included.
@@ -93,11 +94,12 @@ impl<R: ReadTables, F: FnMut(Va, Level, Entry, TableLimits) -> ControlFlow<()>> 
     ) -> Result<ControlFlow<()>, R::Error> {
         let shift = self.geometry.level_shift(level);
         let end = self.geometry.entries(level) - 1;
+        let decoder = Decoder::new(self.geometry, level);
         let slot_of = |va: u64| if va < base { 0 } else { ((va - base) >> shift) as usize };
         for index in slot_of(self.first.0)..=slot_of(self.last.0).min(end) {
             let va = base.wrapping_add((index as u64) << shift);
             let descriptor: Descriptor = self.reader.entry(Slot { table, index }, level)?;
-            let entry = descriptor.decode(self.geometry, level);
+            let entry = decoder.entry(descriptor);
             let mut flow = (self.each)(Va(va), level, entry, limits);
             if let (ControlFlow::Continue(()), Entry::Table(child)) = (flow, entry) {
                 flow = self.table(child, level.next(), va, limits | TableLimits::of(descriptor))?;

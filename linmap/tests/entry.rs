@@ -1,0 +1,85 @@
+//! What is said of one address is what a walk of everything says of it, at any geometry.
+
+#[path = "common/dirty_memory.rs"]
+mod dirty_memory;
+#[path = "common/geometries.rs"]
+mod geometries;
+
+use std::ops::ControlFlow::Continue;
+
+use dirty_memory::dirty_memory;
+use geometries::geometries;
+use linmap::{
+    AddressSpace, Attributes, Change, Descriptor, Entry, Geometry, Half, Level, Memory, Pa, Policy, Slot,
+    TableLimits, Tree, Va,
+};
+
+/// Some pages, a run, a leaf of each size, with holes around them.
+fn space(g: Geometry, memory: &linmap::host::HostMemory) -> AddressSpace {
+    let none = std::iter::empty();
+    let space = AddressSpace::adopt(Tree::build(memory, g, Half::Upper, none).expect("a root"));
+    space.set_policy(Policy::Live);
+    let (mut va, platform) = (g.base(Half::Upper), memory.platform());
+    for size in g.leaf_sizes().iter().filter(|size| size.bytes() < 1 << 31) {
+        va = va.next_multiple_of(size.bytes()) + size.bytes();
+        let pages = size.bytes() / g.page_size();
+        let oa = Pa(va & ((1 << 47) - 1));
+        // SAFETY: no CPU uses these tables.
+        unsafe { space.map(&platform, Va(va), pages, oa, Attributes::RAM) }.expect("a hole");
+        if pages > 1 {
+            // SAFETY: as above.
+            unsafe { space.protect(&platform, Va(va + g.page_size()), 1, Change::READ_ONLY) }
+                .expect("mapped");
+        }
+        va += size.bytes();
+    }
+    space
+}
+
+#[test]
+fn one_address_is_looked_up_as_by_a_walk() {
+    for g in geometries() {
+        let memory = dirty_memory(g, 64);
+        let (space, platform) = (space(g, &memory), memory.platform());
+        let mut entries = Vec::new();
+        let all = (Va(g.base(Half::Upper)), Va(u64::MAX));
+        let _ = space.visit(&platform, all, |va, level, entry| {
+            entries.push((va, level, entry));
+            Continue(())
+        });
+        let leaves = entries.iter().filter(|(_, _, entry)| !matches!(entry, Entry::Table(_)));
+        for &(va, level, entry) in leaves {
+            for at in [va.0, va.0 + 1, va.0 + (g.level_size(level) - 1)] {
+                assert_eq!(space.entry(&platform, Va(at)), Some((va, level, entry)), "{g:?} {at:#x}");
+            }
+        }
+        for va in [Va(0), Va(u64::MAX >> 1), Va(g.base(Half::Upper) - 1)] {
+            assert_eq!(space.entry(&platform, va), None, "{g:?} {va:?}");
+        }
+    }
+}
+
+/// What is below a table that forbids something is found as well.
+#[test]
+fn restrictions_do_not_end_the_search() {
+    for g in geometries().into_iter().filter(|g| g.root() != Level::PAGE) {
+        let memory = dirty_memory(g, 64);
+        let (space, platform) = (space(g, &memory), memory.platform());
+        let all = (Va(g.base(Half::Upper)), Va(u64::MAX));
+        let mut first = None;
+        let _ = space.visit(&platform, all, |va, level, entry| {
+            if let Entry::Leaf(_) = entry {
+                first.get_or_insert((va, level, entry));
+            }
+            Continue(())
+        });
+        let (va, level, entry) = first.expect("something is mapped");
+        let slot = Slot { table: space.root(), index: 0 };
+        // SAFETY: the root is live, and no CPU uses it.
+        unsafe {
+            let table = memory.load(slot);
+            memory.store(slot, Descriptor(table.0 | TableLimits::READ_ONLY.bits()));
+        }
+        assert_eq!(space.entry(&platform, va), Some((va, level, entry)), "{g:?}");
+    }
+}
