@@ -4,6 +4,7 @@
 //! instruction with another BRK behind it; that one goes on behind the first. Exceptions are masked from the one to
 //! the other, so a CPU that answers an interrupt is in no slot, and slots can go when all have been held once.
 
+use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use aarch64_cpu::registers::{ESR_EL1, Readable};
@@ -71,6 +72,17 @@ pub(crate) enum Error {
     Slot(area::Error),
     /// The code can not be changed.
     Poke(Refusal),
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Full => f.write_str("there are as many probes as there can be"),
+            Self::NotMovable(instruction) => write!(f, "{instruction:#010x} can not be executed elsewhere"),
+            Self::Slot(e) => e.fmt(f),
+            Self::Poke(e) => e.fmt(f),
+        }
+    }
 }
 
 /// A probe in place.

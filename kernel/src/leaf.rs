@@ -1,7 +1,5 @@
 //! The leaf that translates an address, as the tables have it.
 
-use core::ops::ControlFlow;
-
 use linmap::{Entry, LeafSize, Va};
 
 use crate::System;
@@ -17,16 +15,9 @@ pub(crate) struct Leaf {
 impl Leaf {
     /// The one at an address, valid or not; nothing where there is none.
     pub(crate) fn at(system: &System<'_>, va: Va) -> Option<Self> {
-        let mut found = None;
-        let _ = system.space.visit(&system.platform(), (va, va), |_, level, entry| {
-            if let Entry::Leaf(leaf) = entry {
-                found = Some((level, leaf.contiguous));
-            }
-            ControlFlow::Continue(())
-        });
-        let (level, contiguous) = found?;
+        let (_, level, Entry::Leaf(leaf)) = system.space.entry(&system.platform(), va)? else { return None };
         let sizes = system.geometry.leaf_sizes();
-        let size = *sizes.iter().find(|s| (s.level, s.contiguous) == (level, contiguous))?;
+        let size = *sizes.iter().find(|s| (s.level, s.contiguous) == (level, leaf.contiguous))?;
         Some(Self { size, va: Va(va.0 & !(size.bytes() - 1)) })
     }
 

@@ -233,7 +233,9 @@ fn start_interrupts(system: &System<'_>) {
 
 /// Where all that is or may yet be mapped ends: RAM, the image, the registers of devices.
 fn highest(machine: &Machine, memory: &Plan<'_>, image: &Image, uart: Pa) -> Pa {
-    let known = [memory.layout.mapped().end, image.range().end, Pa(uart.0 + 1), Pa(EARLY_UART.0 + 1)];
+    let (ram, reached) = (memory.layout.ram().last(), memory.layout.mapped().end);
+    let ram = ram.map_or(reached, |range| range.end.min(reached));
+    let known = [ram, image.range().end, Pa(uart.0 + 1), Pa(EARLY_UART.0 + 1)];
     let controller = machine.interrupts.iter().flat_map(|c| c.ranges()).map(|r| r.end);
     known.into_iter().chain(controller).max().unwrap_or_default()
 }
@@ -261,6 +263,7 @@ fn run(mut system: System<'_>) -> ! {
             "dump" => ok &= report::dump(system),
             "interrupts" => ok &= tests::interrupts::run(),
             "kprobes" => ok &= tests::kprobes::run(system),
+            "micro" => ok &= workloads::micro::run(system),
             "modes" => ok &= tests::modes::run(system),
             "modules" => ok &= tests::modules::run(system),
             "protection" => ok &= tests::protection::run(system),
@@ -281,8 +284,8 @@ fn run(mut system: System<'_>) -> ! {
             "fail" => ok = false,
             _ if Asked::is(task) => ok &= tests::stress::run(system, task),
             _ => warn(format_args!(
-                "run={} ignored: known are bench, cpus, crash, dump, interrupts, kprobes, modes, modules, protection, selftest, \
-                 stress, together, vmalloc80, fail, fault, fault-all, hang, overflow, overflow-last and panic",
+                "run={} ignored: known are bench, cpus, crash, dump, interrupts, kprobes, micro, modes, modules, protection, \
+                 selftest, stress, together, vmalloc80, fail, fault, fault-all, hang, overflow, overflow-last and panic",
                 task.escape_debug()
             )),
         }

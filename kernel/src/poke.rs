@@ -4,6 +4,8 @@
 //! read-only. Few instructions may be replaced while another CPU executes them (Arm ARM B2.2.5), so all others
 //! are held.
 
+use core::fmt;
+
 use linmap::{Hardware, Pa, Va};
 
 use crate::area::{Area, Error};
@@ -21,6 +23,17 @@ pub(crate) enum Refusal {
     Map(Error),
     /// A CPU can not be held.
     Busy,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Nowhere => f.write_str("nothing is mapped there"),
+            Self::Other(found) => write!(f, "another instruction is there, {found:#010x}"),
+            Self::Map(e) => e.fmt(f),
+            Self::Busy => f.write_str("a CPU does not let itself be held"),
+        }
+    }
 }
 
 /// Puts an instruction in the place of another.

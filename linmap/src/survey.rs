@@ -82,7 +82,7 @@ impl<P: Platform> Editor<'_, P> {
 
     /// Where the entries end, from a leaf on and up to the last, that are like it in all but their addresses: leaves
     /// as well.
-    #[inline(always)]
+    #[inline(never)]
     pub(crate) fn alike(&self, table: &Table, index: usize, first: Descriptor, last: usize) -> usize {
         /// What every format keeps of an address.
         const ADDRESS: u64 = (1 << 50) - (1 << 12);

@@ -54,11 +54,11 @@ impl<'a> Tally<'a> {
     }
 
     /// The value, if there is one, and else a note.
-    pub(crate) fn done<T, E: fmt::Debug>(&self, result: Result<T, E>, what: &str) -> Option<T> {
+    pub(crate) fn done<T, E: fmt::Display>(&self, result: Result<T, E>, what: &str) -> Option<T> {
         match result {
             Ok(value) => Some(value),
             Err(e) => {
-                self.expect(false, format_args!("{what}: {e:?}"));
+                self.expect(false, format_args!("{what}: {e}"));
                 None
             }
         }

@@ -7,10 +7,10 @@
 
 use linmap::{Change, Error, LeafSize, Policy, Va};
 
+use super::counted;
 use crate::System;
 use crate::console::say;
 use crate::counters::Window;
-use crate::hardware::HARDWARE;
 use crate::leaf::Leaf;
 use crate::{cpu, interrupts, parking, report, warn};
 
@@ -157,8 +157,7 @@ impl Bench<'_> {
         let before = Leaf::at(self.system, leaf.va);
         change()?;
         undo()?;
-        // No tick is counted.
-        let (changed, window) = interrupts::masked(|| self.system.counters.window(&HARDWARE.cpu, &change));
+        let (changed, window) = counted(self.system, &change);
         changed?;
         report::window(name, &window, &[("leaf_bytes", Some(leaf.size.bytes()))]);
         undo()?;

@@ -1,4 +1,5 @@
-//! What the area costs: modules that are loaded and unloaded, data that is given up, pages that become read-only.
+//! What the area costs: modules that are loaded and unloaded, data that is given up, pages that become read-only
+//! and writable again.
 //!
 //! All is done once before it is counted, so that table pages come from where they usually do.
 
@@ -7,14 +8,13 @@ use core::convert::Infallible;
 use arrayvec::ArrayVec;
 use linmap::Va;
 
+use super::{counted, has_room};
 use crate::area::{Area, Permission};
 use crate::code::Code;
-use crate::counters::Window;
-use crate::hardware::HARDWARE;
 use crate::leaf::Leaf;
 use crate::tests::modules::adds;
 use crate::tests::tally::Tally;
-use crate::{interrupts, report};
+use crate::{report, warn};
 
 /// The pages of a module, and of data.
 const PAGES: u64 = 4;
@@ -37,12 +37,6 @@ struct Costs<'a> {
 }
 
 impl<'a> Costs<'a> {
-    /// What happens while something is done. No tick is counted.
-    #[inline(always)]
-    fn window<R>(&self, work: impl FnOnce() -> R) -> (R, Window) {
-        interrupts::masked(|| self.area.system.counters.window(&HARDWARE.cpu, work))
-    }
-
     /// A module as the only one, and beside another.
     fn modules(&self) {
         if let Some(code) = self.load() {
@@ -67,12 +61,12 @@ impl<'a> Costs<'a> {
 
     fn module(&self, [load, unload]: [&str; 2]) {
         let before = self.tables();
-        let (code, loading) = self.window(|| self.load());
+        let (code, loading) = counted(self.area.system, || self.load());
         let between = self.tables();
         let Some(code) = code else { return };
-        let ((), unloading) = self.window(|| code.unload());
-        let counted = [(load, &loading, before, between), (unload, &unloading, between, self.tables())];
-        for (name, window, before, after) in counted {
+        let ((), unloading) = counted(self.area.system, || code.unload());
+        let windows = [(load, &loading, before, between), (unload, &unloading, between, self.tables())];
+        for (name, window, before, after) in windows {
             let more = [("pages", Some(PAGES)), ("tables_before", before), ("tables_after", after)];
             report::window(name, window, &more);
         }
@@ -83,7 +77,7 @@ impl<'a> Costs<'a> {
         for (name, together) in [("free_each", false), ("free_together", true)] {
             let data: ArrayVec<Va, FREED> =
                 (0..FREED).filter_map(|_| self.tally.done(self.area.allocate(PAGES), "no pages")).collect();
-            let ((), window) = self.window(|| {
+            let ((), window) = counted(self.area.system, || {
                 for start in &data {
                     _ = if together { self.area.free_later(*start) } else { self.area.free(*start) };
                 }
@@ -93,7 +87,7 @@ impl<'a> Costs<'a> {
         }
     }
 
-    /// Pages that follow each other in memory become read-only.
+    /// Pages that follow each other in memory become read-only and writable again.
     ///
     /// Free RAM begins beside the image, where no leaf is of the largest size: there is as much in front of what is
     /// counted as one of those has.
@@ -104,7 +98,7 @@ impl<'a> Costs<'a> {
             4_294_967_296.. => self.tally.done(self.area.allocate(pages(1 << 30)), "no pages"),
             _ => None,
         };
-        if system.frames.free_bytes() > 2 * READ_ONLY * system.geometry.page_size() {
+        if has_room(system, 2 * READ_ONLY * system.geometry.page_size(), "set_memory_ro, set_memory_rw") {
             self.read_only_once(false);
             self.read_only_once(true);
         }
@@ -113,17 +107,33 @@ impl<'a> Costs<'a> {
 
     fn read_only_once(&self, counts: bool) {
         let Some(start) = self.tally.done(self.area.allocate(READ_ONLY), "no pages") else { return };
-        let (mut runs, mut leaf) = (0, None);
+        let leaf_bytes = self.one_run(start);
+        if counts && leaf_bytes.is_none() {
+            warn(format_args!(
+                "set_memory_ro, set_memory_rw: not counted, as the free pages are not adjacent"
+            ));
+        }
+        let steps = [("set_memory_ro", Permission::ReadOnly), ("set_memory_rw", Permission::Writable)];
+        for (name, permission) in steps {
+            let change = || self.area.change(start, READ_ONLY, permission);
+            let (done, window) = counted(self.area.system, change);
+            if self.tally.done(done, "the pages do not change").is_some() && counts && leaf_bytes.is_some() {
+                report::window(name, &window, &[("pages", Some(READ_ONLY)), ("leaf_bytes", leaf_bytes)]);
+            }
+        }
+        self.area.free(start);
+    }
+
+    /// The bytes of the leaf that the linear map has for the first of the pages, if these are adjacent in memory.
+    fn one_run(&self, start: Va) -> Option<u64> {
+        let (mut runs, mut first) = (0, None);
         _ = self.area.each_run((start, READ_ONLY), |run| {
-            let alias = Va(run.start.0.wrapping_add(self.area.system.memory.layout.offset()));
-            leaf = Leaf::at(self.area.system, alias).map(|leaf| leaf.size.bytes());
+            first.get_or_insert(run.start);
             runs += 1;
             Ok::<(), Infallible>(())
         });
-        let (done, window) = self.window(|| self.area.change(start, READ_ONLY, Permission::ReadOnly));
-        if self.tally.done(done, "the pages do not change").is_some() && counts && runs == 1 {
-            report::window("set_memory_ro", &window, &[("pages", Some(READ_ONLY)), ("leaf_bytes", leaf)]);
-        }
-        self.area.free(start);
+        let pa = first.filter(|_| runs == 1)?;
+        let alias = Va(pa.0.wrapping_add(self.area.system.memory.layout.offset()));
+        Leaf::at(self.area.system, alias).map(|leaf| leaf.size.bytes())
     }
 }

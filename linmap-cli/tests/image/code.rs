@@ -80,7 +80,10 @@ fn code_on_other_machines() {
 /// afterwards as before.
 #[test]
 fn what_the_area_costs() {
-    for (granule, leaf_bytes) in [(Granule::K4, 1 << 30), (Granule::K16, 1 << 30), (Granule::K64, 1 << 29)] {
+    // A table that a leaf is split into has 8192 entries at 64K.
+    for (granule, leaf_bytes, most) in
+        [(Granule::K4, 1 << 30, 12_000), (Granule::K16, 1 << 30, 12_000), (Granule::K64, 1 << 29, 21_000)]
+    {
         let fixed = ["--count", "--run", "modules", "--ram", "12G", "--cpus", "1"];
         let booted = boot(&[&fixed[..], &["--page-size", page_size(granule)]].concat());
         let booted = booted.expect_well("counted");
@@ -104,6 +107,6 @@ fn what_the_area_costs() {
         // Linux: 495,184 instructions, 528 invalidations, at 4K.
         let made = ["pages", "leaf_bytes", "tlbi"].map(|key| number("set_memory_ro", key));
         assert_eq!(made, [512, leaf_bytes, 2]);
-        assert!(number("set_memory_ro", "instructions") < 60_000, "{}", window("set_memory_ro"));
+        assert!(number("set_memory_ro", "instructions") <= most, "{}", window("set_memory_ro"));
     }
 }

@@ -58,6 +58,15 @@ fn all_cpus_work_with_much_ram_and_with_allocation_tags() {
     }
 }
 
+/// What has to be in reach is RAM and the devices, not all that a linear map could have.
+#[test]
+fn all_cpus_with_few_physical_address_bits_work() {
+    for cpu in ["cortex-a53", "cortex-a72", "neoverse-n1"] {
+        let options = ["--ram", "1G", "--run", "cpus", "--cpu", cpu];
+        expect_all(&boot(&options).expect_well(cpu), 4, cpu);
+    }
+}
+
 #[test]
 fn sixty_four_cpus_are_the_most() {
     let booted = boot(&["--ram", "1G", "--run", "cpus", "--cpus", "64"]).expect_well("64 CPUs");

@@ -8,7 +8,7 @@ use crate::guest::{AMPERE_ONE, MAX, boot};
 use crate::matrix::{boot_and_compare, page_size};
 
 /// Where `make fixed` leaves the image for this page size: beside the command's own directory.
-fn image(granule: Granule) -> String {
+pub(crate) fn image(granule: Granule) -> String {
     let command = PathBuf::from(env!("CARGO_BIN_EXE_linmap"));
     let target = command.ancestors().nth(2).expect("a target directory");
     let image = target.join(format!("fixed/fixed-{}.img", page_size(granule)));

@@ -13,6 +13,7 @@ mod guest;
 mod interrupts;
 mod loader;
 mod matrix;
+mod micro;
 mod modes;
 mod planned;
 mod prediction;

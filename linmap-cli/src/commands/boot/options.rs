@@ -59,7 +59,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE[@OFFSET]", help_heading = "Kernel")]
     pub(crate) crashkernel: Option<Crashkernel>,
 
-    /// What to run once booted: bench, cpus, crash, dump, interrupts, kprobes, modes, modules, protection,
+    /// What to run once booted: bench, cpus, crash, dump, interrupts, kprobes, micro, modes, modules, protection,
     /// selftest, stress (or stress:OPERATIONS:SEED), together, vmalloc80, several with commas between them, or ''
     /// for nothing; fail, fault, fault-all, hang, overflow, overflow-last and panic go wrong on purpose
     #[arg(long, value_name = "LIST", default_value = "dump", value_delimiter = ',')]
