@@ -16,14 +16,17 @@ test:     image fixed command ## all tests, those that boot the kernel included;
 test-linux: setup ## the tables of Debian's kernels under QEMU, read in every way; wants the network once
 	$(RUST) scripts/test-linux.sh $(ARGS)
 
-bench:    setup ## creation beside the physical limit, the speed of the model; make bench ARGS=model
+bench:    image fixed command ## all benchmarks, written to docs/benchmarks; make bench ARGS=--help lists the parts
 	$(RUST) cargo run --release -p bench -- $(ARGS)
 
 fixed:    setup ## the kernel for one page size each: target/fixed/fixed-4k.img and its siblings
 	$(RUST) scripts/fixed.sh
 
 sizes:    image fixed command ## what those take beside the one for all
-	$(RUST) scripts/sizes.sh
+	$(RUST) cargo run --quiet --release -p bench -- counts --sizes
+
+counts:   image command ## exact counts beside those stored: 2% more fails; make counts ARGS=--update stores them
+	$(RUST) cargo run --quiet --release -p bench -- counts $(ARGS)
 
 soak:     image command ## many more random sequences than the tests try, on the model and the image; SEQUENCES=1000000
 	LINMAP_SEQUENCES=$(SEQUENCES) LINMAP_NAIVE_CASES=$(SEQUENCES) $(RUST) cargo test -p linmap-model --test live --test naive
@@ -46,4 +49,4 @@ setup:    ## install what is missing, and only that
 clean:    ## remove everything that was built
 	$(RUST) cargo clean
 
-.PHONY: help run test test-linux bench soak sizes lint image fixed command setup clean
+.PHONY: help run test test-linux bench counts soak sizes lint image fixed command setup clean

@@ -3,7 +3,7 @@
 use rustix::time::{ClockId, clock_gettime};
 
 /// The CPU time of this thread so far, in nanoseconds.
-fn now() -> i64 {
+pub(crate) fn now() -> i64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec * 1_000_000_000 + time.tv_nsec
 }

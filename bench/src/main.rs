@@ -1,79 +1,96 @@
-//! How close creation comes to the physical limit: a tree built in host memory beside memset of its pages;
-//! and how fast the model judges.
+//! linmap beside the physical limit, beside other libraries and beside itself with one page size; and how fast the
+//! model judges.
 //!
-//! Thread CPU time, the same pages for all, written before the first measurement. What is compared is
-//! measured in turns, so that whatever slows the machine down slows all of it, and each ratio is that of
-//! neighbours in time.
+//! Without a name all parts run, and docs/benchmarks is written, with plots. What is compared on the host is
+//! measured in turns, and reported as ratios with their spread: no number needs a quiet machine.
 
 mod clock;
+mod counts;
+mod document;
+mod fixed;
+mod host;
+mod libraries;
 mod model;
+mod parts;
+mod report;
 mod samples;
-mod subject;
 
-use linmap::{Granule, Level};
+use std::fmt::Display;
+use std::{env, io, process};
 
-use samples::Samples;
-use subject::Subject;
+use document::Document;
 
-const RAM: u64 = 64 << 30;
-const REPETITIONS: usize = 41;
+/// A part of a run.
+struct Part {
+    name: &'static str,
+    what: &'static str,
+    run: fn(&mut Document) -> io::Result<()>,
+}
+
+const PARTS: [Part; 5] = [
+    Part { name: "creation", what: "trees of 4 to 512 GiB", run: parts::creation },
+    Part { name: "changes", what: "permission sweep, split, collapse", run: parts::changes },
+    Part { name: "reading", what: "walks and single addresses", run: parts::reading },
+    Part { name: "fixed", what: "choosing the page size at boot, or when built", run: fixed::choosing },
+    Part { name: "model", what: "how fast the model judges", run: parts::judging },
+];
+
+/// What has arguments of its own, and writes a page of its own: it boots the image.
+const COUNTS: &str = "counts";
 
 fn main() {
-    match std::env::args().nth(1).as_deref() {
-        None => {
-            creation();
-            println!();
-            judging();
-        }
-        Some("creation") => creation(),
-        Some("model") => judging(),
-        Some(other) => {
-            eprintln!("bench: there is creation and model, and no \"{other}\"");
-            std::process::exit(2);
-        }
+    let arguments: Vec<String> = env::args().skip(1).collect();
+    if let [first, size] = arguments.as_slice()
+        && first == fixed::WORKER
+    {
+        return or_exit(fixed::work(size));
+    }
+    if arguments.first().is_some_and(|first| first == COUNTS) {
+        return or_exit(counts::run(&arguments[1..]));
+    }
+    if arguments.iter().any(|a| a == "--help" || a == "-h") {
+        return println!("bench [NAME]...\n\n{}", list());
+    }
+    let unknown = |a: &&String| !PARTS.iter().any(|part| part.name == **a);
+    if let Some(other) = arguments.iter().find(unknown) {
+        eprintln!("bench: there is no \"{other}\"; there is\n\n{}", list());
+        process::exit(2);
+    }
+    or_exit(run(&arguments));
+    if arguments.is_empty() {
+        or_exit(counts::run(&["--report".to_owned()]));
     }
 }
 
-fn creation() {
-    println!("{} GiB mapped in host memory; thread CPU time, median of {REPETITIONS}\n", RAM >> 30);
-    println!("{:<10} {:>12} {:>40}   {:>37}", "", "tables", "microseconds", "linmap divided by");
-    let columns = ["memset", "at once", "loop", "linmap"];
-    let [a, b, c, d] = columns;
-    println!("{:>23} {a:>9} {b:>9} {c:>9} {d:>9}   {a:>18} {b:>18}", "");
-    for (name, granule, level) in [
-        ("4K pages", Granule::K4, Level::PAGE),
-        ("2M blocks", Granule::K4, Level::new(2)),
-        ("16K pages", Granule::K16, Level::PAGE),
-        ("64K pages", Granule::K64, Level::PAGE),
-    ] {
-        report(name, &mut Subject::new(granule, level, RAM));
+/// Runs the parts named, or all of them, which is what the document is made of.
+fn run(names: &[String]) -> io::Result<()> {
+    let is_named = |part: &&Part| names.is_empty() || names.iter().any(|name| name == part.name);
+    let mut document = Document::default();
+    document.begin();
+    for part in PARTS.iter().filter(is_named) {
+        (part.run)(&mut document)?;
     }
-    println!("\nmemset    one call for each table page");
-    println!("at once   one call for as many bytes in one piece, which may bypass the caches");
-    println!("loop      plain stores of as many entries to the same pages");
-    println!("In brackets: where eight of ten ratios lie.");
+    document.targets();
+    if PARTS.iter().all(|part| is_named(&part)) {
+        eprintln!("bench: wrote {}", document.write()?.display());
+    }
+    Ok(())
 }
 
-fn judging() {
-    let (sequences, events, seconds) = model::speed();
-    let a_minute = sequences as f64 / seconds * 60.0;
-    println!("The model judges {:.2} million events a second,", events as f64 / seconds / 1e6);
-    println!(
-        "{a_minute:.0} random small sequences a minute ({:.0} events each), on one core.",
-        events as f64 / sequences as f64
+fn list() -> String {
+    let line = |part: &Part| format!("  {:<10} {}\n", part.name, part.what);
+    let parts: String = PARTS.iter().map(line).collect();
+    let counts = format!(
+        "  {COUNTS:<10} exact counts of the image under QEMU beside those stored; or --update, --sizes, --report\n"
     );
+    parts
+        + "\nWithout a name: all of these, and docs/benchmarks/host.md and counts.md are written. And\n\n"
+        + &counts
 }
 
-fn report(name: &str, subject: &mut Subject) {
-    let mut round = || [subject.memset(), subject.memset_at_once(), subject.ideal(), subject.build()];
-    let rounds: Vec<_> = (0..REPETITIONS).map(|_| round()).collect();
-    let column = |i: usize| Samples::new(rounds.iter().map(|round| round[i]).collect());
-    let [memset, at_once, ideal, linmap] = [0, 1, 2, 3].map(|i| column(i).median() / 1e3);
-    let ratio =
-        |to: usize| Samples::new(rounds.iter().map(|round| round[3] / round[to]).collect()).to_string();
-    let (to_memset, to_at_once) = (ratio(0), ratio(1));
-    let kib = subject.table_bytes() >> 10;
-    println!(
-        "{name:<10} {kib:>8} KiB {memset:>9.1} {at_once:>9.1} {ideal:>9.1} {linmap:>9.1}   {to_memset:>18} {to_at_once:>18}"
-    );
+fn or_exit(result: Result<(), impl Display>) {
+    if let Err(error) = result {
+        eprintln!("bench: {error}");
+        process::exit(1);
+    }
 }

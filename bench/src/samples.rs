@@ -27,3 +27,15 @@ impl fmt::Display for Samples {
         write!(f, "{:.2} ({:.2}-{:.2})", self.median(), self.at(0.1), self.at(0.9))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_spread_is_that_of_the_middle_eight_of_ten() {
+        let samples = Samples::new((0..=10).rev().map(f64::from).collect());
+        assert_eq!(samples.median(), 5.0);
+        assert_eq!(samples.to_string(), "5.00 (1.00-9.00)");
+    }
+}

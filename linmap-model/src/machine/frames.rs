@@ -133,7 +133,8 @@ impl Machine {
 pub(super) fn meaningless(value: u64, level: Level, g: Geometry) -> bool {
     let descriptor = linmap::Descriptor(value);
     matches!(descriptor.decode(g, level), Entry::Reserved)
-        || (matches!(descriptor.decode(g, level), Entry::Table(_)) && !linmap::TableLimits::of(descriptor).is_empty())
+        || (matches!(descriptor.decode(g, level), Entry::Table(_))
+            && !linmap::TableLimits::of(descriptor).is_empty())
 }
 
 pub(super) fn reserved(value: u64, level: Level) -> Finding {

@@ -1,0 +1,184 @@
+//! What it costs to choose the page size at boot: one image for all page sizes beside one image for each.
+
+use std::collections::BTreeMap;
+
+use super::boots::{Map, PageSize};
+use super::compare::percent;
+use super::counted::Counted;
+use super::linux;
+use super::results::Results;
+use crate::report::{table, thousands};
+
+/// RAM that the windows are counted with, in GiB.
+const GIB: u64 = 64;
+
+/// How large an image is.
+pub(crate) struct Image {
+    pub(crate) segments: Segments,
+    /// Bytes of the file that is booted.
+    pub(crate) file: u64,
+    /// Bytes of RAM that are not free after a boot, at each page size that it has.
+    pub(crate) held: BTreeMap<PageSize, u64>,
+}
+
+/// The bytes of its segments.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Segments {
+    text: u64,
+    rodata: u64,
+    data: u64,
+    bss: u64,
+}
+
+impl Segments {
+    /// Reads what `flatten --sizes` prints: for each segment its bytes in the file, and those that only memory has.
+    pub(crate) fn read(text: &str) -> Result<Self, String> {
+        let numbers = text.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>();
+        match numbers.as_deref() {
+            Ok(&[text, _, rodata, _, data, bss]) => Ok(Self { text, rodata, data, bss }),
+            _ => Err(format!("three segments are expected, and these are: {text}")),
+        }
+    }
+}
+
+/// How much more a figure may be than that of the image for one page size, in percent.
+struct Target {
+    what: &'static str,
+    percent: f64,
+}
+
+const CREATE: Target = Target { what: "create", percent: 2.0 };
+const CHANGE: Target = Target { what: "protect and split", percent: 10.0 };
+const TEXT: Target = Target { what: "text", percent: 1.0 };
+const HELD: Target = Target { what: "RAM held", percent: 0.5 };
+
+impl Target {
+    fn of_window(name: &str) -> Option<&'static Self> {
+        match name {
+            "create" => Some(&CREATE),
+            _ if name.starts_with("protect") || name.starts_with("split") => Some(&CHANGE),
+            _ => None,
+        }
+    }
+
+    /// At most how much, and whether it is.
+    fn verdict(&self, one: u64, all: u64) -> [String; 2] {
+        let met = all as f64 <= one as f64 * (1.0 + self.percent / 100.0);
+        [format!("+{}%", self.percent), if met { "yes" } else { "**no**" }.to_owned()]
+    }
+}
+
+/// The whole of it, as Markdown.
+pub(crate) fn section(results: &Results, images: &BTreeMap<Option<PageSize>, Image>) -> String {
+    let [judged, others] = windows(results);
+    format!(
+        "Instructions of the same operations in the image for all page sizes and in the one for only this (`make \
+         fixed`), {GIB} GB. The targets: {} at most +{}%, {} at most +{}%. The best known, the series for Linux \
+         that chooses its page size at boot: {}.\n\n{judged}\n\
+         What has no target, in large leaves:\n\n{others}\n\
+         The images, in bytes. The target is +{}% of text and +{}% of RAM held after a boot with 1 GB.\n\n{}\n\
+         The text of the image for all serves all three page sizes and chooses between them; an image for one lacks \
+         the choice and whatever its page size never takes. Both have the same tests and workloads, which are much of \
+         the text, so that the bytes say more than the percentage: the library is what differs. Who ships three \
+         images instead of one ships {} bytes of text instead of {}.\n\n{}",
+        CREATE.what,
+        CREATE.percent,
+        CHANGE.what,
+        CHANGE.percent,
+        linux::CHOOSING,
+        TEXT.percent,
+        HELD.percent,
+        segments(images),
+        thousands(
+            images.iter().filter(|(only, _)| only.is_some()).map(|(_, image)| image.segments.text).sum()
+        ),
+        images.get(&None).map_or_else(String::new, |image| thousands(image.segments.text)),
+        held(images)
+    )
+}
+
+/// The windows that have a target; and those that have none, in large leaves.
+fn windows(results: &Results) -> [String; 2] {
+    let (mut judged, mut others) = (vec![], vec![]);
+    for page_size in PageSize::ALL {
+        for map in [Map::Large, Map::Pages] {
+            let both = (results.fixed(page_size, map, GIB), results.of(page_size, map, GIB));
+            let (Some(one), Some(all)) = both else { continue };
+            for name in all.windows.keys() {
+                let [one, all] = [one, all].map(|counted: &Counted| counted.count(name, "instructions"));
+                let (Some(one), Some(all)) = (one, all) else { continue };
+                let what = [page_size.label(), map.name(), name].map(str::to_owned);
+                let row = [what.as_slice(), &compared(one, all)].concat();
+                match Target::of_window(name) {
+                    Some(target) => judged.push([row.as_slice(), &target.verdict(one, all)].concat()),
+                    None if map == Map::Large => others.push(row),
+                    None => {}
+                }
+            }
+        }
+    }
+    let header = ["pages", "map", "window", "image for one", "for all", "change", "at most", "met"];
+    [table(&header, &judged), table(&header[..6], &others)]
+}
+
+fn compared(one: u64, all: u64) -> [String; 3] {
+    [thousands(one), thousands(all), percent(Some(one), Some(all))]
+}
+
+fn segments(images: &BTreeMap<Option<PageSize>, Image>) -> String {
+    let all = images.get(&None).map(|image| image.segments.text);
+    let row = |(only, image): (&Option<PageSize>, &Image)| {
+        let Segments { text, rodata, data, bss } = image.segments;
+        let name = only.map_or("for all".to_owned(), |size| format!("{} only", size.label()));
+        let numbers = [text, rodata, data, bss, image.file].map(thousands);
+        let [change, most, met] = match (only, all) {
+            (Some(_), Some(all)) => {
+                let [most, met] = TEXT.verdict(text, all);
+                [percent(Some(text), Some(all)), most, met]
+            }
+            _ => [const { String::new() }; 3],
+        };
+        [vec![name], numbers.to_vec(), vec![change, most, met]].concat()
+    };
+    let header =
+        ["image", "text", "rodata", "data", "bss", "file", "text of the one for all", "at most", "met"];
+    table(&header, &images.iter().map(row).collect::<Vec<_>>())
+}
+
+fn held(images: &BTreeMap<Option<PageSize>, Image>) -> String {
+    let row = |page_size: PageSize| {
+        let of = |only| images.get(&only)?.held.get(&page_size).copied();
+        let (one, all) = (of(Some(page_size))?, of(None)?);
+        let verdict = HELD.verdict(one, all);
+        Some([[page_size.label().to_owned()].as_slice(), &compared(one, all), &verdict].concat())
+    };
+    let header = ["RAM held at", "image for one", "for all", "change", "at most", "met"];
+    table(&header, &PageSize::ALL.into_iter().filter_map(row).collect::<Vec<_>>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn segments_are_read() {
+        let segments = Segments::read("224 0\n38 0\n1 9\n").unwrap();
+        assert_eq!(segments, Segments { text: 224, rodata: 38, data: 1, bss: 9 });
+        assert!(Segments::read("224 0\n38 0").is_err());
+        assert!(Segments::read("a 0 b 0 c 0").is_err());
+    }
+
+    #[test]
+    fn a_target_is_met_up_to_its_percentage() {
+        assert_eq!(CREATE.verdict(1000, 1020), ["+2%", "yes"]);
+        assert_eq!(CREATE.verdict(1000, 1021), ["+2%", "**no**"]);
+        assert_eq!(HELD.verdict(1000, 900), ["+0.5%", "yes"]);
+    }
+
+    #[test]
+    fn changes_have_targets_and_walks_have_none() {
+        let percent = |name| Target::of_window(name).map(|target| target.percent);
+        let targets = ["create", "protect_l2", "split_to_pages", "walk"].map(percent);
+        assert_eq!(targets, [Some(2.0), Some(10.0), Some(10.0), None]);
+    }
+}

@@ -1,0 +1,174 @@
+//! The guard: figures beside those that are stored, and which of them may not be.
+
+use super::counted::{Figures, is_instructions};
+use crate::report::{table, thousands};
+
+/// A figure may be this many hundredths of the stored one.
+const MOST: u128 = 102;
+
+/// A figure that is not what is stored.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Difference {
+    name: String,
+    stored: Option<u64>,
+    now: Option<u64>,
+    /// What it means.
+    pub(crate) verdict: Verdict,
+}
+
+/// What a difference means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Verdict {
+    /// More than 2% above what is stored: fails.
+    Grown,
+    /// Stored, and not measured any more: fails.
+    Gone,
+    /// Measured, and not stored yet.
+    New,
+    /// Less than what is stored.
+    Less,
+    /// Above what is stored, by at most 2%.
+    Within,
+    /// Instructions of another compiler's code, which are no regression.
+    Compiler,
+}
+
+impl Verdict {
+    pub(crate) fn fails(self) -> bool {
+        matches!(self, Self::Grown | Self::Gone)
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Grown => "FAILS: grown by more than 2%",
+            Self::Gone => "FAILS: stored, but not measured",
+            Self::New => "new: to be stored",
+            Self::Less => "less",
+            Self::Within => "within 2%",
+            Self::Compiler => "another compiler",
+        }
+    }
+}
+
+/// All figures that are not what is stored. Instructions are judged only if both are of one compiler's code.
+pub(crate) fn differences(stored: &Figures, now: &Figures, same_compiler: bool) -> Vec<Difference> {
+    let judge = |name: &str, stored: Option<u64>, now: Option<u64>| match (stored, now) {
+        (Some(before), Some(now)) if now < before => Verdict::Less,
+        (Some(_), Some(_)) if is_instructions(name) && !same_compiler => Verdict::Compiler,
+        (Some(before), Some(now)) if is_too_much(before, now) => Verdict::Grown,
+        (Some(_), Some(_)) => Verdict::Within,
+        (Some(_), None) => Verdict::Gone,
+        (None, _) => Verdict::New,
+    };
+    let added = now.keys().filter(|name| !stored.contains_key(*name));
+    let pairs = stored.keys().chain(added).map(|name| (name, stored.get(name), now.get(name)));
+    let pairs = pairs.map(|(name, before, now)| (name, before.copied(), now.copied()));
+    let differ = pairs.filter(|(_, before, now)| before != now);
+    differ
+        .map(|(name, stored, now)| Difference {
+            name: name.clone(),
+            stored,
+            now,
+            verdict: judge(name, stored, now),
+        })
+        .collect()
+}
+
+fn is_too_much(stored: u64, now: u64) -> bool {
+    u128::from(now) * 100 > u128::from(stored) * MOST
+}
+
+/// The differences as a table, those that fail first.
+pub(crate) fn text(differences: &[Difference]) -> String {
+    let mut sorted: Vec<&Difference> = differences.iter().collect();
+    sorted.sort_by_key(|difference| !difference.verdict.fails());
+    let or_none = |count: Option<u64>| count.map_or("none".to_owned(), thousands);
+    let rows: Vec<Vec<String>> = sorted
+        .into_iter()
+        .map(|Difference { name, stored, now, verdict }| {
+            let (name, verdict) = (name.clone(), verdict.text().to_owned());
+            vec![name, or_none(*stored), or_none(*now), percent(*stored, *now), verdict]
+        })
+        .collect();
+    table(&["figure", "stored", "now", "change", ""], &rows)
+}
+
+/// How much more it is, in percent with its sign.
+pub(crate) fn percent(before: Option<u64>, now: Option<u64>) -> String {
+    match (before, now) {
+        (Some(before), Some(now)) if before != 0 => {
+            format!("{:+.1}%", (now as f64 / before as f64 - 1.0) * 100.0)
+        }
+        (Some(_), Some(now)) if now != 0 => "from 0".to_owned(),
+        _ => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn figures(pairs: &[(&str, u64)]) -> Figures {
+        pairs.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
+    }
+
+    fn verdict(name: &str, stored: u64, now: u64, same_compiler: bool) -> Option<Verdict> {
+        let [stored, now] = [stored, now].map(|count| figures(&[(name, count)]));
+        differences(&stored, &now, same_compiler).first().map(|difference| difference.verdict)
+    }
+
+    #[test]
+    fn two_percent_are_the_limit() {
+        assert_eq!(verdict("a/instructions", 1000, 1000, true), None);
+        assert_eq!(verdict("a/instructions", 1000, 1020, true), Some(Verdict::Within));
+        assert_eq!(verdict("a/instructions", 1000, 1021, true), Some(Verdict::Grown));
+        assert_eq!(verdict("a/instructions", 1000, 999, true), Some(Verdict::Less));
+        assert_eq!(verdict("a/instructions", u64::MAX - 1, u64::MAX, true), Some(Verdict::Within));
+    }
+
+    #[test]
+    fn one_more_of_few_fails() {
+        assert_eq!(verdict("a/tlbi", 0, 1, true), Some(Verdict::Grown));
+        assert_eq!(verdict("a/tlbi", 1, 2, true), Some(Verdict::Grown));
+        assert_eq!(verdict("a/tlbi", 49, 50, true), Some(Verdict::Grown));
+        assert_eq!(verdict("a/tlbi", 50, 51, true), Some(Verdict::Within));
+    }
+
+    #[test]
+    fn another_compiler_is_not_blamed_on_the_code() {
+        assert_eq!(verdict("a/instructions", 100, 200, false), Some(Verdict::Compiler));
+        assert_eq!(verdict("a/stopped_instructions", 100, 200, false), Some(Verdict::Compiler));
+        assert_eq!(verdict("a/dsb", 100, 200, false), Some(Verdict::Grown));
+    }
+
+    #[test]
+    fn what_is_gone_fails_and_what_is_new_does_not() {
+        let found = differences(&figures(&[("a", 1), ("b", 2)]), &figures(&[("b", 2), ("c", 3)]), true);
+        let verdicts: Vec<_> = found.iter().map(|d| (d.name.as_str(), d.verdict)).collect();
+        assert_eq!(verdicts, [("a", Verdict::Gone), ("c", Verdict::New)]);
+        assert!(Verdict::Gone.fails() && !Verdict::New.fails());
+    }
+
+    #[test]
+    fn the_text_has_what_fails_first() {
+        let found = differences(
+            &figures(&[("a/dsb", 3), ("b/isb", 1_000)]),
+            &figures(&[("a/dsb", 2), ("b/isb", 1_100), ("c", 5)]),
+            true,
+        );
+        let expected = "\
+| figure | stored |   now | change |                              |
+| ------ | -----: | ----: | -----: | ---------------------------: |
+| b/isb  |  1,000 | 1,100 | +10.0% | FAILS: grown by more than 2% |
+| a/dsb  |      3 |     2 | -33.3% |                         less |
+| c      |   none |     5 |        |            new: to be stored |
+";
+        assert_eq!(text(&found), expected);
+    }
+
+    #[test]
+    fn percent_of_nothing_is_none() {
+        assert_eq!(percent(Some(0), Some(1)), "from 0");
+        assert_eq!(percent(None, Some(1)), "");
+    }
+}

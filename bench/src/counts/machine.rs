@@ -1,0 +1,130 @@
+//! The edge: boots images by the command, reads and writes files, asks for versions.
+
+use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use super::boots::{Boot, PageSize};
+use super::choosing::{Image, Segments};
+use super::counted::Counted;
+
+/// RAM at which it is asked how much of it an image holds.
+const RAM: u64 = 1 << 30;
+/// Seconds that a boot may take.
+const TIMEOUT: &str = "900";
+
+/// What the counts depend on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Versions {
+    pub(crate) qemu: String,
+    pub(crate) rustc: String,
+}
+
+impl fmt::Display for Versions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}, {}", self.qemu, self.rustc)
+    }
+}
+
+/// Where things are.
+pub(crate) struct Machine {
+    /// The repository.
+    root: PathBuf,
+    /// What cargo builds.
+    target: PathBuf,
+}
+
+impl Machine {
+    pub(crate) fn new() -> Result<Self, String> {
+        let package = std::env::var_os("CARGO_MANIFEST_DIR")
+            .ok_or("to be run by `make counts`: CARGO_MANIFEST_DIR is not set")?;
+        let root = Path::new(&package).parent().ok_or("the package is in no workspace")?.to_owned();
+        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+        Ok(Self { root, target })
+    }
+
+    /// Boots an image and counts.
+    pub(crate) fn boot(&self, boot: &Boot) -> Result<Counted, String> {
+        let start = Instant::now();
+        let counted = self.count(boot.fixed.then_some(boot.page_size), &boot.options())?;
+        eprintln!("{boot:<24} {:>6.1} s", start.elapsed().as_secs_f64());
+        Ok(counted)
+    }
+
+    /// Boots the image for all page sizes or the one for only this.
+    fn count(&self, only: Option<PageSize>, options: &str) -> Result<Counted, String> {
+        let mut command = Command::new(self.target.join("release/linmap"));
+        command.args(["boot", "--count", "--json", "--timeout", TIMEOUT, "--image"]);
+        command.arg(self.image_path(only)).args(options.split_whitespace());
+        let wrong = |what: String| format!("linmap boot {options}: {what}");
+        let output = command.output().map_err(|e| wrong(format!("{}: {e}", self.target.display())))?;
+        let read = serde_json::from_slice(&output.stdout).map_err(|e| format!("its document: {e}"));
+        read.and_then(|document| Counted::read(&document)).map_err(|e| {
+            let console = String::from_utf8_lossy(&output.stderr);
+            wrong(format!("{e}\n{}", console.trim_end()))
+        })
+    }
+
+    /// How large an image is, in its file and in memory.
+    pub(crate) fn image(&self, only: Option<PageSize>) -> Result<Image, String> {
+        let elf = match only {
+            Some(size) => self.target.join(format!("fixed/fixed-{}.elf", size.name())),
+            None => {
+                let target = self.says("scripts/kernel-target.sh", &[])?;
+                self.target.join(target).join("image/kernel")
+            }
+        };
+        let file = self.image_path(only);
+        let file = fs::metadata(&file).map_err(|e| format!("{}: {e}", file.display()))?.len();
+        let elf = elf.to_str().ok_or("the target directory's name is not UTF-8")?;
+        let sizes = self.says("cargo", &["run", "--quiet", "-p", "flatten", "--", "--sizes", elf])?;
+        let segments = Segments::read(&sizes).map_err(|e| format!("{elf}: {e}"))?;
+        let sizes = PageSize::ALL.into_iter().filter(|size| only.is_none_or(|only| only == *size));
+        let held = sizes.map(|size| {
+            let options = format!("--page-size {} --ram {RAM} --cpus 1", size.name());
+            Ok((size, RAM - self.count(only, &options)?.free))
+        });
+        Ok(Image { segments, file, held: held.collect::<Result<_, String>>()? })
+    }
+
+    fn image_path(&self, only: Option<PageSize>) -> PathBuf {
+        match only {
+            Some(size) => self.target.join(format!("fixed/fixed-{}.img", size.name())),
+            None => self.target.join("linmap.img"),
+        }
+    }
+
+    pub(crate) fn versions(&self) -> Result<Versions, String> {
+        let qemu = self.says("qemu-system-aarch64", &["--version"])?;
+        let rustc = self.says("scripts/rust.sh", &["--kernel", "rustc", "--version"])?;
+        let first = |text: String| text.lines().next().unwrap_or_default().to_owned();
+        Ok(Versions { qemu: first(qemu), rustc: first(rustc) })
+    }
+
+    pub(crate) fn read(&self, path: &Path) -> Result<String, String> {
+        fs::read_to_string(self.root.join(path)).map_err(|e| format!("{}: {e}", path.display()))
+    }
+
+    pub(crate) fn write(&self, path: &Path, text: &str) -> Result<(), String> {
+        let whole = self.root.join(path);
+        let made = whole.parent().map_or(Ok(()), fs::create_dir_all);
+        made.and_then(|()| fs::write(&whole, text)).map_err(|e| format!("{}: {e}", path.display()))
+    }
+
+    /// What a program of the machine or the repository prints.
+    fn says(&self, program: &str, args: &[&str]) -> Result<String, String> {
+        let path = match program.contains('/') {
+            true => self.root.join(program),
+            false => program.into(),
+        };
+        let output = Command::new(path).args(args).current_dir(&self.root).output();
+        let output = output.map_err(|e| format!("{program}: {e}"))?;
+        if !output.status.success() {
+            let errors = String::from_utf8_lossy(&output.stderr);
+            return Err(format!("{program} {}: {}", args.join(" "), errors.trim_end()));
+        }
+        Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned())
+    }
+}

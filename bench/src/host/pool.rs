@@ -1,0 +1,128 @@
+//! The table pages that all libraries are given in turn, and the least that can be done to them.
+
+use std::cell::RefCell;
+use std::hint::black_box;
+use std::ptr::NonNull;
+
+use linmap::host::HostMemory;
+use linmap::{Frame, Geometry, Memory};
+
+use crate::clock::timed;
+
+/// Table pages, each written once before anything is measured.
+pub(crate) struct Pool {
+    memory: HostMemory,
+    pages: usize,
+}
+
+/// What a loop that decides nothing does to every entry.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Loop {
+    /// Writes a value that differs from the one before.
+    Fill,
+    /// Changes one bit.
+    Change,
+    /// Reads it.
+    Read,
+}
+
+impl Pool {
+    pub(crate) fn new(geometry: Geometry, pages: usize) -> Self {
+        let pool = Self { memory: HostMemory::new(geometry, pages), pages };
+        pool.memset(pages);
+        pool
+    }
+
+    /// The pages as a memory, the lowest to be taken first.
+    pub(crate) fn memory(&self) -> &HostMemory {
+        self.give_all(self.take_all());
+        &self.memory
+    }
+
+    /// Nanoseconds for memset of so many pages, one call a page.
+    pub(crate) fn memset(&self, pages: usize) -> f64 {
+        self.each_page(pages, |slots| slots.fill(0))
+    }
+
+    /// Nanoseconds for a loop over the entries of so many pages.
+    pub(crate) fn ideal(&self, pages: usize, kind: Loop) -> f64 {
+        let step = black_box(1 << 12);
+        match kind {
+            Loop::Fill => self.each_page(pages, |slots| {
+                let mut value = black_box(0x0060_0000_0000_0707);
+                for slot in slots {
+                    *slot = value;
+                    value += step;
+                }
+            }),
+            Loop::Change => self.each_page(pages, |slots| slots.iter_mut().for_each(|slot| *slot ^= step)),
+            Loop::Read => self.each_page(pages, |slots| {
+                black_box(slots.iter().fold(0, |all, slot| all ^ slot));
+            }),
+        }
+    }
+
+    /// Nanoseconds for `work` on so many pages, lowest first.
+    fn each_page(&self, pages: usize, work: impl Fn(&mut [u64])) -> f64 {
+        let mut frames = self.take_all();
+        let mut total = 0;
+        timed(&mut total, || {
+            for frame in &mut frames[..pages] {
+                work(black_box(self.memory.slots(frame)));
+            }
+        });
+        self.give_all(frames);
+        total as f64
+    }
+
+    fn take_all(&self) -> Vec<Frame> {
+        let mut frames: Vec<_> = (0..self.pages).filter_map(|_| self.memory.take()).collect();
+        frames.sort_unstable_by_key(Frame::pa);
+        frames
+    }
+
+    /// Gives pages back so that the lowest is taken next.
+    fn give_all(&self, frames: Vec<Frame>) {
+        frames.into_iter().rev().for_each(|frame| self.memory.give(frame));
+    }
+
+    /// All pages on loan to this thread: [`take`] and [`give`] hand them out.
+    pub(crate) fn lend(&self) -> Loan<'_> {
+        let mut frames = self.take_all();
+        let pointer = |frame: &mut Frame| NonNull::from(self.memory.slots(frame)).cast();
+        let pages: Vec<NonNull<u64>> = frames.iter_mut().rev().map(pointer).collect();
+        LENT.with_borrow_mut(|lent| {
+            assert!(lent.is_empty(), "one loan at a time");
+            *lent = pages;
+        });
+        Loan { pool: self, frames }
+    }
+}
+
+/// Pages on loan to libraries that know nothing of frames, until it is dropped.
+pub(crate) struct Loan<'p> {
+    pool: &'p Pool,
+    frames: Vec<Frame>,
+}
+
+impl Drop for Loan<'_> {
+    fn drop(&mut self) {
+        LENT.take();
+        self.pool.give_all(std::mem::take(&mut self.frames));
+    }
+}
+
+thread_local! {
+    /// The pages on loan that nobody has taken; one of the libraries has no other way to reach them.
+    static LENT: RefCell<Vec<NonNull<u64>>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A page on loan, with whatever is in it.
+pub(crate) fn take() -> Option<NonNull<u64>> {
+    LENT.with_borrow_mut(Vec::pop)
+}
+
+/// A page on loan, back.
+pub(crate) fn give(page: NonNull<u64>) {
+    LENT.with_borrow_mut(|lent| lent.push(page));
+}

@@ -1,0 +1,106 @@
+//! One operation measured with all libraries, in turns, as multiples of memset.
+
+use super::case::sample;
+use super::{Case, Pool};
+use crate::clock::now;
+use crate::libraries::{Lacks, Linmap, Multiarch, Paging};
+use crate::samples::Samples;
+
+#[cfg(target_arch = "x86_64")]
+use crate::libraries::X86;
+
+/// How a library is measured.
+type Sample = fn(&Pool, &Case, bool) -> Result<f64, Lacks>;
+
+/// The libraries that there are for this machine, linmap first.
+pub(crate) const LIBRARIES: &[(&str, Sample)] = &[
+    ("linmap", sample::<Linmap>),
+    ("aarch64-paging", sample::<Paging>),
+    ("page_table_multiarch", sample::<Multiarch>),
+    #[cfg(target_arch = "x86_64")]
+    ("x86_64", sample::<X86>),
+];
+
+/// No more rounds than these are measured, and no fewer.
+const ROUNDS: (usize, usize) = (5, 21);
+/// No further round begins after so many nanoseconds.
+const ENOUGH: i64 = 5_000_000_000;
+
+/// Calls `one` for each round, and says whether it is the first. How many there were.
+fn rounds(mut one: impl FnMut(bool)) -> usize {
+    let (mut rounds, start) = (0, now());
+    while rounds < ROUNDS.0 || rounds < ROUNDS.1 && now() - start < ENOUGH {
+        one(rounds == 0);
+        rounds += 1;
+    }
+    rounds
+}
+
+/// What was measured of one case.
+pub(crate) struct Row {
+    pub(crate) case: Case,
+    pub(crate) rounds: usize,
+    /// Nanoseconds for memset of the tables, a page at a time.
+    pub(crate) memset: Samples,
+    /// linmap, divided by a loop that decides nothing.
+    pub(crate) to_ideal: Samples,
+    /// Each library, divided by memset.
+    pub(crate) to_memset: Vec<Result<Samples, Lacks>>,
+}
+
+/// Measures one case.
+pub(crate) fn row(case: Case) -> Row {
+    let pool = Pool::new(case.plan.geometry, case.pages());
+    let memset = || {
+        // Not counted: like everything else that is measured, it finds the tables as memset left them.
+        pool.memset(case.pages());
+        mean(&case, || pool.memset(case.pages()))
+    };
+    let ideal = || mean(&case, || pool.ideal(case.pages(), case.ideal()));
+    let mut ratios: Vec<Result<Vec<f64>, Lacks>> = LIBRARIES.iter().map(|_| Ok(Vec::new())).collect();
+    let (mut memsets, mut to_ideal) = (Vec::new(), Vec::new());
+    let rounds = rounds(|first| {
+        for (library, (_, sample)) in LIBRARIES.iter().enumerate() {
+            let Ok(ratios_so_far) = &mut ratios[library] else { continue };
+            let beside = memset();
+            let ideal = (library == 0).then(&ideal);
+            match sample(&pool, &case, first) {
+                Ok(time) => {
+                    memsets.push(beside);
+                    ratios_so_far.push(time / beside);
+                    to_ideal.extend(ideal.map(|ideal| time / ideal));
+                }
+                Err(lacks) => ratios[library] = Err(lacks),
+            }
+        }
+    });
+    let to_memset = ratios.into_iter().map(|ratios| ratios.map(Samples::new)).collect();
+    Row { case, rounds, memset: Samples::new(memsets), to_ideal: Samples::new(to_ideal), to_memset }
+}
+
+/// Measures one case and divides by what linmap takes: its nanoseconds, and the others' multiples of them.
+pub(crate) fn versus(case: Case) -> (Samples, Vec<Result<Samples, Lacks>>) {
+    let pool = Pool::new(case.plan.geometry, case.pages());
+    let mut ours = Vec::new();
+    let mut ratios: Vec<Result<Vec<f64>, Lacks>> = LIBRARIES[1..].iter().map(|_| Ok(Vec::new())).collect();
+    rounds(|first| {
+        for (ratios, (_, library)) in ratios.iter_mut().zip(&LIBRARIES[1..]) {
+            let Ok(so_far) = ratios else { continue };
+            match library(&pool, &case, first) {
+                Ok(time) => {
+                    let beside = LIBRARIES[0].1(&pool, &case, first).expect("linmap can do all");
+                    so_far.push(time / beside);
+                    ours.push(beside);
+                }
+                Err(lacks) => *ratios = Err(lacks),
+            }
+        }
+    });
+    (Samples::new(ours), ratios.into_iter().map(|ratios| ratios.map(Samples::new)).collect())
+}
+
+/// What a map of a case takes, of all that a sample makes.
+fn mean(case: &Case, all_at_once: impl Fn() -> f64) -> f64 {
+    let total: f64 = (0..case.turns).map(|_| all_at_once()).sum();
+    total / (case.turns * case.copies) as f64
+}

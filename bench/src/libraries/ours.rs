@@ -1,0 +1,120 @@
+//! linmap: trees built off line, then live and changed through an `AddressSpace`.
+
+use std::ops::ControlFlow;
+
+use linmap::host::HostMemory;
+use linmap::{AddressSpace, Change, Entry, Frame, Half, Policy, Tree, Va, linear_range};
+
+use super::{Lacks, Leaves, Library, Map};
+use crate::host::{OFFSET, Plan, Pool};
+
+pub(crate) struct Linmap;
+
+pub(crate) struct Space<'m> {
+    memory: &'m HostMemory,
+    space: AddressSpace,
+    plan: Plan,
+}
+
+impl Library for Linmap {
+    type Pages<'p> = &'p HostMemory;
+    type Map<'m> = Space<'m>;
+
+    fn pages(pool: &Pool) -> &HostMemory {
+        pool.memory()
+    }
+
+    fn create<'m>(memory: &'m &HostMemory, plan: &Plan) -> Result<Space<'m>, Lacks> {
+        let tree = Tree::build(*memory, plan.geometry, Half::Upper, std::iter::once(plan.run()));
+        let space = AddressSpace::adopt(tree.expect("as many pages as planned"));
+        space.set_policy(Policy::Live);
+        Ok(Space { memory, space, plan: *plan })
+    }
+}
+
+impl Space<'_> {
+    fn start(&self) -> u64 {
+        self.plan.run().va.0
+    }
+
+    fn pages(&self) -> u64 {
+        self.plan.bytes / self.plan.geometry.page_size()
+    }
+
+    fn protect_pages(&self, va: u64, pages: u64, change: Change) {
+        // SAFETY: nobody uses these addresses.
+        let changed = unsafe { self.space.protect(&self.memory.platform(), Va(va), pages, change) };
+        changed.expect("all of it is mapped");
+    }
+}
+
+impl Map for Space<'_> {
+    fn leaves(&self) -> Leaves {
+        let mut leaves = Leaves::default();
+        let all = linear_range(self.plan.geometry);
+        let _ = self.space.visit(&self.memory.platform(), all, |_, level, entry| {
+            if let Entry::Leaf(leaf) = entry {
+                leaves[level.number() as usize][usize::from(!leaf.attributes.is_writable())] += 1;
+            }
+            ControlFlow::Continue(())
+        });
+        leaves
+    }
+
+    fn protect(&mut self, read_only: bool) -> Result<(), Lacks> {
+        let change = if read_only { Change::READ_ONLY } else { Change::WRITABLE };
+        self.protect_pages(self.start(), self.pages(), change);
+        Ok(())
+    }
+
+    fn protect_parts(&mut self) -> Result<(), Lacks> {
+        for leaf in 0..self.plan.leaves() {
+            self.protect_pages(self.start() + leaf * self.plan.leaf_bytes(), 1, Change::READ_ONLY);
+        }
+        Ok(())
+    }
+
+    fn split(&mut self) -> Result<(), Lacks> {
+        let split = self.space.split_to_pages(&self.memory.platform(), Va(self.start()), self.pages());
+        split.expect("all of it is mapped");
+        Ok(())
+    }
+
+    fn collapse(&mut self) -> Result<(), Lacks> {
+        let collapsed = self.space.collapse(&self.memory.platform(), Va(self.start()), self.pages());
+        collapsed.expect("a range of the half");
+        Ok(())
+    }
+
+    fn walk(&self) -> Result<u64, Lacks> {
+        let range = (Va(self.start()), Va(self.start() + (self.plan.bytes - 1)));
+        let mut leaves = 0;
+        let _ = self.space.visit(&self.memory.platform(), range, |_, _, entry| {
+            leaves += u64::from(matches!(entry, Entry::Leaf(_)));
+            ControlFlow::Continue(())
+        });
+        Ok(leaves)
+    }
+
+    fn look_up(&self, addresses: &[u64]) -> Result<u64, Lacks> {
+        let base = self.start() - OFFSET;
+        let one = |&address: &u64| {
+            let va = Va(base + address);
+            match self.space.entry(&self.memory.platform(), va) {
+                Some((start, _, Entry::Leaf(leaf))) => leaf.oa.0 + (va.0 - start.0),
+                other => panic!("{other:?} at {va:?}"),
+            }
+        };
+        Ok(addresses.iter().map(one).sum())
+    }
+}
+
+/// Table pages go back to the pool.
+impl Drop for Space<'_> {
+    fn drop(&mut self) {
+        // SAFETY: no walker and no TLB has seen the tables, whose root the address space has from a tree; it goes away.
+        let tree =
+            unsafe { Tree::from_root(Frame::from_pa(self.space.root()), self.plan.geometry, Half::Upper) };
+        tree.discard(self.memory);
+    }
+}

@@ -1,0 +1,134 @@
+//! `x86_64`: its mapper for a machine whose physical memory is all mapped at an offset, here none. Flushes are ignored.
+
+use linmap::Level;
+use x86_64::structures::paging::mapper::{Mapper, OffsetPageTable, Translate};
+use x86_64::structures::paging::page::PageSize;
+use x86_64::structures::paging::{
+    FrameAllocator, Page, PageTable, PageTableFlags, PhysFrame, Size1GiB, Size2MiB, Size4KiB,
+};
+use x86_64::{PhysAddr, VirtAddr};
+
+use super::{Lacks, Leaves, Library, Map, only_4k, raw};
+use crate::host::{Loan, OFFSET, Plan, Pool, take};
+
+pub(crate) struct X86;
+
+pub(crate) struct Table<'m> {
+    table: OffsetPageTable<'m>,
+    plan: Plan,
+}
+
+/// Table pages on loan; physical addresses are those of this process.
+struct Lent;
+
+// SAFETY: each page is handed out once.
+unsafe impl FrameAllocator<Size4KiB> for Lent {
+    fn allocate_frame(&mut self) -> Option<PhysFrame> {
+        let address = take()?.as_ptr().expose_provenance() as u64;
+        Some(PhysFrame::containing_address(PhysAddr::new(address)))
+    }
+}
+
+const WRITABLE: PageTableFlags =
+    PageTableFlags::PRESENT.union(PageTableFlags::WRITABLE).union(PageTableFlags::NO_EXECUTE);
+
+impl Library for X86 {
+    type Pages<'p> = Loan<'p>;
+    type Map<'m> = Table<'m>;
+
+    fn pages(pool: &Pool) -> Loan<'_> {
+        pool.lend()
+    }
+
+    fn create<'m>(_: &'m Loan<'_>, plan: &Plan) -> Result<Table<'m>, Lacks> {
+        only_4k(plan)?;
+        let mut root = take().expect("as many pages as planned").cast::<PageTable>();
+        // SAFETY: a page that nobody else has for as long as it is on loan; zeros are a table. Tables have the addresses
+        // that this process has them at.
+        let table = unsafe {
+            root.write_bytes(0, 1);
+            OffsetPageTable::new(root.as_mut(), VirtAddr::zero())
+        };
+        let mut map = Table { table, plan: *plan };
+        match plan.level {
+            Level::PAGE => map.map_all::<Size4KiB>(),
+            level if level.number() == 2 => map.map_all::<Size2MiB>(),
+            _ => map.map_all::<Size1GiB>(),
+        }
+        Ok(map)
+    }
+}
+
+impl<'m> Table<'m> {
+    fn pages<S: PageSize>(&self) -> impl Iterator<Item = (Page<S>, u64)> + use<S> {
+        let (pa, bytes) = (self.plan.pa, self.plan.bytes);
+        let page = |offset| Page::containing_address(VirtAddr::new_truncate(OFFSET + offset));
+        (0..bytes / S::SIZE).map(move |n| (page(n * S::SIZE), pa + n * S::SIZE))
+    }
+
+    fn map_all<S: PageSize + std::fmt::Debug>(&mut self)
+    where
+        OffsetPageTable<'m>: Mapper<S>,
+    {
+        for (page, pa) in self.pages::<S>() {
+            let frame = PhysFrame::containing_address(PhysAddr::new_truncate(pa));
+            // SAFETY: no CPU uses these tables.
+            let mapped = unsafe { self.table.map_to(page, frame, WRITABLE, &mut Lent) };
+            mapped.expect("a free range").ignore();
+        }
+    }
+
+    fn update_all<S: PageSize>(&mut self, flags: PageTableFlags)
+    where
+        OffsetPageTable<'m>: Mapper<S>,
+    {
+        for (page, _) in self.pages::<S>() {
+            // SAFETY: no CPU uses these tables.
+            let updated = unsafe { self.table.update_flags(page, flags) };
+            updated.expect("all of it is mapped").ignore();
+        }
+    }
+}
+
+impl Map for Table<'_> {
+    fn leaves(&self) -> Leaves {
+        let root = std::ptr::NonNull::from(self.table.level_4_table()).cast();
+        // SAFETY: the library's tables, which it does not write to meanwhile.
+        unsafe { raw::count(root, &raw::x86_64) }
+    }
+
+    fn protect(&mut self, read_only: bool) -> Result<(), Lacks> {
+        let mut flags = WRITABLE;
+        flags.set(PageTableFlags::WRITABLE, !read_only);
+        match self.plan.level {
+            Level::PAGE => self.update_all::<Size4KiB>(flags),
+            level if level.number() == 2 => self.update_all::<Size2MiB>(flags),
+            _ => self.update_all::<Size1GiB>(flags),
+        }
+        Ok(())
+    }
+
+    fn protect_parts(&mut self) -> Result<(), Lacks> {
+        Err(Lacks("does not split: a change is of whole leaves"))
+    }
+
+    fn split(&mut self) -> Result<(), Lacks> {
+        Err(Lacks("does not split: a change is of whole leaves"))
+    }
+
+    fn collapse(&mut self) -> Result<(), Lacks> {
+        Err(Lacks("makes no blocks of pages"))
+    }
+
+    fn walk(&self) -> Result<u64, Lacks> {
+        Err(Lacks("visits no range; it looks single addresses up"))
+    }
+
+    fn look_up(&self, addresses: &[u64]) -> Result<u64, Lacks> {
+        let one = |&address: &u64| {
+            let found = self.table.translate_addr(VirtAddr::new_truncate(address));
+            found.expect("all of it is mapped").as_u64()
+        };
+        Ok(addresses.iter().map(one).sum())
+    }
+}

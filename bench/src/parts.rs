@@ -1,0 +1,220 @@
+//! The parts of a run, and the tables that they make.
+
+use std::io;
+
+use linmap::{Granule, Level};
+
+use crate::document::Document;
+use crate::host::{Case, LIBRARIES, Operation, Plan, Row, row, versus};
+use crate::libraries::Lacks;
+use crate::model;
+use crate::report;
+use crate::samples::Samples;
+
+const GIB: u64 = 1 << 30;
+/// The RAM that maps are made of, in GiB.
+const SIZES: [u64; 5] = [4, 16, 64, 256, 512];
+/// The leaves of maps with 4K pages.
+const LEAVES: [(&str, Level); 3] =
+    [("4K pages", Level::PAGE), ("2M blocks", Level::new(2)), ("1G blocks", Level::new(1))];
+
+/// Making maps, at all sizes.
+pub(crate) fn creation(to: &mut Document) -> io::Result<()> {
+    to.add("## Creation\n");
+    to.add(
+        "A whole tree is built in table pages that are there. loop: stores of as many entries that differ.\n",
+    );
+    for (name, level) in LEAVES {
+        let all = SIZES.map(|gib| measured(Operation::Create, Granule::K4, level, gib));
+        section(to, name, &all);
+        lines(to, &format!("create-{}", &name[..2].to_lowercase()), &format!("Creation in {name}"), &all);
+        limits(to, &all[2]);
+    }
+    let larger =
+        [Granule::K16, Granule::K64].map(|granule| measured(Operation::Create, granule, Level::PAGE, 64));
+    section(to, "Larger pages", &larger);
+    Ok(())
+}
+
+/// Changing maps that are there.
+pub(crate) fn changes(to: &mut Document) -> io::Result<()> {
+    to.add("## Changes\n");
+    to.add(
+        "linmap changes live tables, under its lock, with the barriers and invalidations that a CPU needs (which the \
+         host has nothing to do for) and after a survey that rules out failure half way; the others change tables that \
+         are not in use. loop: for the sweep, one bit of as many entries changed in place; for splits, as many stores; \
+         for the way back, as many entries read.\n",
+    );
+    for (name, level) in LEAVES {
+        let all = [4, 64, 512].map(|gib| measured(Operation::Protect, Granule::K4, level, gib));
+        section(
+            to,
+            &format!(
+                "Permission sweep, {name}: all of it read-only, and writable again; time of one of the two"
+            ),
+            &all,
+        );
+        limits(to, &all[1]);
+    }
+    for (title, operation) in [
+        ("Split: a page out of each 2M block read-only, a call each", Operation::ProtectParts),
+        ("Split: every 2M block to pages, by one call", Operation::Split),
+        ("Collapse: all pages back to 2M blocks, by one call", Operation::Collapse),
+    ] {
+        let all = [4, 64].map(|gib| measured(operation, Granule::K4, Level::new(2), gib));
+        section(to, title, &all);
+    }
+    Ok(())
+}
+
+/// Reading maps that are there.
+pub(crate) fn reading(to: &mut Document) -> io::Result<()> {
+    to.add("## Reading\n");
+    to.add("A walk visits every leaf and counts it; linmap hands over each entry decoded, the others as it is stored. loop: as \
+         many entries read.\n");
+    for (name, level) in &LEAVES[..2] {
+        let all = [4, 64, 512].map(|gib| measured(Operation::Walk, Granule::K4, *level, gib));
+        section(to, &format!("Walk, {name}"), &all);
+    }
+    look_ups(to);
+    Ok(())
+}
+
+/// Single addresses, which memset is no measure for.
+fn look_ups(to: &mut Document) {
+    let mut rows = Vec::new();
+    for (name, level) in &LEAVES[..2] {
+        let plan = Plan::new(Granule::K4, *level, 64 * GIB);
+        let (ours, ratios) = versus(Case::new(Operation::LookUp, plan));
+        let each = ours.median() / crate::host::LOOK_UPS as f64;
+        let mut cells = vec![format!("64 GiB, {name}"), format!("{each:.0}")];
+        cells.extend(ratios.iter().map(cell));
+        rows.push(cells);
+    }
+    let mut header = vec!["", "linmap, ns"];
+    header.extend(LIBRARIES[1..].iter().map(|(name, _)| *name));
+    to.add("### Single addresses, at random\n");
+    to.add("What the others take, divided by what linmap takes.\n");
+    to.add(&report::table(&header, &rows));
+}
+
+/// How fast the model judges.
+pub(crate) fn judging(to: &mut Document) -> io::Result<()> {
+    let (sequences, events, seconds) = model::speed();
+    let a_minute = sequences as f64 / seconds * 60.0;
+    to.add("## The model\n");
+    to.add(&format!(
+        "It judges {:.2} million events a second,\n{a_minute:.0} random small sequences a minute ({:.0} events each), on one core.",
+        events as f64 / seconds / 1e6,
+        events as f64 / sequences as f64
+    ));
+    Ok(())
+}
+
+fn measured(operation: Operation, granule: Granule, level: Level, gib: u64) -> Row {
+    eprintln!("bench: {operation:?}, {gib} GiB, {granule:?}, level {}", level.number());
+    row(Case::new(operation, Plan::new(granule, level, gib * GIB)))
+}
+
+/// A heading, a table, and why some of its cells are empty.
+fn section(to: &mut Document, title: &str, rows: &[Row]) {
+    let mut header = vec!["RAM", "tables, KiB", "memset, us", "linmap / loop"];
+    let names: Vec<String> = LIBRARIES.iter().map(|(name, _)| format!("{name} / memset")).collect();
+    header.extend(names.iter().map(String::as_str));
+    header.push("rounds");
+    to.add(&format!("### {title}\n"));
+    to.add(&report::table(&header, &rows.iter().map(cells).collect::<Vec<_>>()));
+    for (library, (name, _)) in LIBRARIES.iter().enumerate() {
+        if let Err(Lacks(why)) = rows[0].to_memset[library] {
+            to.add(&format!("`{name}` {why}.\n"));
+        }
+    }
+}
+
+fn cells(row: &Row) -> Vec<String> {
+    let page = row.case.plan.geometry.page_size();
+    let larger = if page == 4096 { String::new() } else { format!(", {}K pages", page >> 10) };
+    let mut cells = vec![
+        format!("{} GiB{larger}", row.case.plan.bytes / GIB),
+        format!("{}", (row.case.tables() as u64 * page) >> 10),
+        format!("{:.1}", row.memset.median() / 1e3),
+        row.to_ideal.to_string(),
+    ];
+    cells.extend(row.to_memset.iter().map(cell));
+    cells.push(row.rounds.to_string());
+    cells
+}
+
+fn cell(samples: &Result<Samples, Lacks>) -> String {
+    samples.as_ref().map_or("-".into(), Samples::to_string)
+}
+
+/// All libraries over the size of RAM.
+fn lines(to: &mut Document, name: &str, title: &str, rows: &[Row]) {
+    let of = |library: usize| {
+        let point = |row: &Row| {
+            let ratio = row.to_memset[library].as_ref().ok()?.median();
+            Some(((row.case.plan.bytes / GIB) as f64, ratio))
+        };
+        rows.iter().filter_map(point).collect()
+    };
+    let series: Vec<_> =
+        LIBRARIES.iter().enumerate().map(|(n, (name, _))| ((*name).to_owned(), of(n))).collect();
+    to.plot(name, title, report::lines(title, ("GiB of RAM", "multiples of memset"), &series));
+}
+
+/// A case that has a limit, in multiples of memset.
+struct Limit {
+    operation: Operation,
+    level: Level,
+    what: &'static str,
+    plot: &'static str,
+    most: f64,
+    /// What the best of the other libraries was known to take when the limit was set.
+    known: f64,
+}
+
+const LIMITS: [Limit; 3] = [
+    Limit {
+        operation: Operation::Create,
+        level: Level::PAGE,
+        what: "creation in 4K pages",
+        plot: "limit-create-4k",
+        most: 2.2,
+        known: 9.3,
+    },
+    Limit {
+        operation: Operation::Create,
+        level: Level::new(2),
+        what: "creation in 2M blocks",
+        plot: "limit-create-2m",
+        most: 3.0,
+        known: 27.0,
+    },
+    Limit {
+        operation: Operation::Protect,
+        level: Level::PAGE,
+        what: "permission sweep of 4K pages",
+        plot: "limit-sweep-4k",
+        most: 3.0,
+        known: 11.0,
+    },
+];
+
+/// Notes what a case with a limit came to, and draws it.
+fn limits(to: &mut Document, row: &Row) {
+    let (operation, level) = (row.case.operation, row.case.plan.level);
+    let Some(limit) = LIMITS.iter().find(|limit| (limit.operation, limit.level) == (operation, level)) else {
+        return;
+    };
+    let medians = LIBRARIES.iter().zip(&row.to_memset).filter_map(|((name, _), samples)| {
+        samples.as_ref().ok().map(|samples| ((*name).to_owned(), samples.median()))
+    });
+    let bars: Vec<_> = medians.collect();
+    let best = bars[1..].iter().min_by(|a, b| a.1.total_cmp(&b.1)).expect("another library");
+    let others = format!("{:.1} ({}); {} when the limit was set", best.1, best.0, limit.known);
+    to.target([limit.what.to_owned(), limit.most.to_string(), cell(&row.to_memset[0]), others]);
+    let (title, most) = (format!("64 GiB: {}", limit.what), Some(("at most".to_owned(), limit.most)));
+    let unit = "multiples of memset of the same tables";
+    to.plot(limit.plot, &title, report::bars(&title, unit, &bars, most));
+}
