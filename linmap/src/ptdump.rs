@@ -1,12 +1,19 @@
 //! The text of Linux's `kernel_page_tables`, byte for byte.
 //!
-//! Adjacent entries become one line when their level and attributes are equal; output addresses are not
-//! compared. A hole is printed at the level where it was found. Levels are named as Linux folds them.
+//! Adjacent entries become one line when their level and the bits that are printed are equal; output addresses are
+//! not compared. A hole is printed at the level where it was found. Levels are named as Linux folds them.
+//!
+//! As in Linux the bits are printed as they are, whatever they mean: an invalid page is a line with `F` as soon as
+//! any of them is set, and its bit 11 is `NG`, though it is not nG there but marks it as present. Kernels up to
+//! 6.17 do not set it in their own map.
 
+use core::cell::Cell;
 use core::fmt::{self, Write};
 use core::ops::ControlFlow;
 
-use crate::{Attributes, Entry, Geometry, Level, OaFormat, Pa, ReadTables, Stats, Va, visit};
+use crate::{
+    Attributes, Descriptor, Entry, Geometry, Level, OaFormat, Pa, ReadTables, Slot, Stats, Va, visit,
+};
 
 /// A printed region: its first and last address and the lines around it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,9 +58,10 @@ pub fn dump<R: ReadTables>(
     writeln!(out, "---[ {} ]---", region.start).map_err(|_| DumpError::Write)?;
     let mut lines = Lines::new(geometry, &mut *out);
     let mut stats = Stats::ROOT;
-    let walked = visit(reader, geometry, root, region.range, |va, level, entry| {
+    let reader = Remembers { reader, last: Cell::new(Descriptor::HOLE) };
+    let walked = visit(&reader, geometry, root, region.range, |va, level, entry| {
         stats.add_entry(level, entry);
-        match lines.entry(va, level, entry) {
+        match lines.entry(va, level, Shown::of(geometry, level, entry, reader.last.get())) {
             Ok(()) => ControlFlow::Continue(()),
             Err(fmt::Error) => ControlFlow::Break(()),
         }
@@ -69,15 +77,61 @@ pub fn dump<R: ReadTables>(
     }
 }
 
-/// The attributes that a line shows; entries that differ only in others share it.
-const PRINTED: Attributes = Attributes::DIRTY_MANAGED.union(Attributes::SOFTWARE).complement();
+/// A reader that remembers what it read last.
+struct Remembers<'r, R> {
+    reader: &'r R,
+    last: Cell<Descriptor>,
+}
+
+impl<R: ReadTables> ReadTables for Remembers<'_, R> {
+    type Error = R::Error;
+
+    #[inline]
+    fn entry(&self, slot: Slot, level: Level) -> Result<Descriptor, R::Error> {
+        let descriptor = self.reader.entry(slot, level)?;
+        self.last.set(descriptor);
+        Ok(descriptor)
+    }
+}
+
+/// The bits that tell a leaf from a table, and a valid one from one that is not.
+const TYPE: u64 = 3;
+const VALID: u64 = 1;
+const BLOCK: u64 = 1;
+/// Members of contiguous runs.
+const CONTIGUOUS: u64 = 1 << 52;
 
 /// What a line says of its entries; equal neighbours share one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     Hole,
     Reserved,
-    Leaf { attributes: Attributes, contiguous: bool, valid: bool },
+    /// The bits of a descriptor that are printed.
+    Bits(u64),
+}
+
+impl Shown {
+    /// What is printed of an entry; nothing of a table.
+    fn of(geometry: Geometry, level: Level, entry: Entry, descriptor: Descriptor) -> Option<Self> {
+        let is_lpa2 = geometry.oa_format() == OaFormat::Lpa2;
+        let shareable = if is_lpa2 { Attributes::empty() } else { Attributes::INNER_SHAREABLE };
+        let flags = Attributes::USER
+            | Attributes::READ_ONLY
+            | Attributes::PXN
+            | Attributes::ACCESSED
+            | Attributes::NOT_GLOBAL
+            | Attributes::UXN
+            | Attributes::GUARDED
+            | Attributes::MEMORY_TYPE;
+        let bits = descriptor.0 & ((flags | shareable).bits() | CONTIGUOUS | TYPE);
+        match entry {
+            Entry::Table(_) => None,
+            Entry::Reserved => Some(Self::Reserved),
+            Entry::Leaf(_) => Some(Self::Bits(bits)),
+            Entry::Hole if level == Level::PAGE && bits != 0 => Some(Self::Bits(bits)),
+            Entry::Hole => Some(Self::Hole),
+        }
+    }
 }
 
 struct Line {
@@ -99,16 +153,8 @@ impl<W: Write> Lines<W> {
         Self { out, geometry, line: None }
     }
 
-    fn entry(&mut self, va: Va, level: Level, entry: Entry) -> fmt::Result {
-        let shown = match entry {
-            Entry::Table(_) => return Ok(()),
-            Entry::Hole => Shown::Hole,
-            Entry::Reserved => Shown::Reserved,
-            Entry::Leaf(l) => {
-                let attributes = l.attributes & PRINTED;
-                Shown::Leaf { attributes, contiguous: l.contiguous, valid: l.valid }
-            }
-        };
+    fn entry(&mut self, va: Va, level: Level, shown: Option<Shown>) -> fmt::Result {
+        let Some(shown) = shown else { return Ok(()) };
         let end = va.0.wrapping_add(self.geometry.level_size(level));
         match &mut self.line {
             Some(line) if line.level == level && line.shown == shown && line.end == va.0 => {
@@ -136,29 +182,25 @@ impl<W: Write> Lines<W> {
         match shown {
             Shown::Hole => writeln!(self.out),
             Shown::Reserved => writeln!(self.out, " RESERVED"),
-            Shown::Leaf { attributes, contiguous, valid } => {
-                self.print_fields(attributes, contiguous, valid, level)?;
+            Shown::Bits(bits) => {
+                self.print_bits(bits)?;
                 writeln!(self.out)
             }
         }
     }
 
-    fn print_fields(&mut self, a: Attributes, contiguous: bool, valid: bool, level: Level) -> fmt::Result {
-        let shareable =
-            a.contains(Attributes::INNER_SHAREABLE) && self.geometry.oa_format() != OaFormat::Lpa2;
-        let block = valid && level != Level::PAGE;
-        // The bit of nG marks an invalid leaf as kept.
-        let not_global = !valid || a.contains(Attributes::NOT_GLOBAL);
+    fn print_bits(&mut self, bits: u64) -> fmt::Result {
+        let a = Attributes::from_bits_truncate(bits);
         let fields = [
-            (!valid, "F", " "),
+            (bits & VALID == 0, "F", " "),
             (a.contains(Attributes::USER), "USR", "   "),
             (a.contains(Attributes::READ_ONLY), "ro", "RW"),
             (a.contains(Attributes::PXN), "NX", "x "),
-            (shareable, "SHD", "   "),
+            (a.contains(Attributes::INNER_SHAREABLE), "SHD", "   "),
             (a.contains(Attributes::ACCESSED), "AF", "  "),
-            (not_global, "NG", "  "),
-            (contiguous, "CON", "   "),
-            (block, "BLK", "   "),
+            (a.contains(Attributes::NOT_GLOBAL), "NG", "  "),
+            (bits & CONTIGUOUS != 0, "CON", "   "),
+            (bits & TYPE == BLOCK, "BLK", "   "),
             (a.contains(Attributes::UXN), "UXN", "   "),
             (a.contains(Attributes::GUARDED), "GP", "  "),
         ];
