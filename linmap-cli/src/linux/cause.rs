@@ -78,15 +78,17 @@ fn is_pagealloc_seen(e: &Evidence) -> bool {
 }
 
 fn debug_pagealloc(e: &Evidence) -> Option<(Cause, Statement)> {
+    // The command line is a request; a kernel that was built without it does nothing. The map decides.
+    if !is_pagealloc_seen(e) {
+        return None;
+    }
     let (pages, pieces) = e.invalid;
-    let statement = match e.argument("debug_pagealloc") {
-        Some("on" | "1") => known("debug_pagealloc=on unmaps each free page"),
-        _ if is_pagealloc_seen(e) => inferred(format!(
-            "{pages} pages in {pieces} places are not valid: debug_pagealloc unmaps free pages"
-        )),
-        _ => return None,
-    };
-    Some((Cause::DebugPagealloc, statement))
+    let text = format!("{pages} pages in {pieces} places are not valid: debug_pagealloc unmaps free pages");
+    Some((Cause::DebugPagealloc, if asks_for_pagealloc(e) { known(text) } else { inferred(text) }))
+}
+
+fn asks_for_pagealloc(e: &Evidence) -> bool {
+    matches!(e.argument("debug_pagealloc"), Some("on" | "1"))
 }
 
 fn rodata(e: &Evidence) -> Option<(Cause, Statement)> {
@@ -217,6 +219,12 @@ fn facts(e: &Evidence) -> Vec<Statement> {
     facts.extend(cpu(e));
     facts.extend(rodata_fact(e));
     facts.extend(image_fact(e));
+    if asks_for_pagealloc(e) && !is_pagealloc_seen(e) {
+        facts.push(known(
+            "debug_pagealloc=on was asked for on the command line, and the map has no sign of it: this kernel is built \
+             without it",
+        ));
+    }
     if let Some(pool) = &e.kfence {
         let (bytes, va) = (crate::size::human(pool.bytes), pool.va);
         facts.push(inferred(format!(

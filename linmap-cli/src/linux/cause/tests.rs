@@ -92,6 +92,20 @@ fn pages_that_come_and_go_are_debug_pagealloc() {
     let e = Evidence { invalid: (500_000, 20_000), ..pages("6.12.0", None, NOT_FULL) };
     assert_eq!(causes(&e), [(Cause::DebugPagealloc, Certainty::Inferred)]);
     assert_eq!(explain(&e).remedies, ["boot without debug_pagealloc"]);
+    let asked = Evidence { command_line: Some("debug_pagealloc=on".to_owned()), ..e };
+    assert_eq!(causes(&asked), [(Cause::DebugPagealloc, Certainty::Known)]);
+}
+
+/// An argument is a request: without a page that is taken away it was not granted.
+#[test]
+fn debug_pagealloc_that_is_only_asked_for_is_no_cause() {
+    let line = Some("quiet debug_pagealloc=on".to_owned());
+    let asked = Evidence { command_line: line, ..pages(DEBIAN_12, None, FULL) };
+    assert_eq!(causes(&asked), causes(&pages(DEBIAN_12, None, FULL)));
+    let explanation = explain(&asked);
+    let fact = explanation.facts.iter().find(|fact| fact.text.contains("debug_pagealloc=on was asked for"));
+    assert!(fact.is_some_and(|fact| fact.text.contains("built without it")), "{:?}", explanation.facts);
+    assert!(!explanation.remedies.iter().any(|remedy| remedy.contains("debug_pagealloc")));
 }
 
 #[test]
