@@ -39,7 +39,11 @@ pub(crate) fn run(options: &Options) -> Status {
     if let Err(error) = outcome.print(options.json) {
         return fail(&Failure::Output(error.to_string()));
     }
-    outcome.explain()
+    let status = outcome.explain();
+    if let Err(Failure::Interrupted(signal)) = outcome.verdict {
+        signals::end_by(signal);
+    }
+    status
 }
 
 /// One run of QEMU, whatever comes of it.

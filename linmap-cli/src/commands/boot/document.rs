@@ -150,7 +150,7 @@ mod tests {
     #[test]
     fn a_failure_overrides_what_the_kernel_said() {
         let mut document = merged(&[r#"{"ok":true,"finished":true}"#]);
-        document = document.concluded(Some(&Failure::Interrupted));
+        document = document.concluded(Some(&Failure::Interrupted(2)));
         let expected = json!({"schema": SCHEMA, "ok": false, "finished": true, "error": "interrupted"});
         assert_eq!(document.as_value(), &expected);
         assert!(document.as_value().to_string().starts_with(r#"{"schema""#));

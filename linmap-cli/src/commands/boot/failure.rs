@@ -21,8 +21,9 @@ pub(crate) enum Failure {
     #[error("cannot watch over QEMU: {0}")]
     Supervision(io::Error),
 
+    /// By this signal.
     #[error("interrupted")]
-    Interrupted,
+    Interrupted(i32),
 
     #[error("not finished after {seconds} s, {}; --timeout allows more", last_seen(last_line))]
     TimedOut { seconds: u64, last_line: String },

@@ -15,11 +15,16 @@ pub(crate) fn watch(events: Sender<Event>) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
     let forward = move || {
         for signal in signals.forever() {
-            if events.send(Event::Signal).is_err() {
-                // It fails only for signals that do not exist.
-                let _ = emulate_default_handler(signal);
+            if events.send(Event::Signal(signal)).is_err() {
+                end_by(signal);
             }
         }
     };
     thread::Builder::new().name("signals".into()).spawn(forward).map(drop)
+}
+
+/// Ends the program by this signal, as if it had no handler: the parent process sees why, and a shell ends its loop.
+pub(crate) fn end_by(signal: i32) {
+    // It fails only for signals that do not exist.
+    let _ = emulate_default_handler(signal);
 }

@@ -47,7 +47,8 @@ pub(crate) enum Ending {
     /// QEMU ended by itself.
     Exited(ExitStatus),
     TimedOut(Duration),
-    Interrupted,
+    /// By this signal.
+    Interrupted(i32),
     /// Nobody reads the console any more.
     ReaderLeft,
     /// The console could not be shown.
@@ -62,7 +63,7 @@ pub(crate) enum Event {
     Complaint(String),
     ComplaintsEnded,
     Exited,
-    Signal,
+    Signal(i32),
 }
 
 /// Runs QEMU until it has ended, by itself or not.
@@ -179,7 +180,7 @@ impl Watch {
             match event {
                 None if self.exited => return None,
                 None => return Some(Ending::TimedOut(timeout)),
-                Some(Event::Signal) => return Some(Ending::Interrupted),
+                Some(Event::Signal(signal)) => return Some(Ending::Interrupted(signal)),
                 Some(Event::NotShown(error)) if error.kind() == ErrorKind::BrokenPipe => {
                     return Some(Ending::ReaderLeft);
                 }
@@ -217,7 +218,7 @@ impl Watch {
             Event::Complaint(text) => self.complain(&text),
             Event::ComplaintsEnded => self.complaints_ended = true,
             Event::Exited => self.exited = true,
-            Event::Signal => {}
+            Event::Signal(_) => {}
         }
     }
 

@@ -11,7 +11,7 @@ pub(crate) fn judge(run: &Run) -> Result<Status, Failure> {
     let transcript = &run.transcript;
     match &run.ending {
         Ending::ReaderLeft => Ok(Status::Fine),
-        Ending::Interrupted => Err(Failure::Interrupted),
+        Ending::Interrupted(signal) => Err(Failure::Interrupted(*signal)),
         Ending::NotShown(error) => Err(Failure::Output(error.to_string())),
         Ending::TimedOut(after) => {
             Err(Failure::TimedOut { seconds: after.as_secs(), last_line: transcript.last_line() })
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn how_it_ended_comes_before_what_it_said() {
         let good = [r#"{"finished":true,"ok":true}"#];
-        assert_eq!(verdict(Ending::Interrupted, &good), "interrupted");
+        assert_eq!(verdict(Ending::Interrupted(2), &good), "interrupted");
         assert!(
             verdict(Ending::TimedOut(Duration::from_secs(3)), &good).starts_with("not finished after 3 s")
         );
