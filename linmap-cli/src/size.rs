@@ -1,4 +1,7 @@
-//! Sizes in bytes as people write and read them: `12G`, `0x80000000`, `24.1M`, `3,145,728`.
+//! Sizes in bytes as people write and read them: `12G`, `1.5GiB`, `0x80000000`, `24.1M`, `3,145,728`.
+//!
+//! K, M, G and T are 2^10, 2^20, 2^30 and 2^40, as for QEMU and Linux; KiB and so on are the same. `4GB` is refused:
+//! it would be 4 * 10^9 to some and 2^32 to others.
 
 use std::fmt;
 use std::str::FromStr;
@@ -13,8 +16,16 @@ pub(crate) struct Size(pub(crate) u64);
 /// Why a text is not a size.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum SizeError {
-    #[error("not a size: write a whole number of bytes, or one with the suffix K, M, G or T, such as 12G")]
+    #[error(
+        "not a size: write a number of bytes, or one with the suffix K, M, G or T, such as 12G, 12GiB or 1.5G"
+    )]
     Malformed,
+    #[error(
+        "GB is 10^9 bytes to some and 2^30 to others: write G or GiB for 2^30, such as 12G; K, M and T likewise"
+    )]
+    Decimal,
+    #[error("not a whole number of bytes")]
+    Fraction,
     #[error("too large: sizes end below 16777216T")]
     TooLarge,
 }
@@ -23,23 +34,48 @@ impl FromStr for Size {
     type Err = SizeError;
 
     fn from_str(text: &str) -> Result<Self, SizeError> {
-        let suffix = text.chars().next_back().map(|last| last.to_ascii_uppercase());
-        let unit = UNITS.iter().find(|(letter, _)| Some(*letter) == suffix);
-        let (number, scale) = match unit {
-            Some((_, scale)) => (&text[..text.len() - 1], *scale),
-            None => (text, 1),
-        };
-        let (digits, radix) = match number.strip_prefix("0x") {
-            Some(hex) => (hex, 16),
-            None => (number, 10),
-        };
-        // from_str_radix would take a sign as well.
-        if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
-            return Err(SizeError::Malformed);
+        let (number, scale) = unit(text)?;
+        if let Some(hex) = number.strip_prefix("0x") {
+            let number = whole(hex, 16)?;
+            return number.checked_mul(scale).map(Self).ok_or(SizeError::TooLarge);
         }
-        let number = u64::from_str_radix(digits, radix).map_err(|_| SizeError::TooLarge)?;
-        number.checked_mul(scale).map(Self).ok_or(SizeError::TooLarge)
+        let (units, fraction) = number.split_once('.').unwrap_or((number, "0"));
+        let bytes = whole(units, 10)?.checked_mul(scale).ok_or(SizeError::TooLarge)?;
+        let parts = 10_u128.checked_pow(fraction.len() as u32).ok_or(SizeError::Fraction)?;
+        let scaled = u128::from(whole(fraction, 10)?) * u128::from(scale);
+        if !scaled.is_multiple_of(parts) {
+            return Err(SizeError::Fraction);
+        }
+        // Less than the scale.
+        let rest = (scaled / parts) as u64;
+        bytes.checked_add(rest).map(Self).ok_or(SizeError::TooLarge)
     }
+}
+
+/// The number before a unit, and the bytes of that unit.
+fn unit(text: &str) -> Result<(&str, u64), SizeError> {
+    let scale =
+        |letter: char| UNITS.iter().find(|(own, _)| *own == letter.to_ascii_uppercase()).map(|own| own.1);
+    let is_hex = text.starts_with("0x");
+    let mut letters = text.char_indices().rev();
+    let (last, rest) = (letters.next(), [letters.next(), letters.next()]);
+    let Some((at, last)) = last else { return Err(SizeError::Malformed) };
+    match (last.to_ascii_uppercase(), rest) {
+        ('B', [Some((_, 'i')), Some((at, letter))]) if scale(letter).is_some() => {
+            Ok((&text[..at], scale(letter).unwrap_or(1)))
+        }
+        // To a hexadecimal number b is a digit.
+        ('B', [Some((_, letter)), _]) if scale(letter).is_some() && !is_hex => Err(SizeError::Decimal),
+        _ => Ok(scale(last).map_or((text, 1), |scale| (&text[..at], scale))),
+    }
+}
+
+/// A number without a sign, which `from_str_radix` would take.
+fn whole(digits: &str, radix: u32) -> Result<u64, SizeError> {
+    if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
+        return Err(SizeError::Malformed);
+    }
+    u64::from_str_radix(digits, radix).map_err(|_| SizeError::TooLarge)
 }
 
 /// Exact, in the largest unit that divides the size: what parses back to the same value.
@@ -52,12 +88,16 @@ impl fmt::Display for Size {
     }
 }
 
-/// Short, to one decimal where it is not exact.
+/// Short: to one decimal, and none that is 0. So the sizes of a column are written in one way.
 pub(crate) fn human(bytes: u64) -> String {
-    match UNITS.iter().find(|(_, scale)| bytes >= *scale) {
-        Some((letter, scale)) if bytes.is_multiple_of(*scale) => format!("{}{letter}", bytes / scale),
-        Some((letter, scale)) => format!("{:.1}{letter}", bytes as f64 / *scale as f64),
-        None => bytes.to_string(),
+    let tenths = |scale: u64| (u128::from(bytes) * 10 + u128::from(scale / 2)) / u128::from(scale);
+    let Some(fits) = UNITS.iter().position(|(_, scale)| bytes >= *scale) else { return bytes.to_string() };
+    // What would be 1024 of a unit is one of the next.
+    let above = fits.checked_sub(1).filter(|_| tenths(UNITS[fits].1) >= 10240);
+    let (letter, scale) = UNITS[above.unwrap_or(fits)];
+    match (tenths(scale) / 10, tenths(scale) % 10) {
+        (whole, 0) => format!("{whole}{letter}"),
+        (whole, tenth) => format!("{whole}.{tenth}{letter}"),
     }
 }
 
@@ -83,6 +123,8 @@ mod tests {
     fn sizes_are_numbers_with_at_most_one_suffix() {
         let sizes =
             [("0", 0), ("4096", 4096), ("4k", 4096), ("12G", 12 << 30), ("1T", 1 << 40), ("0x10M", 16 << 20)];
+        let binary = [("4GiB", 4 << 30), ("4gib", 4 << 30), ("1.5G", 3 << 29), ("0.5KiB", 512), ("0x1b", 27)];
+        let sizes = [&sizes[..], &binary, &[("0x1GiB", 1 << 30), ("1.0", 1)]].concat();
         for (text, bytes) in sizes {
             assert_eq!(text.parse(), Ok(Size(bytes)), "{text}");
         }
@@ -90,7 +132,16 @@ mod tests {
 
     #[test]
     fn everything_else_is_refused() {
-        for text in ["", "G", "12GB", "12GiB", "1.5G", "-1", "+1", "1 G", " 1", "12X", "0x", "12é", "١"] {
+        for text in ["4GB", "4gb", "1.5MB"] {
+            assert_eq!(text.parse::<Size>(), Err(SizeError::Decimal), "{text:?}");
+        }
+        for text in ["1.3K", "0.1", "1.00000000000000000000000000000000000000000001G"] {
+            assert!(text.parse::<Size>().is_err(), "{text:?}");
+        }
+        for text in [
+            "", "G", "B", "iB", "GiB", "12B", "12iB", "1.G", ".5G", "1.5.5G", "0x1.8G", "-1", "+1", "1 G",
+            " 1", "12X", "0x", "12é", "١",
+        ] {
             assert_eq!(text.parse::<Size>(), Err(SizeError::Malformed), "{text:?}");
         }
         for text in ["16777216T", "18446744073709551616", "0xfffffffffffffffffM"] {
@@ -103,6 +154,9 @@ mod tests {
         assert_eq!(human(12 << 30), "12G");
         assert_eq!(human(6158 * 4096), "24.1M");
         assert_eq!(human(17), "17");
+        assert_eq!([513 << 20, (513 << 20) + 4096, 1023 << 10].map(human), ["513M", "513M", "1023K"]);
+        assert_eq!([(1 << 20) - 1, (1 << 20) + (1 << 17), u64::MAX].map(human), ["1M", "1.1M", "16777216T"]);
+        assert_eq!([1000, 1_000_000].map(human), ["1000", "976.6K"]);
         assert_eq!([0, 999, 1000, 3_145_728].map(grouped), ["0", "999", "1,000", "3,145,728"]);
     }
 

@@ -71,7 +71,7 @@ error: no image to boot: none of `[..]/linmap.img`, `[..]/bin/linmap.img`, `targ
 fn wrong_arguments_end_in_a_document_too() {
     let wrong: [(&[&str], &str); 4] = [
         (&["extra"], "unexpected argument 'extra' found"),
-        (&["--ram", "12X"], "invalid value '12X' for '--ram <SIZE>': not a size: write a whole number"),
+        (&["--ram", "12X"], "invalid value '12X' for '--ram <SIZE>': not a size: write a number"),
         (&["--page-size", "8k"], "[possible values: 4k, 16k, 64k]"),
         (&["--cpus"], "a value is required for '--cpus <N>'"),
     ];

@@ -25,8 +25,8 @@ fn refused(option: &str, content: &[u8]) -> String {
 fn amounts_of_ram() {
     for (ram, hint) in [
         ("0", "a machine without RAM has no linear map"),
-        ("12X", "not a size: write a whole number of bytes"),
-        ("12GiB", "such as 12G"),
+        ("12X", "not a size: write a number of bytes"),
+        ("12GB", "such as 12G"),
         ("-1", "unexpected argument '-1'"),
         ("1M", "need 8M of RAM"),
         ("4096T", "52-bit addresses end RAM at"),

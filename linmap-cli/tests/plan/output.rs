@@ -22,10 +22,10 @@ Linear map: 256G from 0x40000000, 48-bit addresses, rodata=full
 
  page size                          leaves   table pages   table memory   TLB entries to cover RAM   RAM saved
 ───────────────────────────────────────────────────────────────────────────────────────────────────────────────
- 4K pages in pages              67,108,864       131,330         513.0M                 67,108,804
- 4K pages in large leaves  <         1,278             4            16K                        108      513.0M
+ 4K pages in pages              67,108,864       131,330           513M                 67,108,804
+ 4K pages in large leaves  <         1,278             4            16K                        108        513M
  16K pages in pages             16,777,216         8,198         128.1M                 16,777,216
- 16K pages in large leaves  <       10,239             7           112K                        429      128.0M
+ 16K pages in large leaves  <       10,239             7           112K                        429        128M
  64K pages in pages              4,194,304           514          32.1M                  4,194,304
  64K pages in large leaves  <        8,703             3           192K                        333       31.9M
 < is what a kernel would do with these options.

@@ -92,7 +92,7 @@ fn plots() {
 fn too_much_for_the_machine() {
     let said = refused(&["--ram", "1G", "--footprint", "4G", "--workload", "fork"]);
     assert!(
-        said.contains("fork takes 4.0G of memory, and the machine has 1022M that aged placement"),
+        said.contains("fork takes 4G of memory, and the machine has 1022M that aged placement"),
         "{said}"
     );
     assert!(refused(&["--footprint", "1K"]).contains("16M is the least"));
