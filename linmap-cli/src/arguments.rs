@@ -97,7 +97,7 @@ impl Refused {
     fn schema(&self) -> String {
         let commands = Arguments::command();
         let meant = commands.get_subcommands().map(clap::Command::get_name).find(|name| self.has(name));
-        format!("linmap.{}/1", meant.unwrap_or("error"))
+        crate::commands::reading::schema(meant.unwrap_or("error"))
     }
 
     /// The first paragraph of the message, on one line.

@@ -27,6 +27,11 @@ impl Printable {
     }
 }
 
+/// Text that may be anything, such as the name of a file, on one line.
+pub(crate) fn line(text: &str) -> String {
+    text.chars().map(unbroken).flat_map(shown).collect()
+}
+
 /// Text from an untrusted document, on one line of at most `limit` characters.
 pub(crate) fn excerpt(text: &str, limit: usize) -> String {
     let mut characters = text.trim().chars();
@@ -85,6 +90,7 @@ mod tests {
     fn excerpts_are_one_short_line() {
         assert_eq!(excerpt(" one\ntwo\x1b ", 20), "one two^[");
         assert_eq!(excerpt("123456", 5), "12345…");
+        assert_eq!(line(" a\x1b[31mb\nc\u{9b}"), " a^[[31mb c\u{fffd}");
     }
 
     proptest! {

@@ -8,7 +8,7 @@ mod report;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::reading::{Failure, SOURCES, SourceArgument, concluded, document, regions};
+use super::reading::{Failure, SOURCES, SourceArgument, concluded, document, regions, view};
 use crate::map::image::Image;
 use crate::map::view::View;
 use crate::source::Wanted;
@@ -43,7 +43,7 @@ pub(crate) fn run(options: &Options) -> Status {
 
 fn check(options: &Options) -> Result<Status, Failure> {
     let opened = options.source.open(Wanted::All)?;
-    let view = View::of(&opened)?;
+    let view = view(&opened)?;
     let image = Image::find(&view).map_err(Failure::walk(&view))?;
     let regions = regions(&view, image.as_ref());
     let findings = Findings::of(&view, &regions)?;

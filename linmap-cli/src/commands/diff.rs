@@ -10,7 +10,7 @@ use clap::Args;
 use linmap::{Geometry, Va};
 
 use super::dump::parse_range;
-use super::reading::{Failure, SOURCES, concluded, open, source_parser};
+use super::reading::{Failure, SOURCES, concluded, open, source_parser, view};
 use crate::linux::regions;
 use crate::map::stretches::{self, Permissions};
 use crate::map::view::View;
@@ -63,10 +63,13 @@ pub(crate) fn run(options: &Options) -> Status {
 }
 
 fn diff(options: &Options) -> Result<Status, Failure> {
+    if options.before == Source::Standard && options.after == Source::Standard {
+        return Err(Failure::Wrong("A and B are both the standard input, which can be read once".to_owned()));
+    }
     let wanted = options.range.map_or(Wanted::All, |(first, last)| Wanted::Range(first, last));
     let (before, after) = (open(&options.before, wanted)?, open(&options.after, wanted)?);
-    let (a, b) = (View::of(&before)?, View::of(&after)?);
-    let range = range(options, (&a, &before), (&b, &after))?;
+    let (a, b) = (view(&before)?, view(&after)?);
+    let range = range(options, &a, &b)?;
     let rows = |view| stretches::of(view, range, Permissions::Effective).map_err(Failure::rows(view));
     let (rows_a, rows_b): (Vec<Stretch>, Vec<Stretch>) = (rows(&a)?, rows(&b)?);
     let is_text =
@@ -94,35 +97,22 @@ impl Diff<'_> {
 }
 
 /// The addresses to compare: those asked for, as far as both have them. A saved dump may be of a part.
-fn range(options: &Options, a: (&View<'_>, &Opened), b: (&View<'_>, &Opened)) -> Result<(Va, Va), Failure> {
+fn range(options: &Options, a: &View<'_>, b: &View<'_>) -> Result<(Va, Va), Failure> {
     let asked = match options.range {
         Some(range) => range,
         None if options.linear => {
-            let (a, b) = (regions::linear(a.0.geometry), regions::linear(b.0.geometry));
+            let (a, b) = (regions::linear(a.geometry), regions::linear(b.geometry));
             (a.0.min(b.0), a.1.max(b.1))
         }
         None => (Va(1 << 63), Va(u64::MAX)),
     };
-    let (first, last) = [a, b].iter().fold(asked, |(first, last), (view, opened)| {
-        let (from, to) = extent(view, opened);
+    let (first, last) = [a, b].iter().fold(asked, |(first, last), view| {
+        let (from, to) = view.extent;
         (first.max(from), last.min(to))
     });
     if last < first {
-        let names = [a.0.name(), b.0.name()];
+        let names = [a.name(), b.name()];
         return Err(Failure::Wrong(format!("{} and {} have no addresses in common", names[0], names[1])));
     }
     Ok((first, last))
-}
-
-/// The first and last address that something says anything of.
-fn extent(view: &View<'_>, opened: &Opened) -> (Va, Va) {
-    let base = Va(view.geometry.base(linmap::Half::Upper));
-    match opened {
-        Opened::Tables(_) => (base, Va(u64::MAX)),
-        Opened::Saved(saved) => {
-            let first = saved.stretches.first().map_or(base, |row| row.va);
-            let last = saved.stretches.last().map_or(base, |row| Va(row.va.0.wrapping_add(row.bytes - 1)));
-            (first, last)
-        }
-    }
 }

@@ -9,9 +9,8 @@ mod text;
 use clap::Args;
 use linmap::Va;
 
-use super::reading::{Failure, SOURCES, SourceArgument, concluded, regions};
+use super::reading::{Failure, SOURCES, SourceArgument, concluded, regions, view};
 use crate::map::image::Image;
-use crate::map::view::View;
 use crate::source::Wanted;
 use crate::status::Status;
 pub(crate) use selection::{Selection, parse_address, parse_range};
@@ -46,7 +45,7 @@ pub(crate) fn run(options: &Options) -> Status {
 fn dump(options: &Options) -> Result<Status, Failure> {
     // Where regions are is only known once something was read.
     let opened = options.source.open(options.selection.range().map_or(Wanted::All, wanted))?;
-    let view = View::of(&opened)?;
+    let view = view(&opened)?;
     // The image may be outside of the range that was read.
     let image = match Image::find(&view) {
         Err(_) if options.selection.range().is_some() => None,

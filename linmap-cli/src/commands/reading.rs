@@ -17,6 +17,7 @@ use crate::map::image::Image;
 use crate::map::rebuilt::Inconsistent;
 use crate::map::stretches::StretchError;
 use crate::map::view::{View, WalkError};
+use crate::printable::line;
 use crate::source::{self, Opened, Saved, Source, SourceError, Step, Wanted};
 use crate::status::Status;
 use crate::terminal;
@@ -27,6 +28,7 @@ SOURCE is one of
   (nothing)        this machine, by /proc/kcore; wants root
   FILE             an ELF core of QEMU's dump-guest-memory or of kdump,
                    a saved `linmap dump --json`, or the text of kernel_page_tables
+  -                the same from the standard input; a pipe may have all but a core
   qemu:SOCKET      a running QEMU, by the socket of its monitor (QMP or HMP)
   gdb:HOST:PORT    any gdbstub that shows system registers";
 
@@ -38,6 +40,11 @@ pub(crate) struct SourceArgument {
 }
 
 impl SourceArgument {
+    /// What was named, if anything was.
+    pub(crate) const fn given(&self) -> Option<&Source> {
+        self.source.as_ref()
+    }
+
     pub(crate) fn open(&self, wanted: Wanted) -> Result<Opened, Failure> {
         open(self.source.as_ref().unwrap_or(&Source::Live), wanted)
     }
@@ -47,12 +54,26 @@ pub(crate) fn source_parser() -> impl TypedValueParser<Value = Source> {
     OsStringValueParser::new().try_map(|text: OsString| Source::parse(text))
 }
 
+/// Looks at what was opened, and says what of it cannot be known.
+pub(crate) fn view(opened: &Opened) -> Result<View<'_>, Failure> {
+    let view = View::of(opened)?;
+    for missing in view.missing() {
+        terminal::note(format_args!("{}: not saved: {missing}", view.name()));
+    }
+    Ok(view)
+}
+
 /// Opens a source, and says meanwhile how far it has come.
 pub(crate) fn open(source: &Source, wanted: Wanted) -> Result<Opened, Failure> {
     let progress = Progress::default();
     let opened = source::open(source, wanted, &|step| progress.show(step));
     progress.clear();
-    let opened = opened?;
+    let mut opened = opened?;
+    // Parts of it are the words of a VM, or a name of anything.
+    match &mut opened {
+        Opened::Tables(tables) => tables.name = line(&tables.name),
+        Opened::Saved(saved) => saved.name = line(&saved.name),
+    }
     if let Opened::Tables(tables) = &opened
         && let Some(paused) = tables.paused
     {
@@ -157,7 +178,10 @@ pub(crate) fn concluded(command: &str, json: bool, result: Result<Status, Failur
 
 /// The name of a command's document.
 pub(crate) fn schema(command: &str) -> String {
-    format!("linmap.{command}/1")
+    match command {
+        "dump" => crate::source::DUMP_SCHEMA.to_owned(),
+        _ => format!("linmap.{command}/1"),
+    }
 }
 
 /// What every document says of where it comes from.
@@ -166,9 +190,10 @@ pub(crate) fn document(command: &str, ok: bool, view: &View<'_>) -> Value {
     json!({
         "schema": schema(command),
         "ok": ok,
-        "source": view.name(),
+        "source": view.origin(),
         "release": release(view).map(|release| release.to_string()),
         "geometry": geometry(g),
+        "missing": view.missing(),
     })
 }
 
@@ -189,13 +214,16 @@ pub(crate) fn hex(address: impl fmt::LowerHex) -> String {
 
 /// The kernel's release, if the source shows it.
 pub(crate) fn release(view: &View<'_>) -> Option<Release> {
-    Release::parse(view.tables?.kernel.info.as_ref()?.release()?)
+    Release::parse(view.kernel.info.as_ref()?.release()?)
 }
 
 /// What the addresses are for, as far as this source shows it.
 pub(crate) fn regions(view: &View<'_>, image: Option<&Image>) -> Regions {
-    let info = view.tables.and_then(|tables| tables.kernel.info.as_ref());
+    let info = view.kernel.info.as_ref();
     let pair = |start, end| Some((info?.number(start)?, info?.number(end)?));
+    if let Some(saved) = view.saved.and_then(|saved| saved.regions.as_ref()) {
+        return Regions::saved(view.geometry, &saved.from, &saved.list);
+    }
     let release = release(view);
     let marked = |name| view.saved.and_then(|saved| marked(saved, name));
     let hints = Hints {

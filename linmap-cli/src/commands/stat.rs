@@ -10,7 +10,7 @@ use clap::Args;
 use linmap::{Geometry, Layout, LeafSize, Leaves, Pa, Rodata, Stats, Va};
 use serde_json::{Value, json};
 
-use super::reading::{Failure, SOURCES, SourceArgument, concluded, document, hex, regions};
+use super::reading::{Failure, SOURCES, SourceArgument, concluded, document, hex, regions, view};
 use crate::linux::cause::{Explanation, Statement, explain};
 use crate::linux::evidence::{Certainty, Evidence};
 use crate::map::image::Image;
@@ -51,7 +51,7 @@ pub(crate) fn run(options: &Options) -> Status {
 
 fn stat(options: &Options) -> Result<Status, Failure> {
     let opened = options.source.open(Wanted::All)?;
-    let view = View::of(&opened)?;
+    let view = view(&opened)?;
     let findings = Findings::of(&view)?;
     if options.json {
         terminal::print_document(&findings.document(&view))?;

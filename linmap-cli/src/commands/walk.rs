@@ -10,12 +10,12 @@ use linmap::{Attributes, Entry, Half, Leaf, Va};
 use serde_json::{Value, json};
 
 use super::dump::parse_address;
-use super::reading::{Failure, SOURCES, SourceArgument, concluded, document, hex, regions};
+use super::reading::{Failure, SOURCES, SourceArgument, concluded, document, hex, regions, view};
 use crate::map::descent::{Found, path};
 use crate::map::image::Image;
 use crate::map::permissions::in_words;
 use crate::map::view::View;
-use crate::source::{VmcoreInfo, Wanted};
+use crate::source::{Source, VmcoreInfo, Wanted, is_address};
 use crate::status::Status;
 use crate::terminal;
 
@@ -52,10 +52,13 @@ pub(crate) fn run(options: &Options) -> Status {
 }
 
 fn walk(options: &Options) -> Result<Status, Failure> {
+    if let Some(mistaken) = mistaken(&options.va, options.source.given()) {
+        return Err(Failure::Wrong(mistaken));
+    }
     // Where a symbol is is known only once everything was read.
     let opened = options.source.open(Wanted::All)?;
-    let view = View::of(&opened)?;
-    let info = view.tables.and_then(|tables| tables.kernel.info.as_ref());
+    let view = view(&opened)?;
+    let info = view.kernel.info.as_ref();
     let (va, symbol) = resolve(&options.va, info, view.name()).map_err(Failure::Wrong)?;
     let base = view.geometry.base(Half::Upper);
     if va.0 < base {
@@ -63,6 +66,9 @@ fn walk(options: &Options) -> Result<Status, Failure> {
         return Err(Failure::Wrong(format!(
             "{va} is no address of this kernel: with {bits} VA bits they start at {base:#x}"
         )));
+    }
+    if !view.knows((va, va)) {
+        return Err(Failure::Wrong(view.not_saved(va)));
     }
     let image = Image::find(&view).map_err(Failure::walk(&view))?;
     let region = regions(&view, image.as_ref()).name_at(va);
@@ -93,12 +99,14 @@ impl Walked {
         document["symbol"] = json!(self.symbol);
         document["region"] = json!(self.region);
         let levels = self.path.iter().map(|found| {
-            let fields = fields::of(found, view.geometry, mair(view));
+            let descriptor = descriptor(view, found);
+            let fields =
+                descriptor.map(|_| fields::of(found, view.geometry, view.cpu.mair)).unwrap_or_default();
             json!({
                 "level": found.level.number(),
                 "table": view.tables.map(|_| hex(found.slot.table.0)),
                 "index": found.slot.index,
-                "descriptor": view.has_addresses.then(|| hex(found.descriptor.0)),
+                "descriptor": descriptor.map(hex),
                 "kind": fields::kind(found),
                 "fields": fields.iter().map(fields::Field::document).collect::<Vec<_>>(),
             })
@@ -118,9 +126,31 @@ impl Walked {
     }
 }
 
-/// MAIR, where the source shows it.
-fn mair(view: &View<'_>) -> Option<u64> {
-    view.tables?.cpu.mair
+/// A descriptor as it was read. Of a saved dump those of tables are made up, and where it has only their meaning
+/// those of leaves are, too.
+fn descriptor(view: &View<'_>, found: &Found) -> Option<u64> {
+    let is_table = matches!(found.entry, Entry::Table(_));
+    let is_known = view.saved.is_none() || (view.has_descriptors && !is_table);
+    is_known.then_some(found.descriptor.0)
+}
+
+/// What is wrong with a SOURCE in the place of the address: the two are the other way round, or one is missing.
+fn mistaken(va: &str, source: Option<&Source>) -> Option<String> {
+    let other = source.map(ToString::to_string);
+    let is_reversed = other.as_deref().is_some_and(is_address);
+    let is_source = va.starts_with("qemu:") || va.starts_with("gdb:") || std::path::Path::new(va).exists();
+    if is_address(va) || !(is_reversed || is_source && source.is_none()) {
+        return None;
+    }
+    let text = crate::printable::line(va);
+    Some(match other.filter(|_| is_reversed) {
+        Some(address) => {
+            format!("`{address}` is an address, and comes behind the SOURCE: `linmap walk {text} {address}`")
+        }
+        None => {
+            format!("`{text}` is a SOURCE, and there is no address: `linmap walk {text} 0xffff000040000000`")
+        }
+    })
 }
 
 /// An address from what was written: `_stext`, `_stext+0x1000`, `0xffff800080010000`.

@@ -35,6 +35,19 @@ pub(crate) enum Name {
 }
 
 impl Name {
+    const ALL: [Self; 6] =
+        [Self::Linear, Self::Kernel, Self::Modules, Self::Vmalloc, Self::Vmemmap, Self::Fixmap];
+
+    /// The region with this name in documents.
+    pub(crate) fn of_text(text: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|name| name.text() == text)
+    }
+
+    /// The region with this line before it.
+    pub(crate) fn of_marker(start: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|name| name.markers().0 == start)
+    }
+
     /// The name on the command line and in documents.
     pub(crate) const fn text(self) -> &'static str {
         match self {
@@ -99,6 +112,12 @@ impl Basis {
             Self::Release => "the layout of this release",
             Self::Architecture => "the VA size alone: only the linear map is known",
         }
+    }
+
+    /// What says so; a document that says something else has marker lines at least.
+    fn of_text(text: &str) -> Self {
+        let all = [Self::Vmcoreinfo, Self::Release, Self::Architecture];
+        all.into_iter().find(|basis| basis.text() == text).unwrap_or(Self::Markers)
     }
 }
 
@@ -167,6 +186,17 @@ impl Regions {
         let kernel = hints.kernel.map(|(first, last)| Region { name: Name::Kernel, first, last });
         list.extend(kernel);
         Self { basis, list }
+    }
+
+    /// Those of a saved document: its names, each with its first and last address. Others are left out.
+    pub(crate) fn saved(geometry: Geometry, from: &str, list: &[(String, Va, Va)]) -> Self {
+        let base = Va(geometry.base(Half::Upper));
+        let named = list.iter().filter_map(|(name, first, last)| {
+            Some(Region { name: Name::of_text(name)?, first: *first, last: *last })
+        });
+        let mut list: Vec<Region> = named.filter(|region| region.first >= base).collect();
+        list.sort_by_key(|region| (region.name == Name::Kernel, region.first));
+        Self { basis: Basis::of_text(from), list }
     }
 
     /// All of them, in address order, the kernel image last.

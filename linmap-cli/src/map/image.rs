@@ -34,11 +34,8 @@ pub(crate) struct Segment {
 impl Image {
     /// Finds the image; nothing if the source does not say where it should be, or nothing is there.
     pub(crate) fn find(view: &View<'_>) -> Result<Option<Self>, WalkError> {
-        let at = view.tables.and_then(|tables| {
-            let stext = tables.kernel.info.as_ref()?.symbol("_stext")?;
-            Some((stext, tables.image_offset()?))
-        });
-        let Some((stext, offset)) = at else { return Ok(None) };
+        let stext = view.kernel.info.as_ref().and_then(|info| info.symbol("_stext"));
+        let Some((stext, offset)) = stext.zip(view.kernel.image_offset()) else { return Ok(None) };
         let window = (Va(stext.saturating_sub(BEFORE)), Va(stext.saturating_add(BEHIND)));
         let mut segments: Vec<Segment> = Vec::new();
         let _ = descend(&view.bounded(), view.geometry, view.root, window, |found| {

@@ -36,7 +36,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn row(va: u64, bytes: u64, level: i8) -> Stretch {
-        Stretch { va: Va(va), bytes, level: Level::new(level), what: What::Hole }
+        Stretch { va: Va(va), bytes, level: Level::new(level), what: What::Hole, descriptor: None }
     }
 
     fn found(rows: &[Stretch]) -> Option<(Granule, u32)> {

@@ -1,23 +1,37 @@
 //! A saved dump as tables, so that whatever walks tables walks it as well.
 //!
-//! No table is built: the made-up address of one says which addresses it translates, and its entries are
-//! what the dump says of those. What a dump does not have is lost: restrictions in table descriptors, tables
-//! that are shared, and in text output addresses, which are the virtual ones without the base here.
+//! No table is built: tables are numbered as walks reach them, and the entries of one are what the dump says of
+//! the addresses that it translates. What a dump does not have is lost: where tables are, whether they are
+//! shared, and in text output addresses, which are the virtual ones without the base here.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 
-use linmap::{Descriptor, Geometry, Half, Leaf, Level, Pa, Slot, Va};
+use linmap::{Attributes, Descriptor, Entry, Geometry, Half, Leaf, Level, Pa, Slot, TableLimits, Va};
 
 use super::infer;
-use crate::source::{Saved, Stretch, What};
+use crate::source::{Restriction, Saved, Stretch, What};
 
 /// A dump that can be walked.
 pub(crate) struct Rebuilt<'s> {
     geometry: Geometry,
     stretches: &'s [Stretch],
     has_addresses: bool,
+    has_descriptors: bool,
+    /// By level ordinal, in address order: what tables restrict.
+    limits: [Vec<Restriction>; Level::COUNT],
     /// The stretch that was asked for last.
     last: Cell<usize>,
+    numbered: RefCell<Numbered>,
+}
+
+/// The tables reached so far. Their numbers are their made-up addresses, in pages.
+#[derive(Default)]
+struct Numbered {
+    /// From where in the half on each translates.
+    offsets: Vec<u64>,
+    /// The numbers, by that and by level.
+    numbers: HashMap<(u64, Level), u64>,
 }
 
 /// A dump that no tables can have made.
@@ -31,6 +45,8 @@ pub(crate) enum Inconsistent {
         "{name}: what starts at {va} is no whole number of level {level} entries above what is in front of it"
     )]
     Stretch { name: String, va: Va, level: i8 },
+    #[error("{name}: the descriptor of the row at {va} is that of a table, and rows are of leaves and holes")]
+    Table { name: String, va: Va },
 }
 
 impl<'s> Rebuilt<'s> {
@@ -53,10 +69,27 @@ impl<'s> Rebuilt<'s> {
             let Some(last) = last else {
                 return Err(Inconsistent::Stretch { name, va, level: level.number() });
             };
+            let entry = stretch.descriptor.map(|bits| Descriptor(bits).decode(geometry, level));
+            if matches!(entry, Some(Entry::Table(_))) {
+                return Err(Inconsistent::Table { name, va });
+            }
             end = last.checked_add(1);
         }
-        let has_addresses = saved.stretches.iter().all(|s| !matches!(s.what, What::Leaf { oa: None, .. }));
-        Ok(Self { geometry, stretches: &saved.stretches, has_addresses, last: Cell::new(0) })
+        let leaves = || saved.stretches.iter().filter(|s| matches!(s.what, What::Leaf { .. }));
+        let mut limits: [Vec<Restriction>; Level::COUNT] = Default::default();
+        for restriction in &saved.limits {
+            limits[restriction.level.ordinal()].push(*restriction);
+        }
+        limits.iter_mut().for_each(|list| list.sort_by_key(|restriction| restriction.va));
+        Ok(Self {
+            geometry,
+            stretches: &saved.stretches,
+            has_addresses: leaves().all(|s| !matches!(s.what, What::Leaf { oa: None, .. })),
+            has_descriptors: leaves().all(|s| s.descriptor.is_some()),
+            limits,
+            last: Cell::new(0),
+            numbered: RefCell::default(),
+        })
     }
 
     pub(crate) const fn geometry(&self) -> Geometry {
@@ -67,32 +100,69 @@ impl<'s> Rebuilt<'s> {
         self.has_addresses
     }
 
+    /// Whether the descriptors of leaves are known as they were.
+    pub(crate) const fn has_descriptors(&self) -> bool {
+        self.has_descriptors
+    }
+
+    /// The first and last address that it says anything of.
+    pub(crate) fn extent(&self) -> (Va, Va) {
+        let base = Va(self.geometry.base(Half::Upper));
+        let first = self.stretches.first().map_or(base, |row| row.va);
+        let last = self.stretches.last().map_or(base, |row| Va(row.va.0.wrapping_add(row.bytes - 1)));
+        (first, last)
+    }
+
     /// The made-up address of the root.
     pub(crate) fn root(&self) -> Pa {
         self.table(0, self.geometry.root())
     }
 
-    /// The made-up address of the table that translates from an offset in the half on: tables are so far
-    /// apart that the level fits between.
+    /// The made-up address of the table that translates from an offset in the half on.
     fn table(&self, offset: u64, level: Level) -> Pa {
-        Pa(offset | (level.ordinal() as u64 + 1) << self.geometry.page_shift())
+        let mut numbered = self.numbered.borrow_mut();
+        let next = numbered.offsets.len() as u64;
+        let number = *numbered.numbers.entry((offset, level)).or_insert(next);
+        if number == next {
+            numbered.offsets.push(offset);
+        }
+        Pa((number + 1) << self.geometry.page_shift())
+    }
+
+    /// From where in the half on a table translates.
+    fn offset(&self, table: Pa) -> Option<u64> {
+        let number = (table.0 >> self.geometry.page_shift()).checked_sub(1)?;
+        self.numbered.borrow().offsets.get(usize::try_from(number).ok()?).copied()
+    }
+
+    /// What the table descriptor that translates from an address on forbids.
+    fn limits(&self, va: u64, level: Level) -> TableLimits {
+        let list = &self.limits[level.ordinal()];
+        let after = list.partition_point(|restriction| restriction.va.0 <= va);
+        let found = after.checked_sub(1).map(|index| list[index]).filter(|r| va - r.va.0 < r.bytes);
+        found.map_or(TableLimits::empty(), |restriction| restriction.limits)
     }
 
     /// What a slot holds.
     pub(crate) fn entry(&self, slot: Slot, level: Level) -> Descriptor {
         let g = self.geometry;
-        let offset = slot.table.0 & !((8 << g.page_shift()) - 1);
+        let Some(offset) = self.offset(slot.table) else { return Descriptor::HOLE };
         let offset = offset.wrapping_add((slot.index as u64) << g.level_shift(level));
         let va = g.base(Half::Upper).wrapping_add(offset);
         let Some(stretch) = self.at(va, g.level_size(level)) else { return Descriptor::HOLE };
-        match stretch.what {
-            _ if stretch.level > level => Descriptor::table(self.table(offset, level.next()), g),
-            _ if stretch.level < level || va < stretch.va.0 => Descriptor::HOLE,
-            What::Hole => Descriptor::HOLE,
-            What::Reserved => Descriptor(1),
-            What::Leaf { oa, attributes, contiguous, valid } => {
-                let oa = oa.map_or(offset, |oa| oa.0.wrapping_add(va - stretch.va.0));
-                Descriptor::leaf(Leaf { oa: Pa(oa), attributes, contiguous, valid }, g, level)
+        if stretch.level > level {
+            let table = Descriptor::table(self.table(offset, level.next()), g);
+            return Descriptor(table.0 | self.limits(va, level).bits());
+        }
+        if stretch.level < level || va < stretch.va.0 {
+            return Descriptor::HOLE;
+        }
+        match stretch.at(va - stretch.va.0) {
+            (_, Some(descriptor)) => Descriptor(descriptor),
+            (What::Hole, None) => Descriptor::HOLE,
+            (What::Reserved, None) => Descriptor(1),
+            (What::Leaf { oa, attributes, contiguous, valid }, None) => {
+                leaf(Leaf { oa: oa.unwrap_or(Pa(offset)), attributes, contiguous, valid }, g, level)
             }
         }
     }
@@ -112,24 +182,41 @@ impl<'s> Rebuilt<'s> {
     }
 }
 
+/// The descriptor of a leaf of which only the meaning was saved.
+fn leaf(leaf: Leaf, geometry: Geometry, level: Level) -> Descriptor {
+    const VALID: u64 = 1;
+    if leaf.valid {
+        return Descriptor::leaf(leaf, geometry, level);
+    }
+    // Whether it has the software-present bit is in the place where nG would be.
+    let present = leaf.attributes & Attributes::NOT_GLOBAL;
+    let attributes = leaf.attributes - Attributes::NOT_GLOBAL;
+    let valid = Descriptor::leaf(Leaf { attributes, valid: true, ..leaf }, geometry, level);
+    Descriptor(valid.0 & !VALID | present.bits())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linmap::{Attributes, Entry, Granule, OaFormat};
+    use linmap::{Granule, OaFormat};
     use proptest::prelude::*;
     use std::ops::ControlFlow;
 
     const BASE: u64 = 0xffff_0000_0000_0000;
 
+    fn geometry() -> Geometry {
+        Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry")
+    }
+
     fn saved(stretches: Vec<Stretch>) -> Saved {
-        let geometry = Geometry::new(Granule::K4, 48, OaFormat::Bits48).ok();
-        Saved { name: "dump".to_owned(), geometry, stretches, markers: Vec::new() }
+        let geometry = Some(geometry());
+        Saved { name: "dump".to_owned(), geometry, stretches, ..Saved::default() }
     }
 
     fn leaf(va: u64, bytes: u64, level: i8, oa: Option<u64>, contiguous: bool) -> Stretch {
         let attributes = Attributes::RAM;
         let what = What::Leaf { oa: oa.map(Pa), attributes, contiguous, valid: true };
-        Stretch { va: Va(va), bytes, level: Level::new(level), what }
+        Stretch { va: Va(va), bytes, level: Level::new(level), what, descriptor: None }
     }
 
     struct Reader<'r>(&'r Rebuilt<'r>);
@@ -202,6 +289,9 @@ mod tests {
             let saved = saved(stretches.clone());
             assert!(Rebuilt::of(&saved).is_err(), "{stretches:?}");
         }
+        let table = Descriptor::table(Pa(0x4000_0000), geometry()).0;
+        let table = Stretch { descriptor: Some(table), ..leaf(BASE, 2 << 20, 2, Some(0), false) };
+        assert!(matches!(Rebuilt::of(&saved(vec![table])), Err(Inconsistent::Table { .. })));
         let text = Saved { geometry: None, ..saved(vec![leaf(BASE, 1024, 3, None, false)]) };
         assert_eq!(Rebuilt::of(&text).err(), Some(Inconsistent::NoGeometry("dump".to_owned())));
     }

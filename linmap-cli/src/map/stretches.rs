@@ -2,13 +2,13 @@
 
 use std::ops::ControlFlow;
 
-use linmap::{Attributes, Entry, Va};
+use linmap::{Attributes, Entry, Level, TableLimits, Va};
 
 use super::descent::{Found, descend};
 use super::view::{View, WalkError};
-use crate::source::{Stretch, What};
+use crate::source::{Restriction, Stretch, What};
 
-/// More rows than the map of any machine has; each takes 64 bytes.
+/// More rows than the map of any machine has; each takes 80 bytes.
 pub(crate) const MOST: usize = 1 << 22;
 
 /// Why there are no rows.
@@ -64,32 +64,63 @@ fn stretch(view: &View<'_>, found: &Found, permissions: Permissions) -> Option<S
         Entry::Leaf(leaf) => What::Leaf {
             oa: view.has_addresses.then_some(leaf.oa),
             attributes: match permissions {
-                Permissions::Own => leaf.attributes,
+                Permissions::Own if view.has_descriptors || leaf.valid => leaf.attributes,
+                // As it was saved: with the software-present bit in its place.
+                Permissions::Own => leaf.attributes | present(found),
                 Permissions::Effective => found.limits.restrict(leaf.attributes),
             },
             contiguous: leaf.contiguous,
             valid: leaf.valid,
         },
     };
-    Some(Stretch { va: found.va, bytes: view.geometry.level_size(found.level), level: found.level, what })
+    let descriptor = (permissions == Permissions::Own && view.has_descriptors).then_some(found.descriptor.0);
+    let bytes = view.geometry.level_size(found.level);
+    Some(Stretch { va: found.va, bytes, level: found.level, what, descriptor })
+}
+
+/// The software-present bit of a leaf that is not valid.
+fn present(found: &Found) -> Attributes {
+    Attributes::NOT_GLOBAL & Attributes::from_bits_truncate(found.descriptor.0)
 }
 
 /// Whether one row goes on with the other.
 fn joins(row: &Stretch, next: &Stretch) -> bool {
     row.level == next.level
         && row.va.0.wrapping_add(row.bytes) == next.va.0
-        && at(&row.what, row.bytes) == next.what
+        && row.at(row.bytes) == (next.what, next.descriptor)
 }
 
-/// What entries say so many bytes further on.
-pub(crate) fn at(what: &What, bytes: u64) -> What {
-    match *what {
-        What::Leaf { oa, attributes, contiguous, valid } => {
-            let oa = oa.map(|oa| linmap::Pa(oa.0.wrapping_add(bytes)));
-            What::Leaf { oa, attributes, contiguous, valid }
+/// The tables of a range that restrict what lies below them: those that follow one another and do so in the
+/// same way are one, at each level.
+pub(crate) fn restrictions(view: &View<'_>, range: (Va, Va)) -> Result<Vec<Restriction>, StretchError> {
+    let mut list: Vec<Restriction> = Vec::new();
+    // By level ordinal: the index of the last one.
+    let mut last: [Option<usize>; Level::COUNT] = [None; Level::COUNT];
+    let mut beyond = None;
+    let _ = descend(&view.bounded(), view.geometry, view.root, range, |found| {
+        let limits = TableLimits::of(found.descriptor);
+        if !matches!(found.entry, Entry::Table(_)) || limits.is_empty() {
+            return ControlFlow::Continue(());
         }
-        other => other,
-    }
+        let Found { va, level, .. } = *found;
+        let next = Restriction { va, bytes: view.geometry.level_size(level), level, limits };
+        let index = &mut last[level.ordinal()];
+        if let Some(last) = index.and_then(|index| list.get_mut(index))
+            && last.limits == limits
+            && last.va.0.wrapping_add(last.bytes) == va.0
+        {
+            last.bytes += next.bytes;
+            return ControlFlow::Continue(());
+        }
+        if list.len() == MOST {
+            beyond = Some(va);
+            return ControlFlow::Break(());
+        }
+        *index = Some(list.len());
+        list.push(next);
+        ControlFlow::Continue(())
+    })?;
+    beyond.map_or(Ok(list), |va| Err(StretchError::TooMany(va)))
 }
 
 /// `ro NX UXN AF SHD NG CON GP MEM/NORMAL`: what is set, in the words of a dump, without padding.
@@ -128,11 +159,15 @@ mod tests {
             bytes: 4096,
             level: Level::PAGE,
             what: What::Leaf { oa: oa.map(Pa), attributes: Attributes::RAM, contiguous: false, valid: true },
+            descriptor: None,
         };
         assert!(joins(&row(0, Some(0)), &row(4096, Some(4096))));
         assert!(joins(&row(0, None), &row(4096, None)));
         assert!(!joins(&row(0, Some(0)), &row(4096, Some(8192))));
         assert!(!joins(&row(0, Some(0)), &row(8192, Some(4096))));
+        let bits = |row: Stretch, bits| Stretch { descriptor: Some(bits), ..row };
+        assert!(joins(&bits(row(0, Some(0)), 0x703), &bits(row(4096, Some(4096)), 0x1703)));
+        assert!(!joins(&bits(row(0, Some(0)), 0x703), &bits(row(4096, Some(4096)), 0x1703 | 1 << 55)));
         let hole = |va| Stretch { what: What::Hole, ..row(va, None) };
         assert!(joins(&hole(0), &hole(4096)));
         assert!(!joins(&hole(0), &Stretch { level: Level::new(2), ..hole(4096) }));

@@ -1,9 +1,9 @@
 //! Whatever a SOURCE was, as one thing whose tables can be walked.
 
-use linmap::{Bounded, Descriptor, Geometry, Level, Pa, ReadTables, Refused, Slot};
+use linmap::{Bounded, Descriptor, Geometry, Half, Level, Pa, ReadTables, Refused, Slot, Va};
 
 use super::rebuilt::{Inconsistent, Rebuilt};
-use crate::source::{Opened, Saved, Snapshot, Tables, Unread};
+use crate::source::{Cpu, Kernel, Opened, Saved, Snapshot, Tables, Unread};
 
 /// As many slots of a saved dump are read before a walk gives up: 4 TiB in 4K pages.
 const MOST_SLOTS: u64 = 1 << 30;
@@ -21,12 +21,20 @@ pub(crate) struct View<'o> {
     pub(crate) saved: Option<&'o Saved>,
     /// Whether output addresses are known; in a text dump they are not, and stand for nothing here.
     pub(crate) has_addresses: bool,
+    /// Whether the descriptors of leaves and holes are as they were; what only has their meaning has none.
+    pub(crate) has_descriptors: bool,
+    /// What is known of the kernel.
+    pub(crate) kernel: &'o Kernel,
+    /// What is known of the CPUs.
+    pub(crate) cpu: &'o Cpu,
+    /// The first and last address that anything is known of.
+    pub(crate) extent: (Va, Va),
     name: &'o str,
 }
 
 enum Reader<'o> {
     Snapshot(&'o Snapshot),
-    Saved(Rebuilt<'o>),
+    Saved(Box<Rebuilt<'o>>),
 }
 
 /// Why a walk did not come to its end.
@@ -43,6 +51,10 @@ impl<'o> View<'o> {
                 tables: Some(tables),
                 saved: None,
                 has_addresses: true,
+                has_descriptors: true,
+                kernel: &tables.kernel,
+                cpu: &tables.cpu,
+                extent: (Va(tables.geometry.base(Half::Upper)), Va(u64::MAX)),
                 name: &tables.name,
             },
             Opened::Saved(saved) => {
@@ -51,7 +63,11 @@ impl<'o> View<'o> {
                     geometry: rebuilt.geometry(),
                     root: rebuilt.root(),
                     has_addresses: rebuilt.has_addresses(),
-                    reader: Reader::Saved(rebuilt),
+                    has_descriptors: rebuilt.has_descriptors(),
+                    extent: rebuilt.extent(),
+                    kernel: &saved.kernel,
+                    cpu: &saved.cpu,
+                    reader: Reader::Saved(rebuilt.into()),
                     tables: None,
                     saved: Some(saved),
                     name: &saved.name,
@@ -63,6 +79,27 @@ impl<'o> View<'o> {
     /// What was read, for people.
     pub(crate) const fn name(&self) -> &'o str {
         self.name
+    }
+
+    /// What was read first: the source that a saved dump was made of.
+    pub(crate) fn origin(&self) -> &'o str {
+        self.saved.and_then(|saved| saved.origin.as_deref()).unwrap_or(self.name)
+    }
+
+    /// What cannot be known, as it was not saved.
+    pub(crate) fn missing(&self) -> &'o [String] {
+        self.saved.map_or(&[], |saved| &saved.missing)
+    }
+
+    /// Whether anything is known of all of a range.
+    pub(crate) fn knows(&self, (first, last): (Va, Va)) -> bool {
+        self.extent.0 <= first && last <= self.extent.1
+    }
+
+    /// Says that something of a saved dump is not in it.
+    pub(crate) fn not_saved(&self, what: impl std::fmt::Display) -> String {
+        let (first, last) = self.extent;
+        format!("{}: {what}: not saved; it has what lies from {first} to {last}", self.name)
     }
 
     /// After how many slots a walk gives up: more than there are, unless tables point to one another.

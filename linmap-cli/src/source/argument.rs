@@ -5,14 +5,18 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 
+use crate::printable::line;
+
 /// Where tables are to be read from.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Source {
     /// This machine, by its `/proc/kcore`.
     #[default]
     Live,
-    /// A file; what it is, its contents say.
+    /// A file or a named pipe; what it is, its contents say.
     File(PathBuf),
+    /// The standard input.
+    Standard,
     /// A running QEMU, by the socket of its monitor, of either kind.
     Qemu(PathBuf),
     /// A gdbstub, as `HOST:PORT`.
@@ -54,6 +58,7 @@ impl Source {
         }
         match bytes {
             [] => Err(NotASource::Empty),
+            b"-" => Ok(Self::Standard),
             b"/proc/kcore" => Ok(Self::Live),
             _ => Ok(Self::File(text.into())),
         }
@@ -64,9 +69,10 @@ impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Live => write!(f, "/proc/kcore"),
-            Self::File(path) => write!(f, "{}", path.display()),
-            Self::Qemu(path) => write!(f, "qemu:{}", path.display()),
-            Self::Gdb(address) => write!(f, "gdb:{address}"),
+            Self::Standard => write!(f, "-"),
+            Self::File(path) => f.write_str(&line(&path.to_string_lossy())),
+            Self::Qemu(path) => write!(f, "qemu:{}", line(&path.to_string_lossy())),
+            Self::Gdb(address) => write!(f, "gdb:{}", line(address)),
         }
     }
 }
@@ -79,6 +85,7 @@ mod tests {
     fn a_source_is_recognised_by_its_beginning() {
         let parse = |text: &str| Source::parse(text.into());
         assert_eq!(parse("/proc/kcore"), Ok(Source::Live));
+        assert_eq!(parse("-"), Ok(Source::Standard));
         assert_eq!(parse("vmcore"), Ok(Source::File("vmcore".into())));
         assert_eq!(parse("qemu:/run/a.sock"), Ok(Source::Qemu("/run/a.sock".into())));
         assert_eq!(parse("gdb:localhost:1234"), Ok(Source::Gdb("localhost:1234".into())));

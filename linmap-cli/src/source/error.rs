@@ -13,7 +13,7 @@ use super::snapshot::{TooMany, Unread};
 
 /// What was wrong with which SOURCE.
 #[derive(Debug, thiserror::Error)]
-#[error("`{subject}`: {why}")]
+#[error("`{subject}`: {why}{}", address_hint(.subject, .why))]
 pub(crate) struct SourceError {
     /// The SOURCE, as it is written.
     pub(crate) subject: Source,
@@ -28,7 +28,7 @@ pub(crate) enum Why {
     Open(io::Error),
     #[error("it can not be read: {0}")]
     Read(#[from] io::Error),
-    #[error("it is {}; a SOURCE is a core or a saved dump", if *.directory { "a directory" } else { "not a regular file" })]
+    #[error("it is {}; a SOURCE is a core or a saved dump", if *.directory { "a directory" } else { "neither a file nor a pipe" })]
     NotAFile { directory: bool },
     #[error("it is empty; a SOURCE is a core or a saved dump")]
     Empty,
@@ -36,15 +36,19 @@ pub(crate) enum Why {
         "it is no SOURCE: it begins with `{beginning}`, and neither as an ELF core does, nor as a text of kernel_page_tables (`---[` or `0x`), nor as a --json dump (`{{`)"
     )]
     NotRecognised { beginning: String },
+    #[error("{0}")]
+    Compressed(String),
     #[error(
-        "it is a compressed core, which has to be made an ELF core first: `makedumpfile -E`, or dump-guest-memory without -z, -l and -s"
+        "it is a core, and comes through a pipe; cores are read here and there, so save it in a file first"
     )]
-    Compressed,
-    #[error("it has {bytes} bytes, and no dump has more than {most}")]
+    PipedCore,
+    #[error("it is a named pipe, and nobody wrote to it in {seconds} seconds")]
+    NoWriter { seconds: u64 },
+    #[error("it has {bytes} bytes or more, and no dump has more than {most}")]
     TooLong { bytes: u64, most: u64 },
     #[error(transparent)]
     Json(#[from] JsonError),
-    #[error("it begins as a text of kernel_page_tables and does not go on as one; {0}")]
+    #[error("it begins as a text of kernel_page_tables and cannot be read as one; {0}")]
     Text(#[from] TextError),
     #[error(transparent)]
     Core(#[from] CoreError),
@@ -66,6 +70,27 @@ pub(crate) enum Why {
     Root(Unread),
     #[error(transparent)]
     TooMany(#[from] TooMany),
+}
+
+/// For an address in the place of a SOURCE.
+fn address_hint(subject: &Source, why: &Why) -> String {
+    match (subject, why) {
+        (Source::File(path), Why::Open(error)) if error.kind() == io::ErrorKind::NotFound => {
+            let text = path.to_string_lossy();
+            if is_address(&text) {
+                return format!("; is `{text}` an address? `linmap walk SOURCE {text}` translates one");
+            }
+            String::new()
+        }
+        _ => String::new(),
+    }
+}
+
+/// Whether a text can only be meant as an address of a kernel.
+pub(crate) fn is_address(text: &str) -> bool {
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
+    let least = if digits.len() < text.len() { 1 } else { 12 };
+    (least..=16).contains(&digits.len()) && digits.chars().all(|digit| digit.is_ascii_hexdigit())
 }
 
 fn open_hint(error: &io::Error) -> &'static str {

@@ -1,39 +1,65 @@
-//! A file, recognised by how it begins: a core, or a dump that was saved.
+//! A file or a pipe, recognised by how it begins: a core, or a dump that was saved.
 
 use std::fs::File;
+use std::io::Read;
 use std::path::Path;
 
 use super::core::{self, Core};
 use super::error::Why;
+use super::input::{self, Input};
 use super::memory::{Memory, Piece, Pieces};
 use super::regime::{Regime, RegimeError};
 use super::vmcoreinfo::VmcoreInfo;
-use super::{Kernel, Opened, Step, Tables, Wanted, mapped, saved, search};
+use super::{Kernel, Opened, Step, Tables, Wanted, compressed, mapped, saved, search};
+use crate::printable::line;
 
 /// Opens a file of whatever kind.
 pub(super) fn open(path: &Path, wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Opened, Why> {
-    let file = File::open(path).map_err(Why::Open)?;
-    let about = file.metadata()?;
-    if !about.is_file() {
-        return Err(Why::NotAFile { directory: about.is_dir() });
-    }
-    let beginning = beginning(&file)?;
-    match beginning.as_slice() {
-        [] => Err(Why::Empty),
-        bytes if bytes.starts_with(&core::MAGIC) => {
-            let name = format!("core `{}`", path.display());
-            open_core(name, file, about.len(), wanted, progress).map(|tables| Opened::Tables(tables.into()))
+    read(input::named(path)?, &line(&path.to_string_lossy()), wanted, progress)
+}
+
+/// Reads the standard input, whatever it is.
+pub(super) fn open_standard(wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Opened, Why> {
+    read(input::standard()?, "-", wanted, progress)
+}
+
+fn read(input: Input, name: &str, wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Opened, Why> {
+    match input {
+        Input::File(file, bytes) => {
+            let beginning = beginning(&file)?;
+            if beginning.starts_with(&core::MAGIC) {
+                let name = format!("core `{name}`");
+                return open_core(name, file, bytes, wanted, progress)
+                    .map(|tables| Opened::Tables(tables.into()));
+            }
+            let kind = recognised(&beginning)?;
+            saved::within(bytes)?;
+            saved::read(kind, name, &mut beginning.chain(file)).map(|saved| Opened::Saved(saved.into()))
         }
-        bytes if bytes.starts_with(b"KDUMP   ") || bytes.starts_with(b"makedumpfile") => Err(Why::Compressed),
-        bytes => saved::open(path, &file, about.len(), bytes).map(Opened::Saved),
+        Input::Pipe(mut pipe) => {
+            let beginning = beginning(&mut pipe)?;
+            if beginning.starts_with(&core::MAGIC) {
+                return Err(Why::PipedCore);
+            }
+            let kind = recognised(&beginning)?;
+            saved::read(kind, name, &mut beginning.chain(pipe)).map(|saved| Opened::Saved(saved.into()))
+        }
     }
 }
 
-/// The first bytes of a file, fewer if it has fewer.
-fn beginning(file: &File) -> std::io::Result<Vec<u8>> {
-    use std::io::Read;
+/// What a file is that is no core.
+fn recognised(beginning: &[u8]) -> Result<saved::Kind, Why> {
+    match compressed::told(beginning) {
+        _ if beginning.is_empty() => Err(Why::Empty),
+        Some(what) => Err(Why::Compressed(what)),
+        None => saved::recognised(beginning),
+    }
+}
+
+/// The first bytes, fewer if there are fewer.
+fn beginning(from: impl Read) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
-    file.take(64).read_to_end(&mut bytes)?;
+    from.take(compressed::BEGINNING as u64).read_to_end(&mut bytes)?;
     Ok(bytes)
 }
 

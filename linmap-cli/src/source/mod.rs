@@ -7,12 +7,15 @@
 //! - `snapshot`: the copy.  `regime`: pure, registers and VMCOREINFO become root and geometry.
 //! - `vmcoreinfo`: what a kernel says of itself.  `memory`: physical memory, wherever it is.
 //! - `core`, `kcore`, `gdb`, `qemu`, `saved`: one module for each kind of SOURCE.
+//! - `file`, `input`, `compressed`: files and pipes, and what they are.
 
 mod argument;
+mod compressed;
 mod core;
 mod error;
 mod file;
 mod gdb;
+mod input;
 mod kcore;
 mod mapped;
 mod memory;
@@ -25,12 +28,13 @@ mod vmcoreinfo;
 
 use std::time::Duration;
 
-use linmap::{Attributes, Geometry, Level, Pa, Va};
+use linmap::{Attributes, Geometry, Level, Pa, TableLimits, Va};
 
 pub(crate) use argument::Source;
-pub(crate) use error::{SourceError, Why};
+pub(crate) use error::{SourceError, Why, is_address};
 pub(crate) use memory::Memory;
-pub(crate) use saved::row as dump_row;
+pub(crate) use saved::SCHEMA as DUMP_SCHEMA;
+pub(crate) use saved::{cpu_document, kernel_document, limits_document, row as dump_row};
 pub(crate) use snapshot::{Snapshot, Unread};
 pub(crate) use vmcoreinfo::VmcoreInfo;
 
@@ -62,7 +66,7 @@ pub(crate) enum Opened {
     /// Tables, as the hardware sees them.
     Tables(Box<Tables>),
     /// What somebody has written down of them.
-    Saved(Saved),
+    Saved(Box<Saved>),
 }
 
 /// The tables of the upper half, and what is known of who made them.
@@ -88,7 +92,7 @@ pub(crate) struct Tables {
 }
 
 /// What is known of a kernel.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Kernel {
     /// Its VMCOREINFO, where it was found.
     pub(crate) info: Option<VmcoreInfo>,
@@ -97,7 +101,7 @@ pub(crate) struct Kernel {
 }
 
 /// What is known of the CPUs: `None` or nothing for what the source does not show.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Cpu {
     /// TCR_EL1, or TCR_EL2 of a kernel that runs at EL2.
     pub(crate) tcr: Option<u64>,
@@ -111,17 +115,64 @@ pub(crate) struct Cpu {
     pub(crate) mair: Option<u64>,
 }
 
-/// A dump that was saved as text or JSON.
-#[derive(Clone, PartialEq, Debug)]
+/// A dump that was saved as text or JSON. What it does not have is empty.
+#[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Saved {
     /// What was read, for people.
     pub(crate) name: String,
+    /// What the dump was made of, in the dump's words.
+    pub(crate) origin: Option<String>,
     /// Known from a JSON dump, and `None` for text.
     pub(crate) geometry: Option<Geometry>,
     /// Everything in it, in address order: holes as well.
     pub(crate) stretches: Vec<Stretch>,
-    /// The marker lines: a name and the index of the stretch that it stands in front of.
+    /// The marker lines of a text: a name and the index of the stretch that it stands before.
     pub(crate) markers: Vec<(usize, String)>,
+    /// What was dumped, in address order.
+    pub(crate) parts: Vec<SavedPart>,
+    /// Its regions.
+    pub(crate) regions: Option<SavedRegions>,
+    /// Table descriptors that restrict what lies below them, in address order at each level.
+    pub(crate) limits: Vec<Restriction>,
+    /// What its kernel said of itself.
+    pub(crate) kernel: Kernel,
+    /// What its CPUs said of themselves.
+    pub(crate) cpu: Cpu,
+    /// What is not in it and cannot be known, for people.
+    pub(crate) missing: Vec<String>,
+}
+
+/// The regions of a dump, by name.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct SavedRegions {
+    /// What they rest on.
+    pub(crate) from: String,
+    /// Each with its first and last address.
+    pub(crate) list: Vec<(String, Va, Va)>,
+}
+
+/// A range that was dumped, and the lines around it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct SavedPart {
+    /// First and last address, both included.
+    pub(crate) range: (Va, Va),
+    /// The name in the line before.
+    pub(crate) start: String,
+    /// The name in the line behind.
+    pub(crate) end: String,
+}
+
+/// Table descriptors that follow one another and restrict what lies below them in the same way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Restriction {
+    /// The first address that they translate.
+    pub(crate) va: Va,
+    /// How many bytes they translate.
+    pub(crate) bytes: u64,
+    /// The level of the descriptors.
+    pub(crate) level: Level,
+    /// What they forbid.
+    pub(crate) limits: TableLimits,
 }
 
 /// Equal entries that follow one another, in addresses of both kinds: what one row of a dump says.
@@ -135,6 +186,9 @@ pub(crate) struct Stretch {
     pub(crate) level: Level,
     /// What they are.
     pub(crate) what: What,
+    /// The first descriptor as it is. Those that follow have another output address, and nothing else.
+    /// `None` where only its meaning is known.
+    pub(crate) descriptor: Option<u64>,
 }
 
 /// What the entries of a [`Stretch`] are.
@@ -148,7 +202,8 @@ pub(crate) enum What {
     Leaf {
         /// The first one's output address; text does not have it.
         oa: Option<Pa>,
-        /// Permissions and memory type; of text those that are printed.
+        /// Permissions and memory type; of text those that are printed. In a saved leaf that is not valid and
+        /// has no descriptor, bit 11 is the software-present bit, as in the descriptor.
         attributes: Attributes,
         /// Whether they are members of contiguous runs.
         contiguous: bool,
@@ -183,18 +238,42 @@ impl Tables {
     fn regime(&self) -> Regime {
         Regime { root: self.root, geometry: self.geometry }
     }
+}
 
+impl Kernel {
     /// VA less PA in the linear map, wrapping, as VMCOREINFO has it.
-    pub(crate) fn linear_offset(&self) -> Option<u64> {
-        let info = self.kernel.info.as_ref()?;
-        let va_bits = info.number("VA_BITS").unwrap_or(self.geometry.va_bits().into());
+    pub(crate) fn linear_offset(&self, geometry: Geometry) -> Option<u64> {
+        let info = self.info.as_ref()?;
+        let va_bits = info.number("VA_BITS").unwrap_or(geometry.va_bits().into());
         let start = u64::MAX.checked_shl(u32::try_from(va_bits).ok()?)?;
         Some(start.wrapping_sub(info.number("PHYS_OFFSET")?))
     }
 
     /// VA less PA in the mapping of the kernel's image, wrapping.
     pub(crate) fn image_offset(&self) -> Option<u64> {
-        self.kernel.info.as_ref()?.number("kimage_voffset")
+        self.info.as_ref()?.number("kimage_voffset")
+    }
+}
+
+impl Stretch {
+    /// What its entries say so many bytes further on.
+    pub(crate) fn at(&self, bytes: u64) -> (What, Option<u64>) {
+        let what = self.what.at(bytes);
+        let step = if matches!(what, What::Leaf { .. }) { bytes } else { 0 };
+        (what, self.descriptor.map(|descriptor| descriptor.wrapping_add(step)))
+    }
+}
+
+impl What {
+    /// The same so many bytes further on.
+    pub(crate) fn at(self, bytes: u64) -> Self {
+        match self {
+            Self::Leaf { oa, attributes, contiguous, valid } => {
+                let oa = oa.map(|oa| Pa(oa.0.wrapping_add(bytes)));
+                Self::Leaf { oa, attributes, contiguous, valid }
+            }
+            other => other,
+        }
     }
 }
 
@@ -204,6 +283,7 @@ impl Tables {
 pub(crate) fn open(source: &Source, wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Opened, SourceError> {
     let opened = match source {
         Source::File(path) => file::open(path, wanted, progress),
+        Source::Standard => file::open_standard(wanted, progress),
         Source::Gdb(address) => gdb::open(address, wanted, progress).map(|t| Opened::Tables(t.into())),
         Source::Qemu(path) => qemu::open(path, wanted, progress).map(|t| Opened::Tables(t.into())),
         Source::Live => kcore::open(wanted, progress).map(|t| Opened::Tables(t.into())),

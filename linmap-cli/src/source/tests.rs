@@ -123,8 +123,11 @@ fn a_core_is_read_with_a_note_and_without() {
         let geometry = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry");
         assert_eq!((tables.root, tables.geometry), (Pa(ROOT), geometry), "note: {note}");
         assert_eq!((tables.snapshot.tables(), walk(&tables)), (5, Ok(2)));
-        assert_eq!(tables.linear_offset(), Some(0xffff_0000_0000_0000_u64.wrapping_sub(RAM)));
-        assert_eq!(tables.image_offset(), Some(SYMBOL - ROOT));
+        assert_eq!(
+            tables.kernel.linear_offset(tables.geometry),
+            Some(0xffff_0000_0000_0000_u64.wrapping_sub(RAM))
+        );
+        assert_eq!(tables.kernel.image_offset(), Some(SYMBOL - ROOT));
         assert_eq!(
             [RAM - 1, RAM, RAM + 0xffff, RAM + 0x1_0000]
                 .map(|pa| tables.memory.is_ram(Pa(pa)).expect("it is known")),

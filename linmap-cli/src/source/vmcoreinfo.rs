@@ -23,6 +23,11 @@ impl VmcoreInfo {
         Self { lines: pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect() }
     }
 
+    /// All lines: keys and values.
+    pub(crate) fn lines(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.lines.iter().map(|(key, value)| (key.as_str(), value.as_str()))
+    }
+
     /// The value of a whole key, such as `OSRELEASE`.
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
         self.lines.get(key).map(String::as_str)

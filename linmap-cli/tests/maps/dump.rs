@@ -79,7 +79,7 @@ fn a_saved_dump_is_a_source() {
     for level in [3, 2] {
         let core = Kernel { level, ..debian() }.core(|_| {});
         let json = core.run("dump", &["--json"]).exits(0);
-        assert_eq!(json.document()["schema"], "linmap.dump/1");
+        assert_eq!(json.document()["schema"], "linmap.dump/2");
         let text = core.run("dump", &[]).exits(0);
         for (saved, is_text) in [(json, false), (text, true)] {
             let path = core.file("saved");

@@ -6,10 +6,10 @@ use crate::core::{Core, RAM, TABLES, debian};
 use crate::run::linmap;
 
 /// A plain generator of pseudo-random numbers (xorshift64).
-struct Noise(u64);
+pub(crate) struct Noise(pub(crate) u64);
 
 impl Noise {
-    fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;

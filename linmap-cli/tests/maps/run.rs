@@ -10,7 +10,7 @@ pub(crate) struct Ran(pub(crate) Output);
 /// Runs `linmap` with these arguments.
 pub(crate) fn linmap(arguments: &[&str]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
-    command.args(arguments).stdin(Stdio::null()).env_remove("NO_COLOR");
+    command.args(arguments).stdin(Stdio::null()).env_remove("NO_COLOR").env("LC_ALL", "C.UTF-8");
     Ran(command.output().expect("linmap runs"))
 }
 
@@ -41,4 +41,18 @@ impl Ran {
         assert!(stderr.contains(words), "{stderr}");
         self
     }
+}
+
+/// Runs `linmap` with these arguments and this on its standard input, through a pipe.
+pub(crate) fn piped(arguments: &[&str], input: &[u8]) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.env_remove("NO_COLOR").env("LC_ALL", "C.UTF-8").spawn().expect("linmap runs");
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let writer = std::thread::scope(|scope| {
+        // It may end without reading all of it.
+        scope.spawn(move || drop(std::io::Write::write_all(&mut stdin, input)));
+        child.wait_with_output().expect("it ends")
+    });
+    Ran(writer)
 }

@@ -7,7 +7,8 @@ use crate::core::{Kernel, RAM, debian};
 use crate::run::linmap;
 
 fn schema(command: &str) -> Value {
-    let path = format!("{}/../docs/schema/linmap.{command}-1.json", env!("CARGO_MANIFEST_DIR"));
+    let version = if command == "dump" { 2 } else { 1 };
+    let path = format!("{}/../docs/schema/linmap.{command}-{version}.json", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
@@ -45,6 +46,9 @@ fn wrong(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
     for (key, inner) in value.as_object().into_iter().flatten() {
         match schema["properties"].get(key) {
             Some(known) => found.extend(wrong(root, known, inner, &format!("{at}/{key}"))),
+            None if schema["additionalProperties"].is_object() => {
+                found.extend(wrong(root, &schema["additionalProperties"], inner, &format!("{at}/{key}")));
+            }
             None => found.push(format!("{at}/{key} is not written down")),
         }
     }
@@ -105,9 +109,10 @@ fn saved_dumps_have_documents_as_well() {
             assert_fits(command, &linmap(&[command, path, "--json"]).exits(0).document());
         }
         assert_fits("walk", &linmap(&["walk", path, "0xffff800008010000", "--json"]).exits(0).document());
-        // The regions are those of the dump's own marker lines.
+        // The regions are those of a text's own marker lines.
         let document = linmap(&["dump", path, "--json"]).exits(0).document();
-        assert_eq!(document["regions_from"], "the dump's own marker lines");
+        let from = if more.is_empty() { "the dump's own marker lines" } else { "VMCOREINFO" };
+        assert_eq!(document["regions_from"], from);
         assert_eq!(document["regions"][1]["name"], "modules");
     }
 }

@@ -21,7 +21,8 @@ fn refused(contents: &[u8], words: &str) {
         let ran = linmap(&[command, &[path], more].concat()).exits(2).says(words);
         assert_eq!(ran.stdout(), "");
         let document = linmap(&[command, &[path], more, &["--json"]].concat()).exits(2).document();
-        assert_eq!(document["schema"], format!("linmap.{}/1", command[0]));
+        let version = if command == ["dump"] { 2 } else { 1 };
+        assert_eq!(document["schema"], format!("linmap.{}/{version}", command[0]));
         assert_eq!(document["ok"], false);
         assert!(document["error"].as_str().is_some_and(|error| error.contains(words)), "{document}");
     }
@@ -89,7 +90,57 @@ fn wrong_arguments_are_explained() {
     linmap(&["diff", "one"]).exits(2).says("<B>");
     linmap(&["stat", "gdb:"]).exits(2).says("wants a host and a port");
     let document = linmap(&["dump", "--region", "heap", "--json"]).exits(2).document();
-    assert_eq!(document["schema"], "linmap.dump/1");
+    assert_eq!(document["schema"], "linmap.dump/2");
+}
+
+#[test]
+fn an_address_and_a_source_in_each_others_place_are_told_apart() {
+    let core = debian().core(|_| {});
+    let path = core.path();
+    let path = path.to_str().expect("a path in UTF-8");
+    let address = "0xffff000000000000";
+    let reversed =
+        format!("`{address}` is an address, and comes behind the SOURCE: `linmap walk {path} {address}`");
+    linmap(&["walk", address, path]).exits(2).says(&reversed);
+    let alone = format!("`{path}` is a SOURCE, and there is no address: `linmap walk {path} 0xffff");
+    linmap(&["walk", path]).exits(2).says(&alone);
+    linmap(&["walk", "qemu:/run/vm.sock"]).exits(2).says("is a SOURCE, and there is no address");
+    linmap(&["stat", address])
+        .exits(2)
+        .says("is `0xffff000000000000` an address? `linmap walk SOURCE 0xffff");
+    linmap(&["diff", "-", "-"]).exits(2).says("both the standard input");
+}
+
+/// The headers of what is compressed, as QEMU and makedumpfile write them.
+#[test]
+fn compressed_cores_are_named_and_not_read() {
+    let mut kdump = vec![0; 4096];
+    kdump[..8].copy_from_slice(b"KDUMP   ");
+    kdump[142..146].copy_from_slice(b"6.12");
+    kdump[272..279].copy_from_slice(b"aarch64");
+    for (status, method) in [(1_u8, "zlib"), (2, "LZO"), (4, "Snappy"), (0x20, "Zstandard")] {
+        kdump[424] = status;
+        refused(&kdump, &format!("it is a kdump-compressed core ({method}) of Linux 6.12 on aarch64; such"));
+    }
+    refused(&kdump, "`dump-guest-memory` without -z, -l and -s");
+    let mut flattened = b"makedumpfile\0".to_vec();
+    flattened.resize(4096 + 16, 0);
+    refused(&[&flattened[..], &kdump].concat(), "on aarch64, flattened; such cores are not read");
+    refused(&[&flattened[..], b"\x7fELF\x02\x01\x01"].concat(), "`makedumpfile -R CORE < FILE`");
+    refused(b"\x1f\x8b\x08\0\0\0\0", "compressed by gzip");
+}
+
+#[test]
+fn old_and_cut_texts_are_refused_by_name() {
+    refused(
+        b"---[ Modules start ]---\n0xffff000000000000-0xffff000008000000         128M PMD\n---[ Linear Mapping ]---\n",
+        "this is how Linux up to 5.3 begins its linear map",
+    );
+    let core = debian().core(|_| {});
+    let text = core.run("dump", &[]).exits(0).0.stdout;
+    refused(&text[..text.len() / 2], "is it whole?");
+    let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
+    refused(&lines[..4].concat(), "the text ends before the region does");
 }
 
 #[test]

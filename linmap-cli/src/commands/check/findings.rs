@@ -35,6 +35,13 @@ pub(super) struct Findings {
 impl Findings {
     pub(super) fn of(view: &View<'_>, regions: &Regions) -> Result<Self, Failure> {
         let mut notes = Vec::new();
+        if view.saved.is_some() {
+            notes.push(
+                "tables themselves are not saved: those outside RAM, shared, in a loop or with reserved bits were \
+                 not looked for"
+                    .to_owned(),
+            );
+        }
         let linear_offset = linear_offset(view, &mut notes).map_err(Failure::walk(view))?;
         let tables = RefCell::new(HashSet::new());
         let is_known = |table: Pa| !tables.borrow_mut().insert(table);
@@ -42,7 +49,7 @@ impl Findings {
         let is_ram = |pa: Pa| memory.and_then(|memory| memory.is_ram(pa)).unwrap_or(true);
         let checks = Checks {
             pa_bits: pa_bits(view),
-            hierarchical: view.tables.and_then(|t| t.cpu.tcr).is_none_or(|tcr| tcr & HPD1 == 0),
+            hierarchical: view.cpu.tcr.is_none_or(|tcr| tcr & HPD1 == 0),
             linear_offset,
             is_ram: Some(&is_ram),
             is_known: Some(&is_known),
@@ -83,7 +90,7 @@ fn linear_offset(view: &View<'_>, notes: &mut Vec<String>) -> Result<Option<u64>
         return Ok(None);
     }
     let offset = linear::offset(view)?;
-    let told = view.tables.and_then(|tables| tables.linear_offset());
+    let told = view.kernel.linear_offset(view.geometry);
     match (offset, told) {
         (Some(offset), Some(told)) if offset != told => notes.push(format!(
             "VMCOREINFO puts the linear map at its memory plus {told:#x}, its leaves at plus {offset:#x}; the \
@@ -113,8 +120,7 @@ fn is_beyond_half(view: &View<'_>) -> Result<bool, WalkError> {
 /// The size of physical addresses, where a register shows it.
 fn pa_bits(view: &View<'_>) -> u32 {
     let format = view.geometry.oa_bits();
-    let mmfr0 = view.tables.and_then(|tables| tables.cpu.mmfr0);
-    mmfr0.map_or(format, |mmfr0| Features { mmfr0, ..Features::default() }.pa_bits().min(format))
+    view.cpu.mmfr0.map_or(format, |mmfr0| Features { mmfr0, ..Features::default() }.pa_bits().min(format))
 }
 
 /// Whether it is data that the fixmap maps read-only, such as the device tree.

@@ -2,7 +2,6 @@
 
 use linmap::{Attributes, Geometry, Va};
 
-use crate::map::stretches::at;
 use crate::source::{Stretch, What};
 
 /// What is compared.
@@ -84,7 +83,7 @@ impl<'s> Cursor<'s> {
         }
         match self.rows.get(self.index) {
             Some(row) if row.va.0 <= va => {
-                let what = at(&row.what, va - row.va.0);
+                let what = row.what.at(va - row.va.0);
                 let entry_bytes = if what == What::Hole { 0 } else { self.geometry.level_size(row.level) };
                 (Side { what, entry_bytes }, row.va.0 + (row.bytes - 1))
             }
@@ -109,7 +108,7 @@ fn is_same(a: &Side, b: &Side, compared: Compared) -> bool {
 /// Whether a range goes on as the one in front of it, on both sides.
 fn goes_on(open: &Difference, found: &Difference) -> bool {
     let same = |(before, after): (&Side, &Side)| {
-        before.entry_bytes == after.entry_bytes && at(&before.what, open.bytes) == after.what
+        before.entry_bytes == after.entry_bytes && before.what.at(open.bytes) == after.what
     };
     open.va.0.wrapping_add(open.bytes) == found.va.0 && open.sides.iter().zip(&found.sides).all(same)
 }
@@ -129,7 +128,7 @@ mod tests {
 
     fn row(va: u64, bytes: u64, level: i8, attributes: Attributes) -> Stretch {
         let what = What::Leaf { oa: Some(Pa(0x4000_0000 + va)), attributes, contiguous: false, valid: true };
-        Stretch { va: Va(BASE + va), bytes, level: Level::new(level), what }
+        Stretch { va: Va(BASE + va), bytes, level: Level::new(level), what, descriptor: None }
     }
 
     fn found(a: &[Stretch], b: &[Stretch], compared: Compared) -> Vec<(u64, u64)> {
@@ -192,7 +191,7 @@ mod tests {
     /// What the rows say of one page.
     fn page(rows: &[Stretch], va: u64) -> What {
         let row = rows.iter().find(|row| row.va.0 <= va && va - row.va.0 < row.bytes);
-        row.map_or(What::Hole, |row| at(&row.what, va - row.va.0))
+        row.map_or(What::Hole, |row| row.what.at(va - row.va.0))
     }
 
     proptest! {

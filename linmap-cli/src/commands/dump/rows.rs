@@ -2,6 +2,7 @@
 
 use std::io::{self, Write};
 
+use linmap::{Half, Va};
 use serde_json::{Value, json};
 
 use super::selection::Part;
@@ -9,12 +10,12 @@ use crate::commands::reading::{Failure, document, hex};
 use crate::linux::regions::Regions;
 use crate::map::stretches::{self, Permissions, words};
 use crate::map::view::View;
-use crate::source::{Stretch, What, dump_row};
+use crate::source::{Restriction, Stretch, What, cpu_document, dump_row, kernel_document, limits_document};
 use crate::terminal;
 
-/// Prints the document of `docs/schema/linmap.dump-1.json`, one row a line.
+/// Prints the document of `docs/schema/linmap.dump-2.json`, one row a line.
 pub(super) fn print_json(view: &View<'_>, regions: &Regions, parts: &[Part]) -> Result<(), Failure> {
-    let (rows, markers) = rows(view, parts)?;
+    let rows = rows(view, parts)?;
     let mut head = document("dump", true, view);
     let list: Vec<Value> = regions
         .all()
@@ -23,8 +24,11 @@ pub(super) fn print_json(view: &View<'_>, regions: &Regions, parts: &[Part]) -> 
         .collect();
     head["regions_from"] = json!(regions.basis.text());
     head["regions"] = json!(list);
-    head["markers"] =
-        json!(markers.iter().map(|(row, text)| json!({ "row": row, "text": text })).collect::<Vec<_>>());
+    head["parts"] = json!(parts.iter().map(part).collect::<Vec<_>>());
+    head["kernel"] = kernel_document(view.kernel);
+    head["cpu"] = cpu_document(view.cpu);
+    head["table_limits"] = limits_document(&limits(view, parts)?);
+    head["missing"] = json!(missing(view, parts));
     let head = format!("{head:#}");
     Ok(terminal::stream(|out| {
         // The head without its closing brace, and what is still missing.
@@ -37,21 +41,45 @@ pub(super) fn print_json(view: &View<'_>, regions: &Regions, parts: &[Part]) -> 
     })?)
 }
 
-/// A marker line: the row that it stands in front of, and what it says.
-type Marker = (usize, &'static str);
+fn part(part: &Part) -> Value {
+    let (first, last) = part.range;
+    json!({ "start": part.start, "end": part.end, "first": hex(first.0), "last": hex(last.0) })
+}
 
-/// Everything in the parts, holes included, and the lines around each part.
-fn rows(view: &View<'_>, parts: &[Part]) -> Result<(Vec<Stretch>, Vec<Marker>), Failure> {
-    let (mut rows, mut markers): (Vec<Stretch>, Vec<Marker>) = (Vec::new(), Vec::new());
+/// The first and last address of the parts.
+fn hull(parts: &[Part]) -> (Va, Va) {
+    let first = parts.first().map_or(Va(0), |part| part.range.0);
+    (first, parts.last().map_or(first, |part| part.range.1))
+}
+
+/// The tables on the way to what is in the parts that restrict it.
+fn limits(view: &View<'_>, parts: &[Part]) -> Result<Vec<Restriction>, Failure> {
+    stretches::restrictions(view, hull(parts)).map_err(Failure::rows(view))
+}
+
+/// What will not be known of the dump: what is not known now, and the addresses that are left out.
+fn missing(view: &View<'_>, parts: &[Part]) -> Vec<String> {
+    let mut missing = view.missing().to_vec();
+    let (first, last) = hull(parts);
+    if first.0 > view.geometry.base(Half::Upper) || last.0 < u64::MAX {
+        let left_out = format!("addresses that are not from {first} to {last}");
+        if !missing.contains(&left_out) {
+            missing.push(left_out);
+        }
+    }
+    missing
+}
+
+/// Everything in the parts, holes included.
+fn rows(view: &View<'_>, parts: &[Part]) -> Result<Vec<Stretch>, Failure> {
+    let mut rows: Vec<Stretch> = Vec::new();
     for part in parts {
         let more = stretches::of(view, part.range, Permissions::Own).map_err(Failure::rows(view))?;
         // An entry that reaches into two parts is in the first.
         let seen = rows.last().map(|last| last.va.0.wrapping_add(last.bytes - 1));
-        markers.push((rows.len(), part.start));
         rows.extend(more.into_iter().filter_map(|row| after(row, seen)));
-        markers.push((rows.len(), part.end));
     }
-    Ok((rows, markers))
+    Ok(rows)
 }
 
 /// What is left of a row behind the last address that was seen.
@@ -59,7 +87,8 @@ fn after(row: Stretch, seen: Option<u64>) -> Option<Stretch> {
     let Some(seen) = seen.filter(|seen| *seen >= row.va.0) else { return Some(row) };
     let gone = seen - row.va.0 + 1;
     let left = row.bytes.checked_sub(gone).filter(|left| *left > 0)?;
-    Some(Stretch { va: linmap::Va(seen + 1), bytes: left, what: stretches::at(&row.what, gone), ..row })
+    let (what, descriptor) = row.at(gone);
+    Some(Stretch { va: Va(seen + 1), bytes: left, what, descriptor, ..row })
 }
 
 /// One row of the document: what is read back, and what helps people.
@@ -82,7 +111,7 @@ const fn kind(what: &What) -> &'static str {
 
 /// Prints what is mapped, a line for each row.
 pub(super) fn print_csv(view: &View<'_>, regions: &Regions, parts: &[Part]) -> Result<(), Failure> {
-    let (rows, _) = rows(view, parts)?;
+    let rows = rows(view, parts)?;
     Ok(terminal::stream(|out| {
         writeln!(out, "region,va,bytes,level,kind,pa,attributes,contiguous,valid,words")?;
         let mapped = rows.iter().filter(|row| row.what != What::Hole);
@@ -102,17 +131,19 @@ fn write_csv(out: &mut dyn Write, row: &Stretch, regions: &Regions) -> io::Resul
 #[cfg(test)]
 mod tests {
     use super::*;
-    use linmap::{Attributes, Level, Pa, Va};
+    use linmap::{Attributes, Level, Pa};
 
     #[test]
     fn what_two_parts_share_is_one_row() {
         let what =
             What::Leaf { oa: Some(Pa(0x1000)), attributes: Attributes::RAM, contiguous: false, valid: true };
-        let row = Stretch { va: Va(0x4000), bytes: 0x3000, level: Level::PAGE, what };
+        let row =
+            Stretch { va: Va(0x4000), bytes: 0x3000, level: Level::PAGE, what, descriptor: Some(0x1703) };
         assert_eq!(after(row, None), Some(row));
         assert_eq!(after(row, Some(0x3fff)), Some(row));
         let rest = after(row, Some(0x4fff)).expect("two pages");
         assert_eq!((rest.va, rest.bytes), (Va(0x5000), 0x2000));
+        assert_eq!(rest.descriptor, Some(0x2703));
         assert!(matches!(rest.what, What::Leaf { oa: Some(Pa(0x2000)), .. }));
         assert_eq!(after(row, Some(0x6fff)), None);
         assert_eq!(after(row, Some(u64::MAX)), None);

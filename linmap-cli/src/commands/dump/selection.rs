@@ -6,12 +6,13 @@ use linmap::{Geometry, Half, Marked, Va};
 use crate::commands::reading::Failure;
 use crate::linux::regions::{Name, Regions};
 use crate::map::view::View;
+use crate::source::SavedPart;
 
 #[derive(Args)]
 pub(crate) struct Selection {
-    /// Which part of the kernel's addresses
-    #[arg(long, value_name = "NAME", value_enum, default_value = "all", conflicts_with = "range")]
-    region: Choice,
+    /// Which part of the kernel's addresses; more than one may be given [default: all]
+    #[arg(long, value_name = "NAME", value_enum, value_delimiter = ',', conflicts_with = "range")]
+    region: Vec<Choice>,
 
     /// Only what translates addresses from A up to, but not including, B: both in hex, as a dump has them
     #[arg(long, value_name = "A-B", value_parser = parse_range)]
@@ -66,15 +67,72 @@ impl Selection {
                     "{first} is no address of this kernel: with {bits} VA bits they start at {base:#x}"
                 )));
             }
-            return Ok(vec![Marked { range: (first, last), start: "Range start", end: "Range end" }]);
+            let part = Marked { range: (first, last), start: RANGE.0, end: RANGE.1 };
+            return saved(view, vec![part]);
         }
-        match self.region {
-            Choice::All => Ok(all(g, regions)),
-            Choice::One(name) => match regions.get(name) {
-                Some(region) => Ok(vec![marked(name, (region.first, region.last))]),
-                None => Err(Failure::Wrong(unknown(view, regions, name))),
-            },
+        if self.region.is_empty() || self.region.contains(&Choice::All) {
+            return Ok(everything(view, regions));
         }
+        saved(view, self.named(view, regions)?)
+    }
+
+    /// The regions that are named, in address order; one that lies in another is printed with that.
+    fn named(&self, view: &View<'_>, regions: &Regions) -> Result<Vec<Part>, Failure> {
+        let mut parts = Vec::new();
+        for choice in &self.region {
+            let Choice::One(name) = *choice else { continue };
+            let region = regions.get(name).ok_or_else(|| Failure::Wrong(unknown(view, regions, name)))?;
+            parts.push(marked(name, (region.first, region.last)));
+        }
+        parts.sort_by_key(|part| (part.range.0, std::cmp::Reverse(part.range.1)));
+        let mut end = None;
+        parts.retain(|part| {
+            let is_new = end.is_none_or(|end| part.range.1 > end);
+            end = end.max(Some(part.range.1));
+            is_new
+        });
+        Ok(parts)
+    }
+}
+
+/// The lines around a range that has no name.
+const RANGE: (&str, &str) = ("Range start", "Range end");
+/// The lines around addresses of no region.
+const ELSEWHERE: (&str, &str) = ("Elsewhere start", "Elsewhere end");
+
+/// All that there is; of a saved dump what was dumped.
+fn everything(view: &View<'_>, regions: &Regions) -> Vec<Part> {
+    let Some(dump) = view.saved else { return all(view.geometry, regions) };
+    if dump.parts.is_empty() {
+        let (first, last) = view.extent;
+        let parts = all(view.geometry, regions).into_iter();
+        let parts = parts.map(|part| {
+            let (from, to) = part.range;
+            Part { range: (from.max(first), to.min(last)), ..part }
+        });
+        return parts.filter(|part| part.range.0 <= part.range.1).collect();
+    }
+    let part = |part: &SavedPart| {
+        let (start, end) = match Name::of_marker(&part.start) {
+            Some(name) => name.markers(),
+            None if part.start == RANGE.0 => RANGE,
+            None => ELSEWHERE,
+        };
+        let base = Va(view.geometry.base(Half::Upper));
+        let (first, last) = part.range;
+        Part { range: (first.max(base), last.max(base)), start, end }
+    };
+    dump.parts.iter().map(part).collect()
+}
+
+/// The parts, if all of them were saved.
+fn saved(view: &View<'_>, parts: Vec<Part>) -> Result<Vec<Part>, Failure> {
+    match parts.iter().find(|part| !view.knows(part.range)) {
+        Some(part) => {
+            let (first, last) = part.range;
+            Err(Failure::Wrong(view.not_saved(format_args!("{first} to {last}"))))
+        }
+        None => Ok(parts),
     }
 }
 
@@ -96,7 +154,7 @@ fn unknown(view: &View<'_>, regions: &Regions, name: Name) -> String {
 /// Every address of the upper half, by region; the kernel's image is printed where it lies.
 fn all(geometry: Geometry, regions: &Regions) -> Vec<Part> {
     let elsewhere =
-        |first, last| Marked { range: (Va(first), Va(last)), start: "Elsewhere start", end: "Elsewhere end" };
+        |first, last| Marked { range: (Va(first), Va(last)), start: ELSEWHERE.0, end: ELSEWHERE.1 };
     let mut parts = Vec::new();
     let mut next = Some(geometry.base(Half::Upper));
     for region in regions.all().iter().filter(|region| region.name != Name::Kernel) {

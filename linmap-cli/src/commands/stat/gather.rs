@@ -34,12 +34,11 @@ pub(super) fn evidence(
             other_aliases.writable += seen.writable;
         }
     }
-    let tables = view.tables;
     Ok(Evidence {
         release: crate::commands::reading::release(view),
-        command_line: tables.and_then(|tables| tables.kernel.command_line.clone()),
-        midrs: tables.map(|tables| tables.cpu.midrs.clone()).unwrap_or_default(),
-        mmfr2: tables.and_then(|tables| tables.cpu.mmfr2),
+        command_line: view.kernel.command_line.clone(),
+        midrs: view.cpu.midrs.clone(),
+        mmfr2: view.cpu.mmfr2,
         bytes: survey.stats.bytes(view.geometry),
         large: survey.large,
         invalid: survey.invalid,

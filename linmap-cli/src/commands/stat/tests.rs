@@ -16,10 +16,11 @@ fn saved(leaves: &[(u64, u64, i8, u64, bool, bool)]) -> Opened {
     let stretch = |&(offset, pa, level, count, contiguous, valid): &(u64, u64, i8, u64, bool, bool)| {
         let level = Level::new(level);
         let what = What::Leaf { oa: Some(Pa(pa)), attributes: Attributes::RAM, contiguous, valid };
-        Stretch { va: Va(BASE + offset), bytes: g.level_size(level) * count, level, what }
+        Stretch { va: Va(BASE + offset), bytes: g.level_size(level) * count, level, what, descriptor: None }
     };
     let stretches = leaves.iter().map(stretch).collect();
-    Opened::Saved(Saved { name: "dump".to_owned(), geometry: Some(g), stretches, markers: Vec::new() })
+    let saved = Saved { name: "dump".to_owned(), geometry: Some(g), stretches, ..Saved::default() };
+    Opened::Saved(saved.into())
 }
 
 fn survey(leaves: &[(u64, u64, i8, u64, bool, bool)], image: Option<&std::ops::Range<Pa>>) -> Survey {

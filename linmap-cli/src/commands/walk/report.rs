@@ -3,7 +3,7 @@
 use linmap::Entry;
 
 use super::fields::{self, Field};
-use super::{Walked, mair};
+use super::{Walked, descriptor};
 use crate::commands::reading::facts;
 use crate::map::descent::Found;
 use crate::map::permissions::{LIMITS, in_words};
@@ -25,16 +25,16 @@ pub(super) fn of(view: &View<'_>, walked: &Walked) -> String {
 
 fn level(view: &View<'_>, found: &Found) -> String {
     let (number, index, kind) = (found.level.number(), found.slot.index, fields::kind(found));
-    // What a saved dump has no descriptors and tables of is made up.
-    let place = match view.tables {
-        Some(_) => format!(" of the table at {}: {:#018x}", found.slot.table, found.descriptor.0),
-        None => String::new(),
+    let place = match (view.tables, descriptor(view, found)) {
+        (Some(_), Some(bits)) => format!(" of the table at {}: {bits:#018x}", found.slot.table),
+        (_, Some(bits)) => format!(": {bits:#018x}; where its table is was not saved"),
+        (_, None) => "; where its table is and its descriptor were not saved".to_owned(),
     };
     let mut text = format!("{HEADING}level {number}{HEADING:#}  {kind}, slot {index}{place}\n");
-    if found.entry == Entry::Hole {
+    if found.entry == Entry::Hole || descriptor(view, found).is_none() {
         return text + "\n";
     }
-    for field in fields::of(found, view.geometry, mair(view)) {
+    for field in fields::of(found, view.geometry, view.cpu.mair) {
         text += &line(&field);
     }
     text + "\n"

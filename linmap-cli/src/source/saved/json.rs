@@ -1,26 +1,29 @@
-//! The document of `linmap dump --json`, written and read: its rows are [`Stretch`]es.
+//! The document of `linmap dump --json`, written and read: its rows are [`Stretch`]es, and beside them it has all
+//! that the commands ask of a source, so that they say of a saved dump what they say of what was dumped.
 //!
-//! ```json
-//! { "schema": "linmap.dump/1", "ok": true,
-//!   "geometry": { "granule": "4K", "va_bits": 48, "format": "48-bit" },
-//!   "markers": [ { "row": 0, "text": "Linear Mapping start" } ],
-//!   "rows": [ { "va": "0xffff000000000000", "bytes": 2097152, "level": 2, "kind": "leaf", "pa": "0x40000000",
-//!               "attributes": "0x60000000000704", "contiguous": false, "valid": true },
-//!             { "va": "0xffff000000200000", "bytes": 2097152, "level": 2, "kind": "hole" } ] }
-//! ```
-//!
-//! `kind` is `leaf`, `hole` or `reserved`; `attributes` are the bits of a descriptor that are not its address;
-//! `format` is `48-bit`, `lpa` or `lpa2`. Whoever reads it passes over keys that it does not know.
+//! Its form is in `form`. What an older version does not have is said ([`Saved::missing`]).
 
-use linmap::{Attributes, Geometry, GeometryError, Granule, Level, OaFormat, Pa, Va};
-use serde::{Deserialize, Serialize};
+use linmap::{Attributes, Geometry, GeometryError, Granule, Level, OaFormat, Pa, TableLimits, Va};
 use serde_json::Value;
 
-use super::super::{Saved, Stretch, What};
+use super::super::vmcoreinfo::LIMIT;
+use super::super::{Cpu, Kernel, Restriction, Saved, SavedPart, SavedRegions, Stretch, VmcoreInfo, What};
 use super::MOST_ROWS;
+use super::form::{
+    CpuForm, Document, Format, Hex, KernelForm, Kind, LimitsForm, Pages, PartForm, Row, Shape,
+};
 
 /// What the document calls itself.
-pub(crate) const SCHEMA: &str = "linmap.dump/1";
+pub(crate) const SCHEMA: &str = "linmap.dump/2";
+/// What it called itself when it had rows and regions alone.
+const FIRST_SCHEMA: &str = "linmap.dump/1";
+
+/// What documents of that time do not have.
+const FIRST_LACKS: [&str; 2] = [
+    "the command line, the CPUs, VMCOREINFO but for its release: this dump was saved in an older form, \
+     linmap.dump/1, which has none of these",
+    "what tables restrict, and descriptors as they are: they are not in linmap.dump/1 either",
+];
 
 /// Why a JSON document is no dump.
 #[derive(Debug, thiserror::Error)]
@@ -29,143 +32,82 @@ pub(crate) enum JsonError {
     Syntax(#[from] serde_json::Error),
     #[error("its schema is `{0}`, and a dump's is `{SCHEMA}`: save what `linmap dump --json` writes")]
     Schema(String),
+    #[error(
+        "its schema is `{0}`, which a newer linmap wrote; this one reads linmap.dump/1 and linmap.dump/2"
+    )]
+    Newer(String),
     #[error("it is the document of a run that failed; there is no dump in it")]
     Failed,
+    #[error("it has no `geometry`, and every {SCHEMA} has one")]
+    NoGeometry,
     #[error("its geometry is none: {0}")]
     Geometry(#[from] GeometryError),
     #[error("row {row}: {what}")]
     Row { row: usize, what: &'static str },
+    #[error("{list} {index}: {what}")]
+    Item { list: &'static str, index: usize, what: &'static str },
     #[error("it has {0} rows, more than the map of any machine")]
     TooMany(usize),
 }
 
-#[derive(Deserialize)]
-struct Document {
-    schema: String,
-    #[serde(default)]
-    ok: Option<bool>,
-    geometry: Option<Shape>,
-    #[serde(default)]
-    markers: Vec<Marker>,
-    rows: Option<Vec<Row>>,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Shape {
-    granule: Pages,
-    va_bits: u32,
-    format: Format,
-}
-
-#[derive(Serialize, Deserialize)]
-enum Pages {
-    #[serde(rename = "4K")]
-    K4,
-    #[serde(rename = "16K")]
-    K16,
-    #[serde(rename = "64K")]
-    K64,
-}
-
-#[derive(Serialize, Deserialize)]
-enum Format {
-    #[serde(rename = "48-bit")]
-    Bits48,
-    #[serde(rename = "lpa")]
-    Lpa,
-    #[serde(rename = "lpa2")]
-    Lpa2,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Marker {
-    row: usize,
-    text: String,
-}
-
-#[derive(Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Kind {
-    Leaf,
-    Hole,
-    Reserved,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Row {
-    #[serde(with = "hex")]
-    va: u64,
-    bytes: u64,
-    level: i8,
-    kind: Kind,
-    #[serde(default, with = "hex::option", skip_serializing_if = "Option::is_none")]
-    pa: Option<u64>,
-    #[serde(default, with = "hex::option", skip_serializing_if = "Option::is_none")]
-    attributes: Option<u64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    contiguous: Option<bool>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    valid: Option<bool>,
-}
-
-/// Addresses as text, since numbers of JSON have 53 bits in many programs.
-mod hex {
-    use serde::de::Error;
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    pub(super) fn serialize<S: Serializer>(value: &u64, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_str(&format_args!("{value:#x}"))
-    }
-
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<u64, D::Error> {
-        parse(&String::deserialize(from)?)
-    }
-
-    fn parse<E: Error>(text: &str) -> Result<u64, E> {
-        let digits = text.strip_prefix("0x").filter(|digits| !digits.starts_with('+'));
-        let value = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
-        value.ok_or_else(|| E::custom("a number such as \"0x40000000\" was expected"))
-    }
-
-    pub(super) mod option {
-        use serde::{Deserialize, Deserializer, Serializer};
-
-        pub(in super::super) fn serialize<S: Serializer>(
-            value: &Option<u64>,
-            to: S,
-        ) -> Result<S::Ok, S::Error> {
-            match value {
-                Some(value) => super::serialize(value, to),
-                None => to.serialize_none(),
-            }
-        }
-
-        pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(
-            from: D,
-        ) -> Result<Option<u64>, D::Error> {
-            Option::<String>::deserialize(from)?.map(|text| super::parse(&text)).transpose()
-        }
-    }
-}
-
 /// One row of it.
 pub(crate) fn row(stretch: &Stretch) -> Value {
-    let (va, bytes, level) = (stretch.va.0, stretch.bytes, stretch.level.number());
-    let without =
-        |kind| Row { va, bytes, level, kind, pa: None, attributes: None, contiguous: None, valid: None };
-    let row = match stretch.what {
-        What::Hole => without(Kind::Hole),
-        What::Reserved => without(Kind::Reserved),
-        What::Leaf { oa, attributes, contiguous, valid } => Row {
-            pa: oa.map(|oa| oa.0),
-            attributes: Some(attributes.bits()),
-            contiguous: Some(contiguous),
-            valid: Some(valid),
-            ..without(Kind::Leaf)
-        },
+    let (kind, leaf) = match stretch.what {
+        What::Hole => (Kind::Hole, None),
+        What::Reserved => (Kind::Reserved, None),
+        What::Leaf { oa, attributes, contiguous, valid } => {
+            (Kind::Leaf, Some((oa, attributes, contiguous, valid)))
+        }
     };
-    // Nothing in a row can fail to be written.
-    serde_json::to_value(row).unwrap_or(Value::Null)
+    let row = Row {
+        va: Hex(stretch.va.0),
+        bytes: stretch.bytes,
+        level: stretch.level.number(),
+        kind,
+        pa: leaf.and_then(|(oa, ..)| oa).map(|oa| Hex(oa.0)),
+        attributes: leaf.map(|(_, attributes, ..)| Hex(attributes.bits())),
+        contiguous: leaf.map(|(_, _, contiguous, _)| contiguous),
+        valid: leaf.map(|(_, _, _, valid)| valid),
+        // An empty hole has nothing else in it.
+        descriptor: stretch.descriptor.filter(|bits| *bits != 0).map(Hex),
+    };
+    value(&row)
+}
+
+/// What it says of the kernel.
+pub(crate) fn kernel_document(kernel: &Kernel) -> Value {
+    let lines = |info: &VmcoreInfo| info.lines().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+    value(&KernelForm {
+        command_line: kernel.command_line.clone(),
+        vmcoreinfo: kernel.info.as_ref().map(lines),
+    })
+}
+
+/// What it says of the CPUs.
+pub(crate) fn cpu_document(cpu: &Cpu) -> Value {
+    value(&CpuForm {
+        midrs: cpu.midrs.iter().copied().map(Hex).collect(),
+        tcr: cpu.tcr.map(Hex),
+        mmfr0: cpu.mmfr0.map(Hex),
+        mmfr2: cpu.mmfr2.map(Hex),
+        mair: cpu.mair.map(Hex),
+    })
+}
+
+/// What it says of tables that restrict what lies below them.
+pub(crate) fn limits_document(limits: &[Restriction]) -> Value {
+    let form = |r: &Restriction| LimitsForm {
+        va: Hex(r.va.0),
+        bytes: r.bytes,
+        level: r.level.number(),
+        limits: Hex(r.limits.bits()),
+    };
+    value(&limits.iter().map(form).collect::<Vec<_>>())
+}
+
+/// Nothing of these can fail to be written.
+fn value(form: &impl serde::Serialize) -> Value {
+    serde_json::to_value(form).unwrap_or(Value::Null)
 }
 
 fn geometry(shape: &Shape) -> Result<Geometry, GeometryError> {
@@ -185,31 +127,59 @@ fn geometry(shape: &Shape) -> Result<Geometry, GeometryError> {
 /// Reads a document. Its name is the caller's to give.
 pub(super) fn read(text: &[u8]) -> Result<Saved, JsonError> {
     let document: Document = serde_json::from_slice(text)?;
-    if document.schema != SCHEMA {
-        return Err(JsonError::Schema(crate::printable::excerpt(&document.schema, 40)));
+    let is_first = document.schema == FIRST_SCHEMA;
+    if !is_first && document.schema != SCHEMA {
+        let schema = crate::printable::excerpt(&document.schema, 40);
+        let is_newer =
+            schema.strip_prefix("linmap.dump/").is_some_and(|version| version.parse::<u32>().is_ok());
+        return Err(if is_newer { JsonError::Newer(schema) } else { JsonError::Schema(schema) });
     }
-    let Some(rows) = document.rows.filter(|_| document.ok != Some(false)) else {
+    let Some(rows) = &document.rows.as_ref().filter(|_| document.ok != Some(false)) else {
         return Err(JsonError::Failed);
     };
     if rows.len() > MOST_ROWS {
         return Err(JsonError::TooMany(rows.len()));
     }
     let geometry = document.geometry.as_ref().map(geometry).transpose()?;
+    if geometry.is_none() && !is_first {
+        return Err(JsonError::NoGeometry);
+    }
+    let mut stretches = stretches(rows)?;
+    if is_first {
+        stretches.iter_mut().for_each(mark_invalid);
+    }
+    let missing = if is_first { FIRST_LACKS.map(str::to_owned).to_vec() } else { document.missing.clone() };
+    Ok(Saved {
+        name: String::new(),
+        geometry,
+        stretches,
+        markers: Vec::new(),
+        parts: parts(&document.parts)?,
+        regions: regions(&document),
+        limits: limits(&document.table_limits)?,
+        kernel: kernel(&document),
+        cpu: document.cpu.as_ref().map(cpu).unwrap_or_default(),
+        origin: document.source,
+        missing,
+    })
+}
+
+/// The rows, each above the one before it.
+fn stretches(rows: &[Row]) -> Result<Vec<Stretch>, JsonError> {
     let mut stretches: Vec<Stretch> = Vec::with_capacity(rows.len());
     for (number, row) in rows.iter().enumerate() {
         let wrong = |what| JsonError::Row { row: number, what };
         let next = stretch(row).map_err(wrong)?;
         let last = stretches.last().map(|last| last.va.0.checked_add(last.bytes));
         match last {
-            Some(None) => return Err(wrong("there is no address left for it after the row in front")),
+            Some(None) => return Err(wrong("there is no address left for it after the row before")),
             Some(Some(end)) if next.va.0 < end => {
-                return Err(wrong("it begins before the row in front ends"));
+                return Err(wrong("it begins before the row before it ends"));
             }
             _ => stretches.push(next),
         }
     }
-    let markers = document.markers.into_iter().map(|marker| (marker.row.min(rows.len()), marker.text));
-    Ok(Saved { name: String::new(), geometry, stretches, markers: markers.collect() })
+    Ok(stretches)
 }
 
 fn stretch(row: &Row) -> Result<Stretch, &'static str> {
@@ -217,20 +187,88 @@ fn stretch(row: &Row) -> Result<Stretch, &'static str> {
         (Kind::Hole, _) => What::Hole,
         (Kind::Reserved, _) => What::Reserved,
         (Kind::Leaf, Some(attributes)) => What::Leaf {
-            oa: row.pa.map(Pa),
-            attributes: Attributes::from_bits_truncate(attributes),
+            oa: row.pa.map(|pa| Pa(pa.0)),
+            attributes: Attributes::from_bits_truncate(attributes.0),
             contiguous: row.contiguous.unwrap_or(false),
             valid: row.valid.unwrap_or(true),
         },
         (Kind::Leaf, None) => return Err("a leaf has `attributes`"),
     };
-    if !(-1..=3).contains(&row.level) {
+    let (va, bytes, level) = span(row.va, row.bytes, row.level)?;
+    Ok(Stretch { va, bytes, level, what, descriptor: row.descriptor.map(|descriptor| descriptor.0) })
+}
+
+/// The first version does not say whether an invalid leaf has the software-present bit. Most have.
+fn mark_invalid(stretch: &mut Stretch) {
+    if let What::Leaf { attributes, valid: false, .. } = &mut stretch.what {
+        *attributes |= Attributes::NOT_GLOBAL;
+    }
+}
+
+/// A range of addresses at a level.
+fn span(va: Hex, bytes: u64, level: i8) -> Result<(Va, u64, Level), &'static str> {
+    if !(-1..=3).contains(&level) {
         return Err("levels are -1 to 3");
     }
-    if row.bytes == 0 || row.va.checked_add(row.bytes - 1).is_none() {
+    if bytes == 0 || va.0.checked_add(bytes - 1).is_none() {
         return Err("it has no bytes, or more than there are addresses");
     }
-    Ok(Stretch { va: Va(row.va), bytes: row.bytes, level: Level::new(row.level), what })
+    Ok((Va(va.0), bytes, Level::new(level)))
+}
+
+fn parts(parts: &[PartForm]) -> Result<Vec<SavedPart>, JsonError> {
+    let mut end = 0;
+    let part = |(index, part): (usize, &PartForm)| {
+        let wrong = |what| JsonError::Item { list: "part", index, what };
+        if part.last.0 < part.first.0 || (index > 0 && part.first.0 <= end) {
+            return Err(wrong("it ends before it begins, or begins before the one before it ends"));
+        }
+        end = part.last.0;
+        let range = (Va(part.first.0), Va(part.last.0));
+        Ok(SavedPart { range, start: part.start.clone(), end: part.end.clone() })
+    };
+    parts.iter().enumerate().map(part).collect()
+}
+
+fn limits(limits: &[LimitsForm]) -> Result<Vec<Restriction>, JsonError> {
+    let restriction = |(index, form): (usize, &LimitsForm)| {
+        let wrong = |what| JsonError::Item { list: "table_limits", index, what };
+        let (va, bytes, level) = span(form.va, form.bytes, form.level).map_err(wrong)?;
+        Ok(Restriction { va, bytes, level, limits: TableLimits::from_bits_truncate(form.limits.0) })
+    };
+    limits.iter().enumerate().map(restriction).collect()
+}
+
+fn regions(document: &Document) -> Option<SavedRegions> {
+    let from = document.regions_from.clone()?;
+    let list = document.regions.iter().filter(|region| region.first.0 <= region.last.0);
+    Some(SavedRegions { from, list: list.map(|r| (r.name.clone(), Va(r.first.0), Va(r.last.0))).collect() })
+}
+
+fn kernel(document: &Document) -> Kernel {
+    let form = document.kernel.as_ref();
+    let lines = match form.and_then(|form| form.vmcoreinfo.as_ref()) {
+        Some(lines) => Some(lines.iter().map(|(key, value)| format!("{key}={value}\n")).collect::<String>()),
+        // The first version has the release alone.
+        None if form.is_none() => document.release.as_ref().map(|release| format!("OSRELEASE={release}\n")),
+        None => None,
+    };
+    Kernel {
+        // As it was read the first time: what is in no text ends it.
+        info: lines.map(|lines| VmcoreInfo::parse(&lines.as_bytes()[..lines.len().min(LIMIT)])),
+        command_line: form.and_then(|form| form.command_line.clone()),
+    }
+}
+
+fn cpu(form: &CpuForm) -> Cpu {
+    let number = |hex: Option<Hex>| hex.map(|hex| hex.0);
+    Cpu {
+        tcr: number(form.tcr),
+        midrs: form.midrs.iter().map(|midr| midr.0).collect(),
+        mmfr0: number(form.mmfr0),
+        mmfr2: number(form.mmfr2),
+        mair: number(form.mair),
+    }
 }
 
 #[cfg(test)]
@@ -238,13 +276,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The document of these rows and of the marker lines in front of them.
-    fn document(geometry: Option<Geometry>, rows: &[Stretch], markers: &[(usize, String)]) -> Value {
-        let markers: Vec<_> =
-            markers.iter().map(|(row, text)| Marker { row: *row, text: text.clone() }).collect();
+    /// The document of these rows.
+    fn document(geometry: Geometry, rows: &[Stretch]) -> Value {
         let rows: Vec<Value> = rows.iter().map(row).collect();
-        let geometry = geometry.map(shape);
-        serde_json::json!({ "schema": SCHEMA, "ok": true, "geometry": geometry, "markers": markers, "rows": rows })
+        serde_json::json!({ "schema": SCHEMA, "ok": true, "geometry": shape(geometry), "rows": rows })
     }
 
     fn shape(geometry: Geometry) -> Shape {
@@ -261,46 +296,92 @@ mod tests {
         Shape { granule, va_bits: geometry.va_bits(), format }
     }
 
+    fn small() -> Geometry {
+        Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry")
+    }
+
     fn stretches() -> Vec<Stretch> {
         let leaf = |oa| What::Leaf { oa, attributes: Attributes::RAM, contiguous: true, valid: false };
-        let at = |va, what| Stretch { va: Va(va), bytes: 0x1000, level: Level::PAGE, what };
+        let at = |va, what, descriptor| Stretch {
+            va: Va(va),
+            bytes: 0x1000,
+            level: Level::PAGE,
+            what,
+            descriptor,
+        };
         vec![
-            at(0xffff_0000_0000_0000, What::Hole),
-            at(0xffff_0000_0000_1000, leaf(Some(Pa(0x4000_0000)))),
-            at(0xffff_0000_0000_3000, leaf(None)),
-            at(0xffff_ffff_ffff_f000, What::Reserved),
+            at(0xffff_0000_0000_0000, What::Hole, None),
+            at(0xffff_0000_0000_1000, leaf(Some(Pa(0x4000_0000))), Some(0x0170_0000_4000_0f02)),
+            at(0xffff_0000_0000_3000, leaf(None), None),
+            at(0xffff_ffff_ffff_f000, What::Reserved, Some(1)),
         ]
     }
 
     #[test]
     fn a_document_reads_back_as_written() {
-        let g = Geometry::new(Granule::K16, 52, OaFormat::Lpa2).ok();
-        let markers = vec![(0, "Linear Mapping start".to_owned()), (4, "end".to_owned())];
-        let text = document(g, &stretches(), &markers).to_string();
-        let saved = read(text.as_bytes()).expect("a dump");
-        assert_eq!((saved.geometry, saved.stretches, saved.markers), (g, stretches(), markers));
+        let g = Geometry::new(Granule::K16, 52, OaFormat::Lpa2).expect("a geometry");
+        let kernel = Kernel {
+            info: Some(VmcoreInfo::parse(b"OSRELEASE=6.1\nNUMBER(a)=-2\n")),
+            command_line: Some("quiet \u{1b}[31m\t\"x\"".to_owned()),
+        };
+        let cpu = Cpu { tcr: Some(u64::MAX), midrs: vec![1, 2], mair: Some(0xff), ..Cpu::default() };
+        let limits = [Restriction {
+            va: Va(0xffff << 48),
+            bytes: 1 << 30,
+            level: Level::new(1),
+            limits: TableLimits::PXN | TableLimits::UXN,
+        }];
+        let mut value = document(g, &stretches());
+        value["kernel"] = kernel_document(&kernel);
+        value["cpu"] = cpu_document(&cpu);
+        value["table_limits"] = limits_document(&limits);
+        let saved = read(value.to_string().as_bytes()).expect("a dump");
+        assert_eq!((saved.geometry, saved.stretches), (Some(g), stretches()));
+        assert_eq!((saved.kernel, saved.cpu, saved.limits.as_slice()), (kernel, cpu, &limits[..]));
+        assert_eq!(saved.missing, Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_first_form_is_read_and_what_it_lacks_is_said() {
+        let mut value = document(small(), &stretches());
+        value["schema"] = FIRST_SCHEMA.into();
+        value["release"] = "6.1.0-40-arm64".into();
+        let saved = read(value.to_string().as_bytes()).expect("a dump");
+        assert_eq!(saved.kernel.info.as_ref().and_then(VmcoreInfo::release), Some("6.1.0-40-arm64"));
+        assert!(saved.missing[0].contains("the command line"), "{:?}", saved.missing);
     }
 
     #[test]
     fn what_is_wrong_is_said() {
         let changed = |from: &str, to: &str| {
-            let text = document(None, &stretches(), &[]).to_string().replace(from, to);
+            let text = document(small(), &stretches()).to_string().replace(from, to);
             read(text.as_bytes()).expect_err(to).to_string()
         };
-        assert!(changed("dump/1", "stat/1").contains("its schema is `linmap.stat/1`"));
-        assert!(changed("true,\"geometry", "false,\"geometry").contains("a run that failed"));
+        assert!(changed("dump/2", "stat/1").contains("its schema is `linmap.stat/1`"));
+        assert!(changed("dump/2", "dump/3").contains("which a newer linmap wrote"));
+        assert!(changed("\"ok\":true", "\"ok\":false").contains("a run that failed"));
+        assert!(changed("\"geometry\"", "\"geo\"").contains("it has no `geometry`"));
         assert!(changed("0xffff000000001000", "0xfffe000000000000").starts_with("row 1: it begins before"));
         assert!(changed("0xffff000000001000", "ffff").contains("was expected"));
         assert!(changed("4096", "0").starts_with("row 0: it has no bytes"));
         assert!(changed("attributes", "attribute").starts_with("row 1: a leaf has"));
         assert!(changed("\"level\":3", "\"level\":4").starts_with("row 0: levels are"));
         assert!(changed("leaf", "tree").contains("unknown variant"));
+        let with = |key: &str, list: Value| {
+            let mut value = document(small(), &stretches());
+            value[key] = list;
+            read(value.to_string().as_bytes()).expect_err(key).to_string()
+        };
+        let part = serde_json::json!([{ "start": "a", "end": "b", "first": "0x2", "last": "0x1" }]);
+        assert!(with("parts", part).starts_with("part 0: it ends before it begins"));
+        let limits = serde_json::json!([{ "va": "0x0", "bytes": 0, "level": 1, "limits": "0x0" }]);
+        assert!(with("table_limits", limits).starts_with("table_limits 0: it has no bytes"));
     }
 
     proptest! {
         #[test]
         fn no_document_panics(at: usize, byte: u8, end: usize, noise: Vec<u8>) {
-            let mut bytes = document(None, &stretches(), &[]).to_string().into_bytes();
+            let mut bytes = document(small(), &stretches()).to_string().into_bytes();
             let length = bytes.len();
             bytes[at % length] = byte;
             let _ = (read(&bytes), read(&bytes[..end % length]), read(&noise));

@@ -2,12 +2,25 @@
 //!
 //! Words are recognised, not columns, so that texts of kernels with other columns are read as well. Output
 //! addresses are not in it, nor is the geometry: the levels that are named say where the numbers begin.
+//!
+//! Since Linux 5.4 regions have a line before and one behind them (`Linear Mapping start`, `Linear Mapping end`).
+//! Before that the linear map had one line, and lay in the upper half of the kernel's addresses: such a text is
+//! refused. So is one that was cut short.
 
 use linmap::{Attributes, Level, MemoryType, Va};
 
 use super::super::{Saved, Stretch, What};
 use super::MOST_ROWS;
 use crate::printable::excerpt;
+
+/// What a text does not have.
+const LACKS: [&str; 2] = [
+    "output addresses, and so what is an alias of what: a text of kernel_page_tables has none",
+    "the kernel's release, command line and image, the CPUs, and what tables restrict; page size and VA size are \
+     those that all of its lines fit",
+];
+/// The line before the linear map up to Linux 5.3.
+const OLD_LINEAR_MAP: &str = "Linear Mapping";
 
 /// What was wrong with which line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -28,28 +41,67 @@ pub(super) fn begins(text: &[u8]) -> bool {
 
 /// Reads a text. Its name is the caller's to give.
 pub(super) fn read(text: &str) -> Result<Saved, TextError> {
-    let mut saved = Saved { name: String::new(), geometry: None, stretches: Vec::new(), markers: Vec::new() };
-    let top = top_level(text);
+    let mut saved = Saved { missing: LACKS.map(str::to_owned).to_vec(), ..Saved::default() };
+    let (top, count) = (top_level(text), text.lines().count());
+    let is_cut = !text.ends_with('\n') && !text.ends_with(" ]---");
+    // The region that has begun and not ended: how its last line reads.
+    let mut open = None;
     for (index, line) in text.lines().enumerate() {
-        let wrong = |what| TextError { line: index + 1, what, text: excerpt(line, 60) };
+        // The last line may be half of one.
+        let is_half = is_cut && index + 1 == count;
+        let wrong = |what| {
+            let what = if is_half { WITHIN_LINE } else { what };
+            TextError { line: index + 1, what, text: excerpt(line, 60) }
+        };
         let marker = line.trim().strip_prefix("---[ ").and_then(|rest| rest.strip_suffix(" ]---"));
         if let Some(name) = marker {
+            if name == OLD_LINEAR_MAP {
+                return Err(wrong(OLD_LAYOUT));
+            }
+            open = end_of(name).or(open.filter(|end| end != name));
             saved.markers.push((saved.stretches.len(), excerpt(name, 60)));
         } else if !line.trim().is_empty() {
             let next = stretch(line, top).map_err(wrong)?;
-            let end = saved.stretches.last().map_or(Some(0), |last| last.va.0.checked_add(last.bytes));
-            if end.is_none_or(|end| next.va.0 < end) {
-                return Err(wrong("this begins before the line in front ends"));
-            }
-            if saved.stretches.len() == MOST_ROWS {
-                return Err(wrong("more lines than the map of any machine has"));
-            }
-            saved.stretches.push(next);
+            add(&mut saved.stretches, next).map_err(wrong)?;
+        }
+        if is_half {
+            return Err(wrong(WITHIN_LINE));
         }
     }
-    match saved.stretches.len() {
-        0 => Err(TextError { line: 1, what: "there are markers and no line of a dump", text: String::new() }),
-        _ => Ok(saved),
+    let last = text.lines().last().unwrap_or_default();
+    let wrong = |line, what| TextError { line, what, text: excerpt(last, 60) };
+    let Some(top) = saved.stretches.last().map(|row| row.va.0.checked_add(row.bytes)) else {
+        return Err(wrong(1, "there are markers and no line of a dump"));
+    };
+    // Where an entry goes over the borders of several regions Linux leaves out lines between them.
+    if open.is_some() && top.is_some_and(|top| top != 0) {
+        return Err(wrong(count, "the text ends before the region does that it is in; is it whole?"));
+    }
+    Ok(saved)
+}
+
+const WITHIN_LINE: &str = "the text ends within this line, without a line break; is it whole?";
+const OLD_LAYOUT: &str = "this is how Linux up to 5.3 begins its linear map, which lies in the upper half of its \
+                          addresses; such maps are not read";
+
+/// Adds a line to those before it.
+fn add(stretches: &mut Vec<Stretch>, next: Stretch) -> Result<(), &'static str> {
+    let end = stretches.last().map_or(Some(0), |last| last.va.0.checked_add(last.bytes));
+    if end.is_none_or(|end| next.va.0 < end) {
+        return Err("this begins before the line before it ends");
+    }
+    if stretches.len() == MOST_ROWS {
+        return Err("more lines than the map of any machine has");
+    }
+    stretches.push(next);
+    Ok(())
+}
+
+/// The line behind the region that this line begins.
+fn end_of(start: &str) -> Option<String> {
+    match start.strip_suffix(" start") {
+        Some(name) => Some(format!("{name} end")),
+        None => (start == "vmalloc() area").then(|| "vmalloc() end".to_owned()),
     }
 }
 
@@ -81,7 +133,7 @@ fn stretch(line: &str, top: i8) -> Result<Stretch, &'static str> {
     if bytes == 0 || (end != 0 && end < first) {
         return Err("this ends before it begins");
     }
-    Ok(Stretch { va: Va(first), bytes, level: Level::new(level), what: what(words)? })
+    Ok(Stretch { va: Va(first), bytes, level: Level::new(level), what: what(words)?, descriptor: None })
 }
 
 fn range(word: &str) -> Option<(u64, u64)> {
@@ -112,10 +164,6 @@ fn what<'l>(words: impl Iterator<Item = &'l str>) -> Result<What, &'static str> 
             _ => attributes |= memory(word).ok_or("a word that no kernel_page_tables has")?,
         }
     }
-    // The bit that shows as NG marks an invalid leaf as kept.
-    if !valid {
-        attributes -= Attributes::NOT_GLOBAL;
-    }
     Ok(if any { What::Leaf { oa: None, attributes, contiguous, valid } } else { What::Hole })
 }
 
@@ -143,11 +191,19 @@ mod tests {
 
     #[test]
     fn lines_become_stretches() {
+        use Attributes as A;
         let saved = read(TEXT).expect("a dump");
         let leaf = |contiguous, valid, attributes| What::Leaf { oa: None, attributes, contiguous, valid };
         let ram = leaf(false, true, Attributes::RAM);
-        let kept = leaf(true, false, Attributes::KERNEL_RODATA);
-        let of = |va, bytes, level, what| Stretch { va: Va(va), bytes, level: Level::new(level), what };
+        // The software-present bit, in the place of nG.
+        let kept = leaf(true, false, A::KERNEL_RODATA | A::NOT_GLOBAL);
+        let of = |va, bytes, level, what| Stretch {
+            va: Va(va),
+            bytes,
+            level: Level::new(level),
+            what,
+            descriptor: None,
+        };
         assert_eq!(
             saved.stretches,
             [
@@ -177,13 +233,37 @@ mod tests {
             ("0x1000-0x2000 PTE", "a size such as 2M was expected after the addresses"),
             ("0x1000", "two addresses such as 0xffff000000000000-0xffff000000200000 were expected"),
             ("0x2000-0x1000 4K PTE", "this ends before it begins"),
-            ("0x0-0x1000 4K PTE", "this begins before the line in front ends"),
+            ("0x0-0x1000 4K PTE", "this begins before the line before it ends"),
         ];
         for (text, what) in lines {
             let error = read(&format!("0x0-0x1000 4K PTE\n{text}\n")).expect_err(text);
             assert_eq!((error.line, error.what, error.text.as_str()), (2, what, text));
         }
         assert!(read("---[ vmalloc() area ]---\n").is_err());
+    }
+
+    #[test]
+    fn a_text_that_was_cut_short_is_refused() {
+        // Wherever it is cut, but where a region is complete.
+        for end in 1..TEXT.len() {
+            let is_whole = TEXT[..end].trim_end().ends_with("Linear Mapping end ]---");
+            assert_eq!(read(&TEXT[..end]).is_ok(), is_whole, "{:?}", &TEXT[..end]);
+        }
+        let what = |text: &str| read(text).expect_err(text).what;
+        let lines: Vec<&str> = TEXT.split_inclusive('\n').collect();
+        assert!(what(&lines[..3].concat()).contains("before the region does"));
+        assert!(what(TEXT.trim_end()).contains("within this line"));
+        // No region, or one that the last address ends.
+        assert!(read(lines[1]).is_ok() && read(&[TEXT, lines[0]].concat()).is_ok());
+    }
+
+    #[test]
+    fn the_layout_of_old_kernels_is_refused_by_name() {
+        let text = "---[ Modules start ]---\n0xffff000000000000-0xffff000008000000 128M PMD\n\
+                    ---[ Linear Mapping ]---\n0xffff800000000000-0xffff800040000000 1G PUD\n";
+        let error = read(text).expect_err("an old layout");
+        assert_eq!(error.line, 3);
+        assert!(error.what.contains("Linux up to 5.3"), "{error}");
     }
 
     #[test]

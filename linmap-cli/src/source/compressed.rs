@@ -1,0 +1,129 @@
+//! Cores that are compressed, and so are not read: told from others by how they begin, with what makes an ELF core.
+//!
+//! A kdump-compressed core begins with `KDUMP   ` (`DISKDUMP` long ago); its header has the kernel's name and how
+//! pages are compressed. QEMU's `dump-guest-memory -z`, `-l` and `-s` and makedumpfile write it, both also
+//! "flattened": a header that begins with `makedumpfile`, then pieces, each after its offset and length, for a
+//! reader that cannot seek. The piece at 0 begins as the file would.
+
+use crate::printable::excerpt;
+
+/// As many bytes of a file say what it is.
+pub(super) const BEGINNING: usize = 8 << 10;
+
+const FLATTENED: &[u8] = b"makedumpfile\0";
+/// How long the header of a flattened file is, and that of each piece.
+const FLATTENED_HEADER: usize = 4096;
+const PIECE_HEADER: usize = 16;
+
+/// How kdump marks its compression, lowest bit first where there are several.
+const METHODS: [(u32, &str); 4] = [(0x1, "zlib"), (0x2, "LZO"), (0x4, "Snappy"), (0x20, "Zstandard")];
+/// Where the header has the release, the machine and the marks.
+const RELEASE: usize = 142;
+const MACHINE: usize = 272;
+const NAME: usize = 65;
+const STATUS: usize = 424;
+
+/// Files that a program of this name has compressed, by how they begin.
+const PACKED: [(&[u8], &str); 5] = [
+    (b"\x1f\x8b", "gzip"),
+    (b"\xfd7zXZ\0", "xz"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"BZh", "bzip2"),
+    (b"\x04\x22\x4d\x18", "lz4"),
+];
+
+/// What of this kind a file is that begins with these bytes, and what to do.
+pub(super) fn told(beginning: &[u8]) -> Option<String> {
+    if let Some((_, program)) = PACKED.iter().find(|(magic, _)| beginning.starts_with(magic)) {
+        return Some(format!(
+            "it is compressed by {program}; `{program} -d` makes a file of it that may be read"
+        ));
+    }
+    if !beginning.starts_with(FLATTENED) {
+        return kdump(beginning).map(|what| format!("it is {what}; {WAY_OUT}"));
+    }
+    let inner = beginning.get(FLATTENED_HEADER + PIECE_HEADER..).unwrap_or_default();
+    Some(match kdump(inner) {
+        Some(what) => format!("it is {what}, flattened; {WAY_OUT}"),
+        None if inner.starts_with(&super::core::MAGIC) => "it is an ELF core in makedumpfile's flattened format; \
+                                                            `makedumpfile -R CORE < FILE` makes the core of it"
+            .to_owned(),
+        None => format!("it is in makedumpfile's flattened format, of what cannot be told; {WAY_OUT}"),
+    })
+}
+
+/// makedumpfile refuses -E where its input is compressed (its manual, and its own words: "'-E' option is disable").
+const WAY_OUT: &str = "such cores are not read, and makedumpfile makes no ELF core of one. What is read is an ELF core: \
+                       of QEMU by `dump-guest-memory` without -z, -l and -s, of kdump by `makedumpfile -E` in place \
+                       of -c, -l, -p or -z when /proc/vmcore is saved";
+
+/// `a kdump-compressed core (zlib) of Linux 6.1.0-40-arm64 on aarch64`.
+fn kdump(header: &[u8]) -> Option<String> {
+    if !header.starts_with(b"KDUMP   ") && !header.starts_with(b"DISKDUMP") {
+        return None;
+    }
+    let name = |at: usize| {
+        let field = header.get(at..at + NAME)?.split(|byte| *byte == 0).next()?;
+        let text = excerpt(&String::from_utf8_lossy(field), 64);
+        (!text.is_empty()).then_some(text)
+    };
+    let status =
+        header.get(STATUS..).and_then(|bytes| bytes.first_chunk()).map(|word| u32::from_le_bytes(*word));
+    let method = METHODS.iter().find(|(mark, _)| status.is_some_and(|status| status & mark != 0));
+    let mut what = "a kdump-compressed core".to_owned();
+    what += &method.map(|(_, method)| format!(" ({method})")).unwrap_or_default();
+    what += &name(RELEASE).map(|release| format!(" of Linux {release}")).unwrap_or_default();
+    // What QEMU says of a guest that is none of x86.
+    let machine = name(MACHINE).filter(|machine| machine != "Unknown");
+    what += &machine.map(|machine| format!(" on {machine}")).unwrap_or_default();
+    Some(what)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn header(release: &str, status: u32) -> Vec<u8> {
+        let mut header = vec![0; 512];
+        header[..8].copy_from_slice(b"KDUMP   ");
+        header[RELEASE..RELEASE + release.len()].copy_from_slice(release.as_bytes());
+        header[MACHINE..MACHINE + 7].copy_from_slice(b"aarch64");
+        header[STATUS..STATUS + 4].copy_from_slice(&status.to_le_bytes());
+        header
+    }
+
+    fn flattened(inner: &[u8]) -> Vec<u8> {
+        let mut bytes = FLATTENED.to_vec();
+        bytes.resize(FLATTENED_HEADER + PIECE_HEADER, 0);
+        [&bytes, inner].concat()
+    }
+
+    #[test]
+    fn formats_are_told_by_name() {
+        let told = |bytes: &[u8]| told(bytes).expect("a format");
+        assert!(told(&header("6.1.0-40-arm64", 1)).starts_with(
+            "it is a kdump-compressed core (zlib) of Linux 6.1.0-40-arm64 on aarch64; such cores are not read"
+        ));
+        assert!(
+            told(&flattened(&header("", 4)))
+                .starts_with("it is a kdump-compressed core (Snappy) on aarch64, flat")
+        );
+        assert!(told(&flattened(b"\x7fELF\x02")).contains("`makedumpfile -R CORE < FILE`"));
+        assert!(told(&flattened(b"")).contains("of what cannot be told"));
+        assert!(told(b"KDUMP   ").starts_with("it is a kdump-compressed core; "));
+        assert!(told(b"\x28\xb5\x2f\xfd....").contains("`zstd -d`"));
+        let of_qemu = [&header("", 1)[..MACHINE], b"Unknown", &header("", 1)[MACHINE + 7..]].concat();
+        assert!(told(&flattened(&of_qemu)).starts_with("it is a kdump-compressed core (zlib), flattened; "));
+        assert_eq!(super::told(b"\x7fELF"), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_beginning_panics(noise: Vec<u8>, length in 0usize..600) {
+            let _ = told(&noise);
+            let _ = told(&[b"KDUMP   ", &noise[..]].concat());
+            let _ = told(&flattened(&header("6.1", 8)[..length.min(512)]));
+        }
+    }
+}
