@@ -8,6 +8,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 use serde_json::json;
 
 use crate::commands::{boot, check, diff, dump, manual, plan, stat, tlb, walk};
+use crate::source::is_address;
 use crate::status::Status;
 use crate::terminal::{self, Color};
 
@@ -76,7 +77,10 @@ impl Refused {
         if self.has("--color=never") || self.line.windows(2).any(|pair| pair == ["--color", "never"]) {
             Color::Never.apply();
         }
-        terminal::print_clap(&self.error);
+        if let Err(error) = terminal::print_clap(&self.error, self.tip().as_deref()) {
+            terminal::error(format_args!("the output could not be written: {error}"));
+            return Status::Error;
+        }
         match self.error.kind() {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => return Status::Fine,
             _ if self.has("--json") => {
@@ -91,6 +95,27 @@ impl Refused {
 
     fn has(&self, argument: &str) -> bool {
         self.line.iter().skip(1).any(|given| given == argument)
+    }
+
+    /// What would be right, where an address is missing or too many.
+    fn tip(&self) -> Option<String> {
+        let is_walk = self.has("walk");
+        match self.error.kind() {
+            ErrorKind::MissingRequiredArgument if is_walk => Some(
+                "an address is missing, or a symbol of VMCOREINFO: `linmap walk vmcore 0xffff000040000000`, \
+                 `linmap walk vmcore _stext`"
+                    .to_owned(),
+            ),
+            ErrorKind::UnknownArgument if !is_walk => {
+                let address =
+                    self.line.iter().skip(2).filter_map(|given| given.to_str()).find(|g| is_address(g))?;
+                Some(format!(
+                    "is `{address}` an address? `linmap walk SOURCE {address}` translates one, and `linmap dump \
+                     SOURCE --range A-B` prints what lies from A to B"
+                ))
+            }
+            _ => None,
+        }
     }
 
     /// The schema of the command that was meant.

@@ -32,6 +32,36 @@ pub(crate) fn line(text: &str) -> String {
     text.chars().map(unbroken).flat_map(shown).collect()
 }
 
+/// Text of several lines that has no styles.
+pub(crate) fn text_lines(text: &str) -> String {
+    text.chars().flat_map(shown).collect()
+}
+
+/// Text with styles (`ESC [ 1 ; 31 m`) and without any other control character: what somebody else has put into it
+/// may change a colour at the worst.
+pub(crate) fn harmless(text: &str) -> String {
+    let mut safe = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(character) = rest.chars().next() {
+        let length = style(rest).unwrap_or(0);
+        if length > 0 {
+            safe.push_str(&rest[..length]);
+            rest = &rest[length..];
+        } else {
+            safe.extend(shown(character));
+            rest = &rest[character.len_utf8()..];
+        }
+    }
+    safe
+}
+
+/// How long the style is that a text begins with.
+fn style(text: &str) -> Option<usize> {
+    let rest = text.strip_prefix("\u{1b}[")?;
+    let end = rest.find(|character: char| !character.is_ascii_digit() && character != ';')?;
+    rest[end..].starts_with('m').then_some(2 + end + 1)
+}
+
 /// Text from an untrusted document, on one line of at most `limit` characters.
 pub(crate) fn excerpt(text: &str, limit: usize) -> String {
     let mut characters = text.trim().chars();
@@ -84,6 +114,13 @@ mod tests {
         let mut stream = Printable::default();
         assert_eq!(stream.push(&"é".as_bytes()[..1]), "");
         assert_eq!(stream.push(&"é".as_bytes()[1..]), "é");
+    }
+
+    #[test]
+    fn styles_pass_and_nothing_else() {
+        assert_eq!(harmless("\x1b[1;31mé\x1b[0m\n"), "\x1b[1;31mé\x1b[0m\n");
+        assert_eq!(harmless("\x1b[2J\x1b]0;x\x07\x1b[\x1b"), "^[[2J^[]0;x^G^[[^[");
+        assert_eq!(text_lines("a\x1b[1mb\nc"), "a^[[1mb\nc");
     }
 
     #[test]

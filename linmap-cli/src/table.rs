@@ -1,6 +1,9 @@
-//! Tables for people: names to the left, numbers to the right, no borders but a rule below the header.
+//! Tables for people: names to the left, numbers to the right, no borders but a rule below the header. One that is
+//! wider than the terminal has cells of more than one line.
 
-use comfy_table::{Cell, CellAlignment, LineStyle, Row, Table, TableStyle};
+use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Row, Table, TableStyle};
+
+use crate::terminal;
 
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
@@ -11,8 +14,27 @@ pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>
     for cells in rows {
         table.add_row(row(cells));
     }
-    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
+    fitted(table)
+}
+
+/// A table as text, for the terminal that shows it.
+pub(crate) fn fitted(table: Table) -> String {
+    finished(table, terminal::width())
+}
+
+/// A table as text, no wider than so many columns, if it can be.
+fn finished(mut table: Table, width: Option<u16>) -> String {
+    let mut lines = lines(&table);
+    let widest = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);
+    if let Some(width) = width.filter(|width| usize::from(*width) < widest) {
+        table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
+        lines = self::lines(&table);
+    }
     lines.join("\n") + "\n"
+}
+
+fn lines(table: &Table) -> Vec<String> {
+    table.lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
 fn row(cells: impl IntoIterator<Item = String>) -> Row {
@@ -26,6 +48,20 @@ fn row(cells: impl IntoIterator<Item = String>) -> Row {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_fits_into_the_terminal() {
+        let table = || {
+            let mut table = Table::new();
+            table.load_style(STYLE).set_header(row(["what it costs", "this map"].map(str::to_owned)));
+            table.add_row(row(["TLB entries to cover all RAM", "65,536"].map(str::to_owned)));
+            table
+        };
+        assert_eq!(finished(table(), None), finished(table(), Some(80)));
+        let narrow = finished(table(), Some(30));
+        assert!(narrow.lines().all(|line| line.chars().count() <= 30), "{narrow}");
+        assert!(narrow.contains("65,536\n"), "numbers are whole: {narrow}");
+    }
 
     #[test]
     fn numbers_stand_to_the_right() {

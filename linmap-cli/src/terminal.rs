@@ -1,12 +1,18 @@
 //! What leaves the process: data on stdout, messages on stderr, colours where they are wanted.
 //! Writing never panics, and a pipe that was closed at the other end is no error.
+//!
+//! Whatever a name from a source has in it, a terminal sees no control characters but those of styles, and one whose
+//! locale is not of UTF-8 sees the drawing characters of this command in ASCII.
 
+use std::borrow::Cow;
 use std::fmt::Display;
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, ErrorKind, IsTerminal, Write};
 
 use anstyle::{AnsiColor, Style};
 use clap::ValueEnum;
 use serde_json::Value;
+
+use crate::printable::{harmless, text_lines};
 
 /// The style of headings.
 pub(crate) const HEADING: Style = Style::new().bold();
@@ -49,20 +55,61 @@ pub(crate) fn note(text: impl Display) {
 }
 
 fn message(style: Style, label: &str, text: impl Display) {
+    let text = text_lines(&text.to_string());
     // There is nowhere left to complain to when stderr is gone.
-    let _ = writeln!(anstream::stderr(), "{style}{label}:{style:#} {text}");
+    let _ = writeln!(anstream::stderr(), "{style}{label}:{style:#} {}", in_locale(&text));
+}
+
+/// How many columns the terminal has that shows stdout; `None` where it is no terminal.
+pub(crate) fn width() -> Option<u16> {
+    let out = io::stdout();
+    let size = out.is_terminal().then(|| rustix::termios::tcgetwinsize(&out).ok())??;
+    Some(size.ws_col).filter(|columns| *columns > 0)
+}
+
+/// Whether the locale has the characters that tables are drawn with: one that is named and not of UTF-8 has not.
+fn is_utf8() -> bool {
+    let named = |name| std::env::var(name).ok().filter(|locale| !locale.is_empty());
+    let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(named);
+    locale.is_none_or(|locale| {
+        let locale = locale.to_ascii_lowercase();
+        locale.contains("utf-8") || locale.contains("utf8")
+    })
+}
+
+/// Text with the characters of this command that are not ASCII replaced, where the locale does not have them.
+fn in_locale(text: &str) -> Cow<'_, str> {
+    if is_utf8() {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.replace('─', "-").replace('…', "...").replace(char::REPLACEMENT_CHARACTER, "?"))
 }
 
 /// Writes text with styles to stdout.
 pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = anstream::stdout();
-    unless_closed(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+    let text = harmless(text);
+    unless_closed(out.write_all(in_locale(&text).as_bytes()).and_then(|()| out.flush()))
 }
 
 /// Writes one JSON document to stdout.
 pub(crate) fn print_document(document: &Value) -> io::Result<()> {
     let mut out = io::stdout();
-    unless_closed(writeln!(out, "{document:#}").and_then(|()| out.flush()))
+    let text = json_text(document);
+    unless_closed(writeln!(out, "{text}").and_then(|()| out.flush()))
+}
+
+/// A document as text: control characters that JSON may have as they are are escaped, too.
+pub(crate) fn json_text(document: &Value) -> String {
+    let text = format!("{document:#}");
+    if !text.chars().any(|character| matches!(character, '\u{7f}'..='\u{9f}')) {
+        return text;
+    }
+    let escaped = text.chars().map(|character| match character {
+        '\u{7f}'..='\u{9f}' => format!("\\u{:04x}", u32::from(character)),
+        _ => character.to_string(),
+    });
+    escaped.collect()
 }
 
 /// Writes much data to stdout, bit by bit.
@@ -72,14 +119,19 @@ pub(crate) fn stream(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io
 }
 
 /// Writes clap's help to stdout, or its error to stderr.
-pub(crate) fn print_clap(error: &clap::Error) {
-    let text = error.render();
-    // As above: nobody is left to be told.
-    let _ = if error.use_stderr() {
-        write!(anstream::stderr(), "{}", text.ansi())
-    } else {
-        print(&text.ansi().to_string())
-    };
+///
+/// # Errors
+///
+/// The help could not be written.
+pub(crate) fn print_clap(error: &clap::Error, tip: Option<&str>) -> io::Result<()> {
+    let text = error.render().ansi().to_string();
+    if !error.use_stderr() {
+        return print(&text);
+    }
+    let tip = tip.map(|tip| format!("\n{}\n", in_locale(&text_lines(tip)))).unwrap_or_default();
+    // Nobody is left to be told.
+    let _ = write!(anstream::stderr(), "{}{tip}", in_locale(&harmless(&text)));
+    Ok(())
 }
 
 fn unless_closed(result: io::Result<()>) -> io::Result<()> {

@@ -8,6 +8,7 @@ mod dump;
 mod figures;
 mod manual;
 mod noise;
+mod outlets;
 mod pipes;
 mod run;
 mod saved;

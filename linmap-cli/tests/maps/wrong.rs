@@ -86,7 +86,8 @@ fn wrong_arguments_are_explained() {
     linmap(&["dump", "--region", "heap"]).exits(2).says("possible values: linear, kernel");
     linmap(&["dump", "--range", "1-x"]).exits(2).says("an address is hexadecimal");
     linmap(&["dump", "--json", "--csv"]).exits(2).says("cannot be used with");
-    linmap(&["walk"]).exits(2).says("<VA>");
+    let ran = linmap(&["walk"]).exits(2).says("<VA>");
+    ran.says("an address is missing, or a symbol of VMCOREINFO: `linmap walk vmcore 0xffff000040000000`");
     linmap(&["diff", "one"]).exits(2).says("<B>");
     linmap(&["stat", "gdb:"]).exits(2).says("wants a host and a port");
     let document = linmap(&["dump", "--region", "heap", "--json"]).exits(2).document();
@@ -108,6 +109,7 @@ fn an_address_and_a_source_in_each_others_place_are_told_apart() {
     linmap(&["stat", address])
         .exits(2)
         .says("is `0xffff000000000000` an address? `linmap walk SOURCE 0xffff");
+    linmap(&["dump", path, address]).exits(2).says("`linmap dump SOURCE --range A-B`");
     linmap(&["diff", "-", "-"]).exits(2).says("both the standard input");
 }
 
@@ -141,6 +143,58 @@ fn old_and_cut_texts_are_refused_by_name() {
     refused(&text[..text.len() / 2], "is it whole?");
     let lines: Vec<&[u8]> = text.split_inclusive(|byte| *byte == b'\n').collect();
     refused(&lines[..4].concat(), "the text ends before the region does");
+}
+
+/// Names may have anything in them.
+#[test]
+fn control_characters_never_reach_a_terminal() {
+    let name = "\u{1b}]0;title\u{7}\u{1b}[2J\u{9b}1m";
+    let core = debian().core(|_| {});
+    let odd = core.file(name);
+    std::fs::rename(core.path(), &odd).expect("a name");
+    let odd = odd.to_str().expect("a path in UTF-8");
+    let missing = core.file("\u{1b}[31mnone");
+    let missing = missing.to_str().expect("a path in UTF-8");
+    let json = linmap(&["dump", odd, "--json"]).exits(0);
+    let document = json.document();
+    assert!(document["source"].as_str().is_some_and(|source| source.contains("^[]0;title^G")), "{document}");
+    // A document that somebody else has made.
+    let forged = core.file("forged");
+    let mut document = document;
+    document["source"] = name.into();
+    document["kernel"]["vmcoreinfo"]["OSRELEASE"] = name.into();
+    document["kernel"]["command_line"] = format!("rodata={name}").into();
+    document["missing"] = vec![name].into();
+    document["parts"][0]["start"] = name.into();
+    document["regions"][1]["name"] = name.into();
+    document["regions_from"] = name.into();
+    std::fs::write(&forged, document.to_string()).expect("room");
+    let forged = forged.to_str().expect("a path in UTF-8");
+    let lines: [&[&str]; 12] = [
+        &["dump", odd],
+        &["stat", odd],
+        &["check", odd],
+        &["walk", odd, "_stext"],
+        &["diff", odd, odd],
+        &["dump", odd, "--json"],
+        &["stat", missing],
+        &["stat", missing, "--json"],
+        &["stat", odd, name],
+        &["plan", "--ram", name],
+        &["walk", odd, name],
+        &["tlb", "--core", name],
+    ];
+    let forged = ["dump", "stat", "check", "diff"].map(|command| match command {
+        "diff" => vec![command, forged, odd],
+        _ => vec![command, forged],
+    });
+    for line in lines.into_iter().chain(forged.iter().map(Vec::as_slice)) {
+        let ran = linmap(&[line, &["--color=never"]].concat());
+        for text in [ran.stdout(), ran.stderr()] {
+            let wrong = text.chars().find(|c| c.is_control() && *c != '\n' && *c != '\t');
+            assert_eq!(wrong, None, "{line:?}: {text:?}");
+        }
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@ use super::cost::page_mapped_cost;
 use super::document::Document;
 use super::leaves::Leaves;
 use crate::size::{grouped, human};
+use crate::table::fitted;
 use crate::terminal::{ASIDE, HEADING};
 
 /// The whole summary, with styles, ending in a line break.
@@ -79,7 +80,7 @@ fn leaf_table(document: &Document, leaves: &[Leaves]) -> String {
     if leaves.len() > 1 {
         table.add_row(row(["total".to_owned(), grouped(descriptors), human(total), share(total, total)]));
     }
-    finished(&table)
+    fitted(table)
 }
 
 /// The cost of the map beside the one of page mappings.
@@ -99,7 +100,7 @@ fn cost_table(document: &Document) -> Option<String> {
         let factor = pages.map(|pages| factor(pages, this)).unwrap_or_default();
         table.add_row(row([name.to_owned(), shown(this), pages_shown, factor]));
     }
-    (table.row_count() > 0).then(|| finished(&table))
+    (table.row_count() > 0).then(|| fitted(table))
 }
 
 /// What it took to change the map, window by window.
@@ -118,7 +119,7 @@ fn window_table(document: &Document) -> Option<String> {
             shown("isb"),
         ]));
     }
-    (table.row_count() > 0).then(|| finished(&table))
+    (table.row_count() > 0).then(|| fitted(table))
 }
 
 /// What it took to create the map.
@@ -180,11 +181,6 @@ fn row<const COLUMNS: usize>(cells: [String; COLUMNS]) -> Row {
         Cell::new(text).set_alignment(alignment)
     });
     Row::from(aligned.collect::<Vec<_>>())
-}
-
-fn finished(table: &Table) -> String {
-    let lines: Vec<String> = table.lines().map(|line| line.trim_end().to_owned()).collect();
-    lines.join("\n") + "\n"
 }
 
 /// A part of a whole in percent.

@@ -29,7 +29,7 @@ pub(super) fn print_json(view: &View<'_>, regions: &Regions, parts: &[Part]) -> 
     head["cpu"] = cpu_document(view.cpu);
     head["table_limits"] = limits_document(&limits(view, parts)?);
     head["missing"] = json!(missing(view, parts));
-    let head = format!("{head:#}");
+    let head = terminal::json_text(&head);
     Ok(terminal::stream(|out| {
         // The head without its closing brace, and what is still missing.
         writeln!(out, "{},\n  \"rows\": [", head.trim_end_matches(['}', '\n']))?;
