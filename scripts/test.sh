@@ -10,7 +10,7 @@ group() {
     library) cargo test -p linmap --tests ;;
     model) cargo test -p linmap-model --tests ;;
     kernel) cargo test -p kernel --lib && cargo test -p flatten && cargo test -p bench ;; # on the host
-    command) cargo test -p linmap-cli --tests ;;
+    command) cargo test -p linmap-plot --tests && cargo test -p linmap-cli --tests ;;
     image) cargo test -p linmap-cli --test image ;; # boots in QEMU
     docs) cargo test --workspace --doc ;;
     *) echo "$0: no group '$1'; there are library, model, kernel, command, image and docs" && return 1 ;;

@@ -5,7 +5,7 @@
 //! - `status`: what a run tells the shell.
 //! - `terminal`: messages, documents and colours on their way out.
 //! - `source`: where page tables are read from.  `map`: what is made of them.  `linux`: what is known of it.
-//! - `table`, `svg`: tables for people, and plots.
+//! - `table`: tables for people.
 //! - `size`, `printable`: numbers and untrusted text, made fit for people.
 
 mod arguments;
@@ -16,7 +16,6 @@ mod printable;
 mod size;
 mod source;
 mod status;
-mod svg;
 mod table;
 mod terminal;
 

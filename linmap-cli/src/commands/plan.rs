@@ -81,7 +81,8 @@ fn plan(options: &Options) -> Result<Told, Failure> {
 fn sweep(options: &Options) -> Result<Told, Failure> {
     let swept = sweep::run(options)?;
     if let Some(path) = &options.svg {
-        let written = std::fs::write(path, plot::of(&swept).render());
+        let plot = plot::of(&swept).render().map_err(std::io::Error::other);
+        let written = plot.and_then(|svg| std::fs::write(path, svg));
         written.map_err(|error| Failure::Svg { path: path.clone(), error })?;
     }
     let notes = swept.notes.clone();

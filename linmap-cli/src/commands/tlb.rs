@@ -58,7 +58,8 @@ pub(crate) fn run(options: &Options) -> Status {
 /// With its plot written, if one is asked for.
 fn plotted(options: &Options, done: Experiment) -> Result<Experiment, Failure> {
     if let Some(path) = &options.svg {
-        let written = std::fs::write(path, plot::of(options, &done).render());
+        let plot = plot::of(options, &done).render().map_err(std::io::Error::other);
+        let written = plot.and_then(|svg| std::fs::write(path, svg));
         written.map_err(|error| Failure::Svg { path: path.clone(), error })?;
     }
     Ok(done)

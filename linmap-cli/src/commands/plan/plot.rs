@@ -2,7 +2,7 @@
 
 use super::sweep::Swept;
 use crate::size::human;
-use crate::svg::{Axis, Line, Lines};
+use linmap_plot::{Axis, Line, Lines};
 
 /// The plot.
 pub(crate) fn of(swept: &Swept) -> Lines {
@@ -17,7 +17,7 @@ pub(crate) fn of(swept: &Swept) -> Lines {
                 name: page_size.map_or_else(|| name.to_owned(), |size| format!("{}: {name}", human(size))),
                 dashed: number % 2 == 1,
                 color: if page_sizes.len() > 1 { color } else { number / 2 },
-                points: rows.map(|row| (row.at, row.values[*column])).collect(),
+                points: rows.map(|row| (row.at as f64, row.values[*column] as f64)).collect(),
             });
         }
     }
@@ -25,8 +25,8 @@ pub(crate) fn of(swept: &Swept) -> Lines {
     Lines {
         title: swept.title.to_owned(),
         subtitle: swept.subtitle.clone(),
-        x: Axis { label: x.name.to_owned(), tick: x.shown },
-        y: Axis { label: y.name.to_owned(), tick: y.shown },
+        x: Axis { label: x.name.to_owned(), base: 2.0, tick: Box::new(move |value| (x.shown)(value as u64)) },
+        y: Axis { label: y.name.to_owned(), base: 2.0, tick: Box::new(move |value| (y.shown)(value as u64)) },
         lines,
     }
 }

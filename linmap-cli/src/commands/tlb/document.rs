@@ -8,7 +8,7 @@ use super::figures::FIGURES;
 use super::options::Options;
 use super::published;
 use super::unit::Counts;
-use crate::svg::Spread;
+use linmap_plot::Spread;
 
 const SCHEMA: &str = "linmap.tlb/1";
 

@@ -2,7 +2,7 @@
 
 use super::experiment::Outcome;
 use super::unit::Counts;
-use crate::svg::Spread;
+use linmap_plot::Spread;
 
 /// What is counted: its names, and what it is of one run.
 pub(crate) struct Figure {

@@ -5,7 +5,7 @@ use super::figures::{FIGURES, Figure};
 use super::options::Options;
 use crate::commands::plan::granule_name;
 use crate::size::human;
-use crate::svg::{Bars, Group};
+use linmap_plot::{Bars, Group};
 
 /// The plot.
 pub(crate) fn of(options: &Options, experiment: &Experiment) -> Bars {
@@ -40,5 +40,6 @@ pub(crate) fn of(options: &Options, experiment: &Experiment) -> Bars {
         y: "for each 1,000 accesses".to_owned(),
         series,
         groups,
+        limit: None,
     }
 }

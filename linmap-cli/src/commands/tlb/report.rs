@@ -7,9 +7,9 @@ use super::options::Options;
 use super::published;
 use crate::commands::plan::granule_name;
 use crate::size::{grouped, human};
-use crate::svg::Spread;
 use crate::table::table;
 use crate::terminal::{ASIDE, HEADING};
+use linmap_plot::Spread;
 
 /// All of it, with styles, ending in a line break.
 pub(crate) fn of(options: &Options, experiment: &Experiment) -> String {

@@ -1,0 +1,88 @@
+//! What every plot has: a page with a title, a subtitle, and a legend on the right.
+
+use plotters::coord::Shift;
+use plotters::element::DashedPathElement;
+use plotters::prelude::*;
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+
+const WIDTH: u32 = 900;
+const HEIGHT: u32 = 520;
+const LEGEND: i32 = 230;
+/// The rows of the title and the subtitle.
+const TITLE: i32 = 56;
+const ROW: i32 = 20;
+/// Colours that differ in brightness as well, for readers who see fewer of them.
+const COLORS: [RGBColor; 6] = [
+    RGBColor(0x1b, 0x6c, 0xa8),
+    RGBColor(0xd1, 0x49, 0x5b),
+    RGBColor(0x2e, 0x8b, 0x57),
+    RGBColor(0x8a, 0x5a, 0x9e),
+    RGBColor(0xc9, 0x8a, 0x00),
+    RGBColor(0x55, 0x55, 0x55),
+];
+pub(crate) const GRID: RGBColor = RGBColor(0xe4, 0xe4, 0xe4);
+/// The dashes of a line and the gaps between them, in pixels.
+pub(crate) const DASH: (i32, i32) = (7, 4);
+
+/// What can be drawn: beyond, the axes of the library have no ticks.
+pub(crate) const DRAWN: std::ops::RangeInclusive<f64> = 1e-15..=1e21;
+
+/// A plot could not be drawn.
+#[derive(Debug)]
+pub struct PlotError(String);
+
+impl std::fmt::Display for PlotError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "the plot cannot be drawn: {}", self.0)
+    }
+}
+
+impl std::error::Error for PlotError {}
+
+impl<E: std::error::Error + Send + Sync> From<DrawingAreaErrorKind<E>> for PlotError {
+    fn from(error: DrawingAreaErrorKind<E>) -> Self {
+        Self(error.to_string())
+    }
+}
+
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
+
+/// The colour of a series; after six they repeat.
+pub(crate) fn color(series: usize) -> RGBColor {
+    COLORS[series % COLORS.len()]
+}
+
+/// Text of a size in pixels, with the point that its place is.
+pub(crate) fn text(size: u32, horizontal: HPos) -> TextStyle<'static> {
+    ("sans-serif", size).into_text_style(&(WIDTH, HEIGHT)).pos(Pos::new(horizontal, VPos::Center))
+}
+
+/// Draws a page: titles and legend here, the rest by `plot`, which gets the page and the part of it for the plot.
+pub(crate) fn page(
+    (title, subtitle): (&str, &str),
+    legend: &[(&str, usize, bool)],
+    plot: impl FnOnce(&Area<'_>, &Area<'_>) -> Result<(), PlotError>,
+) -> Result<String, PlotError> {
+    let mut svg = String::new();
+    {
+        let root = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
+        root.fill(&WHITE)?;
+        root.draw(&Text::new(title.to_owned(), (16, 20), text(17, HPos::Left)))?;
+        root.draw(&Text::new(subtitle.to_owned(), (16, 42), text(12, HPos::Left)))?;
+        let (left, _) = root.split_horizontally(WIDTH as i32 - LEGEND);
+        let (_, area) = left.split_vertically(TITLE);
+        plot(&root, &area)?;
+        for (row, (name, series, dashed)) in legend.iter().enumerate() {
+            let (x, y) = (WIDTH as i32 - LEGEND + 12, TITLE + 14 + row as i32 * ROW);
+            let (ends, style) = ([(x, y), (x + 26, y)], color(*series).stroke_width(3));
+            if *dashed {
+                root.draw(&DashedPathElement::new(ends, DASH.0, DASH.1, style))?;
+            } else {
+                root.draw(&PathElement::new(ends, style))?;
+            }
+            root.draw(&Text::new((*name).to_owned(), (x + 34, y), text(12, HPos::Left)))?;
+        }
+        root.present()?;
+    }
+    Ok(svg)
+}
