@@ -51,9 +51,10 @@ use crate::{
 
 /// The tables that one half of a live address space is translated by.
 ///
-/// Whatever an operation returns, it did all that it says or nothing; but where CPUs have to be parked,
-/// [`collapse`](Self::collapse) and [`split_to_pages`](Self::split_to_pages), which change no translation, may
-/// stop half way if one of them stops answering. What it costs: a walk of the range
+/// Whatever an operation returns, it did all that it says or nothing: then every table is as before, and what was split
+/// is split. But where CPUs have to be parked, [`collapse`](Self::collapse) and
+/// [`split_to_pages`](Self::split_to_pages), which change no translation, may stop half way if one of them stops
+/// answering. What it costs: a walk of the range
 /// twice, a store for each descriptor that changes, two DSB and an ISB, a third DSB where tables are built,
 /// and one batch of TLB invalidations if something that was valid changed; nothing at all where everything is
 /// right already. After eight tables that are built or go, the barriers come once more, and CVE-2025-10263

@@ -11,7 +11,8 @@ use crate::{Change, Error, Platform, Rodata, Va, linear_range};
 
 /// An area whose pages the linear map has as well, and how their permissions change.
 ///
-/// All methods are all or nothing, as those of [`AddressSpace`] are. They cost what
+/// All methods are all or nothing, as those of [`AddressSpace`] are, but where CPUs stop to park half way
+/// ([`set_memory_ro`](Self::set_memory_ro)). They cost what
 /// [`protect`](AddressSpace::protect) does, on both sides: two batches of invalidations where aliases change, one
 /// where none do.
 ///
@@ -65,9 +66,12 @@ impl<'a> Aliased<'a> {
     /// # Errors
     ///
     /// As for [`AddressSpace::protect`], of the area as of the aliases. Memory that the linear map does not have has
-    /// no alias; but pages in a row of which it has some and not others are refused, as a hole. Then no permission
-    /// has changed. Where table pages run out half way, or CPUs do not park any more, leaves around the aliases may
-    /// have collapsed, or stay split.
+    /// no alias; but pages in a row of which it has some and not others are refused, as a hole. Then nothing has
+    /// changed, and what was split beforehand is split.
+    ///
+    /// Where more than eight leaves have to be split, a table page more is taken until the call returns. Under
+    /// [`Policy::Park`](crate::Policy::Park) CPUs are parked once for each 16 leaves that are split. If they refuse after
+    /// the first time, the leaves of the parkings before stay split, and translate as they did.
     ///
     /// # Safety
     ///

@@ -47,8 +47,6 @@ pub(crate) struct Editor<'a, P> {
     pub(crate) edit: Edit,
     pub(crate) span: Span,
     pub(crate) batch: Batch,
-    /// Whether leaves change their size alone, and the edit comes later.
-    cuts: bool,
     /// Whether the same bits change in all leaves of the range, of which all are valid or none is, and none is come by
     /// twice.
     pub(crate) alike: bool,
@@ -58,12 +56,7 @@ impl<'a, P: Platform> Editor<'a, P> {
     /// An edit of a span.
     #[inline]
     pub(crate) const fn new(access: Access<'a, P>, edit: Edit, span: Span) -> Self {
-        Self { access, edit, span, batch: Batch::new(), cuts: false, alike: false }
-    }
-
-    /// An edit that is prepared by [`cut`](Self::cut), and carried out by another editor.
-    pub(crate) const fn cutting(access: Access<'a, P>, edit: Edit, span: Span) -> Self {
-        Self { cuts: true, ..Self::new(access, edit, span) }
+        Self { access, edit, span, batch: Batch::new(), alike: false }
     }
 
     /// Carries out the edit, or nothing at all.
@@ -157,8 +150,7 @@ impl<'a, P: Platform> Editor<'a, P> {
         if self.span.covers(at.first, at.last) {
             return Ok(dissolves.map(|_| Resize { table, index, dissolves, link: None }));
         }
-        let edit = if self.cuts { Edit::NONE } else { self.edit };
-        let link = Some(self.access.split(edit, self.span).leaf(old, &table, at.first)?);
+        let link = Some(self.access.split(self.edit, self.span).leaf(old, &table, at.first)?);
         Ok(Some(Resize { table, index, dissolves, link }))
     }
 
@@ -172,16 +164,6 @@ impl<'a, P: Platform> Editor<'a, P> {
     /// Ends the batch.
     pub(crate) fn finish(&self) {
         self.batch.finish(&self.access);
-    }
-
-    /// Has leaves that change begin and end where the range does, if a survey says so, or does nothing at all. What
-    /// they translate stays as it is, so nothing is invalidated.
-    pub(crate) fn cut(&mut self, space: &AddressSpace, survey: &Survey) -> Result<(), Error> {
-        if survey.splits {
-            let node = self.access.deepest(space.root_table(&self.access), self.span);
-            self.resize(space, &node, survey)?;
-        }
-        Ok(())
     }
 }
 

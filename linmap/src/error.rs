@@ -15,7 +15,8 @@ const fn remedy(policy: Policy) -> &'static str {
 /// Why an operation on a map did nothing.
 ///
 /// Whatever the error, frames that were taken are given back and live tables are as before; only
-/// [`CanNotPark`](Self::CanNotPark) may come when some leaves have changed their size, and translate as before.
+/// [`CanNotPark`](Self::CanNotPark) may come when some leaves have changed their size, and translate as before: where
+/// one operation parks several times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -111,7 +112,7 @@ pub enum Error {
     },
     /// The other CPUs do not park, so that a leaf in use can not change its size.
     #[error(
-        "the other CPUs can not be parked, so no leaf in use can change its size; map the range in pages from the start (what a collapse or a split to pages had done by then stays)"
+        "the other CPUs can not be parked, so no leaf in use can change its size; map the range in pages from the start (what a collapse or splits had done in parkings before stays)"
     )]
     CanNotPark,
     /// Tables that this library would not write: a descriptor without meaning, or one that restricts all

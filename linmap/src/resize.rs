@@ -57,7 +57,7 @@ impl<P: Platform> Access<'_, P> {
 
     /// Whether the other CPUs are parked for a change of size.
     #[inline(always)]
-    fn parks(&self, policy: Policy, in_use: bool) -> bool {
+    pub(crate) fn parks(&self, policy: Policy, in_use: bool) -> bool {
         policy == Policy::Park && in_use && !broken!(NotParked)
     }
 

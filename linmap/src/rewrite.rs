@@ -18,8 +18,9 @@ pub struct Rewrite {
 }
 
 impl Rewrite {
-    /// No operation asks for more at once: a run dissolved and an entry replaced at each of two ends.
-    pub const MOST: usize = 4;
+    /// No operation asks for more at once. At each of the two ends of a range a run is dissolved and an entry replaced;
+    /// the aliases of an area have many ends.
+    pub const MOST: usize = 32;
 
     /// One entry becomes another.
     pub(crate) const fn replace(table: Pa, index: usize, new: Descriptor) -> Self {

@@ -2,16 +2,16 @@
 //!
 //! Three steps. *Look*: find the aliases, in stretches that are as long as they can be, and see that everything is
 //! mapped and may change; nothing is stored. *Cut*: have leaves that change begin and end where the stretches do. Table
-//! pages or parking can fail there, and then what was cut collapses again. *Change* in place, each side in one batch of
+//! pages or parking can fail there, before anything is stored (`cuts.rs`). *Change* in place, each side in one batch of
 //! invalidations. That can not fail.
 
 use core::ops::ControlFlow::{Break, Continue};
 
 use crate::address_space::AddressSpace;
 use crate::backing::Backing;
+use crate::cuts::Cuts;
 use crate::edit::{Edit, Editor};
 use crate::live::{Access, Span};
-use crate::maintenance::Batch;
 use crate::survey::Survey;
 use crate::{Entry, Error, Platform, Va, linear_range, visit};
 
@@ -44,11 +44,11 @@ pub(crate) struct Found {
 impl<P: Platform> Sides<'_, P> {
     /// Finds the aliases, and what keeps both sides from changing, but for table pages and parking. Stores nothing.
     pub(crate) fn look(&self, found: &mut Found) -> Result<(), Error> {
-        found.area = self.backing(&self.cutter(self.span, self.area), &mut |stretch| {
+        found.area = self.backing(&self.editor(self.span, self.area), &mut |stretch| {
             let Some(alias) = self.alias(stretch)? else { return Ok(()) };
             found.overlap |= found.alias.is_some_and(|before| alias.first <= before.last);
             (found.stretches, found.alias) = (found.stretches + 1, Some(alias));
-            let survey = self.backing(&self.cutter(alias, self.aliases), &mut |_| Ok(()))?;
+            let survey = self.backing(&self.editor(alias, self.aliases), &mut |_| Ok(()))?;
             if survey.changes() && !broken!(AliasNotNoted) {
                 self.space.noted().changes(alias);
             }
@@ -111,52 +111,37 @@ impl<P: Platform> Sides<'_, P> {
         flow.unwrap_or_else(|e| match e {}).is_break()
     }
 
-    fn cutter(&self, span: Span, edit: Edit) -> Editor<'_, P> {
-        Editor::cutting(self.access.again(), edit, span)
+    fn editor(&self, span: Span, edit: Edit) -> Editor<'_, P> {
+        Editor::new(self.access.again(), edit, span)
     }
 
-    /// Has leaves begin and end where the stretches do, if any has to.
+    /// Has leaves begin and end where the stretches do, if any has to. All of them, or none.
     pub(crate) fn cut(&self, found: &Found) -> Result<(), Error> {
         if !found.aliases.splits && !found.area.splits {
             return Ok(());
         }
-        let tables = || self.access.counters().tables();
-        // How many aliases there were, up to the last that had to be cut.
-        let (before, mut seen, mut cut) = (tables(), 0, 0);
-        let aliases = self.each_alias(found, &mut |alias| {
-            seen += 1;
-            let mut cutter = self.cutter(alias, self.aliases);
-            // What was found of all is what was found of one, or other ones were cut meanwhile.
-            let survey = if found.stretches == 1 { found.aliases } else { cutter.survey_ends(self.space) };
-            cutter.cut(self.space, &survey)?;
-            if survey.splits {
-                cut = seen;
+        let mut cuts = Cuts::new(self.access);
+        match self.add_to(&mut cuts, found) {
+            Ok(()) => {
+                let in_use = found.aliases.resizes.or(found.area.resizes).is_some();
+                cuts.carry_out(self.space.policy(), in_use)
             }
-            Ok(())
-        });
-        let both = aliases.and_then(|()| self.cutter(self.span, self.area).cut(self.space, &found.area));
-        both.map_err(|error| {
-            let built = tables() - before;
-            self.uncut(found, cut, error);
-            match error {
-                Error::OutOfFrames { taken } => Error::OutOfFrames { taken: taken + built },
-                other => other,
+            Err(Error::OutOfFrames { taken }) => Err(Error::OutOfFrames { taken: taken + cuts.undo() }),
+            Err(other) => {
+                cuts.undo();
+                Err(other)
             }
-        })
+        }
     }
 
-    /// Collapses the first aliases, of which some were cut, as far as they can be: no permission has changed.
-    #[cold]
-    fn uncut(&self, found: &Found, mut cut: usize, error: Error) {
-        if cut == 0 {
-            return;
+    fn add_to(&self, cuts: &mut Cuts<'_, P>, found: &Found) -> Result<(), Error> {
+        if found.aliases.splits {
+            self.each_alias(found, &mut |alias| Ok(cuts.add(self.aliases, alias)?))?;
         }
-        _ = self.each_alias(found, &mut |alias| {
-            cut = cut.checked_sub(1).ok_or(error)?;
-            self.space.collapse_span(self.access.again(), alias)
-        });
-        // What could not collapse is to be seen as it is.
-        Batch::new().finish(self.access);
+        if found.area.splits {
+            cuts.add(self.area, self.span)?;
+        }
+        Ok(())
     }
 
     /// Calls `each` for every alias.
@@ -168,7 +153,7 @@ impl<P: Platform> Sides<'_, P> {
         match (found.stretches, found.alias) {
             (1, Some(alias)) => each(alias),
             _ => self
-                .backing(&self.cutter(self.span, Edit::NONE), &mut |stretch| {
+                .backing(&self.editor(self.span, Edit::NONE), &mut |stretch| {
                     self.alias(stretch)?.map_or(Ok(()), &mut *each)
                 })
                 .map(|_| ()),

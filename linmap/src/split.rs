@@ -56,6 +56,37 @@ impl<M: Memory> Split<'_, M> {
         }
     }
 
+    /// Cuts what [`leaf`](Self::leaf) built, and nobody has published, where this span begins and ends as well. Its
+    /// leaves say what they did.
+    ///
+    /// # Errors
+    ///
+    /// Out of frames; what was built is as it was, or cut at one end.
+    pub(crate) fn again(&self, link: Descriptor, above: &Table, base: u64) -> Result<(), Taken> {
+        let (g, table) = (self.geometry, above.offline(base, self.geometry));
+        // SAFETY: nothing but this descriptor points to the table, and no walker was shown it.
+        let mut frame = unsafe { Frame::from_pa(link.next_table(g)) };
+        let slots = self.memory.slots(&mut frame);
+        let part = Part::of(self.span, &table, slots.len());
+        let members = g.run_below(table.level);
+        for (index, at) in [(part.first, part.start), (part.last, part.end)] {
+            let run = &mut slots[index & !(members - 1)..][..members];
+            if at & ((members << table.shift) - 1) != 0 && Descriptor(run[0]).is_contiguous() {
+                self.counters.dissolved(table.level, dissolve(run) as i64);
+            }
+            let slot = &mut slots[index];
+            if at & ((1 << table.shift) - 1) == 0 {
+                continue;
+            }
+            if Descriptor(*slot).is_table(table.level) {
+                self.again(Descriptor(*slot), &table, table.va(index))?;
+            } else {
+                self.split_entry(&table, slot, index)?;
+            }
+        }
+        Ok(())
+    }
+
     /// Fills a new table with what the leaf said, whose first part is `first`: in runs, but for those that the
     /// span has only a part of.
     #[inline(always)]
@@ -186,6 +217,9 @@ impl Part {
 pub(crate) struct Taken(u64);
 
 impl Taken {
+    /// None.
+    pub(crate) const NONE: Self = Self(0);
+
     /// The same, of an operation that had taken more.
     pub(crate) const fn and(self, before: u64) -> Self {
         Self(self.0 + before)

@@ -1,8 +1,7 @@
 //! Whether a range can be changed, and what that takes. Nothing is stored.
 
-use crate::address_space::AddressSpace;
 use crate::edit::{Editor, refusal};
-use crate::live::{Span, Table};
+use crate::live::Table;
 use crate::{Descriptor, Error, Platform, TableLimits, Va};
 
 /// What a survey found.
@@ -163,19 +162,5 @@ impl<P: Platform> Editor<'_, P> {
     pub(crate) fn dissolves(&self, table: &Table, index: usize, old: Descriptor) -> bool {
         let run = table.run_of(index, self.access.geometry.contiguous_entries(table.level));
         old.is_contiguous() && !self.span.covers(run.first, run.last)
-    }
-
-    /// What has to change its size before what lies within the range can change in place: all of it is mapped.
-    pub(crate) fn survey_ends(&self, space: &AddressSpace) -> Survey {
-        let (mut survey, root) = (Survey::default(), space.root_table(&self.access));
-        for va in [self.span.first, self.span.last] {
-            let table = self.access.deepest(root, Span { first: va, last: va });
-            let index = table.index_of(va);
-            let old = self.access.load(&table, index);
-            if self.edit.of(old) != old {
-                self.survey_size(&table, (index, index), old, &mut survey);
-            }
-        }
-        survey
     }
 }

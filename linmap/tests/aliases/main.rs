@@ -9,6 +9,7 @@ mod all_or_nothing;
 mod cost;
 mod edges;
 mod flat;
+mod refused;
 mod world;
 
 use linmap::{Error, Geometry, Granule, Rodata};

@@ -95,8 +95,9 @@ pub(crate) struct World {
     pub(crate) hardware: Notes,
     pub(crate) space: AddressSpace,
     pub(crate) offset: u64,
-    /// The first address of the area.
+    /// The first address of the area, and how many pages it has.
     pub(crate) area: u64,
+    pub(crate) pages: u64,
 }
 
 /// Every leaf, and what it is made of.
@@ -116,13 +117,14 @@ impl World {
             steps: RefCell::default(),
             parking: Cell::new((usize::MAX, 0)),
         };
-        Self { g, memory, hardware, space, offset: first.wrapping_sub(ram), area: last + 1 }
+        Self { g, memory, hardware, space, offset: first.wrapping_sub(ram), area: last + 1, pages: 0 }
     }
 
     /// A linear map of three blocks and seven pages, in the largest leaves, and, behind a hole that ends with the
     /// first page of a block, of 39 pages; and an area of these pieces.
     pub(crate) fn new(g: Geometry, pieces: &[Piece]) -> Self {
-        let world = Self::empty(g, 0);
+        let pages = pieces.iter().map(|p| p.1).sum();
+        let world = Self { pages, ..Self::empty(g, 0) };
         let (page, block) = (g.page_size(), g.level_size(Level::new(2)));
         world.map(world.offset, 0, (3 * block / page) + 7, Attributes::RAM);
         let far = 4 * block + page;
@@ -137,6 +139,11 @@ impl World {
             self.map(va, first * self.g.page_size(), pages, Attributes::KERNEL_DATA);
             va += pages * self.g.page_size();
         }
+    }
+
+    /// The pages of a block.
+    pub(crate) fn block(&self) -> u64 {
+        1 << self.g.index_bits()
     }
 
     pub(crate) fn platform(&self) -> Both<'_, HostMemory, Notes> {

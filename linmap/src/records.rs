@@ -1,0 +1,143 @@
+//! A list without an allocator: a few records in place, the others in table pages.
+
+use crate::{Frame, Memory, Pa};
+
+/// Some words.
+pub(crate) type Record = [u64; 4];
+
+/// So many records take no page.
+const FEW: usize = 8;
+
+/// Records, in the order in which they came.
+pub(crate) struct Records<'m, M: Memory> {
+    memory: &'m M,
+    few: [Record; FEW],
+    used: usize,
+    /// The first page and the last, each with the address of the next in its first record.
+    pages: Option<(Pa, Pa)>,
+    /// How many pages there are, and for how many records the last has room.
+    count: u64,
+    room: usize,
+}
+
+impl<'m, M: Memory> Records<'m, M> {
+    /// None.
+    pub(crate) const fn new(memory: &'m M) -> Self {
+        Self { memory, few: [[0; 4]; FEW], used: 0, pages: None, count: 0, room: 0 }
+    }
+
+    /// Adds one. Nothing if it takes a page and there is none.
+    pub(crate) fn push(&mut self, record: Record) -> Option<()> {
+        if let Some(place) = self.few.get_mut(self.used) {
+            *place = record;
+        } else {
+            self.push_to_page(record)?;
+        }
+        self.used += 1;
+        Some(())
+    }
+
+    #[cold]
+    fn push_to_page(&mut self, record: Record) -> Option<()> {
+        let last = match self.pages {
+            Some((_, last)) if self.room != 0 => last,
+            _ => self.add_page()?,
+        };
+        let room = self.room;
+        self.with_page(last, |records| {
+            let place = records.len() - room;
+            records[place] = record;
+        });
+        self.room -= 1;
+        Some(())
+    }
+
+    /// A page more. Its address.
+    fn add_page(&mut self) -> Option<Pa> {
+        let page = self.memory.take()?.into_pa();
+        self.room = self.with_page(page, |records| records.len() - 1);
+        let first = self.pages.map_or(page, |(first, last)| {
+            self.with_page(last, |records| records[0][0] = page.0);
+            first
+        });
+        self.pages = Some((first, page));
+        self.count += 1;
+        Some(page)
+    }
+
+    fn with_page<R>(&self, page: Pa, work: impl FnOnce(&mut [Record]) -> R) -> R {
+        // SAFETY: the list took the page, and keeps nothing of it but its address.
+        let mut frame = unsafe { Frame::from_pa(page) };
+        let result = work(self.memory.slots(&mut frame).as_chunks_mut().0);
+        // The list has it again.
+        frame.into_pa();
+        result
+    }
+
+    /// How many pages it has taken.
+    pub(crate) const fn pages(&self) -> u64 {
+        self.count
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Record> {
+        let few = self.few.iter().take(self.used).copied();
+        few.chain(self.in_pages())
+    }
+
+    fn in_pages(&self) -> impl Iterator<Item = Record> {
+        let mut left = self.used.saturating_sub(FEW);
+        let mut place = self.pages.map(|(first, _)| (first, 1));
+        core::iter::from_fn(move || {
+            let (page, index) = place.filter(|_| left != 0)?;
+            left -= 1;
+            Some(self.with_page(page, |records| {
+                let goes_on = index + 1 < records.len();
+                place = Some(if goes_on { (page, index + 1) } else { (Pa(records[0][0]), 1) });
+                records[index]
+            }))
+        })
+    }
+}
+
+/// Its pages go back.
+impl<M: Memory> Drop for Records<'_, M> {
+    fn drop(&mut self) {
+        let mut next = self.pages.map(|(first, _)| first);
+        while let Some(page) = next {
+            let after = self.with_page(page, |records| Pa(records[0][0]));
+            next = self.pages.filter(|(_, last)| *last != page).map(|_| after);
+            // SAFETY: the list took the page, and forgets it.
+            self.memory.give(unsafe { Frame::from_pa(page) });
+        }
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+    use crate::host::HostMemory;
+    use crate::tests::geometries;
+    extern crate std;
+    use std::vec::Vec;
+
+    #[test]
+    fn records_come_back_in_order_and_pages_go_back() {
+        for g in geometries().into_iter().filter(|g| g.va_bits() == 48) {
+            let memory = HostMemory::new(g, 2);
+            let of_page = g.page_size() as usize / 32 - 1;
+            for count in [0, 1, 8, 9, 8 + of_page, 9 + of_page, 8 + 2 * of_page] {
+                let mut records = Records::new(&memory);
+                let all: Vec<Record> = (0..count as u64).map(|n| [n, !n, n << 32, 7]).collect();
+                all.iter().for_each(|record| records.push(*record).expect("room enough"));
+                assert_eq!(records.iter().collect::<Vec<_>>(), all, "{g:?}");
+                assert_eq!(records.pages(), count.saturating_sub(8).div_ceil(of_page) as u64);
+                if count == 8 + 2 * of_page {
+                    assert_eq!((records.push([0; 4]), records.iter().count()), (None, count), "{g:?}");
+                }
+                drop(records);
+                assert_eq!(memory.in_use(), 0, "{g:?}");
+            }
+        }
+    }
+}
