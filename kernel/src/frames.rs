@@ -180,6 +180,10 @@ impl Frames {
 // - `load` and `store` are volatile 64-bit accesses of aligned words, which are single-copy atomic;
 // - it is the only memory of the image.
 unsafe impl Memory for Frames {
+    fn page_size(&self) -> u64 {
+        self.page_size
+    }
+
     const PLAIN: bool = true;
 
     #[inline]

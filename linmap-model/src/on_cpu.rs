@@ -87,6 +87,10 @@ impl<'m> OnCpu<'m> {
 // - `load` and `store` are steps of the machine, one after another;
 // - addresses of no table page of this machine are refused, by a panic.
 unsafe impl Memory for OnCpu<'_> {
+    fn page_size(&self) -> u64 {
+        self.model.lock().machine.setup().geometry.page_size()
+    }
+
     fn take(&self) -> Option<Frame> {
         let mut inner = self.model.lock();
         if inner.left == Some(0) {

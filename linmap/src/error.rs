@@ -26,6 +26,16 @@ pub enum Error {
         /// How many this operation had taken, all given back.
         taken: u64,
     },
+    /// The memory's table pages are not of the size that the geometry wants.
+    #[error(
+        "the memory has table pages of {memory} bytes, and tables of this geometry take pages of {tables} bytes"
+    )]
+    PageSize {
+        /// The size of the memory's pages.
+        memory: u64,
+        /// The size that the tables would have.
+        tables: u64,
+    },
     /// A run starts before the one in front of it ends.
     #[error("the run at {va} starts before the one in front of it ends; runs go up in address order")]
     Unordered {

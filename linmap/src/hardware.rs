@@ -119,6 +119,10 @@ impl<'a, M: Memory, H: Hardware> Both<'a, M, H> {
 
 // SAFETY: the memory does it all, and keeps its promises.
 unsafe impl<M: Memory, H> Memory for Both<'_, M, H> {
+    fn page_size(&self) -> u64 {
+        self.0.page_size()
+    }
+
     #[inline]
     fn take(&self) -> Option<Frame> {
         self.0.take()

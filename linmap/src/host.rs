@@ -91,6 +91,10 @@ impl Drop for HostMemory {
 // - `load` and `store` are volatile accesses of aligned 64-bit words, and `HostMemory` is not `Sync`;
 // - no two memories share an address, and `entry` refuses what is not this one's.
 unsafe impl Memory for HostMemory {
+    fn page_size(&self) -> u64 {
+        1 << self.page_shift
+    }
+
     fn take(&self) -> Option<Frame> {
         let pa = self.free.borrow_mut().pop().or_else(|| {
             let fresh = self.fresh.get();

@@ -45,6 +45,10 @@ impl<M: Memory> Drop for Reserve<'_, M> {
 
 // SAFETY: pages and slots are those of the memory below; a page is in the chain or has been handed out.
 unsafe impl<M: Memory> Memory for Reserve<'_, M> {
+    fn page_size(&self) -> u64 {
+        self.memory.page_size()
+    }
+
     fn take(&self) -> Option<Frame> {
         let head = &mut *self.head.borrow_mut();
         let mut frame = head.take()?;

@@ -123,9 +123,9 @@ impl<R: ReadTables> ReadTables for Bounded<'_, R> {
 ///
 /// An implementation promises that
 ///
-/// - a frame from [`take`](Self::take) is a whole page of the geometry in use, aligned to its size, and
+/// - a frame from [`take`](Self::take) is a whole page of [`page_size`](Self::page_size) bytes, aligned to that, and
 ///   stays reachable, exclusive and unmoved until it is given back;
-/// - [`slots`](Self::slots) is all of that page's memory, 8 bytes an entry, and of no other;
+/// - that size is always the same; [`slots`](Self::slots) is all of a page's memory, 8 bytes an entry, and of no other;
 /// - [`load`](Self::load) and [`store`](Self::store) are single 64-bit single-copy atomic accesses, not
 ///   torn, repeated or left out;
 /// - where [`PLAIN`](Self::PLAIN) is true, [`words`](Self::words) is all of the table's memory, 8 bytes an
@@ -146,6 +146,10 @@ pub unsafe trait Memory {
         _ = table;
         core::ptr::null_mut()
     }
+
+    /// The size of its table pages, in bytes. A tree is built for a geometry with pages of that size alone, so that
+    /// nobody has to ask for it again.
+    fn page_size(&self) -> u64;
 
     /// A table page with undefined contents, or `None` when there is no more.
     fn take(&self) -> Option<Frame>;

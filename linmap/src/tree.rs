@@ -28,19 +28,22 @@ pub struct Tree {
 impl Tree {
     /// Builds the tables that map `runs`, which go up in address order within `half`.
     ///
-    /// The page size of `memory` is that of `geometry`. With no runs the tree is an empty root table.
+    /// With no runs the tree is an empty root table.
     /// The cost is one store for each slot of each table page, in one pass.
     ///
     /// # Errors
     ///
-    /// Out of frames, or a run that is unordered, misaligned or outside the half. Then every frame has
-    /// been given back.
+    /// A memory whose pages are not of the geometry's size; out of frames; a run that is unordered, misaligned or
+    /// outside the half. Then every frame has been given back.
     pub fn build<M: Memory>(
         memory: &M,
         geometry: Geometry,
         half: Half,
         mut runs: impl Iterator<Item = Run>,
     ) -> Result<Self, Error> {
+        if memory.page_size() != geometry.page_size() {
+            return Err(Error::PageSize { memory: memory.page_size(), tables: geometry.page_size() });
+        }
         let runs = Checked { runs: &mut runs, geometry, base: geometry.base(half), first: None, next: 0 };
         let even_span = 1 << in_place_bits(geometry.oa_format());
         let mut builder = Builder { memory, geometry, even_span, runs, rest: Run::NONE, stats: Stats::EMPTY };

@@ -133,6 +133,10 @@ impl Drop for Held<'_, '_> {
 
 // SAFETY: the model's CPU does it all, and keeps its promises.
 unsafe impl Memory for Cpu<'_> {
+    fn page_size(&self) -> u64 {
+        self.on.page_size()
+    }
+
     fn take(&self) -> Option<Frame> {
         self.on.take()
     }

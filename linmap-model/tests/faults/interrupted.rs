@@ -29,6 +29,10 @@ impl Interrupted<'_, '_> {
 
 // SAFETY: the CPU's memory does it all, and keeps its promises.
 unsafe impl Memory for Interrupted<'_, '_> {
+    fn page_size(&self) -> u64 {
+        self.cpu.page_size()
+    }
+
     fn take(&self) -> Option<Frame> {
         self.cpu.take()
     }
