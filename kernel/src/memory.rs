@@ -60,8 +60,10 @@ pub(crate) fn bring_up(
     let leaves = decision.leaves();
     // SAFETY: all live tables are of this frame source, and locked through `HARDWARE` alone.
     let platform = unsafe { Both::new(frames, &HARDWARE) };
-    let (created, create) =
-        counters.window(&HARDWARE.cpu, || linmap::create(&booted.space, &platform, &plan.layout, leaves));
+    // SAFETY: the plan's RAM is what the device tree calls RAM; the image's own map has it as normal memory, too, and
+    // nobody depends on the free part of it. Text and constants are read-only, unless rodata=off asks for it.
+    let create = || unsafe { linmap::create(&booted.space, &platform, &plan.layout, leaves) };
+    let (created, create) = counters.window(&HARDWARE.cpu, create);
     // SAFETY: as above.
     unsafe { mark_create_end() };
     let stats = created?;

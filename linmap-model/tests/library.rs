@@ -54,7 +54,8 @@ fn creation_keeps_every_rule_at_every_geometry() {
             }
             with_layout(g, |layout| {
                 cpu.begins(space.root(), "create", &changes(layout.runs(leaves), g));
-                create(&space, &cpu, layout, leaves).expect("frames enough");
+                // SAFETY: the model judges what becomes of these addresses.
+                unsafe { create(&space, &cpu, layout, leaves) }.expect("frames enough");
                 cpu.done(true);
             });
             model.finish().unwrap_or_else(|breach| panic!("{g:?}\n{breach}"));
@@ -76,7 +77,8 @@ fn creation_without_frames_changes_nothing() {
         for frames in 0.. {
             model.limit_frames(Some(frames));
             cpu.begins(space.root(), "create", &changes(layout.runs(Leaves::Largest), g));
-            let created = create(&space, &cpu, layout, Leaves::Largest);
+            // SAFETY: the model judges what becomes of these addresses.
+            let created = unsafe { create(&space, &cpu, layout, Leaves::Largest) };
             cpu.done(created.is_ok());
             match created {
                 Ok(stats) => return assert_eq!(u64::try_from(frames).unwrap(), stats.tables),

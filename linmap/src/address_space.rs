@@ -83,8 +83,8 @@ pub struct AddressSpace {
 impl AddressSpace {
     /// Makes a tree live: from now on it belongs to the walkers.
     ///
-    /// The caller loads [`root`](Self::root) into the TTBR of the tree's half, after a DSB ISHST. The policy
-    /// is [`Policy::Fixed`] until [`set_policy`](Self::set_policy) says otherwise.
+    /// The caller loads [`root`](Self::root) into the TTBR of the tree's half, after a DSB ISHST, and answers for what
+    /// the tree maps: until then nothing translates by it. The policy is [`Policy::Fixed`] until [`set_policy`](Self::set_policy) says otherwise.
     pub fn adopt(tree: Tree) -> Self {
         let (geometry, half) = (tree.geometry(), tree.half());
         let counters = Counters::new(&tree.stats());
@@ -398,7 +398,7 @@ impl AddressSpace {
         if oa.0.checked_add(span.last - span.first).is_none_or(|last| last >> g.oa_bits() != 0) {
             return Err(Error::OutputAddress { oa, pages, bits: g.oa_bits() });
         }
-        if attributes.is_writable() && attributes.is_executable() && !self.write_execute.load(Relaxed) {
+        if attributes.is_write_execute() && !self.write_execute.load(Relaxed) {
             return Err(Error::WriteExecute { va });
         }
         let _held = platform.lock();
@@ -475,12 +475,21 @@ impl AddressSpace {
     ///
     /// # Errors
     ///
-    /// The tree is of another geometry or half, or a slot of the live root between the first and the
-    /// last that the tree uses is taken. Then the tree is discarded and nothing has changed.
-    pub fn graft<P: Platform>(&self, platform: &P, tree: Tree) -> Result<Stats, Error> {
+    /// The tree is of another geometry or half; it has pages that are writable and executable at once; a slot of the
+    /// live root between the first and the last that the tree uses is taken. Then the tree is discarded and nothing
+    /// has changed.
+    ///
+    /// # Safety
+    ///
+    /// As for [`map`](Self::map), for all that the tree maps.
+    pub unsafe fn graft<P: Platform>(&self, platform: &P, tree: Tree) -> Result<Stats, Error> {
         if (tree.geometry(), tree.half()) != (self.geometry, self.half) {
             tree.discard(platform);
             return Err(Error::OtherGeometry);
+        }
+        if let Some(va) = tree.write_execute().filter(|_| !self.write_execute.load(Relaxed)) {
+            tree.discard(platform);
+            return Err(Error::WriteExecute { va });
         }
         let (stats, used) = (tree.stats(), tree.used());
         let _held = platform.lock();

@@ -111,6 +111,12 @@ impl Attributes {
         !self.contains(Self::READ_ONLY) || self.contains(Self::DIRTY_MANAGED)
     }
 
+    /// Whether it can be written and executed at once.
+    #[inline]
+    pub(crate) const fn is_write_execute(self) -> bool {
+        self.is_executable() && self.is_writable()
+    }
+
     /// Whether EL1 or EL0 can execute it.
     pub const fn is_executable(self) -> bool {
         !self.contains(Self::PXN.union(Self::UXN))

@@ -182,8 +182,7 @@ impl Descriptor {
     /// Whether accesses can write and execute what it maps.
     #[inline]
     pub(crate) const fn is_write_execute(self) -> bool {
-        let attributes = Attributes::from_bits_retain(self.0);
-        self.is_valid() && attributes.is_writable() && attributes.is_executable()
+        self.is_valid() && Attributes::from_bits_retain(self.0).is_write_execute()
     }
 
     /// The first of the leaves one level below that map what this block at `level` maps, in runs or not.

@@ -142,16 +142,22 @@ impl Decision {
 ///
 /// # Errors
 ///
-/// Out of frames, something is mapped there, or the layout is of another geometry. Then the address space is as before and every frame
-/// has been given back.
-pub fn create<P: Platform>(
+/// Out of frames, something is mapped there, or the layout is of another geometry. Then the address space is as before and
+/// every frame has been given back.
+///
+/// # Safety
+///
+/// What the layout calls RAM is RAM, and may be read and written through the linear map as well as by any other address
+/// that it has: none of them has another memory type, and nobody depends on it not being written.
+pub unsafe fn create<P: Platform>(
     space: &AddressSpace,
     platform: &P,
     layout: &Layout<'_>,
     leaves: Leaves,
 ) -> Result<Stats, Error> {
     let tree = Tree::build(platform, layout.geometry(), Half::Upper, layout.runs(leaves))?;
-    space.graft(platform, tree)
+    // SAFETY: the caller's promise; the layout's leaves are normal memory, and none is executable.
+    unsafe { space.graft(platform, tree) }
 }
 
 #[cfg(test)]

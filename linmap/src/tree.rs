@@ -8,7 +8,7 @@ use core::ops::Range;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::descriptor::in_place_bits;
-use crate::{Descriptor, Entry, Error, Frame, Geometry, Half, Level, Memory, Pa, Run, Stats};
+use crate::{Descriptor, Entry, Error, Frame, Geometry, Half, Level, Memory, Pa, Run, Stats, Va};
 
 /// A tree that no walker can reach; it owns all of its table pages.
 ///
@@ -23,6 +23,8 @@ pub struct Tree {
     stats: Stats,
     /// The slots of the root from the first that is used to the last.
     used: Range<usize>,
+    /// The first run that can be written and executed.
+    write_execute: Option<Va>,
 }
 
 impl Tree {
@@ -44,13 +46,13 @@ impl Tree {
         if memory.page_size() != geometry.page_size() {
             return Err(Error::PageSize { memory: memory.page_size(), tables: geometry.page_size() });
         }
-        let runs = Checked { runs: &mut runs, geometry, base: geometry.base(half), first: None, next: 0 };
+        let runs = Checked::new(&mut runs, geometry, half);
         let even_span = 1 << in_place_bits(geometry.oa_format());
         let mut builder = Builder { memory, geometry, even_span, runs, rest: Run::NONE, stats: Stats::EMPTY };
         builder.refill()?;
         let root = builder.table(geometry.root(), geometry.base(half))?;
-        let used = builder.runs.root_slots();
-        Ok(Self { root, geometry, half, stats: builder.stats, used })
+        let (used, write_execute) = (builder.runs.root_slots(), builder.runs.write_execute);
+        Ok(Self { root, geometry, half, stats: builder.stats, used, write_execute })
     }
 
     /// Builds the table at `level` that starts at `base`, and all below it, for runs that lie within it.
@@ -60,7 +62,7 @@ impl Tree {
         (half, level, base): (Half, Level, u64),
         mut runs: impl Iterator<Item = Run>,
     ) -> Result<(Frame, Stats), Error> {
-        let runs = Checked { runs: &mut runs, geometry, base: geometry.base(half), first: None, next: 0 };
+        let runs = Checked::new(&mut runs, geometry, half);
         let even_span = 1 << in_place_bits(geometry.oa_format());
         let mut builder = Builder { memory, geometry, even_span, runs, rest: Run::NONE, stats: Stats::EMPTY };
         builder.refill()?;
@@ -83,6 +85,11 @@ impl Tree {
         self.used.clone()
     }
 
+    /// The first of its runs that can be written and executed at once, if any can.
+    pub const fn write_execute(&self) -> Option<Va> {
+        self.write_execute
+    }
+
     /// The geometry that it was built for.
     pub const fn geometry(&self) -> Geometry {
         self.geometry
@@ -103,7 +110,7 @@ impl Tree {
         self.root
     }
 
-    /// Takes back a tree that walkers could reach until now.
+    /// Takes back a tree that walkers could reach until now. What it maps is not looked at.
     ///
     /// # Safety
     ///
@@ -112,7 +119,7 @@ impl Tree {
     ///   TLBI, DSB.
     pub unsafe fn from_root(root: Frame, geometry: Geometry, half: Half) -> Self {
         let used = 0..geometry.entries(geometry.root());
-        Self { root, geometry, half, stats: Stats::EMPTY, used }
+        Self { root, geometry, half, stats: Stats::EMPTY, used, write_execute: None }
     }
 }
 
@@ -141,6 +148,8 @@ struct Checked<I> {
     first: Option<u64>,
     /// Where the next may start, likewise.
     next: u64,
+    /// The first that can be written and executed.
+    write_execute: Option<Va>,
 }
 
 impl<I: Iterator<Item = Run>> Iterator for Checked<I> {
@@ -153,6 +162,10 @@ impl<I: Iterator<Item = Run>> Iterator for Checked<I> {
 }
 
 impl<I> Checked<I> {
+    fn new(runs: I, geometry: Geometry, half: Half) -> Self {
+        Self { runs, geometry, base: geometry.base(half), first: None, next: 0, write_execute: None }
+    }
+
     /// The slots of the root from the first that a run used to the last.
     fn root_slots(&self) -> Range<usize> {
         let shift = self.geometry.level_shift(self.geometry.root());
@@ -184,6 +197,9 @@ impl<I> Checked<I> {
         let oa_room = (1u64 << g.oa_bits()).checked_sub(run.oa.0).ok_or(Error::OutOfRange { va })?;
         if run.descriptors > room.min(oa_room) >> shift {
             return Err(Error::OutOfRange { va });
+        }
+        if run.attributes.is_write_execute() {
+            self.write_execute.get_or_insert(va);
         }
         self.first.get_or_insert(offset);
         self.next = offset + (run.descriptors << shift);

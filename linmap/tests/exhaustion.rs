@@ -48,6 +48,11 @@ fn build(memory: &HostMemory, g: Geometry, runs: &[Run]) -> Result<Tree, Error> 
     Tree::build(memory, g, Half::Upper, runs.iter().copied())
 }
 
+fn graft(space: &AddressSpace, memory: &HostMemory, tree: Tree) -> Result<Stats, Error> {
+    // SAFETY: no CPU uses these tables.
+    unsafe { space.graft(&memory.platform(), tree) }
+}
+
 #[test]
 fn a_tree_that_runs_out_of_frames_gives_all_back() {
     for g in geometries() {
@@ -114,7 +119,8 @@ impl Live {
     }
 
     fn create(&mut self, layout: &Layout<'_>) -> Result<Stats, Error> {
-        linmap::create(&self.space, &self.memory.platform(), layout, Leaves::Largest)
+        // SAFETY: no CPU uses these tables.
+        unsafe { linmap::create(&self.space, &self.memory.platform(), layout, Leaves::Largest) }
     }
 }
 
@@ -163,13 +169,13 @@ fn the_occupied_slot_is_named() {
     let space = AddressSpace::adopt(build(&memory, g, &[page(2 * SLOT)]).unwrap());
     for runs in [[page(0), page(2 * SLOT + 4 * G)], [page(SLOT), page(3 * SLOT)]] {
         let tree = build(&memory, g, &runs).unwrap();
-        let error = space.graft(&memory.platform(), tree).unwrap_err();
+        let error = graft(&space, &memory, tree).unwrap_err();
         assert_eq!(error, Error::Occupied { va: Va(0xffff_0000_0000_0000 + 2 * SLOT) });
         assert_eq!(memory.in_use(), 4);
     }
     for (runs, in_use) in [([page(0), page(SLOT)], 10), ([page(3 * SLOT), page(255 * SLOT)], 16)] {
         let tree = build(&memory, g, &runs).unwrap();
-        assert_eq!(space.graft(&memory.platform(), tree).map(|stats| stats.tables), Ok(7));
+        assert_eq!(graft(&space, &memory, tree).map(|stats| stats.tables), Ok(7));
         assert_eq!(memory.in_use(), in_use);
     }
     let counted = space.count(&memory.platform(), linmap::linear_range(g));
@@ -184,9 +190,47 @@ fn a_tree_of_another_geometry_or_half_is_refused() {
     let space = AddressSpace::adopt(build(&memory, g, &[]).unwrap());
     for (g, half) in [(other, Half::Upper), (g, Half::Lower)] {
         let tree = Tree::build(&memory, g, half, std::iter::empty()).unwrap();
-        assert_eq!(space.graft(&memory.platform(), tree), Err(Error::OtherGeometry));
+        assert_eq!(graft(&space, &memory, tree), Err(Error::OtherGeometry));
         assert_eq!(memory.in_use(), 1);
     }
+}
+
+/// A tree that is grafted is judged as what is mapped: pages that can be written and executed are refused by both,
+/// unless the owner of the machine allows them.
+#[test]
+fn pages_that_are_writable_and_executable_are_not_grafted() {
+    let bits = [Attributes::READ_ONLY, Attributes::DIRTY_MANAGED, Attributes::PXN, Attributes::UXN];
+    let flags =
+        |n: usize| (0..4).filter(|bit| n >> bit & 1 == 1).fold(Attributes::ACCESSED, |a, bit| a | bits[bit]);
+    let (mut refused, mut grafted) = (0, 0);
+    for g in geometries() {
+        let (base, page_size) = (g.base(Half::Upper), g.page_size());
+        for attributes in (0..16).map(flags) {
+            let memory = dirty_memory(g, 16);
+            let space = AddressSpace::adopt(build(&memory, g, &[]).unwrap());
+            let va = Va(base + page_size);
+            // SAFETY: no CPU uses these tables.
+            let mapped = unsafe { space.map(&memory.platform(), va, 1, Pa(page_size), attributes) };
+            // SAFETY: as above.
+            unsafe { space.unmap(&memory.platform(), va, 1) }.unwrap_or_default();
+            let good = Run { va: Va(base), ..page(0) };
+            let runs = [good, Run { va, oa: Pa(page_size), attributes, ..good }];
+            let tree = build(&memory, g, &runs).unwrap();
+            let result = graft(&space, &memory, tree);
+            assert_eq!(result.err(), mapped.err(), "{g:?}: {attributes:?}");
+            if mapped.is_ok() {
+                grafted += 1;
+                continue;
+            }
+            refused += 1;
+            assert_eq!(result, Err(Error::WriteExecute { va }), "{g:?}: {attributes:?}");
+            assert_eq!((memory.in_use(), space.stats(&memory.platform())), (1, Stats::ROOT));
+            space.allow_write_execute(true);
+            let tree = build(&memory, g, &runs).unwrap();
+            assert_eq!(graft(&space, &memory, tree).map(|stats| stats.tables), Ok(g.levels().into()));
+        }
+    }
+    assert!(refused >= 9 * 94 && grafted >= 7 * 94, "{refused} refused, {grafted} not");
 }
 
 /// Runs that can not be mapped, each behind a page that can, so that tables are there to give back.

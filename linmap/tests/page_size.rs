@@ -76,7 +76,8 @@ fn a_map_is_not_changed_by_another_memory() {
         let layout = Layout::new(g, &mut ram, &mut [], Pa(0)..Pa(0), Rodata::Full).expect("RAM");
         let first = Va(g.base(Half::Upper));
         let changes: [&dyn Fn() -> bool; 3] = [
-            &|| linmap::create(&space, &other.platform(), &layout, Leaves::Largest).is_err(),
+            // SAFETY: no CPU uses these tables.
+            &|| unsafe { linmap::create(&space, &other.platform(), &layout, Leaves::Largest) }.is_err(),
             &|| space.split_to_pages(&other.platform(), first, 1).is_err(),
             &|| space.repaint(&other.platform(), linmap::linear_range(g), &[]).is_err(),
         ];

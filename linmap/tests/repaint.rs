@@ -47,8 +47,14 @@ impl Live {
         let live = Self::new(g, frames);
         let runs = regions.iter().flat_map(|r| r.runs(g));
         let tree = Tree::build(&live.memory, g, Half::Upper, runs).expect("frames enough");
-        live.space.graft(&live.memory.platform(), tree).expect("an empty half");
+        // SAFETY: no CPU uses these tables.
+        unsafe { live.space.graft(&live.memory.platform(), tree) }.expect("an empty half");
         live
+    }
+
+    fn create(&self, layout: &Layout<'_>, leaves: Leaves) {
+        // SAFETY: no CPU uses these tables.
+        unsafe { linmap::create(&self.space, &self.memory.platform(), layout, leaves) }.expect("enough");
     }
 
     fn repaint(&self, keep: &[(Va, Va)]) -> Result<Stats, Error> {
@@ -119,9 +125,9 @@ fn it_becomes_the_map_that_is_created_in_pages() {
         let large = Stats::of_runs(g, layout.runs(Leaves::Largest));
         let frames = |tables: u64| (tables + u64::from(g.levels())) as usize;
         let wanted = Live::new(g, frames(pages.tables));
-        linmap::create(&wanted.space, &wanted.memory.platform(), &layout, Leaves::Pages).expect("enough");
+        wanted.create(&layout, Leaves::Pages);
         let live = Live::new(g, frames(2 * pages.tables + large.tables));
-        linmap::create(&live.space, &live.memory.platform(), &layout, Leaves::Largest).expect("enough");
+        live.create(&layout, Leaves::Largest);
         let alias = |pa: Pa| Va(pa.0.wrapping_add(layout.offset()));
         let keep = (alias(image.start), Va(alias(image.end).0 - 1));
         for turn in 0..2 {
@@ -489,5 +495,6 @@ fn grafted(live: &Live, g: Geometry) {
     let (attributes, leaves) = (Attributes::RAM, Leaves::Largest);
     let region = Region { va, oa: Pa(0), bytes: g.level_size(Level::new(2)), attributes, leaves };
     let tree = Tree::build(&live.memory, g, Half::Upper, region.runs(g)).expect("frames enough");
-    live.space.graft(&live.memory.platform(), tree).expect("a hole");
+    // SAFETY: no CPU uses these tables.
+    unsafe { live.space.graft(&live.memory.platform(), tree) }.expect("a hole");
 }

@@ -207,7 +207,8 @@ impl<'m> Run<'m> {
         cpu.begins(run.space.root(), "create", &changes);
         let runs = regions.iter().flat_map(|r| r.runs(g));
         let tree = Tree::build(&cpu, g, Half::Upper, runs).expect("frames enough");
-        run.space.graft(&cpu, tree).expect("an empty root");
+        // SAFETY: the model judges what becomes of these addresses.
+        unsafe { run.space.graft(&cpu, tree) }.expect("an empty root");
         cpu.done(true);
         for operation in &scene.before {
             let prediction = run.predict(operation);
