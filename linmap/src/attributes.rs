@@ -114,7 +114,7 @@ impl Attributes {
     /// Whether it can be written and executed at once.
     #[inline]
     pub(crate) const fn is_write_execute(self) -> bool {
-        self.is_executable() && self.is_writable()
+        self.is_writable() && self.is_executable()
     }
 
     /// Whether EL1 or EL0 can execute it.

@@ -26,7 +26,7 @@ impl Decoder {
             last: level.number() == Level::PAGE.number(),
             leaves: geometry.may_be_leaf(level),
             table: in_place(format) & (u64::MAX << geometry.page_shift()),
-            leaf: in_place(format) & (u64::MAX << geometry.level_shift(level)),
+            leaf: in_place(format) & geometry.level_mask(level),
             high: high_field(format),
             attributes: attribute_mask(format),
         }

@@ -69,19 +69,28 @@ impl Descriptor {
     pub const HOLE: Self = Self(0);
 
     /// The descriptor of a table at `table`, without hierarchical restrictions.
+    ///
+    /// Address bits below the page size and beyond the format are dropped.
     #[inline]
     pub const fn table(table: Pa, geometry: Geometry) -> Self {
+        Self::link(Pa(table.0 & (u64::MAX << geometry.page_shift())), geometry)
+    }
+
+    /// The same of a table that was a frame, and so begins with a page.
+    #[inline]
+    pub(crate) const fn link(table: Pa, geometry: Geometry) -> Self {
         Self(encode_oa(table, geometry.oa_format()) | TABLE_OR_PAGE | VALID)
     }
 
     /// The descriptor of `leaf` at `level`.
     ///
     /// Address bits below the entry's size and beyond the format are dropped; with LPA2 so is the
-    /// shareability, and an invalid leaf loses nG, whose bit marks it as kept.
+    /// shareability, and an invalid leaf loses nG, whose bit marks it as kept. At a level without leaves it is one that
+    /// means nothing, or a hole.
     #[inline]
     pub const fn leaf(leaf: Leaf, geometry: Geometry, level: Level) -> Self {
         let format = geometry.oa_format();
-        let oa = Pa(leaf.oa.0 & (u64::MAX << geometry.level_shift(level)));
+        let oa = Pa(leaf.oa.0 & geometry.level_mask(level));
         let mut bits = encode_oa(oa, format) | (leaf.attributes.bits() & attribute_mask(format));
         if level.number() == Level::PAGE.number() {
             bits |= TABLE_OR_PAGE;

@@ -146,6 +146,14 @@ impl Level {
     }
 }
 
+/// 2 to the power of this, or the largest number there is.
+const fn power(shift: u32) -> u64 {
+    match 1u64.checked_shl(shift) {
+        Some(power) => power,
+        None => u64::MAX,
+    }
+}
+
 /// One size that a leaf can have: a page, a block, or a contiguous run of either.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LeafSize {
@@ -160,14 +168,20 @@ pub struct LeafSize {
 }
 
 impl LeafSize {
-    /// The bytes that it maps.
+    /// The bytes that it maps, or as many as can be said.
     pub const fn bytes(self) -> u64 {
-        1 << self.shift
+        power(self.shift)
     }
 
-    /// The number of its descriptors.
+    /// The number of its descriptors, or as many as can be said: 1 if each maps more than all of them.
     pub const fn descriptors(self) -> u64 {
-        1 << (self.shift - self.entry_shift)
+        power(self.shift.saturating_sub(self.entry_shift))
+    }
+
+    /// The bytes that a size maps which a geometry has.
+    #[inline(always)]
+    pub(crate) const fn bytes_of_known(self) -> u64 {
+        1 << self.shift
     }
 }
 
@@ -329,15 +343,23 @@ impl Geometry {
         self.root
     }
 
-    /// log2 of the bytes that one entry at `level` spans; `level` is one that the geometry has.
+    /// log2 of the bytes that one entry at `level` spans. For levels above the root as well, where it can be more than an
+    /// address has bits: 68 at level -1 of 64K pages.
     #[inline]
     pub const fn level_shift(self, level: Level) -> u32 {
         self.page_shift() + (3 - level.0) as u32 * self.index_bits()
     }
 
-    /// The bytes that one entry at `level` spans; `level` is one that the geometry has.
+    /// The bytes that one entry at `level` spans, or as many as can be said.
     pub const fn level_size(self, level: Level) -> u64 {
-        1 << self.level_shift(level)
+        power(self.level_shift(level))
+    }
+
+    /// The bits of an address that say which entry at `level` it is in; `level` is one that may have leaves.
+    #[inline(always)]
+    pub(crate) const fn level_mask(self, level: Level) -> u64 {
+        // Levels above spill over, and mean nothing.
+        u64::MAX.wrapping_shl(self.level_shift(level))
     }
 
     /// The number of entries in a table at `level`: the root may be short.
@@ -353,7 +375,10 @@ impl Geometry {
     /// The slot of a table at `level` that translates `va`.
     #[inline]
     pub const fn index(self, va: u64, level: Level) -> usize {
-        (va >> self.level_shift(level)) as usize & (self.entries(level) - 1)
+        match va.checked_shr(self.level_shift(level)) {
+            Some(entry) => entry as usize & (self.entries(level) - 1),
+            None => 0,
+        }
     }
 
     /// The first level whose descriptors may be leaves: D8.3, and for L0 and L1 the 52-bit formats.

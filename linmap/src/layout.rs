@@ -353,7 +353,8 @@ fn place(g: Geometry, ram: &[Range<Pa>], first: Pa) -> (u64, Range<Pa>) {
     };
     let fits = |leaf: u64| ram.iter().any(|r| up(r.start, leaf).0.saturating_add(leaf) <= r.end.0);
     let (page, sizes) = (g.page_size(), g.leaf_sizes());
-    let mut usable = sizes.iter().map(|s| s.bytes()).filter(|&l| l <= reach && (l == page || fits(l)));
+    let mut usable =
+        sizes.iter().map(|s| s.bytes_of_known()).filter(|&l| l <= reach && (l == page || fits(l)));
     let dropped = |leaf: u64| dropped_bytes(ram, &window(leaf));
     // From the first page the half reaches furthest.
     let fewest = dropped(page);

@@ -155,7 +155,9 @@ pub unsafe fn create<P: Platform>(
     layout: &Layout<'_>,
     leaves: Leaves,
 ) -> Result<Stats, Error> {
-    let tree = Tree::build(platform, layout.geometry(), Half::Upper, layout.runs(leaves))?;
+    Tree::fits(platform, layout.geometry())?;
+    // None of a layout's leaves is executable.
+    let tree = Tree::build_judged(platform, layout.geometry(), Half::Upper, layout.runs(leaves))?;
     // SAFETY: the caller's promise; the layout's leaves are normal memory, and none is executable.
     unsafe { space.graft(platform, tree) }
 }

@@ -147,7 +147,7 @@ impl<P: Platform> Mapper<'_, P> {
                 let of = (self.half, table.level.next(), at.first);
                 let (frame, stats) = Tree::subtree(reserve, g, of, runs)?;
                 self.access.counters().include(&stats);
-                links.add((*table, index, Descriptor::table(frame.into_pa(), g)), &self.access);
+                links.add((*table, index, Descriptor::link(frame.into_pa(), g)), &self.access);
             }
         }
         Ok(())

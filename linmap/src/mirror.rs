@@ -151,7 +151,7 @@ impl<P: Platform> Mirror<'_, P> {
             fill_holes(slots);
         }
         let table = frame.into_pa();
-        self.put(to, (index, above), Descriptor::table(table, g));
+        self.put(to, (index, above), Descriptor::link(table, g));
         // SAFETY: it was given up for the entry alone.
         Ok(unsafe { Frame::from_pa(table) })
     }

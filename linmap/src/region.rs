@@ -69,12 +69,15 @@ impl Region {
     /// The leaves of this region in address order, as runs of equal ones.
     ///
     /// Addresses and length are multiples of the page size; a region that starts within a page has no
-    /// leaves, and an end within a page is cut off.
+    /// leaves, and an end within a page is cut off. So is what goes on beyond the last address.
     pub fn runs(self, geometry: Geometry) -> impl Iterator<Item = Run> {
-        self.runs_of(geometry.leaf_sizes())
+        // How many bytes there are behind the first, at most.
+        let behind = u64::MAX - self.va.0.max(self.oa.0);
+        let bytes = if self.bytes > behind { behind.saturating_add(1) } else { self.bytes };
+        Self { bytes, ..self }.runs_of(geometry.leaf_sizes())
     }
 
-    /// The same, with the geometry's sizes at hand.
+    /// The same, with the geometry's sizes at hand, of a region that does not go on beyond the last address.
     pub(crate) fn runs_of(self, sizes: impl Borrow<LeafSizes>) -> impl Iterator<Item = Run> {
         let mut rest = self;
         core::iter::from_fn(move || {
@@ -107,15 +110,15 @@ impl Region {
         // Where a larger leaf takes over, or the region ends.
         let mut limit = self.bytes;
         for size in sizes {
-            let below = size.bytes() - 1;
-            if size.bytes() > limit || skew & below != 0 {
+            let below = size.bytes_of_known() - 1;
+            if size.bytes_of_known() > limit || skew & below != 0 {
                 continue;
             }
             let to_start = self.oa.0.wrapping_neg() & below;
             if to_start == 0 {
                 return Some((size, limit & !below));
             }
-            if to_start <= limit - size.bytes() {
+            if to_start <= limit - size.bytes_of_known() {
                 limit = to_start;
             }
         }

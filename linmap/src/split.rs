@@ -49,7 +49,7 @@ impl<M: Memory> Split<'_, M> {
         let changed = self.change(&table, slots, &part);
         #[cfg(feature = "faults")]
         crate::fault::spoil(slots);
-        let link = Descriptor::table(frame.into_pa(), g);
+        let link = Descriptor::link(frame.into_pa(), g);
         match changed {
             Ok(()) => Ok(link),
             Err(taken) => Err(taken.and(discard(self.memory, g, self.counters, (link, table.level)))),

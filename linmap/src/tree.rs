@@ -41,18 +41,41 @@ impl Tree {
         memory: &M,
         geometry: Geometry,
         half: Half,
+        runs: impl Iterator<Item = Run>,
+    ) -> Result<Self, Error> {
+        Self::fits(memory, geometry)?;
+        let mut write_execute = None;
+        let judged = runs.inspect(|run| {
+            // Mostly it can not be executed.
+            if run.attributes.is_executable() && run.attributes.is_writable() {
+                write_execute.get_or_insert(run.va);
+            }
+        });
+        let tree = Self::build_judged(memory, geometry, half, judged)?;
+        Ok(Self { write_execute, ..tree })
+    }
+
+    /// Whether tables of a geometry can be made of a memory's pages.
+    pub(crate) fn fits<M: Memory>(memory: &M, geometry: Geometry) -> Result<(), Error> {
+        let (memory, tables) = (memory.page_size(), geometry.page_size());
+        if memory == tables { Ok(()) } else { Err(Error::PageSize { memory, tables }) }
+    }
+
+    /// The same as [`build`](Self::build) for a memory that [`fits`](Self::fits), and runs of which none is writable and
+    /// executable.
+    pub(crate) fn build_judged<M: Memory>(
+        memory: &M,
+        geometry: Geometry,
+        half: Half,
         mut runs: impl Iterator<Item = Run>,
     ) -> Result<Self, Error> {
-        if memory.page_size() != geometry.page_size() {
-            return Err(Error::PageSize { memory: memory.page_size(), tables: geometry.page_size() });
-        }
-        let runs = Checked::new(&mut runs, geometry, half);
+        let runs = Checked { runs: &mut runs, geometry, base: geometry.base(half), first: None, next: 0 };
         let even_span = 1 << in_place_bits(geometry.oa_format());
         let mut builder = Builder { memory, geometry, even_span, runs, rest: Run::NONE, stats: Stats::EMPTY };
         builder.refill()?;
         let root = builder.table(geometry.root(), geometry.base(half))?;
-        let (used, write_execute) = (builder.runs.root_slots(), builder.runs.write_execute);
-        Ok(Self { root, geometry, half, stats: builder.stats, used, write_execute })
+        let used = builder.runs.root_slots();
+        Ok(Self { root, geometry, half, stats: builder.stats, used, write_execute: None })
     }
 
     /// Builds the table at `level` that starts at `base`, and all below it, for runs that lie within it.
@@ -62,7 +85,7 @@ impl Tree {
         (half, level, base): (Half, Level, u64),
         mut runs: impl Iterator<Item = Run>,
     ) -> Result<(Frame, Stats), Error> {
-        let runs = Checked::new(&mut runs, geometry, half);
+        let runs = Checked { runs: &mut runs, geometry, base: geometry.base(half), first: None, next: 0 };
         let even_span = 1 << in_place_bits(geometry.oa_format());
         let mut builder = Builder { memory, geometry, even_span, runs, rest: Run::NONE, stats: Stats::EMPTY };
         builder.refill()?;
@@ -148,8 +171,6 @@ struct Checked<I> {
     first: Option<u64>,
     /// Where the next may start, likewise.
     next: u64,
-    /// The first that can be written and executed.
-    write_execute: Option<Va>,
 }
 
 impl<I: Iterator<Item = Run>> Iterator for Checked<I> {
@@ -162,10 +183,6 @@ impl<I: Iterator<Item = Run>> Iterator for Checked<I> {
 }
 
 impl<I> Checked<I> {
-    fn new(runs: I, geometry: Geometry, half: Half) -> Self {
-        Self { runs, geometry, base: geometry.base(half), first: None, next: 0, write_execute: None }
-    }
-
     /// The slots of the root from the first that a run used to the last.
     fn root_slots(&self) -> Range<usize> {
         let shift = self.geometry.level_shift(self.geometry.root());
@@ -197,9 +214,6 @@ impl<I> Checked<I> {
         let oa_room = (1u64 << g.oa_bits()).checked_sub(run.oa.0).ok_or(Error::OutOfRange { va })?;
         if run.descriptors > room.min(oa_room) >> shift {
             return Err(Error::OutOfRange { va });
-        }
-        if run.attributes.is_write_execute() {
-            self.write_execute.get_or_insert(va);
         }
         self.first.get_or_insert(offset);
         self.next = offset + (run.descriptors << shift);
@@ -278,7 +292,7 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
         let n = slots.len().min(self.even() as usize);
         let first = Descriptor::leaf(run.first_leaf(), self.geometry, run.level);
         fill_with_step(&mut slots[..n], first.0, 1 << shift);
-        self.stats.add_leaves(run.level, run.contiguous, n as u64);
+        self.stats.count_leaves(run.level, run.contiguous, n as u64);
         self.advance(n as u64).map_err(|error| Broken { done: n, error })?;
         Ok(n)
     }
@@ -312,10 +326,10 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
             self.stats.tables += 1;
             fill_with_step(&mut self.memory.slots(&mut table)[..1 << bits], first, step);
             first = first.wrapping_add(step << bits);
-            *slot = Descriptor::table(table.into_pa(), g).0;
+            *slot = Descriptor::link(table.into_pa(), g).0;
         }
         let leaves = (n as u64) << bits;
-        self.stats.add_leaves(level, self.rest.contiguous, leaves);
+        self.stats.count_leaves(level, self.rest.contiguous, leaves);
         self.advance(leaves).map_err(|error| Broken { done: n, error })?;
         Ok(n)
     }
@@ -323,7 +337,7 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
     /// A table of the next level with more than one kind of entry.
     fn one_table(&mut self, level: Level, base: u64, slots: &mut [u64]) -> Result<usize, Broken> {
         let table = self.table(level, base).map_err(|error| Broken { done: 0, error })?;
-        slots[0] = Descriptor::table(table.into_pa(), self.geometry).0;
+        slots[0] = Descriptor::link(table.into_pa(), self.geometry).0;
         Ok(1)
     }
 

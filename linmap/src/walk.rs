@@ -69,7 +69,7 @@ pub fn count<R: ReadTables>(
 ) -> Result<Stats, R::Error> {
     let mut stats = Stats::ROOT;
     let _ = visit(reader, geometry, root, range, |_, level, entry| {
-        stats.add_entry(level, entry);
+        stats.count_entry(level, entry);
         ControlFlow::Continue(())
     })?;
     Ok(stats)
