@@ -142,8 +142,8 @@ impl Decision {
 ///
 /// # Errors
 ///
-/// Out of frames, something is mapped there, or the layout is of another geometry. Then the address space is as before and
-/// every frame has been given back.
+/// Out of frames, something is mapped there, or the layout is of another geometry or page size. Then the address space is
+/// as before and every frame has been given back.
 ///
 /// # Safety
 ///
