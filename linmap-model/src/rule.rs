@@ -60,7 +60,7 @@ rules! {
         "D8.17 RRVJDB: walk caches are TLB entries";
     /// The members of a contiguous run disagree.
     ContiguousRun = "a contiguous run is not whole and uniform",
-        "D8.7.1, D8.7.1.1 RQTRPM and RJQQTC";
+        "D8.7.1, D8.7.1.1 RQTRPM, RNGLXZ and RJQQTC";
     /// The operand of a TLBI is malformed.
     TlbiOperand = "a TLBI is undefined on its CPU, has bits that must be zero, or covers an unpredictable range",
         "D8.17.5.1 IZVNJG, D8.17.5.2 IQPHNP and ITYBWT";

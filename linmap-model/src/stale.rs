@@ -41,7 +41,7 @@ pub(crate) struct StaleLeaf {
     pub(crate) asid: Option<u16>,
     pub(crate) fetched: Fetched,
     /// The table that it was in.
-    table: u64,
+    pub(crate) table: u64,
     /// If that was unlinked before the store here was visible: who stored. Walk caches that lead there may
     /// fetch it until his DSB.
     unlinked: Option<CpuId>,

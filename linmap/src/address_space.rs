@@ -55,8 +55,8 @@ use crate::{
 /// is split. But where CPUs have to be parked, [`collapse`](Self::collapse) and
 /// [`split_to_pages`](Self::split_to_pages), which change no translation, may stop half way if one of them stops
 /// answering. What it costs: a walk of the range
-/// twice, a store for each descriptor that changes, two DSB and an ISB, a third DSB where tables are built,
-/// and one batch of TLB invalidations if something that was valid changed; nothing at all where everything is
+/// twice, a store for each descriptor that changes, two DSB and an ISB, a third DSB where tables are built or a
+/// part of a contiguous run changes, and one batch of TLB invalidations if something that was valid changed; nothing at all where everything is
 /// right already. After eight tables that are built or go, the barriers come once more, and CVE-2025-10263
 /// takes a TLBI and a DSB after each batch. On return each CPU
 /// translates as the operation says; what became valid, another CPU uses after its next context

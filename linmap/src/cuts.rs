@@ -93,7 +93,7 @@ impl<'a, P: Platform> Cuts<'a, P> {
     }
 
     /// The list, and which of its entries dissolve a run.
-    fn cuts(&self) -> impl Iterator<Item = (Resize, bool)> {
+    fn cuts(&self) -> impl Iterator<Item = (Resize, bool)> + Clone {
         self.list.iter().map(|record| self.cut(record))
     }
 
@@ -126,13 +126,10 @@ impl<'a, P: Platform> Cuts<'a, P> {
     ///
     /// CPUs do not park: nothing is stored, but for what was stored in parkings before.
     pub(crate) fn carry_out(self, policy: Policy, in_use: bool) -> Result<(), Error> {
-        if self.cuts().any(|(cut, _)| cut.link.is_some()) {
-            self.access.filled();
-        }
         if self.access.parks(policy, in_use) {
             return self.carry_out_parked(policy);
         }
-        self.cuts().for_each(|(cut, _)| self.access.resize_in_place(&[cut]));
+        self.access.resize_in_place(self.cuts().map(|(cut, _)| cut), true);
         Ok(())
     }
 
@@ -146,7 +143,7 @@ impl<'a, P: Platform> Cuts<'a, P> {
                 *cut.0 = cut.1;
                 used += 1;
             }
-            if let Err(error) = self.access.resize(policy, true, &some[..used]) {
+            if let Err(error) = self.access.resize(policy, true, &some[..used], true) {
                 // What was built for these has been given back.
                 for Resize { table, link, .. } in cuts {
                     link.map(|link| self.discard(table.level, link));

@@ -108,12 +108,14 @@ impl<'a, P: Platform> Editor<'a, P> {
         if !steps[0].as_ref().is_some_and(both) {
             steps[1] = self.resize_at(node, self.span.last).map_err(|taken| self.without(steps[0], taken))?;
         }
-        if steps.iter().flatten().any(|s| s.link.is_some()) {
-            self.access.filled();
+        if let [Some(first), Some(last)] = &mut steps
+            && last.dissolves_run_of(first)
+        {
+            last.dissolves = None;
         }
         match steps {
-            [Some(first), Some(last)] => self.access.resize(policy, in_use, &[first, last])?,
-            [Some(one), None] | [None, Some(one)] => self.access.resize(policy, in_use, &[one])?,
+            [Some(first), Some(last)] => self.access.resize(policy, in_use, &[first, last], true)?,
+            [Some(one), None] | [None, Some(one)] => self.access.resize(policy, in_use, &[one], true)?,
             [None, None] => {}
         }
         let dropped = in_use && policy == Policy::Park;

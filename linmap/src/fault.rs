@@ -51,7 +51,8 @@ mod faults {
         PromiseIgnored,
         /// CPUs are not parked where they should be.
         NotParked,
-        /// No DSB between the filling of a table and the store that publishes it.
+        /// No DSB between the filling of a table and the store that publishes it, nor between the dissolving of a run
+        /// and the change of a member.
         NoDsbBeforePublishing,
         /// A new table has a leaf with another output address than what it replaces.
         OtherAddress,

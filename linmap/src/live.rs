@@ -251,7 +251,8 @@ impl<'a, P: Platform> Access<'a, P> {
         }
     }
 
-    /// Makes what was stored into new tables visible, before they are published.
+    /// Makes visible what was stored into new tables, before they are published, and that runs are dissolved, before
+    /// their members change.
     #[inline(always)]
     pub(crate) fn filled(&self) {
         if !broken!(NoDsbBeforePublishing) {

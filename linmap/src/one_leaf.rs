@@ -37,9 +37,8 @@ pub(crate) fn one_leaf<P: Platform>(
         let mut link = None;
         if !whole {
             link = Some(access.split(edit, span).leaf(old, &table, table.va(index))?);
-            access.filled();
         }
-        access.resize_in_place(&[Resize { table, index, dissolves, link }]);
+        access.resize_in_place([Resize { table, index, dissolves, link }].into_iter(), true);
     }
     if whole {
         access.store(&table, index, edit.of(old.without_contiguous()));

@@ -80,12 +80,12 @@ impl<'m, M: Memory> Records<'m, M> {
     }
 
     /// All of them.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = Record> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Record> + Clone {
         let few = self.few.iter().take(self.used).copied();
         few.chain(self.in_pages())
     }
 
-    fn in_pages(&self) -> impl Iterator<Item = Record> {
+    fn in_pages(&self) -> impl Iterator<Item = Record> + Clone {
         let mut left = self.used.saturating_sub(FEW);
         let mut place = self.pages.map(|(first, _)| (first, 1));
         core::iter::from_fn(move || {

@@ -1,4 +1,9 @@
 //! A leaf changes its size: the stores, with the other CPUs parked if that is the policy, and the counts.
+//!
+//! In place the stores have an order. While walkers may see that an entry is one of a run, what any member of the run
+//! says may be used for the addresses of all (Arm ARM D8.7.1.1, RNGLXZ), and stores without a DSB between them may be
+//! seen in any order (D8.2.6.1, RSPVBD). So runs are dissolved first, in which nothing but their size changes; after a
+//! DSB, the one that new tables need as well, members are replaced or edited.
 
 use crate::live::{Access, Table};
 use crate::split::discard;
@@ -15,6 +20,15 @@ pub(crate) struct Resize {
     pub(crate) link: Option<Descriptor>,
 }
 
+impl Resize {
+    /// Whether it dissolves the run that another one dissolves.
+    pub(crate) fn dissolves_run_of(&self, other: &Self) -> bool {
+        let (Some(members), true) = (self.dissolves, other.dissolves.is_some()) else { return false };
+        let run = |step: &Self| (step.table.pa, step.index & !(members - 1));
+        run(self) == run(other)
+    }
+}
+
 impl<P: Platform> Access<'_, P> {
     /// How many entries the run has that an entry is in, if it is in one.
     #[inline(always)]
@@ -22,36 +36,40 @@ impl<P: Platform> Access<'_, P> {
         entry.is_contiguous().then(|| self.geometry.contiguous_entries(table.level))
     }
 
-    /// Carries out the steps, all of them or none: then the tables that they would have published are
-    /// given back.
-    pub(crate) fn resize(&self, policy: Policy, in_use: bool, steps: &[Resize]) -> Result<(), Error> {
+    /// Carries out the steps, of which no two dissolve the same run, all of them or none: then the tables that they
+    /// would have published are given back. If entries of the runs are edited next, walkers see before that these are dissolved.
+    pub(crate) fn resize(
+        &self,
+        policy: Policy,
+        in_use: bool,
+        steps: &[Resize],
+        edited_next: bool,
+    ) -> Result<(), Error> {
         if !self.parks(policy, in_use) {
-            self.resize_in_place(steps);
+            self.resize_in_place(steps.iter().copied(), edited_next);
             return Ok(());
         }
         self.resize_parked(steps)?;
-        self.count_all(steps);
+        steps.iter().for_each(|step| self.count(step));
         Ok(())
     }
 
     /// The same where nobody has to be parked.
     #[inline(always)]
-    pub(crate) fn resize_in_place(&self, steps: &[Resize]) {
-        for step in steps {
+    pub(crate) fn resize_in_place(&self, steps: impl Iterator<Item = Resize> + Clone, edited_next: bool) {
+        for step in steps.clone() {
             if let Some(members) = step.dissolves {
                 self.dissolve(&step.table, step.index, members);
             }
+        }
+        if edited_next || steps.clone().any(|step| step.link.is_some()) {
+            self.filled();
+        }
+        for step in steps {
             if let Some(link) = step.link {
                 self.store(&step.table, step.index, link);
             }
-        }
-        self.count_all(steps);
-    }
-
-    #[inline(always)]
-    fn count_all(&self, steps: &[Resize]) {
-        for (n, step) in steps.iter().enumerate() {
-            self.count(step, &steps[..n]);
+            self.count(&step);
         }
     }
 
@@ -76,6 +94,9 @@ impl<P: Platform> Access<'_, P> {
             if let Some(link) = link {
                 add(Rewrite::replace(table.pa, *index, *link));
             }
+        }
+        if steps.iter().any(|step| step.link.is_some()) {
+            self.filled();
         }
         let parked = self.park(&rewrites[..used]);
         if parked.is_err() {
@@ -129,15 +150,12 @@ impl<P: Platform> Access<'_, P> {
         }
     }
 
-    /// Counts a step. One before it may have dissolved the same run.
+    /// Counts a step.
     #[inline(always)]
-    fn count(&self, step: &Resize, before: &[Resize]) {
+    fn count(&self, step: &Resize) {
         let (level, counters) = (step.table.level, self.counters());
         if let Some(members) = step.dissolves {
-            let run = |s: &Resize| (s.table.pa, s.index & !(members - 1));
-            if !before.iter().any(|s| s.dissolves.is_some() && run(s) == run(step)) {
-                counters.dissolved(level, members as i64);
-            }
+            counters.dissolved(level, members as i64);
         }
         if step.link.is_some() {
             counters.leaves(level, false, -1);

@@ -104,10 +104,9 @@ impl<P: Platform> Pages<'_, P> {
             let counters = self.access.counters();
             let split = Split { memory: reserve, geometry, edit, span, pages: true, counters };
             link = Some(split.leaf(old, table, table.va(index))?);
-            self.access.filled();
         }
         // If that fails, what was split before stays so, and translates as it did.
         let step = Resize { table: *table, index, dissolves: self.access.run(table, old), link };
-        self.access.resize(self.policy, old.is_valid(), &[step])
+        self.access.resize(self.policy, old.is_valid(), &[step], false)
     }
 }

@@ -164,25 +164,37 @@ impl Machine {
         &self,
         root: u64,
         held: &Cached,
-        (first, last): (u64, u64),
+        part: (u64, u64),
         (cpu, since): (CpuId, usize),
         why: impl Fn(u64) -> String,
     ) -> Result<(), Finding> {
-        let mut va = first;
-        loop {
-            let (end, states) = self.states(root, va);
-            let right =
-                states.iter().flatten().any(|m| m.valid && self.same(m, held.oa_at(va), held.attributes));
-            if !right {
-                let wanted = states.first().copied().flatten();
-                return Err(Finding::new(
-                    Rule::Stale,
-                    format!("cpu {cpu} may still use {} (replaced by event {since})", held.describe()),
-                )
+        self.may_translate_as(root, part, held).map_err(|va| {
+            let wanted = self.states(root, va).1.first().copied().flatten();
+            let held = format!("cpu {cpu} may still use {} (replaced by event {since})", held.describe());
+            Finding::new(Rule::Stale, held)
                 .on(cpu)
                 .at(va)
                 .and(format!("the operation has made it {}", described(wanted)))
-                .and(why(va)));
+                .and(why(va))
+        })
+    }
+
+    /// Whether addresses may translate now as a leaf says.
+    ///
+    /// # Errors
+    ///
+    /// The first address that may not.
+    pub(super) fn may_translate_as(
+        &self,
+        root: u64,
+        (first, last): (u64, u64),
+        said: &Cached,
+    ) -> Result<(), u64> {
+        let mut va = first;
+        loop {
+            let (end, states) = self.states(root, va);
+            if !states.iter().flatten().any(|m| m.valid && self.same(m, said.oa_at(va), said.attributes)) {
+                return Err(va);
             }
             if end >= last {
                 return Ok(());

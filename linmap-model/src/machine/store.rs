@@ -142,6 +142,7 @@ impl Machine {
         self.pages.store(cpu, table, index, std::iter::once(value));
         self.may_be_held(&store)?;
         self.window(&store)?;
+        self.run_may_be_seen((table, index), place)?;
         self.aliases_agree(place.root, store.span)
     }
 

@@ -140,6 +140,26 @@ fn a_split_costs_one_more_barrier() {
     assert_eq!(case.cost(What::SetValid(false), 511, 1), split(1));
 }
 
+/// Walkers see that a run is dissolved before one of its members changes; that its size changes takes no barrier.
+#[test]
+fn a_part_of_a_run_costs_one_more_barrier() {
+    let mut case = Case::new(Core::STRONG);
+    // A run of 16 pages, and one of 16 blocks.
+    let blocks = ram(start(case.g) + (32 << 20), (1 << 40) + (32 << 20), 32 << 20);
+    case.regions = vec![ram(start(case.g), 1 << 40, 64 << 10), blocks];
+    let part = |stores, tlbi| Cost { dsb: vec![ST, ST, ALL], tlbi, isb: 1, stores, ..Cost::default() };
+    assert_eq!(case.cost(READ_ONLY, 3, 1), part(17, vec![Tlb::Vaale1is]));
+    assert_eq!(case.cost(READ_ONLY, 3, 2), part(18, vec![Tlb::Rvaale1is]));
+    assert_eq!(case.cost(What::SetValid(false), 3, 1), part(17, vec![Tlb::Vaale1is]));
+    // The barrier is that of the new table.
+    let split = Cost { taken: 1, ..part(17, vec![Tlb::Vaale1is]) };
+    assert_eq!(case.cost(READ_ONLY, 8192 + 600, 1), split);
+    let alone = Cost { dsb: vec![ST], isb: 1, stores: 16, ..Cost::default() };
+    assert_eq!(case.cost(What::SplitToPages, 3, 1), alone);
+    let whole = case.cost(READ_ONLY, 0, 16);
+    assert_eq!((whole.stores, whole.dsb), (16, vec![ST, ALL]));
+}
+
 #[test]
 fn what_becomes_valid_is_not_invalidated() {
     let fresh = |stores| Cost { dsb: vec![ST], isb: 1, stores, ..Cost::default() };

@@ -204,6 +204,12 @@ mutants! {
 
     runs::partly_changed: "four pages of a run change",
         ContiguousRun, "may be cached for the whole run";
+    runs::changed_before_it_is_seen_dissolved: "a page of a run changes without a DSB after the run is dissolved",
+        ContiguousRun at 0, "level 3, 4K, read-only";
+    runs::changed_before_it_is_dissolved: "a page of a run changes, then the run is dissolved",
+        ContiguousRun at 0, "level 3, 4K, read-only";
+    runs::joined_before_all_say_the_same: "a page becomes like its neighbours and, without a DSB, one of their run",
+        ContiguousRun at 0, "level 3, 4K, read-only";
     runs::partly_unmapped: "one page of a run becomes a hole",
         ContiguousRun, "";
     runs::dissolved_in_part: "one member of a run loses the contiguous bit",

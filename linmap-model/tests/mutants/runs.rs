@@ -1,7 +1,7 @@
 //! Contiguous runs: whole, uniform, and with one output range.
 
 use linmap::Leaf;
-use linmap_model::Core;
+use linmap_model::{Barrier, Core};
 
 use crate::scene::{READ_ONLY, Scene};
 
@@ -14,11 +14,62 @@ pub(crate) fn partly_changed(wrong: bool) -> Scene {
         for i in 0..16 {
             s.put(i, Leaf { contiguous: false, ..s.leaf(i) });
         }
+        s.dsb(Barrier::Ishst);
     }
     for i in 0..4 {
         s.put(i, Leaf { oa: s.leaf(i).oa, ..new });
     }
     s.flush(0..4).done();
+    s
+}
+
+/// A run is dissolved, and page 3 becomes read-only: after a DSB, or before the walkers of the other CPU are sure to
+/// see that there is no run any more.
+pub(crate) fn changed_before_it_is_seen_dissolved(wrong: bool) -> Scene {
+    let mut s = Scene::runs(&[Core::STRONG, Core::STRONG]);
+    let page = Leaf { contiguous: false, ..s.with(3, READ_ONLY) };
+    s.begin("protect", [s.change(3..4, Some(page))]);
+    for i in 0..16 {
+        s.put(i, Leaf { contiguous: false, ..s.leaf(i) });
+    }
+    // A barrier for this CPU alone orders nothing for the walkers of the other one.
+    s.dsb(if wrong { Barrier::Nsh } else { Barrier::Ishst });
+    s.put(3, page).flush(3..4).done();
+    s
+}
+
+/// The page changes, and then the run is dissolved.
+pub(crate) fn changed_before_it_is_dissolved(wrong: bool) -> Scene {
+    let mut s = Scene::runs(&[Core::STRONG]);
+    let page = Leaf { contiguous: false, ..s.with(3, READ_ONLY) };
+    s.begin("protect", [s.change(3..4, Some(page))]);
+    s.in_order(
+        !wrong,
+        |s| {
+            for i in (0..16).filter(|&i| i != 3) {
+                s.put(i, Leaf { contiguous: false, ..s.leaf(i) });
+            }
+            s.put(3, Leaf { contiguous: false, ..s.leaf(3) }).dsb(Barrier::Ishst)
+        },
+        |s| s.put(3, page),
+    );
+    s.flush(3..4).done();
+    s
+}
+
+/// A page becomes like the others, and all of them a run, with a DSB in between or without.
+pub(crate) fn joined_before_all_say_the_same(wrong: bool) -> Scene {
+    let mut s = Scene::pages(&[Core::STRONG]);
+    s.protect(3);
+    let like_others = s.leaf(3);
+    s.begin("join", [s.change(3..4, Some(like_others))]).put(3, like_others);
+    if !wrong {
+        s.dsb(Barrier::Ishst);
+    }
+    for i in 0..16 {
+        s.put(i, Leaf { contiguous: true, ..s.leaf(i) });
+    }
+    s.flush(0..16).done();
     s
 }
 

@@ -302,8 +302,20 @@ fn runs() {
         isb(0),
         done(0),
     ];
-    wrong(&[STRONG], Layout::Run, &part, 6, &rules);
-    wrong(&[WEAK], Layout::Run, &part, 1, &[Rule::SizeConflict]);
+    wrong(&[STRONG], Layout::Run, &part, 1, &[Rule::ContiguousRun]);
+    wrong(&[WEAK], Layout::Run, &part, 1, &[Rule::SizeConflict, Rule::ContiguousRun]);
+    // In a run that is dissolved, once walkers are sure to see that it is.
+    let mut dissolved = vec![part[0].clone()];
+    dissolved.extend(run(|s| write(0, CHILD, s, as_page(s))));
+    dissolved.push(dsb(0, Ishst));
+    dissolved.extend_from_slice(&part[1..]);
+    right(&[STRONG, STRONG], Layout::Run, &dissolved);
+    wrong(&[STRONG, STRONG], Layout::Run, &without(&dissolved, 17), 17, &[Rule::ContiguousRun]);
+    // What is not valid is in no run (IPGVGZ).
+    let mut hole = without(&dissolved, 17);
+    hole[0] = begin(0, "part", vec![change(BASE, PAGE, 0, 3)]);
+    hole[17] = write(0, CHILD, 0, 0);
+    right(&[STRONG, STRONG], Layout::Run, &hole);
 
     // The contiguous bits of all of them, in place.
     let mut unfold = vec![begin(0, "unfold", vec![])];

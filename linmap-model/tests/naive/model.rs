@@ -247,7 +247,38 @@ impl Naive {
             return Err(OutOfScope);
         }
         self.store(event, Some(cpu));
+        if self.is_linked(table) && self.run_disagrees(table, index) {
+            broken.insert(Rule::ContiguousRun);
+        }
         Ok(())
+    }
+
+    /// Whether walkers may see a contiguous bit in the run of a slot, and in some slot of it a leaf that is wrong for
+    /// another one: what any of them says may be used for all (RNGLXZ, RJQQTC).
+    fn run_disagrees(&self, table: u64, slot: usize) -> bool {
+        let level = if table == L2 { 2 } else { 3 };
+        let (run, bytes) = (slot & !15, span(level));
+        let leaf = |value| match meaning(value, level) {
+            Meaning::Leaf(leaf) if leaf.translates() => Some(leaf),
+            _ => None,
+        };
+        let seen: Vec<(usize, Leaf)> = (run..run + 16)
+            .flat_map(|mate| self.visible(table, mate).filter_map(leaf).map(move |leaf| (mate, leaf)))
+            .collect();
+        let at = |va: u64| if level == 2 { place(va).0 } else { place(va).1 };
+        let in_table = |va: &&u64| level == 2 || self.child(place(**va).0) == Some(table);
+        let mapped = |va: &&u64| self.newest(table, at(**va)).is_some_and(|value| leaf(value).is_some());
+        let in_run = |va: &&u64| (run..run + 16).contains(&at(**va));
+        let wrong = |va: &u64| {
+            let allowed: Vec<_> = self.allowed(*va).into_iter().filter_map(|m| in_hardware(m?)).collect();
+            seen.iter().any(|(mate, leaf)| {
+                let apart = (at(*va) as u64).wrapping_sub(*mate as u64).wrapping_mul(bytes);
+                let oa = leaf.oa.wrapping_add(apart).wrapping_add(va & (bytes - 1));
+                !allowed.contains(&(oa, leaf.attributes & !SOFTWARE))
+            })
+        };
+        seen.iter().any(|(_, leaf)| leaf.contiguous)
+            && self.watched.iter().filter(in_table).filter(in_run).filter(mapped).any(wrong)
     }
 
     /// A table is about to become reachable.
