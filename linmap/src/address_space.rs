@@ -296,7 +296,7 @@ impl AddressSpace {
     #[inline(always)]
     pub(crate) fn edit_of(&self, change: Change) -> Edit {
         let (clear, set) = change.bits();
-        Edit { clear, set, unless: 0, refuse_write_execute: !self.write_execute.load(Relaxed) }
+        Edit { clear, set, validity: Edit::STAYS, refuse_write_execute: !self.write_execute.load(Relaxed) }
     }
 
     /// Carries out an edit that leaves every leaf mapped.
@@ -344,9 +344,8 @@ impl AddressSpace {
 
     /// Makes `pages` pages from `va` on invalid, so that every access faults, or valid again.
     ///
-    /// An invalid page keeps its mapping: address, permissions, and the size of its leaf. It is no hole,
-    /// and can be split and protected. What the page forgets is whether it was global: it is, when it
-    /// becomes valid again.
+    /// An invalid page keeps its mapping: address, permissions, whether it is global, and the size of its leaf. It is
+    /// no hole, and can be split and protected.
     ///
     /// # Errors
     ///
@@ -363,9 +362,9 @@ impl AddressSpace {
         valid: bool,
     ) -> Result<(), Error> {
         let Some(span) = self.span(va, pages)? else { return Ok(()) };
-        let (clear, set, unless) = Descriptor::validity(valid);
         let refuse_write_execute = valid && !self.write_execute.load(Relaxed);
-        let edit = Edit { clear, set, unless, refuse_write_execute };
+        let validity = if valid { Edit::VALID } else { Edit::INVALID };
+        let edit = Edit { validity, refuse_write_execute, ..Edit::NONE };
         self.edit(platform, edit, span)
     }
 

@@ -48,7 +48,7 @@ impl<'a, P: Platform> Cuts<'a, P> {
         let index = table.index_of(va);
         let (old, at) = (access.load(&table, index), table.span_of(index));
         let run = access.run(&table, old).map_or(at, |members| table.run_of(index, members));
-        if edit.of(old) == old || span.covers(run.first, run.last) {
+        if edit.of(old, table.level) == old || span.covers(run.first, run.last) {
             return Ok(at.last);
         }
         let split = access.split(Edit::NONE, span);

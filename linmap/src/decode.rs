@@ -42,8 +42,9 @@ impl Decoder {
             (true, _) => Entry::Reserved,
             (false, _) if descriptor.is_software_present() && self.leaves => {
                 let leaf = self.valid_leaf(descriptor);
-                // In a leaf that is kept this bit says that it is one.
-                let attributes = leaf.attributes.difference(Attributes::NOT_GLOBAL);
+                // The bit of nG says that a leaf is kept. Bit 1 says whether it is global.
+                let global = if high == self.last { Attributes::NOT_GLOBAL } else { Attributes::empty() };
+                let attributes = leaf.attributes.difference(global);
                 Entry::Leaf(Leaf { attributes, valid: false, ..leaf })
             }
             (false, _) => Entry::Hole,

@@ -4,7 +4,9 @@
 //! descriptor are D8.17.1 (break-before-make) and D8.17.2 (changing the size of an entry).
 //!
 //! An *invalid leaf* is a leaf with its valid bit clear: it keeps size, attributes and output address,
-//! so that it can be made valid again, and is told from a hole by the software-present bit.
+//! so that it can be made valid again, and is told from a hole by the software-present bit, which is nG in a valid
+//! leaf. What that was is in bit 1, which tells pages from blocks where the level does not tell already: in the
+//! invalid leaf of a global one it is as it was, in that of one that is not global it is inverted.
 
 use crate::decode::Decoder;
 use crate::{Attributes, Geometry, Level, MemoryType, OaFormat, Pa, TableLimits};
@@ -85,8 +87,7 @@ impl Descriptor {
     /// The descriptor of `leaf` at `level`.
     ///
     /// Address bits below the entry's size and beyond the format are dropped; with LPA2 so is the
-    /// shareability, and an invalid leaf loses nG, whose bit marks it as kept. At a level without leaves it is one that
-    /// means nothing, or a hole.
+    /// shareability. At a level without leaves it is one that means nothing, or a hole.
     #[inline]
     pub const fn leaf(leaf: Leaf, geometry: Geometry, level: Level) -> Self {
         let format = geometry.oa_format();
@@ -98,7 +99,7 @@ impl Descriptor {
         if leaf.contiguous {
             bits |= CONTIGUOUS;
         }
-        Self(if leaf.valid { bits | VALID } else { bits | SOFTWARE_PRESENT })
+        if leaf.valid { Self(bits | VALID) } else { Self(bits).made_invalid() }
     }
 
     /// Whether the walker may use it.
@@ -196,21 +197,41 @@ impl Descriptor {
 
     /// The first of the leaves one level below that map what this block at `level` maps, in runs or not.
     pub(crate) const fn child(self, level: Level, contiguous: bool) -> Self {
-        let last = level.number() + 1 == Level::PAGE.number();
-        let bits = self.0 & !CONTIGUOUS | if last { TABLE_OR_PAGE } else { 0 };
+        // In an invalid leaf the bit may be inverted, and stays so.
+        let becomes_page = if level.number() + 1 == Level::PAGE.number() { TABLE_OR_PAGE } else { 0 };
+        let bits = self.0 & !CONTIGUOUS ^ becomes_page;
         Self(if contiguous { bits | CONTIGUOUS } else { bits })
     }
 
     /// The block one level above that maps what a table at `level` maps whose first leaf is this one.
     pub(crate) const fn parent(self, level: Level) -> Self {
-        let page = level.number() == Level::PAGE.number();
-        Self(self.0 & !CONTIGUOUS & if page { !TABLE_OR_PAGE } else { u64::MAX })
+        let was_page = if level.number() == Level::PAGE.number() { TABLE_OR_PAGE } else { 0 };
+        Self(self.0 & !CONTIGUOUS ^ was_page)
     }
 
-    /// The bits that make a leaf valid that was kept, and the other way round: cleared, set, and those
-    /// with which it is that already. In a valid leaf [`SOFTWARE_PRESENT`] is nG, which has to stay.
-    pub(crate) const fn validity(valid: bool) -> (u64, u64, u64) {
-        if valid { (SOFTWARE_PRESENT, VALID, VALID) } else { (VALID, SOFTWARE_PRESENT, 0) }
+    /// The same leaf at `level`, valid or not.
+    #[inline]
+    pub(crate) const fn with_validity(self, valid: bool, level: Level) -> Self {
+        match (self.is_valid(), valid) {
+            (true, false) => self.made_invalid(),
+            (false, true) => self.made_valid(level),
+            _ => self,
+        }
+    }
+
+    /// An invalid leaf of what a valid one says.
+    const fn made_invalid(self) -> Self {
+        let inverted = if self.0 & Attributes::NOT_GLOBAL.bits() == 0 { 0 } else { TABLE_OR_PAGE };
+        Self((self.0 & !VALID | SOFTWARE_PRESENT) ^ inverted)
+    }
+
+    /// A valid leaf of what an invalid one says.
+    const fn made_valid(self, level: Level) -> Self {
+        let page = level.number() == Level::PAGE.number();
+        let bits = self.0 & !(TABLE_OR_PAGE | SOFTWARE_PRESENT) | VALID;
+        let type_bit = if page { TABLE_OR_PAGE } else { 0 };
+        let not_global = if self.is_table_or_page() == page { 0 } else { Attributes::NOT_GLOBAL.bits() };
+        Self(bits | type_bit | not_global)
     }
 
     /// What it means at `level`. Every value has a meaning.
@@ -339,11 +360,34 @@ mod tests {
                     let oa = oa & ((1 << g.oa_bits()) - 1) & !(g.level_size(level) - 1);
                     let mut attributes = a;
                     if g.oa_format() == OaFormat::Lpa2 { attributes.remove(Attributes::INNER_SHAREABLE) }
-                    if !valid { attributes.remove(Attributes::NOT_GLOBAL) }
                     let leaf = Leaf { oa: Pa(oa), attributes, contiguous, valid };
                     let d = Descriptor::leaf(leaf, g, level);
                     prop_assert_eq!(d.decode(g, level), Entry::Leaf(leaf));
                     prop_assert_eq!(d.is_valid(), valid);
+                }
+            }
+        }
+
+        /// A leaf that becomes invalid, is split, is put together again and becomes valid says what it said.
+        #[test]
+        fn invalid_leaves_keep_what_they_say(oa: u64, a in any_attributes(), contiguous: bool) {
+            for g in geometries() {
+                for level in levels(g).filter(|&l| g.may_be_leaf(l)) {
+                    let leaf = Leaf { oa: Pa(oa), attributes: a, contiguous, valid: true };
+                    let valid = Descriptor::leaf(leaf, g, level);
+                    let invalid = valid.with_validity(false, level);
+                    prop_assert_eq!(invalid.with_validity(false, level), invalid);
+                    prop_assert_eq!(invalid.with_validity(true, level), valid);
+                    prop_assert_eq!(valid.with_validity(true, level), valid);
+                    let Entry::Leaf(said) = valid.decode(g, level) else { panic!("{valid:x?}") };
+                    prop_assert_eq!(invalid.decode(g, level), Entry::Leaf(Leaf { valid: false, ..said }));
+                    prop_assert!(!invalid.is_table(level) && !invalid.is_plain_table());
+                    prop_assert_eq!(valid.transition(invalid, g, level), Transition::Tlbi);
+                    prop_assert_eq!(invalid.transition(valid, g, level), Transition::Fresh);
+                    if level == Level::PAGE { continue }
+                    let below = invalid.child(level, contiguous);
+                    prop_assert_eq!(below.with_validity(true, level.next()), valid.child(level, contiguous));
+                    prop_assert_eq!(below.parent(level.next()), invalid.without_contiguous());
                 }
             }
         }
@@ -385,6 +429,11 @@ mod tests {
         assert_eq!(Descriptor::leaf(run, g, Level::new(2)).0, 0x0070_0000_4000_0705);
         let kept = Leaf { valid: false, ..ram };
         assert_eq!(Descriptor::leaf(kept, g, Level::PAGE).0, 0x0060_0000_4000_0f06);
+        assert_eq!(Descriptor::leaf(kept, g, Level::new(1)).0, 0x0060_0000_4000_0f04);
+        // Bit 1 is inverted in what is not global: a page, a block.
+        let local = Leaf { attributes: Attributes::RAM | Attributes::NOT_GLOBAL, ..kept };
+        assert_eq!(Descriptor::leaf(local, g, Level::PAGE).0, 0x0060_0000_4000_0f04);
+        assert_eq!(Descriptor::leaf(local, g, Level::new(1)).0, 0x0060_0000_4000_0f06);
     }
 
     #[test]

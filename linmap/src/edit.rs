@@ -22,22 +22,40 @@ use crate::{Descriptor, Error, Geometry, Level, Platform, Policy, Va};
 pub(crate) struct Edit {
     pub(crate) clear: u64,
     pub(crate) set: u64,
-    /// A leaf with any of these bits stays as it is.
-    pub(crate) unless: u64,
+    /// [`STAYS`](Self::STAYS); or leaves become [`VALID`](Self::VALID) or [`INVALID`](Self::INVALID), and nothing else
+    /// about them changes. A word like the others, which leaves the code of those as it is without this one.
+    pub(crate) validity: u64,
     /// Whether what becomes writable and executable at once is refused.
     pub(crate) refuse_write_execute: bool,
 }
 
 impl Edit {
+    pub(crate) const STAYS: u64 = 0;
+    pub(crate) const VALID: u64 = 1;
+    pub(crate) const INVALID: u64 = 2;
+
     /// Nothing changes.
-    pub(crate) const NONE: Self = Self { clear: 0, set: 0, unless: 0, refuse_write_execute: false };
+    pub(crate) const NONE: Self =
+        Self { clear: 0, set: 0, validity: Self::STAYS, refuse_write_execute: false };
 
     /// Nothing is mapped any more.
-    pub(crate) const REMOVE: Self = Self { clear: u64::MAX, set: 0, unless: 0, refuse_write_execute: false };
+    pub(crate) const REMOVE: Self =
+        Self { clear: u64::MAX, set: 0, validity: Self::STAYS, refuse_write_execute: false };
 
+    /// What becomes of a leaf at `level`.
     #[inline]
-    pub(crate) const fn of(self, old: Descriptor) -> Descriptor {
-        if old.0 & self.unless != 0 { old } else { Descriptor(old.0 & !self.clear | self.set) }
+    pub(crate) const fn of(self, old: Descriptor, level: Level) -> Descriptor {
+        if self.validity != Self::STAYS {
+            return self.with_validity(old, level);
+        }
+        Descriptor(old.0 & !self.clear | self.set)
+    }
+
+    /// Apart, so that the other edits are an AND and an OR.
+    #[cold]
+    #[inline(never)]
+    const fn with_validity(self, old: Descriptor, level: Level) -> Descriptor {
+        old.with_validity(self.validity == Self::VALID, level)
     }
 }
 
@@ -145,7 +163,7 @@ impl<'a, P: Platform> Editor<'a, P> {
         let index = table.index_of(va);
         let old = self.access.load(&table, index);
         let at = table.span_of(index);
-        if self.edit.of(old) == old {
+        if self.edit.of(old, table.level) == old {
             return Ok(None);
         }
         let dissolves = self.access.run(&table, old).filter(|_| self.dissolves(&table, index, old));

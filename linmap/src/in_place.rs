@@ -36,7 +36,7 @@ impl<P: Platform> Editor<'_, P> {
 
     #[inline(always)]
     fn change_one(&mut self, table: &Table, index: usize, old: Descriptor) {
-        let new = self.edit.of(old);
+        let new = self.edit.of(old, table.level);
         if new != old {
             self.access.store(table, index, new);
             if old.is_valid() {
@@ -51,7 +51,7 @@ impl<P: Platform> Editor<'_, P> {
     /// it.
     fn change_alike(&mut self, table: Table, (first, last): (usize, usize)) {
         let old = self.access.load(&table, first);
-        let changes = self.edit.of(old).0 ^ old.0;
+        let changes = self.edit.of(old, table.level).0 ^ old.0;
         if changes == 0 {
             return;
         }

@@ -17,7 +17,7 @@ pub(crate) fn one_leaf<P: Platform>(
     (table, index): (Table, usize),
 ) -> Result<(), Error> {
     let old = access.load(&table, index);
-    let new = edit.of(old);
+    let new = edit.of(old, table.level);
     let refused = edit.refuse_write_execute && new.is_write_execute();
     if refused || !space.is_leaf(old, table.level) {
         return Err(refusal(span.first, table.level, old, access.geometry));
@@ -30,8 +30,9 @@ pub(crate) fn one_leaf<P: Platform>(
     if !whole || old.is_contiguous() {
         let in_place = space.policy() == Policy::Live && access.platform.promise().never_aborts;
         if in_use && !in_place {
-            let Edit { clear, set, unless, refuse_write_execute: refuse } = edit;
-            return in_general(space, access.platform, [clear, set, unless], refuse, span.first, span.last);
+            let Edit { clear, set, validity, refuse_write_execute } = edit;
+            let refuse = refuse_write_execute;
+            return in_general(space, access.platform, [clear, set, validity], refuse, span.first, span.last);
         }
         let dissolves = access.run(&table, old);
         let mut link = None;
@@ -41,7 +42,7 @@ pub(crate) fn one_leaf<P: Platform>(
         access.resize_in_place([Resize { table, index, dissolves, link }].into_iter(), true);
     }
     if whole {
-        access.store(&table, index, edit.of(old.without_contiguous()));
+        access.store(&table, index, edit.of(old.without_contiguous(), table.level));
     }
     access.finish_one(in_use, span.first);
     Ok(())
@@ -55,13 +56,13 @@ pub(crate) fn one_leaf<P: Platform>(
 fn in_general<P: Platform>(
     space: &AddressSpace,
     platform: &P,
-    [clear, set, unless]: [u64; 3],
+    [clear, set, validity]: [u64; 3],
     refuse_write_execute: bool,
     first: u64,
     last: u64,
 ) -> Result<(), Error> {
     let access = space.access(platform);
-    let (edit, span) = (Edit { clear, set, unless, refuse_write_execute }, Span { first, last });
+    let (edit, span) = (Edit { clear, set, validity, refuse_write_execute }, Span { first, last });
     let table = access.deepest(space.root_table(&access), span);
     Editor::new(access, edit, span).run(space, table)
 }

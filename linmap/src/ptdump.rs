@@ -123,7 +123,9 @@ impl Shown {
             | Attributes::UXN
             | Attributes::GUARDED
             | Attributes::MEMORY_TYPE;
-        let bits = descriptor.0 & ((flags | shareable).bits() | CONTIGUOUS | TYPE);
+        // Bit 1 of a leaf that is not valid does not show: it says whether the leaf was global.
+        let kind = if descriptor.is_valid() { TYPE } else { 0 };
+        let bits = descriptor.0 & ((flags | shareable).bits() | CONTIGUOUS | kind);
         match entry {
             Entry::Table(_) => None,
             Entry::Reserved => Some(Self::Reserved),

@@ -157,7 +157,7 @@ impl<M: Memory> Split<'_, M> {
             return self.edit_entry(table, one);
         }
         let old = Descriptor(slots[0]);
-        match self.edit.of(old) {
+        match self.edit.of(old, table.level) {
             Descriptor::HOLE => slots.iter_mut().for_each(|slot| self.edit_entry(table, slot)),
             new if new == old => {}
             new => {
@@ -172,7 +172,7 @@ impl<M: Memory> Split<'_, M> {
     #[inline(always)]
     fn edit_entry(&self, table: &Table, slot: &mut u64) {
         let old = Descriptor(*slot);
-        let new = self.edit.of(old);
+        let new = self.edit.of(old, table.level);
         *slot = new.0;
         if new == Descriptor::HOLE {
             self.counters.leaves(table.level, old.is_contiguous(), -1);

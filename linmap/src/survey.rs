@@ -111,7 +111,7 @@ impl<P: Platform> Editor<'_, P> {
         old: Descriptor,
         survey: &mut Survey,
     ) -> Result<(), Error> {
-        let (g, new) = (self.access.geometry, self.edit.of(old));
+        let (g, new) = (self.access.geometry, self.edit.of(old, table.level));
         let refused = self.edit.refuse_write_execute && new.is_write_execute();
         if refused || !old.is_leaf(g, table.level) {
             return Err(refusal(table.va(first).max(self.span.first), table.level, old, g));

@@ -242,9 +242,6 @@ impl Machine {
         if self.geometry().oa_format() == linmap::OaFormat::Lpa2 {
             ignored |= Attributes::INNER_SHAREABLE;
         }
-        if !mapping.valid {
-            ignored |= Attributes::NOT_GLOBAL;
-        }
         let wanted = Attributes::from_bits_retain(mapping.attributes);
         mapping.pa == oa && wanted - ignored == attributes - ignored
     }

@@ -16,13 +16,10 @@ impl Mapped {
         Self { pa: self.pa + bytes, ..self }
     }
 
-    /// As tables keep it: some formats have no room for all attributes, and invalid pages forget nG.
+    /// As tables keep it: some formats have no room for all attributes.
     pub(crate) fn kept(mut self, g: Geometry) -> Self {
         if g.oa_format() == OaFormat::Lpa2 {
             self.attributes -= Attributes::INNER_SHAREABLE;
-        }
-        if !self.valid {
-            self.attributes -= Attributes::NOT_GLOBAL;
         }
         self
     }

@@ -1,6 +1,6 @@
 //! Permissions change and change back; collapsed, the map is made of what it was made of at first.
 
-use linmap::{Change, Half, Layout, Leaves, Pa, Policy, Region, Rodata};
+use linmap::{Attributes, Change, Half, Layout, Leaves, Pa, Policy, Region, Rodata};
 use linmap_model::Core;
 
 use crate::geometries;
@@ -56,6 +56,42 @@ fn restored_is_as_created() {
             };
             world.does(1, &all).expect("all of it can collapse");
             assert_eq!(world.walked.stats(), created, "{g:?}, {policy}");
+            world.finish();
+        }
+    }
+}
+
+/// Pages of one ASID and global ones, side by side, are what they were when they become valid again: all that was
+/// done to them meanwhile, the change of their sizes included.
+#[test]
+fn invalid_pages_remember_whether_they_are_global() {
+    for g in geometries() {
+        for half in [Half::Lower, Half::Upper] {
+            let (page, block) = (g.page_size(), g.level_size(linmap::Level::new(2)));
+            let global = crate::world::ram(g.base(half) + 4 * block, 4 * block, block);
+            let local = Region {
+                attributes: global.attributes | Attributes::NOT_GLOBAL,
+                ..crate::world::ram(g.base(half) + 5 * block, 5 * block, block)
+            };
+            let machine = Machine::new(g, &[Core::STRONG], 40, 0x1000_0000);
+            let mut world = World::new(&machine, half, &[global, local]);
+            world.set_policy(Policy::Live);
+            let (created, flat) = (world.walked.stats(), world.flat.clone());
+            let all = |what| Operation { what, va: global.va.0, pages: 2 * block / page };
+            let some = |what| Operation { what, va: local.va.0 - 3 * page, pages: 7 };
+            for operation in [
+                all(What::SetValid(false)),
+                some(What::Protect(Change::READ_ONLY)),
+                some(What::SplitToPages),
+                some(What::SetValid(true)),
+                some(What::SetValid(false)),
+                some(What::Protect(Change::WRITABLE)),
+                all(What::Collapse),
+                all(What::SetValid(true)),
+            ] {
+                world.does(0, &operation).expect("it is mapped");
+            }
+            assert_eq!((world.walked.stats(), &world.flat), (created, &flat), "{g:?}, {half:?}");
             world.finish();
         }
     }

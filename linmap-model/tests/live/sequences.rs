@@ -231,7 +231,8 @@ fn any_change(random: &mut Random) -> Change {
 fn any_mapping(world: &World<'_>, va: u64, random: &mut Random) -> (u64, Attributes) {
     let g = world.g;
     let attributes = match random.below(12) {
-        0..5 => Attributes::RAM,
+        0..4 => Attributes::RAM,
+        4 => Attributes::KERNEL_RODATA | Attributes::NOT_GLOBAL,
         5 => Attributes::KERNEL_DATA,
         6 => Attributes::KERNEL_RODATA,
         7 => Attributes::KERNEL_TEXT,

@@ -7,7 +7,8 @@ pub(crate) const MEMORY_TYPE: u64 = 0b111 << 2;
 pub(crate) const READ_ONLY: u64 = 1 << 7;
 pub(crate) const SHAREABILITY: u64 = 0b11 << 8;
 pub(crate) const ACCESSED: u64 = 1 << 10;
-/// In a descriptor that is not valid the bit says that the leaf is kept: hardware ignores it there.
+/// In a descriptor that is not valid the bit says that the leaf is kept: hardware ignores it there. Then bit 1 is what
+/// it would be in a valid leaf if the leaf is global, and the other value if it is not.
 pub(crate) const NOT_GLOBAL: u64 = 1 << 11;
 pub(crate) const DIRTY_MANAGED: u64 = 1 << 51;
 pub(crate) const CONTIGUOUS: u64 = 1 << 52;
@@ -76,8 +77,9 @@ pub(crate) fn meaning(value: u64, level: u8) -> Meaning {
         (true, true) if level == 2 => Meaning::Table(value & 0x0000_ffff_ffff_f000),
         (true, false) if level == 3 => Meaning::Reserved,
         (true, _) => Meaning::Leaf(Leaf { oa, attributes: value & ATTRIBUTES, contiguous, valid: true }),
-        (false, _) if value & NOT_GLOBAL != 0 => {
-            let attributes = value & ATTRIBUTES & !NOT_GLOBAL;
+        (false, page) if value & NOT_GLOBAL != 0 => {
+            let local = if page == (level == 3) { 0 } else { NOT_GLOBAL };
+            let attributes = value & ATTRIBUTES & !NOT_GLOBAL | local;
             Meaning::Leaf(Leaf { oa, attributes, contiguous, valid: false })
         }
         (false, _) => Meaning::Hole,

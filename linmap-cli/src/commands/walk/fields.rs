@@ -137,7 +137,7 @@ fn leaf(fields: &mut Fields, g: Geometry, level: Level, mair: Option<u64>) {
     if is_valid {
         fields.flag(11, "nG", ["global", "of one ASID"]);
     } else {
-        fields.flag(11, "present", ["", "kept by the kernel"]);
+        fields.flag(11, "present", ["", "kept by the kernel, in the place of nG"]);
     }
     fields.flag(10, "AF", ["the first access faults", "accessed"]);
     if g.oa_format() == OaFormat::Lpa2 {
@@ -150,7 +150,14 @@ fn leaf(fields: &mut Fields, g: Geometry, level: Level, mair: Option<u64>) {
     fields.flag(6, "AP[1]", ["EL1 only", "EL0, too"]);
     fields.flag(5, "NS", ["", "non-secure (Secure state only)"]);
     fields.add(4, 2, "AttrIndx", |value| memory(value, mair));
-    fields.flag(1, "type", if is_page { ["reserved", "page"] } else { ["block", "table"] });
+    // In an invalid leaf of linmap that is not global the bit is inverted; Linux leaves it as it was.
+    let local = "inverted: of one ASID";
+    match (is_valid, is_page) {
+        (true, true) => fields.flag(1, "type", ["reserved", "page"]),
+        (true, false) => fields.flag(1, "type", ["block", "table"]),
+        (false, true) => fields.flag(1, "type", [local, "page"]),
+        (false, false) => fields.flag(1, "type", ["block", local]),
+    }
     fields.flag(0, "valid", ["no: accesses fault", "yes"]);
 }
 
@@ -237,6 +244,27 @@ mod tests {
                     prop_assert_eq!(whole, bits);
                 }
             }
+        }
+    }
+
+    /// Linux's invalid pages say nothing of nG, whose bit marks them; those of linmap that are not global do.
+    #[test]
+    fn an_invalid_leaf_says_whether_it_is_global_only_if_that_is_known() {
+        let g = geometries()[0];
+        let says = |bits, level| {
+            let fields = of(&found(bits, g, level), g, None);
+            let say = |name| fields.iter().find(|f| f.name == name).map(|f| f.meaning.clone());
+            (say("nG"), say("present").unwrap(), say("type").unwrap())
+        };
+        let kept = "kept by the kernel, in the place of nG";
+        let local = "inverted: of one ASID";
+        for (bits, level, said) in [
+            (0x0068_0000_4000_0f06, Level::PAGE, "page"),
+            (0x0068_0000_4000_0f04, Level::PAGE, local),
+            (0x0068_0000_4000_0f04, Level::new(2), "block"),
+            (0x0068_0000_4000_0f06, Level::new(2), local),
+        ] {
+            assert_eq!(says(bits, level), (None, kept.to_owned(), said.to_owned()), "{bits:#x}");
         }
     }
 
