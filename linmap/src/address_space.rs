@@ -57,8 +57,8 @@ use crate::{
 /// answering. What it costs: a walk of the range
 /// twice, a store for each descriptor that changes, two DSB and an ISB, a third DSB where tables are built or a
 /// part of a contiguous run changes, and one batch of TLB invalidations if something that was valid changed; nothing at all where everything is
-/// right already. After eight tables that are built or go, the barriers come once more, and CVE-2025-10263
-/// takes a TLBI and a DSB after each batch. On return each CPU
+/// right already. After eight tables that are built or go, the barriers come once more, and some CPUs
+/// need a TLBI and a DSB after each batch ([`Features::needs_repeated_tlbi`](crate::Features::needs_repeated_tlbi)). On return each CPU
 /// translates as the operation says; what became valid, another CPU uses after its next context
 /// synchronisation event. A range of no pages is one that starts in the half, or at its end.
 #[derive(Debug)]

@@ -77,7 +77,8 @@ impl Features {
     }
 
     /// Whether each batch of TLB invalidations needs, after the DSB that ends it, one
-    /// [`Tlbi::Repeat`](crate::Tlbi::Repeat) more and a DSB after that (CVE-2025-10263, by MIDR).
+    /// [`Tlbi::Repeat`](crate::Tlbi::Repeat) more and a DSB after that (CVE-2025-10263 and older errata, by MIDR:
+    /// [`Midr::repeated_tlbi`] says which).
     ///
     /// If any CPU that shares the tables does, all have to do it.
     pub fn needs_repeated_tlbi(&self) -> bool {

@@ -115,7 +115,7 @@ impl<P: Platform> Access<'_, P> {
         }
     }
 
-    /// What CVE-2025-10263 wants after a batch of invalidations.
+    /// What some CPUs need after a batch of invalidations ([`Midr::repeated_tlbi`](crate::Midr::repeated_tlbi)).
     #[cold]
     fn repeat(&self) {
         self.platform.tlbi(Tlbi::Repeat, self.geometry);
