@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use linmap::{BbmPromise, Features, Geometry, OaFormat, Promise};
+use linmap::{BbmPromise, CacheType, Features, Geometry, OaFormat, Promise};
 
 use crate::bootargs::Bbml2;
 
@@ -28,6 +28,8 @@ pub struct Needs {
     pub resizes_live: bool,
     /// What operations on the tables make use of.
     pub promise: Promise,
+    /// How code is made visible to instruction fetch.
+    pub cache: CacheType,
 }
 
 /// On what terms a CPU is let in: what has to be so before it uses the tables.
@@ -35,6 +37,8 @@ pub struct Needs {
 pub struct Terms {
     /// What is promised from then on.
     pub promise: Promise,
+    /// How code is made visible from then on: what this CPU needs is not left out.
+    pub cache: CacheType,
     /// Whether live entries can no longer change their size in place.
     pub leave_live: bool,
 }
@@ -180,7 +184,8 @@ pub fn admit(system: &Needs, cpu: &Features, claims: bool) -> Result<Terms, Refu
         range_tlbi: range_tlbi && cpu.has_range_tlbi(),
         repeat_tlbi: repeat_tlbi || cpu.needs_repeated_tlbi(),
     };
-    Ok(Terms { promise, leave_live: system.resizes_live && !claims })
+    let cache = system.cache.weakest(cpu.cache_type());
+    Ok(Terms { promise, cache, leave_live: system.resizes_live && !claims })
 }
 
 #[cfg(test)]
@@ -199,7 +204,11 @@ mod tests {
         mmfr2: 1 << 16,
         pfr1: 3 << 8,
         dfr0: 0,
+        ctr: COHERENT,
     };
+
+    /// Lines of 64 bytes, IDC and DIC.
+    const COHERENT: u64 = 0xb444_c004;
 
     fn needs(granule: Granule, va_bits: u32, format: OaFormat) -> Needs {
         Needs {
@@ -208,6 +217,7 @@ mod tests {
             tags: false,
             resizes_live: true,
             promise: Promise { never_aborts: true, range_tlbi: true, repeat_tlbi: false },
+            cache: CacheType::of(COHERENT),
         }
     }
 
@@ -217,7 +227,8 @@ mod tests {
 
     #[test]
     fn a_cpu_like_the_first_changes_nothing() {
-        let terms = Terms { promise: usual().promise, leave_live: false };
+        let Needs { promise, cache, .. } = usual();
+        let terms = Terms { promise, cache, leave_live: false };
         assert_eq!(admit(&usual(), &GOOD, true), Ok(terms));
         assert_eq!(admit(&Needs { tags: true, ..usual() }, &GOOD, true), Ok(terms));
         assert_eq!(admit(&Needs { pa_bits: 52, ..usual() }, &GOOD, true), Ok(terms));
@@ -286,6 +297,26 @@ mod tests {
         assert!(!terms(Needs { resizes_live: false, ..usual() }, GOOD, false).leave_live);
     }
 
+    /// A CPU with DIC clear joins those that have it set: from then on code takes IC IVAU on all of them.
+    #[test]
+    fn code_is_synchronised_for_the_weakest_cpu() {
+        let (no_dic, no_idc) = (COHERENT & !(1 << 29), COHERENT & !(1 << 28));
+        let joined =
+            |cache, ctr| admit(&Needs { cache, ..usual() }, &Features { ctr, ..GOOD }, true).unwrap().cache;
+        let takes = |cache: CacheType| (cache.data_line(), cache.code_line());
+        let coherent = joined(usual().cache, COHERENT);
+        assert_eq!(takes(coherent), (None, None));
+        let mixed = joined(coherent, no_dic);
+        assert_eq!(takes(mixed), (None, Some(64)));
+        // One that comes later gives nothing back, whatever it does without.
+        assert_eq!(joined(mixed, COHERENT), mixed);
+        assert_eq!(takes(joined(mixed, no_idc)), (Some(64), Some(64)));
+        // Lines of 32 bytes and of 128.
+        assert_eq!(takes(joined(mixed, 0x8445_c003)), (Some(64), Some(32)));
+        // Who is refused changes nothing: there are no terms.
+        assert!(admit(&usual(), &Features { mmfr0: 0xf010_1126, ctr: no_dic, ..GOOD }, true).is_err());
+    }
+
     #[test]
     fn who_is_taken_never_to_abort() {
         let (listed, max) = (BbmPromise::Listed, BbmPromise::of(Midr(0x000f_0510), 2 << 52));
@@ -326,7 +357,7 @@ mod tests {
         #[test]
         fn any_cpu(
             (midr, isar0, mmfr0, mmfr2) in any::<(u64, u64, u64, u64)>(),
-            (pfr1, dfr0, claims) in any::<(u64, u64, bool)>(),
+            (pfr1, dfr0, ctr, used, claims) in any::<(u64, u64, u64, u64, bool)>(),
             granule in prop::sample::select(Granule::ALL.to_vec()),
             va_bits in 36u32..=52,
             bits in 32u32..=52,
@@ -339,10 +370,12 @@ mod tests {
             };
             let geometry = Geometry::new(granule, va_bits, format).expect("a geometry");
             let promise = Promise { never_aborts, range_tlbi, repeat_tlbi };
-            let system = Needs { geometry, pa_bits: bits, tags, resizes_live, promise };
-            let cpu = Features { midr, isar0, mmfr0, mmfr2, pfr1, dfr0 };
+            let cache = CacheType::of(used);
+            let system = Needs { geometry, pa_bits: bits, tags, resizes_live, promise, cache };
+            let cpu = Features { midr, isar0, mmfr0, mmfr2, pfr1, dfr0, ctr };
             match admit(&system, &cpu, claims) {
-                Ok(Terms { promise: after, leave_live }) => {
+                Ok(Terms { promise: after, cache, leave_live }) => {
+                    prop_assert_eq!(cache, system.cache.weakest(cpu.cache_type()));
                     prop_assert!(cpu.has(granule) && cpu.pa_bits() >= bits);
                     prop_assert!(va_bits <= 48 || cpu.has_large_va(granule));
                     prop_assert!(!tags || cpu.has_tags());

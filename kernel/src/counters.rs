@@ -7,7 +7,7 @@ use core::arch::asm;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use linmap::Features;
-use linmap::arm64::{Cpu, Uses};
+use linmap::arm64::{Counting, Uses};
 
 /// INST_RETIRED.
 const INSTRUCTIONS: u64 = 8;
@@ -83,7 +83,7 @@ impl Counters {
 
     /// Runs `work` and counts what it does.
     #[inline(always)]
-    pub(crate) fn window<R>(&self, cpu: &Cpu, work: impl FnOnce() -> R) -> (R, Window) {
+    pub(crate) fn window<R>(&self, cpu: &Counting, work: impl FnOnce() -> R) -> (R, Window) {
         let uses = cpu.uses();
         let present = PRESENT.load(Relaxed);
         let begin = read(present);

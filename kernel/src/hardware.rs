@@ -4,25 +4,34 @@
 //! waits for it asks in between whether another one parks it.
 
 use core::arch::asm;
-use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
 
-use linmap::arm64::Cpu;
-use linmap::{CanNotPark, Dsb, Features, Geometry, Hardware, Memory, Pa, Promise, Rewrite, Tlbi, Va};
+use linmap::arm64::Counting;
+use linmap::{
+    CacheType, CanNotPark, Dsb, Features, Geometry, Hardware, Memory, Pa, Promise, Rewrite, Tlbi, Va,
+};
 
 use crate::lock::{Lock, Taken};
 use crate::parking;
 
 /// Everything that CPUs do with live tables goes through here.
-pub(crate) static HARDWARE: Kernel = Kernel { cpu: Cpu::new(), promise: AtomicU8::new(0) };
+pub(crate) static HARDWARE: Kernel = Kernel {
+    cpu: Counting::new(),
+    promise: AtomicU8::new(0),
+    // As if caches needed everything, by the smallest lines, until somebody says what they are.
+    cache: AtomicU64::new(0),
+};
 
 /// The lock on live tables.
 static TABLES: Lock = Lock::new();
 
 /// The CPUs of this system.
 pub(crate) struct Kernel {
-    pub(crate) cpu: Cpu,
+    pub(crate) cpu: Counting,
     /// The bits below.
     promise: AtomicU8,
+    /// A [`CacheType`], of the weakest of the CPUs that were let in.
+    cache: AtomicU64,
 }
 
 const NEVER_ABORTS: u8 = 1 << 0;
@@ -37,6 +46,17 @@ impl Kernel {
             range_tlbi: features.has_range_tlbi(),
             repeat_tlbi: features.needs_repeated_tlbi(),
         });
+        self.sync_code_for(features.cache_type());
+    }
+
+    /// Makes code visible, from now on, as CPUs with these caches need it.
+    pub(crate) fn sync_code_for(&self, cache: CacheType) {
+        self.cache.store(cache.bits(), Relaxed);
+    }
+
+    /// What the caches of the CPUs need that were let in.
+    pub(crate) fn cache(&self) -> CacheType {
+        CacheType::of(self.cache.load(Relaxed))
     }
 
     /// Promises this from the next operation on: what holds on each CPU that uses the tables, and on one that
@@ -98,6 +118,8 @@ impl Drop for Masked {
 //   acquires what giving it back released;
 // - the promise is the boot CPU's at first; what of it another CPU does not keep is given up, under the lock,
 //   before that CPU is let into the tables (`smp`), and operations read it under the lock;
+// - code is synchronised for the weakest of the CPUs that were let in; each drops its instruction cache on the way
+//   (`secondary.s`), and all are here before any code is synchronised;
 // - `park` is `parking`, whose account is there;
 // - TCR_EL1.HA and HD are 0 in all that `boot` makes, and all CPUs have the same.
 unsafe impl Hardware for Kernel {
@@ -140,7 +162,7 @@ unsafe impl Hardware for Kernel {
     }
 
     fn sync_code(&self, va: Va, bytes: u64) {
-        self.cpu.sync_code(va, bytes);
+        self.cpu.sync_code(self.cache(), va, bytes);
     }
 
     #[inline]

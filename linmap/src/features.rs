@@ -1,6 +1,6 @@
 //! What a CPU's ID registers say about translation. Pure: the values come from wherever they are.
 
-use crate::{BbmPromise, Granule, Midr};
+use crate::{BbmPromise, CacheType, Granule, Midr};
 
 /// The ID registers that decide how a CPU can translate (Arm ARM D24.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -17,6 +17,8 @@ pub struct Features {
     pub pfr1: u64,
     /// ID_AA64DFR0_EL1: performance counters.
     pub dfr0: u64,
+    /// CTR_EL0: cache lines, and what of the caches' maintenance is not needed.
+    pub ctr: u64,
 }
 
 const fn field(register: u64, low_bit: u32) -> u64 {
@@ -83,6 +85,11 @@ impl Features {
     /// If any CPU that shares the tables does, all have to do it.
     pub fn needs_repeated_tlbi(&self) -> bool {
         Midr(self.midr).needs_repeated_tlbi()
+    }
+
+    /// What code takes to be seen by the CPU's instruction fetch.
+    pub const fn cache_type(&self) -> CacheType {
+        CacheType::of(self.ctr)
     }
 
     /// What the CPU promises of live changes of size.

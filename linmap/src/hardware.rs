@@ -75,6 +75,10 @@ pub unsafe trait Hardware {
 
     /// Makes what was written to `bytes` bytes from `va` on visible to the instruction fetch of all CPUs that
     /// share the tables, and to that of this one at once (Arm ARM B2.7.4.2). The addresses can be read.
+    ///
+    /// By the weakest of those CPUs, not by the one that runs this ([`CacheType::weakest`](crate::CacheType::weakest)).
+    /// One that comes to the tables later has to invalidate its instruction cache before it uses them. If it also
+    /// needs DC CVAU and none of the others did (IDC), what was synchronised before has to be synchronised once more.
     fn sync_code(&self, va: Va, bytes: u64);
 
     /// Does `rewrites`, in their order, while no CPU uses the tables, this one included; then all of them go

@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use aarch64_cpu::registers::{Readable, TCR_EL1};
 use kernel::choice;
-use linmap::arm64::Cpu;
+use linmap::arm64::Counting;
 use linmap::{
     AddressSpace, Attributes, Dsb, Error, Features, Geometry, Granule, Half, Leaves, Memory, MemoryType,
     OaFormat, Pa, Region, Tree, Va,
@@ -252,7 +252,7 @@ struct Temporary {
 /// The pool is too small for the tables; nothing has changed.
 pub(crate) fn enter(
     frames: &Frames,
-    cpu: &Cpu,
+    cpu: &Counting,
     image: &Image,
     (geometry, lower): (Geometry, Geometry),
     features: &Features,
@@ -328,7 +328,7 @@ impl Booted {
     /// Takes the 1:1 map down and returns its table pages, depth first. `frames` no longer uses it.
     ///
     /// The empty table stays in TTBR0 from now on, so that the lower half faults.
-    pub(crate) fn leave_identity(self, frames: &Frames, cpu: &Cpu) -> AddressSpace {
+    pub(crate) fn leave_identity(self, frames: &Frames, cpu: &Counting) -> AddressSpace {
         let Temporary { root, geometry, empty } = self.identity;
         cpu.dsb(Dsb::Ishst);
         identity::set_empty(empty.into_pa(), geometry);

@@ -27,9 +27,11 @@ secondary_start:
     mrs     x4, id_aa64mmfr2_el1
     mrs     x5, id_aa64pfr1_el1
     mrs     x6, id_aa64dfr0_el1
+    mrs     x7, ctr_el0
     stp     x1, x2, [x20, #{features}]
     stp     x3, x4, [x20, #{features} + 16]
     stp     x5, x6, [x20, #{features} + 32]
+    str     x7, [x20, #{features} + 48]
     dsb     sy
     mov     x0, #1
     str     x0, [x20, #{arrived}]

@@ -120,13 +120,15 @@ fn start(system: &mut System<'_>, index: usize, midr: &mut Option<u64>) -> Resul
 fn prepare(system: &mut System<'_>, index: usize, cpu: &Features) -> Result<Stack, Refusal> {
     let promise = cpu.bbm_promise();
     let claims = admit::claims(system.args.bbml2, index, promise);
-    let Terms { promise: promised, leave_live: leaves } = admit::admit(&needs(system), cpu, claims)?;
+    let Terms { promise: promised, cache, leave_live: leaves } = admit::admit(&needs(system), cpu, claims)?;
     let stack = Stack::new(system, index).map_err(|_| Refusal::NoMemory)?;
     if leaves && let Err(why) = leave_live(system, promise, promised) {
         stack.give_back(system);
         return Err(why);
     }
     HARDWARE.promise_from_now_on(promised);
+    // No code has been synchronised for the CPUs that run by then: that is for tasks, which begin when all are here.
+    HARDWARE.sync_code_for(cache);
     if !claims {
         system.team.may_abort.get_or_insert(MayAbort { cpu: index, midr: cpu.midr, promise });
     }
@@ -141,6 +143,7 @@ fn needs(system: &System<'_>) -> Needs {
         tags: system.features.has_tags(),
         resizes_live: system.space.policy() == Policy::Live,
         promise: HARDWARE.promise(),
+        cache: HARDWARE.cache(),
     }
 }
 

@@ -31,8 +31,9 @@ pub(crate) struct Half<T>(pub(crate) T);
 pub(crate) struct Report {
     /// 1 when the rest is there.
     pub(crate) arrived: u64,
-    /// MIDR_EL1, ID_AA64ISAR0_EL1, ID_AA64MMFR0_EL1, ID_AA64MMFR2_EL1, ID_AA64PFR1_EL1, ID_AA64DFR0_EL1.
-    pub(crate) features: [u64; 6],
+    /// MIDR_EL1, ID_AA64ISAR0_EL1, ID_AA64MMFR0_EL1, ID_AA64MMFR2_EL1, ID_AA64PFR1_EL1, ID_AA64DFR0_EL1,
+    /// CTR_EL0.
+    pub(crate) features: [u64; 7],
 }
 
 /// What the boot CPU answers.
@@ -92,8 +93,8 @@ impl Exchange {
             unsafe { report.read_volatile() }
         };
         let arrived = comes_true(|| read().arrived != 0);
-        let [midr, isar0, mmfr0, mmfr2, pfr1, dfr0] = read().features;
-        arrived.then_some(Features { midr, isar0, mmfr0, mmfr2, pfr1, dfr0 })
+        let [midr, isar0, mmfr0, mmfr2, pfr1, dfr0, ctr] = read().features;
+        arrived.then_some(Features { midr, isar0, mmfr0, mmfr2, pfr1, dfr0, ctr })
     }
 
     /// Gives the CPU its orders.
