@@ -15,7 +15,7 @@ use crate::plan::{Given, Plan, PlanError, Room};
 use dtoolkit::fdt::Fdt;
 use dtoolkit::memreserve::MemoryReservation;
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
-use linmap::{Features, Leaves, Pa, Region, Stats};
+use linmap::{Attributes, Features, Leaves, Pa, Region, Stats, Va};
 use proptest::prelude::*;
 use proptest::sample::Index;
 
@@ -153,8 +153,38 @@ fn judge(plan: &Plan<'_>, given: &Given<'_>) {
         let alias = (!plan.alias.is_empty()).then_some(&plan.alias);
         judge_special(&regions, alias, |r| r.leaves == Leaves::Largest);
     }
+    [Leaves::Largest, Leaves::Pages].into_iter().for_each(|leaves| judge_first_frames(plan, given, leaves));
     let all = reached + layout.dropped_bytes() + layout.unaligned_bytes() + plan.beyond_bytes;
     assert_eq!(all, machine.ram.bytes());
+}
+
+/// The table pages of the 1:1 map that there is room for in the image beside those of its own map: of 64K, which are
+/// the fewest.
+const ROOM_FOR_IDENTITY: u64 = 8;
+
+/// The first frames are free, enough, and reached by few tables.
+fn judge_first_frames(plan: &Plan<'_>, given: &Given<'_>, leaves: Leaves) {
+    let (geometry, longest) = (given.geometry, plan.free.longest());
+    let needed = Stats::of_runs(geometry, plan.layout.runs(leaves)).table_bytes(geometry);
+    let frames = plan.first_frames(leaves);
+    assert!(inside(&frames, &longest), "{frames:?}");
+    assert!(bytes(&frames) >= needed.min(bytes(&longest)), "{frames:?} for {needed:#x} bytes");
+    let Ok(lower) = choice::identity_geometry(geometry, frames.end.0.max(given.image.end.0)) else { return };
+    let text = Pa(given.image.start.0 & !0xffff)..Pa((given.image.start.0 & !0xffff) + 0x4_0000);
+    if !apart(&text, &frames) {
+        return;
+    }
+    let mut regions = [text, frames].map(|range| Region {
+        va: Va(range.start.0),
+        oa: range.start,
+        bytes: bytes(&range),
+        attributes: Attributes::RAM,
+        leaves: Leaves::Largest,
+    });
+    regions.sort_unstable_by_key(|region| region.oa);
+    let tables = Stats::of_runs(lower, regions.iter().flat_map(|region| region.runs(lower))).tables;
+    let room = ROOM_FOR_IDENTITY * 0x1_0000 / geometry.page_size();
+    assert!(tables <= room, "{tables} tables for a 1:1 map of {regions:?}");
 }
 
 /// A range is mapped whole, and what maps it is as it should be.
@@ -322,8 +352,8 @@ proptest! {
 
     /// Properties that the kernel reads, with any value.
     #[test]
-    fn damaged_properties(which in 0usize..17, value in prop::collection::vec(any::<u8>(), 0..40)) {
-        let (path, name) = [
+    fn damaged_properties(which in any::<Index>(), value in prop::collection::vec(any::<u8>(), 0..40)) {
+        let properties = [
             ("/memory@40000000", "reg"),
             ("/memory@40000000", "device_type"),
             ("/memory@40000000", "status"),
@@ -346,7 +376,8 @@ proptest! {
             ("/intc@8000000", "redistributor-stride"),
             ("/timer", "interrupts"),
             ("/timer", "compatible"),
-        ][which];
+        ];
+        let (path, name) = properties[which.index(properties.len())];
         let mut tree = tree(&[(GIB, GIB)], &[(GIB, 4096, true)], &[], b"");
         if name.contains("redistributor") {
             set(tree.find_node_mut(path).expect("a node"), "compatible", b"arm,gic-v3\0");
@@ -372,6 +403,24 @@ fn qemu_s_machine_is_read_without_a_note() {
     let (end, notes) = boot(VIRT, &Setting::usual());
     assert!(matches!(end, End::Planned { crash: None, .. }));
     assert_eq!(notes, ["this CPU has no 16K pages; using 4K"]);
+}
+
+/// The tables of a map come from RAM that few tables of the 1:1 map reach, however much RAM there is.
+#[test]
+fn large_machines_reach_their_first_frames_with_few_tables() {
+    let features = Features { mmfr0: 0x1020_1126, mmfr2: 1 << 16, ..Setting::usual().features };
+    let setting = Setting { features, ..Setting::usual() };
+    for gigabytes in [1, 5, 12, 64, 300, 512, 2900, 3 << 10, 16 << 10, 54 << 10] {
+        for (pages, va_bits) in [("4k", 48), ("4k", 52), ("16k", 48), ("16k", 52), ("64k", 48), ("64k", 52)] {
+            let line = format!("pagesize={pages} va_bits={va_bits}");
+            let (end, notes) =
+                boot(&tree(&[(GIB, gigabytes * GIB)], &[], &[], line.as_bytes()).to_dtb(), &setting);
+            assert!(
+                matches!(end, End::Planned { .. }) && notes.is_empty(),
+                "{line} {gigabytes}: {end:?} {notes:?}"
+            );
+        }
+    }
 }
 
 #[test]

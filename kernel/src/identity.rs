@@ -9,6 +9,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use aarch64_cpu::registers::{TTBR0_EL1, Writeable};
 use kernel::plan::Plan;
+use linmap::arm64::Uses;
 use linmap::{Attributes, Dsb, Error, Geometry, Half, Leaves, Pa, Region, Tree, Va};
 
 use crate::boot::{Image, ttbr};
@@ -77,4 +78,5 @@ pub(crate) fn leave() {
     unsafe {
         core::arch::asm!("isb", "tlbi vmalle1", "dsb nsh", "isb", options(nostack, preserves_flags));
     }
+    HARDWARE.cpu.note(Uses { tlbi: 1, dsb: 1, isb: 2 });
 }

@@ -46,12 +46,12 @@ use spin::mutex::SpinMutex;
 
 use crate::boot::{EARLY_UART, Image};
 use crate::console::say;
-use crate::counters::{Counters, Window};
+use crate::counters::Counters;
 use crate::crash::Crash;
 use crate::ending::{fail, finish};
 use crate::frames::Frames;
 use crate::hardware::{HARDWARE, Kernel};
-use crate::memory::Mapped;
+use crate::memory::{Costs, Mapped};
 use crate::repaint::Repainted;
 use crate::smp::Team;
 
@@ -70,7 +70,7 @@ pub(crate) struct System<'a> {
     /// What the linear map is made of when all that was changed is undone.
     pub(crate) stats: SpinMutex<Stats>,
     pub(crate) crash: Crash,
-    pub(crate) create: Window,
+    pub(crate) costs: Costs,
     /// What it took to put the map into pages, if that was done.
     pub(crate) repainted: Option<Repainted>,
     pub(crate) counters: &'a Counters,
@@ -177,7 +177,7 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
     let counters = Counters::start(&features);
     let uart = usable_uart(machine, pa_bits);
     match memory::bring_up(&memory, &frames, &image, (geometry, &features), uart, &decision, &counters) {
-        Ok(Mapped { space, stats, create, identity_tables }) => {
+        Ok(Mapped { space, stats, costs, identity_tables }) => {
             let (frames, memory, image) = (&frames, &memory, &image);
             let (root, reach) = (space.root(), frames.reach());
             exceptions::report_walks_of(exceptions::Tables { geometry, root, reach });
@@ -194,7 +194,7 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
                 space,
                 stats: SpinMutex::new(stats),
                 crash: Crash::new(memory.crash.as_ref(), geometry.page_size()),
-                create,
+                costs,
                 repainted: None,
                 counters: &counters,
                 held_tables: 0,

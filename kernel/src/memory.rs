@@ -24,10 +24,21 @@ pub(crate) struct Mapped {
     pub(crate) space: AddressSpace,
     /// What the linear map was made of.
     pub(crate) stats: Stats,
-    /// What that took.
-    pub(crate) create: Window,
+    /// What it took.
+    pub(crate) costs: Costs,
     /// The table pages of the 1:1 map; none if there was no memory for one.
     pub(crate) identity_tables: u64,
+}
+
+/// What creation took.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Costs {
+    /// The temporary 1:1 map, and the choice of what it reaches.
+    pub(crate) identity_build: Window,
+    /// The linear map.
+    pub(crate) create: Window,
+    /// Leaving the temporary 1:1 map, and giving its tables back.
+    pub(crate) identity_discard: Window,
 }
 
 /// Enters the chosen geometry, creates the linear map from free RAM, and takes down what was needed to
@@ -41,7 +52,6 @@ pub(crate) fn bring_up(
     decision: &Decision,
     counters: &Counters,
 ) -> Result<Mapped, Error> {
-    let window = plan.free.longest();
     let last = plan.free.as_slice().last().map_or(Pa(0), |r| r.end);
     let reach = last.max(image.range().end).0;
     let Ok(lower) = choice::identity_geometry(geometry, reach) else {
@@ -49,15 +59,20 @@ pub(crate) fn bring_up(
     };
     // SAFETY: the image's own memory, set aside in image.ld; nothing else uses it.
     give(&image.pool(geometry.page_size()), |r| unsafe { frames.add(r) });
-    let booted = boot::enter(frames, &HARDWARE.cpu, image, (geometry, lower), features, &window, uart)?;
+    let leaves = decision.leaves();
+    let ((first_frames, identity), identity_build) = counters.window(&HARDWARE.cpu, || {
+        let first_frames = plan.first_frames(leaves);
+        let identity = boot::identity_tree(frames, lower, &image.text(), &first_frames);
+        (first_frames, identity)
+    });
+    let booted = boot::enter(frames, &HARDWARE.cpu, image, geometry, features, identity?, uart)?;
     // SAFETY: `enter` has just mapped the console there as device memory, for good.
     unsafe { crate::console::attach(booted.uart) };
 
     // SAFETY: free RAM, which `enter` has mapped 1:1.
-    give(&window, |r| unsafe { frames.add(r) });
+    give(&first_frames, |r| unsafe { frames.add(r) });
     // SAFETY: markers do nothing.
     unsafe { mark_create_begin() };
-    let leaves = decision.leaves();
     // SAFETY: all live tables are of this frame source, and locked through `HARDWARE` alone.
     let platform = unsafe { Both::new(frames, &HARDWARE) };
     // SAFETY: the plan's RAM is what the device tree calls RAM; the image's own map has it as normal memory, too, and
@@ -68,20 +83,30 @@ pub(crate) fn bring_up(
     unsafe { mark_create_end() };
     let stats = created?;
 
-    // SAFETY: the linear map reaches all free RAM, so all that was taken from the window, and maps it
-    // writable, as it does the image's pool if it reaches that; else its pages are still reached through
-    // the image's own map.
+    // SAFETY: the linear map reaches all free RAM, the first frames included, and maps it writable, as it does
+    // the image's pool if it reaches that; else its pages are still reached through the image's own map.
     unsafe { frames.reach_ram_at(plan.layout.offset(), !is_reached(plan, &image.range())) };
-    let space = booted.leave_identity(frames, &HARDWARE.cpu);
+    let (space, identity_discard) =
+        counters.window(&HARDWARE.cpu, || booted.leave_identity(frames, &HARDWARE.cpu));
     space.set_policy(decision.policy);
-    for range in plan.free.as_slice().iter().filter(|r| **r != window) {
-        // SAFETY: free RAM, apart from the window, which the linear map reaches.
-        give(range, |r| unsafe { frames.add(r) });
-    }
+    give_the_rest(plan, frames, &first_frames);
     // SAFETY: the entry code's tables are no longer in any TTBR, and the TLB has been cleared.
     give(&image.boot_tables(geometry.page_size()), |r| unsafe { frames.add(r) });
     let identity_tables = identity::make(plan, frames, image, lower).unwrap_or(0);
-    Ok(Mapped { space, stats, create, identity_tables })
+    let costs = Costs { identity_build, create, identity_discard };
+    Ok(Mapped { space, stats, costs, identity_tables })
+}
+
+/// Gives free RAM apart from the first frames, which were given before, to the frame source, which reaches all.
+fn give_the_rest(plan: &Plan<'_>, frames: &Frames, first_frames: &Range<Pa>) {
+    let mut rest = plan.free.clone();
+    if let Some(lost) = rest.remove_or_more(first_frames) {
+        warn(format_args!("free memory {lost:?} is not used: too many separate ranges"));
+    }
+    for range in rest.as_slice() {
+        // SAFETY: free RAM that the linear map reaches, and that nobody has been given yet.
+        give(range, |r| unsafe { frames.add(r) });
+    }
 }
 
 /// Whether the linear map has all of a range.

@@ -6,7 +6,7 @@
 use core::fmt;
 use core::ops::Range;
 
-use linmap::{Geometry, Layout, LayoutError, Pa, Rodata};
+use linmap::{Geometry, Layout, LayoutError, Leaves, Level, Pa, Rodata, Stats};
 
 use crate::bootargs::{BootArgs, Reservation};
 use crate::machine::Machine;
@@ -152,6 +152,24 @@ impl<'a> Plan<'a> {
         let layout =
             Layout::new(*geometry, ram, carve_outs, alias.clone(), args.rodata).map_err(PlanError::Layout)?;
         Ok(Self { layout, free, scratch, crash, alias, beyond_bytes })
+    }
+
+    /// The free RAM that the tables of the linear map are taken from: as much as they take, from one range.
+    ///
+    /// It is reached through a temporary 1:1 map, which costs a table for each block that it has a part of. So
+    /// it is whole blocks where the longest range has them; all of that range where it is shorter than the tables.
+    pub fn first_frames(&self, leaves: Leaves) -> Range<Pa> {
+        let geometry = self.layout.geometry();
+        let needed = Stats::of_runs(geometry, self.layout.runs(leaves)).table_bytes(geometry);
+        let longest = self.free.longest();
+        let block = geometry.level_size(Level::new(2));
+        let whole = || {
+            let start = longest.start.0.checked_next_multiple_of(block)?;
+            let end = start.checked_add(needed.checked_next_multiple_of(block)?)?;
+            (end <= longest.end.0).then_some(Pa(start)..Pa(end))
+        };
+        let part = || longest.start..longest.end.min(Pa(longest.start.0.saturating_add(needed)));
+        whole().unwrap_or_else(part)
     }
 }
 

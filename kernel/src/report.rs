@@ -95,7 +95,7 @@ pub(crate) fn banner(system: &System<'_>) {
 
 /// The same for programs, with every count.
 pub(crate) fn document(system: &System<'_>) {
-    let System { machine, features, decision, geometry, memory, args, create, frames, .. } = system;
+    let System { machine, features, decision, geometry, memory, args, costs, frames, .. } = system;
     say!(
         "linmap: {{\"schema\":\"linmap.boot/1\",\"machine\":\"{}\",\"cpu\":{{\"midr\":\"{:#010x}\",\"name\":\"{}\"}},\
          \"cpus\":{},\"cpus_present\":{}}}",
@@ -133,7 +133,13 @@ pub(crate) fn document(system: &System<'_>) {
         frames.free_bytes()
     );
     linear(system, &system.stats());
-    window("create", create, &[]);
+    for (name, cost) in [
+        ("identity_build", &costs.identity_build),
+        ("create", &costs.create),
+        ("identity_discard", &costs.identity_discard),
+    ] {
+        window(name, cost, &[]);
+    }
     if let Some(Repainted { window: whole, stopped }) = &system.repainted {
         window("repaint", whole, &[("stopped_instructions", *stopped)]);
     }

@@ -244,8 +244,8 @@ struct Temporary {
     empty: linmap::Frame,
 }
 
-/// Leaves the entry code's map for tables of `geometry`: the image and the console in the upper half,
-/// the image's code and `window`, RAM that is free, 1:1 in the lower one.
+/// Leaves the entry code's map for tables of `geometry`: the image and the console in the upper half, an
+/// [`identity_tree`] in the lower one.
 ///
 /// # Errors
 ///
@@ -254,9 +254,9 @@ pub(crate) fn enter(
     frames: &Frames,
     cpu: &Counting,
     image: &Image,
-    (geometry, lower): (Geometry, Geometry),
+    geometry: Geometry,
     features: &Features,
-    window: &Range<Pa>,
+    lower: Tree,
     uart: Pa,
 ) -> Result<Booted, Error> {
     let page = geometry.page_size();
@@ -269,11 +269,10 @@ pub(crate) fn enter(
     };
     let consoles = [console(DEVICE_VA, uart), console(EMERGENCY_UART.0, EARLY_UART)];
     let upper = image.segments(page).into_iter().chain(consoles).flat_map(|r| r.runs(geometry));
-    let upper = Tree::build(frames, geometry, Half::Upper, upper)?;
-    let lower = match identity_tree(frames, lower, &image.text(), window) {
-        Ok(lower) => lower,
+    let upper = match Tree::build(frames, geometry, Half::Upper, upper) {
+        Ok(upper) => upper,
         Err(e) => {
-            upper.discard(frames);
+            lower.discard(frames);
             return Err(e);
         }
     };
@@ -305,12 +304,16 @@ pub(crate) fn enter(
     Ok(Booted { space, uart: Va(DEVICE_VA + (uart.0 & (page - 1))), identity })
 }
 
-/// The 1:1 map: the code that changes tables, and RAM to take table pages from.
-fn identity_tree(
+/// The temporary 1:1 map, of a `geometry` that reaches it: the image's code, and RAM to take table pages from.
+///
+/// # Errors
+///
+/// The pool is too small for its tables.
+pub(crate) fn identity_tree(
     frames: &Frames,
     geometry: Geometry,
     text: &Range<Pa>,
-    window: &Range<Pa>,
+    ram: &Range<Pa>,
 ) -> Result<Tree, Error> {
     let region = |r: &Range<Pa>, attributes| Region {
         va: Va(r.start.0),
@@ -319,7 +322,7 @@ fn identity_tree(
         attributes,
         leaves: Leaves::Largest,
     };
-    let mut regions = [region(text, Attributes::KERNEL_TEXT), region(window, Attributes::RAM)];
+    let mut regions = [region(text, Attributes::KERNEL_TEXT), region(ram, Attributes::RAM)];
     regions.sort_unstable_by_key(|r| r.oa);
     Tree::build(frames, geometry, Half::Lower, regions.into_iter().flat_map(|r| r.runs(geometry)))
 }

@@ -89,6 +89,16 @@ fn pages_of_64k() {
     every_mode("64k");
 }
 
+/// From where 16K pages take a table for each 64 GiB to what QEMU 7.2 ends at: its SMBIOS tables have no room for 60T.
+#[test]
+fn machines_as_large_as_qemu_makes_them() {
+    for page_size in ["4k", "16k", "64k"] {
+        for (ram, va_bits) in [("2900G", "48"), ("3T", "48"), ("16T", "52"), ("54T", "48")] {
+            compare(&["--page-size", page_size, "--ram", ram, "--va-bits", va_bits], &[]);
+        }
+    }
+}
+
 /// The map that is made for the boot CPU and put into pages for another.
 #[test]
 fn a_repainted_map() {
