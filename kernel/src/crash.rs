@@ -12,6 +12,7 @@ use linmap::{Change, Pa, Va};
 
 use crate::System;
 use crate::lock::Lock;
+use crate::memory::warn_of_lost;
 
 /// The reservation of a system, used by one CPU at a time.
 pub(crate) struct Crash {
@@ -101,11 +102,13 @@ impl Crash {
             change(system, &tail, seal, Seal::Open)?;
             protect(system, &tail, apart(false))?;
             // SAFETY: reserved memory that is nobody's from here on, and is mapped as all RAM is again.
-            if unsafe { system.frames.add(&tail) }.is_err() {
+            let lost = unsafe { system.frames.add(&tail) };
+            if lost.as_ref() == Some(&tail) {
                 protect(system, &tail, apart(true))?;
                 change(system, &tail, Seal::Open, seal)?;
                 return Err(Error::Frames);
             }
+            warn_of_lost(lost);
             reserved.shrunk(&tail);
             if let Some((va, pages)) = pages(system, &tail) {
                 // What does not collapse stays in pages, which is as good.

@@ -6,7 +6,7 @@ mod scarce;
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
 
-use kernel::ranges::{Full, Ranges};
+use kernel::ranges::Ranges;
 use linmap::{Descriptor, Frame, Memory, Pa, Slot, Va};
 
 use crate::boot::Image;
@@ -80,24 +80,23 @@ impl Frames {
         }
     }
 
-    /// Hands over free memory, in whole pages.
-    ///
-    /// # Errors
-    ///
-    /// There are too many separate ranges; this one is not used.
+    /// Hands over free memory, in whole pages. What is not used, if there are too many separate ranges: the
+    /// shortest of them.
     ///
     /// # Safety
     ///
     /// The range is RAM that nothing else uses, and is reachable as this source reaches memory.
-    pub(crate) unsafe fn add(&self, range: &Range<Pa>) -> Result<(), Full> {
+    pub(crate) unsafe fn add(&self, range: &Range<Pa>) -> Option<Range<Pa>> {
         let start = range.start.0.next_multiple_of(self.page_size);
         let end = range.end.0 & !(self.page_size - 1);
-        if start < end {
-            let _taken = self.lock();
-            self.waiting.borrow_mut().add(Pa(start)..Pa(end))?;
-            self.added.set(self.added.get() + end - start);
+        if start >= end {
+            return None;
         }
-        Ok(())
+        let _taken = self.lock();
+        let lost = self.waiting.borrow_mut().add_or_lose(Pa(start)..Pa(end));
+        let lost_bytes = lost.as_ref().map_or(0, |range| range.end.0 - range.start.0);
+        self.added.set(self.added.get() + end - start - lost_bytes);
+        lost
     }
 
     /// From now on RAM is at this offset, the image as well unless it is `apart`.

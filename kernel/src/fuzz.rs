@@ -503,8 +503,24 @@ fn the_page_at_address_0_is_left_alone() {
 #[test]
 fn more_pieces_than_there_is_room_for_cost_free_memory_and_no_more() {
     let ram: Vec<_> = (0..128).map(|i| (GIB + i * 0x20_0000, 0x10_0000)).collect();
-    let middle = (0x4008_0000, 0x1000, false);
-    let (end, notes) = plain(&ram, &[middle], "");
+    // The image takes one bank; two are cut in two, the second one near its start.
+    let middles = [(0x4008_0000, 0x1000, false), (0x4040_1000, 0x1000, false)];
+    let (end, notes) = plain(&ram, &middles, "");
     assert!(matches!(end, End::Planned { .. }));
-    assert_eq!(notes[0], "free memory 0x40081000..0x40100000 is not used: more than 128 separate ranges");
+    assert_eq!(
+        notes,
+        ["free memory is not used: 0x1000 bytes, the shortest 1 of more than 128 separate ranges"]
+    );
+}
+
+/// However many pieces are taken out of RAM, and in which order, what is left of it on both sides is used.
+#[test]
+fn the_longest_pieces_are_used() {
+    let mut reserved: Vec<Reserved> = (0..126).map(|i| (GIB + GIB / 2 + i * 0x2000, 0x1000, false)).collect();
+    reserved.push((GIB + GIB / 4 * 3, 0x1000, false));
+    let (end, notes) = plain(&[(GIB, GIB)], &reserved, "");
+    let End::Planned { free, .. } = end else { panic!("{end:?} {notes:?}") };
+    let tree = tree(&[(GIB, GIB)], &reserved, &[], b"").to_dtb().len() as u64;
+    let taken = 0x20_0000 + 127 * 0x1000 + tree.next_multiple_of(0x1000);
+    assert!(free + 0x2000 >= GIB - taken, "{:#x} of {taken:#x} taken: {notes:?}", GIB - free);
 }

@@ -14,7 +14,7 @@ use linmap::Pa;
 
 use crate::cpus::Cpus;
 use crate::gic::InterruptController;
-use crate::ranges::{CAPACITY, Full, Ranges};
+use crate::ranges::{CAPACITY, Full, Lost, Ranges};
 
 /// How the firmware is called (Arm SMCCC).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -95,12 +95,16 @@ impl Machine {
     pub fn read(dtb: &[u8], note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Result<Self, MachineError> {
         let tree = Fdt::new(dtb).map_err(MachineError::Unreadable)?;
         let root = tree.root();
-        let mut ram = memory(root, note);
+        let mut lost = Lost::default();
+        let mut ram = memory(root, &mut lost, note);
         if ram.as_slice().is_empty() {
             return Err(MachineError::NoMemory);
         }
         let (reserved, no_map) =
-            reservations(tree, &mut ram, note).map_err(|Full| MachineError::TooManyReserved)?;
+            reservations(tree, &mut ram, &mut lost, note).map_err(|Full| MachineError::TooManyReserved)?;
+        if lost != Lost::default() {
+            note(format_args!("memory left out: {lost}"));
+        }
         if ram.as_slice().is_empty() {
             return Err(MachineError::NothingToMap);
         }
@@ -162,8 +166,8 @@ fn copy<const N: usize>(text: &[u8], name: &str, note: &mut dyn FnMut(fmt::Argum
     copy
 }
 
-/// RAM as the memory nodes have it, overlaps merged.
-fn memory(root: FdtNode<'_>, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Ranges {
+/// RAM as the memory nodes have it, overlaps merged; of more ranges than there is room for the longest.
+fn memory(root: FdtNode<'_>, lost: &mut Lost, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Ranges {
     let mut ram = Ranges::new();
     let is_memory = |n: &FdtNode<'_>| {
         n.property("device_type").is_some_and(|p| p.value_as::<&str>().is_ok_and(|t| t == "memory"))
@@ -178,10 +182,10 @@ fn memory(root: FdtNode<'_>, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Ranges
                 return note(format_args!("{name}: {start:#x} and {size:#x} bytes is beyond all addresses"));
             };
             let range = Pa(start)..Pa(end);
-            match ram.add(range.clone()) {
-                Ok(true) => note(format_args!("memory {range:?} overlaps other memory; merged")),
-                Ok(false) => {}
-                Err(Full) => note(format_args!("memory {range:?} left out: more than {CAPACITY} ranges")),
+            if ram.add(range.clone()) == Ok(true) {
+                note(format_args!("memory {range:?} overlaps other memory; merged"));
+            } else {
+                lost.count(ram.add_or_lose(range));
             }
         });
     }
@@ -192,6 +196,7 @@ fn memory(root: FdtNode<'_>, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Ranges
 fn reservations(
     tree: Fdt<'_>,
     ram: &mut Ranges,
+    lost: &mut Lost,
     note: &mut dyn FnMut(fmt::Arguments<'_>),
 ) -> Result<(Ranges, Ranges), Full> {
     let (mut reserved, mut no_map) = (Ranges::new(), Ranges::new());
@@ -211,7 +216,7 @@ fn reservations(
         each_reg(node, cells, note, |start, size, note| {
             let range = reservation(node.name(), start, size, note);
             let done = if hidden {
-                add_ram(ram, &mut no_map, &range).and_then(|()| ram.remove(&range))
+                add_ram(ram, &mut no_map, &range).map(|()| lost.count(ram.remove_or_lose(&range)))
             } else {
                 add_ram(ram, &mut reserved, &range)
             };
@@ -457,12 +462,35 @@ mod tests {
         ));
     }
 
+    /// Wherever the longest are, they are kept, and what goes is named once.
     #[test]
-    fn more_ranges_than_there_is_room_for_are_named() {
-        let memory: Vec<u64> = (0..CAPACITY as u64 + 2).flat_map(|i| [i * 0x2000, 0x1000]).collect();
-        let (machine, notes) = read(&tree(&memory, Vec::new()).to_dtb());
-        assert_eq!(machine.unwrap().ram.as_slice().len(), CAPACITY);
-        assert_eq!(notes.len(), 2, "{notes:?}");
+    fn of_more_ranges_than_there_is_room_for_the_shortest_are_left_out() {
+        let all = CAPACITY as u64 + 2;
+        let long = |i: u64| i.is_multiple_of(2) || i == all - 1;
+        let banks = |order: &mut dyn Iterator<Item = u64>| -> Vec<u64> {
+            order.flat_map(|i| [i * 0x2000, if long(i) { 0x1000 + i * 8 } else { 0x10 + i }]).collect()
+        };
+        for memory in [banks(&mut (0..all)), banks(&mut (0..all).rev())] {
+            let (machine, notes) = read(&tree(&memory, Vec::new()).to_dtb());
+            let ram = machine.unwrap().ram;
+            assert_eq!((ram.as_slice().len(), ram.longest().start), (CAPACITY, Pa((all - 1) * 0x2000)));
+            assert_eq!(ram.bytes() + 0x11 + 0x13, memory.iter().skip(1).step_by(2).sum::<u64>());
+            assert_eq!(
+                notes,
+                ["memory left out: 0x24 bytes, the shortest 2 of more than 128 separate ranges"]
+            );
+        }
+    }
+
+    /// Memory that must not be mapped cuts RAM into more ranges than there is room for.
+    #[test]
+    fn no_map_costs_the_shortest_ranges_of_ram() {
+        let cuts: Vec<u64> = (1..=CAPACITY as u64).flat_map(|i| [i * 0x2000, 0x1000]).collect();
+        let no_map = node("secure", &[("reg", &cells(&cuts)), ("no-map", &[])]);
+        let (machine, notes) = read(&tree(&[0x1000, 0x1_0000_0000], [no_map].into()).to_dtb());
+        let ram = machine.unwrap().ram;
+        assert_eq!(set(&ram).last(), Some(&(0x10_1000, 0x1_0000_1000)));
+        assert_eq!(notes, ["memory left out: 0x1000 bytes, the shortest 1 of more than 128 separate ranges"]);
     }
 
     #[test]

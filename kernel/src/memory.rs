@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use kernel::choice;
 use kernel::plan::Plan;
-use kernel::ranges::Full;
+use kernel::ranges::CAPACITY;
 use linmap::{AddressSpace, Both, Decision, Error, Features, Geometry, Pa, Stats};
 
 use crate::boot::{self, Image};
@@ -100,9 +100,7 @@ pub(crate) fn bring_up(
 /// Gives free RAM apart from the first frames, which were given before, to the frame source, which reaches all.
 fn give_the_rest(plan: &Plan<'_>, frames: &Frames, first_frames: &Range<Pa>) {
     let mut rest = plan.free.clone();
-    if let Some(lost) = rest.remove_or_more(first_frames) {
-        warn(format_args!("free memory {lost:?} is not used: too many separate ranges"));
-    }
+    warn_of_lost(rest.remove_or_lose(first_frames));
     for range in rest.as_slice() {
         // SAFETY: free RAM that the linear map reaches, and that nobody has been given yet.
         give(range, |r| unsafe { frames.add(r) });
@@ -115,8 +113,15 @@ fn is_reached(plan: &Plan<'_>, range: &Range<Pa>) -> bool {
     within(layout.mapped()) && layout.ram().iter().any(within)
 }
 
-fn give(range: &Range<Pa>, add: impl FnOnce(&Range<Pa>) -> Result<(), Full>) {
-    if add(range).is_err() {
-        warn(format_args!("free memory {range:?} is not used: too many separate ranges"));
+fn give(range: &Range<Pa>, add: impl FnOnce(&Range<Pa>) -> Option<Range<Pa>>) {
+    warn_of_lost(add(range));
+}
+
+/// Says that free memory is not used.
+pub(crate) fn warn_of_lost(lost: Option<Range<Pa>>) {
+    if let Some(lost) = lost {
+        warn(format_args!(
+            "free memory {lost:?} is not used: the shortest of more than {CAPACITY} separate ranges"
+        ));
     }
 }

@@ -10,7 +10,7 @@ use linmap::{Geometry, Layout, LayoutError, Leaves, Level, Pa, Rodata, Stats};
 
 use crate::bootargs::{BootArgs, Reservation};
 use crate::machine::Machine;
-use crate::ranges::{CAPACITY, Ranges};
+use crate::ranges::{CAPACITY, Lost, Ranges};
 use crate::scratch::Scratch;
 
 /// What a plan is made from.
@@ -135,7 +135,9 @@ impl<'a> Plan<'a> {
         let mut free = unspoken(given, &reached, note);
         let crash = args.crashkernel.and_then(|asked| crash_kernel(asked, given, (&reached, &free), note));
         if let Some(crash) = &crash {
-            take(&mut free, crash, note);
+            if let Some(lost) = free.remove_or_lose(crash) {
+                note(format_args!("free memory {lost:?} is not used: more than {CAPACITY} separate ranges"));
+            }
             // One range always has room.
             let _ = carve_outs.add(crash.clone());
         }
@@ -184,15 +186,19 @@ fn reached(geometry: Geometry, ram: &Ranges) -> Result<Ranges, LayoutError> {
     Ok(reached)
 }
 
-/// What of the RAM that the linear map reaches is not the image, the device tree or reserved.
+/// What of the RAM that the linear map reaches is not the image, the device tree or reserved; of more ranges than there
+/// is room for the longest.
 fn unspoken(given: &Given<'_>, reached: &Ranges, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Ranges {
     let page = given.geometry.page_size();
-    let mut free = reached.clone();
     // Address 0 stands for "no page" in the chain of free pages.
     let first_page = Pa(0)..Pa(page);
-    let others = [&given.image, &given.tree, &first_page];
-    for range in given.machine.reserved.as_slice().iter().chain(others) {
-        take(&mut free, &outward(range, page), note);
+    let spoken_for = given.machine.reserved.as_slice().iter().chain([&given.image, &given.tree, &first_page]);
+    let (mut free, mut lost) = (Ranges::new(), Lost::default());
+    for range in reached.without(spoken_for.map(|range| outward(range, page))) {
+        lost.count(free.add_or_lose(range));
+    }
+    if lost != Lost::default() {
+        note(format_args!("free memory is not used: {lost}"));
     }
     for (range, what) in [(&given.image, "kernel image"), (&given.tree, "device tree")] {
         if given.machine.no_map.as_slice().iter().any(|r| overlap(r, range)) {
@@ -200,13 +206,6 @@ fn unspoken(given: &Given<'_>, reached: &Ranges, note: &mut dyn FnMut(fmt::Argum
         }
     }
     free
-}
-
-/// Takes a range out of what is free, at worst with some of its surroundings.
-fn take(free: &mut Ranges, range: &Range<Pa>, note: &mut dyn FnMut(fmt::Arguments<'_>)) {
-    if let Some(lost) = free.remove_or_more(range) {
-        note(format_args!("free memory {lost:?} is not used: more than {CAPACITY} separate ranges"));
-    }
 }
 
 /// Code and constants of the image, if the linear map reaches them; else nothing.

@@ -1,5 +1,6 @@
 //! A sorted set of physical ranges of bounded size: RAM, and what of it is spoken for.
 
+use core::fmt;
 use core::ops::Range;
 
 use arrayvec::ArrayVec;
@@ -15,6 +16,37 @@ pub struct Ranges(ArrayVec<Range<Pa>, CAPACITY>);
 /// The set has as many ranges as it can hold; it is unchanged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Full;
+
+/// Ranges that there was no room for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Lost {
+    /// How many.
+    pub ranges: u32,
+    /// The bytes in them.
+    pub bytes: u64,
+}
+
+impl Lost {
+    /// Counts one, if there is one.
+    pub fn count(&mut self, lost: Option<Range<Pa>>) {
+        if let Some(range) = lost {
+            self.ranges += 1;
+            self.bytes += bytes(&range);
+        }
+    }
+}
+
+impl fmt::Display for Lost {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { ranges, bytes } = self;
+        write!(f, "{bytes:#x} bytes, the shortest {ranges} of more than {CAPACITY} separate ranges")
+    }
+}
+
+/// The bytes of a range.
+fn bytes(range: &Range<Pa>) -> u64 {
+    range.end.0 - range.start.0
+}
 
 impl Ranges {
     /// A set of nothing.
@@ -34,7 +66,7 @@ impl Ranges {
 
     /// The bytes in all ranges.
     pub fn bytes(&self) -> u64 {
-        self.0.iter().map(|r| r.end.0 - r.start.0).sum()
+        self.0.iter().map(bytes).sum()
     }
 
     /// Whether an address is in one of the ranges.
@@ -49,7 +81,7 @@ impl Ranges {
 
     /// The longest range; empty where there is none.
     pub fn longest(&self) -> Range<Pa> {
-        self.0.iter().max_by_key(|r| r.end.0 - r.start.0).cloned().unwrap_or_default()
+        self.0.iter().max_by_key(|r| bytes(r)).cloned().unwrap_or_default()
     }
 
     /// Adds a range and joins it with those that it touches. Whether it overlapped one of them.
@@ -107,18 +139,49 @@ impl Ranges {
 }
 
 impl Ranges {
-    /// Takes a range out; where there is no room for both sides of the cut, the smaller side goes as
-    /// well. What is lost in that way.
-    pub fn remove_or_more(&mut self, range: &Range<Pa>) -> Option<Range<Pa>> {
+    /// Adds a range; where there is no room for one more, the shortest of all goes. What is lost in that way.
+    pub fn add_or_lose(&mut self, range: Range<Pa>) -> Option<Range<Pa>> {
+        if self.add(range.clone()).is_ok() {
+            return None;
+        }
+        let shortest = self.0.iter_mut().min_by_key(|r| bytes(r)).filter(|r| bytes(r) < bytes(&range));
+        let Some(shortest) = shortest else { return Some(range) };
+        let lost = shortest.clone();
+        self.0.retain(|r| *r != lost);
+        // There is room, as one has just gone.
+        _ = self.add(range);
+        Some(lost)
+    }
+
+    /// Takes a range out; where that cuts one in two and there is no room for one more, the shortest of all that
+    /// remain goes as well. What is lost in that way.
+    pub fn remove_or_lose(&mut self, range: &Range<Pa>) -> Option<Range<Pa>> {
         if self.remove(range).is_ok() {
             return None;
         }
         let cut = self.0.iter_mut().find(|r| r.contains(&range.start))?;
-        let (before, behind) = (cut.start..range.start, range.end..cut.end);
-        let longer_before = before.end.0 - before.start.0 >= behind.end.0 - behind.start.0;
-        let (kept, lost) = if longer_before { (before, behind) } else { (behind, before) };
-        *cut = kept;
-        Some(lost)
+        let after = range.end..cut.end;
+        cut.end = range.start;
+        self.add_or_lose(after)
+    }
+
+    /// What is in none of the ranges `taken`, in address order.
+    pub fn without(&self, taken: impl Iterator<Item = Range<Pa>> + Clone) -> impl Iterator<Item = Range<Pa>> {
+        self.0.iter().flat_map(move |r| {
+            let (mut at, taken) = (r.start, taken.clone());
+            core::iter::from_fn(move || {
+                while at < r.end {
+                    let from_here = taken.clone().filter(|t| !t.is_empty() && t.end > at && t.start < r.end);
+                    let next = from_here.min_by_key(|t| t.start).unwrap_or(r.end..r.end);
+                    let gap = at..next.start;
+                    at = next.end;
+                    if !gap.is_empty() {
+                        return Some(gap);
+                    }
+                }
+                None
+            })
+        })
     }
 
     /// Keeps what lies within `limits`.
@@ -172,11 +235,24 @@ mod tests {
         assert_eq!(r.add(Pa(99_960)..Pa(99_970)), Err(Full));
         assert_eq!(r.remove(&(Pa(10)..Pa(20))), Err(Full));
         assert_eq!(r.bytes(), 50 * CAPACITY as u64);
-        // Then a cut costs its smaller side.
-        assert_eq!(r.remove_or_more(&(Pa(10)..Pa(20))), Some(Pa(0)..Pa(10)));
-        assert_eq!(r.remove_or_more(&(Pa(130)..Pa(135))), Some(Pa(135)..Pa(150)));
-        assert_eq!(r.remove_or_more(&(Pa(190)..Pa(305))), None);
-        assert_eq!(&set(&r)[..3], [(20, 50), (100, 130), (305, 350)]);
+    }
+
+    /// Whatever does not fit, the least is lost, and it is said which.
+    #[test]
+    fn the_shortest_of_all_is_lost() {
+        let mut r = Ranges::new();
+        for i in 0..CAPACITY as u64 {
+            r.add(Pa(i * 100)..Pa(i * 100 + 20 + i % 50)).unwrap();
+        }
+        // One that is longer than others, and one that is not.
+        assert_eq!(r.add_or_lose(Pa(20_000)..Pa(30_000)), Some(Pa(0)..Pa(20)));
+        assert_eq!(r.add_or_lose(Pa(19_900)..Pa(19_920)), Some(Pa(19_900)..Pa(19_920)));
+        // One that touches another needs no room.
+        assert_eq!(r.add_or_lose(Pa(121)..Pa(130)), None);
+        // Of what a cut leaves, neither side is the shortest, then one is.
+        assert_eq!(r.remove_or_lose(&(Pa(22_000)..Pa(23_000))), Some(Pa(5000)..Pa(5020)));
+        assert_eq!(r.remove_or_lose(&(Pa(24_000)..Pa(29_999))), Some(Pa(29_999)..Pa(30_000)));
+        assert_eq!((r.as_slice().len(), r.longest()), (CAPACITY, Pa(20_000)..Pa(22_000)));
     }
 
     #[test]
@@ -193,6 +269,55 @@ mod tests {
     }
 
     proptest! {
+        /// Of any ranges in any order those that are kept are as long as any that are lost, and nothing else goes.
+        #[test]
+        fn what_is_lost_is_the_least(
+            lengths in prop::collection::vec(1u64..1000, 1..300),
+            cuts in prop::collection::vec((any::<prop::sample::Index>(), 1u64..100), 0..60),
+        ) {
+            let (mut ranges, mut lost) = (Ranges::new(), Vec::new());
+            for (i, length) in lengths.iter().enumerate() {
+                let start = i as u64 * 7919 % 300 * 2000;
+                lost.extend(ranges.add_or_lose(Pa(start)..Pa(start + length)));
+            }
+            let mut sorted = lengths.clone();
+            sorted.sort_unstable_by(|a, b| b.cmp(a));
+            prop_assert_eq!(ranges.bytes(), sorted.iter().take(CAPACITY).sum::<u64>());
+            prop_assert_eq!(ranges.bytes() + lost.iter().map(bytes).sum::<u64>(), lengths.iter().sum::<u64>());
+            for (at, length) in cuts {
+                if ranges.as_slice().is_empty() {
+                    break;
+                }
+                let of = ranges.as_slice()[at.index(ranges.as_slice().len())].clone();
+                let middle = Pa(of.start.0 + bytes(&of) / 2);
+                let out = middle..of.end.min(Pa(middle.0 + length));
+                let before = ranges.bytes();
+                let lost = ranges.remove_or_lose(&out);
+                let lost_bytes = lost.as_ref().map_or(0, bytes);
+                prop_assert_eq!(ranges.bytes() + lost_bytes + bytes(&out), before);
+                prop_assert!(ranges.as_slice().iter().all(|r| bytes(r) >= lost_bytes && !r.contains(&middle)));
+                prop_assert!(lost.is_none() || ranges.as_slice().len() == CAPACITY);
+            }
+        }
+
+        /// What remains is what is in the set and in nothing that is taken, in whole gaps.
+        #[test]
+        fn gaps_are_what_removal_leaves(
+            added in prop::collection::vec((0u64..64, 1u64..16), 0..8),
+            taken in prop::collection::vec((0u64..80, 0u64..16), 0..8),
+        ) {
+            let mut ranges = Ranges::new();
+            for (start, length) in added {
+                ranges.add(Pa(start)..Pa(start + length)).unwrap();
+            }
+            let taken: Vec<_> = taken.into_iter().map(|(start, length)| Pa(start)..Pa(start + length)).collect();
+            let gaps: Vec<_> = ranges.without(taken.iter().cloned()).collect();
+            for range in &taken {
+                ranges.remove(range).unwrap();
+            }
+            prop_assert_eq!(ranges.as_slice(), gaps);
+        }
+
         /// Against one bit for each address.
         #[test]
         fn agrees_with_a_bitmap(ops in prop::collection::vec((any::<bool>(), 0u64..64, 0u64..16), 0..40)) {

@@ -206,6 +206,18 @@ fn too_many_reservations_stop_it() {
     loader.boot().expect_well("what is not RAM needs no room");
 }
 
+/// As many reservations as can be kept apart, the last one in the midst of RAM: the shortest pieces are not used.
+#[test]
+fn many_reservations_cost_no_more_than_themselves() {
+    let low = (0..126).map(|i| (0x5000_0000 + i * 0x2000, 0x1000));
+    let ranges: Vec<(u64, u64)> = low.chain([(0x6800_0000, 0x1000)]).collect();
+    let loader = Loader::new().tree(|tree| tree.root.add_child(reserved(&ranges)));
+    let booted = loader.boot().expect_well("the longest pieces are used");
+    assert!(booted.says("the shortest"), "{}", booted.console);
+    let free = booted.number("/memory/free_bytes");
+    assert!(free > (1 << 30) - (8 << 20), "{free:#x} of 1 GiB are free");
+}
+
 /// A console that is not there does not silence the report of it.
 #[test]
 fn a_console_that_faults_is_reported_on_another() {
