@@ -9,6 +9,8 @@ use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use linmap::Features;
 use linmap::arm64::{Counting, Uses};
 
+use crate::parking;
+
 /// INST_RETIRED.
 const INSTRUCTIONS: u64 = 8;
 
@@ -51,7 +53,7 @@ fn event_counters() -> u64 {
 pub(crate) struct Window {
     /// Instructions, if they were counted.
     pub(crate) instructions: Option<u32>,
-    /// Primitives used.
+    /// Primitives used, by all CPUs.
     pub(crate) uses: Uses,
 }
 
@@ -81,15 +83,19 @@ impl Counters {
         Self { empty: end.wrapping_sub(begin) }
     }
 
-    /// Runs `work` and counts what it does.
+    /// Runs `work` and counts what it has CPUs do: this one, and those that it parks. Ticks of other CPUs are not
+    /// counted, nor the barriers with which the clock and counters are read.
     #[inline(always)]
     pub(crate) fn window<R>(&self, cpu: &Counting, work: impl FnOnce() -> R) -> (R, Window) {
+        // CPUs that were parked count what they used when they are back: before this, and in it.
+        parking::settle();
         let uses = cpu.uses();
         let present = PRESENT.load(Relaxed);
         let begin = read(present);
         let result = work();
         let end = read(present);
         let instructions = end.wrapping_sub(begin);
+        parking::settle();
         let after = cpu.uses();
         let uses =
             Uses { tlbi: after.tlbi - uses.tlbi, dsb: after.dsb - uses.dsb, isb: after.isb - uses.isb };

@@ -6,6 +6,7 @@ use aarch64_cpu::asm::barrier;
 use arrayvec::ArrayVec;
 use kernel::gic::REGIONS;
 use kernel::sgi::{affinity, joined, sgi1r};
+use linmap::arm64::Uses;
 
 use super::gicv2::{PRIORITIES, disable_shared};
 use super::registers::Registers;
@@ -124,6 +125,9 @@ impl Gicv3 {
         }
         None
     }
+
+    /// The barriers of [`acknowledge`](Self::acknowledge) and [`end`](Self::end).
+    pub(super) const HANDLING: Uses = Uses { tlbi: 0, dsb: 1, isb: 1 };
 
     /// Takes the pending interrupt of the highest priority.
     pub(super) fn acknowledge() -> Acknowledged {

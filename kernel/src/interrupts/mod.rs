@@ -16,6 +16,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use aarch64_cpu::asm::barrier;
 use kernel::gic::InterruptController;
 use kernel::machine::Machine;
+use linmap::arm64::Uses;
 use linmap::{AddressSpace, Pa, Platform, Va};
 use spin::Once;
 
@@ -171,6 +172,17 @@ pub(crate) fn version() -> Option<u32> {
         Controller::V2(_) => 2,
         Controller::V3(_) => 3,
     })
+}
+
+/// The barriers of [`send`], which does not count them.
+pub(crate) const SENDING: Uses = Uses { tlbi: 0, dsb: 1, isb: 1 };
+
+/// The barriers of acknowledging an interrupt and ending it, which are not counted.
+pub(crate) fn handling() -> Uses {
+    match INTERRUPTS.get().map(|interrupts| &interrupts.controller) {
+        Some(Controller::V3(_)) => Gicv3::HANDLING,
+        Some(Controller::V2(_)) | None => Uses::default(),
+    }
 }
 
 /// Maps the controller and starts its distributor: once, on the boot CPU.

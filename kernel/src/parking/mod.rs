@@ -130,16 +130,21 @@ fn answer_to(number: u64) {
     // SAFETY: interrupts are masked. The 1:1 map has the image, so the code, the request and this answer; TTBR1
     // is given tables by who holds the lock on them.
     unsafe { park_stay_away(identity, empty, request, to_physical, number, away) };
-    HARDWARE.cpu.note(AWAY);
+    // Each CPU takes one interrupt for each parking, be it later.
+    HARDWARE.cpu.note(together(AWAY, interrupts::handling()));
     STOPPED.add(nanoseconds(now().wrapping_sub(began)));
     own.back.store(number, Ordering::Release);
 }
 
 /// What a CPU uses that leaves the upper half and returns, beside what it does there.
-const AWAY: Uses = Uses { tlbi: 2, dsb: 2, isb: 5 };
+const AWAY: Uses = Uses { tlbi: 2, dsb: 2, isb: 6 };
 
 /// What the CPU uses that stores meanwhile.
 pub(crate) const REWRITING: Uses = Uses { tlbi: AWAY.tlbi, dsb: AWAY.dsb + 2, isb: AWAY.isb };
+
+const fn together(a: Uses, b: Uses) -> Uses {
+    Uses { tlbi: a.tlbi + b.tlbi, dsb: a.dsb + b.dsb, isb: a.isb + b.isb }
+}
 
 fn nanoseconds(ticks: u64) -> u64 {
     let frequency = u128::from(counter_frequency().max(1));
@@ -183,13 +188,22 @@ pub(crate) fn park(root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
         return Err(CanNotPark);
     }
     rewrite(root, rewrites.len(), number);
-    HARDWARE.cpu.note(REWRITING);
+    HARDWARE.cpu.note(together(REWRITING, interrupts::SENDING));
     STOPPED.add(nanoseconds(now().wrapping_sub(began)));
     if MEASURE.load(Ordering::Relaxed) {
         all_back(number);
         MEASURED.store(counters::instructions().wrapping_sub(asked), Ordering::Relaxed);
     }
     Ok(())
+}
+
+/// Waits until each CPU that went away is back and has counted what it used.
+pub(crate) fn settle() {
+    let own = cpu::this().index;
+    let others = || cpu::running().filter(|cpu| *cpu != own);
+    let is_back =
+        |cpu: usize| ANSWERS[cpu].back.load(Ordering::Acquire) >= ANSWERS[cpu].away.load(Ordering::Acquire);
+    comes_true(|| others().all(is_back));
 }
 
 /// Stores, and ends the parking. All others are away.

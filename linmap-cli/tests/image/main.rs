@@ -8,6 +8,7 @@ mod changes;
 mod code;
 mod counts;
 mod cpus;
+mod executed;
 mod fixed;
 mod guest;
 mod interrupts;
