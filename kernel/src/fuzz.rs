@@ -350,6 +350,34 @@ proptest! {
         boot(&dtb, &setting);
     }
 
+    /// Registers behind two buses whose properties have any value.
+    #[test]
+    fn damaged_buses(
+        which in any::<Index>(),
+        words in prop::collection::vec(prop_oneof![0u32..8, any::<u32>()], 0..16),
+        rest in 0usize..4,
+    ) {
+        let properties = [
+            ("/soc", "ranges"),
+            ("/soc", "#address-cells"),
+            ("/soc", "#size-cells"),
+            ("/soc/bus", "ranges"),
+            ("/soc/bus", "#address-cells"),
+            ("/soc/bus", "#size-cells"),
+            ("/soc/bus/pl011@9000000", "reg"),
+            ("/soc/bus/intc@8000000", "reg"),
+            ("/aliases", "serial0"),
+            ("/chosen", "stdout-path"),
+        ];
+        let mut tree = tree(&[(GIB, GIB)], &[], &[], b"");
+        behind_buses(&mut tree);
+        let (path, name) = properties[which.index(properties.len())];
+        let mut value: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+        value.truncate(value.len().saturating_sub(rest));
+        set(tree.find_node_mut(path).expect("a node"), name, &value);
+        boot(&tree.to_dtb(), &Setting::usual());
+    }
+
     /// Properties that the kernel reads, with any value.
     #[test]
     fn damaged_properties(which in any::<Index>(), value in prop::collection::vec(any::<u8>(), 0..40)) {
@@ -389,6 +417,42 @@ proptest! {
         set(tree.find_node_mut(path).expect("a node"), name, &small);
         boot(&tree.to_dtb(), &Setting::usual());
     }
+}
+
+/// Moves the console and the interrupt controller behind two buses, the second of which has one cell for each.
+fn behind_buses(tree: &mut DeviceTree) {
+    let mut bus = DeviceTreeNode::new("bus").expect("a node");
+    for (name, at) in [("pl011@9000000", 0x900_0000u32), ("intc@8000000", 0x800_0000)] {
+        let mut node = tree.root.remove_child(name).expect("QEMU has it");
+        let reg = [at - 0x700_0000, 0x1_0000, at - 0x6ff_0000, 0x1_0000];
+        set(&mut node, "reg", &reg.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>());
+        bus.add_child(node);
+    }
+    let mut soc = DeviceTreeNode::new("soc").expect("a node");
+    for (node, cells, ranges) in [
+        (&mut bus, [0, 0, 0, 1], &[0x100_0000u32, 0, 0, 0x200_0000][..]),
+        (&mut soc, [0, 0, 0, 2], &[0, 0, 0, 0x800_0000, 0, 0x200_0000]),
+    ] {
+        set(node, "#address-cells", &cells);
+        set(node, "#size-cells", &cells);
+        set(node, "ranges", &ranges.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>());
+    }
+    soc.add_child(bus);
+    tree.root.add_child(soc);
+    let mut aliases = DeviceTreeNode::new("aliases").expect("a node");
+    set(&mut aliases, "serial0", b"/soc/bus/pl011@9000000\0");
+    tree.root.add_child(aliases);
+    set(tree.find_node_mut("/chosen").expect("chosen"), "stdout-path", b"serial0\0");
+}
+
+#[test]
+fn registers_behind_buses_are_where_a_cpu_has_them() {
+    let mut tree = tree(&[(GIB, GIB)], &[], &[], b"");
+    behind_buses(&mut tree);
+    let machine = Machine::read(&tree.to_dtb(), &mut |note| panic!("{note}")).expect("a machine");
+    assert_eq!(machine.uart, Some(Pa(0x900_0000)));
+    let gic = machine.interrupts.expect("a controller");
+    assert!(gic.ranges().eq(&[Pa(0x800_0000)..Pa(0x801_0000), Pa(0x801_0000)..Pa(0x802_0000)]), "{gic:?}");
 }
 
 fn plain(ram: &[(u64, u64)], reserved: &[Reserved], line: &str) -> (End, Vec<String>) {

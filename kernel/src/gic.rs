@@ -9,7 +9,8 @@ use dtoolkit::standard::NodeStandard;
 use dtoolkit::{Node, Property};
 use linmap::Pa;
 
-use crate::machine::{cells, each_reg, in_use, number};
+use crate::bus::Place;
+use crate::machine::{in_use, number};
 
 /// How many regions of redistributors are used.
 pub const REGIONS: usize = 4;
@@ -48,23 +49,16 @@ const CPU_INTERFACE: u64 = 0x100;
 const REDISTRIBUTOR: u64 = 0x2_0000;
 
 impl InterruptController {
-    /// The first controller of a tree that is in use and can be used, and the INTID of the virtual timer.
-    ///
-    /// Looked for at the root and on buses whose addresses are those of the root.
+    /// The first controller of a tree that is in use, if it can be used, and the INTID of the virtual timer.
     pub fn read(tree: Fdt<'_>, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> (Option<Self>, Option<u32>) {
-        let root = tree.root();
-        let Some((node, parent)) = find(root, |n| version(n).is_some() && in_use(n, note)) else {
+        let Some(place) = Place::search(tree, |n| version(n).is_some() && in_use(n, note)) else {
             return (None, None);
         };
-        let timer = timer(root, node, note);
+        let node = place.node;
+        let timer = timer(tree, node, note);
         let mut ranges = ArrayVec::<Range<Pa>, { REGIONS + 1 }>::new();
-        each_reg(node, cells(parent), note, |start, size, note| match start.checked_add(size) {
-            // What comes behind the redistributors is of no use here.
-            Some(end) => _ = ranges.try_push(Pa(start)..Pa(end)),
-            None => {
-                note(format_args!("{}: {start:#x} and {size:#x} bytes is beyond all addresses", node.name()));
-            }
-        });
+        // What comes behind the redistributors is of no use here.
+        place.registers(note, |range| _ = ranges.try_push(range));
         let controller = match version(node) {
             Some(2) => Self::v2(&ranges),
             _ => Self::v3(node, &ranges),
@@ -120,19 +114,9 @@ fn version(node: FdtNode<'_>) -> Option<u32> {
     V2.iter().any(|name| node.is_compatible(name)).then_some(2)
 }
 
-/// The first node that is wanted, and its parent: a child of the root or of a bus that translates nothing.
-fn find<'a>(
-    root: FdtNode<'a>,
-    mut wanted: impl FnMut(FdtNode<'a>) -> bool,
-) -> Option<(FdtNode<'a>, FdtNode<'a>)> {
-    let is_plain_bus = |n: &FdtNode<'a>| n.property("ranges").is_some_and(|p| p.value().is_empty());
-    let buses = core::iter::once(root).chain(root.children().filter(is_plain_bus));
-    buses.flat_map(|bus| bus.children().map(move |node| (node, bus))).find(|(node, _)| wanted(*node))
-}
-
 /// The INTID of the virtual timer: the third interrupt of the timer node.
-fn timer(root: FdtNode<'_>, controller: FdtNode<'_>, note: Note<'_>) -> Option<u32> {
-    let (node, _) = find(root, |n| n.is_compatible("arm,armv8-timer") && in_use(n, note))?;
+fn timer(tree: Fdt<'_>, controller: FdtNode<'_>, note: Note<'_>) -> Option<u32> {
+    let node = Place::search(tree, |n| n.is_compatible("arm,armv8-timer") && in_use(n, note))?.node;
     let cells = value(controller, "#interrupt-cells").filter(|cells| (3..=8).contains(cells))? as usize;
     let interrupts = node.property("interrupts")?;
     let third = interrupts.value().chunks_exact(cells * 4).nth(2)?;
@@ -274,8 +258,27 @@ mod tests {
         bus.add_child(gic);
         tree.root.add_child(bus);
         assert_eq!(read(&tree).0, None);
+        assert_eq!(read(&tree).2.iter().filter(|note| note.contains("the ranges of soc")).count(), 2);
         set(tree.find_node_mut("/soc").unwrap(), "ranges", &[]);
         assert_eq!(read(&tree).0.unwrap().version(), 2);
+    }
+
+    #[test]
+    fn a_bus_that_translates_may_have_it() {
+        let mut tree = virt();
+        let gic = tree.root.remove_child("intc@8000000").unwrap();
+        let timer = tree.root.remove_child("timer").unwrap();
+        let mut bus = DeviceTreeNode::new("soc").unwrap();
+        set(&mut bus, "#address-cells", &cells(&[2]));
+        set(&mut bus, "#size-cells", &cells(&[2]));
+        set(&mut bus, "ranges", &reg(&[(0x800_0000, 0x1f_0000_0000), (0x100_0000, 0)])[..24]);
+        bus.add_child(gic);
+        bus.add_child(timer);
+        tree.root.add_child(bus);
+        let (controller, timer, notes) = read(&tree);
+        let distributor = Pa(0x1f_0000_0000)..Pa(0x1f_0001_0000);
+        assert_eq!(controller.unwrap().ranges().next(), Some(&distributor));
+        assert_eq!((timer, notes.len()), (Some(27), 0));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 pub mod addresses;
 pub mod admit;
 pub mod bootargs;
+mod bus;
 pub mod choice;
 pub mod cpus;
 pub mod crashkernel;

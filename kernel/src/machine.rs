@@ -12,6 +12,7 @@ use dtoolkit::standard::NodeStandard;
 use dtoolkit::{Node, Property};
 use linmap::Pa;
 
+use crate::bus::Place;
 use crate::cpus::Cpus;
 use crate::gic::InterruptController;
 use crate::ranges::{CAPACITY, Full, Lost, Ranges};
@@ -109,9 +110,9 @@ impl Machine {
             return Err(MachineError::NothingToMap);
         }
         let chosen = tree.find_node("/chosen");
-        let uart = chosen.and_then(|n| text(n, "stdout-path")).and_then(|path| uart(tree, path));
+        let uart = chosen.and_then(|n| text(n, "stdout-path")).and_then(|path| uart(tree, path, note));
         if uart.is_none() {
-            note(format_args!("/chosen/stdout-path names no PL011; using the default console"));
+            note(format_args!("/chosen/stdout-path names no PL011 that a CPU reaches; using the default console"));
         }
         let (interrupts, timer) = InterruptController::read(tree, note);
         Ok(Self {
@@ -130,7 +131,7 @@ impl Machine {
 }
 
 /// A property that is one string.
-fn text<'a>(node: FdtNode<'a>, name: &str) -> Option<&'a str> {
+pub(crate) fn text<'a>(node: FdtNode<'a>, name: &str) -> Option<&'a str> {
     node.properties().find(|p| p.name() == name)?.value_as::<&str>().ok()
 }
 
@@ -294,13 +295,15 @@ pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
     high.iter().all(|b| *b == 0).then(|| low.iter().fold(0, |n, b| n << 8 | u64::from(*b)))
 }
 
-/// The registers of the PL011 at `path`, which may have options behind a colon.
-fn uart(tree: Fdt<'_>, path: &str) -> Option<Pa> {
-    let node = tree.find_node(path.split(':').next()?)?;
-    if !node.compatible()?.any(|c| c == "arm,pl011") {
+/// The registers of the PL011 at a path, which may have options behind a colon, or that an alias stands for.
+fn uart(tree: Fdt<'_>, path: &str, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Option<Pa> {
+    let place = Place::find(tree, path.split(':').next()?)?;
+    if !place.node.compatible()?.any(|c| c == "arm,pl011") {
         return None;
     }
-    Some(Pa(node.reg().ok()??.next()?.address().ok()?))
+    let mut first = None;
+    place.registers(note, |range| _ = first.get_or_insert(range.start));
+    first
 }
 
 fn conduit(root: FdtNode<'_>) -> Option<Conduit> {
