@@ -4,14 +4,16 @@ use core::cell::UnsafeCell;
 use core::fmt::{self, Write};
 use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use aarch64_cpu::registers::{CNTFRQ_EL0, Readable};
 use arm_pl011_uart::{PL011Registers, Uart, UniqueMmioPointer};
 use arrayvec::ArrayVec;
+use kernel::uart::FALLBACK;
 use linmap::Va;
 
 use crate::cpu::{self, relax};
+use crate::exceptions::try_read;
 use crate::{interrupts, parking};
 
 /// The console of the kernel.
@@ -154,6 +156,42 @@ pub(crate) unsafe fn attach(registers: Va) {
     let lost = core::mem::take(lost);
     if lost != 0 {
         _ = writeln!(console, "{lost} more lines were said before there was a console, and are lost");
+    }
+}
+
+/// Where a PL011 may be that no device tree names, 0 for nowhere. At first that is where the entry code maps it, 1:1,
+/// as nothing else is known.
+static FALLBACK_AT: AtomicU64 = AtomicU64::new(FALLBACK.0);
+
+/// From now on that is there, or nowhere.
+///
+/// # Safety
+///
+/// If it is anywhere, a page is mapped there as device memory, stays so, and nothing else uses it.
+pub(crate) unsafe fn may_fall_back_to(registers: Option<Va>) {
+    FALLBACK_AT.store(registers.map_or(0, |registers| registers.0), Ordering::Relaxed);
+}
+
+/// From now on the console is the PL011 that no device tree names, if one is there and says so. Nothing is written
+/// before: it may be RAM, where no device tree could be read, or another device.
+///
+/// # Safety
+///
+/// No other UART is used any more.
+pub(crate) unsafe fn fall_back() {
+    /// UARTPeriphID0.
+    const IDENTIFICATION: u64 = 0xfe0;
+    let at = Va(FALLBACK_AT.load(Ordering::Relaxed));
+    if at.0 == 0 || try_read(Va(at.0 + IDENTIFICATION)).is_err() {
+        return;
+    }
+    let Some(registers) = NonNull::new(core::ptr::with_exposed_provenance_mut(at.0 as usize)) else { return };
+    // SAFETY: device memory that nothing else uses, by the promise of who said that it is there; only its
+    // identification is read.
+    let uart = Uart::new(unsafe { UniqueMmioPointer::<PL011Registers>::new(registers) });
+    if uart.read_identification().is_valid() {
+        // SAFETY: it is a PL011, and as above.
+        unsafe { attach(at) };
     }
 }
 

@@ -5,9 +5,7 @@ use core::panic::PanicInfo;
 use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
 use aarch64_cpu::asm::wfi;
-use linmap::Va;
 
-use crate::boot::EARLY_UART;
 use crate::console::{self, say};
 use crate::json::Text;
 use crate::{cpu, psci};
@@ -51,9 +49,8 @@ pub(crate) fn begin_report() -> bool {
 pub(crate) fn end(first: bool, why: fmt::Arguments<'_>) -> ! {
     if first {
         if !console::is_attached() {
-            // SAFETY: the entry code maps this page as device memory, 1:1, until the console is
-            // attached; nothing else has a UART by then.
-            unsafe { console::attach(Va(EARLY_UART.0)) };
+            // SAFETY: nothing else has a UART by then.
+            unsafe { console::fall_back() };
         }
         say!("\nlinmap can not go on: {why}");
         say!("linmap: {{\"finished\":false,\"ok\":false,\"fault\":\"{}\"}}", Text(why));

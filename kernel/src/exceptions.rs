@@ -11,7 +11,7 @@ use aarch64_cpu::registers::{ELR_EL1, ESR_EL1, FAR_EL1, Readable};
 use linmap::{Descriptor, Entry, Geometry, Level, Pa, ReadTables, Slot, Va, visit};
 use spin::mutex::SpinMutex;
 
-use crate::boot::{self, EMERGENCY_UART};
+use crate::boot;
 use crate::console::{self, say};
 use crate::ending::{begin_report, end};
 use crate::frames::Reach;
@@ -194,9 +194,8 @@ extern "C" fn exception(kind: u64, return_address: u64, stack: u64) -> ! {
     let (what, why) = (WHAT[kind as usize % 4], syndrome(esr));
     let first = begin_report();
     if boot::is_console(far) {
-        // SAFETY: `enter` maps the early console there for good; the console that faulted is not used
-        // any more.
-        unsafe { console::attach(EMERGENCY_UART) };
+        // SAFETY: the console that faulted is not used any more.
+        unsafe { console::fall_back() };
     }
     if first && is_address_fault(esr) {
         say!("\nwalk of {far}:");

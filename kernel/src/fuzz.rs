@@ -12,6 +12,7 @@ use crate::bootargs::BootArgs;
 use crate::choice;
 use crate::machine::Machine;
 use crate::plan::{Given, Plan, PlanError, Room};
+use crate::uart::Consoles;
 use dtoolkit::fdt::Fdt;
 use dtoolkit::memreserve::MemoryReservation;
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
@@ -94,6 +95,7 @@ fn way(dtb: &[u8], setting: &Setting, notes: &mut Vec<String>) -> End {
         read_only: setting.read_only.clone(),
         tree: Pa(setting.tree_at)..Pa(setting.tree_at + dtb.len() as u64),
     };
+    judge_consoles(&machine, given.pa_bits, &mut |note| notes.push(note.to_string()));
     let mut room = Room::default();
     match Plan::new(&given, &mut room, &mut |note| notes.push(note.to_string())) {
         Ok(plan) => {
@@ -117,6 +119,17 @@ fn apart(a: &Range<Pa>, b: &Range<Pa>) -> bool {
 
 fn bytes(range: &Range<Pa>) -> u64 {
     range.end.0.saturating_sub(range.start.0)
+}
+
+/// No console is in RAM, or at no address.
+fn judge_consoles(machine: &Machine, pa_bits: u32, note: &mut dyn FnMut(std::fmt::Arguments<'_>)) {
+    let Consoles { named, fallback } = Consoles::new(machine, pa_bits, note);
+    for uart in [named, fallback].into_iter().flatten() {
+        let registers = uart..Pa(uart.0 + 0x1000);
+        let mut ram = machine.ram.as_slice().iter().chain(machine.no_map.as_slice());
+        assert!(ram.all(|ram| apart(ram, &registers)), "{uart:?}");
+    }
+    assert!(named.is_none_or(|uart| uart.0 >> pa_bits == 0), "{named:?}");
 }
 
 /// What every plan promises.

@@ -20,3 +20,4 @@ pub mod scratch;
 pub mod sgi;
 pub mod stress;
 pub mod ticks;
+pub mod uart;

@@ -39,6 +39,8 @@ pub struct Machine {
     pub reserved: Ranges,
     /// What must not be mapped of what would else be RAM.
     pub no_map: Ranges,
+    /// What of the memory nodes there was no room for.
+    pub left_out: Lost,
     /// The registers of the console, a PL011.
     pub uart: Option<Pa>,
     /// How PSCI is called.
@@ -112,7 +114,7 @@ impl Machine {
         let chosen = tree.find_node("/chosen");
         let uart = chosen.and_then(|n| text(n, "stdout-path")).and_then(|path| uart(tree, path, note));
         if uart.is_none() {
-            note(format_args!("/chosen/stdout-path names no PL011 that a CPU reaches; using the default console"));
+            note(format_args!("/chosen/stdout-path names no console: no PL011 that a CPU reaches"));
         }
         let (interrupts, timer) = InterruptController::read(tree, note);
         Ok(Self {
@@ -121,6 +123,7 @@ impl Machine {
             ram,
             reserved,
             no_map,
+            left_out: lost,
             uart,
             conduit: conduit(root),
             interrupts,

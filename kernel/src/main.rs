@@ -39,12 +39,13 @@ use kernel::bootargs::BootArgs;
 use kernel::machine::{self, Machine};
 use kernel::plan::{Given, Plan, Room};
 use kernel::stress::Asked;
+use kernel::uart::{self, Consoles};
 use kernel::{admit, choice};
 use linmap::arm64::Cpu;
 use linmap::{AddressSpace, BbmPromise, Both, Decision, Features, Geometry, Granule, Pa, Stats};
 use spin::mutex::SpinMutex;
 
-use crate::boot::{EARLY_UART, Image};
+use crate::boot::Image;
 use crate::console::say;
 use crate::counters::Counters;
 use crate::crash::Crash;
@@ -111,6 +112,10 @@ extern "C" fn kernel_main(dtb: u64, image: u64, level: u64) -> ! {
         Ok(machine) => machine,
         Err(e) => fail(format_args!("{e}")),
     };
+    if uart::fallback(&machine).is_none() {
+        // SAFETY: nowhere is always right.
+        unsafe { console::may_fall_back_to(None) };
+    }
     if let Some(conduit) = machine.conduit {
         psci::use_conduit(conduit);
     }
@@ -175,8 +180,8 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
     };
     let frames = Frames::new(&image, geometry.page_size());
     let counters = Counters::start(&features);
-    let uart = usable_uart(machine, pa_bits);
-    match memory::bring_up(&memory, &frames, &image, (geometry, &features), uart, &decision, &counters) {
+    let consoles = Consoles::new(machine, pa_bits, &mut warn);
+    match memory::bring_up(&memory, &frames, &image, (geometry, &features), &consoles, &decision, &counters) {
         Ok(Mapped { space, stats, costs, identity_tables }) => {
             let (frames, memory, image) = (&frames, &memory, &image);
             let (root, reach) = (space.root(), frames.reach());
@@ -199,25 +204,11 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
                 counters: &counters,
                 held_tables: 0,
                 identity_tables,
-                highest: highest(machine, memory, image, uart),
+                highest: highest(machine, memory, image, &consoles),
                 team: Team::default(),
             })
         }
         Err(e) => fail(format_args!("the linear map can not be made: {e}")),
-    }
-}
-
-/// The console's registers: those of the device tree, if they can be registers.
-fn usable_uart(machine: &Machine, pa_bits: u32) -> Pa {
-    match machine.uart {
-        Some(uart) if uart.0 >> pa_bits == 0 && !machine.ram.contains(uart) && uart.0 % 4 == 0 => uart,
-        Some(uart) => {
-            warn(format_args!(
-                "no console can be at {uart}: that is RAM, unaligned or no address; using {EARLY_UART}"
-            ));
-            EARLY_UART
-        }
-        None => EARLY_UART,
     }
 }
 
@@ -232,12 +223,13 @@ fn start_interrupts(system: &System<'_>) {
 }
 
 /// Where all that is or may yet be mapped ends: RAM, the image, the registers of devices.
-fn highest(machine: &Machine, memory: &Plan<'_>, image: &Image, uart: Pa) -> Pa {
+fn highest(machine: &Machine, memory: &Plan<'_>, image: &Image, consoles: &Consoles) -> Pa {
     let (ram, reached) = (memory.layout.ram().last(), memory.layout.mapped().end);
     let ram = ram.map_or(reached, |range| range.end.min(reached));
-    let known = [ram, image.range().end, Pa(uart.0 + 1), Pa(EARLY_UART.0 + 1)];
+    let consoles = [consoles.named, consoles.fallback].into_iter().flatten().map(|uart| Pa(uart.0 + 1));
+    let known = [ram, image.range().end].into_iter().chain(consoles);
     let controller = machine.interrupts.iter().flat_map(|c| c.ranges()).map(|r| r.end);
-    known.into_iter().chain(controller).max().unwrap_or_default()
+    known.chain(controller).max().unwrap_or_default()
 }
 
 /// Starts the other CPUs, then does what `run=` asks for, in its order.

@@ -5,13 +5,14 @@ use core::ops::Range;
 use kernel::choice;
 use kernel::plan::Plan;
 use kernel::ranges::CAPACITY;
+use kernel::uart::Consoles;
 use linmap::{AddressSpace, Both, Decision, Error, Features, Geometry, Pa, Stats};
 
 use crate::boot::{self, Image};
 use crate::counters::{Counters, Window};
 use crate::frames::Frames;
 use crate::hardware::HARDWARE;
-use crate::{identity, warn};
+use crate::{console, identity, warn};
 
 unsafe extern "C" {
     fn mark_create_begin();
@@ -48,7 +49,7 @@ pub(crate) fn bring_up(
     frames: &Frames,
     image: &Image,
     (geometry, features): (Geometry, &Features),
-    uart: Pa,
+    consoles: &Consoles,
     decision: &Decision,
     counters: &Counters,
 ) -> Result<Mapped, Error> {
@@ -65,9 +66,16 @@ pub(crate) fn bring_up(
         let identity = boot::identity_tree(frames, lower, &image.text(), &first_frames);
         (first_frames, identity)
     });
-    let booted = boot::enter(frames, &HARDWARE.cpu, image, geometry, features, identity?, uart)?;
-    // SAFETY: `enter` has just mapped the console there as device memory, for good.
-    unsafe { crate::console::attach(booted.uart) };
+    let booted = boot::enter(frames, &HARDWARE.cpu, image, geometry, features, identity?, consoles)?;
+    // SAFETY: `enter` has just mapped what it returns as device memory, for good: the console of the device tree, and
+    // what is not RAM.
+    unsafe {
+        console::may_fall_back_to(booted.fallback_console);
+        match booted.named_console {
+            Some(registers) => console::attach(registers),
+            None => console::fall_back(),
+        }
+    }
 
     // SAFETY: free RAM, which `enter` has mapped 1:1.
     give(&first_frames, |r| unsafe { frames.add(r) });

@@ -5,6 +5,7 @@ use core::ops::Range;
 
 use aarch64_cpu::registers::{Readable, TCR_EL1};
 use kernel::choice;
+use kernel::uart::{Consoles, FALLBACK};
 use linmap::arm64::Counting;
 use linmap::{
     AddressSpace, Attributes, Dsb, Error, Features, Geometry, Granule, Half, Leaves, Memory, MemoryType,
@@ -19,12 +20,10 @@ use crate::{identity, psci};
 pub(crate) const KERNEL_VA: u64 = 0xffff_ffff_8000_0000;
 /// Where the console's registers are mapped, above any image.
 const DEVICE_VA: u64 = KERNEL_VA + (256 << 20);
-/// Where the early console is mapped beside the one in use, for when that one faults.
+/// Where the fallback console is mapped beside the one in use, for when that one faults.
 pub(crate) const EMERGENCY_UART: Va = Va(DEVICE_VA + (1 << 20));
 /// From where on other registers are mapped.
 pub(crate) const REGISTERS_VA: u64 = EMERGENCY_UART.0 + (64 << 10);
-/// The console of QEMU's virt machine: all there is before a device tree has been read, or without one.
-pub(crate) const EARLY_UART: Pa = Pa(0x0900_0000);
 
 /// Whether an address is a register of the console in use.
 pub(crate) const fn is_console(va: Va) -> bool {
@@ -47,7 +46,7 @@ global_asm!(
     mair = const MemoryType::mair(false),
     normal = const EARLY_NORMAL,
     device = const EARLY_DEVICE,
-    early_uart = const EARLY_UART.0,
+    early_uart = const FALLBACK.0,
     simd = const cfg!(target_feature = "neon") as u8,
 );
 
@@ -231,8 +230,10 @@ fn stack_guards(page: u64) -> [*const u8; 2] {
 pub(crate) struct Booted {
     /// The upper half.
     pub(crate) space: AddressSpace,
-    /// Where the console's registers are.
-    pub(crate) uart: Va,
+    /// Where the registers of the console are that the device tree names.
+    pub(crate) named_console: Option<Va>,
+    /// Where a PL011 may be that it does not name.
+    pub(crate) fallback_console: Option<Va>,
     /// The root of the 1:1 map, to be taken down.
     identity: Temporary,
 }
@@ -244,7 +245,7 @@ struct Temporary {
     empty: linmap::Frame,
 }
 
-/// Leaves the entry code's map for tables of `geometry`: the image and the console in the upper half, an
+/// Leaves the entry code's map for tables of `geometry`: the image and the consoles in the upper half, an
 /// [`identity_tree`] in the lower one.
 ///
 /// # Errors
@@ -257,7 +258,7 @@ pub(crate) fn enter(
     geometry: Geometry,
     features: &Features,
     lower: Tree,
-    uart: Pa,
+    consoles: &Consoles,
 ) -> Result<Booted, Error> {
     let page = geometry.page_size();
     let console = |va, registers: Pa| Region {
@@ -267,8 +268,11 @@ pub(crate) fn enter(
         attributes: Attributes::DEVICE,
         leaves: Leaves::Pages,
     };
-    let consoles = [console(DEVICE_VA, uart), console(EMERGENCY_UART.0, EARLY_UART)];
-    let upper = image.segments(page).into_iter().chain(consoles).flat_map(|r| r.runs(geometry));
+    let Consoles { named, fallback } = *consoles;
+    let named_page = named.map(|registers| console(DEVICE_VA, registers));
+    let fallback_page = fallback.map(|registers| console(EMERGENCY_UART.0, registers));
+    let regions = image.segments(page).into_iter().chain(named_page).chain(fallback_page);
+    let upper = regions.flat_map(|r| r.runs(geometry));
     let upper = match Tree::build(frames, geometry, Half::Upper, upper) {
         Ok(upper) => upper,
         Err(e) => {
@@ -301,7 +305,13 @@ pub(crate) fn enter(
         stub(ttbr0, ttbr1, tcr, mair);
     }
     let identity = Temporary { root: identity_root, geometry: identity_geometry, empty };
-    Ok(Booted { space, uart: Va(DEVICE_VA + (uart.0 & (page - 1))), identity })
+    let within = |registers: Pa| registers.0 & (page - 1);
+    Ok(Booted {
+        space,
+        named_console: named.map(|registers| Va(DEVICE_VA + within(registers))),
+        fallback_console: fallback.map(|registers| Va(EMERGENCY_UART.0 + within(registers))),
+        identity,
+    })
 }
 
 /// The temporary 1:1 map, of a `geometry` that reaches it: the image's code, and RAM to take table pages from.

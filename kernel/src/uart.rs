@@ -1,0 +1,187 @@
+//! Which console there is: none rather than a wrong one. Pure.
+
+use core::fmt;
+use core::ops::Range;
+
+use linmap::Pa;
+
+use crate::machine::Machine;
+
+/// Where QEMU's virt machine has a PL011: all there is to try where no device tree has been read, or where the console
+/// that it names does not work.
+pub const FALLBACK: Pa = Pa(0x0900_0000);
+
+/// The bytes of a PL011's registers.
+pub const BYTES: u64 = 0x1000;
+
+/// The consoles of a machine.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Consoles {
+    /// The one that the device tree names.
+    pub named: Option<Pa>,
+    /// [`FALLBACK`], if that is no RAM. What is there has still to say that it is a PL011.
+    pub fallback: Option<Pa>,
+}
+
+impl Consoles {
+    /// Those of a machine whose CPUs have addresses of so many bits. `note` hears why the named one is not used.
+    pub fn new(machine: &Machine, pa_bits: u32, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Self {
+        let is_address = |registers: &Range<Pa>| (registers.end.0 - 1) >> pa_bits == 0;
+        let usable = |uart: &Pa| {
+            let registers = registers(*uart);
+            registers
+                .as_ref()
+                .is_some_and(|r| uart.0.is_multiple_of(4) && is_address(r) && !has_ram(machine, r))
+        };
+        let named = machine.uart.filter(usable);
+        if let (None, Some(uart)) = (named, machine.uart) {
+            note(format_args!("no console can be at {uart}: that is RAM, unaligned or no address"));
+        }
+        Self { named, fallback: fallback(machine) }
+    }
+}
+
+/// [`FALLBACK`], where a machine has no RAM there. RAM that was left out could be anywhere.
+pub fn fallback(machine: &Machine) -> Option<Pa> {
+    let is_ram = registers(FALLBACK).is_none_or(|registers| has_ram(machine, &registers));
+    (!is_ram && machine.left_out.ranges == 0).then_some(FALLBACK)
+}
+
+fn registers(uart: Pa) -> Option<Range<Pa>> {
+    Some(uart..Pa(uart.0.checked_add(BYTES)?))
+}
+
+/// Whether a machine has RAM in a range, mapped or not.
+fn has_ram(machine: &Machine, range: &Range<Pa>) -> bool {
+    let mut ram = machine.ram.as_slice().iter().chain(machine.no_map.as_slice());
+    ram.any(|ram| ram.start < range.end && range.start < ram.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dtoolkit::fdt::Fdt;
+    use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
+    extern crate std;
+    use std::string::{String, ToString};
+    use std::vec::Vec;
+
+    const VIRT: &[u8] = include_bytes!("../tests/data/virt.dtb");
+    const NO_UART: &str = "/chosen/stdout-path names no console: no PL011 that a CPU reaches";
+
+    fn set(node: &mut DeviceTreeNode, name: &str, value: &[u8]) {
+        node.add_property(DeviceTreeProperty::new(name, value).unwrap());
+    }
+
+    fn pairs(pairs: &[(u64, u64)]) -> Vec<u8> {
+        pairs.iter().flat_map(|p| [p.0.to_be_bytes(), p.1.to_be_bytes()].concat()).collect()
+    }
+
+    /// QEMU's virt machine with this memory, changed.
+    fn virt(memory: &[(u64, u64)], change: impl FnOnce(&mut DeviceTree)) -> Vec<u8> {
+        let mut tree = DeviceTree::from_fdt(&Fdt::new(VIRT).unwrap());
+        set(tree.find_node_mut("/memory@40000000").unwrap(), "reg", &pairs(memory));
+        change(&mut tree);
+        tree.to_dtb()
+    }
+
+    fn consoles(dtb: &[u8]) -> (Option<u64>, Option<u64>, Vec<String>) {
+        let mut notes = Vec::new();
+        let mut note = |what: fmt::Arguments<'_>| notes.push(what.to_string());
+        let machine = Machine::read(dtb, &mut note).unwrap();
+        let Consoles { named, fallback } = Consoles::new(&machine, 40, &mut note);
+        (named.map(|pa| pa.0), fallback.map(|pa| pa.0), notes)
+    }
+
+    const GIB: u64 = 1 << 30;
+
+    fn no_path(tree: &mut DeviceTree) {
+        tree.find_node_mut("/chosen").unwrap().remove_property("stdout-path");
+    }
+
+    #[test]
+    fn qemu_s_machine_has_both() {
+        assert_eq!(consoles(&virt(&[(GIB, GIB)], |_| {})), (Some(0x900_0000), Some(0x900_0000), Vec::new()));
+    }
+
+    /// As on xlnx-zcu102: no PL011, and RAM from 0 on.
+    #[test]
+    fn where_there_is_ram_there_is_no_console() {
+        let nothing = (None, None, [NO_UART.to_string()].into());
+        for ram in [(0, 2 * GIB), (0x900_0000, 0x1000), (0x900_0ff8, 8), (0x8ff_0000, 0x1_0001)] {
+            assert_eq!(consoles(&virt(&[ram], no_path)), nothing, "{ram:x?}");
+        }
+        for ram in [(0x900_1000, GIB), (0x800_0000, 0x100_0000)] {
+            assert_eq!(
+                consoles(&virt(&[ram], no_path)),
+                (None, Some(0x900_0000), nothing.2.clone()),
+                "{ram:x?}"
+            );
+        }
+    }
+
+    /// Memory that must not be mapped is memory, and so is what there was no room for.
+    #[test]
+    fn ram_that_is_not_mapped_is_ram() {
+        let no_map = |tree: &mut DeviceTree| {
+            no_path(tree);
+            let mut all = DeviceTreeNode::new("reserved-memory").unwrap();
+            set(&mut all, "#address-cells", &[0, 0, 0, 2]);
+            set(&mut all, "#size-cells", &[0, 0, 0, 2]);
+            let mut one = DeviceTreeNode::new("secure").unwrap();
+            set(&mut one, "reg", &pairs(&[(0x900_0000, 0x1_0000)]));
+            set(&mut one, "no-map", &[]);
+            all.add_child(one);
+            tree.root.add_child(all);
+        };
+        assert_eq!(consoles(&virt(&[(0, GIB)], no_map)).1, None);
+        let banks: Vec<_> = (0..129).map(|i| (GIB + i * 0x2000, 0x1000)).collect();
+        assert_eq!(consoles(&virt(&banks, no_path)).1, None);
+    }
+
+    #[test]
+    fn a_named_console_is_no_ram_either() {
+        for (uart, ok) in [
+            (0x900_0000, true),
+            (GIB - 0x1000, true),
+            (GIB - 0xff8, false),
+            (GIB, false),
+            (2 * GIB, true),
+            (0x900_0002, false),
+            ((1 << 40) - 0x1000, true),
+            (1 << 40, false),
+            (u64::MAX - 0x2000, false),
+        ] {
+            let dtb = virt(&[(GIB, GIB)], |tree| {
+                set(tree.find_node_mut("/pl011@9000000").unwrap(), "reg", &pairs(&[(uart, 0x1000)]));
+            });
+            let (named, fallback, notes) = consoles(&dtb);
+            assert_eq!((named, fallback), (ok.then_some(uart), Some(0x900_0000)), "{uart:#x}");
+            assert_eq!(
+                notes.iter().any(|note| note.starts_with("no console can be at 0x")),
+                !ok,
+                "{notes:?}"
+            );
+        }
+    }
+
+    /// As on a Raspberry Pi 3: by an alias, behind a bus.
+    #[test]
+    fn a_console_behind_a_bus_is_where_a_cpu_has_it() {
+        let dtb = virt(&[(0, 0x3c00_0000)], |tree| {
+            let mut uart = tree.root.remove_child("pl011@9000000").unwrap();
+            set(&mut uart, "reg", &[0x7e, 0x20, 0x10, 0, 0, 0, 2, 0]);
+            let mut soc = DeviceTreeNode::new("soc").unwrap();
+            set(&mut soc, "#address-cells", &[0, 0, 0, 1]);
+            set(&mut soc, "#size-cells", &[0, 0, 0, 1]);
+            set(&mut soc, "ranges", &[0x7e, 0, 0, 0, 0, 0, 0, 0, 0x3f, 0, 0, 0, 1, 0, 0, 0]);
+            soc.add_child(uart);
+            tree.root.add_child(soc);
+            let mut aliases = DeviceTreeNode::new("aliases").unwrap();
+            set(&mut aliases, "serial0", b"/soc/pl011@9000000\0");
+            tree.root.add_child(aliases);
+            set(tree.find_node_mut("/chosen").unwrap(), "stdout-path", b"serial0:115200n8\0");
+        });
+        assert_eq!(consoles(&dtb), (Some(0x3f20_1000), None, Vec::new()));
+    }
+}

@@ -1,0 +1,137 @@
+//! Boards other than QEMU's own: a console behind a bus, and none at all where the usual address is RAM.
+
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
+use tempfile::TempDir;
+
+/// What a run ends with that went well.
+const WELL: &str = "linmap: {\"finished\":true,\"ok\":true}";
+
+fn words(words: &[u32]) -> Vec<u8> {
+    words.iter().flat_map(|word| word.to_be_bytes()).collect()
+}
+
+fn node(name: &str, properties: &[(&str, &[u8])]) -> DeviceTreeNode {
+    let mut node = DeviceTreeNode::new(name).expect("a name");
+    for (name, value) in properties {
+        node.add_property(DeviceTreeProperty::new(*name, *value).expect("a property"));
+    }
+    node
+}
+
+/// A tree of so many cells with these nodes; QEMU says what memory there is.
+fn tree(cells: u32, stdout: Option<&str>, nodes: impl IntoIterator<Item = DeviceTreeNode>) -> Vec<u8> {
+    let mut tree = DeviceTree::new();
+    let cells = words(&[cells]);
+    let mut chosen = node("chosen", &[("bootargs", b"run=selftest\0")]);
+    if let Some(path) = stdout {
+        let path = format!("{path}\0");
+        chosen.add_property(DeviceTreeProperty::new("stdout-path", path.as_bytes()).expect("a property"));
+    }
+    tree.root = node("", &[("#address-cells", &cells), ("#size-cells", &cells), ("model", b"a board\0")]);
+    tree.root.add_child(chosen);
+    nodes.into_iter().for_each(|node| tree.root.add_child(node));
+    tree.to_dtb()
+}
+
+/// QEMU with the image that `make image` built; it ends with this value.
+struct Board {
+    qemu: Child,
+    directory: TempDir,
+}
+
+impl Drop for Board {
+    fn drop(&mut self) {
+        _ = self.qemu.kill();
+        _ = self.qemu.wait();
+    }
+}
+
+impl Board {
+    fn start(directory: TempDir, machine: &str, tree: &[u8], more: &[&str]) -> Self {
+        let image = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().map(|target| target.join("linmap.img"));
+        let (dtb, serial) = (directory.path().join("tree"), directory.path().join("serial"));
+        fs::write(&dtb, tree).expect("a file");
+        let mut qemu = Command::new("qemu-system-aarch64");
+        qemu.args(["-M", machine, "-display", "none", "-no-reboot", "-monitor", "none"]);
+        qemu.arg("-kernel").arg(image.expect("a directory")).arg("-dtb").arg(dtb);
+        qemu.arg("-serial").arg(format!("file:{}", serial.display())).args(more);
+        // The boards have sound.
+        qemu.env("QEMU_AUDIO_DRV", "none");
+        Self { qemu: qemu.stdin(Stdio::null()).spawn().expect("QEMU is there"), directory }
+    }
+
+    fn console(&self) -> String {
+        String::from_utf8_lossy(&fs::read(self.directory.path().join("serial")).unwrap_or_default())
+            .into_owned()
+    }
+
+    /// Waits until something holds, and fails where it never does.
+    fn wait(&mut self, mut holds: impl FnMut(&mut Self) -> bool) {
+        for _ in 0..3000 {
+            if holds(self) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(100));
+        }
+        panic!("nothing more came after:\n{}", self.console());
+    }
+}
+
+fn directory() -> TempDir {
+    TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
+}
+
+/// The console of a Raspberry Pi 3 is at 0x7e201000 on its bus, which a CPU has at 0x3f201000; 0x09000000 is RAM. There
+/// is no PSCI, so the run is over when it says so.
+#[test]
+fn a_console_behind_a_bus_speaks() {
+    let reg = words(&[0x7e20_1000, 0x200]);
+    let uart = node("serial@7e201000", &[("compatible", b"arm,pl011\0arm,primecell\0"), ("reg", &reg)]);
+    let ranges = words(&[0x7e00_0000, 0x3f00_0000, 0x100_0000, 0x4000_0000, 0x4000_0000, 0x1000]);
+    let one = words(&[1]);
+    let mut soc = node("soc", &[("#address-cells", &one), ("#size-cells", &one), ("ranges", &ranges)]);
+    soc.add_child(uart);
+    let aliases = node("aliases", &[("serial0", b"/soc/serial@7e201000\0")]);
+    let tree = tree(1, Some("serial0:115200n8"), [soc, aliases]);
+    let mut board = Board::start(directory(), "raspi3b", &tree, &[]);
+    board.wait(|board| board.console().contains("\"finished\":"));
+    let console = board.console();
+    assert!(console.contains(WELL) && !console.contains("no console"), "{console}");
+}
+
+/// A ZynqMP has no PL011, and RAM where QEMU's own machine has its console: nothing is written there, and the run goes
+/// as well. What it had to say stays in memory.
+#[test]
+fn without_a_console_nothing_is_written_to_ram() {
+    const UART: u64 = 0x0900_0000;
+    let directory = directory();
+    let path: PathBuf = directory.path().join("ram");
+    let ram = File::options().read(true).write(true).create_new(true).open(&path).expect("a file");
+    ram.set_len(2 << 30).expect("a sparse file");
+    // Not a register that says that it is full.
+    let pattern = [0x11; 4096];
+    ram.write_all_at(&pattern, UART).expect("a page");
+    let two = words(&[2]);
+    let mut reserved =
+        node("reserved-memory", &[("#address-cells", &two), ("#size-cells", &two), ("ranges", &[])]);
+    reserved.add_child(node("page@9000000", &[("reg", &words(&[0, UART as u32, 0, 4096]))]));
+    let psci = node("psci", &[("compatible", b"arm,psci-1.0\0"), ("method", b"smc\0")]);
+    let tree = tree(2, None, [reserved, psci]);
+    let memory = format!("memory-backend-file,id=mem,size=2G,mem-path={},share=on", path.display());
+    let machine = "xlnx-zcu102,secure=off,virtualization=off,memory-backend=mem";
+    let mut board = Board::start(directory, machine, &tree, &["-m", "2G", "-object", &memory]);
+    board.wait(|board| board.qemu.try_wait().expect("QEMU").is_some());
+    let mut page = [0; 4096];
+    ram.read_exact_at(&mut page, UART).expect("RAM");
+    assert!(page == pattern, "{:x?} was written", &page[..8]);
+    let mut low = vec![0; 16 << 20];
+    ram.read_exact_at(&mut low, 0).expect("RAM");
+    let said = low.windows(WELL.len()).any(|text| text == WELL.as_bytes());
+    assert!(said && board.console().is_empty(), "{}", board.console());
+}
