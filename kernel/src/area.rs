@@ -14,7 +14,7 @@ use linmap::{Aliased, Attributes, Change, Entry, Pa, Rodata, Va, linear_range};
 
 use crate::System;
 use crate::lock::Lock;
-use crate::smp;
+use crate::{parking, smp};
 
 /// How many allocations, or bytes, wait to be unmapped at the most.
 const WAITING: usize = 32;
@@ -217,7 +217,7 @@ impl<'a> Area<'a> {
         let System { space, args, memory, .. } = self.system;
         let platform = self.system.platform();
         // SAFETY: nobody uses it any more.
-        unsafe { space.set_valid(&platform, left.start, left.pages, false)? };
+        parking::again(|| unsafe { space.set_valid(&platform, left.start, left.pages, false) })?;
         if args.rodata != Rodata::Full {
             return Ok(());
         }
@@ -225,8 +225,8 @@ impl<'a> Area<'a> {
             let pages = (run.end.0 - run.start.0) >> self.system.geometry.page_shift();
             let alias = Va(run.start.0.wrapping_add(memory.layout.offset()));
             // SAFETY: memory that nobody uses, and that is not executable anywhere.
-            unsafe { space.protect(&platform, alias, pages, Change::WRITABLE)? };
-            space.collapse(&platform, alias, pages)
+            parking::again(|| unsafe { space.protect(&platform, alias, pages, Change::WRITABLE) })?;
+            parking::again(|| space.collapse(&platform, alias, pages))
         })
     }
 
@@ -330,7 +330,7 @@ impl<'a> Area<'a> {
         let (aliased, p) =
             (Aliased::new(space, memory.layout.offset(), args.rodata), &self.system.platform());
         // SAFETY: the pages are the caller's, who uses them as they become; nobody else uses them by their aliases.
-        unsafe {
+        parking::again(|| unsafe {
             match what {
                 Permission::ReadOnly => aliased.set_memory_ro(p, va, pages),
                 Permission::Writable => aliased.set_memory_rw(p, va, pages),
@@ -339,7 +339,7 @@ impl<'a> Area<'a> {
                 Permission::Code => aliased.set_memory_rox(p, va, pages),
                 Permission::Valid(valid) => aliased.set_memory_valid(p, va, pages, valid),
             }
-        }
+        })
         .map_err(Error::Map)
     }
 }

@@ -6,7 +6,6 @@ use core::ops::{Deref, DerefMut};
 use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use aarch64_cpu::registers::{CNTFRQ_EL0, Readable};
 use arm_pl011_uart::{PL011Registers, Uart, UniqueMmioPointer};
 use arrayvec::ArrayVec;
 use kernel::uart::FALLBACK;
@@ -14,7 +13,8 @@ use linmap::Va;
 
 use crate::cpu::{self, relax};
 use crate::exceptions::try_read;
-use crate::{interrupts, parking};
+use crate::interrupts::comes_true;
+use crate::parking;
 
 /// The console of the kernel.
 static CONSOLE: Shared = Shared {
@@ -62,6 +62,13 @@ impl Shared {
                 }
             }
         }
+    }
+}
+
+impl Locked<'_> {
+    /// Whether no other CPU has taken it for good.
+    fn is_still_owner(&self) -> bool {
+        self.shared.owner.load(Ordering::Relaxed) == self.owner
     }
 }
 
@@ -124,11 +131,14 @@ impl Console {
     }
 }
 
-impl Write for Console {
+impl Write for Locked<'_> {
     fn write_str(&mut self, text: &str) -> fmt::Result {
         for byte in text.bytes() {
+            if !self.is_still_owner() {
+                cpu::stop();
+            }
             match &mut self.uart {
-                Some(uart) => Self::put(uart, byte),
+                Some(uart) => Console::put(uart, byte),
                 None => self.keep(byte),
             }
         }
@@ -204,18 +214,22 @@ pub(crate) fn is_attached() -> bool {
 ///
 /// # Safety
 ///
-/// What this CPU was writing it never goes on with. A CPU that does not finish in time has stopped, or the two
-/// write at the same time.
+/// What this CPU was writing it never goes on with. A CPU that does not finish in time has stopped, or is away for a
+/// parking that nobody ends any more, or its host has stopped it: then it stops here before its next byte.
 pub(crate) unsafe fn seize() {
     let own = cpu::this().index + 1;
-    let (start, longest) = (interrupts::now(), CNTFRQ_EL0.get() / 4);
     let take = |from| {
         CONSOLE.owner.compare_exchange(from, own | FOR_GOOD, Ordering::Acquire, Ordering::Relaxed).is_ok()
     };
-    while !take(0) && !take(own) && interrupts::now().wrapping_sub(start) < longest {
-        relax();
+    if !comes_true(|| take(0) || take(own)) {
+        CONSOLE.owner.store(own | FOR_GOOD, Ordering::Relaxed);
     }
-    CONSOLE.owner.store(own | FOR_GOOD, Ordering::Relaxed);
+}
+
+/// Gives the console back if this CPU has it: what it was writing it never goes on with.
+pub(crate) fn let_go() {
+    let own = cpu::this().index + 1;
+    _ = CONSOLE.owner.compare_exchange(own, 0, Ordering::Release, Ordering::Relaxed);
 }
 
 /// Writes text; a console that fails is no reason to stop.

@@ -13,6 +13,7 @@ use linmap::{Change, Pa, Va};
 use crate::System;
 use crate::lock::Lock;
 use crate::memory::warn_of_lost;
+use crate::parking;
 
 /// The reservation of a system, used by one CPU at a time.
 pub(crate) struct Crash {
@@ -112,7 +113,7 @@ impl Crash {
             reserved.shrunk(&tail);
             if let Some((va, pages)) = pages(system, &tail) {
                 // What does not collapse stays in pages, which is as good.
-                _ = system.space.collapse(&system.platform(), va, pages);
+                _ = parking::again(|| system.space.collapse(&system.platform(), va, pages));
             }
             Ok(tail)
         })

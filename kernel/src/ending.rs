@@ -41,7 +41,10 @@ pub(crate) fn begin_report() -> bool {
             true
         }
         Err(last) if last == own => false,
-        Err(_) => cpu::stop(),
+        Err(_) => {
+            console::let_go();
+            cpu::stop()
+        }
     }
 }
 

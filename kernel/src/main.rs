@@ -38,7 +38,7 @@ use core::ops::Range;
 use kernel::bootargs::BootArgs;
 use kernel::machine::{self, Machine};
 use kernel::plan::{Given, Plan, Room};
-use kernel::stress::Asked;
+use kernel::tasks::{Refusal, Task};
 use kernel::uart::{self, Consoles};
 use kernel::{admit, choice};
 use linmap::arm64::Cpu;
@@ -247,44 +247,76 @@ fn run(mut system: System<'_>) -> ! {
     report::banner(system);
     report::document(system);
     let mut ok = report::check_frames(system) & report::check_map(system);
-    for task in system.args.tasks() {
-        match task {
-            "bench" => ok &= workloads::bench::run(system),
-            "cpus" => ok &= tests::cpus::run(system),
-            "crash" => ok &= tests::crash::run(system),
-            "dump" => ok &= report::dump(system),
-            "interrupts" => ok &= tests::interrupts::run(),
-            "kprobes" => ok &= tests::kprobes::run(system),
-            "micro" => ok &= workloads::micro::run(system),
-            "modes" => ok &= tests::modes::run(system),
-            "modules" => ok &= tests::modules::run(system),
-            "protection" => ok &= tests::protection::run(system),
-            "selftest" => ok &= tests::selftest::run(system),
-            "together" => ok &= tests::together::run(system),
-            "vmalloc80" => ok &= tests::vmalloc80::run(system),
-            // For those who test how a run that goes wrong is reported.
-            "fault" => fault(0),
-            "fault-all" => smp::on_all(&fault),
-            "overflow" => _ = overflow(core::hint::black_box(0)),
-            "overflow-last" => smp::on(cpu::running().last().unwrap_or(0), &|_| {
-                _ = overflow(core::hint::black_box(0));
-            }),
-            "panic" => panic!("asked for by run=panic"),
-            "hang" => loop {
-                aarch64_cpu::asm::wfi();
-            },
-            "fail" => ok = false,
-            _ if Asked::is(task) => ok &= tests::stress::run(system, task),
-            _ => warn(format_args!(
-                "run={} ignored: known are bench, cpus, crash, dump, interrupts, kprobes, micro, modes, modules, protection, \
-                 selftest, stress, together, vmalloc80, fail, fault, fault-all, hang, overflow, overflow-last and panic",
-                task.escape_debug()
-            )),
+    for name in system.args.tasks() {
+        match Task::parse(name) {
+            Ok(task) => ok &= carry_out(system, task) || failed(name),
+            Err(why @ Refusal::Unknown(_)) => {
+                warn(format_args!("run={} ignored: {why}", name.escape_debug()));
+            }
+            Err(why) => {
+                warn(format_args!("run={}: {why}", name.escape_debug()));
+                ok = failed(name);
+            }
         }
     }
     interrupts::report_unexpected();
     parking::report();
     finish(ok)
+}
+
+/// Says that a task failed, whatever it has said itself. That is not well.
+fn failed(task: &str) -> bool {
+    let name = task.split(':').next().unwrap_or_default();
+    say!("linmap: {{\"tests\":{{\"{}\":{{\"ok\":false}}}}}}", json::Text(name));
+    false
+}
+
+/// Does a task. Whether all went well.
+fn carry_out(system: &System<'_>, task: Task) -> bool {
+    match task {
+        Task::Bench => workloads::bench::run(system),
+        Task::Cpus => tests::cpus::run(system),
+        Task::Crash => tests::crash::run(system),
+        Task::Dump => report::dump(system),
+        Task::Interrupts => tests::interrupts::run(),
+        Task::Kprobes => tests::kprobes::run(system),
+        Task::Late(milliseconds) => tests::late::run(system, milliseconds),
+        Task::Micro => workloads::micro::run(system),
+        Task::Modes => tests::modes::run(system),
+        Task::Modules => tests::modules::run(system),
+        Task::Protection => tests::protection::run(system),
+        Task::Selftest => tests::selftest::run(system),
+        Task::Stress(asked) => tests::stress::run(system, asked),
+        Task::Together => tests::together::run(system),
+        Task::Vmalloc80 => tests::vmalloc80::run(system),
+        // For those who test how a run that goes wrong is reported.
+        Task::Fail => {
+            say!("linmap: {{\"tests\":{{\"fail\":{{\"why\":\"asked for by run=fail\"}}}}}}");
+            false
+        }
+        Task::Fault => {
+            fault(0);
+            true
+        }
+        Task::FaultAll => {
+            smp::on_all(&fault);
+            true
+        }
+        Task::Overflow => {
+            _ = overflow(core::hint::black_box(0));
+            true
+        }
+        Task::OverflowLast => {
+            smp::on(cpu::running().last().unwrap_or(0), &|_| {
+                _ = overflow(core::hint::black_box(0));
+            });
+            true
+        }
+        Task::Panic => panic!("asked for by run=panic"),
+        Task::Hang => loop {
+            aarch64_cpu::asm::wfi();
+        },
+    }
 }
 
 /// Reads where nothing is mapped.

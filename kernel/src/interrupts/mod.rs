@@ -24,7 +24,9 @@ use self::gicv2::Gicv2;
 use self::gicv3::Gicv3;
 use self::registers::Mapper;
 use self::timer::Timer;
-pub(crate) use self::timer::{TICKS_PER_SECOND, comes_true, counter_frequency, now};
+pub(crate) use self::timer::{
+    PATIENCE, TICKS_PER_SECOND, comes_true, comes_true_within, counter_frequency, now,
+};
 use crate::exceptions::try_read;
 use crate::{cpu, parking, smp, warn};
 

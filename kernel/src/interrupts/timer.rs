@@ -2,6 +2,7 @@
 
 use aarch64_cpu::asm::barrier;
 use aarch64_cpu::registers::{CNTFRQ_EL0, CNTV_CTL_EL0, CNTV_CVAL_EL0, CNTVCT_EL0, Readable, Writeable};
+use kernel::patience::Patience;
 use kernel::ticks;
 
 use super::Error;
@@ -54,17 +55,23 @@ pub(crate) fn counter_frequency() -> u64 {
     CNTFRQ_EL0.get()
 }
 
-/// How long others may take for what they do at once: a CPU that is a thread of a busy host sleeps for seconds.
-const PATIENCE: u64 = 10;
+/// For how many milliseconds others are waited for: a CPU that is a thread of a busy host sleeps for seconds.
+pub(crate) const PATIENCE: u64 = 10_000;
 
-/// Whether something comes true while there is patience; where the counter has no frequency there is little.
-pub(crate) fn comes_true(mut holds: impl FnMut() -> bool) -> bool {
-    let (start, limit) = (now(), PATIENCE * counter_frequency());
+/// Whether something comes true while there is patience.
+pub(crate) fn comes_true(holds: impl FnMut() -> bool) -> bool {
+    comes_true_within(PATIENCE, holds)
+}
+
+/// Whether something comes true in so many milliseconds in which this CPU looks ([`Patience`]); where the counter has
+/// no frequency, at once.
+pub(crate) fn comes_true_within(milliseconds: u64, mut holds: impl FnMut() -> bool) -> bool {
+    let mut patience = Patience::new(milliseconds.saturating_mul(counter_frequency()) / 1000, now());
     loop {
         if holds() {
             return true;
         }
-        if now().wrapping_sub(start) > limit {
+        if patience.is_over(now()) {
             return holds();
         }
         relax();

@@ -5,8 +5,25 @@
 //! interrupts are masked. Then it leaves as well, stores, and says that the parking is over. What they do while
 //! they are away is in `park.s`: it needs no stack, and no address of the upper half.
 //!
-//! If a CPU does not come within ten seconds the parking is called off. Nothing has been stored by then, and all go
-//! on as they were.
+//! A CPU that does not come has the parking called off: `CanNotPark`, and nothing has been stored. It may be a vCPU that
+//! its host has stopped, at any instruction, for as long as it likes. Why that does no harm, whoever is stopped:
+//!
+//! - **Nothing changes under a CPU.** Entries and the root are stored when each other CPU has said the number of this
+//!   parking, and a CPU says it when TTBR1 has no tables any more and its TLB is empty. What a CPU says late has the
+//!   number of a parking that is over, which nobody waits for any more: numbers are not used twice.
+//! - **No CPU stays away.** It waits until its own number *or a later one* is over, which the CPU that asks says in any
+//!   case, with an event. If it was stopped before it left, it finds that over and comes back at once.
+//! - **No CPU goes on with an old root.** It loads the root after it has seen that it may, by a load that acquires what
+//!   the store of that number released (`ldar`, `stlr`). The next change of the root waits until this CPU has said
+//!   another number, so one that is stopped between load and use still has the right one.
+//! - **A CPU answers in order.** It decides with interrupts masked. Otherwise its handler could answer a later parking
+//!   between the decision and the answer, and what it says would go backwards.
+//! - **A retry succeeds** when the CPU is there: what was called off leaves nothing behind but its number.
+//! - **If the CPU that asks is stopped**, the others wait for it, as for any holder of a lock. It gives up only after a
+//!   hundred looks with time between them (`kernel::patience`), so not because it was stopped itself, or all were.
+//!
+//! The rules for numbers are `kernel::rendezvous`, where a model tries every interleaving. `run=late` has CPUs not come,
+//! and say old numbers.
 
 mod times;
 
@@ -14,15 +31,16 @@ use core::arch::global_asm;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
+use kernel::rendezvous::{has_come, is_asked, is_over};
 use linmap::arm64::Uses;
-use linmap::{CanNotPark, Geometry, OaFormat, Pa, Rewrite};
+use linmap::{CanNotPark, Error, Geometry, OaFormat, Pa, Rewrite};
 
 use self::times::Times;
 use crate::boot::{Image, ttbr};
 use crate::console::say;
 use crate::counters;
 use crate::hardware::{HARDWARE, Masked};
-use crate::interrupts::{self, Sgi, comes_true, counter_frequency, now};
+use crate::interrupts::{self, PATIENCE, Sgi, comes_true, comes_true_within, counter_frequency, now};
 use crate::{cpu, identity};
 
 global_asm!(
@@ -93,6 +111,8 @@ static LAST: AtomicU32 = AtomicU32::new(0);
 /// Whether parkings are measured to the end, and what the last one took on all CPUs.
 static MEASURE: AtomicBool = AtomicBool::new(false);
 static MEASURED: AtomicU32 = AtomicU32::new(0);
+/// For how many milliseconds CPUs are waited for.
+static LIMIT: AtomicU64 = AtomicU64::new(PATIENCE);
 
 /// From now on CPUs can be parked, if there is a 1:1 map.
 pub(crate) fn start(image: &Image, geometry: Geometry, root: Pa) {
@@ -104,15 +124,30 @@ pub(crate) fn start(image: &Image, geometry: Geometry, root: Pa) {
 /// Answers if another CPU parks this one. Called in every wait in which interrupts may be masked.
 #[inline]
 pub(crate) fn answer_if_asked() {
-    let number = ASKED.load(Ordering::Acquire);
-    if REQUEST.over.load(Ordering::Acquire) != number {
+    if now_asked().is_some() {
+        answer_masked();
+    }
+}
+
+/// The parking that CPUs are asked for.
+#[inline]
+fn now_asked() -> Option<u64> {
+    let asked = ASKED.load(Ordering::Acquire);
+    is_asked(asked, REQUEST.over.load(Ordering::Acquire)).then_some(asked)
+}
+
+/// Decides, and answers, without an interrupt in between.
+#[cold]
+fn answer_masked() {
+    let _masked = Masked::new();
+    if let Some(number) = now_asked() {
         answer_to(number);
     }
 }
 
 /// Answers the interrupt of a CPU that parks this one; by now the parking may be over.
 pub(crate) fn answer() {
-    answer_if_asked();
+    answer_masked();
 }
 
 /// Where something of the image is in physical memory.
@@ -120,9 +155,9 @@ fn physical<T>(of: &'static T) -> u64 {
     (core::ptr::from_ref(of) as u64).wrapping_add(TO_PHYSICAL.load(Ordering::Relaxed))
 }
 
-#[cold]
+/// Stays away until the parking with this number is over. Interrupts are masked.
+#[inline]
 fn answer_to(number: u64) {
-    let _masked = Masked::new();
     let own = &ANSWERS[cpu::this().index];
     let (to_physical, began) = (TO_PHYSICAL.load(Ordering::Relaxed), now());
     let (identity, empty) = (identity::ttbr0(), identity::empty());
@@ -157,7 +192,8 @@ fn all_away(number: u64) -> bool {
     let others = || cpu::running().filter(|cpu| *cpu != own);
     ASKED.store(number, Ordering::Release);
     interrupts::send_to_others(Sgi::Park);
-    comes_true(|| others().all(|cpu| ANSWERS[cpu].away.load(Ordering::Acquire) == number))
+    let all = || others().all(|cpu| has_come(ANSWERS[cpu].away.load(Ordering::Acquire), number));
+    comes_true_within(LIMIT.load(Ordering::Relaxed), all)
 }
 
 /// Has those who are away look again.
@@ -239,6 +275,48 @@ pub(crate) fn measured() -> u32 {
     MEASURED.load(Ordering::Relaxed)
 }
 
+/// Does something with another limit for how many milliseconds a CPU is waited for. For tests.
+pub(crate) fn with_limit<R>(milliseconds: u64, work: impl FnOnce() -> R) -> R {
+    let before = LIMIT.swap(milliseconds, Ordering::Relaxed);
+    let result = work();
+    LIMIT.store(before, Ordering::Relaxed);
+    result
+}
+
+/// Does something, and again where it was called off: nothing has changed then, and the CPU that did not come may
+/// come now. A few times; what never comes is an error.
+pub(crate) fn again<R>(mut work: impl FnMut() -> Result<R, Error>) -> Result<R, Error> {
+    const TIMES: u32 = 16;
+    for _ in 1..TIMES {
+        let before = called_off();
+        match work() {
+            Err(Error::CanNotPark) if called_off() != before => {}
+            result => return result,
+        }
+    }
+    work()
+}
+
+/// How many parkings were called off.
+pub(crate) fn called_off() -> u32 {
+    CALLED_OFF.load(Ordering::Relaxed)
+}
+
+/// The number of the last parking that was asked for.
+pub(crate) fn asked() -> u64 {
+    ASKED.load(Ordering::Acquire)
+}
+
+/// Whether a parking is over.
+pub(crate) fn was_over(number: u64) -> bool {
+    is_over(REQUEST.over.load(Ordering::Acquire), number)
+}
+
+/// Answers a parking that is over, as a CPU does that was stopped when it had decided to. Interrupts are masked.
+pub(crate) fn answer_late(number: u64) {
+    answer_to(number);
+}
+
 fn all_back(number: u64) {
     let own = cpu::this().index;
     let others = || cpu::running().filter(|cpu| *cpu != own);
@@ -247,7 +325,7 @@ fn all_back(number: u64) {
 
 /// Says for how long CPUs were stopped, if any was.
 pub(crate) fn report() {
-    let (count, called_off) = (STOPPED.count(), CALLED_OFF.load(Ordering::Relaxed));
+    let (count, called_off) = (STOPPED.count(), called_off());
     if count == 0 && called_off == 0 {
         return;
     }

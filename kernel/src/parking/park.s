@@ -42,7 +42,7 @@ park_stay_away:
     stlr    x4, [x5]
 2:  ldar    x11, [x2]                       // Request::over
     cmp     x11, x4
-    b.hs    3f
+    b.hs    3f                              // kernel::rendezvous::is_over
     wfe
     b       2b
 3:  ldr     x11, [x2, #{root}]

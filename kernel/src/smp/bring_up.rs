@@ -7,7 +7,6 @@ use linmap::{BbmPromise, Decision, Features, Hardware, Policy, Promise, Split};
 use super::slot::{ADMITTED, Exchange, Orders};
 use super::stacks::Stack;
 use crate::cpu::State;
-use crate::ending::fail;
 use crate::hardware::HARDWARE;
 use crate::interrupts::comes_true;
 use crate::{System, boot, cpu, identity, interrupts, psci, repaint, warn};
@@ -102,9 +101,14 @@ fn start(system: &mut System<'_>, index: usize, midr: &mut Option<u64>) -> Resul
     slot.order(orders(system, index, &features, &stack));
     let leaves = || cpu::is(index, State::Leaving);
     let gone = || leaves() && psci::is_off(cpu::mpidr(index));
-    if !comes_true(|| cpu::is_running(index) || gone()) {
-        // It may be using the tables, so nothing that parks CPUs could rely on having parked all.
-        fail(format_args!("CPU {index} was let in and neither runs nor is off"));
+    let settled = || cpu::is_running(index) || gone();
+    if !comes_true(settled) {
+        // It may be using the tables, so it can not be left alone: nothing that parks CPUs could rely on having parked
+        // all. What it has left to do waits for nobody, so only its host delays it.
+        warn(format_args!("CPU {index} was let in, and is waited for until it runs or is off"));
+        while !settled() {
+            cpu::relax();
+        }
     }
     drop(held);
     slot.give_back(frames);

@@ -82,7 +82,7 @@ impl Exchange {
         self.page.pa()
     }
 
-    /// Waits for the report, a second at most. What the CPU says it is.
+    /// Waits for the report while there is patience. What the CPU says it is.
     pub(super) fn report(&self) -> Option<Features> {
         // SAFETY: the page is this slot's, large enough, and mapped; an address is taken, nothing is read.
         let report = unsafe { &raw mut (*self.at).report.0 };

@@ -1,11 +1,12 @@
 //! All other CPUs held for a moment, each in an interrupt handler: for code to be changed that they may execute.
 //!
 //! Unlike CPUs that are parked they stay where the map has them, and answer when another one parks them. What is
-//! done meanwhile takes no lock, as any of them may have it.
+//! done meanwhile takes no lock, as any of them may have it. One that comes late finds it over (`kernel::rendezvous`).
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use aarch64_cpu::asm::barrier;
+use kernel::rendezvous::{has_come, is_over};
 
 use crate::cpu::{self, relax};
 use crate::interrupts::{self, Sgi, comes_true};
@@ -34,7 +35,7 @@ pub(crate) fn while_others_wait<R>(work: impl FnOnce() -> R) -> Option<R> {
     ASKED.store(number, Ordering::Release);
     interrupts::send_to_others(Sgi::Hold);
     let others = || cpu::running().filter(|cpu| *cpu != own);
-    let held = comes_true(|| others().all(|cpu| CAME[cpu].0.load(Ordering::Acquire) == number));
+    let held = comes_true(|| others().all(|cpu| has_come(CAME[cpu].0.load(Ordering::Acquire), number)));
     let result = held.then(|| interrupts::masked(work));
     OVER.store(number, Ordering::Release);
     barrier::isb(barrier::SY);
@@ -45,7 +46,7 @@ pub(crate) fn while_others_wait<R>(work: impl FnOnce() -> R) -> Option<R> {
 pub(crate) fn hold() {
     let number = ASKED.load(Ordering::Acquire);
     CAME[cpu::this().index].0.store(number, Ordering::Release);
-    while OVER.load(Ordering::Acquire) < number {
+    while !is_over(OVER.load(Ordering::Acquire), number) {
         parking::answer_if_asked();
         relax();
     }

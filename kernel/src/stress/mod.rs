@@ -32,11 +32,6 @@ impl Asked {
     /// As many as take about a second.
     pub const OPERATIONS: u64 = 5000;
 
-    /// Whether a task is this one.
-    pub fn is(task: &str) -> bool {
-        task.split(':').next() == Some("stress")
-    }
-
     /// What the task asks for.
     ///
     /// # Errors
@@ -98,10 +93,8 @@ mod tests {
             ("stress:1:2:3", Err(NotUnderstood)),
             ("stress:1:-2", Err(NotUnderstood)),
         ] {
-            assert!(Asked::is(task));
             assert_eq!(Asked::parse(task), expected, "{task}");
         }
-        assert!(!Asked::is("stressed") && !Asked::is("selftest"));
     }
 
     #[test]

@@ -4,6 +4,7 @@ pub(crate) mod cpus;
 pub(crate) mod crash;
 pub(crate) mod interrupts;
 pub(crate) mod kprobes;
+pub(crate) mod late;
 pub(crate) mod modes;
 pub(crate) mod modules;
 mod planned;

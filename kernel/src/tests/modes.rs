@@ -12,7 +12,7 @@ use super::tally::Tally;
 use crate::exceptions::{Fault, try_read, try_write};
 use crate::hardware::HARDWARE;
 use crate::leaf::Leaf;
-use crate::{System, cpu, smp, warn};
+use crate::{System, cpu, parking, smp, warn};
 
 /// Tries it from each CPU. Whether all was as it should be.
 pub(crate) fn run(system: &System<'_>) -> bool {
@@ -103,7 +103,7 @@ impl Test<'_> {
         let refused = is_large && space.policy() == Policy::Fixed;
         self.probe(false);
         // SAFETY: nobody's memory.
-        let change = |change| unsafe { space.protect(&platform, self.page, 1, change) };
+        let change = |change| parking::again(|| unsafe { space.protect(&platform, self.page, 1, change) });
         smp::on(cpu, &|_| {
             let result = change(Change::READ_ONLY);
             let right = match result {
@@ -120,7 +120,7 @@ impl Test<'_> {
             if !refused {
                 self.tally.done(change(Change::WRITABLE), "writable");
             }
-            self.tally.done(space.collapse(&platform, self.page, 1), "collapse");
+            self.tally.done(parking::again(|| space.collapse(&platform, self.page, 1)), "collapse");
         });
         self.probe(false);
         self.tally.expect(Leaf::at(self.system, self.page) == leaf, "another leaf than before");

@@ -12,7 +12,7 @@ use linmap::{Change, Error, Policy, Stats, Va};
 use crate::console::say;
 use crate::exceptions::{Fault, try_read, try_write};
 use crate::leaf::Leaf;
-use crate::{System, cpu, interrupts, report, smp, warn};
+use crate::{System, cpu, interrupts, parking, report, smp, warn};
 
 /// How often the first CPU splits and collapses at the least.
 const ROUNDS: u64 = 200;
@@ -74,7 +74,7 @@ impl Work<'_> {
     fn protect(&self, cpu: usize, va: Va, change: Change) -> bool {
         let System { space, .. } = self.system;
         // SAFETY: the page is this CPU's alone, which does not write to it while it is read-only.
-        match unsafe { space.protect(&self.system.platform(), va, 1, change) } {
+        match parking::again(|| unsafe { space.protect(&self.system.platform(), va, 1, change) }) {
             Ok(()) => {
                 self.changes.fetch_add(1, Relaxed);
                 true
@@ -101,7 +101,8 @@ impl Work<'_> {
                 self.expect(refused, 0, "its page can be written while it is read-only");
                 self.protect(0, page, Change::WRITABLE);
             }
-            if let Err(e) = space.collapse(&self.system.platform(), self.start, self.pages) {
+            let collapse = || space.collapse(&self.system.platform(), self.start, self.pages);
+            if let Err(e) = parking::again(collapse) {
                 self.expect(false, 0, "the range can not collapse");
                 say!("together: {e}");
             }
@@ -137,7 +138,7 @@ impl Work<'_> {
     fn judge(&self, before: &Stats) -> bool {
         let System { space, .. } = self.system;
         let platform = self.system.platform();
-        let collapsed = space.collapse(&platform, self.start, self.pages);
+        let collapsed = parking::again(|| space.collapse(&platform, self.start, self.pages));
         self.expect(collapsed.is_ok(), 0, "the range can not collapse in the end");
         let (after, walked) = (space.stats(&platform), report::walked(self.system));
         self.expect(after == *before, 0, "the counts are not what they were");

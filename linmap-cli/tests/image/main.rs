@@ -13,6 +13,7 @@ mod executed;
 mod fixed;
 mod guest;
 mod interrupts;
+mod late;
 mod loader;
 mod matrix;
 mod micro;

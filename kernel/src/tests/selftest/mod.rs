@@ -14,7 +14,7 @@ use crate::System;
 use crate::console::say;
 use crate::exceptions::{Fault, try_execute, try_read, try_write};
 use crate::leaf::Leaf;
-use crate::{report, warn};
+use crate::{parking, report, warn};
 
 /// Tries all cases. Whether each was as it should be, and the map is in the end what it was.
 pub(crate) fn run(system: &System<'_>) -> bool {
@@ -138,26 +138,32 @@ impl Test<'_> {
 
     fn protect(&self, span: Span, change: Change) -> Result<(), Error> {
         // SAFETY: what is changed is scratch, or was mapped by this test: only probes use it.
-        unsafe { self.system.space.protect(&self.system.platform(), span.va, span.pages, change) }
+        parking::again(|| unsafe {
+            self.system.space.protect(&self.system.platform(), span.va, span.pages, change)
+        })
     }
 
     fn set_valid(&self, span: Span, valid: bool) -> Result<(), Error> {
         // SAFETY: as for `protect`.
-        unsafe { self.system.space.set_valid(&self.system.platform(), span.va, span.pages, valid) }
+        parking::again(|| unsafe {
+            self.system.space.set_valid(&self.system.platform(), span.va, span.pages, valid)
+        })
     }
 
     fn map(&self, span: Span, oa: Pa, attributes: Attributes) -> Result<(), Error> {
         // SAFETY: the memory is nobody's, and of one memory type wherever it is mapped.
-        unsafe { self.system.space.map(&self.system.platform(), span.va, span.pages, oa, attributes) }
+        parking::again(|| unsafe {
+            self.system.space.map(&self.system.platform(), span.va, span.pages, oa, attributes)
+        })
     }
 
     fn unmap(&self, span: Span) -> Result<(), Error> {
         // SAFETY: as for `protect`.
-        unsafe { self.system.space.unmap(&self.system.platform(), span.va, span.pages) }
+        parking::again(|| unsafe { self.system.space.unmap(&self.system.platform(), span.va, span.pages) })
     }
 
     fn collapse(&self, va: Va, pages: u64) -> Result<(), Wrong> {
-        done("collapse", self.system.space.collapse(&self.system.platform(), va, pages))
+        done("collapse", parking::again(|| self.system.space.collapse(&self.system.platform(), va, pages)))
     }
 
     /// The last page of a span.

@@ -5,6 +5,7 @@ use linmap::{Change, Error, Policy, Va};
 use super::{Access, Call, Span, Tally, Test, Wrong, done, expect, only};
 use crate::System;
 use crate::leaf::Leaf;
+use crate::parking;
 
 impl Test<'_> {
     /// Ranges of every kind: read-only, invalid, both, and back.
@@ -157,7 +158,7 @@ impl Test<'_> {
         let found = outside.map(|va| va.map(Self::probe));
         let size_at = |va| Leaf::at(self.system, va).map_or(0, |l| l.size.bytes());
         let is_large = inside.iter().flatten().any(|va| size_at(*va) != self.page());
-        let split = || space.split_to_pages(&self.system.platform(), span.va, span.pages);
+        let split = || parking::again(|| space.split_to_pages(&self.system.platform(), span.va, span.pages));
         match (space.policy() == Policy::Fixed && is_large, split()) {
             (true, Err(Error::NeedsResize { .. })) => {
                 return expect(self.stats() == before, "a refusal changed something");

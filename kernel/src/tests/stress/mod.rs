@@ -109,15 +109,9 @@ struct Stress<'a> {
     tally: Tally<'a>,
 }
 
-/// Does what the task asks for. Whether all was as it should be.
-pub(crate) fn run(system: &System<'_>, task: &str) -> bool {
-    let (operations, seed) = match Asked::parse(task) {
-        Ok(Asked { operations, seed }) => (operations, seed.unwrap_or(interrupts::now() & 0xffff_ffff)),
-        Err(e) => {
-            warn(format_args!("run={}: {e}", task.escape_debug()));
-            return false;
-        }
-    };
+/// Does what is asked for. Whether all was as it should be.
+pub(crate) fn run(system: &System<'_>, Asked { operations, seed }: Asked) -> bool {
+    let seed = seed.unwrap_or(interrupts::now() & 0xffff_ffff);
     let Some(stress) = Stress::new(system, seed) else {
         warn(format_args!("run=stress: there is no free RAM to change the map of"));
         return false;

@@ -132,7 +132,7 @@ impl Stress<'_> {
         }
         // Where CPUs run in turns, another one has its turn here.
         relax();
-        let result = self.call(change, &pages);
+        let result = parking::again(|| self.call(change, &pages));
         relax();
         if begun {
             self.model.end(pages.clone(), result.is_ok());
@@ -230,7 +230,8 @@ impl Stress<'_> {
             None => Expected::Done,
         };
         let (space, va) = (&self.system.space, self.va(pages.start));
-        let result = space.split_to_pages(&self.system.platform(), va, pages.len() as u64);
+        let split = || space.split_to_pages(&self.system.platform(), va, pages.len() as u64);
+        let result = parking::again(split);
         self.judge_call(at, (&Operation::Split, &pages), expected, result);
     }
 
@@ -252,7 +253,8 @@ impl Stress<'_> {
 
     pub(super) fn collapse(&self, at: At, pages: &Range<usize>) {
         let (space, va) = (&self.system.space, self.va(pages.start));
-        let result = space.collapse(&self.system.platform(), va, pages.len() as u64);
+        let collapse = || space.collapse(&self.system.platform(), va, pages.len() as u64);
+        let result = parking::again(collapse);
         self.judge_call(at, (&Operation::Collapse, pages), Expected::Done, result);
     }
 

@@ -1,0 +1,42 @@
+//! CPUs that do not come to be parked: a parking is called off, nothing has changed, what they say late is no answer to
+//! the next one, and that one is done when they come.
+
+use linmap::Granule;
+
+use crate::guest::{Booted, boot};
+use crate::matrix::page_size;
+
+/// Fails unless each CPU but the first was late once, and nothing was wrong.
+fn expect_late(booted: &Booted, cpus: u64, what: &str) {
+    assert_eq!(booted.number("/cpus"), cpus, "{what}");
+    let late = ["late", "called_off", "wrong"].map(|key| booted.number(&format!("/tests/late/{key}")));
+    assert_eq!(late, [cpus - 1, cpus - 1, 0], "{what}: {}", booted.console);
+    assert!(booted.number("/parking/called_off") >= cpus - 1, "{what}");
+    assert!(booted.number("/parking/parkings") >= cpus - 1, "{what}");
+    assert_eq!(booted.number("/tests/self-check/findings"), 0, "{what}");
+}
+
+/// With something to change meanwhile, and with nothing: a leaf splits where CPUs are parked for that.
+#[test]
+fn late_cpus_have_it_called_off() {
+    for granule in Granule::ALL {
+        for split in ["park", "pages"] {
+            for cpus in ["2", "5"] {
+                let what = format!("{granule} pages, {split}, {cpus} CPUs");
+                let fixed = ["--count", "--ram", "1G", "--run", "late", "--page-size", page_size(granule)];
+                let more = ["--bbml2", "off", "--split", split, "--cpus", cpus];
+                let booted = boot(&[&fixed[..], &more].concat()).expect_well(&what);
+                expect_late(&booted, cpus.parse().expect("a number"), &what);
+            }
+        }
+    }
+}
+
+/// However long they are waited for, and at the same time: all waits are for what the other CPU has done.
+#[test]
+fn late_cpus_at_the_same_time() {
+    for limit in ["late:1", "late:50"] {
+        let options = ["--ram", "1G", "--run", limit, "--bbml2", "off", "--split", "park", "--cpus", "4"];
+        expect_late(&boot(&options).expect_well(limit), 4, limit);
+    }
+}
