@@ -1,6 +1,7 @@
 //! `linmap boot`: the image under QEMU, its console as it comes, and what came of it.
 //!
-//! - `options`: what can be asked.  `image`: what is booted.  `command_line`: how QEMU is told.
+//! - `options`: what can be asked.  `tasks`: what `--run` can name.  `image`: what is booted.
+//! - `command_line`: how QEMU is told.
 //! - `child`, `signals`, `supervise`: QEMU from its start to its certain end.
 //! - `console`: bytes become text and documents.  `transcript`: what a run has said.
 //! - `document`: partial documents become one.  `verdict`: what it amounts to.
@@ -18,6 +19,7 @@ pub(crate) mod options;
 mod signals;
 mod summary;
 mod supervise;
+mod tasks;
 mod transcript;
 mod verdict;
 
@@ -79,7 +81,7 @@ impl Outcome {
     /// The data: for programs exactly one document, for people the summary of a kernel that finished.
     fn print(&self, json: bool) -> io::Result<()> {
         if json {
-            let document = self.document.concluded(self.verdict.as_ref().err());
+            let document = self.document.concluded(self.reason());
             terminal::print_document(document.as_value())
         } else if self.verdict.is_ok() {
             terminal::print(&format!("\n{}", summary::of(&self.document)))
@@ -88,23 +90,25 @@ impl Outcome {
         }
     }
 
+    /// Why it is not fine; the same for programs and for people.
+    fn reason(&self) -> Option<String> {
+        match &self.verdict {
+            Ok(Status::Fine) => None,
+            Ok(_) => Some(summary::failed_tests(&self.document)),
+            Err(failure) => Some(failure.to_string()),
+        }
+    }
+
     /// The messages: why it is not fine.
     fn explain(&self) -> Status {
-        if matches!(self.verdict, Ok(Status::Fine)) {
-            return Status::Fine;
-        }
+        let Some(reason) = self.reason() else { return Status::Fine };
         let complaints = self.complaints.trim_end();
         // A failure of QEMU quotes them itself.
         if !complaints.is_empty() && !matches!(self.verdict, Err(Failure::QemuDied { .. })) {
             terminal::note(format_args!("QEMU says: {complaints}"));
         }
-        match &self.verdict {
-            Ok(status) => {
-                terminal::error(summary::failed_tests(&self.document));
-                *status
-            }
-            Err(failure) => fail(failure),
-        }
+        terminal::error(reason);
+        self.verdict.as_ref().copied().unwrap_or(Status::Error)
     }
 }
 

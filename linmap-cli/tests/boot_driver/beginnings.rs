@@ -69,7 +69,11 @@ error: no image to boot: none of `[..]/linmap.img`, `[..]/bin/linmap.img`, `targ
 
 #[test]
 fn wrong_arguments_end_in_a_document_too() {
-    let wrong: [(&[&str], &str); 4] = [
+    let wrong: [(&[&str], &str); 8] = [
+        (&["--run", "bogus"], "for '--run <LIST>': there is no task bogus; there are bench, cpus, crash, "),
+        (&["--run", "dump,selftset"], "did you mean selftest? there is no task selftset; there are bench, "),
+        (&["--run", "stress:many"], "stress takes two numbers, both may be left out: stress:OPS:SEED"),
+        (&["--run", "dump rodata=off"], "there is no task dump rodata=off; "),
         (&["extra"], "unexpected argument 'extra' found"),
         (&["--ram", "12X"], "invalid value '12X' for '--ram <SIZE>': not a size: write a number"),
         (&["--page-size", "8k"], "[possible values: 4k, 16k, 64k]"),
@@ -96,14 +100,16 @@ fn without_arguments_there_is_help() {
     let output = linmap(&["boot", "--help"]);
     assert_exit(&output, 0);
     assert!(stdout(&output).contains("[default: 12G]"), "{}", stdout(&output));
+    let tasks = ["stress[:OPERATIONS[:SEED]]  has all CPUs", "overflow-last", "vmalloc80"];
+    assert!(tasks.iter().all(|task| stdout(&output).contains(task)), "{}", stdout(&output));
 }
 
 #[test]
 fn bad_kernel_arguments_reach_the_kernel() {
     let image = r#"echo "$command_line"; echo 'linmap: {"finished":true,"ok":true}'"#;
-    let output = boot(image, &["--append", "pagesize=8k nonsense"]);
+    let output = boot(image, &["--append", "pagesize=8k nonsense run=bogus"]);
     assert_exit(&output, 0);
-    assert!(stdout(&output).contains(" run=dump pagesize=8k nonsense\n"), "{}", stdout(&output));
+    assert!(stdout(&output).contains(" run=dump pagesize=8k nonsense run=bogus\n"), "{}", stdout(&output));
 }
 
 #[test]

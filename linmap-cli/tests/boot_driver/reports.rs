@@ -137,7 +137,24 @@ error: failed: split
     );
     let output = boot(image, &["--json"]);
     assert_exit(&output, 1);
-    assert_eq!(document(&output)["ok"], false);
+    assert_eq!(
+        (&document(&output)["ok"], &document(&output)["error"]),
+        (&false.into(), &"failed: split".into())
+    );
+}
+
+#[test]
+fn what_a_test_says_of_its_failure_is_passed_on() {
+    let image = r#"
+        echo 'linmap: {"tests":{"a":{"ok":false},"b":{"ok":false,"why":"no room"}}}'
+        echo 'linmap: {"finished":true,"ok":false}'
+    "#;
+    let output = boot(image, &["--json"]);
+    assert_exit(&output, 1);
+    assert_eq!(document(&output)["error"], "failed: a, b (no room)");
+    let output = boot(r#"echo 'linmap: {"finished":true,"ok":false}'"#, &["--json"]);
+    assert_exit(&output, 1);
+    assert_eq!(document(&output)["error"], "the kernel finished, and says that not all was well");
 }
 
 #[test]

@@ -39,11 +39,24 @@ fn a_page_size_that_the_cpu_lacks_falls_back() {
 
 #[test]
 fn a_task_that_is_not_known_is_said() {
-    let booted = first_gigabyte(&["--run", "stressed,dump"]).expect_well("what there is works");
-    assert!(booted.says("run=stressed ignored"), "{}", booted.console);
-    let booted = first_gigabyte(&["--run", "stress:many"]);
+    let booted = first_gigabyte(&["--append", "run=stressed,dump"]).expect_well("what there is works");
+    assert!(
+        booted.says("run=stressed ignored: there is no task stressed; there are bench, "),
+        "{}",
+        booted.console
+    );
+    let booted = first_gigabyte(&["--append", "run=stress:many"]);
     assert_eq!(booted.status, Some(1), "{}", booted.console);
     assert!(booted.says("run=stress:many: stress takes two numbers"), "{}", booted.console);
+    assert_eq!(booted.text("/error"), "failed: stress");
+    let refused = first_gigabyte(&["--run", "dump,selftset"]);
+    assert_eq!(refused.status, Some(2));
+    assert!(
+        refused.text("/error").contains("did you mean selftest? there is no task"),
+        "{:#}",
+        refused.document
+    );
+    assert!(refused.document.get("machine").is_none(), "nothing booted");
 }
 
 #[test]
@@ -92,7 +105,8 @@ fn faults_and_panics_are_reported() {
 
 #[test]
 fn a_failure_is_told_from_a_breakdown() {
-    assert_eq!(first_gigabyte(&["--run", "fail"]).status, Some(1));
+    let failed = first_gigabyte(&["--run", "fail"]);
+    assert_eq!((failed.status, failed.text("/error")), (Some(1), "failed: fail (asked for by run=fail)"));
     let hung = first_gigabyte(&["--run", "hang", "--timeout", "3"]);
     assert_eq!(hung.status, Some(2));
     assert!(hung.text("/error").contains("3 s"), "{:#}", hung.document);

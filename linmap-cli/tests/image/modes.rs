@@ -75,7 +75,7 @@ fn sixty_four_cpus_park() {
 fn a_repaint_stops_cpus_for_a_moment() {
     for granule in Granule::ALL {
         for ram in ["4G", "64G"] {
-            let fixed = ["--count", "--bbml2", "3", "--cpus", "4", "--run", "none", "--ram", ram];
+            let fixed = ["--count", "--bbml2", "3", "--cpus", "4", "--run", "", "--ram", ram];
             let booted = boot(&[&fixed[..], &["--page-size", page_size(granule)]].concat());
             let booted = booted.expect_well(ram);
             let stopped = booted.number("/windows/repaint/stopped_instructions");

@@ -3,7 +3,6 @@
 
 use serde_json::{Map, Value};
 
-use super::failure::Failure;
 use crate::printable::excerpt;
 
 /// What the form of the document is called.
@@ -35,8 +34,8 @@ impl Document {
         }
     }
 
-    /// With what the kernel can not know: the schema, a failure of the run itself, and how many of its tests passed.
-    pub(crate) fn concluded(&self, failure: Option<&Failure>) -> Self {
+    /// With what the kernel can not know: the schema, why the run is not fine, and how many of its tests passed.
+    pub(crate) fn concluded(&self, error: Option<String>) -> Self {
         let mut keys = self.0.as_object().cloned().unwrap_or_default();
         if !keys.contains_key("schema") {
             keys.shift_insert(0, "schema".to_owned(), SCHEMA.into());
@@ -44,9 +43,9 @@ impl Document {
         if let Some(Value::Object(tests)) = keys.get_mut("tests") {
             count(tests);
         }
-        if let Some(failure) = failure {
+        if let Some(error) = error {
             keys.insert("ok".to_owned(), false.into());
-            keys.insert("error".to_owned(), failure.to_string().into());
+            keys.insert("error".to_owned(), error.into());
         }
         Self(keys.into())
     }
@@ -150,7 +149,7 @@ mod tests {
     #[test]
     fn a_failure_overrides_what_the_kernel_said() {
         let mut document = merged(&[r#"{"ok":true,"finished":true}"#]);
-        document = document.concluded(Some(&Failure::Interrupted(2)));
+        document = document.concluded(Some("interrupted".to_owned()));
         let expected = json!({"schema": SCHEMA, "ok": false, "finished": true, "error": "interrupted"});
         assert_eq!(document.as_value(), &expected);
         assert!(document.as_value().to_string().starts_with(r#"{"schema""#));

@@ -6,6 +6,7 @@ use std::str::FromStr;
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 
+use super::tasks;
 use crate::size::{Size, SizeError};
 
 /// Boot the image under QEMU, show its console and what became of the linear map
@@ -59,11 +60,9 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE[@OFFSET]", help_heading = "Kernel")]
     pub(crate) crashkernel: Option<Crashkernel>,
 
-    /// What to run once booted: bench, cpus, crash, dump, interrupts, kprobes, micro, modes, modules, protection,
-    /// selftest, stress (or stress:OPERATIONS:SEED), together, vmalloc80, several with commas between them, or ''
-    /// for nothing; fail, fault, fault-all, hang, overflow, overflow-last and panic go wrong on purpose
-    #[arg(long, value_name = "LIST", default_value = "dump", value_delimiter = ',')]
-    #[arg(value_parser = workload, help_heading = "Kernel")]
+    /// What to run once booted, several with commas between them, or '' for nothing
+    #[arg(long, value_name = "LIST", default_value = "dump", value_delimiter = ',', long_help = tasks::help())]
+    #[arg(value_parser = tasks::task, help_heading = "Kernel")]
     pub(crate) run: Vec<String>,
 
     /// Text to put behind all other kernel arguments
@@ -178,13 +177,4 @@ pub(crate) fn bbml2(who: &str) -> Result<String, String> {
             Err(_) => Err("auto, off, boot-cpu or a number of CPUs".to_owned()),
         },
     }
-}
-
-/// One name of the list in `run=`, kept from becoming another kernel argument.
-fn workload(name: &str) -> Result<String, String> {
-    let fits = |character: char| character.is_ascii_alphanumeric() || "-_=:.".contains(character);
-    if !name.chars().all(fits) {
-        return Err("a list is names with commas between them, such as dump,protection".to_owned());
-    }
-    Ok(name.to_owned())
 }

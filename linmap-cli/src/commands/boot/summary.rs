@@ -24,10 +24,14 @@ pub(crate) fn of(document: &Document) -> String {
     parts.join("\n")
 }
 
-/// The names of the tests that failed.
+/// The names of the tests that failed, and why where they say so.
 pub(crate) fn failed_tests(document: &Document) -> String {
+    let named = |name: String| match document.text(&format!("/tests/{name}/why")) {
+        Some(why) => format!("{name} ({why})"),
+        None => name,
+    };
     let failed: Vec<String> =
-        outcomes(document).into_iter().filter(|(_, ok)| !ok).map(|(name, _)| name).collect();
+        outcomes(document).into_iter().filter(|(_, ok)| !ok).map(|(name, _)| named(name)).collect();
     match failed[..] {
         [] => "the kernel finished, and says that not all was well".to_owned(),
         _ => format!("failed: {}", failed.join(", ")),

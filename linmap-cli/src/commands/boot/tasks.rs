@@ -1,0 +1,73 @@
+//! What `--run` can name: the kernel's own table, as help and as a check before anything boots.
+
+use kernel::tasks::{OFFERS, Refusal, Task};
+
+/// A name that is less like one that there is, by Jaro's measure, was meant for something else.
+const ALIKE: f64 = 0.7;
+
+/// The help of `--run`.
+pub(crate) fn help() -> String {
+    let called = |n: usize| format!("{}{}", OFFERS[n].name, OFFERS[n].parameters);
+    let width = (0..OFFERS.len()).map(|n| called(n).len()).max().unwrap_or_default();
+    let lines = (0..OFFERS.len()).map(|n| format!("\n  {:width$}  {}", called(n), OFFERS[n].does));
+    format!(
+        "What to run once booted, several with commas between them, or '' for nothing; those from `fail` on go wrong on \
+         purpose\n{}",
+        lines.collect::<String>()
+    )
+}
+
+/// One task of the list, as it was written, if the kernel knows it; the empty one is none.
+pub(crate) fn task(text: &str) -> Result<String, String> {
+    match Task::parse(text) {
+        _ if text.is_empty() => Ok(String::new()),
+        Ok(_) => Ok(text.to_owned()),
+        Err(why) => Err(format!("{}{why}", meant(why))),
+    }
+}
+
+/// Which name may have been meant.
+fn meant(why: Refusal<'_>) -> String {
+    let Refusal::Unknown(text) = why else { return String::new() };
+    let name = text.split(':').next().unwrap_or_default();
+    let alike = |offer: &&str| strsim::jaro(offer, name);
+    let nearest = OFFERS.iter().map(|offer| offer.name).max_by(|a, b| alike(a).total_cmp(&alike(b)));
+    let nearest = nearest.filter(|offer| alike(offer) > ALIKE);
+    nearest.map(|offer| format!("did you mean {offer}? ")).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_knows_passes_as_it_is() {
+        for text in ["", "dump", "stress::7", "stress:5:6", "late:20", "overflow-last"] {
+            assert_eq!(task(text), Ok(text.to_owned()));
+        }
+    }
+
+    #[test]
+    fn what_may_have_been_meant_is_said() {
+        for (text, said) in [
+            ("selftset", "did you mean selftest? there is no task selftset; there are bench, "),
+            ("stresss:5", "did you mean stress? there is no task stresss:5; there are"),
+            ("kprobe", "did you mean kprobes? "),
+            ("bogus", "there is no task bogus; there are bench, cpus, "),
+            ("dump rodata=off", "did you mean dump? there is no task dump rodata=off; "),
+            ("stress:many", "stress takes two numbers"),
+            ("dump:3", "dump takes no numbers"),
+        ] {
+            let error = task(text).expect_err(text);
+            assert!(error.starts_with(said), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn help_has_all_of_them() {
+        let help = help();
+        for offer in OFFERS {
+            assert!(help.contains(offer.does) && help.contains(&format!("\n  {}", offer.name)), "{help}");
+        }
+    }
+}
