@@ -69,7 +69,7 @@ fn all_cpus_with_few_physical_address_bits_work() {
 
 #[test]
 fn sixty_four_cpus_are_the_most() {
-    let booted = boot(&["--ram", "1G", "--run", "cpus", "--cpus", "64"]).expect_well("64 CPUs");
+    let booted = boot(&["--count", "--ram", "1G", "--run", "cpus", "--cpus", "64"]).expect_well("64 CPUs");
     expect_all(&booted, 64, "64 CPUs");
     let booted = boot(&["--ram", "1G", "--run", "cpus", "--cpus", "66"]).expect_well("66 CPUs");
     assert_eq!((booted.number("/cpus"), booted.number("/cpus_present")), (64, 66));

@@ -92,7 +92,7 @@ impl Loader {
         let (tree, stub) =
             (file("tree", &self.tree), file("stub", &stub(&self.first, self.tree_at, self.image_at)));
         let at = format!("{:#x}", self.image_at);
-        let options = ["--qemu", QEMU, "--ram", "1G", "--timeout", "20"];
+        let options = ["--qemu", QEMU, "--ram", "1G"];
         boot_with(
             &[&options, more].concat(),
             &[("LINMAP_TREE", &tree), ("LINMAP_STUB", &stub), ("LINMAP_IMAGE_AT", &at)],

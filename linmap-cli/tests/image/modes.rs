@@ -1,5 +1,5 @@
 //! Every mode and policy at every page size, with all CPUs at work: leaves that change their size under them, one
-//! parking at a time, and a map that becomes pages while it is used.
+//! parking at a time, and a map that becomes pages while it is used. In turns, all of it; at the same time, a part.
 
 use linmap::Granule;
 
@@ -24,7 +24,7 @@ fn all_modes(granule: Granule) {
     for (options, mode, policy) in ROWS {
         let what = format!("{granule} pages, {options:?}");
         let rodata = if policy == "fixed" { &[][..] } else { &["--rodata", "full"] };
-        let tasks = ["--run", "dump,together,selftest", "--cpus", "4"];
+        let tasks = ["--run", "dump,together,selftest", "--cpus", "4", "--count"];
         let booted = boot_and_compare(granule, 48, AMPERE_ONE, 2, &[options, rodata, &tasks].concat());
         let decided = (booted.number("/mode"), booted.text("/policy"), booted.number("/cpus"));
         assert_eq!(decided, (mode, policy, 4), "{what}");
@@ -58,12 +58,25 @@ fn modes_at_64k() {
     all_modes(Granule::K64);
 }
 
-/// As many CPUs as there can be, parked again and again: in turns, as a host with few CPUs would starve some.
+/// A mode and a policy at each page size, by CPUs that run at the same time.
+#[test]
+fn at_the_same_time() {
+    for (granule, (options, mode, policy)) in Granule::ALL.into_iter().zip([ROWS[0], ROWS[2], ROWS[3]]) {
+        let what = format!("{granule} pages, {options:?}");
+        let fixed = ["--ram", "1G", "--cpus", "4", "--run", "together", "--page-size", page_size(granule)];
+        let booted = boot(&[&fixed, options].concat()).expect_well(&what);
+        assert_eq!((booted.number("/mode"), booted.text("/policy")), (mode, policy), "{what}");
+        assert_eq!(booted.number("/tests/together/wrong"), 0, "{what}: {}", booted.console);
+        assert_eq!(parkings(&booted) > 0, mode != 1, "{what}");
+    }
+}
+
+/// As many CPUs as there can be, parked again and again.
 #[test]
 fn sixty_four_cpus_park() {
     for split in ["pages", "park"] {
-        let options =
-            ["--ram", "1G", "--cpus", "64", "--bbml2", "63", "--split", split, "--run", "cpus,selftest"];
+        let fixed = ["--count", "--ram", "1G", "--cpus", "64", "--bbml2", "63", "--run", "cpus,selftest"];
+        let options = [&fixed[..], &["--split", split]].concat();
         let booted = boot(&options).expect_well(split);
         assert_eq!((booted.number("/mode"), booted.text("/policy"), booted.number("/cpus")), (3, split, 64));
         assert!(parkings(&booted) > 0, "{}", booted.console);

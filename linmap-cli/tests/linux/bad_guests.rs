@@ -1,22 +1,21 @@
-//! Nothing to read: each time another message, exit status 2, and soon.
+//! Nothing to read: each time another message, and exit status 2. That it comes soon is in the messages: a stub that says
+//! nothing is given up before it ends.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
 use std::os::unix::net::UnixListener;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::guest::{Guest, Machine, PLAIN, named};
 use crate::sources::linmap;
 
 /// Expects a failure that says this.
 fn refused(source: &str, says: &str) {
-    let begun = Instant::now();
     let output = linmap(&["stat", source]);
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{source}: {stderr}");
     assert!(stderr.contains(says), "{source}: `{says}` was to be in: {stderr}");
-    assert!(begun.elapsed() < Duration::from_secs(20), "{source}: {:?}", begun.elapsed());
 }
 
 /// A stub that answers the first questions as told and then closes the connection, or says nothing any more.
@@ -32,7 +31,7 @@ fn fake_stub(answers: &'static [&'static str], closes: bool) -> String {
             let _ = socket.write_all(format!("+${answer}#{sum:02x}").as_bytes());
         }
         if !closes {
-            thread::sleep(Duration::from_secs(30));
+            thread::sleep(Duration::from_secs(100_000));
         }
     });
     format!("gdb:{address}")

@@ -12,8 +12,8 @@ use tempfile::TempDir;
 use crate::initrd::{self, READY};
 use crate::monitor::Monitor;
 
-/// How long a guest may take for anything; a boot takes ten seconds.
-const PATIENCE: Duration = Duration::from_secs(240);
+/// How long a guest may take for anything; a boot takes ten seconds, and as many times as long as the host is busy.
+const PATIENCE: Duration = Duration::from_secs(7200);
 
 /// What is booted, and on what.
 #[derive(Clone, Copy)]
