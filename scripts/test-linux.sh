@@ -3,13 +3,16 @@
 #
 #   scripts/test-linux.sh [ARGUMENTS of the test...]
 #
-# Debian's archive is asked for what is not in target/linux yet: two kernels and busybox, for arm64. Nothing of
-# that is installed. LINMAP_DEBIAN names another mirror than this machine's apt has.
+# Debian's archive is asked for what is not in target/linux yet: kernels and busybox, for arm64. Nothing of that is
+# installed. LINMAP_DEBIAN names another mirror than this machine's apt has. Linux 6.1 and 6.12 must be there; of
+# the releases that come and go with Debian's suites those are tested that can be had, and the others are named.
 set -eu
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
 linux=$target/linux
 musl=aarch64-unknown-linux-musl
+always='6.1 6.12'
+others='6.17 6.18 7.0 7.2 7.3'
 
 die() {
     printf 'test-linux: %s\n' "$*" >&2
@@ -22,38 +25,51 @@ apt() {
     shift
     "$tool" -q -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o APT::Sandbox::User= \
         -o Dir::State="$linux/apt" -o Dir::State::status="$linux/apt/status" -o Dir::Cache="$linux/apt" \
-        -o Dir::Etc::sourcelist="$linux/apt/list" -o Dir::Etc::sourceparts=- "$@"
+        -o Dir::Etc::sourcelist="$linux/apt/list" -o Dir::Etc::sourceparts=- \
+        -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false "$@"
 }
 
-# fetch PACKAGE FILE NAME: the file that the package has, where PACKAGE may stand for the one it depends on.
-fetch() {
-    [ ! -e "$linux/$3" ] || return 0
-    if [ ! -e "$linux/apt/fresh" ]; then
-        command -v dpkg-deb >/dev/null && command -v apt-get >/dev/null || die "apt-get and dpkg-deb are needed"
-        mkdir -p "$linux/apt/lists/partial" "$linux/apt/archives/partial"
-        : >"$linux/apt/status"
-        mirrors >"$linux/apt/list"
-        apt apt-get update >"$linux/apt/log" 2>&1 || die "Debian's archive can not be read:
+# Reads the archive's lists, once a run.
+lists() {
+    [ ! -e "$linux/apt/fresh" ] || return 0
+    command -v dpkg-deb >/dev/null && command -v apt-get >/dev/null || die "apt-get and dpkg-deb are needed"
+    mkdir -p "$linux/apt/lists/partial" "$linux/apt/archives/partial"
+    : >"$linux/apt/status"
+    mirrors >"$linux/apt/list"
+    apt apt-get update >"$linux/apt/log" 2>&1 || die "Debian's archive can not be read:
 $(tail -n 5 "$linux/apt/log")"
-        : >"$linux/apt/fresh"
-    fi
-    package=$1
-    case $package in
-    linux-image-*) package=$(apt apt-cache depends "$1" | sed -n 's/^ *Depends: \(linux-image-.*\)/\1/p' | head -n 1) ;;
-    esac
-    [ "$package" ] || die "Debian's archive has no $1 for arm64"
-    echo "test-linux: fetching $package"
+    : >"$linux/apt/fresh"
+}
+
+# fetch PACKAGE FILE NAME: the file that the package has, wherever it has it.
+fetch() {
+    echo "test-linux: fetching $1"
     rm -rf "$linux/new"
     mkdir "$linux/new"
-    (cd "$linux/new" && apt apt-get download "$package") >"$linux/apt/log" 2>&1 || die "$package can not be fetched:
+    (cd "$linux/new" && apt apt-get download "$1") >"$linux/apt/log" 2>&1 || die "$1 can not be fetched:
 $(tail -n 5 "$linux/apt/log")"
-    dpkg-deb -x "$linux/new"/*.deb "$linux/new/root"
-    # shellcheck disable=SC2086 # a pattern
-    mv "$linux/new/root/"$2 "$linux/$3"
+    dpkg-deb --fsys-tarfile "$linux/new"/*.deb | tar -x -C "$linux/new" --wildcards "*/$2"
+    file=$(find "$linux/new" -type f -path "*/$2" | head -n 1)
+    [ "$file" ] || die "$1 has no $2"
+    mv "$file" "$linux/$3"
     rm -rf "$linux/new"
 }
 
-# The mirrors of bookworm that this machine's apt uses, or Debian's own.
+# kernel VERSION: the newest kernel of that release, whichever suite has it, if any has.
+kernel() {
+    [ ! -e "$linux/vmlinuz-$1" ] || return 0
+    lists
+    # From Linux 7 on Debian has the kernel itself in a package of its own.
+    for kind in binary image; do
+        package=$(apt apt-cache search --names-only "^linux-$kind-$1[.][^-]*(-[0-9]+)?-arm64\$" |
+            cut -d' ' -f1 | sort -V | tail -n 1)
+        [ -z "$package" ] || break
+    done
+    [ "$package" ] || return 0
+    fetch "$package" 'vmlinuz*' "vmlinuz-$1"
+}
+
+# The mirrors that this machine's apt uses, or Debian's own, for the suites that have kernels.
 mirrors() {
     own=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' 2>/dev/null || true)
     main=$(echo "$own" | sed -n 's/^\([^ ]*\) bookworm$/\1/p' | head -n 1)
@@ -62,19 +78,34 @@ mirrors() {
     keys=
     [ ! -e /usr/share/keyrings/debian-archive-keyring.gpg ] ||
         keys='[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]'
-    echo "deb $keys ${main%/} bookworm main"
+    for suite in bookworm trixie-backports sid; do
+        echo "deb $keys ${main%/} $suite main"
+    done
     echo "deb $keys ${security:-${main%/}-security} bookworm-security main"
 }
 
 mkdir -p "$linux"
 rm -f "$linux/apt/fresh"
-fetch linux-image-arm64 'boot/vmlinuz-6.1.*' vmlinuz-6.1
-fetch linux-image-6.12-arm64 'boot/vmlinuz-6.12.*' vmlinuz-6.12
-fetch busybox-static bin/busybox busybox
+for version in $always; do
+    kernel "$version"
+    [ -e "$linux/vmlinuz-$version" ] || die "Debian's archive has no Linux $version for arm64"
+done
+[ -e "$linux/busybox" ] || { lists && fetch busybox-static/bookworm bin/busybox busybox; }
+
+# Without the network the others stay away, and are named at the end.
+for version in $others; do
+    (kernel "$version") || true
+done
 
 has_musl() { [ -d "$(rustc --print target-libdir --target $musl 2>/dev/null)" ]; }
 has_musl || { command -v rustup >/dev/null && timeout 120 rustup target add $musl; } || true
 has_musl || die "the static command wants Rust for $musl: rustup target add $musl"
 scripts/static.sh
 cp "$target/$musl/release/linmap" "$linux/linmap"
+rustc --edition 2024 -O -C strip=symbols --target $musl -C linker=rust-lld \
+    -o "$linux/taker" linmap-cli/tests/linux/taker/main.rs
 LINMAP_LINUX=$linux cargo test -p linmap-cli --test linux -- --test-threads=1 "$@"
+for version in $others; do
+    [ -e "$linux/vmlinuz-$version" ] ||
+        echo "test-linux: NOT TESTED: Linux $version, which Debian's archive does not have"
+done

@@ -12,7 +12,8 @@ use serde_json::{Value, json};
 
 use super::reading::{Failure, SOURCES, SourceArgument, concluded, document, hex, regions, view};
 use crate::linux::cause::{Explanation, Statement, explain};
-use crate::linux::evidence::{Certainty, Evidence};
+use crate::linux::evidence::Evidence;
+use crate::linux::remedy::Remedy;
 use crate::map::image::Image;
 use crate::map::view::View;
 use crate::source::Wanted;
@@ -88,6 +89,7 @@ impl Findings {
         document["linear"]["start"] = json!(self.survey.first.map(|va| hex(va.0)));
         document["linear"]["offset"] = json!(view.has_addresses.then(|| hex(self.survey.offset)));
         document["largest"] = self.largest.map_or(Value::Null, |stats| counts(g, &stats));
+        document["invalid"] = self.invalid(g);
         document["in_pages"] = json!(self.evidence.in_pages());
         document["causes"] = json!(
             self.explanation
@@ -101,16 +103,41 @@ impl Findings {
         let facts = self.explanation.facts.iter();
         document["facts"] =
             json!(facts.map(|f| json!({ "certainty": certainty(f), "text": f.text })).collect::<Vec<_>>());
-        document["remedies"] = json!(self.explanation.remedies);
+        let remedies = &self.explanation.remedies;
+        document["remedies"] = json!(remedies.iter().map(Remedy::to_string).collect::<Vec<_>>());
+        document["advice"] = json!(remedies.iter().map(advice).collect::<Vec<_>>());
         document
+    }
+
+    /// What is kept but not valid, by what it is.
+    fn invalid(&self, geometry: Geometry) -> Value {
+        let kinds = self.evidence.invalid.iter().map(|kind| {
+            json!({
+                "what": kind.what.id(),
+                "certainty": kind.what.certainty().text(),
+                "text": kind.what.text(),
+                "pages": kind.bytes / geometry.page_size(),
+                "bytes": kind.bytes,
+                "places": kind.places,
+                "start": hex(kind.va),
+            })
+        });
+        kinds.collect::<Vec<_>>().into()
     }
 }
 
 const fn certainty(statement: &Statement) -> &'static str {
-    match statement.certainty {
-        Certainty::Known => "known",
-        Certainty::Inferred => "inferred",
-    }
+    statement.certainty.text()
+}
+
+/// What is to be done, for programs.
+fn advice(remedy: &Remedy) -> Value {
+    json!({
+        "release": remedy.release.map(|release| release.to_string()),
+        "cpus_that_never_abort": remedy.cpus,
+        "with": remedy.with,
+        "without": remedy.without,
+    })
 }
 
 /// Leaves and cost of one map.
@@ -133,22 +160,19 @@ fn counts(geometry: Geometry, stats: &Stats) -> Value {
     })
 }
 
-/// What the memory that is mapped would take in the largest leaves, with the kernel's text and constants
-/// apart, and KFENCE's pool in pages.
+/// What the same memory would take in the largest leaves, with the kernel's text and constants apart.
 fn largest(geometry: Geometry, survey: &Survey, constant: Option<std::ops::Range<Pa>>) -> Option<Stats> {
     if survey.is_scattered {
         return None;
     }
-    let pool = survey.kfence.map(|pool| Pa(pool.pa)..Pa(pool.pa + pool.bytes));
-    let of = |pool: Option<std::ops::Range<Pa>>, image: std::ops::Range<Pa>| {
+    let of = |image: std::ops::Range<Pa>| {
         let mut memory = survey.memory.clone();
-        let mut pool: Vec<_> = pool.into_iter().collect();
-        let layout = Layout::new(geometry, &mut memory, &mut pool, image, Rodata::Full).ok()?;
+        let layout = Layout::new(geometry, &mut memory, &mut [], image, Rodata::Full).ok()?;
         (layout.dropped_bytes() == 0).then(|| Stats::of_runs(geometry, layout.runs(Leaves::Largest)))
     };
-    // An image or a pool that is not where it should be is left out.
+    // An image that is not where it should be is left out.
     let nothing = Pa(0)..Pa(0);
-    of(pool, constant.unwrap_or(nothing.clone())).or_else(|| of(None, nothing))
+    of(constant.unwrap_or(nothing.clone())).or_else(|| of(nothing))
 }
 
 #[cfg(test)]

@@ -7,10 +7,15 @@
 //! - From 6.18 on CPUs that never abort get large leaves nonetheless, but with `debug_pagealloc`.
 //! - KFENCE wants pages everywhere up to 6.4; from 6.5 on in its pool alone, unless it is compiled in with a
 //!   sample interval of 0, as in Debian's 6.12 and 7.x: then it might be set up later, anywhere.
+//! - `crashkernel=` wants pages everywhere up to 6.3: a crash kernel is taken out of the map when it is loaded.
 
 use linmap::Midr;
 
 use super::evidence::{Certainty, Evidence, KFENCE_EARLY, Promised, RODATA_RENAMED, Rodata, SPLITS_LIVE};
+use super::invalid::{Invalid, What};
+use super::release::Release;
+use super::remedy::{Remedy, remedies};
+use super::trusted;
 
 /// One thing that is said, and how it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +30,7 @@ pub(crate) enum Cause {
     DebugPagealloc,
     RodataFull,
     Kfence,
+    Crashkernel,
     Unknown,
 }
 
@@ -35,6 +41,7 @@ impl Cause {
             Self::DebugPagealloc => "debug_pagealloc",
             Self::RodataFull => "rodata=full",
             Self::Kfence => "kfence",
+            Self::Crashkernel => "crashkernel",
             Self::Unknown => "unknown",
         }
     }
@@ -48,7 +55,7 @@ pub(crate) struct Explanation {
     /// What was seen.
     pub(crate) facts: Vec<Statement>,
     /// What would help, and what it costs.
-    pub(crate) remedies: Vec<String>,
+    pub(crate) remedies: Vec<Remedy>,
 }
 
 fn known(text: impl Into<String>) -> Statement {
@@ -65,26 +72,27 @@ pub(crate) fn explain(e: &Evidence) -> Explanation {
     if e.bytes == 0 || !e.in_pages() {
         return explanation;
     }
-    let causes: Vec<_> = [debug_pagealloc(e), rodata(e), kfence(e)].into_iter().flatten().collect();
-    explanation.remedies = remedies(e, &causes);
+    let causes: Vec<_> =
+        [debug_pagealloc(e), rodata(e), kfence(e), crashkernel(e)].into_iter().flatten().collect();
+    let kinds: Vec<_> = causes.iter().map(|(cause, _)| *cause).collect();
+    explanation.remedies = remedies(e, &kinds);
     explanation.causes = if causes.is_empty() { vec![(Cause::Unknown, unknown(e))] } else { causes };
     explanation
 }
 
-/// Whether free pages are unmapped: far more pieces than any pool has.
-fn is_pagealloc_seen(e: &Evidence) -> bool {
-    let (pages, pieces) = e.invalid;
-    pieces > 1000 && pages > 1000
-}
-
 fn debug_pagealloc(e: &Evidence) -> Option<(Cause, Statement)> {
     // The command line is a request; a kernel that was built without it does nothing. The map decides.
-    if !is_pagealloc_seen(e) {
-        return None;
-    }
-    let (pages, pieces) = e.invalid;
-    let text = format!("{pages} pages in {pieces} places are not valid: debug_pagealloc unmaps free pages");
+    let seen = seen_pagealloc(e)?;
+    let text = format!(
+        "{} in {} places are not valid: debug_pagealloc unmaps free pages",
+        crate::size::human(seen.bytes),
+        seen.places
+    );
     Some((Cause::DebugPagealloc, if asks_for_pagealloc(e) { known(text) } else { inferred(text) }))
+}
+
+fn seen_pagealloc(e: &Evidence) -> Option<&Invalid> {
+    e.invalid.iter().find(|invalid| invalid.what == What::DebugPagealloc)
 }
 
 fn asks_for_pagealloc(e: &Evidence) -> bool {
@@ -108,7 +116,14 @@ fn rodata(e: &Evidence) -> Option<(Cause, Statement)> {
             let cpu = cpu_name(midr);
             (certainty, format!("{name} changes single pages, and {cpu} {promise}"))
         }
-        (Promised::All, Some(_)) => (
+        (Promised::From(from), Some(version)) if version < from => (
+            certainty,
+            format!(
+                "{name} changes single pages, and Linux {version} does not trust these CPUs to split live leaves; \
+                 {from} does"
+            ),
+        ),
+        (Promised::From(_), Some(_)) => (
             Certainty::Inferred,
             format!(
                 "{name} changes single pages, and some CPU that was not seen may abort when a live leaf is split"
@@ -126,7 +141,7 @@ fn rodata(e: &Evidence) -> Option<(Cause, Statement)> {
 
 fn kfence(e: &Evidence) -> Option<(Cause, Statement)> {
     // CPUs that never abort spare the map that.
-    if e.is_from(SPLITS_LIVE) && e.promised() == Promised::All {
+    if e.splits_live() {
         return None;
     }
     if let Some(certainty) = e.kfence_is_late() {
@@ -135,23 +150,42 @@ fn kfence(e: &Evidence) -> Option<(Cause, Statement)> {
         return Some((Cause::Kfence, Statement { certainty, text: text.to_owned() }));
     }
     let is_old = e.is_before(KFENCE_EARLY);
-    if is_old && e.kfence.is_some() {
+    if is_old && e.has_invalid(What::Kfence) {
         return Some((
             Cause::Kfence,
             known("KFENCE is in use, which before Linux 6.5 keeps all RAM in pages"),
         ));
     }
     let not_full = matches!(e.rodata(), Some((Rodata::On | Rodata::Off, _)));
-    if !not_full || is_pagealloc_seen(e) {
+    if !not_full || debug_pagealloc(e).is_some() || crashkernel(e).is_some() {
         return None;
     }
     let text = match e.version() {
-        Some(_) if is_old => {
-            "KFENCE compiled in, or before 6.3 a crash kernel: either keeps all RAM in pages with any rodata"
-        }
+        Some(_) if is_old => "KFENCE compiled in keeps all RAM in pages with any rodata",
         _ => "KFENCE compiled in with a sample interval of 0 keeps all RAM in pages with any rodata",
     };
     Some((Cause::Kfence, inferred(text)))
+}
+
+fn crashkernel(e: &Evidence) -> Option<(Cause, Statement)> {
+    if !e.unmaps_crash_kernel() {
+        return None;
+    }
+    let text = "which before Linux 6.4 keeps all RAM in pages, whatever rodata says";
+    let statement = if e.argument("crashkernel").is_some() {
+        known(format!("crashkernel= is on the command line, {text}"))
+    } else if e.has_invalid(What::CrashKernel) {
+        inferred(format!("a crash kernel is loaded, {text}"))
+    } else if e.may_have_crash_kernel()
+        && matches!(e.rodata(), Some((Rodata::On | Rodata::Off, _)))
+        && e.release.as_ref().is_some_and(Release::is_debian)
+    {
+        // Debian's have no KFENCE there, so that nothing else is left.
+        inferred(format!("crashkernel= is given, {text}"))
+    } else {
+        return None;
+    };
+    Some((Cause::Crashkernel, statement))
 }
 
 fn unknown(e: &Evidence) -> Statement {
@@ -161,56 +195,9 @@ fn unknown(e: &Evidence) -> Statement {
     }
 }
 
-fn remedies(e: &Evidence, causes: &[(Cause, Statement)]) -> Vec<String> {
-    let has = |cause| causes.iter().any(|(c, _)| *c == cause);
-    let mut remedies = Vec::new();
-    if has(Cause::DebugPagealloc) {
-        remedies.push("boot without debug_pagealloc".to_owned());
-    }
-    let mut arguments = Vec::new();
-    if has(Cause::RodataFull) {
-        arguments.push(if e.is_from(RODATA_RENAMED) { "rodata=noalias" } else { "rodata=on" });
-    }
-    if has(Cause::Kfence) && !e.is_before(KFENCE_EARLY) {
-        arguments.push("kfence.sample_interval=100");
-    }
-    if !arguments.is_empty() {
-        remedies.push(format!("boot with `{}`{}", arguments.join(" "), price(&arguments)));
-    }
-    if has(Cause::Kfence) && e.is_before(KFENCE_EARLY) {
-        remedies.push("a kernel without KFENCE, or Linux 6.5 or newer".to_owned());
-    }
-    if has(Cause::RodataFull) || has(Cause::Kfence) {
-        let promised = e.promised() == Promised::All;
-        remedies.push(match (e.is_from(SPLITS_LIVE), promised) {
-            (true, _) => "CPUs that never abort when a live leaf changes size, such as AmpereOne".to_owned(),
-            (false, true) => "Linux 6.18 or newer, which has large leaves on these CPUs".to_owned(),
-            (false, false) => {
-                "Linux 6.18 or newer on CPUs that never abort when a live leaf changes size, such as AmpereOne"
-                    .to_owned()
-            }
-        });
-    }
-    remedies
-}
-
-/// What boot arguments cost.
-fn price(arguments: &[&str]) -> &'static str {
-    match *arguments {
-        ["kfence.sample_interval=100"] => {
-            ": KFENCE samples an allocation each 100 ms, and only its pool is in pages"
-        }
-        [_] => ": what modules and BPF make read-only stays writable in the linear map",
-        _ => {
-            ": what modules and BPF make read-only stays writable in the linear map, and KFENCE samples an \
-             allocation each 100 ms"
-        }
-    }
-}
-
 /// What people call a CPU.
 pub(crate) fn cpu_name(midr: u64) -> String {
-    Midr(midr).name().map_or_else(|| format!("the CPU with MIDR {midr:#x}"), str::to_owned)
+    trusted::name(Midr(midr)).map_or_else(|| format!("the CPU with MIDR {midr:#x}"), str::to_owned)
 }
 
 fn facts(e: &Evidence) -> Vec<Statement> {
@@ -219,22 +206,13 @@ fn facts(e: &Evidence) -> Vec<Statement> {
     facts.extend(cpu(e));
     facts.extend(rodata_fact(e));
     facts.extend(image_fact(e));
-    if asks_for_pagealloc(e) && !is_pagealloc_seen(e) {
+    if asks_for_pagealloc(e) && seen_pagealloc(e).is_none() {
         facts.push(known(
             "debug_pagealloc=on was asked for on the command line, and the map has no sign of it: this kernel is built \
              without it",
         ));
     }
-    if let Some(pool) = &e.kfence {
-        let (bytes, va) = (crate::size::human(pool.bytes), pool.va);
-        facts.push(inferred(format!(
-            "{bytes} at {va:#x} look like KFENCE's pool: every other page is not valid"
-        )));
-    }
-    let (pages, pieces) = e.invalid;
-    if pages > 0 {
-        facts.push(known(format!("{pages} more pages in {pieces} places are kept but not valid")));
-    }
+    facts.extend(data_fact(e));
     facts
 }
 
@@ -242,7 +220,7 @@ fn cpu(e: &Evidence) -> Option<Statement> {
     Some(match e.promised() {
         Promised::Unknown => return None,
         Promised::Not(midr, promise) => known(format!("{} {promise}", cpu_name(midr))),
-        Promised::All => {
+        Promised::From(_) => {
             let name = e.midrs.first().map(|midr| cpu_name(*midr))?;
             known(format!("{name} never aborts when a live leaf changes size"))
         }
@@ -272,6 +250,11 @@ fn image_fact(e: &Evidence) -> Option<Statement> {
             _ => "the kernel's text and constants are writable in the linear map",
         })
     })
+}
+
+/// From Linux 7.2 on; before that it is writable, as all data.
+fn data_fact(e: &Evidence) -> Option<Statement> {
+    (e.data_alias.is_read_only()).then(|| known("the kernel's data and bss are read-only in the linear map"))
 }
 
 #[cfg(test)]

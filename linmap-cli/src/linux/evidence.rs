@@ -2,14 +2,19 @@
 
 use linmap::{BbmPromise, Midr};
 
+use super::invalid::{Invalid, What};
 use super::release::{Release, Version};
+use super::trusted;
 
-/// From this release on Linux splits live leaves on CPUs that never abort.
+/// From this release on Linux splits live leaves on CPUs that it trusts never to abort (`trusted`).
 pub(crate) const SPLITS_LIVE: Version = Version(6, 18);
 /// From this release on KFENCE wants its pool alone in pages, if it is set up early.
 pub(crate) const KFENCE_EARLY: Version = Version(6, 5);
 /// From this release on `rodata=on` is what was `full`, and `noalias` what was `on`.
-pub(crate) const RODATA_RENAMED: Version = Version(7, 0);
+pub(crate) const RODATA_RENAMED: Version = Version(6, 18);
+/// Up to here a crash kernel is taken out of the linear map when it is loaded, so that `crashkernel=` alone
+/// keeps all RAM in pages.
+pub(crate) const CRASH_KERNEL_UNMAPPED: Version = Version(6, 4);
 
 /// Bytes of memory by what the linear map permits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,14 +53,14 @@ pub(crate) struct Evidence {
     pub(crate) bytes: u64,
     /// Of those, in blocks and contiguous runs that are no alias of the kernel image.
     pub(crate) large: u64,
-    /// Pages that are kept but not valid, outside of `kfence`: so many, in so many pieces.
-    pub(crate) invalid: (u64, u64),
-    /// Pages of which every other one is not valid.
-    pub(crate) kfence: Option<Pool>,
+    /// Pages that are kept but not valid, by what they are.
+    pub(crate) invalid: Vec<Invalid>,
     /// The kernel's text at its own addresses.
     pub(crate) text: Seen,
     /// The alias in the linear map of the kernel's text and constants.
     pub(crate) image_alias: Seen,
+    /// The alias in the linear map of the kernel's data and bss, as far as it is valid.
+    pub(crate) data_alias: Seen,
     /// The aliases of what modules, BPF and vmalloc have read-only.
     pub(crate) other_aliases: Seen,
 }
@@ -77,10 +82,21 @@ pub(crate) enum Certainty {
     Inferred,
 }
 
+impl Certainty {
+    /// The word in documents.
+    pub(crate) const fn text(self) -> &'static str {
+        match self {
+            Self::Known => "known",
+            Self::Inferred => "inferred",
+        }
+    }
+}
+
 /// Whether all CPUs promise never to abort when a live leaf changes size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Promised {
-    All,
+    /// All of them, and Linux trusts all of them from this release on.
+    From(Version),
     /// The first one that does not, by its MIDR.
     Not(u64, BbmPromise),
     Unknown,
@@ -91,6 +107,11 @@ impl Evidence {
     pub(crate) const fn in_pages(&self) -> bool {
         // A block or two at the borders of an image that is not known exactly.
         self.large.saturating_mul(50) < self.bytes
+    }
+
+    /// Whether some pages are not valid for this reason.
+    pub(crate) fn has_invalid(&self, what: What) -> bool {
+        self.invalid.iter().any(|invalid| invalid.what == what)
     }
 
     /// The value of a boot argument, the last one if there are several; only where the command line is known.
@@ -117,9 +138,10 @@ impl Evidence {
         let renamed = self.is_from(RODATA_RENAMED);
         let asked = match self.argument("rodata") {
             Some("off") => Some((Rodata::Off, Known)),
-            Some("noalias") => Some((Rodata::On, Known)),
-            Some("on") => Some((if renamed { Rodata::Full } else { Rodata::On }, Known)),
-            Some("full") => Some((Rodata::Full, Known)),
+            Some("noalias") if renamed => Some((Rodata::On, Known)),
+            Some("on") if !renamed => Some((Rodata::On, Known)),
+            // What a release does not know it ignores: it stays with its default.
+            Some("on" | "full") => Some((Rodata::Full, Known)),
             _ => None,
         };
         let seen = if self.text.writable > 0 {
@@ -138,15 +160,39 @@ impl Evidence {
 
     /// What the CPUs promise. A system whose other CPUs are not known is judged by those that are.
     pub(crate) fn promised(&self) -> Promised {
-        let promise = |midr: &u64| (*midr, BbmPromise::of(Midr(*midr), self.mmfr2.unwrap_or_default()));
-        let broken = self.midrs.iter().map(promise).find(|(_, promise)| !promise.never_aborts());
-        match (broken, self.midrs.is_empty()) {
+        let mut from = None;
+        let mut broken = None;
+        for midr in &self.midrs {
+            match trusted::from(Midr(*midr), self.mmfr2.unwrap_or_default()) {
+                Some(version) => from = from.max(Some(version)),
+                None => broken = broken.or(Some(*midr)),
+            }
+        }
+        match (broken, from) {
             // Not by its part alone; what its BBM field says is not known.
             (Some(_), _) if self.mmfr2.is_none() => Promised::Unknown,
-            (Some((midr, promise)), _) => Promised::Not(midr, promise),
-            (None, false) => Promised::All,
-            (None, true) => Promised::Unknown,
+            (Some(midr), _) => {
+                Promised::Not(midr, BbmPromise::of(Midr(midr), self.mmfr2.unwrap_or_default()))
+            }
+            (None, Some(version)) => Promised::From(version),
+            (None, None) => Promised::Unknown,
         }
+    }
+
+    /// Whether this release splits live leaves on all CPUs that were seen.
+    pub(crate) fn splits_live(&self) -> bool {
+        matches!(self.promised(), Promised::From(version) if self.is_from(version))
+    }
+
+    /// Whether this release takes a crash kernel out of the linear map.
+    pub(crate) fn unmaps_crash_kernel(&self) -> bool {
+        self.is_before(CRASH_KERNEL_UNMAPPED)
+    }
+
+    /// Whether there may be memory for a crash kernel that the release would take out of the linear map, for all
+    /// that is known.
+    pub(crate) fn may_have_crash_kernel(&self) -> bool {
+        self.unmaps_crash_kernel() && self.command_line.is_none()
     }
 
     /// Whether KFENCE is compiled in and is not set up at boot, so that Linux keeps everything in pages for
@@ -158,7 +204,7 @@ impl Evidence {
         match self.argument("kfence.sample_interval") {
             Some("0") => Some(Certainty::Known),
             Some(_) => None,
-            None if self.kfence.is_some() => None,
+            None if self.has_invalid(What::Kfence) => None,
             None => {
                 let debian = self.release.as_ref().is_some_and(Release::is_debian);
                 (debian && self.is_from(Version(6, 12))).then_some(Certainty::Inferred)
@@ -183,8 +229,11 @@ mod tests {
     fn the_command_line_is_read_as_its_release_reads_it() {
         let rodata = |release, line| with_line(release, line).rodata().map(|(rodata, _)| rodata);
         assert_eq!(rodata("6.1", "quiet rodata=on"), Some(Rodata::On));
-        assert_eq!(rodata("7.0", "rodata=on"), Some(Rodata::Full));
-        assert_eq!(rodata("7.0", "rodata=noalias"), Some(Rodata::On));
+        assert_eq!(rodata("6.17.13", "rodata=on"), Some(Rodata::On));
+        assert_eq!(rodata("6.17.13", "rodata=noalias"), None);
+        assert_eq!(rodata("6.18.0", "rodata=on"), Some(Rodata::Full));
+        assert_eq!(rodata("6.18.0", "rodata=full"), Some(Rodata::Full));
+        assert_eq!(rodata("6.18.0", "rodata=noalias"), Some(Rodata::On));
         assert_eq!(rodata("7.0", "rodata=on rodata=off"), Some(Rodata::Off));
         assert_eq!(rodata("7.0", "xrodata=on rodata"), None);
     }
@@ -207,11 +256,13 @@ mod tests {
         let with = |mmfr2, midrs: &[u64]| Evidence { midrs: midrs.to_vec(), mmfr2, ..Evidence::default() };
         let promised = |midrs: &[u64]| with(Some(2 << 52), midrs).promised();
         assert_eq!(promised(&[]), Promised::Unknown);
-        assert_eq!(promised(&[0xc00f_ac30, 0xc00f_ac30]), Promised::All);
+        assert_eq!(promised(&[0xc00f_ac30, 0xc00f_ac30]), Promised::From(SPLITS_LIVE));
+        // Neoverse-N3, which Linux trusts later.
+        assert_eq!(promised(&[0xc00f_ac30, 0x410f_d8e0]), Promised::From(Version(7, 3)));
         assert!(matches!(promised(&[0xc00f_ac30, 0x410f_d0c1]), Promised::Not(0x410f_d0c1, _)));
         // Where the BBM field is not shown, a part that is not listed may be either.
         assert_eq!(with(None, &[0x410f_d0c1]).promised(), Promised::Unknown);
-        assert_eq!(with(None, &[0xc00f_ac30]).promised(), Promised::All);
+        assert_eq!(with(None, &[0xc00f_ac30]).promised(), Promised::From(SPLITS_LIVE));
     }
 
     #[test]

@@ -15,10 +15,19 @@ use crate::monitor::Monitor;
 /// How long a guest may take for anything; a boot takes ten seconds, and as many times as long as the host is busy.
 const PATIENCE: Duration = Duration::from_secs(7200);
 
+/// The releases that are tested, oldest first.
+pub(crate) const KERNELS: [&str; 7] = ["6.1", "6.12", "6.17", "6.18", "7.0", "7.2", "7.3"];
+
+/// Those of them that could be had; the script that fetches them names the others.
+pub(crate) fn at_hand() -> Vec<&'static str> {
+    let is_there = |kernel: &&str| linux().join(format!("vmlinuz-{kernel}")).exists();
+    KERNELS.into_iter().filter(is_there).collect()
+}
+
 /// What is booted, and on what.
 #[derive(Clone, Copy)]
 pub(crate) struct Machine<'a> {
-    /// `6.1` or `6.12`.
+    /// One of [`KERNELS`].
     pub(crate) kernel: &'a str,
     /// What the kernel is told.
     pub(crate) arguments: &'a str,

@@ -1,4 +1,4 @@
-//! What the kernels boot into: busybox, the static command, and a shell that does what it is told.
+//! What the kernels boot into: busybox, the static command, a program that takes pages, and a shell that does what it is told.
 
 use std::fs;
 use std::path::Path;
@@ -22,8 +22,10 @@ pub(crate) fn archive(linux: &Path) -> Vec<u8> {
         entry(&mut archive, directory, 0o40_755, &[], (0, 0));
     }
     entry(&mut archive, "dev/console", 0o20_600, &[], (5, 1));
+    entry(&mut archive, "dev/null", 0o20_666, &[], (1, 3));
     entry(&mut archive, "bin/busybox", 0o100_755, &file("busybox"), (0, 0));
     entry(&mut archive, "bin/linmap", 0o100_755, &file("linmap"), (0, 0));
+    entry(&mut archive, "bin/taker", 0o100_755, &file("taker"), (0, 0));
     entry(&mut archive, "init", 0o100_755, INIT.as_bytes(), (0, 0));
     entry(&mut archive, "TRAILER!!!", 0, &[], (0, 0));
     archive

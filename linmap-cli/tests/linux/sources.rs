@@ -22,7 +22,7 @@ pub(crate) fn document(arguments: &[&str]) -> Value {
 }
 
 /// The document that it prints inside the guest, of the guest's own tables.
-fn inside(guest: &mut Guest, arguments: &str) -> Value {
+pub(crate) fn inside(guest: &mut Guest, arguments: &str) -> Value {
     let text = guest.shell(&format!("linmap {arguments}"));
     let start = text.find('{').unwrap_or_else(|| panic!("no document: {text}"));
     let document = serde_json::Deserializer::from_str(&text[start..]).into_iter().next();

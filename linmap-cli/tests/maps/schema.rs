@@ -95,7 +95,9 @@ fn documents_are_as_written_down() {
     assert_fits("diff", &linmap(&["diff", &paths[0], &paths[1], "--json"]).exits(1).document());
     let pool = Attributes::RAM.bits() | RAM | 2;
     let kept = debian().core(|tables| tables.change(page, |_| pool));
-    assert_fits("dump", &kept.run("dump", &["--json"]).exits(0).document());
+    for command in ["dump", "stat"] {
+        assert_fits(command, &kept.run(command, &["--json"]).exits(0).document());
+    }
 }
 
 #[test]

@@ -31,7 +31,7 @@ What is known
   seen      the kernel's text and constants are read-only in the linear map
 
 What would help, any of
-  boot with `rodata=on`: what modules and BPF make read-only stays writable in the linear map
+  boot with `rodata=on` and without `crashkernel=` if it is given: what modules and BPF make read-only stays writable in the linear map, and there is no kdump
   Linux 6.18 or newer on CPUs that never abort when a live leaf changes size, such as AmpereOne
 
 "#]]
@@ -69,11 +69,12 @@ fn a_map_in_large_leaves_needs_no_help() {
     assert_eq!(document["causes"], serde_json::json!([]));
 }
 
-/// KFENCE's pool is in pages whatever else is not: in the plan for large leaves, too.
+/// KFENCE's pool is in pages whatever else is not. Its guards cover nothing.
 #[test]
 fn the_pool_of_kfence_is_seen() {
     let kernel = Kernel { release: "6.8.0", level: 2, rodata_full: false, ..debian() };
     let pool = kernel.linear(RAM + (32 << 20));
+    let before = kernel.core(|_| {}).run("stat", &["--json"]).exits(0).document();
     // As Linux does it since 6.18, and before.
     for present in [1 << 11, 0] {
         let core = kernel.core(|tables| {
@@ -82,10 +83,55 @@ fn the_pool_of_kfence_is_seen() {
             }
         });
         let shown = core.run("stat", &[]).exits(0).stdout();
-        assert!(shown.contains("inferred  2M at 0xffff000002000000 look like KFENCE's pool"), "{shown}");
-        assert!(shown.starts_with("Linear map: 256M, "), "{shown}");
+        let says = "Present-invalid: 257 pages, 1.0M, which no access reaches\n  \
+                    inferred  257 in 256 places from 0xffff000002000000: KFENCE's pool: guards";
+        assert!(shown.contains(says), "{shown}");
+        assert!(shown.starts_with("Linear map: 255.0M, "), "{shown}");
+        let document = core.run("stat", &["--json"]).exits(0).document();
+        let number = |of: &serde_json::Value, key| of["linear"][key].as_u64().expect("a number");
+        for (key, less) in [("tlb_entries", 257), ("bytes", 257 << 12), ("tables", 0)] {
+            assert_eq!(number(&document, key), number(&before, key) - less, "{key}");
+        }
+        // The plan covers the same memory, and no more.
+        assert_eq!(document["largest"]["bytes"], document["linear"]["bytes"]);
+        assert_eq!(document["invalid"][0]["pages"], 257);
         let rows = core.run("dump", &["--region", "linear", "--csv"]).exits(0).stdout();
         assert_eq!(rows.lines().filter(|row| row.contains(",false,false,F RW NX")).count(), 256, "{rows}");
+    }
+}
+
+/// Pages that memfd_secret has taken, the image's data in Linux 7.3, a crash kernel in 6.1: each is named, and
+/// none of it is coverage.
+#[test]
+fn what_is_not_valid_is_named_and_covers_nothing() {
+    let page = |kernel: Kernel, pa: u64| kernel.linear(RAM + pa);
+    let clear = |leaf: u64| leaf & !1 | 1 << 11;
+    // In the made-up image data starts 6M into RAM.
+    let cases = [
+        ("6.12.48+deb13-arm64", (80 << 20..92 << 20).step_by(4096 * 4).collect::<Vec<_>>(), "taken", 768),
+        ("7.3.4+deb13-arm64", (6 << 20..22 << 20).step_by(4096).collect(), "image_data", 1),
+        ("6.1.0-40-arm64", (128 << 20..192 << 20).step_by(4096).collect(), "crash_kernel", 1),
+    ];
+    for (release, pages, what, places) in cases {
+        let kernel = Kernel { release, ..debian() };
+        let core = kernel.core(|tables| {
+            for pa in &pages {
+                tables.change(page(kernel, *pa), clear);
+            }
+        });
+        let document = core.run("stat", &["--json"]).exits(0).document();
+        let invalid = &document["invalid"];
+        assert_eq!(invalid.as_array().map(Vec::len), Some(1), "{invalid:#}");
+        assert_eq!(
+            (&invalid[0]["what"], &invalid[0]["places"]),
+            (&what.into(), &places.into()),
+            "{invalid:#}"
+        );
+        assert_eq!(invalid[0]["pages"], pages.len());
+        let valid = 65536 - pages.len();
+        assert_eq!(document["linear"]["leaves"][0]["descriptors"], valid, "{what}");
+        assert_eq!(document["linear"]["tlb_entries"], valid, "{what}");
+        assert_eq!(document["linear"]["bytes"], valid << 12, "{what}");
     }
 }
 

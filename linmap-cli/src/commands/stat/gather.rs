@@ -6,7 +6,9 @@ use linmap::{Entry, Pa, Va};
 
 use super::survey::Survey;
 use crate::linux::evidence::{Evidence, Seen};
+use crate::linux::invalid::Context;
 use crate::linux::regions::{self, Name, Regions};
+use crate::linux::release::Release;
 use crate::map::descent::descend;
 use crate::map::image::Image;
 use crate::map::permissions::el1_executes;
@@ -34,19 +36,36 @@ pub(super) fn evidence(
             other_aliases.writable += seen.writable;
         }
     }
+    let release = crate::commands::reading::release(view);
+    let data = image.map(data).unwrap_or_default();
+    let mut data_alias = Seen::default();
+    for memory in &data {
+        let seen = alias(memory.clone())?;
+        data_alias.read_only += seen.read_only;
+        data_alias.writable += seen.writable;
+    }
+    let bytes = survey.stats.bytes(view.geometry);
+    let version = release.as_ref().map(Release::version);
+    let context = Context { page: view.geometry.page_size(), covered: bytes, data, version };
     Ok(Evidence {
-        release: crate::commands::reading::release(view),
+        release,
         command_line: view.kernel.command_line.clone(),
         midrs: view.cpu.midrs.clone(),
         mmfr2: view.cpu.mmfr2,
-        bytes: survey.stats.bytes(view.geometry),
+        bytes,
         large: survey.large,
-        invalid: survey.invalid,
-        kfence: survey.kfence,
+        invalid: survey.invalid.kinds(&context),
         text: image.map(text).unwrap_or_default(),
         image_alias,
+        data_alias,
         other_aliases,
     })
+}
+
+/// The memory of the image's data and bss.
+fn data(image: &Image) -> Vec<Range<Pa>> {
+    let writable = image.segments.iter().filter(|segment| segment.attributes.is_writable());
+    writable.map(|segment| segment.pa..Pa(segment.pa.0.saturating_add(segment.bytes))).collect()
 }
 
 /// The kernel's text at its own addresses.

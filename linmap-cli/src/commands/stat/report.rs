@@ -16,6 +16,7 @@ pub(super) fn of(view: &View<'_>, findings: &Findings) -> String {
     let stats = &findings.survey.stats;
     let mut parts =
         vec![heading(view, findings), leaves(g, stats), cost(g, stats, findings.largest.as_ref())];
+    parts.extend(invalid(g, findings));
     parts.extend(why(findings));
     parts.extend(help(findings));
     parts.join("\n")
@@ -86,13 +87,35 @@ fn cost(geometry: Geometry, stats: &Stats, largest: Option<&Stats>) -> String {
     table(&["cost", "this map", "large leaves", "factor"], rows)
 }
 
+/// What is kept but not valid: no coverage, no TLB entries.
+fn invalid(geometry: Geometry, findings: &Findings) -> Option<String> {
+    let kinds = &findings.evidence.invalid;
+    let pages = |bytes: u64| grouped(bytes / geometry.page_size());
+    let total: u64 = kinds.iter().map(|kind| kind.bytes).sum();
+    let lines = kinds.iter().map(|kind| {
+        let places =
+            if kind.places == 1 { "at" } else { &format!("in {} places from", grouped(kind.places)) };
+        let what = format!("{} {places} {:#x}: {}", pages(kind.bytes), kind.va, kind.what.text());
+        line(kind.what.certainty(), &what)
+    });
+    let lines: String = lines.collect();
+    let (pages, total) = (pages(total), human(total));
+    (!lines.is_empty()).then(|| {
+        format!(
+            "{HEADING}Present-invalid{HEADING:#}: {pages} pages, {total}, which no access reaches\n{lines}"
+        )
+    })
+}
+
+/// One statement, and how it is known.
+fn line(certainty: Certainty, text: &str) -> String {
+    let word = if certainty == Certainty::Known { "seen" } else { "inferred" };
+    format!("  {ASIDE}{word:8}{ASIDE:#}  {text}\n")
+}
+
 /// What was seen, and what follows from it.
 fn why(findings: &Findings) -> Option<String> {
     let facts = &findings.explanation.facts;
-    let line = |certainty, text: &str| {
-        let word = if certainty == Certainty::Known { "seen" } else { "inferred" };
-        format!("  {ASIDE}{word:8}{ASIDE:#}  {text}\n")
-    };
     let lines: String = facts.iter().map(|fact| line(fact.certainty, &fact.text)).collect();
     (!lines.is_empty()).then(|| format!("{HEADING}What is known{HEADING:#}\n{lines}"))
 }

@@ -2,6 +2,7 @@ use linmap::host::HostMemory;
 use linmap::{Attributes, Granule, Half, Level, OaFormat, Run, Tree};
 
 use super::*;
+use crate::linux::invalid::{Context, Pieces};
 use crate::source::{Opened, Saved, Stretch, What};
 
 const BASE: u64 = 0xffff_0000_0000_0000;
@@ -65,7 +66,7 @@ fn a_survey_counts_leaves_and_tables() {
         .map(|r: std::ops::Range<u64>| Pa(r.start)..Pa(r.end));
     assert_eq!(survey.memory, ranges);
     assert_eq!(survey.large, (4 << 20) + (1 << 30) + (32 << 20));
-    assert_eq!((survey.invalid, survey.kfence), ((0, 0), None));
+    assert_eq!(survey.invalid, Pieces::default());
 }
 
 #[test]
@@ -75,28 +76,22 @@ fn the_alias_of_the_image_is_no_large_leaf() {
     assert_eq!(survey(&leaves, Some(&image)).large, 2 << 20);
 }
 
+/// Neither pages nor blocks that are not valid cover anything, nor is a plan made for them.
 #[test]
-fn a_pool_is_told_from_pages_that_are_merely_not_valid() {
-    let page = |index: u64, valid| (index << 12, 0x4000_0000 + (index << 12), 3, 1, false, valid);
-    // Two guards, then one behind each page that may be handed out.
-    let pool = (64..64 + 40).map(|index| page(index, index > 65 && index % 2 == 0));
-    let around = |from: u64, to: u64| (from << 12, 0x4000_0000 + (from << 12), 3, to - from, false, true);
-    let leaves: Vec<_> = [around(0, 64)].into_iter().chain(pool).chain([around(104, 512)]).collect();
-    let found = survey(&leaves, None);
-    let pool = found.kfence.expect("a pool");
-    assert_eq!((pool.va, pool.pa, pool.bytes), (BASE + (64 << 12), 0x4000_0000 + (64 << 12), 40 << 12));
-    assert_eq!(found.invalid, (0, 0));
-
-    let gone: Vec<_> = [around(0, 64)]
-        .into_iter()
-        .chain((64..164).map(|i| page(i, false)))
-        .chain([around(164, 512)])
-        .collect();
-    let found = survey(&gone, None);
-    assert_eq!((found.kfence, found.invalid), (None, (100, 1)));
-    // A whole block that is kept.
-    let block = [(0, 0x4000_0000, 2, 1, false, false), (2 << 20, 0x4020_0000, 3, 4, false, true)];
-    assert_eq!(survey(&block, None).invalid, (512, 1));
+fn what_is_not_valid_is_no_coverage() {
+    let g = geometry();
+    let page = |index: u64, count, valid| (index << 12, 0x4000_0000 + (index << 12), 3, count, false, valid);
+    let block = (2 << 20, 0x4020_0000, 2, 1, false, false);
+    let found = survey(&[page(0, 100, true), page(100, 1, false), page(101, 411, true), block], None);
+    assert_eq!((found.stats.bytes(g), found.stats.tlb_entries(g)), (511 << 12, 511));
+    assert_eq!((found.stats.tables, found.large), (4, 0));
+    let context = Context { page: 4096, covered: 511 << 12, ..Context::default() };
+    let kinds = found.invalid.kinds(&context);
+    assert_eq!((kinds.len(), kinds[0].bytes, kinds[0].places), (1, (2 << 20) + 4096, 2));
+    let plan = largest(g, &found, None).expect("a plan");
+    assert_eq!((plan.bytes(g), plan.tables), (511 << 12, 4));
+    // Six runs, four pages, a hole, eleven pages, 25 runs.
+    assert_eq!(plan.tlb_entries(g), 6 + 4 + 11 + 25);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 use super::*;
-use crate::linux::evidence::{Pool, Seen};
+use crate::linux::evidence::Seen;
+use crate::linux::invalid::Invalid;
 use crate::linux::release::Release;
 
 const GIB: u64 = 1 << 30;
@@ -23,6 +24,18 @@ fn pages(release: &str, midr: Option<u64>, other_aliases: Seen) -> Evidence {
     }
 }
 
+const fn invalid(what: What, pages: u64, places: u64) -> Invalid {
+    Invalid { what, bytes: pages << 12, places, va: 0xffff_0000_0000_0000 }
+}
+
+fn with_line(e: &Evidence, line: &str) -> Evidence {
+    Evidence { command_line: Some(line.to_owned()), ..e.clone() }
+}
+
+fn remedies_of(e: &Evidence) -> Vec<String> {
+    explain(e).remedies.iter().map(Remedy::to_string).collect()
+}
+
 fn causes(e: &Evidence) -> Vec<(Cause, Certainty)> {
     explain(e).causes.iter().map(|(cause, why)| (*cause, why.certainty)).collect()
 }
@@ -35,8 +48,10 @@ fn rodata_full_is_the_cause_before_live_splits() {
     let e = pages(DEBIAN_12, Some(AMPERE_ONE), FULL);
     assert_eq!(causes(&e), [(Cause::RodataFull, Known)]);
     assert!(explain(&e).causes[0].1.text.contains("Linux 6.1 can not split live leaves"));
-    let remedies = explain(&e).remedies;
+    let remedies = remedies_of(&with_line(&e, "quiet"));
     assert!(remedies[0].starts_with("boot with `rodata=on`: "), "{remedies:?}");
+    let unseen = "boot with `rodata=on` and without `crashkernel=` if it is given: ";
+    assert!(remedies_of(&e)[0].starts_with(unseen), "{remedies:?}");
     assert_eq!(remedies[1], "Linux 6.18 or newer, which has large leaves on these CPUs");
     // Nothing read-only to be seen: the default is the likely one.
     assert_eq!(causes(&pages(DEBIAN_12, None, Seen::default())), [(Cause::RodataFull, Inferred)]);
@@ -47,16 +62,13 @@ fn debian_13_and_14_have_two_causes() {
     use Certainty::{Inferred, Known};
     let e = pages(DEBIAN_13, None, FULL);
     assert_eq!(causes(&e), [(Cause::RodataFull, Known), (Cause::Kfence, Inferred)]);
-    let remedies = explain(&e).remedies;
+    let remedies = remedies_of(&e);
     assert!(remedies[0].starts_with("boot with `rodata=on kfence.sample_interval=100`: "), "{remedies:?}");
     let e = pages(DEBIAN_14, Some(N1), FULL);
     assert_eq!(causes(&e), [(Cause::RodataFull, Known), (Cause::Kfence, Inferred)]);
     let explanation = explain(&e);
     assert!(explanation.causes[0].1.text.contains("Neoverse-N1 has BBM level 0"), "{explanation:?}");
-    assert!(
-        explanation.remedies[0].contains("`rodata=noalias kfence.sample_interval=100`"),
-        "{explanation:?}"
-    );
+    assert!(remedies_of(&e)[0].contains("`rodata=noalias kfence.sample_interval=100`"), "{explanation:?}");
 }
 
 #[test]
@@ -64,14 +76,16 @@ fn without_full_kfence_remains() {
     use Certainty::{Inferred, Known};
     let e = pages(DEBIAN_13, None, NOT_FULL);
     assert_eq!(causes(&e), [(Cause::Kfence, Inferred)]);
-    let remedies = explain(&e).remedies;
+    let remedies = remedies_of(&e);
     assert!(remedies[0].starts_with("boot with `kfence.sample_interval=100`: "), "{remedies:?}");
     let old = pages("5.15.0", None, NOT_FULL);
     assert_eq!(causes(&old), [(Cause::Kfence, Inferred)]);
-    let pool = Some(Pool { va: 0, pa: 0, bytes: 2 << 20 });
-    assert_eq!(causes(&Evidence { kfence: pool, ..old.clone() }), [(Cause::Kfence, Known)]);
-    assert!(explain(&old).remedies[0].contains("Linux 6.5 or newer"));
-    let told = Evidence { command_line: Some("rodata=on kfence.sample_interval=0".to_owned()), ..e };
+    let pool = vec![invalid(What::Kfence, 300, 250)];
+    assert_eq!(causes(&Evidence { invalid: pool, ..old.clone() }), [(Cause::Kfence, Known)]);
+    // No argument helps there.
+    let newer = "Linux 6.18 or newer, booted with `rodata=noalias kfence.sample_interval=100`";
+    assert!(remedies_of(&old)[0].starts_with(newer), "{:?}", remedies_of(&old));
+    let told = with_line(&e, "rodata=on kfence.sample_interval=0");
     assert_eq!(causes(&told), [(Cause::Kfence, Known)]);
 }
 
@@ -89,23 +103,30 @@ fn with_live_splits_the_cpu_decides() {
 
 #[test]
 fn pages_that_come_and_go_are_debug_pagealloc() {
-    let e = Evidence { invalid: (500_000, 20_000), ..pages("6.12.0", None, NOT_FULL) };
+    let free = vec![invalid(What::DebugPagealloc, 500_000, 20_000)];
+    let e = Evidence { invalid: free, ..pages("6.12.0", None, NOT_FULL) };
     assert_eq!(causes(&e), [(Cause::DebugPagealloc, Certainty::Inferred)]);
-    assert_eq!(explain(&e).remedies, ["boot without debug_pagealloc"]);
+    assert_eq!(remedies_of(&e), ["boot without `debug_pagealloc=` if it is given"]);
     let asked = Evidence { command_line: Some("debug_pagealloc=on".to_owned()), ..e };
     assert_eq!(causes(&asked), [(Cause::DebugPagealloc, Certainty::Known)]);
+    // All that has to go goes at once.
+    let free = vec![invalid(What::DebugPagealloc, 500_000, 20_000)];
+    let e = Evidence { invalid: free, ..with_line(&pages(DEBIAN_13, None, FULL), "debug_pagealloc=on") };
+    let remedies = remedies_of(&e);
+    let all = "boot with `rodata=on kfence.sample_interval=100` and without `debug_pagealloc=`: ";
+    assert!(remedies[0].starts_with(all), "{remedies:?}");
+    assert!(remedies[1].ends_with(", without `debug_pagealloc=`"), "{remedies:?}");
 }
 
 /// An argument is a request: without a page that is taken away it was not granted.
 #[test]
 fn debug_pagealloc_that_is_only_asked_for_is_no_cause() {
-    let line = Some("quiet debug_pagealloc=on".to_owned());
-    let asked = Evidence { command_line: line, ..pages(DEBIAN_12, None, FULL) };
+    let asked = with_line(&pages(DEBIAN_12, None, FULL), "quiet debug_pagealloc=on");
     assert_eq!(causes(&asked), causes(&pages(DEBIAN_12, None, FULL)));
-    let explanation = explain(&asked);
-    let fact = explanation.facts.iter().find(|fact| fact.text.contains("debug_pagealloc=on was asked for"));
-    assert!(fact.is_some_and(|fact| fact.text.contains("built without it")), "{:?}", explanation.facts);
-    assert!(!explanation.remedies.iter().any(|remedy| remedy.contains("debug_pagealloc")));
+    let facts = explain(&asked).facts;
+    let fact = facts.iter().find(|fact| fact.text.contains("debug_pagealloc=on was asked for"));
+    assert!(fact.is_some_and(|fact| fact.text.contains("built without it")), "{facts:?}");
+    assert!(!remedies_of(&asked).iter().any(|remedy| remedy.contains("debug_pagealloc")));
 }
 
 #[test]
@@ -119,17 +140,57 @@ fn nothing_is_explained_away() {
     assert_eq!(causes(&told), [(Cause::Kfence, Certainty::Inferred)]);
 }
 
+/// Each of the causes alone keeps the map in pages: all are named, and all have to go.
+#[test]
+fn a_crash_kernel_keeps_older_kernels_in_pages() {
+    use Certainty::{Inferred, Known};
+    let e = with_line(&pages(DEBIAN_12, None, FULL), "crashkernel=256M");
+    assert_eq!(causes(&e), [(Cause::RodataFull, Known), (Cause::Crashkernel, Known)]);
+    let remedies = remedies_of(&e);
+    assert!(remedies[0].starts_with("boot with `rodata=on` and without `crashkernel=`: "), "{remedies:?}");
+    assert!(remedies[0].ends_with("there is no kdump"), "{remedies:?}");
+    assert!(remedies[1].starts_with("Linux 6.18 or newer, booted with `rodata=noalias"), "{remedies:?}");
+    let on = with_line(&pages(DEBIAN_12, None, NOT_FULL), "crashkernel=256M rodata=on");
+    assert_eq!(causes(&on), [(Cause::Crashkernel, Known)]);
+    assert!(remedies_of(&on)[0].starts_with("boot without `crashkernel=`: "));
+    // Where the command line is not known nothing else is left.
+    let unseen = pages(DEBIAN_12, None, NOT_FULL);
+    assert_eq!(causes(&unseen), [(Cause::Crashkernel, Inferred)]);
+    let loaded = vec![invalid(What::CrashKernel, 32768, 1)];
+    let loaded = Evidence { invalid: loaded, ..pages("6.1.0-custom", None, FULL) };
+    assert_eq!(causes(&loaded), [(Cause::RodataFull, Known), (Cause::Crashkernel, Inferred)]);
+    // Later kernels map it as all RAM.
+    let later = with_line(&pages(DEBIAN_13, None, FULL), "crashkernel=256M");
+    assert_eq!(causes(&later), [(Cause::RodataFull, Known), (Cause::Kfence, Inferred)]);
+}
+
+#[test]
+fn a_cpu_that_is_trusted_later_needs_a_newer_kernel() {
+    let e = pages(DEBIAN_14, Some(0x410f_d8e0), FULL);
+    let explanation = explain(&e);
+    let why = &explanation.causes[0].1.text;
+    assert!(why.ends_with("Linux 7.2 does not trust these CPUs to split live leaves; 7.3 does"), "{why}");
+    let remedies = remedies_of(&e);
+    assert_eq!(remedies[1], "Linux 7.3 or newer, which has large leaves on these CPUs");
+}
+
 /// Each text says what it is, and no combination is without one.
 #[test]
 fn every_combination_has_words() {
-    let pool = Pool { va: 0xffff_0000_0000_0000, pa: 0, bytes: 2 << 20 };
+    let kinds = [
+        vec![],
+        vec![invalid(What::Kfence, 300, 250)],
+        vec![invalid(What::DebugPagealloc, 9999, 9999)],
+        vec![invalid(What::CrashKernel, 32768, 1), invalid(What::Taken, 1, 1)],
+    ];
     for release in ["", "4.19", "5.15", "6.1", DEBIAN_13, "6.18", DEBIAN_14] {
         for midrs in [vec![], vec![N1], vec![AMPERE_ONE]] {
             for aliases in [Seen::default(), FULL, NOT_FULL] {
-                for kfence in [None, Some(pool)] {
-                    for invalid in [(0, 0), (9999, 9999)] {
-                        let midrs = midrs.clone();
-                        let e = Evidence { midrs, kfence, invalid, ..pages(release, None, aliases) };
+                for invalid in &kinds {
+                    for line in [None, Some("quiet crashkernel=1G rodata=on".to_owned())] {
+                        let (midrs, invalid) = (midrs.clone(), invalid.clone());
+                        let e =
+                            Evidence { midrs, invalid, command_line: line, ..pages(release, None, aliases) };
                         let explanation = explain(&e);
                         assert!(!explanation.causes.is_empty(), "{e:?}");
                         let texts = explanation.causes.iter().map(|c| &c.1).chain(&explanation.facts);
@@ -137,6 +198,8 @@ fn every_combination_has_words() {
                             texts.clone().all(|s| !s.text.is_empty() && !s.text.contains("  ")),
                             "{explanation:?}"
                         );
+                        let remedies = remedies_of(&e);
+                        assert!(remedies.iter().all(|r| !r.is_empty() && !r.contains("  ")), "{remedies:?}");
                     }
                 }
             }
