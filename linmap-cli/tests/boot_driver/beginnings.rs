@@ -32,7 +32,7 @@ fn the_named_image_is_missing() {
         assert_data_eq!(
             stderr(&output),
             str![[r#"
-error: no image to boot: `/nowhere/image` is not a file; build it with `make image`, or name one with --image
+error: no image to boot: `/nowhere/image` is not a file; the image is built for bare metal, from the sources, and `cargo install` does not have it: run `make image` there, which leaves target/linmap.img, then `linmap boot` there, or anywhere with --image PATH or with a copy of it beside `linmap`
 
 "#]]
         );
@@ -56,7 +56,7 @@ fn no_image_was_built() {
     assert_data_eq!(
         stderr(&output),
         str![[r#"
-error: no image to boot: none of `[..]/linmap.img`, `[..]/bin/linmap.img`, `target/linmap.img` is a file; build it with `make image`, or name one with --image
+error: no image to boot: none of `[..]/linmap.img`, `[..]/bin/linmap.img`, `target/linmap.img` is a file; the image is built for bare metal, from the sources, and `cargo install` does not have it: run `make image` there, which leaves target/linmap.img, then `linmap boot` there, or anywhere with --image PATH or with a copy of it beside `linmap`
 
 "#]]
     );

@@ -40,6 +40,31 @@ fn compare(options: &[&str], more: &[&str]) -> Booted {
     booted
 }
 
+/// What is planned where no image was built, as after `cargo install`, is what is planned with it.
+#[test]
+fn a_plan_without_an_image_is_the_same() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let elsewhere = directory.path().join("bin/linmap");
+    std::fs::create_dir(directory.path().join("bin")).expect("a directory");
+    std::fs::hard_link(env!("CARGO_BIN_EXE_linmap"), &elsewhere).expect("a link");
+    let run = |program: &std::path::Path, arguments: &[&str]| -> Value {
+        let output = Command::new(program).args(arguments).current_dir(directory.path()).output();
+        serde_json::from_slice(&output.expect("linmap runs").stdout).expect("a document")
+    };
+    let here = std::path::Path::new(env!("CARGO_BIN_EXE_linmap"));
+    for arguments in [&["plan", "--ram", "256G", "--json"][..], &["tlb", "--accesses", "10000", "--json"]] {
+        let (mut measured, mut assumed) = (run(here, arguments), run(&elsewhere, arguments));
+        if arguments[0] == "plan" {
+            let basis = |document: &mut Value| document["kernel"]["basis"].take();
+            assert_eq!((basis(&mut measured), basis(&mut assumed)), ("measured".into(), "assumed".into()));
+        }
+        assert_eq!(
+            measured, assumed,
+            "{arguments:?}: the image has grown; `make figures ARGS=--update` writes its size down"
+        );
+    }
+}
+
 /// Every mode and policy: who promises, what is read-only, how to split, and the mode that follows.
 const DECISIONS: [(&str, &str, &str, u64, &str); 7] = [
     ("auto", "full", "pages", 1, "live"),

@@ -13,6 +13,7 @@ fn page_sizes_side_by_side() {
         text,
         str![[r#"
 Linear map: 256G from 0x40000000, 48-bit addresses, rodata=full
+Kernel: 256K of code and constants at 0x40200000, as --kernel says
 
  CPUs that never abort   mode   policy         mapped in
 ─────────────────────────────────────────────────────────
@@ -90,6 +91,39 @@ fn terabytes_take_no_time() {
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let plan: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
     assert_eq!(plan["page_sizes"][0]["linear"]["bytes"].as_u64(), Some(64 << 40));
+}
+
+/// How the kernel's place is known: it decides a few of the leaves.
+#[test]
+fn what_the_kernels_place_rests_on_is_said() {
+    let kernel = document(&[&["--ram", "4G"], &KERNEL[..]].concat())["kernel"].clone();
+    assert_eq!((&kernel["basis"], &kernel["read_only"][0]), (&"named".into(), &"0x40200000".into()));
+    let none = ["--ram", "4G", "--kernel", "none"];
+    assert!(document(&none)["kernel"].is_null());
+    assert!(printed(&none).contains("\nKernel: none in the plan; --kernel says where one is\n"));
+}
+
+/// As after `cargo install`: without an image the built-in size is taken, and said to be assumed.
+#[test]
+fn without_an_image_its_size_is_assumed() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let linmap = directory.path().join("bin/linmap");
+    std::fs::create_dir(directory.path().join("bin")).expect("a directory");
+    std::fs::hard_link(env!("CARGO_BIN_EXE_linmap"), &linmap).expect("a link");
+    let run = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(&linmap);
+        let output = command.args(arguments).current_dir(directory.path()).output().expect("linmap runs");
+        assert_eq!((output.status.code(), &*crate::text(&output.stderr)), (Some(0), ""), "{arguments:?}");
+        crate::text(&output.stdout)
+    };
+    let text = run(&["plan", "--ram", "256G"]);
+    assert!(text.contains("at 0x40200000, assumed, as large as this version's own; --kernel says"), "{text}");
+    let document: serde_json::Value =
+        serde_json::from_str(&run(&["plan", "--ram", "256G", "--json"])).expect("a document");
+    let kernel = &document["kernel"];
+    assert_eq!(kernel["basis"], "assumed");
+    // The kernel is in the plan: its alias is apart from large leaves.
+    assert_eq!(kernel["read_only"], document["page_sizes"][0]["memory"]["image"], "{kernel}");
 }
 
 #[test]

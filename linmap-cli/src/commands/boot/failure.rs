@@ -7,7 +7,12 @@ use std::process::ExitStatus;
 /// Why the run is worth exit status 2.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    #[error("no image to boot: {}; build it with `make image`, or name one with --image", listed(places))]
+    #[error(
+        "no image to boot: {}; the image is built for bare metal, from the sources, and `cargo install` does not \
+         have it: run `make image` there, which leaves target/linmap.img, then `linmap boot` there, or anywhere \
+         with --image PATH or with a copy of it beside `linmap`",
+        listed(places)
+    )]
     NoImage { places: Vec<PathBuf> },
 
     #[error("`{}` is no arm64 kernel image: it has no `ARM\\x64` at byte 56; `make image` builds one", .0.display())]

@@ -8,7 +8,7 @@ use linmap::{Geometry, Pa, Stats};
 use serde_json::{Value, json};
 
 use super::failure::Failure;
-use super::given::Given;
+use super::given::{Basis, Given};
 use super::planned::{Counted, Planned};
 use super::report::{decisions, mapped_in};
 use super::sweep::Swept;
@@ -41,11 +41,24 @@ pub(crate) fn of(given: &Given<'_>, planned: &[Planned], notes: &[String]) -> Va
             "ram_bytes": given.machine.ram.bytes(),
             "cpus": given.options.cpus,
         },
+        "kernel": kernel(given),
         "rodata": name_of(given.options.rodata),
         "modes": modes,
         "page_sizes": planned.iter().map(page_size).collect::<Vec<_>>(),
         "notes": notes,
     })
+}
+
+/// The kernel in the plan, and how its place is known.
+fn kernel(given: &Given<'_>) -> Value {
+    let basis = match given.basis {
+        Basis::Nothing => return Value::Null,
+        Basis::Assumed => "assumed",
+        Basis::Measured => "measured",
+        Basis::Named => "named",
+        Basis::Iomem => "iomem",
+    };
+    json!({ "basis": basis, "read_only": range(&given.read_only), "image": range(&given.image) })
 }
 
 /// Why there is none.

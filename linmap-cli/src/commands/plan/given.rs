@@ -115,6 +115,21 @@ fn ram(text: &str) -> Result<Size, String> {
     }
 }
 
+/// Where the kernel's code and constants are said to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Basis {
+    /// Nowhere: there are none in the plan.
+    Nothing,
+    /// As large as the image was that this version built last; none is at hand.
+    Assumed,
+    /// As large as those of the image that was built.
+    Measured,
+    /// The options say.
+    Named,
+    /// /proc/iomem says.
+    Iomem,
+}
+
 /// A machine.
 pub(crate) struct Given<'o> {
     pub(crate) options: &'o MachineOptions,
@@ -125,6 +140,8 @@ pub(crate) struct Given<'o> {
     pub(crate) image: Range<Pa>,
     /// Of that, code and constants.
     pub(crate) read_only: Range<Pa>,
+    /// How that is known.
+    pub(crate) basis: Basis,
     pub(crate) tree: Range<Pa>,
     /// A crash kernel's memory that is there without being asked for.
     pub(crate) crash: Option<Range<Pa>>,
@@ -151,7 +168,7 @@ impl<'o> Given<'o> {
         }
     }
 
-    /// QEMU's machine with so much RAM and the image in it that a build has left.
+    /// QEMU's machine with so much RAM and the image in it that a build has left, or would leave.
     pub(crate) fn of_ram(options: &'o MachineOptions, ram: Size) -> Result<Self, Failure> {
         let source = format!("{} from {:#x}", human(ram.0), virt::RAM_START);
         let tree = device_tree(&[virt::ram(ram.0)], &[]);
@@ -161,17 +178,11 @@ impl<'o> Given<'o> {
             None => boot::image::find(None).ok().map(|path| image::sizes_of(&path)).transpose()?.flatten(),
             Some(_) => None,
         };
-        match found {
-            Some(sizes) => {
-                given.image = sizes.image_at(virt::IMAGE_START);
-                given.read_only = sizes.read_only_at(virt::IMAGE_START);
-            }
-            None if options.kernel.is_none() => given.notes.push(
-                "no image and its ELF were found that `make image` built, so the map is planned without a \
-                 kernel in it; --kernel says where one is"
-                    .to_owned(),
-            ),
-            None => {}
+        let sizes = found.unwrap_or_else(image::Sizes::built_in);
+        if options.kernel.is_none() {
+            given.image = sizes.image_at(virt::IMAGE_START);
+            given.read_only = sizes.read_only_at(virt::IMAGE_START);
+            given.basis = if found.is_some() { Basis::Measured } else { Basis::Assumed };
         }
         given.tree = virt::device_tree(ram.0, &given.image);
         given.with_kernel()
@@ -189,6 +200,7 @@ impl<'o> Given<'o> {
         let mut given = Self::new(options, source, &device_tree(&ram, &reserved))
             .map_err(|reason| Failure::Dtb { path: path.to_owned(), reason })?;
         given.image = kernel.unwrap_or_default();
+        given.basis = if code.is_some() { Basis::Iomem } else { Basis::Nothing };
         given.read_only = code.unwrap_or_default();
         given.crash = crash;
         Ok(given)
@@ -207,14 +219,18 @@ impl<'o> Given<'o> {
         notes.retain(|note| is_about_memory(note));
         let nowhere = Pa(0)..Pa(0);
         let (image, read_only, tree) = (nowhere.clone(), nowhere.clone(), nowhere);
-        Ok(Self { options, source, machine, image, read_only, tree, crash: None, notes })
+        let basis = Basis::Nothing;
+        Ok(Self { options, source, machine, image, read_only, basis, tree, crash: None, notes })
     }
 
     /// With the kernel where the options say.
     fn with_kernel(mut self) -> Result<Self, Failure> {
         match &self.options.kernel {
             None => {}
-            Some(KernelRange::None) => (self.image, self.read_only) = Default::default(),
+            Some(KernelRange::None) => {
+                (self.image, self.read_only) = Default::default();
+                self.basis = Basis::Nothing;
+            }
             Some(KernelRange::At(range)) => {
                 if !self.machine.ram.covers(range) {
                     let remedy = "not inside one range of the machine's RAM";
@@ -223,6 +239,7 @@ impl<'o> Given<'o> {
                 let end = range.end.max(self.image.end);
                 self.image = range.start..if self.image.start == range.start { end } else { range.end };
                 self.read_only = range.clone();
+                self.basis = Basis::Named;
             }
         }
         Ok(self)

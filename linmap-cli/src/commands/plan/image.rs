@@ -1,7 +1,8 @@
 //! How large a kernel image is, and how much of it is code and constants.
 //!
 //! The header of the raw image has its size in memory; what of it is never written only the ELF knows from
-//! which the image was made. A build leaves that in a directory beside the image.
+//! which the image was made. A build leaves that in a directory beside the image. Where no image was built, as
+//! after `cargo install`, the sizes are taken that it had when they were last written down ([`Sizes::built_in`]).
 
 use std::fs;
 use std::ops::Range;
@@ -27,7 +28,17 @@ pub(crate) struct Sizes {
     pub(crate) read_only: u64,
 }
 
+/// Bytes in all, and of code and constants; `make figures ARGS=--update` writes it.
+const BUILT_IN: &str = include_str!("image-sizes.txt");
+
 impl Sizes {
+    /// Those of the image that this version builds.
+    pub(crate) fn built_in() -> Self {
+        let mut words = BUILT_IN.split_whitespace().map(|word| word.parse().unwrap_or(0));
+        let (image, read_only) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
+        Self { image, read_only }
+    }
+
     /// All of an image that starts there.
     pub(crate) fn image_at(self, start: u64) -> Range<Pa> {
         Pa(start)..Pa(start + self.image)

@@ -2,7 +2,7 @@
 
 use linmap::{Decision, Geometry, Leaves, Rodata, Split, Stats};
 
-use super::given::Given;
+use super::given::{Basis, Given};
 use super::planned::Planned;
 use super::sweep::{QUIET, Swept};
 use crate::commands::boot::options;
@@ -32,12 +32,27 @@ fn heading(given: &Given<'_>, planned: &[Planned]) -> String {
             crash.start.0
         ));
     }
-    let mut text = format!("{HEADING}Linear map{HEADING:#}: {}\n", facts.join(", "));
+    let mut text = format!("{HEADING}Linear map{HEADING:#}: {}\n{}", facts.join(", "), kernel(given));
     for planned in planned.iter().filter(|p| p.dropped_bytes > 0) {
         let (granule, dropped) = (planned.geometry.granule(), human(planned.dropped_bytes));
         text.push_str(&format!("With {granule} pages {dropped} of RAM is out of reach.\n"));
     }
     text
+}
+
+/// `Kernel: 192K of code and constants at 0x40200000, …`: what is apart from other RAM.
+fn kernel(given: &Given<'_>) -> String {
+    let basis = match given.basis {
+        Basis::Nothing => {
+            return format!("{HEADING}Kernel{HEADING:#}: none in the plan; --kernel says where one is\n");
+        }
+        Basis::Assumed => "assumed, as large as this version's own; --kernel says where another is",
+        Basis::Measured => "measured: the image that was built here",
+        Basis::Named => "as --kernel says",
+        Basis::Iomem => "as /proc/iomem says",
+    };
+    let (bytes, start) = (given.read_only.end.0 - given.read_only.start.0, given.read_only.start.0);
+    format!("{HEADING}Kernel{HEADING:#}: {} of code and constants at {start:#x}, {basis}\n", human(bytes))
 }
 
 /// What each mode would lead to; the one that was asked for is marked.
