@@ -28,6 +28,9 @@ sizes:    image fixed command ## what those take beside the one for all
 counts:   image command ## exact counts beside those stored: 2% more fails; make counts ARGS=--update stores them
 	$(RUST) cargo run --quiet --release -p bench -- counts $(ARGS)
 
+figures:  image command ## figures in README.md beside what is measured; ARGS=--update writes them
+	$(RUST) cargo run --quiet --release -p bench -- figures $(ARGS)
+
 soak:     image command ## many more random sequences than the tests try, on the model and the image; SEQUENCES=1000000
 	LINMAP_SEQUENCES=$(SEQUENCES) LINMAP_NAIVE_CASES=$(SEQUENCES) $(RUST) cargo test -p linmap-model --test live --test naive
 	scripts/soak.sh $(SEQUENCES)
@@ -49,4 +52,4 @@ setup:    ## install what is missing, and only that
 clean:    ## remove everything that was built
 	$(RUST) cargo clean
 
-.PHONY: help run test test-linux bench counts soak sizes lint image fixed command setup clean
+.PHONY: help run test test-linux bench counts figures soak sizes lint image fixed command setup clean

@@ -8,7 +8,7 @@ mod boots;
 mod choosing;
 mod compare;
 mod counted;
-mod linux;
+pub(crate) mod linux;
 mod machine;
 mod page;
 mod results;
@@ -17,19 +17,21 @@ mod stored;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use boots::{Boot, PageSize};
+use crate::figures;
+use boots::Boot;
+pub(crate) use boots::{Map, PageSize};
 use choosing::Image;
 use counted::Figures;
 use machine::Machine;
 use results::Results;
-use stored::Stored;
+pub(crate) use stored::Stored;
 
 /// Where the stored figures are.
-const STORED: &str = "docs/benchmarks/counts.json";
+pub(crate) const STORED: &str = "docs/benchmarks/counts.json";
 /// Where the page and its plots go.
 const PAGES: &str = "docs/benchmarks";
 
-/// Measures what is stored and compares; `--update` stores it, `--sizes` prints what choosing the page size at boot
+/// Measures what is stored and compares, and with it the figures in documents; `--update` stores both, `--sizes` prints what choosing the page size at boot
 /// takes, `--report` measures all and writes the page.
 ///
 /// # Errors
@@ -39,8 +41,8 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let machine = Machine::new()?;
     match args.as_slice() {
-        [] => check(&machine),
-        ["--update"] => update(&machine),
+        [] => check(&machine).and_then(|()| figures::check()),
+        ["--update"] => update(&machine).and_then(|()| figures::update()),
         ["--sizes"] => sizes(&machine),
         ["--report"] => report(&machine),
         _ => Err(format!(

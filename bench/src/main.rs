@@ -7,6 +7,7 @@
 mod clock;
 mod counts;
 mod document;
+mod figures;
 mod fixed;
 mod host;
 mod libraries;
@@ -37,6 +38,8 @@ const PARTS: [Part; 5] = [
 
 /// What has arguments of its own, and writes a page of its own: it boots the image.
 const COUNTS: &str = "counts";
+/// Writes figures into documents.
+const FIGURES: &str = "figures";
 
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -47,6 +50,9 @@ fn main() {
     }
     if arguments.first().is_some_and(|first| first == COUNTS) {
         return or_exit(counts::run(&arguments[1..]));
+    }
+    if arguments.first().is_some_and(|first| first == FIGURES) {
+        return or_exit(figures::run(&arguments[1..]));
     }
     if arguments.iter().any(|a| a == "--help" || a == "-h") {
         return println!("bench [NAME]...\n\n{}", list());
@@ -81,7 +87,8 @@ fn list() -> String {
     let line = |part: &Part| format!("  {:<10} {}\n", part.name, part.what);
     let parts: String = PARTS.iter().map(line).collect();
     let counts = format!(
-        "  {COUNTS:<10} exact counts of the image under QEMU beside those stored; or --update, --sizes, --report\n"
+        "  {COUNTS:<10} exact counts of the image under QEMU beside those stored; or --update, --sizes, --report\n  \
+         {FIGURES:<10} figures in README and docs beside what is measured; or --update\n"
     );
     parts
         + "\nWithout a name: all of these, and docs/benchmarks/host.md and counts.md are written. And\n\n"

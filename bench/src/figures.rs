@@ -1,0 +1,159 @@
+//! Figures in documents, written by what measures them.
+//!
+//! What stands between `<!-- figures: WHAT -->` and `<!-- figures end -->` in a document is generated:
+//!
+//! - `linmap ARGUMENTS` what the command prints; `| 2-4` takes paragraphs of it, `| 8 ... 6` the first and the last
+//!   lines;
+//! - `example NAME` what an example of the model prints;
+//! - `counts NAME` a table of stored counts beside Linux (`tables`);
+//! - `linux NAME` belongs to `make test-linux`, which compares it with what is printed of a real kernel.
+//!
+//! The size of the image that the command is built with is of the same kind.
+
+mod blocks;
+mod tables;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::{env, fs};
+
+use serde_json::Value;
+
+/// The documents that have figures.
+const DOCUMENTS: [&str; 3] = ["README.md", "docs/json.md", "docs/tlb.md"];
+/// What the command takes an image to be, where it finds none.
+const SIZES: &str = "linmap-cli/src/commands/plan/image-sizes.txt";
+
+/// Compares all figures with what they should be; `--update` writes them.
+///
+/// # Errors
+///
+/// A figure is not what it should be, a program fails, or a document can not be read or written.
+pub(crate) fn run(args: &[String]) -> Result<(), String> {
+    match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [] => check(),
+        ["--update"] => update(),
+        other => Err(format!("there is --update, and not \"{}\"", other.join(" "))),
+    }
+}
+
+/// Fails unless all figures are what they should be.
+pub(crate) fn check() -> Result<(), String> {
+    let stale: Vec<String> = files()?.into_iter().filter_map(|file| file.difference()).collect();
+    if stale.is_empty() {
+        println!("The figures in {} are what is measured.", DOCUMENTS.join(", "));
+        return Ok(());
+    }
+    Err(format!(
+        "{}\nThese figures are not what is measured; `make figures ARGS=--update` writes them.",
+        stale.join("\n")
+    ))
+}
+
+/// Writes all figures.
+pub(crate) fn update() -> Result<(), String> {
+    for file in files()?.iter().filter(|file| file.now != file.should) {
+        fs::write(&file.path, &file.should).map_err(|e| format!("{}: {e}", file.path.display()))?;
+        println!("{} written", file.name);
+    }
+    Ok(())
+}
+
+/// A file as it is, and as it should be.
+struct Figures {
+    name: &'static str,
+    path: PathBuf,
+    now: String,
+    should: String,
+}
+
+impl Figures {
+    /// The first line that differs.
+    fn difference(&self) -> Option<String> {
+        let (mut now, mut should) = (self.now.lines(), self.should.lines());
+        (1..).find_map(|line| match (now.next(), should.next()) {
+            (None, None) => Some(None),
+            (now, should) if now != should => Some(Some(format!(
+                "{}:{line}: {}\n  should be: {}",
+                self.name,
+                now.unwrap_or("the end"),
+                should.unwrap_or("the end")
+            ))),
+            _ => None,
+        })?
+    }
+}
+
+fn files() -> Result<Vec<Figures>, String> {
+    let package = env::var_os("CARGO_MANIFEST_DIR")
+        .ok_or("to be run by `make figures`: CARGO_MANIFEST_DIR is not set")?;
+    let root = Path::new(&package).parent().ok_or("the package is in no workspace")?;
+    let read = |name| fs::read_to_string(root.join(name)).map_err(|e| format!("{name}: {e}"));
+    let mut files = Vec::new();
+    for name in DOCUMENTS {
+        let now = read(name)?;
+        let should =
+            blocks::generated(&now, |what| generate(root, what)).map_err(|e| format!("{name}: {e}"))?;
+        files.push(Figures { name, path: root.join(name), now, should });
+    }
+    files.push(Figures { name: SIZES, path: root.join(SIZES), now: read(SIZES)?, should: sizes(root)? });
+    Ok(files)
+}
+
+/// What is to stand in a block; nothing if somebody else writes it.
+fn generate(root: &Path, what: &str) -> Result<Option<String>, String> {
+    let mut words = what.split('|').map(str::trim);
+    let what = words.next().unwrap_or_default();
+    let parts: Vec<&str> = words.collect();
+    let fenced = |text: String| -> Result<Option<String>, String> {
+        let part = parts.iter().try_fold(text, |text, part| blocks::part(&text, part))?;
+        Ok(Some(format!("```text\n{}\n```\n", part.trim_end())))
+    };
+    match what.split_once(' ') {
+        Some(("linmap", arguments)) => fenced(linmap(root, arguments)?),
+        Some(("example", name)) => {
+            let run = ["run", "--quiet", "-p", "linmap-model", "--example", name];
+            fenced(printed(Command::new("cargo").args(run), root, &[0, 1])?)
+        }
+        Some(("counts", name)) => {
+            let stored = fs::read_to_string(root.join(crate::counts::STORED)).map_err(|e| e.to_string())?;
+            tables::of(name, &stored).map(Some)
+        }
+        Some(("linux", _)) => Ok(None),
+        _ => Err(format!("\"{what}\" is none of linmap, example, counts and linux")),
+    }
+}
+
+/// What the command prints, from the repository, with the image that was built there.
+fn linmap(root: &Path, arguments: &str) -> Result<String, String> {
+    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
+    let mut command = Command::new(target.join("release/linmap"));
+    printed(command.args(arguments.split_whitespace()), root, &[0])
+}
+
+fn printed(command: &mut Command, root: &Path, ends: &[i32]) -> Result<String, String> {
+    let output = command.current_dir(root).output().map_err(|e| format!("{command:?}: {e}"))?;
+    if !output.status.code().is_some_and(|code| ends.contains(&code)) {
+        return Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim_end()));
+    }
+    String::from_utf8(output.stdout).map_err(|e| format!("{command:?}: {e}"))
+}
+
+/// The sizes of the image that was built.
+fn sizes(root: &Path) -> Result<String, String> {
+    let text = linmap(root, "plan --ram 1G --json")?;
+    let document: Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
+    let kernel = &document["kernel"];
+    if kernel["basis"] != "measured" {
+        return Err("there is no image with its ELF: `make image` builds it".to_owned());
+    }
+    let at = |range: &Value, end: usize| {
+        let text = range[end].as_str()?.strip_prefix("0x")?;
+        u64::from_str_radix(text, 16).ok()
+    };
+    let bytes = |key: &str| Some(at(&kernel[key], 1)? - at(&kernel[key], 0)?);
+    match (bytes("image"), bytes("read_only")) {
+        (Some(image), Some(read_only)) => Ok(format!("{image} {read_only}\n")),
+        _ => Err(format!("a plan without ranges: {kernel}")),
+    }
+}
