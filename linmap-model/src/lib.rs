@@ -58,6 +58,7 @@ mod rule;
 mod setup;
 mod stale;
 mod tlb;
+mod waits;
 
 pub use event::{Barrier, CacheOp, Change, CpuId, Event, Mapping, Ttbr};
 pub use machine::Machine;

@@ -5,14 +5,15 @@
 //! which any walker may have cached, and what they said before and no invalidation has taken away since
 //! (`stale.rs`). The files below this one take the events: stores (`store.rs`; of runs `run.rs`), barriers and
 //! invalidations (`maintenance.rs`), registers and parking (`switch.rs`), trees that take the place
-//! of others (`succession.rs`), table pages (`frames.rs`), pages with two addresses (`alias.rs`), and
-//! operations with what they promise (`operation.rs`).
+//! of others (`succession.rs`), table pages (`frames.rs`), pages with two addresses (`alias.rs`),
+//! contiguous runs (`run.rs`), and operations with what they promise (`operation.rs`).
 
 mod alias;
 mod frames;
 mod maintenance;
 mod operation;
 mod run;
+mod run_order;
 mod store;
 mod succession;
 mod switch;

@@ -1,5 +1,7 @@
 //! Table pages: who has them, what they hold, and which stores walkers may not see yet.
 
+use std::ops::Range;
+
 use linmap::{Descriptor, Entry, Geometry, Level};
 
 use crate::{CpuId, Setup};
@@ -57,8 +59,6 @@ pub(crate) struct Piece {
     pub(crate) start: u64,
     pub(crate) level: Level,
     pub(crate) entry: Entry,
-    /// The table that the entry is in, and its slot.
-    pub(crate) slot: (u64, usize),
 }
 
 impl Pages {
@@ -184,8 +184,39 @@ impl Pages {
                     self.walk((child.0, below), (va, last), g, each)?;
                 }
                 entry => {
-                    each(Piece { va, last, start, level: place.level, entry, slot: (table, index) })?;
+                    each(Piece { va, last, start, level: place.level, entry })?;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Calls `each` for a table, and for the tables below it that translate addresses from `first` to `last`, with
+    /// the slots that do.
+    pub(crate) fn tables<E>(
+        &self,
+        (table, place): (u64, Place),
+        (first, last): (u64, u64),
+        g: Geometry,
+        each: &mut impl FnMut((u64, Place), Range<usize>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let Some(page) = self.get(table) else { return Ok(()) };
+        let shift = g.level_shift(place.level);
+        let slot_of = |va: u64| va.checked_sub(place.va).map_or(0, |offset| (offset >> shift) as usize);
+        let slots = slot_of(first)..slot_of(last).min(g.entries(place.level) - 1) + 1;
+        each((table, place), slots.clone())?;
+        if place.level == Level::PAGE {
+            return Ok(());
+        }
+        for index in slots.filter(|&index| page.words.get(index).is_some_and(|w| w & 1 == 1)) {
+            if let Entry::Table(child) = Descriptor(page.words[index]).decode(g, place.level) {
+                let va = place.va.wrapping_add((index as u64) << shift);
+                self.tables(
+                    (child.0, Place { level: place.level.next(), va, ..place }),
+                    (first, last),
+                    g,
+                    each,
+                )?;
             }
         }
         Ok(())

@@ -10,6 +10,7 @@ use linmap::{Descriptor, Entry, Geometry, Level};
 use crate::CpuId;
 use crate::cached::Cached;
 use crate::tlb::Invalidation;
+use crate::waits::{Completion, Wait, Waits};
 
 /// When, counted in events, a walker could last have fetched an entry from the tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,8 +48,8 @@ pub(crate) struct StaleLeaf {
     unlinked: Option<CpuId>,
     /// The event that replaced it.
     pub(crate) since: usize,
-    /// What its invalidation, which is complete otherwise, waits for.
-    pub(crate) waits: Option<Wait>,
+    /// What its invalidations, which are complete otherwise, wait for.
+    pub(crate) waits: Waits,
 }
 
 /// A table that was unlinked.
@@ -69,19 +70,9 @@ pub(crate) struct StaleTable {
     pub(crate) asid: Option<u16>,
     pub(crate) fetched: Fetched,
     pub(crate) since: usize,
-    /// When walk caches ceased to lead to it; none while that waits for one more invalidation of a CPU.
-    walk_ended: Result<usize, CpuId>,
-    pub(crate) waits: Option<Wait>,
-}
-
-/// What an invalidation waits for after the DSB that completes it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Wait {
-    /// One more by the same CPU, and a DSB (CVE-2025-10263).
-    Repeat(CpuId),
-    /// A context synchronisation event on the CPU that issued it, whose own accesses may use the entry
-    /// until then (D8.17.8 RBLDZX). For break-before-make it is gone (D8.17.1 RDDMVT).
-    Isb(CpuId),
+    /// When walk caches ceased to lead to it; or what that waits for.
+    walk_ended: Result<usize, Waits>,
+    pub(crate) waits: Waits,
 }
 
 /// Everything that some TLB may hold and the tables do not say.
@@ -96,36 +87,6 @@ pub(crate) struct Stale {
 pub(crate) struct Issued {
     pub(crate) what: Invalidation,
     pub(crate) at: usize,
-}
-
-/// Who completes an invalidation, on whom.
-#[derive(Clone, Copy)]
-pub(crate) struct Completion {
-    pub(crate) issuer: CpuId,
-    /// The CPUs whose TLBs it empties.
-    pub(crate) cpus: u8,
-    /// Those of them on which it takes another one.
-    pub(crate) lingering: u8,
-    pub(crate) now: usize,
-}
-
-impl Completion {
-    /// Whether an entry is as good as gone, and this can not hasten it.
-    fn waits_already(&self, waits: Option<Wait>) -> bool {
-        match waits {
-            None => false,
-            Some(Wait::Repeat(cpu)) => cpu == self.issuer,
-            // An invalidation by another CPU does not wait for this one's ISB, but may have to be repeated.
-            Some(Wait::Isb(cpu)) => cpu == self.issuer || self.lingering & 1 << cpu != 0,
-        }
-    }
-
-    /// Which of some CPUs lose an entry later than with the DSB, and what it waits for.
-    fn late(&self, cpus: u8) -> [(u8, Wait); 2] {
-        let own = 1 << self.issuer;
-        let repeat = (cpus & self.lingering & !own, Wait::Repeat(self.issuer));
-        [repeat, (cpus & own, Wait::Isb(self.issuer))]
-    }
 }
 
 impl StaleLeaf {
@@ -146,7 +107,7 @@ impl StaleLeaf {
             table,
             unlinked: None,
             since: now,
-            waits: None,
+            waits: Waits::NONE,
         }
     }
 
@@ -174,10 +135,15 @@ impl StaleTable {
 
     /// Whether an invalidation makes walk caches forget it.
     pub(crate) fn walk_hit(&self, what: &Invalidation, g: Geometry) -> bool {
+        self.walkable && self.way_hit(what, g)
+    }
+
+    /// Whether an invalidation covers what leads to it.
+    fn way_hit(&self, what: &Invalidation, g: Geometry) -> bool {
         let level = what.level.is_none_or(|l| l == self.level.number());
         // A table entry may be cached as not global under whichever ASID was current.
         let asid = what.asid.is_none_or(|a| Some(a) == self.asid);
-        if what.last_level || what.other_granule || !level || !asid || !self.walkable {
+        if what.last_level || what.other_granule || !level || !asid {
             return false;
         }
         let (first, last) = self.span(g);
@@ -256,7 +222,7 @@ impl Stale {
     pub(crate) fn add_leaf(&mut self, new: StaleLeaf) {
         let same = |old: &&mut StaleLeaf| {
             (old.cached, old.holders, old.root, old.asid, old.waits)
-                == (new.cached, new.holders, new.root, new.asid, None)
+                == (new.cached, new.holders, new.root, new.asid, Waits::NONE)
                 && (old.fetched == new.fetched || matches!(old.fetched, Fetched::Before(_)))
         };
         match self.leaves.iter_mut().find(same) {
@@ -294,7 +260,7 @@ impl Stale {
             fetched: Fetched::Until(writer),
             since: now,
             walk_ended: Ok(0),
-            waits: None,
+            waits: Waits::NONE,
         });
     }
 
@@ -324,12 +290,10 @@ impl Stale {
 
     /// What some invalidations were waiting for has come.
     pub(crate) fn arrived(&mut self, wait: Wait, now: usize) {
-        self.leaves.retain(|l| l.waits != Some(wait));
-        self.tables.retain(|t| t.waits != Some(wait));
-        if let Wait::Repeat(cpu) = wait {
-            let waiting = self.tables.iter_mut().filter(|t| t.walk_ended == Err(cpu));
-            waiting.for_each(|t| t.walk_ended = Ok(now));
-        }
+        self.leaves.retain(|l| !l.waits.has(wait));
+        self.tables.retain(|t| !t.waits.has(wait));
+        let waiting = self.tables.iter_mut().filter(|t| t.walk_ended.is_err_and(|w| w.has(wait)));
+        waiting.for_each(|t| t.walk_ended = Ok(now));
     }
 
     /// An invalidation is complete on some CPUs.
@@ -356,14 +320,18 @@ impl Stale {
         let leaf = &mut self.leaves[i];
         let hit = leaf.hit(&issued.what);
         let cpus = leaf.holders & by.cpus;
-        if hit == 0 || cpus == 0 || !leaf.fetched.ended_before(issued.at) || by.waits_already(leaf.waits) {
+        if hit == 0
+            || cpus == 0
+            || !leaf.fetched.ended_before(issued.at)
+            || by.waits_already(cpus, leaf.waits)
+        {
             return;
         }
         let rest = StaleLeaf { holders: leaf.holders & !cpus, ..leaf.clone() };
         let late = by.late(cpus).map(|(holders, wait)| StaleLeaf {
             holders,
             members: hit,
-            waits: Some(wait),
+            waits: leaf.waits.and(wait),
             ..leaf.clone()
         });
         leaf.holders = cpus;
@@ -374,38 +342,43 @@ impl Stale {
     fn complete_table(&mut self, i: usize, issued: &Issued, by: Completion, g: Geometry) {
         let table = &mut self.tables[i];
         let cpus = table.holders & by.cpus;
-        if cpus == 0 || !table.fetched.ended_before(issued.at) || by.waits_already(table.waits) {
+        if cpus == 0 || !table.fetched.ended_before(issued.at) || by.waits_already(cpus, table.waits) {
             return;
         }
         let walk = table.walk_hit(&issued.what, g);
+        // Walk caches forget it later, by an invalidation of another CPU; or by this one.
+        let fetching = match table.walk_ended {
+            Err(waits) if table.way_hit(&issued.what, g) => Some(waits),
+            _ => walk.then_some(Waits::NONE),
+        };
         let slots = table.leaf_hit(&issued.what, issued.at, g);
-        if !walk && slots.is_none() {
+        if fetching.is_none() && slots.is_none() {
             return;
         }
         let [taken, left] = split(&table.leaves, slots.unwrap_or((0, 0)));
         let rest = StaleTable { holders: table.holders & !cpus, ..table.clone() };
+        let late = by.late(cpus);
         // Where walk caches forget it later, its leaves can be fetched until then.
-        let repeats = cpus & by.lingering & !(1 << by.issuer);
-        let fetching = StaleTable {
-            holders: if walk { repeats } else { 0 },
+        let fetching = fetching.map(|waits| StaleTable {
+            holders: late[0].0,
             walkable: false,
-            walk_ended: Err(by.issuer),
+            walk_ended: Err(waits.and(late[0].1)),
             leaves: left.clone(),
             ..table.clone()
-        };
-        let late = by.late(cpus).map(|(holders, wait)| StaleTable {
+        });
+        let late = late.map(|(holders, wait)| StaleTable {
             holders,
             walkable: walk,
             leaves: taken.clone(),
-            waits: Some(wait),
+            waits: table.waits.and(wait),
             ..table.clone()
         });
-        table.holders = cpus & !fetching.holders;
+        table.holders = cpus & !fetching.as_ref().map_or(0, |t| t.holders);
         table.leaves = left;
-        if walk {
+        if fetching.is_some() {
             table.walkable = false;
             table.walk_ended = Ok(by.now);
         }
-        self.tables.extend(late.into_iter().chain([rest, fetching]).filter(|t| t.holders != 0));
+        self.tables.extend(late.into_iter().chain([rest]).chain(fetching).filter(|t| t.holders != 0));
     }
 }

@@ -1,7 +1,8 @@
 //! Barriers and invalidations, and why an entry outlived them.
 
 use super::{Finding, Machine};
-use crate::stale::{Completion, Fetched, Issued, StaleLeaf, StaleTable, Wait};
+use crate::stale::{Fetched, Issued, StaleLeaf, StaleTable};
+use crate::waits::{Completion, Wait};
 use crate::{Barrier, Core, CpuId, Event, Rule, Tlb};
 
 impl Machine {

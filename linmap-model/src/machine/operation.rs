@@ -18,7 +18,7 @@ pub(super) enum Moment {
 }
 
 /// What an address may map to: at least one, and one more for each CPU with an operation.
-struct States {
+pub(super) struct States {
     all: [Option<Mapping>; 9],
     count: usize,
 }
@@ -77,13 +77,13 @@ impl Machine {
             return Err(sequence(cpu, "no operation is under way on this CPU"));
         };
         let root = operation.root;
-        let mut spans = operation.touched;
         if ok {
             let flat = self.expected.entry(root).or_default();
             operation.changes.iter().for_each(|c| flat.apply(c));
-            spans.extend(operation.changes.iter().map(|c| (c.va, c.last())));
         }
-        let spans = joined(spans);
+        // If it was refused, all that it announced must be as before, whichever CPU stored there meanwhile.
+        let announced = operation.changes.iter().map(|c| (c.va, c.last()));
+        let spans = joined(operation.touched.into_iter().chain(announced).collect());
         self.visible(cpu, root, operation.made_valid, &spans)?;
         for &span in &spans {
             self.translates(root, span, Moment::AtRest)?;
@@ -205,7 +205,7 @@ impl Machine {
 
     /// What an address may map to now: as it is, and as operations under way will have made it. And
     /// the last address for which that goes on.
-    fn states(&self, root: u64, va: u64) -> (u64, States) {
+    pub(super) fn states(&self, root: u64, va: u64) -> (u64, States) {
         let root = self.current(root);
         let (now, mut end) = self.expected.get(&root).map_or((None, u64::MAX), |flat| flat.at(va));
         let mut states = States::new(now);
@@ -237,7 +237,7 @@ impl Machine {
     }
 
     /// Whether a mapping is to this output address with these attributes.
-    fn same(&self, mapping: &Mapping, oa: u64, attributes: Attributes) -> bool {
+    pub(super) fn same(&self, mapping: &Mapping, oa: u64, attributes: Attributes) -> bool {
         let mut ignored = Attributes::SOFTWARE;
         if self.geometry().oa_format() == linmap::OaFormat::Lpa2 {
             ignored |= Attributes::INNER_SHAREABLE;
@@ -246,27 +246,11 @@ impl Machine {
         mapping.pa == oa && wanted - ignored == attributes - ignored
     }
 
-    /// Whether an operation that has not returned yet may be halfway through the contiguous run that an
-    /// entry could be in.
-    fn under_way(&self, root: u64, piece: &Piece) -> bool {
-        let g = self.geometry();
-        let run = (g.contiguous_entries(piece.level) as u64) << g.level_shift(piece.level);
-        let (first, last) = (piece.va & !(run - 1), piece.last | (run - 1));
-        let operations = self.cpus.iter().filter_map(|c| c.operation.as_ref());
-        operations.filter(|o| o.root == self.current(root)).any(|o| {
-            let changes = o.changes.iter().map(|c| (c.va, c.last()));
-            changes.chain(o.touched.iter().copied()).any(|s| s.0 <= last && first <= s.1)
-        })
-    }
-
     /// Every address of a range translates as it must.
     pub(super) fn translates(&self, root: u64, span: (u64, u64), moment: Moment) -> Result<(), Finding> {
         let Some(place) = self.root_place(root) else { return Ok(()) };
         let g = self.geometry();
         self.pages.walk((root, place), span, g, &mut |piece| {
-            if moment == Moment::AtRest && !self.under_way(root, &piece) {
-                self.run_is_whole(&piece)?;
-            }
             let mut va = piece.va;
             loop {
                 let (end, states) = self.states(root, va);
@@ -276,7 +260,8 @@ impl Machine {
                 }
                 va = end + 1;
             }
-        })
+        })?;
+        self.runs_are_right((root, place), span, moment)
     }
 
     fn piece_is_right(
@@ -352,72 +337,6 @@ impl Machine {
             .and(format!("it must be {}", described(wanted)))
     }
 
-    /// A member of a contiguous run has mates that say the same.
-    fn run_is_whole(&self, piece: &Piece) -> Result<(), Finding> {
-        let g = self.geometry();
-        let (table, index) = piece.slot;
-        let this = match piece.entry {
-            Entry::Leaf(leaf) => Cached::new(piece.start, leaf, piece.level, g),
-            _ => None,
-        };
-        let Some(this) = this.filter(|c| c.contiguous) else { return self.in_no_run(piece) };
-        if this.oa & ((u64::from(this.members) << this.shift) - 1) != 0 {
-            let fact = format!(
-                "slot {index} of the table at {table:#x} says {}, which is not aligned to the run",
-                this.describe()
-            );
-            return Err(Finding::new(Rule::ContiguousRun, fact).at(piece.start));
-        }
-        for (mate, cached) in self.neighbours(piece, index + 1) {
-            let va = piece.start.wrapping_add((mate as u64).wrapping_sub(index as u64) << this.shift);
-            if cached != Some(this) {
-                let said = cached.map_or_else(|| "nothing that translates".into(), |c| c.describe());
-                let fact = format!("slot {mate} of the table at {table:#x} says {said}");
-                return Err(Finding::new(Rule::ContiguousRun, fact).at(va).and(format!(
-                    "slot {index} says {}, and may be cached for the whole run",
-                    this.describe()
-                )));
-            }
-        }
-        Ok(())
-    }
-
-    /// What is no member of a contiguous run is not covered by one either.
-    fn in_no_run(&self, piece: &Piece) -> Result<(), Finding> {
-        let g = self.geometry();
-        let (table, index) = piece.slot;
-        let entries = ((piece.last - piece.start) >> g.level_shift(piece.level)) as usize;
-        // A piece may be many holes in a row.
-        for (mate, cached) in self.neighbours(piece, index + entries + 1) {
-            if cached.is_some_and(|c| c.contiguous) {
-                let fact = format!("slot {mate} of the table at {table:#x} says that it is one of a run");
-                return Err(Finding::new(Rule::ContiguousRun, fact)
-                    .at(piece.start)
-                    .and(format!("slot {index} is not one, but the run may be cached for its addresses")));
-            }
-        }
-        Ok(())
-    }
-
-    /// What is in the slots in front of a piece and behind it, in the same group of a contiguous run. They
-    /// are enough to judge by: further away something would have been in a broken run before.
-    fn neighbours(&self, piece: &Piece, behind: usize) -> impl Iterator<Item = (usize, Option<Cached>)> {
-        let g = self.geometry();
-        let (table, index) = piece.slot;
-        let members = g.contiguous_entries(piece.level);
-        let before = index.checked_sub(1).filter(|_| index % members != 0);
-        let behind = Some(behind).filter(|b| b % members != 0);
-        let (start, shift, level) = (piece.start, g.level_shift(piece.level), piece.level);
-        before.into_iter().chain(behind).map(move |mate| {
-            let word = self.read(linmap::Pa(table), mate).unwrap_or_default();
-            let va = start.wrapping_add((mate as u64).wrapping_sub(index as u64) << shift);
-            match linmap::Descriptor(word).decode(g, level) {
-                Entry::Leaf(leaf) => (mate, Cached::new(va, leaf, level, g)),
-                _ => (mate, None),
-            }
-        })
-    }
-
     /// Nothing is under way, everything is as it must be, and every table page is somewhere.
     pub(super) fn at_rest(&self) -> Result<(), Finding> {
         if let Some((cpu, open)) =
@@ -462,7 +381,7 @@ fn joined(mut spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     joined
 }
 
-fn described(mapping: Option<Mapping>) -> String {
+pub(super) fn described(mapping: Option<Mapping>) -> String {
     let Some(Mapping { pa, attributes, valid }) = mapping else { return "a hole".into() };
     let a = Attributes::from_bits_retain(attributes);
     let write = if a.is_writable() { "writable" } else { "read-only" };

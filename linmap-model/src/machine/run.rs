@@ -1,87 +1,132 @@
-//! Contiguous runs while they change: what one member says may be used for the addresses of all.
-//!
-//! While walkers may see the contiguous bit in some member, a look-up of any address of the run may give what any
-//! member says (D8.7.1.1 RQTRPM, RNGLXZ, RJQQTC). Walkers may see stores that have no DSB between them in any order
-//! (D8.2.6.1 RSPVBD). So a member that changes after its run was dissolved may be seen before the run is dissolved.
-//! A table in the place of a member is left out: what lies below it counts for its own addresses alone.
+//! Contiguous runs. A TLB may use what one member says for the addresses of all, as though the run were one
+//! leaf (D8.7.1 RCBXXM), whatever the other members say (D8.7.1.1 RJQQTC), and a member that is invalid is no
+//! exception. So each member answers for all addresses of its run, from the store on that puts it there: at
+//! each of them what it says must be allowed, as before or as an operation under way will have made it.
 
-use linmap::{Descriptor, Entry, Pa};
+use linmap::{Descriptor, Entry};
 
-use super::{Finding, Machine, lowest};
+use super::operation::{Moment, described};
+use super::{Finding, Machine};
 use crate::Rule;
 use crate::cached::Cached;
 use crate::pages::Place;
-use crate::stale::Fetched;
 
-impl Machine {
-    /// Judges a store into a slot: while a contiguous bit may be seen in its run, what any member may be seen to say
-    /// is right for the addresses of all.
-    pub(super) fn run_may_be_seen(&self, (table, index): (u64, usize), place: Place) -> Result<(), Finding> {
-        let walkers = self.walkers(place.root);
-        let members = self.geometry().contiguous_entries(place.level);
-        if walkers == 0 || members == 1 {
-            return Ok(());
-        }
-        let first = index - index % members;
-        let leaf = |slot| Some((slot, self.leaf_in(table, slot, place)?));
-        let now: Vec<(usize, Cached)> = (first..first + members).filter_map(leaf).collect();
-        let mut seen: Vec<Cached> = now.iter().map(|n| n.1).collect();
-        let span = (self.slot(first, place).0, self.slot(first + members - 1, place).1);
-        seen.extend(self.unsettled(table, span));
-        let Some(run) = seen.iter().find(|s| s.contiguous).copied() else { return Ok(()) };
-        let different = different(&seen);
-        if different.len() == 1 {
-            return Ok(());
-        }
-        for said in &different {
-            for &(slot, _) in &now {
-                self.may_translate_as(place.root, self.slot(slot, place), said).map_err(|va| {
-                    let fact = format!("walkers may see {}", said.describe());
-                    let run = format!("{}: either may be cached for the whole run", run.describe());
-                    Finding::new(Rule::ContiguousRun, fact).on(lowest(walkers)).at(va).and(run)
-                })?;
-            }
-        }
-        Ok(())
-    }
-
-    /// What a slot translates: first and last address.
-    fn slot(&self, slot: usize, place: Place) -> (u64, u64) {
-        let shift = self.geometry().level_shift(place.level);
-        let first = place.va.wrapping_add((slot as u64) << shift);
-        (first, first | ((1 << shift) - 1))
-    }
-
-    /// What a TLB may hold of the leaf that is in a slot.
-    fn leaf_in(&self, table: u64, slot: usize, place: Place) -> Option<Cached> {
-        let word = self.read(Pa(table), slot)?;
-        match Descriptor(word).decode(self.geometry(), place.level) {
-            Entry::Leaf(leaf) => Cached::new(self.slot(slot, place).0, leaf, place.level, self.geometry()),
-            _ => None,
-        }
-    }
-
-    /// Leaves of a table that were replaced, for some addresses, by stores that have had no DSB.
-    fn unsettled(&self, table: u64, (first, last): (u64, u64)) -> impl Iterator<Item = Cached> {
-        let replaced = self.stale.leaves.iter().filter(move |leaf| {
-            leaf.table == table
-                && matches!(leaf.fetched, Fetched::Until(_))
-                && leaf.cached.overlaps(first, last)
-        });
-        replaced.map(|leaf| leaf.cached)
-    }
+/// Entries that may be a run: the table and its place, and the first slot.
+#[derive(Clone, Copy)]
+struct Group {
+    table: u64,
+    place: Place,
+    slot: usize,
 }
 
-/// Those that differ in more than their size, each extended to all addresses.
-fn different(seen: &[Cached]) -> Vec<Cached> {
-    let mut different: Vec<Cached> = Vec::new();
-    for new in seen {
-        let same = |old: &Cached| {
-            old.attributes == new.attributes && old.oa_at(seen[0].first) == new.oa_at(seen[0].first)
-        };
-        if !different.iter().any(same) {
-            different.push(*new);
+/// Valid, and one of a run.
+const CONTIGUOUS: u64 = 1 << 52 | 1;
+
+impl Machine {
+    /// The runs of a tree that translate addresses of a range, or would if all members were alike.
+    pub(super) fn runs_are_right(
+        &self,
+        (root, place): (u64, Place),
+        span: (u64, u64),
+        moment: Moment,
+    ) -> Result<(), Finding> {
+        let g = self.geometry();
+        self.pages.tables((root, place), span, g, &mut |(table, place), slots| {
+            let members = g.contiguous_entries(place.level);
+            if members == 1 {
+                return Ok(());
+            }
+            let first = slots.start - slots.start % members;
+            for slot in (first..slots.end).step_by(members) {
+                let words = self.words(table).get(slot..slot + members).unwrap_or_default();
+                if words.iter().any(|w| w & CONTIGUOUS == CONTIGUOUS) {
+                    self.run_is_right(root, Group { table, place, slot }, words, moment)?;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn run_is_right(&self, root: u64, group: Group, words: &[u64], moment: Moment) -> Result<(), Finding> {
+        let g = self.geometry();
+        let Group { table, place, slot: first } = group;
+        let (mut said, mut within, mut without) = (None, None, None);
+        for (slot, &word) in (first..).zip(words) {
+            let va = place.va.wrapping_add((slot as u64) << g.level_shift(place.level));
+            let leaf = match Descriptor(word).decode(g, place.level) {
+                Entry::Leaf(leaf) => leaf,
+                Entry::Table(_) => {
+                    without = Some(slot);
+                    continue;
+                }
+                _ => continue,
+            };
+            match Cached::new(va, leaf, place.level, g) {
+                Some(cached) if cached.contiguous => {
+                    within = Some(slot);
+                    if said.replace(cached) != Some(cached) {
+                        self.claim_is_right(root, &cached, (table, slot))?;
+                    }
+                }
+                Some(_) => without = Some(slot),
+                // What faults is in no TLB, and members that are invalid do not make the others
+                // misprogrammed (IPGVGZ).
+                None => {}
+            }
+        }
+        match (moment, within, without) {
+            (Moment::AtRest, Some(within), Some(without)) => {
+                self.is_being_resized(root, group, words.len(), [within, without])
+            }
+            _ => Ok(()),
         }
     }
-    different
+
+    /// What a member says is allowed at all addresses of its run.
+    fn claim_is_right(&self, root: u64, member: &Cached, (table, slot): (u64, usize)) -> Result<(), Finding> {
+        let says = || format!("slot {slot} of the table at {table:#x} says {}", member.describe());
+        let unaligned = member.oa & (member.last() - member.first);
+        if unaligned != 0 {
+            let found = Finding::new(Rule::ContiguousRun, says()).at(member.first);
+            return Err(found.and("its output is not aligned to the run"));
+        }
+        let mut va = member.first;
+        loop {
+            let (end, states) = self.states(root, va);
+            let mut mapped = states.iter().flatten();
+            if !mapped.any(|m| m.valid && self.same(m, member.oa_at(va), member.attributes)) {
+                return Err(Finding::new(Rule::ContiguousRun, says())
+                    .at(va)
+                    .and("it may be cached for the whole run")
+                    .and(format!("here it must be {}", described(states.last().copied().flatten()))));
+            }
+            if end >= member.last() {
+                return Ok(());
+            }
+            va = end + 1;
+        }
+    }
+
+    /// Members with and without the contiguous bit: the run is misprogrammed (RQTRPM), unless an operation that
+    /// stored into it has not returned, and will be judged by it.
+    fn is_being_resized(
+        &self,
+        root: u64,
+        Group { table, place, slot }: Group,
+        members: usize,
+        [within, without]: [usize; 2],
+    ) -> Result<(), Finding> {
+        let shift = self.geometry().level_shift(place.level);
+        let va = |slot: usize| place.va.wrapping_add((slot as u64) << shift);
+        let (first, last) = (va(slot), va(slot) + (((members as u64) << shift) - 1));
+        let operations = self.cpus.iter().filter_map(|c| c.operation.as_ref());
+        let mut touched = operations.filter(|o| o.root == self.current(root)).flat_map(|o| &o.touched);
+        if touched.any(|s| s.0 <= last && first <= s.1) {
+            return Ok(());
+        }
+        let fact = format!("slot {within} of the table at {table:#x} says that it is one of a run");
+        Err(Finding::new(Rule::ContiguousRun, fact)
+            .at(va(without))
+            .and(format!("slot {without} is not one, but the run may be cached for its addresses")))
+    }
 }

@@ -6,7 +6,7 @@ use super::frames::{meaningless, reserved, sequence};
 use super::{Finding, Machine, lowest, named};
 use crate::cached::{Cached, Clash};
 use crate::pages::{Place, State};
-use crate::stale::{StaleLeaf, Wait};
+use crate::stale::StaleLeaf;
 use crate::{CpuId, Rule};
 
 /// A live store: where, and what.
@@ -262,14 +262,14 @@ impl Machine {
         for stale in &self.stale.leaves {
             let cpus = stale.holders & walkers;
             let common = stale.members & stale.cached.members_in(first, last);
-            if cpus != 0 && common != 0 && !matches!(stale.waits, Some(Wait::Isb(_))) {
+            if cpus != 0 && common != 0 && !stale.waits.is_gone_but_for_isb() {
                 let why = |cpu, va| self.why_leaf_remains(stale, cpu, va);
                 self.clash(&stale.cached, new, (cpus, stale.since), why)?;
             }
         }
         for stale in &self.stale.tables {
             let cpus = stale.holders & walkers;
-            if cpus == 0 || matches!(stale.waits, Some(Wait::Isb(_))) {
+            if cpus == 0 || stale.waits.is_gone_but_for_isb() {
                 continue;
             }
             let why = |cpu, _| self.why_table_remains(stale, cpu);
@@ -290,7 +290,7 @@ impl Machine {
         let leaves = self.stale.leaves.iter().filter(|l| {
             l.cached.level <= level
                 && l.members & l.cached.members_in(first, last) != 0
-                && !matches!(l.waits, Some(Wait::Isb(_)))
+                && !l.waits.is_gone_but_for_isb()
         });
         for stale in leaves {
             let held = || format!("{} (replaced by event {})", stale.cached.describe(), stale.since);
@@ -305,7 +305,7 @@ impl Machine {
             t.walkable
                 && t.table != table
                 && (t.va, t.level) == (first, level.next())
-                && !matches!(t.waits, Some(Wait::Isb(_)))
+                && !t.waits.is_gone_but_for_isb()
         });
         for stale in tables {
             let held = || format!("{:#x} (unlinked by event {})", stale.table, stale.since);

@@ -149,6 +149,19 @@ pub(crate) fn not_repeated(wrong: bool) -> Scene {
     s
 }
 
+/// The CPU that needs the TLBI twice invalidates everything by itself, between the two: that neither hastens the
+/// second nor takes its place, as this CPU would need an ISB.
+pub(crate) fn repeated_by_another_cpu_alone(wrong: bool) -> Scene {
+    let mut s = protecting(Plan::pages(&[Core::STRONG, Core { repeat_tlbi: true, ..Core::STRONG }]));
+    s.dsb(Ishst).tlbi(Vaale1is, 0).dsb(Ish);
+    s.cpu(1).tlbi_all(Vmalle1is).dsb(Ish).cpu(0);
+    if !wrong {
+        s.tlbi_all(Vale1is).dsb(Ish);
+    }
+    s.isb().done();
+    s
+}
+
 pub(crate) fn hint_of_a_page_for_a_block(wrong: bool) -> Scene {
     let s = protecting(Plan::blocks(&[Core::STRONG]));
     let operand = s.address(0) | s.hint(if wrong { 3 } else { 2 });

@@ -171,6 +171,8 @@ mutants! {
         Stale on 1, "CVE-2025-10263";
     invalidate::stale_writable_page_at_return: "the operation returns before the DSB",
         Stale at 0, "writable";
+    invalidate::repeated_by_another_cpu_alone: "another CPU invalidates everything instead, but has no ISB",
+        Stale on 1, "CVE-2025-10263";
     invalidate::hint_of_a_page_for_a_block: "the TTL is that of a page, the leaf a block",
         Stale at 0, "its TTL hint says level 3, the entry is of level 2";
     invalidate::hint_of_a_page_after_a_split: "the TTL is that of a page, the block was just split",
@@ -210,12 +212,22 @@ mutants! {
         ContiguousRun at 0, "level 3, 4K, read-only";
     runs::joined_before_all_say_the_same: "a page becomes like its neighbours and, without a DSB, one of their run",
         ContiguousRun at 0, "level 3, 4K, read-only";
+    runs::member_stored_by_another_cpu: "another CPU makes a page one of a run in which one changes",
+        ContiguousRun at 0xe000, "slot 0 of";
+    runs::member_among_holes: "a page among holes is mapped as one of a run",
+        ContiguousRun at 0x20000, "here it must be a hole";
+    runs::member_beside_an_open_operation: "a page becomes one of a run where another operation is to come",
+        ContiguousRun at 0, "slot 2 of";
+    runs::dissolved_beside_another_operation: "a run is dissolved but for its last page",
+        ContiguousRun at 0xe000, "slot 15 of";
+    runs::block_of_a_run_split: "a block of a run becomes a table",
+        ContiguousRun at 0x60_0000, "slot 3 is not one";
     runs::partly_unmapped: "one page of a run becomes a hole",
         ContiguousRun, "";
     runs::dissolved_in_part: "one member of a run loses the contiguous bit",
         ContiguousRun, "";
     runs::of_two_output_ranges: "the second half of a run is elsewhere",
-        ContiguousRun, "slot 40 says";
+        ContiguousRun at 0x28000, "slot 32 of";
     runs::one_member_without_the_bit: "the last of a run has no contiguous bit",
         SizeConflict, "the contiguous bit changes";
     runs::output_not_aligned: "a run's output is not aligned to it",
@@ -297,6 +309,8 @@ mutants! {
         Promised at 0, "it must be a hole";
     promise::changed_outside_of_an_operation: "a page is protected and no operation has begun",
         Translation at 0, "the tables say 0x8000000000, read-only";
+    promise::refused_with_a_change_by_another_cpu: "an operation is refused, and another CPU has done it",
+        Promised at 0, "read-only";
     promise::refused_with_a_change_left: "an operation is refused, and has done half of it",
         Promised at 0, "the tables say 0x8000000000, read-only";
     promise::read_only_but_dirty_managed: "a page becomes read-only and keeps DBM",

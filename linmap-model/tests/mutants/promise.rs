@@ -117,6 +117,21 @@ pub(crate) fn changed_outside_of_an_operation(wrong: bool) -> Scene {
     s
 }
 
+/// What one CPU announces another one stores, and then the first is refused.
+pub(crate) fn refused_with_a_change_by_another_cpu(wrong: bool) -> Scene {
+    let mut s = Scene::pages(&[Core::STRONG; 2]);
+    let to = s.with(0, READ_ONLY);
+    s.begin("protect", [s.change(0..1, Some(to))]);
+    s.cpu(1).put(0, to).flush(0..1);
+    s.cpu(0);
+    if wrong {
+        s.refused()
+    } else {
+        s.isb().done()
+    };
+    s
+}
+
 pub(crate) fn refused_with_a_change_left(wrong: bool) -> Scene {
     let mut s = Scene::pages(&[Core::STRONG]);
     let new = s.with(0, READ_ONLY);

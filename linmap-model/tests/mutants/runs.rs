@@ -3,7 +3,7 @@
 use linmap::Leaf;
 use linmap_model::{Barrier, Core};
 
-use crate::scene::{READ_ONLY, Scene};
+use crate::scene::{Plan, READ_ONLY, Scene};
 
 /// Pages 0 to 3 of a run become read-only.
 pub(crate) fn partly_changed(wrong: bool) -> Scene {
@@ -70,6 +70,68 @@ pub(crate) fn joined_before_all_say_the_same(wrong: bool) -> Scene {
         s.put(i, Leaf { contiguous: true, ..s.leaf(i) });
     }
     s.flush(0..16).done();
+    s
+}
+
+/// A CPU protects a page, and another one gives a page far from it the contiguous bit.
+pub(crate) fn member_stored_by_another_cpu(wrong: bool) -> Scene {
+    let mut s = Scene::pages(&[Core::STRONG; 2]);
+    let new = s.with(14, READ_ONLY);
+    s.begin("protect", [s.change(14..15, Some(new))]).put(14, new);
+    s.cpu(1);
+    s.put(0, Leaf { contiguous: wrong, ..s.leaf(0) });
+    s.cpu(0).flush(14..15).done();
+    s
+}
+
+/// A page is mapped far from others, and no operation that returns is about its run.
+pub(crate) fn member_among_holes(wrong: bool) -> Scene {
+    let mut s = Scene::pages(&[Core::STRONG; 2]);
+    let new = Leaf { contiguous: wrong, ..s.leaf(40) };
+    s.begin("map", [s.change(40..41, Some(new))]).put(40, new);
+    s.cpu(1).protect(0);
+    s.cpu(0).publish().done();
+    s
+}
+
+/// Another operation is about to change a page of the run, but it will not be what this one says.
+pub(crate) fn member_beside_an_open_operation(wrong: bool) -> Scene {
+    let mut s = Scene::pages(&[Core::STRONG; 2]);
+    let new = Leaf { contiguous: wrong, ..s.with(2, READ_ONLY) };
+    s.cpu(1);
+    s.begin("unmap", [s.change(0..1, None)]);
+    s.cpu(0);
+    s.begin("protect", [s.change(2..3, Some(new))]).put(2, new).flush(2..3).done();
+    s.cpu(1).clear(0).flush(0..1).done();
+    s
+}
+
+/// A run is dissolved by one operation while another changes one of its pages; that one may return.
+pub(crate) fn dissolved_beside_another_operation(wrong: bool) -> Scene {
+    let mut s = Scene::runs(&[Core::STRONG; 2]);
+    s.cpu(1).begin("dissolve", []);
+    for i in 0..8 {
+        s.put(i, Leaf { contiguous: false, ..s.leaf(i) });
+    }
+    s.cpu(0);
+    s.begin("nothing", [s.change(14..15, Some(s.leaf(14)))]).done();
+    s.cpu(1);
+    for i in 8..if wrong { 15 } else { 16 } {
+        s.put(i, Leaf { contiguous: false, ..s.leaf(i) });
+    }
+    s.publish().done();
+    s
+}
+
+/// A block of a run becomes a table: the others are a run no more.
+pub(crate) fn block_of_a_run_split(wrong: bool) -> Scene {
+    let mut s = Plan { level: 2, ..Plan::runs(&[Core::STRONG]) }.scene();
+    let child = s.child(3);
+    s.begin("split", []);
+    for i in 0..if wrong { 0 } else { 16 } {
+        s.put(i, Leaf { contiguous: false, ..s.leaf(i) });
+    }
+    s.link(3, child).publish().done();
     s
 }
 

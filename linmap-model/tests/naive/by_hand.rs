@@ -211,6 +211,25 @@ fn use_and_translation() {
     wrong(&[STRONG], Layout::Pages, &[read], 0, &[Rule::LostUpdate]);
 }
 
+/// A refused operation has changed nothing, and nobody else has done what it announced.
+#[test]
+fn refused() {
+    let new = as_page(0) | READ_ONLY;
+    let events = [
+        begin(0, "protect", vec![change(BASE, PAGE, new, 3)]),
+        write(1, CHILD, 0, new),
+        dsb(1, Ishst),
+        tlbi(1, Vaale1is, BASE, 3),
+        dsb(1, Ish),
+        isb(1),
+        done(0),
+    ];
+    right(&[STRONG, STRONG], Layout::Pages, &events);
+    let (mut refused, rules) = (events, [Rule::Translation, Rule::Stale, Rule::Promised]);
+    refused[6] = Event::Done { cpu: 0, ok: false };
+    wrong(&[STRONG, STRONG], Layout::Pages, &refused, 6, &rules);
+}
+
 /// Two operations, the second of which makes what the first has broken.
 #[test]
 fn break_before_make() {
@@ -278,6 +297,18 @@ fn synchronisation() {
     right(&slow, Layout::Pages, &events);
 }
 
+/// Of the CPUs that need the TLBI twice, one invalidates everything by itself between the two. The first CPU's pair
+/// is complete nonetheless (D8.17.8 RWWQZZ), and alone the other's own is not, without its ISB.
+#[test]
+fn repeated_beside_another() {
+    let slow = [Core { repeat_tlbi: true, ..STRONG }; 2];
+    let mut events = protect().to_vec();
+    let others = [tlbi_all(1, Vmalle1is), dsb(1, Ish), tlbi(0, Vale1is, 0, 0), dsb(0, Ish)];
+    events.splice(5..5, others);
+    right(&slow, Layout::Pages, &events);
+    wrong(&slow, Layout::Pages, &without(&events, 7), 9, &[Rule::Stale]);
+}
+
 #[test]
 fn runs() {
     let run = |event: fn(usize) -> Event| (0..16).map(event).collect::<Vec<_>>();
@@ -324,6 +355,32 @@ fn runs() {
     right(&[STRONG, STRONG], Layout::Run, &unfold);
     wrong(&[WEAK, WEAK], Layout::Run, &unfold, 1, &[Rule::SizeConflict]);
     wrong(&[STRONG], Layout::Run, &without(&unfold, 3), unfold.len() - 2, &[Rule::ContiguousRun]);
+    // A member answers for the addresses of all from its store on.
+    let among_holes = [
+        begin(0, "map", vec![change(page_at(1), PAGE, as_page(1), 3)]),
+        write(0, CHILD, 1, as_page(1) | CONTIGUOUS),
+    ];
+    wrong(&[STRONG], Layout::Holed, &among_holes, 1, &[Rule::ContiguousRun]);
+    let other = as_page(2) & !(1 << 2);
+    let beside = [
+        begin(1, "unmap", vec![change(BASE, PAGE, 0, 3)]),
+        begin(0, "pages", vec![change(page_at(2), PAGE, other, 3)]),
+        write(0, CHILD, 2, other | CONTIGUOUS),
+    ];
+    wrong(&[STRONG, STRONG], Layout::Pages, &beside, 2, &[Rule::ContiguousRun]);
+    // One that another CPU stores is wrong when what it says has become so.
+    let far = [
+        begin(0, "protect", vec![change(page_at(15), PAGE, as_page(15) | READ_ONLY, 3)]),
+        write(0, CHILD, 15, as_page(15) | READ_ONLY),
+        write(1, CHILD, 0, as_page(0) | CONTIGUOUS),
+        dsb(1, Ishst),
+        dsb(0, Ishst),
+        tlbi_all(0, Vmalle1is),
+        dsb(0, Ish),
+        isb(0),
+        done(0),
+    ];
+    wrong(&[STRONG, STRONG], Layout::Pages, &far, 8, &[Rule::Stale, Rule::ContiguousRun]);
     let elsewhere = [write(0, CHILD, 0, (as_page(0) | CONTIGUOUS) + 16 * PAGE)];
     let rules = [Rule::BreakBeforeMake, Rule::Translation, Rule::ContiguousRun];
     wrong(&[STRONG], Layout::Run, &elsewhere, 0, &rules);

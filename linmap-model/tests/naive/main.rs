@@ -13,15 +13,16 @@ mod places;
 mod random;
 mod tlb;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use linmap::{Geometry, Granule, OaFormat};
 use linmap_model::{Core, Event, Machine, Rule, Setup};
 
+use descriptor::{BLOCK, CONTIGUOUS, PAGE};
 use model::{Broken, Naive};
 use operations::Author;
-use places::Layout;
+use places::{BASE, L2, Layout};
 use random::Random;
 
 /// A sequence, and where it happens.
@@ -42,9 +43,23 @@ impl Case {
         Self { cores: cores.to_vec(), watched: places::watched(wide), prologue, events: Vec::new() }
     }
 
+    /// The addresses that the naive model watches: all of a run, where one member says that there is a run.
+    fn watched_and_runs(&self) -> Vec<u64> {
+        let runs = self.events.iter().filter_map(|event| match *event {
+            Event::Write { table, index, value, count, .. } if value & CONTIGUOUS != 0 => {
+                let slots = index & !15..(index + count).next_multiple_of(16).min(512);
+                let size = if table == L2 { BLOCK } else { PAGE };
+                Some(slots.map(move |slot| BASE + slot as u64 * size))
+            }
+            _ => None,
+        });
+        let all: BTreeSet<u64> = runs.flatten().chain(self.watched.iter().copied()).collect();
+        all.into_iter().collect()
+    }
+
     /// The naive verdict, and how many events it is about: it ends before one that is out of scope.
     fn naive(&self) -> (Verdict<Broken>, usize) {
-        let mut model = Naive::new(&self.cores, &self.watched, &self.prologue);
+        let mut model = Naive::new(&self.cores, &self.watched_and_runs(), &self.prologue);
         for (number, event) in self.events.iter().enumerate() {
             match model.step(event) {
                 Err(_) => return (None, number),

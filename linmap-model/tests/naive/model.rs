@@ -146,6 +146,7 @@ impl Naive {
         self.close();
         self.judge_contents(&mut broken);
         self.judge_walks(&mut broken);
+        self.judge_runs(&mut broken);
         Ok(broken)
     }
 
@@ -495,6 +496,29 @@ impl Naive {
         }
     }
 
+    /// What a TLB may hold of a run is allowed at each address that it translates, whichever member it is from
+    /// (RCBXXM, RJQQTC): that is so from the store on, whether or not the operation ever returns.
+    fn judge_runs(&self, broken: &mut Broken) {
+        for (index, &va) in self.watched.iter().enumerate() {
+            let tlbs = self.cpus.iter().map(|c| &c.tlb[index]);
+            let held = |tlb: &Reachable| tlb.contents().fold(0, |all, content| all | content);
+            let runs: Vec<_> = tlbs
+                .flat_map(|tlb| tlb.entries_of(held(tlb)))
+                .filter_map(|entry| match *entry {
+                    Entry::Leaf { run: true, oa, attributes, .. } => Some(Some((oa, attributes))),
+                    _ => None,
+                })
+                .collect();
+            if runs.is_empty() {
+                continue;
+            }
+            let allowed: Vec<_> = self.allowed(va).into_iter().map(|m| m.and_then(in_hardware)).collect();
+            if !runs.iter().all(|run| allowed.contains(run)) {
+                broken.insert(Rule::ContiguousRun);
+            }
+        }
+    }
+
     /// What walks from the root may find for an address: none for a hole.
     fn walks(&self, va: u64) -> Vec<Option<(u64, u64)>> {
         let (slot2, slot3) = place(va);
@@ -524,7 +548,15 @@ impl Naive {
         };
         let run = slot & !15;
         let members: BTreeSet<_> = (run..run + 16).filter_map(contiguous).collect();
-        members.len() == 2
+        members.len() == 2 && !self.is_being_resized((table, run))
+    }
+
+    /// Whether an operation that has not returned stored into a run, or linked its table: it answers for it.
+    fn is_being_resized(&self, (table, run): (u64, usize)) -> bool {
+        let open = self.cpus.iter().filter(|c| c.operation.is_some());
+        open.flat_map(|c| &c.touched).any(|&(touched, slot)| {
+            (touched == table && slot & !15 == run) || (touched == L2 && self.child(slot) == Some(table))
+        })
     }
 
     fn done(&mut self, at: usize, ok: bool, broken: &mut Broken) {
