@@ -32,7 +32,7 @@ figures:  image command ## figures in README.md beside what is measured; ARGS=--
 	$(RUST) cargo run --quiet --release -p bench -- figures $(ARGS)
 
 soak:     image command ## many more random sequences than the tests try, on the model and the image; SEQUENCES=1000000
-	LINMAP_SEQUENCES=$(SEQUENCES) LINMAP_NAIVE_CASES=$(SEQUENCES) $(RUST) cargo test -p linmap-model --test live --test naive
+	LINMAP_SEQUENCES=$(SEQUENCES) LINMAP_NAIVE_CASES=$(SEQUENCES) $(RUST) cargo test -p linmap-model --no-fail-fast --test live --test naive
 	scripts/soak.sh $(SEQUENCES)
 
 lint:     ## formatting, clippy, rustdoc, scripts, licences

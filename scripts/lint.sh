@@ -4,6 +4,11 @@ set -eu
 cd "$(dirname "$0")/.."
 
 cargo fmt --all --check
+# Random cases have seeds that one variable repeats.
+if git grep -n 'use proptest::prelude' -- '*.rs' ':!test-support'; then
+    echo "$0: 'use test_support::prelude' instead, for seeds that are printed and can be repeated" >&2
+    exit 1
+fi
 cargo clippy --all-targets -- -D warnings
 cargo clippy -p kernel --lib --tests -- -D warnings
 cargo clippy -p linmap-cli --test image -- -D warnings

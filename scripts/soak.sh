@@ -3,10 +3,11 @@
 # turns (--count), which is many times as fast here; a two-hundredth of the operations is done once more by CPUs that run at
 # the same time. One line each: what, how many operations, how many probes, what was wrong, how long it took.
 #
-#   scripts/soak.sh [OPERATIONS [SEED]]    1000000 and 7; SIZES="4k 16k" and MODES="1 2-park" run some
+#   scripts/soak.sh [OPERATIONS [SEED]]    1000000, and a seed that is drawn; SIZES="4k 16k" and MODES="1 2-park" run some
 set -euo pipefail
 cd "$(dirname "$0")/.."
-operations=${1:-1000000} seed=${2:-7}
+operations=${1:-1000000} seed=${2:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
+echo "scripts/soak.sh $operations $seed repeats this run"
 target=${CARGO_TARGET_DIR:-$PWD/target}
 
 # options MODE: how it comes about.

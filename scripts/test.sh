@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 group() {
     case $1 in
-    library) cargo test -p linmap --tests ;;
+    library) cargo test -p linmap -p test-support --tests ;;
     model) cargo test -p linmap-model --tests ;;
     kernel) cargo test -p kernel --lib && cargo test -p flatten && cargo test -p bench ;; # on the host
     command) cargo test -p linmap-plot --tests && cargo test -p linmap-cli --tests ;;

@@ -138,7 +138,7 @@ mod tests {
     use std::vec::Vec;
 
     use super::*;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     const PAGE: u64 = 0x4000;
     const BOUNDS: Bounds = Bounds { start: 0xffff_fff8_0000_4000, end: 0xffff_fff8_0100_0000, page: PAGE };

@@ -193,8 +193,8 @@ mod tests {
     use super::*;
     extern crate std;
     use linmap::{Granule, Midr};
-    use proptest::prelude::*;
     use std::string::ToString;
+    use test_support::prelude::*;
 
     /// QEMU's max with AmpereOne's name, but for FEAT_LPA2, and with allocation tags.
     const GOOD: Features = Features {

@@ -190,9 +190,9 @@ fn bytes(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
     extern crate std;
-    use proptest::prelude::*;
     use std::string::{String, ToString};
     use std::vec::Vec;
+    use test_support::prelude::*;
 
     fn parse(line: &str) -> (BootArgs<'_>, Vec<String>) {
         let mut ignored = Vec::new();

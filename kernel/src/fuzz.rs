@@ -17,8 +17,8 @@ use dtoolkit::fdt::Fdt;
 use dtoolkit::memreserve::MemoryReservation;
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
 use linmap::{Attributes, Features, Leaves, Pa, Region, Stats, Va};
-use proptest::prelude::*;
 use proptest::sample::Index;
+use test_support::prelude::*;
 
 /// QEMU's virt machine with 4 GiB, as QEMU describes it.
 const VIRT: &[u8] = include_bytes!("../tests/data/virt.dtb");

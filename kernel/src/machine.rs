@@ -324,7 +324,7 @@ mod tests {
     use super::*;
     use dtoolkit::memreserve::MemoryReservation;
     use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
-    use proptest::prelude::*;
+    use test_support::prelude::*;
     extern crate std;
     use std::format;
     use std::string::{String, ToString};

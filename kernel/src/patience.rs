@@ -33,7 +33,7 @@ impl Patience {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     #[test]
     fn who_looks_all_the_time_waits_as_long_as_the_counter_says() {

@@ -205,7 +205,7 @@ impl Ranges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
     extern crate std;
     use std::vec::Vec;
 

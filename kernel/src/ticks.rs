@@ -12,7 +12,7 @@ pub const fn next(due: u64, now: u64, period: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     #[test]
     fn on_time_late_and_very_late() {

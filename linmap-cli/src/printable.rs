@@ -95,7 +95,7 @@ fn shown(character: char) -> impl Iterator<Item = char> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     fn whole(bytes: &[u8]) -> String {
         let mut stream = Printable::default();

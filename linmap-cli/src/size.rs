@@ -117,7 +117,7 @@ pub(crate) fn grouped(count: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     #[test]
     fn sizes_are_numbers_with_at_most_one_suffix() {

@@ -125,7 +125,7 @@ impl Bars {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     fn bars(values: Vec<f64>, limit: Option<f64>) -> String {
         let group = Group { name: "g < h".into(), values: values.iter().copied().map(Spread::of).collect() };

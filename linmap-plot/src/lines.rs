@@ -109,7 +109,7 @@ fn powers(values: impl Iterator<Item = f64>, base: f64) -> (f64, f64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     fn plot(points: Vec<(f64, f64)>) -> String {
         let axis = |label: &str| Axis { label: label.into(), base: 10.0, tick: Box::new(crate::short) };

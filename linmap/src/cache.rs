@@ -73,7 +73,7 @@ impl CacheType {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
     extern crate std;
     use std::vec::Vec;
 

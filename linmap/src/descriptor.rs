@@ -340,7 +340,7 @@ mod tests {
     use super::*;
     use crate::Granule;
     use crate::tests::geometries;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
     extern crate std;
 
     fn levels(g: Geometry) -> impl Iterator<Item = Level> {

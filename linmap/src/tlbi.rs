@@ -236,7 +236,7 @@ mod tests {
     use crate::Half;
     use crate::tests::geometries;
     use Instruction::*;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
     extern crate std;
     use std::vec::Vec;
 

@@ -18,7 +18,7 @@ use linmap::{
 };
 use machine::machines;
 use proptest::collection::vec;
-use proptest::prelude::*;
+use test_support::prelude::*;
 
 /// Tables with descriptors placed by hand. Slots that are not there read as holes.
 #[derive(Clone, Debug)]
@@ -567,7 +567,7 @@ fn findings_say_what_where_and_why() {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 48, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(48))]
 
     /// What the library builds has no findings: the linear map, and the image's own addresses beside it.
     #[test]

@@ -13,7 +13,7 @@ use linmap::{
     Leaf, LeafSize, Leaves, Level, Marked, MemoryType, OaFormat, Pa, Policy, RangePages, ReadTables, Region,
     Rewrite, Rodata, Run, Scope, Slot, Stats, TableLimits, Tlbi, Tree, Va,
 };
-use proptest::prelude::*;
+use test_support::prelude::*;
 
 /// Any number, and those at which something begins or ends more often.
 fn number() -> impl Strategy<Value = u64> {

@@ -15,7 +15,7 @@ use linmap::{
     Refused, Slot, Va, count, dump, linear_range, visit,
 };
 use proptest::collection::vec;
-use proptest::prelude::*;
+use test_support::prelude::*;
 
 /// The tables of a dump that nobody vouches for. Slots that are not there read as holes.
 #[derive(Debug)]
@@ -62,7 +62,7 @@ fn ranges(g: Geometry) -> [(Va, Va); 4] {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
     fn every_reader_ends(dump_of in dumps(), reads in 0u64..20_000) {

@@ -357,6 +357,7 @@ unsafe impl<F: Fn(u64)> Hardware for Busy<'_, '_, F> {
 /// the one that comes of the same changes without a repaint, and the repaint returns.
 #[test]
 fn others_change_the_map_meanwhile() {
+    let mut cases = test_support::Rows::new();
     for g in geometries().into_iter().filter(|g| [39, 42, 48, 52].contains(&g.va_bits())) {
         let (mut regions, base) = mixed(g);
         // It takes several holds of the lock.
@@ -365,19 +366,19 @@ fn others_change_the_map_meanwhile() {
         let va = (last.va.0 - base + last.bytes + g.page_size()).next_multiple_of(bytes);
         regions.push(Region { va: Va(base + va), oa: Pa(va), bytes, ..last });
         for keeps in [false, true] {
-            change_meanwhile(g, &regions, keeps);
+            cases.row(|seed| change_meanwhile(g, &regions, keeps, seed));
         }
     }
 }
 
-fn change_meanwhile(g: Geometry, regions: &[Region], keeps: bool) {
+fn change_meanwhile(g: Geometry, regions: &[Region], keeps: bool, seed: u64) {
     let pages =
         Stats::of_runs(g, regions.iter().flat_map(|r| Region { leaves: Leaves::Pages, ..*r }.runs(g)));
     let frames = 3 * pages.tables as usize + 200;
     let (live, other) = (Live::of(regions, g, frames), Live::of(regions, g, frames));
     let (page, largest) = (g.page_size(), regions[regions.len() - 1]);
     let change = |on: &Live, n: u64| {
-        let mut random = n.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let mut random = seed.wrapping_add(n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         random ^= random >> 29;
         // A few of these places are changed again and again.
         random &= 0xff_ffff_00ff;

@@ -258,7 +258,7 @@ fn by_release(geometry: Geometry, version: Version) -> Vec<Region> {
 mod tests {
     use super::*;
     use linmap::OaFormat;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     fn geometry(granule: Granule, va_bits: u32) -> Geometry {
         let format = match (granule, va_bits) {

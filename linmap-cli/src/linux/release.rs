@@ -55,7 +55,7 @@ fn number(digits: &str) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     #[test]
     fn names_start_with_a_version() {

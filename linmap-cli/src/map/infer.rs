@@ -33,7 +33,7 @@ mod tests {
     use super::*;
     use crate::source::What;
     use linmap::{Level, Va};
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     fn row(va: u64, bytes: u64, level: i8) -> Stretch {
         Stretch { va: Va(va), bytes, level: Level::new(level), what: What::Hole, descriptor: None }

@@ -199,8 +199,8 @@ fn leaf(leaf: Leaf, geometry: Geometry, level: Level) -> Descriptor {
 mod tests {
     use super::*;
     use linmap::{Granule, OaFormat};
-    use proptest::prelude::*;
     use std::ops::ControlFlow;
+    use test_support::prelude::*;
 
     const BASE: u64 = 0xffff_0000_0000_0000;
 

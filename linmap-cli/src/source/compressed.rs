@@ -82,7 +82,7 @@ fn kdump(header: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     fn header(release: &str, status: u32) -> Vec<u8> {
         let mut header = vec![0; 512];

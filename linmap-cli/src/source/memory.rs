@@ -205,8 +205,8 @@ fn unreadable(pa: Pa, error: &io::Error) -> Unreadable {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
     use std::io::Write;
+    use test_support::prelude::*;
 
     fn file(bytes: &[u8]) -> File {
         let mut file = tempfile::tempfile().expect("a temporary file");

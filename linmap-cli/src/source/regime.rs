@@ -216,7 +216,7 @@ pub(super) fn translate(tables: &Snapshot, regime: Regime, va: Va) -> Result<Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     /// TG1, T1SZ, IPS and DS.
     fn tcr(tg1: u64, va_bits: u64, ips: u64, ds: u64) -> u64 {

@@ -4,8 +4,8 @@ use std::io::Write;
 use std::ops::ControlFlow;
 
 use linmap::{Entry, Granule, OaFormat};
-use proptest::prelude::*;
 use tempfile::NamedTempFile;
+use test_support::prelude::*;
 
 use super::memory::Unreadable;
 use super::*;
@@ -254,7 +254,7 @@ proptest! {
     }
 
     #[test]
-    fn no_random_file_panics(mut bytes: Vec<u8>, kind in 0..4usize) {
+    fn no_random_file_panics(mut bytes in any::<Vec<u8>>(), kind in 0..4usize) {
         let beginning: &[u8] = [&b"\x7fELF"[..], b"{", b"0x", b""][kind];
         bytes.splice(..0, beginning.iter().copied());
         let _ = opened(&bytes);

@@ -68,7 +68,7 @@ impl VmcoreInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     #[test]
     fn lines_are_keys_and_values() {

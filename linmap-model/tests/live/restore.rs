@@ -1,7 +1,8 @@
 //! Permissions change and change back; collapsed, the map is made of what it was made of at first.
 
-use linmap::{Attributes, Change, Half, Layout, Leaves, Pa, Policy, Region, Rodata};
+use linmap::{Attributes, Change, Geometry, Half, Layout, Leaves, Pa, Policy, Region, Rodata};
 use linmap_model::Core;
+use test_support::Rows;
 
 use crate::geometries;
 use crate::operation::{Operation, What};
@@ -10,54 +11,58 @@ use crate::world::{Machine, World};
 
 #[test]
 fn restored_is_as_created() {
-    let mut random = Random::new(1);
+    let mut rows = Rows::new();
     for g in geometries() {
-        for (policy, core) in [(Policy::Live, Core::STRONG), (Policy::Park, Core::WEAK)] {
-            // An end within every size of leaf, and a hole.
-            let page = g.page_size();
-            let (gap, block) = (0x1_4000_0000, g.level_size(linmap::Level::new(2)));
-            let mut ram = [
-                Pa(gap - block - 3 * page)..Pa(gap + 2 * block + 5 * page),
-                Pa(gap + 3 * block)..Pa(gap + 3 * block + 0x20_0000 + page),
-            ];
-            let layout = Layout::new(g, &mut ram, &mut [], Pa(0)..Pa(0), Rodata::Full).expect("a layout");
-            let regions: Vec<Region> = layout.regions(Leaves::Largest).collect();
-            let machine = Machine::new(g, &[core, Core::STRONG], 40, 0x1000_0000);
-            let mut world = World::new(&machine, Half::Upper, &regions);
-            let created = world.walked.stats();
-            assert_eq!(created, world.flat.fewest(g));
-            world.set_policy(policy);
-            for _ in 0..12 {
-                let region = random.of(&regions);
-                let all = region.bytes >> g.page_shift();
-                let pages = random.of(&[1, 2, 17, 513, all]).min(all);
-                let va = region.va.0 + random.below(all - pages + 1) * page;
-                let what = random.of(&[
-                    What::Protect(Change::READ_ONLY),
-                    What::Protect(Change::READ_ONLY.and(Change::EXECUTABLE)),
-                    What::SetValid(false),
-                    What::SplitToPages,
-                ]);
-                let pages = if what == What::SplitToPages { pages.min(17) } else { pages };
-                let n = random.below(2) as u8;
-                world.does(n, &Operation { what, va, pages }).expect("it is mapped");
-            }
-            for region in &regions {
-                let pages = region.bytes >> g.page_shift();
-                let back = Change::NOT_EXECUTABLE.and(Change::WRITABLE);
-                for what in [What::Protect(back), What::SetValid(true)] {
-                    world.does(0, &Operation { what, va: region.va.0, pages }).expect("it is mapped");
-                }
-            }
-            let all = Operation {
-                what: What::Collapse,
-                va: g.base(Half::Upper),
-                pages: 1 << (g.va_bits() - g.page_shift()),
-            };
-            world.does(1, &all).expect("all of it can collapse");
-            assert_eq!(world.walked.stats(), created, "{g:?}, {policy}");
-            world.finish();
+        rows.row(|seed| at(g, &mut Random::new(seed)));
+    }
+}
+
+fn at(g: Geometry, random: &mut Random) {
+    for (policy, core) in [(Policy::Live, Core::STRONG), (Policy::Park, Core::WEAK)] {
+        // An end within every size of leaf, and a hole.
+        let page = g.page_size();
+        let (gap, block) = (0x1_4000_0000, g.level_size(linmap::Level::new(2)));
+        let mut ram = [
+            Pa(gap - block - 3 * page)..Pa(gap + 2 * block + 5 * page),
+            Pa(gap + 3 * block)..Pa(gap + 3 * block + 0x20_0000 + page),
+        ];
+        let layout = Layout::new(g, &mut ram, &mut [], Pa(0)..Pa(0), Rodata::Full).expect("a layout");
+        let regions: Vec<Region> = layout.regions(Leaves::Largest).collect();
+        let machine = Machine::new(g, &[core, Core::STRONG], 40, 0x1000_0000);
+        let mut world = World::new(&machine, Half::Upper, &regions);
+        let created = world.walked.stats();
+        assert_eq!(created, world.flat.fewest(g));
+        world.set_policy(policy);
+        for _ in 0..12 {
+            let region = random.of(&regions);
+            let all = region.bytes >> g.page_shift();
+            let pages = random.of(&[1, 2, 17, 513, all]).min(all);
+            let va = region.va.0 + random.below(all - pages + 1) * page;
+            let what = random.of(&[
+                What::Protect(Change::READ_ONLY),
+                What::Protect(Change::READ_ONLY.and(Change::EXECUTABLE)),
+                What::SetValid(false),
+                What::SplitToPages,
+            ]);
+            let pages = if what == What::SplitToPages { pages.min(17) } else { pages };
+            let n = random.below(2) as u8;
+            world.does(n, &Operation { what, va, pages }).expect("it is mapped");
         }
+        for region in &regions {
+            let pages = region.bytes >> g.page_shift();
+            let back = Change::NOT_EXECUTABLE.and(Change::WRITABLE);
+            for what in [What::Protect(back), What::SetValid(true)] {
+                world.does(0, &Operation { what, va: region.va.0, pages }).expect("it is mapped");
+            }
+        }
+        let all = Operation {
+            what: What::Collapse,
+            va: g.base(Half::Upper),
+            pages: 1 << (g.va_bits() - g.page_shift()),
+        };
+        world.does(1, &all).expect("all of it can collapse");
+        assert_eq!(world.walked.stats(), created, "{g:?}, {policy}");
+        world.finish();
     }
 }
 

@@ -1,9 +1,10 @@
 //! Random sequences: any geometry, any CPUs, any policy, and ranges that end where leaves do and next to it.
 //!
-//! `LINMAP_SEQUENCES` says how many, `LINMAP_SEED` which machine alone.
+//! `LINMAP_SEQUENCES` says how many.
 
 use linmap::{Attributes, Change, Geometry, Granule, Half, Leaves, Level, OaFormat, Policy, Region};
 use linmap_model::Core;
+use test_support::{case, number, seeds};
 
 use crate::flat::Mapped;
 use crate::geometries;
@@ -27,39 +28,17 @@ fn more_random_sequences() {
     part(1);
 }
 
-/// The number that somebody asks for.
-pub(crate) fn number(name: &str) -> Option<u64> {
-    let value = std::env::var(name).ok()?;
-    Some(value.parse().unwrap_or_else(|_| panic!("{name}={value} is not a number")))
-}
-
 /// Half of them: two tests use two CPUs.
 fn part(part: u64) {
-    if let Some(seed) = number("LINMAP_SEED") {
-        if seed % 2 == part {
-            on_a_machine(seed);
-        }
-        return;
-    }
     let sequences = number("LINMAP_SEQUENCES").unwrap_or(SEQUENCES);
-    for seed in (part..sequences.div_ceil(A_MACHINE)).step_by(2) {
-        on_a_machine(seed);
-    }
-}
-
-/// Says which machine it was, where something went wrong.
-pub(crate) struct Seed(pub(crate) u64);
-
-impl Drop for Seed {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("LINMAP_SEED={} does it again", self.0);
-        }
+    // Each half has one machine at the least.
+    let machines = sequences.div_ceil(2 * A_MACHINE).max(1) * 2;
+    for seed in seeds(machines).filter(|seed| seed % 2 == part) {
+        case(seed, || on_a_machine(seed));
     }
 }
 
 fn on_a_machine(seed: u64) {
-    let _seed = Seed(seed);
     let mut random = Random::new(seed);
     let g = any_geometry(&mut random);
     let cores: Vec<Core> = any_cores(&mut random);

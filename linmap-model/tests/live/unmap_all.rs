@@ -4,6 +4,7 @@ use std::ops::ControlFlow::Continue;
 
 use linmap::{Error, Geometry, Half, Policy, Va};
 use linmap_model::Core;
+use test_support::Rows;
 
 use crate::flat::{Flat, Walked};
 use crate::geometries;
@@ -56,33 +57,37 @@ fn unmap(world: &mut World<'_>, gone: &[(Va, u64)], expected: &Result<(), Error>
 
 #[test]
 fn ranges_go_together() {
-    let mut random = Random::new(7);
+    let mut rows = Rows::new();
     for g in geometries() {
-        let ranges = ranges(g, &mut random);
-        let machine = Machine::new(g, &[Core::STRONG, Core::STRONG], 60, 0x1000_0000);
-        let regions: Vec<_> = ranges
-            .iter()
-            .map(|(va, pages)| ram(va.0, 1 << 40 | va.0 & 0xfff_ffff, pages * g.page_size()))
-            .collect();
-        let mut world = World::new(&machine, Half::Upper, &regions);
-        world.set_policy([Policy::Live, Policy::Fixed][random.below(2) as usize]);
-
-        // Not with a range that has a hole in it, nor with a part of a leaf.
-        let hole = (ranges[0].0, ranges[0].1 + 1);
-        let refused = Err(Error::Hole { va: Va(last(g, ranges[0]) + 1) });
-        unmap(&mut world, &[&ranges[1..], &[hole]].concat(), &refused);
-        let leaf = world.walked.within(ranges[0].0.0, ranges[0].0.0, g)[0].whole(g);
-        if leaf.1 - leaf.0 >= g.page_size() {
-            let part = (ranges[0].0, 1);
-            let refused = Err(Error::NeedsResize { va: Va(leaf.0), policy: world.space.policy() });
-            unmap(&mut world, &[&ranges[1..], &[part]].concat(), &refused);
-        }
-        // Some of them, in some order, then the rest, and then none.
-        let (mut some, rest): (Vec<_>, Vec<_>) = ranges.iter().partition(|_| random.below(3) != 0);
-        some.reverse();
-        for gone in [some, rest, Vec::new()] {
-            unmap(&mut world, &gone, &Ok(()));
-        }
-        world.finish();
+        rows.row(|seed| at(g, &mut Random::new(seed)));
     }
+}
+
+fn at(g: Geometry, random: &mut Random) {
+    let ranges = ranges(g, random);
+    let machine = Machine::new(g, &[Core::STRONG, Core::STRONG], 60, 0x1000_0000);
+    let regions: Vec<_> = ranges
+        .iter()
+        .map(|(va, pages)| ram(va.0, 1 << 40 | va.0 & 0xfff_ffff, pages * g.page_size()))
+        .collect();
+    let mut world = World::new(&machine, Half::Upper, &regions);
+    world.set_policy([Policy::Live, Policy::Fixed][random.below(2) as usize]);
+
+    // Not with a range that has a hole in it, nor with a part of a leaf.
+    let hole = (ranges[0].0, ranges[0].1 + 1);
+    let refused = Err(Error::Hole { va: Va(last(g, ranges[0]) + 1) });
+    unmap(&mut world, &[&ranges[1..], &[hole]].concat(), &refused);
+    let leaf = world.walked.within(ranges[0].0.0, ranges[0].0.0, g)[0].whole(g);
+    if leaf.1 - leaf.0 >= g.page_size() {
+        let part = (ranges[0].0, 1);
+        let refused = Err(Error::NeedsResize { va: Va(leaf.0), policy: world.space.policy() });
+        unmap(&mut world, &[&ranges[1..], &[part]].concat(), &refused);
+    }
+    // Some of them, in some order, then the rest, and then none.
+    let (mut some, rest): (Vec<_>, Vec<_>) = ranges.iter().partition(|_| random.below(3) != 0);
+    some.reverse();
+    for gone in [some, rest, Vec::new()] {
+        unmap(&mut world, &gone, &Ok(()));
+    }
+    world.finish();
 }

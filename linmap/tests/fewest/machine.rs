@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use linmap::{Geometry, Layout, LayoutError, Pa, Rodata};
 use proptest::collection::vec;
-use proptest::prelude::*;
+use test_support::prelude::*;
 
 /// The memory of a machine. Carve-outs and image are in RAM and share no 64K page.
 #[derive(Clone, Debug)]

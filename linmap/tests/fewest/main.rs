@@ -21,7 +21,7 @@ mod trees;
 mod walker;
 
 use linmap::{Geometry, LayoutError, Leaves, Rodata, Stats};
-use proptest::prelude::*;
+use test_support::prelude::*;
 
 use geometries::geometries;
 use machine::{Machine, machines};
@@ -42,7 +42,7 @@ fn leaves() -> impl Strategy<Value = Leaves> {
 }
 
 fn cases(cases: u32) -> ProptestConfig {
-    ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
+    ProptestConfig::with_cases(cases)
 }
 
 /// What the library needs for the machine, and what is to be mapped, unless there is no whole page.

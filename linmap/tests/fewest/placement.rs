@@ -1,7 +1,7 @@
 //! The offset: no byte goes missing unreported, the fewest are dropped, and no block is lost to skew.
 
 use linmap::{Geometry, Half, Layout, Leaves, Rodata, Stats};
-use proptest::prelude::*;
+use test_support::prelude::*;
 
 use crate::machine::Machine;
 use crate::manual::Manual;

@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use linmap::host::HostMemory;
 use linmap::{Entry, Geometry, Half, Leaves, Level, Pa, Rodata, Stats, Tree, Va, count, linear_range, visit};
-use proptest::prelude::*;
+use test_support::prelude::*;
 
 use crate::dirty_memory::dirty_memory;
 use crate::geometries::geometries;

@@ -136,7 +136,7 @@ impl Sink {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     fn text(text: &str) -> Piece {
         Piece::Text(text.to_owned())

@@ -112,8 +112,8 @@ fn merge(into: &mut Value, part: Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
     use serde_json::json;
+    use test_support::prelude::*;
 
     fn merged(lines: &[&str]) -> Document {
         let mut document = Document::default();

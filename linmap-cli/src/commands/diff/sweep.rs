@@ -117,7 +117,7 @@ fn goes_on(open: &Difference, found: &Difference) -> bool {
 mod tests {
     use super::*;
     use linmap::{Granule, Level, OaFormat, Pa};
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     const BASE: u64 = 0xffff_0000_0000_0000;
     const ALL: Compared = Compared { addresses: true, unprinted: true };

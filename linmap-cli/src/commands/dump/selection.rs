@@ -199,7 +199,7 @@ mod tests {
     use crate::linux::regions::Hints;
     use crate::linux::release::Release;
     use linmap::{Granule, OaFormat};
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     #[test]
     fn ranges_are_what_a_dump_has() {

@@ -141,7 +141,7 @@ fn resource(line: usize, text: &str) -> Result<Resource<'_>, IomemError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     const MACHINE: &str = "\
 09000000-09000fff : pl011@9000000

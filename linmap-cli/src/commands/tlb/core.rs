@@ -315,7 +315,7 @@ impl fmt::Display for Level {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     #[test]
     fn named_cores_are_as_their_manuals_say() {

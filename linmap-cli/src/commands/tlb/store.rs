@@ -109,8 +109,8 @@ fn use_first(set: &mut [u64], place: usize, key: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
     use std::collections::VecDeque;
+    use test_support::prelude::*;
 
     /// As simple as can be: a list for each set, most recently used first.
     struct Plain {

@@ -240,7 +240,7 @@ fn decimal(digits: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     fn parsed(format: Format, text: &str) -> Result<Vec<Access>, String> {
         let (mut parser, mut all) = (Parser { format, physical: None }, Vec::new());

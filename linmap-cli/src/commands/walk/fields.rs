@@ -196,7 +196,7 @@ fn memory(index: u64, mair: Option<u64>) -> String {
 mod tests {
     use super::*;
     use linmap::{Granule, Slot, Va};
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     fn geometries() -> Vec<Geometry> {
         use Granule::{K4, K16, K64};

@@ -95,7 +95,7 @@ fn attribute(mut text: &str, wanted: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     #[test]
     fn registers_are_numbered_on_from_the_one_in_front() {

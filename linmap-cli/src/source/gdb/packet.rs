@@ -102,7 +102,7 @@ const DIGITS: [u8; 256] = {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     #[test]
     fn packets_are_framed_as_gdb_does() {

@@ -165,7 +165,7 @@ impl Mapping {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     const MTREE: &str = "FlatView #0\n AS \"I/O\", root: io\n  0-f (prio 0, ram): no\n\nFlatView #1\n AS \"memory\", root: system
  Root memory region: system

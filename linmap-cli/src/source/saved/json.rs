@@ -274,7 +274,7 @@ fn cpu(form: &CpuForm) -> Cpu {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     /// The document of these rows.
     fn document(geometry: Geometry, rows: &[Stretch]) -> Value {

@@ -178,7 +178,7 @@ fn memory(name: &str) -> Option<Attributes> {
 mod tests {
     use super::*;
     use linmap::{Geometry, Granule, OaFormat, Pa};
-    use proptest::prelude::*;
+    use test_support::prelude::*;
 
     const TEXT: &str = "\
 ---[ Linear Mapping start ]---

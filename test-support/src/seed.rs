@@ -1,0 +1,143 @@
+//! Seeds: drawn, printed, asked for.
+
+use std::cell::Cell;
+use std::hash::{BuildHasher, RandomState};
+use std::io::Write;
+use std::sync::{Once, OnceLock};
+
+/// What `LINMAP_SEED` asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Asked {
+    /// One case.
+    One(u64),
+    /// As many as there are, from this one on. Without the variable the seed is drawn.
+    From(u64),
+}
+
+/// The seeds of a table's rows differ in these bits, so that a seed says which row it is of.
+const ROW: u64 = 0xffff;
+
+/// The seeds of `count` cases: as many from a drawn one on, or the one that is asked for.
+pub fn seeds(count: u64) -> impl Iterator<Item = u64> + Clone {
+    let (first, count) = match asked() {
+        Asked::One(seed) => (seed, 1),
+        Asked::From(first) => (first, count),
+    };
+    (0..count).map(move |number| first.wrapping_add(number))
+}
+
+/// Tries `count` cases, each with its seed.
+pub fn each(count: u64, mut run: impl FnMut(u64)) {
+    seeds(count).for_each(|seed| case(seed, || run(seed)));
+}
+
+/// Tries a case. If it panics, the seed is printed first.
+pub fn case<R>(seed: u64, run: impl FnOnce() -> R) -> R {
+    static HOOK: Once = Once::new();
+    HOOK.call_once(|| {
+        let before = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |info| {
+            // Not by `eprintln!`, which is kept back until a test has ended: this one may abort.
+            if let Some(seed) = CASE.take() {
+                let test = std::thread::current();
+                say(&format!(
+                    "{}: LINMAP_SEED={seed:#018x} repeats this case",
+                    test.name().unwrap_or("a test")
+                ));
+            }
+            before(info);
+        }));
+    });
+    let outer = CASE.replace(Some(seed));
+    let result = run();
+    CASE.set(outer);
+    result
+}
+
+thread_local! {
+    /// The case that this thread tries.
+    static CASE: Cell<Option<u64>> = const { Cell::new(None) };
+}
+
+/// Cases of a test that are not alike, as the rows of a table: each has one seed, which says which row it is.
+#[derive(Default)]
+pub struct Rows {
+    next: u64,
+}
+
+impl Rows {
+    /// The first row comes next.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { next: 0 }
+    }
+
+    /// Tries the next row; not if another one is asked for.
+    ///
+    /// # Panics
+    ///
+    /// There are more than 65,536 rows.
+    pub fn row<R>(&mut self, run: impl FnOnce(u64) -> R) -> Option<R> {
+        let row = self.next;
+        self.next += 1;
+        assert!(row <= ROW, "more than {} rows", ROW + 1);
+        match asked() {
+            Asked::One(seed) => (seed & ROW == row).then(|| case(seed, || run(seed))),
+            Asked::From(first) => {
+                let seed = first & !ROW | row;
+                Some(case(seed, || run(seed)))
+            }
+        }
+    }
+}
+
+/// Whether one case is asked for: then what holds of many cases together may not hold.
+pub fn is_one() -> bool {
+    matches!(asked(), Asked::One(_))
+}
+
+/// The number that a variable asks for.
+///
+/// # Panics
+///
+/// It is no number.
+pub fn number(name: &str) -> Option<u64> {
+    let value = std::env::var(name).ok()?;
+    Some(
+        parsed(&value)
+            .unwrap_or_else(|| panic!("{name}={value}: a number was expected, as in 100000 or 0x7")),
+    )
+}
+
+fn asked() -> Asked {
+    static ASKED: OnceLock<Asked> = OnceLock::new();
+    *ASKED.get_or_init(|| {
+        let asked = match std::env::var("LINMAP_SEED") {
+            Ok(value) => match (value.strip_suffix(".."), parsed(&value)) {
+                (Some(first), _) => parsed(first).map(Asked::From),
+                (None, seed) => seed.map(Asked::One),
+            }
+            .unwrap_or_else(|| panic!("LINMAP_SEED={value}: a seed was expected, as in 0x12ab, or 0x12ab..")),
+            // The system's random numbers, as the standard library hands them out.
+            Err(_) => Asked::From(RandomState::new().hash_one("linmap") & !ROW),
+        };
+        match asked {
+            Asked::One(seed) => say(&format!("random cases: only LINMAP_SEED={seed:#018x}")),
+            Asked::From(first) => say(&format!("random cases: LINMAP_SEED={first:#018x}.. repeats this run")),
+        }
+        asked
+    })
+}
+
+fn parsed(text: &str) -> Option<u64> {
+    match text.strip_prefix("0x") {
+        Some(digits) => u64::from_str_radix(digits, 16).ok(),
+        None => text.parse().ok(),
+    }
+}
+
+/// Writes a line that is seen at once, whether the test passes, fails or aborts.
+fn say(line: &str) {
+    // If nobody listens, the test goes on.
+    _ = writeln!(std::io::stderr(), "{line}");
+}
