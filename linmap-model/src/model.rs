@@ -8,7 +8,7 @@ use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
-use linmap::{Geometry, Slot};
+use linmap::{Geometry, Slot, host};
 
 use crate::{Breach, CpuId, Event, Machine, OnCpu, Setup};
 
@@ -52,14 +52,25 @@ pub(crate) struct Inner {
 const REMEMBERED: usize = 64;
 
 impl Model {
-    /// A machine in which nothing has happened.
+    /// A machine in which nothing has happened. Its table pages are where the setup says, or at the next
+    /// addresses that no memory of this process has or had: [`setup`](Self::setup) says where. So each can refuse
+    /// the pages of others.
     ///
     /// # Errors
     ///
-    /// What is wrong with the setup.
+    /// What is wrong with the setup; or that there are no such addresses.
     pub fn new(setup: &Setup) -> Result<Self, String> {
-        let machine = Machine::new(setup)?;
-        let page = setup.geometry.page_size();
+        setup.check()?;
+        let (mut setup, page) = (setup.clone(), setup.geometry.page_size());
+        let end = 1 << setup.geometry.oa_bits();
+        let bytes = setup.tables as u64 * page;
+        setup.tables_at = host::unshared_addresses(setup.tables_at, bytes, end).ok_or_else(|| {
+            format!(
+                "there are no addresses for {} more table pages from {:#x} on",
+                setup.tables, setup.tables_at
+            )
+        })?;
+        let machine = Machine::new(&setup)?;
         let words = vec![0u64; setup.tables << (setup.geometry.page_shift() - 3)];
         let free = (0..setup.tables as u64).rev().map(|n| setup.tables_at + n * page).collect();
         let inner = Inner {
@@ -106,6 +117,11 @@ impl Model {
         let cpus = self.lock().machine.setup().cores.len();
         assert!(usize::from(cpu) < cpus, "there are {cpus} CPUs, and no CPU {cpu}");
         OnCpu::new(self, cpu)
+    }
+
+    /// The machine that this is.
+    pub fn setup(&self) -> Setup {
+        self.lock().machine.setup().clone()
     }
 
     /// The geometry of the machine.
@@ -164,8 +180,13 @@ impl Model {
         self.report(result);
     }
 
+    /// A breach ends the code under test. Not what is given back while it unwinds from one: a second panic would
+    /// abort, before anything is said of the first.
     pub(crate) fn report(&self, result: Result<(), Box<Breach>>) {
-        if let (Err(breach), true) = (result, self.panics) {
+        if let Err(breach) = result
+            && self.panics
+            && !thread::panicking()
+        {
             panic!("{breach}");
         }
     }

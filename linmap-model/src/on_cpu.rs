@@ -85,7 +85,8 @@ impl<'m> OnCpu<'m> {
 // - pages are handed out once until they are given back, aligned and of the geometry's size;
 // - `slots` is that page's words, and the frame is borrowed for as long;
 // - `load` and `store` are steps of the machine, one after another;
-// - addresses of no table page of this machine are refused, by a panic.
+// - no two memories of a process share an address (`Model::new`), and those of no table page of this machine
+//   are refused, by a panic.
 unsafe impl Memory for OnCpu<'_> {
     fn page_size(&self) -> u64 {
         self.model.lock().machine.setup().geometry.page_size()
@@ -116,6 +117,7 @@ unsafe impl Memory for OnCpu<'_> {
     fn give(&self, frame: Frame) {
         let table = frame.into_pa().0;
         let mut inner = self.model.lock();
+        _ = self.model.page(&inner, table);
         inner.plain.remove(&table);
         let result = inner.step(Event::Free { cpu: self.cpu, table });
         inner.free.push(table);
@@ -125,8 +127,8 @@ unsafe impl Memory for OnCpu<'_> {
 
     fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
         let mut inner = self.model.lock();
-        inner.plain.insert(frame.pa().0, (self.cpu, thread::current().id()));
         let page = self.model.page(&inner, frame.pa().0);
+        inner.plain.insert(frame.pa().0, (self.cpu, thread::current().id()));
         // SAFETY: the frame is borrowed mutably, so that this is the only reference to its page.
         unsafe { &mut *page }
     }

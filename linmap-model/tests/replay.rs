@@ -29,6 +29,7 @@ fn unmapping(with_tlbi: bool) -> Vec<u8> {
     let g = Geometry::new(Granule::K64, 52, OaFormat::Lpa).unwrap();
     let setup = Setup { tables_at: 0xa_0000_0001_0000, ..Setup::new(g, &[Core::STRONG, Core::WEAK]) };
     let model = Model::new(&setup).unwrap().quietly();
+    let setup = model.setup();
     let log = Shared::default();
     model.log_to(log.clone()).unwrap();
     let (cpu, base) = (model.cpu(0), Va(g.base(Half::Upper)));

@@ -5,8 +5,9 @@
 extern crate std;
 
 use core::cell::{Cell, RefCell};
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
 use std::vec::Vec;
 
 use crate::{
@@ -32,8 +33,36 @@ pub struct HostMemory {
     hardware: NoHardware,
 }
 
-/// Where the next memory's made-up addresses start, so that no two share any.
-static NEXT_BASE: AtomicU64 = AtomicU64::new(1 << 32);
+/// Addresses that a memory of this process has or had, each range with its end. They are never given to another:
+/// a frame can outlive its memory.
+static TAKEN: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
+
+/// Where made-up addresses start and end: at a multiple of the largest page.
+const UNIT: u64 = 1 << 16;
+
+/// Made-up physical addresses for a memory, that no other one of this process has or will have: so many bytes, at
+/// `wanted` or the next that are free, and below `end`; none if there are no more.
+///
+/// Memories that are told apart by their addresses can refuse each other's pages, as [`Memory`] wants it.
+pub fn unshared_addresses(wanted: u64, bytes: u64, end: u64) -> Option<u64> {
+    let bytes = bytes.checked_next_multiple_of(UNIT)?;
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut first = wanted;
+    loop {
+        let last = first.checked_add(bytes).filter(|&last| last <= end)?;
+        match taken.range(..last).next_back() {
+            Some((_, &until)) if until > first => first = until.checked_next_multiple_of(UNIT)?,
+            _ => break,
+        }
+    }
+    // Ranges that meet become one, so that there are few.
+    let last = taken.remove(&(first + bytes)).unwrap_or(first + bytes);
+    match taken.range_mut(..first).next_back() {
+        Some((_, until)) if *until == first => *until = last,
+        _ => _ = taken.insert(first, last),
+    }
+    Some(first)
+}
 
 impl HostMemory {
     /// A supply of at most `limit` table pages (at least one) of the geometry's page size.
@@ -49,7 +78,9 @@ impl HostMemory {
             handle_alloc_error(layout);
         }
         let page_shift = geometry.page_shift();
-        let base = NEXT_BASE.fetch_add((bytes as u64).next_multiple_of(1 << 16), Relaxed);
+        let Some(base) = unshared_addresses(1 << 32, bytes as u64, u64::MAX) else {
+            panic!("there are no addresses left for {limit} table pages")
+        };
         Self {
             pages,
             layout,
@@ -191,5 +222,30 @@ unsafe impl Hardware for NoHardware {
         // SAFETY: live tables of this memory, which only this thread has; the operation holds the lock.
         rewrites.iter().for_each(|r| unsafe { r.carry_out(memory) });
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_memories_share_an_address() {
+        let mut had = Vec::<(u64, u64)>::new();
+        for n in 0..200u64 {
+            // Far from those of other tests.
+            let (wanted, bytes) = ((1 << 50) + n * 7 % 64 * UNIT, (n * 5 % 9 + 1) * 4096 * (n % 5 + 1));
+            let first = unshared_addresses(wanted, bytes, u64::MAX).expect("addresses");
+            assert!(first >= wanted, "{first:#x}");
+            assert!(
+                had.iter().all(|had| first >= had.0 + had.1 || had.0 >= first + bytes),
+                "{first:#x} twice"
+            );
+            had.push((first, bytes));
+        }
+        let near = |range: &&u64| (1 << 50..1 << 51).contains(*range);
+        assert!(TAKEN.lock().unwrap().keys().filter(near).count() < 40, "ranges that meet are one");
+        assert_eq!(unshared_addresses(1 << 50, 1, (1 << 50) + UNIT), None);
+        assert_eq!(unshared_addresses(0, u64::MAX, u64::MAX), None);
     }
 }
