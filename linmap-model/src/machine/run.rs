@@ -76,7 +76,7 @@ impl Machine {
         }
         match (moment, within, without) {
             (Moment::AtRest, Some(within), Some(without)) => {
-                self.is_being_resized(root, group, words.len(), [within, without])
+                self.run_is_uniform(root, group, words.len(), [within, without])
             }
             _ => Ok(()),
         }
@@ -109,7 +109,7 @@ impl Machine {
 
     /// Members with and without the contiguous bit: the run is misprogrammed (RQTRPM), unless an operation that
     /// stored into it has not returned, and will be judged by it.
-    fn is_being_resized(
+    fn run_is_uniform(
         &self,
         root: u64,
         Group { table, place, slot }: Group,
