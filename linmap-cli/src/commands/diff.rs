@@ -10,6 +10,7 @@ use clap::Args;
 use linmap::{Geometry, Va};
 
 use super::dump::parse_range;
+use super::pausing::Pausing;
 use super::reading::{Failure, SOURCES, concluded, open, source_parser, view};
 use crate::linux::regions;
 use crate::map::stretches::{self, Permissions};
@@ -45,6 +46,9 @@ pub(crate) struct Options {
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
+
+    #[command(flatten)]
+    pausing: Pausing,
 }
 
 /// What two maps come to.
@@ -67,7 +71,8 @@ fn diff(options: &Options) -> Result<Status, Failure> {
         return Err(Failure::Wrong("A and B are both the standard input, which can be read once".to_owned()));
     }
     let wanted = options.range.map_or(Wanted::All, |(first, last)| Wanted::Range(first, last));
-    let (before, after) = (open(&options.before, wanted)?, open(&options.after, wanted)?);
+    let (before, after) =
+        (open(&options.before, wanted, options.pausing)?, open(&options.after, wanted, options.pausing)?);
     let (a, b) = (view(&before)?, view(&after)?);
     let range = range(options, &a, &b)?;
     let rows = |view| stretches::of(view, range, Permissions::Effective).map_err(Failure::rows(view));

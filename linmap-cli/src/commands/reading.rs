@@ -11,6 +11,7 @@ use clap::builder::{OsStringValueParser, TypedValueParser};
 use linmap::{Geometry, OaFormat, Refused, Va};
 use serde_json::{Value, json};
 
+use super::pausing::Pausing;
 use crate::linux::regions::{Hints, Name, Regions};
 use crate::linux::release::Release;
 use crate::map::image::Image;
@@ -37,6 +38,9 @@ pub(crate) struct SourceArgument {
     /// Where to read the page tables from [default: this machine, by /proc/kcore]
     #[arg(value_name = "SOURCE", value_parser = source_parser())]
     source: Option<Source>,
+
+    #[command(flatten)]
+    pausing: Pausing,
 }
 
 impl SourceArgument {
@@ -46,7 +50,7 @@ impl SourceArgument {
     }
 
     pub(crate) fn open(&self, wanted: Wanted) -> Result<Opened, Failure> {
-        open(self.source.as_ref().unwrap_or(&Source::Live), wanted)
+        open(self.source.as_ref().unwrap_or(&Source::Live), wanted, self.pausing)
     }
 }
 
@@ -64,9 +68,9 @@ pub(crate) fn view(opened: &Opened) -> Result<View<'_>, Failure> {
 }
 
 /// Opens a source, and says meanwhile how far it has come.
-pub(crate) fn open(source: &Source, wanted: Wanted) -> Result<Opened, Failure> {
+pub(crate) fn open(source: &Source, wanted: Wanted, pausing: Pausing) -> Result<Opened, Failure> {
     let progress = Progress::default();
-    let opened = source::open(source, wanted, &|step| progress.show(step));
+    let opened = source::open(source, wanted, pausing.into(), &|step| progress.show(step));
     progress.clear();
     let mut opened = opened?;
     // Parts of it are the words of a VM, or a name of anything.
@@ -74,10 +78,11 @@ pub(crate) fn open(source: &Source, wanted: Wanted) -> Result<Opened, Failure> {
         Opened::Tables(tables) => tables.name = line(&tables.name),
         Opened::Saved(saved) => saved.name = line(&saved.name),
     }
-    if let Opened::Tables(tables) = &opened
-        && let Some(paused) = tables.paused
-    {
-        terminal::note(format_args!("the guest was paused for {} ms", paused.as_millis()));
+    if let Opened::Tables(tables) = &opened {
+        if let Some(paused) = tables.paused {
+            terminal::note(format_args!("the guest was paused for {} ms", paused.as_millis()));
+        }
+        tables.notes.iter().for_each(terminal::note);
     }
     Ok(opened)
 }

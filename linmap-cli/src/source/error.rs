@@ -2,9 +2,10 @@
 
 use std::io;
 
+use super::Tables;
 use super::argument::Source;
 use super::core::CoreError;
-use super::gdb::GdbError;
+use super::gdb::{GdbError, StubError};
 use super::kcore::LiveError;
 use super::qemu::QemuError;
 use super::regime::RegimeError;
@@ -66,6 +67,12 @@ pub(crate) enum Why {
     Live(#[from] LiveError),
     #[error("it went away while its tables were read; is it still running?")]
     Lost,
+    #[error("{why}; {note}")]
+    Noted { why: Box<Self>, note: String },
+    #[error("{why}; and it may stand still since: {halted}")]
+    LeftHalted { why: Box<Self>, halted: Halted },
+    #[error(transparent)]
+    Halted(#[from] Halted),
     #[error("the root is not to be had: {0}")]
     Root(Unread),
     #[error(transparent)]
@@ -91,6 +98,36 @@ pub(crate) fn is_address(text: &str) -> bool {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
     let least = if digits.len() < text.len() { 1 } else { 12 };
     (least..=16).contains(&digits.len()) && digits.chars().all(|digit| digit.is_ascii_hexdigit())
+}
+
+/// A guest that was halted and does not run again.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Halted {
+    #[error("the gdbstub was told to let the target go on and did not confirm it: {0}")]
+    Stub(StubError),
+    #[error("QEMU was told to let the guest go on and did not: {0}; `cont` in its monitor does")]
+    Monitor(String),
+}
+
+/// What was read, if the guest runs again as well.
+pub(super) fn and_released<T>(read: Result<T, Why>, released: Result<(), Halted>) -> Result<T, Why> {
+    match (read, released) {
+        (read, Ok(())) => read,
+        (Ok(_), Err(halted)) => Err(halted.into()),
+        (Err(why), Err(halted)) => Err(Why::LeftHalted { why: why.into(), halted }),
+    }
+}
+
+/// What was read, with something that is worth knowing of the guest, however it went.
+pub(super) fn with_note(read: Result<Tables, Why>, note: Option<String>) -> Result<Tables, Why> {
+    match (read, note) {
+        (read, None) => read,
+        (Err(why), Some(note)) => Err(Why::Noted { why: why.into(), note }),
+        (Ok(mut tables), Some(note)) => {
+            tables.notes.push(note);
+            Ok(tables)
+        }
+    }
 }
 
 fn open_hint(error: &io::Error) -> &'static str {

@@ -1,18 +1,22 @@
 //! `gdb:HOST:PORT`: tables read through a gdbstub that shows system registers.
 //!
-//! - `packet`: bytes and packets.  `stub`: questions and answers.  `description`: which registers there are.
-//! - `cpu`: which of them are the kernel's.
+//! - `packet`: bytes and packets.  `wire`: packets within a limit.  `stub`: questions and answers.
+//! - `description`: which registers there are.  `cpu`: which of them are the kernel's.
+//! - `facts`: what QEMU's monitor says of the machine, where the stub has one behind it.
 //!
 //! The target stands still while there is a connection, so everything that need not be read meanwhile is not.
 
 mod cpu;
 mod description;
+mod facts;
 mod packet;
 mod stub;
+mod wire;
 
 use std::ops::Range;
 use std::path::Path;
-use std::time::Instant;
+use std::rc::Rc;
+use std::time::{Duration, Instant};
 
 use linmap::Pa;
 
@@ -20,11 +24,16 @@ pub(crate) use stub::StubError;
 
 use self::cpu::{Rank, Registers, Stage};
 use self::description::Description;
+use self::facts::Before;
 use self::stub::Stub;
-use super::error::Why;
+use super::error::{Halted, Why, and_released, with_note};
 use super::memory::{Each, Memory, Physical, Unreadable};
+use super::pause::{Limit, Pause};
 use super::regime::Regime;
-use super::{Cpu, Kernel, Step, Tables, Wanted};
+use super::{Cpu, Step, Tables, Wanted, interrupts};
+
+/// How long a stub may take to confirm that its target goes on; the target need not wait for that.
+const GOODBYE: Duration = Duration::from_secs(5);
 
 /// Why there are no tables behind a stub.
 #[derive(Debug, thiserror::Error)]
@@ -53,88 +62,123 @@ pub(super) enum Address<'a> {
 }
 
 /// Reads the tables behind a stub.
-pub(super) fn open(address: &str, wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Tables, Why> {
+pub(super) fn open(
+    address: &str,
+    wanted: Wanted,
+    pause: Pause,
+    progress: &dyn Fn(Step),
+) -> Result<Tables, Why> {
+    let held = interrupts::hold();
     let begun = Instant::now();
-    let attached = Attached::to(Address::Tcp(address), true)?;
-    let name = format!("gdbstub {address}");
-    let tables = attached.tables(name, [], wanted, progress)?;
-    Ok(Tables { paused: Some(begun.elapsed()), ..tables })
+    let mut attached = Attached::to(Address::Tcp(address), pause.limit())?;
+    let mut before = Before::Unknown;
+    let read = attached.greet().and_then(|()| {
+        before = Before::of(&attached.stub);
+        attached.tables(format!("gdbstub {address}"), [], wanted, progress)
+    });
+    let read = read.map(|mut tables| {
+        facts::learn(&attached.stub, &mut tables);
+        tables
+    });
+    let goes_on = before.goes_on(pause);
+    let unmark = before.unmark().filter(|_| goes_on);
+    let released = attached.release(goes_on, unmark.as_deref(), GOODBYE);
+    let paused = Some(begun.elapsed());
+    drop(held);
+    let tables = and_released(read, released);
+    Ok(Tables { paused, ..with_note(tables, before.note(pause))? })
 }
 
-/// A target that stands still until this is dropped.
+/// A target that stands still until it is let go.
 #[derive(Debug)]
 pub(super) struct Attached {
-    stub: Stub,
+    stub: Rc<Stub>,
+    limit: Limit,
+}
+
+/// What the registers of a target say.
+#[derive(Debug)]
+pub(super) struct Looked {
     /// Where the kernel's tables are.
     pub(super) regime: Regime,
     pub(super) cpu: Cpu,
-    /// Whether the target goes on afterwards.
-    resumes: bool,
 }
 
 impl Attached {
-    /// Stops the target and reads its registers. Afterwards it goes on if it is to.
-    pub(super) fn to(address: Address<'_>, resumes: bool) -> Result<Self, Why> {
-        let mut stub = match address {
-            Address::Tcp(address) => Stub::connect_tcp(address),
-            Address::Unix(path) => Stub::connect_unix(path),
-        }
-        .map_err(GdbError::from)?;
-        let found = registers(&mut stub).map_err(Why::Gdb).and_then(|registers| {
-            let regime = registers.regime().ok_or(Why::Gdb(GdbError::Off))??;
-            Ok((registers, regime))
-        });
-        match found {
-            Ok((registers, regime)) => Ok(Self { stub, regime, cpu: cpu(&registers), resumes }),
-            Err(why) => {
-                stub.detach(resumes);
-                Err(why)
-            }
-        }
+    /// Stops the target. It has to be released, whatever is found.
+    pub(super) fn to(address: Address<'_>, limit: Limit) -> Result<Self, Why> {
+        let stub = match address {
+            Address::Tcp(address) => Stub::connect_tcp(address, limit),
+            Address::Unix(path) => Stub::connect_unix(path, limit),
+        };
+        Ok(Self { stub: Rc::new(stub.map_err(GdbError::from)?), limit })
     }
 
-    /// Reads the tables through it and lets the target go on.
+    /// The first question.
+    pub(super) fn greet(&mut self) -> Result<(), Why> {
+        self.stub_mut()?.greet().map_err(|error| GdbError::from(error).into())
+    }
+
+    /// Reads the registers.
+    pub(super) fn look(&self) -> Result<Looked, Why> {
+        let (registers, midrs) = registers(&self.stub)?;
+        let regime = registers.regime().ok_or(GdbError::Off)??;
+        Ok(Looked { regime, cpu: cpu(&registers, midrs) })
+    }
+
+    /// Reads the tables through the stub. What it is asked for later it is asked for within the same limit.
     pub(super) fn tables(
-        self,
+        &mut self,
         name: String,
         ram: impl IntoIterator<Item = Range<Pa>>,
         wanted: Wanted,
         progress: &dyn Fn(Step),
     ) -> Result<Tables, Why> {
-        if !self.stub.be_physical().map_err(GdbError::from)? {
+        let looked = self.look()?;
+        if !self.stub_mut()?.be_physical().map_err(GdbError::from)? {
             return Err(GdbError::NotPhysical.into());
         }
-        let regime = self.regime.behind_trampoline(&self);
-        let cpu = self.cpu.clone();
-        let memory = Memory::new(ram, Box::new(self));
-        let mut tables = Tables::read(name, regime, memory, Kernel::default(), wanted, progress)?;
+        let memory = Memory::new(ram, Box::new(Through(self.stub.clone())));
+        let regime = looked.regime.behind_trampoline(memory.from());
+        let mut tables = Tables::read_within(self.limit, name, regime, memory, wanted, progress)?;
+        tables.cpu = looked.cpu;
+        tables.learn();
         tables.memory.release();
-        Ok(Tables { cpu, ..tables })
+        Ok(tables)
+    }
+
+    /// Ends the connection; the target goes on if it is to, after a last command for the monitor behind it. The
+    /// stub has so long to confirm that.
+    pub(super) fn release(self, goes_on: bool, last: Option<&str>, patience: Duration) -> Result<(), Halted> {
+        self.stub.leave(goes_on, last, patience).map_err(Halted::Stub)
+    }
+
+    /// The stub, while nobody reads memory through it.
+    fn stub_mut(&mut self) -> Result<&mut Stub, Why> {
+        Rc::get_mut(&mut self.stub).ok_or(Why::Lost)
     }
 }
 
-impl Drop for Attached {
-    fn drop(&mut self) {
-        self.stub.detach(self.resumes);
-    }
-}
+/// Memory that is read through a stub.
+#[derive(Debug)]
+struct Through(Rc<Stub>);
 
-impl Physical for Attached {
+impl Physical for Through {
     fn read(&self, pa: Pa, into: &mut [u8]) -> Result<(), Unreadable> {
-        self.stub.read(pa, into)
+        self.0.read(pa, into)
     }
 
-    fn is_lost(&self) -> bool {
-        self.stub.is_lost()
+    fn ended(&self) -> Option<Unreadable> {
+        self.0.ended()
     }
 
     fn read_each(&self, at: &[Pa], bytes: usize, each: &mut Each<'_>) {
-        self.stub.read_each(at, bytes, each);
+        self.0.read_each(at, bytes, each);
     }
 }
 
-/// The registers of the CPU that shows the kernel's tables best.
-fn registers(stub: &mut Stub) -> Result<Registers, GdbError> {
+/// The registers of the CPU that shows the kernel's tables best, and MIDR_EL1 of each CPU if it is shown.
+fn registers(stub: &Stub) -> Result<(Registers, Vec<u64>), GdbError> {
     let description = stub.description()?.ok_or(GdbError::NoDescription)?;
     match &description.architecture {
         Some(name) if name.starts_with("aarch64") => {}
@@ -145,8 +189,9 @@ fn registers(stub: &mut Stub) -> Result<Registers, GdbError> {
         description.register(&[name]).ok_or(GdbError::NoRegister(name))?;
     }
     let mut best: Option<Registers> = None;
-    for thread in stub.threads()? {
-        stub.select(&thread)?;
+    let threads = stub.threads()?;
+    for thread in &threads {
+        stub.select(thread)?;
         let registers = of_thread(stub, &description)?;
         if best.is_none_or(|best| best.rank() < registers.rank()) {
             best = Some(registers);
@@ -155,8 +200,26 @@ fn registers(stub: &mut Stub) -> Result<Registers, GdbError> {
             break;
         }
     }
-    best.filter(|best| best.rank() != Rank::Useless).ok_or(GdbError::Off)
+    let best = best.filter(|best| best.rank() != Rank::Useless).ok_or(GdbError::Off)?;
+    Ok((best, midrs(stub, &description, &threads)?))
 }
+
+/// MIDR_EL1 of all threads; of none if one does not show it.
+fn midrs(stub: &Stub, description: &Description, threads: &[String]) -> Result<Vec<u64>, GdbError> {
+    let Some(register) = description.register(&MIDR) else { return Ok(Vec::new()) };
+    let mut midrs = Vec::new();
+    for thread in threads {
+        stub.select(thread)?;
+        match stub.register(register)? {
+            Some(midr @ 1..) => midrs.push(midr),
+            _ => return Ok(Vec::new()),
+        }
+    }
+    Ok(midrs)
+}
+
+/// What stubs call MIDR_EL1.
+const MIDR: [&str; 2] = ["MIDR_EL1", "MIDR"];
 
 fn of_thread(stub: &Stub, description: &Description) -> Result<Registers, GdbError> {
     let read = |names: &[&str]| match description.register(names) {
@@ -166,7 +229,6 @@ fn of_thread(stub: &Stub, description: &Description) -> Result<Registers, GdbErr
     let mut registers = Registers {
         cpsr: read(&["CPSR"])?,
         hcr_el2: read(&["HCR_EL2"])?,
-        midr: read(&["MIDR_EL1", "MIDR"])?,
         mmfr0: read(&["ID_AA64MMFR0_EL1"])?,
         mmfr2: read(&["ID_AA64MMFR2_EL1"])?,
         ..Registers::default()
@@ -189,8 +251,8 @@ fn of_thread(stub: &Stub, description: &Description) -> Result<Registers, GdbErr
     Ok(registers)
 }
 
-fn cpu(registers: &Registers) -> Cpu {
-    let Registers { mmfr0, mmfr2, midr, .. } = *registers;
+fn cpu(registers: &Registers, midrs: Vec<u64>) -> Cpu {
+    let Registers { mmfr0, mmfr2, .. } = *registers;
     let Stage { tcr, mair, .. } = *registers.stage();
-    Cpu { tcr, mair, midrs: midr.into_iter().collect(), mmfr0, mmfr2 }
+    Cpu { tcr, mair, midrs, mmfr0, mmfr2 }
 }

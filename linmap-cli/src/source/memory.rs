@@ -5,8 +5,11 @@ use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
+use std::time::Duration;
 
 use linmap::Pa;
+
+use super::pause::Seconds;
 
 /// Why memory can not be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -31,6 +34,13 @@ pub(crate) enum Unreadable {
     /// Nobody asked for it when the source was read.
     #[error("it was not among what was wanted")]
     NotWanted,
+    /// It would have kept a guest halted for too long.
+    #[error(
+        "it was not its turn yet when the guest had stood still for {}, and so it runs again; \
+         --max-pause permits more",
+        Seconds(*.0)
+    )]
+    NotInTime(Duration),
 }
 
 /// Who is told of each piece that was read: the how manieth, and what.
@@ -50,9 +60,9 @@ pub(crate) trait Physical: Debug {
         }
     }
 
-    /// Whether it has become impossible to read anything.
-    fn is_lost(&self) -> bool {
-        false
+    /// Why nothing more can be read, whatever is asked for.
+    fn ended(&self) -> Option<Unreadable> {
+        None
     }
 }
 
@@ -71,12 +81,13 @@ impl Physical for Released {
 pub(crate) struct Memory {
     ram: Vec<Range<Pa>>,
     from: Box<dyn Physical>,
+    released: bool,
 }
 
 impl Memory {
     /// Memory whose RAM is in these ranges, in any order; none if that is not known.
     pub(crate) fn new(ram: impl IntoIterator<Item = Range<Pa>>, from: Box<dyn Physical>) -> Self {
-        Self { ram: merged(ram), from }
+        Self { ram: merged(ram), from, released: false }
     }
 
     /// Whether there is RAM at an address, where the source says.
@@ -86,9 +97,20 @@ impl Memory {
         (!self.ram.is_empty()).then(|| range.is_some_and(|range| range.contains(&pa)))
     }
 
+    /// Says where there is RAM, if that is found out only later.
+    pub(super) fn set_ram(&mut self, ram: impl IntoIterator<Item = Range<Pa>>) {
+        self.ram = merged(ram);
+    }
+
     /// Lets go of it. Where there is RAM is still known.
     pub(super) fn release(&mut self) {
         self.from = Box::new(Released);
+        self.released = true;
+    }
+
+    /// Whether it was let go of.
+    pub(super) const fn is_released(&self) -> bool {
+        self.released
     }
 
     /// Where it is.

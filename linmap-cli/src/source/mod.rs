@@ -6,24 +6,31 @@
 //! - `argument`: what SOURCE can be.  `error`: why there is nothing to read.
 //! - `snapshot`: the copy.  `regime`: pure, registers and VMCOREINFO become root and geometry.
 //! - `vmcoreinfo`: what a kernel says of itself.  `memory`: physical memory, wherever it is.
+//! - `pause`: how long a guest may stand still.  `interrupts`: signals wait until it runs again.
+//! - `mark`: how a guest is found that a killed run left halted.  `boot_line`: what the boot loader said.
 //! - `core`, `kcore`, `gdb`, `qemu`, `saved`: one module for each kind of SOURCE.
 //! - `file`, `input`, `compressed`: files and pipes, and what they are.
 
 mod argument;
+mod boot_line;
 mod compressed;
 mod core;
 mod error;
 mod file;
 mod gdb;
 mod input;
+mod interrupts;
 mod kcore;
 mod mapped;
+mod mark;
 mod memory;
+mod pause;
 mod qemu;
 mod regime;
 mod saved;
 mod search;
 mod snapshot;
+mod socket;
 mod vmcoreinfo;
 
 use std::time::Duration;
@@ -33,11 +40,14 @@ use linmap::{Attributes, Geometry, Level, Pa, TableLimits, Va};
 pub(crate) use argument::Source;
 pub(crate) use error::{SourceError, Why, is_address};
 pub(crate) use memory::Memory;
+pub(crate) use pause::{Pause, Seconds};
 pub(crate) use saved::SCHEMA as DUMP_SCHEMA;
 pub(crate) use saved::{cpu_document, kernel_document, limits_document, row as dump_row};
 pub(crate) use snapshot::{Snapshot, Unread};
 pub(crate) use vmcoreinfo::VmcoreInfo;
 
+use memory::Unreadable;
+use pause::{Limit, Within};
 use regime::Regime;
 
 /// Which tables of the upper half are to be read. What is not wanted is not in the [`Snapshot`].
@@ -89,6 +99,8 @@ pub(crate) struct Tables {
     pub(crate) cpu: Cpu,
     /// How long the guest stood still for this; `None` where nothing was stopped.
     pub(crate) paused: Option<Duration>,
+    /// What else is worth knowing, in sentences.
+    pub(crate) notes: Vec<String>,
 }
 
 /// What is known of a kernel.
@@ -96,7 +108,8 @@ pub(crate) struct Tables {
 pub(crate) struct Kernel {
     /// Its VMCOREINFO, where it was found.
     pub(crate) info: Option<VmcoreInfo>,
-    /// Its command line, where the source shows it (a live machine does).
+    /// Its command line, where the source shows it: that of a live machine, or what the boot loader of a guest
+    /// put into the device tree.
     pub(crate) command_line: Option<String>,
 }
 
@@ -222,16 +235,54 @@ impl Tables {
         wanted: Wanted,
         progress: &dyn Fn(Step),
     ) -> Result<Self, Why> {
+        let tables = Self::read_within(Limit::NONE, name, regime, memory, wanted, progress)?;
+        Ok(Self { kernel, ..tables })
+    }
+
+    /// Reads tables while a guest is halted. Past the limit those that were not read yet are missing.
+    fn read_within(
+        limit: Limit,
+        name: String,
+        regime: Regime,
+        memory: Memory,
+        wanted: Wanted,
+        progress: &dyn Fn(Step),
+    ) -> Result<Self, Why> {
         let Regime { root, geometry } = regime;
-        let snapshot = Snapshot::read(memory.from(), geometry, root, wanted, progress)?;
-        if memory.from().is_lost() {
-            return Err(Why::Lost);
-        }
-        match snapshot.unread().first() {
-            Some(unread) if unread.level == geometry.root() => Err(Why::Root((*unread).clone())),
+        let from = Within { memory: memory.from(), limit };
+        let snapshot = Snapshot::read(&from, geometry, root, wanted, progress)?;
+        match (snapshot.ended(), snapshot.unread().first()) {
+            (Some(Unreadable::Gone(_)), _) => Err(Why::Lost),
+            (_, Some(unread)) if unread.level == geometry.root() => Err(Why::Root((*unread).clone())),
             _ => {
-                Ok(Self { name, root, geometry, snapshot, memory, kernel, cpu: Cpu::default(), paused: None })
+                let (kernel, cpu) = (Kernel::default(), Cpu::default());
+                Ok(Self {
+                    name,
+                    root,
+                    geometry,
+                    snapshot,
+                    memory,
+                    kernel,
+                    cpu,
+                    paused: None,
+                    notes: Vec::new(),
+                })
             }
+        }
+    }
+
+    /// Learns what the kernel says of itself, from memory that can still be read.
+    fn learn(&mut self) {
+        let (regime, memory) = (self.regime(), self.memory.from());
+        self.kernel.info = search::by_pointer(&self.snapshot, regime, memory);
+        self.kernel.command_line = boot_line::find(&self.snapshot, regime, memory);
+        if let Some(Unreadable::NotInTime(most)) = self.snapshot.ended().cloned().or_else(|| memory.ended()) {
+            self.notes.push(format!(
+                "the guest was not to stand still for longer than {} (--max-pause), in which {} tables were read; \
+                 release, regions, boot line and CPUs are known only as far as there was time",
+                Seconds(most),
+                crate::size::grouped(self.snapshot.tables() as u64),
+            ));
         }
     }
 
@@ -277,15 +328,27 @@ impl What {
     }
 }
 
-/// Reads what is wanted from a SOURCE.
+/// MIDR_EL1 of each CPU of a QEMU whose monitor answers commands for people.
+fn midrs_of_qemu(ask: &mut dyn FnMut(&str) -> Option<String>) -> Vec<u64> {
+    let paths = ask("info qom-tree").map(|tree| qemu::answers::cpu_paths(&tree)).unwrap_or_default();
+    let midr = |path: String| qemu::answers::number_property(&ask(&format!("qom-get {path} midr"))?);
+    paths.into_iter().filter_map(midr).filter(|midr| *midr != 0).collect()
+}
+
+/// Reads what is wanted from a SOURCE. A guest that has to stand still for it does so as `pause` says.
 ///
 /// `progress` is told about steps as they go on, thousands of times; what takes long is its to find out.
-pub(crate) fn open(source: &Source, wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Opened, SourceError> {
+pub(crate) fn open(
+    source: &Source,
+    wanted: Wanted,
+    pause: Pause,
+    progress: &dyn Fn(Step),
+) -> Result<Opened, SourceError> {
     let opened = match source {
         Source::File(path) => file::open(path, wanted, progress),
         Source::Standard => file::open_standard(wanted, progress),
-        Source::Gdb(address) => gdb::open(address, wanted, progress).map(|t| Opened::Tables(t.into())),
-        Source::Qemu(path) => qemu::open(path, wanted, progress).map(|t| Opened::Tables(t.into())),
+        Source::Gdb(address) => gdb::open(address, wanted, pause, progress).map(|t| Opened::Tables(t.into())),
+        Source::Qemu(path) => qemu::open(path, wanted, pause, progress).map(|t| Opened::Tables(t.into())),
         Source::Live => kcore::open(wanted, progress).map(|t| Opened::Tables(t.into())),
     };
     opened.map_err(|why| SourceError { subject: source.clone(), why })

@@ -3,23 +3,31 @@
 //! - `monitor`: QMP or HMP.  `answers`: what it says, read.  `ram`: the guest's RAM from outside.
 //! - `stub`: a gdbstub for the registers, started if there is none and ended again.
 //!
-//! The guest stands still from when the gdbstub is connected to until the last table is read.
+//! The guest stands still from when the gdbstub is connected to until the last table is read. Everything that can
+//! be asked while it runs is asked before or afterwards.
 
-mod answers;
+pub(super) mod answers;
 mod monitor;
 mod ram;
 mod stub;
 
+use std::ops::Range;
 use std::path::Path;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+use linmap::Pa;
 
 pub(crate) use monitor::MonitorError;
 
 use self::monitor::Monitor;
 use self::stub::Lent;
-use super::error::Why;
-use super::memory::{Memory, Physical};
-use super::{Kernel, Step, Tables, Wanted, search};
+use super::error::{Why, and_released, with_note};
+use super::memory::Memory;
+use super::pause::{Limit, Pause};
+use super::{Step, Tables, Wanted, midrs_of_qemu};
+
+/// How long the gdbstub may take to let the guest go on; after that the monitor does.
+const GOODBYE: Duration = Duration::from_millis(500);
 
 /// Why there are no tables behind a monitor.
 #[derive(Debug, thiserror::Error)]
@@ -35,49 +43,72 @@ pub(crate) enum QemuError {
 }
 
 /// Reads the tables of the guest.
-pub(super) fn open(path: &Path, wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Tables, Why> {
+pub(super) fn open(
+    path: &Path,
+    wanted: Wanted,
+    pause: Pause,
+    progress: &dyn Fn(Step),
+) -> Result<Tables, Why> {
     let mut monitor = Monitor::connect(path).map_err(QemuError::from)?;
-    let ram = answers::ram(&monitor.command("info mtree -f").map_err(QemuError::from)?);
-    if ram.is_empty() {
-        return Err(QemuError::NoRam.into());
-    }
-    let readable = ram::find(&mut monitor, &ram).map_err(QemuError::from)?;
-    let ranges = ram.iter().map(|ram| linmap::Pa(ram.pa)..linmap::Pa(ram.pa.saturating_add(ram.bytes)));
-    let ranges: Vec<_> = ranges.collect();
-    let by = readable.as_ref().map_or("its gdbstub", |readable| readable.by);
-    let version = answers::version(&monitor.command("info version").map_err(QemuError::from)?);
-    let name = format!("guest of QEMU {} (RAM read by {by})", version.as_deref().unwrap_or("?"));
-
-    let lent = Lent::from(&mut monitor)?;
+    let guest = Guest::of(&mut monitor)?;
+    let lent = Lent::from(&mut monitor, pause)?;
     let begun = Instant::now();
-    let attached = lent.attach()?;
-    let mut tables = match readable {
-        Some(readable) => {
-            let from: Box<dyn Physical> = Box::new(readable.pieces);
-            let regime = attached.regime.behind_trampoline(&*from);
-            let cpu = attached.cpu.clone();
-            let read =
-                Tables::read(name, regime, Memory::new(ranges, from), Kernel::default(), wanted, progress);
-            drop(attached);
-            Tables { cpu, ..read? }
-        }
-        None => attached.tables(name, ranges, wanted, progress)?,
-    };
-    tables.paused = Some(begun.elapsed());
-    lent.give_back();
-    learn(&mut tables, &mut monitor);
+    let read = read(&lent, guest, pause.limit(), wanted, progress);
+    let (left, stood) = (lent.left_halted(), !lent.goes_on());
+    let released = lent.give_back();
+    let paused = (!stood).then(|| begun.elapsed());
+    let mut tables = with_note(and_released(read, released), left.map(|mark| mark.note(pause)))?;
+    tables.paused = paused;
+    if !tables.memory.is_released() {
+        tables.learn();
+    }
+    let mut ask = |command: &str| monitor.command(command).ok();
+    tables.cpu.midrs = midrs_of_qemu(&mut ask);
     Ok(tables)
 }
 
-/// What can be found out while the guest runs on. Whatever fails here is unknown, no more.
-fn learn(tables: &mut Tables, monitor: &mut Monitor) {
-    let paths = monitor.command("info qom-tree").map(|tree| answers::cpu_paths(&tree)).unwrap_or_default();
-    for path in paths {
-        let midr = monitor.command(&format!("qom-get {path} midr"));
-        tables
-            .cpu
-            .midrs
-            .extend(midr.ok().and_then(|midr| answers::number_property(&midr)).filter(|midr| *midr != 0));
+/// What is found out of a guest before it stands still.
+struct Guest {
+    name: String,
+    ram: Vec<Range<Pa>>,
+    readable: Option<ram::Readable>,
+}
+
+impl Guest {
+    fn of(monitor: &mut Monitor) -> Result<Self, QemuError> {
+        let ram = answers::ram(&monitor.command("info mtree -f")?);
+        if ram.is_empty() {
+            return Err(QemuError::NoRam);
+        }
+        let readable = ram::find(monitor, &ram)?;
+        let by = readable.as_ref().map_or("its gdbstub", |readable| readable.by);
+        let version = answers::version(&monitor.command("info version")?);
+        let name = format!("guest of QEMU {} (RAM read by {by})", version.as_deref().unwrap_or("?"));
+        let ram = ram.iter().map(|ram| Pa(ram.pa)..Pa(ram.pa.saturating_add(ram.bytes))).collect();
+        Ok(Self { name, ram, readable })
     }
-    tables.kernel.info = search::by_pointer(&tables.snapshot, tables.regime(), tables.memory.from());
+}
+
+/// Halts the guest and reads.
+fn read(
+    lent: &Lent<'_>,
+    guest: Guest,
+    limit: Limit,
+    wanted: Wanted,
+    progress: &dyn Fn(Step),
+) -> Result<Tables, Why> {
+    let mut attached = lent.attach(limit)?;
+    let read = attached.greet().and_then(|()| {
+        let Some(readable) = guest.readable else {
+            return attached.tables(guest.name, guest.ram, wanted, progress);
+        };
+        let memory = Memory::new(guest.ram, Box::new(readable.pieces));
+        let looked = attached.look()?;
+        let regime = looked.regime.behind_trampoline(memory.from());
+        let tables = Tables::read_within(limit, guest.name, regime, memory, wanted, progress)?;
+        Ok(Tables { cpu: looked.cpu, ..tables })
+    });
+    // Whether the guest goes on is for the monitor to confirm.
+    let _ = attached.release(lent.goes_on(), None, GOODBYE);
+    read
 }

@@ -4,7 +4,7 @@
 //! looked at, and only then everything; in the memory of a machine that runs, whose tables are known, only the
 //! pages that a pointer in the kernel's own data points to.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
 use linmap::{Attributes, Bounded, Entry, Leaf, Pa, Va, visit};
@@ -32,6 +32,8 @@ const MOST_ENTRIES: u64 = 1 << 26;
 const MOST_OFFSETS: usize = 4096;
 /// As many pages are asked for at once.
 const BATCH: usize = 256;
+/// As many pages of data are looked through before the pages that they point to are.
+const CHUNK: usize = 64;
 
 /// All texts in these bytes that look like VMCOREINFO, likeliest first; `bytes` begin with a page.
 pub(super) fn texts(bytes: &[u8]) -> impl Iterator<Item = VmcoreInfo> {
@@ -51,35 +53,34 @@ fn text_at(bytes: &[u8], start: usize) -> Option<VmcoreInfo> {
 }
 
 /// The text that the kernel's own data points to, in the upper part of the half, where its image is mapped.
+///
+/// The pointer is a variable that begins as 0. Those come last in the image, so it is looked through from its
+/// end: of Debian's kernels 1 MiB or less is read, which matters where a guest stands still for it.
 pub(super) fn by_pointer(tables: &Snapshot, regime: Regime, memory: &dyn Physical) -> Option<VmcoreInfo> {
-    let data = image_data(tables, regime);
-    let mut pages = Vec::new();
-    memory.read_each(&data, PAGE, &mut |_, read| {
-        let words = read.unwrap_or(&[]).as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
-        let found = words.filter(|word| is_page_of_linear_map(*word, regime)).map(Va);
-        pages.extend(found.take(MOST_PAGES.saturating_sub(pages.len())));
-    });
-    pages.sort_unstable();
-    pages.dedup();
-    let at: Vec<Pa> =
-        pages.into_iter().filter_map(|page| translate(tables, regime, page).ok()?.map(|to| to.oa)).collect();
-    for batch in at.chunks(BATCH) {
-        let mut found = None;
-        memory.read_each(batch, BEGINNING.len(), &mut |index, read| {
-            if read.is_ok_and(|bytes| bytes == BEGINNING) {
-                found = found.or(Some(batch[index]));
-            }
+    let mut known = HashSet::new();
+    image_data(tables, regime).rchunks(CHUNK).find_map(|data| {
+        let mut pages = Vec::new();
+        memory.read_each(data, PAGE, &mut |_, read| {
+            let words = read.unwrap_or(&[]).as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
+            pages.extend(words.filter(|word| is_page_of_linear_map(*word, regime)).map(Va));
         });
-        let text = found.and_then(|page| {
-            let mut text = vec![0; PAGE];
-            memory.read(page, &mut text).ok()?;
-            text_at(&text, 0)
-        });
-        if text.is_some() {
-            return text;
+        pages.retain(|page| known.len() < MOST_PAGES && known.insert(*page));
+        let at = pages.into_iter().filter_map(|page| translate(tables, regime, page).ok()?.map(|to| to.oa));
+        at.collect::<Vec<Pa>>().chunks(BATCH).find_map(|batch| text_among(batch, memory))
+    })
+}
+
+/// The first text that begins one of these pages.
+fn text_among(pages: &[Pa], memory: &dyn Physical) -> Option<VmcoreInfo> {
+    let mut found = None;
+    memory.read_each(pages, BEGINNING.len(), &mut |index, read| {
+        if read.is_ok_and(|bytes| bytes == BEGINNING) {
+            found = found.or(Some(pages[index]));
         }
-    }
-    None
+    });
+    let mut text = vec![0; PAGE];
+    memory.read(found?, &mut text).ok()?;
+    text_at(&text, 0)
 }
 
 /// The pages of the kernel's own writable data: what is mapped as far from its addresses as most that can be
@@ -103,7 +104,7 @@ fn image_data(tables: &Snapshot, regime: Regime) -> Vec<Pa> {
 }
 
 /// Every valid leaf of the half but for those of the linear map, with its address and size.
-fn each_leaf(tables: &Snapshot, regime: Regime, mut each: impl FnMut(Va, Leaf, u64)) {
+pub(super) fn each_leaf(tables: &Snapshot, regime: Regime, mut each: impl FnMut(Va, Leaf, u64)) {
     let geometry = regime.geometry;
     let above = Va(linmap::linear_range(geometry).1.0 + 1);
     let bounded = Bounded::new(tables, MOST_ENTRIES);

@@ -21,16 +21,20 @@ const BATCH: usize = 256;
 
 /// A table that is not in the snapshot, and why.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the level {} table at {table}, which translates from {va} on, can not be read: {why}", level.number())]
+#[error("the level {} table at {table}{} can not be read: {why}", level.number(), translates(*va))]
 pub(crate) struct Unread {
     /// Where it should be.
     pub(crate) table: Pa,
     /// Its level.
     pub(crate) level: Level,
-    /// The first address that it translates.
+    /// The first address that it translates; 0 where that was not noted.
     pub(crate) va: Va,
     /// Why it was not read.
     pub(crate) why: Unreadable,
+}
+
+fn translates(va: Va) -> String {
+    if va == Va(0) { String::new() } else { format!(", which translates from {va} on,") }
 }
 
 /// There are more tables than a machine can have.
@@ -70,6 +74,8 @@ pub(crate) struct Snapshot {
     runs: Vec<Run>,
     words: Vec<u64>,
     unread: HashMap<(Pa, Level), Unread>,
+    /// Why reading ended before everything wanted was read.
+    ended: Option<Unreadable>,
     /// By level, what was asked for last.
     last: [Cell<Last>; Level::COUNT],
 }
@@ -111,7 +117,7 @@ impl Snapshot {
         let mut pending = vec![clipped(geometry, level, root, base, range)];
         loop {
             snapshot.read_level(from, geometry, level, &pending, progress)?;
-            if level == Level::PAGE {
+            if level == Level::PAGE || snapshot.ended.is_some() {
                 return Ok(snapshot);
             }
             pending = snapshot.children(geometry, level, &pending, range);
@@ -125,6 +131,11 @@ impl Snapshot {
     /// How many tables were read.
     pub(crate) fn tables(&self) -> usize {
         self.tables.len()
+    }
+
+    /// Why reading ended before everything wanted was read. What is missing is not listed as unread one by one.
+    pub(crate) const fn ended(&self) -> Option<&Unreadable> {
+        self.ended.as_ref()
     }
 
     /// The tables that could not be read, lowest address first.
@@ -168,6 +179,10 @@ impl Snapshot {
                 return Err(TooMany { root: at[0], tables: self.tables.len() });
             }
             progress(Step { what: "reading tables", done: self.tables.len() as u64, total: None });
+            self.ended = from.ended();
+            if self.ended.is_some() {
+                break;
+            }
         }
         Ok(())
     }
@@ -253,7 +268,8 @@ impl Snapshot {
     #[cold]
     fn missing(&self, slot: Slot, level: Level) -> Unread {
         let unread = self.unread.get(&(slot.table, level)).cloned();
-        unread.unwrap_or(Unread { table: slot.table, level, va: Va(0), why: Unreadable::NotWanted })
+        let why = self.ended.clone().unwrap_or(Unreadable::NotWanted);
+        unread.unwrap_or(Unread { table: slot.table, level, va: Va(0), why })
     }
 }
 

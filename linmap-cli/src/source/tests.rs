@@ -10,6 +10,8 @@ use test_support::prelude::*;
 use super::memory::Unreadable;
 use super::*;
 
+/// Nothing is halted here.
+const PAUSE: Pause = Pause { most: Duration::ZERO, resume: false };
 /// Where the RAM of all machines here begins.
 const RAM: u64 = 0x4000_0000;
 /// The symbol, and where it is.
@@ -82,7 +84,7 @@ impl Machine {
 fn opened(bytes: &[u8]) -> Result<Opened, SourceError> {
     let mut file = NamedTempFile::new().expect("a temporary file");
     file.write_all(bytes).expect("room for it");
-    open(&Source::File(file.path().into()), Wanted::All, &|_| ())
+    open(&Source::File(file.path().into()), Wanted::All, PAUSE, &|_| ())
 }
 
 fn tables(bytes: &[u8]) -> Box<Tables> {
@@ -145,7 +147,7 @@ fn only_what_is_wanted_is_read() {
     let mut file = NamedTempFile::new().expect("a temporary file");
     file.write_all(&Machine::new(true).core()).expect("room for it");
     let source = Source::File(file.path().into());
-    let read = |wanted| match open(&source, wanted, &|_| ()) {
+    let read = |wanted| match open(&source, wanted, PAUSE, &|_| ()) {
         Ok(Opened::Tables(tables)) => (tables.snapshot.tables(), walk(&tables).is_ok()),
         other => panic!("{other:?}"),
     };

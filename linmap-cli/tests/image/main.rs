@@ -12,6 +12,7 @@ mod cpus;
 mod executed;
 mod fixed;
 mod guest;
+mod halts;
 mod interrupts;
 mod late;
 mod loader;

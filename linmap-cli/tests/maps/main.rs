@@ -1,12 +1,18 @@
 //! The commands that read a SOURCE, driven as a user drives them, on cores that are made up here: tables of
-//! any size and kind, in files of which only the tables take room.
+//! any size and kind, in files of which only the tables take room; and on guests that are none.
+//!
+//! - `core`, `tables`: kernels in files.  `guest`, `stub`, `monitor`: a kernel that seems to run under QEMU.
 
 mod check;
 mod core;
 mod diff;
 mod dump;
+mod facts;
 mod figures;
+mod guest;
+mod halts;
 mod manual;
+mod monitor;
 mod noise;
 mod outlets;
 mod pipes;
@@ -14,6 +20,7 @@ mod run;
 mod saved;
 mod schema;
 mod stat;
+mod stub;
 mod tables;
 mod walk;
 mod wrong;

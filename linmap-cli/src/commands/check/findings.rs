@@ -56,12 +56,15 @@ impl Findings {
             limit: view.limit(),
         };
         let mut found = Self { list: Vec::new(), count: 0, tables: 0, notes, ended_by: None };
-        let mut fixed = 0;
+        let (mut fixed, mut unknown) = (0, 0);
         let half = (view.root, Half::Upper);
         let ended = linmap::check(&view.bounded(), view.geometry, half, &checks, |finding| {
             let region = regions.name_at(address(&finding));
-            if is_fixed_copy(&finding, regions) {
+            let data = is_alias_of_data(&finding);
+            if data && regions.of_address(address(&finding)) == Some(Name::Fixmap) {
                 fixed += 1;
+            } else if data && regions.get(Name::Fixmap).is_none() {
+                unknown += 1;
             } else {
                 found.count += 1;
                 if found.list.len() < MOST {
@@ -72,11 +75,18 @@ impl Findings {
         });
         found.ended_by = ended.err();
         found.tables = tables.borrow().len();
+        let entries = |count| if count == 1 { "1 entry".to_owned() } else { format!("{count} entries") };
         if fixed > 0 {
-            let entries = if fixed == 1 { "1 entry".to_owned() } else { format!("{fixed} entries") };
             found.notes.push(format!(
-                "read-only in the fixmap and writable in the linear map: {entries}; the device tree is mapped so, \
-                 and is data"
+                "read-only in the fixmap and writable in the linear map: {}; the device tree is mapped so, and is data",
+                entries(fixed)
+            ));
+        }
+        if unknown > 0 {
+            found.notes.push(format!(
+                "read-only above the linear map and writable in it: {}; no findings, as the kernel's release and \
+                 layout are not known, and its device tree may be mapped so",
+                entries(unknown)
             ));
         }
         Ok(found)
@@ -123,14 +133,9 @@ fn pa_bits(view: &View<'_>) -> u32 {
     view.cpu.mmfr0.map_or(format, |mmfr0| Features { mmfr0, ..Features::default() }.pa_bits().min(format))
 }
 
-/// Whether it is data that the fixmap maps read-only, such as the device tree.
-fn is_fixed_copy(finding: &Finding, regions: &Regions) -> bool {
-    match finding {
-        Finding::WritableAlias { va, executable, .. } => {
-            !executable && regions.of_address(*va) == Some(Name::Fixmap)
-        }
-        _ => false,
-    }
+/// Whether it is read-only memory that is not executed and writable in the linear map.
+const fn is_alias_of_data(finding: &Finding) -> bool {
+    matches!(finding, Finding::WritableAlias { executable: false, .. })
 }
 
 /// Where a finding is.

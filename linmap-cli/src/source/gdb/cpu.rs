@@ -13,7 +13,6 @@ pub(super) struct Registers {
     pub(super) hcr_el2: Option<u64>,
     pub(super) el1: Stage,
     pub(super) el2: Stage,
-    pub(super) midr: Option<u64>,
     pub(super) mmfr0: Option<u64>,
     pub(super) mmfr2: Option<u64>,
 }

@@ -87,6 +87,13 @@ pub(super) fn unhex(digits: &[u8], into: &mut [u8]) -> Option<()> {
     Some(())
 }
 
+/// What a monitor prints, if this packet is of such a kind: `O` and digits. `OK` is an answer.
+pub(super) fn printed(packet: &[u8]) -> Option<Vec<u8>> {
+    let digits = packet.strip_prefix(b"O").filter(|digits| *digits != b"K")?;
+    let mut bytes = vec![0; digits.len() / 2];
+    unhex(digits, &mut bytes).map(|()| bytes)
+}
+
 /// What each byte is worth as a digit; 0xff for none.
 const DIGITS: [u8; 256] = {
     let mut values = [0xff; 256];
@@ -124,6 +131,8 @@ mod tests {
         let mut bytes = [0; 2];
         assert_eq!(unhex(b"1aFf", &mut bytes), Some(()));
         assert_eq!(bytes, [0x1a, 0xff]);
+        assert_eq!(printed(b"O6869").as_deref(), Some(&b"hi"[..]));
+        assert_eq!([printed(b"OK"), printed(b"O6"), printed(b"")], [None, None, None]);
         for wrong in [&b"1aF"[..], b"1aFg", b"1aFf0", b"xxxx"] {
             assert_eq!(unhex(wrong, &mut bytes), None);
         }

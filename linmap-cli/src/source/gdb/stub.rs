@@ -1,29 +1,33 @@
-//! A stub at the other end of a socket: questions and answers, each in bounded time.
+//! A stub at the other end of a socket: questions and answers, all of them within the limit of one halt.
+//!
+//! Whatever fails, the connection is kept for the goodbye, by which the target goes on.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt::{self, Debug};
-use std::io::{self, Read, Write};
+use std::io;
 use std::net::{TcpStream, ToSocketAddrs};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use linmap::Pa;
 
 use super::super::memory::{Each, Physical, Unreadable};
+use super::super::pause::{Limit, Seconds};
 use super::description::{Description, Part, Register, parts};
-use super::packet::{Arrived, frame, take, unhex};
+use super::packet::printed;
+use super::packet::unhex;
+use super::wire::Wire;
 
-/// How long an answer may take. A stub answers in less than a millisecond.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// How long a whole connection may take; 1 TiB of RAM in 4K pages has tables for twenty seconds.
-const SESSION: Duration = Duration::from_secs(180);
-/// As many questions are asked before the first is answered.
+/// How long it may take to connect.
+const CONNECTING: Duration = Duration::from_secs(5);
+/// As many questions are asked before the first is answered, of a stub that answers fast.
 const AHEAD: usize = 32;
 /// A description has fewer documents, none of them longer.
 const MOST_DOCUMENTS: usize = 64;
 const LONGEST_DOCUMENT: usize = 4 << 20;
+/// A monitor says no more to one command.
+const LONGEST_OUTPUT: usize = 4 << 20;
 /// More CPUs are not looked at.
 const MOST_THREADS: usize = 4096;
 
@@ -34,8 +38,14 @@ pub(crate) enum StubError {
     Connect(io::Error),
     #[error("the gdbstub has gone away")]
     Gone,
-    #[error("the gdbstub did not answer `{0}` within {seconds} s; is it one?", seconds = PATIENCE.as_secs())]
-    Silent(String),
+    #[error(
+        "the gdbstub did not answer `{question}` within the {} that the target may stand still for \
+         (--max-pause); is it a gdbstub?",
+        Seconds(*.most)
+    )]
+    NotInTime { question: String, most: Duration },
+    #[error("the gdbstub did not answer within {} s", .0.as_secs())]
+    Silent(Duration),
     #[error("the connection failed: {0}")]
     Io(io::Error),
     #[error("what answers is no gdbstub: its answer to `{0}` is no packet, or a damaged one")]
@@ -44,40 +54,15 @@ pub(crate) enum StubError {
     Senseless { question: String, answer: String },
 }
 
-/// Both kinds of sockets.
-trait Socket: Read + Write {
-    fn patience(&self, patience: Duration) -> io::Result<()>;
-}
-
-impl Socket for TcpStream {
-    fn patience(&self, patience: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(patience)).and_then(|()| self.set_write_timeout(Some(patience)))
-    }
-}
-
-impl Socket for UnixStream {
-    fn patience(&self, patience: Duration) -> io::Result<()> {
-        self.set_read_timeout(Some(patience)).and_then(|()| self.set_write_timeout(Some(patience)))
-    }
-}
-
-/// A connection and what has arrived on it.
-struct Wire {
-    socket: Box<dyn Socket>,
-    arrived: Vec<u8>,
-    /// How much of that has been taken.
-    taken: usize,
-    /// When it has taken too long.
-    end: Instant,
-}
-
 /// A stub. While there is a connection the target stands still.
 pub(crate) struct Stub {
-    wire: RefCell<Option<Wire>>,
+    wire: RefCell<Wire>,
     /// The most bytes of memory that one packet brings.
     most: usize,
-    /// The process of the first thread, where the stub has processes.
-    process: Option<String>,
+    /// Whether it has answered as a gdbstub does.
+    greeted: bool,
+    /// Whether memory is physical memory now.
+    physical: bool,
 }
 
 impl Debug for Stub {
@@ -88,14 +73,14 @@ impl Debug for Stub {
 
 impl Stub {
     /// Connects to `HOST:PORT`; from then on the target stands still.
-    pub(super) fn connect_tcp(address: &str) -> Result<Self, StubError> {
+    pub(super) fn connect_tcp(address: &str, limit: Limit) -> Result<Self, StubError> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
         for address in address.to_socket_addrs().map_err(StubError::Connect)? {
-            match TcpStream::connect_timeout(&address, PATIENCE) {
+            match TcpStream::connect_timeout(&address, CONNECTING) {
                 Ok(socket) => {
                     // Without it questions wait for one another's acknowledgement.
                     let _ = socket.set_nodelay(true);
-                    return Self::greet(Box::new(socket));
+                    return Ok(Self::of(Wire::new(socket, limit)));
                 }
                 Err(error) => last = error,
             }
@@ -104,42 +89,58 @@ impl Stub {
     }
 
     /// The same, with a socket in the file system.
-    pub(super) fn connect_unix(path: &Path) -> Result<Self, StubError> {
-        Self::greet(Box::new(UnixStream::connect(path).map_err(StubError::Connect)?))
+    pub(super) fn connect_unix(path: &Path, limit: Limit) -> Result<Self, StubError> {
+        let socket = crate::source::socket::connect(path).map_err(StubError::Connect)?;
+        Ok(Self::of(Wire::new(socket, limit)))
     }
 
-    fn greet(socket: Box<dyn Socket>) -> Result<Self, StubError> {
-        let wire = Wire { socket, arrived: Vec::new(), taken: 0, end: Instant::now() + SESSION };
-        let mut stub = Self { wire: RefCell::new(Some(wire)), most: 64, process: None };
-        let features = stub.ask("qSupported:multiprocess+;qXfer:features:read+;xmlRegisters=aarch64")?;
+    fn of(wire: Wire) -> Self {
+        Self { wire: RefCell::new(wire), most: 64, greeted: false, physical: false }
+    }
+
+    /// The first question: what the stub can do.
+    pub(super) fn greet(&mut self) -> Result<(), StubError> {
+        let features = self.ask("qSupported:qXfer:features:read+;xmlRegisters=aarch64")?;
+        self.greeted = true;
         let size = features.split(';').find_map(|feature| feature.strip_prefix("PacketSize="));
         let size = size.and_then(|size| usize::from_str_radix(size, 16).ok()).unwrap_or(128);
-        stub.most = (size / 2).clamp(8, 1 << 16);
-        Ok(stub)
+        self.most = (size / 2).clamp(8, 1 << 16);
+        Ok(())
+    }
+
+    /// Whether the target has said by itself that it stopped, which QEMU up to 7.2 does on being connected to.
+    pub(super) fn has_stopped(&self) -> bool {
+        self.wire.borrow().has_stopped
     }
 
     /// Asks something that is answered by text.
     pub(super) fn ask(&self, question: &str) -> Result<String, StubError> {
-        self.with_wire(|wire| {
-            wire.send(question)?;
-            let answer = wire.answer(question)?;
-            String::from_utf8(answer).map_err(|_| StubError::Damaged(question.to_owned()))
-        })
+        let answer = self.wire.borrow_mut().act(|wire| {
+            wire.send([question])?;
+            wire.answer(question)
+        })?;
+        String::from_utf8(answer).map_err(|_| StubError::Damaged(question.to_owned()))
     }
 
-    /// Whether the connection has failed.
-    pub(super) fn is_lost(&self) -> bool {
-        self.wire.borrow().is_none()
-    }
-
-    /// Does something with the connection, which ends with the first failure.
-    fn with_wire<T>(&self, act: impl FnOnce(&mut Wire) -> Result<T, StubError>) -> Result<T, StubError> {
+    /// What the monitor behind the stub says to a command, lines ended by `\n`; nothing if there is none.
+    pub(super) fn monitor(&self, command: &str) -> Result<Option<String>, StubError> {
         let mut wire = self.wire.borrow_mut();
-        let result = act(wire.as_mut().ok_or(StubError::Gone)?);
-        if result.is_err() {
-            wire.take();
-        }
-        result
+        wire.act(|wire| {
+            wire.send([monitor_packet(command).as_str()])?;
+            let mut output = Vec::new();
+            loop {
+                let packet = wire.packet(command)?;
+                let Some(printed) = printed(&packet) else {
+                    wire.answered();
+                    let text = String::from_utf8_lossy(&output).replace('\r', "");
+                    return Ok((packet == b"OK").then_some(text));
+                };
+                output.extend(printed);
+                if output.len() > LONGEST_OUTPUT {
+                    return Err(StubError::Damaged(command.to_owned()));
+                }
+            }
+        })
     }
 
     /// Everything that the stub says of its registers.
@@ -179,7 +180,7 @@ impl Stub {
     }
 
     /// All threads: QEMU's CPUs.
-    pub(super) fn threads(&mut self) -> Result<Vec<String>, StubError> {
+    pub(super) fn threads(&self) -> Result<Vec<String>, StubError> {
         let mut threads = Vec::new();
         let mut question = "qfThreadInfo";
         while threads.len() < MOST_THREADS {
@@ -188,8 +189,6 @@ impl Stub {
             threads.extend(list.split(',').map(str::to_owned));
             question = "qsThreadInfo";
         }
-        let process = threads.first().and_then(|thread| thread.strip_prefix('p')?.split_once('.'));
-        self.process = process.map(|(process, _)| process.to_owned());
         Ok(threads)
     }
 
@@ -212,54 +211,68 @@ impl Stub {
     }
 
     /// From now on memory is physical memory. Whether the stub can do that.
-    pub(super) fn be_physical(&self) -> Result<bool, StubError> {
+    pub(super) fn be_physical(&mut self) -> Result<bool, StubError> {
+        self.physical = true;
         Ok(self.ask("Qqemu.PhyMemMode:1")? == "OK")
     }
 
-    /// Ends the connection, with which the target goes on if it is to.
-    pub(super) fn detach(&self, resume: bool) {
-        // The memory mode is the stub's, not the connection's: the next debugger is not to find it.
-        let _ = self.ask("Qqemu.PhyMemMode:0");
-        if resume {
-            let process = self.process.as_ref();
-            let _ = self.ask(&process.map_or("D".to_owned(), |process| format!("D;{process}")));
-        }
-        self.wire.borrow_mut().take();
-    }
-
-    /// Reads pieces of memory, `AHEAD` questions at a time, each of them no more than a packet brings.
-    fn read_pieces(&self, pieces: &[(Pa, usize)], each: &mut Each<'_>) -> Result<(), StubError> {
-        self.with_wire(|wire| self.read_pieces_from(wire, pieces, each))
-    }
-
-    fn read_pieces_from(
+    /// Ends the connection, with which the target goes on if it is to; the monitor has done `last` before. It is
+    /// told so whatever went wrong earlier, and has so long to confirm it.
+    pub(super) fn leave(
         &self,
-        wire: &mut Wire,
-        pieces: &[(Pa, usize)],
-        each: &mut Each<'_>,
+        resume: bool,
+        last: Option<&str>,
+        patience: Duration,
     ) -> Result<(), StubError> {
-        let question = |(pa, bytes): (Pa, usize)| format!("m{:x},{bytes:x}", pa.0);
-        let mut buffer = vec![0; self.most];
-        let mut asked = 0;
-        for (index, piece) in pieces.iter().enumerate() {
-            if asked == index {
-                asked = pieces.len().min(index + AHEAD);
-                wire.send_all(pieces[index..asked].iter().map(|piece| question(*piece)))?;
-            }
-            let answer = wire.answer("m")?;
-            let buffer = &mut buffer[..piece.1];
-            match unhex(&answer, buffer) {
-                Some(()) => each(index, Ok(buffer)),
-                None => {
-                    let why = format!(
-                        "the gdbstub says `{}`",
-                        String::from_utf8_lossy(&answer[..answer.len().min(8)])
-                    );
-                    each(index, Err(Unreadable::Failed { pa: piece.0, why }));
+        // The memory mode is the stub's, not the connection's: the next debugger is not to find it.
+        let virtually = self.physical.then(|| "Qqemu.PhyMemMode:0".to_owned());
+        let detach = resume.then(|| "D".to_owned());
+        let packets: Vec<String> =
+            virtually.into_iter().chain(last.map(monitor_packet)).chain(detach).collect();
+        if packets.is_empty() {
+            return Ok(());
+        }
+        let mut wire = self.wire.borrow_mut();
+        // All at once: a slow stub is not to keep the target halted for each answer.
+        let mut said = wire.goodbye(&packets, patience);
+        if resume && said.as_ref().is_ok_and(|answer| answer != b"OK") {
+            // QEMU wants the number of a process if an earlier debugger did.
+            said = wire.goodbye(&["D;1".to_owned()], patience);
+        }
+        match said {
+            Ok(answer) if resume && answer != b"OK" => Err(senseless("D", &String::from_utf8_lossy(&answer))),
+            // What never spoke as a gdbstub halted nothing, as far as anybody knows.
+            Err(_) if !self.greeted => Ok(()),
+            said => said.map(drop),
+        }
+    }
+
+    /// Reads pieces of memory, each of them no more than a packet brings. Many questions are asked ahead, but
+    /// none of a stub that is slow: what it was asked it answers before the goodbye.
+    fn read_pieces(&self, pieces: &[(Pa, usize)], each: &mut Each<'_>) -> Result<(), StubError> {
+        self.wire.borrow_mut().act(|wire| {
+            let question = |(pa, bytes): &(Pa, usize)| format!("m{:x},{bytes:x}", pa.0);
+            let mut buffer = vec![0; self.most];
+            let mut asked = 0;
+            for (index, piece) in pieces.iter().enumerate() {
+                if asked == index {
+                    asked = pieces.len().min(index + wire.ahead(AHEAD));
+                    let questions: Vec<String> = pieces[index..asked].iter().map(question).collect();
+                    wire.send(questions.iter().map(String::as_str))?;
+                }
+                let answer = wire.answer("m")?;
+                let buffer = &mut buffer[..piece.1];
+                match unhex(&answer, buffer) {
+                    Some(()) => each(index, Ok(buffer)),
+                    None => {
+                        let answer = String::from_utf8_lossy(&answer[..answer.len().min(8)]);
+                        let why = format!("the gdbstub says `{answer}`");
+                        each(index, Err(Unreadable::Failed { pa: piece.0, why }));
+                    }
                 }
             }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }
 
@@ -292,69 +305,25 @@ impl Physical for Stub {
         });
         if let Err(error) = read {
             for (index, pa) in at.iter().enumerate().skip(done) {
-                each(index, Err(Unreadable::Failed { pa: *pa, why: error.to_string() }));
+                each(index, Err(unreadable(*pa, &error)));
             }
         }
+    }
+
+    fn ended(&self) -> Option<Unreadable> {
+        self.wire.borrow().ended()
     }
 }
 
-impl Wire {
-    fn send(&mut self, question: &str) -> Result<(), StubError> {
-        self.send_all([question.to_owned()])
-    }
-
-    fn send_all(&mut self, questions: impl IntoIterator<Item = String>) -> Result<(), StubError> {
-        let bytes: Vec<u8> = questions.into_iter().flat_map(|question| frame(&question)).collect();
-        let sent = self.socket.patience(PATIENCE).and_then(|()| self.socket.write_all(&bytes));
-        sent.map_err(|error| lost(error, "a question"))
-    }
-
-    /// The next packet that is an answer. What a target says by itself when it stops is none, wherever it
-    /// comes; QEMU says it on being connected to.
-    fn answer(&mut self, question: &str) -> Result<Vec<u8>, StubError> {
-        let until = self.end.min(Instant::now() + PATIENCE);
-        loop {
-            match take(&self.arrived[self.taken..]) {
-                Arrived::Packet(packet, bytes) => {
-                    self.taken += bytes;
-                    self.socket.write_all(b"+").map_err(|error| lost(error, question))?;
-                    if !matches!(packet.first(), Some(b'T' | b'S' | b'W' | b'X')) {
-                        return Ok(packet);
-                    }
-                }
-                Arrived::Damaged => return Err(StubError::Damaged(question.to_owned())),
-                Arrived::Nothing => self.receive(question, until)?,
-            }
-        }
-    }
-
-    fn receive(&mut self, question: &str, until: Instant) -> Result<(), StubError> {
-        self.arrived.drain(..self.taken);
-        self.taken = 0;
-        let patience = until.saturating_duration_since(Instant::now());
-        let damaged = self.arrived.len() > 2 * super::packet::LONGEST;
-        if patience.is_zero() || damaged {
-            return Err(StubError::Silent(question.to_owned()));
-        }
-        let mut buffer = [0; 1 << 16];
-        let read = self.socket.patience(patience).and_then(|()| self.socket.read(&mut buffer));
-        match read.map_err(|error| lost(error, question))? {
-            0 => Err(StubError::Gone),
-            bytes => {
-                self.arrived.extend_from_slice(&buffer[..bytes]);
-                Ok(())
-            }
-        }
-    }
+fn monitor_packet(command: &str) -> String {
+    let digits: String = command.bytes().map(|byte| format!("{byte:02x}")).collect();
+    format!("qRcmd,{digits}")
 }
 
-fn lost(error: io::Error, question: &str) -> StubError {
-    match error.kind() {
-        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => StubError::Silent(question.to_owned()),
-        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof => {
-            StubError::Gone
-        }
-        _ => StubError::Io(error),
+fn unreadable(pa: Pa, error: &StubError) -> Unreadable {
+    match error {
+        StubError::NotInTime { most, .. } => Unreadable::NotInTime(*most),
+        _ => Unreadable::Failed { pa, why: error.to_string() },
     }
 }
 

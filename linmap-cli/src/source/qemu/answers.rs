@@ -6,11 +6,11 @@ use super::super::memory::Piece;
 
 /// RAM, as the guest and QEMU see it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Ram {
+pub(in crate::source) struct Ram {
     /// Its first physical address.
-    pub(super) pa: u64,
+    pub(in crate::source) pa: u64,
     /// How many bytes it is.
-    pub(super) bytes: u64,
+    pub(in crate::source) bytes: u64,
     /// The memory region that it is part of; the name of its backend.
     pub(super) region: String,
     /// Where in the region it begins.
@@ -31,7 +31,7 @@ pub(super) enum Listening {
 }
 
 /// The RAM in the answer to `info mtree -f`: that of the view of the address space `memory`.
-pub(super) fn ram(answer: &str) -> Vec<Ram> {
+pub(in crate::source) fn ram(answer: &str) -> Vec<Ram> {
     let mut views = answer.split("FlatView #");
     let view = views.find(|view| view.lines().any(|line| line.trim().starts_with("AS \"memory\",")));
     view.unwrap_or_default().lines().filter_map(ram_line).collect()
@@ -83,13 +83,13 @@ pub(super) fn is_running(answer: &str) -> bool {
 }
 
 /// QEMU's version in the answer to `info version`: `7.2.22Debian 1:7.2...`.
-pub(super) fn version(answer: &str) -> Option<String> {
+pub(in crate::source) fn version(answer: &str) -> Option<String> {
     let number = answer.trim().split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
     (!number.is_empty()).then(|| number.to_owned())
 }
 
 /// The paths of the CPUs in the answer to `info qom-tree`, whose lines are indented by two for each level.
-pub(super) fn cpu_paths(answer: &str) -> Vec<String> {
+pub(in crate::source) fn cpu_paths(answer: &str) -> Vec<String> {
     let mut path: Vec<&str> = Vec::new();
     let mut found = Vec::new();
     for line in answer.lines() {
@@ -110,7 +110,7 @@ pub(super) fn text_property(answer: &str) -> Option<String> {
 }
 
 /// A number likewise.
-pub(super) fn number_property(answer: &str) -> Option<u64> {
+pub(in crate::source) fn number_property(answer: &str) -> Option<u64> {
     serde_json::from_str(answer.trim()).ok()
 }
 

@@ -53,16 +53,18 @@ pub(super) struct Monitor {
     socket: UnixStream,
     arrived: Vec<u8>,
     kind: Kind,
+    /// How many requests were made.
+    asked: u64,
 }
 
 impl Monitor {
     /// Connects and finds out which kind it is.
     pub(super) fn connect(path: &Path) -> Result<Self, MonitorError> {
-        let socket = UnixStream::connect(path).map_err(|error| match error.kind() {
+        let socket = crate::source::socket::connect(path).map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => MonitorError::Denied(error),
             _ => MonitorError::Connect(error),
         })?;
-        let mut monitor = Self { socket, arrived: Vec::new(), kind: Kind::Qmp };
+        let mut monitor = Self { socket, arrived: Vec::new(), kind: Kind::Qmp, asked: 0 };
         let until = Instant::now() + GREETING;
         monitor.kind = loop {
             if let Some(kind) = kind(&monitor.arrived)? {
@@ -119,12 +121,20 @@ impl Monitor {
 
     /// What QMP returns for a request; events meanwhile are passed over.
     fn execute(&mut self, request: &Value, name: &str) -> Result<Value, MonitorError> {
+        self.asked += 1;
+        // QEMU may still answer a client that has gone, and the next client hears it.
+        let id: Value = format!("linmap-{}-{}", std::process::id(), self.asked).into();
+        let mut request = request.clone();
+        request["id"] = id.clone();
         self.socket.write_all(format!("{request}\n").as_bytes()).map_err(MonitorError::Gone)?;
         let until = Instant::now() + PATIENCE;
         loop {
             let line = self.line(name, until)?;
             let mut answer: Value =
                 serde_json::from_slice(&line).map_err(|_| MonitorError::NotAMonitor(shown(&line)))?;
+            if answer.get("id") != Some(&id) {
+                continue;
+            }
             if let Some(returned) = answer.get_mut("return") {
                 return Ok(returned.take());
             }
@@ -162,6 +172,8 @@ impl Monitor {
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                 Err(MonitorError::Silent(command.to_owned()))
             }
+            // A signal waits until all is given back.
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             Err(error) => Err(MonitorError::Gone(error)),
         }
     }

@@ -3,53 +3,142 @@
 use std::fs;
 use std::net::TcpListener;
 use std::os::unix::fs::{DirBuilderExt, chown};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process;
 
 use super::QemuError;
 use super::answers::{self, Listening};
-use super::monitor::Monitor;
-use crate::source::error::Why;
+use super::monitor::{Monitor, MonitorError};
+use crate::source::error::{Halted, Why};
 use crate::source::gdb::{Address, Attached};
+use crate::source::interrupts::{self, Held};
+use crate::source::mark::Mark;
+use crate::source::pause::{Limit, Pause};
+
+/// What begins the name of the directory that a socket is in.
+const DIRECTORY: &str = "linmap-";
+/// The socket's name in it.
+const SOCKET: &str = "gdb";
 
 /// A gdbstub on loan: whatever was there before is there afterwards.
 pub(super) struct Lent<'m> {
     monitor: &'m mut Monitor,
     listening: Listening,
-    /// Whether it was started for this.
+    /// Whether it was started for this, or for a run that was killed.
     started: bool,
     /// The directory of its socket, to be removed.
     directory: Option<PathBuf>,
     /// Whether the guest ran.
     running: bool,
+    /// Whether it is to run afterwards.
+    goes_on: bool,
+    /// The mark that this run has made.
+    own: Option<Mark>,
+    /// The mark of a run that was killed.
+    left: Option<Mark>,
+    /// Whether everything was given back.
+    done: bool,
+    /// Signals wait until all of it is given back: this is dropped last.
+    _held: Held,
 }
 
 impl<'m> Lent<'m> {
-    /// Finds or starts a stub.
-    pub(super) fn from(monitor: &'m mut Monitor) -> Result<Self, QemuError> {
+    /// Finds or starts a stub, and leaves a mark on a guest that runs, for it is to stand still.
+    pub(super) fn from(monitor: &'m mut Monitor, pause: Pause) -> Result<Self, QemuError> {
         let running = answers::is_running(&monitor.command("info status")?);
-        let listening = answers::gdbstub(&monitor.command("info chardev")?);
-        let mut lent = Self { monitor, listening, started: false, directory: None, running };
-        match lent.listening {
-            Listening::Busy => return Err(QemuError::StubBusy),
-            Listening::Nowhere => lent.start()?,
-            Listening::Tcp(_) | Listening::Unix(_) => {}
+        let devices = monitor.command("info chardev")?;
+        let (listening, left) = (answers::gdbstub(&devices), Mark::find(&devices));
+        if listening == Listening::Busy {
+            return Err(QemuError::StubBusy);
+        }
+        let directory = left.as_ref().filter(|left| left.stub).and_then(|_| directory_of(&listening));
+        let mut lent = Self {
+            monitor,
+            // A killed run's stub is this one's to end.
+            started: left.as_ref().is_some_and(|left| left.stub) && listening != Listening::Nowhere,
+            listening,
+            directory,
+            running,
+            goes_on: running || pause.resume,
+            own: None,
+            left,
+            done: false,
+            _held: interrupts::hold(),
+        };
+        lent.mark()?;
+        if lent.listening == Listening::Nowhere {
+            lent.start()?;
         }
         Ok(lent)
     }
 
+    fn mark(&mut self) -> Result<(), MonitorError> {
+        if self.running {
+            let mark = Mark::own(self.listening == Listening::Nowhere || self.started);
+            let add = mark.add();
+            self.own = Some(mark);
+            self.monitor.command(&add)?;
+        }
+        Ok(())
+    }
+
     /// Connects to it, by which the guest stops.
-    pub(super) fn attach(&self) -> Result<Attached, Why> {
-        // Whoever had stopped the guest finds it so.
+    pub(super) fn attach(&self, limit: Limit) -> Result<Attached, Why> {
         match &self.listening {
-            Listening::Tcp(address) => Attached::to(Address::Tcp(address), self.running),
-            Listening::Unix(path) => Attached::to(Address::Unix(path), self.running),
+            Listening::Tcp(address) => Attached::to(Address::Tcp(address), limit),
+            Listening::Unix(path) => Attached::to(Address::Unix(path), limit),
             Listening::Nowhere | Listening::Busy => Err(QemuError::StubBusy.into()),
         }
     }
 
-    /// Ends what was started. Dropping does the same.
-    pub(super) fn give_back(self) {}
+    /// Whether the guest is to run afterwards: one that was stopped is found so, unless it is to be resumed.
+    pub(super) const fn goes_on(&self) -> bool {
+        self.goes_on
+    }
+
+    /// The mark of the run that was killed and left the guest as it is, if one was.
+    pub(super) fn left_halted(&self) -> Option<Mark> {
+        self.left.clone().filter(|_| !self.running)
+    }
+
+    /// Ends what was started, and makes sure that the guest runs if it is to.
+    pub(super) fn give_back(mut self) -> Result<(), Halted> {
+        self.restore()
+    }
+
+    fn restore(&mut self) -> Result<(), Halted> {
+        self.done = true;
+        if self.started {
+            // There is nothing more to be done about it.
+            let _ = self.monitor.command("gdbserver none");
+        }
+        if let Some(directory) = &self.directory {
+            let _ = fs::remove_file(directory.join(SOCKET));
+            let _ = fs::remove_dir(directory);
+        }
+        if self.goes_on {
+            self.go_on().map_err(|why| Halted::Monitor(why.to_string()))?;
+        }
+        let gone = if self.goes_on { self.left.take() } else { None };
+        for mark in self.own.take().iter().chain(&gone) {
+            let _ = self.monitor.command(&mark.remove());
+        }
+        Ok(())
+    }
+
+    fn go_on(&mut self) -> Result<(), MonitorError> {
+        if answers::is_running(&self.monitor.command("info status")?) {
+            return Ok(());
+        }
+        let answer = self.monitor.command("cont")?;
+        let status = self.monitor.command("info status")?;
+        // It may have ended, or have stopped for a reason of its own.
+        if status.contains("paused") {
+            let why = crate::printable::excerpt(&format!("{answer}{status}"), 200);
+            return Err(MonitorError::Refused { command: "cont".to_owned(), why });
+        }
+        Ok(())
+    }
 
     fn start(&mut self) -> Result<(), QemuError> {
         if let Some(socket) = self.private_socket() {
@@ -77,33 +166,47 @@ impl<'m> Lent<'m> {
     /// A path in a new directory that only QEMU's user and root can enter.
     fn private_socket(&mut self) -> Option<PathBuf> {
         let nanos = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.subsec_nanos());
-        let directory = std::env::temp_dir().join(format!("linmap-{}-{nanos}", process::id()));
+        let directory = std::env::temp_dir().join(format!("{DIRECTORY}{}-{nanos}", process::id()));
         fs::DirBuilder::new().mode(0o700).create(&directory).ok()?;
         self.directory = Some(directory.clone());
         let (_, user) = self.monitor.peer()?;
         if rustix::process::geteuid().as_raw() != user {
             chown(&directory, Some(user), None).ok()?;
         }
-        let path = directory.join("gdb");
+        let path = directory.join(SOCKET);
         // What the monitor would take apart is not offered to it.
         path.to_str().filter(|path| !path.contains([',', ' ', '"', '\\'])).map(PathBuf::from)
     }
 }
 
+/// The directory that a run of this program has made for a stub.
+fn directory_of(listening: &Listening) -> Option<PathBuf> {
+    let Listening::Unix(socket) = listening else { return None };
+    let directory = socket.parent().filter(|_| socket.ends_with(SOCKET))?;
+    let is_ours = |name: &std::ffi::OsStr| name.to_string_lossy().starts_with(DIRECTORY);
+    directory.file_name().is_some_and(is_ours).then(|| Path::to_path_buf(directory))
+}
+
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
-        // There is nothing more to be done about any failure here.
-        if self.started {
-            let _ = self.monitor.command("gdbserver none");
+        if !self.done {
+            // Whatever led here is reported already.
+            let _ = self.restore();
         }
-        if self.running {
-            let status = self.monitor.command("info status");
-            if status.is_ok_and(|status| status.contains("paused")) {
-                let _ = self.monitor.command("cont");
-            }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_directories_of_this_program_are_removed() {
+        let of = |path: &str| directory_of(&Listening::Unix(path.into()));
+        assert_eq!(of("/tmp/linmap-1-2/gdb"), Some(PathBuf::from("/tmp/linmap-1-2")));
+        for other in ["/tmp/linmap-1-2/other", "/run/gdb", "gdb", "/gdb"] {
+            assert_eq!(of(other), None, "{other}");
         }
-        if let Some(directory) = &self.directory {
-            let _ = fs::remove_dir_all(directory);
-        }
+        assert_eq!(directory_of(&Listening::Tcp("127.0.0.1:1".into())), None);
     }
 }

@@ -1,0 +1,65 @@
+//! How long a guest may stand still for a command that reads it, and what it does afterwards.
+
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::source::Pause;
+
+/// For `qemu:` and `gdb:`; other SOURCEs are not halted.
+#[derive(Args, Clone, Copy)]
+#[command(next_help_heading = "Halting a guest (qemu: and gdb:)")]
+pub(crate) struct Pausing {
+    /// How long the guest may stand still in all, in seconds such as 0.2 or as 200ms
+    ///
+    /// The guest is halted while its tables are read. When this time is over it runs on, whatever was read; then
+    /// the command says what it could not read and exits with 2. Tables of 1 GiB in 4K pages take about 20 ms
+    /// through a gdbstub, and 1 ms where the guest's RAM can be read otherwise.
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "1")]
+    max_pause: Duration,
+
+    /// Let the guest run afterwards even if it stood still before
+    ///
+    /// A guest that was stopped stays so. One that stands still because an earlier linmap was killed while it
+    /// read it is recognised by a mark in QEMU (a character device `linmap-reads-PID`), and the command says so;
+    /// this lets it run. Of a stub that does not tell whether its target ran, the target runs afterwards anyway.
+    #[arg(long)]
+    resume: bool,
+}
+
+impl From<Pausing> for Pause {
+    fn from(pausing: Pausing) -> Self {
+        Self { most: pausing.max_pause, resume: pausing.resume }
+    }
+}
+
+/// `1`, `0.2`, `5s`, `200ms`.
+fn parse_time(text: &str) -> Result<Duration, String> {
+    let (number, unit) = match text.strip_suffix("ms") {
+        Some(number) => (number, 1e-3),
+        None => (text.strip_suffix('s').unwrap_or(text), 1.0),
+    };
+    let is_plain = number.starts_with(|c: char| c.is_ascii_digit())
+        && number.chars().all(|c| c.is_ascii_digit() || c == '.');
+    let seconds: Option<f64> = number.parse().ok().filter(|_| is_plain);
+    let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds * unit).ok());
+    time.filter(|time| !time.is_zero())
+        .ok_or_else(|| "not a time: write seconds, such as 1, 0.2 or 30s, or 200ms".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_seconds() {
+        let millis = |text| parse_time(text).map(|time| time.as_millis());
+        for (text, expected) in [("1", 1000), ("0.2", 200), ("30s", 30_000), ("200ms", 200), ("1.5s", 1500)] {
+            assert_eq!(millis(text), Ok(expected), "{text}");
+        }
+        for wrong in ["", "0", "-1", "+1", "s", "1m", "1e3", "inf", "nan", "1.2.3", ".5", "1 s", "0ms"] {
+            assert!(millis(wrong).is_err(), "{wrong}");
+        }
+        assert!(parse_time("99999999999999999999999").is_err());
+    }
+}

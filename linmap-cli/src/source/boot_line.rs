@@ -1,0 +1,150 @@
+//! What the boot loader told the kernel: `/chosen/bootargs` of the device tree.
+//!
+//! Linux keeps the tree mapped where it read it first: read-only, by the fixmap, near the top of all addresses,
+//! whatever it boots by (under ACPI a small tree with the arguments is what remains of EFI's). Only its
+//! head, structure and names are read, some ten KiB.
+
+use dtoolkit::fdt::Fdt;
+use dtoolkit::{Node, Property};
+use linmap::{Attributes, Pa, Va};
+
+use super::memory::Physical;
+use super::regime::Regime;
+use super::search::each_leaf;
+use super::snapshot::Snapshot;
+
+/// The first word of a flattened tree.
+const MAGIC: [u8; 4] = [0xd0, 0x0d, 0xfe, 0xed];
+/// The numbers of its head.
+const HEAD: usize = 40;
+/// Linux maps no larger one.
+const LARGEST: u64 = 2 << 20;
+/// A tree begins in the first page that is mapped for it, at a multiple of this.
+const ALIGNMENT: usize = 8;
+const PAGE: usize = 4096;
+/// As many read-only ranges are looked at, from the top down; the tree's is the first or nearly so.
+const MOST_RANGES: usize = 16;
+
+/// Memory that is mapped in one piece.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Range {
+    va: Va,
+    pa: Pa,
+    bytes: u64,
+}
+
+/// The arguments, where a tree is mapped that has them.
+pub(super) fn find(tables: &Snapshot, regime: Regime, memory: &dyn Physical) -> Option<String> {
+    let ranges = read_only(tables, regime);
+    ranges.iter().rev().take(MOST_RANGES).find_map(|range| in_range(*range, memory))
+}
+
+/// What is mapped read-only, and not to be executed, above the linear map.
+fn read_only(tables: &Snapshot, regime: Regime) -> Vec<Range> {
+    let mut ranges: Vec<Range> = Vec::new();
+    each_leaf(tables, regime, |va, leaf, bytes| {
+        if leaf.attributes.is_writable() || !leaf.attributes.contains(Attributes::PXN) {
+            return;
+        }
+        match ranges.last_mut() {
+            Some(last) if last.va.0 + last.bytes == va.0 && last.pa.0 + last.bytes == leaf.oa.0 => {
+                last.bytes += bytes;
+            }
+            _ => ranges.push(Range { va, pa: leaf.oa, bytes }),
+        }
+    });
+    ranges
+}
+
+/// The arguments of the tree that begins there.
+fn in_range(range: Range, memory: &dyn Physical) -> Option<String> {
+    let mut page = [0; PAGE];
+    memory.read(range.pa, &mut page).ok()?;
+    let places = (0..=PAGE - HEAD).step_by(ALIGNMENT);
+    let at = places.into_iter().find(|at| page[*at..].starts_with(&MAGIC))?;
+    let head = page[at..at + HEAD].as_chunks().0;
+    let length = needed(head)?;
+    if at as u64 + length > range.bytes {
+        return None;
+    }
+    let mut tree = vec![0; usize::try_from(length).ok()?];
+    memory.read(Pa(range.pa.0 + at as u64), &mut tree).ok()?;
+    // What follows was not read.
+    tree.get_mut(4..8)?.copy_from_slice(&u32::try_from(length).ok()?.to_be_bytes());
+    arguments(&tree)
+}
+
+/// How much of the tree holds something, by the words of its head; nothing if they make no sense.
+fn needed(head: &[[u8; 4]]) -> Option<u64> {
+    let word = |index: usize| head.get(index).map(|word| u64::from(u32::from_be_bytes(*word)));
+    let [total, structure, strings, reserved] = [word(1)?, word(2)?, word(3)?, word(4)?];
+    let [strings_bytes, structure_bytes] = [word(8)?, word(9)?];
+    let end = (structure + structure_bytes).max(strings + strings_bytes).max(reserved + 16);
+    (end <= total && total <= LARGEST && structure >= HEAD as u64).then_some(end)
+}
+
+fn arguments(tree: &[u8]) -> Option<String> {
+    let chosen = Fdt::new(tree).ok()?.find_node("/chosen")?;
+    let value = chosen.properties().find(|property| property.name() == "bootargs")?;
+    Some(value.value_as::<&str>().ok()?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::memory::Unreadable;
+    use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
+    use test_support::prelude::*;
+
+    /// Memory from address 0 on.
+    #[derive(Debug)]
+    struct From(Vec<u8>);
+
+    impl Physical for From {
+        fn read(&self, pa: Pa, into: &mut [u8]) -> Result<(), Unreadable> {
+            let from = self.0.get(pa.0 as usize..).and_then(|from| from.get(..into.len()));
+            into.copy_from_slice(from.ok_or(Unreadable::NoRam(pa))?);
+            Ok(())
+        }
+    }
+
+    fn tree(arguments: &str) -> Vec<u8> {
+        let mut tree = DeviceTree::new();
+        let mut chosen = DeviceTreeNode::new("chosen").expect("a name");
+        let bytes = format!("{arguments}\0").into_bytes();
+        chosen.add_property(DeviceTreeProperty::new("bootargs", bytes).expect("a name"));
+        tree.root.add_child(chosen);
+        tree.to_dtb()
+    }
+
+    /// A tree somewhere in the first page of as many, as its head says.
+    fn mapped(arguments: &str, at: usize, total: usize) -> (Range, From) {
+        let mut bytes = vec![0; at];
+        bytes.extend(tree(arguments));
+        bytes[at + 4..at + 8].copy_from_slice(&(total as u32).to_be_bytes());
+        bytes.resize(2 * PAGE, 0xff);
+        (Range { va: Va(0), pa: Pa(0), bytes: 2 * PAGE as u64 }, From(bytes))
+    }
+
+    #[test]
+    fn the_arguments_are_read_without_what_follows_them() {
+        for (at, total) in [(0, LARGEST as usize), (0x108, 4096)] {
+            let (range, memory) = mapped("console=ttyAMA0 rodata=on", at, total);
+            assert_eq!(in_range(range, &memory).as_deref(), Some("console=ttyAMA0 rodata=on"));
+        }
+        let (range, memory) = mapped("", 0, LARGEST as usize + 1);
+        assert_eq!(in_range(range, &memory), None);
+        assert_eq!(in_range(range, &From(vec![0; 2 * PAGE])), None);
+    }
+
+    proptest! {
+        #[test]
+        fn no_damaged_tree_panics(damage: Vec<(u8, u8)>) {
+            let (range, mut memory) = mapped("a=b", 0, 4096);
+            for (at, byte) in damage {
+                memory.0[usize::from(at)] = byte;
+            }
+            let _ = in_range(range, &memory);
+        }
+    }
+}

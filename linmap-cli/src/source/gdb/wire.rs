@@ -1,0 +1,247 @@
+//! The connection to a stub: packets there and back, none of them after the limit of the halt.
+//!
+//! A read waits for a moment only and then looks at the limit again, so that neither a stub that is silent nor
+//! one that drips its answers holds anything up, and a signal ends the waiting at once.
+
+use std::io::{self, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::net::UnixStream;
+use std::time::{Duration, Instant};
+
+use super::super::memory::Unreadable;
+use super::super::pause::Limit;
+use super::packet::{Arrived, LONGEST, frame, printed, take};
+use super::stub::StubError;
+
+/// How long a read or a write waits before the limit is looked at again.
+const MOMENT: Duration = Duration::from_millis(20);
+/// How long a stub may take to accept a question.
+const WRITING: Duration = Duration::from_secs(5);
+/// Answers to questions that were asked together come within this time from a stub that is fast.
+const FAST: Duration = Duration::from_millis(100);
+
+/// Both kinds of sockets.
+pub(super) trait Socket: Read + Write {
+    fn wait_no_longer_than(&self, time: Duration) -> io::Result<()>;
+}
+
+impl Socket for TcpStream {
+    fn wait_no_longer_than(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time)).and_then(|()| self.set_write_timeout(Some(time)))
+    }
+}
+
+impl Socket for UnixStream {
+    fn wait_no_longer_than(&self, time: Duration) -> io::Result<()> {
+        self.set_read_timeout(Some(time)).and_then(|()| self.set_write_timeout(Some(time)))
+    }
+}
+
+/// A connection and what has arrived on it.
+pub(super) struct Wire {
+    socket: Box<dyn Socket>,
+    arrived: Vec<u8>,
+    /// How much of that has been taken.
+    taken: usize,
+    limit: Limit,
+    /// Questions that were asked and not answered.
+    unanswered: usize,
+    /// As many questions may be asked together, and when that was done last.
+    ahead: usize,
+    asked: Instant,
+    /// The target has said by itself that it stopped.
+    pub(super) has_stopped: bool,
+    /// Whether packets are acknowledged. QEMU stops a target that runs for any byte that it does not wait for,
+    /// so that what comes after the goodbye is not.
+    acknowledges: bool,
+    /// Why nothing more is asked but to go on.
+    failed: Option<Unreadable>,
+}
+
+impl Wire {
+    pub(super) fn new(socket: impl Socket + 'static, limit: Limit) -> Self {
+        Self {
+            socket: Box::new(socket),
+            arrived: Vec::new(),
+            taken: 0,
+            limit,
+            unanswered: 0,
+            ahead: 0,
+            asked: Instant::now(),
+            has_stopped: false,
+            acknowledges: true,
+            failed: None,
+        }
+    }
+
+    /// Does something with the connection, unless it failed before.
+    pub(super) fn act<T>(
+        &mut self,
+        act: impl FnOnce(&mut Self) -> Result<T, StubError>,
+    ) -> Result<T, StubError> {
+        match &self.failed {
+            Some(Unreadable::NotInTime(most)) => return Err(self.late("anything more", *most)),
+            Some(_) => return Err(StubError::Gone),
+            None => {}
+        }
+        let result = act(self);
+        if let Err(error) = &result {
+            self.failed = Some(match error {
+                StubError::NotInTime { most, .. } => Unreadable::NotInTime(*most),
+                _ => Unreadable::Gone("the gdbstub"),
+            });
+        }
+        result
+    }
+
+    /// Why nothing more can be read, if that is so.
+    pub(super) fn ended(&self) -> Option<Unreadable> {
+        self.failed.clone().or_else(|| self.limit.unreadable())
+    }
+
+    /// How many questions to ask next: one first, then twice as many each time while answers come fast.
+    pub(super) fn ahead(&mut self, most: usize) -> usize {
+        let fast = self.asked.elapsed() < FAST;
+        self.ahead = if fast { (2 * self.ahead).clamp(1, most) } else { 1 };
+        self.asked = Instant::now();
+        self.ahead
+    }
+
+    pub(super) fn send<'q>(&mut self, questions: impl IntoIterator<Item = &'q str>) -> Result<(), StubError> {
+        let mut bytes = Vec::new();
+        for question in questions {
+            bytes.extend(frame(question));
+            self.unanswered += 1;
+        }
+        let limit = self.limit;
+        self.write(&bytes, || limit.is_over())
+    }
+
+    /// The next packet that is an answer.
+    pub(super) fn answer(&mut self, question: &str) -> Result<Vec<u8>, StubError> {
+        let answer = self.packet(question)?;
+        self.answered();
+        Ok(answer)
+    }
+
+    /// Notes that a question has its answer.
+    pub(super) fn answered(&mut self) {
+        self.unanswered = self.unanswered.saturating_sub(1);
+    }
+
+    /// The next packet.
+    pub(super) fn packet(&mut self, question: &str) -> Result<Vec<u8>, StubError> {
+        let limit = self.limit;
+        loop {
+            if limit.is_over() {
+                return Err(self.late(question, limit.most()));
+            }
+            match self.next(question)? {
+                Some(packet) => return Ok(packet),
+                None => self.receive(question)?,
+            }
+        }
+    }
+
+    fn late(&self, question: &str, most: Duration) -> StubError {
+        StubError::NotInTime { question: question.to_owned(), most }
+    }
+
+    /// The next packet that has arrived. What a target says by itself when it stops is passed over.
+    fn next(&mut self, question: &str) -> Result<Option<Vec<u8>>, StubError> {
+        loop {
+            match take(&self.arrived[self.taken..]) {
+                Arrived::Packet(packet, bytes) => {
+                    self.taken += bytes;
+                    if self.acknowledges {
+                        self.write(b"+", || false)?;
+                    }
+                    if !matches!(packet.first(), Some(b'T' | b'S' | b'W' | b'X')) {
+                        return Ok(Some(packet));
+                    }
+                    self.has_stopped = true;
+                }
+                Arrived::Damaged => return Err(StubError::Damaged(question.to_owned())),
+                Arrived::Nothing => return Ok(None),
+            }
+        }
+    }
+
+    /// Waits for a moment for something to arrive.
+    fn receive(&mut self, question: &str) -> Result<(), StubError> {
+        self.arrived.drain(..self.taken);
+        self.taken = 0;
+        if self.arrived.len() > 2 * LONGEST {
+            return Err(StubError::Damaged(question.to_owned()));
+        }
+        let mut buffer = [0; 1 << 16];
+        let read = self.socket.wait_no_longer_than(MOMENT).and_then(|()| self.socket.read(&mut buffer));
+        match read {
+            Ok(0) => Err(StubError::Gone),
+            Ok(bytes) => {
+                self.arrived.extend_from_slice(&buffer[..bytes]);
+                Ok(())
+            }
+            Err(error) if is_a_moment(&error) => Ok(()),
+            Err(error) => Err(lost(error)),
+        }
+    }
+
+    /// Writes all of it, unless that is over first.
+    fn write(&mut self, mut bytes: &[u8], is_over: impl Fn() -> bool) -> Result<(), StubError> {
+        self.socket.wait_no_longer_than(MOMENT).map_err(lost)?;
+        let patience = Instant::now() + WRITING;
+        while !bytes.is_empty() {
+            match self.socket.write(bytes) {
+                Ok(0) => return Err(StubError::Gone),
+                Ok(written) => bytes = &bytes[written..],
+                Err(error) if is_a_moment(&error) && is_over() => {
+                    return Err(self.late("anything more", self.limit.most()));
+                }
+                Err(error) if is_a_moment(&error) && Instant::now() < patience => {}
+                Err(error) => return Err(lost(error)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Sends the last packets and waits until everything is answered, or each of them with `OK` at least: a
+    /// stub may owe more. What is answered to the last one.
+    pub(super) fn goodbye(&mut self, packets: &[String], patience: Duration) -> Result<Vec<u8>, StubError> {
+        let bytes: Vec<u8> = packets.iter().flat_map(|packet| frame(packet)).collect();
+        self.unanswered += packets.len();
+        self.acknowledges = false;
+        self.write(&bytes, || false)?;
+        let until = Instant::now() + patience;
+        let (mut last, mut agreed) = (Vec::new(), 0);
+        while self.unanswered > 0 && agreed < packets.len() {
+            match self.next("D")? {
+                // What a monitor prints is no answer.
+                Some(packet) if printed(&packet).is_some() => {}
+                Some(packet) => {
+                    self.answered();
+                    agreed += usize::from(packet == b"OK");
+                    last = packet;
+                }
+                None if Instant::now() >= until => return Err(StubError::Silent(patience)),
+                None => self.receive("D")?,
+            }
+        }
+        self.failed = Some(Unreadable::Gone("the gdbstub"));
+        Ok(last)
+    }
+}
+
+/// Whether nothing went wrong but that time passed, or a signal came.
+fn is_a_moment(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
+}
+
+fn lost(error: io::Error) -> StubError {
+    match error.kind() {
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset | io::ErrorKind::UnexpectedEof => {
+            StubError::Gone
+        }
+        _ => StubError::Io(error),
+    }
+}

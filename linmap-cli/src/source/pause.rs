@@ -1,0 +1,111 @@
+//! How long a guest may stand still: one limit for the whole halt, whatever is read meanwhile.
+
+use std::fmt;
+use std::time::{Duration, Instant};
+
+use linmap::Pa;
+
+use super::interrupts;
+use super::memory::{Each, Physical, Unreadable};
+
+/// What is asked of a halt.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Pause {
+    /// How long the guest may stand still.
+    pub(crate) most: Duration,
+    /// Whether it goes on afterwards even if it stood still before.
+    pub(crate) resume: bool,
+}
+
+/// When a halt has to end.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limit {
+    /// The moment, and how long after the beginning that is; nothing where nothing is halted.
+    end: Option<(Instant, Duration)>,
+}
+
+/// A duration for people: `1 s`, `250 ms`.
+pub(crate) struct Seconds(pub(crate) Duration);
+
+impl Pause {
+    /// The limit of a halt that begins now.
+    pub(super) fn limit(self) -> Limit {
+        let end = Instant::now().checked_add(self.most).map(|end| (end, self.most));
+        Limit { end }
+    }
+}
+
+impl Limit {
+    /// Nothing is halted, so that there is all the time in the world.
+    pub(super) const NONE: Self = Self { end: None };
+
+    /// Whether its time is over, or a signal asks this program to end.
+    pub(super) fn is_over(&self) -> bool {
+        interrupts::came() || self.end.is_some_and(|(end, _)| Instant::now() >= end)
+    }
+
+    /// How long the halt was to be.
+    pub(super) fn most(&self) -> Duration {
+        self.end.map_or(Duration::MAX, |(_, most)| most)
+    }
+
+    /// Why nothing more is read, if it is over.
+    pub(super) fn unreadable(&self) -> Option<Unreadable> {
+        self.is_over().then(|| Unreadable::NotInTime(self.most()))
+    }
+}
+
+/// Memory that is read within a limit, and not at all afterwards.
+#[derive(Debug)]
+pub(super) struct Within<'m> {
+    pub(super) memory: &'m dyn Physical,
+    pub(super) limit: Limit,
+}
+
+impl Physical for Within<'_> {
+    fn read(&self, pa: Pa, into: &mut [u8]) -> Result<(), Unreadable> {
+        match self.limit.unreadable() {
+            Some(why) => Err(why),
+            None => self.memory.read(pa, into),
+        }
+    }
+
+    fn read_each(&self, at: &[Pa], bytes: usize, each: &mut Each<'_>) {
+        match self.limit.unreadable() {
+            Some(why) => (0..at.len()).for_each(|index| each(index, Err(why.clone()))),
+            None => self.memory.read_each(at, bytes, each),
+        }
+    }
+
+    fn ended(&self) -> Option<Unreadable> {
+        self.memory.ended().or_else(|| self.limit.unreadable())
+    }
+}
+
+impl fmt::Display for Seconds {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.as_millis() {
+            millis if self.0 < Duration::from_secs(1) => write!(f, "{millis} ms"),
+            _ => write!(f, "{} s", self.0.as_secs_f64()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_over_when_its_time_is() {
+        let limit = |most| Pause { most, resume: false }.limit();
+        assert!(limit(Duration::ZERO).is_over() && !limit(Duration::from_secs(3600)).is_over());
+        assert!(!limit(Duration::MAX).is_over() && !Limit::NONE.is_over());
+        assert_eq!(limit(Duration::ZERO).unreadable(), Some(Unreadable::NotInTime(Duration::ZERO)),);
+    }
+
+    #[test]
+    fn seconds_are_short() {
+        let shown = |millis| Seconds(Duration::from_millis(millis)).to_string();
+        assert_eq!([1, 250, 1000, 1500, 60_000].map(shown), ["1 ms", "250 ms", "1 s", "1.5 s", "60 s"]);
+    }
+}

@@ -1,0 +1,76 @@
+//! What is known of a kernel does not depend on how it is read: over `gdb:` as over `qemu:`.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::core::{Kernel, debian};
+use crate::guest::{Guest, Habits, QEMU};
+use crate::run::linmap;
+use crate::{monitor, stub};
+
+fn document(arguments: &[&str]) -> Value {
+    linmap(&[arguments, &["--json", "--max-pause", "600"]].concat()).exits(0).document()
+}
+
+/// Texts of a document's facts.
+fn facts(document: &Value) -> Vec<&str> {
+    let facts = document["facts"].as_array().expect("facts");
+    facts.iter().filter_map(|fact| fact["text"].as_str()).collect()
+}
+
+#[test]
+fn a_healthy_guest_is_healthy_by_its_gdbstub() {
+    let guest = Arc::new(Guest::new(debian(), QEMU));
+    let directory = TempDir::new().expect("a directory");
+    let by_monitor = monitor::listen(&guest, &directory.path().join("qmp"));
+    let by_port = stub::listen(&guest);
+    for source in [&by_monitor, &by_port] {
+        let check = document(&["check", source]);
+        assert_eq!((&check["release"], &check["count"]), (&"6.1.0-40-arm64".into(), &0.into()), "{check:#}");
+        let note = check["notes"][0].as_str().expect("a note");
+        assert!(
+            note.starts_with("read-only in the fixmap and writable in the linear map: 256 entries"),
+            "{note}"
+        );
+        let walk = document(&["walk", source, "_stext"]);
+        assert_eq!(walk["region"], "kernel");
+    }
+    let [by_monitor, by_port] = [&by_monitor, &by_port].map(|source| document(&["stat", source]));
+    for key in ["release", "linear", "largest", "causes", "facts", "remedies"] {
+        assert_eq!(by_port[key], by_monitor[key], "{key}");
+    }
+    let facts = facts(&by_port);
+    assert!(facts.contains(&"rodata=full is on the command line"), "{facts:?}");
+}
+
+/// A stub that shows MIDR_EL1 has it for each CPU: the second promises nothing.
+#[test]
+fn cpus_are_those_that_the_stub_shows() {
+    let says = |midrs| {
+        let kernel = Kernel { release: "7.2.12+deb13-arm64", ..debian() };
+        let guest = Arc::new(Guest::new(kernel, Habits { midrs: Some(midrs), monitor: false, ..QEMU }));
+        let stat = document(&["stat", &stub::listen(&guest)]);
+        facts(&stat).join("\n")
+    };
+    const AMPERE_ONE: u64 = 0xc00f_ac30;
+    const CORTEX_A72: u64 = 0x410f_d083;
+    assert!(says([AMPERE_ONE, AMPERE_ONE]).contains("AmpereOne never aborts"));
+    assert!(!says([AMPERE_ONE, CORTEX_A72]).contains("AmpereOne never aborts"));
+}
+
+/// What rests on a layout that is not known is no finding, and it is said that it is not known.
+#[test]
+fn nothing_is_found_that_rests_on_what_is_not_known() {
+    // Tables are read in halves, the first half of the root once more; of the rest there is nothing in time. The tables take
+    // milliseconds, so that there is time for them on a busy host as well.
+    let most_reads = 2 * Guest::new(debian(), QEMU).tables + 2;
+    let guest = Arc::new(Guest::new(debian(), Habits { most_reads, monitor: false, ..QEMU }));
+    let ran = linmap(&["check", &stub::listen(&guest), "--json", "--max-pause", "15"]).exits(0);
+    assert!(ran.stderr().contains("known only as far as there was time"), "{}", ran.stderr());
+    let check = ran.document();
+    assert_eq!((&check["release"], &check["count"]), (&Value::Null, &0.into()), "{check:#}");
+    let note = check["notes"][0].as_str().expect("a note");
+    assert!(note.contains("256 entries; no findings") && note.contains("not known"), "{note}");
+}

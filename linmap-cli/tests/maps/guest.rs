@@ -1,0 +1,211 @@
+//! A guest that is none: memory with a kernel's tables in it, two CPUs, and whether it runs. As QEMU up to 7.2
+//! it stops when its gdbstub is connected to, says so if it ran, and goes on when it is told to and only then.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::{Duration, Instant};
+
+use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
+use linmap::{Attributes, Pa};
+
+use crate::core::{Kernel, RAM};
+
+const PAGE: u64 = 4096;
+/// Where the kernel has the text that it tells debuggers, and the boot loader's tree.
+const INFO: u64 = RAM + 0x310_0000;
+const TREE: u64 = RAM + 0x800_0000;
+/// The fixmap's address for the tree, in the layout of the kernels here.
+const FIXED: u64 = 0xffff_fbff_fdc0_0000;
+/// A page of the kernel's data with the pointer to the text.
+const POINTER: u64 = RAM + 0x20_0000 + 0x40_0000 + 0x5000;
+
+/// How its gdbstub behaves.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Habits {
+    /// How long it takes over each answer.
+    pub(crate) delay: Duration,
+    /// After so many answers about memory it gives no more of them.
+    pub(crate) most_reads: usize,
+    /// Whether it says that its target stopped when it was connected to.
+    pub(crate) tells: bool,
+    /// Whether there is QEMU's monitor behind it.
+    pub(crate) monitor: bool,
+    /// MIDR_EL1 of each CPU, if it is shown.
+    pub(crate) midrs: Option<[u64; 2]>,
+}
+
+/// Those of QEMU 7.2.
+pub(crate) const QEMU: Habits =
+    Habits { delay: Duration::ZERO, most_reads: usize::MAX, tells: true, monitor: true, midrs: None };
+
+pub(crate) struct Guest {
+    pub(crate) habits: Habits,
+    pub(crate) root: Pa,
+    pub(crate) ram: u64,
+    /// How many tables there are.
+    pub(crate) tables: usize,
+    memory: BTreeMap<u64, Vec<u8>>,
+    state: Mutex<State>,
+    /// Told when there is a question about memory that is not answered.
+    stuck: (Mutex<Sender<()>>, Mutex<Receiver<()>>),
+}
+
+struct State {
+    running: bool,
+    since: Instant,
+    longest: Duration,
+    /// Character devices, by name.
+    devices: BTreeMap<String, String>,
+}
+
+impl Guest {
+    /// A kernel's memory, with what a running one has in it besides tables.
+    pub(crate) fn new(kernel: Kernel, habits: Habits) -> Self {
+        let mut tables = kernel.tables();
+        let root = tables.root;
+        let tree = tree("console=ttyAMA0 rodata=full");
+        // 1 MiB, as QEMU makes it: read-only here, and writable in the linear map.
+        tables.map(FIXED, TREE, 3, 256, Attributes::KERNEL_RODATA, false);
+        let words = |words: &[u64]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+        let mut memory: BTreeMap<u64, Vec<u8>> =
+            tables.pages.iter().map(|(table, page)| (table.0, words(page))).collect();
+        memory.insert(INFO, kernel.info().into_bytes());
+        memory.insert(POINTER, words(&[0, kernel.linear(INFO)]));
+        for (page, bytes) in tree.chunks(PAGE as usize).enumerate() {
+            memory.insert(TREE + page as u64 * PAGE, bytes.to_vec());
+        }
+        for page in memory.values_mut() {
+            page.resize(PAGE as usize, 0);
+        }
+        let state = State {
+            running: true,
+            since: Instant::now(),
+            longest: Duration::ZERO,
+            devices: BTreeMap::from([("serial0".to_owned(), "null".to_owned())]),
+        };
+        let (sender, receiver) = channel();
+        let stuck = (Mutex::new(sender), Mutex::new(receiver));
+        Self {
+            habits,
+            root,
+            ram: kernel.ram,
+            tables: tables.pages.len(),
+            memory,
+            state: Mutex::new(state),
+            stuck,
+        }
+    }
+
+    fn state<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
+        act(&mut self.state.lock().expect("nobody panicked"))
+    }
+
+    /// Stops it. Whether it ran.
+    pub(crate) fn stop(&self) -> bool {
+        self.state(|state| {
+            state.since = Instant::now();
+            std::mem::replace(&mut state.running, false)
+        })
+    }
+
+    pub(crate) fn go_on(&self) {
+        self.state(|state| {
+            if !state.running {
+                state.longest = state.longest.max(state.since.elapsed());
+                state.running = true;
+            }
+        });
+    }
+
+    pub(crate) fn runs(&self) -> bool {
+        self.state(|state| state.running)
+    }
+
+    /// The longest time for which it stood still.
+    pub(crate) fn longest_halt(&self) -> Duration {
+        self.state(|state| state.longest)
+    }
+
+    /// The names of its character devices but for those that it began with.
+    pub(crate) fn marks(&self) -> Vec<String> {
+        self.state(|state| state.devices.keys().filter(|name| name.starts_with("linmap")).cloned().collect())
+    }
+
+    /// What is at an address; nothing beyond its RAM.
+    pub(crate) fn read(&self, pa: u64, bytes: usize) -> Option<Vec<u8>> {
+        if pa < RAM || pa + bytes as u64 > RAM + self.ram {
+            return None;
+        }
+        let byte =
+            |at: u64| self.memory.get(&(at & !(PAGE - 1))).map_or(0, |page| page[(at % PAGE) as usize]);
+        Some((pa..pa + bytes as u64).map(byte).collect())
+    }
+
+    /// Says that somebody waits for an answer that does not come.
+    pub(crate) fn is_stuck(&self) {
+        let _ = self.stuck.0.lock().expect("nobody panicked").send(());
+    }
+
+    /// Waits until somebody does.
+    pub(crate) fn wait_until_stuck(&self) {
+        let waited = self.stuck.1.lock().expect("nobody panicked").recv_timeout(Duration::from_secs(300));
+        waited.expect("nobody waits for an answer");
+    }
+
+    /// What QEMU's monitor answers to a command for people, as far as this one can.
+    pub(crate) fn monitor(&self, command: &str) -> String {
+        let (what, more) = command.split_once(' ').unwrap_or((command, ""));
+        match (what, more) {
+            ("info", "status") => {
+                format!("VM status: {}\r\n", if self.runs() { "running" } else { "paused" })
+            }
+            ("info", "version") => "7.2.22Debian\r\n".to_owned(),
+            ("info", "mtree -f") => format!(
+                "FlatView #0\r\n AS \"memory\", root: system\r\n  {RAM:016x}-{:016x} (prio 0, ram): mem\r\n",
+                RAM + self.ram - 1
+            ),
+            ("info", "qom-tree") => {
+                "/machine (virt-machine)\r\n  /cpu[0] (max-arm-cpu)\r\n  /cpu[1] (max-arm-cpu)\r\n".to_owned()
+            }
+            ("info", "chardev") => self.state(|state| {
+                state.devices.iter().map(|(name, file)| format!("{name}: filename={file}\r\n")).collect()
+            }),
+            ("qom-get", _) => "4208931888\r\n".to_owned(),
+            ("chardev-add", device) => {
+                let name = device.strip_prefix("null,id=").expect("a null device with a name");
+                self.state(|state| state.devices.insert(name.to_owned(), "null".to_owned()));
+                String::new()
+            }
+            ("chardev-remove", name) => {
+                self.state(|state| state.devices.remove(name));
+                String::new()
+            }
+            ("cont", _) => {
+                self.go_on();
+                String::new()
+            }
+            _ => format!("unknown command: '{command}'\r\n"),
+        }
+    }
+
+    /// Adds a device, or takes it away.
+    pub(crate) fn device(&self, name: &str, file: Option<String>) {
+        self.state(|state| match file {
+            Some(file) => state.devices.insert(name.to_owned(), file),
+            None => state.devices.remove(name),
+        });
+    }
+}
+
+/// A device tree with boot arguments, of 1 MiB by its head.
+fn tree(arguments: &str) -> Vec<u8> {
+    let mut tree = DeviceTree::new();
+    let mut chosen = DeviceTreeNode::new("chosen").expect("a name");
+    let bytes = format!("{arguments}\0").into_bytes();
+    chosen.add_property(DeviceTreeProperty::new("bootargs", bytes).expect("a name"));
+    tree.root.add_child(chosen);
+    let mut bytes = tree.to_dtb();
+    bytes[4..8].copy_from_slice(&(1_u32 << 20).to_be_bytes());
+    bytes
+}

@@ -1,0 +1,217 @@
+//! A guest stands still while it is read, and no longer: not when the command is interrupted, and not when its
+//! gdbstub is slow. What stood still before does so afterwards.
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime};
+
+use rustix::process::{Pid, Signal, kill_process};
+use tempfile::TempDir;
+
+use crate::core::debian;
+use crate::guest::{Guest, Habits, QEMU};
+use crate::run::linmap;
+use crate::{monitor, stub};
+
+/// Time enough on any host.
+const LONG: [&str; 2] = ["--max-pause", "600"];
+
+/// A guest with a monitor and nothing else.
+struct Machine {
+    guest: Arc<Guest>,
+    /// The monitor, as a SOURCE.
+    source: String,
+    /// What the command has for its files.
+    directory: TempDir,
+}
+
+impl Machine {
+    fn new(habits: Habits) -> Self {
+        let directory = TempDir::new().expect("a directory");
+        let guest = Arc::new(Guest::new(debian(), habits));
+        let source = monitor::listen(&guest, &directory.path().join("qmp"));
+        std::fs::create_dir(directory.path().join("tmp")).expect("a directory");
+        Self { guest, source, directory }
+    }
+
+    fn files(&self) -> std::path::PathBuf {
+        self.directory.path().join("tmp")
+    }
+
+    fn start(&self, source: &str, more: &[&str]) -> Child {
+        start(&self.files(), source, more)
+    }
+
+    /// Fails unless everything is as it was before the command.
+    fn expect_untouched(&self, what: &str) {
+        assert!(self.guest.runs(), "{what}: the guest stands still");
+        assert_eq!(self.guest.marks(), [""; 0], "{what}");
+        assert!(!monitor::has_stub(&self.guest), "{what}: its gdbstub is still there");
+        let left: Vec<_> = std::fs::read_dir(self.files()).expect("the directory").flatten().collect();
+        assert!(left.is_empty(), "{what}: {left:?}");
+    }
+}
+
+fn start(files: &Path, source: &str, more: &[&str]) -> Child {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
+    command.args(["stat", source]).args(more).env("TMPDIR", files);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.spawn().expect("linmap runs")
+}
+
+fn interrupt(child: Child, signal: Signal) -> Output {
+    let pid = Pid::from_child(&child);
+    kill_process(pid, signal).expect("it has not been waited for");
+    child.wait_with_output().expect("it ends")
+}
+
+/// What each signal finds in the middle of the tables, of a stub that says nothing more.
+const STUCK: Habits = Habits { most_reads: 5, ..QEMU };
+
+#[test]
+fn a_guest_goes_on_when_the_command_is_interrupted() {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        for by_port in [false, true] {
+            let machine = Machine::new(STUCK);
+            let source = &if by_port { stub::listen(&machine.guest) } else { machine.source.clone() };
+            let child = machine.start(source, &LONG);
+            machine.guest.wait_until_stuck();
+            assert!(!machine.guest.runs());
+            let ended = interrupt(child, signal);
+            assert_eq!(ended.status.signal(), Some(signal.as_raw()), "{source}: {ended:?}");
+            machine.expect_untouched(source);
+        }
+    }
+}
+
+/// 60 tries: wherever it is at, it leaves everything as it was.
+#[test]
+fn signals_at_random_moments() {
+    let seed = std::env::var("LINMAP_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| {
+        SystemTime::UNIX_EPOCH.elapsed().map_or(1, |since| u64::from(since.subsec_nanos()))
+    });
+    println!("seed {seed}; LINMAP_SEED={seed} repeats it");
+    let machine = Machine::new(QEMU);
+    let by_port = stub::listen(&machine.guest);
+    let begun = Instant::now();
+    let whole = machine.start(&machine.source, &LONG).wait_with_output().expect("it ends");
+    assert_eq!(whole.status.code(), Some(0), "{whole:?}");
+    let time = begun.elapsed();
+    let mut random = seed;
+    let mut killed = 0;
+    for attempt in 0..60 {
+        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
+        let source = if random >> 63 == 0 { &machine.source } else { &by_port };
+        let signal = [Signal::INT, Signal::TERM, Signal::HUP][(random >> 40) as usize % 3];
+        let child = machine.start(source, &LONG);
+        std::thread::sleep(time.mul_f64((random >> 11) as f64 / (1_u64 << 53) as f64));
+        let ended = interrupt(child, signal);
+        killed += u32::from(ended.status.signal() == Some(signal.as_raw()));
+        let known = ended.status.signal() == Some(signal.as_raw()) || ended.status.code() == Some(0);
+        assert!(known, "try {attempt} of seed {seed}: {ended:?}");
+        machine.expect_untouched(&format!("try {attempt} of seed {seed}, {source}"));
+    }
+    println!("{killed} of 60 ended by the signal");
+}
+
+/// Somebody who reads no further than the first line.
+#[test]
+fn a_closed_pipe_leaves_no_guest_halted() {
+    let machine = Machine::new(QEMU);
+    let mut child = machine.start(&machine.source, &LONG);
+    drop(child.stdout.take());
+    assert_eq!(child.wait_with_output().expect("it ends").status.code(), Some(0));
+    machine.expect_untouched("a closed pipe");
+}
+
+#[test]
+fn signals_that_are_ignored_stay_ignored() {
+    let machine = Machine::new(Habits { delay: Duration::from_millis(2), ..QEMU });
+    let source = &machine.source;
+    // nohup is that: the shell's `trap ''` is inherited.
+    let line = format!("trap '' HUP; exec \"$0\" stat {source} --max-pause 600");
+    let mut command = Command::new("sh");
+    command.args(["-c", &line, env!("CARGO_BIN_EXE_linmap")]).env("TMPDIR", machine.files());
+    let child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("a shell");
+    while machine.guest.runs() {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(interrupt(child, Signal::HUP).status.code(), Some(0));
+    machine.expect_untouched("nohup");
+}
+
+/// One limit for the whole halt, however the stub divides its time.
+#[test]
+fn a_slow_stub_does_not_hold_its_guest() {
+    let dripping = Habits { delay: Duration::from_millis(100), ..QEMU };
+    let silent = Habits { most_reads: 3, ..QEMU };
+    for habits in [dripping, silent] {
+        let machine = Machine::new(habits);
+        let by_port = stub::listen(&machine.guest);
+        for source in [&machine.source, &by_port] {
+            let ran = linmap(&["stat", source, "--max-pause", "2s", "--json"]).exits(2);
+            let why = ran.document()["error"].as_str().expect("an error").to_owned();
+            assert!(why.contains("--max-pause") && why.contains("2 s"), "{source}: {why}");
+            machine.expect_untouched(source);
+            // To read all of it takes the dripping one 100 s; more than 2 s is what a busy host adds.
+            let longest = machine.guest.longest_halt();
+            assert!(longest < Duration::from_secs(60), "{source}: {habits:?}: {longest:?}");
+        }
+    }
+}
+
+/// The tables above those of pages were read: what they say is said, and what is missing as well.
+#[test]
+fn what_was_not_read_in_time_is_said() {
+    let machine = Machine::new(Habits { most_reads: 12, ..QEMU });
+    let ran = linmap(&["check", &machine.source, "--max-pause", "0.5", "--json"]).exits(2);
+    ran.says("--max-pause");
+    let ran = linmap(&["dump", &machine.source, "--max-pause", "500ms"]).exits(2);
+    let stderr = ran.stderr();
+    assert!(stderr.contains("cannot be read") || stderr.contains("can not be read"), "{stderr}");
+    machine.expect_untouched("dump");
+}
+
+#[test]
+fn a_guest_that_stood_still_does_so_afterwards() {
+    let machine = Machine::new(QEMU);
+    let by_port = stub::listen(&machine.guest);
+    for source in [&machine.source, &by_port] {
+        machine.guest.stop();
+        linmap(&["stat", source, LONG[0], LONG[1]]).exits(0);
+        assert!(!machine.guest.runs(), "{source}");
+        let ran = linmap(&["stat", source, "--resume", LONG[0], LONG[1]]).exits(0);
+        assert!(!ran.stderr().contains("earlier run"), "{}", ran.stderr());
+        machine.expect_untouched(source);
+    }
+    // A stub that does not tell, which a newer QEMU's does not: the target may have run.
+    let silent = Arc::new(Guest::new(debian(), Habits { tells: false, monitor: false, ..QEMU }));
+    silent.stop();
+    linmap(&["stat", &stub::listen(&silent), LONG[0], LONG[1]]).exits(0);
+    assert!(silent.runs());
+}
+
+/// SIGKILL leaves nobody to clean up; the next run does.
+#[test]
+fn a_guest_that_a_killed_run_left_halted_is_recognised() {
+    for by_port in [false, true] {
+        let machine = Machine::new(STUCK);
+        let source = &if by_port { stub::listen(&machine.guest) } else { machine.source.clone() };
+        let child = machine.start(source, &LONG);
+        machine.guest.wait_until_stuck();
+        let pid = child.id();
+        interrupt(child, Signal::KILL);
+        assert!(!machine.guest.runs() && !machine.guest.marks().is_empty(), "{source}");
+        for _ in 0..2 {
+            let ran = linmap(&["walk", source, "0", "--max-pause", "200ms"]).exits(2);
+            let (stderr, named) = (ran.stderr(), format!("process {pid}"));
+            assert!(stderr.contains(&named) && stderr.contains("--resume"), "{source}: {stderr}");
+            assert!(!machine.guest.runs(), "{source}");
+        }
+        let ran = linmap(&["walk", source, "0", "--max-pause", "200ms", "--resume"]).exits(2);
+        assert!(ran.stderr().contains("runs again"), "{source}: {}", ran.stderr());
+        machine.expect_untouched(source);
+    }
+}
