@@ -69,7 +69,8 @@ impl<'a, P: Platform> Cuts<'a, P> {
     /// What is in the list of an entry and of the run that it is in.
     fn known(&self, table: &Table, index: usize, run: Span) -> Known {
         let mut known = Known { link: None, dissolved: false };
-        for (cut, dissolves) in self.cuts().filter(|(cut, _)| cut.table.pa == table.pa) {
+        let found = self.list.find(key(table, index)).map(|record| self.cut(record));
+        for (cut, dissolves) in found.filter(|(cut, _)| cut.table.pa == table.pa) {
             known.link = known.link.or(cut.link.filter(|_| cut.index == index));
             known.dissolved |= dissolves && run.covers(table.va(cut.index), table.va(cut.index));
         }
@@ -83,10 +84,10 @@ impl<'a, P: Platform> Cuts<'a, P> {
         dissolves: bool,
         link: Option<Descriptor>,
     ) -> Result<(), Taken> {
-        // A table is aligned to more than this.
+        // A table is aligned to more than this, and what it translates to more than it has entries.
         let table_and_flags = table.pa.0 | (table.level.ordinal() as u64) << 1 | u64::from(dissolves);
-        let record = [table_and_flags, table.base, index as u64, link.map_or(0, |link| link.0)];
-        self.list.push(record).ok_or_else(|| {
+        let record = [table_and_flags, table.base | index as u64, link.map_or(0, |link| link.0)];
+        self.list.push(key(table, index), record).ok_or_else(|| {
             let tables = link.map_or(0, |link| self.discard(table.level, link));
             Taken::NONE.and(tables)
         })
@@ -97,14 +98,16 @@ impl<'a, P: Platform> Cuts<'a, P> {
         self.list.iter().map(|record| self.cut(record))
     }
 
-    fn cut(&self, [table, base, index, link]: Record) -> (Resize, bool) {
+    fn cut(&self, [table, base_and_index, link]: Record) -> (Resize, bool) {
         let g = self.access.geometry;
         let level = Level::new((table >> 1 & 7) as i8 - 1);
         let (pa, dissolves) = (Pa(table & !0xf), table & 1 != 0);
-        let table = self.access.table(pa, level, g.level_shift(level), base);
+        let shift = g.level_shift(level);
+        let index = base_and_index as usize & ((1 << shift) - 1);
+        let table = self.access.table(pa, level, shift, base_and_index - index as u64);
         let run = dissolves.then(|| g.contiguous_entries(level));
         let link = (link != 0).then_some(Descriptor(link));
-        (Resize { table, index: index as usize, dissolves: run, link }, dissolves)
+        (Resize { table, index, dissolves: run, link }, dissolves)
     }
 
     /// Gives back what was built for an entry of a table at a level. How many tables.
@@ -153,6 +156,11 @@ impl<'a, P: Platform> Cuts<'a, P> {
         }
         Ok(())
     }
+}
+
+/// What the list finds an entry by: the same for all that may be in one run. No run has more than 128 members.
+const fn key(table: &Table, index: usize) -> u64 {
+    table.pa.0 | index as u64 >> 7
 }
 
 /// What is in the list of an entry.

@@ -199,21 +199,21 @@ fn with_many_blocks(g: linmap::Geometry) -> World {
     world
 }
 
-/// What is to be cut takes a page to be listed; without that one nothing is changed, either.
+/// What is to be cut takes a page to be listed and one to be found; without those nothing is changed, either.
 #[test]
 fn many_leaves_are_cut_or_none() {
     for world in some_geometries().map(with_many_blocks) {
         let tables = world.memory.in_use();
         // Two blocks are in pages already.
         let needed = BLOCKS as usize - 2;
-        for left in [0, 1, 7, 8, 9, 10, needed - 1, needed] {
+        for left in [0, 1, 7, 8, 9, 10, 11, needed, needed + 1] {
             let (before, frames) = (state(&world), hoard(&world, left));
             let taken = left as u64;
             assert_eq!(world.set(Set::Ro, 0, BLOCKS), Err(Error::OutOfFrames { taken }), "{:?}", world.g);
             frames.into_iter().for_each(|frame| world.memory.give(frame));
             assert_same(&world, &before, "many");
         }
-        let frames = hoard(&world, needed + 1);
+        let frames = hoard(&world, needed + 2);
         assert_eq!(world.set(Set::Ro, 0, BLOCKS), Ok(()), "{:?}", world.g);
         frames.into_iter().for_each(|frame| world.memory.give(frame));
         assert_eq!(world.memory.in_use(), tables + needed);
