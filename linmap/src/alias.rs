@@ -69,7 +69,8 @@ impl<'a> Aliased<'a> {
     /// no alias; but pages in a row of which it has some and not others are refused, as a hole. Then nothing has
     /// changed, and what was split beforehand is split.
     ///
-    /// Where more than eight leaves have to be split, a table page more is taken until the call returns. Under
+    /// Where more than eight leaves have to be split, table pages are taken until the call returns: one, and one for each
+    /// 127 leaves at 4K pages, 511 at 16K, 2,047 at 64K. Under
     /// [`Policy::Park`](crate::Policy::Park) CPUs are parked once for each 16 leaves that are split. If they refuse after
     /// the first time, the leaves of the parkings before stay split, and translate as they did.
     ///

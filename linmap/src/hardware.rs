@@ -17,7 +17,7 @@ pub enum Dsb {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Promise {
     /// All of them let a live entry change its size without ever raising a TLB conflict abort
-    /// ([`BbmPromise::never_aborts`]).
+    /// ([`BbmPromise::never_aborts`](crate::BbmPromise::never_aborts)).
     pub never_aborts: bool,
     /// All of them have range TLBIs ([`Features::has_range_tlbi`](crate::Features::has_range_tlbi)).
     pub range_tlbi: bool,
