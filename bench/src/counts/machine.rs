@@ -12,8 +12,8 @@ use super::counted::Counted;
 
 /// RAM at which it is asked how much of it an image holds.
 const RAM: u64 = 1 << 30;
-/// Seconds that a boot may take: no bound, as those are the host's, which may be busy.
-const TIMEOUT: &str = "4000000000";
+/// Seconds that a boot may take: many times what it does, as those are the host's, which may be busy.
+const TIMEOUT: &str = "3600";
 
 /// What the counts depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
