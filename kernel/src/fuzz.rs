@@ -178,10 +178,16 @@ const ROOM_FOR_IDENTITY: u64 = 8;
 /// The first frames are free, enough, and reached by few tables.
 fn judge_first_frames(plan: &Plan<'_>, given: &Given<'_>, leaves: Leaves) {
     let (geometry, longest) = (given.geometry, plan.free.longest());
-    let needed = Stats::of_runs(geometry, plan.layout.runs(leaves)).table_bytes(geometry);
-    let frames = plan.first_frames(leaves);
-    assert!(inside(&frames, &longest), "{frames:?}");
-    assert!(bytes(&frames) >= needed.min(bytes(&longest)), "{frames:?} for {needed:#x} bytes");
+    let tables = Stats::of_runs(geometry, plan.layout.runs(leaves)).tables;
+    let needed = (tables - 1) * geometry.page_size();
+    let frames = match plan.first_frames(leaves) {
+        Ok(frames) => frames,
+        Err(e) => {
+            assert_eq!(e, PlanError::NoRoomForTables { needed, longest: longest.clone() });
+            return assert!(bytes(&longest) < needed, "{longest:?} for {needed:#x} bytes");
+        }
+    };
+    assert!(inside(&frames, &longest) && bytes(&frames) >= needed, "{frames:?} for {needed:#x} bytes");
     let Ok(lower) = choice::identity_geometry(geometry, frames.end.0.max(given.image.end.0)) else { return };
     let text = Pa(given.image.start.0 & !0xffff)..Pa((given.image.start.0 & !0xffff) + 0x4_0000);
     if !apart(&text, &frames) {
@@ -498,6 +504,37 @@ fn large_machines_reach_their_first_frames_with_few_tables() {
             );
         }
     }
+}
+
+/// A gigabyte in pages takes 2 MiB of tables: they fit into the longest free range, or there is no map.
+#[test]
+fn tables_take_one_range() {
+    let features = Setting::usual().features;
+    let args = BootArgs::parse("", |_| {});
+    let geometry = choice::geometry(&args, &features, |_| {}).expect("4K pages");
+    let first = |free: u64| {
+        let reserved = [(GIB + free, 0x1000, false), (GIB + 2 * free, GIB, false)];
+        let dtb = tree(&[(GIB, GIB)], &reserved, &[], b"").to_dtb();
+        let machine = Machine::read(&dtb, &mut |_| {}).expect("a machine");
+        let (image, tree) = (Pa(0)..Pa(0), Pa(0)..Pa(0));
+        let read_only = image.clone();
+        let given = Given { machine: &machine, args: &args, geometry, pa_bits: 44, image, read_only, tree };
+        let mut room = Room::default();
+        let plan = Plan::new(&given, &mut room, &mut |_| {}).expect("a plan");
+        assert!(plan.first_frames(Leaves::Largest).is_ok());
+        plan.first_frames(Leaves::Pages)
+    };
+    // 512 tables of pages, and two above them below the root.
+    let needed = 514 * 0x1000;
+    assert_eq!(first(needed), Ok(Pa(GIB)..Pa(GIB + needed)));
+    let longest = Pa(GIB)..Pa(GIB + needed - 0x1000);
+    let e = first(needed - 0x1000).expect_err("both ranges are too short");
+    assert_eq!(e, PlanError::NoRoomForTables { needed, longest });
+    assert_eq!(
+        e.to_string(),
+        "the linear map can not be made: out of table pages, as it takes 0x202000 bytes of them from one range, and \
+         the longest free one is 0x40000000..0x40201000"
+    );
 }
 
 #[test]

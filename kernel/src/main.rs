@@ -208,7 +208,7 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
                 team: Team::default(),
             })
         }
-        Err(e) => fail(format_args!("the linear map can not be made: {e}")),
+        Err(e) => fail(format_args!("{e}")),
     }
 }
 

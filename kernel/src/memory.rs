@@ -1,9 +1,10 @@
 //! How the linear map of a plan comes up, and free RAM goes to the frame source.
 
+use core::fmt;
 use core::ops::Range;
 
 use kernel::choice;
-use kernel::plan::Plan;
+use kernel::plan::{Plan, PlanError};
 use kernel::ranges::CAPACITY;
 use kernel::uart::Consoles;
 use linmap::{AddressSpace, Both, Decision, Error, Features, Geometry, Pa, Stats};
@@ -31,6 +32,36 @@ pub(crate) struct Mapped {
     pub(crate) identity_tables: u64,
 }
 
+/// Why there is no linear map.
+#[derive(Debug)]
+pub(crate) enum NotMapped {
+    /// There is no room for its tables.
+    Plan(PlanError),
+    /// The library refused.
+    Map(Error),
+}
+
+impl fmt::Display for NotMapped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Plan(e) => e.fmt(f),
+            Self::Map(e) => write!(f, "the linear map can not be made: {e}"),
+        }
+    }
+}
+
+impl From<PlanError> for NotMapped {
+    fn from(e: PlanError) -> Self {
+        Self::Plan(e)
+    }
+}
+
+impl From<Error> for NotMapped {
+    fn from(e: Error) -> Self {
+        Self::Map(e)
+    }
+}
+
 /// What creation took.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
@@ -52,21 +83,22 @@ pub(crate) fn bring_up(
     consoles: &Consoles,
     decision: &Decision,
     counters: &Counters,
-) -> Result<Mapped, Error> {
+) -> Result<Mapped, NotMapped> {
     let last = plan.free.as_slice().last().map_or(Pa(0), |r| r.end);
     let reach = last.max(image.range().end).0;
     let Ok(lower) = choice::identity_geometry(geometry, reach) else {
-        return Err(Error::OutOfRange { va: linmap::Va(reach) });
+        return Err(Error::OutOfRange { va: linmap::Va(reach) }.into());
     };
     // SAFETY: the image's own memory, set aside in image.ld; nothing else uses it.
     give(&image.pool(geometry.page_size()), |r| unsafe { frames.add(r) });
     let leaves = decision.leaves();
-    let ((first_frames, identity), identity_build) = counters.window(&HARDWARE.cpu, || {
-        let first_frames = plan.first_frames(leaves);
-        let identity = boot::identity_tree(frames, lower, &image.text(), &first_frames);
-        (first_frames, identity)
+    let (reached, identity_build) = counters.window(&HARDWARE.cpu, || -> Result<_, NotMapped> {
+        let first_frames = plan.first_frames(leaves)?;
+        let identity = boot::identity_tree(frames, lower, &image.text(), &first_frames)?;
+        Ok((first_frames, identity))
     });
-    let booted = boot::enter(frames, &HARDWARE.cpu, image, geometry, features, identity?, consoles)?;
+    let (first_frames, identity) = reached?;
+    let booted = boot::enter(frames, &HARDWARE.cpu, image, geometry, features, identity, consoles)?;
     // SAFETY: `enter` has just mapped what it returns as device memory, for good: the console of the device tree, and
     // what is not RAM.
     unsafe {

@@ -80,6 +80,13 @@ pub enum PlanError {
         /// How much the linear map reaches.
         bytes: u64,
     },
+    /// No free range has room for the tables.
+    NoRoomForTables {
+        /// The bytes that they take.
+        needed: u64,
+        /// The longest free range.
+        longest: Range<Pa>,
+    },
 }
 
 impl fmt::Display for PlanError {
@@ -98,6 +105,11 @@ impl fmt::Display for PlanError {
                 f,
                 "the linear map can not be made: out of table pages, as the kernel image, the device tree \
                  and reserved memory take all of {bytes:#x} bytes of RAM"
+            ),
+            Self::NoRoomForTables { needed, longest } => write!(
+                f,
+                "the linear map can not be made: out of table pages, as it takes {needed:#x} bytes of them from one \
+                 range, and the longest free one is {longest:?}"
             ),
         }
     }
@@ -159,19 +171,27 @@ impl<'a> Plan<'a> {
     /// The free RAM that the tables of the linear map are taken from: as much as they take, from one range.
     ///
     /// It is reached through a temporary 1:1 map, which costs a table for each block that it has a part of. So
-    /// it is whole blocks where the longest range has them; all of that range where it is shorter than the tables.
-    pub fn first_frames(&self, leaves: Leaves) -> Range<Pa> {
+    /// it is whole blocks where the longest range has them.
+    ///
+    /// # Errors
+    ///
+    /// The longest range is shorter than the tables.
+    pub fn first_frames(&self, leaves: Leaves) -> Result<Range<Pa>, PlanError> {
         let geometry = self.layout.geometry();
-        let needed = Stats::of_runs(geometry, self.layout.runs(leaves)).table_bytes(geometry);
+        // The root is there before.
+        let tables = Stats::of_runs(geometry, self.layout.runs(leaves)).table_bytes(geometry);
+        let needed = tables - geometry.page_size();
         let longest = self.free.longest();
+        if longest.end.0 - longest.start.0 < needed {
+            return Err(PlanError::NoRoomForTables { needed, longest });
+        }
         let block = geometry.level_size(Level::new(2));
         let whole = || {
             let start = longest.start.0.checked_next_multiple_of(block)?;
             let end = start.checked_add(needed.checked_next_multiple_of(block)?)?;
             (end <= longest.end.0).then_some(Pa(start)..Pa(end))
         };
-        let part = || longest.start..longest.end.min(Pa(longest.start.0.saturating_add(needed)));
-        whole().unwrap_or_else(part)
+        Ok(whole().unwrap_or_else(|| longest.start..Pa(longest.start.0 + needed)))
     }
 }
 

@@ -57,6 +57,11 @@ impl Loader {
         })
     }
 
+    /// The tree that it hands over.
+    pub(crate) fn bytes_of_tree(&self) -> &[u8] {
+        &self.tree
+    }
+
     /// With the image elsewhere.
     pub(crate) fn image_at(self, image_at: u64) -> Self {
         Self { image_at, ..self }

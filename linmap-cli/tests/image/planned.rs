@@ -1,11 +1,13 @@
 //! `linmap plan` says what `linmap boot` will report, before anything boots: for each page size, each mode and
 //! policy, little RAM and much, with and without a crash kernel.
 
+use std::io::Write;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
 use crate::guest::{Booted, boot};
+use crate::loader::{Loader, reserved};
 
 /// What the plan is, for options that both commands have.
 fn plan(options: &[&str]) -> Value {
@@ -112,6 +114,24 @@ fn pages_of_16k() {
 #[test]
 fn pages_of_64k() {
     every_mode("64k");
+}
+
+/// What keeps a map from being made is said by both, in the same words.
+#[test]
+fn tables_that_fit_nowhere() {
+    let taken = reserved(&[(0x4000_0000, 0x3fff_0000)]);
+    let loader = Loader::new().tree(|tree| tree.root.add_child(taken));
+    let loader = loader.bootargs("pagesize=4k bbml2=off rodata=full split=pages");
+    let booted = loader.boot();
+    assert_eq!(booted.status, Some(2), "{}", booted.console);
+    let mut tree = tempfile::NamedTempFile::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a file");
+    tree.write_all(loader.bytes_of_tree()).expect("a file");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
+    command.args(["plan", "--page-size", "4k", "--bbml2", "off", "--rodata", "full", "--split", "pages"]);
+    let planned = command.arg("--dtb").arg(tree.path()).output().expect("linmap runs");
+    assert_eq!(planned.status.code(), Some(2));
+    let expected = format!("error: with 4K pages: {}\n", booted.text("/fault"));
+    assert_eq!(String::from_utf8_lossy(&planned.stderr), expected);
 }
 
 /// From where 16K pages take a table for each 64 GiB to what QEMU 7.2 ends at: its SMBIOS tables have no room for 60T.

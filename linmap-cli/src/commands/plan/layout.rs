@@ -71,6 +71,9 @@ pub(crate) fn lay_out<R>(
     // Where no kernel is known, there is none to be missed.
     notes.retain(|note| has_kernel || !note.starts_with("the kernel image"));
     let claims = |cpu| admit::claims(args.bbml2, cpu, features.bbm_promise());
+    // The map is made before other CPUs have reported.
+    let first = Decision::on_boot_cpu(claims(0), args.rodata, args.split);
+    plan.first_frames(first.leaves()).map_err(|error| failed(error.to_string()))?;
     let others = (1..usize::from(given.options.cpus)).all(claims);
     let decision = Decision::when_all_reported(claims(0), others, args.rodata, args.split);
     let Plan { layout, alias, crash, beyond_bytes, .. } = plan;
