@@ -133,7 +133,7 @@ fn change(system: &System<'_>, range: &Range<Pa>, from: Seal, to: Seal) -> Resul
         Step::SetValid(valid) => {
             let Some((va, pages)) = pages(system, range) else { return Ok(()) };
             // SAFETY: as in `protect`.
-            unsafe { system.space.set_valid(&system.platform(), va, pages, valid) }
+            parking::again(|| unsafe { system.space.set_valid(&system.platform(), va, pages, valid) })
         }
     })
 }
@@ -141,5 +141,5 @@ fn change(system: &System<'_>, range: &Range<Pa>, from: Seal, to: Seal) -> Resul
 fn protect(system: &System<'_>, range: &Range<Pa>, change: Change) -> Result<(), linmap::Error> {
     let Some((va, pages)) = pages(system, range) else { return Ok(()) };
     // SAFETY: the memory is set aside for an image that uses it when this kernel does not run any more.
-    unsafe { system.space.protect(&system.platform(), va, pages, change) }
+    parking::again(|| unsafe { system.space.protect(&system.platform(), va, pages, change) })
 }

@@ -37,14 +37,19 @@ pub(crate) fn repaint(system: &mut System<'_>) -> Result<(), Error> {
     parking::measure(true);
     // SAFETY: markers do nothing.
     unsafe { mark_repaint_begin() };
-    let (repainted, window) =
-        counters.window(&HARDWARE.cpu, || space.repaint(&platform, linear_range(*geometry), keep.as_slice()));
+    // The window is that of the time that was not called off.
+    let repainted = parking::again(|| {
+        let repaint = || space.repaint(&platform, linear_range(*geometry), keep.as_slice());
+        let (repainted, window) = counters.window(&HARDWARE.cpu, repaint);
+        repainted.map(|stats| (stats, window))
+    });
     // SAFETY: as above.
     unsafe { mark_repaint_end() };
     let stopped = counters.counted(parking::measured()).map(u64::from);
     parking::measure(false);
     report_walks_of(Tables { geometry: *geometry, root: space.root(), reach: frames.reach() });
-    *system.stats.get_mut() = repainted?;
+    let (stats, window) = repainted?;
+    *system.stats.get_mut() = stats;
     system.repainted = Some(Repainted { window, stopped });
     Ok(())
 }

@@ -87,7 +87,7 @@ pub const OFFERS: [Offer; 22] = [
         ..offer(
             "late",
             Task::Late(LATE),
-            "has CPUs not come to be parked, and waits for them for MS milliseconds",
+            "has CPUs not come to be parked or held, and waits for them for MS milliseconds",
         )
     },
     offer("micro", Task::Micro, "counts single uses of page tables"),

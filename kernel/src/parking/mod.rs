@@ -193,6 +193,11 @@ fn all_away(number: u64) -> bool {
     ASKED.store(number, Ordering::Release);
     interrupts::send_to_others(Sgi::Park);
     let all = || others().all(|cpu| has_come(ANSWERS[cpu].away.load(Ordering::Acquire), number));
+    all_come(all)
+}
+
+/// Whether others come in the time that they have, to be parked or to be held.
+pub(crate) fn all_come(all: impl FnMut() -> bool) -> bool {
     comes_true_within(LIMIT.load(Ordering::Relaxed), all)
 }
 
@@ -233,13 +238,16 @@ pub(crate) fn park(root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
     Ok(())
 }
 
-/// Waits until each CPU that went away is back and has counted what it used.
+/// Waits until each CPU that went away is back and has counted what it used. One that did not come is not waited for.
 pub(crate) fn settle() {
     let own = cpu::this().index;
     let others = || cpu::running().filter(|cpu| *cpu != own);
     let is_back =
         |cpu: usize| ANSWERS[cpu].back.load(Ordering::Acquire) >= ANSWERS[cpu].away.load(Ordering::Acquire);
-    comes_true(|| others().all(is_back));
+    comes_true(|| {
+        answer_if_asked();
+        others().all(is_back)
+    });
 }
 
 /// Stores, and ends the parking. All others are away.
@@ -283,10 +291,13 @@ pub(crate) fn with_limit<R>(milliseconds: u64, work: impl FnOnce() -> R) -> R {
     result
 }
 
+/// How often a CPU is asked that does not come.
+pub(crate) const TIMES: u32 = 16;
+
 /// Does something, and again where it was called off: nothing has changed then, and the CPU that did not come may
 /// come now. A few times; what never comes is an error.
+#[inline]
 pub(crate) fn again<R>(mut work: impl FnMut() -> Result<R, Error>) -> Result<R, Error> {
-    const TIMES: u32 = 16;
     for _ in 1..TIMES {
         let before = called_off();
         match work() {

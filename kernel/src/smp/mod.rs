@@ -10,4 +10,4 @@ mod stopped;
 pub(crate) use self::bring_up::{MayAbort, Refused, Team, bring_up};
 pub(crate) use self::mailbox::{Mailbox, on, on_all};
 pub(crate) use self::stacks::{AREA as STACKS, guard as stack_guard, is_guard as is_stack_guard};
-pub(crate) use self::stopped::{hold, while_others_wait};
+pub(crate) use self::stopped::{asked, hold, while_others_wait};

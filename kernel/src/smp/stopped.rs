@@ -9,7 +9,7 @@ use aarch64_cpu::asm::barrier;
 use kernel::rendezvous::{has_come, is_over};
 
 use crate::cpu::{self, relax};
-use crate::interrupts::{self, Sgi, comes_true};
+use crate::interrupts::{self, Sgi};
 use crate::lock::Lock;
 use crate::parking;
 
@@ -27,19 +27,35 @@ struct Came(AtomicU64);
 static CAME: [Came; cpu::MAX] = [const { Came(AtomicU64::new(0)) }; cpu::MAX];
 
 /// Does something while no other CPU does anything; all then see what was stored, and fetch anew what they execute.
-/// Nothing if one of them does not come. The caller's interrupts are not masked, and it holds no lock.
+/// Nothing if one of them does not come, however often it is asked. The caller's interrupts are not masked, and it holds
+/// no lock.
 pub(crate) fn while_others_wait<R>(work: impl FnOnce() -> R) -> Option<R> {
     let _one = LOCK.lock();
+    let number = (0..parking::TIMES).find_map(|_| all_held())?;
+    let result = interrupts::masked(work);
+    OVER.store(number, Ordering::Release);
+    barrier::isb(barrier::SY);
+    Some(result)
+}
+
+/// Asks all other CPUs to come. The number that they wait for; nothing if one did not come, and the others go on.
+fn all_held() -> Option<u64> {
     let own = cpu::this().index;
     let number = ASKED.load(Ordering::Relaxed) + 1;
     ASKED.store(number, Ordering::Release);
     interrupts::send_to_others(Sgi::Hold);
     let others = || cpu::running().filter(|cpu| *cpu != own);
-    let held = comes_true(|| others().all(|cpu| has_come(CAME[cpu].0.load(Ordering::Acquire), number)));
-    let result = held.then(|| interrupts::masked(work));
-    OVER.store(number, Ordering::Release);
-    barrier::isb(barrier::SY);
-    result
+    let held =
+        parking::all_come(|| others().all(|cpu| has_come(CAME[cpu].0.load(Ordering::Acquire), number)));
+    if !held {
+        OVER.store(number, Ordering::Release);
+    }
+    held.then_some(number)
+}
+
+/// How often CPUs were asked.
+pub(crate) fn asked() -> u64 {
+    ASKED.load(Ordering::Acquire)
 }
 
 /// Where a CPU goes that has been interrupted for this; by now it may be over.

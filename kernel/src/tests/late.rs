@@ -3,6 +3,8 @@
 //!
 //! Each CPU but the first is the late one in its turn. What it does is what a vCPU does that its host stops: it masks
 //! interrupts and looks at nothing, for longer than it is waited for, and goes on as if it had decided to answer before.
+//! To be held it comes late as well, and is asked again.
+//!
 //! All waits are for what the other has done, so how long a host takes changes nothing.
 
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -51,11 +53,17 @@ pub(crate) fn run(system: &System<'_>, limit: u64) -> bool {
     let tally = Tally::start("late", system);
     let (before, late) = (parking::called_off(), cpu::running().filter(|cpu| *cpu != 0));
     for late in late.clone() {
-        let test = Test { system, tally: &tally, page, limit, stage: AtomicU64::new(BEGIN) };
+        let test = || Test { system, tally: &tally, page, limit, stage: AtomicU64::new(BEGIN) };
+        let (park, hold) = (test(), test());
         smp::on_all(&|cpu| match cpu {
-            0 => test.first(),
-            cpu if cpu == late => test.late(),
-            _ => test.wait(|stage| stage == OVER),
+            0 => park.first(),
+            cpu if cpu == late => park.late(),
+            _ => park.wait(|stage| stage == OVER),
+        });
+        smp::on_all(&|cpu| match cpu {
+            0 => hold.holds(),
+            cpu if cpu == late => hold.is_held_late(),
+            _ => hold.wait(|stage| stage == OVER),
         });
     }
     let (late, called_off) = (late.count() as u64, parking::called_off() - before);
@@ -159,5 +167,29 @@ impl Test<'_> {
         drop(masked);
         self.wait(|stage| stage == OVER);
         self.probe(true, "on the CPU that was late");
+    }
+
+    /// The CPU that holds the others.
+    fn holds(&self) {
+        self.wait(|stage| stage == DEAF);
+        let (before, mut times) = (smp::asked(), 0);
+        let held = parking::with_limit(self.limit, || smp::while_others_wait(|| times += 1));
+        let asked = smp::asked() - before;
+        self.tally.expect(asked >= 2, "a CPU that was deaf is not asked again");
+        // On a host that is busy it may miss all of them.
+        let given_up = held.is_none() && asked == u64::from(parking::TIMES);
+        self.tally.expect(held.is_some() || given_up, format_args!("given up, asked {asked} times"));
+        self.tally.expect(times == u32::from(held.is_some()), format_args!("done {times} times: {held:?}"));
+        self.reach(OVER);
+    }
+
+    /// The CPU that does not come when it is asked first.
+    fn is_held_late(&self) {
+        let before = smp::asked();
+        let masked = Masked::new();
+        self.reach(DEAF);
+        self.wait(|stage| stage == OVER || smp::asked() >= before + 2);
+        drop(masked);
+        self.wait(|stage| stage == OVER);
     }
 }

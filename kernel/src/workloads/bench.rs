@@ -69,7 +69,7 @@ impl Bench<'_> {
             warn(format_args!("run=bench: the policy is fixed, so no page can come out of a larger leaf"));
             return Ok(());
         }
-        self.protect(self.start, 1, Change::READ_ONLY)?;
+        parking::again(|| self.protect(self.start, 1, Change::READ_ONLY))?;
         let sizes = g.leaf_sizes();
         let size = |level, contiguous| {
             sizes.iter().find(|s| (s.level.number(), s.contiguous) == (level, contiguous))
@@ -90,7 +90,7 @@ impl Bench<'_> {
                 self.count_parking(leaf)?;
             }
         }
-        self.protect(self.start, 1, Change::WRITABLE)?;
+        parking::again(|| self.protect(self.start, 1, Change::WRITABLE))?;
         Ok(())
     }
 
@@ -116,7 +116,7 @@ impl Bench<'_> {
     fn count_parking(&self, leaf: Leaf) -> Result<(), Wrong> {
         let page = Va(leaf.va.0 + leaf.size.bytes() / 2);
         parking::measure(true);
-        let changed = interrupts::masked(|| self.protect(page, 1, Change::READ_ONLY));
+        let changed = parking::again(|| interrupts::masked(|| self.protect(page, 1, Change::READ_ONLY)));
         parking::measure(false);
         changed?;
         let counted = |instructions| self.system.counters.counted(instructions);
@@ -129,8 +129,8 @@ impl Bench<'_> {
             &window,
             &[("leaf_bytes", bytes), ("cpus", cpus), ("stopped_instructions", all)],
         );
-        self.protect(page, 1, Change::WRITABLE)?;
-        self.collapse(leaf)?;
+        parking::again(|| self.protect(page, 1, Change::WRITABLE))?;
+        parking::again(|| self.collapse(leaf))?;
         self.is_back("park", leaf)
     }
 
@@ -139,13 +139,14 @@ impl Bench<'_> {
         let System { space, .. } = self.system;
         let split = || space.split_to_pages(&self.system.platform(), leaf.va, leaf.pages(self.system));
         // The last undoing leaves what the next counting undoes.
-        split()?;
+        parking::again(split)?;
         self.count_change(name, leaf, || self.collapse(leaf), split)?;
-        self.collapse(leaf)?;
+        parking::again(|| self.collapse(leaf))?;
         self.is_back(name, leaf)
     }
 
-    /// Does and undoes something twice, and counts the doing of the second time.
+    /// Does and undoes something twice, and counts the doing of the second time: all of them again where a parking was
+    /// called off, so that nothing but the change is counted.
     #[inline(never)]
     fn count_change(
         &self,
@@ -155,12 +156,14 @@ impl Bench<'_> {
         undo: impl Fn() -> Result<(), Error>,
     ) -> Result<(), Wrong> {
         let before = Leaf::at(self.system, leaf.va);
-        change()?;
-        undo()?;
-        let (changed, window) = counted(self.system, &change);
-        changed?;
+        parking::again(&change)?;
+        parking::again(&undo)?;
+        let window = parking::again(|| {
+            let (changed, window) = counted(self.system, &change);
+            changed.map(|()| window)
+        })?;
         report::window(name, &window, &[("leaf_bytes", Some(leaf.size.bytes()))]);
-        undo()?;
+        parking::again(&undo)?;
         if Leaf::at(self.system, leaf.va) == before { Ok(()) } else { Err(Wrong::Stays(name, leaf.va)) }
     }
 
@@ -201,14 +204,14 @@ impl Bench<'_> {
             let most = if next(4) == 0 { pages - first } else { 1 };
             let count = 1 + next(most.min(1000));
             let va = Va(self.start.0 + (first << g.page_shift()));
-            let changed = self.protect(va, count, Change::READ_ONLY);
-            match changed.and_then(|()| self.protect(va, count, Change::WRITABLE)) {
+            let changed = parking::again(|| self.protect(va, count, Change::READ_ONLY));
+            match changed.and_then(|()| parking::again(|| self.protect(va, count, Change::WRITABLE))) {
                 Ok(()) => {}
                 Err(Error::NeedsResize { policy: Policy::Fixed, .. }) => refused += 1,
                 Err(e) => _ = failed.get_or_insert(e),
             }
         }
-        let collapsed = space.collapse(&platform, self.start, pages);
+        let collapsed = parking::again(|| space.collapse(&platform, self.start, pages));
         let walked = space.count(&platform, linmap::linear_range(*g));
         if let Some(e) = failed.or(collapsed.err()) {
             say!("bench: {e}");
