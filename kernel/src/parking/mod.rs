@@ -6,7 +6,7 @@
 //! they are away is in `park.s`: it needs no stack, and no address of the upper half.
 //!
 //! A CPU that does not come has the parking called off: `CanNotPark`, and nothing has been stored. It may be a vCPU that
-//! its host has stopped, at any instruction, for as long as it likes. Why that does no harm, whoever is stopped:
+//! its host has stopped, at any instruction, for as long as it likes. Why that does no harm, whichever CPU it is:
 //!
 //! - **Nothing changes under a CPU.** Entries and the root are stored when each other CPU has said the number of this
 //!   parking, and a CPU says it when TTBR1 has no tables any more and its TLB is empty. What a CPU says late has the

@@ -33,7 +33,7 @@ pub(crate) fn boot_with(options: &[&str], environment: &[(&str, &str)]) -> Boote
     Booted { status: output.status.code(), console, document }
 }
 
-/// No bound that a busy host could reach: an hour of the CPU, which is QEMU's own, whoever else runs.
+/// No bound that a busy host could reach: an hour of the CPU, which is QEMU's own, however many others run.
 fn run(options: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -t 3600 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_linmap")]);
