@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
@@ -31,8 +31,9 @@ impl Guest {
         command.args(["-append", "run=stress:1000000000:7"]);
         let qmp = directory.path().join("qmp");
         command.arg("-qmp").arg(format!("unix:{},server=on,wait=off", qmp.display()));
-        let guest = Self(command.stdin(Stdio::null()).spawn().expect("QEMU starts"), directory);
+        let mut guest = Self(command.stdin(Stdio::null()).spawn().expect("QEMU starts"), directory);
         while linmap(&qmp, guest.files()).wait().expect("it ends").code() != Some(0) {
+            assert!(guest.0.try_wait().expect("QEMU").is_none(), "the guest has ended");
             std::thread::sleep(Duration::from_millis(100));
         }
         guest
@@ -71,10 +72,10 @@ fn linmap(qmp: &Path, files: &Path) -> Child {
 
 #[test]
 fn a_guest_goes_on_after_signals_at_random_moments() {
-    let seed = std::env::var("LINMAP_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| {
-        SystemTime::UNIX_EPOCH.elapsed().map_or(1, |since| u64::from(since.subsec_nanos()))
-    });
-    println!("seed {seed}; LINMAP_SEED={seed} repeats it");
+    test_support::each(1, signals_at_moments_of);
+}
+
+fn signals_at_moments_of(seed: u64) {
     let guest = Guest::boot();
     let qmp = guest.files().join("qmp");
     let begun = Instant::now();
@@ -87,7 +88,7 @@ fn a_guest_goes_on_after_signals_at_random_moments() {
         let signal = [Signal::INT, Signal::TERM, Signal::HUP][(random >> 40) as usize % 3];
         kill_process(Pid::from_child(&child), signal).expect("it was not waited for");
         killed += u32::from(child.wait().expect("it ends").code().is_none());
-        let what = format!("try {attempt} of seed {seed}");
+        let what = format!("try {attempt}");
         let status = guest.monitor("info status");
         assert!(status.contains("running"), "{what}: {status}");
         let devices = guest.monitor("info chardev");
