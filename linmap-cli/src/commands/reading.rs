@@ -62,7 +62,8 @@ pub(crate) fn source_parser() -> impl TypedValueParser<Value = Source> {
 pub(crate) fn view(opened: &Opened) -> Result<View<'_>, Failure> {
     let view = View::of(opened)?;
     for missing in view.missing() {
-        terminal::note(format_args!("{}: not saved: {missing}", view.name()));
+        let saved = if view.saved.is_some() { "not saved: " } else { "" };
+        terminal::note(format_args!("{}: {saved}{missing}", view.name()));
     }
     Ok(view)
 }

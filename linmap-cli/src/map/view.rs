@@ -86,9 +86,12 @@ impl<'o> View<'o> {
         self.saved.and_then(|saved| saved.origin.as_deref()).unwrap_or(self.name)
     }
 
-    /// What cannot be known, as it was not saved.
+    /// What cannot be known, as it was not saved, or not read in time.
     pub(crate) fn missing(&self) -> &'o [String] {
-        self.saved.map_or(&[], |saved| &saved.missing)
+        match (self.saved, self.tables) {
+            (Some(saved), _) => &saved.missing,
+            (None, tables) => tables.map_or(&[], |tables| &tables.missing),
+        }
     }
 
     /// Whether anything is known of all of a range.

@@ -13,14 +13,16 @@ mod packet;
 mod stub;
 mod wire;
 
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::path::Path;
 use std::rc::Rc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use linmap::Pa;
 
 pub(crate) use stub::StubError;
+pub(super) use stub::resolve;
 
 use self::cpu::{Rank, Registers, Stage};
 use self::description::Description;
@@ -55,8 +57,8 @@ pub(crate) enum GdbError {
 /// Where a stub listens.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Address<'a> {
-    /// `HOST:PORT`.
-    Tcp(&'a str),
+    /// The addresses of one host, each with the port.
+    Tcp(&'a [SocketAddr]),
     /// A socket in the file system.
     Unix(&'a Path),
 }
@@ -68,9 +70,10 @@ pub(super) fn open(
     pause: Pause,
     progress: &dyn Fn(Step),
 ) -> Result<Tables, Why> {
+    let addresses = resolve(address).map_err(GdbError::from)?;
     let held = interrupts::hold();
-    let begun = Instant::now();
-    let mut attached = Attached::to(Address::Tcp(address), pause.limit())?;
+    let mut attached = Attached::to(Address::Tcp(&addresses), pause)?;
+    let limit = attached.limit;
     let mut before = Before::Unknown;
     let read = attached.greet().and_then(|()| {
         before = Before::of(&attached.stub);
@@ -78,12 +81,14 @@ pub(super) fn open(
     });
     let read = read.map(|mut tables| {
         facts::learn(&attached.stub, &mut tables);
+        tables.lack(attached.stub.ended());
         tables
     });
     let goes_on = before.goes_on(pause);
     let unmark = before.unmark().filter(|_| goes_on);
     let released = attached.release(goes_on, unmark.as_deref(), GOODBYE);
-    let paused = Some(begun.elapsed());
+    // What stands still afterwards did so before.
+    let paused = limit.elapsed().filter(|_| goes_on);
     drop(held);
     let tables = and_released(read, released);
     Ok(Tables { paused, ..with_note(tables, before.note(pause))? })
@@ -106,12 +111,19 @@ pub(super) struct Looked {
 
 impl Attached {
     /// Stops the target. It has to be released, whatever is found.
-    pub(super) fn to(address: Address<'_>, limit: Limit) -> Result<Self, Why> {
+    pub(super) fn to(address: Address<'_>, pause: Pause) -> Result<Self, Why> {
         let stub = match address {
-            Address::Tcp(address) => Stub::connect_tcp(address, limit),
-            Address::Unix(path) => Stub::connect_unix(path, limit),
+            Address::Tcp(addresses) => Stub::connect_tcp(addresses, pause),
+            Address::Unix(path) => Stub::connect_unix(path, pause),
         };
-        Ok(Self { stub: Rc::new(stub.map_err(GdbError::from)?), limit })
+        let stub = stub.map_err(GdbError::from)?;
+        let limit = stub.limit();
+        Ok(Self { stub: Rc::new(stub), limit })
+    }
+
+    /// When it has to be released.
+    pub(super) const fn limit(&self) -> Limit {
+        self.limit
     }
 
     /// The first question.
@@ -143,6 +155,7 @@ impl Attached {
         let mut tables = Tables::read_within(self.limit, name, regime, memory, wanted, progress)?;
         tables.cpu = looked.cpu;
         tables.learn();
+        tables.lack(self.stub.ended());
         tables.memory.release();
         Ok(tables)
     }

@@ -99,6 +99,8 @@ pub(crate) struct Tables {
     pub(crate) cpu: Cpu,
     /// How long the guest stood still for this; `None` where nothing was stopped.
     pub(crate) paused: Option<Duration>,
+    /// What cannot be known, as there was no time to read it, in sentences.
+    pub(crate) missing: Vec<String>,
     /// What else is worth knowing, in sentences.
     pub(crate) notes: Vec<String>,
 }
@@ -265,6 +267,7 @@ impl Tables {
                     kernel,
                     cpu,
                     paused: None,
+                    missing: Vec::new(),
                     notes: Vec::new(),
                 })
             }
@@ -276,10 +279,16 @@ impl Tables {
         let (regime, memory) = (self.regime(), self.memory.from());
         self.kernel.info = search::by_pointer(&self.snapshot, regime, memory);
         self.kernel.command_line = boot_line::find(&self.snapshot, regime, memory);
-        if let Some(Unreadable::NotInTime(most)) = self.snapshot.ended().cloned().or_else(|| memory.ended()) {
-            self.notes.push(format!(
-                "the guest was not to stand still for longer than {} (--max-pause), in which {} tables were read; \
-                 release, regions, boot line and CPUs are known only as far as there was time",
+    }
+
+    /// Notes what may be missing where a halt ended before everything was asked for.
+    fn lack(&mut self, ended: Option<Unreadable>) {
+        if let Some(Unreadable::NotInTime(most)) = ended
+            && self.missing.is_empty()
+        {
+            self.missing.push(format!(
+                "release, regions, boot line and CPUs are known only as far as there was time: the guest was not to \
+                 stand still for longer than {} (--max-pause), in which {} tables were read",
                 Seconds(most),
                 crate::size::grouped(self.snapshot.tables() as u64),
             ));

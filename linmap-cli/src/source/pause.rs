@@ -20,8 +20,8 @@ pub(crate) struct Pause {
 /// When a halt has to end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit {
-    /// The moment, and how long after the beginning that is; nothing where nothing is halted.
-    end: Option<(Instant, Duration)>,
+    /// When the halt began, and how long it may be; nothing where nothing is halted.
+    halt: Option<(Instant, Duration)>,
 }
 
 /// A duration for people: `1 s`, `250 ms`.
@@ -30,23 +30,27 @@ pub(crate) struct Seconds(pub(crate) Duration);
 impl Pause {
     /// The limit of a halt that begins now.
     pub(super) fn limit(self) -> Limit {
-        let end = Instant::now().checked_add(self.most).map(|end| (end, self.most));
-        Limit { end }
+        Limit { halt: Some((Instant::now(), self.most)) }
     }
 }
 
 impl Limit {
     /// Nothing is halted, so that there is all the time in the world.
-    pub(super) const NONE: Self = Self { end: None };
+    pub(super) const NONE: Self = Self { halt: None };
 
     /// Whether its time is over, or a signal asks this program to end.
     pub(super) fn is_over(&self) -> bool {
-        interrupts::came() || self.end.is_some_and(|(end, _)| Instant::now() >= end)
+        interrupts::came() || self.halt.is_some_and(|(begun, most)| begun.elapsed() >= most)
     }
 
     /// How long the halt was to be.
     pub(super) fn most(&self) -> Duration {
-        self.end.map_or(Duration::MAX, |(_, most)| most)
+        self.halt.map_or(Duration::MAX, |(_, most)| most)
+    }
+
+    /// How long the halt has been; nothing where nothing is halted.
+    pub(super) fn elapsed(&self) -> Option<Duration> {
+        self.halt.map(|(begun, _)| begun.elapsed())
     }
 
     /// Why nothing more is read, if it is over.
@@ -100,7 +104,7 @@ mod tests {
         let limit = |most| Pause { most, resume: false }.limit();
         assert!(limit(Duration::ZERO).is_over() && !limit(Duration::from_secs(3600)).is_over());
         assert!(!limit(Duration::MAX).is_over() && !Limit::NONE.is_over());
-        assert_eq!(limit(Duration::ZERO).unreadable(), Some(Unreadable::NotInTime(Duration::ZERO)),);
+        assert_eq!(limit(Duration::ZERO).unreadable(), Some(Unreadable::NotInTime(Duration::ZERO)));
     }
 
     #[test]

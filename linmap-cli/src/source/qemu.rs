@@ -23,7 +23,7 @@ use self::monitor::Monitor;
 use self::stub::Lent;
 use super::error::{Why, and_released, with_note};
 use super::memory::Memory;
-use super::pause::{Limit, Pause};
+use super::pause::Pause;
 use super::{Step, Tables, Wanted, midrs_of_qemu};
 
 /// How long the gdbstub may take to let the guest go on; after that the monitor does.
@@ -53,7 +53,7 @@ pub(super) fn open(
     let guest = Guest::of(&mut monitor)?;
     let lent = Lent::from(&mut monitor, pause)?;
     let begun = Instant::now();
-    let read = read(&lent, guest, pause.limit(), wanted, progress);
+    let read = read(&lent, guest, pause, wanted, progress);
     let (left, stood) = (lent.left_halted(), !lent.goes_on());
     let released = lent.give_back();
     let paused = (!stood).then(|| begun.elapsed());
@@ -93,11 +93,11 @@ impl Guest {
 fn read(
     lent: &Lent<'_>,
     guest: Guest,
-    limit: Limit,
+    pause: Pause,
     wanted: Wanted,
     progress: &dyn Fn(Step),
 ) -> Result<Tables, Why> {
-    let mut attached = lent.attach(limit)?;
+    let mut attached = lent.attach(pause)?;
     let read = attached.greet().and_then(|()| {
         let Some(readable) = guest.readable else {
             return attached.tables(guest.name, guest.ram, wanted, progress);
@@ -105,7 +105,7 @@ fn read(
         let memory = Memory::new(guest.ram, Box::new(readable.pieces));
         let looked = attached.look()?;
         let regime = looked.regime.behind_trampoline(memory.from());
-        let tables = Tables::read_within(limit, guest.name, regime, memory, wanted, progress)?;
+        let tables = Tables::read_within(attached.limit(), guest.name, regime, memory, wanted, progress)?;
         Ok(Tables { cpu: looked.cpu, ..tables })
     });
     // Whether the guest goes on is for the monitor to confirm.

@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::core::{Kernel, debian};
 use crate::guest::{Guest, Habits, QEMU};
-use crate::run::linmap;
+use crate::run::{linmap, piped};
 use crate::{monitor, stub};
 
 fn document(arguments: &[&str]) -> Value {
@@ -60,6 +60,28 @@ fn cpus_are_those_that_the_stub_shows() {
     assert!(!says([AMPERE_ONE, CORTEX_A72]).contains("AmpereOne never aborts"));
 }
 
+/// What is said where there was time for the tables alone.
+const LATE: &str = "known only as far as there was time";
+
+#[track_caller]
+fn expect_late(document: &Value) {
+    let missing = document["missing"][0].as_str().unwrap_or_default();
+    assert!(missing.contains(LATE) && missing.contains("15 s (--max-pause)"), "{document:#}");
+}
+
+/// A dump keeps what is missing in it, so that whoever reads it later is told as well.
+#[test]
+fn a_dump_says_what_there_was_no_time_for() {
+    let most_reads = 2 * Guest::new(debian(), QEMU).tables + 2;
+    let guest = Arc::new(Guest::new(debian(), Habits { most_reads, monitor: false, ..QEMU }));
+    let saved = linmap(&["dump", &stub::listen(&guest), "--json", "--max-pause", "15"]).exits(0);
+    expect_late(&saved.document());
+    let stat = piped(&["stat", "-", "--json"], saved.stdout().as_bytes()).exits(0).says(LATE);
+    expect_late(&stat.document());
+    let again = piped(&["dump", "-", "--json"], saved.stdout().as_bytes()).exits(0);
+    assert_eq!(again.stdout(), saved.stdout());
+}
+
 /// What rests on a layout that is not known is no finding, and it is said that it is not known.
 #[test]
 fn nothing_is_found_that_rests_on_what_is_not_known() {
@@ -68,8 +90,9 @@ fn nothing_is_found_that_rests_on_what_is_not_known() {
     let most_reads = 2 * Guest::new(debian(), QEMU).tables + 2;
     let guest = Arc::new(Guest::new(debian(), Habits { most_reads, monitor: false, ..QEMU }));
     let ran = linmap(&["check", &stub::listen(&guest), "--json", "--max-pause", "15"]).exits(0);
-    assert!(ran.stderr().contains("known only as far as there was time"), "{}", ran.stderr());
+    assert!(ran.stderr().contains(LATE), "{}", ran.stderr());
     let check = ran.document();
+    expect_late(&check);
     assert_eq!((&check["release"], &check["count"]), (&Value::Null, &0.into()), "{check:#}");
     let note = check["notes"][0].as_str().expect("a note");
     assert!(note.contains("256 entries; no findings") && note.contains("not known"), "{note}");

@@ -180,8 +180,9 @@ fn a_guest_that_stood_still_does_so_afterwards() {
     let by_port = stub::listen(&machine.guest);
     for source in [&machine.source, &by_port] {
         machine.guest.stop();
-        linmap(&["stat", source, LONG[0], LONG[1]]).exits(0);
+        let ran = linmap(&["stat", source, LONG[0], LONG[1]]).exits(0);
         assert!(!machine.guest.runs(), "{source}");
+        assert!(!ran.stderr().contains("was paused for"), "{source}: {}", ran.stderr());
         let ran = linmap(&["stat", source, "--resume", LONG[0], LONG[1]]).exits(0);
         assert!(!ran.stderr().contains("earlier run"), "{}", ran.stderr());
         machine.expect_untouched(source);

@@ -6,14 +6,14 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt::{self, Debug};
 use std::io;
-use std::net::{TcpStream, ToSocketAddrs};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
 use std::path::Path;
 use std::time::Duration;
 
 use linmap::Pa;
 
 use super::super::memory::{Each, Physical, Unreadable};
-use super::super::pause::{Limit, Seconds};
+use super::super::pause::{Limit, Pause, Seconds};
 use super::description::{Description, Part, Register, parts};
 use super::packet::printed;
 use super::packet::unhex;
@@ -65,6 +65,11 @@ pub(crate) struct Stub {
     physical: bool,
 }
 
+/// Where `HOST:PORT` is: asked before anything is halted, as a name may take its time.
+pub(in crate::source) fn resolve(address: &str) -> Result<Vec<SocketAddr>, StubError> {
+    address.to_socket_addrs().map(Iterator::collect).map_err(StubError::Connect)
+}
+
 impl Debug for Stub {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Stub").field("most", &self.most).finish_non_exhaustive()
@@ -72,11 +77,13 @@ impl Debug for Stub {
 }
 
 impl Stub {
-    /// Connects to `HOST:PORT`; from then on the target stands still.
-    pub(super) fn connect_tcp(address: &str, limit: Limit) -> Result<Self, StubError> {
+    /// Connects to the first of these that answers; from then on the target stands still.
+    pub(super) fn connect_tcp(addresses: &[SocketAddr], pause: Pause) -> Result<Self, StubError> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
-        for address in address.to_socket_addrs().map_err(StubError::Connect)? {
-            match TcpStream::connect_timeout(&address, CONNECTING) {
+        for address in addresses {
+            // What the others took is no time of the target's.
+            let limit = pause.limit();
+            match TcpStream::connect_timeout(address, CONNECTING) {
                 Ok(socket) => {
                     // Without it questions wait for one another's acknowledgement.
                     let _ = socket.set_nodelay(true);
@@ -89,13 +96,19 @@ impl Stub {
     }
 
     /// The same, with a socket in the file system.
-    pub(super) fn connect_unix(path: &Path, limit: Limit) -> Result<Self, StubError> {
+    pub(super) fn connect_unix(path: &Path, pause: Pause) -> Result<Self, StubError> {
+        let limit = pause.limit();
         let socket = crate::source::socket::connect(path).map_err(StubError::Connect)?;
         Ok(Self::of(Wire::new(socket, limit)))
     }
 
     fn of(wire: Wire) -> Self {
         Self { wire: RefCell::new(wire), most: 64, greeted: false, physical: false }
+    }
+
+    /// When the halt has to end that the connection began.
+    pub(super) fn limit(&self) -> Limit {
+        self.wire.borrow().limit()
     }
 
     /// The first question: what the stub can do.

@@ -74,6 +74,11 @@ impl Wire {
         }
     }
 
+    /// When the halt has to end.
+    pub(super) const fn limit(&self) -> Limit {
+        self.limit
+    }
+
     /// Does something with the connection, unless it failed before.
     pub(super) fn act<T>(
         &mut self,

@@ -10,10 +10,10 @@ use super::QemuError;
 use super::answers::{self, Listening};
 use super::monitor::{Monitor, MonitorError};
 use crate::source::error::{Halted, Why};
-use crate::source::gdb::{Address, Attached};
+use crate::source::gdb::{Address, Attached, GdbError, resolve};
 use crate::source::interrupts::{self, Held};
 use crate::source::mark::Mark;
-use crate::source::pause::{Limit, Pause};
+use crate::source::pause::Pause;
 
 /// What begins the name of the directory that a socket is in.
 const DIRECTORY: &str = "linmap-";
@@ -83,10 +83,13 @@ impl<'m> Lent<'m> {
     }
 
     /// Connects to it, by which the guest stops.
-    pub(super) fn attach(&self, limit: Limit) -> Result<Attached, Why> {
+    pub(super) fn attach(&self, pause: Pause) -> Result<Attached, Why> {
         match &self.listening {
-            Listening::Tcp(address) => Attached::to(Address::Tcp(address), limit),
-            Listening::Unix(path) => Attached::to(Address::Unix(path), limit),
+            Listening::Tcp(address) => {
+                let addresses = resolve(address).map_err(GdbError::from)?;
+                Attached::to(Address::Tcp(&addresses), pause)
+            }
+            Listening::Unix(path) => Attached::to(Address::Unix(path), pause),
             Listening::Nowhere | Listening::Busy => Err(QemuError::StubBusy.into()),
         }
     }
