@@ -96,7 +96,12 @@ fn seen_pagealloc(e: &Evidence) -> Option<&Invalid> {
 }
 
 fn asks_for_pagealloc(e: &Evidence) -> bool {
-    matches!(e.argument("debug_pagealloc"), Some("on" | "1"))
+    e.argument("debug_pagealloc").is_some_and(is_on)
+}
+
+/// Whether Linux takes it for a yes, by its first letters.
+const fn is_on(value: &str) -> bool {
+    matches!(value.as_bytes(), [b'1' | b'y' | b'Y' | b't' | b'T', ..] | [b'o' | b'O', b'n' | b'N', ..])
 }
 
 fn rodata(e: &Evidence) -> Option<(Cause, Statement)> {
@@ -204,12 +209,12 @@ fn facts(e: &Evidence) -> Vec<Statement> {
     let mut facts = Vec::new();
     facts.extend(e.release.as_ref().map(|release| known(format!("the kernel is Linux {release}"))));
     facts.extend(cpu(e));
+    facts.extend(repeated_tlbi(e));
     facts.extend(rodata_fact(e));
     facts.extend(image_fact(e));
     if asks_for_pagealloc(e) && seen_pagealloc(e).is_none() {
-        facts.push(known(
-            "debug_pagealloc=on was asked for on the command line, and the map has no sign of it: this kernel is built \
-             without it",
+        facts.push(inferred(
+            "debug_pagealloc is on the command line, and free pages are mapped: this kernel is built without it",
         ));
     }
     facts.extend(data_fact(e));
@@ -225,6 +230,12 @@ fn cpu(e: &Evidence) -> Option<Statement> {
             known(format!("{name} never aborts when a live leaf changes size"))
         }
     })
+}
+
+/// The first CPU that needs its TLBIs repeated: by that one all of them are slower.
+fn repeated_tlbi(e: &Evidence) -> Option<Statement> {
+    let needs = |midr: &u64| Some(known(format!("{} {}", cpu_name(*midr), Midr(*midr).repeated_tlbi()?)));
+    e.midrs.iter().find_map(needs)
 }
 
 fn rodata_fact(e: &Evidence) -> Option<Statement> {

@@ -124,9 +124,31 @@ fn debug_pagealloc_that_is_only_asked_for_is_no_cause() {
     let asked = with_line(&pages(DEBIAN_12, None, FULL), "quiet debug_pagealloc=on");
     assert_eq!(causes(&asked), causes(&pages(DEBIAN_12, None, FULL)));
     let facts = explain(&asked).facts;
-    let fact = facts.iter().find(|fact| fact.text.contains("debug_pagealloc=on was asked for"));
-    assert!(fact.is_some_and(|fact| fact.text.contains("built without it")), "{facts:?}");
+    let fact = facts.iter().find(|fact| fact.text.contains("debug_pagealloc is on the command line"));
+    let is_said =
+        |fact: &Statement| fact.certainty == Certainty::Inferred && fact.text.contains("without it");
+    assert!(fact.is_some_and(is_said), "{facts:?}");
+    for (value, is_asked) in
+        [("1", true), ("y", true), ("ON", true), ("off", false), ("0", false), ("", false)]
+    {
+        let line = format!("quiet debug_pagealloc={value}");
+        let facts = explain(&with_line(&pages(DEBIAN_12, None, FULL), &line)).facts;
+        assert_eq!(facts.iter().any(|fact| fact.text.contains("debug_pagealloc")), is_asked, "{value}");
+    }
     assert!(!remedies_of(&asked).iter().any(|remedy| remedy.contains("debug_pagealloc")));
+}
+
+#[test]
+fn tlbis_that_are_repeated_are_said() {
+    const CORTEX_A55_R1P0: u64 = 0x411f_d050;
+    const CORTEX_A72: u64 = 0x410f_d083;
+    let facts = |midrs: &[u64]| {
+        let facts = explain(&Evidence { midrs: midrs.to_vec(), ..pages(DEBIAN_12, None, FULL) }).facts;
+        facts.into_iter().map(|fact| fact.text).collect::<Vec<_>>().join("\n")
+    };
+    let said = "Cortex-A55 needs each batch of TLB invalidations repeated (erratum 2441007)";
+    assert!(facts(&[CORTEX_A72, CORTEX_A55_R1P0]).contains(said));
+    assert!(!facts(&[CORTEX_A72]).contains("repeated"));
 }
 
 #[test]
