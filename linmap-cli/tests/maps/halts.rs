@@ -55,7 +55,9 @@ impl Machine {
 }
 
 fn start(files: &Path, source: &str, more: &[&str]) -> Child {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
+    // Tests in the background of a shell ignore SIGINT, and so would what they start.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_linmap")]);
     command.args(["stat", source]).args(more).env("TMPDIR", files);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("linmap runs")
