@@ -1,4 +1,4 @@
-//! Untrusted bytes become text that can not upset a terminal: invalid UTF-8 is replaced, control
+//! Untrusted bytes become text that cannot upset a terminal: invalid UTF-8 is replaced, control
 //! characters other than newline and tab are shown as `^X`.
 
 /// A stream of bytes on its way to becoming text. Characters may be cut anywhere.

@@ -44,7 +44,7 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     let seconds: Option<f64> = number.parse().ok().filter(|_| is_plain);
     let time = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds * unit).ok());
     time.filter(|time| !time.is_zero())
-        .ok_or_else(|| "not a time: write seconds, such as 1, 0.2 or 30s, or 200ms".to_owned())
+        .ok_or_else(|| "not a time above 0: write seconds, such as 1, 0.2 or 30s, or 200ms".to_owned())
 }
 
 #[cfg(test)]

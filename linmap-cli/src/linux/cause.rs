@@ -115,7 +115,7 @@ fn rodata(e: &Evidence) -> Option<(Cause, Statement)> {
     let splits = e.is_from(SPLITS_LIVE);
     let (certainty, text) = match (e.promised(), e.version()) {
         (_, Some(version)) if !splits => {
-            (certainty, format!("{name} changes single pages, and Linux {version} can not split live leaves"))
+            (certainty, format!("{name} changes single pages, and Linux {version} cannot split live leaves"))
         }
         (Promised::Not(midr, promise), Some(_)) => {
             let cpu = cpu_name(midr);
@@ -137,7 +137,7 @@ fn rodata(e: &Evidence) -> Option<(Cause, Statement)> {
         _ => (
             Certainty::Inferred,
             format!(
-                "{name} changes single pages, and leaves can not be split live by this kernel or on these CPUs"
+                "{name} changes single pages, and leaves cannot be split live by this kernel or on these CPUs"
             ),
         ),
     };

@@ -73,7 +73,7 @@ pub(crate) enum Rodata {
     Full,
 }
 
-/// How a conclusion was come by.
+/// How a conclusion was reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Certainty {
     /// It was seen.

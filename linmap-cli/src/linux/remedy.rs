@@ -1,7 +1,7 @@
 //! What would put a linear map into large leaves: a promise, which `make test-linux` follows on each kernel.
 //!
 //! Whatever keeps a map in pages goes together: to remove one of several causes changes nothing. Where booting
-//! differently can not help, only other kernels or CPUs are named.
+//! differently cannot help, only other kernels or CPUs are named.
 
 use std::fmt;
 

@@ -8,7 +8,7 @@ use linmap::{Attributes, Entry, Pa, Va};
 use super::descent::descend;
 use super::view::{View, WalkError};
 
-/// How far in front of `_stext` an image may start, and how far behind it end.
+/// How far before `_stext` an image may start, and how far after it end.
 const BEFORE: u64 = 2 << 20;
 const BEHIND: u64 = 256 << 20;
 /// More segments than an image has.

@@ -42,7 +42,7 @@ pub(crate) enum Inconsistent {
     #[error("{name}: nothing is in it")]
     Empty { name: String },
     #[error(
-        "{name}: what starts at {va} is no whole number of level {level} entries above what is in front of it"
+        "{name}: what starts at {va} is no whole number of level {level} entries, or begins before what precedes it ends"
     )]
     Stretch { name: String, va: Va, level: i8 },
     #[error("{name}: the descriptor of the row at {va} is that of a table, and rows are of leaves and holes")]

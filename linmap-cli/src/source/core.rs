@@ -29,7 +29,7 @@ const LONGEST_NOTES: u64 = 64 << 20;
 /// Why an ELF file is no core that can be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CoreError {
-    #[error("it can not be read: {0}")]
+    #[error("it cannot be read: {0}")]
     Read(#[from] io::Error),
     #[error(
         "it is not whole: {what} should end at byte {end}, and the file has {bytes}; was there room for all of it?"

@@ -25,9 +25,9 @@ pub(crate) struct SourceError {
 /// What can be wrong with a SOURCE.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Why {
-    #[error("it can not be opened: {0}{hint}", hint = open_hint(.0))]
+    #[error("it cannot be opened: {0}{hint}", hint = open_hint(.0))]
     Open(io::Error),
-    #[error("it can not be read: {0}")]
+    #[error("it cannot be read: {0}")]
     Read(#[from] io::Error),
     #[error("it is {}; a SOURCE is a core or a saved dump", if *.directory { "a directory" } else { "neither a file nor a pipe" })]
     NotAFile { directory: bool },

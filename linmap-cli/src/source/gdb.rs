@@ -50,7 +50,7 @@ pub(crate) enum GdbError {
     NoRegister(&'static str),
     #[error("no CPU has translation on: the kernel has not come that far yet, or has ended")]
     Off,
-    #[error("the gdbstub can not read physical memory (Qqemu.PhyMemMode); QEMU's can")]
+    #[error("the gdbstub cannot read physical memory (Qqemu.PhyMemMode); QEMU's can")]
     NotPhysical,
 }
 

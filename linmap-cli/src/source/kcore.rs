@@ -15,7 +15,7 @@ use super::{Cpu, Kernel, Step, Tables, Wanted};
 
 const PATH: &str = "/proc/kcore";
 
-/// Why this machine's tables can not be read.
+/// Why this machine's tables cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LiveError {
     #[error(
@@ -24,7 +24,7 @@ pub(crate) enum LiveError {
     Machine(&'static str),
     #[error("this kernel has none (CONFIG_PROC_KCORE)")]
     None,
-    #[error("it can not be opened: {0}; root may, unless the kernel is locked down")]
+    #[error("it cannot be opened: {0}; root may, unless the kernel is locked down")]
     Open(io::Error),
     #[error("it has no segment of the linear map")]
     NoLinearMap,

@@ -11,7 +11,7 @@ use linmap::Pa;
 
 use super::pause::Seconds;
 
-/// Why memory can not be read.
+/// Why memory cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum Unreadable {
     /// The source has nothing at that address.
@@ -20,11 +20,11 @@ pub(crate) enum Unreadable {
     /// A file ends before it.
     #[error("the file ends before what should be at {0}; it is not whole")]
     Ends(Pa),
-    /// Whoever had the memory does not answer any more.
+    /// The other side does not answer any more.
     #[error("{0} is not there any more")]
     Gone(&'static str),
     /// The system or the other side says no.
-    #[error("{pa} can not be read: {why}")]
+    #[error("{pa} cannot be read: {why}")]
     Failed {
         /// Where.
         pa: Pa,

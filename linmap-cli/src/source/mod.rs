@@ -88,8 +88,8 @@ pub(crate) struct Tables {
     pub(crate) root: Pa,
     /// Granule, VA bits and address format.
     pub(crate) geometry: Geometry,
-    /// The tables themselves: a [`linmap::ReadTables`] that is bounded by nature. Tables that can not be read
-    /// are in it as such, and whoever walks into one is told why.
+    /// The tables themselves: a [`linmap::ReadTables`] that is bounded by nature. Tables that cannot be read
+    /// are in it as such, with the reason for a walk that needs one.
     pub(crate) snapshot: Snapshot,
     /// Physical memory, as far as the source still has it now, and where there is RAM.
     pub(crate) memory: Memory,

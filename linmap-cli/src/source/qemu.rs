@@ -38,7 +38,7 @@ pub(crate) enum QemuError {
     NoRam,
     #[error("its gdbstub, which shows the registers, talks to another debugger; detach that first")]
     StubBusy,
-    #[error("QEMU can not start a gdbstub, which shows the registers: {0}")]
+    #[error("QEMU cannot start a gdbstub, which shows the registers: {0}")]
     NoStub(String),
 }
 

@@ -70,7 +70,7 @@ impl Regime {
     /// The kernel's own tables, where these are those that a CPU in user space has instead.
     ///
     /// With page-table isolation (KPTI) the kernel leaves little but its entry code mapped in user space, by
-    /// a root two pages in front of its own. Such a root has no linear map.
+    /// a root two pages before its own. Such a root has no linear map.
     pub(super) fn behind_trampoline(self, memory: &dyn Physical) -> Self {
         let own = Self { root: Pa(self.root.0.wrapping_add(2 * self.geometry.page_size())), ..self };
         if !self.has_linear_map(memory) && own.has_linear_map(memory) { own } else { self }

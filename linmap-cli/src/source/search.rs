@@ -116,7 +116,7 @@ pub(super) fn each_leaf(tables: &Snapshot, regime: Regime, mut each: impl FnMut(
         }
         ControlFlow::Continue(())
     });
-    // What comes before a table that can not be read has been seen.
+    // What comes before a table that cannot be read has been seen.
     drop(walked);
 }
 

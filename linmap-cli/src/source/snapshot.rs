@@ -2,7 +2,7 @@
 //!
 //! Tables of pages are little else, so that 128 MiB of tables become a few. All tables of a level are asked
 //! for together, level by level, and none twice, whatever points to it: time is bounded by the memory there
-//! is, not by what tables say. Nothing here judges; a table that can not be read is a fact to be reported.
+//! is, not by what tables say. Nothing here judges; a table that cannot be read is a fact to be reported.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -21,7 +21,7 @@ const BATCH: usize = 256;
 
 /// A table that is not in the snapshot, and why.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the level {} table at {table}{} can not be read: {why}", level.number(), translates(*va))]
+#[error("the level {} table at {table}{} cannot be read: {why}", level.number(), translates(*va))]
 pub(crate) struct Unread {
     /// Where it should be.
     pub(crate) table: Pa,
@@ -80,7 +80,7 @@ pub(crate) struct Snapshot {
     last: [Cell<Last>; Level::COUNT],
 }
 
-/// The entries that were asked for last, one or many: whoever walks asks for the next ones.
+/// The entries that were asked for last, one or many: a walk asks for the next ones.
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
     table: Pa,

@@ -165,7 +165,7 @@ fn tables_that_are_not_there_are_said_to_be_missing() {
     let unread = walk(&tables).expect_err("a table is missing");
     assert_eq!(
         unread.to_string(),
-        "the level 1 table at 0x90000000, which translates from 0xffff028000000000 on, can not be read: there is no RAM at 0x90000000 in it"
+        "the level 1 table at 0x90000000, which translates from 0xffff028000000000 on, cannot be read: there is no RAM at 0x90000000 in it"
     );
     assert_eq!(tables.snapshot.unread(), [&unread]);
 }

@@ -40,7 +40,7 @@ pub(crate) struct Machine<'a> {
     pub(crate) stub: bool,
 }
 
-/// 4 GiB in front of QEMU's own CPU, and no gdbstub.
+/// 4 GiB beside QEMU's own CPU, and no gdbstub.
 pub(crate) const PLAIN: Machine<'static> = Machine {
     kernel: "6.12",
     arguments: "nokaslr",

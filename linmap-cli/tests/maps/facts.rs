@@ -69,7 +69,7 @@ fn expect_late(document: &Value) {
     assert!(missing.contains(LATE) && missing.contains("15 s (--max-pause)"), "{document:#}");
 }
 
-/// A dump keeps what is missing in it, so that whoever reads it later is told as well.
+/// A dump keeps what is missing in it, so that a later reader is told as well.
 #[test]
 fn a_dump_says_what_there_was_no_time_for() {
     let most_reads = 2 * Guest::new(debian(), QEMU).tables + 2;

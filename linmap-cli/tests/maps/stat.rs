@@ -13,7 +13,7 @@ fn debian_12_as_it_comes() {
         ran.stdout(),
         str![[r#"
 Linear map: 256M, 4K granule, 48-bit addresses, Linux 6.1.0-40-arm64
-Mapped with pages, because rodata=full changes single pages, and Linux 6.1 can not split live leaves
+Mapped with pages, because rodata=full changes single pages, and Linux 6.1 cannot split live leaves
 
  leaves   descriptors   covered   share
 ────────────────────────────────────────

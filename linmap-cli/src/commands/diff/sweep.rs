@@ -105,7 +105,7 @@ fn is_same(a: &Side, b: &Side, compared: Compared) -> bool {
     a.entry_bytes == b.entry_bytes && plain(a.what) == plain(b.what)
 }
 
-/// Whether a range goes on as the one in front of it, on both sides.
+/// Whether a range goes on as the one before it, on both sides.
 fn goes_on(open: &Difference, found: &Difference) -> bool {
     let same = |(before, after): (&Side, &Side)| {
         before.entry_bytes == after.entry_bytes && before.what.at(open.bytes) == after.what

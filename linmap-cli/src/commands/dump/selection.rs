@@ -144,7 +144,7 @@ fn marked(name: Name, range: (Va, Va)) -> Part {
 fn unknown(view: &View<'_>, regions: &Regions, name: Name) -> String {
     let known: Vec<&str> = regions.all().iter().map(|region| region.name.text()).collect();
     format!(
-        "{}: where {} is can not be told without VMCOREINFO; known: {}; --region all has everything",
+        "{}: where {} is cannot be told without VMCOREINFO; known: {}; --region all has everything",
         view.name(),
         name.text(),
         known.join(", ")

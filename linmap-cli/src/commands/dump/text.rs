@@ -49,7 +49,7 @@ fn print_part(
     match (dumped, text.error) {
         (Err(DumpError::Read(why)), _) => Err(Failure::walk(view)(why)),
         (Err(DumpError::Write), error) => {
-            Err(Failure::Output(error.unwrap_or_else(|| io::Error::other("it can not be formatted"))))
+            Err(Failure::Output(error.unwrap_or_else(|| io::Error::other("it cannot be formatted"))))
         }
         (Ok(_), _) => Ok(()),
     }

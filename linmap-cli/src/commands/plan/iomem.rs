@@ -7,7 +7,7 @@
 //!   fffff000-ffffffff : reserved
 //! ```
 //!
-//! Two spaces more for what lies within. Whoever is not root is shown zeros.
+//! Two spaces more for what lies within. Only root is shown more than zeros.
 
 use std::ops::Range;
 

@@ -40,7 +40,7 @@ pub(crate) enum Address {
     Physical(u64),
 }
 
-/// Why a trace can not be used.
+/// Why a trace cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TraceError {
     #[error("cannot read `{}`: {error}", path.display())]
@@ -65,7 +65,7 @@ const TOO_LONG: &str = "the line is longer than 64K";
 const MOST_BYTES: u64 = 4096;
 const LONGEST: usize = 64 << 10;
 
-/// Calls `each` for every access of a trace, with its line, until that says why it can not be.
+/// Calls `each` for every access of a trace, with its line, until that says why it cannot be.
 pub(crate) fn read(
     path: &Path,
     format: Format,

@@ -47,7 +47,7 @@ fn rodata_full_is_the_cause_before_live_splits() {
     // A CPU with the promise does not help this kernel.
     let e = pages(DEBIAN_12, Some(AMPERE_ONE), FULL);
     assert_eq!(causes(&e), [(Cause::RodataFull, Known)]);
-    assert!(explain(&e).causes[0].1.text.contains("Linux 6.1 can not split live leaves"));
+    assert!(explain(&e).causes[0].1.text.contains("Linux 6.1 cannot split live leaves"));
     let remedies = remedies_of(&with_line(&e, "quiet"));
     assert!(remedies[0].starts_with("boot with `rodata=on`: "), "{remedies:?}");
     let unseen = "boot with `rodata=on` and without `crashkernel=` if it is given: ";

@@ -8,7 +8,7 @@ pub(super) const LONGEST: usize = 1 << 20;
 pub(super) enum Arrived {
     /// Nothing that is whole.
     Nothing,
-    /// A packet, and how many bytes it took with what was in front of it.
+    /// A packet, and how many bytes it took with what came before it.
     Packet(Vec<u8>, usize),
     /// A packet whose sum is wrong, or that is too long.
     Damaged,
@@ -23,7 +23,7 @@ fn sum(bytes: &[u8]) -> u8 {
     bytes.iter().fold(0, |sum: u8, byte| sum.wrapping_add(*byte))
 }
 
-/// Takes the first packet; acknowledgements in front of it are passed over, and so are notifications.
+/// Takes the first packet; acknowledgements before it are passed over, and so are notifications.
 pub(super) fn take(bytes: &[u8]) -> Arrived {
     let mut at = 0;
     loop {

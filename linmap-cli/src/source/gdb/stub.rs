@@ -31,7 +31,7 @@ const LONGEST_OUTPUT: usize = 4 << 20;
 /// More CPUs are not looked at.
 const MOST_THREADS: usize = 4096;
 
-/// Why a stub can not be talked to.
+/// Why a stub cannot be talked to.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StubError {
     #[error("no gdbstub there: {0}; QEMU starts one with `-gdb tcp::1234`")]

@@ -19,7 +19,7 @@ const PROMPT: &[u8] = b"(qemu) ";
 /// Why there is no monitor to talk to.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MonitorError {
-    #[error("its monitor can not be connected to: {0}; root or QEMU's own user may")]
+    #[error("its monitor cannot be connected to: {0}; root or QEMU's own user may")]
     Denied(io::Error),
     #[error(
         "no monitor there: {0}; QEMU makes one by `-qmp unix:SOCKET,server=on,wait=off` or `-monitor unix:...`"
