@@ -1,5 +1,6 @@
 //! One guest by every SOURCE: what each says, and whether they say the same.
 
+use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
@@ -40,11 +41,19 @@ pub(crate) struct Read {
 
 /// Reads a guest by every SOURCE, and fails unless all say the same, and QEMU of `samples` addresses.
 ///
-/// The guest has to stand still for that, but can not while it reads itself. So what it says itself is compared
+/// The guest has to stand still for that, but cannot while it reads itself. So what it says itself is compared
 /// in the linear map alone, which does not change by itself.
 pub(crate) fn read_by_all(guest: &mut Guest, samples: u64) -> Read {
     let own = inside(guest, "dump --json --region linear");
     let own_stat = inside(guest, "stat --json");
+    let saved =
+        guest.shell("linmap dump --json >/saved; linmap dump --json /saved | busybox cmp - /saved; echo $?");
+    assert_eq!(saved.trim().lines().last(), Some("0"), "a dump of the guest's own: {saved}");
+    assert_eq!(
+        inside(guest, "stat --json /saved")["linear"],
+        own_stat["linear"],
+        "a dump of the guest's own"
+    );
     let qmp = named("qemu:", &guest.qmp());
     let stat = document(&["stat", "--json", &qmp]);
     assert_eq!(stat["linear"], own_stat["linear"], "the guest itself");
@@ -64,6 +73,9 @@ pub(crate) fn read_by_all(guest: &mut Guest, samples: u64) -> Read {
         assert_eq!(read["geometry"], dump["geometry"], "{other}");
         same(other, &entries(&read), &expected);
     }
+    for source in [&qmp].into_iter().chain(&others) {
+        saved_says_the_same(source, &guest.path("saved"));
+    }
     for source in [&qmp, &others[1]] {
         let linear = document(&["dump", "--json", "--region", "linear", source]);
         same("the guest itself", &entries(&own), &entries(&linear));
@@ -71,6 +83,16 @@ pub(crate) fn read_by_all(guest: &mut Guest, samples: u64) -> Read {
     }
     std::fs::remove_file(core).expect("the core is there");
     Read { stat, dump }
+}
+
+/// A dump of a SOURCE that stands still, and what is said of it: as of the SOURCE.
+fn saved_says_the_same(source: &str, path: &Path) {
+    let dump = linmap(&["dump", "--json", source, "--max-pause", "600"]);
+    std::fs::write(path, &dump.stdout).expect("room for it");
+    let path = path.to_str().expect("UTF-8");
+    let again = linmap(&["dump", "--json", path]);
+    assert!(again.stdout == dump.stdout && again.stderr.is_empty(), "a dump of the dump of {source}");
+    assert_eq!(document(&["stat", "--json", path]), document(&["stat", "--json", source]), "{source}");
 }
 
 /// Equal entries that follow one another: the first address and the bytes that they map, where to, and the rest.
