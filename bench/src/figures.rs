@@ -5,12 +5,14 @@
 //! - `linmap ARGUMENTS` what the command prints; `| 2-4` takes paragraphs of it, `| 8 ... 6` the first and the last
 //!   lines;
 //! - `example NAME` what an example of the model prints;
+//! - `tlb` the model's figures beside those of hardware (`reach`);
 //! - `counts NAME` a table of stored counts beside Linux (`tables`);
 //! - `linux NAME` belongs to `make test-linux`, which compares it with what is printed of a real kernel.
 //!
 //! The size of the image that the command is built with is of the same kind.
 
 mod blocks;
+mod reach;
 mod tables;
 
 use std::path::{Path, PathBuf};
@@ -109,6 +111,9 @@ fn generate(root: &Path, what: &str) -> Result<Option<String>, String> {
         let part = parts.iter().try_fold(text, |text, part| blocks::part(&text, part))?;
         Ok(Some(format!("```text\n{}\n```\n", part.trim_end())))
     };
+    if what == "tlb" {
+        return reach::table(|arguments| linmap(root, arguments)).map(Some);
+    }
     match what.split_once(' ') {
         Some(("linmap", arguments)) => fenced(linmap(root, arguments)?),
         Some(("example", name)) => {
@@ -120,7 +125,7 @@ fn generate(root: &Path, what: &str) -> Result<Option<String>, String> {
             tables::of(name, &stored).map(Some)
         }
         Some(("linux", _)) => Ok(None),
-        _ => Err(format!("\"{what}\" is none of linmap, example, counts and linux")),
+        _ => Err(format!("\"{what}\" is none of linmap, example, tlb, counts and linux")),
     }
 }
 
