@@ -53,7 +53,9 @@ fn check(options: &Options) -> Result<Status, Failure> {
         terminal::print(&report::of(&view, &findings, options.all))?;
     }
     if let Some(why) = findings.ended_by {
-        return Err(Failure::walk(&view)(why));
+        // The document, if one is wanted, has it already.
+        terminal::error(Failure::walk(&view)(why));
+        return Ok(Status::Error);
     }
     Ok(if findings.count == 0 { Status::Fine } else { Status::Findings })
 }
@@ -67,7 +69,7 @@ fn json(view: &View<'_>, findings: &Findings) -> Value {
     document["findings"] = json!(findings.list.iter().map(findings::document).collect::<Vec<_>>());
     document["notes"] = json!(findings.notes);
     if let Some(why) = &findings.ended_by {
-        document["error"] = json!(why.to_string());
+        document["error"] = json!(Failure::walk(view)(why.clone()).to_string());
     }
     document
 }

@@ -145,7 +145,7 @@ fn mistaken(va: &str, source: Option<&Source>) -> Option<String> {
     let text = crate::printable::line(va);
     Some(match other.filter(|_| is_reversed) {
         Some(address) => {
-            format!("`{address}` is an address, and comes behind the SOURCE: `linmap walk {text} {address}`")
+            format!("`{address}` is an address, and comes after the SOURCE: `linmap walk {text} {address}`")
         }
         None => {
             format!("`{text}` is a SOURCE, and there is no address: `linmap walk {text} 0xffff000040000000`")

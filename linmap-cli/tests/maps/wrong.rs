@@ -101,7 +101,7 @@ fn an_address_and_a_source_in_each_others_place_are_told_apart() {
     let path = path.to_str().expect("a path in UTF-8");
     let address = "0xffff000000000000";
     let reversed =
-        format!("`{address}` is an address, and comes behind the SOURCE: `linmap walk {path} {address}`");
+        format!("`{address}` is an address, and comes after the SOURCE: `linmap walk {path} {address}`");
     linmap(&["walk", address, path]).exits(2).says(&reversed);
     let alone = format!("`{path}` is a SOURCE, and there is no address: `linmap walk {path} 0xffff");
     linmap(&["walk", path]).exits(2).says(&alone);
