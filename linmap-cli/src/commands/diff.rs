@@ -84,7 +84,13 @@ fn diff(options: &Options) -> Result<Status, Failure> {
         unprinted: !is_text(&before, &a) && !is_text(&after, &b),
     };
     let mut differences = Vec::new();
-    sweep((a.geometry, &rows_a), (b.geometry, &rows_b), range, compared, |found| differences.push(found));
+    let known = common(&a.known(), &b.known(), range);
+    if known.is_empty() {
+        return Err(nothing_in_common(&a, &b));
+    }
+    for range in known {
+        sweep((a.geometry, &rows_a), (b.geometry, &rows_b), range, compared, |found| differences.push(found));
+    }
     let diff = Diff { views: [&a, &b], range, addresses: compared.addresses, differences };
     report::print(&diff, options.json)?;
     Ok(if diff.is_same() { Status::Fine } else { Status::Findings })
@@ -116,8 +122,18 @@ fn range(options: &Options, a: &View<'_>, b: &View<'_>) -> Result<(Va, Va), Fail
         (first.max(from), last.min(to))
     });
     if last < first {
-        let names = [a.name(), b.name()];
-        return Err(Failure::Wrong(format!("{} and {} have no addresses in common", names[0], names[1])));
+        return Err(nothing_in_common(a, b));
     }
     Ok((first, last))
+}
+
+/// What is known of both, within a range.
+fn common(a: &[(Va, Va)], b: &[(Va, Va)], (first, last): (Va, Va)) -> Vec<(Va, Va)> {
+    let pairs =
+        a.iter().flat_map(|a| b.iter().map(move |b| (a.0.max(b.0).max(first), a.1.min(b.1).min(last))));
+    pairs.filter(|(first, last)| first <= last).collect()
+}
+
+fn nothing_in_common(a: &View<'_>, b: &View<'_>) -> Failure {
+    Failure::Wrong(format!("{} and {} have no addresses in common", a.name(), b.name()))
 }

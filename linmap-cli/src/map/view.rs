@@ -94,15 +94,29 @@ impl<'o> View<'o> {
         }
     }
 
+    /// The addresses that anything is known of, in order: a saved dump may be of several parts with gaps between.
+    pub(crate) fn known(&self) -> Vec<(Va, Va)> {
+        let Some(dump) = self.saved.filter(|dump| !dump.parts.is_empty()) else { return vec![self.extent] };
+        let mut known: Vec<(Va, Va)> = Vec::new();
+        for (first, last) in dump.parts.iter().map(|part| part.range) {
+            match known.last_mut() {
+                Some(before) if before.1.0.checked_add(1) == Some(first.0) => before.1 = last,
+                _ => known.push((first, last)),
+            }
+        }
+        known
+    }
+
     /// Whether anything is known of all of a range.
     pub(crate) fn knows(&self, (first, last): (Va, Va)) -> bool {
-        self.extent.0 <= first && last <= self.extent.1
+        self.known().iter().any(|known| known.0 <= first && last <= known.1)
     }
 
     /// Says that something of a saved dump is not in it.
     pub(crate) fn not_saved(&self, what: impl std::fmt::Display) -> String {
-        let (first, last) = self.extent;
-        format!("{}: {what}: not saved; it has what lies from {first} to {last}", self.name)
+        let known =
+            self.known().iter().map(|(first, last)| format!("from {first} to {last}")).collect::<Vec<_>>();
+        format!("{}: {what}: not saved; it has what lies {}", self.name, known.join(", and "))
     }
 
     /// After how many slots a walk gives up: more than there are, unless tables point to one another.

@@ -148,3 +148,21 @@ fn regions_may_be_several() {
     let json = core.run("dump", &["--json", "--region", "linear", "--region", "modules"]).exits(0);
     assert_eq!(piped(&["dump", "-", "--json"], &json.0.stdout).exits(0).stdout(), json.stdout());
 }
+
+/// What lies between two regions that were saved is not known; above all it is no hole.
+#[test]
+fn between_regions_that_were_saved_nothing_is_known() {
+    let kernel = debian();
+    let core = kernel.core(|_| {});
+    let json = core.run("dump", &["--json", "--region", "linear,fixmap"]).exits(0);
+    let missing = json.document()["missing"].to_string();
+    assert!(missing.contains("addresses from 0xffff800000000000 to "), "{missing}");
+    let saved = |arguments: &[&str]| piped(arguments, &json.0.stdout);
+    assert_eq!(saved(&["dump", "-", "--json"]).exits(0).stdout(), json.stdout());
+    let text = format!("{:#x}", kernel.modules());
+    core.run("walk", &[&text]).exits(0);
+    saved(&["walk", "-", &text]).exits(2).says("not saved; it has what lies from 0xffff000000000000 to ");
+    saved(&["dump", "-", "--region", "modules"]).exits(2).says("not saved");
+    let own = core.path();
+    saved(&["diff", own.to_str().expect("UTF-8"), "-"]).exits(0);
+}

@@ -67,6 +67,15 @@ fn missing(view: &View<'_>, parts: &[Part]) -> Vec<String> {
             missing.push(left_out);
         }
     }
+    for (before, after) in parts.iter().zip(parts.iter().skip(1)) {
+        let (last, next) = (before.range.1.0, after.range.0.0);
+        if next.saturating_sub(last) > 1 {
+            let gap = format!("addresses from {} to {}", Va(last + 1), Va(next - 1));
+            if !missing.contains(&gap) {
+                missing.push(gap);
+            }
+        }
+    }
     missing
 }
 
