@@ -30,6 +30,9 @@ const INVALID: What = What::SetValid(false);
 const MAP: What = What::Map(1 << 41, Attributes::RAM);
 /// Some pages of the map, mapped a second time.
 const MAP_TWICE: What = What::Map((1 << 40) + 599 * 4096, Attributes::RAM);
+/// Some pages of the map's run, and pages of the map that become a run where they are mapped a second time.
+const MAP_PART_OF_RUN: What = What::Map((1 << 40) + (scene::RUN + 4) * 4096, Attributes::RAM);
+const MAP_AS_RUN: What = What::Map((1 << 40) + 528 * 4096, Attributes::RAM);
 const ALIASED_RO: What = What::Aliased(Set::ReadOnly, scene::OFFSET);
 const ALIASED_ROX: What = What::Aliased(Set::Code, scene::OFFSET);
 const ALIASED_RW: What = What::Aliased(Set::Writable, scene::OFFSET);
@@ -56,6 +59,10 @@ fn faults() -> Vec<(Fault, Rule, Scene)> {
     let twice = live.after(MAP_TWICE, scene::FREE, 3);
     let protects_area = twice.does(ALIASED_RO, scene::FREE, 3);
     let frees_area = twice.after(ALIASED_RO, scene::FREE, 3).does(ALIASED_RW, scene::FREE, 3);
+    let alias_in_run = live.after(MAP_PART_OF_RUN, scene::FREE, 3).does(ALIASED_RO, scene::FREE, 3);
+    // The area first: otherwise the barriers of the aliases' batch come in between.
+    let area_is_run = live.after(MAP_AS_RUN, scene::FREE, 16).after(ALIASED_RO, scene::FREE, 16);
+    let area_in_run = area_is_run.does(ALIASED_RW, scene::FREE + 4, 3);
     let area_of_weak = repeats.after(MAP_TWICE, scene::FREE, 3).does(ALIASED_RO, scene::FREE, 3);
     vec![
         (Fault::NoLock, Rule::LostUpdate, live.interrupted()),
@@ -72,6 +79,8 @@ fn faults() -> Vec<(Fault, Rule, Scene)> {
         (Fault::NoDsbBeforePublishing, Rule::ContiguousRun, live.does(READ_ONLY, scene::RUN + 4, 1)),
         (Fault::NoDsbBeforePublishing, Rule::ContiguousRun, live.does(READ_ONLY, scene::RUN + 4, 3)),
         (Fault::NoDsbBeforePublishing, Rule::ContiguousRun, live.does(READ_ONLY, scene::RUN - 4, 6)),
+        (Fault::NoDsbBeforePublishing, Rule::ContiguousRun, alias_in_run.clone()),
+        (Fault::NoDsbBeforePublishing, Rule::ContiguousRun, area_in_run.clone()),
         (Fault::OtherAddress, Rule::BreakBeforeMake, a_page_of_a_block.clone()),
         (Fault::OtherMemoryType, Rule::BreakBeforeMake, a_page_of_a_block.clone()),
         (Fault::HoleInTable, Rule::InUse, a_page_of_a_block.clone()),
@@ -79,6 +88,8 @@ fn faults() -> Vec<(Fault, Rule, Scene)> {
         (Fault::NoPageBit, Rule::Reserved, a_page_of_a_block),
         (Fault::RunNotDissolved, Rule::ContiguousRun, live.does(READ_ONLY, scene::RUN + 4, 1)),
         (Fault::RunNotDissolved, Rule::ContiguousRun, live.does(READ_ONLY, scene::RUN - 4, 6)),
+        (Fault::RunNotDissolved, Rule::ContiguousRun, alias_in_run),
+        (Fault::RunNotDissolved, Rule::ContiguousRun, area_in_run),
         (Fault::TakenForAlike, Rule::Translation, live.after(READ_ONLY, 601, 1).does(READ_ONLY, 600, 3)),
         (Fault::NoDsbAfterStores, Rule::NotVisible, kept.does(VALID, 600, 1)),
         (Fault::NoDsbAfterStores, Rule::NotVisible, kept.does(VALID, 600, 3)),
