@@ -213,6 +213,8 @@ mutants! {
     runs::joined_before_all_say_the_same: "a page becomes like its neighbours and, without a DSB, one of their run",
         ContiguousRun at 0, "level 3, 4K, read-only";
     runs::member_stored_by_another_cpu: "another CPU makes a page one of a run in which one changes",
+        ContiguousRun at 0, "either may be cached for the whole run";
+    runs::member_stored_beside_a_hole: "another CPU makes a page one of a run from which one goes",
         ContiguousRun at 0xe000, "slot 0 of";
     runs::member_among_holes: "a page among holes is mapped as one of a run",
         ContiguousRun at 0x20000, "here it must be a hole";

@@ -84,6 +84,16 @@ pub(crate) fn member_stored_by_another_cpu(wrong: bool) -> Scene {
     s
 }
 
+/// The same, and the page becomes a hole: what the member says is allowed until the operation returns.
+pub(crate) fn member_stored_beside_a_hole(wrong: bool) -> Scene {
+    let mut s = Scene::pages(&[Core::STRONG; 2]);
+    s.begin("unmap", [s.change(14..15, None)]).clear(14);
+    s.cpu(1);
+    s.put(0, Leaf { contiguous: wrong, ..s.leaf(0) });
+    s.cpu(0).flush(14..15).done();
+    s
+}
+
 /// A page is mapped far from others, and no operation that returns is about its run.
 pub(crate) fn member_among_holes(wrong: bool) -> Scene {
     let mut s = Scene::pages(&[Core::STRONG; 2]);

@@ -368,19 +368,24 @@ fn runs() {
         write(0, CHILD, 2, other | CONTIGUOUS),
     ];
     wrong(&[STRONG, STRONG], Layout::Pages, &beside, 2, &[Rule::ContiguousRun]);
-    // One that another CPU stores is wrong when what it says has become so.
-    let far = [
-        begin(0, "protect", vec![change(page_at(15), PAGE, as_page(15) | READ_ONLY, 3)]),
-        write(0, CHILD, 15, as_page(15) | READ_ONLY),
-        write(1, CHILD, 0, as_page(0) | CONTIGUOUS),
-        dsb(1, Ishst),
-        dsb(0, Ishst),
-        tlbi_all(0, Vmalle1is),
-        dsb(0, Ish),
-        isb(0),
-        done(0),
-    ];
-    wrong(&[STRONG, STRONG], Layout::Pages, &far, 8, &[Rule::Stale, Rule::ContiguousRun]);
+    // One that another CPU stores beside a page that has changed; or beside one that has gone, where it is wrong when
+    // the operation returns.
+    let far = |new| {
+        [
+            begin(0, "changes", vec![change(page_at(15), PAGE, new, 3)]),
+            write(0, CHILD, 15, new),
+            write(1, CHILD, 0, as_page(0) | CONTIGUOUS),
+            dsb(1, Ishst),
+            dsb(0, Ishst),
+            tlbi_all(0, Vmalle1is),
+            dsb(0, Ish),
+            isb(0),
+            done(0),
+        ]
+    };
+    let strong = [STRONG, STRONG];
+    wrong(&strong, Layout::Pages, &far(as_page(15) | READ_ONLY), 2, &[Rule::ContiguousRun]);
+    wrong(&strong, Layout::Pages, &far(0), 8, &[Rule::Stale, Rule::ContiguousRun]);
     let elsewhere = [write(0, CHILD, 0, (as_page(0) | CONTIGUOUS) + 16 * PAGE)];
     let rules = [Rule::BreakBeforeMake, Rule::Translation, Rule::ContiguousRun];
     wrong(&[STRONG], Layout::Run, &elsewhere, 0, &rules);
