@@ -3,10 +3,11 @@
 //! TLB fills are passive and happen whenever they can. So for each CPU the set of all entries that its
 //! TLB may possibly hold is exact, and no interleaving of fills is explored: it is what the tables say,
 //! which any walker may have cached, and what they said before and no invalidation has taken away since
-//! (`stale.rs`). The files below this one take the events: stores (`store.rs`; of runs `run.rs`), barriers and
+//! (`stale.rs`). The files below this one take the events: stores (`store.rs`), barriers and
 //! invalidations (`maintenance.rs`), registers and parking (`switch.rs`), trees that take the place
 //! of others (`succession.rs`), table pages (`frames.rs`), pages with two addresses (`alias.rs`),
-//! contiguous runs (`run.rs`), and operations with what they promise (`operation.rs`).
+//! contiguous runs: what members say (`run.rs`), and in which order walkers see stores into them
+//! (`run_order.rs`), and operations with what they promise (`operation.rs`).
 
 mod alias;
 mod frames;

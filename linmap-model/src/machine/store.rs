@@ -331,11 +331,6 @@ impl Machine {
             if !old.contiguous && !new.contiguous {
                 continue;
             }
-            if old.contiguous && new.contiguous && old.oa != new.oa {
-                let fact = format!("slot {mate} says {}", old.describe());
-                let found = Finding::new(Rule::ContiguousRun, fact).on(lowest(walkers)).at(va);
-                return Err(found.and(format!("slot {index} says {}", new.describe())));
-            }
             self.clash(&old, new, (walkers, self.now), |_, _| {
                 format!("both are in the table at {table:#x}")
             })?;
