@@ -199,7 +199,7 @@ fn with_many_blocks(g: linmap::Geometry) -> World {
     world
 }
 
-/// What is to be cut takes a page to be listed and one to be found; without those nothing is changed, either.
+/// What is to be cut takes two pages to be listed and found; without those nothing is changed, either.
 #[test]
 fn many_leaves_are_cut_or_none() {
     for world in some_geometries().map(with_many_blocks) {
@@ -218,6 +218,39 @@ fn many_leaves_are_cut_or_none() {
         frames.into_iter().for_each(|frame| world.memory.give(frame));
         assert_eq!(world.memory.in_use(), tables + needed);
         let _ = world.leaves();
+    }
+}
+
+/// A block that is cut for one alias is cut again for a later one, when many others have been: it takes one table.
+#[test]
+fn blocks_are_cut_twice() {
+    for (g, policy) in some_geometries().flat_map(|g| [(g, Policy::Live), (g, Policy::Park)]) {
+        let world = World { pages: 2 * BLOCKS, ..World::empty(g, 0) };
+        let block = world.block();
+        world.map(world.offset, 0, BLOCKS * block, RAM);
+        let places = [5, block - 7];
+        world.area_of(
+            &places
+                .map(|at| (0..BLOCKS).map(move |n| (n * block + at, 1)))
+                .into_iter()
+                .flatten()
+                .collect::<Vec<_>>(),
+        );
+        world.space.set_policy(policy);
+        let (before, taken) = (state(&world), BLOCKS + 1);
+        let frames = hoard(&world, taken as usize);
+        assert_eq!(world.set(Set::Ro, 0, world.pages), Err(Error::OutOfFrames { taken }), "{g:?}");
+        frames.into_iter().for_each(|frame| world.memory.give(frame));
+        assert_same(&world, &before, "twice");
+        let frames = hoard(&world, taken as usize + 1);
+        assert_eq!(world.set(Set::Ro, 0, world.pages), Ok(()), "{g:?}, {policy}");
+        frames.into_iter().for_each(|frame| world.memory.give(frame));
+        let (leaves, _, in_use) = world.leaves();
+        assert_eq!(in_use - before.in_use, BLOCKS as usize, "{g:?}, {policy}");
+        for (va, level, leaf) in leaves {
+            let changes = level == Level::PAGE && places.contains(&(leaf.oa.0 / g.page_size() % block));
+            assert_eq!(leaf.attributes.contains(Attributes::READ_ONLY), changes, "{g:?}, {policy}: {va}");
+        }
     }
 }
 
