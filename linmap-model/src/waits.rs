@@ -5,7 +5,7 @@ use crate::CpuId;
 /// One thing that an invalidation waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wait {
-    /// One more by the same CPU, and a DSB (CVE-2025-10263).
+    /// One more by the same CPU, and a DSB (CVE-2025-10263 and older errata).
     Repeat(CpuId),
     /// A context synchronisation event on the CPU that issued it, whose own accesses may use the entry
     /// until then (D8.17.8 RBLDZX). For break-before-make it is gone (D8.17.1 RDDMVT).

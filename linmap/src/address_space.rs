@@ -54,11 +54,11 @@ use crate::{
 /// Whatever an operation returns, it did all that it says or nothing: then every table is as before, and what was split
 /// is split. But where CPUs have to be parked, [`collapse`](Self::collapse) and
 /// [`split_to_pages`](Self::split_to_pages), which change no translation, may stop half way if one of them stops
-/// answering. What it costs: a walk of the range
-/// twice, a store for each descriptor that changes, two DSB and an ISB, a third DSB where tables are built or a
-/// part of a contiguous run changes, and one batch of TLB invalidations if something that was valid changed; nothing at all where everything is
-/// right already. After eight tables that are built or go, the barriers come once more, and some CPUs
-/// need a TLBI and a DSB after each batch ([`Features::needs_repeated_tlbi`](crate::Features::needs_repeated_tlbi)). On return each CPU
+/// answering. What it costs: a walk of the range twice, a store for each descriptor that changes, two DSB and an ISB, a
+/// third DSB where tables are built or a part of a contiguous run changes, and one batch of TLB invalidations if
+/// something that was valid changed; nothing at all where everything is right already. After eight tables that are built
+/// or go, the barriers come once more, and some CPUs need a TLBI and a DSB after each batch
+/// ([`Features::needs_repeated_tlbi`](crate::Features::needs_repeated_tlbi)). On return each CPU
 /// translates as the operation says; what became valid, another CPU uses after its next context
 /// synchronisation event. A range of no pages is one that starts in the half, or at its end.
 #[derive(Debug)]

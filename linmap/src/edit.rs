@@ -4,7 +4,7 @@
 //! an end of the range lies within a leaf, build the tables that replace it, off line and in their final state, and
 //! publish each with one store; where it lies within a contiguous run, dissolve the run. There are two such ends at the
 //! most. *Change* the leaves that lie within the range, in place (`in_place.rs`). What can fail is the survey, table
-//! pages that run out while tables are built, which go back then, and the parking of CPUs: all in front of the first
+//! pages that run out while tables are built, which go back then, and the parking of CPUs: all before the first
 //! store.
 
 use crate::address_space::AddressSpace;
@@ -65,8 +65,7 @@ pub(crate) struct Editor<'a, P> {
     pub(crate) edit: Edit,
     pub(crate) span: Span,
     pub(crate) batch: Batch,
-    /// Whether the same bits change in all leaves of the range, of which all are valid or none is, and none is come by
-    /// twice.
+    /// Whether the same bits change in all leaves of the range, all valid or none, each visited once.
     pub(crate) alike: bool,
 }
 

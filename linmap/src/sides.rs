@@ -3,7 +3,7 @@
 //! Three steps. *Look*: find the aliases, in stretches that are as long as they can be, and see that everything is
 //! mapped and may change; nothing is stored. *Cut*: have leaves that change begin and end where the stretches do. Table
 //! pages or parking can fail there, before anything is stored (`cuts.rs`). *Change* in place, each side in one batch of
-//! invalidations. That can not fail.
+//! invalidations. That cannot fail.
 
 use core::ops::ControlFlow::{Break, Continue};
 
@@ -34,7 +34,7 @@ pub(crate) struct Found {
     /// How many stretches have an alias, and the last of those: others are looked for again each time.
     stretches: usize,
     alias: Option<Span>,
-    /// Whether any begins in front of the end of the one before: then they may have pages in common.
+    /// Whether any begins before the end of the previous one: then they may have pages in common.
     overlap: bool,
     /// What it takes.
     area: Survey,

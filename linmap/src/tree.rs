@@ -46,7 +46,7 @@ impl Tree {
         Self::fits(memory, geometry)?;
         let mut write_execute = None;
         let judged = runs.inspect(|run| {
-            // Mostly it can not be executed.
+            // Mostly it cannot be executed.
             if run.attributes.is_executable() && run.attributes.is_writable() {
                 write_execute.get_or_insert(run.va);
             }

@@ -1,4 +1,4 @@
-//! The pure functions, with any arguments at all: none panics, none wraps around. What can not be expressed is an error
+//! The pure functions, with any arguments at all: none panics, none wraps around. What cannot be expressed is an error
 //! or the largest value. (Tests are built with overflow checks.)
 
 #[path = "common/geometries.rs"]

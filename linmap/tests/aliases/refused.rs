@@ -121,7 +121,7 @@ fn worlds() -> impl Iterator<Item = World> {
     })
 }
 
-/// Some of the first block and of the area in pages, so that a later change of it can not fail.
+/// Some of the first block and of the area in pages, so that a later change of it cannot fail.
 fn split_some(world: &World) {
     let platform = world.platform();
     for va in [of_linear(world, 3), of_linear(world, world.block() + 9)] {
