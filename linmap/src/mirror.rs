@@ -190,9 +190,7 @@ impl<P: Platform> Mirror<'_, P> {
             // A run has a multiple of eight members.
             let whole = keeps && self.keeps(from.run_of(8 * n, members));
             let of = |d: Descriptor| if whole { d } else { d.without_contiguous() };
-            let pair = |at: usize| self.access.load_pair(from, 8 * n + at).map(of);
-            let ([a, b], [c, d], [e, f], [g, h]) = (pair(0), pair(2), pair(4), pair(6));
-            *eight = [a, b, c, d, e, f, g, h].map(|entry| entry.0);
+            *eight = self.access.load_eight(from, 8 * n).map(|entry| of(entry).0);
             tally.add(eight, self.access.geometry);
         }
         self.counters.leaves(Level::PAGE, false, tally.plain as i64);

@@ -21,6 +21,9 @@ use crate::host::{Plan, Pool};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Lacks(pub(crate) &'static str);
 
+/// Who can do no more than change whole leaves.
+const KEEPS_LEAVES: Lacks = Lacks("does not split: a change is of whole leaves");
+
 /// How many leaves a map has at each level, writable ones first, counted by reading its tables.
 pub(crate) type Leaves = [[u64; 2]; 4];
 
@@ -47,13 +50,19 @@ pub(crate) trait Map {
     fn protect(&mut self, read_only: bool) -> Result<(), Lacks>;
 
     /// The first page of each leaf becomes read-only, by a call for each.
-    fn protect_parts(&mut self) -> Result<(), Lacks>;
+    fn protect_parts(&mut self) -> Result<(), Lacks> {
+        Err(KEEPS_LEAVES)
+    }
 
     /// All leaves become pages, by one call.
-    fn split(&mut self) -> Result<(), Lacks>;
+    fn split(&mut self) -> Result<(), Lacks> {
+        Err(KEEPS_LEAVES)
+    }
 
     /// Pages become the largest leaves again, by one call.
-    fn collapse(&mut self) -> Result<(), Lacks>;
+    fn collapse(&mut self) -> Result<(), Lacks> {
+        Err(Lacks("makes no blocks of pages"))
+    }
 
     /// Visits all leaves: how many there are.
     fn walk(&self) -> Result<u64, Lacks>;

@@ -90,18 +90,6 @@ impl Map for Table<'_> {
         Ok(())
     }
 
-    fn protect_parts(&mut self) -> Result<(), Lacks> {
-        Err(Lacks("does not split: a change is of whole leaves"))
-    }
-
-    fn split(&mut self) -> Result<(), Lacks> {
-        Err(Lacks("does not split: a change is of whole leaves"))
-    }
-
-    fn collapse(&mut self) -> Result<(), Lacks> {
-        Err(Lacks("makes no blocks of pages"))
-    }
-
     fn walk(&self) -> Result<u64, Lacks> {
         let leaves = Cell::new(0);
         let count = |level: usize, _: usize, _: VirtAddr, entry: &_| {

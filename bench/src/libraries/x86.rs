@@ -108,18 +108,6 @@ impl Map for Table<'_> {
         Ok(())
     }
 
-    fn protect_parts(&mut self) -> Result<(), Lacks> {
-        Err(Lacks("does not split: a change is of whole leaves"))
-    }
-
-    fn split(&mut self) -> Result<(), Lacks> {
-        Err(Lacks("does not split: a change is of whole leaves"))
-    }
-
-    fn collapse(&mut self) -> Result<(), Lacks> {
-        Err(Lacks("makes no blocks of pages"))
-    }
-
     fn walk(&self) -> Result<u64, Lacks> {
         Err(Lacks("visits no range; it looks single addresses up"))
     }

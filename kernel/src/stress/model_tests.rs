@@ -101,21 +101,17 @@ impl Map<'_> {
     /// The state of a page, as the tables have it.
     fn state(&self, page: usize) -> Page {
         let (g, va) = (self.geometry, self.va(page));
-        let mut state = Page::Hole;
-        let _ = self.space.visit(&self.memory.platform(), (va, va), |start, level, entry| {
-            if let Entry::Leaf(leaf) = entry {
-                let within = va.0 & (g.level_size(level) - 1);
-                let oa = leaf.oa.0 + within;
-                assert_eq!(start.0 + within, va.0);
-                let skewed = Pa(oa) == self.oa(page, true);
-                assert!(skewed || Pa(oa) == self.oa(page, false), "page {page} is at {oa:#x}");
-                let a = leaf.attributes;
-                let (writable, executable) = (a.is_writable(), !a.contains(Attributes::PXN));
-                state = Page::Mapped(Mapped { valid: leaf.valid, writable, executable, skewed });
-            }
-            core::ops::ControlFlow::Continue(())
-        });
-        state
+        let Some((start, level, Entry::Leaf(leaf))) = self.space.entry(&self.memory.platform(), va) else {
+            return Page::Hole;
+        };
+        let within = va.0 & (g.level_size(level) - 1);
+        let oa = leaf.oa.0 + within;
+        assert_eq!(start.0 + within, va.0);
+        let skewed = Pa(oa) == self.oa(page, true);
+        assert!(skewed || Pa(oa) == self.oa(page, false), "page {page} is at {oa:#x}");
+        let a = leaf.attributes;
+        let (writable, executable) = (a.is_writable(), !a.contains(Attributes::PXN));
+        Page::Mapped(Mapped { valid: leaf.valid, writable, executable, skewed })
     }
 }
 

@@ -10,6 +10,18 @@ use crate::guest::{AMPERE_ONE, Booted, MAX, boot};
 use crate::loader::Loader;
 use crate::prediction::Prediction;
 
+/// How CPUs are taken, what is done about it, and the mode and the policy that follow.
+pub(crate) type Row = (&'static [&'static str], u64, &'static str);
+
+/// Those in which leaves may change their size, with AmpereOne.
+pub(crate) const MODES: [Row; 5] = [
+    (&["--bbml2", "auto"], 1, "live"),
+    (&["--bbml2", "off", "--split", "pages"], 2, "pages"),
+    (&["--bbml2", "off", "--split", "park"], 2, "park"),
+    (&["--bbml2", "3", "--split", "pages"], 3, "pages"),
+    (&["--bbml2", "boot-cpu", "--split", "park"], 3, "park"),
+];
+
 pub(crate) fn page_size(granule: Granule) -> &'static str {
     match granule {
         Granule::K4 => "4k",

@@ -4,24 +4,17 @@
 use linmap::Granule;
 
 use crate::guest::{AMPERE_ONE, Booted, boot};
-use crate::matrix::{boot_and_compare, page_size};
+use crate::matrix::{MODES, Row, boot_and_compare, page_size};
 
-/// How CPUs are taken, what is done about it, and the mode and the policy that follow.
-const ROWS: [(&[&str], u64, &str); 6] = [
-    (&["--bbml2", "auto"], 1, "live"),
-    (&["--bbml2", "off", "--split", "pages"], 2, "pages"),
-    (&["--bbml2", "off", "--split", "park"], 2, "park"),
-    (&["--bbml2", "3", "--split", "pages"], 3, "pages"),
-    (&["--bbml2", "boot-cpu", "--split", "park"], 3, "park"),
-    (&["--rodata", "on"], 1, "fixed"),
-];
+/// The one in which they do not.
+const FIXED: Row = (&["--rodata", "on"], 1, "fixed");
 
 fn parkings(booted: &Booted) -> u64 {
     booted.document.pointer("/parking/parkings").and_then(serde_json::Value::as_u64).unwrap_or_default()
 }
 
 fn all_modes(granule: Granule) {
-    for (options, mode, policy) in ROWS {
+    for (options, mode, policy) in MODES.into_iter().chain([FIXED]) {
         let what = format!("{granule} pages, {options:?}");
         let rodata = if policy == "fixed" { &[][..] } else { &["--rodata", "full"] };
         let tasks = ["--run", "dump,together,selftest", "--cpus", "4", "--count"];
@@ -61,7 +54,7 @@ fn modes_at_64k() {
 /// A mode and a policy at each page size, by CPUs that run at the same time.
 #[test]
 fn at_the_same_time() {
-    for (granule, (options, mode, policy)) in Granule::ALL.into_iter().zip([ROWS[0], ROWS[2], ROWS[3]]) {
+    for (granule, (options, mode, policy)) in Granule::ALL.into_iter().zip([MODES[0], MODES[2], MODES[3]]) {
         let what = format!("{granule} pages, {options:?}");
         let fixed = ["--ram", "1G", "--cpus", "4", "--run", "together", "--page-size", page_size(granule)];
         let booted = boot(&[&fixed, options].concat()).expect_well(&what);

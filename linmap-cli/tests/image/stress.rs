@@ -3,17 +3,10 @@
 use linmap::Granule;
 
 use crate::guest::{AMPERE_ONE, Booted, MAX, boot};
-use crate::matrix::page_size;
+use crate::matrix::{MODES, Row, page_size};
 
-/// How CPUs are taken, what is done about it, and the mode and the policy that follow.
-const ROWS: [(&[&str], u64, &str); 6] = [
-    (&["--bbml2", "auto"], 1, "live"),
-    (&["--bbml2", "off", "--split", "pages"], 2, "pages"),
-    (&["--bbml2", "off", "--split", "park"], 2, "park"),
-    (&["--bbml2", "3", "--split", "pages"], 3, "pages"),
-    (&["--bbml2", "boot-cpu", "--split", "park"], 3, "park"),
-    (&["--cpu", MAX, "--rodata", "on"], 2, "fixed"),
-];
+/// The one in which they do not.
+const FIXED: Row = (&["--cpu", MAX, "--rodata", "on"], 2, "fixed");
 
 /// Fails unless so many operations were done, each page allowed what it should, and nothing is lost.
 fn expect_stressed(booted: &Booted, operations: u64, what: &str) {
@@ -29,7 +22,7 @@ fn all_modes(granule: Granule) {
     // So much RAM that the leaves of the scratch range are blocks.
     const TASKS: [&str; 7] =
         ["--ram", "4G", "--count", "--crashkernel", "64M", "--run", "modes,crash,stress:3000:7"];
-    for (options, mode, policy) in ROWS {
+    for (options, mode, policy) in MODES.into_iter().chain([FIXED]) {
         let what = format!("{granule} pages, {options:?}");
         let booted =
             boot(&[&["--page-size", page_size(granule)], options, &TASKS].concat()).expect_well(&what);
