@@ -7,8 +7,10 @@ use crate::fixed::image;
 use crate::guest::{Booted, boot};
 use crate::matrix::page_size;
 
-const WINDOWS: [&str; 18] = [
+const WINDOWS: [&str; 20] = [
+    "identity_build",
     "create",
+    "identity_discard",
     "module_load",
     "module_unload",
     "module_load_beside",

@@ -107,11 +107,14 @@ fn cost_table(document: &Document) -> Option<String> {
     (table.row_count() > 0).then(|| fitted(table))
 }
 
+/// The windows of the map's creation.
+const OF_CREATION: [&str; 3] = ["identity_build", "create", "identity_discard"];
+
 /// What it took to change the map, window by window.
 fn window_table(document: &Document) -> Option<String> {
     let mut table = table(["change", "leaf", "instructions", "TLBI", "DSB", "ISB"]);
     let windows = document.at("/windows").and_then(serde_json::Value::as_object)?;
-    for (name, window) in windows.iter().filter(|(name, _)| *name != "create") {
+    for (name, window) in windows.iter().filter(|(name, _)| !OF_CREATION.contains(&name.as_str())) {
         let count = |key: &str| window.get(key).and_then(serde_json::Value::as_u64);
         let shown = |key: &str| count(key).map(grouped).unwrap_or_default();
         table.add_row(row([
@@ -137,8 +140,16 @@ fn creation(document: &Document) -> Option<String> {
         let count = document.number(&format!("/windows/create/{name}"));
         count.map(|count| format!(", {} {}", grouped(count), name.to_uppercase())).unwrap_or_default()
     };
+    let temporary = ["identity_build", "identity_discard"]
+        .map(|name| document.number(&format!("/windows/{name}/instructions")).map(grouped));
+    let temporary = match temporary {
+        [Some(build), Some(discard)] => {
+            format!("; the temporary 1:1 map: {build} to build, {discard} to take down")
+        }
+        _ => String::new(),
+    };
     Some(format!(
-        "{HEADING}Creation{HEADING:#}: {instructions}{}{}{}\n",
+        "{HEADING}Creation{HEADING:#}: {instructions}{}{}{}{temporary}\n",
         count("tlbi"),
         count("dsb"),
         count("isb")
