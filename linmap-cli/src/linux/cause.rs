@@ -239,11 +239,10 @@ fn repeated_tlbi(e: &Evidence) -> Option<Statement> {
 }
 
 fn rodata_fact(e: &Evidence) -> Option<Statement> {
-    if let Some(value) = e.argument("rodata") {
-        let value = crate::printable::excerpt(value, 20);
-        return Some(known(format!("rodata={value} is on the command line")));
-    }
-    let (rodata, certainty) = e.rodata()?;
+    let asked = e
+        .argument("rodata")
+        .map(|value| format!("rodata={} is on the command line", crate::printable::excerpt(value, 20)));
+    let Some((rodata, certainty)) = e.rodata() else { return asked.map(known) };
     let text = match rodata {
         Rodata::Off => "the kernel's own text is writable: rodata=off",
         Rodata::On => {
@@ -251,7 +250,8 @@ fn rodata_fact(e: &Evidence) -> Option<Statement> {
         }
         Rodata::Full => "what is read-only elsewhere is read-only in the linear map, too: rodata is full",
     };
-    Some(Statement { certainty, text: text.to_owned() })
+    let text = asked.map_or_else(|| text.to_owned(), |asked| format!("{text}; {asked}"));
+    Some(Statement { certainty, text })
 }
 
 fn image_fact(e: &Evidence) -> Option<Statement> {
