@@ -37,16 +37,41 @@ fn fake_stub(answers: &'static [&'static str], closes: bool) -> String {
     format!("gdb:{address}")
 }
 
+/// A stub with this description of its registers, which knows no other question.
+fn described_stub(description: &'static str) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = listener.local_addr().expect("a port");
+    thread::spawn(move || {
+        let (mut socket, _) = listener.accept().expect("a connection");
+        let (mut asked, mut buffer) = (String::new(), [0; 4096]);
+        while let Ok(length @ 1..) = socket.read(&mut buffer) {
+            asked += &String::from_utf8_lossy(&buffer[..length]);
+            while let Some((packet, rest)) = asked.split_once('#').filter(|(_, rest)| rest.len() >= 2) {
+                let answer = match packet.rsplit('$').next().unwrap_or_default() {
+                    question if question.starts_with("qSupported") => "PacketSize=1000",
+                    question if question.starts_with("qXfer:features") => description,
+                    question if question.starts_with('D') => "OK",
+                    _ => "",
+                };
+                asked = rest[2..].to_owned();
+                let sum = answer.bytes().fold(0u8, |sum, byte| sum.wrapping_add(byte));
+                let _ = socket.write_all(format!("+${answer}#{sum:02x}").as_bytes());
+            }
+        }
+    });
+    format!("gdb:{address}")
+}
+
 #[test]
 fn stubs_that_are_none() {
     refused("gdb:127.0.0.1:1", "no gdbstub there");
     refused(&fake_stub(&[], true), "gone away");
     refused(&fake_stub(&[], false), "did not answer");
-    refused(&fake_stub(&["PacketSize=1000", "E01"], false), "does not describe its registers");
+    refused(&described_stub("E01"), "does not describe its registers");
     const X86: &str = "l<target><architecture>i386:x86-64</architecture></target>";
-    refused(&fake_stub(&["PacketSize=1000", X86], false), "architecture `i386:x86-64`, not aarch64");
+    refused(&described_stub(X86), "architecture `i386:x86-64`, not aarch64");
     const BARE: &str = "l<target><architecture>aarch64</architecture></target>";
-    refused(&fake_stub(&["PacketSize=1000", BARE], false), "shows no `TTBR1_EL1`");
+    refused(&described_stub(BARE), "shows no `TTBR1_EL1`");
     refused(&fake_stub(&["PacketSize=1000"], true), "gone away");
 }
 
