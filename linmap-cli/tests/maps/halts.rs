@@ -5,7 +5,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
@@ -91,10 +91,10 @@ fn a_guest_goes_on_when_the_command_is_interrupted() {
 /// 60 tries: wherever it is at, it leaves everything as it was.
 #[test]
 fn signals_at_random_moments() {
-    let seed = std::env::var("LINMAP_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or_else(|| {
-        SystemTime::UNIX_EPOCH.elapsed().map_or(1, |since| u64::from(since.subsec_nanos()))
-    });
-    println!("seed {seed}; LINMAP_SEED={seed} repeats it");
+    test_support::each(1, signals_at_moments_of);
+}
+
+fn signals_at_moments_of(seed: u64) {
     let machine = Machine::new(QEMU);
     let by_port = stub::listen(&machine.guest);
     let begun = Instant::now();
@@ -112,8 +112,8 @@ fn signals_at_random_moments() {
         let ended = interrupt(child, signal);
         killed += u32::from(ended.status.signal() == Some(signal.as_raw()));
         let known = ended.status.signal() == Some(signal.as_raw()) || ended.status.code() == Some(0);
-        assert!(known, "try {attempt} of seed {seed}: {ended:?}");
-        machine.expect_untouched(&format!("try {attempt} of seed {seed}, {source}"));
+        assert!(known, "try {attempt}: {ended:?}");
+        machine.expect_untouched(&format!("try {attempt}, {source}"));
     }
     println!("{killed} of 60 ended by the signal");
 }

@@ -6,9 +6,14 @@ use crate::core::{Core, RAM, TABLES, debian};
 use crate::run::linmap;
 
 /// A plain generator of pseudo-random numbers (xorshift64).
-pub(crate) struct Noise(pub(crate) u64);
+pub(crate) struct Noise(u64);
 
 impl Noise {
+    /// Numbers of a seed, far from those of the next one.
+    pub(crate) fn of(seed: u64) -> Self {
+        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
     pub(crate) fn next(&mut self) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
@@ -38,7 +43,7 @@ fn every_command_survives_damaged_tables() {
 
 /// The later the round, the more damage: at last nothing is what it was, but the way to the root.
 fn survives(round: u32, seed: u64) {
-    let mut noise = Noise(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    let mut noise = Noise::of(seed);
     let kernel = debian();
     let mut tables = kernel.tables();
     let pages: Vec<Pa> = tables.pages.keys().copied().collect();

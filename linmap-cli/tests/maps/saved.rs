@@ -1,7 +1,6 @@
 //! A saved dump says what its source says, and where it cannot it says so.
 
 use std::path::Path;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use linmap::{Attributes, Geometry, Granule, Level, OaFormat};
 
@@ -126,45 +125,42 @@ fn a_saved_dump_answers_as_its_source_does_at_every_geometry() {
     }
 }
 
-/// Changes at random, wherever there is a leaf or a hole: one seed is one case, printed first.
+/// Changes at random, wherever there is a leaf or a hole.
 #[test]
 fn so_does_that_of_a_random_map() {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
-    let given = std::env::var("LINMAP_MAPS_SEED").ok().map(|seed| seed.parse().expect("a number"));
-    let cases = if given.is_some() { 1 } else { 8 };
-    for case in 0..cases {
-        let seed = given.unwrap_or(now.wrapping_add(case) | 1);
-        println!("LINMAP_MAPS_SEED={seed}");
-        let mut noise = crate::noise::Noise(seed);
-        let kernels = kernels();
-        let kernel = kernels[noise.next() as usize % kernels.len()];
-        let core = kernel.core(|tables| {
-            let page = kernel.geometry.page_size();
-            for _ in 0..1 << (noise.next() % 10) {
-                let at = kernel.linear(RAM + noise.next() % (64 << 20) / page * page);
-                let attributes = Attributes::from_bits_truncate(noise.next());
-                let bits = match noise.next() % 6 {
-                    0 => attributes.bits(),
-                    1 => 1,
-                    2 => 1 << 11,
-                    3 => 1 << 52,
-                    4 => 0xf << 55,
-                    _ => u64::MAX >> 12 << 12,
-                };
-                let count = 1 + noise.next() % 20;
-                for index in 0..count {
-                    let va = at + index * page;
-                    if va < kernel.linear(RAM + (64 << 20)) {
-                        tables.change(va, |leaf| if bits > 1 << 60 { 0 } else { leaf ^ bits });
-                    }
+    test_support::each(8, random_map);
+}
+
+fn random_map(seed: u64) {
+    let mut noise = crate::noise::Noise::of(seed);
+    let kernels = kernels();
+    let kernel = kernels[noise.next() as usize % kernels.len()];
+    let core = kernel.core(|tables| {
+        let page = kernel.geometry.page_size();
+        for _ in 0..1 << (noise.next() % 10) {
+            let at = kernel.linear(RAM + noise.next() % (64 << 20) / page * page);
+            let attributes = Attributes::from_bits_truncate(noise.next());
+            let bits = match noise.next() % 6 {
+                0 => attributes.bits(),
+                1 => 1,
+                2 => 1 << 11,
+                3 => 1 << 52,
+                4 => 0xf << 55,
+                _ => u64::MAX >> 12 << 12,
+            };
+            let count = 1 + noise.next() % 20;
+            for index in 0..count {
+                let va = at + index * page;
+                if va < kernel.linear(RAM + (64 << 20)) {
+                    tables.change(va, |leaf| if bits > 1 << 60 { 0 } else { leaf ^ bits });
                 }
             }
-            if noise.next().is_multiple_of(2) {
-                *tables.slot(kernel.linear(RAM), Level::new(2)) |= (noise.next() % 8) << 59;
-            }
-        });
-        assert_same(&core, kernel);
-    }
+        }
+        if noise.next().is_multiple_of(2) {
+            *tables.slot(kernel.linear(RAM), Level::new(2)) |= (noise.next() % 8) << 59;
+        }
+    });
+    assert_same(&core, kernel);
 }
 
 #[test]
