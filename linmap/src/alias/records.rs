@@ -1,0 +1,200 @@
+//! A list without an allocator: a few records in place, the others in table pages, with an index that finds them.
+
+use crate::format::Pa;
+use crate::platform::{Frame, Memory};
+
+/// Some words.
+pub(crate) type Record = [u64; 3];
+
+/// A record in a page, and the address of the next one with the same hash, or 0. The first of each page has the address of
+/// the next page instead.
+type Stored = [u64; 4];
+
+/// So many records take no page.
+const FEW: usize = 8;
+
+/// Records, in the order in which they came.
+pub(crate) struct Records<'m, M: Memory> {
+    memory: &'m M,
+    few: [Record; FEW],
+    used: usize,
+    /// A page of the addresses of the last record for each hash, once there are records in pages.
+    index: Option<Pa>,
+    /// The first page and the last, each with the address of the next in its first record.
+    pages: Option<(Pa, Pa)>,
+    /// How many pages there are, and for how many records the last has room.
+    count: u64,
+    room: usize,
+}
+
+impl<'m, M: Memory> Records<'m, M> {
+    /// None.
+    pub(crate) const fn new(memory: &'m M) -> Self {
+        Self { memory, few: [[0; 3]; FEW], used: 0, index: None, pages: None, count: 0, room: 0 }
+    }
+
+    /// Adds one that is found by a key. Nothing if it takes a page and there is none.
+    pub(crate) fn push(&mut self, key: u64, record: Record) -> Option<()> {
+        if let Some(place) = self.few.get_mut(self.used) {
+            *place = record;
+        } else {
+            self.push_to_page(key, record)?;
+        }
+        self.used += 1;
+        Some(())
+    }
+
+    #[cold]
+    fn push_to_page(&mut self, key: u64, [a, b, c]: Record) -> Option<()> {
+        let index = match self.index {
+            Some(index) => index,
+            None => self.add_index()?,
+        };
+        let last = match self.pages {
+            Some((_, last)) if self.room != 0 => last,
+            _ => self.add_page()?,
+        };
+        let (room, size) = (self.room, size_of::<Stored>());
+        let place = self.with_page(last, |records| records.len()) - room;
+        let before =
+            self.with_head(index, key, |head| core::mem::replace(head, last.0 + (place * size) as u64));
+        self.with_page(last, |records| records[place] = [a, b, c, before]);
+        self.room -= 1;
+        Some(())
+    }
+
+    /// The index, without a record in it.
+    fn add_index(&mut self) -> Option<Pa> {
+        let page = self.memory.take()?.into_pa();
+        self.with_page(page, |words| words.fill([0; 4]));
+        self.index = Some(page);
+        self.count += 1;
+        Some(page)
+    }
+
+    /// Where the index has the last record with the hash of a key.
+    fn with_head<R>(&self, index: Pa, key: u64, work: impl FnOnce(&mut u64) -> R) -> R {
+        self.with_page(index, |words| {
+            let words = words.as_flattened_mut();
+            // By the golden ratio, whose product's upper bits depend on all bits of the key.
+            let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+            work(&mut words[hash as usize % words.len()])
+        })
+    }
+
+    /// All records with a key, and others.
+    pub(crate) fn find(&self, key: u64) -> impl Iterator<Item = Record> {
+        let mut next = self.index.map_or(0, |index| self.with_head(index, key, |head| *head));
+        let in_pages = core::iter::from_fn(move || {
+            let (page, offset) =
+                (next & !(self.memory.page_size() - 1), next & (self.memory.page_size() - 1));
+            let [a, b, c, before] = (next != 0).then(|| {
+                self.with_page(Pa(page), |records| records[offset as usize / size_of::<Stored>()])
+            })?;
+            next = before;
+            Some([a, b, c])
+        });
+        self.few.iter().take(self.used).copied().chain(in_pages)
+    }
+
+    /// A page more. Its address.
+    fn add_page(&mut self) -> Option<Pa> {
+        let page = self.memory.take()?.into_pa();
+        self.room = self.with_page(page, |records| records.len() - 1);
+        let first = self.pages.map_or(page, |(first, last)| {
+            self.with_page(last, |records| records[0][0] = page.0);
+            first
+        });
+        self.pages = Some((first, page));
+        self.count += 1;
+        Some(page)
+    }
+
+    fn with_page<R>(&self, page: Pa, work: impl FnOnce(&mut [Stored]) -> R) -> R {
+        // SAFETY: the list took the page, and keeps nothing of it but its address.
+        let mut frame = unsafe { Frame::from_pa(page) };
+        let result = work(self.memory.slots(&mut frame).as_chunks_mut().0);
+        // The list has it again.
+        frame.into_pa();
+        result
+    }
+
+    /// How many pages it has taken.
+    pub(crate) const fn pages(&self) -> u64 {
+        self.count
+    }
+
+    /// All of them.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = Record> + Clone {
+        let few = self.few.iter().take(self.used).copied();
+        few.chain(self.in_pages())
+    }
+
+    fn in_pages(&self) -> impl Iterator<Item = Record> + Clone {
+        let mut left = self.used.saturating_sub(FEW);
+        let mut place = self.pages.map(|(first, _)| (first, 1));
+        core::iter::from_fn(move || {
+            let (page, index) = place.filter(|_| left != 0)?;
+            left -= 1;
+            Some(self.with_page(page, |records| {
+                let goes_on = index + 1 < records.len();
+                place = Some(if goes_on { (page, index + 1) } else { (Pa(records[0][0]), 1) });
+                let [a, b, c, _] = records[index];
+                [a, b, c]
+            }))
+        })
+    }
+}
+
+/// Its pages go back.
+impl<M: Memory> Drop for Records<'_, M> {
+    fn drop(&mut self) {
+        if let Some(index) = self.index {
+            // SAFETY: the list took the page, and is not used any more.
+            self.memory.give(unsafe { Frame::from_pa(index) });
+        }
+        let mut next = self.pages.map(|(first, _)| first);
+        while let Some(page) = next {
+            let after = self.with_page(page, |records| Pa(records[0][0]));
+            next = self.pages.filter(|(_, last)| *last != page).map(|_| after);
+            // SAFETY: the list took the page, and forgets it.
+            self.memory.give(unsafe { Frame::from_pa(page) });
+        }
+    }
+}
+
+#[cfg(all(test, feature = "std"))]
+mod tests {
+    use super::*;
+    use crate::platform::HostMemory;
+    use crate::tests::geometries;
+    extern crate std;
+    use std::vec::Vec;
+
+    #[test]
+    fn records_come_back_in_order_and_pages_go_back() {
+        for g in geometries().into_iter().filter(|g| g.va_bits() == 48) {
+            let memory = HostMemory::new(g, 3);
+            let of_page = g.page_size() as usize / 32 - 1;
+            for count in [0, 1, 8, 9, 8 + of_page, 9 + of_page, 8 + 2 * of_page] {
+                let mut records = Records::new(&memory);
+                let key = |n: u64| n % 5000;
+                let all: Vec<Record> = (0..count as u64).map(|n| [n, !n, n << 32]).collect();
+                all.iter().for_each(|record| records.push(key(record[0]), *record).expect("room enough"));
+                assert_eq!(records.iter().collect::<Vec<_>>(), all, "{g:?}");
+                for record in &all {
+                    let found: Vec<_> =
+                        records.find(key(record[0])).filter(|other| other == record).collect();
+                    assert_eq!(found, [*record], "{g:?}");
+                }
+                let pages = count.saturating_sub(8).div_ceil(of_page) as u64;
+                assert_eq!(records.pages(), pages + u64::from(pages != 0));
+                if count == 8 + 2 * of_page {
+                    assert_eq!((records.push(0, [0; 3]), records.iter().count()), (None, count), "{g:?}");
+                }
+                drop(records);
+                assert_eq!(memory.in_use(), 0, "{g:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,15 @@
+//! Tables that no walker reaches: whole trees, and what takes the place of a leaf.
+
+mod counters;
+mod error;
+mod fill;
+mod replacement;
+mod tree;
+
+pub use counters::Changes;
+pub(crate) use counters::Counters;
+pub use error::Error;
+pub(crate) use fill::{fill_holes, fill_with_step};
+pub(crate) use replacement::{Replacement, Taken, discard, page_tables_for};
+pub use tree::Tree;
+pub(crate) use tree::discard_table;

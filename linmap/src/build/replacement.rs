@@ -1,0 +1,268 @@
+//! Off line: the tables that take the place of a leaf, with a change already in them.
+//!
+//! A table is filled with what the leaf said, in contiguous runs where there are such; then the part that
+//! changes is changed. So its neighbours keep the largest leaves that remain possible.
+
+use crate::build::counters::Counters;
+use crate::build::error::Error;
+use crate::build::fill::fill_with_step;
+use crate::format::{Descriptor, Edit, Geometry, Level, Span};
+use crate::platform::{Frame, Memory};
+use crate::read::Table;
+
+/// How a leaf is split: what becomes of the part of it that lies within the span.
+pub(crate) struct Replacement<'m, M> {
+    /// Where tables come from.
+    pub(crate) memory: &'m M,
+    pub(crate) geometry: Geometry,
+    pub(crate) edit: Edit,
+    pub(crate) span: Span,
+    /// Whether the part within the span ends up in single pages.
+    pub(crate) pages: bool,
+    pub(crate) counters: &'m Counters,
+}
+
+/// How many tables it takes to have the part of a leaf at `level` that lies within `span` in pages.
+pub(crate) fn page_tables_for(g: Geometry, level: Level, leaf: Span, span: Span) -> u64 {
+    let (first, last) = (leaf.first.max(span.first), leaf.last.min(span.last));
+    let entries = |n: i8| {
+        let shift = g.level_shift(Level::new(n));
+        (last >> shift) - (first >> shift) + 1
+    };
+    (level.number()..Level::PAGE.number()).map(entries).sum()
+}
+
+impl<M: Memory> Replacement<'_, M> {
+    /// Builds the tables that take the place of the leaf `old`, which is an entry of `above` and starts at
+    /// `base`. The descriptor of the topmost.
+    ///
+    /// # Errors
+    ///
+    /// Out of frames; all that were taken are given back.
+    pub(crate) fn leaf(&self, old: Descriptor, above: &Table, base: u64) -> Result<Descriptor, Taken> {
+        let g = self.geometry;
+        let table = above.offline(base, g);
+        let Some(mut frame) = self.memory.take() else { return Err(Taken(0)) };
+        let slots = self.memory.slots(&mut frame);
+        let part = Part::of(self.span, &table, slots.len());
+        self.fill(&table, slots, old.child(above.level, false), &part);
+        self.counters.table();
+        let changed = self.change(&table, slots, &part);
+        #[cfg(feature = "faults")]
+        crate::fault::spoil(slots);
+        let link = Descriptor::link(frame.into_pa(), g);
+        match changed {
+            Ok(()) => Ok(link),
+            Err(taken) => Err(taken.and(discard(self.memory, g, self.counters, (link, table.level)))),
+        }
+    }
+
+    /// Cuts what [`leaf`](Self::leaf) built, and nobody has published, where this span begins and ends as well. Its
+    /// leaves say what they did.
+    ///
+    /// # Errors
+    ///
+    /// Out of frames; what was built is as it was, or cut at one end.
+    pub(crate) fn again(&self, link: Descriptor, above: &Table, base: u64) -> Result<(), Taken> {
+        let (g, table) = (self.geometry, above.offline(base, self.geometry));
+        // SAFETY: nothing but this descriptor points to the table, and no walker was shown it.
+        let mut frame = unsafe { Frame::from_pa(link.next_table(g)) };
+        let slots = self.memory.slots(&mut frame);
+        let part = Part::of(self.span, &table, slots.len());
+        let members = g.run_below(table.level);
+        for (index, at) in [(part.first, part.start), (part.last, part.end)] {
+            let run = &mut slots[index & !(members - 1)..][..members];
+            if at & ((members << table.shift) - 1) != 0 && Descriptor(run[0]).is_contiguous() {
+                self.counters.dissolved(table.level, dissolve(run) as i64);
+            }
+            let slot = &mut slots[index];
+            if at & ((1 << table.shift) - 1) == 0 {
+                continue;
+            }
+            if Descriptor(*slot).is_table(table.level) {
+                self.again(Descriptor(*slot), &table, table.va(index))?;
+            } else {
+                self.split_entry(&table, slot, index)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills a new table with what the leaf said, whose first part is `first`: in runs, but for those that the
+    /// span has only a part of.
+    #[inline(always)]
+    fn fill(&self, table: &Table, slots: &mut [u64], first: Descriptor, part: &Part) {
+        let (step, members) = (1 << table.shift, self.geometry.run_below(table.level));
+        if members == 1 {
+            fill_with_step(slots, first.0, step);
+            return self.counters.leaves(table.level, false, slots.len() as i64);
+        }
+        fill_with_step(slots, first.with_contiguous().0, step);
+        // Dissolved are the run in which the part begins and the one in which it ends, or all in between.
+        let (begins, ends) = (part.first & !(members - 1), part.last & !(members - 1));
+        let cut = (
+            part.start & ((members << table.shift) - 1) != 0,
+            part.end & ((members << table.shift) - 1) != 0,
+        );
+        let plain = if self.pages {
+            dissolve(&mut slots[begins..ends + members])
+        } else {
+            let begin = cut.0 || (cut.1 && begins == ends);
+            let mut plain = if begin { dissolve(&mut slots[begins..begins + members]) } else { 0 };
+            if cut.1 && begins != ends {
+                plain += dissolve(&mut slots[ends..ends + members]);
+            }
+            plain
+        };
+        self.counters.leaves(table.level, true, (slots.len() - plain) as i64);
+        self.counters.leaves(table.level, false, plain as i64);
+    }
+
+    /// Changes the part of a new table that lies within the span.
+    #[inline(always)]
+    fn change(&self, table: &Table, slots: &mut [u64], part: &Part) -> Result<(), Taken> {
+        if table.level == Level::PAGE || !(self.pages || part.is_cut(table.shift)) {
+            self.edit_alike(table, &mut slots[part.first..=part.last]);
+            return Ok(());
+        }
+        if part.first == part.last {
+            return self.split_entry(table, &mut slots[part.first], part.first);
+        }
+        self.change_each(table, slots, part)
+    }
+
+    /// The same, where only some entries are cut.
+    #[inline(never)]
+    fn change_each(&self, table: &Table, slots: &mut [u64], part: &Part) -> Result<(), Taken> {
+        for (index, slot) in (part.first..).zip(&mut slots[part.first..=part.last]) {
+            if self.pages || part.cuts(index, table.shift) {
+                self.split_entry(table, slot, index)?;
+            } else {
+                self.edit_entry(table, slot);
+            }
+        }
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn split_entry(&self, table: &Table, slot: &mut u64, index: usize) -> Result<(), Taken> {
+        *slot = self.leaf(Descriptor(*slot), table, table.va(index))?.0;
+        self.counters.leaves(table.level, false, -1);
+        Ok(())
+    }
+
+    /// Entries that say the same, but for addresses and where runs are.
+    #[inline(always)]
+    fn edit_alike(&self, table: &Table, slots: &mut [u64]) {
+        if let [one] = slots {
+            return self.edit_entry(table, one);
+        }
+        let old = Descriptor(slots[0]);
+        match self.edit.of(old, table.level) {
+            Descriptor::HOLE => slots.iter_mut().for_each(|slot| self.edit_entry(table, slot)),
+            new if new == old => {}
+            new => {
+                let changes = new.0 ^ old.0;
+                let (eights, rest) = slots.as_chunks_mut::<8>();
+                eights.iter_mut().for_each(|eight| *eight = eight.map(|bits| bits ^ changes));
+                rest.iter_mut().for_each(|slot| *slot ^= changes);
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn edit_entry(&self, table: &Table, slot: &mut u64) {
+        let old = Descriptor(*slot);
+        let new = self.edit.of(old, table.level);
+        *slot = new.0;
+        if new == Descriptor::HOLE {
+            self.counters.leaves(table.level, old.is_contiguous(), -1);
+        }
+    }
+}
+
+/// The part of a table that a span has.
+struct Part {
+    /// Where it starts and ends, in bytes from the table's first address.
+    start: usize,
+    end: usize,
+    /// Its first entry and its last.
+    first: usize,
+    last: usize,
+}
+
+impl Part {
+    #[inline(always)]
+    fn of(span: Span, table: &Table, entries: usize) -> Self {
+        let start = span.first.saturating_sub(table.base) as usize;
+        let end = ((span.last - table.base) as usize).min((entries << table.shift) - 1) + 1;
+        Self { start, end, first: start >> table.shift, last: (end - 1) >> table.shift }
+    }
+
+    /// Whether it begins or ends within an entry, whichever.
+    #[inline(always)]
+    const fn is_cut(&self, shift: u32) -> bool {
+        (self.start | self.end) & ((1 << shift) - 1) != 0
+    }
+
+    /// Whether it begins or ends within this one.
+    #[inline(always)]
+    fn cuts(&self, index: usize, shift: u32) -> bool {
+        let within = |at: usize| at >> shift == index && at & ((1 << shift) - 1) != 0;
+        within(self.start) || within(self.end)
+    }
+}
+
+/// There are no more frames; so many had been taken, and are given back.
+#[derive(Clone, Copy)]
+pub(crate) struct Taken(u64);
+
+impl Taken {
+    /// None.
+    pub(crate) const NONE: Self = Self(0);
+
+    /// The same, of an operation that had taken more.
+    pub(crate) const fn and(self, before: u64) -> Self {
+        Self(self.0 + before)
+    }
+}
+
+impl From<Taken> for Error {
+    fn from(Taken(taken): Taken) -> Self {
+        Self::OutOfFrames { taken }
+    }
+}
+
+/// Makes plain entries of whole runs. How many.
+#[inline(always)]
+fn dissolve(runs: &mut [u64]) -> usize {
+    // A run has at least eight members.
+    for eight in runs.as_chunks_mut::<8>().0 {
+        *eight = eight.map(|bits| Descriptor(bits).without_contiguous().0);
+    }
+    runs.len()
+}
+
+/// Gives back tables at a level, and all below, that were counted and never published. How many.
+#[cold]
+pub(crate) fn discard<M: Memory>(
+    memory: &M,
+    g: Geometry,
+    counters: &Counters,
+    (link, level): (Descriptor, Level),
+) -> u64 {
+    // SAFETY: nothing but this descriptor points to the table, and no walker was shown it.
+    let mut frame = unsafe { Frame::from_pa(link.next_table(g)) };
+    let mut tables = 1;
+    for index in 0..g.entries(level) {
+        let entry = Descriptor(memory.slots(&mut frame)[index]);
+        if entry.is_table(level) {
+            tables += discard(memory, g, counters, (entry, level.down(1)));
+        } else if entry.is_leaf(g, level) {
+            counters.leaves(level, entry.is_contiguous(), -1);
+        }
+    }
+    counters.no_table();
+    memory.give(frame);
+    tables
+}

@@ -1,0 +1,365 @@
+//! One 64-bit descriptor: encode, decode, and whether one may become another in place.
+//!
+//! Pure: no memory, no CPU. Formats are those of Arm ARM D8.3.1; the rules for changing a live
+//! descriptor are D8.17.1 (break-before-make) and D8.17.2 (changing the size of an entry).
+//!
+//! An *invalid leaf* is a leaf with its valid bit clear: it keeps size, attributes and output address,
+//! so that it can be made valid again, and is told from a hole by the software-present bit, which is nG in a valid
+//! leaf. What that was is in bit 1, which tells pages from blocks where the level does not tell already: in the
+//! invalid leaf of a global one it is as it was, in that of one that is not global it is inverted.
+
+use crate::format::address::Pa;
+use crate::format::address_format::{attribute_mask, decode_oa, encode_oa};
+use crate::format::attributes::Attributes;
+use crate::format::geometry::{Geometry, Level, OaFormat};
+
+/// Bit 0: the walker may use it.
+pub(crate) const VALID: u64 = 1 << 0;
+/// Bit 1: a table above the last level, a page at the last; clear in a block.
+pub(crate) const TABLE_OR_PAGE: u64 = 1 << 1;
+/// Bit 11 of a descriptor that is not valid: it is a leaf whose fields are kept. Hardware ignores it.
+const SOFTWARE_PRESENT: u64 = 1 << 11;
+/// Bit 52: the entry is one of a run.
+const CONTIGUOUS: u64 = 1 << 52;
+
+/// A translation table descriptor as hardware sees it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+pub struct Descriptor(pub u64);
+
+/// A mapping: what a page descriptor, a block descriptor or a member of a run says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Leaf {
+    /// The output address, aligned to the size of the entry.
+    pub oa: Pa,
+    /// Permissions, memory type and the other fields.
+    pub attributes: Attributes,
+    /// Whether it is one of a contiguous run.
+    pub contiguous: bool,
+    /// Whether accesses translate; otherwise they fault and the fields are merely kept.
+    pub valid: bool,
+}
+
+/// What a descriptor means at a level.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Entry {
+    /// Nothing is mapped.
+    Hole,
+    /// The table of the next level is at this address.
+    Table(Pa),
+    /// A mapping, valid or kept.
+    Leaf(Leaf),
+    /// A valid encoding that has no meaning at this level; an access faults.
+    Reserved,
+}
+
+impl Descriptor {
+    /// A hole: not valid, nothing kept.
+    pub const HOLE: Self = Self(0);
+
+    /// The descriptor of a table at `table`, without hierarchical restrictions.
+    ///
+    /// Address bits below the page size and beyond the format are dropped.
+    #[inline]
+    pub const fn table(table: Pa, geometry: Geometry) -> Self {
+        Self::link(Pa(table.0 & (u64::MAX << geometry.page_shift())), geometry)
+    }
+
+    /// The same of a table that was a frame, and so begins with a page.
+    #[inline]
+    pub(crate) const fn link(table: Pa, geometry: Geometry) -> Self {
+        Self(encode_oa(table, geometry.oa_format()) | TABLE_OR_PAGE | VALID)
+    }
+
+    /// The descriptor of `leaf` at `level`.
+    ///
+    /// Address bits below the entry's size and beyond the format are dropped; with LPA2 so is the
+    /// shareability. At a level without leaves it is one that means nothing, or a hole.
+    #[inline]
+    pub const fn leaf(leaf: Leaf, geometry: Geometry, level: Level) -> Self {
+        let format = geometry.oa_format();
+        let oa = Pa(leaf.oa.0 & geometry.level_mask(level));
+        let mut bits = encode_oa(oa, format) | (leaf.attributes.bits() & attribute_mask(format));
+        if level.number() == Level::PAGE.number() {
+            bits |= TABLE_OR_PAGE;
+        }
+        if leaf.contiguous {
+            bits |= CONTIGUOUS;
+        }
+        if leaf.valid { Self(bits | VALID) } else { Self(bits).made_invalid() }
+    }
+
+    /// Whether the walker may use it.
+    #[inline]
+    pub const fn is_valid(self) -> bool {
+        self.0 & VALID != 0
+    }
+
+    /// Whether it is a table's descriptor or a page's, if it is valid: that depends on the level.
+    #[inline(always)]
+    pub(crate) const fn is_table_or_page(self) -> bool {
+        self.0 & TABLE_OR_PAGE != 0
+    }
+
+    /// Whether it is a leaf that is kept, if it is not valid.
+    #[inline(always)]
+    pub(crate) const fn is_software_present(self) -> bool {
+        self.0 & SOFTWARE_PRESENT != 0
+    }
+
+    /// Whether it is a table's descriptor at `level`.
+    #[inline]
+    pub(crate) const fn is_table(self, level: Level) -> bool {
+        self.0 & (TABLE_OR_PAGE | VALID) == TABLE_OR_PAGE | VALID && level.number() != Level::PAGE.number()
+    }
+
+    /// The table that it is the descriptor of.
+    #[inline]
+    pub(crate) const fn next_table(self, geometry: Geometry) -> Pa {
+        match geometry.oa_format() {
+            OaFormat::Bits48 => Pa(self.0 & ((1 << 48) - (1 << geometry.page_shift()))),
+            _ => self.next_table_of_52_bits(geometry),
+        }
+    }
+
+    /// Apart, so that it costs nothing where addresses have 48 bits.
+    #[cold]
+    #[inline(never)]
+    const fn next_table_of_52_bits(self, geometry: Geometry) -> Pa {
+        decode_oa(self.0, geometry, geometry.page_shift())
+    }
+
+    /// Whether it is a leaf at `level`, valid or kept.
+    #[inline]
+    pub(crate) const fn is_leaf(self, geometry: Geometry, level: Level) -> bool {
+        self.is_leaf_from(geometry.first_leaf_level(), level)
+    }
+
+    /// The same, of a geometry whose first level with leaves is known.
+    #[inline(always)]
+    pub(crate) const fn is_leaf_from(self, first: Level, level: Level) -> bool {
+        let page = level.number() == Level::PAGE.number();
+        let shape = if self.is_valid() {
+            (self.0 & TABLE_OR_PAGE != 0) == page
+        } else {
+            self.0 & SOFTWARE_PRESENT != 0
+        };
+        shape && level.number() >= first.number()
+    }
+
+    /// The output address of a leaf at `level`.
+    pub(crate) const fn oa(self, geometry: Geometry, level: Level) -> Pa {
+        decode_oa(self.0, geometry, geometry.level_shift(level))
+    }
+
+    /// Whether a leaf is one of a run.
+    #[inline]
+    pub(crate) const fn is_contiguous(self) -> bool {
+        self.0 & CONTIGUOUS != 0
+    }
+
+    /// The same leaf, in no run.
+    #[inline]
+    pub(crate) const fn without_contiguous(self) -> Self {
+        Self(self.0 & !CONTIGUOUS)
+    }
+
+    /// The same leaf, one of a run.
+    #[inline]
+    pub(crate) const fn with_contiguous(self) -> Self {
+        Self(self.0 | CONTIGUOUS)
+    }
+
+    /// Whether accesses can write and execute what it maps.
+    #[inline]
+    pub(crate) const fn is_write_execute(self) -> bool {
+        self.is_valid() && Attributes::from_bits_retain(self.0).is_write_execute()
+    }
+
+    /// The first of the leaves one level below that map what this block at `level` maps, in runs or not.
+    pub(crate) const fn child(self, level: Level, contiguous: bool) -> Self {
+        // In an invalid leaf the bit may be inverted, and stays so.
+        let becomes_page = if level.number() + 1 == Level::PAGE.number() { TABLE_OR_PAGE } else { 0 };
+        let bits = self.0 & !CONTIGUOUS ^ becomes_page;
+        Self(if contiguous { bits | CONTIGUOUS } else { bits })
+    }
+
+    /// The block one level above that maps what a table at `level` maps whose first leaf is this one.
+    pub(crate) const fn parent(self, level: Level) -> Self {
+        let was_page = if level.number() == Level::PAGE.number() { TABLE_OR_PAGE } else { 0 };
+        Self(self.0 & !CONTIGUOUS ^ was_page)
+    }
+
+    /// The same leaf at `level`, valid or not.
+    #[inline]
+    pub(crate) const fn with_validity(self, valid: bool, level: Level) -> Self {
+        match (self.is_valid(), valid) {
+            (true, false) => self.made_invalid(),
+            (false, true) => self.made_valid(level),
+            _ => self,
+        }
+    }
+
+    /// An invalid leaf of what a valid one says.
+    const fn made_invalid(self) -> Self {
+        let inverted = if self.0 & Attributes::NOT_GLOBAL.bits() == 0 { 0 } else { TABLE_OR_PAGE };
+        Self((self.0 & !VALID | SOFTWARE_PRESENT) ^ inverted)
+    }
+
+    /// A valid leaf of what an invalid one says.
+    const fn made_valid(self, level: Level) -> Self {
+        let page = level.number() == Level::PAGE.number();
+        let bits = self.0 & !(TABLE_OR_PAGE | SOFTWARE_PRESENT) | VALID;
+        let type_bit = if page { TABLE_OR_PAGE } else { 0 };
+        let not_global = if self.is_table_or_page() == page { 0 } else { Attributes::NOT_GLOBAL.bits() };
+        Self(bits | type_bit | not_global)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::geometry::Granule;
+    use crate::tests::geometries;
+    use test_support::prelude::*;
+    extern crate std;
+
+    fn levels(g: Geometry) -> impl Iterator<Item = Level> {
+        (g.root().number()..=3).map(Level::new)
+    }
+
+    fn any_attributes() -> impl Strategy<Value = Attributes> {
+        any::<u64>().prop_map(Attributes::from_bits_truncate)
+    }
+
+    proptest! {
+        /// Whatever a leaf says comes back, at every level of every geometry that can express it.
+        #[test]
+        fn leaves_come_back(oa: u64, a in any_attributes(), contiguous: bool, valid: bool) {
+            for g in geometries() {
+                for level in levels(g).filter(|&l| g.may_be_leaf(l)) {
+                    let oa = oa & ((1 << g.oa_bits()) - 1) & !(g.level_size(level) - 1);
+                    let mut attributes = a;
+                    if g.oa_format() == OaFormat::Lpa2 { attributes.remove(Attributes::INNER_SHAREABLE) }
+                    let leaf = Leaf { oa: Pa(oa), attributes, contiguous, valid };
+                    let d = Descriptor::leaf(leaf, g, level);
+                    prop_assert_eq!(d.decode(g, level), Entry::Leaf(leaf));
+                    prop_assert_eq!(d.is_valid(), valid);
+                }
+            }
+        }
+
+        /// A leaf that becomes invalid, is split, is put together again and becomes valid says what it said.
+        #[test]
+        fn invalid_leaves_keep_what_they_say(oa: u64, a in any_attributes(), contiguous: bool) {
+            for g in geometries() {
+                for level in levels(g).filter(|&l| g.may_be_leaf(l)) {
+                    let leaf = Leaf { oa: Pa(oa), attributes: a, contiguous, valid: true };
+                    let valid = Descriptor::leaf(leaf, g, level);
+                    let invalid = valid.with_validity(false, level);
+                    prop_assert_eq!(invalid.with_validity(false, level), invalid);
+                    prop_assert_eq!(invalid.with_validity(true, level), valid);
+                    prop_assert_eq!(valid.with_validity(true, level), valid);
+                    let Entry::Leaf(said) = valid.decode(g, level) else { panic!("{valid:x?}") };
+                    prop_assert_eq!(invalid.decode(g, level), Entry::Leaf(Leaf { valid: false, ..said }));
+                    prop_assert!(!invalid.is_table(level) && !invalid.is_plain_table());
+                    prop_assert_eq!(valid.transition(invalid, g, level), Transition::Tlbi);
+                    prop_assert_eq!(invalid.transition(valid, g, level), Transition::Fresh);
+                    if level == Level::PAGE { continue }
+                    let below = invalid.child(level, contiguous);
+                    prop_assert_eq!(below.with_validity(true, level.next()), valid.child(level, contiguous));
+                    prop_assert_eq!(below.parent(level.next()), invalid.without_contiguous());
+                }
+            }
+        }
+
+        #[test]
+        fn tables_come_back(pa: u64) {
+            for g in geometries() {
+                let pa = Pa(pa & ((1 << g.oa_bits()) - 1) & !(g.page_size() - 1));
+                for level in levels(g).filter(|&l| l != Level::PAGE) {
+                    prop_assert_eq!(Descriptor::table(pa, g).decode(g, level), Entry::Table(pa));
+                }
+            }
+        }
+
+        /// Any value decodes, and what decodes as a leaf or table has an address within the format.
+        #[test]
+        fn every_value_has_a_meaning(bits: u64) {
+            for g in geometries() {
+                for level in levels(g) {
+                    match Descriptor(bits).decode(g, level) {
+                        Entry::Leaf(l) => prop_assert!(l.oa.0 < 1 << g.oa_bits() && g.may_be_leaf(level)),
+                        Entry::Table(t) => prop_assert!(t.0 < 1 << g.oa_bits() && level != Level::PAGE),
+                        Entry::Hole => prop_assert!(bits & 1 == 0),
+                        Entry::Reserved => prop_assert!(bits & 1 == 1),
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn known_descriptors() {
+        let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
+        let ram = Leaf { oa: Pa(0x4000_0000), attributes: Attributes::RAM, contiguous: false, valid: true };
+        // UXN, PXN, AF, inner shareable, AttrIndx 1, block; then the same as a page and as a run.
+        assert_eq!(Descriptor::leaf(ram, g, Level::new(1)).0, 0x0060_0000_4000_0705);
+        assert_eq!(Descriptor::leaf(ram, g, Level::PAGE).0, 0x0060_0000_4000_0707);
+        let run = Leaf { contiguous: true, ..ram };
+        assert_eq!(Descriptor::leaf(run, g, Level::new(2)).0, 0x0070_0000_4000_0705);
+        let kept = Leaf { valid: false, ..ram };
+        assert_eq!(Descriptor::leaf(kept, g, Level::PAGE).0, 0x0060_0000_4000_0f06);
+        assert_eq!(Descriptor::leaf(kept, g, Level::new(1)).0, 0x0060_0000_4000_0f04);
+        // Bit 1 is inverted in what is not global: a page, a block.
+        let local = Leaf { attributes: Attributes::RAM | Attributes::NOT_GLOBAL, ..kept };
+        assert_eq!(Descriptor::leaf(local, g, Level::PAGE).0, 0x0060_0000_4000_0f04);
+        assert_eq!(Descriptor::leaf(local, g, Level::new(1)).0, 0x0060_0000_4000_0f06);
+    }
+
+    #[test]
+    fn high_addresses_move_to_where_the_format_has_them() {
+        let lpa = Geometry::new(Granule::K64, 48, OaFormat::Lpa).unwrap();
+        assert_eq!(Descriptor::table(Pa(0xa_0000_0001_0000), lpa).0, 0x1_a003);
+        let lpa2 = Geometry::new(Granule::K4, 48, OaFormat::Lpa2).unwrap();
+        assert_eq!(Descriptor::table(Pa(0xd_0000_0000_1000), lpa2).0, 0x0001_0000_0000_1303);
+    }
+
+    /// The rows of the break-before-make table.
+    #[test]
+    fn transitions() {
+        use Attributes as A;
+        use Transition::*;
+        let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
+        let at = Level::new(2);
+        let ram = Leaf { oa: Pa(0x4000_0000), attributes: A::RAM, contiguous: false, valid: true };
+        let with = |attributes| Leaf { attributes, ..ram };
+        let d = |leaf| Descriptor::leaf(leaf, g, at);
+        let table = Descriptor::table(Pa(0x5000), g);
+        let local = A::RAM | A::NOT_GLOBAL;
+        let rows = [
+            (d(ram), d(ram), Same),
+            (Descriptor::HOLE, d(ram), Fresh),
+            (d(Leaf { valid: false, ..ram }), d(ram), Fresh),
+            (d(ram), Descriptor::HOLE, Tlbi),
+            (d(ram), d(Leaf { valid: false, ..ram }), Tlbi),
+            (d(ram), d(with(A::RAM | A::READ_ONLY)), Tlbi),
+            (d(ram), d(with(A::RAM - A::PXN)), Tlbi),
+            (d(ram), d(with(A::KERNEL_DATA)), Tlbi),
+            (d(ram), d(with(local)), Tlbi),
+            (d(with(local)), d(ram), BreakBeforeMake),
+            (d(ram), d(with(A::DEVICE)), BreakBeforeMake),
+            (d(ram), d(with(A::RAM - A::INNER_SHAREABLE)), BreakBeforeMake),
+            (d(ram), d(Leaf { oa: Pa(0x4020_0000), ..ram }), BreakBeforeMake),
+            (d(ram), d(Leaf { contiguous: true, ..ram }), Resize),
+            (d(ram), d(Leaf { contiguous: true, ..with(A::RAM | A::READ_ONLY) }), BreakBeforeMake),
+            (d(ram), table, Resize),
+            (table, d(ram), Resize),
+            (table, Descriptor(table.0 | 1 << 59), Tlbi),
+            (table, Descriptor::table(Pa(0x6000), g), BreakBeforeMake),
+            (table, Descriptor::HOLE, Tlbi),
+        ];
+        for (old, new, expected) in rows {
+            assert_eq!(old.transition(new, g, at), expected, "{old:x?} -> {new:x?}");
+        }
+    }
+}

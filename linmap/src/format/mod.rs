@@ -1,0 +1,27 @@
+//! What the architecture defines: geometry, descriptors, TLBI operands. Values and pure functions, without memory or CPU.
+
+mod address;
+mod address_format;
+mod attributes;
+mod change;
+mod decode;
+mod descriptor;
+mod geometry;
+mod leaf_change;
+mod span;
+mod table_limits;
+mod tlbi;
+mod transition;
+
+pub use address::{Pa, Va};
+pub(crate) use address_format::in_place_bits;
+pub use attributes::{Attributes, MemoryType};
+pub use change::Change;
+pub(crate) use decode::Decoder;
+pub use descriptor::{Descriptor, Entry, Leaf};
+pub use geometry::{Geometry, GeometryError, Granule, Half, LeafSize, LeafSizes, Level, OaFormat};
+pub(crate) use leaf_change::Edit;
+pub(crate) use span::Span;
+pub use table_limits::TableLimits;
+pub use tlbi::{Instruction, RangePages, Scope, Tlbi};
+pub use transition::Transition;

@@ -1,0 +1,34 @@
+//! Creation of the linear map in a live address space.
+
+use crate::build::{Error, Tree};
+use crate::format::Half;
+use crate::live::address_space::AddressSpace;
+use crate::plan::{Layout, Leaves, Stats};
+use crate::platform::Platform;
+
+/// Creates the linear map in a live address space that has nothing there yet.
+///
+/// Built off line in one pass and published by one store for each entry of the root: no TLBI, two
+/// DSB and one ISB, whatever the size of RAM.
+///
+/// # Errors
+///
+/// Out of frames, something is mapped there, or the layout is of another geometry or page size. Then the address space is
+/// as before and every frame has been given back.
+///
+/// # Safety
+///
+/// What the layout calls RAM is RAM, and may be read and written through the linear map as well as by any other address
+/// that it has: none of them has another memory type, and nobody depends on it not being written.
+pub unsafe fn create<P: Platform>(
+    space: &AddressSpace,
+    platform: &P,
+    layout: &Layout<'_>,
+    leaves: Leaves,
+) -> Result<Stats, Error> {
+    Tree::fits(platform, layout.geometry())?;
+    // None of a layout's leaves is executable.
+    let tree = Tree::build_judged(platform, layout.geometry(), Half::Upper, layout.runs(leaves))?;
+    // SAFETY: the caller's promise; the layout's leaves are normal memory, and none is executable.
+    unsafe { space.graft(platform, tree) }
+}

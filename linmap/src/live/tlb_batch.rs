@@ -1,0 +1,126 @@
+//! What TLBs must forget when an operation is done: one batch for each call.
+//!
+//! Barriers are where the architecture wants them and nowhere else: stores, DSB ISHST, invalidations, DSB
+//! ISH, ISB (Arm ARM D8.17.8). Nothing is invalidated for what was not valid before: what faults is
+//! never cached (D8.17, IWZCBG).
+
+use crate::format::{Scope, Tlbi, Va};
+use crate::live::locked::Access;
+use crate::platform::{Dsb, Platform};
+
+/// Ranges whose old translations must go.
+pub(crate) struct Batch {
+    ranges: [Stretch; Self::RANGES],
+    used: usize,
+    scope: Scope,
+}
+
+/// Addresses, and the smallest entry that a TLB can hold for them.
+#[derive(Clone, Copy)]
+struct Stretch {
+    first: u64,
+    last: u64,
+    entry_shift: u32,
+}
+
+impl Batch {
+    /// More are joined: what lies between two of them is invalidated with them.
+    const RANGES: usize = 4;
+
+    /// Nothing yet.
+    pub(crate) const fn new() -> Self {
+        let none = Stretch { first: 0, last: 0, entry_shift: 0 };
+        Self { ranges: [none; Self::RANGES], used: 0, scope: Scope::LastLevel }
+    }
+
+    /// Entries from `first` to `last`, each of at least 2^`entry_shift` bytes.
+    #[inline]
+    pub(crate) fn add(&mut self, first: u64, last: u64, entry_shift: u32) {
+        if let Some(before) = self.used.checked_sub(1).and_then(|n| self.ranges.get_mut(n)) {
+            let goes_on = before.entry_shift == entry_shift && before.last.wrapping_add(1) == first;
+            if goes_on || self.used == Self::RANGES {
+                before.first = before.first.min(first);
+                before.last = before.last.max(last);
+                before.entry_shift = before.entry_shift.min(entry_shift);
+                return;
+            }
+        }
+        self.ranges[self.used] = Stretch { first, last, entry_shift };
+        self.used += 1;
+    }
+
+    /// Table entries must go as well, because tables will.
+    pub(crate) fn with_tables(&mut self) {
+        if !broken!(TlbiOfLeavesOnly) {
+            self.scope = Scope::AnyLevel;
+        }
+    }
+
+    /// Makes the stores visible, invalidates, and waits until that is complete everywhere.
+    pub(crate) fn finish<P: Platform>(&self, access: &Access<'_, P>) {
+        access.complete(self.used != 0, || {
+            let range_tlbi = access.platform.promise().range_tlbi;
+            self.issue(access, range_tlbi || broken!(TlbiByRange));
+        });
+    }
+
+    fn issue<P: Platform>(&self, access: &Access<'_, P>, range_tlbi: bool) {
+        let (hardware, geometry, counters) = (access.platform, access.geometry, access.counters());
+        let shift = geometry.page_shift();
+        let ranges = &self.ranges[..self.used];
+        let mut each = ranges.iter().flat_map(|r| {
+            let last = if broken!(TlbiOfOnePage) { r.first } else { r.last };
+            let pages = ((last - r.first) >> shift) + 1;
+            Tlbi::cover(geometry, Va(r.first), pages, r.entry_shift, self.scope, range_tlbi)
+        });
+        if self.used > 1 && each.clone().nth(Tlbi::BREAK_EVEN).is_some() {
+            hardware.tlbi(Tlbi::All, geometry);
+            return counters.invalidated(1);
+        }
+        let mut issued = 0;
+        each.by_ref().for_each(|op| {
+            hardware.tlbi(op, geometry);
+            issued += 1;
+        });
+        counters.invalidated(issued);
+    }
+}
+
+impl<P: Platform> Access<'_, P> {
+    /// The same for one leaf, if it was valid, by one of its addresses.
+    #[inline(never)]
+    pub(crate) fn finish_one(&self, was_valid: bool, va: u64) {
+        self.complete(was_valid, || {
+            self.platform.tlbi(Tlbi::Page(Va(va), Scope::LastLevel), self.geometry);
+            self.counters().invalidated(1);
+        });
+    }
+
+    /// The sequence itself.
+    #[inline(always)]
+    fn complete(&self, invalidates: bool, issue: impl FnOnce()) {
+        if !broken!(NoDsbAfterStores) {
+            self.platform.dsb(Dsb::Ishst);
+        }
+        if invalidates && !broken!(NoTlbi) {
+            issue();
+            if !broken!(NoDsbAfterTlbi) {
+                self.platform.dsb(Dsb::Ish);
+            }
+            if self.platform.promise().repeat_tlbi && !broken!(NoRepeat) {
+                self.repeat();
+            }
+        }
+        if !broken!(NoIsb) {
+            self.platform.isb();
+        }
+    }
+
+    /// What some CPUs need after a batch of invalidations ([`Midr::repeated_tlbi`](crate::Midr::repeated_tlbi)).
+    #[cold]
+    fn repeat(&self) {
+        self.platform.tlbi(Tlbi::Repeat, self.geometry);
+        self.platform.dsb(Dsb::Ish);
+        self.counters().invalidated(1);
+    }
+}

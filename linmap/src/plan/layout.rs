@@ -1,0 +1,372 @@
+//! RAM, carve-outs and the kernel image become the regions of a linear map. Pure.
+//!
+//! ```text
+//!   upper half of the address space (TTBR1), va_bits wide
+//!   +--------------------------------+--------------------------------+--------------+
+//!   | linear map: va = pa + offset   | mapped at will (vmalloc-like)  | kernel image |
+//!   +--------------------------------+--------------------------------+--------------+
+//!   -(1 << va_bits)                  -(1 << va_bits - 1)              top 2 GiB
+//! ```
+//!
+//! The offset makes physical and virtual addresses congruent modulo the largest leaf that this RAM can
+//! use, so that no block is lost to skew.
+
+use core::fmt;
+use core::ops::Range;
+
+use crate::format::{Attributes, Geometry, Half, LeafSizes, Level, Pa, Va};
+use crate::plan::region::{Leaves, Region, Run};
+
+/// How far read-only kernel memory is protected through its other addresses: the boot argument
+/// `rodata=` of Linux, by its older names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Rodata {
+    /// Nothing is made read-only.
+    Off,
+    /// Kernel text and constants, at their own addresses and in the linear map.
+    On,
+    /// Whatever becomes read-only anywhere in kernel space becomes read-only in the linear map.
+    #[default]
+    Full,
+}
+
+impl fmt::Display for Rodata {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Off => "off",
+            Self::On => "on",
+            Self::Full => "full",
+        })
+    }
+}
+
+/// What a list of ranges stands for, in errors.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// RAM.
+    Ram,
+    /// Page-mapped from the start.
+    CarveOut,
+    /// The kernel's text and constants.
+    Image,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Ram => "RAM",
+            Self::CarveOut => "carve-out",
+            Self::Image => "kernel image",
+        })
+    }
+}
+
+/// Why ranges do not make a linear map.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum LayoutError {
+    /// There is not one whole page of RAM.
+    #[error("no RAM: not one whole page in the ranges given")]
+    NoRam,
+    /// Two ranges share addresses.
+    #[error("{} {:?} overlaps {} {:?}; merge them or leave one out", first.0, first.1, second.0, second.1)]
+    Overlap {
+        /// The lower one.
+        first: (Kind, Range<Pa>),
+        /// The one that starts before it ends.
+        second: (Kind, Range<Pa>),
+    },
+    /// A carve-out or the image is RAM that the linear map does not reach.
+    #[error("{kind} {range:?} is beyond what the linear map reaches; a larger VA size reaches further")]
+    Dropped {
+        /// Which.
+        kind: Kind,
+        /// Where.
+        range: Range<Pa>,
+    },
+    /// A carve-out or the image is not all RAM.
+    #[error("{kind} {range:?} is not inside one RAM range")]
+    NotRam {
+        /// Which.
+        kind: Kind,
+        /// Where.
+        range: Range<Pa>,
+    },
+}
+
+/// The regions that make a linear map.
+///
+/// ```
+/// use linmap::{Geometry, Granule, Layout, Leaves, OaFormat, Pa, Rodata, Stats};
+///
+/// let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
+/// let mut ram = [Pa(0x4000_0000)..Pa(0x3_4000_0000)]; // 12 GiB from 1 GiB
+/// let image = Pa(0x4021_0000)..Pa(0x4024_0000); // text and constants of the kernel
+/// let layout = Layout::new(g, &mut ram, &mut [], image, Rodata::Full)?;
+///
+/// let large = Stats::of_runs(g, layout.runs(Leaves::Largest));
+/// let pages = Stats::of_runs(g, layout.runs(Leaves::Pages));
+/// assert_eq!(large.bytes(g), 12 << 30);
+/// assert_eq!((large.tables, pages.tables), (4, 6158));
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Layout<'a> {
+    geometry: Geometry,
+    sizes: LeafSizes,
+    offset: u64,
+    ram: &'a [Range<Pa>],
+    carve_outs: &'a [Range<Pa>],
+    image: Range<Pa>,
+    rodata: Rodata,
+    mapped: Range<Pa>,
+    unaligned_bytes: u64,
+}
+
+impl<'a> Layout<'a> {
+    /// Lays out a linear map.
+    ///
+    /// - `ram`: what to map, `no-map` ranges left out; in any order. Ranges that touch become one;
+    ///   ends that are no page boundaries move inward, and what that loses is in
+    ///   [`unaligned_bytes`](Self::unaligned_bytes).
+    /// - `carve_outs`: mapped in pages from the start; ends move outward to page boundaries.
+    /// - `image`: the kernel's text and constants, mapped apart from what surrounds them so that they
+    ///   can change without a split; read-only here unless `rodata` is off. May be empty.
+    ///
+    /// The slices are sorted and changed in place.
+    ///
+    /// # Errors
+    ///
+    /// No RAM, ranges that overlap, or a carve-out or image that is not inside one RAM range or is
+    /// beyond the half.
+    pub fn new(
+        geometry: Geometry,
+        ram: &'a mut [Range<Pa>],
+        carve_outs: &'a mut [Range<Pa>],
+        image: Range<Pa>,
+        rodata: Rodata,
+    ) -> Result<Self, LayoutError> {
+        let page = geometry.page_size();
+        let given = ram.iter().fold(0, |sum: u64, r| sum.saturating_add(bytes(r)));
+        let ram = sort_and_join(ram, Kind::Ram, |r| up(r.start, page)..down(r.end, page))?;
+        let carve_outs = sort_and_join(carve_outs, Kind::CarveOut, |r| down(r.start, page)..up(r.end, page))?;
+        let image =
+            if image.is_empty() { Pa(0)..Pa(0) } else { down(image.start, page)..up(image.end, page) };
+        let first = ram.first().ok_or(LayoutError::NoRam)?.start;
+        let kept: u64 = ram.iter().map(bytes).sum();
+
+        check_specials(ram, carve_outs, &image)?;
+        let (offset, mapped) = place(geometry, ram, first);
+        check_reach(carve_outs, &image, &mapped)?;
+        let unaligned_bytes = given.saturating_sub(kept);
+        let sizes = geometry.leaf_sizes();
+        Ok(Self { geometry, sizes, offset, ram, carve_outs, image, rodata, mapped, unaligned_bytes })
+    }
+
+    /// The geometry that it was made for.
+    pub const fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    /// What to add to a physical address to get its address in the linear map, wrapping.
+    pub const fn offset(&self) -> u64 {
+        self.offset
+    }
+
+    /// The RAM ranges as they came out: sorted, joined, cut to pages.
+    pub const fn ram(&self) -> &'a [Range<Pa>] {
+        self.ram
+    }
+
+    /// The physical addresses that the linear map reaches; RAM outside is dropped.
+    pub const fn mapped(&self) -> &Range<Pa> {
+        &self.mapped
+    }
+
+    /// The address of `pa` in the linear map, if it is RAM that is mapped.
+    pub fn va(&self, pa: Pa) -> Option<Va> {
+        let mapped = self.mapped.contains(&pa) && self.ram.iter().any(|r| r.contains(&pa));
+        mapped.then(|| Va(pa.0.wrapping_add(self.offset)))
+    }
+
+    /// RAM in whole pages that lies beyond the half or the output addresses, in bytes: not mapped.
+    pub fn dropped_bytes(&self) -> u64 {
+        dropped_bytes(self.ram, &self.mapped)
+    }
+
+    /// RAM lost because its range did not start or end at a page boundary, in bytes.
+    pub const fn unaligned_bytes(&self) -> u64 {
+        self.unaligned_bytes
+    }
+
+    /// The leaves of the map in address order. With [`Leaves::Pages`] only the image's alias is large.
+    pub fn runs(&self, leaves: Leaves) -> impl Iterator<Item = Run> {
+        self.regions(leaves).flat_map(|region| region.runs_of(&self.sizes))
+    }
+
+    /// The regions of the map in address order.
+    pub fn regions(&self, leaves: Leaves) -> impl Iterator<Item = Region> {
+        let mut ranges = self.ram.iter().map(|r| clip(r, &self.mapped));
+        let mut rest = Pa(0)..Pa(0);
+        core::iter::from_fn(move || {
+            while rest.is_empty() {
+                rest = ranges.next()?;
+            }
+            let (end, kind) = self.piece(&rest);
+            let start = core::mem::replace(&mut rest.start, end);
+            Some(self.region(start..end, kind, leaves))
+        })
+    }
+
+    /// The first piece of a range: where it ends and what it is.
+    fn piece(&self, range: &Range<Pa>) -> (Pa, Kind) {
+        let carve_outs = self.carve_outs.iter().map(|r| (r, Kind::CarveOut));
+        let mut end = range.end;
+        let specials = carve_outs.chain([(&self.image, Kind::Image)]).filter(|(r, _)| !r.is_empty());
+        for (special, kind) in specials {
+            if special.contains(&range.start) {
+                return (special.end.min(range.end), kind);
+            }
+            if range.contains(&special.start) {
+                end = end.min(special.start);
+            }
+        }
+        (end, Kind::Ram)
+    }
+
+    fn region(&self, range: Range<Pa>, kind: Kind, leaves: Leaves) -> Region {
+        let (attributes, leaves) = match kind {
+            Kind::Ram => (Attributes::RAM, leaves),
+            Kind::CarveOut => (Attributes::RAM, Leaves::Pages),
+            Kind::Image if self.rodata == Rodata::Off => (Attributes::KERNEL_DATA, Leaves::Largest),
+            Kind::Image => (Attributes::KERNEL_RODATA, Leaves::Largest),
+        };
+        let va = Va(range.start.0.wrapping_add(self.offset));
+        Region { va, oa: range.start, bytes: bytes(&range), attributes, leaves }
+    }
+}
+
+fn bytes(range: &Range<Pa>) -> u64 {
+    range.end.0.saturating_sub(range.start.0)
+}
+
+fn down(pa: Pa, size: u64) -> Pa {
+    Pa(pa.0 & !(size - 1))
+}
+
+/// To the next boundary, or to the last one that there is.
+fn up(pa: Pa, size: u64) -> Pa {
+    down(Pa(pa.0.saturating_add(size - 1)), size)
+}
+
+fn clip(range: &Range<Pa>, to: &Range<Pa>) -> Range<Pa> {
+    let start = range.start.max(to.start);
+    start..range.end.min(to.end).max(start)
+}
+
+/// The bytes of `ram` outside `mapped`.
+fn dropped_bytes(ram: &[Range<Pa>], mapped: &Range<Pa>) -> u64 {
+    ram.iter().map(|r| bytes(r) - bytes(&clip(r, mapped))).sum()
+}
+
+/// Sorts ranges, joins those that touch, cuts each to page boundaries and drops what is empty.
+fn sort_and_join(
+    ranges: &mut [Range<Pa>],
+    kind: Kind,
+    cut: impl Fn(&Range<Pa>) -> Range<Pa>,
+) -> Result<&[Range<Pa>], LayoutError> {
+    ranges.sort_unstable_by_key(|r| r.start);
+    let mut kept = 0;
+    for i in 0..ranges.len() {
+        let next = ranges[i].clone();
+        if next.is_empty() {
+            continue;
+        }
+        match ranges[..kept].last_mut() {
+            Some(last) if next.start < last.end => {
+                return Err(LayoutError::Overlap { first: (kind, last.clone()), second: (kind, next) });
+            }
+            Some(last) if next.start == last.end => last.end = next.end,
+            _ => {
+                ranges[kept] = next;
+                kept += 1;
+            }
+        }
+    }
+    let mut whole = 0;
+    for i in 0..kept {
+        let cut = cut(&ranges[i]);
+        match ranges[..whole].last_mut() {
+            _ if cut.is_empty() => {}
+            // Two that shared a page.
+            Some(last) if cut.start <= last.end => last.end = cut.end,
+            _ => {
+                ranges[whole] = cut;
+                whole += 1;
+            }
+        }
+    }
+    Ok(&ranges[..whole])
+}
+
+/// Carve-outs and image lie in RAM, and the image apart from the carve-outs.
+fn check_specials(ram: &[Range<Pa>], carve_outs: &[Range<Pa>], image: &Range<Pa>) -> Result<(), LayoutError> {
+    let in_ram = |r: &Range<Pa>| ram.iter().any(|m| m.start <= r.start && r.end <= m.end);
+    let not_ram = |kind, r: &Range<Pa>| LayoutError::NotRam { kind, range: r.clone() };
+    if let Some(r) = carve_outs.iter().find(|r| !in_ram(r)) {
+        return Err(not_ram(Kind::CarveOut, r));
+    }
+    if image.is_empty() {
+        return Ok(());
+    }
+    if !in_ram(image) {
+        return Err(not_ram(Kind::Image, image));
+    }
+    match carve_outs.iter().find(|r| r.start < image.end && image.start < r.end) {
+        Some(r) => Err(LayoutError::Overlap {
+            first: (Kind::CarveOut, r.clone()),
+            second: (Kind::Image, image.clone()),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Carve-outs and image are where the linear half reaches.
+fn check_reach(carve_outs: &[Range<Pa>], image: &Range<Pa>, mapped: &Range<Pa>) -> Result<(), LayoutError> {
+    let mut all = carve_outs.iter().map(|r| (Kind::CarveOut, r)).chain([(Kind::Image, image)]);
+    match all.find(|(_, r)| !r.is_empty() && (r.start < mapped.start || mapped.end < r.end)) {
+        Some((kind, range)) => Err(LayoutError::Dropped { kind, range: range.clone() }),
+        None => Ok(()),
+    }
+}
+
+/// The offset and the physical range that the linear half then reaches.
+///
+/// Of the offsets at which the first RAM is mapped, one that drops the fewest bytes, to within an L2
+/// block; among those, the one that keeps the largest leaf.
+fn place(g: Geometry, ram: &[Range<Pa>], first: Pa) -> (u64, Range<Pa>) {
+    let (start, last) = linear_range(g);
+    let reach = last.0 - start.0 + 1;
+    let oa_end = 1u64 << g.oa_bits();
+    let window = |leaf: u64| {
+        let base = down(first, leaf).0;
+        Pa(base)..Pa(base.saturating_add(reach).min(oa_end).max(base))
+    };
+    let fits = |leaf: u64| ram.iter().any(|r| up(r.start, leaf).0.saturating_add(leaf) <= r.end.0);
+    let (page, sizes) = (g.page_size(), g.leaf_sizes());
+    let mut usable =
+        sizes.iter().map(|s| s.bytes_of_known()).filter(|&l| l <= reach && (l == page || fits(l)));
+    let dropped = |leaf: u64| dropped_bytes(ram, &window(leaf));
+    // From the first page the half reaches furthest.
+    let fewest = dropped(page);
+    let block = g.level_size(Level::new(2));
+    let leaf = usable.find(|&l| dropped(l).saturating_sub(fewest) < block).unwrap_or(page);
+    let mapped = window(leaf);
+    (g.base(Half::Upper).wrapping_sub(mapped.start.0), mapped)
+}
+
+/// The first and last address of the linear map: the lower part of the upper half.
+pub const fn linear_range(geometry: Geometry) -> (Va, Va) {
+    let start = geometry.base(Half::Upper);
+    (Va(start), Va(start + (1 << (geometry.va_bits() - 1)) - 1))
+}

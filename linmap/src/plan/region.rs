@@ -1,0 +1,167 @@
+//! Region to runs: which leaves map a range, decided without touching a table.
+//!
+//! Every aligned piece takes the largest leaf that the geometry allows. Leaf sizes divide each other,
+//! so that greedy choice is also the one with the fewest TLB entries and the fewest table pages.
+
+use core::borrow::Borrow;
+
+use crate::format::{Attributes, Geometry, Leaf, LeafSize, LeafSizes, Level, Pa, Va};
+
+/// Which leaf sizes a range may use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Leaves {
+    /// The largest that fit, contiguous runs included.
+    Largest,
+    /// Pages, not even in runs: any one of them can change without a change of size.
+    Pages,
+}
+
+/// A range with one set of attributes, mapped linearly.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Region {
+    /// Where it starts.
+    pub va: Va,
+    /// What it starts at.
+    pub oa: Pa,
+    /// Its length, a multiple of the page size.
+    pub bytes: u64,
+    /// What every leaf says.
+    pub attributes: Attributes,
+    /// Which leaves it may use.
+    pub leaves: Leaves,
+}
+
+/// Adjacent leaves that are equal but for their addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Run {
+    /// Where it starts, aligned to the size of an entry at its level.
+    pub va: Va,
+    /// What it starts at, aligned likewise.
+    pub oa: Pa,
+    /// The level of its descriptors.
+    pub level: Level,
+    /// Whether they are members of contiguous runs; then they are whole ones.
+    pub contiguous: bool,
+    /// The number of descriptors, at least 1.
+    pub descriptors: u64,
+    /// What each of them says.
+    pub attributes: Attributes,
+}
+
+impl Run {
+    /// A run of nothing.
+    pub(crate) const NONE: Self = Self {
+        va: Va(0),
+        oa: Pa(0),
+        level: Level::PAGE,
+        contiguous: false,
+        descriptors: 0,
+        attributes: Attributes::empty(),
+    };
+
+    /// The first of its leaves.
+    pub const fn first_leaf(&self) -> Leaf {
+        Leaf { oa: self.oa, attributes: self.attributes, contiguous: self.contiguous, valid: true }
+    }
+}
+
+impl Region {
+    /// The leaves of this region in address order, as runs of equal ones.
+    ///
+    /// Addresses and length are multiples of the page size; a region that starts within a page has no
+    /// leaves, and an end within a page is cut off. So is what goes on beyond the last address.
+    pub fn runs(self, geometry: Geometry) -> impl Iterator<Item = Run> {
+        // How many bytes there are behind the first, at most.
+        let behind = u64::MAX - self.va.0.max(self.oa.0);
+        let bytes = if self.bytes > behind { behind.saturating_add(1) } else { self.bytes };
+        Self { bytes, ..self }.runs_of(geometry.leaf_sizes())
+    }
+
+    /// The same, with the geometry's sizes at hand, of a region that does not go on beyond the last address.
+    pub(crate) fn runs_of(self, sizes: impl Borrow<LeafSizes>) -> impl Iterator<Item = Run> {
+        let mut rest = self;
+        core::iter::from_fn(move || {
+            let (size, bytes) = rest.next_piece(sizes.borrow())?;
+            let run = Run {
+                va: rest.va,
+                oa: rest.oa,
+                level: size.level,
+                contiguous: size.contiguous,
+                descriptors: bytes >> size.entry_shift,
+                attributes: rest.attributes,
+            };
+            rest.va.0 = rest.va.0.wrapping_add(bytes);
+            rest.oa.0 = rest.oa.0.wrapping_add(bytes);
+            rest.bytes -= bytes;
+            Some(run)
+        })
+    }
+
+    /// The size of the first leaf, and for how many bytes no other size does better.
+    fn next_piece<'s>(&self, sizes: &'s [LeafSize]) -> Option<(&'s LeafSize, u64)> {
+        if self.bytes == 0 {
+            return None;
+        }
+        let sizes = match self.leaves {
+            Leaves::Largest => sizes,
+            Leaves::Pages => &sizes[sizes.len().saturating_sub(1)..],
+        };
+        let skew = self.va.0 ^ self.oa.0;
+        // Where a larger leaf takes over, or the region ends.
+        let mut limit = self.bytes;
+        for size in sizes {
+            let below = size.bytes_of_known() - 1;
+            if size.bytes_of_known() > limit || skew & below != 0 {
+                continue;
+            }
+            let to_start = self.oa.0.wrapping_neg() & below;
+            if to_start == 0 {
+                return Some((size, limit & !below));
+            }
+            if to_start <= limit - size.bytes_of_known() {
+                limit = to_start;
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{Granule, OaFormat};
+    extern crate std;
+    use std::vec::Vec;
+
+    fn pieces(g: Geometry, pa: u64, bytes: u64, leaves: Leaves) -> Vec<(i8, bool, u64)> {
+        let region = Region { va: Va(pa), oa: Pa(pa), bytes, attributes: Attributes::RAM, leaves };
+        region.runs(g).map(|r| (r.level.number(), r.contiguous, r.descriptors)).collect()
+    }
+
+    #[test]
+    fn sizes_rise_and_fall_with_alignment() {
+        let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
+        assert_eq!(
+            pieces(g, 0x4000_0000 - 0x21_1000, 0x4000_0000 + 0x21_1000 + 0x1000, Leaves::Largest),
+            [(3, false, 1), (3, true, 16), (2, false, 1), (1, false, 1), (3, false, 1)]
+        );
+        assert_eq!(pieces(g, 0x4000_0000, 0x20_0000, Leaves::Pages), [(3, false, 512)]);
+        assert_eq!(pieces(g, 0x4_0000_0000, 0x4_4000_0000, Leaves::Largest), [(1, true, 16), (1, false, 1)]);
+        assert_eq!(pieces(g, 0x4000_0000, 0, Leaves::Largest), []);
+    }
+
+    #[test]
+    fn a_skew_rules_out_what_it_breaks() {
+        let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
+        let region = Region {
+            va: Va(0x20_0000),
+            oa: Pa(0x21_0000),
+            bytes: 0x20_0000,
+            attributes: Attributes::RAM,
+            leaves: Leaves::Largest,
+        };
+        let runs: Vec<_> = region.runs(g).collect();
+        assert_eq!(runs.len(), 1);
+        assert_eq!((runs[0].level, runs[0].contiguous, runs[0].descriptors), (Level::PAGE, true, 512));
+    }
+}

@@ -1,0 +1,114 @@
+//! The real CPU: barriers, invalidation and ID registers. The only assembly of the library.
+//!
+//! Everything here is for EL1.
+
+use core::arch::asm;
+
+mod counting;
+
+pub use counting::{Counting, Uses};
+
+use crate::format::{Geometry, Instruction, Tlbi, Va};
+use crate::platform::cache::CacheType;
+use crate::platform::features::Features;
+use crate::platform::hardware::Dsb;
+
+/// This CPU: nothing but the instructions that its methods name, no access to memory. So it can be used with the MMU
+/// off; [`Counting`] cannot.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cpu;
+
+impl Cpu {
+    /// What the ID registers of the CPU that runs this say.
+    pub fn features() -> Features {
+        macro_rules! read {
+            ($register:literal) => {{
+                let value: u64;
+                // SAFETY: reading an ID register at EL1 has no side effect.
+                unsafe { asm!(concat!("mrs {}, ", $register), out(reg) value, options(nomem, nostack)) }
+                value
+            }};
+        }
+        Features {
+            midr: read!("midr_el1"),
+            isar0: read!("id_aa64isar0_el1"),
+            mmfr0: read!("id_aa64mmfr0_el1"),
+            mmfr2: read!("id_aa64mmfr2_el1"),
+            pfr1: read!("id_aa64pfr1_el1"),
+            dfr0: read!("id_aa64dfr0_el1"),
+            ctr: read!("ctr_el0"),
+        }
+    }
+}
+
+/// The primitives of [`Hardware`](crate::Hardware), for a platform to build on. None of them is `nomem`, so
+/// the compiler keeps accesses to table memory on their side of it.
+impl Cpu {
+    /// A data synchronisation barrier.
+    #[inline]
+    pub fn dsb(self, kind: Dsb) {
+        // SAFETY: a barrier changes nothing but order.
+        unsafe {
+            match kind {
+                Dsb::Ishst => asm!("dsb ishst", options(nostack, preserves_flags)),
+                Dsb::Ish => asm!("dsb ish", options(nostack, preserves_flags)),
+            }
+        }
+    }
+
+    /// A context synchronisation event.
+    #[inline]
+    pub fn isb(self) {
+        // SAFETY: a context synchronisation event changes nothing but order.
+        unsafe { asm!("isb", options(nostack, preserves_flags)) }
+    }
+
+    /// A TLB invalidation.
+    #[inline]
+    pub fn tlbi(self, op: Tlbi, geometry: Geometry) {
+        macro_rules! issue {
+            ($instruction:literal, $operand:ident) => {
+                asm!(concat!($instruction, ", {}"), in(reg) $operand, options(nostack, preserves_flags))
+            };
+        }
+        let (instruction, operand) = op.encode(geometry);
+        // SAFETY: dropping TLB entries is always allowed; they are fetched again from the tables.
+        unsafe {
+            match instruction {
+                Instruction::Vmalle1is => asm!("tlbi vmalle1is", options(nostack, preserves_flags)),
+                Instruction::Vaae1is => issue!("tlbi vaae1is", operand),
+                Instruction::Vaale1is => issue!("tlbi vaale1is", operand),
+                // The names need a target feature; these are their encodings (C5.5.30, C5.5.33).
+                Instruction::Rvaae1is => issue!("sys #0, c8, c2, #3", operand),
+                Instruction::Rvaale1is => issue!("sys #0, c8, c2, #7", operand),
+                Instruction::Vale1is => issue!("tlbi vale1is", operand),
+            }
+        }
+    }
+
+    /// Makes what was written to `bytes` bytes from `va` on visible to instruction fetch: the sequence of Arm ARM
+    /// B2.7.4.2, with what `cache` says is not needed left out. The addresses can be read. What barriers it took.
+    ///
+    /// `cache` is of the weakest CPU that is to execute the code ([`CacheType::weakest`]).
+    pub fn sync_code(self, cache: CacheType, va: Va, bytes: u64) -> Uses {
+        for line in CacheType::lines(cache.data_line(), va, bytes) {
+            // SAFETY: cleaning a line of memory that can be read changes nothing that is in it.
+            unsafe { asm!("dc cvau, {}", in(reg) line.0, options(nostack, preserves_flags)) };
+        }
+        self.dsb(Dsb::Ish);
+        let mut uses = Uses { tlbi: 0, dsb: 1, isb: 1 };
+        if cache.code_line().is_some() {
+            for line in CacheType::lines(cache.code_line(), va, bytes) {
+                // SAFETY: dropping a line of an instruction cache is always allowed.
+                unsafe { asm!("ic ivau, {}", in(reg) line.0, options(nostack, preserves_flags)) };
+            }
+            self.dsb(Dsb::Ish);
+            uses.dsb += 1;
+        }
+        self.isb();
+        uses
+    }
+}
+
+/// It has nothing that an access could be to.
+const _: () = assert!(size_of::<Cpu>() == 0);

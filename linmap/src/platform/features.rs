@@ -1,0 +1,130 @@
+//! What a CPU's ID registers say about translation. Pure: the values come from wherever they are.
+
+use crate::format::Granule;
+use crate::platform::cache::CacheType;
+use crate::platform::midr::{BbmPromise, Midr};
+
+/// The ID registers that decide how a CPU can translate (Arm ARM D24.2).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Features {
+    /// MIDR_EL1.
+    pub midr: u64,
+    /// ID_AA64ISAR0_EL1: TLB invalidation by range.
+    pub isar0: u64,
+    /// ID_AA64MMFR0_EL1: granules and physical address size.
+    pub mmfr0: u64,
+    /// ID_AA64MMFR2_EL1: break-before-make level.
+    pub mmfr2: u64,
+    /// ID_AA64PFR1_EL1: memory tagging.
+    pub pfr1: u64,
+    /// ID_AA64DFR0_EL1: performance counters.
+    pub dfr0: u64,
+    /// CTR_EL0: cache lines, and what of the caches' maintenance is not needed.
+    pub ctr: u64,
+}
+
+const fn field(register: u64, low_bit: u32) -> u64 {
+    (register >> low_bit) & 0xf
+}
+
+impl Features {
+    /// Whether the CPU translates with this granule at stage 1.
+    pub const fn has(&self, granule: Granule) -> bool {
+        match granule {
+            // TGran4: 0 yes, 1 with LPA2, 0xf no.
+            Granule::K4 => field(self.mmfr0, 28) < 8,
+            // TGran16: 0 no, 1 yes, 2 with LPA2.
+            Granule::K16 => field(self.mmfr0, 20) != 0,
+            // TGran64: 0 yes, 0xf no.
+            Granule::K64 => field(self.mmfr0, 24) < 8,
+        }
+    }
+
+    /// Whether the CPU translates VA sizes above 48 bits with this granule at stage 1: by FEAT_LPA2 (4K,
+    /// 16K), which brings 52-bit output addresses with it, or by FEAT_LVA (64K).
+    pub const fn has_large_va(&self, granule: Granule) -> bool {
+        match granule {
+            Granule::K4 => field(self.mmfr0, 28) == 1,
+            Granule::K16 => field(self.mmfr0, 20) == 2,
+            // VARange: 1 is 52 bits with the 64K granule, 2 is 56.
+            Granule::K64 => field(self.mmfr2, 16) >= 1,
+        }
+    }
+
+    /// The size of physical addresses in bits (PARange).
+    pub const fn pa_bits(&self) -> u32 {
+        match field(self.mmfr0, 0) {
+            0 => 32,
+            1 => 36,
+            2 => 40,
+            3 => 42,
+            4 => 44,
+            5 => 48,
+            6 => 52,
+            _ => 56,
+        }
+    }
+
+    /// Whether memory can hold allocation tags (MTE of 2 or more).
+    pub const fn has_tags(&self) -> bool {
+        field(self.pfr1, 8) >= 2
+    }
+
+    /// Whether there are performance counters of the Arm architecture (PMUVer).
+    pub const fn has_counters(&self) -> bool {
+        !matches!(field(self.dfr0, 8), 0 | 0xf)
+    }
+
+    /// Whether there are TLB invalidations by range (FEAT_TLBIRANGE; the field TLB is 2 or more).
+    pub const fn has_range_tlbi(&self) -> bool {
+        field(self.isar0, 56) >= 2
+    }
+
+    /// Whether each batch of TLB invalidations needs, after the DSB that ends it, one
+    /// [`Tlbi::Repeat`](crate::Tlbi::Repeat) more and a DSB after that (CVE-2025-10263 and older errata, by MIDR:
+    /// [`Midr::repeated_tlbi`] says which).
+    ///
+    /// If any CPU that shares the tables does, all have to do it.
+    pub fn needs_repeated_tlbi(&self) -> bool {
+        Midr(self.midr).needs_repeated_tlbi()
+    }
+
+    /// What code takes to be seen by the CPU's instruction fetch.
+    pub const fn cache_type(&self) -> CacheType {
+        CacheType::of(self.ctr)
+    }
+
+    /// What the CPU promises of live changes of size.
+    pub fn bbm_promise(&self) -> BbmPromise {
+        BbmPromise::of(Midr(self.midr), self.mmfr2)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn granules_have_three_encodings() {
+        let f = |mmfr0| Features { mmfr0, ..Features::default() };
+        let has = |mmfr0| Granule::ALL.map(|g| f(mmfr0).has(g));
+        // Cortex-A72: 4K and 64K. Neoverse N1: all. QEMU's max: all, with LPA2.
+        assert_eq!(has(0x0000_1124), [true, false, true]);
+        assert_eq!(has(0x0010_1125), [true, true, true]);
+        assert_eq!(has(0x1020_1126), [true, true, true]);
+        assert_eq!(has(0xff00_1125), [false, false, false]);
+        assert_eq!(Granule::ALL.map(|g| f(0x1020_1126).has_large_va(g)), [true, true, false]);
+        assert_eq!(Granule::ALL.map(|g| f(0x0010_1126).has_large_va(g)), [false; 3]);
+        let lva = Features { mmfr2: 1 << 16, ..f(0x1124) };
+        assert_eq!(Granule::ALL.map(|g| lva.has_large_va(g)), [false, false, true]);
+        assert_eq!((f(0x1124).pa_bits(), f(0x1125).pa_bits(), f(0x1126).pa_bits()), (44, 48, 52));
+    }
+
+    #[test]
+    fn invalidation_by_range_and_its_repetition() {
+        let f = |tlb: u64| Features { isar0: tlb << 56 | 0xf0ff_ffff_ffff_ffff, ..Features::default() };
+        assert_eq!([0, 1, 2, 3].map(|tlb| f(tlb).has_range_tlbi()), [false, false, true, true]);
+        assert!(!f(2).needs_repeated_tlbi());
+        assert!(Features { midr: 0x410f_d0c1, ..f(0) }.needs_repeated_tlbi());
+    }
+}

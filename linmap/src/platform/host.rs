@@ -1,0 +1,251 @@
+//! Table pages in a host's memory, with hardware that does nothing: to plan, to test and to measure.
+//!
+//! Physical addresses are made up; no walker but this library's own ever sees the tables.
+
+extern crate std;
+
+use core::cell::{Cell, RefCell};
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::vec::Vec;
+
+use crate::format::{Descriptor, Geometry, Pa, Tlbi, Va};
+use crate::platform::entry_update::Rewrite;
+use crate::platform::hardware::{Both, CanNotPark, Dsb, Hardware, Promise};
+use crate::platform::memory::{Frame, Memory, Slot};
+
+/// A bounded supply of table pages in host memory.
+///
+/// The address space is reserved at once; the host commits pages when they are first written.
+#[derive(Debug)]
+pub struct HostMemory {
+    pages: *mut u64,
+    layout: Layout,
+    /// The made-up address of the first page.
+    base: u64,
+    page_shift: u32,
+    limit: usize,
+    /// Pages never taken so far start at this number.
+    fresh: Cell<usize>,
+    /// Pages given back.
+    free: RefCell<Vec<Pa>>,
+    hardware: NoHardware,
+}
+
+/// Addresses that a memory of this process has or had, each range with its end. They are never given to another:
+/// a frame can outlive its memory.
+static TAKEN: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
+
+/// Where made-up addresses start and end: at a multiple of the largest page.
+const UNIT: u64 = 1 << 16;
+
+/// Made-up physical addresses for a memory, that no other one of this process has or will have: so many bytes, at
+/// `wanted` or the next that are free, and below `end`; none if there are no more.
+///
+/// Memories that are told apart by their addresses can refuse each other's pages, as [`Memory`] wants it.
+pub fn unshared_addresses(wanted: u64, bytes: u64, end: u64) -> Option<u64> {
+    let bytes = bytes.checked_next_multiple_of(UNIT)?;
+    let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut first = wanted;
+    loop {
+        let last = first.checked_add(bytes).filter(|&last| last <= end)?;
+        match taken.range(..last).next_back() {
+            Some((_, &until)) if until > first => first = until.checked_next_multiple_of(UNIT)?,
+            _ => break,
+        }
+    }
+    // Ranges that meet become one, so that there are few.
+    let last = taken.remove(&(first + bytes)).unwrap_or(first + bytes);
+    match taken.range_mut(..first).next_back() {
+        Some((_, until)) if *until == first => *until = last,
+        _ => _ = taken.insert(first, last),
+    }
+    Some(first)
+}
+
+impl HostMemory {
+    /// A supply of at most `limit` table pages (at least one) of the geometry's page size.
+    pub fn new(geometry: Geometry, limit: usize) -> Self {
+        let (page, limit) = (geometry.page_size() as usize, limit.max(1));
+        let bytes = page.saturating_mul(limit);
+        let Ok(layout) = Layout::from_size_align(bytes, page) else {
+            panic!("{limit} table pages are more than an address space holds")
+        };
+        // SAFETY: the layout's size is not zero: `limit` and the page size are at least 1.
+        let pages = unsafe { alloc_zeroed(layout) }.cast::<u64>();
+        if pages.is_null() {
+            handle_alloc_error(layout);
+        }
+        let page_shift = geometry.page_shift();
+        let Some(base) = unshared_addresses(1 << 32, bytes as u64, u64::MAX) else {
+            panic!("there are no addresses left for {limit} table pages")
+        };
+        Self {
+            pages,
+            layout,
+            base,
+            page_shift,
+            limit,
+            fresh: Cell::new(0),
+            free: RefCell::default(),
+            hardware: NoHardware::default(),
+        }
+    }
+
+    /// How many pages are taken and not given back.
+    pub fn in_use(&self) -> usize {
+        self.fresh.get() - self.free.borrow().len()
+    }
+
+    /// Where an entry of a table is in host memory.
+    fn entry(&self, slot: Slot) -> *mut u64 {
+        let number = (slot.table.0.wrapping_sub(self.base) >> self.page_shift) as usize;
+        let entries = 1 << (self.page_shift - 3);
+        assert!(number < self.limit && slot.index < entries, "{slot:x?} is not in this memory");
+        // SAFETY: the page and the entry in it lie within the allocation, as just checked.
+        unsafe { self.pages.add(number * entries + slot.index) }
+    }
+}
+
+impl Drop for HostMemory {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout, and freed only here.
+        unsafe { dealloc(self.pages.cast(), self.layout) }
+    }
+}
+
+// SAFETY:
+// - pages are numbered and each number is handed out once until it is given back, so that a frame is
+//   exclusive; the allocation is page-aligned and never moves;
+// - `slots` covers exactly that page;
+// - `load` and `store` are volatile accesses of aligned 64-bit words, and `HostMemory` is not `Sync`;
+// - no two memories share an address, and `entry` refuses what is not this one's.
+unsafe impl Memory for HostMemory {
+    fn page_size(&self) -> u64 {
+        1 << self.page_shift
+    }
+
+    fn take(&self) -> Option<Frame> {
+        let pa = self.free.borrow_mut().pop().or_else(|| {
+            let fresh = self.fresh.get();
+            (fresh < self.limit).then(|| {
+                self.fresh.set(fresh + 1);
+                Pa(self.base + ((fresh as u64) << self.page_shift))
+            })
+        })?;
+        // SAFETY: the page was never taken, or was given back since; nothing else refers to it.
+        Some(unsafe { Frame::from_pa(pa) })
+    }
+
+    fn give(&self, frame: Frame) {
+        self.entry(Slot { table: frame.pa(), index: 0 });
+        self.free.borrow_mut().push(frame.into_pa());
+    }
+
+    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
+        let first = self.entry(Slot { table: frame.pa(), index: 0 });
+        // SAFETY: the page lies in the allocation and is initialised (zeroed at first); the frame is
+        // borrowed mutably, so that this is the only reference to its page.
+        unsafe { core::slice::from_raw_parts_mut(first, 1 << (self.page_shift - 3)) }
+    }
+
+    const PLAIN: bool = true;
+
+    unsafe fn words(&self, table: Pa) -> *mut u64 {
+        self.entry(Slot { table, index: 0 })
+    }
+
+    unsafe fn load(&self, slot: Slot) -> Descriptor {
+        // SAFETY: `entry` points to an aligned word in the allocation.
+        Descriptor(unsafe { self.entry(slot).read_volatile() })
+    }
+
+    unsafe fn store(&self, slot: Slot, new: Descriptor) {
+        // SAFETY: as above; live slots are written only through here.
+        unsafe { self.entry(slot).write_volatile(new.0) }
+    }
+}
+
+/// Hardware for tables that no CPU uses: barriers and invalidations have nothing to do.
+///
+/// It is one thread's alone; its lock refuses, by a panic, to be taken twice.
+#[derive(Debug, Default)]
+pub struct NoHardware {
+    locked: Cell<bool>,
+}
+
+/// The lock of [`NoHardware`], until it is dropped.
+#[derive(Debug)]
+pub struct HostHeld<'h>(&'h Cell<bool>);
+
+impl Drop for HostHeld<'_> {
+    fn drop(&mut self) {
+        self.0.set(false);
+    }
+}
+
+/// Table pages in host memory that no CPU uses.
+pub type Host<'m> = Both<'m, HostMemory, NoHardware>;
+
+impl HostMemory {
+    /// The memory as a platform.
+    pub fn platform(&self) -> Host<'_> {
+        // SAFETY: the hardware is this memory's own, and nothing else locks its tables.
+        unsafe { Both::new(self, &self.hardware) }
+    }
+}
+
+// SAFETY: no walker and no TLB sees the tables, so that every access is visible to all of them at once; no
+// other thread has it, and the lock is taken once at a time; there are no CPUs to park.
+unsafe impl Hardware for NoHardware {
+    type Held<'h> = HostHeld<'h>;
+
+    fn lock(&self) -> HostHeld<'_> {
+        self.try_lock().expect("the lock on live tables is taken already, by this very thread")
+    }
+
+    fn try_lock(&self) -> Option<HostHeld<'_>> {
+        (!self.locked.replace(true)).then_some(HostHeld(&self.locked))
+    }
+
+    fn promise(&self) -> Promise {
+        Promise { never_aborts: true, range_tlbi: true, repeat_tlbi: false }
+    }
+
+    fn dsb(&self, _: Dsb) {}
+    fn isb(&self) {}
+    fn tlbi(&self, _: Tlbi, _: Geometry) {}
+    fn sync_code(&self, _: Va, _: u64) {}
+
+    fn park(&self, memory: &impl Memory, _: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
+        // SAFETY: live tables of this memory, which only this thread has; the operation holds the lock.
+        rewrites.iter().for_each(|r| unsafe { r.carry_out(memory) });
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_two_memories_share_an_address() {
+        let mut had = Vec::<(u64, u64)>::new();
+        for n in 0..200u64 {
+            // Far from those of other tests.
+            let (wanted, bytes) = ((1 << 50) + n * 7 % 64 * UNIT, (n * 5 % 9 + 1) * 4096 * (n % 5 + 1));
+            let first = unshared_addresses(wanted, bytes, u64::MAX).expect("addresses");
+            assert!(first >= wanted, "{first:#x}");
+            assert!(
+                had.iter().all(|had| first >= had.0 + had.1 || had.0 >= first + bytes),
+                "{first:#x} twice"
+            );
+            had.push((first, bytes));
+        }
+        let near = |range: &&u64| (1 << 50..1 << 51).contains(*range);
+        assert!(TAKEN.lock().unwrap().keys().filter(near).count() < 40, "ranges that meet are one");
+        assert_eq!(unshared_addresses(1 << 50, 1, (1 << 50) + UNIT), None);
+        assert_eq!(unshared_addresses(0, u64::MAX, u64::MAX), None);
+    }
+}

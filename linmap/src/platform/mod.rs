@@ -1,0 +1,19 @@
+//! What a platform brings: table pages, CPU primitives, and what its CPUs promise.
+
+#[cfg(target_arch = "aarch64")]
+pub mod arm64;
+mod cache;
+mod entry_update;
+mod features;
+mod hardware;
+#[cfg(feature = "std")]
+pub mod host;
+mod memory;
+mod midr;
+
+pub use cache::CacheType;
+pub use entry_update::Rewrite;
+pub use features::Features;
+pub use hardware::{Both, CanNotPark, Dsb, Hardware, Platform, Promise};
+pub use memory::{Frame, Memory, Slot};
+pub use midr::{BbmPromise, Midr, RepeatedTlbi};

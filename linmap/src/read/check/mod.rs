@@ -1,0 +1,480 @@
+//! What must never be in a map: on live tables, on dumps, on anything whose tables can be read.
+//!
+//! One pass over all tables of a half. Most entries of a map are the entry in front of them plus the
+//! size of a leaf: those cost two comparisons, and only the first of each stretch is judged. Section
+//! references are to the Arm ARM (DDI 0487).
+
+mod finding;
+
+use core::cell::Cell;
+use core::ops::ControlFlow;
+
+pub use finding::{Finding, RunFault};
+
+use crate::format::{
+    Attributes, Descriptor, Entry, Geometry, Half, Leaf, Level, OaFormat, Pa, TableLimits, Va, in_place_bits,
+};
+use crate::plan::linear_range;
+use crate::platform::Slot;
+use crate::read::reader::ReadTables;
+use crate::read::walk::visit_with_limits;
+
+/// What [`check`] is to know of the machine, and when it is to give up.
+///
+/// ```
+/// let checks = linmap::Checks { pa_bits: 40, ..Default::default() };
+/// assert!(checks.linear_offset.is_none());
+/// ```
+#[derive(Clone, Copy)]
+pub struct Checks<'a> {
+    /// The bits of a physical address that the CPU has or TCR.IPS allows, where that is less than the
+    /// format can express.
+    pub pa_bits: u32,
+    /// Whether the restrictions in table descriptors count; not where TCR.HPD0 or HPD1 is set.
+    pub hierarchical: bool,
+    /// VA less PA in the linear map, where each writable alias of memory that is read-only or executable
+    /// elsewhere in the half is a finding, and each leaf that is not at its offset. Only for the upper
+    /// half.
+    pub linear_offset: Option<u64>,
+    /// Whether there is RAM at an address; tables that are elsewhere are not read.
+    pub is_ram: Option<&'a dyn Fn(Pa) -> bool>,
+    /// Whether this is asked for the second time about a table; such a table is not read again.
+    ///
+    /// It takes memory to answer that, so it is the caller's to do. Without it, tables that point back to
+    /// one above them are found, and in a linear map of known offset whatever is mapped twice.
+    pub is_known: Option<&'a dyn Fn(Pa) -> bool>,
+    /// After how many reads of a slot to give up, which is a finding.
+    pub limit: u64,
+}
+
+impl Default for Checks<'_> {
+    /// Whatever the format can express, no linear map, tables anywhere, a limit of 2^30 slots: 4 TiB in
+    /// 4K pages.
+    fn default() -> Self {
+        Self {
+            pa_bits: 52,
+            hierarchical: true,
+            linear_offset: None,
+            is_ram: None,
+            is_known: None,
+            limit: 1 << 30,
+        }
+    }
+}
+
+/// Reports everything in the tables of a half that must never be there, in address order.
+///
+/// `each` ends the check by `ControlFlow::Break`; what is returned says whether everything was looked at.
+/// Entries that are not valid are never wrong.
+///
+/// # Errors
+///
+/// Whatever the reader says of the first slot that it can not read; what was found before that has been
+/// reported.
+pub fn check<R: ReadTables>(
+    reader: &R,
+    geometry: Geometry,
+    (root, half): (Pa, Half),
+    checks: &Checks<'_>,
+    each: impl FnMut(Finding) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, R::Error> {
+    let linear = checks.linear_offset.filter(|_| half == Half::Upper).map(|offset| {
+        let (first, last) = linear_range(geometry);
+        Linear { first, last, offset }
+    });
+    let path = [Pa(0); Level::COUNT];
+    let mut checker = Checker { reader, geometry, root, checks, linear, left: checks.limit, path, each };
+    match checker.table(root, geometry.root(), geometry.base(half), TableLimits::empty()) {
+        Ok(()) => Ok(ControlFlow::Continue(())),
+        Err(Stop::Enough) => Ok(ControlFlow::Break(())),
+        Err(Stop::Read(error)) => Err(error),
+    }
+}
+
+/// Whether EL0 or EL1 can execute it: EL1 never executes what EL0 can write (D8.4.1.2.3, table D8-65).
+const fn is_executable(a: Attributes) -> bool {
+    let written_by_el0 = a.contains(Attributes::USER) && a.is_writable();
+    !a.contains(Attributes::UXN) || !(a.contains(Attributes::PXN) || written_by_el0)
+}
+
+/// Whether the members of a run may say the one and the other: hardware sets AF and clears AP\[2\] in
+/// one of them at a time (D8.7.1), and does not look at software's bits.
+fn is_alike(a: Attributes, b: Attributes) -> bool {
+    let mut ignored = Attributes::ACCESSED | Attributes::SOFTWARE;
+    if (a & b).contains(Attributes::DIRTY_MANAGED) {
+        ignored |= Attributes::READ_ONLY;
+    }
+    (a ^ b).difference(ignored).is_empty()
+}
+
+/// The bits that must be zero in a leaf whose address starts at bit `shift`, or a table's (D8.3.1).
+///
+/// Those that depend on security state are left out: NS and NSTable.
+fn reserved_bits(geometry: Geometry, shift: u32) -> u64 {
+    const PAGE_OFFSET: u64 = (1 << 12) - 1;
+    let in_place = in_place_bits(geometry.oa_format());
+    let elsewhere = if geometry.oa_format() == OaFormat::Lpa { 0b1111 << 12 } else { 0 };
+    let below = ((1 << shift) - 1) & !PAGE_OFFSET & !elsewhere;
+    let above = (1 << 50) - (1 << in_place);
+    below | above
+}
+
+/// The address bits beyond a size in bits.
+const fn beyond(bits: u32) -> u64 {
+    if bits < 64 { u64::MAX << bits } else { 0 }
+}
+
+/// The linear map: its first and last address, and VA less PA.
+#[derive(Clone, Copy)]
+struct Linear {
+    first: Va,
+    last: Va,
+    offset: u64,
+}
+
+/// Why a check ends early.
+enum Stop<E> {
+    /// The caller has seen enough, or has been told that the limit is reached.
+    Enough,
+    /// A slot can not be read.
+    Read(E),
+}
+
+/// An entry and where it was found.
+#[derive(Clone, Copy)]
+struct Found {
+    table: Pa,
+    index: usize,
+    va: Va,
+    level: Level,
+    limits: TableLimits,
+    descriptor: Descriptor,
+}
+
+/// Entries that are each the one in front plus the size of a leaf, all fine.
+struct Stretch {
+    /// What the next one holds.
+    next: u64,
+    /// The one that was judged.
+    judged: u64,
+}
+
+impl Stretch {
+    /// No entry goes on with it.
+    const NONE: Self = Self { next: 0, judged: 1 };
+}
+
+struct Checker<'a, R, F> {
+    reader: &'a R,
+    geometry: Geometry,
+    root: Pa,
+    checks: &'a Checks<'a>,
+    linear: Option<Linear>,
+    /// Reads that are left.
+    left: u64,
+    /// The tables from the root down to the one being read, by level ordinal.
+    path: [Pa; Level::COUNT],
+    each: F,
+}
+
+impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Checker<'_, R, F> {
+    fn report(&mut self, finding: Finding) -> Result<(), Stop<R::Error>> {
+        if (self.each)(finding).is_break() { Err(Stop::Enough) } else { Ok(()) }
+    }
+
+    /// Accounts for reads that are about to be made.
+    fn spend(&mut self, slots: usize, va: Va) -> Result<(), Stop<R::Error>> {
+        match self.left.checked_sub(slots as u64) {
+            Some(left) => self.left = left,
+            None => return self.give_up(va),
+        }
+        Ok(())
+    }
+
+    fn give_up(&mut self, va: Va) -> Result<(), Stop<R::Error>> {
+        self.report(Finding::GaveUp { va, limit: self.checks.limit })?;
+        Err(Stop::Enough)
+    }
+
+    fn read(&self, table: Pa, index: usize, level: Level) -> Result<Descriptor, Stop<R::Error>> {
+        self.reader.entry(Slot { table, index }, level).map_err(Stop::Read)
+    }
+
+    /// Why the table at `level` is not to be read.
+    fn unfit(&self, table: Pa, level: Level, va: Va) -> Option<Finding> {
+        let pa_bits = self.checks.pa_bits;
+        let above = &self.path[self.geometry.root().ordinal()..level.ordinal()];
+        if table.0 & beyond(pa_bits) != 0 {
+            Some(Finding::TableBeyondPa { va, table, level, pa_bits })
+        } else if above.contains(&table) {
+            Some(Finding::Loop { va, table, level })
+        } else if self.checks.is_ram.is_some_and(|is_ram| !is_ram(table)) {
+            Some(Finding::TableOutsideRam { va, table, level })
+        } else if self.checks.is_known.is_some_and(|is_known| is_known(table)) {
+            Some(Finding::SharedTable { va, table, level })
+        } else {
+            None
+        }
+    }
+
+    /// Checks the table at `level` whose first slot translates `base`, and all below it.
+    fn table(
+        &mut self,
+        table: Pa,
+        level: Level,
+        base: u64,
+        limits: TableLimits,
+    ) -> Result<(), Stop<R::Error>> {
+        if let Some(finding) = self.unfit(table, level, Va(base)) {
+            return self.report(finding);
+        }
+        self.path[level.ordinal()] = table;
+        let entries = self.geometry.entries(level);
+        self.spend(entries, Va(base))?;
+        let step = self.geometry.level_size(level);
+        let in_place = in_place_bits(self.geometry.oa_format());
+        // In a stretch only address bits change, and none that would carry into another field.
+        let fixed = !(beyond(self.geometry.level_shift(level)) & !beyond(self.checks.pa_bits.min(in_place)));
+        let mut stretch = Stretch::NONE;
+        let mut run_checked = None;
+        for index in 0..entries {
+            let descriptor = self.read(table, index, level)?;
+            let bits = descriptor.0;
+            if bits == stretch.next && (bits ^ stretch.judged) & fixed == 0 {
+                stretch.next = bits.wrapping_add(step);
+                continue;
+            }
+            let va = Va(base.wrapping_add(index as u64 * step));
+            let found = Found { table, index, va, level, limits, descriptor };
+            let run_fits = if (bits | stretch.next) & CONTIGUOUS != 0 {
+                self.run(found, &mut run_checked)?
+            } else {
+                true
+            };
+            let goes_on = self.entry(found)? && run_fits;
+            stretch =
+                if goes_on { Stretch { next: bits.wrapping_add(step), judged: bits } } else { Stretch::NONE };
+        }
+        Ok(())
+    }
+
+    /// Checks one entry. Whether the next one needs no look if it is this one plus the size of a leaf.
+    #[inline(never)]
+    fn entry(&mut self, found: Found) -> Result<bool, Stop<R::Error>> {
+        let Found { va, level, descriptor, .. } = found;
+        match descriptor.decode(self.geometry, level) {
+            Entry::Leaf(leaf) if leaf.valid => self.leaf(found, leaf),
+            Entry::Hole | Entry::Leaf(_) => Ok(false),
+            Entry::Reserved => {
+                self.report(Finding::Reserved { va, level, descriptor })?;
+                Ok(false)
+            }
+            Entry::Table(child) => {
+                let reserved = reserved_bits(self.geometry, self.geometry.page_shift()) | TABLE_RESERVED;
+                self.no_reserved_bits(found, reserved)?;
+                let limits =
+                    if self.checks.hierarchical { TableLimits::of(descriptor) } else { TableLimits::empty() };
+                self.table(child, level.next(), va.0, found.limits | limits)?;
+                Ok(false)
+            }
+        }
+    }
+
+    fn no_reserved_bits(&mut self, found: Found, reserved: u64) -> Result<bool, Stop<R::Error>> {
+        let Found { va, level, descriptor, .. } = found;
+        let bits = descriptor.0 & reserved;
+        if bits != 0 {
+            self.report(Finding::ReservedBits { va, level, descriptor, bits })?;
+        }
+        Ok(bits == 0)
+    }
+
+    /// Checks a valid leaf, but for the run that it may be in.
+    fn leaf(&mut self, found: Found, leaf: Leaf) -> Result<bool, Stop<R::Error>> {
+        let (g, Found { va, level, limits, .. }, oa) = (self.geometry, found, leaf.oa);
+        let mut reserved = reserved_bits(g, g.level_shift(level));
+        if g.contiguous_entries(level) == 1 {
+            reserved |= CONTIGUOUS;
+        }
+        let mut fine = self.no_reserved_bits(found, reserved)?;
+        let pa_bits = self.checks.pa_bits;
+        if (oa.0 | (g.level_size(level) - 1)) & beyond(pa_bits) != 0 {
+            fine = false;
+            self.report(Finding::LeafBeyondPa { va, oa, level, pa_bits })?;
+        }
+        let attributes = limits.restrict(leaf.attributes);
+        let (writable, executable) = (attributes.is_writable(), is_executable(attributes));
+        if writable && executable {
+            fine = false;
+            self.report(Finding::WritableAndExecutable { va, oa, level })?;
+        }
+        let Some(linear) = self.linear else { return Ok(fine) };
+        if linear.first <= va && va <= linear.last {
+            let expected = Va(oa.0.wrapping_add(linear.offset));
+            if expected != va {
+                fine = false;
+                self.report(Finding::NotLinear { va, oa, level, expected })?;
+            }
+        } else if !writable || executable {
+            fine = false;
+            self.aliases(linear, found, oa, executable)?;
+        }
+        Ok(fine)
+    }
+
+    /// Reports what the linear map can write of the memory that a leaf elsewhere maps.
+    fn aliases(
+        &mut self,
+        linear: Linear,
+        found: Found,
+        oa: Pa,
+        executable: bool,
+    ) -> Result<(), Stop<R::Error>> {
+        let (g, Found { va, level, .. }) = (self.geometry, found);
+        let start = oa.0.wrapping_add(linear.offset);
+        let first = start.max(linear.first.0);
+        let last = start.saturating_add(g.level_size(level) - 1).min(linear.last.0);
+        if last < first {
+            return Ok(());
+        }
+        let (hierarchical, each) = (self.checks.hierarchical, &mut self.each);
+        let mut report = |(from, to): (u64, u64)| {
+            let (alias, bytes) = (Va(from), to - from + 1);
+            each(Finding::WritableAlias { va, oa, level, executable, alias, bytes })
+        };
+        // Writable entries that are adjacent, from the first to the last address.
+        let mut piece: Option<(u64, u64)> = None;
+        let reader = Guarded { reader: self.reader, checks: self.checks, left: Cell::new(self.left) };
+        let walked =
+            visit_with_limits(&reader, g, self.root, (Va(first), Va(last)), |at, level, entry, limits| {
+                let Entry::Leaf(alias) = entry else { return ControlFlow::Continue(()) };
+                let attributes =
+                    if hierarchical { limits.restrict(alias.attributes) } else { alias.attributes };
+                let is_alias = alias.oa.0.wrapping_add(linear.offset) == at.0;
+                if !alias.valid || !is_alias || !attributes.is_writable() {
+                    return ControlFlow::Continue(());
+                }
+                let (from, to) = (at.0.max(first), (at.0 + (g.level_size(level) - 1)).min(last));
+                match &mut piece {
+                    Some((_, end)) if *end + 1 == from => *end = to,
+                    _ => {
+                        if let Some(done) = piece.replace((from, to)) {
+                            return report(done);
+                        }
+                    }
+                }
+                ControlFlow::Continue(())
+            });
+        let told = piece.map_or(ControlFlow::Continue(()), &mut report);
+        self.left = reader.left.get();
+        match walked {
+            _ if told.is_break() => Err(Stop::Enough),
+            Ok(ControlFlow::Break(())) => Err(Stop::Enough),
+            Ok(ControlFlow::Continue(())) | Err(Refusal::Unfit) => Ok(()),
+            Err(Refusal::Limit) => self.give_up(va),
+            Err(Refusal::Read(error)) => Err(Stop::Read(error)),
+        }
+    }
+
+    /// Checks the run that an entry is a member of, if it is one that was not checked before.
+    fn run(&mut self, found: Found, checked: &mut Option<usize>) -> Result<bool, Stop<R::Error>> {
+        let Found { table, index, va, level, .. } = found;
+        let g = self.geometry;
+        let members = g.contiguous_entries(level);
+        let start = index - index % members;
+        if members == 1 || *checked == Some(start) {
+            // A run that was found broken is not left by a stretch, as its entries are looked at again.
+            return Ok(members == 1);
+        }
+        *checked = Some(start);
+        let step = g.level_size(level);
+        let va = Va(va.0 - (index - start) as u64 * step);
+        self.spend(members, va)?;
+        let mut run = MemberScan::default();
+        for member in 0..members {
+            let entry = self.read(table, start + member, level)?.decode(g, level);
+            run.add(member, entry, step, members as u64 * step);
+        }
+        let Some((fault, member)) = run.fault() else { return Ok(true) };
+        let member = Va(va.0 + member as u64 * step);
+        self.report(Finding::BrokenRun { va, level, fault, member })?;
+        Ok(false)
+    }
+}
+
+/// Bit 52 of a leaf.
+const CONTIGUOUS: u64 = 1 << 52;
+/// Bit 50 of a table descriptor, where a leaf has GP.
+const TABLE_RESERVED: u64 = 1 << 50;
+
+/// What the members of a run seen so far come to.
+#[derive(Default)]
+struct MemberScan {
+    /// Whether one has the contiguous bit: if none does, it is no run.
+    is_run: bool,
+    /// The first valid member without the contiguous bit.
+    plain: Option<usize>,
+    /// The address where the run should start and the attributes, as the first valid member says.
+    first: Option<(u64, Attributes)>,
+    /// The first other thing that is wrong.
+    other: Option<(RunFault, usize)>,
+}
+
+impl MemberScan {
+    fn add(&mut self, member: usize, entry: Entry, step: u64, bytes: u64) {
+        let leaf = match entry {
+            Entry::Leaf(leaf) if leaf.valid && leaf.contiguous => leaf,
+            Entry::Leaf(leaf) if !leaf.valid => return,
+            Entry::Hole | Entry::Reserved => return,
+            Entry::Leaf(_) | Entry::Table(_) => {
+                self.plain.get_or_insert(member);
+                return;
+            }
+        };
+        self.is_run = true;
+        let start = leaf.oa.0.wrapping_sub(member as u64 * step);
+        let fault = match self.first {
+            None => {
+                self.first = Some((start, leaf.attributes));
+                (start & (bytes - 1) != 0).then_some(RunFault::Unaligned)
+            }
+            Some((first, _)) if first != start => Some(RunFault::Addresses),
+            Some((_, attributes)) if !is_alike(attributes, leaf.attributes) => Some(RunFault::Attributes),
+            Some(_) => None,
+        };
+        self.other = self.other.or(fault.map(|fault| (fault, member)));
+    }
+
+    /// What is wrong with the run, and the first member that shows it.
+    fn fault(&self) -> Option<(RunFault, usize)> {
+        let mixed = self.plain.filter(|_| self.is_run).map(|member| (RunFault::Mixed, member));
+        mixed.or(self.other)
+    }
+}
+
+/// The tables again, for the way to an alias: those that are no good are reported where the check itself
+/// comes to them.
+struct Guarded<'a, R> {
+    reader: &'a R,
+    checks: &'a Checks<'a>,
+    left: Cell<u64>,
+}
+
+enum Refusal<E> {
+    Limit,
+    Unfit,
+    Read(E),
+}
+
+impl<R: ReadTables> ReadTables for Guarded<'_, R> {
+    type Error = Refusal<R::Error>;
+
+    fn entry(&self, slot: Slot, level: Level) -> Result<Descriptor, Self::Error> {
+        self.left.set(self.left.get().checked_sub(1).ok_or(Refusal::Limit)?);
+        let is_ram = self.checks.is_ram.is_none_or(|is_ram| is_ram(slot.table));
+        if !is_ram || slot.table.0 & beyond(self.checks.pa_bits) != 0 {
+            return Err(Refusal::Unfit);
+        }
+        self.reader.entry(slot, level).map_err(Refusal::Read)
+    }
+}

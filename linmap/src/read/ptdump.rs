@@ -1,0 +1,244 @@
+//! The text of Linux's `kernel_page_tables`, byte for byte.
+//!
+//! Adjacent entries become one line when their level and the bits that are printed are equal; output addresses are
+//! not compared. A hole is printed at the level where it was found. Levels are named as Linux folds them.
+//!
+//! As in Linux the bits are printed as they are, whatever they mean: an invalid page is a line with `F` as soon as
+//! any of them is set, and its bit 11 is `NG`, though it is not nG there but marks it as present. Kernels up to
+//! 6.17 do not set it in their own map.
+
+use core::cell::Cell;
+use core::fmt::{self, Write};
+use core::ops::ControlFlow;
+
+use crate::format::{Attributes, Descriptor, Entry, Geometry, Level, OaFormat, Pa, Va};
+use crate::plan::{Stats, linear_range};
+use crate::platform::Slot;
+use crate::read::reader::ReadTables;
+use crate::read::walk::visit;
+
+/// A printed region: its first and last address and the lines around it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Marked {
+    /// First and last address, both included.
+    pub range: (Va, Va),
+    /// The name in the line in front, without its dashes.
+    pub start: &'static str,
+    /// The name in the line behind.
+    pub end: &'static str,
+}
+
+impl Marked {
+    /// The linear map.
+    pub const fn linear_map(geometry: Geometry) -> Self {
+        let range = linear_range(geometry);
+        Self { range, start: "Linear Mapping start", end: "Linear Mapping end" }
+    }
+}
+
+/// Why a dump ended early.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum DumpError<E> {
+    /// A table could not be read; what was read before has been printed.
+    Read(E),
+    /// The text could not be written.
+    Write,
+}
+
+/// Prints one region of the tables below `root`, and counts what it prints.
+///
+/// # Errors
+///
+/// A table that can not be read, or a writer that fails.
+pub fn dump<R: ReadTables>(
+    reader: &R,
+    geometry: Geometry,
+    root: Pa,
+    region: Marked,
+    out: &mut impl Write,
+) -> Result<Stats, DumpError<R::Error>> {
+    writeln!(out, "---[ {} ]---", region.start).map_err(|_| DumpError::Write)?;
+    let mut lines = Lines::new(geometry, &mut *out);
+    let mut stats = Stats::ROOT;
+    let reader = Remembers { reader, last: Cell::new(Descriptor::HOLE) };
+    let walked = visit(&reader, geometry, root, region.range, |va, level, entry| {
+        stats.add_entry(level, entry);
+        match lines.entry(va, level, Shown::of(geometry, level, entry, reader.last.get())) {
+            Ok(()) => ControlFlow::Continue(()),
+            Err(fmt::Error) => ControlFlow::Break(()),
+        }
+    });
+    let walked = match (walked, lines.finish()) {
+        (Ok(flow), Ok(())) => flow,
+        (Err(e), _) => return Err(DumpError::Read(e)),
+        (_, Err(fmt::Error)) => return Err(DumpError::Write),
+    };
+    match (walked, writeln!(out, "---[ {} ]---", region.end)) {
+        (ControlFlow::Continue(()), Ok(())) => Ok(stats),
+        _ => Err(DumpError::Write),
+    }
+}
+
+/// A reader that remembers what it read last.
+struct Remembers<'r, R> {
+    reader: &'r R,
+    last: Cell<Descriptor>,
+}
+
+impl<R: ReadTables> ReadTables for Remembers<'_, R> {
+    type Error = R::Error;
+
+    #[inline]
+    fn entry(&self, slot: Slot, level: Level) -> Result<Descriptor, R::Error> {
+        let descriptor = self.reader.entry(slot, level)?;
+        self.last.set(descriptor);
+        Ok(descriptor)
+    }
+}
+
+/// The bits that tell a leaf from a table, and a valid one from one that is not.
+const TYPE: u64 = 3;
+const VALID: u64 = 1;
+const BLOCK: u64 = 1;
+/// Members of contiguous runs.
+const CONTIGUOUS: u64 = 1 << 52;
+
+/// What a line says of its entries; equal neighbours share one.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Hole,
+    Reserved,
+    /// The bits of a descriptor that are printed.
+    Bits(u64),
+}
+
+impl Shown {
+    /// What is printed of an entry; nothing of a table.
+    fn of(geometry: Geometry, level: Level, entry: Entry, descriptor: Descriptor) -> Option<Self> {
+        let is_lpa2 = geometry.oa_format() == OaFormat::Lpa2;
+        let shareable = if is_lpa2 { Attributes::empty() } else { Attributes::INNER_SHAREABLE };
+        let flags = Attributes::USER
+            | Attributes::READ_ONLY
+            | Attributes::PXN
+            | Attributes::ACCESSED
+            | Attributes::NOT_GLOBAL
+            | Attributes::UXN
+            | Attributes::GUARDED
+            | Attributes::MEMORY_TYPE;
+        // Bit 1 of a leaf that is not valid does not show: it says whether the leaf was global.
+        let kind = if descriptor.is_valid() { TYPE } else { 0 };
+        let bits = descriptor.0 & ((flags | shareable).bits() | CONTIGUOUS | kind);
+        match entry {
+            Entry::Table(_) => None,
+            Entry::Reserved => Some(Self::Reserved),
+            Entry::Leaf(_) => Some(Self::Bits(bits)),
+            Entry::Hole if level == Level::PAGE && bits != 0 => Some(Self::Bits(bits)),
+            Entry::Hole => Some(Self::Hole),
+        }
+    }
+}
+
+struct Line {
+    start: u64,
+    end: u64,
+    level: Level,
+    shown: Shown,
+}
+
+/// Merges entries into lines and prints them.
+struct Lines<W> {
+    out: W,
+    geometry: Geometry,
+    line: Option<Line>,
+}
+
+impl<W: Write> Lines<W> {
+    const fn new(geometry: Geometry, out: W) -> Self {
+        Self { out, geometry, line: None }
+    }
+
+    fn entry(&mut self, va: Va, level: Level, shown: Option<Shown>) -> fmt::Result {
+        let Some(shown) = shown else { return Ok(()) };
+        let end = va.0.wrapping_add(self.geometry.level_size(level));
+        match &mut self.line {
+            Some(line) if line.level == level && line.shown == shown && line.end == va.0 => {
+                line.end = end;
+                Ok(())
+            }
+            _ => {
+                let new = Line { start: va.0, end, level, shown };
+                let done = self.line.replace(new);
+                self.print(done)
+            }
+        }
+    }
+
+    fn finish(mut self) -> fmt::Result {
+        let last = self.line.take();
+        self.print(last)
+    }
+
+    fn print(&mut self, line: Option<Line>) -> fmt::Result {
+        let Some(Line { start, end, level, shown }) = line else { return Ok(()) };
+        let (size, unit) = whole_units(end.wrapping_sub(start));
+        let name = level_name(self.geometry, level, shown != Shown::Hole);
+        write!(self.out, "{start:#018x}-{end:#018x}   {size:9}{unit} {name}")?;
+        match shown {
+            Shown::Hole => writeln!(self.out),
+            Shown::Reserved => writeln!(self.out, " RESERVED"),
+            Shown::Bits(bits) => {
+                self.print_bits(bits)?;
+                writeln!(self.out)
+            }
+        }
+    }
+
+    fn print_bits(&mut self, bits: u64) -> fmt::Result {
+        let a = Attributes::from_bits_truncate(bits);
+        let fields = [
+            (bits & VALID == 0, "F", " "),
+            (a.contains(Attributes::USER), "USR", "   "),
+            (a.contains(Attributes::READ_ONLY), "ro", "RW"),
+            (a.contains(Attributes::PXN), "NX", "x "),
+            (a.contains(Attributes::INNER_SHAREABLE), "SHD", "   "),
+            (a.contains(Attributes::ACCESSED), "AF", "  "),
+            (a.contains(Attributes::NOT_GLOBAL), "NG", "  "),
+            (bits & CONTIGUOUS != 0, "CON", "   "),
+            (bits & TYPE == BLOCK, "BLK", "   "),
+            (a.contains(Attributes::UXN), "UXN", "   "),
+            (a.contains(Attributes::GUARDED), "GP", "  "),
+        ];
+        for (set, yes, no) in fields {
+            write!(self.out, " {}", if set { yes } else { no })?;
+        }
+        match a.memory_type().name() {
+            Some(name) => write!(self.out, " {name}"),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A size in the largest unit that divides it, from K up to E.
+fn whole_units(bytes: u64) -> (u64, char) {
+    let mut size = bytes >> 10;
+    for unit in ['K', 'M', 'G', 'T', 'P'] {
+        if size == 0 || !size.is_multiple_of(1024) {
+            return (size, unit);
+        }
+        size >>= 10;
+    }
+    (size, 'E')
+}
+
+/// The name of a level, where upper ones are folded away.
+fn level_name(geometry: Geometry, level: Level, mapped: bool) -> &'static str {
+    let names: &[&str] = match (geometry.levels(), mapped) {
+        (5, _) => &["PGD", "P4D", "PUD", "PMD", "PTE"],
+        (4, _) => &["PGD", "PUD", "PMD", "PTE"],
+        (3, _) => &["PGD", "PMD", "PTE"],
+        (_, true) => &["PMD", "PTE"],
+        (_, false) => &["PGD", "PTE"],
+    };
+    let index = level.ordinal() - geometry.root().ordinal();
+    names.get(index).copied().unwrap_or("PTE")
+}

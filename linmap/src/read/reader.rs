@@ -1,0 +1,103 @@
+//! Where tables are read from: a live machine, a dump, a model.
+
+use core::cell::Cell;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::format::{Descriptor, Level};
+use crate::platform::{Memory, Slot};
+
+/// Something whose tables can be read: a live machine, a dump, a model.
+///
+/// Reading may fail, and nothing read is trusted. `level` is a hint for readers that keep tables apart.
+pub trait ReadTables {
+    /// What can go wrong.
+    type Error;
+
+    /// The descriptor in `slot`, of a table at `level`.
+    ///
+    /// # Errors
+    ///
+    /// The slot can not be read, for instance because a dump does not have that page.
+    fn entry(&self, slot: Slot, level: Level) -> Result<Descriptor, Self::Error>;
+}
+
+/// A reader that is asked for so many slots and no more.
+///
+/// For tables that nobody vouches for: a walk is never deeper than the geometry has levels, but tables that
+/// point to one another, or to themselves, have paths without number.
+///
+/// ```
+/// use linmap::{Bounded, Descriptor, Geometry, Granule, Level, OaFormat, Pa, ReadTables, Refused, Slot};
+///
+/// /// Every table there is points to itself in every slot.
+/// struct Loops;
+/// impl ReadTables for Loops {
+///     type Error = std::convert::Infallible;
+///     fn entry(&self, slot: Slot, _: Level) -> Result<Descriptor, Self::Error> {
+///         Ok(Descriptor(slot.table.0 | 3))
+///     }
+/// }
+/// let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
+/// let counted = linmap::count(&Bounded::new(&Loops, 1 << 20), g, Pa(0x1000), linmap::linear_range(g));
+/// assert_eq!(counted, Err(Refused::Limit));
+/// # Ok::<(), linmap::GeometryError>(())
+/// ```
+#[derive(Debug)]
+pub struct Bounded<'a, R> {
+    reader: &'a R,
+    left: Cell<u64>,
+}
+
+/// Why a [`Bounded`] reader did not read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Refused<E> {
+    /// It was asked for more slots than it may read.
+    #[error("more slots would have to be read than the limit; tables may point to one another in circles")]
+    Limit,
+    /// The reader itself could not.
+    #[error("{0}")]
+    Read(E),
+}
+
+impl<'a, R> Bounded<'a, R> {
+    /// A reader that reads at most `limit` slots. 2^27 are the last level of 512 GiB in 4K pages.
+    pub const fn new(reader: &'a R, limit: u64) -> Self {
+        Self { reader, left: Cell::new(limit) }
+    }
+}
+
+impl<R: ReadTables> ReadTables for Bounded<'_, R> {
+    type Error = Refused<R::Error>;
+
+    fn entry(&self, slot: Slot, level: Level) -> Result<Descriptor, Self::Error> {
+        self.left.set(self.left.get().checked_sub(1).ok_or(Refused::Limit)?);
+        self.reader.entry(slot, level).map_err(Refused::Read)
+    }
+}
+
+/// Live tables, read through their memory.
+pub(crate) struct Live<'m, M>(&'m M);
+
+impl<'m, M: Memory> Live<'m, M> {
+    /// # Safety
+    ///
+    /// Only live tables of this memory are read.
+    pub(crate) const unsafe fn new(memory: &'m M) -> Self {
+        Self(memory)
+    }
+}
+
+impl<M: Memory> ReadTables for Live<'_, M> {
+    type Error = core::convert::Infallible;
+
+    #[inline]
+    fn entry(&self, slot: Slot, _: Level) -> Result<Descriptor, Self::Error> {
+        if M::PLAIN {
+            // SAFETY: whoever made this value promised that the table is live; its memory is plain.
+            let entry = unsafe { AtomicU64::from_ptr(self.0.words(slot.table).add(slot.index)) };
+            return Ok(Descriptor(entry.load(Relaxed)));
+        }
+        // SAFETY: whoever made this value promised that the table is live.
+        Ok(unsafe { self.0.load(slot) })
+    }
+}

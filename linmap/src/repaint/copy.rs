@@ -1,0 +1,243 @@
+//! Bringing a second tree, which no walker reaches, into line with the live one: the same translations, in
+//! pages.
+//!
+//! Whatever either has there: a table is gone into, a leaf becomes pages, or stays as it is where it is to
+//! keep its size, and for a hole goes what the second tree has. So a span that is done twice is as if done
+//! once, and one in which the live tree has changed is done again. Page tables are done whole.
+
+use crate::build::{Counters, Error, discard, fill_holes, fill_with_step};
+use crate::format::{Descriptor, Geometry, Level, Span, TableLimits, Va};
+use crate::live::Access;
+use crate::platform::{Frame, Platform};
+use crate::read::Table;
+
+/// A part of the work.
+pub(crate) struct Mirror<'a, P> {
+    pub(crate) access: Access<'a, P>,
+    /// Leaves within one of these keep their size.
+    pub(crate) keep: &'a [(Va, Va)],
+    /// What the second tree is made of.
+    pub(crate) counters: &'a Counters,
+    /// How many descriptors may still be looked at or written.
+    pub(crate) left: usize,
+}
+
+/// What the live tree has in the place of a table of the second one.
+struct Source {
+    table: Table,
+    /// A leaf that takes in all of the table, as the table's first entry would say it.
+    leaf: Option<Descriptor>,
+}
+
+/// The address from which on the span is still to be done, or nothing.
+type Rest = Option<u64>;
+
+impl<P: Platform> Mirror<'_, P> {
+    /// Brings the entries of the second root, and all below them, into line with those of the live one. It
+    /// may end before the span does.
+    ///
+    /// # Errors
+    ///
+    /// Out of frames, or a descriptor that the library would not have written. What is done stays.
+    pub(crate) fn span(&mut self, root: Table, to: &mut [u64], span: Span) -> Result<Rest, Error> {
+        self.table(&Source { table: root, leaf: None }, to, span)
+    }
+
+    /// A table above the last level.
+    fn table(&mut self, from: &Source, to: &mut [u64], span: Span) -> Result<Rest, Error> {
+        let (g, table) = (self.access.geometry, from.table);
+        let (mut index, last) = table.entries_of(span, g);
+        while index <= last {
+            if self.left == 0 {
+                return Ok(Some(table.va(index).max(span.first)));
+            }
+            self.left -= 1;
+            let old = self.entry(from, index);
+            if let Some(run) = self.kept(from, index, old) {
+                for member in run {
+                    self.put(to, (member, table.level), self.access.load(&table, member));
+                    index = index.max(member);
+                }
+            } else if let Some(below) = self.source(from, index, old)? {
+                if let Some(rest) = self.below(&below, (to, index), span)? {
+                    return Ok(Some(rest));
+                }
+            } else {
+                self.put(to, (index, table.level), Descriptor::HOLE);
+            }
+            index += 1;
+        }
+        Ok(None)
+    }
+
+    /// What there is below an entry, but for a hole.
+    fn source(&self, from: &Source, index: usize, old: Descriptor) -> Result<Option<Source>, Error> {
+        let (g, table) = (self.access.geometry, &from.table);
+        if old.is_table(table.level) && TableLimits::of(old).is_empty() {
+            return Ok(Some(Source { table: self.access.below(table, index, old), leaf: None }));
+        }
+        if old.is_leaf(g, table.level) {
+            let first = Some(old.child(table.level, false));
+            return Ok(Some(Source { table: table.offline(table.va(index), g), leaf: first }));
+        }
+        if old.is_valid() { Err(Error::NotUnderstood { va: Va(table.va(index)) }) } else { Ok(None) }
+    }
+
+    fn entry(&self, from: &Source, index: usize) -> Descriptor {
+        match from.leaf {
+            None => self.access.load(&from.table, index),
+            Some(first) => Descriptor(first.0.wrapping_add((index as u64) << from.table.shift)),
+        }
+    }
+
+    /// The entries of a leaf that keeps its size: all of a run.
+    fn kept(&self, from: &Source, index: usize, old: Descriptor) -> Option<core::ops::Range<usize>> {
+        let (g, table) = (self.access.geometry, &from.table);
+        if self.keep.is_empty() || from.leaf.is_some() || !old.is_leaf(g, table.level) {
+            return None;
+        }
+        let members = if old.is_contiguous() { g.contiguous_entries(table.level) } else { 1 };
+        let first = index & !(members - 1);
+        self.keeps(table.run_of(index, members)).then_some(first..first + members)
+    }
+
+    fn keeps(&self, leaf: Span) -> bool {
+        self.keep.iter().any(|keep| keep.0.0 <= leaf.first && leaf.last <= keep.1.0)
+    }
+
+    /// What an entry of the second tree leads to, which is a table from now on.
+    fn below(&mut self, from: &Source, (to, index): (&mut [u64], usize), span: Span) -> Result<Rest, Error> {
+        let mut frame = self.open(from, (to, index))?;
+        let slots = &mut self.access.platform.slots(&mut frame)[..1 << self.access.geometry.index_bits()];
+        if from.table.level != Level::PAGE {
+            return self.table(from, slots, span);
+        }
+        self.left = self.left.saturating_sub(slots.len());
+        match from.leaf {
+            Some(first) => {
+                fill_with_step(slots, first.0, 1 << from.table.shift);
+                self.counters.leaves(Level::PAGE, false, slots.len() as i64);
+            }
+            None => self.copy(&from.table, slots)?,
+        }
+        Ok(None)
+    }
+
+    /// The table that an entry of the second tree leads to, made if there is none. A page table is about to be
+    /// filled whole, and what was in it counts no more.
+    fn open(&self, from: &Source, (to, index): (&mut [u64], usize)) -> Result<Frame, Error> {
+        let (memory, g, level) = (self.access.platform, self.access.geometry, from.table.level);
+        let above = Level::new(level.number() - 1);
+        let now = Descriptor(to[index]);
+        if now.is_table(above) {
+            // SAFETY: the second tree owns the table, whose only pointer is in this entry.
+            let mut frame = unsafe { Frame::from_pa(now.next_table(g)) };
+            if level == Level::PAGE {
+                let before = Tally::of(memory.slots(&mut frame), g);
+                self.counters.leaves(Level::PAGE, false, -(before.plain as i64));
+                self.counters.leaves(Level::PAGE, true, -(before.runs as i64));
+            }
+            return Ok(frame);
+        }
+        let mut frame =
+            memory.take().ok_or_else(|| Error::OutOfFrames { taken: self.counters.stats().tables })?;
+        self.counters.table();
+        let slots = &mut memory.slots(&mut frame)[..1 << g.index_bits()];
+        if level != Level::PAGE && now.is_leaf(g, above) {
+            // A leaf that kept its size, until now: what is not in the span stays as it was.
+            fill_with_step(slots, now.child(above, false).0, 1 << from.table.shift);
+            self.counters.leaves(level, false, slots.len() as i64);
+        } else if level != Level::PAGE {
+            fill_holes(slots);
+        }
+        let table = frame.into_pa();
+        self.put(to, (index, above), Descriptor::link(table, g));
+        // SAFETY: it was given up for the entry alone.
+        Ok(unsafe { Frame::from_pa(table) })
+    }
+
+    /// Replaces an entry of the second tree.
+    fn put(&self, to: &mut [u64], (index, level): (usize, Level), new: Descriptor) {
+        let (memory, g) = (self.access.platform, self.access.geometry);
+        let old = Descriptor(to[index]);
+        if old.is_table(level) {
+            discard(memory, g, self.counters, (old, level.down(1)));
+        } else if old.is_leaf(g, level) {
+            let leaves = old.is_contiguous() && !(new.is_leaf(g, level) && new.is_contiguous());
+            if leaves {
+                let members = g.contiguous_entries(level);
+                let first = index & !(members - 1);
+                to[first..first + members]
+                    .iter_mut()
+                    .for_each(|m| *m = Descriptor(*m).without_contiguous().0);
+                self.counters.dissolved(level, members as i64);
+            }
+            self.counters.leaves(level, old.is_contiguous() && !leaves, -1);
+        }
+        to[index] = new.0;
+        if new.is_leaf(g, level) {
+            self.counters.leaves(level, new.is_contiguous(), 1);
+        }
+    }
+
+    /// A page table, whole. Runs become single pages, but for those that keep their size.
+    fn copy(&self, from: &Table, to: &mut [u64]) -> Result<(), Error> {
+        let members = self.access.geometry.run_below(Level::PAGE);
+        let last = from.span_of(to.len() - 1).last;
+        let keeps = self.keep.iter().any(|keep| keep.0.0 <= last && from.base <= keep.1.0);
+        let mut tally = Tally::default();
+        for (n, eight) in to.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+            // A run has a multiple of eight members.
+            let whole = keeps && self.keeps(from.run_of(8 * n, members));
+            let of = |d: Descriptor| if whole { d } else { d.without_contiguous() };
+            *eight = self.access.load_eight(from, 8 * n).map(|entry| of(entry).0);
+            tally.add(eight, self.access.geometry);
+        }
+        self.counters.leaves(Level::PAGE, false, tally.plain as i64);
+        self.counters.leaves(Level::PAGE, true, tally.runs as i64);
+        if tally.strange { Err(Error::NotUnderstood { va: Va(from.base) }) } else { Ok(()) }
+    }
+}
+
+/// What the entries of a page table are.
+#[derive(Default)]
+pub(crate) struct Tally {
+    /// Leaves in no run.
+    pub(crate) plain: usize,
+    /// Leaves in runs.
+    pub(crate) runs: usize,
+    /// Whether something is valid and has no meaning.
+    strange: bool,
+}
+
+impl Tally {
+    /// All of a table.
+    pub(crate) fn of(slots: &[u64], g: Geometry) -> Self {
+        let mut tally = Self::default();
+        slots.as_chunks().0.iter().for_each(|eight| tally.add(eight, g));
+        tally
+    }
+
+    /// Eight entries: mostly they are alike.
+    #[inline(always)]
+    fn add(&mut self, eight: &[u64; 8], g: Geometry) {
+        let all = Descriptor(eight.iter().fold(u64::MAX, |all, entry| all & entry));
+        let any = Descriptor(eight.iter().fold(0, |any, entry| any | entry));
+        if all.is_valid() && all.is_leaf(g, Level::PAGE) && !any.is_contiguous() {
+            self.plain += eight.len();
+        } else if any != Descriptor::HOLE {
+            self.add_each(eight, g);
+        }
+    }
+
+    #[cold]
+    fn add_each(&mut self, eight: &[u64; 8], g: Geometry) {
+        for entry in eight.map(Descriptor) {
+            match entry.is_leaf(g, Level::PAGE) {
+                true if entry.is_contiguous() => self.runs += 1,
+                true => self.plain += 1,
+                false => self.strange |= entry.is_valid(),
+            }
+        }
+    }
+}
