@@ -166,7 +166,7 @@ impl<M: Memory> Drop for Records<'_, M> {
 #[cfg(all(test, feature = "std"))]
 mod tests {
     use super::*;
-    use crate::platform::HostMemory;
+    use crate::platform::host::HostMemory;
     use crate::tests::geometries;
     extern crate std;
     use std::vec::Vec;

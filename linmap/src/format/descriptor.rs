@@ -219,6 +219,7 @@ impl Descriptor {
 mod tests {
     use super::*;
     use crate::format::geometry::Granule;
+    use crate::format::Transition;
     use crate::tests::geometries;
     use test_support::prelude::*;
     extern crate std;
