@@ -20,7 +20,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     assert_eq!(stats, space.count(&memory.platform(), linmap::linear_range(geometry)));
 
     let mut text = String::new();
-    let region = linmap::Marked::linear_map(geometry);
+    let region = linmap::MarkedRange::linear_map(geometry);
     space.dump(&memory.platform(), region, &mut text)?;
     println!("{text}{} table pages, {} TLB entries", stats.tables, stats.tlb_entries(geometry));
     Ok(())

@@ -3,7 +3,7 @@
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, Change, Error, Geometry, Granule, Half, OaFormat, Pa, Policy, Tree, Va,
+    AddressSpace, Attributes, Change, ChangeError, Geometry, Granule, Half, OaFormat, Pa, Policy, Tree, Va,
 };
 
 fn main() -> Result<(), Box<dyn core::error::Error>> {
@@ -40,11 +40,11 @@ fn main() -> Result<(), Box<dyn core::error::Error>> {
     let both = Change::WRITABLE.and(Change::EXECUTABLE);
     // SAFETY: no CPU uses these tables.
     let refused = unsafe { space.protect(&platform, page, 1, both) };
-    assert_eq!(refused, Err(Error::WriteExecute { va: page }));
+    assert_eq!(refused, Err(ChangeError::WriteExecute { va: page }));
     let behind = Va(start.0 + (1024 << 12));
     // SAFETY: no CPU uses these tables.
     let hole = unsafe { space.protect(&platform, page, 2000, Change::READ_ONLY) };
-    assert_eq!(hole, Err(Error::Hole { va: behind }));
+    assert_eq!(hole, Err(ChangeError::Hole { va: behind }));
     assert_eq!(space.stats(&platform), split);
 
     // Writable again, the block can come back, and its table goes.

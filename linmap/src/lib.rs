@@ -43,17 +43,17 @@ mod repaint;
 mod tests;
 
 pub use alias::Aliased;
-pub use build::{Changes, Error, Tree};
+pub use build::{BuildError, Changes, Tree};
 #[cfg(feature = "faults")]
 pub use fault::{Fault, commit};
 pub use format::{
     Attributes, Change, Descriptor, Entry, Geometry, GeometryError, Granule, Half, Instruction, Leaf,
     LeafSize, LeafSizes, Level, MemoryType, OaFormat, Pa, RangePages, Scope, TableLimits, Tlbi, Transition,
-    Va,
+    Unaligned, Va,
 };
-pub use live::{AddressSpace, create};
+pub use live::{AddressSpace, ChangeError, CreateError, GraftError, create};
 pub use plan::{
-    Decision, Kind, Layout, LayoutError, Leaves, Mode, Policy, Region, Rodata, Run, Split, Stats,
+    Decision, Kind, Layout, LayoutError, Leaves, Mode, Policy, Region, Rodata, Run, SplitFallback, Stats,
     linear_range,
 };
 #[cfg(target_arch = "aarch64")]
@@ -61,12 +61,14 @@ pub use platform::arm64;
 #[cfg(feature = "std")]
 pub use platform::host;
 pub use platform::{
-    BbmPromise, Both, CacheType, CanNotPark, Dsb, Features, Frame, Hardware, Memory, Midr, Platform, Promise,
-    RepeatedTlbi, Rewrite, Slot,
+    BbmPromise, CacheType, CannotPark, Combined, Dsb, EntryUpdate, Features, Frame, Hardware, Memory, Midr,
+    Platform, Promise, RepeatedTlbi, Slot,
 };
 pub use read::{
-    Bounded, Checks, DumpError, Finding, Marked, ReadTables, Refused, RunFault, check, count, dump, visit,
+    Bounded, BoundedError, Checks, DumpError, Finding, MarkedRange, ReadTables, RunFault, Visited, check,
+    count, dump, visit,
 };
+pub use repaint::RepaintError;
 
 /// The examples of the README compile.
 #[cfg(doctest)]

@@ -43,7 +43,7 @@ fn one_address_is_looked_up_as_by_a_walk() {
         let (space, platform) = (space(g, &memory), memory.platform());
         let mut entries = Vec::new();
         let all = (Va(g.base(Half::Upper)), Va(u64::MAX));
-        let _ = space.visit(&platform, all, |va, level, entry| {
+        let _ = space.visit(&platform, all, |&linmap::Visited { va, level, entry, .. }| {
             entries.push((va, level, entry));
             Continue(())
         });
@@ -67,7 +67,7 @@ fn restrictions_do_not_end_the_search() {
         let (space, platform) = (space(g, &memory), memory.platform());
         let all = (Va(g.base(Half::Upper)), Va(u64::MAX));
         let mut first = None;
-        let _ = space.visit(&platform, all, |va, level, entry| {
+        let _ = space.visit(&platform, all, |&linmap::Visited { va, level, entry, .. }| {
             if let Entry::Leaf(_) = entry {
                 first.get_or_insert((va, level, entry));
             }

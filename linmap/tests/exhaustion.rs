@@ -14,8 +14,8 @@ use dirty_memory::dirty_memory;
 use geometries::geometries;
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, Descriptor, Error, Geometry, Granule, Half, Layout, Leaves, Level, Marked,
-    OaFormat, Pa, Rodata, Run, Slot, Stats, Tree, Va,
+    AddressSpace, Attributes, BuildError, ChangeError, CreateError, Descriptor, Geometry, GraftError,
+    Granule, Half, Layout, Leaves, Level, MarkedRange, OaFormat, Pa, Rodata, Run, Slot, Stats, Tree, Va,
 };
 use raw::load;
 
@@ -44,11 +44,11 @@ fn page(at: u64) -> Run {
     }
 }
 
-fn build(memory: &HostMemory, g: Geometry, runs: &[Run]) -> Result<Tree, Error> {
+fn build(memory: &HostMemory, g: Geometry, runs: &[Run]) -> Result<Tree, BuildError> {
     Tree::build(memory, g, Half::Upper, runs.iter().copied())
 }
 
-fn graft(space: &AddressSpace, memory: &HostMemory, tree: Tree) -> Result<Stats, Error> {
+fn graft(space: &AddressSpace, memory: &HostMemory, tree: Tree) -> Result<Stats, GraftError> {
     // SAFETY: no CPU uses these tables.
     unsafe { space.graft(&memory.platform(), tree) }
 }
@@ -61,7 +61,7 @@ fn a_tree_that_runs_out_of_frames_gives_all_back() {
             for available in 1..needed {
                 let memory = dirty_memory(g, available as usize);
                 let result = Tree::build(&memory, g, Half::Upper, layout.runs(Leaves::Largest));
-                assert_eq!(result.unwrap_err(), Error::OutOfFrames { taken: available }, "{g:?}");
+                assert_eq!(result.unwrap_err(), BuildError::OutOfFrames { taken: available }, "{g:?}");
                 assert_eq!(memory.in_use(), 0, "{g:?}: {available} of {needed}");
             }
             let memory = dirty_memory(g, needed as usize);
@@ -84,7 +84,7 @@ fn tables_that_are_filled_whole_are_given_back() {
         for available in 1..needed {
             let memory = dirty_memory(g, available as usize);
             let error = build(&memory, g, &[run]).unwrap_err();
-            assert_eq!((error, memory.in_use()), (Error::OutOfFrames { taken: available }, 0), "{g:?}");
+            assert_eq!((error, memory.in_use()), (BuildError::OutOfFrames { taken: available }, 0), "{g:?}");
         }
         let tree = build(&dirty_memory(g, needed as usize), g, &[run]).expect("enough");
         assert_eq!(tree.stats().tables, needed, "{g:?}");
@@ -111,14 +111,14 @@ impl Live {
         let g = self.space.geometry();
         let mut text = String::new();
         let range = (Va(g.base(Half::Upper)), Va(u64::MAX));
-        let region = Marked { range, start: "upper half", end: "its end" };
+        let region = MarkedRange { range, start: "upper half", end: "its end" };
         self.space.dump(&self.memory.platform(), region, &mut text).expect("a string takes all");
         let table = self.space.root();
         let root = (0..g.entries(g.root())).map(|index| load(&self.memory, Slot { table, index }));
         (text, root.collect(), self.memory.in_use())
     }
 
-    fn create(&mut self, layout: &Layout<'_>) -> Result<Stats, Error> {
+    fn create(&mut self, layout: &Layout<'_>) -> Result<Stats, CreateError> {
         // SAFETY: no CPU uses these tables.
         unsafe { linmap::create(&self.space, &self.memory.platform(), layout, Leaves::Largest) }
     }
@@ -133,7 +133,11 @@ fn creation_that_runs_out_of_frames_changes_nothing() {
                 let mut live = Live::new(g, spare);
                 let before = live.state();
                 let taken = spare as u64;
-                assert_eq!(live.create(&layout), Err(Error::OutOfFrames { taken }), "{g:?}");
+                assert_eq!(
+                    live.create(&layout),
+                    Err(CreateError::Build(BuildError::OutOfFrames { taken })),
+                    "{g:?}"
+                );
                 assert_eq!(live.state(), before, "{g:?}: {spare} of {needed}");
             }
             let mut live = Live::new(g, needed);
@@ -154,7 +158,11 @@ fn a_map_is_not_created_where_there_is_one() {
             live.create(&layout).expect("enough");
             let before = live.state();
             let (start, _) = linmap::linear_range(g);
-            assert_eq!(live.create(&layout), Err(Error::Occupied { va: start }), "{g:?}");
+            assert_eq!(
+                live.create(&layout),
+                Err(CreateError::Graft(GraftError::Occupied { va: start })),
+                "{g:?}"
+            );
             assert_eq!(live.state(), before, "{g:?}");
         });
     }
@@ -170,7 +178,7 @@ fn the_occupied_slot_is_named() {
     for runs in [[page(0), page(2 * SLOT + 4 * G)], [page(SLOT), page(3 * SLOT)]] {
         let tree = build(&memory, g, &runs).unwrap();
         let error = graft(&space, &memory, tree).unwrap_err();
-        assert_eq!(error, Error::Occupied { va: Va(0xffff_0000_0000_0000 + 2 * SLOT) });
+        assert_eq!(error, GraftError::Occupied { va: Va(0xffff_0000_0000_0000 + 2 * SLOT) });
         assert_eq!(memory.in_use(), 4);
     }
     for (runs, in_use) in [([page(0), page(SLOT)], 10), ([page(3 * SLOT), page(255 * SLOT)], 16)] {
@@ -190,7 +198,7 @@ fn a_tree_of_another_geometry_or_half_is_refused() {
     let space = AddressSpace::adopt(build(&memory, g, &[]).unwrap());
     for (g, half) in [(other, Half::Upper), (g, Half::Lower)] {
         let tree = Tree::build(&memory, g, half, std::iter::empty()).unwrap();
-        assert_eq!(graft(&space, &memory, tree), Err(Error::OtherGeometry));
+        assert_eq!(graft(&space, &memory, tree), Err(GraftError::OtherGeometry));
         assert_eq!(memory.in_use(), 1);
     }
 }
@@ -217,13 +225,14 @@ fn pages_that_are_writable_and_executable_are_not_grafted() {
             let runs = [good, Run { va, oa: Pa(page_size), attributes, ..good }];
             let tree = build(&memory, g, &runs).unwrap();
             let result = graft(&space, &memory, tree);
-            assert_eq!(result.err(), mapped.err(), "{g:?}: {attributes:?}");
+            assert_eq!(result.is_err(), mapped.is_err(), "{g:?}: {attributes:?}");
             if mapped.is_ok() {
                 grafted += 1;
                 continue;
             }
             refused += 1;
-            assert_eq!(result, Err(Error::WriteExecute { va }), "{g:?}: {attributes:?}");
+            assert_eq!(mapped, Err(ChangeError::WriteExecute { va }), "{g:?}: {attributes:?}");
+            assert_eq!(result, Err(GraftError::WriteExecute { va }), "{g:?}: {attributes:?}");
             assert_eq!((memory.in_use(), space.stats(&memory.platform())), (1, Stats::ROOT));
             space.allow_write_execute(true);
             let tree = build(&memory, g, &runs).unwrap();
@@ -238,10 +247,10 @@ fn pages_that_are_writable_and_executable_are_not_grafted() {
 fn bad_runs_are_refused_and_all_is_given_back() {
     let (g, good) = (k4(), page(0));
     let at = |level, contiguous| Run { level: Level::new(level), contiguous, ..page(16 * G) };
-    let not_a_leaf = |run: Run| (run, Error::NotALeaf { va: run.va, level: run.level });
-    let out_of_range = |run: Run| (run, Error::OutOfRange { va: run.va });
+    let not_a_leaf = |run: Run| (run, BuildError::NotALeaf { va: run.va, level: run.level });
+    let out_of_range = |run: Run| (run, BuildError::OutOfRange { va: run.va });
     let rows = [
-        (good, Error::Unordered { va: good.va }),
+        (good, BuildError::Unordered { va: good.va }),
         not_a_leaf(at(-1, false)),
         not_a_leaf(at(0, false)),
         not_a_leaf(Run { va: Va(good.va.0 + 0x1800), ..good }),
@@ -296,7 +305,7 @@ fn leaves_of_other_geometries_are_refused() {
         let g = Geometry::new(granule, 48, oa).unwrap();
         let run = Run { level: Level::new(level), contiguous, descriptors: 32, ..page(0) };
         let error = build(&dirty_memory(g, 8), g, &[run]).unwrap_err();
-        assert_eq!(error, Error::NotALeaf { va: run.va, level: run.level }, "{g:?}");
+        assert_eq!(error, BuildError::NotALeaf { va: run.va, level: run.level }, "{g:?}");
     }
 }
 
@@ -322,7 +331,10 @@ fn a_level_without_leaves_is_refused() {
             if !g.may_be_leaf(level) {
                 let memory = dirty_memory(g, 8);
                 let run = Run { va: Va(g.base(Half::Upper)), level, ..page(0) };
-                assert!(matches!(build(&memory, g, &[run]), Err(Error::NotALeaf { .. })), "{g:?} {number}");
+                assert!(
+                    matches!(build(&memory, g, &[run]), Err(BuildError::NotALeaf { .. })),
+                    "{g:?} {number}"
+                );
                 assert_eq!(memory.in_use(), 0);
             }
         }

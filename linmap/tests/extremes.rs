@@ -9,9 +9,9 @@ use std::ops::ControlFlow::{self, Continue};
 use geometries::geometries;
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, Bounded, Change, Checks, Descriptor, Entry, Geometry, Granule, Half, Layout,
-    Leaf, LeafSize, Leaves, Level, Marked, MemoryType, OaFormat, Pa, Policy, RangePages, ReadTables, Region,
-    Rewrite, Rodata, Run, Scope, Slot, Stats, TableLimits, Tlbi, Tree, Va,
+    AddressSpace, Attributes, Bounded, Change, Checks, Descriptor, Entry, EntryUpdate, Geometry, Granule,
+    Half, Layout, Leaf, LeafSize, Leaves, Level, MarkedRange, MemoryType, OaFormat, Pa, Policy, RangePages,
+    ReadTables, Region, Rodata, Run, Scope, Slot, Stats, TableLimits, Tlbi, Tree, Va,
 };
 use test_support::prelude::*;
 
@@ -139,7 +139,7 @@ proptest! {
     fn any_descriptor_becomes_any_other(old in number(), new in number(), level in level()) {
         let limits = TableLimits::of(Descriptor(old));
         let _ = limits.restrict(Attributes::from_bits_retain(new));
-        let _ = Rewrite { clear: old, set: new, ..Rewrite::default() }.of(Descriptor(new));
+        let _ = EntryUpdate { clear: old, set: new, ..EntryUpdate::default() }.of(Descriptor(new));
         for g in geometries() {
             let _ = Descriptor(old).transition(Descriptor(new), g, level);
             let _ = Descriptor(old).decode(g, level);
@@ -256,9 +256,9 @@ proptest! {
             let few = Bounded::new(&same, 1 << 10);
             let _ = linmap::count(&few, g, Pa(root), range);
             let few = Bounded::new(&same, 1 << 10);
-            let _ = linmap::visit(&few, g, Pa(root), range, |_, _, _| Continue(()));
+            let _ = linmap::visit(&few, g, Pa(root), range, |_| Continue(()));
             let few = Bounded::new(&same, 1 << 10);
-            let region = Marked { range, start: "here", end: "there" };
+            let region = MarkedRange { range, start: "here", end: "there" };
             let _ = linmap::dump(&few, g, Pa(root), region, &mut String::new());
             for half in [Half::Lower, Half::Upper] {
                 let few = Bounded::new(&same, 1 << 10);

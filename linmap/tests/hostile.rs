@@ -11,8 +11,8 @@ use std::ops::ControlFlow;
 
 use geometries::geometries;
 use linmap::{
-    Bounded, Descriptor, DumpError, Entry, Geometry, Granule, Half, Level, Marked, OaFormat, Pa, ReadTables,
-    Refused, Slot, Va, count, dump, linear_range, visit,
+    Bounded, BoundedError, Descriptor, DumpError, Entry, Geometry, Granule, Half, Level, MarkedRange,
+    OaFormat, Pa, ReadTables, Slot, Va, count, dump, linear_range, visit,
 };
 use proptest::collection::vec;
 use test_support::prelude::*;
@@ -72,7 +72,7 @@ proptest! {
                 let bounded = || Bounded::new(&dump_of, reads);
                 visit_checked(&bounded(), g, root, range);
                 let counted = count(&bounded(), g, root, range);
-                let region = Marked { range, start: "from here", end: "to here" };
+                let region = MarkedRange { range, start: "from here", end: "to here" };
                 let mut text = String::new();
                 let dumped = dump(&bounded(), g, root, region, &mut text);
                 prop_assert_eq!(dumped.map(drop).err(), counted.map(drop).err().map(DumpError::Read));
@@ -93,7 +93,7 @@ proptest! {
 /// Entries come in order, none twice, each at its level's alignment and within the range.
 fn visit_checked(reader: &Bounded<'_, Dump>, g: Geometry, root: Pa, (first, last): (Va, Va)) {
     let mut next = first.0 & !(g.page_size() - 1);
-    let _ = visit(reader, g, root, (first, last), |va, level, entry| {
+    let _ = visit(reader, g, root, (first, last), |&linmap::Visited { va, level, entry, .. }| {
         let span = g.level_size(level);
         assert_eq!(va.0 % span, 0, "{g:?}");
         let end = va.0.wrapping_add(span - 1);
@@ -139,10 +139,16 @@ fn a_loop_is_as_deep_as_the_geometry() {
         let looped = loop_to_itself(g);
         let looped = Bounded::new(&looped, levels);
         let mut entries = Vec::new();
-        let walked = visit(&looped, g, Pa(table_at(0)), (first, first), |_, level, entry| {
-            entries.push((level, entry));
-            ControlFlow::Continue(())
-        });
+        let walked = visit(
+            &looped,
+            g,
+            Pa(table_at(0)),
+            (first, first),
+            |&linmap::Visited { level, entry, .. }| {
+                entries.push((level, entry));
+                ControlFlow::Continue(())
+            },
+        );
         assert_eq!(walked, Ok(ControlFlow::Continue(())), "{g:?}");
         let last = entries.pop().expect("entries");
         assert!(last.0 == Level::PAGE && matches!(last.1, Entry::Leaf(_)), "{g:?}");
@@ -158,13 +164,13 @@ fn a_visitor_can_stop_in_a_loop() {
         let looped = loop_to_itself(g);
         let looped = Bounded::new(&looped, 5000);
         let mut left = 5000;
-        let walked = visit(&looped, g, Pa(table_at(0)), linear_range(g), |_, _, _| {
+        let walked = visit(&looped, g, Pa(table_at(0)), linear_range(g), |_| {
             left -= 1;
             if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         });
         assert_eq!((walked, left), (Ok(ControlFlow::Break(())), 0), "{g:?}");
         // One more is refused.
-        assert_eq!(count(&looped, g, Pa(table_at(0)), linear_range(g)), Err(Refused::Limit), "{g:?}");
+        assert_eq!(count(&looped, g, Pa(table_at(0)), linear_range(g)), Err(BoundedError::Limit), "{g:?}");
     }
 }
 
@@ -177,7 +183,7 @@ fn what_was_read_before_an_error_is_printed() {
     let tables = HashMap::from([(table_at(0), root), (table_at(1), l1)]);
     let reader = Dump { tables };
     let mut text = String::new();
-    let result = dump(&reader, g, Pa(table_at(0)), Marked::linear_map(g), &mut text);
+    let result = dump(&reader, g, Pa(table_at(0)), MarkedRange::linear_map(g), &mut text);
     assert_eq!(result.map(drop), Err(DumpError::Read(NoSuchTable)));
     let size_and_level = |line: &str| line.split_whitespace().skip(1).take(2).collect::<Vec<_>>().join(" ");
     let lines: Vec<_> = text.lines().map(size_and_level).collect();
@@ -199,7 +205,7 @@ fn a_full_writer_ends_the_dump() {
     let tables = HashMap::from([(table_at(0), root), (table_at(1), HashMap::new())]);
     let reader = Dump { tables };
     let print = |out: &mut dyn std::fmt::Write| {
-        let region = Marked::linear_map(g);
+        let region = MarkedRange::linear_map(g);
         dump(&reader, g, Pa(table_at(0)), region, &mut { out }).map(drop)
     };
     let mut text = String::new();

@@ -4,8 +4,8 @@ use std::ops::ControlFlow::Continue;
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, Error, Geometry, Granule, Half, Layout, Leaves, Level, OaFormat, Pa, Policy,
-    Rodata, Run, Tree, Va,
+    AddressSpace, Attributes, BuildError, Geometry, Granule, Half, Layout, Leaves, Level, OaFormat, Pa,
+    Policy, Rodata, Run, Tree, Va,
 };
 
 /// A geometry whose root has a few entries, so that it fits into a page of any size, and may have leaves.
@@ -25,7 +25,7 @@ fn misuse(memory: &HostMemory, tree: Tree) -> usize {
     let first = Va(g.base(Half::Upper));
     let split = space.split_to_pages(&platform, first, 1);
     let mut entries = 0;
-    let _ = space.visit(&platform, (first, Va(u64::MAX)), |_, _, _| {
+    let _ = space.visit(&platform, (first, Va(u64::MAX)), |_| {
         entries += 1;
         Continue(())
     });
@@ -45,7 +45,7 @@ fn a_memory_of_another_page_size_is_refused() {
             descriptors: 1,
             attributes: Attributes::RAM,
         };
-        let error = Error::PageSize { memory: of_memory.page_size(), tables: of_tables.page_size() };
+        let error = BuildError::PageSize { memory: of_memory.page_size(), tables: of_tables.page_size() };
         for runs in [vec![leaf], vec![], vec![Run { level: Level::PAGE, ..leaf }]] {
             match Tree::build(&memory, g, Half::Upper, runs.into_iter()) {
                 Ok(tree) if of_memory == of_tables => tree.discard(&memory),

@@ -14,9 +14,10 @@ use dirty_memory::dirty_memory;
 use geometries::geometries;
 use linmap::host::{Host, HostHeld, HostMemory};
 use linmap::{
-    AddressSpace, Attributes, Both, CanNotPark, Change, Checks, Descriptor, Dsb, Entry, Error, Geometry,
-    Granule, Half, Hardware, Layout, Leaf, Leaves, Level, Marked, Memory, OaFormat, Pa, Policy, Promise,
-    Region, Rewrite, Rodata, Run, Slot, Stats, Tlbi, Tree, Va, linear_range,
+    AddressSpace, Attributes, CannotPark, Change, ChangeError, Checks, Combined, Descriptor, Dsb, Entry,
+    EntryUpdate, Geometry, Granule, Half, Hardware, Layout, Leaf, Leaves, Level, MarkedRange, Memory,
+    OaFormat, Pa, Policy, Promise, Region, RepaintError, Rodata, Run, Slot, Stats, Tlbi, Tree, Va,
+    linear_range,
 };
 use raw::{load, store};
 
@@ -57,7 +58,7 @@ impl Live {
         unsafe { linmap::create(&self.space, &self.memory.platform(), layout, leaves) }.expect("enough");
     }
 
-    fn repaint(&self, keep: &[(Va, Va)]) -> Result<Stats, Error> {
+    fn repaint(&self, keep: &[(Va, Va)]) -> Result<Stats, RepaintError> {
         self.space.repaint(&self.memory.platform(), linear_range(self.space.geometry()), keep)
     }
 
@@ -67,7 +68,7 @@ impl Live {
 
     fn dump(&self) -> String {
         let mut text = String::new();
-        let region = Marked { range: self.all(), start: "upper half", end: "its end" };
+        let region = MarkedRange { range: self.all(), start: "upper half", end: "its end" };
         self.space.dump(&self.memory.platform(), region, &mut text).expect("a string takes all");
         text
     }
@@ -75,12 +76,16 @@ impl Live {
     /// Every leaf, bit by bit, and what it is made of.
     fn leaves(&self) -> (Vec<(Va, Level, Leaf)>, Stats) {
         let mut leaves = Vec::new();
-        let _ = self.space.visit(&self.memory.platform(), self.all(), |va, level, entry| {
-            if let Entry::Leaf(leaf) = entry {
-                leaves.push((va, level, leaf));
-            }
-            Continue(())
-        });
+        let _ = self.space.visit(
+            &self.memory.platform(),
+            self.all(),
+            |&linmap::Visited { va, level, entry, .. }| {
+                if let Entry::Leaf(leaf) = entry {
+                    leaves.push((va, level, leaf));
+                }
+                Continue(())
+            },
+        );
         (leaves, self.space.count(&self.memory.platform(), self.all()))
     }
 
@@ -239,7 +244,7 @@ fn frames_that_run_out_change_nothing() {
                 live.is_sound();
                 continue;
             }
-            assert_eq!(live.repaint(&[]), Err(Error::OutOfFrames { taken: spare }), "{g:?}");
+            assert_eq!(live.repaint(&[]), Err(RepaintError::OutOfFrames { taken: spare }), "{g:?}");
             assert_eq!((live.dump(), live.memory.in_use()), (before, in_use), "{g:?}");
             assert_eq!(live.space.policy(), Policy::Live);
             taken.into_iter().for_each(|frame| live.memory.give(frame));
@@ -255,8 +260,8 @@ fn ranges_are_whole_entries_of_the_root() {
         let live = Live::new(g, 20);
         let (platform, (first, last)) = (live.memory.platform(), linear_range(g));
         let (page, half) = (g.page_size(), 1u64 << (g.va_bits() - 1));
-        let part = |va| Err(Error::PartOfEntry { va: Va(va) });
-        let outside = |va, pages| Err(Error::OutsideHalf { va: Va(va), pages });
+        let part = |va| Err(RepaintError::PartOfEntry { va: Va(va) });
+        let outside = |va, pages| Err(RepaintError::OutsideHalf { va: Va(va), pages });
         let rows = [
             ((first.0 + page, last.0), part(first.0 + page)),
             ((first.0, last.0 - 1), part(last.0 - 1)),
@@ -274,7 +279,7 @@ fn ranges_are_whole_entries_of_the_root() {
             );
         }
         let empty = live.space.repaint(&platform, (last, first), &[]);
-        assert!(matches!(empty, Err(Error::OutsideHalf { .. })), "{empty:?}");
+        assert!(matches!(empty, Err(RepaintError::OutsideHalf { .. })), "{empty:?}");
         // All of the half, and both of its parts.
         for (from, to) in [(first.0, last.0), (last.0 + 1, u64::MAX), (first.0, u64::MAX)] {
             live.space.repaint(&platform, (Va(from), Va(to)), &[]).expect("whole entries");
@@ -308,7 +313,7 @@ fn what_is_not_understood_is_refused() {
             assert!(result.is_ok());
             continue;
         }
-        assert!(matches!(result, Err(Error::NotUnderstood { .. })), "{level}: {result:?}");
+        assert!(matches!(result, Err(RepaintError::NotUnderstood { .. })), "{level}: {result:?}");
         assert_eq!((live.memory.in_use(), live.space.policy()), (in_use, Policy::Live));
         store(&live.memory, slot, before);
         live.repaint(&[]).expect("as it was");
@@ -348,7 +353,7 @@ unsafe impl<F: Fn(u64)> Hardware for Busy<'_, '_, F> {
     fn tlbi(&self, _: Tlbi, _: Geometry) {}
     fn sync_code(&self, _: Va, _: u64) {}
 
-    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
+    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark> {
         self.host.park(memory, root, rewrites)
     }
 }
@@ -396,7 +401,7 @@ fn change_meanwhile(g: Geometry, regions: &[Region], keeps: bool, seed: u64) {
                 4 => on.space.unmap(&host, va, count),
                 // The page behind it comes and goes.
                 5 => match on.space.map(&host, behind, 1, Pa(0), Attributes::RAM) {
-                    Err(Error::Occupied { .. }) => on.space.unmap(&host, behind, 1),
+                    Err(ChangeError::Occupied { .. }) => on.space.unmap(&host, behind, 1),
                     mapped => mapped,
                 },
                 6 => on.space.collapse(&host, largest.va, whole),
@@ -405,7 +410,7 @@ fn change_meanwhile(g: Geometry, regions: &[Region], keeps: bool, seed: u64) {
                 _ => on.space.protect(&host, largest.va, whole, Change::WRITABLE),
             }
         };
-        assert!(matches!(result, Ok(()) | Err(Error::Hole { .. })), "{result:?}");
+        assert!(matches!(result, Ok(()) | Err(ChangeError::Hole { .. })), "{result:?}");
     };
     let host = live.memory.platform();
     let meanwhile = |n| {
@@ -421,7 +426,7 @@ fn change_meanwhile(g: Geometry, regions: &[Region], keeps: bool, seed: u64) {
     };
     let busy = Busy { host: &host, locks: Cell::new(0), meanwhile };
     // SAFETY: the lock is the host's own.
-    let platform = unsafe { Both::new(&live.memory, &busy) };
+    let platform = unsafe { Combined::new(&live.memory, &busy) };
     // All but the last.
     let keep: Vec<_> =
         regions[..regions.len() - 1].iter().map(|r| (r.va, Va(r.va.0 + (r.bytes - 1)))).collect();
@@ -470,7 +475,7 @@ fn kept_leaves_come_and_go() {
             };
             let busy = Busy { host: &host, locks: Cell::new(0), meanwhile };
             // SAFETY: the lock is the host's own.
-            let platform = unsafe { Both::new(&live.memory, &busy) };
+            let platform = unsafe { Combined::new(&live.memory, &busy) };
             let keep = (kept.va, Va(kept.va.0 + (kept.bytes - 1)));
             live.space.repaint(&platform, linear_range(g), &[keep]).expect("frames enough");
             assert!(last.get() > 5, "{g:?}");

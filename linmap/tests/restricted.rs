@@ -3,7 +3,7 @@
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, Change, Descriptor, Error, Geometry, Granule, Half, Memory, OaFormat, Pa,
+    AddressSpace, Attributes, Change, ChangeError, Descriptor, Geometry, Granule, Half, Memory, OaFormat, Pa,
     Platform, Policy, Slot, Tree, Va,
 };
 
@@ -12,7 +12,7 @@ fn refusals<P: Platform>(
     space: &AddressSpace,
     platform: &P,
     va: Va,
-) -> [(&'static str, Result<(), Error>); 5] {
+) -> [(&'static str, Result<(), ChangeError>); 5] {
     let hole = Va(va.0 + (16 << 16));
     // SAFETY: nobody uses these addresses, or the memory that they are mapped to.
     unsafe {
@@ -43,7 +43,10 @@ fn nothing_changes_below_a_restricted_table() {
         unsafe { memory.store(slot, Descriptor(memory.load(slot).0 | 1 << 61)) };
         let before = (space.stats(&platform), memory.in_use());
         for (name, refused) in refusals(&space, &platform, va) {
-            assert!(matches!(refused, Err(Error::NotUnderstood { .. })), "{name} at {g:?}: {refused:?}");
+            assert!(
+                matches!(refused, Err(ChangeError::NotUnderstood { .. })),
+                "{name} at {g:?}: {refused:?}"
+            );
         }
         assert_eq!((space.stats(&platform), memory.in_use()), before, "{g:?}");
     }

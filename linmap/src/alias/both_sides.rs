@@ -1,84 +1,76 @@
 //! A change of an area and of its aliases in the linear map, under the lock.
 //!
-//! Three steps. *Look*: find the aliases, in stretches that are as long as they can be, and see that everything is
-//! mapped and may change; nothing is stored. *Cut*: have leaves that change begin and end where the stretches do. Table
-//! pages or parking can fail there, before anything is stored (`cuts.rs`). *Change* in place, each side in one batch of
+//! Three steps. *Survey*: find the aliases, in extents that are as long as they can be, and see that everything is mapped
+//! and may change; nothing is stored. *Cut*: split leaves that change where the extents begin and end. Table pages or
+//! parking can fail there, before anything is stored (`cuts.rs`). *Change* in place, each side in one batch of
 //! invalidations. That cannot fail.
 
-use core::ops::ControlFlow::{Break, Continue};
+use core::convert::Infallible;
 
 use crate::alias::cuts::Cuts;
-use crate::alias::extents::Backing;
-use crate::build::Error;
-use crate::format::{Edit, Entry, Span, Va};
-use crate::live::{Access, AddressSpace, Editor, Survey};
+use crate::alias::extents::Extents;
+use crate::format::{Descriptor, LeafChange, Span, Va};
+use crate::live::{ChangeError, InPlace, Locked, Survey, TlbBatch};
 use crate::plan::linear_range;
 use crate::platform::Platform;
-use crate::read::visit;
+use crate::read::{Stop, Table, Visitor, visit_span};
 
 /// The two sides of a change under way.
-pub(crate) struct Sides<'a, P> {
-    pub(crate) space: &'a AddressSpace,
-    /// What to add to a physical address to get its linear one.
+pub(crate) struct BothSides<'a, P> {
+    /// The linear address less the physical one, wrapping.
     pub(crate) offset: u64,
-    pub(crate) access: &'a Access<'a, P>,
+    pub(crate) locked: Locked<'a, P>,
     /// The area.
     pub(crate) span: Span,
-    /// What becomes of it, and of the aliases.
-    pub(crate) area: Edit,
-    pub(crate) aliases: Edit,
+    /// The changes of it and of the aliases.
+    pub(crate) area: LeafChange,
+    pub(crate) aliases: LeafChange,
 }
 
-/// What a look at both sides found.
+/// The findings of a survey of both sides.
 #[derive(Default)]
-pub(crate) struct Found {
-    /// How many stretches have an alias, and the last of those: others are looked for again each time.
-    stretches: usize,
+pub(crate) struct Findings {
+    /// The number of extents that have an alias, and the last alias: others are looked for again each time.
+    extents: usize,
     alias: Option<Span>,
-    /// Whether any begins before the end of the previous one: then they may have pages in common.
+    /// An alias begins before the end of the previous one, so they may have pages in common.
     overlap: bool,
-    /// What it takes.
     area: Survey,
     aliases: Survey,
 }
 
-impl<P: Platform> Sides<'_, P> {
-    /// Finds the aliases, and what keeps both sides from changing, but for table pages and parking. Stores nothing.
-    pub(crate) fn look(&self, found: &mut Found) -> Result<(), Error> {
-        found.area = self.backing(&self.editor(self.span, self.area), &mut |stretch| {
-            let Some(alias) = self.alias(stretch)? else { return Ok(()) };
+impl<P: Platform> BothSides<'_, P> {
+    /// Finds aliases and checks every failure except allocation and parking. Stores nothing.
+    ///
+    /// # Errors
+    ///
+    /// One of the sides must not change so.
+    pub(crate) fn survey(&self, found: &mut Findings) -> Result<(), ChangeError> {
+        let locked = &self.locked;
+        found.area = Extents::visit(locked, self.area, self.span, &mut |extent| {
+            let Some(alias) = self.alias(extent)? else { return Ok(()) };
             found.overlap |= found.alias.is_some_and(|before| alias.first <= before.last);
-            (found.stretches, found.alias) = (found.stretches + 1, Some(alias));
-            let survey = self.backing(&self.editor(alias, self.aliases), &mut |_| Ok(()))?;
+            (found.extents, found.alias) = (found.extents + 1, Some(alias));
+            let survey = Extents::visit(locked, self.aliases, alias, &mut |_| Ok(()))?;
             if survey.changes() && !broken!(AliasNotNoted) {
-                self.space.noted().changes(alias);
+                locked.state.dirty.mark(alias);
             }
             found.aliases.include(&survey);
             Ok(())
         })?;
-        self.access.may_resize(self.space.policy(), found.aliases.resizes.or(found.area.resizes))
+        locked.may_resize(found.aliases.resizes.or(found.area.resizes))
     }
 
-    /// Calls `each` for every stretch of physical memory that the range of an edit is mapped to. What the edit takes.
-    fn backing(
-        &self,
-        editor: &Editor<'_, P>,
-        each: &mut dyn FnMut(Span) -> Result<(), Error>,
-    ) -> Result<Survey, Error> {
-        let node = self.access.deepest(self.space.root_table(self.access), editor.span);
-        Backing::new(editor).each(&node, each)
-    }
-
-    /// Where the linear map has physical memory, if it has any of it.
+    /// The addresses that the linear map has for physical memory, if it has any of it.
     ///
     /// # Errors
     ///
     /// A part of it lies outside of what the linear map can have.
-    fn alias(&self, stretch: Span) -> Result<Option<Span>, Error> {
-        let (Va(first), Va(last)) = linear_range(self.access.geometry);
+    fn alias(&self, extent: Span) -> Result<Option<Span>, ChangeError> {
+        let (Va(first), Va(last)) = linear_range(self.locked.geometry);
         // Counted from the first address that the linear map can have.
         let at = |pa: u64| pa.wrapping_add(self.offset).wrapping_sub(first);
-        let (from, to, most) = (at(stretch.first), at(stretch.last), last - first);
+        let (from, to, most) = (at(extent.first), at(extent.last), last - first);
         let (begins, ends) = (from <= most, to <= most);
         if !begins && !ends && from <= to {
             return Ok(None);
@@ -90,44 +82,37 @@ impl<P: Platform> Sides<'_, P> {
         }
         match (begins, ends) {
             (true, true) => Ok(Some(alias)),
-            (true, false) => Err(Error::Hole { va: Va(last + 1) }),
-            (false, _) => Err(Error::Hole { va: Va(first.wrapping_add(from)) }),
+            (true, false) => Err(ChangeError::Hole { va: Va(last + 1) }),
+            (false, _) => Err(ChangeError::Hole { va: Va(first.wrapping_add(from)) }),
         }
     }
 
     fn is_mapped(&self, va: u64) -> bool {
-        let table = self.access.deepest(self.space.root_table(self.access), Span { first: va, last: va });
-        self.access.load(&table, table.index_of(va)).is_leaf(self.access.geometry, table.level)
+        let (table, index) = self.locked.entry_of(va);
+        self.locked.load(&table, index).is_leaf(self.locked.geometry, table.level)
     }
 
-    /// Whether anything is mapped in a range.
+    /// Returns whether anything is mapped in a range.
     #[cold]
-    fn maps_any(&self, Span { first, last }: Span) -> bool {
-        let (space, g) = (self.space, self.access.geometry);
-        let tables = space.tables(self.access.platform);
-        let flow = visit(&tables, g, space.root(), (Va(first), Va(last)), |_, _, entry| match entry {
-            Entry::Leaf(_) => Break(()),
-            _ => Continue(()),
-        });
-        flow.unwrap_or_else(|e| match e {}).is_break()
+    fn maps_any(&self, span: Span) -> bool {
+        visit_span(&self.locked, &self.locked.root(), span, &mut AnyLeaf).is_err()
     }
 
-    fn editor(&self, span: Span, edit: Edit) -> Editor<'_, P> {
-        Editor::new(self.access.again(), edit, span)
-    }
-
-    /// Has leaves begin and end where the stretches do, if any has to. All of them, or none.
-    pub(crate) fn cut(&self, found: &Found) -> Result<(), Error> {
+    /// Splits leaves where the extents begin and end, if any has to be split. All of them, or none.
+    ///
+    /// # Errors
+    ///
+    /// Out of frames; CPUs that do not park.
+    pub(crate) fn cut(&self, found: &Findings) -> Result<(), ChangeError> {
         if !found.aliases.splits && !found.area.splits {
             return Ok(());
         }
-        let mut cuts = Cuts::new(self.access);
+        let mut cuts = Cuts::new(&self.locked);
         match self.add_to(&mut cuts, found) {
-            Ok(()) => {
-                let in_use = found.aliases.resizes.or(found.area.resizes).is_some();
-                cuts.carry_out(self.space.policy(), in_use)
+            Ok(()) => cuts.carry_out(found.aliases.resizes.or(found.area.resizes).is_some()),
+            Err(ChangeError::OutOfFrames { taken }) => {
+                Err(ChangeError::OutOfFrames { taken: taken + cuts.undo() })
             }
-            Err(Error::OutOfFrames { taken }) => Err(Error::OutOfFrames { taken: taken + cuts.undo() }),
             Err(other) => {
                 cuts.undo();
                 Err(other)
@@ -135,7 +120,7 @@ impl<P: Platform> Sides<'_, P> {
         }
     }
 
-    fn add_to(&self, cuts: &mut Cuts<'_, P>, found: &Found) -> Result<(), Error> {
+    fn add_to(&self, cuts: &mut Cuts<'_, P>, found: &Findings) -> Result<(), ChangeError> {
         if found.aliases.splits {
             self.each_alias(found, &mut |alias| Ok(cuts.add(self.aliases, alias)?))?;
         }
@@ -148,42 +133,75 @@ impl<P: Platform> Sides<'_, P> {
     /// Calls `each` for every alias.
     fn each_alias(
         &self,
-        found: &Found,
-        each: &mut dyn FnMut(Span) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        match (found.stretches, found.alias) {
-            (1, Some(alias)) => each(alias),
-            _ => self
-                .backing(&self.editor(self.span, Edit::NONE), &mut |stretch| {
-                    self.alias(stretch)?.map_or(Ok(()), &mut *each)
-                })
-                .map(|_| ()),
+        found: &Findings,
+        each: &mut dyn FnMut(Span) -> Result<(), ChangeError>,
+    ) -> Result<(), ChangeError> {
+        if let (1, Some(alias)) = (found.extents, found.alias) {
+            return each(alias);
         }
+        let mut of = |extent| self.alias(extent)?.map_or(Ok(()), &mut *each);
+        Extents::visit(&self.locked, LeafChange::NONE, self.span, &mut of).map(|_| ())
     }
 
     /// Changes the area, in one batch.
-    pub(crate) fn change_area(&self, found: &Found) {
+    pub(crate) fn change_area(&self, found: &Findings) {
         if found.area.changes() {
-            let mut editor = Editor::new(self.access.again(), self.area, self.span);
-            editor.alike = found.area.is_alike();
-            editor.in_span(self.space, self.span);
-            editor.finish();
+            let mut in_place = InPlace::new(self.area, found.area.is_alike(), TlbBatch::new());
+            self.change(&mut in_place, self.span);
+            in_place.batch.finish(&self.locked);
         }
     }
 
     /// Changes the aliases, in one batch.
-    pub(crate) fn change_aliases(&self, found: &Found) {
+    pub(crate) fn change_aliases(&self, found: &Findings) {
         if !found.aliases.changes() || broken!(AliasForgotten) {
             return;
         }
-        let mut editor = Editor::new(self.access.again(), self.aliases, self.span);
-        editor.alike = found.aliases.is_alike() && !found.overlap;
+        let alike = found.aliases.is_alike() && !found.overlap;
+        let mut in_place = InPlace::new(self.aliases, alike, TlbBatch::new());
         _ = self.each_alias(found, &mut |alias| {
-            editor.in_span(self.space, alias);
+            self.change(&mut in_place, alias);
             Ok(())
         });
         if !broken!(AliasNotInvalidated) {
-            editor.finish();
+            in_place.batch.finish(&self.locked);
         }
+    }
+
+    fn change(&self, in_place: &mut InPlace, span: Span) {
+        let table = self.locked.deepest(self.locked.root(), span);
+        in_place.run(&self.locked, &table, span);
+    }
+}
+
+/// Stops at the first leaf.
+struct AnyLeaf;
+
+impl<P: Platform> Visitor<Locked<'_, P>> for AnyLeaf {
+    type Stop = Stop<Infallible>;
+    type Scratch = ();
+
+    fn begin(&mut self, _: &Table) {}
+
+    fn leaves(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        (): &mut (),
+        (index, _): (usize, usize),
+        entry: Descriptor,
+    ) -> Result<usize, Self::Stop> {
+        if entry.is_leaf(locked.geometry, table.level) { Err(Stop::Enough) } else { Ok(index + 1) }
+    }
+
+    fn enter(
+        &mut self,
+        _: &Locked<'_, P>,
+        _: &Table,
+        (): &mut (),
+        _: usize,
+        _: Descriptor,
+    ) -> Result<bool, Self::Stop> {
+        Ok(true)
     }
 }

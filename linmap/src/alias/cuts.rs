@@ -3,29 +3,28 @@
 //! The tables that take their place are built off line, one after the other, and kept in a list; nothing is stored in a
 //! live table until the last is built. A leaf that is cut twice is in the list once: what was built for it is cut
 //! again. So where table pages run out, what was built is given back, and no live table has been touched. All is stored
-//! in one go then, or in one parking for up to [`Rewrite::MOST`] stores.
+//! in one go then, or in one parking for up to [`EntryUpdate::MOST`] stores.
 
 use crate::alias::records::{Record, Records};
-use crate::build::{Error, Taken, discard};
-use crate::format::{Descriptor, Edit, Level, Pa, Span};
-use crate::live::{Access, Resize};
-use crate::plan::Policy;
-use crate::platform::{Platform, Rewrite};
+use crate::build::{OutOfFrames, discard};
+use crate::format::{Descriptor, LeafChange, Level, Pa, Span};
+use crate::live::{ChangeError, Locked, Resize, parks};
+use crate::platform::{EntryUpdate, Platform};
 use crate::read::Table;
 
 /// How many leaves are cut in one parking: each takes two stores at the most, as its run is dissolved and it is replaced.
-const AT_ONCE: usize = Rewrite::MOST / 2;
+const AT_ONCE: usize = EntryUpdate::MOST / 2;
 
 /// What is to be stored.
 pub(crate) struct Cuts<'a, P: Platform> {
-    access: &'a Access<'a, P>,
+    locked: &'a Locked<'a, P>,
     list: Records<'a, P>,
 }
 
 impl<'a, P: Platform> Cuts<'a, P> {
     /// Nothing yet.
-    pub(crate) const fn new(access: &'a Access<'a, P>) -> Self {
-        Self { access, list: Records::new(access.platform) }
+    pub(crate) const fn new(locked: &'a Locked<'a, P>) -> Self {
+        Self { locked, list: Records::new(locked.platform) }
     }
 
     /// Has leaves begin and end where a span does, if an edit changes them. All of the span is mapped.
@@ -33,35 +32,33 @@ impl<'a, P: Platform> Cuts<'a, P> {
     /// # Errors
     ///
     /// Out of frames.
-    pub(crate) fn add(&mut self, edit: Edit, span: Span) -> Result<(), Taken> {
-        let last = self.add_end(edit, span, span.first)?;
+    pub(crate) fn add(&mut self, change: LeafChange, span: Span) -> Result<(), OutOfFrames> {
+        let last = self.add_end(change, span, span.first)?;
         if last < span.last {
-            self.add_end(edit, span, span.last)?;
+            self.add_end(change, span, span.last)?;
         }
         Ok(())
     }
 
     /// The last address of the leaf that has been cut for one end, or that has not to be.
-    fn add_end(&mut self, edit: Edit, span: Span, va: u64) -> Result<u64, Taken> {
-        let access = self.access;
-        let root = access.space.root_table(access);
-        let table = access.deepest(root, Span { first: va, last: va });
-        let index = table.index_of(va);
-        let (old, at) = (access.load(&table, index), table.span_of(index));
-        let run = access.run(&table, old).map_or(at, |members| table.run_of(index, members));
-        if edit.of(old, table.level) == old || span.covers(run.first, run.last) {
+    fn add_end(&mut self, change: LeafChange, span: Span, va: u64) -> Result<u64, OutOfFrames> {
+        let locked = self.locked;
+        let (table, index) = locked.entry_of(va);
+        let (old, at) = (locked.load(&table, index), table.span_of(index));
+        let run = locked.run(&table, old).map_or(at, |members| table.run_of(index, members));
+        if change.of(old, table.level) == old || span.covers(run.first, run.last) {
             return Ok(at.last);
         }
-        let split = access.split(Edit::NONE, span);
+        let replacement = locked.replacement(LeafChange::NONE, span);
         let known = self.known(&table, index, run);
         if span.covers(at.first, at.last) {
             if !known.dissolved {
                 self.push(&table, index, true, None)?;
             }
         } else if let Some(link) = known.link {
-            split.again(link, &table, at.first)?;
+            replacement.cut_again(link, &table, at.first)?;
         } else {
-            let link = split.leaf(old, &table, at.first)?;
+            let link = replacement.leaf(old, &table, at.first)?;
             self.push(&table, index, old.is_contiguous() && !known.dissolved, Some(link))?;
         }
         Ok(at.last)
@@ -84,13 +81,13 @@ impl<'a, P: Platform> Cuts<'a, P> {
         index: usize,
         dissolves: bool,
         link: Option<Descriptor>,
-    ) -> Result<(), Taken> {
+    ) -> Result<(), OutOfFrames> {
         // A table is aligned to more than this, and what it translates to more than it has entries.
         let table_and_flags = table.pa.0 | (table.level.ordinal() as u64) << 1 | u64::from(dissolves);
         let record = [table_and_flags, table.base | index as u64, link.map_or(0, |link| link.0)];
         self.list.push(key(table, index), record).ok_or_else(|| {
             let tables = link.map_or(0, |link| self.discard(table.level, link));
-            Taken::NONE.and(tables)
+            OutOfFrames(tables)
         })
     }
 
@@ -100,12 +97,12 @@ impl<'a, P: Platform> Cuts<'a, P> {
     }
 
     fn cut(&self, [table, base_and_index, link]: Record) -> (Resize, bool) {
-        let g = self.access.geometry;
+        let g = self.locked.geometry;
         let level = Level::new((table >> 1 & 7) as i8 - 1);
         let (pa, dissolves) = (Pa(table & !0xf), table & 1 != 0);
         let shift = g.level_shift(level);
         let index = base_and_index as usize & ((1 << shift) - 1);
-        let table = self.access.table(pa, level, shift, base_and_index - index as u64);
+        let table = self.locked.table(pa, level, shift, base_and_index - index as u64);
         let run = dissolves.then(|| g.contiguous_entries(level));
         let link = (link != 0).then_some(Descriptor(link));
         (Resize { table, index, dissolves: run, link }, dissolves)
@@ -113,8 +110,8 @@ impl<'a, P: Platform> Cuts<'a, P> {
 
     /// Gives back what was built for an entry of a table at a level. How many tables.
     fn discard(&self, level: Level, link: Descriptor) -> u64 {
-        let access = self.access;
-        discard(access.platform, access.geometry, access.counters(), (link, level.down(1)))
+        let locked = self.locked;
+        discard(locked.platform, locked.geometry, locked.counters(), (link, level.down(1)))
     }
 
     /// Gives back what was built. How many pages had been taken, the list's own included.
@@ -129,16 +126,16 @@ impl<'a, P: Platform> Cuts<'a, P> {
     /// # Errors
     ///
     /// CPUs do not park: nothing is stored, but for what was stored in parkings before.
-    pub(crate) fn carry_out(self, policy: Policy, in_use: bool) -> Result<(), Error> {
-        if self.access.parks(policy, in_use) {
-            return self.carry_out_parked(policy);
+    pub(crate) fn carry_out(self, in_use: bool) -> Result<(), ChangeError> {
+        if parks(self.locked, in_use) {
+            return self.carry_out_parked();
         }
-        self.access.resize_in_place(self.cuts().map(|(cut, _)| cut), true);
+        Resize::all_in_place(self.locked, self.cuts().map(|(cut, _)| cut), true);
         Ok(())
     }
 
     #[cold]
-    fn carry_out_parked(self, policy: Policy) -> Result<(), Error> {
+    fn carry_out_parked(self) -> Result<(), ChangeError> {
         let mut cuts = self.cuts().map(|(cut, _)| cut);
         while let Some(first) = cuts.next() {
             let mut some = [first; AT_ONCE];
@@ -147,7 +144,7 @@ impl<'a, P: Platform> Cuts<'a, P> {
                 *cut.0 = cut.1;
                 used += 1;
             }
-            if let Err(error) = self.access.resize(policy, true, &some[..used], true) {
+            if let Err(error) = Resize::all(self.locked, true, &some[..used], true) {
                 // What was built for these has been given back.
                 for Resize { table, link, .. } in cuts {
                     link.map(|link| self.discard(table.level, link));

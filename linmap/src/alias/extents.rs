@@ -1,116 +1,103 @@
-//! What the pages of a range are, as few stretches as there can be: addresses in a row, mapped to physical memory
-//! in a row.
+//! The physical memory of a range of pages, in as few extents as there can be: consecutive addresses that are mapped to
+//! consecutive physical memory.
 
-use crate::build::Error;
-use crate::format::{Descriptor, Level, Pa, Span, TableLimits, Va, in_place_bits};
-use crate::live::{Editor, Survey};
+use crate::format::{Descriptor, LeafChange, Level, Pa, Span, in_place_bits};
+use crate::live::{ChangeError, LeafVisitor, Locked, Survey};
 use crate::platform::Platform;
 use crate::read::Table;
 
-/// A walk of a range in which everything is mapped, kept mappings included.
-pub(crate) struct Backing<'a, P> {
-    /// What is to become of the range: whether it may, and what it takes, is looked at as well.
-    editor: &'a Editor<'a, P>,
+/// A walk of a range in which everything is mapped, present-invalid leaves included. It surveys the range as well.
+pub(crate) struct Extents<'e> {
+    /// The change for which the range is surveyed.
+    change: LeafChange,
+    span: Span,
     found: Survey,
-    /// The stretch that goes on, if there is one: physical addresses, both included.
-    stretch: Option<Span>,
+    /// The extent that goes on, if there is one: physical addresses, both included.
+    extent: Option<Span>,
+    each: &'e mut dyn FnMut(Span) -> Result<(), ChangeError>,
 }
 
-impl<'a, P: Platform> Backing<'a, P> {
-    pub(crate) fn new(editor: &'a Editor<'a, P>) -> Self {
-        Self { editor, found: Survey::default(), stretch: None }
-    }
-
-    /// Calls `each` for every stretch of physical addresses, in the order of the range. What the edit takes.
+impl Extents<'_> {
+    /// Calls `each` for every extent of physical addresses, in the order of the range. Returns the survey of the range.
     ///
     /// # Errors
     ///
-    /// A hole, an entry that is not understood, an edit that is refused, or what `each` says. Some stretches
-    /// may have been told by then.
-    pub(crate) fn each(
-        mut self,
-        node: &Table,
-        each: &mut dyn FnMut(Span) -> Result<(), Error>,
-    ) -> Result<Survey, Error> {
-        self.table(node, each)?;
-        self.stretch.map_or(Ok(()), each)?;
-        Ok(self.found)
+    /// A hole, a descriptor that is not understood, a change that is refused, or the error of `each`, which may have been
+    /// called for some extents by then.
+    pub(crate) fn visit<P: Platform>(
+        locked: &Locked<'_, P>,
+        change: LeafChange,
+        span: Span,
+        each: &mut dyn FnMut(Span) -> Result<(), ChangeError>,
+    ) -> Result<Survey, ChangeError> {
+        let table = locked.deepest(locked.root(), span);
+        let mut extents = Extents { change, span, found: Survey::default(), extent: None, each };
+        locked.visit_leaves(&table, span, &mut extents)?;
+        let Extents { extent, found, each, .. } = extents;
+        extent.map_or(Ok(()), each)?;
+        Ok(found)
     }
+}
 
-    fn table(&mut self, table: &Table, each: &mut dyn FnMut(Span) -> Result<(), Error>) -> Result<(), Error> {
-        let (first, last) = table.entries_of(self.editor.span, self.editor.access.geometry);
-        let mut index = first;
-        while index <= last {
-            let old = self.editor.access.load(table, index);
-            if old.is_table(table.level) {
-                if !TableLimits::of(old).is_empty() {
-                    return Err(Error::NotUnderstood { va: Va(table.va(index).max(self.editor.span.first)) });
-                }
-                self.table(&self.editor.access.below(table, index, old), each)?;
-                index += 1;
-                continue;
-            }
-            let end = index + self.alike(table, index, old, last);
-            self.leaves(table, (index, end - 1), old, each)?;
-            index = end;
-        }
-        Ok(())
-    }
-
-    /// How many entries from one on, up to the last, say the same of addresses in a row.
-    fn alike(&self, table: &Table, index: usize, first: Descriptor, last: usize) -> usize {
-        if table.level != Level::PAGE || first == Descriptor::HOLE {
-            return 1;
-        }
-        let (step, mut next, mut end) = (1 << table.shift, first.0, index);
-        let one = |end: usize, next: u64| end <= last && self.editor.access.load(table, end).0 == next;
-        if !index.is_multiple_of(2) {
-            (next, end) = (next.wrapping_add(step), index + 1);
-        }
-        for _ in 0..(last + 1 - end) / 8 {
-            let mut eight = next;
-            if !self.editor.access.eight(table, end, (&mut eight, step)) {
-                break;
-            }
-            (next, end) = (eight, end + 8);
-        }
-        while one(end, next) {
-            (next, end) = (next.wrapping_add(step), end + 1);
-        }
-        let bits = in_place_bits(self.editor.access.geometry.oa_format());
-        if (first.0 ^ next.wrapping_sub(step)) >> bits != 0 {
-            // From there on the format keeps the high bits of an address elsewhere: it is not counted by addition.
-            let within = first.0 & ((1 << bits) - 1);
-            return ((1 << bits) - within).div_ceil(step) as usize;
-        }
-        end - index
-    }
-
-    /// Adds leaves that are alike, from one entry to another, both included.
+impl<P: Platform> LeafVisitor<P> for Extents<'_> {
     fn leaves(
         &mut self,
+        locked: &Locked<'_, P>,
         table: &Table,
-        (first, last): (usize, usize),
+        (index, last): (usize, usize),
         old: Descriptor,
-        each: &mut dyn FnMut(Span) -> Result<(), Error>,
-    ) -> Result<(), Error> {
-        let g = self.editor.access.geometry;
-        let (from, to) = (table.span_of(first), table.span_of(last));
-        self.editor.survey_leaves(table, (first, last), old, &mut self.found)?;
-        let Pa(oa) = old.oa(g, table.level);
+    ) -> Result<usize, ChangeError> {
+        let end = index + consecutive(locked, table, (index, last), old);
+        self.found.leaves(locked, (self.change, self.span), (table, index, end - 1), old)?;
+        let (from, to) = (table.span_of(index), table.span_of(end - 1));
+        let Pa(oa) = old.oa(locked.geometry, table.level);
         let within = |va: u64| oa + (va - from.first);
         let new = Span {
-            first: within(from.first.max(self.editor.span.first)),
-            last: within(to.last.min(self.editor.span.last)),
+            first: within(from.first.max(self.span.first)),
+            last: within(to.last.min(self.span.last)),
         };
-        match &mut self.stretch {
-            Some(stretch) if stretch.last.wrapping_add(1) == new.first => stretch.last = new.last,
+        match &mut self.extent {
+            Some(extent) if extent.last.wrapping_add(1) == new.first => extent.last = new.last,
             before => {
                 if let Some(done) = before.replace(new) {
-                    each(done)?;
+                    (self.each)(done)?;
                 }
             }
         }
-        Ok(())
+        Ok(end)
     }
+}
+
+/// Returns the number of entries from one on, up to the last, that map consecutive physical memory alike.
+fn consecutive<P: Platform>(
+    locked: &Locked<'_, P>,
+    table: &Table,
+    (index, last): (usize, usize),
+    first: Descriptor,
+) -> usize {
+    if table.level != Level::PAGE || first == Descriptor::HOLE {
+        return 1;
+    }
+    let (step, mut next, mut end) = (1 << table.shift, first.0, index);
+    let one = |end: usize, next: u64| end <= last && locked.load(table, end).0 == next;
+    if !index.is_multiple_of(2) {
+        (next, end) = (next.wrapping_add(step), index + 1);
+    }
+    for _ in 0..(last + 1 - end) / 8 {
+        let mut eight = next;
+        if !locked.eight(table, end, (&mut eight, step)) {
+            break;
+        }
+        (next, end) = (eight, end + 8);
+    }
+    while one(end, next) {
+        (next, end) = (next.wrapping_add(step), end + 1);
+    }
+    let bits = in_place_bits(locked.geometry.oa_format());
+    if (first.0 ^ next.wrapping_sub(step)) >> bits != 0 {
+        // From there on the format keeps the high bits of an address elsewhere: it is not counted by addition.
+        let within = first.0 & ((1 << bits) - 1);
+        return ((1 << bits) - within).div_ceil(step) as usize;
+    }
+    end - index
 }

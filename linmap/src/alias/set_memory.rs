@@ -5,10 +5,9 @@
 //! given. So there is no moment at which a page that is read-only in the area can be written through its alias, by
 //! what the tables say or by what a TLB holds.
 
-use crate::alias::both_sides::{Found, Sides};
-use crate::build::Error;
+use crate::alias::both_sides::{BothSides, Findings};
 use crate::format::{Change, Va};
-use crate::live::AddressSpace;
+use crate::live::{AddressSpace, ChangeError};
 use crate::plan::{Rodata, linear_range};
 use crate::platform::Platform;
 
@@ -80,7 +79,12 @@ impl<'a> Aliased<'a> {
     /// # Safety
     ///
     /// As for [`AddressSpace::protect`], for the pages by either address.
-    pub unsafe fn set_memory_ro<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), Error> {
+    pub unsafe fn set_memory_ro<P: Platform>(
+        &self,
+        platform: &P,
+        va: Va,
+        pages: u64,
+    ) -> Result<(), ChangeError> {
         let alias = Alias::First(Change::READ_ONLY);
         // SAFETY: the caller's promise.
         unsafe { self.change(platform, (va, pages), Change::READ_ONLY, alias) }
@@ -95,7 +99,12 @@ impl<'a> Aliased<'a> {
     /// # Safety
     ///
     /// As for [`set_memory_ro`](Self::set_memory_ro).
-    pub unsafe fn set_memory_rw<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), Error> {
+    pub unsafe fn set_memory_rw<P: Platform>(
+        &self,
+        platform: &P,
+        va: Va,
+        pages: u64,
+    ) -> Result<(), ChangeError> {
         let alias = Alias::Last(Change::WRITABLE);
         // SAFETY: the caller's promise.
         unsafe { self.change(platform, (va, pages), Change::WRITABLE, alias) }
@@ -111,7 +120,12 @@ impl<'a> Aliased<'a> {
     /// # Safety
     ///
     /// As for [`AddressSpace::protect`].
-    pub unsafe fn set_memory_x<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), Error> {
+    pub unsafe fn set_memory_x<P: Platform>(
+        &self,
+        platform: &P,
+        va: Va,
+        pages: u64,
+    ) -> Result<(), ChangeError> {
         // SAFETY: the caller's promise.
         unsafe { self.space.protect(platform, va, pages, Change::EXECUTABLE) }
     }
@@ -125,7 +139,12 @@ impl<'a> Aliased<'a> {
     /// # Safety
     ///
     /// As for [`AddressSpace::protect`].
-    pub unsafe fn set_memory_nx<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), Error> {
+    pub unsafe fn set_memory_nx<P: Platform>(
+        &self,
+        platform: &P,
+        va: Va,
+        pages: u64,
+    ) -> Result<(), ChangeError> {
         // SAFETY: the caller's promise.
         unsafe { self.space.protect(platform, va, pages, Change::NOT_EXECUTABLE) }
     }
@@ -142,7 +161,12 @@ impl<'a> Aliased<'a> {
     ///
     /// As for [`set_memory_ro`](Self::set_memory_ro); and all of the pages are valid, since caches are maintained by
     /// their addresses.
-    pub unsafe fn set_memory_rox<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), Error> {
+    pub unsafe fn set_memory_rox<P: Platform>(
+        &self,
+        platform: &P,
+        va: Va,
+        pages: u64,
+    ) -> Result<(), ChangeError> {
         let (code, alias) = (Change::READ_ONLY.and(Change::EXECUTABLE), Alias::First(Change::READ_ONLY));
         // SAFETY: the caller's promise.
         unsafe { self.change(platform, (va, pages), code, alias)? };
@@ -165,7 +189,7 @@ impl<'a> Aliased<'a> {
         va: Va,
         pages: u64,
         valid: bool,
-    ) -> Result<(), Error> {
+    ) -> Result<(), ChangeError> {
         // SAFETY: the caller's promise.
         unsafe { self.space.set_valid(platform, va, pages, valid) }
     }
@@ -179,26 +203,23 @@ impl<'a> Aliased<'a> {
         (va, pages): (Va, u64),
         change: Change,
         alias: Alias,
-    ) -> Result<(), Error> {
+    ) -> Result<(), ChangeError> {
         // The lower half has no linear map.
-        if self.rodata != Rodata::Full || self.space.base() != linear_range(self.space.geometry()).0.0 {
+        if self.rodata != Rodata::Full || self.space.state().base() != linear_range(self.space.geometry()).0.0
+        {
             // SAFETY: the caller's promise.
             return unsafe { self.space.protect(platform, va, pages, change) };
         }
-        let Some(span) = self.space.span(va, pages)? else { return Ok(()) };
+        let Some(span) = self.space.state().span(va, pages)? else { return Ok(()) };
         let (Alias::First(follows) | Alias::Last(follows)) = alias;
         let _held = platform.lock();
-        self.space.noted().changes(span);
-        let sides = Sides {
-            space: self.space,
-            offset: self.offset,
-            access: &self.space.access(platform),
-            span,
-            area: self.space.edit_of(change),
-            aliases: self.space.edit_of(follows),
-        };
-        let mut found = Found::default();
-        sides.look(&mut found)?;
+        self.space.state().dirty.mark(span);
+        let state = self.space.state();
+        let (area, aliases) = (state.leaf_change(change), state.leaf_change(follows));
+        let (locked, offset) = (self.space.locked(platform), self.offset);
+        let sides = BothSides { locked, offset, span, area, aliases };
+        let mut found = Findings::default();
+        sides.survey(&mut found)?;
         sides.cut(&found)?;
         match (alias, broken!(AliasAfterArea)) {
             (Alias::First(_), false) | (Alias::Last(_), true) => {

@@ -8,8 +8,9 @@ mod tree;
 
 pub use counters::Changes;
 pub(crate) use counters::Counters;
-pub use error::Error;
+pub use error::BuildError;
+pub(crate) use error::OutOfFrames;
 pub(crate) use fill::{fill_holes, fill_with_step};
-pub(crate) use replacement::{Replacement, Taken, discard, page_tables_for};
+pub(crate) use replacement::{Replacement, discard, page_tables_for};
 pub use tree::Tree;
 pub(crate) use tree::discard_table;

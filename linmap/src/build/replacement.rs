@@ -4,9 +4,9 @@
 //! changes is changed. So its neighbours keep the largest leaves that remain possible.
 
 use crate::build::counters::Counters;
-use crate::build::error::Error;
+use crate::build::error::OutOfFrames;
 use crate::build::fill::fill_with_step;
-use crate::format::{Descriptor, Edit, Geometry, Level, Span};
+use crate::format::{Descriptor, Geometry, LeafChange, Level, Span};
 use crate::platform::{Frame, Memory};
 use crate::read::Table;
 
@@ -15,7 +15,7 @@ pub(crate) struct Replacement<'m, M> {
     /// Where tables come from.
     pub(crate) memory: &'m M,
     pub(crate) geometry: Geometry,
-    pub(crate) edit: Edit,
+    pub(crate) change: LeafChange,
     pub(crate) span: Span,
     /// Whether the part within the span ends up in single pages.
     pub(crate) pages: bool,
@@ -39,10 +39,10 @@ impl<M: Memory> Replacement<'_, M> {
     /// # Errors
     ///
     /// Out of frames; all that were taken are given back.
-    pub(crate) fn leaf(&self, old: Descriptor, above: &Table, base: u64) -> Result<Descriptor, Taken> {
+    pub(crate) fn leaf(&self, old: Descriptor, above: &Table, base: u64) -> Result<Descriptor, OutOfFrames> {
         let g = self.geometry;
         let table = above.offline(base, g);
-        let Some(mut frame) = self.memory.take() else { return Err(Taken(0)) };
+        let Some(mut frame) = self.memory.take() else { return Err(OutOfFrames(0)) };
         let slots = self.memory.slots(&mut frame);
         let part = Part::of(self.span, &table, slots.len());
         self.fill(&table, slots, old.child(above.level, false), &part);
@@ -63,7 +63,7 @@ impl<M: Memory> Replacement<'_, M> {
     /// # Errors
     ///
     /// Out of frames; what was built is as it was, or cut at one end.
-    pub(crate) fn again(&self, link: Descriptor, above: &Table, base: u64) -> Result<(), Taken> {
+    pub(crate) fn cut_again(&self, link: Descriptor, above: &Table, base: u64) -> Result<(), OutOfFrames> {
         let (g, table) = (self.geometry, above.offline(base, self.geometry));
         // SAFETY: nothing but this descriptor points to the table, and no walker was shown it.
         let mut frame = unsafe { Frame::from_pa(link.next_table(g)) };
@@ -80,7 +80,7 @@ impl<M: Memory> Replacement<'_, M> {
                 continue;
             }
             if Descriptor(*slot).is_table(table.level) {
-                self.again(Descriptor(*slot), &table, table.va(index))?;
+                self.cut_again(Descriptor(*slot), &table, table.va(index))?;
             } else {
                 self.split_entry(&table, slot, index)?;
             }
@@ -120,7 +120,7 @@ impl<M: Memory> Replacement<'_, M> {
 
     /// Changes the part of a new table that lies within the span.
     #[inline(always)]
-    fn change(&self, table: &Table, slots: &mut [u64], part: &Part) -> Result<(), Taken> {
+    fn change(&self, table: &Table, slots: &mut [u64], part: &Part) -> Result<(), OutOfFrames> {
         if table.level == Level::PAGE || !(self.pages || part.is_cut(table.shift)) {
             self.edit_alike(table, &mut slots[part.first..=part.last]);
             return Ok(());
@@ -133,7 +133,7 @@ impl<M: Memory> Replacement<'_, M> {
 
     /// The same, where only some entries are cut.
     #[inline(never)]
-    fn change_each(&self, table: &Table, slots: &mut [u64], part: &Part) -> Result<(), Taken> {
+    fn change_each(&self, table: &Table, slots: &mut [u64], part: &Part) -> Result<(), OutOfFrames> {
         for (index, slot) in (part.first..).zip(&mut slots[part.first..=part.last]) {
             if self.pages || part.cuts(index, table.shift) {
                 self.split_entry(table, slot, index)?;
@@ -145,7 +145,7 @@ impl<M: Memory> Replacement<'_, M> {
     }
 
     #[inline(always)]
-    fn split_entry(&self, table: &Table, slot: &mut u64, index: usize) -> Result<(), Taken> {
+    fn split_entry(&self, table: &Table, slot: &mut u64, index: usize) -> Result<(), OutOfFrames> {
         *slot = self.leaf(Descriptor(*slot), table, table.va(index))?.0;
         self.counters.leaves(table.level, false, -1);
         Ok(())
@@ -158,7 +158,7 @@ impl<M: Memory> Replacement<'_, M> {
             return self.edit_entry(table, one);
         }
         let old = Descriptor(slots[0]);
-        match self.edit.of(old, table.level) {
+        match self.change.of(old, table.level) {
             Descriptor::HOLE => slots.iter_mut().for_each(|slot| self.edit_entry(table, slot)),
             new if new == old => {}
             new => {
@@ -173,7 +173,7 @@ impl<M: Memory> Replacement<'_, M> {
     #[inline(always)]
     fn edit_entry(&self, table: &Table, slot: &mut u64) {
         let old = Descriptor(*slot);
-        let new = self.edit.of(old, table.level);
+        let new = self.change.of(old, table.level);
         *slot = new.0;
         if new == Descriptor::HOLE {
             self.counters.leaves(table.level, old.is_contiguous(), -1);
@@ -210,26 +210,6 @@ impl Part {
     fn cuts(&self, index: usize, shift: u32) -> bool {
         let within = |at: usize| at >> shift == index && at & ((1 << shift) - 1) != 0;
         within(self.start) || within(self.end)
-    }
-}
-
-/// There are no more frames; so many had been taken, and are given back.
-#[derive(Clone, Copy)]
-pub(crate) struct Taken(u64);
-
-impl Taken {
-    /// None.
-    pub(crate) const NONE: Self = Self(0);
-
-    /// The same, of an operation that had taken more.
-    pub(crate) const fn and(self, before: u64) -> Self {
-        Self(self.0 + before)
-    }
-}
-
-impl From<Taken> for Error {
-    fn from(Taken(taken): Taken) -> Self {
-        Self::OutOfFrames { taken }
     }
 }
 

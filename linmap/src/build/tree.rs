@@ -6,7 +6,7 @@
 
 use core::ops::Range;
 
-use crate::build::error::Error;
+use crate::build::error::BuildError;
 use crate::build::fill::{fill_holes, fill_with_step};
 use crate::format::{Descriptor, Entry, Geometry, Half, Level, Pa, Va, in_place_bits};
 use crate::plan::{Run, Stats};
@@ -44,7 +44,7 @@ impl Tree {
         geometry: Geometry,
         half: Half,
         runs: impl Iterator<Item = Run>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, BuildError> {
         Self::fits(memory, geometry)?;
         let mut write_execute = None;
         let judged = runs.inspect(|run| {
@@ -58,9 +58,9 @@ impl Tree {
     }
 
     /// Whether tables of a geometry can be made of a memory's pages.
-    pub(crate) fn fits<M: Memory>(memory: &M, geometry: Geometry) -> Result<(), Error> {
+    pub(crate) fn fits<M: Memory>(memory: &M, geometry: Geometry) -> Result<(), BuildError> {
         let (memory, tables) = (memory.page_size(), geometry.page_size());
-        if memory == tables { Ok(()) } else { Err(Error::PageSize { memory, tables }) }
+        if memory == tables { Ok(()) } else { Err(BuildError::PageSize { memory, tables }) }
     }
 
     /// The same as [`build`](Self::build) for a memory that [`fits`](Self::fits), and runs of which none is writable and
@@ -70,7 +70,7 @@ impl Tree {
         geometry: Geometry,
         half: Half,
         mut runs: impl Iterator<Item = Run>,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, BuildError> {
         let runs = Checked { runs: &mut runs, geometry, base: geometry.base(half), first: None, next: 0 };
         let even_span = 1 << in_place_bits(geometry.oa_format());
         let mut builder = Builder { memory, geometry, even_span, runs, rest: Run::NONE, stats: Stats::EMPTY };
@@ -86,7 +86,7 @@ impl Tree {
         geometry: Geometry,
         (half, level, base): (Half, Level, u64),
         mut runs: impl Iterator<Item = Run>,
-    ) -> Result<(Frame, Stats), Error> {
+    ) -> Result<(Frame, Stats), BuildError> {
         let runs = Checked { runs: &mut runs, geometry, base: geometry.base(half), first: None, next: 0 };
         let even_span = 1 << in_place_bits(geometry.oa_format());
         let mut builder = Builder { memory, geometry, even_span, runs, rest: Run::NONE, stats: Stats::EMPTY };
@@ -176,7 +176,7 @@ struct Checked<I> {
 }
 
 impl<I: Iterator<Item = Run>> Iterator for Checked<I> {
-    type Item = Result<Run, Error>;
+    type Item = Result<Run, BuildError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let run = self.runs.next()?;
@@ -195,14 +195,14 @@ impl<I> Checked<I> {
         }
     }
 
-    fn check(&mut self, run: Run) -> Result<(), Error> {
+    fn check(&mut self, run: Run) -> Result<(), BuildError> {
         let (g, va) = (self.geometry, run.va);
         let offset = va.0.wrapping_sub(self.base);
-        let room = (1u64 << g.va_bits()).checked_sub(offset).ok_or(Error::OutOfRange { va })?;
+        let room = (1u64 << g.va_bits()).checked_sub(offset).ok_or(BuildError::OutOfRange { va })?;
         if offset < self.next {
-            return Err(Error::Unordered { va });
+            return Err(BuildError::Unordered { va });
         }
-        let not_a_leaf = Err(Error::NotALeaf { va, level: run.level });
+        let not_a_leaf = Err(BuildError::NotALeaf { va, level: run.level });
         if !g.may_be_leaf(run.level) {
             return not_a_leaf;
         }
@@ -213,9 +213,9 @@ impl<I> Checked<I> {
         if (va.0 | run.oa.0) & below != 0 || !whole || (run.contiguous && members == 1) {
             return not_a_leaf;
         }
-        let oa_room = (1u64 << g.oa_bits()).checked_sub(run.oa.0).ok_or(Error::OutOfRange { va })?;
+        let oa_room = (1u64 << g.oa_bits()).checked_sub(run.oa.0).ok_or(BuildError::OutOfRange { va })?;
         if run.descriptors > room.min(oa_room) >> shift {
-            return Err(Error::OutOfRange { va });
+            return Err(BuildError::OutOfRange { va });
         }
         self.first.get_or_insert(offset);
         self.next = offset + (run.descriptors << shift);
@@ -235,15 +235,15 @@ struct Builder<'m, M, I> {
 }
 
 impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
-    fn refill(&mut self) -> Result<(), Error> {
+    fn refill(&mut self) -> Result<(), BuildError> {
         self.rest = self.runs.next().transpose()?.unwrap_or(Run::NONE);
         Ok(())
     }
 
     /// Builds the table at `level` whose first slot translates `base`, and all below it.
-    fn table(&mut self, level: Level, base: u64) -> Result<Frame, Error> {
+    fn table(&mut self, level: Level, base: u64) -> Result<Frame, BuildError> {
         let taken = self.stats.tables;
-        let mut table = self.memory.take().ok_or(Error::OutOfFrames { taken })?;
+        let mut table = self.memory.take().ok_or(BuildError::OutOfFrames { taken })?;
         self.stats.tables += 1;
         let slots = &mut self.memory.slots(&mut table)[..self.geometry.entries(level)];
         let result = self.fill_table(level, base, slots);
@@ -257,7 +257,7 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
     }
 
     /// Writes every slot once, on an error too: what was not reached is holes.
-    fn fill_table(&mut self, level: Level, base: u64, slots: &mut [u64]) -> Result<(), Error> {
+    fn fill_table(&mut self, level: Level, base: u64, slots: &mut [u64]) -> Result<(), BuildError> {
         let shift = self.geometry.level_shift(level);
         let mut filled = 0;
         while self.rest.descriptors != 0 {
@@ -323,7 +323,7 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
         let mut first = Descriptor::leaf(self.rest.first_leaf(), g, level).0;
         for (done, slot) in slots[..n].iter_mut().enumerate() {
             let Some(mut table) = self.memory.take() else {
-                return Err(Broken { done, error: Error::OutOfFrames { taken: self.stats.tables } });
+                return Err(Broken { done, error: BuildError::OutOfFrames { taken: self.stats.tables } });
             };
             self.stats.tables += 1;
             fill_with_step(&mut self.memory.slots(&mut table)[..1 << bits], first, step);
@@ -344,7 +344,7 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
     }
 
     /// Takes `n` descriptors off the front of the run at hand.
-    fn advance(&mut self, n: u64) -> Result<(), Error> {
+    fn advance(&mut self, n: u64) -> Result<(), BuildError> {
         let bytes = n << self.geometry.level_shift(self.rest.level);
         let run = &mut self.rest;
         run.descriptors -= n;
@@ -360,5 +360,5 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
 /// A step that broke off, and how many slots it had written by then.
 struct Broken {
     done: usize,
-    error: Error,
+    error: BuildError,
 }

@@ -218,8 +218,8 @@ impl Descriptor {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::geometry::Granule;
     use crate::format::Transition;
+    use crate::format::geometry::Granule;
     use crate::tests::geometries;
     use test_support::prelude::*;
     extern crate std;

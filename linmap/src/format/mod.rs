@@ -12,6 +12,7 @@ mod span;
 mod table_limits;
 mod tlbi;
 mod transition;
+mod unaligned;
 
 pub use address::{Pa, Va};
 pub(crate) use address_format::in_place_bits;
@@ -20,8 +21,9 @@ pub use change::Change;
 pub(crate) use decode::Decoder;
 pub use descriptor::{Descriptor, Entry, Leaf};
 pub use geometry::{Geometry, GeometryError, Granule, Half, LeafSize, LeafSizes, Level, OaFormat};
-pub(crate) use leaf_change::Edit;
+pub(crate) use leaf_change::LeafChange;
 pub(crate) use span::Span;
 pub use table_limits::TableLimits;
 pub use tlbi::{Instruction, RangePages, Scope, Tlbi};
 pub use transition::Transition;
+pub use unaligned::Unaligned;

@@ -6,24 +6,43 @@
 //! (Arm ARM D8.17, RRVJDB). So no TLB ever holds an entry smaller than the leaf that is in the tables now,
 //! which is what lets a later change invalidate that leaf by one of its addresses.
 
-use crate::build::Error;
 use crate::format::{Descriptor, Entry, Level, Span, TableLimits};
-use crate::live::locked::Access;
-use crate::live::table_pages::Retired;
-use crate::live::tlb_batch::Batch;
-use crate::plan::Policy;
-use crate::platform::{Platform, Rewrite};
-use crate::read::Table;
+use crate::live::error::ChangeError;
+use crate::live::locked::Locked;
+use crate::live::resize;
+use crate::live::table_pages::DeferredTables;
+use crate::live::tlb_batch::TlbBatch;
+use crate::platform::{EntryUpdate, Platform};
+use crate::read::{Table, Visitor, visit_span};
+
+/// Collapses what can be, in the tables that overlap a span. Where the policy or the CPUs rule out live changes of size
+/// nothing collapses.
+///
+/// # Errors
+///
+/// CPUs cannot be parked: what collapsed by then stays so.
+pub(crate) fn collapse<P: Platform>(locked: Locked<'_, P>, span: Span) -> Result<(), ChangeError> {
+    if locked.may_resize(Some(span.first)).is_err() {
+        return Ok(());
+    }
+    let (batch, deferred) = (TlbBatch::new(), DeferredTables::new());
+    let mut collapse = Collapse { locked, span, batch, deferred, changed: false };
+    let result = collapse.from_the_deepest();
+    if collapse.changed {
+        collapse.batch.finish(&locked);
+    }
+    collapse.deferred.give(&locked);
+    result
+}
 
 /// A collapse under way.
-pub(crate) struct Collapse<'a, P> {
-    pub(crate) access: Access<'a, P>,
-    pub(crate) span: Span,
-    pub(crate) policy: Policy,
-    pub(crate) batch: Batch,
-    pub(crate) retired: Retired,
-    /// Whether anything was stored.
-    pub(crate) changed: bool,
+struct Collapse<'a, P> {
+    locked: Locked<'a, P>,
+    span: Span,
+    batch: TlbBatch,
+    deferred: DeferredTables,
+    /// Something was stored.
+    changed: bool,
 }
 
 /// A table whose entries say together what one says.
@@ -35,19 +54,10 @@ struct Uniform {
 }
 
 impl<P: Platform> Collapse<'_, P> {
-    /// Collapses what can be, in the tables below `root` that overlap the span.
-    pub(crate) fn run(mut self, root: Table) -> Result<(), Error> {
-        let result = self.from(root);
-        if self.changed {
-            self.batch.finish(&self.access);
-        }
-        self.retired.give(&self.access);
-        result
-    }
-
     /// Begins at the table furthest down that translates the whole span, and goes up from there for as long
     /// as tables collapse: what is above one that stays is not uniform.
-    fn from(&mut self, root: Table) -> Result<(), Error> {
+    fn from_the_deepest(&mut self) -> Result<(), ChangeError> {
+        let root = self.locked.root();
         let mut path = [root; Level::COUNT];
         let mut depth = 0;
         while let Some(child) = self.only_child(&path[depth]) {
@@ -55,7 +65,8 @@ impl<P: Platform> Collapse<'_, P> {
             path[depth] = child;
         }
         if path[depth].level != Level::PAGE {
-            self.below(&path[depth])?;
+            let (locked, span) = (self.locked, self.span);
+            visit_span(&locked, &path[depth], span, self)?;
         }
         while depth > 0 {
             let Some(uniform) = self.uniform(&path[depth]) else { break };
@@ -73,29 +84,8 @@ impl<P: Platform> Collapse<'_, P> {
         if table.index_of(self.span.last) != index || table.level == Level::PAGE {
             return None;
         }
-        let entry = self.access.load(table, index);
-        entry.is_plain_table().then(|| self.access.below(table, index, entry))
-    }
-
-    /// Collapses the tables below one.
-    fn below(&mut self, table: &Table) -> Result<(), Error> {
-        let g = self.access.geometry;
-        let (first, last) = table.entries_of(self.span, g);
-        for index in first..=last {
-            let old = self.access.load(table, index);
-            if !old.is_table(table.level) || !TableLimits::of(old).is_empty() {
-                continue;
-            }
-            let child = self.access.below(table, index, old);
-            if child.level != Level::PAGE {
-                self.below(&child)?;
-            }
-            match self.uniform(&child) {
-                Some(uniform) => self.replace(table, index, &child, uniform)?,
-                None => self.runs(&child)?,
-            }
-        }
-        Ok(())
+        let entry = self.locked.load(table, index);
+        entry.is_plain_table().then(|| self.locked.below(table, index, entry))
     }
 
     /// The block, or hole, that says what all entries of a table say.
@@ -104,9 +94,9 @@ impl<P: Platform> Collapse<'_, P> {
         /// Entries that are compared at once: unrolled, 2.7 instructions each where none is in a run.
         const CHUNK: usize = 16;
         // Copied, so that its address stays in a register.
-        let (g, table) = (self.access.geometry, *table);
+        let (g, table) = (self.locked.geometry, *table);
         let above = Level::new(table.level.number() - 1);
-        let first = self.access.load(&table, 0).without_contiguous();
+        let first = self.locked.load(&table, 0).without_contiguous();
         let step = if first == Descriptor::HOLE {
             0
         } else if first.is_leaf(g, table.level)
@@ -120,12 +110,12 @@ impl<P: Platform> Collapse<'_, P> {
         let (mut expected, mut index, mut all) = (first.0, 0, 0);
         while index < g.entries(table.level) {
             let mut next = expected;
-            let mut eight = |index| self.access.eight(&table, index, (&mut next, step));
+            let mut eight = |index| self.locked.eight(&table, index, (&mut next, step));
             if eight(index) && eight(index + 8) {
                 expected = next;
             } else {
                 for entry in index..index + CHUNK {
-                    all |= self.access.load(&table, entry).0 ^ expected;
+                    all |= self.locked.load(&table, entry).0 ^ expected;
                     expected = expected.wrapping_add(step);
                 }
                 if Descriptor(all).without_contiguous().0 != 0 {
@@ -145,37 +135,37 @@ impl<P: Platform> Collapse<'_, P> {
         index: usize,
         child: &Table,
         Uniform { leaf, runs }: Uniform,
-    ) -> Result<(), Error> {
-        let store = Rewrite::replace(table.pa, index, leaf);
-        self.access.resizing(self.policy, leaf.is_valid(), &[store])?;
+    ) -> Result<(), ChangeError> {
+        let store = EntryUpdate::replace(table.pa, index, leaf);
+        resize::update(&self.locked, leaf.is_valid(), &[store])?;
         self.changed = true;
-        self.access.counters().no_table();
+        self.locked.counters().no_table();
         if leaf != Descriptor::HOLE {
             self.count(child, runs);
-            self.access.counters().leaves(table.level, false, 1);
+            self.locked.counters().leaves(table.level, false, 1);
         }
-        self.access.counters().collapsed(1);
+        self.locked.counters().collapsed(1);
         let at = table.span_of(index);
         let entry_shift = if broken!(TlbiOfLargeEntries) { table.shift } else { child.shift };
         self.batch.add(at.first, at.last, entry_shift);
-        self.retired.add((child.pa, child.level), &mut self.batch, &self.access);
+        self.deferred.add((child.pa, child.level), &mut self.batch, &self.locked);
         Ok(())
     }
 
     /// Takes the leaves of a table out of the counts.
     fn count(&mut self, table: &Table, runs: bool) {
-        let entries = self.access.geometry.entries(table.level);
-        let members = if runs { self.access.geometry.contiguous_entries(table.level) } else { entries };
+        let entries = self.locked.geometry.entries(table.level);
+        let members = if runs { self.locked.geometry.contiguous_entries(table.level) } else { entries };
         for first in (0..entries).step_by(members) {
             // All members of a run are in it or none is.
-            let contiguous = self.access.load(table, first).is_contiguous();
-            self.access.counters().leaves(table.level, contiguous, -(members as i64));
+            let contiguous = self.locked.load(table, first).is_contiguous();
+            self.locked.counters().leaves(table.level, contiguous, -(members as i64));
         }
     }
 
     /// Makes contiguous runs of the leaves of a table that can be in one.
-    fn runs(&mut self, table: &Table) -> Result<(), Error> {
-        let g = self.access.geometry;
+    fn runs(&mut self, table: &Table) -> Result<(), ChangeError> {
+        let g = self.locked.geometry;
         let members = g.contiguous_entries(table.level);
         if members == 1 || !g.may_be_leaf(table.level) {
             return Ok(());
@@ -183,10 +173,10 @@ impl<P: Platform> Collapse<'_, P> {
         let (first, last) = table.entries_of(self.span, g);
         for start in (first & !(members - 1)..=last).step_by(members) {
             if let Some(leaf) = self.run_at(table, start, members) {
-                let join = Rewrite::join(table.pa, start, members);
-                self.access.resizing(self.policy, leaf.is_valid(), &[join])?;
+                let join = EntryUpdate::join(table.pa, start, members);
+                resize::update(&self.locked, leaf.is_valid(), &[join])?;
                 self.changed = true;
-                self.access.counters().dissolved(table.level, -(members as i64));
+                self.locked.counters().dissolved(table.level, -(members as i64));
             }
         }
         Ok(())
@@ -194,16 +184,59 @@ impl<P: Platform> Collapse<'_, P> {
 
     /// The first of some leaves that can be a run and are none.
     fn run_at(&self, table: &Table, start: usize, members: usize) -> Option<Descriptor> {
-        let first = self.access.load(table, start);
-        let Entry::Leaf(leaf) = first.decode(self.access.geometry, table.level) else { return None };
+        let first = self.locked.load(table, start);
+        let Entry::Leaf(leaf) = first.decode(self.locked.geometry, table.level) else { return None };
         let step = 1u64 << table.shift;
         if leaf.contiguous || leaf.oa.0 & (step * members as u64 - 1) != 0 {
             return None;
         }
         let same = (1..members).all(|n| {
             let expected = first.0.wrapping_add(step.wrapping_mul(n as u64));
-            self.access.load(table, start + n).0 == expected
+            self.locked.load(table, start + n).0 == expected
         });
         same.then_some(first)
+    }
+}
+
+impl<P: Platform> Visitor<Locked<'_, P>> for Collapse<'_, P> {
+    type Stop = ChangeError;
+    type Scratch = ();
+
+    fn begin(&mut self, _: &Table) {}
+
+    /// Leaves are looked at with the whole of their table.
+    fn leaves(
+        &mut self,
+        _: &Locked<'_, P>,
+        table: &Table,
+        (): &mut (),
+        (index, last): (usize, usize),
+        _: Descriptor,
+    ) -> Result<usize, ChangeError> {
+        Ok(if table.level == Level::PAGE { last + 1 } else { index + 1 })
+    }
+
+    fn enter(
+        &mut self,
+        _: &Locked<'_, P>,
+        _: &Table,
+        (): &mut (),
+        _: usize,
+        old: Descriptor,
+    ) -> Result<bool, ChangeError> {
+        Ok(TableLimits::of(old).is_empty())
+    }
+
+    fn leave(
+        &mut self,
+        _: &Locked<'_, P>,
+        table: &Table,
+        index: usize,
+        below: &Table,
+    ) -> Result<(), ChangeError> {
+        match self.uniform(below) {
+            Some(uniform) => self.replace(table, index, below, uniform),
+            None => self.runs(below),
+        }
     }
 }

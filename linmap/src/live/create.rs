@@ -1,8 +1,9 @@
 //! Creation of the linear map in a live address space.
 
-use crate::build::{Error, Tree};
+use crate::build::Tree;
 use crate::format::Half;
 use crate::live::address_space::AddressSpace;
+use crate::live::error::CreateError;
 use crate::plan::{Layout, Leaves, Stats};
 use crate::platform::Platform;
 
@@ -25,10 +26,10 @@ pub unsafe fn create<P: Platform>(
     platform: &P,
     layout: &Layout<'_>,
     leaves: Leaves,
-) -> Result<Stats, Error> {
+) -> Result<Stats, CreateError> {
     Tree::fits(platform, layout.geometry())?;
     // None of a layout's leaves is executable.
     let tree = Tree::build_judged(platform, layout.geometry(), Half::Upper, layout.runs(leaves))?;
     // SAFETY: the caller's promise; the layout's leaves are normal memory, and none is executable.
-    unsafe { space.graft(platform, tree) }
+    Ok(unsafe { space.graft(platform, tree) }?)
 }

@@ -1,45 +1,37 @@
-//! The leaves of a range change in place: none has to change its size, nothing can fail.
+//! Changes the leaves of a range in place: none has to change its size, and nothing can fail.
 
-use crate::format::{Descriptor, Level};
-use crate::live::edit::Editor;
+use core::convert::Infallible;
+
+use crate::format::{Descriptor, LeafChange, Level, Span};
+use crate::live::locked::Locked;
+use crate::live::tlb_batch::TlbBatch;
 use crate::platform::Platform;
-use crate::read::Table;
+use crate::read::{Table, Visitor, visit_span};
 
-impl<P: Platform> Editor<'_, P> {
-    /// Changes the leaves that lie within the range.
-    #[inline]
-    pub(crate) fn change(&mut self, table: &Table) {
-        let (first, last) = table.entries_of(self.span, self.access.geometry);
-        if self.alike && table.level == Level::PAGE {
-            return self.change_alike(*table, (first, last));
-        }
-        let mut index = first;
-        while index <= last {
-            let old = self.access.load(table, index);
-            if old.is_table(table.level) {
-                self.change_below(table, index, old);
-                index += 1;
-                continue;
-            }
-            let end = if self.alike { self.alike(table, index, old, last) } else { index + 1 };
-            match end - index {
-                1 => self.change_one(table, index, old),
-                _ => self.change_alike(*table, (index, end - 1)),
-            }
-            index = end;
-        }
+/// A change in place, of one range or of several with one batch of invalidations.
+pub(crate) struct InPlace {
+    change: LeafChange,
+    /// The same bits change in all leaves, all or none of them valid, each visited once.
+    alike: bool,
+    pub(crate) batch: TlbBatch,
+}
+
+impl InPlace {
+    pub(crate) const fn new(change: LeafChange, alike: bool, batch: TlbBatch) -> Self {
+        Self { change, alike, batch }
     }
 
-    #[inline(never)]
-    fn change_below(&mut self, table: &Table, index: usize, old: Descriptor) {
-        self.change(&self.access.below(table, index, old));
+    /// Changes the leaves that lie within a span, in a table that translates all of it.
+    #[inline]
+    pub(crate) fn run<P: Platform>(&mut self, locked: &Locked<'_, P>, table: &Table, span: Span) {
+        let Ok(()) = visit_span(locked, table, span, self);
     }
 
     #[inline(always)]
-    fn change_one(&mut self, table: &Table, index: usize, old: Descriptor) {
-        let new = self.edit.of(old, table.level);
+    fn one<P: Platform>(&mut self, locked: &Locked<'_, P>, table: &Table, index: usize, old: Descriptor) {
+        let new = self.change.of(old, table.level);
         if new != old {
-            self.access.store(table, index, new);
+            locked.store(table, index, new);
             if old.is_valid() {
                 let at = table.span_of(index);
                 self.batch.add(at.first, at.last, table.shift);
@@ -47,31 +39,76 @@ impl<P: Platform> Editor<'_, P> {
         }
     }
 
-    /// Changes leaves, from one entry of a table to another, both included: in all of them the same bits change, so
-    /// that nobody has to look at each. A table that was built for this has the change in all of them: the first shows
-    /// it.
-    fn change_alike(&mut self, table: Table, (first, last): (usize, usize)) {
-        let old = self.access.load(&table, first);
-        let changes = self.edit.of(old, table.level).0 ^ old.0;
+    /// Changes leaves, from one entry of a table to another, both included. The same bits change in all of them, so only the
+    /// first is looked at. A table that was built for this operation has the change already, which the first shows.
+    fn all_alike<P: Platform>(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: Table,
+        (first, last): (usize, usize),
+        old: Descriptor,
+    ) {
+        let changes = self.change.of(old, table.level).0 ^ old.0;
         if changes == 0 {
             return;
         }
         let changed = |entry: Descriptor| Descriptor(entry.0 ^ changes);
         let mut index = first;
         if !index.is_multiple_of(2) {
-            self.access.store(&table, index, changed(old));
+            locked.store(&table, index, changed(old));
             index += 1;
         }
         for _ in 0..(last + 1 - index) / 8 {
-            let eight = self.access.load_eight(&table, index);
-            self.access.store_eight(&table, index, eight.map(changed));
+            let eight = locked.load_eight(&table, index);
+            locked.store_eight(&table, index, eight.map(changed));
             index += 8;
         }
         for index in index..=last {
-            self.access.store(&table, index, changed(self.access.load(&table, index)));
+            locked.store(&table, index, changed(locked.load(&table, index)));
         }
         if old.is_valid() {
             self.batch.add(table.va(first), table.span_of(last).last, table.shift);
         }
+    }
+}
+
+impl<P: Platform> Visitor<Locked<'_, P>> for InPlace {
+    type Stop = Infallible;
+    type Scratch = ();
+
+    #[inline(always)]
+    fn begin(&mut self, _: &Table) {}
+
+    #[inline(always)]
+    fn leaves(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        (): &mut (),
+        (index, last): (usize, usize),
+        old: Descriptor,
+    ) -> Result<usize, Infallible> {
+        let end = match self.alike {
+            true if table.level == Level::PAGE => last + 1,
+            true => locked.alike(table, index, old, last),
+            false => index + 1,
+        };
+        match end - index {
+            1 => self.one(locked, table, index, old),
+            _ => self.all_alike(locked, *table, (index, end - 1), old),
+        }
+        Ok(end)
+    }
+
+    #[inline(always)]
+    fn enter(
+        &mut self,
+        _: &Locked<'_, P>,
+        _: &Table,
+        (): &mut (),
+        _: usize,
+        _: Descriptor,
+    ) -> Result<bool, Infallible> {
+        Ok(true)
     }
 }

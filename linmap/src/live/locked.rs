@@ -1,39 +1,110 @@
-//! Tables in use: how an operation that holds the lock reaches them.
+//! The view of live tables that an operation has while it holds the lock.
 
+use core::convert::Infallible;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::build::{Counters, Error, Replacement};
-use crate::format::{Descriptor, Edit, Geometry, Level, Pa, Span, Va};
-use crate::live::address_space::AddressSpace;
+use crate::build::{Counters, Replacement};
+use crate::format::{Descriptor, Geometry, LeafChange, Level, Pa, Span, TableLimits, Va};
+use crate::live::error::ChangeError;
+use crate::live::map_state::MapState;
 use crate::plan::Policy;
 use crate::platform::{Dsb, Platform, Slot};
-use crate::read::Table;
+use crate::read::{Source, Table, Visitor, visit_span};
 
-/// Live tables, for an operation that holds the lock.
+/// Live tables, under the lock: the platform that has them, and the state of the map.
 #[derive(Debug)]
-pub(crate) struct Access<'a, P> {
+pub(crate) struct Locked<'a, P> {
     pub(crate) platform: &'a P,
     pub(crate) geometry: Geometry,
-    pub(crate) space: &'a AddressSpace,
+    pub(crate) state: &'a MapState,
 }
 
-impl<'a, P: Platform> Access<'a, P> {
-    /// The same once more.
-    pub(crate) const fn again(&self) -> Self {
-        Self { platform: self.platform, geometry: self.geometry, space: self.space }
+impl<P> Clone for Locked<'_, P> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<P> Copy for Locked<'_, P> {}
+
+impl<'a, P: Platform> Locked<'a, P> {
+    /// The view of a holder of the lock.
+    pub(crate) fn new(platform: &'a P, state: &'a MapState) -> Self {
+        Self { platform, geometry: state.geometry(), state }
     }
 
-    /// What the map is made of.
+    /// The counts of the map.
     #[inline(always)]
     pub(crate) fn counters(&self) -> &'a Counters {
-        self.space.counters()
+        &self.state.counters
     }
 
-    /// How a leaf is split for an edit.
+    /// The tables that take the place of a leaf, for a change of a span that has a part of it.
     #[inline(always)]
-    pub(crate) fn split(&self, edit: Edit, span: Span) -> Replacement<'a, P> {
+    pub(crate) fn replacement(&self, change: LeafChange, span: Span) -> Replacement<'a, P> {
         let (memory, geometry) = (self.platform, self.geometry);
-        Replacement { memory, geometry, edit, span, pages: false, counters: self.counters() }
+        Replacement { memory, geometry, change, span, pages: false, counters: self.counters() }
+    }
+
+    /// The root table.
+    #[inline]
+    pub(crate) fn root(&self) -> Table {
+        let state = self.state;
+        self.table(state.root(), self.geometry.root(), state.root_shift(), state.base())
+    }
+
+    /// The table and the index of the entry that translates an address, as far as plain tables lead to it.
+    #[inline]
+    pub(crate) fn entry_of(&self, va: u64) -> (Table, usize) {
+        let table = self.deepest(self.root(), Span { first: va, last: va });
+        (table, table.index_of(va))
+    }
+
+    /// Visits the leaves and holes of a span for an operation that cannot change what restricted tables translate.
+    ///
+    /// # Errors
+    ///
+    /// A table's descriptor that restricts what is below it, or what the visitor says.
+    #[inline]
+    pub(crate) fn visit_leaves<V: LeafVisitor<P>>(
+        &self,
+        table: &Table,
+        span: Span,
+        visitor: &mut V,
+    ) -> Result<(), ChangeError> {
+        visit_span(self, table, span, &mut Plain { visitor, first: span.first })
+    }
+
+    /// Returns the index after the last entry, from a leaf on and up to `last`, that differs from it in its address only:
+    /// they are leaves as well.
+    #[inline(never)]
+    pub(crate) fn alike(&self, table: &Table, index: usize, first: Descriptor, last: usize) -> usize {
+        /// The bits that every format uses for an address.
+        const ADDRESS: u64 = (1 << 50) - (1 << 12);
+        let mut end = index;
+        if index.is_multiple_of(2) {
+            for _ in 0..(last + 1 - index) / 8 {
+                let eight = self.load_eight(table, end);
+                if eight.iter().fold(0, |differs, entry| differs | (entry.0 ^ first.0)) & !ADDRESS != 0 {
+                    break;
+                }
+                end += 8;
+            }
+        }
+        end.max(index + 1)
+    }
+
+    /// Returns whether a leaf is in a run that a span has only a part of.
+    #[inline]
+    pub(crate) fn dissolves(&self, table: &Table, index: usize, old: Descriptor, span: Span) -> bool {
+        let run = table.run_of(index, self.geometry.contiguous_entries(table.level));
+        old.is_contiguous() && !span.covers(run.first, run.last)
+    }
+
+    /// The number of entries in the run that an entry is in, if it is in one.
+    #[inline(always)]
+    pub(crate) fn run(&self, table: &Table, entry: Descriptor) -> Option<usize> {
+        entry.is_contiguous().then(|| self.geometry.contiguous_entries(table.level))
     }
 
     /// A live table.
@@ -105,8 +176,8 @@ impl<'a, P: Platform> Access<'a, P> {
         self.store_pair(table, index + 6, [g, h]);
     }
 
-    /// Whether eight entries are `next` and what follows it, which it becomes. All are compared, without a
-    /// branch in between.
+    /// Returns whether eight entries are `next` and its successors, and leaves the one after them in `next`. All are compared,
+    /// without a branch in between.
     #[inline(always)]
     pub(crate) fn eight(&self, table: &Table, index: usize, (next, step): (&mut u64, u64)) -> bool {
         let [a, b, c, d, e, f, g, h] = self.load_eight(table, index);
@@ -170,22 +241,100 @@ impl<'a, P: Platform> Access<'a, P> {
         Table { pa: at.0, words: at.1, level: from.level.down(steps), shift, base }
     }
 
-    /// Whether the policy lets a leaf in use, which is at that address, change its size.
-    pub(crate) fn may_resize(&self, policy: Policy, in_use: Option<u64>) -> Result<(), Error> {
-        match (in_use, policy) {
+    /// Returns whether the policy permits a leaf in use, which is at that address, to change its size.
+    ///
+    /// # Errors
+    ///
+    /// It does not.
+    pub(crate) fn may_resize(&self, in_use: Option<u64>) -> Result<(), ChangeError> {
+        match (in_use, self.state.policy()) {
             (None, _) | (_, Policy::Park) => Ok(()),
             (_, Policy::Live) if self.platform.promise().never_aborts => Ok(()),
             _ if broken!(PromiseIgnored) => Ok(()),
-            (Some(va), policy) => Err(Error::NeedsResize { va: Va(va), policy }),
+            (Some(va), policy) => Err(ChangeError::NeedsResize { va: Va(va), policy }),
         }
     }
 
-    /// Makes visible what was stored into new tables, before they are published, and that runs are dissolved, before
-    /// their members change.
+    /// Makes stores visible before those that depend on them: the entries of new tables before these are published, dissolved
+    /// runs before their members change.
     #[inline(always)]
-    pub(crate) fn filled(&self) {
+    pub(crate) fn publish_barrier(&self) {
         if !broken!(NoDsbBeforePublishing) {
             self.platform.dsb(Dsb::Ishst);
+        }
+    }
+}
+
+impl<P: Platform> Source for Locked<'_, P> {
+    type Error = Infallible;
+
+    #[inline(always)]
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    #[inline(always)]
+    fn load(&self, table: &Table, index: usize) -> Result<Descriptor, Infallible> {
+        Ok(Self::load(self, table, index))
+    }
+
+    #[inline(always)]
+    fn below(&self, table: &Table, index: usize, entry: Descriptor) -> Table {
+        Self::below(self, table, index, entry)
+    }
+}
+
+/// A visitor of leaves and holes alone: no tables with restrictions come up.
+pub(crate) trait LeafVisitor<P: Platform> {
+    /// Visits `entry` at `index`, and as many entries after it, up to `last`, as the visitor takes at once. Returns the
+    /// index of the next entry to visit.
+    fn leaves(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        at: (usize, usize),
+        entry: Descriptor,
+    ) -> Result<usize, ChangeError>;
+}
+
+/// The one refusal of tables that the library would not write.
+struct Plain<'v, V> {
+    visitor: &'v mut V,
+    /// The first address of the span.
+    first: u64,
+}
+
+impl<P: Platform, V: LeafVisitor<P>> Visitor<Locked<'_, P>> for Plain<'_, V> {
+    type Stop = ChangeError;
+    type Scratch = ();
+
+    #[inline(always)]
+    fn begin(&mut self, _: &Table) {}
+
+    #[inline(always)]
+    fn leaves(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        (): &mut (),
+        at: (usize, usize),
+        entry: Descriptor,
+    ) -> Result<usize, ChangeError> {
+        self.visitor.leaves(locked, table, at, entry)
+    }
+
+    #[inline(always)]
+    fn enter(
+        &mut self,
+        _: &Locked<'_, P>,
+        table: &Table,
+        (): &mut (),
+        index: usize,
+        entry: Descriptor,
+    ) -> Result<bool, ChangeError> {
+        match TableLimits::of(entry).is_empty() {
+            true => Ok(true),
+            false => Err(ChangeError::NotUnderstood { va: Va(table.va(index).max(self.first)) }),
         }
     }
 }

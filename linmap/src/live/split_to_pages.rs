@@ -1,28 +1,47 @@
 //! A range in pages: every leaf in it is split down to the last level, and translates as before.
 
-use crate::build::{Error, Replacement, page_tables_for};
-use crate::format::{Descriptor, Edit, Level, Span, TableLimits, Va};
-use crate::live::address_space::AddressSpace;
-use crate::live::edit::refusal;
-use crate::live::locked::Access;
-use crate::live::reserve::Reserve;
-use crate::live::resize::Resize;
-use crate::live::tlb_batch::Batch;
-use crate::plan::Policy;
+use crate::build::{Replacement, page_tables_for};
+use crate::format::{Descriptor, LeafChange, Level, Span};
+use crate::live::error::{ChangeError, refusal};
+use crate::live::locked::{LeafVisitor, Locked};
+use crate::live::resize::{self, Resize};
+use crate::live::table_pages::ReservedPages;
+use crate::live::tlb_batch::TlbBatch;
 use crate::platform::Platform;
 use crate::read::Table;
 
-/// A range being split to pages.
-pub(crate) struct Pages<'a, P> {
-    pub(crate) access: Access<'a, P>,
-    pub(crate) span: Span,
-    pub(crate) policy: Policy,
+/// Splits what has to be split, or nothing at all.
+///
+/// # Errors
+///
+/// A hole, a descriptor that is not understood, out of frames, a change of size that policy or CPUs rule out. CPUs that stop
+/// parking half way: what was split before stays so, and translates as it did.
+pub(crate) fn split_to_pages<P: Platform>(locked: &Locked<'_, P>, span: Span) -> Result<(), ChangeError> {
+    let table = locked.deepest(locked.root(), span);
+    let mut survey = Survey { span, any: false, tables: 0, in_use: None };
+    locked.visit_leaves(&table, span, &mut survey)?;
+    if !survey.any {
+        return Ok(());
+    }
+    locked.may_resize(survey.in_use)?;
+    let reserved = ReservedPages::take(locked.platform, survey.tables)?;
+    // Parks once in vain, so that CPUs that do not park are found out before the first store.
+    resize::update(locked, survey.in_use.is_some(), &[])?;
+    let result = locked.visit_leaves(&table, span, &mut Splits { span, reserved: &reserved });
+    // What TLBs hold of the old leaves says the same as the pages: nothing is invalidated.
+    TlbBatch::new().finish(locked);
+    result
 }
 
-/// What a survey found.
-#[derive(Default)]
+/// Returns whether a leaf is more than a single page.
+fn is_large(level: Level, old: Descriptor) -> bool {
+    level != Level::PAGE || old.is_contiguous()
+}
+
+/// Finds what has to be split, and what it takes.
 struct Survey {
-    /// Whether anything has to be split.
+    span: Span,
+    /// Something has to be split.
     any: bool,
     /// The tables that it takes.
     tables: u64,
@@ -30,86 +49,54 @@ struct Survey {
     in_use: Option<u64>,
 }
 
-impl<P: Platform> Pages<'_, P> {
-    /// Splits what has to be split, or nothing at all.
-    pub(crate) fn run(&self, space: &AddressSpace) -> Result<(), Error> {
-        let node = self.access.deepest(space.root_table(&self.access), self.span);
-        let mut survey = Survey::default();
-        self.survey(&node, &mut survey)?;
-        if !survey.any {
-            return Ok(());
-        }
-        self.access.may_resize(self.policy, survey.in_use)?;
-        let reserve = Reserve::take(self.access.platform, survey.tables)?;
-        // Once in vain, so that CPUs that do not park are found out before the first store.
-        self.access.resizing(self.policy, survey.in_use.is_some(), &[])?;
-        let result = self.split(&node, &reserve);
-        // What TLBs hold of the old leaves says the same as the pages: nothing is invalidated.
-        Batch::new().finish(&self.access);
-        result
-    }
-
-    /// Whether a leaf is no single page.
-    fn is_large(level: Level, old: Descriptor) -> bool {
-        level != Level::PAGE || old.is_contiguous()
-    }
-
-    /// Decides whether it can be done and what it takes. Stores nothing.
-    fn survey(&self, table: &Table, survey: &mut Survey) -> Result<(), Error> {
-        let g = self.access.geometry;
-        let (first, last) = table.entries_of(self.span, g);
-        for index in first..=last {
-            let old = self.access.load(table, index);
-            let at = table.span_of(index);
-            let va = Va(at.first.max(self.span.first));
-            if old.is_table(table.level) {
-                if !TableLimits::of(old).is_empty() {
-                    return Err(Error::NotUnderstood { va });
-                }
-                self.survey(&self.access.below(table, index, old), survey)?;
-            } else if !old.is_leaf(g, table.level) {
-                return Err(refusal(va.0, table.level, old, g));
-            } else if Self::is_large(table.level, old) {
-                if old.is_valid() {
-                    survey.in_use.get_or_insert(at.first);
-                }
-                survey.any = true;
-                survey.tables += page_tables_for(g, table.level, at, self.span);
-            }
-        }
-        Ok(())
-    }
-
-    fn split(&self, table: &Table, reserve: &Reserve<'_, P>) -> Result<(), Error> {
-        let g = self.access.geometry;
-        let (first, last) = table.entries_of(self.span, g);
-        for index in first..=last {
-            let old = self.access.load(table, index);
-            if old.is_table(table.level) {
-                self.split(&self.access.below(table, index, old), reserve)?;
-            } else if Self::is_large(table.level, old) {
-                self.split_leaf(table, index, old, reserve)?;
-            }
-        }
-        Ok(())
-    }
-
-    fn split_leaf(
-        &self,
+impl<P: Platform> LeafVisitor<P> for Survey {
+    fn leaves(
+        &mut self,
+        locked: &Locked<'_, P>,
         table: &Table,
-        index: usize,
+        (index, _): (usize, usize),
         old: Descriptor,
-        reserve: &Reserve<'_, P>,
-    ) -> Result<(), Error> {
-        let mut link = None;
-        if table.level != Level::PAGE {
-            let (edit, span, geometry) = (Edit::NONE, self.span, self.access.geometry);
-            let counters = self.access.counters();
-            let split = Replacement { memory: reserve, geometry, edit, span, pages: true, counters };
-            link = Some(split.leaf(old, table, table.va(index))?);
+    ) -> Result<usize, ChangeError> {
+        let (g, at) = (locked.geometry, table.span_of(index));
+        if !old.is_leaf(g, table.level) {
+            return Err(refusal(at.first.max(self.span.first), table.level, old, g));
         }
-        // If that fails, what was split before stays so, and translates as it did.
-        let step = Resize { table: *table, index, dissolves: self.access.run(table, old), link };
-        self.access.resize(self.policy, old.is_valid(), &[step], false)
+        if is_large(table.level, old) {
+            if old.is_valid() {
+                self.in_use.get_or_insert(at.first);
+            }
+            self.any = true;
+            self.tables += page_tables_for(g, table.level, at, self.span);
+        }
+        Ok(index + 1)
+    }
+}
+
+/// Splits the leaves of a range.
+struct Splits<'a, P: Platform> {
+    span: Span,
+    reserved: &'a ReservedPages<'a, P>,
+}
+
+impl<P: Platform> LeafVisitor<P> for Splits<'_, P> {
+    fn leaves(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        (index, _): (usize, usize),
+        old: Descriptor,
+    ) -> Result<usize, ChangeError> {
+        if is_large(table.level, old) {
+            let mut link = None;
+            if table.level != Level::PAGE {
+                let (memory, geometry, counters) = (self.reserved, locked.geometry, locked.counters());
+                let (change, span) = (LeafChange::NONE, self.span);
+                let replacement = Replacement { memory, geometry, change, span, pages: true, counters };
+                link = Some(replacement.leaf(old, table, table.va(index))?);
+            }
+            let resize = Resize { table: *table, index, dissolves: locked.run(table, old), link };
+            Resize::all(locked, old.is_valid(), &[resize], false)?;
+        }
+        Ok(index + 1)
     }
 }

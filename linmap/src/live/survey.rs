@@ -1,38 +1,38 @@
-//! Whether a range can be changed, and what that takes. Nothing is stored.
+//! Surveys a range before it is changed: whether it can be changed, and what that takes. Nothing is stored.
 
-use crate::build::Error;
-use crate::format::{Descriptor, TableLimits, Va};
-use crate::live::edit::{Editor, refusal};
+use crate::format::{Descriptor, LeafChange, Span};
+use crate::live::error::{ChangeError, refusal};
+use crate::live::locked::{LeafVisitor, Locked};
 use crate::platform::Platform;
 use crate::read::Table;
 
-/// What a survey found.
+/// The findings of a survey.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Survey {
     /// The first leaf in use that has to change its size.
     pub(crate) resizes: Option<u64>,
-    /// Whether a leaf has to be split or a run dissolved, in use or not.
+    /// A leaf has to be split or a run dissolved, in use or not.
     pub(crate) splits: bool,
-    /// Whether leaves change in place.
+    /// Leaves change in place.
     pub(crate) in_place: bool,
-    /// Which bits change in the first leaf, and whether it is valid.
+    /// The bits that change in the first leaf, and its validity.
     first: Option<(u64, bool)>,
-    /// Whether that is otherwise in another one.
+    /// These are not the same in all leaves.
     differs: bool,
 }
 
 impl Survey {
-    /// Whether anything changes.
+    /// Returns whether anything changes.
     pub(crate) const fn changes(&self) -> bool {
         self.in_place || self.splits
     }
 
-    /// Whether the same bits change in all leaves, of which all are valid or none is.
+    /// Returns whether the same bits change in all leaves, all or none of them valid.
     pub(crate) fn is_alike(&self) -> bool {
         !self.differs || broken!(TakenForAlike)
     }
 
-    /// Adds what another survey found.
+    /// Adds the findings of another survey.
     pub(crate) fn include(&mut self, other: &Self) {
         self.resizes = self.resizes.or(other.resizes);
         self.splits |= other.splits;
@@ -41,128 +41,105 @@ impl Survey {
         self.differs |= other.differs || other.first.is_some_and(|other| other != first);
     }
 
-    #[inline(always)]
-    fn leaf(&mut self, changes: u64, valid: bool) {
-        self.differs |= *self.first.get_or_insert((changes, valid)) != (changes, valid);
-    }
-}
-
-impl<P: Platform> Editor<'_, P> {
-    /// Decides whether the range can be changed and what it takes.
-    #[inline]
-    pub(crate) fn survey(&self, table: &Table, survey: &mut Survey) -> Result<(), Error> {
-        let (first, last) = table.entries_of(self.span, self.access.geometry);
-        let mut index = first;
-        while index <= last {
-            let old = self.access.load(table, index);
-            if old.is_table(table.level) {
-                self.survey_below(table, index, old, survey)?;
-                index += 1;
-            } else {
-                let end = self.alike(table, index, old, last);
-                self.survey_leaves(table, (index, end - 1), old, survey)?;
-                index = end;
-            }
-        }
-        Ok(())
-    }
-
-    #[inline(never)]
-    fn survey_below(
-        &self,
-        table: &Table,
-        index: usize,
-        old: Descriptor,
-        survey: &mut Survey,
-    ) -> Result<(), Error> {
-        if !TableLimits::of(old).is_empty() {
-            return Err(Error::NotUnderstood { va: Va(table.va(index).max(self.span.first)) });
-        }
-        self.survey(&self.access.below(table, index, old), survey)
-    }
-
-    /// Where the entries end, from a leaf on and up to the last, that are like it in all but their addresses: leaves
-    /// as well.
-    #[inline(never)]
-    pub(crate) fn alike(&self, table: &Table, index: usize, first: Descriptor, last: usize) -> usize {
-        /// What every format keeps of an address.
-        const ADDRESS: u64 = (1 << 50) - (1 << 12);
-        let mut end = index;
-        if index.is_multiple_of(2) {
-            for _ in 0..(last + 1 - index) / 8 {
-                let eight = self.access.load_eight(table, end);
-                if eight.iter().fold(0, |differs, entry| differs | (entry.0 ^ first.0)) & !ADDRESS != 0 {
-                    break;
-                }
-                end += 8;
-            }
-        }
-        end.max(index + 1)
-    }
-
-    /// Adds leaves that are alike, from one entry of a table to another, both included.
+    /// Adds leaves that differ in their addresses only, from one entry of a table to another, both included.
     ///
     /// # Errors
     ///
-    /// They are no leaves, or may not change.
+    /// They are no leaves, or must not change so.
     #[inline(always)]
-    pub(crate) fn survey_leaves(
-        &self,
-        table: &Table,
-        (first, last): (usize, usize),
+    pub(crate) fn leaves<P: Platform>(
+        &mut self,
+        locked: &Locked<'_, P>,
+        (change, span): (LeafChange, Span),
+        (table, first, last): (&Table, usize, usize),
         old: Descriptor,
-        survey: &mut Survey,
-    ) -> Result<(), Error> {
-        let (g, new) = (self.access.geometry, self.edit.of(old, table.level));
-        let refused = self.edit.refuse_write_execute && new.is_write_execute();
-        if refused || !old.is_leaf(g, table.level) {
-            return Err(refusal(table.va(first).max(self.span.first), table.level, old, g));
+    ) -> Result<(), ChangeError> {
+        let new = change.of(old, table.level);
+        let refused = change.refuse_write_execute && new.is_write_execute();
+        if refused || !old.is_leaf(locked.geometry, table.level) {
+            return Err(refusal(table.va(first).max(span.first), table.level, old, locked.geometry));
         }
-        survey.leaf(new.0 ^ old.0, old.is_valid());
+        let bits = (new.0 ^ old.0, old.is_valid());
+        self.differs |= *self.first.get_or_insert(bits) != bits;
         if new == old {
             return Ok(());
         }
         let (from, to) = (table.span_of(first).first, table.span_of(last).last);
-        if !old.is_contiguous() && self.span.covers(from, to) {
-            survey.in_place = true;
+        if !old.is_contiguous() && span.covers(from, to) {
+            self.in_place = true;
             return Ok(());
         }
-        // What the range has only a part of can be the first of them, or the last; not what is in between.
-        survey.in_place |= last - first > 1;
-        self.survey_size(table, (first, first), old, survey);
+        // Only the first and the last of them can lie partly outside the range.
+        self.in_place |= last - first > 1;
+        self.size(locked, span, (table, first, first), old);
         if last != first {
-            self.survey_size(table, (first, last), old, survey);
+            self.size(locked, span, (table, first, last), old);
         }
         Ok(())
     }
 
-    /// The last of some leaves that are alike: it is one of a run, or the range has a part of it.
+    /// Adds the last of some such leaves: it is one of a run, or the range has a part of it.
     #[inline(never)]
-    fn survey_size(
-        &self,
-        table: &Table,
-        (first, index): (usize, usize),
+    fn size<P: Platform>(
+        &mut self,
+        locked: &Locked<'_, P>,
+        span: Span,
+        (table, first, index): (&Table, usize, usize),
         old: Descriptor,
-        survey: &mut Survey,
     ) {
         let at = table.span_of(index);
-        let whole = self.span.covers(at.first, at.last);
-        survey.in_place |= whole;
-        if whole && !self.dissolves(table, index, old) {
+        let whole = span.covers(at.first, at.last);
+        self.in_place |= whole;
+        if whole && !locked.dissolves(table, index, old, span) {
             return;
         }
-        survey.splits = true;
+        self.splits = true;
         if old.is_valid() {
-            let run = self.access.geometry.contiguous_entries(table.level);
+            let run = locked.geometry.contiguous_entries(table.level);
             let members = if old.is_contiguous() { run } else { 1 };
-            survey.resizes.get_or_insert(table.run_of(index, members).first.max(table.va(first)));
+            self.resizes.get_or_insert(table.run_of(index, members).first.max(table.va(first)));
         }
     }
+}
 
-    /// Whether a leaf is in a run that the range has only a part of.
+/// A survey under way.
+pub(crate) struct Surveyor {
+    change: LeafChange,
+    span: Span,
+    found: Survey,
+}
+
+impl Surveyor {
+    /// Surveys `span`, which lies within what `table` translates, for a change.
+    ///
+    /// # Errors
+    ///
+    /// The range must not change so: a hole, a descriptor that is not understood, a page that would be writable and
+    /// executable.
     #[inline]
-    pub(crate) fn dissolves(&self, table: &Table, index: usize, old: Descriptor) -> bool {
-        let run = table.run_of(index, self.access.geometry.contiguous_entries(table.level));
-        old.is_contiguous() && !self.span.covers(run.first, run.last)
+    pub(crate) fn survey<P: Platform>(
+        locked: &Locked<'_, P>,
+        table: &Table,
+        change: LeafChange,
+        span: Span,
+    ) -> Result<Survey, ChangeError> {
+        let mut surveyor = Self { change, span, found: Survey::default() };
+        locked.visit_leaves(table, span, &mut surveyor)?;
+        Ok(surveyor.found)
+    }
+}
+
+impl<P: Platform> LeafVisitor<P> for Surveyor {
+    #[inline(always)]
+    fn leaves(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        (index, last): (usize, usize),
+        old: Descriptor,
+    ) -> Result<usize, ChangeError> {
+        let end = locked.alike(table, index, old, last);
+        self.found.leaves(locked, (self.change, self.span), (table, index, end - 1), old)?;
+        Ok(end)
     }
 }

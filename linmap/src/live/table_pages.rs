@@ -1,18 +1,97 @@
-//! Tables that were taken out of a live tree, until no walker can be in them.
+//! Table pages that an operation takes before its first store, so that it cannot run out of them half way, and those that
+//! it gives back after its last invalidation, when no walker can be in them.
 
-use crate::build::discard_table;
-use crate::format::{Level, Pa};
-use crate::live::locked::Access;
-use crate::live::tlb_batch::Batch;
-use crate::platform::{Frame, Platform};
+use core::cell::RefCell;
+
+use crate::build::{OutOfFrames, discard_table};
+use crate::format::{Descriptor, Level, Pa};
+use crate::live::locked::Locked;
+use crate::live::tlb_batch::TlbBatch;
+use crate::platform::{Frame, Memory, Platform, Slot};
+
+/// Frames, chained through their first entry: no allocation, no limit.
+pub(crate) struct ReservedPages<'m, M: Memory> {
+    memory: &'m M,
+    head: RefCell<Option<Frame>>,
+}
+
+impl<'m, M: Memory> ReservedPages<'m, M> {
+    /// Takes `count` frames.
+    ///
+    /// # Errors
+    ///
+    /// There are not that many; none is taken then.
+    pub(crate) fn take(memory: &'m M, count: u64) -> Result<Self, OutOfFrames> {
+        let reserve = Self { memory, head: RefCell::new(None) };
+        for taken in 0..count {
+            let Some(frame) = memory.take() else { return Err(OutOfFrames(taken)) };
+            reserve.push(frame);
+        }
+        Ok(reserve)
+    }
+
+    #[inline]
+    fn push(&self, mut frame: Frame) {
+        let head = &mut *self.head.borrow_mut();
+        // No frame is at the highest address there is.
+        self.memory.slots(&mut frame)[0] = head.take().map_or(u64::MAX, |next| next.into_pa().0);
+        *head = Some(frame);
+    }
+}
+
+/// What was not used goes back.
+impl<M: Memory> Drop for ReservedPages<'_, M> {
+    fn drop(&mut self) {
+        while let Some(frame) = Memory::take(self) {
+            self.memory.give(frame);
+        }
+    }
+}
+
+// SAFETY: pages and slots are those of the memory below; a page is in the chain or has been handed out.
+unsafe impl<M: Memory> Memory for ReservedPages<'_, M> {
+    fn page_size(&self) -> u64 {
+        self.memory.page_size()
+    }
+
+    fn take(&self) -> Option<Frame> {
+        let head = &mut *self.head.borrow_mut();
+        let mut frame = head.take()?;
+        let next = self.memory.slots(&mut frame)[0];
+        // SAFETY: the chain owned it: its address was kept in a frame that was the chain's alone.
+        *head = (next != u64::MAX).then(|| unsafe { Frame::from_pa(Pa(next)) });
+        Some(frame)
+    }
+
+    fn give(&self, frame: Frame) {
+        self.push(frame);
+    }
+
+    #[inline]
+    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
+        self.memory.slots(frame)
+    }
+
+    #[inline]
+    unsafe fn load(&self, slot: Slot) -> Descriptor {
+        // SAFETY: the caller's promise.
+        unsafe { self.memory.load(slot) }
+    }
+
+    #[inline]
+    unsafe fn store(&self, slot: Slot, new: Descriptor) {
+        // SAFETY: the caller's promise.
+        unsafe { self.memory.store(slot, new) }
+    }
+}
 
 /// Tables that go back to the memory once TLBs and walk caches have forgotten them.
-pub(crate) struct Retired {
+pub(crate) struct DeferredTables {
     tables: [(Pa, Level); Self::ROOM],
     used: usize,
 }
 
-impl Retired {
+impl DeferredTables {
     /// So many wait for one batch of invalidations.
     const ROOM: usize = 8;
 
@@ -26,27 +105,27 @@ impl Retired {
     pub(crate) fn add<P: Platform>(
         &mut self,
         (table, level): (Pa, Level),
-        batch: &mut Batch,
-        access: &Access<'_, P>,
+        batch: &mut TlbBatch,
+        locked: &Locked<'_, P>,
     ) {
         batch.with_tables();
         self.tables[self.used] = (table, level);
         self.used += 1;
         if self.used == Self::ROOM {
-            batch.finish(access);
-            *batch = Batch::new();
-            self.give(access);
+            batch.finish(locked);
+            *batch = TlbBatch::new();
+            self.give(locked);
         }
     }
 
     /// Gives all back. The batch that they were in is finished.
-    pub(crate) fn give<P: Platform>(&mut self, access: &Access<'_, P>) {
+    pub(crate) fn give<P: Platform>(&mut self, locked: &Locked<'_, P>) {
         for (table, level) in &self.tables[..core::mem::take(&mut self.used)] {
             // SAFETY: no entry points to the table, and no walker or walk cache leads to it: the batch is
             // finished. The tree that it was in owned it.
             let frame = unsafe { Frame::from_pa(*table) };
             if !broken!(NotGivenBack) {
-                discard_table(access.platform, access.geometry, *level, frame);
+                discard_table(locked.platform, locked.geometry, *level, frame);
             }
         }
     }

@@ -1,35 +1,35 @@
-//! What TLBs must forget when an operation is done: one batch for each call.
+//! The TLB invalidations of an operation, one batch for each call.
 //!
-//! Barriers are where the architecture wants them and nowhere else: stores, DSB ISHST, invalidations, DSB
+//! Barriers are where the architecture needs them and nowhere else: stores, DSB ISHST, invalidations, DSB
 //! ISH, ISB (Arm ARM D8.17.8). Nothing is invalidated for what was not valid before: what faults is
 //! never cached (D8.17, IWZCBG).
 
 use crate::format::{Scope, Tlbi, Va};
-use crate::live::locked::Access;
+use crate::live::locked::Locked;
 use crate::platform::{Dsb, Platform};
 
-/// Ranges whose old translations must go.
-pub(crate) struct Batch {
-    ranges: [Stretch; Self::RANGES],
+/// The ranges whose old translations must go.
+pub(crate) struct TlbBatch {
+    ranges: [Invalidated; Self::RANGES],
     used: usize,
     scope: Scope,
 }
 
 /// Addresses, and the smallest entry that a TLB can hold for them.
 #[derive(Clone, Copy)]
-struct Stretch {
+struct Invalidated {
     first: u64,
     last: u64,
     entry_shift: u32,
 }
 
-impl Batch {
+impl TlbBatch {
     /// More are joined: what lies between two of them is invalidated with them.
     const RANGES: usize = 4;
 
     /// Nothing yet.
     pub(crate) const fn new() -> Self {
-        let none = Stretch { first: 0, last: 0, entry_shift: 0 };
+        let none = Invalidated { first: 0, last: 0, entry_shift: 0 };
         Self { ranges: [none; Self::RANGES], used: 0, scope: Scope::LastLevel }
     }
 
@@ -45,7 +45,7 @@ impl Batch {
                 return;
             }
         }
-        self.ranges[self.used] = Stretch { first, last, entry_shift };
+        self.ranges[self.used] = Invalidated { first, last, entry_shift };
         self.used += 1;
     }
 
@@ -57,15 +57,15 @@ impl Batch {
     }
 
     /// Makes the stores visible, invalidates, and waits until that is complete everywhere.
-    pub(crate) fn finish<P: Platform>(&self, access: &Access<'_, P>) {
-        access.complete(self.used != 0, || {
-            let range_tlbi = access.platform.promise().range_tlbi;
-            self.issue(access, range_tlbi || broken!(TlbiByRange));
+    pub(crate) fn finish<P: Platform>(&self, locked: &Locked<'_, P>) {
+        complete(locked, self.used != 0, || {
+            let range_tlbi = locked.platform.promise().range_tlbi;
+            self.issue(locked, range_tlbi || broken!(TlbiByRange));
         });
     }
 
-    fn issue<P: Platform>(&self, access: &Access<'_, P>, range_tlbi: bool) {
-        let (hardware, geometry, counters) = (access.platform, access.geometry, access.counters());
+    fn issue<P: Platform>(&self, locked: &Locked<'_, P>, range_tlbi: bool) {
+        let (hardware, geometry, counters) = (locked.platform, locked.geometry, locked.counters());
         let shift = geometry.page_shift();
         let ranges = &self.ranges[..self.used];
         let mut each = ranges.iter().flat_map(|r| {
@@ -86,41 +86,39 @@ impl Batch {
     }
 }
 
-impl<P: Platform> Access<'_, P> {
-    /// The same for one leaf, if it was valid, by one of its addresses.
-    #[inline(never)]
-    pub(crate) fn finish_one(&self, was_valid: bool, va: u64) {
-        self.complete(was_valid, || {
-            self.platform.tlbi(Tlbi::Page(Va(va), Scope::LastLevel), self.geometry);
-            self.counters().invalidated(1);
-        });
-    }
+/// Completes the change of one leaf; if it was valid, with an invalidation by one of its addresses.
+#[inline(never)]
+pub(crate) fn finish_one<P: Platform>(locked: &Locked<'_, P>, was_valid: bool, va: u64) {
+    complete(locked, was_valid, || {
+        locked.platform.tlbi(Tlbi::Page(Va(va), Scope::LastLevel), locked.geometry);
+        locked.counters().invalidated(1);
+    });
+}
 
-    /// The sequence itself.
-    #[inline(always)]
-    fn complete(&self, invalidates: bool, issue: impl FnOnce()) {
-        if !broken!(NoDsbAfterStores) {
-            self.platform.dsb(Dsb::Ishst);
+/// The sequence of every change: stores, barrier, invalidations, barriers.
+#[inline(always)]
+fn complete<P: Platform>(locked: &Locked<'_, P>, invalidates: bool, issue: impl FnOnce()) {
+    if !broken!(NoDsbAfterStores) {
+        locked.platform.dsb(Dsb::Ishst);
+    }
+    if invalidates && !broken!(NoTlbi) {
+        issue();
+        if !broken!(NoDsbAfterTlbi) {
+            locked.platform.dsb(Dsb::Ish);
         }
-        if invalidates && !broken!(NoTlbi) {
-            issue();
-            if !broken!(NoDsbAfterTlbi) {
-                self.platform.dsb(Dsb::Ish);
-            }
-            if self.platform.promise().repeat_tlbi && !broken!(NoRepeat) {
-                self.repeat();
-            }
-        }
-        if !broken!(NoIsb) {
-            self.platform.isb();
+        if locked.platform.promise().repeat_tlbi && !broken!(NoRepeat) {
+            repeat(locked);
         }
     }
+    if !broken!(NoIsb) {
+        locked.platform.isb();
+    }
+}
 
-    /// What some CPUs need after a batch of invalidations ([`Midr::repeated_tlbi`](crate::Midr::repeated_tlbi)).
-    #[cold]
-    fn repeat(&self) {
-        self.platform.tlbi(Tlbi::Repeat, self.geometry);
-        self.platform.dsb(Dsb::Ish);
-        self.counters().invalidated(1);
-    }
+/// Issues what some CPUs need after a batch of invalidations ([`Midr::repeated_tlbi`](crate::Midr::repeated_tlbi)).
+#[cold]
+fn repeat<P: Platform>(locked: &Locked<'_, P>) {
+    locked.platform.tlbi(Tlbi::Repeat, locked.geometry);
+    locked.platform.dsb(Dsb::Ish);
+    locked.counters().invalidated(1);
 }

@@ -1,82 +1,229 @@
-//! Several ranges unmapped at once, with one batch of invalidations for all of them.
+//! Mappings taken away, with the tables of which nothing is left.
 
-use crate::build::Error;
-use crate::format::{Edit, Span, TableLimits, Va};
-use crate::live::address_space::AddressSpace;
-use crate::live::edit::Editor;
-use crate::live::locked::Access;
-use crate::live::table_pages::Retired;
+use core::convert::Infallible;
+
+use crate::format::{Descriptor, LeafChange, Level, Span, Va};
+use crate::live::error::{ChangeError, refusal};
+use crate::live::locked::{LeafVisitor, Locked};
+use crate::live::protect::prepare;
+use crate::live::table_pages::DeferredTables;
+use crate::live::tlb_batch::TlbBatch;
 use crate::platform::Platform;
-use crate::read::Table;
+use crate::read::{Table, Visitor, visit_span};
 
-impl AddressSpace {
-    /// Takes away the mappings of several ranges of pages, as [`unmap`](Self::unmap) does of one. TLBs are told once,
-    /// at the end: what owners of ranges gave up at different times goes for the price of one.
-    ///
-    /// # Errors
-    ///
-    /// As for [`unmap`](Self::unmap), of any of them; [`Error::NeedsResize`] as well wherever a range has a part of a
-    /// leaf, whatever the policy. Then nothing has changed.
-    ///
-    /// # Safety
-    ///
-    /// Nobody uses these addresses.
-    pub unsafe fn unmap_all<P: Platform>(&self, platform: &P, ranges: &[(Va, u64)]) -> Result<(), Error> {
-        let _held = platform.lock();
-        let access = self.access(platform);
-        let root = self.root_table(&access);
-        for &(va, pages) in ranges {
-            if let Some(span) = self.span(va, pages)? {
-                survey(&access, &access.deepest(root, span), span)?;
-            }
-        }
-        let Some(mut editor) = self.editor_of(access, ranges) else { return Ok(()) };
-        let mut retired = Retired::new();
-        for &(va, pages) in ranges {
-            if let Some(span) = self.span(va, pages)? {
-                self.noted().changes(span);
-                editor.span = span;
-                editor.remove(&root, &mut retired);
-            }
-        }
-        editor.batch.finish(&editor.access);
-        retired.give(&editor.access);
-        Ok(())
+/// Takes away the mappings of a span, or does nothing at all.
+///
+/// # Errors
+///
+/// As for a change of permissions.
+pub(crate) fn unmap<P: Platform>(locked: &Locked<'_, P>, span: Span) -> Result<(), ChangeError> {
+    let root = locked.root();
+    let mut unmap = Unmap::new(span);
+    prepare(locked, &root, LeafChange::REMOVE, span, &mut unmap.batch)?;
+    unmap.span(locked, span);
+    unmap.finish(locked);
+    Ok(())
+}
+
+/// Takes away the mappings of several ranges of pages with one batch of invalidations, or does nothing at all. No leaf
+/// changes its size.
+///
+/// # Errors
+///
+/// A range of which a part is not mapped, or that has a part of a leaf only.
+pub(crate) fn unmap_all<P: Platform>(
+    locked: &Locked<'_, P>,
+    ranges: &[(Va, u64)],
+) -> Result<(), ChangeError> {
+    let spans = || ranges.iter().filter_map(|&(va, pages)| locked.state.span(va, pages).transpose());
+    let Some(first) = spans().next() else { return Ok(()) };
+    for span in spans() {
+        let span = span?;
+        locked.visit_leaves(&locked.deepest(locked.root(), span), span, &mut WholeLeaves(span))?;
     }
+    let mut unmap = Unmap::new(first?);
+    for span in spans() {
+        let span = span?;
+        locked.state.dirty.mark(span);
+        unmap.span(locked, span);
+    }
+    unmap.finish(locked);
+    Ok(())
+}
 
-    /// What takes mappings away, if any of the ranges has a page.
-    fn editor_of<'a, P: Platform>(
-        &self,
-        access: Access<'a, P>,
-        ranges: &[(Va, u64)],
-    ) -> Option<Editor<'a, P>> {
-        let mut spans = ranges.iter().filter_map(|&(va, pages)| self.span(va, pages).ok()?);
-        Some(Editor::new(access, Edit::REMOVE, spans.next()?))
+/// Finds that all of a span is mapped, by leaves and runs that lie within it.
+struct WholeLeaves(Span);
+
+impl<P: Platform> LeafVisitor<P> for WholeLeaves {
+    fn leaves(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        (index, _): (usize, usize),
+        old: Descriptor,
+    ) -> Result<usize, ChangeError> {
+        if !old.is_leaf(locked.geometry, table.level) {
+            return Err(refusal(table.va(index).max(self.0.first), table.level, old, locked.geometry));
+        }
+        let leaf = table.run_of(index, locked.run(table, old).unwrap_or(1));
+        if !self.0.covers(leaf.first, leaf.last) {
+            let policy = locked.state.policy();
+            return Err(ChangeError::NeedsResize { va: Va(leaf.first), policy });
+        }
+        Ok(index + 1)
     }
 }
 
-/// Whether all of a range is mapped, by leaves that lie within it. Stores nothing.
-fn survey<P: Platform>(access: &Access<'_, P>, table: &Table, span: Span) -> Result<(), Error> {
-    let g = access.geometry;
-    let (first, last) = table.entries_of(span, g);
-    for index in first..=last {
-        let old = access.load(table, index);
-        let va = Va(table.va(index).max(span.first));
-        if old.is_table(table.level) {
-            if !TableLimits::of(old).is_empty() {
-                return Err(Error::NotUnderstood { va });
-            }
-            survey(access, &access.below(table, index, old), span)?;
-        } else if !old.is_leaf(g, table.level) {
-            let understood = !old.is_valid();
-            return Err(if understood { Error::Hole { va } } else { Error::NotUnderstood { va } });
-        } else {
-            let members = if old.is_contiguous() { g.contiguous_entries(table.level) } else { 1 };
-            let whole = table.run_of(index, members);
-            if !span.covers(whole.first, whole.last) {
-                return Err(Error::NeedsResize { va: Va(whole.first), policy: access.space.policy() });
+/// Mappings being taken away.
+struct Unmap {
+    span: Span,
+    batch: TlbBatch,
+    deferred: DeferredTables,
+}
+
+impl Unmap {
+    const fn new(span: Span) -> Self {
+        Self { span, batch: TlbBatch::new(), deferred: DeferredTables::new() }
+    }
+
+    /// Takes away the leaves of a span, which all lie within it. From the root on: tables above can be left with nothing
+    /// in them.
+    fn span<P: Platform>(&mut self, locked: &Locked<'_, P>, span: Span) {
+        self.span = span;
+        let Ok(()) = visit_span(locked, &locked.root(), span, self);
+    }
+
+    fn finish<P: Platform>(mut self, locked: &Locked<'_, P>) {
+        self.batch.finish(locked);
+        self.deferred.give(locked);
+    }
+
+    /// Takes a table out of the tree, with what is below it as far as `level` says.
+    fn table<P: Platform>(
+        &mut self,
+        locked: &Locked<'_, P>,
+        (table, index): (&Table, usize),
+        (below, level): (&Table, Level),
+    ) {
+        locked.store(table, index, Descriptor::HOLE);
+        self.deferred.add((below.pa, level), &mut self.batch, locked);
+    }
+}
+
+impl<P: Platform> Visitor<Locked<'_, P>> for Unmap {
+    type Stop = Infallible;
+    type Scratch = ();
+
+    fn begin(&mut self, _: &Table) {}
+
+    #[inline(always)]
+    fn leaves(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        (): &mut (),
+        (index, _): (usize, usize),
+        old: Descriptor,
+    ) -> Result<usize, Infallible> {
+        if old != Descriptor::HOLE {
+            locked.store(table, index, Descriptor::HOLE);
+            locked.counters().leaves(table.level, old.is_contiguous(), -1);
+            if old.is_valid() {
+                let at = table.span_of(index);
+                self.batch.add(at.first, at.last, table.shift);
             }
         }
+        Ok(index + 1)
     }
-    Ok(())
+
+    /// A table that lies within the span goes whole.
+    fn enter(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        (): &mut (),
+        index: usize,
+        old: Descriptor,
+    ) -> Result<bool, Infallible> {
+        let at = table.span_of(index);
+        if !self.span.covers(at.first, at.last) {
+            return Ok(true);
+        }
+        let below = locked.below(table, index, old);
+        uncount_table(locked);
+        let Ok(()) = visit_span(locked, &below, at, &mut Uncount);
+        self.batch.add(at.first, at.last, locked.geometry.page_shift());
+        self.table(locked, (table, index), (&below, below.level));
+        Ok(false)
+    }
+
+    fn leave(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        index: usize,
+        below: &Table,
+    ) -> Result<(), Infallible> {
+        if is_empty(locked, below) {
+            uncount_table(locked);
+            // The leaves are in the batch; walk caches drop the table by any of its addresses.
+            let (first, g) = (table.va(index), locked.geometry);
+            self.batch.add(first, first + (g.page_size() - 1), g.page_shift());
+            // There are no tables below it.
+            self.table(locked, (table, index), (below, Level::PAGE));
+        }
+        Ok(())
+    }
+}
+
+/// Takes a table out of the counts.
+fn uncount_table<P: Platform>(locked: &Locked<'_, P>) {
+    locked.counters().no_table();
+    locked.counters().collapsed(1);
+}
+
+/// Takes what is below a table out of the counts.
+struct Uncount;
+
+impl<P: Platform> Visitor<Locked<'_, P>> for Uncount {
+    type Stop = Infallible;
+    type Scratch = ();
+
+    fn begin(&mut self, _: &Table) {}
+
+    #[inline(always)]
+    fn leaves(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        (): &mut (),
+        (index, _): (usize, usize),
+        old: Descriptor,
+    ) -> Result<usize, Infallible> {
+        if old.is_leaf(locked.geometry, table.level) {
+            locked.counters().leaves(table.level, old.is_contiguous(), -1);
+        }
+        Ok(index + 1)
+    }
+
+    fn enter(
+        &mut self,
+        locked: &Locked<'_, P>,
+        _: &Table,
+        (): &mut (),
+        _: usize,
+        _: Descriptor,
+    ) -> Result<bool, Infallible> {
+        uncount_table(locked);
+        Ok(true)
+    }
+}
+
+fn is_empty<P: Platform>(locked: &Locked<'_, P>, table: &Table) -> bool {
+    let entries = locked.geometry.entries(table.level);
+    // A root may have fewer than eight.
+    let eights = entries & !7;
+    let is_hole = |entry: &Descriptor| *entry == Descriptor::HOLE;
+    (0..eights).step_by(8).all(|index| locked.load_eight(table, index).iter().all(is_hole))
+        && (eights..entries).all(|index| is_hole(&locked.load(table, index)))
 }

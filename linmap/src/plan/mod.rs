@@ -6,6 +6,6 @@ mod region;
 mod stats;
 
 pub use layout::{Kind, Layout, LayoutError, Rodata, linear_range};
-pub use policy::{Decision, Mode, Policy, Split};
+pub use policy::{Decision, Mode, Policy, SplitFallback};
 pub use region::{Leaves, Region, Run};
 pub use stats::Stats;

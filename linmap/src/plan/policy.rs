@@ -38,7 +38,7 @@ impl Mode {
 
 /// What is done where leaves can not be split while they are in use: the boot argument `split=`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Split {
+pub enum SplitFallback {
     /// There is nothing to split: all RAM is in pages.
     #[default]
     Pages,
@@ -92,35 +92,40 @@ impl Decision {
     ///
     /// Only `rodata=full` changes single pages of the linear map while the system runs; with anything
     /// less the leaves never change their size, and may be large on any CPU.
-    pub const fn on_boot_cpu(promises: bool, rodata: Rodata, split: Split) -> Self {
+    pub const fn on_boot_cpu(promises: bool, rodata: Rodata, split: SplitFallback) -> Self {
         Self::when_all_reported(promises, true, rodata, split)
     }
 
     /// What all CPUs lead to: whether the boot CPU promises, and whether each of the others does.
     ///
-    /// A map that was created for the boot CPU alone fits, but in mode 3 with [`Split::Pages`]: that one is
+    /// A map that was created for the boot CPU alone fits, but in mode 3 with [`SplitFallback::Pages`]: that one is
     /// in large leaves and has to become pages.
     ///
     /// ```
-    /// use linmap::{Decision, Mode, Policy, Rodata, Split};
+    /// use linmap::{Decision, Mode, Policy, Rodata, SplitFallback};
     ///
-    /// let first = Decision::on_boot_cpu(true, Rodata::Full, Split::Park);
-    /// let all = Decision::when_all_reported(true, false, Rodata::Full, Split::Park);
+    /// let first = Decision::on_boot_cpu(true, Rodata::Full, SplitFallback::Park);
+    /// let all = Decision::when_all_reported(true, false, Rodata::Full, SplitFallback::Park);
     /// assert_eq!((first.mode, first.policy), (Mode::All, Policy::Live));
     /// assert_eq!((all.mode, all.policy), (Mode::NotAll, Policy::Park));
     /// assert_eq!(first.leaves(), all.leaves());
     /// ```
-    pub const fn when_all_reported(boot: bool, all_others: bool, rodata: Rodata, split: Split) -> Self {
+    pub const fn when_all_reported(
+        boot: bool,
+        all_others: bool,
+        rodata: Rodata,
+        split: SplitFallback,
+    ) -> Self {
         let mode = Mode::of(boot, all_others);
         let (policy, because) = match (rodata, mode, split) {
             (Rodata::Off | Rodata::On, ..) => {
                 (Policy::Fixed, "rodata is not full, so no leaf ever changes its size")
             }
             (Rodata::Full, Mode::All, _) => (Policy::Live, "leaves can be split while they are in use"),
-            (Rodata::Full, Mode::NotBoot | Mode::NotAll, Split::Pages) => {
+            (Rodata::Full, Mode::NotBoot | Mode::NotAll, SplitFallback::Pages) => {
                 (Policy::Pages, "rodata=full changes single pages and leaves can not be split live")
             }
-            (Rodata::Full, Mode::NotBoot | Mode::NotAll, Split::Park) => {
+            (Rodata::Full, Mode::NotBoot | Mode::NotAll, SplitFallback::Park) => {
                 (Policy::Park, "leaves are split while the other CPUs are parked")
             }
         };
@@ -142,15 +147,15 @@ mod tests {
 
     const BOTH: [bool; 2] = [false, true];
     const RODATA: [Rodata; 3] = [Rodata::Off, Rodata::On, Rodata::Full];
-    const SPLIT: [Split; 2] = [Split::Pages, Split::Park];
+    const SPLIT: [SplitFallback; 2] = [SplitFallback::Pages, SplitFallback::Park];
 
     #[test]
     fn who_promises_and_what_is_asked_for_make_the_policy() {
         let expected = |boot, others, rodata, split| match (boot, others, rodata, split) {
             (_, _, Rodata::Off | Rodata::On, _) => (Policy::Fixed, "rodata is not full"),
             (true, true, Rodata::Full, _) => (Policy::Live, "while they are in use"),
-            (_, _, Rodata::Full, Split::Pages) => (Policy::Pages, "changes single pages"),
-            (_, _, Rodata::Full, Split::Park) => (Policy::Park, "are parked"),
+            (_, _, Rodata::Full, SplitFallback::Pages) => (Policy::Pages, "changes single pages"),
+            (_, _, Rodata::Full, SplitFallback::Park) => (Policy::Park, "are parked"),
         };
         for (boot, others) in BOTH.into_iter().flat_map(|b| BOTH.map(|o| (b, o))) {
             let mode = [[2, 2], [3, 1]][usize::from(boot)][usize::from(others)];

@@ -7,7 +7,7 @@ use crate::platform::memory::{Memory, Slot};
 ///
 /// Every change of a leaf's size is a few of these, as data: whoever does them needs nothing else.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Rewrite {
+pub struct EntryUpdate {
     /// The first entry.
     pub slot: Slot,
     /// How many there are, at least 1.
@@ -18,7 +18,7 @@ pub struct Rewrite {
     pub set: u64,
 }
 
-impl Rewrite {
+impl EntryUpdate {
     /// No operation asks for more at once. At each of the two ends of a range a run is dissolved and an entry replaced;
     /// the aliases of an area have many ends.
     pub const MOST: usize = 32;
@@ -50,7 +50,7 @@ impl Rewrite {
     /// # Safety
     ///
     /// The table is a live one of `memory`, has these entries, and nobody else stores to it: as
-    /// [`Memory::load`] and [`Memory::store`] want it, and as whoever made the rewrite has it.
+    /// [`Memory::load`] and [`Memory::store`] want it, and as whoever made the update has it.
     pub unsafe fn carry_out<M: Memory>(&self, memory: &M) {
         for index in self.slot.index..self.slot.index + self.count {
             let slot = Slot { index, ..self.slot };

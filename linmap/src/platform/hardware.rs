@@ -3,7 +3,7 @@
 //! Primitives only. The sequences made of them belong to the library, so that a model can judge them.
 
 use crate::format::{Descriptor, Geometry, Pa, Tlbi, Va};
-use crate::platform::entry_update::Rewrite;
+use crate::platform::entry_update::EntryUpdate;
 use crate::platform::memory::{Frame, Memory, Slot};
 
 /// Which accesses a DSB waits for.
@@ -29,10 +29,10 @@ pub struct Promise {
     pub repeat_tlbi: bool,
 }
 
-/// The platform can not park its CPUs, or one of them did not answer. Nothing was done.
+/// The platform cannot park its CPUs, or one of them did not answer. Nothing was done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the other CPUs can not be parked")]
-pub struct CanNotPark;
+#[error("the other CPUs cannot be parked")]
+pub struct CannotPark;
 
 /// The CPU, as far as page tables need it, and the others as far as they must be kept away.
 ///
@@ -83,21 +83,21 @@ pub unsafe trait Hardware {
     /// needs DC CVAU and none of the others did (IDC), what was synchronised before has to be synchronised once more.
     fn sync_code(&self, va: Va, bytes: u64);
 
-    /// Does `rewrites`, in their order, while no CPU uses the tables, this one included; then all of them go
+    /// Does `updates`, in their order, while no CPU uses the tables, this one included; then all of them go
     /// on with the tables of `root`. The caller holds the lock.
     ///
     /// From before the first store until after the last one is visible to all walkers, each CPU
     /// translates the half with other tables, has nothing of these in its TLB, touches no address of the half and
     /// takes no exception. This one stores to the tables where they lie, through a map of its own, or as `memory`
-    /// does ([`Rewrite::carry_out`]) if that goes through none of these tables. Before a CPU uses `root` it has
+    /// does ([`EntryUpdate::carry_out`]) if that goes through none of these tables. Before a CPU uses `root` it has
     /// dropped what its TLB held of the half, so that nothing is left to be invalidated.
     ///
     /// # Errors
     ///
-    /// The CPUs can not be parked; nothing was stored. That is what a platform says that does not do it.
-    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
-        _ = (memory, root, rewrites);
-        Err(CanNotPark)
+    /// The CPUs cannot be parked; nothing was stored. That is what a platform says that does not do it.
+    fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
+        _ = (memory, root, updates);
+        Err(CannotPark)
     }
 }
 
@@ -108,9 +108,9 @@ impl<P: Memory + Hardware> Platform for P {}
 
 /// A platform made of a memory and of hardware.
 #[derive(Debug)]
-pub struct Both<'a, M, H>(&'a M, &'a H);
+pub struct Combined<'a, M, H>(&'a M, &'a H);
 
-impl<'a, M: Memory, H: Hardware> Both<'a, M, H> {
+impl<'a, M: Memory, H: Hardware> Combined<'a, M, H> {
     /// Puts them together.
     ///
     /// # Safety
@@ -123,7 +123,7 @@ impl<'a, M: Memory, H: Hardware> Both<'a, M, H> {
 }
 
 // SAFETY: the memory does it all, and keeps its promises.
-unsafe impl<M: Memory, H> Memory for Both<'_, M, H> {
+unsafe impl<M: Memory, H> Memory for Combined<'_, M, H> {
     fn page_size(&self) -> u64 {
         self.0.page_size()
     }
@@ -165,7 +165,7 @@ unsafe impl<M: Memory, H> Memory for Both<'_, M, H> {
 }
 
 // SAFETY: the hardware does it all, and keeps its promises.
-unsafe impl<M, H: Hardware> Hardware for Both<'_, M, H> {
+unsafe impl<M, H: Hardware> Hardware for Combined<'_, M, H> {
     type Held<'h>
         = H::Held<'h>
     where
@@ -205,7 +205,7 @@ unsafe impl<M, H: Hardware> Hardware for Both<'_, M, H> {
         self.1.sync_code(va, bytes);
     }
 
-    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
-        self.1.park(memory, root, rewrites)
+    fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
+        self.1.park(memory, root, updates)
     }
 }

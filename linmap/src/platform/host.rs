@@ -11,8 +11,8 @@ use std::sync::{Mutex, PoisonError};
 use std::vec::Vec;
 
 use crate::format::{Descriptor, Geometry, Pa, Tlbi, Va};
-use crate::platform::entry_update::Rewrite;
-use crate::platform::hardware::{Both, CanNotPark, Dsb, Hardware, Promise};
+use crate::platform::entry_update::EntryUpdate;
+use crate::platform::hardware::{CannotPark, Combined, Dsb, Hardware, Promise};
 use crate::platform::memory::{Frame, Memory, Slot};
 
 /// A bounded supply of table pages in host memory.
@@ -186,13 +186,13 @@ impl Drop for HostHeld<'_> {
 }
 
 /// Table pages in host memory that no CPU uses.
-pub type Host<'m> = Both<'m, HostMemory, NoHardware>;
+pub type Host<'m> = Combined<'m, HostMemory, NoHardware>;
 
 impl HostMemory {
     /// The memory as a platform.
     pub fn platform(&self) -> Host<'_> {
         // SAFETY: the hardware is this memory's own, and nothing else locks its tables.
-        unsafe { Both::new(self, &self.hardware) }
+        unsafe { Combined::new(self, &self.hardware) }
     }
 }
 
@@ -218,9 +218,9 @@ unsafe impl Hardware for NoHardware {
     fn tlbi(&self, _: Tlbi, _: Geometry) {}
     fn sync_code(&self, _: Va, _: u64) {}
 
-    fn park(&self, memory: &impl Memory, _: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
+    fn park(&self, memory: &impl Memory, _: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
         // SAFETY: live tables of this memory, which only this thread has; the operation holds the lock.
-        rewrites.iter().for_each(|r| unsafe { r.carry_out(memory) });
+        updates.iter().for_each(|r| unsafe { r.carry_out(memory) });
         Ok(())
     }
 }

@@ -12,8 +12,8 @@ mod memory;
 mod midr;
 
 pub use cache::CacheType;
-pub use entry_update::Rewrite;
+pub use entry_update::EntryUpdate;
 pub use features::Features;
-pub use hardware::{Both, CanNotPark, Dsb, Hardware, Platform, Promise};
+pub use hardware::{CannotPark, Combined, Dsb, Hardware, Platform, Promise};
 pub use memory::{Frame, Memory, Slot};
 pub use midr::{BbmPromise, Midr, RepeatedTlbi};

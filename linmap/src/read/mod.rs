@@ -1,14 +1,16 @@
 //! What tables say: on live tables, on dumps, on anything whose tables can be read.
 
 mod check;
+mod cursor;
 mod ptdump;
 mod reader;
 mod table;
 mod walk;
 
 pub use check::{Checks, Finding, RunFault, check};
-pub use ptdump::{DumpError, Marked, dump};
+pub(crate) use cursor::{Source, Stop, Visitor, visit_span};
+pub use ptdump::{DumpError, MarkedRange, dump};
 pub(crate) use reader::Live;
-pub use reader::{Bounded, ReadTables, Refused};
+pub use reader::{Bounded, BoundedError, ReadTables};
 pub(crate) use table::Table;
-pub use walk::{count, visit};
+pub use walk::{Visited, count, visit};

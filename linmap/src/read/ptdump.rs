@@ -7,19 +7,17 @@
 //! any of them is set, and its bit 11 is `NG`, though it is not nG there but marks it as present. Kernels up to
 //! 6.17 do not set it in their own map.
 
-use core::cell::Cell;
 use core::fmt::{self, Write};
 use core::ops::ControlFlow;
 
-use crate::format::{Attributes, Descriptor, Entry, Geometry, Level, OaFormat, Pa, Va};
+use crate::format::{Attributes, Entry, Geometry, Level, OaFormat, Pa, Va};
 use crate::plan::{Stats, linear_range};
-use crate::platform::Slot;
 use crate::read::reader::ReadTables;
-use crate::read::walk::visit;
+use crate::read::walk::{Visited, visit};
 
 /// A printed region: its first and last address and the lines around it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Marked {
+pub struct MarkedRange {
     /// First and last address, both included.
     pub range: (Va, Va),
     /// The name in the line in front, without its dashes.
@@ -28,7 +26,7 @@ pub struct Marked {
     pub end: &'static str,
 }
 
-impl Marked {
+impl MarkedRange {
     /// The linear map.
     pub const fn linear_map(geometry: Geometry) -> Self {
         let range = linear_range(geometry);
@@ -54,16 +52,15 @@ pub fn dump<R: ReadTables>(
     reader: &R,
     geometry: Geometry,
     root: Pa,
-    region: Marked,
+    region: MarkedRange,
     out: &mut impl Write,
 ) -> Result<Stats, DumpError<R::Error>> {
     writeln!(out, "---[ {} ]---", region.start).map_err(|_| DumpError::Write)?;
     let mut lines = Lines::new(geometry, &mut *out);
     let mut stats = Stats::ROOT;
-    let reader = Remembers { reader, last: Cell::new(Descriptor::HOLE) };
-    let walked = visit(&reader, geometry, root, region.range, |va, level, entry| {
-        stats.add_entry(level, entry);
-        match lines.entry(va, level, Shown::of(geometry, level, entry, reader.last.get())) {
+    let walked = visit(reader, geometry, root, region.range, |visited| {
+        stats.add_entry(visited.level, visited.entry);
+        match lines.entry(visited.va, visited.level, Shown::of(geometry, visited)) {
             Ok(()) => ControlFlow::Continue(()),
             Err(fmt::Error) => ControlFlow::Break(()),
         }
@@ -76,23 +73,6 @@ pub fn dump<R: ReadTables>(
     match (walked, writeln!(out, "---[ {} ]---", region.end)) {
         (ControlFlow::Continue(()), Ok(())) => Ok(stats),
         _ => Err(DumpError::Write),
-    }
-}
-
-/// A reader that remembers what it read last.
-struct Remembers<'r, R> {
-    reader: &'r R,
-    last: Cell<Descriptor>,
-}
-
-impl<R: ReadTables> ReadTables for Remembers<'_, R> {
-    type Error = R::Error;
-
-    #[inline]
-    fn entry(&self, slot: Slot, level: Level) -> Result<Descriptor, R::Error> {
-        let descriptor = self.reader.entry(slot, level)?;
-        self.last.set(descriptor);
-        Ok(descriptor)
     }
 }
 
@@ -114,7 +94,7 @@ enum Shown {
 
 impl Shown {
     /// What is printed of an entry; nothing of a table.
-    fn of(geometry: Geometry, level: Level, entry: Entry, descriptor: Descriptor) -> Option<Self> {
+    fn of(geometry: Geometry, &Visited { level, entry, descriptor, .. }: &Visited) -> Option<Self> {
         let is_lpa2 = geometry.oa_format() == OaFormat::Lpa2;
         let shareable = if is_lpa2 { Attributes::empty() } else { Attributes::INNER_SHAREABLE };
         let flags = Attributes::USER

@@ -3,8 +3,10 @@
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::format::{Descriptor, Level};
+use crate::format::{Descriptor, Geometry, Level};
 use crate::platform::{Memory, Slot};
+use crate::read::cursor::Source;
+use crate::read::table::Table;
 
 /// Something whose tables can be read: a live machine, a dump, a model.
 ///
@@ -27,7 +29,7 @@ pub trait ReadTables {
 /// point to one another, or to themselves, have paths without number.
 ///
 /// ```
-/// use linmap::{Bounded, Descriptor, Geometry, Granule, Level, OaFormat, Pa, ReadTables, Refused, Slot};
+/// use linmap::{Bounded, Descriptor, Geometry, Granule, Level, OaFormat, Pa, ReadTables, BoundedError, Slot};
 ///
 /// /// Every table there is points to itself in every slot.
 /// struct Loops;
@@ -39,7 +41,7 @@ pub trait ReadTables {
 /// }
 /// let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
 /// let counted = linmap::count(&Bounded::new(&Loops, 1 << 20), g, Pa(0x1000), linmap::linear_range(g));
-/// assert_eq!(counted, Err(Refused::Limit));
+/// assert_eq!(counted, Err(BoundedError::Limit));
 /// # Ok::<(), linmap::GeometryError>(())
 /// ```
 #[derive(Debug)]
@@ -50,7 +52,7 @@ pub struct Bounded<'a, R> {
 
 /// Why a [`Bounded`] reader did not read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Refused<E> {
+pub enum BoundedError<E> {
     /// It was asked for more slots than it may read.
     #[error("more slots would have to be read than the limit; tables may point to one another in circles")]
     Limit,
@@ -67,11 +69,36 @@ impl<'a, R> Bounded<'a, R> {
 }
 
 impl<R: ReadTables> ReadTables for Bounded<'_, R> {
-    type Error = Refused<R::Error>;
+    type Error = BoundedError<R::Error>;
 
     fn entry(&self, slot: Slot, level: Level) -> Result<Descriptor, Self::Error> {
-        self.left.set(self.left.get().checked_sub(1).ok_or(Refused::Limit)?);
-        self.reader.entry(slot, level).map_err(Refused::Read)
+        self.left.set(self.left.get().checked_sub(1).ok_or(BoundedError::Limit)?);
+        self.reader.entry(slot, level).map_err(BoundedError::Read)
+    }
+}
+
+/// The tables of a reader as the cursor takes them.
+pub(crate) struct Reading<'a, R> {
+    pub(crate) reader: &'a R,
+    pub(crate) geometry: Geometry,
+}
+
+impl<R: ReadTables> Source for Reading<'_, R> {
+    type Error = R::Error;
+
+    #[inline(always)]
+    fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    #[inline(always)]
+    fn load(&self, table: &Table, index: usize) -> Result<Descriptor, R::Error> {
+        self.reader.entry(Slot { table: table.pa, index }, table.level)
+    }
+
+    #[inline(always)]
+    fn below(&self, table: &Table, index: usize, entry: Descriptor) -> Table {
+        Table::below(table, index, entry.next_table(self.geometry), self.geometry)
     }
 }
 

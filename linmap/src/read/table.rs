@@ -2,11 +2,11 @@
 
 use crate::format::{Geometry, Level, Pa, Span};
 
-/// A table: live, or about to be.
+/// A table: live, read through a reader, or not yet published.
 #[derive(Clone, Copy)]
 pub(crate) struct Table {
     pub(crate) pa: Pa,
-    /// Its entries, where the memory is plain.
+    /// Its entries, where it is live and the memory is plain.
     pub(crate) words: *mut u64,
     pub(crate) level: Level,
     /// log2 of what an entry spans.
@@ -16,7 +16,19 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// The table that takes the place of an entry: no walker reaches it, and it is reached otherwise.
+    /// The root table of a half, read through a reader.
+    pub(crate) const fn root(pa: Pa, geometry: Geometry, base: u64) -> Self {
+        let shift = geometry.level_shift(geometry.root());
+        Self { pa, words: core::ptr::null_mut(), level: geometry.root(), shift, base }
+    }
+
+    /// The table at `pa` that the entry at `index` points to, read through a reader.
+    #[inline(always)]
+    pub(crate) const fn below(&self, index: usize, pa: Pa, geometry: Geometry) -> Self {
+        Self { pa, ..self.offline(self.va(index), geometry) }
+    }
+
+    /// A table that takes the place of an entry. Walkers do not reach it; its slots are accessed directly.
     #[inline(always)]
     pub(crate) const fn offline(&self, base: u64, g: Geometry) -> Self {
         let (pa, words) = (Pa(0), core::ptr::null_mut());

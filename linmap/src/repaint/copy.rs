@@ -5,15 +5,16 @@
 //! keep its size, and for a hole goes what the second tree has. So a span that is done twice is as if done
 //! once, and one in which the live tree has changed is done again. Page tables are done whole.
 
-use crate::build::{Counters, Error, discard, fill_holes, fill_with_step};
+use crate::build::{Counters, OutOfFrames, discard, fill_holes, fill_with_step};
 use crate::format::{Descriptor, Geometry, Level, Span, TableLimits, Va};
-use crate::live::Access;
+use crate::live::Locked;
 use crate::platform::{Frame, Platform};
 use crate::read::Table;
+use crate::repaint::error::RepaintError;
 
 /// A part of the work.
-pub(crate) struct Mirror<'a, P> {
-    pub(crate) access: Access<'a, P>,
+pub(crate) struct Copy<'a, P> {
+    pub(crate) locked: Locked<'a, P>,
     /// Leaves within one of these keep their size.
     pub(crate) keep: &'a [(Va, Va)],
     /// What the second tree is made of.
@@ -32,20 +33,20 @@ struct Source {
 /// The address from which on the span is still to be done, or nothing.
 type Rest = Option<u64>;
 
-impl<P: Platform> Mirror<'_, P> {
+impl<P: Platform> Copy<'_, P> {
     /// Brings the entries of the second root, and all below them, into line with those of the live one. It
     /// may end before the span does.
     ///
     /// # Errors
     ///
     /// Out of frames, or a descriptor that the library would not have written. What is done stays.
-    pub(crate) fn span(&mut self, root: Table, to: &mut [u64], span: Span) -> Result<Rest, Error> {
+    pub(crate) fn span(&mut self, root: Table, to: &mut [u64], span: Span) -> Result<Rest, RepaintError> {
         self.table(&Source { table: root, leaf: None }, to, span)
     }
 
     /// A table above the last level.
-    fn table(&mut self, from: &Source, to: &mut [u64], span: Span) -> Result<Rest, Error> {
-        let (g, table) = (self.access.geometry, from.table);
+    fn table(&mut self, from: &Source, to: &mut [u64], span: Span) -> Result<Rest, RepaintError> {
+        let (g, table) = (self.locked.geometry, from.table);
         let (mut index, last) = table.entries_of(span, g);
         while index <= last {
             if self.left == 0 {
@@ -55,7 +56,7 @@ impl<P: Platform> Mirror<'_, P> {
             let old = self.entry(from, index);
             if let Some(run) = self.kept(from, index, old) {
                 for member in run {
-                    self.put(to, (member, table.level), self.access.load(&table, member));
+                    self.put(to, (member, table.level), self.locked.load(&table, member));
                     index = index.max(member);
                 }
             } else if let Some(below) = self.source(from, index, old)? {
@@ -71,28 +72,28 @@ impl<P: Platform> Mirror<'_, P> {
     }
 
     /// What there is below an entry, but for a hole.
-    fn source(&self, from: &Source, index: usize, old: Descriptor) -> Result<Option<Source>, Error> {
-        let (g, table) = (self.access.geometry, &from.table);
+    fn source(&self, from: &Source, index: usize, old: Descriptor) -> Result<Option<Source>, RepaintError> {
+        let (g, table) = (self.locked.geometry, &from.table);
         if old.is_table(table.level) && TableLimits::of(old).is_empty() {
-            return Ok(Some(Source { table: self.access.below(table, index, old), leaf: None }));
+            return Ok(Some(Source { table: self.locked.below(table, index, old), leaf: None }));
         }
         if old.is_leaf(g, table.level) {
             let first = Some(old.child(table.level, false));
             return Ok(Some(Source { table: table.offline(table.va(index), g), leaf: first }));
         }
-        if old.is_valid() { Err(Error::NotUnderstood { va: Va(table.va(index)) }) } else { Ok(None) }
+        if old.is_valid() { Err(RepaintError::NotUnderstood { va: Va(table.va(index)) }) } else { Ok(None) }
     }
 
     fn entry(&self, from: &Source, index: usize) -> Descriptor {
         match from.leaf {
-            None => self.access.load(&from.table, index),
+            None => self.locked.load(&from.table, index),
             Some(first) => Descriptor(first.0.wrapping_add((index as u64) << from.table.shift)),
         }
     }
 
     /// The entries of a leaf that keeps its size: all of a run.
     fn kept(&self, from: &Source, index: usize, old: Descriptor) -> Option<core::ops::Range<usize>> {
-        let (g, table) = (self.access.geometry, &from.table);
+        let (g, table) = (self.locked.geometry, &from.table);
         if self.keep.is_empty() || from.leaf.is_some() || !old.is_leaf(g, table.level) {
             return None;
         }
@@ -106,9 +107,14 @@ impl<P: Platform> Mirror<'_, P> {
     }
 
     /// What an entry of the second tree leads to, which is a table from now on.
-    fn below(&mut self, from: &Source, (to, index): (&mut [u64], usize), span: Span) -> Result<Rest, Error> {
+    fn below(
+        &mut self,
+        from: &Source,
+        (to, index): (&mut [u64], usize),
+        span: Span,
+    ) -> Result<Rest, RepaintError> {
         let mut frame = self.open(from, (to, index))?;
-        let slots = &mut self.access.platform.slots(&mut frame)[..1 << self.access.geometry.index_bits()];
+        let slots = &mut self.locked.platform.slots(&mut frame)[..1 << self.locked.geometry.index_bits()];
         if from.table.level != Level::PAGE {
             return self.table(from, slots, span);
         }
@@ -125,8 +131,8 @@ impl<P: Platform> Mirror<'_, P> {
 
     /// The table that an entry of the second tree leads to, made if there is none. A page table is about to be
     /// filled whole, and what was in it counts no more.
-    fn open(&self, from: &Source, (to, index): (&mut [u64], usize)) -> Result<Frame, Error> {
-        let (memory, g, level) = (self.access.platform, self.access.geometry, from.table.level);
+    fn open(&self, from: &Source, (to, index): (&mut [u64], usize)) -> Result<Frame, RepaintError> {
+        let (memory, g, level) = (self.locked.platform, self.locked.geometry, from.table.level);
         let above = Level::new(level.number() - 1);
         let now = Descriptor(to[index]);
         if now.is_table(above) {
@@ -139,8 +145,7 @@ impl<P: Platform> Mirror<'_, P> {
             }
             return Ok(frame);
         }
-        let mut frame =
-            memory.take().ok_or_else(|| Error::OutOfFrames { taken: self.counters.stats().tables })?;
+        let mut frame = memory.take().ok_or_else(|| OutOfFrames(self.counters.tables()))?;
         self.counters.table();
         let slots = &mut memory.slots(&mut frame)[..1 << g.index_bits()];
         if level != Level::PAGE && now.is_leaf(g, above) {
@@ -158,7 +163,7 @@ impl<P: Platform> Mirror<'_, P> {
 
     /// Replaces an entry of the second tree.
     fn put(&self, to: &mut [u64], (index, level): (usize, Level), new: Descriptor) {
-        let (memory, g) = (self.access.platform, self.access.geometry);
+        let (memory, g) = (self.locked.platform, self.locked.geometry);
         let old = Descriptor(to[index]);
         if old.is_table(level) {
             discard(memory, g, self.counters, (old, level.down(1)));
@@ -181,8 +186,8 @@ impl<P: Platform> Mirror<'_, P> {
     }
 
     /// A page table, whole. Runs become single pages, but for those that keep their size.
-    fn copy(&self, from: &Table, to: &mut [u64]) -> Result<(), Error> {
-        let members = self.access.geometry.run_below(Level::PAGE);
+    fn copy(&self, from: &Table, to: &mut [u64]) -> Result<(), RepaintError> {
+        let members = self.locked.geometry.run_below(Level::PAGE);
         let last = from.span_of(to.len() - 1).last;
         let keeps = self.keep.iter().any(|keep| keep.0.0 <= last && from.base <= keep.1.0);
         let mut tally = Tally::default();
@@ -190,12 +195,12 @@ impl<P: Platform> Mirror<'_, P> {
             // A run has a multiple of eight members.
             let whole = keeps && self.keeps(from.run_of(8 * n, members));
             let of = |d: Descriptor| if whole { d } else { d.without_contiguous() };
-            *eight = self.access.load_eight(from, 8 * n).map(|entry| of(entry).0);
-            tally.add(eight, self.access.geometry);
+            *eight = self.locked.load_eight(from, 8 * n).map(|entry| of(entry).0);
+            tally.add(eight, self.locked.geometry);
         }
         self.counters.leaves(Level::PAGE, false, tally.plain as i64);
         self.counters.leaves(Level::PAGE, true, tally.runs as i64);
-        if tally.strange { Err(Error::NotUnderstood { va: Va(from.base) }) } else { Ok(()) }
+        if tally.strange { Err(RepaintError::NotUnderstood { va: Va(from.base) }) } else { Ok(()) }
     }
 }
 

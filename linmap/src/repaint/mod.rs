@@ -1,4 +1,7 @@
 //! The map in pages, while everything runs: a second tree, and one switch to it.
 
 mod copy;
+mod error;
 mod second_tree;
+
+pub use error::RepaintError;

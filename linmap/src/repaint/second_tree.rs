@@ -1,18 +1,19 @@
 //! The map in pages, while everything runs: a second tree beside the live one, and one switch to it.
 //!
 //! *Copy*: piece by piece, each under the lock, the second tree is brought into line with the live one
-//! (`mirror.rs`); what changes meanwhile where that has been is noted (`noted.rs`), and done again. *Switch*:
+//! (`copy.rs`); what changes meanwhile where that has been is noted (`dirty.rs`), and done again. *Switch*:
 //! in the first hold of the lock in which nothing is left to do, all CPUs are parked and return on the second
 //! root. *Give back*: the old tables go. Until the switch the live tree is not touched.
 
 use core::ops::Range;
 
-use crate::build::{Counters, Error, fill_holes};
+use crate::build::{Counters, OutOfFrames, fill_holes};
 use crate::format::{Descriptor, Level, Span, Va};
-use crate::live::AddressSpace;
+use crate::live::{AddressSpace, Locked};
 use crate::plan::{Policy, Stats};
 use crate::platform::{Dsb, Frame, Platform};
-use crate::repaint::copy::{Mirror, Tally};
+use crate::repaint::copy::{Copy, Tally};
+use crate::repaint::error::RepaintError;
 
 impl AddressSpace {
     /// Puts everything from the first address of `range` to the last into single pages, without a live leaf
@@ -47,36 +48,37 @@ impl AddressSpace {
         platform: &P,
         range: (Va, Va),
         keep: &[(Va, Va)],
-    ) -> Result<Stats, Error> {
+    ) -> Result<Stats, RepaintError> {
         let range = self.whole_entries(range)?;
         {
             let _held = platform.lock();
-            if !self.noted().begin() {
-                return Err(Error::UnderWay);
+            if !self.state().dirty.begin() {
+                return Err(RepaintError::UnderWay);
             }
         }
         let mut repaint = Repaint { space: self, platform, range, keep, counters: Counters::default() };
         let result = repaint.run();
         let _held = platform.lock();
-        self.noted().end();
+        self.state().dirty.end();
         result
     }
 
     /// A range that begins and ends with entries of the root, or with contiguous runs of them.
-    fn whole_entries(&self, (first, last): (Va, Va)) -> Result<Span, Error> {
+    fn whole_entries(&self, (first, last): (Va, Va)) -> Result<Span, RepaintError> {
         let g = self.geometry();
         let all = (1u64 << g.va_bits()) - 1;
-        let (from, to) = (first.0.wrapping_sub(self.base()), last.0.wrapping_sub(self.base()));
+        let (from, to) =
+            (first.0.wrapping_sub(self.state().base()), last.0.wrapping_sub(self.state().base()));
         if from > to || to > all {
             let pages = (last.0.wrapping_sub(first.0) >> g.page_shift()) + 1;
-            return Err(Error::OutsideHalf { va: first, pages });
+            return Err(RepaintError::OutsideHalf { va: first, pages });
         }
         let below = ((g.contiguous_entries(g.root()) as u64) << g.level_shift(g.root())) - 1;
         if from & below != 0 {
-            return Err(Error::PartOfEntry { va: first });
+            return Err(RepaintError::PartOfEntry { va: first });
         }
         if to & below != below {
-            return Err(Error::PartOfEntry { va: last });
+            return Err(RepaintError::PartOfEntry { va: last });
         }
         Ok(Span { first: first.0, last: last.0 })
     }
@@ -104,8 +106,8 @@ impl<P: Platform> Repaint<'_, P> {
     /// How many descriptors are copied while the lock is held.
     const PIECE: usize = 1 << 14;
 
-    fn run(&mut self) -> Result<Stats, Error> {
-        let mut root = self.platform.take().ok_or(Error::OutOfFrames { taken: 0 })?;
+    fn run(&mut self) -> Result<Stats, RepaintError> {
+        let mut root = self.platform.take().ok_or(OutOfFrames(0))?;
         self.counters.table();
         fill_holes(self.slots(&mut root));
         if let Err(error) = self.until_switched(&mut root) {
@@ -126,7 +128,7 @@ impl<P: Platform> Repaint<'_, P> {
 
     /// Copies piece by piece until nothing is left to copy, and switches in the same hold of the lock: from
     /// then on `root` is the old one.
-    fn until_switched(&mut self, root: &mut Frame) -> Result<(), Error> {
+    fn until_switched(&mut self, root: &mut Frame) -> Result<(), RepaintError> {
         let mut progress = Progress { next: Some(self.range.first), holds: 0 };
         loop {
             let _held = self.platform.lock();
@@ -137,21 +139,21 @@ impl<P: Platform> Repaint<'_, P> {
     }
 
     /// Copies for as long as the lock may be held. Whether nothing is left.
-    fn piece(&self, root: &mut Frame, progress: &mut Progress) -> Result<bool, Error> {
-        let (space, noted) = (self.space, self.space.noted());
+    fn piece(&self, root: &mut Frame, progress: &mut Progress) -> Result<bool, RepaintError> {
+        let dirty = &self.space.state().dirty;
         let left = match (progress.next, progress.holds) {
             (None, 0) => usize::MAX,
             _ => Self::PIECE,
         };
-        let access = space.access(self.platform);
-        let live = space.root_table(&access);
-        let mut mirror = Mirror { access, keep: self.keep, counters: &self.counters, left };
+        let locked = self.space.locked(self.platform);
+        let live = locked.root();
+        let mut copy = Copy { locked, keep: self.keep, counters: &self.counters, left };
         if let Some(next) = progress.next {
             progress.holds += 1;
-            progress.next = mirror.span(live, self.slots(root), Span { first: next, ..self.range })?;
+            progress.next = copy.span(live, self.slots(root), Span { first: next, ..self.range })?;
             let last = progress.next.map_or(self.range.last, |next| next.wrapping_sub(1));
             if progress.next != Some(self.range.first) {
-                noted.copied(Span { last, ..self.range });
+                dirty.copied(Span { last, ..self.range });
             }
             if progress.next.is_some() {
                 return Ok(false);
@@ -159,9 +161,9 @@ impl<P: Platform> Repaint<'_, P> {
         } else {
             progress.holds = progress.holds.saturating_sub(1);
         }
-        while let Some(stretch) = noted.take() {
-            if let Some(rest) = mirror.span(live, self.slots(root), stretch)? {
-                noted.add(Span { first: rest, ..stretch });
+        while let Some(stretch) = dirty.take() {
+            if let Some(rest) = copy.span(live, self.slots(root), stretch)? {
+                dirty.add(Span { first: rest, ..stretch });
                 return Ok(false);
             }
         }
@@ -169,13 +171,13 @@ impl<P: Platform> Repaint<'_, P> {
     }
 
     /// All CPUs go over to the second tree, and `root` is the old one.
-    fn switch(&self, root: &mut Frame) -> Result<(), Error> {
+    fn switch(&self, root: &mut Frame) -> Result<(), RepaintError> {
         let (space, platform) = (self.space, self.platform);
-        let access = space.access(platform);
-        let live = space.root_table(&access);
+        let locked: Locked<'_, P> = space.locked(platform);
+        let live = locked.root();
         let (slots, copied) = (self.slots(root), self.entries());
         for index in (0..slots.len()).filter(|index| !copied.contains(index)) {
-            slots[index] = access.load(&live, index).0;
+            slots[index] = locked.load(&live, index).0;
         }
         if !broken!(NoDsbBeforeSwitch) {
             platform.dsb(Dsb::Ishst);
@@ -184,14 +186,14 @@ impl<P: Platform> Repaint<'_, P> {
             // SAFETY: none; that is what is wrong.
             self.give_back(unsafe { Frame::from_pa(space.root()) }, |_| {});
         }
-        platform.park(platform, root.pa(), &[]).map_err(|_| Error::CanNotPark)?;
+        platform.park(platform, root.pa(), &[])?;
         // SAFETY: all CPUs are on the second root, and have dropped what they held of the first; who has the
         // lock next finds the second.
         let old = unsafe { Frame::from_pa(space.root()) };
-        space.switched(core::mem::replace(root, old).into_pa(), Policy::Pages);
-        space.noted().forget();
-        space.counters().parked();
-        space.counters().include(&self.counters.stats());
+        space.state().switch(core::mem::replace(root, old).into_pa(), Policy::Pages);
+        space.state().dirty.forget();
+        space.state().counters.parked();
+        space.state().counters.include(&self.counters.stats());
         Ok(())
     }
 
@@ -202,7 +204,7 @@ impl<P: Platform> Repaint<'_, P> {
         }
         self.give_back(root, |gone| {
             let _held = self.platform.lock();
-            self.space.counters().exclude(&core::mem::take(gone));
+            self.space.state().counters.exclude(&core::mem::take(gone));
         });
     }
 
@@ -229,7 +231,7 @@ impl<P: Platform> Repaint<'_, P> {
     fn entries(&self) -> Range<usize> {
         let g = self.space.geometry();
         let shift = g.level_shift(g.root());
-        let index = |va: u64| ((va - self.space.base()) >> shift) as usize;
+        let index = |va: u64| ((va - self.space.state().base()) >> shift) as usize;
         index(self.range.first)..index(self.range.last) + 1
     }
 

@@ -1,7 +1,7 @@
 //! Table pages that run out at every single one that is taken, policies and CPUs that do not permit a change of size:
 //! permissions, leaves, counts and table pages are as before.
 
-use linmap::{Error, Frame, Memory, Policy, Promise};
+use linmap::{ChangeError, Frame, Memory, Policy, Promise};
 
 use crate::flat::Set;
 use crate::world::{World, shapes};
@@ -28,7 +28,11 @@ fn with_too_few(world: &World, set: Set, (first, pages): (u64, u64)) -> usize {
             assert_eq!(built, left, "{g:?}: tables built, and pages that it takes");
             return left;
         }
-        assert_eq!(result, Err(Error::OutOfFrames { taken: left as u64 }), "{g:?}: {set:?} {first} {pages}");
+        assert_eq!(
+            result,
+            Err(ChangeError::OutOfFrames { taken: left as u64 }),
+            "{g:?}: {set:?} {first} {pages}"
+        );
         assert_eq!(world.leaves(), before, "{g:?}: {set:?} of {pages} from {first}, with {left}");
     }
     0
@@ -83,7 +87,7 @@ fn what_is_ruled_out_is_not_begun() {
                             assert_eq!(world.leaves().1, before.1, "{g:?}, {name}");
                             world.steps();
                         }
-                        Err(Error::NeedsResize { policy: why, .. }) => {
+                        Err(ChangeError::NeedsResize { policy: why, .. }) => {
                             refused += 1;
                             assert_eq!(why, policy);
                             assert_eq!((world.leaves(), world.steps()), (before, vec![]), "{g:?}, {name}");
@@ -112,10 +116,10 @@ fn cpus_that_do_not_park() {
                 world.hardware.parking.set((parks, 1));
                 let Err(error) = world.set(Set::Ro, 0, pages) else { break };
                 refused += 1;
-                assert_eq!(error, Error::CanNotPark);
+                assert_eq!(error, ChangeError::CannotPark);
                 assert_eq!(world.leaves(), created, "{g:?}, {name}: after {parks}");
                 world.hardware.parking.set((parks, usize::MAX));
-                assert_eq!(world.set(Set::Ro, 0, pages), Err(Error::CanNotPark));
+                assert_eq!(world.set(Set::Ro, 0, pages), Err(ChangeError::CannotPark));
                 assert_eq!(
                     (world.leaves(), world.flat()),
                     (created.clone(), flat.clone()),

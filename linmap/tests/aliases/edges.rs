@@ -1,8 +1,8 @@
 //! Where the linear map ends, and what is not as it should be.
 
 use linmap::{
-    AddressSpace, Aliased, Attributes, Descriptor, Error, Geometry, Granule, Half, Level, OaFormat, Pa,
-    Policy, Rodata, Slot, Tree, Va, linear_range,
+    AddressSpace, Aliased, Attributes, ChangeError, Descriptor, Geometry, Granule, Half, Level, OaFormat, Pa,
+    Policy, Rodata, Slot, Tree, Unaligned, Va, linear_range,
 };
 
 use crate::flat::Set;
@@ -17,7 +17,7 @@ fn refuses(world: &World, pages: u64, va: u64) {
     let before = world.leaves();
     world.steps();
     for set in SETS {
-        assert_eq!(world.set(set, 0, pages), Err(Error::Hole { va: Va(va) }), "{:?}: {set:?}", world.g);
+        assert_eq!(world.set(set, 0, pages), Err(ChangeError::Hole { va: Va(va) }), "{:?}: {set:?}", world.g);
         assert_eq!((world.leaves(), world.steps()), (before.clone(), vec![]), "{:?}: {set:?}", world.g);
     }
 }
@@ -136,7 +136,10 @@ fn kept_pages_follow() {
                 let flat = world.flat().with(set, world.range(0, 44), Some(world.offset));
                 assert_eq!(
                     world.set(set, 0, 44),
-                    flat.as_ref().map(|_| ()).ok_or(()).or(Err(Error::WriteExecute { va: Va(world.area) })),
+                    flat.as_ref()
+                        .map(|_| ())
+                        .ok_or(())
+                        .or(Err(ChangeError::WriteExecute { va: Va(world.area) })),
                     "{g:?}"
                 );
                 assert_eq!(Some(world.flat()), flat.or(Some(world.flat())), "{g:?}: {set:?}");
@@ -157,13 +160,21 @@ fn arguments_are_those_of_protect() {
         let before = world.leaves();
         world.steps();
         let page = g.page_size();
-        assert_eq!(world.set(Set::Ro, 0, 4), Err(Error::Hole { va: Va(world.area + 3 * page) }), "{g:?}");
-        assert_eq!(world.set(Set::Rw, 9, 1), Err(Error::Hole { va: Va(world.area + 9 * page) }), "{g:?}");
-        assert!(matches!(world.set(Set::Ro, 0, u64::MAX), Err(Error::OutsideHalf { .. })), "{g:?}");
+        assert_eq!(
+            world.set(Set::Ro, 0, 4),
+            Err(ChangeError::Hole { va: Va(world.area + 3 * page) }),
+            "{g:?}"
+        );
+        assert_eq!(
+            world.set(Set::Rw, 9, 1),
+            Err(ChangeError::Hole { va: Va(world.area + 9 * page) }),
+            "{g:?}"
+        );
+        assert!(matches!(world.set(Set::Ro, 0, u64::MAX), Err(ChangeError::OutsideHalf { .. })), "{g:?}");
         let aliased = Aliased::new(&world.space, world.offset, Rodata::Full);
         // SAFETY: no CPU uses these addresses.
         let unaligned = unsafe { aliased.set_memory_ro(&world.platform(), Va(world.area + 8), 1) };
-        assert_eq!(unaligned, Err(Error::Unaligned { address: world.area + 8 }), "{g:?}");
+        assert_eq!(unaligned, Err(ChangeError::Unaligned(Unaligned::Va(Va(world.area + 8)))), "{g:?}");
         assert_eq!((world.leaves(), world.steps()), (before, vec![]), "{g:?}");
     }
 }
@@ -180,7 +191,7 @@ fn restricted_tables_are_refused() {
         }
         raw::store(&world.memory, slot, Descriptor(root.0 | 1 << 61));
         let before = world.leaves();
-        assert!(matches!(world.set(Set::Ro, 0, 3), Err(Error::NotUnderstood { .. })), "{g:?}");
+        assert!(matches!(world.set(Set::Ro, 0, 3), Err(ChangeError::NotUnderstood { .. })), "{g:?}");
         assert_eq!(world.leaves(), before, "{g:?}");
     }
 }

@@ -12,7 +12,7 @@ mod flat;
 mod refused;
 mod world;
 
-use linmap::{Error, Geometry, Granule, Rodata};
+use linmap::{ChangeError, Geometry, Granule, Rodata};
 
 use flat::Set;
 use geometries::geometries;
@@ -134,12 +134,12 @@ fn writable_and_executable_is_refused() {
     for g in geometries() {
         let world = World::new(g, &[(4, 9), (40, 3)]);
         let before = world.leaves();
-        assert!(matches!(world.set(Set::X, 0, 12), Err(Error::WriteExecute { .. })), "{g:?}");
+        assert!(matches!(world.set(Set::X, 0, 12), Err(ChangeError::WriteExecute { .. })), "{g:?}");
         assert_eq!(world.leaves(), before, "{g:?}");
         world.set(Set::Rox, 9, 1).expect("no reason not to");
         let before = world.leaves();
         world.steps();
-        let refused = Error::WriteExecute { va: linmap::Va(world.range(9, 1).0) };
+        let refused = ChangeError::WriteExecute { va: linmap::Va(world.range(9, 1).0) };
         assert_eq!(world.set(Set::Rw, 0, 12), Err(refused), "{g:?}");
         assert_eq!((world.leaves(), world.steps()), (before, vec![]), "{g:?}");
         world.space.allow_write_execute(true);

@@ -2,8 +2,8 @@
 //! is not, and the counts say so. Table pages run out at each one that is taken, and CPUs refuse at each parking.
 
 use linmap::{
-    Attributes, Change, Changes, Descriptor, Error, Layout, Leaves, Level, Memory, Pa, Policy, Rodata, Slot,
-    Stats, Va, linear_range,
+    Attributes, Change, ChangeError, Changes, CreateError, Descriptor, GraftError, Layout, Leaves, Level,
+    Memory, Pa, Policy, RepaintError, Rodata, Slot, Stats, Va, linear_range,
 };
 
 use crate::all_or_nothing::hoard;
@@ -80,7 +80,7 @@ const OPERATIONS: [&str; 13] = [
     "split_to_pages",
 ];
 
-fn carry_out(w: &World, operation: &str) -> Result<(), Error> {
+fn carry_out(w: &World, operation: &str) -> Result<(), ChangeError> {
     let (space, platform, page, block) = (&w.space, &w.platform(), w.g.page_size(), w.block());
     let at = |first| of_linear(w, first);
     // SAFETY: no CPU uses these tables.
@@ -99,11 +99,21 @@ fn carry_out(w: &World, operation: &str) -> Result<(), Error> {
                 space.map(platform, at(first), block - 6, Pa(first * page), RAM)
             }
             "map over something" => space.map(platform, at(3 * block + 7), 2 * block, Pa(0), RAM),
-            "repaint" => space.repaint(platform, linear_range(w.g), &[]).map(|_| ()),
+            "repaint" => match space.repaint(platform, linear_range(w.g), &[]) {
+                Ok(_) => Ok(()),
+                Err(RepaintError::OutOfFrames { taken }) => Err(ChangeError::OutOfFrames { taken }),
+                Err(RepaintError::CannotPark) => Err(ChangeError::CannotPark),
+                Err(other) => panic!("{other}"),
+            },
             "create" => {
                 let mut ram = [Pa(1 << 44)..Pa((1 << 44) + 5 * page)];
                 let layout = Layout::new(w.g, &mut ram, &mut [], Pa(0)..Pa(0), Rodata::Full);
-                linmap::create(space, platform, &layout.expect("RAM"), Leaves::Largest).map(|_| ())
+                match linmap::create(space, platform, &layout.expect("RAM"), Leaves::Largest) {
+                    Ok(_) => Ok(()),
+                    Err(CreateError::Build(error)) => Err(error.into()),
+                    Err(CreateError::Graft(GraftError::Occupied { va })) => Err(ChangeError::Occupied { va }),
+                    Err(other) => panic!("{other}"),
+                }
             }
             _ => space.split_to_pages(platform, at(11), 2 * block + 3),
         }
@@ -140,7 +150,7 @@ fn with_too_few(world: &World, operation: &str) -> usize {
             Err(error) => assert_same(world, &before, &format!("{operation}, {left} left: {error}")),
             Ok(()) => return left,
         }
-        if !matches!(result, Err(Error::OutOfFrames { .. })) {
+        if !matches!(result, Err(ChangeError::OutOfFrames { .. })) {
             return left;
         }
     }
@@ -178,7 +188,7 @@ fn where_cpus_do_not_park_every_table_is_as_it_was() {
                 let before = state(&world);
                 world.hardware.parking.set((parks, 1));
                 match carry_out(&world, operation) {
-                    Err(Error::CanNotPark) => refused += 1,
+                    Err(ChangeError::CannotPark) => refused += 1,
                     _ => break,
                 }
                 assert_same(&world, &before, &format!("{operation}, after {parks}"));
@@ -209,7 +219,12 @@ fn many_leaves_are_cut_or_none() {
         for left in [0, 1, 7, 8, 9, 10, 11, needed, needed + 1] {
             let (before, frames) = (state(&world), hoard(&world, left));
             let taken = left as u64;
-            assert_eq!(world.set(Set::Ro, 0, BLOCKS), Err(Error::OutOfFrames { taken }), "{:?}", world.g);
+            assert_eq!(
+                world.set(Set::Ro, 0, BLOCKS),
+                Err(ChangeError::OutOfFrames { taken }),
+                "{:?}",
+                world.g
+            );
             frames.into_iter().for_each(|frame| world.memory.give(frame));
             assert_same(&world, &before, "many");
         }
@@ -239,7 +254,7 @@ fn blocks_are_cut_twice() {
         world.space.set_policy(policy);
         let (before, taken) = (state(&world), BLOCKS + 1);
         let frames = hoard(&world, taken as usize);
-        assert_eq!(world.set(Set::Ro, 0, world.pages), Err(Error::OutOfFrames { taken }), "{g:?}");
+        assert_eq!(world.set(Set::Ro, 0, world.pages), Err(ChangeError::OutOfFrames { taken }), "{g:?}");
         frames.into_iter().for_each(|frame| world.memory.give(frame));
         assert_same(&world, &before, "twice");
         let frames = hoard(&world, taken as usize + 1);
@@ -263,7 +278,7 @@ fn cpus_that_stop_parking_half_way() {
         world.space.set_policy(Policy::Park);
         let (before, flat) = (state(&world), world.flat());
         world.hardware.parking.set((0, 1));
-        assert_eq!(world.set(Set::Ro, 0, BLOCKS), Err(Error::CanNotPark), "{g:?}");
+        assert_eq!(world.set(Set::Ro, 0, BLOCKS), Err(ChangeError::CannotPark), "{g:?}");
         assert_same(&world, &before, "the first parking");
         let mut parkings = 0;
         for parks in 1.. {
@@ -272,7 +287,7 @@ fn cpus_that_stop_parking_half_way() {
             if result.is_ok() {
                 break;
             }
-            assert_eq!((result, world.flat()), (Err(Error::CanNotPark), flat.clone()), "{g:?}");
+            assert_eq!((result, world.flat()), (Err(ChangeError::CannotPark), flat.clone()), "{g:?}");
             let (_, _, in_use) = world.leaves();
             let changes = world.space.changes(&world.platform());
             parkings += parks as u64;

@@ -5,8 +5,8 @@ use std::ops::ControlFlow::Continue;
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Aliased, Attributes, Both, CanNotPark, Dsb, Entry, Error, Geometry, Half, Hardware, Leaf,
-    Level, Memory, Pa, Policy, Promise, Rewrite, Rodata, Stats, Tlbi, Tree, Va, linear_range,
+    AddressSpace, Aliased, Attributes, CannotPark, ChangeError, Combined, Dsb, Entry, EntryUpdate, Geometry,
+    Half, Hardware, Leaf, Level, Memory, Pa, Policy, Promise, Rodata, Stats, Tlbi, Tree, Va, linear_range,
 };
 
 use crate::flat::{Flat, Mapped, Set};
@@ -72,11 +72,11 @@ unsafe impl Hardware for Notes {
         self.steps.borrow_mut().push(Step::Sync(va, bytes));
     }
 
-    fn park(&self, memory: &impl Memory, _: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
+    fn park(&self, memory: &impl Memory, _: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark> {
         let (parks, refuses) = self.parking.get();
         if parks == 0 && refuses != 0 {
             self.parking.set((0, refuses - 1));
-            return Err(CanNotPark);
+            return Err(CannotPark);
         }
         self.parking.set((parks.saturating_sub(1), refuses));
         self.steps.borrow_mut().push(Step::Parked);
@@ -146,9 +146,9 @@ impl World {
         1 << self.g.index_bits()
     }
 
-    pub(crate) fn platform(&self) -> Both<'_, HostMemory, Notes> {
+    pub(crate) fn platform(&self) -> Combined<'_, HostMemory, Notes> {
         // SAFETY: the hardware is this memory's alone.
-        unsafe { Both::new(&self.memory, &self.hardware) }
+        unsafe { Combined::new(&self.memory, &self.hardware) }
     }
 
     pub(crate) fn map(&self, va: u64, oa: u64, pages: u64, attributes: Attributes) {
@@ -158,11 +158,17 @@ impl World {
     }
 
     /// Changes pages of the area, counted from its first.
-    pub(crate) fn set(&self, set: Set, first: u64, pages: u64) -> Result<(), Error> {
+    pub(crate) fn set(&self, set: Set, first: u64, pages: u64) -> Result<(), ChangeError> {
         self.set_with(Rodata::Full, set, first, pages)
     }
 
-    pub(crate) fn set_with(&self, rodata: Rodata, set: Set, first: u64, pages: u64) -> Result<(), Error> {
+    pub(crate) fn set_with(
+        &self,
+        rodata: Rodata,
+        set: Set,
+        first: u64,
+        pages: u64,
+    ) -> Result<(), ChangeError> {
         let (aliased, platform) = (Aliased::new(&self.space, self.offset, rodata), self.platform());
         let va = Va(self.area + first * self.g.page_size());
         // SAFETY: no CPU uses these addresses.
@@ -189,12 +195,16 @@ impl World {
     }
 
     fn each_leaf(&self, mut each: impl FnMut(Va, Level, Leaf)) {
-        let _ = self.space.visit(&self.platform(), self.all(), |va, level, entry| {
-            if let Entry::Leaf(leaf) = entry {
-                each(va, level, leaf);
-            }
-            Continue(())
-        });
+        let _ = self.space.visit(
+            &self.platform(),
+            self.all(),
+            |&linmap::Visited { va, level, entry, .. }| {
+                if let Entry::Leaf(leaf) = entry {
+                    each(va, level, leaf);
+                }
+                Continue(())
+            },
+        );
     }
 
     /// Every leaf, and how many table pages are taken; the counts are those of the tables.

@@ -87,8 +87,12 @@ impl Built<'_> {
         let base = self.g.base(Half::Upper);
         let mut found: Vec<(std::ops::Range<u64>, u64)> = Vec::new();
         let mut runs: HashMap<(i8, u64), u64> = HashMap::new();
-        let whole =
-            visit(&Raw(self.memory), self.g, self.root, (Va(base), Va(u64::MAX)), |va, level, entry| {
+        let whole = visit(
+            &Raw(self.memory),
+            self.g,
+            self.root,
+            (Va(base), Va(u64::MAX)),
+            |&linmap::Visited { va, level, entry, .. }| {
                 assert_ne!(entry, Entry::Reserved);
                 let Entry::Leaf(leaf) = entry else { return ControlFlow::Continue(()) };
                 let (at, bytes) = (va.0 - base, self.map.manual.span(level.number()));
@@ -102,7 +106,8 @@ impl Built<'_> {
                     _ => found.push((at..at + bytes, leaf.attributes.bits())),
                 }
                 ControlFlow::Continue(())
-            });
+            },
+        );
         assert_eq!(whole, Ok(ControlFlow::Continue(())));
         assert_eq!(found, self.expected(), "{:?}", self.g);
         let is_whole = |(&(level, _), &members): (&(i8, u64), &u64)| members == self.map.manual.run(level);

@@ -8,7 +8,7 @@ mod parse;
 mod raw;
 mod tables;
 
-use linmap::{Geometry, Granule, Half, Marked, OaFormat, Pa, Tree, dump};
+use linmap::{Geometry, Granule, Half, MarkedRange, OaFormat, Pa, Tree, dump};
 
 use dirty_memory::dirty_memory;
 use parse::parse;
@@ -25,7 +25,8 @@ fn real_dumps_come_back_byte_for_byte() {
         let memory = dirty_memory(g, 8192);
         let tree = Tree::build(&memory, g, Half::Upper, runs.iter().copied()).expect("runs in order");
         let mut printed = String::new();
-        dump(&Raw(&memory), g, tree.root(), Marked::linear_map(g), &mut printed).expect("a string takes all");
+        dump(&Raw(&memory), g, tree.root(), MarkedRange::linear_map(g), &mut printed)
+            .expect("a string takes all");
         assert_eq!(printed, text);
     }
 }

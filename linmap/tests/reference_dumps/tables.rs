@@ -2,7 +2,8 @@
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Descriptor, Entry, Geometry, Granule, Half, Level, Marked, Memory, OaFormat, Pa, Slot, Tree,
+    AddressSpace, Descriptor, Entry, Geometry, Granule, Half, Level, MarkedRange, Memory, OaFormat, Pa, Slot,
+    Tree,
 };
 
 use crate::dirty_memory::dirty_memory;
@@ -49,7 +50,7 @@ impl Tables {
     /// The lines of the dump, without the marker lines.
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut text = String::new();
-        let region = Marked::linear_map(self.space.geometry());
+        let region = MarkedRange::linear_map(self.space.geometry());
         self.space.dump(&self.memory.platform(), region, &mut text).unwrap();
         let lines: Vec<_> = text.lines().map(String::from).collect();
         let [first, inner @ .., last] = lines.as_slice() else { panic!("no lines") };

@@ -12,12 +12,15 @@ use core::ops::ControlFlow;
 pub use finding::{Finding, RunFault};
 
 use crate::format::{
-    Attributes, Descriptor, Entry, Geometry, Half, Leaf, Level, OaFormat, Pa, TableLimits, Va, in_place_bits,
+    Attributes, Descriptor, Entry, Geometry, Half, Leaf, Level, OaFormat, Pa, Span, TableLimits, Va,
+    in_place_bits,
 };
 use crate::plan::linear_range;
 use crate::platform::Slot;
-use crate::read::reader::ReadTables;
-use crate::read::walk::visit_with_limits;
+use crate::read::cursor::{Source, Stop, Visitor, visit_span};
+use crate::read::reader::{ReadTables, Reading};
+use crate::read::table::Table;
+use crate::read::walk::{Visited, visit};
 
 /// What [`check`] is to know of the machine, and when it is to give up.
 ///
@@ -82,9 +85,10 @@ pub fn check<R: ReadTables>(
         let (first, last) = linear_range(geometry);
         Linear { first, last, offset }
     });
-    let path = [Pa(0); Level::COUNT];
-    let mut checker = Checker { reader, geometry, root, checks, linear, left: checks.limit, path, each };
-    match checker.table(root, geometry.root(), geometry.base(half), TableLimits::empty()) {
+    let (path, limits) = ([Pa(0); Level::COUNT], TableLimits::empty());
+    let mut checker =
+        Checker { reader, geometry, root, checks, linear, left: checks.limit, path, limits, each };
+    match checker.half(half) {
         Ok(()) => Ok(ControlFlow::Continue(())),
         Err(Stop::Enough) => Ok(ControlFlow::Break(())),
         Err(Stop::Read(error)) => Err(error),
@@ -132,14 +136,6 @@ struct Linear {
     offset: u64,
 }
 
-/// Why a check ends early.
-enum Stop<E> {
-    /// The caller has seen enough, or has been told that the limit is reached.
-    Enough,
-    /// A slot can not be read.
-    Read(E),
-}
-
 /// An entry and where it was found.
 #[derive(Clone, Copy)]
 struct Found {
@@ -151,17 +147,43 @@ struct Found {
     descriptor: Descriptor,
 }
 
-/// Entries that are each the one in front plus the size of a leaf, all fine.
-struct Stretch {
-    /// What the next one holds.
-    next: u64,
-    /// The one that was judged.
-    judged: u64,
+impl Found {
+    const fn new(table: &Table, index: usize, limits: TableLimits, descriptor: Descriptor) -> Self {
+        Self { table: table.pa, index, va: Va(table.va(index)), level: table.level, limits, descriptor }
+    }
 }
 
-impl Stretch {
-    /// No entry goes on with it.
-    const NONE: Self = Self { next: 0, judged: 1 };
+/// Where the check of a table has come to.
+struct Progress {
+    /// The size of a leaf, and the bits that stay the same in a series: only address bits change, and none that would
+    /// carry into another field.
+    step: u64,
+    fixed: u64,
+    /// The next entry of a series: each is the one before plus the size of a leaf.
+    next: u64,
+    /// The entry of the series that was judged.
+    judged: u64,
+    /// The first entry of the run that was checked last.
+    run_checked: Option<usize>,
+    /// The restrictions that the tables above lay on the entries.
+    limits: TableLimits,
+}
+
+impl Progress {
+    /// Returns whether an entry continues a series in which nothing is wrong.
+    #[inline(always)]
+    const fn continues(&self, bits: u64) -> bool {
+        bits == self.next && (bits ^ self.judged) & self.fixed == 0
+    }
+
+    /// Begins a series with an entry that was judged, or none.
+    const fn series(&mut self, from: Option<u64>) {
+        (self.next, self.judged) = match from {
+            Some(bits) => (bits.wrapping_add(self.step), bits),
+            // No entry continues this.
+            None => (0, 1),
+        };
+    }
 }
 
 struct Checker<'a, R, F> {
@@ -174,6 +196,8 @@ struct Checker<'a, R, F> {
     left: u64,
     /// The tables from the root down to the one being read, by level ordinal.
     path: [Pa; Level::COUNT],
+    /// The restrictions on the table that begins next.
+    limits: TableLimits,
     each: F,
 }
 
@@ -217,67 +241,59 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Checker<'_, R, F> {
         }
     }
 
-    /// Checks the table at `level` whose first slot translates `base`, and all below it.
-    fn table(
-        &mut self,
-        table: Pa,
-        level: Level,
-        base: u64,
-        limits: TableLimits,
-    ) -> Result<(), Stop<R::Error>> {
-        if let Some(finding) = self.unfit(table, level, Va(base)) {
+    /// Checks the root, and all below it.
+    fn half(&mut self, half: Half) -> Result<(), Stop<R::Error>> {
+        let (g, base) = (self.geometry, self.geometry.base(half));
+        if let Some(finding) = self.unfit(self.root, g.root(), Va(base)) {
             return self.report(finding);
         }
-        self.path[level.ordinal()] = table;
-        let entries = self.geometry.entries(level);
-        self.spend(entries, Va(base))?;
-        let step = self.geometry.level_size(level);
-        let in_place = in_place_bits(self.geometry.oa_format());
-        // In a stretch only address bits change, and none that would carry into another field.
-        let fixed = !(beyond(self.geometry.level_shift(level)) & !beyond(self.checks.pa_bits.min(in_place)));
-        let mut stretch = Stretch::NONE;
-        let mut run_checked = None;
-        for index in 0..entries {
-            let descriptor = self.read(table, index, level)?;
-            let bits = descriptor.0;
-            if bits == stretch.next && (bits ^ stretch.judged) & fixed == 0 {
-                stretch.next = bits.wrapping_add(step);
-                continue;
-            }
-            let va = Va(base.wrapping_add(index as u64 * step));
-            let found = Found { table, index, va, level, limits, descriptor };
-            let run_fits = if (bits | stretch.next) & CONTIGUOUS != 0 {
-                self.run(found, &mut run_checked)?
-            } else {
-                true
-            };
-            let goes_on = self.entry(found)? && run_fits;
-            stretch =
-                if goes_on { Stretch { next: bits.wrapping_add(step), judged: bits } } else { Stretch::NONE };
-        }
-        Ok(())
+        self.spend(g.entries(g.root()), Va(base))?;
+        let span = Span { first: base, last: base + ((1 << g.va_bits()) - 1) };
+        let source = Reading { reader: self.reader, geometry: g };
+        visit_span(&source, &Table::root(self.root, g, base), span, self)
     }
 
-    /// Checks one entry. Whether the next one needs no look if it is this one plus the size of a leaf.
+    /// Checks the run of an entry, if it may be in one.
+    fn run_fits(&mut self, found: Found, progress: &mut Progress) -> Result<bool, Stop<R::Error>> {
+        if (found.descriptor.0 | progress.next) & CONTIGUOUS == 0 {
+            return Ok(true);
+        }
+        self.run(found, &mut progress.run_checked)
+    }
+
+    /// Checks an entry that is no table's. Returns whether the next one needs no look if it is this one plus the size of
+    /// a leaf.
     #[inline(never)]
-    fn entry(&mut self, found: Found) -> Result<bool, Stop<R::Error>> {
+    fn entry(&mut self, found: Found, progress: &mut Progress) -> Result<bool, Stop<R::Error>> {
+        let run_fits = self.run_fits(found, progress)?;
         let Found { va, level, descriptor, .. } = found;
         match descriptor.decode(self.geometry, level) {
-            Entry::Leaf(leaf) if leaf.valid => self.leaf(found, leaf),
-            Entry::Hole | Entry::Leaf(_) => Ok(false),
+            Entry::Leaf(leaf) if leaf.valid => Ok(self.leaf(found, leaf)? && run_fits),
+            Entry::Hole | Entry::Leaf(_) | Entry::Table(_) => Ok(false),
             Entry::Reserved => {
                 self.report(Finding::Reserved { va, level, descriptor })?;
                 Ok(false)
             }
-            Entry::Table(child) => {
-                let reserved = reserved_bits(self.geometry, self.geometry.page_shift()) | TABLE_RESERVED;
-                self.no_reserved_bits(found, reserved)?;
-                let limits =
-                    if self.checks.hierarchical { TableLimits::of(descriptor) } else { TableLimits::empty() };
-                self.table(child, level.next(), va.0, found.limits | limits)?;
-                Ok(false)
-            }
         }
+    }
+
+    /// Checks a table's descriptor. Returns whether the table is to be read.
+    #[inline(never)]
+    fn link(&mut self, found: Found, progress: &mut Progress) -> Result<bool, Stop<R::Error>> {
+        self.run_fits(found, progress)?;
+        progress.series(None);
+        let (g, Found { va, level, descriptor, .. }) = (self.geometry, found);
+        self.no_reserved_bits(found, reserved_bits(g, g.page_shift()) | TABLE_RESERVED)?;
+        let (table, below) = (descriptor.next_table(g), level.next());
+        if let Some(finding) = self.unfit(table, below, va) {
+            self.report(finding)?;
+            return Ok(false);
+        }
+        let limits =
+            if self.checks.hierarchical { TableLimits::of(descriptor) } else { TableLimits::empty() };
+        self.limits = progress.limits | limits;
+        self.spend(g.entries(below), va)?;
+        Ok(true)
     }
 
     fn no_reserved_bits(&mut self, found: Found, reserved: u64) -> Result<bool, Stop<R::Error>> {
@@ -345,26 +361,26 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Checker<'_, R, F> {
         // Writable entries that are adjacent, from the first to the last address.
         let mut piece: Option<(u64, u64)> = None;
         let reader = Guarded { reader: self.reader, checks: self.checks, left: Cell::new(self.left) };
-        let walked =
-            visit_with_limits(&reader, g, self.root, (Va(first), Va(last)), |at, level, entry, limits| {
-                let Entry::Leaf(alias) = entry else { return ControlFlow::Continue(()) };
-                let attributes =
-                    if hierarchical { limits.restrict(alias.attributes) } else { alias.attributes };
-                let is_alias = alias.oa.0.wrapping_add(linear.offset) == at.0;
-                if !alias.valid || !is_alias || !attributes.is_writable() {
-                    return ControlFlow::Continue(());
-                }
-                let (from, to) = (at.0.max(first), (at.0 + (g.level_size(level) - 1)).min(last));
-                match &mut piece {
-                    Some((_, end)) if *end + 1 == from => *end = to,
-                    _ => {
-                        if let Some(done) = piece.replace((from, to)) {
-                            return report(done);
-                        }
+        let walked = visit(&reader, g, self.root, (Va(first), Va(last)), |visited| {
+            let &Visited { va: Va(at), level, entry: Entry::Leaf(alias), limits, .. } = visited else {
+                return ControlFlow::Continue(());
+            };
+            let attributes = if hierarchical { limits.restrict(alias.attributes) } else { alias.attributes };
+            let is_alias = alias.oa.0.wrapping_add(linear.offset) == at;
+            if !alias.valid || !is_alias || !attributes.is_writable() {
+                return ControlFlow::Continue(());
+            }
+            let (from, to) = (at.max(first), (at + (g.level_size(level) - 1)).min(last));
+            match &mut piece {
+                Some((_, end)) if *end + 1 == from => *end = to,
+                _ => {
+                    if let Some(done) = piece.replace((from, to)) {
+                        return report(done);
                     }
                 }
-                ControlFlow::Continue(())
-            });
+            }
+            ControlFlow::Continue(())
+        });
         let told = piece.map_or(ControlFlow::Continue(()), &mut report);
         self.left = reader.left.get();
         match walked {
@@ -399,6 +415,55 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Checker<'_, R, F> {
         let member = Va(va.0 + member as u64 * step);
         self.report(Finding::BrokenRun { va, level, fault, member })?;
         Ok(false)
+    }
+}
+
+impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Visitor<Reading<'_, R>> for Checker<'_, R, F> {
+    type Stop = Stop<R::Error>;
+    type Scratch = Progress;
+
+    fn begin(&mut self, table: &Table) -> Progress {
+        self.path[table.level.ordinal()] = table.pa;
+        let in_place = in_place_bits(self.geometry.oa_format());
+        let fixed = !(beyond(table.shift) & !beyond(self.checks.pa_bits.min(in_place)));
+        let (step, limits) = (1 << table.shift, self.limits);
+        Progress { step, fixed, next: 0, judged: 1, run_checked: None, limits }
+    }
+
+    #[inline(always)]
+    fn leaves(
+        &mut self,
+        source: &Reading<'_, R>,
+        table: &Table,
+        progress: &mut Progress,
+        (mut index, last): (usize, usize),
+        mut entry: Descriptor,
+    ) -> Result<usize, Self::Stop> {
+        while progress.continues(entry.0) {
+            progress.next = entry.0.wrapping_add(progress.step);
+            index += 1;
+            if index > last {
+                return Ok(index);
+            }
+            entry = source.load(table, index)?;
+        }
+        if entry.is_table(table.level) {
+            return Ok(index);
+        }
+        let continues = self.entry(Found::new(table, index, progress.limits, entry), progress)?;
+        progress.series(continues.then_some(entry.0));
+        Ok(index + 1)
+    }
+
+    fn enter(
+        &mut self,
+        _: &Reading<'_, R>,
+        table: &Table,
+        progress: &mut Progress,
+        index: usize,
+        entry: Descriptor,
+    ) -> Result<bool, Self::Stop> {
+        self.link(Found::new(table, index, progress.limits, entry), progress)
     }
 }
 

@@ -1,0 +1,169 @@
+//! Why a change of a live map was refused: what, where, and what would be right.
+
+use core::convert::Infallible;
+
+use crate::build::{BuildError, OutOfFrames};
+use crate::format::{Descriptor, Geometry, Level, Pa, Unaligned, Va};
+use crate::plan::Policy;
+use crate::platform::CannotPark;
+
+/// What can be done about a policy that rules out live changes of size.
+const fn remedy(policy: Policy) -> &'static str {
+    match policy {
+        Policy::Live => ": one of the CPUs may abort; park the others instead, or map in pages",
+        Policy::Pages => "; map the range in pages from the start",
+        Policy::Fixed => "; make it a carve-out, which is mapped in pages from the start",
+        Policy::Park => "",
+    }
+}
+
+/// Why an operation on a live map did nothing.
+///
+/// Whatever the error, frames that were taken are given back and live tables are as before. Only
+/// [`CannotPark`](Self::CannotPark) may come after some leaves have changed their size, where one operation parks
+/// several times; they translate as before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ChangeError {
+    /// The memory has no more table pages.
+    #[error("out of table pages after {taken}; give the frame source more memory")]
+    OutOfFrames {
+        /// The number of pages that the operation had taken, all given back.
+        taken: u64,
+    },
+    /// The tables of a new mapping cannot be built.
+    #[error(transparent)]
+    Build(BuildError),
+    /// A range, or its physical memory, does not begin with a page.
+    #[error(transparent)]
+    Unaligned(#[from] Unaligned),
+    /// A range that is not in the half of the address space.
+    #[error("{pages} pages from {va} on are not in the half that these tables translate")]
+    OutsideHalf {
+        /// The start of the range.
+        va: Va,
+        /// Its length in pages.
+        pages: u64,
+    },
+    /// Physical memory beyond what descriptors can express.
+    #[error("{pages} pages from {oa} on go beyond the {bits} address bits that the descriptors have")]
+    OutputAddress {
+        /// The start of the memory.
+        oa: Pa,
+        /// Its length in pages.
+        pages: u64,
+        /// The number of bits of an output address.
+        bits: u32,
+    },
+    /// Something is mapped there already.
+    #[error("{va} is mapped already; unmap it first")]
+    Occupied {
+        /// The first such address.
+        va: Va,
+    },
+    /// Nothing is mapped there.
+    #[error("nothing is mapped at {va}; map it first, or leave it out of the range")]
+    Hole {
+        /// The first such address.
+        va: Va,
+    },
+    /// A page would be writable and executable at once.
+    #[error("{va} would be writable and executable at once; make it read-only first, or not executable")]
+    WriteExecute {
+        /// The first such address.
+        va: Va,
+    },
+    /// A leaf in use would have to change its size, which the policy does not permit.
+    #[error("the leaf at {va} would have to change its size while it is in use, which the policy \"{policy}\" rules out{}", remedy(*policy))]
+    NeedsResize {
+        /// The start of the leaf.
+        va: Va,
+        /// The policy in force.
+        policy: Policy,
+    },
+    /// The other CPUs do not park, so that a leaf in use cannot change its size.
+    #[error(
+        "the other CPUs cannot be parked, so no leaf in use can change its size; map the range in pages from the start (what a collapse or splits had done in parkings before stays)"
+    )]
+    CannotPark,
+    /// Tables that this library would not write: a descriptor without meaning, or one that restricts all
+    /// that lies below it.
+    #[error(
+        "the descriptor that translates {va} is not one of this library's: no meaning at its level, or restrictions on a whole table"
+    )]
+    NotUnderstood {
+        /// The first address that it translates.
+        va: Va,
+    },
+}
+
+impl From<Infallible> for ChangeError {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+impl From<OutOfFrames> for ChangeError {
+    fn from(OutOfFrames(taken): OutOfFrames) -> Self {
+        Self::OutOfFrames { taken }
+    }
+}
+
+impl From<CannotPark> for ChangeError {
+    fn from(_: CannotPark) -> Self {
+        Self::CannotPark
+    }
+}
+
+impl From<BuildError> for ChangeError {
+    fn from(error: BuildError) -> Self {
+        match error {
+            BuildError::OutOfFrames { taken } => Self::OutOfFrames { taken },
+            other => Self::Build(other),
+        }
+    }
+}
+
+/// The reason why an entry that translates an address is not changed.
+#[cold]
+pub(crate) fn refusal(va: u64, level: Level, old: Descriptor, g: Geometry) -> ChangeError {
+    let va = Va(va);
+    match old.is_leaf(g, level) {
+        true => ChangeError::WriteExecute { va },
+        false if old.is_valid() => ChangeError::NotUnderstood { va },
+        false => ChangeError::Hole { va },
+    }
+}
+
+/// Why a tree was not taken into a live map. It has been discarded, and nothing has changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GraftError {
+    /// A tree and an address space of different geometry, or of different halves.
+    #[error("the tree was built for another geometry or half than the address space has")]
+    OtherGeometry,
+    /// A slot of the root table is taken.
+    #[error("{va} is mapped already; unmap it first")]
+    Occupied {
+        /// The first address that it translates.
+        va: Va,
+    },
+    /// The tree has pages that are writable and executable at once.
+    #[error("{va} would be writable and executable at once; make it read-only first, or not executable")]
+    WriteExecute {
+        /// The first such address.
+        va: Va,
+    },
+}
+
+/// Why the linear map was not created. Every frame has been given back, and the address space is as before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CreateError {
+    /// Its tables cannot be built.
+    #[error(transparent)]
+    Build(#[from] BuildError),
+    /// The address space does not take them.
+    #[error(transparent)]
+    Graft(#[from] GraftError),
+}

@@ -1,0 +1,154 @@
+//! The state of a live map beside its tables: the root, the policy, the counts, what a repaint has to copy again.
+
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+
+use crate::build::{Counters, Tree};
+use crate::format::{Change, Descriptor, Geometry, Half, LeafChange, Level, Pa, Span, Unaligned, Va};
+use crate::live::dirty_ranges::DirtyRanges;
+use crate::live::error::ChangeError;
+use crate::plan::{Leaves, Policy};
+
+/// What is known of a live map without reading its tables.
+#[derive(Debug)]
+pub(crate) struct MapState {
+    /// Its address changes under the lock.
+    root: AtomicU64,
+    geometry: Geometry,
+    half: Half,
+    /// The first address of the half.
+    base: u64,
+    /// log2 of what an entry of the root spans, and of the page size.
+    root_shift: u8,
+    first_leaf: Level,
+    page_shift: u8,
+    policy: AtomicU8,
+    write_execute: AtomicBool,
+    pub(crate) counters: Counters,
+    pub(crate) dirty: DirtyRanges,
+}
+
+impl MapState {
+    /// The state of a map that has just been built.
+    pub(crate) fn of(tree: Tree) -> Self {
+        let (geometry, half) = (tree.geometry(), tree.half());
+        let counters = Counters::new(&tree.stats());
+        let root = tree.into_root().into_pa();
+        Self {
+            root: AtomicU64::new(root.0),
+            geometry,
+            half,
+            base: geometry.base(half),
+            first_leaf: geometry.first_leaf_level(),
+            root_shift: geometry.level_shift(geometry.root()) as u8,
+            page_shift: geometry.page_shift() as u8,
+            policy: AtomicU8::new(Policy::Fixed as u8),
+            write_execute: AtomicBool::new(false),
+            counters,
+            dirty: DirtyRanges::new(),
+        }
+    }
+
+    /// The address of the root table.
+    #[inline]
+    pub(crate) fn root(&self) -> Pa {
+        Pa(self.root.load(Relaxed))
+    }
+
+    pub(crate) const fn geometry(&self) -> Geometry {
+        self.geometry
+    }
+
+    pub(crate) const fn half(&self) -> Half {
+        self.half
+    }
+
+    /// The first address of the half.
+    pub(crate) const fn base(&self) -> u64 {
+        self.base
+    }
+
+    /// log2 of what an entry of the root spans.
+    #[inline]
+    pub(crate) const fn root_shift(&self) -> u32 {
+        self.root_shift as u32
+    }
+
+    /// Returns whether an entry at a level is a leaf, valid or present-invalid.
+    #[inline(always)]
+    pub(crate) const fn is_leaf(&self, entry: Descriptor, level: Level) -> bool {
+        entry.is_leaf_from(self.first_leaf, level)
+    }
+
+    /// Returns what is done where a leaf in use has to change its size.
+    #[inline]
+    pub(crate) fn policy(&self) -> Policy {
+        match self.policy.load(Relaxed) {
+            n if n == Policy::Live as u8 => Policy::Live,
+            n if n == Policy::Pages as u8 => Policy::Pages,
+            n if n == Policy::Fixed as u8 => Policy::Fixed,
+            _ => Policy::Park,
+        }
+    }
+
+    pub(crate) fn set_policy(&self, policy: Policy) {
+        self.policy.store(policy as u8, Relaxed);
+    }
+
+    pub(crate) fn allow_write_execute(&self, allow: bool) {
+        self.write_execute.store(allow, Relaxed);
+    }
+
+    pub(crate) fn allows_write_execute(&self) -> bool {
+        self.write_execute.load(Relaxed)
+    }
+
+    /// Takes other tables and another policy. Under the lock.
+    pub(crate) fn switch(&self, root: Pa, policy: Policy) {
+        self.root.store(root.0, Relaxed);
+        self.set_policy(policy);
+    }
+
+    /// The addresses of `pages` pages from `va` on, or nothing if there are none.
+    ///
+    /// # Errors
+    ///
+    /// The range does not begin with a page, or is not in the half.
+    pub(crate) fn span(&self, va: Va, pages: u64) -> Result<Option<Span>, ChangeError> {
+        let (va_bits, page) = (self.geometry.va_bits(), self.page_shift);
+        if va.0 & ((1 << page) - 1) != 0 {
+            return Err(ChangeError::Unaligned(Unaligned::Va(va)));
+        }
+        let (all, before) = (1u64 << (va_bits - u32::from(page)), va.0.wrapping_sub(self.base) >> page);
+        if before > all || pages > all - before {
+            return Err(ChangeError::OutsideHalf { va, pages });
+        }
+        if pages == 0 {
+            return Ok(None);
+        }
+        let pages = pages - u64::from(broken!(LastPageLeftOut));
+        Ok(Some(Span { first: va.0, last: va.0 + ((pages << page) - 1) }))
+    }
+
+    /// A change of permissions as a change of leaves.
+    #[inline(always)]
+    pub(crate) fn leaf_change(&self, change: Change) -> LeafChange {
+        let (clear, set) = change.bits();
+        let refuse_write_execute = !self.allows_write_execute();
+        LeafChange { clear, set, validity: LeafChange::STAYS, refuse_write_execute }
+    }
+
+    /// A change of validity as a change of leaves.
+    pub(crate) fn validity_change(&self, valid: bool) -> LeafChange {
+        let refuse_write_execute = valid && !self.allows_write_execute();
+        let validity = if valid { LeafChange::VALID } else { LeafChange::INVALID };
+        LeafChange { validity, refuse_write_execute, ..LeafChange::NONE }
+    }
+
+    /// The leaves that new mappings take.
+    pub(crate) fn leaves(&self) -> Leaves {
+        match self.policy() {
+            Policy::Pages => Leaves::Pages,
+            Policy::Live | Policy::Park | Policy::Fixed => Leaves::Largest,
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Why a map was not repainted.
+
+use crate::build::OutOfFrames;
+use crate::format::Va;
+use crate::platform::CannotPark;
+
+/// Why a repaint did nothing. Everything built has been given back, and the map, the policy and the counts are as before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RepaintError {
+    /// The memory has no more table pages.
+    #[error("out of table pages after {taken}; give the frame source more memory")]
+    OutOfFrames {
+        /// The number of pages that the repaint had taken, all given back.
+        taken: u64,
+    },
+    /// A range that is not in the half of the address space.
+    #[error("{pages} pages from {va} on are not in the half that these tables translate")]
+    OutsideHalf {
+        /// The start of the range.
+        va: Va,
+        /// Its length in pages.
+        pages: u64,
+    },
+    /// A range that does not begin or end with an entry of the root, or with a contiguous run of them.
+    #[error(
+        "{va} lies within an entry of the root table, or within a run of them; a repaint takes whole ones, as `linear_range` has them"
+    )]
+    PartOfEntry {
+        /// The end of the range that does not.
+        va: Va,
+    },
+    /// A second repaint at once.
+    #[error("a repaint of these tables is under way; wait until it has returned")]
+    UnderWay,
+    /// The other CPUs do not park, so that they cannot go over to the new tables.
+    #[error("the other CPUs cannot be parked, so they cannot go over to the new tables")]
+    CannotPark,
+    /// Tables that this library would not write: a descriptor without meaning, or one that restricts all
+    /// that lies below it.
+    #[error(
+        "the descriptor that translates {va} is not one of this library's: no meaning at its level, or restrictions on a whole table"
+    )]
+    NotUnderstood {
+        /// The first address that it translates.
+        va: Va,
+    },
+}
+
+impl From<OutOfFrames> for RepaintError {
+    fn from(OutOfFrames(taken): OutOfFrames) -> Self {
+        Self::OutOfFrames { taken }
+    }
+}
+
+impl From<CannotPark> for RepaintError {
+    fn from(_: CannotPark) -> Self {
+        Self::CannotPark
+    }
+}
