@@ -3,8 +3,8 @@
 use std::ops::ControlFlow::Continue;
 
 use linmap::{
-    AddressSpace, Attributes, Dsb, Error, Geometry, Half, Hardware, LeafSize, Leaves, Level, Pa, Policy,
-    Promise, Region, Stats, Tree, Va,
+    AddressSpace, Attributes, Dsb, Error, Geometry, Half, Hardware, LeafSize, Leaves, Level, Pa, Platform,
+    Policy, Promise, Region, Stats, Tree, Va,
 };
 use linmap_model::{Core, Model, OnCpu, Setup, Ttbr};
 
@@ -72,6 +72,16 @@ pub(crate) fn flat_of(regions: &[Region], g: Geometry) -> Flat {
 impl<'m> World<'m> {
     /// Maps some regions in a half that all CPUs use.
     pub(crate) fn new(machine: &'m Machine, half: Half, regions: &[Region]) -> Self {
+        Self::created_on(&machine.model.cpu(0), machine, half, regions)
+    }
+
+    /// The same, where CPU 0 creates the map on a platform of its own.
+    pub(crate) fn created_on(
+        platform: &impl Platform,
+        machine: &'m Machine,
+        half: Half,
+        regions: &[Region],
+    ) -> Self {
         let Machine { model, cores, tables } = machine;
         let (g, cpu, cores, tables) = (model.geometry(), model.cpu(0), *cores, *tables);
         let tree = Tree::build(&cpu, g, half, core::iter::empty()).expect("one page");
@@ -89,9 +99,9 @@ impl<'m> World<'m> {
         let flat = flat_of(regions, g);
         cpu.begins(space.root(), "create", &flat.changes(g.base(half), last_of(g, half)));
         let runs = regions.iter().flat_map(|r| r.runs(g));
-        let tree = Tree::build(&cpu, g, half, runs).expect("frames enough");
+        let tree = Tree::build(platform, g, half, runs).expect("frames enough");
         // SAFETY: the model judges what becomes of these addresses.
-        unsafe { space.graft(&cpu, tree) }.expect("an empty root");
+        unsafe { space.graft(platform, tree) }.expect("an empty root");
         cpu.done(true);
         let mut world = Self {
             model,
@@ -174,6 +184,16 @@ impl<'m> World<'m> {
     /// Does an operation, and judges it.
     pub(crate) fn does(&mut self, n: u8, operation: &Operation) -> Result<(), Error> {
         let cpu = self.cpu(n);
+        self.does_on(&cpu, cpu, operation)
+    }
+
+    /// The same, where the CPU does it on a platform of its own.
+    pub(crate) fn does_on(
+        &mut self,
+        platform: &impl Platform,
+        cpu: OnCpu<'_>,
+        operation: &Operation,
+    ) -> Result<(), Error> {
         let before = matches!(operation.what, What::Repaint(_)).then(|| self.walked.leaves.clone());
         self.history.push(format!("cpu {} {:x?}", cpu.number(), operation));
         let prediction = self.predict(operation);
@@ -185,7 +205,7 @@ impl<'m> World<'m> {
         let frames = self.frames.take().map_or(frames, |left| left.min(frames));
         cpu.begins(self.space.root(), operation.name(), &changes);
         let events = self.model.events();
-        let result = operation.run(&self.space, &cpu);
+        let result = operation.run(&self.space, platform);
         // A DSB and an ISB, or nothing: then there was no store.
         let stored = self.model.events() - events > if result.is_ok() { 2 } else { 0 };
         cpu.done(result.is_ok());

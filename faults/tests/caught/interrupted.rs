@@ -8,13 +8,15 @@ use linmap::{
     Both, CanNotPark, Descriptor, Dsb, Frame, Geometry, Hardware, Memory, Pa, Promise, Rewrite, Slot, Tlbi,
     Va,
 };
-use linmap_model::{Held, OnCpu};
+use linmap_model::OnCpu;
 
+use crate::faulty::{Faulty, Lock};
 use crate::operation::Operation;
 use crate::world::World;
 
 /// The memory of a CPU that is interrupted before its first store into a live table.
 struct Interrupted<'a, 'm> {
+    platform: &'a Faulty<'m>,
     cpu: OnCpu<'m>,
     other: Cell<Option<&'a dyn Fn()>>,
 }
@@ -27,27 +29,27 @@ impl Interrupted<'_, '_> {
     }
 }
 
-// SAFETY: the CPU's memory does it all, and keeps its promises.
+// SAFETY: the platform's memory does it all.
 unsafe impl Memory for Interrupted<'_, '_> {
     fn page_size(&self) -> u64 {
-        self.cpu.page_size()
+        self.platform.page_size()
     }
 
     fn take(&self) -> Option<Frame> {
-        self.cpu.take()
+        self.platform.take()
     }
 
     fn give(&self, frame: Frame) {
-        self.cpu.give(frame);
+        self.platform.give(frame);
     }
 
     fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
-        self.cpu.slots(frame)
+        self.platform.slots(frame)
     }
 
     unsafe fn load(&self, slot: Slot) -> Descriptor {
         // SAFETY: the caller's promise.
-        unsafe { self.cpu.load(slot) }
+        unsafe { self.platform.load(slot) }
     }
 
     unsafe fn store(&self, slot: Slot, new: Descriptor) {
@@ -55,12 +57,12 @@ unsafe impl Memory for Interrupted<'_, '_> {
             self.let_other();
         }
         // SAFETY: the caller's promise.
-        unsafe { self.cpu.store(slot, new) }
+        unsafe { self.platform.store(slot, new) }
     }
 }
 
 /// CPU 0 does the first operation, and CPU 1 all others in the midst of it.
-pub(crate) fn interrupted(world: &World<'_>, operations: &[Operation]) {
+pub(crate) fn interrupted<'m>(world: &World<'m>, platform: &Faulty<'m>, operations: &[Operation]) {
     let changes = |o: &Operation| o.changes(&world.predict(o).flat, world.g);
     let [cpu, other] = [world.cpu(0), world.cpu(1)];
     let [first, rest @ ..] = operations else { return };
@@ -70,74 +72,81 @@ pub(crate) fn interrupted(world: &World<'_>, operations: &[Operation]) {
             other.done(operation.run(&world.space, &other).is_ok());
         }
     };
-    let memory = Interrupted { cpu, other: Cell::new(Some(&others)) };
-    // SAFETY: all CPUs of a model take the same lock.
-    let platform = unsafe { Both::new(&memory, &cpu) };
+    let memory = Interrupted { platform, cpu, other: Cell::new(Some(&others)) };
+    // SAFETY: all CPUs of a model take the same lock, or none where that is the mistake.
+    let platform = unsafe { Both::new(&memory, platform) };
     cpu.begins(world.space.root(), first.name(), &changes(first));
     cpu.done(first.run(&world.space, &platform).is_ok());
     memory.let_other();
 }
 
-/// A CPU that is overtaken: while it waits for the lock for the third time another has it.
+/// The hardware of a CPU that is overtaken: while it waits for the lock for the third time another has it.
 struct Overtaken<'a, 'm> {
-    cpu: OnCpu<'m>,
+    platform: &'a Faulty<'m>,
     locks: Cell<u32>,
     other: &'a dyn Fn(),
 }
 
-// SAFETY: the CPU does it all, and keeps its promises.
+// SAFETY: the platform's hardware does it all.
 unsafe impl<'m> Hardware for Overtaken<'_, 'm> {
     type Held<'h>
-        = Held<'m>
+        = Lock<'h, 'm>
     where
         Self: 'h;
 
-    fn lock(&self) -> Held<'m> {
+    fn lock(&self) -> Lock<'_, 'm> {
         self.locks.set(self.locks.get() + 1);
         if self.locks.get() == 3 {
             (self.other)();
         }
-        self.cpu.lock()
+        self.platform.lock()
     }
 
-    fn try_lock(&self) -> Option<Held<'m>> {
-        self.cpu.try_lock()
+    fn try_lock(&self) -> Option<Lock<'_, 'm>> {
+        self.platform.try_lock()
     }
 
     fn promise(&self) -> Promise {
-        self.cpu.promise()
+        self.platform.promise()
     }
 
     fn dsb(&self, kind: Dsb) {
-        self.cpu.dsb(kind);
+        self.platform.dsb(kind);
     }
 
     fn isb(&self) {
-        self.cpu.isb();
+        self.platform.isb();
     }
 
     fn tlbi(&self, op: Tlbi, geometry: Geometry) {
-        self.cpu.tlbi(op, geometry);
+        self.platform.tlbi(op, geometry);
     }
 
-    fn sync_code(&self, _: Va, _: u64) {}
+    fn sync_code(&self, va: Va, bytes: u64) {
+        self.platform.sync_code(va, bytes);
+    }
 
     fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
-        self.cpu.park(memory, root, rewrites)
+        self.platform.park(memory, root, rewrites)
     }
 }
 
 /// CPU 0 repaints the map, and CPU 1 does an operation when the first piece has been copied.
-pub(crate) fn overtaken(world: &World<'_>, repaint: &Operation, operation: &Operation) {
+pub(crate) fn overtaken<'m>(
+    world: &World<'m>,
+    platform: &Faulty<'m>,
+    repaint: &Operation,
+    operation: &Operation,
+) {
     let [cpu, other] = [world.cpu(0), world.cpu(1)];
     let others = || {
         let changes = operation.changes(&world.predict(operation).flat, world.g);
         other.begins(world.space.root(), operation.name(), &changes);
         other.done(operation.run(&world.space, &other).is_ok());
     };
-    let hardware = Overtaken { cpu, locks: Cell::new(0), other: &others };
+    let hardware = Overtaken { platform, locks: Cell::new(0), other: &others };
     // SAFETY: all CPUs of a model take the same lock.
-    let platform = unsafe { Both::new(&cpu, &hardware) };
+    let platform = unsafe { Both::new(platform, &hardware) };
     cpu.begins(world.space.root(), repaint.name(), &[]);
     let result = repaint.run(&world.space, &platform);
     assert!(result.is_ok() && hardware.locks.get() > 3, "{result:?}");

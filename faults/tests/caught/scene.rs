@@ -2,9 +2,12 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use linmap::{Attributes, Fault, Geometry, Granule, Half, Leaves, OaFormat, Policy, Region, commit};
+use linmap::mistakes::switch_on;
+use linmap::{Attributes, Geometry, Granule, Half, Leaves, OaFormat, Pa, Policy, Region, Va};
 use linmap_model::{Core, Rule};
 
+use crate::fault::{Fault, How};
+use crate::faulty::Faulty;
 use crate::interrupted::{interrupted, overtaken};
 use crate::operation::{Operation, What};
 use crate::world::{Machine, World, ram};
@@ -113,11 +116,15 @@ impl Scene {
         Self { part: Part::Overtaken, ..self.repaints().does(what, first, pages) }
     }
 
-    /// What the model says of all that.
+    /// Plays the scene with a mistake, or with none.
+    ///
+    /// # Errors
+    ///
+    /// The rule that was broken.
     pub(crate) fn judged(&self, fault: Option<Fault>) -> Result<(), Rule> {
         let machine = Machine::with_linear_map(geometry(), &self.cores, 128, 0x1000_0000, Some(OFFSET));
         let played = catch_unwind(AssertUnwindSafe(|| self.play(&machine, fault)));
-        commit(None);
+        switch_on(None);
         match (machine.model.verdict().and_then(|()| machine.model.finish()), played) {
             (Err(breach), _) => Err(breach.rule),
             (Ok(()), Ok(())) => Ok(()),
@@ -127,23 +134,34 @@ impl Scene {
     }
 
     fn play(&self, machine: &Machine, fault: Option<Fault>) {
-        commit(fault.filter(|_| self.part == Part::Creation));
-        let mut world = World::new(machine, Half::Upper, &regions());
+        let cpu = machine.model.cpu(0);
+        let created_with = fault.filter(|_| self.part == Part::Creation);
+        let creator = Faulty::new(cpu, created_with, Pa(0));
+        let mut world = World::created_on(&creator, machine, Half::Upper, &regions());
         world.set_policy(self.policy);
         for operation in &self.before {
             world.does(0, operation).expect("no reason not to");
         }
-        commit(fault);
-        if self.part == Part::Interrupted {
-            return interrupted(&world, &self.then);
+        let platform = Faulty::new(cpu, fault, world.space.root());
+        if let Some(How::InTheText(patch)) = fault.map(Fault::how) {
+            switch_on(Some(patch));
         }
-        if let (Part::Overtaken, [repaint, operation]) = (self.part, &self.then[..]) {
-            return overtaken(&world, repaint, operation);
+        match (self.part, &self.then[..]) {
+            (Part::Interrupted, _) => return interrupted(&world, &platform, &self.then),
+            (Part::Overtaken, [repaint, operation]) => {
+                return overtaken(&world, &platform, repaint, operation);
+            }
+            _ => {}
         }
         for operation in &self.then {
             // A refusal is what was predicted, or else it has panicked.
-            let _ = world.does(0, operation);
+            let _ = world.does_on(&platform, cpu, operation);
         }
         world.finish();
     }
+}
+
+/// True for an address by which a scene's map has the memory of an area as well.
+pub(crate) fn is_alias(va: Va) -> bool {
+    va.0 < operation(What::Unmap, FREE, 1).va
 }

@@ -1,25 +1,32 @@
-//! The library with one mistake built in at a time: each is caught, by the rule that it breaks.
+//! The library with one mistake at a time: each is caught, by the rule that it breaks.
 //!
-//! `tests/mutants` breaks the rules in sequences written by hand; here the library itself breaks them.
+//! The model's own tests break the rules in sequences written by hand (`linmap-model/tests/mutants`); here the library
+//! breaks them.
 
-#[path = "../live/aliased.rs"]
+extern crate model as linmap_model;
+
+#[path = "../../../linmap-model/tests/live/aliased.rs"]
 mod aliased;
-#[allow(dead_code)] // what tests/live alone asks of it
-#[path = "../live/flat.rs"]
+mod fault;
+mod faulty;
+#[allow(dead_code)] // used by the model's own tests
+#[path = "../../../linmap-model/tests/live/flat.rs"]
 mod flat;
 mod interrupted;
 #[allow(dead_code)]
-#[path = "../live/operation.rs"]
+#[path = "../../../linmap-model/tests/live/operation.rs"]
 mod operation;
 mod scene;
 #[allow(dead_code)]
-#[path = "../live/world.rs"]
+#[path = "../../../linmap-model/tests/live/world.rs"]
 mod world;
 
-use linmap::{Attributes, Change, Fault, Policy};
+use linmap::mistakes::Patch;
+use linmap::{Attributes, Change, Policy};
 use linmap_model::{Core, Rule};
 
 use aliased::Set;
+use fault::{Fault, How};
 use operation::What;
 use scene::Scene;
 
@@ -41,7 +48,7 @@ const ALIASED_RW: What = What::Aliased(Set::Writable, scene::OFFSET);
 const REPEATS: Core = Core { repeat_tlbi: true, ..Core::STRONG };
 const NO_RANGES: Core = Core { range_tlbi: false, ..Core::STRONG };
 
-/// What is done wrong, the rule that it breaks, and by which operation it comes out.
+/// Each mistake, the rule that it breaks, and a scene in which that shows.
 fn faults() -> Vec<(Fault, Rule, Scene)> {
     // Pages 0 to 511 of the map are a block, 1,024 pages follow, and a contiguous run.
     let live = Scene::new(&[Core::STRONG, Core::STRONG], Policy::Live);
@@ -142,7 +149,7 @@ fn faults() -> Vec<(Fault, Rule, Scene)> {
     ]
 }
 
-/// The rules that the library can not break, and why.
+/// The rules that the library cannot break, and why.
 const NOT_ITS_OWN: [(Rule, &str); 6] = [
     (Rule::Parked, "the platform is told what to store, and runs nothing of the library meanwhile"),
     (Rule::Alias, "the platform chooses the address by which a table is reached"),
@@ -152,7 +159,7 @@ const NOT_ITS_OWN: [(Rule, &str); 6] = [
     (Rule::Sequence, "about the events that a test makes up, not about tables"),
 ];
 
-/// One after the other: a fault is made by all of the process.
+/// One after the other: a patch is switched on for the whole process.
 #[test]
 fn each_fault_is_caught_by_its_rule() {
     for (fault, rule, scene) in faults() {
@@ -166,6 +173,10 @@ fn every_fault_is_made_and_every_rule_is_broken() {
     let faults = faults();
     for fault in Fault::ALL {
         assert!(faults.iter().any(|row| row.0 == *fault), "{fault:?} is never made");
+    }
+    for patch in Patch::ALL {
+        let made = Fault::ALL.iter().filter(|fault| fault.how() == How::InTheText(*patch)).count();
+        assert_eq!(made, 1, "faults that are made by the patch {patch:?}");
     }
     for rule in Rule::ALL {
         let broken = faults.iter().any(|row| row.1 == *rule);
