@@ -28,9 +28,6 @@
 //! ```
 #![no_std]
 
-#[macro_use]
-mod fault;
-
 mod alias;
 mod build;
 mod format;
@@ -44,8 +41,6 @@ mod tests;
 
 pub use alias::Aliased;
 pub use build::{BuildError, Changes, Tree};
-#[cfg(feature = "faults")]
-pub use fault::{Fault, commit};
 pub use format::{
     Attributes, Change, Descriptor, Entry, Geometry, GeometryError, Granule, Half, Instruction, Leaf,
     LeafSize, LeafSizes, Level, MemoryType, OaFormat, Pa, RangePages, Scope, TableLimits, Tlbi, Transition,

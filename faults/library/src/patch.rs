@@ -21,15 +21,19 @@ macro_rules! patches {
 
 patches! {
     /// The last page of the range is left out.
-    LastPageLeftOut: "broken!(LastPageLeftOut)" => "FAULT",
+    LastPageLeftOut: "(pages << page) - 1" => "((pages - u64::from(FAULT)) << page) - 1",
     /// Leaves in which different bits change are taken for alike.
-    TakenForAlike: "broken!(TakenForAlike)" => "FAULT",
+    TakenForAlike: "!self.differs" => "(!self.differs || FAULT)",
     /// An area becomes read-only before its aliases, or writable after them.
-    AliasAfterArea: "broken!(AliasAfterArea)" => "FAULT",
+    AliasAfterArea: "match alias {" => "match match alias {
+        Alias::First(change) if FAULT => Alias::Last(change),
+        Alias::Last(change) if FAULT => Alias::First(change),
+        right => right,
+    } {",
     /// Aliases do not follow.
-    AliasForgotten: "broken!(AliasForgotten)" => "FAULT",
+    AliasForgotten: "!found.aliases.changes()" => "(!found.aliases.changes() || FAULT)",
     /// A repaint is not told of aliases.
-    AliasNotNoted: "broken!(AliasNotNoted)" => "FAULT",
+    AliasNotNoted: "locked.state.dirty.mark(alias);" => "if !FAULT { locked.state.dirty.mark(alias) }",
     /// A repaint does not copy again what has changed meanwhile.
-    ChangeForgotten: "broken!(ChangeForgotten)" => "FAULT",
+    ChangeForgotten: "if first <= last {" => "if first <= last && !FAULT {",
 }

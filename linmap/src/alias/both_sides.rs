@@ -52,7 +52,7 @@ impl<P: Platform> BothSides<'_, P> {
             found.overlap |= found.alias.is_some_and(|before| alias.first <= before.last);
             (found.extents, found.alias) = (found.extents + 1, Some(alias));
             let survey = Extents::visit(locked, self.aliases, alias, &mut |_| Ok(()))?;
-            if survey.changes() && !broken!(AliasNotNoted) {
+            if survey.changes() {
                 locked.state.dirty.mark(alias);
             }
             found.aliases.include(&survey);
@@ -154,7 +154,7 @@ impl<P: Platform> BothSides<'_, P> {
 
     /// Changes the aliases, in one batch.
     pub(crate) fn change_aliases(&self, found: &Findings) {
-        if !found.aliases.changes() || broken!(AliasForgotten) {
+        if !found.aliases.changes() {
             return;
         }
         let alike = found.aliases.is_alike() && !found.overlap;
@@ -163,9 +163,7 @@ impl<P: Platform> BothSides<'_, P> {
             self.change(&mut in_place, alias);
             Ok(())
         });
-        if !broken!(AliasNotInvalidated) {
-            in_place.batch.finish(&self.locked);
-        }
+        in_place.batch.finish(&self.locked);
     }
 
     fn change(&self, in_place: &mut InPlace, span: Span) {

@@ -221,12 +221,12 @@ impl<'a> Aliased<'a> {
         let mut found = Findings::default();
         sides.survey(&mut found)?;
         sides.cut(&found)?;
-        match (alias, broken!(AliasAfterArea)) {
-            (Alias::First(_), false) | (Alias::Last(_), true) => {
+        match alias {
+            Alias::First(_) => {
                 sides.change_aliases(&found);
                 sides.change_area(&found);
             }
-            (Alias::Last(_), false) | (Alias::First(_), true) => {
+            Alias::Last(_) => {
                 sides.change_area(&found);
                 sides.change_aliases(&found);
             }

@@ -48,8 +48,6 @@ impl<M: Memory> Replacement<'_, M> {
         self.fill(&table, slots, old.child(above.level, false), &part);
         self.counters.table();
         let changed = self.change(&table, slots, &part);
-        #[cfg(feature = "faults")]
-        crate::fault::spoil(slots);
         let link = Descriptor::link(frame.into_pa(), g);
         match changed {
             Ok(()) => Ok(link),

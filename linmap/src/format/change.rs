@@ -60,9 +60,6 @@ impl Change {
 
     /// The descriptor bits that become 0, and those that become 1.
     pub(crate) fn bits(self) -> (u64, u64) {
-        if broken!(StaysDirtyManaged) {
-            return (self.clear.difference(Attributes::DIRTY_MANAGED).bits(), self.set.bits());
-        }
         (self.clear.bits(), self.set.bits())
     }
 }

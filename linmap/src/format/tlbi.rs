@@ -219,9 +219,6 @@ impl Iterator for Each {
         }
         let (from, scope) = (Va(self.at << self.geometry.page_shift()), self.scope);
         let (op, last) = match self.range() {
-            Some(pages) if broken!(TlbiOperandTooWide) => {
-                (Tlbi::Range { from, pages: RangePages { scale: 16, ..pages }, scope }, self.end - 1)
-            }
             Some(pages) => (Tlbi::Range { from, pages, scope }, self.at + pages.count() - 1),
             None => (Tlbi::Page(from, scope), self.at),
         };

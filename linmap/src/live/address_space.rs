@@ -223,8 +223,6 @@ impl AddressSpace {
     #[inline(always)]
     fn change<P: Platform>(&self, platform: &P, change: LeafChange, span: Span) -> Result<(), ChangeError> {
         let _held = platform.lock();
-        #[cfg(feature = "faults")]
-        let _held = (!broken!(NoLock)).then_some(_held);
         self.state.dirty.mark(span);
         protect(self.locked(platform), change, span)
     }

@@ -146,8 +146,7 @@ impl<P: Platform> Collapse<'_, P> {
         }
         self.locked.counters().collapsed(1);
         let at = table.span_of(index);
-        let entry_shift = if broken!(TlbiOfLargeEntries) { table.shift } else { child.shift };
-        self.batch.add(at.first, at.last, entry_shift);
+        self.batch.add(at.first, at.last, child.shift);
         self.deferred.add((child.pa, child.level), &mut self.batch, &self.locked);
         Ok(())
     }

@@ -87,7 +87,7 @@ impl DirtyRanges {
     fn mark_copied(&self, span: Span) {
         let first = span.first.max(self.first.load(Relaxed));
         let last = span.last.min(self.last.load(Relaxed));
-        if first <= last && !broken!(ChangeForgotten) {
+        if first <= last {
             self.add(Span { first, last });
         }
     }

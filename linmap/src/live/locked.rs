@@ -250,7 +250,6 @@ impl<'a, P: Platform> Locked<'a, P> {
         match (in_use, self.state.policy()) {
             (None, _) | (_, Policy::Park) => Ok(()),
             (_, Policy::Live) if self.platform.promise().never_aborts => Ok(()),
-            _ if broken!(PromiseIgnored) => Ok(()),
             (Some(va), policy) => Err(ChangeError::NeedsResize { va: Va(va), policy }),
         }
     }
@@ -259,9 +258,7 @@ impl<'a, P: Platform> Locked<'a, P> {
     /// runs before their members change.
     #[inline(always)]
     pub(crate) fn publish_barrier(&self) {
-        if !broken!(NoDsbBeforePublishing) {
-            self.platform.dsb(Dsb::Ishst);
-        }
+        self.platform.dsb(Dsb::Ishst);
     }
 }
 

@@ -125,7 +125,6 @@ impl MapState {
         if pages == 0 {
             return Ok(None);
         }
-        let pages = pages - u64::from(broken!(LastPageLeftOut));
         Ok(Some(Span { first: va.0, last: va.0 + ((pages << page) - 1) }))
     }
 

@@ -123,7 +123,7 @@ impl Resize {
 /// Returns whether the other CPUs are parked for a change of size.
 #[inline(always)]
 pub(crate) fn parks<P: Platform>(locked: &Locked<'_, P>, in_use: bool) -> bool {
-    in_use && locked.state.policy() == Policy::Park && !broken!(NotParked)
+    in_use && locked.state.policy() == Policy::Park
 }
 
 /// Does stores that change the size of leaves, with the other CPUs parked if that is the policy.
@@ -161,9 +161,6 @@ fn park<P: Platform>(locked: &Locked<'_, P>, updates: &[EntryUpdate]) -> Result<
 fn dissolve<P: Platform>(locked: &Locked<'_, P>, table: &Table, index: usize, members: usize) {
     // Copied, so that its address stays in a register.
     let table = *table;
-    if broken!(RunNotDissolved) {
-        return;
-    }
     let first = index & !(members - 1);
     // A run has at least 16 members.
     for n in 0..members >> 4 {

@@ -124,9 +124,7 @@ impl DeferredTables {
             // SAFETY: no entry points to the table, and no walker or walk cache leads to it: the batch is
             // finished. The tree that it was in owned it.
             let frame = unsafe { Frame::from_pa(*table) };
-            if !broken!(NotGivenBack) {
-                discard_table(locked.platform, locked.geometry, *level, frame);
-            }
+            discard_table(locked.platform, locked.geometry, *level, frame);
         }
     }
 }

@@ -51,16 +51,14 @@ impl TlbBatch {
 
     /// Table entries must go as well, because tables will.
     pub(crate) fn with_tables(&mut self) {
-        if !broken!(TlbiOfLeavesOnly) {
-            self.scope = Scope::AnyLevel;
-        }
+        self.scope = Scope::AnyLevel;
     }
 
     /// Makes the stores visible, invalidates, and waits until that is complete everywhere.
     pub(crate) fn finish<P: Platform>(&self, locked: &Locked<'_, P>) {
         complete(locked, self.used != 0, || {
             let range_tlbi = locked.platform.promise().range_tlbi;
-            self.issue(locked, range_tlbi || broken!(TlbiByRange));
+            self.issue(locked, range_tlbi);
         });
     }
 
@@ -69,8 +67,7 @@ impl TlbBatch {
         let shift = geometry.page_shift();
         let ranges = &self.ranges[..self.used];
         let mut each = ranges.iter().flat_map(|r| {
-            let last = if broken!(TlbiOfOnePage) { r.first } else { r.last };
-            let pages = ((last - r.first) >> shift) + 1;
+            let pages = ((r.last - r.first) >> shift) + 1;
             Tlbi::cover(geometry, Va(r.first), pages, r.entry_shift, self.scope, range_tlbi)
         });
         if self.used > 1 && each.clone().nth(Tlbi::BREAK_EVEN).is_some() {
@@ -98,21 +95,15 @@ pub(crate) fn finish_one<P: Platform>(locked: &Locked<'_, P>, was_valid: bool, v
 /// The sequence of every change: stores, barrier, invalidations, barriers.
 #[inline(always)]
 fn complete<P: Platform>(locked: &Locked<'_, P>, invalidates: bool, issue: impl FnOnce()) {
-    if !broken!(NoDsbAfterStores) {
-        locked.platform.dsb(Dsb::Ishst);
-    }
-    if invalidates && !broken!(NoTlbi) {
+    locked.platform.dsb(Dsb::Ishst);
+    if invalidates {
         issue();
-        if !broken!(NoDsbAfterTlbi) {
-            locked.platform.dsb(Dsb::Ish);
-        }
-        if locked.platform.promise().repeat_tlbi && !broken!(NoRepeat) {
+        locked.platform.dsb(Dsb::Ish);
+        if locked.platform.promise().repeat_tlbi {
             repeat(locked);
         }
     }
-    if !broken!(NoIsb) {
-        locked.platform.isb();
-    }
+    locked.platform.isb();
 }
 
 /// Issues what some CPUs need after a batch of invalidations ([`Midr::repeated_tlbi`](crate::Midr::repeated_tlbi)).

@@ -179,13 +179,7 @@ impl<P: Platform> Repaint<'_, P> {
         for index in (0..slots.len()).filter(|index| !copied.contains(index)) {
             slots[index] = locked.load(&live, index).0;
         }
-        if !broken!(NoDsbBeforeSwitch) {
-            platform.dsb(Dsb::Ishst);
-        }
-        if broken!(GivenBackBeforeSwitch) {
-            // SAFETY: none; that is what is wrong.
-            self.give_back(unsafe { Frame::from_pa(space.root()) }, |_| {});
-        }
+        platform.dsb(Dsb::Ishst);
         platform.park(platform, root.pa(), &[])?;
         // SAFETY: all CPUs are on the second root, and have dropped what they held of the first; who has the
         // lock next finds the second.
@@ -199,9 +193,6 @@ impl<P: Platform> Repaint<'_, P> {
 
     /// Gives back the old tree, and takes it out of the counts.
     fn give_old_back(&self, root: Frame) {
-        if broken!(OldTreeNotGivenBack) {
-            return;
-        }
         self.give_back(root, |gone| {
             let _held = self.platform.lock();
             self.space.state().counters.exclude(&core::mem::take(gone));
