@@ -1,7 +1,5 @@
 //! What must never be in a map is found, each thing alone, and nothing is found where nothing is wrong.
 
-#[path = "common/geometries.rs"]
-mod geometries;
 #[allow(dead_code)]
 #[path = "fewest/machine.rs"]
 mod machine;
@@ -10,7 +8,6 @@ use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
-use geometries::geometries;
 use linmap::host::HostMemory;
 use linmap::{
     AddressSpace, Attributes, Checks, Descriptor, Entry, Finding, Geometry, Granule, Half, Leaf, Leaves,
@@ -18,6 +15,7 @@ use linmap::{
 };
 use machine::machines;
 use proptest::collection::vec;
+use test_support::geometries;
 use test_support::prelude::*;
 
 /// Tables with descriptors placed by hand. Slots that are not there read as holes.

@@ -2,17 +2,15 @@
 
 #[path = "common/dirty_memory.rs"]
 mod dirty_memory;
-#[path = "common/geometries.rs"]
-mod geometries;
 
 use std::ops::ControlFlow::Continue;
 
 use dirty_memory::dirty_memory;
-use geometries::geometries;
 use linmap::{
     AddressSpace, Attributes, Change, Descriptor, Entry, Geometry, Half, Level, Memory, Pa, Policy, Slot,
     TableLimits, Tree, Va,
 };
+use test_support::geometries;
 
 /// Some pages, a run, a leaf of each size, with holes around them.
 fn space(g: Geometry, memory: &linmap::host::HostMemory) -> AddressSpace {

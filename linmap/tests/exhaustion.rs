@@ -5,19 +5,17 @@
 
 #[path = "common/dirty_memory.rs"]
 mod dirty_memory;
-#[path = "common/geometries.rs"]
-mod geometries;
 #[path = "common/raw.rs"]
 mod raw;
 
 use dirty_memory::dirty_memory;
-use geometries::geometries;
 use linmap::host::HostMemory;
 use linmap::{
     AddressSpace, Attributes, BuildError, ChangeError, CreateError, Descriptor, Geometry, GraftError,
     Granule, Half, Layout, Leaves, Level, MarkedRange, OaFormat, Pa, Rodata, Run, Slot, Stats, Tree, Va,
 };
 use raw::load;
+use test_support::geometries;
 
 const G: u64 = 1 << 30;
 

@@ -1,18 +1,15 @@
 //! The pure functions, with any arguments at all: none panics, none wraps around. What cannot be expressed is an error
 //! or the largest value. (Tests are built with overflow checks.)
 
-#[path = "common/geometries.rs"]
-mod geometries;
-
 use std::ops::ControlFlow::{self, Continue};
 
-use geometries::geometries;
 use linmap::host::HostMemory;
 use linmap::{
     AddressSpace, Attributes, Bounded, Change, Checks, Descriptor, Entry, EntryUpdate, Geometry, Granule,
     Half, Layout, Leaf, LeafSize, Leaves, Level, MarkedRange, MemoryType, OaFormat, Pa, Policy, RangePages,
     ReadTables, Region, Rodata, Run, Scope, Slot, Stats, TableLimits, Tlbi, Tree, Va,
 };
+use test_support::geometries;
 use test_support::prelude::*;
 
 /// Any number, and those at which something begins or ends more often.

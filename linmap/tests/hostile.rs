@@ -3,18 +3,15 @@
 //! A few tables with random entries that often point to one another and to themselves. Such tables have
 //! paths without number, though none is longer than the geometry has levels, so that readers here are bounded.
 
-#[path = "common/geometries.rs"]
-mod geometries;
-
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 
-use geometries::geometries;
 use linmap::{
     Bounded, BoundedError, Descriptor, DumpError, Entry, Geometry, Granule, Half, Level, MarkedRange,
     OaFormat, Pa, ReadTables, Slot, Va, count, dump, linear_range, visit,
 };
 use proptest::collection::vec;
+use test_support::geometries;
 use test_support::prelude::*;
 
 /// The tables of a dump that nobody vouches for. Slots that are not there read as holes.

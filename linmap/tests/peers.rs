@@ -8,6 +8,7 @@
 
 use aarch64_paging::descriptor::{El1Attributes, PagingAttributes};
 use linmap::{Attributes, Descriptor, Geometry, Granule, Leaf, Level, MemoryType, OaFormat, Pa, Transition};
+use test_support::Random;
 
 const CONTIGUOUS: u64 = 1 << 52;
 /// nT, of blocks only: in a page it is an address bit.
@@ -68,13 +69,13 @@ fn compare(level: i8, paired: u64, changed: u64, alone: &mut [u64; DIFFERENCES.l
     let leaf = Descriptor::leaf(leaf, geometry, level).0;
     let others = (DECISIVE | FREE) & !paired & !changed;
 
-    let mut random = random();
+    let mut random = Random::new(1);
     for before in choices(paired) {
         for after in choices(paired) {
             for change in choices(changed) {
-                let kept = leaf | random() & changed;
-                let old = kept | before | random() & others;
-                let new = (kept ^ change) | after | random() & others;
+                let kept = leaf | random.bits() & changed;
+                let old = kept | before | random.bits() & others;
+                let new = (kept ^ change) | after | random.bits() & others;
 
                 let transition = Descriptor(old).transition(Descriptor(new), geometry, level);
                 let here = match transition {
@@ -109,17 +110,6 @@ fn choices(mask: u64) -> impl Iterator<Item = u64> {
         *next = choice.wrapping_sub(mask) & mask;
         Some(choice)
     })
-}
-
-/// Numbers that are the same in every run.
-fn random() -> impl FnMut() -> u64 {
-    let mut state = 1_u64;
-    move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    }
 }
 
 #[test]

@@ -2,8 +2,6 @@
 
 #[path = "common/dirty_memory.rs"]
 mod dirty_memory;
-#[path = "common/geometries.rs"]
-mod geometries;
 #[path = "common/raw.rs"]
 mod raw;
 
@@ -11,7 +9,6 @@ use std::cell::Cell;
 use std::ops::ControlFlow::Continue;
 
 use dirty_memory::dirty_memory;
-use geometries::geometries;
 use linmap::host::{Host, HostHeld, HostMemory};
 use linmap::{
     AddressSpace, Attributes, CannotPark, Change, ChangeError, Checks, Combined, Descriptor, Dsb, Entry,
@@ -20,6 +17,7 @@ use linmap::{
     linear_range,
 };
 use raw::{load, store};
+use test_support::{Random, geometries};
 
 const M: u64 = 1 << 20;
 const G: u64 = 1 << 30;
@@ -383,13 +381,11 @@ fn change_meanwhile(g: Geometry, regions: &[Region], keeps: bool, seed: u64) {
     let (live, other) = (Live::of(regions, g, frames), Live::of(regions, g, frames));
     let (page, largest) = (g.page_size(), regions[regions.len() - 1]);
     let change = |on: &Live, n: u64| {
-        let mut random = seed.wrapping_add(n).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        random ^= random >> 29;
-        // A few of these places are changed again and again.
-        random &= 0xff_ffff_00ff;
-        let some = regions[(random % regions.len() as u64) as usize];
-        let first = (random >> 16) % 64 % (some.bytes / page);
-        let count = ((random >> 32) % 9 + 1).min(some.bytes / page - first);
+        let mut random = Random::new(seed.wrapping_add(n));
+        let some = random.of(regions);
+        // A few pages are changed again and again.
+        let first = random.below(64) % (some.bytes / page);
+        let count = (random.below(9) + 1).min(some.bytes / page - first);
         let (va, host) = (Va(some.va.0 + first * page), on.memory.platform());
         let (behind, whole) = (Va(some.va.0 + some.bytes), largest.bytes / page);
         // SAFETY: nobody uses the addresses of tables in host memory.

@@ -1,22 +1,28 @@
-//! Random cases for tests: each has a seed, and one variable repeats it.
+//! What the tests of several crates share: seeds and random numbers, all geometries, and a map without tables.
 //!
-//! Every run draws its first seed from the system and prints it before it tries anything. A case that fails says
-//! which it was as soon as it panics, whatever becomes of the process after that:
+//! Each random case has a seed, and one variable repeats it. Every run draws its first seed from the system and prints
+//! it before it tries anything. A case that fails prints its own as soon as it panics, even if the process then aborts:
 //!
 //! ```text
 //! random cases: LINMAP_SEED=0x8c1f20b4d7e60000.. repeats this run
 //! sequences::random_sequences: LINMAP_SEED=0x8c1f20b4d7e60a52 repeats this case
 //! ```
 //!
-//! With `LINMAP_SEED` set to a seed each test tries that case and no other; with two dots behind it, it starts there.
+//! With `LINMAP_SEED` set to a seed each test tries that case and no other; with two dots after it, it starts there.
 
+mod flat;
+mod geometries;
 mod property;
+mod random;
 mod seed;
 
+pub use flat::{Flat, Mapped, Piece};
+pub use geometries::geometries;
 pub use property::property;
+pub use random::Random;
 pub use seed::{Rows, case, each, is_one, number, seeds};
 
-/// What `proptest` has for tests, but for `proptest!`: the one here gives each case a seed of its own.
+/// The prelude of `proptest`, with another `proptest!`, which gives each case a seed of its own.
 pub mod prelude {
     pub use crate::proptest;
     pub use proptest::prelude::*;

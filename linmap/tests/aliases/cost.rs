@@ -4,9 +4,9 @@ use linmap::Dsb::{Ish, Ishst};
 use linmap::{Attributes, Geometry, Policy, Promise, Rodata, Tlbi, Va, linear_range};
 
 use crate::flat::Set;
-use crate::geometries::geometries;
 use crate::world::Step::{Dsb, Isb, Sync};
 use crate::world::{Step, World};
+use test_support::geometries;
 
 /// A linear map in pages, and an area.
 fn in_pages(g: Geometry, pieces: &[(u64, u64)]) -> World {

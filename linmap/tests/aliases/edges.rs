@@ -5,10 +5,10 @@ use linmap::{
     Policy, Rodata, Slot, Tree, Unaligned, Va, linear_range,
 };
 
-use crate::flat::Set;
-use crate::geometries::geometries;
+use crate::flat::{Set, changed};
 use crate::raw;
 use crate::world::World;
+use test_support::geometries;
 
 const SETS: [Set; 3] = [Set::Ro, Set::Rox, Set::Rw];
 
@@ -55,7 +55,7 @@ fn what_the_linear_map_can_not_have_is_refused() {
             // Beyond it is nothing that would have an alias; what is mapped at that address is something else.
             let world = World::empty(g, 0);
             world.area_of(&[(most / page, 2)]);
-            let flat = world.flat().with(Set::Ro, world.range(0, 1), None);
+            let flat = changed(&world.flat(), Set::Ro, world.range(0, 1), None);
             assert_eq!(world.set(Set::Ro, 0, 1), Ok(()), "{g:?}");
             assert_eq!(Some(world.flat()), flat, "{g:?}");
         }
@@ -64,7 +64,7 @@ fn what_the_linear_map_can_not_have_is_refused() {
         world.map(first, 64 * page, 8, Attributes::RAM);
         world.area_of(&[(63, 2), (3, 4), (65, 2)]);
         refuses(&world, 2, first - page);
-        let flat = world.flat().with(Set::Ro, world.range(2, 6), Some(world.offset));
+        let flat = changed(&world.flat(), Set::Ro, world.range(2, 6), Some(world.offset));
         assert_eq!(world.set(Set::Ro, 2, 6), Ok(()), "{g:?}");
         assert_eq!(Some(world.flat()), flat, "{g:?}");
     }
@@ -91,7 +91,7 @@ fn addresses_do_not_run_into_other_bits() {
             world.map(world.area + 2 * page, next, 2, Attributes::RAM | Attributes::GUARDED);
             let flat = world.flat();
             for set in [Set::Ro, Set::Rw] {
-                let expected = world.flat().with(set, world.range(0, 4), Some(world.offset));
+                let expected = changed(&world.flat(), set, world.range(0, 4), Some(world.offset));
                 assert_eq!(world.set(set, 0, 4), Ok(()), "{g:?}");
                 assert_eq!(Some(world.flat()), expected, "{g:?}");
             }
@@ -133,7 +133,7 @@ fn kept_pages_follow() {
             let before = world.flat();
             valid(false).expect("no reason not to");
             for set in SETS {
-                let flat = world.flat().with(set, world.range(0, 44), Some(world.offset));
+                let flat = changed(&world.flat(), set, world.range(0, 44), Some(world.offset));
                 assert_eq!(
                     world.set(set, 0, 44),
                     flat.as_ref()
@@ -226,7 +226,7 @@ fn the_linear_map_is_its_own_alias() {
         let block = 1 << g.index_bits();
         for (first, pages) in [(5, 3), (block - 1, 2), (block, block), (7, 2 * block)] {
             for set in [Set::Ro, Set::Rox, Set::Nx, Set::Rw] {
-                let expected = world.flat().with(set, world.range(first, pages), None);
+                let expected = changed(&world.flat(), set, world.range(first, pages), None);
                 assert_eq!(world.set(set, first, pages), Ok(()), "{g:?}");
                 assert_eq!(Some(world.flat()), expected, "{g:?}");
             }

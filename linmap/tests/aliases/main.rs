@@ -1,7 +1,5 @@
 //! Areas whose pages the linear map has as well: what becomes of each page, of its alias, and of all others.
 
-#[path = "../common/geometries.rs"]
-mod geometries;
 #[path = "../common/raw.rs"]
 mod raw;
 
@@ -14,9 +12,9 @@ mod world;
 
 use linmap::{ChangeError, Geometry, Granule, Rodata};
 
-use flat::Set;
-use geometries::geometries;
-use world::{World, shapes};
+use flat::{Set, changed};
+use test_support::{Random, Rows, geometries};
+use world::{Piece, World, shapes};
 
 /// What is done to a part of an area, one after the other; in the end it is as it was.
 const SEQUENCE: [Set; 14] = [
@@ -61,7 +59,7 @@ fn each_page_and_each_alias_is_what_it_must_be() {
             let some = g.granule() == Granule::K4 || some_geometries().any(|other| other == g);
             for (first, pages) in parts(pages).into_iter().take(if some { 5 } else { 1 }) {
                 for set in SEQUENCE {
-                    let predicted = flat.with(set, world.range(first, pages), Some(world.offset));
+                    let predicted = changed(&flat, set, world.range(first, pages), Some(world.offset));
                     let result = world.set(set, first, pages);
                     let what =
                         || format!("{g:?}, {name}: {set:?} of {pages} pages from {first} on: {result:?}");
@@ -80,31 +78,32 @@ fn each_page_and_each_alias_is_what_it_must_be() {
     assert!(done > 50_000 && refused > 5_000, "{done} done, {refused} of them refused");
 }
 
-/// Whatever a part of an area is when others change, and in whatever order parts follow each other.
+/// Parts of an area change one after the other, whatever the others are and wherever they lie.
 #[test]
 fn parts_change_one_after_the_other() {
+    let mut cases = Rows::new();
     for g in some_geometries() {
         for (name, pieces) in shapes(g) {
-            let world = World::new(g, &pieces);
-            let pages: u64 = pieces.iter().map(|p| p.1).sum();
-            let mut flat = world.flat();
-            let mut random = 1u64;
-            for n in 0..40 {
-                random =
-                    random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-                let (first, set) =
-                    ((random >> 40) % pages, SEQUENCE[(random >> 20) as usize % SEQUENCE.len()]);
-                let pages = ((random >> 30) % 20 + 1).min(pages - first);
-                let predicted = flat.with(set, world.range(first, pages), Some(world.offset));
-                let result = world.set(set, first, pages);
-                assert_eq!(result.is_ok(), predicted.is_some(), "{g:?}, {name}: {n}, {set:?}, {result:?}");
-                flat = predicted.unwrap_or(flat);
-                assert_eq!(world.flat(), flat, "{g:?}, {name}: {n}, {set:?}");
-                if n % 10 == 9 {
-                    world.collapse();
-                    assert_eq!(world.flat(), flat, "{g:?}, {name}: {n}");
-                }
-            }
+            cases.row(|seed| some_parts_change(g, name, &pieces, seed));
+        }
+    }
+}
+
+fn some_parts_change(g: Geometry, name: &str, pieces: &[Piece], seed: u64) {
+    let world = World::new(g, pieces);
+    let all: u64 = pieces.iter().map(|p| p.1).sum();
+    let (mut flat, mut random) = (world.flat(), Random::new(seed));
+    for n in 0..40 {
+        let (first, set) = (random.below(all), random.of(&SEQUENCE));
+        let pages = (random.below(20) + 1).min(all - first);
+        let predicted = changed(&flat, set, world.range(first, pages), Some(world.offset));
+        let result = world.set(set, first, pages);
+        assert_eq!(result.is_ok(), predicted.is_some(), "{g:?}, {name}: {n}, {set:?}, {result:?}");
+        flat = predicted.unwrap_or(flat);
+        assert_eq!(world.flat(), flat, "{g:?}, {name}: {n}, {set:?}");
+        if n % 10 == 9 {
+            world.collapse();
+            assert_eq!(world.flat(), flat, "{g:?}, {name}: {n}");
         }
     }
 }
@@ -119,7 +118,7 @@ fn aliases_stay_unless_rodata_is_full() {
                 let mut flat = world.flat();
                 let pages = pieces.iter().map(|p| p.1).sum();
                 for set in [Set::Ro, Set::Rw, Set::Rox] {
-                    flat = flat.with(set, world.range(0, pages), None).expect("no reason not to");
+                    flat = changed(&flat, set, world.range(0, pages), None).expect("no reason not to");
                     assert_eq!(world.set_with(rodata, set, 0, pages), Ok(()), "{g:?}, {name}");
                     assert_eq!(world.flat(), flat, "{g:?}, {rodata}, {name}: {set:?}");
                 }

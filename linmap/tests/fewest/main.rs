@@ -8,8 +8,6 @@ mod by_pages;
 mod by_tree;
 #[path = "../common/dirty_memory.rs"]
 mod dirty_memory;
-#[path = "../common/geometries.rs"]
-mod geometries;
 mod high_addresses;
 mod machine;
 mod manual;
@@ -23,9 +21,9 @@ mod walker;
 use linmap::{Geometry, LayoutError, Leaves, Rodata, Stats};
 use test_support::prelude::*;
 
-use geometries::geometries;
 use machine::{Machine, machines};
 use map::{Cost, Map};
+use test_support::geometries;
 
 /// Lengths and gaps for which every tiling can be tried, in 4K pages; up to some tens of MiB.
 fn small_machines() -> impl Strategy<Value = Machine> {

@@ -6,7 +6,9 @@ use test_support::prelude::*;
 use crate::machine::Machine;
 use crate::manual::Manual;
 use crate::map::Map;
-use crate::{cases, geometries::geometries, large_machines, small_machines};
+use test_support::geometries;
+
+use crate::{cases, large_machines, small_machines};
 
 proptest! {
     #![proptest_config(cases(300))]

@@ -8,12 +8,12 @@ use linmap::{Entry, Geometry, Half, Leaves, Level, Pa, Rodata, Stats, Tree, Va, 
 use test_support::prelude::*;
 
 use crate::dirty_memory::dirty_memory;
-use crate::geometries::geometries;
 use crate::machine::{Kind, Machine};
 use crate::map::{Map, Span};
 use crate::raw::Raw;
 use crate::walker::translate;
 use crate::{cases, large_machines, leaves, small_machines};
+use test_support::geometries;
 
 proptest! {
     #![proptest_config(cases(32))]
