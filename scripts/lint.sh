@@ -10,7 +10,7 @@ if git grep -n 'use proptest::prelude' -- '*.rs' ':!test-support'; then
     exit 1
 fi
 cargo clippy --all-targets -- -D warnings
-cargo clippy -p kernel --lib --tests -- -D warnings
+cargo clippy -p kernel-plan -p kernel --lib --tests -- -D warnings
 cargo clippy -p linmap-cli --test image -- -D warnings
 scripts/rust.sh --kernel cargo clippy -p kernel --profile image -- -D warnings
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet

@@ -9,7 +9,7 @@ group() {
     case $1 in
     library) cargo test -p linmap -p test-support --tests ;;
     model) cargo test -p linmap-model -p faults --tests ;;
-    kernel) cargo test -p kernel --lib && cargo test -p flatten && cargo test -p bench ;; # on the host
+    kernel) cargo test -p kernel-plan -p kernel --lib && cargo test -p flatten && cargo test -p bench ;; # on the host
     command) cargo test -p linmap-plot --tests && cargo test -p linmap-cli --tests ;;
     image) cargo test -p linmap-cli --test image ;; # boots in QEMU
     docs) cargo test --workspace --doc ;;

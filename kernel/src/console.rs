@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use arm_pl011_uart::{PL011Registers, Uart, UniqueMmioPointer};
 use arrayvec::ArrayVec;
-use kernel::uart::FALLBACK;
+use kernel_plan::uart::FALLBACK;
 use linmap::Va;
 
 use crate::cpu::{self, relax};

@@ -3,8 +3,8 @@
 use core::arch::asm;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use kernel::cpus::AFFINITY;
-pub(crate) use kernel::cpus::MAX;
+use kernel_plan::cpus::AFFINITY;
+pub(crate) use kernel_plan::cpus::MAX;
 
 use crate::smp::Mailbox;
 

@@ -6,7 +6,7 @@ mod scarce;
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
 
-use kernel::ranges::Ranges;
+use kernel_plan::ranges::Ranges;
 use linmap::{Descriptor, Frame, Memory, Pa, Slot, Va};
 
 use crate::boot::Image;

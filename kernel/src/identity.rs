@@ -8,7 +8,7 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use aarch64_cpu::registers::{TTBR0_EL1, Writeable};
-use kernel::plan::Plan;
+use kernel_plan::plan::Plan;
 use linmap::arm64::Uses;
 use linmap::{Attributes, Dsb, Error, Geometry, Half, Leaves, Pa, Region, Tree, Va};
 

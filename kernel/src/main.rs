@@ -35,12 +35,14 @@ mod workloads;
 use core::fmt;
 use core::ops::Range;
 
-use kernel::bootargs::BootArgs;
-use kernel::machine::{self, Machine};
-use kernel::plan::{Given, Plan, Room};
-use kernel::tasks::{Refusal, Task};
-use kernel::uart::{self, Consoles};
-use kernel::{admit, choice};
+use kernel_plan::bootargs::BootArgs;
+use kernel_plan::device_tree::total_size;
+use kernel_plan::machine::{self, Machine};
+use kernel_plan::note::Note;
+use kernel_plan::plan::{Given, Plan, Room};
+use kernel_plan::tasks::{Refusal, Task};
+use kernel_plan::uart::{self, Consoles};
+use kernel_plan::{admit, choice};
 use linmap::arm64::Cpu;
 use linmap::{AddressSpace, BbmPromise, Both, Decision, Features, Geometry, Granule, Pa, Stats};
 use spin::mutex::SpinMutex;
@@ -108,7 +110,7 @@ extern "C" fn kernel_main(dtb: u64, image: u64, level: u64) -> ! {
     psci::use_conduit(if level == 2 { machine::Conduit::Smc } else { machine::Conduit::Hvc });
     let image = Image::at(Pa(image));
     let tree = device_tree(dtb);
-    let machine = match Machine::read(tree, &mut warn) {
+    let machine = match Machine::read(tree, &mut note) {
         Ok(machine) => machine,
         Err(e) => fail(format_args!("{e}")),
     };
@@ -133,6 +135,11 @@ fn warn(what: fmt::Arguments<'_>) {
     say!("linmap: {{\"messages\":{{\"{number}\":\"{}\"}}}}", json::Text(what));
 }
 
+/// Prints what is left out of the device tree or of memory.
+fn note(note: Note<'_>) {
+    warn(format_args!("{note}"));
+}
+
 /// The device tree that the loader left at `dtb`.
 fn device_tree(dtb: u64) -> &'static [u8] {
     if dtb == 0 {
@@ -143,7 +150,7 @@ fn device_tree(dtb: u64) -> &'static [u8] {
     // 2 MiB from `dtb` on are mapped; nothing writes there before the memory is handed out, and it
     // never is.
     let header = unsafe { start.cast::<[u8; 8]>().read() };
-    match machine::total_size(header) {
+    match total_size(header) {
         // SAFETY: as above.
         Some(size @ ..=0x20_0000) => unsafe { core::slice::from_raw_parts(start, size) },
         Some(size) => {
@@ -174,13 +181,13 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
     let (range, read_only) = (image.range(), image.read_only());
     let given = Given { machine, args, geometry, pa_bits, image: range, read_only, tree };
     let mut room = Room::default();
-    let memory = match Plan::new(&given, &mut room, &mut warn) {
+    let memory = match Plan::new(&given, &mut room, &mut note) {
         Ok(memory) => memory,
         Err(e) => fail(format_args!("{e}")),
     };
     let frames = Frames::new(&image, geometry.page_size());
     let counters = Counters::start(&features);
-    let consoles = Consoles::new(machine, pa_bits, &mut warn);
+    let consoles = Consoles::new(machine, pa_bits, &mut note);
     match memory::bring_up(&memory, &frames, &image, (geometry, &features), &consoles, &decision, &counters) {
         Ok(Mapped { space, stats, costs, identity_tables }) => {
             let (frames, memory, image) = (&frames, &memory, &image);

@@ -3,10 +3,10 @@
 use core::fmt;
 use core::ops::Range;
 
-use kernel::choice;
-use kernel::plan::{Plan, PlanError};
-use kernel::ranges::CAPACITY;
-use kernel::uart::Consoles;
+use kernel_plan::choice;
+use kernel_plan::plan::{Plan, PlanError};
+use kernel_plan::ranges::CAPACITY;
+use kernel_plan::uart::Consoles;
 use linmap::{AddressSpace, Both, Decision, Error, Features, Geometry, Pa, Stats};
 
 use crate::boot::{self, Image};

@@ -2,8 +2,8 @@
 
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-use kernel::admit::StartError;
-use kernel::machine::Conduit;
+use kernel_plan::admit::StartError;
+use kernel_plan::machine::Conduit;
 use linmap::Pa;
 use smccc::psci::error::Error;
 use smccc::psci::{self, AffinityState, LowestAffinityLevel};

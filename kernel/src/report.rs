@@ -3,7 +3,7 @@
 use core::fmt;
 use core::ops::ControlFlow;
 
-use kernel::bootargs::Bbml2;
+use kernel_plan::bootargs::Bbml2;
 use linmap::{Checks, Marked, Midr, Mode, Pa, Rodata, Stats, Va};
 
 use crate::System;
@@ -253,7 +253,7 @@ pub(crate) fn check_map(system: &System<'_>) -> bool {
     let System { memory, geometry, features, args, space, image, .. } = system;
     let is_ram = |pa: Pa| memory.layout.ram().iter().chain([&image.range()]).any(|r| r.contains(&pa));
     let checks = Checks {
-        pa_bits: kernel::choice::pa_bits(features, *geometry),
+        pa_bits: kernel_plan::choice::pa_bits(features, *geometry),
         linear_offset: (args.rodata != Rodata::Off).then(|| memory.layout.offset()),
         is_ram: Some(&is_ram),
         ..Checks::default()

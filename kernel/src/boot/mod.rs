@@ -4,8 +4,8 @@ use core::arch::global_asm;
 use core::ops::Range;
 
 use aarch64_cpu::registers::{Readable, TCR_EL1};
-use kernel::choice;
-use kernel::uart::{Consoles, FALLBACK};
+use kernel_plan::choice;
+use kernel_plan::uart::{Consoles, FALLBACK};
 use linmap::arm64::Counting;
 use linmap::{
     AddressSpace, Attributes, Dsb, Error, Features, Geometry, Granule, Half, Leaves, Memory, MemoryType,

@@ -5,7 +5,7 @@
 
 use core::ops::Range;
 
-use kernel::ranges::CAPACITY;
+use kernel_plan::ranges::CAPACITY;
 use linmap::{Descriptor, Memory, Pa, Slot};
 
 use super::Frames;

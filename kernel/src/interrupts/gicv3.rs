@@ -4,8 +4,8 @@ use core::arch::asm;
 
 use aarch64_cpu::asm::barrier;
 use arrayvec::ArrayVec;
-use kernel::gic::REGIONS;
 use kernel::sgi::{affinity, joined, sgi1r};
+use kernel_plan::gic::REGIONS;
 use linmap::arm64::Uses;
 
 use super::gicv2::{PRIORITIES, disable_shared};

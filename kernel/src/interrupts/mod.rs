@@ -14,8 +14,8 @@ use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use aarch64_cpu::asm::barrier;
-use kernel::gic::InterruptController;
-use kernel::machine::Machine;
+use kernel_plan::gic::InterruptController;
+use kernel_plan::machine::Machine;
 use linmap::arm64::Uses;
 use linmap::{AddressSpace, Pa, Platform, Va};
 use spin::Once;

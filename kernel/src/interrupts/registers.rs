@@ -3,8 +3,8 @@
 use core::arch::asm;
 use core::ops::Range;
 
-use kernel::gic::place;
-use kernel::ranges::Ranges;
+use kernel_plan::gic::place;
+use kernel_plan::ranges::Ranges;
 use linmap::{AddressSpace, Attributes, Pa, Platform, Va};
 
 use super::Error;

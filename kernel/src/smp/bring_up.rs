@@ -1,7 +1,7 @@
 //! How the other CPUs are let in: one after the other, each judged before it touches the map.
 
 use arrayvec::ArrayVec;
-use kernel::admit::{self, Needs, Refusal, Terms};
+use kernel_plan::admit::{self, Needs, Refusal, Terms};
 use linmap::{BbmPromise, Decision, Features, Hardware, Policy, Promise, Split};
 
 use super::slot::{ADMITTED, Exchange, Orders};
@@ -9,7 +9,7 @@ use super::stacks::Stack;
 use crate::cpu::State;
 use crate::hardware::HARDWARE;
 use crate::interrupts::comes_true;
-use crate::{System, boot, cpu, identity, interrupts, psci, repaint, warn};
+use crate::{System, boot, cpu, identity, interrupts, note, psci, repaint, warn};
 
 unsafe extern "C" {
     /// In `secondary.s`.
@@ -47,7 +47,7 @@ pub(crate) struct Team {
 /// Starts all CPUs that may run, one after the other; then the decision is final.
 pub(crate) fn bring_up(system: &mut System<'_>) {
     let args = system.args;
-    let mut order = system.machine.cpus.order(cpu::mpidr(0), args.cpus, &mut warn);
+    let mut order = system.machine.cpus.order(cpu::mpidr(0), args.cpus, &mut note);
     if order.len() > 1 && !interrupts::is_started(0) {
         warn(format_args!("the other CPUs are not started: without interrupts nothing wakes them"));
         order.truncate(1);

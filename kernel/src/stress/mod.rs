@@ -1,54 +1,9 @@
-//! What `run=stress` decides: what is asked for, which operation comes next, what each page must allow, and whose
-//! pages are whose. Pure: the image does and probes what is decided here.
+//! What `run=stress` decides: which operation comes next, what each page must allow, and which CPU owns it. Pure: the
+//! image carries out and probes what is decided here.
 
 pub mod model;
 pub mod step;
 pub mod turns;
-
-use core::fmt;
-
-/// What `run=stress[:OPS[:SEED]]` asks for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Asked {
-    /// How many operations all CPUs do together.
-    pub operations: u64,
-    /// What the choice of each follows from; without it, another one at each boot.
-    pub seed: Option<u64>,
-}
-
-/// `run=stress` with something else behind it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct NotUnderstood;
-
-impl fmt::Display for NotUnderstood {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("stress takes two numbers, both may be left out: stress:OPS:SEED, as in stress:100000:7")
-    }
-}
-
-impl core::error::Error for NotUnderstood {}
-
-impl Asked {
-    /// As many as take about a second.
-    pub const OPERATIONS: u64 = 5000;
-
-    /// What the task asks for.
-    ///
-    /// # Errors
-    ///
-    /// What follows its name is not one number or two.
-    pub fn parse(task: &str) -> Result<Self, NotUnderstood> {
-        let mut words = task.split(':').skip(1);
-        let mut number = || words.next().filter(|w| !w.is_empty()).map(str::parse).transpose();
-        let (operations, seed) = (number(), number());
-        match (operations, seed, words.next()) {
-            (Ok(operations), Ok(seed), None) => {
-                Ok(Self { operations: operations.unwrap_or(Self::OPERATIONS), seed })
-            }
-            _ => Err(NotUnderstood),
-        }
-    }
-}
 
 /// Numbers that look like chance and follow from where they start: SplitMix64.
 #[derive(Clone, Debug)]
@@ -78,24 +33,6 @@ impl Random {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn both_numbers_may_be_left_out() {
-        let asked = |operations, seed| Ok(Asked { operations, seed });
-        for (task, expected) in [
-            ("stress", asked(Asked::OPERATIONS, None)),
-            ("stress:", asked(Asked::OPERATIONS, None)),
-            ("stress:1000", asked(1000, None)),
-            ("stress:1000:7", asked(1000, Some(7))),
-            ("stress::7", asked(Asked::OPERATIONS, Some(7))),
-            ("stress:0:0", asked(0, Some(0))),
-            ("stress:ten", Err(NotUnderstood)),
-            ("stress:1:2:3", Err(NotUnderstood)),
-            ("stress:1:-2", Err(NotUnderstood)),
-        ] {
-            assert_eq!(Asked::parse(task), expected, "{task}");
-        }
-    }
 
     #[test]
     fn the_same_start_gives_the_same_numbers() {

@@ -3,7 +3,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use kernel::admit;
+use kernel_plan::admit;
 use linmap::arm64::Cpu;
 use linmap::{Change, Changes, Decision, Error, Hardware, Pa, Policy, Va, linear_range};
 

@@ -3,7 +3,7 @@
 use core::ops::Range;
 
 use arrayvec::ArrayVec;
-use kernel::ranges::CAPACITY;
+use kernel_plan::ranges::CAPACITY;
 use linmap::{Layout, Leaves, Pa, Policy, Stats};
 
 use crate::System;

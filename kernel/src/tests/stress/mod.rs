@@ -17,10 +17,10 @@ use core::fmt;
 use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use kernel::stress::Asked;
 use kernel::stress::model::{Model, Page};
 use kernel::stress::step::Pages;
 use kernel::stress::turns::{self, Turns};
+use kernel_plan::tasks::Stress as Parameters;
 use linmap::{Hardware, Pa, Va};
 
 use super::tally::Tally;
@@ -110,7 +110,7 @@ struct Stress<'a> {
 }
 
 /// Does what is asked for. Whether all was as it should be.
-pub(crate) fn run(system: &System<'_>, Asked { operations, seed }: Asked) -> bool {
+pub(crate) fn run(system: &System<'_>, Parameters { operations, seed }: Parameters) -> bool {
     let seed = seed.unwrap_or(interrupts::now() & 0xffff_ffff);
     let Some(stress) = Stress::new(system, seed) else {
         warn(format_args!("run=stress: there is no free RAM to change the map of"));

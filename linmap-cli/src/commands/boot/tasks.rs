@@ -1,15 +1,15 @@
-//! What `--run` can name: the kernel's own table, as help and as a check before anything boots.
+//! The tasks that `--run` can name: the kernel's own table, as help and as a check before anything boots.
 
-use kernel::tasks::{OFFERS, Refusal, Task};
+use kernel_plan::tasks::{Refusal, TASKS, Task};
 
 /// A name that is less like one that there is, by Jaro's measure, was meant for something else.
 const ALIKE: f64 = 0.7;
 
 /// The help of `--run`.
 pub(crate) fn help() -> String {
-    let called = |n: usize| format!("{}{}", OFFERS[n].name, OFFERS[n].parameters);
-    let width = (0..OFFERS.len()).map(|n| called(n).len()).max().unwrap_or_default();
-    let lines = (0..OFFERS.len()).map(|n| format!("\n  {:width$}  {}", called(n), OFFERS[n].does));
+    let called = |n: usize| format!("{}{}", TASKS[n].name, TASKS[n].parameters);
+    let width = (0..TASKS.len()).map(|n| called(n).len()).max().unwrap_or_default();
+    let lines = (0..TASKS.len()).map(|n| format!("\n  {:width$}  {}", called(n), TASKS[n].does));
     format!(
         "What to run once booted, several with commas between them, or '' for nothing; those from `fail` on go wrong on \
          purpose\n{}",
@@ -31,7 +31,7 @@ fn meant(why: Refusal<'_>) -> String {
     let Refusal::Unknown(text) = why else { return String::new() };
     let name = text.split(':').next().unwrap_or_default();
     let alike = |offer: &&str| strsim::jaro(offer, name);
-    let nearest = OFFERS.iter().map(|offer| offer.name).max_by(|a, b| alike(a).total_cmp(&alike(b)));
+    let nearest = TASKS.iter().map(|offer| offer.name).max_by(|a, b| alike(a).total_cmp(&alike(b)));
     let nearest = nearest.filter(|offer| alike(offer) > ALIKE);
     nearest.map(|offer| format!("did you mean {offer}? ")).unwrap_or_default()
 }
@@ -66,7 +66,7 @@ mod tests {
     #[test]
     fn help_has_all_of_them() {
         let help = help();
-        for offer in OFFERS {
+        for offer in TASKS {
             assert!(help.contains(offer.does) && help.contains(&format!("\n  {}", offer.name)), "{help}");
         }
     }

@@ -3,7 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use kernel::ranges::CAPACITY;
+use kernel_plan::ranges::CAPACITY;
 
 use super::image::ImageError;
 use super::iomem::IomemError;

@@ -10,8 +10,8 @@ use std::str::FromStr;
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
-use kernel::machine::Machine;
-use kernel::ranges::CAPACITY;
+use kernel_plan::machine::Machine;
+use kernel_plan::ranges::CAPACITY;
 use linmap::Pa;
 
 use super::failure::Failure;

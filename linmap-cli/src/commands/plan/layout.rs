@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use kernel::bootargs::BootArgs;
-use kernel::plan::{Given as Memory, Plan, Room};
-use kernel::{admit, choice};
+use kernel_plan::bootargs::BootArgs;
+use kernel_plan::plan::{Given as Memory, Plan, Room};
+use kernel_plan::{admit, choice};
 use linmap::{Decision, Features, Geometry, Granule, Layout, Pa};
 
 use super::failure::Failure;

@@ -11,6 +11,7 @@ use std::{format, vec};
 use crate::bootargs::BootArgs;
 use crate::choice;
 use crate::machine::Machine;
+use crate::note::Note;
 use crate::plan::{Given, Plan, PlanError, Room};
 use crate::uart::Consoles;
 use dtoolkit::fdt::Fdt;
@@ -122,7 +123,7 @@ fn bytes(range: &Range<Pa>) -> u64 {
 }
 
 /// No console is in RAM, or at no address.
-fn judge_consoles(machine: &Machine, pa_bits: u32, note: &mut dyn FnMut(std::fmt::Arguments<'_>)) {
+fn judge_consoles(machine: &Machine, pa_bits: u32, note: &mut dyn FnMut(Note<'_>)) {
     let Consoles { named, fallback } = Consoles::new(machine, pa_bits, note);
     for uart in [named, fallback].into_iter().flatten() {
         let registers = uart..Pa(uart.0 + 0x1000);

@@ -3,7 +3,6 @@
 //! Each bus has addresses of its own, and its `ranges` say what they are to the bus above it. Where they are empty the
 //! addresses are the same; without them a CPU reaches nothing there.
 
-use core::fmt;
 use core::ops::Range;
 
 use arrayvec::ArrayVec;
@@ -11,7 +10,8 @@ use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::{Node, Property};
 use linmap::Pa;
 
-use crate::machine::{cells, each_reg, number, text};
+use crate::device_tree::{cells, each_reg, number, text};
+use crate::note::{Defect, Note, Subject};
 
 /// How many nodes may be above one.
 const DEPTH: usize = 8;
@@ -67,20 +67,21 @@ impl<'a> Place<'a> {
     /// the others.
     pub(crate) fn registers(
         &self,
-        note: &mut dyn FnMut(fmt::Arguments<'_>),
+        subject: Subject,
+        note: &mut dyn FnMut(Note<'_>),
         mut each: impl FnMut(Range<Pa>),
     ) {
-        let name = self.node.name().escape_debug();
+        let name = self.node.name();
+        let wrong = |defect| Note::Node { subject, name, defect };
         let Some(parent) = self.above.last() else { return };
-        each_reg(self.node, cells(*parent), note, |start, size, note| match self.for_cpu(start, size) {
-            Ok(at) => match at.checked_add(size) {
-                Some(end) => each(Pa(at)..Pa(end)),
-                None => note(format_args!("{name}: {at:#x} and {size:#x} bytes is beyond all addresses")),
-            },
-            Err(bus) => note(format_args!(
-                "{name}: no CPU reaches its {size:#x} bytes at {start:#x}: the ranges of {} have nothing for them",
-                bus.name().escape_debug()
-            )),
+        each_reg(self.node, cells(*parent), subject, note, |start, size, note| {
+            match self.for_cpu(start, size) {
+                Ok(at) => match at.checked_add(size) {
+                    Some(end) => each(Pa(at)..Pa(end)),
+                    None => note(wrong(Defect::BeyondAddresses { start: at, size })),
+                },
+                Err(bus) => note(wrong(Defect::NotPassedOn { start, size, bus: bus.name() })),
+            }
         });
     }
 
@@ -167,7 +168,7 @@ mod tests {
         let dtb = tree(buses, reg);
         let place = Place::search(Fdt::new(&dtb).unwrap(), |node| node.name() == "device@0").unwrap();
         let (mut ranges, mut notes) = (Vec::new(), Vec::new());
-        place.registers(&mut |note| notes.push(note.to_string()), |r| {
+        place.registers(Subject::Console, &mut |note| notes.push(note.to_string()), |r| {
             ranges.push((r.start.0, r.end.0 - r.start.0));
         });
         (ranges, notes)

@@ -10,7 +10,8 @@ use linmap::{Geometry, Layout, LayoutError, Leaves, Level, Pa, Rodata, Stats};
 
 use crate::bootargs::{BootArgs, Reservation};
 use crate::machine::Machine;
-use crate::ranges::{CAPACITY, Lost, Ranges};
+use crate::note::{Loaded, Note, Obstacle};
+use crate::ranges::{Lost, Ranges};
 use crate::scratch::Scratch;
 
 /// What a plan is made from.
@@ -118,7 +119,7 @@ impl fmt::Display for PlanError {
 impl core::error::Error for PlanError {}
 
 impl<'a> Plan<'a> {
-    /// Plans. `note` hears of everything that is left out or moved, as one sentence each.
+    /// Plans. Calls `note` for each thing that is left out or moved.
     ///
     /// # Errors
     ///
@@ -126,7 +127,7 @@ impl<'a> Plan<'a> {
     pub fn new(
         given: &Given<'_>,
         room: &'a mut Room,
-        note: &mut dyn FnMut(fmt::Arguments<'_>),
+        note: &mut dyn FnMut(Note<'_>),
     ) -> Result<Self, PlanError> {
         let Given { machine, args, geometry, pa_bits, image, tree, .. } = given;
         if overlap(image, tree) {
@@ -148,7 +149,7 @@ impl<'a> Plan<'a> {
         let crash = args.crashkernel.and_then(|asked| crash_kernel(asked, given, (&reached, &free), note));
         if let Some(crash) = &crash {
             if let Some(lost) = free.remove_or_lose(crash) {
-                note(format_args!("free memory {lost:?} is not used: more than {CAPACITY} separate ranges"));
+                note(Note::FreeRangeLost(lost));
             }
             // One range always has room.
             let _ = carve_outs.add(crash.clone());
@@ -208,7 +209,7 @@ fn reached(geometry: Geometry, ram: &Ranges) -> Result<Ranges, LayoutError> {
 
 /// What of the RAM that the linear map reaches is not the image, the device tree or reserved; of more ranges than there
 /// is room for the longest.
-fn unspoken(given: &Given<'_>, reached: &Ranges, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Ranges {
+fn unspoken(given: &Given<'_>, reached: &Ranges, note: &mut dyn FnMut(Note<'_>)) -> Ranges {
     let page = given.geometry.page_size();
     // Address 0 stands for "no page" in the chain of free pages.
     let first_page = Pa(0)..Pa(page);
@@ -218,18 +219,18 @@ fn unspoken(given: &Given<'_>, reached: &Ranges, note: &mut dyn FnMut(fmt::Argum
         lost.count(free.add_or_lose(range));
     }
     if lost != Lost::default() {
-        note(format_args!("free memory is not used: {lost}"));
+        note(Note::FreeMemoryLost(lost));
     }
-    for (range, what) in [(&given.image, "kernel image"), (&given.tree, "device tree")] {
+    for (range, what) in [(&given.image, Loaded::Image), (&given.tree, Loaded::DeviceTree)] {
         if given.machine.no_map.as_slice().iter().any(|r| overlap(r, range)) {
-            note(format_args!("the {what} at {range:?} is in memory that must not be mapped (no-map)"));
+            note(Note::LoadedInNoMap(what, range.clone()));
         }
     }
     free
 }
 
 /// Code and constants of the image, if the linear map reaches them; else nothing.
-fn alias(given: &Given<'_>, reached: &Ranges, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Range<Pa> {
+fn alias(given: &Given<'_>, reached: &Ranges, note: &mut dyn FnMut(Note<'_>)) -> Range<Pa> {
     let page = given.geometry.page_size();
     let range = outward(&given.read_only, page);
     if reached.covers(&range) {
@@ -237,8 +238,7 @@ fn alias(given: &Given<'_>, reached: &Ranges, note: &mut dyn FnMut(fmt::Argument
     }
     let mut ram = given.machine.ram.clone();
     ram.keep_whole(page);
-    let what = if ram.covers(&range) { "beyond the linear map" } else { "not in the device tree's memory" };
-    note(format_args!("the kernel image at {:?} is {what}", given.image));
+    note(Note::ImageNotReached { image: given.image.clone(), is_ram: ram.covers(&range) });
     Pa(0)..Pa(0)
 }
 
@@ -247,7 +247,7 @@ fn crash_kernel(
     asked: Reservation,
     given: &Given<'_>,
     (reached, free): (&Ranges, &Ranges),
-    note: &mut dyn FnMut(fmt::Arguments<'_>),
+    note: &mut dyn FnMut(Note<'_>),
 ) -> Option<Range<Pa>> {
     let align = given.geometry.page_size().max(2 << 20);
     let mut blocks = free.clone();
@@ -260,32 +260,32 @@ fn crash_kernel(
     };
     let range = Pa(start)..Pa(start.saturating_add(size));
     if range.end.0 - range.start.0 != size || !blocks.covers(&range) {
-        let why = if asked.at.is_some() { taken(&range, given, reached) } else { "are not free" };
-        note(format_args!("crashkernel: {size:#x} bytes at {range:?} {why}; most is free at {roomiest:?}"));
+        let obstacle = if asked.at.is_some() { obstacle(&range, given, reached) } else { Obstacle::NotFree };
+        note(Note::CrashKernelRefused { range, size, obstacle, longest: roomiest });
         return None;
     }
     if free.bytes() == size {
-        note(format_args!("crashkernel: {size:#x} bytes are all that is free; page tables need some"));
+        note(Note::CrashKernelTakesAll { size });
         return None;
     }
     if size != asked.size || asked.at.is_some_and(|at| at != start) {
-        note(format_args!("crashkernel: moved to multiples of {align:#x} bytes: {range:?}"));
+        note(Note::CrashKernelMoved { align, range: range.clone() });
     }
     Some(range)
 }
 
-/// Why a range is not free.
-fn taken(range: &Range<Pa>, given: &Given<'_>, reached: &Ranges) -> &'static str {
+/// Returns what keeps a range from being free.
+fn obstacle(range: &Range<Pa>, given: &Given<'_>, reached: &Ranges) -> Obstacle {
     if !reached.covers(range) {
-        "are not RAM that the linear map reaches"
+        Obstacle::NotReached
     } else if overlap(range, &given.image) {
-        "overlap the kernel image"
+        Obstacle::Image
     } else if overlap(range, &given.tree) {
-        "overlap the device tree"
+        Obstacle::DeviceTree
     } else if given.machine.reserved.as_slice().iter().any(|r| overlap(range, r)) {
-        "overlap reserved memory"
+        Obstacle::Reserved
     } else {
-        "are not free"
+        Obstacle::NotFree
     }
 }
 

@@ -1,11 +1,11 @@
 //! Which console there is: none rather than a wrong one. Pure.
 
-use core::fmt;
 use core::ops::Range;
 
 use linmap::Pa;
 
 use crate::machine::Machine;
+use crate::note::Note;
 
 /// Where QEMU's virt machine has a PL011: all there is to try where no device tree has been read, or where the console
 /// that it names does not work.
@@ -25,7 +25,7 @@ pub struct Consoles {
 
 impl Consoles {
     /// Those of a machine whose CPUs have addresses of so many bits. `note` hears why the named one is not used.
-    pub fn new(machine: &Machine, pa_bits: u32, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Self {
+    pub fn new(machine: &Machine, pa_bits: u32, note: &mut dyn FnMut(Note<'_>)) -> Self {
         let is_address = |registers: &Range<Pa>| (registers.end.0 - 1) >> pa_bits == 0;
         let usable = |uart: &Pa| {
             let registers = registers(*uart);
@@ -35,7 +35,7 @@ impl Consoles {
         };
         let named = machine.uart.filter(usable);
         if let (None, Some(uart)) = (named, machine.uart) {
-            note(format_args!("no console can be at {uart}: that is RAM, unaligned or no address"));
+            note(Note::ConsoleMisplaced(uart));
         }
         Self { named, fallback: fallback(machine) }
     }
@@ -87,7 +87,7 @@ mod tests {
 
     fn consoles(dtb: &[u8]) -> (Option<u64>, Option<u64>, Vec<String>) {
         let mut notes = Vec::new();
-        let mut note = |what: fmt::Arguments<'_>| notes.push(what.to_string());
+        let mut note = |what: Note<'_>| notes.push(what.to_string());
         let machine = Machine::read(dtb, &mut note).unwrap();
         let Consoles { named, fallback } = Consoles::new(&machine, 40, &mut note);
         (named.map(|pa| pa.0), fallback.map(|pa| pa.0), notes)

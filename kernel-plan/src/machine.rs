@@ -8,13 +8,14 @@ use core::ops::Range;
 use arrayvec::ArrayString;
 use dtoolkit::error::FdtParseError;
 use dtoolkit::fdt::{Fdt, FdtNode};
-use dtoolkit::standard::NodeStandard;
 use dtoolkit::{Node, Property};
 use linmap::Pa;
 
 use crate::bus::Place;
 use crate::cpus::Cpus;
+use crate::device_tree::{bytes, cells, each_reg, in_use, text};
 use crate::gic::InterruptController;
+use crate::note::{Defect, Note, Subject};
 use crate::ranges::{CAPACITY, Full, Lost, Ranges};
 
 /// How the firmware is called (Arm SMCCC).
@@ -81,21 +82,13 @@ impl fmt::Display for MachineError {
     }
 }
 
-/// The size that the header at the start of `data` gives the whole tree, if it is a device tree.
-///
-/// The magic and the size are the first two big-endian words.
-pub fn total_size(header: [u8; 8]) -> Option<usize> {
-    let [a, b, c, d, size @ ..] = header;
-    ([a, b, c, d] == [0xd0, 0x0d, 0xfe, 0xed]).then_some(u32::from_be_bytes(size) as usize)
-}
-
 impl Machine {
-    /// Reads a device tree. `note` hears of everything that was left out, as one sentence each.
+    /// Reads a device tree. Calls `note` for each thing that is left out.
     ///
     /// # Errors
     ///
     /// The tree can not be read, has no memory that may be mapped, or reserves too many ranges of it.
-    pub fn read(dtb: &[u8], note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Result<Self, MachineError> {
+    pub fn read(dtb: &[u8], note: &mut dyn FnMut(Note<'_>)) -> Result<Self, MachineError> {
         let tree = Fdt::new(dtb).map_err(MachineError::Unreadable)?;
         let root = tree.root();
         let mut lost = Lost::default();
@@ -106,7 +99,7 @@ impl Machine {
         let (reserved, no_map) =
             reservations(tree, &mut ram, &mut lost, note).map_err(|Full| MachineError::TooManyReserved)?;
         if lost != Lost::default() {
-            note(format_args!("memory left out: {lost}"));
+            note(Note::MemoryLeftOut(lost));
         }
         if ram.as_slice().is_empty() {
             return Err(MachineError::NothingToMap);
@@ -114,7 +107,7 @@ impl Machine {
         let chosen = tree.find_node("/chosen");
         let uart = chosen.and_then(|n| text(n, "stdout-path")).and_then(|path| uart(tree, path, note));
         if uart.is_none() {
-            note(format_args!("/chosen/stdout-path names no console: no PL011 that a CPU reaches"));
+            note(Note::NoConsole);
         }
         let (interrupts, timer) = InterruptController::read(tree, note);
         Ok(Self {
@@ -133,26 +126,18 @@ impl Machine {
     }
 }
 
-/// A property that is one string.
-pub(crate) fn text<'a>(node: FdtNode<'a>, name: &str) -> Option<&'a str> {
-    node.properties().find(|p| p.name() == name)?.value_as::<&str>().ok()
-}
-
-/// A property that should be one string, up to its end.
-fn bytes<'a>(node: FdtNode<'a>, name: &str) -> Option<&'a [u8]> {
-    let value = node.properties().find(|p| p.name() == name)?.value_as::<&[u8]>().ok()?;
-    value.split(|byte| *byte == 0).next()
-}
-
 /// As much of a text as there is room for, in whole words; `?` for what is no UTF-8.
-fn copy<const N: usize>(text: &[u8], name: &str, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> ArrayString<N> {
+fn copy<const N: usize>(
+    text: &[u8],
+    property: &'static str,
+    note: &mut dyn FnMut(Note<'_>),
+) -> ArrayString<N> {
     let mut kept = text;
     while kept.len() > N {
         kept = kept.iter().rposition(u8::is_ascii_whitespace).map_or(&[], |space| &kept[..space]);
     }
     if kept.len() < text.len() {
-        let (all, used) = (text.len(), kept.len());
-        note(format_args!("{name} is {all} bytes long; only the first {used} are used"));
+        note(Note::TextCut { property, bytes: text.len(), used: kept.len() });
     }
     let mut copy = ArrayString::new();
     let mut readable = true;
@@ -165,29 +150,28 @@ fn copy<const N: usize>(text: &[u8], name: &str, note: &mut dyn FnMut(fmt::Argum
         }
     }
     if !readable {
-        note(format_args!("{name} is not all UTF-8; read with '?' for the rest"));
+        note(Note::TextNotUtf8 { property });
     }
     copy
 }
 
 /// RAM as the memory nodes have it, overlaps merged; of more ranges than there is room for the longest.
-fn memory(root: FdtNode<'_>, lost: &mut Lost, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Ranges {
+fn memory(root: FdtNode<'_>, lost: &mut Lost, note: &mut dyn FnMut(Note<'_>)) -> Ranges {
     let mut ram = Ranges::new();
     let is_memory = |n: &FdtNode<'_>| {
         n.property("device_type").is_some_and(|p| p.value_as::<&str>().is_ok_and(|t| t == "memory"))
     };
     for node in root.children().filter(is_memory) {
-        if !in_use(node, note) {
+        if !in_use(node, Subject::Memory, note) {
             continue;
         }
-        each_reg(node, cells(root), note, |start, size, note| {
+        each_reg(node, cells(root), Subject::Memory, note, |start, size, note| {
             let Some(end) = start.checked_add(size) else {
-                let name = node.name();
-                return note(format_args!("{name}: {start:#x} and {size:#x} bytes is beyond all addresses"));
+                return note(of_memory(node.name(), Defect::BeyondAddresses { start, size }));
             };
             let range = Pa(start)..Pa(end);
             if ram.add(range.clone()) == Ok(true) {
-                note(format_args!("memory {range:?} overlaps other memory; merged"));
+                note(Note::MemoryOverlaps(range));
             } else {
                 lost.count(ram.add_or_lose(range));
             }
@@ -201,7 +185,7 @@ fn reservations(
     tree: Fdt<'_>,
     ram: &mut Ranges,
     lost: &mut Lost,
-    note: &mut dyn FnMut(fmt::Arguments<'_>),
+    note: &mut dyn FnMut(Note<'_>),
 ) -> Result<(Ranges, Ranges), Full> {
     let (mut reserved, mut no_map) = (Ranges::new(), Ranges::new());
     for entry in tree.memory_reservations() {
@@ -213,11 +197,11 @@ fn reservations(
     let cells = cells(if own { parent } else { tree.root() });
     let mut full = Ok(());
     for node in parent.children() {
-        if !in_use(node, note) {
+        if !in_use(node, Subject::Memory, note) {
             continue;
         }
         let hidden = node.property("no-map").is_some();
-        each_reg(node, cells, note, |start, size, note| {
+        each_reg(node, cells, Subject::Memory, note, |start, size, note| {
             let range = reservation(node.name(), start, size, note);
             let done = if hidden {
                 add_ram(ram, &mut no_map, &range).map(|()| lost.count(ram.remove_or_lose(&range)))
@@ -230,10 +214,15 @@ fn reservations(
     full.map(|()| (reserved, no_map))
 }
 
+/// Notes what is wrong with a node that describes memory or reserves it.
+const fn of_memory<'a>(name: &'a str, defect: Defect<'a>) -> Note<'a> {
+    Note::Node { subject: Subject::Memory, name, defect }
+}
+
 /// A reserved range, to the last address at most: what a loader asks to be left alone, is.
-fn reservation(name: &str, start: u64, size: u64, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Range<Pa> {
+fn reservation(name: &str, start: u64, size: u64, note: &mut dyn FnMut(Note<'_>)) -> Range<Pa> {
     let end = start.checked_add(size).unwrap_or_else(|| {
-        note(format_args!("{name}: {start:#x} and {size:#x} bytes is beyond all addresses; cut"));
+        note(of_memory(name, Defect::CutAtLastAddress { start, size }));
         u64::MAX
     });
     Pa(start)..Pa(end)
@@ -247,65 +236,14 @@ fn add_ram(ram: &Ranges, to: &mut Ranges, range: &Range<Pa>) -> Result<(), Full>
     Ok(())
 }
 
-/// Whether a node is to be used, by its status.
-pub(crate) fn in_use(node: FdtNode<'_>, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> bool {
-    let disabled = text(node, "status").filter(|s| !matches!(*s, "okay" | "ok"));
-    if let Some(status) = disabled {
-        note(format_args!("{} is '{}'; not used", node.name(), status.escape_debug()));
-    }
-    disabled.is_none()
-}
-
-/// How many bytes the addresses and the sizes of a node's children have.
-pub(crate) fn cells(node: FdtNode<'_>) -> (usize, usize) {
-    let cells = node.address_space();
-    ((cells.address_cells as usize).saturating_mul(4), (cells.size_cells as usize).saturating_mul(4))
-}
-
-/// Calls `each` with address and size for every sensible range of a node's `reg`.
-pub(crate) fn each_reg(
-    node: FdtNode<'_>,
-    (address, size): (usize, usize),
-    note: &mut dyn FnMut(fmt::Arguments<'_>),
-    mut each: impl FnMut(u64, u64, &mut dyn FnMut(fmt::Arguments<'_>)),
-) {
-    let name = node.name();
-    let Some(reg) = node.property("reg") else {
-        return note(format_args!("{name} has no reg"));
-    };
-    let length = address.saturating_add(size);
-    if address == 0 || size == 0 {
-        return note(format_args!("{name}: a reg without addresses or without sizes"));
-    }
-    let ranges = reg.value().chunks_exact(length);
-    let rest = ranges.remainder().len();
-    for range in ranges {
-        let (start, size) = range.split_at(address);
-        match (number(start), number(size)) {
-            (_, Some(0)) => note(format_args!("{name} has an empty range")),
-            (Some(start), Some(size)) => each(start, size, note),
-            _ => note(format_args!("{name} has a range of more than 64 bits")),
-        }
-    }
-    if rest != 0 {
-        note(format_args!("{name}: the last {rest} bytes of reg are no whole range of {length}"));
-    }
-}
-
-/// A big-endian number, if 64 bits hold it.
-pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
-    let (high, low) = bytes.split_at(bytes.len().saturating_sub(8));
-    high.iter().all(|b| *b == 0).then(|| low.iter().fold(0, |n, b| n << 8 | u64::from(*b)))
-}
-
 /// The registers of the PL011 at a path, which may have options behind a colon, or that an alias stands for.
-fn uart(tree: Fdt<'_>, path: &str, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Option<Pa> {
+fn uart(tree: Fdt<'_>, path: &str, note: &mut dyn FnMut(Note<'_>)) -> Option<Pa> {
     let place = Place::find(tree, path.split(':').next()?)?;
     if !place.node.compatible()?.any(|c| c == "arm,pl011") {
         return None;
     }
     let mut first = None;
-    place.registers(note, |range| _ = first.get_or_insert(range.start));
+    place.registers(Subject::Console, note, |range| _ = first.get_or_insert(range.start));
     first
 }
 
@@ -451,6 +389,29 @@ mod tests {
         );
     }
 
+    /// The subject of a note follows from what was read, so memory that is reserved for other things stays memory.
+    #[test]
+    fn names_of_nodes_do_not_decide_about_the_subject() {
+        let names = ["cpucp@80700000", "gic-its", "console@1", "timer-model", "interrupts"];
+        let reserved = names.map(|name| node(name, &[("status", b"disabled\0")])).into();
+        let mut tree = tree(&[0x1000, 0x2000], reserved);
+        tree.find_node_mut("/cpus/cpu@0").unwrap().remove_property("reg");
+        tree.find_node_mut("/serial@9000000").unwrap().remove_property("reg");
+        let mut notes = Vec::new();
+        let mut note = |note: Note<'_>| notes.push((note.subject(), note.to_string()));
+        Machine::read(&tree.to_dtb(), &mut note).unwrap();
+        let expected = names.map(|name| (Subject::Memory, format!("{name} is 'disabled'; not used")));
+        assert_eq!(notes[..names.len()], expected);
+        assert_eq!(
+            notes[names.len()..],
+            [
+                (Subject::Console, "serial@9000000 has no reg".into()),
+                (Subject::Console, Note::NoConsole.to_string()),
+                (Subject::Cpus, "cpu@0: it has no reg; left out".into()),
+            ]
+        );
+    }
+
     /// Without cells of its own, /reserved-memory has those of the root, not the default of 2 and 1.
     #[test]
     fn reservations_without_cells_are_read_as_the_root_says() {
@@ -510,8 +471,8 @@ mod tests {
             let error = read(dtb).0.unwrap_err();
             assert!(format!("{error}").starts_with("the device tree can not be read: "), "{error}");
         }
-        assert_eq!(total_size(*b"\xd0\x0d\xfe\xed\0\0\x01\0"), Some(256));
-        assert_eq!(total_size([0; 8]), None);
+        assert_eq!(crate::device_tree::total_size(*b"\xd0\x0d\xfe\xed\0\0\x01\0"), Some(256));
+        assert_eq!(crate::device_tree::total_size([0; 8]), None);
     }
 
     #[test]

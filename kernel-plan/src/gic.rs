@@ -1,6 +1,5 @@
 //! The interrupt controller and the timer that a device tree describes.
 
-use core::fmt;
 use core::ops::Range;
 
 use arrayvec::ArrayVec;
@@ -10,7 +9,8 @@ use dtoolkit::{Node, Property};
 use linmap::Pa;
 
 use crate::bus::Place;
-use crate::machine::{in_use, number};
+use crate::device_tree::{in_use, number};
+use crate::note::{Defect, Note, Subject};
 
 /// How many regions of redistributors are used.
 pub const REGIONS: usize = 4;
@@ -36,9 +36,6 @@ pub enum InterruptController {
     },
 }
 
-/// What receives notes.
-type Note<'a> = &'a mut dyn FnMut(fmt::Arguments<'_>);
-
 /// What is compatible with the GICv2.
 const V2: [&str; 4] = ["arm,gic-400", "arm,cortex-a15-gic", "arm,cortex-a7-gic", "arm,cortex-a9-gic"];
 const V3: &str = "arm,gic-v3";
@@ -50,21 +47,23 @@ const REDISTRIBUTOR: u64 = 0x2_0000;
 
 impl InterruptController {
     /// The first controller of a tree that is in use, if it can be used, and the INTID of the virtual timer.
-    pub fn read(tree: Fdt<'_>, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> (Option<Self>, Option<u32>) {
-        let Some(place) = Place::search(tree, |n| version(n).is_some() && in_use(n, note)) else {
+    pub fn read(tree: Fdt<'_>, note: &mut dyn FnMut(Note<'_>)) -> (Option<Self>, Option<u32>) {
+        let Some(place) =
+            Place::search(tree, |n| version(n).is_some() && in_use(n, Subject::Interrupts, note))
+        else {
             return (None, None);
         };
         let node = place.node;
         let timer = timer(tree, node, note);
         let mut ranges = ArrayVec::<Range<Pa>, { REGIONS + 1 }>::new();
         // What comes behind the redistributors is of no use here.
-        place.registers(note, |range| _ = ranges.try_push(range));
+        place.registers(Subject::Interrupts, note, |range| _ = ranges.try_push(range));
         let controller = match version(node) {
             Some(2) => Self::v2(&ranges),
             _ => Self::v3(node, &ranges),
         };
         if controller.is_none() {
-            note(format_args!("{}: its registers are not those of a GIC", node.name()));
+            note(wrong(node, Defect::NotGic));
         }
         (controller, timer)
     }
@@ -114,9 +113,16 @@ fn version(node: FdtNode<'_>) -> Option<u32> {
     V2.iter().any(|name| node.is_compatible(name)).then_some(2)
 }
 
+/// Notes what is wrong with a node of the interrupt controller or the timer.
+fn wrong<'a>(node: FdtNode<'a>, defect: Defect<'a>) -> Note<'a> {
+    Note::Node { subject: Subject::Interrupts, name: node.name(), defect }
+}
+
 /// The INTID of the virtual timer: the third interrupt of the timer node.
-fn timer(tree: Fdt<'_>, controller: FdtNode<'_>, note: Note<'_>) -> Option<u32> {
-    let node = Place::search(tree, |n| n.is_compatible("arm,armv8-timer") && in_use(n, note))?.node;
+fn timer(tree: Fdt<'_>, controller: FdtNode<'_>, note: &mut dyn FnMut(Note<'_>)) -> Option<u32> {
+    let node =
+        Place::search(tree, |n| n.is_compatible("arm,armv8-timer") && in_use(n, Subject::Interrupts, note))?
+            .node;
     let cells = value(controller, "#interrupt-cells").filter(|cells| (3..=8).contains(cells))? as usize;
     let interrupts = node.property("interrupts")?;
     let third = interrupts.value().chunks_exact(cells * 4).nth(2)?;
@@ -125,7 +131,7 @@ fn timer(tree: Fdt<'_>, controller: FdtNode<'_>, note: Note<'_>) -> Option<u32> 
     match (fields.next()?, fields.next()?) {
         (1, ppi @ 0..16) => Some(16 + ppi as u32),
         (kind, n) => {
-            note(format_args!("{}: interrupt {n} of kind {kind} is no CPU's own timer", node.name()));
+            note(wrong(node, Defect::NotPrivate { number: n, kind }));
             None
         }
     }

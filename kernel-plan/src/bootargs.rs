@@ -4,7 +4,7 @@ use core::fmt;
 
 use linmap::{Granule, Rodata, Split};
 
-use crate::tasks::Task;
+use crate::tasks::TaskInfo;
 
 /// Who claims never to abort: the argument `bbml2=`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -84,7 +84,7 @@ impl<'a> BootArgs<'a> {
 
     /// Whether one of them changes the linear map, which takes RAM that is nobody's.
     pub fn has_changing_task(&self) -> bool {
-        self.tasks().any(|task| Task::parse(task).is_ok_and(Task::changes_the_map))
+        self.tasks().any(|task| TaskInfo::parse(task).is_ok_and(|(info, _)| info.changes_the_map))
     }
 
     /// Reads a command line; of words that contradict each other the last wins. `ignored` hears of each

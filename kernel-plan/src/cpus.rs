@@ -2,12 +2,13 @@
 //!
 //! The tree is not trusted: a CPU that does not make sense is named and left out.
 
-use core::fmt;
-
 use arrayvec::ArrayVec;
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::standard::NodeStandard;
 use dtoolkit::{Node, Property};
+
+use crate::device_tree::text;
+use crate::note::{CpuDefect, Note};
 
 /// The most CPUs that are used.
 pub const MAX: usize = 64;
@@ -38,7 +39,7 @@ pub type Order = ArrayVec<u64, MAX>;
 
 impl Cpus {
     /// Reads the nodes below `/cpus`. `note` hears of each CPU that is left out.
-    pub(crate) fn read(tree: Fdt<'_>, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Self {
+    pub(crate) fn read(tree: Fdt<'_>, note: &mut dyn FnMut(Note<'_>)) -> Self {
         let mut cpus = Self::default();
         let Some(parent) = tree.find_node("/cpus") else {
             return cpus;
@@ -48,30 +49,26 @@ impl Cpus {
             cpus.present += 1;
             match listed(node, cell_bytes) {
                 Ok(cpu) if cpus.listed.iter().any(|c| c.mpidr == cpu.mpidr) => {
-                    note(format_args!(
-                        "{}: another CPU has MPIDR {:#x} too; left out",
-                        node.name(),
-                        cpu.mpidr
-                    ));
+                    note(Note::Cpu { name: node.name(), defect: CpuDefect::Duplicate(cpu.mpidr) });
                 }
                 Ok(cpu) => cpus.beyond += u32::from(cpus.listed.try_push(cpu).is_err()),
-                Err(why) => note(format_args!("{}: {why}; left out", node.name())),
+                Err(defect) => note(Note::Cpu { name: node.name(), defect }),
             }
         }
         if cpus.beyond != 0 {
-            note(format_args!("{} CPUs left out: {MAX} are the most that are used", cpus.beyond));
+            note(Note::CpusLeftOut { count: cpus.beyond, most: MAX });
         }
         cpus
     }
 
     /// The CPUs to run, for the one with this MPIDR that boots: that one first, then the others in the order
     /// of the device tree, `limit` in all. `note` hears of each that can not be started.
-    pub fn order(&self, boot: u64, limit: Option<u32>, note: &mut dyn FnMut(fmt::Arguments<'_>)) -> Order {
+    pub fn order(&self, boot: u64, limit: Option<u32>, note: &mut dyn FnMut(Note<'_>)) -> Order {
         let boot = boot & AFFINITY;
         let mut order = Order::new();
         order.push(boot);
         if self.beyond == 0 && self.present != 0 && !self.listed.iter().any(|c| c.mpidr == boot) {
-            note(format_args!("the device tree lists no usable CPU with MPIDR {boot:#x}, which boots"));
+            note(Note::BootCpuUnlisted { mpidr: boot });
         }
         let most = limit.map_or(MAX, |limit| (limit as usize).clamp(1, MAX));
         for cpu in self.listed.iter().filter(|c| c.mpidr != boot) {
@@ -81,7 +78,7 @@ impl Cpus {
             if cpu.by_psci {
                 order.push(cpu.mpidr);
             } else {
-                note(format_args!("the CPU with MPIDR {:#x} is not started: not by PSCI", cpu.mpidr));
+                note(Note::NotByPsci { mpidr: cpu.mpidr });
             }
         }
         order
@@ -89,53 +86,25 @@ impl Cpus {
 }
 
 /// What a node says of its CPU.
-fn listed(node: FdtNode<'_>, cell_bytes: usize) -> Result<Listed, Wrong> {
+fn listed(node: FdtNode<'_>, cell_bytes: usize) -> Result<Listed, CpuDefect> {
     if let Some(status) = text(node, "status").filter(|s| !matches!(*s, "okay" | "ok")) {
         // Only the usual word is repeated: others may be anything.
-        return Err(if status == "disabled" { Wrong::Disabled } else { Wrong::Status });
+        return Err(if status == "disabled" { CpuDefect::Disabled } else { CpuDefect::Status });
     }
-    let reg = node.property("reg").ok_or(Wrong::NoReg)?;
+    let reg = node.property("reg").ok_or(CpuDefect::NoReg)?;
     let bytes = reg.value();
     if bytes.is_empty() || bytes.len() > 8 || bytes.len() != cell_bytes {
-        return Err(Wrong::Reg { bytes: bytes.len(), cell_bytes });
+        return Err(CpuDefect::Reg { bytes: bytes.len(), cell_bytes });
     }
     let mpidr = bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b));
     if mpidr & !AFFINITY != 0 {
-        return Err(Wrong::Mpidr(mpidr));
+        return Err(CpuDefect::Mpidr(mpidr));
     }
     Ok(Listed { mpidr, by_psci: text(node, "enable-method") == Some("psci") })
 }
 
-/// Why a CPU is left out.
-enum Wrong {
-    Disabled,
-    Status,
-    NoReg,
-    Reg { bytes: usize, cell_bytes: usize },
-    Mpidr(u64),
-}
-
-impl fmt::Display for Wrong {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Disabled => f.write_str("its status is 'disabled'"),
-            Self::Status => f.write_str("its status is not 'okay'"),
-            Self::NoReg => f.write_str("it has no reg"),
-            Self::Reg { bytes, cell_bytes } => {
-                write!(f, "its reg has {bytes} bytes, but an address here {cell_bytes}; 4 or 8 are right")
-            }
-            Self::Mpidr(mpidr) => write!(f, "{mpidr:#x} is no MPIDR: only Aff3 to Aff0 belong in it"),
-        }
-    }
-}
-
 fn is_cpu(node: &FdtNode<'_>) -> bool {
     text(*node, "device_type") == Some("cpu")
-}
-
-/// A property that is one string.
-fn text<'a>(node: FdtNode<'a>, name: &str) -> Option<&'a str> {
-    node.properties().find(|p| p.name() == name)?.value_as::<&str>().ok()
 }
 
 #[cfg(test)]
