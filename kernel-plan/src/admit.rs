@@ -72,7 +72,7 @@ pub enum Refusal {
     },
     /// It has no memory with allocation tags.
     Tags,
-    /// It is not taken never to abort, live entries change their size, and the map can not become pages.
+    /// It is not taken never to abort, live entries change their size, and the map cannot become pages.
     MayAbort(BbmPromise, linmap::Error),
     /// There was no memory for its stack and what else it starts with.
     NoMemory,
@@ -80,7 +80,7 @@ pub enum Refusal {
     NotStarted(StartError),
     /// It was started and has not said what it is.
     Silent,
-    /// It can not be interrupted.
+    /// It cannot be interrupted.
     NoInterrupts,
 }
 
@@ -123,13 +123,13 @@ impl fmt::Display for Refusal {
             Self::MayAbort(promise, why) if promise.never_aborts() => {
                 write!(
                     f,
-                    "is not taken to never abort, and the map can not become pages: {why}; bbml2=auto takes it so"
+                    "is not taken to never abort, and the map cannot become pages: {why}; bbml2=auto takes it so"
                 )
             }
             Self::MayAbort(promise, why) => {
                 write!(
                     f,
-                    "{promise}, and the map can not become pages: {why}; split=park or bbml2=off is right for it"
+                    "{promise}, and the map cannot become pages: {why}; split=park or bbml2=off is right for it"
                 )
             }
             Self::NoMemory => f.write_str("has no memory for a stack: more RAM is needed"),
@@ -334,13 +334,13 @@ mod tests {
         for (refusal, said) in [
             (
                 Refusal::MayAbort(promise, linmap::Error::OutOfFrames { taken: 3 }),
-                "has BBM level 2, which may abort, and is not listed as one that never does, and the map can not \
+                "has BBM level 2, which may abort, and is not listed as one that never does, and the map cannot \
                  become pages: out of table pages after 3; give the frame source more memory; split=park or \
                  bbml2=off is right for it",
             ),
             (
                 Refusal::MayAbort(BbmPromise::Listed, linmap::Error::OutOfFrames { taken: 3 }),
-                "is not taken to never abort, and the map can not become pages: out of table pages after 3; give \
+                "is not taken to never abort, and the map cannot become pages: out of table pages after 3; give \
                  the frame source more memory; bbml2=auto takes it so",
             ),
             (Refusal::Silent, "was started and has not reported in time"),

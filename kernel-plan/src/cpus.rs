@@ -62,7 +62,7 @@ impl Cpus {
     }
 
     /// The CPUs to run, for the one with this MPIDR that boots: that one first, then the others in the order
-    /// of the device tree, `limit` in all. `note` hears of each that can not be started.
+    /// of the device tree, `limit` in all. `note` hears of each that cannot be started.
     pub fn order(&self, boot: u64, limit: Option<u32>, note: &mut dyn FnMut(Note<'_>)) -> Order {
         let boot = boot & AFFINITY;
         let mut order = Order::new();
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_not_be_started_is_named() {
+    fn what_cannot_be_started_is_named() {
         let (cpus, notes) = read(
             1,
             &[

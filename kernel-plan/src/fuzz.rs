@@ -533,7 +533,7 @@ fn tables_take_one_range() {
     assert_eq!(e, PlanError::NoRoomForTables { needed, longest });
     assert_eq!(
         e.to_string(),
-        "the linear map can not be made: out of table pages, as it takes 0x202000 bytes of them from one range, and \
+        "the linear map cannot be made: out of table pages, as it takes 0x202000 bytes of them from one range, and \
          the longest free one is 0x40000000..0x40201000"
     );
 }

@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn registers_that_can_not_be_are_named() {
+    fn registers_that_cannot_be_are_named() {
         let (small, endless) = ((0x80a_0000, 0x1000), (u64::MAX - 0xfff, 0x2_0000));
         for ranges in [&[DISTRIBUTOR][..], &[DISTRIBUTOR, small], &[endless, DISTRIBUTOR], &[]] {
             let (controller, _, notes) = read(&with_v3(ranges));

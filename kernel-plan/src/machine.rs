@@ -57,7 +57,7 @@ pub struct Machine {
 /// Why a device tree is of no use.
 #[derive(Clone, Debug)]
 pub enum MachineError {
-    /// It can not be read.
+    /// It cannot be read.
     Unreadable(FdtParseError),
     /// It has no usable memory node.
     NoMemory,
@@ -70,7 +70,7 @@ pub enum MachineError {
 impl fmt::Display for MachineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unreadable(e) => write!(f, "the device tree can not be read: {e}"),
+            Self::Unreadable(e) => write!(f, "the device tree cannot be read: {e}"),
             Self::TooManyReserved => {
                 write!(f, "the device tree reserves more than {CAPACITY} separate ranges of RAM")
             }
@@ -87,7 +87,7 @@ impl Machine {
     ///
     /// # Errors
     ///
-    /// The tree can not be read, has no memory that may be mapped, or reserves too many ranges of it.
+    /// The tree cannot be read, has no memory that may be mapped, or reserves too many ranges of it.
     pub fn read(dtb: &[u8], note: &mut dyn FnMut(Note<'_>)) -> Result<Self, MachineError> {
         let tree = Fdt::new(dtb).map_err(MachineError::Unreadable)?;
         let root = tree.root();
@@ -469,7 +469,7 @@ mod tests {
         }
         for dtb in [&[][..], &[0; 64], b"\xd0\x0d\xfe\xed"] {
             let error = read(dtb).0.unwrap_err();
-            assert!(format!("{error}").starts_with("the device tree can not be read: "), "{error}");
+            assert!(format!("{error}").starts_with("the device tree cannot be read: "), "{error}");
         }
         assert_eq!(crate::device_tree::total_size(*b"\xd0\x0d\xfe\xed\0\0\x01\0"), Some(256));
         assert_eq!(crate::device_tree::total_size([0; 8]), None);

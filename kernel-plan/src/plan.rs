@@ -104,12 +104,12 @@ impl fmt::Display for PlanError {
             ),
             Self::NothingFree { bytes } => write!(
                 f,
-                "the linear map can not be made: out of table pages, as the kernel image, the device tree \
+                "the linear map cannot be made: out of table pages, as the kernel image, the device tree \
                  and reserved memory take all of {bytes:#x} bytes of RAM"
             ),
             Self::NoRoomForTables { needed, longest } => write!(
                 f,
-                "the linear map can not be made: out of table pages, as it takes {needed:#x} bytes of them from one \
+                "the linear map cannot be made: out of table pages, as it takes {needed:#x} bytes of them from one \
                  range, and the longest free one is {longest:?}"
             ),
         }

@@ -1,10 +1,9 @@
-//! The area between the linear map and the other CPUs' stacks: pages mapped at will, by any CPU.
+//! The vmalloc area, between the linear map and the other CPUs' stacks: pages mapped by any CPU.
 //!
-//! What an allocation is made of, the tables say; no other list is kept. When it goes, its runs of physical memory
-//! are chained through their own first words while nobody uses them. What had its permissions changed goes at once,
-//! first from the area, then is its alias writable again; the rest may wait and be unmapped with others.
+//! The tables alone say which memory an allocation has; there is no other list. When it is freed, its runs of physical
+//! memory are linked through their own first words. An allocation with changed permissions is unmapped at once: first in
+//! the area, then its alias becomes writable again. Others may wait and be unmapped together.
 
-use core::cell::UnsafeCell;
 use core::fmt;
 use core::ops::{ControlFlow, Range};
 
@@ -12,37 +11,22 @@ use arrayvec::ArrayVec;
 use kernel::addresses::{Addresses, Allocation, Bounds, Like};
 use linmap::{Aliased, Attributes, Change, Entry, Pa, Rodata, Va, linear_range};
 
-use crate::System;
-use crate::lock::Lock;
-use crate::{parking, smp};
+use crate::lock::Guarded;
+use crate::parking;
+use crate::system::System;
+use crate::virtual_addresses::STACKS;
 
-/// How many allocations, or bytes, wait to be unmapped at the most.
+/// The most allocations, and bytes, that wait to be unmapped.
 const WAITING: usize = 32;
 const WAITING_BYTES: u64 = 32 << 20;
 
-/// How many runs of memory one look at the tables finds.
+/// The most runs of memory that one visit of the tables collects.
 const RUNS: usize = 32;
 
-/// Which addresses are taken.
-struct Taken {
-    lock: Lock,
-    addresses: UnsafeCell<Addresses>,
-}
+/// The addresses that are taken.
+static TAKEN: Guarded<Addresses> = Guarded::new(Addresses::new(), parking::answer_if_asked);
 
-// SAFETY: the addresses are used by whoever has the lock.
-unsafe impl Sync for Taken {}
-
-static TAKEN: Taken = Taken { lock: Lock::new(), addresses: UnsafeCell::new(Addresses::new()) };
-
-impl Taken {
-    fn with<R>(&self, work: impl FnOnce(&mut Addresses) -> R) -> R {
-        let _held = self.lock.lock();
-        // SAFETY: the lock is held, and `work` does not come here again.
-        work(unsafe { &mut *self.addresses.get() })
-    }
-}
-
-/// Why something can not be mapped.
+/// The reason why something cannot be mapped.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Error {
     /// No RAM is left.
@@ -57,7 +41,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Frames => f.write_str("no RAM is left"),
-            Self::Addresses => f.write_str("no addresses are left in the area mapped at will"),
+            Self::Addresses => f.write_str("no addresses are left in the vmalloc area"),
             Self::Map(e) => e.fmt(f),
         }
     }
@@ -83,14 +67,14 @@ impl<'a> Area<'a> {
     fn bounds(&self) -> Bounds {
         let page = self.system.geometry.page_size();
         let behind_linear = linear_range(self.system.geometry).1.0 + 1;
-        Bounds { start: behind_linear + page, end: smp::STACKS, page }
+        Bounds { start: behind_linear + page, end: STACKS, page }
     }
 
     const fn bytes(&self, pages: u64) -> u64 {
         pages << self.system.geometry.page_shift()
     }
 
-    /// Maps so many pages of RAM, writable, wherever there is room. What they hold is not said.
+    /// Maps so many pages of RAM, writable, wherever there is room. Their contents are arbitrary.
     pub(crate) fn allocate(&self, pages: u64) -> Result<Va, Error> {
         match self.try_allocate(pages) {
             Err(Error::Frames | Error::Addresses) if self.purge() => self.try_allocate(pages),
@@ -126,7 +110,7 @@ impl<'a> Area<'a> {
         Ok(start)
     }
 
-    /// Addresses that are congruent to physical memory, so that large leaves fit.
+    /// Takes addresses that are congruent to physical memory, so that large leaves fit.
     fn take(&self, pages: u64, pa: Pa) -> Result<Va, Error> {
         let (bounds, page) = (self.bounds(), self.system.geometry.page_size());
         let (all, bytes) = (bounds.end - bounds.start, pages.saturating_mul(page));
@@ -141,12 +125,12 @@ impl<'a> Area<'a> {
             .ok_or(Error::Addresses)
     }
 
-    /// Maps a run of memory, or gives it back. How many pages it has.
+    /// Maps a run of memory, or gives it back. Returns the number of its pages.
     fn map(&self, va: Va, run: Range<Pa>) -> Result<u64, Error> {
         let System { space, geometry, frames, .. } = self.system;
         let pages = (run.end.0 - run.start.0) >> geometry.page_shift();
-        // SAFETY: the memory is the caller's, and nothing but the linear map reaches it, which is of the same
-        // kind; nobody writes to it by that.
+        // SAFETY: the memory is the caller's, and nothing but the linear map reaches it, which has the same memory
+        // type; nothing writes through that.
         let mapped =
             unsafe { space.map(&self.system.platform(), va, pages, run.start, Attributes::KERNEL_DATA) };
         if let Err(e) = mapped {
@@ -157,13 +141,13 @@ impl<'a> Area<'a> {
         Ok(pages)
     }
 
-    /// Unmaps an allocation, which nobody uses any more, and gives its memory back. Whether there is one.
+    /// Unmaps an allocation, which nothing uses any more, and gives its memory back. Returns false if there is none.
     pub(crate) fn free(&self, start: Va) -> bool {
         let left = TAKEN.with(|addresses| addresses.leave(start));
         left.inspect(|left| _ = self.unmap(core::slice::from_ref(left))).is_some()
     }
 
-    /// Gives an allocation up, which nobody uses any more: it is unmapped now or later. Whether there is one.
+    /// Frees an allocation, which nothing uses any more: it is unmapped now or later. Returns false if there is none.
     pub(crate) fn free_later(&self, start: Va) -> bool {
         let Some(left) = TAKEN.with(|addresses| addresses.leave(start)) else { return false };
         if left.changed {
@@ -180,7 +164,7 @@ impl<'a> Area<'a> {
         true
     }
 
-    /// Unmaps all that waits. Whether that gave something back.
+    /// Unmaps all allocations that wait. Returns true if that gave something back.
     pub(crate) fn purge(&self) -> bool {
         let mut given = false;
         loop {
@@ -198,11 +182,11 @@ impl<'a> Area<'a> {
         }
     }
 
-    /// Unmaps allocations all together, or has those wait where that fails. Whether one is gone.
+    /// Unmaps allocations together, or makes those wait for which that fails. Returns true if one is gone.
     fn unmap(&self, leaving: &[Allocation]) -> bool {
         let mut ranges = ArrayVec::<(Va, u64), WAITING>::new();
         for left in leaving {
-            // Out of tables, or a CPU does not park: it stays, and out of use.
+            // Out of tables, or a CPU does not park: it stays mapped and unused.
             match if left.changed { self.loosen(left) } else { Ok(()) } {
                 Ok(()) => ranges.push((left.start, left.pages)),
                 Err(_) => TAKEN.with(|addresses| _ = addresses.wait(left.start)),
@@ -212,11 +196,11 @@ impl<'a> Area<'a> {
         !ranges.is_empty()
     }
 
-    /// Has nobody reach an allocation through the area, and everybody write to it through the linear map.
+    /// Makes an allocation unreachable through the area and its alias writable.
     fn loosen(&self, left: &Allocation) -> Result<(), linmap::Error> {
         let System { space, args, memory, .. } = self.system;
         let platform = self.system.platform();
-        // SAFETY: nobody uses it any more.
+        // SAFETY: nothing uses it any more.
         parking::again(|| unsafe { space.set_valid(&platform, left.start, left.pages, false) })?;
         if args.rodata != Rodata::Full {
             return Ok(());
@@ -224,13 +208,13 @@ impl<'a> Area<'a> {
         self.each_run((left.start, left.pages), |run| {
             let pages = (run.end.0 - run.start.0) >> self.system.geometry.page_shift();
             let alias = Va(run.start.0.wrapping_add(memory.layout.offset()));
-            // SAFETY: memory that nobody uses, and that is not executable anywhere.
+            // SAFETY: memory that nothing uses, and that is not executable anywhere.
             parking::again(|| unsafe { space.protect(&platform, alias, pages, Change::WRITABLE) })?;
             parking::again(|| space.collapse(&platform, alias, pages))
         })
     }
 
-    /// Unmaps pages, whose memory is writable through the linear map, and gives that and their addresses back.
+    /// Unmaps pages, whose memory is writable through the linear map, and gives memory and addresses back.
     fn take_down(&self, ranges: &[(Va, u64)]) {
         let mut chain = Chain { area: self, first: None };
         for range in ranges {
@@ -239,17 +223,17 @@ impl<'a> Area<'a> {
                 Ok::<(), core::convert::Infallible>(())
             });
         }
-        // SAFETY: nobody uses them any more.
+        // SAFETY: nothing uses them any more.
         let unmapped = unsafe { self.system.space.unmap_all(&self.system.platform(), ranges) };
         if unmapped.is_err() {
-            // Never: these are whole leaves. If they stay mapped, their memory stays theirs.
+            // Never: these are whole leaves. If they stay mapped, they keep their memory.
             return;
         }
         chain.give();
         TAKEN.with(|addresses| ranges.iter().for_each(|(start, _)| addresses.give(*start)));
     }
 
-    /// Calls `each` for the runs of memory that pages are mapped to, kept mappings included, in their order.
+    /// Calls `each` for the runs of memory that pages are mapped to, present-invalid ones included, in their order.
     pub(crate) fn each_run<E>(
         &self,
         (start, pages): (Va, u64),
@@ -268,7 +252,7 @@ impl<'a> Area<'a> {
         Ok(())
     }
 
-    /// The first runs of memory from one address to another, and where the next one starts.
+    /// Returns the first runs of memory from one address to another, and the start of the next one.
     fn runs(&self, from: u64, end: u64) -> (ArrayVec<Range<Pa>, RUNS>, u64) {
         let System { space, geometry, .. } = self.system;
         let (mut runs, mut next) = (ArrayVec::<Range<Pa>, RUNS>::new(), end);
@@ -288,11 +272,11 @@ impl<'a> Area<'a> {
         (runs, next)
     }
 
-    /// Maps a page of memory that somebody else has, writable, at an address of its own, until it is
+    /// Maps a page of memory that has another owner, writable, at an address of its own, until it is
     /// [closed](Self::close).
     pub(crate) fn open(&self, pa: Pa) -> Result<Va, Error> {
         let va = self.take(1, pa)?;
-        // SAFETY: memory of the same kind; what is written to it, the caller answers for.
+        // SAFETY: memory of the same type; the caller answers for what is written to it.
         let mapped =
             unsafe { self.system.space.map(&self.system.platform(), va, 1, pa, Attributes::KERNEL_DATA) };
         if let Err(e) = mapped {
@@ -302,26 +286,26 @@ impl<'a> Area<'a> {
         Ok(va)
     }
 
-    /// Unmaps what was opened.
+    /// Unmaps a page that was opened.
     pub(crate) fn close(&self, va: Va) {
-        // SAFETY: the caller has done with it. Not unmapped, it would keep its address.
+        // SAFETY: the caller does not use it any more. If it stays mapped, it keeps its address.
         if unsafe { self.system.space.unmap(&self.system.platform(), va, 1) }.is_ok() {
             TAKEN.with(|addresses| addresses.give(va));
         }
     }
 
-    /// The memory that an address is mapped to.
+    /// Returns the memory that an address is mapped to.
     pub(crate) fn backing(&self, va: Va) -> Option<Pa> {
         let (runs, _) = self.runs(va.0, va.0 + 1);
         runs.first().map(|run| run.start)
     }
 
-    /// How many allocations there are, those that wait included.
+    /// Returns the number of allocations, those that wait included.
     pub(crate) fn taken() -> usize {
         TAKEN.with(|addresses| addresses.taken())
     }
 
-    /// Permissions of a whole or a part of an allocation, with the alias rule; for what that is, see the library.
+    /// Changes permissions of a whole or a part of an allocation, and of its aliases as the library has it.
     pub(crate) fn change(&self, va: Va, pages: u64, what: Permission) -> Result<(), Error> {
         if !TAKEN.with(|addresses| addresses.change(va)) {
             return Err(Error::Map(linmap::Error::Hole { va }));
@@ -329,7 +313,7 @@ impl<'a> Area<'a> {
         let System { space, args, memory, .. } = self.system;
         let (aliased, p) =
             (Aliased::new(space, memory.layout.offset(), args.rodata), &self.system.platform());
-        // SAFETY: the pages are the caller's, who uses them as they become; nobody else uses them by their aliases.
+        // SAFETY: the pages are the caller's, who uses them as they become; nothing uses them by their aliases.
         parking::again(|| unsafe {
             match what {
                 Permission::ReadOnly => aliased.set_memory_ro(p, va, pages),
@@ -344,19 +328,19 @@ impl<'a> Area<'a> {
     }
 }
 
-/// What pages become.
+/// A change of permissions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Permission {
     ReadOnly,
     Writable,
     Executable,
     NotExecutable,
-    /// Read-only and executable at once, as code that has just been written.
+    /// Read-only and executable at once, for code that has just been written.
     Code,
     Valid(bool),
 }
 
-/// Runs of memory that wait to be given back, each of which holds the next one: its start and its end.
+/// Runs of memory to be given back, linked: each holds start and end of the next one.
 struct Chain<'a> {
     area: &'a Area<'a>,
     first: Option<Range<Pa>>,
@@ -369,7 +353,7 @@ impl Chain<'_> {
 
     fn add(&mut self, run: Range<Pa>) {
         let next = self.first.take().map_or([0; 2], |next| [next.start.0, next.end.0]);
-        // SAFETY: memory that nobody uses, writable where the frame source reaches it, aligned.
+        // SAFETY: memory that nothing uses, writable where the frame source reaches it, aligned.
         unsafe { self.words(&run).write_volatile(next) };
         self.first = Some(run);
     }
@@ -379,7 +363,7 @@ impl Chain<'_> {
             // SAFETY: written by `add`.
             let [start, end] = unsafe { self.words(&run).read_volatile() };
             self.first = (end != 0).then_some(Pa(start)..Pa(end));
-            // SAFETY: it is mapped in the area no more, and was the area's alone.
+            // SAFETY: it is no longer mapped in the area, and was the area's alone.
             unsafe { self.area.system.frames.give_run(run) };
         }
     }

@@ -1,5 +1,5 @@
-//! Code that comes and goes while the system runs, as a module's does: written into pages of the area, which then
-//! become read-only and executable, by every address that they have.
+//! Code that comes and goes while the system runs, as a module's does: written into pages of the vmalloc area, which then
+//! become read-only and executable at all their addresses.
 
 use aarch64_cpu::asm::barrier;
 use kernel::instructions::UDF;
@@ -15,11 +15,11 @@ pub(crate) struct Code<'a> {
 }
 
 impl<'a> Code<'a> {
-    /// Loads a function into so many pages: its instructions at their start, and one behind that is undefined.
+    /// Loads a function into so many pages: its instructions, and an undefined one after them.
     ///
     /// # Errors
     ///
-    /// All is as before.
+    /// Out of memory or addresses, or the library refuses; nothing is left of it.
     ///
     /// # Safety
     ///
@@ -28,7 +28,7 @@ impl<'a> Code<'a> {
     pub(crate) unsafe fn load(area: Area<'a>, pages: u64, function: &[u32]) -> Result<Self, Error> {
         let code = Self { area, start: area.allocate(pages)? };
         let start: *mut u32 = core::ptr::with_exposed_provenance_mut(code.start.0 as usize);
-        // SAFETY: just allocated, writable, and nobody else's.
+        // SAFETY: just allocated, writable, and this function's alone.
         unsafe {
             start.copy_from_nonoverlapping(function.as_ptr(), function.len());
             start.add(function.len()).write(UDF);
@@ -42,21 +42,21 @@ impl<'a> Code<'a> {
         }
     }
 
-    /// Calls the function. Any CPU may.
+    /// Calls the function, on any CPU.
     pub(crate) fn call(&self, number: u64) -> u64 {
-        // What this CPU has fetched of what was here before, it forgets.
+        // Drops what this CPU has fetched of earlier contents.
         barrier::isb(barrier::SY);
         // SAFETY: by the promise of `load`; the code stays, since it is borrowed.
         let function: extern "C" fn(u64) -> u64 = unsafe { core::mem::transmute(self.start.0 as usize) };
         function(number)
     }
 
-    /// Where it is.
+    /// Returns its address.
     pub(crate) const fn start(&self) -> Va {
         self.start
     }
 
-    /// Unmaps it. Nobody is in it, as it is nobody else's.
+    /// Unmaps it. No CPU executes it, as no caller borrows it.
     pub(crate) fn unload(self) {
         self.area.free(self.start);
     }

@@ -11,10 +11,10 @@ use arrayvec::ArrayVec;
 use kernel_plan::uart::FALLBACK;
 use linmap::Va;
 
+use crate::clock::comes_true;
 use crate::cpu::{self, relax};
-use crate::exceptions::try_read;
-use crate::interrupts::comes_true;
 use crate::parking;
+use crate::probe::try_read;
 
 /// The console of the kernel.
 static CONSOLE: Shared = Shared {
@@ -28,9 +28,9 @@ static CONSOLE: Shared = Shared {
     }),
 };
 
-/// A console that one CPU has at a time, and in the end one for good.
+/// A console that one CPU has at a time, and the last one for good.
 struct Shared {
-    /// The number of the CPU that has it and one more, and perhaps [`FOR_GOOD`]; 0 if none has.
+    /// The number of the CPU that has it plus one, and perhaps [`FOR_GOOD`]; 0 if none has.
     owner: AtomicUsize,
     console: UnsafeCell<Console>,
 }
@@ -38,7 +38,7 @@ struct Shared {
 /// Set where the owner never gives it back.
 const FOR_GOOD: usize = 1 << 31;
 
-// SAFETY: the console is reached by its owner alone.
+// SAFETY: the console is used by its owner alone.
 unsafe impl Sync for Shared {}
 
 /// The console, locked until this is dropped.
@@ -48,7 +48,7 @@ struct Locked<'a> {
 }
 
 impl Shared {
-    /// Waits for the console; for ever, if another CPU has it for good.
+    /// Waits for the console; for ever if another CPU has it for good.
     fn lock(&self) -> Locked<'_> {
         let own = cpu::this().index + 1;
         loop {
@@ -66,7 +66,7 @@ impl Shared {
 }
 
 impl Locked<'_> {
-    /// Whether no other CPU has taken it for good.
+    /// Returns true unless another CPU has taken it for good.
     fn is_still_owner(&self) -> bool {
         self.shared.owner.load(Ordering::Relaxed) == self.owner
     }
@@ -90,7 +90,7 @@ impl DerefMut for Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        // Not if somebody has taken it for good meanwhile, this CPU included.
+        // Not if a CPU has taken it for good meanwhile, perhaps this one.
         if self.owner & FOR_GOOD == 0 {
             _ = self.shared.owner.compare_exchange(self.owner, 0, Ordering::Release, Ordering::Relaxed);
         }
@@ -99,13 +99,13 @@ impl Drop for Locked<'_> {
 
 struct Console {
     uart: Option<Uart<'static>>,
-    /// What was said before there was a UART, in whole lines, and the line that is being said.
+    /// Text from before there was a UART: whole lines, and the one being written.
     kept: ArrayVec<u8, 8192>,
-    /// Where that line starts.
+    /// The start of that line.
     line: usize,
-    /// Whether that line did not fit.
+    /// That line did not fit.
     torn: bool,
-    /// How many lines did not.
+    /// The number of lines that did not.
     lost: u32,
 }
 
@@ -117,7 +117,7 @@ impl Console {
         uart.write_word(byte);
     }
 
-    /// Keeps a byte; a line that does not fit is left out whole, so that what is kept can be read.
+    /// Keeps a byte. A line that does not fit is left out whole, so that the others can be read.
     fn keep(&mut self, byte: u8) {
         self.torn |= self.kept.try_push(byte).is_err();
         if byte == b'\n' {
@@ -146,7 +146,7 @@ impl Write for Locked<'_> {
     }
 }
 
-/// From now on the console is the PL011 at this address; what was kept comes first.
+/// Uses the PL011 at this address as the console from now on. Writes what was kept first.
 ///
 /// # Safety
 ///
@@ -158,7 +158,7 @@ pub(crate) unsafe fn attach(registers: Va) {
     let mut console = CONSOLE.lock();
     // SAFETY: the caller's promise, word for word.
     let registers = unsafe { UniqueMmioPointer::<PL011Registers>::new(registers) };
-    // In place: a copy of what was kept would be a large frame on the stack of whoever reports a fault.
+    // In place: a copy of what was kept would need much of the stack of a CPU that reports a fault.
     let Console { uart, kept, lost, .. } = &mut *console;
     let uart = uart.insert(Uart::new(registers));
     kept.iter().for_each(|&byte| Console::put(uart, byte));
@@ -169,21 +169,21 @@ pub(crate) unsafe fn attach(registers: Va) {
     }
 }
 
-/// Where a PL011 may be that no device tree names, 0 for nowhere. At first that is where the entry code maps it, 1:1,
-/// as nothing else is known.
+/// The address at which a PL011 may be that no device tree names; 0 if there is none. At first it is where the entry code
+/// maps it 1:1, as nothing else is known.
 static FALLBACK_AT: AtomicU64 = AtomicU64::new(FALLBACK.0);
 
-/// From now on that is there, or nowhere.
+/// Sets that address, or none.
 ///
 /// # Safety
 ///
-/// If it is anywhere, a page is mapped there as device memory, stays so, and nothing else uses it.
+/// A page is mapped at the address as device memory, stays so, and nothing else uses it.
 pub(crate) unsafe fn may_fall_back_to(registers: Option<Va>) {
     FALLBACK_AT.store(registers.map_or(0, |registers| registers.0), Ordering::Relaxed);
 }
 
-/// From now on the console is the PL011 that no device tree names, if one is there and says so. Nothing is written
-/// before: it may be RAM, where no device tree could be read, or another device.
+/// Uses the PL011 that no device tree names as the console from now on, if its identification says that it is one.
+/// Nothing is written before that: it may be RAM, where no device tree could be read, or another device.
 ///
 /// # Safety
 ///
@@ -196,7 +196,7 @@ pub(crate) unsafe fn fall_back() {
         return;
     }
     let Some(registers) = NonNull::new(core::ptr::with_exposed_provenance_mut(at.0 as usize)) else { return };
-    // SAFETY: device memory that nothing else uses, by the promise of who said that it is there; only its
+    // SAFETY: device memory that nothing else uses, by the promise of the caller of `may_fall_back_to`; only its
     // identification is read.
     let uart = Uart::new(unsafe { UniqueMmioPointer::<PL011Registers>::new(registers) });
     if uart.read_identification().is_valid() {
@@ -205,17 +205,17 @@ pub(crate) unsafe fn fall_back() {
     }
 }
 
-/// Whether there is a UART yet.
+/// Returns true if there is a UART yet.
 pub(crate) fn is_attached() -> bool {
     CONSOLE.lock().uart.is_some()
 }
 
-/// Gives the console to this CPU for good: the run ends. Other CPUs that write have time to finish a line.
+/// Gives the console to this CPU for good, as the run ends. Other CPUs that write have time to finish a line.
 ///
 /// # Safety
 ///
-/// What this CPU was writing it never goes on with. A CPU that does not finish in time has stopped, or is away for a
-/// parking that nobody ends any more, or its host has stopped it: then it stops here before its next byte.
+/// This CPU never continues what it was writing. A CPU that does not finish in time has stopped, or is away for a
+/// parking that nobody ends any more, or its host has stopped it: it stops before its next byte.
 pub(crate) unsafe fn seize() {
     let own = cpu::this().index + 1;
     let take = |from| {
@@ -226,7 +226,7 @@ pub(crate) unsafe fn seize() {
     }
 }
 
-/// Gives the console back if this CPU has it: what it was writing it never goes on with.
+/// Gives the console back if this CPU has it, which never continues what it was writing.
 pub(crate) fn let_go() {
     let own = cpu::this().index + 1;
     _ = CONSOLE.owner.compare_exchange(own, 0, Ordering::Release, Ordering::Relaxed);
@@ -237,8 +237,7 @@ pub(crate) fn write(text: fmt::Arguments<'_>) {
     _ = CONSOLE.lock().write_fmt(text);
 }
 
-/// A writer that waits for the console anew for each piece of text, so that what it is given to may hold
-/// other locks.
+/// A writer that takes the console anew for each piece of text, so that code that writes to it may hold other locks.
 pub(crate) struct Writer;
 
 impl Write for Writer {

@@ -1,4 +1,4 @@
-//! What each CPU has of its own, found by TPIDR_EL1.
+//! The data of each CPU, found by TPIDR_EL1: its number, its affinity, its state.
 
 use core::arch::asm;
 use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
@@ -6,26 +6,22 @@ use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 use kernel_plan::cpus::AFFINITY;
 pub(crate) use kernel_plan::cpus::MAX;
 
-use crate::smp::Mailbox;
-
-/// What one CPU has of its own. The entry code puts its address into TPIDR_EL1 before any Rust runs.
+/// The data of one CPU. The entry code puts its address into TPIDR_EL1 before any Rust runs.
 #[repr(C, align(64))]
 pub(crate) struct PerCpu {
-    /// Its number: 0 is the boot CPU, the others follow in the order of the device tree.
+    /// The CPU's number: 0 is the boot CPU, the others follow in the order of the device tree.
     pub(crate) index: usize,
     /// Its affinity, once it is known.
     mpidr: AtomicU64,
     /// A [`State`].
     state: AtomicU8,
-    /// What others want of it.
-    pub(crate) mailbox: Mailbox,
 }
 
-/// How far a CPU has come.
+/// The states of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum State {
-    /// It does not run, or is on its way.
+    /// It does not run, or is about to.
     Off,
     /// It has entered the system and takes jobs.
     Running,
@@ -39,12 +35,11 @@ impl PerCpu {
             index,
             mpidr: AtomicU64::new(0),
             state: AtomicU8::new(if index == 0 { State::Running } else { State::Off } as u8),
-            mailbox: Mailbox::new(),
         }
     }
 }
 
-/// All of them; the entry code knows the first.
+/// The data of all CPUs; the entry code knows the first.
 #[unsafe(no_mangle)]
 static PER_CPU: [PerCpu; MAX] = {
     let mut all = [const { PerCpu::new(0) }; MAX];
@@ -56,7 +51,7 @@ static PER_CPU: [PerCpu; MAX] = {
     all
 };
 
-/// What belongs to the CPU that runs this.
+/// Returns the data of the CPU that runs this.
 #[inline]
 pub(crate) fn this() -> &'static PerCpu {
     let own: *const PerCpu;
@@ -66,42 +61,42 @@ pub(crate) fn this() -> &'static PerCpu {
     unsafe { &*own }
 }
 
-/// What belongs to a CPU.
+/// Returns the data of a CPU.
 pub(crate) fn of(index: usize) -> &'static PerCpu {
     &PER_CPU[index]
 }
 
-/// The numbers of the CPUs that run, the boot CPU first.
+/// Iterates over the numbers of the CPUs that run, the boot CPU first.
 pub(crate) fn running() -> impl Iterator<Item = usize> + Clone {
     (0..MAX).filter(|index| is_running(*index))
 }
 
-/// Whether a CPU runs.
+/// Returns true if a CPU runs.
 pub(crate) fn is_running(index: usize) -> bool {
     is(index, State::Running)
 }
 
-/// Whether a CPU has come so far.
+/// Returns true if a CPU is in this state.
 pub(crate) fn is(index: usize, state: State) -> bool {
     PER_CPU[index].state.load(Ordering::Acquire) == state as u8
 }
 
-/// Says how far the CPU that runs this has come.
+/// Sets the state of the CPU that runs this.
 pub(crate) fn set_state(state: State) {
     this().state.store(state as u8, Ordering::Release);
 }
 
-/// The affinity of a CPU: Aff3 to Aff0 as MPIDR_EL1 has them.
+/// Returns the affinity of a CPU: Aff3 to Aff0 as MPIDR_EL1 has them.
 pub(crate) fn mpidr(index: usize) -> u64 {
     PER_CPU[index].mpidr.load(Ordering::Relaxed)
 }
 
-/// Says which affinity a CPU has.
+/// Sets the affinity of a CPU.
 pub(crate) fn set_mpidr(index: usize, mpidr: u64) {
     PER_CPU[index].mpidr.store(mpidr & AFFINITY, Ordering::Relaxed);
 }
 
-/// The affinity of the CPU that runs this.
+/// Reads the affinity of the CPU that runs this.
 pub(crate) fn own_mpidr() -> u64 {
     let mpidr: u64;
     // SAFETY: reading an ID register has no side effect.
@@ -109,7 +104,7 @@ pub(crate) fn own_mpidr() -> u64 {
     mpidr & AFFINITY
 }
 
-/// Lets others run: what a wait does between two looks.
+/// Lets other threads of the CPU run: a wait does this between two looks.
 #[inline]
 pub(crate) fn relax() {
     // SAFETY: a hint changes nothing.

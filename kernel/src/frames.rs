@@ -1,4 +1,4 @@
-//! Table pages from RAM: a bump through free ranges, and a chain of pages given back.
+//! Table pages from RAM: a bump allocator over free ranges, and a free list of pages given back.
 
 mod runs;
 mod scarce;
@@ -9,23 +9,23 @@ use core::ops::Range;
 use kernel_plan::ranges::Ranges;
 use linmap::{Descriptor, Frame, Memory, Pa, Slot, Va};
 
-use crate::boot::Image;
+use self::scarce::{Scarcity, first, is_marked, marked, with_first};
+use crate::image::Image;
 use crate::lock::{Lock, Taken};
-use scarce::Scarcity;
 
-/// Where memory is reached: RAM at an offset, the image through its own map where that does not hold for it.
+/// The addresses at which memory is reached: RAM at an offset; the image, if it is apart, through its own map.
 #[derive(Clone, Copy)]
 pub(crate) struct Reach {
     /// What to add to the address of RAM, wrapping.
     ram_offset: u64,
-    /// Whether the image is apart.
+    /// The image is reached through its own map.
     apart: bool,
     image: (Pa, Pa),
     image_offset: u64,
 }
 
 impl Reach {
-    /// Where a physical address is now. Each access to a live table comes through here.
+    /// Returns the address at which memory is reached now. Each access to a live table comes through here.
     #[inline]
     pub(crate) fn va(&self, pa: Pa) -> Va {
         if self.apart { self.va_apart(pa) } else { Va(pa.0.wrapping_add(self.ram_offset)) }
@@ -41,34 +41,35 @@ impl Reach {
 
 /// The frame source of the kernel. Interrupt handlers do not use it.
 pub(crate) struct Frames {
-    /// On all cells but `reach`.
+    /// Guards all cells but `reach`.
     lock: Lock,
     reach: Cell<Reach>,
     page_size: u64,
-    /// Pages that were given back, chained through their first entry; 0 ends the chain. Its head tells as well
-    /// whether pages are scarce.
+    /// The head of the free list: pages that were given back, linked through their first entry; 0 ends it. The head
+    /// has a bit for injected shortage.
     chain: Cell<u64>,
     scarcity: Scarcity,
-    /// Where the next page is cut from.
+    /// The range that the next page is cut from.
     cut: Cell<u64>,
     cut_end: Cell<u64>,
     /// Ranges not yet cut from.
     waiting: RefCell<Ranges>,
-    /// All that was ever handed over, in bytes.
+    /// The bytes ever handed over.
     added: Cell<u64>,
 }
 
-// SAFETY: the cells are used by whoever has the lock. `reach` is written while one CPU runs
+// SAFETY: the cells are used by the holder of the lock. `reach` is written while one CPU runs
 // ([`reach_ram_at`](Frames::reach_ram_at)), and only read from then on.
 unsafe impl Sync for Frames {}
 
 impl Frames {
-    /// A source without memory. RAM is reached 1:1 until [`reach_ram_at`](Self::reach_ram_at) is called.
-    pub(crate) fn new(image: &Image, page_size: u64) -> Self {
+    /// Makes a source without memory. RAM is reached 1:1 until [`reach_ram_at`](Self::reach_ram_at) is called. CPUs that
+    /// wait for its lock call `meanwhile`.
+    pub(crate) fn new(image: &Image, page_size: u64, meanwhile: fn()) -> Self {
         let Range { start, end } = image.range();
         let reach = Reach { ram_offset: 0, apart: true, image: (start, end), image_offset: image.offset() };
         Self {
-            lock: Lock::new(),
+            lock: Lock::new(meanwhile),
             reach: Cell::new(reach),
             page_size,
             chain: Cell::new(0),
@@ -80,8 +81,8 @@ impl Frames {
         }
     }
 
-    /// Hands over free memory, in whole pages. What is not used, if there are too many separate ranges: the
-    /// shortest of them.
+    /// Hands over free memory, in whole pages. Returns a range that is not used, the shortest of all, if there are too
+    /// many separate ones.
     ///
     /// # Safety
     ///
@@ -99,7 +100,7 @@ impl Frames {
         lost
     }
 
-    /// From now on RAM is at this offset, the image as well unless it is `apart`.
+    /// Reaches RAM at this offset from now on, and the image as well unless it is `apart`.
     ///
     /// # Safety
     ///
@@ -114,36 +115,36 @@ impl Frames {
         self.lock.lock()
     }
 
-    /// The bytes that can still be taken.
+    /// Returns the bytes that can still be taken.
     pub(crate) fn free_bytes(&self) -> u64 {
         let _taken = self.lock();
         let (mut chained, mut page) = (0, self.first_chained());
         while page != 0 {
             chained += self.page_size;
-            // SAFETY: a page on the chain is this source's, reachable, and nobody else's.
+            // SAFETY: a page on the free list is this source's, reachable, and not in use.
             page = unsafe { self.load(Slot { table: Pa(page), index: 0 }) }.0;
         }
         chained + self.cut_end.get() - self.cut.get() + self.waiting.borrow().bytes()
     }
 
-    /// The pages that are taken and not given back.
+    /// Returns the number of pages that are taken and not given back.
     pub(crate) fn in_use(&self) -> u64 {
         let free = self.free_bytes();
         (self.added.get() - free) / self.page_size
     }
 
-    /// The image's memory, some of which may be this source's.
+    /// Returns the image's memory, some of which may be this source's.
     fn image(&self) -> Range<Pa> {
         let (start, end) = self.reach.get().image;
         start..end
     }
 
-    /// Where memory is reached now.
+    /// Returns the addresses at which memory is reached now.
     pub(crate) fn reach(&self) -> Reach {
         self.reach.get()
     }
 
-    /// Where a page is now.
+    /// Returns the address at which a page is reached now.
     #[inline]
     fn page(&self, pa: Pa) -> *mut u64 {
         core::ptr::with_exposed_provenance_mut(self.reach.get().va(pa).0 as usize)
@@ -172,6 +173,56 @@ impl Frames {
     }
 }
 
+impl Frames {
+    /// Refuses pages at random from now on, as `seed` decides.
+    pub(crate) fn refuse_at_random(&self, seed: u64) {
+        let _taken = self.lock();
+        self.scarcity.restart(seed);
+        self.chain.set(marked(first(self.chain.get())));
+    }
+
+    /// Refuses no page from now on while there is one. Returns how many were refused.
+    pub(crate) fn refuse_none(&self) -> u64 {
+        let _taken = self.lock();
+        self.chain.set(first(self.chain.get()));
+        self.scarcity.refused()
+    }
+
+    /// Returns the first page of the free list, 0 if it is empty. Under the lock.
+    fn first_chained(&self) -> u64 {
+        first(self.chain.get())
+    }
+
+    /// Makes the free list start with this page; the bit for shortage stays. Under the lock.
+    fn chain_from(&self, page: u64) {
+        self.chain.set(with_first(self.chain.get(), page));
+    }
+
+    /// Takes a page in times of shortage, from the free list with this head. Under the lock.
+    #[cold]
+    fn take_scarce(&self, head: u64) -> Option<Pa> {
+        if self.scarcity.refuses() {
+            return None;
+        }
+        let page = first(head);
+        if page == 0 {
+            return self.cut_page();
+        }
+        // SAFETY: as in `free_bytes`.
+        let next = unsafe { self.load(Slot { table: Pa(page), index: 0 }) }.0;
+        self.chain.set(marked(next));
+        Some(Pa(page))
+    }
+
+    /// Puts a page before the free list with this head, in times of shortage. Under the lock.
+    #[cold]
+    fn give_scarce(&self, head: u64, page: Pa) {
+        // SAFETY: the page was a frame until now, so nothing else refers to it.
+        unsafe { self.store(Slot { table: page, index: 0 }, Descriptor(first(head))) };
+        self.chain.set(marked(page.0));
+    }
+}
+
 // SAFETY:
 // - `add`'s callers hand over memory that nothing else uses, in whole pages, reachable; each page is cut
 //   off once, or comes back through `give`;
@@ -196,14 +247,14 @@ unsafe impl Memory for Frames {
         let head = self.chain.get();
         let page = if head == 0 {
             self.cut_page()?
-        } else if scarce::is_marked(head) {
+        } else if is_marked(head) {
             self.take_scarce(head)?
         } else {
             // SAFETY: as in `free_bytes`.
             self.chain.set(unsafe { self.load(Slot { table: Pa(head), index: 0 }) }.0);
             Pa(head)
         };
-        // SAFETY: just cut from free memory or taken off the chain, so nothing else refers to it.
+        // SAFETY: just cut from free memory or taken off the free list, so nothing else refers to it.
         Some(unsafe { Frame::from_pa(page) })
     }
 
@@ -211,10 +262,10 @@ unsafe impl Memory for Frames {
         let page = frame.into_pa();
         let _taken = self.lock();
         let head = self.chain.get();
-        if scarce::is_marked(head) {
+        if is_marked(head) {
             return self.give_scarce(head, page);
         }
-        // SAFETY: the page was a frame until now, so nobody else refers to it.
+        // SAFETY: the page was a frame until now, so nothing else refers to it.
         unsafe { self.store(Slot { table: page, index: 0 }, Descriptor(head)) };
         self.chain.set(page.0);
     }

@@ -1,8 +1,8 @@
 //! The 1:1 map of the lower half: in use while a CPU comes up or is away from the upper half, and only then.
 //!
-//! A CPU that turns its MMU on or changes the tables that it runs by stands on it meanwhile. It has the image's
-//! code and all RAM that table pages may come from. At other times TTBR0 has a table without entries, so that
-//! nothing is written by these addresses that is read-only by others.
+//! A CPU runs on it while it turns its MMU on or changes the tables of the upper half. It has the image's code and all
+//! RAM that table pages may come from. At other times TTBR0 has an empty table, so that what is read-only in the upper
+//! half cannot be written through the lower one.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,31 +12,32 @@ use kernel_plan::plan::Plan;
 use linmap::arm64::Uses;
 use linmap::{Attributes, Dsb, Error, Geometry, Half, Leaves, Pa, Region, Tree, Va};
 
-use crate::boot::{Image, ttbr};
+use crate::cpus::HARDWARE;
 use crate::frames::Frames;
-use crate::hardware::HARDWARE;
+use crate::image::Image;
+use crate::translation::ttbr;
 
-/// What TTBR0 has while the 1:1 map is in use.
+/// TTBR0_EL1 while the 1:1 map is in use.
 static TTBR0: AtomicU64 = AtomicU64::new(0);
-/// What TTBR0 has otherwise.
+/// TTBR0_EL1 at other times.
 static EMPTY: AtomicU64 = AtomicU64::new(0);
 
-/// The 1:1 map, as TTBR0_EL1 wants it; 0 if there is none.
+/// Returns TTBR0_EL1 for the 1:1 map; 0 if there is none.
 pub(crate) fn ttbr0() -> u64 {
     TTBR0.load(Relaxed)
 }
 
-/// A table without entries, as TTBR0_EL1 and TTBR1_EL1 want it.
+/// Returns TTBR0_EL1 and TTBR1_EL1 for the empty table.
 pub(crate) fn empty() -> u64 {
     EMPTY.load(Relaxed)
 }
 
-/// From now on the table at this address is the one without entries.
+/// Uses the table at this address as the empty one from now on.
 pub(crate) fn set_empty(table: Pa, geometry: Geometry) {
     EMPTY.store(ttbr(table, geometry.oa_format()), Relaxed);
 }
 
-/// Makes the 1:1 map for good. How many table pages it takes.
+/// Makes the 1:1 map for good. Returns how many table pages it takes.
 ///
 /// `lower` is the geometry of the lower half that TCR_EL1 has.
 ///
@@ -64,13 +65,13 @@ pub(crate) fn make(plan: &Plan<'_>, frames: &Frames, image: &Image, lower: Geome
     let regions = all.map(|(range, attributes)| region(range, attributes));
     let tree = Tree::build(frames, lower, Half::Lower, regions.flat_map(|r| r.runs(lower)))?;
     let tables = tree.stats().tables;
-    // Before a walker of any CPU comes to it.
+    // Before a walker of any CPU reaches it.
     HARDWARE.cpu.dsb(Dsb::Ishst);
     TTBR0.store(ttbr(tree.into_root().into_pa(), lower.oa_format()), Relaxed);
     Ok(tables)
 }
 
-/// Leaves the 1:1 map on the CPU that runs this, which no longer needs it.
+/// Leaves the 1:1 map on the CPU that runs this.
 pub(crate) fn leave() {
     TTBR0_EL1.set(empty());
     // SAFETY: dropping this CPU's TLB entries is always allowed. The barriers make the change of TTBR0 take

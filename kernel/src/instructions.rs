@@ -23,7 +23,7 @@ pub const fn add(register: u32, first: u32, second: u32) -> u32 {
     0x8b00_0000 | second << 16 | first << 5 | register
 }
 
-/// Whether an instruction does the same wherever it is, goes on behind itself, and can not fault: NOP and data
+/// Whether an instruction does the same wherever it is, goes on behind itself, and cannot fault: NOP and data
 /// processing, but for addresses relative to the PC.
 pub const fn is_movable(instruction: u32) -> bool {
     // Arm ARM C4.1: op0 is bits 28:25.

@@ -2,7 +2,7 @@
 
 use core::fmt::{self, Write};
 
-/// Shows something as the inside of a JSON string: quotes, backslashes and control characters escaped.
+/// Displays something as the inside of a JSON string: quotes, backslashes and control characters escaped.
 pub(crate) struct Text<T>(pub(crate) T);
 
 impl<T: fmt::Display> fmt::Display for Text<T> {

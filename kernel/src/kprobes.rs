@@ -1,8 +1,8 @@
-//! Probes of code in use: at an instruction of a function, a handler is called each time it is executed.
+//! Kprobes: a handler is called each time an instruction of code in use is executed.
 //!
-//! A BRK takes its place. What it did is done in a *slot*, in a page of code of the probe's own, by the same
-//! instruction with another BRK behind it; that one goes on behind the first. Exceptions are masked from the one to
-//! the other, so a CPU that answers an interrupt is in no slot, and slots can go when all have been held once.
+//! A BRK takes its place. The instruction itself is executed in a *slot*, in a page of code of the probe's own, with
+//! another BRK after it, which returns to the code. Exceptions are masked from the one to the other, so a CPU that answers
+//! an interrupt is in no slot, and slots can be freed when all CPUs have been held once.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use crate::cpu;
 use crate::exceptions::Registers;
 use crate::poke::{Refusal, poke};
 
-/// What is called, with interrupts masked: it takes no lock, and may come across probes, which do not call it again.
+/// A handler. It runs with interrupts masked and takes no lock. Probes that it meets do not call it again.
 pub(crate) type Handler = fn(&Registers);
 
 /// The immediates of the two BRKs, as Linux has them.
@@ -26,13 +26,13 @@ const STEP: u16 = 6;
 /// DAIF in SPSR_EL1.
 const MASKS: u64 = 0xf << 6;
 
-/// How many probes there can be at once.
+/// The most probes at a time.
 const MOST: usize = 8;
 
-/// A probe as the exception finds it.
+/// A probe as the exception handler finds it.
 struct Entry {
     taken: AtomicBool,
-    /// Where it is; 0 while it is nowhere.
+    /// The address of the instruction; 0 if there is no probe.
     at: AtomicU64,
     slot: AtomicU64,
     handler: AtomicUsize,
@@ -47,10 +47,10 @@ static ENTRIES: [Entry; MOST] = [const {
     }
 }; MOST];
 
-/// What a CPU does, which alone writes it.
+/// The state of one CPU, which alone writes it.
 #[repr(align(64))]
 struct Stepping {
-    /// Where it goes on after the slot, and which exceptions are masked then.
+    /// The address to return to after the slot, and the masks to restore.
     next: AtomicU64,
     masks: AtomicU64,
     /// It is in a handler.
@@ -61,16 +61,16 @@ static STEPPING: [Stepping; cpu::MAX] = [const {
     Stepping { next: AtomicU64::new(0), masks: AtomicU64::new(0), handling: AtomicBool::new(false) }
 }; cpu::MAX];
 
-/// Why there is no probe.
+/// The reason why there is no probe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Error {
     /// There are as many as there can be.
     Full,
-    /// What the instruction there does depends on where it is, or it may not go on behind itself.
+    /// The instruction depends on its address, or may not continue at the next one.
     NotMovable(u32),
-    /// There is no memory for a slot, or it can not become code.
+    /// There is no memory for a slot, or it cannot become code.
     Slot(area::Error),
-    /// The code can not be changed.
+    /// The code cannot be changed.
     Poke(Refusal),
 }
 
@@ -78,7 +78,7 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Full => f.write_str("there are as many probes as there can be"),
-            Self::NotMovable(instruction) => write!(f, "{instruction:#010x} can not be executed elsewhere"),
+            Self::NotMovable(instruction) => write!(f, "{instruction:#010x} cannot be executed elsewhere"),
             Self::Slot(e) => e.fmt(f),
             Self::Poke(e) => e.fmt(f),
         }
@@ -95,11 +95,11 @@ pub(crate) struct Kprobe<'a> {
 }
 
 impl<'a> Kprobe<'a> {
-    /// Puts one at an instruction.
+    /// Plants a probe at an instruction.
     ///
     /// # Errors
     ///
-    /// All is as before.
+    /// There is no room for one, the instruction cannot be moved, or the code cannot be changed. Nothing has changed.
     ///
     /// # Safety
     ///
@@ -121,7 +121,7 @@ impl<'a> Kprobe<'a> {
         }
         entry.handler.store(handler as usize, Ordering::Relaxed);
         entry.at.store(at.0, Ordering::Release);
-        // SAFETY: who executes the BRK finds the entry; the original is in the slot.
+        // SAFETY: a CPU that executes the BRK finds the entry; the original is in the slot.
         if let Err(e) = unsafe { poke(&area, at, original, brk(PROBE)) } {
             probe.clear();
             return Err(Error::Poke(e));
@@ -129,7 +129,7 @@ impl<'a> Kprobe<'a> {
         Ok(probe)
     }
 
-    /// A page with the instruction in it and the second BRK behind, read-only and executable.
+    /// Makes the slot: a page with the instruction and the second BRK, read-only and executable.
     fn make_slot(&self) -> Result<(), area::Error> {
         let slot = self.area.allocate(1)?;
         let words: *mut [u32; 2] = core::ptr::with_exposed_provenance_mut(slot.0 as usize);
@@ -143,25 +143,25 @@ impl<'a> Kprobe<'a> {
         Ok(())
     }
 
-    /// Forgets the probe: no CPU executes its BRK or is in its slot.
+    /// Frees the entry and the slot. No CPU executes the BRK or is in the slot.
     fn clear(&self) {
         self.entry.at.store(0, Ordering::Relaxed);
         self.area.free(self.slot());
         self.entry.taken.store(false, Ordering::Release);
     }
 
-    /// Where its slot is.
+    /// Returns the address of its slot.
     pub(crate) fn slot(&self) -> Va {
         Va(self.entry.slot.load(Ordering::Relaxed))
     }
 
-    /// Takes it away: what was there is there again.
+    /// Removes the probe and restores the instruction.
     ///
     /// # Errors
     ///
-    /// It stays.
+    /// The code cannot be changed; the probe stays.
     pub(crate) fn remove(self) -> Result<(), (Self, Refusal)> {
-        // SAFETY: what was there. All CPUs are held meanwhile, so that none is in the slot afterwards.
+        // SAFETY: the original. All CPUs are held meanwhile, so that none is in the slot afterwards.
         match unsafe { poke(&self.area, self.at, brk(PROBE), self.original) } {
             Ok(()) => {
                 self.clear();
@@ -172,8 +172,7 @@ impl<'a> Kprobe<'a> {
     }
 }
 
-/// Where the vectors go with a synchronous exception that is a BRK. Whether it is a probe's, and `registers` say how
-/// to go on.
+/// The vectors come here with a BRK. Returns true if it belongs to a probe; then `registers` has where to continue.
 #[unsafe(no_mangle)]
 extern "C" fn breakpoint(registers: &mut Registers) -> bool {
     let own = &STEPPING[cpu::this().index];
@@ -188,7 +187,7 @@ extern "C" fn breakpoint(registers: &mut Registers) -> bool {
     }
 }
 
-/// Calls the handler and goes to the slot.
+/// Calls the handler and continues in the slot.
 fn begin(registers: &mut Registers, own: &Stepping) -> bool {
     let at = registers.elr;
     let Some(entry) = ENTRIES.iter().find(|entry| entry.at.load(Ordering::Acquire) == at) else {

@@ -2,18 +2,18 @@
 
 use linmap::{Entry, LeafSize, Va};
 
-use crate::System;
+use crate::system::System;
 
 /// A leaf: a page, a block, or a whole contiguous run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Leaf {
     pub(crate) size: LeafSize,
-    /// Where it starts.
+    /// Its first address.
     pub(crate) va: Va,
 }
 
 impl Leaf {
-    /// The one at an address, valid or not; nothing where there is none.
+    /// Returns the leaf at an address, valid or present-invalid; none where there is none.
     pub(crate) fn at(system: &System<'_>, va: Va) -> Option<Self> {
         let (_, level, Entry::Leaf(leaf)) = system.space.entry(&system.platform(), va)? else { return None };
         let sizes = system.geometry.leaf_sizes();
@@ -21,7 +21,7 @@ impl Leaf {
         Some(Self { size, va: Va(va.0 & !(size.bytes() - 1)) })
     }
 
-    /// Its pages.
+    /// Returns the number of its pages.
     pub(crate) fn pages(&self, system: &System<'_>) -> u64 {
         self.size.bytes() >> system.geometry.page_shift()
     }

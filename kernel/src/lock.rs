@@ -1,29 +1,31 @@
-//! A spin lock for CPUs that share memory, without what it guards. Whoever waits asks in between whether another
-//! CPU parks this one.
+//! Spin locks. A lock is handed what its waiters do between two looks, and knows nothing of it.
 
+use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use crate::cpu::relax;
-use crate::parking;
 
-/// A lock that one context has at a time.
+/// A lock that one context holds at a time. What it guards is elsewhere.
 ///
-/// Who finds others waiting lets them go first: a repaint, which takes the lock again as soon as it has let go of it,
-/// would otherwise keep all others out.
+/// A CPU that finds others waiting lets them go first. Otherwise a repaint, which takes the lock again right after it
+/// has released it, would keep all others out.
 pub(crate) struct Lock {
     taken: AtomicBool,
-    /// How many wait for it.
+    /// The number of CPUs that wait for it.
     waiting: AtomicU32,
+    /// What a waiter does between two looks.
+    meanwhile: fn(),
 }
 
-/// The lock, taken until this is dropped.
+/// The lock, held until this is dropped.
 pub(crate) struct Taken<'a> {
     lock: &'a Lock,
 }
 
 impl Lock {
-    pub(crate) const fn new() -> Self {
-        Self { taken: AtomicBool::new(false), waiting: AtomicU32::new(0) }
+    /// Makes a lock that is free. Its waiters call `meanwhile` between two looks.
+    pub(crate) const fn new(meanwhile: fn()) -> Self {
+        Self { taken: AtomicBool::new(false), waiting: AtomicU32::new(0), meanwhile }
     }
 
     /// Waits for the lock and takes it.
@@ -35,21 +37,21 @@ impl Lock {
         Taken { lock: self }
     }
 
-    /// Takes it if it is free, and seldom not even then.
+    /// Tries once; may fail spuriously.
     #[inline(always)]
     fn take(&self) -> bool {
         self.taken.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes it as soon as it is free. Out of line, so that those who need not wait are short.
+    /// Takes the lock as soon as it is free. Out of line, to keep the way of those who need not wait short.
     #[cold]
     #[inline(never)]
     fn wait(&self) {
-        /// So many looks the others have before who has come last.
+        /// How many times the others look before a CPU that has come after them.
         const HEAD_START: u32 = 64;
         let mut behind = if self.waiting.fetch_add(1, Ordering::Relaxed) == 0 { 0 } else { HEAD_START };
         while behind != 0 || !self.take() {
-            parking::answer_if_asked();
+            (self.meanwhile)();
             relax();
             behind = behind.saturating_sub(1);
         }
@@ -68,5 +70,28 @@ impl Drop for Taken<'_> {
     #[inline]
     fn drop(&mut self) {
         self.lock.taken.store(false, Ordering::Release);
+    }
+}
+
+/// A value and the lock on it.
+pub(crate) struct Guarded<T> {
+    lock: Lock,
+    value: UnsafeCell<T>,
+}
+
+// SAFETY: the value is used by the holder of the lock alone.
+unsafe impl<T: Send> Sync for Guarded<T> {}
+
+impl<T> Guarded<T> {
+    /// Guards a value by a lock that calls `meanwhile` as [`Lock::new`] says.
+    pub(crate) const fn new(value: T, meanwhile: fn()) -> Self {
+        Self { lock: Lock::new(meanwhile), value: UnsafeCell::new(value) }
+    }
+
+    /// Works on the value while the lock is held. `work` must not take the same lock: it would wait for itself.
+    pub(crate) fn with<R>(&self, work: impl FnOnce(&mut T) -> R) -> R {
+        let _taken = self.lock.lock();
+        // SAFETY: the lock is held, and `work` cannot get a second reference, as that takes the lock.
+        work(unsafe { &mut *self.value.get() })
     }
 }

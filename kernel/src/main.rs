@@ -1,22 +1,41 @@
-//! The bootable image: one kernel for every page size, and what it is for — its linear map.
+//! The bootable image: one kernel for every page size, built around its linear map.
 //!
-//! The entry code maps the image at its high address in whatever granule the CPU has; from there on
-//! everything is Rust. Page size and VA size are values, chosen once from the boot arguments.
+//! The entry code maps the image at its high address in whatever granule the CPU has; from there on everything is Rust.
+//! Page size and VA size are values, chosen once from the boot arguments.
+//!
+//! A file uses only those before it in this list:
+//!
+//! - `json`, `virtual_addresses`, `psci`, `cpu`, `clock`, `lock`, `pmu`, `probe`: single facts about machine and CPU.
+//! - `translation`, `image`, `cpus`: register values, the image in memory, all CPUs as one.
+//! - `frames`, `identity`: table pages; the 1:1 map.
+//! - `interrupts`, `parking`, `hardware`: how CPUs reach each other, leave the upper half, and lock the tables.
+//! - `counters`, `console`, `warning`, `ending`, `exceptions`: counts and text, and how a run ends.
+//! - `boot`, `memory`: from the entry code's map to the final one, and the linear map.
+//! - `smp::{slot, mailbox, held, team, idle}`, `handler`, `system`: the other CPUs; the interrupt handler; all as one value.
+//! - `leaf`, `area`, `code`, `poke`, `kprobes`, `crash`, `repaint`: users of the map.
+//! - `smp::{stacks, bring_up}`, `report`: how the other CPUs come up; what is printed.
+//! - `exercises`: what `run=` can name, and below it `exercises::tally` and `planned` before those that use them.
+//! - this file: the sequence of a boot.
 #![no_std]
 #![no_main]
 
 mod area;
 mod boot;
+mod clock;
 mod code;
 mod console;
 mod counters;
 mod cpu;
+mod cpus;
 mod crash;
 mod ending;
 mod exceptions;
+mod exercises;
 mod frames;
+mod handler;
 mod hardware;
 mod identity;
+mod image;
 mod interrupts;
 mod json;
 mod kprobes;
@@ -24,85 +43,45 @@ mod leaf;
 mod lock;
 mod memory;
 mod parking;
+mod pmu;
 mod poke;
+mod probe;
 mod psci;
 mod repaint;
 mod report;
 mod smp;
-mod tests;
-mod workloads;
+mod system;
+mod translation;
+mod virtual_addresses;
+mod warning;
 
-use core::fmt;
 use core::ops::Range;
 
+use kernel::crashkernel::Reserved;
 use kernel_plan::bootargs::BootArgs;
 use kernel_plan::device_tree::total_size;
 use kernel_plan::machine::{self, Machine};
-use kernel_plan::note::Note;
 use kernel_plan::plan::{Given, Plan, Room};
 use kernel_plan::tasks::{Refusal, Task};
 use kernel_plan::uart::{self, Consoles};
 use kernel_plan::{admit, choice};
 use linmap::arm64::Cpu;
-use linmap::{AddressSpace, BbmPromise, Both, Decision, Features, Geometry, Granule, Pa, Stats};
+use linmap::{Decision, Granule, Pa};
 use spin::mutex::SpinMutex;
 
-use crate::boot::Image;
 use crate::console::say;
 use crate::counters::Counters;
-use crate::crash::Crash;
 use crate::ending::{fail, finish};
 use crate::frames::Frames;
-use crate::hardware::{HARDWARE, Kernel};
-use crate::memory::{Costs, Mapped};
-use crate::repaint::Repainted;
-use crate::smp::Team;
+use crate::image::Image;
+use crate::lock::Guarded;
+use crate::memory::Mapped;
+use crate::smp::team::Team;
+use crate::system::System;
+use crate::warning::{note, warn};
 
-/// What the system is, once it is up.
-pub(crate) struct System<'a> {
-    pub(crate) machine: &'a Machine,
-    pub(crate) args: &'a BootArgs<'a>,
-    pub(crate) features: Features,
-    pub(crate) decision: Decision,
-    pub(crate) promise: BbmPromise,
-    pub(crate) geometry: Geometry,
-    pub(crate) memory: &'a Plan<'a>,
-    pub(crate) image: &'a Image,
-    pub(crate) frames: &'a Frames,
-    pub(crate) space: AddressSpace,
-    /// What the linear map is made of when all that was changed is undone.
-    pub(crate) stats: SpinMutex<Stats>,
-    pub(crate) crash: Crash,
-    pub(crate) costs: Costs,
-    /// What it took to put the map into pages, if that was done.
-    pub(crate) repainted: Option<Repainted>,
-    pub(crate) counters: &'a Counters,
-    /// The table pages of the upper half that are not the linear map's, before anything is mapped at will, and
-    /// the empty one of the lower half.
-    pub(crate) held_tables: u64,
-    /// The table pages of the 1:1 map.
-    pub(crate) identity_tables: u64,
-    /// Where all that is mapped ends in physical memory.
-    pub(crate) highest: Pa,
-    /// The other CPUs.
-    pub(crate) team: Team,
-}
-
-impl<'a> System<'a> {
-    /// What the linear map is made of.
-    pub(crate) fn stats(&self) -> Stats {
-        *self.stats.lock()
-    }
-
-    /// Table pages and CPUs, as the library wants them.
-    pub(crate) const fn platform(&self) -> Both<'a, Frames, Kernel> {
-        // SAFETY: all live tables are of this frame source, and locked through `HARDWARE` alone.
-        unsafe { Both::new(self.frames, &HARDWARE) }
-    }
-}
-
-/// Where the entry code goes: the device tree and the image at their physical addresses, and the
-/// exception level that the loader started it at. The image is mapped at its high address.
+/// The entry code comes here, with the physical addresses of device tree and image, and the exception level that the
+/// loader started it at. The image is mapped at its high address.
 #[unsafe(no_mangle)]
 extern "C" fn kernel_main(dtb: u64, image: u64, level: u64) -> ! {
     cpu::set_mpidr(0, cpu::own_mpidr());
@@ -115,7 +94,7 @@ extern "C" fn kernel_main(dtb: u64, image: u64, level: u64) -> ! {
         Err(e) => fail(format_args!("{e}")),
     };
     if uart::fallback(&machine).is_none() {
-        // SAFETY: nowhere is always right.
+        // SAFETY: no address needs no promise.
         unsafe { console::may_fall_back_to(None) };
     }
     if let Some(conduit) = machine.conduit {
@@ -126,21 +105,7 @@ extern "C" fn kernel_main(dtb: u64, image: u64, level: u64) -> ! {
     start(&machine, &args, image, &tree)
 }
 
-/// Something that people should know and that changes nothing else.
-fn warn(what: fmt::Arguments<'_>) {
-    use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
-    static WARNINGS: AtomicU32 = AtomicU32::new(0);
-    let number = WARNINGS.fetch_add(1, Relaxed);
-    say!("warning: {what}");
-    say!("linmap: {{\"messages\":{{\"{number}\":\"{}\"}}}}", json::Text(what));
-}
-
-/// Prints what is left out of the device tree or of memory.
-fn note(note: Note<'_>) {
-    warn(format_args!("{note}"));
-}
-
-/// The device tree that the loader left at `dtb`.
+/// Returns the device tree that the loader left at `dtb`.
 fn device_tree(dtb: u64) -> &'static [u8] {
     if dtb == 0 {
         fail(format_args!("the loader gave no device tree: x0 must hold its address, a multiple of 8"));
@@ -160,7 +125,7 @@ fn device_tree(dtb: u64) -> &'static [u8] {
     }
 }
 
-/// Chooses, maps, reports, ends.
+/// Chooses a geometry, plans memory, maps it, and runs. Never returns.
 fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>) -> ! {
     let features = Cpu::features();
     let fell_back = |f| warn(format_args!("{f}"));
@@ -175,7 +140,7 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
     let promise = features.bbm_promise();
     let never_aborts = admit::claims(args.bbml2, 0, promise);
     let decision = Decision::on_boot_cpu(never_aborts, args.rodata, args.split);
-    HARDWARE.rely_on(&features, never_aborts);
+    hardware::rely_on(&features, never_aborts);
 
     let tree = tree.clone();
     let (range, read_only) = (image.range(), image.read_only());
@@ -185,7 +150,7 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
         Ok(memory) => memory,
         Err(e) => fail(format_args!("{e}")),
     };
-    let frames = Frames::new(&image, geometry.page_size());
+    let frames = Frames::new(&image, geometry.page_size(), parking::answer_if_asked);
     let counters = Counters::start(&features);
     let consoles = Consoles::new(machine, pa_bits, &mut note);
     match memory::bring_up(&memory, &frames, &image, (geometry, &features), &consoles, &decision, &counters) {
@@ -193,6 +158,7 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
             let (frames, memory, image) = (&frames, &memory, &image);
             let (root, reach) = (space.root(), frames.reach());
             exceptions::report_walks_of(exceptions::Tables { geometry, root, reach });
+            let reserved = memory.crash.clone().map(|range| Reserved::new(range, geometry.page_size()));
             run(System {
                 machine,
                 args,
@@ -205,7 +171,7 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
                 frames,
                 space,
                 stats: SpinMutex::new(stats),
-                crash: Crash::new(memory.crash.as_ref(), geometry.page_size()),
+                crash: Guarded::new(reserved, parking::answer_if_asked),
                 costs,
                 repainted: None,
                 counters: &counters,
@@ -219,7 +185,7 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
     }
 }
 
-/// Starts interrupts, and has this CPU take them. Without them the system runs as well.
+/// Starts interrupts, and lets this CPU take them. The system runs without them as well.
 fn start_interrupts(system: &System<'_>) {
     let pa_bits = choice::pa_bits(&system.features, system.geometry);
     let started = interrupts::start(system.machine, pa_bits, &system.space, &system.platform());
@@ -229,7 +195,7 @@ fn start_interrupts(system: &System<'_>) {
     }
 }
 
-/// Where all that is or may yet be mapped ends: RAM, the image, the registers of devices.
+/// Returns the end of all that is or may be mapped: RAM, the image, the registers of devices.
 fn highest(machine: &Machine, memory: &Plan<'_>, image: &Image, consoles: &Consoles) -> Pa {
     let (ram, reached) = (memory.layout.ram().last(), memory.layout.mapped().end);
     let ram = ram.map_or(reached, |range| range.end.min(reached));
@@ -239,10 +205,10 @@ fn highest(machine: &Machine, memory: &Plan<'_>, image: &Image, consoles: &Conso
     known.chain(controller).max().unwrap_or_default()
 }
 
-/// Starts the other CPUs, then does what `run=` asks for, in its order.
+/// Starts the other CPUs, then does what `run=` names, in its order. Never returns.
 fn run(mut system: System<'_>) -> ! {
     system.held_tables = report::kept_tables(&system);
-    if let Err(e) = system.crash.set_apart(&system)
+    if let Err(e) = crash::set_apart(&system)
         && system.memory.crash.is_some()
     {
         warn(format_args!("the crash kernel's memory may not stay in pages: {e}"));
@@ -256,7 +222,7 @@ fn run(mut system: System<'_>) -> ! {
     let mut ok = report::check_frames(system) & report::check_map(system);
     for name in system.args.tasks() {
         match Task::parse(name) {
-            Ok(task) => ok &= carry_out(system, task) || failed(name),
+            Ok(task) => ok &= exercises::run(system, task) || failed(name),
             Err(why @ Refusal::Unknown(_)) => {
                 warn(format_args!("run={} ignored: {why}", name.escape_debug()));
             }
@@ -266,75 +232,14 @@ fn run(mut system: System<'_>) -> ! {
             }
         }
     }
-    interrupts::report_unexpected();
-    parking::report();
+    report::unexpected_interrupts();
+    report::parkings();
     finish(ok)
 }
 
-/// Says that a task failed, whatever it has said itself. That is not well.
+/// Reports that a task failed, whatever it has reported itself. Returns false.
 fn failed(task: &str) -> bool {
     let name = task.split(':').next().unwrap_or_default();
     say!("linmap: {{\"tests\":{{\"{}\":{{\"ok\":false}}}}}}", json::Text(name));
     false
-}
-
-/// Does a task. Whether all went well.
-fn carry_out(system: &System<'_>, task: Task) -> bool {
-    match task {
-        Task::Bench => workloads::bench::run(system),
-        Task::Cpus => tests::cpus::run(system),
-        Task::Crash => tests::crash::run(system),
-        Task::Dump => report::dump(system),
-        Task::Interrupts => tests::interrupts::run(),
-        Task::Kprobes => tests::kprobes::run(system),
-        Task::Late(milliseconds) => tests::late::run(system, milliseconds),
-        Task::Micro => workloads::micro::run(system),
-        Task::Modes => tests::modes::run(system),
-        Task::Modules => tests::modules::run(system),
-        Task::Protection => tests::protection::run(system),
-        Task::Selftest => tests::selftest::run(system),
-        Task::Stress(asked) => tests::stress::run(system, asked),
-        Task::Together => tests::together::run(system),
-        Task::Vmalloc80 => tests::vmalloc80::run(system),
-        // For those who test how a run that goes wrong is reported.
-        Task::Fail => {
-            say!("linmap: {{\"tests\":{{\"fail\":{{\"why\":\"asked for by run=fail\"}}}}}}");
-            false
-        }
-        Task::Fault => {
-            fault(0);
-            true
-        }
-        Task::FaultAll => {
-            smp::on_all(&fault);
-            true
-        }
-        Task::Overflow => {
-            _ = overflow(core::hint::black_box(0));
-            true
-        }
-        Task::OverflowLast => {
-            smp::on(cpu::running().last().unwrap_or(0), &|_| {
-                _ = overflow(core::hint::black_box(0));
-            });
-            true
-        }
-        Task::Panic => panic!("asked for by run=panic"),
-        Task::Hang => loop {
-            aarch64_cpu::asm::wfi();
-        },
-    }
-}
-
-/// Reads where nothing is mapped.
-fn fault(_: usize) {
-    let nowhere: *const u64 = core::ptr::with_exposed_provenance(0xdead_0000);
-    // SAFETY: the lower half is empty, so this faults, and the fault ends the run.
-    unsafe { nowhere.read_volatile() };
-}
-
-/// Uses the stack until there is none left.
-fn overflow(depth: u64) -> u64 {
-    let frame = core::hint::black_box([depth; 64]);
-    if depth == u64::MAX { 0 } else { overflow(depth + 1) + frame[depth as usize % 64] }
 }

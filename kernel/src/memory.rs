@@ -1,4 +1,4 @@
-//! How the linear map of a plan comes up, and free RAM goes to the frame source.
+//! The linear map of a plan comes up, and free RAM goes to the frame source.
 
 use core::fmt;
 use core::ops::Range;
@@ -9,11 +9,13 @@ use kernel_plan::ranges::CAPACITY;
 use kernel_plan::uart::Consoles;
 use linmap::{AddressSpace, Both, Decision, Error, Features, Geometry, Pa, Stats};
 
-use crate::boot::{self, Image};
+use crate::boot;
 use crate::counters::{Counters, Window};
 use crate::frames::Frames;
 use crate::hardware::HARDWARE;
-use crate::{console, identity, warn};
+use crate::image::Image;
+use crate::warning::warn;
+use crate::{console, identity};
 
 unsafe extern "C" {
     fn mark_create_begin();
@@ -24,15 +26,15 @@ unsafe extern "C" {
 pub(crate) struct Mapped {
     /// The upper half.
     pub(crate) space: AddressSpace,
-    /// What the linear map was made of.
+    /// The counts of the linear map.
     pub(crate) stats: Stats,
-    /// What it took.
+    /// The costs.
     pub(crate) costs: Costs,
     /// The table pages of the 1:1 map; none if there was no memory for one.
     pub(crate) identity_tables: u64,
 }
 
-/// Why there is no linear map.
+/// The reason why there is no linear map.
 #[derive(Debug)]
 pub(crate) enum NotMapped {
     /// There is no room for its tables.
@@ -45,7 +47,7 @@ impl fmt::Display for NotMapped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Plan(e) => e.fmt(f),
-            Self::Map(e) => write!(f, "the linear map can not be made: {e}"),
+            Self::Map(e) => write!(f, "the linear map cannot be made: {e}"),
         }
     }
 }
@@ -62,10 +64,10 @@ impl From<Error> for NotMapped {
     }
 }
 
-/// What creation took.
+/// The costs of creation.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
-    /// The temporary 1:1 map, and the choice of what it reaches.
+    /// The temporary 1:1 map, and the choice of the RAM in it.
     pub(crate) identity_build: Window,
     /// The linear map.
     pub(crate) create: Window,
@@ -73,8 +75,11 @@ pub(crate) struct Costs {
     pub(crate) identity_discard: Window,
 }
 
-/// Enters the chosen geometry, creates the linear map from free RAM, and takes down what was needed to
-/// get there.
+/// Enters the chosen geometry, creates the linear map from free RAM, and takes the temporary 1:1 map down.
+///
+/// # Errors
+///
+/// There is no room for the tables, or the library refuses.
 pub(crate) fn bring_up(
     plan: &Plan<'_>,
     frames: &Frames,
@@ -99,8 +104,8 @@ pub(crate) fn bring_up(
     });
     let (first_frames, identity) = reached?;
     let booted = boot::enter(frames, &HARDWARE.cpu, image, geometry, features, identity, consoles)?;
-    // SAFETY: `enter` has just mapped what it returns as device memory, for good: the console of the device tree, and
-    // what is not RAM.
+    // SAFETY: `enter` has just mapped both as device memory, for good: the console of the device tree, and a page that
+    // is not RAM.
     unsafe {
         console::may_fall_back_to(booted.fallback_console);
         match booted.named_console {
@@ -115,8 +120,8 @@ pub(crate) fn bring_up(
     unsafe { mark_create_begin() };
     // SAFETY: all live tables are of this frame source, and locked through `HARDWARE` alone.
     let platform = unsafe { Both::new(frames, &HARDWARE) };
-    // SAFETY: the plan's RAM is what the device tree calls RAM; the image's own map has it as normal memory, too, and
-    // nobody depends on the free part of it. Text and constants are read-only, unless rodata=off asks for it.
+    // SAFETY: the plan's RAM is RAM in the device tree; the image's own map has it as normal memory, too, and nothing
+    // depends on the free part of it. Text and constants are read-only, unless rodata=off asks for it.
     let create = || unsafe { linmap::create(&booted.space, &platform, &plan.layout, leaves) };
     let (created, create) = counters.window(&HARDWARE.cpu, create);
     // SAFETY: as above.
@@ -137,17 +142,17 @@ pub(crate) fn bring_up(
     Ok(Mapped { space, stats, costs, identity_tables })
 }
 
-/// Gives free RAM apart from the first frames, which were given before, to the frame source, which reaches all.
+/// Gives free RAM to the frame source, without the first frames, which were given before.
 fn give_the_rest(plan: &Plan<'_>, frames: &Frames, first_frames: &Range<Pa>) {
     let mut rest = plan.free.clone();
     warn_of_lost(rest.remove_or_lose(first_frames));
     for range in rest.as_slice() {
-        // SAFETY: free RAM that the linear map reaches, and that nobody has been given yet.
+        // SAFETY: free RAM that the linear map reaches, and that is nobody's yet.
         give(range, |r| unsafe { frames.add(r) });
     }
 }
 
-/// Whether the linear map has all of a range.
+/// Returns true if the linear map has all of a range.
 fn is_reached(plan: &Plan<'_>, range: &Range<Pa>) -> bool {
     let (layout, within) = (&plan.layout, |r: &Range<Pa>| r.start <= range.start && range.end <= r.end);
     within(layout.mapped()) && layout.ram().iter().any(within)
@@ -157,7 +162,7 @@ fn give(range: &Range<Pa>, add: impl FnOnce(&Range<Pa>) -> Option<Range<Pa>>) {
     warn_of_lost(add(range));
 }
 
-/// Says that free memory is not used.
+/// Warns of free memory that is not used.
 pub(crate) fn warn_of_lost(lost: Option<Range<Pa>>) {
     if let Some(lost) = lost {
         warn(format_args!(

@@ -9,18 +9,18 @@ use smccc::psci::error::Error;
 use smccc::psci::{self, AffinityState, LowestAffinityLevel};
 use smccc::{Hvc, Smc};
 
-/// How the firmware is called; HVC where nobody said otherwise.
+/// The conduit in use: 1 for SMC, 0 for HVC, the default.
 static CONDUIT: AtomicU8 = AtomicU8::new(0);
 
 /// CPU_OFF, for CPUs that are not let into Rust.
 pub(crate) const CPU_OFF: u32 = psci::PSCI_CPU_OFF;
 
-/// From now on the firmware is called like this.
+/// Calls the firmware by this conduit from now on.
 pub(crate) fn use_conduit(conduit: Conduit) {
     CONDUIT.store(u8::from(conduit == Conduit::Smc), Relaxed);
 }
 
-/// Whether the firmware is called by SMC.
+/// Returns true if the firmware is called by SMC.
 pub(crate) fn is_smc() -> bool {
     CONDUIT.load(Relaxed) != 0
 }
@@ -32,7 +32,7 @@ macro_rules! call {
     };
 }
 
-/// Turns the machine off. Comes back only if the firmware has no such call.
+/// Turns the machine off. Returns only if the firmware has no such call.
 pub(crate) fn system_off() {
     _ = call!(system_off());
 }
@@ -45,7 +45,7 @@ pub(crate) fn system_off() {
 ///
 /// # Safety
 ///
-/// There is code that a CPU can be let run from, and what it does with the number is right.
+/// At the address is code that a CPU can start at, and it may use the number.
 pub(crate) unsafe fn cpu_on(mpidr: u64, entry: Pa, x0: u64) -> Result<(), StartError> {
     call!(cpu_on(mpidr, entry.0, x0)).map_err(|e| match e {
         Error::NotSupported => StartError::NotSupported,
@@ -55,7 +55,7 @@ pub(crate) unsafe fn cpu_on(mpidr: u64, entry: Pa, x0: u64) -> Result<(), StartE
     })
 }
 
-/// Turns off the CPU that runs this, or lets it sleep for ever if the firmware has no such call.
+/// Turns off the CPU that runs this, or puts it to sleep for ever if the firmware has no such call.
 pub(crate) fn cpu_off() -> ! {
     _ = call!(cpu_off());
     loop {
@@ -63,7 +63,7 @@ pub(crate) fn cpu_off() -> ! {
     }
 }
 
-/// Whether the firmware says that a CPU is off.
+/// Returns true if the firmware reports that a CPU is off.
 pub(crate) fn is_off(mpidr: u64) -> bool {
     matches!(call!(affinity_info(mpidr, LowestAffinityLevel::All)), Ok(AffinityState::Off))
 }

@@ -1,29 +1,18 @@
-//! The linear map in pages, for a CPU that might abort where a leaf is split live: everything else goes on
-//! meanwhile.
+//! The linear map in pages, for a CPU that might abort where a leaf is split live. All else continues meanwhile.
 
 use linmap::{Error, Va, linear_range};
 
-use crate::System;
-use crate::counters::Window;
 use crate::exceptions::{Tables, report_walks_of};
 use crate::hardware::HARDWARE;
 use crate::parking;
+use crate::system::{Repainted, System};
 
 unsafe extern "C" {
     fn mark_repaint_begin();
     fn mark_repaint_end();
 }
 
-/// What a repaint took.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Repainted {
-    /// All of it.
-    pub(crate) window: Window,
-    /// The instructions of all CPUs from when they were asked to park until all were back.
-    pub(crate) stopped: Option<u64>,
-}
-
-/// Puts the linear map into pages, but for the alias of the image's code and constants.
+/// Puts the linear map into pages, except for the alias of the image's code and constants.
 ///
 /// # Errors
 ///
@@ -37,7 +26,7 @@ pub(crate) fn repaint(system: &mut System<'_>) -> Result<(), Error> {
     parking::measure(true);
     // SAFETY: markers do nothing.
     unsafe { mark_repaint_begin() };
-    // The window is that of the time that was not called off.
+    // The window is that of the attempt that was not called off.
     let repainted = parking::again(|| {
         let repaint = || space.repaint(&platform, linear_range(*geometry), keep.as_slice());
         let (repainted, window) = counters.window(&HARDWARE.cpu, repaint);

@@ -1,4 +1,4 @@
-//! What the system is, for people and for programs.
+//! Reports of the system, for people and for programs.
 
 use core::fmt;
 use core::ops::ControlFlow;
@@ -6,17 +6,16 @@ use core::ops::ControlFlow;
 use kernel_plan::bootargs::Bbml2;
 use linmap::{Checks, Marked, Midr, Mode, Pa, Rodata, Stats, Va};
 
-use crate::System;
 use crate::console::{self, say};
 use crate::counters::Window;
-use crate::cpu;
 use crate::ending::fail;
 use crate::json::Text;
-use crate::repaint::Repainted;
-use crate::smp::{MayAbort, Refused};
-use crate::warn;
+use crate::smp::team::{MayAbort, Refused};
+use crate::system::{Repainted, System};
+use crate::warning::warn;
+use crate::{cpu, interrupts, parking};
 
-/// A number of bytes for people: whole in the largest unit that keeps it so.
+/// Displays a number of bytes for people: whole, in the largest unit that keeps it so.
 struct Size(u64);
 
 impl fmt::Display for Size {
@@ -31,7 +30,7 @@ fn cpu_name(midr: u64) -> &'static str {
     Midr(midr).name().unwrap_or("unknown CPU")
 }
 
-/// Why the policy is what it is.
+/// Displays the reason for mode and policy.
 struct Reason<'a>(&'a System<'a>);
 
 impl fmt::Display for Reason<'_> {
@@ -53,7 +52,7 @@ impl fmt::Display for Reason<'_> {
     }
 }
 
-/// A short account of the machine and the choices.
+/// Prints a short account of the machine and the choices.
 pub(crate) fn banner(system: &System<'_>) {
     let System { machine, features, decision, geometry, memory, args, .. } = system;
     say!("linmap {}", env!("CARGO_PKG_VERSION"));
@@ -93,7 +92,7 @@ pub(crate) fn banner(system: &System<'_>) {
     say!("");
 }
 
-/// The same for programs, with every count.
+/// Prints the same for programs, with every count.
 pub(crate) fn document(system: &System<'_>) {
     let System { machine, features, decision, geometry, memory, args, costs, frames, .. } = system;
     say!(
@@ -145,7 +144,7 @@ pub(crate) fn document(system: &System<'_>) {
     }
 }
 
-/// The CPUs that do not run, and why.
+/// Prints the CPUs that do not run, and why.
 fn refused(system: &System<'_>) {
     console::write(format_args!("linmap: {{\"refused\":["));
     for (i, Refused { cpu, midr, why }) in system.team.refused.iter().enumerate() {
@@ -159,7 +158,7 @@ fn refused(system: &System<'_>) {
     say!("]}}");
 }
 
-/// What was counted in a window, and more about it.
+/// Prints the counts of a window, and more about it.
 pub(crate) fn window(name: &str, window: &Window, more: &[(&str, Option<u64>)]) {
     let (instructions, uses) = (OrNull(window.instructions.map(u64::from)), window.uses);
     console::write(format_args!(
@@ -172,7 +171,7 @@ pub(crate) fn window(name: &str, window: &Window, more: &[(&str, Option<u64>)]) 
     say!("}}}}}}");
 }
 
-/// A number, or JSON's word for none.
+/// Displays a number, or `null`.
 struct OrNull(Option<u64>);
 
 impl fmt::Display for OrNull {
@@ -184,19 +183,19 @@ impl fmt::Display for OrNull {
     }
 }
 
-/// RAM that the linear map or the CPU does not reach.
+/// Returns the bytes of RAM that the linear map or the CPU does not reach.
 fn dropped_bytes(system: &System<'_>) -> u64 {
     system.memory.layout.dropped_bytes() + system.memory.beyond_bytes
 }
 
-/// The bytes set aside in the image for tables, and how many of them were given back.
+/// Returns the bytes set aside in the image for tables, and how many of them were given back.
 fn storage(system: &System<'_>) -> (u64, u64) {
     let page = system.geometry.page_size();
     let set_aside = system.image.static_bytes(page);
     (set_aside, set_aside - system.held_tables * page)
 }
 
-/// The counts of the linear map.
+/// Prints the counts of the linear map.
 fn linear(system: &System<'_>, stats: &Stats) {
     let g = system.geometry;
     let (start, last) = linmap::linear_range(g);
@@ -223,17 +222,17 @@ fn linear(system: &System<'_>, stats: &Stats) {
     );
 }
 
-/// The tables that are not the linear map's: those of the upper half above it, the root included, and
-/// the empty one of the lower half.
+/// Returns the number of tables outside the linear map: those of the upper half above it, the root included, and the
+/// empty one of the lower half.
 pub(crate) fn kept_tables(system: &System<'_>) -> u64 {
     let (_, last) = linmap::linear_range(system.geometry);
     system.space.count(&system.platform(), (Va(last.0 + 1), Va(u64::MAX))).tables + 1
 }
 
-/// Whether every page that was taken is in use: none is lost, none is in use twice.
+/// Returns true if every page that was taken is in use: none is lost, none is in use twice.
 ///
-/// In use are the tables of the linear map, those of the rest of the upper half, the empty table that the
-/// lower half has, the tables of the 1:1 map, and what CPUs were started with.
+/// In use are the tables of the linear map, those of the rest of the upper half, the empty table of the lower half, the
+/// tables of the 1:1 map, and the pages that CPUs were started with.
 pub(crate) fn check_frames(system: &System<'_>) -> bool {
     let System { frames, identity_tables, team, .. } = system;
     // Both have the root.
@@ -245,10 +244,10 @@ pub(crate) fn check_frames(system: &System<'_>) -> bool {
     used == taken
 }
 
-/// Whether the kernel's own map has nothing in it that must never be in one: writable and executable,
-/// a writable alias of what is read-only, a broken run, a table that is not RAM. Says what it finds.
+/// Checks the kernel's own map for what must never be in one: pages writable and executable, a writable alias of
+/// read-only memory, a broken run, a table that is not RAM. Prints what it finds; returns true if it finds nothing.
 pub(crate) fn check_map(system: &System<'_>) -> bool {
-    /// Enough to know what is wrong.
+    /// The most findings that are printed.
     const MOST: u32 = 20;
     let System { memory, geometry, features, args, space, image, .. } = system;
     let is_ram = |pa: Pa| memory.layout.ram().iter().chain([&image.range()]).any(|r| r.contains(&pa));
@@ -269,13 +268,13 @@ pub(crate) fn check_map(system: &System<'_>) -> bool {
     ok
 }
 
-/// What the tables hold, counted by a walk of all of the upper half.
+/// Counts what the tables hold, by a walk of all of the upper half.
 pub(crate) fn walked(system: &System<'_>) -> Stats {
     let first = linmap::linear_range(system.geometry).0;
     system.space.count(&system.platform(), (first, Va(u64::MAX)))
 }
 
-/// Prints the linear map as it is in the tables. Whether it is what was counted when it was made.
+/// Prints the linear map as it is in the tables. Returns true if that is what was counted when it was made.
 pub(crate) fn dump(system: &System<'_>) -> bool {
     let (System { geometry, space, .. }, stats) = (system, system.stats());
     let region = Marked::linear_map(*geometry);
@@ -287,4 +286,38 @@ pub(crate) fn dump(system: &System<'_>) -> bool {
         }
         Err(fmt::Error) => fail(format_args!("the dump broke off")),
     }
+}
+
+/// Warns of interrupts that nothing expected.
+pub(crate) fn unexpected_interrupts() {
+    for cpu in 0..cpu::MAX {
+        let (count, last) = interrupts::unexpected(cpu);
+        if count != 0 {
+            warn(format_args!(
+                "CPU {cpu} had {count} interrupts that nobody expected, the last with INTID {last}"
+            ));
+        }
+    }
+}
+
+/// Prints how long CPUs were stopped, if any was.
+pub(crate) fn parkings() {
+    let stopped = parking::stopped();
+    let (count, called_off) = (stopped.count(), parking::called_off());
+    if count == 0 && called_off == 0 {
+        return;
+    }
+    let [half, most] = [50, 99].map(|percent| stopped.percentile(percent));
+    let longest = stopped.longest();
+    say!(
+        "parking: CPUs were stopped {count} times: half of them below {half} ns, 99% below {most} ns, the longest {longest} ns"
+    );
+    if called_off != 0 {
+        say!("parking: {called_off} were called off, as a CPU did not come");
+    }
+    say!(
+        "linmap: {{\"parking\":{{\"parkings\":{},\"called_off\":{called_off},\"stopped\":{count},\
+         \"longest_ns\":{longest},\"stopped_ns\":{stopped}}}}}",
+        parking::asked() - u64::from(called_off)
+    );
 }

@@ -273,7 +273,7 @@ mod tests {
         assert!(run(&input, &output).unwrap_err().contains("in.elf"));
         assert_eq!(fs::read(&output).unwrap(), b"code");
 
-        // A directory can not be replaced by a file: the write fails at its last step.
+        // A directory cannot be replaced by a file: the write fails at its last step.
         assert!(replace(&dir, b"").unwrap_err().to_string().contains("directory"));
         let beside = fs::read_dir(dir.parent().unwrap()).unwrap();
         let left = format!("flatten-{}.", std::process::id());

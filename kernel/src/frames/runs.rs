@@ -1,6 +1,6 @@
-//! Pages that follow each other in memory, taken and given back as one.
+//! Runs: pages that are adjacent in memory, taken and given back as one.
 //!
-//! They are for others than tables, who may make them read-only by all their addresses. So none of them is of the
+//! They are not for tables; their owners may make them read-only at all their addresses. So none of them is in the
 //! image, which has addresses of its own.
 
 use core::ops::Range;
@@ -10,13 +10,13 @@ use linmap::{Descriptor, Memory, Pa, Slot};
 
 use super::Frames;
 
-/// From how many pages on a run is kept as one.
+/// A run of at least so many pages stays a range when it is given back.
 const LONG: u64 = 16;
-/// How many separate ranges are left to others.
+/// The number of separate ranges left to other uses.
 const SPARE: usize = 32;
 
 impl Frames {
-    /// Takes up to so many pages that follow each other: as many as are at hand. The caller owns them.
+    /// Takes up to so many adjacent pages, as many as are at hand. The caller owns them.
     pub(crate) fn take_run(&self, most: u64) -> Option<Range<Pa>> {
         if most == 0 {
             return None;
@@ -30,7 +30,7 @@ impl Frames {
     ///
     /// # Safety
     ///
-    /// They are from [`take_run`](Self::take_run), nobody else uses them, and they are writable where this source
+    /// They are from [`take_run`](Self::take_run), nothing else uses them, and they are writable where this source
     /// reaches memory.
     pub(crate) unsafe fn give_run(&self, run: Range<Pa>) {
         let _taken = self.lock();
@@ -42,11 +42,11 @@ impl Frames {
         if is_long && waiting.as_slice().len() + SPARE < CAPACITY && waiting.add(run.clone()).is_ok() {
             return;
         }
-        // The last one first, so that they come off the chain as they follow each other.
+        // The last one first, so that they come off the free list in ascending order.
         let mut page = run.end.0;
         while page != run.start.0 {
             page -= self.page_size;
-            // SAFETY: the caller's page, which nobody uses.
+            // SAFETY: the caller's page, which nothing uses.
             unsafe { self.store(Slot { table: Pa(page), index: 0 }, Descriptor(self.first_chained())) };
             self.chain_from(page);
         }
@@ -57,7 +57,7 @@ impl Frames {
         (start.0..end.0).contains(&page)
     }
 
-    /// Pages that were never taken, or were given back as a run.
+    /// Takes pages that were never taken, or were given back as a run.
     fn cut_run(&self, most: u64) -> Option<Range<u64>> {
         let (cut, end) = (self.cut.get(), self.cut_end.get());
         if cut == end || self.is_in_image(cut) {
@@ -76,9 +76,9 @@ impl Frames {
         Some(cut..self.cut.get())
     }
 
-    /// Pages that were given back one by one.
+    /// Takes adjacent pages from the free list.
     fn chained_run(&self, most: u64) -> Option<Range<u64>> {
-        // SAFETY: a page on the chain is this source's, reachable, and nobody else's.
+        // SAFETY: a page on the free list is this source's, reachable, and not in use.
         let behind = |page| unsafe { self.load(Slot { table: Pa(page), index: 0 }) }.0;
         let (mut before, mut first) = (None, self.first_chained());
         while first != 0 && self.is_in_image(first) {

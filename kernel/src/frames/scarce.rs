@@ -1,33 +1,40 @@
-//! Pages that are refused at random, for tests of what happens then.
+//! Injected shortage: pages are refused at random, for tests of what happens then.
 //!
-//! That they are scarce is marked in the head of the chain, whose low bits are free. So with plenty of pages it costs
-//! one bit that is tested where a page comes from the chain or goes there, and nothing where one is cut off.
+//! The head of the free list has a bit for it, as its low bits are free. So without shortage it costs one bit test where
+//! a page comes off the free list or goes onto it, and nothing where a page is cut from a range.
 
 use core::cell::{Cell, RefCell};
 
 use kernel::stress::Random;
-use linmap::{Descriptor, Memory, Pa, Slot};
 
-use super::Frames;
-
-/// The bit in the head of the chain.
+/// The bit in the head of the free list.
 const MARK: u64 = 1;
 
 /// One page of so many is refused.
 const ONE_OF: usize = 4;
 
-/// The first page of a chain with this head, 0 if there is none.
-const fn first(head: u64) -> u64 {
+/// Returns the first page of a free list with this head, 0 if there is none.
+pub(super) const fn first(head: u64) -> u64 {
     head & !MARK
 }
 
-/// Whether pages are scarce.
+/// Returns the head of a free list that starts with this page, with the bit for shortage.
+pub(super) const fn marked(page: u64) -> u64 {
+    page | MARK
+}
+
+/// Returns this head with another first page; the bit for shortage stays.
+pub(super) const fn with_first(head: u64, page: u64) -> u64 {
+    page | head & MARK
+}
+
+/// Returns true if the head has the bit for shortage.
 #[inline(always)]
 pub(super) const fn is_marked(head: u64) -> bool {
     head & MARK != 0
 }
 
-/// What is decided of takes while pages are scarce.
+/// The choice of pages that are refused.
 pub(super) struct Scarcity {
     random: RefCell<Random>,
     refused: Cell<u64>,
@@ -39,54 +46,24 @@ impl Default for Scarcity {
     }
 }
 
-impl Frames {
-    /// From now on pages are refused at random, which follows from `start`.
-    pub(crate) fn refuse_at_random(&self, start: u64) {
-        let _taken = self.lock();
-        self.scarcity.random.replace(Random::from(start));
-        self.scarcity.refused.set(0);
-        self.chain.set(first(self.chain.get()) | MARK);
+impl Scarcity {
+    /// Starts anew, from this seed.
+    pub(super) fn restart(&self, seed: u64) {
+        self.random.replace(Random::from(seed));
+        self.refused.set(0);
     }
 
-    /// From now on no page is refused while there is one. How many were.
-    pub(crate) fn refuse_none(&self) -> u64 {
-        let _taken = self.lock();
-        self.chain.set(first(self.chain.get()));
-        self.scarcity.refused.get()
+    /// Returns how many pages were refused since the start.
+    pub(super) fn refused(&self) -> u64 {
+        self.refused.get()
     }
 
-    /// The first page of the chain, 0 if there is none. Under the lock.
-    pub(super) fn first_chained(&self) -> u64 {
-        first(self.chain.get())
-    }
-
-    /// From now on the chain starts with this page; whether pages are scarce stays. Under the lock.
-    pub(super) fn chain_from(&self, page: u64) {
-        self.chain.set(page | self.chain.get() & MARK);
-    }
-
-    /// A page while they are scarce, off the chain with this head. Under the lock.
-    #[cold]
-    pub(super) fn take_scarce(&self, head: u64) -> Option<Pa> {
-        if self.scarcity.random.borrow_mut().below(ONE_OF) == 0 {
-            self.scarcity.refused.set(self.scarcity.refused.get() + 1);
-            return None;
+    /// Decides about one page, and counts it if it is refused.
+    pub(super) fn refuses(&self) -> bool {
+        let refuses = self.random.borrow_mut().below(ONE_OF) == 0;
+        if refuses {
+            self.refused.set(self.refused.get() + 1);
         }
-        let page = first(head);
-        if page == 0 {
-            return self.cut_page();
-        }
-        // SAFETY: a page on the chain is this source's, reachable, and nobody else's.
-        let next = unsafe { self.load(Slot { table: Pa(page), index: 0 }) }.0;
-        self.chain.set(next | MARK);
-        Some(Pa(page))
-    }
-
-    /// Puts a page in front of the chain with this head. Under the lock.
-    #[cold]
-    pub(super) fn give_scarce(&self, head: u64, page: Pa) {
-        // SAFETY: the page was a frame until now, so nobody else refers to it.
-        unsafe { self.store(Slot { table: page, index: 0 }, Descriptor(first(head))) };
-        self.chain.set(page.0 | MARK);
+        refuses
     }
 }

@@ -10,7 +10,7 @@ use aarch64_cpu::asm::barrier;
 use kernel::sgi::{sgir, sgir_self};
 
 use super::registers::Registers;
-use super::{Acknowledged, Sgi};
+use super::sgi::{Acknowledged, Sgi};
 use crate::cpu;
 
 const GICD_CTLR: u64 = 0x0;

@@ -8,9 +8,10 @@ use kernel::sgi::{affinity, joined, sgi1r};
 use kernel_plan::gic::REGIONS;
 use linmap::arm64::Uses;
 
+use super::error::Error;
 use super::gicv2::{PRIORITIES, disable_shared};
 use super::registers::Registers;
-use super::{Acknowledged, Error, Sgi};
+use super::sgi::{Acknowledged, Sgi};
 use crate::cpu;
 
 const GICD_CTLR: u64 = 0x0;

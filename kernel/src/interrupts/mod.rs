@@ -1,99 +1,34 @@
-//! What interrupts there are and what is done at each: a CPU's own timer, and what CPUs send each other.
+//! Interrupts: each CPU's own timer, and those that CPUs send each other.
 //!
-//! Handlers run with interrupts masked, on the stack of what they interrupt. They neither print nor take a
-//! lock: whatever they have to say is counted.
+//! Handlers run with interrupts masked, on the stack of what they interrupt. They neither print nor take a lock: what
+//! they have to report is counted.
 
+mod error;
 mod gicv2;
 mod gicv3;
 mod registers;
+mod sgi;
 mod timer;
 
 use core::arch::asm;
-use core::fmt;
-use core::ops::Range;
 use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use aarch64_cpu::asm::barrier;
 use kernel_plan::gic::InterruptController;
 use kernel_plan::machine::Machine;
 use linmap::arm64::Uses;
-use linmap::{AddressSpace, Pa, Platform, Va};
+use linmap::{AddressSpace, Platform};
 use spin::Once;
 
+use self::error::Error;
 use self::gicv2::Gicv2;
 use self::gicv3::Gicv3;
 use self::registers::Mapper;
+pub(crate) use self::sgi::Sgi;
+use self::sgi::{Acknowledged, SGIS};
+pub(crate) use self::timer::TICKS_PER_SECOND;
 use self::timer::Timer;
-pub(crate) use self::timer::{
-    PATIENCE, TICKS_PER_SECOND, comes_true, comes_true_within, counter_frequency, now,
-};
-use crate::exceptions::try_read;
-use crate::{cpu, parking, smp, warn};
-
-/// Why there are no interrupts, or none on a CPU.
-#[derive(Debug)]
-pub(crate) enum Error {
-    /// The device tree has no controller that is known.
-    NoController,
-    /// The device tree does not say which interrupt the virtual timer has.
-    NoTimer,
-    /// The timer does not say how fast it counts.
-    NoFrequency,
-    /// The controller's registers are in RAM, or at no address.
-    NotRegisters(Range<Pa>),
-    /// The registers can not be mapped.
-    Map(linmap::Error),
-    /// It is a GICv3, and the CPU has no system registers for it.
-    NoSystemRegisters,
-    /// No redistributor belongs to the CPU.
-    NoRedistributor {
-        /// The CPU's affinity.
-        mpidr: u64,
-    },
-    /// A register did not change as it should.
-    Stuck(&'static str),
-}
-
-impl fmt::Display for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoController => f.write_str("the device tree has no GICv2 and no GICv3"),
-            Self::NoTimer => {
-                f.write_str("the device tree does not say which interrupt the virtual timer has")
-            }
-            Self::NoFrequency => f.write_str("CNTFRQ_EL0 does not say how fast the timer counts"),
-            Self::NotRegisters(range) => {
-                write!(f, "no interrupt controller can be at {range:?}: that is RAM or no address")
-            }
-            Self::Map(e) => write!(f, "the interrupt controller can not be mapped: {e}"),
-            Self::NoSystemRegisters => f.write_str("the CPU has no system registers for its GICv3"),
-            Self::NoRedistributor { mpidr } => write!(f, "no redistributor belongs to MPIDR {mpidr:#x}"),
-            Self::Stuck(register) => write!(f, "{register} does not become what was written"),
-        }
-    }
-}
-
-/// What CPUs send each other: software-generated interrupts, by their INTIDs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[repr(u32)]
-pub(crate) enum Sgi {
-    /// Ends a WFI, and no more.
-    Wake = 0,
-    /// Asks a CPU to park.
-    Park = 1,
-    /// Asks a CPU to do nothing for a moment.
-    Hold = 2,
-}
-
-/// The INTIDs that are enabled besides the timer's.
-const SGIS: u32 = 1 << Sgi::Wake as u32 | 1 << Sgi::Park as u32 | 1 << Sgi::Hold as u32;
-
-/// What an acknowledged interrupt is: the register as it was read, and the INTID in it.
-#[derive(Clone, Copy)]
-struct Acknowledged {
-    raw: u32,
-    intid: u32,
-}
+use crate::cpu;
 
 /// The controller in use.
 enum Controller {
@@ -101,7 +36,7 @@ enum Controller {
     V3(Gicv3),
 }
 
-/// What is the same on all CPUs.
+/// The interrupts of all CPUs.
 struct Interrupts {
     controller: Controller,
     timer: Timer,
@@ -109,10 +44,10 @@ struct Interrupts {
 
 static INTERRUPTS: Once<Interrupts> = Once::new();
 
-/// What has happened on one CPU, which alone writes it.
+/// The counts of one CPU, which alone writes them.
 #[repr(align(64))]
 struct PerCpu {
-    /// Whether interrupts can be sent to it.
+    /// Interrupts can be sent to it.
     started: AtomicBool,
     ticks: AtomicU64,
     wakes: AtomicU64,
@@ -135,7 +70,7 @@ static PER_CPU: [PerCpu; cpu::MAX] = [const {
     }
 }; cpu::MAX];
 
-/// How many interrupts of each kind a CPU has had.
+/// The interrupts of each kind that a CPU has had.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Counts {
     /// Of its timer.
@@ -150,7 +85,7 @@ pub(crate) struct Counts {
     pub(crate) unexpected: u64,
 }
 
-/// What a CPU has had so far.
+/// Returns the interrupts that a CPU has had so far.
 pub(crate) fn counts(cpu: usize) -> Counts {
     let PerCpu { ticks, wakes, parks, spurious, unexpected, .. } = &PER_CPU[cpu];
     let [ticks, wakes, parks, spurious, unexpected] =
@@ -158,17 +93,17 @@ pub(crate) fn counts(cpu: usize) -> Counts {
     Counts { ticks, wakes, parks, spurious, unexpected }
 }
 
-/// The ticks of the CPU that runs this, for assembly to watch.
+/// Returns the tick count of the CPU that runs this, for assembly to watch.
 pub(crate) fn own_ticks() -> &'static AtomicU64 {
     &PER_CPU[cpu::this().index].ticks
 }
 
-/// Whether a CPU has its interrupts started.
+/// Returns true if a CPU has its interrupts started.
 pub(crate) fn is_started(cpu: usize) -> bool {
     PER_CPU[cpu].started.load(Relaxed)
 }
 
-/// The version of the controller in use.
+/// Returns the version of the controller in use.
 pub(crate) fn version() -> Option<u32> {
     INTERRUPTS.get().map(|interrupts| match interrupts.controller {
         Controller::V2(_) => 2,
@@ -176,10 +111,10 @@ pub(crate) fn version() -> Option<u32> {
     })
 }
 
-/// The barriers of [`send`], which does not count them.
+/// The barriers of [`send`], which are not counted there.
 pub(crate) const SENDING: Uses = Uses { tlbi: 0, dsb: 1, isb: 1 };
 
-/// The barriers of acknowledging an interrupt and ending it, which are not counted.
+/// Returns the barriers of acknowledging an interrupt and ending it, which are not counted there.
 pub(crate) fn handling() -> Uses {
     match INTERRUPTS.get().map(|interrupts| &interrupts.controller) {
         Some(Controller::V3(_)) => Gicv3::HANDLING,
@@ -191,7 +126,7 @@ pub(crate) fn handling() -> Uses {
 ///
 /// # Errors
 ///
-/// What is missing, or the registers can not be mapped. Nothing uses interrupts then.
+/// Something is missing, or the registers cannot be mapped. Nothing uses interrupts then.
 pub(crate) fn start<P: Platform>(
     machine: &Machine,
     pa_bits: u32,
@@ -220,8 +155,7 @@ pub(crate) fn start<P: Platform>(
     Ok(())
 }
 
-/// Starts what a CPU has of its own, on that CPU: its part of the controller and its timer. The caller unmasks
-/// interrupts.
+/// Starts the parts of the CPU that runs this: its part of the controller and its timer. The caller unmasks interrupts.
 ///
 /// # Errors
 ///
@@ -240,29 +174,28 @@ pub(crate) fn start_cpu() -> Result<(), Error> {
 
 /// Lets this CPU take interrupts.
 pub(crate) fn unmask() {
-    // SAFETY: the handler is in the vectors from the entry code on, and nothing that it uses is held across
-    // this: it takes no lock.
+    // SAFETY: the handler is in the vectors from the entry code on, and takes no lock.
     unsafe { asm!("msr daifclr, #2", options(nostack, preserves_flags)) };
 }
 
-/// Does something without an interrupt in the midst of it.
+/// Does something while interrupts are masked.
 #[inline(always)]
 pub(crate) fn masked<R>(work: impl FnOnce() -> R) -> R {
     let daif: u64;
-    // SAFETY: what does not happen now happens later.
+    // SAFETY: interrupts that do not come now come later.
     unsafe { asm!("mrs {}, daif", "msr daifset, #2", out(reg) daif, options(nostack, preserves_flags)) };
     let result = work();
-    // SAFETY: back to what it was.
+    // SAFETY: this restores what was before.
     unsafe { asm!("msr daif, {}", in(reg) daif, options(nostack, preserves_flags)) };
     result
 }
 
-/// Interrupts one CPU, perhaps this one, if its interrupts are started. What was stored before, it sees.
+/// Interrupts one CPU, perhaps this one, if its interrupts are started. It sees what was stored before.
 pub(crate) fn send(cpu: usize, sgi: Sgi) {
     send_to(core::iter::once(cpu), sgi);
 }
 
-/// Interrupts all other CPUs whose interrupts are started. What was stored before, they see.
+/// Interrupts all other CPUs whose interrupts are started. They see what was stored before.
 pub(crate) fn send_to_others(sgi: Sgi) {
     let own = cpu::this().index;
     send_to((0..cpu::MAX).filter(|cpu| *cpu != own), sgi);
@@ -279,24 +212,15 @@ fn send_to(cpus: impl Iterator<Item = usize>, sgi: Sgi) {
     barrier::isb(barrier::SY);
 }
 
-/// Says which interrupts came that nobody expected. Not for handlers.
-pub(crate) fn report_unexpected() {
-    for (cpu, of) in PER_CPU.iter().enumerate() {
-        let (count, last) = (of.unexpected.load(Relaxed), of.last_unexpected.load(Relaxed));
-        if count != 0 {
-            warn(format_args!(
-                "CPU {cpu} had {count} interrupts that nobody expected, the last with INTID {last}"
-            ));
-        }
-    }
+/// Returns how many unexpected interrupts a CPU has had, and the INTID of the last one.
+pub(crate) fn unexpected(cpu: usize) -> (u64, u32) {
+    let PerCpu { unexpected, last_unexpected, .. } = &PER_CPU[cpu];
+    (unexpected.load(Relaxed), last_unexpected.load(Relaxed))
 }
 
-/// Whether the next wake-ups read an address that is not mapped, for a test that this is survived.
-pub(crate) static PROBE_AT_WAKE: AtomicBool = AtomicBool::new(false);
-
-/// Where the vectors go with an interrupt of EL1: it takes one and returns.
-#[unsafe(no_mangle)]
-extern "C" fn interrupt() {
+/// Takes one interrupt. For one that a CPU has sent, calls `act`. Interrupts are masked.
+#[inline(always)]
+pub(crate) fn take(act: impl Fn(Sgi)) {
     let Some(Interrupts { controller, timer }) = INTERRUPTS.get() else {
         panic!("an interrupt, and no controller has been started");
     };
@@ -305,46 +229,44 @@ extern "C" fn interrupt() {
         Controller::V2(gic) => gic.acknowledge(),
         Controller::V3(_) => Gicv3::acknowledge(),
     };
-    // What says that there is none is not ended.
+    // These INTIDs mean that there is none, so none is ended.
     if (1020..=1023).contains(&intid) {
         own.spurious.fetch_add(1, Relaxed);
         return;
     }
-    // A timer's interrupt is pending for as long as the timer is due, so that is changed first.
+    // A timer's interrupt is pending for as long as the timer is due, so set the timer first.
     let is_tick = intid == timer.intid;
     if is_tick {
         timer.next();
         own.ticks.fetch_add(1, Relaxed);
     }
-    // Ended before anything is done about it, so that no interrupt is active while a CPU is parked. What comes
-    // meanwhile, the same one again included, becomes pending and is taken when this handler has returned.
+    // End it before acting on it, so that no interrupt is active while a CPU is parked. Others that come meanwhile, the
+    // same one included, become pending and are taken when this handler has returned.
     match controller {
         Controller::V2(gic) => gic.end(raw),
         Controller::V3(_) => Gicv3::end(raw),
     }
     if !is_tick {
-        heard(own, intid);
+        act_on(own, intid, act);
     }
 }
 
-/// What is done when a CPU has been sent an interrupt.
-fn heard(own: &PerCpu, intid: u32) {
+/// Counts an interrupt that is no tick, and calls `act` if a CPU has sent it.
+#[inline(always)]
+fn act_on(own: &PerCpu, intid: u32, act: impl Fn(Sgi)) {
     const WAKE: u32 = Sgi::Wake as u32;
     const PARK: u32 = Sgi::Park as u32;
     const HOLD: u32 = Sgi::Hold as u32;
     match intid {
         WAKE => {
-            if PROBE_AT_WAKE.load(Relaxed) {
-                // The lower half is empty.
-                _ = try_read(Va(0));
-            }
+            act(Sgi::Wake);
             own.wakes.fetch_add(1, Relaxed);
         }
         PARK => {
             own.parks.fetch_add(1, Relaxed);
-            parking::answer();
+            act(Sgi::Park);
         }
-        HOLD => smp::hold(),
+        HOLD => act(Sgi::Hold),
         _ => {
             own.last_unexpected.store(intid, Relaxed);
             own.unexpected.fetch_add(1, Relaxed);

@@ -7,9 +7,9 @@ use kernel_plan::gic::place;
 use kernel_plan::ranges::Ranges;
 use linmap::{AddressSpace, Attributes, Pa, Platform, Va};
 
-use super::Error;
-use super::timer::comes_true;
-use crate::boot::REGISTERS_VA;
+use super::error::Error;
+use crate::clock::comes_true;
+use crate::virtual_addresses::REGISTERS_VA;
 
 /// The most of one range that is mapped: redistributors of 128 CPUs, or of 64 with twice the registers.
 const MOST: u64 = 16 << 20;

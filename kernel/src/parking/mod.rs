@@ -1,29 +1,29 @@
-//! Parking: all CPUs leave the upper half, a few entries of its tables change, and all go on.
+//! Parking: all CPUs leave the upper half, a few entries of its tables change, and all come back.
 //!
-//! Who parks holds the lock on live tables. It numbers the parking, interrupts the others, and waits until each
-//! has said that it is away: from its interrupt handler, or from the wait for that same lock, in which
-//! interrupts are masked. Then it leaves as well, stores, and says that the parking is over. What they do while
-//! they are away is in `park.s`: it needs no stack, and no address of the upper half.
+//! The CPU that parks holds the lock on live tables. It numbers the parking, interrupts the others, and waits until each
+//! has answered that it is away: from its interrupt handler, or from the wait for that same lock, in which interrupts
+//! are masked. Then it leaves as well, stores, and announces that the parking is over. What they do while they are away
+//! is in `park.s`: it needs no stack, and no address of the upper half.
 //!
-//! A CPU that does not come has the parking called off: `CanNotPark`, and nothing has been stored. It may be a vCPU that
-//! its host has stopped, at any instruction, for as long as it likes. Why that does no harm, whichever CPU it is:
+//! If a CPU does not come, the parking is called off: `CanNotPark`, and nothing has been stored. That CPU may be a vCPU
+//! that its host has stopped, at any instruction, for any time. Why this does no harm, whichever CPU it is:
 //!
-//! - **Nothing changes under a CPU.** Entries and the root are stored when each other CPU has said the number of this
-//!   parking, and a CPU says it when TTBR1 has no tables any more and its TLB is empty. What a CPU says late has the
-//!   number of a parking that is over, which nobody waits for any more: numbers are not used twice.
-//! - **No CPU stays away.** It waits until its own number *or a later one* is over, which the CPU that asks says in any
-//!   case, with an event. If it was stopped before it left, it finds that over and comes back at once.
-//! - **No CPU goes on with an old root.** It loads the root after it has seen that it may, by a load that acquires what
-//!   the store of that number released (`ldar`, `stlr`). The next change of the root waits until this CPU has said
-//!   another number, so one that is stopped between load and use still has the right one.
+//! - **Nothing changes under a CPU.** Entries and the root are stored when each other CPU has answered with the number of
+//!   this parking, and it answers when TTBR1 has no tables any more and its TLB is empty. A late answer has the number
+//!   of a parking that is over, for which nobody waits any more: numbers are not used twice.
+//! - **No CPU stays away.** It waits until its own number *or a later one* is over, which the CPU that asks announces in
+//!   any case, with an event. If it was stopped before it left, it finds the parking over and comes back at once.
+//! - **No CPU continues with an old root.** It loads the root after it has seen that it may, by a load that acquires what
+//!   the store of that number released (`ldar`, `stlr`). The next change of the root waits until this CPU has answered
+//!   another number, so a CPU that is stopped between load and use still has the right one.
 //! - **A CPU answers in order.** It decides with interrupts masked. Otherwise its handler could answer a later parking
-//!   between the decision and the answer, and what it says would go backwards.
-//! - **A retry succeeds** when the CPU is there: what was called off leaves nothing behind but its number.
+//!   between the decision and the answer, and its answers would go backwards.
+//! - **A retry succeeds** when the CPU is back: a parking that was called off leaves nothing behind but its number.
 //! - **If the CPU that asks is stopped**, the others wait for it, as for any holder of a lock. It gives up only after a
 //!   hundred looks with time between them (`kernel::patience`), so not because it was stopped itself, or all were.
 //!
-//! The rules for numbers are `kernel::rendezvous`, where a model tries every interleaving. `run=late` has CPUs not come,
-//! and say old numbers.
+//! The rules for numbers are in `kernel::rendezvous`, where a model tries every interleaving. `run=late` makes CPUs stay
+//! away, and answer with old numbers.
 
 mod times;
 
@@ -36,12 +36,12 @@ use linmap::arm64::Uses;
 use linmap::{CanNotPark, Error, Geometry, OaFormat, Pa, Rewrite};
 
 use self::times::Times;
-use crate::boot::{Image, ttbr};
-use crate::console::say;
-use crate::counters;
-use crate::hardware::{HARDWARE, Masked};
-use crate::interrupts::{self, PATIENCE, Sgi, comes_true, comes_true_within, counter_frequency, now};
-use crate::{cpu, identity};
+use crate::clock::{PATIENCE, comes_true, comes_true_within, counter_frequency, now};
+use crate::cpus::{HARDWARE, Masked};
+use crate::image::Image;
+use crate::interrupts::{self, Sgi};
+use crate::translation::ttbr;
+use crate::{cpu, identity, pmu};
 
 global_asm!(
     include_str!("park.s"),
@@ -64,14 +64,14 @@ unsafe extern "C" {
     );
 }
 
-/// What CPUs that are away look at, by its physical address; `park.s` knows the fields.
+/// The request that CPUs read while they are away, at its physical address; `park.s` knows the fields.
 #[repr(C, align(64))]
 struct Request {
     /// The number of the last parking that is over, or has been called off.
     over: AtomicU64,
-    /// What TTBR1 has when CPUs go on.
+    /// TTBR1_EL1 for CPUs that come back.
     root: AtomicU64,
-    /// What is stored: address, entries, bits cleared, bits set.
+    /// The stores: address, entries, bits cleared, bits set.
     rewrites: [[AtomicU64; 4]; Rewrite::MOST],
 }
 
@@ -84,13 +84,13 @@ static REQUEST: Request = Request {
 /// The number of the last parking that was asked for.
 static ASKED: AtomicU64 = AtomicU64::new(0);
 
-/// What to add to an address of the image to get its physical one, wrapping.
+/// The difference of a physical address in the image to its virtual one, wrapping.
 static TO_PHYSICAL: AtomicU64 = AtomicU64::new(0);
 
-/// Whether a TTBR holds addresses of 52 bits.
+/// TTBRs hold addresses of 52 bits.
 static WIDE: AtomicBool = AtomicBool::new(false);
 
-/// What one CPU says.
+/// The answers of one CPU.
 #[repr(align(64))]
 struct Answer {
     /// The last parking that it went away for.
@@ -102,26 +102,26 @@ struct Answer {
 static ANSWERS: [Answer; cpu::MAX] =
     [const { Answer { away: AtomicU64::new(0), back: AtomicU64::new(0) } }; cpu::MAX];
 
-/// For how long CPUs were stopped, each time.
+/// How long CPUs were stopped, each time.
 static STOPPED: Times = Times::new();
-/// How often a parking was called off.
+/// The number of parkings that were called off.
 static CALLED_OFF: AtomicU32 = AtomicU32::new(0);
-/// What the last parking took on the CPU that asked for it, with all others away.
+/// The instructions of the last parking on the CPU that asked for it, while all others were away.
 static LAST: AtomicU32 = AtomicU32::new(0);
-/// Whether parkings are measured to the end, and what the last one took on all CPUs.
+/// Parkings are measured to the end; the instructions of the last one on all CPUs.
 static MEASURE: AtomicBool = AtomicBool::new(false);
 static MEASURED: AtomicU32 = AtomicU32::new(0);
-/// For how many milliseconds CPUs are waited for.
+/// The limit for the wait for CPUs, in milliseconds.
 static LIMIT: AtomicU64 = AtomicU64::new(PATIENCE);
 
-/// From now on CPUs can be parked, if there is a 1:1 map.
+/// Allows parking from now on, if there is a 1:1 map.
 pub(crate) fn start(image: &Image, geometry: Geometry, root: Pa) {
     TO_PHYSICAL.store(image.offset().wrapping_neg(), Ordering::Relaxed);
     WIDE.store(geometry.oa_format() != OaFormat::Bits48, Ordering::Relaxed);
     REQUEST.root.store(ttbr(root, geometry.oa_format()), Ordering::Release);
 }
 
-/// Answers if another CPU parks this one. Called in every wait in which interrupts may be masked.
+/// Answers if another CPU parks this one. Every wait in which interrupts may be masked calls this.
 #[inline]
 pub(crate) fn answer_if_asked() {
     if now_asked().is_some() {
@@ -129,14 +129,14 @@ pub(crate) fn answer_if_asked() {
     }
 }
 
-/// The parking that CPUs are asked for.
+/// Returns the number of the parking that CPUs are asked for, if there is one.
 #[inline]
 fn now_asked() -> Option<u64> {
     let asked = ASKED.load(Ordering::Acquire);
     is_asked(asked, REQUEST.over.load(Ordering::Acquire)).then_some(asked)
 }
 
-/// Decides, and answers, without an interrupt in between.
+/// Decides and answers without an interrupt in between.
 #[cold]
 fn answer_masked() {
     let _masked = Masked::new();
@@ -145,12 +145,12 @@ fn answer_masked() {
     }
 }
 
-/// Answers the interrupt of a CPU that parks this one; by now the parking may be over.
+/// Answers the interrupt of a CPU that parks this one; the parking may already be over.
 pub(crate) fn answer() {
     answer_masked();
 }
 
-/// Where something of the image is in physical memory.
+/// Returns the physical address of something in the image.
 fn physical<T>(of: &'static T) -> u64 {
     (core::ptr::from_ref(of) as u64).wrapping_add(TO_PHYSICAL.load(Ordering::Relaxed))
 }
@@ -163,18 +163,18 @@ fn answer_to(number: u64) {
     let (identity, empty) = (identity::ttbr0(), identity::empty());
     let (request, away) = (physical(&REQUEST), physical(&own.away));
     // SAFETY: interrupts are masked. The 1:1 map has the image, so the code, the request and this answer; TTBR1
-    // is given tables by who holds the lock on them.
+    // gets its tables from the holder of the lock on them.
     unsafe { park_stay_away(identity, empty, request, to_physical, number, away) };
-    // Each CPU takes one interrupt for each parking, be it later.
+    // Each CPU takes one interrupt for each parking, now or later.
     HARDWARE.cpu.note(together(AWAY, interrupts::handling()));
     STOPPED.add(nanoseconds(now().wrapping_sub(began)));
     own.back.store(number, Ordering::Release);
 }
 
-/// What a CPU uses that leaves the upper half and returns, beside what it does there.
+/// The primitives of leaving the upper half and coming back, without what is done meanwhile.
 const AWAY: Uses = Uses { tlbi: 2, dsb: 2, isb: 6 };
 
-/// What the CPU uses that stores meanwhile.
+/// The same, with what the CPU uses that stores meanwhile.
 pub(crate) const REWRITING: Uses = Uses { tlbi: AWAY.tlbi, dsb: AWAY.dsb + 2, isb: AWAY.isb };
 
 const fn together(a: Uses, b: Uses) -> Uses {
@@ -186,7 +186,7 @@ fn nanoseconds(ticks: u64) -> u64 {
     u64::try_from(u128::from(ticks) * 1_000_000_000 / frequency).unwrap_or(u64::MAX)
 }
 
-/// Asks all other CPUs to go away. Whether they have.
+/// Asks all other CPUs to go away. Returns true if they have.
 fn all_away(number: u64) -> bool {
     let own = cpu::this().index;
     let others = || cpu::running().filter(|cpu| *cpu != own);
@@ -196,21 +196,25 @@ fn all_away(number: u64) -> bool {
     all_come(all)
 }
 
-/// Whether others come in the time that they have, to be parked or to be held.
+/// Waits for other CPUs, to be parked or to be held. Returns true if all come in time.
 pub(crate) fn all_come(all: impl FnMut() -> bool) -> bool {
     comes_true_within(LIMIT.load(Ordering::Relaxed), all)
 }
 
-/// Has those who are away look again.
+/// Makes CPUs that are away look again.
 fn call_off(number: u64) {
     CALLED_OFF.fetch_add(1, Ordering::Relaxed);
     REQUEST.over.store(number, Ordering::Release);
-    // SAFETY: an event changes nothing but that waits for one end, after the store is visible.
+    // SAFETY: an event only ends waits for one, after the store is visible.
     unsafe { core::arch::asm!("dsb ishst", "sev", options(nostack, preserves_flags)) };
 }
 
-/// Does `rewrites` with all CPUs off the upper half, which then go on with the table at `root`. The caller
-/// holds the lock on live tables, and interrupts are masked.
+/// Stores `rewrites` with all CPUs off the upper half, which then come back to the table at `root`. The caller holds the
+/// lock on live tables, and interrupts are masked.
+///
+/// # Errors
+///
+/// A CPU does not come, or cannot be interrupted; nothing was stored.
 pub(crate) fn park(root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
     let deaf = cpu::running().any(|cpu| cpu != cpu::this().index && !interrupts::is_started(cpu));
     if identity::ttbr0() == 0 || rewrites.len() > Rewrite::MOST || deaf {
@@ -223,7 +227,7 @@ pub(crate) fn park(root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
         }
     }
     let number = ASKED.load(Ordering::Relaxed) + 1;
-    let (asked, began) = (counters::instructions(), now());
+    let (asked, began) = (pmu::instructions(), now());
     if !all_away(number) {
         call_off(number);
         return Err(CanNotPark);
@@ -233,12 +237,12 @@ pub(crate) fn park(root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
     STOPPED.add(nanoseconds(now().wrapping_sub(began)));
     if MEASURE.load(Ordering::Relaxed) {
         all_back(number);
-        MEASURED.store(counters::instructions().wrapping_sub(asked), Ordering::Relaxed);
+        MEASURED.store(pmu::instructions().wrapping_sub(asked), Ordering::Relaxed);
     }
     Ok(())
 }
 
-/// Waits until each CPU that went away is back and has counted what it used. One that did not come is not waited for.
+/// Waits until each CPU that went away is back and has counted what it used. It does not wait for one that did not come.
 pub(crate) fn settle() {
     let own = cpu::this().index;
     let others = || cpu::running().filter(|cpu| *cpu != own);
@@ -255,35 +259,35 @@ fn rewrite(root: Pa, count: usize, number: u64) {
     let format = if WIDE.load(Ordering::Relaxed) { OaFormat::Lpa2 } else { OaFormat::Bits48 };
     let (identity, empty, root) = (identity::ttbr0(), identity::empty(), ttbr(root, format));
     let (request, to_physical) = (physical(&REQUEST), TO_PHYSICAL.load(Ordering::Relaxed));
-    let begin = counters::instructions();
-    // SAFETY: as in `answer_to`; every other CPU is away, so nobody uses the tables; their pages are RAM, which
+    let begin = pmu::instructions();
+    // SAFETY: as in `answer_to`; every other CPU is away, so nothing uses the tables; their pages are RAM, which
     // the 1:1 map has; `root` is a table whose tree the library owns and has completed. Markers do nothing.
     unsafe {
         mark_park_begin();
         park_rewrite(identity, empty, request, to_physical, number, count as u64, root);
         mark_park_end();
     }
-    LAST.store(counters::instructions().wrapping_sub(begin), Ordering::Relaxed);
+    LAST.store(pmu::instructions().wrapping_sub(begin), Ordering::Relaxed);
 }
 
-/// The instructions that the last parking took, from the last CPU's going away on, on the CPU that asked for
-/// it: 0 where they are not counted.
+/// Returns the instructions of the last parking on the CPU that asked for it, from when the last other CPU was away; 0
+/// where they are not counted.
 pub(crate) fn last() -> u32 {
     LAST.load(Ordering::Relaxed)
 }
 
-/// Whether parkings are measured from now on: then who parks waits until all are back.
+/// Turns measuring on or off. While it is on, the CPU that parks waits until all are back.
 pub(crate) fn measure(measure: bool) {
     MEASURE.store(measure, Ordering::Relaxed);
 }
 
-/// The instructions of all CPUs in the last parking that was measured, from when they were asked until all
-/// were back: 0 where they are not counted.
+/// Returns the instructions of all CPUs in the last parking that was measured, from when they were asked until all were
+/// back; 0 where they are not counted.
 pub(crate) fn measured() -> u32 {
     MEASURED.load(Ordering::Relaxed)
 }
 
-/// Does something with another limit for how many milliseconds a CPU is waited for. For tests.
+/// Does something with another limit for the wait for a CPU, in milliseconds. For tests.
 pub(crate) fn with_limit<R>(milliseconds: u64, work: impl FnOnce() -> R) -> R {
     let before = LIMIT.swap(milliseconds, Ordering::Relaxed);
     let result = work();
@@ -291,11 +295,14 @@ pub(crate) fn with_limit<R>(milliseconds: u64, work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// How often a CPU is asked that does not come.
+/// How often a CPU is asked before it is given up.
 pub(crate) const TIMES: u32 = 16;
 
-/// Does something, and again where it was called off: nothing has changed then, and the CPU that did not come may
-/// come now. A few times; what never comes is an error.
+/// Does something, and again if its parking was called off: nothing has changed then, and the CPU may come now.
+///
+/// # Errors
+///
+/// The error of `work`, or of its last parking after [`TIMES`] times.
 #[inline]
 pub(crate) fn again<R>(mut work: impl FnMut() -> Result<R, Error>) -> Result<R, Error> {
     for _ in 1..TIMES {
@@ -308,22 +315,22 @@ pub(crate) fn again<R>(mut work: impl FnMut() -> Result<R, Error>) -> Result<R, 
     work()
 }
 
-/// How many parkings were called off.
+/// Returns how many parkings were called off.
 pub(crate) fn called_off() -> u32 {
     CALLED_OFF.load(Ordering::Relaxed)
 }
 
-/// The number of the last parking that was asked for.
+/// Returns the number of the last parking that was asked for.
 pub(crate) fn asked() -> u64 {
     ASKED.load(Ordering::Acquire)
 }
 
-/// Whether a parking is over.
+/// Returns true if a parking is over.
 pub(crate) fn was_over(number: u64) -> bool {
     is_over(REQUEST.over.load(Ordering::Acquire), number)
 }
 
-/// Answers a parking that is over, as a CPU does that was stopped when it had decided to. Interrupts are masked.
+/// Answers a parking that is over, as a CPU does that was stopped after it had decided to. Interrupts are masked.
 pub(crate) fn answer_late(number: u64) {
     answer_to(number);
 }
@@ -334,23 +341,7 @@ fn all_back(number: u64) {
     comes_true(|| others().all(|cpu| ANSWERS[cpu].back.load(Ordering::Acquire) >= number));
 }
 
-/// Says for how long CPUs were stopped, if any was.
-pub(crate) fn report() {
-    let (count, called_off) = (STOPPED.count(), called_off());
-    if count == 0 && called_off == 0 {
-        return;
-    }
-    let [half, most] = [50, 99].map(|percent| STOPPED.percentile(percent));
-    let longest = STOPPED.longest();
-    say!(
-        "parking: CPUs were stopped {count} times: half of them below {half} ns, 99% below {most} ns, the longest {longest} ns"
-    );
-    if called_off != 0 {
-        say!("parking: {called_off} were called off, as a CPU did not come");
-    }
-    say!(
-        "linmap: {{\"parking\":{{\"parkings\":{},\"called_off\":{called_off},\"stopped\":{count},\
-         \"longest_ns\":{longest},\"stopped_ns\":{STOPPED}}}}}",
-        ASKED.load(Ordering::Relaxed) - u64::from(called_off)
-    );
+/// Returns how long CPUs were stopped, each time.
+pub(crate) fn stopped() -> &'static Times {
+    &STOPPED
 }

@@ -25,17 +25,17 @@ impl Times {
         self.longest.fetch_max(ns, Relaxed);
     }
 
-    /// How many there are.
+    /// Returns the number of times.
     pub(crate) fn count(&self) -> u64 {
         self.buckets.iter().map(|b| b.load(Relaxed)).sum()
     }
 
-    /// The longest, in nanoseconds.
+    /// Returns the longest, in nanoseconds.
     pub(crate) fn longest(&self) -> u64 {
         self.longest.load(Relaxed)
     }
 
-    /// What so many of a hundred are below, in nanoseconds, rounded up to a power of two.
+    /// Returns a bound for so many percent of the times, in nanoseconds, rounded up to a power of two.
     pub(crate) fn percentile(&self, percent: u64) -> u64 {
         let wanted = (self.count() * percent).div_ceil(100);
         let mut seen = 0;
@@ -48,7 +48,7 @@ impl Times {
         self.longest()
     }
 
-    /// The buckets that are not empty: the least that one holds, in nanoseconds, and how many.
+    /// Iterates over the buckets that are not empty: lower bound in nanoseconds, and number of times.
     pub(crate) fn filled(&self) -> impl Iterator<Item = (u64, u64)> {
         let least = |bucket| if bucket == 0 { 0 } else { 1u64 << bucket };
         let all = self.buckets.iter().enumerate().map(move |(n, b)| (least(n), b.load(Relaxed)));
@@ -56,7 +56,7 @@ impl Times {
     }
 }
 
-/// The distribution as JSON: `[at least so many ns, how many]`.
+/// The distribution as JSON: `[lower bound in ns, number]`.
 impl fmt::Display for Times {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("[")?;

@@ -1,50 +1,42 @@
-//! How the other CPUs are let in: one after the other, each judged before it touches the map.
+//! The other CPUs come up, one after the other. Each is judged before it touches the map.
 
-use arrayvec::ArrayVec;
+use core::arch::global_asm;
+
 use kernel_plan::admit::{self, Needs, Refusal, Terms};
 use linmap::{BbmPromise, Decision, Features, Hardware, Policy, Promise, Split};
 
-use super::slot::{ADMITTED, Exchange, Orders};
+use super::slot::{self, ADMITTED, Exchange, Orders};
 use super::stacks::Stack;
+use super::team::{MayAbort, Refused};
+use crate::clock::comes_true;
 use crate::cpu::State;
-use crate::hardware::HARDWARE;
-use crate::interrupts::comes_true;
-use crate::{System, boot, cpu, identity, interrupts, note, psci, repaint, warn};
+use crate::hardware::{self, HARDWARE};
+use crate::system::System;
+use crate::translation::{self, SCTLR_OFF, SCTLR_ON};
+use crate::warning::{note, warn};
+use crate::{cpu, identity, interrupts, psci, repaint};
+
+global_asm!(
+    include_str!("secondary.s"),
+    sctlr_off = const SCTLR_OFF,
+    sctlr_on = const SCTLR_ON,
+    cpu_off = const psci::CPU_OFF,
+    arrived = const slot::ARRIVED,
+    features = const slot::FEATURES,
+    orders = const slot::ORDERS,
+    verdict = const slot::VERDICT,
+    conduit = const slot::CONDUIT,
+    tables = const slot::TABLES,
+    stack = const slot::STACK,
+    admitted = const slot::ADMITTED,
+);
 
 unsafe extern "C" {
     /// In `secondary.s`.
     fn secondary_start();
 }
 
-/// A CPU that does not run.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Refused {
-    /// Its number.
-    pub(crate) cpu: usize,
-    /// Its MIDR_EL1, if it said so.
-    pub(crate) midr: Option<u64>,
-    pub(crate) why: Refusal,
-}
-
-/// A CPU that is not taken never to abort.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct MayAbort {
-    pub(crate) cpu: usize,
-    pub(crate) midr: u64,
-    pub(crate) promise: BbmPromise,
-}
-
-/// What became of the CPUs other than the first.
-#[derive(Debug, Default)]
-pub(crate) struct Team {
-    pub(crate) refused: ArrayVec<Refused, { cpu::MAX }>,
-    /// The first of those let in which is not taken never to abort.
-    pub(crate) may_abort: Option<MayAbort>,
-    /// The pages that stacks take, and slots whose CPUs may still use them.
-    pub(crate) pages: u64,
-}
-
-/// Starts all CPUs that may run, one after the other; then the decision is final.
+/// Starts all CPUs that may run, one after the other. Then the decision is final.
 pub(crate) fn bring_up(system: &mut System<'_>) {
     let args = system.args;
     let mut order = system.machine.cpus.order(cpu::mpidr(0), args.cpus, &mut note);
@@ -67,7 +59,7 @@ pub(crate) fn bring_up(system: &mut System<'_>) {
     system.decision = Decision::when_all_reported(boot, others, args.rodata, args.split);
 }
 
-/// Starts one CPU, hears what it is, and lets it in or turns it off. `midr` becomes what it says.
+/// Starts one CPU, reads its report, and lets it in or turns it off. Sets `midr` if it reports.
 fn start(system: &mut System<'_>, index: usize, midr: &mut Option<u64>) -> Result<(), Refusal> {
     let frames = system.frames;
     let slot = Exchange::new(frames).ok_or(Refusal::NoMemory)?;
@@ -78,7 +70,7 @@ fn start(system: &mut System<'_>, index: usize, midr: &mut Option<u64>) -> Resul
         return Err(Refusal::NotStarted(e));
     }
     let Some(features) = slot.report() else {
-        // If it comes yet, it goes again.
+        // If it comes later, it finds that it is refused.
         slot.refuse();
         system.team.pages += 1;
         return Err(Refusal::Silent);
@@ -96,15 +88,15 @@ fn start(system: &mut System<'_>, index: usize, midr: &mut Option<u64>) -> Resul
             return Err(why);
         }
     };
-    // From the root that it is told until it answers as the others do, nobody parks CPUs or changes the root.
+    // From when it is told the root until it answers as the others do, no CPU parks others or changes the root.
     let held = HARDWARE.lock();
     slot.order(orders(system, index, &features, &stack));
     let leaves = || cpu::is(index, State::Leaving);
     let gone = || leaves() && psci::is_off(cpu::mpidr(index));
     let settled = || cpu::is_running(index) || gone();
     if !comes_true(settled) {
-        // It may be using the tables, so it can not be left alone: nothing that parks CPUs could rely on having parked
-        // all. What it has left to do waits for nobody, so only its host delays it.
+        // It may be using the tables, so wait for it: parking could not rely on having parked all. It waits for nothing
+        // itself, so only its host delays it.
         warn(format_args!("CPU {index} was let in, and is waited for until it runs or is off"));
         while !settled() {
             cpu::relax();
@@ -120,7 +112,7 @@ fn start(system: &mut System<'_>, index: usize, midr: &mut Option<u64>) -> Resul
     Ok(())
 }
 
-/// Judges a CPU, and makes true what has to be before it uses the tables. Its stack.
+/// Judges a CPU, and does what its terms ask for before it uses the tables. Returns its stack.
 fn prepare(system: &mut System<'_>, index: usize, cpu: &Features) -> Result<Stack, Refusal> {
     let promise = cpu.bbm_promise();
     let claims = admit::claims(system.args.bbml2, index, promise);
@@ -130,8 +122,8 @@ fn prepare(system: &mut System<'_>, index: usize, cpu: &Features) -> Result<Stac
         stack.give_back(system);
         return Err(why);
     }
-    HARDWARE.promise_from_now_on(promised);
-    // No code has been synchronised for the CPUs that run by then: that is for tasks, which begin when all are here.
+    hardware::promise_from_now_on(promised);
+    // No code has been synchronised for the CPUs that run: only tasks do that, which begin when all are in.
     HARDWARE.sync_code_for(cache);
     if !claims {
         system.team.may_abort.get_or_insert(MayAbort { cpu: index, midr: cpu.midr, promise });
@@ -139,7 +131,7 @@ fn prepare(system: &mut System<'_>, index: usize, cpu: &Features) -> Result<Stac
     Ok(stack)
 }
 
-/// What the system relies on, as it is now.
+/// Returns what the system relies on now.
 fn needs(system: &System<'_>) -> Needs {
     Needs {
         geometry: system.geometry,
@@ -151,27 +143,27 @@ fn needs(system: &System<'_>) -> Needs {
     }
 }
 
-/// Stops changing the size of live entries, for a CPU that might abort when they do: CPUs are parked instead from
-/// the next operation on, or there is nothing left whose size could change.
+/// Stops changing the size of live entries, for a CPU that might abort when they do. From the next operation on, CPUs
+/// are parked instead, or all is in pages.
 fn leave_live(system: &mut System<'_>, cpu: BbmPromise, promised: Promise) -> Result<(), Refusal> {
     match system.args.split {
         Split::Park => {
-            // Under the lock, so that no operation is half way.
-            HARDWARE.with_promise(promised, || system.space.set_policy(Policy::Park));
+            // Under the lock, so that no operation is under way.
+            hardware::with_promise(promised, || system.space.set_policy(Policy::Park));
             Ok(())
         }
         Split::Pages => repaint::repaint(system).map_err(|why| Refusal::MayAbort(cpu, why)),
     }
 }
 
-/// How a CPU gets from its physical address to Rust.
+/// Returns what a CPU needs to get from its physical address to Rust.
 fn orders(system: &System<'_>, index: usize, cpu: &Features, stack: &Stack) -> Orders {
     let System { geometry, features, space, .. } = system;
-    let ttbr1 = boot::ttbr(space.root(), geometry.oa_format());
+    let ttbr1 = translation::ttbr(space.root(), geometry.oa_format());
     Orders {
         verdict: ADMITTED,
         conduit: u64::from(psci::is_smc()),
-        tables: [identity::ttbr0(), ttbr1, boot::tcr_for(*geometry, cpu), boot::mair(features)],
+        tables: [identity::ttbr0(), ttbr1, translation::tcr_for(*geometry, cpu), translation::mair(features)],
         stack: [stack.top(*geometry).0, core::ptr::from_ref(cpu::of(index)) as u64],
     }
 }

@@ -1,20 +1,20 @@
-//! What a CPU other than the first does: enters the system, then sleeps until there is a job.
+//! The life of a CPU other than the boot CPU: it enters the system, then sleeps until there is a job.
 
 use core::arch::asm;
 
 use aarch64_cpu::asm::wfi;
 use linmap::arm64::Cpu;
 
-use crate::counters::Counters;
-use crate::{cpu, identity, interrupts, psci, warn};
+use super::mailbox;
+use crate::warning::warn;
+use crate::{cpu, identity, interrupts, pmu, psci};
 
-/// Where `secondary.s` goes: on the CPU's own stack, in the upper half, its 1:1 map still there, interrupts
-/// masked.
+/// `secondary.s` comes here: on the CPU's own stack, in the upper half, the 1:1 map still in TTBR0, interrupts masked.
 #[unsafe(no_mangle)]
 extern "C" fn secondary_main() -> ! {
     identity::leave();
-    // What it counts, the boot CPU's counter has too where instructions are counted at all.
-    _ = Counters::start(&Cpu::features());
+    // Where instructions are counted at all, QEMU counts those of all CPUs in each.
+    _ = pmu::start(&Cpu::features());
     if let Err(e) = interrupts::start_cpu() {
         warn(format_args!("CPU {}: {e}", cpu::this().index));
         cpu::set_state(cpu::State::Leaving);
@@ -26,10 +26,10 @@ extern "C" fn secondary_main() -> ! {
 
 /// Sleeps until there is a job, does it, and sleeps again.
 ///
-/// Interrupts are masked from the look into the mailbox to the WFI, which a pending interrupt ends even so. So
-/// the one that says that there is a job is not taken between the two, and lost.
+/// Interrupts are masked from the look into the mailbox to the WFI, which a pending interrupt ends nevertheless. So the
+/// one that announces a job is not taken between the two, and lost.
 fn idle() -> ! {
-    let mailbox = &cpu::this().mailbox;
+    let mailbox = mailbox::own();
     loop {
         mask();
         if !mailbox.is_full() {

@@ -1,4 +1,4 @@
-//! Jobs: what one CPU has another do while it waits.
+//! Jobs: work that one CPU hands to others and waits for.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicU8, Ordering};
@@ -7,13 +7,13 @@ use crate::cpu::{self, relax};
 use crate::interrupts::{self, Sgi};
 use crate::parking;
 
-/// What a CPU does, given its number.
+/// A job; its parameter is the number of the CPU that does it.
 type Job<'a> = &'a (dyn Fn(usize) + Sync);
 
-/// Where one CPU finds its job.
-pub(crate) struct Mailbox {
+/// The mailbox in which one CPU finds its job.
+pub(super) struct Mailbox {
     state: AtomicU8,
-    /// Written by whoever has made the state `FILLING`, read by the owner while it is `FULL`.
+    /// Written by the CPU that has set the state to `FILLING`, read by the owner while it is `FULL`.
     job: UnsafeCell<Option<*const (dyn Fn(usize) + Sync)>>,
 }
 
@@ -25,12 +25,19 @@ const DONE: u8 = 3;
 // SAFETY: the state gives the job to one CPU at a time, and what it points to is `Sync`.
 unsafe impl Sync for Mailbox {}
 
+static MAILBOXES: [Mailbox; cpu::MAX] = [const { Mailbox::new() }; cpu::MAX];
+
+/// Returns the mailbox of the CPU that runs this.
+pub(super) fn own() -> &'static Mailbox {
+    &MAILBOXES[cpu::this().index]
+}
+
 impl Mailbox {
-    pub(crate) const fn new() -> Self {
+    const fn new() -> Self {
         Self { state: AtomicU8::new(EMPTY), job: UnsafeCell::new(None) }
     }
 
-    /// Whether there is a job to do.
+    /// Returns true if there is a job to do.
     pub(super) fn is_full(&self) -> bool {
         self.state.load(Ordering::Acquire) == FULL
     }
@@ -43,18 +50,18 @@ impl Mailbox {
         // SAFETY: while the box is full its owner, which runs this, has it alone.
         let job = unsafe { *self.job.get() };
         if let Some(job) = job {
-            // SAFETY: whoever filled the box waits until it is done, and keeps the job until then.
+            // SAFETY: the CPU that filled the box waits until the job is done, and keeps it until then.
             unsafe { (*job)(cpu::this().index) };
         }
         self.state.store(DONE, Ordering::Release);
     }
 
-    /// Puts a job in, once the box is empty. The caller waits for it to be done.
+    /// Puts a job in once the box is empty. The caller waits until it is done.
     fn fill(&self, job: *const (dyn Fn(usize) + Sync)) {
         let claimed =
             || self.state.compare_exchange(EMPTY, FILLING, Ordering::Acquire, Ordering::Relaxed).is_ok();
         wait_until(claimed);
-        // SAFETY: while the box is being filled it belongs to who claimed it.
+        // SAFETY: while the box is being filled it belongs to the CPU that claimed it.
         unsafe { *self.job.get() = Some(job) };
         self.state.store(FULL, Ordering::Release);
     }
@@ -73,13 +80,13 @@ fn wait_until(holds: impl Fn() -> bool) {
     }
 }
 
-/// Has one running CPU do a job, and waits until it is done. Jobs do not hand out jobs.
+/// Makes one running CPU do a job, and waits until it is done. A job must not hand out jobs.
 pub(crate) fn on(cpu: usize, job: Job<'_>) {
     on_each(core::iter::once(cpu), job);
 }
 
-/// Has all running CPUs do a job at the same time, this one included, and waits until all are done. Jobs do not
-/// hand out jobs.
+/// Makes all running CPUs do a job at the same time, this one included, and waits until all are done. A job must not hand
+/// out jobs.
 pub(crate) fn on_all(job: Job<'_>) {
     on_each(cpu::running(), job);
 }
@@ -87,15 +94,15 @@ pub(crate) fn on_all(job: Job<'_>) {
 fn on_each(cpus: impl Iterator<Item = usize> + Clone, job: Job<'_>) {
     let own = cpu::this().index;
     let others = cpus.clone().filter(|cpu| *cpu != own && cpu::is_running(*cpu));
-    // SAFETY: only the lifetime changes. The job is borrowed for all of this function, which returns when each
-    // CPU that has been given it is done with it.
+    // SAFETY: only the lifetime changes. The job is borrowed for all of this function, which returns when each CPU that
+    // was handed it is done with it.
     let lasting: Job<'static> = unsafe { core::mem::transmute(job) };
     for cpu in others.clone() {
-        cpu::of(cpu).mailbox.fill(lasting);
+        MAILBOXES[cpu].fill(lasting);
         interrupts::send(cpu, Sgi::Wake);
     }
     if cpus.into_iter().any(|cpu| cpu == own) {
         job(own);
     }
-    others.for_each(|cpu| cpu::of(cpu).mailbox.finish());
+    others.for_each(|cpu| MAILBOXES[cpu].finish());
 }

@@ -1,4 +1,4 @@
-//! A page that a CPU without caches and the boot CPU exchange words by, before the first is let into the map.
+//! A page by which a starting CPU and the boot CPU exchange words, before the first is let into the map.
 //!
 //! The starting CPU has its MMU off: what it reads and writes passes all caches by. So the boot CPU cleans what
 //! it writes to the point of coherency, and drops what it has cached before it reads. Each half of a slot is
@@ -10,48 +10,48 @@ use core::mem::offset_of;
 use aarch64_cpu::asm::sev;
 use linmap::{Features, Frame, Memory, Pa};
 
+use crate::clock::comes_true;
 use crate::frames::Frames;
-use crate::interrupts::comes_true;
 use crate::psci;
 
 /// The words of a slot; `secondary.s` has the other end of it.
 #[repr(C)]
-pub(crate) struct Slot {
-    pub(crate) report: Half<Report>,
-    pub(crate) orders: Half<Orders>,
+pub(super) struct Slot {
+    pub(super) report: Half<Report>,
+    pub(super) orders: Half<Orders>,
 }
 
 /// Whole cache lines.
 #[repr(C, align(2048))]
-pub(crate) struct Half<T>(pub(crate) T);
+pub(super) struct Half<T>(pub(super) T);
 
-/// What the starting CPU says.
+/// The report of the starting CPU.
 #[derive(Clone, Copy)]
 #[repr(C)]
-pub(crate) struct Report {
+pub(super) struct Report {
     /// 1 when the rest is there.
-    pub(crate) arrived: u64,
+    pub(super) arrived: u64,
     /// MIDR_EL1, ID_AA64ISAR0_EL1, ID_AA64MMFR0_EL1, ID_AA64MMFR2_EL1, ID_AA64PFR1_EL1, ID_AA64DFR0_EL1,
     /// CTR_EL0.
-    pub(crate) features: [u64; 7],
+    pub(super) features: [u64; 7],
 }
 
-/// What the boot CPU answers.
+/// The answer of the boot CPU.
 #[derive(Clone, Copy, Default)]
 #[repr(C)]
-pub(crate) struct Orders {
+pub(super) struct Orders {
     /// [`ADMITTED`], [`REFUSED`] or nothing yet.
-    pub(crate) verdict: u64,
-    /// Whether the firmware is called by SMC.
-    pub(crate) conduit: u64,
+    pub(super) verdict: u64,
+    /// 1 if the firmware is called by SMC, else 0.
+    pub(super) conduit: u64,
     /// TTBR0_EL1, TTBR1_EL1, TCR_EL1, MAIR_EL1.
-    pub(crate) tables: [u64; 4],
-    /// Where the stack is used from, and what TPIDR_EL1 is to be.
-    pub(crate) stack: [u64; 2],
+    pub(super) tables: [u64; 4],
+    /// The end of the stack, and TPIDR_EL1.
+    pub(super) stack: [u64; 2],
 }
 
 /// The verdict that lets a CPU in.
-pub(crate) const ADMITTED: u64 = 1;
+pub(super) const ADMITTED: u64 = 1;
 /// The verdict that turns it off again.
 const REFUSED: u64 = 2;
 
@@ -62,7 +62,7 @@ pub(super) struct Exchange {
 }
 
 impl Exchange {
-    /// An empty slot, or nothing without memory.
+    /// Makes an empty slot; none if there is no memory.
     pub(super) fn new(frames: &Frames) -> Option<Self> {
         let mut page = frames.take()?;
         frames.slots(&mut page).fill(0);
@@ -72,24 +72,24 @@ impl Exchange {
         Some(slot)
     }
 
-    /// Gives its memory back: the CPU does not use it any more.
+    /// Gives its memory back; the CPU does not use it any more.
     pub(super) fn give_back(self, frames: &Frames) {
         frames.give(self.page);
     }
 
-    /// Where the CPU finds it.
+    /// Returns the physical address of the slot.
     pub(super) fn pa(&self) -> Pa {
         self.page.pa()
     }
 
-    /// Waits for the report while there is patience. What the CPU says it is.
+    /// Waits for the report and returns it; none if it does not come in time.
     pub(super) fn report(&self) -> Option<Features> {
         // SAFETY: the page is this slot's, large enough, and mapped; an address is taken, nothing is read.
         let report = unsafe { &raw mut (*self.at).report.0 };
         let read = || {
             clean_and_invalidate(report);
-            // SAFETY: within the page; any bits are a report. The CPU may write it meanwhile: whole words, the
-            // first of them last.
+            // SAFETY: within the page; any bits are a report. The CPU may write it meanwhile: whole words, `arrived`
+            // last.
             unsafe { report.read_volatile() }
         };
         let arrived = comes_true(|| read().arrived != 0);
@@ -101,7 +101,7 @@ impl Exchange {
     pub(super) fn order(&self, orders: Orders) {
         // SAFETY: the page is this slot's, large enough, and mapped; an address is taken, nothing is read.
         let at = unsafe { &raw mut (*self.at).orders.0 };
-        // SAFETY: within the page; the CPU reads no more than the verdict until that says something.
+        // SAFETY: within the page; the CPU reads nothing but the verdict until that is set.
         unsafe { at.write_volatile(Orders { verdict: 0, ..orders }) };
         clean_and_invalidate(at);
         // SAFETY: as above.
@@ -110,19 +110,19 @@ impl Exchange {
         sev();
     }
 
-    /// Turns the CPU off, or lets it sleep where that is not possible.
+    /// Turns the CPU off, or puts it to sleep where that is not possible.
     pub(super) fn refuse(&self) {
         self.order(Orders { verdict: REFUSED, conduit: u64::from(psci::is_smc()), ..Orders::default() });
     }
 }
 
-/// Writes back and drops what caches hold of something, to the point of coherency; complete on return.
+/// Cleans and invalidates the cache lines of something, to the point of coherency; complete on return.
 fn clean_and_invalidate<T>(what: *mut T) {
     let line: u64;
     // SAFETY: reading an ID register has no side effect.
     unsafe { asm!("mrs {}, ctr_el0", out(reg) line, options(nomem, nostack, preserves_flags)) };
     let line = 4u64 << (line >> 16 & 0xf);
-    // SAFETY: a barrier and maintenance of lines that hold what memory is to have; contents do not change.
+    // SAFETY: a barrier and cache maintenance; contents do not change.
     unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
     let start = what as u64 & !(line - 1);
     for at in (start..what as u64 + size_of::<T>() as u64).step_by(line as usize) {
@@ -133,11 +133,11 @@ fn clean_and_invalidate<T>(what: *mut T) {
     unsafe { asm!("dsb sy", options(nostack, preserves_flags)) };
 }
 
-/// Where `secondary.s` finds what it needs: in a report, and of a slot, its orders, and in those.
-pub(crate) const ARRIVED: usize = offset_of!(Report, arrived);
-pub(crate) const FEATURES: usize = offset_of!(Report, features);
-pub(crate) const ORDERS: usize = offset_of!(Slot, orders);
-pub(crate) const VERDICT: usize = offset_of!(Orders, verdict);
-pub(crate) const CONDUIT: usize = offset_of!(Orders, conduit);
-pub(crate) const TABLES: usize = offset_of!(Orders, tables);
-pub(crate) const STACK: usize = offset_of!(Orders, stack);
+/// Offsets for `secondary.s`: in a report, in a slot, in orders.
+pub(super) const ARRIVED: usize = offset_of!(Report, arrived);
+pub(super) const FEATURES: usize = offset_of!(Report, features);
+pub(super) const ORDERS: usize = offset_of!(Slot, orders);
+pub(super) const VERDICT: usize = offset_of!(Orders, verdict);
+pub(super) const CONDUIT: usize = offset_of!(Orders, conduit);
+pub(super) const TABLES: usize = offset_of!(Orders, tables);
+pub(super) const STACK: usize = offset_of!(Orders, stack);

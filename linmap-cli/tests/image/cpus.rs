@@ -162,7 +162,7 @@ fn cpus_without_what_the_system_relies_on_are_refused() {
     assert_eq!((booted.number("/mode"), booted.text("/policy"), booted.number("/cpus")), (1, "live", 3));
     let why = booted.text("/refused/0/why");
     assert!(
-        why.starts_with("is not taken to never abort, and the map can not become pages: out of"),
+        why.starts_with("is not taken to never abort, and the map cannot become pages: out of"),
         "{why}"
     );
     assert_eq!(booted.number("/refused/0/cpu"), 3);
@@ -232,7 +232,7 @@ fn a_fault_of_any_cpu_is_reported_once() {
         for cpus in ["1", "2", "4"] {
             let booted = boot(&["--ram", "1G", "--run", task, "--cpus", cpus]);
             assert_eq!(booted.status, Some(2), "{task}, {cpus} CPUs: {}", booted.console);
-            assert_eq!(booted.console.matches("linmap can not go on: ").count(), 1, "{}", booted.console);
+            assert_eq!(booted.console.matches("linmap cannot go on: ").count(), 1, "{}", booted.console);
             let own_stack = task == "overflow-last" && cpus == "1";
             assert!(booted.says(said) || own_stack, "{task}, {cpus} CPUs: {}", booted.console);
             assert!(booted.text("/fault").contains(", CPU "), "{}", booted.console);

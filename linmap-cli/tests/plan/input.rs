@@ -91,7 +91,7 @@ fn a_real_machines_iomem() {
 fn broken_device_trees() {
     for content in [&b""[..], b"nonsense", &[0xd0, 0x0d, 0xfe, 0xed, 0, 0, 1, 0], &[0; 64]] {
         let said = refused("--dtb", content);
-        assert!(said.contains("`FILE`: the device tree can not be read"), "{said}");
+        assert!(said.contains("`FILE`: the device tree cannot be read"), "{said}");
         assert!(said.contains("a flattened device tree (.dtb) is right"), "{said}");
     }
     let empty = DeviceTree::new().to_dtb();

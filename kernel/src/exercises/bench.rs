@@ -1,0 +1,229 @@
+//! What a change of the live map costs: a window around one call of the library, for each kind of leaf
+//! that a page may have to come out of.
+//!
+//! An *anchor*, the first page of the scratch range made read-only, keeps its neighbours of every size what
+//! they are: the next page a single one, the next run a run, the next block a block that is in no run. Each
+//! is changed once before it is counted, and put back, so that table pages come from where they usually do.
+
+use linmap::{Change, Error, LeafSize, Policy, Va};
+
+use super::counted::counted;
+use crate::console::say;
+use crate::counters::Window;
+use crate::leaf::Leaf;
+use crate::system::System;
+use crate::warning::warn;
+use crate::{cpu, interrupts, parking, report};
+
+/// How many pairs of changes the map has to survive.
+const PAIRS: u64 = 10_000;
+
+/// Counts all that the map has leaves for, then judges whether it is what it was. Whether all went well.
+pub(super) fn run(system: &System<'_>) -> bool {
+    let range = &system.memory.scratch.range;
+    let Some(start) = system.memory.layout.va(range.start) else {
+        warn(format_args!("run=bench: there is no free RAM to change the map of"));
+        return false;
+    };
+    let bench = Bench { system, start, bytes: range.end.0 - range.start.0 };
+    let counted = bench.count();
+    if let Err(what) = counted {
+        say!("bench: {what}");
+    }
+    bench.restores() & counted.is_ok()
+}
+
+/// Why the counts cannot be trusted.
+#[derive(Clone, Copy)]
+enum Wrong {
+    /// A call failed.
+    Failed(Error),
+    /// A leaf did not come back when the change was taken back.
+    Stays(&'static str, Va),
+}
+
+impl core::fmt::Display for Wrong {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Failed(e) => e.fmt(f),
+            Self::Stays(name, va) => write!(f, "{name}: the leaf at {va} did not come back"),
+        }
+    }
+}
+
+impl From<Error> for Wrong {
+    fn from(e: Error) -> Self {
+        Self::Failed(e)
+    }
+}
+
+struct Bench<'a> {
+    system: &'a System<'a>,
+    start: Va,
+    bytes: u64,
+}
+
+impl Bench<'_> {
+    fn count(&self) -> Result<(), Wrong> {
+        let (g, policy) = (self.system.geometry, self.system.space.policy());
+        if policy == Policy::Fixed {
+            warn(format_args!("run=bench: the policy is fixed, so no page can come out of a larger leaf"));
+            return Ok(());
+        }
+        parking::again(|| self.protect(self.start, 1, Change::READ_ONLY))?;
+        let sizes = g.leaf_sizes();
+        let size = |level, contiguous| {
+            sizes.iter().find(|s| (s.level.number(), s.contiguous) == (level, contiguous))
+        };
+        for (name, size) in [
+            ("protect_l1", size(1, false)),
+            ("protect_l2", size(2, false)),
+            ("protect_run", size(3, true)),
+            ("protect_page", size(3, false)),
+        ] {
+            if let Some(leaf) = size.and_then(|s| self.neighbour(s)) {
+                self.count_protect(name, leaf)?;
+            }
+        }
+        if let Some(leaf) = size(2, false).and_then(|s| self.neighbour(s)) {
+            self.count_collapse("collapse_l2", leaf)?;
+            if policy == Policy::Park {
+                self.count_parking(leaf)?;
+            }
+        }
+        parking::again(|| self.protect(self.start, 1, Change::WRITABLE))?;
+        Ok(())
+    }
+
+    /// The anchor's neighbour of one size, if that is what is mapped there.
+    fn neighbour(&self, size: &LeafSize) -> Option<Leaf> {
+        let va = Va(self.start.0 + size.bytes());
+        let inside = 2 * size.bytes() <= self.bytes;
+        Leaf::at(self.system, va).filter(|leaf| inside && leaf.size == *size)
+    }
+
+    /// One page in the midst of a leaf becomes read-only.
+    fn count_protect(&self, name: &'static str, leaf: Leaf) -> Result<(), Wrong> {
+        // Two thirds in: the first page of nothing larger.
+        let within = (leaf.pages(self.system) * 2 / 3) << self.system.geometry.page_shift();
+        let page = Va(leaf.va.0 + within);
+        let change = || self.protect(page, 1, Change::READ_ONLY);
+        let undo = || self.protect(page, 1, Change::WRITABLE).and_then(|()| self.collapse(leaf));
+        self.count_change(name, leaf, change, undo)
+    }
+
+    /// What it takes while CPUs are parked that a page comes out of a leaf: on the CPU that asks for it, from
+    /// the last one's going away on, and on all of them, from when they are asked until they are back.
+    fn count_parking(&self, leaf: Leaf) -> Result<(), Wrong> {
+        let page = Va(leaf.va.0 + leaf.size.bytes() / 2);
+        parking::measure(true);
+        let changed = parking::again(|| interrupts::masked(|| self.protect(page, 1, Change::READ_ONLY)));
+        parking::measure(false);
+        changed?;
+        let counted = |instructions| self.system.counters.counted(instructions);
+        let window = Window { instructions: counted(parking::last()), uses: parking::REWRITING };
+        let all = counted(parking::measured()).map(u64::from);
+        let cpus = Some(cpu::running().count() as u64);
+        let bytes = Some(leaf.size.bytes());
+        report::window(
+            "park",
+            &window,
+            &[("leaf_bytes", bytes), ("cpus", cpus), ("stopped_instructions", all)],
+        );
+        parking::again(|| self.protect(page, 1, Change::WRITABLE))?;
+        parking::again(|| self.collapse(leaf))?;
+        self.is_back("park", leaf)
+    }
+
+    /// A table of pages becomes a block again.
+    fn count_collapse(&self, name: &'static str, leaf: Leaf) -> Result<(), Wrong> {
+        let System { space, .. } = self.system;
+        let split = || space.split_to_pages(&self.system.platform(), leaf.va, leaf.pages(self.system));
+        // The last undoing leaves what the next counting undoes.
+        parking::again(split)?;
+        self.count_change(name, leaf, || self.collapse(leaf), split)?;
+        parking::again(|| self.collapse(leaf))?;
+        self.is_back(name, leaf)
+    }
+
+    /// Does and undoes something twice, and counts the doing of the second time: all of them again where a parking was
+    /// called off, so that nothing but the change is counted.
+    #[inline(never)]
+    fn count_change(
+        &self,
+        name: &'static str,
+        leaf: Leaf,
+        change: impl Fn() -> Result<(), Error>,
+        undo: impl Fn() -> Result<(), Error>,
+    ) -> Result<(), Wrong> {
+        let before = Leaf::at(self.system, leaf.va);
+        parking::again(&change)?;
+        parking::again(&undo)?;
+        let window = parking::again(|| {
+            let (changed, window) = counted(self.system, &change);
+            changed.map(|()| window)
+        })?;
+        report::window(name, &window, &[("leaf_bytes", Some(leaf.size.bytes()))]);
+        parking::again(&undo)?;
+        if Leaf::at(self.system, leaf.va) == before { Ok(()) } else { Err(Wrong::Stays(name, leaf.va)) }
+    }
+
+    fn is_back(&self, name: &'static str, leaf: Leaf) -> Result<(), Wrong> {
+        if Leaf::at(self.system, leaf.va) == Some(leaf) { Ok(()) } else { Err(Wrong::Stays(name, leaf.va)) }
+    }
+
+    #[inline]
+    fn protect(&self, va: Va, pages: u64, change: Change) -> Result<(), Error> {
+        let System { space, .. } = self.system;
+        // SAFETY: the scratch range is nobody's: nothing is executed from it, and only those write to it
+        // who expect a fault.
+        unsafe { space.protect(&self.system.platform(), va, pages, change) }
+    }
+
+    #[inline]
+    fn collapse(&self, leaf: Leaf) -> Result<(), Error> {
+        self.system.space.collapse(&self.system.platform(), leaf.va, leaf.pages(self.system))
+    }
+
+    /// Whether the map is what it was at boot, after many changes that were taken back and one collapse.
+    fn restores(&self) -> bool {
+        let (System { space, geometry: g, .. }, stats) = (self.system, self.system.stats());
+        let platform = self.system.platform();
+        let pages = self.bytes >> g.page_shift();
+        let (mut random, mut refused) = (0x2545_f491_4f6c_dd1d_u64, 0);
+        let mut next = |below: u64| {
+            // xorshift64: the same numbers on every run.
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            random % below
+        };
+        let mut failed = None;
+        for _ in 0..PAIRS {
+            let first = next(pages);
+            // Single pages mostly, and ranges up to a few tables of them.
+            let most = if next(4) == 0 { pages - first } else { 1 };
+            let count = 1 + next(most.min(1000));
+            let va = Va(self.start.0 + (first << g.page_shift()));
+            let changed = parking::again(|| self.protect(va, count, Change::READ_ONLY));
+            match changed.and_then(|()| parking::again(|| self.protect(va, count, Change::WRITABLE))) {
+                Ok(()) => {}
+                Err(Error::NeedsResize { policy: Policy::Fixed, .. }) => refused += 1,
+                Err(e) => _ = failed.get_or_insert(e),
+            }
+        }
+        let collapsed = parking::again(|| space.collapse(&platform, self.start, pages));
+        let walked = space.count(&platform, linmap::linear_range(*g));
+        if let Some(e) = failed.or(collapsed.err()) {
+            say!("bench: {e}");
+        }
+        if walked != stats {
+            say!("bench: the map was {stats:?} at boot, and is {walked:?}");
+        }
+        let ok = failed.is_none() && collapsed.is_ok() && walked == stats;
+        say!(
+            "linmap: {{\"tests\":{{\"bench-restore\":{{\"ok\":{ok},\"pairs\":{PAIRS},\"refused\":{refused}}}}}}}"
+        );
+        ok & report::check_frames(self.system)
+    }
+}

@@ -1,0 +1,208 @@
+//! The tables of 1 GB in pages, walked, copied and taken down, as when a process forks and unmaps its memory.
+//!
+//! They are of the lower half and in no TTBR: nothing is ever accessed by them, so the pages need not be anybody's.
+//! Each table is built twice, and counted the second time, so that table pages come from where they usually do.
+
+use core::ops::ControlFlow;
+
+use arrayvec::ArrayVec;
+use linmap::{AddressSpace, Attributes, Entry, Error, Frame, Half, Level, Pa, Run, Stats, Tree, Va};
+
+use super::counted::{counted, has_room};
+use super::tally::Tally;
+use super::walks;
+use crate::report;
+use crate::system::System;
+
+/// What is mapped.
+const BYTES: u64 = 1 << 30;
+const START: Va = Va(BYTES);
+const LAST: Va = Va(2 * BYTES - 1);
+
+/// How many runs of leaves one look at the tables finds.
+const RUNS: usize = 32;
+
+/// Counts it for pages of which no two are adjacent in memory, as a process has them; the copy as well for pages
+/// that all are.
+pub(crate) fn count(tally: &Tally<'_>, system: &System<'_>) {
+    let copies = Copies { tally, system };
+    // Two trees, and their upper levels.
+    let tables = 2 * (copies.pages() / (system.geometry.page_size() / 8) + 4);
+    if !has_room(system, tables * system.geometry.page_size(), "copy_tables, unmap_tables, walk_all") {
+        return;
+    }
+    copies.apart();
+    copies.adjacent();
+}
+
+struct Copies<'a> {
+    tally: &'a Tally<'a>,
+    system: &'a System<'a>,
+}
+
+impl Copies<'_> {
+    fn pages(&self) -> u64 {
+        BYTES >> self.system.geometry.page_shift()
+    }
+
+    /// Pages in pairs, the second one of which comes first in memory.
+    fn apart(&self) {
+        let page = self.system.geometry.page_size();
+        let backing = |va: Va| Pa((va.0 - START.0 + self.memory().0) ^ page);
+        let run = |n| self.run(Va(START.0 + n * page), backing(Va(START.0 + n * page)), 1);
+        let Some(source) = self.build((0..self.pages()).map(run)) else { return };
+        self.walk_all(&source);
+        walks::count_in(self.tally, self.system, "walk_pages", &source, (START, BYTES), backing);
+        if let Some(copy) = self.copy("copy_tables", &source) {
+            self.unmap(&copy);
+            self.discard(&copy);
+        }
+        self.discard(&source);
+    }
+
+    fn adjacent(&self) {
+        let all = self.run(START, self.memory(), self.pages());
+        let Some(source) = self.build(core::iter::once(all)) else { return };
+        if let Some(copy) = self.copy("copy_tables_adjacent", &source) {
+            self.discard(&copy);
+        }
+        self.discard(&source);
+    }
+
+    /// Where the pages are: from the first gigabyte with RAM on.
+    fn memory(&self) -> Pa {
+        let first = self.system.memory.layout.ram().first();
+        Pa(first.map_or(0, |range| range.start.0 & !(BYTES - 1)))
+    }
+
+    const fn run(&self, va: Va, oa: Pa, descriptors: u64) -> Run {
+        let (level, attributes) = (Level::PAGE, Attributes::KERNEL_DATA);
+        Run { va, oa, level, contiguous: false, descriptors, attributes }
+    }
+
+    fn tree(&self, runs: impl Iterator<Item = Run>) -> Result<Tree, Error> {
+        Tree::build(self.system.frames, self.system.geometry, Half::Lower, runs)
+    }
+
+    fn build(&self, runs: impl Iterator<Item = Run>) -> Option<AddressSpace> {
+        self.tally.done(self.tree(runs), "1 GB cannot be mapped").map(AddressSpace::adopt)
+    }
+
+    /// Counts all leaves.
+    fn walk_all(&self, space: &AddressSpace) {
+        let (walked, window) = counted(self.system, || space.count(&self.system.platform(), (START, LAST)));
+        self.tally.expect(walked == self.stats(space), "the tables hold something else");
+        report::window("walk_all", &window, &[self.leaves(walked), ("tables", Some(walked.tables))]);
+    }
+
+    /// Walks the tables and builds the same ones, in another tree.
+    fn copy(&self, name: &str, source: &AddressSpace) -> Option<AddressSpace> {
+        let copy = || self.tree(Runs::of(self.system, source));
+        self.tally.done(copy(), "1 GB cannot be copied")?.discard(self.system.frames);
+        let (copied, window) = counted(self.system, copy);
+        let copied = self.tally.done(copied, "1 GB cannot be copied").map(AddressSpace::adopt)?;
+        let (stats, same) = (self.stats(&copied), self.stats(source));
+        let is_same = stats == same && self.is_same(&copied, source);
+        self.tally.expect(is_same, format_args!("{name}: the copy is not what it was made from"));
+        let (of, tables) = (self.leaves(same).1, Some(stats.tables));
+        report::window(name, &window, &[self.leaves(stats), ("source_leaves", of), ("tables", tables)]);
+        Some(copied)
+    }
+
+    /// Whether two trees map the same. By itself, since it takes much of the stack.
+    #[inline(never)]
+    fn is_same(&self, one: &AddressSpace, other: &AddressSpace) -> bool {
+        Runs::of(self.system, one).eq(Runs::of(self.system, other))
+    }
+
+    /// Unmaps all of it by one call.
+    fn unmap(&self, space: &AddressSpace) {
+        let (platform, before) = (self.system.platform(), self.stats(space));
+        // SAFETY: the tables are in no TTBR, so nobody uses the addresses.
+        let unmap = || unsafe { space.unmap(&platform, START, self.pages()) };
+        let (done, window) = counted(self.system, unmap);
+        let after = self.stats(space);
+        if self.tally.done(done, "1 GB cannot be unmapped").is_none() {
+            return;
+        }
+        self.tally.expect(after == Stats::ROOT, "something stays mapped");
+        let tables = [("tables_before", Some(before.tables)), ("tables_after", Some(after.tables))];
+        report::window("unmap_tables", &window, &[self.leaves(before), tables[0], tables[1]]);
+    }
+
+    fn stats(&self, space: &AddressSpace) -> Stats {
+        space.stats(&self.system.platform())
+    }
+
+    fn leaves(&self, stats: Stats) -> (&'static str, Option<u64>) {
+        let sizes = self.system.geometry.leaf_sizes();
+        ("leaves", Some(sizes.iter().map(|size| stats.descriptors(*size)).sum()))
+    }
+
+    /// Gives all tables back.
+    fn discard(&self, space: &AddressSpace) {
+        // SAFETY: the root of a tree that was adopted; as it was never in a TTBR, no walker reaches it. It is not
+        // used again.
+        let tree =
+            unsafe { Tree::from_root(Frame::from_pa(space.root()), self.system.geometry, Half::Lower) };
+        tree.discard(self.system.frames);
+    }
+}
+
+/// The valid leaves that are mapped, as runs of those that are equal but for their addresses.
+struct Runs<'a> {
+    system: &'a System<'a>,
+    space: &'a AddressSpace,
+    /// Those found, and how many of them are behind.
+    found: ArrayVec<Run, RUNS>,
+    behind: usize,
+    /// Where the next look starts.
+    next: Va,
+}
+
+impl<'a> Runs<'a> {
+    fn of(system: &'a System<'a>, space: &'a AddressSpace) -> Self {
+        Self { system, space, found: ArrayVec::new(), behind: 0, next: START }
+    }
+
+    /// Finds the next ones.
+    fn look(&mut self) {
+        self.behind = 0;
+        self.found.clear();
+        let (found, mut next) = (&mut self.found, Va(LAST.0 + 1));
+        let _ = self.space.visit(&self.system.platform(), (self.next, LAST), |va, level, entry| {
+            let Entry::Leaf(leaf) = entry else { return ControlFlow::Continue(()) };
+            let shift = self.system.geometry.level_shift(level);
+            let (contiguous, attributes) = (leaf.contiguous, leaf.attributes);
+            let run = Run { va, oa: leaf.oa, level, contiguous, descriptors: 1, attributes };
+            if let Some(last) = found.last_mut().filter(|last| goes_on(last, &run, shift)) {
+                last.descriptors += 1;
+            } else if found.try_push(run).is_err() {
+                next = va;
+                return ControlFlow::Break(());
+            }
+            ControlFlow::Continue(())
+        });
+        self.next = next;
+    }
+}
+
+/// Whether a leaf follows a run, in both kinds of addresses, and is like it.
+fn goes_on(run: &Run, leaf: &Run, shift: u32) -> bool {
+    let bytes = run.descriptors << shift;
+    (leaf.va.0, leaf.oa.0) == (run.va.0 + bytes, run.oa.0 + bytes)
+        && (leaf.level, leaf.contiguous, leaf.attributes) == (run.level, run.contiguous, run.attributes)
+}
+
+impl Iterator for Runs<'_> {
+    type Item = Run;
+
+    fn next(&mut self) -> Option<Run> {
+        if self.behind == self.found.len() && self.next <= LAST {
+            self.look();
+        }
+        let run = *self.found.get(self.behind)?;
+        self.behind += 1;
+        Some(run)
+    }
+}

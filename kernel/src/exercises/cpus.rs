@@ -1,0 +1,118 @@
+//! All running CPUs at work: jobs reach them, they see the same memory, and they change the map one at a time.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use linmap::{Attributes, Error, Memory, Stats, Va};
+
+use crate::console::say;
+use crate::cpu;
+use crate::image::boot_stack_guard;
+use crate::probe::{Fault, try_read};
+use crate::system::System;
+use crate::virtual_addresses::stack_guard;
+use crate::{report, smp};
+
+/// How often they map and unmap a page, all together.
+const ROUNDS: u64 = 400;
+
+/// No stack is longer, its guard included.
+const STACK: u64 = 3 * (64 << 10);
+
+unsafe extern "C" {
+    /// Something in the image.
+    fn mark_create_begin();
+}
+
+fn is_unmapped(va: Va) -> bool {
+    matches!(try_read(va), Err(Fault::Translation(_)))
+}
+
+/// What the CPUs did.
+struct Work<'a> {
+    system: &'a System<'a>,
+    /// How many jobs each CPU has had.
+    jobs: [AtomicU64; cpu::MAX],
+    /// What was not as it should be.
+    wrong: AtomicU64,
+}
+
+/// Has all CPUs work, alone and together. Whether all went well.
+pub(super) fn run(system: &System<'_>) -> bool {
+    let work = Work { system, jobs: [const { AtomicU64::new(0) }; cpu::MAX], wrong: AtomicU64::new(0) };
+    let before = system.space.stats(&system.platform());
+    for cpu in cpu::running() {
+        smp::on(cpu, &|cpu| work.introduce(cpu));
+    }
+    smp::on_all(&|cpu| work.change(cpu));
+    work.judge(&before)
+}
+
+impl Work<'_> {
+    fn expect(&self, holds: bool, cpu: usize, what: &str) {
+        if !holds {
+            self.wrong.fetch_add(1, Relaxed);
+            say!("cpus: CPU {cpu}: {what}");
+        }
+    }
+
+    /// One CPU at a time says what it is.
+    fn introduce(&self, cpu: usize) {
+        self.jobs[cpu].fetch_add(1, Relaxed);
+        say!("cpus: CPU {cpu} has MPIDR {:#x}", cpu::own_mpidr());
+        let itself = cpu::this().index == cpu && cpu::mpidr(cpu) == cpu::own_mpidr();
+        self.expect(itself, cpu, "another CPU's job");
+        let System { geometry, image, .. } = self.system;
+        let guard = match cpu {
+            0 => boot_stack_guard(geometry.page_size()),
+            _ => stack_guard(cpu, *geometry),
+        };
+        let stack = &raw const itself as u64;
+        let near = stack.wrapping_sub(guard.0) < STACK;
+        self.expect(near && is_unmapped(guard), cpu, "no guard is below its stack");
+        let own = image.pa(mark_create_begin as *const () as u64);
+        self.expect(is_unmapped(Va(own.0)), cpu, "it has the 1:1 map");
+    }
+
+    /// All at once map a page of their own, and see through it what they write by the linear map.
+    fn change(&self, cpu: usize) {
+        self.jobs[cpu].fetch_add(1, Relaxed);
+        for round in 0..ROUNDS / cpu::running().count() as u64 {
+            if let Err(e) = self.map_and_unmap(cpu, round) {
+                self.expect(false, cpu, "its page cannot be mapped");
+                say!("cpus: {e}");
+            }
+        }
+    }
+
+    fn map_and_unmap(&self, cpu: usize, round: u64) -> Result<(), Error> {
+        let System { space, frames, geometry, .. } = self.system;
+        let platform = self.system.platform();
+        let mut frame = frames.take().ok_or(Error::OutOfFrames { taken: 0 })?;
+        let value = round << 8 | cpu as u64;
+        frames.slots(&mut frame)[0] = value;
+        let area = (1u64 << (geometry.va_bits() - 1)).wrapping_neg();
+        let va = Va(area + cpu as u64 * geometry.page_size());
+        // SAFETY: the frame is this CPU's, of the linear map's memory type, and so is the address.
+        let mapped = unsafe { space.map(&platform, va, 1, frame.pa(), Attributes::RAM) };
+        if mapped.is_ok() {
+            self.expect(try_read(va) == Ok(value), cpu, "its page does not hold what was written");
+            // SAFETY: nobody else uses the address.
+            unsafe { space.unmap(&platform, va, 1)? };
+            self.expect(is_unmapped(va), cpu, "its page can be read when it is not mapped");
+        }
+        frames.give(frame);
+        mapped
+    }
+
+    fn judge(&self, before: &Stats) -> bool {
+        for cpu in cpu::running() {
+            self.expect(self.jobs[cpu].load(Relaxed) == 2, cpu, "not each job was done once");
+        }
+        let after = self.system.space.stats(&self.system.platform());
+        self.expect(after == *before, 0, "the map is not what it was");
+        let (cpus, wrong) = (cpu::running().count(), self.wrong.load(Relaxed));
+        let ok = report::check_frames(self.system) && wrong == 0;
+        say!("linmap: {{\"tests\":{{\"cpus\":{{\"ok\":{ok},\"cpus\":{cpus},\"wrong\":{wrong}}}}}}}");
+        ok
+    }
+}

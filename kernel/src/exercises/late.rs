@@ -1,0 +1,197 @@
+//! A CPU that does not come to be parked: the parking is called off, and nothing has changed. What it says late, with the
+//! number of that parking, is no answer to the next one. When it comes, the same change is done.
+//!
+//! Each CPU but the first is the late one in its turn. What it does is what a vCPU does that its host stops: it masks
+//! interrupts and looks at nothing, for longer than it is waited for, and goes on as if it had decided to answer before.
+//! To be held it comes late as well, and is asked again.
+//!
+//! All waits are for what the other has done, so how long a host takes changes nothing.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use linmap::{Change, Error, Hardware, Pa, Policy, Stats, Va};
+
+use super::tally::Tally;
+use crate::cpu::relax;
+use crate::hardware::{HARDWARE, Masked};
+use crate::leaf::Leaf;
+use crate::probe::{Fault, try_read, try_write};
+use crate::system::System;
+use crate::warning::warn;
+use crate::{cpu, parking, smp};
+
+/// How often the late CPU looks whether what it said has been taken for an answer.
+const LOOKS: u32 = 1000;
+
+/// How far the two are.
+const BEGIN: u64 = 0;
+/// The late CPU is deaf.
+const DEAF: u64 = 1;
+/// A parking was called off. From here on numbers: which one, and this.
+const CALLED_OFF: u64 = 2;
+/// All is done; the other CPUs may go.
+const OVER: u64 = u64::MAX;
+
+struct Test<'a> {
+    system: &'a System<'a>,
+    tally: &'a Tally<'a>,
+    /// A page that is nobody's, amid a large leaf if there is one.
+    page: Va,
+    limit: u64,
+    stage: AtomicU64,
+}
+
+/// What must be the same when nothing has changed.
+type Map = (Stats, Option<Leaf>, u64);
+
+/// Has each CPU be late. Whether all was as it should be.
+pub(super) fn run(system: &System<'_>, limit: u64) -> bool {
+    let (range, page) = (&system.memory.scratch.range, system.geometry.page_size());
+    let pa = Pa(range.start.0 + page);
+    let Some(page) = system.memory.layout.va(pa).filter(|_| pa.0 + page < range.end.0) else {
+        warn(format_args!("run=late: there is no free RAM to change the map of"));
+        return false;
+    };
+    let tally = Tally::start("late", system);
+    let (before, late) = (parking::called_off(), cpu::running().filter(|cpu| *cpu != 0));
+    for late in late.clone() {
+        let test = || Test { system, tally: &tally, page, limit, stage: AtomicU64::new(BEGIN) };
+        let (park, hold) = (test(), test());
+        smp::on_all(&|cpu| match cpu {
+            0 => park.first(),
+            cpu if cpu == late => park.late(),
+            _ => park.wait(|stage| stage == OVER),
+        });
+        smp::on_all(&|cpu| match cpu {
+            0 => hold.holds(),
+            cpu if cpu == late => hold.is_held_late(),
+            _ => hold.wait(|stage| stage == OVER),
+        });
+    }
+    let (late, called_off) = (late.count() as u64, parking::called_off() - before);
+    tally.expect(
+        u64::from(called_off) == late,
+        format_args!("{called_off} parkings were called off, not {late}"),
+    );
+    tally.conclude(
+        format_args!("{late} CPUs were late: their parkings were called off, changed nothing, and were done when they came"),
+        &[("late", late), ("called_off", called_off.into())],
+    )
+}
+
+impl Test<'_> {
+    /// Waits for the other. Its interrupts as they are: nobody but the first CPU parks.
+    fn wait(&self, until: impl Fn(u64) -> bool) {
+        while !until(self.stage.load(Ordering::Acquire)) {
+            relax();
+        }
+    }
+
+    fn reach(&self, stage: u64) {
+        self.stage.store(stage, Ordering::Release);
+    }
+
+    fn map(&self) -> Map {
+        let System { space, frames, .. } = self.system;
+        (space.stats(&self.system.platform()), Leaf::at(self.system, self.page), frames.in_use())
+    }
+
+    /// Makes the page read-only, where that takes a parking; else parks for nothing.
+    fn park(&self) -> Result<(), Error> {
+        let System { space, .. } = self.system;
+        if self.takes_parking() {
+            // SAFETY: nobody's memory.
+            return unsafe { space.protect(&self.system.platform(), self.page, 1, Change::READ_ONLY) };
+        }
+        let _held = HARDWARE.lock();
+        parking::park(space.root(), &[]).map_err(|_| Error::CanNotPark)
+    }
+
+    fn takes_parking(&self) -> bool {
+        let is_large = Leaf::at(self.system, self.page).is_some_and(|leaf| leaf.pages(self.system) > 1);
+        self.system.space.policy() == Policy::Park && is_large
+    }
+
+    /// Whether the page can be read and written, or read.
+    fn probe(&self, writable: bool, what: &str) {
+        // SAFETY: nobody's memory.
+        let write = unsafe { try_write(self.page, self.page.0) };
+        let right = if writable { write.is_ok() } else { matches!(write, Err(Fault::Permission(_))) };
+        let read = try_read(self.page);
+        self.tally
+            .expect(right && read == Ok(self.page.0), format_args!("{what}: write {write:?}, read {read:?}"));
+    }
+
+    /// The CPU that parks.
+    fn first(&self) {
+        let (before, takes_parking) = (self.map(), self.takes_parking());
+        self.probe(true, "before");
+        self.wait(|stage| stage == DEAF);
+        let result = parking::with_limit(self.limit, || self.park());
+        self.tally.expect(result == Err(Error::CanNotPark), format_args!("not called off: {result:?}"));
+        self.tally.expect(self.map() == before, "what was called off has changed the map");
+        self.probe(true, "called off");
+        self.reach(CALLED_OFF + parking::asked());
+        let result = parking::again(|| self.park());
+        self.tally.expect(result.is_ok(), format_args!("not done when all are there: {result:?}"));
+        self.probe(!takes_parking, "done");
+        if takes_parking {
+            let (space, platform) = (&self.system.space, self.system.platform());
+            // SAFETY: nobody's memory.
+            let change = || unsafe { space.protect(&platform, self.page, 1, Change::WRITABLE) };
+            self.tally.done(parking::again(change), "writable");
+            self.tally.done(parking::again(|| space.collapse(&platform, self.page, 1)), "collapse");
+        }
+        self.tally.expect(self.map() == before, "the map is not what it was");
+        self.reach(OVER);
+    }
+
+    /// The CPU that does not come.
+    fn late(&self) {
+        let masked = Masked::new();
+        self.reach(DEAF);
+        self.wait(|stage| stage >= CALLED_OFF);
+        let called_off = self.stage.load(Ordering::Acquire) - CALLED_OFF;
+        while parking::asked() == called_off {
+            relax();
+        }
+        // The first CPU waits for this one again, and hears of the parking before.
+        parking::answer_late(called_off);
+        for _ in 0..LOOKS {
+            let taken = parking::was_over(called_off + 1);
+            if !self.tally.expect(!taken, "what a CPU said late was taken for an answer") {
+                break;
+            }
+            relax();
+        }
+        self.probe(true, "on the CPU that is late");
+        // The interrupt has been waiting.
+        drop(masked);
+        self.wait(|stage| stage == OVER);
+        self.probe(true, "on the CPU that was late");
+    }
+
+    /// The CPU that holds the others.
+    fn holds(&self) {
+        self.wait(|stage| stage == DEAF);
+        let (before, mut times) = (smp::asked(), 0);
+        let held = parking::with_limit(self.limit, || smp::while_others_wait(|| times += 1));
+        let asked = smp::asked() - before;
+        self.tally.expect(asked >= 2, "a CPU that was deaf is not asked again");
+        // On a host that is busy it may miss all of them.
+        let given_up = held.is_none() && asked == u64::from(parking::TIMES);
+        self.tally.expect(held.is_some() || given_up, format_args!("given up, asked {asked} times"));
+        self.tally.expect(times == u32::from(held.is_some()), format_args!("done {times} times: {held:?}"));
+        self.reach(OVER);
+    }
+
+    /// The CPU that does not come when it is asked first.
+    fn is_held_late(&self) {
+        let before = smp::asked();
+        let masked = Masked::new();
+        self.reach(DEAF);
+        self.wait(|stage| stage == OVER || smp::asked() >= before + 2);
+        drop(masked);
+        self.wait(|stage| stage == OVER);
+    }
+}

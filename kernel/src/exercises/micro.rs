@@ -1,0 +1,19 @@
+//! What single uses of page tables cost, as the microbenchmarks of other kernels have them: pages of the area and their
+//! permissions, modules, the tables of a process, walks.
+
+use super::tally::Tally;
+use super::{churn, copies, costs, walks};
+use crate::area::Area;
+use crate::system::System;
+
+/// Counts all of it. Whether all went well and nothing is left.
+#[inline(never)]
+pub(super) fn run(system: &System<'_>) -> bool {
+    let tally = Tally::start("micro", system);
+    let area = Area::of(system);
+    costs::count(&tally, area);
+    churn::count(&tally, area);
+    walks::count(&tally, system);
+    copies::count(&tally, system);
+    tally.conclude(format_args!("pages and tables came and went, and nothing of them is left"), &[])
+}

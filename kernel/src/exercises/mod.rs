@@ -1,0 +1,60 @@
+//! Exercises: what the image does for `run=`. Some test what only a CPU shows, some count what changes cost, some end the
+//! run.
+//!
+//! The table of `kernel_plan::tasks` has their names; [`run`] has a line for each of it.
+
+mod bench;
+mod churn;
+mod copies;
+mod costs;
+mod counted;
+mod cpus;
+mod crash;
+mod endings;
+mod interrupts;
+mod kprobes;
+mod late;
+mod micro;
+mod modes;
+mod modules;
+mod planned;
+mod protection;
+mod selftest;
+mod stress;
+mod tally;
+mod together;
+mod vmalloc80;
+mod walks;
+
+use kernel_plan::tasks::Task;
+
+use crate::report;
+use crate::system::System;
+
+/// Does a task. Returns true if all went well.
+pub(crate) fn run(system: &System<'_>, task: Task) -> bool {
+    match task {
+        Task::Bench => bench::run(system),
+        Task::Cpus => cpus::run(system),
+        Task::Crash => crash::run(system),
+        Task::Dump => report::dump(system),
+        Task::Interrupts => interrupts::run(),
+        Task::Kprobes => kprobes::run(system),
+        Task::Late(milliseconds) => late::run(system, milliseconds),
+        Task::Micro => micro::run(system),
+        Task::Modes => modes::run(system),
+        Task::Modules => modules::run(system),
+        Task::Protection => protection::run(system),
+        Task::Selftest => selftest::run(system),
+        Task::Stress(parameters) => stress::run(system, parameters),
+        Task::Together => together::run(system),
+        Task::Vmalloc80 => vmalloc80::run(system),
+        Task::Fail => endings::fail(),
+        Task::Fault => endings::fault(),
+        Task::FaultAll => endings::fault_all(),
+        Task::Hang => endings::hang(),
+        Task::Overflow => endings::overflow(),
+        Task::OverflowLast => endings::overflow_last(),
+        Task::Panic => endings::panic(),
+    }
+}

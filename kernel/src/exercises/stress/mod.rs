@@ -1,0 +1,47 @@
+//! All CPUs change the map at random, all at once, against a flat model of what each page must allow
+//! (`run=stress:OPS:SEED`).
+//!
+//! A CPU owns the pages that it changes, and probes some of them before and after: what they allow is then known
+//! exactly. It probes pages of others as well, and those that it has probed before, so that a translation that is
+//! stale shows on whatever CPU it is: if nobody has come to such a page meanwhile, it is as the model says; if a
+//! change is under way there, as it was before or will be after. For the second half the frame source refuses pages
+//! at random: then an operation is done, or fails for want of a page and has changed nothing.
+//!
+//! On one CPU the same seed does the same, step by step.
+
+mod probes;
+mod restore;
+mod state;
+mod worker;
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use kernel_plan::tasks::Stress as Parameters;
+
+use self::state::Stress;
+use crate::console::say;
+use crate::system::System;
+use crate::warning::warn;
+use crate::{clock, smp};
+
+/// Does what is asked for. Whether all was as it should be.
+pub(super) fn run(system: &System<'_>, Parameters { operations, seed }: Parameters) -> bool {
+    let seed = seed.unwrap_or(clock::now() & 0xffff_ffff);
+    let Some(stress) = Stress::new(system, seed) else {
+        warn(format_args!("run=stress: there is no free RAM to change the map of"));
+        return false;
+    };
+    say!("stress: {operations} operations from seed {seed}");
+    let whole = stress.whole_leaves();
+    stress.fill();
+    smp::on_all(&|cpu| stress.work(cpu, operations, 0));
+    system.frames.refuse_at_random(seed);
+    stress.scarce.store(true, Relaxed);
+    smp::on_all(&|cpu| stress.work(cpu, operations, 1));
+    let no_pages = system.frames.refuse_none();
+    stress.scarce.store(false, Relaxed);
+    smp::on_all(&|cpu| stress.probe_all(cpu));
+    stress.restore(whole);
+    smp::on_all(&|cpu| stress.probe_all(cpu));
+    stress.conclude(operations, no_pages)
+}

@@ -1,0 +1,163 @@
+//! Leaves change their size under CPUs that use them: all at once, with interrupts coming in.
+//!
+//! The first CPU splits and collapses the largest leaves of the scratch range, again and again. Each of the
+//! others has a page in them: it writes and reads it without pause, protects it, finds that it cannot write,
+//! and makes it writable again. So CPUs are parked, if that is the policy, in the midst of work and of changes
+//! of their own; and a translation that is lost, stale or doubled shows as a fault or as wrong data.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+
+use linmap::{Change, Error, Policy, Stats, Va};
+
+use crate::console::say;
+use crate::leaf::Leaf;
+use crate::probe::{Fault, try_read, try_write};
+use crate::system::System;
+use crate::warning::warn;
+use crate::{cpu, interrupts, parking, report, smp};
+
+/// How often the first CPU splits and collapses at the least.
+const ROUNDS: u64 = 200;
+/// How many ticks each CPU has had before it ends.
+const TICKS: u64 = 3;
+
+struct Work<'a> {
+    system: &'a System<'a>,
+    /// Where the scratch range is, and its pages that are used.
+    start: Va,
+    pages: u64,
+    /// The first CPU is done.
+    over: AtomicBool,
+    /// How often the map was changed, by all together.
+    changes: AtomicU64,
+    /// How often the others wrote and read.
+    accesses: AtomicU64,
+    wrong: AtomicU64,
+}
+
+/// Has all CPUs at it. Whether all went well.
+pub(super) fn run(system: &System<'_>) -> bool {
+    let range = &system.memory.scratch.range;
+    let Some(start) = system.memory.layout.va(range.start) else {
+        warn(format_args!("run=together: there is no free RAM to change the map of"));
+        return false;
+    };
+    let leaf = Leaf::at(system, start).map_or(0, |leaf| leaf.size.bytes());
+    let bytes = (range.end.0 - range.start.0).min(leaf.max(4 << 20));
+    let work = Work {
+        system,
+        start,
+        pages: bytes >> system.geometry.page_shift(),
+        over: AtomicBool::new(false),
+        changes: AtomicU64::new(0),
+        accesses: AtomicU64::new(0),
+        wrong: AtomicU64::new(0),
+    };
+    let before = system.space.stats(&system.platform());
+    smp::on_all(&|cpu| if cpu == 0 { work.first() } else { work.other(cpu) });
+    work.judge(&before)
+}
+
+impl Work<'_> {
+    fn expect(&self, holds: bool, cpu: usize, what: &str) {
+        if !holds && self.wrong.fetch_add(1, Relaxed) < 20 {
+            say!("together: CPU {cpu}: {what}");
+        }
+    }
+
+    /// A page of a CPU's own: they are far apart, and none is at the end of a leaf.
+    fn page(&self, cpu: usize) -> Va {
+        let cpus = cpu::MAX as u64 + 1;
+        let number = ((cpu as u64 + 1) * self.pages / cpus).max(cpu as u64 + 1) % self.pages;
+        Va(self.start.0 + (number << self.system.geometry.page_shift()))
+    }
+
+    /// A change of one page, where the policy has it.
+    fn protect(&self, cpu: usize, va: Va, change: Change) -> bool {
+        let System { space, .. } = self.system;
+        // SAFETY: the page is this CPU's alone, which does not write to it while it is read-only.
+        match parking::again(|| unsafe { space.protect(&self.system.platform(), va, 1, change) }) {
+            Ok(()) => {
+                self.changes.fetch_add(1, Relaxed);
+                true
+            }
+            Err(Error::NeedsResize { policy: Policy::Fixed, .. }) => false,
+            Err(e) => {
+                self.expect(false, cpu, "its page cannot be protected");
+                say!("together: {e}");
+                false
+            }
+        }
+    }
+
+    fn first(&self) {
+        let System { space, .. } = self.system;
+        let page = self.page(0);
+        let ticked = || cpu::running().all(|cpu| interrupts::counts(cpu).ticks >= TICKS);
+        let mut rounds = 0;
+        while rounds < ROUNDS || (interrupts::is_started(0) && !ticked()) {
+            rounds += 1;
+            if self.protect(0, page, Change::READ_ONLY) {
+                // SAFETY: nobody's memory.
+                let refused = matches!(unsafe { try_write(page, 0) }, Err(Fault::Permission(_)));
+                self.expect(refused, 0, "its page can be written while it is read-only");
+                self.protect(0, page, Change::WRITABLE);
+            }
+            let collapse = || space.collapse(&self.system.platform(), self.start, self.pages);
+            if let Err(e) = parking::again(collapse) {
+                self.expect(false, 0, "the range cannot collapse");
+                say!("together: {e}");
+            }
+        }
+        self.over.store(true, Relaxed);
+    }
+
+    fn other(&self, cpu: usize) {
+        let page = self.page(cpu);
+        let word: *mut u64 = core::ptr::with_exposed_provenance_mut(page.0 as usize);
+        let mut round = cpu as u64;
+        while !self.over.load(Relaxed) {
+            for _ in 0..50 {
+                round += cpu::MAX as u64;
+                // SAFETY: a page of free RAM that is this CPU's alone, mapped and writable.
+                let read = unsafe {
+                    word.write_volatile(round);
+                    word.read_volatile()
+                };
+                self.expect(read == round, cpu, "what it reads is not what it wrote");
+            }
+            self.accesses.fetch_add(50, Relaxed);
+            if self.protect(cpu, page, Change::READ_ONLY) {
+                // SAFETY: as above.
+                let refused = matches!(unsafe { try_write(page, 0) }, Err(Fault::Permission(_)));
+                self.expect(refused, cpu, "its page can be written while it is read-only");
+                self.expect(try_read(page) == Ok(round), cpu, "its page holds something else");
+                self.protect(cpu, page, Change::WRITABLE);
+            }
+        }
+    }
+
+    fn judge(&self, before: &Stats) -> bool {
+        let System { space, .. } = self.system;
+        let platform = self.system.platform();
+        let collapsed = parking::again(|| space.collapse(&platform, self.start, self.pages));
+        self.expect(collapsed.is_ok(), 0, "the range cannot collapse in the end");
+        let (after, walked) = (space.stats(&platform), report::walked(self.system));
+        self.expect(after == *before, 0, "the counts are not what they were");
+        self.expect(walked == after, 0, "the counts are not what the tables hold");
+        let [changes, accesses, wrong] =
+            [&self.changes, &self.accesses, &self.wrong].map(|n| n.load(Relaxed));
+        let ok = wrong == 0 && (changes != 0 || space.policy() == Policy::Fixed);
+        let (cpus, changed) = (cpu::running().count(), space.changes(&platform));
+        say!(
+            "together: {cpus} CPUs changed {changes} pages and wrote {accesses} times; {} splits, {} collapses, {} parkings",
+            changed.splits,
+            changed.collapses,
+            changed.parkings
+        );
+        say!(
+            "linmap: {{\"tests\":{{\"together\":{{\"ok\":{ok},\"cpus\":{cpus},\"changes\":{changes},\"accesses\":{accesses},\"wrong\":{wrong}}}}}}}"
+        );
+        ok & report::check_frames(self.system) & report::check_map(self.system)
+    }
+}

@@ -1,0 +1,53 @@
+//! Addresses translated by walks of the tables, one by one, as where a kernel looks up what is mapped somewhere.
+
+use kernel::stress::Random;
+use linmap::{AddressSpace, Entry, Pa, Va};
+
+use super::counted::counted;
+use super::tally::Tally;
+use crate::report;
+use crate::system::System;
+use crate::warning::warn;
+
+/// How many.
+const ADDRESSES: u64 = 1000;
+
+/// Counts it for addresses of the linear map, in the longest range of RAM.
+pub(crate) fn count(tally: &Tally<'_>, system: &System<'_>) {
+    let layout = &system.memory.layout;
+    let bytes = |start: Pa, end: Pa| end.min(layout.mapped().end).0.saturating_sub(start.0);
+    let longest = layout.ram().iter().max_by_key(|range| bytes(range.start, range.end));
+    let Some((start, range)) = longest.and_then(|range| Some((layout.va(range.start)?, range))) else {
+        return warn(format_args!("walk: not counted, as there is no RAM where the linear map starts"));
+    };
+    let backing = |va: Va| Pa(va.0.wrapping_sub(layout.offset()));
+    count_in(tally, system, "walk", &system.space, (start, bytes(range.start, range.end)), backing);
+}
+
+/// Counts it for addresses of a range, drawn as they are needed, the same on every run. What each translates to,
+/// `backing` says as well.
+pub(crate) fn count_in(
+    tally: &Tally<'_>,
+    system: &System<'_>,
+    name: &str,
+    space: &AddressSpace,
+    (start, bytes): (Va, u64),
+    backing: impl Fn(Va) -> Pa,
+) {
+    let mut random = Random::from(1);
+    let mut is_right = || {
+        let va = Va(start.0 + random.below(bytes as usize) as u64);
+        translate(system, space, va) == Some(backing(va))
+    };
+    let (right, window) = counted(system, || (0..ADDRESSES).filter(|_| is_right()).count() as u64);
+    tally.expect(right == ADDRESSES, format_args!("{name}: {right} of {ADDRESSES} addresses are translated"));
+    report::window(name, &window, &[("addresses", Some(ADDRESSES))]);
+}
+
+/// What an address is mapped to.
+fn translate(system: &System<'_>, space: &AddressSpace, va: Va) -> Option<Pa> {
+    match space.entry(&system.platform(), va)? {
+        (start, _, Entry::Leaf(leaf)) => Some(Pa(leaf.oa.0 + (va.0 - start.0))),
+        _ => None,
+    }
+}
