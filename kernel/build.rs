@@ -1,4 +1,4 @@
-//! Passes the linker script, and the largest page size that the build has, to the image and to nothing else.
+//! Passes the linker script and the largest page size of the build to the linker of the image, and of nothing else.
 
 fn main() {
     println!("cargo::rerun-if-changed=image.ld");

@@ -1,4 +1,4 @@
-//! Whether a CPU can be let into the map: what the system relies on against what the CPU has. Pure.
+//! Admission of CPUs: what the system relies on, compared with what a CPU has.
 
 use core::fmt;
 
@@ -6,7 +6,7 @@ use linmap::{BbmPromise, CacheType, Features, Geometry, OaFormat, Promise};
 
 use crate::bootargs::Bbml2;
 
-/// Whether the CPU with this number, 0 for the boot CPU, is taken never to abort.
+/// Returns true if the CPU with this number (0 is the boot CPU) is taken never to abort.
 pub fn claims(bbml2: Bbml2, cpu: usize, promise: BbmPromise) -> bool {
     let may = match bbml2 {
         Bbml2::Auto => true,
@@ -15,76 +15,76 @@ pub fn claims(bbml2: Bbml2, cpu: usize, promise: BbmPromise) -> bool {
     may && promise.never_aborts()
 }
 
-/// What the system relies on, on each CPU.
+/// The needs of the system, on each CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Needs {
     /// The geometry of its tables.
     pub geometry: Geometry,
-    /// How many bits the highest address has that is mapped.
+    /// The bits of the highest address that is mapped.
     pub pa_bits: u32,
-    /// Whether MAIR_EL1 has a type for memory with allocation tags.
+    /// MAIR_EL1 has a type for memory with allocation tags.
     pub tags: bool,
-    /// Whether live entries change their size in place.
+    /// Live entries change their size in place.
     pub resizes_live: bool,
-    /// What operations on the tables make use of.
+    /// The promise that operations on the tables use.
     pub promise: Promise,
-    /// How code is made visible to instruction fetch.
+    /// The maintenance that makes code visible to instruction fetch.
     pub cache: CacheType,
 }
 
-/// On what terms a CPU is let in: what has to be so before it uses the tables.
+/// The terms of admission: what must be done before the CPU uses the tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Terms {
-    /// What is promised from then on.
+    /// The promise from then on.
     pub promise: Promise,
-    /// How code is made visible from then on: what this CPU needs is not left out.
+    /// The maintenance for code from then on: it includes what this CPU needs.
     pub cache: CacheType,
-    /// Whether live entries can no longer change their size in place.
+    /// Live entries can no longer change their size in place.
     pub leave_live: bool,
 }
 
-/// Why a CPU is not let in.
+/// The reason why a CPU is not let in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// It does not translate with the page size in use.
+    /// It does not have the page size in use.
     Granule {
-        /// What is in use.
+        /// The geometry in use.
         needed: Geometry,
     },
-    /// It does not translate that many bits.
+    /// It does not have so large a VA.
     VaBits {
-        /// What is in use.
+        /// The geometry in use.
         needed: Geometry,
     },
-    /// Its descriptors have no 52-bit addresses.
+    /// Its descriptors do not have 52-bit addresses.
     OutputAddresses {
-        /// What is in use.
+        /// The geometry in use.
         needed: Geometry,
-        /// How many bits it has.
+        /// Its physical address size in bits.
         bits: u32,
     },
     /// It does not reach all memory in use.
     PaBits {
-        /// How many bits it has.
+        /// Its physical address size in bits.
         bits: u32,
-        /// How many it takes.
+        /// The bits that are needed.
         needed: u32,
     },
     /// It has no memory with allocation tags.
     Tags,
-    /// It is not taken never to abort, live entries change their size, and the map cannot become pages.
+    /// It may abort, live entries change their size, and the map cannot be put into pages.
     MayAbort(BbmPromise, linmap::Error),
-    /// There was no memory for its stack and what else it starts with.
+    /// There was no memory for its stack and the rest that it starts with.
     NoMemory,
     /// The firmware does not start it.
     NotStarted(StartError),
-    /// It was started and has not said what it is.
+    /// It was started and did not report in time.
     Silent,
     /// It cannot be interrupted.
     NoInterrupts,
 }
 
-/// What PSCI says of a CPU that it does not start (Arm DEN 0022, CPU_ON).
+/// The reason why PSCI does not start a CPU (Arm DEN 0022, CPU_ON).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum StartError {
     /// There is no such CPU, or it is disabled.
@@ -98,7 +98,7 @@ pub enum StartError {
 }
 
 impl fmt::Display for Refusal {
-    /// What the CPU lacks and what would be right, as the end of a sentence that starts with it.
+    /// Writes what the CPU lacks and what would be right, as the end of a sentence that starts with the CPU.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Granule { needed } => {
@@ -149,12 +149,12 @@ impl fmt::Display for Refusal {
     }
 }
 
-/// Whether a CPU can use the system's tables, and on what terms; `claims` says whether it is taken never to
-/// abort ([`claims`]).
+/// Returns the terms on which a CPU can use the system's tables. `claims` is true if the CPU is taken never to abort
+/// ([`claims`]).
 ///
 /// # Errors
 ///
-/// The CPU lacks what the tables are made with. What can be done without is in the terms instead.
+/// The CPU lacks something that the tables need. What the system can do without is in the terms instead.
 pub fn admit(system: &Needs, cpu: &Features, claims: bool) -> Result<Terms, Refusal> {
     let needed = system.geometry;
     let (granule, bits) = (needed.granule(), cpu.pa_bits());
@@ -196,7 +196,7 @@ mod tests {
     use std::string::ToString;
     use test_support::prelude::*;
 
-    /// QEMU's max with AmpereOne's name, but for FEAT_LPA2, and with allocation tags.
+    /// QEMU's max with AmpereOne's name, without FEAT_LPA2, with allocation tags.
     const GOOD: Features = Features {
         midr: 0xc00f_ac30,
         isar0: 2 << 56,
@@ -207,7 +207,7 @@ mod tests {
         ctr: COHERENT,
     };
 
-    /// Lines of 64 bytes, IDC and DIC.
+    /// A cache type with lines of 64 bytes, IDC and DIC.
     const COHERENT: u64 = 0xb444_c004;
 
     fn needs(granule: Granule, va_bits: u32, format: OaFormat) -> Needs {
@@ -293,11 +293,11 @@ mod tests {
         let aborts = terms(usual(), GOOD, false);
         assert_eq!(aborts.promise, Promise { never_aborts: false, ..usual().promise });
         assert!(aborts.leave_live);
-        // Nothing to leave where nothing changes its size.
+        // Nothing changes its size, so there is nothing to leave.
         assert!(!terms(Needs { resizes_live: false, ..usual() }, GOOD, false).leave_live);
     }
 
-    /// A CPU with DIC clear joins those that have it set: from then on code takes IC IVAU on all of them.
+    /// A CPU with DIC clear joins those that have it set: from then on code needs IC IVAU on all of them.
     #[test]
     fn code_is_synchronised_for_the_weakest_cpu() {
         let (no_dic, no_idc) = (COHERENT & !(1 << 29), COHERENT & !(1 << 28));
@@ -308,12 +308,12 @@ mod tests {
         assert_eq!(takes(coherent), (None, None));
         let mixed = joined(coherent, no_dic);
         assert_eq!(takes(mixed), (None, Some(64)));
-        // One that comes later gives nothing back, whatever it does without.
+        // A CPU that comes later restores nothing, whatever it needs.
         assert_eq!(joined(mixed, COHERENT), mixed);
         assert_eq!(takes(joined(mixed, no_idc)), (Some(64), Some(64)));
         // Lines of 32 bytes and of 128.
         assert_eq!(takes(joined(mixed, 0x8445_c003)), (Some(64), Some(32)));
-        // Who is refused changes nothing: there are no terms.
+        // A CPU that is refused changes nothing: there are no terms.
         assert!(admit(&usual(), &Features { mmfr0: 0xf010_1126, ctr: no_dic, ..GOOD }, true).is_err());
     }
 
@@ -353,7 +353,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever its registers hold: an admitted CPU has what the tables need, and no promise comes of it.
+        /// With any values of its registers, an admitted CPU has what the tables need, and no promise is added.
         #[test]
         fn any_cpu(
             (midr, isar0, mmfr0, mmfr2) in any::<(u64, u64, u64, u64)>(),

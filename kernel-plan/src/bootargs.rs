@@ -1,4 +1,4 @@
-//! Boot arguments: `key=value` words. None is fatal: what is unknown or malformed is named and ignored.
+//! Boot arguments: `key=value` words. None is fatal: unknown or malformed ones are reported and ignored.
 
 use core::fmt;
 
@@ -6,13 +6,13 @@ use linmap::{Granule, Rodata, Split};
 
 use crate::tasks::TaskInfo;
 
-/// Who claims never to abort: the argument `bbml2=`.
+/// The CPUs that claim never to abort: the argument `bbml2=`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Bbml2 {
     /// Each CPU as its MIDR says.
     #[default]
     Auto,
-    /// Only so many, the boot CPU first, as their MIDRs say: none with `off`, one with `boot-cpu`.
+    /// Only so many, the boot CPU first, if their MIDRs say so: none with `off`, one with `boot-cpu`.
     First(u32),
 }
 
@@ -27,7 +27,7 @@ impl fmt::Display for Bbml2 {
     }
 }
 
-/// What the boot arguments ask for; `None` is the default of the machine.
+/// The boot arguments; `None` is the default of the machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct BootArgs<'a> {
     /// `pagesize=4k|16k|64k`.
@@ -40,29 +40,29 @@ pub struct BootArgs<'a> {
     pub bbml2: Bbml2,
     /// `split=pages|park`.
     pub split: Split,
-    /// `cpus=N`: how many CPUs run, the boot CPU included.
+    /// `cpus=N`: the number of CPUs that run, the boot CPU included.
     pub cpus: Option<u32>,
     /// `crashkernel=SIZE[@OFFSET]`.
     pub crashkernel: Option<Reservation>,
-    /// `run=NAME,NAME`: what to do once the map is there.
+    /// `run=NAME,NAME`: the tasks once the map is up.
     pub run: &'a str,
 }
 
-/// A size in bytes, and an address if one was asked for.
+/// A size in bytes, and an address if one is given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reservation {
     /// Bytes.
     pub size: u64,
-    /// The physical address of the first.
+    /// The physical address of the first byte.
     pub at: Option<u64>,
 }
 
 /// A word of the boot arguments that is ignored, and what would be right.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ignored<'a> {
-    /// The word as it stood.
+    /// The word as it stands there.
     pub word: &'a str,
-    /// What would be right there.
+    /// The right form.
     pub remedy: &'static str,
 }
 
@@ -77,21 +77,21 @@ const KEYS: [&str; 8] = ["pagesize", "va_bits", "rodata", "bbml2", "cpus", "cras
 const SPLIT: &str = "split";
 
 impl<'a> BootArgs<'a> {
-    /// What `run=` names.
+    /// Iterates over the names of tasks in `run=`.
     pub fn tasks(&self) -> impl Iterator<Item = &'a str> {
         self.run.split(',').filter(|task| !task.is_empty())
     }
 
-    /// Whether one of them changes the linear map, which takes RAM that is nobody's.
+    /// Returns true if one of the tasks changes the linear map, for which RAM must be set aside.
     pub fn has_changing_task(&self) -> bool {
         self.tasks().any(|task| TaskInfo::parse(task).is_ok_and(|(info, _)| info.changes_the_map))
     }
 
-    /// Reads a command line; of words that contradict each other the last wins. `ignored` hears of each
-    /// word that is not used.
+    /// Reads a command line. Of words that contradict each other the last wins. Calls `ignored` for each word that is
+    /// not used.
     pub fn parse(line: &'a str, mut ignored: impl FnMut(Ignored<'a>)) -> Self {
         let mut args = Self { run: "dump", ..Self::default() };
-        // By key: the word in force.
+        // The word in force, by key.
         let mut words = [None; KEYS.len()];
         for word in line.split_ascii_whitespace() {
             let (key, value) = word.split_once('=').unwrap_or((word, ""));
@@ -165,7 +165,7 @@ impl<'a> BootArgs<'a> {
     }
 }
 
-/// `SIZE[@OFFSET]`, each a number with K, M, G or T behind it.
+/// Reads `SIZE[@OFFSET]`, each a number that K, M, G or T may follow.
 fn reservation(text: &str) -> Option<Reservation> {
     let (size, at) = match text.split_once('@') {
         Some((size, at)) => (bytes(size)?, Some(bytes(at)?)),
@@ -174,7 +174,7 @@ fn reservation(text: &str) -> Option<Reservation> {
     (size != 0).then_some(Reservation { size, at })
 }
 
-/// A number of bytes, decimal or with 0x, and perhaps a unit.
+/// Reads a number of bytes, decimal or with 0x, and perhaps a unit.
 fn bytes(text: &str) -> Option<u64> {
     let units = [(['k', 'K'], 10), (['m', 'M'], 20), (['g', 'G'], 30), (['t', 'T'], 40)];
     let with_unit = units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
@@ -293,7 +293,7 @@ mod tests {
     }
 
     proptest! {
-        /// Noise never panics, and every word is either used or named once.
+        /// Noise never panics, and each word is either used or reported once.
         #[test]
         fn noise_is_named(line in ".{0,200}") {
             let (_, ignored) = parse(&line);

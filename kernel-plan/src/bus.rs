@@ -1,7 +1,7 @@
-//! Where the registers of a node are for a CPU: through every bus above it.
+//! Places of a node's registers for a CPU, through every bus above the node.
 //!
-//! Each bus has addresses of its own, and its `ranges` say what they are to the bus above it. Where they are empty the
-//! addresses are the same; without them a CPU reaches nothing there.
+//! Each bus has addresses of its own. Its `ranges` translate them to those of the bus above it. If `ranges` is empty,
+//! the addresses are the same; without it a CPU reaches nothing there.
 
 use core::ops::Range;
 
@@ -13,7 +13,7 @@ use linmap::Pa;
 use crate::device_tree::{cells, each_reg, number, text};
 use crate::note::{Defect, Note, Subject};
 
-/// How many nodes may be above one.
+/// The most nodes above another.
 const DEPTH: usize = 8;
 
 /// A node and those above it.
@@ -21,7 +21,7 @@ const DEPTH: usize = 8;
 pub(crate) struct Place<'a> {
     /// The node.
     pub(crate) node: FdtNode<'a>,
-    /// From the root down; of a child of the root, the root alone.
+    /// The nodes from the root down; for a child of the root, the root alone.
     above: ArrayVec<FdtNode<'a>, DEPTH>,
 }
 
@@ -30,14 +30,14 @@ impl<'a> Place<'a> {
         Self { node: tree.root(), above: ArrayVec::new() }
     }
 
-    /// A child of this node; none where the tree is too deep.
+    /// Returns a child of this node; none if the tree is too deep.
     fn child(&self, node: FdtNode<'a>) -> Option<Self> {
         let mut above = self.above.clone();
         above.try_push(self.node).ok()?;
         Some(Self { node, above })
     }
 
-    /// The node at a path, which may begin with an alias.
+    /// Finds the node at a path, which may begin with an alias.
     pub(crate) fn find(tree: Fdt<'a>, path: &str) -> Option<Self> {
         let descend = |from: Self, path: &str| {
             let mut names = path.split('/').filter(|name| !name.is_empty());
@@ -51,7 +51,7 @@ impl<'a> Place<'a> {
         descend(descend(Self::root(tree), start)?, rest)
     }
 
-    /// The first node that is wanted, each before those below it.
+    /// Finds the first node that is wanted, each before those below it.
     pub(crate) fn search(tree: Fdt<'a>, mut wanted: impl FnMut(FdtNode<'a>) -> bool) -> Option<Self> {
         Self::root(tree).search_below(&mut wanted)
     }
@@ -63,7 +63,7 @@ impl<'a> Place<'a> {
         })
     }
 
-    /// Calls `each` for every range of registers that a CPU reaches, in the order of the node's `reg`. `note` hears of
+    /// Calls `each` for every range of registers that a CPU reaches, in the order of the node's `reg`, and `note` for
     /// the others.
     pub(crate) fn registers(
         &self,
@@ -85,7 +85,11 @@ impl<'a> Place<'a> {
         });
     }
 
-    /// What a CPU has for so many bytes from an address of this node on; else the bus that does not pass them on.
+    /// Translates an address of this node, for so many bytes, to that of a CPU.
+    ///
+    /// # Errors
+    ///
+    /// The bus that does not pass them on.
     fn for_cpu(&self, start: u64, size: u64) -> Result<u64, FdtNode<'a>> {
         let buses = self.above.iter().skip(1).rev();
         let parents = self.above.iter().rev().skip(1);
@@ -95,7 +99,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// What the bus above has for so many bytes from an address of a bus on.
+/// Translates an address of a bus, for so many bytes, to that of the bus above.
 fn passed_on(bus: FdtNode<'_>, parent: FdtNode<'_>, start: u64, size: u64) -> Option<u64> {
     let ranges = bus.property("ranges")?;
     if ranges.value().is_empty() {
@@ -135,7 +139,7 @@ mod tests {
         node
     }
 
-    /// A bus with so many cells for an address and for a size.
+    /// Makes a bus with so many cells for an address and for a size.
     fn bus(name: &str, cells: [u32; 2], ranges: Option<&[u32]>) -> DeviceTreeNode {
         let own = [("#address-cells", &cells[..1]), ("#size-cells", &cells[1..])];
         node(
@@ -144,7 +148,7 @@ mod tests {
         )
     }
 
-    /// A device below these buses, the outermost first, all below a root of 2 cells each.
+    /// Makes a tree with a device below these buses, the outermost first, all below a root of 2 cells each.
     fn tree(buses: &[DeviceTreeNode], reg: &[u32]) -> Vec<u8> {
         let mut inner = node("device@0", &[("reg", reg)]);
         for bus in buses.iter().rev() {
@@ -163,7 +167,7 @@ mod tests {
         tree.to_dtb()
     }
 
-    /// Where a CPU has the device's registers, and what was said.
+    /// Returns the device's registers as a CPU has them, and the notes.
     fn registers(buses: &[DeviceTreeNode], reg: &[u32]) -> (Vec<(u64, u64)>, Vec<String>) {
         let dtb = tree(buses, reg);
         let place = Place::search(Fdt::new(&dtb).unwrap(), |node| node.name() == "device@0").unwrap();
@@ -174,7 +178,7 @@ mod tests {
         (ranges, notes)
     }
 
-    /// As on a Raspberry Pi 3: one cell each, and two ranges.
+    /// The `ranges` of a Raspberry Pi 3: one cell each, and two ranges.
     const PI: [u32; 6] = [0x7e00_0000, 0x3f00_0000, 0x100_0000, 0x4000_0000, 0x4000_0000, 0x1000];
 
     fn pi() -> DeviceTreeNode {
@@ -219,7 +223,7 @@ mod tests {
         unreached(&[pi()], &[0x3f20_1000, 0x200], "soc");
         unreached(&[bus("soc", [1, 1], None)], &[0x1000, 0x10], "soc");
         unreached(&[bus("out", [1, 1], None), bus("in", [1, 1], Some(&[]))], &[0x1000, 0x10], "out");
-        // Entries that are cut, of no cells, or that lead beyond all addresses.
+        // Entries that are cut, that have no cells, or that lead beyond all addresses.
         unreached(&[bus("soc", [1, 1], Some(&[0x1000, 0, 0x2000]))], &[0x1000, 0x10], "soc");
         let beyond = [0, 0, u32::MAX, u32::MAX - 0xf, 0, 0x1000];
         unreached(&[bus("soc", [2, 2], Some(&beyond))], &[0, 0x10, 0, 0x10], "soc");

@@ -1,4 +1,4 @@
-//! Page size, VA size and address sizes: what was asked for against what the CPU has.
+//! The choice of page size, VA size and address sizes: what was asked for, compared with what the CPU has.
 
 use core::fmt;
 
@@ -6,13 +6,13 @@ use linmap::{Features, Geometry, GeometryError, Granule, OaFormat};
 
 use crate::bootargs::BootArgs;
 
-/// The VA size where nothing else is asked for, and the largest without 52-bit translation.
+/// The default VA size, and the largest without 52-bit translation.
 const USUAL_VA_BITS: u32 = 48;
 
-/// Why the geometry is not the one asked for.
+/// The reason why the geometry is not the one asked for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fallback {
-    /// The CPU lacks the granule, or the build.
+    /// The CPU or the build lacks the granule.
     Granule {
         /// The one asked for.
         asked: Granule,
@@ -21,7 +21,7 @@ pub enum Fallback {
     },
     /// The CPU lacks 52-bit translation with this granule.
     VaBits {
-        /// What was asked for.
+        /// The VA size asked for.
         asked: u32,
         /// The granule in use.
         granule: Granule,
@@ -42,11 +42,12 @@ impl fmt::Display for Fallback {
     }
 }
 
-/// No granule that both the CPU and the build have.
+/// There is no granule that both the CPU and the build have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoGranule;
 
-/// The geometry to run with: the one asked for, or the nearest that the CPU has.
+/// Returns the geometry to run with: the one asked for, or the nearest that the CPU has. Calls `fell_back` if it is not
+/// the one asked for.
 ///
 /// # Errors
 ///
@@ -74,8 +75,8 @@ pub fn geometry(
     Geometry::new(granule, va_bits, format).map_err(|_: GeometryError| NoGranule)
 }
 
-/// 52-bit output addresses go with VA sizes above 48 bits, where the CPU has them; up to 48 bits the
-/// format that every CPU has is used.
+/// Returns the format of output addresses: 52 bits with VA sizes above 48 bits, if the CPU has them; up to 48 bits the
+/// format that every CPU has.
 fn oa_format(granule: Granule, va_bits: u32, features: &Features) -> OaFormat {
     match granule {
         _ if va_bits <= USUAL_VA_BITS => OaFormat::Bits48,
@@ -85,12 +86,12 @@ fn oa_format(granule: Granule, va_bits: u32, features: &Features) -> OaFormat {
     }
 }
 
-/// The physical address size to run with, in bits: what the CPU has and descriptors can say.
+/// Returns the physical address size in bits: what the CPU has and descriptors can hold.
 pub fn pa_bits(features: &Features, geometry: Geometry) -> u32 {
     features.pa_bits().min(geometry.oa_bits())
 }
 
-/// The geometry of the lower half for a 1:1 map that reaches `end`, of the same granule and format.
+/// Returns the geometry of the lower half for a 1:1 map that reaches `end`, with the same granule and format.
 ///
 /// # Errors
 ///

@@ -1,6 +1,6 @@
-//! The CPUs that a device tree lists: which there are, which can be started, in which order they are.
+//! The CPUs of a device tree: which exist, which can be started, and their order.
 //!
-//! The tree is not trusted: a CPU that does not make sense is named and left out.
+//! The tree is not trusted: a CPU that makes no sense is reported and left out.
 
 use arrayvec::ArrayVec;
 use dtoolkit::fdt::{Fdt, FdtNode};
@@ -13,24 +13,24 @@ use crate::note::{CpuDefect, Note};
 /// The most CPUs that are used.
 pub const MAX: usize = 64;
 
-/// The fields of MPIDR_EL1 that tell CPUs apart, Aff3 to Aff0: what PSCI and device trees call a CPU by.
+/// The fields of MPIDR_EL1 that tell CPUs apart, Aff3 to Aff0: PSCI and device trees name a CPU by them.
 pub const AFFINITY: u64 = 0xff_00ff_ffff;
 
 /// A CPU that may run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Listed {
     mpidr: u64,
-    /// Whether PSCI starts it.
+    /// PSCI starts it.
     by_psci: bool,
 }
 
 /// The CPUs of a machine.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Cpus {
-    /// How many nodes describe one.
+    /// The number of nodes that describe one.
     pub present: u32,
     listed: ArrayVec<Listed, MAX>,
-    /// How many there was no room for.
+    /// The number of CPUs that there was no room for.
     beyond: u32,
 }
 
@@ -38,7 +38,7 @@ pub struct Cpus {
 pub type Order = ArrayVec<u64, MAX>;
 
 impl Cpus {
-    /// Reads the nodes below `/cpus`. `note` hears of each CPU that is left out.
+    /// Reads the nodes below `/cpus`. Calls `note` for each CPU that is left out.
     pub(crate) fn read(tree: Fdt<'_>, note: &mut dyn FnMut(Note<'_>)) -> Self {
         let mut cpus = Self::default();
         let Some(parent) = tree.find_node("/cpus") else {
@@ -61,8 +61,8 @@ impl Cpus {
         cpus
     }
 
-    /// The CPUs to run, for the one with this MPIDR that boots: that one first, then the others in the order
-    /// of the device tree, `limit` in all. `note` hears of each that cannot be started.
+    /// Returns the CPUs to run: first the one that boots, which has this MPIDR, then the others in the order of the
+    /// device tree, `limit` in all. Calls `note` for each that cannot be started.
     pub fn order(&self, boot: u64, limit: Option<u32>, note: &mut dyn FnMut(Note<'_>)) -> Order {
         let boot = boot & AFFINITY;
         let mut order = Order::new();
@@ -85,10 +85,10 @@ impl Cpus {
     }
 }
 
-/// What a node says of its CPU.
+/// Reads the node of a CPU.
 fn listed(node: FdtNode<'_>, cell_bytes: usize) -> Result<Listed, CpuDefect> {
     if let Some(status) = text(node, "status").filter(|s| !matches!(*s, "okay" | "ok")) {
-        // Only the usual word is repeated: others may be anything.
+        // Only the usual word is repeated; others may be anything.
         return Err(if status == "disabled" { CpuDefect::Disabled } else { CpuDefect::Status });
     }
     let reg = node.property("reg").ok_or(CpuDefect::NoReg)?;
@@ -126,7 +126,7 @@ mod tests {
         node
     }
 
-    /// The CPUs of a tree with these below /cpus, each a `cpu`, and what was said of it.
+    /// Reads the CPUs of a tree with these nodes below /cpus, and returns the notes as well.
     fn read(address_cells: u8, nodes: &[Properties<'_>]) -> (Cpus, Vec<String>) {
         let mut tree = DeviceTree::new();
         let mut cpus =
@@ -157,7 +157,7 @@ mod tests {
         let nodes: Vec<_> = regs.iter().map(|reg| [("reg", &reg[..]), PSCI]).collect();
         let (cpus, notes) = read(1, &nodes.iter().map(|n| &n[..]).collect::<Vec<_>>());
         assert_eq!((cpus.present, notes), (4, vec![]));
-        // Bits of MPIDR_EL1 that are no affinity do not matter.
+        // Bits of MPIDR_EL1 outside the affinity do not matter.
         assert_eq!(order(&cpus, 1 << 31 | 0x100, None), (vec![0x100, 0, 1, 0x101], vec![]));
         assert_eq!(order(&cpus, 0, Some(2)), (vec![0, 1], vec![]));
         assert_eq!(order(&cpus, 0, Some(1)), (vec![0], vec![]));

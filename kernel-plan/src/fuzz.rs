@@ -1,5 +1,5 @@
-//! Whatever a boot loader hands over, from the device tree to the plan of memory: no panic, no overflow,
-//! and a plan that holds what it promises. The code is the image's own.
+//! All that a boot loader hands over, from the device tree to the plan of memory: no panic, no overflow, and a plan
+//! that keeps its promises. The code is the image's own.
 
 extern crate std;
 
@@ -25,7 +25,7 @@ use test_support::prelude::*;
 const VIRT: &[u8] = include_bytes!("../tests/data/virt.dtb");
 const GIB: u64 = 1 << 30;
 
-/// What the image learns from others than the device tree.
+/// The input of a boot apart from the device tree.
 #[derive(Clone, Debug)]
 struct Setting {
     features: Features,
@@ -35,7 +35,7 @@ struct Setting {
 }
 
 impl Setting {
-    /// As QEMU has it: a Cortex-A72 and 44-bit addresses, the image 2 MiB into RAM.
+    /// Returns QEMU's: a Cortex-A72 and 44-bit addresses, the image 2 MiB into RAM.
     fn usual() -> Self {
         Self {
             features: Features {
@@ -54,7 +54,7 @@ impl Setting {
     }
 }
 
-/// Where a boot ends that makes no plan, or what the plan was judged by.
+/// The end of a boot without a plan, or the figures by which a plan is judged.
 #[derive(Debug, PartialEq)]
 enum End {
     Unreadable,
@@ -63,7 +63,7 @@ enum End {
     Planned { free: u64, crash: Option<Range<Pa>> },
 }
 
-/// The way of a boot up to the plan. Every note is one line.
+/// Boots as far as the plan. Each note is one line.
 fn boot(dtb: &[u8], setting: &Setting) -> (End, Vec<String>) {
     let mut notes = Vec::new();
     let end = way(dtb, setting, &mut notes);
@@ -122,7 +122,7 @@ fn bytes(range: &Range<Pa>) -> u64 {
     range.end.0.saturating_sub(range.start.0)
 }
 
-/// No console is in RAM, or at no address.
+/// Checks that no console is in RAM, or at no address.
 fn judge_consoles(machine: &Machine, pa_bits: u32, note: &mut dyn FnMut(Note<'_>)) {
     let Consoles { named, fallback } = Consoles::new(machine, pa_bits, note);
     for uart in [named, fallback].into_iter().flatten() {
@@ -133,7 +133,7 @@ fn judge_consoles(machine: &Machine, pa_bits: u32, note: &mut dyn FnMut(Note<'_>
     assert!(named.is_none_or(|uart| uart.0 >> pa_bits == 0), "{named:?}");
 }
 
-/// What every plan promises.
+/// Checks what every plan promises.
 fn judge(plan: &Plan<'_>, given: &Given<'_>) {
     let (machine, layout, page) = (given.machine, &plan.layout, given.geometry.page_size());
     let mapped = layout.mapped();
@@ -172,11 +172,11 @@ fn judge(plan: &Plan<'_>, given: &Given<'_>) {
     assert_eq!(all, machine.ram.bytes());
 }
 
-/// The table pages of the 1:1 map that there is room for in the image beside those of its own map: of 64K, which are
-/// the fewest.
+/// The table pages for the 1:1 map that the image has room for beside those of its own map: of 64K, which are the
+/// fewest.
 const ROOM_FOR_IDENTITY: u64 = 8;
 
-/// The first frames are free, enough, and reached by few tables.
+/// Checks that the first frames are free, enough, and reached by few tables.
 fn judge_first_frames(plan: &Plan<'_>, given: &Given<'_>, leaves: Leaves) {
     let (geometry, longest) = (given.geometry, plan.free.longest());
     let tables = Stats::of_runs(geometry, plan.layout.runs(leaves)).tables;
@@ -207,7 +207,7 @@ fn judge_first_frames(plan: &Plan<'_>, given: &Given<'_>, leaves: Leaves) {
     assert!(tables <= room, "{tables} tables for a 1:1 map of {regions:?}");
 }
 
-/// A range is mapped whole, and what maps it is as it should be.
+/// Checks that a range is mapped whole, with the right attributes.
 fn judge_special(regions: &[Region], special: Option<&Range<Pa>>, right: impl Fn(&Region) -> bool) {
     let Some(special) = special else { return };
     let mut covered = 0;
@@ -232,7 +232,7 @@ fn cells(ranges: &[(u64, u64)]) -> Vec<u8> {
 /// A reserved range, and whether it must not be mapped.
 type Reserved = (u64, u64, bool);
 
-/// QEMU's machine with other memory, reservations and boot arguments.
+/// Makes QEMU's machine with other memory, reservations and boot arguments.
 fn tree(ram: &[(u64, u64)], reserved: &[Reserved], memreserve: &[(u64, u64)], line: &[u8]) -> DeviceTree {
     let mut tree = DeviceTree::from_fdt(&Fdt::new(VIRT).expect("QEMU's tree"));
     let root = &mut tree.root;
@@ -255,7 +255,7 @@ fn tree(ram: &[(u64, u64)], reserved: &[Reserved], memreserve: &[(u64, u64)], li
     tree
 }
 
-/// An address or a size: near a boundary, round, or anything.
+/// An address or a size: near a boundary, round, or any.
 fn number() -> impl Strategy<Value = u64> {
     let boundary = (0u32..64, -2i64..=2).prop_map(|(bit, by)| (1u64 << bit).wrapping_add_signed(by));
     let near = (0u64..8 * 512).prop_map(|n| n << 21);
@@ -267,7 +267,7 @@ fn ranges(most: usize) -> impl Strategy<Value = Vec<(u64, u64)>> {
     prop::collection::vec((number(), number()), 0..most)
 }
 
-/// RAM that is mostly there, and then some.
+/// RAM that makes sense mostly, and sometimes does not.
 fn ram() -> impl Strategy<Value = Vec<(u64, u64)>> {
     let usual = (1u64..64).prop_map(|n| vec![(GIB, n * GIB / 4)]);
     let many = (1u64..300, 1u64..6)
@@ -343,7 +343,7 @@ proptest! {
         boot(&tree(&ram, &reserved, &memreserve, &line).to_dtb(), &setting);
     }
 
-    /// Usual machines, on which a plan must come out whatever the boot arguments are.
+    /// Usual machines, for which there is a plan whatever the boot arguments are.
     #[test]
     fn strange_arguments(line in bootargs(), gib in 1u64..32) {
         let dtb = tree(&[(GIB, gib * GIB)], &[], &[], &line).to_dtb();
@@ -507,7 +507,7 @@ fn large_machines_reach_their_first_frames_with_few_tables() {
     }
 }
 
-/// A gigabyte in pages takes 2 MiB of tables: they fit into the longest free range, or there is no map.
+/// A gigabyte in pages needs 2 MiB of tables: they fit into the longest free range, or there is no map.
 #[test]
 fn tables_take_one_range() {
     let features = Setting::usual().features;
@@ -588,7 +588,7 @@ fn where_a_crash_kernel_can_go() {
     let (at, notes) = crash(gib, "crashkernel=1M@0x50100000");
     assert_eq!(at, Some((0x5000_0000, 2 << 20)));
     assert_eq!(notes, ["crashkernel: moved to multiples of 0x200000 bytes: 0x50000000..0x50200000"]);
-    // What is in the way is named.
+    // The obstacle is named.
     for (line, why) in [
         ("2M@0x40200000", "overlap the kernel image"),
         ("2M@0x48000000", "overlap the device tree"),
@@ -628,7 +628,7 @@ fn more_pieces_than_there_is_room_for_cost_free_memory_and_no_more() {
     );
 }
 
-/// However many pieces are taken out of RAM, and in which order, what is left of it on both sides is used.
+/// However many pieces are removed from RAM, and in any order, the rest on both sides is used.
 #[test]
 fn the_longest_pieces_are_used() {
     let mut reserved: Vec<Reserved> = (0..126).map(|i| (GIB + GIB / 2 + i * 0x2000, 0x1000, false)).collect();

@@ -12,7 +12,7 @@ use crate::bus::Place;
 use crate::device_tree::{in_use, number};
 use crate::note::{Defect, Note, Subject};
 
-/// How many regions of redistributors are used.
+/// The most regions of redistributors that are used.
 pub const REGIONS: usize = 4;
 
 /// A GIC, by its registers.
@@ -31,22 +31,22 @@ pub enum InterruptController {
         distributor: Range<Pa>,
         /// Regions of redistributors, one redistributor for each CPU.
         redistributors: ArrayVec<Range<Pa>, REGIONS>,
-        /// Bytes from one redistributor to the next, where the tree says it.
+        /// Bytes from one redistributor to the next, if the tree has it.
         stride: Option<u64>,
     },
 }
 
-/// What is compatible with the GICv2.
+/// Devices that are compatible with the GICv2.
 const V2: [&str; 4] = ["arm,gic-400", "arm,cortex-a15-gic", "arm,cortex-a7-gic", "arm,cortex-a9-gic"];
 const V3: &str = "arm,gic-v3";
 
-/// The least that the registers take that are used: of a distributor, a CPU interface, a redistributor.
+/// The fewest bytes of registers: of a distributor, a CPU interface, a redistributor.
 const DISTRIBUTOR: u64 = 0x1000;
 const CPU_INTERFACE: u64 = 0x100;
 const REDISTRIBUTOR: u64 = 0x2_0000;
 
 impl InterruptController {
-    /// The first controller of a tree that is in use, if it can be used, and the INTID of the virtual timer.
+    /// Returns the first controller of a tree that is in use, if it can be used, and the INTID of the virtual timer.
     pub fn read(tree: Fdt<'_>, note: &mut dyn FnMut(Note<'_>)) -> (Option<Self>, Option<u32>) {
         let Some(place) =
             Place::search(tree, |n| version(n).is_some() && in_use(n, Subject::Interrupts, note))
@@ -56,7 +56,7 @@ impl InterruptController {
         let node = place.node;
         let timer = timer(tree, node, note);
         let mut ranges = ArrayVec::<Range<Pa>, { REGIONS + 1 }>::new();
-        // What comes behind the redistributors is of no use here.
+        // Ranges after the redistributors are not used.
         place.registers(Subject::Interrupts, note, |range| _ = ranges.try_push(range));
         let controller = match version(node) {
             Some(2) => Self::v2(&ranges),
@@ -87,7 +87,7 @@ impl InterruptController {
         fits.then(|| Self::V3 { distributor: distributor.clone(), redistributors, stride })
     }
 
-    /// 2 or 3: the version that it is used as.
+    /// Returns the version that the controller is used as, 2 or 3.
     pub const fn version(&self) -> u32 {
         match self {
             Self::V2 { .. } => 2,
@@ -95,7 +95,7 @@ impl InterruptController {
         }
     }
 
-    /// All ranges of registers, the distributor first.
+    /// Iterates over all ranges of registers, the distributor first.
     pub fn ranges(&self) -> impl Iterator<Item = &Range<Pa>> {
         let (distributor, others) = match self {
             Self::V2 { distributor, cpu_interface } => (distributor, core::slice::from_ref(cpu_interface)),
@@ -105,7 +105,7 @@ impl InterruptController {
     }
 }
 
-/// Which GIC a node is.
+/// Returns the version of the GIC that a node describes.
 fn version(node: FdtNode<'_>) -> Option<u32> {
     if node.is_compatible(V3) {
         return Some(3);
@@ -113,12 +113,12 @@ fn version(node: FdtNode<'_>) -> Option<u32> {
     V2.iter().any(|name| node.is_compatible(name)).then_some(2)
 }
 
-/// Notes what is wrong with a node of the interrupt controller or the timer.
+/// Makes a note of a node of the interrupt controller or the timer.
 fn wrong<'a>(node: FdtNode<'a>, defect: Defect<'a>) -> Note<'a> {
     Note::Node { subject: Subject::Interrupts, name: node.name(), defect }
 }
 
-/// The INTID of the virtual timer: the third interrupt of the timer node.
+/// Returns the INTID of the virtual timer: the third interrupt of the timer node.
 fn timer(tree: Fdt<'_>, controller: FdtNode<'_>, note: &mut dyn FnMut(Note<'_>)) -> Option<u32> {
     let node =
         Place::search(tree, |n| n.is_compatible("arm,armv8-timer") && in_use(n, Subject::Interrupts, note))?
@@ -137,7 +137,7 @@ fn timer(tree: Fdt<'_>, controller: FdtNode<'_>, note: &mut dyn FnMut(Note<'_>))
     }
 }
 
-/// A property that is one number.
+/// Returns a property that is one number.
 fn value(node: FdtNode<'_>, name: &str) -> Option<u64> {
     let property = node.property(name)?;
     (matches!(property.value().len(), 4 | 8)).then(|| number(property.value()))?
@@ -147,8 +147,8 @@ fn bytes(range: &Range<Pa>) -> u64 {
     range.end.0 - range.start.0
 }
 
-/// Where a range of registers is mapped from `next` on: such that large leaves and runs of pages can map it,
-/// whatever the size of a page.
+/// Returns the virtual addresses for a range of registers, from `next` on: congruent to the physical ones, so that
+/// large leaves and contiguous runs can map them at any page size.
 pub fn place(next: u64, range: &Range<Pa>) -> Range<u64> {
     let align = if bytes(range) < 2 << 20 { 64 << 10 } else { 2 << 20 };
     let start = next.next_multiple_of(align) + range.start.0 % align;
@@ -181,7 +181,7 @@ mod tests {
         DeviceTree::from_fdt(&Fdt::new(VIRT).unwrap())
     }
 
-    /// QEMU's tree with a GICv3 that has these registers.
+    /// Makes QEMU's tree with a GICv3 that has these registers.
     fn with_v3(ranges: &[(u64, u64)]) -> DeviceTree {
         let mut tree = virt();
         let node = tree.find_node_mut("/intc@8000000").unwrap();

@@ -1,16 +1,16 @@
-//! What a kernel decides before it builds its linear map: which machine a device tree describes, what the boot arguments
-//! ask for, which geometry follows, what each range of memory is for, and which CPUs may join.
+//! The decisions of a kernel before it builds its linear map: the machine that a device tree describes, the boot
+//! arguments, the geometry, the use of each range of memory, the CPUs that may join.
 //!
-//! All of it is pure: it reads bytes and values, touches no hardware and allocates nothing. linmap's bootable image runs
-//! this code on a CPU; the command `linmap plan` runs it on a host, for a machine that may not exist yet.
+//! All of it is pure: it reads bytes and values, touches no hardware and allocates nothing. linmap's bootable image
+//! runs this code on a CPU; the command `linmap plan` runs it on a host, for a machine that may not exist yet.
 //!
 //! A file uses only those before it in this list:
 //!
 //! - [`ranges`]: sets of physical ranges.
-//! - [`note`]: what is left out of a device tree or of memory, and why.
-//! - [`device_tree`], `bus`: what a node of a device tree says; where a CPU reaches its registers.
-//! - [`cpus`], [`gic`], [`machine`]: CPUs, interrupt controller, and all of a machine that the kernel uses.
-//! - [`tasks`], [`bootargs`]: what `run=` can name; all boot arguments.
+//! - [`note`]: each thing that is left out of a device tree or of memory, as a value.
+//! - [`device_tree`], `bus`: nodes of a device tree; the way from a CPU to their registers.
+//! - [`cpus`], [`gic`], [`machine`]: CPUs, interrupt controller, and the whole machine as the kernel uses it.
+//! - [`tasks`], [`bootargs`]: the tasks of `run=`; all boot arguments.
 //! - [`choice`], [`admit`]: the geometry; the CPUs that can use it.
 //! - [`scratch`], [`plan`]: memory, by its use.
 //! - [`uart`]: the console.

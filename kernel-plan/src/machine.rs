@@ -1,6 +1,6 @@
-//! The machine that a device tree describes, as far as this kernel uses it.
+//! The machine that a device tree describes, as far as the kernel uses it.
 //!
-//! The tree comes from a boot loader and is not trusted: what does not make sense is named and left out.
+//! The tree comes from a boot loader and is not trusted: what makes no sense is reported and left out.
 
 use core::fmt;
 use core::ops::Range;
@@ -18,7 +18,7 @@ use crate::gic::InterruptController;
 use crate::note::{Defect, Note, Subject};
 use crate::ranges::{CAPACITY, Full, Lost, Ranges};
 
-/// How the firmware is called (Arm SMCCC).
+/// The instruction that calls the firmware (Arm SMCCC).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Conduit {
     /// By HVC.
@@ -27,7 +27,7 @@ pub enum Conduit {
     Smc,
 }
 
-/// What the device tree says; nothing here points into it.
+/// A machine. Nothing here points into the device tree.
 #[derive(Clone, Debug)]
 pub struct Machine {
     /// The name of the machine.
@@ -36,15 +36,15 @@ pub struct Machine {
     pub bootargs: ArrayString<2048>,
     /// RAM, without what must not be mapped.
     pub ram: Ranges,
-    /// RAM that is mapped but spoken for.
+    /// RAM that is mapped and not free.
     pub reserved: Ranges,
-    /// What must not be mapped of what would else be RAM.
+    /// Memory that would be RAM but must not be mapped.
     pub no_map: Ranges,
-    /// What of the memory nodes there was no room for.
+    /// Ranges of the memory nodes that there was no room for.
     pub left_out: Lost,
     /// The registers of the console, a PL011.
     pub uart: Option<Pa>,
-    /// How PSCI is called.
+    /// The conduit of PSCI.
     pub conduit: Option<Conduit>,
     /// The interrupt controller.
     pub interrupts: Option<InterruptController>,
@@ -54,7 +54,7 @@ pub struct Machine {
     pub cpus: Cpus,
 }
 
-/// Why a device tree is of no use.
+/// The reason why a device tree is of no use.
 #[derive(Clone, Debug)]
 pub enum MachineError {
     /// It cannot be read.
@@ -63,7 +63,7 @@ pub enum MachineError {
     NoMemory,
     /// It has memory, and none of it may be mapped.
     NothingToMap,
-    /// It reserves more separate ranges than can be kept apart, so what is free is not known.
+    /// It reserves more separate ranges than can be kept apart, so what is free is unknown.
     TooManyReserved,
 }
 
@@ -126,7 +126,7 @@ impl Machine {
     }
 }
 
-/// As much of a text as there is room for, in whole words; `?` for what is no UTF-8.
+/// Copies as much of a text as there is room for, in whole words, with `?` for what is not UTF-8.
 fn copy<const N: usize>(
     text: &[u8],
     property: &'static str,
@@ -155,7 +155,7 @@ fn copy<const N: usize>(
     copy
 }
 
-/// RAM as the memory nodes have it, overlaps merged; of more ranges than there is room for the longest.
+/// Returns RAM as in the memory nodes, overlaps merged. If there are too many ranges, keeps the longest.
 fn memory(root: FdtNode<'_>, lost: &mut Lost, note: &mut dyn FnMut(Note<'_>)) -> Ranges {
     let mut ram = Ranges::new();
     let is_memory = |n: &FdtNode<'_>| {
@@ -180,7 +180,7 @@ fn memory(root: FdtNode<'_>, lost: &mut Lost, note: &mut dyn FnMut(Note<'_>)) ->
     ram
 }
 
-/// What of RAM is reserved, and what must not be mapped, which is RAM no longer.
+/// Returns the reserved parts of RAM, and those that must not be mapped, which it removes from RAM.
 fn reservations(
     tree: Fdt<'_>,
     ram: &mut Ranges,
@@ -192,7 +192,7 @@ fn reservations(
         add_ram(ram, &mut reserved, &reservation("/memreserve/", entry.address(), entry.size(), note))?;
     }
     let Some(parent) = tree.find_node("/reserved-memory") else { return Ok((reserved, no_map)) };
-    // Its cells should be there and the same as those of the root.
+    // Its cells should be there and be the same as those of the root.
     let own = parent.property("#address-cells").is_some() && parent.property("#size-cells").is_some();
     let cells = cells(if own { parent } else { tree.root() });
     let mut full = Ok(());
@@ -214,12 +214,12 @@ fn reservations(
     full.map(|()| (reserved, no_map))
 }
 
-/// Notes what is wrong with a node that describes memory or reserves it.
+/// Makes a note of a node that describes or reserves memory.
 const fn of_memory<'a>(name: &'a str, defect: Defect<'a>) -> Note<'a> {
     Note::Node { subject: Subject::Memory, name, defect }
 }
 
-/// A reserved range, to the last address at most: what a loader asks to be left alone, is.
+/// Returns a reserved range, cut at the last address: memory that a loader reserves is never used.
 fn reservation(name: &str, start: u64, size: u64, note: &mut dyn FnMut(Note<'_>)) -> Range<Pa> {
     let end = start.checked_add(size).unwrap_or_else(|| {
         note(of_memory(name, Defect::CutAtLastAddress { start, size }));
@@ -228,7 +228,7 @@ fn reservation(name: &str, start: u64, size: u64, note: &mut dyn FnMut(Note<'_>)
     Pa(start)..Pa(end)
 }
 
-/// Adds what of a range is RAM.
+/// Adds the parts of a range that are RAM.
 fn add_ram(ram: &Ranges, to: &mut Ranges, range: &Range<Pa>) -> Result<(), Full> {
     for r in ram.as_slice() {
         to.add(r.start.max(range.start)..r.end.min(range.end))?;
@@ -236,7 +236,7 @@ fn add_ram(ram: &Ranges, to: &mut Ranges, range: &Range<Pa>) -> Result<(), Full>
     Ok(())
 }
 
-/// The registers of the PL011 at a path, which may have options behind a colon, or that an alias stands for.
+/// Returns the registers of the PL011 at a path, which may have options after a colon, or begin with an alias.
 fn uart(tree: Fdt<'_>, path: &str, note: &mut dyn FnMut(Note<'_>)) -> Option<Pa> {
     let place = Place::find(tree, path.split(':').next()?)?;
     if !place.node.compatible()?.any(|c| c == "arm,pl011") {
@@ -282,7 +282,7 @@ mod tests {
 
     const TWO: &[u8] = &[0, 0, 0, 2];
 
-    /// A machine with these memory ranges, and nodes below /reserved-memory.
+    /// Makes a machine with these memory ranges, and nodes below /reserved-memory.
     fn tree(memory: &[u64], reserved: Vec<DeviceTreeNode>) -> DeviceTree {
         let mut tree = DeviceTree::new();
         let root = &mut tree.root;
@@ -429,7 +429,7 @@ mod tests {
         ));
     }
 
-    /// Wherever the longest are, they are kept, and what goes is named once.
+    /// The longest ranges are kept wherever they are, and what is left out is reported once.
     #[test]
     fn of_more_ranges_than_there_is_room_for_the_shortest_are_left_out() {
         let all = CAPACITY as u64 + 2;

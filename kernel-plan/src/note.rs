@@ -40,21 +40,21 @@ pub enum Note<'a> {
         subject: Subject,
         /// The name of the node.
         name: &'a str,
-        /// What is wrong.
+        /// The defect.
         defect: Defect<'a>,
     },
     /// A node that describes a CPU is left out.
     Cpu {
         /// The name of the node.
         name: &'a str,
-        /// What is wrong.
+        /// The defect.
         defect: CpuDefect,
     },
     /// There are more CPUs than are used.
     CpusLeftOut {
-        /// How many are left out.
+        /// The number of CPUs left out.
         count: u32,
-        /// How many are used at most.
+        /// The most CPUs that are used.
         most: usize,
     },
     /// The boot CPU is not among those of the device tree.
@@ -77,7 +77,7 @@ pub enum Note<'a> {
         property: &'static str,
         /// Its length in bytes.
         bytes: usize,
-        /// How many of them are used.
+        /// The bytes that are used.
         used: usize,
     },
     /// A text of the device tree is not all UTF-8.
@@ -93,7 +93,7 @@ pub enum Note<'a> {
     FreeMemoryLost(Lost),
     /// A range of free memory is not used, as the crash kernel's reservation left too many separate ranges.
     FreeRangeLost(Range<Pa>),
-    /// What the loader left in memory lies in a range that must not be mapped.
+    /// The image or the device tree is in a range that must not be mapped.
     LoadedInNoMap(Loaded, Range<Pa>),
     /// The linear map does not reach the kernel image.
     ImageNotReached {
@@ -108,7 +108,7 @@ pub enum Note<'a> {
         range: Range<Pa>,
         /// Its size in bytes.
         size: u64,
-        /// What is in the way.
+        /// The obstacle.
         obstacle: Obstacle,
         /// The longest range that is free.
         longest: Range<Pa>,
@@ -127,7 +127,7 @@ pub enum Note<'a> {
     },
 }
 
-/// What a loader leaves in memory.
+/// The things that a loader leaves in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Loaded {
     /// The kernel image.
@@ -136,7 +136,7 @@ pub enum Loaded {
     DeviceTree,
 }
 
-/// What is wrong with a node, or with its `reg`.
+/// A defect of a node, or of its `reg`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Defect<'a> {
     /// Its status is not `okay`, but this.
@@ -190,7 +190,7 @@ pub enum Defect<'a> {
     },
 }
 
-/// Why a CPU of the device tree is left out.
+/// The reason why a CPU of the device tree is left out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum CpuDefect {
     /// Its status is `disabled`.
@@ -212,7 +212,7 @@ pub enum CpuDefect {
     Duplicate(u64),
 }
 
-/// What is in the way of a crash kernel's reservation.
+/// The obstacle to a crash kernel's reservation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Obstacle {
     /// Some of it is not RAM, or RAM outside the linear map.

@@ -1,7 +1,7 @@
-//! What of RAM is mapped, spoken for and free. Pure.
+//! The plan of memory: what is mapped, what is in use, what is free.
 //!
-//! All of this comes from a boot loader and is not trusted. What does not make sense is named; where
-//! something sane remains to be done, it is done, and else the boot ends with a [`PlanError`].
+//! All of it comes from a boot loader and is not trusted. What makes no sense is reported. If something sane remains to
+//! be done, it is done; otherwise the boot ends with a [`PlanError`].
 
 use core::fmt;
 use core::ops::Range;
@@ -14,7 +14,7 @@ use crate::note::{Loaded, Note, Obstacle};
 use crate::ranges::{Lost, Ranges};
 use crate::scratch::Scratch;
 
-/// What a plan is made from.
+/// The input of a plan.
 #[derive(Clone, Debug)]
 pub struct Given<'a> {
     /// RAM, and what the device tree reserves of it.
@@ -23,17 +23,17 @@ pub struct Given<'a> {
     pub args: &'a BootArgs<'a>,
     /// The geometry of the linear map.
     pub geometry: Geometry,
-    /// How many bits a physical address has, 52 at the most.
+    /// The bits of a physical address, 52 at most.
     pub pa_bits: u32,
-    /// All of the kernel image.
+    /// The kernel image.
     pub image: Range<Pa>,
-    /// Of that, code and constants.
+    /// Its code and constants.
     pub read_only: Range<Pa>,
     /// The device tree.
     pub tree: Range<Pa>,
 }
 
-/// Where a plan keeps its ranges.
+/// Storage for the ranges of a plan.
 #[derive(Clone, Debug, Default)]
 pub struct Room {
     ram: Ranges,
@@ -43,11 +43,11 @@ pub struct Room {
 /// The plan of a machine's memory.
 #[derive(Clone, Debug)]
 pub struct Plan<'a> {
-    /// The linear map to be.
+    /// The layout of the linear map.
     pub layout: Layout<'a>,
-    /// RAM that the linear map reaches and nobody has spoken for, in whole pages; never address 0.
+    /// RAM in the linear map that is not in use, in whole pages; never address 0.
     pub free: Ranges,
-    /// What of that was set aside for tasks that change the map; nothing if there are none.
+    /// RAM set aside for tasks that change the map; empty if there are none.
     pub scratch: Scratch,
     /// The crash kernel's reservation.
     pub crash: Option<Range<Pa>>,
@@ -57,33 +57,33 @@ pub struct Plan<'a> {
     pub beyond_bytes: u64,
 }
 
-/// Why there is no plan.
+/// The reason why there is no plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum PlanError {
     /// The ranges make no linear map: there is not one whole page of RAM.
     Layout(LayoutError),
     /// All RAM is beyond the CPU's physical addresses.
     Beyond {
-        /// How much there is.
+        /// The bytes of RAM.
         bytes: u64,
-        /// How many bits a physical address has.
+        /// The bits of a physical address.
         pa_bits: u32,
     },
     /// The device tree and the image share memory, so neither can be trusted.
     TreeInImage {
-        /// Where the device tree is.
+        /// The device tree.
         tree: Range<Pa>,
-        /// Where the image is.
+        /// The image.
         image: Range<Pa>,
     },
     /// Not one page is free.
     NothingFree {
-        /// How much the linear map reaches.
+        /// The bytes in the linear map.
         bytes: u64,
     },
     /// No free range has room for the tables.
     NoRoomForTables {
-        /// The bytes that they take.
+        /// The bytes of the tables.
         needed: u64,
         /// The longest free range.
         longest: Range<Pa>,
@@ -119,7 +119,7 @@ impl fmt::Display for PlanError {
 impl core::error::Error for PlanError {}
 
 impl<'a> Plan<'a> {
-    /// Plans. Calls `note` for each thing that is left out or moved.
+    /// Makes a plan. Calls `note` for each thing that is left out or moved.
     ///
     /// # Errors
     ///
@@ -169,17 +169,17 @@ impl<'a> Plan<'a> {
         Ok(Self { layout, free, scratch, crash, alias, beyond_bytes })
     }
 
-    /// The free RAM that the tables of the linear map are taken from: as much as they take, from one range.
+    /// Returns the free RAM for the tables of the linear map: as much as they need, from one range.
     ///
-    /// It is reached through a temporary 1:1 map, which costs a table for each block that it has a part of. So
-    /// it is whole blocks where the longest range has them.
+    /// It is reached through a temporary 1:1 map, which needs a table for each block that is only partly in it. So the
+    /// range is whole blocks if the longest free range has them.
     ///
     /// # Errors
     ///
     /// The longest range is shorter than the tables.
     pub fn first_frames(&self, leaves: Leaves) -> Result<Range<Pa>, PlanError> {
         let geometry = self.layout.geometry();
-        // The root is there before.
+        // The root exists before.
         let tables = Stats::of_runs(geometry, self.layout.runs(leaves)).table_bytes(geometry);
         let needed = tables - geometry.page_size();
         let longest = self.free.longest();
@@ -196,7 +196,7 @@ impl<'a> Plan<'a> {
     }
 }
 
-/// The whole pages of RAM that the linear map reaches.
+/// Returns the whole pages of RAM in the linear map.
 fn reached(geometry: Geometry, ram: &Ranges) -> Result<Ranges, LayoutError> {
     let mut copy = ram.clone();
     let mapped =
@@ -207,11 +207,11 @@ fn reached(geometry: Geometry, ram: &Ranges) -> Result<Ranges, LayoutError> {
     Ok(reached)
 }
 
-/// What of the RAM that the linear map reaches is not the image, the device tree or reserved; of more ranges than there
-/// is room for the longest.
+/// Returns the RAM in the linear map that is neither image nor device tree nor reserved. If there are too many ranges,
+/// keeps the longest.
 fn unspoken(given: &Given<'_>, reached: &Ranges, note: &mut dyn FnMut(Note<'_>)) -> Ranges {
     let page = given.geometry.page_size();
-    // Address 0 stands for "no page" in the chain of free pages.
+    // Address 0 ends the free list.
     let first_page = Pa(0)..Pa(page);
     let spoken_for = given.machine.reserved.as_slice().iter().chain([&given.image, &given.tree, &first_page]);
     let (mut free, mut lost) = (Ranges::new(), Lost::default());
@@ -229,7 +229,7 @@ fn unspoken(given: &Given<'_>, reached: &Ranges, note: &mut dyn FnMut(Note<'_>))
     free
 }
 
-/// Code and constants of the image, if the linear map reaches them; else nothing.
+/// Returns code and constants of the image if the linear map has them; otherwise an empty range.
 fn alias(given: &Given<'_>, reached: &Ranges, note: &mut dyn FnMut(Note<'_>)) -> Range<Pa> {
     let page = given.geometry.page_size();
     let range = outward(&given.read_only, page);
@@ -242,7 +242,7 @@ fn alias(given: &Given<'_>, reached: &Ranges, note: &mut dyn FnMut(Note<'_>)) ->
     Pa(0)..Pa(0)
 }
 
-/// Where the crash kernel goes: as asked, or at the top of where there is most room; 2 MiB aligned.
+/// Returns the place of the crash kernel: as asked, or at the top of the longest free range; 2 MiB aligned.
 fn crash_kernel(
     asked: Reservation,
     given: &Given<'_>,
@@ -289,7 +289,7 @@ fn obstacle(range: &Range<Pa>, given: &Given<'_>, reached: &Ranges) -> Obstacle 
     }
 }
 
-/// A range with its ends moved outward to multiples of `size`, or to the last one that there is.
+/// Returns a range with its ends moved outward to multiples of `size`, or to the last multiple.
 fn outward(range: &Range<Pa>, size: u64) -> Range<Pa> {
     let down = |address: u64| Pa(address & !(size - 1));
     if range.is_empty() {

@@ -1,4 +1,4 @@
-//! A sorted set of physical ranges of bounded size: RAM, and what of it is spoken for.
+//! Sets of physical ranges, sorted and of bounded size: RAM, and its parts by use.
 
 use core::fmt;
 use core::ops::Range;
@@ -6,7 +6,7 @@ use core::ops::Range;
 use arrayvec::ArrayVec;
 use linmap::Pa;
 
-/// How many separate ranges a set can hold.
+/// The most separate ranges in a set.
 pub const CAPACITY: usize = 128;
 
 /// Ranges in address order that neither overlap nor touch.
@@ -20,14 +20,14 @@ pub struct Full;
 /// Ranges that there was no room for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Lost {
-    /// How many.
+    /// Their number.
     pub ranges: u32,
     /// The bytes in them.
     pub bytes: u64,
 }
 
 impl Lost {
-    /// Counts one, if there is one.
+    /// Counts a range, if there is one.
     pub fn count(&mut self, lost: Option<Range<Pa>>) {
         if let Some(range) = lost {
             self.ranges += 1;
@@ -43,52 +43,52 @@ impl fmt::Display for Lost {
     }
 }
 
-/// The bytes of a range.
+/// Returns the bytes of a range.
 fn bytes(range: &Range<Pa>) -> u64 {
     range.end.0 - range.start.0
 }
 
 impl Ranges {
-    /// A set of nothing.
+    /// Makes an empty set.
     pub const fn new() -> Self {
         Self(ArrayVec::new_const())
     }
 
-    /// The ranges in address order.
+    /// Returns the ranges in address order.
     pub fn as_slice(&self) -> &[Range<Pa>] {
         &self.0
     }
 
-    /// The ranges, for an operation that sorts or cuts them in place.
+    /// Returns the ranges, for an operation that sorts or cuts them in place.
     pub fn as_mut_slice(&mut self) -> &mut [Range<Pa>] {
         &mut self.0
     }
 
-    /// The bytes in all ranges.
+    /// Returns the bytes in all ranges.
     pub fn bytes(&self) -> u64 {
         self.0.iter().map(bytes).sum()
     }
 
-    /// Whether an address is in one of the ranges.
+    /// Returns true if an address is in one of the ranges.
     pub fn contains(&self, pa: Pa) -> bool {
         self.0.iter().any(|r| r.contains(&pa))
     }
 
-    /// Whether all of a range is in the set, as part of one range.
+    /// Returns true if all of a range is in one range of the set.
     pub fn covers(&self, range: &Range<Pa>) -> bool {
         self.0.iter().any(|r| r.start <= range.start && range.end <= r.end)
     }
 
-    /// The longest range; empty where there is none.
+    /// Returns the longest range; an empty one if there is none.
     pub fn longest(&self) -> Range<Pa> {
         self.0.iter().max_by_key(|r| bytes(r)).cloned().unwrap_or_default()
     }
 
-    /// Adds a range and joins it with those that it touches. Whether it overlapped one of them.
+    /// Adds a range and joins it with those that it touches. Returns true if it overlapped one of them.
     ///
     /// # Errors
     ///
-    /// There is no room for one more.
+    /// There is no room for another range.
     pub fn add(&mut self, range: Range<Pa>) -> Result<bool, Full> {
         if range.is_empty() {
             return Ok(false);
@@ -108,11 +108,11 @@ impl Ranges {
         Ok(overlapped)
     }
 
-    /// Takes a range out.
+    /// Removes a range.
     ///
     /// # Errors
     ///
-    /// It would cut one range in two and there is no room for that.
+    /// It would cut one range in two, and there is no room for another.
     pub fn remove(&mut self, range: &Range<Pa>) -> Result<(), Full> {
         if range.is_empty() {
             return Ok(());
@@ -139,7 +139,7 @@ impl Ranges {
 }
 
 impl Ranges {
-    /// Adds a range; where there is no room for one more, the shortest of all goes. What is lost in that way.
+    /// Adds a range. If there is no room for another, drops the shortest of all and returns it.
     pub fn add_or_lose(&mut self, range: Range<Pa>) -> Option<Range<Pa>> {
         if self.add(range.clone()).is_ok() {
             return None;
@@ -148,13 +148,13 @@ impl Ranges {
         let Some(shortest) = shortest else { return Some(range) };
         let lost = shortest.clone();
         self.0.retain(|r| *r != lost);
-        // There is room, as one has just gone.
+        // There is room, as a range has just been dropped.
         _ = self.add(range);
         Some(lost)
     }
 
-    /// Takes a range out; where that cuts one in two and there is no room for one more, the shortest of all that
-    /// remain goes as well. What is lost in that way.
+    /// Removes a range. If that cuts one in two and there is no room for another, drops the shortest of all that remain
+    /// and returns it.
     pub fn remove_or_lose(&mut self, range: &Range<Pa>) -> Option<Range<Pa>> {
         if self.remove(range).is_ok() {
             return None;
@@ -165,7 +165,7 @@ impl Ranges {
         self.add_or_lose(after)
     }
 
-    /// What is in none of the ranges `taken`, in address order.
+    /// Iterates over what is in none of the ranges `taken`, in address order.
     pub fn without(&self, taken: impl Iterator<Item = Range<Pa>> + Clone) -> impl Iterator<Item = Range<Pa>> {
         self.0.iter().flat_map(move |r| {
             let (mut at, taken) = (r.start, taken.clone());
@@ -184,7 +184,7 @@ impl Ranges {
         })
     }
 
-    /// Keeps what lies within `limits`.
+    /// Keeps what lies within `limits`, and removes the rest.
     pub fn keep(&mut self, limits: &Range<Pa>) {
         for r in &mut self.0 {
             *r = r.start.max(limits.start)..r.end.min(limits.end);
@@ -237,7 +237,7 @@ mod tests {
         assert_eq!(r.bytes(), 50 * CAPACITY as u64);
     }
 
-    /// Whatever does not fit, the least is lost, and it is said which.
+    /// If not all fit, the shortest is dropped and returned.
     #[test]
     fn the_shortest_of_all_is_lost() {
         let mut r = Ranges::new();
@@ -249,7 +249,7 @@ mod tests {
         assert_eq!(r.add_or_lose(Pa(19_900)..Pa(19_920)), Some(Pa(19_900)..Pa(19_920)));
         // One that touches another needs no room.
         assert_eq!(r.add_or_lose(Pa(121)..Pa(130)), None);
-        // Of what a cut leaves, neither side is the shortest, then one is.
+        // The parts after a cut: neither is the shortest, then one is.
         assert_eq!(r.remove_or_lose(&(Pa(22_000)..Pa(23_000))), Some(Pa(5000)..Pa(5020)));
         assert_eq!(r.remove_or_lose(&(Pa(24_000)..Pa(29_999))), Some(Pa(29_999)..Pa(30_000)));
         assert_eq!((r.as_slice().len(), r.longest()), (CAPACITY, Pa(20_000)..Pa(22_000)));
@@ -269,7 +269,7 @@ mod tests {
     }
 
     proptest! {
-        /// Of any ranges in any order those that are kept are as long as any that are lost, and nothing else goes.
+        /// For any ranges in any order, those kept are at least as long as those dropped, and nothing else is lost.
         #[test]
         fn what_is_lost_is_the_least(
             lengths in prop::collection::vec(1u64..1000, 1..300),
@@ -300,7 +300,7 @@ mod tests {
             }
         }
 
-        /// What remains is what is in the set and in nothing that is taken, in whole gaps.
+        /// Gaps are what is in the set and in nothing that is taken, each as long as possible.
         #[test]
         fn gaps_are_what_removal_leaves(
             added in prop::collection::vec((0u64..64, 1u64..16), 0..8),
@@ -318,7 +318,7 @@ mod tests {
             prop_assert_eq!(ranges.as_slice(), gaps);
         }
 
-        /// Against one bit for each address.
+        /// A bitmap with a bit for each address is the reference.
         #[test]
         fn agrees_with_a_bitmap(ops in prop::collection::vec((any::<bool>(), 0u64..64, 0u64..16), 0..40)) {
             let mut ranges = Ranges::new();

@@ -1,4 +1,4 @@
-//! RAM for tasks that change the map: mapped as all RAM is, and nobody's. Pure.
+//! RAM for tasks that change the map: mapped as all RAM is, and used by nothing else.
 
 use core::ops::Range;
 
@@ -6,19 +6,18 @@ use linmap::{Geometry, Pa};
 
 use crate::ranges::Ranges;
 
-/// What is set aside for them. Table pages come from elsewhere.
+/// The memory set aside for them. Table pages come from elsewhere.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Scratch {
-    /// Two leaves of one size, the largest that there is room for: aligned to both, and at most three
-    /// quarters of what is free. May be empty.
+    /// Two leaves of one size, the largest that fits: aligned to both, and at most three quarters of free RAM. May be
+    /// empty.
     pub range: Range<Pa>,
-    /// The first and the last page of the longest stretch of RAM, where they are free.
+    /// The first and the last page of the longest range of RAM, if they are free.
     pub ends: [Option<Pa>; 2],
 }
 
 impl Scratch {
-    /// Takes it out of what is free of the RAM that the linear map reaches; nothing where that is next to
-    /// nothing.
+    /// Takes it from the free RAM in the linear map; empty if next to nothing is free.
     pub(crate) fn take(free: &mut Ranges, reached: &Ranges, geometry: Geometry) -> Self {
         let page = geometry.page_size();
         if free.bytes() < 16 * page {
@@ -27,7 +26,7 @@ impl Scratch {
         let bank = reached.longest();
         let ends = [bank.start, Pa(bank.end.0.saturating_sub(page))].map(|first| {
             let end = first..Pa(first.0 + page);
-            // With no room for a cut there is no such page.
+            // Without room for a cut there is no such page.
             (free.covers(&end) && free.remove(&end).is_ok()).then_some(first)
         });
         let (longest, most) = (free.longest(), free.bytes() / 4 * 3);
@@ -49,7 +48,7 @@ mod tests {
 
     const GIB: u64 = 1 << 30;
 
-    /// What is set aside of RAM from 1 GiB on, of which the first 128 MiB are taken but for a page.
+    /// Takes it from RAM from 1 GiB on, whose first 128 MiB are in use except for one page.
     fn scratch(granule: Granule, va_bits: u32, ram: u64) -> (Scratch, Ranges) {
         let format = if va_bits > 48 { OaFormat::Lpa2 } else { OaFormat::Bits48 };
         let g = Geometry::new(granule, va_bits, format).unwrap();

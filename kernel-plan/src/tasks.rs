@@ -9,7 +9,7 @@ pub struct TaskInfo {
     pub name: &'static str,
     /// The parameters that may follow its name.
     pub parameters: &'static str,
-    /// What it does, in a line.
+    /// A line that says what it does.
     pub does: &'static str,
     /// It changes the linear map, so it needs RAM that is set aside for that.
     pub changes_the_map: bool,
@@ -77,9 +77,9 @@ tasks! {
 /// The parameters of `run=stress`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stress {
-    /// How many operations all CPUs do together.
+    /// The operations that all CPUs do together.
     pub operations: u64,
-    /// The seed that the choice of each follows from; without it, another one at each boot.
+    /// The seed that decides about each operation; without it, another one at each boot.
     pub seed: Option<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! Which console there is: none rather than a wrong one. Pure.
+//! The consoles of a machine: none rather than a wrong one.
 
 use core::ops::Range;
 
@@ -7,8 +7,8 @@ use linmap::Pa;
 use crate::machine::Machine;
 use crate::note::Note;
 
-/// Where QEMU's virt machine has a PL011: all there is to try where no device tree has been read, or where the console
-/// that it names does not work.
+/// The PL011 of QEMU's virt machine: the only one to try where no device tree has been read, or where the console that
+/// it names does not work.
 pub const FALLBACK: Pa = Pa(0x0900_0000);
 
 /// The bytes of a PL011's registers.
@@ -19,12 +19,13 @@ pub const BYTES: u64 = 0x1000;
 pub struct Consoles {
     /// The one that the device tree names.
     pub named: Option<Pa>,
-    /// [`FALLBACK`], if that is no RAM. What is there has still to say that it is a PL011.
+    /// [`FALLBACK`], if that is not RAM. It must still identify itself as a PL011.
     pub fallback: Option<Pa>,
 }
 
 impl Consoles {
-    /// Those of a machine whose CPUs have addresses of so many bits. `note` hears why the named one is not used.
+    /// Returns the consoles of a machine whose CPUs have addresses of so many bits. Calls `note` if the named one is
+    /// not used.
     pub fn new(machine: &Machine, pa_bits: u32, note: &mut dyn FnMut(Note<'_>)) -> Self {
         let is_address = |registers: &Range<Pa>| (registers.end.0 - 1) >> pa_bits == 0;
         let usable = |uart: &Pa| {
@@ -41,7 +42,7 @@ impl Consoles {
     }
 }
 
-/// [`FALLBACK`], where a machine has no RAM there. RAM that was left out could be anywhere.
+/// Returns [`FALLBACK`] if the machine has no RAM there. RAM that was left out could be anywhere.
 pub fn fallback(machine: &Machine) -> Option<Pa> {
     let is_ram = registers(FALLBACK).is_none_or(|registers| has_ram(machine, &registers));
     (!is_ram && machine.left_out.ranges == 0).then_some(FALLBACK)
@@ -51,7 +52,7 @@ fn registers(uart: Pa) -> Option<Range<Pa>> {
     Some(uart..Pa(uart.0.checked_add(BYTES)?))
 }
 
-/// Whether a machine has RAM in a range, mapped or not.
+/// Returns true if a machine has RAM in a range, mapped or not.
 fn has_ram(machine: &Machine, range: &Range<Pa>) -> bool {
     let mut ram = machine.ram.as_slice().iter().chain(machine.no_map.as_slice());
     ram.any(|ram| ram.start < range.end && range.start < ram.end)
@@ -77,7 +78,7 @@ mod tests {
         pairs.iter().flat_map(|p| [p.0.to_be_bytes(), p.1.to_be_bytes()].concat()).collect()
     }
 
-    /// QEMU's virt machine with this memory, changed.
+    /// Changes the tree of QEMU's virt machine, with this memory.
     fn virt(memory: &[(u64, u64)], change: impl FnOnce(&mut DeviceTree)) -> Vec<u8> {
         let mut tree = DeviceTree::from_fdt(&Fdt::new(VIRT).unwrap());
         set(tree.find_node_mut("/memory@40000000").unwrap(), "reg", &pairs(memory));
@@ -104,7 +105,7 @@ mod tests {
         assert_eq!(consoles(&virt(&[(GIB, GIB)], |_| {})), (Some(0x900_0000), Some(0x900_0000), Vec::new()));
     }
 
-    /// As on xlnx-zcu102: no PL011, and RAM from 0 on.
+    /// A machine like xlnx-zcu102: no PL011, and RAM from 0 on.
     #[test]
     fn where_there_is_ram_there_is_no_console() {
         let nothing = (None, None, [NO_UART.to_string()].into());
@@ -120,7 +121,7 @@ mod tests {
         }
     }
 
-    /// Memory that must not be mapped is memory, and so is what there was no room for.
+    /// Memory that must not be mapped is memory, and so are ranges that there was no room for.
     #[test]
     fn ram_that_is_not_mapped_is_ram() {
         let no_map = |tree: &mut DeviceTree| {
@@ -165,7 +166,7 @@ mod tests {
         }
     }
 
-    /// As on a Raspberry Pi 3: by an alias, behind a bus.
+    /// A machine like a Raspberry Pi 3: the console by an alias, behind a bus.
     #[test]
     fn a_console_behind_a_bus_is_where_a_cpu_has_it() {
         let dtb = virt(&[(0, 0x3c00_0000)], |tree| {

@@ -1,67 +1,67 @@
-//! The addresses of an area where pages are mapped at will: which are taken, and by what. Pure.
+//! Addresses of the vmalloc area: which are taken.
 //!
-//! Behind each allocation a page stays free, so that an overrun faults. What is freed keeps its addresses until
-//! it is unmapped, at once or together with others, so that no TLB knows them when they are taken again.
+//! After each allocation a page stays free, so that an overrun faults. A freed allocation keeps its addresses until it
+//! is unmapped, at once or together with others, so that no TLB has them when they are taken again.
 
 use arrayvec::ArrayVec;
 use linmap::Va;
 
-/// How many allocations there can be at once.
+/// The most allocations at a time.
 pub const MOST: usize = 512;
 
-/// Where addresses can be taken.
+/// The addresses that can be taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
     /// The first address.
     pub start: u64,
-    /// The first one behind them.
+    /// The end, exclusive.
     pub end: u64,
     /// The page size.
     pub page: u64,
 }
 
-/// An address that another one shall be congruent to.
+/// A wish: an address congruent to another one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Like {
     /// The address.
     pub address: u64,
-    /// Modulo what: the page size, or more; a power of two.
+    /// The modulus: the page size, or more; a power of two.
     pub modulus: u64,
 }
 
-/// How far an allocation has come.
+/// The states of an allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Used,
-    /// Given up, and unmapped some time.
+    /// Freed, and to be unmapped later.
     Waiting,
-    /// Somebody unmaps it.
+    /// A CPU unmaps it.
     Leaving,
 }
 
-/// Addresses that are taken.
+/// An allocation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Allocation {
-    /// The first.
+    /// The first address.
     pub start: Va,
-    /// How many pages it has, without the one behind it.
+    /// Its pages, without the free one after them.
     pub pages: u64,
-    /// Whether permissions may be other than those that it was mapped with.
+    /// Its permissions may have changed since it was mapped.
     pub changed: bool,
     state: State,
 }
 
-/// All that are taken, in address order.
+/// All allocations, in address order.
 #[derive(Clone, Debug, Default)]
 pub struct Addresses(ArrayVec<Allocation, MOST>);
 
 impl Addresses {
-    /// None is taken.
+    /// Makes a set without allocations.
     pub const fn new() -> Self {
         Self(ArrayVec::new_const())
     }
 
-    /// Takes the lowest addresses that are free and like another one. Nothing if there are none, or no pages.
+    /// Takes the lowest free addresses that are congruent to `like`. Returns none if there are none, or for no pages.
     pub fn take(&mut self, bounds: &Bounds, pages: u64, like: Like) -> Option<Va> {
         let bytes = pages.checked_mul(bounds.page).filter(|bytes| *bytes != 0)?;
         let (mut index, mut free) = (0, bounds.start);
@@ -86,7 +86,7 @@ impl Addresses {
         Some(&mut self.0[index])
     }
 
-    /// Notes that permissions change somewhere in an allocation. Whether there is one that is in use.
+    /// Records that permissions change somewhere in an allocation. Returns false if none in use has the address.
     pub fn change(&mut self, va: Va) -> bool {
         let behind = self.0.partition_point(|taken| taken.start <= va);
         let taken = behind.checked_sub(1).map(|index| &mut self.0[index]);
@@ -95,37 +95,38 @@ impl Addresses {
         true
     }
 
-    /// Gives an allocation up, for the caller to unmap. Nothing if there is none in use that starts there.
+    /// Starts to free an allocation, which the caller unmaps. Returns none if none in use starts there.
     pub fn leave(&mut self, start: Va) -> Option<Allocation> {
         let taken = self.at(start).filter(|taken| taken.state == State::Used)?;
         taken.state = State::Leaving;
         Some(*taken)
     }
 
-    /// Has an allocation wait to be unmapped, one that is in use or that could not be. Whether there is one.
+    /// Makes an allocation wait to be unmapped: one in use, or one that could not be unmapped. Returns false if there
+    /// is none.
     pub fn wait(&mut self, start: Va) -> bool {
         self.at(start).map(|taken| taken.state = State::Waiting).is_some()
     }
 
-    /// One of those that wait, for the caller to unmap.
+    /// Returns one of those that wait, which the caller unmaps.
     pub fn leave_waiting(&mut self) -> Option<Allocation> {
         let taken = self.0.iter_mut().find(|taken| taken.state == State::Waiting)?;
         taken.state = State::Leaving;
         Some(*taken)
     }
 
-    /// How many wait, and how many pages they have.
+    /// Returns how many allocations wait, and their pages.
     pub fn waiting(&self) -> (usize, u64) {
         let waiting = self.0.iter().filter(|taken| taken.state == State::Waiting);
         waiting.fold((0, 0), |(count, pages), taken| (count + 1, pages + taken.pages))
     }
 
-    /// Frees the addresses of an allocation, which is not mapped any more.
+    /// Frees the addresses of an allocation, which is no longer mapped.
     pub fn give(&mut self, start: Va) {
         self.0.retain(|taken| taken.start != start);
     }
 
-    /// How many are taken, however far they have come.
+    /// Returns the number of allocations in any state.
     pub fn taken(&self) -> usize {
         self.0.len()
     }
@@ -149,7 +150,7 @@ mod tests {
         let mut addresses = Addresses::new();
         let mut take = |pages| addresses.take(&BOUNDS, pages, ANY).map(|va| (va.0 - BOUNDS.start) / PAGE);
         assert_eq!([take(1), take(3), take(2)], [Some(0), Some(2), Some(6)]);
-        assert_eq!([take(0), take(u64::MAX), take(0x3ff), take(0x3f6)], [None; 4], "a page behind each");
+        assert_eq!([take(0), take(u64::MAX), take(0x3ff), take(0x3f6)], [None; 4], "a page after each");
         assert_eq!(take(0x3f5), Some(9), "all but the last page");
     }
 
@@ -210,7 +211,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is done, allocations are within the bounds, like what they should be, and apart.
+        /// After any steps, allocations are within the bounds, congruent as asked, and apart.
         #[test]
         fn allocations_stay_apart(steps in prop::collection::vec(step(), 0..200)) {
             let (mut addresses, mut used) = (Addresses::new(), Vec::new());
@@ -222,7 +223,7 @@ mod tests {
                             prop_assert_eq!(va.0 % like.modulus, like.address % like.modulus);
                             used.push(va);
                         } else if pages != 0 {
-                            // Whatever is free is too short, or not like that.
+                            // All free ranges are too short, or not congruent.
                             let most = pages * PAGE + PAGE + like.modulus;
                             prop_assert!(addresses.free().all(|bytes| bytes < most));
                         }
@@ -256,7 +257,7 @@ mod tests {
             apart && self.0.iter().all(within)
         }
 
-        /// The bytes of each stretch that is free.
+        /// Iterates over the bytes of each free range.
         fn free(&self) -> impl Iterator<Item = u64> {
             let ends = self.0.iter().map(|taken| taken.start.0 + (taken.pages + 1) * PAGE);
             let starts = self.0.iter().map(|taken| taken.start.0).chain([BOUNDS.end]);

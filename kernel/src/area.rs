@@ -1,8 +1,8 @@
 //! The vmalloc area, between the linear map and the other CPUs' stacks: pages mapped by any CPU.
 //!
 //! The tables alone say which memory an allocation has; there is no other list. When it is freed, its runs of physical
-//! memory are linked through their own first words. An allocation with changed permissions is unmapped at once: first in
-//! the area, then its alias becomes writable again. Others may wait and be unmapped together.
+//! memory are linked through their own first words. An allocation with changed permissions is unmapped at once: first
+//! in the area, then its alias becomes writable again. Others may wait and be unmapped together.
 
 use core::fmt;
 use core::ops::{ControlFlow, Range};

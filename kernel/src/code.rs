@@ -1,5 +1,5 @@
-//! Code that comes and goes while the system runs, as a module's does: written into pages of the vmalloc area, which then
-//! become read-only and executable at all their addresses.
+//! Code that comes and goes while the system runs, as a module's does: written into pages of the vmalloc area, which
+//! then become read-only and executable at all their addresses.
 
 use aarch64_cpu::asm::barrier;
 use kernel::instructions::UDF;

@@ -103,7 +103,7 @@ struct Console {
     kept: ArrayVec<u8, 8192>,
     /// The start of that line.
     line: usize,
-    /// That line did not fit.
+    /// The line being written does not fit.
     torn: bool,
     /// The number of lines that did not.
     lost: u32,
@@ -169,8 +169,8 @@ pub(crate) unsafe fn attach(registers: Va) {
     }
 }
 
-/// The address at which a PL011 may be that no device tree names; 0 if there is none. At first it is where the entry code
-/// maps it 1:1, as nothing else is known.
+/// The address at which a PL011 may be that no device tree names; 0 if there is none. At first it is where the entry
+/// code maps it 1:1, as nothing else is known.
 static FALLBACK_AT: AtomicU64 = AtomicU64::new(FALLBACK.0);
 
 /// Sets that address, or none.

@@ -76,7 +76,8 @@ pub(crate) fn load(system: &System<'_>, load: bool) -> Result<(), Error> {
     with(system, |reserved| Ok(reserved.load(load)?))
 }
 
-/// Gives the memory beyond a new size to the frame source, and lets its pages become larger leaves. Returns that memory.
+/// Gives the memory beyond a new size to the frame source, and lets its pages become larger leaves. Returns that
+/// memory.
 pub(crate) fn shrink(system: &System<'_>, size: u64) -> Result<Range<Pa>, Error> {
     with(system, |reserved| {
         let (tail, seal) = (reserved.tail(size)?, reserved.seal());
@@ -92,7 +93,7 @@ pub(crate) fn shrink(system: &System<'_>, size: u64) -> Result<Range<Pa>, Error>
         warn_of_lost(lost);
         reserved.shrunk(&tail);
         if let Some((va, pages)) = pages(system, &tail) {
-            // What does not collapse stays in pages, which is as good.
+            // Pages that do not collapse are as good.
             _ = parking::again(|| system.space.collapse(&system.platform(), va, pages));
         }
         Ok(tail)

@@ -1,15 +1,15 @@
-//! The crash kernel's reservation: how it is sealed, whether an image is loaded, how it shrinks. Pure.
+//! The crash kernel's reservation: its seals, the image in it, its size.
 
 use core::fmt;
 use core::ops::Range;
 
 use linmap::{Attributes, Change, Pa};
 
-/// What the reservation's pages have and no others, so that no collapse joins them with what is beside them: a bit that
-/// hardware leaves to software.
+/// A bit that hardware leaves to software, on the reservation's pages alone, so that no collapse joins them with
+/// others.
 const APART: Attributes = Attributes::from_bits_retain(1 << 58);
 
-/// Gives pages that bit, or takes it away.
+/// Sets that bit on pages, or clears it.
 pub const fn apart(apart: bool) -> Change {
     let (set, clear) = if apart { (APART, Attributes::empty()) } else { (Attributes::empty(), APART) };
     match Change::new(set, clear) {
@@ -18,15 +18,15 @@ pub const fn apart(apart: bool) -> Change {
     }
 }
 
-/// What may be done to the reserved memory through the linear map.
+/// The accesses that the linear map allows of the reserved memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Seal {
-    /// It is read and written, as all RAM is.
+    /// Reads and writes, as for all RAM.
     #[default]
     Open,
-    /// It is read.
+    /// Reads.
     ReadOnly,
-    /// Every access faults.
+    /// Nothing: every access faults.
     Invalid,
 }
 
@@ -43,15 +43,15 @@ impl fmt::Display for Seal {
 /// A change of the map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Step {
-    /// Of permissions.
+    /// A change of permissions.
     Protect(Change),
-    /// Of validity.
+    /// A change of validity.
     SetValid(bool),
 }
 
 impl Seal {
-    /// What makes this seal another one. Pages that are not valid are so until their permissions are right; each
-    /// step leaves one of the two in force.
+    /// Iterates over the changes from this seal to another one. Invalid pages become valid after their permissions are
+    /// right, so each step leaves one of the two seals in force.
     pub fn steps(self, to: Self) -> impl Iterator<Item = Step> {
         let change = match to {
             Self::Open => Some(Step::Protect(Change::WRITABLE)),
@@ -68,20 +68,20 @@ impl Seal {
     }
 }
 
-/// Why something is not done. Nothing has changed.
+/// The reason why something is not done. Nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// An image is loaded.
     Loaded,
-    /// None is.
+    /// No image is loaded.
     NotLoaded,
     /// It is sealed.
     Sealed(Seal),
     /// It would grow.
     Grows {
-        /// How many bytes it has.
+        /// Its size in bytes.
         size: u64,
-        /// How many it should have.
+        /// The size asked for.
         asked: u64,
     },
 }
@@ -117,27 +117,27 @@ pub struct Reserved {
 }
 
 impl Reserved {
-    /// Memory in whole pages, open, and nothing loaded.
+    /// Makes a reservation of memory in whole pages, open, without an image.
     pub const fn new(range: Range<Pa>, page: u64) -> Self {
         Self { range, page, seal: Seal::Open, loaded: false }
     }
 
-    /// The memory.
+    /// Returns the memory.
     pub const fn range(&self) -> &Range<Pa> {
         &self.range
     }
 
-    /// How many bytes that is.
+    /// Returns its size in bytes.
     pub const fn size(&self) -> u64 {
         self.range.end.0 - self.range.start.0
     }
 
-    /// How it is sealed.
+    /// Returns its seal.
     pub const fn seal(&self) -> Seal {
         self.seal
     }
 
-    /// It has been sealed, or opened.
+    /// Records a new seal.
     pub const fn sealed(&mut self, seal: Seal) {
         self.seal = seal;
     }
@@ -146,7 +146,7 @@ impl Reserved {
     ///
     /// # Errors
     ///
-    /// One is loaded already, or none is; or it is sealed.
+    /// One is loaded already, none is loaded, or it is sealed.
     pub fn load(&mut self, load: bool) -> Result<(), Refusal> {
         match (self.seal, self.loaded) {
             (_, true) if load => Err(Refusal::Loaded),
@@ -159,11 +159,11 @@ impl Reserved {
         }
     }
 
-    /// What is left over of it with a new size, which is rounded up to whole pages.
+    /// Returns the part that is left over if the size becomes `size`, rounded up to whole pages.
     ///
     /// # Errors
     ///
-    /// That would be more than it has, or an image is loaded.
+    /// The size would grow, or an image is loaded.
     pub fn tail(&self, size: u64) -> Result<Range<Pa>, Refusal> {
         let whole = size.checked_next_multiple_of(self.page).unwrap_or(u64::MAX);
         if self.loaded {
@@ -175,7 +175,7 @@ impl Reserved {
         Ok(Pa(self.range.start.0 + whole)..self.range.end)
     }
 
-    /// A tail is gone.
+    /// Records that the tail has been given away.
     pub fn shrunk(&mut self, tail: &Range<Pa>) {
         self.range.end = tail.start;
     }
@@ -205,7 +205,7 @@ mod tests {
             (Seal::ReadOnly, Seal::Open, &[writable]),
             (Seal::ReadOnly, Seal::ReadOnly, &[]),
             (Seal::ReadOnly, Seal::Invalid, &[invalid]),
-            // Right before it is valid.
+            // Permissions become right before pages become valid.
             (Seal::Invalid, Seal::Open, &[writable, valid]),
             (Seal::Invalid, Seal::ReadOnly, &[read_only, valid]),
             (Seal::Invalid, Seal::Invalid, &[]),

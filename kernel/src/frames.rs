@@ -16,7 +16,7 @@ use crate::lock::{Lock, Taken};
 /// The addresses at which memory is reached: RAM at an offset; the image, if it is apart, through its own map.
 #[derive(Clone, Copy)]
 pub(crate) struct Reach {
-    /// What to add to the address of RAM, wrapping.
+    /// The difference of the address at which RAM is reached to the physical one, wrapping.
     ram_offset: u64,
     /// The image is reached through its own map.
     apart: bool,
@@ -63,8 +63,8 @@ pub(crate) struct Frames {
 unsafe impl Sync for Frames {}
 
 impl Frames {
-    /// Makes a source without memory. RAM is reached 1:1 until [`reach_ram_at`](Self::reach_ram_at) is called. CPUs that
-    /// wait for its lock call `meanwhile`.
+    /// Makes a source without memory. RAM is reached 1:1 until [`reach_ram_at`](Self::reach_ram_at) is called. CPUs
+    /// that wait for its lock call `meanwhile`.
     pub(crate) fn new(image: &Image, page_size: u64, meanwhile: fn()) -> Self {
         let Range { start, end } = image.range();
         let reach = Reach { ram_offset: 0, apart: true, image: (start, end), image_offset: image.offset() };

@@ -1,11 +1,11 @@
-//! A64 instructions: the few that are written at run time, and which can do their work at another address. Pure.
+//! A64 instructions: those that are written at run time, and those that can be executed at another address.
 
 /// NOP.
 pub const NOP: u32 = 0xd503_201f;
 /// RET.
 pub const RET: u32 = 0xd65f_03c0;
 
-/// UDF #0: undefined for good.
+/// UDF #0: permanently undefined.
 pub const UDF: u32 = 0;
 
 /// BRK with an immediate.
@@ -23,8 +23,8 @@ pub const fn add(register: u32, first: u32, second: u32) -> u32 {
     0x8b00_0000 | second << 16 | first << 5 | register
 }
 
-/// Whether an instruction does the same wherever it is, goes on behind itself, and cannot fault: NOP and data
-/// processing, but for addresses relative to the PC.
+/// Returns true for an instruction that does the same at any address, continues at the next one, and cannot fault: NOP
+/// and data processing, except for addresses relative to the PC.
 pub const fn is_movable(instruction: u32) -> bool {
     // Arm ARM C4.1: op0 is bits 28:25.
     match instruction >> 25 & 0xf {
@@ -42,7 +42,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_what_it_says() {
-        // As an assembler has them.
+        // As an assembler encodes them.
         assert_eq!([brk(4), movz(1, 0x1234), add(0, 0, 1)], [0xd420_0080, 0xd282_4681, 0x8b01_0000]);
     }
 

@@ -1,8 +1,8 @@
 //! Kprobes: a handler is called each time an instruction of code in use is executed.
 //!
 //! A BRK takes its place. The instruction itself is executed in a *slot*, in a page of code of the probe's own, with
-//! another BRK after it, which returns to the code. Exceptions are masked from the one to the other, so a CPU that answers
-//! an interrupt is in no slot, and slots can be freed when all CPUs have been held once.
+//! another BRK after it, which returns to the code. Exceptions are masked from the one to the other, so a CPU that
+//! answers an interrupt is in no slot, and slots can be freed when all CPUs have been held once.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};

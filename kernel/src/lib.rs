@@ -1,7 +1,7 @@
-//! What the image computes and a host can test: values that it writes to registers and memory, rules that its CPUs
-//! follow among themselves, and what `run=stress` expects of each page.
+//! The parts of the image that a host can test: values that it writes to registers and memory, rules that its CPUs
+//! follow among themselves, and the model of `run=stress`.
 //!
-//! What the kernel decides before it builds its map is in the crate `kernel-plan`.
+//! Decisions before the linear map exists are in the crate `kernel-plan`.
 #![no_std]
 
 pub mod addresses;

@@ -1,4 +1,4 @@
-//! Spin locks. A lock is handed what its waiters do between two looks, and knows nothing of it.
+//! Spin locks. Each is handed a function that its waiters call between two looks, so that it knows nothing of parking.
 
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -13,7 +13,7 @@ pub(crate) struct Lock {
     taken: AtomicBool,
     /// The number of CPUs that wait for it.
     waiting: AtomicU32,
-    /// What a waiter does between two looks.
+    /// A waiter calls this between two looks.
     meanwhile: fn(),
 }
 
@@ -47,7 +47,7 @@ impl Lock {
     #[cold]
     #[inline(never)]
     fn wait(&self) {
-        /// How many times the others look before a CPU that has come after them.
+        /// The looks by which earlier waiters are ahead of a later one.
         const HEAD_START: u32 = 64;
         let mut behind = if self.waiting.fetch_add(1, Ordering::Relaxed) == 0 { 0 } else { HEAD_START };
         while behind != 0 || !self.take() {

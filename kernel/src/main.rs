@@ -11,10 +11,11 @@
 //! - `interrupts`, `parking`, `hardware`: how CPUs reach each other, leave the upper half, and lock the tables.
 //! - `counters`, `console`, `warning`, `ending`, `exceptions`: counts and text, and how a run ends.
 //! - `boot`, `memory`: from the entry code's map to the final one, and the linear map.
-//! - `smp::{slot, mailbox, held, team, idle}`, `handler`, `system`: the other CPUs; the interrupt handler; all as one value.
+//! - `smp::{slot, mailbox, held, team, idle}`, `handler`, `system`: the other CPUs; the interrupt handler; all as one
+//!   value.
 //! - `leaf`, `area`, `code`, `poke`, `kprobes`, `crash`, `repaint`: users of the map.
 //! - `smp::{stacks, bring_up}`, `report`: how the other CPUs come up; what is printed.
-//! - `exercises`: what `run=` can name, and below it `exercises::tally` and `planned` before those that use them.
+//! - `exercises`: the tasks of `run=`; `tally`, `counted`, `planned` and `costs` before those that use them.
 //! - this file: the sequence of a boot.
 #![no_std]
 #![no_main]

@@ -1,8 +1,8 @@
-//! How long others are waited for, in the time of the CPU that waits: so long as it looks. Pure.
+//! The time that a CPU waits for others, measured by its own looks.
 //!
-//! A CPU may be a thread of a host that stops it for seconds, or a machine that is stopped as a whole and goes on
-//! elsewhere, and the counter runs meanwhile. So of what passes between two looks a hundredth of the whole counts at the
-//! most: patience is over after a hundred looks and no sooner, each of which has given the others time.
+//! A CPU may be a thread of a host that stops it for seconds, or a machine that is stopped as a whole and continues
+//! elsewhere, while the counter runs. So the time between two looks counts as a hundredth of the limit at most:
+//! patience ends after at least a hundred looks, each of which has given the others time.
 
 /// Counts down from look to look.
 #[derive(Clone, Debug)]
@@ -13,15 +13,15 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// It is over after as many looks at the least.
+    /// The fewest looks until it ends.
     pub const LOOKS: u64 = 100;
 
-    /// So many ticks of a counter that is at `now`. Without ticks it is over at once.
+    /// Starts with so many ticks of a counter that is at `now`. Without ticks it has ended.
     pub const fn new(ticks: u64, now: u64) -> Self {
         Self { left: ticks, most: ticks.div_ceil(Self::LOOKS), last: now }
     }
 
-    /// Whether it is over, at a look when the counter is at `now`.
+    /// Looks when the counter is at `now`. Returns true if patience has ended.
     pub const fn is_over(&mut self, now: u64) -> bool {
         let passed = now.wrapping_sub(self.last);
         self.last = now;
@@ -46,7 +46,7 @@ mod tests {
     fn to_be_stopped_for_a_year_is_one_look() {
         let mut patience = Patience::new(1000, 0);
         assert!(!patience.is_over(1 << 60) && !patience.is_over((1 << 60) + 1));
-        // Ten ticks and one are gone.
+        // Eleven ticks are gone.
         assert_eq!((1..).find(|n| patience.is_over((1 << 60) + 1 + n)), Some(989));
     }
 
@@ -56,7 +56,7 @@ mod tests {
     }
 
     proptest! {
-        /// Never before as many looks, and never before as much time.
+        /// It never ends before that many looks, nor before that much time.
         #[test]
         fn the_others_have_had_their_turns(
             ticks in 1..1u64 << 40, start in any::<u64>(), steps in prop::collection::vec(0..1u64 << 41, 0..300),

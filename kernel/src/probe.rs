@@ -9,7 +9,7 @@ use linmap::Va;
 pub(crate) enum Fault {
     /// Nothing is mapped there; the walk ended at this level.
     Translation(i8),
-    /// What is mapped there does not permit it; the leaf is at this level.
+    /// The leaf, at this level, does not permit it.
     Permission(i8),
     /// Something else: the fault status code (Arm ARM D24.2, ESR_EL1, ISS).
     Other(u8),

@@ -288,14 +288,12 @@ pub(crate) fn dump(system: &System<'_>) -> bool {
     }
 }
 
-/// Warns of interrupts that nothing expected.
+/// Warns of unexpected interrupts.
 pub(crate) fn unexpected_interrupts() {
     for cpu in 0..cpu::MAX {
         let (count, last) = interrupts::unexpected(cpu);
         if count != 0 {
-            warn(format_args!(
-                "CPU {cpu} had {count} interrupts that nobody expected, the last with INTID {last}"
-            ));
+            warn(format_args!("CPU {cpu} had {count} unexpected interrupts, the last with INTID {last}"));
         }
     }
 }

@@ -1,12 +1,12 @@
-//! The register values that send a software-generated interrupt.
+//! Register values that send a software-generated interrupt.
 
-/// The affinity of a CPU as GICR_TYPER has it: Aff3 to Aff0 in 32 bits.
+/// Returns the affinity of a CPU as GICR_TYPER has it: Aff3 to Aff0 in 32 bits.
 pub const fn affinity(mpidr: u64) -> u32 {
     (mpidr >> 32 << 24) as u32 | (mpidr & 0xff_ffff) as u32
 }
 
-/// ICC_SGI1R_EL1 for one CPU: the interrupt, the affinity, and in the list of targets the bit of the CPU among
-/// the 16 that the range selector names.
+/// Returns ICC_SGI1R_EL1 for one CPU: the interrupt, the affinity, and in the target list the bit of the CPU among the
+/// 16 that the range selector names.
 pub const fn sgi1r(mpidr: u64, intid: u32) -> u64 {
     let [aff0, aff1, aff2, _] = affinity(mpidr).to_le_bytes();
     let (aff0, aff1, aff2, aff3) = (aff0 as u64, aff1 as u64, aff2 as u64, mpidr >> 32 & 0xff);
@@ -14,17 +14,17 @@ pub const fn sgi1r(mpidr: u64, intid: u32) -> u64 {
     aff3 << 48 | range << 44 | aff2 << 32 | (intid as u64 & 15) << 24 | aff1 << 16 | target
 }
 
-/// One value that does what two do, if their targets differ in the list only.
+/// Joins two values into one, if their targets differ in the list only.
 pub const fn joined(one: u64, other: u64) -> Option<u64> {
     if one >> 16 == other >> 16 { Some(one | other) } else { None }
 }
 
-/// GICD_SGIR for the CPU interfaces in a mask.
+/// Returns GICD_SGIR for the CPU interfaces in a mask.
 pub const fn sgir(targets: u8, intid: u32) -> u32 {
     (targets as u32) << 16 | intid & 15
 }
 
-/// GICD_SGIR for the CPU that writes it.
+/// Returns GICD_SGIR for the CPU that writes it.
 pub const fn sgir_self(intid: u32) -> u32 {
     0b10 << 24 | intid & 15
 }

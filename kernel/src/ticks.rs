@@ -1,10 +1,10 @@
-//! When a periodic timer is due next.
+//! The ticks of a periodic timer.
 
-/// The first multiple of the period after `due` that is still to come at `now`: what was missed is skipped, and
-/// the period does not drift. Counters wrap; the period is not 0.
+/// Returns when the next tick is due: the first multiple of the period after `due` that is later than `now`. Missed
+/// ticks are skipped, and the period does not drift. Counters wrap; the period is not 0.
 pub const fn next(due: u64, now: u64, period: u64) -> u64 {
     let late = now.wrapping_sub(due);
-    // Read as a signed number: a timer that is early has missed nothing.
+    // As a signed number: a timer that is early has missed nothing.
     let missed = if late as i64 >= 0 { late / period } else { 0 };
     due.wrapping_add((missed + 1) * period)
 }

@@ -16,7 +16,7 @@ use object::LittleEndian;
 use object::elf::{EM_AARCH64, FileHeader64, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 
-/// More than any kernel has; a larger span means that a segment's address is wrong.
+/// The largest image: more than any kernel has. A larger span means that a segment's address is wrong.
 const MAX_IMAGE: u64 = 256 << 20;
 
 fn main() -> ExitCode {
@@ -53,7 +53,7 @@ fn print_sizes(input: &Path) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes beside `path`, then renames: whoever looks finds the old file or the whole new one.
+/// Writes a temporary file and renames it to `path`, so that a reader finds the old file or the whole new one.
 fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     let mut beside = path.as_os_str().to_owned();
     beside.push(format!(".{}.tmp", std::process::id()));
@@ -64,7 +64,7 @@ fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     written
 }
 
-/// One loadable segment: where it lies in memory, and the bytes that the file has for it.
+/// A loadable segment: its place in memory, and its bytes in the file.
 struct Segment<'a> {
     start: u64,
     end: u64,

@@ -63,7 +63,7 @@ granule_found:
     csel    x0, x0, x1, lo
     orr     x27, x27, x0, lsl #32
 
-    // Nothing of the loader's may come back from a cache over what is written here.
+    // No cache line of the loader's may be written back over what is written here.
     adrp    x0, bss_start
     adrp    x1, boot_tables_end
     bl      discard_cached
@@ -75,7 +75,7 @@ granule_found:
     bl      new_table
     mov     x29, x5                 // upper half
 
-    // A console for early trouble. First, so that RAM wins where a loader put the image there.
+    // A console for early failures. First, so that RAM wins if a loader put the image there.
     ldr     x1, ={early_uart}
     mov     x2, x1
     mov     x3, #1
@@ -191,7 +191,7 @@ leave_el2:
     ubfx    x0, x0, #40, #4
     cbz     x0, 1f
     msr     s3_4_c1_c2_2, xzr       // HCRX_EL2
-    // What EL1 reads as its own identity, and its MMU, off: both are unknown after reset.
+    // The identity that EL1 reads, and its MMU, off: both are unknown after reset.
 1:  mrs     x0, midr_el1
     msr     vpidr_el2, x0
     mrs     x0, mpidr_el1
@@ -314,9 +314,9 @@ probe_return:
     ret
 
 // A synchronous exception of EL1 on its own stack pointer: a BRK may be anywhere, and changes no register; a
-// probe's fault goes back to its caller, who expects x0 and x1 to change; a report needs neither.
+// probe's fault returns to its caller, which expects x0 and x1 to change; a report needs neither.
 take_synchronous:
-    msr     tpidr_el0, x0           // nobody's: there is no EL0
+    msr     tpidr_el0, x0           // unused: there is no EL0
     mrs     x0, esr_el1
     lsr     x0, x0, #26
     cmp     x0, #0x3c               // the flags are in SPSR
@@ -350,8 +350,8 @@ take_synchronous:
 2:  mov     x0, #4
     b       report_exception
 
-// What a function may change is saved on the stack of what is interrupted, with what another exception would change,
-// such as that of a probe: `Registers` in exceptions.rs. A compiler that may use SIMD registers does.
+// Registers that a function may change are saved on the stack of the interrupted code, with those that another exception
+// would change, such as that of a probe: `Registers` in exceptions.rs. A compiler that may use SIMD registers does.
 .macro save
     stp     x29, x30, [sp, #-192]!
     mov     x29, sp
@@ -410,7 +410,7 @@ take_interrupt:
     restore
     eret
 
-// A BRK, which may be a kprobe's: Rust says whether it is, and where to go on.
+// A BRK, which may be a kprobe's: Rust returns true if it is, and sets where to continue.
 take_breakpoint:
     save
     mov     x0, x29

@@ -45,7 +45,7 @@ pub(crate) struct Booted {
     pub(crate) space: AddressSpace,
     /// The registers of the console that the device tree names.
     pub(crate) named_console: Option<Va>,
-    /// The place of a PL011 that it may not name.
+    /// The page where a PL011 may be that the device tree does not name.
     pub(crate) fallback_console: Option<Va>,
     /// The temporary 1:1 map.
     identity: Temporary,

@@ -1,9 +1,9 @@
-//! What a change of the live map costs: a window around one call of the library, for each kind of leaf
-//! that a page may have to come out of.
+//! The costs of changes of the live map: a window around one call of the library, for each kind of leaf that a page may
+//! be split out of.
 //!
-//! An *anchor*, the first page of the scratch range made read-only, keeps its neighbours of every size what
-//! they are: the next page a single one, the next run a run, the next block a block that is in no run. Each
-//! is changed once before it is counted, and put back, so that table pages come from where they usually do.
+//! An *anchor*, the first page of the scratch range made read-only, fixes the leaves beside it: the next page is a
+//! single one, the next contiguous run stays a run, the next block is in no run. Each is changed and restored once
+//! before it is counted, so that table pages come from where they usually do.
 
 use linmap::{Change, Error, LeafSize, Policy, Va};
 
@@ -15,10 +15,10 @@ use crate::system::System;
 use crate::warning::warn;
 use crate::{cpu, interrupts, parking, report};
 
-/// How many pairs of changes the map has to survive.
+/// The number of pairs of changes that the map must survive.
 const PAIRS: u64 = 10_000;
 
-/// Counts all that the map has leaves for, then judges whether it is what it was. Whether all went well.
+/// Counts changes of all leaves that the map has, then checks that the map is restored. Returns true if all went well.
 pub(super) fn run(system: &System<'_>) -> bool {
     let range = &system.memory.scratch.range;
     let Some(start) = system.memory.layout.va(range.start) else {
@@ -33,12 +33,12 @@ pub(super) fn run(system: &System<'_>) -> bool {
     bench.restores() & counted.is_ok()
 }
 
-/// Why the counts cannot be trusted.
+/// The reason why the counts are invalid.
 #[derive(Clone, Copy)]
 enum Wrong {
     /// A call failed.
     Failed(Error),
-    /// A leaf did not come back when the change was taken back.
+    /// A leaf did not come back when the change was undone.
     Stays(&'static str, Va),
 }
 
@@ -95,16 +95,16 @@ impl Bench<'_> {
         Ok(())
     }
 
-    /// The anchor's neighbour of one size, if that is what is mapped there.
+    /// Returns the anchor's neighbour of one size, if that is what is mapped there.
     fn neighbour(&self, size: &LeafSize) -> Option<Leaf> {
         let va = Va(self.start.0 + size.bytes());
         let inside = 2 * size.bytes() <= self.bytes;
         Leaf::at(self.system, va).filter(|leaf| inside && leaf.size == *size)
     }
 
-    /// One page in the midst of a leaf becomes read-only.
+    /// Counts one page in the middle of a leaf becoming read-only.
     fn count_protect(&self, name: &'static str, leaf: Leaf) -> Result<(), Wrong> {
-        // Two thirds in: the first page of nothing larger.
+        // Two thirds in: not the first page of anything larger.
         let within = (leaf.pages(self.system) * 2 / 3) << self.system.geometry.page_shift();
         let page = Va(leaf.va.0 + within);
         let change = || self.protect(page, 1, Change::READ_ONLY);
@@ -112,8 +112,8 @@ impl Bench<'_> {
         self.count_change(name, leaf, change, undo)
     }
 
-    /// What it takes while CPUs are parked that a page comes out of a leaf: on the CPU that asks for it, from
-    /// the last one's going away on, and on all of them, from when they are asked until they are back.
+    /// Counts a page that is split out of a leaf while CPUs are parked: on the CPU that asks, from when the last other
+    /// one is away, and on all of them, from when they are asked until they are back.
     fn count_parking(&self, leaf: Leaf) -> Result<(), Wrong> {
         let page = Va(leaf.va.0 + leaf.size.bytes() / 2);
         parking::measure(true);
@@ -135,19 +135,19 @@ impl Bench<'_> {
         self.is_back("park", leaf)
     }
 
-    /// A table of pages becomes a block again.
+    /// Counts a table of pages becoming a block again.
     fn count_collapse(&self, name: &'static str, leaf: Leaf) -> Result<(), Wrong> {
         let System { space, .. } = self.system;
         let split = || space.split_to_pages(&self.system.platform(), leaf.va, leaf.pages(self.system));
-        // The last undoing leaves what the next counting undoes.
+        // The last undoing leaves what the next one undoes.
         parking::again(split)?;
         self.count_change(name, leaf, || self.collapse(leaf), split)?;
         parking::again(|| self.collapse(leaf))?;
         self.is_back(name, leaf)
     }
 
-    /// Does and undoes something twice, and counts the doing of the second time: all of them again where a parking was
-    /// called off, so that nothing but the change is counted.
+    /// Does and undoes something twice, and counts the second time. Counts again if a parking was called off, so that
+    /// nothing but the change is counted.
     #[inline(never)]
     fn count_change(
         &self,
@@ -175,8 +175,8 @@ impl Bench<'_> {
     #[inline]
     fn protect(&self, va: Va, pages: u64, change: Change) -> Result<(), Error> {
         let System { space, .. } = self.system;
-        // SAFETY: the scratch range is nobody's: nothing is executed from it, and only those write to it
-        // who expect a fault.
+        // SAFETY: the scratch range has no owner: nothing is executed from it, and only code that expects a fault
+        // writes to it.
         unsafe { space.protect(&self.system.platform(), va, pages, change) }
     }
 
@@ -185,14 +185,14 @@ impl Bench<'_> {
         self.system.space.collapse(&self.system.platform(), leaf.va, leaf.pages(self.system))
     }
 
-    /// Whether the map is what it was at boot, after many changes that were taken back and one collapse.
+    /// Checks that the map is what it was at boot, after many changes that were undone and one collapse.
     fn restores(&self) -> bool {
         let (System { space, geometry: g, .. }, stats) = (self.system, self.system.stats());
         let platform = self.system.platform();
         let pages = self.bytes >> g.page_shift();
         let (mut random, mut refused) = (0x2545_f491_4f6c_dd1d_u64, 0);
         let mut next = |below: u64| {
-            // xorshift64: the same numbers on every run.
+            // xorshift64: the same numbers in every run.
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
@@ -201,7 +201,7 @@ impl Bench<'_> {
         let mut failed = None;
         for _ in 0..PAIRS {
             let first = next(pages);
-            // Single pages mostly, and ranges up to a few tables of them.
+            // Mostly single pages, sometimes ranges of up to a few tables.
             let most = if next(4) == 0 { pages - first } else { 1 };
             let count = 1 + next(most.min(1000));
             let va = Va(self.start.0 + (first << g.page_shift()));

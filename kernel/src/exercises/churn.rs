@@ -1,4 +1,5 @@
-//! Pages that come and go, as by vmalloc and vfree: taken, mapped in the area, unmapped at once, given back.
+//! The costs of pages that come and go, as by vmalloc and vfree: taken, mapped in the area, unmapped at once, given
+//! back.
 //!
 //! One page stays mapped beside them, so that the area keeps its tables.
 
@@ -7,10 +8,10 @@ use super::tally::Tally;
 use crate::area::Area;
 use crate::report;
 
-/// How often they come and go.
+/// The number of times that they come and go.
 const ROUNDS: u64 = 100;
 
-/// Counts it for a few numbers of pages.
+/// Counts this for some numbers of pages.
 pub(crate) fn count(tally: &Tally<'_>, area: Area<'_>) {
     let Some(beside) = tally.done(area.allocate(1), "no page") else { return };
     for (name, pages) in [("churn_1", 1), ("churn_16", 16), ("churn_512", 512)] {
@@ -22,7 +23,7 @@ pub(crate) fn count(tally: &Tally<'_>, area: Area<'_>) {
     area.free(beside);
 }
 
-/// Once before it is counted, so that table pages come from where they usually do.
+/// Counts after one round without counting, so that table pages come from where they usually do.
 fn count_rounds(tally: &Tally<'_>, area: Area<'_>, name: &str, pages: u64) {
     let round = || area.allocate(pages).map(|start| _ = area.free(start));
     let before = round();

@@ -1,7 +1,7 @@
-//! The tables of 1 GB in pages, walked, copied and taken down, as when a process forks and unmaps its memory.
+//! The costs of the tables of 1 GB in pages, walked, copied and freed, as when a process forks and unmaps its memory.
 //!
-//! They are of the lower half and in no TTBR: nothing is ever accessed by them, so the pages need not be anybody's.
-//! Each table is built twice, and counted the second time, so that table pages come from where they usually do.
+//! The tables are of the lower half and in no TTBR. Nothing is accessed through them, so the pages may have any owner.
+//! Each table is built twice and counted the second time, so that table pages come from where they usually do.
 
 use core::ops::ControlFlow;
 
@@ -14,15 +14,15 @@ use super::walks;
 use crate::report;
 use crate::system::System;
 
-/// What is mapped.
+/// The bytes mapped.
 const BYTES: u64 = 1 << 30;
 const START: Va = Va(BYTES);
 const LAST: Va = Va(2 * BYTES - 1);
 
-/// How many runs of leaves one look at the tables finds.
+/// The most runs of leaves that one visit of the tables collects.
 const RUNS: usize = 32;
 
-/// Counts it for pages of which no two are adjacent in memory, as a process has them; the copy as well for pages
+/// Counts this for pages of which no two are adjacent in memory, as a process has them, and the copy also for pages
 /// that all are.
 pub(crate) fn count(tally: &Tally<'_>, system: &System<'_>) {
     let copies = Copies { tally, system };
@@ -45,7 +45,7 @@ impl Copies<'_> {
         BYTES >> self.system.geometry.page_shift()
     }
 
-    /// Pages in pairs, the second one of which comes first in memory.
+    /// Maps pages in pairs whose second one comes first in memory.
     fn apart(&self) {
         let page = self.system.geometry.page_size();
         let backing = |va: Va| Pa((va.0 - START.0 + self.memory().0) ^ page);
@@ -69,7 +69,7 @@ impl Copies<'_> {
         self.discard(&source);
     }
 
-    /// Where the pages are: from the first gigabyte with RAM on.
+    /// Returns the memory of the pages: from the first gigabyte with RAM on.
     fn memory(&self) -> Pa {
         let first = self.system.memory.layout.ram().first();
         Pa(first.map_or(0, |range| range.start.0 & !(BYTES - 1)))
@@ -88,14 +88,14 @@ impl Copies<'_> {
         self.tally.done(self.tree(runs), "1 GB cannot be mapped").map(AddressSpace::adopt)
     }
 
-    /// Counts all leaves.
+    /// Counts a walk of all leaves.
     fn walk_all(&self, space: &AddressSpace) {
         let (walked, window) = counted(self.system, || space.count(&self.system.platform(), (START, LAST)));
         self.tally.expect(walked == self.stats(space), "the tables hold something else");
         report::window("walk_all", &window, &[self.leaves(walked), ("tables", Some(walked.tables))]);
     }
 
-    /// Walks the tables and builds the same ones, in another tree.
+    /// Counts a copy: walks the tables and builds the same ones, in another tree.
     fn copy(&self, name: &str, source: &AddressSpace) -> Option<AddressSpace> {
         let copy = || self.tree(Runs::of(self.system, source));
         self.tally.done(copy(), "1 GB cannot be copied")?.discard(self.system.frames);
@@ -109,16 +109,16 @@ impl Copies<'_> {
         Some(copied)
     }
 
-    /// Whether two trees map the same. By itself, since it takes much of the stack.
+    /// Returns true if two trees map the same. Out of line, as it needs much of the stack.
     #[inline(never)]
     fn is_same(&self, one: &AddressSpace, other: &AddressSpace) -> bool {
         Runs::of(self.system, one).eq(Runs::of(self.system, other))
     }
 
-    /// Unmaps all of it by one call.
+    /// Counts unmapping all of it by one call.
     fn unmap(&self, space: &AddressSpace) {
         let (platform, before) = (self.system.platform(), self.stats(space));
-        // SAFETY: the tables are in no TTBR, so nobody uses the addresses.
+        // SAFETY: the tables are in no TTBR, so nothing uses the addresses.
         let unmap = || unsafe { space.unmap(&platform, START, self.pages()) };
         let (done, window) = counted(self.system, unmap);
         let after = self.stats(space);
@@ -149,14 +149,14 @@ impl Copies<'_> {
     }
 }
 
-/// The valid leaves that are mapped, as runs of those that are equal but for their addresses.
+/// Iterates over the valid leaves, joined into runs.
 struct Runs<'a> {
     system: &'a System<'a>,
     space: &'a AddressSpace,
-    /// Those found, and how many of them are behind.
+    /// Those collected, and how many of them have been returned.
     found: ArrayVec<Run, RUNS>,
     behind: usize,
-    /// Where the next look starts.
+    /// The address at which the next visit starts.
     next: Va,
 }
 
@@ -165,7 +165,7 @@ impl<'a> Runs<'a> {
         Self { system, space, found: ArrayVec::new(), behind: 0, next: START }
     }
 
-    /// Finds the next ones.
+    /// Collects the next ones.
     fn look(&mut self) {
         self.behind = 0;
         self.found.clear();
@@ -187,7 +187,7 @@ impl<'a> Runs<'a> {
     }
 }
 
-/// Whether a leaf follows a run, in both kinds of addresses, and is like it.
+/// Returns true if a leaf continues a run, in both kinds of addresses, with the same attributes.
 fn goes_on(run: &Run, leaf: &Run, shift: u32) -> bool {
     let bytes = run.descriptors << shift;
     (leaf.va.0, leaf.oa.0) == (run.va.0 + bytes, run.oa.0 + bytes)

@@ -1,7 +1,6 @@
-//! What the area costs: modules that are loaded and unloaded, data that is given up, pages that become read-only
-//! and writable again.
+//! The costs of the vmalloc area: modules loaded and unloaded, data freed, pages made read-only and writable again.
 //!
-//! All is done once before it is counted, so that table pages come from where they usually do.
+//! Each is done once before it is counted, so that table pages come from where they usually do.
 
 use core::convert::Infallible;
 
@@ -19,9 +18,9 @@ use crate::warning::warn;
 
 /// The pages of a module, and of data.
 const PAGES: u64 = 4;
-/// How many allocations are given up.
+/// The number of allocations that are freed.
 const FREED: usize = 16;
-/// How many pages become read-only.
+/// The number of pages that become read-only.
 const READ_ONLY: u64 = 512;
 
 /// Returns a function that adds a number to its parameter.
@@ -43,7 +42,7 @@ struct Costs<'a> {
 }
 
 impl<'a> Costs<'a> {
-    /// A module as the only one, and beside another.
+    /// Counts a module as the only one, and beside another.
     fn modules(&self) {
         if let Some(code) = self.load() {
             code.unload();
@@ -56,7 +55,7 @@ impl<'a> Costs<'a> {
     }
 
     fn load(&self) -> Option<Code<'a>> {
-        // SAFETY: the function is one of a number, and fits into any page.
+        // SAFETY: the function has one parameter, and fits into any page.
         let loaded = unsafe { Code::load(self.area, PAGES, &adds(1)) };
         self.tally.done(loaded, "a module cannot be loaded")
     }
@@ -78,7 +77,7 @@ impl<'a> Costs<'a> {
         }
     }
 
-    /// Data that is given up one by one, and all together.
+    /// Counts data that is freed one by one, and all together.
     fn frees(&self) {
         for (name, together) in [("free_each", false), ("free_together", true)] {
             let data: ArrayVec<Va, FREED> =
@@ -93,10 +92,10 @@ impl<'a> Costs<'a> {
         }
     }
 
-    /// Pages that follow each other in memory become read-only and writable again.
+    /// Counts adjacent pages becoming read-only and writable again.
     ///
-    /// Free RAM begins beside the image, where no leaf is of the largest size: there is as much in front of what is
-    /// counted as one of those has.
+    /// Free RAM begins beside the image, where no leaf has the largest size. So as much as such a leaf is allocated
+    /// before the pages that are counted.
     fn read_only(&self) {
         let system = self.area.system;
         let pages = |bytes: u64| bytes >> system.geometry.page_shift();
@@ -130,7 +129,7 @@ impl<'a> Costs<'a> {
         self.area.free(start);
     }
 
-    /// The bytes of the leaf that the linear map has for the first of the pages, if these are adjacent in memory.
+    /// Returns the bytes of the leaf in the linear map for the first of the pages, if these are adjacent in memory.
     fn one_run(&self, start: Va) -> Option<u64> {
         let (mut runs, mut first) = (0, None);
         _ = self.area.each_run((start, READ_ONLY), |run| {

@@ -12,14 +12,14 @@ use crate::system::System;
 use crate::virtual_addresses::stack_guard;
 use crate::{report, smp};
 
-/// How often they map and unmap a page, all together.
+/// The number of times that all of them together map and unmap a page.
 const ROUNDS: u64 = 400;
 
-/// No stack is longer, its guard included.
+/// The most bytes of a stack, its guard included.
 const STACK: u64 = 3 * (64 << 10);
 
 unsafe extern "C" {
-    /// Something in the image.
+    /// A symbol of the image.
     fn mark_create_begin();
 }
 
@@ -27,16 +27,16 @@ fn is_unmapped(va: Va) -> bool {
     matches!(try_read(va), Err(Fault::Translation(_)))
 }
 
-/// What the CPUs did.
+/// The results of the CPUs.
 struct Work<'a> {
     system: &'a System<'a>,
-    /// How many jobs each CPU has had.
+    /// The jobs of each CPU.
     jobs: [AtomicU64; cpu::MAX],
-    /// What was not as it should be.
+    /// The number of results that were wrong.
     wrong: AtomicU64,
 }
 
-/// Has all CPUs work, alone and together. Whether all went well.
+/// Makes all CPUs work, alone and together. Returns true if all went well.
 pub(super) fn run(system: &System<'_>) -> bool {
     let work = Work { system, jobs: [const { AtomicU64::new(0) }; cpu::MAX], wrong: AtomicU64::new(0) };
     let before = system.space.stats(&system.platform());
@@ -55,7 +55,7 @@ impl Work<'_> {
         }
     }
 
-    /// One CPU at a time says what it is.
+    /// One CPU at a time introduces itself.
     fn introduce(&self, cpu: usize) {
         self.jobs[cpu].fetch_add(1, Relaxed);
         say!("cpus: CPU {cpu} has MPIDR {:#x}", cpu::own_mpidr());
@@ -73,7 +73,7 @@ impl Work<'_> {
         self.expect(is_unmapped(Va(own.0)), cpu, "it has the 1:1 map");
     }
 
-    /// All at once map a page of their own, and see through it what they write by the linear map.
+    /// All CPUs at once map a page of their own, and read through it what they write through the linear map.
     fn change(&self, cpu: usize) {
         self.jobs[cpu].fetch_add(1, Relaxed);
         for round in 0..ROUNDS / cpu::running().count() as u64 {
@@ -96,7 +96,7 @@ impl Work<'_> {
         let mapped = unsafe { space.map(&platform, va, 1, frame.pa(), Attributes::RAM) };
         if mapped.is_ok() {
             self.expect(try_read(va) == Ok(value), cpu, "its page does not hold what was written");
-            // SAFETY: nobody else uses the address.
+            // SAFETY: nothing else uses the address.
             unsafe { space.unmap(&platform, va, 1)? };
             self.expect(is_unmapped(va), cpu, "its page can be read when it is not mapped");
         }

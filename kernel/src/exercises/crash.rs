@@ -11,7 +11,7 @@ use crate::smp;
 use crate::system::System;
 use crate::warning::warn;
 
-/// Tries all of it. Whether all was as it should be.
+/// Tries all of it. Returns true if all went well.
 pub(super) fn run(system: &System<'_>) -> bool {
     let Some(reserved) = crash::reserved(system).filter(|reserved| reserved.size() != 0) else {
         warn(format_args!("run=crash: {}", Error::None));
@@ -24,7 +24,7 @@ pub(super) fn run(system: &System<'_>) -> bool {
     test.seals(&reserved);
     test.loads(&reserved);
     test.shrinks(&reserved);
-    // The map is another now.
+    // The map has changed.
     tally.take_as_before();
     let left = crash::reserved(system).map_or(0, |reserved| reserved.size());
     tally.conclude(
@@ -47,7 +47,7 @@ impl Test<'_> {
         self.system.space.count(&self.system.platform(), linear_range(self.system.geometry))
     }
 
-    /// All of it is in single pages, and nothing else is for its sake.
+    /// All of it is in single pages, and nothing else is for that reason.
     fn is_in_pages(&self, reserved: &Reserved) {
         let (System { space, geometry, .. }, range) = (self.system, reserved.range());
         let (Some(start), Some(with), Some(without)) =
@@ -99,7 +99,7 @@ impl Test<'_> {
         self.tally.expect(space.stats(&platform) == stats, "a seal has changed leaves");
     }
 
-    /// Tries the first, the last and one page amid it, and the pages beside it, on each CPU.
+    /// Tries the first page, the last and one between, and the pages beside them, on each CPU.
     fn probe(&self, reserved: &Reserved, seal: Seal) {
         let (range, page) = (reserved.range(), self.system.geometry.page_size());
         let middle = Pa((range.start.0 + reserved.size() / 2) & !(page - 1));
@@ -108,7 +108,7 @@ impl Test<'_> {
                 let Some(va) = self.va(pa) else { continue };
                 let own = Va(va.0 + 8 * cpu as u64);
                 let value = own.0 ^ 0x5555;
-                // SAFETY: reserved memory that nobody uses: no image is loaded.
+                // SAFETY: reserved memory that nothing uses: no image is loaded.
                 let (write, read) = (unsafe { try_write(own, value) }, try_read(own));
                 let right = match seal {
                     Seal::Open => write.is_ok() && read == Ok(value),
@@ -127,7 +127,7 @@ impl Test<'_> {
         });
     }
 
-    /// An image is loaded into what is open, and with one it does not shrink.
+    /// An image can be loaded if the reservation is open, and then it does not shrink.
     fn loads(&self, reserved: &Reserved) {
         let system = self.system;
         let refused = |result: Result<(), Error>, why: Refusal| {
@@ -165,7 +165,7 @@ impl Test<'_> {
         let left = tail.start.0 - reserved.range().start.0;
         self.tally
             .expect(left == size.next_multiple_of(geometry.page_size()), "not rounded up to whole pages");
-        // And the tables that are not needed any more.
+        // Includes tables that are not needed any more.
         let given = reserved.size() - left + ((tables - self.counted().tables) << geometry.page_shift());
         self.tally.expect(frames.free_bytes() == free + given, "the tail is not free");
         let resizes = matches!(self.system.space.policy(), Policy::Live | Policy::Park);

@@ -1,4 +1,4 @@
-//! Interrupts as the CPU takes them: timers tick, CPUs reach each other, and what is interrupted does not notice.
+//! Interrupts as the CPU takes them: timers tick, CPUs reach each other, and interrupted code does not notice.
 
 use core::arch::asm;
 use core::fmt;
@@ -13,10 +13,10 @@ use crate::handler::PROBE_AT_WAKE;
 use crate::interrupts::{self, Sgi, TICKS_PER_SECOND, counts, is_started, own_ticks};
 use crate::warning::warn;
 
-/// How many ticks are waited for.
+/// The number of ticks to wait for.
 const TICKS: u64 = 5;
 
-/// What was tried, and what of it went wrong.
+/// The cases tried, and those that went wrong.
 #[derive(Default)]
 struct Tally {
     tried: u32,
@@ -31,7 +31,7 @@ impl Tally {
     }
 }
 
-/// Tries them all. Whether all was as it should be.
+/// Tries all of them. Returns true if all went well.
 pub(super) fn run() -> bool {
     let own = cpu::this().index;
     let Some(version) = interrupts::version().filter(|_| is_started(own)) else {
@@ -50,7 +50,7 @@ pub(super) fn run() -> bool {
     PROBE_AT_WAKE.store(true, Relaxed);
     let woken_by_fault = woken(own);
     PROBE_AT_WAKE.store(false, Relaxed);
-    // Flags and mask are what they were: interrupts come as before.
+    // Flags and masks are restored: interrupts come as before.
     tally.add(format_args!("a handler that faults and recovers"), woken_by_fault && ticks_on(own));
     let others: [u64; cpu::MAX] = core::array::from_fn(|cpu| counts(cpu).wakes);
     interrupts::send_to_others(Sgi::Wake);
@@ -60,7 +60,7 @@ pub(super) fn run() -> bool {
     let strange = after.unexpected != 0 || after.parks != before.parks;
     tally.add(format_args!("nothing that was not asked for"), !strange);
     let (ok, Tally { tried, wrong }) = (tally.wrong == 0, tally);
-    say!("interrupts: GICv{version}, {tried} cases tried, {wrong} not as they should be\n");
+    say!("interrupts: GICv{version}, {tried} cases tried, {wrong} wrong\n");
     say!(
         "linmap: {{\"tests\":{{\"interrupts\":{{\"ok\":{ok},\"gic\":{version},\"cpus\":{},\"tried\":{tried},\"wrong\":{wrong},\
          \"ticks\":{},\"spurious\":{}}}}}}}",
@@ -71,7 +71,7 @@ pub(super) fn run() -> bool {
     ok
 }
 
-/// Ticks come, they end a WFI, and no more often than they should.
+/// Ticks come, end a WFI, and are no more frequent than they should be.
 fn ticks(tally: &mut Tally) {
     let comes = ticks_on(cpu::this().index);
     tally.add(format_args!("a tick"), comes);
@@ -83,29 +83,31 @@ fn ticks(tally: &mut Tally) {
     while ticks() < first + TICKS {
         wfi();
     }
-    // The first of them may have been due for long, and the second at once: a CPU that is a thread sleeps when it likes.
+    // The first may have been due for long, and the second right after it, as a CPU that is a thread may sleep at any
+    // time.
     let least = (TICKS - 2) * counter_frequency() / TICKS_PER_SECOND;
     tally.add(format_args!("{TICKS} ticks, waited for by WFI"), now() - start >= least);
 }
 
-/// Whether there is another tick of a CPU.
+/// Returns true if another tick of a CPU comes.
 fn ticks_on(cpu: usize) -> bool {
     let before = counts(cpu).ticks;
     comes_true(|| counts(cpu).ticks != before)
 }
 
-/// Whether a CPU takes a wake-up. One that was to end its sleep before this may come yet, so there may be two.
+/// Returns true if a CPU takes a wake-up. An earlier one, which was to end its sleep, may still come, so there may be
+/// two.
 fn woken(cpu: usize) -> bool {
     let before = counts(cpu).wakes;
     interrupts::send(cpu, Sgi::Wake);
     comes_true(|| counts(cpu).wakes > before)
 }
 
-/// Whether the registers that functions may change, and the flags, hold what they held when a tick has come.
+/// Returns true if the registers that functions may change, and the flags, are the same after a tick.
 fn registers_stay() -> bool {
     let changed: u64;
     let ticks = own_ticks().as_ptr();
-    // SAFETY: reads the count of ticks, an aligned word that its CPU stores whole; all else are registers.
+    // SAFETY: it reads the count of ticks, an aligned word that its CPU stores whole; all else are registers.
     unsafe {
         asm!(
             ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,30",

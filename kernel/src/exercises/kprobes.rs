@@ -1,5 +1,5 @@
-//! Instructions of functions are probed while all CPUs call these: the handler sees each call, the results stay
-//! right, and at no moment can code be written, by whatever address.
+//! Kprobes in functions that all CPUs call meanwhile: the handler sees each call, results stay right, and at no time
+//! can code be written at any of its addresses.
 
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -31,22 +31,22 @@ global_asm!(
 );
 
 unsafe extern "C" {
-    /// Thrice a number and 7. Behind it is a word that nobody uses.
+    /// Returns three times a number and 7. After it is a word that nothing uses.
     safe fn probed_function(number: u64) -> u64;
 }
 
-/// How often probes come and go on four CPUs; on many it takes longer to hold them, so less often.
+/// The rounds of planting and removing on four CPUs. On more CPUs there are fewer, as holding them takes longer.
 const ROUNDS: u64 = 8;
-/// How often functions are called meanwhile.
+/// The calls of each function meanwhile.
 const CALLS: u64 = 8;
 /// The probes of a round.
 const PROBES: u64 = 3;
-/// What functions are called with is below.
+/// The limit for parameters of functions.
 const LIMIT: u64 = 1 << 32;
 
-/// How often each CPU was in the handler.
+/// The calls of the handler on each CPU.
 static HITS: [AtomicU64; cpu::MAX] = [const { AtomicU64::new(0) }; cpu::MAX];
-/// What the handler did not expect.
+/// The calls that the handler did not expect.
 static STRANGE: AtomicU64 = AtomicU64::new(0);
 
 fn handler(registers: &Registers) {
@@ -67,19 +67,19 @@ struct Test<'a> {
     system: &'a System<'a>,
     area: Area<'a>,
     tally: Tally<'a>,
-    /// A function as the one above, but that adds 9 to a number.
+    /// A function like the one above that adds 9 to a number.
     code: Code<'a>,
-    /// Code that nobody may write: a word of it by its own address and by the linear map's, and whether that is
-    /// writable all the same.
+    /// Words of code that must not be writable, at their own address and at that of the linear map, and whether they
+    /// may be writable nevertheless.
     text: [Option<(Va, bool)>; 4],
     over: AtomicBool,
     calls: AtomicU64,
 }
 
-/// Probes, with all CPUs at it. Whether all went well.
+/// Plants probes while all CPUs call. Returns true if all went well.
 pub(super) fn run(system: &System<'_>) -> bool {
     let (area, tally) = (Area::of(system), Tally::start("kprobes", system));
-    // SAFETY: a function of a number, which fits.
+    // SAFETY: a function of one parameter, which fits.
     let loaded = unsafe { Code::load(area, 1, &[NOP, movz(1, 9), add(0, 0, 1), RET]) };
     let Some(code) = tally.done(loaded, "no code can be loaded") else {
         return tally.conclude(format_args!("nothing"), &[]);
@@ -103,7 +103,7 @@ pub(super) fn run(system: &System<'_>) -> bool {
     )
 }
 
-/// Words of code that nobody executes.
+/// Words of code that nothing executes.
 fn words(system: &System<'_>, area: Area<'_>, code: &Code<'_>) -> [Option<(Va, bool)>; 4] {
     let System { memory, args, .. } = system;
     let alias = |va: Va| area.backing(va).map(|pa| Va(pa.0.wrapping_add(memory.layout.offset())));
@@ -119,15 +119,15 @@ fn words(system: &System<'_>, area: Area<'_>, code: &Code<'_>) -> [Option<(Va, b
 }
 
 impl<'a> Test<'a> {
-    /// Whether functions do what they do.
+    /// Checks the results of functions.
     fn call(&self, number: u64) {
         self.tally.expect(probed_function(number) == 3 * number + 7, "a function of the image fails");
         self.tally.expect(self.code.call(number) == number + 9, "a function that was loaded fails");
     }
 
-    /// Whether a word of code cannot be written, unless it may be.
+    /// Checks that a word of code cannot be written, unless it may be.
     fn is_protected(&self, (va, writable): (Va, bool)) {
-        // SAFETY: nobody uses the word, and it is what is there.
+        // SAFETY: nothing uses the word, and it is written with its own value.
         let written = unsafe { try_write(va, try_read(va).unwrap_or(0)) };
         self.tally.permitted(written, writable, format_args!("code at {va}, writable: not {writable}"));
     }
@@ -161,7 +161,7 @@ impl<'a> Test<'a> {
         self.over.store(true, Relaxed);
     }
 
-    /// With the probes of a round in place.
+    /// Checks while the probes of a round are in place.
     fn planted(&self, round: u64) {
         let own = &HITS[cpu::this().index];
         let before = own.load(Relaxed);
@@ -175,7 +175,7 @@ impl<'a> Test<'a> {
         self.tally.expect(comes_true(each), "another CPU does not come across the probes");
     }
 
-    /// What cannot be probed.
+    /// Instructions that cannot be probed are refused.
     fn refused(&self, probes: &[Option<Kprobe<'a>>]) {
         let text = probed_function as *const () as u64;
         // SAFETY: as for `plant`.
@@ -191,7 +191,7 @@ impl<'a> Test<'a> {
         self.tally.expect(!all || refused == [true; 2], "a BRK or a return can be probed");
     }
 
-    /// With the probes of a round gone.
+    /// Checks after the probes of a round are gone.
     fn removed(&self, round: u64) {
         let before = hits();
         for call in 0..CALLS {
@@ -201,7 +201,7 @@ impl<'a> Test<'a> {
         self.text.into_iter().flatten().for_each(|word| self.is_protected(word));
     }
 
-    /// The others, which call and try to write.
+    /// The other CPUs, which call and try to write.
     fn other(&self, cpu: usize) {
         let mut number = cpu as u64;
         while !self.over.load(Relaxed) {

@@ -1,11 +1,11 @@
-//! A CPU that does not come to be parked: the parking is called off, and nothing has changed. What it says late, with the
-//! number of that parking, is no answer to the next one. When it comes, the same change is done.
+//! A CPU does not come to be parked: the parking is called off, and nothing has changed. Its late answer, with the
+//! number of that parking, is no answer to the next one. When it comes, the same change succeeds.
 //!
-//! Each CPU but the first is the late one in its turn. What it does is what a vCPU does that its host stops: it masks
-//! interrupts and looks at nothing, for longer than it is waited for, and goes on as if it had decided to answer before.
-//! To be held it comes late as well, and is asked again.
+//! Each CPU but the boot CPU is late in its turn. It behaves as a vCPU that its host stops: it masks interrupts and
+//! looks at nothing, for longer than the limit, and continues as if it had decided to answer before. It is late to be
+//! held as well, and is asked again.
 //!
-//! All waits are for what the other has done, so how long a host takes changes nothing.
+//! All waits are for what the other CPU has done, so the speed of the host does not matter.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -20,14 +20,14 @@ use crate::system::System;
 use crate::warning::warn;
 use crate::{cpu, parking, smp};
 
-/// How often the late CPU looks whether what it said has been taken for an answer.
+/// The looks of the late CPU for a sign that its old number was taken for an answer.
 const LOOKS: u32 = 1000;
 
-/// How far the two are.
+/// The stages of the two CPUs.
 const BEGIN: u64 = 0;
-/// The late CPU is deaf.
+/// The late CPU answers nothing.
 const DEAF: u64 = 1;
-/// A parking was called off. From here on numbers: which one, and this.
+/// A parking was called off. From here on, stages are the number of the parking plus this.
 const CALLED_OFF: u64 = 2;
 /// All is done; the other CPUs may go.
 const OVER: u64 = u64::MAX;
@@ -35,16 +35,16 @@ const OVER: u64 = u64::MAX;
 struct Test<'a> {
     system: &'a System<'a>,
     tally: &'a Tally<'a>,
-    /// A page that is nobody's, amid a large leaf if there is one.
+    /// A page without an owner, within a large leaf if there is one.
     page: Va,
     limit: u64,
     stage: AtomicU64,
 }
 
-/// What must be the same when nothing has changed.
+/// The state that must be the same when nothing has changed.
 type Map = (Stats, Option<Leaf>, u64);
 
-/// Has each CPU be late. Whether all was as it should be.
+/// Makes each CPU late in its turn. Returns true if all went well.
 pub(super) fn run(system: &System<'_>, limit: u64) -> bool {
     let (range, page) = (&system.memory.scratch.range, system.geometry.page_size());
     let pa = Pa(range.start.0 + page);
@@ -80,7 +80,7 @@ pub(super) fn run(system: &System<'_>, limit: u64) -> bool {
 }
 
 impl Test<'_> {
-    /// Waits for the other. Its interrupts as they are: nobody but the first CPU parks.
+    /// Waits for the other CPU with interrupts as they are: only the first CPU parks.
     fn wait(&self, until: impl Fn(u64) -> bool) {
         while !until(self.stage.load(Ordering::Acquire)) {
             relax();
@@ -96,11 +96,11 @@ impl Test<'_> {
         (space.stats(&self.system.platform()), Leaf::at(self.system, self.page), frames.in_use())
     }
 
-    /// Makes the page read-only, where that takes a parking; else parks for nothing.
+    /// Makes the page read-only if that takes a parking; otherwise parks without a change.
     fn park(&self) -> Result<(), Error> {
         let System { space, .. } = self.system;
         if self.takes_parking() {
-            // SAFETY: nobody's memory.
+            // SAFETY: memory without an owner.
             return unsafe { space.protect(&self.system.platform(), self.page, 1, Change::READ_ONLY) };
         }
         let _held = HARDWARE.lock();
@@ -112,9 +112,9 @@ impl Test<'_> {
         self.system.space.policy() == Policy::Park && is_large
     }
 
-    /// Whether the page can be read and written, or read.
+    /// Checks that the page can be read and written, or only read.
     fn probe(&self, writable: bool, what: &str) {
-        // SAFETY: nobody's memory.
+        // SAFETY: memory without an owner.
         let write = unsafe { try_write(self.page, self.page.0) };
         let right = if writable { write.is_ok() } else { matches!(write, Err(Fault::Permission(_))) };
         let read = try_read(self.page);
@@ -137,7 +137,7 @@ impl Test<'_> {
         self.probe(!takes_parking, "done");
         if takes_parking {
             let (space, platform) = (&self.system.space, self.system.platform());
-            // SAFETY: nobody's memory.
+            // SAFETY: memory without an owner.
             let change = || unsafe { space.protect(&platform, self.page, 1, Change::WRITABLE) };
             self.tally.done(parking::again(change), "writable");
             self.tally.done(parking::again(|| space.collapse(&platform, self.page, 1)), "collapse");
@@ -155,7 +155,7 @@ impl Test<'_> {
         while parking::asked() == called_off {
             relax();
         }
-        // The first CPU waits for this one again, and hears of the parking before.
+        // The first CPU waits for this one again, and gets the answer to the parking before.
         parking::answer_late(called_off);
         for _ in 0..LOOKS {
             let taken = parking::was_over(called_off + 1);
@@ -165,7 +165,7 @@ impl Test<'_> {
             relax();
         }
         self.probe(true, "on the CPU that is late");
-        // The interrupt has been waiting.
+        // The interrupt is still pending.
         drop(masked);
         self.wait(|stage| stage == OVER);
         self.probe(true, "on the CPU that was late");
@@ -178,14 +178,14 @@ impl Test<'_> {
         let held = parking::with_limit(self.limit, || smp::while_others_wait(|| times += 1));
         let asked = smp::asked() - before;
         self.tally.expect(asked >= 2, "a CPU that was deaf is not asked again");
-        // On a host that is busy it may miss all of them.
+        // On a busy host it may miss all of them.
         let given_up = held.is_none() && asked == u64::from(parking::TIMES);
         self.tally.expect(held.is_some() || given_up, format_args!("given up, asked {asked} times"));
         self.tally.expect(times == u32::from(held.is_some()), format_args!("done {times} times: {held:?}"));
         self.reach(OVER);
     }
 
-    /// The CPU that does not come when it is asked first.
+    /// The CPU that does not come when it is first asked.
     fn is_held_late(&self) {
         let before = smp::asked();
         let masked = Masked::new();

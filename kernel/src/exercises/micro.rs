@@ -1,4 +1,4 @@
-//! What single uses of page tables cost, as the microbenchmarks of other kernels have them: pages of the area and their
+//! The costs of single uses of page tables, as in microbenchmarks of other kernels: pages of the vmalloc area and their
 //! permissions, modules, the tables of a process, walks.
 
 use super::tally::Tally;
@@ -6,7 +6,7 @@ use super::{churn, copies, costs, walks};
 use crate::area::Area;
 use crate::system::System;
 
-/// Counts all of it. Whether all went well and nothing is left.
+/// Counts all of it. Returns true if all went well and nothing is left.
 #[inline(never)]
 pub(super) fn run(system: &System<'_>) -> bool {
     let tally = Tally::start("micro", system);

@@ -1,5 +1,5 @@
-//! Exercises: what the image does for `run=`. Some test what only a CPU shows, some count what changes cost, some end the
-//! run.
+//! Exercises: what the image does for `run=`. Some test what only a CPU shows, some count what changes cost, some end
+//! the run.
 //!
 //! The table of `kernel_plan::tasks` has their names; [`run`] has a line for each of it.
 

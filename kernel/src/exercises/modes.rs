@@ -1,5 +1,5 @@
-//! What mode and policy say is what the map does: its leaves are as large as they should be, and a page comes out of
-//! one live, with the other CPUs parked, without any change of size, or not at all.
+//! The map does what mode and policy say: its leaves have the right sizes, and a page is split out of one live, with
+//! the other CPUs parked, without any change of size, or not at all.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -16,10 +16,10 @@ use crate::system::System;
 use crate::warning::warn;
 use crate::{cpu, crash, parking, smp};
 
-/// Tries it from each CPU. Whether all was as it should be.
+/// Tries it from each CPU. Returns true if all went well.
 pub(super) fn run(system: &System<'_>) -> bool {
     let (range, page) = (&system.memory.scratch.range, system.geometry.page_size());
-    // Of the first leaf, and amid a run, if it is as large.
+    // In the first leaf, and within a run, if the leaf is large enough.
     let amid = ((range.start.0 + (range.end.0 - range.start.0) / 4) & !(page - 1)) + 3 * page;
     let pa = if amid + page < range.end.0 { Pa(amid) } else { range.start };
     let Some(page) = system.memory.layout.va(pa).filter(|_| !range.is_empty()) else {
@@ -56,7 +56,7 @@ pub(super) fn run(system: &System<'_>) -> bool {
 struct Test<'a> {
     system: &'a System<'a>,
     tally: &'a Tally<'a>,
-    /// A page amid the first leaf of the scratch range, and amid its runs.
+    /// A page within the first leaf of the scratch range, and within its runs.
     page: Va,
 }
 
@@ -65,7 +65,7 @@ impl Test<'_> {
         self.system.space.changes(&self.system.platform())
     }
 
-    /// Asks each CPU what it promises, and decides again.
+    /// Reads the promise of each CPU, and decides again.
     fn judge_mode(&self) {
         let System { args, decision, space, .. } = self.system;
         let claims = AtomicU64::new(0);
@@ -88,7 +88,8 @@ impl Test<'_> {
     /// The leaves are those that the policy plans.
     fn judge_leaves(&self) {
         let counted = self.system.space.count(&self.system.platform(), linear_range(self.system.geometry));
-        self.tally.expect(counted == self.system.stats(), "the map is not made of what it should be");
+        self.tally
+            .expect(counted == self.system.stats(), "the map does not have the counts that it should have");
         let crash = crash::reserved(self.system).map(|reserved| reserved.range().clone());
         if crash == self.system.memory.crash {
             let planned = planned(self.system, crash);
@@ -104,7 +105,7 @@ impl Test<'_> {
         let is_large = leaf.is_some_and(|leaf| leaf.pages(self.system) > 1);
         let refused = is_large && space.policy() == Policy::Fixed;
         self.probe(false);
-        // SAFETY: nobody's memory.
+        // SAFETY: memory without an owner.
         let change = |change| parking::again(|| unsafe { space.protect(&platform, self.page, 1, change) });
         smp::on(cpu, &|_| {
             let result = change(Change::READ_ONLY);
@@ -136,7 +137,7 @@ impl Test<'_> {
         );
     }
 
-    /// What the change took, by the policy.
+    /// The change took what the policy says.
     fn judge_sizes(&self, is_large: bool, before: &Changes, after: &Changes) {
         let (splits, parkings) = (after.splits - before.splits, after.parkings - before.parkings);
         let right = match self.system.space.policy() {
@@ -149,7 +150,7 @@ impl Test<'_> {
         self.tally.expect(right, format_args!("{splits} splits and {parkings} parkings"));
     }
 
-    /// All CPUs try the page and its neighbours, as far as they are nobody's.
+    /// All CPUs try the page and its neighbours, if these have no owner.
     fn probe(&self, read_only: bool) {
         let System { geometry, memory, .. } = self.system;
         let (bytes, range) = (geometry.page_size(), &memory.scratch.range);
@@ -159,7 +160,7 @@ impl Test<'_> {
             for va in core::iter::once(self.page).chain(beside) {
                 let read_only = read_only && va == self.page;
                 let own = Va(va.0 + 8 * cpu as u64);
-                // SAFETY: nobody's memory.
+                // SAFETY: memory without an owner.
                 let write = unsafe { try_write(own, own.0) };
                 let right =
                     if read_only { matches!(write, Err(Fault::Permission(_))) } else { write.is_ok() };

@@ -1,5 +1,5 @@
-//! Code comes and goes, on all CPUs at once, as modules do: it runs wherever it was loaded, it can be written by
-//! none of its addresses while it can be executed, and nothing of it stays.
+//! Modules: code comes and goes on all CPUs at once. It runs wherever it was loaded, cannot be written at any of its
+//! addresses while it can be executed, and leaves nothing behind.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -14,11 +14,11 @@ use crate::probe::{Fault, try_execute, try_read, try_write};
 use crate::system::System;
 use crate::{cpu, smp};
 
-/// How many modules all CPUs load together.
+/// The modules that all CPUs load together.
 const LOADS: u64 = 120;
-/// How many each has at once.
+/// The modules of each CPU at a time.
 const AT_ONCE: usize = 4;
-/// The most pages that one has.
+/// The most pages of a module.
 const PAGES: u64 = 4;
 
 struct Test<'a> {
@@ -28,7 +28,7 @@ struct Test<'a> {
     loaded: AtomicU64,
 }
 
-/// Has all CPUs load and run. Whether all went well.
+/// Makes all CPUs load and run. Returns true if all went well.
 pub(super) fn run(system: &System<'_>) -> bool {
     let tally = Tally::start("modules", system);
     let test = Test { system, area: Area::of(system), tally, loaded: AtomicU64::new(0) };
@@ -52,28 +52,28 @@ pub(super) fn run(system: &System<'_>) -> bool {
 
 impl<'a> Test<'a> {
     fn load(&self, pages: u64, number: u16) -> Option<Code<'a>> {
-        // SAFETY: the function is one of a number, and fits into any page.
+        // SAFETY: the function has one parameter, and fits into any page.
         let loaded = unsafe { Code::load(self.area, pages, &adds(number)) };
         self.loaded.fetch_add(u64::from(loaded.is_ok()), Relaxed);
         self.tally.done(loaded, "a module cannot be loaded")
     }
 
-    /// The linear address of what is mapped somewhere.
+    /// Returns the linear address of the memory at an address.
     fn alias(&self, va: Va) -> Va {
         let pa = self.area.backing(va).map_or(0, |pa| pa.0);
         Va(pa.wrapping_add(self.system.memory.layout.offset()))
     }
 
-    /// A word behind the function, by an address of it.
+    /// Returns a word after the function, near one of its addresses.
     const fn behind(va: Va) -> Va {
         Va(va.0 + 64)
     }
 
-    /// Whether code can be read, and written by no address.
+    /// Checks that code can be read, and written at no address.
     fn is_protected(&self, start: Va, alias: Va) {
         let full = self.system.args.rodata == Rodata::Full;
         let (code, alias) = (Self::behind(start), Self::behind(alias));
-        // SAFETY: words that nobody uses.
+        // SAFETY: words that nothing uses.
         let written = unsafe { [try_write(code, 0), try_write(alias, 0)] };
         self.tally.permitted(written[0], false, "code can be written");
         self.tally.permitted(
@@ -106,13 +106,13 @@ impl<'a> Test<'a> {
             self.tally.expect(is_gone, format_args!("{va} is still mapped"));
         }
         for alias in aliases {
-            // SAFETY: no other CPU has a job, so free memory stays free; behind the words that free memory has.
+            // SAFETY: no other CPU has a job, so free memory stays free; the word is after those that free memory has.
             let written = unsafe { try_write(Self::behind(alias), 0) };
             self.tally.permitted(written, true, "its memory cannot be written when it is gone");
         }
     }
 
-    /// Data that is given up keeps its addresses until all of it is unmapped.
+    /// Data that is freed keeps its addresses until all of it is unmapped.
     fn later(&self) {
         let allocate = |pages| self.tally.done(self.area.allocate(pages), "no pages for data");
         let given: ArrayVec<Va, 8> = (1..=8).filter_map(allocate).collect();
@@ -132,7 +132,7 @@ impl<'a> Test<'a> {
         _ = another.map(|va| self.area.free(va));
     }
 
-    /// Several modules at a time come and go on one CPU, and data with them; one that is everybody's stays.
+    /// Several modules at a time come and go on one CPU, and data with them; a shared one stays.
     fn stress(&self, cpu: usize, shared: &Code<'_>) {
         let shared_alias = self.alias(shared.start());
         let mut own = ArrayVec::<(Code<'_>, u16), AT_ONCE>::new();
@@ -156,11 +156,11 @@ impl<'a> Test<'a> {
         own.into_iter().for_each(|(code, _)| code.unload());
     }
 
-    /// Pages that hold what is written, cannot be executed, and go some time.
+    /// Pages that hold what is written, cannot be executed, and are freed later.
     fn data(&self, pages: u64, number: u16) {
         let Some(start) = self.tally.done(self.area.allocate(pages), "no pages for data") else { return };
         let word = u64::from(number);
-        // SAFETY: just allocated; where it could be executed, the test would have failed.
+        // SAFETY: just allocated; if it could be executed, the test would have failed.
         let (written, executed) = unsafe { (try_write(start, word), try_execute(start)) };
         self.tally.permitted(written, true, "data cannot be written");
         self.tally.permitted(executed, false, "data can be executed");
@@ -172,7 +172,7 @@ impl<'a> Test<'a> {
         self.tally.expect(self.area.free_later(start), "data is not there any more");
     }
 
-    /// One page, there and back again.
+    /// Changes the permissions of one page and restores them.
     fn step_by_step(&self, page: Va) {
         use Permission::{Executable, NotExecutable, ReadOnly, Writable};
         let early = self.area.change(page, 1, Executable);
@@ -180,7 +180,7 @@ impl<'a> Test<'a> {
         self.tally.expect(refused, "a page becomes writable and executable");
         for step in [ReadOnly, Executable, NotExecutable, Writable] {
             match self.area.change(page, 1, step) {
-                // It may be one of a run.
+                // It may be in a contiguous run.
                 Err(Error::Map(linmap::Error::NeedsResize { policy: Policy::Fixed, .. })) => {}
                 result => _ = self.tally.done(result, "a page does not change"),
             }

@@ -1,4 +1,4 @@
-//! What the linear map should be made of, as the library plans it.
+//! The counts that the linear map should have, as the library plans it.
 
 use core::ops::Range;
 
@@ -8,7 +8,7 @@ use linmap::{Layout, Leaves, Pa, Policy, Stats};
 
 use crate::system::System;
 
-/// The counts of the linear map if this were its only carve-out; nothing if that cannot be.
+/// Returns the counts of the linear map with this carve-out as the only one; none if there is no such layout.
 pub(super) fn planned(system: &System<'_>, carve_out: Option<Range<Pa>>) -> Option<Stats> {
     let System { memory, geometry, args, space, .. } = system;
     let mut ram: ArrayVec<_, CAPACITY> = memory.layout.ram().iter().cloned().collect();

@@ -1,4 +1,4 @@
-//! Who may read, write and execute what: tried on one address of each kind of memory.
+//! Permissions to read, write and execute, tried at one address of each kind of memory.
 
 use linmap::{Pa, Rodata, Va};
 
@@ -7,13 +7,13 @@ use crate::image::boot_stack_guard;
 use crate::probe::{Fault, try_execute, try_read, try_write};
 use crate::system::System;
 
-/// One address and what should work there.
+/// One address and what should succeed there.
 struct Case {
     what: &'static str,
     va: Va,
     /// Read, write, execute.
     allowed: [bool; 3],
-    /// Whether something is mapped there, so that refusals are permission faults.
+    /// It is mapped, so that refusals are permission faults.
     mapped: bool,
 }
 
@@ -27,7 +27,7 @@ static CONSTANT: u64 = 0x6c69_6e6d_6170;
 /// Data, some of which is written.
 static DATA: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(7);
 
-/// Tries all of them. Whether each was as it should be.
+/// Tries all of them. Returns true if each was right.
 pub(super) fn run(system: &System<'_>) -> bool {
     let (mut tried, mut wrong) = (0, 0);
     for case in cases(system).into_iter().flatten() {
@@ -35,7 +35,7 @@ pub(super) fn run(system: &System<'_>) -> bool {
         wrong += u32::from(!try_case(&case));
     }
     let ok = wrong == 0;
-    say!("protection: {tried} kinds of memory tried, {wrong} not as they should be\n");
+    say!("protection: {tried} kinds of memory tried, {wrong} wrong\n");
     say!("linmap: {{\"tests\":{{\"protection\":{{\"ok\":{ok},\"tried\":{tried},\"wrong\":{wrong}}}}}}}");
     ok
 }
@@ -58,7 +58,7 @@ fn cases(system: &System<'_>) -> [Option<Case>; 9] {
         case("linear alias of constants", alias(constant), [true, rodata_is_off, false], true)
             .filter(|_| has_alias),
         free.and_then(|va| case("free RAM", va.0, [true, true, false], true)),
-        case("behind the linear map", last.0 & !7, [false; 3], false),
+        case("after the linear map", last.0 & !7, [false; 3], false),
         case("guard below the stack", boot_stack_guard(system.geometry.page_size()).0, [false; 3], false),
         case("lower half", 0x40_0000, [false; 3], false),
     ]
@@ -66,7 +66,7 @@ fn cases(system: &System<'_>) -> [Option<Case>; 9] {
 
 fn try_case(case: &Case) -> bool {
     let read = try_read(case.va);
-    // SAFETY: what is written is what is there; other CPUs have no job, so nothing changes it meanwhile.
+    // SAFETY: the value written is the one read; other CPUs have no job, so nothing changes it meanwhile.
     let write = unsafe { try_write(case.va, read.unwrap_or(0)) };
     // SAFETY: where execution is allowed there is a function that does nothing; elsewhere it faults.
     let execute = unsafe { try_execute(case.va) };
@@ -90,7 +90,7 @@ fn try_case(case: &Case) -> bool {
     ok
 }
 
-/// A result in a few columns: `write` or `-`.
+/// Displays a result in a few columns: `write` or `-`.
 fn shown(what: &'static str, result: &Result<(), Fault>) -> &'static str {
     match (result, what) {
         (Ok(()), what) => what,

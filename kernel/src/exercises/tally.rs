@@ -1,4 +1,4 @@
-//! What several CPUs find wrong, counted and said; and whether all that a test had has come back.
+//! The mistakes that CPUs find in an exercise, counted and printed, and a check that it has given everything back.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,21 +12,21 @@ use crate::probe::Fault;
 use crate::system::System;
 use crate::{cpu, report};
 
-/// So many are said.
+/// The most mistakes that are printed.
 const SAID: u64 = 20;
 
-/// The tally of one test.
+/// The tally of one exercise.
 pub(crate) struct Tally<'a> {
     name: &'static str,
     system: &'a System<'a>,
-    /// What the map was before it, and the pages in use, and the allocations.
+    /// The counts of the map before it, the pages in use, and the allocations.
     before: (Stats, u64, usize),
     wrong: AtomicU64,
     began: u64,
 }
 
 impl<'a> Tally<'a> {
-    /// Before anything is done.
+    /// Starts a tally, before anything is done.
     pub(crate) fn start(name: &'static str, system: &'a System<'a>) -> Self {
         let (before, wrong) = (Self::held(system), AtomicU64::new(0));
         Self { name, system, before, wrong, began: now() }
@@ -36,7 +36,7 @@ impl<'a> Tally<'a> {
         (system.space.stats(&system.platform()), system.frames.in_use(), Area::taken())
     }
 
-    /// Notes that something is wrong, unless it holds.
+    /// Reports a mistake unless `holds`. Returns `holds`.
     pub(crate) fn expect(&self, holds: bool, what: impl fmt::Display) -> bool {
         if !holds && self.wrong.fetch_add(1, Relaxed) < SAID {
             say!("{}: CPU {}: {what}", self.name, cpu::this().index);
@@ -44,17 +44,17 @@ impl<'a> Tally<'a> {
         holds
     }
 
-    /// From here on the map is to be what it is now.
+    /// Takes the map as it is now for the one to give back.
     pub(crate) fn take_as_before(&mut self) {
         self.before = Self::held(self.system);
     }
 
-    /// How much was wrong so far.
+    /// Returns the number of mistakes so far.
     pub(crate) fn wrong(&self) -> u64 {
         self.wrong.load(Relaxed)
     }
 
-    /// The value, if there is one, and else a note.
+    /// Returns the value, if there is one; otherwise reports a mistake.
     pub(crate) fn done<T, E: fmt::Display>(&self, result: Result<T, E>, what: &str) -> Option<T> {
         match result {
             Ok(value) => Some(value),
@@ -65,7 +65,7 @@ impl<'a> Tally<'a> {
         }
     }
 
-    /// Notes unless an access went through, or was not permitted, as it should.
+    /// Reports a mistake unless an access succeeded, or was not permitted, as it should.
     pub(crate) fn permitted<T>(&self, result: Result<T, Fault>, permitted: bool, what: impl fmt::Display) {
         let right = match result {
             Ok(_) => permitted,
@@ -75,8 +75,7 @@ impl<'a> Tally<'a> {
         self.expect(right, what);
     }
 
-    /// Judges what is left, and says what was proved, how much of it was done, and how long it took. Whether all was
-    /// well.
+    /// Checks what is left, and reports what was shown, some numbers, and the time. Returns true if all went well.
     pub(crate) fn conclude(&self, proved: fmt::Arguments<'_>, numbers: &[(&str, u64)]) -> bool {
         let took = now().wrapping_sub(self.began).saturating_mul(1000) / counter_frequency().max(1);
         Area::of(self.system).purge();

@@ -1,9 +1,9 @@
-//! Leaves change their size under CPUs that use them: all at once, with interrupts coming in.
+//! Leaves change their size under CPUs that use them, all at once, while interrupts come in.
 //!
-//! The first CPU splits and collapses the largest leaves of the scratch range, again and again. Each of the
-//! others has a page in them: it writes and reads it without pause, protects it, finds that it cannot write,
-//! and makes it writable again. So CPUs are parked, if that is the policy, in the midst of work and of changes
-//! of their own; and a translation that is lost, stale or doubled shows as a fault or as wrong data.
+//! The first CPU splits and collapses the largest leaves of the scratch range, again and again. Each of the others has
+//! a page in them: it writes and reads it without pause, protects it, finds that it cannot write, and makes it writable
+//! again. So CPUs are parked, if that is the policy, during work and during changes of their own; a translation that is
+//! lost, stale or double shows as a fault or as wrong data.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -16,26 +16,26 @@ use crate::system::System;
 use crate::warning::warn;
 use crate::{cpu, interrupts, parking, report, smp};
 
-/// How often the first CPU splits and collapses at the least.
+/// The fewest rounds of the first CPU.
 const ROUNDS: u64 = 200;
-/// How many ticks each CPU has had before it ends.
+/// The ticks that each CPU has had before it ends.
 const TICKS: u64 = 3;
 
 struct Work<'a> {
     system: &'a System<'a>,
-    /// Where the scratch range is, and its pages that are used.
+    /// The address of the scratch range, and its pages in use.
     start: Va,
     pages: u64,
     /// The first CPU is done.
     over: AtomicBool,
-    /// How often the map was changed, by all together.
+    /// The changes of the map by all CPUs.
     changes: AtomicU64,
-    /// How often the others wrote and read.
+    /// The accesses of the other CPUs.
     accesses: AtomicU64,
     wrong: AtomicU64,
 }
 
-/// Has all CPUs at it. Whether all went well.
+/// Makes all CPUs work. Returns true if all went well.
 pub(super) fn run(system: &System<'_>) -> bool {
     let range = &system.memory.scratch.range;
     let Some(start) = system.memory.layout.va(range.start) else {
@@ -65,14 +65,14 @@ impl Work<'_> {
         }
     }
 
-    /// A page of a CPU's own: they are far apart, and none is at the end of a leaf.
+    /// Returns the page of a CPU. These are far apart, and none is at the end of a leaf.
     fn page(&self, cpu: usize) -> Va {
         let cpus = cpu::MAX as u64 + 1;
         let number = ((cpu as u64 + 1) * self.pages / cpus).max(cpu as u64 + 1) % self.pages;
         Va(self.start.0 + (number << self.system.geometry.page_shift()))
     }
 
-    /// A change of one page, where the policy has it.
+    /// Changes one page, if the policy allows it.
     fn protect(&self, cpu: usize, va: Va, change: Change) -> bool {
         let System { space, .. } = self.system;
         // SAFETY: the page is this CPU's alone, which does not write to it while it is read-only.
@@ -98,7 +98,7 @@ impl Work<'_> {
         while rounds < ROUNDS || (interrupts::is_started(0) && !ticked()) {
             rounds += 1;
             if self.protect(0, page, Change::READ_ONLY) {
-                // SAFETY: nobody's memory.
+                // SAFETY: memory without an owner.
                 let refused = matches!(unsafe { try_write(page, 0) }, Err(Fault::Permission(_)));
                 self.expect(refused, 0, "its page can be written while it is read-only");
                 self.protect(0, page, Change::WRITABLE);
@@ -124,7 +124,7 @@ impl Work<'_> {
                     word.write_volatile(round);
                     word.read_volatile()
                 };
-                self.expect(read == round, cpu, "what it reads is not what it wrote");
+                self.expect(read == round, cpu, "it reads something else than it wrote");
             }
             self.accesses.fetch_add(50, Relaxed);
             if self.protect(cpu, page, Change::READ_ONLY) {

@@ -1,5 +1,5 @@
-//! 80% of the RAM that is free, mapped in the area: read-only there and in the linear map, then writable again, then
-//! given back; and all of it still is memory.
+//! 80% of free RAM, mapped in the vmalloc area: read-only there and in the linear map, then writable again, then given
+//! back; all of it is still memory.
 
 use core::convert::Infallible;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,7 +12,7 @@ use crate::probe::{Fault, try_read, try_write};
 use crate::system::System;
 use crate::{cpu, smp};
 
-/// How many pages are probed.
+/// The number of pages that are probed.
 const SAMPLE: u64 = 64;
 
 struct Test<'a> {
@@ -21,7 +21,7 @@ struct Test<'a> {
     tally: Tally<'a>,
 }
 
-/// Maps, changes and frees. Whether all went well.
+/// Maps, changes and frees. Returns true if all went well.
 pub(super) fn run(system: &System<'_>) -> bool {
     let test = Test { system, area: Area::of(system), tally: Tally::start("vmalloc80", system) };
     let pages = (system.frames.free_bytes() >> system.geometry.page_shift()) / 100 * 80;
@@ -30,7 +30,7 @@ pub(super) fn run(system: &System<'_>) -> bool {
     let mapped = pages << system.geometry.page_shift();
     test.tally.conclude(
         format_args!(
-            "{} MiB mapped at will, read-only by both addresses, writable again, freed; then each word of them \
+            "{} MiB mapped in the vmalloc area, read-only at both addresses, writable again, freed; then each word of them \
              written and read back",
             mapped >> 20
         ),
@@ -51,7 +51,7 @@ impl Test<'_> {
         Va(pa.0.wrapping_add(self.system.memory.layout.offset()))
     }
 
-    /// The pages that are probed, and their aliases.
+    /// Returns the pages that are probed, and their aliases.
     fn sample(&self, (start, pages): (Va, u64)) -> impl Iterator<Item = (Va, Va)> {
         (0..=SAMPLE).filter_map(move |n| {
             let page = (n * pages / SAMPLE).min(pages - 1);
@@ -60,13 +60,13 @@ impl Test<'_> {
         })
     }
 
-    /// Has the sample be written or not, by either address.
+    /// Checks that the sample can be written, or not, at both addresses.
     fn probe(&self, span: (Va, u64), writable: bool) {
         let full = self.system.args.rodata == Rodata::Full;
         for (va, alias) in self.sample(span) {
             self.tally.expect(try_read(va) == Ok(va.0), format_args!("{va} holds something else"));
             self.tally.expect(try_read(alias) == Ok(va.0), format_args!("{alias} holds something else"));
-            // SAFETY: this test's memory, and what is there.
+            // SAFETY: this test's memory, written with its own value.
             let written = unsafe { [try_write(va, va.0), try_write(alias, va.0)] };
             self.tally.permitted(written[0], writable, format_args!("{va}, writable: not {writable}"));
             let writable = writable || !full;
@@ -78,7 +78,7 @@ impl Test<'_> {
         }
     }
 
-    /// All of them, read-only, invalid, and writable again.
+    /// Makes all of them read-only, invalid, and writable again.
     fn protect(&self, pages: u64) {
         let Some(start) = self.allocate(pages) else { return };
         let span = (start, pages);
@@ -117,8 +117,8 @@ impl Test<'_> {
         }
     }
 
-    /// Writes so many pages through the linear map, on all CPUs, and reads them through the area. How many bytes
-    /// held what was written.
+    /// Writes so many pages through the linear map, on all CPUs, and reads them through the area. Returns how many
+    /// bytes held what was written.
     fn write(&self, pages: u64) -> u64 {
         let Some(start) = self.allocate(pages) else { return 0 };
         let right = AtomicU64::new(0);
@@ -140,14 +140,14 @@ impl Test<'_> {
         right
     }
 
-    /// The same for one run of memory, which the area has at an address.
+    /// Does the same for one run of memory, which the area has at an address.
     fn write_run(&self, run: &core::ops::Range<Pa>, area: Va) -> u64 {
         let words = (run.end.0 - run.start.0) as usize / 8;
         let of = |va: Va| core::ptr::with_exposed_provenance_mut::<u64>(va.0 as usize);
         let (linear, area) = (of(self.linear(run.start)), of(area));
         let value = |word: usize| !(run.start.0 + word as u64 * 8);
         for word in 0..words {
-            // SAFETY: allocated for this, writable by both addresses, and this CPU's alone.
+            // SAFETY: allocated for this, writable at both addresses, and this CPU's alone.
             unsafe { linear.add(word).write_volatile(value(word)) };
         }
         // SAFETY: as above.

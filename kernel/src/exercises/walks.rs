@@ -1,4 +1,4 @@
-//! Addresses translated by walks of the tables, one by one, as where a kernel looks up what is mapped somewhere.
+//! The costs of walks: addresses are translated one by one, as a kernel does to find out what is mapped somewhere.
 
 use kernel::stress::Random;
 use linmap::{AddressSpace, Entry, Pa, Va};
@@ -9,10 +9,10 @@ use crate::report;
 use crate::system::System;
 use crate::warning::warn;
 
-/// How many.
+/// The number of addresses.
 const ADDRESSES: u64 = 1000;
 
-/// Counts it for addresses of the linear map, in the longest range of RAM.
+/// Counts this for addresses of the linear map, in the longest range of RAM.
 pub(crate) fn count(tally: &Tally<'_>, system: &System<'_>) {
     let layout = &system.memory.layout;
     let bytes = |start: Pa, end: Pa| end.min(layout.mapped().end).0.saturating_sub(start.0);
@@ -24,8 +24,8 @@ pub(crate) fn count(tally: &Tally<'_>, system: &System<'_>) {
     count_in(tally, system, "walk", &system.space, (start, bytes(range.start, range.end)), backing);
 }
 
-/// Counts it for addresses of a range, drawn as they are needed, the same on every run. What each translates to,
-/// `backing` says as well.
+/// Counts this for addresses of a range, chosen at random as they are needed, the same in every run. `backing` returns
+/// the expected memory of each.
 pub(crate) fn count_in(
     tally: &Tally<'_>,
     system: &System<'_>,
@@ -44,7 +44,7 @@ pub(crate) fn count_in(
     report::window(name, &window, &[("addresses", Some(ADDRESSES))]);
 }
 
-/// What an address is mapped to.
+/// Returns the memory that an address is mapped to.
 fn translate(system: &System<'_>, space: &AddressSpace, va: Va) -> Option<Pa> {
     match space.entry(&system.platform(), va)? {
         (start, _, Entry::Leaf(leaf)) => Some(Pa(leaf.oa.0 + (va.0 - start.0))),

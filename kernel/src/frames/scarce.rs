@@ -1,7 +1,7 @@
 //! Injected shortage: pages are refused at random, for tests of what happens then.
 //!
-//! The head of the free list has a bit for it, as its low bits are free. So without shortage it costs one bit test where
-//! a page comes off the free list or goes onto it, and nothing where a page is cut from a range.
+//! The head of the free list has a bit for it, as its low bits are free. So without shortage it costs one bit test
+//! where a page comes off the free list or goes onto it, and nothing where a page is cut from a range.
 
 use core::cell::{Cell, RefCell};
 

@@ -1,8 +1,8 @@
-//! A GICv2: all of it is memory-mapped registers, some of them banked, one for each CPU.
+//! A GICv2: memory-mapped registers, some of them banked, one for each CPU.
 //!
-//! It is used the same way with and without Security Extensions: without, interrupts are of group 0, which
-//! GICC_CTLR signals as IRQs unless told otherwise; with them, software in Non-secure state has those of group 1
-//! and knows of no other, and the bit that enables them is the same.
+//! It is used the same way with and without Security Extensions. Without them, interrupts are in group 0, which
+//! GICC_CTLR signals as IRQs by default. With them, software in Non-secure state has those in group 1 and sees no
+//! others, and the bit that enables them is the same.
 
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -27,10 +27,10 @@ const GICC_BPR: u64 = 0x8;
 const GICC_IAR: u64 = 0xc;
 const GICC_EOIR: u64 = 0x10;
 
-/// The same for all interrupts, in each of the four fields of a register.
+/// The priority of all interrupts, in each of the four fields of a register.
 pub(super) const PRIORITIES: u32 = 0xa0a0_a0a0;
 
-/// The CPU interface of each CPU, as a bit. 0 if it is not known, or if there is one CPU only.
+/// The CPU interface of each CPU, as a bit; 0 if it is unknown, or if there is only one CPU.
 static INTERFACES: [AtomicU8; cpu::MAX] = [const { AtomicU8::new(0) }; cpu::MAX];
 
 /// The controller.
@@ -61,7 +61,7 @@ impl Gicv2 {
         gicd.write(GICD_ICENABLER, u32::MAX);
         (0..32).step_by(4).for_each(|field| gicd.write(GICD_IPRIORITYR + field, PRIORITIES));
         gicd.write(GICD_ISENABLER, enabled);
-        // The targets of a CPU's own interrupts are that CPU.
+        // The target of a CPU's own interrupts is that CPU.
         let interface = gicd.read(GICD_ITARGETSR) as u8;
         INTERFACES[cpu::this().index].store(interface, Relaxed);
         gicc.write(GICC_PMR, 0xff);
@@ -72,7 +72,7 @@ impl Gicv2 {
     /// Takes the pending interrupt of the highest priority. The register names the sender of an SGI as well.
     pub(super) fn acknowledge(&self) -> Acknowledged {
         let raw = self.cpu_interface.read(GICC_IAR);
-        // What the handler reads comes after this.
+        // The handler's reads come after this.
         barrier::dmb(barrier::ISHLD);
         Acknowledged { raw, intid: raw & 0x3ff }
     }
@@ -82,8 +82,8 @@ impl Gicv2 {
         self.cpu_interface.write(GICC_EOIR, raw);
     }
 
-    /// Sends an SGI to CPUs, all with one write, but to the own one apart: where it is the only CPU, its
-    /// interface has no bit.
+    /// Sends an SGI to CPUs with one write, and to this CPU with another: if it is the only one, its interface has no
+    /// bit.
     pub(super) fn send(&self, cpus: impl Iterator<Item = usize>, sgi: Sgi) {
         let own = cpu::this().index;
         let mut interfaces = 0;
@@ -100,7 +100,7 @@ impl Gicv2 {
     }
 }
 
-/// Disables all interrupts of a distributor but those that each CPU has for itself.
+/// Disables all interrupts of a distributor except those that each CPU has for itself.
 pub(super) fn disable_shared(gicd: &Registers) {
     let registers = u64::from(gicd.read(GICD_TYPER) & 0x1f) + 1;
     (1..registers).for_each(|n| gicd.write(GICD_ICENABLER + 4 * n, u32::MAX));

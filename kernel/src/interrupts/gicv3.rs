@@ -15,8 +15,8 @@ use super::sgi::{Acknowledged, Sgi};
 use crate::cpu;
 
 const GICD_CTLR: u64 = 0x0;
-/// GICD_CTLR as Non-secure state has it, or with one security state: group 1, in both of the places where its
-/// bit is, affinity routing, and whether a write takes effect yet.
+/// GICD_CTLR as in Non-secure state, or with one security state: group 1, at both places of its bit; affinity routing;
+/// a write is still pending.
 const ENABLE_GROUP_1: u32 = 0b11;
 const AFFINITY_ROUTING: u32 = 1 << 4;
 const DISTRIBUTOR_PENDING: u32 = 1 << 31;
@@ -29,13 +29,13 @@ const LAST: u64 = 1 << 4;
 const GICR_WAKER: u64 = 0x14;
 const PROCESSOR_SLEEP: u32 = 1 << 1;
 const CHILDREN_ASLEEP: u32 = 1 << 2;
-/// The frame of SGIs and PPIs, behind the redistributor's own.
+/// The frame of SGIs and PPIs, after the redistributor's own.
 const SGI_FRAME: u64 = 0x1_0000;
 const GICR_IGROUPR0: u64 = SGI_FRAME + 0x80;
 const GICR_ISENABLER0: u64 = SGI_FRAME + 0x100;
 const GICR_ICENABLER0: u64 = SGI_FRAME + 0x180;
 const GICR_IPRIORITYR: u64 = SGI_FRAME + 0x400;
-/// What two frames take.
+/// The bytes of two frames.
 const FRAMES: u64 = 0x2_0000;
 
 /// Reads a system register.
@@ -77,7 +77,7 @@ impl Gicv3 {
     ///
     /// # Errors
     ///
-    /// A write takes no effect.
+    /// A write has no effect.
     pub(super) fn start(&self) -> Result<(), Error> {
         self.control(0)?;
         self.control(AFFINITY_ROUTING)?;
@@ -94,7 +94,7 @@ impl Gicv3 {
     ///
     /// # Errors
     ///
-    /// It has none of one or the other, or the redistributor does not wake.
+    /// It lacks one of them, or the redistributor does not wake.
     pub(super) fn start_cpu(&self, enabled: u32) -> Result<(), Error> {
         let mpidr = cpu::own_mpidr();
         let gicr = self.redistributor(mpidr).ok_or(Error::NoRedistributor { mpidr })?;
@@ -108,7 +108,7 @@ impl Gicv3 {
         start_interface()
     }
 
-    /// The redistributor of a CPU.
+    /// Returns the redistributor of a CPU.
     fn redistributor(&self, mpidr: u64) -> Option<Registers> {
         for region in &self.redistributors {
             let mut offset = 0;
@@ -133,7 +133,7 @@ impl Gicv3 {
     /// Takes the pending interrupt of the highest priority.
     pub(super) fn acknowledge() -> Acknowledged {
         let raw = read!("s3_0_c12_c12_0") as u32; // ICC_IAR1_EL1
-        // What the handler does comes after this.
+        // The handler's work comes after this.
         barrier::dsb(barrier::SY);
         Acknowledged { raw, intid: raw & 0xff_ffff }
     }
@@ -181,7 +181,7 @@ fn start_interface() -> Result<(), Error> {
     }
     write!("s3_0_c4_c6_0", 0xff); // ICC_PMR_EL1
     write!("s3_0_c12_c12_3", 0); // ICC_BPR1_EL1
-    // ICC_CTLR_EL1.EOImode: to end is to deactivate.
+    // ICC_CTLR_EL1.EOImode: ending an interrupt deactivates it.
     write!("s3_0_c12_c12_4", read!("s3_0_c12_c12_4") & !0b10);
     write!("s3_0_c12_c12_7", 1); // ICC_IGRPEN1_EL1
     barrier::isb(barrier::SY);

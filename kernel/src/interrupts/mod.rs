@@ -54,7 +54,7 @@ struct PerCpu {
     parks: AtomicU64,
     spurious: AtomicU64,
     unexpected: AtomicU64,
-    /// The last INTID that nobody expected.
+    /// The INTID of the last unexpected one.
     last_unexpected: AtomicU32,
 }
 

@@ -1,4 +1,4 @@
-//! Registers of the controller: where they are mapped, and how they are accessed.
+//! Registers of the controller: their mapping, and accesses to them.
 
 use core::arch::asm;
 use core::ops::Range;
@@ -11,7 +11,7 @@ use super::error::Error;
 use crate::clock::comes_true;
 use crate::virtual_addresses::REGISTERS_VA;
 
-/// The most of one range that is mapped: redistributors of 128 CPUs, or of 64 with twice the registers.
+/// The most bytes that are mapped of one range: redistributors of 128 CPUs, or of 64 with twice the registers.
 const MOST: u64 = 16 << 20;
 
 /// A range of mapped registers.
@@ -22,14 +22,14 @@ pub(super) struct Registers {
 }
 
 impl Registers {
-    /// How many bytes they take.
+    /// Returns the number of bytes.
     pub(super) const fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// The registers from an offset on.
+    /// Returns the registers from an offset on.
     pub(super) fn after(&self, offset: u64) -> Self {
-        assert!(offset <= self.bytes, "{offset:#x} is behind the registers");
+        assert!(offset <= self.bytes, "{offset:#x} is after the registers");
         Self { start: self.start + offset, bytes: self.bytes - offset }
     }
 
@@ -69,19 +69,19 @@ impl Registers {
     ///
     /// # Errors
     ///
-    /// They stay set for a second.
+    /// They stay set until patience ends.
     pub(super) fn wait_clear(&self, offset: u64, bits: u32, name: &'static str) -> Result<(), Error> {
         if comes_true(|| self.read(offset) & bits == 0) { Ok(()) } else { Err(Error::Stuck(name)) }
     }
 }
 
-/// Maps ranges of registers one behind the other.
+/// Maps ranges of registers one after the other.
 pub(super) struct Mapper<'a, P> {
     ram: &'a Ranges,
     pa_bits: u32,
     space: &'a AddressSpace,
     platform: &'a P,
-    /// Where there is room.
+    /// The next free address.
     next: u64,
 }
 
@@ -108,8 +108,8 @@ impl<'a, P: Platform> Mapper<'a, P> {
         let at = place(self.next, &range);
         let count = (pages.end.0 - pages.start.0) >> self.space.geometry().page_shift();
         let va = Va(at.start & !mask);
-        // SAFETY: registers that the device tree describes, no RAM, accessed through this mapping alone; as
-        // device memory.
+        // SAFETY: registers that the device tree describes, not RAM, accessed through this mapping alone, as device
+        // memory.
         unsafe { self.space.map(self.platform, va, count, pages.start, Attributes::DEVICE) }
             .map_err(Error::Map)?;
         self.next = va.0 + (pages.end.0 - pages.start.0);

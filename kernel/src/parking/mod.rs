@@ -1,29 +1,29 @@
 //! Parking: all CPUs leave the upper half, a few entries of its tables change, and all come back.
 //!
-//! The CPU that parks holds the lock on live tables. It numbers the parking, interrupts the others, and waits until each
-//! has answered that it is away: from its interrupt handler, or from the wait for that same lock, in which interrupts
-//! are masked. Then it leaves as well, stores, and announces that the parking is over. What they do while they are away
-//! is in `park.s`: it needs no stack, and no address of the upper half.
+//! The CPU that parks holds the lock on live tables. It numbers the parking, interrupts the others, and waits until
+//! each has answered that it is away: from its interrupt handler, or from the wait for that same lock, in which
+//! interrupts are masked. Then it leaves as well, stores, and announces that the parking is over. What they do while
+//! they are away is in `park.s`: it needs no stack, and no address of the upper half.
 //!
 //! If a CPU does not come, the parking is called off: `CanNotPark`, and nothing has been stored. That CPU may be a vCPU
 //! that its host has stopped, at any instruction, for any time. Why this does no harm, whichever CPU it is:
 //!
-//! - **Nothing changes under a CPU.** Entries and the root are stored when each other CPU has answered with the number of
-//!   this parking, and it answers when TTBR1 has no tables any more and its TLB is empty. A late answer has the number
-//!   of a parking that is over, for which nobody waits any more: numbers are not used twice.
-//! - **No CPU stays away.** It waits until its own number *or a later one* is over, which the CPU that asks announces in
-//!   any case, with an event. If it was stopped before it left, it finds the parking over and comes back at once.
-//! - **No CPU continues with an old root.** It loads the root after it has seen that it may, by a load that acquires what
-//!   the store of that number released (`ldar`, `stlr`). The next change of the root waits until this CPU has answered
-//!   another number, so a CPU that is stopped between load and use still has the right one.
+//! - **Nothing changes under a CPU.** Entries and the root are stored when each other CPU has answered with the number
+//!   of this parking, and it answers when TTBR1 has no tables any more and its TLB is empty. A late answer has the
+//!   number of a parking that is over, for which nobody waits any more: numbers are not used twice.
+//! - **No CPU stays away.** It waits until its own number *or a later one* is over, which the CPU that asks announces
+//!   in any case, with an event. If it was stopped before it left, it finds the parking over and comes back at once.
+//! - **No CPU continues with an old root.** It loads the root after it has seen that it may, by a load that acquires
+//!   what the store of that number released (`ldar`, `stlr`). The next change of the root waits until this CPU has
+//!   answered another number, so a CPU that is stopped between load and use still has the right one.
 //! - **A CPU answers in order.** It decides with interrupts masked. Otherwise its handler could answer a later parking
 //!   between the decision and the answer, and its answers would go backwards.
 //! - **A retry succeeds** when the CPU is back: a parking that was called off leaves nothing behind but its number.
 //! - **If the CPU that asks is stopped**, the others wait for it, as for any holder of a lock. It gives up only after a
 //!   hundred looks with time between them (`kernel::patience`), so not because it was stopped itself, or all were.
 //!
-//! The rules for numbers are in `kernel::rendezvous`, where a model tries every interleaving. `run=late` makes CPUs stay
-//! away, and answer with old numbers.
+//! The rules for numbers are in `kernel::rendezvous`, where a model tries every interleaving. `run=late` makes CPUs
+//! stay away, and answer with old numbers.
 
 mod times;
 
@@ -209,8 +209,8 @@ fn call_off(number: u64) {
     unsafe { core::arch::asm!("dsb ishst", "sev", options(nostack, preserves_flags)) };
 }
 
-/// Stores `rewrites` with all CPUs off the upper half, which then come back to the table at `root`. The caller holds the
-/// lock on live tables, and interrupts are masked.
+/// Stores `rewrites` with all CPUs off the upper half, which then come back to the table at `root`. The caller holds
+/// the lock on live tables, and interrupts are masked.
 ///
 /// # Errors
 ///
@@ -242,7 +242,8 @@ pub(crate) fn park(root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
     Ok(())
 }
 
-/// Waits until each CPU that went away is back and has counted what it used. It does not wait for one that did not come.
+/// Waits until each CPU that went away is back and has counted what it used. It does not wait for one that did not
+/// come.
 pub(crate) fn settle() {
     let own = cpu::this().index;
     let others = || cpu::running().filter(|cpu| *cpu != own);
@@ -295,7 +296,7 @@ pub(crate) fn with_limit<R>(milliseconds: u64, work: impl FnOnce() -> R) -> R {
     result
 }
 
-/// How often a CPU is asked before it is given up.
+/// The number of requests to a CPU before it is given up.
 pub(crate) const TIMES: u32 = 16;
 
 /// Does something, and again if its parking was called off: nothing has changed then, and the CPU may come now.

@@ -1,9 +1,9 @@
-// Off the upper half and back: from the moment that a CPU stands on the 1:1 map until it leaves it, it uses
-// registers, the code here, and what it reaches by physical addresses.
+// Off the upper half and back. While a CPU runs on the 1:1 map, it uses registers, the code here, and memory at
+// physical addresses.
 //
 // Called at their high addresses with all interrupts masked:
 //   x0 TTBR0 with the 1:1 map   x1 a table without entries, for either TTBR
-//   x2 physical address of Request   x3 what to add to the address of code here to get its physical one
+//   x2 physical address of Request   x3 the difference of a physical address of the code here to its virtual one
 //   x4 the number of the parking
 // The empty table is in TTBR1 between the old tables and the new ones, and all of this CPU's TLB entries go while
 // it is: none of the old can be left when the first entry changes, and none of the 1:1 map afterwards.
@@ -35,7 +35,7 @@
 .endm
 
 .section .text, "ax"
-// Stays away until the parking is over. x5: physical address of the word in which this CPU says that it is away.
+// Stays away until the parking is over. x5: physical address of the word for this CPU's answer that it is away.
 .global park_stay_away
 park_stay_away:
     leave_upper_half
@@ -48,7 +48,7 @@ park_stay_away:
 3:  ldr     x11, [x2, #{root}]
     return_to_upper_half x11
 
-// Does x5 rewrites, then ends the parking with x6 as the root that all go on with.
+// Does x5 rewrites, then ends the parking with x6 as the root that all come back to.
 .global park_rewrite
 park_rewrite:
     leave_upper_half

@@ -1,13 +1,13 @@
-//! Every interleaving of a CPU that parks others and of those that it parks, one load or store a step, with parkings
-//! that are called off at any moment: four of one other CPU, and two of two.
+//! A model of rendezvous: every interleaving of a CPU that parks others and of those that it parks, one load or store a
+//! step, with parkings that are called off at any moment. It tries four parkings of one other CPU, and two of two.
 //!
-//! The steps are those of `parking`, in its order, and the conditions are the rules beside this. What must hold:
+//! The steps are those of `parking`, in its order, and the conditions are the rules in `rendezvous`. These must hold:
 //!
 //! - when tables are stored to, each other CPU is off the upper half;
-//! - a CPU that is on it has the root that is in force;
-//! - whatever happened, all can still come to their end: the last parking, which is not called off, is done.
+//! - a CPU in the upper half has the root that is in force;
+//! - from every state, all can reach their end: the last parking, which is not called off, is done.
 //!
-//! Memory is as if all CPUs took turns; what makes it so for the ones that matter is argued in `parking`.
+//! Memory is sequentially consistent; the comment of `parking` says why that is so for the accesses that matter.
 
 extern crate std;
 
@@ -18,39 +18,39 @@ use std::{format, println, vec};
 
 use super::{has_come, is_asked, is_over};
 
-/// Where a CPU is in answering; the numbers are what it has read.
+/// The place of a CPU that answers; numbers are what it has read.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum At {
     /// Doing something else.
     Work,
-    /// It has read which parking was asked for last.
+    /// It has read the number of the last parking.
     Looked(u8),
-    /// It has seen that it is asked, and not yet masked its interrupts; wrong rules answer this number.
+    /// It has seen that it is asked, and not yet masked interrupts; wrong rules answer this number.
     Asked(u8),
-    /// Masked: it looks again.
+    /// Interrupts are masked; it looks again.
     Masked,
     Relooked(u8),
-    /// It leaves the upper half, then says so. (Wrong rules: the other way round.)
+    /// It leaves the upper half, then answers. (Wrong rules: the other way round.)
     Leave(u8),
     Say(u8),
-    /// It looks whether that is over. (Wrong rules have loaded this root.)
+    /// It looks for the end of the parking. (Wrong rules have loaded this root.)
     Wait(u8, u8),
     /// It waits for an event.
     Sleep(u8, u8),
     /// It loads the root.
     Load(u8),
-    /// It goes on with this root.
+    /// It continues with this root.
     Return(u8, u8),
-    /// It says that it is back.
+    /// It announces that it is back.
     Back(u8),
 }
 
-/// Another CPU: what it does, and what its interrupt handler does meanwhile.
+/// Another CPU: its place, and that of its interrupt handler.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Cpu {
     at: At,
     handler: Option<At>,
-    /// The root that it translates by; none off the upper half.
+    /// The root that it translates by; none if it is off the upper half.
     root: Option<u8>,
     /// An interrupt is pending.
     sent: bool,
@@ -60,7 +60,7 @@ struct Cpu {
     back: u8,
 }
 
-/// What a step changes of a CPU.
+/// The changes of a CPU in one step.
 #[derive(Clone, Copy)]
 enum Effect {
     None,
@@ -82,12 +82,12 @@ impl Effect {
     }
 }
 
-/// Where the CPU that parks is.
+/// The place of the CPU that parks.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Asker {
     Ask,
     Send,
-    /// It looks at what this CPU has said.
+    /// It reads the answer of this CPU.
     Look(usize),
     Store,
     Switch,
@@ -95,7 +95,7 @@ enum Asker {
     Wake,
     CallOff,
     WakeAfterCallOff,
-    /// It waits until this CPU is back, which a measurement does.
+    /// It waits until this CPU is back, as a measurement does.
     AllBack(usize),
     Done,
 }
@@ -106,12 +106,12 @@ struct System<const OTHERS: usize> {
     over: u8,
     root: u8,
     asker: Asker,
-    /// How many parkings are still to be asked for. All but the last may be called off.
+    /// The parkings that are still to be asked for. All but the last may be called off.
     left: u8,
     cpus: [Cpu; OTHERS],
 }
 
-/// The rules, and what wrong ones do.
+/// The rules, and the wrong ones.
 #[derive(Clone, Copy)]
 struct Rules {
     is_asked: fn(u64, u64) -> bool,
@@ -148,13 +148,13 @@ impl<const OTHERS: usize> System<OTHERS> {
         Self { asked: 0, over: 0, root: 0, asker: Asker::Ask, left: parkings, cpus: [cpu; OTHERS] }
     }
 
-    /// All are done, and where they were.
+    /// Returns true if all are done and back at work.
     fn is_end(&self) -> bool {
         let at_work = |c: &Cpu| c.at == At::Work && c.handler.is_none() && !c.sent;
         self.asker == Asker::Done && self.cpus.iter().all(at_work)
     }
 
-    /// What must hold, and does not.
+    /// Returns a condition that does not hold.
     fn breach(&self) -> Option<&'static str> {
         if self.asker == Asker::Store && self.cpus.iter().any(|c| c.root.is_some()) {
             return Some("tables change under a CPU");
@@ -167,7 +167,7 @@ impl<const OTHERS: usize> System<OTHERS> {
         self.cpus.iter_mut().for_each(|c| c.event = true);
     }
 
-    /// All states that one step of the asking CPU leads to.
+    /// Returns all states that one step of the asking CPU leads to.
     fn asker_steps(&self, rules: &Rules, out: &mut Vec<Self>) {
         let mut next = self.clone();
         let number = self.asked;
@@ -237,7 +237,7 @@ impl<const OTHERS: usize> System<OTHERS> {
         if self.left == 0 { Asker::Done } else { Asker::Ask }
     }
 
-    /// All states that one step of another CPU leads to.
+    /// Returns all states that one step of another CPU leads to.
     fn cpu_steps(&self, n: usize, rules: &Rules, out: &mut Vec<Self>) {
         let cpu = &self.cpus[n];
         let mut push = |change: &dyn Fn(&mut Cpu)| {
@@ -245,7 +245,7 @@ impl<const OTHERS: usize> System<OTHERS> {
             change(&mut next.cpus[n]);
             out.push(next);
         };
-        // Nothing masks interrupts up to the moment at which it does.
+        // Nothing masks interrupts before the handler does.
         let masked = !matches!(cpu.at, At::Work | At::Looked(_) | At::Asked(_));
         if cpu.sent && cpu.handler.is_none() && !masked {
             push(&|c| {
@@ -266,7 +266,7 @@ impl<const OTHERS: usize> System<OTHERS> {
         }
     }
 
-    /// Where a CPU goes from there, and what that changes of what is its own.
+    /// Returns the places that a CPU can go to, each with the changes of its own data.
     fn answering(&self, at: At, n: usize, rules: &Rules) -> Option<(At, Effect)> {
         let asked = |number: u8| (rules.is_asked)(number.into(), self.over.into());
         let leaves_first = rules.leaves_before_it_says_so;
@@ -298,7 +298,7 @@ impl<const OTHERS: usize> System<OTHERS> {
     }
 }
 
-/// Tries everything. How many states there are; or what must hold and does not, and the state in which it does not.
+/// Explores all states. Returns their number, or a condition that does not hold and the state.
 fn search<const OTHERS: usize>(rules: &Rules, parkings: u8) -> Result<usize, String> {
     let start = System::<OTHERS>::start(parkings);
     let mut numbers = HashMap::from([(start.clone(), 0)]);
@@ -335,7 +335,7 @@ fn search<const OTHERS: usize>(rules: &Rules, parkings: u8) -> Result<usize, Str
     }
 }
 
-/// Several parkings of one CPU, and a few of two.
+/// Four parkings of one CPU, and two of two.
 fn judge(rules: &Rules) -> Result<usize, String> {
     Ok(search::<1>(rules, 4)? + search::<2>(rules, 2)?)
 }
@@ -347,7 +347,7 @@ fn whatever_the_order_nothing_is_corrupted_or_blocked() {
     assert!(states > 10_000, "{states}");
 }
 
-/// A CPU says no number that was not asked for, so none is later than the one that is waited for.
+/// A CPU answers no number that was not asked for, so none is later than the one that is waited for.
 #[test]
 fn at_least_the_number_is_the_number() {
     judge(&Rules { has_come: |said, number| said >= number, ..RIGHT }).expect("the same");
@@ -379,13 +379,13 @@ fn wrong_rules_are_found() {
             Rules { is_over: |over, number| over == number, ..RIGHT },
         ),
         ("who calls off does not say so", EVER, Rules { call_off_is_over: false, ..RIGHT }),
-        ("who calls off wakes nobody", EVER, Rules { call_off_wakes: false, ..RIGHT }),
+        ("calling off wakes no CPU", EVER, Rules { call_off_wakes: false, ..RIGHT }),
         (
             "an interrupt between the decision and the answer",
             EVER,
             Rules { masks_before_it_decides: false, ..RIGHT },
         ),
-        ("nobody is ever asked", EVER, Rules { is_asked: |_, _| false, ..RIGHT }),
+        ("no CPU is ever asked", EVER, Rules { is_asked: |_, _| false, ..RIGHT }),
     ];
     for (what, breach, rules) in wrong {
         let found = judge(&rules).expect_err(what);

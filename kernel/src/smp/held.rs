@@ -1,7 +1,7 @@
 //! All other CPUs held for a moment, each in an interrupt handler, so that code can be changed that they may execute.
 //!
-//! Unlike parked CPUs they stay in the upper half, and answer a CPU that parks them. Work done meanwhile takes no lock, as
-//! any of them may hold it. A CPU that comes late finds the moment over (`kernel::rendezvous`).
+//! Unlike parked CPUs they stay in the upper half, and answer a CPU that parks them. Work done meanwhile takes no lock,
+//! as any of them may hold it. A CPU that comes late finds the moment over (`kernel::rendezvous`).
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -26,9 +26,9 @@ struct Came(AtomicU64);
 
 static CAME: [Came; cpu::MAX] = [const { Came(AtomicU64::new(0)) }; cpu::MAX];
 
-/// Does something while all other CPUs are held. They then see what was stored, and fetch their code anew. Returns none,
-/// and does nothing, if one of them does not come, however often it is asked. The caller's interrupts are not masked, and
-/// it holds no lock.
+/// Does something while all other CPUs are held. They then see what was stored, and fetch their code anew. Returns
+/// none, and does nothing, if one of them does not come, however often it is asked. The caller's interrupts are not
+/// masked, and it holds no lock.
 pub(crate) fn while_others_wait<R>(work: impl FnOnce() -> R) -> Option<R> {
     let _one = LOCK.lock();
     let number = (0..parking::TIMES).find_map(|_| all_held())?;

@@ -85,8 +85,8 @@ pub(crate) fn on(cpu: usize, job: Job<'_>) {
     on_each(core::iter::once(cpu), job);
 }
 
-/// Makes all running CPUs do a job at the same time, this one included, and waits until all are done. A job must not hand
-/// out jobs.
+/// Makes all running CPUs do a job at the same time, this one included, and waits until all are done. A job must not
+/// hand out jobs.
 pub(crate) fn on_all(job: Job<'_>) {
     on_each(cpu::running(), job);
 }

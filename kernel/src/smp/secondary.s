@@ -2,7 +2,7 @@
 // map that the others use.
 //
 // x0 is the physical address of its slot (`Slot` in smp/slot.rs): a report, which it writes, and orders, which
-// it reads. The MMU is off, so neither goes through its caches; the boot CPU does what that takes.
+// it reads. The MMU is off, so neither goes through its caches; the boot CPU maintains its own.
 
 .section .text, "ax"
 .global secondary_start
@@ -76,7 +76,7 @@ secondary_high:
     bl      secondary_main
     b       .
 
-    // Refused: off again, or asleep where the firmware does not do that.
+    // Refused: off again, or asleep if the firmware has no such call.
 4:  ldr     x1, [x20, #{conduit}]
     ldr     w0, ={cpu_off}
     cbnz    x1, 5f

@@ -1,4 +1,4 @@
-//! What became of the CPUs other than the boot CPU.
+//! The CPUs other than the boot CPU: those that do not run, and those that may abort.
 
 use arrayvec::ArrayVec;
 use kernel_plan::admit::Refusal;
@@ -24,7 +24,7 @@ pub(crate) struct MayAbort {
     pub(crate) cpu: usize,
     /// Its MIDR_EL1.
     pub(crate) midr: u64,
-    /// What the architecture and its model promise of it.
+    /// The promise of the architecture and its model.
     pub(crate) promise: BbmPromise,
 }
 

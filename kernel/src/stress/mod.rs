@@ -1,21 +1,21 @@
-//! What `run=stress` decides: which operation comes next, what each page must allow, and which CPU owns it. Pure: the
-//! image carries out and probes what is decided here.
+//! The decisions of `run=stress`: which operation comes next, what each page must allow, and which CPU owns it. The
+//! image carries them out and probes.
 
 pub mod model;
 pub mod step;
 pub mod turns;
 
-/// Numbers that look like chance and follow from where they start: SplitMix64.
+/// Pseudo-random numbers that follow from a seed: SplitMix64.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// Numbers of their own for each start.
+    /// Starts from a seed.
     pub const fn from(start: u64) -> Self {
         Self(start)
     }
 
-    /// The next number.
+    /// Returns the next number.
     pub const fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -24,7 +24,7 @@ impl Random {
         z ^ z >> 31
     }
 
-    /// A number below another, which is not 0 and far below 2^64.
+    /// Returns a number below `end`, which is not 0 and far below 2^64.
     pub const fn below(&mut self, end: usize) -> usize {
         (self.next() % end as u64) as usize
     }

@@ -1,34 +1,34 @@
-//! What each page must allow: one byte a page, and what each operation makes of it.
+//! A model of what each page must allow: one byte a page, and the effect of each operation.
 //!
-//! A byte holds two states, before and after the operation that is under way there; at rest they are the same. So
-//! whoever does not own a page knows that it is as one of the two says.
+//! A byte has two states, before and after the operation that is under way there; at rest they are the same. So CPUs
+//! that do not own a page know that it is in one of the two.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU8, Ordering};
 
-/// What one page is to the MMU.
+/// A page as the MMU has it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Page {
     /// Nothing is mapped.
     Hole,
-    /// Something is.
+    /// It is mapped.
     Mapped(Mapped),
 }
 
-/// How a page is mapped.
+/// The mapping of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mapped {
-    /// Whether accesses translate.
+    /// Accesses translate.
     pub valid: bool,
-    /// Whether it can be written when they do.
+    /// A valid page can be written.
     pub writable: bool,
-    /// Whether it can be executed when they do; never both.
+    /// A valid page can be executed; never both.
     pub executable: bool,
-    /// Whether it is mapped to the page behind the one that would be its own.
+    /// It is mapped to the page after its own.
     pub skewed: bool,
 }
 
-/// A change of pages that takes one call.
+/// A change of pages by one call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
     /// Not writable.
@@ -47,7 +47,7 @@ pub enum Change {
     Valid,
     /// They do not.
     Invalid,
-    /// Mapped where nothing is, as data.
+    /// Mapped as data where nothing is mapped.
     Map {
         /// See [`Mapped`].
         skewed: bool,
@@ -57,7 +57,7 @@ pub enum Change {
 }
 
 impl Change {
-    /// As the library has it, if it is one of permissions.
+    /// Returns the library's change, if it is one of permissions.
     pub const fn permissions(self) -> Option<linmap::Change> {
         use linmap::Change as Permissions;
         Some(match self {
@@ -72,21 +72,21 @@ impl Change {
     }
 }
 
-/// Why a page does not change.
+/// The reason why a page does not change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// Nothing is mapped there.
     Hole,
-    /// Something is.
+    /// It is mapped.
     Occupied,
     /// It would be writable and executable at once.
     WriteExecute,
 }
 
-/// What comes of an access.
+/// The outcome of an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Access {
-    /// It is done.
+    /// It succeeds.
     Works,
     /// A permission fault.
     Permission,
@@ -95,11 +95,11 @@ pub enum Access {
 }
 
 impl Page {
-    /// RAM as it is mapped at boot.
+    /// RAM as mapped at boot.
     pub const RAM: Self =
         Self::Mapped(Mapped { valid: true, writable: true, executable: false, skewed: false });
 
-    /// Four bits: 0 is a hole; valid, writable and executable make a number below 7, as no page is all of them.
+    /// Returns four bits: 0 is a hole; valid, writable and executable make a number below 7, as no page is all of them.
     const fn code(self) -> u8 {
         match self {
             Self::Hole => 0,
@@ -122,11 +122,11 @@ impl Page {
         })
     }
 
-    /// What becomes of a page.
+    /// Returns the page after a change.
     ///
     /// # Errors
     ///
-    /// The change is refused, and so is that of all pages that are changed with this one.
+    /// The change is refused, and with it that of all pages of the same call.
     pub const fn after(self, change: Change) -> Result<Self, Refusal> {
         let Self::Mapped(page) = self else {
             return match change {
@@ -154,7 +154,7 @@ impl Page {
         Ok(Self::Mapped(page))
     }
 
-    /// What comes of a read, a write and a call.
+    /// Returns the outcome of a read, a write and a call.
     pub const fn allows(self) -> [Access; 3] {
         const fn permitted(is: bool) -> Access {
             if is { Access::Works } else { Access::Permission }
@@ -168,7 +168,7 @@ impl Page {
     }
 }
 
-/// What is known of a page: its state before and after what is under way there, if anything is.
+/// The knowledge of a page: its state before and after the operation that is under way there, if there is one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Known {
     /// Before.
@@ -182,29 +182,30 @@ pub struct Known {
 pub struct Model<'a>(pub &'a [AtomicU8]);
 
 impl Model<'_> {
-    /// From now on pages are at rest, in this state. Whoever calls this owns them.
+    /// Puts pages at rest in this state. The caller owns them.
     pub fn set(&self, pages: Range<usize>, state: Page) {
         let code = state.code();
         self.0[pages].iter().for_each(|byte| byte.store(code << 4 | code, Ordering::Release));
     }
 
-    /// What is known of a page.
+    /// Returns what is known of a page.
     pub fn known(&self, page: usize) -> Known {
         let byte = self.0[page].load(Ordering::Acquire);
         Known { before: Page::of(byte >> 4), after: Page::of(byte & 0xf) }
     }
 
-    /// The state of a page at rest.
+    /// Returns the state of a page at rest.
     pub fn at(&self, page: usize) -> Page {
         self.known(page).before
     }
 
-    /// The first page that a change is refused for, and why.
+    /// Returns the first page that a change is refused for, and why.
     pub fn refusal(&self, pages: Range<usize>, change: Change) -> Option<(usize, Refusal)> {
         pages.into_iter().find_map(|page| Some((page, self.at(page).after(change).err()?)))
     }
 
-    /// As many of the pages, from the first on, as the change is not refused for; all, if it is for the first.
+    /// Returns the pages, from the first on, up to one that the change is refused for; all of them if it is refused for
+    /// the first.
     pub fn fitting(&self, pages: Range<usize>, change: Change) -> Range<usize> {
         match self.refusal(pages.clone(), change) {
             Some((page, _)) if page != pages.start => pages.start..page,
@@ -212,7 +213,7 @@ impl Model<'_> {
         }
     }
 
-    /// The pages from the first on that are, or are not, holes as that one is.
+    /// Returns the pages from the first on that are holes if that one is, and are not if it is not.
     pub fn like_the_first(&self, pages: Range<usize>) -> Range<usize> {
         let is_hole = |page: usize| self.at(page) == Page::Hole;
         let first = is_hole(pages.start);
@@ -220,7 +221,7 @@ impl Model<'_> {
         pages.start..end
     }
 
-    /// A change that nothing is refused of is about to be made. Whoever calls this owns the pages.
+    /// Begins a change that is refused for no page. The caller owns the pages.
     pub fn begin(&self, pages: Range<usize>, change: Change) {
         for byte in &self.0[pages] {
             let before = Page::of(byte.load(Ordering::Relaxed) >> 4);
@@ -229,7 +230,7 @@ impl Model<'_> {
         }
     }
 
-    /// It was made, or nothing was.
+    /// Ends it: it was made, or nothing was.
     pub fn end(&self, pages: Range<usize>, made: bool) {
         for byte in &self.0[pages] {
             let both = byte.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The flat model beside the library: what one refuses the other refuses, and each page ends up the same.
+//! The model compared with the library: both refuse the same, and each page ends up the same.
 
 use super::*;
 extern crate std;
@@ -62,7 +62,7 @@ struct Map<'m> {
     pages: Pages,
 }
 
-/// Where the linear range is, in both memories, and where pages are mapped at will.
+/// The linear range in both memories, and the first address of the vmalloc area.
 const PHYSICAL: u64 = 0x10_0000_0000;
 
 impl Map<'_> {
@@ -98,7 +98,7 @@ impl Map<'_> {
         }
     }
 
-    /// The state of a page, as the tables have it.
+    /// Returns the state of a page in the tables.
     fn state(&self, page: usize) -> Page {
         let (g, va) = (self.geometry, self.va(page));
         let Some((start, level, Entry::Leaf(leaf))) = self.space.entry(&self.memory.platform(), va) else {
@@ -115,14 +115,14 @@ impl Map<'_> {
     }
 }
 
-/// Some thousand steps at each page size: the same is refused, for the same page, and each page is the same.
+/// Some thousand steps at each page size: the same is refused for the same page, and each page is the same.
 #[test]
 fn the_library_does_what_the_model_says() {
     for granule in Granule::ALL {
         let geometry = Geometry::new(granule, 48, OaFormat::Bits48).unwrap();
         let memory = HostMemory::new(geometry, 400);
         let empty = Tree::build(&memory, geometry, Half::Upper, core::iter::empty()).unwrap();
-        let pages = Pages { linear: 1500, at_will: 1100 };
+        let pages = Pages { linear: 1500, vmalloc: 1100 };
         let map = Map { memory: &memory, geometry, space: AddressSpace::adopt(empty), pages };
         map.space.set_policy(Policy::Live);
         let bytes: Vec<AtomicU8> = (0..pages.all()).map(|_| AtomicU8::new(0)).collect();

@@ -1,65 +1,65 @@
-//! Which operation comes next: what follows from the seed, the CPU and the operation's number alone.
+//! The next operation: it follows from the seed, the CPU and the operation's number alone.
 
 use core::ops::Range;
 
 use super::Random;
 use super::model::Change;
 
-/// Which pages there are: those of the linear map first, then those that are mapped at will.
+/// The pages: those of the linear map first, then those in the vmalloc area.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Pages {
-    /// How many are in the linear map.
+    /// The pages in the linear map.
     pub linear: usize,
-    /// How many are mapped at will.
-    pub at_will: usize,
+    /// The pages in the vmalloc area.
+    pub vmalloc: usize,
 }
 
-/// What is done.
+/// An operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Operation {
     /// One change.
     Change(Change),
     /// Split to pages.
     Split,
-    /// Collapsed as far as can be.
+    /// Collapse as far as possible.
     Collapse,
-    /// Made what RAM is, and collapsed.
+    /// Make it RAM again, and collapse.
     Restore,
-    /// Unmapped where something is mapped, then mapped as a whole.
+    /// Unmap what is mapped, then map as a whole.
     Renew {
         /// See [`Mapped`](super::model::Mapped).
         skewed: bool,
     },
-    /// Walked, and compared page by page.
+    /// Walk, and compare page by page.
     Walk,
-    /// Nothing but probed.
+    /// Probe only.
     Probe,
 }
 
-/// The operation of one CPU with one number.
+/// An operation with its pages.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Step {
-    /// What is done.
+    /// The operation.
     pub what: Operation,
-    /// To which pages.
+    /// The pages.
     pub pages: Range<usize>,
-    /// Whether that ends before the first page that would have it refused.
+    /// The pages end before the first one for which it would be refused.
     pub fits: bool,
-    /// What the choice of pages to probe follows from.
+    /// The seed for the choice of pages to probe.
     pub probes: u64,
 }
 
-/// Eighths by which CPUs work on the linear map.
+/// The eighths of operations on the linear map.
 const LINEAR: usize = 5;
 
 impl Pages {
-    /// All of them.
+    /// Returns the number of all pages.
     pub const fn all(&self) -> usize {
-        self.linear + self.at_will
+        self.linear + self.vmalloc
     }
 
-    /// Some of them: few mostly, and now and then thousands; as often as not an aligned power of two. `wide` ones have
-    /// thousands more often.
+    /// Chooses some of them: few mostly, sometimes thousands; half of the time an aligned power of two. `wide` choices
+    /// have thousands more often.
     fn some(of: Range<usize>, wide: bool, random: &mut Random) -> Range<usize> {
         let bits = of.len().ilog2() as usize + 1;
         let (one, other) = (random.below(bits), random.below(bits));
@@ -74,14 +74,14 @@ impl Pages {
 }
 
 impl Step {
-    /// The operation with a number, of a CPU.
+    /// Returns the operation of a CPU with this number.
     pub fn number(seed: u64, cpu: usize, number: u64, pages: &Pages) -> Self {
         let own = Random::from(seed ^ (cpu as u64).wrapping_mul(0xd134_2543_de82_ef95)).next();
         let mut random = Random::from(own.wrapping_add(number.wrapping_mul(0xa076_1d64_78bd_642f)));
-        let is_linear = random.below(8) < LINEAR || pages.at_will == 0;
+        let is_linear = random.below(8) < LINEAR || pages.vmalloc == 0;
         let of = if is_linear { 0..pages.linear } else { pages.linear..pages.all() };
-        let what = if is_linear { linear(&mut random) } else { at_will(&mut random) };
-        // What brings large leaves back takes ranges as large.
+        let what = if is_linear { linear(&mut random) } else { vmalloc(&mut random) };
+        // Operations that bring large leaves back need ranges as large.
         let wide = matches!(what, Operation::Restore | Operation::Renew { .. });
         let pages = Pages::some(of, wide, &mut random);
         Self { what, pages, fits: random.below(4) != 0, probes: random.next() }
@@ -101,7 +101,7 @@ fn linear(random: &mut Random) -> Operation {
     }
 }
 
-fn at_will(random: &mut Random) -> Operation {
+fn vmalloc(random: &mut Random) -> Operation {
     let skewed = random.below(4) == 0;
     match random.below(32) {
         0..9 => Operation::Change(Change::Map { skewed }),
@@ -134,7 +134,7 @@ mod tests {
     extern crate std;
     use std::vec::Vec;
 
-    const PAGES: Pages = Pages { linear: 12_288, at_will: 8192 };
+    const PAGES: Pages = Pages { linear: 12_288, vmalloc: 8192 };
 
     fn steps(seed: u64, cpu: usize) -> Vec<Step> {
         (0..20_000).map(|n| Step::number(seed, cpu, n, &PAGES)).collect()
@@ -149,23 +149,23 @@ mod tests {
 
     #[test]
     fn steps_stay_within_one_range_and_do_everything_there() {
-        for pages in [PAGES, Pages { linear: 32, at_will: 16 }, Pages { linear: 2, at_will: 0 }] {
+        for pages in [PAGES, Pages { linear: 32, vmalloc: 16 }, Pages { linear: 2, vmalloc: 0 }] {
             let mut done = Vec::new();
             for n in 0..20_000 {
                 let Step { what, pages: range, .. } = Step::number(3, 2, n, &pages);
                 assert!(!range.is_empty() && range.end <= pages.all(), "{range:?}");
-                let at_will = range.start >= pages.linear;
-                assert!(at_will || range.end <= pages.linear, "{range:?}");
+                let vmalloc = range.start >= pages.linear;
+                assert!(vmalloc || range.end <= pages.linear, "{range:?}");
                 let maps = matches!(
                     what,
                     Operation::Change(Change::Map { .. } | Change::Unmap) | Operation::Renew { .. }
                 );
-                assert!(at_will || !maps, "{what:?}");
-                if !done.contains(&(at_will, what)) {
-                    done.push((at_will, what));
+                assert!(vmalloc || !maps, "{what:?}");
+                if !done.contains(&(vmalloc, what)) {
+                    done.push((vmalloc, what));
                 }
             }
-            assert_eq!(done.len(), if pages.at_will == 0 { 13 } else { 13 + 17 }, "{done:?}");
+            assert_eq!(done.len(), if pages.vmalloc == 0 { 13 } else { 13 + 17 }, "{done:?}");
         }
     }
 

@@ -1,12 +1,13 @@
-//! Whose pages are whose: one CPU at a time owns a stretch of them, and the others see whether it still does.
+//! Ownership of pages: one CPU at a time owns a stretch of them, and the others see whether it still does.
 //!
-//! Each stretch has a number, odd while somebody owns it. Who takes several takes them in order, so nobody waits in a
-//! circle. Who reads the same number before and after something knows that nobody else came in between.
+//! Each stretch has a number, odd while a CPU owns it. A CPU that takes several takes them in order, so none waits in a
+//! circle. A CPU that reads the same number before and after something knows that no other one owned the stretch in
+//! between.
 
 use core::ops::Range;
 use core::sync::atomic::{AtomicU32, Ordering};
 
-/// How many pages are owned together.
+/// The pages that are owned together.
 pub const PAGES: usize = 64;
 
 /// The numbers of all stretches.
@@ -18,7 +19,7 @@ pub struct Turns<'a>(pub &'a [AtomicU32]);
 pub struct Turn<'a>(&'a [AtomicU32]);
 
 impl<'a> Turns<'a> {
-    /// Owns all stretches that some pages are of, as soon as nobody else does. `wait` is called between two looks.
+    /// Waits until no CPU owns any of the stretches of some pages, and owns them. Calls `wait` between two looks.
     pub fn take(&self, pages: Range<usize>, wait: impl Fn()) -> Turn<'a> {
         let stretches = &self.0[pages.start / PAGES..pages.end.div_ceil(PAGES)];
         for stretch in stretches {
@@ -30,7 +31,7 @@ impl<'a> Turns<'a> {
         Turn(stretches)
     }
 
-    /// The number of the stretch that a page is of.
+    /// Returns the number of the stretch that a page is in.
     pub fn number(&self, page: usize) -> u32 {
         self.0[page / PAGES].load(Ordering::Acquire)
     }
@@ -55,11 +56,11 @@ mod tests {
     fn a_turn_is_seen_and_ends() {
         let numbers = [const { AtomicU32::new(0) }; 4];
         let turns = Turns(&numbers);
-        let turn = turns.take(PAGES - 1..PAGES + 1, || unreachable!("nobody else"));
+        let turn = turns.take(PAGES - 1..PAGES + 1, || unreachable!("no other CPU"));
         assert_eq!([0, PAGES, 2 * PAGES].map(|page| turns.number(page)), [1, 1, 0]);
         drop(turn);
         assert_eq!([0, PAGES, 2 * PAGES].map(|page| turns.number(page)), [2, 2, 0]);
-        drop(turns.take(3..3, || unreachable!("nobody else")));
+        drop(turns.take(3..3, || unreachable!("no other CPU")));
     }
 
     #[test]

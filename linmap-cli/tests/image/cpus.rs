@@ -161,10 +161,7 @@ fn cpus_without_what_the_system_relies_on_are_refused() {
     let booted = loader.boot_with(&["--cpus", "4"]).expect_well("three of four promise");
     assert_eq!((booted.number("/mode"), booted.text("/policy"), booted.number("/cpus")), (1, "live", 3));
     let why = booted.text("/refused/0/why");
-    assert!(
-        why.starts_with("is not taken to never abort, and the map cannot become pages: out of"),
-        "{why}"
-    );
+    assert!(why.starts_with("is not taken to never abort, and the map cannot become pages: out of"), "{why}");
     assert_eq!(booted.number("/refused/0/cpu"), 3);
     assert!(
         booted.says("warning: CPU 3 (MPIDR 0x3, AmpereOne) does not run: it is not taken"),

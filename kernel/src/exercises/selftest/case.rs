@@ -1,4 +1,4 @@
-//! A case of the self-test: the calls, the probes, and what was not as it should be.
+//! The parts of a case: calls, probes, and results that are wrong.
 
 use linmap::{Attributes, Change, Error, Pa, Policy, Stats, Va};
 
@@ -8,7 +8,7 @@ use crate::probe::{Fault, try_execute, try_read, try_write};
 use crate::system::System;
 use crate::{parking, report};
 
-/// What became of the cases.
+/// The number of cases, and of those that went wrong.
 #[derive(Default)]
 pub(super) struct Tally {
     pub(super) tried: u32,
@@ -28,11 +28,11 @@ impl Tally {
     }
 }
 
-/// What was not as it should be.
+/// A result that is wrong.
 pub(super) enum Wrong {
     /// A call of the library.
     Call(&'static str, Result<(), Error>),
-    /// An access: what was done there, when.
+    /// An access: its kind, and when it was made.
     Access(Va, &'static str, &'static str),
     /// Something else.
     Other(&'static str),
@@ -57,7 +57,7 @@ pub(super) fn done(what: &'static str, result: Result<(), Error>) -> Result<(), 
     result.map_err(|e| Wrong::Call(what, Err(e)))
 }
 
-/// What an address should let through.
+/// The accesses that an address should allow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     ReadWrite,
@@ -65,16 +65,16 @@ pub(super) enum Access {
     Nothing,
 }
 
-/// What probes of an address found: read, write.
+/// The results of probing an address: read, write.
 pub(super) type Found = (Result<u64, Fault>, Result<(), Fault>);
 
-/// Addresses that a case uses, those that are there.
+/// The addresses of a case; not all places are used.
 pub(super) type Addresses = [Option<Va>; 6];
 
 /// A call of the library.
 pub(super) type Call<'a> = &'a dyn Fn() -> Result<(), Error>;
 
-/// One address.
+/// Returns one address.
 pub(super) const fn only(va: Va) -> Addresses {
     [Some(va), None, None, None, None, None]
 }
@@ -85,7 +85,7 @@ pub(super) struct Test<'a> {
     pub(super) bytes: u64,
 }
 
-/// Pages that change.
+/// Pages that a case changes.
 #[derive(Clone, Copy)]
 pub(super) struct Span {
     pub(super) va: Va,
@@ -106,7 +106,7 @@ impl Test<'_> {
     }
 
     pub(super) fn protect(&self, span: Span, change: Change) -> Result<(), Error> {
-        // SAFETY: what is changed is scratch, or was mapped by this test: only probes use it.
+        // SAFETY: the pages are scratch, or were mapped by this test: only probes use them.
         parking::again(|| unsafe {
             self.system.space.protect(&self.system.platform(), span.va, span.pages, change)
         })
@@ -120,7 +120,7 @@ impl Test<'_> {
     }
 
     pub(super) fn map(&self, span: Span, oa: Pa, attributes: Attributes) -> Result<(), Error> {
-        // SAFETY: the memory is nobody's, and of one memory type wherever it is mapped.
+        // SAFETY: the memory has no owner, and has one memory type wherever it is mapped.
         parking::again(|| unsafe {
             self.system.space.map(&self.system.platform(), span.va, span.pages, oa, attributes)
         })
@@ -135,17 +135,17 @@ impl Test<'_> {
         done("collapse", parking::again(|| self.system.space.collapse(&self.system.platform(), va, pages)))
     }
 
-    /// The last page of a span.
+    /// Returns the last page of a span.
     pub(super) const fn last(&self, span: Span) -> Va {
         Va(span.va.0 + (span.pages - 1) * self.page())
     }
 
-    /// Whether all of a span, which is not empty, is in the scratch range.
+    /// Returns true if all of a span, which is not empty, is in the scratch range.
     pub(super) const fn has(&self, span: Span) -> bool {
         span.pages != 0 && span.va.0 - self.start.0 + span.pages * self.page() <= self.bytes
     }
 
-    /// Whether the policy refuses to change a span, as an end of it lies within a leaf.
+    /// Returns true if the policy refuses to change a span, as an end of it lies within a leaf.
     pub(super) fn is_refused(&self, span: Span) -> bool {
         let end = self.last(span).0 + self.page();
         let starts = Leaf::at(self.system, span.va).is_some_and(|l| l.va == span.va);
@@ -153,7 +153,7 @@ impl Test<'_> {
         self.system.space.policy() == Policy::Fixed && !(starts && ends)
     }
 
-    /// The pages of a span that are probed.
+    /// Returns the pages of a span that are probed.
     pub(super) fn inside(&self, span: Span) -> Addresses {
         let middle = Va(span.va.0 + span.pages / 2 * self.page());
         let mut inside = [None; 6];
@@ -161,7 +161,7 @@ impl Test<'_> {
         inside
     }
 
-    /// The neighbours of a span: beside it, and the ends of the leaves that it starts and ends in.
+    /// Returns the neighbours of a span: the pages beside it, and the ends of the leaves that it starts and ends in.
     pub(super) fn outside(&self, span: Span) -> Addresses {
         let (page, last) = (self.page(), self.last(span));
         let mut outside = [None; 6];
@@ -177,16 +177,16 @@ impl Test<'_> {
         outside.map(|va| va.filter(|va| !inside.contains(&va.0)))
     }
 
-    /// Has addresses hold themselves as data.
+    /// Writes to addresses their own values.
     pub(super) fn fill(addresses: &Addresses) -> Result<(), Wrong> {
         for va in addresses.iter().flatten().copied() {
-            // SAFETY: nobody's memory.
+            // SAFETY: memory without an owner.
             unsafe { try_write(va, va.0) }.map_err(|_| Wrong::Access(va, "write", "before any change"))?;
         }
         Ok(())
     }
 
-    /// Read and write as they are let through; what is written is what is there.
+    /// Reads an address, and writes what was read.
     pub(super) fn probe(va: Va) -> Found {
         let read = try_read(va);
         // SAFETY: other CPUs have no job, and no interrupt handler writes: nothing changes meanwhile.
@@ -194,11 +194,11 @@ impl Test<'_> {
         (read, write)
     }
 
-    /// Whether addresses let through what they should, and hold their own address as data.
+    /// Checks that addresses allow what they should, and hold their own values.
     pub(super) fn judge(addresses: &Addresses, access: Access, when: &'static str) -> Result<(), Wrong> {
         for va in addresses.iter().flatten().copied() {
             let (read, write) = Self::probe(va);
-            // SAFETY: what is not code is not executable, so this faults; if it does not, the test fails.
+            // SAFETY: these pages are not executable, so this faults; if it does not, the test fails.
             let execute = unsafe { try_execute(va) };
             let is_permission = |r: Result<(), Fault>| matches!(r, Err(Fault::Permission(_)));
             let is_translation = |r: Result<(), Fault>| matches!(r, Err(Fault::Translation(_)));
@@ -218,7 +218,7 @@ impl Test<'_> {
         Ok(())
     }
 
-    /// Whether probes find what they found before.
+    /// Checks that probes have the same results as before.
     pub(super) fn as_before(
         addresses: &Addresses,
         found: &[Option<Found>; 6],
@@ -232,19 +232,19 @@ impl Test<'_> {
         Ok(())
     }
 
-    /// Where areas are mapped at will.
+    /// Returns the first address of the vmalloc area.
     pub(super) const fn area(&self) -> Va {
         Va((1u64 << (self.system.geometry.va_bits() - 1)).wrapping_neg())
     }
 
-    /// The first and the last page of a span.
+    /// Returns the first and the last page of a span.
     pub(super) fn ends(&self, span: Span) -> Addresses {
         let mut ends = self.inside(span);
         ends[1] = None;
         ends
     }
 
-    /// Whether the counts are what a walk finds.
+    /// Checks that the counts are those of a walk.
     pub(super) fn counted(&self) -> Result<(), Wrong> {
         expect(report::walked(self.system) == self.stats(), "the counts are not what the tables hold")
     }

@@ -1,13 +1,13 @@
 //! The live map as the MMU has it: pages are used, then changed, then probed.
 //!
-//! The pages of each case and their neighbours are read and written before the first change, so that TLBs may hold their
-//! translations, and one that is not invalidated shows. Where the policy rules out a change of size, the case expects a
-//! refusal that changes nothing.
+//! The pages of each case and their neighbours are read and written before the first change, so that TLBs may hold
+//! their translations, and one that is not invalidated shows. Where the policy rules out a change of size, the case
+//! expects a refusal that changes nothing.
 
-mod at_will;
 mod case;
 mod ranges;
 mod refusals;
+mod vmalloc;
 
 use self::case::{Tally, Test, expect};
 use crate::console::say;
@@ -27,13 +27,13 @@ pub(super) fn run(system: &System<'_>) -> bool {
     let mut tally = Tally::default();
     test.ranges(&mut tally);
     test.pages(&mut tally);
-    test.at_will(&mut tally);
+    test.vmalloc(&mut tally);
     test.refusals(&mut tally);
     tally.add("a collapse of it all", start, test.collapse(start, test.pages_of(test.bytes)));
     tally.add("the map as it was", start, expect(test.stats() == before, "other counts than before"));
     let (tried, wrong) = (tally.tried, tally.wrong);
     let ok = wrong == 0 && tried != 0;
-    say!("selftest: {tried} cases tried, {wrong} not as they should be\n");
+    say!("selftest: {tried} cases tried, {wrong} wrong\n");
     say!("linmap: {{\"tests\":{{\"selftest\":{{\"ok\":{ok},\"tried\":{tried},\"wrong\":{wrong}}}}}}}");
     ok & report::check_frames(system) & report::check_map(system)
 }

@@ -21,7 +21,7 @@ impl Test<'_> {
         let at = |offset: u64, bytes: u64| Span { va: Va(self.start.0 + offset), pages: bytes / page };
         let midst = at(half / 2 + 3 * page, page);
 
-        // An anchor keeps the leaves beside it small, where there are such: a page read-only in the first run.
+        // An anchor keeps the leaves beside it small, if there are smaller ones: a read-only page in the first run.
         let anchor = at(0, page);
         for (what, span, anchored) in [
             ("a page amid the largest leaf", midst, false),
@@ -63,7 +63,7 @@ impl Test<'_> {
         }
     }
 
-    /// A range that is read-only in its first leaf already, which then stays as it is.
+    /// A range whose first leaf is read-only already, and stays as it is.
     fn partly(&self) -> Result<(), Wrong> {
         let (before, half) = (self.stats(), self.pages_of(self.bytes / 2));
         let first = Span { va: self.start, pages: half };
@@ -73,7 +73,7 @@ impl Test<'_> {
         let leaf = Leaf::at(self.system, self.start);
         let refused = self.is_refused(span);
         if self.is_refused(first) {
-            // Both are part of one leaf.
+            // Both are in one leaf.
             let is_refusal = matches!(self.protect(span, Change::READ_ONLY), Err(Error::NeedsResize { .. }));
             return expect(is_refusal && self.stats() == before, "not refused, or not left alone");
         }
@@ -96,7 +96,7 @@ impl Test<'_> {
         self.counted()
     }
 
-    /// Makes a span read-only, invalid, both, and what it was; then lets it collapse.
+    /// Makes a span read-only, invalid, both, and restores it; then collapses.
     fn change(&self, span: Span) -> Result<(), Wrong> {
         let before = self.stats();
         let (inside, outside) = (self.inside(span), self.outside(span));
@@ -122,7 +122,7 @@ impl Test<'_> {
             match (refused, result) {
                 (false, result) => done(what, result)?,
                 (true, Err(Error::NeedsResize { .. })) => {}
-                // Leaves that are right already need no change of size, and none that would not be valid.
+                // Leaves that are right already need no change of size, nor do leaves that would be invalid.
                 (true, Ok(())) if self.stats() == before => {}
                 (true, result) => return Err(Wrong::Call(what, result)),
             }

@@ -1,14 +1,14 @@
-//! What is refused, and changes nothing.
+//! Calls that are refused and change nothing.
 
 use linmap::{Attributes, Change, Error, Pa, Va};
 
 use super::case::{Call, Span, Tally, Test, Wrong, done, expect};
 
-/// Whether an error is the one expected.
+/// Returns true for the error that is expected.
 type Refusal = fn(&Error) -> bool;
 
 impl Test<'_> {
-    /// What is refused, and changes nothing.
+    /// Makes calls that are refused and change nothing.
     pub(super) fn refusals(&self, tally: &mut Tally) {
         let page = self.page();
         let one = Span { va: self.start, pages: 1 };
@@ -26,12 +26,12 @@ impl Test<'_> {
             ("a hole read-only", &|| read_only(area), is_hole),
             ("a hole invalid", &|| self.set_valid(area, false), is_hole),
             ("a hole unmapped", &|| self.unmap(area), is_hole),
-            ("behind RAM", &|| read_only(self.behind_ram()), is_hole),
+            ("after RAM", &|| read_only(self.after_ram()), is_hole),
             ("half a page", &|| read_only(Span { va: Va(one.va.0 + page / 2), ..one }), is_unaligned),
             ("half a page mapped", &|| self.map(area, Pa(oa.0 + 8), Attributes::RAM), is_unaligned),
             ("the lower half", &|| read_only(Span { va: Va(page), ..one }), is_outside),
             (
-                "behind the upper half",
+                "after the upper half",
                 &|| read_only(Span { va: Va(page.wrapping_neg()), pages: 2 }),
                 is_outside,
             ),
@@ -47,7 +47,7 @@ impl Test<'_> {
             };
             tally.add(what, one.va, outcome);
         }
-        // Nothing at all is always possible.
+        // No pages at all are always possible.
         let nothing = Span { pages: 0, ..area };
         let outcome = done("read-only", read_only(nothing))
             .and_then(|()| done("unmap", self.unmap(nothing)))
@@ -55,8 +55,8 @@ impl Test<'_> {
         tally.add("no pages", nothing.va, outcome);
     }
 
-    /// The last page of RAM and what is behind it.
-    fn behind_ram(&self) -> Span {
+    /// Returns the last page of RAM and the one after it.
+    fn after_ram(&self) -> Span {
         let layout = &self.system.memory.layout;
         let last =
             layout.ram().iter().map(|r| r.end.0.min(layout.mapped().end.0)).max().unwrap_or(0) - self.page();

@@ -1,11 +1,11 @@
-//! All CPUs change the map at random, all at once, against a flat model of what each page must allow
+//! All CPUs change the map at random, at the same time, compared with a model of what each page must allow
 //! (`run=stress:OPS:SEED`).
 //!
-//! A CPU owns the pages that it changes, and probes some of them before and after: what they allow is then known
-//! exactly. It probes pages of others as well, and those that it has probed before, so that a translation that is
-//! stale shows on whatever CPU it is: if nobody has come to such a page meanwhile, it is as the model says; if a
-//! change is under way there, as it was before or will be after. For the second half the frame source refuses pages
-//! at random: then an operation is done, or fails for want of a page and has changed nothing.
+//! A CPU owns the pages that it changes, and probes some of them before and after, when it knows exactly what they
+//! allow. It also probes pages of other CPUs and pages that it has probed before, so that a stale translation shows on
+//! any CPU: if no CPU has owned such a page meanwhile, it is as the model says; if a change is under way there, it is
+//! as before or as after the change. In the second half the frame source refuses pages at random: then an operation
+//! succeeds, or fails for want of a page and has changed nothing.
 //!
 //! On one CPU the same seed does the same, step by step.
 
@@ -24,7 +24,7 @@ use crate::system::System;
 use crate::warning::warn;
 use crate::{clock, smp};
 
-/// Does what is asked for. Whether all was as it should be.
+/// Does what the parameters ask for. Returns true if all went well.
 pub(super) fn run(system: &System<'_>, Parameters { operations, seed }: Parameters) -> bool {
     let seed = seed.unwrap_or(clock::now() & 0xffff_ffff);
     let Some(stress) = Stress::new(system, seed) else {

@@ -1,8 +1,8 @@
-//! Probes: what a page allows the CPU that tries, beside what the model says.
+//! Probes: what a page allows the CPU that tries, compared with the model.
 //!
-//! QEMU keeps what it has translated of code by its address, and with an invalidation drops what is in the 4K that it
-//! names, however large the leaf is. So a call that works where it should not is made again, by an address that is
-//! called for nothing else: there the MMU answers.
+//! QEMU keeps translated code by its address, and an invalidation drops only that in the 4K that it names, however
+//! large the leaf is. So a call that unexpectedly succeeds is retried at a second address, which is called for nothing
+//! else: there the MMU answers.
 
 use core::sync::atomic::{Ordering, fence};
 
@@ -13,13 +13,13 @@ use linmap::Va;
 use super::state::{ADDRESS, AGAIN, At, Counts, Stress};
 use crate::probe::{Fault, try_execute, try_read, try_write};
 
-/// From which byte on each CPU has a word to write.
+/// The first byte of the words that CPUs write, one for each.
 const OWN: u64 = 64;
 
-/// What came of a read, a write and a call.
+/// The results of a read, a write and a call.
 type Found = [Result<(), Fault>; 3];
 
-/// What was read: the page's address, and after a write what this CPU wrote.
+/// The data read: the page's address, and after a write the value of this CPU.
 #[derive(Clone, Copy)]
 struct Data {
     address: Option<u64>,
@@ -40,11 +40,11 @@ impl Stress<'_> {
     fn try_page(&self, at: At, page: usize) -> (Found, Data) {
         let va = self.va(page);
         let own = Va(va.0 + OWN + 8 * at.cpu as u64);
-        // What others made valid is used from here on.
+        // Uses what other CPUs made valid from here on.
         barrier::isb(barrier::SY);
         let read = try_read(Va(va.0 + 8 * ADDRESS as u64));
         let value = at.number << 8 | at.cpu as u64;
-        // SAFETY: this CPU's word of a page that is nobody's but this test's.
+        // SAFETY: this CPU's word of a page that only this test uses.
         let write = unsafe { try_write(own, value) };
         let kept = write.is_err() || try_read(own).map_or(true, |read| read == value);
         // SAFETY: each page starts with a function that returns.
@@ -52,7 +52,7 @@ impl Stress<'_> {
         ([read.map(|_| ()), write, execute], Data { address: read.ok(), kept })
     }
 
-    /// The same, with a call that should not have worked made again.
+    /// Does the same, and retries a call that should not have succeeded.
     fn try_page_known(&self, at: At, page: usize, known: Known) -> (Found, Data) {
         let (mut found, data) = self.try_page(at, page);
         let works = |state: Page| state.allows()[2] == Access::Works;
@@ -120,7 +120,7 @@ impl Stress<'_> {
         }
     }
 
-    /// Probes all pages. Nobody changes anything meanwhile.
+    /// Probes all pages, while no CPU changes any.
     pub(super) fn probe_all(&self, cpu: usize) {
         for page in 0..self.pages.all() {
             self.probe(At { cpu, number: u64::MAX >> 8 }, page);

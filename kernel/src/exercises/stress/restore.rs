@@ -1,4 +1,4 @@
-//! The end: all pages become what they were, and the map the leaves that it had.
+//! The end: all pages are restored, and the map gets back the leaves that it had.
 
 use core::ops::Range;
 
@@ -10,7 +10,7 @@ use crate::cpu;
 use crate::leaf::Leaf;
 
 impl Stress<'_> {
-    /// The pages of the linear map whose leaves lie within the range; the leaves at its ends may not.
+    /// Returns the pages of the linear map whose leaves lie within the range; the leaves at its ends may not.
     pub(super) fn whole_leaves(&self) -> Range<usize> {
         let all = 0..self.pages.linear;
         let (first, last) = self.ends(&all);
@@ -27,9 +27,8 @@ impl Stress<'_> {
         ((from - first.0) >> shift) as usize..((to - first.0) >> shift) as usize
     }
 
-    /// Has all pages be what they were. `whole` are those that change in whole leaves even where the policy is that
-    /// none changes its size: such leaves were split while they were invalid, and do not collapse. They are mapped
-    /// anew.
+    /// Restores all pages. `whole` are those in whole leaves. If the policy is that no leaf changes its size, such
+    /// leaves were split while they were invalid, and do not collapse; so they are mapped anew.
     pub(super) fn restore(&self, whole: Range<usize>) {
         let at = At { cpu: cpu::this().index, number: u64::MAX >> 8 };
         let is_ram = |page: usize| self.model.at(page) == Page::RAM;

@@ -1,4 +1,4 @@
-//! What the CPUs of a stress test share: pages, what they should allow, counts.
+//! The state that the CPUs of a stress test share: pages, the model of them, counts.
 
 use core::fmt;
 use core::ops::Range;
@@ -16,13 +16,13 @@ use crate::hardware::HARDWARE;
 use crate::system::System;
 use crate::virtual_addresses::STACKS;
 
-/// The most pages of the linear map that change: two thirds before the middle of the scratch range, the rest behind.
+/// The most pages of the linear map that change: two thirds before the middle of the scratch range, the rest after it.
 const LINEAR: [u64; 2] = [8192, 4096];
-/// The most that are mapped at will.
-const AT_WILL: u64 = 8192;
-const MOST: usize = (LINEAR[0] + LINEAR[1] + AT_WILL) as usize;
+/// The most pages in the vmalloc area.
+const VMALLOC: u64 = 8192;
+const MOST: usize = (LINEAR[0] + LINEAR[1] + VMALLOC) as usize;
 
-/// Where they are mapped at will: the last gigabyte before the stacks.
+/// Their addresses: the last gigabyte before the stacks.
 const AREA: u64 = STACKS - (1 << 30);
 
 /// The word of a page that holds its address; the one before it is a function.
@@ -30,27 +30,27 @@ pub(super) const ADDRESS: usize = 1;
 /// The words of a page that are functions as well, for calls that are retried.
 pub(super) const AGAIN: Range<usize> = 128..144;
 
-/// After as many mistakes no more operations are done.
+/// After so many mistakes no more operations are done.
 pub(super) const MOST_WRONG: u64 = 20;
 
 static STATES: [AtomicU8; MOST] = [const { AtomicU8::new(0) }; MOST];
 static NUMBERS: [AtomicU32; MOST.div_ceil(turns::PAGES)] =
     [const { AtomicU32::new(0) }; MOST.div_ceil(turns::PAGES)];
 
-/// What one CPU has counted. It alone writes it.
+/// The counts of one CPU, which alone writes them.
 #[repr(align(64))]
 pub(super) struct Counts {
     pub(super) probes: AtomicU64,
-    /// Probes of pages to which somebody came meanwhile.
+    /// Probes of pages that another CPU owned meanwhile.
     pub(super) passed_over: AtomicU64,
     pub(super) faults_expected: AtomicU64,
     pub(super) faults_wrong: AtomicU64,
-    /// Calls that were made again.
+    /// Calls that were retried.
     pub(super) calls_again: AtomicU64,
-    /// Operations that failed for want of a table page, and by the policy.
+    /// Operations that failed for want of a table page, and those that failed by the policy.
     pub(super) no_frames: AtomicU64,
     pub(super) needs_resize: AtomicU64,
-    /// What was done, as one number.
+    /// All that was done, as one number.
     pub(super) digest: AtomicU64,
 }
 
@@ -73,14 +73,14 @@ impl Counts {
         count.store(count.load(Relaxed) + more, Relaxed);
     }
 
-    /// Has the digest depend on a number.
+    /// Makes the digest depend on a number.
     pub(super) fn digest(&self, number: u64) {
         let mixed = (self.digest.load(Relaxed) ^ number).wrapping_mul(0x100_0000_01b3);
         self.digest.store(mixed ^ mixed >> 29, Relaxed);
     }
 }
 
-/// An operation by its name: CPU and number.
+/// The name of an operation: CPU and number.
 #[derive(Clone, Copy)]
 pub(super) struct At {
     pub(super) cpu: usize,
@@ -93,10 +93,10 @@ pub(super) struct Stress<'a> {
     pub(super) model: Model<'static>,
     pub(super) turns: Turns<'static>,
     pub(super) pages: Pages,
-    /// Where the pages of the linear map are, and their memory.
+    /// The address of the pages in the linear map, and their memory.
     pub(super) linear: Va,
     pub(super) memory: Pa,
-    /// Whether the frame source refuses pages.
+    /// The frame source refuses pages.
     pub(super) scarce: AtomicBool,
     pub(super) counts: [Counts; cpu::MAX],
     pub(super) tally: Tally<'a>,
@@ -110,13 +110,13 @@ impl<'a> Stress<'a> {
         let middle = range.start.0 + half;
         let memory = Pa(middle - before);
         let linear = (before + behind) / page;
-        let at_will = AT_WILL.min(linear.checked_sub(1)?);
+        let vmalloc = VMALLOC.min(linear.checked_sub(1)?);
         Some(Self {
             system,
             seed,
             model: Model(&STATES),
             turns: Turns(&NUMBERS),
-            pages: Pages { linear: linear as usize, at_will: at_will as usize },
+            pages: Pages { linear: linear as usize, vmalloc: vmalloc as usize },
             linear: system.memory.layout.va(memory)?,
             memory,
             scarce: AtomicBool::new(false),
@@ -129,33 +129,33 @@ impl<'a> Stress<'a> {
         (pages as u64) << self.system.geometry.page_shift()
     }
 
-    /// The address of a page.
+    /// Returns the address of a page.
     pub(super) fn va(&self, page: usize) -> Va {
         match page.checked_sub(self.pages.linear) {
             None => Va(self.linear.0 + self.bytes(page)),
-            Some(at_will) => Va(AREA + self.bytes(at_will)),
+            Some(vmalloc) => Va(AREA + self.bytes(vmalloc)),
         }
     }
 
-    /// The memory of a page.
+    /// Returns the memory of a page.
     pub(super) fn oa(&self, page: usize, skewed: bool) -> Pa {
         let number = page.checked_sub(self.pages.linear).unwrap_or(page);
         Pa(self.memory.0 + self.bytes(number + usize::from(skewed)))
     }
 
-    /// The first and the last address of some pages.
+    /// Returns the first and the last address of some pages.
     pub(super) fn ends(&self, pages: &Range<usize>) -> (Va, Va) {
         let start = self.va(pages.start);
         (start, Va(start.0 + self.bytes(pages.len()) - 1))
     }
 
-    /// Has each page of memory hold a function that returns at once, and its own address.
+    /// Writes to each page of memory a function that returns at once, and its own address.
     pub(super) fn fill(&self) {
         const RET: u64 = 0xd65f_03c0;
         for page in 0..self.pages.linear {
             let va = self.va(page);
             let words: *mut u64 = core::ptr::with_exposed_provenance_mut(va.0 as usize);
-            // SAFETY: nobody's memory, mapped and writable.
+            // SAFETY: memory without an owner, mapped and writable.
             unsafe {
                 words.write_volatile(RET << 32 | RET);
                 words.add(ADDRESS).write_volatile(self.oa(page, false).0);
@@ -171,7 +171,7 @@ impl<'a> Stress<'a> {
         self.model.set(self.pages.linear..self.pages.all(), Page::Hole);
     }
 
-    /// Notes a mistake, so that it can be made again.
+    /// Reports a mistake, with what it takes to repeat it.
     pub(super) fn found_wrong(&self, At { number, .. }: At, what: fmt::Arguments<'_>) {
         self.tally.expect(false, format_args!("seed {}, operation {number}: {what}", self.seed));
     }
@@ -180,7 +180,7 @@ impl<'a> Stress<'a> {
         self.counts.iter().map(|counts| count(counts).load(Relaxed)).sum()
     }
 
-    /// Says what was done. Whether all was as it should be.
+    /// Reports what was done. Returns true if all went well.
     pub(super) fn conclude(&self, operations: u64, no_pages: u64) -> bool {
         let (probes, passed_over) = (self.sum(|c| &c.probes), self.sum(|c| &c.passed_over));
         let (expected, wrong) = (self.sum(|c| &c.faults_expected), self.sum(|c| &c.faults_wrong));
@@ -188,7 +188,7 @@ impl<'a> Stress<'a> {
         let digest = self.counts.iter().fold(0, |sum: u64, c| sum.rotate_left(1) ^ c.digest.load(Relaxed));
         let (cpus, seed) = (cpu::running().count() as u64, self.seed);
         say!(
-            "stress: {probes} probes, {expected} faults as expected, {wrong} results wrong, {passed_over} pages passed over, {} calls made again",
+            "stress: {probes} probes, {expected} faults as expected, {wrong} results wrong, {passed_over} pages passed over, {} calls retried",
             self.sum(|c| &c.calls_again)
         );
         say!(

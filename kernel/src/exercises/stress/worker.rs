@@ -1,4 +1,4 @@
-//! What one CPU does: operation by operation, each judged by what the model says of its pages.
+//! The work of one CPU: operation by operation, each compared with what the model says of its pages.
 
 use core::fmt;
 use core::ops::{ControlFlow, Range};
@@ -14,17 +14,17 @@ use crate::cpu::{self, relax};
 use crate::leaf::Leaf;
 use crate::parking;
 
-/// How many pages are probed of those that an operation changes, and of all others.
+/// The numbers of pages that are probed: of those that an operation changes, and of others.
 const OWN: usize = 3;
 const FOREIGN: usize = 3;
 
-/// What should come of a call.
+/// The expected result of a call.
 #[derive(Clone, Copy, Debug)]
 enum Expected {
     Done,
-    /// For the page.
+    /// Refused at this page.
     Refused(usize, Refusal),
-    /// The policy rules out that a leaf in use changes its size.
+    /// The policy does not let a leaf in use change its size.
     NeedsResize,
 }
 
@@ -38,7 +38,7 @@ impl fmt::Write for Nowhere {
 }
 
 impl Stress<'_> {
-    /// Does this CPU's part of the operations: of a half of them, the first or the second.
+    /// Does this CPU's part of one half of the operations, the first or the second.
     pub(super) fn work(&self, cpu: usize, operations: u64, half: u64) {
         let (cpus, place) = (cpu::running().count() as u64, cpu::running().take_while(|c| *c != cpu).count());
         let own = operations / cpus + u64::from((place as u64) < operations % cpus);
@@ -52,7 +52,7 @@ impl Stress<'_> {
         }
     }
 
-    /// One operation, with probes before and after it. `seen` are pages that were probed after the last one.
+    /// Does one operation, with probes before and after it. `seen` are pages that were probed after the last one.
     fn step(&self, at: At, seen: &mut [usize; FOREIGN]) {
         let step = Step::number(self.seed, at.cpu, at.number, &self.pages);
         let mut random = Random::from(step.probes);
@@ -105,7 +105,7 @@ impl Stress<'_> {
         }
     }
 
-    /// Unmaps what is mapped. Whether all of it is gone.
+    /// Unmaps what is mapped. Returns true if all of it is unmapped.
     pub(super) fn unmap_all(&self, at: At, mut pages: Range<usize>) -> bool {
         let mut gone = true;
         while !pages.is_empty() {
@@ -118,7 +118,7 @@ impl Stress<'_> {
         gone
     }
 
-    /// Changes pages that this CPU owns. Whether that was done.
+    /// Changes pages that this CPU owns. Returns true if that succeeded.
     pub(super) fn change(&self, at: At, change: Change, pages: Range<usize>) -> bool {
         let expected = match self.model.refusal(pages.clone(), change) {
             Some((page, why)) => Expected::Refused(page, why),
@@ -130,7 +130,7 @@ impl Stress<'_> {
             self.model.begin(pages.clone(), change);
             fence(SeqCst);
         }
-        // Where CPUs run in turns, another one has its turn here.
+        // Where CPUs run in turns, another one gets its turn here.
         relax();
         let result = parking::again(|| self.call(change, &pages));
         relax();
@@ -144,7 +144,7 @@ impl Stress<'_> {
     fn call(&self, change: Change, pages: &Range<usize>) -> Result<(), Error> {
         let (space, platform) = (&self.system.space, self.system.platform());
         let (va, count) = (self.va(pages.start), pages.len() as u64);
-        // SAFETY: the addresses are this test's, and its CPUs expect faults there; the memory is nobody's, and of one
+        // SAFETY: the addresses are this test's, whose CPUs expect faults there; the memory has no owner, and has one
         // memory type wherever it is mapped.
         unsafe {
             match change {
@@ -204,8 +204,8 @@ impl Stress<'_> {
         }
     }
 
-    /// Whether a change is refused by the policy: where an end of the range lies within a leaf in use that would
-    /// change. Nobody else changes the size of that leaf, as nobody can.
+    /// Returns true if the policy refuses a change, as an end of the range lies within a leaf in use that would change.
+    /// No other CPU changes the size of that leaf, as none can.
     fn is_cut(&self, pages: &Range<usize>, change: Change) -> bool {
         if self.system.space.policy() != Policy::Fixed {
             return false;
@@ -235,7 +235,7 @@ impl Stress<'_> {
         self.judge_call(at, (&Operation::Split, &pages), expected, result);
     }
 
-    /// Whether a leaf in use that is no single page maps one of the pages.
+    /// Returns true if a leaf in use larger than a page maps one of the pages.
     fn has_large(&self, pages: &Range<usize>) -> bool {
         let found =
             self.system.space.visit(
@@ -258,7 +258,7 @@ impl Stress<'_> {
         self.judge_call(at, (&Operation::Collapse, pages), Expected::Done, result);
     }
 
-    /// Compares what the tables say of pages that this CPU owns with the model, and prints and counts them.
+    /// Compares the tables for pages that this CPU owns with the model, and prints and counts them.
     fn walk(&self, at: At, pages: &Range<usize>) {
         let (space, platform, g) = (&self.system.space, self.system.platform(), self.system.geometry);
         let (range, mut page, mut wrong) = (self.ends(pages), pages.start, None);
@@ -290,7 +290,7 @@ impl Stress<'_> {
         }
     }
 
-    /// The state of a page, as the entry at an address has it.
+    /// Returns the state of a page, as the entry at an address has it.
     fn state(&self, page: usize, va: Va, entry: Entry) -> Page {
         let Entry::Leaf(leaf) = entry else { return Page::Hole };
         let oa = leaf.oa.0.wrapping_add(self.va(page).0.wrapping_sub(va.0));

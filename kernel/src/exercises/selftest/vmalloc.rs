@@ -1,4 +1,4 @@
-//! New mappings between the linear map and the image, and code among them.
+//! New mappings in the vmalloc area, code among them.
 
 use core::arch::asm;
 
@@ -8,14 +8,14 @@ use super::case::{Access, Span, Tally, Test, Wrong, done, expect, only};
 use crate::probe::{Fault, try_execute, try_read, try_write};
 
 impl Test<'_> {
-    /// New mappings between the linear map and the image.
-    pub(super) fn at_will(&self, tally: &mut Tally) {
+    /// Tries new mappings in the vmalloc area.
+    pub(super) fn vmalloc(&self, tally: &mut Tally) {
         let area = self.area();
         tally.add("code, written and then executed", area, self.code());
         tally.add("code, mapped as code", area, self.mapped_code());
-        // A first and a last page, and a few between them.
+        // A first and a last page, and some between them.
         if self.pages_of(self.bytes) >= 8 {
-            tally.add("a range mapped at will", area, self.mapped());
+            tally.add("a range in the vmalloc area", area, self.mapped());
         }
     }
 
@@ -28,7 +28,7 @@ impl Test<'_> {
         Self::expect_code(area.va, [true, true, false], "while it is written")?;
         done("code", self.protect(area, Change::READ_ONLY.and(Change::EXECUTABLE)))?;
         Self::expect_code(area.va, [true, false, true], "as code")?;
-        // As rodata=full has it: not even through the linear map.
+        // As with rodata=full: not even through the linear map.
         let refused = self.is_refused(alias);
         if !refused {
             done("the alias read-only", self.protect(alias, Change::READ_ONLY))?;
@@ -61,19 +61,19 @@ impl Test<'_> {
         expect(self.stats() == before, "not what was there before")
     }
 
-    /// Writes a function that returns at once, and lets instruction fetches see it.
+    /// Writes a function that returns at once, and makes it visible to instruction fetches.
     fn write_function(va: Va) -> Result<(), Wrong> {
         const RET: u64 = 0xd65f_03c0;
-        // SAFETY: nobody's memory.
+        // SAFETY: memory without an owner.
         unsafe { try_write(va, RET << 32 | RET) }.map_err(|_| Wrong::Access(va, "write", "of code"))?;
-        // SAFETY: what was written becomes visible to fetches; nothing else changes (Arm ARM B2.7.4).
+        // SAFETY: it makes the function visible to fetches, and nothing else changes (Arm ARM B2.7.4).
         unsafe {
             asm!("dc cvau, {va}", "dsb ish", "ic ivau, {va}", "dsb ish", "isb", va = in(reg) va.0, options(nostack));
         }
         Ok(())
     }
 
-    /// Whether a page that holds a function can be read, written and executed as it should.
+    /// Checks that a page that holds a function can be read, written and executed as it should.
     fn expect_code(va: Va, allowed: [bool; 3], when: &'static str) -> Result<(), Wrong> {
         let (read, write) = Self::probe(va);
         // SAFETY: there is a function that does nothing.
@@ -92,7 +92,7 @@ impl Test<'_> {
         Ok(())
     }
 
-    /// A range that starts and ends amid a leaf: mapped, holed, mended and unmapped.
+    /// A range that starts and ends within a leaf: mapped, with a hole, without it, unmapped.
     fn mapped(&self) -> Result<(), Wrong> {
         let (before, page) = (self.stats(), self.page());
         let pages = self.pages_of(self.bytes) - 2;
@@ -102,7 +102,7 @@ impl Test<'_> {
         let probed = self.inside(area);
         for va in probed.iter().flatten() {
             let alias = Va(va.0.wrapping_add(offset));
-            // SAFETY: nobody's memory.
+            // SAFETY: memory without an owner.
             unsafe { try_write(alias, va.0) }
                 .map_err(|_| Wrong::Access(alias, "write", "before any change"))?;
         }
@@ -112,7 +112,7 @@ impl Test<'_> {
         Self::judge(&probed, Access::ReadWrite, "mapped")?;
         self.counted()?;
 
-        // The page in the middle goes and comes back.
+        // The page in the middle is unmapped and mapped again.
         let hole = Span { va: Va(area.va.0 + pages / 2 * page), pages: 1 };
         let refused = self.is_refused(hole);
         let result = self.unmap(hole);
