@@ -9,11 +9,14 @@ if git grep -n 'use proptest::prelude' -- '*.rs' ':!test-support'; then
     echo "$0: 'use test_support::prelude' instead, for seeds that are printed and can be repeated" >&2
     exit 1
 fi
-cargo clippy --all-targets -- -D warnings
+cargo clippy --all-targets --features linmap-model/cli -- -D warnings
 cargo clippy -p kernel-plan -p kernel --lib --tests -- -D warnings
 cargo clippy -p linmap-cli --test image -- -D warnings
 scripts/rust.sh --kernel cargo clippy -p kernel --profile image -- -D warnings
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
+# The library's `arm64` is not on the host.
+RUSTDOCFLAGS='-D warnings' scripts/rust.sh --kernel cargo doc -p linmap --no-deps --quiet
+scripts/package.sh
 
 # These two are not needed to build anything, so setup does not install them.
 if command -v shellcheck >/dev/null; then shellcheck scripts/*.sh .ci/run; fi

@@ -1,0 +1,31 @@
+#!/bin/sh
+# Packages the crates that are published, as `cargo publish --workspace` does, without the network.
+#
+#   scripts/package.sh            seconds: part of `make lint`
+#   scripts/package.sh --build    builds each package, too, from nothing but what is in it
+set -eu
+cd "$(dirname "$0")/.."
+verify=--no-verify
+[ "${1-}" != --build ] || verify=
+
+# Older ones look for each other's packages in the registry.
+release=$(cargo --version | cut -d' ' -f2)
+if ! printf '%s\n' 1.90 "$release" | sort -CV; then
+    echo "$0: cargo $release cannot package crates that depend on each other, 1.90 and newer can: skipped"
+    exit 0
+fi
+
+packages=
+for manifest in $(grep -l '^publish = true' ./*/Cargo.toml); do
+    crate=$(basename "$(dirname "$manifest")")
+    packages="$packages -p $crate"
+    files=$(cargo package -p "$crate" --list --allow-dirty --offline --quiet)
+    for file in README.md LICENSE-MIT LICENSE-APACHE; do
+        if ! echo "$files" | grep -qx "$file"; then
+            echo "$0: the package of $crate has no $file; link it to the one above" >&2
+            exit 1
+        fi
+    done
+done
+# shellcheck disable=SC2086 # lists of words
+cargo package $packages $verify --allow-dirty --offline --quiet
