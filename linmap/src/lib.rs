@@ -57,7 +57,7 @@ pub use platform::arm64;
 pub use platform::host;
 pub use platform::{
     BbmPromise, CacheType, CannotPark, Combined, Dsb, EntryUpdate, Features, Frame, Hardware, Memory, Midr,
-    Platform, Promise, RepeatedTlbi, Slot,
+    OffsetMemory, Platform, Promise, Registers, RegistersError, RepeatedTlbi, Slot, Unshared, ttbr,
 };
 pub use read::{
     Bounded, BoundedError, Checks, DumpError, Finding, MarkedRange, ReadTables, RunFault, Visited, check,

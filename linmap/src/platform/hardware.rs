@@ -59,8 +59,10 @@ pub unsafe trait Hardware {
     /// A CPU that waits here answers when another one parks it.
     fn lock(&self) -> Self::Held<'_>;
 
-    /// Takes the lock if it is free: for those who can not wait, such as a fault handler.
-    fn try_lock(&self) -> Option<Self::Held<'_>>;
+    /// Takes the lock if it is free: for a caller that cannot wait, such as a fault handler. By default it never is.
+    fn try_lock(&self) -> Option<Self::Held<'_>> {
+        None
+    }
 
     /// What the CPUs promise.
     fn promise(&self) -> Promise;

@@ -4,6 +4,8 @@
 //! is published it is no frame any more but a set of live slots, which are loaded and stored one
 //! descriptor at a time. [`Memory`] is the platform's half of that bargain.
 
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use crate::format::{Descriptor, Pa};
 
 /// A table page that no walker can reach, owned by whoever holds this value.
@@ -56,20 +58,21 @@ pub struct Slot {
 /// - that size is always the same; [`slots`](Self::slots) is all of a page's memory, 8 bytes an entry, and of no other;
 /// - [`load`](Self::load) and [`store`](Self::store) are single 64-bit single-copy atomic accesses, not
 ///   torn, repeated or left out;
-/// - where [`PLAIN`](Self::PLAIN) is true, [`words`](Self::words) is all of the table's memory, 8 bytes an
-///   entry, at which such accesses may be made for as long as the table is live;
+/// - where [`PLAIN`](Self::PLAIN) is true, [`words`](Self::words) is all of a page's memory, 8 bytes an
+///   entry, at which such accesses may be made until the page is given back, and of no other;
 /// - where there is more than one memory, each refuses, by a panic, pages that are another's.
 pub unsafe trait Memory {
     /// Whether live tables are plain memory, which [`words`](Self::words) says where to find. Then the library
     /// makes the accesses of [`load`](Self::load) and [`store`](Self::store) by itself, which spares it
-    /// to look up the table for each.
+    /// to look up the table for each. An implementation can leave out [`slots`](Self::slots), [`load`](Self::load) and
+    /// [`store`](Self::store) then.
     const PLAIN: bool = false;
 
-    /// The entries of a live table, where those are [`PLAIN`](Self::PLAIN) memory.
+    /// The entries of a page, where pages are [`PLAIN`](Self::PLAIN) memory.
     ///
     /// # Safety
     ///
-    /// The table is a page of this memory that is neither a [`Frame`] nor given back.
+    /// The table is a page of this memory that has not been given back.
     unsafe fn words(&self, table: Pa) -> *mut u64 {
         _ = table;
         core::ptr::null_mut()
@@ -86,7 +89,12 @@ pub unsafe trait Memory {
     fn give(&self, frame: Frame);
 
     /// The entries of a page that no walker can reach.
-    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64];
+    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
+        const { assert!(Self::PLAIN, "a memory that is not PLAIN says how a page is reached: `slots`") };
+        let entries = self.page_size() as usize / size_of::<u64>();
+        // SAFETY: the frame owns the page and is borrowed mutably, and its memory is plain; any bits are a valid `u64`.
+        unsafe { core::slice::from_raw_parts_mut(self.words(frame.pa()), entries) }
+    }
 
     /// The descriptor in a slot of a live table.
     ///
@@ -94,7 +102,11 @@ pub unsafe trait Memory {
     ///
     /// The table is a page of this memory that is neither a [`Frame`] nor given back, and has a slot of
     /// that index.
-    unsafe fn load(&self, slot: Slot) -> Descriptor;
+    unsafe fn load(&self, slot: Slot) -> Descriptor {
+        const { assert!(Self::PLAIN, "a memory that is not PLAIN says how a descriptor is read: `load`") };
+        // SAFETY: the table is live and has such a slot, by the caller's promise, and its memory is plain.
+        Descriptor(unsafe { AtomicU64::from_ptr(self.words(slot.table).add(slot.index)) }.load(Relaxed))
+    }
 
     /// Replaces the descriptor in a slot of a live table.
     ///
@@ -102,5 +114,9 @@ pub unsafe trait Memory {
     ///
     /// As for [`load`](Self::load); and whoever uses the addresses that the slot translates can live
     /// with the change.
-    unsafe fn store(&self, slot: Slot, new: Descriptor);
+    unsafe fn store(&self, slot: Slot, new: Descriptor) {
+        const { assert!(Self::PLAIN, "a memory that is not PLAIN says how a descriptor is written: `store`") };
+        // SAFETY: as for `load`.
+        unsafe { AtomicU64::from_ptr(self.words(slot.table).add(slot.index)) }.store(new.0, Relaxed);
+    }
 }

@@ -10,6 +10,9 @@ mod hardware;
 pub mod host;
 mod memory;
 mod midr;
+mod offset_memory;
+mod promise;
+mod registers;
 
 pub use cache::CacheType;
 pub use entry_update::EntryUpdate;
@@ -17,3 +20,5 @@ pub use features::Features;
 pub use hardware::{CannotPark, Combined, Dsb, Hardware, Platform, Promise};
 pub use memory::{Frame, Memory, Slot};
 pub use midr::{BbmPromise, Midr, RepeatedTlbi};
+pub use offset_memory::{OffsetMemory, Unshared};
+pub use registers::{Registers, RegistersError, ttbr};

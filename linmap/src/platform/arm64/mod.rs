@@ -4,9 +4,14 @@
 
 use core::arch::asm;
 
+mod caches;
 mod counting;
+mod cpus;
+mod start;
 
 pub use counting::{Counting, Uses};
+pub use cpus::{Cpus, Held};
+pub use start::{Start, start};
 
 use crate::format::{Geometry, Instruction, Tlbi, Va};
 use crate::platform::cache::CacheType;

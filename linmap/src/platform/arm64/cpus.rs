@@ -1,0 +1,174 @@
+//! All CPUs as `Hardware`, ready to use: the instructions, a lock of the caller's kind, and what the CPUs promise.
+
+use core::arch::asm;
+use core::marker::PhantomData;
+use core::sync::atomic::{AtomicU8, AtomicU64, Ordering::Relaxed};
+
+use lock_api::RawMutex;
+
+use super::Cpu;
+use crate::format::{Geometry, Tlbi, Va};
+use crate::platform::{CacheType, Dsb, Features, Hardware, Promise};
+
+/// The CPUs of a system, and the lock on its live tables.
+///
+/// `L` is any lock that spins ([`lock_api::RawMutex`]), such as `spin::Mutex<()>`. Interrupts of the CPU that holds it are
+/// masked. CPUs are not parked: a kernel that needs [`Policy::Park`](crate::Policy::Park) has to say how, in an
+/// implementation of [`Hardware`] of its own.
+///
+/// Until the first CPU is [admitted](Self::admit) it promises nothing. The lock takes atomic operations, which may not be
+/// used before the MMU is on.
+#[derive(Debug)]
+pub struct Cpus<L> {
+    lock: L,
+    /// The bits below. Written under the lock.
+    promise: AtomicU8,
+    /// The bits of a [`CacheType`]. Likewise.
+    cache: AtomicU64,
+}
+
+/// A CPU has been admitted.
+const ADMITTED: u8 = 1 << 0;
+const NEVER_ABORTS: u8 = 1 << 1;
+const RANGE_TLBI: u8 = 1 << 2;
+const REPEAT_TLBI: u8 = 1 << 3;
+
+impl<L: RawMutex> Cpus<L> {
+    /// CPUs of which nothing is known yet.
+    ///
+    /// # Safety
+    ///
+    /// - Each CPU whose walkers may reach the tables is admitted before the next operation on them starts.
+    /// - TCR_EL1.HA and HD are 0 on each, as [`Registers`](crate::Registers) have them.
+    /// - The lock is one of spinning: it does not sleep, since interrupts are masked.
+    pub const unsafe fn new() -> Self {
+        let (promise, cache) = (AtomicU8::new(REPEAT_TLBI), AtomicU64::new(0));
+        Self { lock: L::INIT, promise, cache }
+    }
+
+    /// Lets a CPU use the tables from now on, and returns what all of them promise.
+    ///
+    /// A CPU may admit itself as soon as its MMU is on, if no operation starts between the moment when its walkers can
+    /// reach the tables and this.
+    ///
+    /// Where this takes back that leaves can change their size live, the map may need another policy
+    /// ([`Decision::when_all_reported`](crate::Decision::when_all_reported)).
+    pub fn admit(&self, cpu: &Features) -> Promise {
+        let _held = self.lock();
+        let (mut promise, mut cache) = (Promise::of(cpu), cpu.cache_type());
+        if self.promise.load(Relaxed) & ADMITTED != 0 {
+            promise = promise.weakest(self.promise());
+            cache = cache.weakest(self.cache());
+        }
+        let bit = |bit, holds| if holds { bit } else { 0 };
+        let bits = bit(NEVER_ABORTS, promise.never_aborts)
+            | bit(RANGE_TLBI, promise.range_tlbi)
+            | bit(REPEAT_TLBI, promise.repeat_tlbi);
+        self.promise.store(bits | ADMITTED, Relaxed);
+        self.cache.store(cache.bits(), Relaxed);
+        promise
+    }
+
+    fn cache(&self) -> CacheType {
+        CacheType::of(self.cache.load(Relaxed))
+    }
+}
+
+/// The lock of [`Cpus`], until it is dropped; interrupts are masked.
+pub struct Held<'h, L: RawMutex> {
+    lock: &'h L,
+    /// Restored after the lock has been given back.
+    _masked: Masked,
+}
+
+impl<L: RawMutex> Drop for Held<'_, L> {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: this value has the lock, which was taken when it was made.
+        unsafe { self.lock.unlock() }
+    }
+}
+
+/// Interrupts of this CPU are masked until this is dropped.
+struct Masked {
+    daif: u64,
+    /// Of this CPU alone.
+    _here: PhantomData<*const ()>,
+}
+
+impl Masked {
+    #[inline]
+    fn new() -> Self {
+        let daif: u64;
+        // SAFETY: masking interrupts makes nothing happen that would not have happened otherwise.
+        unsafe {
+            asm!("mrs {}, daif", "msr daifset, #0xf", out(reg) daif, options(nostack, preserves_flags))
+        };
+        Self { daif, _here: PhantomData }
+    }
+}
+
+impl Drop for Masked {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: back to what it was.
+        unsafe { asm!("msr daif, {}", in(reg) self.daif, options(nostack, preserves_flags)) };
+    }
+}
+
+// SAFETY:
+// - each primitive is the instruction, in assembly that no access to memory is moved across;
+// - the lock excludes, by the contract of `RawMutex`, and masks interrupts of its holder;
+// - the promise is the weakest of all CPUs that were admitted, which are all that use the tables, as `new` wants it; code
+//   is synchronised for the weakest as well;
+// - no CPU is ever parked;
+// - TCR_EL1.HA and HD are off, as `new` wants it.
+unsafe impl<L: RawMutex> Hardware for Cpus<L> {
+    type Held<'h>
+        = Held<'h, L>
+    where
+        Self: 'h;
+
+    #[inline]
+    fn lock(&self) -> Held<'_, L> {
+        let _masked = Masked::new();
+        self.lock.lock();
+        Held { lock: &self.lock, _masked }
+    }
+
+    #[inline]
+    fn try_lock(&self) -> Option<Held<'_, L>> {
+        let _masked = Masked::new();
+        self.lock.try_lock().then_some(())?;
+        Some(Held { lock: &self.lock, _masked })
+    }
+
+    #[inline]
+    fn promise(&self) -> Promise {
+        let bits = self.promise.load(Relaxed);
+        Promise {
+            never_aborts: bits & NEVER_ABORTS != 0,
+            range_tlbi: bits & RANGE_TLBI != 0,
+            repeat_tlbi: bits & REPEAT_TLBI != 0,
+        }
+    }
+
+    #[inline]
+    fn dsb(&self, kind: Dsb) {
+        Cpu.dsb(kind);
+    }
+
+    #[inline]
+    fn isb(&self) {
+        Cpu.isb();
+    }
+
+    #[inline]
+    fn tlbi(&self, op: Tlbi, geometry: Geometry) {
+        Cpu.tlbi(op, geometry);
+    }
+
+    fn sync_code(&self, va: Va, bytes: u64) {
+        Cpu.sync_code(self.cache(), va, bytes);
+    }
+}

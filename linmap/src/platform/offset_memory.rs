@@ -1,0 +1,203 @@
+//! Table pages from RAM that is reached at an offset: through a linear map, in the image, or 1:1 with the MMU off.
+
+use core::cell::Cell;
+use core::ops::Range;
+
+use lock_api::{GuardNoSend, RawMutex};
+
+use crate::format::{Geometry, Pa};
+use crate::platform::{Frame, Memory};
+
+/// A supply of table pages in RAM that is reached at its physical address plus an offset.
+///
+/// It has no pages until some are [added](Self::add). What is free is a list of ranges, each noted in its own first page, so
+/// that no range is too many and nothing is written to the others.
+///
+/// `L` is a lock for those who take pages at the same time, such as `spin::Mutex<()>`. [`Unshared`], for one CPU, takes no
+/// atomic operation, so that it can be used with the MMU off. The pages can be [moved](Self::moved) to another offset and
+/// lock: as soon as a linear map has them, say.
+///
+/// ```
+/// use linmap::{Geometry, Granule, Half, Memory, OaFormat, OffsetMemory, Pa, Tree};
+///
+/// let geometry = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
+/// # #[repr(align(4096))]
+/// # struct Pool([u64; 2048]);
+/// # let mut pool = Box::new(Pool([0; 2048]));
+/// # let address = pool.0.as_mut_ptr().expose_provenance() as u64;
+/// // A pool of four pages in the image, which is at `address` and at the physical address 0x4000_0000.
+/// let ram = Pa(0x4000_0000)..Pa(0x4000_4000);
+/// // SAFETY: the pool is reached there, and nothing else uses it.
+/// let memory: OffsetMemory = unsafe { OffsetMemory::new(geometry, ram.clone(), address.wrapping_sub(ram.start.0)) };
+/// unsafe { memory.add(ram) };
+/// let tree = Tree::build(&memory, geometry, Half::Upper, core::iter::empty())?;
+/// assert_eq!(memory.free_bytes(), 3 * 4096);
+/// tree.discard(&memory);
+/// assert_eq!(memory.free_bytes(), 4 * 4096);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct OffsetMemory<L = Unshared> {
+    lock: L,
+    page_shift: u32,
+    /// What its pages may be.
+    reach: Range<Pa>,
+    /// What to add to a physical address, wrapping.
+    offset: u64,
+    /// Where the first free range begins, or [`END`]. Used under the lock.
+    free: Cell<u64>,
+}
+
+/// No free range: the start of no page.
+const END: u64 = u64::MAX;
+
+// SAFETY: the cell is used under the lock; the rest does not change.
+unsafe impl<L: RawMutex + Sync> Sync for OffsetMemory<L> {}
+
+impl<L: RawMutex> OffsetMemory<L> {
+    /// A supply without pages, of the geometry's page size. Its pages will be in `reach`, and are reached there plus
+    /// `offset`, wrapping.
+    ///
+    /// # Safety
+    ///
+    /// What will be [added](Self::add), and each page that is given to it, is mapped at that offset, writable, as normal
+    /// memory, for as long as this value is in use. If there is another memory, none of its pages is in `reach`.
+    pub const unsafe fn new(geometry: Geometry, reach: Range<Pa>, offset: u64) -> Self {
+        Self { lock: L::INIT, page_shift: geometry.page_shift(), reach, offset, free: Cell::new(END) }
+    }
+
+    /// Adds RAM: the whole pages of a range that are in reach. Returns their size in bytes.
+    ///
+    /// # Safety
+    ///
+    /// Nothing else uses these pages, now or later, and they have not been added before.
+    pub unsafe fn add(&self, ram: Range<Pa>) -> u64 {
+        let within = (1 << self.page_shift) - 1;
+        let (first, end) = (ram.start.max(self.reach.start), ram.end.min(self.reach.end));
+        let (start, end) = (first.0.saturating_add(within) & !within, end.0 & !within);
+        if start >= end {
+            return 0;
+        }
+        self.locked(|| self.link(start, end));
+        end - start
+    }
+
+    /// The same pages, from now on reached at another offset and taken under another lock. Pages that are taken belong to it,
+    /// too.
+    ///
+    /// # Safety
+    ///
+    /// As for [`new`](Self::new), for all pages that were ever added to this one; they are in `reach`.
+    pub unsafe fn moved<M: RawMutex>(self, reach: Range<Pa>, offset: u64) -> OffsetMemory<M> {
+        OffsetMemory { lock: M::INIT, page_shift: self.page_shift, reach, offset, free: self.free }
+    }
+
+    /// The bytes that can still be taken.
+    pub fn free_bytes(&self) -> u64 {
+        self.locked(|| {
+            let (mut bytes, mut start) = (0, self.free.get());
+            while start != END {
+                let (next, end) = self.range(start);
+                bytes += end - start;
+                start = next;
+            }
+            bytes
+        })
+    }
+
+    fn locked<T>(&self, of_free: impl FnOnce() -> T) -> T {
+        self.lock.lock();
+        let result = of_free();
+        // SAFETY: taken above, and `of_free` is code of this file, which does not unwind.
+        unsafe { self.lock.unlock() };
+        result
+    }
+
+    /// Puts a free range at the head of the list. Under the lock.
+    fn link(&self, start: u64, end: u64) {
+        let note = self.page(Pa(start));
+        // SAFETY: the first page of a free range, which is this memory's alone, has room for two words.
+        unsafe {
+            note.write(self.free.get());
+            note.add(1).write(end);
+        }
+        self.free.set(start);
+    }
+
+    /// Where the range behind a free one begins, and where that one ends. Under the lock.
+    fn range(&self, start: u64) -> (u64, u64) {
+        let note = self.page(Pa(start));
+        // SAFETY: `link` wrote both when the range became free.
+        unsafe { (note.read(), note.add(1).read()) }
+    }
+
+    /// Where a page is reached.
+    #[inline]
+    fn page(&self, pa: Pa) -> *mut u64 {
+        assert!(self.reach.contains(&pa), "{pa} is not a page of this memory");
+        core::ptr::with_exposed_provenance_mut(pa.0.wrapping_add(self.offset) as usize)
+    }
+}
+
+// SAFETY:
+// - pages come from `add`, whose callers hand over memory that nothing else uses, in whole pages; each is in one free range
+//   until it is taken, and in none until it is given back;
+// - `words` is that one page, reached where `new` says, which is plain memory, and refuses what is out of reach.
+unsafe impl<L: RawMutex> Memory for OffsetMemory<L> {
+    const PLAIN: bool = true;
+
+    fn page_size(&self) -> u64 {
+        1 << self.page_shift
+    }
+
+    fn take(&self) -> Option<Frame> {
+        let page = self.locked(|| {
+            let start = self.free.get();
+            if start == END {
+                return None;
+            }
+            let (next, end) = self.range(start);
+            self.free.set(next);
+            let last = end - (1 << self.page_shift);
+            if last != start {
+                self.link(start, last);
+            }
+            Some(last)
+        })?;
+        // SAFETY: a page of a free range, which it is no longer in.
+        Some(unsafe { Frame::from_pa(Pa(page)) })
+    }
+
+    fn give(&self, frame: Frame) {
+        let page = frame.into_pa().0;
+        self.locked(|| self.link(page, page + (1 << self.page_shift)));
+    }
+
+    #[inline]
+    unsafe fn words(&self, table: Pa) -> *mut u64 {
+        self.page(table)
+    }
+}
+
+/// A lock for what one CPU has alone: it refuses, by a panic, to be taken twice, and takes no atomic operation.
+#[derive(Debug)]
+pub struct Unshared(Cell<bool>);
+
+// SAFETY: not `Sync`, so nobody else can try; taken twice is refused.
+unsafe impl RawMutex for Unshared {
+    #[allow(clippy::declare_interior_mutable_const, reason = "each lock is one of its own")]
+    const INIT: Self = Self(Cell::new(false));
+    type GuardMarker = GuardNoSend;
+
+    fn lock(&self) {
+        assert!(self.try_lock(), "taken twice, by one CPU");
+    }
+
+    fn try_lock(&self) -> bool {
+        !self.0.replace(true)
+    }
+
+    unsafe fn unlock(&self) {
+        self.0.set(false);
+    }
+}

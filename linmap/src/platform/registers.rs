@@ -1,0 +1,225 @@
+//! The registers that a CPU translates by at EL1, as values. Pure.
+
+use crate::format::{Geometry, Granule, MemoryType, OaFormat, Pa};
+use crate::platform::Features;
+
+/// SCTLR_EL1: bits that are RES1, or keep their meaning on a CPU without newer features (LSMAOE, nTLSMD, SPAN, EIS,
+/// TSCXT, EOS).
+const SCTLR_PLAIN: u64 = 1 << 29 | 1 << 28 | 1 << 23 | 1 << 22 | 1 << 20 | 1 << 11;
+/// The MMU, both caches, and a check that the stack is aligned.
+const SCTLR_TRANSLATING: u64 = 1 << 12 | 1 << 3 | 1 << 2 | 1;
+
+/// The values of the system registers that a CPU translates by at EL1.
+///
+/// Table walks are cacheable and inner shareable, memory types are those of [`MemoryType`], and hardware manages neither
+/// the access flag nor the dirty state.
+///
+/// ```
+/// use linmap::{Features, Geometry, Granule, OaFormat, Pa, Registers};
+///
+/// let geometry = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
+/// let cpu = Features { mmfr0: 0x1124, ..Features::default() }; // Cortex-A72
+/// let registers = Registers::new(&cpu, (geometry, Pa(0x4010_0000)), (geometry, Pa(0x4010_1000)))?;
+/// assert_eq!((registers.ttbr0, registers.ttbr1), (0x4010_0000, 0x4010_1000));
+/// assert_eq!(registers.tcr, 0x4_b510_3510);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Registers {
+    /// TTBR0_EL1: the root of the lower half.
+    pub ttbr0: u64,
+    /// TTBR1_EL1: the root of the upper half.
+    pub ttbr1: u64,
+    /// TCR_EL1.
+    pub tcr: u64,
+    /// MAIR_EL1.
+    pub mair: u64,
+    /// SCTLR_EL1, with the MMU and the caches on.
+    pub sctlr: u64,
+}
+
+/// Why a CPU cannot translate by some tables.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RegistersError {
+    /// The halves have different granules or address formats; TCR_EL1.DS is of both.
+    #[error("the two halves have different granules or address formats; give them the same")]
+    Halves,
+    /// The CPU does not have the granule.
+    #[error("the CPU does not translate with the {granule} granule; `Features::has` says which it has")]
+    Granule {
+        /// What was asked for.
+        granule: Granule,
+    },
+    /// The CPU does not have LPA2, or not so many bits of address.
+    #[error(
+        "the CPU does not translate {va_bits} bits of address in the format {format:?} with the {granule} granule"
+    )]
+    Large {
+        /// The granule.
+        granule: Granule,
+        /// The bits of address of the larger half.
+        va_bits: u32,
+        /// The format.
+        format: OaFormat,
+    },
+}
+
+impl Registers {
+    /// The registers of a CPU with these features, for the geometry and the root table of each half.
+    ///
+    /// Each CPU has its own, since physical address sizes differ.
+    ///
+    /// # Errors
+    ///
+    /// Halves of different granules or address formats; a granule, a format or a VA size that the CPU does not have.
+    pub const fn new(
+        cpu: &Features,
+        (lower, root0): (Geometry, Pa),
+        (upper, root1): (Geometry, Pa),
+    ) -> Result<Self, RegistersError> {
+        let (granule, format) = (upper.granule(), upper.oa_format());
+        if lower.page_shift() != upper.page_shift() || lower.oa_format() as u8 != format as u8 {
+            return Err(RegistersError::Halves);
+        }
+        if !cpu.has(granule) {
+            return Err(RegistersError::Granule { granule });
+        }
+        let va_bits = if lower.va_bits() > upper.va_bits() { lower.va_bits() } else { upper.va_bits() };
+        let large = va_bits > 48 || matches!(format, OaFormat::Lpa2);
+        if large && !cpu.has_large_va(granule) {
+            return Err(RegistersError::Large { granule, va_bits, format });
+        }
+        Ok(Self {
+            ttbr0: ttbr(root0, format),
+            ttbr1: ttbr(root1, format),
+            tcr: tcr(lower, upper) | ips(cpu, upper),
+            mair: MemoryType::mair(cpu.has_tags()),
+            sctlr: SCTLR_PLAIN | SCTLR_TRANSLATING,
+        })
+    }
+
+    /// SCTLR_EL1 before the MMU is on.
+    pub const SCTLR_OFF: u64 = SCTLR_PLAIN;
+}
+
+/// Returns the value of TTBR0_EL1 or TTBR1_EL1 for a root table (D8.2.3): with 52-bit addresses, bits 51:48 stand in 5:2.
+pub const fn ttbr(root: Pa, format: OaFormat) -> u64 {
+    match format {
+        OaFormat::Bits48 => root.0,
+        OaFormat::Lpa | OaFormat::Lpa2 => (root.0 & ((1 << 48) - 1)) | ((root.0 >> 48) & 0xf) << 2,
+    }
+}
+
+/// TCR_EL1 without the physical address size.
+const fn tcr(lower: Geometry, upper: Geometry) -> u64 {
+    let (tg0, tg1) = match upper.granule() {
+        Granule::K4 => (0, 2),
+        Granule::K16 => (2, 1),
+        Granule::K64 => (1, 3),
+    };
+    // IRGN and ORGN write-back, SH inner shareable.
+    let walks = 1 | 1 << 2 | 3 << 4;
+    let low = (64 - lower.va_bits()) as u64 | walks << 8 | tg0 << 14;
+    let high = (64 - upper.va_bits()) as u64 | walks << 8 | tg1 << 14;
+    let ds = matches!(upper.oa_format(), OaFormat::Lpa2) as u64;
+    low | high << 16 | ds << 59
+}
+
+/// TCR_EL1.IPS: the physical address size of the CPU, or of the format if that is smaller.
+const fn ips(cpu: &Features, geometry: Geometry) -> u64 {
+    let (cpu, format) = (cpu.pa_bits(), geometry.oa_bits());
+    let field = match if cpu < format { cpu } else { format } {
+        ..=32 => 0,
+        33..=36 => 1,
+        37..=40 => 2,
+        41..=42 => 3,
+        43..=44 => 4,
+        45..=48 => 5,
+        _ => 6,
+    };
+    field << 32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// QEMU's `max`: all granules, with LPA2 and LVA, 52 bits of physical address.
+    const MAX: Features = Features {
+        midr: 0,
+        isar0: 0,
+        mmfr0: 0x1000_1026 | 2 << 20,
+        mmfr2: 1 << 16,
+        pfr1: 3 << 8,
+        dfr0: 0,
+        ctr: 0,
+    };
+
+    fn of(cpu: &Features, lower: Geometry, upper: Geometry) -> Result<Registers, RegistersError> {
+        Registers::new(cpu, (lower, Pa(0x4000_0000)), (upper, Pa(0x5_0000_4001_0000)))
+    }
+
+    fn geometries() -> impl Iterator<Item = Geometry> {
+        let formats = [OaFormat::Bits48, OaFormat::Lpa, OaFormat::Lpa2];
+        let all = Granule::ALL.into_iter().flat_map(move |granule| formats.map(|format| (granule, format)));
+        all.flat_map(|(g, f)| (36..=52).filter_map(move |va_bits| Geometry::new(g, va_bits, f).ok()))
+    }
+
+    /// The fields that say how to translate, taken apart again by the manual's positions (D24.2.197).
+    #[test]
+    fn each_geometry_is_read_back() {
+        let granules = |tg0, tg1| match (tg0, tg1) {
+            (0, 2) => Granule::K4,
+            (2, 1) => Granule::K16,
+            (1, 3) => Granule::K64,
+            other => panic!("{other:?} are not of one granule"),
+        };
+        for g in geometries() {
+            let r = of(&MAX, g, g).expect("a CPU that has all");
+            let field = |low: u32, bits: u32| r.tcr >> low & ((1 << bits) - 1);
+            assert_eq!(
+                (field(0, 6), field(16, 6)),
+                (64 - u64::from(g.va_bits()), 64 - u64::from(g.va_bits()))
+            );
+            assert_eq!(granules(field(14, 2), field(30, 2)), g.granule(), "{g:?}");
+            // Write-back, inner shareable walks in both halves; neither half off; HA and HD off.
+            assert_eq!((field(8, 6), field(24, 6), field(7, 1), field(23, 1)), (0b11_0101, 0b11_0101, 0, 0));
+            assert_eq!((field(39, 2), field(59, 1) == 1), (0, g.oa_format() == OaFormat::Lpa2));
+            assert_eq!(field(32, 3), if g.oa_bits() == 52 { 6 } else { 5 }, "{g:?}");
+            let high = if g.oa_bits() == 52 { 5 << 2 | 0x4001_0000 } else { 0x5_0000_4001_0000 };
+            assert_eq!((r.ttbr0, r.ttbr1), (0x4000_0000, high));
+            assert_eq!((r.mair, r.sctlr & 1), (MemoryType::mair(true), 1));
+        }
+    }
+
+    #[test]
+    fn what_a_cpu_does_not_have_is_refused() {
+        let g = |granule, va_bits, format| Geometry::new(granule, va_bits, format).expect("a geometry");
+        let a72 = Features { mmfr0: 0x1124, ..Features::default() };
+        for one in geometries() {
+            let large = one.va_bits() > 48 || one.oa_format() == OaFormat::Lpa2;
+            let has = one.granule() != Granule::K16 && !large;
+            assert_eq!(of(&a72, one, one).is_ok(), has, "{one:?}");
+        }
+        if Granule::BUILT.len() == 3 {
+            let (k4, k16) = (g(Granule::K4, 48, OaFormat::Bits48), g(Granule::K16, 48, OaFormat::Bits48));
+            assert_eq!(of(&MAX, k4, k16), Err(RegistersError::Halves));
+            assert_eq!(of(&MAX, k4, g(Granule::K4, 48, OaFormat::Lpa2)), Err(RegistersError::Halves));
+            assert_eq!(of(&a72, k16, k16), Err(RegistersError::Granule { granule: Granule::K16 }));
+            // The halves may differ in size.
+            let small = g(Granule::K4, 39, OaFormat::Bits48);
+            assert_eq!(of(&a72, small, k4).map(|r| (r.tcr & 63, r.tcr >> 16 & 63)), Ok((25, 16)));
+        }
+    }
+
+    #[test]
+    fn physical_addresses_are_those_of_the_cpu_and_the_format() {
+        let ips = |mmfr0, g| ips(&Features { mmfr0, ..Features::default() }, g) >> 32;
+        for g in geometries().filter(|g| g.oa_format() == OaFormat::Bits48) {
+            let all = [0, 1, 2, 3, 4, 5, 6, 7].map(|pa_range| ips(pa_range, g));
+            assert_eq!(all, [0, 1, 2, 3, 4, 5, 5, 5]);
+        }
+    }
+}
