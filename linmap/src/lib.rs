@@ -34,6 +34,7 @@ mod format;
 mod live;
 mod plan;
 mod platform;
+pub mod prelude;
 mod read;
 mod repaint;
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! so that greedy choice is also the one with the fewest TLB entries and the fewest table pages.
 
 use core::borrow::Borrow;
+use core::ops::Range;
 
 use crate::format::{Attributes, Geometry, Leaf, LeafSize, LeafSizes, Level, Pa, Va};
 
@@ -59,6 +60,23 @@ impl Run {
         attributes: Attributes::empty(),
     };
 
+    /// So many leaves of one size, from `va` on to `oa` on. A size that is a contiguous run counts as one leaf.
+    ///
+    /// ```
+    /// use linmap::{Attributes, Geometry, Granule, OaFormat, Pa, Region, Run, Va};
+    ///
+    /// let geometry = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
+    /// let blocks = geometry.leaf_sizes().iter().copied().find(|size| size.bytes() == 2 << 20);
+    /// let (va, oa) = (Va(0xffff_0000_0000_0000), Pa(0x4000_0000));
+    /// let run = Run::new(va, oa, blocks.unwrap(), 4, Attributes::RAM);
+    /// assert!(Region::new(va, oa, 8 << 20, Attributes::RAM).runs(geometry).eq([run]));
+    /// # Ok::<(), linmap::GeometryError>(())
+    /// ```
+    pub const fn new(va: Va, oa: Pa, size: LeafSize, leaves: u64, attributes: Attributes) -> Self {
+        let descriptors = leaves.saturating_mul(size.descriptors());
+        Self { va, oa, level: size.level, contiguous: size.contiguous, descriptors, attributes }
+    }
+
     /// The first of its leaves.
     pub const fn first_leaf(&self) -> Leaf {
         Leaf { oa: self.oa, attributes: self.attributes, contiguous: self.contiguous, valid: true }
@@ -66,6 +84,16 @@ impl Run {
 }
 
 impl Region {
+    /// A range in the largest leaves.
+    pub const fn new(va: Va, oa: Pa, bytes: u64, attributes: Attributes) -> Self {
+        Self { va, oa, bytes, attributes, leaves: Leaves::Largest }
+    }
+
+    /// Physical memory at its own address, in the largest leaves.
+    pub const fn identity(range: Range<Pa>, attributes: Attributes) -> Self {
+        Self::new(Va(range.start.0), range.start, range.end.0.saturating_sub(range.start.0), attributes)
+    }
+
     /// The leaves of this region in address order, as runs of equal ones.
     ///
     /// Addresses and length are multiples of the page size; a region that starts within a page has no
