@@ -10,7 +10,7 @@ help:     ## this list
 run:      image command ## boot the kernel in QEMU; make run ARGS="--page-size 64k"
 	"$(CARGO_TARGET_DIR)/release/linmap" boot $(ARGS)
 
-test:     image fixed command ## all tests, those that boot the kernel included; make test ONLY="library docs"
+test:     image fixed command bare-metal ## all tests, those that boot the kernel included; make test ONLY="library docs"
 	$(RUST) scripts/test.sh $(ONLY)
 
 test-linux: setup ## the tables of Debian's kernels under QEMU, read in every way; wants the network once
@@ -44,6 +44,9 @@ image:    setup ## the bootable kernel: target/linmap.img
 	$(RUST) --kernel cargo build -p kernel --bin kernel --profile image
 	$(RUST) cargo run --quiet -p flatten -- "$(CARGO_TARGET_DIR)/$$(scripts/kernel-target.sh)/image/kernel" "$(CARGO_TARGET_DIR)/linmap.img"
 
+bare-metal: setup ## examples/bare-metal, a kernel in 150 lines: target/bare-metal.elf
+	scripts/bare-metal.sh
+
 command:  setup ## the linmap command: target/release/linmap
 	$(RUST) cargo build --release -p linmap-cli
 
@@ -53,4 +56,4 @@ setup:    ## install what is missing, and only that
 clean:    ## remove everything that was built
 	$(RUST) cargo clean
 
-.PHONY: help run test test-linux bench counts figures soak sizes lint image fixed command setup clean
+.PHONY: help run test test-linux bench counts figures soak sizes lint image fixed command bare-metal setup clean

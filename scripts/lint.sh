@@ -12,7 +12,7 @@ fi
 cargo clippy --all-targets --features linmap-model/cli -- -D warnings
 cargo clippy -p kernel-plan -p kernel --lib --tests -- -D warnings
 cargo clippy -p linmap-cli --test image -- -D warnings
-scripts/rust.sh --kernel cargo clippy -p kernel --profile image -- -D warnings
+scripts/rust.sh --kernel cargo clippy -p kernel -p bare-metal --profile image -- -D warnings
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
 # The library's `arm64` is not on the host.
 RUSTDOCFLAGS='-D warnings' scripts/rust.sh --kernel cargo doc -p linmap --no-deps --quiet

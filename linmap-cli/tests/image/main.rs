@@ -4,6 +4,7 @@
 //! memory. `make test` builds the image first.
 
 mod bad_input;
+mod bare_metal;
 mod boards;
 mod changes;
 mod code;
