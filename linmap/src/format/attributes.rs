@@ -106,6 +106,13 @@ impl Attributes {
         MemoryType::new((self.bits() >> 2) as u8)
     }
 
+    /// The same of another memory type.
+    #[must_use]
+    pub const fn of_type(self, memory_type: MemoryType) -> Self {
+        let others = self.difference(Self::MEMORY_TYPE).bits();
+        Self::from_bits_retain(others | (memory_type.0 as u64) << 2)
+    }
+
     /// Whether EL1 can write: not read-only, or read-only until hardware finds it dirty.
     pub const fn is_writable(self) -> bool {
         !self.contains(Self::READ_ONLY) || self.contains(Self::DIRTY_MANAGED)

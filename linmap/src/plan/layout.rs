@@ -14,7 +14,9 @@
 use core::fmt;
 use core::ops::Range;
 
-use crate::format::{Attributes, Geometry, Half, LeafSizes, Level, Pa, Va};
+use crate::format::{Attributes, Geometry, LeafSizes, MemoryType, Pa, Va};
+use crate::plan::offset;
+use crate::plan::ranges::{bytes, clip, down, dropped_bytes, up};
 use crate::plan::region::{Leaves, Region, Run};
 
 /// How far read-only kernel memory is protected through its other addresses: the boot argument
@@ -84,6 +86,14 @@ pub enum LayoutError {
         /// Where.
         range: Range<Pa>,
     },
+    /// An offset within a page, or one with which none of the RAM is in the upper half.
+    #[error("offset {offset:#x}: not a multiple of {page}, or none of the RAM would be in the upper half")]
+    Offset {
+        /// What was asked for.
+        offset: u64,
+        /// The page size.
+        page: u64,
+    },
     /// A carve-out or the image is not all RAM.
     #[error("{kind} {range:?} is not inside one RAM range")]
     NotRam {
@@ -121,6 +131,8 @@ pub struct Layout<'a> {
     rodata: Rodata,
     mapped: Range<Pa>,
     unaligned_bytes: u64,
+    /// Of RAM, and of the image.
+    memory_types: (MemoryType, MemoryType),
 }
 
 impl<'a> Layout<'a> {
@@ -156,11 +168,66 @@ impl<'a> Layout<'a> {
         let kept: u64 = ram.iter().map(bytes).sum();
 
         check_specials(ram, carve_outs, &image)?;
-        let (offset, mapped) = place(geometry, ram, first);
+        let (offset, mapped) = offset::chosen(geometry, ram, first);
         check_reach(carve_outs, &image, &mapped)?;
         let unaligned_bytes = given.saturating_sub(kept);
         let sizes = geometry.leaf_sizes();
-        Ok(Self { geometry, sizes, offset, ram, carve_outs, image, rodata, mapped, unaligned_bytes })
+        let memory_types = (MemoryType::NORMAL_TAGGED, MemoryType::NORMAL);
+        Ok(Self {
+            geometry,
+            sizes,
+            offset,
+            ram,
+            carve_outs,
+            image,
+            rodata,
+            mapped,
+            unaligned_bytes,
+            memory_types,
+        })
+    }
+
+    /// Lays out RAM alone: no carve-outs, and no image that is mapped apart.
+    ///
+    /// ```
+    /// use linmap::{Geometry, Granule, Layout, OaFormat, Pa, Va};
+    ///
+    /// let geometry = Geometry::new(Granule::K4, 39, OaFormat::Bits48)?;
+    /// let mut ram = [Pa(0x8000_0000)..Pa(0x9000_0000)];
+    /// let layout = Layout::of_ram(geometry, &mut ram)?.at(0xffff_ffc0_0000_0000)?;
+    /// assert_eq!(layout.va(Pa(0x8000_1000)), Some(Va(0xffff_ffc0_8000_1000)));
+    /// # Ok::<(), Box<dyn core::error::Error>>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As for [`new`](Self::new).
+    pub fn of_ram(geometry: Geometry, ram: &'a mut [Range<Pa>]) -> Result<Self, LayoutError> {
+        Self::new(geometry, ram, &mut [], Pa(0)..Pa(0), Rodata::Off)
+    }
+
+    /// The same with an offset of the caller's choice: what to add to a physical address, wrapping. The map may be anywhere
+    /// in the upper half. Leaves are as large as the offset leaves them aligned.
+    ///
+    /// # Errors
+    ///
+    /// An offset that is no multiple of the page size, or with which the upper half has none of the RAM; a carve-out or an
+    /// image that is beyond the half then.
+    pub fn at(self, offset: u64) -> Result<Self, LayoutError> {
+        let mapped = offset::given(self.geometry, offset);
+        let reached = self.ram.iter().any(|range| !clip(range, &mapped).is_empty());
+        if offset & (self.geometry.page_size() - 1) != 0 || !reached {
+            return Err(LayoutError::Offset { offset, page: self.geometry.page_size() });
+        }
+        check_reach(self.carve_outs, &self.image, &mapped)?;
+        Ok(Self { offset, mapped, ..self })
+    }
+
+    /// The same with other memory types: of RAM, and of the kernel's image. For a MAIR_EL1 of the caller's own; they are
+    /// [`MemoryType::NORMAL_TAGGED`] and [`MemoryType::NORMAL`] otherwise.
+    #[must_use]
+    pub const fn with_memory_types(self, ram: MemoryType, image: MemoryType) -> Self {
+        Self { memory_types: (ram, image), ..self }
     }
 
     /// The geometry that it was made for.
@@ -235,38 +302,17 @@ impl<'a> Layout<'a> {
     }
 
     fn region(&self, range: Range<Pa>, kind: Kind, leaves: Leaves) -> Region {
+        let (of_ram, of_image) = self.memory_types;
+        let (ram, image) = (Attributes::RAM.of_type(of_ram), Attributes::KERNEL_DATA.of_type(of_image));
         let (attributes, leaves) = match kind {
-            Kind::Ram => (Attributes::RAM, leaves),
-            Kind::CarveOut => (Attributes::RAM, Leaves::Pages),
-            Kind::Image if self.rodata == Rodata::Off => (Attributes::KERNEL_DATA, Leaves::Largest),
-            Kind::Image => (Attributes::KERNEL_RODATA, Leaves::Largest),
+            Kind::Ram => (ram, leaves),
+            Kind::CarveOut => (ram, Leaves::Pages),
+            Kind::Image if self.rodata == Rodata::Off => (image, Leaves::Largest),
+            Kind::Image => (image.union(Attributes::READ_ONLY), Leaves::Largest),
         };
         let va = Va(range.start.0.wrapping_add(self.offset));
         Region { va, oa: range.start, bytes: bytes(&range), attributes, leaves }
     }
-}
-
-fn bytes(range: &Range<Pa>) -> u64 {
-    range.end.0.saturating_sub(range.start.0)
-}
-
-fn down(pa: Pa, size: u64) -> Pa {
-    Pa(pa.0 & !(size - 1))
-}
-
-/// To the next boundary, or to the last one that there is.
-fn up(pa: Pa, size: u64) -> Pa {
-    down(Pa(pa.0.saturating_add(size - 1)), size)
-}
-
-fn clip(range: &Range<Pa>, to: &Range<Pa>) -> Range<Pa> {
-    let start = range.start.max(to.start);
-    start..range.end.min(to.end).max(start)
-}
-
-/// The bytes of `ram` outside `mapped`.
-fn dropped_bytes(ram: &[Range<Pa>], mapped: &Range<Pa>) -> u64 {
-    ram.iter().map(|r| bytes(r) - bytes(&clip(r, mapped))).sum()
 }
 
 /// Sorts ranges, joins those that touch, cuts each to page boundaries and drops what is empty.
@@ -338,35 +384,4 @@ fn check_reach(carve_outs: &[Range<Pa>], image: &Range<Pa>, mapped: &Range<Pa>) 
         Some((kind, range)) => Err(LayoutError::Dropped { kind, range: range.clone() }),
         None => Ok(()),
     }
-}
-
-/// The offset and the physical range that the linear half then reaches.
-///
-/// Of the offsets at which the first RAM is mapped, one that drops the fewest bytes, to within an L2
-/// block; among those, the one that keeps the largest leaf.
-fn place(g: Geometry, ram: &[Range<Pa>], first: Pa) -> (u64, Range<Pa>) {
-    let (start, last) = linear_range(g);
-    let reach = last.0 - start.0 + 1;
-    let oa_end = 1u64 << g.oa_bits();
-    let window = |leaf: u64| {
-        let base = down(first, leaf).0;
-        Pa(base)..Pa(base.saturating_add(reach).min(oa_end).max(base))
-    };
-    let fits = |leaf: u64| ram.iter().any(|r| up(r.start, leaf).0.saturating_add(leaf) <= r.end.0);
-    let (page, sizes) = (g.page_size(), g.leaf_sizes());
-    let mut usable =
-        sizes.iter().map(|s| s.bytes_of_known()).filter(|&l| l <= reach && (l == page || fits(l)));
-    let dropped = |leaf: u64| dropped_bytes(ram, &window(leaf));
-    // From the first page the half reaches furthest.
-    let fewest = dropped(page);
-    let block = g.level_size(Level::new(2));
-    let leaf = usable.find(|&l| dropped(l).saturating_sub(fewest) < block).unwrap_or(page);
-    let mapped = window(leaf);
-    (g.base(Half::Upper).wrapping_sub(mapped.start.0), mapped)
-}
-
-/// The first and last address of the linear map: the lower part of the upper half.
-pub const fn linear_range(geometry: Geometry) -> (Va, Va) {
-    let start = geometry.base(Half::Upper);
-    (Va(start), Va(start + (1 << (geometry.va_bits() - 1)) - 1))
 }

@@ -1,11 +1,14 @@
 //! What to map: RAM, carve-outs and image become regions, regions become the fewest leaves. Pure arithmetic.
 
 mod layout;
+mod offset;
 mod policy;
+mod ranges;
 mod region;
 mod stats;
 
-pub use layout::{Kind, Layout, LayoutError, Rodata, linear_range};
+pub use layout::{Kind, Layout, LayoutError, Rodata};
+pub use offset::linear_range;
 pub use policy::{Decision, Mode, Policy, SplitFallback};
 pub use region::{Leaves, Region, Run};
 pub use stats::Stats;

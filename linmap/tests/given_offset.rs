@@ -1,0 +1,151 @@
+//! Linear maps at an offset of the caller's choice, and with memory types of its own.
+
+use std::ops::Range;
+
+use linmap::host::HostMemory;
+use linmap::{
+    Attributes, Geometry, Granule, Half, Kind, Layout, LayoutError, Leaves, MemoryType, OaFormat, Pa, Rodata,
+    Run, Stats, Tree, Va,
+};
+use test_support::prelude::*;
+
+fn geometries() -> Vec<Geometry> {
+    let formats = [OaFormat::Bits48, OaFormat::Lpa, OaFormat::Lpa2];
+    let all = Granule::ALL.into_iter().flat_map(|granule| formats.map(|format| (granule, format)));
+    all.flat_map(|(g, f)| (36..=52).filter_map(move |va_bits| Geometry::new(g, va_bits, f).ok())).collect()
+}
+
+/// What runs map, as ranges of physical memory, joined; each run at its offset.
+fn mapped(g: Geometry, runs: impl Iterator<Item = Run>, offset: u64) -> Vec<Range<u64>> {
+    let mut all: Vec<Range<u64>> = Vec::new();
+    for run in runs {
+        assert_eq!(run.va.0, run.oa.0.wrapping_add(offset), "{run:x?}");
+        let end = run.oa.0 + (run.descriptors << g.level_shift(run.level));
+        match all.last_mut() {
+            Some(last) if last.end == run.oa.0 => last.end = end,
+            _ => all.push(run.oa.0..end),
+        }
+    }
+    all
+}
+
+/// RAM below 2^36, so that the smallest half has room for it.
+fn ram(page: u64) -> [Range<Pa>; 2] {
+    [Pa(64 * page)..Pa(1 << 30), Pa(3 << 30)..Pa((3 << 30) + 129 * page)]
+}
+
+#[test]
+fn any_offset_in_the_upper_half() {
+    for g in geometries() {
+        let (page, base) = (g.page_size(), g.base(Half::Upper));
+        let ends = 0u64.wrapping_sub((3 << 30) + 129 * page);
+        // From the base on, in the upper part, at the very end of all addresses, and skewed by a page.
+        for offset in [base, base + (2 << 30), ends, base + page, ends - page, base.wrapping_sub(64 * page)] {
+            let mut given = ram(page);
+            let layout =
+                Layout::of_ram(g, &mut given).and_then(|layout| layout.at(offset)).expect("a layout");
+            let wanted = ram(page).map(|r| r.start.0..r.end.0).to_vec();
+            for leaves in [Leaves::Largest, Leaves::Pages] {
+                assert_eq!(mapped(g, layout.runs(leaves), offset), wanted, "{g:?} {offset:#x}");
+            }
+            assert_eq!((layout.offset(), layout.dropped_bytes()), (offset, 0));
+            let planned = Stats::of_runs(g, layout.runs(Leaves::Largest));
+            let memory = HostMemory::new(g, planned.tables as usize);
+            let tree = Tree::build(&memory, g, Half::Upper, layout.runs(Leaves::Largest)).expect("a tree");
+            assert_eq!(tree.stats(), planned, "{g:?} {offset:#x}");
+            tree.discard(&memory);
+        }
+    }
+}
+
+/// RAM that lies before or behind what the half reaches is dropped, and named if it is a carve-out.
+#[test]
+fn what_the_offset_does_not_reach_is_dropped() {
+    for g in geometries() {
+        let (page, base) = (g.page_size(), g.base(Half::Upper));
+        let all = || [Pa(0)..Pa(8 * page), Pa(16 * page)..Pa(24 * page)];
+        let at = |offset, carve_outs: &mut [Range<Pa>]| {
+            let mut ram = all();
+            let layout = Layout::new(g, &mut ram, carve_outs, Pa(0)..Pa(0), Rodata::Full)?.at(offset)?;
+            Ok((mapped(g, layout.runs(Leaves::Largest), offset), layout.dropped_bytes()))
+        };
+        // The first page that is in the half is the fifth.
+        let low = base.wrapping_sub(4 * page);
+        assert_eq!(at(low, &mut []), Ok((vec![4 * page..8 * page, 16 * page..24 * page], 4 * page)), "{g:?}");
+        // The last is the twentieth.
+        let high = 0u64.wrapping_sub(20 * page);
+        assert_eq!(at(high, &mut []), Ok((vec![0..8 * page, 16 * page..20 * page], 4 * page)), "{g:?}");
+        for (offset, range) in [(low, Pa(0)..Pa(page)), (high, Pa(19 * page)..Pa(21 * page))] {
+            let dropped = LayoutError::Dropped { kind: Kind::CarveOut, range: range.clone() };
+            assert_eq!(at(offset, &mut [range]), Err(dropped));
+        }
+    }
+}
+
+#[test]
+fn offsets_that_cannot_be_are_refused() {
+    for g in geometries() {
+        let (page, base) = (g.page_size(), g.base(Half::Upper));
+        for offset in
+            [base + 1, base + page / 2, 0, page, base >> 1, 0u64.wrapping_sub(64 * page), base - (4 << 30)]
+        {
+            let mut given = ram(page);
+            let refused = Layout::of_ram(g, &mut given).expect("a layout").at(offset).map(drop);
+            assert_eq!(refused, Err(LayoutError::Offset { offset, page }), "{g:?} {offset:#x}");
+        }
+    }
+}
+
+/// The offset that the library chooses, given back to it, gives the same map.
+#[test]
+fn the_chosen_offset_is_one_of_them() {
+    for g in geometries() {
+        let (mut one, mut two) = (ram(g.page_size()), ram(g.page_size()));
+        let chosen = Layout::of_ram(g, &mut one).expect("a layout");
+        let given =
+            Layout::of_ram(g, &mut two).and_then(|layout| layout.at(chosen.offset())).expect("a layout");
+        assert!(chosen.runs(Leaves::Largest).eq(given.runs(Leaves::Largest)), "{g:?}");
+    }
+}
+
+#[test]
+fn memory_types_are_those_that_are_asked_for() {
+    let g = geometries()[0];
+    let (page, mut given) = (g.page_size(), ram(g.page_size()));
+    let (image, carve_out) = (Pa(128 * page)..Pa(130 * page), Pa(200 * page)..Pa(201 * page));
+    let mut carve_outs = [carve_out];
+    let layout = Layout::new(g, &mut given, &mut carve_outs, image.clone(), Rodata::Full).expect("a layout");
+    let plain: Vec<Attributes> = layout.regions(Leaves::Largest).map(|region| region.attributes).collect();
+    let (five, six) = (MemoryType::new(5), MemoryType::new(6));
+    let layout = layout.with_memory_types(five, six);
+    for (region, was) in layout.regions(Leaves::Largest).zip(plain) {
+        let expected = if image.contains(&region.oa) { six } else { five };
+        assert_eq!(
+            (region.attributes.memory_type(), region.attributes.of_type(was.memory_type())),
+            (expected, was)
+        );
+    }
+}
+
+proptest! {
+    /// Whatever the offset: each page of RAM that is mapped is in the upper half, and each that would be is mapped.
+    #[test]
+    fn any_offset(offset: u64, shift in 0u32..64, which: u16) {
+        let all = geometries();
+        let g = all[usize::from(which) % all.len()];
+        let (page, base) = (g.page_size(), g.base(Half::Upper));
+        // Near the base often.
+        let offset = base.wrapping_add((offset as i64 >> shift) as u64) & !(page - 1);
+        let mut given = ram(page);
+        let in_half = |pa: u64| pa.wrapping_add(offset) >= base;
+        let ends = ram(page).map(|r| [r.start.0, r.end.0 - page]);
+        match Layout::of_ram(g, &mut given).expect("a layout").at(offset) {
+            Err(_) => prop_assert!(ends.iter().flatten().all(|&pa| !in_half(pa))),
+            Ok(layout) => {
+                for &pa in ends.iter().flatten() {
+                    prop_assert_eq!(layout.va(Pa(pa)), in_half(pa).then(|| Va(pa.wrapping_add(offset))));
+                }
+            }
+        }
+    }
+}
