@@ -146,6 +146,26 @@ impl Tree {
         let used = 0..geometry.entries(geometry.root());
         Self { root, geometry, half, stats: Stats::EMPTY, used, write_execute: None }
     }
+
+    /// The same of tables that have been looked at: what they are made of, and the first that can be written and executed.
+    ///
+    /// # Safety
+    ///
+    /// As for [`from_root`](Self::from_root), of tables of this memory that belong to the caller.
+    pub(crate) unsafe fn of_tables<M: Memory>(
+        memory: &M,
+        (root, geometry, half): (Pa, Geometry, Half),
+        stats: Stats,
+        write_execute: Option<Va>,
+    ) -> Self {
+        // SAFETY: no walker reaches it, and it belongs to the caller, who promises both.
+        let mut root = unsafe { Frame::from_pa(root) };
+        let slots = &memory.slots(&mut root)[..geometry.entries(geometry.root())];
+        let first = slots.iter().position(|&bits| bits != 0);
+        let last = slots.iter().rposition(|&bits| bits != 0);
+        let used = first.zip(last).map_or(0..0, |(first, last)| first..last + 1);
+        Self { root, geometry, half, stats, used, write_execute }
+    }
 }
 
 /// Gives back a table that no walker can reach, and all below it.

@@ -72,7 +72,12 @@ impl AddressSpace {
     /// the tree maps: until then nothing translates by it. The policy is [`Policy::Fixed`] until
     /// [`set_policy`](Self::set_policy) changes it.
     pub fn adopt(tree: Tree) -> Self {
-        Self { state: MapState::of(tree) }
+        Self::of(MapState::of(tree))
+    }
+
+    /// The owner of a map in that state.
+    pub(crate) const fn of(state: MapState) -> Self {
+        Self { state }
     }
 
     /// The state of the map, for operations of other rooms.

@@ -6,7 +6,7 @@ use crate::build::{Counters, Tree};
 use crate::format::{Change, Descriptor, Geometry, Half, LeafChange, Level, Pa, Span, Unaligned, Va};
 use crate::live::dirty_ranges::DirtyRanges;
 use crate::live::error::ChangeError;
-use crate::plan::{Leaves, Policy};
+use crate::plan::{Leaves, Policy, Stats};
 
 /// What is known of a live map without reading its tables.
 #[derive(Debug)]
@@ -30,9 +30,13 @@ pub(crate) struct MapState {
 impl MapState {
     /// The state of a map that has just been built.
     pub(crate) fn of(tree: Tree) -> Self {
-        let (geometry, half) = (tree.geometry(), tree.half());
-        let counters = Counters::new(&tree.stats());
-        let root = tree.into_root().into_pa();
+        let (geometry, half, stats) = (tree.geometry(), tree.half(), tree.stats());
+        Self::over(tree.into_root().into_pa(), geometry, half, &stats)
+    }
+
+    /// The state of a map of these counts below a root.
+    pub(crate) fn over(root: Pa, geometry: Geometry, half: Half, stats: &Stats) -> Self {
+        let counters = Counters::new(stats);
         Self {
             root: AtomicU64::new(root.0),
             geometry,

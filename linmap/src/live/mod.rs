@@ -5,6 +5,7 @@ mod collapse;
 mod create;
 mod dirty_ranges;
 mod error;
+mod handover;
 mod in_place;
 mod locked;
 mod map;

@@ -1,0 +1,174 @@
+//! Tables that others made are taken over while CPUs use them, and handed back when no walker reaches them: judged by the
+//! model at every geometry.
+
+use linmap::{
+    AddressSpace, Attributes, BuildError, Dsb, Geometry, Granule, Half, Hardware, OaFormat, Pa, Policy,
+    Region, Tlbi, Tree, Va,
+};
+use linmap_model::{Change, Core, Mapping, Model, OnCpu, Rule, Setup, Ttbr};
+
+fn geometries() -> Vec<Geometry> {
+    let formats = [OaFormat::Bits48, OaFormat::Lpa, OaFormat::Lpa2];
+    let all = Granule::ALL.into_iter().flat_map(|granule| formats.map(|format| (granule, format)));
+    all.flat_map(|(g, f)| (36..=52).filter_map(move |va_bits| Geometry::new(g, va_bits, f).ok())).collect()
+}
+
+/// What the others have mapped: the third of the largest leaves that a table of level 2 has, and some pages.
+fn region(g: Geometry, half: Half) -> Region {
+    let block = g.level_size(linmap::Level::new(2));
+    let (va, bytes) = (Va(g.base(half) + 2 * block), block + 5 * g.page_size());
+    Region::new(va, Pa(2 * block), bytes, Attributes::RAM)
+}
+
+fn change(region: &Region) -> Change {
+    Change::new(region.va, region.bytes, Some(Mapping::new(region.oa, region.attributes)))
+}
+
+/// Tables that walkers of all CPUs use and that no value of the library stands for.
+fn others_tables(model: &Model, cpus: u8, half: Half) -> Pa {
+    let (g, cpu) = (model.geometry(), model.cpu(0));
+    let region = region(g, half);
+    let tree = Tree::build(&cpu, g, half, region.runs(g)).expect("table pages");
+    cpu.begins(tree.root(), "others", &[change(&region)]);
+    cpu.dsb(Dsb::Ishst);
+    cpu.done(true);
+    let root = tree.into_root().into_pa();
+    let register = if half == Half::Upper { Ttbr::Ttbr1 } else { Ttbr::Ttbr0 };
+    for cpu in (0..cpus).map(|n| model.cpu(n)) {
+        cpu.reports();
+        cpu.loads(register, root);
+    }
+    root
+}
+
+/// The second page becomes read-only, and writable again.
+fn changes_a_page(space: &AddressSpace, cpu: OnCpu<'_>, region: &Region) {
+    let page = space.geometry().page_size();
+    let (va, oa) = (Va(region.va.0 + page), Pa(region.oa.0 + page));
+    for (change, attributes) in [
+        (linmap::Change::READ_ONLY, region.attributes | Attributes::READ_ONLY),
+        (linmap::Change::WRITABLE, region.attributes),
+    ] {
+        cpu.begins(space.root(), "protect", &[Change::new(va, page, Some(Mapping::new(oa, attributes)))]);
+        // SAFETY: the model judges what becomes of these addresses.
+        unsafe { space.protect(&cpu, va, 1, change) }.expect("a page that is mapped");
+        cpu.done(true);
+    }
+}
+
+/// What was taken over counts as what it is, changes by every rule, and is what it was in the end.
+#[test]
+fn live_tables_are_taken_over_and_changed() {
+    for g in geometries() {
+        for half in [Half::Lower, Half::Upper] {
+            let model = Model::new(&Setup::new(g, &[Core::STRONG; 2])).expect("a machine");
+            let root = others_tables(&model, 2, half);
+            let (cpu, region) = (model.cpu(1), region(g, half));
+            // SAFETY: live tables of this machine, that nothing else uses from now on.
+            let space = unsafe { AddressSpace::from_live(&cpu, g, half, root) }.expect("pages of that size");
+            let counted = linmap::Stats::of_runs(g, region.runs(g));
+            assert_eq!(space.stats(&cpu), counted, "{g:?}");
+            assert_eq!((space.root(), space.policy()), (root, Policy::Fixed));
+            space.set_policy(Policy::Live);
+            changes_a_page(&space, cpu, &region);
+            space.collapse(&cpu, region.va, region.bytes / g.page_size()).expect("a range of the half");
+            assert_eq!(space.stats(&cpu), counted, "{g:?}");
+            assert_eq!(model.in_use() as u64, counted.tables, "{g:?}");
+            model.finish().unwrap_or_else(|breach| panic!("{g:?}\n{breach}"));
+        }
+    }
+}
+
+/// A 1:1 map that is changed, left by its CPU, handed back and discarded, with the TLBI and without.
+fn handed_back(g: Geometry, with_tlbi: bool) -> Result<(), Rule> {
+    let model = Model::new(&Setup::new(g, &[Core::STRONG])).expect("a machine").quietly();
+    let root = others_tables(&model, 1, Half::Lower);
+    let (cpu, region) = (model.cpu(0), region(g, Half::Lower));
+    // SAFETY: as above.
+    let space = unsafe { AddressSpace::from_live(&cpu, g, Half::Lower, root) }.expect("pages of that size");
+    space.set_policy(Policy::Live);
+    changes_a_page(&space, cpu, &region);
+    let stats = space.stats(&cpu);
+    let empty = cpu.empty_table();
+    cpu.loads(Ttbr::Ttbr0, empty);
+    if with_tlbi {
+        cpu.tlbi(Tlbi::All, g);
+    }
+    cpu.dsb(Dsb::Ish);
+    cpu.isb();
+    // SAFETY: no walker is in the tables; what TLBs hold of them the model judges.
+    let tree = unsafe { space.into_tree(&cpu) };
+    if with_tlbi {
+        assert_eq!((tree.stats(), tree.root(), tree.write_execute()), (stats, root, None), "{g:?}");
+    }
+    tree.discard(&cpu);
+    if with_tlbi {
+        assert_eq!(model.in_use(), 1, "{g:?}: the empty table alone");
+    }
+    model.finish().map_err(|breach| breach.rule)
+}
+
+#[test]
+fn tables_are_handed_back_when_no_tlb_leads_to_them() {
+    for g in geometries() {
+        assert_eq!(handed_back(g, true), Ok(()), "{g:?}");
+        assert_eq!(handed_back(g, false), Err(Rule::Freed), "{g:?}");
+    }
+}
+
+/// A tree that was handed back is live once more: grafted into another address space.
+#[test]
+fn what_was_handed_back_can_be_live_again() {
+    for g in geometries() {
+        let model = Model::new(&Setup::new(g, &[Core::STRONG])).expect("a machine");
+        let cpu = model.cpu(0);
+        let region = region(g, Half::Upper);
+        let tree = Tree::build(&cpu, g, Half::Upper, region.runs(g)).expect("table pages");
+        let stats = tree.stats();
+        cpu.dsb(Dsb::Ishst);
+        // SAFETY: no CPU has ever used these tables.
+        let again = unsafe { AddressSpace::adopt(tree).into_tree(&cpu) };
+        let empty = Tree::build(&cpu, g, Half::Upper, [].into_iter()).expect("a table page");
+        let space = AddressSpace::adopt(empty);
+        cpu.dsb(Dsb::Ishst);
+        cpu.reports();
+        cpu.loads(Ttbr::Ttbr1, space.root());
+        cpu.begins(space.root(), "graft", &[change(&region)]);
+        // SAFETY: the model judges what becomes of these addresses.
+        let grafted = unsafe { space.graft(&cpu, again) };
+        cpu.done(true);
+        assert_eq!((grafted, space.stats(&cpu)), (Ok(stats), stats), "{g:?}");
+        model.finish().unwrap_or_else(|breach| panic!("{g:?}\n{breach}"));
+    }
+}
+
+/// Pages that are writable and executable are known as such when they are handed back, so that no graft takes them.
+#[test]
+fn writable_and_executable_pages_are_not_forgotten() {
+    let g = geometries()[0];
+    let model = Model::new(&Setup::new(g, &[Core::STRONG])).expect("a machine");
+    let cpu = model.cpu(0);
+    let both = Attributes::RAM.difference(Attributes::PXN);
+    let region = Region { attributes: both, ..region(g, Half::Upper) };
+    let tree = Tree::build(&cpu, g, Half::Upper, region.runs(g)).expect("table pages");
+    cpu.dsb(Dsb::Ishst);
+    // SAFETY: no CPU has ever used these tables.
+    let again = unsafe { AddressSpace::adopt(tree).into_tree(&cpu) };
+    assert_eq!(again.write_execute(), Some(region.va));
+    again.discard(&cpu);
+    assert_eq!(model.in_use(), 0);
+}
+
+#[test]
+fn a_memory_with_other_pages_is_refused() {
+    let [four, other] =
+        [Granule::K4, Granule::K64].map(|granule| Geometry::new(granule, 48, OaFormat::Bits48));
+    let (Ok(four), Ok(other)) = (four, other) else { return };
+    let model = Model::new(&Setup::new(four, &[Core::STRONG])).expect("a machine");
+    let root = others_tables(&model, 1, Half::Upper);
+    // SAFETY: refused before anything is read.
+    let refused = unsafe { AddressSpace::from_live(&model.cpu(0), other, Half::Upper, root) };
+    let (memory, tables) = (four.page_size(), other.page_size());
+    assert_eq!(refused.map(drop), Err(BuildError::PageSize { memory, tables }));
+    model.finish().unwrap_or_else(|breach| panic!("{breach}"));
+}
