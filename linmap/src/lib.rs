@@ -44,8 +44,8 @@ pub use alias::Aliased;
 pub use build::{BuildError, Changes, Tree};
 pub use format::{
     Attributes, Change, Descriptor, Entry, Geometry, GeometryError, Granule, Half, Instruction, Leaf,
-    LeafSize, LeafSizes, Level, MemoryType, OaFormat, Pa, RangePages, Scope, TableLimits, Tlbi, Transition,
-    Unaligned, Va,
+    LeafSize, LeafSizes, Level, Mair, MemoryType, OaFormat, Pa, RangePages, Scope, TableLimits, Tlbi,
+    Transition, Unaligned, Va,
 };
 pub use live::{AddressSpace, ChangeError, CreateError, GraftError, create};
 pub use plan::{
@@ -62,7 +62,7 @@ pub use platform::{
 };
 pub use read::{
     Bounded, BoundedError, Checks, DumpError, Finding, MarkedRange, ReadTables, RunFault, Visited, check,
-    count, dump, visit,
+    count, dump, dump_with, visit,
 };
 pub use repaint::RepaintError;
 

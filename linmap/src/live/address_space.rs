@@ -34,7 +34,7 @@ use core::ops::{ControlFlow, Range};
 
 use crate::build::{Changes, Tree};
 use crate::format::{
-    Attributes, Change, Descriptor, Entry, Geometry, LeafChange, Level, Pa, Span, Unaligned, Va,
+    Attributes, Change, Descriptor, Entry, Geometry, LeafChange, Level, MemoryType, Pa, Span, Unaligned, Va,
 };
 use crate::live::collapse::collapse;
 use crate::live::error::{ChangeError, GraftError};
@@ -46,7 +46,7 @@ use crate::live::split_to_pages::split_to_pages;
 use crate::live::unmap::{unmap, unmap_all};
 use crate::plan::{Policy, Stats};
 use crate::platform::{Dsb, Memory, Platform, Slot};
-use crate::read::{Checks, DumpError, Finding, Live, MarkedRange, Visited, check, count, dump, visit};
+use crate::read::{Checks, DumpError, Finding, Live, MarkedRange, Visited, check, count, dump_with, visit};
 
 /// The tables that one half of a live address space is translated by.
 ///
@@ -185,7 +185,7 @@ impl AddressSpace {
         count(&self.tables(platform), self.geometry(), self.root(), range).unwrap_or_else(|e| match e {})
     }
 
-    /// Prints a region, as [`dump`] does. The lock is held meanwhile.
+    /// Prints a region, as [`dump`](crate::dump) does. The lock is held meanwhile.
     ///
     /// # Errors
     ///
@@ -196,8 +196,23 @@ impl AddressSpace {
         region: MarkedRange,
         out: &mut impl Write,
     ) -> Result<Stats, fmt::Error> {
+        self.dump_with(platform, region, &|memory_type| memory_type.name(), out)
+    }
+
+    /// Prints a region with memory types named by the caller, as [`dump_with`] does. The lock is held meanwhile.
+    ///
+    /// # Errors
+    ///
+    /// The writer failed.
+    pub fn dump_with<P: Platform>(
+        &self,
+        platform: &P,
+        region: MarkedRange,
+        name_of: &dyn Fn(MemoryType) -> Option<&'static str>,
+        out: &mut impl Write,
+    ) -> Result<Stats, fmt::Error> {
         let _held = platform.lock();
-        let dumped = dump(&self.tables(platform), self.geometry(), self.root(), region, out);
+        let dumped = dump_with(&self.tables(platform), self.geometry(), self.root(), region, name_of, out);
         dumped.map_err(|e| match e {
             DumpError::Write => fmt::Error,
             DumpError::Read(e) => match e {},

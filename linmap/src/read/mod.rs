@@ -9,7 +9,7 @@ mod walk;
 
 pub use check::{Checks, Finding, RunFault, check};
 pub(crate) use cursor::{Source, Stop, Visitor, visit_span};
-pub use ptdump::{DumpError, MarkedRange, dump};
+pub use ptdump::{DumpError, MarkedRange, dump, dump_with};
 pub(crate) use reader::Live;
 pub use reader::{Bounded, BoundedError, ReadTables};
 pub(crate) use table::Table;

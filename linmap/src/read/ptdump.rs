@@ -10,7 +10,7 @@
 use core::fmt::{self, Write};
 use core::ops::ControlFlow;
 
-use crate::format::{Attributes, Entry, Geometry, Level, OaFormat, Pa, Va};
+use crate::format::{Attributes, Entry, Geometry, Level, MemoryType, OaFormat, Pa, Va};
 use crate::plan::{Stats, linear_range};
 use crate::read::reader::ReadTables;
 use crate::read::walk::{Visited, visit};
@@ -55,8 +55,25 @@ pub fn dump<R: ReadTables>(
     region: MarkedRange,
     out: &mut impl Write,
 ) -> Result<Stats, DumpError<R::Error>> {
+    dump_with(reader, geometry, root, region, &|memory_type| memory_type.name(), out)
+}
+
+/// The same, with memory types named by the caller: as a MAIR_EL1 that is not Linux's has them
+/// ([`Mair::name`](crate::Mair::name)), say.
+///
+/// # Errors
+///
+/// As for [`dump`].
+pub fn dump_with<R: ReadTables>(
+    reader: &R,
+    geometry: Geometry,
+    root: Pa,
+    region: MarkedRange,
+    name_of: &dyn Fn(MemoryType) -> Option<&'static str>,
+    out: &mut impl Write,
+) -> Result<Stats, DumpError<R::Error>> {
     writeln!(out, "---[ {} ]---", region.start).map_err(|_| DumpError::Write)?;
-    let mut lines = Lines::new(geometry, &mut *out);
+    let mut lines = Lines { out: &mut *out, geometry, name_of, line: None };
     let mut stats = Stats::ROOT;
     let walked = visit(reader, geometry, root, region.range, |visited| {
         stats.add_entry(visited.level, visited.entry);
@@ -126,17 +143,14 @@ struct Line {
 }
 
 /// Merges entries into lines and prints them.
-struct Lines<W> {
+struct Lines<'a, W> {
     out: W,
     geometry: Geometry,
+    name_of: &'a dyn Fn(MemoryType) -> Option<&'static str>,
     line: Option<Line>,
 }
 
-impl<W: Write> Lines<W> {
-    const fn new(geometry: Geometry, out: W) -> Self {
-        Self { out, geometry, line: None }
-    }
-
+impl<W: Write> Lines<'_, W> {
     fn entry(&mut self, va: Va, level: Level, shown: Option<Shown>) -> fmt::Result {
         let Some(shown) = shown else { return Ok(()) };
         let end = va.0.wrapping_add(self.geometry.level_size(level));
@@ -191,7 +205,7 @@ impl<W: Write> Lines<W> {
         for (set, yes, no) in fields {
             write!(self.out, " {}", if set { yes } else { no })?;
         }
-        match a.memory_type().name() {
+        match (self.name_of)(a.memory_type()) {
             Some(name) => write!(self.out, " {name}"),
             None => Ok(()),
         }
