@@ -10,7 +10,7 @@ group() {
     library) cargo test -p linmap -p test-support --tests ;;
     model) cargo test -p linmap-model -p faults --features linmap-model/cli --tests ;;
     kernel) cargo test -p kernel-plan -p kernel --lib && cargo test -p flatten && cargo test -p bench ;; # on the host
-    command) cargo test -p linmap-plot --tests && cargo test -p linmap-cli --tests ;;
+    command) cargo test -p linmap-plot -p linmap-tlb --tests && cargo test -p linmap-cli --tests ;;
     image) cargo test -p linmap-cli --test image ;; # boots in QEMU
     docs) cargo test --workspace --doc ;;
     *) echo "$0: no group '$1'; there are library, model, kernel, command, image and docs" && return 1 ;;

@@ -1,15 +1,17 @@
 //! The `linmap` command: for people who run or write arm64 kernels.
 //!
-//! - `arguments`: what can be written on the command line, and what is said when it is wrong.
-//! - `commands`: one module for each command.
-//! - `status`: what a run tells the shell.
-//! - `terminal`: messages, documents and colours on their way out.
-//! - `source`: where page tables are read from.  `map`: what is made of them.  `linux`: what is known of it.
+//! - `arguments`: the command line, and its errors.  `choices`: options with a few names.
+//! - `commands`: one module for each command.  `kernel_options`: the options that describe a kernel.
+//! - `status`: the exit status.
+//! - `terminal`: output to the terminal: messages, documents, colours.
+//! - `source`: reads page tables.  `map`: page tables as the commands see them.  `linux`: facts about Linux.
 //! - `table`: tables for people.
-//! - `size`, `printable`: numbers and untrusted text, made fit for people.
+//! - `size`, `printable`: numbers and untrusted text in a form fit for people.
 
 mod arguments;
+mod choices;
 mod commands;
+mod kernel_options;
 mod linux;
 mod map;
 mod printable;

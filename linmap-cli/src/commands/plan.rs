@@ -25,7 +25,7 @@ use serde_json::Value;
 
 pub(crate) use failure::Failure;
 pub(crate) use given::{Given, MachineOptions};
-pub(crate) use layout::{Laid, granule, lay_out};
+pub(crate) use layout::{Laid, lay_out};
 pub(crate) use options::Options;
 pub(crate) use report::granule_name;
 

@@ -1,33 +1,16 @@
-//! `linmap tlb`: what a linear map in pages or in large leaves means for the TLBs of a core.
+//! `linmap tlb`: the TLB misses of a core over a linear map in pages and in large leaves. The model is `linmap_tlb`.
 //!
-//! - `options`: what can be asked.  `core`: a core's parameters, and where each is from.
-//! - `store`, `full`: what a TLB keeps.  `translation`: what a map is to it.  `unit`: two levels and walks.
-//! - `placement`: which physical pages memory has.  `memory`: areas of it, and accesses to them.
-//! - `workload`: what a kernel does, by name; `files`, `service`, `fork`, `uniform`.  `trace`: what was recorded.
-//! - `experiment`: all of it together.  `figures`: over several seeds.  `published`: what was measured elsewhere.
-//! - `report`, `document`, `plot`: the result.  `failure`: everything that is exit 2.
+//! - `options`: the command line.  `experiment`: all runs.  `figures`: their results over several seeds.
+//! - `published`: measurements on hardware.  `report`, `document`, `plot`: the result.  `failure`: exit status 2.
 
-mod core;
 mod document;
 mod experiment;
 mod failure;
 mod figures;
-mod files;
-mod fork;
-mod full;
-mod memory;
 mod options;
-mod placement;
 mod plot;
 mod published;
 mod report;
-mod service;
-mod store;
-mod trace;
-mod translation;
-mod uniform;
-mod unit;
-mod workload;
 
 pub(crate) use options::Options;
 
@@ -36,7 +19,7 @@ use crate::terminal;
 use experiment::Experiment;
 use failure::Failure;
 
-/// Runs the workloads, and says what they came to.
+/// Runs the workloads and prints the result.
 pub(crate) fn run(options: &Options) -> Status {
     let outcome = experiment::run(options).and_then(|done| plotted(options, done));
     let printed = match &outcome {
@@ -55,7 +38,7 @@ pub(crate) fn run(options: &Options) -> Status {
     }
 }
 
-/// With its plot written, if one is asked for.
+/// Writes the plot if the options name a file for one.
 fn plotted(options: &Options, done: Experiment) -> Result<Experiment, Failure> {
     if let Some(path) = &options.svg {
         let plot = plot::of(options, &done).render().map_err(std::io::Error::other);

@@ -1,4 +1,4 @@
-//! Recorded traces: the project's own and two that others write.
+//! Recorded traces: the project's own format and two of other programs.
 
 use tempfile::NamedTempFile;
 
@@ -10,7 +10,7 @@ fn file(content: &[u8]) -> NamedTempFile {
     file
 }
 
-/// Accesses and walks in pages of a trace.
+/// Returns accesses and walks of a trace, in pages.
 fn counted(content: &str, more: &[&str]) -> (u64, u64) {
     let file = file(content.as_bytes());
     let path = file.path().to_str().expect("a plain path");
@@ -33,7 +33,7 @@ fn three_formats() {
     assert_eq!(counted(execlog, &fresh), (1, 1));
 }
 
-/// What is said of a trace, its name left out.
+/// Returns the message for a trace, without its name.
 fn broken(content: &[u8], more: &[&str]) -> String {
     let file = file(content);
     let path = file.path().to_str().expect("a plain path");
@@ -56,7 +56,7 @@ fn broken_lines_are_named() {
     let wide: String = (0..5000).map(|page| format!("R {:#x}\n", page << 12)).collect();
     let said = broken(format!("linmap-trace 1 virtual\n{wide}").as_bytes(), &[]);
     assert!(
-        said.contains("`FILE`:4098: `R 0x1000000`: more memory is touched than --footprint allows"),
+        said.contains("`FILE`:4098: `R 0x1000000`: more memory is touched than the footprint allows; --footprint gives it more"),
         "{said}"
     );
     assert!(refused(&["--trace", "/no/such/trace"]).contains("cannot read `/no/such/trace`: No such file"));

@@ -33,7 +33,7 @@ pub(crate) fn arguments(options: &Options, image: &Path) -> Vec<OsString> {
 /// The kernel's own command line. What the user appends comes last, so that it wins.
 fn kernel_arguments(options: &Options) -> String {
     let mut arguments = vec![
-        format!("pagesize={}", name_of(options.page_size)),
+        format!("pagesize={}", options.page_size.to_string().to_lowercase()),
         format!("va_bits={}", options.va_bits),
         format!("rodata={}", name_of(options.rodata)),
         format!("bbml2={}", options.bbml2),

@@ -5,8 +5,10 @@ use std::str::FromStr;
 
 use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
+use linmap::Granule;
 
 use super::tasks;
+use crate::kernel_options;
 use crate::size::{Size, SizeError};
 
 /// Boot the image under QEMU, show its console and what became of the linear map
@@ -35,8 +37,8 @@ pub(crate) struct Options {
 
     /// Size of a page
     #[arg(long, value_name = "SIZE", default_value = "4k", help_heading = "Kernel")]
-    #[arg(value_enum, ignore_case = true)]
-    pub(crate) page_size: PageSize,
+    #[arg(value_parser = kernel_options::page_size(), ignore_case = true)]
+    pub(crate) page_size: Granule,
 
     /// Bits of a virtual address, 36 to 52
     #[arg(long, value_name = "BITS", default_value_t = 48, help_heading = "Kernel")]
@@ -89,16 +91,6 @@ pub(crate) struct Options {
     /// Print one JSON document; the console goes to stderr
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum PageSize {
-    #[value(name = "4k")]
-    Small,
-    #[value(name = "16k")]
-    Medium,
-    #[value(name = "64k")]
-    Large,
 }
 
 #[derive(Clone, Copy, ValueEnum)]

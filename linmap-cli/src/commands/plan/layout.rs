@@ -9,7 +9,7 @@ use linmap::{Decision, Features, Geometry, Granule, Layout, Pa};
 
 use super::failure::Failure;
 use super::given::Given;
-use crate::commands::boot::options::{PageSize, name_of};
+use crate::commands::boot::options::name_of;
 
 /// The CPU that a plan is made for: what `linmap boot` has by default, an AmpereOne that translates whatever
 /// the architecture has, with 52-bit addresses.
@@ -18,20 +18,6 @@ const CPU: u64 = 0xc00f_ac30;
 fn features() -> Features {
     // TGran4 and TGran16 with LPA2, TGran64, 52 bits of physical address; VARange 52 bits.
     Features { midr: CPU, mmfr0: 0x1020_1126, mmfr2: 1 << 16, ..Features::default() }
-}
-
-/// The page sizes to plan for: the one that was named, else all of them.
-pub(crate) fn granules(named: Option<PageSize>) -> Vec<Granule> {
-    named.map_or_else(|| Granule::ALL.to_vec(), |size| vec![granule(size)])
-}
-
-/// The granule of a page size.
-pub(crate) fn granule(size: PageSize) -> Granule {
-    match size {
-        PageSize::Small => Granule::K4,
-        PageSize::Medium => Granule::K16,
-        PageSize::Large => Granule::K64,
-    }
 }
 
 /// A layout, and what led to it.

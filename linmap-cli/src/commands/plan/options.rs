@@ -7,8 +7,7 @@ use clap::{Args, ValueEnum};
 use linmap::Granule;
 
 use super::given::MachineOptions;
-use super::layout;
-use crate::commands::boot::options::PageSize;
+use crate::kernel_options;
 
 /// Predict the linear map of a machine: leaves, table memory and TLB entries, page sizes side by side
 ///
@@ -21,8 +20,9 @@ pub(crate) struct Options {
     pub(crate) machine: MachineOptions,
 
     /// Only this size of a page [default: all three]
-    #[arg(long, value_name = "SIZE", value_enum, ignore_case = true, help_heading = "Kernel")]
-    pub(crate) page_size: Option<PageSize>,
+    #[arg(long, value_name = "SIZE", help_heading = "Kernel")]
+    #[arg(value_parser = kernel_options::page_size(), ignore_case = true)]
+    pub(crate) page_size: Option<Granule>,
 
     /// Show how the map grows instead
     #[arg(long, value_name = "WITH", value_enum, help_heading = "Sweep")]
@@ -58,8 +58,8 @@ pub(crate) enum Sweep {
 }
 
 impl Options {
-    /// The page sizes asked for.
+    /// Returns the page sizes to plan for: the one of the option, or all.
     pub(crate) fn granules(&self) -> Vec<Granule> {
-        layout::granules(self.page_size)
+        self.page_size.map_or_else(|| Granule::ALL.to_vec(), |size| vec![size])
     }
 }

@@ -1,23 +1,22 @@
-//! The result for programs: one JSON document, `linmap.tlb/1`. The same seed makes the same document.
+//! The result as one JSON document, `linmap.tlb/1`. The same seed makes the same document.
 
+use linmap_plot::Spread;
+use linmap_tlb::Counts;
 use serde_json::{Map, Value, json};
 
-use super::experiment::{Experiment, Outcome, placement_name};
+use super::experiment::{Experiment, Outcome};
 use super::failure::Failure;
 use super::figures::FIGURES;
 use super::options::Options;
 use super::published;
-use super::unit::Counts;
-use linmap_plot::Spread;
 
 const SCHEMA: &str = "linmap.tlb/1";
 
-/// All of it.
+/// Returns the whole document.
 pub(crate) fn of(options: &Options, experiment: &Experiment) -> Value {
-    let said = experiment.core.said.iter();
-    let core: Map<String, Value> = said
-        .map(|said| (said.key.to_owned(), json!({ "value": said.value, "source": said.source })))
-        .collect();
+    let parameters = experiment.core.parameters.iter();
+    let core: Map<String, Value> =
+        parameters.map(|p| (p.key.to_owned(), json!({ "value": p.value, "source": p.source }))).collect();
     json!({
         "schema": SCHEMA,
         "ok": true,
@@ -25,7 +24,7 @@ pub(crate) fn of(options: &Options, experiment: &Experiment) -> Value {
         "machine": experiment.machine,
         "page_size": experiment.geometry.page_size(),
         "va_bits": experiment.geometry.va_bits(),
-        "placement": placement_name(options),
+        "placement": options.placement.name(),
         "footprint": options.footprint.0,
         "seeds": (0..u64::from(options.seeds)).map(|n| options.seed.wrapping_add(n)).collect::<Vec<_>>(),
         "line_bytes": 64,
@@ -34,7 +33,7 @@ pub(crate) fn of(options: &Options, experiment: &Experiment) -> Value {
     })
 }
 
-/// Why there is no result.
+/// Returns the document of a failure.
 pub(crate) fn of_failure(failure: &Failure) -> Value {
     json!({ "schema": SCHEMA, "ok": false, "error": failure.to_string() })
 }
@@ -59,8 +58,8 @@ fn workload(outcome: &Outcome) -> Value {
         "name": outcome.name,
         "per_1000_accesses": { "pages": figures(0), "large": figures(1) },
         "change_percent": changes,
-        "by_seed": outcome.counts.iter().map(|[pages, large]| {
-            json!({ "pages": counts(pages), "large": counts(large) })
+        "by_seed": outcome.counts.iter().map(|seed| {
+            json!({ "pages": counts(&seed.pages), "large": counts(&seed.large) })
         }).collect::<Vec<_>>(),
         "published": published,
     })

@@ -1,40 +1,37 @@
-//! Everything that keeps a run from having a result, with what to say about it.
+//! Everything that ends a run without a result, with the options that would help.
 
 use std::io;
 use std::path::PathBuf;
 
-use super::core::CoreError;
-use super::trace::TraceError;
+use linmap_tlb::{CoreError, Parameters, Placement, SimulationError, TraceError, TraceProblem, Workload};
+
 use crate::commands::plan;
 use crate::size::human;
 
-/// Why the run is worth exit status 2.
+/// Why the exit status is 2.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("{0}")]
     Machine(#[from] plan::Failure),
 
-    #[error("{0}")]
+    #[error("cannot read `{}`: {error}", path.display())]
+    CoreFile { path: PathBuf, error: io::Error },
+
+    #[error("`{name}` is neither a file nor a core that is known: {}", Parameters::built_in_names().join(", "))]
+    UnknownCore { name: String },
+
+    #[error("{}{}", .0, core_hint(.0))]
     Core(#[from] CoreError),
 
-    #[error("{0}")]
-    Trace(#[from] TraceError),
+    #[error("{}{}", .0, simulation_hint(.0))]
+    Simulation(#[from] SimulationError),
 
     #[error(
-        "{workload} takes {} of memory, and the machine has {} that {placement} placement can hand out; --ram gives \
+        "{work} takes {} of memory, and the machine has {} that {placement} placement can hand out; --ram gives \
          it more, --footprint takes less",
-        human(*wanted), human(*there)
+        human(*needed), human(*available)
     )]
-    TooLittle { workload: String, placement: String, wanted: u64, there: u64 },
-
-    #[error("the linear map reaches over {pages} pages; this model numbers them up to {}", u32::MAX)]
-    TooLarge { pages: u64 },
-
-    #[error("the core has no entry for {page}; l1.sizes and l2.sizes need a size up to that of a page")]
-    Page { page: String },
-
-    #[error("an access to {address:#x} of the linear map, which has nothing there; this is a bug")]
-    Unmapped { address: u64 },
+    TooLittleMemory { work: &'static str, placement: &'static str, needed: u64, available: u64 },
 
     #[error("cannot write the plot to `{}`: {error}", path.display())]
     Svg { path: PathBuf, error: io::Error },
@@ -42,3 +39,46 @@ pub(crate) enum Failure {
     #[error("cannot write to stdout: {0}")]
     Output(String),
 }
+
+impl Failure {
+    /// Returns the failure of one run; a trace is no workload.
+    pub(crate) fn of_run(error: SimulationError, workload: Option<Workload>, placement: Placement) -> Self {
+        match error {
+            SimulationError::TooLittleMemory { needed, available } => Self::TooLittleMemory {
+                work: workload.map_or("the trace", Workload::name),
+                placement: placement.name(),
+                needed,
+                available,
+            },
+            error => Self::Simulation(error),
+        }
+    }
+}
+
+/// The options and documents that help with a core.
+fn core_hint(error: &CoreError) -> String {
+    match error {
+        CoreError::Missing { .. } => "; docs/tlb.md says what it is".to_owned(),
+        CoreError::NotPublished { keys, .. } => format!(
+            "; give what you know, with a core file (--core FILE) or one by one (--set {}=...)",
+            keys.first().unwrap_or(&"KEY")
+        ),
+        _ => String::new(),
+    }
+}
+
+/// The options that help with a trace.
+fn simulation_hint(error: &SimulationError) -> &'static str {
+    match error {
+        SimulationError::Trace(TraceError::Line { problem, .. }) => match problem {
+            TraceProblem::UnknownFormat => NAME_FORMAT,
+            TraceProblem::NoRam => "; --ram, --iomem or --dtb describe it",
+            TraceProblem::FootprintExceeded => "; --footprint gives it more",
+            _ => "",
+        },
+        SimulationError::Trace(TraceError::Empty { .. }) => NAME_FORMAT,
+        _ => "",
+    }
+}
+
+const NAME_FORMAT: &str = "; --trace-format names one of linmap, lackey and execlog";

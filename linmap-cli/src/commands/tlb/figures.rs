@@ -1,17 +1,18 @@
-//! What counts come to over several seeds: means and how far seeds are apart.
+//! The figures of a workload over several seeds: means, and the distance between seeds.
+
+use linmap_plot::Spread;
+use linmap_tlb::Counts;
 
 use super::experiment::Outcome;
-use super::unit::Counts;
-use linmap_plot::Spread;
 
-/// What is counted: its names, and what it is of one run.
+/// A figure: its names for people and programs, and its value for one run.
 pub(crate) struct Figure {
     pub(crate) name: &'static str,
     pub(crate) key: &'static str,
     of: fn(&Counts) -> f64,
 }
 
-/// For each 1,000 accesses.
+/// All figures, for each 1,000 accesses.
 pub(crate) const FIGURES: [Figure; 3] = [
     Figure { name: "L1 misses", key: "l1_misses", of: |c| per_thousand(c.l1_misses, c) },
     Figure { name: "L2 misses (walks)", key: "walks", of: |c| per_thousand(c.walks, c) },
@@ -23,15 +24,16 @@ fn per_thousand(count: u64, counts: &Counts) -> f64 {
 }
 
 impl Figure {
-    /// In pages and in large leaves.
+    /// Returns the figure in pages and in large leaves.
     pub(crate) fn spreads(&self, outcome: &Outcome) -> [Spread; 2] {
-        [0, 1].map(|map| spread(outcome.counts.iter().map(|counts| (self.of)(&counts[map]))))
+        let counts = outcome.counts.iter();
+        [spread(counts.clone().map(|c| (self.of)(&c.pages))), spread(counts.map(|c| (self.of)(&c.large)))]
     }
 
-    /// How much less it is in large leaves, in percent; none where there is nothing to be less than.
+    /// Returns the change from pages to large leaves in percent, or `None` if it is 0 in pages.
     pub(crate) fn change(&self, outcome: &Outcome) -> Option<Spread> {
-        let changes = outcome.counts.iter().map(|[pages, large]| {
-            let (pages, large) = ((self.of)(pages), (self.of)(large));
+        let changes = outcome.counts.iter().map(|counts| {
+            let (pages, large) = ((self.of)(&counts.pages), (self.of)(&counts.large));
             (large - pages) * 100.0 / pages
         });
         let all = spread(changes);
@@ -39,7 +41,7 @@ impl Figure {
     }
 }
 
-/// Mean, least and most.
+/// Returns mean, least and most.
 fn spread(values: impl Iterator<Item = f64> + Clone) -> Spread {
     let count = values.clone().count().max(1) as f64;
     Spread {

@@ -1,13 +1,13 @@
-//! The result as bars: of one workload all figures, of several the misses of each.
+//! The result as bars: all figures of one workload, or the misses of several.
 
-use super::experiment::{Experiment, placement_name};
+use super::experiment::Experiment;
 use super::figures::{FIGURES, Figure};
 use super::options::Options;
 use crate::commands::plan::granule_name;
 use crate::size::human;
 use linmap_plot::{Bars, Group};
 
-/// The plot.
+/// Returns the plot.
 pub(crate) fn of(options: &Options, experiment: &Experiment) -> Bars {
     let [l1, walks, _] = &FIGURES;
     let (title, series, groups) = match &experiment.outcomes[..] {
@@ -34,7 +34,7 @@ pub(crate) fn of(options: &Options, experiment: &Experiment) -> Bars {
             experiment.core.name,
             granule_name(experiment.geometry),
             human(options.footprint.0),
-            placement_name(options),
+            options.placement.name(),
             options.seeds
         ),
         y: "for each 1,000 accesses".to_owned(),

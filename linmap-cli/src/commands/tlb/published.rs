@@ -1,6 +1,6 @@
-//! What was measured on hardware for workloads like these, to be read beside the model's figures.
+//! Measurements on hardware of workloads like these, to be read beside the model's figures.
 
-use super::workload::Workload;
+use linmap_tlb::Workload;
 
 /// A measurement that was published with patches to Linux.
 pub(crate) struct Published {
@@ -8,11 +8,11 @@ pub(crate) struct Published {
     pub(crate) change: f64,
     pub(crate) what: &'static str,
     pub(crate) source: &'static str,
-    /// Why the model's figures are others.
+    /// Why the model's figures differ.
     pub(crate) difference: &'static str,
 }
 
-/// 1,818,320,693 to 438,729,774.
+/// From 1,818,320,693 to 438,729,774 misses.
 const RAMDISK: Published = Published {
     change: -75.9,
     what: "dTLB load misses of fio, 4K reads from a ramdisk",
@@ -30,7 +30,7 @@ const MEMCACHED: Published = Published {
                  copies to and from users are not in the linear map, miss as before, and are left out here",
 };
 
-/// What was published for a workload like this one.
+/// Returns the measurement for a workload like this one.
 pub(crate) const fn of(workload: Workload) -> Option<&'static Published> {
     match workload {
         Workload::RamdiskRandom => Some(&RAMDISK),

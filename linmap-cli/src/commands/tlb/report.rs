@@ -1,7 +1,9 @@
 //! The result for people: one workload in detail, or several side by side.
 
-use super::core::{Core, WalkCache};
-use super::experiment::{Experiment, Outcome, placement_name};
+use linmap_plot::Spread;
+use linmap_tlb::{Core, Counts, MissCounts, WalkCache};
+
+use super::experiment::{Experiment, Outcome};
 use super::figures::FIGURES;
 use super::options::Options;
 use super::published;
@@ -9,9 +11,8 @@ use crate::commands::plan::granule_name;
 use crate::size::{grouped, human};
 use crate::table::table;
 use crate::terminal::{ASIDE, HEADING};
-use linmap_plot::Spread;
 
-/// All of it, with styles, ending in a line break.
+/// Returns the whole report, with styles, ending in a line break.
 pub(crate) fn of(options: &Options, experiment: &Experiment) -> String {
     let body = match &experiment.outcomes[..] {
         [one] => detail(one),
@@ -24,13 +25,13 @@ pub(crate) fn of(options: &Options, experiment: &Experiment) -> String {
 }
 
 fn heading(options: &Options, experiment: &Experiment) -> String {
-    let Core { name, l1, l2, coalesce, contiguous, walk, .. } = &experiment.core;
+    let Core { name, l1, l2, coalesce, contiguous, walk_cache, .. } = &experiment.core;
     let coalesced = match coalesce {
         1 => "no coalescing".to_owned(),
         pages => format!("{pages} pages coalesce"),
     };
     let runs = if *contiguous { "contiguous runs used" } else { "contiguous runs not used" };
-    let walk = match walk {
+    let walk = match walk_cache {
         WalkCache::None => "no walk cache".to_owned(),
         WalkCache::InL2 => "walk cache in L2".to_owned(),
         WalkCache::Own { entries, .. } => format!("walk cache of {entries}"),
@@ -42,14 +43,14 @@ fn heading(options: &Options, experiment: &Experiment) -> String {
         human(options.footprint.0),
         experiment.machine,
         granule_name(experiment.geometry),
-        placement_name(options),
+        options.placement.name(),
         grouped(options.accesses),
         options.seeds,
         if options.seeds == 1 { "seed" } else { "seeds" },
     )
 }
 
-/// Everything about one workload.
+/// All figures of one workload.
 fn detail(outcome: &Outcome) -> String {
     let rows = FIGURES.iter().map(|figure| {
         let [pages, large] = figure.spreads(outcome);
@@ -64,22 +65,25 @@ fn detail(outcome: &Outcome) -> String {
         ]
     });
     let header = [outcome.name.as_str(), "in pages", "from, to", "in large leaves", "from, to", "change"];
-    let sums = outcome.counts.iter().fold([[0; 4]; 2], |sums, counts| {
-        [0, 1].map(|map| {
-            let c = counts[map];
-            let all = [c.accesses, c.l1_misses, c.walks, c.walk_reads];
-            std::array::from_fn(|index| sums[map][index] + all[index])
-        })
-    });
-    let names = ["accesses", "L1 misses", "L2 misses (walks)", "reads of walks"];
-    let totals = names
-        .iter()
-        .enumerate()
-        .map(|(index, name)| vec![(*name).to_owned(), grouped(sums[0][index]), grouped(sums[1][index])]);
-    table(&header, rows) + "\n" + &table(&["all seeds", "in pages", "in large leaves"], totals)
+    table(&header, rows) + "\n" + &totals(&outcome.counts)
 }
 
-/// A line for each workload.
+/// The sums over all seeds.
+fn totals(counts: &[MissCounts]) -> String {
+    let kinds: [(&str, fn(&Counts) -> u64); 4] = [
+        ("accesses", |c| c.accesses),
+        ("L1 misses", |c| c.l1_misses),
+        ("L2 misses (walks)", |c| c.walks),
+        ("reads of walks", |c| c.walk_reads),
+    ];
+    let rows = kinds.map(|(name, of)| {
+        let sum = |map: fn(&MissCounts) -> &Counts| grouped(counts.iter().map(|c| of(map(c))).sum());
+        vec![name.to_owned(), sum(|c| &c.pages), sum(|c| &c.large)]
+    });
+    table(&["all seeds", "in pages", "in large leaves"], rows)
+}
+
+/// One line for each workload.
 fn overview(outcomes: &[Outcome]) -> String {
     let rows = outcomes.iter().map(|outcome| {
         let mut row = vec![outcome.name.clone()];
@@ -94,7 +98,7 @@ fn overview(outcomes: &[Outcome]) -> String {
     table(&header, rows)
 }
 
-/// What was measured on hardware, beside what is modelled.
+/// The measurement on hardware, beside the modelled change.
 fn published_beside(outcome: &Outcome) -> Option<String> {
     let published = published::of(outcome.workload?)?;
     let [l1, walks, _] =

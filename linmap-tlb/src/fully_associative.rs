@@ -1,20 +1,23 @@
-//! A fully associative store: a hash table says where a key is, a linked list which was used least recently.
+//! A fully associative memory: a hash table finds a key, and a linked list orders keys by their last use.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::core::Replacement;
+use crate::cpu_core::Replacement;
 
-/// No place.
+/// The slot number that stands for no slot.
 const NONE: u32 = u32::MAX;
 
-/// Keys with their places; the list goes from the most recently used to the least.
-pub(crate) struct Full {
+/// Keys in slots. The list goes from the most recently used slot to the least recently used one.
+pub(crate) struct FullyAssociative {
     slots: Vec<Slot>,
+    /// How many slots have a key.
     used: usize,
+    /// The most recently used slot.
     first: u32,
+    /// The least recently used slot.
     last: u32,
-    /// Places by the hash of their key, the next free entry where that is taken.
+    /// Slot numbers by the hash of their key, with linear probing.
     table: Vec<u32>,
     random: Option<Pcg64Mcg>,
 }
@@ -26,7 +29,8 @@ struct Slot {
     after: u32,
 }
 
-impl Full {
+impl FullyAssociative {
+    /// Returns an empty memory. `seed` is for random replacement.
     pub(crate) fn new(entries: usize, replacement: Replacement, seed: u64) -> Self {
         let random = (replacement == Replacement::Random).then(|| Pcg64Mcg::seed_from_u64(seed));
         let slots = vec![Slot { key: 0, before: NONE, after: NONE }; entries];
@@ -34,12 +38,13 @@ impl Full {
         Self { slots, used: 0, first: NONE, last: NONE, table, random }
     }
 
+    /// The table entry where the search for a key begins.
     #[inline]
     fn home(&self, key: u64) -> usize {
         (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize & (self.table.len() - 1)
     }
 
-    /// Where in the table a key is, or where it would be.
+    /// The table entry that has the key, or the free one where it belongs.
     #[inline]
     fn find(&self, key: u64) -> usize {
         let mut at = self.home(key);
@@ -49,21 +54,23 @@ impl Full {
         at
     }
 
+    /// Looks a key up and marks it as used; returns true if it is there.
     #[inline]
     pub(crate) fn touch(&mut self, key: u64) -> bool {
-        let place = self.table[self.find(key)];
-        if place == NONE {
+        let slot = self.table[self.find(key)];
+        if slot == NONE {
             return false;
         }
-        if place != self.first && self.random.is_none() {
-            self.unlink(place);
-            self.link_first(place);
+        if slot != self.first && self.random.is_none() {
+            self.unlink(slot);
+            self.link_first(slot);
         }
         true
     }
 
+    /// Adds a key that is not there, and evicts another one if all slots are used.
     pub(crate) fn insert(&mut self, key: u64) {
-        let place = if self.used < self.slots.len() {
+        let slot = if self.used < self.slots.len() {
             self.used += 1;
             self.used as u32 - 1
         } else {
@@ -71,18 +78,18 @@ impl Full {
                 Some(random) => random.random_range(0..self.slots.len()) as u32,
                 None => self.last,
             };
-            self.forget(self.slots[victim as usize].key);
+            self.remove_from_table(self.slots[victim as usize].key);
             self.unlink(victim);
             victim
         };
-        self.slots[place as usize].key = key;
+        self.slots[slot as usize].key = key;
         let at = self.find(key);
-        self.table[at] = place;
-        self.link_first(place);
+        self.table[at] = slot;
+        self.link_first(slot);
     }
 
-    /// Takes a key out of the table, and moves back those that stood behind it for want of room.
-    fn forget(&mut self, key: u64) {
+    /// Removes a key from the table, and moves later keys of the same probe sequence into the gap.
+    fn remove_from_table(&mut self, key: u64) {
         let mask = self.table.len() - 1;
         let mut hole = self.find(key);
         let mut at = hole;
@@ -92,7 +99,7 @@ impl Full {
                 break;
             }
             let home = self.home(self.slots[self.table[at] as usize].key);
-            // It may move if its home is not between the hole and itself.
+            // It can move unless its home lies after the hole.
             if (at.wrapping_sub(home) & mask) >= (at.wrapping_sub(hole) & mask) {
                 self.table[hole] = self.table[at];
                 hole = at;
@@ -101,8 +108,8 @@ impl Full {
         self.table[hole] = NONE;
     }
 
-    fn unlink(&mut self, place: u32) {
-        let Slot { before, after, .. } = self.slots[place as usize];
+    fn unlink(&mut self, slot: u32) {
+        let Slot { before, after, .. } = self.slots[slot as usize];
         match before {
             NONE => self.first = after,
             before => self.slots[before as usize].after = after,
@@ -113,14 +120,14 @@ impl Full {
         }
     }
 
-    fn link_first(&mut self, place: u32) {
+    fn link_first(&mut self, number: u32) {
         let first = self.first;
-        let slot = &mut self.slots[place as usize];
+        let slot = &mut self.slots[number as usize];
         (slot.before, slot.after) = (NONE, first);
         match first {
-            NONE => self.last = place,
-            first => self.slots[first as usize].before = place,
+            NONE => self.last = number,
+            first => self.slots[first as usize].before = number,
         }
-        self.first = place;
+        self.first = number;
     }
 }

@@ -1,12 +1,12 @@
-//! One line anywhere in an area: what no TLB can help with but by its reach.
+//! Accesses to one line anywhere in an area: only the reach of a TLB helps.
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
-use super::memory::{Area, Areas, Memory};
-use super::workload::Step;
+use super::AccessPattern;
+use crate::memory::{Area, Areas, Memory};
 
-/// An area.
+/// The area.
 pub(crate) struct Uniform(Area);
 
 impl Uniform {
@@ -15,14 +15,14 @@ impl Uniform {
     }
 }
 
-impl Step for Uniform {
-    /// Several at once: where the pages are is then looked up for all of them before the first access.
+impl AccessPattern for Uniform {
+    /// Makes 64 accesses. Their pages are looked up first, so that the host's cache misses overlap.
     fn step(&mut self, memory: &mut Memory, random: &mut Pcg64Mcg) {
         let mut at = [0; 64];
         at.iter_mut().for_each(|at| *at = random.random_range(0..self.0.bytes));
         for at in &mut at {
             *at = memory.address(self.0, *at);
         }
-        at.into_iter().for_each(|at| memory.at(at, 1));
+        at.into_iter().for_each(|at| memory.access(at, 1));
     }
 }

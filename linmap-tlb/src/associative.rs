@@ -1,29 +1,29 @@
-//! What a TLB keeps: keys in sets, of which the least recently used or any goes when there is no room.
+//! An associative memory: keys in sets of some ways. A full set evicts its least recently used key, or any.
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::core::Replacement;
-use super::full::Full;
+use crate::cpu_core::Replacement;
+use crate::fully_associative::FullyAssociative;
 
-/// Fully associative stores have one set, and find a key by its hash.
-pub(crate) enum Store {
+/// Keys in sets; a fully associative memory has one set.
+pub(crate) enum Associative {
     Sets(Sets),
-    Full(Full),
+    Full(FullyAssociative),
 }
 
-impl Store {
-    /// An empty one.
+impl Associative {
+    /// Returns an empty memory. `seed` is for random replacement.
     pub(crate) fn new(entries: usize, ways: usize, replacement: Replacement, seed: u64) -> Self {
-        // A few ways are found faster one by one.
+        // A few ways are searched one by one, which is faster than a hash table.
         if ways == entries && ways > 8 {
-            Self::Full(Full::new(entries, replacement, seed))
+            Self::Full(FullyAssociative::new(entries, replacement, seed))
         } else {
             Self::Sets(Sets::new(entries / ways, ways, replacement, seed))
         }
     }
 
-    /// Whether the key is there; it has then been used. Keys are not 0. `number` chooses the set.
+    /// Looks a key up and marks it as used; returns true if it is there. Keys are not 0. `number` chooses the set.
     #[inline]
     pub(crate) fn touch(&mut self, key: u64, number: u64) -> bool {
         match self {
@@ -42,12 +42,12 @@ impl Store {
     }
 }
 
-/// Sets of few ways, most recently used first.
+/// Sets of few ways. Each set has its most recently used key first; 0 is a free way.
 pub(crate) struct Sets {
     keys: Vec<u64>,
     ways: usize,
     sets: u64,
-    /// Where the number of sets is a power of two: what of a number chooses the set.
+    /// The bits of a number that choose the set, if the number of sets is a power of two.
     mask: Option<u64>,
     random: Option<Pcg64Mcg>,
 }
@@ -70,12 +70,12 @@ impl Sets {
 
     #[inline]
     fn touch(&mut self, key: u64, number: u64) -> bool {
-        let by_use = self.random.is_none();
+        let by_age = self.random.is_none();
         let set = self.set(number);
         match set.iter().position(|kept| *kept == key) {
             Some(place) => {
-                if by_use {
-                    use_first(set, place, key);
+                if by_age {
+                    move_first(set, place, key);
                 }
                 true
             }
@@ -92,14 +92,14 @@ impl Sets {
                 let place = set.iter().position(|kept| *kept == 0).unwrap_or(victim);
                 set[place] = key;
             }
-            None => use_first(set, ways - 1, key),
+            None => move_first(set, ways - 1, key),
         }
     }
 }
 
-/// Puts a key in front, and what was before `place` one further.
+/// Puts a key first and moves the keys before `place` back by one; the key at `place` is overwritten.
 #[inline]
-fn use_first(set: &mut [u64], place: usize, key: u64) {
+fn move_first(set: &mut [u64], place: usize, key: u64) {
     let mut carried = key;
     for slot in set.iter_mut().take(place + 1) {
         std::mem::swap(slot, &mut carried);
@@ -112,7 +112,7 @@ mod tests {
     use std::collections::VecDeque;
     use test_support::prelude::*;
 
-    /// As simple as can be: a list for each set, most recently used first.
+    /// The same in the simplest form: a list for each set, most recently used first.
     struct Plain {
         sets: Vec<VecDeque<u64>>,
         ways: usize,
@@ -139,7 +139,7 @@ mod tests {
             keys in prop::collection::vec(1u64..80, 0..600),
         ) {
             let (entries, ways) = shape;
-            let mut store = Store::new(entries, ways, Replacement::LeastRecentlyUsed, 0);
+            let mut store = Associative::new(entries, ways, Replacement::LeastRecentlyUsed, 0);
             let mut plain = Plain { sets: vec![VecDeque::new(); entries / ways], ways };
             for key in keys {
                 let hit = store.touch(key, key);
@@ -150,11 +150,11 @@ mod tests {
             }
         }
 
-        /// What was just inserted is there, and no more than there is room for.
+        /// An inserted key is found at once, and no more keys are kept than there are entries.
         #[test]
-        fn random_replacement_keeps_its_room(keys in prop::collection::vec(1u64..200, 1..600)) {
+        fn random_replacement_keeps_as_many_keys_as_entries(keys in prop::collection::vec(1u64..200, 1..600)) {
             for (entries, ways) in [(48, 48), (20, 5)] {
-                let mut store = Store::new(entries, ways, Replacement::Random, 3);
+                let mut store = Associative::new(entries, ways, Replacement::Random, 3);
                 for key in &keys {
                     if !store.touch(*key, *key) {
                         store.insert(*key, *key);

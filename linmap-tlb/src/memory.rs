@@ -1,19 +1,19 @@
-//! A workload's memory: areas of pages, each somewhere in RAM, accessed through the linear map in two ways at
-//! once: mapped in pages and in large leaves.
+//! A workload's memory: areas of pages anywhere in RAM, accessed through two linear maps at once, in pages and in large
+//! leaves.
 
-use super::unit::Unit;
+use crate::tlb::Tlb;
 
-/// What an access is: everything within one of these counts once.
+/// log2 of the bytes in a cache line. Bytes of one line are one access.
 const LINE_SHIFT: u32 = 6;
 
-/// Pages in a row, as the workload sees them.
+/// Consecutive pages of the workload's memory.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Area {
     first: u64,
     pub(crate) bytes: u64,
 }
 
-/// How areas are made: one behind the other.
+/// Allocates areas, one after the other.
 pub(crate) struct Areas {
     page_shift: u32,
     pages: u64,
@@ -24,12 +24,12 @@ impl Areas {
         Self { page_shift, pages: 0 }
     }
 
-    /// The size of a page.
+    /// Returns the size of a page in bytes.
     pub(crate) const fn page(&self) -> u64 {
         1 << self.page_shift
     }
 
-    /// An area of so many bytes, in whole pages.
+    /// Allocates so many bytes, rounded up to whole pages.
     pub(crate) fn area(&mut self, bytes: u64) -> Area {
         let pages = bytes.div_ceil(self.page()).max(1);
         let first = self.pages;
@@ -37,15 +37,15 @@ impl Areas {
         Area { first, bytes: pages << self.page_shift }
     }
 
-    /// An area of so many objects of one size, none of which crosses a page unless it is larger than one.
+    /// Allocates objects of one size. None crosses a page boundary unless it is larger than a page.
     pub(crate) fn slab(&mut self, objects: u64, size: u64) -> Slab {
-        let a_page = (self.page() / size).max(1);
+        let per_page = (self.page() / size).max(1);
         let stride = size.next_multiple_of(self.page());
-        let area = self.area(objects.div_ceil(a_page).max(1) * stride);
-        Slab { area, size, a_page, stride, objects: objects.max(1) }
+        let area = self.area(objects.div_ceil(per_page).max(1) * stride);
+        Slab { area, size, per_page, stride, objects: objects.max(1) }
     }
 
-    /// The pages of all areas.
+    /// Returns the pages of all areas.
     pub(crate) const fn pages(&self) -> u64 {
         self.pages
     }
@@ -56,7 +56,7 @@ impl Areas {
 pub(crate) struct Slab {
     area: Area,
     pub(crate) size: u64,
-    a_page: u64,
+    per_page: u64,
     stride: u64,
     pub(crate) objects: u64,
 }
@@ -65,31 +65,31 @@ impl Slab {
     #[inline]
     fn offset(&self, object: u64) -> u64 {
         let object = object % self.objects;
-        object / self.a_page * self.stride + object % self.a_page * self.size
+        object / self.per_page * self.stride + object % self.per_page * self.size
     }
 }
 
-/// Two TLBs that see the same accesses, and where the pages are.
+/// The pages of all areas, and two TLBs that see the same accesses.
 pub(crate) struct Memory {
-    /// By page of the areas: the page's number in the linear map.
+    /// For each page of the areas its page number in the linear map.
     frames: Vec<u32>,
     page_shift: u32,
-    /// Mapped in pages, and in large leaves.
-    pub(crate) units: [Unit; 2],
+    /// Over the map in pages, and over the one in large leaves.
+    pub(crate) tlbs: [Tlb; 2],
 }
 
 impl Memory {
-    pub(crate) const fn new(frames: Vec<u32>, page_shift: u32, units: [Unit; 2]) -> Self {
-        Self { frames, page_shift, units }
+    pub(crate) const fn new(frames: Vec<u32>, page_shift: u32, tlbs: [Tlb; 2]) -> Self {
+        Self { frames, page_shift, tlbs }
     }
 
-    /// How many accesses were made since the last restart.
+    /// Returns the number of accesses since the last restart.
     #[inline]
     pub(crate) const fn accesses(&self) -> u64 {
-        self.units[0].counts.accesses
+        self.tlbs[0].counts().accesses
     }
 
-    /// Accesses each line of a part of an area.
+    /// Accesses each line of a part of an area; offsets after its end continue at its start.
     #[inline]
     pub(crate) fn touch(&mut self, area: Area, offset: u64, bytes: u64) {
         let mut offset = if offset < area.bytes { offset } else { offset % area.bytes };
@@ -99,8 +99,7 @@ impl Memory {
             let within = offset & (page - 1);
             let part = left.min(page - within);
             let address = self.address(area, offset);
-            let lines = ((address + part - 1) >> LINE_SHIFT) - (address >> LINE_SHIFT) + 1;
-            self.at(address, lines);
+            self.access(address, lines(address, part));
             left -= part;
             offset += part;
             if offset == area.bytes {
@@ -109,18 +108,18 @@ impl Memory {
         }
     }
 
-    /// The address in the linear map of a byte of an area.
+    /// Returns the address in the linear map of a byte of an area.
     #[inline]
     pub(crate) fn address(&self, area: Area, offset: u64) -> u64 {
         let frame = u64::from(self.frames[(area.first + (offset >> self.page_shift)) as usize]);
         frame << self.page_shift | offset & ((1 << self.page_shift) - 1)
     }
 
-    /// Accesses an address of the linear map.
+    /// Accesses so many lines of one page, from an address of the linear map on.
     #[inline]
-    pub(crate) fn at(&mut self, address: u64, lines: u64) {
-        for unit in &mut self.units {
-            unit.access(address, lines);
+    pub(crate) fn access(&mut self, address: u64, lines: u64) {
+        for tlb in &mut self.tlbs {
+            tlb.access(address, lines);
         }
     }
 
@@ -130,14 +129,20 @@ impl Memory {
         self.touch(slab.area, slab.offset(object), bytes.min(slab.size));
     }
 
-    /// Accesses a page of an area by its number: the frame that it has, or none if there are no more.
+    /// Returns the address in the linear map of a page by its number, or `None` if there are fewer pages.
     #[inline]
     pub(crate) fn frame(&self, page: u64) -> Option<u64> {
         self.frames.get(usize::try_from(page).ok()?).map(|frame| u64::from(*frame) << self.page_shift)
     }
 
-    /// Counts from here on.
+    /// Sets all counts to 0; TLB entries stay.
     pub(crate) fn restart(&mut self) {
-        self.units.iter_mut().for_each(Unit::restart);
+        self.tlbs.iter_mut().for_each(Tlb::restart);
     }
+}
+
+/// Returns the number of cache lines that these bytes lie in; `bytes` is not 0.
+#[inline]
+pub(crate) const fn lines(address: u64, bytes: u64) -> u64 {
+    ((address + bytes - 1) >> LINE_SHIFT) - (address >> LINE_SHIFT) + 1
 }

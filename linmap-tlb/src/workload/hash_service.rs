@@ -1,30 +1,30 @@
-//! A service over a hash table, as a cache of objects is one: buckets, items of several sizes in slabs, keys of
-//! which some are asked for much more often than others, and what the network takes for each request.
+//! A service over a hash table, such as a cache of objects: buckets, items of several sizes in slabs, keys of uneven
+//! popularity, and the network packets of each request.
 
 use rand::RngExt;
 use rand_distr::{Distribution, Zipf};
 use rand_pcg::Pcg64Mcg;
 
-use super::memory::{Area, Areas, Memory, Slab};
-use super::workload::Step;
+use super::AccessPattern;
+use crate::memory::{Area, Areas, Memory, Slab};
 
-/// Sizes of items, as many of each; with header, key and value.
+/// Bytes of an item with header, key and value; there are as many items of each size.
 const ITEMS: [u64; 5] = [128, 256, 512, 1024, 2048];
-/// What is read of an item that is passed on the way to another.
+/// Bytes that are read of an item in the same bucket that is not the one looked for.
 const HEADER: u64 = 64;
-/// How uneven keys are: the exponent that is usual for caches.
+/// The exponent of Zipf's law for keys, as is usual for caches.
 const EXPONENT: f64 = 0.99;
-/// One request in so many stores.
+/// One request in so many is a store.
 const STORES: u32 = 10;
-/// Connections, and packets that are in turn.
+/// Connections and bytes of a socket; packets, used in turn, and bytes of their descriptor and their content.
 const CONNECTIONS: u64 = 1024;
 const SOCKET: u64 = 2048;
 const PACKETS: u64 = 4096;
 const PACKET: u64 = 256;
 const FRAGMENT: u64 = 2048;
 
-/// The service.
-pub(crate) struct Service {
+/// The service's memory.
+pub(crate) struct HashService {
     buckets: Area,
     items: [Slab; ITEMS.len()],
     count: u64,
@@ -35,10 +35,10 @@ pub(crate) struct Service {
     next: u64,
 }
 
-impl Service {
+impl HashService {
     pub(crate) fn new(areas: &mut Areas, bytes: u64) -> Self {
-        let a_round: u64 = ITEMS.iter().sum();
-        let rounds = (bytes / a_round).max(1);
+        let one_of_each: u64 = ITEMS.iter().sum();
+        let rounds = (bytes / one_of_each).max(1);
         let count = rounds * ITEMS.len() as u64;
         Self {
             buckets: areas.area(count.next_power_of_two() * 8),
@@ -52,7 +52,7 @@ impl Service {
         }
     }
 
-    /// The first bytes of an item.
+    /// Accesses the first bytes of an item, and returns its size.
     fn item(&self, memory: &mut Memory, item: u64, bytes: u64) -> u64 {
         let kinds = ITEMS.len() as u64;
         let slab = &self.items[(item % kinds) as usize];
@@ -60,7 +60,7 @@ impl Service {
         slab.size
     }
 
-    /// A packet: its descriptor and so much of what it carries.
+    /// Accesses the next packet: its descriptor and so many bytes of its content.
     fn packet(&mut self, memory: &mut Memory, bytes: u64) {
         memory.object(&self.packets, self.next, PACKET);
         memory.object(&self.fragments, self.next, bytes);
@@ -68,13 +68,13 @@ impl Service {
     }
 }
 
-impl Step for Service {
+impl AccessPattern for HashService {
     fn step(&mut self, memory: &mut Memory, random: &mut Pcg64Mcg) {
         let rank = self.popularity.map_or(0, |zipf| zipf.sample(random) as u64);
         let hash = scrambled(rank);
         let item = hash % self.count;
-        let stores = random.random_range(0..STORES) == 0;
-        self.packet(memory, if stores { FRAGMENT } else { 64 });
+        let is_store = random.random_range(0..STORES) == 0;
+        self.packet(memory, if is_store { FRAGMENT } else { 64 });
         memory.object(&self.sockets, random.random_range(0..CONNECTIONS), 256);
         memory.touch(self.buckets, hash.wrapping_mul(8) % self.buckets.bytes, 8);
         // Buckets hold one item and a half on average.
@@ -82,8 +82,8 @@ impl Step for Service {
             self.item(memory, scrambled(hash) % self.count, HEADER);
         }
         let size = self.item(memory, item, u64::MAX);
-        if stores {
-            // The list of what was used last.
+        if is_store {
+            // Its neighbours in the list of recently used items.
             for neighbour in [1, 2] {
                 self.item(memory, scrambled(hash ^ neighbour) % self.count, HEADER);
             }
@@ -93,7 +93,7 @@ impl Step for Service {
     }
 }
 
-/// A number that looks random and is always the same.
+/// Returns a hash of a number (SplitMix64).
 const fn scrambled(number: u64) -> u64 {
     let mut z = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,40 +1,42 @@
-//! What a TLB sees of a linear map: for each address the sizes of the entries that translate it, and how deep
-//! the walk goes. Addresses count from the start of the linear map.
+//! A linear map as a TLB sees it: for each address the sizes of the entries that translate it, and the depth of the walk.
+//!
+//! Addresses count from the start of the linear map.
 
 use linmap::{Geometry, Layout, Leaves, Level, Run, linear_range};
 
-use super::core::Core;
+use crate::cpu_core::Core;
 
-/// A linear map.
-pub(crate) struct Translation {
+/// A linear map as the TLBs of a core hold it.
+pub struct Translation {
     /// By address, without overlaps.
-    stretches: Vec<Stretch>,
-    /// log2 of what an entry of each level spans, the root's first.
+    extents: Vec<Extent>,
+    /// log2 of the bytes that a table entry of each level maps, the root's first.
     pub(crate) level_shifts: Vec<u32>,
-    /// The stretch of the last address.
+    /// The extent of the last address.
     last: usize,
 }
 
-/// Addresses that are translated alike.
+/// A range of addresses with entries of the same size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Stretch {
+pub(crate) struct Extent {
     start: u64,
     end: u64,
-    /// log2 of what an entry covers, in either level.
+    /// log2 of the bytes that an entry of the first level covers.
     pub(crate) l1_shift: u32,
+    /// log2 of the bytes that an entry of the second level covers.
     pub(crate) l2_shift: u32,
-    /// How many levels of tables are above the leaf.
+    /// How many levels of tables are above the leaf's own.
     pub(crate) tables: usize,
 }
 
 impl Translation {
-    /// As this core translates the map of a layout.
-    pub(crate) fn new(core: &Core, layout: &Layout<'_>, leaves: Leaves) -> Self {
+    /// Returns the linear map of a layout, in pages or in the largest leaves, as this core holds it.
+    pub fn new(core: &Core, layout: &Layout<'_>, leaves: Leaves) -> Self {
         let g = layout.geometry();
         let (first, _) = linear_range(g);
-        let mut stretches = Vec::new();
+        let mut extents = Vec::new();
         for run in layout.runs(leaves) {
-            add(core, g, &run, run.va.0 - first.0, &mut stretches);
+            add(core, g, &run, run.va.0 - first.0, &mut extents);
         }
         let mut level = g.root();
         let mut level_shifts = vec![g.level_shift(level)];
@@ -42,26 +44,26 @@ impl Translation {
             level = level.next();
             level_shifts.push(g.level_shift(level));
         }
-        Self { stretches, level_shifts, last: 0 }
+        Self { extents, level_shifts, last: 0 }
     }
 
-    /// How an address is translated; none if it is not mapped.
+    /// Returns the extent of an address, or `None` if it is not mapped.
     #[inline]
-    pub(crate) fn find(&mut self, address: u64) -> Option<&Stretch> {
-        let last = self.stretches.get(self.last)?;
+    pub(crate) fn find(&mut self, address: u64) -> Option<&Extent> {
+        let last = self.extents.get(self.last)?;
         if !(last.start <= address && address < last.end) {
-            let behind = self.stretches.partition_point(|stretch| stretch.end <= address);
-            if self.stretches.get(behind)?.start > address {
+            let next = self.extents.partition_point(|extent| extent.end <= address);
+            if self.extents.get(next)?.start > address {
                 return None;
             }
-            self.last = behind;
+            self.last = next;
         }
-        self.stretches.get(self.last)
+        self.extents.get(self.last)
     }
 }
 
-/// Adds the stretches of one run.
-fn add(core: &Core, g: Geometry, run: &Run, start: u64, to: &mut Vec<Stretch>) {
+/// Adds the extents of one run of leaves.
+fn add(core: &Core, g: Geometry, run: &Run, start: u64, to: &mut Vec<Extent>) {
     let entry_shift = g.level_shift(run.level);
     let end = start + (run.descriptors << entry_shift);
     let run_shift = g.contiguous_entries(run.level).trailing_zeros();
@@ -71,14 +73,14 @@ fn add(core: &Core, g: Geometry, run: &Run, start: u64, to: &mut Vec<Stretch>) {
         if start < end {
             let l2_shift = largest(&core.l2.shifts, shift);
             let l1_shift = largest(&core.l1.shifts, l2_shift);
-            to.push(Stretch { start, end, l1_shift, l2_shift, tables });
+            to.push(Extent { start, end, l1_shift, l2_shift, tables });
         }
     };
     let group = core.coalesce.trailing_zeros();
     if run.level != Level::PAGE || leaf_shift != entry_shift || group == 0 {
         return push(start, end, leaf_shift);
     }
-    // Pages share an entry in aligned groups; where there is no whole group they do not.
+    // Pages share an entry in whole aligned groups; the pages before the first group and after the last do not.
     let size = 1u64 << (entry_shift + group);
     let (from, until) = (start.next_multiple_of(size).min(end), (end & !(size - 1)).max(start));
     if from >= until {
@@ -89,7 +91,7 @@ fn add(core: &Core, g: Geometry, run: &Run, start: u64, to: &mut Vec<Stretch>) {
     push(until, end, entry_shift);
 }
 
-/// The largest size that an entry can have and that fits. The smallest always fits.
+/// Returns the largest of `shifts` that is no larger than `fits`, or `fits` if none is.
 fn largest(shifts: &[u32], fits: u32) -> u32 {
     shifts.iter().copied().rev().find(|shift| *shift <= fits).unwrap_or(fits)
 }
@@ -97,18 +99,21 @@ fn largest(shifts: &[u32], fits: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::tlb::core;
+    use crate::Parameters;
     use linmap::{Granule, OaFormat, Pa, Rodata};
 
     fn sizes(changes: &[&str], granule: Granule, leaves: Leaves, address: u64) -> (u64, u64, usize) {
-        let changes: Vec<String> = changes.iter().map(|change| (*change).to_owned()).collect();
-        let core = core::read("neoverse-n1", &changes).expect("a core");
+        let mut parameters = Parameters::built_in("neoverse-n1").expect("a core");
+        for change in changes {
+            parameters.set(change, "a test", "here").expect("a change");
+        }
+        let core = parameters.core().expect("a core");
         let g = Geometry::new(granule, 48, OaFormat::Bits48).expect("a geometry");
         let mut ram = [Pa(0x4000_0000)..Pa(0x20_4000_0000)];
         let layout = Layout::new(g, &mut ram, &mut [], Pa(0)..Pa(0), Rodata::Off).expect("a layout");
         let mut map = Translation::new(&core, &layout, leaves);
-        let stretch = map.find(address).expect("mapped");
-        (1 << stretch.l1_shift, 1 << stretch.l2_shift, stretch.tables)
+        let extent = map.find(address).expect("mapped");
+        (1 << extent.l1_shift, 1 << extent.l2_shift, extent.tables)
     }
 
     #[test]

@@ -1,29 +1,29 @@
-//! Files in memory: read from the page cache, read from a ramdisk, encrypted on their way to a disk.
+//! Files in memory: reads from the page cache, reads from a ramdisk, encryption on the way to a disk.
 //!
-//! A file's pages are found through a tree of nodes (Linux's xarray: 64 slots, 576 bytes). What is read goes to
-//! user space through other addresses than the linear map's, but for a ramdisk: it copies into the pages of a
-//! request, which the kernel reaches through the linear map as well.
+//! A file's pages are found through a tree of nodes (Linux's xarray: 64 slots, 576 bytes). Reads of the page cache go to
+//! user space, which has addresses of its own. A ramdisk copies into the pages of a request instead, through the linear
+//! map.
 
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
-use super::memory::{Area, Areas, Memory, Slab};
-use super::workload::Step;
+use super::AccessPattern;
+use crate::memory::{Area, Areas, Memory, Slab};
 
-/// What a read asks for.
+/// Bytes of a read.
 const READ: u64 = 4096;
-/// Slots of a node, and its size.
+/// Slots of a node, and its size in bytes.
 const SLOTS: u64 = 64;
 const NODE: u64 = 576;
-/// What a request is made of, and how many of it are in turn: a bio and what hangs on it.
+/// Bytes of a request (a bio and its parts), and how many requests are used in turn.
 const REQUEST: u64 = 256;
 const REQUESTS: u64 = 128;
 
-/// The pages of a file and the tree that finds them.
+/// The pages of a file, and its tree.
 struct File {
     data: Area,
     page: u64,
-    /// From the lowest level up to the one that has one node.
+    /// The nodes of each level, the lowest first; the last has one node.
     nodes: Vec<Slab>,
 }
 
@@ -40,7 +40,7 @@ impl File {
         Self { data, page, nodes }
     }
 
-    /// Finds the page with this number: one slot of each node on the way down.
+    /// Finds a page by its number: reads one slot of each node on the way down.
     fn find(&self, memory: &mut Memory, page: u64) {
         for (level, nodes) in self.nodes.iter().enumerate().rev() {
             memory.object(nodes, page / SLOTS.pow(level as u32 + 1), 8);
@@ -48,19 +48,19 @@ impl File {
     }
 }
 
-/// A file read from the page cache, page by page.
-pub(crate) struct Cached {
+/// Reads a file from the page cache, page by page.
+pub(crate) struct PageCache {
     file: File,
     next: u64,
 }
 
-impl Cached {
+impl PageCache {
     pub(crate) fn new(areas: &mut Areas, bytes: u64) -> Self {
         Self { file: File::new(areas, bytes), next: 0 }
     }
 }
 
-impl Step for Cached {
+impl AccessPattern for PageCache {
     fn step(&mut self, memory: &mut Memory, _: &mut Pcg64Mcg) {
         let page = self.file.page;
         self.file.find(memory, self.next);
@@ -69,7 +69,7 @@ impl Step for Cached {
     }
 }
 
-/// 4K reads from a ramdisk into the pages of requests.
+/// Reads 4K at a time from a ramdisk into the pages of requests.
 pub(crate) struct Ramdisk {
     file: File,
     requests: Slab,
@@ -91,7 +91,7 @@ impl Ramdisk {
     }
 }
 
-impl Step for Ramdisk {
+impl AccessPattern for Ramdisk {
     fn step(&mut self, memory: &mut Memory, random: &mut Pcg64Mcg) {
         let reads = self.file.data.bytes / READ;
         let read = if self.random { random.random_range(0..reads) } else { self.next % reads };
@@ -104,21 +104,21 @@ impl Step for Ramdisk {
     }
 }
 
-/// Pages of a file, encrypted sector by sector into pages of a pool, which go to the disk by DMA.
+/// Encrypts the pages of a file sector by sector into pages of a pool, which go to the disk by DMA.
 pub(crate) struct Encrypt {
     file: File,
     requests: Slab,
-    /// The schedule of keys and the state of the cipher.
+    /// The key schedule and the initial vector.
     context: Area,
     pool: Area,
     next: u64,
 }
 
-/// What disk encryption works on.
+/// Bytes that disk encryption handles at a time.
 const SECTOR: u64 = 512;
-/// Pages of the pool that are in turn.
+/// Pages of the pool, used in turn.
 const POOL: u64 = 1024;
-/// The expanded key of AES-256, and an initial vector.
+/// Bytes of the expanded key of AES-256 and of an initial vector.
 const CONTEXT: u64 = 15 * 16 + 16;
 
 impl Encrypt {
@@ -130,7 +130,7 @@ impl Encrypt {
     }
 }
 
-impl Step for Encrypt {
+impl AccessPattern for Encrypt {
     fn step(&mut self, memory: &mut Memory, _: &mut Pcg64Mcg) {
         let page = self.file.page;
         memory.object(&self.requests, self.next, REQUEST);

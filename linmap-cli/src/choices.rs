@@ -1,0 +1,25 @@
+//! Options that take one of a few names, for values of other crates. The help lists each name with a line of text.
+
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+
+/// A value and its name on the command line.
+pub(crate) type Choice<T> = (T, PossibleValue);
+
+/// Returns a choice of this name; `help` is its line in `--help`.
+pub(crate) fn choice<T>(value: T, name: &'static str, help: &'static str) -> Choice<T> {
+    let name = PossibleValue::new(name);
+    (value, if help.is_empty() { name } else { name.help(help) })
+}
+
+/// Returns clap's parser for one of these choices.
+pub(crate) fn one_of<T: Clone + Send + Sync + 'static>(
+    choices: impl IntoIterator<Item = Choice<T>>,
+) -> impl TypedValueParser<Value = T> {
+    let choices: Vec<Choice<T>> = choices.into_iter().collect();
+    let names = PossibleValuesParser::new(choices.iter().map(|(_, name)| name.clone()));
+    names.try_map(move |text| {
+        // The parser of names has accepted it, in upper case where the option allows that.
+        let chosen = choices.iter().find(|(_, name)| name.matches(&text, true));
+        chosen.map(|(value, _)| value.clone()).ok_or("not one of the names")
+    })
+}

@@ -1,0 +1,95 @@
+//! A CPU core as far as its TLBs go: two levels, a cache of tables, and how entries are replaced.
+
+use std::fmt;
+
+use crate::core_file::{CoreError, Parameter, Parameters};
+
+/// The TLBs of a core. Each parameter comes from text: see [`Parameters`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Core {
+    /// The core's name, such as `Neoverse N1`.
+    pub name: String,
+    /// The first level, data side.
+    pub l1: TlbLevel,
+    /// The second level; a miss here is a walk.
+    pub l2: TlbLevel,
+    /// How many aligned pages in a row can share an entry: a power of two, 1 if none can.
+    pub coalesce: u64,
+    /// True if a contiguous run takes one entry.
+    pub contiguous: bool,
+    /// Where walks cache tables.
+    pub walk_cache: WalkCache,
+    /// Which entry is evicted from a full set.
+    pub replacement: Replacement,
+    /// The text that each value was read from, with its source.
+    pub parameters: Vec<Parameter>,
+}
+
+impl Core {
+    /// Returns the built-in core of this name, such as `neoverse-n1`; upper and lower case are the same.
+    ///
+    /// # Errors
+    ///
+    /// No core has this name ([`Parameters::built_in_names`] lists them), or some of its parameters are not published.
+    pub fn named(name: &str) -> Result<Self, CoreError> {
+        Parameters::built_in(name)?.core()
+    }
+}
+
+/// One level of TLB.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TlbLevel {
+    /// How many entries it has.
+    pub entries: usize,
+    /// How many entries a set has; all of them if the level is fully associative.
+    pub ways: usize,
+    /// log2 of the sizes that an entry can cover, smallest first.
+    pub shifts: Vec<u32>,
+}
+
+/// Where a core keeps the table entries that its walks read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WalkCache {
+    /// Nowhere.
+    None,
+    /// Among the translations of the second level.
+    InL2,
+    /// In a cache of its own.
+    Own {
+        /// How many entries it has.
+        entries: usize,
+        /// How many entries a set has.
+        ways: usize,
+    },
+}
+
+/// Which entry is evicted when its set is full.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replacement {
+    /// The one that was not used for longest.
+    LeastRecentlyUsed,
+    /// Any.
+    Random,
+}
+
+impl fmt::Display for TlbLevel {
+    /// Writes entries, associativity and sizes: `1280 entries, 5-way (4K 64K 2M)`.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} entries, ", self.entries)?;
+        match self.ways {
+            ways if ways == self.entries => out.write_str("fully associative")?,
+            ways => write!(out, "{ways}-way")?,
+        }
+        let sizes: Vec<String> = self.shifts.iter().map(|shift| size(*shift)).collect();
+        write!(out, " ({})", sizes.join(" "))
+    }
+}
+
+/// Returns a power of two with its unit: `64K`.
+fn size(shift: u32) -> String {
+    let (unit, base) = [("T", 40), ("G", 30), ("M", 20), ("K", 10)]
+        .into_iter()
+        .find(|(_, base)| shift >= *base)
+        .unwrap_or(("", 0));
+    format!("{}{unit}", 1u64 << (shift - base))
+}
