@@ -1,5 +1,4 @@
-//! The command line. Wrong arguments are a result too: with `--json` on the line they end in a
-//! document like every other error.
+//! The command line. Wrong arguments are a result, too: with `--json` they end in a document like every other error.
 
 use std::ffi::OsString;
 
@@ -47,7 +46,7 @@ impl Arguments {
         Self::try_parse_from(&line).map_err(|error| Refused { error, line })
     }
 
-    /// Does what was asked.
+    /// Runs the command.
     pub(crate) fn run(&self) -> Status {
         self.color.apply();
         match &self.command {
@@ -65,14 +64,14 @@ impl Arguments {
     }
 }
 
-/// A command line that asks for nothing that can be run: a mistake, or `--help` and `--version`.
+/// A command line that runs nothing: a mistake, or `--help` and `--version`.
 pub(crate) struct Refused {
     error: clap::Error,
     line: Vec<OsString>,
 }
 
 impl Refused {
-    /// Says why, in the form that the line asks for as far as it can be understood.
+    /// Reports the reason, with `--json` as a document.
     pub(crate) fn report(&self) -> Status {
         if self.has("--color=never") || self.line.windows(2).any(|pair| pair == ["--color", "never"]) {
             Color::Never.apply();
@@ -85,7 +84,7 @@ impl Refused {
             ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => return Status::Fine,
             _ if self.has("--json") => {
                 let document = json!({ "schema": self.schema(), "ok": false, "error": self.reason() });
-                // The run failed whether or not anyone reads the document.
+                // The run has failed, whether or not this is read.
                 let _ = terminal::print_document(&document);
             }
             _ => {}
@@ -97,7 +96,7 @@ impl Refused {
         self.line.iter().skip(1).any(|given| given == argument)
     }
 
-    /// What would be right, where an address is missing or too many.
+    /// Returns a hint if an address is missing, or there are too many.
     fn tip(&self) -> Option<String> {
         let is_walk = self.has("walk");
         match self.error.kind() {
@@ -118,14 +117,14 @@ impl Refused {
         }
     }
 
-    /// The schema of the command that was meant.
+    /// Returns the schema of the command that was meant.
     fn schema(&self) -> String {
         let commands = Arguments::command();
         let meant = commands.get_subcommands().map(clap::Command::get_name).find(|name| self.has(name));
         crate::commands::reading::schema(meant.unwrap_or("error"))
     }
 
-    /// The first paragraph of the message, on one line.
+    /// Returns the first paragraph of the message, on one line.
     fn reason(&self) -> String {
         let text = self.error.render().to_string();
         let lines = text.lines().map(str::trim).take_while(|line| !line.is_empty());

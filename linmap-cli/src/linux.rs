@@ -1,9 +1,9 @@
-//! What is known of Linux on arm64, as pure functions over values: no tables, no files.
+//! Facts about Linux on arm64, as pure functions over values: no tables, no files.
 //!
-//! - `release`: what a kernel calls itself.  `regions`: what its addresses are for.
-//! - `evidence`: what was seen of a map.  `invalid`: what pages are that are not valid.
-//! - `trusted`: on which CPUs a release splits live leaves.  `cause`: what keeps a map in pages.
-//! - `remedy`: what would help.
+//! - `release`: a kernel's name.  `regions`: the regions of its addresses.
+//! - `evidence`: evidence of a map.  `invalid`: the purpose of invalid pages.
+//! - `trusted`: the CPUs on which a release splits live leaves.  `cause`: why a map is in pages.
+//! - `remedy`: remedies.
 
 pub(crate) mod cause;
 pub(crate) mod evidence;

@@ -1,10 +1,10 @@
-//! What the commands make of tables before they say anything about them.
+//! Page tables as the commands see them.
 //!
-//! - `view`: tables and saved dumps as one thing that can be walked.  `rebuilt`: a saved dump as tables.
-//! - `infer`: the geometry that a text dump must have.
+//! - `view`: one view of tables and saved dumps.  `rebuilt`: a saved dump as tables.
+//! - `infer`: the geometry of a text dump.
 //! - `descent`: every entry of a range, with its raw descriptor and the restrictions above it.
-//! - `permissions`: what those leave of a leaf's own.  `stretches`: equal neighbours as one.
-//! - `image`: where the kernel lies.  `linear`: how far the linear map is from its memory.
+//! - `permissions`: the permissions that those leave.  `stretches`: the rows of a dump.
+//! - `image`: the place of the kernel.  `linear`: the distance of the linear map from its memory.
 
 pub(crate) mod descent;
 pub(crate) mod image;

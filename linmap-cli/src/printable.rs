@@ -1,15 +1,15 @@
-//! Untrusted bytes become text that cannot upset a terminal: invalid UTF-8 is replaced, control
-//! characters other than newline and tab are shown as `^X`.
+//! Makes untrusted bytes safe for a terminal: invalid UTF-8 is replaced, and control characters other than newline
+//! and tab are shown as `^X`.
 
-/// A stream of bytes on its way to becoming text. Characters may be cut anywhere.
+/// Converts a stream of bytes to text. Characters can be split between its parts.
 #[derive(Default)]
 pub(crate) struct Printable {
-    /// The beginning of a character whose end has not arrived.
+    /// The beginning of an incomplete character.
     cut: Vec<u8>,
 }
 
 impl Printable {
-    /// The text of all characters that are complete.
+    /// Returns the text of all complete characters.
     pub(crate) fn push(&mut self, bytes: &[u8]) -> String {
         let bytes = [std::mem::take(&mut self.cut).as_slice(), bytes].concat();
         let mut text = String::with_capacity(bytes.len());
@@ -27,18 +27,18 @@ impl Printable {
     }
 }
 
-/// Text that may be anything, such as the name of a file, on one line.
+/// Returns any text, such as the name of a file, on one line.
 pub(crate) fn line(text: &str) -> String {
     text.chars().map(unbroken).flat_map(shown).collect()
 }
 
-/// Text of several lines that has no styles.
+/// Returns text of several lines without styles.
 pub(crate) fn text_lines(text: &str) -> String {
     text.chars().flat_map(shown).collect()
 }
 
-/// Text with styles (`ESC [ 1 ; 31 m`) and without any other control character: what somebody else has put into it
-/// may change a colour at the worst.
+/// Returns text with styles (`ESC [ 1 ; 31 m`) and without other control characters: untrusted text can at worst
+/// change a colour.
 pub(crate) fn harmless(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     let mut rest = text;
@@ -55,14 +55,14 @@ pub(crate) fn harmless(text: &str) -> String {
     safe
 }
 
-/// How long the style is that a text begins with.
+/// Returns the length of the style at the start of a text.
 fn style(text: &str) -> Option<usize> {
     let rest = text.strip_prefix("\u{1b}[")?;
     let end = rest.find(|character: char| !character.is_ascii_digit() && character != ';')?;
     rest[end..].starts_with('m').then_some(2 + end + 1)
 }
 
-/// Text from an untrusted document, on one line of at most `limit` characters.
+/// Returns untrusted text on one line of at most `limit` characters.
 pub(crate) fn excerpt(text: &str, limit: usize) -> String {
     let mut characters = text.trim().chars();
     let mut short: String = characters.by_ref().take(limit).map(unbroken).flat_map(shown).collect();
@@ -76,12 +76,12 @@ fn unbroken(character: char) -> char {
     if matches!(character, '\n' | '\t') { ' ' } else { character }
 }
 
-/// Whether more bytes could make a character of these.
+/// Returns true if these bytes can begin a character.
 fn may_continue(bytes: &[u8]) -> bool {
     std::str::from_utf8(bytes).is_err_and(|error| error.error_len().is_none())
 }
 
-/// One character as a terminal may see it.
+/// Returns the characters that stand for one.
 fn shown(character: char) -> impl Iterator<Item = char> {
     let (caret, visible) = match character {
         '\n' | '\t' => (None, character),

@@ -46,13 +46,13 @@ impl FromStr for Size {
         if !scaled.is_multiple_of(parts) {
             return Err(SizeError::Fraction);
         }
-        // Less than the scale.
+        // It is less than the scale.
         let rest = (scaled / parts) as u64;
         bytes.checked_add(rest).map(Self).ok_or(SizeError::TooLarge)
     }
 }
 
-/// The number before a unit, and the bytes of that unit.
+/// Splits a text into the number and the bytes of its unit.
 fn unit(text: &str) -> Result<(&str, u64), SizeError> {
     let scale =
         |letter: char| UNITS.iter().find(|(own, _)| *own == letter.to_ascii_uppercase()).map(|own| own.1);
@@ -64,13 +64,13 @@ fn unit(text: &str) -> Result<(&str, u64), SizeError> {
         ('B', [Some((_, 'i')), Some((at, letter))]) if scale(letter).is_some() => {
             Ok((&text[..at], scale(letter).unwrap_or(1)))
         }
-        // To a hexadecimal number b is a digit.
+        // In a hexadecimal number, b is a digit.
         ('B', [Some((_, letter)), _]) if scale(letter).is_some() && !is_hex => Err(SizeError::Decimal),
         _ => Ok(scale(last).map_or((text, 1), |scale| (&text[..at], scale))),
     }
 }
 
-/// A number without a sign, which `from_str_radix` would take.
+/// Parses a number without a sign, which `from_str_radix` would accept.
 fn whole(digits: &str, radix: u32) -> Result<u64, SizeError> {
     if digits.is_empty() || !digits.chars().all(|digit| digit.is_digit(radix)) {
         return Err(SizeError::Malformed);
@@ -78,7 +78,7 @@ fn whole(digits: &str, radix: u32) -> Result<u64, SizeError> {
     u64::from_str_radix(digits, radix).map_err(|_| SizeError::TooLarge)
 }
 
-/// Exact, in the largest unit that divides the size: what parses back to the same value.
+/// Writes it exactly, in the largest unit that divides it; parsing returns the same value.
 impl fmt::Display for Size {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match UNITS.iter().find(|(_, scale)| self.0 != 0 && self.0.is_multiple_of(*scale)) {
@@ -88,11 +88,11 @@ impl fmt::Display for Size {
     }
 }
 
-/// Short: to one decimal, and none that is 0. So the sizes of a column are written in one way.
+/// Returns a short size with at most one decimal, without a trailing 0, so that a column has one form.
 pub(crate) fn human(bytes: u64) -> String {
     let tenths = |scale: u64| (u128::from(bytes) * 10 + u128::from(scale / 2)) / u128::from(scale);
     let Some(fits) = UNITS.iter().position(|(_, scale)| bytes >= *scale) else { return bytes.to_string() };
-    // What would be 1024 of a unit is one of the next.
+    // 1024 of a unit is written as one of the next.
     let above = fits.checked_sub(1).filter(|_| tenths(UNITS[fits].1) >= 10240);
     let (letter, scale) = UNITS[above.unwrap_or(fits)];
     match (tenths(scale) / 10, tenths(scale) % 10) {
@@ -101,7 +101,7 @@ pub(crate) fn human(bytes: u64) -> String {
     }
 }
 
-/// A count with its thousands marked.
+/// Returns a count with its thousands marked.
 pub(crate) fn grouped(count: u64) -> String {
     let digits = count.to_string();
     let mut text = String::new();

@@ -2,14 +2,14 @@
 
 use std::process::ExitCode;
 
-/// How a run of the command went, worst last.
+/// The result of a run, worst last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Status {
-    /// Everything was done, and all was well.
+    /// Everything was done without findings.
     Fine = 0,
-    /// Everything was done, and something is wrong with what was looked at.
+    /// Everything was done, and something is wrong with the subject.
     Findings = 1,
-    /// The command could not do what was asked.
+    /// The command could not do its work.
     Error = 2,
 }
 

@@ -1,5 +1,5 @@
-//! Tables for people: names to the left, numbers to the right, no borders but a rule below the header. One that is
-//! wider than the terminal has cells of more than one line.
+//! Tables for people: text to the left, numbers to the right, no borders but a rule below the header. In a table that
+//! is wider than the terminal, cells have several lines.
 
 use comfy_table::{Cell, CellAlignment, ContentArrangement, LineStyle, Row, Table, TableStyle};
 
@@ -7,7 +7,7 @@ use crate::terminal;
 
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
-/// The table with this header and these rows, ending in a line break.
+/// Returns a table with this header and these rows, ending in a line break.
 pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(STYLE).set_header(row(header.iter().map(|name| (*name).to_owned())));
@@ -17,12 +17,12 @@ pub(crate) fn table(header: &[&str], rows: impl IntoIterator<Item = Vec<String>>
     fitted(table)
 }
 
-/// A table as text, for the terminal that shows it.
+/// Returns a table as text, for the terminal behind stdout.
 pub(crate) fn fitted(table: Table) -> String {
     finished(table, terminal::width())
 }
 
-/// A table as text, no wider than so many columns, if it can be.
+/// Returns a table as text, no wider than so many columns if possible.
 fn finished(mut table: Table, width: Option<u16>) -> String {
     let mut lines = lines(&table);
     let widest = lines.iter().map(|line| line.chars().count()).max().unwrap_or(0);

@@ -1,8 +1,8 @@
-//! What leaves the process: data on stdout, messages on stderr, colours where they are wanted.
-//! Writing never panics, and a pipe that was closed at the other end is no error.
+//! Output of the process: data on stdout, messages on stderr, colours if they are wanted. Writing never panics, and a
+//! pipe that the reader closed is not an error.
 //!
-//! Whatever a name from a source has in it, a terminal sees no control characters but those of styles, and one whose
-//! locale is not of UTF-8 sees the drawing characters of this command in ASCII.
+//! Untrusted text reaches a terminal without control characters other than styles. A terminal with a locale other
+//! than UTF-8 gets the drawing characters of this command as ASCII.
 
 use std::borrow::Cow;
 use std::fmt::Display;
@@ -16,7 +16,7 @@ use crate::printable::{harmless, text_lines};
 
 /// The style of headings.
 pub(crate) const HEADING: Style = Style::new().bold();
-/// The style of what stands beside the point.
+/// The style of secondary text.
 pub(crate) const ASIDE: Style = Style::new().dimmed();
 const ERROR: Style = AnsiColor::Red.on_default().bold();
 const NOTE: Style = AnsiColor::Yellow.on_default().bold();
@@ -33,7 +33,7 @@ pub(crate) enum Color {
 }
 
 impl Color {
-    /// Makes this the choice of the whole process.
+    /// Applies this choice to the whole process.
     pub(crate) fn apply(self) {
         match self {
             Self::Auto => anstream::ColorChoice::Auto,
@@ -44,30 +44,30 @@ impl Color {
     }
 }
 
-/// Says on stderr what went wrong.
+/// Prints an error on stderr.
 pub(crate) fn error(text: impl Display) {
     message(ERROR, "error", text);
 }
 
-/// Says on stderr what is worth knowing.
+/// Prints a note on stderr.
 pub(crate) fn note(text: impl Display) {
     message(NOTE, "note", text);
 }
 
 fn message(style: Style, label: &str, text: impl Display) {
     let text = text_lines(&text.to_string());
-    // There is nowhere left to complain to when stderr is gone.
+    // If stderr is gone, there is no place to complain.
     let _ = writeln!(anstream::stderr(), "{style}{label}:{style:#} {}", in_locale(&text));
 }
 
-/// How many columns the terminal has that shows stdout; `None` where it is no terminal.
+/// Returns the columns of the terminal behind stdout; `None` if it is not a terminal.
 pub(crate) fn width() -> Option<u16> {
     let out = io::stdout();
     let size = out.is_terminal().then(|| rustix::termios::tcgetwinsize(&out).ok())??;
     Some(size.ws_col).filter(|columns| *columns > 0)
 }
 
-/// Whether the locale has the characters that tables are drawn with: one that is named and not of UTF-8 has not.
+/// Returns true if the locale has the characters that tables are drawn with: UTF-8, or no locale at all.
 fn is_utf8() -> bool {
     let named = |name| std::env::var(name).ok().filter(|locale| !locale.is_empty());
     let locale = ["LC_ALL", "LC_CTYPE", "LANG"].into_iter().find_map(named);
@@ -77,7 +77,7 @@ fn is_utf8() -> bool {
     })
 }
 
-/// Text with the characters of this command that are not ASCII replaced, where the locale does not have them.
+/// Replaces the characters of this command that are not ASCII, if the locale lacks them.
 fn in_locale(text: &str) -> Cow<'_, str> {
     if is_utf8() {
         return Cow::Borrowed(text);
@@ -99,7 +99,7 @@ pub(crate) fn print_document(document: &Value) -> io::Result<()> {
     unless_closed(writeln!(out, "{text}").and_then(|()| out.flush()))
 }
 
-/// A document as text: control characters that JSON may have as they are are escaped, too.
+/// Returns a document as text, with all control characters escaped, also those that JSON allows.
 pub(crate) fn json_text(document: &Value) -> String {
     let text = format!("{document:#}");
     if !text.chars().any(|character| matches!(character, '\u{7f}'..='\u{9f}')) {
@@ -112,7 +112,7 @@ pub(crate) fn json_text(document: &Value) -> String {
     escaped.collect()
 }
 
-/// Writes much data to stdout, bit by bit.
+/// Writes a large amount of data to stdout, in parts.
 pub(crate) fn stream(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
     unless_closed(write(&mut out).and_then(|()| out.flush()))
@@ -122,14 +122,14 @@ pub(crate) fn stream(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io
 ///
 /// # Errors
 ///
-/// The help could not be written.
+/// The help cannot be written.
 pub(crate) fn print_clap(error: &clap::Error, tip: Option<&str>) -> io::Result<()> {
     let text = error.render().ansi().to_string();
     if !error.use_stderr() {
         return print(&text);
     }
     let tip = tip.map(|tip| format!("\n{}\n", in_locale(&text_lines(tip)))).unwrap_or_default();
-    // Nobody is left to be told.
+    // If stderr is gone, there is no place to complain.
     let _ = write!(anstream::stderr(), "{}{tip}", in_locale(&harmless(&text)));
     Ok(())
 }

@@ -1,13 +1,13 @@
-//! Why a linear map is in pages, and what would help: a pure function over evidence.
+//! Why a linear map is in pages, and remedies: a pure function over evidence.
 //!
-//! What it rests on is what Linux does (`arch/arm64/mm/mmu.c`, `pageattr.c`):
+//! It follows from the behaviour of Linux (`arch/arm64/mm/mmu.c`, `pageattr.c`):
 //!
-//! - Before 6.18 all RAM is in pages if `rodata=full` (the default), `debug_pagealloc=on`, or KFENCE wants
+//! - Before 6.18, all RAM is in pages with `rodata=full` (the default), `debug_pagealloc=on`, or if KFENCE needs
 //!   pages; CPUs do not matter.
-//! - From 6.18 on CPUs that never abort get large leaves nonetheless, but with `debug_pagealloc`.
-//! - KFENCE wants pages everywhere up to 6.4; from 6.5 on in its pool alone, unless it is compiled in with a
-//!   sample interval of 0, as in Debian's 6.12 and 7.x: then it might be set up later, anywhere.
-//! - `crashkernel=` wants pages everywhere up to 6.3: a crash kernel is taken out of the map when it is loaded.
+//! - From 6.18 on, CPUs that never abort get large leaves all the same, except with `debug_pagealloc`.
+//! - KFENCE needs pages everywhere up to 6.4; from 6.5 on in its pool alone, unless it is compiled in with a
+//!   sample interval of 0, as in Debian's 6.12 and 7.x: then it can be set up later, anywhere.
+//! - `crashkernel=` needs pages everywhere up to 6.3: a crash kernel is taken out of the map when it is loaded.
 
 use linmap::Midr;
 
@@ -17,14 +17,14 @@ use super::release::Release;
 use super::remedy::{Remedy, remedies};
 use super::trusted;
 
-/// One thing that is said, and how it is known.
+/// A statement, and how it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Statement {
     pub(crate) certainty: Certainty,
     pub(crate) text: String,
 }
 
-/// Something that keeps a map in pages.
+/// A reason that a map is in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
     DebugPagealloc,
@@ -35,7 +35,7 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
-    /// The name in documents.
+    /// Returns its name in documents.
     pub(crate) const fn id(self) -> &'static str {
         match self {
             Self::DebugPagealloc => "debug_pagealloc",
@@ -47,14 +47,14 @@ impl Cause {
     }
 }
 
-/// What is to be said of how a map is mapped.
+/// The explanation of how a linear map is mapped.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Explanation {
-    /// What keeps it in pages, each with the reason; nothing for a map in large leaves.
+    /// Everything that keeps it in pages, with the reason; empty for a map in large leaves.
     pub(crate) causes: Vec<(Cause, Statement)>,
-    /// What was seen.
+    /// Facts that were seen.
     pub(crate) facts: Vec<Statement>,
-    /// What would help, and what it costs.
+    /// Remedies, and their costs.
     pub(crate) remedies: Vec<Remedy>,
 }
 
@@ -66,7 +66,7 @@ fn inferred(text: impl Into<String>) -> Statement {
     Statement { certainty: Certainty::Inferred, text: text.into() }
 }
 
-/// Explains what was seen.
+/// Explains the evidence.
 pub(crate) fn explain(e: &Evidence) -> Explanation {
     let mut explanation = Explanation { facts: facts(e), ..Explanation::default() };
     if e.bytes == 0 || !e.in_pages() {
@@ -81,7 +81,7 @@ pub(crate) fn explain(e: &Evidence) -> Explanation {
 }
 
 fn debug_pagealloc(e: &Evidence) -> Option<(Cause, Statement)> {
-    // The command line is a request; a kernel that was built without it does nothing. The map decides.
+    // The command line is a request; a kernel that was built without the feature ignores it. The map decides.
     let seen = seen_pagealloc(e)?;
     let text = format!(
         "{} in {} places are not valid: debug_pagealloc unmaps free pages",
@@ -99,7 +99,7 @@ fn asks_for_pagealloc(e: &Evidence) -> bool {
     e.argument("debug_pagealloc").is_some_and(is_on)
 }
 
-/// Whether Linux takes it for a yes, by its first letters.
+/// Returns true if Linux takes it for a yes, by its first letters.
 const fn is_on(value: &str) -> bool {
     matches!(value.as_bytes(), [b'1' | b'y' | b'Y' | b't' | b'T', ..] | [b'o' | b'O', b'n' | b'N', ..])
 }
@@ -145,7 +145,7 @@ fn rodata(e: &Evidence) -> Option<(Cause, Statement)> {
 }
 
 fn kfence(e: &Evidence) -> Option<(Cause, Statement)> {
-    // CPUs that never abort spare the map that.
+    // CPUs that never abort keep large leaves.
     if e.splits_live() {
         return None;
     }
@@ -185,7 +185,7 @@ fn crashkernel(e: &Evidence) -> Option<(Cause, Statement)> {
         && matches!(e.rodata(), Some((Rodata::On | Rodata::Off, _)))
         && e.release.as_ref().is_some_and(Release::is_debian)
     {
-        // Debian's have no KFENCE there, so that nothing else is left.
+        // Debian's kernels have no KFENCE there, so that no other cause is left.
         inferred(format!("crashkernel= is given, {text}"))
     } else {
         return None;
@@ -200,7 +200,7 @@ fn unknown(e: &Evidence) -> Statement {
     }
 }
 
-/// What people call a CPU.
+/// Returns the common name of a CPU.
 pub(crate) fn cpu_name(midr: u64) -> String {
     trusted::name(Midr(midr)).map_or_else(|| format!("the CPU with MIDR {midr:#x}"), str::to_owned)
 }
@@ -232,7 +232,7 @@ fn cpu(e: &Evidence) -> Option<Statement> {
     })
 }
 
-/// The first CPU that needs its TLBIs repeated: by that one all of them are slower.
+/// Reports the first CPU that needs its TLBIs repeated, since it slows all of them down.
 fn repeated_tlbi(e: &Evidence) -> Option<Statement> {
     let needs = |midr: &u64| Some(known(format!("{} {}", cpu_name(*midr), Midr(*midr).repeated_tlbi()?)));
     e.midrs.iter().find_map(needs)
@@ -263,7 +263,7 @@ fn image_fact(e: &Evidence) -> Option<Statement> {
     })
 }
 
-/// From Linux 7.2 on; before that it is writable, as all data.
+/// Reports read-only data, from Linux 7.2 on; before that, it is writable as all data.
 fn data_fact(e: &Evidence) -> Option<Statement> {
     (e.data_alias.is_read_only()).then(|| known("the kernel's data and bss are read-only in the linear map"))
 }

@@ -1,4 +1,4 @@
-//! What was seen of a linear map and of the kernel that made it: values to draw conclusions from.
+//! Evidence of a linear map and its kernel: values to draw conclusions from.
 
 use linmap::{BbmPromise, Midr};
 
@@ -6,17 +6,17 @@ use super::invalid::{Invalid, What};
 use super::release::{Release, Version};
 use super::trusted;
 
-/// From this release on Linux splits live leaves on CPUs that it trusts never to abort (`trusted`).
+/// The first release that splits live leaves, on CPUs that it trusts never to abort (`trusted`).
 pub(crate) const SPLITS_LIVE: Version = Version(6, 18);
-/// From this release on KFENCE wants its pool alone in pages, if it is set up early.
+/// The first release whose KFENCE needs only its pool in pages, if it is set up early.
 pub(crate) const KFENCE_EARLY: Version = Version(6, 5);
-/// From this release on `rodata=on` is what was `full`, and `noalias` what was `on`.
+/// The first release whose `rodata=on` is the former `full`, and `noalias` the former `on`.
 pub(crate) const RODATA_RENAMED: Version = Version(6, 18);
-/// Up to here a crash kernel is taken out of the linear map when it is loaded, so that `crashkernel=` alone
-/// keeps all RAM in pages.
+/// The last release that takes a loaded crash kernel out of the linear map, so that `crashkernel=` alone keeps all
+/// RAM in pages.
 pub(crate) const CRASH_KERNEL_UNMAPPED: Version = Version(6, 4);
 
-/// Bytes of memory by what the linear map permits.
+/// Bytes of memory by the permissions of the linear map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Seen {
     pub(crate) read_only: u64,
@@ -28,7 +28,7 @@ impl Seen {
         self.read_only == 0 && self.writable == 0
     }
 
-    /// Whether most of it is read-only.
+    /// Returns true if most of it is read-only.
     pub(crate) const fn is_read_only(&self) -> bool {
         self.read_only > self.writable
     }
@@ -42,7 +42,7 @@ pub(crate) struct Pool {
     pub(crate) bytes: u64,
 }
 
-/// Everything that was seen; what a source does not show is empty.
+/// All evidence; facts that a source does not show are empty.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Evidence {
     pub(crate) release: Option<Release>,
@@ -51,9 +51,9 @@ pub(crate) struct Evidence {
     pub(crate) mmfr2: Option<u64>,
     /// Bytes that the linear map maps.
     pub(crate) bytes: u64,
-    /// Of those, in blocks and contiguous runs that are no alias of the kernel image.
+    /// Of those, bytes in blocks and contiguous runs outside of the kernel image's alias.
     pub(crate) large: u64,
-    /// Pages that are kept but not valid, by what they are.
+    /// Invalid pages that Linux still counts as present, by their purpose.
     pub(crate) invalid: Vec<Invalid>,
     /// The kernel's text at its own addresses.
     pub(crate) text: Seen,
@@ -61,11 +61,11 @@ pub(crate) struct Evidence {
     pub(crate) image_alias: Seen,
     /// The alias in the linear map of the kernel's data and bss, as far as it is valid.
     pub(crate) data_alias: Seen,
-    /// The aliases of what modules, BPF and vmalloc have read-only.
+    /// The aliases of read-only pages of modules, BPF and vmalloc.
     pub(crate) other_aliases: Seen,
 }
 
-/// How far the kernel protects what is read-only, by the older names of `rodata=`.
+/// How far the kernel protects read-only memory, by the older names of `rodata=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rodata {
     Off,
@@ -78,12 +78,12 @@ pub(crate) enum Rodata {
 pub(crate) enum Certainty {
     /// It was seen.
     Known,
-    /// It follows from what was seen and from what kernels usually do.
+    /// It follows from facts that were seen and from the usual behaviour of kernels.
     Inferred,
 }
 
 impl Certainty {
-    /// The word in documents.
+    /// Returns the word in documents.
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::Known => "known",
@@ -92,29 +92,30 @@ impl Certainty {
     }
 }
 
-/// Whether all CPUs promise never to abort when a live leaf changes size.
+/// The promise of all CPUs never to abort when a live leaf changes its size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Promised {
-    /// All of them, and Linux trusts all of them from this release on.
+    /// All promise it, and Linux trusts all of them from this release on.
     From(Version),
-    /// The first one that does not, by its MIDR.
+    /// The first CPU that does not, by its MIDR.
     Not(u64, BbmPromise),
     Unknown,
 }
 
 impl Evidence {
-    /// Whether all but the alias of the kernel image is in pages.
+    /// Returns true if everything but the alias of the kernel image is in pages.
     pub(crate) const fn in_pages(&self) -> bool {
-        // A block or two at the borders of an image that is not known exactly.
+        // One or two blocks at the ends of an image whose place is not known exactly.
         self.large.saturating_mul(50) < self.bytes
     }
 
-    /// Whether some pages are not valid for this reason.
+    /// Returns true if some pages are invalid for this purpose.
     pub(crate) fn has_invalid(&self, what: What) -> bool {
         self.invalid.iter().any(|invalid| invalid.what == what)
     }
 
-    /// The value of a boot argument, the last one if there are several; only where the command line is known.
+    /// Returns the value of a boot argument, the last one if there are several, or `None` if the command line is not
+    /// known.
     pub(crate) fn argument(&self, name: &str) -> Option<&str> {
         let words = self.command_line.as_deref()?.split_ascii_whitespace();
         words.filter_map(|word| word.strip_prefix(name)?.strip_prefix('=')).next_back()
@@ -132,7 +133,7 @@ impl Evidence {
         self.version().is_some_and(|own| own >= version)
     }
 
-    /// What `rodata=` says or comes to, and how that is known.
+    /// Returns the value of `rodata=`, given or by default, and how it is known.
     pub(crate) fn rodata(&self) -> Option<(Rodata, Certainty)> {
         use Certainty::{Inferred, Known};
         let renamed = self.is_from(RODATA_RENAMED);
@@ -140,7 +141,7 @@ impl Evidence {
             Some("off") => Some((Rodata::Off, Known)),
             Some("noalias") if renamed => Some((Rodata::On, Known)),
             Some("on") if !renamed => Some((Rodata::On, Known)),
-            // What a release does not know it ignores: it stays with its default.
+            // A release ignores a value that it does not know, and keeps its default.
             Some("on" | "full") => Some((Rodata::Full, Known)),
             _ => None,
         };
@@ -158,7 +159,7 @@ impl Evidence {
         asked.or(seen)
     }
 
-    /// What the CPUs promise. A system whose other CPUs are not known is judged by those that are.
+    /// Returns the promise of the CPUs. If only some CPUs are known, they stand for all.
     pub(crate) fn promised(&self) -> Promised {
         let mut from = None;
         let mut broken = None;
@@ -169,7 +170,7 @@ impl Evidence {
             }
         }
         match (broken, from) {
-            // Not by its part alone; what its BBM field says is not known.
+            // The part number alone does not decide; its BBM field is not known.
             (Some(_), _) if self.mmfr2.is_none() => Promised::Unknown,
             (Some(midr), _) => {
                 Promised::Not(midr, BbmPromise::of(Midr(midr), self.mmfr2.unwrap_or_default()))
@@ -179,24 +180,24 @@ impl Evidence {
         }
     }
 
-    /// Whether this release splits live leaves on all CPUs that were seen.
+    /// Returns true if this release splits live leaves on all CPUs that were seen.
     pub(crate) fn splits_live(&self) -> bool {
         matches!(self.promised(), Promised::From(version) if self.is_from(version))
     }
 
-    /// Whether this release takes a crash kernel out of the linear map.
+    /// Returns true if this release takes a crash kernel out of the linear map.
     pub(crate) fn unmaps_crash_kernel(&self) -> bool {
         self.is_before(CRASH_KERNEL_UNMAPPED)
     }
 
-    /// Whether there may be memory for a crash kernel that the release would take out of the linear map, for all
-    /// that is known.
+    /// Returns true unless it is known that there is no crash kernel that the release would take out of the linear
+    /// map.
     pub(crate) fn may_have_crash_kernel(&self) -> bool {
         self.unmaps_crash_kernel() && self.command_line.is_none()
     }
 
-    /// Whether KFENCE is compiled in and is not set up at boot, so that Linux keeps everything in pages for
-    /// it: Debian's kernels from 6.12 on, unless the command line says otherwise.
+    /// Returns how it is known that KFENCE is compiled in and not set up at boot, or `None` if it is not so. Linux
+    /// then keeps everything in pages for it: Debian's kernels from 6.12 on, unless the command line says otherwise.
     pub(crate) fn kfence_is_late(&self) -> Option<Certainty> {
         if !self.is_from(KFENCE_EARLY) {
             return None;
@@ -257,10 +258,10 @@ mod tests {
         let promised = |midrs: &[u64]| with(Some(2 << 52), midrs).promised();
         assert_eq!(promised(&[]), Promised::Unknown);
         assert_eq!(promised(&[0xc00f_ac30, 0xc00f_ac30]), Promised::From(SPLITS_LIVE));
-        // Neoverse-N3, which Linux trusts later.
+        // Neoverse-N3, which Linux trusts from a later release on.
         assert_eq!(promised(&[0xc00f_ac30, 0x410f_d8e0]), Promised::From(Version(7, 3)));
         assert!(matches!(promised(&[0xc00f_ac30, 0x410f_d0c1]), Promised::Not(0x410f_d0c1, _)));
-        // Where the BBM field is not shown, a part that is not listed may be either.
+        // If the BBM field is not shown, a part that is not listed can be either.
         assert_eq!(with(None, &[0x410f_d0c1]).promised(), Promised::Unknown);
         assert_eq!(with(None, &[0xc00f_ac30]).promised(), Promised::From(SPLITS_LIVE));
     }

@@ -1,12 +1,12 @@
-//! What the pages of a linear map are that are kept and not valid: present for Linux, out of reach for every access.
+//! The purpose of present-invalid pages in a linear map: present for Linux, but no access translates.
 //!
 //! Linux takes pages out of its linear map (`set_memory_valid`, `set_direct_map_invalid_noflush`) for
 //!
-//! - KFENCE: the guards of its pool, each second page at the least, and objects that are free;
+//! - KFENCE: the guards of its pool, at least every second page, and free objects;
 //! - the image's data and bss, from 7.3 on: they are used at the image's own addresses;
-//! - a crash kernel that is loaded, up to 6.3: each of its segments, the kernel and its initrd the largest;
-//! - `debug_pagealloc`: whatever is free;
-//! - `memfd_secret`, and others that want pages for themselves.
+//! - a loaded crash kernel, up to 6.3: each of its segments, of which kernel and initrd are the largest;
+//! - `debug_pagealloc`: all free memory;
+//! - `memfd_secret`, and other users of private pages.
 
 use std::ops::Range;
 
@@ -15,16 +15,16 @@ use linmap::Pa;
 use super::evidence::{CRASH_KERNEL_UNMAPPED, Certainty, Pool};
 use super::release::Version;
 
-/// As many pieces are told apart; the others are counted.
+/// How many pieces are listed; the others are only counted.
 const MOST_PIECES: usize = 1 << 16;
-/// A pool has at least so many pages that are never valid.
+/// The fewest pages of a pool that are never valid.
 const LEAST_GUARDS: u64 = 16;
-/// No kernel is smaller that is loaded to dump another.
+/// The size of the smallest crash kernel.
 const LEAST_CRASH_KERNEL: u64 = 16 << 20;
-/// As far from that its other segments may be.
+/// The largest distance from it to its other segments.
 const CRASH_KERNEL_REACH: u64 = 512 << 20;
 
-/// Neighbouring pages, none of them valid.
+/// Neighbouring invalid pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
     pub(crate) va: u64,
@@ -32,18 +32,18 @@ pub(crate) struct Piece {
     pub(crate) bytes: u64,
 }
 
-/// All of them, in address order.
+/// All of them, in order of address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Pieces {
     list: Vec<Piece>,
-    /// All that was added, listed or not.
+    /// The bytes of all that was added, listed or not.
     bytes: u64,
     places: u64,
-    /// Where the last one ends.
+    /// The end of the last one.
     end: Option<(u64, u64)>,
 }
 
-/// What such pages are.
+/// The purpose of such pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum What {
     Kfence,
@@ -58,7 +58,7 @@ impl What {
     const ALL: [Self; 5] =
         [Self::Kfence, Self::ImageData, Self::CrashKernel, Self::DebugPagealloc, Self::Taken];
 
-    /// The name in documents.
+    /// Returns its name in documents.
     pub(crate) const fn id(self) -> &'static str {
         match self {
             Self::Kfence => "kfence",
@@ -69,7 +69,7 @@ impl What {
         }
     }
 
-    /// What they are, for people.
+    /// Returns its name for people.
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::Kfence => "KFENCE's pool: guards, and objects that are free",
@@ -80,7 +80,7 @@ impl What {
         }
     }
 
-    /// Only what lies where the image has its data is certain.
+    /// Returns how it is known: only pages at the place of the image's data are certain.
     pub(crate) const fn certainty(self) -> Certainty {
         match self {
             Self::ImageData => Certainty::Known,
@@ -94,18 +94,18 @@ impl What {
 pub(crate) struct Invalid {
     pub(crate) what: What,
     pub(crate) bytes: u64,
-    /// So many pieces.
+    /// How many pieces there are.
     pub(crate) places: u64,
     /// The first address.
     pub(crate) va: u64,
 }
 
-/// What pages are told apart by.
+/// Facts that tell such pages apart.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Context {
     /// The size of a page.
     pub(crate) page: u64,
-    /// What the linear map covers with valid leaves.
+    /// The bytes that valid leaves of the linear map cover.
     pub(crate) covered: u64,
     /// The memory of the image's writable segments.
     pub(crate) data: Vec<Range<Pa>>,
@@ -114,13 +114,13 @@ pub(crate) struct Context {
 }
 
 impl Pieces {
-    /// Adds a leaf that is not valid; leaves come in address order.
+    /// Adds an invalid leaf; leaves are added in order of address.
     pub(crate) fn add(&mut self, va: u64, pa: u64, bytes: u64) {
         self.bytes += bytes;
         let goes_on = self.end == Some((va, pa));
         self.end = Some((va.wrapping_add(bytes), pa.wrapping_add(bytes)));
         if goes_on {
-            // The list holds this piece unless it was full when the piece began.
+            // The list has this piece, unless it was full when the piece began.
             if let Some(last) = self.list.last_mut()
                 && last.va.wrapping_add(last.bytes) == va
             {
@@ -134,23 +134,23 @@ impl Pieces {
         }
     }
 
-    /// The longest row of pages of which no two neighbours are valid: KFENCE's pool is one, as each page that
-    /// may be handed out is between two that never are.
+    /// Returns the longest row of pages in which no two neighbours are valid: KFENCE's pool is one, as each of its
+    /// usable pages is between two guards.
     pub(crate) fn pool(&self, page: u64) -> Option<Pool> {
         let follows = |a: &Piece, b: &Piece| a.va.wrapping_add(a.bytes).wrapping_add(page) == b.va;
         let rows = self.list.chunk_by(follows).filter_map(|row| {
             let (first, last) = (row.first()?, row.last()?);
             let bytes = (last.va - first.va).wrapping_add(last.bytes);
             let (all, valid) = (bytes / page, row.len() as u64 - 1);
-            // Where all free pages are taken away valid ones are rare, or neighbours.
+            // Where all free pages are invalid, valid ones are rare, or neighbours.
             let is_pool = all - valid >= LEAST_GUARDS && valid * 16 >= all;
             is_pool.then_some(Pool { va: first.va, pa: first.pa, bytes })
         });
-        // Of equals the first.
+        // Of equal ones, the first.
         rows.reduce(|best, next| if next.bytes > best.bytes { next } else { best })
     }
 
-    /// The largest segment of a crash kernel, where the release takes that out of the linear map.
+    /// Returns the largest segment of a crash kernel, if the release takes it out of the linear map.
     fn crash_kernel(&self, context: &Context) -> Option<Piece> {
         if context.version.is_some_and(|version| version >= CRASH_KERNEL_UNMAPPED) {
             return None;
@@ -159,7 +159,7 @@ impl Pieces {
         largest.filter(|piece| piece.bytes >= LEAST_CRASH_KERNEL)
     }
 
-    /// What they are, by kind; kinds that do not occur are left out.
+    /// Returns all pages by purpose; a purpose without pages is left out.
     pub(crate) fn kinds(&self, context: &Context) -> Vec<Invalid> {
         let pool = self.pool(context.page);
         let crash = self.crash_kernel(context);
@@ -182,7 +182,7 @@ impl Pieces {
             }
         }
         if places > 0 {
-            // What is free is much, and everywhere.
+            // Free memory is much, and everywhere.
             let all = self.bytes.saturating_add(context.covered);
             let is_free = places > 1000 && bytes > all / 32;
             let what = if is_free { What::DebugPagealloc } else { What::Taken };
@@ -192,7 +192,7 @@ impl Pieces {
     }
 }
 
-/// What one piece is by where it lies.
+/// Returns the purpose of one piece by its place.
 fn told(piece: &Piece, pool: Option<Pool>, crash: Option<Piece>, context: &Context) -> Option<What> {
     let is_pool = |pool: Pool| piece.va >= pool.va && piece.va - pool.va < pool.bytes;
     let end = piece.pa.saturating_add(piece.bytes);
@@ -216,7 +216,7 @@ mod tests {
     const MIB: u64 = 1 << 20;
     const BASE: u64 = 0xffff_0000_0000_0000;
 
-    /// Pages by number; the linear map starts at RAM's first gigabyte.
+    /// Returns pieces from page numbers; the linear map starts at RAM's first gigabyte.
     fn pieces(pages: impl IntoIterator<Item = u64>) -> Pieces {
         let mut pieces = Pieces::default();
         for page in pages {
@@ -233,7 +233,7 @@ mod tests {
 
     #[test]
     fn a_pool_is_told_from_pages_that_are_merely_not_valid() {
-        // Two guards, then one behind each page that may be handed out; some objects are free.
+        // Two guards, then one after each usable page; some objects are free.
         let pool: Vec<_> = (64..104).filter(|page| *page < 66 || page % 2 == 1 || *page == 70).collect();
         let found = pieces(pool.clone()).pool(PAGE).expect("a pool");
         assert_eq!((found.va, found.pa, found.bytes), (BASE + 64 * PAGE, (1 << 30) + 64 * PAGE, 40 * PAGE));
@@ -265,7 +265,7 @@ mod tests {
     fn what_is_free_is_much_and_everywhere() {
         let free = (0..500_000).filter(|page| page % 250 < 230);
         assert_eq!(kinds(&pieces(free), Version(6, 12), &[]), [(What::DebugPagealloc, 460_000, 2000)]);
-        // Thousands of secret pages are not.
+        // Thousands of secret pages are not a pool.
         let secret = (0..9000).filter(|page| page % 3 == 0);
         assert_eq!(kinds(&pieces(secret), Version(6, 12), &[]), [(What::Taken, 3000, 3000)]);
     }

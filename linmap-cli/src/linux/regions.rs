@@ -1,17 +1,17 @@
-//! What the addresses of Linux on arm64 are for: linear map, kernel image, modules, vmalloc, vmemmap, fixmap.
+//! The regions of kernel addresses of Linux on arm64: linear map, kernel image, modules, vmalloc, vmemmap, fixmap.
 //!
-//! What it rests on, in this order:
+//! The evidence, best first:
 //!
-//! 1. VMCOREINFO has MODULES, VMALLOC and VMEMMAP from Linux 6.0 on; those are taken as they are. A saved dump
-//!    has marker lines instead, to within an entry.
-//! 2. Before that the release decides, from 5.11 on (`arch/arm64/include/asm/memory.h`): modules start where
-//!    the linear map of the smallest VA size ends, and take 128M, 2G from 6.5 on; up to 5.16 another 128M
-//!    for BPF are in front. The vmemmap is a power of two below the top; from 6.9 on it ends at -1G.
-//! 3. Without either only the linear map is known: it starts at the base of the upper half.
+//! 1. VMCOREINFO has MODULES, VMALLOC and VMEMMAP from Linux 6.0 on. A saved dump has marker lines instead,
+//!    exact to an entry.
+//! 2. The release, from 5.11 on (`arch/arm64/include/asm/memory.h`): modules start at the end of the linear map of
+//!    the smallest VA size, and take 128M, from 6.5 on 2G; up to 5.16, 128M for BPF come before them. The vmemmap
+//!    is a power of two below the top; from 6.9 on it ends at -1G.
+//! 3. Without either, only the linear map is known: it starts at the base of the upper half.
 //!
 //! PAGE_END, the end of the linear map, is half of the *smallest* VA size that the kernel can run with: 48
-//! bits for one of 52, or 47 with 16K pages. Where the fixmap starts depends on the configuration: up to
-//! 16M below its top are taken for it.
+//! bits for one of 52, or 47 with 16K pages. The start of the fixmap depends on the configuration: up to
+//! 16M below its top count as fixmap.
 
 use linmap::{Geometry, Granule, Half, Va};
 
@@ -38,17 +38,17 @@ impl Name {
     const ALL: [Self; 6] =
         [Self::Linear, Self::Kernel, Self::Modules, Self::Vmalloc, Self::Vmemmap, Self::Fixmap];
 
-    /// The region with this name in documents.
+    /// Returns the region with this name in documents.
     pub(crate) fn of_text(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|name| name.text() == text)
     }
 
-    /// The region with this line before it.
+    /// Returns the region with this marker line before it.
     pub(crate) fn of_marker(start: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|name| name.markers().0 == start)
     }
 
-    /// The name on the command line and in documents.
+    /// Returns its name on the command line and in documents.
     pub(crate) const fn text(self) -> &'static str {
         match self {
             Self::Linear => "linear",
@@ -60,7 +60,7 @@ impl Name {
         }
     }
 
-    /// The lines around it in a dump: Linux's own where Linux has them.
+    /// Returns its marker lines in a dump: Linux's own if it has some.
     pub(crate) const fn markers(self) -> (&'static str, &'static str) {
         match self {
             Self::Linear => ("Linear Mapping start", "Linear Mapping end"),
@@ -73,7 +73,7 @@ impl Name {
     }
 }
 
-/// Where a region is: its first and last address, both included.
+/// A region: its first and last address, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Region {
     pub(crate) name: Name,
@@ -91,14 +91,14 @@ impl Region {
     }
 }
 
-/// What the names of regions rest on.
+/// The evidence for the names of regions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Basis {
-    /// VMCOREINFO says it.
+    /// VMCOREINFO has it.
     Vmcoreinfo,
     /// The marker lines of a saved dump.
     Markers,
-    /// The release has this layout.
+    /// This release has this layout.
     Release,
     /// Only the linear map is known.
     Architecture,
@@ -114,45 +114,45 @@ impl Basis {
         }
     }
 
-    /// What says so; a document that says something else has marker lines at least.
+    /// Reads the evidence in a document; an unknown one stands for marker lines.
     fn of_text(text: &str) -> Self {
         let all = [Self::Vmcoreinfo, Self::Release, Self::Architecture];
         all.into_iter().find(|basis| basis.text() == text).unwrap_or(Self::Markers)
     }
 }
 
-/// The regions that are known, in address order; the kernel image lies in another and comes last.
+/// The known regions in order of address; the kernel image lies in another one and comes last.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Regions {
     pub(crate) basis: Basis,
     list: Vec<Region>,
 }
 
-/// What a layout is derived from, besides the geometry.
+/// Facts that a layout is derived from, besides the geometry.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hints<'a> {
     pub(crate) release: Option<&'a Release>,
-    /// Start and end of modules, vmalloc and vmemmap, as VMCOREINFO has them.
+    /// Start and end of modules, vmalloc and vmemmap, from VMCOREINFO.
     pub(crate) modules: Option<(u64, u64)>,
     pub(crate) vmalloc: Option<(u64, u64)>,
     pub(crate) vmemmap: Option<(u64, u64)>,
     /// First and last address of the kernel image, found in the tables.
     pub(crate) kernel: Option<(Va, Va)>,
-    /// Whether those three are the marker lines of a saved dump instead.
+    /// True if those three come from the marker lines of a saved dump instead.
     pub(crate) is_saved: bool,
 }
 
 const MIB: u64 = 1 << 20;
 const GIB: u64 = 1 << 30;
-/// How far below its top the fixmap may start.
+/// The largest distance from the start of the fixmap to its end.
 const FIXMAP: u64 = 16 * MIB;
 
-/// The first and last address of Linux's linear map, whether or not there is RAM for all of it.
+/// Returns the first and last address of Linux's linear map, with or without RAM there.
 pub(crate) fn linear(geometry: Geometry) -> (Va, Va) {
     (Va(geometry.base(Half::Upper)), Va(page_end(geometry) - 1))
 }
 
-/// PAGE_END: where the linear map ends.
+/// Returns PAGE_END: the end of the linear map.
 fn page_end(geometry: Geometry) -> u64 {
     let smallest = match (geometry.va_bits(), geometry.granule()) {
         (0..=48, _) => geometry.va_bits(),
@@ -166,7 +166,7 @@ impl Regions {
     /// Derives the regions of a kernel.
     pub(crate) fn of(geometry: Geometry, hints: &Hints<'_>) -> Self {
         let base = geometry.base(Half::Upper);
-        // What is not in the upper half, or runs backwards, is no region of this kernel.
+        // A range outside of the upper half, or with its ends swapped, is not a region of this kernel.
         let sane = |range: Option<(u64, u64)>| range.filter(|(start, end)| *start >= base && end > start);
         let told = (sane(hints.modules), sane(hints.vmalloc), sane(hints.vmemmap));
         let (basis, list) = match (told, hints.release) {
@@ -188,7 +188,7 @@ impl Regions {
         Self { basis, list }
     }
 
-    /// Those of a saved document: its names, each with its first and last address. Others are left out.
+    /// Returns the regions of a saved document, by name, with first and last address. Unknown names are left out.
     pub(crate) fn saved(geometry: Geometry, from: &str, list: &[(String, Va, Va)]) -> Self {
         let base = Va(geometry.base(Half::Upper));
         let named = list.iter().filter_map(|(name, first, last)| {
@@ -199,28 +199,28 @@ impl Regions {
         Self { basis: Basis::of_text(from), list }
     }
 
-    /// All of them, in address order, the kernel image last.
+    /// Returns all regions in order of address, the kernel image last.
     pub(crate) fn all(&self) -> &[Region] {
         &self.list
     }
 
-    /// The region of this name, if it is known.
+    /// Returns the region of this name, if it is known.
     pub(crate) fn get(&self, name: Name) -> Option<Region> {
         self.list.iter().find(|region| region.name == name).copied()
     }
 
-    /// What an address is for: the kernel image goes before the region that it lies in.
+    /// Returns the region of an address: the kernel image before the region that it lies in.
     pub(crate) fn of_address(&self, va: Va) -> Option<Name> {
         self.list.iter().rev().find(|region| region.contains(va)).map(|region| region.name)
     }
 
-    /// The name of what an address is for, `unknown` where that is not known.
+    /// Returns the name of the region of an address, or `unknown`.
     pub(crate) fn name_at(&self, va: Va) -> &'static str {
         self.of_address(va).map_or("unknown", Name::text)
     }
 }
 
-/// Everything above the linear map.
+/// Returns everything above the linear map.
 fn upper(modules: (u64, u64), vmalloc: (u64, u64), vmemmap: (u64, u64)) -> Vec<Region> {
     let fixmap_top = if vmemmap.1 == GIB.wrapping_neg() {
         (8 * MIB).wrapping_neg()
@@ -235,7 +235,7 @@ fn upper(modules: (u64, u64), vmalloc: (u64, u64), vmemmap: (u64, u64)) -> Vec<R
     ]
 }
 
-/// The layout that a release has, where VMCOREINFO does not say.
+/// Returns the layout of a release, for kernels whose VMCOREINFO lacks it.
 fn by_release(geometry: Geometry, version: Version) -> Vec<Region> {
     let (base, end) = (geometry.base(Half::Upper), page_end(geometry));
     let bpf = if version < Version(5, 17) { 128 * MIB } else { 0 };
@@ -278,7 +278,7 @@ mod tests {
         regions.get(name).map(|region| (region.first.0, region.last.0)).expect("a region")
     }
 
-    /// As `Documentation/arm64/memory.rst` of 6.1 has it.
+    /// The table of `Documentation/arm64/memory.rst` in 6.1.
     #[test]
     fn linux_6_1_with_48_bits() {
         let regions = of_release("6.1.0-40-arm64", geometry(Granule::K4, 48));
@@ -290,7 +290,7 @@ mod tests {
         assert_eq!(at(&regions, Name::Fixmap).1, 0xffff_fbff_fdff_ffff);
     }
 
-    /// As `Documentation/arch/arm64/memory.rst` of 6.12 has it.
+    /// The table of `Documentation/arch/arm64/memory.rst` in 6.12.
     #[test]
     fn linux_6_12_with_48_and_52_bits() {
         let regions = of_release("6.12.48+deb13-arm64", geometry(Granule::K4, 48));
@@ -342,7 +342,7 @@ mod tests {
         for regions in [Regions::of(g, &Hints::default()), of_release("4.19.0", g)] {
             assert_eq!((regions.basis, regions.all().len()), (Basis::Architecture, 1));
         }
-        // Backwards, or not the kernel's.
+        // Ends swapped, or not the kernel's addresses.
         let hints = Hints {
             modules: Some((u64::MAX, 1)),
             vmalloc: Some((0, 4096)),
@@ -357,7 +357,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever VMCOREINFO claims.
+        /// No claim of VMCOREINFO panics or leaves the upper half.
         #[test]
         fn no_hint_panics(
             modules in range(), vmalloc in range(), vmemmap in range(), va: u64, bits in 36u32..=52,

@@ -1,4 +1,4 @@
-//! The name of a Linux kernel (`uname -r`, OSRELEASE in VMCOREINFO): its version, and who built it.
+//! The name of a Linux kernel (`uname -r`, OSRELEASE in VMCOREINFO): its version, and its builder.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub(crate) struct Release {
 pub(crate) struct Version(pub(crate) u32, pub(crate) u32);
 
 impl Release {
-    /// The release with this name, if it starts with a version. At most 64 characters are kept, as in Linux.
+    /// Parses a name that starts with a version. At most 64 characters are kept, as in Linux.
     pub(crate) fn parse(name: &str) -> Option<Self> {
         let (major, rest) = name.split_once('.')?;
         let minor: String = rest.chars().take_while(char::is_ascii_digit).collect();
@@ -26,7 +26,7 @@ impl Release {
         self.version
     }
 
-    /// Whether Debian built it: `6.1.0-40-arm64`, `6.12.48+deb13-cloud-arm64`.
+    /// Returns true if Debian built it: `6.1.0-40-arm64`, `6.12.48+deb13-cloud-arm64`.
     pub(crate) fn is_debian(&self) -> bool {
         let flavour = self.name.strip_suffix("-arm64").or_else(|| self.name.strip_suffix("-arm64-16k"));
         let Some(rest) = flavour else { return false };

@@ -1,7 +1,7 @@
-//! What would put a linear map into large leaves: a promise, which `make test-linux` follows on each kernel.
+//! Remedies for a linear map in pages: a promise, which `make test-linux` tests on each kernel.
 //!
-//! Whatever keeps a map in pages goes together: to remove one of several causes changes nothing. Where booting
-//! differently cannot help, only other kernels or CPUs are named.
+//! All causes have to be removed together: to remove one of several changes nothing. If no boot argument can help,
+//! only other kernels or CPUs are named.
 
 use std::fmt;
 
@@ -10,7 +10,7 @@ use super::evidence::{Evidence, KFENCE_EARLY, Promised, RODATA_RENAMED, SPLITS_L
 use super::invalid::What;
 use super::release::Version;
 
-/// One way out. All of it has to be done.
+/// One remedy. All of it has to be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Remedy {
     /// This release or a newer one.
@@ -21,7 +21,7 @@ pub(crate) struct Remedy {
     pub(crate) with: Vec<&'static str>,
     /// Boot arguments to leave out, by name.
     pub(crate) without: Vec<&'static str>,
-    /// Whether it is known that the kernel was given those.
+    /// True if it is known that the kernel was given those.
     pub(crate) is_given: bool,
 }
 
@@ -29,7 +29,7 @@ const NOT_FULL: &str = "rodata=on";
 const NOT_FULL_RENAMED: &str = "rodata=noalias";
 const EARLY: &str = "kfence.sample_interval=100";
 
-/// What helps against all of these causes.
+/// Returns the remedies against all of these causes.
 pub(crate) fn remedies(e: &Evidence, causes: &[Cause]) -> Vec<Remedy> {
     if causes.is_empty() {
         return Vec::new();
@@ -40,11 +40,11 @@ pub(crate) fn remedies(e: &Evidence, causes: &[Cause]) -> Vec<Remedy> {
         .collect()
 }
 
-/// The same kernel on the same machine.
+/// Returns the remedy with the same kernel on the same machine.
 fn booted_differently(e: &Evidence, causes: &[Cause]) -> Option<Remedy> {
     let has = |cause| causes.contains(&cause);
     if has(Cause::Kfence) && e.is_before(KFENCE_EARLY) {
-        // It wants pages however it is set up.
+        // Every configuration of it needs pages.
         return None;
     }
     let mut remedy = Remedy { is_given: e.command_line.is_some(), ..Remedy::default() };
@@ -63,7 +63,7 @@ fn booted_differently(e: &Evidence, causes: &[Cause]) -> Option<Remedy> {
     Some(remedy)
 }
 
-/// Whether KFENCE may be compiled in with a sample interval of 0, for all that is known: the argument then is
+/// Returns true unless it is known that KFENCE is not compiled in with a sample interval of 0. The argument is then
 /// needed, and does nothing to a kernel without KFENCE.
 fn may_have_late_kfence(e: &Evidence) -> bool {
     let is_debian = e.release.as_ref().is_some_and(super::release::Release::is_debian);
@@ -73,7 +73,7 @@ fn may_have_late_kfence(e: &Evidence) -> bool {
         && e.argument("kfence.sample_interval").is_none()
 }
 
-/// Where the kernel is too old to be without what it has: a crash kernel, or KFENCE.
+/// Returns a newer release, if this one cannot do without pages for a crash kernel or for KFENCE.
 fn newer_without_full(e: &Evidence, causes: &[Cause]) -> Option<Remedy> {
     let is_stuck =
         causes.contains(&Cause::Crashkernel) || causes.contains(&Cause::Kfence) && e.is_before(KFENCE_EARLY);
@@ -86,7 +86,7 @@ fn newer_without_full(e: &Evidence, causes: &[Cause]) -> Option<Remedy> {
     })
 }
 
-/// A kernel that splits live leaves, on CPUs that it trusts.
+/// Returns a kernel that splits live leaves, on CPUs that it trusts.
 fn other_kernel_or_cpus(e: &Evidence, causes: &[Cause]) -> Option<Remedy> {
     let needs_splits = [Cause::RodataFull, Cause::Kfence, Cause::Crashkernel];
     if !causes.iter().any(|cause| needs_splits.contains(cause)) {
@@ -138,7 +138,7 @@ impl fmt::Display for Remedy {
 }
 
 impl Remedy {
-    /// What it costs.
+    /// Returns its costs.
     fn prices(&self) -> Vec<&'static str> {
         let mut prices = Vec::new();
         if self.with.iter().any(|argument| argument.starts_with("rodata=")) {

@@ -1,7 +1,7 @@
-//! From which release on Linux changes the size of live leaves on a CPU.
+//! The first release of Linux that changes the size of live leaves on a CPU.
 //!
-//! Linux 6.18 brought a list of parts and revisions, which is that of [`BbmPromise::Listed`]; ID registers say
-//! nothing there. From 7.3 on the list is longer, and BBM level 3 counts (`cpu_supports_bbml2_noabort` and
+//! Linux 6.18 brought a list of parts and revisions, which is that of [`BbmPromise::Listed`]; it ignores ID
+//! registers. From 7.3 on the list is longer, and BBM level 3 counts (`cpu_supports_bbml2_noabort` and
 //! `cpu_supports_bbml3` in `arch/arm64/kernel/cpufeature.c`).
 
 use linmap::{BbmPromise, Midr};
@@ -9,11 +9,11 @@ use linmap::{BbmPromise, Midr};
 use super::evidence::SPLITS_LIVE;
 use super::release::Version;
 
-/// From this release on BBM level 3 counts, and [`LATER`].
+/// The first release with BBM level 3 and the parts in [`LATER`].
 const LONGER: Version = Version(7, 3);
 
-/// Parts of Arm (implementer 0x41) that Linux lists from [`LONGER`] on: part, name, the first revision that is
-/// listed as variant and revision.
+/// Parts of Arm (implementer 0x41) that Linux lists from [`LONGER`] on: part, name, and the first listed variant and
+/// revision.
 const LATER: [(u16, &str, u8); 9] = [
     (0xd88, "Cortex-A520AE", 0x00),
     (0xd4d, "Cortex-A715", 0x00),
@@ -26,7 +26,7 @@ const LATER: [(u16, &str, u8); 9] = [
     (0xd90, "C1-Premium", 0x11),
 ];
 
-/// The first release that splits live leaves on this CPU.
+/// Returns the first release that splits live leaves on this CPU.
 pub(crate) fn from(midr: Midr, mmfr2: u64) -> Option<Version> {
     match BbmPromise::of(midr, mmfr2) {
         BbmPromise::Listed => Some(SPLITS_LIVE),
@@ -35,7 +35,7 @@ pub(crate) fn from(midr: Midr, mmfr2: u64) -> Option<Version> {
     }
 }
 
-/// What people call a CPU.
+/// Returns the common name of a CPU.
 pub(crate) fn name(midr: Midr) -> Option<&'static str> {
     midr.name().or_else(|| later(midr).map(|(_, name, _)| name))
 }
@@ -45,7 +45,7 @@ fn later(midr: Midr) -> Option<(u16, &'static str, u8)> {
     LATER.into_iter().find(|listed| implementer == 0x41 && u64::from(listed.0) == part)
 }
 
-/// Variant and revision.
+/// Returns variant and revision.
 const fn revision(midr: Midr) -> u8 {
     ((midr.0 >> 20 & 0xf) << 4 | midr.0 & 0xf) as u8
 }

@@ -1,18 +1,18 @@
-//! Every entry of a range in address order, as the library's walk finds it, with what that walk does not
-//! hand out: the descriptor as it is, and the restrictions of the tables above.
+//! Every entry of a range in order of address, found by the library's walk, with facts that the walk does not return:
+//! the raw descriptor, and the restrictions of the tables above.
 
 use std::cell::Cell;
 use std::ops::ControlFlow;
 
 use linmap::{Attributes, Descriptor, Entry, Geometry, Leaf, Level, Pa, ReadTables, Slot, TableLimits, Va};
 
-/// An entry and where it was found.
+/// An entry and its place.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Found {
     /// The first address that it translates.
     pub(crate) va: Va,
     pub(crate) level: Level,
-    /// Where it was read from.
+    /// Its place in a table.
     pub(crate) slot: Slot,
     pub(crate) descriptor: Descriptor,
     pub(crate) entry: Entry,
@@ -20,7 +20,7 @@ pub(crate) struct Found {
     pub(crate) limits: TableLimits,
 }
 
-/// A reader that remembers what it read last.
+/// A reader that remembers its last answer.
 struct Remembers<'a, R> {
     reader: &'a R,
     last: Cell<(Slot, Descriptor)>,
@@ -37,8 +37,8 @@ impl<R: ReadTables> ReadTables for Remembers<'_, R> {
     }
 }
 
-/// Calls `each` for every entry that translates an address from the first to the last, both included: a
-/// table before what is in it. `each` ends the walk by `ControlFlow::Break`.
+/// Calls `each` for every entry that translates an address of this range, both ends included: a table before its
+/// entries. `each` ends the walk by `ControlFlow::Break`.
 pub(crate) fn descend<R: ReadTables>(
     reader: &R,
     geometry: Geometry,
@@ -48,7 +48,7 @@ pub(crate) fn descend<R: ReadTables>(
 ) -> Result<ControlFlow<()>, R::Error> {
     let nothing = (Slot::default(), Descriptor::HOLE);
     let remembers = Remembers { reader, last: Cell::new(nothing) };
-    // By level ordinal: what the tables above lay on the entries of the table that is being read.
+    // By level ordinal: the restrictions of the tables above, for the table that is being read.
     let mut limits = [TableLimits::empty(); Level::COUNT];
     linmap::visit(&remembers, geometry, root, range, |va, level, entry| {
         let (slot, descriptor) = remembers.last.get();
@@ -61,8 +61,8 @@ pub(crate) fn descend<R: ReadTables>(
     })
 }
 
-/// What a hole is that is not empty: Linux takes pages away (KFENCE, debug_pagealloc, the crash kernel) by
-/// clearing the valid bit alone, in older kernels (6.12 is one) without the software-present bit.
+/// Returns a hole that is not empty as an invalid leaf: Linux takes pages away (KFENCE, debug_pagealloc, the crash
+/// kernel) by clearing the valid bit alone, in older kernels (6.12 is one) without the software-present bit.
 fn kept(descriptor: Descriptor, geometry: Geometry, level: Level) -> Entry {
     const VALID: u64 = 1;
     const NOT_GLOBAL: u64 = 1 << 11;
@@ -70,7 +70,7 @@ fn kept(descriptor: Descriptor, geometry: Geometry, level: Level) -> Entry {
         return Entry::Hole;
     }
     match Descriptor((descriptor.0 | VALID) & !NOT_GLOBAL).decode(geometry, level) {
-        // What never was a mapping of the kernel has no access flag.
+        // An entry that never mapped anything for the kernel has no access flag.
         Entry::Leaf(leaf) if leaf.attributes.contains(Attributes::ACCESSED) => {
             Entry::Leaf(Leaf { valid: false, ..leaf })
         }
@@ -78,7 +78,7 @@ fn kept(descriptor: Descriptor, geometry: Geometry, level: Level) -> Entry {
     }
 }
 
-/// The entries on the way to one address, from the root down.
+/// Returns the entries on the way to one address, from the root down.
 pub(crate) fn path<R: ReadTables>(
     reader: &R,
     geometry: Geometry,

@@ -1,5 +1,5 @@
-//! Where the kernel lies: what is mapped around its `_stext` at the distance from its physical address that
-//! VMCOREINFO gives for the image (`kimage_voffset`).
+//! Finds the kernel image: the leaves around its `_stext` whose virtual and physical addresses differ by the offset
+//! that VMCOREINFO gives (`kimage_voffset`).
 
 use std::ops::{ControlFlow, Range};
 
@@ -8,7 +8,7 @@ use linmap::{Attributes, Entry, Pa, Va};
 use super::descent::descend;
 use super::view::{View, WalkError};
 
-/// How far before `_stext` an image may start, and how far after it end.
+/// How far before `_stext` an image can start, and how far after it end.
 const BEFORE: u64 = 2 << 20;
 const BEHIND: u64 = 256 << 20;
 /// More segments than an image has.
@@ -17,7 +17,7 @@ const MOST: usize = 1000;
 /// The kernel's image as it is mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Image {
-    /// In address order, at least one.
+    /// In order of address, at least one.
     pub(crate) segments: Vec<Segment>,
 }
 
@@ -32,7 +32,7 @@ pub(crate) struct Segment {
 }
 
 impl Image {
-    /// Finds the image; nothing if the source does not say where it should be, or nothing is there.
+    /// Finds the image; `None` if the source does not say where it is, or nothing is mapped there.
     pub(crate) fn find(view: &View<'_>) -> Result<Option<Self>, WalkError> {
         let stext = view.kernel.info.as_ref().and_then(|info| info.symbol("_stext"));
         let Some((stext, offset)) = stext.zip(view.kernel.image_offset()) else { return Ok(None) };
@@ -58,14 +58,14 @@ impl Image {
         Ok((!segments.is_empty()).then_some(Self { segments }))
     }
 
-    /// Its first and last address.
+    /// Returns its first and last address.
     pub(crate) fn range(&self) -> (Va, Va) {
         let first = self.segments.first().map_or(Va(0), |segment| segment.va);
         let last = self.segments.last().map_or(first, |segment| Va(segment.va.0 + (segment.bytes - 1)));
         (first, last)
     }
 
-    /// The memory from the first read-only segment to the end of the last: text and constants.
+    /// Returns the memory from the first read-only segment to the end of the last: text and constants.
     pub(crate) fn constant(&self) -> Option<Range<Pa>> {
         let mut constant = self.segments.iter().filter(|segment| !segment.attributes.is_writable());
         let first = constant.next()?;
@@ -74,7 +74,7 @@ impl Image {
         (first.pa.0 < end).then_some(first.pa..Pa(end))
     }
 
-    /// All of its memory.
+    /// Returns all of its memory.
     pub(crate) fn memory(&self) -> Range<Pa> {
         let first = self.segments.first().map_or(Pa(0), |segment| segment.pa);
         let last = self.segments.last();

@@ -1,14 +1,14 @@
-//! Page size and VA size of a text dump, which does not have them: what all of its lines fit.
+//! Infers page size and VA size of a text dump, which lacks them, from all of its lines.
 //!
-//! The first address is taken for the base of the upper half, as in all of `kernel_page_tables`. Of the page
-//! sizes with as many levels as are named, the largest is taken of which every line is a whole number of
-//! entries: some line is a guard page or a single block.
+//! The first address is the base of the upper half, as in every `kernel_page_tables`. Of the page sizes with as many
+//! levels as are named, the largest is taken of which every line is a whole number of entries: some line is a guard
+//! page or a single block.
 
 use linmap::{Geometry, Granule, Half, OaFormat};
 
 use crate::source::Stretch;
 
-/// The geometry that these rows fit, if there is one.
+/// Returns the geometry that fits these rows, if there is one.
 pub(crate) fn geometry(rows: &[Stretch]) -> Option<Geometry> {
     let va_bits = 64 - rows.first()?.va.0.leading_ones();
     let candidates = Granule::ALL.into_iter().rev().filter_map(|granule| {

@@ -1,4 +1,4 @@
-//! How far the linear map is from the memory that it maps.
+//! Finds the distance between the linear map and the memory that it maps.
 
 use std::ops::ControlFlow;
 
@@ -6,12 +6,12 @@ use linmap::{Entry, Va};
 
 use super::view::{View, WalkError};
 
-/// As many leaves are asked.
+/// How many leaves are read.
 const ASKED: u32 = 1000;
-/// As many answers are told apart.
+/// How many different distances are counted.
 const ANSWERS: usize = 16;
 
-/// VA less PA of the linear map, as most of its first leaves have it; nothing if there are none.
+/// Returns VA minus PA of most of the first leaves of the linear map, or `None` if there are none.
 pub(crate) fn offset(view: &View<'_>) -> Result<Option<u64>, WalkError> {
     let mut answers: Vec<(u64, u32)> = Vec::new();
     let mut left = ASKED;
@@ -27,7 +27,7 @@ pub(crate) fn offset(view: &View<'_>) -> Result<Option<u64>, WalkError> {
         left -= 1;
         if left == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })?;
-    // Of equals the first.
+    // Of equal ones, the first.
     let best = answers.iter().rev().max_by_key(|answer| answer.1);
     Ok(best.map(|answer| answer.0))
 }

@@ -1,4 +1,4 @@
-//! What a leaf permits, in words.
+//! The permissions of a leaf in words.
 
 use linmap::{Attributes, TableLimits};
 
@@ -10,13 +10,13 @@ pub(crate) const LIMITS: [(TableLimits, &str); 4] = [
     (TableLimits::READ_ONLY, "APTable[1]: read-only"),
 ];
 
-/// Whether EL1 can execute it: not what EL0 can write (D8.4.1.2.3).
+/// Returns true if EL1 can execute it: nothing that EL0 can write (D8.4.1.2.3).
 pub(crate) fn el1_executes(a: Attributes) -> bool {
     let written_by_el0 = a.contains(Attributes::USER) && a.is_writable();
     !a.contains(Attributes::PXN) && !written_by_el0
 }
 
-/// `EL1: read, write, execute; EL0: no access`.
+/// Returns the permissions: `EL1: read, write, execute; EL0: no access`.
 pub(crate) fn in_words(a: Attributes) -> String {
     let user = a.contains(Attributes::USER);
     let words = |may_execute: bool| {

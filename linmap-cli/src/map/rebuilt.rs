@@ -1,8 +1,8 @@
-//! A saved dump as tables, so that whatever walks tables walks it as well.
+//! A saved dump as tables, for code that walks tables.
 //!
-//! No table is built: tables are numbered as walks reach them, and the entries of one are what the dump says of
-//! the addresses that it translates. What a dump does not have is lost: where tables are, whether they are
-//! shared, and in text output addresses, which are the virtual ones without the base here.
+//! No table is built: tables are numbered as walks reach them, and their entries come from the rows of the dump. Some
+//! facts are lost: the addresses of tables, which tables are shared, and in text the output addresses; here these are
+//! the virtual ones minus the base.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -18,23 +18,23 @@ pub(crate) struct Rebuilt<'s> {
     stretches: &'s [Stretch],
     has_addresses: bool,
     has_descriptors: bool,
-    /// By level ordinal, in address order: what tables restrict.
+    /// By level ordinal, in order of address: the restrictions of tables.
     limits: [Vec<Restriction>; Level::COUNT],
     /// The stretch that was asked for last.
     last: Cell<usize>,
     numbered: RefCell<Numbered>,
 }
 
-/// The tables reached so far. Their numbers are their made-up addresses, in pages.
+/// The tables reached so far. The number of a table is its made-up address, in pages.
 #[derive(Default)]
 struct Numbered {
-    /// From where in the half on each translates.
+    /// For each table, the first offset in the upper half that it translates.
     offsets: Vec<u64>,
-    /// The numbers, by that and by level.
+    /// Numbers by that offset and by level.
     numbers: HashMap<(u64, Level), u64>,
 }
 
-/// A dump that no tables can have made.
+/// A dump that no tables can have produced.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum Inconsistent {
     #[error("{0}: its lines fit no page size and VA size; a `--json` dump has them written in it")]
@@ -64,7 +64,7 @@ impl<'s> Rebuilt<'s> {
                 let size = geometry.level_size(level);
                 va.0.is_multiple_of(size) && bytes.is_multiple_of(size)
             };
-            // The last one ends where there are no addresses any more.
+            // The last one ends after the last address.
             let last = va.0.checked_add(bytes.wrapping_sub(1)).filter(|_| fits);
             let Some(last) = last else {
                 return Err(Inconsistent::Stretch { name, va, level: level.number() });
@@ -100,12 +100,12 @@ impl<'s> Rebuilt<'s> {
         self.has_addresses
     }
 
-    /// Whether the descriptors of leaves are known as they were.
+    /// Returns true if the raw descriptors of leaves are known.
     pub(crate) const fn has_descriptors(&self) -> bool {
         self.has_descriptors
     }
 
-    /// The first and last address that it says anything of.
+    /// Returns the first and last address of its rows.
     pub(crate) fn extent(&self) -> (Va, Va) {
         let base = Va(self.geometry.base(Half::Upper));
         let first = self.stretches.first().map_or(base, |row| row.va);
@@ -113,12 +113,12 @@ impl<'s> Rebuilt<'s> {
         (first, last)
     }
 
-    /// The made-up address of the root.
+    /// Returns the made-up address of the root.
     pub(crate) fn root(&self) -> Pa {
         self.table(0, self.geometry.root())
     }
 
-    /// The made-up address of the table that translates from an offset in the half on.
+    /// Returns the made-up address of the table that translates from this offset in the upper half on.
     fn table(&self, offset: u64, level: Level) -> Pa {
         let mut numbered = self.numbered.borrow_mut();
         let next = numbered.offsets.len() as u64;
@@ -129,13 +129,13 @@ impl<'s> Rebuilt<'s> {
         Pa((number + 1) << self.geometry.page_shift())
     }
 
-    /// From where in the half on a table translates.
+    /// Returns the offset in the upper half that a table translates from.
     fn offset(&self, table: Pa) -> Option<u64> {
         let number = (table.0 >> self.geometry.page_shift()).checked_sub(1)?;
         self.numbered.borrow().offsets.get(usize::try_from(number).ok()?).copied()
     }
 
-    /// What the table descriptor that translates from an address on forbids.
+    /// Returns the restrictions of the table descriptor that translates from an address on.
     fn limits(&self, va: u64, level: Level) -> TableLimits {
         let list = &self.limits[level.ordinal()];
         let after = list.partition_point(|restriction| restriction.va.0 <= va);
@@ -143,7 +143,7 @@ impl<'s> Rebuilt<'s> {
         found.map_or(TableLimits::empty(), |restriction| restriction.limits)
     }
 
-    /// What a slot holds.
+    /// Returns the entry in a slot.
     pub(crate) fn entry(&self, slot: Slot, level: Level) -> Descriptor {
         let g = self.geometry;
         let Some(offset) = self.offset(slot.table) else { return Descriptor::HOLE };
@@ -167,11 +167,11 @@ impl<'s> Rebuilt<'s> {
         }
     }
 
-    /// The first stretch that has one of these addresses.
+    /// Returns the first stretch that has one of these addresses.
     fn at(&self, va: u64, bytes: u64) -> Option<&Stretch> {
         let ends_before = |stretch: &Stretch| stretch.va.0 + (stretch.bytes - 1) < va;
         let mut index = self.last.get();
-        // Mostly it is the same as before, or the next one.
+        // Mostly it is the last one, or the one after it.
         let stays =
             self.stretches.get(index).is_some_and(|stretch| stretch.va.0 <= va && !ends_before(stretch));
         if !stays {
@@ -182,13 +182,13 @@ impl<'s> Rebuilt<'s> {
     }
 }
 
-/// The descriptor of a leaf of which only the meaning was saved.
+/// Builds the descriptor of a leaf of which only the meaning was saved.
 fn leaf(leaf: Leaf, geometry: Geometry, level: Level) -> Descriptor {
     const VALID: u64 = 1;
     if leaf.valid {
         return Descriptor::leaf(leaf, geometry, level);
     }
-    // Whether it has the software-present bit is in the place where nG would be.
+    // The software-present bit is saved in the place of nG.
     let present = leaf.attributes & Attributes::NOT_GLOBAL;
     let attributes = leaf.attributes - Attributes::NOT_GLOBAL;
     let valid = Descriptor::leaf(Leaf { attributes, valid: true, ..leaf }, geometry, level);
@@ -245,7 +245,7 @@ mod tests {
         let saved = saved(vec![
             leaf(BASE, 2 << 20, 2, Some(0x4000_0000), false),
             leaf(BASE + (2 << 20), 8192, 3, Some(0x8000_0000), false),
-            // Nothing is said of what lies between.
+            // No row is between them.
             leaf(BASE + (1 << 30), 1 << 30, 1, Some(0x1_0000_0000), false),
         ]);
         let rebuilt = Rebuilt::of(&saved).expect("a map");
@@ -297,7 +297,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a saved dump claims: refused, or walked to the end.
+        /// Whatever a saved dump claims: it is refused, or walked to the end.
         #[test]
         fn no_dump_panics(rows: Vec<(u64, u32, i8, bool)>) {
             let stretch = |(va, bytes, level, hole): (u64, u32, i8, bool)| {

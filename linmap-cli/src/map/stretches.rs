@@ -1,4 +1,4 @@
-//! Entries that follow one another, in addresses of both kinds, as one: the rows of a dump.
+//! Joins consecutive entries, with consecutive output addresses, into the rows of a dump.
 
 use std::ops::ControlFlow;
 
@@ -8,7 +8,7 @@ use super::descent::{Found, descend};
 use super::view::{View, WalkError};
 use crate::source::{Restriction, Stretch, What};
 
-/// More rows than the map of any machine has; each takes 80 bytes.
+/// The most rows; each takes 80 bytes.
 pub(crate) const MOST: usize = 1 << 22;
 
 /// Why there are no rows.
@@ -20,16 +20,16 @@ pub(crate) enum StretchError {
     TooMany(Va),
 }
 
-/// Whether the restrictions of tables are laid on the leaves below.
+/// Permissions with or without the restrictions of tables above.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Permissions {
-    /// What each entry says itself.
+    /// Those of the entry itself.
     Own,
-    /// What remains below the tables above it.
+    /// Those that remain below the tables above it.
     Effective,
 }
 
-/// All of a range, in address order, holes as well.
+/// Returns all rows of a range in order of address, holes included.
 pub(crate) fn of(
     view: &View<'_>,
     range: (Va, Va),
@@ -55,7 +55,7 @@ pub(crate) fn of(
     beyond.map_or(Ok(rows), |va| Err(StretchError::TooMany(va)))
 }
 
-/// One entry as a row; a table is none.
+/// Returns one entry as a row; a table is none.
 fn stretch(view: &View<'_>, found: &Found, permissions: Permissions) -> Option<Stretch> {
     let what = match found.entry {
         Entry::Table(_) => return None,
@@ -65,7 +65,7 @@ fn stretch(view: &View<'_>, found: &Found, permissions: Permissions) -> Option<S
             oa: view.has_addresses.then_some(leaf.oa),
             attributes: match permissions {
                 Permissions::Own if view.has_descriptors || leaf.valid => leaf.attributes,
-                // As it was saved: with the software-present bit in its place.
+                // As in saved dumps: with the software-present bit in its place.
                 Permissions::Own => leaf.attributes | present(found),
                 Permissions::Effective => found.limits.restrict(leaf.attributes),
             },
@@ -78,20 +78,20 @@ fn stretch(view: &View<'_>, found: &Found, permissions: Permissions) -> Option<S
     Some(Stretch { va: found.va, bytes, level: found.level, what, descriptor })
 }
 
-/// The software-present bit of a leaf that is not valid.
+/// Returns the software-present bit of an invalid leaf.
 fn present(found: &Found) -> Attributes {
     Attributes::NOT_GLOBAL & Attributes::from_bits_truncate(found.descriptor.0)
 }
 
-/// Whether one row goes on with the other.
+/// Returns true if a row continues with the next entry.
 fn joins(row: &Stretch, next: &Stretch) -> bool {
     row.level == next.level
         && row.va.0.wrapping_add(row.bytes) == next.va.0
         && row.at(row.bytes) == (next.what, next.descriptor)
 }
 
-/// The tables of a range that restrict what lies below them: those that follow one another and do so in the
-/// same way are one, at each level.
+/// Returns the tables of a range that restrict what lies below them; consecutive ones with the same restrictions are
+/// one, at each level.
 pub(crate) fn restrictions(view: &View<'_>, range: (Va, Va)) -> Result<Vec<Restriction>, StretchError> {
     let mut list: Vec<Restriction> = Vec::new();
     // By level ordinal: the index of the last one.
@@ -123,7 +123,7 @@ pub(crate) fn restrictions(view: &View<'_>, range: (Va, Va)) -> Result<Vec<Restr
     beyond.map_or(Ok(list), |va| Err(StretchError::TooMany(va)))
 }
 
-/// `ro NX UXN AF SHD NG CON GP MEM/NORMAL`: what is set, in the words of a dump, without padding.
+/// Returns the attributes in the words of a dump, without padding: `ro NX UXN AF SHD NG CON GP MEM/NORMAL`.
 pub(crate) fn words(attributes: Attributes, contiguous: bool, valid: bool) -> String {
     let a = attributes;
     let flags = [

@@ -1,33 +1,33 @@
-//! Whatever a SOURCE was, as one thing whose tables can be walked.
+//! One view of every SOURCE: tables that can be walked.
 
 use linmap::{Bounded, Descriptor, Geometry, Half, Level, Pa, ReadTables, Refused, Slot, Va};
 
 use super::rebuilt::{Inconsistent, Rebuilt};
 use crate::source::{Cpu, Kernel, Opened, Saved, Snapshot, Tables, Unread};
 
-/// As many slots of a saved dump are read before a walk gives up: 4 TiB in 4K pages.
+/// How many slots of a saved dump are read before a walk gives up: 4 TiB in 4K pages.
 const MOST_SLOTS: u64 = 1 << 30;
-/// Tables may be used more than once, but no more often than this on the average.
+/// How often tables may be used on average; tables can be shared.
 const USES: u64 = 8;
 
-/// Tables that can be walked, and what they lack.
+/// Tables that can be walked, and the facts that they lack.
 pub(crate) struct View<'o> {
     reader: Reader<'o>,
     pub(crate) geometry: Geometry,
     pub(crate) root: Pa,
-    /// Where all of it was read from, unless it was saved.
+    /// The tables that were read, or `None` for a saved dump.
     pub(crate) tables: Option<&'o Tables>,
-    /// The dump, if it was saved.
+    /// The saved dump, if it is one.
     pub(crate) saved: Option<&'o Saved>,
-    /// Whether output addresses are known; in a text dump they are not, and stand for nothing here.
+    /// True if output addresses are known; in a text dump they are not, and mean nothing here.
     pub(crate) has_addresses: bool,
-    /// Whether the descriptors of leaves and holes are as they were; what only has their meaning has none.
+    /// True if the descriptors of leaves and holes are the raw ones.
     pub(crate) has_descriptors: bool,
-    /// What is known of the kernel.
+    /// Facts about the kernel.
     pub(crate) kernel: &'o Kernel,
-    /// What is known of the CPUs.
+    /// Facts about the CPUs.
     pub(crate) cpu: &'o Cpu,
-    /// The first and last address that anything is known of.
+    /// The first and last known address.
     pub(crate) extent: (Va, Va),
     name: &'o str,
 }
@@ -37,11 +37,11 @@ enum Reader<'o> {
     Saved(Box<Rebuilt<'o>>),
 }
 
-/// Why a walk did not come to its end.
+/// Why a walk did not finish.
 pub(crate) type WalkError = Refused<Unread>;
 
 impl<'o> View<'o> {
-    /// Looks at what was opened.
+    /// Makes a view of an opened source.
     pub(crate) fn of(opened: &'o Opened) -> Result<Self, Inconsistent> {
         Ok(match opened {
             Opened::Tables(tables) => Self {
@@ -76,17 +76,17 @@ impl<'o> View<'o> {
         })
     }
 
-    /// What was read, for people.
+    /// Returns the name of what was read, for people.
     pub(crate) const fn name(&self) -> &'o str {
         self.name
     }
 
-    /// What was read first: the source that a saved dump was made of.
+    /// Returns the name of the source; of a saved dump, the name of its source.
     pub(crate) fn origin(&self) -> &'o str {
         self.saved.and_then(|saved| saved.origin.as_deref()).unwrap_or(self.name)
     }
 
-    /// What cannot be known, as it was not saved, or not read in time.
+    /// Returns facts that are not known, as they were not saved or not read in time.
     pub(crate) fn missing(&self) -> &'o [String] {
         match (self.saved, self.tables) {
             (Some(saved), _) => &saved.missing,
@@ -94,7 +94,7 @@ impl<'o> View<'o> {
         }
     }
 
-    /// The addresses that anything is known of, in order: a saved dump may be of several parts with gaps between.
+    /// Returns the known addresses in order: a saved dump can have several parts with gaps between them.
     pub(crate) fn known(&self) -> Vec<(Va, Va)> {
         let Some(dump) = self.saved.filter(|dump| !dump.parts.is_empty()) else { return vec![self.extent] };
         let mut known: Vec<(Va, Va)> = Vec::new();
@@ -107,26 +107,27 @@ impl<'o> View<'o> {
         known
     }
 
-    /// Whether anything is known of all of a range.
+    /// Returns true if all of a range is known.
     pub(crate) fn knows(&self, (first, last): (Va, Va)) -> bool {
         self.known().iter().any(|known| known.0 <= first && last <= known.1)
     }
 
-    /// Says that something of a saved dump is not in it.
+    /// Returns a sentence: something of a saved dump is not in it.
     pub(crate) fn not_saved(&self, what: impl std::fmt::Display) -> String {
         let known =
             self.known().iter().map(|(first, last)| format!("from {first} to {last}")).collect::<Vec<_>>();
         format!("{}: {what}: not saved; it has what lies {}", self.name, known.join(", and "))
     }
 
-    /// After how many slots a walk gives up: more than there are, unless tables point to one another.
+    /// Returns the number of slots after which a walk gives up: more than there are, unless tables point to one
+    /// another.
     pub(crate) fn limit(&self) -> u64 {
         let Some(tables) = self.tables else { return MOST_SLOTS };
         let slots = (tables.snapshot.tables() as u64).saturating_mul(self.geometry.page_size() / 8);
         slots.saturating_mul(USES).saturating_add(1 << 20)
     }
 
-    /// The tables, for one walk of bounded length.
+    /// Returns the tables, for one walk of bounded length.
     pub(crate) fn bounded(&self) -> Bounded<'_, Self> {
         Bounded::new(self, self.limit())
     }

@@ -1,4 +1,4 @@
-//! SOURCE, as it is written on the command line: recognised by its beginning, else a path.
+//! SOURCE on the command line: recognised by its beginning, otherwise a path.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -7,13 +7,13 @@ use std::path::PathBuf;
 
 use crate::printable::line;
 
-/// Where tables are to be read from.
+/// A source of page tables.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) enum Source {
     /// This machine, by its `/proc/kcore`.
     #[default]
     Live,
-    /// A file or a named pipe; what it is, its contents say.
+    /// A file or a named pipe; its contents decide how it is read.
     File(PathBuf),
     /// The standard input.
     Standard,
@@ -23,7 +23,7 @@ pub(crate) enum Source {
     Gdb(String),
 }
 
-/// The text is none of them.
+/// The text is not a SOURCE.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub(crate) enum NotASource {
     /// An empty path.
@@ -40,7 +40,8 @@ pub(crate) enum NotASource {
 }
 
 impl Source {
-    /// For clap: `#[arg(value_parser = clap::builder::OsStringValueParser::new().try_map(Source::parse))]`.
+    /// Reads a SOURCE, for clap: `#[arg(value_parser =
+    /// clap::builder::OsStringValueParser::new().try_map(Source::parse))]`.
     pub(crate) fn parse(text: OsString) -> Result<Self, NotASource> {
         let bytes = text.as_bytes();
         if let Some(socket) = bytes.strip_prefix(b"qemu:") {

@@ -1,8 +1,8 @@
-//! What the boot loader told the kernel: `/chosen/bootargs` of the device tree.
+//! The arguments that the boot loader gave the kernel: `/chosen/bootargs` of the device tree.
 //!
-//! Linux keeps the tree mapped where it read it first: read-only, by the fixmap, near the top of all addresses,
-//! whatever it boots by (under ACPI a small tree with the arguments is what remains of EFI's). Only its
-//! head, structure and names are read, some ten KiB.
+//! Linux keeps the tree mapped where it first read it: read-only, in the fixmap, near the top of all addresses. Under
+//! ACPI this is the small tree of the EFI stub, which has the arguments as well. Only its header, structure and names
+//! are read, about ten KiB.
 
 use dtoolkit::fdt::Fdt;
 use dtoolkit::{Node, Property};
@@ -13,19 +13,19 @@ use super::regime::Regime;
 use super::search::each_leaf;
 use super::snapshot::Snapshot;
 
-/// The first word of a flattened tree.
+/// The first word of a flattened device tree.
 const MAGIC: [u8; 4] = [0xd0, 0x0d, 0xfe, 0xed];
-/// The numbers of its head.
+/// Words of its header.
 const HEAD: usize = 40;
-/// Linux maps no larger one.
+/// The largest tree that Linux maps, in bytes.
 const LARGEST: u64 = 2 << 20;
-/// A tree begins in the first page that is mapped for it, at a multiple of this.
+/// The alignment of a tree within the first page of its mapping.
 const ALIGNMENT: usize = 8;
 const PAGE: usize = 4096;
-/// As many read-only ranges are looked at, from the top down; the tree's is the first or nearly so.
+/// How many read-only ranges are searched, from the top down; the tree is in one of the first.
 const MOST_RANGES: usize = 16;
 
-/// Memory that is mapped in one piece.
+/// Physical memory that is mapped in one piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Range {
     va: Va,
@@ -33,13 +33,13 @@ struct Range {
     bytes: u64,
 }
 
-/// The arguments, where a tree is mapped that has them.
+/// Returns the arguments, if a mapped tree has some.
 pub(super) fn find(tables: &Snapshot, regime: Regime, memory: &dyn Physical) -> Option<String> {
     let ranges = read_only(tables, regime);
     ranges.iter().rev().take(MOST_RANGES).find_map(|range| in_range(*range, memory))
 }
 
-/// What is mapped read-only, and not to be executed, above the linear map.
+/// Returns the ranges above the linear map that are mapped read-only and not executable.
 fn read_only(tables: &Snapshot, regime: Regime) -> Vec<Range> {
     let mut ranges: Vec<Range> = Vec::new();
     each_leaf(tables, regime, |va, leaf, bytes| {
@@ -56,7 +56,7 @@ fn read_only(tables: &Snapshot, regime: Regime) -> Vec<Range> {
     ranges
 }
 
-/// The arguments of the tree that begins there.
+/// Returns the arguments of the tree at the start of a range.
 fn in_range(range: Range, memory: &dyn Physical) -> Option<String> {
     let mut page = [0; PAGE];
     memory.read(range.pa, &mut page).ok()?;
@@ -69,12 +69,12 @@ fn in_range(range: Range, memory: &dyn Physical) -> Option<String> {
     }
     let mut tree = vec![0; usize::try_from(length).ok()?];
     memory.read(Pa(range.pa.0 + at as u64), &mut tree).ok()?;
-    // What follows was not read.
+    // The rest was not read.
     tree.get_mut(4..8)?.copy_from_slice(&u32::try_from(length).ok()?.to_be_bytes());
     arguments(&tree)
 }
 
-/// How much of the tree holds something, by the words of its head; nothing if they make no sense.
+/// Returns how many bytes of the tree are in use, by its header, or `None` if the header makes no sense.
 fn needed(head: &[[u8; 4]]) -> Option<u64> {
     let word = |index: usize| head.get(index).map(|word| u64::from(u32::from_be_bytes(*word)));
     let [total, structure, strings, reserved] = [word(1)?, word(2)?, word(3)?, word(4)?];
@@ -117,7 +117,7 @@ mod tests {
         tree.to_dtb()
     }
 
-    /// A tree somewhere in the first page of as many, as its head says.
+    /// Returns a tree in the first page of a range; its header claims `total` bytes.
     fn mapped(arguments: &str, at: usize, total: usize) -> (Range, From) {
         let mut bytes = vec![0; at];
         bytes.extend(tree(arguments));

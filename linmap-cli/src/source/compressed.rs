@@ -1,29 +1,29 @@
-//! Cores that are compressed, and so are not read: told from others by how they begin, with what makes an ELF core.
+//! Recognises compressed cores, which are not read, and says how to get a core that is.
 //!
-//! A kdump-compressed core begins with `KDUMP   ` (`DISKDUMP` long ago); its header has the kernel's name and how
-//! pages are compressed. QEMU's `dump-guest-memory -z`, `-l` and `-s` and makedumpfile write it, both also
-//! "flattened": a header that begins with `makedumpfile`, then pieces, each after its offset and length, for a
-//! reader that cannot seek. The piece at 0 begins as the file would.
+//! A kdump-compressed core begins with `KDUMP   ` (formerly `DISKDUMP`); its header has the kernel's name and the
+//! compression method. QEMU's `dump-guest-memory -z`, `-l` and `-s` and makedumpfile write it. Both also write it
+//! flattened, for readers that cannot seek: a header that begins with `makedumpfile`, then pieces, each after its
+//! offset and length. The piece at offset 0 begins like the file itself.
 
 use crate::printable::excerpt;
 
-/// As many bytes of a file say what it is.
+/// How many bytes at the start of a file are enough to recognise it.
 pub(super) const BEGINNING: usize = 8 << 10;
 
 const FLATTENED: &[u8] = b"makedumpfile\0";
-/// How long the header of a flattened file is, and that of each piece.
+/// Bytes of the header of a flattened file, and of the header of each piece.
 const FLATTENED_HEADER: usize = 4096;
 const PIECE_HEADER: usize = 16;
 
-/// How kdump marks its compression, lowest bit first where there are several.
+/// Compression methods by their flags in the header, in order of preference if several are set.
 const METHODS: [(u32, &str); 4] = [(0x1, "zlib"), (0x2, "LZO"), (0x4, "Snappy"), (0x20, "Zstandard")];
-/// Where the header has the release, the machine and the marks.
+/// Offsets of the release, the machine and the flags in the header.
 const RELEASE: usize = 142;
 const MACHINE: usize = 272;
 const NAME: usize = 65;
 const STATUS: usize = 424;
 
-/// Files that a program of this name has compressed, by how they begin.
+/// Compressed files by their first bytes, and the program that made them.
 const PACKED: [(&[u8], &str); 5] = [
     (b"\x1f\x8b", "gzip"),
     (b"\xfd7zXZ\0", "xz"),
@@ -32,7 +32,7 @@ const PACKED: [(&[u8], &str); 5] = [
     (b"\x04\x22\x4d\x18", "lz4"),
 ];
 
-/// What of this kind a file is that begins with these bytes, and what to do.
+/// Describes a compressed file by its first bytes and says what to do, or returns `None` for any other file.
 pub(super) fn told(beginning: &[u8]) -> Option<String> {
     if let Some((_, program)) = PACKED.iter().find(|(magic, _)| beginning.starts_with(magic)) {
         return Some(format!(
@@ -52,12 +52,12 @@ pub(super) fn told(beginning: &[u8]) -> Option<String> {
     })
 }
 
-/// makedumpfile refuses -E where its input is compressed (its manual, and its own words: "'-E' option is disable").
+/// makedumpfile refuses -E for compressed input (its manual, and its own words: "'-E' option is disable").
 const WAY_OUT: &str = "such cores are not read, and makedumpfile makes no ELF core of one. What is read is an ELF core: \
                        of QEMU by `dump-guest-memory` without -z, -l and -s, of kdump by `makedumpfile -E` in place \
                        of -c, -l, -p or -z when /proc/vmcore is saved";
 
-/// `a kdump-compressed core (zlib) of Linux 6.1.0-40-arm64 on aarch64`.
+/// Describes a kdump-compressed core: `a kdump-compressed core (zlib) of Linux 6.1.0-40-arm64 on aarch64`.
 fn kdump(header: &[u8]) -> Option<String> {
     if !header.starts_with(b"KDUMP   ") && !header.starts_with(b"DISKDUMP") {
         return None;
@@ -73,7 +73,7 @@ fn kdump(header: &[u8]) -> Option<String> {
     let mut what = "a kdump-compressed core".to_owned();
     what += &method.map(|(_, method)| format!(" ({method})")).unwrap_or_default();
     what += &name(RELEASE).map(|release| format!(" of Linux {release}")).unwrap_or_default();
-    // What QEMU says of a guest that is none of x86.
+    // QEMU writes this for every guest but those of x86.
     let machine = name(MACHINE).filter(|machine| machine != "Unknown");
     what += &machine.map(|machine| format!(" on {machine}")).unwrap_or_default();
     Some(what)

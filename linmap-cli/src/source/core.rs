@@ -1,7 +1,7 @@
-//! Cores: ELF files whose segments are physical memory, of QEMU's `dump-guest-memory` or of kdump.
+//! Cores: ELF files whose segments are physical memory, from QEMU's `dump-guest-memory` or from kdump.
 //!
-//! The header, the segments and VMCOREINFO are read here; the file is trusted in nothing. `/proc/kcore` is
-//! such a file too, with segments that are no memory of their own.
+//! This file reads the header, the segments and VMCOREINFO, and trusts none of them. `/proc/kcore` is such a file,
+//! too; its segments refer to memory of the running kernel.
 
 use std::fs::File;
 use std::io;
@@ -18,15 +18,15 @@ use super::vmcoreinfo::VmcoreInfo;
 type Header = FileHeader64<LittleEndian>;
 type Segment = ProgramHeader64<LittleEndian>;
 
-/// What an ELF file begins with.
+/// The first bytes of an ELF file.
 pub(super) const MAGIC: [u8; 4] = elf::ELFMAG;
 
 /// More segments than any core has.
 const MOST_SEGMENTS: usize = 1 << 16;
-/// No notes are longer: a hundred thousand CPUs.
+/// The most bytes of notes: enough for a hundred thousand CPUs.
 const LONGEST_NOTES: u64 = 64 << 20;
 
-/// Why an ELF file is no core that can be read.
+/// Why an ELF file is not a core that can be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CoreError {
     #[error("it cannot be read: {0}")]
@@ -68,17 +68,17 @@ fn kind_hint(kind: u16) -> &'static str {
     }
 }
 
-/// A core, as far as its headers say what it is.
+/// The headers of a core.
 #[derive(Debug)]
 pub(super) struct Core {
     /// Its segments of physical memory.
     pub(super) pieces: Vec<Piece>,
-    /// From its note, if there is one.
+    /// VMCOREINFO from its note, if there is one.
     pub(super) info: Option<VmcoreInfo>,
 }
 
 impl Core {
-    /// Reads the headers of a file of so many bytes. All of it has to be there.
+    /// Reads the headers of a file of so many bytes. All segments must be in the file.
     pub(super) fn read(file: &File, bytes: u64) -> Result<Self, CoreError> {
         let core = Self::read_headers(file, bytes)?;
         for piece in &core.pieces {
@@ -87,7 +87,7 @@ impl Core {
         if core.pieces.is_empty() { Err(CoreError::NoMemory) } else { Ok(core) }
     }
 
-    /// The same, where segments need not lie in the file.
+    /// Reads the headers; segments can reach beyond the end of the file.
     pub(super) fn read_headers(file: &File, bytes: u64) -> Result<Self, CoreError> {
         let header = read_at(file, "the ELF header", 0, size_of::<Header>() as u64, bytes)?;
         let (header, _) = pod::from_bytes::<Header>(&header).map_err(|()| CoreError::Damaged("its size"))?;
@@ -111,7 +111,7 @@ impl Core {
     }
 }
 
-/// Where the list of segments is, if this is a header that can have one.
+/// Returns the place of the list of segments, or an error if this header cannot have one.
 fn segment_table(header: &Header) -> Result<Range<u64>, CoreError> {
     let ident = &header.e_ident;
     if ident.magic != MAGIC {
@@ -145,7 +145,7 @@ fn segment_table(header: &Header) -> Result<Range<u64>, CoreError> {
     Ok(start..end.ok_or(CoreError::Damaged("its segments are beyond any file"))?)
 }
 
-/// A segment as physical memory. Those of virtual memory alone have -1 for an address.
+/// Returns a segment as physical memory, or `None` for one of virtual memory alone, whose address is -1.
 fn piece(segment: &Segment) -> Option<Piece> {
     let pa = segment.p_paddr.get(LittleEndian);
     let piece = Piece {
@@ -157,7 +157,7 @@ fn piece(segment: &Segment) -> Option<Piece> {
     (pa != u64::MAX && piece.bytes != 0).then_some(piece)
 }
 
-/// The kernel's lines, from the note that has them.
+/// Returns the kernel's lines from the note that has them.
 fn vmcoreinfo(notes: &[u8]) -> Option<VmcoreInfo> {
     let mut notes = NoteIterator::<Header>::new(LittleEndian, 4u32.into(), notes).ok()?;
     while let Ok(Some(note)) = notes.next() {

@@ -1,4 +1,4 @@
-//! Why there is nothing to read, said so that somebody can do something about it.
+//! Errors of reading a SOURCE, each with a remedy where there is one.
 
 use std::io;
 
@@ -12,17 +12,17 @@ use super::regime::RegimeError;
 use super::saved::{JsonError, TextError};
 use super::snapshot::{TooMany, Unread};
 
-/// What was wrong with which SOURCE.
+/// An error of one SOURCE.
 #[derive(Debug, thiserror::Error)]
 #[error("`{subject}`: {why}{}", address_hint(.subject, .why))]
 pub(crate) struct SourceError {
-    /// The SOURCE, as it is written.
+    /// The SOURCE as written on the command line.
     pub(crate) subject: Source,
-    /// What was wrong.
+    /// The error.
     pub(crate) why: Why,
 }
 
-/// What can be wrong with a SOURCE.
+/// Everything that can be wrong with a SOURCE.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Why {
     #[error("it cannot be opened: {0}{hint}", hint = open_hint(.0))]
@@ -79,7 +79,7 @@ pub(crate) enum Why {
     TooMany(#[from] TooMany),
 }
 
-/// For an address in the place of a SOURCE.
+/// A hint for an address in the place of a SOURCE.
 fn address_hint(subject: &Source, why: &Why) -> String {
     match (subject, why) {
         (Source::File(path), Why::Open(error)) if error.kind() == io::ErrorKind::NotFound => {
@@ -93,14 +93,14 @@ fn address_hint(subject: &Source, why: &Why) -> String {
     }
 }
 
-/// Whether a text can only be meant as an address of a kernel.
+/// Returns true if a text can only be meant as an address of a kernel.
 pub(crate) fn is_address(text: &str) -> bool {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
     let least = if digits.len() < text.len() { 1 } else { 12 };
     (least..=16).contains(&digits.len()) && digits.chars().all(|digit| digit.is_ascii_hexdigit())
 }
 
-/// A guest that was halted and does not run again.
+/// A guest was halted and does not run again.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Halted {
     #[error("the gdbstub was told to let the target go on and did not confirm it: {0}")]
@@ -109,7 +109,7 @@ pub(crate) enum Halted {
     Monitor(String),
 }
 
-/// What was read, if the guest runs again as well.
+/// Returns the result of reading, or an error if the guest does not run again.
 pub(super) fn and_released<T>(read: Result<T, Why>, released: Result<(), Halted>) -> Result<T, Why> {
     match (read, released) {
         (read, Ok(())) => read,
@@ -118,7 +118,7 @@ pub(super) fn and_released<T>(read: Result<T, Why>, released: Result<(), Halted>
     }
 }
 
-/// What was read, with something that is worth knowing of the guest, however it went.
+/// Adds a note about the guest to the result of reading, good or bad.
 pub(super) fn with_note(read: Result<Tables, Why>, note: Option<String>) -> Result<Tables, Why> {
     match (read, note) {
         (read, None) => read,

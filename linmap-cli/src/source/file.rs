@@ -1,4 +1,4 @@
-//! A file or a pipe, recognised by how it begins: a core, or a dump that was saved.
+//! A file or a pipe, recognised by its first bytes: a core, or a saved dump.
 
 use std::fs::File;
 use std::io::Read;
@@ -13,12 +13,12 @@ use super::vmcoreinfo::VmcoreInfo;
 use super::{Kernel, Opened, Step, Tables, Wanted, compressed, mapped, saved, search};
 use crate::printable::line;
 
-/// Opens a file of whatever kind.
+/// Opens a file of either kind.
 pub(super) fn open(path: &Path, wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Opened, Why> {
     read(input::named(path)?, &line(&path.to_string_lossy()), wanted, progress)
 }
 
-/// Reads the standard input, whatever it is.
+/// Reads the standard input, a core or a saved dump.
 pub(super) fn open_standard(wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Opened, Why> {
     read(input::standard()?, "-", wanted, progress)
 }
@@ -47,7 +47,7 @@ fn read(input: Input, name: &str, wanted: Wanted, progress: &dyn Fn(Step)) -> Re
     }
 }
 
-/// What a file is that is no core.
+/// Returns the kind of a file that is not a core.
 fn recognised(beginning: &[u8]) -> Result<saved::Kind, Why> {
     match compressed::told(beginning) {
         _ if beginning.is_empty() => Err(Why::Empty),
@@ -56,7 +56,7 @@ fn recognised(beginning: &[u8]) -> Result<saved::Kind, Why> {
     }
 }
 
-/// The first bytes, fewer if there are fewer.
+/// Returns the first bytes of a file.
 fn beginning(from: impl Read) -> std::io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     from.take(compressed::BEGINNING as u64).read_to_end(&mut bytes)?;
@@ -73,7 +73,7 @@ fn open_core(
     let core = Core::read(&file, bytes)?;
     let ram: Vec<_> = core.pieces.iter().map(Piece::range).collect();
     let memory = Memory::new(ram, Box::new(Pieces::new(file.try_clone()?, core.pieces.clone())));
-    // A guest without a kernel that fills it in has an empty note.
+    // A guest whose kernel does not fill the note in has an empty one.
     let info = core.info.filter(|info| info.symbol("swapper_pg_dir").is_some());
     let (info, regime) = match info {
         Some(info) => {
@@ -86,7 +86,7 @@ fn open_core(
     Tables::read(name, regime, memory, kernel, wanted, progress)
 }
 
-/// VMCOREINFO from somewhere in the memory itself: the first that is true of it.
+/// Returns the first VMCOREINFO in the memory itself that the tables confirm.
 fn found_in(
     file: &File,
     pieces: &[Piece],
@@ -96,7 +96,7 @@ fn found_in(
     let mapping = mapped::map(file)?;
     let total = Some(pieces.len() as u64);
     let mut refused: Option<RegimeError> = None;
-    // Segments of a hostile file may be over one another.
+    // Segments of a hostile file can overlap.
     let mut left = 2 * mapping.len();
     for (done, piece) in pieces.iter().enumerate() {
         progress(Step { what: "looking for VMCOREINFO", done: done as u64, total });

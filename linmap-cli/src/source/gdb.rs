@@ -1,10 +1,10 @@
-//! `gdb:HOST:PORT`: tables read through a gdbstub that shows system registers.
+//! `gdb:HOST:PORT`: reads tables through a gdbstub that shows system registers.
 //!
-//! - `packet`: bytes and packets.  `wire`: packets within a limit.  `stub`: questions and answers.
-//! - `description`: which registers there are.  `cpu`: which of them are the kernel's.
-//! - `facts`: what QEMU's monitor says of the machine, where the stub has one behind it.
+//! - `packet`: bytes and packets.  `wire`: packets within a time limit.  `stub`: questions and answers.
+//! - `description`: the registers of a stub.  `cpu`: the registers of the kernel among them.
+//! - `facts`: what QEMU's monitor says of the machine, if the stub has one.
 //!
-//! The target stands still while there is a connection, so everything that need not be read meanwhile is not.
+//! The target is halted while there is a connection, so only what must be read then is read then.
 
 mod cpu;
 mod description;
@@ -34,10 +34,10 @@ use super::pause::{Limit, Pause};
 use super::regime::Regime;
 use super::{Cpu, Step, Tables, Wanted, interrupts};
 
-/// How long a stub may take to confirm that its target goes on; the target need not wait for that.
+/// How long a stub may take to confirm that its target runs; the target does not wait for that.
 const GOODBYE: Duration = Duration::from_secs(5);
 
-/// Why there are no tables behind a stub.
+/// Why no tables can be read through a stub.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum GdbError {
     #[error(transparent)]
@@ -54,7 +54,7 @@ pub(crate) enum GdbError {
     NotPhysical,
 }
 
-/// Where a stub listens.
+/// The address that a stub listens at.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Address<'a> {
     /// The addresses of one host, each with the port.
@@ -63,7 +63,7 @@ pub(super) enum Address<'a> {
     Unix(&'a Path),
 }
 
-/// Reads the tables behind a stub.
+/// Reads the tables through a stub.
 pub(super) fn open(
     address: &str,
     wanted: Wanted,
@@ -87,30 +87,30 @@ pub(super) fn open(
     let goes_on = before.goes_on(pause);
     let unmark = before.unmark().filter(|_| goes_on);
     let released = attached.release(goes_on, unmark.as_deref(), GOODBYE);
-    // What stands still afterwards did so before.
+    // A target that stays halted was halted before.
     let paused = limit.elapsed().filter(|_| goes_on);
     drop(held);
     let tables = and_released(read, released);
     Ok(Tables { paused, ..with_note(tables, before.note(pause))? })
 }
 
-/// A target that stands still until it is let go.
+/// A target that is halted until it is released.
 #[derive(Debug)]
 pub(super) struct Attached {
     stub: Rc<Stub>,
     limit: Limit,
 }
 
-/// What the registers of a target say.
+/// The facts that the registers of a target give.
 #[derive(Debug)]
 pub(super) struct Looked {
-    /// Where the kernel's tables are.
+    /// The root and the geometry of the kernel's tables.
     pub(super) regime: Regime,
     pub(super) cpu: Cpu,
 }
 
 impl Attached {
-    /// Stops the target. It has to be released, whatever is found.
+    /// Halts the target. The caller must release it, even after an error.
     pub(super) fn to(address: Address<'_>, pause: Pause) -> Result<Self, Why> {
         let stub = match address {
             Address::Tcp(addresses) => Stub::connect_tcp(addresses, pause),
@@ -121,12 +121,12 @@ impl Attached {
         Ok(Self { stub: Rc::new(stub), limit })
     }
 
-    /// When it has to be released.
+    /// Returns the time limit of this halt.
     pub(super) const fn limit(&self) -> Limit {
         self.limit
     }
 
-    /// The first question.
+    /// Asks the stub what it supports; no other question comes first.
     pub(super) fn greet(&mut self) -> Result<(), Why> {
         self.stub_mut()?.greet().map_err(|error| GdbError::from(error).into())
     }
@@ -138,7 +138,7 @@ impl Attached {
         Ok(Looked { regime, cpu: cpu(&registers, midrs) })
     }
 
-    /// Reads the tables through the stub. What it is asked for later it is asked for within the same limit.
+    /// Reads the tables through the stub, within the limit of this halt.
     pub(super) fn tables(
         &mut self,
         name: String,
@@ -160,13 +160,13 @@ impl Attached {
         Ok(tables)
     }
 
-    /// Ends the connection; the target goes on if it is to, after a last command for the monitor behind it. The
-    /// stub has so long to confirm that.
+    /// Ends the connection and waits for the stub to confirm it, for `patience` at most. The monitor executes `last`
+    /// before. The target runs if `goes_on` says so.
     pub(super) fn release(self, goes_on: bool, last: Option<&str>, patience: Duration) -> Result<(), Halted> {
         self.stub.leave(goes_on, last, patience).map_err(Halted::Stub)
     }
 
-    /// The stub, while nobody reads memory through it.
+    /// Returns the stub; fails while memory is read through it.
     fn stub_mut(&mut self) -> Result<&mut Stub, Why> {
         Rc::get_mut(&mut self.stub).ok_or(Why::Lost)
     }
@@ -190,7 +190,7 @@ impl Physical for Through {
     }
 }
 
-/// The registers of the CPU that shows the kernel's tables best, and MIDR_EL1 of each CPU if it is shown.
+/// Returns the registers of the CPU that shows the kernel's tables best, and MIDR_EL1 of each CPU.
 fn registers(stub: &Stub) -> Result<(Registers, Vec<u64>), GdbError> {
     let description = stub.description()?.ok_or(GdbError::NoDescription)?;
     match &description.architecture {
@@ -217,7 +217,7 @@ fn registers(stub: &Stub) -> Result<(Registers, Vec<u64>), GdbError> {
     Ok((best, midrs(stub, &description, &threads)?))
 }
 
-/// MIDR_EL1 of all threads; of none if one does not show it.
+/// Returns MIDR_EL1 of all threads, or nothing if one does not show it.
 fn midrs(stub: &Stub, description: &Description, threads: &[String]) -> Result<Vec<u64>, GdbError> {
     let Some(register) = description.register(&MIDR) else { return Ok(Vec::new()) };
     let mut midrs = Vec::new();
@@ -231,7 +231,7 @@ fn midrs(stub: &Stub, description: &Description, threads: &[String]) -> Result<V
     Ok(midrs)
 }
 
-/// What stubs call MIDR_EL1.
+/// The names of MIDR_EL1 in stubs.
 const MIDR: [&str; 2] = ["MIDR_EL1", "MIDR"];
 
 fn of_thread(stub: &Stub, description: &Description) -> Result<Registers, GdbError> {

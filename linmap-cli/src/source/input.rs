@@ -1,4 +1,4 @@
-//! Bytes by name: a file, which can be read anywhere, or a pipe, which is read to its end.
+//! Opens bytes by name: a file, which can be read anywhere, or a pipe, which is read to its end.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -12,12 +12,12 @@ use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 
 use super::error::Why;
 
-/// How long a named pipe is waited for that nobody writes to.
+/// How long to wait for a writer of a named pipe.
 const NO_WRITER: Duration = Duration::from_secs(10);
-/// How often it is looked at meanwhile.
+/// How often to check for one.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Where bytes come from.
+/// Bytes to read.
 pub(super) enum Input {
     /// A file of so many bytes.
     File(File, u64),
@@ -25,9 +25,9 @@ pub(super) enum Input {
     Pipe(Box<dyn Read>),
 }
 
-/// Opens what has a name.
+/// Opens a file or a pipe by its path.
 pub(super) fn named(path: &Path) -> Result<Input, Why> {
-    // Not by opening it: that may wait, or do something.
+    // Before opening it: that can block or have an effect.
     let about = fs::metadata(path).map_err(Why::Open)?;
     let kind = about.file_type();
     if kind.is_fifo() {
@@ -52,7 +52,7 @@ pub(super) fn standard() -> Result<Input, Why> {
     }
 }
 
-/// Opens a named pipe. To open one for reading blocks until there is a writer; here the wait has an end.
+/// Opens a named pipe. Opening one for reading usually blocks until there is a writer; this wait ends.
 fn fifo(path: &Path) -> Result<Input, Why> {
     let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
     let mut file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(Why::Open)?;
@@ -66,7 +66,7 @@ fn fifo(path: &Path) -> Result<Input, Why> {
             }
             Ok(0) => thread::sleep(LOOK),
             Ok(read) => break read,
-            // Somebody has, and will write or close it.
+            // A writer has it open, and will write or close it.
             Err(error) if error.kind() == ErrorKind::WouldBlock => break 0,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
             Err(error) => return Err(error.into()),

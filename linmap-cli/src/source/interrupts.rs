@@ -1,10 +1,10 @@
-//! Signals that would end this program while a guest stands still for it.
+//! Holds back signals that would end this program while a guest is halted for it.
 //!
-//! While a [`Held`] exists such a signal is only recorded; whatever reads from a guest asks [`came`] and
-//! returns early, so that the guest goes on and what was made is removed by the ordinary way out. When the last
-//! `Held` is dropped the signal has its usual effect, and the shell sees a program that ended by it.
+//! While a [`Held`] exists, such a signal is only recorded. Code that reads from a guest asks [`came`] and returns
+//! early, so that the guest runs again and temporary files are removed on the ordinary way out. When the last `Held`
+//! is dropped, the signal has its usual effect, and the shell sees a program that a signal ended.
 //!
-//! Handlers store numbers and nothing else. A signal that was ignored when the program began stays ignored.
+//! Handlers only store numbers. A signal that was ignored when the program started stays ignored.
 
 use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
@@ -14,18 +14,18 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 use signal_hook::flag::{register_conditional_default, register_usize};
 use signal_hook::low_level::emulate_default_handler;
 
-/// Those that end a program, and the one of Ctrl-Z: a guest must not wait for a program that is stopped.
+/// Signals that end a program, and the one of Ctrl-Z: a guest must not wait for a stopped program.
 const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 
-/// What handlers share with the program.
+/// State that handlers share with the program.
 struct Signals {
-    /// How many there are that hold signals back.
+    /// How many [`Held`] exist.
     holders: AtomicUsize,
-    /// Whether signals have their usual effect.
+    /// True if signals have their usual effect.
     usual: Arc<AtomicBool>,
-    /// The number of the last one that came and would end the program; 0 for none.
+    /// The number of the last signal that came and would end the program; 0 for none.
     ending: Arc<AtomicUsize>,
-    /// The same of Ctrl-Z.
+    /// The same for Ctrl-Z.
     stopping: Arc<AtomicUsize>,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn hold() -> Held {
     Held(())
 }
 
-/// Whether a signal came that ends the program as soon as nothing holds it back.
+/// Returns true if a signal came that ends the program when nothing holds it back any more.
 pub(super) fn came() -> bool {
     SIGNALS.get().is_some_and(|signals| signals.ending.load(SeqCst) != 0)
 }
@@ -54,7 +54,7 @@ impl Drop for Held {
         if signals.holders.fetch_sub(1, SeqCst) != 1 {
             return;
         }
-        // In this order a signal is either found here or has its usual effect by itself.
+        // In this order, a signal is either found below or has its usual effect at once.
         signals.usual.store(true, SeqCst);
         for kept in [&signals.stopping, &signals.ending] {
             if let number @ 1.. = kept.swap(0, SeqCst) {
@@ -83,7 +83,7 @@ fn install() -> Signals {
     signals
 }
 
-/// The signals that are ignored, signal 1 in bit 0, by `/proc/self/status`.
+/// Returns the ignored signals, signal 1 in bit 0, from `/proc/self/status`.
 fn ignored(status: &str) -> u64 {
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)

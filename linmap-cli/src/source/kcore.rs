@@ -1,8 +1,8 @@
-//! This machine: `/proc/kcore`, which shows a running kernel as a core.
+//! This machine: `/proc/kcore`, which shows the running kernel as a core.
 //!
-//! Its segments are addresses of the kernel. Those of the linear map say which physical memory they are, which
-//! is how tables are read; those of vmalloc, modules and vmemmap have an address of -1 in that place. Nothing
-//! can be stopped from here: each table is read in one piece, and two need not be of the same moment.
+//! Its segments are kernel addresses. Those of the linear map have their physical address, by which tables are read;
+//! those of vmalloc, modules and vmemmap have -1 instead. The kernel cannot be stopped: each table is read in one
+//! piece, but two tables can be of different moments.
 
 use std::fs::{self, File};
 use std::io;
@@ -32,7 +32,7 @@ pub(crate) enum LiveError {
     NoVmcoreInfo,
 }
 
-/// Reads the tables of the kernel that runs this.
+/// Reads the tables of the running kernel.
 pub(super) fn open(wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Tables, Why> {
     if !cfg!(all(target_arch = "aarch64", target_endian = "little")) {
         return Err(LiveError::Machine(std::env::consts::ARCH).into());
@@ -41,7 +41,7 @@ pub(super) fn open(wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Tables, Wh
         io::ErrorKind::NotFound => LiveError::None,
         _ => LiveError::Open(error),
     })?;
-    // Segments begin and end where addresses of the kernel do, and the file has no size.
+    // Segments begin and end at kernel addresses, and the file has no size.
     let core = Core::read_headers(&file, u64::MAX)?;
     if core.pieces.is_empty() {
         return Err(LiveError::NoLinearMap.into());
@@ -56,7 +56,7 @@ pub(super) fn open(wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Tables, Wh
     Ok(Tables { cpu: Cpu { midrs: midrs(), ..Cpu::default() }, ..tables })
 }
 
-/// MIDR_EL1 of each CPU that is on.
+/// Returns MIDR_EL1 of each CPU that is online.
 fn midrs() -> Vec<u64> {
     let cpus = fs::read_dir("/sys/devices/system/cpu").into_iter().flatten().flatten();
     let midr = |cpu: fs::DirEntry| {

@@ -1,14 +1,14 @@
 //! A mark on a guest that this program halts: a character device without any use, `linmap-reads-PID`.
 //!
-//! It is made before the guest stops and removed when it runs again. So where a run was killed (SIGKILL leaves
-//! nobody to clean up) the next one finds it. It lives in QEMU itself: it goes with the guest that it is about,
-//! is never a stale file, and is seen from another container and by another user.
+//! It is made before the guest stops and removed when it runs again. If the run is killed (after SIGKILL nothing
+//! cleans up), the next one finds it. The mark lives in QEMU: it ends with its guest, is never a stale file, and is
+//! visible from other containers and to other users.
 
 use super::pause::Pause;
 
-/// What begins the name; a QEMU identifier begins with a letter and goes on with letters, digits and `-._`.
+/// The beginning of the name; a QEMU identifier begins with a letter and goes on with letters, digits and `-._`.
 const PREFIX: &str = "linmap-reads-";
-/// What ends the name where the gdbstub was started as well.
+/// The end of the name if the gdbstub was started as well.
 const STUB: &str = "-stub";
 
 /// A mark.
@@ -16,12 +16,12 @@ const STUB: &str = "-stub";
 pub(super) struct Mark {
     /// The process that halted the guest.
     pub(super) pid: u32,
-    /// Whether it started the gdbstub.
+    /// True if it started the gdbstub.
     pub(super) stub: bool,
 }
 
 impl Mark {
-    /// The first one in the answer to `info chardev`.
+    /// Returns the first mark in the answer to `info chardev`.
     pub(super) fn find(chardevs: &str) -> Option<Self> {
         chardevs.lines().find_map(|line| {
             let name = line.split(": ").next()?.strip_prefix(PREFIX)?;
@@ -30,7 +30,7 @@ impl Mark {
         })
     }
 
-    /// One of this process.
+    /// Returns a mark of this process.
     pub(super) fn own(stub: bool) -> Self {
         Self { pid: std::process::id(), stub }
     }
@@ -39,7 +39,7 @@ impl Mark {
         format!("{PREFIX}{}{}", self.pid, if self.stub { STUB } else { "" })
     }
 
-    /// What to say of one that was found on a guest that stands still.
+    /// Returns the note on a mark that was found on a halted guest.
     pub(super) fn note(&self, pause: Pause) -> String {
         let what = if pause.resume { "it runs again now" } else { "`--resume` lets it run" };
         format!(
@@ -48,12 +48,12 @@ impl Mark {
         )
     }
 
-    /// The monitor's command that makes it.
+    /// Returns the monitor command that makes it.
     pub(super) fn add(&self) -> String {
         format!("chardev-add null,id={}", self.name())
     }
 
-    /// The monitor's command that removes it.
+    /// Returns the monitor command that removes it.
     pub(super) fn remove(&self) -> String {
         format!("chardev-remove {}", self.name())
     }

@@ -1,4 +1,4 @@
-//! Physical memory, wherever it is: in pieces of a file, or behind a wire.
+//! Physical memory, in pieces of a file or behind a connection.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -17,24 +17,24 @@ pub(crate) enum Unreadable {
     /// The source has nothing at that address.
     #[error("there is no RAM at {0} in it")]
     NoRam(Pa),
-    /// A file ends before it.
+    /// The file ends before this address.
     #[error("the file ends before what should be at {0}; it is not whole")]
     Ends(Pa),
     /// The other side does not answer any more.
     #[error("{0} is not there any more")]
     Gone(&'static str),
-    /// The system or the other side says no.
+    /// The system or the other side refuses.
     #[error("{pa} cannot be read: {why}")]
     Failed {
-        /// Where.
+        /// The address.
         pa: Pa,
-        /// In whose words it may be.
+        /// The reason, perhaps in the words of the other side.
         why: String,
     },
-    /// Nobody asked for it when the source was read.
+    /// It was not wanted when the source was read.
     #[error("it was not among what was wanted")]
     NotWanted,
-    /// It would have kept a guest halted for too long.
+    /// Reading it would have kept a guest halted for too long.
     #[error(
         "it was not its turn yet when the guest had stood still for {}, and so it runs again; \
          --max-pause permits more",
@@ -43,15 +43,15 @@ pub(crate) enum Unreadable {
     NotInTime(Duration),
 }
 
-/// Who is told of each piece that was read: the how manieth, and what.
+/// Called for each piece that was read, with its number and its bytes.
 pub(super) type Each<'a> = dyn FnMut(usize, Result<&[u8], Unreadable>) + 'a;
 
-/// Something that has physical memory. Its answers are not trusted.
+/// Access to physical memory. Its answers are not trusted.
 pub(crate) trait Physical: Debug {
-    /// Fills `into` with what is at `pa`.
+    /// Fills `into` from the bytes at `pa`.
     fn read(&self, pa: Pa, into: &mut [u8]) -> Result<(), Unreadable>;
 
-    /// Reads so many bytes at each address, in order. A wire answers faster if it is asked for many at once.
+    /// Reads so many bytes at each address, in order. A connection is faster if many are asked for at once.
     fn read_each(&self, at: &[Pa], bytes: usize, each: &mut Each<'_>) {
         let mut buffer = vec![0; bytes];
         for (index, pa) in at.iter().enumerate() {
@@ -60,13 +60,13 @@ pub(crate) trait Physical: Debug {
         }
     }
 
-    /// Why nothing more can be read, whatever is asked for.
+    /// Returns the reason that nothing more can be read at all, if there is one.
     fn ended(&self) -> Option<Unreadable> {
         None
     }
 }
 
-/// Memory that was let go of.
+/// Memory that was released.
 #[derive(Debug)]
 struct Released;
 
@@ -76,7 +76,7 @@ impl Physical for Released {
     }
 }
 
-/// The memory of a source, and where there is RAM.
+/// The memory of a source, and its ranges of RAM.
 #[derive(Debug)]
 pub(crate) struct Memory {
     ram: Vec<Range<Pa>>,
@@ -85,41 +85,41 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Memory whose RAM is in these ranges, in any order; none if that is not known.
+    /// Returns memory with RAM in these ranges, in any order; none if they are not known.
     pub(crate) fn new(ram: impl IntoIterator<Item = Range<Pa>>, from: Box<dyn Physical>) -> Self {
         Self { ram: merged(ram), from, released: false }
     }
 
-    /// Whether there is RAM at an address, where the source says.
+    /// Returns true if there is RAM at an address, or `None` if the source does not say.
     pub(crate) fn is_ram(&self, pa: Pa) -> Option<bool> {
         let after = self.ram.partition_point(|range| range.start <= pa);
         let range = after.checked_sub(1).and_then(|index| self.ram.get(index));
         (!self.ram.is_empty()).then(|| range.is_some_and(|range| range.contains(&pa)))
     }
 
-    /// Says where there is RAM, if that is found out only later.
+    /// Sets the ranges of RAM, if they are found out only later.
     pub(super) fn set_ram(&mut self, ram: impl IntoIterator<Item = Range<Pa>>) {
         self.ram = merged(ram);
     }
 
-    /// Lets go of it. Where there is RAM is still known.
+    /// Releases it. The ranges of RAM are still known.
     pub(super) fn release(&mut self) {
         self.from = Box::new(Released);
         self.released = true;
     }
 
-    /// Whether it was let go of.
+    /// Returns true if it was released.
     pub(super) const fn is_released(&self) -> bool {
         self.released
     }
 
-    /// Where it is.
+    /// Returns the access to it.
     pub(super) fn from(&self) -> &dyn Physical {
         &*self.from
     }
 }
 
-/// Ranges in order, neighbours joined, empty ones gone.
+/// Returns ranges in order, with neighbours joined and without empty ones.
 fn merged(ranges: impl IntoIterator<Item = Range<Pa>>) -> Vec<Range<Pa>> {
     let mut sorted: Vec<_> = ranges.into_iter().filter(|range| !range.is_empty()).collect();
     sorted.sort_by_key(|range| range.start);
@@ -133,26 +133,26 @@ fn merged(ranges: impl IntoIterator<Item = Range<Pa>>) -> Vec<Range<Pa>> {
     merged
 }
 
-/// A piece of a file that is a piece of physical memory.
+/// A piece of a file that holds a piece of physical memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Piece {
     /// The physical address of its first byte.
     pub(super) pa: u64,
-    /// How many bytes of memory it is.
+    /// Its size in bytes of memory.
     pub(super) bytes: u64,
-    /// How many of them the file has; the others are zeros.
+    /// How many of these bytes are in the file; the others are zeros.
     pub(super) stored: u64,
-    /// Where it is in the file.
+    /// Its offset in the file.
     pub(super) offset: u64,
 }
 
 impl Piece {
-    /// The RAM that it is. One that would go beyond the last address ends there.
+    /// Returns its range of RAM, which ends at the last address at most.
     pub(super) fn range(&self) -> Range<Pa> {
         Pa(self.pa)..Pa(self.pa.saturating_add(self.bytes))
     }
 
-    /// Takes away what lies before an address. Whether anything is left.
+    /// Removes the bytes before an address. Returns false if none are left.
     fn cut_to(&mut self, start: u64) -> bool {
         let less = start.saturating_sub(self.pa).min(self.bytes);
         self.pa += less;
@@ -165,12 +165,12 @@ impl Piece {
 
 /// Memory in pieces of a file: a core, the RAM of a guest, the memory of a process.
 ///
-/// It is read by `pread`, not mapped: what a guest writes meanwhile, or a file that becomes shorter, is then
-/// an ordinary event. A table costs less than a microsecond.
+/// It is read by `pread`, not mapped: then a guest that writes meanwhile, or a file that becomes shorter, is an
+/// ordinary event. A table costs less than a microsecond.
 #[derive(Debug)]
 pub(super) struct Pieces {
     file: File,
-    /// In address order, none over another: where they were, the first has it.
+    /// In order of address, without overlaps: where pieces overlapped, the first one has the bytes.
     pieces: Vec<Piece>,
 }
 
@@ -186,7 +186,7 @@ impl Pieces {
         Self { file, pieces }
     }
 
-    /// The piece that has an address.
+    /// Returns the piece that has an address.
     fn piece(&self, pa: u64) -> Option<&Piece> {
         let after = self.pieces.partition_point(|piece| piece.pa <= pa);
         let piece = self.pieces.get(after.checked_sub(1)?)?;

@@ -1,15 +1,15 @@
-//! SOURCEs: whatever the page tables of an arm64 kernel can be read from, made into one thing.
+//! SOURCEs: page tables of an arm64 kernel, from everything that they can be read from.
 //!
-//! [`open`] reads all tables that are wanted once, while the kernel stands still if it can be made to, and
-//! gives back a copy of them ([`Snapshot`]) with what is known of the kernel. Nothing that is read is trusted.
+//! [`open`] reads all wanted tables once, while the kernel is halted if possible, and returns a copy of them
+//! ([`Snapshot`]) with the known facts about the kernel. Nothing that is read is trusted.
 //!
-//! - `argument`: what SOURCE can be.  `error`: why there is nothing to read.
-//! - `snapshot`: the copy.  `regime`: pure, registers and VMCOREINFO become root and geometry.
-//! - `vmcoreinfo`: what a kernel says of itself.  `memory`: physical memory, wherever it is.
-//! - `pause`: how long a guest may stand still.  `interrupts`: signals wait until it runs again.
-//! - `mark`: how a guest is found that a killed run left halted.  `boot_line`: what the boot loader said.
+//! - `argument`: SOURCE on the command line.  `error`: everything that can be wrong with one.
+//! - `snapshot`: the copy.  `regime`: root and geometry, from registers and VMCOREINFO; pure.
+//! - `vmcoreinfo`: the kernel's facts about itself.  `memory`: physical memory.
+//! - `pause`: how long a guest may be halted.  `interrupts`: signals wait until it runs again.
+//! - `mark`: finds a guest that a killed run left halted.  `boot_line`: the arguments of the boot loader.
 //! - `core`, `kcore`, `gdb`, `qemu`, `saved`: one module for each kind of SOURCE.
-//! - `file`, `input`, `compressed`: files and pipes, and what they are.
+//! - `file`, `input`, `compressed`: files and pipes, and their kinds.
 
 mod argument;
 mod boot_line;
@@ -50,72 +50,71 @@ use memory::Unreadable;
 use pause::{Limit, Within};
 use regime::Regime;
 
-/// Which tables of the upper half are to be read. What is not wanted is not in the [`Snapshot`].
+/// The tables of the upper half that are to be read. Others are not in the [`Snapshot`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wanted {
-    /// All of them.
+    /// All tables.
     All,
-    /// Those that translate an address from the first to the last, both included.
+    /// Tables that translate an address in this range; both ends are included.
     Range(Va, Va),
 }
 
-/// How far a long step has come.
+/// The progress of a long step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Step {
-    /// What is being done, in words such as `reading tables`.
+    /// The step, in words such as `reading tables`.
     pub(crate) what: &'static str,
-    /// How much of it is done, in steps of the step's own.
+    /// The part that is done, in units of the step.
     pub(crate) done: u64,
-    /// Of how much, where that is known.
+    /// The whole, if known.
     pub(crate) total: Option<u64>,
 }
 
-/// What a SOURCE turned out to be.
+/// The contents of a SOURCE.
 #[derive(Debug)]
 pub(crate) enum Opened {
     /// Tables, as the hardware sees them.
     Tables(Box<Tables>),
-    /// What somebody has written down of them.
+    /// A dump of them.
     Saved(Box<Saved>),
 }
 
-/// The tables of the upper half, and what is known of who made them.
+/// The tables of the upper half, and the known facts about their kernel.
 #[derive(Debug)]
 pub(crate) struct Tables {
-    /// What was read, for people: ``core `vmcore` ``.
+    /// The name of what was read, for people: ``core `vmcore` ``.
     pub(crate) name: String,
-    /// Where the root table is.
+    /// The address of the root table.
     pub(crate) root: Pa,
     /// Granule, VA bits and address format.
     pub(crate) geometry: Geometry,
-    /// The tables themselves: a [`linmap::ReadTables`] that is bounded by nature. Tables that cannot be read
-    /// are in it as such, with the reason for a walk that needs one.
+    /// The tables: a [`linmap::ReadTables`] of bounded size. A table that cannot be read is in it as such, with the
+    /// reason.
     pub(crate) snapshot: Snapshot,
     /// Physical memory, as far as the source still has it now, and where there is RAM.
     pub(crate) memory: Memory,
-    /// What the kernel says of itself.
+    /// Facts about the kernel.
     pub(crate) kernel: Kernel,
-    /// What the CPUs say of themselves.
+    /// Facts about the CPUs.
     pub(crate) cpu: Cpu,
-    /// How long the guest stood still for this; `None` where nothing was stopped.
+    /// How long the guest was halted for this; `None` if nothing was halted.
     pub(crate) paused: Option<Duration>,
-    /// What cannot be known, as there was no time to read it, in sentences.
+    /// Facts that are not known because there was no time to read them, as sentences.
     pub(crate) missing: Vec<String>,
-    /// What else is worth knowing, in sentences.
+    /// Other notes, as sentences.
     pub(crate) notes: Vec<String>,
 }
 
-/// What is known of a kernel.
+/// Facts about a kernel.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Kernel {
-    /// Its VMCOREINFO, where it was found.
+    /// Its VMCOREINFO, if it was found.
     pub(crate) info: Option<VmcoreInfo>,
-    /// Its command line, where the source shows it: that of a live machine, or what the boot loader of a guest
-    /// put into the device tree.
+    /// Its command line, if the source shows it: of a live machine, or from the device tree of a guest.
     pub(crate) command_line: Option<String>,
 }
 
-/// What is known of the CPUs: `None` or nothing for what the source does not show.
+/// Facts about the CPUs: `None` or empty if the source does not show them.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Cpu {
     /// TCR_EL1, or TCR_EL2 of a kernel that runs at EL2.
@@ -130,54 +129,54 @@ pub(crate) struct Cpu {
     pub(crate) mair: Option<u64>,
 }
 
-/// A dump that was saved as text or JSON. What it does not have is empty.
+/// A dump that was saved as text or JSON. Facts that it does not have are empty.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Saved {
-    /// What was read, for people.
+    /// The name of what was read, for people.
     pub(crate) name: String,
-    /// What the dump was made of, in the dump's words.
+    /// What was dumped, in the words of the dump.
     pub(crate) origin: Option<String>,
-    /// Known from a JSON dump, and `None` for text.
+    /// The geometry; `None` for text, which does not have it.
     pub(crate) geometry: Option<Geometry>,
-    /// Everything in it, in address order: holes as well.
+    /// All rows in order of address, holes included.
     pub(crate) stretches: Vec<Stretch>,
-    /// The marker lines of a text: a name and the index of the stretch that it stands before.
+    /// The marker lines of a text: a name, and the index of the stretch that follows.
     pub(crate) markers: Vec<(usize, String)>,
-    /// What was dumped, in address order.
+    /// The ranges that were dumped, in order of address.
     pub(crate) parts: Vec<SavedPart>,
     /// Its regions.
     pub(crate) regions: Option<SavedRegions>,
     /// Table descriptors that restrict what lies below them, in address order at each level.
     pub(crate) limits: Vec<Restriction>,
-    /// What its kernel said of itself.
+    /// Facts about its kernel.
     pub(crate) kernel: Kernel,
-    /// What its CPUs said of themselves.
+    /// Facts about its CPUs.
     pub(crate) cpu: Cpu,
-    /// What is not in it and cannot be known, for people.
+    /// Facts that are not in it and cannot be known, for people.
     pub(crate) missing: Vec<String>,
 }
 
 /// The regions of a dump, by name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SavedRegions {
-    /// What they rest on.
+    /// The evidence that they rest on.
     pub(crate) from: String,
-    /// Each with its first and last address.
+    /// Name, first and last address of each.
     pub(crate) list: Vec<(String, Va, Va)>,
 }
 
-/// A range that was dumped, and the lines around it.
+/// A range that was dumped, and the marker lines around it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct SavedPart {
     /// First and last address, both included.
     pub(crate) range: (Va, Va),
     /// The name in the line before.
     pub(crate) start: String,
-    /// The name in the line behind.
+    /// The name in the line after.
     pub(crate) end: String,
 }
 
-/// Table descriptors that follow one another and restrict what lies below them in the same way.
+/// Consecutive table descriptors that restrict what lies below them in the same way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Restriction {
     /// The first address that they translate.
@@ -186,27 +185,27 @@ pub(crate) struct Restriction {
     pub(crate) bytes: u64,
     /// The level of the descriptors.
     pub(crate) level: Level,
-    /// What they forbid.
+    /// The restrictions.
     pub(crate) limits: TableLimits,
 }
 
-/// Equal entries that follow one another, in addresses of both kinds: what one row of a dump says.
+/// Consecutive equal entries, with consecutive output addresses: one row of a dump.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stretch {
     /// Its first address.
     pub(crate) va: Va,
-    /// How many bytes it spans; a whole number of entries.
+    /// Its size in bytes; a whole number of entries.
     pub(crate) bytes: u64,
-    /// The level of its entries; of text it is what the level's name and size allow to tell.
+    /// The level of its entries; of a text, as far as the level's name and the size tell.
     pub(crate) level: Level,
-    /// What they are.
+    /// The kind of its entries.
     pub(crate) what: What,
-    /// The first descriptor as it is. Those that follow have another output address, and nothing else.
-    /// `None` where only its meaning is known.
+    /// The first descriptor. The following ones differ in the output address alone. `None` if only its meaning is
+    /// known.
     pub(crate) descriptor: Option<u64>,
 }
 
-/// What the entries of a [`Stretch`] are.
+/// The kind of the entries of a [`Stretch`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum What {
     /// Nothing is mapped.
@@ -215,20 +214,20 @@ pub(crate) enum What {
     Reserved,
     /// Leaves.
     Leaf {
-        /// The first one's output address; text does not have it.
+        /// The output address of the first one; `None` in text.
         oa: Option<Pa>,
-        /// Permissions and memory type; of text those that are printed. In a saved leaf that is not valid and
-        /// has no descriptor, bit 11 is the software-present bit, as in the descriptor.
+        /// Permissions and memory type; of text, those that are printed. In a saved invalid leaf without a
+        /// descriptor, bit 11 is the software-present bit, as in the descriptor.
         attributes: Attributes,
-        /// Whether they are members of contiguous runs.
+        /// True for members of contiguous runs.
         contiguous: bool,
-        /// Whether accesses translate.
+        /// True if accesses translate.
         valid: bool,
     },
 }
 
 impl Tables {
-    /// Reads the tables of a memory that stands still, or may as well.
+    /// Reads tables from memory that is not halted for it.
     fn read(
         name: String,
         regime: Regime,
@@ -241,7 +240,7 @@ impl Tables {
         Ok(Self { kernel, ..tables })
     }
 
-    /// Reads tables while a guest is halted. Past the limit those that were not read yet are missing.
+    /// Reads tables while a guest is halted. After the limit, tables that were not read are missing.
     fn read_within(
         limit: Limit,
         name: String,
@@ -274,14 +273,14 @@ impl Tables {
         }
     }
 
-    /// Learns what the kernel says of itself, from memory that can still be read.
+    /// Learns facts about the kernel from memory that can still be read.
     fn learn(&mut self) {
         let (regime, memory) = (self.regime(), self.memory.from());
         self.kernel.info = search::by_pointer(&self.snapshot, regime, memory);
         self.kernel.command_line = boot_line::find(&self.snapshot, regime, memory);
     }
 
-    /// Notes what may be missing where a halt ended before everything was asked for.
+    /// Notes the facts that can be missing if a halt ended early.
     fn lack(&mut self, ended: Option<Unreadable>) {
         if let Some(Unreadable::NotInTime(most)) = ended
             && self.missing.is_empty()
@@ -301,7 +300,7 @@ impl Tables {
 }
 
 impl Kernel {
-    /// VA less PA in the linear map, wrapping, as VMCOREINFO has it.
+    /// Returns VA minus PA in the linear map, wrapping, from VMCOREINFO.
     pub(crate) fn linear_offset(&self, geometry: Geometry) -> Option<u64> {
         let info = self.info.as_ref()?;
         let va_bits = info.number("VA_BITS").unwrap_or(geometry.va_bits().into());
@@ -309,14 +308,14 @@ impl Kernel {
         Some(start.wrapping_sub(info.number("PHYS_OFFSET")?))
     }
 
-    /// VA less PA in the mapping of the kernel's image, wrapping.
+    /// Returns VA minus PA in the mapping of the kernel image, wrapping.
     pub(crate) fn image_offset(&self) -> Option<u64> {
         self.info.as_ref()?.number("kimage_voffset")
     }
 }
 
 impl Stretch {
-    /// What its entries say so many bytes further on.
+    /// Returns the entry so many bytes after the first one.
     pub(crate) fn at(&self, bytes: u64) -> (What, Option<u64>) {
         let what = self.what.at(bytes);
         let step = if matches!(what, What::Leaf { .. }) { bytes } else { 0 };
@@ -325,7 +324,7 @@ impl Stretch {
 }
 
 impl What {
-    /// The same so many bytes further on.
+    /// Returns the same, so many bytes further on.
     pub(crate) fn at(self, bytes: u64) -> Self {
         match self {
             Self::Leaf { oa, attributes, contiguous, valid } => {
@@ -337,16 +336,16 @@ impl What {
     }
 }
 
-/// MIDR_EL1 of each CPU of a QEMU whose monitor answers commands for people.
+/// Returns MIDR_EL1 of each CPU of a QEMU whose monitor answers commands for people.
 fn midrs_of_qemu(ask: &mut dyn FnMut(&str) -> Option<String>) -> Vec<u64> {
     let paths = ask("info qom-tree").map(|tree| qemu::answers::cpu_paths(&tree)).unwrap_or_default();
     let midr = |path: String| qemu::answers::number_property(&ask(&format!("qom-get {path} midr"))?);
     paths.into_iter().filter_map(midr).filter(|midr| *midr != 0).collect()
 }
 
-/// Reads what is wanted from a SOURCE. A guest that has to stand still for it does so as `pause` says.
+/// Reads the wanted tables of a SOURCE. If a guest has to be halted, `pause` says for how long.
 ///
-/// `progress` is told about steps as they go on, thousands of times; what takes long is its to find out.
+/// `progress` is called thousands of times; it decides which steps take long enough to be shown.
 pub(crate) fn open(
     source: &Source,
     wanted: Wanted,

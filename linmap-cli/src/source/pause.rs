@@ -1,4 +1,4 @@
-//! How long a guest may stand still: one limit for the whole halt, whatever is read meanwhile.
+//! How long a guest may be halted: one limit for the whole halt, whatever is read meanwhile.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -8,19 +8,19 @@ use linmap::Pa;
 use super::interrupts;
 use super::memory::{Each, Physical, Unreadable};
 
-/// What is asked of a halt.
+/// The options of a halt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pause {
-    /// How long the guest may stand still.
+    /// How long the guest may be halted.
     pub(crate) most: Duration,
-    /// Whether it goes on afterwards even if it stood still before.
+    /// True if it is to run afterwards even if it was halted before.
     pub(crate) resume: bool,
 }
 
-/// When a halt has to end.
+/// The end of a halt.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limit {
-    /// When the halt began, and how long it may be; nothing where nothing is halted.
+    /// Start and longest duration of the halt; `None` if nothing is halted.
     halt: Option<(Instant, Duration)>,
 }
 
@@ -28,32 +28,32 @@ pub(super) struct Limit {
 pub(crate) struct Seconds(pub(crate) Duration);
 
 impl Pause {
-    /// The limit of a halt that begins now.
+    /// Returns the limit of a halt that begins now.
     pub(super) fn limit(self) -> Limit {
         Limit { halt: Some((Instant::now(), self.most)) }
     }
 }
 
 impl Limit {
-    /// Nothing is halted, so that there is all the time in the world.
+    /// The limit if nothing is halted: there is none.
     pub(super) const NONE: Self = Self { halt: None };
 
-    /// Whether its time is over, or a signal asks this program to end.
+    /// Returns true if the time is over, or if a signal asks this program to end.
     pub(super) fn is_over(&self) -> bool {
         interrupts::came() || self.halt.is_some_and(|(begun, most)| begun.elapsed() >= most)
     }
 
-    /// How long the halt was to be.
+    /// Returns the longest duration of the halt.
     pub(super) fn most(&self) -> Duration {
         self.halt.map_or(Duration::MAX, |(_, most)| most)
     }
 
-    /// How long the halt has been; nothing where nothing is halted.
+    /// Returns how long the halt has lasted, or `None` if nothing is halted.
     pub(super) fn elapsed(&self) -> Option<Duration> {
         self.halt.map(|(begun, _)| begun.elapsed())
     }
 
-    /// Why nothing more is read, if it is over.
+    /// Returns the reason that nothing more is read, if the time is over.
     pub(super) fn unreadable(&self) -> Option<Unreadable> {
         self.is_over().then(|| Unreadable::NotInTime(self.most()))
     }

@@ -1,10 +1,10 @@
-//! `qemu:SOCKET`: the tables of a guest that runs, with nothing prepared but a monitor.
+//! `qemu:SOCKET`: the tables of a running guest; only a monitor socket is needed.
 //!
-//! - `monitor`: QMP or HMP.  `answers`: what it says, read.  `ram`: the guest's RAM from outside.
+//! - `monitor`: QMP or HMP.  `answers`: parses its answers.  `ram`: the guest's RAM, read from this process.
 //! - `stub`: a gdbstub for the registers, started if there is none and ended again.
 //!
-//! The guest stands still from when the gdbstub is connected to until the last table is read. Everything that can
-//! be asked while it runs is asked before or afterwards.
+//! The guest is halted from the connection to the gdbstub until the last table is read. Everything that can be asked
+//! while it runs is asked before or afterwards.
 
 pub(super) mod answers;
 mod monitor;
@@ -26,10 +26,10 @@ use super::memory::Memory;
 use super::pause::Pause;
 use super::{Step, Tables, Wanted, midrs_of_qemu};
 
-/// How long the gdbstub may take to let the guest go on; after that the monitor does.
+/// How long the gdbstub may take to let the guest run; after that the monitor does.
 const GOODBYE: Duration = Duration::from_millis(500);
 
-/// Why there are no tables behind a monitor.
+/// Why no tables can be read with a monitor.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum QemuError {
     #[error(transparent)]
@@ -67,7 +67,7 @@ pub(super) fn open(
     Ok(tables)
 }
 
-/// What is found out of a guest before it stands still.
+/// Facts about a guest from before it is halted.
 struct Guest {
     name: String,
     ram: Vec<Range<Pa>>,
@@ -108,7 +108,7 @@ fn read(
         let tables = Tables::read_within(attached.limit(), guest.name, regime, memory, wanted, progress)?;
         Ok(Tables { cpu: looked.cpu, ..tables })
     });
-    // Whether the guest goes on is for the monitor to confirm.
+    // The monitor confirms later that the guest runs.
     let _ = attached.release(lent.goes_on(), None, GOODBYE);
     read
 }

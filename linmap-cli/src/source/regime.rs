@@ -1,11 +1,10 @@
-//! Pure: where the tables of the upper half begin and what their geometry is, from registers or from what
-//! VMCOREINFO says.
+//! Pure: root and geometry of the tables of the upper half, from registers or from VMCOREINFO.
 //!
-//! VMCOREINFO does not say in which format descriptors are. Linux uses that of LPA2 (TCR_EL1.DS = 1) exactly
-//! with 4K and 16K pages and more than 48 VA bits. Instead of believing that, or the root's address, each
-//! format and each address that it could be is tried on the one thing that is certain: the tables map the
-//! symbol `swapper_pg_dir` to themselves. Linux maps its image as inner shareable; where those two bits of the
-//! leaf that maps the symbol say otherwise, they are bits of an address, and the format is LPA2.
+//! VMCOREINFO does not give the format of descriptors. Linux uses LPA2 (TCR_EL1.DS = 1) exactly with 4K and 16K pages
+//! and more than 48 VA bits. Instead of relying on that, or on the root's address, each possible format and address
+//! is tried on the one thing that is certain: the tables map the symbol `swapper_pg_dir` to themselves. Linux maps
+//! its image as inner shareable; if the two shareability bits of the leaf that maps the symbol differ, they are bits
+//! of an address, and the format is LPA2.
 
 use linmap::{
     Attributes, Descriptor, Entry, Geometry, GeometryError, Granule, OaFormat, Pa, ReadTables, Slot, Va,
@@ -19,9 +18,9 @@ use super::vmcoreinfo::VmcoreInfo;
 /// Tables of the upper half, as hardware is told of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Regime {
-    /// Where they begin.
+    /// The address of the root table.
     pub(super) root: Pa,
-    /// How they are made.
+    /// Their geometry.
     pub(super) geometry: Geometry,
 }
 
@@ -47,7 +46,7 @@ pub(crate) enum RegimeError {
 }
 
 impl Regime {
-    /// What TTBR1 and TCR of the kernel's exception level say.
+    /// Decodes TTBR1 and TCR of the kernel's exception level.
     pub(super) fn of_registers(ttbr: u64, tcr: u64) -> Result<Self, RegimeError> {
         if tcr & EPD1 != 0 {
             return Err(RegimeError::Off { tcr });
@@ -67,10 +66,10 @@ impl Regime {
         Ok(Self { root: root(ttbr, geometry), geometry })
     }
 
-    /// The kernel's own tables, where these are those that a CPU in user space has instead.
+    /// Returns the kernel's own tables, if these are the ones that a CPU in user space has instead.
     ///
-    /// With page-table isolation (KPTI) the kernel leaves little but its entry code mapped in user space, by
-    /// a root two pages before its own. Such a root has no linear map.
+    /// With page-table isolation (KPTI), the kernel maps little but its entry code in user space, by a root two pages
+    /// before its own. Such a root has no linear map.
     pub(super) fn behind_trampoline(self, memory: &dyn Physical) -> Self {
         let own = Self { root: Pa(self.root.0.wrapping_add(2 * self.geometry.page_size())), ..self };
         if !self.has_linear_map(memory) && own.has_linear_map(memory) { own } else { self }
@@ -82,7 +81,7 @@ impl Regime {
         memory.read(self.root, &mut half).is_ok() && half.as_chunks().0.iter().any(valid)
     }
 
-    /// What VMCOREINFO says, proved on the tables themselves.
+    /// Returns the tables that VMCOREINFO describes, confirmed by the tables themselves.
     pub(super) fn of_vmcoreinfo(info: &VmcoreInfo, memory: &dyn Physical) -> Result<Self, RegimeError> {
         let claim = Claim::of(info)?;
         let mut refused = RegimeError::NotTheRoot { root: claim.root, symbol: claim.symbol };
@@ -114,16 +113,16 @@ fn root(ttbr: u64, geometry: Geometry) -> Pa {
     }
 }
 
-/// What VMCOREINFO says of the tables.
+/// The facts about tables in VMCOREINFO.
 struct Claim {
     symbol: Va,
     root: Pa,
     granule: Granule,
     /// The VA bits in use.
     va_bits: u32,
-    /// Those that the kernel was built for.
+    /// The VA bits that the kernel was built for.
     built_for: u32,
-    /// Whether it was built for 52-bit physical addresses.
+    /// True if it was built for 52-bit physical addresses.
     large_pa: bool,
 }
 
@@ -148,7 +147,7 @@ impl Claim {
         })
     }
 
-    /// What could be meant, likeliest first.
+    /// Returns all possible tables, likeliest first.
     fn candidates(&self) -> Result<Vec<Regime>, GeometryError> {
         let formats: &[OaFormat] = match (self.granule, self.va_bits > 48) {
             (Granule::K64, _) if self.large_pa => &[OaFormat::Lpa],
@@ -159,7 +158,7 @@ impl Claim {
         let mut candidates = Vec::new();
         for format in formats {
             let geometry = Geometry::new(self.granule, self.va_bits, *format)?;
-            // A kernel for more VA bits than the CPU has may use the end of its root table alone.
+            // A kernel that was built for more VA bits than the CPU has can use only the end of its root table.
             let spare = match Geometry::new(self.granule, self.built_for, *format) {
                 Ok(built) if built.root() == geometry.root() => {
                     built.entries(built.root()).saturating_sub(geometry.entries(geometry.root())) as u64 * 8
@@ -174,7 +173,7 @@ impl Claim {
         Ok(candidates)
     }
 
-    /// Whether these tables map the symbol to where it is, by a leaf of that format.
+    /// Returns true if these tables map the symbol to its own address, by a leaf of this format.
     fn is_proved_by(&self, regime: Regime, memory: &dyn Physical) -> Result<bool, Box<Unread>> {
         let (geometry, symbol) = (regime.geometry, self.symbol);
         let wanted = Wanted::Range(symbol, symbol);
@@ -187,16 +186,16 @@ impl Claim {
     }
 }
 
-/// What an address is mapped to.
+/// The mapping of an address.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Mapped {
-    /// Where in physical memory it is.
+    /// The physical address.
     pub(super) oa: Pa,
-    /// How.
+    /// The attributes.
     pub(super) attributes: Attributes,
 }
 
-/// Where and how an address is mapped, if it is.
+/// Returns the mapping of an address, if there is one.
 pub(super) fn translate(tables: &Snapshot, regime: Regime, va: Va) -> Result<Option<Mapped>, Unread> {
     let Regime { root: mut table, geometry } = regime;
     let mut level = geometry.root();
@@ -232,7 +231,7 @@ mod tests {
             (tcr(2, 52, 6, 1), 0x41ef_e000, K4, Lpa2, 0x41ef_e000),
             (tcr(2, 52, 6, 1), 0x41ef_e03c, K4, Lpa2, 0x000f_0000_41ef_e000),
             (tcr(1, 47, 5, 0), 0x4185_8000, K16, Bits48, 0x4185_8000),
-            // A short root needs to be aligned to its own size alone.
+            // A short root is aligned to its own size only.
             (tcr(3, 48, 5, 0), 0x4185_1e00, K64, Bits48, 0x4185_1e00),
             (tcr(3, 48, 6, 0), 0x4185_1e04, K64, Lpa, 0x0001_0000_4185_1e00),
         ];
@@ -252,7 +251,7 @@ mod tests {
         assert!(matches!(of(tcr(2, 52, 5, 0)), RegimeError::Geometry(_)));
     }
 
-    /// A root with an entry in its lower half is the kernel's own, two pages behind the one for user space.
+    /// A root with an entry in its lower half is the kernel's own, two pages after the one for user space.
     #[test]
     fn the_trampoline_is_seen_through() {
         #[derive(Debug)]

@@ -1,6 +1,6 @@
-//! Dumps that were saved: the text of `kernel_page_tables`, or what `linmap dump --json` wrote.
+//! Saved dumps: the text of `kernel_page_tables`, or the output of `linmap dump --json`.
 //!
-//! - `form`: that document, key by key.  `json`: reading and writing it.  `text`: what Linux prints.
+//! - `form`: that document, key by key.  `json`: reads and writes it.  `text`: reads the text of Linux.
 
 mod form;
 mod json;
@@ -15,19 +15,19 @@ use super::Saved;
 use super::error::Why;
 use crate::printable::excerpt;
 
-/// No dump is longer.
+/// The most bytes of a dump.
 const LONGEST: u64 = 1 << 30;
-/// More rows than the map of any machine has.
+/// The most rows of a dump.
 const MOST_ROWS: usize = 1 << 22;
 
-/// What a dump was saved as.
+/// The form of a dump.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Json,
     Text,
 }
 
-/// What it is that begins so.
+/// Recognises the form of a dump by its first bytes.
 pub(super) fn recognised(beginning: &[u8]) -> Result<Kind, Why> {
     let start = beginning.trim_ascii_start();
     if start.starts_with(b"{") {
@@ -40,12 +40,12 @@ pub(super) fn recognised(beginning: &[u8]) -> Result<Kind, Why> {
     Err(Why::NotRecognised { beginning: excerpt(&String::from_utf8_lossy(line), 40) })
 }
 
-/// Whether a dump can be so long.
+/// Returns an error if a dump cannot be so long.
 pub(super) fn within(bytes: u64) -> Result<(), Why> {
     if bytes > LONGEST { Err(Why::TooLong { bytes, most: LONGEST }) } else { Ok(()) }
 }
 
-/// Reads all of a dump that is called so.
+/// Reads a whole dump. `name` is for people.
 pub(super) fn read(kind: Kind, name: &str, from: &mut dyn Read) -> Result<Saved, Why> {
     let mut content = Vec::new();
     from.take(LONGEST + 1).read_to_end(&mut content)?;

@@ -1,8 +1,8 @@
-//! VMCOREINFO where no note has it: looked for in memory.
+//! Searches memory for VMCOREINFO if no note has it.
 //!
-//! Linux keeps its text in a page of its own, which it begins. So in a file the first bytes of each page are
-//! looked at, and only then everything; in the memory of a machine that runs, whose tables are known, only the
-//! pages that a pointer in the kernel's own data points to.
+//! Linux keeps its text at the start of a page of its own. So in a file the first bytes of each page are checked
+//! first, and everything only after that. In the memory of a running machine, whose tables are known, only the pages
+//! are checked that a pointer in the kernel's own data points to.
 
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
@@ -15,27 +15,27 @@ use super::regime::{Regime, translate};
 use super::snapshot::Snapshot;
 use super::vmcoreinfo::{BEGINNING, LIMIT, VmcoreInfo};
 
-/// The line without which it is of no use.
+/// The line that is needed.
 const SYMBOL: &[u8] = b"SYMBOL(swapper_pg_dir)=";
-/// The smallest page: none begins elsewhere.
+/// The smallest page: the text begins at a multiple of it.
 const PAGE: usize = 4096;
-/// More texts that look like it are not tried, nor more places looked at where one may be.
+/// The most texts that are tried, and the most places that are checked for one.
 const MOST_TEXTS: usize = 64;
 const MOST_PLACES: usize = 4096;
-/// No kernel has more data than this that is looked through for a pointer.
+/// The most bytes of kernel data that are searched for a pointer.
 const MOST_DATA: u64 = 64 << 20;
-/// More pages are not looked at for the text.
+/// The most pages that are checked for the text.
 const MOST_PAGES: usize = 1 << 20;
-/// More entries of tables are not; no half without its linear map has as many.
+/// The most table entries that are read; no upper half without its linear map has more.
 const MOST_ENTRIES: u64 = 1 << 26;
-/// More distances between addresses and memory are not told apart.
+/// The most differences between virtual and physical addresses that are told apart.
 const MOST_OFFSETS: usize = 4096;
-/// As many pages are asked for at once.
+/// How many pages are read at once.
 const BATCH: usize = 256;
-/// As many pages of data are looked through before the pages that they point to are.
+/// How many pages of data are searched before the pages that they point to are checked.
 const CHUNK: usize = 64;
 
-/// All texts in these bytes that look like VMCOREINFO, likeliest first; `bytes` begin with a page.
+/// Returns all texts in these bytes that look like VMCOREINFO, likeliest first; `bytes` begin with a page.
 pub(super) fn texts(bytes: &[u8]) -> impl Iterator<Item = VmcoreInfo> {
     let whole_pages = bytes.chunks(PAGE).enumerate().filter(|(_, page)| page.starts_with(BEGINNING));
     let in_pages = whole_pages.take(MOST_PLACES).filter_map(|(index, _)| text_at(bytes, index * PAGE));
@@ -46,16 +46,16 @@ pub(super) fn texts(bytes: &[u8]) -> impl Iterator<Item = VmcoreInfo> {
     in_pages.chain(anywhere).take(MOST_TEXTS)
 }
 
-/// The text that begins there, if it has the line that matters.
+/// Returns the text at this offset, if it has the line that is needed.
 fn text_at(bytes: &[u8], start: usize) -> Option<VmcoreInfo> {
     let info = VmcoreInfo::parse(bytes.get(start..)?);
     info.symbol("swapper_pg_dir").map(|_| info)
 }
 
-/// The text that the kernel's own data points to, in the upper part of the half, where its image is mapped.
+/// Returns the text that the kernel's own data points to, in the part of the upper half that maps its image.
 ///
-/// The pointer is a variable that begins as 0. Those come last in the image, so it is looked through from its
-/// end: of Debian's kernels 1 MiB or less is read, which matters where a guest stands still for it.
+/// The pointer is a variable with the initial value 0. Those are last in the image, so the search begins at its end:
+/// of Debian's kernels, 1 MiB or less is read, which matters while a guest is halted for it.
 pub(super) fn by_pointer(tables: &Snapshot, regime: Regime, memory: &dyn Physical) -> Option<VmcoreInfo> {
     let mut known = HashSet::new();
     image_data(tables, regime).rchunks(CHUNK).find_map(|data| {
@@ -70,7 +70,7 @@ pub(super) fn by_pointer(tables: &Snapshot, regime: Regime, memory: &dyn Physica
     })
 }
 
-/// The first text that begins one of these pages.
+/// Returns the first text at the start of one of these pages.
 fn text_among(pages: &[Pa], memory: &dyn Physical) -> Option<VmcoreInfo> {
     let mut found = None;
     memory.read_each(pages, BEGINNING.len(), &mut |index, read| {
@@ -83,8 +83,8 @@ fn text_among(pages: &[Pa], memory: &dyn Physical) -> Option<VmcoreInfo> {
     text_at(&text, 0)
 }
 
-/// The pages of the kernel's own writable data: what is mapped as far from its addresses as most that can be
-/// executed is, in the part of the half that is not the linear map.
+/// Returns the pages of the kernel's own writable data: those outside the linear map with the same difference between
+/// virtual and physical address as most executable pages.
 fn image_data(tables: &Snapshot, regime: Regime) -> Vec<Pa> {
     let mut executable: HashMap<u64, u64> = HashMap::new();
     each_leaf(tables, regime, |va, leaf, bytes| {
@@ -103,7 +103,7 @@ fn image_data(tables: &Snapshot, regime: Regime) -> Vec<Pa> {
     pages
 }
 
-/// Every valid leaf of the half but for those of the linear map, with its address and size.
+/// Calls `each` for every valid leaf of the upper half outside the linear map, with its address and size.
 pub(super) fn each_leaf(tables: &Snapshot, regime: Regime, mut each: impl FnMut(Va, Leaf, u64)) {
     let geometry = regime.geometry;
     let above = Va(linmap::linear_range(geometry).1.0 + 1);
@@ -116,11 +116,11 @@ pub(super) fn each_leaf(tables: &Snapshot, regime: Regime, mut each: impl FnMut(
         }
         ControlFlow::Continue(())
     });
-    // What comes before a table that cannot be read has been seen.
+    // Leaves before a table that cannot be read have been seen.
     drop(walked);
 }
 
-/// Whether a word may be the address of a page in the linear map.
+/// Returns true if a word can be the address of a page in the linear map.
 fn is_page_of_linear_map(word: u64, regime: Regime) -> bool {
     let (first, last) = linmap::linear_range(regime.geometry);
     (first.0..=last.0).contains(&word) && word.is_multiple_of(regime.geometry.page_size())

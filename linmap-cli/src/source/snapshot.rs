@@ -1,8 +1,8 @@
-//! A copy of tables, each read once, small enough to keep: entries that go up in equal steps are one run.
+//! A copy of tables, each read once, in little memory: entries that grow in equal steps are one run.
 //!
-//! Tables of pages are little else, so that 128 MiB of tables become a few. All tables of a level are asked
-//! for together, level by level, and none twice, whatever points to it: time is bounded by the memory there
-//! is, not by what tables say. Nothing here judges; a table that cannot be read is a fact to be reported.
+//! Tables of pages are mostly such runs, so that 128 MiB of tables become a few. All tables of a level are read
+//! together, level by level, and none twice, whatever points to it: the time is bounded by the memory, not by the
+//! contents of tables. Nothing here judges; a table that cannot be read is recorded for the report.
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -12,24 +12,24 @@ use linmap::{Descriptor, Entry, Geometry, Half, Level, Pa, ReadTables, Slot, Va}
 use super::memory::{Physical, Unreadable};
 use super::{Step, Wanted};
 
-/// More tables than any machine has: those of 8 TiB in 4K pages.
+/// The most tables: those of 8 TiB in 4K pages.
 const MOST_TABLES: usize = 1 << 22;
-/// More memory than tables of any machine need here: runs and words, in words of 8 bytes.
+/// The most memory for runs and words, in words of 8 bytes.
 const MOST_WORDS: usize = 1 << 25;
-/// As many tables are asked for at once.
+/// How many tables are read at once.
 const BATCH: usize = 256;
 
 /// A table that is not in the snapshot, and why.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the level {} table at {table}{} cannot be read: {why}", level.number(), translates(*va))]
 pub(crate) struct Unread {
-    /// Where it should be.
+    /// Its address.
     pub(crate) table: Pa,
     /// Its level.
     pub(crate) level: Level,
-    /// The first address that it translates; 0 where that was not noted.
+    /// The first address that it translates; 0 if that was not recorded.
     pub(crate) va: Va,
-    /// Why it was not read.
+    /// The reason.
     pub(crate) why: Unreadable,
 }
 
@@ -41,29 +41,29 @@ fn translates(va: Va) -> String {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the tables at {root} go on and on: {tables} were read and there are more; this is no kernel's map")]
 pub(crate) struct TooMany {
-    /// Where they begin.
+    /// The root table.
     pub(crate) root: Pa,
     /// How many were read.
     pub(crate) tables: usize,
 }
 
-/// Entries that go up in equal steps.
+/// Entries that grow in equal steps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Run {
     /// The first entry.
     value: u64,
     /// Its index in the table.
     start: u16,
-    /// log2 of the step, or 0 for a step of nothing.
+    /// log2 of the step, or 0 if all are equal.
     shift: u8,
 }
 
-/// Where a table's entries are.
+/// The place of a table's entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stored {
-    /// So many runs from there on, of so many entries.
+    /// `count` runs from `first` on, which have `entries` entries together.
     Runs { first: u32, count: u16, entries: u16 },
-    /// As many words as it has entries, from there on.
+    /// `count` words from `first` on, one for each entry.
     Words { first: u32, count: u16 },
 }
 
@@ -76,23 +76,23 @@ pub(crate) struct Snapshot {
     unread: HashMap<(Pa, Level), Unread>,
     /// Why reading ended before everything wanted was read.
     ended: Option<Unreadable>,
-    /// By level, what was asked for last.
+    /// By level, the entries that were asked for last.
     last: [Cell<Last>; Level::COUNT],
 }
 
-/// The entries that were asked for last, one or many: a walk asks for the next ones.
+/// The entries that were asked for last, as a walk asks for the next ones soon.
 #[derive(Clone, Copy, Debug, Default)]
 struct Last {
     table: Pa,
-    /// The first index and the one behind the last; equal while there is nothing.
+    /// The first index and the one after the last; equal if there are none.
     first: usize,
     end: usize,
-    /// The entry at the first index, and what the next one has more.
+    /// The entry at the first index, and the step to the next one.
     value: u64,
     step: u64,
 }
 
-/// A table that is still to be read: where, and the slots of it that are wanted, both included.
+/// A table to be read: its address, and the wanted slots, both ends included.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Pending {
     table: Pa,
@@ -102,7 +102,7 @@ struct Pending {
 }
 
 impl Snapshot {
-    /// Reads the tables below `root` that are wanted.
+    /// Reads the wanted tables below `root`.
     pub(super) fn read(
         from: &dyn Physical,
         geometry: Geometry,
@@ -128,24 +128,24 @@ impl Snapshot {
         }
     }
 
-    /// How many tables were read.
+    /// Returns how many tables were read.
     pub(crate) fn tables(&self) -> usize {
         self.tables.len()
     }
 
-    /// Why reading ended before everything wanted was read. What is missing is not listed as unread one by one.
+    /// Returns the reason that reading ended early, if it did. The missing tables are then not all listed as unread.
     pub(crate) const fn ended(&self) -> Option<&Unreadable> {
         self.ended.as_ref()
     }
 
-    /// The tables that could not be read, lowest address first.
+    /// Returns the tables that could not be read, lowest address first.
     pub(crate) fn unread(&self) -> Vec<&Unread> {
         let mut unread: Vec<_> = self.unread.values().collect();
         unread.sort_by_key(|table| (table.va, table.level));
         unread
     }
 
-    /// Reads those that were not read yet.
+    /// Reads the tables of one level that were not read yet.
     fn read_level(
         &mut self,
         from: &dyn Physical,
@@ -156,7 +156,7 @@ impl Snapshot {
     ) -> Result<(), TooMany> {
         let mut new: Vec<&Pending> =
             pending.iter().filter(|table| !self.tables.contains_key(&table.table)).collect();
-        // In address order, so that a file is read forwards.
+        // In order of address, so that a file is read forwards.
         new.sort_by_key(|table| (table.table, table.va));
         new.dedup_by_key(|table| table.table);
         let bytes = geometry.entries(level) * 8;
@@ -187,7 +187,7 @@ impl Snapshot {
         Ok(())
     }
 
-    /// The tables that these ones point to, each once.
+    /// Returns the tables that these ones point to, each once.
     fn children(
         &self,
         geometry: Geometry,
@@ -215,7 +215,7 @@ impl Snapshot {
         children
     }
 
-    /// Keeps a table.
+    /// Stores a table.
     fn store(&mut self, table: Pa, words: &[u64]) {
         let first = self.runs.len();
         self.runs.extend(Runs { words, at: 0 });
@@ -231,7 +231,7 @@ impl Snapshot {
         self.tables.insert(table, stored);
     }
 
-    /// The entries around one of a stored table that go up in equal steps; none beyond its end.
+    /// Returns the run of entries around an index of a stored table, or `None` beyond its end.
     fn around(&self, table: Pa, stored: Stored, index: usize) -> Option<Last> {
         match stored {
             Stored::Words { first, count } => {
@@ -251,7 +251,7 @@ impl Snapshot {
         }
     }
 
-    /// One entry of a stored table; none beyond its end.
+    /// Returns one entry of a stored table, or `None` beyond its end.
     fn word(&self, stored: Stored, index: usize) -> Option<Descriptor> {
         self.around(Pa(0), stored, index).map(|around| around.at(index))
     }
@@ -287,7 +287,7 @@ impl ReadTables for Snapshot {
 }
 
 impl Last {
-    /// The entry at one of these indices.
+    /// Returns the entry at one of these indices.
     #[inline]
     const fn at(&self, index: usize) -> Descriptor {
         Descriptor(self.value.wrapping_add(self.step.wrapping_mul((index - self.first) as u64)))
@@ -295,7 +295,7 @@ impl Last {
 }
 
 impl Wanted {
-    /// The first and last address; nothing if they are not in the upper half.
+    /// Returns the first and last address, or `None` if they are not in the upper half.
     fn range(self, geometry: Geometry) -> Option<(Va, Va)> {
         let base = Va(geometry.base(Half::Upper));
         let (first, last) = match self {
@@ -306,14 +306,14 @@ impl Wanted {
     }
 }
 
-/// The slots of a table that translate addresses of a range.
+/// Returns the slots of a table that translate addresses of a range.
 fn clipped(geometry: Geometry, level: Level, table: Pa, va: Va, (first, last): (Va, Va)) -> Pending {
     let slot = |to: Va| (to.0.saturating_sub(va.0) >> geometry.level_shift(level)) as usize;
     let end = geometry.entries(level) - 1;
     Pending { table, va, first: slot(first).min(end), last: slot(last).min(end) }
 }
 
-/// The runs of a table, one after the other.
+/// The runs of a table, in order.
 struct Runs<'w> {
     words: &'w [u64],
     at: usize,
@@ -326,7 +326,7 @@ impl Iterator for Runs<'_> {
         let words = self.words.get(self.at..)?;
         let value = *words.first()?;
         let step = words.get(1).map_or(0, |second| second.wrapping_sub(value));
-        // A step is the size of an entry or nothing; others make runs of one.
+        // A step is a multiple of 4K or 0; other entries are runs of one.
         let stepped = step == 0 || step.is_power_of_two() && step >= 1 << 12;
         let pairs = words.windows(2).take_while(|pair| pair[1].wrapping_sub(pair[0]) == step);
         let count = if stepped { 1 + pairs.count() } else { 1 };

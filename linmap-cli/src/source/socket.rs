@@ -1,4 +1,4 @@
-//! Sockets in the file system, connected to within bounded time.
+//! Connects to sockets in the file system, in bounded time.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
-/// How long it may take; a connection waits while others fill the queue of who listens.
+/// How long it may take; a connection waits while others fill the listener's queue.
 const CONNECTING: Duration = Duration::from_secs(5);
 
-/// Connects, or gives up.
+/// Connects, or fails after that time.
 pub(super) fn connect(path: &Path) -> io::Result<UnixStream> {
     let (family, kind) = (AddressFamily::UNIX, SocketType::STREAM);
     let socket = net::socket_with(family, kind, SocketFlags::CLOEXEC, None)?;

@@ -12,9 +12,9 @@ use super::*;
 
 /// Nothing is halted here.
 const PAUSE: Pause = Pause { most: Duration::ZERO, resume: false };
-/// Where the RAM of all machines here begins.
+/// The start of the RAM of all machines here.
 const RAM: u64 = 0x4000_0000;
-/// The symbol, and where it is.
+/// The address of the symbol.
 const SYMBOL: u64 = 0xffff_8000_0800_1000;
 const ROOT: u64 = RAM + 0x1000;
 
@@ -56,7 +56,7 @@ impl Machine {
         )
     }
 
-    /// As an ELF core.
+    /// Returns it as an ELF core.
     fn core(&self) -> Vec<u8> {
         let text = if self.note { self.text() } else { String::new() };
         let mut note: Vec<u8> = [11, text.len() as u32, 0].iter().flat_map(|n| n.to_le_bytes()).collect();
@@ -98,7 +98,7 @@ fn refusal(bytes: &[u8]) -> String {
     opened(bytes).expect_err("it is no SOURCE").why.to_string()
 }
 
-/// Walks all of it, as commands do. Nothing that was read may make that endless or fail otherwise than by saying.
+/// Walks all of it, as commands do. Whatever was read, this ends, and fails only with an error.
 fn walk(tables: &Tables) -> Result<u64, Unread> {
     let mut leaves = 0;
     let bounded = linmap::Bounded::new(&tables.snapshot, 1 << 20);
@@ -226,7 +226,7 @@ fn what_vmcoreinfo_says_is_proved() {
     assert!(refusal(&machine.core()).contains("does not map swapper_pg_dir (0xffff800008001000)"));
 }
 
-/// Shareability where LPA2 has address bits: without it the same tables are of that format.
+/// Shareability bits that are address bits in LPA2: without LPA2 the same tables have them as such.
 #[test]
 fn the_format_follows_from_the_leaf_that_maps_the_root() {
     let mut machine = Machine::new(true);
@@ -243,7 +243,7 @@ proptest! {
         end in prop::option::of(any::<prop::sample::Index>())) {
         let mut core = Machine::new(note).core();
         for (at, bytes) in damage {
-            // What matters is in the first seven pages, and in the eighth after them.
+            // The important bytes are in the first seven pages, and in the eighth after them.
             let at = at.index(0x9000 - 8);
             core[at..at + 8].copy_from_slice(&bytes.to_le_bytes());
         }
@@ -262,7 +262,7 @@ proptest! {
         let _ = opened(&bytes);
     }
 
-    /// Every table entry is at random; the root's own mapping alone is kept.
+    /// Every table entry is random, except the root's own mapping.
     #[test]
     fn no_random_tables_panic(words in prop::collection::vec((0u64..6, 0..512usize, any::<u64>(), 0u64..16), 0..300)) {
         let mut machine = Machine::new(true);

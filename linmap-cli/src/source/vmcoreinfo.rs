@@ -2,19 +2,19 @@
 
 use std::collections::BTreeMap;
 
-/// What begins a kernel's VMCOREINFO.
+/// The first bytes of a kernel's VMCOREINFO.
 pub(crate) const BEGINNING: &[u8] = b"OSRELEASE=";
-/// No kernel has more of it: Linux gives it one page, of at most 64K.
+/// The most bytes: Linux gives it one page, of at most 64K.
 pub(crate) const LIMIT: usize = 64 << 10;
 
-/// The lines of a kernel's VMCOREINFO. Untrusted: keys and values are whatever was there.
+/// The lines of a kernel's VMCOREINFO. Untrusted: keys and values can be anything.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct VmcoreInfo {
     lines: BTreeMap<String, String>,
 }
 
 impl VmcoreInfo {
-    /// Reads the lines up to the first byte that is in no text.
+    /// Reads the lines up to the first byte that is not text.
     pub(crate) fn parse(text: &[u8]) -> Self {
         let text = &text[..text.len().min(LIMIT)];
         let end = text.iter().position(|byte| !matches!(byte, b'\n' | b' '..=b'~')).unwrap_or(text.len());
@@ -23,17 +23,17 @@ impl VmcoreInfo {
         Self { lines: pairs.map(|(key, value)| (key.to_owned(), value.to_owned())).collect() }
     }
 
-    /// All lines: keys and values.
+    /// Returns all lines: keys and values.
     pub(crate) fn lines(&self) -> impl Iterator<Item = (&str, &str)> {
         self.lines.iter().map(|(key, value)| (key.as_str(), value.as_str()))
     }
 
-    /// The value of a whole key, such as `OSRELEASE`.
+    /// Returns the value of a whole key, such as `OSRELEASE`.
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
         self.lines.get(key).map(String::as_str)
     }
 
-    /// The value of `NUMBER(name)`: hexadecimal with `0x` in front, else decimal, perhaps with a sign.
+    /// Returns the value of `NUMBER(name)`: hexadecimal with a leading `0x`, otherwise decimal with an optional sign.
     pub(crate) fn number(&self, name: &str) -> Option<u64> {
         let text = self.get(&format!("NUMBER({name})"))?;
         match text.strip_prefix("0x") {
@@ -42,24 +42,24 @@ impl VmcoreInfo {
         }
     }
 
-    /// The address of a symbol, from `SYMBOL(name)`.
+    /// Returns the address of a symbol, from `SYMBOL(name)`.
     pub(crate) fn symbol(&self, name: &str) -> Option<u64> {
         let text = self.get(&format!("SYMBOL({name})"))?;
         u64::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()
     }
 
-    /// All symbols, by name.
+    /// Returns all symbols, by name.
     pub(crate) fn symbols(&self) -> impl Iterator<Item = (&str, u64)> {
         let names = self.lines.keys().filter_map(|key| key.strip_prefix("SYMBOL(")?.strip_suffix(')'));
         names.filter_map(|name| Some((name, self.symbol(name)?)))
     }
 
-    /// The kernel's release, such as `6.1.0-40-arm64`.
+    /// Returns the kernel's release, such as `6.1.0-40-arm64`.
     pub(crate) fn release(&self) -> Option<&str> {
         self.get("OSRELEASE")
     }
 
-    /// The page size in bytes.
+    /// Returns the page size in bytes.
     pub(crate) fn page_size(&self) -> Option<u64> {
         self.get("PAGESIZE")?.parse().ok()
     }

@@ -44,7 +44,7 @@ fn causes(e: &Evidence) -> Vec<(Cause, Certainty)> {
 fn rodata_full_is_the_cause_before_live_splits() {
     use Certainty::{Inferred, Known};
     assert_eq!(causes(&pages(DEBIAN_12, None, FULL)), [(Cause::RodataFull, Known)]);
-    // A CPU with the promise does not help this kernel.
+    // A CPU that never aborts does not help this kernel.
     let e = pages(DEBIAN_12, Some(AMPERE_ONE), FULL);
     assert_eq!(causes(&e), [(Cause::RodataFull, Known)]);
     assert!(explain(&e).causes[0].1.text.contains("Linux 6.1 cannot split live leaves"));
@@ -53,7 +53,7 @@ fn rodata_full_is_the_cause_before_live_splits() {
     let unseen = "boot with `rodata=on` and without `crashkernel=` if it is given: ";
     assert!(remedies_of(&e)[0].starts_with(unseen), "{remedies:?}");
     assert_eq!(remedies[1], "Linux 6.18 or newer, which has large leaves on these CPUs");
-    // Nothing read-only to be seen: the default is the likely one.
+    // No read-only alias was seen: the default is the likely reason.
     assert_eq!(causes(&pages(DEBIAN_12, None, Seen::default())), [(Cause::RodataFull, Inferred)]);
 }
 
@@ -82,7 +82,7 @@ fn without_full_kfence_remains() {
     assert_eq!(causes(&old), [(Cause::Kfence, Inferred)]);
     let pool = vec![invalid(What::Kfence, 300, 250)];
     assert_eq!(causes(&Evidence { invalid: pool, ..old.clone() }), [(Cause::Kfence, Known)]);
-    // No argument helps there.
+    // No boot argument helps there.
     let newer = "Linux 6.18 or newer, booted with `rodata=noalias kfence.sample_interval=100`";
     assert!(remedies_of(&old)[0].starts_with(newer), "{:?}", remedies_of(&old));
     let told = with_line(&e, "rodata=on kfence.sample_interval=0");
@@ -96,7 +96,7 @@ fn with_live_splits_the_cpu_decides() {
     assert_eq!(text(&full(Some(N1))).certainty, Certainty::Known);
     assert_eq!(text(&full(None)).certainty, Certainty::Inferred);
     assert!(text(&full(Some(AMPERE_ONE))).text.contains("some CPU that was not seen"));
-    // There KFENCE is none of the reasons.
+    // KFENCE is not one of the reasons there.
     let debian = pages(DEBIAN_14, Some(AMPERE_ONE), FULL);
     assert_eq!(causes(&debian), [(Cause::RodataFull, Certainty::Inferred)]);
 }
@@ -109,7 +109,7 @@ fn pages_that_come_and_go_are_debug_pagealloc() {
     assert_eq!(remedies_of(&e), ["boot without `debug_pagealloc=` if it is given"]);
     let asked = Evidence { command_line: Some("debug_pagealloc=on".to_owned()), ..e };
     assert_eq!(causes(&asked), [(Cause::DebugPagealloc, Certainty::Known)]);
-    // All that has to go goes at once.
+    // All causes have to be removed at once.
     let free = vec![invalid(What::DebugPagealloc, 500_000, 20_000)];
     let e = Evidence { invalid: free, ..with_line(&pages(DEBIAN_13, None, FULL), "debug_pagealloc=on") };
     let remedies = remedies_of(&e);
@@ -162,7 +162,7 @@ fn nothing_is_explained_away() {
     assert_eq!(causes(&told), [(Cause::Kfence, Certainty::Inferred)]);
 }
 
-/// Each of the causes alone keeps the map in pages: all are named, and all have to go.
+/// Each cause alone keeps the map in pages: all are named, and all have to be removed.
 #[test]
 fn a_crash_kernel_keeps_older_kernels_in_pages() {
     use Certainty::{Inferred, Known};
@@ -175,13 +175,13 @@ fn a_crash_kernel_keeps_older_kernels_in_pages() {
     let on = with_line(&pages(DEBIAN_12, None, NOT_FULL), "crashkernel=256M rodata=on");
     assert_eq!(causes(&on), [(Cause::Crashkernel, Known)]);
     assert!(remedies_of(&on)[0].starts_with("boot without `crashkernel=`: "));
-    // Where the command line is not known nothing else is left.
+    // If the command line is not known, no other cause is left.
     let unseen = pages(DEBIAN_12, None, NOT_FULL);
     assert_eq!(causes(&unseen), [(Cause::Crashkernel, Inferred)]);
     let loaded = vec![invalid(What::CrashKernel, 32768, 1)];
     let loaded = Evidence { invalid: loaded, ..pages("6.1.0-custom", None, FULL) };
     assert_eq!(causes(&loaded), [(Cause::RodataFull, Known), (Cause::Crashkernel, Inferred)]);
-    // Later kernels map it as all RAM.
+    // Later kernels map it like all RAM.
     let later = with_line(&pages(DEBIAN_13, None, FULL), "crashkernel=256M");
     assert_eq!(causes(&later), [(Cause::RodataFull, Known), (Cause::Kfence, Inferred)]);
 }
@@ -196,7 +196,7 @@ fn a_cpu_that_is_trusted_later_needs_a_newer_kernel() {
     assert_eq!(remedies[1], "Linux 7.3 or newer, which has large leaves on these CPUs");
 }
 
-/// Each text says what it is, and no combination is without one.
+/// Each text is its own description, and every combination has one.
 #[test]
 fn every_combination_has_words() {
     let kinds = [

@@ -1,7 +1,7 @@
-//! Pure: which of the CPUs' registers are those of the kernel.
+//! Pure: chooses the CPU whose registers are those of the kernel.
 //!
-//! A kernel that uses VHE runs at EL2; its tables are in TTBR1_EL2, and what stands in the registers of EL1 is
-//! stale. HCR_EL2.E2H and the exception level tell; a stub without HCR_EL2 has no EL2 to show.
+//! A kernel that uses VHE runs at EL2; its tables are in TTBR1_EL2, and the registers of EL1 are stale. HCR_EL2.E2H
+//! and the exception level tell the two apart; a stub without HCR_EL2 has no EL2 to show.
 
 use super::super::regime::{Regime, RegimeError};
 
@@ -38,16 +38,16 @@ const M: u64 = 1;
 pub(super) enum Rank {
     /// Translation is off, or the registers are not shown.
     Useless,
-    /// In user space, where a kernel may have put other tables in place of its own.
+    /// In user space, where a kernel can have replaced its tables by others.
     User,
-    /// In EL1, beside an EL2 with two halves: the kernel of a guest, or one under a hypervisor.
+    /// In EL1, with VHE enabled at EL2: the kernel of a guest, or one under a hypervisor.
     PerhapsGuest,
     /// In the kernel.
     Kernel,
 }
 
 impl Registers {
-    /// Whether the kernel is at EL2.
+    /// Returns true if the kernel runs at EL2.
     pub(super) const fn is_vhe(&self) -> bool {
         match (self.hcr_el2, self.level()) {
             (Some(hcr), 2) => hcr & E2H != 0,
@@ -56,7 +56,7 @@ impl Registers {
         }
     }
 
-    /// The exception level; 1 where it is not shown.
+    /// Returns the exception level; 1 if it is not shown.
     const fn level(&self) -> u64 {
         match self.cpsr {
             Some(cpsr) => cpsr >> 2 & 3,
@@ -64,12 +64,12 @@ impl Registers {
         }
     }
 
-    /// The registers that translate the kernel's addresses.
+    /// Returns the registers that translate the kernel's addresses.
     pub(super) const fn stage(&self) -> &Stage {
         if self.is_vhe() { &self.el2 } else { &self.el1 }
     }
 
-    /// How well they show the kernel's tables.
+    /// Returns how well they show the kernel's tables.
     pub(super) fn rank(&self) -> Rank {
         let stage = self.stage();
         let off = stage.sctlr.is_some_and(|sctlr| sctlr & M == 0);
@@ -83,7 +83,7 @@ impl Registers {
         }
     }
 
-    /// Where the tables are, of a CPU that is not useless.
+    /// Returns root and geometry of the tables; `None` for a useless CPU.
     pub(super) fn regime(&self) -> Option<Result<Regime, RegimeError>> {
         let stage = self.stage();
         Some(Regime::of_registers(stage.ttbr1?, stage.tcr?))

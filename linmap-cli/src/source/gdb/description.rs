@@ -1,10 +1,10 @@
-//! Pure: a target description, the XML in which a stub says which registers it has and by which numbers.
+//! Pure: a target description, the XML in which a stub lists its registers and their numbers.
 //!
-//! Only tags and attributes are looked at; of XML that is enough here, and all that stubs write.
+//! Only tags and attributes are parsed; stubs write no other XML.
 
 use std::collections::HashMap;
 
-/// More registers are not described by any stub.
+/// The most registers that a description can have.
 const MOST_REGISTERS: usize = 1 << 14;
 
 /// A register of the target.
@@ -16,28 +16,28 @@ pub(super) struct Register {
     pub(super) bytes: usize,
 }
 
-/// What was read of a description so far.
+/// A description, as far as it was read.
 #[derive(Default, Debug)]
 pub(super) struct Description {
-    /// The target's architecture, in gdb's words.
+    /// The target's architecture, by gdb's name.
     pub(super) architecture: Option<String>,
     registers: HashMap<String, Register>,
     next: u32,
 }
 
-/// What one document has, in order.
+/// One element of a document.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Part {
     /// `<architecture>`.
     Architecture(String),
-    /// `<xi:include>`: another document, in this place.
+    /// `<xi:include>`: another document replaces it.
     Include(String),
-    /// `<reg>`: name, number if it is not the next, bits.
+    /// `<reg>`: name, number if it is not the next one, bits.
     Register(String, Option<u32>, usize),
 }
 
 impl Description {
-    /// Takes a part over. Documents that are included are the caller's to read.
+    /// Adds an element. The caller reads the documents that are included.
     pub(super) fn add(&mut self, part: Part) {
         match part {
             Part::Architecture(name) => self.architecture = Some(name),
@@ -51,13 +51,13 @@ impl Description {
         }
     }
 
-    /// The register that has one of these names, which are in capitals.
+    /// Returns the register that has one of these names, which are in capitals.
     pub(super) fn register(&self, names: &[&str]) -> Option<Register> {
         names.iter().find_map(|name| self.registers.get(*name)).copied()
     }
 }
 
-/// The parts of a document.
+/// Returns the elements of a document, in order.
 pub(super) fn parts(document: &str) -> Vec<Part> {
     let mut parts = Vec::new();
     for piece in document.split('<').skip(1) {
@@ -78,7 +78,7 @@ pub(super) fn parts(document: &str) -> Vec<Part> {
     parts
 }
 
-/// The value of an attribute, in quotes of either kind.
+/// Returns the value of an attribute, in quotes of either kind.
 fn attribute(mut text: &str, wanted: &str) -> Option<String> {
     loop {
         let (name, rest) = text.split_once('=')?;

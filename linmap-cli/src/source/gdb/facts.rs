@@ -1,5 +1,5 @@
-//! What QEMU's monitor says, asked through the gdbstub (`qRcmd`): whether the guest ran before it was connected
-//! to, where its RAM is, which CPUs it has. Stubs without a monitor say none of that.
+//! Asks QEMU's monitor through the gdbstub (`qRcmd`): if the guest ran before the connection, where its RAM is, and
+//! which CPUs it has. Stubs without a monitor answer none of this.
 
 use linmap::Pa;
 
@@ -9,24 +9,24 @@ use crate::source::pause::Pause;
 use crate::source::qemu::answers;
 use crate::source::{Tables, midrs_of_qemu};
 
-/// From this version on a stub keeps to itself that its target stopped when it was connected to.
+/// From this version on, a stub does not report that its target stopped on connection.
 const SILENT: u32 = 8;
 
-/// What the target did before it was connected to. Being connected to stops it.
+/// The state of the target before the connection, which stops it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Before {
-    /// It ran; with the mark that was left on it, where there is a monitor to leave one.
+    /// It ran. Holds the mark that was left on it, if there is a monitor.
     Ran(Option<Mark>),
-    /// It stood still; with the mark of a run that was killed while it read it.
+    /// It was halted. Holds the mark of an earlier run that was killed while it read the target.
     Stood(Option<Mark>),
-    /// The stub does not tell.
+    /// Not known.
     Unknown,
 }
 
 impl Before {
-    /// Finds out, and leaves a mark on a guest that ran: it stands still now.
+    /// Finds out, and leaves a mark on a guest that ran, as it is halted now.
     pub(super) fn of(stub: &Stub) -> Self {
-        // Whatever goes wrong here, the connection is tried again by what comes next.
+        // After a failure here, the next question tries the connection again.
         Self::asked(stub).unwrap_or(Self::Unknown)
     }
 
@@ -41,19 +41,19 @@ impl Before {
         let major = answers::version(&ask("info version")?);
         let major: Option<u32> = major.and_then(|version| version.split('.').next()?.parse().ok());
         let would_have_told = status.contains("paused") && major.is_some_and(|major| major < SILENT);
-        // `paused (prelaunch)` and its like are no effect of a connection.
+        // `paused (prelaunch)` and similar states are not an effect of the connection.
         Ok(match would_have_told || status.contains("paused (") {
             true => Self::Stood(Mark::find(&ask("info chardev")?)),
             false => Self::Unknown,
         })
     }
 
-    /// Whether the target is to go on afterwards. One that may have run does.
+    /// Returns true if the target is to run afterwards. One that may have run is.
     pub(super) fn goes_on(&self, pause: Pause) -> bool {
         pause.resume || !matches!(self, Self::Stood(_))
     }
 
-    /// The monitor's command that takes the mark away, once the target goes on.
+    /// Returns the monitor command that removes the mark, for when the target runs again.
     pub(super) fn unmark(&self) -> Option<String> {
         match self {
             Self::Ran(Some(mark)) | Self::Stood(Some(mark)) => Some(mark.remove()),
@@ -61,7 +61,7 @@ impl Before {
         }
     }
 
-    /// What is worth knowing of it.
+    /// Returns a note on the state of the target, if there is something to say.
     pub(super) fn note(&self, pause: Pause) -> Option<String> {
         match self {
             Self::Stood(Some(mark)) => Some(mark.note(pause)),
@@ -70,7 +70,7 @@ impl Before {
     }
 }
 
-/// What can be learnt of the machine. Whatever fails here is unknown, no more.
+/// Reads facts about the machine. Anything that fails stays unknown.
 pub(super) fn learn(stub: &Stub, tables: &mut Tables) {
     let mut ask = |command: &str| stub.monitor(command).ok().flatten();
     let ram = ask("info mtree -f").map(|answer| answers::ram(&answer)).unwrap_or_default();

@@ -1,20 +1,20 @@
-//! Pure: packets of gdb's remote protocol, to bytes and back.
+//! Pure: packets of gdb's remote protocol, encoded and decoded.
 
-/// No stub has reason to send a longer one.
+/// The longest packet accepted; stubs have no reason to send a longer one.
 pub(super) const LONGEST: usize = 1 << 20;
 
-/// What the bytes that have arrived begin with.
+/// The beginning of the bytes that have arrived.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Arrived {
-    /// Nothing that is whole.
+    /// No complete packet yet.
     Nothing,
-    /// A packet, and how many bytes it took with what came before it.
+    /// A packet, and how many bytes it took, with everything before it.
     Packet(Vec<u8>, usize),
-    /// A packet whose sum is wrong, or that is too long.
+    /// A packet with a wrong checksum, or a too long one.
     Damaged,
 }
 
-/// A packet as bytes.
+/// Encodes a packet.
 pub(super) fn frame(packet: &str) -> Vec<u8> {
     format!("${packet}#{:02x}", sum(packet.as_bytes())).into_bytes()
 }
@@ -23,7 +23,7 @@ fn sum(bytes: &[u8]) -> u8 {
     bytes.iter().fold(0, |sum: u8, byte| sum.wrapping_add(*byte))
 }
 
-/// Takes the first packet; acknowledgements before it are passed over, and so are notifications.
+/// Decodes the first packet; acknowledgements and notifications before it are skipped.
 pub(super) fn take(bytes: &[u8]) -> Arrived {
     let mut at = 0;
     loop {
@@ -49,7 +49,7 @@ pub(super) fn take(bytes: &[u8]) -> Arrived {
     }
 }
 
-/// Without escapes (`}` and a byte) and run lengths (`*` and a count); nothing if it becomes too long.
+/// Expands escapes (`}` and a byte) and run lengths (`*` and a count); `None` if the result is too long.
 fn expanded(packet: &[u8]) -> Option<Vec<u8>> {
     if memchr::memchr2(b'}', b'*', packet).is_none() {
         return (packet.len() <= LONGEST).then(|| packet.to_vec());
@@ -72,7 +72,7 @@ fn expanded(packet: &[u8]) -> Option<Vec<u8>> {
     Some(expanded)
 }
 
-/// Hexadecimal digits as bytes, as many as fill `into` exactly.
+/// Decodes hexadecimal digits; there must be exactly as many as fill `into`.
 pub(super) fn unhex(digits: &[u8], into: &mut [u8]) -> Option<()> {
     if digits.len() != 2 * into.len() {
         return None;
@@ -87,14 +87,14 @@ pub(super) fn unhex(digits: &[u8], into: &mut [u8]) -> Option<()> {
     Some(())
 }
 
-/// What a monitor prints, if this packet is of such a kind: `O` and digits. `OK` is an answer.
+/// Returns the output of a monitor if this is such a packet: `O` and digits. `OK` is an answer.
 pub(super) fn printed(packet: &[u8]) -> Option<Vec<u8>> {
     let digits = packet.strip_prefix(b"O").filter(|digits| *digits != b"K")?;
     let mut bytes = vec![0; digits.len() / 2];
     unhex(digits, &mut bytes).map(|()| bytes)
 }
 
-/// What each byte is worth as a digit; 0xff for none.
+/// The value of each byte as a hexadecimal digit; 0xff for other bytes.
 const DIGITS: [u8; 256] = {
     let mut values = [0xff; 256];
     let mut value = 0;

@@ -1,6 +1,6 @@
-//! A stub at the other end of a socket: questions and answers, all of them within the limit of one halt.
+//! A connection to a stub: questions and answers, all within the time limit of one halt.
 //!
-//! Whatever fails, the connection is kept for the goodbye, by which the target goes on.
+//! After any failure the connection is kept for the goodbye, which lets the target run.
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
@@ -21,17 +21,17 @@ use super::wire::Wire;
 
 /// How long it may take to connect.
 const CONNECTING: Duration = Duration::from_secs(5);
-/// As many questions are asked before the first is answered, of a stub that answers fast.
+/// The most questions that are sent before the first answer, to a stub that answers fast.
 const AHEAD: usize = 32;
-/// A description has fewer documents, none of them longer.
+/// The most documents of a description, and the most bytes of one.
 const MOST_DOCUMENTS: usize = 64;
 const LONGEST_DOCUMENT: usize = 4 << 20;
-/// A monitor says no more to one command.
+/// The most bytes that a monitor answers to one command.
 const LONGEST_OUTPUT: usize = 4 << 20;
-/// More CPUs are not looked at.
+/// The most CPUs that are looked at.
 const MOST_THREADS: usize = 4096;
 
-/// Why a stub cannot be talked to.
+/// Why a stub cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StubError {
     #[error("no gdbstub there: {0}; QEMU starts one with `-gdb tcp::1234`")]
@@ -54,18 +54,18 @@ pub(crate) enum StubError {
     Senseless { question: String, answer: String },
 }
 
-/// A stub. While there is a connection the target stands still.
+/// A stub. While there is a connection, the target is halted.
 pub(crate) struct Stub {
     wire: RefCell<Wire>,
-    /// The most bytes of memory that one packet brings.
+    /// The most bytes of memory that one packet holds.
     most: usize,
-    /// Whether it has answered as a gdbstub does.
+    /// True once it has answered as a gdbstub does.
     greeted: bool,
-    /// Whether memory is physical memory now.
+    /// True if memory is physical memory now.
     physical: bool,
 }
 
-/// Where `HOST:PORT` is: asked before anything is halted, as a name may take its time.
+/// Resolves `HOST:PORT`, before anything is halted, as a name can take time.
 pub(in crate::source) fn resolve(address: &str) -> Result<Vec<SocketAddr>, StubError> {
     address.to_socket_addrs().map(Iterator::collect).map_err(StubError::Connect)
 }
@@ -77,15 +77,15 @@ impl Debug for Stub {
 }
 
 impl Stub {
-    /// Connects to the first of these that answers; from then on the target stands still.
+    /// Connects to the first of these that answers; from then on the target is halted.
     pub(super) fn connect_tcp(addresses: &[SocketAddr], pause: Pause) -> Result<Self, StubError> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
         for address in addresses {
-            // What the others took is no time of the target's.
+            // The time that other addresses took does not count for the target.
             let limit = pause.limit();
             match TcpStream::connect_timeout(address, CONNECTING) {
                 Ok(socket) => {
-                    // Without it questions wait for one another's acknowledgement.
+                    // Without it, questions wait for the acknowledgement of earlier ones.
                     let _ = socket.set_nodelay(true);
                     return Ok(Self::of(Wire::new(socket, limit)));
                 }
@@ -95,7 +95,7 @@ impl Stub {
         Err(StubError::Connect(last))
     }
 
-    /// The same, with a socket in the file system.
+    /// Connects to a socket in the file system.
     pub(super) fn connect_unix(path: &Path, pause: Pause) -> Result<Self, StubError> {
         let limit = pause.limit();
         let socket = crate::source::socket::connect(path).map_err(StubError::Connect)?;
@@ -106,12 +106,12 @@ impl Stub {
         Self { wire: RefCell::new(wire), most: 64, greeted: false, physical: false }
     }
 
-    /// When the halt has to end that the connection began.
+    /// Returns the time limit of the halt that the connection began.
     pub(super) fn limit(&self) -> Limit {
         self.wire.borrow().limit()
     }
 
-    /// The first question: what the stub can do.
+    /// Asks the stub what it supports; no other question comes first.
     pub(super) fn greet(&mut self) -> Result<(), StubError> {
         let features = self.ask("qSupported:qXfer:features:read+;xmlRegisters=aarch64")?;
         self.greeted = true;
@@ -121,12 +121,12 @@ impl Stub {
         Ok(())
     }
 
-    /// Whether the target has said by itself that it stopped, which QEMU up to 7.2 does on being connected to.
+    /// Returns true if the target has reported that it stopped, as QEMU up to 7.2 does on connection.
     pub(super) fn has_stopped(&self) -> bool {
         self.wire.borrow().has_stopped
     }
 
-    /// Asks something that is answered by text.
+    /// Asks a question whose answer is text.
     pub(super) fn ask(&self, question: &str) -> Result<String, StubError> {
         let answer = self.wire.borrow_mut().act(|wire| {
             wire.send([question])?;
@@ -135,7 +135,8 @@ impl Stub {
         String::from_utf8(answer).map_err(|_| StubError::Damaged(question.to_owned()))
     }
 
-    /// What the monitor behind the stub says to a command, lines ended by `\n`; nothing if there is none.
+    /// Executes a command of the monitor and returns its output, with lines ended by `\n`, or `None` if there is no
+    /// monitor.
     pub(super) fn monitor(&self, command: &str) -> Result<Option<String>, StubError> {
         let mut wire = self.wire.borrow_mut();
         wire.act(|wire| {
@@ -156,7 +157,7 @@ impl Stub {
         })
     }
 
-    /// Everything that the stub says of its registers.
+    /// Returns all that the stub says about its registers.
     pub(super) fn description(&self) -> Result<Option<Description>, StubError> {
         let Some(target) = self.document("target.xml")? else { return Ok(None) };
         let mut description = Description::default();
@@ -192,7 +193,7 @@ impl Stub {
         Err(senseless(name, "a document that goes on and on"))
     }
 
-    /// All threads: QEMU's CPUs.
+    /// Returns all threads: QEMU's CPUs.
     pub(super) fn threads(&self) -> Result<Vec<String>, StubError> {
         let mut threads = Vec::new();
         let mut question = "qfThreadInfo";
@@ -205,7 +206,7 @@ impl Stub {
         Ok(threads)
     }
 
-    /// From now on registers are those of this thread.
+    /// Selects the thread whose registers are read from now on.
     pub(super) fn select(&self, thread: &str) -> Result<(), StubError> {
         let question = format!("Hg{thread}");
         match self.ask(&question)?.as_str() {
@@ -214,7 +215,7 @@ impl Stub {
         }
     }
 
-    /// A register of up to 64 bits; nothing if the stub does not have its value.
+    /// Returns a register of up to 64 bits, or `None` if the stub does not have its value.
     pub(super) fn register(&self, register: Register) -> Result<Option<u64>, StubError> {
         let answer = self.ask(&format!("p{:x}", register.number))?;
         let mut bytes = [0; 8];
@@ -223,21 +224,21 @@ impl Stub {
         Ok(known.filter(|()| !digits.is_empty()).map(|()| u64::from_le_bytes(bytes)))
     }
 
-    /// From now on memory is physical memory. Whether the stub can do that.
+    /// Makes memory physical memory from now on. Returns false if the stub cannot do that.
     pub(super) fn be_physical(&mut self) -> Result<bool, StubError> {
         self.physical = true;
         Ok(self.ask("Qqemu.PhyMemMode:1")? == "OK")
     }
 
-    /// Ends the connection, with which the target goes on if it is to; the monitor has done `last` before. It is
-    /// told so whatever went wrong earlier, and has so long to confirm it.
+    /// Ends the connection, which lets the target run if `goes_on` says so; the monitor executes `last` before. This
+    /// is done after errors as well. The stub may take `patience` to confirm it.
     pub(super) fn leave(
         &self,
         resume: bool,
         last: Option<&str>,
         patience: Duration,
     ) -> Result<(), StubError> {
-        // The memory mode is the stub's, not the connection's: the next debugger is not to find it.
+        // The memory mode belongs to the stub, not to the connection: reset it for the next debugger.
         let virtually = self.physical.then(|| "Qqemu.PhyMemMode:0".to_owned());
         let detach = resume.then(|| "D".to_owned());
         let packets: Vec<String> =
@@ -246,22 +247,22 @@ impl Stub {
             return Ok(());
         }
         let mut wire = self.wire.borrow_mut();
-        // All at once: a slow stub is not to keep the target halted for each answer.
+        // All at once, so that a slow stub does not keep the target halted for each answer.
         let mut said = wire.goodbye(&packets, patience);
         if resume && said.as_ref().is_ok_and(|answer| answer != b"OK") {
-            // QEMU wants the number of a process if an earlier debugger did.
+            // QEMU expects the number of a process if an earlier debugger used it.
             said = wire.goodbye(&["D;1".to_owned()], patience);
         }
         match said {
             Ok(answer) if resume && answer != b"OK" => Err(senseless("D", &String::from_utf8_lossy(&answer))),
-            // What never spoke as a gdbstub halted nothing, as far as anybody knows.
+            // Something that never answered as a gdbstub has halted nothing, as far as is known.
             Err(_) if !self.greeted => Ok(()),
             said => said.map(drop),
         }
     }
 
-    /// Reads pieces of memory, each of them no more than a packet brings. Many questions are asked ahead, but
-    /// none of a stub that is slow: what it was asked it answers before the goodbye.
+    /// Reads pieces of memory, none larger than a packet holds. Many questions are sent ahead, but not to a slow
+    /// stub, since it answers all of them before the goodbye.
     fn read_pieces(&self, pieces: &[(Pa, usize)], each: &mut Each<'_>) -> Result<(), StubError> {
         self.wire.borrow_mut().act(|wire| {
             let question = |(pa, bytes): &(Pa, usize)| format!("m{:x},{bytes:x}", pa.0);

@@ -1,7 +1,7 @@
-//! The connection to a stub: packets there and back, none of them after the limit of the halt.
+//! The connection to a stub: packets in both directions, none of them after the time limit of the halt.
 //!
-//! A read waits for a moment only and then looks at the limit again, so that neither a stub that is silent nor
-//! one that drips its answers holds anything up, and a signal ends the waiting at once.
+//! A read waits only for a moment and then checks the limit again. So neither a silent stub nor one that answers byte
+//! by byte delays the end, and a signal ends the wait at once.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -13,14 +13,14 @@ use super::super::pause::Limit;
 use super::packet::{Arrived, LONGEST, frame, printed, take};
 use super::stub::StubError;
 
-/// How long a read or a write waits before the limit is looked at again.
+/// How long a read or a write waits before it checks the limit again.
 const MOMENT: Duration = Duration::from_millis(20);
 /// How long a stub may take to accept a question.
 const WRITING: Duration = Duration::from_secs(5);
-/// Answers to questions that were asked together come within this time from a stub that is fast.
+/// A stub is fast if answers to questions sent together arrive within this time.
 const FAST: Duration = Duration::from_millis(100);
 
-/// Both kinds of sockets.
+/// Sockets of both kinds.
 pub(super) trait Socket: Read + Write {
     fn wait_no_longer_than(&self, time: Duration) -> io::Result<()>;
 }
@@ -37,24 +37,24 @@ impl Socket for UnixStream {
     }
 }
 
-/// A connection and what has arrived on it.
+/// A connection and the bytes that have arrived on it.
 pub(super) struct Wire {
     socket: Box<dyn Socket>,
     arrived: Vec<u8>,
-    /// How much of that has been taken.
+    /// How many of these bytes have been decoded.
     taken: usize,
     limit: Limit,
-    /// Questions that were asked and not answered.
+    /// Questions that are not answered yet.
     unanswered: usize,
-    /// As many questions may be asked together, and when that was done last.
+    /// How many questions may be sent together, and when that was last done.
     ahead: usize,
     asked: Instant,
-    /// The target has said by itself that it stopped.
+    /// True if the target has reported that it stopped.
     pub(super) has_stopped: bool,
-    /// Whether packets are acknowledged. QEMU stops a target that runs for any byte that it does not wait for,
-    /// so that what comes after the goodbye is not.
+    /// True while packets are acknowledged. QEMU stops a running target for any byte that it does not expect, so
+    /// packets after the goodbye are not acknowledged.
     acknowledges: bool,
-    /// Why nothing more is asked but to go on.
+    /// The failure after which nothing is asked any more, except to let the target run.
     failed: Option<Unreadable>,
 }
 
@@ -74,12 +74,12 @@ impl Wire {
         }
     }
 
-    /// When the halt has to end.
+    /// Returns the time limit of the halt.
     pub(super) const fn limit(&self) -> Limit {
         self.limit
     }
 
-    /// Does something with the connection, unless it failed before.
+    /// Uses the connection, unless it failed before.
     pub(super) fn act<T>(
         &mut self,
         act: impl FnOnce(&mut Self) -> Result<T, StubError>,
@@ -99,12 +99,12 @@ impl Wire {
         result
     }
 
-    /// Why nothing more can be read, if that is so.
+    /// Returns the reason that nothing more can be read, if there is one.
     pub(super) fn ended(&self) -> Option<Unreadable> {
         self.failed.clone().or_else(|| self.limit.unreadable())
     }
 
-    /// How many questions to ask next: one first, then twice as many each time while answers come fast.
+    /// Returns how many questions to send next: one at first, then twice as many each time while answers come fast.
     pub(super) fn ahead(&mut self, most: usize) -> usize {
         let fast = self.asked.elapsed() < FAST;
         self.ahead = if fast { (2 * self.ahead).clamp(1, most) } else { 1 };
@@ -122,19 +122,19 @@ impl Wire {
         self.write(&bytes, || limit.is_over())
     }
 
-    /// The next packet that is an answer.
+    /// Returns the next packet that is an answer.
     pub(super) fn answer(&mut self, question: &str) -> Result<Vec<u8>, StubError> {
         let answer = self.packet(question)?;
         self.answered();
         Ok(answer)
     }
 
-    /// Notes that a question has its answer.
+    /// Records that a question is answered.
     pub(super) fn answered(&mut self) {
         self.unanswered = self.unanswered.saturating_sub(1);
     }
 
-    /// The next packet.
+    /// Returns the next packet.
     pub(super) fn packet(&mut self, question: &str) -> Result<Vec<u8>, StubError> {
         let limit = self.limit;
         loop {
@@ -152,7 +152,7 @@ impl Wire {
         StubError::NotInTime { question: question.to_owned(), most }
     }
 
-    /// The next packet that has arrived. What a target says by itself when it stops is passed over.
+    /// Returns the next packet that has arrived. Stop reports of the target are skipped.
     fn next(&mut self, question: &str) -> Result<Option<Vec<u8>>, StubError> {
         loop {
             match take(&self.arrived[self.taken..]) {
@@ -172,7 +172,7 @@ impl Wire {
         }
     }
 
-    /// Waits for a moment for something to arrive.
+    /// Waits a moment for bytes to arrive.
     fn receive(&mut self, question: &str) -> Result<(), StubError> {
         self.arrived.drain(..self.taken);
         self.taken = 0;
@@ -192,7 +192,7 @@ impl Wire {
         }
     }
 
-    /// Writes all of it, unless that is over first.
+    /// Writes all bytes, unless `is_over` says so first.
     fn write(&mut self, mut bytes: &[u8], is_over: impl Fn() -> bool) -> Result<(), StubError> {
         self.socket.wait_no_longer_than(MOMENT).map_err(lost)?;
         let patience = Instant::now() + WRITING;
@@ -210,8 +210,8 @@ impl Wire {
         Ok(())
     }
 
-    /// Sends the last packets and waits until everything is answered, or each of them with `OK` at least: a
-    /// stub may owe more. What is answered to the last one.
+    /// Sends the last packets and waits until everything is answered, or each of them with `OK`, as a stub may owe
+    /// other answers. Returns the answer to the last one.
     pub(super) fn goodbye(&mut self, packets: &[String], patience: Duration) -> Result<Vec<u8>, StubError> {
         let bytes: Vec<u8> = packets.iter().flat_map(|packet| frame(packet)).collect();
         self.unanswered += packets.len();
@@ -221,7 +221,7 @@ impl Wire {
         let (mut last, mut agreed) = (Vec::new(), 0);
         while self.unanswered > 0 && agreed < packets.len() {
             match self.next("D")? {
-                // What a monitor prints is no answer.
+                // The output of a monitor is not an answer.
                 Some(packet) if printed(&packet).is_some() => {}
                 Some(packet) => {
                     self.answered();
@@ -237,7 +237,7 @@ impl Wire {
     }
 }
 
-/// Whether nothing went wrong but that time passed, or a signal came.
+/// Returns true if nothing failed, but time passed or a signal came.
 fn is_a_moment(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }

@@ -1,4 +1,4 @@
-//! Pure: what QEMU's monitor answers, read.
+//! Pure: parses the answers of QEMU's monitor.
 
 use std::path::PathBuf;
 
@@ -9,35 +9,35 @@ use super::super::memory::Piece;
 pub(in crate::source) struct Ram {
     /// Its first physical address.
     pub(in crate::source) pa: u64,
-    /// How many bytes it is.
+    /// Its size in bytes.
     pub(in crate::source) bytes: u64,
     /// The memory region that it is part of; the name of its backend.
     pub(super) region: String,
-    /// Where in the region it begins.
+    /// Its offset in the region.
     pub(super) offset: u64,
 }
 
-/// Where a gdbstub listens.
+/// The address that a gdbstub listens at.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Listening {
     /// Nowhere: there is none.
     Nowhere,
-    /// There.
+    /// A TCP address.
     Tcp(String),
-    /// There.
+    /// A socket.
     Unix(PathBuf),
-    /// It talks to somebody.
+    /// It has a connection.
     Busy,
 }
 
-/// The RAM in the answer to `info mtree -f`: that of the view of the address space `memory`.
+/// Returns the RAM in the answer to `info mtree -f`: that in the view of the address space `memory`.
 pub(in crate::source) fn ram(answer: &str) -> Vec<Ram> {
     let mut views = answer.split("FlatView #");
     let view = views.find(|view| view.lines().any(|line| line.trim().starts_with("AS \"memory\",")));
     view.unwrap_or_default().lines().filter_map(ram_line).collect()
 }
 
-/// `0000000040000000-000000013fffffff (prio 0, ram): mach-virt.ram @0000000000000000 KVM`
+/// Parses `0000000040000000-000000013fffffff (prio 0, ram): mach-virt.ram @0000000000000000 KVM`.
 fn ram_line(line: &str) -> Option<Ram> {
     let (range, rest) = line.trim().split_once(' ')?;
     let (kind, name) = rest.strip_prefix("(prio ")?.split_once("): ")?;
@@ -53,7 +53,7 @@ fn ram_line(line: &str) -> Option<Ram> {
     Some(Ram { pa: first, bytes, region: region.to_owned(), offset: number(offset)? })
 }
 
-/// Where the gdbstub in the answer to `info chardev` listens.
+/// Returns the address of the gdbstub in the answer to `info chardev`.
 pub(super) fn gdbstub(answer: &str) -> Listening {
     let line = answer.lines().find_map(|line| line.strip_prefix("gdb: filename="));
     let Some(device) = line else { return Listening::Nowhere };
@@ -72,23 +72,23 @@ pub(super) fn gdbstub(answer: &str) -> Listening {
     }
 }
 
-/// The address in the answer to `gpa2hva`: `Host virtual address for 0x40000000 (mem) is 0x7f57ebe00000`.
+/// Returns the address in the answer to `gpa2hva`: `Host virtual address for 0x40000000 (mem) is 0x7f57ebe00000`.
 pub(super) fn host_address(answer: &str) -> Option<u64> {
     u64::from_str_radix(answer.trim().rsplit_once(" is 0x")?.1, 16).ok()
 }
 
-/// Whether the guest runs, by the answer to `info status`.
+/// Returns true if the answer to `info status` says that the guest runs.
 pub(super) fn is_running(answer: &str) -> bool {
     answer.contains("VM status: running")
 }
 
-/// QEMU's version in the answer to `info version`: `7.2.22Debian 1:7.2...`.
+/// Returns QEMU's version from the answer to `info version`: `7.2.22Debian 1:7.2...`.
 pub(in crate::source) fn version(answer: &str) -> Option<String> {
     let number = answer.trim().split(|c: char| !c.is_ascii_digit() && c != '.').next()?;
     (!number.is_empty()).then(|| number.to_owned())
 }
 
-/// The paths of the CPUs in the answer to `info qom-tree`, whose lines are indented by two for each level.
+/// Returns the paths of the CPUs in the answer to `info qom-tree`, whose lines are indented by two for each level.
 pub(in crate::source) fn cpu_paths(answer: &str) -> Vec<String> {
     let mut path: Vec<&str> = Vec::new();
     let mut found = Vec::new();
@@ -104,17 +104,17 @@ pub(in crate::source) fn cpu_paths(answer: &str) -> Vec<String> {
     found
 }
 
-/// A string property, in JSON as `qom-get` prints it.
+/// Returns a string property, in JSON as `qom-get` prints it.
 pub(super) fn text_property(answer: &str) -> Option<String> {
     serde_json::from_str(answer.trim()).ok()
 }
 
-/// A number likewise.
+/// Returns a number property.
 pub(in crate::source) fn number_property(answer: &str) -> Option<u64> {
     serde_json::from_str(answer.trim()).ok()
 }
 
-/// The backend of a name, if the answer to `info memdev` has one that is shared.
+/// Returns true if the answer to `info memdev` has a shared backend of this name.
 pub(super) fn is_shared(answer: &str, backend: &str) -> bool {
     let mut backends = answer.split("memory backend: ");
     let about = backends.find(|about| about.lines().next().map(str::trim) == Some(backend));
@@ -127,20 +127,20 @@ pub(super) struct Mapping {
     pub(super) start: u64,
     pub(super) end: u64,
     pub(super) offset: u64,
-    /// Of its file, if it is one.
+    /// The inode of its file; 0 if it has none.
     pub(super) inode: u64,
-    /// Whether stores go to the file.
+    /// True if stores go to the file.
     pub(super) shared: bool,
-    /// Its path, perhaps of a file that has no name any more.
+    /// The path of its file, which may have been deleted.
     pub(super) path: String,
 }
 
-/// Every line that is one.
+/// Parses all lines that are mappings.
 pub(super) fn mappings(maps: &str) -> Vec<Mapping> {
     maps.lines().filter_map(mapping).collect()
 }
 
-/// `7f57ebe00000-7f58ebe00000 rw-s 00000000 00:1a 12345   /dev/shm/guest`
+/// Parses `7f57ebe00000-7f58ebe00000 rw-s 00000000 00:1a 12345   /dev/shm/guest`.
 fn mapping(line: &str) -> Option<Mapping> {
     let mut words = line.splitn(6, ' ');
     let (start, end) = words.next()?.split_once('-')?;
@@ -153,7 +153,7 @@ fn mapping(line: &str) -> Option<Mapping> {
 }
 
 impl Mapping {
-    /// RAM that lies in this mapping from a host address on, as a piece of the file that is mapped.
+    /// Returns RAM that lies in this mapping, from a host address on, as a piece of the mapped file.
     pub(super) fn piece(&self, ram: &Ram, host: u64) -> Option<Piece> {
         let end = host.checked_add(ram.bytes)?;
         let inside = self.shared && self.inode != 0 && self.start <= host && end <= self.end;

@@ -1,4 +1,4 @@
-//! QEMU's monitor, of either kind: a command for people goes in, text comes out.
+//! QEMU's monitor, of either kind: executes commands for people and returns their text.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -9,14 +9,14 @@ use serde_json::{Value, json};
 
 /// How long an answer may take.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long a monitor that is free may take to greet.
+/// How long the greeting of a free monitor may take.
 const GREETING: Duration = Duration::from_secs(3);
-/// No answer is longer.
+/// The most bytes of an answer.
 const LONGEST: usize = 16 << 20;
-/// What the monitor for people says when it waits for a command.
+/// The prompt of the monitor for people.
 const PROMPT: &[u8] = b"(qemu) ";
 
-/// Why there is no monitor to talk to.
+/// Why there is no monitor.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MonitorError {
     #[error("its monitor cannot be connected to: {0}; root or QEMU's own user may")]
@@ -39,7 +39,7 @@ pub(crate) enum MonitorError {
     Refused { command: String, why: String },
 }
 
-/// Which language it speaks.
+/// The language of a monitor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     /// JSON, for programs.
@@ -58,7 +58,7 @@ pub(super) struct Monitor {
 }
 
 impl Monitor {
-    /// Connects and finds out which kind it is.
+    /// Connects and finds out the kind of the monitor.
     pub(super) fn connect(path: &Path) -> Result<Self, MonitorError> {
         let socket = crate::source::socket::connect(path).map_err(|error| match error.kind() {
             io::ErrorKind::PermissionDenied => MonitorError::Denied(error),
@@ -85,13 +85,13 @@ impl Monitor {
         Ok(monitor)
     }
 
-    /// The process at the other end: its number, where it can be seen from here, and its user.
+    /// Returns the process at the other end: its number, if it is visible from here, and its user.
     pub(super) fn peer(&self) -> Option<(u32, u32)> {
         let peer = rustix::net::sockopt::socket_peercred(&self.socket).ok()?;
         Some((u32::try_from(peer.pid.as_raw_nonzero().get()).ok()?, peer.uid.as_raw()))
     }
 
-    /// What the monitor answers to a command for people, lines ended by `\n`.
+    /// Executes a command for people and returns its output, with lines ended by `\n`.
     pub(super) fn command(&mut self, command: &str) -> Result<String, MonitorError> {
         let text = match self.kind {
             Kind::Qmp => {
@@ -108,7 +108,7 @@ impl Monitor {
         Ok(text.replace('\r', ""))
     }
 
-    /// Everything up to the next prompt, without the echo of the command.
+    /// Reads up to the next prompt, and removes the echo of the command.
     fn until_prompt(&mut self, command: &str) -> Result<String, MonitorError> {
         let until = Instant::now() + PATIENCE;
         while !self.arrived.ends_with(PROMPT) {
@@ -119,10 +119,10 @@ impl Monitor {
         Ok(text.split_once('\n').map(|(_, answer)| answer.to_owned()).unwrap_or_default())
     }
 
-    /// What QMP returns for a request; events meanwhile are passed over.
+    /// Returns the result of a QMP request; events before it are skipped.
     fn execute(&mut self, request: &Value, name: &str) -> Result<Value, MonitorError> {
         self.asked += 1;
-        // QEMU may still answer a client that has gone, and the next client hears it.
+        // QEMU may still answer a client that has gone, and the next client receives it.
         let id: Value = format!("linmap-{}-{}", std::process::id(), self.asked).into();
         let mut request = request.clone();
         request["id"] = id.clone();
@@ -172,14 +172,14 @@ impl Monitor {
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
                 Err(MonitorError::Silent(command.to_owned()))
             }
-            // A signal waits until all is given back.
+            // A signal waits until everything is given back.
             Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(()),
             Err(error) => Err(MonitorError::Gone(error)),
         }
     }
 }
 
-/// What a greeting says of who greets; nothing while it is not whole.
+/// Returns the kind of monitor by its greeting, or `None` while that is not complete.
 fn kind(greeting: &[u8]) -> Result<Option<Kind>, MonitorError> {
     const QMP: &[u8] = b"{\"QMP\"";
     const HMP: &[u8] = b"QEMU ";

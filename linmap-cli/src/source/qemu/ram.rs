@@ -1,4 +1,4 @@
-//! The guest's RAM as this process can read it: a shared file, the memory of QEMU's process, or not at all.
+//! Reads the guest's RAM from this process: in a shared file, in the memory of QEMU's process, or not at all.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
@@ -8,13 +8,13 @@ use super::super::memory::{Piece, Pieces};
 use super::answers::{self, Mapping, Ram};
 use super::monitor::{Monitor, MonitorError};
 
-/// RAM that can be read while the guest runs, and what it is read from.
+/// RAM that can be read while the guest runs, and where it is read from.
 pub(super) struct Readable {
     pub(super) pieces: Pieces,
     pub(super) by: &'static str,
 }
 
-/// Looks for the best way to the RAM; nothing if there is none but the gdbstub.
+/// Finds the best way to read the RAM; `None` if there is only the gdbstub.
 pub(super) fn find(monitor: &mut Monitor, ram: &[Ram]) -> Result<Option<Readable>, MonitorError> {
     if let Some(readable) = of_backend(monitor, ram)? {
         return Ok(Some(readable));
@@ -29,7 +29,7 @@ pub(super) fn find(monitor: &mut Monitor, ram: &[Ram]) -> Result<Option<Readable
     Ok(of_mapping(pid, &at).or_else(|| of_process(pid, &at)))
 }
 
-/// The file of a shared `memory-backend-file` that has all RAM.
+/// Opens the file of a shared `memory-backend-file` that has all RAM.
 fn of_backend(monitor: &mut Monitor, ram: &[Ram]) -> Result<Option<Readable>, MonitorError> {
     let Some(region) = ram.first().map(|ram| &ram.region) else { return Ok(None) };
     let backend = region.strip_prefix("/objects/").unwrap_or(region);
@@ -43,7 +43,7 @@ fn of_backend(monitor: &mut Monitor, ram: &[Ram]) -> Result<Option<Readable>, Mo
     let answer = monitor.command(&format!("qom-get /objects/{backend} mem-path"))?;
     let file = answers::text_property(&answer).and_then(|path| File::open(path).ok());
     let whole = ram.iter().map(|ram| ram.offset.saturating_add(ram.bytes)).max().unwrap_or(0);
-    // A path may be a directory in which the file had no name.
+    // The path can be a directory that held an unnamed file.
     let file = file.filter(|file| file.metadata().is_ok_and(|about| about.is_file() && about.len() >= whole));
     Ok(file.map(|file| {
         let pieces = ram.iter().map(|ram| piece(ram, ram.offset)).collect();
@@ -51,7 +51,7 @@ fn of_backend(monitor: &mut Monitor, ram: &[Ram]) -> Result<Option<Readable>, Mo
     }))
 }
 
-/// The file that QEMU has mapped for it, if it is one and shared.
+/// Opens the file that QEMU has mapped for it, if it is a shared one.
 fn of_mapping(pid: u32, at: &[(&Ram, u64)]) -> Option<Readable> {
     let maps = answers::mappings(&fs::read_to_string(format!("/proc/{pid}/maps")).ok()?);
     let mut found: Option<&Mapping> = None;
@@ -72,7 +72,7 @@ fn of_mapping(pid: u32, at: &[(&Ram, u64)]) -> Option<Readable> {
     Some(Readable { pieces: Pieces::new(file, pieces), by: "a shared file" })
 }
 
-/// The memory of QEMU's process, for whom that is open.
+/// Opens the memory of QEMU's process, if this process has the permission.
 fn of_process(pid: u32, at: &[(&Ram, u64)]) -> Option<Readable> {
     let file = File::open(format!("/proc/{pid}/mem")).ok()?;
     let pieces = at.iter().map(|(ram, host)| piece(ram, *host)).collect();

@@ -1,4 +1,4 @@
-//! A gdbstub of a QEMU: the one that it has, or one that is started for a moment and ended again.
+//! A gdbstub of a QEMU: its own, or one that is started for a moment and ended again.
 
 use std::fs;
 use std::net::TcpListener;
@@ -15,35 +15,35 @@ use crate::source::interrupts::{self, Held};
 use crate::source::mark::Mark;
 use crate::source::pause::Pause;
 
-/// What begins the name of the directory that a socket is in.
+/// The beginning of the name of the socket's directory.
 const DIRECTORY: &str = "linmap-";
 /// The socket's name in it.
 const SOCKET: &str = "gdb";
 
-/// A gdbstub on loan: whatever was there before is there afterwards.
+/// A borrowed gdbstub: afterwards the state is as before.
 pub(super) struct Lent<'m> {
     monitor: &'m mut Monitor,
     listening: Listening,
-    /// Whether it was started for this, or for a run that was killed.
+    /// True if it was started by this run, or by one that was killed.
     started: bool,
     /// The directory of its socket, to be removed.
     directory: Option<PathBuf>,
-    /// Whether the guest ran.
+    /// True if the guest ran.
     running: bool,
-    /// Whether it is to run afterwards.
+    /// True if the guest is to run afterwards.
     goes_on: bool,
-    /// The mark that this run has made.
+    /// The mark of this run.
     own: Option<Mark>,
     /// The mark of a run that was killed.
     left: Option<Mark>,
-    /// Whether everything was given back.
+    /// True if everything was given back.
     done: bool,
-    /// Signals wait until all of it is given back: this is dropped last.
+    /// Signals wait until everything is given back, so this is dropped last.
     _held: Held,
 }
 
 impl<'m> Lent<'m> {
-    /// Finds or starts a stub, and leaves a mark on a guest that runs, for it is to stand still.
+    /// Finds or starts a stub, and leaves a mark on a guest that runs, since it is to be halted.
     pub(super) fn from(monitor: &'m mut Monitor, pause: Pause) -> Result<Self, QemuError> {
         let running = answers::is_running(&monitor.command("info status")?);
         let devices = monitor.command("info chardev")?;
@@ -54,7 +54,7 @@ impl<'m> Lent<'m> {
         let directory = left.as_ref().filter(|left| left.stub).and_then(|_| directory_of(&listening));
         let mut lent = Self {
             monitor,
-            // A killed run's stub is this one's to end.
+            // This run also ends the stub of a killed one.
             started: left.as_ref().is_some_and(|left| left.stub) && listening != Listening::Nowhere,
             listening,
             directory,
@@ -82,7 +82,7 @@ impl<'m> Lent<'m> {
         Ok(())
     }
 
-    /// Connects to it, by which the guest stops.
+    /// Connects to it, which halts the guest.
     pub(super) fn attach(&self, pause: Pause) -> Result<Attached, Why> {
         match &self.listening {
             Listening::Tcp(address) => {
@@ -94,17 +94,17 @@ impl<'m> Lent<'m> {
         }
     }
 
-    /// Whether the guest is to run afterwards: one that was stopped is found so, unless it is to be resumed.
+    /// Returns true if the guest is to run afterwards: if it ran before, or is to be resumed.
     pub(super) const fn goes_on(&self) -> bool {
         self.goes_on
     }
 
-    /// The mark of the run that was killed and left the guest as it is, if one was.
+    /// Returns the mark of a killed run that left the guest halted, if there is one.
     pub(super) fn left_halted(&self) -> Option<Mark> {
         self.left.clone().filter(|_| !self.running)
     }
 
-    /// Ends what was started, and makes sure that the guest runs if it is to.
+    /// Ends the stub if it was started, and makes sure that the guest runs if it is to.
     pub(super) fn give_back(mut self) -> Result<(), Halted> {
         self.restore()
     }
@@ -112,7 +112,7 @@ impl<'m> Lent<'m> {
     fn restore(&mut self) -> Result<(), Halted> {
         self.done = true;
         if self.started {
-            // There is nothing more to be done about it.
+            // A failure here cannot be repaired.
             let _ = self.monitor.command("gdbserver none");
         }
         if let Some(directory) = &self.directory {
@@ -135,7 +135,7 @@ impl<'m> Lent<'m> {
         }
         let answer = self.monitor.command("cont")?;
         let status = self.monitor.command("info status")?;
-        // It may have ended, or have stopped for a reason of its own.
+        // It can have ended, or have stopped for a reason of its own.
         if status.contains("paused") {
             let why = crate::printable::excerpt(&format!("{answer}{status}"), 200);
             return Err(MonitorError::Refused { command: "cont".to_owned(), why });
@@ -152,7 +152,7 @@ impl<'m> Lent<'m> {
                 return Ok(());
             }
         }
-        // A QEMU that is locked in somewhere else can still listen on this machine.
+        // A QEMU in a sandbox can still listen on this machine.
         let free = TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr());
         let address = free.map_err(|error| QemuError::NoStub(error.to_string()))?.to_string();
         let answer = self.start_on(&format!("tcp:{address}"))?;
@@ -166,7 +166,7 @@ impl<'m> Lent<'m> {
         Ok(answer)
     }
 
-    /// A path in a new directory that only QEMU's user and root can enter.
+    /// Returns a path in a new directory that only QEMU's user and root can enter.
     fn private_socket(&mut self) -> Option<PathBuf> {
         let nanos = std::time::SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.subsec_nanos());
         let directory = std::env::temp_dir().join(format!("{DIRECTORY}{}-{nanos}", process::id()));
@@ -177,12 +177,12 @@ impl<'m> Lent<'m> {
             chown(&directory, Some(user), None).ok()?;
         }
         let path = directory.join(SOCKET);
-        // What the monitor would take apart is not offered to it.
+        // The monitor would split a path with such characters.
         path.to_str().filter(|path| !path.contains([',', ' ', '"', '\\'])).map(PathBuf::from)
     }
 }
 
-/// The directory that a run of this program has made for a stub.
+/// Returns the directory that a run of this program made for a stub.
 fn directory_of(listening: &Listening) -> Option<PathBuf> {
     let Listening::Unix(socket) = listening else { return None };
     let directory = socket.parent().filter(|_| socket.ends_with(SOCKET))?;
@@ -193,7 +193,7 @@ fn directory_of(listening: &Listening) -> Option<PathBuf> {
 impl Drop for Lent<'_> {
     fn drop(&mut self) {
         if !self.done {
-            // Whatever led here is reported already.
+            // The cause is reported already.
             let _ = self.restore();
         }
     }

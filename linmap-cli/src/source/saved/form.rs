@@ -139,7 +139,7 @@ pub(super) struct Row {
     pub(super) descriptor: Option<Hex>,
 }
 
-/// An address or a register as text, since numbers of JSON have 53 bits in many programs.
+/// An address or a register as text, since many programs keep only 53 bits of a JSON number.
 #[derive(Clone, Copy)]
 pub(super) struct Hex(pub(super) u64);
 

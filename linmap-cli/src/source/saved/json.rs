@@ -1,7 +1,7 @@
-//! The document of `linmap dump --json`, written and read: its rows are [`Stretch`]es, and beside them it has all
-//! that the commands ask of a source, so that they say of a saved dump what they say of what was dumped.
+//! Reads and writes the document of `linmap dump --json`. Its rows are [`Stretch`]es; with them it has every fact
+//! that the commands ask of a source, so that a saved dump gives the same answers as its source.
 //!
-//! Its form is in `form`. What an older version does not have is said ([`Saved::missing`]).
+//! `form` has its keys. Facts that an older version lacks are listed ([`Saved::missing`]).
 
 use linmap::{Attributes, Geometry, GeometryError, Granule, Level, OaFormat, Pa, TableLimits, Va};
 use serde_json::Value;
@@ -13,19 +13,19 @@ use super::form::{
     CpuForm, Document, Format, Hex, KernelForm, Kind, LimitsForm, Pages, PartForm, Row, Shape,
 };
 
-/// What the document calls itself.
+/// The name of the document's schema.
 pub(crate) const SCHEMA: &str = "linmap.dump/2";
-/// What it called itself when it had rows and regions alone.
+/// Its name when it had rows and regions alone.
 const FIRST_SCHEMA: &str = "linmap.dump/1";
 
-/// What documents of that time do not have.
+/// The facts that those documents lack.
 const FIRST_LACKS: [&str; 2] = [
     "the command line, the CPUs, VMCOREINFO but for its release: this dump was saved in an older form, \
      linmap.dump/1, which has none of these",
     "what tables restrict, and descriptors as they are: they are not in linmap.dump/1 either",
 ];
 
-/// Why a JSON document is no dump.
+/// Why a JSON document is not a dump.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum JsonError {
     #[error("it is no JSON document of a dump: {0}")]
@@ -50,7 +50,7 @@ pub(crate) enum JsonError {
     TooMany(usize),
 }
 
-/// One row of it.
+/// Writes a row.
 pub(crate) fn row(stretch: &Stretch) -> Value {
     let (kind, leaf) = match stretch.what {
         What::Hole => (Kind::Hole, None),
@@ -74,7 +74,7 @@ pub(crate) fn row(stretch: &Stretch) -> Value {
     value(&row)
 }
 
-/// What it says of the kernel.
+/// Writes the facts about the kernel.
 pub(crate) fn kernel_document(kernel: &Kernel) -> Value {
     let lines = |info: &VmcoreInfo| info.lines().map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
     value(&KernelForm {
@@ -83,7 +83,7 @@ pub(crate) fn kernel_document(kernel: &Kernel) -> Value {
     })
 }
 
-/// What it says of the CPUs.
+/// Writes the facts about the CPUs.
 pub(crate) fn cpu_document(cpu: &Cpu) -> Value {
     value(&CpuForm {
         midrs: cpu.midrs.iter().copied().map(Hex).collect(),
@@ -94,7 +94,7 @@ pub(crate) fn cpu_document(cpu: &Cpu) -> Value {
     })
 }
 
-/// What it says of tables that restrict what lies below them.
+/// Writes the tables that restrict what lies below them.
 pub(crate) fn limits_document(limits: &[Restriction]) -> Value {
     let form = |r: &Restriction| LimitsForm {
         va: Hex(r.va.0),
@@ -105,7 +105,7 @@ pub(crate) fn limits_document(limits: &[Restriction]) -> Value {
     value(&limits.iter().map(form).collect::<Vec<_>>())
 }
 
-/// Nothing of these can fail to be written.
+/// Converts a form that can always be written.
 fn value(form: &impl serde::Serialize) -> Value {
     serde_json::to_value(form).unwrap_or(Value::Null)
 }
@@ -124,7 +124,7 @@ fn geometry(shape: &Shape) -> Result<Geometry, GeometryError> {
     Geometry::new(granule, shape.va_bits, format)
 }
 
-/// Reads a document. Its name is the caller's to give.
+/// Reads a document. The caller names it.
 pub(super) fn read(text: &[u8]) -> Result<Saved, JsonError> {
     let document: Document = serde_json::from_slice(text)?;
     let is_first = document.schema == FIRST_SCHEMA;
@@ -164,7 +164,7 @@ pub(super) fn read(text: &[u8]) -> Result<Saved, JsonError> {
     })
 }
 
-/// The rows, each above the one before it.
+/// Reads the rows, each above the one before it.
 fn stretches(rows: &[Row]) -> Result<Vec<Stretch>, JsonError> {
     let mut stretches: Vec<Stretch> = Vec::with_capacity(rows.len());
     for (number, row) in rows.iter().enumerate() {
@@ -198,14 +198,14 @@ fn stretch(row: &Row) -> Result<Stretch, &'static str> {
     Ok(Stretch { va, bytes, level, what, descriptor: row.descriptor.map(|descriptor| descriptor.0) })
 }
 
-/// The first version does not say whether an invalid leaf has the software-present bit. Most have.
+/// Sets the software-present bit of an invalid leaf: the first version does not have it, and most leaves do.
 fn mark_invalid(stretch: &mut Stretch) {
     if let What::Leaf { attributes, valid: false, .. } = &mut stretch.what {
         *attributes |= Attributes::NOT_GLOBAL;
     }
 }
 
-/// A range of addresses at a level.
+/// Checks a range of addresses at a level.
 fn span(va: Hex, bytes: u64, level: i8) -> Result<(Va, u64, Level), &'static str> {
     if !(-1..=3).contains(&level) {
         return Err("levels are -1 to 3");
@@ -254,7 +254,7 @@ fn kernel(document: &Document) -> Kernel {
         None => None,
     };
     Kernel {
-        // As it was read the first time: what is in no text ends it.
+        // As when it was read from memory: it ends at the first byte that is not text.
         info: lines.map(|lines| VmcoreInfo::parse(&lines.as_bytes()[..lines.len().min(LIMIT)])),
         command_line: form.and_then(|form| form.command_line.clone()),
     }
@@ -276,7 +276,7 @@ mod tests {
     use super::*;
     use test_support::prelude::*;
 
-    /// The document of these rows.
+    /// Writes a document of these rows.
     fn document(geometry: Geometry, rows: &[Stretch]) -> Value {
         let rows: Vec<Value> = rows.iter().map(row).collect();
         serde_json::json!({ "schema": SCHEMA, "ok": true, "geometry": shape(geometry), "rows": rows })

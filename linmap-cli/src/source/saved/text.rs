@@ -1,11 +1,11 @@
-//! The text of `kernel_page_tables`, read back: one [`Stretch`] for each line.
+//! Reads the text of `kernel_page_tables`: one [`Stretch`] for each line.
 //!
-//! Words are recognised, not columns, so that texts of kernels with other columns are read as well. Output
-//! addresses are not in it, nor is the geometry: the levels that are named say where the numbers begin.
+//! It looks for words, not columns, so that texts of kernels with other columns are read as well. Output addresses
+//! and the geometry are not in the text: the names of levels tell which levels there are.
 //!
-//! Since Linux 5.4 regions have a line before and one behind them (`Linear Mapping start`, `Linear Mapping end`).
-//! Before that the linear map had one line, and lay in the upper half of the kernel's addresses: such a text is
-//! refused. So is one that was cut short.
+//! Since Linux 5.4, regions have a marker line before and one after them (`Linear Mapping start`, `Linear Mapping
+//! end`). Before that, the linear map had one line and lay in the upper half of the kernel's addresses: such a text
+//! is refused. So is one that was cut short.
 
 use linmap::{Attributes, Level, MemoryType, Va};
 
@@ -13,7 +13,7 @@ use super::super::{Saved, Stretch, What};
 use super::MOST_ROWS;
 use crate::printable::excerpt;
 
-/// What a text does not have.
+/// The facts that a text lacks.
 const LACKS: [&str; 2] = [
     "output addresses, and so what is an alias of what: a text of kernel_page_tables has none",
     "the kernel's release, command line and image, the CPUs, and what tables restrict; page size and VA size are \
@@ -22,32 +22,32 @@ const LACKS: [&str; 2] = [
 /// The line before the linear map up to Linux 5.3.
 const OLD_LINEAR_MAP: &str = "Linear Mapping";
 
-/// What was wrong with which line.
+/// An error in a line.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("line {line}: {what}: `{text}`")]
 pub(crate) struct TextError {
-    /// From 1.
+    /// The number of the line, from 1.
     pub(crate) line: usize,
-    /// What was expected.
+    /// The expected form.
     pub(crate) what: &'static str,
     /// The line, or its beginning.
     pub(crate) text: String,
 }
 
-/// Whether a text that begins so can be one.
+/// Returns true if a text that begins so can be such a dump.
 pub(super) fn begins(text: &[u8]) -> bool {
     text.starts_with(b"---[ ") || text.starts_with(b"0x")
 }
 
-/// Reads a text. Its name is the caller's to give.
+/// Reads a text. The caller names it.
 pub(super) fn read(text: &str) -> Result<Saved, TextError> {
     let mut saved = Saved { missing: LACKS.map(str::to_owned).to_vec(), ..Saved::default() };
     let (top, count) = (top_level(text), text.lines().count());
     let is_cut = !text.ends_with('\n') && !text.ends_with(" ]---");
-    // The region that has begun and not ended: how its last line reads.
+    // The last line of the region that has begun and not ended.
     let mut open = None;
     for (index, line) in text.lines().enumerate() {
-        // The last line may be half of one.
+        // The last line can be incomplete.
         let is_half = is_cut && index + 1 == count;
         let wrong = |what| {
             let what = if is_half { WITHIN_LINE } else { what };
@@ -73,7 +73,7 @@ pub(super) fn read(text: &str) -> Result<Saved, TextError> {
     let Some(top) = saved.stretches.last().map(|row| row.va.0.checked_add(row.bytes)) else {
         return Err(wrong(1, "there are markers and no line of a dump"));
     };
-    // Where an entry goes over the borders of several regions Linux leaves out lines between them.
+    // Linux leaves out marker lines if an entry crosses the boundaries of several regions.
     if open.is_some() && top.is_some_and(|top| top != 0) {
         return Err(wrong(count, "the text ends before the region does that it is in; is it whole?"));
     }
@@ -97,7 +97,7 @@ fn add(stretches: &mut Vec<Stretch>, next: Stretch) -> Result<(), &'static str> 
     Ok(())
 }
 
-/// The line behind the region that this line begins.
+/// Returns the line after the region that this line begins.
 fn end_of(start: &str) -> Option<String> {
     match start.strip_suffix(" start") {
         Some(name) => Some(format!("{name} end")),
@@ -105,7 +105,7 @@ fn end_of(start: &str) -> Option<String> {
     }
 }
 
-/// The level of what is called PGD: the names that occur say which levels are folded away.
+/// Returns the level that is called PGD: the names in the text tell which levels are folded.
 fn top_level(text: &str) -> i8 {
     let names = [("P4D", -1), ("PUD", 0), ("PMD", 1)];
     let occurs = |name| text.lines().any(|line| line.split_whitespace().nth(2) == Some(name));
@@ -128,7 +128,7 @@ fn stretch(line: &str, top: i8) -> Result<Stretch, &'static str> {
         Some("PTE") => 3,
         _ => return Err("PGD, P4D, PUD, PMD or PTE was expected after the size"),
     };
-    // The last line may end where addresses do, at 0.
+    // The last line can end at 0, after the last address.
     let bytes = end.wrapping_sub(first);
     if bytes == 0 || (end != 0 && end < first) {
         return Err("this ends before it begins");
@@ -142,7 +142,7 @@ fn range(word: &str) -> Option<(u64, u64)> {
     Some((number(first)?, number(end)?))
 }
 
-/// What the words after the level say.
+/// Parses the words after the level.
 fn what<'l>(words: impl Iterator<Item = &'l str>) -> Result<What, &'static str> {
     let (mut attributes, mut contiguous, mut valid) = (Attributes::empty(), false, true);
     let mut any = false;
@@ -167,7 +167,7 @@ fn what<'l>(words: impl Iterator<Item = &'l str>) -> Result<What, &'static str> 
     Ok(if any { What::Leaf { oa: None, attributes, contiguous, valid } } else { What::Hole })
 }
 
-/// The attributes of a memory type, by its name.
+/// Returns the attributes of a memory type by its name.
 fn memory(name: &str) -> Option<Attributes> {
     let types = (0..8).map(MemoryType::new);
     let mut named = types.filter(|memory_type| memory_type.name() == Some(name));
@@ -244,7 +244,7 @@ mod tests {
 
     #[test]
     fn a_text_that_was_cut_short_is_refused() {
-        // Wherever it is cut, but where a region is complete.
+        // Cut anywhere, except where a region is complete.
         for end in 1..TEXT.len() {
             let is_whole = TEXT[..end].trim_end().ends_with("Linear Mapping end ]---");
             assert_eq!(read(&TEXT[..end]).is_ok(), is_whole, "{:?}", &TEXT[..end]);
