@@ -88,7 +88,9 @@ fn way(dtb: &[u8], setting: &Setting, notes: &mut Vec<String>) -> End {
         return End::NoGranule;
     };
     let given = Given {
-        machine: &machine,
+        ram: &machine.ram,
+        reserved: &machine.reserved,
+        no_map: &machine.no_map,
         args: &args,
         geometry,
         pa_bits: choice::pa_bits(&setting.features, geometry),
@@ -135,9 +137,9 @@ fn judge_consoles(machine: &Machine, pa_bits: u32, note: &mut dyn FnMut(Note<'_>
 
 /// Checks what every plan promises.
 fn judge(plan: &Plan<'_>, given: &Given<'_>) {
-    let (machine, layout, page) = (given.machine, &plan.layout, given.geometry.page_size());
+    let (layout, page) = (&plan.layout, given.geometry.page_size());
     let mapped = layout.mapped();
-    let spoken_for = machine.reserved.as_slice().iter().chain(machine.no_map.as_slice());
+    let spoken_for = given.reserved.as_slice().iter().chain(given.no_map.as_slice());
     let spoken_for: Vec<_> = spoken_for.chain([&given.image, &given.tree]).chain(&plan.crash).collect();
     assert!(!plan.free.as_slice().is_empty());
     let scratch = plan.scratch.ends.iter().flatten().map(|first| *first..Pa(first.0 + page));
@@ -148,15 +150,15 @@ fn judge(plan: &Plan<'_>, given: &Given<'_>) {
     }
     for free in plan.free.as_slice().iter().chain(&scratch) {
         assert!(free.start.0 % page == 0 && free.end.0 % page == 0 && free.start != Pa(0), "{free:?}");
-        assert!(machine.ram.covers(free) && inside(free, mapped), "{free:?}");
+        assert!(given.ram.covers(free) && inside(free, mapped), "{free:?}");
         assert!(free.end.0 - 1 < 1 << given.pa_bits, "{free:?}");
         for other in &spoken_for {
             assert!(apart(free, other), "{free:?} {other:?}");
         }
     }
     for ram in layout.ram() {
-        assert!(machine.ram.covers(ram));
-        machine.no_map.as_slice().iter().for_each(|r| assert!(apart(ram, r), "{ram:?} {r:?}"));
+        assert!(given.ram.covers(ram));
+        given.no_map.as_slice().iter().for_each(|r| assert!(apart(ram, r), "{ram:?} {r:?}"));
     }
     let clipped = |r: &Range<Pa>| r.start.max(mapped.start)..r.end.min(mapped.end);
     let reached: u64 = layout.ram().iter().map(|r| bytes(&clipped(r))).sum();
@@ -169,7 +171,7 @@ fn judge(plan: &Plan<'_>, given: &Given<'_>) {
     }
     [Leaves::Largest, Leaves::Pages].into_iter().for_each(|leaves| judge_first_frames(plan, given, leaves));
     let all = reached + layout.dropped_bytes() + layout.unaligned_bytes() + plan.beyond_bytes;
-    assert_eq!(all, machine.ram.bytes());
+    assert_eq!(all, given.ram.bytes());
 }
 
 /// The table pages for the 1:1 map that the image has room for beside those of its own map: of 64K, which are the
@@ -519,7 +521,9 @@ fn tables_take_one_range() {
         let machine = Machine::read(&dtb, &mut |_| {}).expect("a machine");
         let (image, tree) = (Pa(0)..Pa(0), Pa(0)..Pa(0));
         let read_only = image.clone();
-        let given = Given { machine: &machine, args: &args, geometry, pa_bits: 44, image, read_only, tree };
+        let Machine { ram, reserved, no_map, .. } = &machine;
+        let given =
+            Given { ram, reserved, no_map, args: &args, geometry, pa_bits: 44, image, read_only, tree };
         let mut room = Room::default();
         let plan = Plan::new(&given, &mut room, &mut |_| {}).expect("a plan");
         assert!(plan.first_frames(Leaves::Largest).is_ok());

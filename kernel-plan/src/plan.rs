@@ -9,7 +9,6 @@ use core::ops::Range;
 use linmap::{Geometry, Layout, LayoutError, Leaves, Level, Pa, Rodata, Stats};
 
 use crate::bootargs::{BootArgs, Reservation};
-use crate::machine::Machine;
 use crate::note::{Loaded, Note, Obstacle};
 use crate::ranges::{Lost, Ranges};
 use crate::scratch::Scratch;
@@ -17,8 +16,12 @@ use crate::scratch::Scratch;
 /// The input of a plan.
 #[derive(Clone, Debug)]
 pub struct Given<'a> {
-    /// RAM, and what the device tree reserves of it.
-    pub machine: &'a Machine,
+    /// RAM, without the ranges that must not be mapped.
+    pub ram: &'a Ranges,
+    /// RAM that is mapped, but reserved.
+    pub reserved: &'a Ranges,
+    /// Memory that must not be mapped.
+    pub no_map: &'a Ranges,
     /// The boot arguments.
     pub args: &'a BootArgs<'a>,
     /// The geometry of the linear map.
@@ -129,15 +132,15 @@ impl<'a> Plan<'a> {
         room: &'a mut Room,
         note: &mut dyn FnMut(Note<'_>),
     ) -> Result<Self, PlanError> {
-        let Given { machine, args, geometry, pa_bits, image, tree, .. } = given;
+        let Given { ram: all, args, geometry, pa_bits, image, tree, .. } = given;
         if overlap(image, tree) {
             return Err(PlanError::TreeInImage { tree: tree.clone(), image: image.clone() });
         }
         let Room { ram, carve_outs } = room;
-        *ram = machine.ram.clone();
+        *ram = (*all).clone();
         *carve_outs = Ranges::new();
         ram.keep(&(Pa(0)..Pa(1 << pa_bits)));
-        let beyond_bytes = machine.ram.bytes() - ram.bytes();
+        let beyond_bytes = all.bytes() - ram.bytes();
         let reached = reached(*geometry, ram).map_err(|e| match e {
             LayoutError::NoRam if ram.bytes() == 0 && beyond_bytes != 0 => {
                 PlanError::Beyond { bytes: beyond_bytes, pa_bits: *pa_bits }
@@ -213,7 +216,7 @@ fn unspoken(given: &Given<'_>, reached: &Ranges, note: &mut dyn FnMut(Note<'_>))
     let page = given.geometry.page_size();
     // Address 0 ends the free list.
     let first_page = Pa(0)..Pa(page);
-    let spoken_for = given.machine.reserved.as_slice().iter().chain([&given.image, &given.tree, &first_page]);
+    let spoken_for = given.reserved.as_slice().iter().chain([&given.image, &given.tree, &first_page]);
     let (mut free, mut lost) = (Ranges::new(), Lost::default());
     for range in reached.without(spoken_for.map(|range| outward(range, page))) {
         lost.count(free.add_or_lose(range));
@@ -222,7 +225,7 @@ fn unspoken(given: &Given<'_>, reached: &Ranges, note: &mut dyn FnMut(Note<'_>))
         note(Note::FreeMemoryLost(lost));
     }
     for (range, what) in [(&given.image, Loaded::Image), (&given.tree, Loaded::DeviceTree)] {
-        if given.machine.no_map.as_slice().iter().any(|r| overlap(r, range)) {
+        if given.no_map.as_slice().iter().any(|r| overlap(r, range)) {
             note(Note::LoadedInNoMap(what, range.clone()));
         }
     }
@@ -236,7 +239,7 @@ fn alias(given: &Given<'_>, reached: &Ranges, note: &mut dyn FnMut(Note<'_>)) ->
     if reached.covers(&range) {
         return given.read_only.clone();
     }
-    let mut ram = given.machine.ram.clone();
+    let mut ram = given.ram.clone();
     ram.keep_whole(page);
     note(Note::ImageNotReached { image: given.image.clone(), is_ram: ram.covers(&range) });
     Pa(0)..Pa(0)
@@ -282,7 +285,7 @@ fn obstacle(range: &Range<Pa>, given: &Given<'_>, reached: &Ranges) -> Obstacle 
         Obstacle::Image
     } else if overlap(range, &given.tree) {
         Obstacle::DeviceTree
-    } else if given.machine.reserved.as_slice().iter().any(|r| overlap(range, r)) {
+    } else if given.reserved.as_slice().iter().any(|r| overlap(range, r)) {
         Obstacle::Reserved
     } else {
         Obstacle::NotFree

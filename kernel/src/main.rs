@@ -145,7 +145,8 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
 
     let tree = tree.clone();
     let (range, read_only) = (image.range(), image.read_only());
-    let given = Given { machine, args, geometry, pa_bits, image: range, read_only, tree };
+    let Machine { ram, reserved, no_map, .. } = machine;
+    let given = Given { ram, reserved, no_map, args, geometry, pa_bits, image: range, read_only, tree };
     let mut room = Room::default();
     let memory = match Plan::new(&given, &mut room, &mut note) {
         Ok(memory) => memory,

@@ -1,11 +1,11 @@
-//! `linmap plan`: the linear map that a machine would get, before it is bought, configured or booted.
+//! `linmap plan`: predicts the linear map of a machine, before it is bought, configured or booted.
 //!
-//! - `options`: what can be asked.  `given`: a machine's memory, whatever describes it.
-//! - `iomem`, `virt`, `image`: /proc/iomem; QEMU's machine; where a kernel's code and constants are.
-//! - `layout`: memory becomes a layout, by the code that the image runs.  `planned`: what that will count.
-//! - `report`, `document`: the same for people and for programs.
-//! - `sweep`, `fragments`, `plot`: how it grows with RAM, page size and read-only pages.
-//! - `failure`: everything that is exit 2.
+//! - `options`: the command line.  `given`: the machine's memory.
+//! - `iomem`, `virt`, `image`: /proc/iomem; QEMU's machine; a kernel's code and constants.
+//! - `layout`: memory becomes a layout, by the code that the image runs.  `planned`: its counts.
+//! - `report`, `document`: the plan for people and for programs.
+//! - `sweep`, `fragments`, `plot`: growth with RAM, page size and read-only pages.
+//! - `failure`: exit status 2.
 
 mod document;
 mod failure;
@@ -33,7 +33,7 @@ use crate::status::Status;
 use crate::terminal;
 use planned::Planned;
 
-/// Plans, and says what would be.
+/// Makes the plan and prints it.
 pub(crate) fn run(options: &Options) -> Status {
     let outcome = plan(options);
     let printed = match &outcome {
@@ -52,11 +52,11 @@ pub(crate) fn run(options: &Options) -> Status {
     }
 }
 
-/// What a run has to say.
+/// The output of a run.
 struct Told {
     text: String,
     document: Value,
-    /// What was left out or moved.
+    /// Notes on memory that is left out or moved.
     notes: Vec<String>,
 }
 

@@ -12,7 +12,7 @@ fn file(content: &[u8]) -> NamedTempFile {
     file
 }
 
-/// What is said of an option with a file of this content, file name left out.
+/// Returns the message for an option with a file of this content, without the file's name.
 fn refused(option: &str, content: &[u8]) -> String {
     let file = file(content);
     let path = file.path().to_str().expect("a plain path");
@@ -98,25 +98,55 @@ fn broken_device_trees() {
     assert!(refused("--dtb", &empty).contains("has no memory"), "{}", refused("--dtb", &empty));
 }
 
+/// A node with these properties.
+fn node(name: &str, properties: &[(&str, &[u8])]) -> DeviceTreeNode {
+    let mut node = DeviceTreeNode::new(name).expect("a node");
+    for (name, value) in properties {
+        node.add_property(DeviceTreeProperty::new(*name, *value).expect("a property"));
+    }
+    node
+}
+
+const TWO_CELLS: [(&str, &[u8]); 2] = [("#address-cells", &[0, 0, 0, 2]), ("#size-cells", &[0, 0, 0, 2])];
+
+/// A machine with 8 GiB of RAM in two ranges, and these nodes.
+fn machine(nodes: Vec<DeviceTreeNode>) -> Vec<u8> {
+    let mut tree = DeviceTree::new();
+    tree.root = node("", &TWO_CELLS);
+    let reg = [0x8000_0000u64, 1 << 30, 0x8_8000_0000, 7 << 30].map(u64::to_be_bytes).concat();
+    tree.root.add_child(node("memory@80000000", &[("device_type", b"memory\0"), ("reg", &reg)]));
+    nodes.into_iter().for_each(|node| tree.root.add_child(node));
+    tree.to_dtb()
+}
+
 #[test]
 fn a_device_tree() {
-    let mut tree = DeviceTree::new();
-    let property = |name, value: &[u8]| DeviceTreeProperty::new(name, value).expect("a property");
-    for cells in ["#address-cells", "#size-cells"] {
-        tree.root.add_property(property(cells, &2u32.to_be_bytes()));
-    }
-    let mut memory = DeviceTreeNode::new("memory@80000000").expect("a node");
-    memory.add_property(property("device_type", b"memory\0"));
-    let reg = [0x8000_0000u64, 1 << 30, 0x8_8000_0000, 7 << 30].map(u64::to_be_bytes).concat();
-    memory.add_property(property("reg", &reg));
-    tree.root.add_child(memory);
-    let tree = file(&tree.to_dtb());
+    let tree = file(&machine(Vec::new()));
     let path = tree.path().to_str().expect("a plain path");
     let plan = document(&["--dtb", path, "--page-size", "16k"]);
     assert_eq!(plan["page_sizes"][0]["linear"]["bytes"].as_u64(), Some(8 << 30));
     assert_eq!(plan["page_sizes"][0]["memory"]["image"], serde_json::json!(["0x0", "0x0"]));
     let text = printed(&["--dtb", path, "--page-size", "16k"]);
     assert!(text.contains("8G of RAM, 48-bit addresses"), "{text}");
+}
+
+/// Notes are told apart by their subject: the name of a node can have any word in it.
+#[test]
+fn notes_on_memory_are_kept_whatever_a_node_is_called() {
+    let mut reserved = node("reserved-memory", &TWO_CELLS);
+    for name in ["cpucp@90000000", "gic-console@91000000"] {
+        reserved.add_child(node(name, &[]));
+    }
+    let mut cpus = node("cpus", &[("#address-cells", &[0, 0, 0, 1]), ("#size-cells", &[0; 4])]);
+    cpus.add_child(node("memory@0", &[("device_type", b"cpu\0")]));
+    let tree = file(&machine(vec![reserved, cpus]));
+    let path = tree.path().to_str().expect("a plain path");
+    let output = plan(&["--dtb", path, "--page-size", "4k", "--json"]);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).expect("a document");
+    let expected = ["cpucp@90000000 has no reg", "gic-console@91000000 has no reg"];
+    assert_eq!(document["notes"], serde_json::json!(expected));
+    let shown = text(&output.stderr);
+    assert!(expected.iter().all(|note| shown.contains(note)) && !shown.contains("memory@0"), "{shown}");
 }
 
 #[test]

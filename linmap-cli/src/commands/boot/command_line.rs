@@ -1,11 +1,12 @@
-//! Options become the command line of QEMU, and on it the one of the kernel. Pure.
+//! Pure: the command line of QEMU, and on it the one of the kernel.
 
 use std::ffi::OsString;
 use std::path::Path;
 
-use super::options::{Options, name_of};
+use super::options::Options;
+use crate::kernel_options::boot_line;
 
-/// Everything that follows the name of the program.
+/// Returns everything after the name of the program.
 pub(crate) fn arguments(options: &Options, image: &Path) -> Vec<OsString> {
     let mut line = Line::default();
     line.option("-M", machine(options.machine.as_deref()));
@@ -30,22 +31,14 @@ pub(crate) fn arguments(options: &Options, image: &Path) -> Vec<OsString> {
     line.0
 }
 
-/// The kernel's own command line. What the user appends comes last, so that it wins.
+/// Returns the kernel's command line. The user's text comes last, so that it wins.
 fn kernel_arguments(options: &Options) -> String {
-    let mut arguments = vec![
-        format!("pagesize={}", options.page_size.to_string().to_lowercase()),
-        format!("va_bits={}", options.va_bits),
-        format!("rodata={}", name_of(options.rodata)),
-        format!("bbml2={}", options.bbml2),
-        format!("split={}", name_of(options.split)),
-    ];
-    arguments.extend(options.crashkernel.map(|area| format!("crashkernel={area}")));
-    arguments.push(format!("run={}", options.run.join(",")));
-    arguments.extend(options.append.clone());
-    arguments.join(" ")
+    let run = options.run.join(",");
+    let line = boot_line(&options.kernel.boot_arguments(options.page_size, &run));
+    std::iter::once(line).chain(options.append.clone()).collect::<Vec<_>>().join(" ")
 }
 
-/// The machine. GICv3 unless told otherwise: GICv2 ends at 8 CPUs.
+/// Returns the machine, with a GICv3 unless `extra` has another: a GICv2 has 8 CPUs at most.
 fn machine(extra: Option<&str>) -> String {
     let extra = extra.unwrap_or_default().trim_matches(',');
     let mut machine = String::from("virt,memory-backend=mem");
@@ -59,12 +52,12 @@ fn machine(extra: Option<&str>) -> String {
     machine
 }
 
-/// Whether `key` is among the properties `a=b,c=d`.
+/// Returns true if `key` is among the properties `a=b,c=d`.
 fn sets(properties: &str, key: &str) -> bool {
     properties.split(',').any(|property| property.split('=').next() == Some(key))
 }
 
-/// The command as it can be pasted into a shell.
+/// Returns the command in a form that can be pasted into a shell.
 pub(crate) fn shown(program: &std::ffi::OsStr, arguments: &[OsString]) -> String {
     let words = std::iter::once(program).chain(arguments.iter().map(OsString::as_os_str));
     words.map(|word| quoted(&word.to_string_lossy())).collect::<Vec<_>>().join(" ")

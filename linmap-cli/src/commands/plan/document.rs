@@ -1,4 +1,4 @@
-//! A plan for programs: one JSON document, `linmap.plan/1`; of a sweep, `linmap.plan.sweep/1`.
+//! A plan as one JSON document, `linmap.plan/1`; a sweep as `linmap.plan.sweep/1`.
 //!
 //! `page_sizes[].linear` is what `linmap boot --json` reports as `linear` for the same machine.
 
@@ -12,12 +12,12 @@ use super::given::{Basis, Given};
 use super::planned::{Counted, Planned};
 use super::report::{decisions, mapped_in};
 use super::sweep::Swept;
-use crate::commands::boot::options::name_of;
+use crate::kernel_options::rodata_name;
 
 const SCHEMA: &str = "linmap.plan/1";
 const SWEEP_SCHEMA: &str = "linmap.plan.sweep/1";
 
-/// The whole plan.
+/// Returns the document of a plan.
 pub(crate) fn of(given: &Given<'_>, planned: &[Planned], notes: &[String]) -> Value {
     let modes: Vec<Value> = decisions(given)
         .iter()
@@ -37,19 +37,19 @@ pub(crate) fn of(given: &Given<'_>, planned: &[Planned], notes: &[String]) -> Va
         "ok": true,
         "machine": {
             "source": given.source,
-            "ram": ranges(given.machine.ram.as_slice()),
-            "ram_bytes": given.machine.ram.bytes(),
+            "ram": ranges(given.memory.ram.as_slice()),
+            "ram_bytes": given.memory.ram.bytes(),
             "cpus": given.options.cpus,
         },
         "kernel": kernel(given),
-        "rodata": name_of(given.options.rodata),
+        "rodata": rodata_name(given.options.kernel_options.rodata),
         "modes": modes,
         "page_sizes": planned.iter().map(page_size).collect::<Vec<_>>(),
         "notes": notes,
     })
 }
 
-/// The kernel in the plan, and how its place is known.
+/// The kernel in the plan, and the basis of its place.
 fn kernel(given: &Given<'_>) -> Value {
     let basis = match given.basis {
         Basis::Nothing => return Value::Null,
@@ -61,7 +61,7 @@ fn kernel(given: &Given<'_>) -> Value {
     json!({ "basis": basis, "read_only": range(&given.read_only), "image": range(&given.image) })
 }
 
-/// Why there is none.
+/// Returns the document of a failure.
 pub(crate) fn of_failure(failure: &Failure) -> Value {
     json!({ "schema": SCHEMA, "ok": false, "error": failure.to_string() })
 }
@@ -87,7 +87,7 @@ fn page_size(planned: &Planned) -> Value {
     })
 }
 
-/// The map that the kernel would make, in the words of its own report.
+/// The map that the kernel would make, with the keys of its own report.
 fn linear(planned: &Planned) -> Value {
     let (g, stats) = (planned.geometry, planned.chosen());
     let (start, last) = planned.range;
@@ -134,7 +134,7 @@ fn range(range: &Range<Pa>) -> Value {
     json!([range.start.to_string(), range.end.to_string()])
 }
 
-/// A whole sweep: one object for each row.
+/// Returns the document of a sweep, with one object for each row.
 pub(crate) fn of_sweep(swept: &Swept) -> Value {
     let rows: Vec<Value> = swept
         .rows

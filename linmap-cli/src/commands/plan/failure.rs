@@ -1,4 +1,4 @@
-//! Everything that keeps a plan from being made, with what to say about it.
+//! Everything that ends a run without a plan.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use kernel_plan::ranges::CAPACITY;
 use super::image::ImageError;
 use super::iomem::IomemError;
 
-/// Why the run is worth exit status 2.
+/// Why the exit status is 2.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("which machine? Say --ram SIZE, such as 256G, --iomem FILE or --dtb FILE")]
@@ -28,6 +28,9 @@ pub(crate) enum Failure {
 
     #[error("{what}: {count} separate ranges of RAM; {CAPACITY} are the most")]
     TooManyRanges { what: String, count: usize },
+
+    #[error("`{}` reserves more than {CAPACITY} separate ranges of RAM", path.display())]
+    TooManyReserved { path: PathBuf },
 
     #[error("{0}")]
     Image(#[from] ImageError),

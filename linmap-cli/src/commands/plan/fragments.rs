@@ -1,10 +1,10 @@
-//! What a map in large leaves is made of once single pages have been changed.
+//! The leaves of a map in large leaves after changes of single pages.
 //!
-//! A page that changes is mapped by a descriptor of its own, and its neighbours by the largest leaves that then
-//! remain. Without collapse it stays so for good; with collapse after each page that becomes writable again, the
-//! map is what the pages need that are read-only now. So either map follows from a set of pages, whatever the
-//! order of the changes, and is counted from its runs: terabytes cost no more than the pages that change. The
-//! tests make the same changes to live tables in host memory.
+//! A changed page has a descriptor of its own, and its neighbours have the largest leaves that remain. Without
+//! collapse this is permanent. With collapse after each page that becomes writable again, the map is what the pages
+//! need that are read-only now. So both maps follow from a set of pages, whatever the order of the changes, and are
+//! counted from their runs: terabytes cost no more than the changed pages. The tests make the same changes to live
+//! tables in host memory.
 
 use std::collections::BTreeSet;
 
@@ -19,22 +19,22 @@ const MOST: u64 = 1 << 16;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct State {
     pub(crate) pages: u64,
-    /// The first time that so many are read-only.
+    /// When so many are read-only for the first time.
     pub(crate) now: Stats,
     /// After all of them were replaced by others several times, without collapse.
     pub(crate) churned: Stats,
     /// The same with collapse.
     pub(crate) collapsed: Stats,
-    /// Once all are writable again, without collapse; with collapse it is the map of no pages.
+    /// When all are writable again, without collapse; with collapse it is the map of no pages.
     pub(crate) back: Stats,
 }
 
-/// The map for no, one, two, four read-only pages and so on.
+/// Returns the map for no, one, two, four read-only pages and so on.
 pub(crate) fn grow(layout: &Layout<'_>, seed: u64, rounds: u32) -> Vec<State> {
     let regions: Vec<Region> = layout.regions(Leaves::Largest).collect();
     let candidates = Candidates::of(layout.geometry(), &regions);
     let counts = std::iter::once(0).chain((0..).map(|power| 1 << power));
-    // Half of all pages is more than a map can stand.
+    // At most half of all pages, so that random choices end soon.
     let counts = counts.take_while(|pages| *pages <= MOST && *pages <= candidates.pages / 2);
     counts.map(|pages| state(layout.geometry(), &regions, &candidates, pages, (seed, rounds))).collect()
 }
@@ -66,10 +66,10 @@ fn state(
     }
 }
 
-/// The pages that can become read-only: all RAM that is writable and in large leaves.
+/// The pages that can become read-only: all writable RAM in large leaves.
 struct Candidates {
     pages: u64,
-    /// The first address of each stretch, and how many pages are before it.
+    /// The first address of each stretch, and the number of pages before it.
     stretches: Vec<(u64, u64)>,
     page_shift: u32,
 }
@@ -84,7 +84,7 @@ impl Candidates {
         all
     }
 
-    /// So many different ones, by address.
+    /// Returns so many different pages, by address.
     fn choose(&self, count: u64, random: &mut impl RngExt) -> BTreeSet<u64> {
         let mut chosen = BTreeSet::new();
         while (chosen.len() as u64) < count.min(self.pages) {
@@ -101,7 +101,7 @@ fn may_change(region: &Region) -> bool {
     region.leaves == Leaves::Largest && !region.attributes.contains(Attributes::READ_ONLY)
 }
 
-/// The leaves, where each page of `apart` is mapped by itself and those of `read_only` are read-only.
+/// Returns the leaves, with each page of `apart` mapped by itself and those of `read_only` read-only.
 fn runs<'r>(
     g: Geometry,
     regions: &'r [Region],
@@ -111,7 +111,7 @@ fn runs<'r>(
     regions.iter().flat_map(move |region| pieces(g, region, read_only, apart)).flat_map(move |r| r.runs(g))
 }
 
-/// A region, cut where pages are apart.
+/// Cuts a region at the pages of `apart`.
 fn pieces<'r>(
     g: Geometry,
     region: &Region,
@@ -120,7 +120,7 @@ fn pieces<'r>(
 ) -> impl Iterator<Item = Region> + 'r {
     let page = g.page_size();
     let mut rest = *region;
-    // The half ends below the last address.
+    // The upper half ends before the last address.
     let mut cuts = apart.range(region.va.0..region.va.0 + region.bytes);
     let mut cut = cuts.next();
     std::iter::from_fn(move || {
@@ -149,7 +149,7 @@ mod tests {
     use linmap::host::HostMemory;
     use linmap::{AddressSpace, Change, Granule, Half, OaFormat, Pa, Policy, Rodata, Tree, Va, create};
 
-    /// A map in live tables, changed by the operations that a kernel has.
+    /// A map in live tables, changed by a kernel's operations.
     struct Live {
         space: AddressSpace,
         memory: HostMemory,
@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// The state after the same changes to live tables.
+    /// Returns the state after the same changes to live tables.
     fn live_state(layout: &Layout<'_>, candidates: &Candidates, pages: u64, rounds: u32) -> State {
         let mut random = Pcg64Mcg::seed_from_u64(1 ^ pages << 32);
         let (kept, collapsed) = (Live::new(layout), Live::new(layout));
@@ -209,7 +209,7 @@ mod tests {
         State { pages, now, churned, collapsed: after, back: kept.stats() }
     }
 
-    /// What is counted from runs is what live tables come to.
+    /// Counts from runs equal the counts of live tables.
     #[test]
     fn live_tables_come_to_the_same() {
         for granule in Granule::ALL {

@@ -1,5 +1,5 @@
-//! A machine as far as its linear map goes, whatever describes it: an amount of RAM, /proc/iomem, or a device
-//! tree. Each becomes a device tree that the kernel's own code reads.
+//! The machine of a plan, as far as its linear map goes: an amount of RAM, /proc/iomem, or a device tree. Each becomes
+//! the ranges of memory that the kernel's code plans with.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,22 +9,22 @@ use std::str::FromStr;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
 use kernel_plan::machine::Machine;
-use kernel_plan::ranges::CAPACITY;
+use kernel_plan::note::Subject;
+use kernel_plan::ranges::{CAPACITY, Full, Ranges};
 use linmap::Pa;
 
 use super::failure::Failure;
 use super::iomem::{self, Iomem};
 use super::{image, virt};
 use crate::commands::boot;
-use crate::commands::boot::options::{Crashkernel, Rodata, Split};
+use crate::kernel_options::KernelOptions;
 use crate::size::{Size, SizeError, human};
 
-/// Longer than the iomem or the device tree of any machine.
-const LONGEST: u64 = 16 << 20;
+/// The most bytes of a device tree or of /proc/iomem.
+const MAX_FILE: u64 = 16 << 20;
 
-/// Which machine, and how its kernel is told to map it.
+/// The machine and the options of its kernel.
 #[derive(Args)]
 pub(crate) struct MachineOptions {
     /// RAM of a machine like QEMU's virt, as for `linmap boot`: one range from 1G on
@@ -32,7 +32,7 @@ pub(crate) struct MachineOptions {
     #[arg(conflicts_with_all = ["iomem", "dtb"])]
     pub(crate) ram: Option<Size>,
 
-    /// Memory of a running Linux: a copy of its /proc/iomem, read by root
+    /// Memory of a running Linux, its kernel and its crash kernel: a copy of its /proc/iomem, read by root
     #[arg(long, value_name = "FILE", conflicts_with = "dtb", help_heading = "Machine")]
     pub(crate) iomem: Option<PathBuf>,
 
@@ -50,31 +50,11 @@ pub(crate) struct MachineOptions {
     #[arg(long, value_name = "START-END", help_heading = "Machine")]
     pub(crate) kernel: Option<KernelRange>,
 
-    /// Bits of a virtual address, 36 to 52
-    #[arg(long, value_name = "BITS", default_value_t = 48, help_heading = "Kernel")]
-    #[arg(value_parser = RangedU64ValueParser::<u8>::new().range(36..=52))]
-    pub(crate) va_bits: u8,
-
-    /// What is kept read-only
-    #[arg(long, value_name = "WHAT", default_value = "full", value_enum, help_heading = "Kernel")]
-    pub(crate) rodata: Rodata,
-
-    /// Which CPUs never abort when block sizes change: auto (all of them), off (none), boot-cpu (only the
-    /// one that boots), or only so many
-    #[arg(long, value_name = "WHO", default_value = "auto", value_parser = boot::options::bbml2)]
-    #[arg(help_heading = "Kernel")]
-    pub(crate) bbml2: String,
-
-    /// What to do where live splits are impossible
-    #[arg(long, value_name = "HOW", default_value = "pages", value_enum, help_heading = "Kernel")]
-    pub(crate) split: Split,
-
-    /// Memory to set aside for a crash kernel [default: none, or as --iomem says]
-    #[arg(long, value_name = "SIZE[@OFFSET]", help_heading = "Kernel")]
-    pub(crate) crashkernel: Option<Crashkernel>,
+    #[command(flatten)]
+    pub(crate) kernel_options: KernelOptions,
 }
 
-/// Where the kernel's code and constants are.
+/// The place of the kernel's code and constants, as the option names it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum KernelRange {
     None,
@@ -100,57 +80,69 @@ impl FromStr for KernelRange {
     }
 }
 
-/// The most RAM that a machine can have: what 52-bit addresses leave above 1G.
-const MOST_RAM: u64 = (1 << 52) - virt::RAM_START;
-/// What `linmap boot` needs for its image and a device tree behind it.
-const LEAST_RAM: Size = Size(8 << 20);
+/// The most RAM that a machine can have: 52-bit addresses above 1G.
+const MAX_RAM: u64 = (1 << 52) - virt::RAM_START;
+/// The RAM that the image and the device tree after it need.
+const MIN_RAM: Size = Size(8 << 20);
 
 fn ram(text: &str) -> Result<Size, String> {
     let size: Size = text.parse().map_err(|error: SizeError| error.to_string())?;
     match size.0 {
         0 => Err("a machine without RAM has no linear map; 256G is right, for example".to_owned()),
-        bytes if bytes < LEAST_RAM.0 => Err(format!("the image and its device tree need {LEAST_RAM} of RAM")),
-        bytes if bytes > MOST_RAM => Err(format!("52-bit addresses end RAM at {}", Size(MOST_RAM))),
+        bytes if bytes < MIN_RAM.0 => Err(format!("the image and its device tree need {MIN_RAM} of RAM")),
+        bytes if bytes > MAX_RAM => Err(format!("52-bit addresses end RAM at {}", Size(MAX_RAM))),
         _ => Ok(size),
     }
 }
 
-/// Where the kernel's code and constants are said to be.
+/// How the place of the kernel's code and constants is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Basis {
-    /// Nowhere: there are none in the plan.
+    /// There are none in the plan.
     Nothing,
-    /// As large as the image was that this version built last; none is at hand.
+    /// The sizes of the image that this version built last, as no image is at hand.
     Assumed,
-    /// As large as those of the image that was built.
+    /// The sizes of the image that was built here.
     Measured,
-    /// The options say.
+    /// Named by an option.
     Named,
-    /// /proc/iomem says.
+    /// From /proc/iomem.
     Iomem,
 }
 
-/// A machine.
+/// Physical memory by its use.
+#[derive(Default)]
+pub(crate) struct Memory {
+    /// RAM, without the ranges that must not be mapped.
+    pub(crate) ram: Ranges,
+    /// RAM that is mapped, but reserved.
+    pub(crate) reserved: Ranges,
+    /// Memory that must not be mapped.
+    pub(crate) no_map: Ranges,
+}
+
+/// A machine, and the kernel in it.
 pub(crate) struct Given<'o> {
     pub(crate) options: &'o MachineOptions,
-    /// What describes it, for people.
+    /// The source of its memory, for people.
     pub(crate) source: String,
-    pub(crate) machine: Machine,
-    /// All of the kernel image; may be empty.
+    pub(crate) memory: Memory,
+    /// The kernel image; may be empty.
     pub(crate) image: Range<Pa>,
-    /// Of that, code and constants.
+    /// The image's code and constants.
     pub(crate) read_only: Range<Pa>,
     /// How that is known.
     pub(crate) basis: Basis,
+    /// The device tree.
     pub(crate) tree: Range<Pa>,
-    /// A crash kernel's memory that is there without being asked for.
+    /// The crash kernel's memory in /proc/iomem, which counts unless an option names another.
     pub(crate) crash: Option<Range<Pa>>,
-    /// What is worth knowing.
+    /// Notes for people.
     pub(crate) notes: Vec<String>,
 }
 
 impl<'o> Given<'o> {
-    /// Reads what the options name.
+    /// Reads the machine that the options name.
     pub(crate) fn read(options: &'o MachineOptions) -> Result<Self, Failure> {
         match (options.ram, &options.iomem, &options.dtb) {
             (Some(ram), ..) => Self::of_ram(options, ram),
@@ -160,7 +152,7 @@ impl<'o> Given<'o> {
         }
     }
 
-    /// The same; where the options name nothing, a machine with so much RAM.
+    /// Reads the machine that the options name, or returns one with so much RAM if they name none.
     pub(crate) fn read_or(options: &'o MachineOptions, ram: Size) -> Result<Self, Failure> {
         match Self::read(options) {
             Err(Failure::NoMachine) => Self::of_ram(options, ram),
@@ -168,12 +160,11 @@ impl<'o> Given<'o> {
         }
     }
 
-    /// QEMU's machine with so much RAM and the image in it that a build has left, or would leave.
+    /// Returns QEMU's machine with so much RAM, and in it the image that was built here or a built-in one's sizes.
     pub(crate) fn of_ram(options: &'o MachineOptions, ram: Size) -> Result<Self, Failure> {
         let source = format!("{} from {:#x}", human(ram.0), virt::RAM_START);
-        let tree = device_tree(&[virt::ram(ram.0)], &[]);
-        let mut given = Self::new(options, source, &tree)
-            .map_err(|reason| Failure::Dtb { path: PathBuf::from("--ram"), reason })?;
+        let memory = Memory { ram: one_range(virt::ram(ram.0)), ..Memory::default() };
+        let mut given = Self::new(options, source, memory);
         let found = match options.kernel {
             None => boot::image::find(None).ok().map(|path| image::sizes_of(&path)).transpose()?.flatten(),
             Some(_) => None,
@@ -195,10 +186,9 @@ impl<'o> Given<'o> {
         if ram.len() > CAPACITY {
             return Err(Failure::TooManyRanges { what: format!("`{}`", path.display()), count: ram.len() });
         }
-        let reserved = few(reserved, CAPACITY / 2);
-        let source = format!("`{}`", path.display());
-        let mut given = Self::new(options, source, &device_tree(&ram, &reserved))
-            .map_err(|reason| Failure::Dtb { path: path.to_owned(), reason })?;
+        let memory = memory_of_linux(&ram, reserved)
+            .map_err(|Full| Failure::TooManyReserved { path: path.to_owned() })?;
+        let mut given = Self::new(options, format!("`{}`", path.display()), memory);
         given.image = kernel.unwrap_or_default();
         given.basis = if code.is_some() { Basis::Iomem } else { Basis::Nothing };
         given.read_only = code.unwrap_or_default();
@@ -208,22 +198,27 @@ impl<'o> Given<'o> {
 
     fn of_dtb(options: &'o MachineOptions, path: &Path) -> Result<Self, Failure> {
         let tree = contents(path, "device tree")?;
-        let unreadable = |reason| Failure::Dtb { path: path.to_owned(), reason };
-        Self::new(options, format!("`{}`", path.display()), &tree).map_err(unreadable)
+        let mut notes = Vec::new();
+        let machine = Machine::read(&tree, &mut |note| {
+            if note.subject() == Subject::Memory {
+                notes.push(note.to_string());
+            }
+        });
+        let Machine { ram, reserved, no_map, .. } =
+            machine.map_err(|error| Failure::Dtb { path: path.to_owned(), reason: error.to_string() })?;
+        let memory = Memory { ram, reserved, no_map };
+        Ok(Self { notes, ..Self::new(options, format!("`{}`", path.display()), memory) })
     }
 
-    fn new(options: &'o MachineOptions, source: String, tree: &[u8]) -> Result<Self, String> {
-        let mut notes = Vec::new();
-        let machine =
-            Machine::read(tree, &mut |note| notes.push(note.to_string())).map_err(|e| e.to_string())?;
-        notes.retain(|note| is_about_memory(note));
+    /// Returns a machine without a kernel.
+    fn new(options: &'o MachineOptions, source: String, memory: Memory) -> Self {
         let nowhere = Pa(0)..Pa(0);
         let (image, read_only, tree) = (nowhere.clone(), nowhere.clone(), nowhere);
-        let basis = Basis::Nothing;
-        Ok(Self { options, source, machine, image, read_only, basis, tree, crash: None, notes })
+        let (basis, notes) = (Basis::Nothing, Vec::new());
+        Self { options, source, memory, image, read_only, basis, tree, crash: None, notes }
     }
 
-    /// With the kernel where the options say.
+    /// Places the kernel where the options name a place.
     fn with_kernel(mut self) -> Result<Self, Failure> {
         match &self.options.kernel {
             None => {}
@@ -232,7 +227,7 @@ impl<'o> Given<'o> {
                 self.basis = Basis::Nothing;
             }
             Some(KernelRange::At(range)) => {
-                if !self.machine.ram.covers(range) {
+                if !self.memory.ram.covers(range) {
                     let remedy = "not inside one range of the machine's RAM";
                     return Err(Failure::Kernel { start: range.start.0, end: range.end.0, remedy });
                 }
@@ -246,27 +241,21 @@ impl<'o> Given<'o> {
     }
 }
 
-/// Whether something that was left out of a device tree matters to the linear map.
-fn is_about_memory(note: &str) -> bool {
-    let others = ["console", "interrupt", "timer", "CPU", "cpu", "bootargs", "model", "GIC", "gic", "intc"];
-    !others.iter().any(|word| note.contains(word))
-}
-
-/// A file of bounded length.
+/// Reads a file of bounded length.
 fn contents(path: &Path, what: &'static str) -> Result<Vec<u8>, Failure> {
     let unreadable = |error| Failure::Unreadable { path: path.to_owned(), error };
     let mut bytes = Vec::new();
     let file = File::open(path).map_err(unreadable)?;
-    file.take(LONGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    file.take(MAX_FILE + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     match bytes.len() as u64 {
-        bytes if bytes > LONGEST => {
-            Err(Failure::TooLong { path: path.to_owned(), what, bytes, limit: LONGEST })
+        bytes if bytes > MAX_FILE => {
+            Err(Failure::TooLong { path: path.to_owned(), what, bytes, limit: MAX_FILE })
         }
         _ => Ok(bytes),
     }
 }
 
-/// At most so many ranges that cover these: the nearest become one.
+/// Returns at most so many ranges that cover these: the nearest ones are joined.
 fn few(mut ranges: Vec<Range<Pa>>, most: usize) -> Vec<Range<Pa>> {
     ranges.sort_by_key(|range| range.start);
     let mut gap = 1;
@@ -285,41 +274,24 @@ fn few(mut ranges: Vec<Range<Pa>>, most: usize) -> Vec<Range<Pa>> {
     ranges
 }
 
-/// A device tree that says this and no more.
-fn device_tree(ram: &[Range<Pa>], reserved: &[Range<Pa>]) -> Vec<u8> {
-    let mut tree = DeviceTree::new();
-    with_cells(&mut tree.root);
-    tree.root.add_child(node("memory", Some(b"memory\0"), ram));
-    if !reserved.is_empty() {
-        let mut parent = node("reserved-memory", None, &[]);
-        with_cells(&mut parent);
-        parent.add_child(node("reserved", None, reserved));
-        tree.root.add_child(parent);
+/// Returns the memory that /proc/iomem lists. Many reserved ranges are joined to fewer.
+fn memory_of_linux(all: &[Range<Pa>], reserved: Vec<Range<Pa>>) -> Result<Memory, Full> {
+    let mut memory = Memory::default();
+    for range in all {
+        memory.ram.add(range.clone())?;
     }
-    tree.to_dtb()
+    for range in few(reserved, CAPACITY / 2) {
+        for ram in memory.ram.as_slice() {
+            memory.reserved.add(ram.start.max(range.start)..ram.end.min(range.end))?;
+        }
+    }
+    Ok(memory)
 }
 
-fn with_cells(node: &mut DeviceTreeNode) {
-    for name in ["#address-cells", "#size-cells"] {
-        add(node, name, &2u32.to_be_bytes());
-    }
-}
-
-fn node(name: &str, device_type: Option<&[u8]>, ranges: &[Range<Pa>]) -> DeviceTreeNode {
-    let mut node = DeviceTreeNode::new(name).unwrap_or_else(|_| unreachable!("{name} is the name of a node"));
-    if let Some(device_type) = device_type {
-        add(&mut node, "device_type", device_type);
-    }
-    let reg: Vec<u8> =
-        ranges.iter().flat_map(|r| [r.start.0, r.end.0 - r.start.0]).flat_map(u64::to_be_bytes).collect();
-    if !reg.is_empty() {
-        add(&mut node, "reg", &reg);
-    }
-    node
-}
-
-fn add(node: &mut DeviceTreeNode, name: &str, value: &[u8]) {
-    if let Ok(property) = DeviceTreeProperty::new(name, value) {
-        node.add_property(property);
-    }
+/// Returns a set of one range.
+fn one_range(range: Range<Pa>) -> Ranges {
+    let mut ranges = Ranges::new();
+    // An empty set has room.
+    let _ = ranges.add(range);
+    ranges
 }

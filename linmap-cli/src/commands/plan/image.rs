@@ -1,8 +1,8 @@
-//! How large a kernel image is, and how much of it is code and constants.
+//! The size of a kernel image, and of its code and constants.
 //!
-//! The header of the raw image has its size in memory; what of it is never written only the ELF knows from
-//! which the image was made. A build leaves that in a directory beside the image. Where no image was built, as
-//! after `cargo install`, the sizes are taken that it had when they were last written down ([`Sizes::built_in`]).
+//! The header of the raw image has its size in memory. Only its ELF has the size of code and constants; a build
+//! leaves the ELF in a directory beside the image. If no image was built, as after `cargo install`, the sizes are
+//! those that were last written down ([`Sizes::built_in`]).
 
 use std::fs;
 use std::ops::Range;
@@ -13,52 +13,52 @@ use object::Endianness;
 use object::elf::{FileHeader64, PF_W, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 
-/// Where a build leaves the ELF, seen from where it leaves the image.
+/// Where a build leaves the ELF, relative to the image.
 const ELF_PLACES: [&str; 2] =
     ["aarch64-unknown-none-softfloat/image/kernel", "aarch64-unknown-linux-gnu/image/kernel"];
-/// More than any image has.
+/// More bytes than any image has.
 const LARGEST: u64 = 256 << 20;
 
-/// How many bytes an image takes.
+/// The sizes of an image in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sizes {
-    /// In all.
+    /// The whole image.
     pub(crate) image: u64,
-    /// Of code and constants, at its start.
+    /// Code and constants, at its start.
     pub(crate) read_only: u64,
 }
 
-/// Bytes in all, and of code and constants; `make figures ARGS=--update` writes it.
+/// The sizes of the image, and of its code and constants; `make figures ARGS=--update` writes them.
 const BUILT_IN: &str = include_str!("image-sizes.txt");
 
 impl Sizes {
-    /// Those of the image that this version builds.
+    /// Returns the sizes of the image that this version builds.
     pub(crate) fn built_in() -> Self {
         let mut words = BUILT_IN.split_whitespace().map(|word| word.parse().unwrap_or(0));
         let (image, read_only) = (words.next().unwrap_or(0), words.next().unwrap_or(0));
         Self { image, read_only }
     }
 
-    /// All of an image that starts there.
+    /// Returns the range of an image that starts at this address.
     pub(crate) fn image_at(self, start: u64) -> Range<Pa> {
         Pa(start)..Pa(start + self.image)
     }
 
-    /// Its code and constants.
+    /// Returns the range of its code and constants.
     pub(crate) fn read_only_at(self, start: u64) -> Range<Pa> {
         Pa(start)..Pa(start + self.read_only)
     }
 }
 
-/// Why an image does not say how large it is.
+/// Why the sizes of an image are not known.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ImageError {
     #[error("`{}` is no ELF kernel: {reason}; name its code and constants with --kernel START-END", path.display())]
     NotElf { path: PathBuf, reason: String },
 }
 
-/// The sizes of an image that a build left at `raw`, with its ELF beside it; none if that is not there or
-/// is of another build.
+/// Returns the sizes of an image that a build left at `raw` with its ELF beside it, or `None` if the ELF is missing
+/// or of another build.
 pub(crate) fn sizes_of(raw: &Path) -> Result<Option<Sizes>, ImageError> {
     let Ok(image) = fs::read(raw) else { return Ok(None) };
     let beside = ELF_PLACES.iter().filter_map(|place| Some(raw.parent()?.join(place)));
@@ -73,7 +73,7 @@ pub(crate) fn sizes_of(raw: &Path) -> Result<Option<Sizes>, ImageError> {
     Ok(None)
 }
 
-/// The sizes that the segments of an ELF say, if it is the one that the raw image was made from.
+/// Returns the sizes from the segments of an ELF, or `None` if the raw image was not made from it.
 fn sizes_in(elf: &[u8], raw: &[u8]) -> Result<Option<Sizes>, String> {
     let header = FileHeader64::<Endianness>::parse(elf).map_err(|e| e.to_string())?;
     let endian = header.endian().map_err(|e| e.to_string())?;

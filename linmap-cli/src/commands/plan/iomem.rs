@@ -18,14 +18,14 @@ use crate::printable::excerpt;
 /// Resources that only an x86 machine has.
 const X86: [&str; 6] = ["Local APIC", "IOAPIC", "System ROM", "Video ROM", "Adapter ROM", "PCI MMCONFIG"];
 
-/// What of it makes a linear map.
+/// The parts of it that make a linear map.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Iomem {
     pub(crate) ram: Vec<Range<Pa>>,
     pub(crate) reserved: Vec<Range<Pa>>,
     /// The kernel's code and constants.
     pub(crate) code: Option<Range<Pa>>,
-    /// All of the kernel.
+    /// The whole kernel.
     pub(crate) kernel: Option<Range<Pa>>,
     pub(crate) crash: Option<Range<Pa>>,
 }
@@ -93,12 +93,12 @@ pub(crate) fn read(text: &str) -> Result<Iomem, IomemError> {
 }
 
 impl Iomem {
-    /// Takes RAM, or something in it.
+    /// Takes RAM, or a resource in RAM.
     fn take(&mut self, line: usize, resource: &Resource<'_>) -> Result<(), IomemError> {
         let range = resource.range.clone();
         match resource.name {
             "System RAM" if resource.depth == 0 => {
-                // Zeros are judged as a whole.
+                // Zeros are judged for the whole text.
                 if self.ram.last().is_some_and(|last| range.start < last.end && range.end != Pa(1)) {
                     let name = resource.name.to_owned();
                     return Err(IomemError::Overlap { line, name, start: range.start.0 });

@@ -1,18 +1,18 @@
-//! Memory becomes a layout, as on the image: its choice of geometry, its plan of memory, its decision.
+//! Lays the linear map out by the image's own code: its choice of geometry, its plan of memory, its decision.
 
 use std::ops::Range;
 
-use kernel_plan::bootargs::BootArgs;
-use kernel_plan::plan::{Given as Memory, Plan, Room};
+use kernel_plan::bootargs::{BootArgs, Reservation};
+use kernel_plan::note::Subject;
+use kernel_plan::plan::{Given as PlanInput, Plan, Room};
 use kernel_plan::{admit, choice};
 use linmap::{Decision, Features, Geometry, Granule, Layout, Pa};
 
 use super::failure::Failure;
 use super::given::Given;
-use crate::commands::boot::options::name_of;
 
-/// The CPU that a plan is made for: what `linmap boot` has by default, an AmpereOne that translates whatever
-/// the architecture has, with 52-bit addresses.
+/// The CPU of a plan: the default of `linmap boot`, an AmpereOne with every translation feature of the architecture and
+/// 52-bit addresses.
 const CPU: u64 = 0xc00f_ac30;
 
 fn features() -> Features {
@@ -20,42 +20,41 @@ fn features() -> Features {
     Features { midr: CPU, mmfr0: 0x1020_1126, mmfr2: 1 << 16, ..Features::default() }
 }
 
-/// A layout, and what led to it.
+/// A layout, and the decisions that led to it.
 pub(crate) struct Laid<'l> {
     pub(crate) layout: &'l Layout<'l>,
     pub(crate) geometry: Geometry,
     pub(crate) decision: Decision,
+    /// The kernel's code and constants in the linear map; may be empty.
     pub(crate) alias: Range<Pa>,
     pub(crate) crash: Option<Range<Pa>>,
-    /// RAM beyond all physical addresses.
+    /// Bytes of RAM beyond all physical addresses.
     pub(crate) beyond_bytes: u64,
-    /// What was left out or moved.
+    /// Notes on memory that is left out or moved.
     pub(crate) notes: Vec<String>,
 }
 
-/// Lays out the linear map for one page size.
+/// Lays out the linear map for one page size, and hands it to `use_it`.
 pub(crate) fn lay_out<R>(
     given: &Given<'_>,
     granule: Granule,
     use_it: impl FnOnce(Laid<'_>) -> R,
 ) -> Result<R, Failure> {
-    let line = kernel_arguments(given, granule);
     let failed = |reason: String| Failure::Layout { granule: granule.to_string(), reason };
-    let mut notes = Vec::new();
-    let args = BootArgs::parse(&line, |ignored| notes.push(ignored.to_string()));
+    let args = boot_arguments(given, granule);
     let features = features();
+    let mut notes = Vec::new();
     let geometry = choice::geometry(&args, &features, |fallback| notes.push(fallback.to_string()))
         .map_err(|_| failed("this build has no such pages".to_owned()))?;
-    let Given { machine, image, read_only, tree, .. } = given;
-    let (image, read_only, tree) = (image.clone(), read_only.clone(), tree.clone());
-    let has_kernel = !read_only.is_empty();
-    let pa_bits = choice::pa_bits(&features, geometry);
-    let memory = Memory { machine, args: &args, geometry, pa_bits, image, read_only, tree };
+    let input = plan_input(given, &args, &features, geometry);
     let mut room = Room::default();
-    let plan = Plan::new(&memory, &mut room, &mut |note| notes.push(note.to_string()))
-        .map_err(|error| failed(error.to_string()))?;
-    // Where no kernel is known, there is none to be missed.
-    notes.retain(|note| has_kernel || !note.starts_with("the kernel image"));
+    let plan = Plan::new(&input, &mut room, &mut |note| {
+        // A plan without a kernel misses none.
+        if note.subject() != Subject::Image || !given.read_only.is_empty() {
+            notes.push(note.to_string());
+        }
+    })
+    .map_err(|error| failed(error.to_string()))?;
     let claims = |cpu| admit::claims(args.bbml2, cpu, features.bbm_promise());
     // The map is made before other CPUs have reported.
     let first = Decision::on_boot_cpu(claims(0), args.rodata, args.split);
@@ -66,27 +65,30 @@ pub(crate) fn lay_out<R>(
     Ok(use_it(Laid { layout: &layout, geometry, decision, alias, crash, beyond_bytes, notes }))
 }
 
-/// The kernel's command line, as `linmap boot` has it.
-fn kernel_arguments(given: &Given<'_>, granule: Granule) -> String {
-    let options = given.options;
-    let mut line = format!(
-        "pagesize={} va_bits={} rodata={} bbml2={} run=dump",
-        granule.to_string().to_lowercase(),
-        options.va_bits,
-        name_of(options.rodata),
-        options.bbml2,
-    );
-    let splits = name_of(options.rodata) == "full";
-    if splits {
-        line.push_str(&format!(" split={}", name_of(options.split)));
+/// Returns the boot arguments of the options, for a kernel without tasks. The crash kernel of /proc/iomem counts
+/// unless an option names another.
+fn boot_arguments(given: &Given<'_>, granule: Granule) -> BootArgs<'static> {
+    let args = given.options.kernel_options.boot_arguments(granule, "");
+    let there = given.crash.as_ref().map(|r| Reservation { size: r.end.0 - r.start.0, at: Some(r.start.0) });
+    BootArgs { crashkernel: args.crashkernel.or(there), ..args }
+}
+
+/// Returns the input of the kernel's plan of memory.
+fn plan_input<'g>(
+    given: &'g Given<'_>,
+    args: &'g BootArgs<'g>,
+    features: &Features,
+    geometry: Geometry,
+) -> PlanInput<'g> {
+    PlanInput {
+        ram: &given.memory.ram,
+        reserved: &given.memory.reserved,
+        no_map: &given.memory.no_map,
+        args,
+        geometry,
+        pa_bits: choice::pa_bits(features, geometry),
+        image: given.image.clone(),
+        read_only: given.read_only.clone(),
+        tree: given.tree.clone(),
     }
-    match (&options.crashkernel, &given.crash) {
-        (Some(area), _) => line.push_str(&format!(" crashkernel={area}")),
-        (None, Some(there)) => {
-            let size = there.end.0 - there.start.0;
-            line.push_str(&format!(" crashkernel={size:#x}@{:#x}", there.start.0));
-        }
-        (None, None) => {}
-    }
-    line
 }

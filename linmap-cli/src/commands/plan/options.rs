@@ -1,4 +1,4 @@
-//! What can be asked of `linmap plan`.
+//! The options of `linmap plan`.
 
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     pub(crate) machine: MachineOptions,
 
-    /// Only this size of a page [default: all three]
+    /// Only this page size [default: all three]
     #[arg(long, value_name = "SIZE", help_heading = "Kernel")]
     #[arg(value_parser = kernel_options::page_size(), ignore_case = true)]
     pub(crate) page_size: Option<Granule>,

@@ -4,7 +4,7 @@ use super::sweep::Swept;
 use crate::size::human;
 use linmap_plot::{Axis, Line, Lines};
 
-/// The plot.
+/// Returns the plot.
 pub(crate) fn of(swept: &Swept) -> Lines {
     let mut page_sizes: Vec<Option<u64>> = swept.rows.iter().map(|row| row.page_size).collect();
     page_sizes.dedup();

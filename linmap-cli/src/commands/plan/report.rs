@@ -1,16 +1,17 @@
-//! A plan for people: who would map how, what it costs, and what the large leaves are.
+//! A plan for people: the decision by the CPUs, its costs, and the large leaves.
 
-use linmap::{Decision, Geometry, Leaves, Rodata, Split, Stats};
+use kernel_plan::bootargs::Bbml2;
+use linmap::{Decision, Geometry, Leaves, Stats};
 
 use super::given::{Basis, Given};
 use super::planned::Planned;
 use super::sweep::{QUIET, Swept};
-use crate::commands::boot::options;
+use crate::kernel_options::{KernelOptions, rodata_name};
 use crate::size::{grouped, human};
 use crate::table::table;
 use crate::terminal::{ASIDE, HEADING};
 
-/// All of it, with styles, ending in a line break.
+/// Returns the whole report, with styles, ending in a line break.
 pub(crate) fn of(given: &Given<'_>, planned: &[Planned]) -> String {
     let mut parts = vec![heading(given, planned), modes(given), costs(planned)];
     parts.extend(planned.iter().map(leaves));
@@ -21,10 +22,10 @@ pub(crate) fn of(given: &Given<'_>, planned: &[Planned]) -> String {
 fn heading(given: &Given<'_>, planned: &[Planned]) -> String {
     let mut facts = vec![given.source.clone()];
     if !given.source.contains(" from ") {
-        facts.push(format!("{} of RAM", human(given.machine.ram.bytes())));
+        facts.push(format!("{} of RAM", human(given.memory.ram.bytes())));
     }
-    facts.push(format!("{}-bit addresses", given.options.va_bits));
-    facts.push(format!("rodata={}", options::name_of(given.options.rodata)));
+    facts.push(format!("{}-bit addresses", given.options.kernel_options.va_bits));
+    facts.push(format!("rodata={}", rodata_name(given.options.kernel_options.rodata)));
     if let Some(crash) = planned.iter().find_map(|p| p.crash.as_ref()) {
         facts.push(format!(
             "{} for a crash kernel at {:#x}",
@@ -40,7 +41,7 @@ fn heading(given: &Given<'_>, planned: &[Planned]) -> String {
     text
 }
 
-/// `Kernel: 192K of code and constants at 0x40200000, …`: what is apart from other RAM.
+/// `Kernel: 192K of code and constants at 0x40200000, …`: RAM with permissions of its own.
 fn kernel(given: &Given<'_>) -> String {
     let basis = match given.basis {
         Basis::Nothing => {
@@ -55,7 +56,7 @@ fn kernel(given: &Given<'_>) -> String {
     format!("{HEADING}Kernel{HEADING:#}: {} of code and constants at {start:#x}, {basis}\n", human(bytes))
 }
 
-/// What each mode would lead to; the one that was asked for is marked.
+/// The decision of each mode; the one of the options is marked.
 fn modes(given: &Given<'_>) -> String {
     let rows = decisions(given).into_iter().map(|(who, decision, asked)| {
         let mark = if asked { "  <" } else { "" };
@@ -66,32 +67,18 @@ fn modes(given: &Given<'_>) -> String {
     table(&["CPUs that never abort", "mode", "policy", "mapped in"], rows)
 }
 
-/// Who may promise what, what follows, and whether that was asked for.
+/// Returns the CPUs that can promise never to abort, the decision that follows, and true for the options' own case.
 pub(crate) fn decisions(given: &Given<'_>) -> [(&'static str, Decision, bool); 3] {
-    let asked = match given.options.bbml2.as_str() {
-        "auto" => 0,
-        "off" | "0" => 1,
-        "boot-cpu" if given.options.cpus > 1 => 2,
-        first => match first.parse::<u16>() {
-            Ok(first) if first < given.options.cpus => 2,
-            _ => 0,
-        },
+    let KernelOptions { rodata, split, bbml2, .. } = &given.options.kernel_options;
+    let asked = match *bbml2 {
+        Bbml2::First(0) => (false, true),
+        Bbml2::First(count) if count < u32::from(given.options.cpus) => (true, false),
+        _ => (true, true),
     };
-    let rodata = match given.options.rodata {
-        options::Rodata::Full => Rodata::Full,
-        options::Rodata::On => Rodata::On,
-        options::Rodata::Off => Rodata::Off,
-    };
-    let split = match given.options.split {
-        options::Split::Pages => Split::Pages,
-        options::Split::Park => Split::Park,
-    };
-    let whos =
+    let cases =
         [("all", true, true), ("not the boot CPU", false, true), ("the boot CPU, not all", true, false)];
-    let mut number = 0;
-    whos.map(|(who, boot, others)| {
-        number += 1;
-        (who, Decision::when_all_reported(boot, others, rodata, split), number - 1 == asked)
+    cases.map(|(who, boot, others)| {
+        (who, Decision::when_all_reported(boot, others, *rodata, *split), asked == (boot, others))
     })
 }
 
@@ -102,7 +89,7 @@ pub(crate) const fn mapped_in(leaves: Leaves) -> &'static str {
     }
 }
 
-/// Page sizes, and pages and large leaves, side by side.
+/// The costs of each page size, in pages and in large leaves.
 fn costs(planned: &[Planned]) -> String {
     let rows = planned.iter().flat_map(|planned| {
         let row = |leaves: Leaves, stats: &Stats, saved: String| {
@@ -157,12 +144,12 @@ fn leaves(planned: &Planned) -> String {
     table(&[&title, "descriptors", "covered", "share"], rows)
 }
 
-/// `4K pages`.
+/// Returns the name of a page size: `4K pages`.
 pub(crate) fn granule_name(geometry: Geometry) -> String {
     format!("{} pages", geometry.granule())
 }
 
-/// `2M`, or `32M contiguous (16 x 2M)`.
+/// Returns the name of a leaf: `2M`, or `32M contiguous (16 x 2M)`.
 fn leaf_name(bytes: u64, run: Option<u64>) -> String {
     let size = human(bytes);
     match run {
@@ -171,7 +158,7 @@ fn leaf_name(bytes: u64, run: Option<u64>) -> String {
     }
 }
 
-/// A part of a whole in percent.
+/// Returns a part of a whole in percent.
 fn share(part: u64, whole: u64) -> String {
     match part as f64 * 100.0 / whole as f64 {
         _ if part == whole => "100%".to_owned(),
@@ -181,7 +168,7 @@ fn share(part: u64, whole: u64) -> String {
     }
 }
 
-/// A sweep for people.
+/// Returns a sweep for people.
 pub(crate) fn of_sweep(swept: &Swept) -> String {
     let told = || swept.columns.iter().filter(|column| column.name != QUIET);
     let header: Vec<&str> = told().map(|column| column.name).collect();

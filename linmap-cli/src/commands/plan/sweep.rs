@@ -1,4 +1,4 @@
-//! How a map grows: with RAM, with the size of a page, with single pages that are read-only.
+//! The growth of a map: with RAM, with the page size, with single read-only pages.
 
 use linmap::{Geometry, Granule, Stats};
 
@@ -10,7 +10,7 @@ use super::options::{Options, Sweep};
 use super::planned::Planned;
 use crate::size::{Size, grouped, human};
 
-/// The largest machine of a sweep over RAM, where nothing else is asked for.
+/// The RAM of the largest machine of a sweep over RAM, by default.
 const MOST: u64 = 64 << 40;
 const LEAST: u64 = 1 << 30;
 
@@ -19,17 +19,17 @@ pub(crate) struct Swept {
     pub(crate) name: &'static str,
     pub(crate) title: &'static str,
     pub(crate) subtitle: String,
-    /// The first is what the rows differ in.
+    /// The first one is the value that the rows differ in.
     pub(crate) columns: Vec<Column>,
     pub(crate) rows: Vec<Row>,
-    /// What is plotted: the columns of so many curves, by number.
+    /// The columns that are plotted, by number.
     pub(crate) plotted: Vec<usize>,
-    /// What is counted along the axes.
+    /// The units of the axes.
     pub(crate) axes: (Column, Column),
     pub(crate) notes: Vec<String>,
 }
 
-/// A column: its name for people and for programs, and how its numbers are written.
+/// A column: its name for people and for programs, and the form of its numbers.
 #[derive(Clone, Copy)]
 pub(crate) struct Column {
     pub(crate) name: &'static str,
@@ -48,16 +48,16 @@ const fn count(name: &'static str, key: &'static str) -> Column {
     Column { name, key, shown: grouped }
 }
 
-/// One value and what it leads to.
+/// One value and its results.
 pub(crate) struct Row {
     pub(crate) name: String,
     pub(crate) at: u64,
-    /// Which curves it is part of, if rows of several page sizes are in one table.
+    /// The curves that it belongs to, if one table has rows of several page sizes.
     pub(crate) page_size: Option<u64>,
     pub(crate) values: Vec<u64>,
 }
 
-/// Does the sweep that is asked for.
+/// Makes the sweep of the options.
 pub(crate) fn run(options: &Options) -> Result<Swept, Failure> {
     match options.sweep {
         Some(Sweep::Fragmentation) => fragmentation(options),
@@ -99,7 +99,7 @@ fn ram(options: &Options) -> Result<Swept, Failure> {
     Ok(Swept {
         name: "ram",
         title: "Linear map by RAM",
-        subtitle: format!("one range of RAM, {}-bit addresses", options.machine.va_bits),
+        subtitle: format!("one range of RAM, {}-bit addresses", options.machine.kernel_options.va_bits),
         columns: [&[bytes("page size, RAM", "ram_bytes")][..], &COSTS].concat(),
         rows,
         plotted: vec![0, 1],
@@ -120,7 +120,7 @@ fn page_size(options: &Options) -> Result<Swept, Failure> {
     Ok(Swept {
         name: "page-size",
         title: "Linear map by page size",
-        subtitle: format!("{}, {}-bit addresses", given.source, options.machine.va_bits),
+        subtitle: format!("{}, {}-bit addresses", given.source, options.machine.kernel_options.va_bits),
         columns: [&[bytes("page size", "page_size")][..], &COSTS].concat(),
         rows: rows.collect(),
         plotted: vec![0, 1, 2, 3],
