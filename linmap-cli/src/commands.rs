@@ -1,4 +1,4 @@
-//! What the command can do: one module for each.
+//! The commands: one module for each.
 
 pub(crate) mod boot;
 pub(crate) mod check;

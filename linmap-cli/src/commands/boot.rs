@@ -1,11 +1,11 @@
-//! `linmap boot`: the image under QEMU, its console as it comes, and what came of it.
+//! `linmap boot`: runs the image under QEMU, shows its console and a summary or a document of the run.
 //!
-//! - `options`: what can be asked.  `tasks`: what `--run` can name.  `image`: what is booted.
-//! - `command_line`: how QEMU is told.
+//! - `options`: the command line.  `tasks`: the values of `--run`.  `image`: finds the image.
+//! - `command_line`: the command line of QEMU.
 //! - `child`, `signals`, `supervise`: QEMU from its start to its certain end.
-//! - `console`: bytes become text and documents.  `transcript`: what a run has said.
-//! - `document`: partial documents become one.  `verdict`: what it amounts to.
-//! - `leaves`, `cost`, `summary`: the linear map for people.  `failure`: everything that is exit 2.
+//! - `console`: bytes become text and documents.  `transcript`: the output of a run.
+//! - `document`: merges partial documents.  `verdict`: judges a run.
+//! - `leaves`, `cost`, `summary`: the linear map for people.  `failure`: exit status 2.
 
 mod child;
 mod command_line;
@@ -35,7 +35,7 @@ use document::Document;
 use failure::Failure;
 use supervise::{Job, Run};
 
-/// Boots the image and says how it went.
+/// Boots the image and reports the result.
 pub(crate) fn run(options: &Options) -> Status {
     let outcome = boot(options).map_or_else(Outcome::of_failure, Outcome::of_run);
     if let Err(error) = outcome.print(options.json) {
@@ -48,7 +48,7 @@ pub(crate) fn run(options: &Options) -> Status {
     status
 }
 
-/// One run of QEMU, whatever comes of it.
+/// Runs QEMU once.
 fn boot(options: &Options) -> Result<Run, Failure> {
     let image = image::find(options.image.as_deref())?;
     supervise::run(Job {
@@ -59,10 +59,10 @@ fn boot(options: &Options) -> Result<Run, Failure> {
     })
 }
 
-/// All that is left to say once no QEMU runs any more.
+/// The result, once no QEMU runs any more.
 struct Outcome {
     document: Document,
-    /// What QEMU itself had to say.
+    /// The messages of QEMU itself.
     complaints: String,
     verdict: Result<Status, Failure>,
 }
@@ -73,12 +73,12 @@ impl Outcome {
         Self { document: run.transcript.document, complaints: run.complaints, verdict }
     }
 
-    /// Nothing ran.
+    /// The result if nothing ran.
     fn of_failure(failure: Failure) -> Self {
         Self { document: Document::default(), complaints: String::new(), verdict: Err(failure) }
     }
 
-    /// The data: for programs exactly one document, for people the summary of a kernel that finished.
+    /// Prints the data: exactly one document with `--json`, otherwise the summary of a kernel that finished.
     fn print(&self, json: bool) -> io::Result<()> {
         if json {
             let document = self.document.concluded(self.reason());
@@ -90,7 +90,7 @@ impl Outcome {
         }
     }
 
-    /// Why it is not fine; the same for programs and for people.
+    /// Returns the reason that the run is not fine; the same for programs and for people.
     fn reason(&self) -> Option<String> {
         match &self.verdict {
             Ok(Status::Fine) => None,
@@ -99,7 +99,7 @@ impl Outcome {
         }
     }
 
-    /// The messages: why it is not fine.
+    /// Prints the messages, and returns the exit status.
     fn explain(&self) -> Status {
         let Some(reason) = self.reason() else { return Status::Fine };
         let complaints = self.complaints.trim_end();

@@ -1,6 +1,6 @@
-//! `linmap check`: what must never be in the map of a kernel, and is.
+//! `linmap check`: finds mappings that must never be in the map of a kernel.
 //!
-//! - `findings`: the library's check, with what the source knows.  `report`: what it found, for people.
+//! - `findings`: the library's check, with the facts of the source.  `report`: the findings for people.
 
 mod findings;
 mod report;
@@ -16,11 +16,11 @@ use crate::status::Status;
 use crate::terminal;
 use findings::Findings;
 
-/// Check the page tables of an arm64 kernel for what must never be there
+/// Check the page tables of an arm64 kernel for mappings that must never be there
 ///
-/// Memory that is writable and executable, with the permissions of the tables above applied; memory that is
-/// read-only or executable and writable in the linear map; broken contiguous runs; tables outside RAM, shared
-/// or in a loop; reserved bits. Exit status: 0 nothing found, 1 findings, 2 error.
+/// Memory that is writable and executable, with the permissions of the tables above applied; memory that is read-only
+/// or executable and writable in the linear map; broken contiguous runs; tables outside RAM, shared or in a loop;
+/// reserved bits. Exit status: 0 nothing found, 1 findings, 2 error.
 #[derive(Args)]
 #[command(args_override_self = true, after_long_help = SOURCES)]
 pub(crate) struct Options {
@@ -36,7 +36,7 @@ pub(crate) struct Options {
     pub(crate) json: bool,
 }
 
-/// Checks the tables and says what was found.
+/// Checks the tables and reports the findings.
 pub(crate) fn run(options: &Options) -> Status {
     concluded("check", options.json, check(options))
 }
@@ -53,7 +53,7 @@ fn check(options: &Options) -> Result<Status, Failure> {
         terminal::print(&report::of(&view, &findings, options.all))?;
     }
     if let Some(why) = findings.ended_by {
-        // The document, if one is wanted, has it already.
+        // With `--json`, the document already has it.
         terminal::error(Failure::walk(&view)(why));
         return Ok(Status::Error);
     }

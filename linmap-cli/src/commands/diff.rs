@@ -19,19 +19,18 @@ use crate::source::{Opened, Source, Stretch, Wanted};
 use crate::status::Status;
 use sweep::{Compared, Difference, sweep};
 
-/// Show what changed from one map to another
+/// Show the differences between two maps
 ///
-/// Permissions are compared with those of the tables above applied. Holes are equal at any level. What one of
-/// the two does not have, such as the output addresses of a text dump, is not compared. Exit status: 0 they are
-/// equal, 1 they differ, 2 error.
+/// Permissions are compared with those of the tables above applied. Holes are equal at any level. Facts that one map
+/// lacks, such as the output addresses of a text dump, are not compared. Exit status: 0 equal, 1 different, 2 error.
 #[derive(Args)]
 #[command(args_override_self = true, after_long_help = SOURCES)]
 pub(crate) struct Options {
-    /// The one that was before: a SOURCE
+    /// The earlier map: a SOURCE
     #[arg(value_name = "A", value_parser = source_parser())]
     before: Source,
 
-    /// The one that is now: a SOURCE
+    /// The later map: a SOURCE
     #[arg(value_name = "B", value_parser = source_parser())]
     after: Source,
 
@@ -51,17 +50,17 @@ pub(crate) struct Options {
     pausing: Pausing,
 }
 
-/// What two maps come to.
+/// The comparison of two maps.
 struct Diff<'v> {
     views: [&'v View<'v>; 2],
-    /// The first and last address that were compared.
+    /// The first and last compared address.
     range: (Va, Va),
-    /// Whether output addresses were.
+    /// True if output addresses were compared.
     addresses: bool,
     differences: Vec<Difference>,
 }
 
-/// Compares two maps and says where they differ.
+/// Compares two maps and reports the differences.
 pub(crate) fn run(options: &Options) -> Status {
     concluded("diff", options.json, diff(options))
 }
@@ -107,7 +106,8 @@ impl Diff<'_> {
     }
 }
 
-/// The addresses to compare: those asked for, as far as both have them. A saved dump may be of a part.
+/// Returns the addresses to compare: those that the options name, as far as both maps have them. A saved dump can be
+/// a part.
 fn range(options: &Options, a: &View<'_>, b: &View<'_>) -> Result<(Va, Va), Failure> {
     let asked = match options.range {
         Some(range) => range,
@@ -127,7 +127,7 @@ fn range(options: &Options, a: &View<'_>, b: &View<'_>) -> Result<(Va, Va), Fail
     Ok((first, last))
 }
 
-/// What is known of both, within a range.
+/// Returns the known addresses of both maps within a range.
 fn common(a: &[(Va, Va)], b: &[(Va, Va)], (first, last): (Va, Va)) -> Vec<(Va, Va)> {
     let pairs =
         a.iter().flat_map(|a| b.iter().map(move |b| (a.0.max(b.0).max(first), a.1.min(b.1).min(last))));

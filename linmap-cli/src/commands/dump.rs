@@ -1,6 +1,6 @@
-//! `linmap dump`: everything that the page tables of a kernel say.
+//! `linmap dump`: prints the page tables of a kernel.
 //!
-//! - `selection`: which addresses.  `text`: as Linux prints it.  `rows`: as JSON and CSV.
+//! - `selection`: the addresses.  `text`: in the form of Linux.  `rows`: as JSON and CSV.
 
 mod rows;
 mod selection;
@@ -15,10 +15,10 @@ use crate::source::Wanted;
 use crate::status::Status;
 pub(crate) use selection::{Selection, parse_address, parse_range};
 
-/// Print the page tables of an arm64 kernel as Linux's kernel_page_tables does
+/// Print the page tables of an arm64 kernel in the form of Linux's kernel_page_tables
 ///
-/// Entries that are equal and follow one another are one line. Permissions are each entry's own; `linmap walk`
-/// and `linmap check` apply those of the tables above. Exit status: 0, or 2 for an error.
+/// Consecutive equal entries are one line. Permissions are each entry's own; `linmap walk` and `linmap check` apply
+/// those of the tables above. Exit status: 0, or 2 for an error.
 #[derive(Args)]
 #[command(args_override_self = true, after_long_help = SOURCES)]
 pub(crate) struct Options {
@@ -32,21 +32,21 @@ pub(crate) struct Options {
     #[arg(long, conflicts_with = "csv")]
     pub(crate) json: bool,
 
-    /// Print comma-separated values, a row for what follows in addresses of both kinds
+    /// Print comma-separated values, one row for consecutive entries with consecutive output addresses
     #[arg(long)]
     csv: bool,
 }
 
-/// Prints the tables and says how it went.
+/// Prints the tables.
 pub(crate) fn run(options: &Options) -> Status {
     concluded("dump", options.json, dump(options))
 }
 
 fn dump(options: &Options) -> Result<Status, Failure> {
-    // Where regions are is only known once something was read.
+    // The regions are known only after something was read.
     let opened = options.source.open(options.selection.range().map_or(Wanted::All, wanted))?;
     let view = view(&opened)?;
-    // The image may be outside of the range that was read.
+    // The image can be outside of the range that was read.
     let image = match Image::find(&view) {
         Err(_) if options.selection.range().is_some() => None,
         found => found.map_err(Failure::walk(&view))?,

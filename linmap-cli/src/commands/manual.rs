@@ -1,5 +1,5 @@
-//! `linmap man` and `linmap completions`: what the command line is, for `man` and for shells, made from the
-//! definition that parses it.
+//! `linmap man` and `linmap completions`: manual pages and shell completions, made from the definition that parses
+//! the command line.
 
 use std::fs;
 use std::io;
@@ -19,7 +19,7 @@ use crate::terminal;
 /// commands.
 #[derive(Args)]
 pub(crate) struct ManOptions {
-    /// Where to write linmap.1, linmap-stat.1 and the others
+    /// Directory for linmap.1, linmap-stat.1 and the others
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
 }
@@ -29,7 +29,7 @@ pub(crate) struct ManOptions {
 /// For bash: `linmap completions bash > ~/.local/share/bash-completion/completions/linmap`.
 #[derive(Args)]
 pub(crate) struct CompletionsOptions {
-    /// Which shell
+    /// Shell that will use it
     shell: Shell,
 }
 

@@ -1,4 +1,4 @@
-//! How long a guest may stand still for a command that reads it, and what it does afterwards.
+//! The options for halting a guest: for how long, and its state afterwards.
 
 use std::time::Duration;
 
@@ -10,19 +10,20 @@ use crate::source::Pause;
 #[derive(Args, Clone, Copy)]
 #[command(next_help_heading = "Halting a guest (qemu: and gdb:)")]
 pub(crate) struct Pausing {
-    /// How long the guest may stand still in all, in seconds such as 0.2 or as 200ms
+    /// The longest time that the guest is halted, in seconds such as 0.2 or as 200ms
     ///
-    /// The guest is halted while its tables are read. When this time is over it runs on, whatever was read; then
-    /// the command says what it could not read and exits with 2. Tables of 1 GiB in 4K pages take about 20 ms
-    /// through a gdbstub, and 1 ms where the guest's RAM can be read otherwise.
+    /// The guest is halted while its tables are read. When this time is over it runs again, whatever was read; the
+    /// command then names the parts that it could not read and exits with 2. Tables of 1 GiB in 4K pages take about
+    /// 20 ms through a gdbstub, and 1 ms if the guest's RAM can be read in another way.
     #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "1")]
     max_pause: Duration,
 
-    /// Let the guest run afterwards even if it stood still before
+    /// Let the guest run afterwards even if it was halted before
     ///
-    /// A guest that was stopped stays so. One that stands still because an earlier linmap was killed while it
-    /// read it is recognised by a mark in QEMU (a character device `linmap-reads-PID`), and the command says so;
-    /// this lets it run. Of a stub that does not tell whether its target ran, the target runs afterwards anyway.
+    /// A guest that was stopped stays stopped. A guest that an earlier linmap left halted, as it was killed while it
+    /// read the guest, is recognised by a mark in QEMU (a character device `linmap-reads-PID`), and the command
+    /// reports it; this option lets it run. If a stub does not tell whether its target ran, the target runs
+    /// afterwards in any case.
     #[arg(long)]
     resume: bool,
 }
@@ -33,7 +34,7 @@ impl From<Pausing> for Pause {
     }
 }
 
-/// `1`, `0.2`, `5s`, `200ms`.
+/// Reads a time: `1`, `0.2`, `5s`, `200ms`.
 fn parse_time(text: &str) -> Result<Duration, String> {
     let (number, unit) = match text.strip_suffix("ms") {
         Some(number) => (number, 1e-3),

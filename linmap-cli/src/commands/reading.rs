@@ -1,5 +1,4 @@
-//! What the commands that read a SOURCE have in common: how it is named, opened and waited for, and how
-//! it is said that something went wrong.
+//! The common parts of commands that read a SOURCE: its options, opening it, progress, and errors.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -23,7 +22,7 @@ use crate::source::{self, Opened, Saved, Source, SourceError, Step, Wanted};
 use crate::status::Status;
 use crate::terminal;
 
-/// What SOURCE can be, in the long help of each command.
+/// The forms of SOURCE, for the long help of each command.
 pub(crate) const SOURCES: &str = "\
 SOURCE is one of
   (nothing)        this machine, by /proc/kcore; wants root
@@ -35,7 +34,7 @@ SOURCE is one of
 
 #[derive(Args)]
 pub(crate) struct SourceArgument {
-    /// Where to read the page tables from [default: this machine, by /proc/kcore]
+    /// Source of the page tables [default: this machine, by /proc/kcore]
     #[arg(value_name = "SOURCE", value_parser = source_parser())]
     source: Option<Source>,
 
@@ -44,7 +43,7 @@ pub(crate) struct SourceArgument {
 }
 
 impl SourceArgument {
-    /// What was named, if anything was.
+    /// Returns the SOURCE that was named, if there is one.
     pub(crate) const fn given(&self) -> Option<&Source> {
         self.source.as_ref()
     }
@@ -58,7 +57,7 @@ pub(crate) fn source_parser() -> impl TypedValueParser<Value = Source> {
     OsStringValueParser::new().try_map(|text: OsString| Source::parse(text))
 }
 
-/// Looks at what was opened, and says what of it cannot be known.
+/// Makes a view of an opened source, and notes facts that are not known.
 pub(crate) fn view(opened: &Opened) -> Result<View<'_>, Failure> {
     let view = View::of(opened)?;
     for missing in view.missing() {
@@ -68,13 +67,13 @@ pub(crate) fn view(opened: &Opened) -> Result<View<'_>, Failure> {
     Ok(view)
 }
 
-/// Opens a source, and says meanwhile how far it has come.
+/// Opens a source, and shows progress meanwhile.
 pub(crate) fn open(source: &Source, wanted: Wanted, pausing: Pausing) -> Result<Opened, Failure> {
     let progress = Progress::default();
     let opened = source::open(source, wanted, pausing.into(), &|step| progress.show(step));
     progress.clear();
     let mut opened = opened?;
-    // Parts of it are the words of a VM, or a name of anything.
+    // A VM's words or any file name can be in it.
     match &mut opened {
         Opened::Tables(tables) => tables.name = line(&tables.name),
         Opened::Saved(saved) => saved.name = line(&saved.name),
@@ -88,7 +87,7 @@ pub(crate) fn open(source: &Source, wanted: Wanted, pausing: Pausing) -> Result<
     Ok(opened)
 }
 
-/// One line on a terminal, for what takes longer than a second.
+/// A line on a terminal, for steps that take longer than a second.
 struct Progress {
     start: Instant,
     shown: std::cell::Cell<Option<Instant>>,
@@ -110,7 +109,7 @@ impl Progress {
         self.shown.set(Some(now));
         let total =
             step.total.map(|total| format!(" of {}", crate::size::grouped(total))).unwrap_or_default();
-        // Nobody is there to be told.
+        // If stderr is gone, progress is of no use.
         let _ = write!(io::stderr(), "\r\x1b[K{}: {}{total}", step.what, crate::size::grouped(step.done));
     }
 
@@ -122,7 +121,7 @@ impl Progress {
     }
 }
 
-/// Why a command could not do what was asked.
+/// Why a command failed.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error("{0}")]
@@ -140,13 +139,13 @@ pub(crate) enum Failure {
 }
 
 impl Failure {
-    /// For `map_err`: what went wrong with walking what was read from `view`.
+    /// For `map_err`: returns the failure of a walk of this view.
     pub(crate) fn walk(view: &View<'_>) -> impl Fn(WalkError) -> Self {
         let name = view.name();
         move |why| Self::Walk { name: name.to_owned(), why }
     }
 
-    /// The same for rows.
+    /// For `map_err`: returns the failure of reading rows.
     pub(crate) fn rows(view: &View<'_>) -> impl Fn(StretchError) -> Self {
         let name = view.name();
         move |why| match why {
@@ -167,7 +166,7 @@ fn walk_error(why: &WalkError) -> String {
     }
 }
 
-/// Says how a command ended: a failure is a message, and with `--json` a document as well.
+/// Returns the exit status of a command. A failure is a message, and with `--json` a document as well.
 pub(crate) fn concluded(command: &str, json: bool, result: Result<Status, Failure>) -> Status {
     let failure = match result {
         Ok(status) => return status,
@@ -175,14 +174,14 @@ pub(crate) fn concluded(command: &str, json: bool, result: Result<Status, Failur
     };
     if json && !matches!(failure, Failure::Output(_)) {
         let document = json!({ "schema": schema(command), "ok": false, "error": failure.to_string() });
-        // The run failed whether or not anyone reads the document.
+        // The run has failed, whether or not this is read.
         let _ = terminal::print_document(&document);
     }
     terminal::error(failure);
     Status::Error
 }
 
-/// The name of a command's document.
+/// Returns the name of a command's document.
 pub(crate) fn schema(command: &str) -> String {
     match command {
         "dump" => crate::source::DUMP_SCHEMA.to_owned(),
@@ -190,7 +189,7 @@ pub(crate) fn schema(command: &str) -> String {
     }
 }
 
-/// What every document says of where it comes from.
+/// Returns the keys on the source that every document has.
 pub(crate) fn document(command: &str, ok: bool, view: &View<'_>) -> Value {
     let g = view.geometry;
     json!({
@@ -203,7 +202,7 @@ pub(crate) fn document(command: &str, ok: bool, view: &View<'_>) -> Value {
     })
 }
 
-/// Page size, VA bits and address format in documents.
+/// Returns page size, VA bits and address format for documents.
 pub(crate) fn geometry(geometry: Geometry) -> Value {
     let format = match geometry.oa_format() {
         OaFormat::Bits48 => "48-bit",
@@ -213,17 +212,17 @@ pub(crate) fn geometry(geometry: Geometry) -> Value {
     json!({ "granule": geometry.granule().to_string(), "va_bits": geometry.va_bits(), "format": format })
 }
 
-/// An address in a document.
+/// Returns an address for documents.
 pub(crate) fn hex(address: impl fmt::LowerHex) -> String {
     format!("{address:#x}")
 }
 
-/// The kernel's release, if the source shows it.
+/// Returns the kernel's release, if the source shows it.
 pub(crate) fn release(view: &View<'_>) -> Option<Release> {
     Release::parse(view.kernel.info.as_ref()?.release()?)
 }
 
-/// What the addresses are for, as far as this source shows it.
+/// Returns the regions of addresses, as far as this source shows them.
 pub(crate) fn regions(view: &View<'_>, image: Option<&Image>) -> Regions {
     let info = view.kernel.info.as_ref();
     let pair = |start, end| Some((info?.number(start)?, info?.number(end)?));
@@ -243,7 +242,7 @@ pub(crate) fn regions(view: &View<'_>, image: Option<&Image>) -> Regions {
     Regions::of(view.geometry, &hints)
 }
 
-/// Start and end of a region of a saved dump, by the lines around it.
+/// Returns start and end of a region of a saved dump, by its marker lines.
 fn marked(saved: &Saved, name: Name) -> Option<(u64, u64)> {
     let (start, end) = name.markers();
     let at = |text: &str| saved.markers.iter().find(|marker| marker.1 == text).map(|marker| marker.0);
@@ -252,7 +251,7 @@ fn marked(saved: &Saved, name: Name) -> Option<(u64, u64)> {
     Some((saved.stretches.get(start)?.va.0, last.va.0.wrapping_add(last.bytes)))
 }
 
-/// `4K pages, 48 VA bits`, and the kernel's name.
+/// Returns `4K pages, 48 VA bits`, and the kernel's name.
 pub(crate) fn facts(view: &View<'_>) -> String {
     let g = view.geometry;
     let format = if g.oa_format() == OaFormat::Lpa2 { ", LPA2" } else { "" };

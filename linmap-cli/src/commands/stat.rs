@@ -1,6 +1,6 @@
-//! `linmap stat`: the linear map at a glance, what large leaves would save, and why it has none.
+//! `linmap stat`: the linear map at a glance, the savings of large leaves, and why it has none.
 //!
-//! - `survey`: what the map is made of.  `gather`: what the source reveals.  `report`: all of it for people.
+//! - `survey`: the leaves of the map.  `gather`: evidence from the source.  `report`: the result for people.
 
 mod gather;
 mod report;
@@ -23,8 +23,8 @@ use survey::Survey;
 
 /// Show the linear map of an arm64 kernel at a glance, and why it is as it is
 ///
-/// Leaves by size, memory for tables, TLB entries; what large leaves would save; what keeps it in pages, with
-/// what was seen and what is inferred from that; and what would help. Exit status: 0, or 2 for an error.
+/// Leaves by size, memory for tables, TLB entries; the savings of large leaves; the reasons that it is in pages, seen
+/// or inferred; and remedies. Exit status: 0, or 2 for an error.
 #[derive(Args)]
 #[command(args_override_self = true, after_long_help = SOURCES)]
 pub(crate) struct Options {
@@ -36,16 +36,16 @@ pub(crate) struct Options {
     pub(crate) json: bool,
 }
 
-/// Everything that is to be said.
+/// The result.
 struct Findings {
     survey: Survey,
     evidence: Evidence,
     explanation: Explanation,
-    /// What the same memory would take in the largest leaves; unknown if it is too scattered.
+    /// The cost of the same memory in the largest leaves; unknown if it is too scattered.
     largest: Option<Stats>,
 }
 
-/// Reads the map and says what it is.
+/// Reads the map and reports the result.
 pub(crate) fn run(options: &Options) -> Status {
     concluded("stat", options.json, stat(options))
 }
@@ -109,7 +109,7 @@ impl Findings {
         document
     }
 
-    /// What is kept but not valid, by what it is.
+    /// The invalid pages by purpose.
     fn invalid(&self, geometry: Geometry) -> Value {
         let kinds = self.evidence.invalid.iter().map(|kind| {
             json!({
@@ -130,7 +130,7 @@ const fn certainty(statement: &Statement) -> &'static str {
     statement.certainty.text()
 }
 
-/// What is to be done, for programs.
+/// A remedy, for programs.
 fn advice(remedy: &Remedy) -> Value {
     json!({
         "release": remedy.release.map(|release| release.to_string()),
@@ -160,7 +160,7 @@ fn counts(geometry: Geometry, stats: &Stats) -> Value {
     })
 }
 
-/// What the same memory would take in the largest leaves, with the kernel's text and constants apart.
+/// Returns the cost of the same memory in the largest leaves, with the kernel's text and constants apart.
 fn largest(geometry: Geometry, survey: &Survey, constant: Option<std::ops::Range<Pa>>) -> Option<Stats> {
     if survey.is_scattered {
         return None;
@@ -170,7 +170,7 @@ fn largest(geometry: Geometry, survey: &Survey, constant: Option<std::ops::Range
         let layout = Layout::new(geometry, &mut memory, &mut [], image, Rodata::Full).ok()?;
         (layout.dropped_bytes() == 0).then(|| Stats::of_runs(geometry, layout.runs(Leaves::Largest)))
     };
-    // An image that is not where it should be is left out.
+    // An image outside of the memory is left out.
     let nothing = Pa(0)..Pa(0);
     of(constant.unwrap_or(nothing.clone())).or_else(|| of(nothing))
 }

@@ -1,6 +1,6 @@
 //! `linmap walk`: one translation, level by level.
 //!
-//! - `fields`: what each bit of a descriptor says.  `report`: the way of a walk, for people.
+//! - `fields`: the fields of a descriptor.  `report`: the walk for people.
 
 mod fields;
 mod report;
@@ -28,7 +28,7 @@ pub(crate) struct Options {
     #[command(flatten)]
     source: SourceArgument,
 
-    /// The address, in hex, or a symbol that VMCOREINFO has, such as _stext or swapper_pg_dir+0x8
+    /// The address, in hex, or a symbol in VMCOREINFO, such as _stext or swapper_pg_dir+0x8
     #[arg(value_name = "VA")]
     va: String,
 
@@ -37,16 +37,16 @@ pub(crate) struct Options {
     pub(crate) json: bool,
 }
 
-/// Where a walk led.
+/// The result of a walk.
 struct Walked {
     va: Va,
-    /// The symbol that it was asked for by.
+    /// The symbol that was asked for.
     symbol: Option<String>,
     region: &'static str,
     path: Vec<Found>,
 }
 
-/// Walks the tables and says where it leads.
+/// Walks the tables and reports the result.
 pub(crate) fn run(options: &Options) -> Status {
     concluded("walk", options.json, walk(options))
 }
@@ -55,7 +55,7 @@ fn walk(options: &Options) -> Result<Status, Failure> {
     if let Some(mistaken) = mistaken(&options.va, options.source.given()) {
         return Err(Failure::Wrong(mistaken));
     }
-    // Where a symbol is is known only once everything was read.
+    // The address of a symbol is known only after everything was read.
     let opened = options.source.open(Wanted::All)?;
     let view = view(&opened)?;
     let info = view.kernel.info.as_ref();
@@ -83,7 +83,7 @@ fn walk(options: &Options) -> Result<Status, Failure> {
 }
 
 impl Walked {
-    /// The last leaf, what it permits below the tables above it, and the entry; only if it is valid.
+    /// Returns the last leaf, its permissions below the tables above it, and the entry; only if it is valid.
     fn translation(&self) -> Option<(&Found, Leaf, Attributes)> {
         let last = self.path.last()?;
         match last.entry {
@@ -126,15 +126,14 @@ impl Walked {
     }
 }
 
-/// A descriptor as it was read. Of a saved dump those of tables are made up, and where it has only their meaning
-/// those of leaves are, too.
+/// Returns a raw descriptor. A saved dump has none of tables, and perhaps none of leaves.
 fn descriptor(view: &View<'_>, found: &Found) -> Option<u64> {
     let is_table = matches!(found.entry, Entry::Table(_));
     let is_known = view.saved.is_none() || (view.has_descriptors && !is_table);
     is_known.then_some(found.descriptor.0)
 }
 
-/// What is wrong with a SOURCE in the place of the address: the two are the other way round, or one is missing.
+/// Returns a hint if there is a SOURCE in the place of the address: the two are swapped, or one is missing.
 fn mistaken(va: &str, source: Option<&Source>) -> Option<String> {
     let other = source.map(ToString::to_string);
     let is_reversed = other.as_deref().is_some_and(is_address);
@@ -153,7 +152,7 @@ fn mistaken(va: &str, source: Option<&Source>) -> Option<String> {
     })
 }
 
-/// An address from what was written: `_stext`, `_stext+0x1000`, `0xffff800080010000`.
+/// Reads an address: `_stext`, `_stext+0x1000`, `0xffff800080010000`.
 fn resolve(text: &str, info: Option<&VmcoreInfo>, source: &str) -> Result<(Va, Option<String>), String> {
     let (name, offset) = match text.split_once('+') {
         Some((name, offset)) => (name, parse_address(offset).map_err(|why| format!("`{text}`: {why}"))?),
@@ -188,7 +187,7 @@ mod tests {
         let at = |text: &str| resolve(text, Some(&info), "core").map(|(va, _)| va.0);
         assert_eq!(at("_stext"), Ok(0xffff_8000_0801_0000));
         assert_eq!(at("_stext+0x10"), Ok(0xffff_8000_0801_0010));
-        // A symbol goes before a number.
+        // A symbol comes before a number.
         assert_eq!(at("face"), Ok(0xffff_8000_0802_0000));
         assert_eq!(at("cafe"), Ok(0xcafe));
         assert_eq!(at("0xffff000000000000+1000"), Ok(0xffff_0000_0000_1000));

@@ -1,4 +1,4 @@
-//! What can be wrong before anything runs, and what is passed on all the same.
+//! Mistakes that are found before anything runs, and arguments that are passed on.
 
 use std::process::Command;
 
@@ -44,7 +44,7 @@ fn no_image_was_built() {
     let machine = Machine::new("");
     let linmap = machine.file("bin/linmap");
     std::fs::create_dir(machine.file("bin")).expect("a directory");
-    // A link, not a copy: what is being written can not be run.
+    // A link, not a copy: a file that is open for writing cannot be run.
     std::fs::hard_link(env!("CARGO_BIN_EXE_linmap"), &linmap).expect("a link");
     let run = || {
         let mut command = Command::new(&linmap);

@@ -1,4 +1,4 @@
-//! Consoles that nobody should trust.
+//! Untrusted consoles.
 
 use snapbox::{assert_data_eq, str};
 

@@ -1,4 +1,4 @@
-//! Ways in which a run ends before the kernel has finished. None of them leaves a process behind.
+//! Runs that end before the kernel has finished. None of them leaves a process behind.
 
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::ExitStatusExt;
@@ -18,8 +18,8 @@ echo hanging
 exec sleep 100000
 "#;
 
-/// Boots with more and more time until the machine has come so far that its last line is this one: how long that takes
-/// is up to the host. What is said, with `N` for the time.
+/// Boots with more and more time until the machine's last line is this one, as the time depends on the host. Returns
+/// the message, with `N` for the time.
 fn given_up(machine: &Machine, last_line: &str) -> String {
     let last_line = format!("last console line: `{last_line}`");
     for seconds in (0..10).map(|n| 1 << n) {
@@ -59,9 +59,9 @@ fn what_a_wrapper_started_is_gone_as_well() {
     let machine = Machine::new("sleep 100000 & echo $! > \"${2%/*}/pid\"; echo started");
     let output = machine.boot(&["--timeout", "10000"]);
     assert_exit(&output, 2);
-    // Not given up: it was not waited for.
+    // Not a timeout: nothing waited for it.
     assert_eq!(stderr(&output), "error: the guest ended without finishing, last console line: `started`\n");
-    // It is not a child of linmap, which kills it but can not wait for it.
+    // It is not a child of linmap, which kills it but cannot wait for it.
     wait_until(|| !machine.is_alive());
 }
 
@@ -74,7 +74,7 @@ fn signals_end_qemu_first() {
         wait_for(&mut console, "hanging");
         kill_process(Pid::from_child(&linmap), signal).expect("linmap runs");
         let output = linmap.wait_with_output().expect("linmap ends");
-        // As the signal would have ended it: a shell then ends its loop.
+        // Ended as by the signal: a shell then ends its loop.
         assert_eq!(output.status.signal(), Some(signal.as_raw()));
         assert!(!machine.is_alive(), "{signal:?}");
         assert_eq!(document(&output)["error"], "interrupted", "{signal:?}");
@@ -165,7 +165,7 @@ error: the guest ended without finishing, last console line: `one`
     );
 }
 
-/// Reads lines until one is the expected.
+/// Reads lines until the expected one.
 fn wait_for(lines: &mut impl BufRead, expected: &str) {
     let mut line = String::new();
     while line.trim_end() != expected {
@@ -174,14 +174,14 @@ fn wait_for(lines: &mut impl BufRead, expected: &str) {
     }
 }
 
-/// However long the host takes for it.
+/// Waits without a limit, as the host can be busy.
 fn wait_until(condition: impl Fn() -> bool) {
     while !condition() {
         std::thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// The output of a process that ends without being read.
+/// Returns the output of a process that ends without being read.
 fn ended(mut linmap: Child) -> Output {
     let status = linmap.wait().expect("linmap ends");
     let mut stderr = Vec::new();

@@ -1,4 +1,4 @@
-//! A stand-in for a machine, and how to look at what `linmap boot` makes of it.
+//! A stand-in for a machine, and the results of `linmap boot` with it.
 
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
@@ -9,7 +9,7 @@ use tempfile::TempDir;
 /// Runs its image, a shell script.
 pub(crate) const FAKE_QEMU: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/boot_driver/fake-qemu");
 
-/// A kernel with much to report, and all well.
+/// A kernel that reports much and finishes well.
 pub(crate) const GOOD: &str = r#"
 cat <<'END'
 linmap 0.1.0 on AmpereOne
@@ -25,7 +25,7 @@ linmap: {"finished":true,"ok":true}
 END
 "#;
 
-/// A shell script with the header of an image, which to a shell is a comment.
+/// Returns a shell script with the header of an image, which is a comment to a shell.
 pub(crate) fn image(script: &str) -> String {
     format!("#{:55}ARM\x64\n{script}", "")
 }
@@ -46,7 +46,7 @@ impl Machine {
         self.directory.path().join(name)
     }
 
-    /// `linmap boot` on this machine.
+    /// Returns `linmap boot` on this machine.
     pub(crate) fn command(&self, options: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
         command.arg("boot").arg("--qemu").arg(FAKE_QEMU).arg("--image").arg(self.file("image")).args(options);
@@ -58,11 +58,11 @@ impl Machine {
         self.command(options).output().expect("linmap runs")
     }
 
-    /// Whether the process that the image noted down still runs.
+    /// Returns true if the process that the image recorded still runs.
     pub(crate) fn is_alive(&self) -> bool {
         let pid = std::fs::read_to_string(self.file("pid")).expect("the machine has run");
         let state = std::fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
-        // Killed, and not yet waited for by whoever inherited it, is dead enough.
+        // A killed process that its parent has not waited for yet counts as ended.
         !state.is_empty() && !state.contains(") Z ")
     }
 }
@@ -79,7 +79,7 @@ pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("stderr is UTF-8")
 }
 
-/// The one document on stdout.
+/// Returns the one document on stdout.
 pub(crate) fn document(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", stdout(output)))
 }

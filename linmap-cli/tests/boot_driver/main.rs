@@ -1,5 +1,5 @@
-//! `linmap boot` with a stand-in for QEMU: what a machine may do, and what must come of it.
-//! Real boots are tested elsewhere.
+//! `linmap boot` with a stand-in for QEMU: every behaviour of a machine, and the result. Real boots are tested
+//! elsewhere.
 
 mod beginnings;
 mod console;

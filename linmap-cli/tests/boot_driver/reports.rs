@@ -1,4 +1,4 @@
-//! What a kernel reports, and what people, programs and the shell are told.
+//! The reports of a kernel, and the output for people, programs and the shell.
 
 use snapbox::{assert_data_eq, str};
 

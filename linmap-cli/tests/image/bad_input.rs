@@ -1,4 +1,4 @@
-//! What goes wrong is said, and ends in the nearest sane behaviour or a clean stop.
+//! Bad input is reported, and ends in the nearest sane behaviour or a clean stop.
 
 use dtoolkit::model::DeviceTreeProperty;
 
@@ -9,7 +9,7 @@ fn first_gigabyte(options: &[&str]) -> Booted {
     boot(&[&["--ram", "1G"], options].concat())
 }
 
-/// The kernel stopped by itself, saying why; the command says so too, with exit 2.
+/// Expects that the kernel stopped by itself with a reason, and that the command reports it with exit status 2.
 fn expect_stop(booted: &Booted, why: &str) {
     assert_eq!(booted.status, Some(2), "{}", booted.console);
     assert!(booted.says(&format!("linmap cannot go on: {why}")), "{}", booted.console);
@@ -132,7 +132,7 @@ fn without_enough_memory_it_stops() {
     expect_stop(&less_than_a_page, "no RAM: not one whole page");
     let all_taken = Loader::new().memory(&[(0x4020_0000, 0x10_0000)]).boot();
     expect_stop(&all_taken, "the linear map cannot be made: out of table pages");
-    // A gigabyte in pages takes 516 table pages, and all but 64K of it is spoken for.
+    // A gigabyte in pages takes 516 table pages, and all but 64K of it is reserved.
     let loader = Loader::new().tree(|tree| tree.root.add_child(reserved(&[(0x4000_0000, 0x3fff_0000)])));
     expect_stop(&loader.boot_with(&["--cpu", "max"]), "the linear map cannot be made: out of table pages");
     // In blocks it takes 4.
@@ -181,11 +181,11 @@ fn a_tree_that_can_not_be_read_stops_it() {
     expect_stop(&Loader::new().bytes(huge).boot(), "the device tree at 0x48000000 claims 2147483647 bytes");
     let hollow = [0xd00d_feed_u32.to_be_bytes(), 4096_u32.to_be_bytes()].concat();
     expect_stop(&Loader::new().bytes(hollow).boot(), "the device tree cannot be read");
-    // An address that nothing answers at.
+    // An address without a device or RAM.
     expect_stop(&Loader::new().tree_at(0x7000_0000_0000).boot(), "synchronous exception (data abort");
 }
 
-/// A report says where an address leads, level by level.
+/// A report has the walk of the address, level by level.
 #[test]
 fn an_overflow_of_the_stack_meets_its_guard() {
     for page_size in ["4k", "16k", "64k"] {
@@ -196,8 +196,7 @@ fn an_overflow_of_the_stack_meets_its_guard() {
     }
 }
 
-/// More warnings than there is room for before the console is up: whole lines are kept, and the rest
-/// counted.
+/// More warnings than there is room for before the console works: whole lines are kept, and the rest counted.
 #[test]
 fn a_flood_of_warnings_is_no_failure() {
     let noise: Vec<String> = (0..400).map(|i| format!("noise{i}")).collect();
@@ -206,7 +205,7 @@ fn a_flood_of_warnings_is_no_failure() {
     assert!(booted.says("more lines were said before there was a console, and are lost"));
 }
 
-/// More reservations than can be kept apart: what is free is not known, so nothing is guessed.
+/// More reservations than can be kept apart: free memory is not known, so nothing is guessed.
 #[test]
 fn too_many_reservations_stop_it() {
     let many = |step: u64| {
@@ -220,7 +219,7 @@ fn too_many_reservations_stop_it() {
     loader.boot().expect_well("what is not RAM needs no room");
 }
 
-/// As many reservations as can be kept apart, the last one in the midst of RAM: the shortest pieces are not used.
+/// As many reservations as can be kept apart, the last one in the middle of RAM: the shortest pieces are not used.
 #[test]
 fn many_reservations_cost_no_more_than_themselves() {
     let low = (0..126).map(|i| (0x5000_0000 + i * 0x2000, 0x1000));
@@ -232,7 +231,7 @@ fn many_reservations_cost_no_more_than_themselves() {
     assert!(free > (1 << 30) - (8 << 20), "{free:#x} of 1 GiB are free");
 }
 
-/// A console that is not there does not silence the report of it.
+/// A missing console does not silence the report of it.
 #[test]
 fn a_console_that_faults_is_reported_on_another() {
     let uart_at = |address: u64| {

@@ -1,4 +1,4 @@
-//! Boards other than QEMU's own: a console behind a bus, and none at all where the usual address is RAM.
+//! Boards other than QEMU's own: a console behind a bus, and no console if its usual address is RAM.
 
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
 use tempfile::TempDir;
 
-/// What a run ends with that went well.
+/// The last line of a run that went well.
 const WELL: &str = "linmap: {\"finished\":true,\"ok\":true}";
 
 fn words(words: &[u32]) -> Vec<u8> {
@@ -24,7 +24,7 @@ fn node(name: &str, properties: &[(&str, &[u8])]) -> DeviceTreeNode {
     node
 }
 
-/// A tree of so many cells with these nodes; QEMU says what memory there is.
+/// Returns a tree with cells of this size and these nodes; QEMU adds the memory.
 fn tree(cells: u32, stdout: Option<&str>, nodes: impl IntoIterator<Item = DeviceTreeNode>) -> Vec<u8> {
     let mut tree = DeviceTree::new();
     let cells = words(&[cells]);
@@ -39,7 +39,7 @@ fn tree(cells: u32, stdout: Option<&str>, nodes: impl IntoIterator<Item = Device
     tree.to_dtb()
 }
 
-/// QEMU with the image that `make image` built; it ends with this value.
+/// QEMU with the image that `make image` built; dropping it ends QEMU.
 struct Board {
     qemu: Child,
     directory: TempDir,
@@ -71,7 +71,7 @@ impl Board {
             .into_owned()
     }
 
-    /// Waits until something holds, and fails where it never does.
+    /// Waits until a condition holds, and fails if it never does.
     fn wait(&mut self, mut holds: impl FnMut(&mut Self) -> bool) {
         for _ in 0..3000 {
             if holds(self) {
@@ -87,8 +87,8 @@ fn directory() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
 }
 
-/// The console of a Raspberry Pi 3 is at 0x7e201000 on its bus, which a CPU has at 0x3f201000; 0x09000000 is RAM. There
-/// is no PSCI, so the run is over when it says so.
+/// The console of a Raspberry Pi 3 is at 0x7e201000 on its bus, which a CPU reaches at 0x3f201000; 0x09000000 is RAM.
+/// There is no PSCI, so the run is over when it reports that.
 #[test]
 fn a_console_behind_a_bus_speaks() {
     let reg = words(&[0x7e20_1000, 0x200]);
@@ -105,8 +105,8 @@ fn a_console_behind_a_bus_speaks() {
     assert!(console.contains(WELL) && !console.contains("no console"), "{console}");
 }
 
-/// A ZynqMP has no PL011, and RAM where QEMU's own machine has its console: nothing is written there, and the run goes
-/// as well. What it had to say stays in memory.
+/// A ZynqMP has no PL011, and RAM at the address of the console of QEMU's own machine: nothing is written there, and
+/// the run goes well. Its output stays in memory.
 #[test]
 fn without_a_console_nothing_is_written_to_ram() {
     const UART: u64 = 0x0900_0000;
@@ -114,7 +114,7 @@ fn without_a_console_nothing_is_written_to_ram() {
     let path: PathBuf = directory.path().join("ram");
     let ram = File::options().read(true).write(true).create_new(true).open(&path).expect("a file");
     ram.set_len(2 << 30).expect("a sparse file");
-    // Not a register that says that it is full.
+    // A pattern that, read as a status register, does not say that the console is full.
     let pattern = [0x11; 4096];
     ram.write_all_at(&pattern, UART).expect("a page");
     let two = words(&[2]);

@@ -1,4 +1,4 @@
-//! The map, changed while it is in use: what the MMU makes of it, and what it costs.
+//! Changes of the map while it is in use: their effect in the MMU, and their cost.
 
 use linmap::Granule;
 use serde_json::Value;
@@ -6,8 +6,8 @@ use serde_json::Value;
 use crate::guest::{AMPERE_ONE, Booted, MAX, boot};
 use crate::matrix::page_size;
 
-/// Pages are used, changed and probed, wherever in a leaf they are; where leaves can not change their size,
-/// that is refused. In the end the map is what it was.
+/// Pages are used, changed and probed at every place in a leaf; if leaves cannot change their size, that is refused.
+/// In the end the map is what it was.
 #[test]
 fn what_is_changed_is_changed_and_nothing_else() {
     for granule in Granule::ALL {
@@ -29,7 +29,7 @@ fn what_is_changed_is_changed_and_nothing_else() {
     }
 }
 
-/// The least RAM that there can be leaves room for some of it.
+/// The least RAM leaves room for a part of it.
 #[test]
 fn little_ram_is_enough() {
     for granule in Granule::ALL {
@@ -41,12 +41,12 @@ fn little_ram_is_enough() {
 /// The windows of each boot.
 const OF_CREATION: [&str; 3] = ["identity_build", "create", "identity_discard"];
 
-/// What a window has to say: of which leaf, and which barriers and invalidations.
+/// The expected counts of a window: the leaf, barriers and invalidations.
 struct Expected {
     name: &'static str,
     leaf_bytes: u64,
     dsb: u64,
-    /// What Linux takes for the same, where it was counted.
+    /// The instructions that Linux takes for the same, if they were counted.
     linux: Option<u64>,
 }
 
@@ -54,8 +54,8 @@ const fn expected(name: &'static str, leaf_bytes: u64, dsb: u64, linux: Option<u
     Expected { name, leaf_bytes, dsb, linux }
 }
 
-/// A third barrier where a table is built or a run is dissolved, one invalidation for one page or for one table, and never as many
-/// instructions as Linux takes.
+/// A third barrier if a table is built or a run is dissolved, one invalidation for one page or for one table, and
+/// never as many instructions as Linux takes.
 #[test]
 fn a_change_costs_as_little_as_it_can() {
     const M: u64 = 1 << 20;
@@ -108,7 +108,7 @@ fn a_change_costs_as_little_as_it_can() {
     }
 }
 
-/// Where no leaf changes its size there is little to count, and the report has no more.
+/// If no leaf changes its size, there is little to count, and the report has no more.
 #[test]
 fn what_the_policy_rules_out_is_not_counted() {
     let pages = boot(&["--run", "bench", "--cpu", MAX, "--ram", "1G"]).expect_well("in pages");

@@ -1,5 +1,5 @@
-//! Pages mapped at will, code among them: modules come and go, functions are probed, most of RAM is read-only for a
-//! while. What is code, or is to be read-only, can be written by no address of it.
+//! Areas mapped page by page, code among them: modules are loaded and unloaded, functions are probed, most of RAM is
+//! read-only for a while. Code and read-only memory cannot be written by any of its addresses.
 
 use linmap::Granule;
 use serde_json::Value;
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::guest::{Booted, boot};
 use crate::matrix::page_size;
 
-/// How CPUs are taken, what is done about it, and the mode and the policy that follow.
+/// The options on CPUs and splits, and the mode and the policy that follow.
 const ROWS: [(&[&str], u64, &str); 4] = [
     (&["--bbml2", "auto"], 1, "live"),
     (&["--bbml2", "off", "--split", "pages"], 2, "pages"),
@@ -17,7 +17,7 @@ const ROWS: [(&[&str], u64, &str); 4] = [
 
 const TASKS: [&str; 6] = ["--ram", "128M", "--cpus", "4", "--run", "modules,kprobes,vmalloc80"];
 
-/// All three, in every mode and under every policy.
+/// Runs all three tasks, in every mode and under every policy.
 fn all_modes(granule: Granule) {
     for (options, mode, policy) in ROWS {
         let what = format!("{granule} pages, {options:?}");
@@ -29,7 +29,7 @@ fn all_modes(granule: Granule) {
     }
 }
 
-/// Fails unless all three did what they are for, and found nothing wrong.
+/// Fails unless all three did their work and found nothing wrong.
 fn expect_all(booted: &Booted, what: &str) {
     for test in ["modules", "kprobes", "vmalloc80"] {
         assert_eq!(booted.number(&format!("/tests/{test}/wrong")), 0, "{what}: {}", booted.console);
@@ -59,8 +59,8 @@ fn code_at_64k() {
     all_modes(Granule::K64);
 }
 
-/// The least and the most addresses, one CPU and many, leaves that never change their size, and an image whose alias
-/// is writable.
+/// The fewest and the most address bits, one CPU and many, leaves that never change their size, and an image whose
+/// alias is writable.
 #[test]
 fn code_on_other_machines() {
     for options in [
@@ -76,7 +76,7 @@ fn code_on_other_machines() {
     }
 }
 
-/// Two batches of invalidations where aliases change, one for all that is freed together, and as many tables
+/// Two batches of invalidations if aliases change, one for all memory that is freed together, and as many tables
 /// afterwards as before.
 #[test]
 fn what_the_area_costs() {

@@ -1,8 +1,8 @@
-//! What creating the map costs, counted exactly.
+//! The exact cost of creating the map.
 
 use crate::guest::{AMPERE_ONE, MAX, boot};
 
-/// No invalidation and no barrier for each entry, whatever the size of RAM; the same on every run.
+/// No invalidation and no barrier for each entry, whatever the size of RAM; the same in every run.
 #[test]
 fn creation_is_counted_exactly_and_needs_no_invalidation() {
     for (cpu, page_size) in [(AMPERE_ONE, "4k"), (MAX, "4k"), (AMPERE_ONE, "64k"), (MAX, "16k")] {
@@ -33,7 +33,7 @@ fn creation_is_linear_in_pages_and_flat_in_blocks() {
     assert!(large < small + 1000, "{small} for 8G, {large} for 16G");
 }
 
-/// Without --count nothing is counted, and the report says so instead of saying 0.
+/// Without --count nothing is counted, and the report says so instead of 0.
 #[test]
 fn what_is_not_counted_is_null() {
     let booted = boot(&["--run", "", "--ram", "1G"]).expect_well("uncounted");

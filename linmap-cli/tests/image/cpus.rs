@@ -1,4 +1,4 @@
-//! Several CPUs: all that can run do, those that can not are named, and who promises makes mode and policy.
+//! Several CPUs: all usable ones run, the others are named, and their promises decide mode and policy.
 
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
 use linmap::Granule;
@@ -58,7 +58,7 @@ fn all_cpus_work_with_much_ram_and_with_allocation_tags() {
     }
 }
 
-/// What has to be in reach is RAM and the devices, not all that a linear map could have.
+/// The 1:1 map reaches RAM and devices, not all that a linear map could have.
 #[test]
 fn all_cpus_with_few_physical_address_bits_work() {
     for cpu in ["cortex-a53", "cortex-a72", "neoverse-n1"] {
@@ -86,7 +86,7 @@ fn fewer_can_be_asked_for() {
     }
 }
 
-/// Mode, policy and running CPUs with these options, and why.
+/// Returns mode, policy and running CPUs with these options, and the reason.
 fn decision(more: &[&str]) -> (u64, String, u64, String) {
     let booted = boot_and_compare(Granule::K4, 48, AMPERE_ONE, 1, &[more, &["--run", "dump,cpus"]].concat());
     let (policy, reason) = (booted.text("/policy").to_owned(), booted.text("/mode_reason").to_owned());
@@ -146,8 +146,8 @@ fn who_promises_makes_mode_and_policy() {
     }
 }
 
-/// The map is in large leaves, and there is no memory for one in pages: who might abort stays out, and all else
-/// goes on.
+/// The map is in large leaves, and there is no memory for one in pages: a CPU that may abort stays out, and
+/// everything else works.
 #[test]
 fn cpus_without_what_the_system_relies_on_are_refused() {
     let (ram, size) = (0x4000_0000, 1024 << 30);
@@ -170,7 +170,7 @@ fn cpus_without_what_the_system_relies_on_are_refused() {
     );
 }
 
-/// A CPU as a device tree has it.
+/// Adds a CPU to a device tree.
 fn cpu(tree: &mut DeviceTree, mpidr: u8, properties: &[(&str, &[u8])]) {
     let cpus = tree.find_node_mut("/cpus").expect("QEMU's tree has CPUs");
     let mut node = DeviceTreeNode::new(format!("cpu@{mpidr:x}")).expect("a node");
@@ -181,7 +181,7 @@ fn cpu(tree: &mut DeviceTree, mpidr: u8, properties: &[(&str, &[u8])]) {
     cpus.add_child(node);
 }
 
-/// CPUs that are not there, not to be used, or not started by PSCI; one of them runs.
+/// CPUs that are missing, not to be used, or not started by PSCI; one of them runs.
 #[test]
 fn cpus_that_can_not_be_started_are_named() {
     const PSCI: (&str, &[u8]) = ("enable-method", b"psci\0");
@@ -219,7 +219,7 @@ fn a_cpu_without_interrupts_leaves_again() {
     assert_eq!(booted.at("/refused/0/why"), "takes no interrupts, so nothing wakes it");
 }
 
-/// Whatever CPU a run ends on, and on how many at once: one report, whole.
+/// A run can end on any CPU, and on several at once: there is one complete report.
 #[test]
 fn a_fault_of_any_cpu_is_reported_once() {
     for (task, said) in [

@@ -1,4 +1,4 @@
-//! What all CPUs execute, by QEMU's own account of it, beside what the kernel says in `windows`.
+//! The instructions that all CPUs execute, as QEMU logs them, beside the kernel's counts in `windows`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::guest::boot;
 
-/// Where the image is linked, and where QEMU puts it.
+/// The link address of the image, and its address in QEMU.
 const LINKED: u64 = 0xffff_ffff_8000_0000;
 const LOADED: u64 = 0x4020_0000;
 
@@ -24,7 +24,7 @@ enum Kind {
 }
 
 impl Kind {
-    /// What the instruction `word` is, before `next` (Arm ARM C6.2: DSB, ISB, SYS with CRn 8).
+    /// Returns the kind of the instruction `word`, before `next` (Arm ARM C6.2: DSB, ISB, SYS with CRn 8).
     fn of(word: u32, next: u32) -> Option<Self> {
         match word {
             _ if word & 0xffff_f0ff == 0xd503_309f => Some(Self::Dsb),
@@ -35,12 +35,12 @@ impl Kind {
     }
 }
 
-/// Whether an instruction is MRS of CNTVCT_EL0 or PMEVCNTR0_EL0: the barrier before it is not counted.
+/// Returns true for MRS of CNTVCT_EL0 or PMEVCNTR0_EL0: the barrier before it is not counted.
 fn reads_a_counter(word: u32) -> bool {
     matches!(word & !0x1f, 0xd53b_e040 | 0xd53b_e800)
 }
 
-/// The image that `make image` built, and what of it is counted.
+/// The image that `make image` built, and its counted instructions.
 struct Image {
     path: PathBuf,
     symbols: BTreeMap<String, u64>,
@@ -71,7 +71,7 @@ impl Image {
         Self { path, symbols, counted }
     }
 
-    /// What is between the two markers of a window, and what the kernel says of it.
+    /// Returns the instructions between the two markers of a window, and the kernel's counts.
     fn window(&self, name: &str, cpus: &str, machine: &str, line: &str) -> ([u64; 3], [u64; 3]) {
         let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
         let (trace, serial) = (directory.path().join("trace"), directory.path().join("serial"));
@@ -100,7 +100,7 @@ impl Image {
         (self.between(markers, &trace), reported(name, &said))
     }
 
-    /// How many of each kind are in a trace between the first and the second of two markers.
+    /// Returns how many of each kind are in a trace between the first and the second of two markers.
     fn between(&self, [begin, end]: [u64; 2], trace: &str) -> [u64; 3] {
         let executed = trace.lines().filter_map(program_counter);
         let inside = executed.skip_while(|pc| *pc != begin).skip(1).take_while(|pc| *pc != end);
@@ -113,13 +113,13 @@ impl Image {
     }
 }
 
-/// The address of a line such as `Trace 0: 0x7f.. [00000000/ffffffff80001234/..] name`.
+/// Returns the address of a line such as `Trace 0: 0x7f.. [00000000/ffffffff80001234/..] name`.
 fn program_counter(line: &str) -> Option<u64> {
     let (_, rest) = line.strip_prefix("Trace ")?.split_once('/')?;
     u64::from_str_radix(rest.split('/').next()?, 16).ok()
 }
 
-/// What a console says of a window.
+/// Returns a console's counts of a window.
 fn reported(name: &str, console: &str) -> [u64; 3] {
     let documents = console.lines().filter_map(|line| line.strip_prefix("linmap: "));
     let parsed = documents.filter_map(|text| serde_json::from_str::<Value>(text).ok());
@@ -128,7 +128,7 @@ fn reported(name: &str, console: &str) -> [u64; 3] {
     ["tlbi", "dsb", "isb"].map(|what| window[what].as_u64().expect("a count"))
 }
 
-/// Windows count what all CPUs execute for them, with one CPU and with several that are parked.
+/// Windows count the instructions of all CPUs, with one CPU and with several that are parked.
 #[test]
 fn windows_count_all_cpus() {
     let image = Image::read();
@@ -138,7 +138,7 @@ fn windows_count_all_cpus() {
         ("create", "1", "gic-version=3", "", [0, 2, 1]),
         ("repaint", "4", "gic-version=3", repainted, [6, 12, 21]),
         ("repaint", "4", "gic-version=2", repainted, [6, 10, 19]),
-        // Of the CPU that parks the others, from when they are away.
+        // Of the CPU that parks the others, counted from when they are parked.
         ("park", "3", "gic-version=3", park, [2, 4, 6]),
     ] {
         let (executed, said) = image.window(name, cpus, machine, line);
@@ -146,7 +146,7 @@ fn windows_count_all_cpus() {
     }
 }
 
-/// A split on CPUs that may abort: each of them drops its TLB twice, and is counted when it is back.
+/// A split on CPUs that may abort: each of them invalidates its TLB twice, and is counted when it is back.
 #[test]
 fn windows_count_cpus_that_are_parked() {
     for cpus in [2, 5] {
@@ -154,7 +154,8 @@ fn windows_count_cpus_that_are_parked() {
             ["--count", "--run", "bench", "--bbml2", "off", "--split", "park", "--ram", "2G", "--cpus"];
         let booted = boot(&[&options[..], &[&cpus.to_string()]].concat()).expect_well("parked");
         let uses = |what: &str| booted.number(&format!("/windows/protect_l2/{what}"));
-        // The others: two in parking, one in the interrupt. The one that parks: four, one to send, two for the split.
+        // The other CPUs: two in parking, one in the interrupt. The one that parks: four, one to send, two for the
+        // split.
         assert_eq!((uses("tlbi"), uses("dsb")), (2 * cpus, 3 * (cpus - 1) + 7), "{cpus} CPUs");
     }
 }

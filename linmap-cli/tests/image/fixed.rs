@@ -7,7 +7,7 @@ use linmap::Granule;
 use crate::guest::{AMPERE_ONE, MAX, boot};
 use crate::matrix::{boot_and_compare, page_size};
 
-/// Where `make fixed` leaves the image for this page size: beside the command's own directory.
+/// Returns the image for this page size that `make fixed` leaves beside the command's own directory.
 pub(crate) fn image(granule: Granule) -> String {
     let command = PathBuf::from(env!("CARGO_BIN_EXE_linmap"));
     let target = command.ancestors().nth(2).expect("a target directory");

@@ -1,24 +1,24 @@
-//! One boot of the image, and what it said. With `--count` time is the guest's own, and CPUs take turns: what many CPUs
-//! do is many times as fast so. Without it they run at the same time, which is what finds races; then what they judge must
-//! not depend on how long a host stops one of them.
+//! One boot of the image, and its output. With `--count`, time is the guest's own and CPUs take turns, which is many
+//! times as fast with many CPUs. Without it they run at the same time, which finds races; checks must then not depend
+//! on how long the host stops one of them.
 
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// The AmpereOne that `linmap boot` has by default, which never aborts.
+/// The default CPU of `linmap boot`, an AmpereOne, which never aborts.
 pub(crate) const AMPERE_ONE: &str = "max,midr=0xc00fac30";
-/// QEMU's own CPU, which promises nothing.
+/// QEMU's own CPU, without a promise.
 pub(crate) const MAX: &str = "max";
 
-/// What came of a boot.
+/// The result of a boot.
 pub(crate) struct Booted {
     pub(crate) status: Option<i32>,
     pub(crate) console: String,
     pub(crate) document: Value,
 }
 
-/// Boots with these options; `--json` is among them always.
+/// Boots with these options and `--json`.
 pub(crate) fn boot(options: &[&str]) -> Booted {
     boot_with(options, &[])
 }
@@ -33,7 +33,7 @@ pub(crate) fn boot_with(options: &[&str], environment: &[(&str, &str)]) -> Boote
     Booted { status: output.status.code(), console, document }
 }
 
-/// No bound that a busy host could reach: an hour of the CPU, which is QEMU's own, however many others run.
+/// The timeout is an hour, which no busy host reaches; QEMU's own time does not count other processes.
 fn run(options: &[&str], environment: &[(&str, &str)]) -> Output {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -t 3600 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_linmap")]);
@@ -48,7 +48,7 @@ impl Booted {
         self
     }
 
-    /// The value at a JSON pointer.
+    /// Returns the value at a JSON pointer.
     pub(crate) fn at(&self, pointer: &str) -> &Value {
         self.document.pointer(pointer).unwrap_or_else(|| panic!("no {pointer} in {:#}", self.document))
     }
@@ -61,7 +61,7 @@ impl Booted {
         self.at(pointer).as_str().unwrap_or_else(|| panic!("{pointer} is {}", self.at(pointer)))
     }
 
-    /// The dump on the console, marker lines included.
+    /// Returns the dump on the console, marker lines included.
     pub(crate) fn dump(&self) -> String {
         let lines = self.console.lines().skip_while(|l| !l.starts_with("---[ Linear Mapping start"));
         let mut dump = String::new();
@@ -75,7 +75,7 @@ impl Booted {
         panic!("no whole dump on the console:\n{}", self.console)
     }
 
-    /// Whether a line of the console holds this text.
+    /// Returns true if a line of the console holds this text.
     pub(crate) fn says(&self, text: &str) -> bool {
         self.console.contains(text)
     }

@@ -1,4 +1,4 @@
-//! A true QEMU: signals at random moments while the map of a guest that runs is read. The guest runs afterwards.
+//! A real QEMU: signals at random moments while the map of a running guest is read. The guest runs afterwards.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -12,7 +12,7 @@ use tempfile::TempDir;
 
 const IMAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/linmap.img");
 
-/// A guest that goes on and on. It ends with the test.
+/// A guest that never ends by itself. It ends with the test.
 struct Guest(Child, TempDir);
 
 impl Drop for Guest {
@@ -43,7 +43,7 @@ impl Guest {
         self.1.path()
     }
 
-    /// What QEMU's monitor answers to a command for people.
+    /// Returns the answer of QEMU's monitor to a command for people.
     fn monitor(&self, command: &str) -> String {
         let mut socket = BufReader::new(UnixStream::connect(self.files().join("qmp")).expect("a monitor"));
         socket.read_line(&mut String::new()).expect("a greeting");
@@ -55,7 +55,7 @@ impl Guest {
             let mut line = String::new();
             socket.read_line(&mut line).expect("an answer");
             let answer: Value = serde_json::from_str(&line).expect("JSON");
-            // One to a client that was killed may come first.
+            // An answer to a killed client can come first.
             if answer["id"] == "test" {
                 return answer["return"].as_str().expect("text").to_owned();
             }

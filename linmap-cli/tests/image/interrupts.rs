@@ -1,4 +1,4 @@
-//! Interrupts under each controller, and machines that have none or describe them wrong.
+//! Interrupts under each controller, and machines that have none or describe them wrongly.
 
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
 use linmap::Granule;
@@ -7,7 +7,7 @@ use crate::guest::{Booted, boot};
 use crate::loader::Loader;
 use crate::matrix::page_size;
 
-/// Timers tick, CPUs reach each other, and what is interrupted does not notice; from either exception level.
+/// Timers tick, CPUs reach each other, and interrupted code is not affected; from either exception level.
 #[test]
 fn they_come_and_disturb_nothing() {
     for gic in [2, 3] {
@@ -35,14 +35,14 @@ fn one_cpu_reaches_itself() {
     }
 }
 
-/// What is counted holds no tick, however long the run; and time passes by instructions then.
+/// Counts hold no tick, however long the run; time then passes by instructions.
 #[test]
 fn they_come_while_instructions_are_counted() {
     let booted = boot(&["--count", "--run", "interrupts,bench", "--ram", "1G"]).expect_well("counted");
     assert_eq!(booted.at("/windows/protect_page/isb"), 1);
 }
 
-/// A machine of two CPUs with a changed tree.
+/// Boots a machine of two CPUs with a changed tree.
 fn boot_with(change: impl FnOnce(&mut DeviceTree)) -> Booted {
     let two = |tree: &mut DeviceTree| {
         let cpus = tree.find_node_mut("/cpus").expect("QEMU's tree has CPUs");
@@ -62,20 +62,20 @@ fn set(tree: &mut DeviceTree, path: &str, name: &str, value: &[u8]) {
     node.add_property(DeviceTreeProperty::new(name, value).expect("a property"));
 }
 
-/// Two ranges of registers: where, and how large.
+/// Returns two ranges of registers: address and size.
 fn registers(distributor: (u64, u64), redistributors: (u64, u64)) -> Vec<u8> {
     let numbers = [distributor.0, distributor.1, redistributors.0, redistributors.1];
     numbers.iter().flat_map(|n| n.to_be_bytes()).collect()
 }
 
-/// What the next test takes away is enough for both CPUs.
+/// The nodes that the next test removes are enough for both CPUs.
 #[test]
 fn with_a_controller_both_run() {
     let booted = boot_with(|_| ()).expect_well("two CPUs");
     assert_eq!(booted.number("/cpus"), 2);
 }
 
-/// All else works without, and what is missing is named.
+/// Everything else works without it, and it is named.
 #[test]
 fn without_a_controller_one_cpu_runs() {
     const GIC: &str = "/intc@8000000";

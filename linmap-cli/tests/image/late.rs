@@ -1,5 +1,5 @@
-//! CPUs that do not come to be parked: a parking is called off, nothing has changed, what they say late is no answer to
-//! the next one, and that one is done when they come.
+//! CPUs that do not come to be parked: the parking is cancelled, nothing has changed, a late answer does not count
+//! for the next parking, and that one succeeds when they come.
 
 use linmap::Granule;
 
@@ -16,7 +16,7 @@ fn expect_late(booted: &Booted, cpus: u64, what: &str) {
     assert_eq!(booted.number("/tests/self-check/findings"), 0, "{what}");
 }
 
-/// With something to change meanwhile, and with nothing: a leaf splits where CPUs are parked for that.
+/// With something to change meanwhile, and with nothing: a leaf splits if CPUs are parked for that.
 #[test]
 fn late_cpus_have_it_called_off() {
     for granule in Granule::ALL {
@@ -32,7 +32,7 @@ fn late_cpus_have_it_called_off() {
     }
 }
 
-/// However long they are waited for, and at the same time: all waits are for what the other CPU has done.
+/// However long the wait, and at the same time: every wait is for an action of the other CPU.
 #[test]
 fn late_cpus_at_the_same_time() {
     for limit in ["late:1", "late:50"] {

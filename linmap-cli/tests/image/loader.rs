@@ -1,4 +1,4 @@
-//! A boot loader that hands the kernel whatever device tree a test makes up.
+//! A boot loader that passes any device tree to the kernel.
 
 use std::process::Command;
 
@@ -11,44 +11,44 @@ use crate::guest::{Booted, boot_with};
 /// Runs QEMU with this loader in place of its own.
 const QEMU: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/image/loader-qemu");
 
-/// Where the tree is put.
+/// The address of the tree.
 const TREE: u64 = 0x4800_0000;
 
-/// What is handed to the kernel.
+/// The kernel's state at its start.
 pub(crate) struct Loader {
     tree: Vec<u8>,
-    /// What x0 says.
+    /// The value of x0.
     tree_at: u64,
-    /// What runs before the kernel.
+    /// Code that runs before the kernel.
     first: Vec<u32>,
-    /// Where the image is put.
+    /// The address of the image.
     image_at: u64,
 }
 
 impl Loader {
-    /// With the tree of a machine of 1 GiB.
+    /// Returns a loader with the tree of a machine of 1 GiB.
     pub(crate) fn new() -> Self {
         Self { tree: qemus_own_tree(), tree_at: TREE, first: Vec::new(), image_at: 0x4020_0000 }
     }
 
-    /// With a tree that is not one.
+    /// Replaces the tree by bytes that are not one.
     pub(crate) fn bytes(self, tree: Vec<u8>) -> Self {
         Self { tree, ..self }
     }
 
-    /// With another address in x0 than the tree's.
+    /// Puts another address than the tree's into x0.
     pub(crate) fn tree_at(self, tree_at: u64) -> Self {
         Self { tree_at, ..self }
     }
 
-    /// With a changed tree.
+    /// Changes the tree.
     pub(crate) fn tree(self, change: impl FnOnce(&mut DeviceTree)) -> Self {
         let mut tree = DeviceTree::from_fdt(&Fdt::new(&self.tree).expect("QEMU's tree is well-made"));
         change(&mut tree);
         Self { tree: tree.to_dtb(), ..self }
     }
 
-    /// With memory at these addresses and of these sizes, whatever the machine has.
+    /// Replaces the memory by ranges of these addresses and sizes, whatever the machine has.
     pub(crate) fn memory(self, ranges: &[(u64, u64)]) -> Self {
         let reg = reg(ranges);
         self.tree(|tree| {
@@ -57,17 +57,17 @@ impl Loader {
         })
     }
 
-    /// The tree that it hands over.
+    /// Returns the tree.
     pub(crate) fn bytes_of_tree(&self) -> &[u8] {
         &self.tree
     }
 
-    /// With the image elsewhere.
+    /// Moves the image.
     pub(crate) fn image_at(self, image_at: u64) -> Self {
         Self { image_at, ..self }
     }
 
-    /// With boot arguments.
+    /// Sets the boot arguments.
     pub(crate) fn bootargs(self, line: &str) -> Self {
         self.tree(|tree| {
             let chosen = tree.find_node_mut("/chosen").expect("QEMU's tree has arguments");
@@ -76,7 +76,7 @@ impl Loader {
         })
     }
 
-    /// With other code in front of the kernel's.
+    /// Adds code before the kernel's.
     pub(crate) fn first(self, code: &[u32]) -> Self {
         Self { first: code.to_vec(), ..self }
     }
@@ -105,7 +105,7 @@ impl Loader {
     }
 }
 
-/// A node that reserves memory at these addresses and of these sizes.
+/// Returns a node that reserves ranges of these addresses and sizes.
 pub(crate) fn reserved(ranges: &[(u64, u64)]) -> DeviceTreeNode {
     let property = |name: &str, value: &[u8]| DeviceTreeProperty::new(name, value).expect("a property");
     let mut all = DeviceTreeNode::new("reserved-memory").expect("a node");
@@ -123,7 +123,7 @@ fn reg(ranges: &[(u64, u64)]) -> Vec<u8> {
     ranges.iter().flat_map(|(start, size)| [start.to_be_bytes(), size.to_be_bytes()].concat()).collect()
 }
 
-/// Code that jumps to the image with the tree's address in x0, after `first`.
+/// Returns code that jumps to the image with the tree's address in x0, after `first`.
 fn stub(first: &[u32], tree: u64, image: u64) -> Vec<u8> {
     let code: [u32; 4] = [
         0x5800_0080, // ldr x0, .+16

@@ -1,7 +1,7 @@
 //! The image under QEMU, booted by the command as its users boot it.
 //!
-//! What it reports and dumps is compared with what the library, on the host, predicts for the same
-//! memory. `make test` builds the image first.
+//! Its reports and dumps are compared with the library's predictions on the host for the same memory. `make test`
+//! builds the image first.
 
 mod bad_input;
 mod bare_metal;

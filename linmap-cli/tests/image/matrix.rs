@@ -1,4 +1,4 @@
-//! Every page size on CPUs that promise and CPUs that do not, with little RAM and much.
+//! Every page size on CPUs with and without the promise never to abort, with little RAM and much.
 
 use std::time::Instant;
 
@@ -10,10 +10,10 @@ use crate::guest::{AMPERE_ONE, Booted, MAX, boot};
 use crate::loader::Loader;
 use crate::prediction::Prediction;
 
-/// How CPUs are taken, what is done about it, and the mode and the policy that follow.
+/// The options on CPUs and splits, and the mode and the policy that follow.
 pub(crate) type Row = (&'static [&'static str], u64, &'static str);
 
-/// Those in which leaves may change their size, with AmpereOne.
+/// The modes in which leaves can change their size, with AmpereOne.
 pub(crate) const MODES: [Row; 5] = [
     (&["--bbml2", "auto"], 1, "live"),
     (&["--bbml2", "off", "--split", "pages"], 2, "pages"),
@@ -110,7 +110,7 @@ fn every_va_size() {
     }
 }
 
-/// RAM that the half does not reach is left out, and said to be.
+/// RAM beyond the linear map is left out, and reported.
 #[test]
 fn ram_beyond_the_half() {
     let booted = boot_and_compare(Granule::K4, 36, AMPERE_ONE, 40, &[]);
@@ -137,7 +137,7 @@ fn a_crash_kernel_pays_for_itself_alone() {
     boot_and_compare(Granule::K4, 48, AMPERE_ONE, 4, &["--crashkernel", "64M"]);
 }
 
-/// With less than rodata=full no leaf changes size, so any CPU may have large ones.
+/// With less than rodata=full no leaf changes its size, so any CPU can have large ones.
 #[test]
 fn without_rodata_full_leaves_are_large_on_any_cpu() {
     for rodata in ["on", "noalias"] {
@@ -164,7 +164,7 @@ fn from_el2() {
     }
 }
 
-/// A loader at EL2 may leave anything in the registers that EL1 starts with.
+/// A loader at EL2 can leave any values in the registers that EL1 starts with.
 #[test]
 fn from_el2_with_odd_registers() {
     let at_el2 = ["--machine", "virtualization=on", "--cpu", MAX];
@@ -175,8 +175,8 @@ fn from_el2_with_odd_registers() {
         ("another CPU's name", &[0xd295_8601, 0xf2b8_01e1, 0xd51c_0001]),
     ];
     for (what, code) in cases {
-        // At EL2 this machine's firmware is called by SMC, which its tree, of a machine without, does
-        // not say.
+        // At EL2 the firmware of this machine is called by SMC. Its tree is of a machine without EL2, and does not
+        // say so.
         let loader = Loader::new().first(code).tree(|tree| {
             let psci = tree.find_node_mut("/psci").expect("QEMU's tree has PSCI");
             psci.add_property(DeviceTreeProperty::new("method", &b"smc\0"[..]).expect("a property"));
@@ -214,7 +214,7 @@ fn with_either_interrupt_controller() {
     }
 }
 
-/// Who may do what, tried by probes that recover: at every page size, from either level, at 52 bits.
+/// Permissions, tried by probes that recover: at every page size, from either level, at 52 bits.
 #[test]
 fn memory_is_protected() {
     for granule in Granule::ALL {
@@ -230,7 +230,7 @@ fn memory_is_protected() {
     }
 }
 
-/// Wherever a boot loader puts it, 2 MiB aligned. (QEMU keeps a device tree of its own at the very start.)
+/// At any address, 2 MiB aligned. (QEMU keeps a device tree of its own at the very start.)
 #[test]
 fn loaded_anywhere() {
     for at in [0x4020_0000, 0x4760_0000, 0x5fe0_0000, 0x6000_0000, 0x7fc0_0000] {
@@ -261,7 +261,7 @@ fn several_nodes() {
     assert_eq!(booted.at("/memory/ram").as_array().map(Vec::len), Some(2));
 }
 
-/// Memory types are as the dump names them where there are allocation tags, too.
+/// Memory types have the names of the dump with allocation tags, too.
 #[test]
 fn with_allocation_tags() {
     let booted = boot_and_compare(Granule::K4, 48, MAX, 1, &["--machine", "mte=on"]);

@@ -1,4 +1,4 @@
-//! Single uses of page tables, counted: all of them at every page size, the same on every run, and nothing is left.
+//! Single uses of page tables, counted: all of them at every page size, the same in every run, and nothing is left.
 
 use linmap::Granule;
 use serde_json::Value;
@@ -30,7 +30,7 @@ const WINDOWS: [&str; 20] = [
     "copy_tables_adjacent",
 ];
 
-/// With so little RAM as there can be for all of it, and these options.
+/// Boots with the least RAM for all of them, and these options.
 fn micro(granule: Granule, options: &[&str]) -> Booted {
     let all = ["--run", "micro", "--ram", "1G", "--page-size", page_size(granule)];
     let what = format!("{granule} pages, {options:?}");
@@ -41,13 +41,13 @@ fn micro(granule: Granule, options: &[&str]) -> Booted {
     booted
 }
 
-/// The windows in the order in which they were counted; a repaint, where there is one, belongs to the boot.
+/// Returns the windows in the order in which they were counted; a repaint belongs to the boot.
 fn windows(booted: &Booted) -> impl Iterator<Item = &str> {
     let names = booted.at("/windows").as_object().expect("an object").keys().map(String::as_str);
     names.filter(|name| *name != "repaint")
 }
 
-/// Each page is in the copy, and each table goes with the last that is in it.
+/// Each page is in the copy, and each table is freed with its last page.
 fn expect_tables(booted: &Booted, granule: Granule) {
     let page = 1 << granule.page_shift();
     let (leaves, last_tables) = ((1 << 30) / page, (1 << 30) / page / (page / 8));
@@ -98,7 +98,7 @@ fn micro_at_64k() {
     counted_at(Granule::K64);
 }
 
-/// Whatever happens where a leaf has to change its size, and uncounted.
+/// Without counts, and with leaves that have to change their size.
 #[test]
 fn micro_under_every_policy() {
     for (options, policy) in [
@@ -116,7 +116,7 @@ fn micro_under_every_policy() {
     }
 }
 
-/// What there is no RAM for is left out, and named.
+/// A use without enough RAM is left out, and named.
 #[test]
 fn what_does_not_fit_is_named() {
     let booted = boot(&["--run", "micro", "--ram", "64M", "--page-size", "64k"]).expect_well("64M");

@@ -1,12 +1,13 @@
-//! Every mode and policy at every page size, with all CPUs at work: leaves that change their size under them, one
-//! parking at a time, and a map that becomes pages while it is used. In turns, all of it; at the same time, a part.
+//! Every mode and policy at every page size, with all CPUs at work: leaves change their size under them, one parking
+//! at a time, and a map becomes pages while it is used. All of it with CPUs in turns; a part with CPUs at the same
+//! time.
 
 use linmap::Granule;
 
 use crate::guest::{AMPERE_ONE, Booted, boot};
 use crate::matrix::{MODES, Row, boot_and_compare, page_size};
 
-/// The one in which they do not.
+/// The mode in which they do not.
 const FIXED: Row = (&["--rodata", "on"], 1, "fixed");
 
 fn parkings(booted: &Booted) -> u64 {
@@ -24,7 +25,7 @@ fn all_modes(granule: Granule) {
         assert_eq!(booted.number("/tests/together/wrong"), 0, "{what}: {}", booted.console);
         assert_eq!(booted.number("/tests/together/cpus"), 4, "{what}");
         let least = match (mode, policy) {
-            // Fewer where leaves are so large that others have pages in them, which keeps them split.
+            // Fewer if leaves are so large that other CPUs have pages in them, which keeps them split.
             (_, "park") => 20,
             (3, "pages") => 1,
             _ => 0,
@@ -64,7 +65,7 @@ fn at_the_same_time() {
     }
 }
 
-/// As many CPUs as there can be, parked again and again.
+/// The most CPUs, parked again and again.
 #[test]
 fn sixty_four_cpus_park() {
     for split in ["pages", "park"] {
@@ -76,7 +77,7 @@ fn sixty_four_cpus_park() {
     }
 }
 
-/// For how long CPUs stop does not depend on how much RAM there is, nor on the page size.
+/// The time for which CPUs stop does not depend on the size of RAM or of a page.
 #[test]
 fn a_repaint_stops_cpus_for_a_moment() {
     for granule in Granule::ALL {
@@ -90,7 +91,7 @@ fn a_repaint_stops_cpus_for_a_moment() {
     }
 }
 
-/// One page comes out of a block while all others are away.
+/// One page is taken out of a block while all other CPUs are parked.
 #[test]
 fn a_parked_split_takes_a_few_stores() {
     for granule in Granule::ALL {

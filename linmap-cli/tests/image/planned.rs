@@ -1,5 +1,5 @@
-//! `linmap plan` says what `linmap boot` will report, before anything boots: for each page size, each mode and
-//! policy, little RAM and much, with and without a crash kernel.
+//! `linmap plan` predicts the report of `linmap boot`: for each page size, each mode and policy, little RAM and much,
+//! with and without a crash kernel.
 
 use std::io::Write;
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::guest::{Booted, boot};
 use crate::loader::{Loader, reserved};
 
-/// What the plan is, for options that both commands have.
+/// Returns the plan for options that both commands have.
 fn plan(options: &[&str]) -> Value {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
     let output =
@@ -19,7 +19,7 @@ fn plan(options: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{options:?}: no JSON document: {e}"))
 }
 
-/// The part that both documents have.
+/// Returns the part that both documents have.
 fn common(document: &Value, page_size: &Value) -> Value {
     let keys = ["/page_size", "/va_bits", "/levels", "/mode", "/policy", "/linear"];
     let of = |from: &Value, key| from.pointer(key).cloned().unwrap_or_else(|| panic!("no {key} in {from:#}"));
@@ -30,7 +30,7 @@ fn common(document: &Value, page_size: &Value) -> Value {
     Value::Array(all)
 }
 
-/// Fails unless the plan is what is reported.
+/// Fails unless the plan and the report are equal.
 fn compare(options: &[&str], more: &[&str]) -> Booted {
     let what = format!("{options:?} {more:?}");
     let planned = plan(options);
@@ -42,7 +42,7 @@ fn compare(options: &[&str], more: &[&str]) -> Booted {
     booted
 }
 
-/// What is planned where no image was built, as after `cargo install`, is what is planned with it.
+/// A plan without a built image, as after `cargo install`, is the plan with it.
 #[test]
 fn a_plan_without_an_image_is_the_same() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
@@ -67,7 +67,7 @@ fn a_plan_without_an_image_is_the_same() {
     }
 }
 
-/// Every mode and policy: who promises, what is read-only, how to split, and the mode that follows.
+/// Every mode and policy: promises, read-only memory, splits, and the mode that follows.
 const DECISIONS: [(&str, &str, &str, u64, &str); 7] = [
     ("auto", "full", "pages", 1, "live"),
     ("off", "full", "pages", 2, "pages"),
@@ -81,7 +81,7 @@ const DECISIONS: [(&str, &str, &str, u64, &str); 7] = [
 fn every_mode(page_size: &str) {
     for ram in ["512M", "1G", "5G", "12G", "300G"] {
         for (bbml2, rodata, split, mode, policy) in DECISIONS {
-            // How to split says nothing where nothing is split.
+            // The option on splits has no effect if nothing is split.
             let split = if rodata == "full" { split } else { "pages" };
             let options = [
                 "--page-size",
@@ -116,7 +116,7 @@ fn pages_of_64k() {
     every_mode("64k");
 }
 
-/// What keeps a map from being made is said by both, in the same words.
+/// Both report the reason that a map cannot be made, in the same words.
 #[test]
 fn tables_that_fit_nowhere() {
     let taken = reserved(&[(0x4000_0000, 0x3fff_0000)]);
@@ -134,7 +134,8 @@ fn tables_that_fit_nowhere() {
     assert_eq!(String::from_utf8_lossy(&planned.stderr), expected);
 }
 
-/// From where 16K pages take a table for each 64 GiB to what QEMU 7.2 ends at: its SMBIOS tables have no room for 60T.
+/// From sizes at which 16K pages take a table for each 64 GiB up to the limit of QEMU 7.2: its SMBIOS tables have no
+/// room for 60T.
 #[test]
 fn machines_as_large_as_qemu_makes_them() {
     for page_size in ["4k", "16k", "64k"] {
@@ -144,7 +145,7 @@ fn machines_as_large_as_qemu_makes_them() {
     }
 }
 
-/// The map that is made for the boot CPU and put into pages for another.
+/// The map is made for the boot CPU and put into pages for another CPU.
 #[test]
 fn a_repainted_map() {
     for page_size in ["4k", "16k", "64k"] {
@@ -168,7 +169,7 @@ fn every_kind_of_address() {
     }
 }
 
-/// Where it goes is up to the plan of memory, which both commands share.
+/// Its place is decided by the plan of memory, which both commands share.
 #[test]
 fn a_crash_kernel() {
     for page_size in ["4k", "16k", "64k"] {

@@ -1,4 +1,4 @@
-//! What the library predicts, on the host, for the memory that a guest was given.
+//! The library's prediction, on the host, for the memory of a guest.
 
 use std::ops::Range;
 
@@ -10,10 +10,10 @@ use serde_json::{Value, json};
 
 use crate::guest::Booted;
 
-/// Where QEMU's virt machine has its RAM.
+/// The start of RAM of QEMU's virt machine.
 const RAM_START: u64 = 0x4000_0000;
 
-/// The map to be, before anything was booted but for where the image lies and what it carved out.
+/// The map to be; only the place of the image and its carve-outs are taken from the boot.
 pub(crate) struct Prediction {
     pub(crate) geometry: Geometry,
     pub(crate) ram: Range<Pa>,
@@ -23,7 +23,7 @@ pub(crate) struct Prediction {
 }
 
 impl Prediction {
-    /// For a machine with this much RAM.
+    /// Returns the prediction for a machine with this much RAM.
     pub(crate) fn new(geometry: Geometry, ram: u64, leaves: Leaves, booted: &Booted) -> Self {
         let ends = |v: &Value| address(&v[0])..address(&v[1]);
         let image = ends(booted.at("/memory/image"));
@@ -34,7 +34,7 @@ impl Prediction {
         Self { geometry, ram, image, carve_outs, leaves }
     }
 
-    /// Fails unless the guest's report and its dump are exactly what is predicted.
+    /// Fails unless the guest's report and its dump are exactly as predicted.
     pub(crate) fn check(&self, booted: &Booted, what: &str) {
         let (g, image) = (self.geometry, self.image.clone());
         let mut ram = [self.ram.clone()];
@@ -67,7 +67,7 @@ fn reported(booted: &Booted) -> Value {
     keys.iter().map(|k| booted.at(k).clone()).collect()
 }
 
-/// The part of the guest's document that follows from memory and geometry.
+/// Returns the part of the guest's document that follows from memory and geometry.
 fn document(g: Geometry, stats: &Stats, dropped: u64) -> Value {
     let (start, last) = linear_range(g);
     let sizes = g.leaf_sizes();

@@ -1,14 +1,14 @@
-//! The map changed at random by all CPUs; what mode and policy say of it; the crash kernel's memory in it.
+//! Random changes of the map by all CPUs; permissions by mode and policy; the crash kernel's memory.
 
 use linmap::Granule;
 
 use crate::guest::{AMPERE_ONE, Booted, MAX, boot};
 use crate::matrix::{MODES, Row, page_size};
 
-/// The one in which they do not.
+/// The mode in which they do not.
 const FIXED: Row = (&["--cpu", MAX, "--rodata", "on"], 2, "fixed");
 
-/// Fails unless so many operations were done, each page allowed what it should, and nothing is lost.
+/// Fails unless so many operations were done, each page has its expected permissions, and nothing is lost.
 fn expect_stressed(booted: &Booted, operations: u64, what: &str) {
     let number = |key| booted.number(&format!("/stress/{key}"));
     assert_eq!((number("operations"), number("faults_wrong")), (operations, 0), "{what}: {}", booted.console);
@@ -17,7 +17,7 @@ fn expect_stressed(booted: &Booted, operations: u64, what: &str) {
     assert_eq!(booted.number("/tests/self-check/findings"), 0, "{what}");
 }
 
-/// CPUs in turns: then it is quick. The frame source refuses pages in the second half.
+/// With CPUs in turns, which is fast. The frame source refuses pages in the second half.
 fn all_modes(granule: Granule) {
     // So much RAM that the leaves of the scratch range are blocks.
     const TASKS: [&str; 7] =
@@ -61,7 +61,7 @@ fn at_random_at_64k() {
     all_modes(Granule::K64);
 }
 
-/// CPUs at the same time, as they are.
+/// With CPUs at the same time.
 #[test]
 fn at_random_and_at_once() {
     for (split, granule) in [("pages", Granule::K64), ("park", Granule::K4)] {
@@ -74,7 +74,7 @@ fn at_random_and_at_once() {
     }
 }
 
-/// On one CPU a seed is a sequence, step by step, up to which pages are refused.
+/// On one CPU a seed is a sequence, step by step, up to the point from which pages are refused.
 #[test]
 fn a_seed_is_a_sequence() {
     let stress = |run| {

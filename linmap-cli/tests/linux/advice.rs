@@ -1,8 +1,8 @@
-//! Advice is a promise: what `linmap stat` advises is followed, whatever it is, and the map is in large leaves.
+//! The advice of `linmap stat` is a promise: every piece of it is followed, and the map is then in large leaves.
 //!
-//! Each release is booted with each of the arguments that keep its map in pages, or do not; what `stat` says
-//! inside the guest, where it knows the boot arguments, and outside, where it may not, is read and done.
-//! A machine that was booted once is not booted again.
+//! Each release is booted with each of the arguments that can keep its map in pages. The advice of `stat` inside the
+//! guest, where it knows the boot arguments, and outside, where it may not, is read and followed. No machine is
+//! booted twice.
 
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex};
@@ -17,7 +17,7 @@ const AMPERE_ONE: &str = "max,pauth-impdef=on,midr=0xc00fac30";
 /// BBM level 2, and listed by Linux 7.3.
 const NEOVERSE_N3: &str = "max,pauth-impdef=on,midr=0x410fd8e0";
 
-/// What is booted.
+/// A machine to boot.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 struct Boot {
     kernel: &'static str,
@@ -25,7 +25,7 @@ struct Boot {
     cpu: &'static str,
 }
 
-/// What `stat` says of it, outside and inside.
+/// The output of `stat` outside and inside.
 #[derive(Clone)]
 struct Said {
     outside: Value,
@@ -58,7 +58,7 @@ impl Boot {
         said
     }
 
-    /// The machines that one piece of advice stands for.
+    /// Returns the machines that one piece of advice stands for.
     fn follow(&self, advice: &Value) -> Vec<Self> {
         let list = |key: &str| {
             let words = advice[key].as_array().unwrap_or_else(|| panic!("{key}: {advice:#}")).iter();
@@ -75,7 +75,7 @@ impl Boot {
         let kernels: Vec<_> = match release {
             Some(release) => {
                 let oldest = index(release).unwrap_or_else(|| panic!("Linux {release} is not tested"));
-                // The oldest that it speaks of, and the newest.
+                // The oldest release that it names, and the newest.
                 let is_newer = |kernel: &&str| index(kernel) >= Some(oldest);
                 let newer = || at_hand().into_iter().filter(is_newer);
                 let (first, last) = (newer().next(), newer().next_back());
@@ -87,7 +87,7 @@ impl Boot {
     }
 }
 
-/// Boots, reads, and follows whatever is advised.
+/// Boots, reads, and follows all advice.
 fn keeps_its_promise(boot: &Boot, in_pages: bool) {
     let said = boot.read();
     for stat in [&said.outside, &said.inside] {
@@ -105,17 +105,17 @@ fn keeps_its_promise(boot: &Boot, in_pages: bool) {
     }
 }
 
-/// Whether what is read-only elsewhere is so in the linear map: as each release reads `rodata=`.
+/// Returns true if read-only memory is so in the linear map, too, as each release reads `rodata=`.
 fn is_full(kernel: &str, arguments: &str) -> bool {
     let renamed = KERNELS.iter().position(|k| *k == kernel) >= KERNELS.iter().position(|k| *k == "6.18");
     let word = arguments.split_whitespace().filter_map(|word| word.strip_prefix("rodata=")).next_back();
     !matches!((word, renamed), (Some("on"), false) | (Some("noalias"), true))
 }
 
-/// The releases between which something changed; 7.0 is as 6.18, and 7.3 as 7.2 but for CPUs.
+/// The releases at which something changed; 7.0 is like 6.18, and 7.3 like 7.2 except for CPUs.
 const TURNS: [&str; 5] = ["6.1", "6.12", "6.17", "6.18", "7.2"];
 
-/// With these arguments each release is in pages, but for 6.1.
+/// With these arguments each release is in pages, except 6.1.
 fn each_release(arguments: &str, releases: &[&str]) {
     for kernel in at_hand().into_iter().filter(|kernel| releases.contains(kernel)) {
         let is_full = is_full(kernel, arguments);
@@ -123,7 +123,7 @@ fn each_release(arguments: &str, releases: &[&str]) {
         let in_pages = is_full || kernel != "6.1" || arguments.contains("crashkernel=");
         let boot = Boot::new(kernel, arguments, MAY_ABORT);
         keeps_its_promise(&boot, in_pages);
-        // What the tables show of it is what the release made of the argument.
+        // The tables show how the release read the argument.
         let facts = boot.read().outside["facts"].to_string();
         let seen = if is_full { "rodata is full" } else { "rodata is on (noalias)" };
         assert!(facts.contains(seen), "{boot:?}: `{seen}`: {facts}");
@@ -145,7 +145,7 @@ fn with_a_crash_kernel() {
     each_release("crashkernel=64M", &TURNS);
 }
 
-/// Where rodata is not full the crash kernel still keeps 6.1 in pages.
+/// If rodata is not full, the crash kernel still keeps 6.1 in pages.
 #[test]
 fn with_a_crash_kernel_and_rodata_not_full() {
     let boot = Boot::new("6.1", "crashkernel=64M rodata=on", MAY_ABORT);

@@ -1,4 +1,4 @@
-//! All SOURCEs agree, and with QEMU, wherever the kernel is and whatever the CPU has.
+//! All SOURCEs agree with each other and with QEMU, at every place of the kernel and on every CPU.
 
 use crate::guest::{Guest, Machine, PLAIN};
 use crate::sources::{Read, read_by_all};

@@ -1,5 +1,5 @@
-//! Nothing to read: each time another message, and exit status 2. That it comes soon is in the messages: a stub that says
-//! nothing is given up before it ends.
+//! Sources without anything to read: each has its own message, and exit status 2. A silent stub is given up before it
+//! ends, as its message shows.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -10,7 +10,7 @@ use std::time::Duration;
 use crate::guest::{Guest, Machine, PLAIN, named};
 use crate::sources::linmap;
 
-/// Expects a failure that says this.
+/// Expects a failure with this message.
 fn refused(source: &str, says: &str) {
     let output = linmap(&["stat", source]);
     let stderr = String::from_utf8_lossy(&output.stderr);
@@ -18,7 +18,7 @@ fn refused(source: &str, says: &str) {
     assert!(stderr.contains(says), "{source}: `{says}` was to be in: {stderr}");
 }
 
-/// A stub that answers the first questions as told and then closes the connection, or says nothing any more.
+/// Starts a stub that answers the first questions as given and then closes the connection or stays silent.
 fn fake_stub(answers: &'static [&'static str], closes: bool) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("a port");
@@ -37,7 +37,7 @@ fn fake_stub(answers: &'static [&'static str], closes: bool) -> String {
     format!("gdb:{address}")
 }
 
-/// A stub with this description of its registers, which knows no other question.
+/// Starts a stub with this description of its registers, which answers no other question.
 fn described_stub(description: &'static str) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("a port");
@@ -91,7 +91,7 @@ fn monitors_that_are_none() {
     refused(&named("qemu:", &path), "no QEMU monitor: it says `SSH-2.0-OpenSSH_9.2`");
 }
 
-/// A process that ends with the test, however that ends.
+/// A process that ends with the test in any case.
 struct Ended(std::process::Child);
 
 impl Drop for Ended {

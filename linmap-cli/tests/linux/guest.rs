@@ -12,35 +12,35 @@ use tempfile::TempDir;
 use crate::initrd::{self, READY};
 use crate::monitor::Monitor;
 
-/// How long a guest may take for anything; a boot takes ten seconds, and as many times as long as the host is busy.
+/// The time limit of a guest for anything; a boot takes ten seconds, and longer on a busy host.
 const PATIENCE: Duration = Duration::from_secs(7200);
 
 /// The releases that are tested, oldest first.
 pub(crate) const KERNELS: [&str; 7] = ["6.1", "6.12", "6.17", "6.18", "7.0", "7.2", "7.3"];
 
-/// Those of them that could be had; the script that fetches them names the others.
+/// Returns those of them that are there; the script that fetches them names the others.
 pub(crate) fn at_hand() -> Vec<&'static str> {
     let is_there = |kernel: &&str| linux().join(format!("vmlinuz-{kernel}")).exists();
     KERNELS.into_iter().filter(is_there).collect()
 }
 
-/// What is booted, and on what.
+/// A kernel to boot, and its machine.
 #[derive(Clone, Copy)]
 pub(crate) struct Machine<'a> {
     /// One of [`KERNELS`].
     pub(crate) kernel: &'a str,
-    /// What the kernel is told.
+    /// The kernel's command line.
     pub(crate) arguments: &'a str,
     pub(crate) machine: &'a str,
     pub(crate) cpu: &'a str,
     pub(crate) ram: &'a str,
     /// More of QEMU's arguments; `RAM` in them is a file for the guest's RAM.
     pub(crate) more: &'a [&'a str],
-    /// Whether QEMU begins with a gdbstub.
+    /// True if QEMU starts with a gdbstub.
     pub(crate) stub: bool,
 }
 
-/// 4 GiB beside QEMU's own CPU, and no gdbstub.
+/// 4 GiB, QEMU's own CPU, and no gdbstub.
 pub(crate) const PLAIN: Machine<'static> = Machine {
     kernel: "6.12",
     arguments: "nokaslr",
@@ -62,7 +62,7 @@ pub(crate) struct Guest {
     port: u16,
 }
 
-/// Where the kernels are, and where there is room for cores.
+/// Returns the directory of the kernels, which has room for cores.
 pub(crate) fn linux() -> PathBuf {
     std::env::var_os("LINMAP_LINUX").expect("LINMAP_LINUX: `make test-linux` sets it").into()
 }
@@ -106,22 +106,22 @@ impl Guest {
         self.sockets.path().join("hmp")
     }
 
-    /// Where its gdbstub listens.
+    /// Returns the address of its gdbstub.
     pub(crate) fn stub(&self) -> String {
         format!("127.0.0.1:{}", self.port)
     }
 
-    /// A path for a large file that goes with the guest.
+    /// Returns a path for a large file that is removed with the guest.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.files.path().join(name)
     }
 
-    /// What QEMU's monitor answers to a command for people.
+    /// Returns the answer of QEMU's monitor to a command for people.
     pub(crate) fn monitor(&self, command: &str) -> String {
         Monitor::connect(&self.qmp()).command(command)
     }
 
-    /// What the guest's shell prints for a line.
+    /// Returns the output of the guest's shell for a line.
     pub(crate) fn shell(&mut self, line: &str) -> String {
         self.console.write_all(format!("{line}\n").as_bytes()).expect("a console");
         self.until_ready()
@@ -150,7 +150,7 @@ impl Drop for Guest {
     }
 }
 
-/// A SOURCE that is a path.
+/// Returns a SOURCE that is a path.
 pub(crate) fn named(kind: &str, path: &Path) -> String {
     format!("{kind}{}", path.display())
 }

@@ -1,9 +1,10 @@
-//! What the kernels boot into: busybox, the static command, a program that takes pages, and a shell that does what it is told.
+//! The initial RAM disk of the kernels: busybox, the static command, a program that takes pages, and a shell that
+//! runs given lines.
 
 use std::fs;
 use std::path::Path;
 
-/// What the shell says when it is there, and after each line that it has done.
+/// The shell prints this when it is ready, and after each line.
 pub(crate) const READY: &str = "-- ready --";
 
 const INIT: &str = "#!/bin/busybox sh
@@ -14,7 +15,7 @@ echo '-- ready --'
 while read -r line; do eval \"$line\"; echo '-- ready --'; done
 ";
 
-/// An archive in the format that kernels unpack (`newc`).
+/// Returns an archive in the format that kernels unpack (`newc`).
 pub(crate) fn archive(linux: &Path) -> Vec<u8> {
     let file = |name: &str| fs::read(linux.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
     let mut archive = Vec::new();

@@ -1,4 +1,4 @@
-//! QEMU's QMP monitor, for what the tests themselves want of it.
+//! QEMU's QMP monitor, as the tests themselves need it.
 
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 
-/// A connection to the monitor. QEMU has one at a time, so it is not kept while the command is to have one.
+/// A connection to the monitor. QEMU has one at a time, so it is closed before the command connects.
 pub(crate) struct Monitor(BufReader<UnixStream>);
 
 impl Monitor {
@@ -18,7 +18,7 @@ impl Monitor {
         monitor
     }
 
-    /// What is answered to a command for people.
+    /// Returns the answer to a command for people.
     pub(crate) fn command(&mut self, line: &str) -> String {
         let arguments = json!({ "command-line": line });
         let answer = self.execute(&json!({ "execute": "human-monitor-command", "arguments": arguments }));

@@ -1,9 +1,9 @@
-//! What README.md shows of a real kernel is what is printed of it, but for the build that Debian has by now.
+//! The examples of README.md on a real kernel are the command's output, except for the number of Debian's build.
 
 use crate::guest::{Guest, Machine, PLAIN, named};
 use crate::sources::linmap;
 
-/// The block of the README with this name.
+/// Returns the block of the README with this name.
 fn shown(name: &str) -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../README.md");
     let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{path}: {e}"));
@@ -13,7 +13,7 @@ fn shown(name: &str) -> String {
     block.to_owned()
 }
 
-/// `6.1.0-56-arm64` without the number of the build.
+/// Returns `6.1.0-56-arm64` without the number of the build.
 fn without_build(text: &str) -> String {
     let mut parts = text.split("6.1.0-");
     let mut result = parts.next().unwrap_or_default().to_owned();

@@ -1,4 +1,4 @@
-//! One guest by every SOURCE: what each says, and whether they say the same.
+//! Reads one guest by every SOURCE, and compares the results.
 
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
@@ -14,16 +14,16 @@ pub(crate) fn linmap(arguments: &[&str]) -> Output {
     command.args(arguments).stdin(Stdio::null()).output().expect("linmap runs")
 }
 
-/// The document that it prints.
+/// Returns the document that it prints.
 pub(crate) fn document(arguments: &[&str]) -> Value {
-    // How long a busy host takes is no part of these tests.
+    // The duration on a busy host is not part of these tests.
     let output = linmap(&[arguments, &["--max-pause", "600"]].concat());
     let stderr = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(0), "{arguments:?}: {stderr}");
     serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{arguments:?}: {e}\n{stderr}"))
 }
 
-/// The document that it prints inside the guest, of the guest's own tables.
+/// Returns the document that it prints inside the guest, of the guest's own tables.
 pub(crate) fn inside(guest: &mut Guest, arguments: &str) -> Value {
     let text = guest.shell(&format!("linmap {arguments}"));
     let start = text.find('{').unwrap_or_else(|| panic!("no document: {text}"));
@@ -31,18 +31,18 @@ pub(crate) fn inside(guest: &mut Guest, arguments: &str) -> Value {
     document.and_then(Result::ok).unwrap_or_else(|| panic!("no document: {text}"))
 }
 
-/// What the linear map of a guest is, by every SOURCE.
+/// The linear map of a guest, as every SOURCE has it.
 pub(crate) struct Read {
-    /// `linmap stat --json` of the guest while it runs.
+    /// `linmap stat --json` of the running guest.
     pub(crate) stat: Value,
-    /// `linmap dump --json --region all` of the guest while it stands still.
+    /// `linmap dump --json --region all` of the halted guest.
     pub(crate) dump: Value,
 }
 
-/// Reads a guest by every SOURCE, and fails unless all say the same, and QEMU of `samples` addresses.
+/// Reads a guest by every SOURCE, and fails unless all agree, and QEMU agrees for `samples` addresses.
 ///
-/// The guest has to stand still for that, but cannot while it reads itself. So what it says itself is compared
-/// in the linear map alone, which does not change by itself.
+/// The guest has to be halted for that, but cannot be while it reads itself. So its own reading is compared in the
+/// linear map alone, which does not change by itself.
 pub(crate) fn read_by_all(guest: &mut Guest, samples: u64) -> Read {
     let own = inside(guest, "dump --json --region linear");
     let own_stat = inside(guest, "stat --json");
@@ -85,7 +85,7 @@ pub(crate) fn read_by_all(guest: &mut Guest, samples: u64) -> Read {
     Read { stat, dump }
 }
 
-/// A dump of a SOURCE that stands still, and what is said of it: as of the SOURCE.
+/// A dump of a halted SOURCE gives the same answers as the SOURCE.
 fn saved_says_the_same(source: &str, path: &Path) {
     let dump = linmap(&["dump", "--json", source, "--max-pause", "600"]);
     std::fs::write(path, &dump.stdout).expect("room for it");
@@ -95,7 +95,7 @@ fn saved_says_the_same(source: &str, path: &Path) {
     assert_eq!(document(&["stat", "--json", path]), document(&["stat", "--json", source]), "{source}");
 }
 
-/// Equal entries that follow one another: the first address and the bytes that they map, where to, and the rest.
+/// Consecutive equal entries: the first address, the bytes that they map, the output address, and the rest.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Entries {
     pub(crate) va: u64,
@@ -104,7 +104,7 @@ pub(crate) struct Entries {
     pub(crate) kind: Value,
 }
 
-/// What a dump says of its entries. Rows also end where a region does, which not every SOURCE can tell.
+/// Returns the entries of a dump. Rows also end at the end of a region, which not every SOURCE knows.
 pub(crate) fn entries(dump: &Value) -> Vec<Entries> {
     let hex =
         |value: &Value| value.as_str().and_then(|v| u64::from_str_radix(v.strip_prefix("0x")?, 16).ok());
@@ -128,14 +128,14 @@ pub(crate) fn entries(dump: &Value) -> Vec<Entries> {
     entries
 }
 
-/// Fails unless both are the same; says where they differ first.
+/// Fails unless both are equal, and names the first difference.
 fn same(source: &str, found: &[Entries], expected: &[Entries]) {
     let differs = found.iter().zip(expected).find(|(found, expected)| found != expected);
     assert_eq!(differs, None, "{source}");
     assert_eq!(found.len(), expected.len(), "{source}");
 }
 
-/// The address of the guest's gdbstub, which is started if it has none.
+/// Returns the address of the guest's gdbstub, and starts one if there is none.
 fn start_stub(guest: &Guest) -> String {
     if guest.monitor("info chardev").contains("gdb: ") {
         return guest.stub();
@@ -145,14 +145,14 @@ fn start_stub(guest: &Guest) -> String {
     guest.stub()
 }
 
-/// Asks QEMU itself where `samples` addresses of the dump's leaves are, and fails if the dump has them elsewhere.
+/// Asks QEMU itself for the place of `samples` addresses of the dump's leaves, and fails if the dump differs.
 fn verify_by_gpa(guest: &Guest, dump: &Value, samples: u64) {
     let mut monitor = Monitor::connect(&guest.qmp());
     let valid = |entries: &Entries| entries.kind[0] == "leaf" && entries.kind[4] == true;
     let leaves: Vec<_> = entries(dump).into_iter().filter(valid).collect();
     assert!(!leaves.is_empty());
     for sample in 0..samples {
-        // Every row by turns, and in each another page each time.
+        // Every row in turn, and another page of it each time.
         let Entries { va, bytes, pa, .. } = leaves[(sample % leaves.len() as u64) as usize];
         let (pa, pages) = (pa.expect("a leaf's address"), bytes / 4096);
         let offset = (sample.wrapping_mul(0x9e37_79b9_7f4a_7c15) % pages) * 4096 + sample % 4096;

@@ -1,4 +1,5 @@
-//! Pages that real kernels take out of their linear maps: named, and neither coverage nor TLB entries.
+//! Pages that real kernels take out of their linear maps are named; they count neither as coverage nor as TLB
+//! entries.
 
 use serde_json::Value;
 
@@ -8,10 +9,10 @@ use crate::sources::document;
 const SMALL: Machine<'static> = Machine { ram: "512M", more: &["-smp", "1"], ..PLAIN };
 const PAGE: u64 = 4096;
 
-/// `stat` of a guest, which must add up with each row of its dump.
+/// Returns `stat` of a guest, which must agree with the rows of its dump.
 fn stat(guest: &Guest) -> Value {
     let source = named("qemu:", &guest.qmp());
-    // What the guest does meanwhile may split a leaf, or protect an object of KFENCE.
+    // A running guest can split a leaf or protect an object of KFENCE.
     guest.monitor("stop");
     let stat = document(&["stat", "--json", &source]);
     let dump = document(&["dump", "--json", "--region", "linear", &source]);
@@ -31,13 +32,13 @@ fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// The pages that are of one kind, and how that is known.
+/// Returns the pages of one kind, and how it is known.
 fn pages(stat: &Value, what: &str) -> Option<(u64, String)> {
     let kind = stat["invalid"].as_array()?.iter().find(|kind| kind["what"] == what)?;
     Some((number(&kind["pages"]), kind["certainty"].as_str()?.to_owned()))
 }
 
-/// Older kernels clear the valid bit alone, newer ones keep a software bit.
+/// Older kernels clear only the valid bit, newer ones set a software bit.
 #[test]
 fn secret_memory_is_no_coverage() {
     for kernel in at_hand().into_iter().filter(|kernel| ["6.1", "6.12", "7.2"].contains(kernel)) {
@@ -63,7 +64,7 @@ fn guards_of_kfence_are_no_coverage() {
         let arguments = "nokaslr rodata=on rodata=noalias kfence.sample_interval=100";
         let guest = Guest::boot(Machine { kernel, arguments, ..SMALL });
         let stat = stat(&guest);
-        // 255 objects: a guard behind each, two at the start, and what of them is free.
+        // 255 objects: a guard after each, two at the start, and the free ones.
         let (pages, certainty) = pages(&stat, "kfence").unwrap_or_else(|| panic!("{kernel}: {stat:#}"));
         assert!((257..512).contains(&pages) && certainty == "inferred", "{kernel}: {stat:#}");
         assert_eq!(stat["linear"]["bytes"], (512 << 20) - pages * PAGE, "{kernel}: {stat:#}");
@@ -87,7 +88,7 @@ fn the_images_data_is_read_only_or_gone() {
     }
 }
 
-/// A crash kernel that is loaded is out of the linear map of Linux 6.1.
+/// A loaded crash kernel is out of the linear map of Linux 6.1.
 #[test]
 fn a_crash_kernel_is_protected() {
     let arguments = "nokaslr crashkernel=64M";
@@ -98,7 +99,7 @@ fn a_crash_kernel_is_protected() {
     let said = guest.shell(&format!("taker crash {start}"));
     assert!(said.contains("taken"), "{line}: {said}");
     let stat = stat(&guest);
-    // What is loaded, not all that is reserved.
+    // The loaded part, not all reserved memory.
     let loaded = (20 << 20) / PAGE + 1;
     assert_eq!(pages(&stat, "crash_kernel"), Some((loaded, "inferred".to_owned())), "{stat:#}");
     assert_eq!(stat["causes"][1]["cause"], "crashkernel", "{stat:#}");

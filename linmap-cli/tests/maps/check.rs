@@ -1,11 +1,11 @@
-//! `linmap check`: what it finds in maps that are wrong in one way each.
+//! `linmap check`: its findings in maps that are wrong in one way each.
 
 use linmap::{Attributes, Descriptor, Level, Pa};
 
 use crate::core::{Core, Kernel, RAM, TABLES, debian};
 use crate::tables::Tables;
 
-/// What is found in Debian's map after a change.
+/// Returns the findings in Debian's map after a change.
 fn found(change: impl FnOnce(&mut Tables)) -> Vec<(String, String)> {
     let core = debian().core(change);
     let document = core.run("check", &["--json"]).exits(1).document();
@@ -89,7 +89,7 @@ fn many_findings_are_counted_and_a_few_listed() {
     assert_eq!(all.lines().filter(|line| line.contains("but the linear map can write")).count(), 64);
 }
 
-/// Tables that point to one another have paths without number; time is bounded nonetheless.
+/// Tables that point to one another have countless paths; the time is bounded all the same.
 #[test]
 fn a_knot_of_tables_ends() {
     let kernel = debian();

@@ -10,18 +10,18 @@ use tempfile::TempDir;
 use crate::tables::Tables;
 
 pub(crate) const RAM: u64 = 0x4000_0000;
-/// Where the image lies: text, then constants, then data with the tables in it.
+/// The address of the image: text, then constants, then data with the tables in it.
 const IMAGE: u64 = RAM + 0x20_0000;
 const TEXT: u64 = 0x20_0000;
 const RODATA: u64 = 0x20_0000;
 const DATA: u64 = 0x100_0000;
-/// 256K of code that is not the image's.
+/// 256K of code outside of the image.
 pub(crate) const MODULE: u64 = RAM + 0x300_0000;
 const MODULE_BYTES: u64 = 0x4_0000;
-/// The root is in the data; tables that are many go on behind it.
+/// The root is in the data; further tables follow it.
 pub(crate) const TABLES: u64 = IMAGE + 0x80_0000;
 
-/// How the linear map of a kernel is made.
+/// The linear map of a kernel.
 #[derive(Clone, Copy)]
 pub(crate) struct Kernel {
     pub(crate) geometry: Geometry,
@@ -29,11 +29,11 @@ pub(crate) struct Kernel {
     pub(crate) ram: u64,
     /// The level of its leaves, 3 for pages.
     pub(crate) level: i8,
-    /// Whether what modules have read-only is so in the linear map, too.
+    /// True if read-only memory of modules is so in the linear map, too.
     pub(crate) rodata_full: bool,
 }
 
-/// Debian 12 as it comes, with 256 MiB.
+/// Returns Debian 12 by default, with 256 MiB.
 pub(crate) fn debian() -> Kernel {
     Kernel {
         geometry: crate::tables::small(),
@@ -53,17 +53,17 @@ impl Kernel {
         u64::MAX << (smallest - 1)
     }
 
-    /// Where modules start, and behind them the image.
+    /// Returns the start of modules; the image follows them.
     pub(crate) fn modules(self) -> u64 {
         self.page_end()
     }
 
-    /// Where its text starts: `_stext`.
+    /// Returns the start of its text: `_stext`.
     pub(crate) fn image(self) -> u64 {
         self.page_end() + (128 << 20) + 0x1_0000
     }
 
-    /// The address in the linear map of some memory.
+    /// Returns the address of memory in the linear map.
     pub(crate) fn linear(self, pa: u64) -> u64 {
         self.geometry.base(linmap::Half::Upper) + (pa - RAM)
     }
@@ -73,7 +73,7 @@ impl Kernel {
         let g = self.geometry;
         let page = g.page_size();
         let size = g.level_size(linmap::Level::new(self.level));
-        // Most of it in one size; the first 64M, where the kernel lies, in pages, as its alias is read-only.
+        // Most of it in one size; the first 64M, with the kernel, in pages, as its alias is read-only.
         let special = (64 << 20).min(self.ram);
         for pa in (RAM..RAM + special).step_by(page as usize) {
             let constant = (IMAGE..IMAGE + TEXT + RODATA).contains(&pa);
@@ -91,7 +91,7 @@ impl Kernel {
         tables
     }
 
-    /// VMCOREINFO as the kernel writes it.
+    /// Returns VMCOREINFO as the kernel writes it.
     pub(crate) fn info(self) -> String {
         let g = self.geometry;
         let (bits, page) = (g.va_bits(), g.page_size());
@@ -111,7 +111,7 @@ impl Kernel {
         )
     }
 
-    /// A core of this kernel, with the tables as they come or changed.
+    /// Writes a core of this kernel, with its tables changed.
     pub(crate) fn core(self, change: impl FnOnce(&mut Tables)) -> Core {
         let mut tables = self.tables();
         change(&mut tables);
@@ -140,7 +140,7 @@ impl Core {
         self.directory.path().join(name)
     }
 
-    /// `linmap` with a command, this core, and what comes behind it.
+    /// Runs `linmap` with a command, this core, and more arguments.
     pub(crate) fn run(&self, command: &str, more: &[&str]) -> crate::run::Ran {
         let path = self.path();
         let path = path.to_str().expect("a path in UTF-8");
@@ -148,7 +148,7 @@ impl Core {
     }
 }
 
-/// Writes an ELF core: a note, a segment for each bank of RAM. What is no table is a hole of the file.
+/// Writes an ELF core: a note, and a segment for each bank of RAM. All memory but tables is a hole of the file.
 pub(crate) fn write(path: &Path, tables: &Tables, ram: u64, info: Option<&str>) {
     let file = File::create(path).expect("a file");
     let note = info.map(note).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! `linmap diff`: what changed, and that nothing did.
+//! `linmap diff`: with differences, and without.
 
 use linmap::{Attributes, Geometry, Granule, OaFormat};
 

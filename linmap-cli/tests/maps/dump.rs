@@ -1,4 +1,4 @@
-//! `linmap dump`: text as Linux prints it, rows that can be read back.
+//! `linmap dump`: text in the form of Linux, and rows that can be read back.
 
 use snapbox::{assert_data_eq, str};
 
@@ -73,7 +73,7 @@ fn a_range_is_that_of_a_line() {
         .says("with 48 VA bits they start at 0xffff000000000000");
 }
 
-/// What is saved is the same as what it was saved from, whatever looks at it.
+/// Every command gives the same answers on a saved dump as on its source.
 #[test]
 fn a_saved_dump_is_a_source() {
     for level in [3, 2] {

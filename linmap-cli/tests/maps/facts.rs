@@ -1,4 +1,4 @@
-//! What is known of a kernel does not depend on how it is read: over `gdb:` as over `qemu:`.
+//! Facts about a kernel do not depend on how it is read: over `gdb:` as over `qemu:`.
 
 use std::sync::Arc;
 
@@ -14,7 +14,7 @@ fn document(arguments: &[&str]) -> Value {
     linmap(&[arguments, &["--json", "--max-pause", "600"]].concat()).exits(0).document()
 }
 
-/// Texts of a document's facts.
+/// Returns the texts of a document's facts.
 fn facts(document: &Value) -> Vec<&str> {
     let facts = document["facts"].as_array().expect("facts");
     facts.iter().filter_map(|fact| fact["text"].as_str()).collect()
@@ -46,7 +46,7 @@ fn a_healthy_guest_is_healthy_by_its_gdbstub() {
     assert!(facts.iter().any(|fact| fact.ends_with(full)), "{facts:?}");
 }
 
-/// A stub that shows MIDR_EL1 has it for each CPU: the second promises nothing.
+/// A stub that shows MIDR_EL1 has it for each CPU: the second one has no promise.
 #[test]
 fn cpus_are_those_that_the_stub_shows() {
     let says = |midrs| {
@@ -61,7 +61,7 @@ fn cpus_are_those_that_the_stub_shows() {
     assert!(!says([AMPERE_ONE, CORTEX_A72]).contains("AmpereOne never aborts"));
 }
 
-/// What is said where there was time for the tables alone.
+/// The note if there was time only for the tables.
 const LATE: &str = "known only as far as there was time";
 
 #[track_caller]
@@ -70,7 +70,7 @@ fn expect_late(document: &Value) {
     assert!(missing.contains(LATE) && missing.contains("15 s (--max-pause)"), "{document:#}");
 }
 
-/// A dump keeps what is missing in it, so that a later reader is told as well.
+/// A dump keeps the list of missing facts for later readers.
 #[test]
 fn a_dump_says_what_there_was_no_time_for() {
     let most_reads = 2 * Guest::new(debian(), QEMU).tables + 2;
@@ -83,10 +83,10 @@ fn a_dump_says_what_there_was_no_time_for() {
     assert_eq!(again.stdout(), saved.stdout());
 }
 
-/// What rests on a layout that is not known is no finding, and it is said that it is not known.
+/// A check that needs an unknown layout finds nothing, and the report says that it is not known.
 #[test]
 fn nothing_is_found_that_rests_on_what_is_not_known() {
-    // Tables are read in halves, the first half of the root once more; of the rest there is nothing in time. The tables take
+    // Tables are read in halves, the first half of the root once more; there is no time for the rest. The tables take
     // milliseconds, so that there is time for them on a busy host as well.
     let most_reads = 2 * Guest::new(debian(), QEMU).tables + 2;
     let guest = Arc::new(Guest::new(debian(), Habits { most_reads, monitor: false, ..QEMU }));

@@ -1,4 +1,4 @@
-//! How long `linmap stat` takes for a large guest, and how much memory: measured, not tested by default.
+//! Measures the time and memory of `linmap stat` for a large guest; not part of the usual tests.
 //!
 //! `cargo test --release -p linmap-cli --test maps -- --ignored --nocapture figures`
 
@@ -25,7 +25,7 @@ fn figures_of_64_gib_in_pages() {
     assert!(median < Duration::from_millis(500) && memory < 64 << 10, "{median:?}, {memory} KiB");
 }
 
-/// How long one run takes, and the most anonymous memory that was seen, in KiB.
+/// Returns the duration of one run, and the most anonymous memory that was seen, in KiB.
 fn measured(path: &std::path::Path) -> (Duration, u64) {
     let start = Instant::now();
     let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));

@@ -1,5 +1,5 @@
-//! A guest that is none: memory with a kernel's tables in it, two CPUs, and whether it runs. As QEMU up to 7.2
-//! it stops when its gdbstub is connected to, says so if it ran, and goes on when it is told to and only then.
+//! A made-up guest: memory with a kernel's tables, two CPUs, and a state, running or halted. Like QEMU up to 7.2, it
+//! stops when its gdbstub is connected to, reports that if it ran, and runs again only when told to.
 
 use std::collections::BTreeMap;
 use std::sync::Mutex;
@@ -12,30 +12,30 @@ use linmap::{Attributes, Pa};
 use crate::core::{Kernel, RAM};
 
 const PAGE: u64 = 4096;
-/// Where the kernel has the text that it tells debuggers, and the boot loader's tree.
+/// The addresses of VMCOREINFO and of the boot loader's tree.
 const INFO: u64 = RAM + 0x310_0000;
 const TREE: u64 = RAM + 0x800_0000;
-/// The fixmap's address for the tree, in the layout of the kernels here.
+/// The fixmap's address of the tree, in the layout of these kernels.
 const FIXED: u64 = 0xffff_fbff_fdc0_0000;
 /// A page of the kernel's data with the pointer to the text.
 const POINTER: u64 = RAM + 0x20_0000 + 0x40_0000 + 0x5000;
 
-/// How its gdbstub behaves.
+/// The behaviour of its gdbstub.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Habits {
-    /// How long it takes over each answer.
+    /// The delay before each answer.
     pub(crate) delay: Duration,
     /// After so many answers about memory it gives no more of them.
     pub(crate) most_reads: usize,
-    /// Whether it says that its target stopped when it was connected to.
+    /// True if it reports that its target stopped on connection.
     pub(crate) tells: bool,
-    /// Whether there is QEMU's monitor behind it.
+    /// True if QEMU's monitor is behind it.
     pub(crate) monitor: bool,
     /// MIDR_EL1 of each CPU, if it is shown.
     pub(crate) midrs: Option<[u64; 2]>,
 }
 
-/// Those of QEMU 7.2.
+/// The behaviour of QEMU 7.2.
 pub(crate) const QEMU: Habits =
     Habits { delay: Duration::ZERO, most_reads: usize::MAX, tells: true, monitor: true, midrs: None };
 
@@ -47,7 +47,7 @@ pub(crate) struct Guest {
     pub(crate) tables: usize,
     memory: BTreeMap<u64, Vec<u8>>,
     state: Mutex<State>,
-    /// Told when there is a question about memory that is not answered.
+    /// A message for each question about memory that is not answered.
     stuck: (Mutex<Sender<()>>, Mutex<Receiver<()>>),
 }
 
@@ -60,7 +60,7 @@ struct State {
 }
 
 impl Guest {
-    /// A kernel's memory, with what a running one has in it besides tables.
+    /// Returns a kernel's memory, with tables and the other parts of a running kernel.
     pub(crate) fn new(kernel: Kernel, habits: Habits) -> Self {
         let mut tables = kernel.tables();
         let root = tables.root;
@@ -101,7 +101,7 @@ impl Guest {
         act(&mut self.state.lock().expect("nobody panicked"))
     }
 
-    /// Stops it. Whether it ran.
+    /// Stops it. Returns true if it ran.
     pub(crate) fn stop(&self) -> bool {
         self.state(|state| {
             state.since = Instant::now();
@@ -122,17 +122,17 @@ impl Guest {
         self.state(|state| state.running)
     }
 
-    /// The longest time for which it stood still.
+    /// Returns the longest time for which it was halted.
     pub(crate) fn longest_halt(&self) -> Duration {
         self.state(|state| state.longest)
     }
 
-    /// The names of its character devices but for those that it began with.
+    /// Returns the names of its character devices, except those from its start.
     pub(crate) fn marks(&self) -> Vec<String> {
         self.state(|state| state.devices.keys().filter(|name| name.starts_with("linmap")).cloned().collect())
     }
 
-    /// What is at an address; nothing beyond its RAM.
+    /// Returns the bytes at an address, or `None` beyond its RAM.
     pub(crate) fn read(&self, pa: u64, bytes: usize) -> Option<Vec<u8>> {
         if pa < RAM || pa + bytes as u64 > RAM + self.ram {
             return None;
@@ -142,18 +142,18 @@ impl Guest {
         Some((pa..pa + bytes as u64).map(byte).collect())
     }
 
-    /// Says that somebody waits for an answer that does not come.
+    /// Reports that a question gets no answer.
     pub(crate) fn is_stuck(&self) {
         let _ = self.stuck.0.lock().expect("nobody panicked").send(());
     }
 
-    /// Waits until somebody does.
+    /// Waits until a question gets no answer.
     pub(crate) fn wait_until_stuck(&self) {
         let waited = self.stuck.1.lock().expect("nobody panicked").recv_timeout(Duration::from_secs(300));
         waited.expect("nobody waits for an answer");
     }
 
-    /// What QEMU's monitor answers to a command for people, as far as this one can.
+    /// Returns the answer of QEMU's monitor to a command for people, for some commands.
     pub(crate) fn monitor(&self, command: &str) -> String {
         let (what, more) = command.split_once(' ').unwrap_or((command, ""));
         match (what, more) {
@@ -189,7 +189,7 @@ impl Guest {
         }
     }
 
-    /// Adds a device, or takes it away.
+    /// Adds or removes a device.
     pub(crate) fn device(&self, name: &str, file: Option<String>) {
         self.state(|state| match file {
             Some(file) => state.devices.insert(name.to_owned(), file),
@@ -198,7 +198,7 @@ impl Guest {
     }
 }
 
-/// A device tree with boot arguments, of 1 MiB by its head.
+/// Returns a device tree with boot arguments, of 1 MiB by its header.
 fn tree(arguments: &str) -> Vec<u8> {
     let mut tree = DeviceTree::new();
     let mut chosen = DeviceTreeNode::new("chosen").expect("a name");

@@ -1,5 +1,5 @@
-//! A guest stands still while it is read, and no longer: not when the command is interrupted, and not when its
-//! gdbstub is slow. What stood still before does so afterwards.
+//! A guest is halted while it is read, and no longer: not after the command is interrupted, and not by a slow
+//! gdbstub. A guest that was halted before is so afterwards.
 
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::guest::{Guest, Habits, QEMU};
 use crate::run::linmap;
 use crate::{monitor, stub};
 
-/// Time enough on any host.
+/// Enough time on any host.
 const LONG: [&str; 2] = ["--max-pause", "600"];
 
 /// A guest with a monitor and nothing else.
@@ -23,7 +23,7 @@ struct Machine {
     guest: Arc<Guest>,
     /// The monitor, as a SOURCE.
     source: String,
-    /// What the command has for its files.
+    /// A directory for the command's files.
     directory: TempDir,
 }
 
@@ -44,7 +44,7 @@ impl Machine {
         start(&self.files(), source, more)
     }
 
-    /// Fails unless everything is as it was before the command.
+    /// Fails unless everything is as before the command.
     fn expect_untouched(&self, what: &str) {
         assert!(self.guest.runs(), "{what}: the guest stands still");
         assert_eq!(self.guest.marks(), [""; 0], "{what}");
@@ -55,7 +55,7 @@ impl Machine {
 }
 
 fn start(files: &Path, source: &str, more: &[&str]) -> Child {
-    // Tests in the background of a shell ignore SIGINT, and so would what they start.
+    // Tests in the background of a shell ignore SIGINT, and so would their children.
     let mut command = Command::new("env");
     command.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_linmap")]);
     command.args(["stat", source]).args(more).env("TMPDIR", files);
@@ -69,7 +69,7 @@ fn interrupt(child: Child, signal: Signal) -> Output {
     child.wait_with_output().expect("it ends")
 }
 
-/// What each signal finds in the middle of the tables, of a stub that says nothing more.
+/// The state at each signal: in the middle of the tables, of a stub that answers no more.
 const STUCK: Habits = Habits { most_reads: 5, ..QEMU };
 
 #[test]
@@ -88,7 +88,7 @@ fn a_guest_goes_on_when_the_command_is_interrupted() {
     }
 }
 
-/// 60 tries: wherever it is at, it leaves everything as it was.
+/// 60 tries: at every moment, everything is left as it was.
 #[test]
 fn signals_at_random_moments() {
     test_support::each(1, signals_at_moments_of);
@@ -118,7 +118,7 @@ fn signals_at_moments_of(seed: u64) {
     println!("{killed} of 60 ended by the signal");
 }
 
-/// Somebody who reads no further than the first line.
+/// A reader that stops after the first line.
 #[test]
 fn a_closed_pipe_leaves_no_guest_halted() {
     let machine = Machine::new(QEMU);
@@ -132,7 +132,7 @@ fn a_closed_pipe_leaves_no_guest_halted() {
 fn signals_that_are_ignored_stay_ignored() {
     let machine = Machine::new(Habits { delay: Duration::from_millis(2), ..QEMU });
     let source = &machine.source;
-    // nohup is that: the shell's `trap ''` is inherited.
+    // Like nohup: the shell's `trap ''` is inherited.
     let line = format!("trap '' HUP; exec \"$0\" stat {source} --max-pause 600");
     let mut command = Command::new("sh");
     command.args(["-c", &line, env!("CARGO_BIN_EXE_linmap")]).env("TMPDIR", machine.files());
@@ -157,14 +157,14 @@ fn a_slow_stub_does_not_hold_its_guest() {
             let why = ran.document()["error"].as_str().expect("an error").to_owned();
             assert!(why.contains("--max-pause") && why.contains("2 s"), "{source}: {why}");
             machine.expect_untouched(source);
-            // To read all of it takes the dripping one 100 s; more than 2 s is what a busy host adds.
+            // The slow stub would take 100 s for all of it; the rest above 2 s is the delay of a busy host.
             let longest = machine.guest.longest_halt();
             assert!(longest < Duration::from_secs(60), "{source}: {habits:?}: {longest:?}");
         }
     }
 }
 
-/// The tables above those of pages were read: what they say is said, and what is missing as well.
+/// The tables above those of pages were read: their facts are reported, and the missing ones as well.
 #[test]
 fn what_was_not_read_in_time_is_said() {
     let machine = Machine::new(Habits { most_reads: 12, ..QEMU });
@@ -199,14 +199,14 @@ fn a_guest_that_stood_still_does_so_afterwards() {
         assert!(!ran.stderr().contains("earlier run"), "{}", ran.stderr());
         machine.expect_untouched(source);
     }
-    // A stub that does not tell, which a newer QEMU's does not: the target may have run.
+    // A stub that does not report a stop, like a newer QEMU's: the target may have run.
     let silent = Arc::new(Guest::new(debian(), Habits { tells: false, monitor: false, ..QEMU }));
     silent.stop();
     linmap(&["stat", &stub::listen(&silent), LONG[0], LONG[1]]).exits(0);
     assert!(silent.runs());
 }
 
-/// SIGKILL leaves nobody to clean up; the next run does.
+/// SIGKILL leaves a mark and a halted guest; the next run cleans up.
 #[test]
 fn a_guest_that_a_killed_run_left_halted_is_recognised() {
     for by_port in [false, true] {

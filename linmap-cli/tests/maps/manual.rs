@@ -1,4 +1,4 @@
-//! `linmap man` and `linmap completions`: made from the command line itself, so they have all of it.
+//! `linmap man` and `linmap completions`: they have every option, as they are made from the command line itself.
 
 use crate::run::linmap;
 

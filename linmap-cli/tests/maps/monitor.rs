@@ -1,4 +1,4 @@
-//! The monitor of a guest that is none: QMP on a path, and a gdbstub that it starts and ends.
+//! The monitor of a made-up guest: QMP on a path, and a gdbstub that it starts and ends.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -15,7 +15,7 @@ use crate::stub;
 /// The device of the gdbstub.
 const STUB: &str = "gdb";
 
-/// Listens on a path. The SOURCE that it is.
+/// Listens on a path. Returns it as a SOURCE.
 pub(crate) fn listen(guest: &Arc<Guest>, path: &Path) -> String {
     let listener = UnixListener::bind(path).expect("a path");
     let guest = guest.clone();
@@ -38,7 +38,7 @@ pub(crate) fn gdbserver(guest: &Arc<Guest>, device: &str) -> String {
     format!("Waiting for gdb connection on device '{device}'\r\n")
 }
 
-/// Whether there is a gdbstub.
+/// Returns true if there is a gdbstub.
 pub(crate) fn has_stub(guest: &Guest) -> bool {
     guest.monitor("info chardev").contains("gdb: ")
 }

@@ -1,4 +1,4 @@
-//! Tables that are noise: whatever is asked of them ends, in a second and without a panic.
+//! Tables of noise: every command ends within a second and without a panic.
 
 use linmap::{Descriptor, Pa};
 
@@ -9,7 +9,7 @@ use crate::run::linmap;
 pub(crate) struct Noise(u64);
 
 impl Noise {
-    /// Numbers of a seed, far from those of the next one.
+    /// Returns the generator of a seed, with numbers far from those of the next seed.
     pub(crate) fn of(seed: u64) -> Self {
         Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
@@ -21,7 +21,7 @@ impl Noise {
         self.0
     }
 
-    /// A word that may be a table, a leaf, or nothing of the kind.
+    /// Returns a word that can be a table, a leaf, or neither.
     fn word(&mut self, tables: u64) -> u64 {
         let (word, table) = (self.next(), TABLES + self.next() % tables * 4096);
         match self.next() % 4 {
@@ -41,7 +41,7 @@ fn every_command_survives_damaged_tables() {
     }
 }
 
-/// The later the round, the more damage: at last nothing is what it was, but the way to the root.
+/// Later rounds do more damage: in the last ones only the way to the root is left.
 fn survives(round: u32, seed: u64) {
     let mut noise = Noise::of(seed);
     let kernel = debian();

@@ -1,4 +1,4 @@
-//! Where the output goes: full devices, narrow terminals, locales.
+//! Outputs: full devices, narrow terminals, locales.
 
 use std::fs::{File, OpenOptions};
 use std::io::Read;
@@ -59,7 +59,7 @@ fn a_full_device_is_an_error() {
     }
 }
 
-/// All that a command shows on a terminal of so many columns.
+/// Returns the output of a command on a terminal of so many columns.
 fn on_a_terminal(arguments: &[&str], columns: u16) -> String {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&master).and_then(|()| unlockpt(&master)).expect("a terminal");
@@ -71,7 +71,7 @@ fn on_a_terminal(arguments: &[&str], columns: u16) -> String {
     let mut command = command(arguments);
     command.arg("--color=never").stdout(slave).stderr(Stdio::null());
     let mut child = command.spawn().expect("linmap runs");
-    // The other end is closed when the last of its owners is gone.
+    // The other end is closed when the last owner is dropped.
     drop(command);
     let mut shown = Vec::new();
     let mut master = File::from(master);
@@ -91,7 +91,7 @@ fn tables_are_no_wider_than_the_terminal() {
     let wide = on_a_terminal(&["stat", path], 100);
     assert_eq!(wide, core.run("stat", &[]).exits(0).stdout());
     let narrow = on_a_terminal(&["stat", path], 44);
-    // The tables: from the line before a rule to the empty line behind it.
+    // The tables: from the line before a rule to the empty line after it.
     let blocks: Vec<&str> = narrow.split("\n\n").filter(|block| block.contains('─')).collect();
     assert_eq!(blocks.len(), 2, "{narrow}");
     for line in blocks.iter().flat_map(|block| block.lines()) {
@@ -149,7 +149,7 @@ fn regions_may_be_several() {
     assert_eq!(piped(&["dump", "-", "--json"], &json.0.stdout).exits(0).stdout(), json.stdout());
 }
 
-/// What lies between two regions that were saved is not known; above all it is no hole.
+/// Addresses between two saved regions are not known; they are not holes.
 #[test]
 fn between_regions_that_were_saved_nothing_is_known() {
     let kernel = debian();

@@ -22,7 +22,7 @@ fn a_pipe_is_a_source() {
     assert_eq!(piped(&["stat", "-"], &json).exits(0).stdout(), stat);
     assert_eq!(piped(&["stat", "/dev/stdin"], &json).exits(0).stdout(), stat);
     piped(&["stat", "-"], &text).exits(0).says("saved text `-`");
-    // What is in a file is read as a file.
+    // Input from a file is read as a file.
     let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
     let file = std::fs::File::open(core.path()).expect("a file");
     let output = command.args(["stat", "-"]).stdin(file).output().expect("linmap runs");
@@ -40,7 +40,7 @@ fn a_pipe_with_a_name_is_a_source() {
         command.arg("stat").arg(&path).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
         let child = command.spawn().expect("linmap runs");
         let mut writer = std::fs::OpenOptions::new().write(true).open(&path).expect("a reader");
-        // In two pieces, the second when it likes.
+        // In two pieces, the second one later.
         writer.write_all(&saved[..9]).and_then(|()| writer.write_all(&saved[9..])).expect("it reads");
         drop(writer);
         let output = child.wait_with_output().expect("it ends");
@@ -54,7 +54,7 @@ fn a_pipe_that_has_no_dump_is_refused() {
     piped(&["stat", "-"], b"\x7fELF\x02\x01\x01").exits(2).says("save it in a file first");
     piped(&["stat", "-"], b"some text\n").exits(2).says("it is no SOURCE");
     linmap(&["stat", "/dev/zero"]).exits(2).says("neither a file nor a pipe");
-    // Endless, and known from its beginning.
+    // Endless, and recognised by its beginning.
     let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
     let zeros = std::fs::File::open("/dev/zero").expect("zeros");
     let output = command.args(["stat", "-"]).stdin(zeros).output().expect("linmap runs");

@@ -1,10 +1,10 @@
-//! Running the command, and looking at what it said.
+//! Runs the command and checks its output.
 
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// What a run came to.
+/// The result of a run.
 pub(crate) struct Ran(pub(crate) Output);
 
 /// Runs `linmap` with these arguments.
@@ -23,7 +23,7 @@ impl Ran {
         String::from_utf8(self.0.stderr.clone()).expect("stderr is UTF-8")
     }
 
-    /// The one document on stdout.
+    /// Returns the one document on stdout.
     pub(crate) fn document(&self) -> Value {
         serde_json::from_slice(&self.0.stdout).unwrap_or_else(|error| panic!("{error}: {}", self.stdout()))
     }
@@ -43,14 +43,14 @@ impl Ran {
     }
 }
 
-/// Runs `linmap` with these arguments and this on its standard input, through a pipe.
+/// Runs `linmap` with these arguments and this standard input, through a pipe.
 pub(crate) fn piped(arguments: &[&str], input: &[u8]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
     command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.env_remove("NO_COLOR").env("LC_ALL", "C.UTF-8").spawn().expect("linmap runs");
     let mut stdin = child.stdin.take().expect("a pipe");
     let writer = std::thread::scope(|scope| {
-        // It may end without reading all of it.
+        // It can end without reading all of it.
         scope.spawn(move || drop(std::io::Write::write_all(&mut stdin, input)));
         child.wait_with_output().expect("it ends")
     });

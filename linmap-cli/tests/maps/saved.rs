@@ -1,4 +1,4 @@
-//! A saved dump says what its source says, and where it cannot it says so.
+//! A saved dump gives the answers of its source, or names the facts that it lacks.
 
 use std::path::Path;
 
@@ -8,7 +8,7 @@ use crate::core::{Core, Kernel, RAM, debian};
 use crate::run::{linmap, piped};
 use crate::tables::Tables;
 
-/// One kernel for each geometry, with leaves of each size that fits into its memory.
+/// Returns one kernel for each geometry, with leaves of each size that fits into its memory.
 fn kernels() -> Vec<Kernel> {
     use Granule::{K4, K16, K64};
     use OaFormat::{Bits48, Lpa, Lpa2};
@@ -32,8 +32,8 @@ fn kernels() -> Vec<Kernel> {
     geometries.map(kernel).to_vec()
 }
 
-/// What makes a map hard to save: contiguous runs, pages that are not valid with and without the software-present
-/// bit, bits that nobody looks at, tables that restrict what lies below them, descriptors without a meaning.
+/// Adds entries that are hard to save: contiguous runs, invalid pages with and without the software-present bit,
+/// ignored bits, tables that restrict what lies below them, descriptors without a meaning.
 fn hard(kernel: Kernel, tables: &mut Tables) {
     let g = kernel.geometry;
     let page = g.page_size();
@@ -58,7 +58,7 @@ fn text(path: &Path) -> &str {
     path.to_str().expect("a path in UTF-8")
 }
 
-/// Each command on a core and on what was saved of it.
+/// Runs each command on a core and on a saved dump of it.
 #[track_caller]
 fn assert_same(core: &Core, kernel: Kernel) {
     let json = core.run("dump", &["--json"]).exits(0);
@@ -125,7 +125,7 @@ fn a_saved_dump_answers_as_its_source_does_at_every_geometry() {
     }
 }
 
-/// Changes at random, wherever there is a leaf or a hole.
+/// Random changes of leaves and holes.
 #[test]
 fn so_does_that_of_a_random_map() {
     test_support::each(8, random_map);
@@ -189,13 +189,13 @@ fn a_dump_of_a_part_is_a_dump_of_that_part() {
     );
 }
 
-/// What a text cannot say is said to be missing, and nothing is made up.
+/// Facts that a text lacks are reported as missing, and nothing is made up.
 #[test]
 fn a_text_says_what_it_does_not_have() {
     let core = debian().core(|tables| hard(debian(), tables));
     let shown = core.run("dump", &[]).exits(0).stdout();
     let ran = piped(&["dump", "-"], shown.as_bytes()).exits(0).says("not saved: output addresses");
-    // A region without a line of its own is somewhere, and a text does not say where.
+    // A region without marker lines is somewhere, and a text does not say where.
     let fixmap = "---[ Fixmap start ]---\n---[ Fixmap end ]---\n";
     let lines = shown.replace(fixmap, "");
     assert_eq!(ran.stdout(), lines);
@@ -213,7 +213,7 @@ fn a_text_says_what_it_does_not_have() {
     }
 }
 
-/// A dump as it was saved before there was a second form.
+/// A dump in the first version of the schema.
 #[test]
 fn the_first_form_is_still_read() {
     let core = debian().core(|_| {});

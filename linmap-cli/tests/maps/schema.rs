@@ -1,4 +1,4 @@
-//! Every document is as `docs/schema` says: nothing is missing, and nothing is in it that is not written down.
+//! Every document follows `docs/schema`: no key is missing, and none is undocumented.
 
 use linmap::Attributes;
 use serde_json::Value;
@@ -13,7 +13,7 @@ fn schema(command: &str) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
 }
 
-/// What of a value is not as its schema says, with the way to it. Knows as much of JSON Schema as is used.
+/// Returns the parts of a value that break its schema, with their paths. Knows the part of JSON Schema that is used.
 fn wrong(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
     if let Some(name) = schema["$ref"].as_str() {
         let defined = root.pointer(name.trim_start_matches('#')).expect("a definition");
@@ -64,7 +64,7 @@ fn wrong(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
 fn assert_fits(command: &str, document: &Value) {
     let schema = schema(command);
     let mut found = wrong(&schema, &schema, document, "");
-    // A document that is no error has everything.
+    // A document without an error has every key.
     if document.get("error").is_none() {
         let keys = schema["properties"].as_object().expect("properties").keys();
         let missing = keys.filter(|key| *key != "error" && document.get(key).is_none());

@@ -1,4 +1,4 @@
-//! `linmap stat`: what a map is made of, and why.
+//! `linmap stat`: the leaves of a map, and the reasons.
 
 use linmap::{Geometry, Granule, OaFormat};
 use snapbox::{assert_data_eq, str};
@@ -69,7 +69,7 @@ fn a_map_in_large_leaves_needs_no_help() {
     assert_eq!(document["causes"], serde_json::json!([]));
 }
 
-/// KFENCE's pool is in pages whatever else is not. Its guards cover nothing.
+/// KFENCE's pool is in pages, whatever the rest. Its guards cover nothing.
 #[test]
 fn the_pool_of_kfence_is_seen() {
     let kernel = Kernel { release: "6.8.0", level: 2, rodata_full: false, ..debian() };
@@ -100,8 +100,8 @@ fn the_pool_of_kfence_is_seen() {
     }
 }
 
-/// Pages that memfd_secret has taken, the image's data in Linux 7.3, a crash kernel in 6.1: each is named, and
-/// none of it is coverage.
+/// Pages of memfd_secret, the image's data in Linux 7.3, a crash kernel in 6.1: each is named, and none of it counts
+/// as coverage.
 #[test]
 fn what_is_not_valid_is_named_and_covers_nothing() {
     let page = |kernel: Kernel, pa: u64| kernel.linear(RAM + pa);
@@ -135,7 +135,7 @@ fn what_is_not_valid_is_named_and_covers_nothing() {
     }
 }
 
-/// Every kind of table is counted as the library plans it.
+/// The counts of every kind of table are those of the library's plan.
 #[test]
 fn every_geometry_is_read() {
     use Granule::{K4, K16, K64};

@@ -1,4 +1,4 @@
-//! The gdbstub of a guest that is none, on a socket of either kind.
+//! The gdbstub of a made-up guest, on a socket of either kind.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -12,7 +12,7 @@ use crate::guest::Guest;
 /// TCR_EL1 of 4K pages and 48 bits.
 const TCR: u64 = 2 << 30 | 16 << 16 | 5 << 32;
 
-/// Listens on a port. The SOURCE that it is.
+/// Listens on a port. Returns it as a SOURCE.
 pub(crate) fn listen(guest: &Arc<Guest>) -> String {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let address = listener.local_addr().expect("a port");
@@ -21,14 +21,14 @@ pub(crate) fn listen(guest: &Arc<Guest>) -> String {
     format!("gdb:{address}")
 }
 
-/// Listens on a path, for as long as that is there.
+/// Listens on a path for as long as it exists.
 pub(crate) fn listen_at(guest: &Arc<Guest>, path: &Path) {
     let listener = UnixListener::bind(path).expect("a path");
     let guest = guest.clone();
     thread::spawn(move || listener.incoming().flatten().for_each(|socket| serve(&guest, socket)));
 }
 
-/// Talks to a debugger until it goes. If it goes without a word the guest stands still, as it does in QEMU.
+/// Serves a debugger until it leaves. If it leaves without a goodbye, the guest stays halted, as in QEMU.
 fn serve(guest: &Guest, mut socket: impl Read + Write) {
     let ran = guest.stop();
     if ran && guest.habits.tells {
@@ -62,7 +62,7 @@ fn serve(guest: &Guest, mut socket: impl Read + Write) {
     }
 }
 
-/// The packets that answer one.
+/// Returns the packets that answer one.
 fn answers(guest: &Guest, packet: &str, thread: usize) -> Vec<Vec<u8>> {
     let answer = match packet {
         "qfThreadInfo" => "m1,2".to_owned(),
@@ -117,7 +117,7 @@ fn bytes(digits: &str) -> Vec<u8> {
     pairs.map(|pair| u8::from_str_radix(pair, 16).expect("digits")).collect()
 }
 
-/// The first whole packet.
+/// Returns the first complete packet.
 fn take(arrived: &mut Vec<u8>) -> Option<String> {
     let start = arrived.iter().position(|byte| *byte == b'$')?;
     let end = start + arrived[start..].iter().position(|byte| *byte == b'#')?;

@@ -1,4 +1,4 @@
-//! Tables that are put together one entry at a time, so that they may be wrong in any way.
+//! Tables that are built one entry at a time, so that they can be wrong in any way.
 
 use std::collections::BTreeMap;
 
@@ -32,12 +32,12 @@ impl Tables {
         table
     }
 
-    /// The first free page behind the tables.
+    /// Returns the first free page after the tables.
     pub(crate) fn end(&self) -> Pa {
         Pa(self.next)
     }
 
-    /// The entry for an address at a level; the tables on the way are made.
+    /// Returns the entry for an address at a level; missing tables are made.
     pub(crate) fn slot(&mut self, va: u64, level: Level) -> &mut u64 {
         let g = self.geometry;
         let (mut table, mut at) = (self.root, g.root());
@@ -58,7 +58,7 @@ impl Tables {
         &mut self.pages.get_mut(&table).expect("a table")[index]
     }
 
-    /// Maps so many leaves one after the other.
+    /// Maps so many consecutive leaves.
     pub(crate) fn map(
         &mut self,
         va: u64,

@@ -1,4 +1,4 @@
-//! What is no source, no argument, or no reader: each with its own message, in bounded time.
+//! Wrong sources, wrong arguments, and readers that leave: each has its own message, in bounded time.
 
 use std::process::{Command, Stdio};
 
@@ -10,7 +10,7 @@ use crate::tables::{Tables, small};
 
 const COMMANDS: [&[&str]; 4] = [&["dump"], &["stat"], &["check"], &["walk"]];
 
-/// Each command on a file with these contents.
+/// Runs each command on a file with these contents.
 fn refused(contents: &[u8], words: &str) {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let path = directory.path().join("source");
@@ -113,7 +113,7 @@ fn an_address_and_a_source_in_each_others_place_are_told_apart() {
     linmap(&["diff", "-", "-"]).exits(2).says("both the standard input");
 }
 
-/// The headers of what is compressed, as QEMU and makedumpfile write them.
+/// Headers of compressed files, as QEMU and makedumpfile write them.
 #[test]
 fn compressed_cores_are_named_and_not_read() {
     let mut kdump = vec![0; 4096];
@@ -145,7 +145,7 @@ fn old_and_cut_texts_are_refused_by_name() {
     refused(&lines[..4].concat(), "the text ends before the region does");
 }
 
-/// Names may have anything in them.
+/// Names can have any characters.
 #[test]
 fn control_characters_never_reach_a_terminal() {
     let name = "\u{1b}]0;title\u{7}\u{1b}[2J\u{9b}1m";
@@ -158,7 +158,7 @@ fn control_characters_never_reach_a_terminal() {
     let json = linmap(&["dump", odd, "--json"]).exits(0);
     let document = json.document();
     assert!(document["source"].as_str().is_some_and(|source| source.contains("^[]0;title^G")), "{document}");
-    // A document that somebody else has made.
+    // A document from somebody else.
     let forged = core.file("forged");
     let mut document = document;
     document["source"] = name.into();

@@ -1,4 +1,4 @@
-//! What a plan looks like.
+//! The output of plans.
 
 use std::process::Command;
 
@@ -78,7 +78,7 @@ fn a_document_for_programs() {
     assert_eq!(plan["modes"][1]["asked_for"], true);
 }
 
-/// A second of the CPU, however long the host takes to give it.
+/// A second of CPU time, however long the host takes.
 #[test]
 fn terabytes_take_no_time() {
     let mut command = Command::new("sh");
@@ -93,7 +93,7 @@ fn terabytes_take_no_time() {
     assert_eq!(plan["page_sizes"][0]["linear"]["bytes"].as_u64(), Some(64 << 40));
 }
 
-/// How the kernel's place is known: it decides a few of the leaves.
+/// The basis of the kernel's place, which decides a few of the leaves.
 #[test]
 fn what_the_kernels_place_rests_on_is_said() {
     let kernel = document(&[&["--ram", "4G"], &KERNEL[..]].concat())["kernel"].clone();
@@ -103,7 +103,7 @@ fn what_the_kernels_place_rests_on_is_said() {
     assert!(printed(&none).contains("\nKernel: none in the plan; --kernel says where one is\n"));
 }
 
-/// As after `cargo install`: without an image the built-in size is taken, and said to be assumed.
+/// As after `cargo install`: without an image the built-in size is taken, and reported as assumed.
 #[test]
 fn without_an_image_its_size_is_assumed() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");

@@ -1,4 +1,4 @@
-//! Cores: those that come with the command, and a user's own.
+//! Cores: built-in ones, and a user's own.
 
 use tempfile::NamedTempFile;
 

@@ -1,4 +1,4 @@
-//! `linmap tlb`: workloads and traces, the same for the same seed; cores; what is said of bad input.
+//! `linmap tlb`: workloads and traces, the same for the same seed; cores; errors on bad input.
 
 mod cores;
 mod traces;
@@ -8,10 +8,10 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
-/// Where the kernel of these tests is, so that nothing depends on what was built.
+/// The place of the kernel in these tests, so that nothing depends on a build.
 const KERNEL: [&str; 2] = ["--kernel", "0x40200000-0x40240000"];
 
-/// `linmap tlb` with these options.
+/// Runs `linmap tlb` with these options.
 pub(crate) fn tlb(options: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
     command.arg("tlb").args(KERNEL).args(options).stdin(Stdio::null()).output().expect("linmap runs")
@@ -21,7 +21,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.to_vec()).expect("UTF-8")
 }
 
-/// What a run that went well printed.
+/// Returns the output of a run that went well.
 pub(crate) fn printed(options: &[&str]) -> String {
     let output = tlb(options);
     assert_eq!((output.status.code(), &*text(&output.stderr)), (Some(0), ""), "{options:?}");
@@ -33,7 +33,7 @@ pub(crate) fn document(options: &[&str]) -> Value {
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{options:?}: {error}: {text}"))
 }
 
-/// What is said of options that make no sense.
+/// Returns the message for wrong options.
 pub(crate) fn refused(options: &[&str]) -> String {
     let output = tlb(options);
     assert_eq!((output.status.code(), &*text(&output.stdout)), (Some(2), ""), "{options:?}");

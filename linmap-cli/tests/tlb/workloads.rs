@@ -45,7 +45,7 @@ fn the_same_seed_makes_the_same_document() {
     assert_ne!(document(&options)["workloads"], document(&other)["workloads"]);
 }
 
-/// A random access to far more memory than a TLB reaches misses nearly always; to far less, never.
+/// Random accesses to far more memory than a TLB reaches nearly always miss; to far less, never.
 #[test]
 fn reach_is_what_counts() {
     let misses = |footprint: &str, changes: &[&str]| {

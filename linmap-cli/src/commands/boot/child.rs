@@ -1,5 +1,5 @@
-//! QEMU as a process. Its value is the promise that QEMU is gone when the value is: no path out of
-//! this program, early return or panic, leaves one running.
+//! QEMU as a process. When its value is dropped, QEMU has ended: no way out of this program, early return or panic,
+//! leaves one running.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -8,16 +8,16 @@ use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
 
 use rustix::process::{self, Pid, Signal, WaitId, WaitIdOptions};
 
-/// A running QEMU, or one that has ended and is not yet waited for.
+/// A running QEMU, or one that has ended and is not waited for yet.
 pub(crate) struct Qemu {
     child: Child,
-    /// Also the process group: until the child is waited for, nothing else can have this number.
+    /// Also the process group: until the child is waited for, no other process can have this number.
     pid: Pid,
     reaped: bool,
 }
 
 impl Qemu {
-    /// Starts QEMU in a process group of its own, so that a terminal's Ctrl-C reaches only us.
+    /// Starts QEMU in a process group of its own, so that a terminal's Ctrl-C reaches only this program.
     pub(crate) fn start(program: &OsStr, arguments: &[OsString]) -> io::Result<Self> {
         let child = Command::new(program)
             .args(arguments)
@@ -34,12 +34,12 @@ impl Qemu {
         self.pid
     }
 
-    /// Its console and its complaints, once.
+    /// Returns its console and its messages, once.
     pub(crate) fn take_output(&mut self) -> Option<(ChildStdout, ChildStderr)> {
         self.child.stdout.take().zip(self.child.stderr.take())
     }
 
-    /// Kills it and all that it started. Of one that has ended, only what it left behind.
+    /// Kills it and everything that it started. If it has ended, kills only processes that it left behind.
     pub(crate) fn kill(&self) {
         if !self.reaped {
             // An error means that no process is left.
@@ -47,7 +47,7 @@ impl Qemu {
         }
     }
 
-    /// Makes sure that it has ended, and says how.
+    /// Makes sure that it has ended, and returns its exit status.
     pub(crate) fn end(&mut self) -> io::Result<ExitStatus> {
         self.kill();
         let exit = self.child.wait()?;
@@ -59,13 +59,13 @@ impl Qemu {
 impl Drop for Qemu {
     fn drop(&mut self) {
         if !self.reaped {
-            // There is nobody left to tell.
+            // There is no way left to report an error.
             let _ = self.end();
         }
     }
 }
 
-/// Waits until the process has ended, and leaves it to be waited for by its owner.
+/// Waits until the process has ended; its owner still has to wait for it.
 pub(crate) fn until_ended(pid: Pid) {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
     while matches!(process::waitid(WaitId::Pid(pid), options), Err(rustix::io::Errno::INTR)) {}

@@ -1,37 +1,37 @@
-//! The guest's console: bytes that nobody vouches for become text for people and, from lines that
-//! start with `linmap: `, documents for programs.
+//! The guest's console: untrusted bytes become text for people and, from lines that start with `linmap: `, documents
+//! for programs.
 //!
-//! Text is passed on as it arrives, a line in the making included; a line that may still turn out
-//! to be a document is held back. Carriage returns are dropped wherever they stand.
+//! Text is passed on as it arrives, incomplete lines included; a line that can still become a document is held back.
+//! Carriage returns are dropped everywhere.
 
 use std::io::{self, Write};
 
 use crate::printable::Printable;
 
-/// What a line for programs starts with.
+/// The beginning of a line for programs.
 pub(crate) const MARK: &[u8] = b"linmap: ";
 
-/// The longest line that is taken for a document.
+/// The longest line that can be a document.
 const LONGEST: usize = 64 << 10;
 
-/// Something that the console said.
+/// A part of the console's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Piece {
-    /// Fit to be shown.
+    /// Text that is safe to show.
     Text(String),
-    /// What followed the mark on one line.
+    /// The rest of a line after the mark.
     Document(Vec<u8>),
-    /// A marked line was too long and is being passed on as text.
+    /// A line with the mark was too long, and is passed on as text.
     TooLong,
 }
 
-/// Takes a console apart. The result does not depend on how its bytes are cut into reads, but for
-/// the lengths of texts.
+/// Splits a console into pieces. The result does not depend on how the bytes are cut into reads, except for the
+/// lengths of texts.
 #[derive(Default)]
 pub(crate) struct Splitter {
-    /// The line so far, while it may be a document.
+    /// The line so far, while it can be a document.
     held: Vec<u8>,
-    /// The line is known to be text, and shown so far.
+    /// True if the line is text, and shown so far.
     in_text: bool,
     /// Text since the last piece.
     text: Vec<u8>,
@@ -49,7 +49,7 @@ impl Splitter {
         std::mem::take(&mut self.pieces)
     }
 
-    /// The console has ended, perhaps within a line, which ends as well.
+    /// Ends the console, and its last line.
     pub(crate) fn finish(&mut self) -> Vec<Piece> {
         if self.in_text || !(self.held.is_empty() || self.end_held()) {
             self.text.push(b'\n');
@@ -73,7 +73,7 @@ impl Splitter {
         }
     }
 
-    /// Holds one more byte of the line, or gives the line up as text.
+    /// Holds one more byte of the line, or releases the line as text.
     fn hold(&mut self, byte: u8) {
         self.held.push(byte);
         let marked = self.held.starts_with(MARK);
@@ -88,7 +88,7 @@ impl Splitter {
         }
     }
 
-    /// The held line is complete: whether it was a document.
+    /// Ends the held line. Returns true if it was a document.
     fn end_held(&mut self) -> bool {
         let line = std::mem::take(&mut self.held);
         let Some(document) = line.strip_prefix(MARK) else {
@@ -108,12 +108,12 @@ impl Splitter {
     }
 }
 
-/// Where the console is shown.
+/// The stream that shows the console.
 #[derive(Clone, Copy)]
 pub(crate) enum Sink {
-    /// It is the data.
+    /// The console is the data.
     Stdout,
-    /// It is progress, and the data is a document. Losing it is no reason to stop.
+    /// The console is progress, and the data is a document. Losing it does not end the run.
     Stderr,
 }
 
@@ -146,7 +146,7 @@ mod tests {
         Piece::Document(json.as_bytes().to_vec())
     }
 
-    /// Adjacent texts as one: what does not depend on the cuts.
+    /// Joins adjacent texts: the part of the result that does not depend on cuts.
     fn joined(pieces: Vec<Piece>) -> Vec<Piece> {
         let mut all: Vec<Piece> = Vec::new();
         for piece in pieces {
@@ -194,7 +194,7 @@ mod tests {
         assert_eq!(shown.len(), line.len() + "x\nb\n".len());
     }
 
-    /// Bytes in which marks, line ends and cut characters are likely.
+    /// Bytes with likely marks, line ends and cut characters.
     fn console() -> impl Strategy<Value = Vec<u8>> {
         let part = prop_oneof![
             Just(MARK.to_vec()),

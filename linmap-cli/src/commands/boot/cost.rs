@@ -1,4 +1,4 @@
-//! What the same RAM would cost if it were mapped with pages: the library's own answer.
+//! The cost of the same RAM mapped in pages, as the library computes it.
 
 use std::ops::Range;
 
@@ -7,17 +7,17 @@ use serde_json::Value;
 
 use super::document::{self, Document};
 
-/// The price of a map.
+/// The cost of a map.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Cost {
     /// Table pages, the root included.
     pub(crate) tables: u64,
     pub(crate) table_bytes: u64,
-    /// TLB entries that it takes to cover the map.
+    /// TLB entries that cover the map.
     pub(crate) tlb_entries: u64,
 }
 
-/// The price of page mappings for the RAM, page size and addresses of the report, if it has them.
+/// Returns the cost in pages for the RAM, page size and addresses of the report, if it has them.
 pub(crate) fn page_mapped_cost(document: &Document) -> Option<Cost> {
     let geometry = geometry(document.number("/page_size")?, document.number("/va_bits")?)?;
     let mut ram = ranges(document.list("/memory/ram"))?;
@@ -32,7 +32,7 @@ pub(crate) fn page_mapped_cost(document: &Document) -> Option<Cost> {
     })
 }
 
-/// The geometry of a page size in bytes and a VA size in bits.
+/// Returns the geometry of a page size in bytes and a VA size in bits.
 pub(crate) fn geometry(page_size: u64, va_bits: u64) -> Option<Geometry> {
     let granule = Granule::ALL.into_iter().find(|g| g.page_size() == page_size)?;
     let va_bits = u32::try_from(va_bits).ok()?;
@@ -44,7 +44,7 @@ fn ranges(list: &[Value]) -> Option<Vec<Range<Pa>>> {
     list.iter().map(|ends| range(ends.as_array()?)).collect()
 }
 
-/// A range, written as its first address and the one behind its last.
+/// Reads a range: its first address and the one after its last.
 fn range(ends: &[Value]) -> Option<Range<Pa>> {
     match ends {
         [start, end] => Some(Pa(document::address(start)?)..Pa(document::address(end)?)),
@@ -84,7 +84,7 @@ mod tests {
         assert_eq!(cost(4096, 48, &[["0x1000", "0x1000"]]), None);
         assert_eq!(cost(4096, 48, &[["0x0", "0x2000"], ["0x1000", "0x3000"]]), None);
         assert_eq!(cost(4096, 48, &[["0", "x"]]), None);
-        // Absurd, but it has an answer.
+        // Absurd, but it has a result.
         assert!(cost(4096, 48, &[["0x0", "0xffffffffffffffff"]]).is_some());
     }
 }

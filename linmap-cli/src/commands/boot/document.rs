@@ -1,11 +1,11 @@
-//! What the kernel reported: partial documents, merged into one. It comes from the guest, so that
-//! every key may be missing and every value may be anything.
+//! The kernel's report: partial documents, merged into one. It comes from the guest, so every key can be missing and
+//! every value can be anything.
 
 use serde_json::{Map, Value};
 
 use crate::printable::excerpt;
 
-/// What the form of the document is called.
+/// The name of the document's schema.
 const SCHEMA: &str = "linmap.boot/1";
 
 /// The longest text of a document that people are shown.
@@ -22,7 +22,7 @@ impl Default for Document {
 }
 
 impl Document {
-    /// Merges in the object that this line holds; an error says why it holds none.
+    /// Merges the object of this line. An error says why the line has none.
     pub(crate) fn merge_line(&mut self, line: &[u8]) -> Result<(), String> {
         match serde_json::from_slice(line) {
             Ok(part @ Value::Object(_)) => {
@@ -34,7 +34,8 @@ impl Document {
         }
     }
 
-    /// With what the kernel can not know: the schema, why the run is not fine, and how many of its tests passed.
+    /// Adds facts that the kernel cannot know: the schema, the reason that the run is not fine, and how many tests
+    /// passed.
     pub(crate) fn concluded(&self, error: Option<String>) -> Self {
         let mut keys = self.0.as_object().cloned().unwrap_or_default();
         if !keys.contains_key("schema") {
@@ -54,7 +55,7 @@ impl Document {
         &self.0
     }
 
-    /// The value at a JSON pointer such as `/linear/bytes`, unless it is null.
+    /// Returns the value at a JSON pointer such as `/linear/bytes`, unless it is null.
     pub(crate) fn at(&self, pointer: &str) -> Option<&Value> {
         self.0.pointer(pointer).filter(|value| !value.is_null())
     }
@@ -67,7 +68,7 @@ impl Document {
         self.at(pointer)?.as_bool()
     }
 
-    /// A text, fit to be shown on one line.
+    /// Returns a text that is safe to show on one line.
     pub(crate) fn text(&self, pointer: &str) -> Option<String> {
         Some(excerpt(self.at(pointer)?.as_str()?, LONGEST))
     }
@@ -83,7 +84,7 @@ pub(crate) fn address(value: &Value) -> Option<u64> {
     u64::from_str_radix(digits, 16).ok()
 }
 
-/// Adds to tests how many passed, how many failed, and the names of both in their order.
+/// Adds to the tests how many passed, how many failed, and the names of both in order.
 fn count(tests: &mut Map<String, Value>) {
     let ok = |test: &Value| test.get("ok").and_then(Value::as_bool);
     let outcomes: Vec<(String, bool)> =
@@ -97,7 +98,7 @@ fn count(tests: &mut Map<String, Value>) {
     }
 }
 
-/// Objects merge key by key; of anything else the later wins.
+/// Merges objects key by key; for other values the later one wins.
 fn merge(into: &mut Value, part: Value) {
     match (into, part) {
         (Value::Object(into), Value::Object(part)) => {

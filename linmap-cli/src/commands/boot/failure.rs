@@ -1,10 +1,10 @@
-//! Everything that makes a run neither fine nor a failed test, with what to say about it.
+//! Everything that makes a run neither fine nor a failed test.
 
 use std::io;
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-/// Why the run is worth exit status 2.
+/// Why the exit status is 2.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
     #[error(

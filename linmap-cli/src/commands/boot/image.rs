@@ -1,4 +1,4 @@
-//! Which image is booted: the one that is named, else the one that `make image` built.
+//! Finds the image to boot: the named one, otherwise the one that `make image` built.
 
 use std::fs::File;
 use std::io::Read;
@@ -8,7 +8,7 @@ use super::failure::Failure;
 
 const NAME: &str = "linmap.img";
 
-/// The image, which exists.
+/// Returns the path of an existing image.
 pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf, Failure> {
     let executable = std::env::current_exe().ok();
     let places = match named {
@@ -22,14 +22,14 @@ pub(crate) fn find(named: Option<&Path>) -> Result<PathBuf, Failure> {
     }
 }
 
-/// Whether a file has the header of an arm64 kernel image: a magic at byte 56.
+/// Returns true if a file has the header of an arm64 kernel image: a magic at byte 56.
 fn is_image(path: &Path) -> bool {
     let mut header = [0; 60];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut header));
     read.is_ok() && header[56..] == *b"ARM\x64"
 }
 
-/// Where a build leaves the image, seen from the directory of the executable and from here.
+/// Returns the places where a build leaves the image, relative to the executable and to the current directory.
 fn usual_places(directory: Option<&Path>) -> Vec<PathBuf> {
     let beside = directory.map(|directory| directory.join(NAME));
     let above = directory.and_then(Path::parent).map(|directory| directory.join(NAME));

@@ -9,13 +9,13 @@ use crate::size::human;
 pub(crate) struct Leaves {
     /// Bytes that one descriptor maps.
     pub(crate) size: u64,
-    /// Whether the descriptors are runs that may share a TLB entry.
+    /// True if the descriptors are runs that can share a TLB entry.
     pub(crate) contiguous: bool,
     pub(crate) descriptors: u64,
 }
 
 impl Leaves {
-    /// The leaves in the kernel's report, largest first; what can not be understood is left out.
+    /// Returns the leaves in the kernel's report, largest first; malformed ones are left out.
     pub(crate) fn of(document: &Document) -> Vec<Self> {
         let mut leaves: Vec<Self> = document.list("/linear/leaves").iter().filter_map(Self::read).collect();
         leaves.sort_by_key(|leaves| std::cmp::Reverse((leaves.size, leaves.contiguous)));
@@ -34,7 +34,7 @@ impl Leaves {
         self.size.saturating_mul(self.descriptors)
     }
 
-    /// `2M`, or `32M contiguous (16 x 2M)`.
+    /// Returns the name: `2M`, or `32M contiguous (16 x 2M)`.
     pub(crate) fn name(&self, page_size: u64) -> String {
         let size = human(self.size);
         match run_length(page_size, self.size) {
@@ -45,7 +45,7 @@ impl Leaves {
     }
 }
 
-/// How many descriptors make a contiguous run.
+/// Returns how many descriptors make a contiguous run.
 fn run_length(page_size: u64, size: u64) -> Option<u64> {
     let sizes = super::cost::geometry(page_size, 48)?.leaf_sizes();
     sizes.iter().find(|s| s.contiguous && 1 << s.entry_shift == size).map(|s| s.descriptors())

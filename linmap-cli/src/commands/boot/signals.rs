@@ -10,7 +10,7 @@ use signal_hook::low_level::emulate_default_handler;
 
 use super::supervise::Event;
 
-/// From now on signals are events. Once nobody receives those any more, signals end the program.
+/// Makes signals events from now on. Once the receiver is gone, signals end the program.
 pub(crate) fn watch(events: Sender<Event>) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
     let forward = move || {
@@ -23,7 +23,8 @@ pub(crate) fn watch(events: Sender<Event>) -> io::Result<()> {
     thread::Builder::new().name("signals".into()).spawn(forward).map(drop)
 }
 
-/// Ends the program by this signal, as if it had no handler: the parent process sees why, and a shell ends its loop.
+/// Ends the program by this signal as if it had no handler, so that the parent process sees the cause and a shell
+/// ends its loop.
 pub(crate) fn end_by(signal: i32) {
     // It fails only for signals that do not exist.
     let _ = emulate_default_handler(signal);

@@ -1,5 +1,5 @@
-//! The linear map at a glance, from the kernel's report: what it is made of, what it costs, what
-//! pages would cost, and what it took to create and to change it. What the report lacks is left out.
+//! The linear map at a glance, from the kernel's report: its leaves, its cost beside the cost in pages, and the cost
+//! of creation and changes. Anything that the report lacks is left out.
 
 use comfy_table::{Cell, CellAlignment, LineStyle, Row, Table, TableStyle};
 
@@ -10,7 +10,7 @@ use crate::size::{grouped, human};
 use crate::table::fitted;
 use crate::terminal::{ASIDE, HEADING};
 
-/// The whole summary, with styles, ending in a line break.
+/// Returns the whole summary, with styles, ending in a line break.
 pub(crate) fn of(document: &Document) -> String {
     let leaves = Leaves::of(document);
     if leaves.is_empty() {
@@ -24,7 +24,7 @@ pub(crate) fn of(document: &Document) -> String {
     parts.join("\n")
 }
 
-/// The names of the tests that failed, and why where they say so.
+/// Returns the names of the failed tests, with their reasons.
 pub(crate) fn failed_tests(document: &Document) -> String {
     let named = |name: String| match document.text(&format!("/tests/{name}/why")) {
         Some(why) => format!("{name} ({why})"),
@@ -38,7 +38,7 @@ pub(crate) fn failed_tests(document: &Document) -> String {
     }
 }
 
-/// `Linear map: 12G, 4K granule, …`, then what decided how it is mapped.
+/// `Linear map: 12G, 4K granule, …`, then the reason for its leaves.
 fn heading(document: &Document, leaves: &[Leaves]) -> String {
     let mut facts: Vec<String> = Vec::new();
     facts.extend(document.number("/linear/bytes").map(human));
@@ -50,14 +50,14 @@ fn heading(document: &Document, leaves: &[Leaves]) -> String {
     format!("{HEADING}Linear map{HEADING:#}: {}\n{}", facts.join(", "), mode(document, leaves))
 }
 
-/// `Mode 1 (live): boot CPU AmpereOne never aborts`; if the map is page-mapped, what keeps it so.
+/// `Mode 1 (live): boot CPU AmpereOne never aborts`; for a map in pages, the reason.
 fn mode(document: &Document, leaves: &[Leaves]) -> String {
     let number = document.number("/mode").map(|mode| format!("mode {mode}"));
     let policy = document.text("/policy").map(|policy| format!("({policy})"));
     let name = number.into_iter().chain(policy).collect::<Vec<_>>().join(" ");
     let reason = document.text("/mode_reason").unwrap_or_else(|| "the kernel gave no reason".to_owned());
     let page_size = document.number("/page_size");
-    // The alias of the image keeps its leaves where everything else is in pages.
+    // The alias of the image keeps its leaves even if everything else is in pages.
     let page_mapped = document.text("/policy").as_deref() == Some("pages")
         || leaves.iter().all(|leaves| Some(leaves.size) == page_size && !leaves.contiguous);
     match (page_mapped, name.as_str()) {
@@ -87,7 +87,7 @@ fn leaf_table(document: &Document, leaves: &[Leaves]) -> String {
     fitted(table)
 }
 
-/// The cost of the map beside the one of page mappings.
+/// The cost of the map beside the cost in pages.
 fn cost_table(document: &Document) -> Option<String> {
     let pages = page_mapped_cost(document);
     let pages = pages.as_ref();
@@ -110,7 +110,7 @@ fn cost_table(document: &Document) -> Option<String> {
 /// The windows of the map's creation.
 const OF_CREATION: [&str; 3] = ["identity_build", "create", "identity_discard"];
 
-/// What it took to change the map, window by window.
+/// The cost of changes, window by window.
 fn window_table(document: &Document) -> Option<String> {
     let mut table = table(["change", "leaf", "instructions", "TLBI", "DSB", "ISB"]);
     let windows = document.at("/windows").and_then(serde_json::Value::as_object)?;
@@ -129,7 +129,7 @@ fn window_table(document: &Document) -> Option<String> {
     (table.row_count() > 0).then(|| fitted(table))
 }
 
-/// What it took to create the map.
+/// The cost of creation.
 fn creation(document: &Document) -> Option<String> {
     document.at("/windows/create")?;
     let instructions = match document.number("/windows/create/instructions") {
@@ -156,7 +156,7 @@ fn creation(document: &Document) -> Option<String> {
     ))
 }
 
-/// `Tests: 2 passed`, and the names of those that did not.
+/// `Tests: 2 passed`, and the names of those that failed.
 fn tests(document: &Document) -> Option<String> {
     let outcomes = outcomes(document);
     let passed = outcomes.iter().filter(|(_, ok)| *ok).count();
@@ -169,7 +169,7 @@ fn tests(document: &Document) -> Option<String> {
     Some(format!("{HEADING}Tests{HEADING:#}: {counts}\n"))
 }
 
-/// Each test with whether it passed.
+/// Returns each test, and true if it passed.
 fn outcomes(document: &Document) -> Vec<(String, bool)> {
     let tests = document.at("/tests").and_then(serde_json::Value::as_object);
     let outcome = |test: &serde_json::Value| test.get("ok").and_then(serde_json::Value::as_bool);
@@ -198,7 +198,7 @@ fn row<const COLUMNS: usize>(cells: [String; COLUMNS]) -> Row {
     Row::from(aligned.collect::<Vec<_>>())
 }
 
-/// A part of a whole in percent.
+/// Returns a part of a whole in percent.
 fn share(part: u64, whole: u64) -> String {
     let percent = part as f64 * 100.0 / whole as f64;
     match percent {
@@ -209,7 +209,7 @@ fn share(part: u64, whole: u64) -> String {
     }
 }
 
-/// How many times more pages cost.
+/// Returns how many times more pages cost.
 fn factor(pages: u64, this: u64) -> String {
     match (pages, this) {
         (_, 0) => String::new(),

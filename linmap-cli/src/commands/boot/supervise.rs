@@ -1,8 +1,8 @@
-//! One run of QEMU from start to end. Whatever happens first decides: it ends, time is up, a signal
-//! comes, or nobody reads the console any more. At the end of each of these no QEMU is left.
+//! One run of QEMU from start to end. The first of these events ends it: QEMU ends, time is up, a signal comes, or
+//! the reader of the console has left. After each of them no QEMU is left.
 //!
-//! Threads read and wait, and turn what they meet into events; all decisions are made here, in one
-//! place. The thread that shows the console may be held up by a slow reader, this one never is.
+//! Threads read and wait, and send events; all decisions are made here, in one place. A slow reader can delay the
+//! thread that shows the console, but never this one.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind, Read};
@@ -19,12 +19,12 @@ use super::signals;
 use super::transcript::Transcript;
 use crate::printable::Printable;
 
-/// How long a killed QEMU's last words are waited for.
+/// How long to wait for the last output of a killed QEMU.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// As much of QEMU's complaints as is kept: the end, where the reason is.
+/// How many bytes of QEMU's messages are kept: the last ones, which have the reason.
 const COMPLAINTS: usize = 8 << 10;
 
-/// What to run.
+/// A run to be made.
 pub(crate) struct Job<'a> {
     pub(crate) program: &'a OsStr,
     pub(crate) arguments: &'a [OsString],
@@ -32,24 +32,24 @@ pub(crate) struct Job<'a> {
     pub(crate) console: Sink,
 }
 
-/// What came of it.
+/// The result of a run.
 pub(crate) struct Run {
     pub(crate) ending: Ending,
     pub(crate) transcript: Transcript,
-    /// What QEMU itself wrote to stderr.
+    /// The messages of QEMU on stderr.
     pub(crate) complaints: String,
-    /// QEMU as it was started.
+    /// The command that started QEMU.
     pub(crate) command: String,
 }
 
-/// What ended it.
+/// The end of a run.
 pub(crate) enum Ending {
     /// QEMU ended by itself.
     Exited(ExitStatus),
     TimedOut(Duration),
     /// By this signal.
     Interrupted(i32),
-    /// Nobody reads the console any more.
+    /// The reader of the console has left.
     ReaderLeft,
     /// The console could not be shown.
     NotShown(io::Error),
@@ -99,7 +99,7 @@ fn listen(qemu: &mut Qemu, sink: Sink, sender: &Sender<Event>) -> io::Result<()>
     let events = sender.clone();
     spawn("exit", move || {
         child::until_ended(pid);
-        // As in all these threads: an event that nobody waits for any more may be lost.
+        // In all these threads, an event without a receiver can be lost.
         let _ = events.send(Event::Exited);
     })
 }
@@ -117,7 +117,7 @@ fn show_console(console: impl Read, sink: Sink, events: &Sender<Event>) {
 
 fn show(pieces: Vec<Piece>, sink: Sink, events: &Sender<Event>) -> io::Result<()> {
     for piece in pieces {
-        // Told before it is shown: showing may take as long as the reader likes.
+        // Sent before it is shown, as a slow reader delays that.
         let _ = events.send(Event::Console(piece.clone()));
         if let Piece::Text(text) = piece {
             sink.show(&text)?;
@@ -135,7 +135,7 @@ fn hear_complaints(complaints: impl Read, events: &Sender<Event>) {
     let _ = events.send(Event::ComplaintsEnded);
 }
 
-/// Calls `take` with whatever arrives, until the end of the stream or an error of `take`.
+/// Calls `take` with all bytes that arrive, until the end of the stream or an error of `take`.
 fn for_each_read(mut source: impl Read, mut take: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
     let mut buffer = vec![0; 16 << 10];
     loop {
@@ -143,13 +143,13 @@ fn for_each_read(mut source: impl Read, mut take: impl FnMut(&[u8]) -> io::Resul
             Ok(0) => return Ok(()),
             Ok(length) => take(&buffer[..length])?,
             Err(error) if error.kind() == ErrorKind::Interrupted => {}
-            // A stream that can not be read has ended.
+            // A stream that cannot be read has ended.
             Err(_) => return Ok(()),
         }
     }
 }
 
-/// What is known of a run.
+/// The state of a run.
 struct Watch {
     events: Receiver<Event>,
     transcript: Transcript,
@@ -171,11 +171,11 @@ impl Watch {
         }
     }
 
-    /// Waits for the end; none means that QEMU ended by itself.
+    /// Waits for the end; `None` means that QEMU ended by itself.
     fn until_over(&mut self, qemu: &Qemu, started: Instant, timeout: Duration) -> Option<Ending> {
         while !(self.exited && self.silent()) {
             let left = timeout.saturating_sub(started.elapsed());
-            // Events alone do not stop the clock.
+            // The clock also counts while events arrive.
             let event = if left.is_zero() { None } else { self.events.recv_timeout(left).ok() };
             match event {
                 None if self.exited => return None,
@@ -188,14 +188,14 @@ impl Watch {
                 Some(event) => self.note(event),
             }
             if self.exited {
-                // What it left behind would hold its console open.
+                // Processes that it left behind would keep its console open.
                 qemu.kill();
             }
         }
         None
     }
 
-    /// Notes what was said until the end of a QEMU that was killed.
+    /// Records the output up to the end of a killed QEMU.
     fn last_words(&mut self) {
         let killed = Instant::now();
         while !self.silent() {

@@ -1,11 +1,11 @@
-//! The tasks that `--run` can name: the kernel's own table, as help and as a check before anything boots.
+//! The values of `--run`: the kernel's own table of tasks, as help and as a check before boot.
 
 use kernel_plan::tasks::{Refusal, TASKS, Task};
 
-/// A name that is less like one that there is, by Jaro's measure, was meant for something else.
+/// The least similarity (Jaro) at which another name is suggested.
 const ALIKE: f64 = 0.7;
 
-/// The help of `--run`.
+/// Returns the help of `--run`.
 pub(crate) fn help() -> String {
     let called = |n: usize| format!("{}{}", TASKS[n].name, TASKS[n].parameters);
     let width = (0..TASKS.len()).map(|n| called(n).len()).max().unwrap_or_default();
@@ -17,7 +17,7 @@ pub(crate) fn help() -> String {
     )
 }
 
-/// One task of the list, as it was written, if the kernel knows it; the empty one is none.
+/// Returns one task of the list as it was written, if the kernel knows it; an empty one is no task.
 pub(crate) fn task(text: &str) -> Result<String, String> {
     match Task::parse(text) {
         _ if text.is_empty() => Ok(String::new()),
@@ -26,7 +26,7 @@ pub(crate) fn task(text: &str) -> Result<String, String> {
     }
 }
 
-/// Which name may have been meant.
+/// Suggests the name that was probably meant.
 fn meant(why: Refusal<'_>) -> String {
     let Refusal::Unknown(text) = why else { return String::new() };
     let name = text.split(':').next().unwrap_or_default();

@@ -1,15 +1,15 @@
-//! What a run has said so far, in bounded memory.
+//! The output of a run so far, in bounded memory.
 
 use super::console::Piece;
 use super::document::Document;
 use crate::printable::excerpt;
 
-/// All documents of one run together may have this many bytes.
+/// The most bytes of all documents of one run together.
 const LARGEST: usize = 16 << 20;
-/// As much of a line as an error quotes.
+/// How many characters of a line an error quotes.
 const QUOTED: usize = 120;
 
-/// The sum of a console.
+/// The output of a console.
 #[derive(Default)]
 pub(crate) struct Transcript {
     /// The documents, merged.
@@ -31,12 +31,12 @@ impl Transcript {
         }
     }
 
-    /// How many lines for programs could not be taken, and what was wrong with the first.
+    /// Returns how many lines for programs were malformed, and the error of the first one.
     pub(crate) fn malformed_lines(&self) -> Option<(usize, &str)> {
         (self.malformed > 0).then_some((self.malformed, &self.first_malformed))
     }
 
-    /// The last line with text on it, in short; empty if there was none.
+    /// Returns the last line with text on it, shortened; empty if there was none.
     pub(crate) fn last_line(&self) -> String {
         let line = if self.line.trim().is_empty() { &self.last_line } else { &self.line };
         excerpt(line, QUOTED)

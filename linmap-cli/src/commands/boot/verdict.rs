@@ -1,4 +1,4 @@
-//! What a run amounts to. Pure: the most telling of all that is wrong with it is its failure.
+//! Judges a run. Pure: of several things that are wrong, the most telling one is the failure.
 
 use super::failure::Failure;
 use super::supervise::{Ending, Run};
@@ -6,7 +6,7 @@ use super::transcript::Transcript;
 use crate::printable::excerpt;
 use crate::status::Status;
 
-/// Fine or with findings if the kernel finished, a failure in every other case.
+/// Returns fine or findings if the kernel finished, and a failure in every other case.
 pub(crate) fn judge(run: &Run) -> Result<Status, Failure> {
     let transcript = &run.transcript;
     match &run.ending {
@@ -25,7 +25,7 @@ pub(crate) fn judge(run: &Run) -> Result<Status, Failure> {
     }
 }
 
-/// The verdict on a kernel that switched the machine off.
+/// Judges a kernel that switched the machine off.
 fn judge_kernel(transcript: &Transcript) -> Result<Status, Failure> {
     let document = &transcript.document;
     if let Some(fault) = document.at("/fault") {
@@ -59,7 +59,7 @@ mod tests {
         Run { ending, transcript, complaints: "why\n".into(), command: "qemu -x".into() }
     }
 
-    /// The verdict in words.
+    /// Returns the verdict in words.
     fn verdict(ending: Ending, lines: &[&str]) -> String {
         match judge(&run(ending, lines)) {
             Ok(status) => format!("{status:?}"),

@@ -1,5 +1,5 @@
-//! The library's check with all that the source knows of the machine: its RAM, its physical addresses, where
-//! the linear map is, and whether restrictions of tables count.
+//! The library's check with all facts that the source has of the machine: its RAM, its physical addresses, the place
+//! of the linear map, and the effect of table restrictions.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -13,22 +13,22 @@ use crate::linux::regions::{self, Name, Regions};
 use crate::map::linear;
 use crate::map::view::{View, WalkError};
 
-/// As many findings are kept; the others are counted.
+/// The most findings that are kept; the others are counted.
 const MOST: usize = 100_000;
-/// TCR.HPD1: the restrictions of tables do not count in the upper half.
+/// TCR.HPD1: table restrictions have no effect in the upper half.
 const HPD1: u64 = 1 << 42;
 
-/// What a check came to.
+/// The result of a check.
 pub(super) struct Findings {
-    /// The findings with the region that each is in, in address order.
+    /// The findings in order of address, each with its region.
     pub(super) list: Vec<(&'static str, Finding)>,
     /// How many there are, kept or not.
     pub(super) count: u64,
-    /// How many tables were looked at.
+    /// How many tables were checked.
     pub(super) tables: usize,
-    /// What is no finding, but should be known.
+    /// Notes that are not findings.
     pub(super) notes: Vec<String>,
-    /// A table could not be read, and what is behind it was not looked at.
+    /// The table that could not be read; nothing below it was checked.
     pub(super) ended_by: Option<WalkError>,
 }
 
@@ -93,7 +93,7 @@ impl Findings {
     }
 }
 
-/// VA less PA, as the linear map has it; a word if VMCOREINFO has another.
+/// Returns VA minus PA of the linear map; adds a note if VMCOREINFO has another value.
 fn linear_offset(view: &View<'_>, notes: &mut Vec<String>) -> Result<Option<u64>, WalkError> {
     if !view.has_addresses {
         notes.push("a text dump has no output addresses: aliases were not looked for".to_owned());
@@ -116,7 +116,7 @@ fn linear_offset(view: &View<'_>, notes: &mut Vec<String>) -> Result<Option<u64>
     Ok(offset)
 }
 
-/// Whether the linear map of a kernel with 52 VA bits has leaves in the upper half of them.
+/// Returns true if a kernel with 52 VA bits has leaves in the upper half of its linear map.
 fn is_beyond_half(view: &View<'_>) -> Result<bool, WalkError> {
     let ((_, half), (_, end)) = (linmap::linear_range(view.geometry), regions::linear(view.geometry));
     let rest = (Va(half.0.wrapping_add(1)), end);
@@ -127,18 +127,18 @@ fn is_beyond_half(view: &View<'_>) -> Result<bool, WalkError> {
     Ok(flow.is_break())
 }
 
-/// The size of physical addresses, where a register shows it.
+/// Returns the bits of physical addresses, if a register shows them.
 fn pa_bits(view: &View<'_>) -> u32 {
     let format = view.geometry.oa_bits();
     view.cpu.mmfr0.map_or(format, |mmfr0| Features { mmfr0, ..Features::default() }.pa_bits().min(format))
 }
 
-/// Whether it is read-only memory that is not executed and writable in the linear map.
+/// Returns true for read-only memory that is not executed, and writable in the linear map.
 const fn is_alias_of_data(finding: &Finding) -> bool {
     matches!(finding, Finding::WritableAlias { executable: false, .. })
 }
 
-/// Where a finding is.
+/// Returns the address of a finding.
 pub(super) fn address(finding: &Finding) -> Va {
     match *finding {
         Finding::WritableAndExecutable { va, .. }
@@ -157,7 +157,7 @@ pub(super) fn address(finding: &Finding) -> Va {
     }
 }
 
-/// What kind of finding it is: its name in documents, and for people.
+/// Returns the kind of a finding: its name in documents, and for people.
 pub(super) const fn kind(finding: &Finding) -> (&'static str, &'static str) {
     match finding {
         Finding::WritableAndExecutable { .. } => ("writable_and_executable", "writable and executable"),
@@ -181,7 +181,7 @@ pub(super) const fn kind(finding: &Finding) -> (&'static str, &'static str) {
     }
 }
 
-/// One finding of a document.
+/// Returns one finding of a document.
 pub(super) fn document((region, finding): &(&'static str, Finding)) -> Value {
     json!({
         "kind": kind(finding).0,

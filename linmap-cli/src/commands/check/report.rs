@@ -1,4 +1,4 @@
-//! The findings for people: how many of which kind and where, then the first of each.
+//! The findings for people: how many of each kind in each region, then the first of each.
 
 use super::findings::{Findings, kind};
 use crate::commands::reading::facts;
@@ -7,13 +7,13 @@ use crate::size::grouped;
 use crate::table::table;
 use crate::terminal::{ASIDE, HEADING};
 
-/// Without `--all` as many of a kind in a region are listed.
+/// How many findings of a kind in a region are listed without `--all`.
 const FIRST: usize = 3;
 
-/// One kind of finding in one region: its name, the region, how many, and the first.
+/// The findings of one kind in one region: the kind, the region, how many, and the first ones.
 type Group<'f> = (&'static str, &'static str, usize, Vec<&'f linmap::Finding>);
 
-/// The whole report, ending in a line break.
+/// Returns the whole report, ending in a line break.
 pub(super) fn of(view: &View<'_>, findings: &Findings, all: bool) -> String {
     let tables = grouped(findings.tables as u64);
     let mut text =
@@ -47,7 +47,7 @@ pub(super) fn of(view: &View<'_>, findings: &Findings, all: bool) -> String {
     text
 }
 
-/// The findings by kind and region, in the order in which the first of each was found.
+/// Groups the findings by kind and region, in the order of the first of each.
 fn groups(findings: &Findings) -> Vec<Group<'_>> {
     let mut groups: Vec<Group<'_>> = Vec::new();
     for (region, finding) in &findings.list {

@@ -1,4 +1,4 @@
-//! Differences for people, as `diff -u` has them, and as a document.
+//! Differences for people, in the form of `diff -u`, and as a document.
 
 use std::io::{self, Write};
 
@@ -13,7 +13,7 @@ use crate::size::{grouped, human};
 use crate::source::What;
 use crate::terminal;
 
-/// Prints all of it.
+/// Prints all differences.
 pub(super) fn print(diff: &Diff<'_>, json: bool) -> io::Result<()> {
     if json { terminal::print_document(&document(diff)) } else { terminal::stream(|out| text(diff, out)) }
 }

@@ -1,27 +1,28 @@
-//! Where two maps differ: pure. Both lists are walked together, once, from the first address to the last.
+//! Finds the differences between two maps. Pure: both lists are walked together, once, from the first address to the
+//! last.
 
 use linmap::{Attributes, Geometry, Va};
 
 use crate::source::{Stretch, What};
 
-/// What is compared.
+/// The facts that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Compared {
     /// Output addresses.
     pub(super) addresses: bool,
-    /// Attributes that no dump prints: DBM and software's bits.
+    /// Attributes that no dump prints: DBM and the software bits.
     pub(super) unprinted: bool,
 }
 
-/// What one map has at some addresses: entries of so many bytes.
+/// The contents of one map at some addresses: entries of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Side {
     pub(super) what: What,
-    /// What one entry maps; 0 for a hole.
+    /// The size of an entry in bytes; 0 for a hole.
     pub(super) entry_bytes: u64,
 }
 
-/// A range that is not the same in both, as long as both sides go on.
+/// A range that differs in one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Difference {
     pub(super) va: Va,
@@ -64,7 +65,7 @@ pub(super) fn sweep(
     open.into_iter().for_each(each);
 }
 
-/// One of the lists, read from the front.
+/// A list, read from its start.
 struct Cursor<'s> {
     geometry: Geometry,
     rows: &'s [Stretch],
@@ -76,7 +77,7 @@ impl<'s> Cursor<'s> {
         Self { geometry, rows, index: 0 }
     }
 
-    /// What is at an address, and the last address up to which it goes on.
+    /// Returns the contents at an address, and the last address with the same contents.
     fn at(&mut self, va: u64) -> (Side, u64) {
         while self.rows.get(self.index).is_some_and(|row| row.va.0 + (row.bytes - 1) < va) {
             self.index += 1;
@@ -105,7 +106,7 @@ fn is_same(a: &Side, b: &Side, compared: Compared) -> bool {
     a.entry_bytes == b.entry_bytes && plain(a.what) == plain(b.what)
 }
 
-/// Whether a range goes on as the one before it, on both sides.
+/// Returns true if a range continues the one before it, on both sides.
 fn goes_on(open: &Difference, found: &Difference) -> bool {
     let same = |(before, after): (&Side, &Side)| {
         before.entry_bytes == after.entry_bytes && before.what.at(open.bytes) == after.what
@@ -188,14 +189,14 @@ mod tests {
         })
     }
 
-    /// What the rows say of one page.
+    /// Returns the entry of one page.
     fn page(rows: &[Stretch], va: u64) -> What {
         let row = rows.iter().find(|row| row.va.0 <= va && va - row.va.0 < row.bytes);
         row.map_or(What::Hole, |row| row.what.at(va - row.va.0))
     }
 
     proptest! {
-        /// The same as looking at each page by itself.
+        /// The result is the same as from a comparison of each page.
         #[test]
         fn each_page_is_judged(a in rows(), b in rows()) {
             let ranges = found(&a, &b, ALL);

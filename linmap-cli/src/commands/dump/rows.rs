@@ -31,7 +31,7 @@ pub(super) fn print_json(view: &View<'_>, regions: &Regions, parts: &[Part]) -> 
     head["missing"] = json!(missing(view, parts));
     let head = terminal::json_text(&head);
     Ok(terminal::stream(|out| {
-        // The head without its closing brace, and what is still missing.
+        // The beginning without its closing brace, and the rest.
         writeln!(out, "{},\n  \"rows\": [", head.trim_end_matches(['}', '\n']))?;
         for (index, row) in rows.iter().enumerate() {
             let comma = if index + 1 < rows.len() { "," } else { "" };
@@ -46,18 +46,18 @@ fn part(part: &Part) -> Value {
     json!({ "start": part.start, "end": part.end, "first": hex(first.0), "last": hex(last.0) })
 }
 
-/// The first and last address of the parts.
+/// Returns the first and last address of the parts.
 fn hull(parts: &[Part]) -> (Va, Va) {
     let first = parts.first().map_or(Va(0), |part| part.range.0);
     (first, parts.last().map_or(first, |part| part.range.1))
 }
 
-/// The tables on the way to what is in the parts that restrict it.
+/// Returns the tables that restrict entries in the parts.
 fn limits(view: &View<'_>, parts: &[Part]) -> Result<Vec<Restriction>, Failure> {
     stretches::restrictions(view, hull(parts)).map_err(Failure::rows(view))
 }
 
-/// What will not be known of the dump: what is not known now, and the addresses that are left out.
+/// Returns the facts that the dump will lack: those that are not known now, and the addresses that are left out.
 fn missing(view: &View<'_>, parts: &[Part]) -> Vec<String> {
     let mut missing = view.missing().to_vec();
     let (first, last) = hull(parts);
@@ -79,7 +79,7 @@ fn missing(view: &View<'_>, parts: &[Part]) -> Vec<String> {
     missing
 }
 
-/// Everything in the parts, holes included.
+/// Returns all rows of the parts, holes included.
 fn rows(view: &View<'_>, parts: &[Part]) -> Result<Vec<Stretch>, Failure> {
     let mut rows: Vec<Stretch> = Vec::new();
     for part in parts {
@@ -91,7 +91,7 @@ fn rows(view: &View<'_>, parts: &[Part]) -> Result<Vec<Stretch>, Failure> {
     Ok(rows)
 }
 
-/// What is left of a row behind the last address that was seen.
+/// Returns the part of a row after the last address that was seen.
 fn after(row: Stretch, seen: Option<u64>) -> Option<Stretch> {
     let Some(seen) = seen.filter(|seen| *seen >= row.va.0) else { return Some(row) };
     let gone = seen - row.va.0 + 1;
@@ -100,7 +100,7 @@ fn after(row: Stretch, seen: Option<u64>) -> Option<Stretch> {
     Some(Stretch { va: Va(seen + 1), bytes: left, what, descriptor, ..row })
 }
 
-/// One row of the document: what is read back, and what helps people.
+/// Returns one row of the document, with keys for reading back and keys for people.
 fn json_row(row: &Stretch, regions: &Regions) -> Value {
     let mut value = dump_row(row);
     value["region"] = json!(regions.name_at(row.va));
@@ -118,7 +118,7 @@ const fn kind(what: &What) -> &'static str {
     }
 }
 
-/// Prints what is mapped, a line for each row.
+/// Prints all mapped entries, one line for each row.
 pub(super) fn print_csv(view: &View<'_>, regions: &Regions, parts: &[Part]) -> Result<(), Failure> {
     let rows = rows(view, parts)?;
     Ok(terminal::stream(|out| {

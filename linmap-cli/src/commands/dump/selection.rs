@@ -1,4 +1,4 @@
-//! Which addresses a command is about: a region by its name, or a range.
+//! Selects addresses: a region by its name, or a range.
 
 use clap::{Args, ValueEnum};
 use linmap::{Geometry, Half, Marked, Va};
@@ -10,11 +10,11 @@ use crate::source::SavedPart;
 
 #[derive(Args)]
 pub(crate) struct Selection {
-    /// Which part of the kernel's addresses; more than one may be given [default: all]
+    /// Part of the kernel's addresses; can be given several times [default: all]
     #[arg(long, value_name = "NAME", value_enum, value_delimiter = ',', conflicts_with = "range")]
     region: Vec<Choice>,
 
-    /// Only what translates addresses from A up to, but not including, B: both in hex, as a dump has them
+    /// Only entries that translate addresses from A up to, but not including, B: both in hex, as in a dump
     #[arg(long, value_name = "A-B", value_parser = parse_range)]
     range: Option<(Va, Va)>,
 }
@@ -47,16 +47,16 @@ impl ValueEnum for Choice {
     }
 }
 
-/// A range with the lines around it.
+/// A range with its marker lines.
 pub(crate) type Part = Marked;
 
 impl Selection {
-    /// The range, if it was given as one.
+    /// Returns the range, if the options name one.
     pub(crate) const fn range(&self) -> Option<(Va, Va)> {
         self.range
     }
 
-    /// The ranges that are wanted, in address order.
+    /// Returns the selected ranges in order of address.
     pub(crate) fn parts(&self, view: &View<'_>, regions: &Regions) -> Result<Vec<Part>, Failure> {
         let g = view.geometry;
         if let Some((first, last)) = self.range {
@@ -76,7 +76,7 @@ impl Selection {
         saved(view, self.named(view, regions)?)
     }
 
-    /// The regions that are named, in address order; one that lies in another is printed with that.
+    /// Returns the named regions in order of address; one that lies in another is printed with it.
     fn named(&self, view: &View<'_>, regions: &Regions) -> Result<Vec<Part>, Failure> {
         let mut parts = Vec::new();
         for choice in &self.region {
@@ -95,12 +95,12 @@ impl Selection {
     }
 }
 
-/// The lines around a range that has no name.
+/// The marker lines of a range without a name.
 const RANGE: (&str, &str) = ("Range start", "Range end");
-/// The lines around addresses of no region.
+/// The marker lines of addresses outside of all regions.
 const ELSEWHERE: (&str, &str) = ("Elsewhere start", "Elsewhere end");
 
-/// All that there is; of a saved dump what was dumped.
+/// Returns all addresses; of a saved dump, those that were dumped.
 fn everything(view: &View<'_>, regions: &Regions) -> Vec<Part> {
     let Some(dump) = view.saved else { return all(view.geometry, regions) };
     if dump.parts.is_empty() {
@@ -125,7 +125,7 @@ fn everything(view: &View<'_>, regions: &Regions) -> Vec<Part> {
     dump.parts.iter().map(part).collect()
 }
 
-/// The parts, if all of them were saved.
+/// Returns the parts, if all of them were saved.
 fn saved(view: &View<'_>, parts: Vec<Part>) -> Result<Vec<Part>, Failure> {
     match parts.iter().find(|part| !view.knows(part.range)) {
         Some(part) => {
@@ -151,7 +151,7 @@ fn unknown(view: &View<'_>, regions: &Regions, name: Name) -> String {
     )
 }
 
-/// Every address of the upper half, by region; the kernel's image is printed where it lies.
+/// Returns all addresses of the upper half, by region; the kernel image is printed in the region that it lies in.
 fn all(geometry: Geometry, regions: &Regions) -> Vec<Part> {
     let elsewhere =
         |first, last| Marked { range: (Va(first), Va(last)), start: ELSEWHERE.0, end: ELSEWHERE.1 };
@@ -172,11 +172,11 @@ fn all(geometry: Geometry, regions: &Regions) -> Vec<Part> {
     parts
 }
 
-/// `0xffff000000000000-0xffff000040000000`, as a line of a dump begins.
+/// Reads a range in the form of a dump: `0xffff000000000000-0xffff000040000000`.
 pub(crate) fn parse_range(text: &str) -> Result<(Va, Va), String> {
     let (from, to) = text.split_once('-').ok_or("two addresses with a - between them")?;
     let (first, end) = (parse_address(from)?, parse_address(to)?);
-    // A dump that reaches the top ends at 0.
+    // A range up to the last address ends at 0.
     let last = end.wrapping_sub(1);
     if last < first {
         return Err(format!("it ends before it starts: {end:#x} is not above {first:#x}"));
@@ -184,7 +184,7 @@ pub(crate) fn parse_range(text: &str) -> Result<(Va, Va), String> {
     Ok((Va(first), Va(last)))
 }
 
-/// An address in hex, with or without `0x`.
+/// Reads an address in hex, with or without `0x`.
 pub(crate) fn parse_address(text: &str) -> Result<u64, String> {
     let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
     if digits.is_empty() || !digits.chars().all(|digit| digit.is_ascii_hexdigit()) {

@@ -1,4 +1,4 @@
-//! A dump as Linux prints it, written as it is read.
+//! A dump in the form of Linux, written as it is read.
 
 use std::fmt;
 use std::io::{self, Write};
@@ -12,7 +12,7 @@ use crate::map::descent::{descend, path};
 use crate::map::view::View;
 use crate::terminal;
 
-/// Prints the parts; of those that have no name only what is not all holes.
+/// Prints the parts; a part without a name only if it has entries.
 pub(super) fn print(view: &View<'_>, parts: &[Part]) -> Result<(), Failure> {
     let mut failed = Ok(());
     terminal::stream(|out| {
@@ -55,8 +55,8 @@ fn print_part(
     }
 }
 
-/// The first address behind the entry that translates this one: an entry that reaches into the next part is
-/// printed once, as Linux does.
+/// Returns the address after the entry that translates this one: an entry that reaches into the next part is printed
+/// once, as by Linux.
 fn end(view: &View<'_>, va: Va) -> Result<Va, Failure> {
     let path = path(&view.bounded(), view.geometry, view.root, va).map_err(Failure::walk(view))?;
     let last = path.last().map(|found| (found.va.0, view.geometry.level_size(found.level)));
@@ -71,7 +71,7 @@ fn is_empty(view: &View<'_>, part: &Marked) -> Result<bool, Failure> {
     Ok(flow.map_err(Failure::walk(view))?.is_continue())
 }
 
-/// Text on its way to a file; keeps the reason why it did not get there.
+/// Text on its way to a file, with the error that stopped it.
 struct Text<'o> {
     out: &'o mut dyn Write,
     error: Option<io::Error>,

@@ -1,4 +1,4 @@
-//! What tables and source reveal of why a map is as it is: evidence for `linux::cause`.
+//! Gathers evidence from tables and source, for `linux::cause`.
 
 use std::ops::{ControlFlow, Range};
 
@@ -14,10 +14,10 @@ use crate::map::image::Image;
 use crate::map::permissions::el1_executes;
 use crate::map::view::{View, WalkError};
 
-/// As many pieces of code are looked at; every one says the same.
+/// How many pieces of code are checked; all of them tell the same.
 const ENOUGH: usize = 1000;
 
-/// All that is to be known.
+/// Returns all evidence.
 pub(super) fn evidence(
     view: &View<'_>,
     survey: &Survey,
@@ -62,13 +62,13 @@ pub(super) fn evidence(
     })
 }
 
-/// The memory of the image's data and bss.
+/// Returns the memory of the image's data and bss.
 fn data(image: &Image) -> Vec<Range<Pa>> {
     let writable = image.segments.iter().filter(|segment| segment.attributes.is_writable());
     writable.map(|segment| segment.pa..Pa(segment.pa.0.saturating_add(segment.bytes))).collect()
 }
 
-/// The kernel's text at its own addresses.
+/// Returns the permissions of the kernel's text at its own addresses.
 fn text(image: &Image) -> Seen {
     let mut seen = Seen::default();
     for segment in image.segments.iter().filter(|segment| el1_executes(segment.attributes)) {
@@ -81,7 +81,7 @@ fn text(image: &Image) -> Seen {
     seen
 }
 
-/// What the linear map permits of some memory.
+/// Returns the permissions of some memory in the linear map.
 fn alias(view: &View<'_>, offset: u64, memory: Range<Pa>) -> Result<Seen, WalkError> {
     let mut seen = Seen::default();
     let first = Va(memory.start.0.wrapping_add(offset));
@@ -104,8 +104,8 @@ fn alias(view: &View<'_>, offset: u64, memory: Range<Pa>) -> Result<Seen, WalkEr
     Ok(seen)
 }
 
-/// The memory of read-only code that is not the kernel's own: of modules and BPF. What is mapped read-only
-/// without being code may have been mapped so from the start, and then says nothing.
+/// Returns the memory of read-only code of modules and BPF. Read-only memory that is not code can have been mapped so
+/// from the start, and then proves nothing.
 fn code_elsewhere(
     view: &View<'_>,
     image: Option<&Image>,

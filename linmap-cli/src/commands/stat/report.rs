@@ -1,4 +1,4 @@
-//! A linear map for people: leaves, cost, why, and what would help.
+//! A linear map for people: leaves, cost, reasons, and remedies.
 
 use linmap::{Geometry, LeafSize, Stats};
 
@@ -10,7 +10,7 @@ use crate::size::{grouped, human};
 use crate::table::table;
 use crate::terminal::{ASIDE, HEADING};
 
-/// The whole report, ending in a line break.
+/// Returns the whole report, ending in a line break.
 pub(super) fn of(view: &View<'_>, findings: &Findings) -> String {
     let g = view.geometry;
     let stats = &findings.survey.stats;
@@ -22,7 +22,7 @@ pub(super) fn of(view: &View<'_>, findings: &Findings) -> String {
     parts.join("\n")
 }
 
-/// `Linear map: 4G, 4K granule, …`, then how it is mapped and why.
+/// `Linear map: 4G, 4K granule, …`, then its leaves and the reasons.
 fn heading(view: &View<'_>, findings: &Findings) -> String {
     let bytes = human(findings.survey.stats.bytes(view.geometry));
     let mut text = format!("{HEADING}Linear map{HEADING:#}: {bytes}, {}\n", facts(view));
@@ -61,7 +61,7 @@ fn leaves(geometry: Geometry, stats: &Stats) -> String {
     table(&["leaves", "descriptors", "covered", "share"], rows)
 }
 
-/// `2M`, or `32M contiguous (16 x 2M)`.
+/// Returns the name of a leaf: `2M`, or `32M contiguous (16 x 2M)`.
 fn leaf_name(size: LeafSize) -> String {
     let entry = human(1 << size.entry_shift);
     if size.contiguous {
@@ -87,7 +87,7 @@ fn cost(geometry: Geometry, stats: &Stats, largest: Option<&Stats>) -> String {
     table(&["cost", "this map", "large leaves", "factor"], rows)
 }
 
-/// What is kept but not valid: no coverage, no TLB entries.
+/// The invalid pages: no coverage, no TLB entries.
 fn invalid(geometry: Geometry, findings: &Findings) -> Option<String> {
     let kinds = &findings.evidence.invalid;
     let pages = |bytes: u64| grouped(bytes / geometry.page_size());
@@ -113,7 +113,7 @@ fn line(certainty: Certainty, text: &str) -> String {
     format!("  {ASIDE}{word:8}{ASIDE:#}  {text}\n")
 }
 
-/// What was seen, and what follows from it.
+/// The facts that were seen, and the conclusions.
 fn why(findings: &Findings) -> Option<String> {
     let facts = &findings.explanation.facts;
     let lines: String = facts.iter().map(|fact| line(fact.certainty, &fact.text)).collect();
@@ -126,7 +126,7 @@ fn help(findings: &Findings) -> Option<String> {
     (!lines.is_empty()).then(|| format!("{HEADING}What would help{HEADING:#}, any of\n{lines}"))
 }
 
-/// A part of a whole in percent.
+/// Returns a part of a whole in percent.
 fn share(part: u64, whole: u64) -> String {
     let percent = part as f64 * 100.0 / whole.max(1) as f64;
     match percent {
@@ -138,7 +138,7 @@ fn share(part: u64, whole: u64) -> String {
     }
 }
 
-/// How many times more this map takes.
+/// Returns how many times more this map costs.
 fn factor(this: u64, largest: u64) -> String {
     match (this, largest) {
         (_, 0) => String::new(),

@@ -1,4 +1,4 @@
-//! One pass over a linear map: what it is made of, where its memory is, and what is conspicuous.
+//! One pass over a linear map: its leaves, its memory, and invalid pages.
 
 use std::ops::{ControlFlow, Range};
 
@@ -13,27 +13,27 @@ use crate::map::view::{View, WalkError};
 /// More banks of RAM than any machine has.
 const MOST_RANGES: usize = 1 << 20;
 
-/// What one pass finds.
+/// The result of one pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Survey {
     /// Valid leaves, and tables.
     pub(crate) stats: Stats,
-    /// The first address that has a leaf, valid or not.
+    /// The first address with a leaf, valid or not.
     pub(crate) first: Option<Va>,
-    /// VA less PA, as most leaves have it.
+    /// VA minus PA of most leaves.
     pub(crate) offset: u64,
-    /// The memory that is mapped, in order of its virtual addresses.
+    /// The mapped memory, in order of its virtual addresses.
     pub(crate) memory: Vec<Range<Pa>>,
-    /// Whether there are more ranges than that.
+    /// True if there are more ranges than that.
     pub(crate) is_scattered: bool,
-    /// Bytes in blocks and contiguous runs that map nothing of the kernel's image.
+    /// Bytes in blocks and contiguous runs outside of the kernel image.
     pub(crate) large: u64,
-    /// What is kept but not valid.
+    /// Invalid pages.
     pub(crate) invalid: Pieces,
 }
 
 impl Survey {
-    /// Looks at the linear map; `image` is the kernel's memory, if that is known.
+    /// Surveys the linear map; `image` is the kernel's memory, if it is known.
     pub(crate) fn of(view: &View<'_>, image: Option<&Range<Pa>>) -> Result<Self, WalkError> {
         let g = view.geometry;
         let (first, last) = linmap::linear_range(g);
@@ -41,8 +41,7 @@ impl Survey {
         surveyor.survey.stats = Stats::ROOT;
         surveyor.survey.offset = linear::offset(view)?.unwrap_or(0);
         surveyor.walk(view, (first, last))?;
-        // A kernel of 52 VA bits may use more than half of them; the tables on the way there count only if
-        // it does.
+        // A kernel with 52 VA bits can use more than half of them; the tables on the way there count only if it does.
         let (_, end) = regions::linear(g);
         if end > last {
             let mut beyond = Surveyor::new(g, image.cloned());
@@ -57,7 +56,7 @@ impl Survey {
 
 struct Surveyor {
     geometry: Geometry,
-    /// The image, to the borders of the largest leaf that its alias may have.
+    /// The image, extended to the boundaries of the largest leaf that its alias can have.
     image: Range<Pa>,
     survey: Survey,
 }

@@ -11,7 +11,7 @@ fn geometry() -> Geometry {
     Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap()
 }
 
-/// A saved dump of leaves: offset in the half, memory, level, descriptors, contiguous, valid.
+/// Returns a saved dump of leaves: offset in the upper half, memory, level, descriptors, contiguous, valid.
 fn saved(leaves: &[(u64, u64, i8, u64, bool, bool)]) -> Opened {
     let g = geometry();
     let stretch = |&(offset, pa, level, count, contiguous, valid): &(u64, u64, i8, u64, bool, bool)| {
@@ -30,7 +30,7 @@ fn survey(leaves: &[(u64, u64, i8, u64, bool, bool)], image: Option<&std::ops::R
     Survey::of(&view, image).expect("walked")
 }
 
-/// The survey counts what the library's own builder says that it built.
+/// The survey's counts are those of the library's own builder.
 #[test]
 fn a_survey_counts_leaves_and_tables() {
     let g = geometry();
@@ -76,7 +76,7 @@ fn the_alias_of_the_image_is_no_large_leaf() {
     assert_eq!(survey(&leaves, Some(&image)).large, 2 << 20);
 }
 
-/// Neither pages nor blocks that are not valid cover anything, nor is a plan made for them.
+/// Invalid pages and blocks cover nothing, and no plan is made for them.
 #[test]
 fn what_is_not_valid_is_no_coverage() {
     let g = geometry();
@@ -105,7 +105,7 @@ fn what_large_leaves_would_take_is_the_librarys_own_plan() {
     let image = Pa(0x4001_0000)..Pa(0x4100_0000);
     let stats = largest(g, &found, Some(image)).expect("a plan");
     assert_eq!((stats.tables, stats.bytes(g)), (4, 4 << 30));
-    // An image elsewhere is none.
+    // An image elsewhere has no effect.
     let stats = largest(g, &found, Some(Pa(0)..Pa(4096))).expect("a plan");
     assert_eq!(stats.tables, 2);
 }

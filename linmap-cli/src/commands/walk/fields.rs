@@ -1,11 +1,11 @@
-//! What each bit of a stage 1 descriptor says (Arm ARM D8.3.1, D8.3.2). Every bit is in one field.
+//! The fields of a stage 1 descriptor (Arm ARM D8.3.1, D8.3.2). Every bit is in one field.
 
 use linmap::{Attributes, Descriptor, Entry, Geometry, Level, OaFormat};
 use serde_json::{Value, json};
 
 use crate::map::descent::Found;
 
-/// Some bits of a descriptor, and what they mean.
+/// Some bits of a descriptor, and their meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Field {
     /// The highest and the lowest bit.
@@ -16,7 +16,7 @@ pub(super) struct Field {
 }
 
 impl Field {
-    /// `47:12`, or `10`.
+    /// Returns its bits: `47:12`, or `10`.
     pub(super) fn place(&self) -> String {
         let (high, low) = self.bits;
         if high == low { high.to_string() } else { format!("{high}:{low}") }
@@ -28,7 +28,7 @@ impl Field {
     }
 }
 
-/// What an entry is, in a word.
+/// Returns the kind of an entry, in a word.
 pub(super) const fn kind(found: &Found) -> &'static str {
     match found.entry {
         Entry::Table(_) => "table",
@@ -39,7 +39,7 @@ pub(super) const fn kind(found: &Found) -> &'static str {
     }
 }
 
-/// The fields of an entry, highest first. `mair` is what AttrIndx refers to, if it is known.
+/// Returns the fields of an entry, highest first. `mair` is the register that AttrIndx refers to, if it is known.
 pub(super) fn of(found: &Found, geometry: Geometry, mair: Option<u64>) -> Vec<Field> {
     let mut fields = Fields { descriptor: found.descriptor, list: Vec::new() };
     match found.entry {
@@ -65,12 +65,12 @@ impl Fields {
         self.list.push(Field { bits: (high, low), name, value, meaning: meaning(value) });
     }
 
-    /// A field of one bit: what it says when it is clear, and when it is set.
+    /// Adds a field of one bit, with its meaning when clear and when set.
     fn flag(&mut self, bit: u32, name: &'static str, [clear, set]: [&str; 2]) {
         self.add(bit, bit, name, |value| if value == 0 { clear } else { set }.to_owned());
     }
 
-    /// Bits that must be 0, or that nobody looks at.
+    /// Adds bits that must be 0 or are ignored.
     fn rest(&mut self, high: u32, low: u32, what: &'static str) {
         if high >= low {
             self.add(high, low, "", |_| what.to_owned());
@@ -104,7 +104,7 @@ fn table(fields: &mut Fields, g: Geometry) {
     fields.flag(0, "valid", ["no", "yes"]);
 }
 
-/// The address bits from the in-place ones down to `shift`, and what lies below them down to bit 12.
+/// Adds the address bits down to `shift`, and the bits below them down to bit 12.
 fn address(fields: &mut Fields, g: Geometry, shift: u32, name: &'static str) {
     let top = if g.oa_format() == OaFormat::Lpa2 { 49 } else { 47 };
     fields.rest(49, top + 1, "must be 0");
@@ -150,7 +150,7 @@ fn leaf(fields: &mut Fields, g: Geometry, level: Level, mair: Option<u64>) {
     fields.flag(6, "AP[1]", ["EL1 only", "EL0, too"]);
     fields.flag(5, "NS", ["", "non-secure (Secure state only)"]);
     fields.add(4, 2, "AttrIndx", |value| memory(value, mair));
-    // In an invalid leaf of linmap that is not global the bit is inverted; Linux leaves it as it was.
+    // In an invalid leaf of linmap that is not global, the bit is inverted; Linux leaves it as it was.
     let local = "inverted: of one ASID";
     match (is_valid, is_page) {
         (true, true) => fields.flag(1, "type", ["reserved", "page"]),
@@ -161,7 +161,7 @@ fn leaf(fields: &mut Fields, g: Geometry, level: Level, mair: Option<u64>) {
     fields.flag(0, "valid", ["no: accesses fault", "yes"]);
 }
 
-/// The output address, and in a block nT.
+/// Adds the output address, and in a block nT.
 fn output(fields: &mut Fields, g: Geometry, level: Level, is_page: bool) {
     let shift = g.level_shift(level);
     if is_page {
@@ -179,7 +179,7 @@ fn output(fields: &mut Fields, g: Geometry, level: Level, is_page: bool) {
     }
 }
 
-/// What AttrIndx names: by Linux's numbering, and by MAIR where that is known.
+/// Returns the meaning of AttrIndx: by Linux's numbering, and by MAIR if it is known.
 fn memory(index: u64, mair: Option<u64>) -> String {
     let name = Attributes::from_bits_retain(index << 2).memory_type().name();
     match (name, mair) {
@@ -247,7 +247,7 @@ mod tests {
         }
     }
 
-    /// Linux's invalid pages say nothing of nG, whose bit marks them; those of linmap that are not global do.
+    /// In Linux's invalid pages, nG has no meaning, as its bit marks them; in those of linmap it has.
     #[test]
     fn an_invalid_leaf_says_whether_it_is_global_only_if_that_is_known() {
         let g = geometries()[0];

@@ -1,4 +1,4 @@
-//! A walk for people: each level with its descriptor, field by field, then where it leads.
+//! A walk for people: each level with its descriptor, field by field, then the result.
 
 use linmap::Entry;
 
@@ -12,7 +12,7 @@ use crate::map::view::View;
 use crate::size::human;
 use crate::terminal::{ASIDE, HEADING};
 
-/// The whole report, ending in a line break.
+/// Returns the whole report, ending in a line break.
 pub(super) fn of(view: &View<'_>, walked: &Walked) -> String {
     let symbol = walked.symbol.as_ref().map(|symbol| format!(" ({symbol})")).unwrap_or_default();
     let mut text = format!("{HEADING}{}{HEADING:#}{symbol}, region {}: ", walked.va, walked.region);
@@ -45,7 +45,7 @@ fn line(field: &Field) -> String {
     let value = format!("{:#x}", field.value);
     let text = format!("  {place:>5}  {name:<14} {value:>14}  {}", field.meaning);
     let text = text.trim_end();
-    // What says nothing stands back.
+    // Fields without information are dimmed.
     if name.is_empty() || field.value == 0 {
         format!("{ASIDE}{text}{ASIDE:#}\n")
     } else {

@@ -1,7 +1,7 @@
-//! Runs in the guest and has Linux take pages out of its linear map:
+//! Runs in the guest, and has Linux take pages out of its linear map:
 //!
-//! - `taker secret PAGES`: memory of memfd_secret, held until the guest ends; `/taken` is there when it is;
-//! - `taker crash ADDRESS`: a crash kernel that is none, loaded where memory is reserved for one: 20 MiB, and a page.
+//! - `taker secret PAGES`: memory of memfd_secret, held until the guest ends; the file `/taken` shows that it is done;
+//! - `taker crash ADDRESS`: a made-up crash kernel of 20 MiB and a page, loaded into the memory reserved for one.
 
 use std::process::exit;
 
@@ -20,7 +20,7 @@ unsafe extern "C" {
     fn syscall(number: i64, ...) -> i64;
 }
 
-/// One piece of what is loaded, as the kernel has it.
+/// One segment to load, in the form of the kernel.
 #[repr(C)]
 struct Segment {
     from: *const u8,
@@ -44,7 +44,7 @@ fn main() {
 
 fn secret(pages: usize) {
     let bytes = pages * PAGE;
-    // SAFETY: system calls with the arguments that they take; the memory is nobody else's.
+    // SAFETY: system calls with the arguments that they take; the memory is not used by anything else.
     let memory = unsafe {
         let file = syscall(MEMFD_SECRET, 0);
         if file < 0 || syscall(FTRUNCATE, file, bytes) != 0 {
@@ -56,7 +56,7 @@ fn secret(pages: usize) {
         fail("no memory");
     }
     for page in 0..pages {
-        // SAFETY: the page is of the mapping that was just made.
+        // SAFETY: the page belongs to the mapping that was just made.
         unsafe { (memory as *mut u8).add(page * PAGE).write_volatile(1) };
     }
     println!("taken");
@@ -70,7 +70,7 @@ fn crash(address: usize) {
     let nothing = [0_u8; PAGE];
     let segment = |to, to_bytes| Segment { from: nothing.as_ptr(), bytes: PAGE, to, to_bytes };
     let segments = [segment(address, 20 << 20), segment(address + (40 << 20), PAGE)];
-    // SAFETY: the kernel copies a page that lives on, twice. Nobody makes it crash.
+    // SAFETY: the kernel copies a page that stays valid, twice. Nothing makes it crash.
     let result = unsafe { syscall(KEXEC_LOAD, address, segments.len(), segments.as_ptr(), ON_CRASH) };
     if result != 0 {
         fail("not loaded");
