@@ -1,0 +1,74 @@
+//! The order of rooms: told by the root's comment, and arrows against it.
+
+use std::path::Path;
+
+use crate::tree::Tree;
+use house::Error;
+
+const ORDER: &str = "//! A crate.\n//!\n//! | room | idea |\n//! |---|---|\n//! | `low` | first |\n//! | `high` | last |\n//!\n//! More.\n";
+
+/// A crate with rooms `low` and `high`, of two files each, and a root.
+fn house(root: &str, low: &str, high: &str) -> Tree {
+    Tree::new(&[
+        ("lib.rs", &format!("{ORDER}mod low; mod high; pub fn root() {{}} {root}")),
+        ("low/mod.rs", "pub mod a; pub mod b;"),
+        ("low/a.rs", &format!("pub struct A; {low}")),
+        ("low/b.rs", "pub struct B; use super::a::A;"),
+        ("high/mod.rs", "pub mod c;"),
+        ("high/c.rs", &format!("pub struct C; {high}")),
+    ])
+}
+
+#[test]
+fn a_room_uses_those_above_it() {
+    let tree = house("fn f(_: low::a::A, _: high::c::C) {}", "", "use crate::low::{a::A, b::B};");
+    assert_eq!(tree.against(), Vec::<String>::new());
+}
+
+#[test]
+fn an_arrow_to_a_room_below_is_found() {
+    let tree = house("", "fn f() -> crate::high::c::C { todo!() }", "");
+    assert_eq!(tree.against(), ["low/a.rs -> high/c.rs"]);
+}
+
+#[test]
+fn a_room_that_uses_the_root_is_found() {
+    let tree = house("", "", "use crate::root;");
+    assert_eq!(tree.against(), ["high/c.rs -> lib.rs"]);
+}
+
+#[test]
+fn without_a_table_there_is_no_order() {
+    let tree = Tree::new(&[
+        ("lib.rs", "//! | module | idea |\n//! |---|---|\n//! | `a` | x |\nmod a;"),
+        ("a.rs", ""),
+    ]);
+    assert!(tree.rooms().expect("a crate that can be read").is_none());
+}
+
+#[test]
+fn the_table_has_all_modules_and_no_others() {
+    let more = Tree::new(&[
+        ("lib.rs", &format!("{ORDER}mod low; mod high; mod other;")),
+        ("low.rs", ""),
+        ("high.rs", ""),
+        ("other.rs", ""),
+    ]);
+    let error = more.rooms().expect_err("a module is not in the table").to_string();
+    assert!(error.ends_with("lacks module `other`"), "{error}");
+    let fewer = Tree::new(&[("lib.rs", &format!("{ORDER}mod low;")), ("low.rs", "")]);
+    let error = fewer.rooms().expect_err("a room is no module").to_string();
+    assert!(error.contains("has `high`"), "{error}");
+}
+
+#[test]
+fn a_drawing_has_the_rooms_in_their_order() {
+    let rooms = house("", "", "").rooms().expect("rooms that fit").expect("a table");
+    let draw = |text| rooms.check_drawing("made/up", Path::new("MAP.md"), text);
+    assert!(draw("a document without a drawing").is_ok());
+    assert!(draw("```\nmade/up/       a crate\n  src/low/     x\n    deeper.rs  y\n  src/high.rs  z\nother/\n  low/\n```").is_ok());
+    assert!(draw("made/up/  a crate\nother/\n  low/\n").is_ok());
+    for wrong in ["made/up/\n  high/\n  low/\n", "made/up/\n  low/\nother/\n  high/\n"] {
+        assert!(matches!(draw(wrong), Err(Error::Rooms { .. })), "{wrong}");
+    }
+}
