@@ -73,7 +73,7 @@ pub enum Refusal {
     /// It has no memory with allocation tags.
     Tags,
     /// It may abort, live entries change their size, and the map cannot be put into pages.
-    MayAbort(BbmPromise, linmap::Error),
+    MayAbort(BbmPromise, linmap::RepaintError),
     /// There was no memory for its stack and the rest that it starts with.
     NoMemory,
     /// The firmware does not start it.
@@ -333,13 +333,13 @@ mod tests {
         let promise = BbmPromise::MayAbort(2);
         for (refusal, said) in [
             (
-                Refusal::MayAbort(promise, linmap::Error::OutOfFrames { taken: 3 }),
+                Refusal::MayAbort(promise, linmap::RepaintError::OutOfFrames { taken: 3 }),
                 "has BBM level 2, which may abort, and is not listed as one that never does, and the map cannot \
                  become pages: out of table pages after 3; give the frame source more memory; split=park or \
                  bbml2=off is right for it",
             ),
             (
-                Refusal::MayAbort(BbmPromise::Listed, linmap::Error::OutOfFrames { taken: 3 }),
+                Refusal::MayAbort(BbmPromise::Listed, linmap::RepaintError::OutOfFrames { taken: 3 }),
                 "is not taken to never abort, and the map cannot become pages: out of table pages after 3; give \
                  the frame source more memory; bbml2=auto takes it so",
             ),

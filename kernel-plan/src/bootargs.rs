@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use linmap::{Granule, Rodata, Split};
+use linmap::{Granule, Rodata, SplitFallback};
 
 use crate::tasks::TaskInfo;
 
@@ -39,7 +39,7 @@ pub struct BootArgs<'a> {
     /// `bbml2=auto|off|boot-cpu|N`.
     pub bbml2: Bbml2,
     /// `split=pages|park`.
-    pub split: Split,
+    pub split: SplitFallback,
     /// `cpus=N`: the number of CPUs that run, the boot CPU included.
     pub cpus: Option<u32>,
     /// `crashkernel=SIZE[@OFFSET]`.
@@ -145,8 +145,8 @@ impl<'a> BootArgs<'a> {
             }
             SPLIT => {
                 self.split = match value {
-                    "pages" => Split::Pages,
-                    "park" => Split::Park,
+                    "pages" => SplitFallback::Pages,
+                    "park" => SplitFallback::Park,
                     _ => return Err("split is pages or park"),
                 }
             }
@@ -211,7 +211,7 @@ mod tests {
             va_bits: Some(47),
             rodata: Rodata::On,
             bbml2: Bbml2::First(0),
-            split: Split::Pages,
+            split: SplitFallback::Pages,
             cpus: Some(3),
             crashkernel,
             run: "dump,fault",
@@ -267,7 +267,7 @@ mod tests {
         }
         assert_eq!(parse("bbml2=3").0.bbml2, Bbml2::First(3));
         assert_eq!(Bbml2::First(3).to_string(), "3");
-        assert_eq!(parse("split=park").0.split, Split::Park);
+        assert_eq!(parse("split=park").0.split, SplitFallback::Park);
     }
 
     #[test]

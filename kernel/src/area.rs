@@ -34,7 +34,7 @@ pub(crate) enum Error {
     /// No addresses are left, or too many allocations exist.
     Addresses,
     /// The library refused.
-    Map(linmap::Error),
+    Map(linmap::ChangeError),
 }
 
 impl fmt::Display for Error {
@@ -47,8 +47,8 @@ impl fmt::Display for Error {
     }
 }
 
-impl From<linmap::Error> for Error {
-    fn from(e: linmap::Error) -> Self {
+impl From<linmap::ChangeError> for Error {
+    fn from(e: linmap::ChangeError) -> Self {
         Self::Map(e)
     }
 }
@@ -197,7 +197,7 @@ impl<'a> Area<'a> {
     }
 
     /// Makes an allocation unreachable through the area and its alias writable.
-    fn loosen(&self, left: &Allocation) -> Result<(), linmap::Error> {
+    fn loosen(&self, left: &Allocation) -> Result<(), linmap::ChangeError> {
         let System { space, args, memory, .. } = self.system;
         let platform = self.system.platform();
         // SAFETY: nothing uses it any more.
@@ -256,19 +256,23 @@ impl<'a> Area<'a> {
     fn runs(&self, from: u64, end: u64) -> (ArrayVec<Range<Pa>, RUNS>, u64) {
         let System { space, geometry, .. } = self.system;
         let (mut runs, mut next) = (ArrayVec::<Range<Pa>, RUNS>::new(), end);
-        let _ = space.visit(&self.system.platform(), (Va(from), Va(end - 1)), |va, level, entry| {
-            let Entry::Leaf(leaf) = entry else { return ControlFlow::Continue(()) };
-            let (first, behind) = (va.0.max(from), (va.0 + (1 << geometry.level_shift(level))).min(end));
-            let run = Pa(leaf.oa.0 + (first - va.0))..Pa(leaf.oa.0 + (behind - va.0));
-            let goes_on = runs.last_mut().filter(|last| last.end == run.start);
-            if let Some(last) = goes_on {
-                last.end = run.end;
-            } else if runs.try_push(run).is_err() {
-                next = first;
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
-        });
+        let _ = space.visit(
+            &self.system.platform(),
+            (Va(from), Va(end - 1)),
+            |&linmap::Visited { va, level, entry, .. }| {
+                let Entry::Leaf(leaf) = entry else { return ControlFlow::Continue(()) };
+                let (first, behind) = (va.0.max(from), (va.0 + (1 << geometry.level_shift(level))).min(end));
+                let run = Pa(leaf.oa.0 + (first - va.0))..Pa(leaf.oa.0 + (behind - va.0));
+                let goes_on = runs.last_mut().filter(|last| last.end == run.start);
+                if let Some(last) = goes_on {
+                    last.end = run.end;
+                } else if runs.try_push(run).is_err() {
+                    next = first;
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            },
+        );
         (runs, next)
     }
 
@@ -308,7 +312,7 @@ impl<'a> Area<'a> {
     /// Changes permissions of a whole or a part of an allocation, and of its aliases as the library has it.
     pub(crate) fn change(&self, va: Va, pages: u64, what: Permission) -> Result<(), Error> {
         if !TAKEN.with(|addresses| addresses.change(va)) {
-            return Err(Error::Map(linmap::Error::Hole { va }));
+            return Err(Error::Map(linmap::ChangeError::Hole { va }));
         }
         let System { space, args, memory, .. } = self.system;
         let (aliased, p) =

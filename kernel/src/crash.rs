@@ -19,7 +19,7 @@ pub(crate) enum Error {
     /// There is no reservation.
     None,
     Refused(Refusal),
-    Map(linmap::Error),
+    Map(linmap::ChangeError),
     /// The frame source has no room for one more range.
     Frames,
 }
@@ -41,8 +41,8 @@ impl From<Refusal> for Error {
     }
 }
 
-impl From<linmap::Error> for Error {
-    fn from(e: linmap::Error) -> Self {
+impl From<linmap::ChangeError> for Error {
+    fn from(e: linmap::ChangeError) -> Self {
         Self::Map(e)
     }
 }
@@ -107,7 +107,7 @@ fn pages(system: &System<'_>, range: &Range<Pa>) -> Option<(Va, u64)> {
 }
 
 /// Changes the seal of some memory.
-fn change(system: &System<'_>, range: &Range<Pa>, from: Seal, to: Seal) -> Result<(), linmap::Error> {
+fn change(system: &System<'_>, range: &Range<Pa>, from: Seal, to: Seal) -> Result<(), linmap::ChangeError> {
     from.steps(to).try_for_each(|step| match step {
         Step::Protect(change) => protect(system, range, change),
         Step::SetValid(valid) => {
@@ -118,7 +118,7 @@ fn change(system: &System<'_>, range: &Range<Pa>, from: Seal, to: Seal) -> Resul
     })
 }
 
-fn protect(system: &System<'_>, range: &Range<Pa>, change: Change) -> Result<(), linmap::Error> {
+fn protect(system: &System<'_>, range: &Range<Pa>, change: Change) -> Result<(), linmap::ChangeError> {
     let Some((va, pages)) = pages(system, range) else { return Ok(()) };
     // SAFETY: the memory is reserved for an image that uses it when this kernel does not run any more.
     parking::again(|| unsafe { system.space.protect(&system.platform(), va, pages, change) })

@@ -65,28 +65,29 @@ fn print_walk(va: Va) {
     if image::is_stack_guard(va, g.page_size()) || is_stack_guard(va, g) {
         say!("  the stack has run over: this is the guard below it");
     }
-    let walked = visit(&tables, g, tables.root, (va, va), |start, level, entry| {
-        let (number, index) = (level.number(), g.index(start.0, level));
-        match entry {
-            Entry::Hole => say!("  L{number} [{index:4}] nothing"),
-            Entry::Reserved => say!("  L{number} [{index:4}] a reserved encoding"),
-            Entry::Table(table) => say!("  L{number} [{index:4}] table at {table}"),
-            Entry::Leaf(l) => {
-                let a = l.attributes;
-                let can = [
-                    if l.valid { "valid" } else { "not valid" },
-                    if a.is_writable() { "writable" } else { "read-only" },
-                    if a.is_executable() { "executable" } else { "not executable" },
-                ];
-                say!(
-                    "  L{number} [{index:4}] leaf of {} from {start}: {}, {can:?}",
-                    l.oa,
-                    a.memory_type().name().unwrap_or("?")
-                );
+    let walked =
+        visit(&tables, g, tables.root, (va, va), |&linmap::Visited { va: start, level, entry, .. }| {
+            let (number, index) = (level.number(), g.index(start.0, level));
+            match entry {
+                Entry::Hole => say!("  L{number} [{index:4}] nothing"),
+                Entry::Reserved => say!("  L{number} [{index:4}] a reserved encoding"),
+                Entry::Table(table) => say!("  L{number} [{index:4}] table at {table}"),
+                Entry::Leaf(l) => {
+                    let a = l.attributes;
+                    let can = [
+                        if l.valid { "valid" } else { "not valid" },
+                        if a.is_writable() { "writable" } else { "read-only" },
+                        if a.is_executable() { "executable" } else { "not executable" },
+                    ];
+                    say!(
+                        "  L{number} [{index:4}] leaf of {} from {start}: {}, {can:?}",
+                        l.oa,
+                        a.memory_type().name().unwrap_or("?")
+                    );
+                }
             }
-        }
-        ControlFlow::Continue(())
-    });
+            ControlFlow::Continue(())
+        });
     if let Err(fault) = walked {
         say!("  the walk ends here: its table cannot be read, {fault}");
     }

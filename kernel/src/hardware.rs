@@ -3,7 +3,7 @@
 //! The holder of the lock has interrupts masked, so that no handler waits for what it has interrupted. A CPU that waits
 //! for it answers others that park it, as the holder may.
 
-use linmap::{CanNotPark, Dsb, Features, Geometry, Hardware, Memory, Pa, Promise, Rewrite, Tlbi, Va};
+use linmap::{CannotPark, Dsb, EntryUpdate, Features, Geometry, Hardware, Memory, Pa, Promise, Tlbi, Va};
 
 pub(crate) use crate::cpus::{HARDWARE, Kernel, Masked};
 use crate::lock::{Lock, Taken};
@@ -72,7 +72,7 @@ unsafe impl Hardware for Kernel {
         self.promised()
     }
 
-    fn park(&self, _: &impl Memory, root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
+    fn park(&self, _: &impl Memory, root: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark> {
         parking::park(root, rewrites)
     }
 

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use aarch64_cpu::registers::{TTBR0_EL1, Writeable};
 use kernel_plan::plan::Plan;
 use linmap::arm64::Uses;
-use linmap::{Attributes, Dsb, Error, Geometry, Half, Leaves, Pa, Region, Tree, Va};
+use linmap::{Attributes, BuildError, Dsb, Geometry, Half, Leaves, Pa, Region, Tree, Va};
 
 use crate::cpus::HARDWARE;
 use crate::frames::Frames;
@@ -44,7 +44,12 @@ pub(crate) fn set_empty(table: Pa, geometry: Geometry) {
 /// # Errors
 ///
 /// Out of frames; there is no 1:1 map then.
-pub(crate) fn make(plan: &Plan<'_>, frames: &Frames, image: &Image, lower: Geometry) -> Result<u64, Error> {
+pub(crate) fn make(
+    plan: &Plan<'_>,
+    frames: &Frames,
+    image: &Image,
+    lower: Geometry,
+) -> Result<u64, BuildError> {
     let page = lower.page_size();
     let region = |r: Range<Pa>, attributes| Region {
         va: Va(r.start.0),

@@ -7,7 +7,7 @@ use kernel_plan::choice;
 use kernel_plan::plan::{Plan, PlanError};
 use kernel_plan::ranges::CAPACITY;
 use kernel_plan::uart::Consoles;
-use linmap::{AddressSpace, Both, Decision, Error, Features, Geometry, Pa, Stats};
+use linmap::{AddressSpace, Combined, Decision, Features, Geometry, Pa, Stats};
 
 use crate::boot;
 use crate::counters::{Counters, Window};
@@ -40,7 +40,7 @@ pub(crate) enum NotMapped {
     /// There is no room for its tables.
     Plan(PlanError),
     /// The library refused.
-    Map(Error),
+    Map(linmap::CreateError),
 }
 
 impl fmt::Display for NotMapped {
@@ -58,8 +58,14 @@ impl From<PlanError> for NotMapped {
     }
 }
 
-impl From<Error> for NotMapped {
-    fn from(e: Error) -> Self {
+impl From<linmap::BuildError> for NotMapped {
+    fn from(e: linmap::BuildError) -> Self {
+        Self::Map(e.into())
+    }
+}
+
+impl From<linmap::CreateError> for NotMapped {
+    fn from(e: linmap::CreateError) -> Self {
         Self::Map(e)
     }
 }
@@ -92,7 +98,7 @@ pub(crate) fn bring_up(
     let last = plan.free.as_slice().last().map_or(Pa(0), |r| r.end);
     let reach = last.max(image.range().end).0;
     let Ok(lower) = choice::identity_geometry(geometry, reach) else {
-        return Err(Error::OutOfRange { va: linmap::Va(reach) }.into());
+        return Err(linmap::BuildError::OutOfRange { va: linmap::Va(reach) }.into());
     };
     // SAFETY: the image's own memory, set aside in image.ld; nothing else uses it.
     give(&image.pool(geometry.page_size()), |r| unsafe { frames.add(r) });
@@ -119,7 +125,7 @@ pub(crate) fn bring_up(
     // SAFETY: markers do nothing.
     unsafe { mark_create_begin() };
     // SAFETY: all live tables are of this frame source, and locked through `HARDWARE` alone.
-    let platform = unsafe { Both::new(frames, &HARDWARE) };
+    let platform = unsafe { Combined::new(frames, &HARDWARE) };
     // SAFETY: the plan's RAM is RAM in the device tree; the image's own map has it as normal memory, too, and nothing
     // depends on the free part of it. Text and constants are read-only, unless rodata=off asks for it.
     let create = || unsafe { linmap::create(&booted.space, &platform, &plan.layout, leaves) };

@@ -1,6 +1,6 @@
 //! The linear map in pages, for a CPU that might abort where a leaf is split live. All else continues meanwhile.
 
-use linmap::{Error, Va, linear_range};
+use linmap::{RepaintError, Va, linear_range};
 
 use crate::exceptions::{Tables, report_walks_of};
 use crate::hardware::HARDWARE;
@@ -17,7 +17,7 @@ unsafe extern "C" {
 /// # Errors
 ///
 /// Out of frames, or a CPU does not park: the map is as before.
-pub(crate) fn repaint(system: &mut System<'_>) -> Result<(), Error> {
+pub(crate) fn repaint(system: &mut System<'_>) -> Result<(), RepaintError> {
     let System { space, memory, geometry, counters, frames, .. } = &*system;
     let alias = &memory.alias;
     let keep =

@@ -4,7 +4,7 @@ use core::fmt;
 use core::ops::ControlFlow;
 
 use kernel_plan::bootargs::Bbml2;
-use linmap::{Checks, Marked, Midr, Mode, Pa, Rodata, Stats, Va};
+use linmap::{Checks, MarkedRange, Midr, Mode, Pa, Rodata, Stats, Va};
 
 use crate::console::{self, say};
 use crate::counters::Window;
@@ -277,7 +277,7 @@ pub(crate) fn walked(system: &System<'_>) -> Stats {
 /// Prints the linear map as it is in the tables. Returns true if that is what was counted when it was made.
 pub(crate) fn dump(system: &System<'_>) -> bool {
     let (System { geometry, space, .. }, stats) = (system, system.stats());
-    let region = Marked::linear_map(*geometry);
+    let region = MarkedRange::linear_map(*geometry);
     match space.dump(&system.platform(), region, &mut console::Writer) {
         Ok(walked) if walked == stats => true,
         Ok(walked) => {

@@ -4,7 +4,7 @@ use kernel::crashkernel::Reserved;
 use kernel_plan::bootargs::BootArgs;
 use kernel_plan::machine::Machine;
 use kernel_plan::plan::Plan;
-use linmap::{AddressSpace, BbmPromise, Both, Decision, Features, Geometry, Pa, Stats};
+use linmap::{AddressSpace, BbmPromise, Combined, Decision, Features, Geometry, Pa, Stats};
 use spin::mutex::SpinMutex;
 
 use crate::counters::{Counters, Window};
@@ -64,8 +64,8 @@ impl<'a> System<'a> {
     }
 
     /// Returns table pages and CPUs, as the library wants them.
-    pub(crate) const fn platform(&self) -> Both<'a, Frames, Kernel> {
+    pub(crate) const fn platform(&self) -> Combined<'a, Frames, Kernel> {
         // SAFETY: all live tables are of this frame source, and locked through `HARDWARE` alone.
-        unsafe { Both::new(self.frames, &HARDWARE) }
+        unsafe { Combined::new(self.frames, &HARDWARE) }
     }
 }

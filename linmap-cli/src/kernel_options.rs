@@ -6,7 +6,7 @@
 use clap::Args;
 use clap::builder::{RangedU64ValueParser, TypedValueParser};
 use kernel_plan::bootargs::{Bbml2, BootArgs, Reservation};
-use linmap::{Granule, Rodata, Split};
+use linmap::{Granule, Rodata, SplitFallback};
 
 use crate::choices::{choice, one_of};
 use crate::size::{Size, SizeError};
@@ -30,7 +30,7 @@ pub(crate) struct KernelOptions {
 
     /// What to do where live splits are impossible
     #[arg(long, value_name = "HOW", help_heading = "Kernel", default_value = "pages", value_parser = split())]
-    pub(crate) split: Split,
+    pub(crate) split: SplitFallback,
 
     /// Memory to set aside for a crash kernel [default: none]
     #[arg(long, value_name = "SIZE[@OFFSET]", help_heading = "Kernel", value_parser = crash_kernel)]
@@ -99,19 +99,22 @@ fn rodata() -> impl TypedValueParser<Value = Rodata> {
     }))
 }
 
-const fn split_name(split: Split) -> &'static str {
+const fn split_name(split: SplitFallback) -> &'static str {
     match split {
-        Split::Pages => "pages",
-        Split::Park => "park",
+        SplitFallback::Pages => "pages",
+        SplitFallback::Park => "park",
     }
 }
 
-fn split() -> impl TypedValueParser<Value = Split> {
+fn split() -> impl TypedValueParser<Value = SplitFallback> {
     let help = |split| match split {
-        Split::Pages => "Map everything with pages from the start",
-        Split::Park => "Park the other CPUs while blocks are split",
+        SplitFallback::Pages => "Map everything with pages from the start",
+        SplitFallback::Park => "Park the other CPUs while blocks are split",
     };
-    one_of([Split::Pages, Split::Park].map(|split| choice(split, split_name(split), help(split))))
+    one_of(
+        [SplitFallback::Pages, SplitFallback::Park]
+            .map(|split| choice(split, split_name(split), help(split))),
+    )
 }
 
 /// Reads the CPUs of `--bbml2`.
@@ -164,7 +167,7 @@ mod tests {
                 va_bits,
                 rodata,
                 bbml2: bbml2.map_or(Bbml2::Auto, Bbml2::First),
-                split: if park { Split::Park } else { Split::Pages },
+                split: if park { SplitFallback::Park } else { SplitFallback::Pages },
                 cpus,
                 crashkernel: crashkernel.map(|(size, at)| Reservation { size, at }),
                 run,

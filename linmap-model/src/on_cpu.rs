@@ -7,8 +7,8 @@ use std::sync::{MutexGuard, PoisonError, TryLockError};
 use std::thread;
 
 use linmap::{
-    CanNotPark, Descriptor, Dsb, Frame, Geometry, Hardware, Instruction, Memory, Pa, Promise, Rewrite, Slot,
-    Tlbi, Va,
+    CannotPark, Descriptor, Dsb, EntryUpdate, Frame, Geometry, Hardware, Instruction, Memory, Pa, Promise,
+    Slot, Tlbi, Va,
 };
 
 use crate::{Barrier, Change, CpuId, Event, Model, Tlb, Ttbr};
@@ -240,12 +240,12 @@ unsafe impl<'m> Hardware for OnCpu<'m> {
         }
     }
 
-    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
+    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark> {
         let (users, empty, refused) = {
             let inner = self.model.lock();
             (inner.machine.users_of_upper_half(), inner.empty, inner.unparkable)
         };
-        let Some(empty) = empty.filter(|_| !refused) else { return Err(CanNotPark) };
+        let Some(empty) = empty.filter(|_| !refused) else { return Err(CannotPark) };
         for &(cpu, _) in &users {
             self.leaves_map(cpu, Pa(empty));
         }

@@ -1,8 +1,8 @@
 //! The library on the model, unchanged: at every geometry, in both halves, with frames running out.
 
 use linmap::{
-    AddressSpace, Attributes, Dsb, Error, Geometry, Granule, Half, Hardware, Layout, Leaves, OaFormat, Pa,
-    Rodata, Run, Tlbi, Tree, Va, create,
+    AddressSpace, Attributes, BuildError, CreateError, Dsb, Geometry, Granule, Half, Hardware, Layout,
+    Leaves, OaFormat, Pa, Rodata, Run, Tlbi, Tree, Va, create,
 };
 use linmap_model::{Change, Core, Mapping, Model, Rule, Setup, Ttbr};
 
@@ -82,7 +82,9 @@ fn creation_without_frames_changes_nothing() {
             cpu.done(created.is_ok());
             match created {
                 Ok(stats) => return assert_eq!(u64::try_from(frames).unwrap(), stats.tables),
-                Err(error) => assert_eq!(error, Error::OutOfFrames { taken: frames as u64 }),
+                Err(error) => {
+                    assert_eq!(error, CreateError::Build(BuildError::OutOfFrames { taken: frames as u64 }))
+                }
             }
             assert_eq!(model.in_use(), 1, "the root alone");
         }

@@ -52,12 +52,13 @@ impl Map for Space<'_> {
     fn leaves(&self) -> Leaves {
         let mut leaves = Leaves::default();
         let all = linear_range(self.plan.geometry);
-        let _ = self.space.visit(&self.memory.platform(), all, |_, level, entry| {
-            if let Entry::Leaf(leaf) = entry {
-                leaves[level.number() as usize][usize::from(!leaf.attributes.is_writable())] += 1;
-            }
-            ControlFlow::Continue(())
-        });
+        let _ =
+            self.space.visit(&self.memory.platform(), all, |&linmap::Visited { level, entry, .. }| {
+                if let Entry::Leaf(leaf) = entry {
+                    leaves[level.number() as usize][usize::from(!leaf.attributes.is_writable())] += 1;
+                }
+                ControlFlow::Continue(())
+            });
         leaves
     }
 
@@ -89,7 +90,7 @@ impl Map for Space<'_> {
     fn walk(&self) -> Result<u64, Lacks> {
         let range = (Va(self.start()), Va(self.start() + (self.plan.bytes - 1)));
         let mut leaves = 0;
-        let _ = self.space.visit(&self.memory.platform(), range, |_, _, entry| {
+        let _ = self.space.visit(&self.memory.platform(), range, |&linmap::Visited { entry, .. }| {
             leaves += u64::from(matches!(entry, Entry::Leaf(_)));
             ControlFlow::Continue(())
         });

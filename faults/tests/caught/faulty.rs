@@ -6,8 +6,8 @@
 use std::cell::Cell;
 
 use linmap::{
-    Attributes, CanNotPark, Descriptor, Dsb, Entry, Frame, Geometry, Hardware, Level, Memory, Pa, Promise,
-    Rewrite, Scope, Slot, Tlbi, Va,
+    Attributes, CannotPark, Descriptor, Dsb, Entry, EntryUpdate, Frame, Geometry, Hardware, Level, Memory,
+    Pa, Promise, Scope, Slot, Tlbi, Va,
 };
 use linmap_model::{Event, Held, OnCpu, Tlb};
 
@@ -207,7 +207,7 @@ unsafe impl<'m> Hardware for Faulty<'m> {
         }
     }
 
-    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
+    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark> {
         self.before(if root == self.root { Next::Other } else { Next::Switch });
         match self.fault {
             Some(Fault::NotParked) => {

@@ -5,8 +5,8 @@
 use std::cell::Cell;
 
 use linmap::{
-    Both, CanNotPark, Descriptor, Dsb, Frame, Geometry, Hardware, Memory, Pa, Promise, Rewrite, Slot, Tlbi,
-    Va,
+    CannotPark, Combined, Descriptor, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Slot,
+    Tlbi, Va,
 };
 use linmap_model::OnCpu;
 
@@ -74,7 +74,7 @@ pub(crate) fn interrupted<'m>(world: &World<'m>, platform: &Faulty<'m>, operatio
     };
     let memory = Interrupted { platform, cpu, other: Cell::new(Some(&others)) };
     // SAFETY: all CPUs of a model take the same lock, or none where that is the mistake.
-    let platform = unsafe { Both::new(&memory, platform) };
+    let platform = unsafe { Combined::new(&memory, platform) };
     cpu.begins(world.space.root(), first.name(), &changes(first));
     cpu.done(first.run(&world.space, &platform).is_ok());
     memory.let_other();
@@ -126,7 +126,7 @@ unsafe impl<'m> Hardware for Overtaken<'_, 'm> {
         self.platform.sync_code(va, bytes);
     }
 
-    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
+    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark> {
         self.platform.park(memory, root, rewrites)
     }
 }
@@ -146,7 +146,7 @@ pub(crate) fn overtaken<'m>(
     };
     let hardware = Overtaken { platform, locks: Cell::new(0), other: &others };
     // SAFETY: all CPUs of a model take the same lock.
-    let platform = unsafe { Both::new(platform, &hardware) };
+    let platform = unsafe { Combined::new(platform, &hardware) };
     cpu.begins(world.space.root(), repaint.name(), &[]);
     let result = repaint.run(&world.space, &platform);
     assert!(result.is_ok() && hardware.locks.get() > 3, "{result:?}");

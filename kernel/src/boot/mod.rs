@@ -7,7 +7,7 @@ use kernel_plan::choice;
 use kernel_plan::uart::{Consoles, FALLBACK};
 use linmap::arm64::Counting;
 use linmap::{
-    AddressSpace, Attributes, Dsb, Error, Features, Geometry, Granule, Half, Leaves, Memory, MemoryType,
+    AddressSpace, Attributes, BuildError, Dsb, Features, Geometry, Granule, Half, Leaves, Memory, MemoryType,
     OaFormat, Pa, Region, Tree, Va,
 };
 
@@ -73,7 +73,7 @@ pub(crate) fn enter(
     features: &Features,
     lower: Tree,
     consoles: &Consoles,
-) -> Result<Booted, Error> {
+) -> Result<Booted, BuildError> {
     let page = geometry.page_size();
     let console = |va, registers: Pa| Region {
         va: Va(va),
@@ -97,7 +97,7 @@ pub(crate) fn enter(
     let Some(mut empty) = frames.take() else {
         upper.discard(frames);
         lower.discard(frames);
-        return Err(Error::OutOfFrames { taken: 0 });
+        return Err(BuildError::OutOfFrames { taken: 0 });
     };
     frames.slots(&mut empty).fill(0);
 
@@ -138,7 +138,7 @@ pub(crate) fn identity_tree(
     geometry: Geometry,
     text: &Range<Pa>,
     ram: &Range<Pa>,
-) -> Result<Tree, Error> {
+) -> Result<Tree, BuildError> {
     let region = |r: &Range<Pa>, attributes| Region {
         va: Va(r.start.0),
         oa: r.start,

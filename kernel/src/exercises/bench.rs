@@ -5,7 +5,7 @@
 //! single one, the next contiguous run stays a run, the next block is in no run. Each is changed and restored once
 //! before it is counted, so that table pages come from where they usually do.
 
-use linmap::{Change, Error, LeafSize, Policy, Va};
+use linmap::{Change, ChangeError, LeafSize, Policy, Va};
 
 use super::counted::counted;
 use crate::console::say;
@@ -37,7 +37,7 @@ pub(super) fn run(system: &System<'_>) -> bool {
 #[derive(Clone, Copy)]
 enum Wrong {
     /// A call failed.
-    Failed(Error),
+    Failed(ChangeError),
     /// A leaf did not come back when the change was undone.
     Stays(&'static str, Va),
 }
@@ -51,8 +51,8 @@ impl core::fmt::Display for Wrong {
     }
 }
 
-impl From<Error> for Wrong {
-    fn from(e: Error) -> Self {
+impl From<ChangeError> for Wrong {
+    fn from(e: ChangeError) -> Self {
         Self::Failed(e)
     }
 }
@@ -153,8 +153,8 @@ impl Bench<'_> {
         &self,
         name: &'static str,
         leaf: Leaf,
-        change: impl Fn() -> Result<(), Error>,
-        undo: impl Fn() -> Result<(), Error>,
+        change: impl Fn() -> Result<(), ChangeError>,
+        undo: impl Fn() -> Result<(), ChangeError>,
     ) -> Result<(), Wrong> {
         let before = Leaf::at(self.system, leaf.va);
         parking::again(&change)?;
@@ -173,7 +173,7 @@ impl Bench<'_> {
     }
 
     #[inline]
-    fn protect(&self, va: Va, pages: u64, change: Change) -> Result<(), Error> {
+    fn protect(&self, va: Va, pages: u64, change: Change) -> Result<(), ChangeError> {
         let System { space, .. } = self.system;
         // SAFETY: the scratch range has no owner: nothing is executed from it, and only code that expects a fault
         // writes to it.
@@ -181,7 +181,7 @@ impl Bench<'_> {
     }
 
     #[inline]
-    fn collapse(&self, leaf: Leaf) -> Result<(), Error> {
+    fn collapse(&self, leaf: Leaf) -> Result<(), ChangeError> {
         self.system.space.collapse(&self.system.platform(), leaf.va, leaf.pages(self.system))
     }
 
@@ -208,7 +208,7 @@ impl Bench<'_> {
             let changed = parking::again(|| self.protect(va, count, Change::READ_ONLY));
             match changed.and_then(|()| parking::again(|| self.protect(va, count, Change::WRITABLE))) {
                 Ok(()) => {}
-                Err(Error::NeedsResize { policy: Policy::Fixed, .. }) => refused += 1,
+                Err(ChangeError::NeedsResize { policy: Policy::Fixed, .. }) => refused += 1,
                 Err(e) => _ = failed.get_or_insert(e),
             }
         }

@@ -6,7 +6,7 @@
 use core::ops::ControlFlow;
 
 use arrayvec::ArrayVec;
-use linmap::{AddressSpace, Attributes, Entry, Error, Frame, Half, Level, Pa, Run, Stats, Tree, Va};
+use linmap::{AddressSpace, Attributes, Entry, Frame, Half, Level, Pa, Run, Stats, Tree, Va};
 
 use super::counted::{counted, has_room};
 use super::tally::Tally;
@@ -80,7 +80,7 @@ impl Copies<'_> {
         Run { va, oa, level, contiguous: false, descriptors, attributes }
     }
 
-    fn tree(&self, runs: impl Iterator<Item = Run>) -> Result<Tree, Error> {
+    fn tree(&self, runs: impl Iterator<Item = Run>) -> Result<Tree, linmap::BuildError> {
         Tree::build(self.system.frames, self.system.geometry, Half::Lower, runs)
     }
 
@@ -170,19 +170,23 @@ impl<'a> Runs<'a> {
         self.behind = 0;
         self.found.clear();
         let (found, mut next) = (&mut self.found, Va(LAST.0 + 1));
-        let _ = self.space.visit(&self.system.platform(), (self.next, LAST), |va, level, entry| {
-            let Entry::Leaf(leaf) = entry else { return ControlFlow::Continue(()) };
-            let shift = self.system.geometry.level_shift(level);
-            let (contiguous, attributes) = (leaf.contiguous, leaf.attributes);
-            let run = Run { va, oa: leaf.oa, level, contiguous, descriptors: 1, attributes };
-            if let Some(last) = found.last_mut().filter(|last| goes_on(last, &run, shift)) {
-                last.descriptors += 1;
-            } else if found.try_push(run).is_err() {
-                next = va;
-                return ControlFlow::Break(());
-            }
-            ControlFlow::Continue(())
-        });
+        let _ = self.space.visit(
+            &self.system.platform(),
+            (self.next, LAST),
+            |&linmap::Visited { va, level, entry, .. }| {
+                let Entry::Leaf(leaf) = entry else { return ControlFlow::Continue(()) };
+                let shift = self.system.geometry.level_shift(level);
+                let (contiguous, attributes) = (leaf.contiguous, leaf.attributes);
+                let run = Run { va, oa: leaf.oa, level, contiguous, descriptors: 1, attributes };
+                if let Some(last) = found.last_mut().filter(|last| goes_on(last, &run, shift)) {
+                    last.descriptors += 1;
+                } else if found.try_push(run).is_err() {
+                    next = va;
+                    return ControlFlow::Break(());
+                }
+                ControlFlow::Continue(())
+            },
+        );
         self.next = next;
     }
 }

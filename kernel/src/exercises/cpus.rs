@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use linmap::{Attributes, Error, Memory, Stats, Va};
+use linmap::{Attributes, ChangeError, Memory, Stats, Va};
 
 use crate::console::say;
 use crate::cpu;
@@ -84,10 +84,10 @@ impl Work<'_> {
         }
     }
 
-    fn map_and_unmap(&self, cpu: usize, round: u64) -> Result<(), Error> {
+    fn map_and_unmap(&self, cpu: usize, round: u64) -> Result<(), ChangeError> {
         let System { space, frames, geometry, .. } = self.system;
         let platform = self.system.platform();
-        let mut frame = frames.take().ok_or(Error::OutOfFrames { taken: 0 })?;
+        let mut frame = frames.take().ok_or(ChangeError::OutOfFrames { taken: 0 })?;
         let value = round << 8 | cpu as u64;
         frames.slots(&mut frame)[0] = value;
         let area = (1u64 << (geometry.va_bits() - 1)).wrapping_neg();

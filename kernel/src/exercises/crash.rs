@@ -58,7 +58,7 @@ impl Test<'_> {
         };
         let mut large = 0;
         let ends = (start, Va(start.0 + (reserved.size() - 1)));
-        let _ = space.visit(&self.system.platform(), ends, |_, level, entry| {
+        let _ = space.visit(&self.system.platform(), ends, |&linmap::Visited { level, entry, .. }| {
             large += u64::from(matches!(entry, Entry::Leaf(l) if l.contiguous || level != Level::PAGE));
             core::ops::ControlFlow::Continue(())
         });

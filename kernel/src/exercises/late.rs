@@ -9,7 +9,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use linmap::{Change, Error, Hardware, Pa, Policy, Stats, Va};
+use linmap::{Change, ChangeError, Hardware, Pa, Policy, Stats, Va};
 
 use super::tally::Tally;
 use crate::cpu::relax;
@@ -97,14 +97,14 @@ impl Test<'_> {
     }
 
     /// Makes the page read-only if that takes a parking; otherwise parks without a change.
-    fn park(&self) -> Result<(), Error> {
+    fn park(&self) -> Result<(), ChangeError> {
         let System { space, .. } = self.system;
         if self.takes_parking() {
             // SAFETY: memory without an owner.
             return unsafe { space.protect(&self.system.platform(), self.page, 1, Change::READ_ONLY) };
         }
         let _held = HARDWARE.lock();
-        parking::park(space.root(), &[]).map_err(|_| Error::CanNotPark)
+        parking::park(space.root(), &[]).map_err(|_| ChangeError::CannotPark)
     }
 
     fn takes_parking(&self) -> bool {
@@ -128,7 +128,7 @@ impl Test<'_> {
         self.probe(true, "before");
         self.wait(|stage| stage == DEAF);
         let result = parking::with_limit(self.limit, || self.park());
-        self.tally.expect(result == Err(Error::CanNotPark), format_args!("not called off: {result:?}"));
+        self.tally.expect(result == Err(ChangeError::CannotPark), format_args!("not called off: {result:?}"));
         self.tally.expect(self.map() == before, "what was called off has changed the map");
         self.probe(true, "called off");
         self.reach(CALLED_OFF + parking::asked());

@@ -5,7 +5,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use kernel_plan::admit;
 use linmap::arm64::Cpu;
-use linmap::{Change, Changes, Decision, Error, Hardware, Pa, Policy, Va, linear_range};
+use linmap::{Change, ChangeError, Changes, Decision, Hardware, Pa, Policy, Va, linear_range};
 
 use super::planned::planned;
 use super::tally::Tally;
@@ -111,7 +111,7 @@ impl Test<'_> {
             let result = change(Change::READ_ONLY);
             let right = match result {
                 Ok(()) => !refused,
-                Err(Error::NeedsResize { policy: Policy::Fixed, .. }) => refused,
+                Err(ChangeError::NeedsResize { policy: Policy::Fixed, .. }) => refused,
                 Err(_) => false,
             };
             self.tally.expect(right, format_args!("read-only: {result:?}"));

@@ -176,12 +176,12 @@ impl<'a> Test<'a> {
     fn step_by_step(&self, page: Va) {
         use Permission::{Executable, NotExecutable, ReadOnly, Writable};
         let early = self.area.change(page, 1, Executable);
-        let refused = matches!(early, Err(Error::Map(linmap::Error::WriteExecute { .. })));
+        let refused = matches!(early, Err(Error::Map(linmap::ChangeError::WriteExecute { .. })));
         self.tally.expect(refused, "a page becomes writable and executable");
         for step in [ReadOnly, Executable, NotExecutable, Writable] {
             match self.area.change(page, 1, step) {
                 // It may be in a contiguous run.
-                Err(Error::Map(linmap::Error::NeedsResize { policy: Policy::Fixed, .. })) => {}
+                Err(Error::Map(linmap::ChangeError::NeedsResize { policy: Policy::Fixed, .. })) => {}
                 result => _ = self.tally.done(result, "a page does not change"),
             }
         }

@@ -7,7 +7,7 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use linmap::{Change, Error, Policy, Stats, Va};
+use linmap::{Change, ChangeError, Policy, Stats, Va};
 
 use crate::console::say;
 use crate::leaf::Leaf;
@@ -81,7 +81,7 @@ impl Work<'_> {
                 self.changes.fetch_add(1, Relaxed);
                 true
             }
-            Err(Error::NeedsResize { policy: Policy::Fixed, .. }) => false,
+            Err(ChangeError::NeedsResize { policy: Policy::Fixed, .. }) => false,
             Err(e) => {
                 self.expect(false, cpu, "its page cannot be protected");
                 say!("together: {e}");

@@ -5,7 +5,7 @@
 //! interrupts are masked. Then it leaves as well, stores, and announces that the parking is over. What they do while
 //! they are away is in `park.s`: it needs no stack, and no address of the upper half.
 //!
-//! If a CPU does not come, the parking is called off: `CanNotPark`, and nothing has been stored. That CPU may be a vCPU
+//! If a CPU does not come, the parking is called off: `CannotPark`, and nothing has been stored. That CPU may be a vCPU
 //! that its host has stopped, at any instruction, for any time. Why this does no harm, whichever CPU it is:
 //!
 //! - **Nothing changes under a CPU.** Entries and the root are stored when each other CPU has answered with the number
@@ -33,7 +33,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use kernel::rendezvous::{has_come, is_asked, is_over};
 use linmap::arm64::Uses;
-use linmap::{CanNotPark, Error, Geometry, OaFormat, Pa, Rewrite};
+use linmap::{CannotPark, EntryUpdate, Geometry, OaFormat, Pa};
 
 use self::times::Times;
 use crate::clock::{PATIENCE, comes_true, comes_true_within, counter_frequency, now};
@@ -72,13 +72,13 @@ struct Request {
     /// TTBR1_EL1 for CPUs that come back.
     root: AtomicU64,
     /// The stores: address, entries, bits cleared, bits set.
-    rewrites: [[AtomicU64; 4]; Rewrite::MOST],
+    rewrites: [[AtomicU64; 4]; EntryUpdate::MOST],
 }
 
 static REQUEST: Request = Request {
     over: AtomicU64::new(0),
     root: AtomicU64::new(0),
-    rewrites: [const { [const { AtomicU64::new(0) }; 4] }; Rewrite::MOST],
+    rewrites: [const { [const { AtomicU64::new(0) }; 4] }; EntryUpdate::MOST],
 };
 
 /// The number of the last parking that was asked for.
@@ -215,10 +215,10 @@ fn call_off(number: u64) {
 /// # Errors
 ///
 /// A CPU does not come, or cannot be interrupted; nothing was stored.
-pub(crate) fn park(root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
+pub(crate) fn park(root: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark> {
     let deaf = cpu::running().any(|cpu| cpu != cpu::this().index && !interrupts::is_started(cpu));
-    if identity::ttbr0() == 0 || rewrites.len() > Rewrite::MOST || deaf {
-        return Err(CanNotPark);
+    if identity::ttbr0() == 0 || rewrites.len() > EntryUpdate::MOST || deaf {
+        return Err(CannotPark);
     }
     for (to, from) in REQUEST.rewrites.iter().zip(rewrites) {
         let first = from.slot.table.0 + from.slot.index as u64 * 8;
@@ -230,7 +230,7 @@ pub(crate) fn park(root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
     let (asked, began) = (pmu::instructions(), now());
     if !all_away(number) {
         call_off(number);
-        return Err(CanNotPark);
+        return Err(CannotPark);
     }
     rewrite(root, rewrites.len(), number);
     HARDWARE.cpu.note(together(REWRITING, interrupts::SENDING));
@@ -305,11 +305,13 @@ pub(crate) const TIMES: u32 = 16;
 ///
 /// The error of `work`, or of its last parking after [`TIMES`] times.
 #[inline]
-pub(crate) fn again<R>(mut work: impl FnMut() -> Result<R, Error>) -> Result<R, Error> {
+pub(crate) fn again<R, E: PartialEq + From<CannotPark>>(
+    mut work: impl FnMut() -> Result<R, E>,
+) -> Result<R, E> {
     for _ in 1..TIMES {
         let before = called_off();
         match work() {
-            Err(Error::CanNotPark) if called_off() != before => {}
+            Err(error) if error == CannotPark.into() && called_off() != before => {}
             result => return result,
         }
     }

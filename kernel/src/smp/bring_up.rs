@@ -3,7 +3,7 @@
 use core::arch::global_asm;
 
 use kernel_plan::admit::{self, Needs, Refusal, Terms};
-use linmap::{BbmPromise, Decision, Features, Hardware, Policy, Promise, Split};
+use linmap::{BbmPromise, Decision, Features, Hardware, Policy, Promise, SplitFallback};
 
 use super::slot::{self, ADMITTED, Exchange, Orders};
 use super::stacks::Stack;
@@ -147,12 +147,12 @@ fn needs(system: &System<'_>) -> Needs {
 /// are parked instead, or all is in pages.
 fn leave_live(system: &mut System<'_>, cpu: BbmPromise, promised: Promise) -> Result<(), Refusal> {
     match system.args.split {
-        Split::Park => {
+        SplitFallback::Park => {
             // Under the lock, so that no operation is under way.
             hardware::with_promise(promised, || system.space.set_policy(Policy::Park));
             Ok(())
         }
-        Split::Pages => repaint::repaint(system).map_err(|why| Refusal::MayAbort(cpu, why)),
+        SplitFallback::Pages => repaint::repaint(system).map_err(|why| Refusal::MayAbort(cpu, why)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The stacks of the other CPUs: mapped at the upper end of the vmalloc area, each above a guard.
 
 use arrayvec::ArrayVec;
-use linmap::{Attributes, Error, Frame, Geometry, Memory, Va};
+use linmap::{Attributes, ChangeError, Frame, Geometry, Memory, Va};
 
 use crate::system::System;
 use crate::virtual_addresses::{STACK, stack_bytes, stack_start};
@@ -21,7 +21,7 @@ impl Stack {
     /// # Errors
     ///
     /// Out of frames; nothing has changed.
-    pub(super) fn new(system: &System<'_>, index: usize) -> Result<Self, Error> {
+    pub(super) fn new(system: &System<'_>, index: usize) -> Result<Self, ChangeError> {
         let geometry = system.geometry;
         let pages = (stack_bytes(geometry) >> geometry.page_shift()) as usize;
         let mut stack = Self { start: stack_start(index, geometry), frames: ArrayVec::new() };
@@ -35,9 +35,9 @@ impl Stack {
     }
 
     /// Maps one more page, above the others.
-    fn map_another(&mut self, system: &System<'_>) -> Result<(), Error> {
+    fn map_another(&mut self, system: &System<'_>) -> Result<(), ChangeError> {
         let Some(frame) = system.frames.take() else {
-            return Err(Error::OutOfFrames { taken: 0 });
+            return Err(ChangeError::OutOfFrames { taken: 0 });
         };
         let va = Va(self.start.0 + ((self.frames.len() as u64) << system.geometry.page_shift()));
         let oa = frame.pa();

@@ -7,7 +7,7 @@ use std::vec::Vec;
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, Entry, Error, Geometry, Granule, Half, OaFormat, Pa, Policy, Tree, Va,
+    AddressSpace, Attributes, ChangeError, Entry, Geometry, Granule, Half, OaFormat, Pa, Policy, Tree, Va,
 };
 
 use crate::stress::step::{Operation, Pages, Step};
@@ -78,7 +78,7 @@ impl Map<'_> {
         Pa(PHYSICAL + ((number as u64 + u64::from(skewed)) << self.geometry.page_shift()))
     }
 
-    fn change(&self, pages: &Range<usize>, change: Change) -> Result<(), Error> {
+    fn change(&self, pages: &Range<usize>, change: Change) -> Result<(), ChangeError> {
         let (platform, va, count) = (self.memory.platform(), self.va(pages.start), pages.len() as u64);
         // SAFETY: no CPU uses these tables.
         unsafe {
@@ -161,9 +161,9 @@ fn try_change(map: &Map<'_>, model: Model<'_>, change: Change, range: Range<usiz
     let result = map.change(&range, change);
     let told = match result {
         Ok(()) => None,
-        Err(Error::Hole { va }) => Some((va, Refusal::Hole)),
-        Err(Error::Occupied { va }) => Some((va, Refusal::Occupied)),
-        Err(Error::WriteExecute { va }) => Some((va, Refusal::WriteExecute)),
+        Err(ChangeError::Hole { va }) => Some((va, Refusal::Hole)),
+        Err(ChangeError::Occupied { va }) => Some((va, Refusal::Occupied)),
+        Err(ChangeError::WriteExecute { va }) => Some((va, Refusal::WriteExecute)),
         Err(e) => panic!("{change:?}: {}", e.to_string()),
     };
     assert_eq!(told, refusal.map(|(page, why)| (map.va(page), why)), "{change:?} of {range:?}");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
-use linmap::{Geometry, OaFormat, Refused, Va};
+use linmap::{BoundedError, Geometry, OaFormat, Va};
 use serde_json::{Value, json};
 
 use super::pausing::Pausing;
@@ -157,12 +157,12 @@ impl Failure {
 
 fn walk_error(why: &WalkError) -> String {
     match why {
-        Refused::Limit => {
+        BoundedError::Limit => {
             "gave up: tables point to one another, or to themselves, so that there are more ways \
                            through them than tables; `linmap check` names them, a --range may leave them out"
                 .to_owned()
         }
-        Refused::Read(unread) => unread.to_string(),
+        BoundedError::Read(unread) => unread.to_string(),
     }
 }
 

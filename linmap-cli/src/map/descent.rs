@@ -50,7 +50,7 @@ pub(crate) fn descend<R: ReadTables>(
     let remembers = Remembers { reader, last: Cell::new(nothing) };
     // By level ordinal: the restrictions of the tables above, for the table that is being read.
     let mut limits = [TableLimits::empty(); Level::COUNT];
-    linmap::visit(&remembers, geometry, root, range, |va, level, entry| {
+    linmap::visit(&remembers, geometry, root, range, |&linmap::Visited { va, level, entry, .. }| {
         let (slot, descriptor) = remembers.last.get();
         let above = limits[level.ordinal()];
         let entry = if entry == Entry::Hole { kept(descriptor, geometry, level) } else { entry };

@@ -230,13 +230,18 @@ mod tests {
     fn walked(rebuilt: &Rebuilt<'_>) -> Vec<(u64, i8, u64)> {
         let mut leaves = Vec::new();
         let range = linmap::linear_range(rebuilt.geometry());
-        let _ =
-            linmap::visit(&Reader(rebuilt), rebuilt.geometry(), rebuilt.root(), range, |va, level, entry| {
+        let _ = linmap::visit(
+            &Reader(rebuilt),
+            rebuilt.geometry(),
+            rebuilt.root(),
+            range,
+            |&linmap::Visited { va, level, entry, .. }| {
                 if let Entry::Leaf(leaf) = entry {
                     leaves.push((va.0 - BASE, level.number(), leaf.oa.0));
                 }
                 ControlFlow::Continue(())
-            });
+            },
+        );
         leaves
     }
 

@@ -1,6 +1,6 @@
 //! One view of every SOURCE: tables that can be walked.
 
-use linmap::{Bounded, Descriptor, Geometry, Half, Level, Pa, ReadTables, Refused, Slot, Va};
+use linmap::{Bounded, BoundedError, Descriptor, Geometry, Half, Level, Pa, ReadTables, Slot, Va};
 
 use super::rebuilt::{Inconsistent, Rebuilt};
 use crate::source::{Cpu, Kernel, Opened, Saved, Snapshot, Tables, Unread};
@@ -38,7 +38,7 @@ enum Reader<'o> {
 }
 
 /// Why a walk did not finish.
-pub(crate) type WalkError = Refused<Unread>;
+pub(crate) type WalkError = BoundedError<Unread>;
 
 impl<'o> View<'o> {
     /// Makes a view of an opened source.

@@ -107,13 +107,13 @@ fn walk(tables: &Tables) -> Result<u64, Unread> {
         tables.geometry,
         tables.root,
         (Va(tables.geometry.base(linmap::Half::Upper)), Va(u64::MAX)),
-        |_, _, entry| {
+        |&linmap::Visited { entry, .. }| {
             leaves += u64::from(matches!(entry, Entry::Leaf(_)));
             ControlFlow::Continue(())
         },
     );
     match walked {
-        Err(linmap::Refused::Read(unread)) => Err(unread),
+        Err(linmap::BoundedError::Read(unread)) => Err(unread),
         _ => Ok(leaves),
     }
 }

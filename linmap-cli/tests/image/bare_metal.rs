@@ -5,8 +5,8 @@ use std::process::{Command, Stdio};
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Change, Decision, Geometry, Granule, Half, Layout, MarkedRange, OaFormat, Pa, Rodata, SplitFallback,
-    Tree, Va,
+    AddressSpace, Change, Decision, Geometry, Granule, Half, Layout, MarkedRange, OaFormat, Pa, Rodata,
+    SplitFallback, Tree, Va,
 };
 use object::read::elf::ElfFile64;
 use object::{Endianness, Object, ObjectSymbol};

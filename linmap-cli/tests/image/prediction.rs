@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Geometry, Half, Layout, Leaves, Marked, Pa, Rodata, Stats, Tree, create, linear_range,
+    AddressSpace, Geometry, Half, Layout, Leaves, MarkedRange, Pa, Rodata, Stats, Tree, create, linear_range,
 };
 use serde_json::{Value, json};
 
@@ -50,7 +50,7 @@ impl Prediction {
         assert_eq!(made, planned, "{what}: the plan is what was built");
 
         let mut text = String::new();
-        let dumped = space.dump(&memory.platform(), Marked::linear_map(g), &mut text);
+        let dumped = space.dump(&memory.platform(), MarkedRange::linear_map(g), &mut text);
         assert_eq!(dumped, Ok(made), "{what}: the dump is of what was built");
         assert_eq!(booted.dump(), text, "{what}: the guest's dump is the host's");
         assert_eq!(reported(booted), document(g, &made, layout.dropped_bytes()), "{what}");

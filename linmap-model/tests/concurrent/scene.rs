@@ -5,14 +5,14 @@ use std::ops::ControlFlow::Continue;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use linmap::{
-    AddressSpace, Attributes, Dsb, Error, Geometry, Granule, Half, Hardware, Leaves, OaFormat, Pa, Platform,
-    Policy, Region, Stats, Tree, Va,
+    AddressSpace, Attributes, Dsb, Geometry, Granule, Half, Hardware, Leaves, OaFormat, Pa, Platform, Policy,
+    Region, Stats, Tree, Va,
 };
 use linmap_model::{Core, CpuId, Model, Setup, Ttbr};
 use shuttle::thread;
 
 use crate::flat::{Flat, Mapped, Walked};
-use crate::operation::{Circumstances, Operation, Prediction, What};
+use crate::operation::{Circumstances, Operation, Prediction, Refused, What};
 use crate::system::{Cpu, Lock, System, Watch};
 
 /// Two blocks, then a contiguous run and four pages.
@@ -154,7 +154,7 @@ struct Serial {
     stats: Stats,
     /// By CPU: what it is about to do, and what comes of it.
     about: Vec<Option<Operation>>,
-    results: Vec<Result<(), Error>>,
+    results: Vec<Result<(), Refused>>,
     /// By CPU: what there is to see for one that reads.
     seen: Vec<(Flat, Stats)>,
 }
@@ -232,7 +232,7 @@ impl<'m> Run<'m> {
             match step {
                 Step::Does(operation) => {
                     let result = self.call(&cpu, operation);
-                    let refused = result == Err(Error::UnderWay) && self.scene.repaints() > 1;
+                    let refused = result == Err(Refused::UnderWay) && self.scene.repaints() > 1;
                     assert!(
                         refused || result == self.serial().results[number],
                         "{operation:x?}: {result:x?}"
@@ -251,7 +251,7 @@ impl<'m> Run<'m> {
         cpu.leaves_tables();
     }
 
-    fn call(&self, cpu: &Cpu<'_>, operation: &Operation) -> Result<(), Error> {
+    fn call(&self, cpu: &Cpu<'_>, operation: &Operation) -> Result<(), Refused> {
         let announced = self.scene.announced == Announced::ForTheCall;
         if announced {
             let prediction = self.predict(operation);
@@ -298,7 +298,7 @@ impl<'m> Run<'m> {
 
     fn walk(&self, platform: &impl Platform) -> Walked {
         let mut walked = Walked::default();
-        let _ = self.space.visit(platform, self.all(), |va, level, entry| {
+        let _ = self.space.visit(platform, self.all(), |&linmap::Visited { va, level, entry, .. }| {
             walked.add(va, level, entry);
             Continue(())
         });
@@ -366,11 +366,15 @@ impl Watch for Run<'_> {
         }
         let (first, last) = (BASE, BASE + (PAGE - 1));
         let (mut walked, mut wanted) = (Walked::default(), Vec::new());
-        let answer = self.space.try_visit(cpu, (Va(first), Va(last)), |va, level, entry| {
-            walked.add(va, level, entry);
-            wanted = self.serial().flat.within(first, last);
-            Continue(())
-        });
+        let answer = self.space.try_visit(
+            cpu,
+            (Va(first), Va(last)),
+            |&linmap::Visited { va, level, entry, .. }| {
+                walked.add(va, level, entry);
+                wanted = self.serial().flat.within(first, last);
+                Continue(())
+            },
+        );
         if self.scene.lock == Lock::Excludes {
             assert!(answer.is_none() || !cpu.has_lock(), "an answer while the lock is held");
             assert!(answer.is_none() || walked.flat(self.g).within(first, last) == wanted, "a wrong answer");

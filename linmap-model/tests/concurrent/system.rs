@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, Ordering::Relaxed};
 use std::time::Duration;
 
 use linmap::{
-    CanNotPark, Descriptor, Dsb, Frame, Geometry, Hardware, Memory, Pa, Promise, Rewrite, Slot, Tlbi, Va,
+    CannotPark, Descriptor, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Slot, Tlbi, Va,
 };
 use linmap_model::{CpuId, Model, OnCpu};
 use shuttle::sync::{Condvar, Mutex, MutexGuard};
@@ -200,7 +200,7 @@ unsafe impl<'s> Hardware for Cpu<'s> {
         self.on.promise()
     }
 
-    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[Rewrite]) -> Result<(), CanNotPark> {
+    fn park(&self, memory: &impl Memory, root: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark> {
         self.point();
         assert!(self.has_lock(), "who parks has the lock");
         let (system, this) = (self.system, 1 << self.number());

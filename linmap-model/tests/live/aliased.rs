@@ -1,6 +1,6 @@
 //! Changes of an area that the linear map follows, as values, and what each must do, by rules over ranges.
 
-use linmap::{AddressSpace, Aliased, Change, Error, Geometry, Platform, Policy, Rodata, Va};
+use linmap::{AddressSpace, Aliased, Change, ChangeError, Geometry, Platform, Policy, Rodata, Va};
 
 use crate::flat::{Flat, Mapped, Walked};
 use crate::operation::{Circumstances, Operation, Prediction};
@@ -28,7 +28,7 @@ impl Set {
         platform: &P,
         offset: u64,
         (va, pages): (Va, u64),
-    ) -> Result<(), Error> {
+    ) -> Result<(), ChangeError> {
         let aliased = Aliased::new(space, offset, Rodata::Full);
         // SAFETY: these are tables of a model: nobody uses the addresses, and the model judges the rest.
         unsafe {
@@ -86,12 +86,17 @@ pub(crate) fn ranges(flat: &Flat, area: (u64, u64), offset: u64) -> Vec<(u64, u6
 }
 
 /// Why a range can not become so, as far as its pages tell.
-fn contents(flat: &Flat, (first, last): (u64, u64), change: Change, now: Circumstances) -> Result<(), Error> {
+fn contents(
+    flat: &Flat,
+    (first, last): (u64, u64),
+    change: Change,
+    now: Circumstances,
+) -> Result<(), ChangeError> {
     for (first, _, old) in flat.within(first, last) {
-        let Some(old) = old else { return Err(Error::Hole { va: Va(first) }) };
+        let Some(old) = old else { return Err(ChangeError::Hole { va: Va(first) }) };
         let new = change.of(old.attributes);
         if old.valid && new.is_writable() && new.is_executable() && !now.write_execute {
-            return Err(Error::WriteExecute { va: Va(first) });
+            return Err(ChangeError::WriteExecute { va: Va(first) });
         }
     }
     Ok(())
@@ -124,14 +129,14 @@ pub(crate) fn predict(
         let live = now.policy == Policy::Live && now.promise.never_aborts;
         match first {
             Some(va) if !live && now.policy != Policy::Park => {
-                Err(Error::NeedsResize { va: Va(va), policy: now.policy })
+                Err(ChangeError::NeedsResize { va: Va(va), policy: now.policy })
             }
-            Some(_) if now.policy == Policy::Park && !now.parkable => Err(Error::CanNotPark),
+            Some(_) if now.policy == Policy::Park && !now.parkable => Err(ChangeError::CannotPark),
             _ => Ok(()),
         }
     });
     if judged.is_err() {
-        return Prediction { result: judged, flat: before };
+        return Prediction { result: judged.map_err(Into::into), flat: before };
     }
     let change = |flat: &Flat, range: (u64, u64), change: Change| {
         flat.with(range.0, range.1, |_, old| old.map(|m| Mapped { attributes: change.of(m.attributes), ..m }))
@@ -142,7 +147,13 @@ pub(crate) fn predict(
 }
 
 /// What of the area and of its aliases rules the change out: an alias comes when the next stretch begins.
-fn in_order(flat: &Flat, area: (u64, u64), offset: u64, set: Set, now: Circumstances) -> Result<(), Error> {
+fn in_order(
+    flat: &Flat,
+    area: (u64, u64),
+    offset: u64,
+    set: Set,
+    now: Circumstances,
+) -> Result<(), ChangeError> {
     let all = aliases(flat, area, offset);
     let mut stretch: Option<(u64, u64)> = None;
     let alias = |stretch: Option<(u64, u64)>| {

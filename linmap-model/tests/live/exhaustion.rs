@@ -1,11 +1,11 @@
 //! Table pages that run out, one earlier each time, and CPUs that refuse to be parked: the map stays as it
 //! was, nothing is lost, and an operation takes as many pages as it builds tables.
 
-use linmap::{Attributes, Change, Error, Geometry, Half, LeafSize, Policy};
+use linmap::{Attributes, Change, ChangeError, Geometry, Half, LeafSize, Policy};
 use linmap_model::Core;
 
 use crate::geometries;
-use crate::operation::{Operation, What};
+use crate::operation::{Operation, Refused, What};
 use crate::world::{Machine, World, ram};
 
 /// Policies on CPUs for which they make a difference.
@@ -44,7 +44,7 @@ fn with_too_few(world: &mut World<'_>, operation: &Operation) -> usize {
     for left in 0.. {
         world.limit_frames(left);
         match world.does(0, operation) {
-            Err(Error::OutOfFrames { .. }) => {}
+            Err(Refused::Change(ChangeError::OutOfFrames { .. })) => {}
             Ok(()) => {
                 let built = world.walked.stats().tables - tables;
                 assert_eq!(built, left as u64, "tables built, and pages it takes");
@@ -76,7 +76,9 @@ fn without_frames_nothing_changes() {
                 }
                 if policy == Policy::Park {
                     world.refuse_parking(true);
-                    unparked += usize::from(world.does(0, &operation) == Err(Error::CanNotPark));
+                    unparked += usize::from(
+                        world.does(0, &operation) == Err(Refused::Change(ChangeError::CannotPark)),
+                    );
                     world.refuse_parking(false);
                 }
                 frameless += with_too_few(&mut world, &operation);
@@ -129,13 +131,15 @@ fn without_frames_nothing_is_repainted() {
             world.does(0, &page).expect("CPUs park");
             let repaint = Operation::repaint(g, Half::Upper);
             world.refuse_parking(true);
-            assert_eq!(world.does(1, &repaint), Err(Error::CanNotPark));
+            assert_eq!(world.does(1, &repaint), Err(Refused::Change(ChangeError::CannotPark)));
             unparked += 1;
             world.refuse_parking(false);
             for left in 0.. {
                 world.limit_frames(left);
                 match world.does(2, &repaint) {
-                    Err(error) => assert_eq!(error, Error::OutOfFrames { taken: left as u64 }),
+                    Err(error) => {
+                        assert_eq!(error, Refused::Change(ChangeError::OutOfFrames { taken: left as u64 }))
+                    }
                     Ok(()) => break,
                 }
                 frameless += 1;

@@ -1,9 +1,44 @@
 //! The operations of an address space as values, and what each must do, by rules over ranges.
 
-use linmap::{AddressSpace, Attributes, Change, Error, Geometry, Half, Pa, Platform, Policy, Promise, Va};
+use linmap::{
+    AddressSpace, Attributes, Change, ChangeError, Geometry, Half, Pa, Platform, Policy, Promise,
+    RepaintError, Unaligned, Va,
+};
 
 use crate::aliased::{self, Set};
 use crate::flat::{Flat, Mapped, Seen, Walked};
+
+/// Why an operation of any kind did nothing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Refused {
+    Change(ChangeError),
+    /// A repaint of a part of an entry of the root.
+    PartOfEntry {
+        va: Va,
+    },
+    /// A second repaint at once.
+    UnderWay,
+}
+
+impl From<ChangeError> for Refused {
+    fn from(error: ChangeError) -> Self {
+        Self::Change(error)
+    }
+}
+
+impl From<RepaintError> for Refused {
+    fn from(error: RepaintError) -> Self {
+        Self::Change(match error {
+            RepaintError::OutOfFrames { taken } => ChangeError::OutOfFrames { taken },
+            RepaintError::OutsideHalf { va, pages } => ChangeError::OutsideHalf { va, pages },
+            RepaintError::CannotPark => ChangeError::CannotPark,
+            RepaintError::NotUnderstood { va } => ChangeError::NotUnderstood { va },
+            RepaintError::PartOfEntry { va } => return Self::PartOfEntry { va },
+            RepaintError::UnderWay => return Self::UnderWay,
+            other => panic!("{other}"),
+        })
+    }
+}
 
 /// An operation on `pages` pages from `va` on.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -39,7 +74,7 @@ pub(crate) struct Circumstances {
 
 /// What an operation must do if there are table pages enough.
 pub(crate) struct Prediction {
-    pub(crate) result: Result<(), Error>,
+    pub(crate) result: Result<(), Refused>,
     /// The map afterwards.
     pub(crate) flat: Flat,
 }
@@ -84,27 +119,27 @@ impl Operation {
         self.ranges(flat, g).into_iter().flat_map(|(first, last)| flat.changes(first, last)).collect()
     }
 
-    pub(crate) fn run<P: Platform>(&self, space: &AddressSpace, platform: &P) -> Result<(), Error> {
+    pub(crate) fn run<P: Platform>(&self, space: &AddressSpace, platform: &P) -> Result<(), Refused> {
         let (va, pages) = (Va(self.va), self.pages);
         if let What::Aliased(set, offset) = self.what {
-            return set.run(space, platform, offset, (va, pages));
+            return Ok(set.run(space, platform, offset, (va, pages))?);
         }
         // SAFETY: these are tables of a model: nobody uses the addresses, and the model judges the rest.
         unsafe {
-            match self.what {
-                What::Protect(change) => space.protect(platform, va, pages, change),
-                What::SetValid(valid) => space.set_valid(platform, va, pages, valid),
-                What::Map(oa, attributes) => space.map(platform, va, pages, Pa(oa), attributes),
-                What::Unmap => space.unmap(platform, va, pages),
-                What::SplitToPages => space.split_to_pages(platform, va, pages),
-                What::Collapse => space.collapse(platform, va, pages),
+            Ok(match self.what {
+                What::Protect(change) => space.protect(platform, va, pages, change)?,
+                What::SetValid(valid) => space.set_valid(platform, va, pages, valid)?,
+                What::Map(oa, attributes) => space.map(platform, va, pages, Pa(oa), attributes)?,
+                What::Unmap => space.unmap(platform, va, pages)?,
+                What::SplitToPages => space.split_to_pages(platform, va, pages)?,
+                What::Collapse => space.collapse(platform, va, pages)?,
                 What::Repaint(keep) => {
                     let keep = keep.map(|(first, last)| (Va(first), Va(last)));
                     let range = (va, Va(self.last(space.geometry())));
-                    space.repaint(platform, range, keep.as_slice()).map(|_| ())
+                    _ = space.repaint(platform, range, keep.as_slice())?;
                 }
                 What::Aliased(..) => unreachable!("it has returned"),
-            }
+            })
         }
     }
 
@@ -121,12 +156,12 @@ impl Operation {
     }
 
     /// What the arguments alone rule out.
-    fn arguments(&self, g: Geometry, now: Circumstances) -> Result<(), Error> {
+    fn arguments(&self, g: Geometry, now: Circumstances) -> Result<(), Refused> {
         let (va, pages) = (Va(self.va), self.pages);
         let page = g.page_size();
         let repaint = matches!(self.what, What::Repaint(_));
         if !self.va.is_multiple_of(page) && !repaint {
-            return Err(Error::Unaligned { address: self.va });
+            return Err(Refused::Change(ChangeError::Unaligned(Unaligned::Va(va))));
         }
         if pages == 0 {
             return Ok(());
@@ -135,41 +170,41 @@ impl Operation {
         let start = u128::from(self.va);
         let end = start + u128::from(pages) * u128::from(page);
         if start < base || end > base + (1u128 << g.va_bits()) {
-            return Err(Error::OutsideHalf { va, pages });
+            return Err(Refused::Change(ChangeError::OutsideHalf { va, pages }));
         }
         let whole = g.level_size(g.root()) * g.contiguous_entries(g.root()) as u64;
         if repaint && !(self.va - g.base(now.half)).is_multiple_of(whole) {
-            return Err(Error::PartOfEntry { va });
+            return Err(Refused::PartOfEntry { va });
         }
         if repaint && !(self.last(g) - g.base(now.half)).wrapping_add(1).is_multiple_of(whole) {
-            return Err(Error::PartOfEntry { va: Va(self.last(g)) });
+            return Err(Refused::PartOfEntry { va: Va(self.last(g)) });
         }
         let What::Map(oa, attributes) = self.what else { return Ok(()) };
         if !oa.is_multiple_of(page) {
-            return Err(Error::Unaligned { address: oa });
+            return Err(Refused::Change(ChangeError::Unaligned(Unaligned::Pa(Pa(oa)))));
         }
         if u128::from(oa) + u128::from(pages) * u128::from(page) > 1u128 << g.oa_bits() {
-            return Err(Error::OutputAddress { oa: Pa(oa), pages, bits: g.oa_bits() });
+            return Err(Refused::Change(ChangeError::OutputAddress { oa: Pa(oa), pages, bits: g.oa_bits() }));
         }
         if attributes.is_writable() && attributes.is_executable() && !now.write_execute {
-            return Err(Error::WriteExecute { va });
+            return Err(Refused::Change(ChangeError::WriteExecute { va }));
         }
         Ok(())
     }
 
     /// What the pages of the range rule out.
-    fn contents(&self, flat: &Flat, g: Geometry, now: Circumstances) -> Result<(), Error> {
+    fn contents(&self, flat: &Flat, g: Geometry, now: Circumstances) -> Result<(), Refused> {
         for (first, _, old) in flat.within(self.va, self.last(g)) {
             let va = Va(first);
             match (self.what, old) {
-                (What::Map(..), Some(_)) => return Err(Error::Occupied { va }),
+                (What::Map(..), Some(_)) => return Err(Refused::Change(ChangeError::Occupied { va })),
                 (What::Map(..) | What::Collapse | What::Repaint(_), _) => {}
-                (_, None) => return Err(Error::Hole { va }),
+                (_, None) => return Err(Refused::Change(ChangeError::Hole { va })),
                 (What::Protect(_) | What::SetValid(true), Some(_)) => {
                     let new = self.of(first, old, g).expect("it is mapped");
                     let a = new.attributes;
                     if new.valid && a.is_writable() && a.is_executable() && !now.write_execute {
-                        return Err(Error::WriteExecute { va });
+                        return Err(Refused::Change(ChangeError::WriteExecute { va }));
                     }
                 }
                 _ => {}
@@ -220,15 +255,18 @@ impl Operation {
         if let Some(seen) = self.resized(walked, g) {
             let live = now.policy == Policy::Live && now.promise.never_aborts;
             if !live && now.policy != Policy::Park {
-                return refused(Error::NeedsResize { va: Va(seen.va), policy: now.policy });
+                return refused(Refused::Change(ChangeError::NeedsResize {
+                    va: Va(seen.va),
+                    policy: now.policy,
+                }));
             }
             if now.policy == Policy::Park && !now.parkable {
-                return refused(Error::CanNotPark);
+                return refused(Refused::Change(ChangeError::CannotPark));
             }
         }
         // It is the upper half that CPUs are parked off.
         if matches!(self.what, What::Repaint(_)) && (!now.parkable || now.half == Half::Lower) {
-            return refused(Error::CanNotPark);
+            return refused(Refused::Change(ChangeError::CannotPark));
         }
         let flat = match self.what {
             What::SplitToPages | What::Collapse | What::Repaint(_) => flat.clone(),

@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow::Continue;
 
-use linmap::{Error, Geometry, Half, Policy, Va};
+use linmap::{ChangeError, Geometry, Half, Policy, Va};
 use linmap_model::Core;
 use test_support::Rows;
 
@@ -29,7 +29,7 @@ fn last(g: Geometry, (va, pages): (Va, u64)) -> u64 {
 
 fn walked(world: &World<'_>) -> Walked {
     let mut walked = Walked::default();
-    let _ = world.space.visit(&world.cpu(0), world.all(), |va, level, entry| {
+    let _ = world.space.visit(&world.cpu(0), world.all(), |&linmap::Visited { va, level, entry, .. }| {
         walked.add(va, level, entry);
         Continue(())
     });
@@ -37,7 +37,7 @@ fn walked(world: &World<'_>) -> Walked {
 }
 
 /// Unmaps on the model, and judges the tables.
-fn unmap(world: &mut World<'_>, gone: &[(Va, u64)], expected: &Result<(), Error>) {
+fn unmap(world: &mut World<'_>, gone: &[(Va, u64)], expected: &Result<(), ChangeError>) {
     let (g, cpu) = (world.g, world.cpu(1));
     let without = |flat: Flat, range: &(Va, u64)| flat.with(range.0.0, last(g, *range), |_, _| None);
     let flat = gone.iter().fold(world.flat.clone(), without);
@@ -75,12 +75,12 @@ fn at(g: Geometry, random: &mut Random) {
 
     // Not with a range that has a hole in it, nor with a part of a leaf.
     let hole = (ranges[0].0, ranges[0].1 + 1);
-    let refused = Err(Error::Hole { va: Va(last(g, ranges[0]) + 1) });
+    let refused = Err(ChangeError::Hole { va: Va(last(g, ranges[0]) + 1) });
     unmap(&mut world, &[&ranges[1..], &[hole]].concat(), &refused);
     let leaf = world.walked.within(ranges[0].0.0, ranges[0].0.0, g)[0].whole(g);
     if leaf.1 - leaf.0 >= g.page_size() {
         let part = (ranges[0].0, 1);
-        let refused = Err(Error::NeedsResize { va: Va(leaf.0), policy: world.space.policy() });
+        let refused = Err(ChangeError::NeedsResize { va: Va(leaf.0), policy: world.space.policy() });
         unmap(&mut world, &[&ranges[1..], &[part]].concat(), &refused);
     }
     // Some of them, in some order, then the rest, and then none.

@@ -3,13 +3,13 @@
 use std::ops::ControlFlow::Continue;
 
 use linmap::{
-    AddressSpace, Attributes, Dsb, Error, Geometry, Half, Hardware, LeafSize, Leaves, Level, Pa, Platform,
-    Policy, Promise, Region, Stats, Tree, Va,
+    AddressSpace, Attributes, ChangeError, Dsb, Geometry, Half, Hardware, LeafSize, Leaves, Level, Pa,
+    Platform, Policy, Promise, Region, Stats, Tree, Va,
 };
 use linmap_model::{Core, Model, OnCpu, Setup, Ttbr};
 
 use crate::flat::{Flat, Mapped, Seen, Walked};
-use crate::operation::{Circumstances, Operation, Prediction, What};
+use crate::operation::{Circumstances, Operation, Prediction, Refused, What};
 
 /// A map that CPUs use.
 pub(crate) struct World<'m> {
@@ -162,8 +162,8 @@ impl<'m> World<'m> {
 
     fn walk(&self, range: (Va, Va)) -> Walked {
         let mut walked = Walked::default();
-        let each = |va, level, entry| {
-            walked.add(va, level, entry);
+        let each = |visited: &linmap::Visited| {
+            walked.add(visited.va, visited.level, visited.entry);
             Continue(())
         };
         let _ = self.space.visit(&self.cpu(0), range, each);
@@ -182,7 +182,7 @@ impl<'m> World<'m> {
     }
 
     /// Does an operation, and judges it.
-    pub(crate) fn does(&mut self, n: u8, operation: &Operation) -> Result<(), Error> {
+    pub(crate) fn does(&mut self, n: u8, operation: &Operation) -> Result<(), Refused> {
         let cpu = self.cpu(n);
         self.does_on(&cpu, cpu, operation)
     }
@@ -193,7 +193,7 @@ impl<'m> World<'m> {
         platform: &impl Platform,
         cpu: OnCpu<'_>,
         operation: &Operation,
-    ) -> Result<(), Error> {
+    ) -> Result<(), Refused> {
         let before = matches!(operation.what, What::Repaint(_)).then(|| self.walked.leaves.clone());
         self.history.push(format!("cpu {} {:x?}", cpu.number(), operation));
         let prediction = self.predict(operation);
@@ -216,13 +216,13 @@ impl<'m> World<'m> {
         }
         match result {
             // How many it takes is judged elsewhere.
-            Err(Error::OutOfFrames { taken })
-                if matches!(prediction.result, Ok(()) | Err(Error::CanNotPark)) =>
+            Err(Refused::Change(ChangeError::OutOfFrames { taken }))
+                if matches!(prediction.result, Ok(()) | Err(Refused::Change(ChangeError::CannotPark))) =>
             {
                 assert_eq!(taken, frames as u64);
             }
             // Nothing may have been left to collapse that is in use.
-            Err(Error::CanNotPark) if operation.what == What::Collapse => {
+            Err(Refused::Change(ChangeError::CannotPark)) if operation.what == What::Collapse => {
                 assert!(!self.parkable && self.space.policy() == Policy::Park);
             }
             _ => assert_eq!(result, prediction.result),
@@ -242,13 +242,17 @@ impl<'m> World<'m> {
 
     /// Looks at what an operation may have changed: the leaves that it had a part of, and where they
     /// collapse, all that could be in one leaf with its range. A refusal changes nothing.
-    fn renew(&mut self, operation: &Operation, result: Result<(), Error>) {
+    fn renew(&mut self, operation: &Operation, result: Result<(), Refused>) {
         let g = self.g;
         if let Err(error) = result {
             let now = self.walk(self.all());
             // What was cut collapses again, and what is uniform with it; or CPUs do not park for that either.
             let half_way = matches!(operation.what, What::Aliased(..))
-                && matches!(error, Error::OutOfFrames { .. } | Error::CanNotPark);
+                && matches!(
+                    error,
+                    Refused::Change(ChangeError::OutOfFrames { .. })
+                        | Refused::Change(ChangeError::CannotPark)
+                );
             assert!(
                 operation.what == What::Collapse || half_way || now == self.walked,
                 "refused, and the map is another"

@@ -1,6 +1,6 @@
 //! The parts of a case: calls, probes, and results that are wrong.
 
-use linmap::{Attributes, Change, Error, Pa, Policy, Stats, Va};
+use linmap::{Attributes, Change, ChangeError, Pa, Policy, Stats, Va};
 
 use crate::console::say;
 use crate::leaf::Leaf;
@@ -31,7 +31,7 @@ impl Tally {
 /// A result that is wrong.
 pub(super) enum Wrong {
     /// A call of the library.
-    Call(&'static str, Result<(), Error>),
+    Call(&'static str, Result<(), ChangeError>),
     /// An access: its kind, and when it was made.
     Access(Va, &'static str, &'static str),
     /// Something else.
@@ -53,7 +53,7 @@ pub(super) fn expect(holds: bool, else_what: &'static str) -> Result<(), Wrong> 
     if holds { Ok(()) } else { Err(Wrong::Other(else_what)) }
 }
 
-pub(super) fn done(what: &'static str, result: Result<(), Error>) -> Result<(), Wrong> {
+pub(super) fn done(what: &'static str, result: Result<(), ChangeError>) -> Result<(), Wrong> {
     result.map_err(|e| Wrong::Call(what, Err(e)))
 }
 
@@ -72,7 +72,7 @@ pub(super) type Found = (Result<u64, Fault>, Result<(), Fault>);
 pub(super) type Addresses = [Option<Va>; 6];
 
 /// A call of the library.
-pub(super) type Call<'a> = &'a dyn Fn() -> Result<(), Error>;
+pub(super) type Call<'a> = &'a dyn Fn() -> Result<(), ChangeError>;
 
 /// Returns one address.
 pub(super) const fn only(va: Va) -> Addresses {
@@ -105,28 +105,28 @@ impl Test<'_> {
         self.system.space.stats(&self.system.platform())
     }
 
-    pub(super) fn protect(&self, span: Span, change: Change) -> Result<(), Error> {
+    pub(super) fn protect(&self, span: Span, change: Change) -> Result<(), ChangeError> {
         // SAFETY: the pages are scratch, or were mapped by this test: only probes use them.
         parking::again(|| unsafe {
             self.system.space.protect(&self.system.platform(), span.va, span.pages, change)
         })
     }
 
-    pub(super) fn set_valid(&self, span: Span, valid: bool) -> Result<(), Error> {
+    pub(super) fn set_valid(&self, span: Span, valid: bool) -> Result<(), ChangeError> {
         // SAFETY: as for `protect`.
         parking::again(|| unsafe {
             self.system.space.set_valid(&self.system.platform(), span.va, span.pages, valid)
         })
     }
 
-    pub(super) fn map(&self, span: Span, oa: Pa, attributes: Attributes) -> Result<(), Error> {
+    pub(super) fn map(&self, span: Span, oa: Pa, attributes: Attributes) -> Result<(), ChangeError> {
         // SAFETY: the memory has no owner, and has one memory type wherever it is mapped.
         parking::again(|| unsafe {
             self.system.space.map(&self.system.platform(), span.va, span.pages, oa, attributes)
         })
     }
 
-    pub(super) fn unmap(&self, span: Span) -> Result<(), Error> {
+    pub(super) fn unmap(&self, span: Span) -> Result<(), ChangeError> {
         // SAFETY: as for `protect`.
         parking::again(|| unsafe { self.system.space.unmap(&self.system.platform(), span.va, span.pages) })
     }

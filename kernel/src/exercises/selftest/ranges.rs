@@ -1,6 +1,6 @@
 //! Ranges of every kind: read-only, invalid, both, and back; in pages, and back.
 
-use linmap::{Change, Error, Policy, Va};
+use linmap::{Change, ChangeError, Policy, Va};
 
 use super::case::{Access, Call, Span, Tally, Test, Wrong, done, expect, only};
 use crate::leaf::Leaf;
@@ -74,13 +74,14 @@ impl Test<'_> {
         let refused = self.is_refused(span);
         if self.is_refused(first) {
             // Both are in one leaf.
-            let is_refusal = matches!(self.protect(span, Change::READ_ONLY), Err(Error::NeedsResize { .. }));
+            let is_refusal =
+                matches!(self.protect(span, Change::READ_ONLY), Err(ChangeError::NeedsResize { .. }));
             return expect(is_refusal && self.stats() == before, "not refused, or not left alone");
         }
         done("read-only", self.protect(first, Change::READ_ONLY))?;
         let result = self.protect(span, Change::READ_ONLY);
         match (refused, result) {
-            (true, Err(Error::NeedsResize { .. })) => {}
+            (true, Err(ChangeError::NeedsResize { .. })) => {}
             (true, result) => return Err(Wrong::Call("read-only, the second half", result)),
             (false, result) => {
                 done("read-only, the second half", result)?;
@@ -121,7 +122,7 @@ impl Test<'_> {
             let result = step();
             match (refused, result) {
                 (false, result) => done(what, result)?,
-                (true, Err(Error::NeedsResize { .. })) => {}
+                (true, Err(ChangeError::NeedsResize { .. })) => {}
                 // Leaves that are right already need no change of size, nor do leaves that would be invalid.
                 (true, Ok(())) if self.stats() == before => {}
                 (true, result) => return Err(Wrong::Call(what, result)),
@@ -160,7 +161,7 @@ impl Test<'_> {
         let is_large = inside.iter().flatten().any(|va| size_at(*va) != self.page());
         let split = || parking::again(|| space.split_to_pages(&self.system.platform(), span.va, span.pages));
         match (space.policy() == Policy::Fixed && is_large, split()) {
-            (true, Err(Error::NeedsResize { .. })) => {
+            (true, Err(ChangeError::NeedsResize { .. })) => {
                 return expect(self.stats() == before, "a refusal changed something");
             }
             (true, result) => return Err(Wrong::Call("split_to_pages", result)),

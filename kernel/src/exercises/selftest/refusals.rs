@@ -1,11 +1,11 @@
 //! Calls that are refused and change nothing.
 
-use linmap::{Attributes, Change, Error, Pa, Va};
+use linmap::{Attributes, Change, ChangeError, Pa, Va};
 
 use super::case::{Call, Span, Tally, Test, Wrong, done, expect};
 
 /// Returns true for the error that is expected.
-type Refusal = fn(&Error) -> bool;
+type Refusal = fn(&ChangeError) -> bool;
 
 impl Test<'_> {
     /// Makes calls that are refused and change nothing.
@@ -64,26 +64,26 @@ impl Test<'_> {
     }
 }
 
-const fn is_write_execute(e: &Error) -> bool {
-    matches!(e, Error::WriteExecute { .. })
+const fn is_write_execute(e: &ChangeError) -> bool {
+    matches!(e, ChangeError::WriteExecute { .. })
 }
 
-const fn is_occupied(e: &Error) -> bool {
-    matches!(e, Error::Occupied { .. })
+const fn is_occupied(e: &ChangeError) -> bool {
+    matches!(e, ChangeError::Occupied { .. })
 }
 
-const fn is_hole(e: &Error) -> bool {
-    matches!(e, Error::Hole { .. })
+const fn is_hole(e: &ChangeError) -> bool {
+    matches!(e, ChangeError::Hole { .. })
 }
 
-const fn is_unaligned(e: &Error) -> bool {
-    matches!(e, Error::Unaligned { .. })
+const fn is_unaligned(e: &ChangeError) -> bool {
+    matches!(e, ChangeError::Unaligned { .. })
 }
 
-const fn is_beyond(e: &Error) -> bool {
-    matches!(e, Error::OutputAddress { .. })
+const fn is_beyond(e: &ChangeError) -> bool {
+    matches!(e, ChangeError::OutputAddress { .. })
 }
 
-const fn is_outside(e: &Error) -> bool {
-    matches!(e, Error::OutsideHalf { .. })
+const fn is_outside(e: &ChangeError) -> bool {
+    matches!(e, ChangeError::OutsideHalf { .. })
 }

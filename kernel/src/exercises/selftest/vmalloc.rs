@@ -2,7 +2,7 @@
 
 use core::arch::asm;
 
-use linmap::{Attributes, Change, Error, Pa, Va};
+use linmap::{Attributes, Change, ChangeError, Pa, Va};
 
 use super::case::{Access, Span, Tally, Test, Wrong, done, expect, only};
 use crate::probe::{Fault, try_execute, try_read, try_write};
@@ -117,7 +117,7 @@ impl Test<'_> {
         let refused = self.is_refused(hole);
         let result = self.unmap(hole);
         match (refused, result) {
-            (true, Err(Error::NeedsResize { .. })) => {
+            (true, Err(ChangeError::NeedsResize { .. })) => {
                 expect(self.stats() == mapped, "a refusal changed something")?;
             }
             (true, result) => return Err(Wrong::Call("unmap of a page", result)),
@@ -129,7 +129,10 @@ impl Test<'_> {
                 Self::judge(&only(hole.va), Access::Nothing, "unmapped")?;
                 let holed = self.stats();
                 let across = self.protect(area, Change::READ_ONLY);
-                expect(matches!(across, Err(Error::Hole { va }) if va == hole.va), "a hole was not refused")?;
+                expect(
+                    matches!(across, Err(ChangeError::Hole { va }) if va == hole.va),
+                    "a hole was not refused",
+                )?;
                 expect(self.stats() == holed, "a refusal changed something")?;
                 Self::judge(&self.ends(area), Access::ReadWrite, "beside a hole")?;
                 done("map of a page", self.map(hole, Pa(oa.0 + pages / 2 * page), Attributes::RAM))?;

@@ -7,7 +7,7 @@ use core::sync::atomic::{Ordering::Relaxed, Ordering::SeqCst, fence};
 use kernel::stress::Random;
 use kernel::stress::model::{Change, Mapped, Page, Refusal};
 use kernel::stress::step::{Operation, Step};
-use linmap::{Attributes, Entry, Error, Level, Marked, Policy, Va};
+use linmap::{Attributes, ChangeError, Entry, Level, MarkedRange, Policy, Va};
 
 use super::state::{At, Counts, MOST_WRONG, Stress};
 use crate::cpu::{self, relax};
@@ -141,7 +141,7 @@ impl Stress<'_> {
         result.is_ok()
     }
 
-    fn call(&self, change: Change, pages: &Range<usize>) -> Result<(), Error> {
+    fn call(&self, change: Change, pages: &Range<usize>) -> Result<(), ChangeError> {
         let (space, platform) = (&self.system.space, self.system.platform());
         let (va, count) = (self.va(pages.start), pages.len() as u64);
         // SAFETY: the addresses are this test's, whose CPUs expect faults there; the memory has no owner, and has one
@@ -167,24 +167,24 @@ impl Stress<'_> {
         at: At,
         what: (&dyn fmt::Debug, &Range<usize>),
         expected: Expected,
-        result: Result<(), Error>,
+        result: Result<(), ChangeError>,
     ) {
         let counts = &self.counts[at.cpu];
         let outcome = match (expected, result) {
             (Expected::Done, Ok(())) => Some(0),
-            (Expected::Done, Err(Error::OutOfFrames { .. })) if self.scarce.load(Relaxed) => {
+            (Expected::Done, Err(ChangeError::OutOfFrames { .. })) if self.scarce.load(Relaxed) => {
                 Counts::add(&counts.no_frames, 1);
                 Some(1)
             }
-            (Expected::NeedsResize, Err(Error::NeedsResize { policy: Policy::Fixed, .. })) => {
+            (Expected::NeedsResize, Err(ChangeError::NeedsResize { policy: Policy::Fixed, .. })) => {
                 Counts::add(&counts.needs_resize, 1);
                 Some(2)
             }
             (Expected::Refused(page, why), Err(e)) => {
                 let told = match e {
-                    Error::Hole { va } => Some((va, Refusal::Hole)),
-                    Error::Occupied { va } => Some((va, Refusal::Occupied)),
-                    Error::WriteExecute { va } => Some((va, Refusal::WriteExecute)),
+                    ChangeError::Hole { va } => Some((va, Refusal::Hole)),
+                    ChangeError::Occupied { va } => Some((va, Refusal::Occupied)),
+                    ChangeError::WriteExecute { va } => Some((va, Refusal::WriteExecute)),
                     _ => None,
                 };
                 (told == Some((self.va(page), why))).then_some(3)
@@ -237,17 +237,16 @@ impl Stress<'_> {
 
     /// Returns true if a leaf in use larger than a page maps one of the pages.
     fn has_large(&self, pages: &Range<usize>) -> bool {
-        let found =
-            self.system.space.visit(
-                &self.system.platform(),
-                self.ends(pages),
-                |_, level, entry| match entry {
-                    Entry::Leaf(leaf) if leaf.valid && (leaf.contiguous || level != Level::PAGE) => {
-                        ControlFlow::Break(())
-                    }
-                    _ => ControlFlow::Continue(()),
-                },
-            );
+        let found = self.system.space.visit(
+            &self.system.platform(),
+            self.ends(pages),
+            |&linmap::Visited { level, entry, .. }| match entry {
+                Entry::Leaf(leaf) if leaf.valid && (leaf.contiguous || level != Level::PAGE) => {
+                    ControlFlow::Break(())
+                }
+                _ => ControlFlow::Continue(()),
+            },
+        );
         found.is_break()
     }
 
@@ -262,7 +261,7 @@ impl Stress<'_> {
     fn walk(&self, at: At, pages: &Range<usize>) {
         let (space, platform, g) = (&self.system.space, self.system.platform(), self.system.geometry);
         let (range, mut page, mut wrong) = (self.ends(pages), pages.start, None);
-        let _ = space.visit(&platform, range, |va, level, entry| {
+        let _ = space.visit(&platform, range, |&linmap::Visited { va, level, entry, .. }| {
             let last = va.0 + (g.level_size(level) - 1);
             let ends_here = matches!(entry, Entry::Leaf(_) | Entry::Hole);
             while ends_here && page != pages.end && self.va(page).0 <= last {
@@ -279,7 +278,7 @@ impl Stress<'_> {
         } else if page != pages.end {
             self.found_wrong(at, format_args!("a walk ended at {}", self.va(page)));
         }
-        let region = Marked { range, start: "start", end: "end" };
+        let region = MarkedRange { range, start: "start", end: "end" };
         if space.dump(&platform, region, &mut Nowhere).is_err() {
             self.found_wrong(at, format_args!("a dump to nowhere broke off"));
         }

@@ -120,10 +120,16 @@ fn linear_offset(view: &View<'_>, notes: &mut Vec<String>) -> Result<Option<u64>
 fn is_beyond_half(view: &View<'_>) -> Result<bool, WalkError> {
     let ((_, half), (_, end)) = (linmap::linear_range(view.geometry), regions::linear(view.geometry));
     let rest = (Va(half.0.wrapping_add(1)), end);
-    let flow = linmap::visit(&view.bounded(), view.geometry, view.root, rest, |_, _, entry| match entry {
-        Entry::Leaf(_) => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
-    })?;
+    let flow = linmap::visit(
+        &view.bounded(),
+        view.geometry,
+        view.root,
+        rest,
+        |&linmap::Visited { entry, .. }| match entry {
+            Entry::Leaf(_) => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        },
+    )?;
     Ok(flow.is_break())
 }
 

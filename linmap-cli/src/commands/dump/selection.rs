@@ -1,7 +1,7 @@
 //! Selects addresses: a region by its name, or a range.
 
 use clap::{Args, ValueEnum};
-use linmap::{Geometry, Half, Marked, Va};
+use linmap::{Geometry, Half, MarkedRange, Va};
 
 use crate::commands::reading::Failure;
 use crate::linux::regions::{Name, Regions};
@@ -48,7 +48,7 @@ impl ValueEnum for Choice {
 }
 
 /// A range with its marker lines.
-pub(crate) type Part = Marked;
+pub(crate) type Part = MarkedRange;
 
 impl Selection {
     /// Returns the range, if the options name one.
@@ -67,7 +67,7 @@ impl Selection {
                     "{first} is no address of this kernel: with {bits} VA bits they start at {base:#x}"
                 )));
             }
-            let part = Marked { range: (first, last), start: RANGE.0, end: RANGE.1 };
+            let part = MarkedRange { range: (first, last), start: RANGE.0, end: RANGE.1 };
             return saved(view, vec![part]);
         }
         if self.region.is_empty() || self.region.contains(&Choice::All) {
@@ -138,7 +138,7 @@ fn saved(view: &View<'_>, parts: Vec<Part>) -> Result<Vec<Part>, Failure> {
 
 fn marked(name: Name, range: (Va, Va)) -> Part {
     let (start, end) = name.markers();
-    Marked { range, start, end }
+    MarkedRange { range, start, end }
 }
 
 fn unknown(view: &View<'_>, regions: &Regions, name: Name) -> String {
@@ -154,7 +154,7 @@ fn unknown(view: &View<'_>, regions: &Regions, name: Name) -> String {
 /// Returns all addresses of the upper half, by region; the kernel image is printed in the region that it lies in.
 fn all(geometry: Geometry, regions: &Regions) -> Vec<Part> {
     let elsewhere =
-        |first, last| Marked { range: (Va(first), Va(last)), start: ELSEWHERE.0, end: ELSEWHERE.1 };
+        |first, last| MarkedRange { range: (Va(first), Va(last)), start: ELSEWHERE.0, end: ELSEWHERE.1 };
     let mut parts = Vec::new();
     let mut next = Some(geometry.base(Half::Upper));
     for region in regions.all().iter().filter(|region| region.name != Name::Kernel) {

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::ops::ControlFlow;
 
-use linmap::{DumpError, Entry, Marked, Va, dump};
+use linmap::{DumpError, Entry, MarkedRange, Va, dump};
 
 use super::selection::Part;
 use crate::commands::reading::Failure;
@@ -19,7 +19,7 @@ pub(super) fn print(view: &View<'_>, parts: &[Part]) -> Result<(), Failure> {
         let mut next = Va(0);
         for part in parts {
             let (first, last) = part.range;
-            let rest = Marked { range: (first.max(next), last), ..*part };
+            let rest = MarkedRange { range: (first.max(next), last), ..*part };
             let printed = print_part(view, rest, parts.len() > 1, out).and_then(|()| end(view, last));
             match printed {
                 Ok(end) => next = end.max(next),
@@ -37,7 +37,7 @@ pub(super) fn print(view: &View<'_>, parts: &[Part]) -> Result<(), Failure> {
 
 fn print_part(
     view: &View<'_>,
-    part: Marked,
+    part: MarkedRange,
     is_one_of_many: bool,
     out: &mut dyn Write,
 ) -> Result<(), Failure> {
@@ -63,7 +63,7 @@ fn end(view: &View<'_>, va: Va) -> Result<Va, Failure> {
     Ok(Va(last.map_or(va.0, |(va, bytes)| va.saturating_add(bytes))))
 }
 
-fn is_empty(view: &View<'_>, part: &Marked) -> Result<bool, Failure> {
+fn is_empty(view: &View<'_>, part: &MarkedRange) -> Result<bool, Failure> {
     let flow = descend(&view.bounded(), view.geometry, view.root, part.range, |found| match found.entry {
         Entry::Leaf(_) | Entry::Reserved => ControlFlow::Break(()),
         Entry::Hole | Entry::Table(_) => ControlFlow::Continue(()),

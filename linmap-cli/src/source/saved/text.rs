@@ -284,7 +284,7 @@ mod tests {
         }
         let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry");
         let mut text = String::new();
-        let marked = linmap::Marked::linear_map(g);
+        let marked = linmap::MarkedRange::linear_map(g);
         linmap::dump(&Tables, g, Pa(0), marked, &mut text).expect("nothing to fail");
         let saved = read(&text).expect("a dump");
         let leaves: Vec<_> = saved.stretches.iter().filter(|s| s.what != What::Hole).collect();
