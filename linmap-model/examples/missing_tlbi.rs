@@ -31,7 +31,6 @@ fn run(with_tlbi: bool) -> Result<(), Box<Breach>> {
     let cpu = model.cpu(0);
 
     let base = Va(g.base(Half::Upper));
-    let mapping = Mapping::new(Pa(0x4000_0000), Attributes::RAM);
     let pages = Run {
         va: base,
         oa: Pa(0x4000_0000),
@@ -42,9 +41,7 @@ fn run(with_tlbi: bool) -> Result<(), Box<Breach>> {
     };
     let tree = Tree::build(&cpu, g, Half::Upper, [pages].into_iter()).expect("enough table pages");
     let root = tree.root();
-    cpu.begins(root, "create", &[Change::new(base, 16 << 12, Some(mapping))]);
-    cpu.dsb(Dsb::Ishst);
-    cpu.done(true);
+    cpu.announces(root, [pages]);
     let space = AddressSpace::adopt(tree);
     for n in 0..2 {
         model.cpu(n).reports();

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use linmap::{Attributes, Pa, Va};
+use linmap::{Attributes, Geometry, Pa, Run, Va};
 use serde::{Deserialize, Serialize};
 
 use crate::Tlb;
@@ -228,6 +228,12 @@ impl Change {
     /// A range that will map to consecutive physical memory from `to` on, or to nothing.
     pub const fn new(va: Va, bytes: u64, to: Option<Mapping>) -> Self {
         Self { va: va.0, bytes, to }
+    }
+
+    /// What the addresses of a run will map to.
+    pub const fn of_run(run: &Run, geometry: Geometry) -> Self {
+        let bytes = run.descriptors << geometry.level_shift(run.level);
+        Self::new(run.va, bytes, Some(Mapping::new(run.oa, run.attributes)))
     }
 
     /// The last address.

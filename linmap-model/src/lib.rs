@@ -22,11 +22,15 @@
 //! before: it must translate as that one did, at once, and what is announced from then on is of both, for as
 //! long as some CPU is still on the old one.
 //!
+//! Nothing is known of a tree that was not announced: before a CPU loads its first root,
+//! [`OnCpu::announces`](OnCpu::announces) says what that maps.
+//!
 //! # Three ways to use it
 //!
 //! - Run code on it: [`Model`] gives a handle for each CPU that is `linmap`'s `Memory` and `Hardware`.
 //! - Feed it events: [`Machine::step`], from code in any language that can write JSON lines.
-//! - Replay a log: [`Model::log_to`] writes one, [`replay`] and the command `linmap-model replay LOG` judge it.
+//! - Replay a log: [`Model::log_to`] writes one, [`replay`] and the command `linmap-model replay LOG` (feature `cli`)
+//!   judge it.
 //!
 //! A page of a live kernel becomes read-only, and the author forgot the TLBI:
 //!

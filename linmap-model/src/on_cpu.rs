@@ -8,7 +8,7 @@ use std::thread;
 
 use linmap::{
     CannotPark, Descriptor, Dsb, EntryUpdate, Frame, Geometry, Hardware, Instruction, Memory, Pa, Promise,
-    Slot, Tlbi, Va,
+    Run, Slot, Tlbi, Va,
 };
 
 use crate::{Barrier, Change, CpuId, Event, Model, Tlb, Ttbr};
@@ -49,6 +49,16 @@ impl<'m> OnCpu<'m> {
     pub fn loads(self, register: Ttbr, root: Pa) {
         self.step(Event::Msr { cpu: self.cpu, register, value: base_register(root) });
         self.isb();
+    }
+
+    /// Announces a tree that was built of `runs`, so that CPUs can load its root: until something is announced of a
+    /// tree, the machine knows of no address that it may map. With the DSB after which walkers see the tables.
+    pub fn announces(self, root: Pa, runs: impl IntoIterator<Item = Run>) {
+        let geometry = self.model.geometry();
+        let changes: Vec<_> = runs.into_iter().map(|run| Change::of_run(&run, geometry)).collect();
+        self.begins(root, "a tree", &changes);
+        self.dsb(Dsb::Ishst);
+        self.done(true);
     }
 
     /// Announces what an operation will have changed in the tree of `root` when it is done.

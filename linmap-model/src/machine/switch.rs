@@ -8,6 +8,10 @@ use super::{Finding, Left, Machine, Ttbr};
 use crate::pages::State;
 use crate::{CpuId, Rule, event};
 
+/// What to do about a tree of which the machine knows nothing.
+const UNANNOUNCED: &str = "nothing was announced of this tree: the events begin and done say what it maps, as `OnCpu::announces` \
+    does, before a CPU loads its root";
+
 impl Machine {
     pub(super) fn msr(&mut self, cpu: CpuId, register: event::Ttbr, value: u64) -> Result<(), Finding> {
         let half = usize::from(register == event::Ttbr::Ttbr1);
@@ -43,10 +47,12 @@ impl Machine {
             // It may have been away while something changed.
             self.nothing_stale(ttbr.root, &[span], 1 << cpu)?;
         }
+        let known = self.expected.contains_key(&self.current(ttbr.root));
         if self.cpu(cpu).parked && !succeeds {
             return Ok(());
         }
         self.translates(ttbr.root, span, Moment::Meanwhile)
+            .map_err(|found| if known { found } else { found.and(UNANNOUNCED) })
             .map_err(|found| Finding { cpu: Some(cpu), ..found })
     }
 
