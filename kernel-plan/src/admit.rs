@@ -191,7 +191,6 @@ pub fn admit(system: &Needs, cpu: &Features, claims: bool) -> Result<Terms, Refu
 #[cfg(test)]
 mod tests {
     use super::*;
-    extern crate std;
     use linmap::{Granule, Midr};
     use std::string::ToString;
     use test_support::prelude::*;

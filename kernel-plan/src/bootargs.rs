@@ -189,7 +189,6 @@ fn bytes(text: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    extern crate std;
     use std::string::{String, ToString};
     use std::vec::Vec;
     use test_support::prelude::*;

@@ -123,7 +123,6 @@ fn passed_on(bus: FdtNode<'_>, parent: FdtNode<'_>, start: u64, size: u64) -> Op
 mod tests {
     use super::*;
     use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
-    extern crate std;
     use std::string::{String, ToString};
     use std::vec::Vec;
 

@@ -104,7 +104,6 @@ pub fn identity_geometry(upper: Geometry, end: u64) -> Result<Geometry, Geometry
 #[cfg(test)]
 mod tests {
     use super::*;
-    extern crate std;
     use std::string::{String, ToString};
     use std::vec::Vec;
 

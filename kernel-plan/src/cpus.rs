@@ -111,7 +111,6 @@ fn is_cpu(node: &FdtNode<'_>) -> bool {
 mod tests {
     use super::*;
     use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
-    extern crate std;
     use std::string::{String, ToString};
     use std::vec::Vec;
     use std::{format, vec};

@@ -159,7 +159,6 @@ pub fn place(next: u64, range: &Range<Pa>) -> Range<u64> {
 mod tests {
     use super::*;
     use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
-    extern crate std;
     use std::string::{String, ToString};
     use std::vec::Vec;
 

@@ -9,12 +9,15 @@
 //! - [`ranges`]: sets of physical ranges.
 //! - [`note`]: each thing that is left out of a device tree or of memory, as a value.
 //! - [`device_tree`], `bus`: nodes of a device tree; the way from a CPU to their registers.
-//! - [`cpus`], [`gic`], [`machine`]: CPUs, interrupt controller, and the whole machine as the kernel uses it.
+//! - [`cpus`], [`gic`], `memory`, [`machine`]: CPUs, interrupt controller, RAM, and the whole machine as the kernel uses it.
 //! - [`tasks`], [`bootargs`]: the tasks of `run=`; all boot arguments.
 //! - [`choice`], [`admit`]: the geometry; the CPUs that can use it.
 //! - [`scratch`], [`plan`]: memory, by its use.
 //! - [`uart`]: the console.
 #![no_std]
+
+#[cfg(test)]
+extern crate std;
 
 pub mod admit;
 pub mod bootargs;
@@ -26,6 +29,7 @@ pub mod device_tree;
 mod fuzz;
 pub mod gic;
 pub mod machine;
+mod memory;
 pub mod note;
 pub mod plan;
 pub mod ranges;

@@ -3,7 +3,6 @@
 //! The tree comes from a boot loader and is not trusted: what makes no sense is reported and left out.
 
 use core::fmt;
-use core::ops::Range;
 
 use arrayvec::ArrayString;
 use dtoolkit::error::FdtParseError;
@@ -13,9 +12,10 @@ use linmap::Pa;
 
 use crate::bus::Place;
 use crate::cpus::Cpus;
-use crate::device_tree::{bytes, cells, each_reg, in_use, text};
+use crate::device_tree::{bytes, text};
 use crate::gic::InterruptController;
-use crate::note::{Defect, Note, Subject};
+use crate::memory::{memory, reservations};
+use crate::note::{Note, Subject};
 use crate::ranges::{CAPACITY, Full, Lost, Ranges};
 
 /// The instruction that calls the firmware (Arm SMCCC).
@@ -155,87 +155,6 @@ fn copy<const N: usize>(
     copy
 }
 
-/// Returns RAM as in the memory nodes, overlaps merged. If there are too many ranges, keeps the longest.
-fn memory(root: FdtNode<'_>, lost: &mut Lost, note: &mut dyn FnMut(Note<'_>)) -> Ranges {
-    let mut ram = Ranges::new();
-    let is_memory = |n: &FdtNode<'_>| {
-        n.property("device_type").is_some_and(|p| p.value_as::<&str>().is_ok_and(|t| t == "memory"))
-    };
-    for node in root.children().filter(is_memory) {
-        if !in_use(node, Subject::Memory, note) {
-            continue;
-        }
-        each_reg(node, cells(root), Subject::Memory, note, |start, size, note| {
-            let Some(end) = start.checked_add(size) else {
-                return note(of_memory(node.name(), Defect::BeyondAddresses { start, size }));
-            };
-            let range = Pa(start)..Pa(end);
-            if ram.add(range.clone()) == Ok(true) {
-                note(Note::MemoryOverlaps(range));
-            } else {
-                lost.count(ram.add_or_lose(range));
-            }
-        });
-    }
-    ram
-}
-
-/// Returns the reserved parts of RAM, and those that must not be mapped, which it removes from RAM.
-fn reservations(
-    tree: Fdt<'_>,
-    ram: &mut Ranges,
-    lost: &mut Lost,
-    note: &mut dyn FnMut(Note<'_>),
-) -> Result<(Ranges, Ranges), Full> {
-    let (mut reserved, mut no_map) = (Ranges::new(), Ranges::new());
-    for entry in tree.memory_reservations() {
-        add_ram(ram, &mut reserved, &reservation("/memreserve/", entry.address(), entry.size(), note))?;
-    }
-    let Some(parent) = tree.find_node("/reserved-memory") else { return Ok((reserved, no_map)) };
-    // Its cells should be there and be the same as those of the root.
-    let own = parent.property("#address-cells").is_some() && parent.property("#size-cells").is_some();
-    let cells = cells(if own { parent } else { tree.root() });
-    let mut full = Ok(());
-    for node in parent.children() {
-        if !in_use(node, Subject::Memory, note) {
-            continue;
-        }
-        let hidden = node.property("no-map").is_some();
-        each_reg(node, cells, Subject::Memory, note, |start, size, note| {
-            let range = reservation(node.name(), start, size, note);
-            let done = if hidden {
-                add_ram(ram, &mut no_map, &range).map(|()| lost.count(ram.remove_or_lose(&range)))
-            } else {
-                add_ram(ram, &mut reserved, &range)
-            };
-            full = full.and(done);
-        });
-    }
-    full.map(|()| (reserved, no_map))
-}
-
-/// Makes a note of a node that describes or reserves memory.
-const fn of_memory<'a>(name: &'a str, defect: Defect<'a>) -> Note<'a> {
-    Note::Node { subject: Subject::Memory, name, defect }
-}
-
-/// Returns a reserved range, cut at the last address: memory that a loader reserves is never used.
-fn reservation(name: &str, start: u64, size: u64, note: &mut dyn FnMut(Note<'_>)) -> Range<Pa> {
-    let end = start.checked_add(size).unwrap_or_else(|| {
-        note(of_memory(name, Defect::CutAtLastAddress { start, size }));
-        u64::MAX
-    });
-    Pa(start)..Pa(end)
-}
-
-/// Adds the parts of a range that are RAM.
-fn add_ram(ram: &Ranges, to: &mut Ranges, range: &Range<Pa>) -> Result<(), Full> {
-    for r in ram.as_slice() {
-        to.add(r.start.max(range.start)..r.end.min(range.end))?;
-    }
-    Ok(())
-}
-
 /// Returns the registers of the PL011 at a path, which may have options after a colon, or begin with an alias.
 fn uart(tree: Fdt<'_>, path: &str, note: &mut dyn FnMut(Note<'_>)) -> Option<Pa> {
     let place = Place::find(tree, path.split(':').next()?)?;
@@ -262,11 +181,10 @@ mod tests {
     use super::*;
     use dtoolkit::memreserve::MemoryReservation;
     use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
-    use test_support::prelude::*;
-    extern crate std;
     use std::format;
     use std::string::{String, ToString};
     use std::vec::Vec;
+    use test_support::prelude::*;
 
     fn node(name: &str, properties: &[(&str, &[u8])]) -> DeviceTreeNode {
         let mut node = DeviceTreeNode::new(name).unwrap();

@@ -205,9 +205,8 @@ impl Ranges {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use test_support::prelude::*;
-    extern crate std;
     use std::vec::Vec;
+    use test_support::prelude::*;
 
     fn set(ranges: &Ranges) -> Vec<(u64, u64)> {
         ranges.as_slice().iter().map(|r| (r.start.0, r.end.0)).collect()

@@ -171,7 +171,6 @@ impl Task {
 #[cfg(test)]
 mod tests {
     use super::*;
-    extern crate std;
     use std::collections::BTreeSet;
     use std::string::ToString;
 

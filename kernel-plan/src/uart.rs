@@ -63,7 +63,6 @@ mod tests {
     use super::*;
     use dtoolkit::fdt::Fdt;
     use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
-    extern crate std;
     use std::string::{String, ToString};
     use std::vec::Vec;
 

@@ -1,0 +1,10 @@
+//! All that a boot loader hands over, from the device tree to the plan of memory: no panic, no overflow, and a plan
+//! that keeps its promises. The code is the image's own.
+//!
+//! `boot` goes through a boot and judges it, `trees` makes trees, `machines` has cases with exact results, `noise` has
+//! random ones.
+
+mod boot;
+mod machines;
+mod noise;
+mod trees;
