@@ -19,7 +19,7 @@ pub(crate) struct KernelOptions {
     #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(36..=52))]
     pub(crate) va_bits: u32,
 
-    /// What is kept read-only
+    /// Memory that is kept read-only
     #[arg(long, value_name = "WHAT", help_heading = "Kernel", default_value = "full", value_parser = rodata())]
     pub(crate) rodata: Rodata,
 
@@ -28,7 +28,7 @@ pub(crate) struct KernelOptions {
     #[arg(long, value_name = "WHO", help_heading = "Kernel", default_value = "auto", value_parser = bbml2)]
     pub(crate) bbml2: Bbml2,
 
-    /// What to do where live splits are impossible
+    /// The way to split blocks where live splits are impossible
     #[arg(long, value_name = "HOW", help_heading = "Kernel", default_value = "pages", value_parser = split())]
     pub(crate) split: SplitFallback,
 

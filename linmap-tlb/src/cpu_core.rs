@@ -13,13 +13,13 @@ pub struct Core {
     pub l1: TlbLevel,
     /// The second level; a miss here is a walk.
     pub l2: TlbLevel,
-    /// How many aligned pages in a row can share an entry: a power of two, 1 if none can.
+    /// The number of aligned pages in a row that can share an entry: a power of two, 1 if none can.
     pub coalesce: u64,
     /// True if a contiguous run takes one entry.
     pub contiguous: bool,
-    /// Where walks cache tables.
+    /// The place where walks cache tables.
     pub walk_cache: WalkCache,
-    /// Which entry is evicted from a full set.
+    /// The choice of the entry that a full set evicts.
     pub replacement: Replacement,
     /// The text that each value was read from, with its source.
     pub parameters: Vec<Parameter>,
@@ -39,15 +39,15 @@ impl Core {
 /// One level of TLB.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlbLevel {
-    /// How many entries it has.
+    /// The number of entries.
     pub entries: usize,
-    /// How many entries a set has; all of them if the level is fully associative.
+    /// The number of entries in a set; all of them if the level is fully associative.
     pub ways: usize,
     /// log2 of the sizes that an entry can cover, smallest first.
     pub shifts: Vec<u32>,
 }
 
-/// Where a core keeps the table entries that its walks read.
+/// The place where a core keeps the table entries that its walks read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalkCache {
     /// Nowhere.
@@ -56,14 +56,14 @@ pub enum WalkCache {
     InL2,
     /// In a cache of its own.
     Own {
-        /// How many entries it has.
+        /// The number of entries.
         entries: usize,
-        /// How many entries a set has.
+        /// The number of entries in a set.
         ways: usize,
     },
 }
 
-/// Which entry is evicted when its set is full.
+/// The choice of the entry that a full set evicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replacement {
     /// The one that was not used for longest.

@@ -11,7 +11,7 @@ const NONE: u32 = u32::MAX;
 /// Keys in slots. The list goes from the most recently used slot to the least recently used one.
 pub(crate) struct FullyAssociative {
     slots: Vec<Slot>,
-    /// How many slots have a key.
+    /// The number of slots with a key.
     used: usize,
     /// The most recently used slot.
     first: u32,

@@ -6,7 +6,7 @@ use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// How a page allocator hands out memory.
+/// The order in which a page allocator hands out memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placement {
     /// In order of address, as on a machine that has just booted.

@@ -36,7 +36,7 @@ pub struct Conditions {
     pub footprint: u64,
     /// The physical pages of that memory.
     pub placement: Placement,
-    /// How many accesses to count; a trace can end earlier.
+    /// The number of accesses to count; a trace can end earlier.
     pub accesses: u64,
     /// Seeds all that is random. The same seed makes the same counts.
     pub seed: u64,

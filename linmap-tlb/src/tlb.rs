@@ -29,7 +29,7 @@ pub struct Tlb {
     unmapped: Option<u64>,
 }
 
-/// Where walks keep the table entries that they read.
+/// The place of the table entries that walks have read.
 enum TableCache {
     None,
     InL2,

@@ -25,7 +25,7 @@ pub(crate) struct Extent {
     pub(crate) l1_shift: u32,
     /// log2 of the bytes that an entry of the second level covers.
     pub(crate) l2_shift: u32,
-    /// How many levels of tables are above the leaf's own.
+    /// The number of tables above the leaf's own.
     pub(crate) tables: usize,
 }
 

@@ -15,7 +15,7 @@ use fork::Fork;
 use hash_service::HashService;
 use uniform::Uniform;
 
-/// What a kernel does again and again.
+/// An activity of a kernel that repeats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// Reads a large file from the page cache, from its start to its end.

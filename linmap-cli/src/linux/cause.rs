@@ -12,7 +12,7 @@
 use linmap::Midr;
 
 use super::evidence::{Certainty, Evidence, KFENCE_EARLY, Promised, RODATA_RENAMED, Rodata, SPLITS_LIVE};
-use super::invalid::{Invalid, What};
+use super::invalid::{Invalid, Purpose};
 use super::release::Release;
 use super::remedy::{Remedy, remedies};
 use super::trusted;
@@ -92,7 +92,7 @@ fn debug_pagealloc(e: &Evidence) -> Option<(Cause, Statement)> {
 }
 
 fn seen_pagealloc(e: &Evidence) -> Option<&Invalid> {
-    e.invalid.iter().find(|invalid| invalid.what == What::DebugPagealloc)
+    e.invalid.iter().find(|invalid| invalid.what == Purpose::DebugPagealloc)
 }
 
 fn asks_for_pagealloc(e: &Evidence) -> bool {
@@ -155,7 +155,7 @@ fn kfence(e: &Evidence) -> Option<(Cause, Statement)> {
         return Some((Cause::Kfence, Statement { certainty, text: text.to_owned() }));
     }
     let is_old = e.is_before(KFENCE_EARLY);
-    if is_old && e.has_invalid(What::Kfence) {
+    if is_old && e.has_invalid(Purpose::Kfence) {
         return Some((
             Cause::Kfence,
             known("KFENCE is in use, which before Linux 6.5 keeps all RAM in pages"),
@@ -179,7 +179,7 @@ fn crashkernel(e: &Evidence) -> Option<(Cause, Statement)> {
     let text = "which before Linux 6.4 keeps all RAM in pages, whatever rodata says";
     let statement = if e.argument("crashkernel").is_some() {
         known(format!("crashkernel= is on the command line, {text}"))
-    } else if e.has_invalid(What::CrashKernel) {
+    } else if e.has_invalid(Purpose::CrashKernel) {
         inferred(format!("a crash kernel is loaded, {text}"))
     } else if e.may_have_crash_kernel()
         && matches!(e.rodata(), Some((Rodata::On | Rodata::Off, _)))

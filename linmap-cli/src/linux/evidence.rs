@@ -2,7 +2,7 @@
 
 use linmap::{BbmPromise, Midr};
 
-use super::invalid::{Invalid, What};
+use super::invalid::{Invalid, Purpose};
 use super::release::{Release, Version};
 use super::trusted;
 
@@ -65,7 +65,7 @@ pub(crate) struct Evidence {
     pub(crate) other_aliases: Seen,
 }
 
-/// How far the kernel protects read-only memory, by the older names of `rodata=`.
+/// The kernel's protection of read-only memory, by the older names of `rodata=`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rodata {
     Off,
@@ -73,7 +73,7 @@ pub(crate) enum Rodata {
     Full,
 }
 
-/// How a conclusion was reached.
+/// The basis of a conclusion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Certainty {
     /// It was seen.
@@ -110,7 +110,7 @@ impl Evidence {
     }
 
     /// Returns true if some pages are invalid for this purpose.
-    pub(crate) fn has_invalid(&self, what: What) -> bool {
+    pub(crate) fn has_invalid(&self, what: Purpose) -> bool {
         self.invalid.iter().any(|invalid| invalid.what == what)
     }
 
@@ -205,7 +205,7 @@ impl Evidence {
         match self.argument("kfence.sample_interval") {
             Some("0") => Some(Certainty::Known),
             Some(_) => None,
-            None if self.has_invalid(What::Kfence) => None,
+            None if self.has_invalid(Purpose::Kfence) => None,
             None => {
                 let debian = self.release.as_ref().is_some_and(Release::is_debian);
                 (debian && self.is_from(Version(6, 12))).then_some(Certainty::Inferred)

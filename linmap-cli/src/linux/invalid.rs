@@ -15,12 +15,12 @@ use linmap::Pa;
 use super::evidence::{CRASH_KERNEL_UNMAPPED, Certainty, Pool};
 use super::release::Version;
 
-/// How many pieces are listed; the others are only counted.
-const MOST_PIECES: usize = 1 << 16;
+/// The most pieces that are listed; the others are only counted.
+const MAX_PIECES: usize = 1 << 16;
 /// The fewest pages of a pool that are never valid.
-const LEAST_GUARDS: u64 = 16;
+const MIN_GUARDS: u64 = 16;
 /// The size of the smallest crash kernel.
-const LEAST_CRASH_KERNEL: u64 = 16 << 20;
+const MIN_CRASH_KERNEL: u64 = 16 << 20;
 /// The largest distance from it to its other segments.
 const CRASH_KERNEL_REACH: u64 = 512 << 20;
 
@@ -45,7 +45,7 @@ pub(crate) struct Pieces {
 
 /// The purpose of such pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum Purpose {
     Kfence,
     ImageData,
     CrashKernel,
@@ -53,7 +53,7 @@ pub(crate) enum What {
     Taken,
 }
 
-impl What {
+impl Purpose {
     /// All of them, in the order in which they are shown.
     const ALL: [Self; 5] =
         [Self::Kfence, Self::ImageData, Self::CrashKernel, Self::DebugPagealloc, Self::Taken];
@@ -92,9 +92,9 @@ impl What {
 /// All pages of one kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Invalid {
-    pub(crate) what: What,
+    pub(crate) what: Purpose,
     pub(crate) bytes: u64,
-    /// How many pieces there are.
+    /// The number of pieces.
     pub(crate) places: u64,
     /// The first address.
     pub(crate) va: u64,
@@ -129,7 +129,7 @@ impl Pieces {
             return;
         }
         self.places += 1;
-        if self.list.len() < MOST_PIECES {
+        if self.list.len() < MAX_PIECES {
             self.list.push(Piece { va, pa, bytes });
         }
     }
@@ -142,8 +142,8 @@ impl Pieces {
             let (first, last) = (row.first()?, row.last()?);
             let bytes = (last.va - first.va).wrapping_add(last.bytes);
             let (all, valid) = (bytes / page, row.len() as u64 - 1);
-            // Where all free pages are invalid, valid ones are rare, or neighbours.
-            let is_pool = all - valid >= LEAST_GUARDS && valid * 16 >= all;
+            // If all free pages are invalid, valid ones are rare, or neighbours.
+            let is_pool = all - valid >= MIN_GUARDS && valid * 16 >= all;
             is_pool.then_some(Pool { va: first.va, pa: first.pa, bytes })
         });
         // Of equal ones, the first.
@@ -156,15 +156,15 @@ impl Pieces {
             return None;
         }
         let largest = self.list.iter().max_by_key(|piece| piece.bytes).copied();
-        largest.filter(|piece| piece.bytes >= LEAST_CRASH_KERNEL)
+        largest.filter(|piece| piece.bytes >= MIN_CRASH_KERNEL)
     }
 
     /// Returns all pages by purpose; a purpose without pages is left out.
     pub(crate) fn kinds(&self, context: &Context) -> Vec<Invalid> {
         let pool = self.pool(context.page);
         let crash = self.crash_kernel(context);
-        let mut kinds = What::ALL.map(|what| Invalid { what, bytes: 0, places: 0, va: 0 });
-        let mut add = |what: What, bytes, places, va| {
+        let mut kinds = Purpose::ALL.map(|what| Invalid { what, bytes: 0, places: 0, va: 0 });
+        let mut add = |what: Purpose, bytes, places, va| {
             let kind = &mut kinds[what as usize];
             kind.va = if kind.places == 0 { va } else { kind.va };
             kind.bytes += bytes;
@@ -185,7 +185,7 @@ impl Pieces {
             // Free memory is much, and everywhere.
             let all = self.bytes.saturating_add(context.covered);
             let is_free = places > 1000 && bytes > all / 32;
-            let what = if is_free { What::DebugPagealloc } else { What::Taken };
+            let what = if is_free { Purpose::DebugPagealloc } else { Purpose::Taken };
             add(what, bytes, places, first.unwrap_or(0));
         }
         kinds.into_iter().filter(|kind| kind.places > 0).collect()
@@ -193,16 +193,16 @@ impl Pieces {
 }
 
 /// Returns the purpose of one piece by its place.
-fn told(piece: &Piece, pool: Option<Pool>, crash: Option<Piece>, context: &Context) -> Option<What> {
+fn told(piece: &Piece, pool: Option<Pool>, crash: Option<Piece>, context: &Context) -> Option<Purpose> {
     let is_pool = |pool: Pool| piece.va >= pool.va && piece.va - pool.va < pool.bytes;
     let end = piece.pa.saturating_add(piece.bytes);
     let is_data = |data: &Range<Pa>| piece.pa < data.end.0 && data.start.0 < end;
     if pool.is_some_and(is_pool) {
-        Some(What::Kfence)
+        Some(Purpose::Kfence)
     } else if context.data.iter().any(is_data) {
-        Some(What::ImageData)
+        Some(Purpose::ImageData)
     } else if crash.is_some_and(|crash| crash.pa.abs_diff(piece.pa) < CRASH_KERNEL_REACH) {
-        Some(What::CrashKernel)
+        Some(Purpose::CrashKernel)
     } else {
         None
     }
@@ -225,7 +225,7 @@ mod tests {
         pieces
     }
 
-    fn kinds(pieces: &Pieces, version: Version, data: &[Range<Pa>]) -> Vec<(What, u64, u64)> {
+    fn kinds(pieces: &Pieces, version: Version, data: &[Range<Pa>]) -> Vec<(Purpose, u64, u64)> {
         let (version, data) = (Some(version), data.to_vec());
         let context = Context { page: PAGE, covered: 4 << 30, data, version };
         pieces.kinds(&context).iter().map(|k| (k.what, k.bytes / PAGE, k.places)).collect()
@@ -238,7 +238,7 @@ mod tests {
         let found = pieces(pool.clone()).pool(PAGE).expect("a pool");
         assert_eq!((found.va, found.pa, found.bytes), (BASE + 64 * PAGE, (1 << 30) + 64 * PAGE, 40 * PAGE));
         let all = pieces(pool.into_iter().chain([300, 301, 500]));
-        assert_eq!(kinds(&all, Version(7, 2), &[]), [(What::Kfence, 22, 19), (What::Taken, 3, 2)]);
+        assert_eq!(kinds(&all, Version(7, 2), &[]), [(Purpose::Kfence, 22, 19), (Purpose::Taken, 3, 2)]);
         assert_eq!(pieces(64..164).pool(PAGE), None);
         assert_eq!(pieces([]).pool(PAGE), None);
     }
@@ -249,7 +249,7 @@ mod tests {
         let found = pieces((512..5120).chain([9000]));
         assert_eq!(
             kinds(&found, Version(7, 3), std::slice::from_ref(&data)),
-            [(What::ImageData, 4608, 1), (What::Taken, 1, 1)]
+            [(Purpose::ImageData, 4608, 1), (Purpose::Taken, 1, 1)]
         );
     }
 
@@ -257,22 +257,25 @@ mod tests {
     fn a_crash_kernel_is_one_large_piece_of_an_older_kernel() {
         let (kernel, device_tree) = (4096..4096 + 32 * MIB / PAGE, 30_000..30_016);
         let found = pieces(kernel.chain(device_tree).chain([500_000]));
-        assert_eq!(kinds(&found, Version(6, 1), &[]), [(What::CrashKernel, 8208, 2), (What::Taken, 1, 1)]);
-        assert_eq!(kinds(&found, Version(6, 12), &[]), [(What::Taken, 8209, 3)]);
+        assert_eq!(
+            kinds(&found, Version(6, 1), &[]),
+            [(Purpose::CrashKernel, 8208, 2), (Purpose::Taken, 1, 1)]
+        );
+        assert_eq!(kinds(&found, Version(6, 12), &[]), [(Purpose::Taken, 8209, 3)]);
     }
 
     #[test]
     fn what_is_free_is_much_and_everywhere() {
         let free = (0..500_000).filter(|page| page % 250 < 230);
-        assert_eq!(kinds(&pieces(free), Version(6, 12), &[]), [(What::DebugPagealloc, 460_000, 2000)]);
+        assert_eq!(kinds(&pieces(free), Version(6, 12), &[]), [(Purpose::DebugPagealloc, 460_000, 2000)]);
         // Thousands of secret pages are not a pool.
         let secret = (0..9000).filter(|page| page % 3 == 0);
-        assert_eq!(kinds(&pieces(secret), Version(6, 12), &[]), [(What::Taken, 3000, 3000)]);
+        assert_eq!(kinds(&pieces(secret), Version(6, 12), &[]), [(Purpose::Taken, 3000, 3000)]);
     }
 
     #[test]
     fn what_is_beyond_the_list_is_counted() {
         let many = (0..300_000).filter(|page| page % 4 < 2);
-        assert_eq!(kinds(&pieces(many), Version(6, 12), &[]), [(What::DebugPagealloc, 150_000, 75_000)]);
+        assert_eq!(kinds(&pieces(many), Version(6, 12), &[]), [(Purpose::DebugPagealloc, 150_000, 75_000)]);
     }
 }

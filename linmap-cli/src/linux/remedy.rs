@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::cause::Cause;
 use super::evidence::{Evidence, KFENCE_EARLY, Promised, RODATA_RENAMED, SPLITS_LIVE};
-use super::invalid::What;
+use super::invalid::Purpose;
 use super::release::Version;
 
 /// One remedy. All of it has to be done.
@@ -69,7 +69,7 @@ fn may_have_late_kfence(e: &Evidence) -> bool {
     let is_debian = e.release.as_ref().is_some_and(super::release::Release::is_debian);
     e.is_from(KFENCE_EARLY)
         && !is_debian
-        && !e.has_invalid(What::Kfence)
+        && !e.has_invalid(Purpose::Kfence)
         && e.argument("kfence.sample_interval").is_none()
 }
 

@@ -8,11 +8,11 @@ use linmap::{Attributes, Entry, Pa, Va};
 use super::descent::descend;
 use super::view::{View, WalkError};
 
-/// How far before `_stext` an image can start, and how far after it end.
+/// The most bytes of an image before `_stext`, and after it.
 const BEFORE: u64 = 2 << 20;
 const BEHIND: u64 = 256 << 20;
 /// More segments than an image has.
-const MOST: usize = 1000;
+const MAX_SEGMENTS: usize = 1000;
 
 /// The kernel's image as it is mapped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +53,7 @@ impl Image {
                 return ControlFlow::Continue(());
             }
             segments.push(Segment { va: found.va, pa: leaf.oa, bytes, attributes });
-            if segments.len() < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            if segments.len() < MAX_SEGMENTS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         })?;
         Ok((!segments.is_empty()).then_some(Self { segments }))
     }

@@ -31,12 +31,12 @@ fn fits(geometry: Geometry, row: &Stretch) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::What;
+    use crate::source::EntryKind;
     use linmap::{Level, Va};
     use test_support::prelude::*;
 
     fn row(va: u64, bytes: u64, level: i8) -> Stretch {
-        Stretch { va: Va(va), bytes, level: Level::new(level), what: What::Hole, descriptor: None }
+        Stretch { va: Va(va), bytes, level: Level::new(level), what: EntryKind::Hole, descriptor: None }
     }
 
     fn found(rows: &[Stretch]) -> Option<(Granule, u32)> {

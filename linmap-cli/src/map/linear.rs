@@ -6,9 +6,9 @@ use linmap::{Entry, Va};
 
 use super::view::{View, WalkError};
 
-/// How many leaves are read.
+/// The number of leaves that are read.
 const ASKED: u32 = 1000;
-/// How many different distances are counted.
+/// The most different distances that are counted.
 const ANSWERS: usize = 16;
 
 /// Returns VA minus PA of most of the first leaves of the linear map, or `None` if there are none.

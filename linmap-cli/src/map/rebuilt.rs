@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use linmap::{Attributes, Descriptor, Entry, Geometry, Half, Leaf, Level, Pa, Slot, TableLimits, Va};
 
 use super::infer;
-use crate::source::{Restriction, Saved, Stretch, What};
+use crate::source::{EntryKind, Restriction, Saved, Stretch};
 
 /// A dump that can be walked.
 pub(crate) struct Rebuilt<'s> {
@@ -39,7 +39,7 @@ struct Numbered {
 pub(crate) enum Inconsistent {
     #[error("{0}: its lines fit no page size and VA size; a `--json` dump has them written in it")]
     NoGeometry(String),
-    #[error("{name}: nothing is in it")]
+    #[error("{name}: it is empty")]
     Empty { name: String },
     #[error(
         "{name}: what starts at {va} is no whole number of level {level} entries, or begins before what precedes it ends"
@@ -49,7 +49,32 @@ pub(crate) enum Inconsistent {
     Table { name: String, va: Va },
 }
 
+/// Checks that rows are in order, of whole entries, and of leaves and holes.
+fn check(saved: &Saved, geometry: Geometry) -> Result<(), Inconsistent> {
+    let name = || saved.name.clone();
+    let mut end = Some(geometry.base(Half::Upper));
+    for stretch in &saved.stretches {
+        let Stretch { va, bytes, level, .. } = *stretch;
+        let fits = level >= geometry.root() && end.is_some_and(|end| va.0 >= end) && bytes != 0 && {
+            let size = geometry.level_size(level);
+            va.0.is_multiple_of(size) && bytes.is_multiple_of(size)
+        };
+        // The last one ends after the last address.
+        let last = va.0.checked_add(bytes.wrapping_sub(1)).filter(|_| fits);
+        let Some(last) = last else {
+            return Err(Inconsistent::Stretch { name: name(), va, level: level.number() });
+        };
+        let entry = stretch.descriptor.map(|bits| Descriptor(bits).decode(geometry, level));
+        if matches!(entry, Some(Entry::Table(_))) {
+            return Err(Inconsistent::Table { name: name(), va });
+        }
+        end = last.checked_add(1);
+    }
+    Ok(())
+}
+
 impl<'s> Rebuilt<'s> {
+    /// Checks the rows of a saved dump, and prepares them for walks.
     pub(crate) fn of(saved: &'s Saved) -> Result<Self, Inconsistent> {
         let name = saved.name.clone();
         if saved.stretches.is_empty() {
@@ -57,25 +82,8 @@ impl<'s> Rebuilt<'s> {
         }
         let geometry = saved.geometry.or_else(|| infer::geometry(&saved.stretches));
         let Some(geometry) = geometry else { return Err(Inconsistent::NoGeometry(name)) };
-        let mut end = Some(geometry.base(Half::Upper));
-        for stretch in &saved.stretches {
-            let Stretch { va, bytes, level, .. } = *stretch;
-            let fits = level >= geometry.root() && end.is_some_and(|end| va.0 >= end) && bytes != 0 && {
-                let size = geometry.level_size(level);
-                va.0.is_multiple_of(size) && bytes.is_multiple_of(size)
-            };
-            // The last one ends after the last address.
-            let last = va.0.checked_add(bytes.wrapping_sub(1)).filter(|_| fits);
-            let Some(last) = last else {
-                return Err(Inconsistent::Stretch { name, va, level: level.number() });
-            };
-            let entry = stretch.descriptor.map(|bits| Descriptor(bits).decode(geometry, level));
-            if matches!(entry, Some(Entry::Table(_))) {
-                return Err(Inconsistent::Table { name, va });
-            }
-            end = last.checked_add(1);
-        }
-        let leaves = || saved.stretches.iter().filter(|s| matches!(s.what, What::Leaf { .. }));
+        check(saved, geometry)?;
+        let leaves = || saved.stretches.iter().filter(|s| matches!(s.what, EntryKind::Leaf { .. }));
         let mut limits: [Vec<Restriction>; Level::COUNT] = Default::default();
         for restriction in &saved.limits {
             limits[restriction.level.ordinal()].push(*restriction);
@@ -84,7 +92,7 @@ impl<'s> Rebuilt<'s> {
         Ok(Self {
             geometry,
             stretches: &saved.stretches,
-            has_addresses: leaves().all(|s| !matches!(s.what, What::Leaf { oa: None, .. })),
+            has_addresses: leaves().all(|s| !matches!(s.what, EntryKind::Leaf { oa: None, .. })),
             has_descriptors: leaves().all(|s| s.descriptor.is_some()),
             limits,
             last: Cell::new(0),
@@ -159,9 +167,9 @@ impl<'s> Rebuilt<'s> {
         }
         match stretch.at(va - stretch.va.0) {
             (_, Some(descriptor)) => Descriptor(descriptor),
-            (What::Hole, None) => Descriptor::HOLE,
-            (What::Reserved, None) => Descriptor(1),
-            (What::Leaf { oa, attributes, contiguous, valid }, None) => {
+            (EntryKind::Hole, None) => Descriptor::HOLE,
+            (EntryKind::Reserved, None) => Descriptor(1),
+            (EntryKind::Leaf { oa, attributes, contiguous, valid }, None) => {
                 leaf(Leaf { oa: oa.unwrap_or(Pa(offset)), attributes, contiguous, valid }, g, level)
             }
         }
@@ -215,7 +223,7 @@ mod tests {
 
     fn leaf(va: u64, bytes: u64, level: i8, oa: Option<u64>, contiguous: bool) -> Stretch {
         let attributes = Attributes::RAM;
-        let what = What::Leaf { oa: oa.map(Pa), attributes, contiguous, valid: true };
+        let what = EntryKind::Leaf { oa: oa.map(Pa), attributes, contiguous, valid: true };
         Stretch { va: Va(va), bytes, level: Level::new(level), what, descriptor: None }
     }
 
@@ -307,7 +315,7 @@ mod tests {
         fn no_dump_panics(rows: Vec<(u64, u32, i8, bool)>) {
             let stretch = |(va, bytes, level, hole): (u64, u32, i8, bool)| {
                 let row = leaf(BASE | va << 12, u64::from(bytes) << 12, level, None, false);
-                if hole { Stretch { what: What::Hole, ..row } } else { row }
+                if hole { Stretch { what: EntryKind::Hole, ..row } } else { row }
             };
             let mut stretches: Vec<_> = rows.into_iter().map(stretch).collect();
             stretches.sort_by_key(|stretch| stretch.va);

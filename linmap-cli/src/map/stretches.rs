@@ -6,17 +6,17 @@ use linmap::{Attributes, Entry, Level, TableLimits, Va};
 
 use super::descent::{Found, descend};
 use super::view::{View, WalkError};
-use crate::source::{Restriction, Stretch, What};
+use crate::source::{EntryKind, Restriction, Stretch};
 
 /// The most rows; each takes 80 bytes.
-pub(crate) const MOST: usize = 1 << 22;
+pub(crate) const MAX_ROWS: usize = 1 << 22;
 
 /// Why there are no rows.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum StretchError {
     #[error("{0}")]
     Walk(#[from] WalkError),
-    #[error("more than {MOST} rows, the first of them beyond at {0}; a smaller --range has fewer")]
+    #[error("more than {MAX_ROWS} rows, the first of them beyond at {0}; a smaller --range has fewer")]
     TooMany(Va),
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn of(
             last.bytes += next.bytes;
             return ControlFlow::Continue(());
         }
-        if rows.len() == MOST {
+        if rows.len() == MAX_ROWS {
             beyond = Some(next.va);
             return ControlFlow::Break(());
         }
@@ -59,9 +59,9 @@ pub(crate) fn of(
 fn stretch(view: &View<'_>, found: &Found, permissions: Permissions) -> Option<Stretch> {
     let what = match found.entry {
         Entry::Table(_) => return None,
-        Entry::Hole => What::Hole,
-        Entry::Reserved => What::Reserved,
-        Entry::Leaf(leaf) => What::Leaf {
+        Entry::Hole => EntryKind::Hole,
+        Entry::Reserved => EntryKind::Reserved,
+        Entry::Leaf(leaf) => EntryKind::Leaf {
             oa: view.has_addresses.then_some(leaf.oa),
             attributes: match permissions {
                 Permissions::Own if view.has_descriptors || leaf.valid => leaf.attributes,
@@ -112,7 +112,7 @@ pub(crate) fn restrictions(view: &View<'_>, range: (Va, Va)) -> Result<Vec<Restr
             last.bytes += next.bytes;
             return ControlFlow::Continue(());
         }
-        if list.len() == MOST {
+        if list.len() == MAX_ROWS {
             beyond = Some(va);
             return ControlFlow::Break(());
         }
@@ -158,7 +158,12 @@ mod tests {
             va: Va(va),
             bytes: 4096,
             level: Level::PAGE,
-            what: What::Leaf { oa: oa.map(Pa), attributes: Attributes::RAM, contiguous: false, valid: true },
+            what: EntryKind::Leaf {
+                oa: oa.map(Pa),
+                attributes: Attributes::RAM,
+                contiguous: false,
+                valid: true,
+            },
             descriptor: None,
         };
         assert!(joins(&row(0, Some(0)), &row(4096, Some(4096))));
@@ -168,7 +173,7 @@ mod tests {
         let bits = |row: Stretch, bits| Stretch { descriptor: Some(bits), ..row };
         assert!(joins(&bits(row(0, Some(0)), 0x703), &bits(row(4096, Some(4096)), 0x1703)));
         assert!(!joins(&bits(row(0, Some(0)), 0x703), &bits(row(4096, Some(4096)), 0x1703 | 1 << 55)));
-        let hole = |va| Stretch { what: What::Hole, ..row(va, None) };
+        let hole = |va| Stretch { what: EntryKind::Hole, ..row(va, None) };
         assert!(joins(&hole(0), &hole(4096)));
         assert!(!joins(&hole(0), &Stretch { level: Level::new(2), ..hole(4096) }));
     }

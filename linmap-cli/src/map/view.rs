@@ -5,9 +5,9 @@ use linmap::{Bounded, BoundedError, Descriptor, Geometry, Half, Level, Pa, ReadT
 use super::rebuilt::{Inconsistent, Rebuilt};
 use crate::source::{Cpu, Kernel, Opened, Saved, Snapshot, Tables, Unread};
 
-/// How many slots of a saved dump are read before a walk gives up: 4 TiB in 4K pages.
-const MOST_SLOTS: u64 = 1 << 30;
-/// How often tables may be used on average; tables can be shared.
+/// The most slots of a saved dump that a walk reads: 4 TiB in 4K pages.
+const MAX_SLOTS: u64 = 1 << 30;
+/// The most uses of a table on average; tables can be shared.
 const USES: u64 = 8;
 
 /// Tables that can be walked, and the facts that they lack.
@@ -122,7 +122,7 @@ impl<'o> View<'o> {
     /// Returns the number of slots after which a walk gives up: more than there are, unless tables point to one
     /// another.
     pub(crate) fn limit(&self) -> u64 {
-        let Some(tables) = self.tables else { return MOST_SLOTS };
+        let Some(tables) = self.tables else { return MAX_SLOTS };
         let slots = (tables.snapshot.tables() as u64).saturating_mul(self.geometry.page_size() / 8);
         slots.saturating_mul(USES).saturating_add(1 << 20)
     }

@@ -32,10 +32,10 @@ pub(crate) enum NotASource {
     )]
     Empty,
     /// `qemu:` without a path.
-    #[error("`qemu:` wants the path of a monitor socket, such as `qemu:/run/vm.sock`")]
+    #[error("`qemu:` needs the path of a monitor socket, such as `qemu:/run/vm.sock`")]
     NoSocket,
     /// `gdb:` without an address that can be one.
-    #[error("`{0}` wants a host and a port, such as `gdb:localhost:1234`")]
+    #[error("`{0}` needs a host and a port, such as `gdb:localhost:1234`")]
     NoAddress(String),
 }
 

@@ -18,12 +18,12 @@ const MAGIC: [u8; 4] = [0xd0, 0x0d, 0xfe, 0xed];
 /// Words of its header.
 const HEAD: usize = 40;
 /// The largest tree that Linux maps, in bytes.
-const LARGEST: u64 = 2 << 20;
+const MAX_TREE: u64 = 2 << 20;
 /// The alignment of a tree within the first page of its mapping.
 const ALIGNMENT: usize = 8;
 const PAGE: usize = 4096;
-/// How many read-only ranges are searched, from the top down; the tree is in one of the first.
-const MOST_RANGES: usize = 16;
+/// The number of read-only ranges that are searched, from the top down; the tree is in one of the first.
+const MAX_RANGES: usize = 16;
 
 /// Physical memory that is mapped in one piece.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +36,7 @@ struct Range {
 /// Returns the arguments, if a mapped tree has some.
 pub(super) fn find(tables: &Snapshot, regime: Regime, memory: &dyn Physical) -> Option<String> {
     let ranges = read_only(tables, regime);
-    ranges.iter().rev().take(MOST_RANGES).find_map(|range| in_range(*range, memory))
+    ranges.iter().rev().take(MAX_RANGES).find_map(|range| in_range(*range, memory))
 }
 
 /// Returns the ranges above the linear map that are mapped read-only and not executable.
@@ -80,7 +80,7 @@ fn needed(head: &[[u8; 4]]) -> Option<u64> {
     let [total, structure, strings, reserved] = [word(1)?, word(2)?, word(3)?, word(4)?];
     let [strings_bytes, structure_bytes] = [word(8)?, word(9)?];
     let end = (structure + structure_bytes).max(strings + strings_bytes).max(reserved + 16);
-    (end <= total && total <= LARGEST && structure >= HEAD as u64).then_some(end)
+    (end <= total && total <= MAX_TREE && structure >= HEAD as u64).then_some(end)
 }
 
 fn arguments(tree: &[u8]) -> Option<String> {
@@ -128,11 +128,11 @@ mod tests {
 
     #[test]
     fn the_arguments_are_read_without_what_follows_them() {
-        for (at, total) in [(0, LARGEST as usize), (0x108, 4096)] {
+        for (at, total) in [(0, MAX_TREE as usize), (0x108, 4096)] {
             let (range, memory) = mapped("console=ttyAMA0 rodata=on", at, total);
             assert_eq!(in_range(range, &memory).as_deref(), Some("console=ttyAMA0 rodata=on"));
         }
-        let (range, memory) = mapped("", 0, LARGEST as usize + 1);
+        let (range, memory) = mapped("", 0, MAX_TREE as usize + 1);
         assert_eq!(in_range(range, &memory), None);
         assert_eq!(in_range(range, &From(vec![0; 2 * PAGE])), None);
     }

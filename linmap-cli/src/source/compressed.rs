@@ -7,7 +7,7 @@
 
 use crate::printable::excerpt;
 
-/// How many bytes at the start of a file are enough to recognise it.
+/// The number of bytes at the start of a file that are enough to recognise it.
 pub(super) const BEGINNING: usize = 8 << 10;
 
 const FLATTENED: &[u8] = b"makedumpfile\0";

@@ -22,9 +22,9 @@ type Segment = ProgramHeader64<LittleEndian>;
 pub(super) const MAGIC: [u8; 4] = elf::ELFMAG;
 
 /// More segments than any core has.
-const MOST_SEGMENTS: usize = 1 << 16;
+const MAX_SEGMENTS: usize = 1 << 16;
 /// The most bytes of notes: enough for a hundred thousand CPUs.
-const LONGEST_NOTES: u64 = 64 << 20;
+const MAX_NOTES: u64 = 64 << 20;
 
 /// Why an ELF file is not a core that can be read.
 #[derive(Debug, thiserror::Error)]
@@ -101,7 +101,7 @@ impl Core {
         for segment in of_type(elf::PT_NOTE) {
             let offset = segment.p_offset.get(LittleEndian);
             let length = segment.p_filesz.get(LittleEndian);
-            if length > LONGEST_NOTES {
+            if length > MAX_NOTES {
                 return Err(CoreError::Damaged("its notes are longer than those of any machine"));
             }
             let notes = read_at(file, "the notes", offset, length, bytes)?;
@@ -137,7 +137,7 @@ fn segment_table(header: &Header) -> Result<Range<u64>, CoreError> {
     if usize::from(header.e_phentsize.get(LittleEndian)) != size_of::<Segment>() {
         return Err(CoreError::Damaged("its segments are described in another size than 56 bytes"));
     }
-    if count == 0 || count >= MOST_SEGMENTS - 1 {
+    if count == 0 || count >= MAX_SEGMENTS - 1 {
         return Err(CoreError::Damaged("it has no segments, or more than there can be"));
     }
     let start = header.e_phoff.get(LittleEndian);

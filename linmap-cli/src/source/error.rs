@@ -19,12 +19,12 @@ pub(crate) struct SourceError {
     /// The SOURCE as written on the command line.
     pub(crate) subject: Source,
     /// The error.
-    pub(crate) why: Why,
+    pub(crate) why: Problem,
 }
 
 /// Everything that can be wrong with a SOURCE.
 #[derive(Debug, thiserror::Error)]
-pub(crate) enum Why {
+pub(crate) enum Problem {
     #[error("it cannot be opened: {0}{hint}", hint = open_hint(.0))]
     Open(io::Error),
     #[error("it cannot be read: {0}")]
@@ -69,20 +69,20 @@ pub(crate) enum Why {
     Lost,
     #[error("{why}; {note}")]
     Noted { why: Box<Self>, note: String },
-    #[error("{why}; and it may stand still since: {halted}")]
+    #[error("{why}; and it may still be halted: {halted}")]
     LeftHalted { why: Box<Self>, halted: Halted },
     #[error(transparent)]
     Halted(#[from] Halted),
-    #[error("the root is not to be had: {0}")]
+    #[error("the root table cannot be read: {0}")]
     Root(Unread),
     #[error(transparent)]
     TooMany(#[from] TooMany),
 }
 
 /// A hint for an address in the place of a SOURCE.
-fn address_hint(subject: &Source, why: &Why) -> String {
+fn address_hint(subject: &Source, why: &Problem) -> String {
     match (subject, why) {
-        (Source::File(path), Why::Open(error)) if error.kind() == io::ErrorKind::NotFound => {
+        (Source::File(path), Problem::Open(error)) if error.kind() == io::ErrorKind::NotFound => {
             let text = path.to_string_lossy();
             if is_address(&text) {
                 return format!("; is `{text}` an address? `linmap walk SOURCE {text}` translates one");
@@ -110,19 +110,19 @@ pub(crate) enum Halted {
 }
 
 /// Returns the result of reading, or an error if the guest does not run again.
-pub(super) fn and_released<T>(read: Result<T, Why>, released: Result<(), Halted>) -> Result<T, Why> {
+pub(super) fn and_released<T>(read: Result<T, Problem>, released: Result<(), Halted>) -> Result<T, Problem> {
     match (read, released) {
         (read, Ok(())) => read,
         (Ok(_), Err(halted)) => Err(halted.into()),
-        (Err(why), Err(halted)) => Err(Why::LeftHalted { why: why.into(), halted }),
+        (Err(why), Err(halted)) => Err(Problem::LeftHalted { why: why.into(), halted }),
     }
 }
 
 /// Adds a note about the guest to the result of reading, good or bad.
-pub(super) fn with_note(read: Result<Tables, Why>, note: Option<String>) -> Result<Tables, Why> {
+pub(super) fn with_note(read: Result<Tables, Problem>, note: Option<String>) -> Result<Tables, Problem> {
     match (read, note) {
         (read, None) => read,
-        (Err(why), Some(note)) => Err(Why::Noted { why: why.into(), note }),
+        (Err(why), Some(note)) => Err(Problem::Noted { why: why.into(), note }),
         (Ok(mut tables), Some(note)) => {
             tables.notes.push(note);
             Ok(tables)

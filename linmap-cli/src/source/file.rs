@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::Path;
 
 use super::core::{self, Core};
-use super::error::Why;
+use super::error::Problem;
 use super::input::{self, Input};
 use super::memory::{Memory, Piece, Pieces};
 use super::regime::{Regime, RegimeError};
@@ -14,16 +14,16 @@ use super::{Kernel, Opened, Step, Tables, Wanted, compressed, mapped, saved, sea
 use crate::printable::line;
 
 /// Opens a file of either kind.
-pub(super) fn open(path: &Path, wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Opened, Why> {
+pub(super) fn open(path: &Path, wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Opened, Problem> {
     read(input::named(path)?, &line(&path.to_string_lossy()), wanted, progress)
 }
 
 /// Reads the standard input, a core or a saved dump.
-pub(super) fn open_standard(wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Opened, Why> {
+pub(super) fn open_standard(wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Opened, Problem> {
     read(input::standard()?, "-", wanted, progress)
 }
 
-fn read(input: Input, name: &str, wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Opened, Why> {
+fn read(input: Input, name: &str, wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Opened, Problem> {
     match input {
         Input::File(file, bytes) => {
             let beginning = beginning(&file)?;
@@ -39,7 +39,7 @@ fn read(input: Input, name: &str, wanted: Wanted, progress: &dyn Fn(Step)) -> Re
         Input::Pipe(mut pipe) => {
             let beginning = beginning(&mut pipe)?;
             if beginning.starts_with(&core::MAGIC) {
-                return Err(Why::PipedCore);
+                return Err(Problem::PipedCore);
             }
             let kind = recognised(&beginning)?;
             saved::read(kind, name, &mut beginning.chain(pipe)).map(|saved| Opened::Saved(saved.into()))
@@ -48,10 +48,10 @@ fn read(input: Input, name: &str, wanted: Wanted, progress: &dyn Fn(Step)) -> Re
 }
 
 /// Returns the kind of a file that is not a core.
-fn recognised(beginning: &[u8]) -> Result<saved::Kind, Why> {
+fn recognised(beginning: &[u8]) -> Result<saved::Kind, Problem> {
     match compressed::told(beginning) {
-        _ if beginning.is_empty() => Err(Why::Empty),
-        Some(what) => Err(Why::Compressed(what)),
+        _ if beginning.is_empty() => Err(Problem::Empty),
+        Some(what) => Err(Problem::Compressed(what)),
         None => saved::recognised(beginning),
     }
 }
@@ -69,7 +69,7 @@ fn open_core(
     bytes: u64,
     wanted: Wanted,
     progress: &dyn Fn(Step),
-) -> Result<Tables, Why> {
+) -> Result<Tables, Problem> {
     let core = Core::read(&file, bytes)?;
     let ram: Vec<_> = core.pieces.iter().map(Piece::range).collect();
     let memory = Memory::new(ram, Box::new(Pieces::new(file.try_clone()?, core.pieces.clone())));
@@ -92,7 +92,7 @@ fn found_in(
     pieces: &[Piece],
     memory: &Memory,
     progress: &dyn Fn(Step),
-) -> Result<(VmcoreInfo, Regime), Why> {
+) -> Result<(VmcoreInfo, Regime), Problem> {
     let mapping = mapped::map(file)?;
     let total = Some(pieces.len() as u64);
     let mut refused: Option<RegimeError> = None;
@@ -111,5 +111,5 @@ fn found_in(
             }
         }
     }
-    Err(refused.map_or(Why::NoVmcoreInfo, Why::Regime))
+    Err(refused.map_or(Problem::NoVmcoreInfo, Problem::Regime))
 }

@@ -28,13 +28,13 @@ use self::cpu::{Rank, Registers, Stage};
 use self::description::Description;
 use self::facts::Before;
 use self::stub::Stub;
-use super::error::{Halted, Why, and_released, with_note};
+use super::error::{Halted, Problem, and_released, with_note};
 use super::memory::{Each, Memory, Physical, Unreadable};
 use super::pause::{Limit, Pause};
 use super::regime::Regime;
 use super::{Cpu, Step, Tables, Wanted, interrupts};
 
-/// How long a stub may take to confirm that its target runs; the target does not wait for that.
+/// The time in which a stub has to confirm that its target runs; the target does not wait for that.
 const GOODBYE: Duration = Duration::from_secs(5);
 
 /// Why no tables can be read through a stub.
@@ -69,7 +69,7 @@ pub(super) fn open(
     wanted: Wanted,
     pause: Pause,
     progress: &dyn Fn(Step),
-) -> Result<Tables, Why> {
+) -> Result<Tables, Problem> {
     let addresses = resolve(address).map_err(GdbError::from)?;
     let held = interrupts::hold();
     let mut attached = Attached::to(Address::Tcp(&addresses), pause)?;
@@ -111,7 +111,7 @@ pub(super) struct Looked {
 
 impl Attached {
     /// Halts the target. The caller must release it, even after an error.
-    pub(super) fn to(address: Address<'_>, pause: Pause) -> Result<Self, Why> {
+    pub(super) fn to(address: Address<'_>, pause: Pause) -> Result<Self, Problem> {
         let stub = match address {
             Address::Tcp(addresses) => Stub::connect_tcp(addresses, pause),
             Address::Unix(path) => Stub::connect_unix(path, pause),
@@ -127,12 +127,12 @@ impl Attached {
     }
 
     /// Asks the stub what it supports; no other question comes first.
-    pub(super) fn greet(&mut self) -> Result<(), Why> {
+    pub(super) fn greet(&mut self) -> Result<(), Problem> {
         self.stub_mut()?.greet().map_err(|error| GdbError::from(error).into())
     }
 
     /// Reads the registers.
-    pub(super) fn look(&self) -> Result<Looked, Why> {
+    pub(super) fn look(&self) -> Result<Looked, Problem> {
         let (registers, midrs) = registers(&self.stub)?;
         let regime = registers.regime().ok_or(GdbError::Off)??;
         Ok(Looked { regime, cpu: cpu(&registers, midrs) })
@@ -145,7 +145,7 @@ impl Attached {
         ram: impl IntoIterator<Item = Range<Pa>>,
         wanted: Wanted,
         progress: &dyn Fn(Step),
-    ) -> Result<Tables, Why> {
+    ) -> Result<Tables, Problem> {
         let looked = self.look()?;
         if !self.stub_mut()?.be_physical().map_err(GdbError::from)? {
             return Err(GdbError::NotPhysical.into());
@@ -167,8 +167,8 @@ impl Attached {
     }
 
     /// Returns the stub; fails while memory is read through it.
-    fn stub_mut(&mut self) -> Result<&mut Stub, Why> {
-        Rc::get_mut(&mut self.stub).ok_or(Why::Lost)
+    fn stub_mut(&mut self) -> Result<&mut Stub, Problem> {
+        Rc::get_mut(&mut self.stub).ok_or(Problem::Lost)
     }
 }
 

@@ -19,7 +19,7 @@ const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
 
 /// State that handlers share with the program.
 struct Signals {
-    /// How many [`Held`] exist.
+    /// The number of existing [`Held`].
     holders: AtomicUsize,
     /// True if signals have their usual effect.
     usual: Arc<AtomicBool>,

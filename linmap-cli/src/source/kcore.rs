@@ -8,7 +8,7 @@ use std::fs::{self, File};
 use std::io;
 
 use super::core::Core;
-use super::error::Why;
+use super::error::Problem;
 use super::memory::{Memory, Piece, Pieces};
 use super::regime::Regime;
 use super::{Cpu, Kernel, Step, Tables, Wanted};
@@ -33,7 +33,7 @@ pub(crate) enum LiveError {
 }
 
 /// Reads the tables of the running kernel.
-pub(super) fn open(wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Tables, Why> {
+pub(super) fn open(wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Tables, Problem> {
     if !cfg!(all(target_arch = "aarch64", target_endian = "little")) {
         return Err(LiveError::Machine(std::env::consts::ARCH).into());
     }

@@ -43,7 +43,7 @@ impl Mark {
     pub(super) fn note(&self, pause: Pause) -> String {
         let what = if pause.resume { "it runs again now" } else { "`--resume` lets it run" };
         format!(
-            "the guest stood still since an earlier run (process {}) was killed while it read it; {what}",
+            "the guest was halted, as an earlier run (process {}) was killed while it read it; {what}",
             self.pid
         )
     }

@@ -32,12 +32,11 @@ pub(crate) enum Unreadable {
         why: String,
     },
     /// It was not wanted when the source was read.
-    #[error("it was not among what was wanted")]
+    #[error("it was not among the wanted tables")]
     NotWanted,
     /// Reading it would have kept a guest halted for too long.
     #[error(
-        "it was not its turn yet when the guest had stood still for {}, and so it runs again; \
-         --max-pause permits more",
+        "there was no time for it: the guest was halted for {} and runs again; --max-pause permits more",
         Seconds(*.0)
     )]
     NotInTime(Duration),
@@ -140,7 +139,7 @@ pub(super) struct Piece {
     pub(super) pa: u64,
     /// Its size in bytes of memory.
     pub(super) bytes: u64,
-    /// How many of these bytes are in the file; the others are zeros.
+    /// The number of these bytes in the file; the others are zeros.
     pub(super) stored: u64,
     /// Its offset in the file.
     pub(super) offset: u64,

@@ -38,7 +38,7 @@ use std::time::Duration;
 use linmap::{Attributes, Geometry, Level, Pa, TableLimits, Va};
 
 pub(crate) use argument::Source;
-pub(crate) use error::{SourceError, Why, is_address};
+pub(crate) use error::{Problem, SourceError, is_address};
 pub(crate) use memory::Memory;
 pub(crate) use pause::{Pause, Seconds};
 pub(crate) use saved::SCHEMA as DUMP_SCHEMA;
@@ -97,7 +97,7 @@ pub(crate) struct Tables {
     pub(crate) kernel: Kernel,
     /// Facts about the CPUs.
     pub(crate) cpu: Cpu,
-    /// How long the guest was halted for this; `None` if nothing was halted.
+    /// The time for which the guest was halted; `None` if nothing was halted.
     pub(crate) paused: Option<Duration>,
     /// Facts that are not known because there was no time to read them, as sentences.
     pub(crate) missing: Vec<String>,
@@ -134,7 +134,7 @@ pub(crate) struct Cpu {
 pub(crate) struct Saved {
     /// The name of what was read, for people.
     pub(crate) name: String,
-    /// What was dumped, in the words of the dump.
+    /// The source of the dump, in the dump's words.
     pub(crate) origin: Option<String>,
     /// The geometry; `None` for text, which does not have it.
     pub(crate) geometry: Option<Geometry>,
@@ -181,7 +181,7 @@ pub(crate) struct SavedPart {
 pub(crate) struct Restriction {
     /// The first address that they translate.
     pub(crate) va: Va,
-    /// How many bytes they translate.
+    /// The bytes that they translate.
     pub(crate) bytes: u64,
     /// The level of the descriptors.
     pub(crate) level: Level,
@@ -199,7 +199,7 @@ pub(crate) struct Stretch {
     /// The level of its entries; of a text, as far as the level's name and the size tell.
     pub(crate) level: Level,
     /// The kind of its entries.
-    pub(crate) what: What,
+    pub(crate) what: EntryKind,
     /// The first descriptor. The following ones differ in the output address alone. `None` if only its meaning is
     /// known.
     pub(crate) descriptor: Option<u64>,
@@ -207,7 +207,7 @@ pub(crate) struct Stretch {
 
 /// The kind of the entries of a [`Stretch`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum What {
+pub(crate) enum EntryKind {
     /// Nothing is mapped.
     Hole,
     /// Encodings without a meaning at their level.
@@ -235,7 +235,7 @@ impl Tables {
         kernel: Kernel,
         wanted: Wanted,
         progress: &dyn Fn(Step),
-    ) -> Result<Self, Why> {
+    ) -> Result<Self, Problem> {
         let tables = Self::read_within(Limit::NONE, name, regime, memory, wanted, progress)?;
         Ok(Self { kernel, ..tables })
     }
@@ -248,13 +248,13 @@ impl Tables {
         memory: Memory,
         wanted: Wanted,
         progress: &dyn Fn(Step),
-    ) -> Result<Self, Why> {
+    ) -> Result<Self, Problem> {
         let Regime { root, geometry } = regime;
         let from = Within { memory: memory.from(), limit };
         let snapshot = Snapshot::read(&from, geometry, root, wanted, progress)?;
         match (snapshot.ended(), snapshot.unread().first()) {
-            (Some(Unreadable::Gone(_)), _) => Err(Why::Lost),
-            (_, Some(unread)) if unread.level == geometry.root() => Err(Why::Root((*unread).clone())),
+            (Some(Unreadable::Gone(_)), _) => Err(Problem::Lost),
+            (_, Some(unread)) if unread.level == geometry.root() => Err(Problem::Root((*unread).clone())),
             _ => {
                 let (kernel, cpu) = (Kernel::default(), Cpu::default());
                 Ok(Self {
@@ -287,7 +287,7 @@ impl Tables {
         {
             self.missing.push(format!(
                 "release, regions, boot line and CPUs are known only as far as there was time: the guest was not to \
-                 stand still for longer than {} (--max-pause), in which {} tables were read",
+                 be halted for longer than {} (--max-pause), in which {} tables were read",
                 Seconds(most),
                 crate::size::grouped(self.snapshot.tables() as u64),
             ));
@@ -316,14 +316,14 @@ impl Kernel {
 
 impl Stretch {
     /// Returns the entry so many bytes after the first one.
-    pub(crate) fn at(&self, bytes: u64) -> (What, Option<u64>) {
+    pub(crate) fn at(&self, bytes: u64) -> (EntryKind, Option<u64>) {
         let what = self.what.at(bytes);
-        let step = if matches!(what, What::Leaf { .. }) { bytes } else { 0 };
+        let step = if matches!(what, EntryKind::Leaf { .. }) { bytes } else { 0 };
         (what, self.descriptor.map(|descriptor| descriptor.wrapping_add(step)))
     }
 }
 
-impl What {
+impl EntryKind {
     /// Returns the same, so many bytes further on.
     pub(crate) fn at(self, bytes: u64) -> Self {
         match self {

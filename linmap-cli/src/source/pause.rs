@@ -1,4 +1,4 @@
-//! How long a guest may be halted: one limit for the whole halt, whatever is read meanwhile.
+//! The time for which a guest may be halted: one limit for the whole halt, whatever is read meanwhile.
 
 use std::fmt;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use super::memory::{Each, Physical, Unreadable};
 /// The options of a halt.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Pause {
-    /// How long the guest may be halted.
+    /// The longest halt.
     pub(crate) most: Duration,
     /// True if it is to run afterwards even if it was halted before.
     pub(crate) resume: bool,

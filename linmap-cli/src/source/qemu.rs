@@ -20,13 +20,13 @@ use linmap::Pa;
 pub(crate) use monitor::MonitorError;
 
 use self::monitor::Monitor;
-use self::stub::Lent;
-use super::error::{Why, and_released, with_note};
+use self::stub::BorrowedStub;
+use super::error::{Problem, and_released, with_note};
 use super::memory::Memory;
 use super::pause::Pause;
 use super::{Step, Tables, Wanted, midrs_of_qemu};
 
-/// How long the gdbstub may take to let the guest run; after that the monitor does.
+/// The time in which the gdbstub has to let the guest run; after that the monitor does.
 const GOODBYE: Duration = Duration::from_millis(500);
 
 /// Why no tables can be read with a monitor.
@@ -48,10 +48,10 @@ pub(super) fn open(
     wanted: Wanted,
     pause: Pause,
     progress: &dyn Fn(Step),
-) -> Result<Tables, Why> {
+) -> Result<Tables, Problem> {
     let mut monitor = Monitor::connect(path).map_err(QemuError::from)?;
     let guest = Guest::of(&mut monitor)?;
-    let lent = Lent::from(&mut monitor, pause)?;
+    let lent = BorrowedStub::from(&mut monitor, pause)?;
     let begun = Instant::now();
     let read = read(&lent, guest, pause, wanted, progress);
     let (left, stood) = (lent.left_halted(), !lent.goes_on());
@@ -91,12 +91,12 @@ impl Guest {
 
 /// Halts the guest and reads.
 fn read(
-    lent: &Lent<'_>,
+    lent: &BorrowedStub<'_>,
     guest: Guest,
     pause: Pause,
     wanted: Wanted,
     progress: &dyn Fn(Step),
-) -> Result<Tables, Why> {
+) -> Result<Tables, Problem> {
     let mut attached = lent.attach(pause)?;
     let read = attached.greet().and_then(|()| {
         let Some(readable) = guest.readable else {

@@ -12,13 +12,13 @@ pub(crate) use json::{JsonError, SCHEMA, cpu_document, kernel_document, limits_d
 pub(crate) use text::TextError;
 
 use super::Saved;
-use super::error::Why;
+use super::error::Problem;
 use crate::printable::excerpt;
 
 /// The most bytes of a dump.
-const LONGEST: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 /// The most rows of a dump.
-const MOST_ROWS: usize = 1 << 22;
+const MAX_ROWS: usize = 1 << 22;
 
 /// The form of a dump.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,7 +28,7 @@ pub(super) enum Kind {
 }
 
 /// Recognises the form of a dump by its first bytes.
-pub(super) fn recognised(beginning: &[u8]) -> Result<Kind, Why> {
+pub(super) fn recognised(beginning: &[u8]) -> Result<Kind, Problem> {
     let start = beginning.trim_ascii_start();
     if start.starts_with(b"{") {
         return Ok(Kind::Json);
@@ -37,18 +37,18 @@ pub(super) fn recognised(beginning: &[u8]) -> Result<Kind, Why> {
         return Ok(Kind::Text);
     }
     let line = start.split(|byte| *byte == b'\n').next().unwrap_or(start);
-    Err(Why::NotRecognised { beginning: excerpt(&String::from_utf8_lossy(line), 40) })
+    Err(Problem::NotRecognised { beginning: excerpt(&String::from_utf8_lossy(line), 40) })
 }
 
 /// Returns an error if a dump cannot be so long.
-pub(super) fn within(bytes: u64) -> Result<(), Why> {
-    if bytes > LONGEST { Err(Why::TooLong { bytes, most: LONGEST }) } else { Ok(()) }
+pub(super) fn within(bytes: u64) -> Result<(), Problem> {
+    if bytes > MAX_BYTES { Err(Problem::TooLong { bytes, most: MAX_BYTES }) } else { Ok(()) }
 }
 
 /// Reads a whole dump. `name` is for people.
-pub(super) fn read(kind: Kind, name: &str, from: &mut dyn Read) -> Result<Saved, Why> {
+pub(super) fn read(kind: Kind, name: &str, from: &mut dyn Read) -> Result<Saved, Problem> {
     let mut content = Vec::new();
-    from.take(LONGEST + 1).read_to_end(&mut content)?;
+    from.take(MAX_BYTES + 1).read_to_end(&mut content)?;
     within(content.len() as u64)?;
     let (what, saved) = match kind {
         Kind::Json => ("saved dump", json::read(&content)?),

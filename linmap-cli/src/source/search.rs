@@ -20,30 +20,30 @@ const SYMBOL: &[u8] = b"SYMBOL(swapper_pg_dir)=";
 /// The smallest page: the text begins at a multiple of it.
 const PAGE: usize = 4096;
 /// The most texts that are tried, and the most places that are checked for one.
-const MOST_TEXTS: usize = 64;
-const MOST_PLACES: usize = 4096;
+const MAX_TEXTS: usize = 64;
+const MAX_PLACES: usize = 4096;
 /// The most bytes of kernel data that are searched for a pointer.
-const MOST_DATA: u64 = 64 << 20;
+const MAX_DATA: u64 = 64 << 20;
 /// The most pages that are checked for the text.
-const MOST_PAGES: usize = 1 << 20;
+const MAX_PAGES: usize = 1 << 20;
 /// The most table entries that are read; no upper half without its linear map has more.
-const MOST_ENTRIES: u64 = 1 << 26;
+const MAX_ENTRIES: u64 = 1 << 26;
 /// The most differences between virtual and physical addresses that are told apart.
-const MOST_OFFSETS: usize = 4096;
-/// How many pages are read at once.
+const MAX_OFFSETS: usize = 4096;
+/// The number of pages that are read at once.
 const BATCH: usize = 256;
-/// How many pages of data are searched before the pages that they point to are checked.
+/// The number of data pages that are searched before the pages that they point to are checked.
 const CHUNK: usize = 64;
 
 /// Returns all texts in these bytes that look like VMCOREINFO, likeliest first; `bytes` begin with a page.
 pub(super) fn texts(bytes: &[u8]) -> impl Iterator<Item = VmcoreInfo> {
     let whole_pages = bytes.chunks(PAGE).enumerate().filter(|(_, page)| page.starts_with(BEGINNING));
-    let in_pages = whole_pages.take(MOST_PLACES).filter_map(|(index, _)| text_at(bytes, index * PAGE));
-    let anywhere = memmem::find_iter(bytes, SYMBOL).take(MOST_PLACES).filter_map(|found| {
+    let in_pages = whole_pages.take(MAX_PLACES).filter_map(|(index, _)| text_at(bytes, index * PAGE));
+    let anywhere = memmem::find_iter(bytes, SYMBOL).take(MAX_PLACES).filter_map(|found| {
         let start = memmem::rfind(&bytes[found.saturating_sub(LIMIT)..found], BEGINNING)?;
         text_at(bytes, found.saturating_sub(LIMIT) + start)
     });
-    in_pages.chain(anywhere).take(MOST_TEXTS)
+    in_pages.chain(anywhere).take(MAX_TEXTS)
 }
 
 /// Returns the text at this offset, if it has the line that is needed.
@@ -64,7 +64,7 @@ pub(super) fn by_pointer(tables: &Snapshot, regime: Regime, memory: &dyn Physica
             let words = read.unwrap_or(&[]).as_chunks().0.iter().map(|word| u64::from_le_bytes(*word));
             pages.extend(words.filter(|word| is_page_of_linear_map(*word, regime)).map(Va));
         });
-        pages.retain(|page| known.len() < MOST_PAGES && known.insert(*page));
+        pages.retain(|page| known.len() < MAX_PAGES && known.insert(*page));
         let at = pages.into_iter().filter_map(|page| translate(tables, regime, page).ok()?.map(|to| to.oa));
         at.collect::<Vec<Pa>>().chunks(BATCH).find_map(|batch| text_among(batch, memory))
     })
@@ -88,7 +88,7 @@ fn text_among(pages: &[Pa], memory: &dyn Physical) -> Option<VmcoreInfo> {
 fn image_data(tables: &Snapshot, regime: Regime) -> Vec<Pa> {
     let mut executable: HashMap<u64, u64> = HashMap::new();
     each_leaf(tables, regime, |va, leaf, bytes| {
-        if !leaf.attributes.contains(Attributes::PXN) && executable.len() < MOST_OFFSETS {
+        if !leaf.attributes.contains(Attributes::PXN) && executable.len() < MAX_OFFSETS {
             *executable.entry(va.0.wrapping_sub(leaf.oa.0)).or_default() += bytes;
         }
     });
@@ -96,7 +96,7 @@ fn image_data(tables: &Snapshot, regime: Regime) -> Vec<Pa> {
     let mut pages = Vec::new();
     each_leaf(tables, regime, |va, leaf, bytes| {
         let is_data = leaf.attributes.is_writable() && Some(va.0.wrapping_sub(leaf.oa.0)) == image;
-        let room = MOST_DATA / PAGE as u64 - pages.len() as u64;
+        let room = MAX_DATA / PAGE as u64 - pages.len() as u64;
         let count = if is_data { bytes / PAGE as u64 } else { 0 };
         pages.extend((0..count.min(room)).map(|page| Pa(leaf.oa.0 + page * PAGE as u64)));
     });
@@ -107,21 +107,15 @@ fn image_data(tables: &Snapshot, regime: Regime) -> Vec<Pa> {
 pub(super) fn each_leaf(tables: &Snapshot, regime: Regime, mut each: impl FnMut(Va, Leaf, u64)) {
     let geometry = regime.geometry;
     let above = Va(linmap::linear_range(geometry).1.0 + 1);
-    let bounded = Bounded::new(tables, MOST_ENTRIES);
-    let walked = visit(
-        &bounded,
-        geometry,
-        regime.root,
-        (above, Va(u64::MAX)),
-        |&linmap::Visited { va, level, entry, .. }| {
-            if let Entry::Leaf(leaf) = entry
-                && leaf.valid
-            {
-                each(va, leaf, geometry.level_size(level));
-            }
-            ControlFlow::Continue(())
-        },
-    );
+    let bounded = Bounded::new(tables, MAX_ENTRIES);
+    let walked = visit(&bounded, geometry, regime.root, (above, Va(u64::MAX)), |&linmap::Visited { va, level, entry, .. }| {
+        if let Entry::Leaf(leaf) = entry
+            && leaf.valid
+        {
+            each(va, leaf, geometry.level_size(level));
+        }
+        ControlFlow::Continue(())
+    });
     // Leaves before a table that cannot be read have been seen.
     drop(walked);
 }

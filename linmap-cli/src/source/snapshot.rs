@@ -13,10 +13,10 @@ use super::memory::{Physical, Unreadable};
 use super::{Step, Wanted};
 
 /// The most tables: those of 8 TiB in 4K pages.
-const MOST_TABLES: usize = 1 << 22;
+const MAX_TABLES: usize = 1 << 22;
 /// The most memory for runs and words, in words of 8 bytes.
-const MOST_WORDS: usize = 1 << 25;
-/// How many tables are read at once.
+const MAX_WORDS: usize = 1 << 25;
+/// The number of tables that are read at once.
 const BATCH: usize = 256;
 
 /// A table that is not in the snapshot, and why.
@@ -39,11 +39,11 @@ fn translates(va: Va) -> String {
 
 /// There are more tables than a machine can have.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the tables at {root} go on and on: {tables} were read and there are more; this is no kernel's map")]
+#[error("the tables at {root} do not end: {tables} were read and there are more; this is no kernel's map")]
 pub(crate) struct TooMany {
     /// The root table.
     pub(crate) root: Pa,
-    /// How many were read.
+    /// The number of tables that were read.
     pub(crate) tables: usize,
 }
 
@@ -121,7 +121,7 @@ impl Snapshot {
                 return Ok(snapshot);
             }
             pending = snapshot.children(geometry, level, &pending, range);
-            if pending.len() > MOST_TABLES {
+            if pending.len() > MAX_TABLES {
                 return Err(TooMany { root, tables: snapshot.tables() });
             }
             level = level.next();
@@ -175,7 +175,7 @@ impl Snapshot {
                 }
             });
             let kept = self.words.len() + 2 * self.runs.len() + 32 * self.unread.len();
-            if self.tables.len() > MOST_TABLES || kept > MOST_WORDS {
+            if self.tables.len() > MAX_TABLES || kept > MAX_WORDS {
                 return Err(TooMany { root: at[0], tables: self.tables.len() });
             }
             progress(Step { what: "reading tables", done: self.tables.len() as u64, total: None });
@@ -206,7 +206,7 @@ impl Snapshot {
                     if known.insert((table, child.first, child.last)) {
                         children.push(child);
                     }
-                    if children.len() > MOST_TABLES {
+                    if children.len() > MAX_TABLES {
                         return children;
                     }
                 }

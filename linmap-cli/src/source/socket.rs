@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
-/// How long it may take; a connection waits while others fill the listener's queue.
+/// The time limit of a connection, which waits while others fill the listener's queue.
 const CONNECTING: Duration = Duration::from_secs(5);
 
 /// Connects, or fails after that time.

@@ -15,7 +15,7 @@ fn creation_is_counted_exactly_and_needs_no_invalidation() {
             (&0.into(), &2.into(), &1.into())
         );
         let instructions = counted[0]["instructions"].as_u64().expect("counted");
-        assert!(instructions > 100, "{instructions} instructions can not have made a map");
+        assert!(instructions > 100, "{instructions} instructions cannot have made a map");
     }
 }
 

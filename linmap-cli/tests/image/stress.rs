@@ -19,7 +19,7 @@ fn expect_stressed(booted: &Booted, operations: u64, what: &str) {
 
 /// With CPUs in turns, which is fast. The frame source refuses pages in the second half.
 fn all_modes(granule: Granule) {
-    // So much RAM that the leaves of the scratch range are blocks.
+    // Enough RAM for the leaves of the scratch range to be blocks.
     const TASKS: [&str; 7] =
         ["--ram", "4G", "--count", "--crashkernel", "64M", "--run", "modes,crash,stress:3000:7"];
     for (options, mode, policy) in MODES.into_iter().chain([FIXED]) {

@@ -43,7 +43,7 @@ pub(crate) struct Guest {
     pub(crate) habits: Habits,
     pub(crate) root: Pa,
     pub(crate) ram: u64,
-    /// How many tables there are.
+    /// The number of tables.
     pub(crate) tables: usize,
     memory: BTreeMap<u64, Vec<u8>>,
     state: Mutex<State>,

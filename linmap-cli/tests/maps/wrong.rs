@@ -58,7 +58,7 @@ fn a_saved_dump_that_no_tables_can_have_made_is_refused() {
     ] {
         refused(document(&rows).as_bytes(), "whole number of level");
     }
-    refused(document("").as_bytes(), "nothing is in it");
+    refused(document("").as_bytes(), "it is empty");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn wrong_arguments_are_explained() {
     let ran = linmap(&["walk"]).exits(2).says("<VA>");
     ran.says("an address is missing, or a symbol of VMCOREINFO: `linmap walk vmcore 0xffff000040000000`");
     linmap(&["diff", "one"]).exits(2).says("<B>");
-    linmap(&["stat", "gdb:"]).exits(2).says("wants a host and a port");
+    linmap(&["stat", "gdb:"]).exits(2).says("needs a host and a port");
     let document = linmap(&["dump", "--region", "heap", "--json"]).exits(2).document();
     assert_eq!(document["schema"], "linmap.dump/2");
 }

@@ -12,7 +12,7 @@ use crate::printable::Printable;
 pub(crate) const MARK: &[u8] = b"linmap: ";
 
 /// The longest line that can be a document.
-const LONGEST: usize = 64 << 10;
+const MAX_LINE: usize = 64 << 10;
 
 /// A part of the console's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,7 +77,7 @@ impl Splitter {
     fn hold(&mut self, byte: u8) {
         self.held.push(byte);
         let marked = self.held.starts_with(MARK);
-        let too_long = marked && self.held.len() > MARK.len() + LONGEST;
+        let too_long = marked && self.held.len() > MARK.len() + MAX_LINE;
         if too_long {
             self.end_text();
             self.pieces.push(Piece::TooLong);
@@ -185,7 +185,7 @@ mod tests {
     #[test]
     fn the_longest_document_and_one_byte_more() {
         let mut line = MARK.to_vec();
-        line.resize(MARK.len() + LONGEST, b'x');
+        line.resize(MARK.len() + MAX_LINE, b'x');
         assert!(matches!(split([&line[..], b"\n"])[..], [Piece::Document(_)]));
         let pieces = split([b"a\n", &line[..], b"x\nb"]);
         let Some([Piece::Text(_), Piece::TooLong, Piece::Text(shown)]) = pieces.first_chunk() else {

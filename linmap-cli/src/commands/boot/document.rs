@@ -9,7 +9,7 @@ use crate::printable::excerpt;
 const SCHEMA: &str = "linmap.boot/1";
 
 /// The longest text of a document that people are shown.
-const LONGEST: usize = 400;
+const MAX_TEXT: usize = 400;
 
 /// One JSON object.
 #[derive(Clone, Debug)]
@@ -70,7 +70,7 @@ impl Document {
 
     /// Returns a text that is safe to show on one line.
     pub(crate) fn text(&self, pointer: &str) -> Option<String> {
-        Some(excerpt(self.at(pointer)?.as_str()?, LONGEST))
+        Some(excerpt(self.at(pointer)?.as_str()?, MAX_TEXT))
     }
 
     pub(crate) fn list(&self, pointer: &str) -> &[Value] {

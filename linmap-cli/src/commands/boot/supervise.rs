@@ -19,9 +19,9 @@ use super::signals;
 use super::transcript::Transcript;
 use crate::printable::Printable;
 
-/// How long to wait for the last output of a killed QEMU.
+/// The wait for the last output of a killed QEMU.
 const LAST_WORDS: Duration = Duration::from_millis(500);
-/// How many bytes of QEMU's messages are kept: the last ones, which have the reason.
+/// The bytes of QEMU's messages that are kept: the last ones, which have the reason.
 const COMPLAINTS: usize = 8 << 10;
 
 /// A run to be made.

@@ -11,7 +11,7 @@ pub(crate) fn help() -> String {
     let width = (0..TASKS.len()).map(|n| called(n).len()).max().unwrap_or_default();
     let lines = (0..TASKS.len()).map(|n| format!("\n  {:width$}  {}", called(n), TASKS[n].does));
     format!(
-        "What to run once booted, several with commas between them, or '' for nothing; those from `fail` on go wrong on \
+        "Tasks to run after boot, separated by commas, or '' for none; those from `fail` on go wrong on \
          purpose\n{}",
         lines.collect::<String>()
     )

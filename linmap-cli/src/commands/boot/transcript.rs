@@ -5,8 +5,8 @@ use super::document::Document;
 use crate::printable::excerpt;
 
 /// The most bytes of all documents of one run together.
-const LARGEST: usize = 16 << 20;
-/// How many characters of a line an error quotes.
+const MAX_BYTES: usize = 16 << 20;
+/// The characters of a line that an error quotes.
 const QUOTED: usize = 120;
 
 /// The output of a console.
@@ -44,8 +44,8 @@ impl Transcript {
 
     fn take_document(&mut self, line: &[u8]) {
         self.received = self.received.saturating_add(line.len());
-        let merged = if self.received > LARGEST {
-            Err(format!("more than {LARGEST} bytes of documents"))
+        let merged = if self.received > MAX_BYTES {
+            Err(format!("more than {MAX_BYTES} bytes of documents"))
         } else {
             self.document.merge_line(line)
         };

@@ -14,7 +14,7 @@ use crate::map::linear;
 use crate::map::view::{View, WalkError};
 
 /// The most findings that are kept; the others are counted.
-const MOST: usize = 100_000;
+const MAX_LISTED: usize = 100_000;
 /// TCR.HPD1: table restrictions have no effect in the upper half.
 const HPD1: u64 = 1 << 42;
 
@@ -22,9 +22,9 @@ const HPD1: u64 = 1 << 42;
 pub(super) struct Findings {
     /// The findings in order of address, each with its region.
     pub(super) list: Vec<(&'static str, Finding)>,
-    /// How many there are, kept or not.
+    /// The number of findings, kept or not.
     pub(super) count: u64,
-    /// How many tables were checked.
+    /// The number of tables that were checked.
     pub(super) tables: usize,
     /// Notes that are not findings.
     pub(super) notes: Vec<String>,
@@ -33,6 +33,7 @@ pub(super) struct Findings {
 }
 
 impl Findings {
+    /// Checks all tables of a view.
     pub(super) fn of(view: &View<'_>, regions: &Regions) -> Result<Self, Failure> {
         let mut notes = Vec::new();
         if view.saved.is_some() {
@@ -56,40 +57,67 @@ impl Findings {
             limit: view.limit(),
         };
         let mut found = Self { list: Vec::new(), count: 0, tables: 0, notes, ended_by: None };
-        let (mut fixed, mut unknown) = (0, 0);
+        let mut excused = Excused::default();
         let half = (view.root, Half::Upper);
         let ended = linmap::check(&view.bounded(), view.geometry, half, &checks, |finding| {
-            let region = regions.name_at(address(&finding));
-            let data = is_alias_of_data(&finding);
-            if data && regions.of_address(address(&finding)) == Some(Name::Fixmap) {
-                fixed += 1;
-            } else if data && regions.get(Name::Fixmap).is_none() {
-                unknown += 1;
-            } else {
-                found.count += 1;
-                if found.list.len() < MOST {
-                    found.list.push((region, finding));
-                }
+            if !excused.takes(&finding, regions) {
+                found.add(regions.name_at(address(&finding)), finding);
             }
             ControlFlow::Continue(())
         });
         found.ended_by = ended.err();
         found.tables = tables.borrow().len();
-        let entries = |count| if count == 1 { "1 entry".to_owned() } else { format!("{count} entries") };
-        if fixed > 0 {
-            found.notes.push(format!(
-                "read-only in the fixmap and writable in the linear map: {}; the device tree is mapped so, and is data",
-                entries(fixed)
-            ));
+        found.notes.extend(excused.notes());
+        Ok(found)
+    }
+
+    fn add(&mut self, region: &'static str, finding: Finding) {
+        self.count += 1;
+        if self.list.len() < MAX_LISTED {
+            self.list.push((region, finding));
         }
-        if unknown > 0 {
-            found.notes.push(format!(
+    }
+}
+
+/// Aliases of data that are not findings: read-only, not executed, and writable in the linear map.
+#[derive(Default)]
+struct Excused {
+    /// In the fixmap: the device tree, which is data.
+    fixmap: u64,
+    /// Above the linear map of a kernel whose fixmap is not known.
+    unknown: u64,
+}
+
+impl Excused {
+    /// Counts a finding that is excused; returns false for any other.
+    fn takes(&mut self, finding: &Finding, regions: &Regions) -> bool {
+        if !is_alias_of_data(finding) {
+            return false;
+        }
+        let in_fixmap = regions.of_address(address(finding)) == Some(Name::Fixmap);
+        let is_unknown = regions.get(Name::Fixmap).is_none();
+        self.fixmap += u64::from(in_fixmap);
+        self.unknown += u64::from(!in_fixmap && is_unknown);
+        in_fixmap || is_unknown
+    }
+
+    /// Returns a note for each kind that was counted.
+    fn notes(&self) -> impl Iterator<Item = String> {
+        let entries = |count| if count == 1 { "1 entry".to_owned() } else { format!("{count} entries") };
+        let fixmap = (self.fixmap > 0).then(|| {
+            format!(
+                "read-only in the fixmap and writable in the linear map: {}; the device tree is mapped so, and is data",
+                entries(self.fixmap)
+            )
+        });
+        let unknown = (self.unknown > 0).then(|| {
+            format!(
                 "read-only above the linear map and writable in it: {}; no findings, as the kernel's release and \
                  layout are not known, and its device tree may be mapped so",
-                entries(unknown)
-            ));
-        }
-        Ok(found)
+                entries(self.unknown)
+            )
+        });
+        fixmap.into_iter().chain(unknown)
     }
 }
 

@@ -7,7 +7,7 @@ use crate::size::grouped;
 use crate::table::table;
 use crate::terminal::{ASIDE, HEADING};
 
-/// How many findings of a kind in a region are listed without `--all`.
+/// The most findings of a kind in a region that are listed without `--all`.
 const FIRST: usize = 3;
 
 /// The findings of one kind in one region: the kind, the region, how many, and the first ones.

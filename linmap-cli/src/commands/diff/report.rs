@@ -10,7 +10,7 @@ use super::sweep::{Difference, Side};
 use crate::commands::reading::{facts, geometry, hex, schema};
 use crate::map::stretches::words;
 use crate::size::{grouped, human};
-use crate::source::What;
+use crate::source::EntryKind;
 use crate::terminal;
 
 /// Prints all differences.
@@ -35,9 +35,9 @@ fn line(difference: &Difference, side: &Side) -> String {
     let (start, end) = (difference.va.0, difference.va.0.wrapping_add(difference.bytes));
     let range = format!("{start:#018x}-{end:#018x} {:>8}", human(difference.bytes));
     match side.what {
-        What::Hole => format!("{range}  nothing"),
-        What::Reserved => format!("{range}  a descriptor without a meaning"),
-        What::Leaf { oa, attributes, contiguous, valid } => {
+        EntryKind::Hole => format!("{range}  nothing"),
+        EntryKind::Reserved => format!("{range}  a descriptor without a meaning"),
+        EntryKind::Leaf { oa, attributes, contiguous, valid } => {
             let to = oa.map(|Pa(oa)| format!("  -> {oa:#x}")).unwrap_or_default();
             let size = human(side.entry_bytes);
             format!("{range} {size:>5}  {}{to}", words(attributes, contiguous, valid))
@@ -78,9 +78,9 @@ fn document(diff: &Diff<'_>) -> Value {
 
 fn difference(difference: &Difference) -> Value {
     let [a, b] = difference.sides.map(|side| match side.what {
-        What::Hole => Value::Null,
-        What::Reserved => json!({ "kind": "reserved", "entry_bytes": side.entry_bytes }),
-        What::Leaf { oa, attributes, contiguous, valid } => json!({
+        EntryKind::Hole => Value::Null,
+        EntryKind::Reserved => json!({ "kind": "reserved", "entry_bytes": side.entry_bytes }),
+        EntryKind::Leaf { oa, attributes, contiguous, valid } => json!({
             "kind": "leaf",
             "entry_bytes": side.entry_bytes,
             "pa": oa.map(|oa| hex(oa.0)),

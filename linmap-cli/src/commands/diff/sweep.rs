@@ -3,7 +3,7 @@
 
 use linmap::{Attributes, Geometry, Va};
 
-use crate::source::{Stretch, What};
+use crate::source::{EntryKind, Stretch};
 
 /// The facts that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub(super) struct Compared {
 /// The contents of one map at some addresses: entries of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Side {
-    pub(super) what: What,
+    pub(super) what: EntryKind,
     /// The size of an entry in bytes; 0 for a hole.
     pub(super) entry_bytes: u64,
 }
@@ -30,7 +30,7 @@ pub(super) struct Difference {
     pub(super) sides: [Side; 2],
 }
 
-const NOTHING: Side = Side { what: What::Hole, entry_bytes: 0 };
+const NOTHING: Side = Side { what: EntryKind::Hole, entry_bytes: 0 };
 
 /// Calls `each` for every range that differs, from the first address to the last.
 pub(super) fn sweep(
@@ -85,7 +85,8 @@ impl<'s> Cursor<'s> {
         match self.rows.get(self.index) {
             Some(row) if row.va.0 <= va => {
                 let what = row.what.at(va - row.va.0);
-                let entry_bytes = if what == What::Hole { 0 } else { self.geometry.level_size(row.level) };
+                let entry_bytes =
+                    if what == EntryKind::Hole { 0 } else { self.geometry.level_size(row.level) };
                 (Side { what, entry_bytes }, row.va.0 + (row.bytes - 1))
             }
             Some(row) => (NOTHING, row.va.0 - 1),
@@ -95,11 +96,11 @@ impl<'s> Cursor<'s> {
 }
 
 fn is_same(a: &Side, b: &Side, compared: Compared) -> bool {
-    let plain = |what: What| match what {
-        What::Leaf { oa, attributes, contiguous, valid } => {
+    let plain = |what: EntryKind| match what {
+        EntryKind::Leaf { oa, attributes, contiguous, valid } => {
             let unprinted = Attributes::DIRTY_MANAGED | Attributes::SOFTWARE;
             let attributes = if compared.unprinted { attributes } else { attributes.difference(unprinted) };
-            What::Leaf { oa: oa.filter(|_| compared.addresses), attributes, contiguous, valid }
+            EntryKind::Leaf { oa: oa.filter(|_| compared.addresses), attributes, contiguous, valid }
         }
         other => other,
     };
@@ -128,7 +129,8 @@ mod tests {
     }
 
     fn row(va: u64, bytes: u64, level: i8, attributes: Attributes) -> Stretch {
-        let what = What::Leaf { oa: Some(Pa(0x4000_0000 + va)), attributes, contiguous: false, valid: true };
+        let what =
+            EntryKind::Leaf { oa: Some(Pa(0x4000_0000 + va)), attributes, contiguous: false, valid: true };
         Stretch { va: Va(BASE + va), bytes, level: Level::new(level), what, descriptor: None }
     }
 
@@ -158,7 +160,7 @@ mod tests {
         assert_eq!(found(&whole, &protected, ALL).len(), 3);
         assert_eq!(found(&whole, &[], ALL), [(0, 4 << 20)]);
         assert_eq!(found(&[], &[], ALL), []);
-        let hole = Stretch { what: What::Hole, ..row(0, 1 << 39, 0, ram) };
+        let hole = Stretch { what: EntryKind::Hole, ..row(0, 1 << 39, 0, ram) };
         assert_eq!(found(&[hole], &[], ALL), []);
         let top = [row(0xffff_ffff_f000, 4096, 3, ram)];
         assert_eq!(found(&top, &[], ALL), [(0xffff_ffff_f000, 4096)]);
@@ -167,7 +169,7 @@ mod tests {
     #[test]
     fn text_is_compared_by_what_it_has() {
         let a = [row(0, 4096, 3, Attributes::RAM | Attributes::SOFTWARE)];
-        let what = What::Leaf { oa: None, attributes: Attributes::RAM, contiguous: false, valid: true };
+        let what = EntryKind::Leaf { oa: None, attributes: Attributes::RAM, contiguous: false, valid: true };
         let text = [Stretch { what, ..a[0] }];
         assert_eq!(found(&a, &text, ALL).len(), 1);
         assert_eq!(found(&a, &text, Compared { addresses: false, unprinted: false }), []);
@@ -183,16 +185,16 @@ mod tests {
                     let attributes = if ro { Attributes::KERNEL_RODATA } else { Attributes::RAM };
                     let row = row(va, pages << 12, 3, attributes);
                     va += pages << 12;
-                    if hole { Stretch { what: What::Hole, ..row } } else { row }
+                    if hole { Stretch { what: EntryKind::Hole, ..row } } else { row }
                 })
                 .collect()
         })
     }
 
     /// Returns the entry of one page.
-    fn page(rows: &[Stretch], va: u64) -> What {
+    fn page(rows: &[Stretch], va: u64) -> EntryKind {
         let row = rows.iter().find(|row| row.va.0 <= va && va - row.va.0 < row.bytes);
-        row.map_or(What::Hole, |row| row.what.at(va - row.va.0))
+        row.map_or(EntryKind::Hole, |row| row.what.at(va - row.va.0))
     }
 
     proptest! {

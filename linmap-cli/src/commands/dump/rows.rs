@@ -10,7 +10,9 @@ use crate::commands::reading::{Failure, document, hex};
 use crate::linux::regions::Regions;
 use crate::map::stretches::{self, Permissions, words};
 use crate::map::view::View;
-use crate::source::{Restriction, Stretch, What, cpu_document, dump_row, kernel_document, limits_document};
+use crate::source::{
+    EntryKind, Restriction, Stretch, cpu_document, dump_row, kernel_document, limits_document,
+};
 use crate::terminal;
 
 /// Prints the document of `docs/schema/linmap.dump-2.json`, one row a line.
@@ -104,17 +106,17 @@ fn after(row: Stretch, seen: Option<u64>) -> Option<Stretch> {
 fn json_row(row: &Stretch, regions: &Regions) -> Value {
     let mut value = dump_row(row);
     value["region"] = json!(regions.name_at(row.va));
-    if let What::Leaf { attributes, contiguous, valid, .. } = row.what {
+    if let EntryKind::Leaf { attributes, contiguous, valid, .. } = row.what {
         value["words"] = json!(words(attributes, contiguous, valid));
     }
     value
 }
 
-const fn kind(what: &What) -> &'static str {
+const fn kind(what: &EntryKind) -> &'static str {
     match what {
-        What::Hole => "hole",
-        What::Reserved => "reserved",
-        What::Leaf { .. } => "leaf",
+        EntryKind::Hole => "hole",
+        EntryKind::Reserved => "reserved",
+        EntryKind::Leaf { .. } => "leaf",
     }
 }
 
@@ -123,7 +125,7 @@ pub(super) fn print_csv(view: &View<'_>, regions: &Regions, parts: &[Part]) -> R
     let rows = rows(view, parts)?;
     Ok(terminal::stream(|out| {
         writeln!(out, "region,va,bytes,level,kind,pa,attributes,contiguous,valid,words")?;
-        let mapped = rows.iter().filter(|row| row.what != What::Hole);
+        let mapped = rows.iter().filter(|row| row.what != EntryKind::Hole);
         mapped.into_iter().try_for_each(|row| write_csv(out, row, regions))
     })?)
 }
@@ -131,7 +133,9 @@ pub(super) fn print_csv(view: &View<'_>, regions: &Regions, parts: &[Part]) -> R
 fn write_csv(out: &mut dyn Write, row: &Stretch, regions: &Regions) -> io::Result<()> {
     let (region, va, kind) = (regions.name_at(row.va), row.va, kind(&row.what));
     write!(out, "{region},{va},{},{},{kind},", row.bytes, row.level.number())?;
-    let What::Leaf { oa, attributes, contiguous, valid } = row.what else { return writeln!(out, ",,,,") };
+    let EntryKind::Leaf { oa, attributes, contiguous, valid } = row.what else {
+        return writeln!(out, ",,,,");
+    };
     let pa = oa.map(|oa| oa.to_string()).unwrap_or_default();
     let words = words(attributes, contiguous, valid);
     writeln!(out, "{pa},{:#x},{contiguous},{valid},{words}", attributes.bits())
@@ -144,8 +148,12 @@ mod tests {
 
     #[test]
     fn what_two_parts_share_is_one_row() {
-        let what =
-            What::Leaf { oa: Some(Pa(0x1000)), attributes: Attributes::RAM, contiguous: false, valid: true };
+        let what = EntryKind::Leaf {
+            oa: Some(Pa(0x1000)),
+            attributes: Attributes::RAM,
+            contiguous: false,
+            valid: true,
+        };
         let row =
             Stretch { va: Va(0x4000), bytes: 0x3000, level: Level::PAGE, what, descriptor: Some(0x1703) };
         assert_eq!(after(row, None), Some(row));
@@ -153,7 +161,7 @@ mod tests {
         let rest = after(row, Some(0x4fff)).expect("two pages");
         assert_eq!((rest.va, rest.bytes), (Va(0x5000), 0x2000));
         assert_eq!(rest.descriptor, Some(0x2703));
-        assert!(matches!(rest.what, What::Leaf { oa: Some(Pa(0x2000)), .. }));
+        assert!(matches!(rest.what, EntryKind::Leaf { oa: Some(Pa(0x2000)), .. }));
         assert_eq!(after(row, Some(0x6fff)), None);
         assert_eq!(after(row, Some(u64::MAX)), None);
     }

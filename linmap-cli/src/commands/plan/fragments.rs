@@ -13,7 +13,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 /// The most pages that are read-only at once.
-const MOST: u64 = 1 << 16;
+const MAX_PAGES: u64 = 1 << 16;
 
 /// The map for one number of read-only pages.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub(crate) fn grow(layout: &Layout<'_>, seed: u64, rounds: u32) -> Vec<State> {
     let candidates = Candidates::of(layout.geometry(), &regions);
     let counts = std::iter::once(0).chain((0..).map(|power| 1 << power));
     // At most half of all pages, so that random choices end soon.
-    let counts = counts.take_while(|pages| *pages <= MOST && *pages <= candidates.pages / 2);
+    let counts = counts.take_while(|pages| *pages <= MAX_PAGES && *pages <= candidates.pages / 2);
     counts.map(|pages| state(layout.geometry(), &regions, &candidates, pages, (seed, rounds))).collect()
 }
 

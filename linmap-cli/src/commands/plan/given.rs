@@ -95,7 +95,7 @@ fn ram(text: &str) -> Result<Size, String> {
     }
 }
 
-/// How the place of the kernel's code and constants is known.
+/// The basis of the place of the kernel's code and constants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Basis {
     /// There are none in the plan.
@@ -131,7 +131,7 @@ pub(crate) struct Given<'o> {
     pub(crate) image: Range<Pa>,
     /// The image's code and constants.
     pub(crate) read_only: Range<Pa>,
-    /// How that is known.
+    /// The basis of that.
     pub(crate) basis: Basis,
     /// The device tree.
     pub(crate) tree: Range<Pa>,

@@ -13,11 +13,11 @@ use object::Endianness;
 use object::elf::{FileHeader64, PF_W, PT_LOAD};
 use object::read::elf::{FileHeader, ProgramHeader};
 
-/// Where a build leaves the ELF, relative to the image.
+/// The places where a build leaves the ELF, relative to the image.
 const ELF_PLACES: [&str; 2] =
     ["aarch64-unknown-none-softfloat/image/kernel", "aarch64-unknown-linux-gnu/image/kernel"];
 /// More bytes than any image has.
-const LARGEST: u64 = 256 << 20;
+const MAX_SIZE: u64 = 256 << 20;
 
 /// The sizes of an image in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,8 +84,8 @@ fn sizes_in(elf: &[u8], raw: &[u8]) -> Result<Option<Sizes>, String> {
     let written = loaded().filter(|s| s.p_flags(endian).contains(PF_W));
     let written = written.map(|s| s.p_paddr(endian)).min().or(end).unwrap_or(start);
     let size = end.unwrap_or(start) - start;
-    if size > LARGEST {
-        return Err(format!("its segments span {size:#x} bytes; {LARGEST:#x} are the most"));
+    if size > MAX_SIZE {
+        return Err(format!("its segments span {size:#x} bytes; {MAX_SIZE:#x} are the most"));
     }
     for segment in loaded() {
         let bytes = segment.data(endian, elf).map_err(|()| "a segment is not all in the file".to_owned())?;

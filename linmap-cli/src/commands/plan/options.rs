@@ -32,11 +32,11 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE", requires = "sweep", help_heading = "Sweep")]
     pub(crate) svg: Option<PathBuf>,
 
-    /// Where the random pages of --sweep fragmentation start from
+    /// Seed of the random pages of --sweep fragmentation
     #[arg(long, value_name = "N", default_value_t = 1, help_heading = "Sweep")]
     pub(crate) seed: u64,
 
-    /// How often all read-only pages of --sweep fragmentation are replaced by others
+    /// Rounds of --sweep fragmentation, each of which replaces all read-only pages by others
     #[arg(long, value_name = "N", default_value_t = 8, help_heading = "Sweep")]
     #[arg(value_parser = RangedU64ValueParser::<u32>::new().range(1..=64))]
     pub(crate) rounds: u32,
@@ -46,7 +46,7 @@ pub(crate) struct Options {
     pub(crate) json: bool,
 }
 
-/// What grows.
+/// The value that a sweep varies.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Sweep {
     /// RAM, by factors of two up to --ram, or to 64T

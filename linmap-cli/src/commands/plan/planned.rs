@@ -1,4 +1,4 @@
-//! What a layout will count: mapped in pages and in large leaves, and which of the two a kernel would do.
+//! The counts of a layout, mapped in pages and in large leaves, and the kernel's choice of the two.
 
 use std::ops::Range;
 

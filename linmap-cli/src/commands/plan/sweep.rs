@@ -11,8 +11,8 @@ use super::planned::Planned;
 use crate::size::{Size, grouped, human};
 
 /// The RAM of the largest machine of a sweep over RAM, by default.
-const MOST: u64 = 64 << 40;
-const LEAST: u64 = 1 << 30;
+const MAX_RAM: u64 = 64 << 40;
+const MIN_RAM: u64 = 1 << 30;
 
 /// A sweep: one row for each value.
 pub(crate) struct Swept {
@@ -79,11 +79,11 @@ fn costs(planned: &Planned) -> Vec<u64> {
 }
 
 fn ram(options: &Options) -> Result<Swept, Failure> {
-    let most = options.machine.ram.map_or(MOST, |size| size.0.max(LEAST));
+    let most = options.machine.ram.map_or(MAX_RAM, |size| size.0.max(MIN_RAM));
     let mut rows = Vec::new();
     let mut notes = Vec::new();
     for granule in options.granules() {
-        let mut size = LEAST;
+        let mut size = MIN_RAM;
         loop {
             let given = Given::of_ram(&options.machine, Size(size))?;
             for planned in Planned::of_all(&given, vec![granule])? {
@@ -133,6 +133,19 @@ fn row(name: String, at: u64, granule: Granule, values: Vec<u64>) -> Row {
     Row { name, at, page_size: Some(granule.page_size()), values }
 }
 
+/// The columns of a sweep over read-only pages.
+const FRAGMENTATION: [Column; 9] = [
+    count("page size, read-only pages", "read_only_pages"),
+    bytes("tables at once", "table_bytes"),
+    bytes("after rounds", "churned_table_bytes"),
+    bytes("with collapse", "collapsed_table_bytes"),
+    bytes(QUIET, "back_table_bytes"),
+    count("TLB entries at once", "tlb_entries"),
+    count("after rounds", "churned_tlb_entries"),
+    count("with collapse", "collapsed_tlb_entries"),
+    count(QUIET, "back_tlb_entries"),
+];
+
 fn fragmentation(options: &Options) -> Result<Swept, Failure> {
     let given = Given::read(&options.machine)?;
     let mut rows = Vec::new();
@@ -159,17 +172,7 @@ fn fragmentation(options: &Options) -> Result<Swept, Failure> {
              and with",
             given.source, options.seed, options.rounds
         ),
-        columns: vec![
-            count("page size, read-only pages", "read_only_pages"),
-            bytes("tables at once", "table_bytes"),
-            bytes("after rounds", "churned_table_bytes"),
-            bytes("with collapse", "collapsed_table_bytes"),
-            bytes(QUIET, "back_table_bytes"),
-            count("TLB entries at once", "tlb_entries"),
-            count("after rounds", "churned_tlb_entries"),
-            count("with collapse", "collapsed_tlb_entries"),
-            count(QUIET, "back_tlb_entries"),
-        ],
+        columns: FRAGMENTATION.to_vec(),
         rows,
         plotted: vec![1, 2],
         axes: (count("pages that are read-only", "read_only_pages"), bytes("table memory", "table_bytes")),

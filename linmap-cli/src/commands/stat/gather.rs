@@ -14,7 +14,7 @@ use crate::map::image::Image;
 use crate::map::permissions::el1_executes;
 use crate::map::view::{View, WalkError};
 
-/// How many pieces of code are checked; all of them tell the same.
+/// The most pieces of code that are checked; all of them tell the same.
 const ENOUGH: usize = 1000;
 
 /// Returns all evidence.
@@ -24,26 +24,13 @@ pub(super) fn evidence(
     image: Option<&Image>,
     regions: &Regions,
 ) -> Result<Evidence, WalkError> {
-    let alias = |memory: Range<Pa>| alias(view, survey.offset, memory);
-    let (mut image_alias, mut other_aliases) = (Seen::default(), Seen::default());
-    if let Some(constant) = image.and_then(Image::constant) {
-        image_alias = alias(constant)?;
-    }
-    if view.has_addresses {
-        for memory in code_elsewhere(view, image, regions)? {
-            let seen = alias(memory)?;
-            other_aliases.read_only += seen.read_only;
-            other_aliases.writable += seen.writable;
-        }
-    }
-    let release = crate::commands::reading::release(view);
+    let aliases = |memory: &[Range<Pa>]| aliases(view, survey.offset, memory);
+    let constant = image.and_then(Image::constant);
     let data = image.map(data).unwrap_or_default();
-    let mut data_alias = Seen::default();
-    for memory in &data {
-        let seen = alias(memory.clone())?;
-        data_alias.read_only += seen.read_only;
-        data_alias.writable += seen.writable;
-    }
+    let code = if view.has_addresses { code_elsewhere(view, image, regions)? } else { Vec::new() };
+    let (image_alias, data_alias) = (aliases(constant.as_slice())?, aliases(&data)?);
+    let other_aliases = aliases(&code)?;
+    let release = crate::commands::reading::release(view);
     let bytes = survey.stats.bytes(view.geometry);
     let version = release.as_ref().map(Release::version);
     let context = Context { page: view.geometry.page_size(), covered: bytes, data, version };
@@ -79,6 +66,17 @@ fn text(image: &Image) -> Seen {
         }
     }
     seen
+}
+
+/// Returns the permissions of several ranges of memory in the linear map, together.
+fn aliases(view: &View<'_>, offset: u64, memory: &[Range<Pa>]) -> Result<Seen, WalkError> {
+    let mut all = Seen::default();
+    for range in memory {
+        let seen = alias(view, offset, range.clone())?;
+        all.read_only += seen.read_only;
+        all.writable += seen.writable;
+    }
+    Ok(all)
 }
 
 /// Returns the permissions of some memory in the linear map.

@@ -11,7 +11,7 @@ use crate::map::linear;
 use crate::map::view::{View, WalkError};
 
 /// More banks of RAM than any machine has.
-const MOST_RANGES: usize = 1 << 20;
+const MAX_RANGES: usize = 1 << 20;
 
 /// The result of one pass.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,7 +94,7 @@ impl Surveyor {
             && last.end == leaf.oa
         {
             last.end = end;
-        } else if survey.memory.len() < MOST_RANGES {
+        } else if survey.memory.len() < MAX_RANGES {
             survey.memory.push(leaf.oa..end);
         } else {
             survey.is_scattered = true;

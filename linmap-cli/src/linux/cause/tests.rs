@@ -24,7 +24,7 @@ fn pages(release: &str, midr: Option<u64>, other_aliases: Seen) -> Evidence {
     }
 }
 
-const fn invalid(what: What, pages: u64, places: u64) -> Invalid {
+const fn invalid(what: Purpose, pages: u64, places: u64) -> Invalid {
     Invalid { what, bytes: pages << 12, places, va: 0xffff_0000_0000_0000 }
 }
 
@@ -80,7 +80,7 @@ fn without_full_kfence_remains() {
     assert!(remedies[0].starts_with("boot with `kfence.sample_interval=100`: "), "{remedies:?}");
     let old = pages("5.15.0", None, NOT_FULL);
     assert_eq!(causes(&old), [(Cause::Kfence, Inferred)]);
-    let pool = vec![invalid(What::Kfence, 300, 250)];
+    let pool = vec![invalid(Purpose::Kfence, 300, 250)];
     assert_eq!(causes(&Evidence { invalid: pool, ..old.clone() }), [(Cause::Kfence, Known)]);
     // No boot argument helps there.
     let newer = "Linux 6.18 or newer, booted with `rodata=noalias kfence.sample_interval=100`";
@@ -103,14 +103,14 @@ fn with_live_splits_the_cpu_decides() {
 
 #[test]
 fn pages_that_come_and_go_are_debug_pagealloc() {
-    let free = vec![invalid(What::DebugPagealloc, 500_000, 20_000)];
+    let free = vec![invalid(Purpose::DebugPagealloc, 500_000, 20_000)];
     let e = Evidence { invalid: free, ..pages("6.12.0", None, NOT_FULL) };
     assert_eq!(causes(&e), [(Cause::DebugPagealloc, Certainty::Inferred)]);
     assert_eq!(remedies_of(&e), ["boot without `debug_pagealloc=` if it is given"]);
     let asked = Evidence { command_line: Some("debug_pagealloc=on".to_owned()), ..e };
     assert_eq!(causes(&asked), [(Cause::DebugPagealloc, Certainty::Known)]);
     // All causes have to be removed at once.
-    let free = vec![invalid(What::DebugPagealloc, 500_000, 20_000)];
+    let free = vec![invalid(Purpose::DebugPagealloc, 500_000, 20_000)];
     let e = Evidence { invalid: free, ..with_line(&pages(DEBIAN_13, None, FULL), "debug_pagealloc=on") };
     let remedies = remedies_of(&e);
     let all = "boot with `rodata=on kfence.sample_interval=100` and without `debug_pagealloc=`: ";
@@ -178,7 +178,7 @@ fn a_crash_kernel_keeps_older_kernels_in_pages() {
     // If the command line is not known, no other cause is left.
     let unseen = pages(DEBIAN_12, None, NOT_FULL);
     assert_eq!(causes(&unseen), [(Cause::Crashkernel, Inferred)]);
-    let loaded = vec![invalid(What::CrashKernel, 32768, 1)];
+    let loaded = vec![invalid(Purpose::CrashKernel, 32768, 1)];
     let loaded = Evidence { invalid: loaded, ..pages("6.1.0-custom", None, FULL) };
     assert_eq!(causes(&loaded), [(Cause::RodataFull, Known), (Cause::Crashkernel, Inferred)]);
     // Later kernels map it like all RAM.
@@ -201,9 +201,9 @@ fn a_cpu_that_is_trusted_later_needs_a_newer_kernel() {
 fn every_combination_has_words() {
     let kinds = [
         vec![],
-        vec![invalid(What::Kfence, 300, 250)],
-        vec![invalid(What::DebugPagealloc, 9999, 9999)],
-        vec![invalid(What::CrashKernel, 32768, 1), invalid(What::Taken, 1, 1)],
+        vec![invalid(Purpose::Kfence, 300, 250)],
+        vec![invalid(Purpose::DebugPagealloc, 9999, 9999)],
+        vec![invalid(Purpose::CrashKernel, 32768, 1), invalid(Purpose::Taken, 1, 1)],
     ];
     for release in ["", "4.19", "5.15", "6.1", DEBIAN_13, "6.18", DEBIAN_14] {
         for midrs in [vec![], vec![N1], vec![AMPERE_ONE]] {

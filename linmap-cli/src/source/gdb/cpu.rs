@@ -33,7 +33,7 @@ const TGE: u64 = 1 << 27;
 /// SCTLR.M: translation is on.
 const M: u64 = 1;
 
-/// How well a CPU shows the kernel's tables, worst first.
+/// A rank of CPUs by how well they show the kernel's tables, worst first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Rank {
     /// Translation is off, or the registers are not shown.

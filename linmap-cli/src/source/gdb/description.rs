@@ -5,7 +5,7 @@
 use std::collections::HashMap;
 
 /// The most registers that a description can have.
-const MOST_REGISTERS: usize = 1 << 14;
+const MAX_REGISTERS: usize = 1 << 14;
 
 /// A register of the target.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,7 +42,7 @@ impl Description {
         match part {
             Part::Architecture(name) => self.architecture = Some(name),
             Part::Include(_) => {}
-            Part::Register(name, number, bits) if self.registers.len() < MOST_REGISTERS => {
+            Part::Register(name, number, bits) if self.registers.len() < MAX_REGISTERS => {
                 let number = number.unwrap_or(self.next);
                 self.next = number.wrapping_add(1);
                 self.registers.insert(name.to_ascii_uppercase(), Register { number, bytes: bits / 8 });

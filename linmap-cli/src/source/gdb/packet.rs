@@ -1,7 +1,7 @@
 //! Pure: packets of gdb's remote protocol, encoded and decoded.
 
 /// The longest packet accepted; stubs have no reason to send a longer one.
-pub(super) const LONGEST: usize = 1 << 20;
+pub(super) const MAX_PACKET: usize = 1 << 20;
 
 /// The beginning of the bytes that have arrived.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,7 +33,7 @@ pub(super) fn take(bytes: &[u8]) -> Arrived {
         let start = at + skipped;
         let body = start + 1;
         let Some(length) = memchr::memchr(b'#', &bytes[body..]) else {
-            return if bytes.len() - start > LONGEST { Arrived::Damaged } else { Arrived::Nothing };
+            return if bytes.len() - start > MAX_PACKET { Arrived::Damaged } else { Arrived::Nothing };
         };
         let Some(digits) = bytes.get(body + length + 1..body + length + 3) else { return Arrived::Nothing };
         at = body + length + 3;
@@ -52,7 +52,7 @@ pub(super) fn take(bytes: &[u8]) -> Arrived {
 /// Expands escapes (`}` and a byte) and run lengths (`*` and a count); `None` if the result is too long.
 fn expanded(packet: &[u8]) -> Option<Vec<u8>> {
     if memchr::memchr2(b'}', b'*', packet).is_none() {
-        return (packet.len() <= LONGEST).then(|| packet.to_vec());
+        return (packet.len() <= MAX_PACKET).then(|| packet.to_vec());
     }
     let mut expanded = Vec::with_capacity(packet.len());
     let mut bytes = packet.iter();
@@ -65,7 +65,7 @@ fn expanded(packet: &[u8]) -> Option<Vec<u8>> {
             }
             byte => expanded.push(*byte),
         }
-        if expanded.len() > LONGEST {
+        if expanded.len() > MAX_PACKET {
             return None;
         }
     }
@@ -123,7 +123,7 @@ mod tests {
         for broken in ["*a", "a*", "a}", "a*\x01"] {
             assert_eq!(take(&frame(broken)), Arrived::Damaged, "{broken:?}");
         }
-        assert_eq!(take(&[b'$'; LONGEST + 2]), Arrived::Damaged);
+        assert_eq!(take(&[b'$'; MAX_PACKET + 2]), Arrived::Damaged);
     }
 
     #[test]

@@ -19,17 +19,17 @@ use super::packet::printed;
 use super::packet::unhex;
 use super::wire::Wire;
 
-/// How long it may take to connect.
+/// The time limit of a connection.
 const CONNECTING: Duration = Duration::from_secs(5);
 /// The most questions that are sent before the first answer, to a stub that answers fast.
 const AHEAD: usize = 32;
 /// The most documents of a description, and the most bytes of one.
-const MOST_DOCUMENTS: usize = 64;
-const LONGEST_DOCUMENT: usize = 4 << 20;
+const MAX_DOCUMENTS: usize = 64;
+const MAX_DOCUMENT: usize = 4 << 20;
 /// The most bytes that a monitor answers to one command.
-const LONGEST_OUTPUT: usize = 4 << 20;
+const MAX_OUTPUT: usize = 4 << 20;
 /// The most CPUs that are looked at.
-const MOST_THREADS: usize = 4096;
+const MAX_THREADS: usize = 4096;
 
 /// Why a stub cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -39,7 +39,7 @@ pub(crate) enum StubError {
     #[error("the gdbstub has gone away")]
     Gone,
     #[error(
-        "the gdbstub did not answer `{question}` within the {} that the target may stand still for \
+        "the gdbstub did not answer `{question}` within the {} for which the target may be halted \
          (--max-pause); is it a gdbstub?",
         Seconds(*.most)
     )]
@@ -150,7 +150,7 @@ impl Stub {
                     return Ok((packet == b"OK").then_some(text));
                 };
                 output.extend(printed);
-                if output.len() > LONGEST_OUTPUT {
+                if output.len() > MAX_OUTPUT {
                     return Err(StubError::Damaged(command.to_owned()));
                 }
             }
@@ -165,7 +165,7 @@ impl Stub {
         let mut documents = 1;
         while let Some(part) = left.pop_front() {
             if let Part::Include(name) = &part
-                && documents < MOST_DOCUMENTS
+                && documents < MAX_DOCUMENTS
             {
                 documents += 1;
                 let included = self.document(name)?.unwrap_or_default();
@@ -180,7 +180,7 @@ impl Stub {
 
     fn document(&self, name: &str) -> Result<Option<String>, StubError> {
         let mut document = String::new();
-        while document.len() < LONGEST_DOCUMENT {
+        while document.len() < MAX_DOCUMENT {
             let question = format!("qXfer:features:read:{name}:{:x},ff0", document.len());
             let answer = self.ask(&question)?;
             match answer.split_at_checked(1) {
@@ -197,7 +197,7 @@ impl Stub {
     pub(super) fn threads(&self) -> Result<Vec<String>, StubError> {
         let mut threads = Vec::new();
         let mut question = "qfThreadInfo";
-        while threads.len() < MOST_THREADS {
+        while threads.len() < MAX_THREADS {
             let answer = self.ask(question)?;
             let Some(list) = answer.strip_prefix('m') else { break };
             threads.extend(list.split(',').map(str::to_owned));

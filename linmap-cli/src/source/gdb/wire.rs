@@ -10,12 +10,12 @@ use std::time::{Duration, Instant};
 
 use super::super::memory::Unreadable;
 use super::super::pause::Limit;
-use super::packet::{Arrived, LONGEST, frame, printed, take};
+use super::packet::{Arrived, MAX_PACKET, frame, printed, take};
 use super::stub::StubError;
 
-/// How long a read or a write waits before it checks the limit again.
+/// The time that a read or a write waits before it checks the limit again.
 const MOMENT: Duration = Duration::from_millis(20);
-/// How long a stub may take to accept a question.
+/// The time in which a stub has to accept a question.
 const WRITING: Duration = Duration::from_secs(5);
 /// A stub is fast if answers to questions sent together arrive within this time.
 const FAST: Duration = Duration::from_millis(100);
@@ -41,12 +41,12 @@ impl Socket for UnixStream {
 pub(super) struct Wire {
     socket: Box<dyn Socket>,
     arrived: Vec<u8>,
-    /// How many of these bytes have been decoded.
+    /// The number of these bytes that have been decoded.
     taken: usize,
     limit: Limit,
     /// Questions that are not answered yet.
     unanswered: usize,
-    /// How many questions may be sent together, and when that was last done.
+    /// The number of questions that may be sent together, and the time when that was last done.
     ahead: usize,
     asked: Instant,
     /// True if the target has reported that it stopped.
@@ -176,7 +176,7 @@ impl Wire {
     fn receive(&mut self, question: &str) -> Result<(), StubError> {
         self.arrived.drain(..self.taken);
         self.taken = 0;
-        if self.arrived.len() > 2 * LONGEST {
+        if self.arrived.len() > 2 * MAX_PACKET {
             return Err(StubError::Damaged(question.to_owned()));
         }
         let mut buffer = [0; 1 << 16];

@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-/// How long an answer may take.
+/// The time limit of an answer.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// How long the greeting of a free monitor may take.
+/// The time limit of a free monitor's greeting.
 const GREETING: Duration = Duration::from_secs(3);
 /// The most bytes of an answer.
-const LONGEST: usize = 16 << 20;
+const MAX_ANSWER: usize = 16 << 20;
 /// The prompt of the monitor for people.
 const PROMPT: &[u8] = b"(qemu) ";
 
@@ -53,7 +53,7 @@ pub(super) struct Monitor {
     socket: UnixStream,
     arrived: Vec<u8>,
     kind: Kind,
-    /// How many requests were made.
+    /// The number of requests so far.
     asked: u64,
 }
 
@@ -158,7 +158,7 @@ impl Monitor {
 
     fn receive(&mut self, command: &str, until: Instant) -> Result<(), MonitorError> {
         let patience = until.saturating_duration_since(Instant::now());
-        if patience.is_zero() || self.arrived.len() > LONGEST {
+        if patience.is_zero() || self.arrived.len() > MAX_ANSWER {
             return Err(MonitorError::Silent(command.to_owned()));
         }
         let mut buffer = [0; 1 << 14];

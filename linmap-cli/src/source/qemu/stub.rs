@@ -9,7 +9,7 @@ use std::process;
 use super::QemuError;
 use super::answers::{self, Listening};
 use super::monitor::{Monitor, MonitorError};
-use crate::source::error::{Halted, Why};
+use crate::source::error::{Halted, Problem};
 use crate::source::gdb::{Address, Attached, GdbError, resolve};
 use crate::source::interrupts::{self, Held};
 use crate::source::mark::Mark;
@@ -21,7 +21,7 @@ const DIRECTORY: &str = "linmap-";
 const SOCKET: &str = "gdb";
 
 /// A borrowed gdbstub: afterwards the state is as before.
-pub(super) struct Lent<'m> {
+pub(super) struct BorrowedStub<'m> {
     monitor: &'m mut Monitor,
     listening: Listening,
     /// True if it was started by this run, or by one that was killed.
@@ -42,7 +42,7 @@ pub(super) struct Lent<'m> {
     _held: Held,
 }
 
-impl<'m> Lent<'m> {
+impl<'m> BorrowedStub<'m> {
     /// Finds or starts a stub, and leaves a mark on a guest that runs, since it is to be halted.
     pub(super) fn from(monitor: &'m mut Monitor, pause: Pause) -> Result<Self, QemuError> {
         let running = answers::is_running(&monitor.command("info status")?);
@@ -83,7 +83,7 @@ impl<'m> Lent<'m> {
     }
 
     /// Connects to it, which halts the guest.
-    pub(super) fn attach(&self, pause: Pause) -> Result<Attached, Why> {
+    pub(super) fn attach(&self, pause: Pause) -> Result<Attached, Problem> {
         match &self.listening {
             Listening::Tcp(address) => {
                 let addresses = resolve(address).map_err(GdbError::from)?;
@@ -190,7 +190,7 @@ fn directory_of(listening: &Listening) -> Option<PathBuf> {
     directory.file_name().is_some_and(is_ours).then(|| Path::to_path_buf(directory))
 }
 
-impl Drop for Lent<'_> {
+impl Drop for BorrowedStub<'_> {
     fn drop(&mut self) {
         if !self.done {
             // The cause is reported already.

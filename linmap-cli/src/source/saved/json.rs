@@ -7,8 +7,10 @@ use linmap::{Attributes, Geometry, GeometryError, Granule, Level, OaFormat, Pa, 
 use serde_json::Value;
 
 use super::super::vmcoreinfo::LIMIT;
-use super::super::{Cpu, Kernel, Restriction, Saved, SavedPart, SavedRegions, Stretch, VmcoreInfo, What};
-use super::MOST_ROWS;
+use super::super::{
+    Cpu, EntryKind, Kernel, Restriction, Saved, SavedPart, SavedRegions, Stretch, VmcoreInfo,
+};
+use super::MAX_ROWS;
 use super::form::{
     CpuForm, Document, Format, Hex, KernelForm, Kind, LimitsForm, Pages, PartForm, Row, Shape,
 };
@@ -53,9 +55,9 @@ pub(crate) enum JsonError {
 /// Writes a row.
 pub(crate) fn row(stretch: &Stretch) -> Value {
     let (kind, leaf) = match stretch.what {
-        What::Hole => (Kind::Hole, None),
-        What::Reserved => (Kind::Reserved, None),
-        What::Leaf { oa, attributes, contiguous, valid } => {
+        EntryKind::Hole => (Kind::Hole, None),
+        EntryKind::Reserved => (Kind::Reserved, None),
+        EntryKind::Leaf { oa, attributes, contiguous, valid } => {
             (Kind::Leaf, Some((oa, attributes, contiguous, valid)))
         }
     };
@@ -137,7 +139,7 @@ pub(super) fn read(text: &[u8]) -> Result<Saved, JsonError> {
     let Some(rows) = &document.rows.as_ref().filter(|_| document.ok != Some(false)) else {
         return Err(JsonError::Failed);
     };
-    if rows.len() > MOST_ROWS {
+    if rows.len() > MAX_ROWS {
         return Err(JsonError::TooMany(rows.len()));
     }
     let geometry = document.geometry.as_ref().map(geometry).transpose()?;
@@ -184,9 +186,9 @@ fn stretches(rows: &[Row]) -> Result<Vec<Stretch>, JsonError> {
 
 fn stretch(row: &Row) -> Result<Stretch, &'static str> {
     let what = match (&row.kind, row.attributes) {
-        (Kind::Hole, _) => What::Hole,
-        (Kind::Reserved, _) => What::Reserved,
-        (Kind::Leaf, Some(attributes)) => What::Leaf {
+        (Kind::Hole, _) => EntryKind::Hole,
+        (Kind::Reserved, _) => EntryKind::Reserved,
+        (Kind::Leaf, Some(attributes)) => EntryKind::Leaf {
             oa: row.pa.map(|pa| Pa(pa.0)),
             attributes: Attributes::from_bits_truncate(attributes.0),
             contiguous: row.contiguous.unwrap_or(false),
@@ -200,7 +202,7 @@ fn stretch(row: &Row) -> Result<Stretch, &'static str> {
 
 /// Sets the software-present bit of an invalid leaf: the first version does not have it, and most leaves do.
 fn mark_invalid(stretch: &mut Stretch) {
-    if let What::Leaf { attributes, valid: false, .. } = &mut stretch.what {
+    if let EntryKind::Leaf { attributes, valid: false, .. } = &mut stretch.what {
         *attributes |= Attributes::NOT_GLOBAL;
     }
 }
@@ -301,7 +303,7 @@ mod tests {
     }
 
     fn stretches() -> Vec<Stretch> {
-        let leaf = |oa| What::Leaf { oa, attributes: Attributes::RAM, contiguous: true, valid: false };
+        let leaf = |oa| EntryKind::Leaf { oa, attributes: Attributes::RAM, contiguous: true, valid: false };
         let at = |va, what, descriptor| Stretch {
             va: Va(va),
             bytes: 0x1000,
@@ -310,10 +312,10 @@ mod tests {
             descriptor,
         };
         vec![
-            at(0xffff_0000_0000_0000, What::Hole, None),
+            at(0xffff_0000_0000_0000, EntryKind::Hole, None),
             at(0xffff_0000_0000_1000, leaf(Some(Pa(0x4000_0000))), Some(0x0170_0000_4000_0f02)),
             at(0xffff_0000_0000_3000, leaf(None), None),
-            at(0xffff_ffff_ffff_f000, What::Reserved, Some(1)),
+            at(0xffff_ffff_ffff_f000, EntryKind::Reserved, Some(1)),
         ]
     }
 

@@ -9,8 +9,8 @@
 
 use linmap::{Attributes, Level, MemoryType, Va};
 
-use super::super::{Saved, Stretch, What};
-use super::MOST_ROWS;
+use super::super::{EntryKind, Saved, Stretch};
+use super::MAX_ROWS;
 use crate::printable::excerpt;
 
 /// The facts that a text lacks.
@@ -90,7 +90,7 @@ fn add(stretches: &mut Vec<Stretch>, next: Stretch) -> Result<(), &'static str> 
     if end.is_none_or(|end| next.va.0 < end) {
         return Err("this begins before the line before it ends");
     }
-    if stretches.len() == MOST_ROWS {
+    if stretches.len() == MAX_ROWS {
         return Err("more lines than the map of any machine has");
     }
     stretches.push(next);
@@ -143,7 +143,7 @@ fn range(word: &str) -> Option<(u64, u64)> {
 }
 
 /// Parses the words after the level.
-fn what<'l>(words: impl Iterator<Item = &'l str>) -> Result<What, &'static str> {
+fn what<'l>(words: impl Iterator<Item = &'l str>) -> Result<EntryKind, &'static str> {
     let (mut attributes, mut contiguous, mut valid) = (Attributes::empty(), false, true);
     let mut any = false;
     for word in words {
@@ -160,11 +160,11 @@ fn what<'l>(words: impl Iterator<Item = &'l str>) -> Result<What, &'static str> 
             "CON" => contiguous = true,
             "UXN" => attributes |= Attributes::UXN,
             "GP" => attributes |= Attributes::GUARDED,
-            "RESERVED" => return Ok(What::Reserved),
+            "RESERVED" => return Ok(EntryKind::Reserved),
             _ => attributes |= memory(word).ok_or("a word that no kernel_page_tables has")?,
         }
     }
-    Ok(if any { What::Leaf { oa: None, attributes, contiguous, valid } } else { What::Hole })
+    Ok(if any { EntryKind::Leaf { oa: None, attributes, contiguous, valid } } else { EntryKind::Hole })
 }
 
 /// Returns the attributes of a memory type by its name.
@@ -193,7 +193,8 @@ mod tests {
     fn lines_become_stretches() {
         use Attributes as A;
         let saved = read(TEXT).expect("a dump");
-        let leaf = |contiguous, valid, attributes| What::Leaf { oa: None, attributes, contiguous, valid };
+        let leaf =
+            |contiguous, valid, attributes| EntryKind::Leaf { oa: None, attributes, contiguous, valid };
         let ram = leaf(false, true, Attributes::RAM);
         // The software-present bit, in the place of nG.
         let kept = leaf(true, false, A::KERNEL_RODATA | A::NOT_GLOBAL);
@@ -209,8 +210,8 @@ mod tests {
             [
                 of(0xffff_0000_0000_0000, 2 << 20, 2, ram),
                 of(0xffff_0000_0020_0000, 320 << 10, 3, kept),
-                of(0xffff_0000_0025_0000, 0x7fff_ffdb_0000, 1, What::Hole),
-                of(0xffff_8000_0000_0000, 1 << 47, 0, What::Hole),
+                of(0xffff_0000_0025_0000, 0x7fff_ffdb_0000, 1, EntryKind::Hole),
+                of(0xffff_8000_0000_0000, 1 << 47, 0, EntryKind::Hole),
             ]
         );
         let markers = saved.markers.iter().map(|(row, name)| (*row, name.as_str()));
@@ -287,7 +288,7 @@ mod tests {
         let marked = linmap::MarkedRange::linear_map(g);
         linmap::dump(&Tables, g, Pa(0), marked, &mut text).expect("nothing to fail");
         let saved = read(&text).expect("a dump");
-        let leaves: Vec<_> = saved.stretches.iter().filter(|s| s.what != What::Hole).collect();
+        let leaves: Vec<_> = saved.stretches.iter().filter(|s| s.what != EntryKind::Hole).collect();
         assert_eq!(
             leaves.iter().map(|s| (s.level.number(), s.bytes)).collect::<Vec<_>>(),
             [(2, 2 << 20), (3, 4096), (3, 4096),]
