@@ -70,16 +70,14 @@ fn detail(outcome: &Outcome) -> String {
 
 /// The sums over all seeds.
 fn totals(counts: &[MissCounts]) -> String {
-    let kinds: [(&str, fn(&Counts) -> u64); 4] = [
-        ("accesses", |c| c.accesses),
-        ("L1 misses", |c| c.l1_misses),
-        ("L2 misses (walks)", |c| c.walks),
-        ("reads of walks", |c| c.walk_reads),
-    ];
-    let rows = kinds.map(|(name, of)| {
-        let sum = |map: fn(&MissCounts) -> &Counts| grouped(counts.iter().map(|c| of(map(c))).sum());
-        vec![name.to_owned(), sum(|c| &c.pages), sum(|c| &c.large)]
-    });
+    let of = |c: &Counts| [c.accesses, c.l1_misses, c.walks, c.walk_reads];
+    let sums = |map: fn(&MissCounts) -> &Counts| {
+        counts.iter().fold([0; 4], |sums, c| std::array::from_fn(|kind| sums[kind] + of(map(c))[kind]))
+    };
+    let (pages, large) = (sums(|c| &c.pages), sums(|c| &c.large));
+    let names = ["accesses", "L1 misses", "L2 misses (walks)", "reads of walks"];
+    let rows = names.iter().zip(pages).zip(large);
+    let rows = rows.map(|((name, pages), large)| vec![(*name).to_owned(), grouped(pages), grouped(large)]);
     table(&["all seeds", "in pages", "in large leaves"], rows)
 }
 
