@@ -1,8 +1,8 @@
-//! Exact counts of the image under QEMU: instructions, TLBIs, barriers and table pages, beside what is stored and
-//! beside Linux.
+//! Exact counts of the image under QEMU: instructions, TLBIs, barriers and table pages, compared with stored counts and
+//! with Linux.
 //!
-//! Some are stored in the repository and measured again by CI, which fails when one grows (`compare.rs`). All are
-//! reported as a page with plots (`page.rs`).
+//! Some are stored in the repository. CI measures them again and fails if one has grown (`compare.rs`). A page with
+//! plots reports all of them (`page.rs`).
 
 mod boots;
 mod choosing;
@@ -17,7 +17,6 @@ mod stored;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::figures;
 use boots::Boot;
 pub(crate) use boots::{Map, PageSize};
 use choosing::Image;
@@ -26,33 +25,30 @@ use machine::Machine;
 use results::Results;
 pub(crate) use stored::Stored;
 
-/// Where the stored figures are.
+/// The file of stored figures.
 pub(crate) const STORED: &str = "docs/benchmarks/counts.json";
-/// Where the page and its plots go.
+/// The directory of the page and its plots.
 const PAGES: &str = "docs/benchmarks";
 
-/// Measures what is stored and compares, and with it the figures in documents; `--update` stores both, `--sizes` prints what choosing the page size at boot
-/// takes, `--report` measures all and writes the page.
+/// Measures the stored figures again and compares. `--update` stores the new ones, `--sizes` prints the cost of
+/// choosing the page size at boot, `--report` measures everything and writes the page.
 ///
 /// # Errors
 ///
-/// A boot fails, a figure has grown by more than 2%, or the files can not be read or written.
+/// A boot fails, a figure has grown by more than 2%, or a file cannot be read or written.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let machine = Machine::new()?;
     match args.as_slice() {
-        [] => check(&machine).and_then(|()| figures::check()),
-        ["--update"] => update(&machine).and_then(|()| figures::update()),
+        [] => check(&machine),
+        ["--update"] => update(&machine),
         ["--sizes"] => sizes(&machine),
         ["--report"] => report(&machine),
-        _ => Err(format!(
-            "there are --update, --sizes and --report, one at a time, and not \"{}\"",
-            args.join(" ")
-        )),
+        _ => Err(format!("expected --update, --sizes or --report, not \"{}\"", args.join(" "))),
     }
 }
 
-/// The figures that are to be stored, as they are now.
+/// Measures all figures of the kind that is stored.
 fn measure(machine: &Machine) -> Result<Stored, String> {
     let mut figures = Figures::new();
     for boot in boots::stored() {
@@ -70,11 +66,11 @@ fn check(machine: &Machine) -> Result<(), String> {
         println!("stored with {}\nnow with    {}\n", stored.versions, now.versions);
     }
     if !same_compiler {
-        println!("Instructions are those of another compiler's code: they are shown, and not judged.\n");
+        println!("Another compiler built this image: instructions are shown, not judged.\n");
     }
     let differences = compare::differences(&stored.figures, &now.figures, same_compiler);
     if differences.is_empty() {
-        println!("{} figures, all as stored in {STORED}", now.figures.len());
+        println!("{} figures, all equal to those in {STORED}", now.figures.len());
         return Ok(());
     }
     println!("{}", compare::text(&differences));
@@ -84,7 +80,7 @@ fn check(machine: &Machine) -> Result<(), String> {
         _ => {
             return Err(format!(
                 "{failed} of {} figures have grown by more than 2% or are gone.\n\
-                 If that is what the change is worth: {}",
+                 If the change is worth that: {}",
                 stored.figures.len(),
                 advice()
             ));
@@ -104,13 +100,13 @@ fn update(machine: &Machine) -> Result<(), String> {
     Ok(())
 }
 
-/// Boots all of these.
+/// Boots each of `boots` and returns what they counted.
 fn boot_all(machine: &Machine, boots: &[Boot]) -> Result<Results, String> {
     let counted = boots.iter().map(|boot| Ok((*boot, machine.boot(boot)?)));
     Ok(Results(counted.collect::<Result<_, String>>()?))
 }
 
-/// The image for all page sizes, and those for one.
+/// The sizes of the image for all page sizes (`None`) and of those for one.
 fn images(machine: &Machine) -> Result<BTreeMap<Option<PageSize>, Image>, String> {
     let only = PageSize::ALL.into_iter().map(Some);
     only.chain([None]).map(|only| Ok((only, machine.image(only)?))).collect()

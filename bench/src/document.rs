@@ -1,4 +1,4 @@
-//! What a run says: printed as it is measured, and written to docs/benchmarks when all of it was.
+//! The document of a run: printed while it is measured, and written to docs/benchmarks after a run of all parts.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -6,10 +6,10 @@ use std::{env, fs, io};
 
 use crate::host::LIBRARIES;
 
-/// What cargo chose of each library.
+/// The versions that cargo chose.
 const LOCK: &str = include_str!("../../Cargo.lock");
 
-/// Markdown, and the plots beside it.
+/// Markdown and its plots.
 #[derive(Default)]
 pub(crate) struct Document {
     text: String,
@@ -18,23 +18,20 @@ pub(crate) struct Document {
 }
 
 impl Document {
-    /// What all of it is about: how it was measured, and what.
+    /// Adds the introduction: what was measured, and how.
     pub(crate) fn begin(&mut self) {
         self.add("# Maps in host memory\n");
-        self.add(&format!(
-            "Written by `make bench`, which is `cargo run --release -p bench`, with {}.\n",
-            versions()
-        ));
+        self.add(&format!("Written by `make bench` (`cargo run --release -p bench`) with {}.\n", versions()));
         self.add(
-            "Thread CPU time of one process, in which all libraries make, change and read the same map in the same table \
-             pages, which were written before. Each sample stands beside one of memset of the same tables, a page at a \
-             time, and what is given is the ratio of these two neighbours in time: the median, and in brackets where \
-             eight of ten lie. So it takes no quiet machine. Microseconds are medians, of the machine that it ran on.\n",
+            "Thread CPU time of one process. All libraries make, change and read the same map in the same table pages, \
+             which were written before. Before each sample, memset of the same tables is measured, a page at a time. \
+             Figures are ratios of the two: the median, and in brackets the range of the middle eight of ten. So no \
+             quiet machine is needed. Microseconds are medians on the machine of the run.\n",
         );
         self.add(
-            "All maps are of the same size, at the same addresses. After the first sample of each kind the leaves in the \
-             tables are counted, by walking them without the library, and are those planned. `page_table_multiarch` and \
-             `x86_64` write the tables of the machine that they are built for; `aarch64-paging` writes those of arm64.\n",
+            "All maps have the same size and the same addresses. After the first sample of each kind the leaves in the \
+             tables are counted without the library and compared with the plan. `page_table_multiarch` and `x86_64` write \
+             tables of the machine that they are built for; `aarch64-paging` writes arm64 tables.\n",
         );
     }
 
@@ -48,18 +45,18 @@ impl Document {
         }
     }
 
-    /// Adds a plot, as a file of that name, and shows it here.
+    /// Adds a plot: a file `host-NAME.svg`, and a reference to it.
     pub(crate) fn plot(&mut self, name: &str, title: &str, svg: String) {
         self.text += &format!("![{title}](host-{name}.svg)\n\n");
         self.plots.push((format!("host-{name}.svg"), svg));
     }
 
-    /// Adds a limit, what was measured, and the best that was known before.
+    /// Adds a row to the table of limits.
     pub(crate) fn target(&mut self, cells: [String; 4]) {
         self.targets.push(cells.to_vec());
     }
 
-    /// What was asked for, and what came of it.
+    /// Adds the table of limits, if there are any.
     pub(crate) fn targets(&mut self) {
         if self.targets.is_empty() {
             return;
@@ -70,7 +67,7 @@ impl Document {
         self.add(&table);
     }
 
-    /// Writes all of it.
+    /// Writes the document and its plots. Returns the document's path.
     pub(crate) fn write(&self) -> io::Result<PathBuf> {
         let folder = repository().join("docs/benchmarks");
         fs::create_dir_all(&folder)?;
@@ -83,7 +80,7 @@ impl Document {
     }
 }
 
-/// The compiler and the libraries.
+/// Returns the versions of the compiler and of the libraries.
 fn versions() -> String {
     let rustc = Command::new("rustc").arg("--version").output();
     let rustc = rustc.ok().and_then(|out| String::from_utf8(out.stdout).ok()).unwrap_or_default();
@@ -92,13 +89,13 @@ fn versions() -> String {
     format!("{} on {}", all.join(", "), env::consts::ARCH)
 }
 
-/// The version of a library that this was built with.
+/// Returns the version of a library in this build.
 fn locked(name: &str) -> Option<&'static str> {
     let package = format!("name = \"{name}\"\nversion = \"");
     LOCK.split_once(&package)?.1.split('"').next()
 }
 
-/// Where the sources are: cargo says so, and else it is here.
+/// Returns the repository's directory: from cargo, or the current one.
 pub(crate) fn repository() -> PathBuf {
     let bench = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
     bench.as_deref().and_then(Path::parent).map_or_else(|| ".".into(), Path::to_owned)

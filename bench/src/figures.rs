@@ -1,15 +1,14 @@
-//! Figures in documents, written by what measures them.
+//! Figures in documents, generated from measurements.
 //!
-//! What stands between `<!-- figures: WHAT -->` and `<!-- figures end -->` in a document is generated:
+//! The text between `<!-- figures: WHAT -->` and `<!-- figures end -->` in a document is one of these:
 //!
-//! - `linmap ARGUMENTS` what the command prints; `| 2-4` takes paragraphs of it, `| 8 ... 6` the first and the last
-//!   lines;
-//! - `example NAME` what an example of the model prints;
-//! - `tlb` the model's figures beside those of hardware (`reach`);
-//! - `counts NAME` a table of stored counts beside Linux (`tables`);
-//! - `linux NAME` belongs to `make test-linux`, which compares it with what is printed of a real kernel.
+//! - `linmap ARGUMENTS`: output of the command; `| 2-4` selects paragraphs, `| 8 ... 6` the first and last lines;
+//! - `example NAME`: output of an example of the model;
+//! - `tlb`: figures of the TLB model and of hardware (`reach`);
+//! - `counts NAME`: a table of stored counts and those of Linux (`tables`);
+//! - `linux NAME`: checked by `make test-linux` on a real kernel, and left alone here.
 //!
-//! The size of the image that the command is built with is of the same kind.
+//! The image sizes that the command falls back on are generated in the same way.
 
 mod blocks;
 mod reach;
@@ -21,39 +20,36 @@ use std::{env, fs};
 
 use serde_json::Value;
 
-/// The documents that have figures.
+/// The documents with figures.
 const DOCUMENTS: [&str; 3] = ["README.md", "docs/json.md", "docs/tlb.md"];
-/// What the command takes an image to be, where it finds none.
+/// The image sizes that the command assumes if it finds no image.
 const SIZES: &str = "linmap-cli/src/commands/plan/image-sizes.txt";
 
-/// Compares all figures with what they should be; `--update` writes them.
+/// Compares all figures with measured ones; `--update` writes them.
 ///
 /// # Errors
 ///
-/// A figure is not what it should be, a program fails, or a document can not be read or written.
+/// A figure is stale, a program fails, or a document cannot be read or written.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
         [] => check(),
         ["--update"] => update(),
-        other => Err(format!("there is --update, and not \"{}\"", other.join(" "))),
+        other => Err(format!("expected --update, not \"{}\"", other.join(" "))),
     }
 }
 
-/// Fails unless all figures are what they should be.
-pub(crate) fn check() -> Result<(), String> {
+/// Fails if a figure is stale.
+fn check() -> Result<(), String> {
     let stale: Vec<String> = files()?.into_iter().filter_map(|file| file.difference()).collect();
     if stale.is_empty() {
-        println!("The figures in {} are what is measured.", DOCUMENTS.join(", "));
+        println!("The figures in {} are up to date.", DOCUMENTS.join(", "));
         return Ok(());
     }
-    Err(format!(
-        "{}\nThese figures are not what is measured; `make figures ARGS=--update` writes them.",
-        stale.join("\n")
-    ))
+    Err(format!("{}\nThese figures are stale; `make figures ARGS=--update` writes them.", stale.join("\n")))
 }
 
-/// Writes all figures.
-pub(crate) fn update() -> Result<(), String> {
+/// Writes all stale figures.
+fn update() -> Result<(), String> {
     for file in files()?.iter().filter(|file| file.now != file.should) {
         fs::write(&file.path, &file.should).map_err(|e| format!("{}: {e}", file.path.display()))?;
         println!("{} written", file.name);
@@ -61,7 +57,7 @@ pub(crate) fn update() -> Result<(), String> {
     Ok(())
 }
 
-/// A file as it is, and as it should be.
+/// A file with figures: its text now, and as it should be.
 struct Figures {
     name: &'static str,
     path: PathBuf,
@@ -70,7 +66,7 @@ struct Figures {
 }
 
 impl Figures {
-    /// The first line that differs.
+    /// Describes the first line that differs, if any.
     fn difference(&self) -> Option<String> {
         let (mut now, mut should) = (self.now.lines(), self.should.lines());
         (1..).find_map(|line| match (now.next(), should.next()) {
@@ -87,9 +83,9 @@ impl Figures {
 }
 
 fn files() -> Result<Vec<Figures>, String> {
-    let package = env::var_os("CARGO_MANIFEST_DIR")
-        .ok_or("to be run by `make figures`: CARGO_MANIFEST_DIR is not set")?;
-    let root = Path::new(&package).parent().ok_or("the package is in no workspace")?;
+    let package =
+        env::var_os("CARGO_MANIFEST_DIR").ok_or("CARGO_MANIFEST_DIR is not set; run `make figures`")?;
+    let root = Path::new(&package).parent().ok_or("the package is not in a workspace")?;
     let read = |name| fs::read_to_string(root.join(name)).map_err(|e| format!("{name}: {e}"));
     let mut files = Vec::new();
     for name in DOCUMENTS {
@@ -102,7 +98,7 @@ fn files() -> Result<Vec<Figures>, String> {
     Ok(files)
 }
 
-/// What is to stand in a block; nothing if somebody else writes it.
+/// Returns the text of a block, or `None` if the block is not written here.
 fn generate(root: &Path, what: &str) -> Result<Option<String>, String> {
     let mut words = what.split('|').map(str::trim);
     let what = words.next().unwrap_or_default();
@@ -125,11 +121,11 @@ fn generate(root: &Path, what: &str) -> Result<Option<String>, String> {
             tables::of(name, &stored).map(Some)
         }
         Some(("linux", _)) => Ok(None),
-        _ => Err(format!("\"{what}\" is none of linmap, example, tlb, counts and linux")),
+        _ => Err(format!("\"{what}\" should be linmap, example, tlb, counts or linux")),
     }
 }
 
-/// What the command prints, from the repository, with the image that was built there.
+/// Returns the output of the command, run in the repository with the image built there.
 fn linmap(root: &Path, arguments: &str) -> Result<String, String> {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let mut command = Command::new(target.join("release/linmap"));
@@ -144,13 +140,13 @@ fn printed(command: &mut Command, root: &Path, ends: &[i32]) -> Result<String, S
     String::from_utf8(output.stdout).map_err(|e| format!("{command:?}: {e}"))
 }
 
-/// The sizes of the image that was built.
+/// Returns the sizes of the image built in the repository.
 fn sizes(root: &Path) -> Result<String, String> {
     let text = linmap(root, "plan --ram 1G --json")?;
     let document: Value = serde_json::from_str(&text).map_err(|e| e.to_string())?;
     let kernel = &document["kernel"];
     if kernel["basis"] != "measured" {
-        return Err("there is no image with its ELF: `make image` builds it".to_owned());
+        return Err("no image with its ELF; `make image` builds it".to_owned());
     }
     let at = |range: &Value, end: usize| {
         let text = range[end].as_str()?.strip_prefix("0x")?;

@@ -1,8 +1,8 @@
-//! What choosing the page size at boot costs: linmap with one page size, fixed when it is built, beside the one for all.
+//! The cost of choosing the page size at boot: linmap for all page sizes compared with builds for one.
 //!
-//! A build has one or the other, so each is a process: this program, built once more for each page size and for all, in
-//! a folder of its own. A worker measures a sample whenever it is told to. They take turns, so that each ratio is that of
-//! neighbours in time.
+//! A build is for one page size or for all, so each runs in its own process: this program, built again for each page
+//! size and for all in a directory of its own. Workers measure a sample on request, in turns, so that each ratio
+//! compares two samples taken one after the other.
 
 use std::io::{self, BufRead, BufReader, Lines, Write};
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ use crate::libraries::Linmap;
 use crate::report;
 use crate::samples::Samples;
 
-/// How the program is asked to be a worker.
+/// The argument that makes this program a worker.
 pub(crate) const WORKER: &str = "worker";
 const SIZES: [(&str, Granule); 3] = [("4k", Granule::K4), ("16k", Granule::K16), ("64k", Granule::K64)];
 const OPERATIONS: [(&str, Operation, Level); 4] = [
@@ -27,15 +27,15 @@ const OPERATIONS: [(&str, Operation, Level); 4] = [
     ("split, all blocks to pages", Operation::Split, Level::new(2)),
     ("walk, pages", Operation::Walk, Level::PAGE),
 ];
-/// No more rounds than these are measured of a case, and no fewer.
+/// The least and the most rounds of a case.
 const ROUNDS: (usize, usize) = (5, 41);
-/// No further round begins after so long.
+/// No further round begins after this time.
 const ENOUGH: Duration = Duration::from_secs(3);
 
 /// Measures all cases at all page sizes.
 pub(crate) fn choosing(to: &mut Document) -> io::Result<()> {
     to.add("## Choosing the page size at boot\n");
-    // Built in the same way, from the same sources, even if they have changed since this very program was.
+    // Built again, because the sources may have changed since this program was built.
     let one_for_all = build("all", &[])?;
     let mut rows = Vec::new();
     for (size, _) in SIZES {
@@ -50,16 +50,16 @@ pub(crate) fn choosing(to: &mut Document) -> io::Result<()> {
         fixed.end()?;
         chosen.end()?;
     }
-    to.add("64 GiB. The library for all page sizes, divided by the one built for this size alone.\n");
+    to.add("64 GiB. Time of the library for all page sizes, divided by that of the library for this size alone.\n");
     to.add(&report::table(&["", "chosen at boot, us", "chosen at boot / fixed"], &rows));
     Ok(())
 }
 
-/// One case in turns: nanoseconds of the first, and its multiples of the second.
+/// Measures a case in turns. Returns the nanoseconds of `chosen`, and their ratio to those of `fixed`.
 fn turns(chosen: &mut Worker, fixed: &mut Worker, case: usize) -> io::Result<(Samples, Samples)> {
     let (mut times, mut ratios, start) = (Vec::new(), Vec::new(), Instant::now());
     while times.len() < ROUNDS.0 || times.len() < ROUNDS.1 && start.elapsed() < ENOUGH {
-        // Who is first has no advantage that lasts.
+        // They alternate in who goes first.
         let (a, b) = if times.len().is_multiple_of(2) {
             let a = chosen.ask(case)?;
             (a, fixed.ask(case)?)
@@ -73,7 +73,7 @@ fn turns(chosen: &mut Worker, fixed: &mut Worker, case: usize) -> io::Result<(Sa
     Ok((Samples::new(times), Samples::new(ratios)))
 }
 
-/// Builds this program once more, with linmap for one page size or for all.
+/// Builds this program again, with linmap for one page size or for all. Returns its path.
 fn build(size: &str, features: &[&str]) -> io::Result<PathBuf> {
     let target = target(&env::current_exe()?).join("fixed-bench");
     let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -92,12 +92,12 @@ fn build(size: &str, features: &[&str]) -> io::Result<PathBuf> {
     Ok(program)
 }
 
-/// The folder that cargo builds in: this program is in `release` of it, or in `debug`.
+/// Returns cargo's target directory; this program is in its `release` or `debug`.
 fn target(program: &Path) -> PathBuf {
     program.ancestors().nth(2).unwrap_or(program).to_owned()
 }
 
-/// A process that measures when it is told to.
+/// A process that measures on request.
 struct Worker {
     process: Child,
     to: ChildStdin,
@@ -114,21 +114,21 @@ impl Worker {
         Ok(Self { process, to, from })
     }
 
-    /// Nanoseconds for a case.
+    /// Measures a case. Returns its nanoseconds.
     fn ask(&mut self, case: usize) -> io::Result<f64> {
         writeln!(self.to, "{case}")?;
         let answer = self.from.next().ok_or(io::ErrorKind::UnexpectedEof)??;
         answer.parse().map_err(io::Error::other)
     }
 
-    /// Without more to do it ends by itself.
+    /// Closes the worker's input, which ends it, and waits.
     fn end(mut self) -> io::Result<()> {
         drop(self.to);
         self.process.wait().map(drop)
     }
 }
 
-/// What a worker does: a sample of each case whose number it reads.
+/// Runs as a worker: reads numbers of cases and prints the nanoseconds of a sample of each.
 pub(crate) fn work(size: &str) -> io::Result<()> {
     let unknown = || io::Error::other("no such page size or case");
     let (_, granule) = *SIZES.iter().find(|(name, _)| *name == size).ok_or_else(unknown)?;

@@ -1,8 +1,8 @@
-//! linmap beside the physical limit, beside other libraries and beside itself with one page size; and how fast the
-//! model judges.
+//! Benchmarks: linmap compared with memset, with other libraries, and with builds of itself for one page size; and the
+//! speed of the model.
 //!
-//! Without a name all parts run, and docs/benchmarks is written, with plots. What is compared on the host is
-//! measured in turns, and reported as ratios with their spread: no number needs a quiet machine.
+//! Without a name all parts run and write docs/benchmarks, with plots. On the host the subjects of a comparison are
+//! measured in turns and reported as ratios with their spread, so no number needs a quiet machine.
 
 mod clock;
 mod counts;
@@ -32,13 +32,13 @@ const PARTS: [Part; 5] = [
     Part { name: "creation", what: "trees of 4 to 512 GiB", run: parts::creation },
     Part { name: "changes", what: "permission sweep, split, collapse", run: parts::changes },
     Part { name: "reading", what: "walks and single addresses", run: parts::reading },
-    Part { name: "fixed", what: "choosing the page size at boot, or when built", run: fixed::choosing },
-    Part { name: "model", what: "how fast the model judges", run: parts::judging },
+    Part { name: "fixed", what: "the page size chosen at boot, or fixed when built", run: fixed::choosing },
+    Part { name: "model", what: "speed of the model", run: parts::judging },
 ];
 
-/// What has arguments of its own, and writes a page of its own: it boots the image.
+/// The part that boots the image. It has its own arguments and writes its own page.
 const COUNTS: &str = "counts";
-/// Writes figures into documents.
+/// The part that checks or writes figures in documents.
 const FIGURES: &str = "figures";
 
 fn main() {
@@ -49,7 +49,7 @@ fn main() {
         return or_exit(fixed::work(size));
     }
     if arguments.first().is_some_and(|first| first == COUNTS) {
-        return or_exit(counts::run(&arguments[1..]));
+        return or_exit(count(&arguments[1..]));
     }
     if arguments.first().is_some_and(|first| first == FIGURES) {
         return or_exit(figures::run(&arguments[1..]));
@@ -59,7 +59,7 @@ fn main() {
     }
     let unknown = |a: &&String| !PARTS.iter().any(|part| part.name == **a);
     if let Some(other) = arguments.iter().find(unknown) {
-        eprintln!("bench: there is no \"{other}\"; there is\n\n{}", list());
+        eprintln!("bench: no part \"{other}\"; the parts are\n\n{}", list());
         process::exit(2);
     }
     or_exit(run(&arguments));
@@ -68,7 +68,13 @@ fn main() {
     }
 }
 
-/// Runs the parts named, or all of them, which is what the document is made of.
+/// Counts. Documents show some of the stored counts, so they are checked or written with them.
+fn count(arguments: &[String]) -> Result<(), String> {
+    counts::run(arguments)?;
+    if arguments.is_empty() || arguments == ["--update"] { figures::run(arguments) } else { Ok(()) }
+}
+
+/// Runs the parts named, or all of them. Only a run of all parts writes the document.
 fn run(names: &[String]) -> io::Result<()> {
     let is_named = |part: &&Part| names.is_empty() || names.iter().any(|name| name == part.name);
     let mut document = Document::default();
@@ -87,11 +93,11 @@ fn list() -> String {
     let line = |part: &Part| format!("  {:<10} {}\n", part.name, part.what);
     let parts: String = PARTS.iter().map(line).collect();
     let counts = format!(
-        "  {COUNTS:<10} exact counts of the image under QEMU beside those stored; or --update, --sizes, --report\n  \
-         {FIGURES:<10} figures in README and docs beside what is measured; or --update\n"
+        "  {COUNTS:<10} compares exact counts of the image under QEMU with the stored ones; or --update, --sizes, --report\n  \
+         {FIGURES:<10} compares figures in README and docs with measured ones; or --update\n"
     );
     parts
-        + "\nWithout a name: all of these, and docs/benchmarks/host.md and counts.md are written. And\n\n"
+        + "\nWithout a name all of these run and write docs/benchmarks/host.md and counts.md. There are also\n\n"
         + &counts
 }
 

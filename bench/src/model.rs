@@ -1,4 +1,4 @@
-//! How fast the model judges: random small sequences of correct changes, and their events.
+//! The speed of the model, measured on small random sequences of correct changes.
 
 use linmap::{Attributes, Descriptor, Geometry, Granule, Leaf, Level, OaFormat, Pa};
 use linmap_model::{Barrier, Change, Core, Event, Machine, Mapping, Setup, Tlb, Ttbr};
@@ -11,7 +11,7 @@ const BLOCKS: u64 = 4;
 const PAGE: u64 = 1 << 12;
 const BLOCK: u64 = 1 << 21;
 
-/// Sequences and events judged in about a second of CPU time: sequences, events, seconds.
+/// Runs the model for about a second of CPU time. Returns the sequences and events that it judged, and the seconds.
 pub(crate) fn speed() -> (u64, u64, f64) {
     let (mut sequences, mut events, mut nanoseconds) = (0, 0, 0);
     let mut random = Random(0x9e37_79b9_7f4a_7c15);
@@ -33,7 +33,7 @@ impl Random {
     }
 }
 
-/// Four blocks on two CPUs, and up to eight changes of them. How many events there were.
+/// Makes a map of four blocks on two CPUs and changes it up to eight times. Returns the number of events.
 fn sequence(random: &mut Random) -> u64 {
     let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry that exists");
     let mut map = Map::new(g);
@@ -97,7 +97,7 @@ impl Map {
         }
     }
 
-    /// A table page full of holes.
+    /// Allocates a table page and clears it. Returns its address.
     fn table(&mut self) -> u64 {
         let table = TABLES + self.tables * PAGE;
         self.tables += 1;
@@ -123,7 +123,7 @@ impl Map {
         Change { va: self.base + offset, bytes, to: Some(to) }
     }
 
-    /// A block becomes a table of pages.
+    /// Splits a block into a table of pages.
     fn split(&mut self, block: u64) {
         let (table, value) = (self.table(), self.leaf(block * BLOCK, Level::PAGE, self.read_only(block)));
         let root = TABLES;
@@ -146,7 +146,7 @@ impl Map {
         self.slot(block) & Attributes::READ_ONLY.bits() != 0
     }
 
-    /// A block, or a page of one that was split, becomes read-only, or writable again.
+    /// Toggles the write permission of a block, or of a page of a split block.
     fn protect(&mut self, block: u64, page: Option<u64>) {
         let (table, index) = match page {
             None => (TABLES + 2 * PAGE, block),

@@ -1,4 +1,4 @@
-//! The parts of a run, and the tables that they make.
+//! The parts of a run and their tables.
 
 use std::io;
 
@@ -12,17 +12,17 @@ use crate::report;
 use crate::samples::Samples;
 
 const GIB: u64 = 1 << 30;
-/// The RAM that maps are made of, in GiB.
+/// Sizes of the mapped RAM, in GiB.
 const SIZES: [u64; 5] = [4, 16, 64, 256, 512];
-/// The leaves of maps with 4K pages.
+/// The sizes of leaves with 4K pages.
 const LEAVES: [(&str, Level); 3] =
     [("4K pages", Level::PAGE), ("2M blocks", Level::new(2)), ("1G blocks", Level::new(1))];
 
-/// Making maps, at all sizes.
+/// Measures creation at all sizes.
 pub(crate) fn creation(to: &mut Document) -> io::Result<()> {
     to.add("## Creation\n");
     to.add(
-        "A whole tree is built in table pages that are there. loop: stores of as many entries that differ.\n",
+        "A whole tree is built in pages that are already allocated. loop: stores as many different entries.\n",
     );
     for (name, level) in LEAVES {
         let all = SIZES.map(|gib| measured(Operation::Create, Granule::K4, level, gib));
@@ -36,30 +36,30 @@ pub(crate) fn creation(to: &mut Document) -> io::Result<()> {
     Ok(())
 }
 
-/// Changing maps that are there.
+/// Measures changes of existing maps.
 pub(crate) fn changes(to: &mut Document) -> io::Result<()> {
     to.add("## Changes\n");
     to.add(
-        "linmap changes live tables, under its lock, with the barriers and invalidations that a CPU needs (which the \
-         host has nothing to do for) and after a survey that rules out failure half way; the others change tables that \
-         are not in use. loop: for the sweep, one bit of as many entries changed in place; for splits, as many stores; \
-         for the way back, as many entries read.\n",
+        "linmap changes live tables under its lock. It surveys the range first, so that no change fails half way, and \
+         issues the barriers and invalidations that a CPU needs (they cost nothing on the host). The others change \
+         tables that are not in use. loop: the sweep changes one bit of as many entries in place; splits store as \
+         many entries; collapse reads as many.\n",
     );
     for (name, level) in LEAVES {
         let all = [4, 64, 512].map(|gib| measured(Operation::Protect, Granule::K4, level, gib));
         section(
             to,
             &format!(
-                "Permission sweep, {name}: all of it read-only, and writable again; time of one of the two"
+                "Permission sweep, {name}: the whole map read-only, then writable again; mean time of one sweep"
             ),
             &all,
         );
         limits(to, &all[1]);
     }
     for (title, operation) in [
-        ("Split: a page out of each 2M block read-only, a call each", Operation::ProtectParts),
-        ("Split: every 2M block to pages, by one call", Operation::Split),
-        ("Collapse: all pages back to 2M blocks, by one call", Operation::Collapse),
+        ("Split: one page of each 2M block read-only, one call for each", Operation::ProtectParts),
+        ("Split: every 2M block to pages, in one call", Operation::Split),
+        ("Collapse: all pages back to 2M blocks, in one call", Operation::Collapse),
     ] {
         let all = [4, 64].map(|gib| measured(operation, Granule::K4, Level::new(2), gib));
         section(to, title, &all);
@@ -67,11 +67,13 @@ pub(crate) fn changes(to: &mut Document) -> io::Result<()> {
     Ok(())
 }
 
-/// Reading maps that are there.
+/// Measures reads of existing maps.
 pub(crate) fn reading(to: &mut Document) -> io::Result<()> {
     to.add("## Reading\n");
-    to.add("A walk visits every leaf and counts it; linmap hands over each entry decoded, the others as it is stored. loop: as \
-         many entries read.\n");
+    to.add(
+        "A walk visits every leaf and counts it. linmap hands out decoded entries, the others stored ones. loop: \
+         reads as many entries.\n",
+    );
     for (name, level) in &LEAVES[..2] {
         let all = [4, 64, 512].map(|gib| measured(Operation::Walk, Granule::K4, *level, gib));
         section(to, &format!("Walk, {name}"), &all);
@@ -80,7 +82,7 @@ pub(crate) fn reading(to: &mut Document) -> io::Result<()> {
     Ok(())
 }
 
-/// Single addresses, which memset is no measure for.
+/// Measures look-ups of single addresses. They have no equivalent in memset, so linmap is the unit.
 fn look_ups(to: &mut Document) {
     let mut rows = Vec::new();
     for (name, level) in &LEAVES[..2] {
@@ -93,12 +95,12 @@ fn look_ups(to: &mut Document) {
     }
     let mut header = vec!["", "linmap, ns"];
     header.extend(LIBRARIES[1..].iter().map(|(name, _)| *name));
-    to.add("### Single addresses, at random\n");
-    to.add("What the others take, divided by what linmap takes.\n");
+    to.add("### Single random addresses\n");
+    to.add("Time of the others, divided by that of linmap.\n");
     to.add(&report::table(&header, &rows));
 }
 
-/// How fast the model judges.
+/// Measures the speed of the model.
 pub(crate) fn judging(to: &mut Document) -> io::Result<()> {
     let (sequences, events, seconds) = model::speed();
     let a_minute = sequences as f64 / seconds * 60.0;
@@ -116,7 +118,7 @@ fn measured(operation: Operation, granule: Granule, level: Level, gib: u64) -> R
     row(Case::new(operation, Plan::new(granule, level, gib * GIB)))
 }
 
-/// A heading, a table, and why some of its cells are empty.
+/// Adds a heading, a table, and the reasons for its empty cells.
 fn section(to: &mut Document, title: &str, rows: &[Row]) {
     let mut header = vec!["RAM", "tables, KiB", "memset, us", "linmap / loop"];
     let names: Vec<String> = LIBRARIES.iter().map(|(name, _)| format!("{name} / memset")).collect();
@@ -149,7 +151,7 @@ fn cell(samples: &Result<Samples, Lacks>) -> String {
     samples.as_ref().map_or("-".into(), Samples::to_string)
 }
 
-/// All libraries over the size of RAM.
+/// Adds a plot of all libraries over the size of RAM.
 fn lines(to: &mut Document, name: &str, title: &str, rows: &[Row]) {
     let of = |library: usize| {
         let point = |row: &Row| {
@@ -163,14 +165,14 @@ fn lines(to: &mut Document, name: &str, title: &str, rows: &[Row]) {
     to.plot(name, title, report::lines(title, ("GiB of RAM", "multiples of memset"), &series));
 }
 
-/// A case that has a limit, in multiples of memset.
+/// A limit of a case, in multiples of memset.
 struct Limit {
     operation: Operation,
     level: Level,
     what: &'static str,
     plot: &'static str,
     most: f64,
-    /// What the best of the other libraries was known to take when the limit was set.
+    /// The best of the other libraries when the limit was set.
     known: f64,
 }
 
@@ -201,7 +203,7 @@ const LIMITS: [Limit; 3] = [
     },
 ];
 
-/// Notes what a case with a limit came to, and draws it.
+/// Adds a case with a limit to the table of limits, and its plot.
 fn limits(to: &mut Document, row: &Row) {
     let (operation, level) = (row.case.operation, row.case.plan.level);
     let Some(limit) = LIMITS.iter().find(|limit| (limit.operation, limit.level) == (operation, level)) else {

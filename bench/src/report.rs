@@ -1,4 +1,4 @@
-//! What a benchmark writes: Markdown tables, and plots as SVG.
+//! Output of the benchmarks: Markdown tables, and plots as SVG.
 
 mod table;
 
@@ -6,7 +6,7 @@ use linmap_plot::{Axis, Bars, Group, Line, Lines, Spread, short};
 
 pub(crate) use table::{table, thousands};
 
-/// Lines through points over two logarithmic axes: the whole file.
+/// Returns an SVG file with lines over two logarithmic axes.
 pub(crate) fn lines(title: &str, (x, y): (&str, &str), series: &[(String, Vec<(f64, f64)>)]) -> String {
     let axis = |label: &str, base| Axis { label: label.to_owned(), base, tick: Box::new(short) };
     let lines = series.iter().enumerate().map(|(color, (name, points))| Line {
@@ -20,7 +20,7 @@ pub(crate) fn lines(title: &str, (x, y): (&str, &str), series: &[(String, Vec<(f
     plot.render().expect("a page with room for its plot")
 }
 
-/// A bar for each name, and the most that any should reach: the whole file.
+/// Returns an SVG file with a bar for each name, and a limit that no bar should exceed.
 pub(crate) fn bars(title: &str, unit: &str, bars: &[(String, f64)], limit: Option<(String, f64)>) -> String {
     let groups =
         bars.iter().map(|(name, value)| Group { name: name.clone(), values: vec![Spread::of(*value)] });

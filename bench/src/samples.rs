@@ -1,4 +1,4 @@
-//! Many measurements of one thing: the median, and how far they are apart.
+//! Many measurements of one thing: their median and their spread.
 
 use std::fmt;
 
@@ -15,13 +15,13 @@ impl Samples {
         self.at(0.5)
     }
 
-    /// The value below which this part of the samples lies.
+    /// Returns the value below which this part of the samples lies.
     fn at(&self, part: f64) -> f64 {
         self.0[((self.0.len() - 1) as f64 * part).round() as usize]
     }
 }
 
-/// The median, and the range that the middle eight of ten lie in.
+/// Writes the median, and the range of the middle eight of ten.
 impl fmt::Display for Samples {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{:.2} ({:.2}-{:.2})", self.median(), self.at(0.1), self.at(0.9))

@@ -1,11 +1,11 @@
-//! Which boots are counted: page size, RAM, what the map is made of.
+//! The boots that are counted, by page size, RAM and kind of map.
 
 use std::fmt;
 
-/// RAM in GiB that the map is made for.
+/// Sizes of RAM to map, in GiB.
 const RAM: [u64; 5] = [4, 16, 64, 256, 512];
 
-/// A page size, as the command takes it.
+/// A page size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum PageSize {
     K4,
@@ -16,6 +16,7 @@ pub(crate) enum PageSize {
 impl PageSize {
     pub(crate) const ALL: [Self; 3] = [Self::K4, Self::K16, Self::K64];
 
+    /// The argument of `--page-size`.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::K4 => "4k",
@@ -24,7 +25,7 @@ impl PageSize {
         }
     }
 
-    /// As people write it.
+    /// The name in tables.
     pub(crate) fn label(self) -> &'static str {
         match self {
             Self::K4 => "4K",
@@ -34,16 +35,16 @@ impl PageSize {
     }
 }
 
-/// How the map is made, and what becomes of it.
+/// The map of a boot, and the changes made to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Map {
-    /// In large leaves, which are split while they are in use.
+    /// Large leaves, split while they are in use.
     Large,
-    /// In pages from the start.
+    /// Pages from the start.
     Pages,
-    /// In large leaves; a CPU that may abort arrives, and it becomes pages.
+    /// Large leaves, repainted into pages when a CPU that may abort arrives.
     Repaint,
-    /// In large leaves, which are split while the other CPUs are parked.
+    /// Large leaves, split while the other CPUs are parked.
     Park,
 }
 
@@ -71,7 +72,7 @@ impl Map {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Boot {
     pub(crate) map: Map,
-    /// By the image for this page size alone.
+    /// Boots the image for this page size alone.
     pub(crate) fixed: bool,
     pub(crate) page_size: PageSize,
     pub(crate) gib: u64,
@@ -86,7 +87,7 @@ impl fmt::Display for Boot {
 }
 
 impl Boot {
-    /// What follows `linmap boot --count --json --image IMAGE`.
+    /// Returns the options after `linmap boot --count --json --image IMAGE`.
     pub(crate) fn options(&self) -> String {
         format!("--page-size {} --ram {}G {}", self.page_size.name(), self.gib, self.map.options())
     }
@@ -98,21 +99,21 @@ fn each(map: Map, sizes: &[u64], fixed: bool) -> impl Iterator<Item = Boot> {
         .flat_map(move |page_size| sizes.iter().map(move |gib| Boot { page_size, gib: *gib, map, fixed }))
 }
 
-/// Those whose counts are stored: every kind of map, in little time.
+/// The boots whose counts are stored: every kind of map, in little time.
 pub(crate) fn stored() -> Vec<Boot> {
     let large = each(Map::Large, &[4, 64], false);
     let others = [Map::Pages, Map::Repaint, Map::Park];
     large.chain(others.into_iter().flat_map(|map| each(map, &[4], false))).collect()
 }
 
-/// Those that are reported.
+/// The boots on the page.
 pub(crate) fn reported() -> Vec<Boot> {
     let maps = each(Map::Large, &RAM, false).chain(each(Map::Pages, &RAM, false));
     let moved = each(Map::Repaint, &[4, 64, 256], false).chain(each(Map::Park, &[4], false));
     maps.chain(moved).chain(choosing().into_iter().filter(|boot| boot.fixed)).collect()
 }
 
-/// Those that tell what choosing the page size at boot costs: each image for all beside that for one.
+/// The boots that show the cost of choosing the page size at boot: the image for all page sizes and those for one.
 pub(crate) fn choosing() -> Vec<Boot> {
     [false, true]
         .into_iter()

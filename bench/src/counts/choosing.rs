@@ -1,4 +1,4 @@
-//! What it costs to choose the page size at boot: one image for all page sizes beside one image for each.
+//! The cost of choosing the page size at boot: one image for all page sizes compared with an image for each.
 
 use std::collections::BTreeMap;
 
@@ -9,19 +9,19 @@ use super::linux;
 use super::results::Results;
 use crate::report::{table, thousands};
 
-/// RAM that the windows are counted with, in GiB.
+/// RAM of the boots that are compared, in GiB.
 const GIB: u64 = 64;
 
-/// How large an image is.
+/// The sizes of an image.
 pub(crate) struct Image {
     pub(crate) segments: Segments,
-    /// Bytes of the file that is booted.
+    /// Bytes of the bootable file.
     pub(crate) file: u64,
-    /// Bytes of RAM that are not free after a boot, at each page size that it has.
+    /// Bytes of RAM in use after a boot, for each page size of the image.
     pub(crate) held: BTreeMap<PageSize, u64>,
 }
 
-/// The bytes of its segments.
+/// The bytes of an image's segments.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Segments {
     text: u64,
@@ -31,17 +31,17 @@ pub(crate) struct Segments {
 }
 
 impl Segments {
-    /// Reads what `flatten --sizes` prints: for each segment its bytes in the file, and those that only memory has.
+    /// Reads the output of `flatten --sizes`: for each segment its bytes in the file and those in memory alone.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let numbers = text.split_whitespace().map(str::parse).collect::<Result<Vec<u64>, _>>();
         match numbers.as_deref() {
             Ok(&[text, _, rodata, _, data, bss]) => Ok(Self { text, rodata, data, bss }),
-            _ => Err(format!("three segments are expected, and these are: {text}")),
+            _ => Err(format!("expected three segments, not: {text}")),
         }
     }
 }
 
-/// How much more a figure may be than that of the image for one page size, in percent.
+/// The most that a figure may exceed that of the image for one page size.
 struct Target {
     what: &'static str,
     percent: f64,
@@ -61,26 +61,26 @@ impl Target {
         }
     }
 
-    /// At most how much, and whether it is.
+    /// Returns the budget, and "yes" if `all` is within it.
     fn verdict(&self, one: u64, all: u64) -> [String; 2] {
         let met = all as f64 <= one as f64 * (1.0 + self.percent / 100.0);
         [format!("+{}%", self.percent), if met { "yes" } else { "**no**" }.to_owned()]
     }
 }
 
-/// The whole of it, as Markdown.
+/// Returns the section as Markdown.
 pub(crate) fn section(results: &Results, images: &BTreeMap<Option<PageSize>, Image>) -> String {
     let [judged, others] = windows(results);
     format!(
-        "Instructions of the same operations in the image for all page sizes and in the one for only this (`make \
-         fixed`), {GIB} GB. The targets: {} at most +{}%, {} at most +{}%. The best known, the series for Linux \
-         that chooses its page size at boot: {}.\n\n{judged}\n\
-         What has no target, in large leaves:\n\n{others}\n\
-         The images, in bytes. The target is +{}% of text and +{}% of RAM held after a boot with 1 GB.\n\n{}\n\
-         The text of the image for all serves all three page sizes and chooses between them; an image for one lacks \
-         the choice and whatever its page size never takes. Both have the same tests and workloads, which are much of \
-         the text, so that the bytes say more than the percentage: the library is what differs. Who ships three \
-         images instead of one ships {} bytes of text instead of {}.\n\n{}",
+        "Instructions of the same operations in the image for all page sizes and in the image for one (`make fixed`), \
+         with {GIB} GB. Budgets: {} +{}%, {} +{}%. The best figures known are those of the series that lets Linux \
+         choose its page size at boot: {}.\n\n{judged}\n\
+         Operations without a budget, in large leaves:\n\n{others}\n\
+         Bytes of the images. Budgets: text +{}%, RAM held after a boot with 1 GB +{}%.\n\n{}\n\
+         The image for all page sizes has code for each of them and chooses between them. An image for one has neither \
+         the choice nor the code of the others. Both have the same tests and workloads, which are much of the text; \
+         only the library differs, so the bytes say more than the percentage. Three images instead of one have {} \
+         bytes of text instead of {}.\n\n{}",
         CREATE.what,
         CREATE.percent,
         CHANGE.what,
@@ -97,7 +97,7 @@ pub(crate) fn section(results: &Results, images: &BTreeMap<Option<PageSize>, Ima
     )
 }
 
-/// The windows that have a target; and those that have none, in large leaves.
+/// Returns two tables: the windows with a budget, and those without one in large leaves.
 fn windows(results: &Results) -> [String; 2] {
     let (mut judged, mut others) = (vec![], vec![]);
     for page_size in PageSize::ALL {

@@ -1,35 +1,35 @@
-//! The guard: figures beside those that are stored, and which of them may not be.
+//! The guard: compares figures with the stored ones and decides which differences fail.
 
 use super::counted::{Figures, is_instructions};
 use crate::report::{table, thousands};
 
-/// A figure may be this many hundredths of the stored one.
+/// The most that a figure may be, in hundredths of the stored one.
 const MOST: u128 = 102;
 
-/// A figure that is not what is stored.
+/// A figure that differs from the stored one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Difference {
     name: String,
     stored: Option<u64>,
     now: Option<u64>,
-    /// What it means.
+    /// The judgement.
     pub(crate) verdict: Verdict,
 }
 
-/// What a difference means.
+/// The judgement of a difference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// More than 2% above what is stored: fails.
+    /// More than 2% above the stored figure: fails.
     Grown,
-    /// Stored, and not measured any more: fails.
+    /// Stored, but no longer measured: fails.
     Gone,
-    /// Measured, and not stored yet.
+    /// Measured, but not stored yet.
     New,
-    /// Less than what is stored.
+    /// Less than the stored figure.
     Less,
-    /// Above what is stored, by at most 2%.
+    /// At most 2% above the stored figure.
     Within,
-    /// Instructions of another compiler's code, which are no regression.
+    /// Instructions of code from another compiler: not judged.
     Compiler,
 }
 
@@ -50,7 +50,8 @@ impl Verdict {
     }
 }
 
-/// All figures that are not what is stored. Instructions are judged only if both are of one compiler's code.
+/// Returns all figures that differ from the stored ones. Instructions are judged only if one compiler built both
+/// images.
 pub(crate) fn differences(stored: &Figures, now: &Figures, same_compiler: bool) -> Vec<Difference> {
     let judge = |name: &str, stored: Option<u64>, now: Option<u64>| match (stored, now) {
         (Some(before), Some(now)) if now < before => Verdict::Less,
@@ -78,7 +79,7 @@ fn is_too_much(stored: u64, now: u64) -> bool {
     u128::from(now) * 100 > u128::from(stored) * MOST
 }
 
-/// The differences as a table, those that fail first.
+/// Returns the differences as a table, failures first.
 pub(crate) fn text(differences: &[Difference]) -> String {
     let mut sorted: Vec<&Difference> = differences.iter().collect();
     sorted.sort_by_key(|difference| !difference.verdict.fails());
@@ -93,7 +94,7 @@ pub(crate) fn text(differences: &[Difference]) -> String {
     table(&["figure", "stored", "now", "change", ""], &rows)
 }
 
-/// How much more it is, in percent with its sign.
+/// Returns the change in percent, with its sign.
 pub(crate) fn percent(before: Option<u64>, now: Option<u64>) -> String {
     match (before, now) {
         (Some(before), Some(now)) if before != 0 => {

@@ -1,28 +1,28 @@
-//! What a boot counted, read from the command's document; and the figures of it that are stored.
+//! The counts of a boot, read from the command's document, and the figures stored of them.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-/// Numbers by what they count: `4k/64G/large/create/instructions`.
+/// Figures by name: `4k/64G/large/create/instructions`.
 pub(crate) type Figures = BTreeMap<String, u64>;
 
-/// The counts of one window and its parameters, as the kernel names them.
+/// The counts and parameters of a window, by the kernel's names.
 pub(crate) type Window = BTreeMap<String, u64>;
 
-/// What one boot counted.
+/// The counts of one boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// By name, whichever there are.
+    /// The windows that the boot reported, by name.
     pub(crate) windows: BTreeMap<String, Window>,
     /// The table pages of the linear map.
     pub(crate) tables: u64,
-    /// The bytes of RAM that are free.
+    /// The bytes of free RAM.
     pub(crate) free: u64,
 }
 
 impl Counted {
-    /// What a document of `linmap boot --count --json` has.
+    /// Reads a document of `linmap boot --count --json`.
     pub(crate) fn read(document: &Value) -> Result<Self, String> {
         if document["ok"] != Value::Bool(true) {
             let said =
@@ -38,12 +38,12 @@ impl Counted {
         })
     }
 
-    /// One count of one window, if there is such.
+    /// Returns one count of one window, if it was reported.
     pub(crate) fn count(&self, window: &str, what: &str) -> Option<u64> {
         self.windows.get(window)?.get(what).copied()
     }
 
-    /// What is stored of it, each figure with the name of the boot before its own.
+    /// Returns the figures to store, their names prefixed with that of the boot.
     pub(crate) fn figures(&self, boot: &str) -> Figures {
         let windows = self.windows.iter().flat_map(|(name, window)| {
             let costs = window.iter().filter(|(what, _)| is_cost(what));
@@ -53,12 +53,12 @@ impl Counted {
     }
 }
 
-/// Whether this is counted, and no parameter of what is.
+/// True if this is a count, not a parameter of the window.
 pub(crate) fn is_cost(what: &str) -> bool {
     is_instructions(what) || matches!(what, "tlbi" | "dsb" | "isb" | "tables" | "tables_after")
 }
 
-/// Whether this counts instructions, which the compiler has a say in.
+/// True if this counts instructions, which depend on the compiler.
 pub(crate) fn is_instructions(figure: &str) -> bool {
     figure.ends_with("instructions")
 }
@@ -67,7 +67,7 @@ fn window(name: &str, value: &Value) -> Result<Window, String> {
     let keys = value.as_object().ok_or(format!("window {name} is not an object but {value}"))?;
     let wrong = |what: &str, value| match what {
         "instructions" => format!("window {name} has no instructions: QEMU must count them (--count)"),
-        _ => format!("\"{what}\" of window {name} is {value}, and should be a number"),
+        _ => format!("\"{what}\" of window {name} should be a number and is {value}"),
     };
     let numbers = keys.iter().filter(|(what, value)| !value.is_null() || is_instructions(what));
     numbers

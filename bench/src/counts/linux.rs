@@ -1,7 +1,7 @@
-//! What Linux takes for the same: Debian's kernels, counted by a plugin of QEMU 7.2.
+//! The same operations in Linux: Debian's kernels, counted by a plugin of QEMU 7.2.
 //!
-//! `-M virt,gic-version=3 -cpu max,pauth-impdef=on -smp 1`, one bank of RAM at 0x40000000; the creation of the
-//! map between its entry and its exit.
+//! `-M virt,gic-version=3 -cpu max,pauth-impdef=on -smp 1`, one bank of RAM at 0x40000000. Creation is counted from the
+//! entry of the function that makes the map to its exit.
 
 use super::boots::{Map, PageSize};
 
@@ -32,17 +32,17 @@ pub(crate) const CREATIONS: [Creation; 8] = [
     creation(PageSize::K16, Map::Large, 64, [343_665, 11, 2_087, 4]),
 ];
 
-/// Linux 6.1, before creation was made faster in 2024: 64 GB in 4K pages.
+/// Linux 6.1, before the speed-up of 2024: 64 GB in 4K pages.
 pub(crate) const BEFORE_2024: Creation =
     creation(PageSize::K4, Map::Pages, 64, [641_996_132, 1_083_132, 20_054_325, 32_823]);
 
-/// The same creation by Linux 7.2, if it was counted.
+/// Returns the same creation by Linux 7.2, if it was counted.
 pub(crate) fn same(page_size: PageSize, map: Map, gib: u64) -> Option<&'static Creation> {
     CREATIONS.iter().find(|c| (c.page_size, c.map, c.gib) == (page_size, map, gib))
 }
 
-/// A page becomes read-only, allocation included: from what it comes out of, the window that counts the same here,
-/// instructions, and DSBs where they were counted.
+/// A page becomes read-only, allocation included. `out_of` is the leaf that held the page, `window` the image's window
+/// for the same change, `dsb` the DSBs where they were counted.
 pub(crate) struct PageChange {
     pub(crate) page_size: PageSize,
     pub(crate) out_of: &'static str,
@@ -75,5 +75,5 @@ pub(crate) const REPAINTS: [(PageSize, u64, u64); 3] =
 /// `set_memory_ro` of 512 adjacent pages of the area, with one split of a 1G block: instructions, TLBIs.
 pub(crate) const SET_MEMORY_RO: (u64, u64) = (495_184, 528);
 
-/// The best known for choosing the page size at boot: the patch series for Linux, in its own measurements.
+/// The patch series that lets Linux choose its page size at boot, by its own measurements.
 pub(crate) const CHOOSING: &str = "fork +12.8%, munmap +3.8%, text +1.2%, data +6.8%";

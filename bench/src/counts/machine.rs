@@ -1,4 +1,4 @@
-//! The edge: boots images by the command, reads and writes files, asks for versions.
+//! The outside world: boots images with the command, reads and writes files, asks programs for their versions.
 
 use std::fmt;
 use std::fs;
@@ -10,12 +10,12 @@ use super::boots::{Boot, PageSize};
 use super::choosing::{Image, Segments};
 use super::counted::Counted;
 
-/// RAM at which it is asked how much of it an image holds.
+/// RAM of the boots that measure how much RAM an image holds, in bytes.
 const RAM: u64 = 1 << 30;
-/// Seconds that a boot may take: many times what it does, as those are the host's, which may be busy.
+/// Seconds of the host that a boot may take. The host may be busy, so this is far more than a boot needs.
 const TIMEOUT: &str = "3600";
 
-/// What the counts depend on.
+/// The programs that the counts depend on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Versions {
     pub(crate) qemu: String,
@@ -28,24 +28,24 @@ impl fmt::Display for Versions {
     }
 }
 
-/// Where things are.
+/// The repository and its builds.
 pub(crate) struct Machine {
-    /// The repository.
+    /// The repository's directory.
     root: PathBuf,
-    /// What cargo builds.
+    /// Cargo's target directory.
     target: PathBuf,
 }
 
 impl Machine {
     pub(crate) fn new() -> Result<Self, String> {
         let package = std::env::var_os("CARGO_MANIFEST_DIR")
-            .ok_or("to be run by `make counts`: CARGO_MANIFEST_DIR is not set")?;
-        let root = Path::new(&package).parent().ok_or("the package is in no workspace")?.to_owned();
+            .ok_or("CARGO_MANIFEST_DIR is not set; run `make counts`")?;
+        let root = Path::new(&package).parent().ok_or("the package is not in a workspace")?.to_owned();
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
         Ok(Self { root, target })
     }
 
-    /// Boots an image and counts.
+    /// Boots an image and returns its counts.
     pub(crate) fn boot(&self, boot: &Boot) -> Result<Counted, String> {
         let start = Instant::now();
         let counted = self.count(boot.fixed.then_some(boot.page_size), &boot.options())?;
@@ -53,7 +53,7 @@ impl Machine {
         Ok(counted)
     }
 
-    /// Boots the image for all page sizes or the one for only this.
+    /// Boots the image for page size `only`, or the one for all page sizes.
     fn count(&self, only: Option<PageSize>, options: &str) -> Result<Counted, String> {
         let mut command = Command::new(self.target.join("release/linmap"));
         command.args(["boot", "--count", "--json", "--timeout", TIMEOUT, "--image"]);
@@ -67,7 +67,7 @@ impl Machine {
         })
     }
 
-    /// How large an image is, in its file and in memory.
+    /// Measures an image, in its file and in memory.
     pub(crate) fn image(&self, only: Option<PageSize>) -> Result<Image, String> {
         let elf = match only {
             Some(size) => self.target.join(format!("fixed/fixed-{}.elf", size.name())),
@@ -113,7 +113,7 @@ impl Machine {
         made.and_then(|()| fs::write(&whole, text)).map_err(|e| format!("{}: {e}", path.display()))
     }
 
-    /// What a program of the machine or the repository prints.
+    /// Returns what a program of the machine or the repository prints.
     fn says(&self, program: &str, args: &[&str]) -> Result<String, String> {
         let path = match program.contains('/') {
             true => self.root.join(program),

@@ -1,4 +1,4 @@
-//! The page that reports all counts, with its plots: `docs/benchmarks/counts.md` and its siblings.
+//! The page of all counts, with its plots: `docs/benchmarks/counts.md` and its siblings.
 
 mod changes;
 mod creation;
@@ -12,7 +12,7 @@ use super::choosing::{self, Image};
 use super::machine::Versions;
 use super::results::Results;
 
-/// Every file, by name.
+/// Returns the name and text of each file.
 pub(crate) fn files(
     results: &Results,
     images: &BTreeMap<Option<PageSize>, Image>,
@@ -38,20 +38,19 @@ pub(crate) fn files(
 fn introduction(Versions { qemu, rustc }: &Versions) -> String {
     format!(
         "# Exact counts under QEMU\n\n\
-         Written by `make bench ARGS='counts --report'`: not to be edited.\n\n\
-         What the image counts of itself, by the CPU's own event counter (INST_RETIRED), which QEMU's `-icount` makes \
-         exact: the same image counts the same on every machine. A *window* is what lies between two readings. \
-         Barriers and TLB invalidations are counted where they are issued. CPUs that run at the same time are run in \
-         turns, and instructions are the sum over all of them.\n\n\
-         Counted with {qemu}; the image was built by {rustc}. Another compiler makes other instructions of the same \
-         code. Another QEMU runs the same ones, as long as its device tree and its `-cpu max` lead to the same \
-         choices at boot; no other one was tried.\n\n\
+         Written by `make bench ARGS='counts --report'`. Do not edit.\n\n\
+         The image reads the CPU's event counter (INST_RETIRED). QEMU's `-icount` makes it exact, so the same image \
+         counts the same on every machine. A *window* is the code between two readings. Barriers and TLB invalidations \
+         are counted where they are issued. QEMU runs the CPUs in turns; instructions are the sum over all CPUs.\n\n\
+         Counted with {qemu}; the image was built by {rustc}. Another compiler makes different \
+         instructions from the same code. Another QEMU runs the same instructions as long as its device tree and its \
+         `-cpu max` lead to the same choices at boot; no other version was tried.\n\n\
          Linux is Debian's 7.2, counted by a plugin of QEMU 7.2 (`-M virt,gic-version=3 -cpu max,pauth-impdef=on \
-         -smp 1`, one bank of RAM at 0x40000000), and an empty cell was not counted.\n"
+         -smp 1`, one bank of RAM at 0x40000000). An empty cell was not counted.\n"
     )
 }
 
-/// The commands that counted all this: one line for those that differ in page size and RAM alone.
+/// Returns the commands behind the counts: one line for those that differ only in page size and RAM.
 fn boots(results: &Results) -> String {
     let mut kinds = BTreeMap::<(Map, bool), BTreeSet<u64>>::new();
     for boot in results.0.keys() {

@@ -1,11 +1,11 @@
-//! The file of stored figures: sorted, one a line, so that a change of it is readable.
+//! The file of stored figures: sorted, one on each line, so that a diff is readable.
 
 use serde_json::{Map, Value, json};
 
 use super::counted::Figures;
 use super::machine::Versions;
 
-/// Figures, and what they were counted with.
+/// Figures, and the versions that they were counted with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
     pub(crate) versions: Versions,
@@ -13,7 +13,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// What the text of the file says.
+    /// Reads the text of the file.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let document: Value = serde_json::from_str(text).map_err(|e| e.to_string())?;
         let version = |key: &str| {
@@ -28,7 +28,7 @@ impl Stored {
         Ok(Self { versions, figures: figures.iter().map(number).collect::<Result<_, String>>()? })
     }
 
-    /// The text of the file.
+    /// Returns the text of the file.
     pub(crate) fn text(&self) -> String {
         let Versions { qemu, rustc } = &self.versions;
         let figures: Map<String, Value> =

@@ -1,10 +1,10 @@
-//! Generated blocks of a document: where they begin and end, and what of a text goes into one.
+//! Generated blocks of a document: finds them, and selects the part of a text that goes into one.
 
 const BEGIN: &str = "<!-- figures: ";
 const CLOSE: &str = " -->";
 const END: &str = "<!-- figures end -->";
 
-/// The document with each block as `generate` has it; `None` leaves it as it is.
+/// Returns the document with each block replaced by what `generate` returns; `None` leaves a block as it is.
 pub(super) fn generated(
     text: &str,
     mut generate: impl FnMut(&str) -> Result<Option<String>, String>,
@@ -32,9 +32,9 @@ pub(super) fn generated(
     Ok(result)
 }
 
-/// Of a text some paragraphs (`3`, `2-4`, or `3-` to the end), or the first and last lines (`8 ... 6`).
+/// Selects paragraphs of a text (`3`, `2-4`, or `3-` to the end), or its first and last lines (`8 ... 6`).
 pub(super) fn part(text: &str, part: &str) -> Result<String, String> {
-    let wrong = || format!("\"{part}\" is no part; 3, 2-4 and 8 ... 6 are");
+    let wrong = || format!("\"{part}\" is not a part such as 3, 2-4 or 8 ... 6");
     let number = |text: &str| text.trim().parse::<usize>().ok().filter(|n| *n > 0).ok_or_else(wrong);
     if let Some((first, last)) = part.split_once("...") {
         let (first, last) = (number(first)?, number(last)?);
@@ -54,7 +54,7 @@ pub(super) fn part(text: &str, part: &str) -> Result<String, String> {
     let some = paragraphs
         .get(first - 1..last)
         .filter(|some| !some.is_empty())
-        .ok_or_else(|| format!("there are {} paragraphs, and {part} was asked for", paragraphs.len()))?;
+        .ok_or_else(|| format!("there are {} paragraphs; {part} was asked for", paragraphs.len()))?;
     Ok(some.join("\n\n"))
 }
 

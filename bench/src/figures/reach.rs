@@ -1,15 +1,15 @@
-//! What the TLB model says beside what was measured on hardware: the table of docs/tlb.md.
+//! The TLB model compared with measurements on hardware: the table of docs/tlb.md.
 
 use serde_json::Value;
 
 use crate::report;
 
-/// RAM and footprint: how many pieces of 512M the memory in use is spread over.
+/// RAM and footprint of each run. RAM gives the number of 512M pieces that the footprint is spread over.
 const SIZES: [(&str, &str); 3] = [("16G", "4G"), ("64G", "8G"), ("256G", "32G")];
-/// What was measured for something like them.
+/// The workloads that published measurements resemble.
 const WORKLOADS: &str = "ramdisk-random,hash-service";
 
-/// The table; `linmap` runs the command.
+/// Returns the table; `linmap` runs the command and returns its output.
 pub(super) fn table(linmap: impl Fn(&str) -> Result<String, String>) -> Result<String, String> {
     let run = |(ram, footprint): (&str, &str)| -> Result<Value, String> {
         let text = linmap(&format!("tlb --ram {ram} --footprint {footprint} --workload {WORKLOADS} --json"))?;
@@ -25,7 +25,7 @@ pub(super) fn table(linmap: impl Fn(&str) -> Result<String, String>) -> Result<S
     Ok(report::table(&header, &rows))
 }
 
-/// One workload: its change from pages to large leaves, measured and at each size.
+/// Returns the row of a workload: its change from pages to large leaves, measured and modelled at each size.
 fn row(runs: &[Value], workload: usize) -> Option<Vec<String>> {
     let of = |run: &Value| run["workloads"][workload].clone();
     let published = &of(runs.first()?)["published"];

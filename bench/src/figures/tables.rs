@@ -1,10 +1,10 @@
-//! Tables of stored counts beside Linux, for documents that show a few of them. All are in docs/benchmarks.
+//! Tables of some stored counts and those of Linux, for documents. All counts are in docs/benchmarks.
 
 use crate::counts::linux;
 use crate::counts::{Map, PageSize, Stored};
 use crate::report;
 
-/// The table of this name.
+/// Returns the table of this name.
 pub(super) fn of(name: &str, stored: &str) -> Result<String, String> {
     let stored = Stored::read(stored)?;
     let counts = Counts(&stored);
@@ -13,14 +13,14 @@ pub(super) fn of(name: &str, stored: &str) -> Result<String, String> {
         "change" => change(&counts),
         "stopped" => stopped(&counts),
         "set_memory" => set_memory(&counts),
-        _ => Err(format!("there is no table \"{name}\"; there are create, change, stopped and set_memory")),
+        _ => Err(format!("no table \"{name}\"; expected create, change, stopped or set_memory")),
     }
 }
 
 struct Counts<'s>(&'s Stored);
 
 impl Counts<'_> {
-    /// A figure that is stored, such as `4k/64G/large/create/tlbi`.
+    /// Returns a stored figure, such as `4k/64G/large/create/tlbi`.
     fn get(&self, name: &str) -> Result<String, String> {
         let figure = self.0.figures.get(name);
         let count = figure.ok_or_else(|| {
@@ -29,7 +29,7 @@ impl Counts<'_> {
         Ok(report::thousands(*count))
     }
 
-    /// Several of one window, with commas between them.
+    /// Returns several figures of one window, separated by semicolons.
     fn several(&self, window: &str, what: &[&str]) -> Result<String, String> {
         let each = what.iter().map(|what| self.get(&format!("{window}/{what}")));
         Ok(each.collect::<Result<Vec<_>, _>>()?.join("; "))

@@ -1,4 +1,4 @@
-//! One operation on one map: a sample of what it takes with one library, and what must come of it.
+//! One operation on one map: measures a sample with one library, and checks the resulting leaves.
 
 use std::hint::black_box;
 
@@ -8,31 +8,31 @@ use super::{Loop, Plan, Pool};
 use crate::clock::timed;
 use crate::libraries::{Lacks, Leaves, Library, Map};
 
-/// How many addresses are looked up in a sample.
+/// The addresses looked up in a sample.
 pub(crate) const LOOK_UPS: usize = 1 << 16;
 
-/// What is measured.
+/// A measured operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Operation {
-    /// The map is made.
+    /// Makes the map.
     Create,
-    /// All of it becomes read-only; and writable again, which counts as a second time.
+    /// Makes the whole map read-only, then writable; these are two sweeps.
     Protect,
-    /// A page of each leaf becomes read-only, by a call for each.
+    /// Makes one page of each leaf read-only, in one call for each.
     ProtectParts,
-    /// All leaves become pages, by one call.
+    /// Splits all leaves into pages, in one call.
     Split,
-    /// Pages become the leaves that are planned, by one call.
+    /// Collapses pages to the planned leaves, in one call.
     Collapse,
-    /// All leaves are visited.
+    /// Visits all leaves.
     Walk,
-    /// Single addresses, one by one.
+    /// Looks up single addresses.
     LookUp,
 }
 
-/// Each sample writes at least so many bytes of tables.
+/// The least bytes of tables that a sample writes.
 const SAMPLE: usize = 16 << 20;
-/// Small maps are made several at once, up to so many bytes of tables: reading the clock takes time too.
+/// Bytes of tables between two readings of the clock, which takes time too: small maps are made several at once.
 const AT_ONCE: usize = 256 << 10;
 
 /// An operation on a map.
@@ -40,9 +40,9 @@ const AT_ONCE: usize = 256 << 10;
 pub(crate) struct Case {
     pub(crate) operation: Operation,
     pub(crate) plan: Plan,
-    /// How many maps there are at once.
+    /// The number of maps made at once.
     pub(crate) copies: usize,
-    /// How often a sample makes them.
+    /// The number of times that a sample makes them.
     pub(crate) turns: usize,
 }
 
@@ -57,12 +57,12 @@ impl Case {
         Self { copies, turns: SAMPLE.div_ceil(copies * bytes), ..once }
     }
 
-    /// How many table pages all maps at once take.
+    /// Returns the table pages of all maps made at once.
     pub(crate) fn pages(&self) -> usize {
         self.tables() * self.copies
     }
 
-    /// How many table pages there are at most in one map.
+    /// Returns the most table pages that one map has during the operation.
     pub(crate) fn tables(&self) -> usize {
         use Operation::*;
         match self.operation {
@@ -71,7 +71,7 @@ impl Case {
         }
     }
 
-    /// The least that has to be done to each entry of them.
+    /// Returns the loop that does the least possible work on each entry.
     pub(crate) fn ideal(&self) -> Loop {
         use Operation::*;
         match self.operation {
@@ -81,12 +81,12 @@ impl Case {
         }
     }
 
-    /// What the operation finds.
+    /// Returns the map that the operation starts from.
     fn before(&self) -> Plan {
         if self.operation == Operation::Collapse { self.plan.in_pages() } else { self.plan }
     }
 
-    /// The leaves that it leaves behind, in the middle where there are two halves of it.
+    /// Returns the leaves after the operation; after its first half for [`Operation::Protect`].
     fn after(&self) -> Leaves {
         let (mut leaves, plan) = (Leaves::default(), self.plan);
         let pages = plan.in_pages().leaves();
@@ -101,7 +101,8 @@ impl Case {
     }
 }
 
-/// Nanoseconds that the operation takes with a library. If `checked`, leaves are counted afterwards.
+/// Measures the operation with a library. Returns its nanoseconds for one map. If `checked`, compares the leaves
+/// afterwards with the plan.
 pub(crate) fn sample<L: Library>(pool: &Pool, case: &Case, checked: bool) -> Result<f64, Lacks> {
     let (plan, mut total) = (case.before(), 0);
     for _ in 0..case.turns {
@@ -129,7 +130,7 @@ pub(crate) fn sample<L: Library>(pool: &Pool, case: &Case, checked: bool) -> Res
     Ok(total as f64 / (case.turns * case.copies * halves) as f64)
 }
 
-/// Carries the operation out on maps that are there, or the first half of it.
+/// Carries out the operation, or its first half, on existing maps.
 fn run<L: Library>(maps: &mut [L::Map<'_>], case: &Case, total: &mut i64) -> Result<(), Lacks> {
     match case.operation {
         Operation::Create => Ok(()),

@@ -1,8 +1,8 @@
-//! Maps in host memory: linmap beside memset, beside loops that decide nothing, and beside other libraries.
+//! Maps in host memory: linmap compared with memset, with plain loops over the entries, and with other libraries.
 //!
-//! Thread CPU time, the same table pages for all, written before the first measurement. What is compared is
-//! measured in turns, so that whatever slows the machine down slows all of it, and each ratio is that of
-//! neighbours in time.
+//! Times are thread CPU time. All subjects use the same table pages, written before the first measurement. They are
+//! measured in turns, so that a slower machine slows all of them, and each ratio compares two samples taken one after
+//! the other.
 
 mod case;
 mod plan;

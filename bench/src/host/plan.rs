@@ -1,34 +1,35 @@
-//! One map to make: how much memory, in which leaves.
+//! The plan of a map: its memory and the size of its leaves.
 
 use linmap::{Attributes, Geometry, Granule, Half, Level, OaFormat, Pa, Run, Stats, Va};
 
-/// Where each map starts in its address space: an entry of the root in every library.
+/// The start of each map in its address space: an entry of the root in every library.
 pub(crate) const OFFSET: u64 = 1 << 39;
-/// One map to make.
+
+/// The plan of a map.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan {
     pub(crate) geometry: Geometry,
     pub(crate) level: Level,
     pub(crate) bytes: u64,
-    /// Where the memory starts: off a boundary of leaves one level up, so that who takes the largest leaves
-    /// that addresses permit takes these.
+    /// The physical start. It is not aligned to leaves one level up, so that a library that chooses the largest
+    /// possible leaves chooses those of `level`.
     pub(crate) pa: u64,
 }
 
 impl Plan {
-    /// A map of so many bytes in leaves of one level, to be made.
+    /// Plans a map of `bytes` in leaves of one level.
     pub(crate) fn new(granule: Granule, level: Level, bytes: u64) -> Self {
         let geometry = Geometry::new(granule, 48, OaFormat::Bits48).expect("every granule has 48 bits");
         let pa = (1 << 39) + (1 << geometry.level_shift(level));
         Self { geometry, level, bytes, pa }
     }
 
-    /// The same in pages.
+    /// Returns the same map in pages.
     pub(crate) fn in_pages(self) -> Self {
         Self { level: Level::PAGE, ..self }
     }
 
-    /// What one leaf maps.
+    /// Returns the bytes that one leaf maps.
     pub(crate) fn leaf_bytes(&self) -> u64 {
         1 << self.geometry.level_shift(self.level)
     }
@@ -48,12 +49,12 @@ impl Plan {
         }
     }
 
-    /// How many table pages one map takes.
+    /// Returns the table pages of the map.
     pub(crate) fn tables(&self) -> u64 {
         Stats::of_runs(self.geometry, std::iter::once(self.run())).tables
     }
 
-    /// So many addresses of pages, in no order that a cache could guess.
+    /// Returns `count` random addresses of pages.
     pub(crate) fn addresses(&self, count: usize) -> Vec<u64> {
         let mut random = 0x9e37_79b9_7f4a_7c15u64;
         let page = self.geometry.page_size();

@@ -1,4 +1,4 @@
-//! The table pages that all libraries are given in turn, and the least that can be done to them.
+//! The table pages that all libraries use in turn, and loops that do the least possible work on them.
 
 use std::cell::RefCell;
 use std::hint::black_box;
@@ -9,16 +9,16 @@ use linmap::{Frame, Geometry, Memory};
 
 use crate::clock::timed;
 
-/// Table pages, each written once before anything is measured.
+/// Table pages, each written once before the first measurement.
 pub(crate) struct Pool {
     memory: HostMemory,
     pages: usize,
 }
 
-/// What a loop that decides nothing does to every entry.
+/// The work of a plain loop on each entry.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Loop {
-    /// Writes a value that differs from the one before.
+    /// Writes a different value to each.
     Fill,
     /// Changes one bit.
     Change,
@@ -33,18 +33,18 @@ impl Pool {
         pool
     }
 
-    /// The pages as a memory, the lowest to be taken first.
+    /// Returns the pages as a memory that hands out the lowest first.
     pub(crate) fn memory(&self) -> &HostMemory {
         self.give_all(self.take_all());
         &self.memory
     }
 
-    /// Nanoseconds for memset of so many pages, one call a page.
+    /// Measures memset of `pages` pages, one call for each. Returns nanoseconds.
     pub(crate) fn memset(&self, pages: usize) -> f64 {
         self.each_page(pages, |slots| slots.fill(0))
     }
 
-    /// Nanoseconds for a loop over the entries of so many pages.
+    /// Measures a loop over the entries of `pages` pages. Returns nanoseconds.
     pub(crate) fn ideal(&self, pages: usize, kind: Loop) -> f64 {
         let step = black_box(1 << 12);
         match kind {
@@ -62,7 +62,7 @@ impl Pool {
         }
     }
 
-    /// Nanoseconds for `work` on so many pages, lowest first.
+    /// Measures `work` on `pages` pages, lowest first. Returns nanoseconds.
     fn each_page(&self, pages: usize, work: impl Fn(&mut [u64])) -> f64 {
         let mut frames = self.take_all();
         let mut total = 0;
@@ -81,12 +81,12 @@ impl Pool {
         frames
     }
 
-    /// Gives pages back so that the lowest is taken next.
+    /// Returns pages to the memory so that the lowest is taken next.
     fn give_all(&self, frames: Vec<Frame>) {
         frames.into_iter().rev().for_each(|frame| self.memory.give(frame));
     }
 
-    /// All pages on loan to this thread: [`take`] and [`give`] hand them out.
+    /// Lends all pages to this thread: [`take`] and [`give`] hand them out.
     pub(crate) fn lend(&self) -> Loan<'_> {
         let mut frames = self.take_all();
         let pointer = |frame: &mut Frame| NonNull::from(self.memory.slots(frame)).cast();
@@ -99,7 +99,7 @@ impl Pool {
     }
 }
 
-/// Pages on loan to libraries that know nothing of frames, until it is dropped.
+/// Pages on loan to libraries that do not know [`Frame`]. The loan ends when this is dropped.
 pub(crate) struct Loan<'p> {
     pool: &'p Pool,
     frames: Vec<Frame>,
@@ -113,16 +113,16 @@ impl Drop for Loan<'_> {
 }
 
 thread_local! {
-    /// The pages on loan that nobody has taken; one of the libraries has no other way to reach them.
+    /// Pages on loan that are free. One of the libraries calls plain functions, so they must be reachable from there.
     static LENT: RefCell<Vec<NonNull<u64>>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A page on loan, with whatever is in it.
+/// Takes a page on loan. Its contents are undefined.
 pub(crate) fn take() -> Option<NonNull<u64>> {
     LENT.with_borrow_mut(Vec::pop)
 }
 
-/// A page on loan, back.
+/// Gives back a page on loan.
 pub(crate) fn give(page: NonNull<u64>) {
     LENT.with_borrow_mut(|lent| lent.push(page));
 }

@@ -1,4 +1,4 @@
-//! One operation measured with all libraries, in turns, as multiples of memset.
+//! Measures one operation with all libraries, in turns, as multiples of memset.
 
 use super::case::sample;
 use super::{Case, Pool};
@@ -9,10 +9,10 @@ use crate::samples::Samples;
 #[cfg(target_arch = "x86_64")]
 use crate::libraries::X86;
 
-/// How a library is measured.
+/// Measures a sample with one library.
 type Sample = fn(&Pool, &Case, bool) -> Result<f64, Lacks>;
 
-/// The libraries that there are for this machine, linmap first.
+/// The libraries for this machine, linmap first.
 pub(crate) const LIBRARIES: &[(&str, Sample)] = &[
     ("linmap", sample::<Linmap>),
     ("aarch64-paging", sample::<Paging>),
@@ -21,12 +21,12 @@ pub(crate) const LIBRARIES: &[(&str, Sample)] = &[
     ("x86_64", sample::<X86>),
 ];
 
-/// No more rounds than these are measured, and no fewer.
+/// The least and the most rounds.
 const ROUNDS: (usize, usize) = (5, 21);
-/// No further round begins after so many nanoseconds.
+/// No further round begins after this many nanoseconds.
 const ENOUGH: i64 = 5_000_000_000;
 
-/// Calls `one` for each round, and says whether it is the first. How many there were.
+/// Calls `one` for each round, with `true` for the first. Returns the number of rounds.
 fn rounds(mut one: impl FnMut(bool)) -> usize {
     let (mut rounds, start) = (0, now());
     while rounds < ROUNDS.0 || rounds < ROUNDS.1 && now() - start < ENOUGH {
@@ -36,13 +36,13 @@ fn rounds(mut one: impl FnMut(bool)) -> usize {
     rounds
 }
 
-/// What was measured of one case.
+/// The measurements of one case.
 pub(crate) struct Row {
     pub(crate) case: Case,
     pub(crate) rounds: usize,
     /// Nanoseconds for memset of the tables, a page at a time.
     pub(crate) memset: Samples,
-    /// linmap, divided by a loop that decides nothing.
+    /// linmap, divided by a plain loop.
     pub(crate) to_ideal: Samples,
     /// Each library, divided by memset.
     pub(crate) to_memset: Vec<Result<Samples, Lacks>>,
@@ -52,7 +52,7 @@ pub(crate) struct Row {
 pub(crate) fn row(case: Case) -> Row {
     let pool = Pool::new(case.plan.geometry, case.pages());
     let memset = || {
-        // Not counted: like everything else that is measured, it finds the tables as memset left them.
+        // Not measured: memset, like all other samples, starts from cleared tables.
         pool.memset(case.pages());
         mean(&case, || pool.memset(case.pages()))
     };
@@ -78,7 +78,7 @@ pub(crate) fn row(case: Case) -> Row {
     Row { case, rounds, memset: Samples::new(memsets), to_ideal: Samples::new(to_ideal), to_memset }
 }
 
-/// Measures one case and divides by what linmap takes: its nanoseconds, and the others' multiples of them.
+/// Measures one case. Returns the nanoseconds of linmap, and the ratios of the others to them.
 pub(crate) fn versus(case: Case) -> (Samples, Vec<Result<Samples, Lacks>>) {
     let pool = Pool::new(case.plan.geometry, case.pages());
     let mut ours = Vec::new();
@@ -99,7 +99,7 @@ pub(crate) fn versus(case: Case) -> (Samples, Vec<Result<Samples, Lacks>>) {
     (Samples::new(ours), ratios.into_iter().map(|ratios| ratios.map(Samples::new)).collect())
 }
 
-/// What a map of a case takes, of all that a sample makes.
+/// Returns the mean time of one map, from samples of all maps made at once.
 fn mean(case: &Case, all_at_once: impl Fn() -> f64) -> f64 {
     let total: f64 = (0..case.turns).map(|_| all_at_once()).sum();
     total / (case.turns * case.copies) as f64

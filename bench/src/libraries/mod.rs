@@ -1,4 +1,4 @@
-//! What is asked of each library: to make a map, to change it, to read it.
+//! The libraries behind one interface: make a map, change it, read it.
 
 mod multiarch;
 mod ours;
@@ -17,61 +17,61 @@ pub(crate) use x86::X86;
 
 use crate::host::{Plan, Pool};
 
-/// Why a library can not do what it is asked.
+/// The reason why a library cannot do an operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Lacks(pub(crate) &'static str);
 
-/// Who can do no more than change whole leaves.
-const KEEPS_LEAVES: Lacks = Lacks("does not split: a change is of whole leaves");
+/// The reason of libraries that only change whole leaves.
+const KEEPS_LEAVES: Lacks = Lacks("does not split: it changes whole leaves");
 
-/// How many leaves a map has at each level, writable ones first, counted by reading its tables.
+/// The number of leaves at each level, writable and read-only, counted from the tables.
 pub(crate) type Leaves = [[u64; 2]; 4];
 
 /// A library that makes maps.
 pub(crate) trait Library {
-    /// What it takes table pages from.
+    /// The source of its table pages.
     type Pages<'p>;
-    /// A map of it.
+    /// A map made by it.
     type Map<'m>: Map;
 
-    /// The pages of a pool, all of them free.
+    /// Returns the pages of a pool, all free.
     fn pages(pool: &Pool) -> Self::Pages<'_>;
 
-    /// Makes a map as planned, of writable memory.
+    /// Makes a map of writable memory as planned.
     fn create<'m>(pages: &'m Self::Pages<'_>, plan: &Plan) -> Result<Self::Map<'m>, Lacks>;
 }
 
 /// A map that can be changed and read.
 pub(crate) trait Map {
-    /// Its leaves.
+    /// Counts its leaves.
     fn leaves(&self) -> Leaves;
 
-    /// All of it becomes read-only, or writable.
+    /// Makes all of it read-only, or writable.
     fn protect(&mut self, read_only: bool) -> Result<(), Lacks>;
 
-    /// The first page of each leaf becomes read-only, by a call for each.
+    /// Makes the first page of each leaf read-only, in one call for each.
     fn protect_parts(&mut self) -> Result<(), Lacks> {
         Err(KEEPS_LEAVES)
     }
 
-    /// All leaves become pages, by one call.
+    /// Splits all leaves into pages, in one call.
     fn split(&mut self) -> Result<(), Lacks> {
         Err(KEEPS_LEAVES)
     }
 
-    /// Pages become the largest leaves again, by one call.
+    /// Collapses pages to the largest leaves, in one call.
     fn collapse(&mut self) -> Result<(), Lacks> {
-        Err(Lacks("makes no blocks of pages"))
+        Err(Lacks("does not collapse pages to blocks"))
     }
 
-    /// Visits all leaves: how many there are.
+    /// Visits all leaves. Returns their number.
     fn walk(&self) -> Result<u64, Lacks>;
 
-    /// Looks these addresses up, one by one: the sum of what they translate to.
+    /// Looks up each address. Returns the sum of the physical addresses.
     fn look_up(&self, addresses: &[u64]) -> Result<u64, Lacks>;
 }
 
-/// All but linmap have one page size.
+/// Fails unless pages have 4K, the one page size of all libraries but linmap.
 fn only_4k(plan: &Plan) -> Result<(), Lacks> {
-    if plan.geometry.page_size() == 1 << 12 { Ok(()) } else { Err(Lacks("has pages of 4K alone")) }
+    if plan.geometry.page_size() == 1 << 12 { Ok(()) } else { Err(Lacks("supports only 4K pages")) }
 }

@@ -1,4 +1,4 @@
-//! `page_table_multiarch`: the tables of the machine that this is built for. Outside of kernels it flushes nothing.
+//! `page_table_multiarch`: tables of the machine that this is built for. Outside of kernels it does not flush.
 
 use std::cell::Cell;
 use std::ptr::NonNull;
@@ -62,7 +62,7 @@ impl Library for Multiarch {
         let mut table = PageTable::<Lent>::try_new().expect("as many pages as planned");
         let offset = (plan.pa - OFFSET) as usize;
         let pa = |va: VirtAddr| PhysAddr::from(va.as_usize() + offset);
-        // It takes the largest leaves that addresses permit: those planned.
+        // It chooses the largest possible leaves: those planned.
         let large = plan.level != Level::PAGE;
         let flags = MappingFlags::READ | MappingFlags::WRITE;
         let mapped = table.cursor().map_region(start(), pa, plan.bytes as usize, flags, large);
@@ -78,7 +78,7 @@ fn start() -> VirtAddr {
 impl Map for Table<'_> {
     fn leaves(&self) -> Leaves {
         let root = NonNull::new(pointer(self.table.root_paddr())).expect("the address of the root");
-        // SAFETY: the library's tables, which it does not write to meanwhile.
+        // SAFETY: these are the library's tables, and it does not write to them now.
         unsafe { raw::count(root, &DECODE) }
     }
 

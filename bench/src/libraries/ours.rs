@@ -1,4 +1,4 @@
-//! linmap: trees built off line, then live and changed through an `AddressSpace`.
+//! linmap: trees built off line, then adopted and changed by an `AddressSpace`.
 
 use std::ops::ControlFlow;
 
@@ -42,7 +42,7 @@ impl Space<'_> {
     }
 
     fn protect_pages(&self, va: u64, pages: u64, change: Change) {
-        // SAFETY: nobody uses these addresses.
+        // SAFETY: no code uses these addresses.
         let changed = unsafe { self.space.protect(&self.memory.platform(), Va(va), pages, change) };
         changed.expect("all of it is mapped");
     }
@@ -110,10 +110,11 @@ impl Map for Space<'_> {
     }
 }
 
-/// Table pages go back to the pool.
+/// Returns the table pages to the pool.
 impl Drop for Space<'_> {
     fn drop(&mut self) {
-        // SAFETY: no walker and no TLB has seen the tables, whose root the address space has from a tree; it goes away.
+        // SAFETY: no walker or TLB has seen these tables. The root came from a tree, and the address space is not used
+        // again.
         let tree =
             unsafe { Tree::from_root(Frame::from_pa(self.space.root()), self.plan.geometry, Half::Upper) };
         tree.discard(self.memory);

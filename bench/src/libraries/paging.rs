@@ -1,4 +1,4 @@
-//! `aarch64-paging`: a `Mapping` that is not active, so that it does no TLB maintenance and no checks for it.
+//! `aarch64-paging`: a `Mapping` that is not active, so that it skips TLB maintenance and its checks.
 
 use std::ptr::NonNull;
 
@@ -22,7 +22,7 @@ struct Lent;
 impl Translation<El1Attributes> for Lent {
     fn allocate_table(&mut self) -> (NonNull<PageTable<El1Attributes>>, PhysicalAddress) {
         let page = take().expect("as many pages as planned").cast::<PageTable<El1Attributes>>();
-        // SAFETY: a page that nobody else has, of the size and alignment of a table; zeros are one.
+        // SAFETY: the page has no other owner, and the size and alignment of a table; zeros are a valid table.
         unsafe { page.write_bytes(0, 1) };
         (page, PhysicalAddress(page.as_ptr().expose_provenance()))
     }
@@ -54,7 +54,7 @@ impl Library for Paging {
             | El1Attributes::UXN;
         let mut mapping =
             aarch64_paging::Mapping::with_asid_and_va_range(Lent, 1, 0, El1And0, VaRange::Lower);
-        // It takes the largest blocks that addresses permit: those planned.
+        // It chooses the largest possible blocks: those planned.
         let constraints = match plan.level {
             linmap::Level::PAGE => Constraints::NO_BLOCK_MAPPINGS,
             _ => Constraints::empty(),
@@ -79,7 +79,7 @@ impl Mapping<'_> {
 impl Map for Mapping<'_> {
     fn leaves(&self) -> Leaves {
         let root = Lent.physical_to_virtual(self.mapping.root_address());
-        // SAFETY: the library's tables, which it does not write to meanwhile.
+        // SAFETY: these are the library's tables, and it does not write to them now.
         unsafe { raw::count(root.cast(), &raw::arm64) }
     }
 
@@ -99,11 +99,11 @@ impl Map for Mapping<'_> {
     }
 
     fn split(&mut self) -> Result<(), Lacks> {
-        Err(Lacks("splits a block only where a range that changes ends in it"))
+        Err(Lacks("splits a block only if a changed range ends inside it"))
     }
 
     fn collapse(&mut self) -> Result<(), Lacks> {
-        Err(Lacks("removes tables that are empty, and makes no blocks of pages"))
+        Err(Lacks("removes empty tables, but does not collapse pages to blocks"))
     }
 
     fn walk(&self) -> Result<u64, Lacks> {

@@ -1,21 +1,21 @@
-//! Tables of other libraries, read without them: how many leaves they have.
+//! Counts the leaves in tables of other libraries without calling those.
 
 use std::ptr::NonNull;
 
 use super::Leaves;
 
-/// What an entry says, by the bits of its format.
+/// A decoded entry.
 pub(super) enum Entry {
     Hole,
     Table(NonNull<u64>),
     Leaf { read_only: bool },
 }
 
-/// Counts the leaves below a table of 512 entries, whose addresses are those of this process.
+/// Counts the leaves below a table of 512 entries. Tables point to each other by addresses of this process.
 ///
 /// # Safety
 ///
-/// `table` is the root of such tables, and `decode` of their format; nobody writes to them meanwhile.
+/// `table` must be the root of such tables in the format of `decode`, and no code may write to them during the call.
 pub(super) unsafe fn count(table: NonNull<u64>, decode: &impl Fn(u64, usize) -> Entry) -> Leaves {
     let mut leaves = Leaves::default();
     // SAFETY: the caller's promise.
@@ -33,13 +33,13 @@ unsafe fn add(table: NonNull<u64>, level: usize, decode: &impl Fn(u64, usize) ->
         match decode(bits, level) {
             Entry::Hole => {}
             Entry::Leaf { read_only } => leaves[level][usize::from(read_only)] += 1,
-            // SAFETY: what an entry of a table points to is a table one level down.
+            // SAFETY: a table entry points to a table one level down.
             Entry::Table(below) => unsafe { add(below, level + 1, decode, leaves) },
         }
     }
 }
 
-/// An entry of arm64 tables with 4K pages.
+/// Decodes an entry of arm64 tables with 4K pages.
 pub(super) fn arm64(bits: u64, level: usize) -> Entry {
     match (bits & 1 != 0, bits & 2 != 0 && level < 3) {
         (false, _) => Entry::Hole,
@@ -48,7 +48,7 @@ pub(super) fn arm64(bits: u64, level: usize) -> Entry {
     }
 }
 
-/// An entry of x86-64 tables.
+/// Decodes an entry of x86-64 tables.
 #[cfg(target_arch = "x86_64")]
 pub(super) fn x86_64(bits: u64, level: usize) -> Entry {
     match (bits & 1 != 0, level < 3 && bits & 1 << 7 == 0) {

@@ -1,4 +1,4 @@
-//! All libraries make the same maps, and change and read them alike, or say that they can not.
+//! All libraries make, change and read the same maps, or refuse.
 
 use linmap::{Granule, Level};
 
@@ -7,7 +7,7 @@ use crate::host::{Case, LIBRARIES, Operation, Plan, Pool};
 
 const GIB: u64 = 1 << 30;
 
-/// A sample of each library, whose leaves are counted and compared with those planned.
+/// Measures a sample with each library and compares the leaves with the plan.
 fn all(operation: Operation, granule: Granule, level: i8, bytes: u64) -> Vec<Result<f64, Lacks>> {
     let plan = Plan::new(granule, Level::new(level), bytes);
     let case = Case { copies: 2, turns: 2, ..Case::new(operation, plan) };

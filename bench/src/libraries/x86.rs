@@ -1,4 +1,4 @@
-//! `x86_64`: its mapper for a machine whose physical memory is all mapped at an offset, here none. Flushes are ignored.
+//! `x86_64`: its mapper for physical memory mapped at an offset, here zero. Flushes are ignored.
 
 use linmap::Level;
 use x86_64::structures::paging::mapper::{Mapper, OffsetPageTable, Translate};
@@ -43,8 +43,8 @@ impl Library for X86 {
     fn create<'m>(_: &'m Loan<'_>, plan: &Plan) -> Result<Table<'m>, Lacks> {
         only_4k(plan)?;
         let mut root = take().expect("as many pages as planned").cast::<PageTable>();
-        // SAFETY: a page that nobody else has for as long as it is on loan; zeros are a table. Tables have the addresses
-        // that this process has them at.
+        // SAFETY: the page has no other owner while it is on loan; zeros are a valid table. Tables point to each
+        // other by addresses of this process.
         let table = unsafe {
             root.write_bytes(0, 1);
             OffsetPageTable::new(root.as_mut(), VirtAddr::zero())
@@ -93,7 +93,7 @@ impl<'m> Table<'m> {
 impl Map for Table<'_> {
     fn leaves(&self) -> Leaves {
         let root = std::ptr::NonNull::from(self.table.level_4_table()).cast();
-        // SAFETY: the library's tables, which it does not write to meanwhile.
+        // SAFETY: these are the library's tables, and it does not write to them now.
         unsafe { raw::count(root, &raw::x86_64) }
     }
 
@@ -109,7 +109,7 @@ impl Map for Table<'_> {
     }
 
     fn walk(&self) -> Result<u64, Lacks> {
-        Err(Lacks("visits no range; it looks single addresses up"))
+        Err(Lacks("does not visit ranges; it looks up single addresses"))
     }
 
     fn look_up(&self, addresses: &[u64]) -> Result<u64, Lacks> {

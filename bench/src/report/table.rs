@@ -1,7 +1,6 @@
-//! A Markdown table whose columns are aligned in the source as well: the first to the left, others to the
-//! right.
+//! Markdown tables with columns aligned in the source: the first to the left, the others to the right.
 
-/// The table, ending in a line break.
+/// Returns the table, which ends in a line break.
 pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let header: Vec<String> = header.iter().map(|cell| escaped(cell)).collect();
     let rows: Vec<Vec<String>> =
@@ -20,7 +19,7 @@ pub(crate) fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     text
 }
 
-/// One line; cells that a row lacks are empty.
+/// Returns one line. Missing cells are empty.
 fn line(cells: &[String], widths: &[usize]) -> String {
     let mut text = "|".to_owned();
     for (column, &width) in widths.iter().enumerate() {
@@ -33,12 +32,12 @@ fn line(cells: &[String], widths: &[usize]) -> String {
     text + "\n"
 }
 
-/// Text that does not end its cell.
+/// Escapes characters that would end a cell.
 fn escaped(cell: &str) -> String {
     cell.replace('|', "\\|").replace('\n', " ")
 }
 
-/// A number with its thousands apart: `1,234,567`.
+/// Writes a number with commas: `1,234,567`.
 pub(crate) fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();

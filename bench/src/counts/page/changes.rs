@@ -1,4 +1,4 @@
-//! A page that becomes read-only, beside Linux.
+//! The section about one page that becomes read-only, compared with Linux.
 
 use super::super::boots::{Map, PageSize};
 use super::super::linux;
@@ -10,10 +10,10 @@ const GIB: u64 = 64;
 
 pub(crate) fn section(results: &Results) -> String {
     format!(
-        "One call, the allocation of table pages included, and one TLBI in Linux as well; {GIB} GB in large \
+        "One call, including the allocation of table pages. Linux issues one TLBI as well. {GIB} GB in large \
          leaves.\n\n{}\n\
-         `set_memory_ro` on 512 adjacent pages of the area, whose alias in the linear map is split out of a 1 GB \
-         block:\n\n{}",
+         `set_memory_ro` on 512 adjacent pages of the vmalloc area. Their alias in the linear map is split out of a \
+         1 GB block:\n\n{}",
         pages(results),
         many(results)
     )

@@ -1,4 +1,4 @@
-//! The creation of the map: Linux and linmap by RAM, as tables and plots.
+//! The section about creating the map: Linux and linmap by RAM, as tables and plots.
 
 use super::super::boots::{Map, PageSize};
 use super::super::counted::Counted;
@@ -10,7 +10,7 @@ const KINDS: [(Map, &str); 2] = [(Map::Pages, "pages"), (Map::Large, "large leav
 
 pub(crate) fn section(results: &Results) -> String {
     let mut text =
-        "From entry to exit, with the allocation of table pages; 48 VA bits, one CPU.\n".to_owned();
+        "From entry to exit, including the allocation of table pages; 48 VA bits, one CPU.\n".to_owned();
     for page_size in PageSize::ALL {
         for (map, kind) in KINDS {
             text += &format!("\n### {} pages, mapped in {kind}\n\n", page_size.label());
@@ -21,7 +21,7 @@ pub(crate) fn section(results: &Results) -> String {
     let Creation { gib, instructions, tlbi, dsb, tables, .. } = linux::BEFORE_2024;
     let [instructions, tlbi, dsb, tables] = [instructions, tlbi, dsb, tables].map(thousands);
     text + &format!(
-        "\nLinux 6.1, before creation was made faster in 2024, took {instructions} instructions, {tlbi} TLBIs, {dsb} \
+        "\nLinux 6.1, before the speed-up of 2024, took {instructions} instructions, {tlbi} TLBIs, {dsb} \
          DSBs and {tables} table pages for {gib} GB in 4K pages.\n"
     )
 }
@@ -64,7 +64,7 @@ fn plot_name(page_size: PageSize) -> String {
     format!("counts-create-{}.svg", page_size.name())
 }
 
-/// Instructions by RAM, a plot for each page size.
+/// Returns a plot of instructions by RAM for each page size, with its file name.
 pub(crate) fn plots(results: &Results) -> Vec<(String, String)> {
     let of = |page_size: PageSize| {
         let series = KINDS.into_iter().flat_map(|(map, kind)| {

@@ -1,4 +1,4 @@
-//! What takes the other CPUs off the map: a repaint, and splits on CPUs that may abort.
+//! The sections about operations that park the other CPUs: a repaint, and splits on CPUs that may abort.
 
 use super::super::boots::{Map, PageSize};
 use super::super::counted::Window;
@@ -18,14 +18,14 @@ pub(crate) fn repaint(results: &Results) -> String {
         .collect();
     let header = ["pages", "RAM", "Linux: all of it stopped", "linmap", "of these stopped"];
     format!(
-        "One of four CPUs may abort and arrives after the map was made. Instructions of all CPUs; *stopped* are those \
-         from when CPUs are asked to park until all are back. In Linux that is all.\n\n{}\n![instructions by \
-         RAM]({PLOT})\n",
+        "One of four CPUs may abort and comes online after the map was made. Instructions of all CPUs; *stopped* are \
+         those from the request to park until all CPUs are back. In Linux all instructions are of that kind.\n\n{}\n\
+         ![instructions by RAM]({PLOT})\n",
         table(&header, &rows)
     )
 }
 
-/// Page size, GiB, instructions, and those of them with CPUs stopped.
+/// Returns the repaints: page size, GiB, and two counts: all instructions, and those while CPUs are stopped.
 fn repaints(results: &Results) -> impl Iterator<Item = (PageSize, u64, [u64; 2])> {
     PageSize::ALL.into_iter().flat_map(|page_size| {
         results.by_ram(page_size, Map::Repaint).filter_map(move |(gib, counted)| {
@@ -35,7 +35,7 @@ fn repaints(results: &Results) -> impl Iterator<Item = (PageSize, u64, [u64; 2])
     })
 }
 
-/// Instructions by RAM, 4K pages.
+/// Returns the plot of instructions by RAM for 4K pages, with its file name.
 pub(crate) fn plot(results: &Results) -> (String, String) {
     let at_4k = |size: &PageSize| *size == PageSize::K4;
     let linux = linux::REPAINTS.iter().filter(|(size, ..)| at_4k(size));
@@ -67,9 +67,9 @@ pub(crate) fn park(results: &Results) -> String {
         .collect();
     let header = ["pages", "window", "instructions", "stopped", "TLBI", "DSB", "ISB"];
     format!(
-        "Eight CPUs that may abort, 4 GB. `park` is what the CPU that splits a block does while all others are away; \
-         *stopped* are the instructions of all eight from the request until all are back. Linux has nothing like it: \
-         it maps such machines in pages.\n\n{}",
+        "Eight CPUs that may abort, 4 GB. `park` counts the CPU that splits a block while all others are parked; \
+         *stopped* are the instructions of all eight from the request to park until all are back. Linux has no such \
+         operation: it maps such machines in pages.\n\n{}",
         table(&header, &rows)
     )
 }

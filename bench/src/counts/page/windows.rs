@@ -1,17 +1,17 @@
-//! Every window that there is: its counts, and its instructions by RAM.
+//! The section about every window: its counts, and its instructions by RAM.
 
 use super::super::boots::{Map, PageSize};
 use super::super::counted::{Counted, is_cost};
 use super::super::results::Results;
 use crate::report::{table, thousands};
 
-/// RAM that all counts are shown for, in GiB.
+/// RAM of the boots whose counts are shown in full, in GiB.
 const GIB: u64 = 64;
 
 pub(crate) fn section(results: &Results) -> String {
     let mut text = format!(
-        "In a map of large leaves and in one of pages; what a window is about, such as the size of a leaf, as the map \
-         of large leaves has it. First all counts at {GIB} GB, then instructions by RAM.\n"
+        "Each window in a map of large leaves and in one of pages. Its parameters, such as the size of a leaf, are \
+         those in the map of large leaves. First all counts with {GIB} GB, then instructions by RAM.\n"
     );
     for page_size in PageSize::ALL {
         text += &format!("\n### {} pages\n\n{}", page_size.label(), counts(results, page_size));
@@ -46,7 +46,7 @@ fn counts(results: &Results, page_size: PageSize) -> String {
     table(&header, &rows)
 }
 
-/// What the window is about: all that is no cost.
+/// Returns the parameters of a window: all its numbers that are not counts.
 fn parameters(counted: &Counted, name: &str) -> Option<String> {
     let window = counted.windows.get(name)?;
     let parameters = window.iter().filter(|(what, _)| !is_cost(what));
