@@ -13,17 +13,17 @@ pub struct Bars {
     pub title: String,
     /// The second row, smaller; may be empty.
     pub subtitle: String,
-    /// What is counted.
+    /// The unit of the vertical axis.
     pub y: String,
-    /// The names of the bars of each group; one without a name is not in the legend.
+    /// The names of the bars of each group. A bar without a name is not in the legend.
     pub series: Vec<String>,
     /// The groups, from the left.
     pub groups: Vec<Group>,
-    /// A value that none should exceed, and its name.
+    /// The name and value of a limit, drawn as a dashed line.
     pub limit: Option<(String, f64)>,
 }
 
-/// Values that belong together.
+/// Bars that stand together.
 #[derive(Debug)]
 pub struct Group {
     /// The name below the bars.
@@ -32,7 +32,7 @@ pub struct Group {
     pub values: Vec<Spread>,
 }
 
-/// A mean, and the least and the most of the values that it is the mean of.
+/// The mean of several values, with the least and the largest of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Spread {
     /// The mean.
@@ -49,7 +49,7 @@ impl Spread {
         Self { mean: value, least: value, most: value }
     }
 
-    /// The same as drawn: what is not from 1e-15 to 1e21 has no height.
+    /// Returns the heights to draw: values outside 1e-15 to 1e21 have none.
     fn drawn(self) -> Self {
         let height = |value: f64| if DRAWN.contains(&value) { value } else { 0.0 };
         Self { mean: height(self.mean), least: height(self.least), most: height(self.most) }
@@ -57,7 +57,7 @@ impl Spread {
 }
 
 impl Bars {
-    /// The plot as an SVG file.
+    /// Draws the plot. Returns an SVG file.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl Bars {
                     let (x, y) = plot.map_coordinate(&(middle, value.most.max(value.mean)));
                     root.draw(&Text::new(short(value.mean), (x, y - 8), text(10, HPos::Center)))?;
                 }
-                // Many names stand in two rows.
+                // More than three names are written in two rows.
                 let (x, y) = plot.map_coordinate(&(number as f64 + 0.5, 0.0));
                 let row = y + 14 + if self.groups.len() > 3 { number as i32 % 2 * 16 } else { 0 };
                 root.draw(&Text::new(group.name.clone(), (x, row), text(12, HPos::Center)))?;
@@ -110,7 +110,7 @@ impl Bars {
         })
     }
 
-    /// Where the axis ends.
+    /// Returns the end of the vertical axis.
     fn top(&self) -> f64 {
         let values = self.groups.iter().flat_map(|group| &group.values).map(|value| value.drawn());
         let most = values.map(|value| value.most.max(value.mean));
@@ -137,7 +137,7 @@ mod tests {
             .unwrap()
     }
 
-    /// The heights of the bars, in pixels.
+    /// Returns the heights of the bars, in pixels.
     fn heights(svg: &str) -> Vec<f64> {
         let bars = svg.lines().filter(|line| line.starts_with("<rect") && !line.contains("#FFFFFF"));
         bars.map(|line| {

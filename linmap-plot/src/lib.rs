@@ -1,6 +1,6 @@
-//! The plots of linmap's command and benchmarks: lines over logarithmic axes, and groups of bars.
+//! Plots for linmap's command and benchmarks: lines over logarithmic axes, and groups of bars.
 //!
-//! A plot is a value that says what is shown; `plotters` draws it. Text is escaped, so names may come from users.
+//! A plot is a plain value; `plotters` draws it as SVG. Text is escaped, so names may come from users.
 //!
 //! ```
 //! use linmap_plot::{Axis, Line, Lines};
@@ -29,7 +29,7 @@ pub use bars::{Bars, Group, Spread};
 pub use lines::{Axis, Line, Lines};
 pub use page::PlotError;
 
-/// A number in a few characters: `950`, `1.5 k`, `28 M`.
+/// Writes a number in a few characters: `950`, `1.5 k`, `28 M`.
 ///
 /// ```
 /// assert_eq!([0.25, 12.34, 28e6].map(linmap_plot::short), ["0.25", "12.3", "28 M"]);

@@ -18,31 +18,31 @@ pub struct Lines {
     pub lines: Vec<Line>,
 }
 
-/// What an axis counts.
+/// A logarithmic axis.
 pub struct Axis {
     /// The name beside the axis.
     pub label: String,
-    /// The base of the powers that have a tick: 2 or 10.
+    /// The base of the powers with a tick: 2 or 10.
     pub base: f64,
-    /// How the value at a tick is written.
+    /// Writes the value at a tick.
     pub tick: Box<dyn Fn(f64) -> String>,
 }
 
-/// One line. A point with a coordinate that is not from 1e-15 to 1e21 has no place, and leaves a gap.
+/// One line. A point with a coordinate outside 1e-15 to 1e21 is left out, which leaves a gap.
 #[derive(Debug)]
 pub struct Line {
     /// The name in the legend.
     pub name: String,
-    /// Lines of one colour belong together.
+    /// The number of its colour; lines of one colour belong together.
     pub color: usize,
     /// Dashed instead of solid.
     pub dashed: bool,
-    /// The points, in the order in which they are joined.
+    /// The points, in the order of the line.
     pub points: Vec<(f64, f64)>,
 }
 
 impl Lines {
-    /// The plot as an SVG file.
+    /// Draws the plot. Returns an SVG file.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ fn has_place((x, y): &(f64, f64)) -> bool {
     DRAWN.contains(x) && DRAWN.contains(y)
 }
 
-/// The whole powers of a base that values lie between; two that differ where there are no values.
+/// Returns the powers of `base` that enclose all values: two different ones, even without values.
 fn powers(values: impl Iterator<Item = f64>, base: f64) -> (f64, f64) {
     let (low, high) = values
         .map(|value| value.log(base))

@@ -1,4 +1,4 @@
-//! What every plot has: a page with a title, a subtitle, and a legend on the right.
+//! The page of a plot: a title, a subtitle, and a legend on the right.
 
 use plotters::coord::Shift;
 use plotters::element::DashedPathElement;
@@ -11,7 +11,7 @@ const LEGEND: i32 = 230;
 /// The rows of the title and the subtitle.
 const TITLE: i32 = 56;
 const ROW: i32 = 20;
-/// Colours that differ in brightness as well, for readers who see fewer of them.
+/// Colours that also differ in brightness, for colour-blind readers.
 const COLORS: [RGBColor; 6] = [
     RGBColor(0x1b, 0x6c, 0xa8),
     RGBColor(0xd1, 0x49, 0x5b),
@@ -24,10 +24,10 @@ pub(crate) const GRID: RGBColor = RGBColor(0xe4, 0xe4, 0xe4);
 /// The dashes of a line and the gaps between them, in pixels.
 pub(crate) const DASH: (i32, i32) = (7, 4);
 
-/// What can be drawn: beyond, the axes of the library have no ticks.
+/// The values that can be drawn. Beyond, `plotters` draws no ticks.
 pub(crate) const DRAWN: std::ops::RangeInclusive<f64> = 1e-15..=1e21;
 
-/// A plot could not be drawn.
+/// The reason why a plot cannot be drawn.
 #[derive(Debug)]
 pub struct PlotError(String);
 
@@ -47,17 +47,17 @@ impl<E: std::error::Error + Send + Sync> From<DrawingAreaErrorKind<E>> for PlotE
 
 pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 
-/// The colour of a series; after six they repeat.
+/// Returns the colour of a series. They repeat after six.
 pub(crate) fn color(series: usize) -> RGBColor {
     COLORS[series % COLORS.len()]
 }
 
-/// Text of a size in pixels, with the point that its place is.
+/// Returns the style of text of a size in pixels, anchored at its centre line.
 pub(crate) fn text(size: u32, horizontal: HPos) -> TextStyle<'static> {
     ("sans-serif", size).into_text_style(&(WIDTH, HEIGHT)).pos(Pos::new(horizontal, VPos::Center))
 }
 
-/// Draws a page: titles and legend here, the rest by `plot`, which gets the page and the part of it for the plot.
+/// Draws the titles and the legend, and calls `plot` with the page and the area for the plot. Returns an SVG file.
 pub(crate) fn page(
     (title, subtitle): (&str, &str),
     legend: &[(&str, usize, bool)],
