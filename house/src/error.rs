@@ -18,7 +18,7 @@ pub enum Error {
     Syntax {
         /// The file.
         path: PathBuf,
-        /// What the parser expected.
+        /// The parser's message.
         source: syn::Error,
     },
     /// A module is declared and neither of its files exists.

@@ -1,4 +1,4 @@
-//! Checks the house rules, for `make lint`; prints what it measures.
+//! Checks the house rules, for `make lint`, and prints figures about them.
 //!
 //! ```text
 //! house lint [CRATE...]      fails on circles of files, and on arrows against the order of the rooms
@@ -42,7 +42,7 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// Does the same for each crate that is named, for all if none is. Returns the number of faults.
+/// Calls `act` for each named crate, or for all crates if none is named. Returns the number of faults.
 fn each(names: &[String], act: fn(&Crate, &Arrows) -> Result<usize, Error>) -> Result<usize, Error> {
     let workspace = Workspace::read(Path::new("."))?;
     workspace.select(names)?.into_iter().map(|package| act(package, &Arrows::read(package)?)).sum()

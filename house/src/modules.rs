@@ -9,7 +9,7 @@ use crate::Error;
 use crate::imports::{Import, Route, imports};
 use crate::production::{attributes, tests_only};
 
-/// What a name in a module stands for.
+/// The meaning of a name in a module.
 pub(crate) enum Binding {
     /// A type or trait that the module defines: a path may go on behind it.
     Type,

@@ -5,14 +5,14 @@ use std::collections::HashSet;
 use crate::imports::Route;
 use crate::modules::{Binding, Modules};
 
-/// What a path can lead to.
+/// The end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Target {
-    /// A module itself. To name one is not yet a use of its file.
+    /// A module. Naming one is not a use of its file.
     Module(usize),
-    /// A type of a module, or what belongs to such a type.
+    /// A type defined in a module, or an item that belongs to such a type.
     Type(usize),
-    /// Another item of a module.
+    /// Another item defined in a module.
     Value(usize),
 }
 
@@ -26,14 +26,14 @@ impl Target {
     }
 }
 
-/// Imports on the way, so that those in a circle end: the module, the name, and which of its imports.
+/// The imports that are being followed, so that circles of them end: module, name, and number among its imports.
 type Seen = HashSet<(usize, String, usize)>;
 
 /// Stands for the globs of a module, beside its imports of a name.
 const GLOBS: usize = usize::MAX;
 
 impl Modules {
-    /// All that `route` can stand for in module `from`; nothing if it leaves the crate or is no path to an item.
+    /// Returns all items and modules that `route` names in module `from`; none if it leaves the crate.
     pub(crate) fn resolve(&self, from: usize, route: &[String]) -> Vec<Target> {
         self.follow(from, route, &mut Seen::new())
     }
@@ -50,7 +50,7 @@ impl Modules {
         rest.iter().fold(begin, |found, segment| self.step(&found, segment, seen))
     }
 
-    /// What the first segment of a path names.
+    /// Resolves the first segment of a path.
     fn first(&self, from: usize, segment: &str, seen: &mut Seen) -> Vec<Target> {
         match segment {
             "crate" => vec![Target::Module(0)],
@@ -60,7 +60,7 @@ impl Modules {
         }
     }
 
-    /// What a further segment names behind each of `found`. An unknown name of an opaque module is a type there.
+    /// Resolves a further segment in each of `found`. An unknown name of an opaque module is a type there.
     fn step(&self, found: &[Target], segment: &str, seen: &mut Seen) -> Vec<Target> {
         let mut next = Vec::new();
         for &target in found {
@@ -79,7 +79,7 @@ impl Modules {
         next
     }
 
-    /// All that `name` stands for in a module. What comes from another crate is at home where it is imported.
+    /// Returns all meanings of `name` in a module. An item of another crate counts as defined where it is imported.
     fn look_up(&self, module: usize, name: &str, seen: &mut Seen) -> Vec<Target> {
         let mut found = Vec::new();
         for (index, binding) in self.all[module].names.get(name).into_iter().flatten().enumerate() {
@@ -107,7 +107,7 @@ impl Modules {
         found
     }
 
-    /// Follows an import unless that is under way: then it leads to nothing more.
+    /// Calls `follow` for an import, unless that import is already being followed.
     fn once(
         &self,
         module: usize,
@@ -125,7 +125,7 @@ impl Modules {
         found
     }
 
-    /// What `name` stands for in the modules that a glob imports from.
+    /// Looks `name` up in the modules that a glob imports from.
     fn through_glob(&self, module: usize, glob: &Route, name: &str, seen: &mut Seen) -> Vec<Target> {
         let mut found = Vec::new();
         for target in self.follow(module, glob, seen) {
@@ -142,8 +142,8 @@ impl Modules {
         parents.map(|parent| &self.all[parent].file).any(|file| *file == self.all[ancestor].file)
     }
 
-    /// The module that has the names which the text of `module` does not show: macros make items there, or a
-    /// glob imports from another crate.
+    /// Returns the module that gives `module` names which are not in its text: it calls macros that make items, or
+    /// has a glob of another crate.
     fn opaque(&self, module: usize, seen: &mut Seen) -> Option<usize> {
         let key = (module, "*".to_string(), GLOBS);
         if !seen.insert(key.clone()) {

@@ -1,4 +1,4 @@
-//! Words that the house does not use, found in text. `words.txt` lists them with what to say instead.
+//! Words that the house does not use, found in text. `words.txt` lists them, with better ones.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use regex::Regex;
 
 use crate::Error;
 
-/// The list that holds for this workspace.
+/// The list for this workspace.
 const LIST: &str = include_str!("words.txt");
 
 /// A list of words.
@@ -29,7 +29,7 @@ pub struct Breach {
     pub line: usize,
     /// The words, as the list has them.
     pub words: String,
-    /// What to say instead.
+    /// The words to use instead.
     pub advice: String,
 }
 
@@ -88,7 +88,7 @@ fn rule(line: &str) -> Option<Rule> {
     let words_pattern = escaped.join(r"[\s/!#*]+");
     let pattern = match place {
         "text" => format!(r"(?i)\b({words_pattern})\b"),
-        // The line before is no line of the same comment.
+        // The line before does not belong to the same comment.
         "doc" => {
             format!(r"(?m)(?:\A|^[ \t]*(?:[^/\s].*|/[^/].*|//[^/!].*)?\n)[ \t]*//[/!] ({words_pattern})\b")
         }

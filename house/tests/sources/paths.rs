@@ -9,7 +9,8 @@ fn arrows_of(user: &str) -> Vec<String> {
         ("lib.rs", "#[macro_use] mod used; mod room; mod user; pub use room::inner::{deep, Made};"),
         (
             "used.rs",
-            "macro_rules! shout { () => {} } pub struct Used; pub enum Way { In, Out } pub fn used() {} #[macro_export] macro_rules! loud { () => {} }",
+            "macro_rules! shout { () => {} } pub struct Used; pub enum Way { In, Out } pub fn used() {} \
+             #[macro_export] macro_rules! loud { () => {} }",
         ),
         ("room/mod.rs", "pub(crate) mod inner; pub(crate) fn outer() {}"),
         (
