@@ -1,8 +1,8 @@
 #!/bin/bash
-# Builds the images for one page size each: target/fixed/fixed-4k.img and its siblings.
+# Builds the images for one page size: target/fixed/fixed-4k.img, -16k and -64k.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-fixed=${CARGO_TARGET_DIR:-$PWD/target}/fixed # a target directory of its own: the ELF beside linmap.img stays
+fixed=${CARGO_TARGET_DIR:-$PWD/target}/fixed # its own target directory keeps the ELF of linmap.img
 elf=$fixed/$(scripts/kernel-target.sh)/image/kernel
 
 for size in 4k 16k 64k; do

@@ -1,3 +1,3 @@
 #!/bin/sh
-# Prints the target that the kernel is built for.
+# Prints the Rust target of the kernel.
 exec "$(dirname "$0")/rust.sh" --kernel printenv CARGO_BUILD_TARGET

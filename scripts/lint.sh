@@ -1,12 +1,12 @@
 #!/bin/sh
-# Formatting, clippy, rustdoc, shell scripts, licences: a warning is an error.
+# Checks formatting, clippy, rustdoc, the house rules, shell scripts and licences. A warning is an error.
 set -eu
 cd "$(dirname "$0")/.."
 
 cargo fmt --all --check
-# Random cases have seeds that one variable repeats.
+# Random tests take their seeds from test-support, so that one variable repeats them.
 if git grep -n 'use proptest::prelude' -- '*.rs' ':!test-support'; then
-    echo "$0: 'use test_support::prelude' instead, for seeds that are printed and can be repeated" >&2
+    echo "$0: use 'test_support::prelude' instead, which prints seeds and repeats them" >&2
     exit 1
 fi
 cargo clippy --all-targets --features linmap-model/cli -- -D warnings
@@ -18,6 +18,12 @@ RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
 RUSTDOCFLAGS='-D warnings' scripts/rust.sh --kernel cargo doc -p linmap --no-deps --quiet
 scripts/package.sh
 
-# These two are not needed to build anything, so setup does not install them.
+# The house rules: no circle of files, no arrow against the order of rooms, plain English. The crates and paths that
+# keep them are listed here; without a crate, `house lint` checks all.
+house() { cargo run --quiet -p house -- "$@"; }
+house lint linmap-plot test-support flatten bench house
+house words linmap-plot bench house scripts README.md CHANGELOG.md docs Makefile .ci/run
+
+# setup does not install these two, because no build needs them.
 if command -v shellcheck >/dev/null; then shellcheck scripts/*.sh .ci/run; fi
 if cargo deny --version >/dev/null 2>&1; then cargo deny check licenses bans sources; fi

@@ -4,9 +4,9 @@
 #   scripts/rust.sh cargo test              for the host
 #   scripts/rust.sh --kernel cargo build    for the kernel: sets its target and linker too
 #
-# The kernel's target is bare metal, as rustup has it. Where rustup is not, Debian's arm64 Linux target
-# does as well: linked without start files, and with musl for memcpy and its like, which bare metal has
-# built in. LINMAP_KERNEL_TARGET names one of the two and leaves no choice.
+# The kernel's target is rustup's bare-metal one. Without rustup, Debian's arm64 Linux target is used, linked
+# without start files and with musl for memcpy and its like, which the bare-metal target has built in.
+# LINMAP_KERNEL_TARGET chooses one of the two.
 set -eu
 
 case ${1-} in
@@ -17,7 +17,7 @@ minimum=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' "$(dirname "$0")/../Cargo.to
 targets=${LINMAP_KERNEL_TARGET:-aarch64-unknown-none-softfloat aarch64-unknown-linux-gnu}
 musl=/usr/lib/aarch64-linux-musl/libc.a
 
-# Is the Rust on PATH new enough, with all that the target needs?
+# builds TARGET: succeeds if the Rust on PATH is new enough and has everything for the target.
 builds() {
     release=$(rustc --version 2>/dev/null | cut -d' ' -f2)
     printf '%s\n' "$minimum" "${release:-0}" | sort -CV || return 1
@@ -27,7 +27,7 @@ builds() {
     case $1 in *-linux-*) command -v ld.lld >/dev/null && [ -e "$musl" ] ;; esac
 }
 
-# The caller's own Rust comes first; Debian's is in /usr/bin.
+# The Rust of the caller's PATH comes first. Debian's is in /usr/bin.
 own=$PATH
 for target in $targets; do
     for PATH in "$own" "${CARGO_HOME:-${HOME-}/.cargo}/bin:$own" "/usr/bin:$own"; do
@@ -36,17 +36,17 @@ for target in $targets; do
             export CARGO_BUILD_TARGET="$target"
             case $target in
             *-linux-*)
-                # Outlined atomics ask the C library what the CPU has. To do without them brings a warning
-                # for each crate that only -A warnings silences; `make lint` shows the others nonetheless.
+                # Outlined atomics ask the C library for the CPU's features. Turning them off causes a warning
+                # for each crate, which only -A warnings silences; `make lint` still shows all others.
                 bare='-C relocation-model=static -C target-feature=-outline-atomics -A warnings'
                 export RUSTFLAGS="${RUSTFLAGS-} -C linker=ld.lld -C linker-flavor=ld.lld -C link-arg=$musl $bare"
                 ;;
             esac
         fi
-        # shellcheck disable=SC2093 # the loops were for getting here
+        # shellcheck disable=SC2093 # the loops end here on purpose
         exec "$@"
     done
 done
 wanted=$(echo "$targets" | sed 's/ / or /')
-echo "$0: found no Rust $minimum or newer, with all it needs, for $wanted; 'make setup' installs it" >&2
+echo "$0: no complete Rust $minimum or newer for $wanted; 'make setup' installs one" >&2
 exit 1

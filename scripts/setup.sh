@@ -1,10 +1,10 @@
 #!/bin/sh
-# Installs what this machine lacks to build, boot and test linmap, and only that.
+# Installs the programs that this machine lacks to build, boot and test linmap, and nothing else.
 #
-#   scripts/setup.sh           says and changes nothing where nothing is missing
-#   scripts/setup.sh --lint    rustfmt and clippy as well
+#   scripts/setup.sh           does nothing, and prints nothing, if nothing is missing
+#   scripts/setup.sh --lint    installs rustfmt and clippy as well
 #
-# Rust comes from rustup where that is there and can fetch the kernel's target, else from Debian.
+# Rust comes from rustup if that is installed and can fetch the kernel's target, otherwise from Debian.
 set -eu
 cd "$(dirname "$0")/.."
 PATH=$PATH:${CARGO_HOME:-${HOME-}/.cargo}/bin
@@ -13,7 +13,7 @@ lint=
 
 has() { command -v "$1" >/dev/null 2>&1; }
 rust() { scripts/rust.sh "$@" >/dev/null 2>&1; }
-# What lies beside the rustc in use: another Rust's clippy would not understand what this one built.
+# Looks next to the rustc in use, because the clippy of another Rust cannot read the builds of this one.
 # shellcheck disable=SC2016 # for the inner shell
 beside_rustc() { rust sh -c 'bin=$(dirname "$(command -v rustc)") && '"$1"; }
 # shellcheck disable=SC2016
@@ -39,15 +39,15 @@ if [ "$lint" ] && ! linters; then
 fi
 [ "$missing" ] || exit 0
 
-# From here on: Debian's packages, as root.
-has apt-get || die "missing, in Debian's names:$missing
-    install what corresponds to them here; for Rust: https://rustup.rs"
+# The rest installs Debian's packages, as root.
+has apt-get || die "missing Debian packages:$missing
+    install their equivalents on this system; for Rust: https://rustup.rs"
 
 minimum=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
 install="apt-get install --no-install-recommends$missing"
 # shellcheck disable=SC2086 # a list of words
 simulated() { apt-get --simulate install --no-install-recommends $missing 2>/dev/null; }
-# Not asked of anything but Rust.
+# Succeeds if Debian's Rust is new enough, or is not needed.
 new_enough() {
     case $missing in
     *rustc-web*)
@@ -76,7 +76,7 @@ elif has sudo && sudo -n true 2>/dev/null; then
     sudo='sudo -n'
 else
     die "missing:$missing
-to install them needs root; as root, run:
+Installing them needs root. As root, run:
     ${prepare:+$prepare && }$install"
 fi
 as_root() { $sudo env DEBIAN_FRONTEND=noninteractive sh -c "$1"; }
@@ -84,13 +84,13 @@ as_root() { $sudo env DEBIAN_FRONTEND=noninteractive sh -c "$1"; }
 echo "setup: installing$missing"
 [ -z "$prepare" ] || as_root "$prepare"
 new_enough || die "rustc-web is older than Rust $minimum here
-    enable Debian's security archive, which has a newer one, or install Rust by https://rustup.rs"
-# Debian's own older Rust makes way for the newer one; nothing else may.
+    enable Debian's security archive, which has a newer one, or install Rust from https://rustup.rs"
+# Only an older Rust of Debian's may be removed.
 removed=$(simulated | sed -n 's/^Remv \([^ :]*\).*/\1/p' | grep -vxE 'rustc|cargo|rustfmt|rust-.*|libstd-rust-.*' || true)
 [ -z "$removed" ] || die "apt would remove $(echo "$removed" | tr '\n' ' ')
-to agree to that, run as root:
+If you agree, run as root:
     $install"
-# A list may name what the archive has since replaced: look again, once.
+# The package lists may be out of date: update them once and try again.
 install="$install -y -q -o DPkg::Lock::Timeout=120"
 as_root "$install" || as_root "apt-get update && $install"
 

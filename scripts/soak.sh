@@ -1,16 +1,18 @@
 #!/bin/bash
-# Boots the image with 8 CPUs and has them change the map at random, in every mode and at every page size. CPUs run in
-# turns (--count), which is many times as fast here; a two-hundredth of the operations is done once more by CPUs that run at
-# the same time. One line each: what, how many operations, how many probes, what was wrong, how long it took.
+# Boots the image with 8 CPUs that change the map at random, in every mode and at every page size. First the CPUs run
+# in turns (--count), which is many times faster in QEMU; then one operation in 200 runs on CPUs in parallel. Prints a
+# line for each boot: page size, mode, operations, probes, wrong probes, leaks, seconds.
 #
-#   scripts/soak.sh [OPERATIONS [SEED]]    1000000, and a seed that is drawn; SIZES="4k 16k" and MODES="1 2-park" run some
+#   scripts/soak.sh [OPERATIONS [SEED]]    default: 1000000 operations and a random seed
+#
+# SIZES="4k 16k" and MODES="1 2-park" select page sizes and modes.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 operations=${1:-1000000} seed=${2:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
 echo "scripts/soak.sh $operations $seed repeats this run"
 target=${CARGO_TARGET_DIR:-$PWD/target}
 
-# options MODE: how it comes about.
+# options MODE: prints the boot options of a mode.
 options() {
     case $1 in
     1) ;;
@@ -19,11 +21,11 @@ options() {
     3-pages) echo --bbml2 4 --split pages ;;
     3-park) echo --bbml2 4 --split park ;;
     fixed) echo --rodata on ;;
-    *) echo "$0: no mode '$1'; there are 1, 2-pages, 2-park, 3-pages, 3-park and fixed" >&2 && return 1 ;;
+    *) echo "$0: no mode '$1'; the modes are 1, 2-pages, 2-park, 3-pages, 3-park and fixed" >&2 && return 1 ;;
     esac
 }
 
-# number KEY: of the document on stdin.
+# number KEY: prints the number at KEY of the document on stdin.
 number() { sed -n "s/^ *\"$1\": *\([0-9]*\),*$/\1/p" | head -1; }
 
 # soak SIZE MODE HOW OPERATIONS [OPTION...]

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Builds the command for arm64 servers, statically linked and without symbols, by Rust's own linker:
+# Builds the command for arm64 servers, statically linked and without symbols, with Rust's own linker:
 # target/aarch64-unknown-linux-musl/release/linmap.
 set -eu
 cd "$(dirname "$0")/.."

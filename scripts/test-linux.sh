@@ -1,11 +1,11 @@
 #!/bin/sh
-# Reads the tables of real kernels: Debian's, booted under QEMU, by every SOURCE that there is.
+# Reads the tables of Debian's kernels, booted under QEMU, from every kind of SOURCE.
 #
 #   scripts/test-linux.sh [ARGUMENTS of the test...]
 #
-# Debian's archive is asked for what is not in target/linux yet: kernels and busybox, for arm64. Nothing of that is
-# installed. LINMAP_DEBIAN names another mirror than this machine's apt has. Linux 6.1 and 6.12 must be there; of
-# the releases that come and go with Debian's suites those are tested that can be had, and the others are named.
+# Kernels and busybox for arm64 are fetched from Debian's archive into target/linux, if they are not there yet, and
+# are not installed. LINMAP_DEBIAN names a mirror; the default is that of this machine's apt. Linux 6.1 and 6.12 are
+# required. Other releases come and go with Debian's suites: the available ones are tested, the others are listed.
 set -eu
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
@@ -19,7 +19,7 @@ die() {
     exit 1
 }
 
-# An apt of its own, for arm64, which knows nothing of this machine but its mirrors and keys.
+# apt TOOL ARGUMENTS...: runs an apt for arm64 that shares only mirrors and keys with this machine.
 apt() {
     tool=$1
     shift
@@ -29,24 +29,24 @@ apt() {
         -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false "$@"
 }
 
-# Reads the archive's lists, once a run.
+# Reads the archive's lists, once in each run.
 lists() {
     [ ! -e "$linux/apt/fresh" ] || return 0
     command -v dpkg-deb >/dev/null && command -v apt-get >/dev/null || die "apt-get and dpkg-deb are needed"
     mkdir -p "$linux/apt/lists/partial" "$linux/apt/archives/partial"
     : >"$linux/apt/status"
     mirrors >"$linux/apt/list"
-    apt apt-get update >"$linux/apt/log" 2>&1 || die "Debian's archive can not be read:
+    apt apt-get update >"$linux/apt/log" 2>&1 || die "Debian's archive cannot be read:
 $(tail -n 5 "$linux/apt/log")"
     : >"$linux/apt/fresh"
 }
 
-# fetch PACKAGE FILE NAME: the file that the package has, wherever it has it.
+# fetch PACKAGE FILE NAME: stores FILE, from any directory of PACKAGE, as NAME.
 fetch() {
     echo "test-linux: fetching $1"
     rm -rf "$linux/new"
     mkdir "$linux/new"
-    (cd "$linux/new" && apt apt-get download "$1") >"$linux/apt/log" 2>&1 || die "$1 can not be fetched:
+    (cd "$linux/new" && apt apt-get download "$1") >"$linux/apt/log" 2>&1 || die "$1 cannot be fetched:
 $(tail -n 5 "$linux/apt/log")"
     dpkg-deb --fsys-tarfile "$linux/new"/*.deb | tar -x -C "$linux/new" --wildcards "*/$2"
     file=$(find "$linux/new" -type f -path "*/$2" | head -n 1)
@@ -55,11 +55,11 @@ $(tail -n 5 "$linux/apt/log")"
     rm -rf "$linux/new"
 }
 
-# kernel VERSION: the newest kernel of that release, whichever suite has it, if any has.
+# kernel VERSION: fetches the newest kernel of that release from any suite, if one has it.
 kernel() {
     [ ! -e "$linux/vmlinuz-$1" ] || return 0
     lists
-    # From Linux 7 on Debian has the kernel itself in a package of its own.
+    # Since Linux 7 Debian has the kernel itself in a package of its own.
     for kind in binary image; do
         package=$(apt apt-cache search --names-only "^linux-$kind-$1[.][^-]*(-[0-9]+)?-arm64\$" |
             cut -d' ' -f1 | sort -V | tail -n 1)
@@ -69,7 +69,7 @@ kernel() {
     fetch "$package" 'vmlinuz*' "vmlinuz-$1"
 }
 
-# The mirrors that this machine's apt uses, or Debian's own, for the suites that have kernels.
+# Prints the sources of the suites with kernels: this machine's mirrors, or Debian's own.
 mirrors() {
     own=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' 2>/dev/null || true)
     main=$(echo "$own" | sed -n 's/^\([^ ]*\) bookworm$/\1/p' | head -n 1)
@@ -92,14 +92,14 @@ for version in $always; do
 done
 [ -e "$linux/busybox" ] || { lists && fetch busybox-static/bookworm bin/busybox busybox; }
 
-# Without the network the others stay away, and are named at the end.
+# Without the network the others are missing, and are listed at the end.
 for version in $others; do
     (kernel "$version") || true
 done
 
 has_musl() { [ -d "$(rustc --print target-libdir --target $musl 2>/dev/null)" ]; }
 has_musl || { command -v rustup >/dev/null && timeout 120 rustup target add $musl; } || true
-has_musl || die "the static command wants Rust for $musl: rustup target add $musl"
+has_musl || die "the static command needs Rust for $musl: rustup target add $musl"
 scripts/static.sh
 cp "$target/$musl/release/linmap" "$linux/linmap"
 rustc --edition 2024 -O -C strip=symbols --target $musl -C linker=rust-lld \

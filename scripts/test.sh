@@ -1,19 +1,19 @@
 #!/bin/bash
-# Runs the tests, group by group, and stops at the first group that fails.
+# Runs the tests in groups and stops at the first group that fails.
 #
-#   scripts/test.sh [GROUP...]    library, model, kernel, command, image, docs; all of them by default
+#   scripts/test.sh [GROUP...]    library, model, kernel, command, image, docs; default: all
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 group() {
     case $1 in
-    library) cargo test -p linmap -p test-support --tests ;;
+    library) cargo test -p linmap -p test-support -p house --tests ;;
     model) cargo test -p linmap-model -p faults --features linmap-model/cli --tests ;;
     kernel) cargo test -p kernel-plan -p kernel --lib && cargo test -p flatten && cargo test -p bench ;; # on the host
     command) cargo test -p linmap-plot -p linmap-tlb --tests && cargo test -p linmap-cli --tests ;;
     image) cargo test -p linmap-cli --test image ;; # boots in QEMU
     docs) cargo test --workspace --doc ;;
-    *) echo "$0: no group '$1'; there are library, model, kernel, command, image and docs" && return 1 ;;
+    *) echo "$0: no group '$1'; the groups are library, model, kernel, command, image and docs" && return 1 ;;
     esac
 }
 
