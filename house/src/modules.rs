@@ -24,6 +24,7 @@ pub(crate) enum Binding {
 }
 
 /// One module, in a file of its own or inline.
+#[derive(Default)]
 pub(crate) struct Module {
     /// The module around it; none of the root.
     pub(crate) parent: Option<usize>,
@@ -35,6 +36,8 @@ pub(crate) struct Module {
     pub(crate) names: HashMap<String, Vec<Binding>>,
     /// The modules and enums that it imports all names of.
     pub(crate) globs: Vec<Route>,
+    /// True if its macros are also those of the module around it (`#[macro_use]`).
+    pub(crate) macro_use: bool,
     /// True if a macro makes items here, whose names are not known.
     pub(crate) opaque: bool,
     /// Its items, without tests and children.
@@ -45,8 +48,8 @@ pub(crate) struct Module {
 pub(crate) struct Modules {
     /// The root is the first one.
     pub(crate) all: Vec<Module>,
-    /// Macros that are known by their name alone, and the module of each.
-    pub(crate) macros: HashMap<String, usize>,
+    /// The modules that define a macro of a name.
+    pub(crate) macros: HashMap<String, Vec<usize>>,
     /// The text of each file.
     pub(crate) texts: BTreeMap<PathBuf, String>,
     /// The comment that the root begins with.
@@ -98,16 +101,7 @@ impl Modules {
         items: Vec<Item>,
     ) -> Result<usize, Error> {
         let number = self.all.len();
-        let (names, globs) = (HashMap::new(), Vec::new());
-        self.all.push(Module {
-            parent,
-            name,
-            file: file.into(),
-            names,
-            globs,
-            opaque: false,
-            items: Vec::new(),
-        });
+        self.all.push(Module { parent, name, file: file.into(), ..Module::default() });
         for item in items.into_iter().filter(|item| !tests_only(attributes(item))) {
             if let Item::Mod(module) = item {
                 self.add_child(number, file, directory, module)?;
@@ -140,6 +134,8 @@ impl Modules {
                 self.add(Some(parent), name.clone(), &path, &below, parsed.items)?
             }
         };
+        self.all[child].macro_use =
+            module.attrs.iter().any(|attribute| attribute.path().is_ident("macro_use"));
         self.all[parent].names.entry(name).or_default().push(Binding::Module(child));
         Ok(())
     }
@@ -162,7 +158,7 @@ impl Modules {
                         self.name(0, ident, Binding::Exported(number));
                     }
                     self.name(number, ident, Binding::Value);
-                    self.macros.insert(ident.to_string(), number);
+                    self.macros.entry(ident.to_string()).or_default().push(number);
                 }
                 None => self.all[number].opaque = true,
             },

@@ -136,6 +136,20 @@ impl Modules {
         found
     }
 
+    /// Returns the module that defines a macro which code of module `from` can call by its name alone: a module
+    /// around it, or one whose macros `#[macro_use]` takes to there.
+    pub(crate) fn macro_in_scope(&self, from: usize, name: &str) -> Option<usize> {
+        let parent = |module: &usize| self.all[*module].parent;
+        let scopes: Vec<usize> = std::iter::successors(Some(from), parent).collect();
+        let reaches = |definer: &usize| {
+            let mut taken = std::iter::successors(Some(*definer), |module| {
+                parent(module).filter(|_| self.all[*module].macro_use)
+            });
+            taken.any(|module| scopes.contains(&module))
+        };
+        self.macros.get(name)?.iter().copied().find(reaches)
+    }
+
     /// True if `module` is below the file of `ancestor`.
     pub(crate) fn is_below(&self, module: usize, ancestor: usize) -> bool {
         let parents = std::iter::successors(self.all[module].parent, |&parent| self.all[parent].parent);

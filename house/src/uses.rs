@@ -88,12 +88,12 @@ impl Reader<'_> {
         }
     }
 
-    /// Enters a macro call by its name, which may be known in the whole crate.
+    /// Enters the name of a macro call.
     fn enter_macro(&mut self, path: &Path) {
         let (route, line) = route(path);
         if let ([name], true) = (route.as_slice(), self.targets(&route).is_empty()) {
-            let definer = self.modules.macros.get(name);
-            self.found.extend(definer.map(|&definer| Use { definer, name: format!("{name}!"), line }));
+            let definer = self.modules.macro_in_scope(self.module, name);
+            self.found.extend(definer.map(|definer| Use { definer, name: format!("{name}!"), line }));
         } else {
             self.enter(&route, line, false);
         }

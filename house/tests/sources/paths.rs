@@ -78,6 +78,19 @@ fn a_macro_of_the_crate() {
 }
 
 #[test]
+fn a_macro_without_macro_use_is_that_of_its_module() {
+    let tree = Tree::new(&[
+        ("lib.rs", "mod a; mod b; #[macro_use] mod c;"),
+        ("a.rs", "macro_rules! write { () => {} } mod inner; "),
+        ("a/inner.rs", "fn f() { write!() }"),
+        ("b.rs", "fn f() { write!() }"),
+        ("c.rs", "mod deep;"),
+        ("c/deep.rs", "macro_rules! write { () => {} }"),
+    ]);
+    assert_eq!(tree.arrows(), ["a/inner.rs -> a.rs"]);
+}
+
+#[test]
 fn what_macros_make_is_in_the_file_that_calls_them() {
     assert_eq!(arrows_of("use crate::room::inner::Made; use crate::Made as Again;"), ["room/inner.rs"]);
 }
