@@ -6,6 +6,8 @@ use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
+use crate::json_schema;
+
 /// The default CPU of `linmap boot`, an AmpereOne, which never aborts.
 pub(crate) const AMPERE_ONE: &str = "max,midr=0xc00fac30";
 /// QEMU's own CPU, without a promise.
@@ -23,12 +25,14 @@ pub(crate) fn boot(options: &[&str]) -> Booted {
     boot_with(options, &[])
 }
 
-/// Boots with these options and environment variables.
+/// Boots with these options and environment variables. Every document must be as its schema says.
 pub(crate) fn boot_with(options: &[&str], environment: &[(&str, &str)]) -> Booted {
     let output = run(options, environment);
     let document = serde_json::from_slice(&output.stdout).unwrap_or_else(|e| {
         panic!("{options:?}: no JSON document on stdout: {e}\n{}", String::from_utf8_lossy(&output.stderr))
     });
+    let faults = json_schema::faults(&json_schema::read("linmap.boot-1"), &document);
+    assert_eq!(faults, Vec::<String>::new(), "{options:?}: docs/schema/linmap.boot-1.json");
     let console = String::from_utf8_lossy(&output.stderr).into_owned();
     Booted { status: output.status.code(), console, document }
 }

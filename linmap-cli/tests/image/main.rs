@@ -15,6 +15,8 @@ mod fixed;
 mod guest;
 mod halts;
 mod interrupts;
+#[path = "../common/json_schema.rs"]
+mod json_schema;
 mod late;
 mod loader;
 mod matrix;

@@ -11,6 +11,8 @@ mod facts;
 mod figures;
 mod guest;
 mod halts;
+#[path = "../common/json_schema.rs"]
+mod json_schema;
 mod manual;
 mod monitor;
 mod noise;

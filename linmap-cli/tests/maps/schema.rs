@@ -1,13 +1,19 @@
+<<<<<<< HEAD
 //! Every document follows `docs/schema`: no key is missing, and none is undocumented.
+=======
+//! Every document is as `docs/schema` says: nothing is missing, and nothing is added.
+>>>>>>> a79ad0e (linmap boot --json has a schema, and every boot of the tests is compared with it)
 
 use linmap::Attributes;
 use serde_json::Value;
 
 use crate::core::{Kernel, RAM, debian};
+use crate::json_schema;
 use crate::run::linmap;
 
 fn schema(command: &str) -> Value {
     let version = if command == "dump" { 2 } else { 1 };
+<<<<<<< HEAD
     let path = format!("{}/../docs/schema/linmap.{command}-{version}.json", env!("CARGO_MANIFEST_DIR"));
     let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{path}: {error}"))
@@ -58,13 +64,21 @@ fn wrong(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
         found.extend(wrong(root, &schema["items"], inner, &format!("{at}[]")));
     }
     found
+=======
+    json_schema::read(&format!("linmap.{command}-{version}"))
+>>>>>>> a79ad0e (linmap boot --json has a schema, and every boot of the tests is compared with it)
 }
 
 #[track_caller]
 fn assert_fits(command: &str, document: &Value) {
     let schema = schema(command);
+<<<<<<< HEAD
     let mut found = wrong(&schema, &schema, document, "");
     // A document without an error has every key.
+=======
+    let mut found = json_schema::faults(&schema, document);
+    // A document that is no error has everything.
+>>>>>>> a79ad0e (linmap boot --json has a schema, and every boot of the tests is compared with it)
     if document.get("error").is_none() {
         let keys = schema["properties"].as_object().expect("properties").keys();
         let missing = keys.filter(|key| *key != "error" && document.get(key).is_none());
@@ -126,4 +140,21 @@ fn errors_are_documents() {
     }
     assert_fits("walk", &linmap(&["walk", "/nonexistent", "1", "--json"]).exits(2).document());
     assert_fits("diff", &linmap(&["diff", "/nonexistent", "1", "--json"]).exits(2).document());
+}
+
+#[test]
+fn a_document_that_differs_from_its_schema_is_found() {
+    let schema = json_schema::read("linmap.boot-1");
+    let right = serde_json::json!({ "schema": "linmap.boot/1", "ok": true, "levels": 4, "policy": "live" });
+    assert_eq!(json_schema::faults(&schema, &right), Vec::<String>::new());
+    for (key, value, fault) in [
+        ("levels", Value::from("4"), "/levels: \"4\""),
+        ("policy", Value::from("dead"), "/policy: \"dead\""),
+        ("speed", Value::from(1), "/speed is not in the schema"),
+        ("tests", serde_json::json!({ "selftest": { "tried": 1 } }), "/tests/selftest/ok is missing"),
+    ] {
+        let mut document = right.clone();
+        document[key] = value;
+        assert_eq!(json_schema::faults(&schema, &document), [fault]);
+    }
 }
