@@ -16,12 +16,12 @@ mod tables;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs};
+use std::{env, fs, io};
 
 use serde_json::Value;
 
-/// The documents with figures.
-const DOCUMENTS: [&str; 3] = ["README.md", "docs/json.md", "docs/tlb.md"];
+/// The folder of documents that have figures; README.md has some, too.
+const DOCUMENTS: &str = "docs";
 /// The image sizes that the command assumes if it finds no image.
 const SIZES: &str = "linmap-cli/src/commands/plan/image-sizes.txt";
 
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
 fn check() -> Result<(), String> {
     let stale: Vec<String> = files()?.into_iter().filter_map(|file| file.difference()).collect();
     if stale.is_empty() {
-        println!("The figures in {} are up to date.", DOCUMENTS.join(", "));
+        println!("The figures in README.md and {DOCUMENTS} are up to date.");
         return Ok(());
     }
     Err(format!("{}\nThese figures are stale; `make figures ARGS=--update` writes them.", stale.join("\n")))
@@ -59,7 +59,7 @@ fn update() -> Result<(), String> {
 
 /// A file with figures: its text now, and as it should be.
 struct Figures {
-    name: &'static str,
+    name: String,
     path: PathBuf,
     now: String,
     should: String,
@@ -86,16 +86,30 @@ fn files() -> Result<Vec<Figures>, String> {
     let package =
         env::var_os("CARGO_MANIFEST_DIR").ok_or("CARGO_MANIFEST_DIR is not set; run `make figures`")?;
     let root = Path::new(&package).parent().ok_or("the package is not in a workspace")?;
-    let read = |name| fs::read_to_string(root.join(name)).map_err(|e| format!("{name}: {e}"));
+    let read = |name: &str| fs::read_to_string(root.join(name)).map_err(|e| format!("{name}: {e}"));
     let mut files = Vec::new();
-    for name in DOCUMENTS {
-        let now = read(name)?;
+    for name in documents(root).map_err(|e| format!("{DOCUMENTS}: {e}"))? {
+        let now = read(&name)?;
         let should =
             blocks::generated(&now, |what| generate(root, what)).map_err(|e| format!("{name}: {e}"))?;
-        files.push(Figures { name, path: root.join(name), now, should });
+        files.push(Figures { path: root.join(&name), name, now, should });
     }
-    files.push(Figures { name: SIZES, path: root.join(SIZES), now: read(SIZES)?, should: sizes(root)? });
+    let (now, should) = (read(SIZES)?, sizes(root)?);
+    files.push(Figures { name: SIZES.to_owned(), path: root.join(SIZES), now, should });
     Ok(files)
+}
+
+/// Returns the names of README.md and of the chapters of the book, from the root of the repository.
+fn documents(root: &Path) -> io::Result<Vec<String>> {
+    let mut names = vec!["README.md".to_owned()];
+    for entry in fs::read_dir(root.join(DOCUMENTS))? {
+        let name = entry?.file_name().to_string_lossy().into_owned();
+        if name.ends_with(".md") {
+            names.push(format!("{DOCUMENTS}/{name}"));
+        }
+    }
+    names.sort();
+    Ok(names)
 }
 
 /// Returns the text of a block, or `None` if the block is not written here.
@@ -129,7 +143,10 @@ fn generate(root: &Path, what: &str) -> Result<Option<String>, String> {
 fn linmap(root: &Path, arguments: &str) -> Result<String, String> {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let mut command = Command::new(target.join("release/linmap"));
-    printed(command.args(arguments.split_whitespace()), root, &[0])
+    // These two also end with 1, if they find something.
+    let finds = ["check ", "diff "].iter().any(|name| arguments.starts_with(name));
+    let ends: &[i32] = if finds { &[0, 1] } else { &[0] };
+    printed(command.args(arguments.split_whitespace()), root, ends)
 }
 
 fn printed(command: &mut Command, root: &Path, ends: &[i32]) -> Result<String, String> {
