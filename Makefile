@@ -32,11 +32,14 @@ counts:   image command ## compare exact counts with the stored ones; 2% more fa
 figures:  image command ## compare figures in documents with measured ones; ARGS=--update writes them
 	$(RUST) cargo run --quiet --release -p bench -- figures $(ARGS)
 
+docs:     setup ## check all links and build the book: target/book/index.html
+	$(RUST) cargo run --quiet -p book --features html -- build "$(CARGO_TARGET_DIR)/book"
+
 soak:     image command ## try many more random sequences than the tests, on the model and the image; SEQUENCES=1000000
 	LINMAP_SEQUENCES=$(SEQUENCES) LINMAP_NAIVE_CASES=$(SEQUENCES) $(RUST) cargo test -p linmap-model --no-fail-fast --test live --test naive
 	scripts/soak.sh $(SEQUENCES)
 
-lint:     ## check formatting, clippy, rustdoc, arrows between files, words, scripts, licences
+lint:     ## check formatting, clippy, rustdoc, arrows between files, words, links, scripts, licences
 	scripts/setup.sh --lint
 	$(RUST) scripts/lint.sh
 
@@ -56,4 +59,4 @@ setup:    ## install missing programs, and nothing else
 clean:    ## remove all builds
 	$(RUST) cargo clean
 
-.PHONY: help run test test-linux bench counts figures soak sizes lint image fixed command bare-metal setup clean
+.PHONY: help run test test-linux bench counts figures docs soak sizes lint image fixed command bare-metal setup clean

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Checks formatting, clippy, rustdoc, the house rules, shell scripts and licences. A warning is an error.
+# Checks formatting, clippy, rustdoc, the house rules, links in documents, shell scripts and licences. A warning is an error.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -17,6 +17,8 @@ RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
 # The library's `arm64` is not on the host.
 RUSTDOCFLAGS='-D warnings' scripts/rust.sh --kernel cargo doc -p linmap --no-deps --quiet
 scripts/package.sh
+# Every link in README.md, its siblings and the book leads somewhere.
+cargo run --quiet -p book -- check
 
 # The house rules: no circle of files, no arrow against the order of rooms, plain English. The crates and paths that
 # keep them are listed here; without a crate, `house lint` checks all.

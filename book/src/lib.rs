@@ -1,0 +1,30 @@
+//! The documents of the project: README.md and its siblings, and the book in `docs/`.
+//!
+//! [`check()`] follows every link in them, without a network. The binary builds the book. The Rust in the chapters is
+//! compiled and run by `cargo test --doc -p book`.
+
+mod check;
+mod document;
+
+pub use check::{Broken, Fault, check, documents, normalized};
+pub use document::{Document, Link};
+
+/// Compiles the Rust in these chapters.
+macro_rules! chapters {
+    ($($name:ident $path:literal)*) => {
+        $(
+            #[cfg(doctest)]
+            #[doc = include_str!(concat!("../../docs/", $path))]
+            struct $name;
+        )*
+    };
+}
+
+chapters! {
+    Purpose "README.md"
+    BringUp "bring-up.md"
+    LiveChanges "live-changes.md"
+    CpusThatMayAbort "cpus-that-may-abort.md"
+    Aliases "aliases.md"
+    Model "model.md"
+}
