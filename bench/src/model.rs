@@ -1,7 +1,7 @@
 //! The speed of the model, measured on small random sequences of correct changes.
 
 use linmap::{Attributes, Descriptor, Geometry, Granule, Leaf, Level, OaFormat, Pa};
-use linmap_model::{Barrier, Change, Core, Event, Machine, Mapping, Setup, Tlb, Ttbr};
+use linmap_model::{Barrier, Core, Event, Expected, Machine, Mapping, Setup, Tlb, Ttbr};
 
 use crate::clock::timed;
 
@@ -118,9 +118,9 @@ impl Map {
         Descriptor::leaf(leaf, self.g, level).0
     }
 
-    fn change(&self, offset: u64, bytes: u64, read_only: bool) -> Change {
+    fn change(&self, offset: u64, bytes: u64, read_only: bool) -> Expected {
         let to = Mapping::new(Pa(RAM + offset), Self::attributes(read_only));
-        Change { va: self.base + offset, bytes, to: Some(to) }
+        Expected { va: self.base + offset, bytes, to: Some(to) }
     }
 
     /// Splits a block into a table of pages.

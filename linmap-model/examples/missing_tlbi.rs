@@ -6,7 +6,7 @@ use linmap::{
     AddressSpace, Attributes, Descriptor, Dsb, Entry, Geometry, Granule, Half, Hardware, Leaf, Level,
 };
 use linmap::{Memory, OaFormat, Pa, Run, Scope, Slot, Tlbi, Tree, Va};
-use linmap_model::{Breach, Change, Core, Mapping, Model, OnCpu, Setup, Ttbr};
+use linmap_model::{Breach, Core, Expected, Mapping, Model, OnCpu, Setup, Ttbr};
 
 /// The code under test: makes the page at `va`, which `slot` maps, read-only.
 fn make_read_only(cpu: OnCpu<'_>, g: Geometry, va: Va, slot: Slot, with_tlbi: bool) {
@@ -50,7 +50,7 @@ fn run(with_tlbi: bool) -> Result<(), Box<Breach>> {
 
     let page = Va(base.0 + (3 << 12));
     let read_only = Mapping::new(Pa(0x4000_3000), Attributes::RAM | Attributes::READ_ONLY);
-    cpu.begins(root, "make_read_only", &[Change::new(page, 1 << 12, Some(read_only))]);
+    cpu.begins(root, "make_read_only", &[Expected::new(page, 1 << 12, Some(read_only))]);
     let mut table = root;
     let mut level = g.root();
     while level != Level::PAGE {

@@ -113,7 +113,7 @@ pub enum Event {
         /// What it is called.
         name: String,
         /// What each range will map to. Ranges do not overlap.
-        changes: Vec<Change>,
+        changes: Vec<Expected>,
     },
     /// The operation that this CPU began returns.
     Done {
@@ -185,9 +185,9 @@ pub enum CacheOp {
     IcIvau,
 }
 
-/// What a range will map to.
+/// What a range of addresses must map to when an operation has returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Change {
+pub struct Expected {
     /// The first address.
     #[serde(with = "hex")]
     pub va: u64,
@@ -224,7 +224,7 @@ impl Mapping {
     }
 }
 
-impl Change {
+impl Expected {
     /// A range that will map to consecutive physical memory from `to` on, or to nothing.
     pub const fn new(va: Va, bytes: u64, to: Option<Mapping>) -> Self {
         Self { va: va.0, bytes, to }

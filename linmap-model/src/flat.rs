@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::{Change, Mapping};
+use crate::{Expected, Mapping};
 
 /// Ranges by their first address: the last address, and what the first one maps to.
 #[derive(Clone, Debug, Default)]
@@ -26,7 +26,7 @@ impl Flat {
     }
 
     /// Makes a change.
-    pub(crate) fn apply(&mut self, change: &Change) {
+    pub(crate) fn apply(&mut self, change: &Expected) {
         let (first, last) = (change.va, change.last());
         self.cut(first);
         if let Some(after) = last.checked_add(1) {

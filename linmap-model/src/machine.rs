@@ -27,7 +27,7 @@ use crate::code::Code;
 use crate::flat::Flat;
 use crate::pages::{Pages, Place};
 use crate::stale::{Issued, Stale};
-use crate::{Breach, Change, Core, CpuId, Event, Rule, Setup};
+use crate::{Breach, Core, CpuId, Event, Expected, Rule, Setup};
 
 /// A machine that judges every step.
 pub struct Machine {
@@ -88,7 +88,7 @@ struct Left {
 struct Operation {
     root: u64,
     name: String,
-    changes: Vec<Change>,
+    changes: Vec<Expected>,
     /// What its stores touched.
     touched: Vec<(u64, u64)>,
     /// Whether something became valid.

@@ -11,7 +11,7 @@ use linmap::{
     Run, Slot, Tlbi, Va,
 };
 
-use crate::{Barrier, Change, CpuId, Event, Model, Tlb, Ttbr};
+use crate::{Barrier, CpuId, Event, Expected, Model, Tlb, Ttbr};
 
 /// A CPU of a [`Model`]: the memory and the hardware that code running on it has.
 #[derive(Clone, Copy)]
@@ -55,14 +55,14 @@ impl<'m> OnCpu<'m> {
     /// tree, the machine knows of no address that it may map. With the DSB after which walkers see the tables.
     pub fn announces(self, root: Pa, runs: impl IntoIterator<Item = Run>) {
         let geometry = self.model.geometry();
-        let changes: Vec<_> = runs.into_iter().map(|run| Change::of_run(&run, geometry)).collect();
+        let changes: Vec<_> = runs.into_iter().map(|run| Expected::of_run(&run, geometry)).collect();
         self.begins(root, "a tree", &changes);
         self.dsb(Dsb::Ishst);
         self.done(true);
     }
 
     /// Announces what an operation will have changed in the tree of `root` when it is done.
-    pub fn begins(self, root: Pa, name: &str, changes: &[Change]) {
+    pub fn begins(self, root: Pa, name: &str, changes: &[Expected]) {
         let (root, name, changes) = (root.0, name.to_owned(), changes.to_vec());
         self.step(Event::Begin { cpu: self.cpu, root, name, changes });
     }

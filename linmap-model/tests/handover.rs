@@ -5,7 +5,7 @@ use linmap::{
     AddressSpace, Attributes, BuildError, Dsb, Geometry, Granule, Half, Hardware, OaFormat, Pa, Policy,
     Region, Tlbi, Tree, Va,
 };
-use linmap_model::{Change, Core, Mapping, Model, OnCpu, Rule, Setup, Ttbr};
+use linmap_model::{Core, Expected, Mapping, Model, OnCpu, Rule, Setup, Ttbr};
 
 fn geometries() -> Vec<Geometry> {
     let formats = [OaFormat::Bits48, OaFormat::Lpa, OaFormat::Lpa2];
@@ -20,8 +20,8 @@ fn region(g: Geometry, half: Half) -> Region {
     Region::new(va, Pa(2 * block), bytes, Attributes::RAM)
 }
 
-fn change(region: &Region) -> Change {
-    Change::new(region.va, region.bytes, Some(Mapping::new(region.oa, region.attributes)))
+fn change(region: &Region) -> Expected {
+    Expected::new(region.va, region.bytes, Some(Mapping::new(region.oa, region.attributes)))
 }
 
 /// Tables that walkers of all CPUs use and that no value of the library stands for.
@@ -49,7 +49,7 @@ fn changes_a_page(space: &AddressSpace, cpu: OnCpu<'_>, region: &Region) {
         (linmap::Change::READ_ONLY, region.attributes | Attributes::READ_ONLY),
         (linmap::Change::WRITABLE, region.attributes),
     ] {
-        cpu.begins(space.root(), "protect", &[Change::new(va, page, Some(Mapping::new(oa, attributes)))]);
+        cpu.begins(space.root(), "protect", &[Expected::new(va, page, Some(Mapping::new(oa, attributes)))]);
         // SAFETY: the model judges what becomes of these addresses.
         unsafe { space.protect(&cpu, va, 1, change) }.expect("a page that is mapped");
         cpu.done(true);

@@ -4,7 +4,7 @@ use linmap::{
     AddressSpace, Attributes, BuildError, CreateError, Dsb, Geometry, Granule, Half, Hardware, Layout,
     Leaves, OaFormat, Pa, Rodata, Run, Tlbi, Tree, Va, create,
 };
-use linmap_model::{Change, Core, Mapping, Model, Rule, Setup, Ttbr};
+use linmap_model::{Core, Expected, Mapping, Model, Rule, Setup, Ttbr};
 
 fn geometries() -> Vec<Geometry> {
     let formats = [OaFormat::Bits48, OaFormat::Lpa, OaFormat::Lpa2];
@@ -16,10 +16,10 @@ fn geometries() -> Vec<Geometry> {
     all.collect()
 }
 
-fn changes(runs: impl Iterator<Item = Run>, g: Geometry) -> Vec<Change> {
+fn changes(runs: impl Iterator<Item = Run>, g: Geometry) -> Vec<Expected> {
     let change = |r: Run| {
         let bytes = r.descriptors << g.level_shift(r.level);
-        Change::new(r.va, bytes, Some(Mapping::new(r.oa, r.attributes)))
+        Expected::new(r.va, bytes, Some(Mapping::new(r.oa, r.attributes)))
     };
     runs.map(change).collect()
 }

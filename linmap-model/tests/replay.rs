@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use linmap::{
     Attributes, Geometry, Granule, Half, Hardware, Level, OaFormat, Pa, Run, Scope, Tlbi, Tree, Va,
 };
-use linmap_model::{Change, Core, Event, Mapping, Model, Setup, Ttbr, replay};
+use linmap_model::{Core, Event, Expected, Mapping, Model, Setup, Ttbr, replay};
 
 /// A log that a test can look at while a model writes it.
 #[derive(Clone, Default)]
@@ -43,11 +43,11 @@ fn unmapping(with_tlbi: bool) -> Vec<u8> {
     };
     let tree = Tree::build(&cpu, g, Half::Upper, [page].into_iter()).unwrap();
     let table = tree.root();
-    cpu.begins(table, "create", &[Change::new(base, 1 << 16, Some(Mapping::new(Pa(0), Attributes::RAM)))]);
+    cpu.begins(table, "create", &[Expected::new(base, 1 << 16, Some(Mapping::new(Pa(0), Attributes::RAM)))]);
     cpu.dsb(linmap::Dsb::Ishst);
     cpu.done(true);
     cpu.loads(Ttbr::Ttbr1, tree.into_root().pa());
-    cpu.begins(table, "unmap", &[Change::new(base, 1 << 16, None)]);
+    cpu.begins(table, "unmap", &[Expected::new(base, 1 << 16, None)]);
     // The last table that was taken is that of the pages.
     let pages = Pa(setup.tables_at + 2 * g.page_size());
     cpu.step(Event::write(0, pages, 0, 0));

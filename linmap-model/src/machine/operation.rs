@@ -6,7 +6,7 @@ use super::frames::sequence;
 use super::{Finding, Machine, Operation, lowest};
 use crate::cached::Cached;
 use crate::pages::{Piece, State};
-use crate::{Change, CpuId, Mapping, Rule};
+use crate::{CpuId, Expected, Mapping, Rule};
 
 /// When the tables are compared with what they must say.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -50,7 +50,7 @@ impl Machine {
         cpu: CpuId,
         root: u64,
         name: String,
-        mut changes: Vec<Change>,
+        mut changes: Vec<Expected>,
     ) -> Result<(), Finding> {
         if let Some(open) = &self.cpu(cpu).operation {
             return Err(sequence(
@@ -60,7 +60,7 @@ impl Machine {
         }
         changes.sort_by_key(|c| c.va);
         let page = self.geometry().page_size() - 1;
-        let whole = |c: &Change| c.bytes != 0 && (c.va | c.bytes) & page == 0 && c.last() >= c.va;
+        let whole = |c: &Expected| c.bytes != 0 && (c.va | c.bytes) & page == 0 && c.last() >= c.va;
         let apart = changes.windows(2).all(|w| w[0].last() < w[1].va);
         if !apart || !changes.iter().all(whole) {
             return Err(sequence(cpu, "a change is not in whole pages, or two of them overlap"));

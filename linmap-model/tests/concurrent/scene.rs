@@ -288,7 +288,7 @@ impl<'m> Run<'m> {
         operation.predict(&self.serial().flat, &Walked::default(), self.g, now)
     }
 
-    fn changes(&self, operation: &Operation, prediction: &Prediction) -> Vec<linmap_model::Change> {
+    fn changes(&self, operation: &Operation, prediction: &Prediction) -> Vec<linmap_model::Expected> {
         match prediction.result {
             Ok(()) if repaints(operation) => Vec::new(),
             Ok(()) => operation.changes(&prediction.flat, self.g),

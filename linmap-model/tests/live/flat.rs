@@ -1,7 +1,7 @@
 //! What every page maps to, as a list of ranges: the library's results are judged by it.
 
 use linmap::{Attributes, Entry, Geometry, Leaf, LeafSize, Level, OaFormat, Pa, Stats, Va};
-use linmap_model::{Change, Mapping};
+use linmap_model::{Expected, Mapping};
 
 /// What an address maps to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,9 +81,10 @@ impl Flat {
     }
 
     /// A range, as the model is told of it.
-    pub(crate) fn changes(&self, first: u64, last: u64) -> Vec<Change> {
+    pub(crate) fn changes(&self, first: u64, last: u64) -> Vec<Expected> {
         let mapping = |m: Mapped| Mapping { valid: m.valid, ..Mapping::new(Pa(m.pa), m.attributes) };
-        let change = |(a, b, to): (u64, u64, Option<Mapped>)| Change::new(Va(a), b - a + 1, to.map(mapping));
+        let change =
+            |(a, b, to): (u64, u64, Option<Mapped>)| Expected::new(Va(a), b - a + 1, to.map(mapping));
         self.within(first, last).into_iter().map(change).collect()
     }
 

@@ -115,7 +115,7 @@ impl Operation {
     }
 
     /// What it will have changed, as the model is told of it.
-    pub(crate) fn changes(&self, flat: &Flat, g: Geometry) -> Vec<linmap_model::Change> {
+    pub(crate) fn changes(&self, flat: &Flat, g: Geometry) -> Vec<linmap_model::Expected> {
         self.ranges(flat, g).into_iter().flat_map(|(first, last)| flat.changes(first, last)).collect()
     }
 

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use linmap::{Attributes, Descriptor, Geometry, Granule, Half, Leaf, Level, OaFormat, Pa, Va};
-use linmap_model::{Barrier, Breach, Change, Core, CpuId, Event, Machine, Mapping, Setup, Tlb, Ttbr};
+use linmap_model::{Barrier, Breach, Core, CpuId, Event, Expected, Machine, Mapping, Setup, Tlb, Ttbr};
 
 /// 4K pages, 39 VA bits: the root is at level 1.
 pub(crate) const K4: Geometry = geometry(Granule::K4, 39, OaFormat::Bits48);
@@ -236,25 +236,25 @@ impl Scene {
     }
 
     /// What slots will map to: the first one a leaf, the next ones following in address.
-    pub(crate) fn change(&self, slots: Range<usize>, to: Option<Leaf>) -> Change {
+    pub(crate) fn change(&self, slots: Range<usize>, to: Option<Leaf>) -> Expected {
         let bytes = (slots.len() as u64) << self.g.level_shift(self.tree.level);
         self.change_at(self.va(slots.start), bytes, to)
     }
 
     /// What some bytes will map to.
-    pub(crate) fn change_at(&self, va: u64, bytes: u64, to: Option<Leaf>) -> Change {
+    pub(crate) fn change_at(&self, va: u64, bytes: u64, to: Option<Leaf>) -> Expected {
         let to = to.map(|l| Mapping { valid: l.valid, ..Mapping::new(l.oa, l.attributes) });
-        Change::new(Va(va), bytes, to)
+        Expected::new(Va(va), bytes, to)
     }
 }
 
 /// Single steps.
 impl Scene {
-    pub(crate) fn begin(&mut self, name: &str, changes: impl Into<Vec<Change>>) -> &mut Self {
+    pub(crate) fn begin(&mut self, name: &str, changes: impl Into<Vec<Expected>>) -> &mut Self {
         self.begin_at(self.tree.tables[0], name, changes)
     }
 
-    fn begin_at(&mut self, root: u64, name: &str, changes: impl Into<Vec<Change>>) -> &mut Self {
+    fn begin_at(&mut self, root: u64, name: &str, changes: impl Into<Vec<Expected>>) -> &mut Self {
         let (cpu, name, changes) = (self.cpu, name.to_owned(), changes.into());
         self.event(Event::Begin { cpu, root, name, changes })
     }

@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linmap_model::{Barrier, Change, Core, Event, Mapping, Rule, Tlb};
+use linmap_model::{Barrier, Core, Event, Expected, Mapping, Rule, Tlb};
 
 use crate::descriptor::{
     ACCESSED, BLOCK, DIRTY_MANAGED, Leaf, MEMORY_TYPE, Meaning, NOT_GLOBAL, READ_ONLY, SHAREABILITY,
@@ -39,7 +39,7 @@ type Map = BTreeMap<u64, Option<Mapping>>;
 struct Cpu {
     core: Core,
     loaded: bool,
-    operation: Option<Vec<Change>>,
+    operation: Option<Vec<Expected>>,
     /// The slots that it changed meanwhile.
     touched: BTreeSet<(u64, usize)>,
     /// It made something valid, and has had no DSB after it, or no ISB after that.
@@ -132,7 +132,7 @@ impl Naive {
                 self.memory.retain(|(t, _), _| t != table);
             }
             Event::Begin { changes, .. } => {
-                let overlap = |a: &Change, b: &Change| a.va < b.va + b.bytes && b.va < a.va + a.bytes;
+                let overlap = |a: &Expected, b: &Expected| a.va < b.va + b.bytes && b.va < a.va + a.bytes;
                 let mut open = self.cpus.iter().filter_map(|c| c.operation.as_ref()).flatten();
                 if self.cpus[at].operation.is_some() || open.any(|o| changes.iter().any(|c| overlap(o, c))) {
                     return Err(OutOfScope);
@@ -453,7 +453,7 @@ impl Naive {
     }
 
     /// What each address maps to after these changes.
-    fn after(&self, changes: &[Change]) -> Map {
+    fn after(&self, changes: &[Expected]) -> Map {
         let mut map = self.expected.clone();
         for change in changes {
             for (&va, mapping) in &mut map {
@@ -623,7 +623,7 @@ impl Naive {
 }
 
 /// Whether one of the changes is about an address.
-fn named(changes: &[Change], va: u64) -> bool {
+fn named(changes: &[Expected], va: u64) -> bool {
     changes.iter().any(|c| va.wrapping_sub(c.va) < c.bytes)
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use linmap_model::{Barrier, Change, Core, Event, Tlb};
+use linmap_model::{Barrier, Core, Event, Expected, Tlb};
 
 use crate::descriptor::{
     ATTRIBUTES, BLOCK, CONTIGUOUS, DIRTY_MANAGED, PAGE, READ_ONLY, TABLE_OR_PAGE, UXN, VALID,
@@ -239,7 +239,7 @@ impl<'a> Author<'a> {
         self.push(isb(self.cpu));
     }
 
-    fn begin(&mut self, name: &str, changes: Vec<Change>) {
+    fn begin(&mut self, name: &str, changes: Vec<Expected>) {
         self.push(begin(self.cpu, name, changes));
     }
 

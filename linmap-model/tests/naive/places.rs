@@ -1,7 +1,7 @@
 //! Where the tables are and what they map: one root, one table at level 1, one at level 2, whose slots 0
 //! and 1 are watched; below slot 0 a few child tables come and go.
 
-use linmap_model::{Barrier, Change, CpuId, Event, Mapping, Tlb, Ttbr};
+use linmap_model::{Barrier, CpuId, Event, Expected, Mapping, Tlb, Ttbr};
 
 use crate::descriptor::{
     BLOCK, CONTIGUOUS, Leaf, Meaning, NOT_GLOBAL, PAGE, RAM, TABLE_OR_PAGE, VALID, meaning,
@@ -75,12 +75,12 @@ pub(crate) fn prologue(layout: Layout, cpus: u8, asid: u64) -> Vec<Event> {
     events.extend(table.then_some(Event::Alloc { cpu: 0, table: CHILD }));
 
     let mapping = |va: u64| Mapping { pa: MEMORY + (va - BASE), attributes: RAM, valid: true };
-    let range = |va: u64, bytes: u64| Change { va, bytes, to: Some(mapping(va)) };
+    let range = |va: u64, bytes: u64| Expected { va, bytes, to: Some(mapping(va)) };
     let mut changes = match layout {
         Layout::Hole => vec![],
         Layout::Holed => {
             let third = Mapping { valid: false, ..mapping(page_at(2)) };
-            let third = Change { to: Some(third), ..range(page_at(2), PAGE) };
+            let third = Expected { to: Some(third), ..range(page_at(2), PAGE) };
             vec![range(BASE, PAGE), third, range(page_at(3), BLOCK - 3 * PAGE)]
         }
         _ => vec![range(BASE, BLOCK)],
@@ -150,17 +150,17 @@ pub(crate) fn tlbi_all(cpu: CpuId, op: Tlb) -> Event {
     Event::Tlbi { cpu, op, operand: 0 }
 }
 
-pub(crate) fn begin(cpu: CpuId, name: &str, changes: Vec<Change>) -> Event {
+pub(crate) fn begin(cpu: CpuId, name: &str, changes: Vec<Expected>) -> Event {
     Event::Begin { cpu, root: ROOT, name: name.into(), changes }
 }
 
 /// The change that gives a range what its first descriptor, at this level, says.
-pub(crate) fn change(va: u64, bytes: u64, descriptor: u64, level: u8) -> Change {
+pub(crate) fn change(va: u64, bytes: u64, descriptor: u64, level: u8) -> Expected {
     let to = match meaning(descriptor, level) {
         Meaning::Leaf(Leaf { oa, attributes, valid, .. }) => Some(Mapping { pa: oa, attributes, valid }),
         _ => None,
     };
-    Change { va, bytes, to }
+    Expected { va, bytes, to }
 }
 
 pub(crate) fn done(cpu: CpuId) -> Event {
