@@ -1,38 +1,37 @@
-//! What a TLB holds of a leaf, and which of two such entries may be held together.
+//! A leaf as a TLB holds it, and the reasons why it may not hold two of them together.
 
 use linmap::{Attributes, Geometry, Leaf, Level, MemoryType};
 
 /// A leaf as a TLB holds it.
 ///
-/// One of a contiguous run stands for the whole run: the TLB may use what one member says for the
-/// addresses of all (D8.7.1).
+/// A member of a contiguous run stands for the whole run: the TLB may use any member for the addresses of all (D8.7.1).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Cached {
     /// The first address of the leaf, or of the run.
     pub(crate) first: u64,
-    /// What it translates to.
+    /// The output address of the first address.
     pub(crate) oa: u64,
     pub(crate) level: Level,
     pub(crate) contiguous: bool,
-    /// Those that a TLB knows.
+    /// The attributes that a TLB holds.
     pub(crate) attributes: Attributes,
     /// log2 of the bytes of one descriptor.
     pub(crate) shift: u32,
-    /// How many descriptors: 1, or those of the run.
+    /// The number of descriptors: 1, or those of the run.
     pub(crate) members: u32,
 }
 
-/// Why two entries may not be held together.
+/// The reason why two entries may not be held together, and by which CPUs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Clash {
-    /// Only by a CPU that never aborts.
+    /// Only a CPU that never aborts may hold both.
     Size(&'static str),
-    /// By none.
+    /// No CPU may hold both.
     Forbidden(&'static str),
 }
 
 impl Cached {
-    /// What a TLB may hold of a leaf whose entry starts at `va`; nothing of one that faults.
+    /// Returns the entry that a TLB may hold of a leaf that starts at `va`; `None` if the leaf faults.
     pub(crate) fn new(va: u64, leaf: Leaf, level: Level, g: Geometry) -> Option<Self> {
         // An entry whose use faults is never cached (D8.17 IWZCBG).
         if !leaf.valid || !leaf.attributes.contains(Attributes::ACCESSED) {
@@ -57,7 +56,7 @@ impl Cached {
         self.first + (((self.members as u64) << self.shift) - 1)
     }
 
-    /// The output address of one of its addresses.
+    /// Returns the output address of one of its addresses.
     pub(crate) const fn oa_at(&self, va: u64) -> u64 {
         self.oa.wrapping_add(va.wrapping_sub(self.first))
     }
@@ -66,7 +65,7 @@ impl Cached {
         self.first <= last && first <= self.last()
     }
 
-    /// The members that translate addresses from `first` to `last`, as bits.
+    /// Returns the members that translate addresses from `first` to `last`, as bits.
     pub(crate) fn members_in(&self, first: u64, last: u64) -> u128 {
         if !self.overlaps(first, last) {
             return 0;
@@ -76,12 +75,12 @@ impl Cached {
         (u128::MAX >> (127 - (high - low))) << low
     }
 
-    /// All members, as bits.
+    /// Returns all members, as bits.
     pub(crate) const fn all_members(&self) -> u128 {
         u128::MAX >> (128 - self.members)
     }
 
-    /// Why a TLB may not hold `self` and `new`, the later one, together; they have an address in common.
+    /// Returns the reason why a TLB may not hold `self` and the later `new` together, which have an address in common.
     pub(crate) fn clash(&self, new: &Self) -> Option<Clash> {
         let va = self.first.max(new.first);
         let changed = self.attributes ^ new.attributes;
@@ -108,7 +107,7 @@ impl Cached {
         None
     }
 
-    /// In words.
+    /// Describes it in words.
     pub(crate) fn describe(&self) -> String {
         let size = 1u64 << self.shift;
         let (count, unit) = match size {

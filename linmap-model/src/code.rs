@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::{CacheOp, CpuId};
 
-/// How far the maintenance of a line of code has come.
+/// The progress of the maintenance of a line of code.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     Stored,
@@ -56,7 +56,7 @@ impl Code {
         ready.for_each(|l| l.synchronised |= 1 << cpu);
     }
 
-    /// What the line lacks before this CPU may execute it.
+    /// Fails, naming the missing step, if this CPU may not execute the line yet.
     pub(crate) fn execute(&self, cpu: CpuId, pa: u64) -> Result<(), &'static str> {
         match self.0.get(&pa) {
             None => Ok(()),

@@ -20,7 +20,7 @@ pub enum Event {
     /// `cpu` stores descriptors: one into a live table, or `count` in a row into one that no walker
     /// reaches, each larger by `step`.
     Write {
-        /// Who stores.
+        /// The CPU that stores.
         cpu: CpuId,
         /// The table's address.
         #[serde(with = "hex")]
@@ -30,31 +30,31 @@ pub enum Event {
         /// The first descriptor.
         #[serde(with = "hex")]
         value: u64,
-        /// How many slots.
+        /// The number of slots.
         #[serde(default = "one", skip_serializing_if = "is_one")]
         count: usize,
         /// The difference from one to the next.
         #[serde(default, with = "hex", skip_serializing_if = "is_zero")]
         step: u64,
-        /// What the CPU last read in the slot and takes for its content, if it did.
+        /// The descriptor that the CPU last read in the slot, if it did, and that it expects there.
         #[serde(default, with = "maybe_hex", skip_serializing_if = "Option::is_none")]
         was: Option<u64>,
     },
     /// A data synchronisation barrier.
     Dsb {
-        /// Who executes it.
+        /// The CPU that executes it.
         cpu: CpuId,
-        /// What it waits for.
+        /// The accesses for which it waits.
         kind: Barrier,
     },
     /// A context synchronisation event.
     Isb {
-        /// On which CPU.
+        /// The CPU.
         cpu: CpuId,
     },
     /// A TLB invalidation, as the CPU sees it.
     Tlbi {
-        /// Who issues it.
+        /// The CPU that issues it.
         cpu: CpuId,
         /// The operation.
         op: Tlb,
@@ -64,9 +64,9 @@ pub enum Event {
     },
     /// A translation table base register is written.
     Msr {
-        /// Whose.
+        /// The CPU.
         cpu: CpuId,
-        /// Which.
+        /// The register.
         register: Ttbr,
         /// Its new value: the root table's address, ASID in bits 63:48.
         #[serde(with = "hex")]
@@ -74,22 +74,22 @@ pub enum Event {
     },
     /// From here on the CPU touches nothing but its 1:1 map, until it is unparked.
     Park {
-        /// Who.
+        /// The CPU.
         cpu: CpuId,
     },
     /// The CPU goes on with its work.
     Unpark {
-        /// Who.
+        /// The CPU.
         cpu: CpuId,
     },
-    /// The CPU tells the system what it is. Before that the system relies on nothing of it.
+    /// The CPU reports its features to the system. Before that the system cannot rely on any.
     Report {
-        /// Who.
+        /// The CPU.
         cpu: CpuId,
     },
     /// A table page is taken; its content is undefined.
     Alloc {
-        /// By whom.
+        /// The CPU.
         cpu: CpuId,
         /// Its address.
         #[serde(with = "hex")]
@@ -97,54 +97,54 @@ pub enum Event {
     },
     /// A table page is given back.
     Free {
-        /// By whom.
+        /// The CPU.
         cpu: CpuId,
         /// Its address.
         #[serde(with = "hex")]
         table: u64,
     },
-    /// An operation begins: what it will have changed when it is done.
+    /// An operation begins, and announces the changes that it will have made when it is done.
     Begin {
-        /// Who carries it out.
+        /// The CPU that carries it out.
         cpu: CpuId,
         /// The root of the tables that it changes.
         #[serde(with = "hex")]
         root: u64,
-        /// What it is called.
+        /// Its name.
         name: String,
-        /// What each range will map to. Ranges do not overlap.
+        /// The new mapping of each range. Ranges do not overlap.
         changes: Vec<Expected>,
     },
     /// The operation that this CPU began returns.
     Done {
-        /// Who carried it out.
+        /// The CPU that carried it out.
         cpu: CpuId,
-        /// Whether it did what it announced; otherwise it changed nothing.
+        /// True if it made the changes that it announced; otherwise it made none.
         ok: bool,
     },
     /// Instructions are stored to memory.
     Code {
-        /// By whom.
+        /// The CPU.
         cpu: CpuId,
-        /// Where, to the cache line.
+        /// The physical address of the cache line.
         #[serde(with = "hex")]
         pa: u64,
     },
     /// A cache line is maintained, for code that was stored.
     Cache {
-        /// By whom.
+        /// The CPU.
         cpu: CpuId,
-        /// How.
+        /// The maintenance operation.
         op: CacheOp,
-        /// Where, to the cache line.
+        /// The physical address of the cache line.
         #[serde(with = "hex")]
         pa: u64,
     },
     /// Instructions are executed.
     Execute {
-        /// By whom.
+        /// The CPU.
         cpu: CpuId,
-        /// Where, to the cache line.
+        /// The physical address of the cache line.
         #[serde(with = "hex")]
         pa: u64,
     },
@@ -185,20 +185,20 @@ pub enum CacheOp {
     IcIvau,
 }
 
-/// What a range of addresses must map to when an operation has returned.
+/// The mapping that a range must have when an operation has returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Expected {
     /// The first address.
     #[serde(with = "hex")]
     pub va: u64,
-    /// How many bytes: whole pages.
+    /// Its size in bytes: whole pages.
     #[serde(with = "hex")]
     pub bytes: u64,
     /// The first page's mapping, the next ones following in address; none for a hole.
     pub to: Option<Mapping>,
 }
 
-/// What a page maps to.
+/// The mapping of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Mapping {
     /// The output address.
@@ -207,7 +207,7 @@ pub struct Mapping {
     /// The attributes, as [`Attributes`] has them.
     #[serde(with = "hex")]
     pub attributes: u64,
-    /// Whether accesses translate; otherwise the mapping is merely kept.
+    /// True if accesses translate; otherwise the mapping is present-invalid.
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     pub valid: bool,
 }
@@ -248,7 +248,7 @@ impl Event {
         Self::Write { cpu, table: table.0, index, value, count: 1, step: 0, was: None }
     }
 
-    /// Whose step it is.
+    /// Returns the CPU that takes the step.
     pub const fn cpu(&self) -> CpuId {
         match *self {
             Self::Write { cpu, .. }
@@ -367,7 +367,7 @@ pub(crate) mod hex {
     }
 }
 
-/// The same, where there may be none.
+/// The same for an optional number.
 mod maybe_hex {
     use serde::{Deserialize, Deserializer, Serializer};
 

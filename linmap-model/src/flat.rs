@@ -1,15 +1,15 @@
-//! What each page must translate to: a flat map, without tables.
+//! The translation that each page must have: a flat map, without tables.
 
 use std::collections::BTreeMap;
 
 use crate::{Expected, Mapping};
 
-/// Ranges by their first address: the last address, and what the first one maps to.
+/// Ranges by their first address: the last address, and the mapping of the first.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Flat(BTreeMap<u64, (u64, Mapping)>);
 
 impl Flat {
-    /// What an address maps to, and the last address up to which that goes on.
+    /// Returns the mapping of an address, and the last address up to which it continues.
     pub(crate) fn at(&self, va: u64) -> (Option<Mapping>, u64) {
         if let Some((&first, &(last, to))) = self.0.range(..=va).next_back()
             && va <= last
@@ -20,7 +20,7 @@ impl Flat {
         (None, next)
     }
 
-    /// The first address that maps to anything.
+    /// Returns the first address that is mapped.
     pub(crate) fn first(&self) -> Option<u64> {
         self.0.keys().next().copied()
     }
@@ -41,7 +41,7 @@ impl Flat {
         }
     }
 
-    /// Adds a range where there is none, joined to the one in front of it where that goes on.
+    /// Adds a range where there is none, joined to the one before it if it continues that.
     fn insert(&mut self, first: u64, last: u64, to: Mapping) {
         if let Some((&before, &(end, mapping))) = self.0.range(..first).next_back()
             && end.wrapping_add(1) == first
@@ -53,7 +53,7 @@ impl Flat {
         }
     }
 
-    /// Makes a range that `va` lies within end in front of it.
+    /// Cuts the range that contains `va` before it.
     fn cut(&mut self, va: u64) {
         if let Some((&first, &(last, to))) = self.0.range(..va).next_back()
             && va <= last

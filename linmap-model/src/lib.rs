@@ -2,25 +2,24 @@
 //!
 //! A page-table bug seldom shows when it is made. A missing TLBI costs nothing until some CPU happens to
 //! hold the old entry; a block that is split in place works on every CPU at hand and aborts on another.
-//! This crate runs such code on a machine where everything that the architecture permits to go wrong does,
-//! and says which step broke which rule.
+//! This crate runs such code on a machine where everything goes wrong that the architecture permits, and names the
+//! step and the rule that it broke.
 //!
 //! # How it judges
 //!
 //! [`Machine`] has up to eight CPUs with different promises ([`Core`]), their TLBs, walk caches and table
 //! base registers, and table pages. It takes one [`Event`] after another: a store, a barrier, a TLBI with
 //! its operand, a register write. TLB fills are passive, so no interleaving is searched: for each CPU the
-//! machine knows the set of all entries that its TLB may possibly hold, exactly. A store adds to it; a
-//! TLBI takes away, with the DSB that completes it, what can not be fetched again. Each step is judged
-//! against every [`Rule`]; a [`Breach`] names the rule, the CPU, the address, the facts that contradict
-//! each other, and the events that led there. Where an invalidation was of no use it says why.
+//! machine knows exactly the set of all entries that its TLB can hold. A store adds to it. A TLBI, with the DSB that
+//! completes it, drops those that cannot be fetched again. Each step is judged against every [`Rule`]; a [`Breach`]
+//! names the rule, the CPU, the address, the facts that contradict each other, and the events before it. If an
+//! invalidation was of no use, the breach has the reason.
 //!
-//! What is being changed is announced by [`Event::Begin`] and judged at [`Event::Done`]: meanwhile each
-//! address translates as before or as it will, afterwards as promised, and no TLB says otherwise.
+//! [`Event::Begin`] announces a change, and [`Event::Done`] is where it is judged: between them each address has its
+//! old translation or its new one; afterwards it has the new one, and no TLB has another.
 //!
-//! A root that a CPU loads and of which nothing was announced takes the place of the one that the CPU was on
-//! before: it must translate as that one did, at once, and what is announced from then on is of both, for as
-//! long as some CPU is still on the old one.
+//! A root without announcements that a CPU loads replaces the one that the CPU was on before: it must have the same
+//! translations at once, and later announcements are of both, for as long as some CPU is still on the old one.
 //!
 //! Nothing is known of a tree that was not announced: before a CPU loads its first root,
 //! [`OnCpu::announces`](OnCpu::announces) says what that maps.
@@ -40,14 +39,15 @@
 //!
 //! # What it does not model
 //!
-//! One translation regime, EL1&0 without stage 2, and one ASID for each tree. Not modelled, and refused where they would matter:
-//! hierarchical restrictions in table descriptors, hardware updates of the access flag, and one table in two
-//! places, but for those that a tree shares with the one whose place it takes. The nT bit and BBM level 1 count for nothing: as `linmap` does, the model takes a CPU that may
-//! raise a TLB conflict abort for one that will. A table that takes the place of another counts as a change
-//! of size, which a CPU that never aborts copes with (D8.17.2, IHYQMB: table descriptors conflict likewise);
-//! `linmap::Descriptor::transition` asks for break-before-make there, to be on the safe side. An output address that changes always needs
-//! break-before-make here, also where D8.17.1 RWHZWS would let it pass because both pages are read-only and
-//! have the same contents.
+//! There is one translation regime, EL1&0 without stage 2, and one ASID for each tree. Not modelled, and refused where
+//! they would matter: hierarchical restrictions in table descriptors, hardware updates of the access flag, and one
+//! table in two places, but for those that a tree shares with the one that it replaces.
+//!
+//! The nT bit and BBM level 1 have no effect: like `linmap`, the model takes a CPU that may raise a TLB conflict abort
+//! for one that does. A table that replaces another counts as a change of size, on which a CPU that never aborts does
+//! not (D8.17.2, IHYQMB: table descriptors conflict likewise); `linmap::Descriptor::transition` asks for
+//! break-before-make there, to be on the safe side. A change of the output address always needs break-before-make, even
+//! where D8.17.1 RWHZWS permits it because both pages are read-only and have the same contents.
 
 mod cached;
 mod code;

@@ -1,13 +1,13 @@
 //! The machine: CPUs, tables, and everything that TLBs may hold. One event after another, each judged.
 //!
-//! TLB fills are passive and happen whenever they can. So for each CPU the set of all entries that its
-//! TLB may possibly hold is exact, and no interleaving of fills is explored: it is what the tables say,
-//! which any walker may have cached, and what they said before and no invalidation has taken away since
-//! (`stale.rs`). The files below this one take the events: stores (`store.rs`), barriers and
-//! invalidations (`maintenance.rs`), registers and parking (`switch.rs`), trees that take the place
-//! of others (`succession.rs`), table pages (`frames.rs`), pages with two addresses (`alias.rs`),
-//! contiguous runs: what members say (`run.rs`), and in which order walkers see stores into them
-//! (`run_order.rs`), and operations with what they promise (`operation.rs`).
+//! TLB fills are passive and happen whenever they can. So for each CPU the set of all entries that its TLB can hold is
+//! exact, and no interleaving of fills is explored: it is the entries of the tables, which any walker may have cached,
+//! and the earlier ones that no invalidation has dropped since (`stale.rs`).
+//!
+//! The files below this one take the events: stores (`store.rs`), barriers and invalidations (`maintenance.rs`),
+//! registers and parking (`switch.rs`), trees that replace others (`succession.rs`), table pages (`frames.rs`), pages
+//! with two addresses (`alias.rs`), the members of contiguous runs (`run.rs`), the order in which walkers see stores
+//! into them (`run_order.rs`), and operations with their promises (`operation.rs`).
 
 mod alias;
 mod frames;
@@ -35,9 +35,9 @@ pub struct Machine {
     pages: Pages,
     cpus: Vec<Cpu>,
     stale: Stale,
-    /// What each tree must translate to, by its root.
+    /// The translations that each tree must have, by its root.
     expected: HashMap<u64, Flat>,
-    /// Roots whose place others have taken: the old one and the new one.
+    /// Roots that others have replaced: the old one and the new one.
     replaced: Vec<(u64, u64)>,
     code: Code,
     /// Stores that made something valid, until their CPU's next DSB.
@@ -56,9 +56,9 @@ struct Cpu {
     parked: bool,
     /// TTBR0 and TTBR1, once loaded.
     ttbr: [Option<Ttbr>; 2],
-    /// The last trees before these of which something was announced.
+    /// The last trees before these with an announced operation.
     came_from: [Option<u64>; 2],
-    /// Trees that were loaded before, with entries that no invalidation has taken away.
+    /// Trees that were loaded before, with entries that no invalidation has dropped.
     left: Vec<Left>,
     /// Invalidations since the last DSB, and those that wait for this CPU's ISB.
     issued: Vec<Issued>,
@@ -76,7 +76,7 @@ struct Ttbr {
     asid: u16,
 }
 
-/// A tree that a CPU does not use any more.
+/// A tree that a CPU uses no more.
 struct Left {
     half: usize,
     ttbr: Ttbr,
@@ -89,9 +89,9 @@ struct Operation {
     root: u64,
     name: String,
     changes: Vec<Expected>,
-    /// What its stores touched.
+    /// The addresses that its stores touched.
     touched: Vec<(u64, u64)>,
-    /// Whether something became valid.
+    /// True if a store made something valid.
     made_valid: bool,
     since: usize,
 }
@@ -103,7 +103,7 @@ struct Fresh {
     span: (u64, u64),
 }
 
-/// How many events are kept to tell how it came to a breach, and how many are shown.
+/// The number of events that are kept for the report of a breach, and the number that are shown.
 const KEPT: usize = 1024;
 const SHOWN: usize = 24;
 
@@ -137,12 +137,12 @@ impl Finding {
 }
 
 impl Machine {
-    /// A machine in which nothing has happened: no tables, translation off on all CPUs, of which the
-    /// first has reported what it is and the others have not.
+    /// Returns a machine before its first event: no tables, and translation off on all CPUs, of which only the first
+    /// has reported its features.
     ///
     /// # Errors
     ///
-    /// What is wrong with the setup.
+    /// The mistake in the setup.
     pub fn new(setup: &Setup) -> Result<Self, String> {
         setup.check()?;
         let cpu = |(number, &core): (usize, &Core)| Cpu {
@@ -173,32 +173,32 @@ impl Machine {
         })
     }
 
-    /// The machine that this is.
+    /// Returns the description of this machine.
     pub const fn setup(&self) -> &Setup {
         &self.setup
     }
 
-    /// How many events it has taken.
+    /// Returns the number of events so far.
     pub const fn events(&self) -> usize {
         self.now
     }
 
-    /// What a slot of a table page holds, if there is such a slot and the page is taken.
+    /// Returns the contents of a slot, if there is such a slot and its page is taken.
     pub fn read(&self, table: Pa, index: usize) -> Option<u64> {
         self.pages.get(table.0)?.words.get(index).copied()
     }
 
-    /// All of a table page that is taken.
+    /// Returns the words of a table page that is taken.
     pub(crate) fn words(&self, table: u64) -> &[u64] {
         self.pages.get(table).map_or(&[], |page| &page.words)
     }
 
-    /// Whether a page is taken and no walker reaches it.
+    /// Returns true if a page is taken and no walker reaches it.
     pub(crate) fn is_offline(&self, table: u64) -> bool {
         self.pages.get(table).is_some_and(|p| p.state == crate::pages::State::Offline)
     }
 
-    /// A CPU reads a table: that is no event, but it must be able to.
+    /// Judges a CPU's read of a table. That is no event, but the address must translate.
     pub(crate) fn reads(&mut self, cpu: CpuId, table: u64) -> Verdict {
         self.verdict()?;
         if let Err(finding) = self.can_read(cpu, table) {
@@ -207,7 +207,7 @@ impl Machine {
         self.verdict()
     }
 
-    /// A CPU is about to wait for the lock.
+    /// Judges a CPU that is about to wait for the lock.
     pub(crate) fn locks(&mut self, cpu: CpuId) -> Verdict {
         self.verdict()?;
         if let Err(finding) = self.not_while_parked(cpu, "takes the lock") {
@@ -242,11 +242,11 @@ impl Machine {
         verdict
     }
 
-    /// The breach that there was, if any.
+    /// Returns the verdict so far.
     ///
     /// # Errors
     ///
-    /// That breach.
+    /// The first breach.
     pub fn verdict(&self) -> Verdict {
         self.breach.clone().map_or(Ok(()), Err)
     }
@@ -343,7 +343,7 @@ impl Machine {
         self.cpus_that(|c| !c.parked && c.ttbr.iter().flatten().any(|t| self.leads(t.root, root)))
     }
 
-    /// Which half a root translates, when some CPU has it; the upper one otherwise.
+    /// Returns the half that a root translates, if a CPU has loaded it; otherwise the upper one.
     fn place_of_root(&self, root: u64, half: usize) -> Place {
         let half = if half == 0 { Half::Lower } else { Half::Upper };
         let g = self.geometry();

@@ -20,10 +20,10 @@ struct Arguments {
 enum Command {
     /// Judge every step of a saved log.
     ///
-    /// Exit code 0: no rule is broken. 1: one is; it is printed with the facts and the last events.
-    /// 2: the log can not be read.
+    /// Exit code 0: no rule is broken. 1: a rule is broken; it is printed with the facts and the last events.
+    /// 2: the log cannot be read.
     Replay {
-        /// A log as `Model::log_to` writes it, one JSON object a line; `-` is standard input.
+        /// The log, as `Model::log_to` writes it: one JSON object a line. `-` is standard input.
         log: PathBuf,
     },
 }

@@ -1,7 +1,7 @@
 //! The machine as software finds it: a supply of table pages, CPUs to run on, and a verdict.
 //!
-//! What a CPU does becomes an [`Event`] (`on_cpu.rs`). Stores into pages that no walker reaches are plain
-//! memory, and are noted when the CPU next does something that a walker could see.
+//! Each action of a CPU becomes an [`Event`] (`on_cpu.rs`). Stores into pages that no walker reaches go to plain
+//! memory; they become events before the CPU's next step that a walker could see.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -14,11 +14,11 @@ use crate::{Breach, CpuId, Event, Machine, OnCpu, Setup};
 
 /// A machine that code runs on.
 ///
-/// A breach ends it in a panic with all that is known of it, which is what a test wants;
-/// [`quietly`](Self::quietly) keeps it for [`verdict`](Self::verdict) instead.
+/// A breach panics, with all that is known of it, as a test needs it. [`quietly`](Self::quietly) keeps it for
+/// [`verdict`](Self::verdict) instead.
 pub struct Model {
     inner: Mutex<Inner>,
-    /// What software sees of table pages that no walker reaches: as many words as all pages have.
+    /// The table pages as software sees them while no walker reaches them: the words of all pages.
     words: *mut [u64],
     pub(crate) panics: bool,
     /// The lock on live tables, and the thread that has it.
@@ -35,30 +35,30 @@ unsafe impl Send for Model {}
 pub(crate) struct Inner {
     pub(crate) machine: Machine,
     pub(crate) free: Vec<u64>,
-    /// Pages that may have been written as plain memory, by which CPU, and on which thread: nobody else
-    /// reads them while he may be writing.
+    /// Pages that may have been written as plain memory, each with the CPU and the thread: no other reads the page
+    /// meanwhile.
     pub(crate) plain: BTreeMap<u64, (CpuId, ThreadId)>,
-    /// What each CPU read last, where it remembers.
+    /// The last descriptors that each CPU read, with their slots.
     read: Vec<[Option<(Slot, u64)>; REMEMBERED]>,
-    /// How many pages may still be taken, where that was limited.
+    /// The number of pages that may still be taken, if that is limited.
     pub(crate) left: Option<usize>,
-    /// Whether CPUs can not be parked.
+    /// True if CPUs refuse to be parked.
     pub(crate) unparkable: bool,
     pub(crate) empty: Option<u64>,
     log: Option<Box<dyn Write + Send>>,
 }
 
-/// How many slots a CPU remembers having read.
+/// The number of slots that a CPU remembers having read.
 const REMEMBERED: usize = 64;
 
 impl Model {
-    /// A machine in which nothing has happened. Its table pages are where the setup says, or at the next
-    /// addresses that no memory of this process has or had: [`setup`](Self::setup) says where. So each can refuse
+    /// Returns a machine before its first event. Its table pages are where the setup says, or at the next addresses
+    /// that no memory of this process has or had ([`setup`](Self::setup) has the address). So each memory can refuse
     /// the pages of others.
     ///
     /// # Errors
     ///
-    /// What is wrong with the setup; or that there are no such addresses.
+    /// The mistake in the setup; or that there are no such addresses.
     pub fn new(setup: &Setup) -> Result<Self, String> {
         setup.check()?;
         let (mut setup, page) = (setup.clone(), setup.geometry.page_size());
@@ -88,7 +88,7 @@ impl Model {
         Ok(Self { inner: Mutex::new(inner), words, panics: true, tables, holder })
     }
 
-    /// The same, which keeps a breach for [`verdict`](Self::verdict). After one nothing is judged any
+    /// Returns the same machine, which keeps a breach for [`verdict`](Self::verdict). After one nothing is judged any
     /// more, and the code under test goes on with its tables.
     #[must_use]
     pub fn quietly(mut self) -> Self {
@@ -100,7 +100,7 @@ impl Model {
     ///
     /// # Errors
     ///
-    /// The first line can not be written.
+    /// The first line cannot be written.
     pub fn log_to(&self, mut log: impl Write + Send + 'static) -> std::io::Result<()> {
         let mut inner = self.lock();
         writeln!(log, "{}", inner.machine.setup().to_json())?;
@@ -108,7 +108,7 @@ impl Model {
         Ok(())
     }
 
-    /// The CPU of that number.
+    /// Returns the CPU of that number.
     ///
     /// # Panics
     ///
@@ -119,42 +119,42 @@ impl Model {
         OnCpu::new(self, cpu)
     }
 
-    /// The machine that this is.
+    /// Returns the description of this machine.
     pub fn setup(&self) -> Setup {
         self.lock().machine.setup().clone()
     }
 
-    /// The geometry of the machine.
+    /// Returns the geometry of the machine.
     pub fn geometry(&self) -> Geometry {
         self.lock().machine.setup().geometry
     }
 
-    /// How many events there were.
+    /// Returns the number of events so far.
     pub fn events(&self) -> usize {
         self.lock().machine.events()
     }
 
-    /// How many table pages are taken and not given back.
+    /// Returns the number of table pages that are taken and not given back.
     pub fn in_use(&self) -> usize {
         let inner = self.lock();
         inner.machine.setup().tables - inner.free.len()
     }
 
-    /// Lets so many more table pages be taken, then none; or all there are.
+    /// Limits the number of table pages that can still be taken, or lifts the limit.
     pub fn limit_frames(&self, left: Option<usize>) {
         self.lock().left = left;
     }
 
-    /// From now on CPUs refuse to be parked, or not.
+    /// Lets CPUs refuse to be parked from now on, or not.
     pub fn refuse_parking(&self, refuse: bool) {
         self.lock().unparkable = refuse;
     }
 
-    /// The breach that there was, if any.
+    /// Returns the verdict so far.
     ///
     /// # Errors
     ///
-    /// That breach.
+    /// The first breach.
     pub fn verdict(&self) -> Result<(), Box<Breach>> {
         self.lock().machine.verdict()
     }
@@ -172,7 +172,7 @@ impl Model {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A step that a walker could notice: plain stores, which are those of `cpu`, come first.
+    /// Takes a step that a walker could notice, after the plain stores of `cpu`.
     pub(crate) fn step(&self, cpu: CpuId, event: Event) {
         let mut inner = self.lock();
         let result = self.note_plain_stores(&mut inner, cpu).and_then(|()| inner.step(event));
@@ -180,8 +180,8 @@ impl Model {
         self.report(result);
     }
 
-    /// A breach ends the code under test. Not what is given back while it unwinds from one: a second panic would
-    /// abort, before anything is said of the first.
+    /// Ends the code under test after a breach. Not while it unwinds from one already: a second panic would abort
+    /// before the first is printed.
     pub(crate) fn report(&self, result: Result<(), Box<Breach>>) {
         if let Err(breach) = result
             && self.panics
@@ -191,7 +191,7 @@ impl Model {
         }
     }
 
-    /// Tells the machine what a CPU wrote as plain memory since it last heard.
+    /// Turns the plain stores of a CPU since the last call into events.
     pub(crate) fn note_plain_stores(&self, inner: &mut Inner, cpu: CpuId) -> Result<(), Box<Breach>> {
         let this = (cpu, thread::current().id());
         let mine = inner.plain.iter().filter(|p| *p.1 == this).map(|p| *p.0);
@@ -209,13 +209,13 @@ impl Model {
         Ok(())
     }
 
-    /// What software sees in a slot.
+    /// Returns the contents of a slot as software sees them.
     pub(crate) fn word(&self, inner: &Inner, slot: Slot) -> u64 {
         // SAFETY: as in `store`.
         unsafe { (*self.page(inner, slot.table.0))[slot.index] }
     }
 
-    /// The words of a table page.
+    /// Returns the words of a table page.
     pub(crate) fn page(&self, inner: &Inner, table: u64) -> *mut [u64] {
         let setup = inner.machine.setup();
         let words = 1usize << (setup.geometry.page_shift() - 3);
@@ -245,14 +245,14 @@ impl Inner {
         self.machine.step(event)
     }
 
-    /// Where a CPU remembers a slot.
+    /// Returns the place where a CPU remembers a slot.
     pub(crate) fn remembered(&mut self, cpu: CpuId, slot: Slot) -> &mut Option<(Slot, u64)> {
         let place = (slot.table.0 as usize / 4096 * 7 + slot.index) % REMEMBERED;
         &mut self.read[usize::from(cpu)][place]
     }
 }
 
-/// The stores that make `old` into `new`, as few as runs with equal steps allow.
+/// Returns the stores that turn `old` into `new`, as few as runs with equal steps allow.
 fn differences(cpu: CpuId, table: u64, old: &[u64], new: &[u64]) -> Vec<Event> {
     let mut events = Vec::new();
     let mut index = 0;
@@ -265,7 +265,7 @@ fn differences(cpu: CpuId, table: u64, old: &[u64], new: &[u64]) -> Vec<Event> {
         let step = new.get(index + 1).map_or(0, |next| next.wrapping_sub(value));
         let expected = (0u64..).map(|n| value.wrapping_add(step.wrapping_mul(n)));
         let count = new[index..].iter().zip(expected).take_while(|(w, e)| *w == e).count();
-        // Two of a kind are a coincidence.
+        // Two equal steps are a coincidence.
         let (count, step) = if count < 3 { (1, 0) } else { (count, step) };
         events.push(Event::Write { cpu, table, index, value, count, step, was: None });
         index += count;

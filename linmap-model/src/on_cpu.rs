@@ -1,4 +1,4 @@
-//! A CPU of the model as a platform: the library under test runs on it and can not tell.
+//! A CPU of the model as a platform: the library under test cannot tell it from a real one.
 //!
 //! It has the table pages ([`Memory`]) and the instructions ([`Hardware`]) that a real one has; each becomes
 //! an [`Event`].
@@ -35,12 +35,12 @@ impl<'m> OnCpu<'m> {
         self.model
     }
 
-    /// Any step, by the CPU that the event names.
+    /// Takes any step, by the CPU that the event names.
     pub fn step(self, event: Event) {
         self.model.step(self.cpu, event);
     }
 
-    /// Tells the system what it is.
+    /// Reports the CPU's features to the system.
     pub fn reports(self) {
         self.step(Event::Report { cpu: self.cpu });
     }
@@ -61,19 +61,19 @@ impl<'m> OnCpu<'m> {
         self.done(true);
     }
 
-    /// Announces what an operation will have changed in the tree of `root` when it is done.
+    /// Announces an operation on the tree of `root`, and the changes that it will have made when it is done.
     pub fn begins(self, root: Pa, name: &str, changes: &[Expected]) {
         let (root, name, changes) = (root.0, name.to_owned(), changes.to_vec());
         self.step(Event::Begin { cpu: self.cpu, root, name, changes });
     }
 
-    /// The operation returns: it did what was announced, or nothing at all.
+    /// Ends the operation: with `ok` it made the changes that were announced, otherwise none.
     pub fn done(self, ok: bool) {
         self.step(Event::Done { cpu: self.cpu, ok });
     }
 
-    /// A table without entries, for CPUs that leave the map: the same one each time. Without it they can
-    /// not be parked.
+    /// Returns a table without entries, for CPUs that leave the map: the same one each time. Before the first call
+    /// CPUs cannot be parked.
     ///
     /// # Panics
     ///
@@ -114,7 +114,7 @@ unsafe impl Memory for OnCpu<'_> {
         // SAFETY: the page was free, so that nothing else refers to it.
         let page = unsafe { &mut *page };
         match inner.machine.words(table) {
-            // After a breach nothing is taken from the machine any more.
+            // After a breach the machine has no contents any more.
             [] => page.fill(0),
             words => page.copy_from_slice(words),
         }
@@ -148,7 +148,7 @@ unsafe impl Memory for OnCpu<'_> {
         let result = inner.machine.reads(self.cpu, slot.table.0);
         let value = match (inner.machine.read(slot.table, slot.index), inner.machine.verdict()) {
             (Some(value), Ok(())) => value,
-            // The machine stands still after a breach; the code goes on with what it has stored.
+            // The machine stops at a breach; the code goes on with its own stores.
             _ => self.model.word(&inner, slot),
         };
         *inner.remembered(self.cpu, slot) = Some((slot, value));
@@ -193,7 +193,7 @@ impl<'m> OnCpu<'m> {
         Held { model: self.model, _guard: guard }
     }
 
-    /// Leaves the map: the empty table, and nothing of another one in the TLB.
+    /// Takes a CPU off the map: it loads the empty table and drops all entries of its TLB.
     fn leaves_map(self, cpu: CpuId, empty: Pa) {
         let register = Ttbr::Ttbr1;
         self.step(Event::Park { cpu });
@@ -205,7 +205,7 @@ impl<'m> OnCpu<'m> {
     }
 }
 
-/// The value of a table base register. With 52-bit output addresses bits 5:2 hold bits 51:48.
+/// Returns the value of a table base register. With 52-bit output addresses bits 5:2 hold bits 51:48.
 const fn base_register(root: Pa) -> u64 {
     root.0 & ((1 << 48) - 1) | (root.0 >> 48) << 2
 }
@@ -261,7 +261,7 @@ unsafe impl<'m> Hardware for OnCpu<'m> {
         }
         // SAFETY: the operation that made them holds the lock.
         rewrites.iter().for_each(|r| unsafe { r.carry_out(memory) });
-        // Where nothing was stored there is nothing to wait for.
+        // Without a store there is nothing to wait for.
         if !rewrites.is_empty() {
             self.dsb(Dsb::Ishst);
         }

@@ -1,4 +1,4 @@
-//! Table pages: who has them, what they hold, and which stores walkers may not see yet.
+//! Table pages: their owners, their contents, and the stores that walkers may not see yet.
 
 use std::ops::Range;
 
@@ -6,16 +6,16 @@ use linmap::{Descriptor, Entry, Geometry, Level};
 
 use crate::{CpuId, Setup};
 
-/// Where a page is in its life.
+/// The state of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum State {
-    /// Nobody's.
+    /// Not taken.
     Free,
     /// Taken; no walker can reach it.
     Offline,
     /// Part of a tree.
     Linked(Place),
-    /// It was part of one, and walk caches may still lead to it.
+    /// Unlinked from a tree, and walk caches may still lead to it.
     Unlinked,
 }
 
@@ -26,7 +26,7 @@ pub(crate) struct Place {
     pub(crate) root: u64,
     /// The level of the table's entries.
     pub(crate) level: Level,
-    /// What its first slot translates.
+    /// The first address that its first slot translates.
     pub(crate) va: u64,
 }
 
@@ -47,15 +47,15 @@ pub(crate) struct Pages {
     dirty: Vec<(CpuId, u64)>,
 }
 
-/// What a page holds when it is taken: it would translate, so that a slot that is not written shows.
+/// The contents of a page that was just taken. They would translate, so that a slot that is not written is noticed.
 pub(crate) const POISON: u64 = 0x0060_0000_dead_0703;
 
-/// A piece of a map: what one entry of a tree says, clipped to the addresses asked for.
+/// A piece of a map: one entry of a tree, clipped to the requested addresses.
 #[derive(Clone, Copy)]
 pub(crate) struct Piece {
     pub(crate) va: u64,
     pub(crate) last: u64,
-    /// Where the entry starts, which may be in front of `va`.
+    /// The first address of the entry, at or before `va`.
     pub(crate) start: u64,
     pub(crate) level: Level,
     pub(crate) entry: Entry,
@@ -104,7 +104,7 @@ impl Pages {
         found.map(|(n, _)| self.base + ((n as u64) << self.shift))
     }
 
-    /// Stores descriptors; walkers see them for sure after the CPU's next DSB.
+    /// Stores descriptors. Walkers are sure to see them after the CPU's next DSB.
     pub(crate) fn store(&mut self, cpu: CpuId, table: u64, index: usize, values: impl Iterator<Item = u64>) {
         let mut new = false;
         if let Some(page) = self.get_mut(table) {
@@ -119,7 +119,7 @@ impl Pages {
         }
     }
 
-    /// A DSB: what the CPU stored is visible. Whether there was anything.
+    /// Makes the stores of a CPU visible, at its DSB. Returns true if there were any.
     pub(crate) fn settle(&mut self, cpu: CpuId) -> bool {
         let (mine, others): (Vec<_>, Vec<_>) = self.dirty.drain(..).partition(|d| d.0 == cpu);
         self.dirty = others;
@@ -131,12 +131,12 @@ impl Pages {
         !mine.is_empty()
     }
 
-    /// Pages with stores that walkers may not see yet, and who stored.
+    /// Returns the pages with stores that walkers may not see yet, each with the CPU that stored.
     pub(crate) fn dirty(&self) -> impl Iterator<Item = (CpuId, u64)> {
         self.dirty.iter().copied()
     }
 
-    /// Whether a table has a valid entry.
+    /// Returns true if a table has a valid entry.
     pub(crate) fn has_entries(&self, table: u64) -> bool {
         self.get(table).is_some_and(|p| p.words.iter().any(|w| w & 1 == 1))
     }
@@ -157,7 +157,7 @@ impl Pages {
     }
 
     /// Calls `each` for the entries of a table, and of the tables below it, that translate addresses
-    /// from `first` to `last`: leaves, holes and what has no meaning, in address order.
+    /// from `first` to `last`: leaves, holes and reserved entries, in address order.
     pub(crate) fn walk<E>(
         &self,
         (table, place): (u64, Place),

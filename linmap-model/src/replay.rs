@@ -7,20 +7,20 @@ use crate::{Breach, Event, Machine, Setup};
 /// Why a log does not replay to its end.
 #[derive(Debug, thiserror::Error)]
 pub enum ReplayError {
-    /// It can not be read.
+    /// The log cannot be read.
     #[error("line {line}: {error}")]
     Unreadable {
         /// The line, from 1.
         line: usize,
-        /// Why not.
+        /// The error of the reader.
         error: std::io::Error,
     },
-    /// A line is not what it should be.
+    /// A line is malformed.
     #[error("line {line}: {why}")]
     Malformed {
         /// The line, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// The mistake in it.
         why: String,
     },
     /// A step breaks a rule.
@@ -28,20 +28,17 @@ pub enum ReplayError {
     Breach {
         /// The line, from 1.
         line: usize,
-        /// The rule and how it came to that.
+        /// The rule, with the facts and the last events.
         breach: Box<Breach>,
     },
 }
 
 /// Replays a log: a line for the machine, then one for each event. Empty lines do not count. After the last
-/// event the machine is judged at rest ([`Machine::finish`]).
-///
-/// How many events there were.
+/// event the machine is judged at rest ([`Machine::finish`]). Returns the number of events.
 ///
 /// # Errors
 ///
-/// The first line that can not be read, or whose event breaks a rule; the last, if the machine is not as it
-/// should be at rest.
+/// The first line that cannot be read, or whose event breaks a rule; the last line, if the machine at rest breaks one.
 pub fn replay(log: impl BufRead) -> Result<usize, ReplayError> {
     let mut machine: Option<Machine> = None;
     let mut lines = 0;
@@ -73,7 +70,8 @@ pub fn replay(log: impl BufRead) -> Result<usize, ReplayError> {
     }
 }
 
-/// What is wrong with a line of JSON, without its place in that line, which would be taken for one in the log.
+/// Returns the message of an error in a line of JSON, without its line and column, which would be taken for those in
+/// the log.
 pub(crate) fn plain(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or_default().to_owned()

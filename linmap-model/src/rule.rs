@@ -1,4 +1,4 @@
-//! The rules, and what is said when one is broken.
+//! The rules, and the report when one is broken.
 
 use std::fmt;
 
@@ -8,7 +8,7 @@ use crate::{CpuId, Event};
 
 macro_rules! rules {
     ($($(#[doc = $doc:literal])+ $name:ident = $text:literal, $section:literal;)*) => {
-        /// What code that changes page tables must keep to.
+        /// A rule for code that changes page tables.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         #[non_exhaustive]
         pub enum Rule { $($(#[doc = $doc])+ #[doc = ""] #[doc = concat!("Rests on ", $section, ".")] $name,)* }
@@ -17,8 +17,8 @@ macro_rules! rules {
             /// All of them.
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// Where it comes from: a section of the Arm ARM (DDI 0487) and the rules in it, or a promise of
-            /// the operation itself.
+            /// Its source: a section of the Arm ARM (DDI 0487) and the rules in it, or a promise of the operation
+            /// itself.
             pub const fn section(self) -> &'static str {
                 match self { $(Self::$name => $section,)* }
             }
@@ -37,13 +37,13 @@ rules! {
     /// A table that a walker can reach has contents that the walker may not see yet.
     Unfilled = "a table becomes reachable before its contents are visible: fill it, DSB ISHST, then publish it",
         "D8.2.6.1 RSPVBD: a store to a table is sure to be seen after a DSB of the same CPU";
-    /// The TLB of a CPU that does not promise to cope may hold entries of two sizes for one address.
+    /// The TLB of a CPU that may abort on it may hold entries of two sizes for one address.
     SizeConflict = "a live entry changes its size on a CPU that may raise a TLB conflict abort",
         "D8.17.1 RWHZWS, D8.17.2 IHYQMB and RFCPSG";
     /// A TLB may hold two entries for one address that no CPU may hold together.
     BreakBeforeMake = "output address, memory type, shareability or global changes without break-before-make",
         "D8.17.1 RWHZWS";
-    /// An address that is mapped faults for a while, on a CPU that may use it.
+    /// A mapped address faults for a while, on a CPU that may use it.
     InUse = "a mapped address faults while a CPU may use it",
         "D8.17.1 RDDMVT: the broken entry translates nothing";
     /// An address translates to something that it neither had before nor will have after.
@@ -64,10 +64,10 @@ rules! {
     /// The operand of a TLBI is malformed.
     TlbiOperand = "a TLBI is undefined on its CPU, has bits that must be zero, or covers an unpredictable range",
         "D8.17.5.1 IZVNJG, D8.17.5.2 IQPHNP and ITYBWT";
-    /// After an operation's return the tables do not say what it promised.
+    /// After an operation's return the tables do not have the mappings that it promised.
     Promised = "the tables do not map what the operation promised",
         "the operation's own contract";
-    /// A table page that nobody has.
+    /// A table page without an owner.
     Leaked = "a table page is in no tree and was not given back",
         "the contract of table pages: each has one owner";
     /// A read-only page that the hardware may make writable.
@@ -91,35 +91,35 @@ rules! {
     /// TTBR changes from one tree to another with entries of the first left.
     TtbrSwitch = "TTBR changes while the TLB may hold entries of another tree: load the empty table, ISB, TLBI, DSB, ISB first",
         "D8.17 RGPPYH, D8.17.8 RBLDZX";
-    /// A CPU uses the map before the system knows what it is.
+    /// A CPU uses the map before it has reported its features.
     Unreported = "a CPU loads the shared tables before it has reported what it promises",
         "D8.17.2: what is allowed is what the weakest CPU allows";
     /// Stored instructions are executed before they can be fetched.
     Code = "stored instructions are executed without DC CVAU, DSB ISH, IC IVAU, DSB ISH and an ISB",
         "B2.2.5 (concurrent modification and execution of instructions)";
-    /// An event that can not happen, or that the model does not know how to judge.
+    /// An event that cannot happen, or that the model does not know how to judge.
     Sequence = "the sequence of events makes no sense to the model",
         "the model's own interface";
 }
 
-/// A rule that was broken: where, by whom, and the facts that contradict each other.
+/// A broken rule: the event, the CPU, the address, and the facts that contradict each other.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Breach {
     /// The rule.
     pub rule: Rule,
     /// The number of the event that broke it, from 0.
     pub at: usize,
-    /// The CPU that suffers by it: whose TLB, whose walker.
+    /// The CPU that suffers from it, by its TLB or its walker.
     pub cpu: Option<CpuId>,
     /// The address that it is about.
     pub va: Option<Va>,
-    /// What contradicts what, a sentence each.
+    /// The facts that contradict each other, a sentence each.
     pub facts: Vec<String>,
     /// The last events, with their numbers; the last of them broke the rule.
     pub events: Vec<(usize, Event)>,
 }
 
-/// A page that a person can read.
+/// Prints it as a page for a person to read.
 impl fmt::Display for Breach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:?}: {}", self.rule, self.rule)?;

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::event::hex;
 
-/// What one CPU is.
+/// The features of one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Core {
     /// It never raises a TLB conflict abort when a live entry changes its size.
@@ -23,9 +23,9 @@ pub struct Core {
 }
 
 impl Core {
-    /// A CPU that copes with live changes of size.
+    /// A CPU that never aborts on a live change of size.
     pub const STRONG: Self = Self { never_aborts: true, ttl: true, range_tlbi: true, repeat_tlbi: false };
-    /// One that may abort.
+    /// A CPU that may abort.
     pub const WEAK: Self = Self { never_aborts: false, ..Self::STRONG };
 }
 
@@ -38,18 +38,18 @@ pub struct Setup {
     pub cores: Vec<Core>,
     /// The physical address of the first table page.
     pub tables_at: u64,
-    /// How many table pages there are.
+    /// The number of table pages.
     pub tables: usize,
-    /// Where tables are written: at this virtual address less the physical one, through the map that
-    /// the CPU has loaded; or outside of any map, where none is given.
+    /// The offset from the physical address of a table to the virtual one by which CPUs access it, through the map
+    /// that they have loaded. `None`: tables are accessed outside of any map.
     pub table_offset: Option<u64>,
-    /// Where the linear map has physical memory: at its address and this, wrapping. If it is given, what is
+    /// The offset from a physical address to its address in the linear map, wrapping. If it is given, a page that is
     /// read-only by another address must be read-only in the linear map ([`Rule::WritableAlias`](crate::Rule)).
     pub linear_offset: Option<u64>,
 }
 
 impl Setup {
-    /// A machine with these CPUs and 1,024 table pages, which are written outside of any map.
+    /// Returns a machine with these CPUs and 1,024 table pages, which are accessed outside of any map.
     pub fn new(geometry: Geometry, cores: &[Core]) -> Self {
         Self {
             geometry,
@@ -106,7 +106,7 @@ impl Setup {
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The mistake in it.
     pub fn from_json(line: &str) -> Result<Self, String> {
         let header: Header = serde_json::from_str(line).map_err(|e| crate::replay::plain(&e))?;
         let known = |name: &str, all: &[&str]| format!("\"{name}\" is none of {}", all.join(", "));
@@ -133,7 +133,7 @@ impl Setup {
         setup.check().map(|()| setup)
     }
 
-    /// Whether such a machine can be modelled.
+    /// Fails, naming the mistake, if the machine cannot be modelled.
     pub(crate) fn check(&self) -> Result<(), String> {
         let page = self.geometry.page_size();
         let bytes = (self.tables as u64).checked_mul(page);

@@ -1,7 +1,7 @@
-//! What TLBs may hold that the tables do not say any more, and how invalidations take it away.
+//! Stale entries: those that TLBs may hold though they are not in the tables any more, until invalidations drop them.
 //!
-//! What the tables do say needs no record: any walker may cache it at any time. So the set of all that
-//! a TLB may possibly hold is the tables, and this.
+//! The entries in the tables need no record: any walker may cache them at any time. So the set of all entries that a
+//! TLB can hold is the tables, and this.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::cached::Cached;
 use crate::tlb::Invalidation;
 use crate::waits::{Completion, Wait, Waits};
 
-/// When, counted in events, a walker could last have fetched an entry from the tables.
+/// The last event at which a walker could have fetched an entry from the tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fetched {
     /// It still can: the store that replaced it, by this CPU, has had no DSB.
@@ -22,7 +22,7 @@ pub(crate) enum Fetched {
 }
 
 impl Fetched {
-    /// Whether an invalidation issued at an event can be the last word.
+    /// Returns true if no walker can fetch the entry again after an invalidation that is issued at an event.
     const fn ended_before(self, event: usize) -> bool {
         matches!(self, Self::Before(end) if end < event)
     }
@@ -34,7 +34,7 @@ pub(crate) struct StaleLeaf {
     pub(crate) cached: Cached,
     /// The members of the run whose addresses it may still translate.
     pub(crate) members: u128,
-    /// Which CPUs may hold it, as bits.
+    /// The CPUs that may hold it, as bits.
     pub(crate) holders: u8,
     /// The root of its tree.
     pub(crate) root: u64,
@@ -43,12 +43,12 @@ pub(crate) struct StaleLeaf {
     pub(crate) fetched: Fetched,
     /// The table that it was in.
     pub(crate) table: u64,
-    /// If that was unlinked before the store here was visible: who stored. Walk caches that lead there may
-    /// fetch it until his DSB.
+    /// The CPU that replaced it, if that table was unlinked before the store was visible. Walk caches that lead there
+    /// may fetch it until the CPU's DSB.
     unlinked: Option<CpuId>,
     /// The event that replaced it.
     pub(crate) since: usize,
-    /// What its invalidations, which are complete otherwise, wait for.
+    /// The steps for which its invalidations wait, which are complete otherwise.
     pub(crate) waits: Waits,
 }
 
@@ -56,26 +56,26 @@ pub(crate) struct StaleLeaf {
 #[derive(Clone, Debug)]
 pub(crate) struct StaleTable {
     pub(crate) table: u64,
-    /// The level of its entries, and what its first one translates.
+    /// The level of its entries, and the first address that the first one translates.
     pub(crate) level: Level,
     pub(crate) va: u64,
     pub(crate) root: u64,
     pub(crate) holders: u8,
-    /// Whether walk caches may still lead to it.
+    /// True while walk caches may lead to it.
     pub(crate) walkable: bool,
     /// Slots whose leaves may be held: from, to (not included).
     pub(crate) leaves: Vec<(usize, usize)>,
-    /// What it held when it was unlinked.
+    /// Its contents when it was unlinked.
     pub(crate) words: Arc<[u64]>,
     pub(crate) asid: Option<u16>,
     pub(crate) fetched: Fetched,
     pub(crate) since: usize,
-    /// When walk caches ceased to lead to it; or what that waits for.
+    /// The event at which walk caches ceased to lead to it; or the steps for which that waits.
     walk_ended: Result<usize, Waits>,
     pub(crate) waits: Waits,
 }
 
-/// Everything that some TLB may hold and the tables do not say.
+/// All entries that some TLB may hold though they are not in the tables.
 #[derive(Default)]
 pub(crate) struct Stale {
     pub(crate) leaves: Vec<StaleLeaf>,
@@ -111,7 +111,7 @@ impl StaleLeaf {
         }
     }
 
-    /// The members that an invalidation takes away, were it issued in time.
+    /// Returns the members that an invalidation drops if it is issued in time.
     pub(crate) fn hit(&self, what: &Invalidation) -> u128 {
         let level = what.level.is_none_or(|l| l == self.cached.level.number());
         let asid = self.asid.is_none() || what.asid.is_none_or(|a| Some(a) == self.asid);
@@ -133,12 +133,12 @@ impl StaleTable {
         (self.va, self.va + (bytes - 1))
     }
 
-    /// Whether an invalidation makes walk caches forget it.
+    /// Returns true if an invalidation makes walk caches drop it.
     pub(crate) fn walk_hit(&self, what: &Invalidation, g: Geometry) -> bool {
         self.walkable && self.way_hit(what, g)
     }
 
-    /// Whether an invalidation covers what leads to it.
+    /// Returns true if an invalidation covers the entries that lead to it.
     fn way_hit(&self, what: &Invalidation, g: Geometry) -> bool {
         let level = what.level.is_none_or(|l| l == self.level.number());
         // A table entry may be cached as not global under whichever ASID was current.
@@ -150,10 +150,10 @@ impl StaleTable {
         what.addresses.is_none_or(|a| a.0 <= last && first <= a.1)
     }
 
-    /// The slots whose leaves an invalidation takes away: from, to (not included).
+    /// Returns the slots whose leaves an invalidation drops: from, to (not included).
     fn leaf_hit(&self, what: &Invalidation, at: usize, g: Geometry) -> Option<(usize, usize)> {
         let level = what.level.is_none_or(|l| l == self.level.number());
-        // While walk caches lead here, a leaf that is taken away alone comes back.
+        // While walk caches lead here, a leaf that is dropped alone can be fetched again.
         let gone = !self.walkable && self.walk_ended.is_ok_and(|ended| ended < at);
         // By ASID alone, global entries stay.
         let asid_alone = what.asid.is_some() && what.addresses.is_none();
@@ -175,14 +175,14 @@ impl StaleTable {
         !self.walkable && self.leaves.is_empty()
     }
 
-    /// What a slot translates: first and last address.
+    /// Returns the first and last address that a slot translates.
     pub(crate) fn slot_span(&self, slot: usize, g: Geometry) -> (u64, u64) {
         let shift = g.level_shift(self.level);
         let first = self.va + ((slot as u64) << shift);
         (first, first + ((1 << shift) - 1))
     }
 
-    /// The leaf in a slot, as a TLB may hold it.
+    /// Returns the leaf in a slot, as a TLB may hold it.
     pub(crate) fn leaf(&self, slot: usize, g: Geometry) -> Option<Cached> {
         let va = self.va + ((slot as u64) << g.level_shift(self.level));
         match Descriptor(*self.words.get(slot)?).decode(g, self.level) {
@@ -191,7 +191,7 @@ impl StaleTable {
         }
     }
 
-    /// The slots that may be held and translate addresses from `first` to `last`.
+    /// Returns the slots that may be held and translate addresses from `first` to `last`.
     pub(crate) fn slots_in(&self, first: u64, last: u64, g: Geometry) -> Vec<usize> {
         let (start, end) = self.span(g);
         if last < start || end < first {
@@ -218,7 +218,7 @@ fn split(intervals: &[(usize, usize)], (from, to): (usize, usize)) -> [Vec<(usiz
 }
 
 impl Stale {
-    /// A leaf was replaced.
+    /// Adds a leaf that was replaced.
     pub(crate) fn add_leaf(&mut self, new: StaleLeaf) {
         let same = |old: &&mut StaleLeaf| {
             (old.cached, old.holders, old.root, old.asid, old.waits)
@@ -231,7 +231,7 @@ impl Stale {
         }
     }
 
-    /// A table was unlinked: walk caches lead to it, and its leaves may be held.
+    /// Adds a table that was unlinked: walk caches lead to it, and its leaves may be held.
     pub(crate) fn add_table(
         &mut self,
         (table, level, va): (u64, Level, u64),
@@ -264,7 +264,7 @@ impl Stale {
         });
     }
 
-    /// A DSB of `cpu`: what it replaced can be fetched no more.
+    /// Notes a DSB of `cpu`: the entries that it replaced can be fetched no more.
     pub(crate) fn settle(&mut self, cpu: CpuId, now: usize) {
         for leaf in self.leaves.iter_mut().filter(|l| l.unlinked == Some(cpu)) {
             leaf.unlinked = None;
@@ -281,14 +281,14 @@ impl Stale {
         }
     }
 
-    /// A CPU has come to a tree: what can still be fetched of it, it can fetch.
+    /// Notes that a CPU uses a tree: it can fetch all that can still be fetched of it.
     pub(crate) fn newcomer(&mut self, cpu: CpuId, root: u64) {
         let open = |f: Fetched, of: u64| matches!(f, Fetched::Until(_)) && of == root;
         self.leaves.iter_mut().filter(|l| open(l.fetched, l.root)).for_each(|l| l.holders |= 1 << cpu);
         self.tables.iter_mut().filter(|t| open(t.fetched, t.root)).for_each(|t| t.holders |= 1 << cpu);
     }
 
-    /// What some invalidations were waiting for has come.
+    /// Notes a step for which some invalidations waited.
     pub(crate) fn arrived(&mut self, wait: Wait, now: usize) {
         self.leaves.retain(|l| !l.waits.has(wait));
         self.tables.retain(|t| !t.waits.has(wait));
@@ -296,7 +296,7 @@ impl Stale {
         waiting.for_each(|t| t.walk_ended = Ok(now));
     }
 
-    /// An invalidation is complete on some CPUs.
+    /// Drops the entries of an invalidation that is complete on some CPUs.
     pub(crate) fn complete(&mut self, issued: &Issued, by: Completion, g: Geometry) {
         for i in 0..self.leaves.len() {
             self.complete_leaf(i, issued, by, g);
@@ -346,7 +346,7 @@ impl Stale {
             return;
         }
         let walk = table.walk_hit(&issued.what, g);
-        // Walk caches forget it later, by an invalidation of another CPU; or by this one.
+        // Walk caches drop it later, by an invalidation of another CPU; or by this one.
         let fetching = match table.walk_ended {
             Err(waits) if table.way_hit(&issued.what, g) => Some(waits),
             _ => walk.then_some(Waits::NONE),
@@ -358,7 +358,7 @@ impl Stale {
         let [taken, left] = split(&table.leaves, slots.unwrap_or((0, 0)));
         let rest = StaleTable { holders: table.holders & !cpus, ..table.clone() };
         let late = by.late(cpus);
-        // Where walk caches forget it later, its leaves can be fetched until then.
+        // If walk caches drop it later, its leaves can be fetched until then.
         let fetching = fetching.map(|waits| StaleTable {
             holders: late[0].0,
             walkable: false,

@@ -1,4 +1,4 @@
-//! TLBI instructions: what each form names, and what its operand says.
+//! TLBI instructions: the entries that each form names, and the meaning of its operand.
 //!
 //! Arm ARM D8.17.5.1 (by address), D8.17.5.2 (by range), D8.17.5.3 (TTL).
 
@@ -58,7 +58,7 @@ impl fmt::Display for Tlb {
     }
 }
 
-/// What an invalidation reaches, once its operand is understood.
+/// The entries that an invalidation reaches, from its operation and operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Invalidation {
     /// The addresses, both ends included; none when it is not by address.
@@ -76,21 +76,21 @@ pub(crate) struct Invalidation {
 }
 
 impl Tlb {
-    /// Whether it reaches all CPUs.
+    /// Returns true if it reaches all CPUs.
     pub(crate) const fn is_broadcast(self) -> bool {
         self.traits().3
     }
 
-    /// Whether it names a range of addresses.
+    /// Returns true if it names a range of addresses.
     pub(crate) fn is_range(self) -> bool {
         self.traits().0 == What::Range
     }
 
-    /// What it invalidates with this operand, on a CPU with or without TTL.
+    /// Returns the entries that it invalidates with this operand, on a CPU with or without TTL.
     ///
     /// # Errors
     ///
-    /// What is wrong with the operand.
+    /// The mistake in the operand.
     pub(crate) fn decode(self, operand: u64, g: Geometry, ttl: bool) -> Result<Invalidation, String> {
         let (what, by_asid, last_level, broadcast, _) = self.traits();
         let asid = by_asid.then_some((operand >> 48) as u16);

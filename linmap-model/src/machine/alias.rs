@@ -1,7 +1,7 @@
-//! Pages with two addresses: what is read-only by one of them can not be written through the linear map.
+//! Pages with two addresses: a page that is read-only by one of them cannot be written through the linear map.
 //!
-//! A TLB counts as the tables do. Judged after each store into a live table: nothing else makes a page writable or
-//! read-only, and invalidations only take away.
+//! TLBs count as tables do. Judged after each store into a live table: nothing else makes a page writable or read-only,
+//! and invalidations only drop entries.
 
 use linmap::Entry;
 
@@ -9,7 +9,7 @@ use super::{Finding, Machine, lowest};
 use crate::Rule;
 use crate::cached::Cached;
 
-/// Addresses that a CPU may translate so: by the tables, or because its TLB holds it from before an event.
+/// A translation that a CPU may use: from the tables, or because its TLB holds it from before an event.
 struct Held<'a> {
     cached: &'a Cached,
     part: (u64, u64),
@@ -17,7 +17,7 @@ struct Held<'a> {
     since: Option<usize>,
 }
 
-/// Addresses in a row, mapped to physical memory in a row.
+/// Consecutive addresses that are mapped to consecutive physical memory.
 struct Made {
     first: u64,
     last: u64,
@@ -25,8 +25,7 @@ struct Made {
 }
 
 impl Machine {
-    /// What has been stored for a range of a tree leaves no page read-only that can be written through the linear
-    /// map.
+    /// Judges the stores for a range of a tree: no page is read-only that can be written through the linear map.
     pub(super) fn aliases_agree(&self, root: u64, span: (u64, u64)) -> Result<(), Finding> {
         let (Some(offset), Some(place)) = (self.setup.linear_offset, self.root_place(root)) else {
             return Ok(());
@@ -74,7 +73,7 @@ impl Machine {
         Ok(())
     }
 
-    /// What the tables say of a range.
+    /// Returns the translations of a range by the tables.
     fn in_tables(
         &self,
         root: u64,
@@ -93,7 +92,7 @@ impl Machine {
         })
     }
 
-    /// The same, and what TLBs may hold besides.
+    /// Returns the same, and the stale translations that TLBs may hold.
     fn held(
         &self,
         root: u64,
@@ -123,7 +122,7 @@ impl Machine {
 }
 
 impl Held<'_> {
-    /// What a store has made contradicts this.
+    /// Returns the breach: this contradicts the result of a store.
     fn contradicts(&self, fact: String, alias: u64) -> Finding {
         let cpu = lowest(self.cpus);
         let says = match self.since {
@@ -136,7 +135,7 @@ impl Held<'_> {
     }
 }
 
-/// Adds what comes next in address order.
+/// Adds the next translation in address order.
 fn join(all: &mut Vec<Made>, held: &Held<'_>) {
     let ((first, last), oa) = (held.part, held.cached.oa_at(held.part.0));
     match all.last_mut() {

@@ -37,7 +37,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A page that is part of a tree may go when no TLB can hold anything of the tree.
+    /// Judges that a page of a tree goes: no TLB can hold entries of the tree.
     fn not_reachable(&self, table: u64, place: Place) -> Result<(), Finding> {
         let holders = self.holders(place.root);
         if holders == 0 {
@@ -52,7 +52,7 @@ impl Machine {
         Err(Finding::new(Rule::Freed, fact).on(super::lowest(holders)).at(place.va).and(by))
     }
 
-    /// No walk cache leads to the page.
+    /// Judges that no walk cache leads to the page.
     pub(super) fn not_walkable(&self, table: u64, what: &str) -> Result<(), Finding> {
         let Some(stale) = self.stale.tables.iter().find(|t| t.table == table && t.walkable) else {
             return Ok(());
@@ -84,7 +84,7 @@ impl Machine {
         match page.state {
             State::Free => return Err(fact(format!("the table at {table:#x} is a free page"))),
             State::Linked(at) if at == place => return Ok(()),
-            // It is below the root whose place this one takes, too, and is found from here from now on.
+            // It is also below the root that this one replaces, and is found from here from now on.
             State::Linked(at) if self.is_shared(at, place) => {}
             State::Linked(at) => {
                 let text = format!(
@@ -129,7 +129,7 @@ impl Machine {
     }
 }
 
-/// Whether a descriptor is one that the model can not give a meaning.
+/// Returns the breach if the model cannot give a descriptor a meaning.
 pub(super) fn meaningless(value: u64, level: Level, g: Geometry) -> bool {
     let descriptor = linmap::Descriptor(value);
     matches!(descriptor.decode(g, level), Entry::Reserved)

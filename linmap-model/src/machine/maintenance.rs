@@ -1,4 +1,4 @@
-//! Barriers and invalidations, and why an entry outlived them.
+//! Barriers and invalidations, and the reasons why an entry outlives them.
 
 use super::{Finding, Machine};
 use crate::stale::{Fetched, Issued, StaleLeaf, StaleTable};
@@ -24,7 +24,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Completes what a CPU has issued: on the others at once, on itself but for an ISB.
+    /// Completes the invalidations that a CPU has issued: on the others at once, on itself but for an ISB.
     fn complete(&mut self, cpu: CpuId, broadcast: bool) {
         let all = std::mem::take(&mut self.cpu_mut(cpu).issued);
         let (done, wait): (Vec<_>, Vec<_>) = all.into_iter().partition(|i| broadcast || !i.what.broadcast);
@@ -56,7 +56,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Trees that some CPUs left are out of their TLBs once everything is.
+    /// Notes that some CPUs dropped all entries: those of trees that they left have gone with them.
     fn forget_trees(&mut self, cpus: u8, issued: &Issued) {
         if issued.what.addresses.is_none() && issued.what.asid.is_none() {
             for (_, cpu) in self.cpus.iter_mut().enumerate().filter(|(n, _)| cpus & 1 << n != 0) {
@@ -80,7 +80,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Why a leaf may still be in a CPU's TLB.
+    /// Returns the reason why a leaf may still be in a CPU's TLB.
     pub(super) fn why_leaf_remains(&self, leaf: &StaleLeaf, cpu: CpuId, va: u64) -> String {
         let member = leaf.cached.members_in(va, va);
         let why = |op: Tlb, operand: u64, issuer: CpuId, at: usize| {
@@ -102,13 +102,13 @@ impl Machine {
         self.first_reason(leaf.since, why)
     }
 
-    /// Why walk caches may still lead to a table.
+    /// Returns the reason why walk caches may still lead to a table.
     pub(super) fn why_table_remains(&self, table: &StaleTable, cpu: CpuId) -> String {
         let g = self.geometry();
         let why = |op: Tlb, operand: u64, issuer: CpuId, at: usize| {
             let what = self.decoded(op, operand, issuer)?;
             Some(if what.last_level {
-                "it takes away leaves only, and table entries stay".into()
+                "it drops leaves only, and table entries stay".into()
             } else if !table.walk_hit(&what, g) {
                 "it does not cover the table's addresses".into()
             } else {
@@ -122,7 +122,7 @@ impl Machine {
         op.decode(operand, self.geometry(), self.cpu(issuer).core.ttl).ok()
     }
 
-    /// Why an invalidation that names the entry did not take it away.
+    /// Returns the reason why an invalidation that names the entry did not drop it.
     fn why_too_early(&self, fetched: Fetched, issuer: CpuId, at: usize, cpu: CpuId, op: Tlb) -> String {
         let waits_for_isb = self.cpu(issuer).awaiting_isb.iter().any(|i| i.at == at);
         match fetched {
@@ -146,7 +146,7 @@ impl Machine {
         }
     }
 
-    /// The reasons why the invalidations since an event were of no use.
+    /// Returns the reasons why the invalidations since an event were of no use.
     fn first_reason(&self, since: usize, why: impl Fn(Tlb, u64, CpuId, usize) -> Option<String>) -> String {
         let later = self.log.iter().filter(|(number, _)| *number > since);
         let mut reasons = Vec::new();
@@ -157,7 +157,7 @@ impl Machine {
                 reasons.push(format!("event {number} (tlbi {op}) was of no use: {reason}"));
             }
         }
-        // The reason that says most is that of an invalidation which does cover the address.
+        // The best reason is that of an invalidation that covers the address.
         let best = reasons.iter().position(|r| !r.contains("does not cover"));
         match (best, reasons.is_empty()) {
             (Some(i), _) => reasons.swap_remove(i),

@@ -1,4 +1,4 @@
-//! Operations: what they promise, while they run and when they return.
+//! Operations: their promises, judged while they run and when they return.
 
 use linmap::{Attributes, Entry};
 
@@ -8,16 +8,16 @@ use crate::cached::Cached;
 use crate::pages::{Piece, State};
 use crate::{CpuId, Expected, Mapping, Rule};
 
-/// When the tables are compared with what they must say.
+/// The moment at which the tables are compared with the announced mappings.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Moment {
-    /// Operations are under way: a page is as before or as it will be.
+    /// While operations are under way: a page has its old mapping or its new one.
     Meanwhile,
-    /// At rest: to the letter, kept mappings included.
+    /// At rest: exactly, present-invalid mappings included.
     AtRest,
 }
 
-/// What an address may map to: at least one, and one more for each CPU with an operation.
+/// The mappings that an address may have: at least one, and one more for each CPU with an operation.
 pub(super) struct States {
     all: [Option<Mapping>; 9],
     count: usize,
@@ -81,18 +81,18 @@ impl Machine {
             let flat = self.expected.entry(root).or_default();
             operation.changes.iter().for_each(|c| flat.apply(c));
         }
-        // If it was refused, all that it announced must be as before, whichever CPU stored there meanwhile.
+        // If it was refused, every range that it announced must be as before, whichever CPU stored there meanwhile.
         let announced = operation.changes.iter().map(|c| (c.va, c.last()));
         let spans = joined(operation.touched.into_iter().chain(announced).collect());
         self.visible(cpu, root, operation.made_valid, &spans)?;
         for &span in &spans {
             self.translates(root, span, Moment::AtRest)?;
-            self.translates_where_left_behind(root, span)?;
+            self.translates_on_old_trees(root, span)?;
         }
         self.nothing_stale(root, &spans, u8::MAX)
     }
 
-    /// Walkers see what the CPU stored, and so does the CPU itself.
+    /// Judges that walkers see the CPU's stores, and the CPU itself does.
     fn visible(&self, cpu: CpuId, root: u64, made_valid: bool, spans: &[(u64, u64)]) -> Result<(), Finding> {
         if self.holders(root) == 0 {
             return Ok(());
@@ -105,7 +105,7 @@ impl Machine {
                 return Err(Finding::new(Rule::NotVisible, fact).on(cpu).at(place.va));
             }
         }
-        // What another CPU made valid on the way to the pages of this operation, if there are any.
+        // Another CPU may have made a table valid on the way to the pages of this operation.
         let overlaps = |(first, last): (u64, u64)| {
             let both = spans.iter().map(|s| (s.0.max(first), s.1.min(last)));
             both.filter(|b| b.0 <= b.1).any(|b| self.must_translate(root, b))
@@ -128,7 +128,7 @@ impl Machine {
         Ok(())
     }
 
-    /// None of `cpus` that uses the tree may hold anything that it does not say.
+    /// Judges that no TLB of `cpus` that use the tree may hold an entry that is not in it.
     pub(super) fn nothing_stale(&self, root: u64, spans: &[(u64, u64)], cpus: u8) -> Result<(), Finding> {
         let g = self.geometry();
         let users = cpus & self.cpus_that(|c| c.ttbr.iter().flatten().any(|t| t.root == root));
@@ -147,8 +147,8 @@ impl Machine {
                 let cpu = lowest(stale.holders & users);
                 for slot in stale.slots_in(first, last, g) {
                     let Some(cached) = stale.leaf(slot, g) else { continue };
-                    // One of a run may be cached for all of it, but went from the other members' addresses
-                    // with their invalidations.
+                    // A member of a run may be cached for all of it, but their own invalidations dropped it at the
+                    // addresses of the other members.
                     let (from, to) = stale.slot_span(slot, g);
                     let part = (from.max(first), to.min(last));
                     let why = |_| self.why_table_remains(stale, cpu);
@@ -159,7 +159,7 @@ impl Machine {
         Ok(())
     }
 
-    /// What a TLB may hold of a range is what every page in it must translate to.
+    /// Judges that a TLB may hold only the new mapping of every page of a range.
     fn still_right(
         &self,
         root: u64,
@@ -179,7 +179,7 @@ impl Machine {
         })
     }
 
-    /// Whether addresses may translate now as a leaf says.
+    /// Judges that addresses may translate now by a leaf.
     ///
     /// # Errors
     ///
@@ -203,8 +203,8 @@ impl Machine {
         }
     }
 
-    /// What an address may map to now: as it is, and as operations under way will have made it. And
-    /// the last address for which that goes on.
+    /// Returns the mappings that an address may have now: the current one, and those that operations under way will
+    /// have made. And the last address up to which they continue.
     pub(super) fn states(&self, root: u64, va: u64) -> (u64, States) {
         let root = self.current(root);
         let (now, mut end) = self.expected.get(&root).map_or((None, u64::MAX), |flat| flat.at(va));
@@ -221,7 +221,7 @@ impl Machine {
         (end, states)
     }
 
-    /// Whether an address of a range must translate now, whatever is under way.
+    /// Returns true if an address of a range must translate now, whatever is under way.
     fn must_translate(&self, root: u64, (first, last): (u64, u64)) -> bool {
         let mut va = first;
         loop {
@@ -236,7 +236,7 @@ impl Machine {
         }
     }
 
-    /// Whether a mapping is to this output address with these attributes.
+    /// Returns true if a mapping has this output address and these attributes.
     pub(super) fn same(&self, mapping: &Mapping, oa: u64, attributes: Attributes) -> bool {
         let mut ignored = Attributes::SOFTWARE;
         if self.geometry().oa_format() == linmap::OaFormat::Lpa2 {
@@ -246,7 +246,7 @@ impl Machine {
         mapping.pa == oa && wanted - ignored == attributes - ignored
     }
 
-    /// Every address of a range translates as it must.
+    /// Judges that every address of a range translates as it must.
     pub(super) fn translates(&self, root: u64, span: (u64, u64), moment: Moment) -> Result<(), Finding> {
         let Some(place) = self.root_place(root) else { return Ok(()) };
         let g = self.geometry();
@@ -337,7 +337,7 @@ impl Machine {
             .and(format!("it must be {}", described(wanted)))
     }
 
-    /// Nothing is under way, everything is as it must be, and every table page is somewhere.
+    /// Judges the machine at rest: no operation is under way, every mapping is right, and no table page is lost.
     pub(super) fn at_rest(&self) -> Result<(), Finding> {
         if let Some((cpu, open)) =
             self.cpus.iter().enumerate().find_map(|(n, c)| Some((n, c.operation.as_ref()?)))
@@ -368,7 +368,7 @@ impl Machine {
     }
 }
 
-/// Ranges in address order, joined where they meet.
+/// Returns the ranges in address order, joined where they meet.
 fn joined(mut spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
     spans.sort_unstable();
     let mut joined: Vec<(u64, u64)> = Vec::new();

@@ -1,7 +1,7 @@
-//! Contiguous runs. A TLB may use what one member says for the addresses of all, as though the run were one
-//! leaf (D8.7.1 RCBXXM), whatever the other members say (D8.7.1.1 RJQQTC), and a member that is invalid is no
-//! exception. So each member answers for all addresses of its run, from the store on that puts it there: at
-//! each of them what it says must be allowed, as before or as an operation under way will have made it.
+//! Contiguous runs. A TLB may use one member for the addresses of all, as though the run were one leaf (D8.7.1 RCBXXM),
+//! whatever the other members are (D8.7.1.1 RJQQTC), invalid ones included. So each member answers for all addresses of
+//! its run, from its store on: at each of them its translation must be allowed, as the old mapping or as the one that
+//! an operation under way will have made.
 
 use linmap::{Descriptor, Entry};
 
@@ -11,7 +11,7 @@ use crate::Rule;
 use crate::cached::Cached;
 use crate::pages::Place;
 
-/// Entries that may be a run: the table and its place, and the first slot.
+/// Entries that can be a run: the table and its place, and the first slot.
 #[derive(Clone, Copy)]
 struct Group {
     table: u64,
@@ -19,11 +19,11 @@ struct Group {
     slot: usize,
 }
 
-/// Valid, and one of a run.
+/// Returns true for a valid member of a run.
 const CONTIGUOUS: u64 = 1 << 52 | 1;
 
 impl Machine {
-    /// The runs of a tree that translate addresses of a range, or would if all members were alike.
+    /// Returns the runs of a tree that translate addresses of a range, or would if all members were equal.
     pub(super) fn runs_are_right(
         &self,
         (root, place): (u64, Place),
@@ -69,8 +69,7 @@ impl Machine {
                     }
                 }
                 Some(_) => without = Some(slot),
-                // What faults is in no TLB, and members that are invalid do not make the others
-                // misprogrammed (IPGVGZ).
+                // A faulting entry is in no TLB, and invalid members do not make the others misprogrammed (IPGVGZ).
                 None => {}
             }
         }
@@ -82,9 +81,9 @@ impl Machine {
         }
     }
 
-    /// What a member says is allowed at all addresses of its run.
+    /// Judges that the translation of a member is allowed at all addresses of its run.
     fn claim_is_right(&self, root: u64, member: &Cached, (table, slot): (u64, usize)) -> Result<(), Finding> {
-        let says = || format!("slot {slot} of the table at {table:#x} says {}", member.describe());
+        let says = || format!("slot {slot} of the table at {table:#x} has {}", member.describe());
         let unaligned = member.oa & (member.last() - member.first);
         if unaligned != 0 {
             let found = Finding::new(Rule::ContiguousRun, says()).at(member.first);
@@ -107,8 +106,8 @@ impl Machine {
         }
     }
 
-    /// Members with and without the contiguous bit: the run is misprogrammed (RQTRPM), unless an operation that
-    /// stored into it has not returned, and will be judged by it.
+    /// Judges a run of members with and without the contiguous bit: it is misprogrammed (RQTRPM), unless an operation
+    /// that stored into it is under way, which is judged later.
     fn run_is_uniform(
         &self,
         root: u64,
@@ -124,9 +123,9 @@ impl Machine {
         if touched.any(|s| s.0 <= last && first <= s.1) {
             return Ok(());
         }
-        let fact = format!("slot {within} of the table at {table:#x} says that it is one of a run");
+        let fact = format!("slot {within} of the table at {table:#x} is a member of a run");
         Err(Finding::new(Rule::ContiguousRun, fact)
             .at(va(without))
-            .and(format!("slot {without} is not one, but the run may be cached for its addresses")))
+            .and(format!("slot {without} is none, but the run may be cached for its addresses")))
     }
 }

@@ -1,9 +1,9 @@
 //! The order in which walkers see the stores into a contiguous run.
 //!
-//! While walkers may see the contiguous bit in some member, a look-up of any address of the run may give what any
-//! member says (D8.7.1.1 RQTRPM, RNGLXZ, RJQQTC). Walkers may see stores that have no DSB between them in any order
-//! (D8.2.6.1 RSPVBD). So a member that changes after its run was dissolved may be seen before the run is dissolved.
-//! A table in the place of a member is left out: what lies below it counts for its own addresses alone.
+//! While walkers may see the contiguous bit in some member, a look-up of any address of the run may use any member
+//! (D8.7.1.1 RQTRPM, RNGLXZ, RJQQTC). Walkers may see stores without a DSB between them in any order (D8.2.6.1 RSPVBD).
+//! So a member that changes after its run was dissolved may be seen before the run is dissolved. A table in the place
+//! of a member is left out: the entries below it count for their own addresses alone.
 
 use linmap::{Descriptor, Entry, Pa};
 
@@ -14,8 +14,8 @@ use crate::pages::Place;
 use crate::stale::Fetched;
 
 impl Machine {
-    /// Judges a store into a slot: while a contiguous bit may be seen in its run, what any member may be seen to say
-    /// is right for the addresses of all.
+    /// Judges a store into a slot: while a contiguous bit may be seen in its run, every translation that may be seen in
+    /// a member is right for the addresses of all.
     pub(super) fn run_may_be_seen(&self, (table, index): (u64, usize), place: Place) -> Result<(), Finding> {
         let walkers = self.walkers(place.root);
         let members = self.geometry().contiguous_entries(place.level);
@@ -45,14 +45,14 @@ impl Machine {
         Ok(())
     }
 
-    /// What a slot translates: first and last address.
+    /// Returns the first and last address that a slot translates.
     fn slot(&self, slot: usize, place: Place) -> (u64, u64) {
         let shift = self.geometry().level_shift(place.level);
         let first = place.va.wrapping_add((slot as u64) << shift);
         (first, first | ((1 << shift) - 1))
     }
 
-    /// What a TLB may hold of the leaf that is in a slot.
+    /// Returns the entry that a TLB may hold of the leaf in a slot.
     fn leaf_in(&self, table: u64, slot: usize, place: Place) -> Option<Cached> {
         let word = self.read(Pa(table), slot)?;
         match Descriptor(word).decode(self.geometry(), place.level) {
@@ -61,7 +61,7 @@ impl Machine {
         }
     }
 
-    /// Leaves of a table that were replaced, for some addresses, by stores that have had no DSB.
+    /// Returns the leaves of a table that stores without a DSB have replaced, for some addresses.
     fn unsettled(&self, table: u64, (first, last): (u64, u64)) -> impl Iterator<Item = Cached> {
         let replaced = self.stale.leaves.iter().filter(move |leaf| {
             leaf.table == table
@@ -72,7 +72,7 @@ impl Machine {
     }
 }
 
-/// Those that differ in more than their size, each extended to all addresses.
+/// Returns those that differ in more than their size, each extended to all addresses.
 fn different(seen: &[Cached]) -> Vec<Cached> {
     let mut different: Vec<Cached> = Vec::new();
     for new in seen {

@@ -1,4 +1,4 @@
-//! A store into a table: what TLBs may hold from then on, and whether they may.
+//! A store into a table: the entries that TLBs can hold from then on, and whether they may.
 
 use linmap::{Descriptor, Entry, Leaf, Level};
 
@@ -9,7 +9,7 @@ use crate::pages::{Place, State};
 use crate::stale::StaleLeaf;
 use crate::{CpuId, Rule};
 
-/// A live store: where, and what.
+/// A live store: the slot, the old descriptor and the new one.
 #[derive(Clone, Copy)]
 struct Store {
     cpu: CpuId,
@@ -17,7 +17,7 @@ struct Store {
     index: usize,
     value: u64,
     place: Place,
-    /// What the slot translates: first and last address.
+    /// Returns the first and last address that the slot translates.
     span: (u64, u64),
 }
 
@@ -64,7 +64,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A table that is read is one, and reached by an address that translates.
+    /// Judges a read: the page is taken, and its address translates.
     pub(super) fn can_read(&self, cpu: CpuId, table: u64) -> Result<(), Finding> {
         match self.pages.get(table).map(|p| p.state) {
             None => Err(sequence(cpu, format!("{table:#x} is not a table page of this machine"))),
@@ -76,12 +76,12 @@ impl Machine {
         }
     }
 
-    /// A table is reached by the address that the CPU uses for it.
+    /// Judges that a CPU reaches a table by the address that it uses for it.
     fn can_access(&self, cpu: CpuId, table: u64, write: bool) -> Result<(), Finding> {
         let Some(offset) = self.setup.table_offset else { return Ok(()) };
         let half = usize::from(!self.cpu(cpu).parked);
         let va = if half == 0 { table } else { table.wrapping_add(offset) };
-        // With translation off it reaches everything.
+        // With translation off it reaches all memory.
         if self.cpu(cpu).ttbr == [None; 2] {
             return Ok(());
         }
@@ -146,7 +146,7 @@ impl Machine {
         self.aliases_agree(place.root, store.span)
     }
 
-    /// The operation of this CPU answers for what it touches.
+    /// Adds the addresses of a store to the operation of its CPU, which answers for them.
     fn note_touched(&mut self, store: &Store, old: u64) {
         let Store { cpu, value, place, span, .. } = *store;
         let root = self.current(place.root);
@@ -158,7 +158,7 @@ impl Machine {
         }
     }
 
-    /// What was there may stay in TLBs; a new table becomes part of the tree.
+    /// Keeps the old entry as one that TLBs may hold, and links a new table into the tree.
     fn replace_old(&mut self, store: &Store, old: u64) -> Result<(), Finding> {
         let Store { cpu, value, place, span, .. } = *store;
         let g = self.geometry();
@@ -202,7 +202,7 @@ impl Machine {
         self.cpus.iter().flat_map(|c| c.ttbr.iter().flatten()).find(|t| t.root == root).map(|t| t.asid)
     }
 
-    /// No TLB may come to hold two entries that it must not hold together.
+    /// Judges that no TLB comes to hold two entries that it must not hold together.
     fn may_be_held(&self, store: &Store) -> Result<(), Finding> {
         let Store { value, place, span, .. } = *store;
         let g = self.geometry();
@@ -228,7 +228,7 @@ impl Machine {
         }
     }
 
-    /// Whether TLBs of some CPUs may hold something of a range that is not in the tables.
+    /// Returns true if TLBs of some CPUs may hold entries of a range that are not in the tables.
     fn anything_stale(&self, (first, last): (u64, u64), cpus: u8) -> bool {
         let g = self.geometry();
         self.stale.leaves.iter().any(|l| l.holders & cpus != 0 && l.cached.overlaps(first, last))
@@ -238,7 +238,7 @@ impl Machine {
             })
     }
 
-    /// Every leaf of a (sub)tree against what TLBs may hold besides.
+    /// Judges every leaf of a (sub)tree against the stale entries that TLBs may hold.
     pub(super) fn tree_against_stale(
         &self,
         tree: (u64, Place),
@@ -255,7 +255,7 @@ impl Machine {
         })
     }
 
-    /// A leaf that walkers may fetch from now on, against what TLBs may hold besides.
+    /// Judges a leaf that walkers may fetch from now on against the stale entries that TLBs may hold.
     fn against_stale(&self, new: &Cached, walkers: u8) -> Result<(), Finding> {
         let g = self.geometry();
         let (first, last) = (new.first, new.last());
@@ -280,7 +280,7 @@ impl Machine {
         Ok(())
     }
 
-    /// A table that walkers may come to from now on, against leaves and other tables in its place.
+    /// Judges a table that walkers may reach from now on against leaves and other tables in its place.
     fn against_link(
         &self,
         (first, last): (u64, u64),
@@ -317,7 +317,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Members of a run are cached for each other, so a new one is judged beside its mates.
+    /// Judges a new member of a run against the others, for which it can be cached.
     fn against_run(&self, store: &Store, new: &Cached, walkers: u8) -> Result<(), Finding> {
         let g = self.geometry();
         let Store { table, index, place, .. } = *store;
@@ -338,7 +338,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Two entries for one address, the second newer, that TLBs of `cpus` may hold together.
+    /// Judges two entries for one address, the second newer, that TLBs of `cpus` may hold together.
     fn clash(
         &self,
         old: &Cached,
@@ -365,7 +365,7 @@ impl Machine {
         }
     }
 
-    /// Entries of two sizes: every one of these CPUs must cope.
+    /// Judges entries of two sizes: none of these CPUs may abort on them.
     fn strong(&self, cpus: u8, va: u64, facts: impl FnOnce() -> [String; 2]) -> Result<(), Finding> {
         let weak = cpus & self.cpus_that(|c| !c.core.never_aborts);
         if weak == 0 {
@@ -376,7 +376,7 @@ impl Machine {
         Err(found.and(now).and(format!("{} may raise a TLB conflict abort", named(weak))))
     }
 
-    /// While the store is under way every address translates as it did or as it will.
+    /// Judges that every address has its old translation or its new one during the store.
     fn window(&self, store: &Store) -> Result<(), Finding> {
         let Store { place, span, .. } = *store;
         let users = self.users(place.root);

@@ -1,5 +1,4 @@
-//! A tree that takes the place of another: from then on both are one map, for as long as some CPU is on the
-//! old one.
+//! A tree that replaces another: from then on both are one map, for as long as some CPU is on the old one.
 
 use super::operation::Moment;
 use super::{Finding, Machine, lowest, named};
@@ -7,8 +6,8 @@ use crate::pages::{Place, State};
 use crate::{CpuId, Rule};
 
 impl Machine {
-    /// A CPU comes to a root. If nothing was announced of it, it takes the place of the one that the CPU was
-    /// on before. Whether it does.
+    /// Notes that a CPU loads a root. If nothing was announced of it, it replaces the one that the CPU was on before.
+    /// Returns true if it does.
     pub(super) fn succeed(&mut self, cpu: CpuId, half: usize, root: u64) -> bool {
         let this = self.cpu(cpu);
         let loaded =
@@ -29,24 +28,23 @@ impl Machine {
         true
     }
 
-    /// The root that a map has now.
+    /// Returns the root that a map has now.
     pub(super) fn current(&self, root: u64) -> u64 {
         let next = self.replaced.iter().find(|r| r.0 == root);
         next.map_or(root, |r| self.current(r.1))
     }
 
-    /// Whether a tree is that of `root`, or `root` has taken its place: then it may share tables with it.
+    /// Returns true if a tree is that of `root`, or `root` has replaced it: then they may share tables.
     pub(super) fn leads(&self, tree: u64, root: u64) -> bool {
         tree == root || self.replaced.iter().any(|r| r.0 == tree && self.leads(r.1, root))
     }
 
-    /// Whether a table that is in one place is in the other too, because the root of that one has taken the
-    /// place of this one's.
+    /// Returns true if a table may be in both places, because the root of the second has replaced that of the first.
     pub(super) fn is_shared(&self, old: Place, new: Place) -> bool {
         (old.level, old.va) == (new.level, new.va) && self.leads(old.root, new.root)
     }
 
-    /// A root is given back.
+    /// Forgets a root that is given back.
     pub(super) fn forget_root(&mut self, root: u64) {
         self.expected.remove(&root);
         self.replaced.retain(|r| r.0 != root && r.1 != root);
@@ -55,7 +53,7 @@ impl Machine {
         }
     }
 
-    /// CPUs that walk the tree of a root, whatever else is of the same map.
+    /// Returns the CPUs that walk the tree of this root, not of others of the same map.
     fn on(&self, root: u64) -> u8 {
         self.cpus_that(|c| {
             let left = c.left.iter().filter(|l| l.until.is_none()).map(|l| l.ttbr.root);
@@ -63,8 +61,8 @@ impl Machine {
         })
     }
 
-    /// What a CPU that is still on an old tree makes of a range is what it must.
-    pub(super) fn translates_where_left_behind(&self, root: u64, span: (u64, u64)) -> Result<(), Finding> {
+    /// Judges that a range translates as it must on CPUs that are still on an old tree.
+    pub(super) fn translates_on_old_trees(&self, root: u64, span: (u64, u64)) -> Result<(), Finding> {
         for &(old, _) in self.replaced.iter().filter(|r| self.current(r.0) == root) {
             let cpus = self.on(old);
             if cpus == 0 {
@@ -79,7 +77,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Of a tree that no CPU is on any more, and whose place another has taken, nothing is left.
+    /// Judges that nothing is left of a replaced tree that no CPU is on.
     pub(super) fn old_tree_left(&self) -> Option<Finding> {
         let root_is_gone = |place: Place| match self.pages.get(place.root).map(|p| p.state) {
             Some(State::Linked(at)) => at.root != place.root,

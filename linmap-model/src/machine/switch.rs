@@ -56,7 +56,7 @@ impl Machine {
             .map_err(|found| Finding { cpu: Some(cpu), ..found })
     }
 
-    /// A tree has one ASID: what entries of others CPUs may hold under another is not modelled.
+    /// Judges that a tree has one ASID: entries of one tree under two ASIDs are not modelled.
     fn one_asid(&self, cpu: CpuId, new: Ttbr) -> Result<(), Finding> {
         let loaded =
             self.cpus.iter().flat_map(|c| c.ttbr.iter().flatten().chain(c.left.iter().map(|l| &l.ttbr)));
@@ -72,7 +72,7 @@ impl Machine {
         }
     }
 
-    /// Root and ASID of a register's value (D24.2, TTBR1_EL1).
+    /// Returns the root and the ASID of a register's value (D24.2, TTBR1_EL1).
     fn base_register(&self, value: u64) -> Ttbr {
         let high = match self.geometry().oa_format() {
             OaFormat::Bits48 => 0,
@@ -81,7 +81,7 @@ impl Machine {
         Ttbr { root: value & 0x0000_ffff_ffff_ffc0 | high, asid: (value >> 48) as u16 }
     }
 
-    /// Whatever was stored into a tree is visible to the walker that comes to it.
+    /// Judges that all stores into a tree are visible to a walker that comes to it.
     fn all_seen(&self, cpu: CpuId, root: u64) -> Result<(), Finding> {
         for (by, table) in self.pages.dirty() {
             if let Some(State::Linked(place)) = self.pages.get(table).map(|p| p.state)
@@ -94,7 +94,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The TLB holds nothing of another tree for the same half.
+    /// Judges that the TLB holds no entry of another tree for the same half.
     fn left_is_gone(&self, cpu: CpuId, half: usize, new: Ttbr) -> Result<(), Finding> {
         let this = self.cpu(cpu);
         let current = this.ttbr[half].map(|ttbr| (ttbr, None));
@@ -112,7 +112,7 @@ impl Machine {
             let when = match until {
                 None => "it has had no ISB since it used the first".into(),
                 Some(isb) => format!(
-                    "no TLBI of everything after its ISB (event {isb}), with DSB and ISB, took them away"
+                    "no TLBI of everything after its ISB (event {isb}), with DSB and ISB, has dropped them"
                 ),
             };
             let va = self.place_of_root(old.root, half).va;
@@ -154,7 +154,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The CPU goes on: what was changed meanwhile must be right again.
+    /// Lets the CPU go on: all changes made meanwhile must be right.
     pub(super) fn unpark(&mut self, cpu: CpuId) -> Result<(), Finding> {
         if !std::mem::replace(&mut self.cpu_mut(cpu).parked, false) {
             return Err(sequence(cpu, format!("cpu {cpu} is not parked")));
@@ -180,7 +180,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The root's place, whichever half it serves.
+    /// Returns the root's place, in the half that it translates.
     pub(super) fn root_place(&self, root: u64) -> Option<crate::pages::Place> {
         match self.pages.get(root)?.state {
             State::Linked(place) if place.root == root => Some(place),
@@ -189,7 +189,7 @@ impl Machine {
         }
     }
 
-    /// The half of what a root that no CPU has loaded yet is to map.
+    /// Returns the half that a root which no CPU has loaded yet is to map.
     fn half_of(&self, root: u64) -> Option<usize> {
         self.expected.get(&self.current(root))?.first().map(|va| (va >> 63) as usize)
     }

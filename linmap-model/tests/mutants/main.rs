@@ -24,18 +24,18 @@ use linmap_model::{CpuId, Rule};
 /// The bits of an address that are zero in the first address of each half.
 const WITHIN_HALF: u64 = (1 << 36) - 1;
 
-/// What goes wrong in a story, and what the model should say of it.
+/// A story, its mistake, and the expected verdict of the model.
 struct Mutant {
     name: &'static str,
     story: fn(bool) -> scene::Scene,
-    /// What is wrong.
+    /// The mistake.
     wrong: &'static str,
     rule: Rule,
     /// The CPU that suffers, where that tells something.
     cpu: Option<CpuId>,
     /// How far from the first address of its half.
     at: Option<u64>,
-    /// What the model says, among other things.
+    /// A part of the model's report.
     says: &'static str,
 }
 
@@ -263,7 +263,7 @@ mutants! {
     tables::freed_before_the_dsb: "an unlinked table is given back before the TLBI's DSB",
         Freed, "cpu 0 has executed no DSB ISH since";
     tables::freed_after_a_last_level_tlbi: "the TLBI leaves walk caches",
-        Freed, "takes away leaves only";
+        Freed, "drops leaves only";
     tables::freed_after_a_local_tlbi: "the TLBI is local, and there are two CPUs",
         Freed on 1, "it is local to cpu 0";
     tables::freed_while_reachable: "an empty table is given back and still linked",
@@ -297,11 +297,11 @@ mutants! {
         InUse at 0x5000, "do not translate it";
     promise::neighbour_protected_in_a_child: "in a child one page too many becomes read-only",
         Translation at 0x6000, "the tables say 0x8000006000, read-only";
-    promise::another_page_protected: "the page behind it is protected",
+    promise::another_page_protected: "the page after it is protected",
         Translation at 0x4000, "the tables say 0x8000004000, read-only";
-    promise::another_page_mapped: "the hole behind it is filled",
+    promise::another_page_mapped: "the hole after it is filled",
         Translation at 0x29000, "it must be a hole";
-    promise::another_page_unmapped: "the page behind it is unmapped",
+    promise::another_page_unmapped: "the page after it is unmapped",
         InUse at 0x4000, "do not translate it";
     promise::one_page_of_two_protected: "one page of two is left as it was",
         Promised at 0x1000, "the tables say 0x8000001000, writable";
@@ -323,7 +323,7 @@ mutants! {
         BreakBeforeMake at 0x5000, "the output address changes";
     promise::collapse_of_a_read_only_page: "a table becomes a block, and one page was read-only",
         Translation at 0x5000, "it must be 0x8000005000, read-only";
-    promise::mapped_to_another_output_address: "a page is mapped to the page behind",
+    promise::mapped_to_another_output_address: "a page is mapped to the next page",
         Translation at 0x28000, "the tables say 0x8000029000";
     promise::shareability_in_the_address: "with DS=1 a page is given a shareability",
         Translation at 0x28000, "the tables say 0xc008000028000";
