@@ -40,7 +40,8 @@ fn apply(patch: Patch, texts: &mut BTreeMap<PathBuf, String>) {
     let places: usize = texts.values().map(|text| text.matches(right).count()).sum();
     assert!(
         places == 1,
-        "{patch:?} in faults/library/src/patch.rs replaces `{right}`, which must be in linmap/src once and is there {places} times"
+        "{patch:?} in faults/library/src/patch.rs replaces `{right}`: that must be in linmap/src once, \
+         and is there {places} times"
     );
     let wrong = wrong.replace("FAULT", &format!("crate::mistakes::is_on(crate::mistakes::Patch::{patch:?})"));
     texts.values_mut().for_each(|text| *text = text.replace(right, &wrong));

@@ -1,4 +1,4 @@
-//! What must never be in a map is found, each thing alone, and nothing is found where nothing is wrong.
+//! Each mistake that must never be in a map is found, alone, and a right map has no findings.
 
 #[allow(dead_code)]
 #[path = "fewest/machine.rs"]
@@ -39,7 +39,7 @@ impl ReadTables for Tables {
     }
 }
 
-/// Where table `number` is: any page size divides it. The root is number 0.
+/// Returns the address of table `number`, which any page size divides. The root is number 0.
 const fn table_at(number: usize) -> u64 {
     0x4000_0000 + ((number as u64) << 16)
 }
@@ -95,7 +95,7 @@ impl Tables {
         found
     }
 
-    /// What is found where nothing is known of the machine.
+    /// Returns the findings if nothing is known of the machine.
     fn plain(&self) -> Vec<Finding> {
         self.findings(&Checks::default())
     }
@@ -178,7 +178,7 @@ fn broken_runs_are_found_once_and_say_why() {
     assert_eq!(run_with(|page| page | 1 << 55), []);
 }
 
-/// Whichever member it is, and whatever follows the run.
+/// Each member, with different entries after the run.
 #[test]
 fn every_member_of_a_run_is_looked_at() {
     for wrong in 16..32 {
@@ -210,7 +210,7 @@ fn members_may_be_dirty_one_by_one() {
     assert!(matches!(map(0)[..], [Finding::BrokenRun { fault: RunFault::Attributes, .. }]));
 }
 
-/// Nine pages in front of a run's boundary, and a run that is whole but not aligned.
+/// Nine pages before a run's boundary, and a run that is whole but not aligned.
 #[test]
 fn runs_start_at_multiples_of_their_size() {
     let run = |oa: u64, members: std::ops::Range<u64>| {
@@ -230,7 +230,7 @@ fn runs_start_at_multiples_of_their_size() {
     assert_eq!(starts, [BASE, BASE + (32 << 20), BASE + (64 << 20)]);
 }
 
-/// Plain neighbours in front of a run's only contiguous member, behind it, and a table among them.
+/// Plain neighbours before a run's only contiguous member and after it, and a table among them.
 #[test]
 fn one_contiguous_bit_makes_a_run() {
     for position in [0, 5, 15] {
@@ -537,7 +537,7 @@ fn every_read_counts() {
 }
 
 #[test]
-fn whoever_has_seen_enough_stops_the_check() {
+fn the_caller_can_stop_the_check() {
     let code = PAGE & !PXN;
     let map = (0..9).fold(Tables::k4(), |map, i| map.with(BASE + (i << 12), 3, code | i << 12));
     assert_eq!(map.plain().len(), 9);
@@ -567,7 +567,7 @@ fn findings_say_what_where_and_why() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// What the library builds has no findings: the linear map, and the image's own addresses beside it.
+    /// Maps of the library have no findings: the linear map, with the image's own addresses.
     #[test]
     fn maps_that_are_built_are_clean(
         machine in machines(12..36, 10..40),
@@ -610,7 +610,7 @@ proptest! {
         }
     }
 
-    /// Whatever stands in tables that point to one another: no panic, and no read beyond the limit.
+    /// Any tables that point to one another: no panic, and no read beyond the limit.
     #[test]
     fn any_bits_end_within_the_limit(
         tables in vec(vec((prop_oneof![0usize..16, 0usize..8192], bits()), 0..24), 4),

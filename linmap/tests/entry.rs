@@ -1,4 +1,4 @@
-//! What is said of one address is what a walk of everything says of it, at any geometry.
+//! A look-up of one address agrees with a walk of everything, at every geometry.
 
 #[path = "common/dirty_memory.rs"]
 mod dirty_memory;
@@ -57,7 +57,7 @@ fn one_address_is_looked_up_as_by_a_walk() {
     }
 }
 
-/// What is below a table that forbids something is found as well.
+/// Entries below a restricted table are found as well.
 #[test]
 fn restrictions_do_not_end_the_search() {
     for g in geometries().into_iter().filter(|g| g.root() != Level::PAGE) {

@@ -1,4 +1,4 @@
-//! Whatever goes wrong, nothing is lost: frames run out at every single allocation, and runs are refused.
+//! No page is lost when frames run out, at every single allocation, or runs are refused.
 //!
 //! After each failure every frame is back, the address space says what it said, and the same memory
 //! serves the next attempt.
@@ -104,7 +104,7 @@ impl Live {
         Self { memory, space: AddressSpace::adopt(tree) }
     }
 
-    /// What is mapped, and the whole root, bit by bit.
+    /// Returns the leaves, and the whole root, bit by bit.
     fn state(&self) -> (String, Vec<Descriptor>, usize) {
         let g = self.space.geometry();
         let mut text = String::new();
@@ -240,7 +240,7 @@ fn pages_that_are_writable_and_executable_are_not_grafted() {
     assert!(refused >= 9 * 94 && grafted >= 7 * 94, "{refused} refused, {grafted} not");
 }
 
-/// Runs that can not be mapped, each behind a page that can, so that tables are there to give back.
+/// Runs that cannot be mapped, each after a page that can, so that there are tables to give back.
 #[test]
 fn bad_runs_are_refused_and_all_is_given_back() {
     let (g, good) = (k4(), page(0));

@@ -108,7 +108,7 @@ proptest! {
         }
     }
 
-    /// What a descriptor is made of comes back as far as the format has it, and nothing else with it.
+    /// The parts of a descriptor come back as far as the format has them, and nothing else with them.
     #[test]
     fn descriptors_of_anything(leaf in leaf(), table in number(), level in level()) {
         for g in geometries() {

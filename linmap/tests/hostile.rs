@@ -14,7 +14,7 @@ use proptest::collection::vec;
 use test_support::geometries;
 use test_support::prelude::*;
 
-/// The tables of a dump that nobody vouches for. Slots that are not there read as holes.
+/// The tables of an untrusted dump. Missing slots read as holes.
 #[derive(Debug)]
 struct Dump {
     tables: HashMap<u64, HashMap<usize, u64>>,
@@ -32,7 +32,7 @@ impl ReadTables for Dump {
     }
 }
 
-/// Where table `number` is: any page size divides it.
+/// Returns the address of table `number`, which any page size divides.
 fn table_at(number: u64) -> u64 {
     0x4000_0000 + (number << 16)
 }

@@ -1,4 +1,4 @@
-//! Which ranges make no linear map, and that the error names what is wrong.
+//! Ranges that make no linear map, and errors that name the mistake.
 
 use std::ops::Range;
 
@@ -6,7 +6,7 @@ use linmap::{Geometry, Granule, Kind, Layout, LayoutError, Leaves, OaFormat, Pa,
 
 const NO_IMAGE: Range<u64> = 0..0;
 
-/// What is left of the RAM, or why there is no layout.
+/// Returns the mapped RAM, or the reason why there is no layout.
 fn lay_out(
     ram: &[Range<u64>],
     carve_outs: &[Range<u64>],
@@ -58,7 +58,7 @@ fn an_overlap_names_both() {
         lay_out(&ram, &[0x3000..0x5000, 0x1000..0x4000], NO_IMAGE),
         overlap((CarveOut, pages(1, 4)), (CarveOut, pages(3, 5)))
     );
-    // Only a page is shared, which can not be both.
+    // Only one page is shared, which cannot be both.
     assert_eq!(
         lay_out(&ram, &one(0x3000..0x4800), 0x4800..0x8000),
         overlap((CarveOut, pages(3, 5)), (Image, pages(4, 8)))

@@ -17,7 +17,7 @@ fn geometry(granule: Granule) -> Geometry {
     Geometry::new(granule, va_bits, format).expect("a geometry that there is")
 }
 
-/// What safe code can do with a tree that ought not to be: a leaf becomes a table, whose entries are read.
+/// The harm that safe code could do with a tree of a wrong page size: a leaf becomes a table, whose entries are read.
 fn misuse(memory: &HostMemory, tree: Tree) -> usize {
     let (platform, g) = (memory.platform(), tree.geometry());
     let space = AddressSpace::adopt(tree);

@@ -1,4 +1,4 @@
-//! Which changes of a live leaf need no break-before-make: linmap's word beside that of aarch64-paging, which
+//! Changes of a live leaf without break-before-make: linmap's answer compared with that of aarch64-paging, which
 //! others wrote from the same manual.
 //!
 //! linmap lets more change in place, by exactly the differences listed here, each with the rule of the Arm
@@ -26,10 +26,10 @@ const DECISIVE: u64 = Attributes::MEMORY_TYPE
 /// AP\[2\], AF, DBM, PXN, UXN and software's bits, which both let change.
 const FREE: u64 = Attributes::all().bits() & !DECISIVE;
 
-/// What linmap changes in place and aarch64-paging does not.
+/// A change that linmap makes in place and aarch64-paging does not.
 struct Difference {
     what: &'static str,
-    /// Whether it is among the differences between two leaves.
+    /// Returns true if it is among the differences between two leaves.
     changes: fn(u64, u64) -> bool,
 }
 

@@ -87,7 +87,7 @@ impl Live {
         (leaves, self.space.count(&self.memory.platform(), self.all()))
     }
 
-    /// What each page maps to.
+    /// Returns the mapping of each page.
     fn pages(&self) -> Vec<(Va, Leaf)> {
         let g = self.space.geometry();
         let page = |va: Va, leaf: Leaf, n: u64| {
@@ -159,7 +159,7 @@ fn mixed(g: Geometry) -> (Vec<Region>, u64) {
     (regions, base)
 }
 
-/// Whatever is kept, leaves in it stay as they are, what is outside of it or has a part of it becomes pages.
+/// Leaves within the kept ranges stay, and all others become pages.
 #[test]
 fn leaves_in_kept_ranges_keep_their_size() {
     for g in geometries().into_iter().filter(|g| [36, 39, 42, 47, 48, 52].contains(&g.va_bits())) {
@@ -206,7 +206,7 @@ fn what_pages_say_stays() {
     let live = Live::of(&regions, g, 4000);
     let platform = live.memory.platform();
     let at = |n: usize, page: u64| Va(regions[n].va.0 + page * g.page_size());
-    // SAFETY: nobody uses the addresses of tables in host memory.
+    // SAFETY: no CPU uses the addresses of tables in host memory.
     unsafe {
         live.space.set_valid(&platform, at(2, 3), 100, false).expect("mapped");
         live.space.protect(&platform, at(3, 1), 5000, Change::READ_ONLY).expect("mapped");
@@ -356,7 +356,7 @@ unsafe impl<F: Fn(u64)> Hardware for Busy<'_, '_, F> {
     }
 }
 
-/// Changes of all kinds in front of every hold of the lock, most of them to what has been copied: the map is
+/// Changes of all kinds before every hold of the lock, most of them of copied ranges: the map is
 /// the one that comes of the same changes without a repaint, and the repaint returns.
 #[test]
 fn others_change_the_map_meanwhile() {
@@ -387,17 +387,17 @@ fn change_meanwhile(g: Geometry, regions: &[Region], keeps: bool, seed: u64) {
         let first = random.below(64) % (some.bytes / page);
         let count = (random.below(9) + 1).min(some.bytes / page - first);
         let (va, host) = (Va(some.va.0 + first * page), on.memory.platform());
-        let (behind, whole) = (Va(some.va.0 + some.bytes), largest.bytes / page);
-        // SAFETY: nobody uses the addresses of tables in host memory.
+        let (next, whole) = (Va(some.va.0 + some.bytes), largest.bytes / page);
+        // SAFETY: no CPU uses the addresses of tables in host memory.
         let result = unsafe {
             match n % 9 {
                 0 | 1 => on.space.protect(&host, va, count, Change::READ_ONLY),
                 2 => on.space.protect(&host, va, count, Change::WRITABLE),
                 3 => on.space.set_valid(&host, va, count, false),
                 4 => on.space.unmap(&host, va, count),
-                // The page behind it comes and goes.
-                5 => match on.space.map(&host, behind, 1, Pa(0), Attributes::RAM) {
-                    Err(ChangeError::Occupied { .. }) => on.space.unmap(&host, behind, 1),
+                // The page after it comes and goes.
+                5 => match on.space.map(&host, next, 1, Pa(0), Attributes::RAM) {
+                    Err(ChangeError::Occupied { .. }) => on.space.unmap(&host, next, 1),
                     mapped => mapped,
                 },
                 6 => on.space.collapse(&host, largest.va, whole),
@@ -439,7 +439,7 @@ fn change_meanwhile(g: Geometry, regions: &[Region], keeps: bool, seed: u64) {
 }
 
 /// Leaves that are to keep their size and do not for a while: the new tree has them as the old one does in the
-/// end, though nobody says when a run forms again.
+/// end, though it is not specified when a run forms again.
 #[test]
 fn kept_leaves_come_and_go() {
     for g in geometries().into_iter().filter(|g| [39, 42, 48, 52].contains(&g.va_bits())) {
@@ -461,7 +461,7 @@ fn kept_leaves_come_and_go() {
                 }
                 last.set(n);
                 let change = if n % 2 == 0 { Change::WRITABLE } else { Change::READ_ONLY };
-                // SAFETY: nobody uses the addresses of tables in host memory.
+                // SAFETY: no CPU uses the addresses of tables in host memory.
                 unsafe {
                     // So much has changed that it takes several holds again.
                     live.space.protect(&host, regions[1].va, whole, change).expect("it is mapped");

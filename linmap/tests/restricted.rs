@@ -7,14 +7,14 @@ use linmap::{
     Platform, Policy, Slot, Tree, Va,
 };
 
-/// What every operation that changes something says.
+/// The results of all operations that change something.
 fn refusals<P: Platform>(
     space: &AddressSpace,
     platform: &P,
     va: Va,
 ) -> [(&'static str, Result<(), ChangeError>); 5] {
     let hole = Va(va.0 + (16 << 16));
-    // SAFETY: nobody uses these addresses, or the memory that they are mapped to.
+    // SAFETY: no CPU uses these addresses or the memory that they are mapped to.
     unsafe {
         [
             ("protect", space.protect(platform, va, 1, Change::READ_ONLY)),
@@ -39,7 +39,7 @@ fn nothing_changes_below_a_restricted_table() {
         // SAFETY: no CPU uses these addresses.
         unsafe { space.map(&platform, va, 8, Pa(0), Attributes::RAM) }.unwrap();
         let slot = Slot { table: space.root(), index: 0 };
-        // SAFETY: the root is live in this memory, and nobody else has it.
+        // SAFETY: the root is live in this memory, and has no other owner.
         unsafe { memory.store(slot, Descriptor(memory.load(slot).0 | 1 << 61)) };
         let before = (space.stats(&platform), memory.in_use());
         for (name, refused) in refusals(&space, &platform, va) {

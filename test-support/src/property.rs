@@ -1,17 +1,17 @@
-//! Properties, by `proptest`: each case has a seed of its own, and is all that this seed repeats.
+//! Properties, by `proptest`: each case has a seed of its own, which repeats this case alone.
 
 use proptest::strategy::Strategy;
 use proptest::test_runner::{Config, RngSeed, TestCaseResult, TestRunner};
 
-/// Tries a property on as many cases as the configuration says; one that fails is made small.
+/// Tries a property on as many cases as the configuration says, and shrinks a case that fails.
 ///
 /// # Panics
 ///
-/// It does not hold.
+/// The property does not hold.
 pub fn property<S: Strategy>(config: Config, strategy: S, holds: impl Fn(S::Value) -> TestCaseResult) {
     crate::each(config.cases.into(), |seed| {
         let rng_seed = RngSeed::Fixed(seed);
-        // Seeds are not kept in files beside the sources: this one is printed.
+        // The seed is printed, so there is no need for a file of failed cases.
         let config = Config { cases: 1, failure_persistence: None, rng_seed, ..config.clone() };
         if let Err(why) = TestRunner::new(config).run(&strategy, &holds) {
             panic!("{why}");

@@ -5,19 +5,19 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::Write;
 use std::sync::{Once, OnceLock};
 
-/// What `LINMAP_SEED` asks for.
+/// The request in `LINMAP_SEED`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Asked {
     /// One case.
     One(u64),
-    /// As many as there are, from this one on. Without the variable the seed is drawn.
+    /// All cases, from this seed on. Without the variable the seed is drawn.
     From(u64),
 }
 
-/// The seeds of a table's rows differ in these bits, so that a seed says which row it is of.
+/// The bits in which the seeds of a table's rows differ, so that a seed names its row.
 const ROW: u64 = 0xffff;
 
-/// The seeds of `count` cases: as many from a drawn one on, or the one that is asked for.
+/// Returns the seeds of `count` cases, from a drawn one on; or the one that `LINMAP_SEED` asks for.
 pub fn seeds(count: u64) -> impl Iterator<Item = u64> + Clone {
     let (first, count) = match asked() {
         Asked::One(seed) => (seed, 1),
@@ -37,7 +37,7 @@ pub fn case<R>(seed: u64, run: impl FnOnce() -> R) -> R {
     HOOK.call_once(|| {
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |info| {
-            // Not by `eprintln!`, which is kept back until a test has ended: this one may abort.
+            // Not by `eprintln!`, whose output is held until the test has ended: this test may abort.
             if let Some(seed) = CASE.take() {
                 let test = std::thread::current();
                 say(&format!(
@@ -55,24 +55,24 @@ pub fn case<R>(seed: u64, run: impl FnOnce() -> R) -> R {
 }
 
 thread_local! {
-    /// The case that this thread tries.
+    /// The seed of the case that this thread tries.
     static CASE: Cell<Option<u64>> = const { Cell::new(None) };
 }
 
-/// Cases of a test that are not alike, as the rows of a table: each has one seed, which says which row it is.
+/// Different cases of one test, like the rows of a table. Each has a seed, which names its row.
 #[derive(Default)]
 pub struct Rows {
     next: u64,
 }
 
 impl Rows {
-    /// The first row comes next.
+    /// Starts with the first row.
     #[must_use]
     pub const fn new() -> Self {
         Self { next: 0 }
     }
 
-    /// Tries the next row; not if another one is asked for.
+    /// Tries the next row, unless `LINMAP_SEED` asks for another one.
     ///
     /// # Panics
     ///
@@ -91,16 +91,16 @@ impl Rows {
     }
 }
 
-/// Whether one case is asked for: then what holds of many cases together may not hold.
+/// Returns true if `LINMAP_SEED` asks for one case: then properties of many cases together may not hold.
 pub fn is_one() -> bool {
     matches!(asked(), Asked::One(_))
 }
 
-/// The number that a variable asks for.
+/// Returns the number in an environment variable.
 ///
 /// # Panics
 ///
-/// It is no number.
+/// The variable is not a number.
 pub fn number(name: &str) -> Option<u64> {
     let value = std::env::var(name).ok()?;
     Some(
@@ -136,8 +136,8 @@ fn parsed(text: &str) -> Option<u64> {
     }
 }
 
-/// Writes a line that is seen at once, whether the test passes, fails or aborts.
+/// Writes a line that is seen at once, even if the test aborts.
 fn say(line: &str) {
-    // If nobody listens, the test goes on.
+    // Without a reader the test goes on.
     _ = writeln!(std::io::stderr(), "{line}");
 }

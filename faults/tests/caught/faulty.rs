@@ -1,7 +1,7 @@
-//! A platform that makes mistakes for the library: a CPU of the model, past which something else goes than the library
-//! has asked for.
+//! A platform that makes mistakes for the library: a CPU of the model that does something else than the library
+//! asks for.
 //!
-//! What a DSB ISHST is for shows in what comes next. So it is held back until then, and executed or left out.
+//! The next step shows the purpose of a DSB ISHST. So the DSB is held back until then, and executed or left out.
 
 use std::cell::Cell;
 

@@ -108,7 +108,7 @@ fn faults() -> Vec<(Fault, Rule, Scene)> {
         (Fault::TlbiOfOnePage, Rule::Stale, pages.clone()),
         (Fault::TlbiOfLeavesOnly, Rule::Freed, a_table.clone()),
         (Fault::TlbiOfLeavesOnly, Rule::Freed, split.does(What::Collapse, 0, 512)),
-        // Pages that nobody looks for any more stay until the block changes.
+        // Stale pages that no access uses stay in the TLB until the block changes.
         (Fault::TlbiOfLargeEntries, Rule::Stale, split.does(What::Collapse, 0, 512).does(READ_ONLY, 0, 512)),
         (Fault::TlbiByRange, Rule::TlbiOperand, no_ranges.does(READ_ONLY, 600, 3)),
         (Fault::TlbiOperandTooWide, Rule::TlbiOperand, pages.clone()),

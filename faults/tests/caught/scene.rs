@@ -12,13 +12,13 @@ use crate::interrupted::{interrupted, overtaken};
 use crate::operation::{Operation, What};
 use crate::world::{Machine, World, ram};
 
-/// Where the contiguous run of the map begins, in pages.
+/// The first page of the map's contiguous run.
 pub(crate) const RUN: u64 = 3 * 512;
 /// Pages that hardware may make writable.
 pub(crate) const DIRTY_MANAGED: u64 = 4 * 512;
-/// Where nothing is mapped, nor any table.
+/// Pages without a mapping and without a table.
 pub(crate) const FREE: u64 = 5 * 512;
-/// So many blocks that a repaint copies them in more than one piece.
+/// The first page of so many blocks that a repaint copies them in more than one piece.
 const MANY: u64 = 16 * 512;
 
 /// The first page of the map, and what is to be added to a physical address to find it in the map.
@@ -29,14 +29,14 @@ pub(crate) const OFFSET: u64 = START - (1 << 40);
 pub(crate) struct Scene {
     cores: Vec<Core>,
     policy: Policy,
-    /// What is done right in any case.
+    /// The operations that are always done right.
     before: Vec<Operation>,
-    /// What is done with the fault.
+    /// The operations with the mistake.
     then: Vec<Operation>,
     part: Part,
 }
 
-/// What the fault is made in.
+/// The part of the scene with the mistake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Part {
     /// The creation of the map.
@@ -111,7 +111,7 @@ impl Scene {
         scene
     }
 
-    /// The same, and another CPU does the operation when a part has been copied.
+    /// The map is repainted, and another CPU does an operation when a part has been copied.
     pub(crate) fn overtaken(&self, what: What, first: u64, pages: u64) -> Self {
         Self { part: Part::Overtaken, ..self.repaints().does(what, first, pages) }
     }

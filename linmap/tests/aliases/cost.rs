@@ -1,4 +1,4 @@
-//! What a change of an area costs: barriers and invalidations, in their order, and which side comes first.
+//! The cost of a change of an area: barriers and invalidations in their order, and the order of the two sides.
 
 use linmap::Dsb::{Ish, Ishst};
 use linmap::{Attributes, Geometry, Policy, Promise, Rodata, Tlbi, Va, linear_range};
@@ -18,7 +18,7 @@ fn in_pages(g: Geometry, pieces: &[(u64, u64)]) -> World {
     world
 }
 
-/// The invalidations of each batch, and what comes behind the last; each batch is as the architecture wants it.
+/// Returns the invalidations of each batch, and the steps after the last; each batch is as the architecture requires.
 fn batches(steps: &[Step]) -> (Vec<Vec<Tlbi>>, &[Step]) {
     let (mut batches, mut rest) = (Vec::new(), steps);
     while let [Dsb(Ishst), behind @ ..] = rest {
@@ -31,7 +31,7 @@ fn batches(steps: &[Step]) -> (Vec<Vec<Tlbi>>, &[Step]) {
     (batches, rest)
 }
 
-/// Whether an invalidation is of the linear map.
+/// Returns true if an invalidation is of the linear map.
 fn is_linear(g: Geometry, op: Tlbi) -> bool {
     match op {
         Tlbi::Page(va, _) | Tlbi::Range { from: va, .. } => va <= linear_range(g).1,
@@ -76,7 +76,7 @@ fn scattered_pages_take_two_batches() {
     }
 }
 
-/// What needs no change costs nothing: one side, or both.
+/// A side without changes costs nothing: one side, or both.
 #[test]
 fn what_is_right_costs_nothing() {
     for g in geometries() {

@@ -1,4 +1,4 @@
-//! Where the linear map ends, and what is not as it should be.
+//! The ends of the linear map, and maps that are not as they should be.
 
 use linmap::{
     AddressSpace, Aliased, Attributes, ChangeError, Descriptor, Geometry, Granule, Half, Level, OaFormat, Pa,
@@ -59,7 +59,7 @@ fn what_the_linear_map_can_not_have_is_refused() {
             assert_eq!(world.set(Set::Ro, 0, 1), Ok(()), "{g:?}");
             assert_eq!(Some(world.flat()), flat, "{g:?}");
         }
-        // RAM that begins at 64 pages: those in front of it come before the linear map.
+        // RAM that begins at 64 pages: those before it would be before the linear map.
         let world = World::empty(g, 64 * page);
         world.map(first, 64 * page, 8, Attributes::RAM);
         world.area_of(&[(63, 2), (3, 4), (65, 2)]);
@@ -70,7 +70,7 @@ fn what_the_linear_map_can_not_have_is_refused() {
     }
 }
 
-/// Where a format keeps high bits of an address elsewhere, what looks like the next page is another.
+/// Some formats keep high bits of an address elsewhere: an entry that looks like the next page is another one.
 #[test]
 fn addresses_do_not_run_into_other_bits() {
     let rows = [
@@ -152,7 +152,7 @@ fn kept_pages_follow() {
     }
 }
 
-/// What `protect` refuses: holes, pages that are none, other halves.
+/// The refusals of `protect`: holes, unaligned pages, other halves.
 #[test]
 fn arguments_are_those_of_protect() {
     for g in geometries() {

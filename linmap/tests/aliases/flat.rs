@@ -17,7 +17,7 @@ pub(crate) enum Set {
 }
 
 impl Set {
-    /// What becomes of a page of the area, or of one of its aliases.
+    /// Returns the new mapping of a page of the area, or of one of its aliases.
     fn of(self, old: Mapped, alias: bool) -> Mapped {
         let change = match (self, alias) {
             (Self::Valid(valid), false) => return Mapped { valid, ..old },

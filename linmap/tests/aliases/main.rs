@@ -16,7 +16,7 @@ use flat::{Set, changed};
 use test_support::{Random, Rows, geometries};
 use world::{Piece, World, shapes};
 
-/// What is done to a part of an area, one after the other; in the end it is as it was.
+/// The changes of a part of an area, one after the other; in the end it is as at first.
 const SEQUENCE: [Set; 14] = [
     Set::Ro,
     Set::Ro,
@@ -127,7 +127,7 @@ fn aliases_stay_unless_rodata_is_full() {
     }
 }
 
-/// What is writable is not made executable, nor the other way round, and aliases stay with what is refused.
+/// A writable page is not made executable, nor the other way round, and after a refusal aliases stay as they are.
 #[test]
 fn writable_and_executable_is_refused() {
     for g in geometries() {

@@ -1,5 +1,6 @@
-//! What is refused half way leaves every table as it was, bit by bit: what was split beforehand is split, what was not
-//! is not, and the counts say so. Table pages run out at each one that is taken, and CPUs refuse at each parking.
+//! A change that is refused half way leaves every table as it was, bit by bit: leaves that were
+//! split beforehand are split, others are not, and the counts agree. Table pages run out at each one that is taken, and
+//! CPUs refuse at each parking.
 
 use linmap::{
     Attributes, Change, ChangeError, Changes, CreateError, Descriptor, GraftError, Layout, Leaves, Level,
@@ -209,7 +210,7 @@ fn with_many_blocks(g: linmap::Geometry) -> World {
     world
 }
 
-/// What is to be cut takes two pages to be listed and found; without those nothing is changed, either.
+/// The list of cuts and its index take two pages; without those nothing is changed, either.
 #[test]
 fn many_leaves_are_cut_or_none() {
     for world in some_geometries().map(with_many_blocks) {

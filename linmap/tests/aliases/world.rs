@@ -11,7 +11,7 @@ use linmap::{
 
 use crate::flat::{Flat, Mapped, Set};
 
-/// What the hardware was asked for.
+/// A request to the hardware.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     Dsb(Dsb),
@@ -120,7 +120,7 @@ impl World {
         Self { g, memory, hardware, space, offset: first.wrapping_sub(ram), area: last + 1, pages: 0 }
     }
 
-    /// A linear map of three blocks and seven pages, in the largest leaves, and, behind a hole that ends with the
+    /// A linear map of three blocks and seven pages, in the largest leaves, and, after a hole that ends with the
     /// first page of a block, of 39 pages; and an area of these pieces.
     pub(crate) fn new(g: Geometry, pieces: &[Piece]) -> Self {
         let pages = pieces.iter().map(|p| p.1).sum();
@@ -217,7 +217,7 @@ impl World {
         (leaves, counted, self.memory.in_use())
     }
 
-    /// What each page maps to.
+    /// Returns the mapping of each page.
     pub(crate) fn flat(&self) -> Flat {
         let mut flat = Flat::default();
         self.each_leaf(|va, level, Leaf { oa, attributes, valid, .. }| {
@@ -231,7 +231,7 @@ impl World {
         self.space.collapse(&self.platform(), self.all().0, pages).expect("all can collapse");
     }
 
-    /// What the hardware was asked for since this was last asked.
+    /// Returns the requests to the hardware since the last call.
     pub(crate) fn steps(&self) -> Vec<Step> {
         self.hardware.steps.take()
     }

@@ -9,7 +9,7 @@ use std::convert::Infallible;
 use linmap::host::HostMemory;
 use linmap::{Descriptor, Level, Memory, ReadTables, Slot};
 
-/// What a slot holds.
+/// Returns the contents of a slot.
 pub(crate) fn load(memory: &HostMemory, slot: Slot) -> Descriptor {
     // SAFETY: `HostMemory` refuses slots that it does not have; no test has a `&mut` into a table.
     unsafe { memory.load(slot) }
@@ -21,7 +21,7 @@ pub(crate) fn store(memory: &HostMemory, slot: Slot, new: Descriptor) {
     unsafe { memory.store(slot, new) }
 }
 
-/// Reads tables as a dump is read, whoever owns them.
+/// Reads tables like a dump, without owning them.
 pub(crate) struct Raw<'m>(pub(crate) &'m HostMemory);
 
 impl ReadTables for Raw<'_> {

@@ -1,8 +1,8 @@
 //! The fewest by trying every tiling of the pages: a dynamic program from the first page to the last.
 //!
-//! `best[i]` is the least that maps all pages in front of page `i`. From each, every leaf that may start
-//! at page `i` leads to the page behind it. What a leaf adds to the tables depends on which tables are
-//! open already, so that the least number of tables is kept for each depth to which they are.
+//! `best[i]` is the least that maps all pages before page `i`. From each, every leaf that may start
+//! at page `i` leads to the page after it. The number of tables that a leaf adds depends
+//! on those that are open already, so the least number is kept for each depth of open tables.
 
 use crate::machine::Kind;
 use crate::manual::Size;
@@ -57,7 +57,7 @@ pub(crate) fn fewest(map: &Map) -> Cost {
     Cost { descriptors: end.descriptors, tlb_entries: end.tlb_entries, tables }
 }
 
-/// What each page is, from page `first` to the last that is mapped.
+/// The kind of each page, from page `first` to the last that is mapped.
 fn kinds(map: &Map, first: u64) -> Vec<Option<Kind>> {
     let page = map.manual.page();
     let mut kinds = Vec::new();

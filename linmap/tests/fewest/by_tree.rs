@@ -30,7 +30,7 @@ impl Search<'_> {
         sum
     }
 
-    /// So many entries of one table: one, or as many as could be a run.
+    /// Some entries of one table: one, or as many as could be a run.
     fn entries(&mut self, level: i8, start: u64, members: u64) -> Cost {
         let at = start..start + members * self.map.manual.span(level);
         match self.map.content(at.clone()) {

@@ -15,7 +15,7 @@ pub(crate) struct Machine {
     pub(crate) image: Range<u64>,
 }
 
-/// What a page is.
+/// The kind of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     Ram,
@@ -24,7 +24,7 @@ pub(crate) enum Kind {
 }
 
 impl Machine {
-    /// What the page at `page` is: RAM only if it is RAM from end to end.
+    /// Returns the kind of the page at `page`: RAM only if it is RAM from end to end.
     pub(crate) fn kind(&self, page: Range<u64>) -> Option<Kind> {
         let shared = |r: &Range<u64>| r.end.min(page.end).saturating_sub(r.start.max(page.start));
         if self.ram.iter().map(shared).sum::<u64>() < page.end - page.start {
@@ -100,7 +100,7 @@ fn length(magnitudes: Range<u32>) -> impl Strategy<Value = u64> {
     magnitudes.prop_flat_map(|shift| 1u64 << shift..2 << shift)
 }
 
-/// What an address is a multiple of: ragged ends, pages, runs, blocks and the largest blocks.
+/// The alignments of addresses: ragged ends, pages, runs, blocks and the largest blocks.
 fn alignment() -> impl Strategy<Value = u64> {
     let shifts = [0, 10, 12, 14, 16, 21, 25, 29, 30, 34, 36, 39];
     prop::sample::select(shifts.map(|s| 1 << s).to_vec())

@@ -43,7 +43,7 @@ fn cases(cases: u32) -> ProptestConfig {
     ProptestConfig::with_cases(cases)
 }
 
-/// What the library needs for the machine, and what is to be mapped, unless there is no whole page.
+/// Returns the library's layout for the machine, and the map that is wanted, unless there is no whole page.
 fn planned(machine: &Machine, g: Geometry, leaves: Leaves) -> Option<(Cost, Map)> {
     let plan = machine.lay_out(g, Rodata::Full, |layout| {
         let stats = Stats::of_runs(g, layout.runs(leaves));

@@ -27,7 +27,7 @@ pub(crate) struct Manual {
     pub(crate) oa_bits: u32,
     /// All leaf sizes that this root leaves, smallest first.
     pub(crate) sizes: Vec<Size>,
-    /// What one entry spans, from level 3 up.
+    /// The bytes that one entry spans, from level 3 up.
     spans: &'static [u64],
 }
 
@@ -54,7 +54,7 @@ impl Manual {
         1 << (self.va_bits - 1)
     }
 
-    /// How many entries of a table at `level` lie in the linear half.
+    /// Returns the number of entries of a table at `level` that lie in the linear half.
     pub(crate) fn entries(&self, level: i8) -> u64 {
         if level == self.root { self.half() / self.span(level) } else { self.page() / 8 }
     }

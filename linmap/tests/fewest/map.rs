@@ -1,4 +1,4 @@
-//! What is to be mapped where, once the library has chosen the offset: a flat list of spans.
+//! The wanted map, once the library has chosen the offset: a flat list of spans.
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ pub(crate) struct Map {
     leaves: Leaves,
 }
 
-/// What it takes to map something.
+/// The leaves and tables of a map.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Cost {
     pub(crate) descriptors: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Cost {
     pub(crate) tables: u64,
 }
 
-/// What a piece of the linear map holds.
+/// The contents of a piece of the linear map.
 pub(crate) enum Content {
     Nothing,
     Only(Kind),
@@ -63,7 +63,7 @@ impl Map {
         }
     }
 
-    /// Whether memory of this kind may be in leaves larger than a page.
+    /// Returns true if memory of this kind may be in leaves larger than a page.
     pub(crate) fn may_be_large(&self, kind: Kind) -> bool {
         match kind {
             Kind::Ram => self.leaves == Leaves::Largest,
@@ -72,7 +72,7 @@ impl Map {
         }
     }
 
-    /// Whether a leaf of this many bytes may start here: aligned on both sides.
+    /// Returns true if a leaf of this many bytes may start here: aligned on both sides.
     pub(crate) fn is_aligned(&self, at: u64, bytes: u64) -> bool {
         at.is_multiple_of(bytes) && (at + self.origin).is_multiple_of(bytes)
     }

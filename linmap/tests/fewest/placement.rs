@@ -88,9 +88,9 @@ fn addresses_agree(machine: &Machine, map: &Map, layout: &Layout<'_>, at: prop::
             let pa = at + map.origin;
             assert_eq!(layout.va(linmap::Pa(pa)).map(|va| va.0), Some(pa.wrapping_add(layout.offset())));
         }
-        let behind = span.at.end + map.origin;
-        if machine.kind(behind..behind + page).is_none() {
-            assert_eq!(layout.va(linmap::Pa(behind)), None);
+        let next = span.at.end + map.origin;
+        if machine.kind(next..next + page).is_none() {
+            assert_eq!(layout.va(linmap::Pa(next)), None);
         }
     }
 }

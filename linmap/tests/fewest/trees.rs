@@ -1,4 +1,4 @@
-//! What is built is what was planned: RAM at its offset with the right attributes, and nothing else.
+//! The tables have the planned map: RAM at its offset with the right attributes, and nothing else.
 
 use std::collections::HashMap;
 use std::ops::ControlFlow;

@@ -6,7 +6,7 @@ use linmap::{Geometry, OaFormat, Pa, Slot};
 use crate::manual::Manual;
 use crate::raw::load;
 
-/// Where an address leads and the attribute fields of the descriptor that says so, or a fault.
+/// The output address of an address and the attribute fields of its descriptor, or a fault.
 pub(crate) fn translate(memory: &HostMemory, g: Geometry, root: Pa, va: u64) -> Option<(u64, u64)> {
     let manual = Manual::of(g);
     if va < u64::MAX << manual.va_bits {

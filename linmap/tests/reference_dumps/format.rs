@@ -207,10 +207,10 @@ fn levels_do_not_merge() {
     assert_eq!(lines[2..], ["1020M PMD", "511G PUD", "130560G PGD"]);
 }
 
-/// Linux compares the bits behind its columns, both of shareability, and no others: neither those of
+/// Linux compares the bits of its columns, both of shareability, and no others: neither those of
 /// software nor DBM split a line.
 #[test]
-fn only_the_bits_behind_the_columns_split_a_line() {
+fn only_the_bits_of_the_columns_split_a_line() {
     let compared = [0, 2, 3, 4, 6, 7, 8, 9, 10, 11, 50, 52, 53, 54];
     for bit in (0..64).filter(|&b| b != 1) {
         let tables = Tables::new(K4, 48, Bits48);

@@ -32,7 +32,7 @@ fn hex(text: &str) -> u64 {
     u64::from_str_radix(text.strip_prefix("0x").expect("0x"), 16).expect("hexadecimal")
 }
 
-/// Whether the column that starts at `at` says `name` or is blank.
+/// Returns true if the column that starts at `at` is `name` or blank.
 fn field(fields: &str, at: usize, name: &str) -> bool {
     let found = &fields[at..at + name.len()];
     assert!(found == name || found.trim().is_empty(), "{found:?} where {name} belongs");

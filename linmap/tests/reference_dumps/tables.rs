@@ -59,7 +59,7 @@ impl Tables {
         inner.to_vec()
     }
 
-    /// The lines from the size on: what follows the addresses and the spaces behind them.
+    /// The lines from the size on, without the addresses and the spaces after them.
     pub(crate) fn sizes(&self) -> Vec<String> {
         self.lines().iter().map(|line| line[37..].trim_start().to_string()).collect()
     }
