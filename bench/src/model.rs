@@ -2,6 +2,7 @@
 
 use linmap::{Attributes, Descriptor, Geometry, Granule, Leaf, Level, OaFormat, Pa};
 use linmap_model::{Barrier, Core, Event, Expected, Machine, Mapping, Setup, Tlb, Ttbr};
+use test_support::Random;
 
 use crate::clock::timed;
 
@@ -14,23 +15,12 @@ const BLOCK: u64 = 1 << 21;
 /// Runs the model for about a second of CPU time. Returns the sequences and events that it judged, and the seconds.
 pub(crate) fn speed() -> (u64, u64, f64) {
     let (mut sequences, mut events, mut nanoseconds) = (0, 0, 0);
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut random = Random::new(0);
     while nanoseconds < 1_000_000_000 {
         events += timed(&mut nanoseconds, || sequence(&mut random));
         sequences += 1;
     }
     (sequences, events, nanoseconds as f64 / 1e9)
-}
-
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % n
-    }
 }
 
 /// Makes a map of four blocks on two CPUs and changes it up to eight times. Returns the number of events.

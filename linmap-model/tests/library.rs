@@ -4,17 +4,8 @@ use linmap::{
     AddressSpace, Attributes, BuildError, CreateError, Dsb, Geometry, Granule, Half, Hardware, Layout,
     Leaves, OaFormat, Pa, Rodata, Run, Tlbi, Tree, Va, create,
 };
-use linmap_model::{Core, Expected, Mapping, Model, Rule, Setup, Ttbr};
-
-fn geometries() -> Vec<Geometry> {
-    let formats = [OaFormat::Bits48, OaFormat::Lpa, OaFormat::Lpa2];
-    let all = Granule::ALL.into_iter().flat_map(|granule| {
-        formats
-            .into_iter()
-            .flat_map(move |oa| (36..=52).filter_map(move |va| Geometry::new(granule, va, oa).ok()))
-    });
-    all.collect()
-}
+use linmap_model::{Expected, Core, Mapping, Model, Rule, Setup, Ttbr};
+use test_support::geometries;
 
 fn changes(runs: impl Iterator<Item = Run>, g: Geometry) -> Vec<Expected> {
     let change = |r: Run| {
@@ -63,7 +54,7 @@ fn creation_keeps_every_rule_at_every_geometry() {
     }
 }
 
-/// Whatever page is the last to be had: the live root stays empty, and nothing is lost.
+/// Table pages run out at every number: the live root stays empty, and no page is lost.
 #[test]
 fn creation_without_frames_changes_nothing() {
     let g = Geometry::new(Granule::K16, 48, OaFormat::Bits48).unwrap();

@@ -1,4 +1,4 @@
-//! Pages of one memory are no pages of another: each refuses them, so that nobody gets two references to one page.
+//! A memory refuses pages of another, so that there are never two references to one page.
 //! And a breach is told, whatever is dropped meanwhile.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +29,7 @@ fn refusal<R>(what: impl FnOnce() -> R) -> String {
     text.or(why.downcast_ref::<&str>().copied()).unwrap_or_default().to_owned()
 }
 
-/// Whatever is done to a page that is another's is refused.
+/// Every access to a page of another memory is refused.
 fn refuses(memory: &impl Memory, take: impl Fn() -> Frame, says: &str) {
     let slot = |frame: &Frame| Slot { table: frame.pa(), index: 0 };
     let all = [
@@ -72,7 +72,7 @@ fn models_and_host_memories_refuse_each_others_pages() {
 }
 
 #[test]
-fn a_page_outlives_its_model_and_is_nobody_elses() {
+fn a_page_outlives_its_model_and_belongs_to_no_other() {
     let frame = {
         let gone = model();
         taken(&gone.cpu(0))

@@ -80,12 +80,11 @@ fn signals_at_moments_of(seed: u64) {
     let qmp = guest.files().join("qmp");
     let begun = Instant::now();
     linmap(&qmp, guest.files()).wait().expect("it ends");
-    let (time, mut random, mut killed) = (begun.elapsed(), seed, 0);
+    let (time, mut random, mut killed) = (begun.elapsed(), test_support::Random::new(seed), 0);
     for attempt in 0..60 {
-        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
         let mut child = linmap(&qmp, guest.files());
-        std::thread::sleep(time.mul_f64((random >> 11) as f64 / (1_u64 << 53) as f64));
-        let signal = [Signal::INT, Signal::TERM, Signal::HUP][(random >> 40) as usize % 3];
+        std::thread::sleep(time.mul_f64(random.fraction()));
+        let signal = random.of(&[Signal::INT, Signal::TERM, Signal::HUP]);
         kill_process(Pid::from_child(&child), signal).expect("it was not waited for");
         killed += u32::from(child.wait().expect("it ends").code().is_none());
         let what = format!("try {attempt}");

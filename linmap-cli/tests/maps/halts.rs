@@ -101,14 +101,13 @@ fn signals_at_moments_of(seed: u64) {
     let whole = machine.start(&machine.source, &LONG).wait_with_output().expect("it ends");
     assert_eq!(whole.status.code(), Some(0), "{whole:?}");
     let time = begun.elapsed();
-    let mut random = seed;
+    let mut random = test_support::Random::new(seed);
     let mut killed = 0;
     for attempt in 0..60 {
-        random = random.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(0x1405_7b7e_f767_814f);
-        let source = if random >> 63 == 0 { &machine.source } else { &by_port };
-        let signal = [Signal::INT, Signal::TERM, Signal::HUP][(random >> 40) as usize % 3];
+        let source = if random.one_in(2) { &machine.source } else { &by_port };
+        let signal = random.of(&[Signal::INT, Signal::TERM, Signal::HUP]);
         let child = machine.start(source, &LONG);
-        std::thread::sleep(time.mul_f64((random >> 11) as f64 / (1_u64 << 53) as f64));
+        std::thread::sleep(time.mul_f64(random.fraction()));
         let ended = interrupt(child, signal);
         killed += u32::from(ended.status.signal() == Some(signal.as_raw()));
         let known = ended.status.signal() == Some(signal.as_raw()) || ended.status.code() == Some(0);

@@ -1,24 +1,22 @@
 //! Tables of noise: every command ends within a second and without a panic.
 
 use linmap::{Descriptor, Pa};
+use test_support::Random;
 
 use crate::core::{Core, RAM, TABLES, debian};
 use crate::run::linmap;
 
-/// A plain generator of pseudo-random numbers (xorshift64).
-pub(crate) struct Noise(u64);
+/// Random words for tables.
+pub(crate) struct Noise(Random);
 
 impl Noise {
     /// Returns the generator of a seed, with numbers far from those of the next seed.
     pub(crate) fn of(seed: u64) -> Self {
-        Self(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+        Self(Random::new(seed))
     }
 
     pub(crate) fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
+        self.0.bits()
     }
 
     /// Returns a word that can be a table, a leaf, or neither.

@@ -1,5 +1,5 @@
 //! Callers on several CPUs at once, in all orders where these are few, in many otherwise: no rule is broken,
-//! nothing is lost, and nobody waits for ever.
+//! nothing is lost, and no caller waits for ever.
 //!
 //! Where a test fails, `shuttle` prints the schedule, which `shuttle::replay` repeats, and the scene is printed
 //! that it was of; `LINMAP_SEED` repeats the schedules of that scene.
@@ -40,7 +40,7 @@ const COLLAPSE: Step = does(BLOCK, 512, What::Collapse);
 /// A block in pages.
 const IN_PAGES: [Operation; 1] = [on(BLOCK, 512, What::SplitToPages)];
 
-/// What callers may do, much of it to the same pages.
+/// The operations of callers, many of them on the same pages.
 const STEPS: [Step; 13] = [
     does(BLOCK + 3, 5, READ_ONLY),
     does(BLOCK + 5, 20, WRITABLE),
@@ -62,7 +62,7 @@ const fn sets(page: u64, pages: u64, set: Set) -> Step {
     does(AREA + page, pages, What::Aliased(set, OFFSET))
 }
 
-/// What callers may do to the area, or to the blocks that have its memory.
+/// The operations on the area, or on the blocks that have its memory.
 const AREA_STEPS: [Step; 11] = [
     sets(0, 5, Set::ReadOnly),
     sets(0, 2, Set::ReadOnly),
@@ -127,7 +127,7 @@ fn neighbours() {
     }
 }
 
-/// The same pages: whoever has the lock is judged before the other gets it.
+/// The same pages: the holder of the lock is judged before the other caller gets it.
 #[test]
 fn the_same_pages() {
     let mut cases = Rows::new();

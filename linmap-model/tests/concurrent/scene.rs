@@ -11,7 +11,7 @@ use linmap::{
 use linmap_model::{Core, CpuId, Model, Setup, Ttbr};
 use shuttle::thread;
 
-use crate::flat::{Flat, Mapped, Walked};
+use crate::flat::{self, Flat, Mapped, Walked, kept};
 use crate::operation::{Circumstances, Operation, Prediction, Refused, What};
 use crate::system::{Cpu, Lock, System, Watch};
 
@@ -22,14 +22,14 @@ pub(crate) const RUN: u64 = 1024;
 pub(crate) const PAGES: u64 = 1040;
 /// Behind them nothing is mapped, in the same table at first.
 pub(crate) const HOLE: u64 = 1044;
-/// So many blocks that a repaint copies them in more than one piece.
+/// The end of enough blocks that a repaint copies them in more than one piece.
 const MANY: u64 = 2048;
 const MANY_END: u64 = MANY + 34 * 512;
 
-/// Where an area is mapped at will, and what it is made of: pages of the blocks that are not in a row.
+/// A vmalloc-like area, and its pages: pages of the blocks, not in a row.
 pub(crate) const AREA: u64 = 1056;
 const AREA_OF: [(u64, u64); 4] = [(BLOCK + 3, 1), (BLOCK + 9, 1), (BLOCK + 4, 1), (NEXT_BLOCK - 1, 2)];
-/// Where the linear map has physical memory.
+/// The offset from a physical address to its address in the linear map.
 pub(crate) const OFFSET: u64 = BASE.wrapping_sub(RAM);
 
 const RAM: u64 = 0x8000_0000;
@@ -37,7 +37,7 @@ const LINEAR: u64 = 0xffff_ff80_0000_0000;
 const BASE: u64 = LINEAR + 0x4000_0000;
 const PAGE: u64 = 4096;
 
-/// What a caller does next.
+/// The next step of a caller.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Step {
     Does(Operation),
@@ -47,12 +47,12 @@ pub(crate) enum Step {
     Asks,
 }
 
-/// When the model is told of an operation.
+/// The moment at which an operation is announced to the model.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Announced {
-    /// When it is called and when it has returned, between which others have theirs. No page is named by two.
+    /// Around the call, so that calls overlap. No page is in two of them.
     ForTheCall,
-    /// When the lock is taken and when it is dropped: by then all is done, invalidations included.
+    /// Around the hold of the lock: when it is dropped all is done, invalidations included.
     ForTheLock,
 }
 
@@ -62,15 +62,15 @@ pub(crate) struct Scene {
     pub(crate) lock: Lock,
     pub(crate) policy: Policy,
     pub(crate) announced: Announced,
-    /// Whether faults interrupt the callers, wherever they are.
+    /// True if fault handlers interrupt the callers at any place.
     pub(crate) faults: bool,
-    /// Whether there are many blocks more.
+    /// True if there are many more blocks.
     pub(crate) many: bool,
-    /// Whether there is an area of pages that the first two blocks have as well.
+    /// True if there is an area with pages of the first two blocks.
     pub(crate) area: bool,
-    /// What is done before.
+    /// The steps before the callers begin.
     pub(crate) before: Vec<Operation>,
-    /// What each CPU does, from the first one on.
+    /// The steps of each CPU, from the first CPU on.
     pub(crate) callers: Vec<Vec<Step>>,
 }
 
@@ -83,7 +83,7 @@ pub(crate) const fn on(page: u64, pages: u64, what: What) -> Operation {
 pub(crate) const REPAINT: Step =
     Step::Does(Operation { what: What::Repaint(None), va: LINEAR, pages: 256 << 18 });
 
-/// The same, as a step.
+/// Returns an operation as a step.
 pub(crate) const fn does(page: u64, pages: u64, what: What) -> Step {
     Step::Does(on(page, pages, what))
 }
@@ -147,10 +147,10 @@ struct Run<'m> {
     serial: Mutex<Serial>,
 }
 
-/// What comes of the operations one after another.
+/// The result of the operations one after another.
 struct Serial {
     flat: Flat,
-    /// What it was made of when it was last quiet.
+    /// The leaves and tables when no operation was under way last.
     stats: Stats,
     /// By CPU: what it is about to do, and what comes of it.
     about: Vec<Option<Operation>>,
@@ -191,7 +191,7 @@ impl<'m> Run<'m> {
         }
         let mut flat = Flat::default();
         for r in &regions {
-            let to = Mapped { pa: r.oa.0, attributes: r.attributes, valid: true }.kept(g);
+            let to = kept(Mapped { pa: r.oa.0, attributes: r.attributes, valid: true }, g);
             flat.push((r.va.0, r.va.0 + (r.bytes - 1), to));
         }
         let serial = Serial {
@@ -203,7 +203,7 @@ impl<'m> Run<'m> {
         };
         let system = System::new(model, scene.lock, callers);
         let run = Self { scene, system, model, g, space, serial: Mutex::new(serial) };
-        let changes = run.serial().flat.changes(BASE, BASE + MANY_END * PAGE - 1);
+        let changes = flat::changes(&run.serial().flat, (BASE, BASE + MANY_END * PAGE - 1));
         cpu.begins(run.space.root(), "create", &changes);
         let runs = regions.iter().flat_map(|r| r.runs(g));
         let tree = Tree::build(&cpu, g, Half::Upper, runs).expect("frames enough");
@@ -225,7 +225,7 @@ impl<'m> Run<'m> {
         self.serial.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What one CPU does.
+    /// Takes the steps of one CPU.
     fn calls(&self, n: CpuId, steps: &[Step]) {
         let (cpu, number) = (self.system.cpu(n, self), usize::from(n));
         for step in steps {
@@ -276,7 +276,7 @@ impl<'m> Run<'m> {
         result
     }
 
-    /// What an operation does to the map as it is.
+    /// Predicts an operation on the map as it is now.
     fn predict(&self, operation: &Operation) -> Prediction {
         let now = Circumstances {
             half: Half::Upper,
@@ -382,12 +382,12 @@ impl Watch for Run<'_> {
     }
 }
 
-/// Whether it takes the lock more than once.
+/// Returns true if it takes the lock more than once.
 const fn repaints(operation: &Operation) -> bool {
     matches!(operation.what, What::Repaint(_))
 }
 
-/// Which scene it was comes out where something went wrong; `shuttle` says which schedule.
+/// Prints the scene if the test fails; `shuttle` prints the schedule.
 impl Drop for Run<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {

@@ -1,7 +1,7 @@
-//! CPUs that run at the same time, as far as `shuttle` makes them: in front of each access to a live table,
+//! CPUs that run at the same time, as far as `shuttle` makes them: before each access to a live table,
 //! each instruction and the lock, another one may come first, or an interrupt.
 //!
-//! They are parked as in a kernel: who waits for the lock answers, and who has nothing left to do. A CPU
+//! They are parked as in a kernel: those that wait for the lock answer, and those that have nothing left to do. A CPU
 //! that waits for anything else meanwhile is a deadlock, which `shuttle` reports.
 
 use std::cell::{Cell, RefCell};
@@ -16,20 +16,20 @@ use linmap_model::{CpuId, Model, OnCpu};
 use shuttle::sync::{Condvar, Mutex, MutexGuard};
 use shuttle::thread;
 
-/// What the lock does.
+/// The kind of the lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lock {
     /// It excludes others until it is dropped.
     Excludes,
     /// Nothing.
     Ignored,
-    /// It lets go once stores are visible, in front of the invalidations.
+    /// It is dropped once stores are visible, before the invalidations.
     LetsGoEarly,
-    /// It excludes others, but who waits for it does not answer when parked.
+    /// It excludes others, but a CPU that waits for it does not answer when parked.
     Deaf,
 }
 
-/// What the CPUs have in common.
+/// The state that the CPUs share.
 pub(crate) struct System<'m> {
     model: &'m Model,
     lock: Lock,
@@ -38,13 +38,13 @@ pub(crate) struct System<'m> {
     all: u8,
     /// Those of them that do not use the tables now.
     away: AtomicU8,
-    /// Whether one waits until all others are away.
+    /// True while one CPU waits until all others are parked.
     parking: AtomicBool,
     waits: Mutex<()>,
     answered: Condvar,
 }
 
-/// Who is told what a CPU does.
+/// An observer of the steps of CPUs.
 pub(crate) trait Watch {
     /// It has just taken the lock.
     fn taken(&self, cpu: &Cpu<'_>);

@@ -5,7 +5,7 @@ use linmap::{AddressSpace, Aliased, Change, ChangeError, Geometry, Platform, Pol
 use crate::flat::{Flat, Mapped, Walked};
 use crate::operation::{Circumstances, Operation, Prediction};
 
-/// What an area becomes, aliases included.
+/// The new permissions of an area, aliases included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Set {
     ReadOnly,
@@ -30,7 +30,7 @@ impl Set {
         (va, pages): (Va, u64),
     ) -> Result<(), ChangeError> {
         let aliased = Aliased::new(space, offset, Rodata::Full);
-        // SAFETY: these are tables of a model: nobody uses the addresses, and the model judges the rest.
+        // SAFETY: these are tables of a model: no CPU uses the addresses, and the model judges the rest.
         unsafe {
             match self {
                 Self::ReadOnly => aliased.set_memory_ro(platform, va, pages),
@@ -85,7 +85,7 @@ pub(crate) fn ranges(flat: &Flat, area: (u64, u64), offset: u64) -> Vec<(u64, u6
     apart
 }
 
-/// Why a range can not become so, as far as its pages tell.
+/// Returns the error that the pages of a range cause.
 fn contents(
     flat: &Flat,
     (first, last): (u64, u64),
@@ -113,7 +113,7 @@ fn resized(walked: &Walked, (first, last): (u64, u64), change: Change, g: Geomet
     found.map(|seen| seen.va)
 }
 
-/// What must happen, if there are table pages enough.
+/// Predicts the outcome, if there are enough table pages.
 pub(crate) fn predict(
     operation: &Operation,
     (set, offset): (Set, u64),
@@ -146,7 +146,7 @@ pub(crate) fn predict(
     Prediction { result: Ok(()), flat }
 }
 
-/// What of the area and of its aliases rules the change out: an alias comes when the next stretch begins.
+/// Returns the error that the area and its aliases cause. An alias is judged when the next extent begins.
 fn in_order(
     flat: &Flat,
     area: (u64, u64),

@@ -5,16 +5,14 @@
 
 use linmap::{Attributes, Change, Geometry, Granule, Half, Level, Policy, Region, linear_range};
 use linmap_model::Core;
-use test_support::{case, is_one, number, seeds};
+use test_support::{Random, case, geometries, is_one, number, seeds};
 
 use crate::aliased::Set;
-use crate::geometries;
 use crate::operation::{Operation, What};
-use crate::random::Random;
 use crate::sequences::{A_MACHINE, any_circumstances, any_cores, any_geometry, any_policy};
 use crate::world::{Machine, World, ram};
 
-/// How many there are if nobody asks for more.
+/// The number of sequences by default.
 const SEQUENCES: u64 = 100_000;
 
 #[test]
@@ -97,11 +95,11 @@ fn back(world: &mut World<'_>, all: &impl Fn(What) -> Operation, offset: u64) {
 struct Linear {
     first: u64,
     offset: u64,
-    /// How many pages its larger part has; behind a hole come nine pages more.
+    /// The pages of its larger part; nine more pages follow after a hole.
     pages: u64,
 }
 
-/// How many areas and their aliases changed.
+/// Returns the number of areas that changed with their aliases.
 fn on_a_machine(seed: u64) -> u64 {
     let mut random = Random::new(seed ^ 0xa11a5);
     let g = any_geometry(&mut random);
@@ -132,7 +130,7 @@ fn on_a_machine(seed: u64) -> u64 {
     changed
 }
 
-/// Some blocks, and pages behind them.
+/// Some blocks, and pages after them.
 fn any_linear(g: Geometry, random: &mut Random) -> Linear {
     let (first, block) = (linear_range(g).0.0, g.level_size(Level::new(2)));
     let skipped = block * random.below(3);
@@ -174,7 +172,7 @@ fn any_area(g: Geometry, linear: &Linear, random: &mut Random) -> Vec<Region> {
 fn any_part(world: &World<'_>, of_area: bool, linear: &Linear, random: &mut Random) -> Option<(u64, u64)> {
     let g = world.g;
     let area = linear_range(g).1.0 + 1;
-    let pieces: Vec<_> = world.flat.0.iter().filter(|p| (p.0 >= area) == of_area).collect();
+    let pieces: Vec<_> = world.flat.pieces().iter().filter(|p| (p.0 >= area) == of_area).collect();
     let &&(first, last, _) = pieces.get(random.below(pieces.len().max(1) as u64) as usize)?;
     let all = ((last - first) >> g.page_shift()) + 1;
     let from = if random.one_in(2) { 0 } else { random.below(all) };

@@ -4,7 +4,9 @@
 use linmap::{Attributes, Change, ChangeError, Geometry, Half, LeafSize, Policy};
 use linmap_model::Core;
 
-use crate::geometries;
+use test_support::geometries;
+
+use crate::flat::fewest;
 use crate::operation::{Operation, Refused, What};
 use crate::world::{Machine, World, ram};
 
@@ -105,12 +107,12 @@ fn again(world: &mut World<'_>, at: u64, bytes: u64) {
     for what in [What::SetValid(true), What::Protect(Change::WRITABLE)] {
         world.does(0, &Operation { what, va: at, pages: bytes >> g.page_shift() }).expect("it is all mapped");
     }
-    if let Some(&(first, last, _)) = world.flat.0.iter().find(|p| p.0 > at + bytes) {
+    if let Some(&(first, last, _)) = world.flat.pieces().iter().find(|p| p.0 > at + bytes) {
         let pages = ((last - first) >> g.page_shift()) + 1;
         world.does(0, &Operation { what: What::Unmap, va: first, pages }).expect("no size changes");
     }
     world.does(0, &Operation { what: What::Collapse, va, pages }).expect("all can be parked");
-    assert_eq!(world.walked.stats(), world.flat.fewest(g));
+    assert_eq!(world.walked.stats(), fewest(&world.flat, g));
 }
 
 /// A repaint takes a whole tree: it runs out at each of its tables, and when it has all, CPUs refuse.

@@ -1,127 +1,58 @@
-//! What every page maps to, as a list of ranges: the library's results are judged by it.
+//! The mapping of every page, without tables, and the leaves and tables of a walk, which are compared with it.
 
 use linmap::{Attributes, Entry, Geometry, Leaf, LeafSize, Level, OaFormat, Pa, Stats, Va};
 use linmap_model::{Expected, Mapping};
 
-/// What an address maps to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Mapped {
-    pub(crate) pa: u64,
-    pub(crate) attributes: Attributes,
-    pub(crate) valid: bool,
+pub(crate) type Mapped = test_support::Mapped<Attributes>;
+pub(crate) type Flat = test_support::Flat<Attributes>;
+
+/// The mapping as tables hold it: some formats have no room for all attributes.
+pub(crate) fn kept(mapped: Mapped, g: Geometry) -> Mapped {
+    let gone =
+        if g.oa_format() == OaFormat::Lpa2 { Attributes::INNER_SHAREABLE } else { Attributes::empty() };
+    Mapped { attributes: mapped.attributes - gone, ..mapped }
 }
 
-impl Mapped {
-    pub(crate) fn at(self, bytes: u64) -> Self {
-        Self { pa: self.pa + bytes, ..self }
-    }
-
-    /// As tables keep it: some formats have no room for all attributes.
-    pub(crate) fn kept(mut self, g: Geometry) -> Self {
-        if g.oa_format() == OaFormat::Lpa2 {
-            self.attributes -= Attributes::INNER_SHAREABLE;
-        }
-        self
-    }
+/// A range of the map, as the model is told of it.
+pub(crate) fn changes(flat: &Flat, (first, last): (u64, u64)) -> Vec<Expected> {
+    let mapping = |m: Mapped| Mapping { valid: m.valid, ..Mapping::new(Pa(m.pa), m.attributes) };
+    let change = |(a, b, to): (u64, u64, Option<Mapped>)| Expected::new(Va(a), b - a + 1, to.map(mapping));
+    flat.within(first, last).into_iter().map(change).collect()
 }
 
-/// Consecutive addresses with consecutive mappings: first address, last one, what the first maps to.
-pub(crate) type Piece = (u64, u64, Mapped);
+/// The sizes of leaves that an address could be in, largest first.
+pub(crate) fn fitting(flat: &Flat, va: u64, g: Geometry) -> Vec<LeafSize> {
+    let Some(&(first, last, to)) = flat.pieces().iter().find(|p| p.0 <= va && va <= p.1) else {
+        return Vec::new();
+    };
+    let fits = |size: &&LeafSize| {
+        let start = va & !(size.bytes() - 1);
+        let within = first <= start && start + (size.bytes() - 1) <= last;
+        within && (start - first + to.pa) & (size.bytes() - 1) == 0
+    };
+    g.leaf_sizes().iter().filter(fits).copied().collect()
+}
 
-/// Pieces in address order, none of which goes on in the next.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Flat(pub(crate) Vec<Piece>);
-
-impl Flat {
-    /// Adds what comes next in address order.
-    pub(crate) fn push(&mut self, (first, last, to): Piece) {
-        match self.0.last_mut() {
-            Some(before) if before.1.wrapping_add(1) == first && before.2.at(first - before.0) == to => {
-                before.1 = last;
+/// The counts of the map in the fewest leaves.
+pub(crate) fn fewest(flat: &Flat, g: Geometry) -> Stats {
+    let mut stats = Stats::ROOT;
+    let mut tables = std::collections::BTreeSet::new();
+    for &(first, last, _) in flat.pieces() {
+        let mut va = first;
+        loop {
+            let size = fitting(flat, va, g)[0];
+            stats.add_leaves(size.level, size.contiguous, size.descriptors());
+            let above = (g.root().number()..size.level.number()).map(Level::new);
+            tables.extend(above.map(|level| (level, va >> g.level_shift(level))));
+            let end = va + (size.bytes() - 1);
+            if end >= last {
+                break;
             }
-            _ => self.0.push((first, last, to)),
+            va = end + 1;
         }
     }
-
-    /// The pieces of a range and the holes between them.
-    pub(crate) fn within(&self, first: u64, last: u64) -> Vec<(u64, u64, Option<Mapped>)> {
-        let mut found = Vec::new();
-        let mut at = Some(first);
-        for &(start, end, to) in self.0.iter().filter(|p| p.0 <= last && first <= p.1) {
-            let Some(from) = at else { break };
-            if from < start {
-                found.push((from, start - 1, None));
-            }
-            let from = from.max(start);
-            found.push((from, end.min(last), Some(to.at(from - start))));
-            at = end.checked_add(1).filter(|&next| next <= last);
-        }
-        found.extend(at.map(|from| (from, last, None)));
-        found
-    }
-
-    /// The same with another mapping, or none, for each piece of a range.
-    pub(crate) fn with(
-        &self,
-        first: u64,
-        last: u64,
-        to: impl Fn(u64, Option<Mapped>) -> Option<Mapped>,
-    ) -> Self {
-        let mut new = Self::default();
-        let all = |a: u64, b: u64| if a <= b { self.within(a, b) } else { Vec::new() };
-        let before = if first == 0 { Vec::new() } else { all(0, first - 1) };
-        let behind = last.checked_add(1).map_or(Vec::new(), |next| all(next, u64::MAX));
-        let changed = all(first, last).into_iter().map(|(a, b, old)| (a, b, to(a, old)));
-        for (a, b, to) in before.into_iter().chain(changed).chain(behind) {
-            if let Some(to) = to {
-                new.push((a, b, to));
-            }
-        }
-        new
-    }
-
-    /// A range, as the model is told of it.
-    pub(crate) fn changes(&self, first: u64, last: u64) -> Vec<Expected> {
-        let mapping = |m: Mapped| Mapping { valid: m.valid, ..Mapping::new(Pa(m.pa), m.attributes) };
-        let change =
-            |(a, b, to): (u64, u64, Option<Mapped>)| Expected::new(Va(a), b - a + 1, to.map(mapping));
-        self.within(first, last).into_iter().map(change).collect()
-    }
-
-    /// The sizes of leaves that an address could be in, largest first.
-    pub(crate) fn fitting(&self, va: u64, g: Geometry) -> Vec<LeafSize> {
-        let Some(&(first, last, to)) = self.0.iter().find(|p| p.0 <= va && va <= p.1) else {
-            return Vec::new();
-        };
-        let fits = |size: &&LeafSize| {
-            let start = va & !(size.bytes() - 1);
-            let within = first <= start && start + (size.bytes() - 1) <= last;
-            within && (start - first + to.pa) & (size.bytes() - 1) == 0
-        };
-        g.leaf_sizes().iter().filter(fits).copied().collect()
-    }
-
-    /// What it is made of in the fewest leaves.
-    pub(crate) fn fewest(&self, g: Geometry) -> Stats {
-        let mut stats = Stats::ROOT;
-        let mut tables = std::collections::BTreeSet::new();
-        for &(first, last, _) in &self.0 {
-            let mut va = first;
-            loop {
-                let size = self.fitting(va, g)[0];
-                stats.add_leaves(size.level, size.contiguous, size.descriptors());
-                let above = (g.root().number()..size.level.number()).map(Level::new);
-                tables.extend(above.map(|level| (level, va >> g.level_shift(level))));
-                let end = va + (size.bytes() - 1);
-                if end >= last {
-                    break;
-                }
-                va = end + 1;
-            }
-        }
-        stats.tables += tables.len() as u64;
-        stats
-    }
+    stats.tables += tables.len() as u64;
+    stats
 }
 
 /// A leaf descriptor where it is.
@@ -132,7 +63,7 @@ pub(crate) struct Seen {
     pub(crate) leaf: Leaf,
 }
 
-/// What a walk comes across: leaf descriptors, and tables with the level of their entries and where they
+/// The results of a walk: leaf descriptors, and tables with the level of their entries and where they
 /// start, the root left out. All in address order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Walked {
@@ -173,7 +104,7 @@ impl Walked {
         self.tables.iter().find(empty).copied()
     }
 
-    /// What it maps.
+    /// Returns the mappings.
     pub(crate) fn flat(&self, g: Geometry) -> Flat {
         let mut flat = Flat::default();
         for seen in &self.leaves {

@@ -2,11 +2,10 @@
 
 use linmap::{Change, Geometry, Half, Policy};
 use linmap_model::Core;
-use test_support::Rows;
+use test_support::{Random, Rows, geometries};
 
-use crate::geometries;
+use crate::flat::fewest;
 use crate::operation::{Operation, What};
-use crate::random::Random;
 use crate::world::{Machine, World, ram};
 
 #[test]
@@ -25,7 +24,7 @@ fn at(g: Geometry, random: &mut Random) {
             let machine = Machine::new(g, &[Core::STRONG], 20, 0x1000_0000);
             let mut world = World::new(&machine, Half::Upper, &[ram(at, 1 << 44, 2 * size.bytes())]);
             world.set_policy(Policy::Live);
-            assert_eq!(world.walked.stats(), world.flat.fewest(g));
+            assert_eq!(world.walked.stats(), fewest(&world.flat, g));
             // An edge of some smaller leaf, and as long as some leaf is, or a page more.
             let all = (2 * size.bytes()) >> g.page_shift();
             let unit = random.of(&sizes).bytes().min(size.bytes()) >> g.page_shift();
@@ -34,7 +33,7 @@ fn at(g: Geometry, random: &mut Random) {
             let (va, pages) = (at + first * g.page_size(), pages.min(all - first));
             let what = What::Protect(Change::READ_ONLY);
             world.does(0, &Operation { what, va, pages }).expect("it is mapped");
-            assert_eq!(world.walked.stats(), world.flat.fewest(g), "{g:?}");
+            assert_eq!(world.walked.stats(), fewest(&world.flat, g), "{g:?}");
             world.finish();
         }
     }

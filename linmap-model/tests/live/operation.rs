@@ -6,7 +6,7 @@ use linmap::{
 };
 
 use crate::aliased::{self, Set};
-use crate::flat::{Flat, Mapped, Seen, Walked};
+use crate::flat::{self, Flat, Mapped, Seen, Walked};
 
 /// Why an operation of any kind did nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,7 +62,7 @@ pub(crate) enum What {
     Aliased(Set, u64),
 }
 
-/// What decides besides the map.
+/// The circumstances that decide besides the map.
 #[derive(Clone, Copy)]
 pub(crate) struct Circumstances {
     pub(crate) half: Half,
@@ -72,7 +72,7 @@ pub(crate) struct Circumstances {
     pub(crate) parkable: bool,
 }
 
-/// What an operation must do if there are table pages enough.
+/// The required outcome of an operation, if there are enough table pages.
 pub(crate) struct Prediction {
     pub(crate) result: Result<(), Refused>,
     /// The map afterwards.
@@ -114,9 +114,9 @@ impl Operation {
         }
     }
 
-    /// What it will have changed, as the model is told of it.
+    /// Returns the changes, as they are announced to the model.
     pub(crate) fn changes(&self, flat: &Flat, g: Geometry) -> Vec<linmap_model::Expected> {
-        self.ranges(flat, g).into_iter().flat_map(|(first, last)| flat.changes(first, last)).collect()
+        self.ranges(flat, g).into_iter().flat_map(|range| flat::changes(flat, range)).collect()
     }
 
     pub(crate) fn run<P: Platform>(&self, space: &AddressSpace, platform: &P) -> Result<(), Refused> {
@@ -124,7 +124,7 @@ impl Operation {
         if let What::Aliased(set, offset) = self.what {
             return Ok(set.run(space, platform, offset, (va, pages))?);
         }
-        // SAFETY: these are tables of a model: nobody uses the addresses, and the model judges the rest.
+        // SAFETY: these are tables of a model: no CPU uses the addresses, and the model judges the rest.
         unsafe {
             Ok(match self.what {
                 What::Protect(change) => space.protect(platform, va, pages, change)?,
@@ -143,7 +143,7 @@ impl Operation {
         }
     }
 
-    /// What becomes of a page.
+    /// Returns the new mapping of a page.
     fn of(&self, va: u64, old: Option<Mapped>, g: Geometry) -> Option<Mapped> {
         let new = match self.what {
             What::Protect(change) => old.map(|m| Mapped { attributes: change.of(m.attributes), ..m }),
@@ -152,10 +152,10 @@ impl Operation {
             What::Unmap => None,
             What::SplitToPages | What::Collapse | What::Repaint(_) | What::Aliased(..) => old,
         };
-        new.map(|m| m.kept(g))
+        new.map(|m| flat::kept(m, g))
     }
 
-    /// What the arguments alone rule out.
+    /// Returns the error that the arguments alone cause.
     fn arguments(&self, g: Geometry, now: Circumstances) -> Result<(), Refused> {
         let (va, pages) = (Va(self.va), self.pages);
         let page = g.page_size();
@@ -192,7 +192,7 @@ impl Operation {
         Ok(())
     }
 
-    /// What the pages of the range rule out.
+    /// Returns the error that the pages of the range cause.
     fn contents(&self, flat: &Flat, g: Geometry, now: Circumstances) -> Result<(), Refused> {
         for (first, _, old) in flat.within(self.va, self.last(g)) {
             let va = Va(first);
@@ -231,7 +231,7 @@ impl Operation {
         walked.within(first, last, g).iter().find(changes).copied()
     }
 
-    /// What must happen, if there are table pages enough.
+    /// Predicts the outcome, if there are enough table pages.
     pub(crate) fn predict(
         &self,
         flat: &Flat,

@@ -1,4 +1,4 @@
-//! What each call costs: barriers, invalidations and stores, counted.
+//! The exact cost of each call: barriers, invalidations and stores.
 
 use std::io::Write;
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ impl Write for Log {
     }
 }
 
-/// What one call did.
+/// The counts of one call.
 #[derive(PartialEq, Eq, Debug, Default)]
 struct Cost {
     dsb: Vec<Barrier>,
@@ -48,18 +48,18 @@ fn start(g: Geometry) -> u64 {
     g.base(Half::Upper) + (64 << 30)
 }
 
-/// What one operation costs on a fresh map.
+/// The cost of one operation on a fresh map.
 struct Case {
     g: Geometry,
     cores: Vec<Core>,
     policy: Policy,
     regions: Vec<Region>,
-    /// What comes first, and is not counted.
+    /// The operations before it, which are not counted.
     before: Vec<Operation>,
 }
 
 impl Case {
-    /// A block of 2M, and 1024 pages behind it.
+    /// A block of 2M, and 1024 pages after it.
     fn new(core: Core) -> Self {
         let g = g4k();
         let block = ram(start(g), 1 << 40, 2 << 20);

@@ -2,11 +2,10 @@
 
 use linmap::{Attributes, Change, Geometry, Half, Layout, Leaves, Pa, Policy, Region, Rodata};
 use linmap_model::Core;
-use test_support::Rows;
+use test_support::{Random, Rows, geometries};
 
-use crate::geometries;
+use crate::flat::fewest;
 use crate::operation::{Operation, What};
-use crate::random::Random;
 use crate::world::{Machine, World};
 
 #[test]
@@ -31,7 +30,7 @@ fn at(g: Geometry, random: &mut Random) {
         let machine = Machine::new(g, &[core, Core::STRONG], 40, 0x1000_0000);
         let mut world = World::new(&machine, Half::Upper, &regions);
         let created = world.walked.stats();
-        assert_eq!(created, world.flat.fewest(g));
+        assert_eq!(created, fewest(&world.flat, g));
         world.set_policy(policy);
         for _ in 0..12 {
             let region = random.of(&regions);

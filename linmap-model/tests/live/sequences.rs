@@ -4,18 +4,16 @@
 
 use linmap::{Attributes, Change, Geometry, Granule, Half, Leaves, Level, OaFormat, Policy, Region};
 use linmap_model::Core;
-use test_support::{case, number, seeds};
+use test_support::{Random, case, geometries, number, seeds};
 
 use crate::flat::Mapped;
-use crate::geometries;
 use crate::operation::{Operation, What};
-use crate::random::Random;
 use crate::world::{Machine, World, last_of, ram};
 
-/// How many there are if nobody asks for more.
+/// The number of sequences by default.
 const SEQUENCES: u64 = 100_000;
 
-/// So many run on one machine, one after the other.
+/// The number of sequences on one machine, one after the other.
 pub(crate) const A_MACHINE: u64 = 16;
 
 #[test]
@@ -95,7 +93,7 @@ pub(crate) fn any_policy(half: Half, random: &mut Random) -> Policy {
     }
 }
 
-/// Something around a boundary of large leaves, and smaller things behind it.
+/// Leaves around a boundary of large ones, and smaller ones after it.
 fn any_regions(g: Geometry, half: Half, random: &mut Random) -> Vec<Region> {
     let room = 1u64 << (g.va_bits() - 3);
     let sizes: Vec<u64> = g.leaf_sizes().iter().map(|s| s.bytes()).filter(|&s| s <= room).collect();
@@ -130,7 +128,7 @@ fn any_regions(g: Geometry, half: Half, random: &mut Random) -> Vec<Region> {
     regions
 }
 
-/// What else changes between operations.
+/// Changes policy and circumstances between operations.
 pub(crate) fn any_circumstances(world: &mut World<'_>, random: &mut Random) {
     if random.one_in(16) {
         let policy = any_policy(world.half, random);
@@ -147,17 +145,17 @@ pub(crate) fn any_circumstances(world: &mut World<'_>, random: &mut Random) {
     }
 }
 
-/// Where something begins or ends, or near to it.
+/// An address at which a piece or a leaf begins or ends, or near to it.
 fn any_place(world: &World<'_>, random: &mut Random) -> u64 {
     let g = world.g;
-    let (pieces, leaves) = (&world.flat.0, &world.walked.leaves);
+    let (pieces, leaves) = (world.flat.pieces(), &world.walked.leaves);
     let at = match random.below(8) {
         0 | 1 if !pieces.is_empty() => {
             let piece = random.of(pieces);
             if random.one_in(2) { piece.0 } else { piece.1.wrapping_add(1) }
         }
         2..8 if !leaves.is_empty() => random.of(leaves).va,
-        _ => g.base(world.half) + (random.next() & ((1 << (g.va_bits() - 1)) - 1)),
+        _ => g.base(world.half) + (random.bits() & ((1 << (g.va_bits() - 1)) - 1)),
     };
     let unit = random.of(&g.leaf_sizes());
     let at = at & !(random.of(&[unit.bytes(), g.page_size()]) - 1);
@@ -171,7 +169,7 @@ fn any_place(world: &World<'_>, random: &mut Random) -> u64 {
     if inside || random.one_in(16) { place } else { at.max(g.base(world.half)) }
 }
 
-/// How many pages: about as many as a leaf of some size has, or a few of them.
+/// A number of pages: about one to three leaves of some size, or a few pages.
 fn any_length(g: Geometry, random: &mut Random) -> u64 {
     let size = random.of(&g.leaf_sizes());
     let unit = random.of(&[g.page_size(), g.page_size(), 1 << size.entry_shift, size.bytes()]);
@@ -221,12 +219,12 @@ fn any_mapping(world: &World<'_>, va: u64, random: &mut Random) -> (u64, Attribu
         _ => Attributes::RAM - random.of(&[Attributes::PXN, Attributes::UXN]),
     };
     let near = |m: &&(u64, u64, Mapped)| m.0 <= va;
-    let congruent = world.flat.0.iter().rev().find(near).map(|m| m.2.pa.wrapping_add(va - m.0));
+    let congruent = world.flat.pieces().iter().rev().find(near).map(|m| m.2.pa.wrapping_add(va - m.0));
     let mut oa = congruent.unwrap_or(va & ((1 << 40) - 1));
     match random.below(16) {
         0 => oa = oa.wrapping_add(random.of(&g.leaf_sizes()).bytes()),
         1 => oa = oa.wrapping_add(g.page_size()),
-        2 => oa = random.next() & ((1 << 48) - 1) & !(g.page_size() - 1),
+        2 => oa = random.bits() & ((1 << 48) - 1) & !(g.page_size() - 1),
         3 if random.one_in(4) => oa |= 8,
         4 if random.one_in(4) => oa = (1 << g.oa_bits()) - 2 * g.page_size(),
         5 if random.one_in(4) => oa = random.of(&[u64::MAX, 1 << 52, 1 << 48]) & !(g.page_size() - 1),
@@ -272,8 +270,8 @@ fn any_operation(world: &World<'_>, random: &mut Random) -> Operation {
         let repaint = any_repaint(world, random);
         let takes = world.repaint_takes(repaint.va, repaint.last(g));
         // Pages for a table or two, as below; or for more than there are frames for.
-        let few =
-            world.flat.0.iter().map(|m| m.1 - m.0).sum::<u64>() >> g.page_shift() <= 3 << g.index_bits();
+        let few = world.flat.pieces().iter().map(|m| m.1 - m.0).sum::<u64>() >> g.page_shift()
+            <= 3 << g.index_bits();
         if few || (takes > world.free() && random.one_in(8)) {
             return repaint;
         }
@@ -290,19 +288,19 @@ fn any_operation(world: &World<'_>, random: &mut Random) -> Operation {
     };
     match random.below(128) {
         0 => va = va.wrapping_add(random.below(g.page_size())),
-        1 => va = random.next() & !(g.page_size() - 1),
+        1 => va = random.bits() & !(g.page_size() - 1),
         2 => pages = random.of(&[0, u64::MAX, 1 << 52, 1 << 40]),
         3 => va = last_of(g, world.half) & !(g.page_size() - 1),
         _ => {}
     }
     if let What::Map(..) = what {
         // Where nothing is, most of the time.
-        if let Some(&(_, end, _)) = world.flat.0.iter().find(|m| m.0 <= va && va <= m.1)
+        if let Some(&(_, end, _)) = world.flat.pieces().iter().find(|m| m.0 <= va && va <= m.1)
             && !random.one_in(12)
         {
             va = end.wrapping_add(1);
         }
-        let next = world.flat.0.iter().find(|m| m.0 > va);
+        let next = world.flat.pieces().iter().find(|m| m.0 > va);
         if let Some(next) = next.filter(|_| !random.one_in(12)) {
             pages = pages.min((next.0 - va) >> g.page_shift());
         }
@@ -327,7 +325,7 @@ fn any_operation(world: &World<'_>, random: &mut Random) -> Operation {
     if g.oa_format() == OaFormat::Lpa2 && random.one_in(64) {
         pages = pages.min(3);
     }
-    // No pages at all are nothing wherever they are; whether they can be outside of the half nobody asks.
+    // An empty range outside of the half is not tried: its result is not specified.
     let inside = g.base(world.half) <= va && va <= last_of(g, world.half);
     let pages = if inside { pages } else { pages.max(1) };
     Operation { what, va, pages }

@@ -4,14 +4,12 @@ use std::ops::ControlFlow::Continue;
 
 use linmap::{ChangeError, Geometry, Half, Policy, Va};
 use linmap_model::Core;
-use test_support::Rows;
+use test_support::{Random, Rows, geometries};
 
-use crate::flat::{Flat, Walked};
-use crate::geometries;
-use crate::random::Random;
+use crate::flat::{Flat, Walked, changes};
 use crate::world::{Machine, World, ram};
 
-/// Where ranges are, in pages from the start of the half, each with some behind it that are not mapped.
+/// Ranges, each followed by some pages that are not mapped.
 fn ranges(g: Geometry, random: &mut Random) -> Vec<(Va, u64)> {
     let (mut at, mut ranges) = (1, Vec::new());
     for _ in 0..1 + random.below(12) {
@@ -42,9 +40,10 @@ fn unmap(world: &mut World<'_>, gone: &[(Va, u64)], expected: &Result<(), Change
     let without = |flat: Flat, range: &(Va, u64)| flat.with(range.0.0, last(g, *range), |_, _| None);
     let flat = gone.iter().fold(world.flat.clone(), without);
     let flat = if expected.is_ok() { flat } else { world.flat.clone() };
-    let changes: Vec<_> = gone.iter().flat_map(|range| flat.changes(range.0.0, last(g, *range))).collect();
+    let changes: Vec<_> =
+        gone.iter().flat_map(|range| changes(&flat, (range.0.0, last(g, *range)))).collect();
     cpu.begins(world.space.root(), "unmap", if expected.is_ok() { &changes } else { &[] });
-    // SAFETY: tables of a model: nobody uses the addresses.
+    // SAFETY: tables of a model: no CPU uses the addresses.
     let result = unsafe { world.space.unmap_all(&cpu, gone) };
     cpu.done(result.is_ok());
     assert_eq!(result, *expected);

@@ -8,7 +8,7 @@ use linmap::{
 };
 use linmap_model::{Core, Model, OnCpu, Setup, Ttbr};
 
-use crate::flat::{Flat, Mapped, Seen, Walked};
+use crate::flat::{Flat, Mapped, Seen, Walked, changes, fitting, kept};
 use crate::operation::{Circumstances, Operation, Prediction, Refused, What};
 
 /// A map that CPUs use.
@@ -18,18 +18,18 @@ pub(crate) struct World<'m> {
     pub(crate) space: AddressSpace,
     pub(crate) half: Half,
     cores: u8,
-    /// What it must map.
+    /// The map that it must be.
     pub(crate) flat: Flat,
-    /// What it was made of when it was last walked.
+    /// The leaves and tables of the last walk.
     pub(crate) walked: Walked,
-    /// How many table pages are taken besides those of the map.
+    /// The number of table pages that are taken for other things than the map.
     besides: usize,
     parkable: bool,
     write_execute: bool,
-    /// How many table pages there are, and how many of them the next operation can have.
+    /// The number of table pages, and the number that the next operation can take.
     tables: usize,
     frames: Option<usize>,
-    /// What was done, for those who look for a mistake.
+    /// The operations so far, printed if the test fails.
     pub(crate) history: Vec<String>,
 }
 
@@ -45,7 +45,7 @@ impl Machine {
         Self::with_linear_map(g, cores, tables, tables_at, None)
     }
 
-    /// The same, where what is read-only elsewhere must be read-only in the linear map.
+    /// The same with a linear map, in which pages that are read-only elsewhere must be read-only.
     pub(crate) fn with_linear_map(
         g: Geometry,
         cores: &[Core],
@@ -59,11 +59,11 @@ impl Machine {
     }
 }
 
-/// What a region of a fresh map says.
+/// Returns the map of some regions.
 pub(crate) fn flat_of(regions: &[Region], g: Geometry) -> Flat {
     let mut flat = Flat::default();
     for r in regions.iter().filter(|r| r.bytes != 0) {
-        let to = Mapped { pa: r.oa.0, attributes: r.attributes, valid: true }.kept(g);
+        let to = kept(Mapped { pa: r.oa.0, attributes: r.attributes, valid: true }, g);
         flat.push((r.va.0, r.va.0 + (r.bytes - 1), to));
     }
     flat
@@ -75,7 +75,7 @@ impl<'m> World<'m> {
         Self::created_on(&machine.model.cpu(0), machine, half, regions)
     }
 
-    /// The same, where CPU 0 creates the map on a platform of its own.
+    /// The same, with a platform on which CPU 0 creates the map.
     pub(crate) fn created_on(
         platform: &impl Platform,
         machine: &'m Machine,
@@ -97,7 +97,7 @@ impl<'m> World<'m> {
             cpu.loads(register, space.root());
         }
         let flat = flat_of(regions, g);
-        cpu.begins(space.root(), "create", &flat.changes(g.base(half), last_of(g, half)));
+        cpu.begins(space.root(), "create", &changes(&flat, (g.base(half), last_of(g, half))));
         let runs = regions.iter().flat_map(|r| r.runs(g));
         let tree = Tree::build(platform, g, half, runs).expect("frames enough");
         // SAFETY: the model judges what becomes of these addresses.
@@ -187,7 +187,7 @@ impl<'m> World<'m> {
         self.does_on(&cpu, cpu, operation)
     }
 
-    /// The same, where the CPU does it on a platform of its own.
+    /// The same, with a platform on which the CPU does it.
     pub(crate) fn does_on(
         &mut self,
         platform: &impl Platform,
@@ -343,12 +343,12 @@ impl<'m> World<'m> {
         assert_eq!(self.space.policy(), Policy::Pages);
     }
 
-    /// How many table pages are left.
+    /// Returns the number of table pages that are left.
     pub(crate) fn free(&self) -> u64 {
         (self.tables - self.model.in_use()) as u64
     }
 
-    /// How many table pages a repaint of a range takes, if there is nothing to keep.
+    /// Returns the number of table pages that a repaint of a range takes if no leaf keeps its size.
     pub(crate) fn repaint_takes(&self, first: u64, last: u64) -> u64 {
         let g = self.g;
         let pieces = self.flat.within(first, last).into_iter().filter_map(|(a, b, to)| Some((a, b, to?)));
@@ -371,7 +371,7 @@ impl<'m> World<'m> {
             let leaves = self.walked.within(span.0, span.1, g);
             !leaves.iter().any(|seen| seen.level > size.level && apart(seen))
         };
-        self.flat.fitting(va, g).into_iter().find(possible).expect("it is mapped")
+        fitting(&self.flat, va, g).into_iter().find(possible).expect("it is mapped")
     }
 
     /// The library's own count, and the machine at rest.
@@ -382,11 +382,11 @@ impl<'m> World<'m> {
     }
 }
 
-/// What was done comes out where something went wrong.
+/// Prints the operations if the test fails.
 impl Drop for World<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("{:?}, {:?}; map at first or now: {:x?}", self.g, self.half, self.flat.0);
+            eprintln!("{:?}, {:?}; map at first or now: {:x?}", self.g, self.half, self.flat);
             self.history.iter().for_each(|line| eprintln!("{line}"));
         }
     }

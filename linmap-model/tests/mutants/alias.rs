@@ -15,7 +15,7 @@ fn mapped_twice(cores: &[Core]) -> Scene {
     s
 }
 
-/// What both become.
+/// The new attributes of both.
 fn begin<'s>(s: &'s mut Scene, name: &str, attributes: Attributes) -> &'s mut Scene {
     let to = Some(s.with(0, attributes));
     s.begin(name, [s.change(0..1, to), s.change(PAGE..PAGE + 1, to)])

@@ -96,7 +96,7 @@ pub(crate) fn no_dsb_before_it(wrong: bool) -> Scene {
     between((!wrong).then_some(Ishst), Some(Ish), true)
 }
 
-/// CPU 0 has stored and invalidates; the barriers between and behind are of these CPUs.
+/// CPU 0 has stored and invalidates; the barriers between and after are of these CPUs.
 fn barriers_of(before: CpuId, after: CpuId) -> Scene {
     let mut s = protecting(Plan::pages(&[Core::STRONG; 2]));
     s.cpu(before).dsb(Ishst).cpu(0).tlbi(Vaale1is, 0).cpu(after).dsb(Ish).cpu(0).isb().done();

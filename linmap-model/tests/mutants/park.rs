@@ -176,7 +176,7 @@ pub(crate) fn table_written_through_a_read_only_page(wrong: bool) -> Scene {
     s
 }
 
-/// A table, and the page that it is written through, or the page behind that.
+/// A table, and the page that it is written through, or the page after that.
 fn tables_mapped(its_own: bool) -> (Scene, u64, usize) {
     let plan = Plan::pages(&[Core::STRONG]);
     let oa = Pa(0x1000_0000);

@@ -1,4 +1,4 @@
-//! What an operation promises: the pages that it names become what it says, the others stay.
+//! The promise of an operation: its pages become what was announced, the others stay.
 
 use linmap::{Attributes as A, Leaf, Level, Pa};
 use linmap_model::{Barrier::*, Core, Event, Tlb::*};
@@ -117,7 +117,7 @@ pub(crate) fn changed_outside_of_an_operation(wrong: bool) -> Scene {
     s
 }
 
-/// What one CPU announces another one stores, and then the first is refused.
+/// One CPU announces a change and another one stores it; then the first is refused.
 pub(crate) fn refused_with_a_change_by_another_cpu(wrong: bool) -> Scene {
     let mut s = Scene::pages(&[Core::STRONG; 2]);
     let to = s.with(0, READ_ONLY);
@@ -180,7 +180,7 @@ pub(crate) fn collapse_of_a_read_only_page(wrong: bool) -> Scene {
     collapse(|s| s.with(5, if wrong { READ_ONLY } else { A::RAM }))
 }
 
-/// Where a hole was, the operation maps a page.
+/// The operation maps a page in a hole.
 pub(crate) fn mapped_to_another_output_address(wrong: bool) -> Scene {
     let mut s = Scene::pages(&[Core::STRONG]);
     let page = s.leaf(if wrong { 41 } else { 40 });

@@ -6,7 +6,7 @@ use crate::scene::{Plan, READ_ONLY, Scene, Tree};
 
 /// One block of 2M, on two CPUs of which the second may abort.
 const BLOCK: Plan<'static> = Plan { count: 1, ..Plan::blocks(&[Core::STRONG, Core::WEAK]) };
-/// The same in pages. Nothing of it is announced: it says what the block does.
+/// The same in pages. Nothing is announced of it: its translations are those of the block.
 const PAGES: Plan<'static> = Plan { level: 3, count: 512, announced: false, ..BLOCK };
 
 /// The CPUs go over to the second tree, parked meanwhile. The first one.
@@ -122,7 +122,7 @@ pub(crate) fn without_a_dsb(wrong: bool) -> Scene {
     s
 }
 
-/// What TLBs hold of the block goes before the pages come.
+/// TLBs drop the block before the pages come.
 pub(crate) fn with_the_block_in_the_tlb(wrong: bool) -> Scene {
     let mut s = BLOCK.scene();
     let second = s.create(PAGES);

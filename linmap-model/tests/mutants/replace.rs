@@ -1,4 +1,4 @@
-//! What may only be replaced by way of an invalid entry, and what is in use meanwhile.
+//! Entries that may only be replaced by way of an invalid entry, and addresses in use meanwhile.
 
 use linmap::{Attributes as A, Leaf, Pa};
 use linmap_model::{Core, CpuId};

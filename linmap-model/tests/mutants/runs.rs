@@ -84,7 +84,7 @@ pub(crate) fn member_stored_by_another_cpu(wrong: bool) -> Scene {
     s
 }
 
-/// The same, and the page becomes a hole: what the member says is allowed until the operation returns.
+/// The same, and the page becomes a hole: the member's translation is allowed until the operation returns.
 pub(crate) fn member_stored_beside_a_hole(wrong: bool) -> Scene {
     let mut s = Scene::pages(&[Core::STRONG; 2]);
     s.begin("unmap", [s.change(14..15, None)]).clear(14);
@@ -169,7 +169,7 @@ pub(crate) fn dissolved_in_part(wrong: bool) -> Scene {
 }
 
 /// Behind the others, slots 32 to 47 are mapped so.
-fn mapped_behind(mut s: Scene, page: impl Fn(&Scene, usize) -> Leaf) -> Scene {
+fn mapped_after(mut s: Scene, page: impl Fn(&Scene, usize) -> Leaf) -> Scene {
     let pages: Vec<(usize, Leaf)> = (32..48).map(|i| (i, page(&s, i))).collect();
     let changes = pages.iter().map(|&(i, page)| s.change(i..i + 1, Some(page)));
     s.begin("map", changes.collect::<Vec<_>>());
@@ -183,15 +183,15 @@ fn mapped_behind(mut s: Scene, page: impl Fn(&Scene, usize) -> Leaf) -> Scene {
 /// The second half goes elsewhere; that is fine if the pages are no run.
 pub(crate) fn of_two_output_ranges(wrong: bool) -> Scene {
     let page = |s: &Scene, i: usize| s.leaf(if i < 40 { i } else { i + 100 });
-    mapped_behind(Scene::runs(&[Core::STRONG]), |s, i| Leaf { contiguous: wrong, ..page(s, i) })
+    mapped_after(Scene::runs(&[Core::STRONG]), |s, i| Leaf { contiguous: wrong, ..page(s, i) })
 }
 
 pub(crate) fn one_member_without_the_bit(wrong: bool) -> Scene {
     let last = if wrong { 47 } else { 48 };
-    mapped_behind(Scene::runs(&[Core::WEAK]), |s, i| Leaf { contiguous: i < last, ..s.leaf(i) })
+    mapped_after(Scene::runs(&[Core::WEAK]), |s, i| Leaf { contiguous: i < last, ..s.leaf(i) })
 }
 
 /// The output does not start at a multiple of 64K.
 pub(crate) fn output_not_aligned(wrong: bool) -> Scene {
-    mapped_behind(Scene::runs(&[Core::STRONG]), |s, i| s.leaf(if wrong { i + 1 } else { i }))
+    mapped_after(Scene::runs(&[Core::STRONG]), |s, i| s.leaf(if wrong { i + 1 } else { i }))
 }

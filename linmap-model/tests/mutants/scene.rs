@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use linmap::{Attributes, Descriptor, Geometry, Granule, Half, Leaf, Level, OaFormat, Pa, Va};
-use linmap_model::{Barrier, Breach, Core, CpuId, Event, Expected, Machine, Mapping, Setup, Tlb, Ttbr};
+use linmap_model::{Barrier, Breach, Expected, Core, CpuId, Event, Machine, Mapping, Setup, Tlb, Ttbr};
 
 /// 4K pages, 39 VA bits: the root is at level 1.
 pub(crate) const K4: Geometry = geometry(Granule::K4, 39, OaFormat::Bits48);
@@ -26,24 +26,24 @@ const fn geometry(granule: Granule, va_bits: u32, format: OaFormat) -> Geometry 
 /// RAM that a CPU may only read.
 pub(crate) const READ_ONLY: Attributes = Attributes::RAM.union(Attributes::READ_ONLY);
 
-/// What the map of a scene is: leaves of one size, side by side.
+/// The map of a scene: leaves of one size, side by side.
 #[derive(Clone, Copy)]
 pub(crate) struct Plan<'a> {
     pub(crate) geometry: Geometry,
     pub(crate) cores: &'a [Core],
     /// The level of the leaves.
     pub(crate) level: i8,
-    /// How many there are; 0 stands for as many as two contiguous runs have.
+    /// The number of leaves; 0 stands for as many as two contiguous runs have.
     pub(crate) count: usize,
     /// The address of the first, if it is not the first of the upper half.
     pub(crate) va: Option<u64>,
     /// The first one.
     pub(crate) leaf: Leaf,
-    /// Whether tables are written through the map, at the first leaf's address and on.
+    /// True if tables are written through the map, from the first leaf's address on.
     pub(crate) tables_mapped: bool,
-    /// Whether it is announced what the map says.
+    /// True if the map is announced.
     pub(crate) announced: bool,
-    /// Whether it is a linear map, so that what is read-only elsewhere must be read-only in it.
+    /// True if it is a linear map, in which pages that are read-only elsewhere must be read-only.
     pub(crate) linear: bool,
 }
 
@@ -130,11 +130,11 @@ pub(crate) struct Scene {
     pub(crate) g: Geometry,
     setup: Setup,
     events: Vec<Event>,
-    /// Who acts.
+    /// The CPU that acts.
     cpu: CpuId,
     /// A root that maps nothing.
     pub(crate) empty: u64,
-    /// The next table page that nobody has taken.
+    /// The next free table page.
     next: u64,
     /// The map that the CPUs have loaded.
     pub(crate) tree: Tree,
@@ -202,7 +202,7 @@ impl Scene {
     }
 }
 
-/// What the map says, and what it will.
+/// The leaves of the map, and changes of them.
 impl Scene {
     /// The leaf in a slot, counted from the first that has one.
     pub(crate) fn leaf(&self, i: usize) -> Leaf {
@@ -210,7 +210,7 @@ impl Scene {
         Leaf { oa, ..self.tree.leaf }
     }
 
-    /// That leaf with other attributes.
+    /// Returns that leaf with other attributes.
     pub(crate) fn with(&self, i: usize, attributes: Attributes) -> Leaf {
         Leaf { attributes, ..self.leaf(i) }
     }
@@ -220,7 +220,7 @@ impl Scene {
         self.tree.va + ((i as u64) << self.g.level_shift(self.tree.level))
     }
 
-    /// How many leaves a contiguous run has.
+    /// Returns the number of leaves of a contiguous run.
     pub(crate) fn run(&self) -> usize {
         self.g.contiguous_entries(self.tree.level)
     }
@@ -235,13 +235,13 @@ impl Scene {
         *self.tree.tables.last().unwrap()
     }
 
-    /// What slots will map to: the first one a leaf, the next ones following in address.
+    /// Returns the change of slots to consecutive mappings, of which a leaf is the first.
     pub(crate) fn change(&self, slots: Range<usize>, to: Option<Leaf>) -> Expected {
         let bytes = (slots.len() as u64) << self.g.level_shift(self.tree.level);
         self.change_at(self.va(slots.start), bytes, to)
     }
 
-    /// What some bytes will map to.
+    /// Returns the change of some bytes.
     pub(crate) fn change_at(&self, va: u64, bytes: u64, to: Option<Leaf>) -> Expected {
         let to = to.map(|l| Mapping { valid: l.valid, ..Mapping::new(l.oa, l.attributes) });
         Expected::new(Va(va), bytes, to)
@@ -387,7 +387,7 @@ impl Scene {
         self.range_of(self.granule(), self.tree.va >> shift, pages)
     }
 
-    /// The same, with the fields as they stand.
+    /// Returns an operand with the fields as given.
     pub(crate) fn range_of(&self, granule: u64, base: u64, pages: u64) -> u64 {
         let (scale, num) = if pages <= 64 { (0, pages / 2 - 1) } else { (1, pages / 64 - 1) };
         granule << 46 | scale << 44 | num << 39 | base & ((1 << 37) - 1)
@@ -402,9 +402,9 @@ impl Scene {
     }
 }
 
-/// What takes several steps, done right.
+/// Actions of several steps, done right.
 impl Scene {
-    /// Creates a tree that nobody has loaded.
+    /// Creates a tree that no CPU has loaded.
     pub(crate) fn create(&mut self, plan: Plan<'_>) -> Tree {
         let (g, level, va) = (self.g, Level::new(plan.level), plan.first_address());
         let mut leaf = plan.leaf;
@@ -470,7 +470,7 @@ impl Scene {
         self.dsb(Barrier::Ish).isb()
     }
 
-    /// What was stored is visible, and nothing that was valid has changed.
+    /// Makes stores visible that changed no valid entry.
     pub(crate) fn publish(&mut self) -> &mut Self {
         self.dsb(Barrier::Ishst).isb()
     }

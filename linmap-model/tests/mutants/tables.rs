@@ -135,7 +135,7 @@ pub(crate) fn freed_while_loaded(wrong: bool) -> Scene {
     s
 }
 
-/// Many stores as if they were one, into a table that nobody has loaded yet.
+/// Many stores in one event, into a table that no CPU has loaded yet.
 pub(crate) fn stored_in_a_row_into_a_live_table(wrong: bool) -> Scene {
     let mut s = Plan::pages(&[Core::STRONG]).unloaded();
     let (table, page) = (s.table(), s.bits(s.leaf(32)));

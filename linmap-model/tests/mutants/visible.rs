@@ -1,4 +1,4 @@
-//! What walkers see of stores: tables before they are reachable, entries before the operation returns.
+//! Stores become visible to walkers: tables before they are reachable, entries before the operation returns.
 
 use linmap::Level;
 use linmap_model::{Barrier, Barrier::*, Core, Event};
@@ -50,7 +50,7 @@ pub(crate) fn filled_in_part(wrong: bool) -> Scene {
     s
 }
 
-/// A page is mapped where there is a hole, behind the others; what follows is the story's turn.
+/// A page is mapped in a hole after the others; the story does the rest.
 fn mapping() -> Scene {
     let mut s = Scene::pages(&[Core::STRONG; 2]);
     let new = s.leaf(40);

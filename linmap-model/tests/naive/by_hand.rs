@@ -1,4 +1,4 @@
-//! What the naive model itself must say: each rule, kept and broken.
+//! Tests of the naive model itself: each rule, kept and broken.
 
 use linmap_model::{Barrier::*, Core, Event, Rule, Tlb::*};
 
@@ -32,14 +32,14 @@ fn wrong(cores: &[Core], layout: Layout, events: &[Event], at: usize, rules: &[R
     assert_eq!(judge(cores, layout, events), Some((at, rules.to_vec())));
 }
 
-/// The same without one event.
+/// Returns the sequence without one event.
 fn without(events: &[Event], at: usize) -> Vec<Event> {
     let mut rest = events.to_vec();
     rest.remove(at);
     rest
 }
 
-/// The same with another event in a place.
+/// Returns the sequence with another event in one place.
 fn with(events: &[Event], at: usize, event: Event) -> Vec<Event> {
     let mut other = events.to_vec();
     other[at] = event;
@@ -211,7 +211,7 @@ fn use_and_translation() {
     wrong(&[STRONG], Layout::Pages, &[read], 0, &[Rule::LostUpdate]);
 }
 
-/// A refused operation has changed nothing, and nobody else has done what it announced.
+/// A refused operation has changed nothing, and no other CPU has made its announced changes.
 #[test]
 fn refused() {
     let new = as_page(0) | READ_ONLY;

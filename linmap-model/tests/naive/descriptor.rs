@@ -1,4 +1,4 @@
-//! What a descriptor says, bit by bit: 4K granule, 48-bit addresses, stage 1 (Arm ARM D8.3.1).
+//! The meaning of a descriptor, bit by bit: 4K granule, 48-bit addresses, stage 1 (Arm ARM D8.3.1).
 
 pub(crate) const VALID: u64 = 1;
 /// Set in tables and pages, clear in blocks.
@@ -39,7 +39,7 @@ pub(crate) const RAM: u64 = 1 << 2 | SHAREABILITY | ACCESSED | PXN | UXN;
 pub(crate) const PAGE: u64 = 1 << 12;
 pub(crate) const BLOCK: u64 = 1 << 21;
 
-/// What a descriptor means.
+/// The meaning of a descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Meaning {
     Hole,
@@ -58,18 +58,18 @@ pub(crate) struct Leaf {
 }
 
 impl Leaf {
-    /// Whether a walker may use it: it is valid, and an access would not raise an access flag fault.
+    /// Returns true if a walker may use it: it is valid, and an access would not raise an access flag fault.
     pub(crate) fn translates(self) -> bool {
         self.valid && self.attributes & ACCESSED != 0
     }
 }
 
-/// How much a descriptor at level 2 or 3 translates.
+/// Returns the bytes that a descriptor at level 2 or 3 translates.
 pub(crate) fn span(level: u8) -> u64 {
     if level == 2 { BLOCK } else { PAGE }
 }
 
-/// What a descriptor at level 2 or 3 means.
+/// Returns the meaning of a descriptor at level 2 or 3.
 pub(crate) fn meaning(value: u64, level: u8) -> Meaning {
     let oa = value & 0x0000_ffff_ffff_f000 & !(span(level) - 1);
     let contiguous = value & CONTIGUOUS != 0;

@@ -10,7 +10,6 @@ mod model;
 mod mutate;
 mod operations;
 mod places;
-mod random;
 mod tlb;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,13 +17,12 @@ use std::fmt::Write as _;
 
 use linmap::{Geometry, Granule, OaFormat};
 use linmap_model::{Core, Event, Machine, Rule, Setup};
-use test_support::{case, each, number, seeds};
+use test_support::{Random, case, each, number, seeds};
 
 use descriptor::{BLOCK, CONTIGUOUS, PAGE};
 use model::{Broken, Naive};
 use operations::Author;
 use places::{BASE, L2, Layout};
-use random::Random;
 
 /// A sequence, and where it happens.
 #[derive(Clone, Debug)]
@@ -35,7 +33,7 @@ struct Case {
     events: Vec<Event>,
 }
 
-/// Where a sequence breaks a rule, counted from the end of the prologue, and what.
+/// The event that breaks a rule, counted from the end of the prologue, and the rules.
 type Verdict<T> = Option<(usize, T)>;
 
 impl Case {
@@ -150,7 +148,7 @@ fn random_case(seed: u64) -> Case {
     let ttl = !random.one_in(8);
     let repeat_tlbi = random.one_in(8);
     let cores = [first, second].map(|core| Core { ttl, repeat_tlbi, ..core });
-    let cores = &cores[..1 + random.below(2)];
+    let cores = &cores[..1 + random.index(2)];
 
     let run = random.one_in(8);
     let other = [Layout::Hole, Layout::Block, Layout::Block, Layout::Pages, Layout::Pages, Layout::Holed];
@@ -160,12 +158,12 @@ fn random_case(seed: u64) -> Case {
     let mut case = Case::new(cores, layout, wide, asid);
 
     if random.one_in(8) {
-        let length = 2 + random.below(10);
+        let length = 2 + random.index(10);
         case.events =
             (0..length).map(|_| mutate::anything(&mut random, &case.watched, cores.len())).collect();
         return case;
     }
-    let operations = 1 + random.below(3);
+    let operations = 1 + random.index(3);
     let careless = random.one_in(16);
     let mut author = Author::new(&mut random, layout, &case.watched, asid).on(cores, careless);
     let authored: Vec<_> = (0..operations).map(|_| author.operation()).collect();
@@ -240,7 +238,7 @@ const IN_SCOPE: &[Rule] = &[
     Rule::Reserved,
 ];
 
-/// How many cases are clean, how many break which rule, and on which the models disagree.
+/// Counts clean cases and the broken rules, and lists the cases on which the models disagree.
 fn judge(seeds: impl Iterator<Item = u64>) -> (u64, BTreeMap<Rule, u64>, Vec<u64>) {
     let (mut clean, mut counts, mut disagree) = (0, BTreeMap::new(), Vec::new());
     for seed in seeds {

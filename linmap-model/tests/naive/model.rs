@@ -1,14 +1,14 @@
 //! The naive model: for every CPU and every watched address all TLB contents that can come about, one by
 //! one, by filling, by invalidating, in every order.
 //!
-//! What a TLB translates an address to depends on nothing but the tables and that TLB's entries for that
+//! The translation of an address by a TLB depends only on the tables and that TLB's entries for that
 //! address. So each pair of CPU and address is explored alone, and nothing is lost by it. Entries for
 //! level 0 and 1 tables never change here and are left out. No entry is dropped without a TLBI: a fill
 //! needs no other entry to be absent, so all that a TLB can do after an eviction it can do without it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linmap_model::{Barrier, Core, Event, Expected, Mapping, Rule, Tlb};
+use linmap_model::{Barrier, Expected, Core, Event, Mapping, Rule, Tlb};
 
 use crate::descriptor::{
     ACCESSED, BLOCK, DIRTY_MANAGED, Leaf, MEMORY_TYPE, Meaning, NOT_GLOBAL, READ_ONLY, SHAREABILITY,
@@ -28,11 +28,11 @@ pub(crate) struct OutOfScope;
 #[derive(Clone, Copy, Debug)]
 struct Store {
     value: u64,
-    /// Who stored it, if no DSB of that CPU followed yet.
+    /// The CPU that stored it, if no DSB of that CPU followed yet.
     by: Option<u8>,
 }
 
-/// What an address maps to; none for a hole.
+/// The mapping of an address; `None` for a hole.
 type Map = BTreeMap<u64, Option<Mapping>>;
 
 #[derive(Clone)]
@@ -179,7 +179,7 @@ impl Naive {
         table == L2 || (0..512).any(|slot| self.child(slot) == Some(table))
     }
 
-    /// Whether a walk cache may lead to a table.
+    /// Returns true if a walk cache may lead to a table.
     fn is_held(&self, table: u64) -> bool {
         let all = self.cpus.iter().flat_map(|c| &c.tlb);
         all.into_iter().any(|r| r.in_use().any(|c| r.entries_of(c).any(|e| *e == Entry::Table(table))))
@@ -254,8 +254,8 @@ impl Naive {
         Ok(())
     }
 
-    /// Whether walkers may see a contiguous bit in the run of a slot, and in some slot of it a leaf that is wrong for
-    /// another one: what any of them says may be used for all (RNGLXZ, RJQQTC).
+    /// Returns true if walkers may see a contiguous bit in the run of a slot, and in some slot of it a leaf that is
+    /// wrong for another one: any of them may be used for all (RNGLXZ, RJQQTC).
     fn run_disagrees(&self, table: u64, slot: usize) -> bool {
         let level = if table == L2 { 2 } else { 3 };
         let (run, bytes) = (slot & !15, span(level));
@@ -452,7 +452,7 @@ impl Naive {
         Some(leaf)
     }
 
-    /// What each address maps to after these changes.
+    /// Returns the mapping of each address after these changes.
     fn after(&self, changes: &[Expected]) -> Map {
         let mut map = self.expected.clone();
         for change in changes {
@@ -466,7 +466,7 @@ impl Naive {
         map
     }
 
-    /// What an address may map to: as before, and as operations under way will have made it.
+    /// Returns the mappings that an address may have: the old one, and those that operations under way will have made.
     fn allowed(&self, va: u64) -> Vec<Option<Mapping>> {
         let operations = self.cpus.iter().filter_map(|c| c.operation.as_ref());
         operations.map(|changes| self.after(changes)[&va]).chain([self.expected[&va]]).collect()
@@ -496,8 +496,8 @@ impl Naive {
         }
     }
 
-    /// What a TLB may hold of a run is allowed at each address that it translates, whichever member it is from
-    /// (RCBXXM, RJQQTC): that is so from the store on, whether or not the operation ever returns.
+    /// Judges that every entry that a TLB may hold of a run, of whichever member, is allowed at each address that it
+    /// translates (RCBXXM, RJQQTC), from its store on, whether or not the operation ever returns.
     fn judge_runs(&self, broken: &mut Broken) {
         for (index, &va) in self.watched.iter().enumerate() {
             let tlbs = self.cpus.iter().map(|c| &c.tlb[index]);
@@ -519,7 +519,7 @@ impl Naive {
         }
     }
 
-    /// What walks from the root may find for an address: none for a hole.
+    /// Returns the entries that walks from the root may find for an address: `None` for a hole.
     fn walks(&self, va: u64) -> Vec<Option<(u64, u64)>> {
         let (slot2, slot3) = place(va);
         let found = |value, level| match meaning(value, level) {
@@ -551,7 +551,7 @@ impl Naive {
         members.len() == 2 && !self.is_being_resized((table, run))
     }
 
-    /// Whether an operation that has not returned stored into a run, or linked its table: it answers for it.
+    /// Returns true if an operation that has not returned stored into a run, or linked its table: it answers for it.
     fn is_being_resized(&self, (table, run): (u64, usize)) -> bool {
         let open = self.cpus.iter().filter(|c| c.operation.is_some());
         open.flat_map(|c| &c.touched).any(|&(touched, slot)| {
@@ -622,12 +622,12 @@ impl Naive {
     }
 }
 
-/// Whether one of the changes is about an address.
+/// Returns true if one of the changes covers an address.
 fn named(changes: &[Expected], va: u64) -> bool {
     changes.iter().any(|c| va.wrapping_sub(c.va) < c.bytes)
 }
 
-/// What no descriptor in a live table may be.
+/// Returns true for a descriptor that no live table may have.
 fn ill_formed(descriptor: Meaning, broken: &mut Broken) {
     match descriptor {
         Meaning::Reserved => drop(broken.insert(Rule::Reserved)),
@@ -640,7 +640,7 @@ fn ill_formed(descriptor: Meaning, broken: &mut Broken) {
     }
 }
 
-/// Where a mapping leads and how, as far as hardware reads it; none if it is not valid.
+/// Returns the parts of a mapping that hardware reads; `None` if it is not valid.
 fn in_hardware(mapping: Mapping) -> Option<(u64, u64)> {
     mapping.valid.then_some((mapping.pa, mapping.attributes & !SOFTWARE))
 }

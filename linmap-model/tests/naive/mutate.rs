@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 
 use linmap_model::{Barrier, Event, Tlb};
 
+use test_support::Random;
+
 use crate::descriptor::{
     ACCESSED, BLOCK, CONTIGUOUS, DIRTY_MANAGED, NOT_GLOBAL, PAGE, PXN, READ_ONLY, SOFTWARE, TABLE_OR_PAGE,
     UXN, VALID,
@@ -12,7 +14,6 @@ use crate::places::{
     AS_BLOCK, BASE, CHILD, L2, as_page, begin, change, dsb, fill, isb, kept, link, place, tlbi, tlbi_all,
     write,
 };
-use crate::random::Random;
 
 const BARRIERS: [Barrier; 4] = [Barrier::Ishst, Barrier::Ish, Barrier::Nsh, Barrier::Nshst];
 const FORMS: [Tlb; 14] = [
@@ -50,8 +51,8 @@ pub(crate) fn joined(random: &mut Random, operations: Vec<Vec<Event>>) -> Vec<Ev
     events
 }
 
-/// Whether two operations change pages, on two CPUs, and not the same ones. One that invalidates everything may do so
-/// for what came before: the second relies on that, and comes after it.
+/// Returns true if two operations change different pages on two CPUs. An operation that invalidates everything may do
+/// so for earlier changes: a later operation relies on that.
 fn apart(a: &[Event], b: &[Event]) -> bool {
     if a.iter().any(|event| matches!(event, Event::Tlbi { op: Tlb::Vmalle1is, .. })) {
         return false;
@@ -67,8 +68,8 @@ fn apart(a: &[Event], b: &[Event]) -> bool {
 
 /// One thing goes wrong.
 pub(crate) fn mutate(random: &mut Random, events: &mut Vec<Event>, watched: &[u64], cpus: usize) {
-    let at = random.below(events.len());
-    match random.below(10) {
+    let at = random.index(events.len());
+    match random.index(10) {
         0 | 1 => drop(events.remove(at)),
         2 if at + 1 < events.len() => events.swap(at, at + 1),
         3 => {
@@ -76,7 +77,7 @@ pub(crate) fn mutate(random: &mut Random, events: &mut Vec<Event>, watched: &[u6
             events.insert(at, event);
         }
         4 => {
-            let (from, event) = (random.below(events.len()), events[at].clone());
+            let (from, event) = (random.index(events.len()), events[at].clone());
             events.insert(from, event);
         }
         _ => alter(random, events, watched, cpus),
@@ -86,16 +87,16 @@ pub(crate) fn mutate(random: &mut Random, events: &mut Vec<Event>, watched: &[u6
 /// One of the events becomes another of its kind.
 fn alter(random: &mut Random, events: &mut [Event], watched: &[u64], cpus: usize) {
     // A barrier, an invalidation or a store rather than the rest.
-    let mut at = random.below(events.len());
+    let mut at = random.index(events.len());
     for _ in 0..8 {
         if matches!(events[at], Event::Write { .. } | Event::Dsb { .. } | Event::Tlbi { .. }) {
             break;
         }
-        at = random.below(events.len());
+        at = random.index(events.len());
     }
     let event = &mut events[at];
     if cpus > 1 && random.one_in(5) {
-        let other = random.below(cpus) as u8;
+        let other = random.index(cpus) as u8;
         match event {
             Event::Write { cpu, .. }
             | Event::Dsb { cpu, .. }
@@ -107,19 +108,19 @@ fn alter(random: &mut Random, events: &mut [Event], watched: &[u64], cpus: usize
     }
     match event {
         Event::Dsb { kind, .. } => *kind = random.of(&BARRIERS),
-        Event::Tlbi { op, operand, .. } => match random.below(6) {
+        Event::Tlbi { op, operand, .. } => match random.index(6) {
             0 | 1 => {
                 // By range or not, as it was: the operand would say something else.
                 let by_range = op.to_string().starts_with('r');
                 *op = if by_range { random.of(&FORMS[10..]) } else { random.of(&FORMS[..10]) };
             }
             2 => *op = other_levels(*op),
-            3 => *operand ^= (random.below(16) as u64) << 44,
+            3 => *operand ^= (random.index(16) as u64) << 44,
             4 => *operand ^= 1 << random.of(&[0, 0, 1, 9, 10, 35, 37, 38, 39, 48, 50]),
             // As though bits 63:56 and the address's own upper ones had not been masked.
             _ => *operand |= BASE >> 12,
         },
-        Event::Write { table, value, index, count, was, .. } => match random.below(8) {
+        Event::Write { table, value, index, count, was, .. } => match random.index(8) {
             0 if *count > 1 => *count = random.of(&[1, 2, 510]),
             1 if *table != L2 && *count == 1 => *index = place(random.of(watched)).1,
             2 => *was = Some(*value),
@@ -155,12 +156,12 @@ fn some_bit(random: &mut Random) -> u32 {
 
 /// Any event.
 pub(crate) fn anything(random: &mut Random, watched: &[u64], cpus: usize) -> Event {
-    let cpu = random.below(cpus) as u8;
+    let cpu = random.index(cpus) as u8;
     let va = random.of(watched);
     let slot = place(va).1;
-    let child = CHILD + random.below(2) as u64 * PAGE;
+    let child = CHILD + random.index(2) as u64 * PAGE;
     let page = if va < BASE + BLOCK { as_page(slot) } else { as_page(slot) + BLOCK };
-    match random.below(16) {
+    match random.index(16) {
         0..3 => {
             let block = AS_BLOCK + (va - BASE) / BLOCK * BLOCK;
             // Few pages of the second block are watched: it gets no table.
@@ -182,7 +183,7 @@ pub(crate) fn anything(random: &mut Random, watched: &[u64], cpus: usize) -> Eve
             let values = [0, as_page(place(start).1), as_page(place(start).1) ^ READ_ONLY];
             begin(cpu, "anything", vec![change(start, bytes, random.of(&values), 3)])
         }
-        _ => match random.below(4) {
+        _ => match random.index(4) {
             0 => Event::Alloc { cpu, table: child },
             1 => Event::Free { cpu, table: child },
             2 => begin(cpu, "nothing", vec![]),

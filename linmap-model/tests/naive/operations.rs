@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 
 use linmap_model::{Barrier, Core, Event, Expected, Tlb};
 
+use test_support::Random;
+
 use crate::descriptor::{
     ATTRIBUTES, BLOCK, CONTIGUOUS, DIRTY_MANAGED, PAGE, READ_ONLY, TABLE_OR_PAGE, UXN, VALID,
 };
@@ -11,16 +13,15 @@ use crate::places::{
     AS_BLOCK, BASE, CHILD, L2, Layout, as_page, begin, change, done, dsb, fill, isb, kept, link, page_at,
     place, tlbi, tlbi_all, tlbi_block, tlbi_range, write,
 };
-use crate::random::Random;
 
-/// What slot 0 of the level 2 table holds.
+/// The contents of slot 0 of the level 2 table.
 #[derive(Clone)]
 enum Shape {
     Hole,
-    /// A block, valid or kept.
+    /// A block, valid or present-invalid.
     Block(u64),
-    /// A table: its address, the descriptor that its first page would have were it like the pages that
-    /// nobody watches, and the pages that are watched.
+    /// A table: its address, the descriptor that its first page would have if it were like the pages that are not
+    /// watched, and the pages that are.
     Table(u64, u64, BTreeMap<usize, u64>),
 }
 
@@ -28,7 +29,7 @@ pub(crate) struct Author<'a> {
     random: &'a mut Random,
     events: Vec<Event>,
     cpus: usize,
-    /// Whether live entries may change their size.
+    /// True if live entries may change their size.
     resizes: bool,
     hints: bool,
     repeats: bool,
@@ -84,7 +85,7 @@ impl<'a> Author<'a> {
 
     /// One operation, or two that belong together.
     pub(crate) fn operation(&mut self) -> Vec<Event> {
-        self.cpu = self.random.below(self.cpus) as u8;
+        self.cpu = self.random.index(self.cpus) as u8;
         match self.shape.clone() {
             Shape::Hole if self.random.one_in(2) => {
                 let block = self.some_block();
@@ -104,7 +105,7 @@ impl<'a> Author<'a> {
             let next = self.random.of(&[valid, 0]);
             return self.set_block(next);
         }
-        match self.random.below(6) {
+        match self.random.index(6) {
             0 => {
                 let other = self.other_permissions(block);
                 self.set_block(other);
@@ -131,7 +132,7 @@ impl<'a> Author<'a> {
         let run: Vec<usize> = (0..16).filter(|s| pages.get(s).is_some_and(|d| d & CONTIGUOUS != 0)).collect();
         if run.len() == 16 && !self.random.one_in(4) {
             let resizes = self.resizes;
-            return match self.random.below(5) {
+            return match self.random.index(5) {
                 0 if resizes => self.part_of_run(table, first, pages),
                 1 if resizes => self.fold_run(table, first, pages, false),
                 2 => self.set_pages(table, first, pages, &run, |_, _| 0),
@@ -159,7 +160,7 @@ impl<'a> Author<'a> {
             chosen.push(next);
         }
         let old = pages[&chosen[0]];
-        let how = self.random.below(4);
+        let how = self.random.index(4);
         let other = self.other_permissions(old) ^ old;
         let moved = self.random.of(&[0, 0, 4 * BLOCK]);
         self.set_pages(table, first, pages, &chosen, |slot, d| match (how, d & VALID != 0) {
@@ -321,7 +322,7 @@ impl<'a> Author<'a> {
         self.begin("collapse", vec![]);
         self.write(L2, 0, block, link(table));
         self.dsb_stores();
-        let any = page_at(self.random.below(512));
+        let any = page_at(self.random.index(512));
         self.invalidate(&[any], 3, false);
         self.lazy = true;
         if self.random.one_in(2) {
@@ -355,7 +356,7 @@ impl<'a> Author<'a> {
         self.dsb_stores();
         self.push(isb(self.cpu));
         self.done();
-        // Those that nobody watches are holes: nothing may take the table for a block's.
+        // Those that are not watched are holes: the table cannot be taken for a split block.
         self.shape = Shape::Table(table, 0, pages);
     }
 
@@ -364,12 +365,12 @@ impl<'a> Author<'a> {
         self.begin("unmap", vec![change(BASE, BLOCK, 0, 2)]);
         self.write(L2, 0, 0, link(table));
         self.dsb_stores();
-        match self.random.below(4) {
+        match self.random.index(4) {
             0 => self.push(tlbi_all(self.cpu, Tlb::Vmalle1is)),
             1 => self.push(tlbi_block(self.cpu, Tlb::Rvaae1is, BASE)),
             _ => {
                 // The way to the pages first: until it is gone they come back.
-                let any = page_at(self.random.below(512));
+                let any = page_at(self.random.index(512));
                 self.push(tlbi(self.cpu, Tlb::Vaae1is, any, 0));
                 self.invalidated();
                 self.push(tlbi_block(self.cpu, Tlb::Rvaale1is, BASE));
@@ -423,7 +424,7 @@ impl<'a> Author<'a> {
 
     /// One page of a run changes its permissions.
     fn part_of_run(&mut self, table: u64, first: u64, mut pages: BTreeMap<usize, u64>) {
-        let slot = self.random.below(16);
+        let slot = self.random.index(16);
         let new = (pages[&slot] ^ READ_ONLY) & !CONTIGUOUS;
         self.begin("part", vec![change(page_at(slot), PAGE, new, 3)]);
         for mate in 0..16 {

@@ -1,4 +1,4 @@
-//! Where the tables are and what they map: one root, one table at level 1, one at level 2, whose slots 0
+//! The places of the tables and their mappings: one root, one table at level 1, one at level 2, whose slots 0
 //! and 1 are watched; below slot 0 a few child tables come and go.
 
 use linmap_model::{Barrier, CpuId, Event, Expected, Mapping, Tlb, Ttbr};
@@ -13,7 +13,7 @@ pub(crate) const L1: u64 = 0x1000_1000;
 pub(crate) const L2: u64 = 0x1000_2000;
 /// The level 3 table of slot 0, if it has one at first, and those after it.
 pub(crate) const CHILD: u64 = 0x1000_3000;
-/// What the two blocks map to.
+/// The output addresses of the two blocks.
 pub(crate) const MEMORY: u64 = 0x4000_0000;
 
 /// The indices of an address at levels 2 and 3.
@@ -26,7 +26,7 @@ pub(crate) fn page_at(slot: usize) -> u64 {
     BASE + slot as u64 * PAGE
 }
 
-/// What the first block is at first.
+/// The first block at the beginning.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Layout {
     Hole,
@@ -54,7 +54,7 @@ pub(crate) fn link(table: u64) -> u64 {
     table | TABLE_OR_PAGE | VALID
 }
 
-/// The pages to watch: those of a run where there is one, and a few more; and the block behind.
+/// The pages to watch: those of a run if there is one, a few more, and the next block.
 pub(crate) fn watched(run: bool) -> Vec<u64> {
     let run = if run { 0..18 } else { 0..3 };
     let mut slots: Vec<_> = run.chain([15, 496, 505, 510, 511, 512, 1023]).collect();

@@ -24,7 +24,7 @@ impl Entry {
     }
 }
 
-/// What an invalidation takes away that is held for one address.
+/// The entries for one address that an invalidation drops.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Hits {
     tables: bool,
@@ -71,17 +71,17 @@ type Content = u64;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct State {
     content: Content,
-    /// What this CPU has invalidated itself, and may still work by until an ISB: it is not in the TLB any
-    /// more, or the break-before-make of D8.17.1 RDDMVT would need that ISB (D8.17.8 RBLDZX).
+    /// The entries that this CPU has invalidated itself, and may still use until an ISB. They are not in the TLB any
+    /// more: otherwise the break-before-make of D8.17.1 RDDMVT would need that ISB (D8.17.8 RBLDZX).
     in_flight: Content,
-    /// Which of the waiting invalidations did not act yet, by their numbers.
+    /// The numbers of the waiting invalidations that did not act yet.
     waits: u64,
 }
 
 /// All states that can come about.
 #[derive(Clone, Debug)]
 pub(crate) struct Reachable {
-    /// Whose TLB it is.
+    /// The CPU of the TLB.
     cpu: u8,
     /// All entries that were ever held.
     entries: Vec<Entry>,
@@ -101,12 +101,12 @@ impl Reachable {
         Self { cpu, entries: Vec::new(), waiting: Vec::new(), states }
     }
 
-    /// What the TLB may hold.
+    /// Returns the contents that the TLB can have.
     pub(crate) fn contents(&self) -> impl Iterator<Item = Content> {
         self.states.iter().map(|s| s.content)
     }
 
-    /// What the CPU may work by.
+    /// Returns the entries that the CPU can use.
     pub(crate) fn in_use(&self) -> impl Iterator<Item = Content> {
         self.states.iter().map(|s| s.content | s.in_flight)
     }
@@ -129,7 +129,7 @@ impl Reachable {
         content
     }
 
-    /// What an invalidation takes from any content.
+    /// Returns the effect of an invalidation on each content.
     fn taken(&self, hits: Hits) -> Content {
         let taken = self.entries.iter().enumerate().filter(|(_, e)| hits.take(e));
         taken.fold(0, |content, (i, _)| content | 1 << i)
@@ -152,7 +152,7 @@ impl Reachable {
         number
     }
 
-    /// What becomes of a state when an invalidation acts.
+    /// Returns the state after an invalidation acts.
     fn acted(&self, state: State, number: usize, one: Invalidation) -> State {
         let taken = self.taken(one.hits);
         // One of another CPU is done only when this CPU works by the old entry no more (RWWQZZ).
@@ -228,8 +228,8 @@ fn bits(set: u64) -> impl Iterator<Item = u64> {
         .map(|r| r & r.wrapping_neg())
 }
 
-/// Whether an operation is broadcast, and what it takes from what is held for an address; none if its
-/// operand is malformed or the CPU does not have the operation (D8.17.5).
+/// Returns true if an operation is broadcast, and the entries for an address that it drops; `None` if its operand is
+/// malformed or the CPU does not have the operation (D8.17.5).
 pub(crate) fn hits(op: Tlb, operand: u64, core: &Core, asid: u64) -> Option<(bool, impl Fn(u64) -> Hits)> {
     let name = op.to_string();
     let broadcast = name.ends_with("is");
@@ -275,7 +275,7 @@ pub(crate) fn hits(op: Tlb, operand: u64, core: &Core, asid: u64) -> Option<(boo
     Some((broadcast, hits))
 }
 
-/// Whether a hint leaves level 2 and level 3 in (table D8-123).
+/// Returns true for level 2 and for level 3 if a hint includes them (table D8-123).
 fn levels_of_hint(hint: u64) -> (bool, bool) {
     match hint {
         // None, and reserved values that mean the same: 4K level 0, 16K levels 0 and 1, 64K level 0.
