@@ -3,7 +3,6 @@
 
 use linmap::{Attributes, Change, ChangeError, Geometry, Half, LeafSize, Policy};
 use linmap_model::Core;
-
 use test_support::geometries;
 
 use crate::flat::fewest;
