@@ -6,7 +6,16 @@
 set -eu
 cd "$(dirname "$0")/.."
 verify=--no-verify
-[ "${1-}" != --build ] || verify=
+if [ "${1-}" = --build ]; then
+    verify=
+    # A package of the same version is the same to cargo: what it has of an earlier one goes, sources and what was built.
+    CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/packages
+    export CARGO_TARGET_DIR
+    rm -rf "$CARGO_TARGET_DIR"
+    for manifest in $(grep -l '^publish = true' ./*/Cargo.toml); do
+        rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/"$(basename "$(dirname "$manifest")")"-[0-9]*
+    done
+fi
 
 # Older ones look for each other's packages in the registry.
 release=$(cargo --version | cut -d' ' -f2)

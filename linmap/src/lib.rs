@@ -26,7 +26,13 @@
 //! ```
 #![doc = include_str!("../examples/page.rs")]
 //! ```
+//!
+//! # Features
+//!
+//! None is on by default. `std` adds the module `host`: table pages in host memory. `fixed-4k`, `fixed-16k` and
+//! `fixed-64k`, at most one of them, fix the page size when the library is built. The module `arm64` is there on arm64.
 #![no_std]
+#![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod alias;
 mod build;
@@ -68,5 +74,5 @@ pub use repaint::RepaintError;
 
 /// The examples of the README compile.
 #[cfg(doctest)]
-#[doc = include_str!("../../README.md")]
+#[doc = include_str!("../README.md")]
 struct Readme;

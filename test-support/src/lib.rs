@@ -27,3 +27,8 @@ pub mod prelude {
     pub use crate::proptest;
     pub use proptest::prelude::*;
 }
+
+/// The examples of the repository's README compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../README.md")]
+struct Readme;
