@@ -14,6 +14,7 @@
 //! | `live` | tables in use: map, unmap, protect, set_valid, split, collapse, under one lock |
 //! | `alias` | `rodata=full`: pages and their aliases in the linear map change together |
 //! | `repaint` | the map in pages: a second tree and one switch to it |
+//! | `prelude` | the types and traits that a kernel names when it makes a map |
 //!
 //! Build a map in host memory, count it and print it:
 //!

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use super::Cpu;
+use super::{Cpu, Uses};
 use crate::format::{Geometry, Tlbi, Va};
 use crate::platform::cache::CacheType;
 use crate::platform::hardware::Dsb;
@@ -17,17 +17,6 @@ pub struct Counting {
     tlbi: AtomicU64,
     dsb: AtomicU64,
     isb: AtomicU64,
-}
-
-/// How often each primitive was used.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Uses {
-    /// TLB invalidations issued.
-    pub tlbi: u64,
-    /// Data synchronisation barriers.
-    pub dsb: u64,
-    /// Instruction synchronisation barriers.
-    pub isb: u64,
 }
 
 impl Counting {

@@ -8,10 +8,12 @@ mod caches;
 mod counting;
 mod cpus;
 mod start;
+mod uses;
 
-pub use counting::{Counting, Uses};
+pub use counting::Counting;
 pub use cpus::{Cpus, Held};
 pub use start::{Start, start};
+pub use uses::Uses;
 
 use crate::format::{Geometry, Instruction, Tlbi, Va};
 use crate::platform::cache::CacheType;
