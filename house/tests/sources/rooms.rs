@@ -11,7 +11,8 @@ const ORDER: &str = "\
 //! | room | idea |
 //! |---|---|
 //! | `low` | first |
-//! | `high` | last |
+//! | `high` | next |
+//! | `alone` | last |
 //!
 //! More.
 ";
@@ -19,12 +20,13 @@ const ORDER: &str = "\
 /// A crate with rooms `low` and `high`, of two files each, and a root.
 fn house(root: &str, low: &str, high: &str) -> Tree {
     Tree::new(&[
-        ("lib.rs", &format!("{ORDER}mod low; mod high; pub fn root() {{}} {root}")),
+        ("lib.rs", &format!("{ORDER}mod low; mod high; mod alone; pub fn root() {{}} {root}")),
         ("low/mod.rs", "pub mod a; pub mod b;"),
         ("low/a.rs", &format!("pub struct A; {low}")),
         ("low/b.rs", "pub struct B; use super::a::A;"),
         ("high/mod.rs", "pub mod c;"),
         ("high/c.rs", &format!("pub struct C; {high}")),
+        ("alone.rs", ""),
     ])
 }
 
@@ -79,7 +81,12 @@ fn a_drawing_has_the_rooms_in_their_order() {
         draw("```\nmade/up/   a crate\n  src/low/  x\n    a.rs\n  src/high.rs\nother/\n  low/\n```").is_ok()
     );
     assert!(draw("made/up/  a crate\nother/\n  low/\n").is_ok());
-    for wrong in ["made/up/\n  high/\n  low/\n", "made/up/\n  low/\nother/\n  high/\n"] {
+    assert!(draw("made/up/\n  low/\n  high/\n  alone.rs\n").is_ok());
+    for wrong in [
+        "made/up/\n  high/\n  low/\n",
+        "made/up/\n  low/\n  alone.rs\n  high/\n",
+        "made/up/\n  low/\nother/\n  high/\n",
+    ] {
         assert!(matches!(draw(wrong), Err(Error::Rooms { .. })), "{wrong}");
     }
 }
