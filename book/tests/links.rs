@@ -5,7 +5,7 @@ use std::path::Path;
 
 use book::{Fault, check};
 
-/// What is wrong in a repository of these files: line and fault of each broken link in `README.md`.
+/// Checks a repository of these files, and returns line and fault of each broken link.
 fn faults(files: &[(&str, &str)]) -> Vec<(usize, Fault)> {
     let root = tempfile::tempdir().expect("a directory");
     fs::create_dir(root.path().join("docs")).expect("room");
