@@ -12,8 +12,8 @@ pub(crate) const SPLITS_LIVE: Version = Version(6, 18);
 pub(crate) const KFENCE_EARLY: Version = Version(6, 5);
 /// The first release whose `rodata=on` is the former `full`, and `noalias` the former `on`.
 pub(crate) const RODATA_RENAMED: Version = Version(6, 18);
-/// The last release that takes a loaded crash kernel out of the linear map, so that `crashkernel=` alone keeps all
-/// RAM in pages.
+/// The first release that leaves a loaded crash kernel in the linear map. Before it, `crashkernel=` alone keeps all RAM
+/// in pages.
 pub(crate) const CRASH_KERNEL_UNMAPPED: Version = Version(6, 4);
 
 /// Bytes of memory by the permissions of the linear map.

@@ -326,7 +326,7 @@ impl Iterator for Runs<'_> {
         let words = self.words.get(self.at..)?;
         let value = *words.first()?;
         let step = words.get(1).map_or(0, |second| second.wrapping_sub(value));
-        // A step is a multiple of 4K or 0; other entries are runs of one.
+        // A step is 0 or a power of two from 4K on; other entries are runs of one.
         let stepped = step == 0 || step.is_power_of_two() && step >= 1 << 12;
         let pairs = words.windows(2).take_while(|pair| pair[1].wrapping_sub(pair[0]) == step);
         let count = if stepped { 1 + pairs.count() } else { 1 };
