@@ -25,10 +25,10 @@ use crate::terminal;
 /// The forms of SOURCE, for the long help of each command.
 pub(crate) const SOURCES: &str = "\
 SOURCE is one of
-  (nothing)        this machine, by /proc/kcore; wants root
+  (nothing)        this machine, by /proc/kcore; needs root
   FILE             an ELF core of QEMU's dump-guest-memory or of kdump,
                    a saved `linmap dump --json`, or the text of kernel_page_tables
-  -                the same from the standard input; a pipe may have all but a core
+  -                the same from the standard input; from a pipe all but a core
   qemu:SOCKET      a running QEMU, by the socket of its monitor (QMP or HMP)
   gdb:HOST:PORT    any gdbstub that shows system registers";
 
