@@ -39,7 +39,7 @@ const GICR_IPRIORITYR: u64 = SGI_FRAME + 0x400;
 const FRAMES: u64 = 0x2_0000;
 
 /// Reads a system register.
-macro_rules! read {
+macro_rules! read_register {
     ($register:literal) => {{
         let value: u64;
         // SAFETY: registers of the CPU interface access no memory. Not `nomem`: reading one may acknowledge.
@@ -49,7 +49,7 @@ macro_rules! read {
 }
 
 /// Writes a system register.
-macro_rules! write {
+macro_rules! write_register {
     ($register:literal, $value:expr) => {{
         let value: u64 = $value;
         // SAFETY: registers of the CPU interface access no memory; handlers are ready before any is enabled.
@@ -132,7 +132,7 @@ impl Gicv3 {
 
     /// Takes the pending interrupt of the highest priority.
     pub(super) fn acknowledge() -> Acknowledged {
-        let raw = read!("s3_0_c12_c12_0") as u32; // ICC_IAR1_EL1
+        let raw = read_register!("s3_0_c12_c12_0") as u32; // ICC_IAR1_EL1
         // The handler's work comes after this.
         barrier::dsb(barrier::SY);
         Acknowledged { raw, intid: raw & 0xff_ffff }
@@ -140,7 +140,7 @@ impl Gicv3 {
 
     /// Drops its priority and deactivates it.
     pub(super) fn end(raw: u32) {
-        write!("s3_0_c12_c12_1", raw.into()); // ICC_EOIR1_EL1
+        write_register!("s3_0_c12_c12_1", raw.into()); // ICC_EOIR1_EL1
         barrier::isb(barrier::SY);
     }
 
@@ -164,26 +164,26 @@ impl Gicv3 {
 }
 
 fn generate(value: u64) {
-    write!("s3_0_c12_c11_5", value); // ICC_SGI1R_EL1
+    write_register!("s3_0_c12_c11_5", value); // ICC_SGI1R_EL1
 }
 
 /// Starts the CPU interface of this CPU.
 fn start_interface() -> Result<(), Error> {
     // ID_AA64PFR0_EL1.GIC
-    if read!("id_aa64pfr0_el1") >> 24 & 0xf == 0 {
+    if read_register!("id_aa64pfr0_el1") >> 24 & 0xf == 0 {
         return Err(Error::NoSystemRegisters);
     }
     // ICC_SRE_EL1.SRE
-    write!("s3_0_c12_c12_5", read!("s3_0_c12_c12_5") | 1);
+    write_register!("s3_0_c12_c12_5", read_register!("s3_0_c12_c12_5") | 1);
     barrier::isb(barrier::SY);
-    if read!("s3_0_c12_c12_5") & 1 == 0 {
+    if read_register!("s3_0_c12_c12_5") & 1 == 0 {
         return Err(Error::NoSystemRegisters);
     }
-    write!("s3_0_c4_c6_0", 0xff); // ICC_PMR_EL1
-    write!("s3_0_c12_c12_3", 0); // ICC_BPR1_EL1
+    write_register!("s3_0_c4_c6_0", 0xff); // ICC_PMR_EL1
+    write_register!("s3_0_c12_c12_3", 0); // ICC_BPR1_EL1
     // ICC_CTLR_EL1.EOImode: ending an interrupt deactivates it.
-    write!("s3_0_c12_c12_4", read!("s3_0_c12_c12_4") & !0b10);
-    write!("s3_0_c12_c12_7", 1); // ICC_IGRPEN1_EL1
+    write_register!("s3_0_c12_c12_4", read_register!("s3_0_c12_c12_4") & !0b10);
+    write_register!("s3_0_c12_c12_7", 1); // ICC_IGRPEN1_EL1
     barrier::isb(barrier::SY);
     Ok(())
 }
