@@ -34,10 +34,19 @@ pub struct Arrows {
     pub all: Vec<Arrow>,
     /// The text of each file.
     pub texts: BTreeMap<PathBuf, String>,
-    /// The files of each module of a root, by its name.
-    pub(crate) branches: BTreeMap<String, Vec<PathBuf>>,
-    /// The comment that the first root begins with.
+    /// The library and the programs.
+    pub(crate) targets: Vec<Target>,
+}
+
+/// A library or a program.
+#[derive(Debug)]
+pub(crate) struct Target {
+    /// Its root file.
+    pub(crate) root: PathBuf,
+    /// The comment that the root begins with.
     pub(crate) comment: String,
+    /// The modules below the root that have a file of their own: path and file.
+    pub(crate) modules: Vec<(String, PathBuf)>,
 }
 
 impl Arrows {
@@ -54,23 +63,17 @@ impl Arrows {
             for number in 0..modules.all.len() {
                 collect(&modules, number, &mut found)?;
             }
-            arrows.add_files(modules);
+            arrows.add_target(root, modules);
         }
         arrows.all = found.into_values().collect();
         Ok(arrows)
     }
 
-    fn add_files(&mut self, modules: Modules) {
-        for (number, module) in modules.all.iter().enumerate() {
-            let branch = modules.branch(number);
-            if branch != 0 {
-                self.branches.entry(modules.all[branch].name.clone()).or_default().push(module.file.clone());
-            }
-        }
+    fn add_target(&mut self, root: &Path, modules: Modules) {
+        let files = (1..modules.all.len()).filter(|&number| modules.has_own_file(number));
+        let files = files.map(|number| (modules.path(number), modules.all[number].file.clone())).collect();
+        self.targets.push(Target { root: root.into(), comment: modules.comment, modules: files });
         self.texts.extend(modules.texts);
-        if self.comment.is_empty() {
-            self.comment = modules.comment;
-        }
     }
 }
 

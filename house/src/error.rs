@@ -45,7 +45,7 @@ pub enum Error {
     /// A name was given that no crate of the workspace has.
     #[error("no crate '{0}' in the workspace")]
     NoCrate(String),
-    /// The table of rooms and the modules of the crate differ.
+    /// The order of rooms and the modules of the crate differ.
     #[error("{}: {detail}", path.display())]
     Rooms {
         /// The root of the crate, or the document that draws it.

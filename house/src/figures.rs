@@ -4,7 +4,7 @@ use syn::visit::{self, Visit};
 use syn::{Block, ImplItemFn, Item, ItemFn, Signature, TraitItemFn};
 
 use crate::production::{attributes, tests_only};
-use crate::{Arrows, Crate, Error, Rooms, circles};
+use crate::{Arrows, Error, Rooms, circles};
 
 /// The figures of one crate, without its tests.
 #[derive(Debug)]
@@ -23,20 +23,21 @@ impl Figures {
     ///
     /// # Errors
     ///
-    /// If a file is no Rust, or the table of rooms does not fit the crate.
-    pub fn of(package: &Crate, arrows: &Arrows) -> Result<Self, Error> {
+    /// If a file is no Rust, or the order of rooms does not fit the crate.
+    pub fn of(arrows: &Arrows) -> Result<Self, Error> {
         let mut functions = Functions(Vec::new());
         for (path, text) in &arrows.texts {
             let file =
                 syn::parse_file(text).map_err(|source| Error::Syntax { path: path.clone(), source })?;
             functions.visit_file(&file);
         }
-        let rooms = Rooms::of(package, arrows)?;
+        let rooms = Rooms::of(arrows)?;
         Ok(Figures {
             files: sorted(arrows.texts.values().map(|text| text.lines().count()).collect()),
             functions: sorted(functions.0),
             arrows: arrows.all.len(),
-            against: rooms.map(|rooms| rooms.against(&arrows.all).len()),
+            against: (!rooms.is_empty())
+                .then(|| rooms.iter().map(|rooms| rooms.against(&arrows.all).len()).sum()),
             circles: circles(&arrows.all).iter().map(Vec::len).collect(),
         })
     }

@@ -16,7 +16,7 @@
 //! | `words` | plain English |
 //!
 //! A crate gives its rooms an order by a table like this one, headed `room`, in the first comment of its root.
-//! A room is a module of the root with all that is below it, and uses only those above it in the table.
+//! A room is a module with all that is below it, and uses only those above it in the table.
 
 mod arrows;
 mod circles;

@@ -56,7 +56,7 @@ fn lint(package: &Crate, arrows: &Arrows) -> Result<usize, Error> {
         shortest(&arrows.all, circle).iter().for_each(|arrow| println!("  {arrow}"));
     }
     let mut faults = circles.len();
-    if let Some(rooms) = Rooms::of(package, arrows)? {
+    for rooms in Rooms::of(arrows)? {
         for arrow in rooms.against(&arrows.all) {
             println!("{}: against the order of rooms: {arrow}", package.name);
             faults += 1;
@@ -75,7 +75,7 @@ fn print_arrows(_: &Crate, arrows: &Arrows) -> Result<usize, Error> {
 }
 
 fn print_figures(package: &Crate, arrows: &Arrows) -> Result<usize, Error> {
-    println!("{}", Figures::of(package, arrows)?.row(&package.name));
+    println!("{}", Figures::of(arrows)?.row(&package.name));
     Ok(0)
 }
 

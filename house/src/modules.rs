@@ -76,12 +76,17 @@ impl Modules {
         Ok(tree)
     }
 
-    /// The child of the root that holds a module; the root's own number for itself.
-    pub(crate) fn branch(&self, mut module: usize) -> usize {
-        while let Some(parent) = self.all[module].parent.filter(|&parent| parent != 0) {
-            module = parent;
+    /// Returns the path of a module from the root: `room::inner`.
+    pub(crate) fn path(&self, module: usize) -> String {
+        match self.all[module].parent {
+            Some(0) | None => self.all[module].name.clone(),
+            Some(parent) => format!("{}::{}", self.path(parent), self.all[module].name),
         }
-        module
+    }
+
+    /// True unless the module is inline in that around it.
+    pub(crate) fn has_own_file(&self, module: usize) -> bool {
+        self.all[module].parent.is_none_or(|parent| self.all[parent].file != self.all[module].file)
     }
 
     fn parse(&mut self, path: &Path) -> Result<syn::File, Error> {

@@ -60,16 +60,42 @@ fn without_a_table_there_is_no_order() {
 #[test]
 fn the_table_has_all_modules_and_no_others() {
     let more = Tree::new(&[
-        ("lib.rs", &format!("{ORDER}mod low; mod high; mod other;")),
-        ("low.rs", ""),
+        ("lib.rs", &format!("{ORDER}mod low; mod high; mod alone; mod other;")),
+        ("low.rs", "pub struct Low;"),
         ("high.rs", ""),
-        ("other.rs", ""),
+        ("alone.rs", ""),
+        ("other.rs", "use crate::low::Low;"),
     ]);
     let error = more.rooms().expect_err("a module is not in the table").to_string();
     assert!(error.ends_with("lacks module `other`"), "{error}");
     let fewer = Tree::new(&[("lib.rs", &format!("{ORDER}mod low;")), ("low.rs", "")]);
     let error = fewer.rooms().expect_err("a room is no module").to_string();
     assert!(error.contains("has `high`"), "{error}");
+}
+
+#[test]
+fn a_list_orders_files_of_a_room() {
+    let comment = "//! A file uses only those before it in this list:\n//!\n//! - `low`, `high::{a, b}`: some,\n\
+                   //!   `more`.\n//! - [`top`]: more.\n//! - this file: `all`.\n//!\n//! - `no`: part of it\n";
+    let tree = |a: &str| {
+        Tree::new(&[
+            ("lib.rs", &format!("{comment}mod low; mod high; mod top; use top::Top;")),
+            ("low.rs", "pub struct Low;"),
+            ("high/mod.rs", "pub mod a; pub mod b;"),
+            ("high/a.rs", a),
+            ("high/b.rs", "pub struct B; use super::a::A;"),
+            ("top.rs", "pub struct Top; use crate::high::b::B;"),
+        ])
+    };
+    assert_eq!(tree("pub struct A; use crate::low::Low;").against(), [""; 0]);
+    assert_eq!(tree("pub struct A; use crate::top::Top;").against(), ["high/a.rs -> top.rs"]);
+    let missing = Tree::new(&[
+        ("lib.rs", "//! A file uses only those before it in this list:\n//! - `a`\nmod a; mod b;"),
+        ("a.rs", "pub struct A;"),
+        ("b.rs", "use crate::a::A;"),
+    ]);
+    let error = missing.rooms().expect_err("a module is not in the list").to_string();
+    assert!(error.ends_with("lacks module `b`"), "{error}");
 }
 
 #[test]

@@ -53,7 +53,7 @@ impl Tree {
 
     /// The rooms that the root's comment orders.
     pub(crate) fn rooms(&self) -> Result<Option<Rooms>, Error> {
-        Rooms::of(&self.package, &self.read()?)
+        Ok(Rooms::of(&self.read()?)?.pop())
     }
 
     /// The arrows against that order.
