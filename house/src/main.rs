@@ -7,6 +7,8 @@
 //! house figures [CRATE...]   prints sizes, arrows and circles
 //! ```
 
+use std::fmt::Display;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
@@ -21,7 +23,7 @@ fn main() -> ExitCode {
         "lint" => each(names, lint),
         "arrows" => each(names, print_arrows),
         "figures" => {
-            println!("{}", Figures::head());
+            say(Figures::head());
             each(names, print_figures)
         }
         "words" if !names.is_empty() => words(names),
@@ -35,6 +37,11 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// Prints a line. A reader that stops reading early changes nothing.
+fn say(line: impl Display) {
+    let _ = writeln!(io::stdout(), "{line}");
 }
 
 fn usage() -> ExitCode {
@@ -52,13 +59,13 @@ fn each(names: &[String], act: fn(&Crate, &Arrows) -> Result<usize, Error>) -> R
 fn lint(package: &Crate, arrows: &Arrows) -> Result<usize, Error> {
     let circles = circles(&arrows.all);
     for circle in &circles {
-        println!("{}: {} files use each other; the shortest circle:", package.name, circle.len());
-        shortest(&arrows.all, circle).iter().for_each(|arrow| println!("  {arrow}"));
+        say(format!("{}: {} files use each other; the shortest circle:", package.name, circle.len()));
+        shortest(&arrows.all, circle).iter().for_each(|arrow| say(format!("  {arrow}")));
     }
     let mut faults = circles.len();
     for rooms in Rooms::of(arrows)? {
         for arrow in rooms.against(&arrows.all) {
-            println!("{}: against the order of rooms: {arrow}", package.name);
+            say(format!("{}: against the order of rooms: {arrow}", package.name));
             faults += 1;
         }
         let document = Path::new("ARCHITECTURE.md");
@@ -70,12 +77,12 @@ fn lint(package: &Crate, arrows: &Arrows) -> Result<usize, Error> {
 }
 
 fn print_arrows(_: &Crate, arrows: &Arrows) -> Result<usize, Error> {
-    arrows.all.iter().for_each(|arrow| println!("{arrow}"));
+    arrows.all.iter().for_each(say);
     Ok(0)
 }
 
 fn print_figures(package: &Crate, arrows: &Arrows) -> Result<usize, Error> {
-    println!("{}", Figures::of(arrows)?.row(&package.name));
+    say(Figures::of(arrows)?.row(&package.name));
     Ok(0)
 }
 
@@ -87,7 +94,7 @@ fn words(paths: &[String]) -> Result<usize, Error> {
         let text =
             std::fs::read_to_string(&file).map_err(|source| Error::Io { path: file.clone(), source })?;
         for breach in words.breaches(&file, &text) {
-            println!("{}:{}: '{}'; say {}", breach.file.display(), breach.line, breach.words, breach.advice);
+            say(breach);
             count += 1;
         }
     }
@@ -99,7 +106,7 @@ fn files(paths: &[String]) -> Result<Vec<PathBuf>, Error> {
     let failed = |source| Error::Io { path: "git ls-files".into(), source };
     let output = Command::new("git").args(["ls-files", "--"]).args(paths).output().map_err(failed)?;
     if !output.status.success() {
-        return Err(failed(std::io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned())));
+        return Err(failed(io::Error::other(String::from_utf8_lossy(&output.stderr).into_owned())));
     }
     let names = String::from_utf8_lossy(&output.stdout).into_owned();
     let text = |name: &&str| {

@@ -1,5 +1,6 @@
 //! Words that the house does not use, found in text. `words.txt` lists them, with better ones.
 
+use std::fmt;
 use std::path::{Path, PathBuf};
 
 use regex::Regex;
@@ -31,6 +32,12 @@ pub struct Breach {
     pub words: String,
     /// The words to use instead.
     pub advice: String,
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}:{}: '{}'; say {}", self.file.display(), self.line, self.words, self.advice)
+    }
 }
 
 impl Words {
