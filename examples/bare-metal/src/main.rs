@@ -37,7 +37,7 @@ macro_rules! at {
 // ANCHOR: boot
 global_asm!(include_str!("start.s"));
 
-/// What `boot` leaves to `main`: a pool of table pages, the upper half, and the registers of the CPUs.
+/// Left to `main` by `boot`: a pool of table pages, the upper half, and the registers of the CPUs.
 static mut BOOT: MaybeUninit<(OffsetMemory, Tree, Registers)> = MaybeUninit::uninit();
 
 /// With the MMU off: maps the kernel where it is, each segment with its permissions, and turns the MMU on.
@@ -69,7 +69,7 @@ extern "C" fn boot() -> ! {
     }
 }
 
-/// What a CPU has when its MMU is on.
+/// The state of a CPU when its MMU is on.
 fn on(registers: Registers, stack: Pa, entry: *const (), argument: u64) -> Start {
     Start { registers, stack: Va(stack.0), vectors: Va(at!(vectors).0), entry: Va(entry as u64), argument }
 }

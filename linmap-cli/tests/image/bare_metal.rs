@@ -13,13 +13,14 @@ use object::{Endianness, Object, ObjectSymbol};
 
 use crate::guest::{AMPERE_ONE, MAX};
 
-/// What `make bare-metal` builds.
+/// The program that `make bare-metal` builds.
 const ELF: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/bare-metal.elf");
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/bare-metal/src");
 /// The machine that it is for.
 const RAM: std::ops::Range<Pa> = Pa(0x4000_0000)..Pa(0x6000_0000);
 
-/// What it prints on a machine with this CPU. Time is the guest's, and no busy host reaches an hour of QEMU's CPU time.
+/// Returns its output on a machine with this CPU. Time is the guest's; even on a busy host QEMU's CPU time stays below
+/// an hour.
 fn run(cpu: &str) -> String {
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -t 3600 && exec \"$0\" \"$@\"", "qemu-system-aarch64", "-kernel", ELF]);
