@@ -10,12 +10,11 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use aarch64_cpu::registers::{TTBR0_EL1, Writeable};
 use kernel_plan::plan::Plan;
 use linmap::arm64::Uses;
-use linmap::{Attributes, BuildError, Dsb, Geometry, Half, Leaves, Pa, Region, Tree, Va};
+use linmap::{Attributes, BuildError, Dsb, Geometry, Half, Leaves, Pa, Region, Registers, Tree, Va};
 
 use crate::cpus::HARDWARE;
 use crate::frames::Frames;
 use crate::image::Image;
-use crate::translation::ttbr;
 
 /// TTBR0_EL1 while the 1:1 map is in use.
 static TTBR0: AtomicU64 = AtomicU64::new(0);
@@ -34,7 +33,7 @@ pub(crate) fn empty() -> u64 {
 
 /// Uses the table at this address as the empty one from now on.
 pub(crate) fn set_empty(table: Pa, geometry: Geometry) {
-    EMPTY.store(ttbr(table, geometry.oa_format()), Relaxed);
+    EMPTY.store(Registers::ttbr(table, geometry.oa_format()), Relaxed);
 }
 
 /// Makes the 1:1 map for good. Returns how many table pages it takes.
@@ -72,7 +71,7 @@ pub(crate) fn make(
     let tables = tree.stats().tables;
     // Before a walker of any CPU reaches it.
     HARDWARE.cpu.dsb(Dsb::Ishst);
-    TTBR0.store(ttbr(tree.into_root().into_pa(), lower.oa_format()), Relaxed);
+    TTBR0.store(Registers::ttbr(tree.into_root().into_pa(), lower.oa_format()), Relaxed);
     Ok(tables)
 }
 

@@ -65,7 +65,7 @@ pub use platform::arm64;
 pub use platform::host;
 pub use platform::{
     BbmPromise, CacheType, CannotPark, Combined, Dsb, EntryUpdate, Features, Frame, Hardware, Memory, Midr,
-    OffsetMemory, Platform, Promise, Registers, RegistersError, RepeatedTlbi, Slot, Unshared, ttbr,
+    OffsetMemory, Platform, Promise, Registers, RegistersError, RepeatedTlbi, Slot, Unshared,
 };
 pub use read::{
     Bounded, BoundedError, Checks, DumpError, Finding, MarkedRange, ReadTables, RunFault, Visited, check,

@@ -8,22 +8,22 @@ use kernel_plan::uart::{Consoles, FALLBACK};
 use linmap::arm64::Counting;
 use linmap::{
     AddressSpace, Attributes, BuildError, Dsb, Features, Geometry, Granule, Half, Leaves, Memory, MemoryType,
-    OaFormat, Pa, Region, Tree, Va,
+    OaFormat, Pa, Region, Registers, Tree, Va,
 };
 
 use crate::frames::Frames;
 use crate::identity;
 use crate::image::Image;
-use crate::translation::{SCTLR_OFF, SCTLR_ON, ips, mair, tcr, ttbr};
+use crate::translation::mair;
 use crate::virtual_addresses::{DEVICE_VA, EMERGENCY_UART};
 
 global_asm!(
     include_str!("entry.s"),
-    sctlr_off = const SCTLR_OFF,
-    sctlr_on = const SCTLR_ON,
-    tcr_4k = const tcr(Granule::K4, OaFormat::Bits48, 48, 48),
-    tcr_16k = const tcr(Granule::K16, OaFormat::Bits48, 48, 48),
-    tcr_64k = const tcr(Granule::K64, OaFormat::Bits48, 48, 48),
+    sctlr_off = const Registers::SCTLR_OFF,
+    sctlr_on = const Registers::SCTLR_ON,
+    tcr_4k = const Registers::tcr(Granule::K4, OaFormat::Bits48, 48, 48),
+    tcr_16k = const Registers::tcr(Granule::K16, OaFormat::Bits48, 48, 48),
+    tcr_64k = const Registers::tcr(Granule::K64, OaFormat::Bits48, 48, 48),
     mair = const MemoryType::mair(false),
     normal = const EARLY_NORMAL,
     device = const EARLY_DEVICE,
@@ -103,9 +103,10 @@ pub(crate) fn enter(
 
     let bits = (lower.geometry().va_bits(), geometry.va_bits());
     let format = geometry.oa_format();
-    let tcr = tcr(geometry.granule(), format, bits.0, bits.1) | ips(choice::pa_bits(features, geometry));
+    let tcr = Registers::tcr(geometry.granule(), format, bits.0, bits.1);
+    let tcr = tcr | Registers::ips(choice::pa_bits(features, geometry));
     let mair = mair(features);
-    let (ttbr0, ttbr1) = (ttbr(lower.root(), format), ttbr(upper.root(), format));
+    let (ttbr0, ttbr1) = (Registers::ttbr(lower.root(), format), Registers::ttbr(upper.root(), format));
     let (identity_geometry, identity_root) = (lower.geometry(), lower.into_root());
     let space = AddressSpace::adopt(upper);
     cpu.dsb(Dsb::Ish);

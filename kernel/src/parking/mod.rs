@@ -33,14 +33,13 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use kernel::rendezvous::{has_come, is_asked, is_over};
 use linmap::arm64::Uses;
-use linmap::{CannotPark, EntryUpdate, Geometry, OaFormat, Pa};
+use linmap::{CannotPark, EntryUpdate, Geometry, OaFormat, Pa, Registers};
 
 use self::times::Times;
 use crate::clock::{PATIENCE, comes_true, comes_true_within, counter_frequency, now};
 use crate::cpus::{HARDWARE, Masked};
 use crate::image::Image;
 use crate::interrupts::{self, Sgi};
-use crate::translation::ttbr;
 use crate::{cpu, identity, pmu};
 
 global_asm!(
@@ -118,7 +117,7 @@ static LIMIT: AtomicU64 = AtomicU64::new(PATIENCE);
 pub(crate) fn start(image: &Image, geometry: Geometry, root: Pa) {
     TO_PHYSICAL.store(image.offset().wrapping_neg(), Ordering::Relaxed);
     WIDE.store(geometry.oa_format() != OaFormat::Bits48, Ordering::Relaxed);
-    REQUEST.root.store(ttbr(root, geometry.oa_format()), Ordering::Release);
+    REQUEST.root.store(Registers::ttbr(root, geometry.oa_format()), Ordering::Release);
 }
 
 /// Answers if another CPU parks this one. Every wait in which interrupts may be masked calls this.
@@ -258,7 +257,7 @@ pub(crate) fn settle() {
 /// Stores, and ends the parking. All others are away.
 fn rewrite(root: Pa, count: usize, number: u64) {
     let format = if WIDE.load(Ordering::Relaxed) { OaFormat::Lpa2 } else { OaFormat::Bits48 };
-    let (identity, empty, root) = (identity::ttbr0(), identity::empty(), ttbr(root, format));
+    let (identity, empty, root) = (identity::ttbr0(), identity::empty(), Registers::ttbr(root, format));
     let (request, to_physical) = (physical(&REQUEST), TO_PHYSICAL.load(Ordering::Relaxed));
     let begin = pmu::instructions();
     // SAFETY: as in `answer_to`; every other CPU is away, so nothing uses the tables; their pages are RAM, which

@@ -3,7 +3,7 @@
 use core::arch::global_asm;
 
 use kernel_plan::admit::{self, Needs, Refusal, Terms};
-use linmap::{BbmPromise, Decision, Features, Hardware, Policy, Promise, SplitFallback};
+use linmap::{BbmPromise, Decision, Features, Hardware, Policy, Promise, Registers, SplitFallback};
 
 use super::slot::{self, ADMITTED, Exchange, Orders};
 use super::stacks::Stack;
@@ -12,14 +12,14 @@ use crate::clock::comes_true;
 use crate::cpu::State;
 use crate::hardware::{self, HARDWARE};
 use crate::system::System;
-use crate::translation::{self, SCTLR_OFF, SCTLR_ON};
+use crate::translation;
 use crate::warning::{note, warn};
 use crate::{cpu, identity, interrupts, psci, repaint};
 
 global_asm!(
     include_str!("secondary.s"),
-    sctlr_off = const SCTLR_OFF,
-    sctlr_on = const SCTLR_ON,
+    sctlr_off = const Registers::SCTLR_OFF,
+    sctlr_on = const Registers::SCTLR_ON,
     cpu_off = const psci::CPU_OFF,
     arrived = const slot::ARRIVED,
     features = const slot::FEATURES,
@@ -159,7 +159,7 @@ fn leave_live(system: &mut System<'_>, cpu: BbmPromise, promised: Promise) -> Re
 /// Returns what a CPU needs to get from its physical address to Rust.
 fn orders(system: &System<'_>, index: usize, cpu: &Features, stack: &Stack) -> Orders {
     let System { geometry, features, space, .. } = system;
-    let ttbr1 = translation::ttbr(space.root(), geometry.oa_format());
+    let ttbr1 = Registers::ttbr(space.root(), geometry.oa_format());
     Orders {
         verdict: ADMITTED,
         conduit: u64::from(psci::is_smc()),

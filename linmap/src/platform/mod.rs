@@ -21,4 +21,4 @@ pub use hardware::{CannotPark, Combined, Dsb, Hardware, Platform, Promise};
 pub use memory::{Frame, Memory, Slot};
 pub use midr::{BbmPromise, Midr, RepeatedTlbi};
 pub use offset_memory::{OffsetMemory, Unshared};
-pub use registers::{Registers, RegistersError, ttbr};
+pub use registers::{Registers, RegistersError};

@@ -3,12 +3,6 @@
 use crate::format::{Geometry, Granule, MemoryType, OaFormat, Pa};
 use crate::platform::Features;
 
-/// SCTLR_EL1: bits that are RES1, or keep their meaning on a CPU without newer features (LSMAOE, nTLSMD, SPAN, EIS,
-/// TSCXT, EOS).
-const SCTLR_PLAIN: u64 = 1 << 29 | 1 << 28 | 1 << 23 | 1 << 22 | 1 << 20 | 1 << 11;
-/// The MMU, both caches, and a check that the stack is aligned.
-const SCTLR_TRANSLATING: u64 = 1 << 12 | 1 << 3 | 1 << 2 | 1;
-
 /// The values of the system registers that a CPU translates by at EL1.
 ///
 /// Table walks are cacheable and inner shareable, memory types are those of [`MemoryType`], and hardware manages neither
@@ -91,55 +85,60 @@ impl Registers {
         if large && !cpu.has_large_va(granule) {
             return Err(RegistersError::Large { granule, va_bits, format });
         }
+        let pa_bits = if cpu.pa_bits() < upper.oa_bits() { cpu.pa_bits() } else { upper.oa_bits() };
         Ok(Self {
-            ttbr0: ttbr(root0, format),
-            ttbr1: ttbr(root1, format),
-            tcr: tcr(lower, upper) | ips(cpu, upper),
+            ttbr0: Self::ttbr(root0, format),
+            ttbr1: Self::ttbr(root1, format),
+            tcr: Self::tcr(granule, format, lower.va_bits(), upper.va_bits()) | Self::ips(pa_bits),
             mair: MemoryType::mair(cpu.has_tags()),
-            sctlr: SCTLR_PLAIN | SCTLR_TRANSLATING,
+            sctlr: Self::SCTLR_ON,
         })
     }
 
-    /// SCTLR_EL1 before the MMU is on.
-    pub const SCTLR_OFF: u64 = SCTLR_PLAIN;
-}
+    /// SCTLR_EL1 with the MMU off: bits that are RES1, or keep their meaning on a CPU without newer features (LSMAOE, nTLSMD,
+    /// SPAN, EIS, TSCXT, EOS).
+    pub const SCTLR_OFF: u64 = 1 << 29 | 1 << 28 | 1 << 23 | 1 << 22 | 1 << 20 | 1 << 11;
+    /// SCTLR_EL1 with the MMU, both caches, and a check that the stack is aligned.
+    pub const SCTLR_ON: u64 = Self::SCTLR_OFF | 1 << 12 | 1 << 3 | 1 << 2 | 1;
 
-/// Returns the value of TTBR0_EL1 or TTBR1_EL1 for a root table (D8.2.3): with 52-bit addresses, bits 51:48 stand in 5:2.
-pub const fn ttbr(root: Pa, format: OaFormat) -> u64 {
-    match format {
-        OaFormat::Bits48 => root.0,
-        OaFormat::Lpa | OaFormat::Lpa2 => (root.0 & ((1 << 48) - 1)) | ((root.0 >> 48) & 0xf) << 2,
+    /// Returns a root table's address as TTBR0_EL1 and TTBR1_EL1 have it (D8.2.3): with 52-bit addresses, bits 51:48 are in
+    /// bits 5:2.
+    pub const fn ttbr(root: Pa, format: OaFormat) -> u64 {
+        match format {
+            OaFormat::Bits48 => root.0,
+            OaFormat::Lpa | OaFormat::Lpa2 => (root.0 & ((1 << 48) - 1)) | ((root.0 >> 48) & 0xf) << 2,
+        }
     }
-}
 
-/// TCR_EL1 without the physical address size.
-const fn tcr(lower: Geometry, upper: Geometry) -> u64 {
-    let (tg0, tg1) = match upper.granule() {
-        Granule::K4 => (0, 2),
-        Granule::K16 => (2, 1),
-        Granule::K64 => (1, 3),
-    };
-    // IRGN and ORGN write-back, SH inner shareable.
-    let walks = 1 | 1 << 2 | 3 << 4;
-    let low = (64 - lower.va_bits()) as u64 | walks << 8 | tg0 << 14;
-    let high = (64 - upper.va_bits()) as u64 | walks << 8 | tg1 << 14;
-    let ds = matches!(upper.oa_format(), OaFormat::Lpa2) as u64;
-    low | high << 16 | ds << 59
-}
+    /// Returns TCR_EL1 without the physical address size, for VA sizes in bits: both halves in one granule, walks cacheable
+    /// and inner shareable.
+    pub const fn tcr(granule: Granule, format: OaFormat, lower_bits: u32, upper_bits: u32) -> u64 {
+        let (tg0, tg1) = match granule {
+            Granule::K4 => (0, 2),
+            Granule::K16 => (2, 1),
+            Granule::K64 => (1, 3),
+        };
+        // IRGN and ORGN write-back, SH inner shareable.
+        let walks = 1 | 1 << 2 | 3 << 4;
+        let lower = 64u32.saturating_sub(lower_bits) as u64 | walks << 8 | tg0 << 14;
+        let upper = 64u32.saturating_sub(upper_bits) as u64 | walks << 8 | tg1 << 14;
+        let ds = matches!(format, OaFormat::Lpa2) as u64;
+        lower | upper << 16 | ds << 59
+    }
 
-/// TCR_EL1.IPS: the physical address size of the CPU, or of the format if that is smaller.
-const fn ips(cpu: &Features, geometry: Geometry) -> u64 {
-    let (cpu, format) = (cpu.pa_bits(), geometry.oa_bits());
-    let field = match if cpu < format { cpu } else { format } {
-        ..=32 => 0,
-        33..=36 => 1,
-        37..=40 => 2,
-        41..=42 => 3,
-        43..=44 => 4,
-        45..=48 => 5,
-        _ => 6,
-    };
-    field << 32
+    /// Returns TCR_EL1.IPS for a physical address size in bits.
+    pub const fn ips(pa_bits: u32) -> u64 {
+        let field = match pa_bits {
+            ..=32 => 0,
+            33..=36 => 1,
+            37..=40 => 2,
+            41..=42 => 3,
+            43..=44 => 4,
+            45..=48 => 5,
+            _ => 6,
+        };
+        field << 32
+    }
 }
 
 #[cfg(test)]
@@ -216,10 +215,12 @@ mod tests {
 
     #[test]
     fn physical_addresses_are_those_of_the_cpu_and_the_format() {
-        let ips = |mmfr0, g| ips(&Features { mmfr0, ..Features::default() }, g) >> 32;
-        for g in geometries().filter(|g| g.oa_format() == OaFormat::Bits48) {
-            let all = [0, 1, 2, 3, 4, 5, 6, 7].map(|pa_range| ips(pa_range, g));
-            assert_eq!(all, [0, 1, 2, 3, 4, 5, 5, 5]);
+        for g in geometries().filter(|g| g.oa_format() == OaFormat::Bits48 && g.va_bits() <= 48) {
+            let ips = [0, 1, 2, 3, 4, 5, 6, 7].map(|pa_range| {
+                let cpu = Features { mmfr0: 1 << 20 | pa_range, ..Features::default() };
+                of(&cpu, g, g).map(|r| r.tcr >> 32 & 7)
+            });
+            assert_eq!(ips, [0, 1, 2, 3, 4, 5, 5, 5].map(Ok), "{g:?}");
         }
     }
 }

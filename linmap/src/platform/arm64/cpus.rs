@@ -102,8 +102,8 @@ impl Masked {
         let daif: u64;
         // SAFETY: masking interrupts makes nothing happen that would not have happened otherwise.
         unsafe {
-            asm!("mrs {}, daif", "msr daifset, #0xf", out(reg) daif, options(nostack, preserves_flags))
-        };
+            asm!("mrs {}, daif", "msr daifset, #0xf", out(reg) daif, options(nostack, preserves_flags));
+        }
         Self { daif, _here: PhantomData }
     }
 }
