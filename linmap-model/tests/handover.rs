@@ -13,7 +13,7 @@ fn geometries() -> Vec<Geometry> {
     all.flat_map(|(g, f)| (36..=52).filter_map(move |va_bits| Geometry::new(g, va_bits, f).ok())).collect()
 }
 
-/// What the others have mapped: the third of the largest leaves that a table of level 2 has, and some pages.
+/// The range that the others have mapped: a block of level 2, and some pages.
 fn region(g: Geometry, half: Half) -> Region {
     let block = g.level_size(linmap::Level::new(2));
     let (va, bytes) = (Va(g.base(half) + 2 * block), block + 5 * g.page_size());
@@ -56,7 +56,7 @@ fn changes_a_page(space: &AddressSpace, cpu: OnCpu<'_>, region: &Region) {
     }
 }
 
-/// What was taken over counts as what it is, changes by every rule, and is what it was in the end.
+/// A map that is taken over is counted, changes by every rule, and is what it was in the end.
 #[test]
 fn live_tables_are_taken_over_and_changed() {
     for g in geometries() {

@@ -4,7 +4,7 @@ use linmap::{
     AddressSpace, Attributes, BuildError, CreateError, Dsb, Geometry, Granule, Half, Hardware, Layout,
     Leaves, OaFormat, Pa, Rodata, Run, Tlbi, Tree, Va, create,
 };
-use linmap_model::{Expected, Core, Mapping, Model, Rule, Setup, Ttbr};
+use linmap_model::{Core, Expected, Mapping, Model, Rule, Setup, Ttbr};
 use test_support::geometries;
 
 fn changes(runs: impl Iterator<Item = Run>, g: Geometry) -> Vec<Expected> {

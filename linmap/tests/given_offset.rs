@@ -15,7 +15,7 @@ fn geometries() -> Vec<Geometry> {
     all.flat_map(|(g, f)| (36..=52).filter_map(move |va_bits| Geometry::new(g, va_bits, f).ok())).collect()
 }
 
-/// What runs map, as ranges of physical memory, joined; each run at its offset.
+/// The memory that runs map, as ranges of physical memory, joined; each run at its offset.
 fn mapped(g: Geometry, runs: impl Iterator<Item = Run>, offset: u64) -> Vec<Range<u64>> {
     let mut all: Vec<Range<u64>> = Vec::new();
     for run in runs {

@@ -37,7 +37,7 @@ macro_rules! at {
 // ANCHOR: boot
 global_asm!(include_str!("start.s"));
 
-/// Left to `main` by `boot`: a pool of table pages, the upper half, and the registers of the CPUs.
+/// Left by `boot` to `main`: a pool of table pages, the upper half, and the registers of the CPUs.
 static mut BOOT: MaybeUninit<(OffsetMemory, Tree, Registers)> = MaybeUninit::uninit();
 
 /// With the MMU off: maps the kernel where it is, each segment with its permissions, and turns the MMU on.

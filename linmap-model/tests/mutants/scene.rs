@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use linmap::{Attributes, Descriptor, Geometry, Granule, Half, Leaf, Level, OaFormat, Pa, Va};
-use linmap_model::{Barrier, Breach, Expected, Core, CpuId, Event, Machine, Mapping, Setup, Tlb, Ttbr};
+use linmap_model::{Barrier, Breach, Core, CpuId, Event, Expected, Machine, Mapping, Setup, Tlb, Ttbr};
 
 /// 4K pages, 39 VA bits: the root is at level 1.
 pub(crate) const K4: Geometry = geometry(Granule::K4, 39, OaFormat::Bits48);

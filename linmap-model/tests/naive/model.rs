@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use linmap_model::{Barrier, Expected, Core, Event, Mapping, Rule, Tlb};
+use linmap_model::{Barrier, Core, Event, Expected, Mapping, Rule, Tlb};
 
 use crate::descriptor::{
     ACCESSED, BLOCK, DIRTY_MANAGED, Leaf, MEMORY_TYPE, Meaning, NOT_GLOBAL, READ_ONLY, SHAREABILITY,

@@ -1,4 +1,4 @@
-//! What a value of MAIR_EL1 makes of the eight memory types.
+//! The meaning that a value of MAIR_EL1 gives to the eight memory types.
 
 use crate::format::MemoryType;
 

@@ -10,7 +10,7 @@ use crate::platform::Memory;
 use crate::read::{Live, count, visit};
 
 impl AddressSpace {
-    /// Takes over tables that walkers use already, whoever made them: a boot loader, say, or a kernel's older code. Reads
+    /// Takes over tables that walkers use already, made by a boot loader, say, or by a kernel's older code. Reads
     /// all of them once, to count what is there, and changes nothing.
     ///
     /// The policy is [`Policy::Fixed`](crate::Policy::Fixed) until [`set_policy`](Self::set_policy) says otherwise. Pages that

@@ -40,9 +40,9 @@ use crate::platform::{Frame, Memory};
 pub struct OffsetMemory<L = Unshared> {
     lock: L,
     page_shift: u32,
-    /// What its pages may be.
+    /// The addresses that its pages may have.
     reach: Range<Pa>,
-    /// What to add to a physical address, wrapping.
+    /// The difference between the address of a page and its physical address, wrapping.
     offset: u64,
     /// Where the first free range begins, or [`END`]. Used under the lock.
     free: Cell<u64>,

@@ -1,9 +1,9 @@
-//! What several CPUs promise together. Pure.
+//! The promise of a CPU, and the common one of several. Pure.
 
 use crate::platform::{Features, Promise};
 
 impl Promise {
-    /// What a CPU of these features promises by itself.
+    /// Returns the promise of a CPU of these features by itself.
     pub fn of(cpu: &Features) -> Self {
         Self {
             never_aborts: cpu.bbm_promise().never_aborts(),
@@ -12,7 +12,7 @@ impl Promise {
         }
     }
 
-    /// What two CPUs, or two groups of them, promise together.
+    /// Returns the promise that two CPUs, or two groups of them, keep together.
     #[must_use]
     pub const fn weakest(self, other: Self) -> Self {
         Self {

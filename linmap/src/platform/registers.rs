@@ -43,7 +43,7 @@ pub enum RegistersError {
     /// The CPU does not have the granule.
     #[error("the CPU does not translate with the {granule} granule; `Features::has` says which it has")]
     Granule {
-        /// What was asked for.
+        /// The granule that was asked for.
         granule: Granule,
     },
     /// The CPU does not have LPA2, or not so many bits of address.

@@ -6,14 +6,14 @@ use core::mem::offset_of;
 use crate::format::Va;
 use crate::platform::Registers;
 
-/// What a CPU has from the moment its MMU is on, for [`start`]. Addresses are those of the new map.
+/// The state of a CPU from the moment its MMU is on, for [`start`]. Addresses are those of the new map.
 ///
 /// A CPU with its MMU off reads memory, not the caches. What another one wrote with the MMU on is cleaned first
 /// ([`Cpu::clean`](super::Cpu::clean)).
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
-    /// What it translates by.
+    /// The registers that it translates by.
     pub registers: Registers,
     /// Where its stack ends: it grows down from here.
     pub stack: Va,
@@ -21,7 +21,7 @@ pub struct Start {
     pub vectors: Va,
     /// Where it goes on: an `extern "C" fn(u64) -> !`.
     pub entry: Va,
-    /// What that function is called with.
+    /// The argument of that function.
     pub argument: u64,
 }
 
