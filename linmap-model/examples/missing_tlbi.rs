@@ -10,7 +10,7 @@ use linmap_model::{Breach, Core, Expected, Mapping, Model, OnCpu, Setup, Ttbr};
 
 /// The code under test: makes the page at `va`, which `slot` maps, read-only.
 fn make_read_only(cpu: OnCpu<'_>, g: Geometry, va: Va, slot: Slot, with_tlbi: bool) {
-    // SAFETY: the slot is one of a live table of this machine, and nobody writes to the page.
+    // SAFETY: the slot is one of a live table of this machine, and no CPU writes to the page.
     unsafe {
         let Entry::Leaf(leaf) = cpu.load(slot).decode(g, Level::PAGE) else { return };
         let leaf = Leaf { attributes: leaf.attributes | Attributes::READ_ONLY, ..leaf };

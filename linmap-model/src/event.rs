@@ -230,7 +230,7 @@ impl Expected {
         Self { va: va.0, bytes, to }
     }
 
-    /// What the addresses of a run will map to.
+    /// Returns the change that maps the addresses of a run.
     pub const fn of_run(run: &Run, geometry: Geometry) -> Self {
         let bytes = run.descriptors << geometry.level_shift(run.level);
         Self::new(run.va, bytes, Some(Mapping::new(run.oa, run.attributes)))

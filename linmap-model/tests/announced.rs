@@ -25,7 +25,7 @@ fn what_is_not_announced_is_refused_and_named() {
         let Ok(g) = Geometry::new(granule, 48, OaFormat::Bits48) else { continue };
         for half in [Half::Lower, Half::Upper] {
             loads(g, half, true).unwrap_or_else(|breach| panic!("{g:?}\n{breach}"));
-            let breach = loads(g, half, false).expect_err("nobody said what it maps");
+            let breach = loads(g, half, false).expect_err("it was not announced");
             assert_eq!(breach.rule, Rule::Translation);
             assert!(breach.to_string().contains("OnCpu::announces"), "{breach}");
         }

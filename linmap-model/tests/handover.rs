@@ -6,14 +6,9 @@ use linmap::{
     Region, Tlbi, Tree, Va,
 };
 use linmap_model::{Core, Expected, Mapping, Model, OnCpu, Rule, Setup, Ttbr};
+use test_support::geometries;
 
-fn geometries() -> Vec<Geometry> {
-    let formats = [OaFormat::Bits48, OaFormat::Lpa, OaFormat::Lpa2];
-    let all = Granule::ALL.into_iter().flat_map(|granule| formats.map(|format| (granule, format)));
-    all.flat_map(|(g, f)| (36..=52).filter_map(move |va_bits| Geometry::new(g, va_bits, f).ok())).collect()
-}
-
-/// The range that the others have mapped: a block of level 2, and some pages.
+/// The map of another kernel: the third of the largest leaves that a table of level 2 has, and some pages.
 fn region(g: Geometry, half: Half) -> Region {
     let block = g.level_size(linmap::Level::new(2));
     let (va, bytes) = (Va(g.base(half) + 2 * block), block + 5 * g.page_size());
@@ -56,7 +51,7 @@ fn changes_a_page(space: &AddressSpace, cpu: OnCpu<'_>, region: &Region) {
     }
 }
 
-/// A map that is taken over is counted, changes by every rule, and is what it was in the end.
+/// Adopted tables are counted exactly, change by every rule, and are as they were in the end.
 #[test]
 fn live_tables_are_taken_over_and_changed() {
     for g in geometries() {

@@ -74,7 +74,7 @@ fn creation_without_frames_changes_nothing() {
             match created {
                 Ok(stats) => return assert_eq!(u64::try_from(frames).unwrap(), stats.tables),
                 Err(error) => {
-                    assert_eq!(error, CreateError::Build(BuildError::OutOfFrames { taken: frames as u64 }))
+                    assert_eq!(error, CreateError::Build(BuildError::OutOfFrames { taken: frames as u64 }));
                 }
             }
             assert_eq!(model.in_use(), 1, "the root alone");

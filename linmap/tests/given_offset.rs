@@ -4,18 +4,13 @@ use std::ops::Range;
 
 use linmap::host::HostMemory;
 use linmap::{
-    Attributes, Geometry, Granule, Half, Kind, Layout, LayoutError, Leaves, MemoryType, OaFormat, Pa, Rodata,
-    Run, Stats, Tree, Va,
+    Attributes, Geometry, Half, Kind, Layout, LayoutError, Leaves, MemoryType, Pa, Rodata, Run, Stats, Tree,
+    Va,
 };
+use test_support::geometries;
 use test_support::prelude::*;
 
-fn geometries() -> Vec<Geometry> {
-    let formats = [OaFormat::Bits48, OaFormat::Lpa, OaFormat::Lpa2];
-    let all = Granule::ALL.into_iter().flat_map(|granule| formats.map(|format| (granule, format)));
-    all.flat_map(|(g, f)| (36..=52).filter_map(move |va_bits| Geometry::new(g, va_bits, f).ok())).collect()
-}
-
-/// The memory that runs map, as ranges of physical memory, joined; each run at its offset.
+/// Returns the physical memory that runs map, as joined ranges; each run must be at its offset.
 fn mapped(g: Geometry, runs: impl Iterator<Item = Run>, offset: u64) -> Vec<Range<u64>> {
     let mut all: Vec<Range<u64>> = Vec::new();
     for run in runs {
@@ -128,7 +123,7 @@ fn memory_types_are_those_that_are_asked_for() {
 }
 
 proptest! {
-    /// Whatever the offset: each page of RAM that is mapped is in the upper half, and each that would be is mapped.
+    /// At any offset: each mapped page of RAM is in the upper half, and each page that fits there is mapped.
     #[test]
     fn any_offset(offset: u64, shift in 0u32..64, which: u16) {
         let all = geometries();

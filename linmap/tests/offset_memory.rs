@@ -27,7 +27,7 @@ impl Ram {
         Self { words, layout, range: start..Pa(start.0 + pages * page) }
     }
 
-    /// The offset at which it is reached.
+    /// The offset that is added to its addresses.
     fn offset(&self) -> u64 {
         (self.words.expose_provenance() as u64).wrapping_sub(self.range.start.0)
     }
@@ -142,7 +142,7 @@ fn a_map_is_the_one_that_host_memory_gives() {
     }
 }
 
-/// A page that was taken before keeps its contents and is reached; what was free is free.
+/// Pages that were taken before keep their contents and are reached; free ones stay free.
 #[test]
 fn pages_move_to_another_offset() {
     for g in geometries() {

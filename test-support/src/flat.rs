@@ -25,7 +25,7 @@ impl<A: Copy> Mapped<A> {
 /// Consecutive addresses with consecutive mappings: the first address, the last one, and the mapping of the first.
 pub type Piece<A> = (u64, u64, Mapped<A>);
 
-/// A map without tables: pieces in address order, none of which goes on in the next.
+/// The mapping of each address: pieces in address order, none of which goes on in the next.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Flat<A>(Vec<Piece<A>>);
 

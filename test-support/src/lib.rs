@@ -1,4 +1,4 @@
-//! Shared by the tests of several crates: seeds and random numbers, all geometries, and a map without tables.
+//! Support for the tests of several crates: seeds and random numbers, all geometries, and a map without tables.
 //!
 //! Each random case has a seed, and one variable repeats it. Every run draws its first seed from the system and prints
 //! it before it tries anything. A case that fails prints its own as soon as it panics, even if the process then aborts:

@@ -48,8 +48,8 @@ fn each_address_maps_to_what_it_was_given() {
             let last = first + random.index(64 - first);
             let new = (!random.one_in(3)).then(|| to(random.below(4)));
             flat = flat.with(first as u64, last as u64, |va, _| new.map(|m| m.at(va - first as u64)));
-            for va in first..=last {
-                array[va] = new.map(|m| m.at((va - first) as u64));
+            for (n, entry) in array[first..=last].iter_mut().enumerate() {
+                *entry = new.map(|m| m.at(n as u64));
             }
             for (va, expected) in array.iter().enumerate() {
                 assert_eq!(at(&flat, va as u64), *expected, "{va} of {flat:?}");

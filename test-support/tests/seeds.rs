@@ -7,7 +7,7 @@ use std::process::Command;
 use test_support::prelude::*;
 use test_support::{Rows, each, is_one, number};
 
-/// The output of a run of one of the tests below, and the seeds of the cases that it tried.
+/// The output of one of the tests below, and the seeds of the cases that it tried.
 struct Ran {
     ok: bool,
     text: String,

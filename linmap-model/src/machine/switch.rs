@@ -8,7 +8,7 @@ use super::{Finding, Left, Machine, Ttbr};
 use crate::pages::State;
 use crate::{CpuId, Rule, event};
 
-/// What to do about a tree of which the machine knows nothing.
+/// The advice for a tree that was not announced.
 const UNANNOUNCED: &str = "nothing was announced of this tree: the events begin and done say what it maps, as `OnCpu::announces` \
     does, before a CPU loads its root";
 

@@ -139,7 +139,7 @@ fn without_frames_nothing_is_repainted() {
                 world.limit_frames(left);
                 match world.does(2, &repaint) {
                     Err(error) => {
-                        assert_eq!(error, Refused::Change(ChangeError::OutOfFrames { taken: left as u64 }))
+                        assert_eq!(error, Refused::Change(ChangeError::OutOfFrames { taken: left as u64 }));
                     }
                     Ok(()) => break,
                 }

@@ -126,7 +126,7 @@ impl Operation {
         }
         // SAFETY: these are tables of a model: no CPU uses the addresses, and the model judges the rest.
         unsafe {
-            Ok(match self.what {
+            match self.what {
                 What::Protect(change) => space.protect(platform, va, pages, change)?,
                 What::SetValid(valid) => space.set_valid(platform, va, pages, valid)?,
                 What::Map(oa, attributes) => space.map(platform, va, pages, Pa(oa), attributes)?,
@@ -139,8 +139,9 @@ impl Operation {
                     _ = space.repaint(platform, range, keep.as_slice())?;
                 }
                 What::Aliased(..) => unreachable!("it has returned"),
-            })
+            }
         }
+        Ok(())
     }
 
     /// Returns the new mapping of a page.

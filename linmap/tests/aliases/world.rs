@@ -1,4 +1,4 @@
-//! A linear map, an area that is mapped at will, and hardware that notes what is asked of it.
+//! A linear map, a vmalloc-like area, and hardware that records the requests.
 
 use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow::Continue;
