@@ -108,14 +108,20 @@ pub(super) fn each_leaf(tables: &Snapshot, regime: Regime, mut each: impl FnMut(
     let geometry = regime.geometry;
     let above = Va(linmap::linear_range(geometry).1.0 + 1);
     let bounded = Bounded::new(tables, MAX_ENTRIES);
-    let walked = visit(&bounded, geometry, regime.root, (above, Va(u64::MAX)), |&linmap::Visited { va, level, entry, .. }| {
-        if let Entry::Leaf(leaf) = entry
-            && leaf.valid
-        {
-            each(va, leaf, geometry.level_size(level));
-        }
-        ControlFlow::Continue(())
-    });
+    let walked = visit(
+        &bounded,
+        geometry,
+        regime.root,
+        (above, Va(u64::MAX)),
+        |&linmap::Visited { va, level, entry, .. }| {
+            if let Entry::Leaf(leaf) = entry
+                && leaf.valid
+            {
+                each(va, leaf, geometry.level_size(level));
+            }
+            ControlFlow::Continue(())
+        },
+    );
     // Leaves before a table that cannot be read have been seen.
     drop(walked);
 }

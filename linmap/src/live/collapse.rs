@@ -27,7 +27,7 @@ pub(crate) fn collapse<P: Platform>(locked: Locked<'_, P>, span: Span) -> Result
     }
     let (batch, deferred) = (TlbBatch::new(), DeferredTables::new());
     let mut collapse = Collapse { locked, span, batch, deferred, changed: false };
-    let result = collapse.from_the_deepest();
+    let result = collapse.deepest_first();
     if collapse.changed {
         collapse.batch.finish(&locked);
     }
@@ -56,7 +56,7 @@ struct Uniform {
 impl<P: Platform> Collapse<'_, P> {
     /// Begins at the table furthest down that translates the whole span, and goes up from there for as long
     /// as tables collapse: what is above one that stays is not uniform.
-    fn from_the_deepest(&mut self) -> Result<(), ChangeError> {
+    fn deepest_first(&mut self) -> Result<(), ChangeError> {
         let root = self.locked.root();
         let mut path = [root; Level::COUNT];
         let mut depth = 0;

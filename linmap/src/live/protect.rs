@@ -36,7 +36,7 @@ pub(crate) fn protect<P: Platform>(
         let index = table.index_of(span.first);
         return one_leaf(locked, (change, span), (table, index));
     }
-    several_leaves(locked, change, span, table)
+    in_general(&locked, change, span)
 }
 
 /// Changes the entry of a table that a span lies within: a leaf, or a part of one. Or does nothing at all.
@@ -60,9 +60,7 @@ fn one_leaf<P: Platform>(
     if !whole || old.is_contiguous() {
         let in_place = locked.state.policy() == Policy::Live && locked.platform.promise().never_aborts;
         if in_use && !in_place {
-            let LeafChange { clear, set, validity, refuse_write_execute: refuse } = change;
-            let (platform, state) = (locked.platform, locked.state);
-            return parked_or_refused(state, platform, [clear, set, validity], refuse, span.first, span.last);
+            return in_general(&locked, change, span);
         }
         let dissolves = locked.run(&table, old);
         let mut link = None;
@@ -78,12 +76,29 @@ fn one_leaf<P: Platform>(
     Ok(())
 }
 
-/// Changes a leaf for which CPUs have to be parked, or refuses.
+/// Changes a range of several leaves, or a leaf for which CPUs have to be parked, or refuses.
+#[inline(always)]
+fn in_general<P: Platform>(
+    locked: &Locked<'_, P>,
+    change: LeafChange,
+    span: Span,
+) -> Result<(), ChangeError> {
+    let LeafChange { clear, set, validity, refuse_write_execute } = change;
+    several_leaves(
+        locked.state,
+        locked.platform,
+        [clear, set, validity],
+        refuse_write_execute,
+        span.first,
+        span.last,
+    )
+}
+
+/// Changes all leaves of a span, or nothing.
 ///
 /// Takes plain values, so the fast path can keep them in registers.
-#[cold]
 #[inline(never)]
-fn parked_or_refused<P: Platform>(
+fn several_leaves<P: Platform>(
     state: &MapState,
     platform: &P,
     [clear, set, validity]: [u64; 3],
@@ -93,17 +108,7 @@ fn parked_or_refused<P: Platform>(
 ) -> Result<(), ChangeError> {
     let locked = Locked::new(platform, state);
     let (change, span) = (LeafChange { clear, set, validity, refuse_write_execute }, Span { first, last });
-    several_leaves(locked, change, span, locked.deepest(locked.root(), span))
-}
-
-/// Changes all leaves of a span, which `table` translates, or nothing.
-#[inline(never)]
-fn several_leaves<P: Platform>(
-    locked: Locked<'_, P>,
-    change: LeafChange,
-    span: Span,
-    table: Table,
-) -> Result<(), ChangeError> {
+    let table = locked.deepest(locked.root(), span);
     let mut batch = TlbBatch::new();
     let survey = prepare(&locked, &table, change, span, &mut batch)?;
     let mut in_place = InPlace::new(change, survey.is_alike(), batch);
