@@ -24,6 +24,10 @@ impl InPlace {
     /// Changes the leaves that lie within a span, in a table that translates all of it.
     #[inline]
     pub(crate) fn run<P: Platform>(&mut self, locked: &Locked<'_, P>, table: &Table, span: Span) {
+        if self.alike && table.level == Level::PAGE {
+            let (first, last) = table.entries_of(span, locked.geometry);
+            return self.all_alike(locked, *table, (first, last), locked.load(table, first));
+        }
         let Ok(()) = visit_span(locked, table, span, self);
     }
 
@@ -41,6 +45,7 @@ impl InPlace {
 
     /// Changes leaves, from one entry of a table to another, both included. The same bits change in all of them, so only the
     /// first is looked at. A table that was built for this operation has the change already, which the first shows.
+    #[inline(never)]
     fn all_alike<P: Platform>(
         &mut self,
         locked: &Locked<'_, P>,
