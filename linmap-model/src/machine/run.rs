@@ -126,6 +126,6 @@ impl Machine {
         let fact = format!("slot {within} of the table at {table:#x} is a member of a run");
         Err(Finding::new(Rule::ContiguousRun, fact)
             .at(va(without))
-            .and(format!("slot {without} is none, but the run may be cached for its addresses")))
+            .and(format!("slot {without} is not one, but the run may be cached for its addresses")))
     }
 }
