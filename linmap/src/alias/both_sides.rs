@@ -146,9 +146,9 @@ impl<P: Platform> BothSides<'_, P> {
     /// Changes the area, in one batch.
     pub(crate) fn change_area(&self, found: &Findings) {
         if found.area.changes() {
-            let mut in_place = InPlace::new(self.area, found.area.is_alike(), TlbBatch::new());
-            self.change(&mut in_place, self.span);
-            in_place.batch.finish(&self.locked);
+            let mut batch = TlbBatch::new();
+            self.change(&mut InPlace::new(self.area, found.area.is_alike(), &mut batch), self.span);
+            batch.finish(&self.locked);
         }
     }
 
@@ -158,15 +158,16 @@ impl<P: Platform> BothSides<'_, P> {
             return;
         }
         let alike = found.aliases.is_alike() && !found.overlap;
-        let mut in_place = InPlace::new(self.aliases, alike, TlbBatch::new());
+        let mut batch = TlbBatch::new();
+        let mut in_place = InPlace::new(self.aliases, alike, &mut batch);
         _ = self.each_alias(found, &mut |alias| {
             self.change(&mut in_place, alias);
             Ok(())
         });
-        in_place.batch.finish(&self.locked);
+        batch.finish(&self.locked);
     }
 
-    fn change(&self, in_place: &mut InPlace, span: Span) {
+    fn change(&self, in_place: &mut InPlace<'_>, span: Span) {
         let table = self.locked.deepest(self.locked.root(), span);
         in_place.run(&self.locked, &table, span);
     }

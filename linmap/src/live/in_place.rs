@@ -9,26 +9,35 @@ use crate::platform::Platform;
 use crate::read::{Table, Visitor, visit_span};
 
 /// A change in place, of one range or of several with one batch of invalidations.
-pub(crate) struct InPlace {
+pub(crate) struct InPlace<'b> {
     change: LeafChange,
     /// The same bits change in all leaves, all or none of them valid, each visited once.
     alike: bool,
-    pub(crate) batch: TlbBatch,
+    /// The range under way.
+    span: Span,
+    batch: &'b mut TlbBatch,
 }
 
-impl InPlace {
-    pub(crate) const fn new(change: LeafChange, alike: bool, batch: TlbBatch) -> Self {
-        Self { change, alike, batch }
+impl<'b> InPlace<'b> {
+    pub(crate) const fn new(change: LeafChange, alike: bool, batch: &'b mut TlbBatch) -> Self {
+        Self { change, alike, span: Span { first: 0, last: 0 }, batch }
     }
 
     /// Changes the leaves that lie within a span, in a table that translates all of it.
     #[inline]
     pub(crate) fn run<P: Platform>(&mut self, locked: &Locked<'_, P>, table: &Table, span: Span) {
+        self.span = span;
         if self.alike && table.level == Level::PAGE {
-            let (first, last) = table.entries_of(span, locked.geometry);
-            return self.all_alike(locked, *table, (first, last), locked.load(table, first));
+            return self.page_table(locked, table);
         }
         let Ok(()) = visit_span(locked, table, span, self);
+    }
+
+    /// Changes the pages of the span in a page table, which are alike.
+    #[inline(always)]
+    fn page_table<P: Platform>(&mut self, locked: &Locked<'_, P>, table: &Table) {
+        let (first, last) = table.entries_of(self.span, locked.geometry);
+        self.all_alike(locked, *table, (first, last), locked.load(table, first));
     }
 
     #[inline(always)]
@@ -77,7 +86,7 @@ impl InPlace {
     }
 }
 
-impl<P: Platform> Visitor<Locked<'_, P>> for InPlace {
+impl<P: Platform> Visitor<Locked<'_, P>> for InPlace<'_> {
     type Stop = Infallible;
     type Scratch = ();
 
@@ -93,11 +102,7 @@ impl<P: Platform> Visitor<Locked<'_, P>> for InPlace {
         (index, last): (usize, usize),
         old: Descriptor,
     ) -> Result<usize, Infallible> {
-        let end = match self.alike {
-            true if table.level == Level::PAGE => last + 1,
-            true => locked.alike(table, index, old, last),
-            false => index + 1,
-        };
+        let end = if self.alike { locked.alike(table, index, old, last) } else { index + 1 };
         match end - index {
             1 => self.one(locked, table, index, old),
             _ => self.all_alike(locked, *table, (index, end - 1), old),
@@ -108,12 +113,17 @@ impl<P: Platform> Visitor<Locked<'_, P>> for InPlace {
     #[inline(always)]
     fn enter(
         &mut self,
-        _: &Locked<'_, P>,
-        _: &Table,
+        locked: &Locked<'_, P>,
+        table: &Table,
         (): &mut (),
-        _: usize,
-        _: Descriptor,
+        index: usize,
+        old: Descriptor,
     ) -> Result<bool, Infallible> {
+        let below = locked.below(table, index, old);
+        if self.alike && below.level == Level::PAGE {
+            self.page_table(locked, &below);
+            return Ok(false);
+        }
         Ok(true)
     }
 }

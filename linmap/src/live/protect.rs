@@ -111,12 +111,11 @@ fn several_leaves<P: Platform>(
     let table = locked.deepest(locked.root(), span);
     let mut batch = TlbBatch::new();
     let survey = prepare(&locked, &table, change, span, &mut batch)?;
-    let mut in_place = InPlace::new(change, survey.is_alike(), batch);
     if survey.in_place {
-        in_place.run(&locked, &table, span);
+        InPlace::new(change, survey.is_alike(), &mut batch).run(&locked, &table, span);
     }
     if survey.changes() {
-        in_place.batch.finish(&locked);
+        batch.finish(&locked);
     }
     Ok(())
 }
@@ -126,6 +125,7 @@ fn several_leaves<P: Platform>(
 /// # Errors
 ///
 /// As for [`protect`]; nothing has been stored.
+#[inline(always)]
 pub(crate) fn prepare<P: Platform>(
     locked: &Locked<'_, P>,
     table: &Table,

@@ -80,7 +80,6 @@ pub(crate) trait Visitor<S: Source> {
 /// # Errors
 ///
 /// What the visitor or the source says, of the first entry at which it says so.
-#[inline]
 pub(crate) fn visit_span<S: Source, V: Visitor<S>>(
     source: &S,
     table: &Table,
@@ -97,22 +96,11 @@ pub(crate) fn visit_span<S: Source, V: Visitor<S>>(
             continue;
         }
         if visitor.enter(source, table, &mut scratch, index, entry)? {
-            visit_below(source, (table, index, entry), span, visitor)?;
+            let below = source.below(table, index, entry);
+            visit_span(source, &below, span, visitor)?;
+            visitor.leave(source, table, index, &below)?;
         }
         index += 1;
     }
     Ok(())
-}
-
-/// Apart, so that the first table is visited without a call.
-#[inline(never)]
-fn visit_below<S: Source, V: Visitor<S>>(
-    source: &S,
-    (table, index, entry): (&Table, usize, Descriptor),
-    span: Span,
-    visitor: &mut V,
-) -> Result<(), V::Stop> {
-    let below = source.below(table, index, entry);
-    visit_span(source, &below, span, visitor)?;
-    visitor.leave(source, table, index, &below)
 }
