@@ -3,6 +3,7 @@
 mod counters;
 mod error;
 mod fill;
+mod give_back;
 mod replacement;
 mod tree;
 
@@ -11,6 +12,6 @@ pub(crate) use counters::Counters;
 pub use error::BuildError;
 pub(crate) use error::OutOfFrames;
 pub(crate) use fill::{fill_holes, fill_with_step};
+pub(crate) use give_back::give_back;
 pub(crate) use replacement::{Replacement, discard, page_tables_for};
 pub use tree::Tree;
-pub(crate) use tree::discard_table;

@@ -6,6 +6,7 @@
 use crate::build::counters::Counters;
 use crate::build::error::OutOfFrames;
 use crate::build::fill::fill_with_step;
+use crate::build::give_back::give_back;
 use crate::format::{Descriptor, Geometry, LeafChange, Level, Span};
 use crate::platform::{Frame, Memory};
 use crate::read::Table;
@@ -230,17 +231,14 @@ pub(crate) fn discard<M: Memory>(
     (link, level): (Descriptor, Level),
 ) -> u64 {
     // SAFETY: nothing but this descriptor points to the table, and no walker was shown it.
-    let mut frame = unsafe { Frame::from_pa(link.next_table(g)) };
-    let mut tables = 1;
-    for index in 0..g.entries(level) {
-        let entry = Descriptor(memory.slots(&mut frame)[index]);
-        if entry.is_table(level) {
-            tables += discard(memory, g, counters, (entry, level.down(1)));
-        } else if entry.is_leaf(g, level) {
+    let table = unsafe { Frame::from_pa(link.next_table(g)) };
+    let mut tables = 0;
+    give_back(memory, g, level, table, &mut |slots, level| {
+        for entry in slots.iter().map(|&bits| Descriptor(bits)).filter(|entry| entry.is_leaf(g, level)) {
             counters.leaves(level, entry.is_contiguous(), -1);
         }
-    }
-    counters.no_table();
-    memory.give(frame);
+        counters.no_table();
+        tables += 1;
+    });
     tables
 }

@@ -8,7 +8,8 @@ use core::ops::Range;
 
 use crate::build::error::BuildError;
 use crate::build::fill::{fill_holes, fill_with_step};
-use crate::format::{Descriptor, Entry, Geometry, Half, Level, Pa, Va, in_place_bits};
+use crate::build::give_back::give_back;
+use crate::format::{Descriptor, Geometry, Half, Level, Pa, Va, in_place_bits};
 use crate::plan::{Run, Stats};
 use crate::platform::{Frame, Memory};
 
@@ -127,7 +128,7 @@ impl Tree {
 
     /// Gives back all of its table pages, depth first.
     pub fn discard<M: Memory>(self, memory: &M) {
-        discard_table(memory, self.geometry, self.geometry.root(), self.root);
+        give_back(memory, self.geometry, self.geometry.root(), self.root, &mut |_, _| {});
     }
 
     /// Gives up ownership of the tables: they are what a TTBR points to from now on.
@@ -166,21 +167,6 @@ impl Tree {
         let used = first.zip(last).map_or(0..0, |(first, last)| first..last + 1);
         Self { root, geometry, half, stats, used, write_execute }
     }
-}
-
-/// Gives back a table that no walker can reach, and all below it.
-pub(crate) fn discard_table<M: Memory>(memory: &M, geometry: Geometry, level: Level, mut table: Frame) {
-    if level != Level::PAGE {
-        for &bits in &memory.slots(&mut table)[..geometry.entries(level)] {
-            if let Entry::Table(child) = Descriptor(bits).decode(geometry, level) {
-                // SAFETY: the parent is a frame, so no walker reaches the child but through it; the
-                // tree owned the child, and its only pointer is in the parent, which goes away now.
-                let child = unsafe { Frame::from_pa(child) };
-                discard_table(memory, geometry, level.next(), child);
-            }
-        }
-    }
-    memory.give(table);
 }
 
 /// The runs, each checked against the geometry and the one before it.
@@ -270,7 +256,7 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
         match result {
             Ok(()) => Ok(table),
             Err(error) => {
-                discard_table(self.memory, self.geometry, level, table);
+                give_back(self.memory, self.geometry, level, table, &mut |_, _| {});
                 Err(error)
             }
         }

@@ -3,7 +3,7 @@
 
 use core::cell::RefCell;
 
-use crate::build::{OutOfFrames, discard_table};
+use crate::build::{OutOfFrames, give_back};
 use crate::format::{Descriptor, Level, Pa};
 use crate::live::locked::Locked;
 use crate::live::tlb_batch::TlbBatch;
@@ -124,7 +124,7 @@ impl DeferredTables {
             // SAFETY: no entry points to the table, and no walker or walk cache leads to it: the batch is
             // finished. The tree that it was in owned it.
             let frame = unsafe { Frame::from_pa(*table) };
-            discard_table(locked.platform, locked.geometry, *level, frame);
+            give_back(locked.platform, locked.geometry, *level, frame, &mut |_, _| {});
         }
     }
 }

@@ -139,7 +139,7 @@ impl<P: Platform> Copy<'_, P> {
             // SAFETY: the second tree owns the table, whose only pointer is in this entry.
             let mut frame = unsafe { Frame::from_pa(now.next_table(g)) };
             if level == Level::PAGE {
-                let before = Tally::of(memory.slots(&mut frame), g);
+                let before = Tally::of(memory.slots(&mut frame), g, Level::PAGE);
                 self.counters.leaves(Level::PAGE, false, -(before.plain as i64));
                 self.counters.leaves(Level::PAGE, true, -(before.runs as i64));
             }
@@ -196,7 +196,7 @@ impl<P: Platform> Copy<'_, P> {
             let whole = keeps && self.keeps(from.run_of(8 * n, members));
             let of = |d: Descriptor| if whole { d } else { d.without_contiguous() };
             *eight = self.locked.load_eight(from, 8 * n).map(|entry| of(entry).0);
-            tally.add(eight, self.locked.geometry);
+            tally.add(eight, self.locked.geometry, Level::PAGE);
         }
         self.counters.leaves(Level::PAGE, false, tally.plain as i64);
         self.counters.leaves(Level::PAGE, true, tally.runs as i64);
@@ -204,7 +204,7 @@ impl<P: Platform> Copy<'_, P> {
     }
 }
 
-/// What the entries of a page table are.
+/// The counts of a table's entries.
 #[derive(Default)]
 pub(crate) struct Tally {
     /// Leaves in no run.
@@ -216,29 +216,29 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// All of a table.
-    pub(crate) fn of(slots: &[u64], g: Geometry) -> Self {
+    /// Counts all entries of a table at a level.
+    pub(crate) fn of(slots: &[u64], g: Geometry, level: Level) -> Self {
         let mut tally = Self::default();
-        slots.as_chunks().0.iter().for_each(|eight| tally.add(eight, g));
+        slots.as_chunks().0.iter().for_each(|eight| tally.add(eight, g, level));
         tally
     }
 
     /// Eight entries: mostly they are alike.
     #[inline(always)]
-    fn add(&mut self, eight: &[u64; 8], g: Geometry) {
+    fn add(&mut self, eight: &[u64; 8], g: Geometry, level: Level) {
         let all = Descriptor(eight.iter().fold(u64::MAX, |all, entry| all & entry));
         let any = Descriptor(eight.iter().fold(0, |any, entry| any | entry));
-        if all.is_valid() && all.is_leaf(g, Level::PAGE) && !any.is_contiguous() {
+        if all.is_valid() && all.is_leaf(g, level) && !any.is_contiguous() {
             self.plain += eight.len();
         } else if any != Descriptor::HOLE {
-            self.add_each(eight, g);
+            self.add_each(eight, g, level);
         }
     }
 
     #[cold]
-    fn add_each(&mut self, eight: &[u64; 8], g: Geometry) {
+    fn add_each(&mut self, eight: &[u64; 8], g: Geometry, level: Level) {
         for entry in eight.map(Descriptor) {
-            match entry.is_leaf(g, Level::PAGE) {
+            match entry.is_leaf(g, level) {
                 true if entry.is_contiguous() => self.runs += 1,
                 true => self.plain += 1,
                 false => self.strange |= entry.is_valid(),

@@ -7,8 +7,8 @@
 
 use core::ops::Range;
 
-use crate::build::{Counters, OutOfFrames, fill_holes};
-use crate::format::{Descriptor, Level, Span, Va};
+use crate::build::{Counters, OutOfFrames, fill_holes, give_back};
+use crate::format::{Descriptor, Span, Va};
 use crate::live::{AddressSpace, Locked};
 use crate::plan::{Policy, Stats};
 use crate::platform::{Dsb, Frame, Platform};
@@ -202,18 +202,27 @@ impl<P: Platform> Repaint<'_, P> {
     /// Gives back a root that no walker reaches, and the tables below the entries that are in the range: the
     /// other entries are those of the live root too. Now and then, and at last, says what has gone.
     fn give_back(&self, mut root: Frame, mut each: impl FnMut(&mut Stats)) {
-        let (mut gone, mut waiting) = (Stats::EMPTY, 0);
-        let level = self.space.geometry().root();
-        for &bits in &self.slots(&mut root)[self.entries()] {
-            self.entry_gone((Descriptor(bits), level), &mut gone, &mut |gone, entries| {
-                waiting += entries;
-                if waiting >= Self::PIECE {
-                    waiting = 0;
-                    each(gone);
-                }
-            });
+        let g = self.space.geometry();
+        let (mut gone, mut waiting) = (Stats { tables: 1, ..Stats::EMPTY }, 0);
+        for entry in self.slots(&mut root)[self.entries()].iter().map(|&bits| Descriptor(bits)) {
+            if entry.is_leaf(g, g.root()) {
+                gone.add_leaves(g.root(), entry.is_contiguous(), 1);
+            } else if entry.is_table(g.root()) {
+                // SAFETY: no walker reaches the tree that the table is of, which owned it.
+                let table = unsafe { Frame::from_pa(entry.next_table(g)) };
+                give_back(self.platform, g, g.root().next(), table, &mut |slots, level| {
+                    let tally = Tally::of(slots, g, level);
+                    gone.add_leaves(level, false, tally.plain as u64);
+                    gone.add_leaves(level, true, tally.runs as u64);
+                    gone.tables += 1;
+                    waiting += slots.len();
+                    if waiting >= Self::PIECE {
+                        waiting = 0;
+                        each(&mut gone);
+                    }
+                });
+            }
         }
-        gone.tables += 1;
         each(&mut gone);
         self.platform.give(root);
     }
@@ -224,33 +233,5 @@ impl<P: Platform> Repaint<'_, P> {
         let shift = g.level_shift(g.root());
         let index = |va: u64| ((va - self.space.state().base()) >> shift) as usize;
         index(self.range.first)..index(self.range.last) + 1
-    }
-
-    /// Counts what goes with an entry, and gives back the tables below.
-    fn entry_gone(
-        &self,
-        (entry, level): (Descriptor, Level),
-        gone: &mut Stats,
-        each: &mut impl FnMut(&mut Stats, usize),
-    ) {
-        let g = self.space.geometry();
-        if entry.is_leaf(g, level) {
-            gone.add_leaves(level, entry.is_contiguous(), 1);
-        } else if entry.is_table(level) {
-            // SAFETY: no walker reaches the tree that the table is of, which owned it.
-            let mut table = unsafe { Frame::from_pa(entry.next_table(g)) };
-            let slots = &self.platform.slots(&mut table)[..1 << g.index_bits()];
-            if level.down(1) == Level::PAGE {
-                let tally = Tally::of(slots, g);
-                gone.add_leaves(Level::PAGE, false, tally.plain as u64);
-                gone.add_leaves(Level::PAGE, true, tally.runs as u64);
-            } else {
-                let entries = slots.iter().map(|&bits| (Descriptor(bits), level.down(1)));
-                entries.for_each(|entry| self.entry_gone(entry, gone, each));
-            }
-            gone.tables += 1;
-            each(gone, slots.len());
-            self.platform.give(table);
-        }
     }
 }
