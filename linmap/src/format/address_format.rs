@@ -12,7 +12,7 @@ pub(crate) const fn attribute_mask(format: OaFormat) -> u64 {
     }
 }
 
-/// How many of an address's low bits a format keeps in place.
+/// The number of low bits of an address that a format keeps in place.
 pub(crate) const fn in_place_bits(format: OaFormat) -> u32 {
     match format {
         OaFormat::Bits48 | OaFormat::Lpa => 48,
@@ -20,7 +20,8 @@ pub(crate) const fn in_place_bits(format: OaFormat) -> u32 {
     }
 }
 
-/// The lowest address bit that a format keeps away from its place, and where it keeps it.
+/// The bits of an address that a format moves: the lowest of them, the descriptor bit that holds it, and the mask of
+/// the field.
 pub(crate) const fn high_field(format: OaFormat) -> Option<(u32, u32, u64)> {
     match format {
         OaFormat::Bits48 => None,
@@ -35,7 +36,7 @@ pub(crate) const fn in_place(format: OaFormat) -> u64 {
 
 #[inline]
 pub(crate) const fn encode_oa(oa: Pa, format: OaFormat) -> u64 {
-    // Below this every format keeps addresses in place: most are, and every fill comes by here.
+    // Below 2^48 every format keeps addresses in place. Most are, and every fill calls this.
     if oa.0 >> 48 == 0 {
         return oa.0;
     }

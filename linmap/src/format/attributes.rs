@@ -1,35 +1,35 @@
-//! Attributes: what a leaf says besides its address, in the descriptor's own bit positions.
+//! Attributes: the fields of a leaf other than its address, in their descriptor positions.
 //!
-//! Arm ARM D8.3.1.2 has the fields, D8.4 what they permit. Keeping them where the descriptor has them
-//! makes encoding an OR, and lets every value that a dump may hold survive a round trip.
+//! Arm ARM D8.3.1.2 defines the fields, D8.4 their effect. Encoding is therefore an OR, and every value found in a dump
+//! survives a round trip.
 
 use core::fmt;
 
 bitflags::bitflags! {
     /// The attribute fields of a stage 1 leaf, in their descriptor positions.
     ///
-    /// Kernel combinations stand ready as [`Attributes::RAM`] and its siblings.
+    /// Combinations for kernels are predefined: [`Attributes::RAM`] and its siblings.
     #[derive(Clone, Copy, PartialEq, Eq, Hash)]
     pub struct Attributes: u64 {
         /// AttrIndx, bits 4:2: see [`Attributes::memory_type`].
         const MEMORY_TYPE = 0b111 << 2;
-        /// AP\[1\]: EL0 may access it.
+        /// AP\[1\]: EL0 may access the memory.
         const USER = 1 << 6;
         /// AP\[2\]: not writable.
         const READ_ONLY = 1 << 7;
-        /// SH = 0b11, inner shareable. With LPA2 the bits hold an address, and TCR says it.
+        /// SH = 0b11, inner shareable. With LPA2 these bits hold part of the address, and TCR holds the shareability.
         const INNER_SHAREABLE = 0b11 << 8;
         /// AF: without it the first access faults.
         const ACCESSED = 1 << 10;
         /// nG: the entry belongs to one ASID.
         const NOT_GLOBAL = 1 << 11;
-        /// GP: indirect branches must land on BTI.
+        /// GP: guarded page; indirect branches must land on a BTI instruction.
         const GUARDED = 1 << 50;
         /// DBM: hardware may clear READ_ONLY on a write, where TCR.HD allows that.
         const DIRTY_MANAGED = 1 << 51;
-        /// PXN: EL1 may not execute it.
+        /// PXN: not executable at EL1.
         const PXN = 1 << 53;
-        /// UXN: EL0 may not execute it.
+        /// UXN: not executable at EL0.
         const UXN = 1 << 54;
         /// Bits 58:55, which hardware leaves to software.
         const SOFTWARE = 0b1111 << 55;
@@ -43,7 +43,7 @@ pub struct MemoryType(u8);
 impl MemoryType {
     /// Normal, write-back cacheable.
     pub const NORMAL: Self = Self(0);
-    /// Normal, with allocation tags where the CPU has MTE, else the same as [`Self::NORMAL`].
+    /// Normal, with allocation tags where the CPU has MTE; otherwise the same as [`Self::NORMAL`].
     pub const NORMAL_TAGGED: Self = Self(1);
     /// Normal, not cacheable.
     pub const NORMAL_NC: Self = Self(2);
@@ -52,17 +52,17 @@ impl MemoryType {
     /// Device, no gathering, no reordering.
     pub const DEVICE_NGNRE: Self = Self(4);
 
-    /// The type at an index of MAIR; only the low three bits count.
+    /// Returns the type at an index of MAIR. Only the low three bits of `index` count.
     pub const fn new(index: u8) -> Self {
         Self(index & 7)
     }
 
-    /// The index in MAIR, 0 to 7.
+    /// Returns the index in MAIR, 0 to 7.
     pub const fn index(self) -> u8 {
         self.0
     }
 
-    /// The name that Linux prints, where the index has a meaning.
+    /// Returns the name that Linux prints, or `None` if Linux has none for the index.
     pub const fn name(self) -> Option<&'static str> {
         Some(match self.0 {
             0 => "MEM/NORMAL",
@@ -74,9 +74,9 @@ impl MemoryType {
         })
     }
 
-    /// The value of MAIR_EL1 that gives the indices these meanings.
+    /// Returns the value of MAIR_EL1 that gives the indices these meanings.
     ///
-    /// `tagged` says that the CPU has allocation tags (ID_AA64PFR1_EL1.MTE of 2 or more).
+    /// Pass `tagged` if the CPU has allocation tags (ID_AA64PFR1_EL1.MTE of 2 or more).
     pub const fn mair(tagged: bool) -> u64 {
         let normal_tagged = if tagged { 0xf0 } else { 0xff };
         u64::from_le_bytes([0xff, normal_tagged, 0x44, 0x00, 0x04, 0, 0, 0])
@@ -101,30 +101,30 @@ impl Attributes {
     /// Device registers.
     pub const DEVICE: Self = Self::kernel(MemoryType::DEVICE_NGNRE);
 
-    /// The memory type that AttrIndx names.
+    /// Returns the memory type, which is AttrIndx.
     pub const fn memory_type(self) -> MemoryType {
         MemoryType::new((self.bits() >> 2) as u8)
     }
 
-    /// The same of another memory type.
+    /// Returns these attributes with another memory type.
     #[must_use]
     pub const fn of_type(self, memory_type: MemoryType) -> Self {
         let others = self.difference(Self::MEMORY_TYPE).bits();
         Self::from_bits_retain(others | (memory_type.0 as u64) << 2)
     }
 
-    /// Whether EL1 can write: not read-only, or read-only until hardware finds it dirty.
+    /// Returns true if EL1 can write: not read-only, or read-only until hardware marks it dirty.
     pub const fn is_writable(self) -> bool {
         !self.contains(Self::READ_ONLY) || self.contains(Self::DIRTY_MANAGED)
     }
 
-    /// Whether it can be written and executed at once.
+    /// Returns true if it can be both written and executed.
     #[inline]
     pub(crate) const fn is_write_execute(self) -> bool {
         self.is_writable() && self.is_executable()
     }
 
-    /// Whether EL1 or EL0 can execute it.
+    /// Returns true if EL1 or EL0 can execute it.
     pub const fn is_executable(self) -> bool {
         !self.contains(Self::PXN.union(Self::UXN))
     }

@@ -2,7 +2,7 @@
 
 use crate::format::attributes::Attributes;
 
-/// What a range's permissions become: some are given, some are taken away, the rest stays.
+/// A change of the permissions of a range: bits that are set, and bits that are cleared. All others stay.
 ///
 /// ```
 /// use linmap::{Attributes, Change};
@@ -16,8 +16,8 @@ pub struct Change {
     clear: Attributes,
 }
 
-/// What may change while an entry is in use: Arm ARM D8.17.1 has it that anything else takes
-/// break-before-make.
+/// The attributes that may change while an entry is in use. Any other change requires break-before-make (Arm ARM
+/// D8.17.1).
 const PERMISSIONS: Attributes = Attributes::READ_ONLY
     .union(Attributes::DIRTY_MANAGED)
     .union(Attributes::USER)
@@ -27,7 +27,7 @@ const PERMISSIONS: Attributes = Attributes::READ_ONLY
     .union(Attributes::SOFTWARE);
 
 impl Change {
-    /// Not writable, not even once hardware finds it dirty.
+    /// Not writable, even by hardware management of the dirty state.
     pub const READ_ONLY: Self = Self { set: Attributes::READ_ONLY, clear: Attributes::DIRTY_MANAGED };
     /// Writable.
     pub const WRITABLE: Self = Self { set: Attributes::empty(), clear: Attributes::READ_ONLY };
@@ -37,13 +37,13 @@ impl Change {
     pub const NOT_EXECUTABLE: Self =
         Self { set: Attributes::PXN.union(Attributes::UXN), clear: Attributes::empty() };
 
-    /// Any change of permissions and software bits. None if other attributes are among them: those can not
-    /// change while an entry is in use.
+    /// Returns the change that sets and clears these permissions and software bits. Returns `None` if other attributes
+    /// are among them: those cannot change while an entry is in use.
     pub const fn new(set: Attributes, clear: Attributes) -> Option<Self> {
         if PERMISSIONS.contains(set.union(clear)) { Some(Self { set, clear }) } else { None }
     }
 
-    /// Both changes, this one first.
+    /// Returns both changes as one. Where they conflict, `next` wins.
     #[must_use]
     pub const fn and(self, next: Self) -> Self {
         Self {
@@ -52,13 +52,13 @@ impl Change {
         }
     }
 
-    /// What becomes of these attributes.
+    /// Returns the attributes after the change.
     #[must_use]
     pub const fn of(self, attributes: Attributes) -> Attributes {
         attributes.difference(self.clear).union(self.set)
     }
 
-    /// The descriptor bits that become 0, and those that become 1.
+    /// Returns the descriptor bits that are cleared, and those that are set.
     pub(crate) fn bits(self) -> (u64, u64) {
         (self.clear.bits(), self.set.bits())
     }

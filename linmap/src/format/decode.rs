@@ -1,4 +1,4 @@
-//! What the entries of a table mean: what is the same for all of them is worked out once.
+//! Decodes the entries of a table. The values that are common to all entries are computed once.
 
 use crate::format::address::Pa;
 use crate::format::address_format::{attribute_mask, high_field, in_place};
@@ -9,14 +9,14 @@ use crate::format::geometry::{Geometry, Level};
 /// The meaning of descriptors at one level of a geometry.
 #[derive(Clone, Copy)]
 pub(crate) struct Decoder {
-    /// Whether it is the last level, where what would be a table's descriptor above is a page's.
+    /// True at the last level, where the encoding of a table descriptor is that of a page.
     last: bool,
-    /// Whether there are leaves at this level.
+    /// True if there are leaves at this level.
     leaves: bool,
-    /// Where a table's address is, and a leaf's, as far as they are in place.
+    /// The bits that hold the address of a table, and of a leaf, as far as they are in place.
     table: u64,
     leaf: u64,
-    /// The lowest bit that addresses keep away from its place, where they keep it, and how many there are.
+    /// The address bits that the format moves: the lowest of them, the descriptor bit that holds it, and the mask.
     high: Option<(u32, u32, u64)>,
     attributes: u64,
 }
@@ -35,7 +35,7 @@ impl Decoder {
         }
     }
 
-    /// What one of them means. Every value has a meaning.
+    /// Returns the meaning of a descriptor. Every value has one.
     #[inline(always)]
     pub(crate) const fn entry(&self, descriptor: Descriptor) -> Entry {
         let high = descriptor.is_table_or_page();
@@ -45,7 +45,8 @@ impl Decoder {
             (true, _) => Entry::Reserved,
             (false, _) if descriptor.is_software_present() && self.leaves => {
                 let leaf = self.valid_leaf(descriptor);
-                // The bit of nG says that a leaf is kept. Bit 1 says whether it is global.
+                // In an invalid descriptor, the bit of nG marks a present-invalid leaf. Bit 1 says whether it is
+                // global.
                 let global = if high == self.last { Attributes::NOT_GLOBAL } else { Attributes::empty() };
                 let attributes = leaf.attributes.difference(global);
                 Entry::Leaf(Leaf { attributes, valid: false, ..leaf })
@@ -75,7 +76,7 @@ impl Decoder {
 }
 
 impl Descriptor {
-    /// What it means at `level`. Every value has a meaning.
+    /// Returns the meaning at `level`. Every value has one.
     #[inline]
     pub const fn decode(self, geometry: Geometry, level: Level) -> Entry {
         Decoder::new(geometry, level).entry(self)

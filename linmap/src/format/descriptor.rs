@@ -1,62 +1,62 @@
-//! One 64-bit descriptor: encode, decode, and whether one may become another in place.
+//! One 64-bit descriptor: encode and decode.
 //!
-//! Pure: no memory, no CPU. Formats are those of Arm ARM D8.3.1; the rules for changing a live
-//! descriptor are D8.17.1 (break-before-make) and D8.17.2 (changing the size of an entry).
+//! Pure: no memory, no CPU. Formats are those of Arm ARM D8.3.1.
 //!
-//! An *invalid leaf* is a leaf with its valid bit clear: it keeps size, attributes and output address,
-//! so that it can be made valid again, and is told from a hole by the software-present bit, which is nG in a valid
-//! leaf. What that was is in bit 1, which tells pages from blocks where the level does not tell already: in the
-//! invalid leaf of a global one it is as it was, in that of one that is not global it is inverted.
+//! A *present-invalid* leaf has its valid bit clear and keeps its size, attributes and output address, so that it can
+//! be made valid again. The software-present bit distinguishes it from a hole. That bit has the position of nG, so nG
+//! moves to bit 1. In a valid leaf, bit 1 tells pages from blocks, which the level tells as well. In the
+//! present-invalid leaf of a global mapping bit 1 stays as it was; in that of a mapping that is not global it is
+//! inverted.
 
 use crate::format::address::Pa;
 use crate::format::address_format::{attribute_mask, decode_oa, encode_oa};
 use crate::format::attributes::Attributes;
 use crate::format::geometry::{Geometry, Level, OaFormat};
 
-/// Bit 0: the walker may use it.
+/// Bit 0: the entry is valid.
 pub(crate) const VALID: u64 = 1 << 0;
 /// Bit 1: a table above the last level, a page at the last; clear in a block.
 pub(crate) const TABLE_OR_PAGE: u64 = 1 << 1;
-/// Bit 11 of a descriptor that is not valid: it is a leaf whose fields are kept. Hardware ignores it.
+/// Bit 11 of an invalid descriptor: it is a present-invalid leaf. Hardware ignores the bit.
 const SOFTWARE_PRESENT: u64 = 1 << 11;
-/// Bit 52: the entry is one of a run.
+/// Bit 52: the entry is a member of a contiguous run.
 const CONTIGUOUS: u64 = 1 << 52;
 
 /// A translation table descriptor as hardware sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub struct Descriptor(pub u64);
 
-/// A mapping: what a page descriptor, a block descriptor or a member of a run says.
+/// A mapping: the content of a page descriptor, a block descriptor or a member of a contiguous run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Leaf {
     /// The output address, aligned to the size of the entry.
     pub oa: Pa,
     /// Permissions, memory type and the other fields.
     pub attributes: Attributes,
-    /// Whether it is one of a contiguous run.
+    /// True for a member of a contiguous run.
     pub contiguous: bool,
-    /// Whether accesses translate; otherwise they fault and the fields are merely kept.
+    /// True if accesses translate. If false, they fault, and the leaf is present-invalid.
     pub valid: bool,
 }
 
-/// What a descriptor means at a level.
+/// The meaning of a descriptor at a level.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Entry {
     /// Nothing is mapped.
     Hole,
     /// The table of the next level is at this address.
     Table(Pa),
-    /// A mapping, valid or kept.
+    /// A mapping, valid or present-invalid.
     Leaf(Leaf),
     /// A valid encoding that has no meaning at this level; an access faults.
     Reserved,
 }
 
 impl Descriptor {
-    /// A hole: not valid, nothing kept.
+    /// A hole: invalid, all bits zero.
     pub const HOLE: Self = Self(0);
 
-    /// The descriptor of a table at `table`, without hierarchical restrictions.
+    /// Returns the descriptor of a table at `table`, without hierarchical restrictions.
     ///
     /// Address bits below the page size and beyond the format are dropped.
     #[inline]
@@ -64,16 +64,16 @@ impl Descriptor {
         Self::link(Pa(table.0 & (u64::MAX << geometry.page_shift())), geometry)
     }
 
-    /// The same of a table that was a frame, and so begins with a page.
+    /// Returns the descriptor of a table that was a frame, and is therefore page-aligned.
     #[inline]
     pub(crate) const fn link(table: Pa, geometry: Geometry) -> Self {
         Self(encode_oa(table, geometry.oa_format()) | TABLE_OR_PAGE | VALID)
     }
 
-    /// The descriptor of `leaf` at `level`.
+    /// Returns the descriptor of `leaf` at `level`.
     ///
-    /// Address bits below the entry's size and beyond the format are dropped; with LPA2 so is the
-    /// shareability. At a level without leaves it is one that means nothing, or a hole.
+    /// Address bits below the entry's size and beyond the format are dropped. With LPA2 shareability is dropped, too.
+    /// At a level without leaves the result is a reserved encoding or a hole.
     #[inline]
     pub const fn leaf(leaf: Leaf, geometry: Geometry, level: Level) -> Self {
         let format = geometry.oa_format();
@@ -88,31 +88,32 @@ impl Descriptor {
         if leaf.valid { Self(bits | VALID) } else { Self(bits).made_invalid() }
     }
 
-    /// Whether the walker may use it.
+    /// Returns true if the valid bit is set.
     #[inline]
     pub const fn is_valid(self) -> bool {
         self.0 & VALID != 0
     }
 
-    /// Whether it is a table's descriptor or a page's, if it is valid: that depends on the level.
+    /// Returns true if bit 1 is set. In a valid descriptor that means a table above the last level and a page at the
+    /// last.
     #[inline(always)]
     pub(crate) const fn is_table_or_page(self) -> bool {
         self.0 & TABLE_OR_PAGE != 0
     }
 
-    /// Whether it is a leaf that is kept, if it is not valid.
+    /// Returns true if the software-present bit is set. In an invalid descriptor that means a present-invalid leaf.
     #[inline(always)]
     pub(crate) const fn is_software_present(self) -> bool {
         self.0 & SOFTWARE_PRESENT != 0
     }
 
-    /// Whether it is a table's descriptor at `level`.
+    /// Returns true for a table descriptor at `level`.
     #[inline]
     pub(crate) const fn is_table(self, level: Level) -> bool {
         self.0 & (TABLE_OR_PAGE | VALID) == TABLE_OR_PAGE | VALID && level.number() != Level::PAGE.number()
     }
 
-    /// The table that it is the descriptor of.
+    /// Returns the address of the table that a table descriptor points to.
     #[inline]
     pub(crate) const fn next_table(self, geometry: Geometry) -> Pa {
         match geometry.oa_format() {
@@ -121,20 +122,20 @@ impl Descriptor {
         }
     }
 
-    /// Apart, so that it costs nothing where addresses have 48 bits.
+    /// A separate function, so that it costs nothing where addresses have 48 bits.
     #[cold]
     #[inline(never)]
     const fn next_table_of_52_bits(self, geometry: Geometry) -> Pa {
         decode_oa(self.0, geometry, geometry.page_shift())
     }
 
-    /// Whether it is a leaf at `level`, valid or kept.
+    /// Returns true for a leaf at `level`, valid or present-invalid.
     #[inline]
     pub(crate) const fn is_leaf(self, geometry: Geometry, level: Level) -> bool {
         self.is_leaf_from(geometry.first_leaf_level(), level)
     }
 
-    /// The same, of a geometry whose first level with leaves is known.
+    /// Returns the same as [`is_leaf`](Self::is_leaf), for a geometry whose first level with leaves is known.
     #[inline(always)]
     pub(crate) const fn is_leaf_from(self, first: Level, level: Level) -> bool {
         let page = level.number() == Level::PAGE.number();
@@ -146,50 +147,51 @@ impl Descriptor {
         shape && level.number() >= first.number()
     }
 
-    /// The output address of a leaf at `level`.
+    /// Returns the output address of a leaf at `level`.
     pub(crate) const fn oa(self, geometry: Geometry, level: Level) -> Pa {
         decode_oa(self.0, geometry, geometry.level_shift(level))
     }
 
-    /// Whether a leaf is one of a run.
+    /// Returns true for a leaf in a contiguous run.
     #[inline]
     pub(crate) const fn is_contiguous(self) -> bool {
         self.0 & CONTIGUOUS != 0
     }
 
-    /// The same leaf, in no run.
+    /// Returns this leaf without the contiguous bit.
     #[inline]
     pub(crate) const fn without_contiguous(self) -> Self {
         Self(self.0 & !CONTIGUOUS)
     }
 
-    /// The same leaf, one of a run.
+    /// Returns this leaf with the contiguous bit.
     #[inline]
     pub(crate) const fn with_contiguous(self) -> Self {
         Self(self.0 | CONTIGUOUS)
     }
 
-    /// Whether accesses can write and execute what it maps.
+    /// Returns true if the memory that it maps can be both written and executed.
     #[inline]
     pub(crate) const fn is_write_execute(self) -> bool {
         self.is_valid() && Attributes::from_bits_retain(self.0).is_write_execute()
     }
 
-    /// The first of the leaves one level below that map what this block at `level` maps, in runs or not.
+    /// Returns the first of the leaves one level below that map the same as this block at `level`, as contiguous runs
+    /// or not.
     pub(crate) const fn child(self, level: Level, contiguous: bool) -> Self {
-        // In an invalid leaf the bit may be inverted, and stays so.
+        // In a present-invalid leaf the bit may be inverted, and stays so.
         let becomes_page = if level.number() + 1 == Level::PAGE.number() { TABLE_OR_PAGE } else { 0 };
         let bits = self.0 & !CONTIGUOUS ^ becomes_page;
         Self(if contiguous { bits | CONTIGUOUS } else { bits })
     }
 
-    /// The block one level above that maps what a table at `level` maps whose first leaf is this one.
+    /// Returns the block one level above that maps the same as a table at `level` whose first leaf is this one.
     pub(crate) const fn parent(self, level: Level) -> Self {
         let was_page = if level.number() == Level::PAGE.number() { TABLE_OR_PAGE } else { 0 };
         Self(self.0 & !CONTIGUOUS ^ was_page)
     }
 
-    /// The same leaf at `level`, valid or not.
+    /// Returns this leaf at `level`, made valid or present-invalid.
     #[inline]
     pub(crate) const fn with_validity(self, valid: bool, level: Level) -> Self {
         match (self.is_valid(), valid) {
@@ -199,13 +201,13 @@ impl Descriptor {
         }
     }
 
-    /// An invalid leaf of what a valid one says.
+    /// Returns a valid leaf as a present-invalid one.
     const fn made_invalid(self) -> Self {
         let inverted = if self.0 & Attributes::NOT_GLOBAL.bits() == 0 { 0 } else { TABLE_OR_PAGE };
         Self((self.0 & !VALID | SOFTWARE_PRESENT) ^ inverted)
     }
 
-    /// A valid leaf of what an invalid one says.
+    /// Returns a present-invalid leaf as a valid one.
     const fn made_valid(self, level: Level) -> Self {
         let page = level.number() == Level::PAGE.number();
         let bits = self.0 & !(TABLE_OR_PAGE | SOFTWARE_PRESENT) | VALID;
@@ -233,7 +235,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a leaf says comes back, at every level of every geometry that can express it.
+        /// Every leaf decodes to itself, at every level of every geometry that can express it.
         #[test]
         fn leaves_come_back(oa: u64, a in any_attributes(), contiguous: bool, valid: bool) {
             for g in geometries() {
@@ -249,7 +251,7 @@ mod tests {
             }
         }
 
-        /// A leaf that becomes invalid, is split, is put together again and becomes valid says what it said.
+        /// A leaf that becomes invalid, is split, is collapsed and becomes valid again is the leaf it was.
         #[test]
         fn invalid_leaves_keep_what_they_say(oa: u64, a in any_attributes(), contiguous: bool) {
             for g in geometries() {
@@ -283,7 +285,7 @@ mod tests {
             }
         }
 
-        /// Any value decodes, and what decodes as a leaf or table has an address within the format.
+        /// Any value decodes, and leaves and tables have addresses within the format.
         #[test]
         fn every_value_has_a_meaning(bits: u64) {
             for g in geometries() {
@@ -303,7 +305,7 @@ mod tests {
     fn known_descriptors() {
         let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
         let ram = Leaf { oa: Pa(0x4000_0000), attributes: Attributes::RAM, contiguous: false, valid: true };
-        // UXN, PXN, AF, inner shareable, AttrIndx 1, block; then the same as a page and as a run.
+        // UXN, PXN, AF, inner shareable, AttrIndx 1, block; then the same as a page and as a run member.
         assert_eq!(Descriptor::leaf(ram, g, Level::new(1)).0, 0x0060_0000_4000_0705);
         assert_eq!(Descriptor::leaf(ram, g, Level::PAGE).0, 0x0060_0000_4000_0707);
         let run = Leaf { contiguous: true, ..ram };
@@ -311,7 +313,7 @@ mod tests {
         let kept = Leaf { valid: false, ..ram };
         assert_eq!(Descriptor::leaf(kept, g, Level::PAGE).0, 0x0060_0000_4000_0f06);
         assert_eq!(Descriptor::leaf(kept, g, Level::new(1)).0, 0x0060_0000_4000_0f04);
-        // Bit 1 is inverted in what is not global: a page, a block.
+        // Bit 1 is inverted if the mapping is not global: a page, a block.
         let local = Leaf { attributes: Attributes::RAM | Attributes::NOT_GLOBAL, ..kept };
         assert_eq!(Descriptor::leaf(local, g, Level::PAGE).0, 0x0060_0000_4000_0f04);
         assert_eq!(Descriptor::leaf(local, g, Level::new(1)).0, 0x0060_0000_4000_0f06);

@@ -1,11 +1,11 @@
 //! Geometry: the sizes and indices of a translation regime, as a value.
 //!
-//! A level is a number, never a type: one recursive step works at any level of any geometry, and
-//! [`Geometry`] answers for its size. Section references are to the Arm ARM (DDI 0487): D8.2 for the
-//! lookup levels of each granule, D8.3.1 for the addresses in descriptors, D8.7.1 for contiguous runs.
+//! A level is a number, never a type, so the same code works at any level of any geometry. Section references are to
+//! the Arm ARM (DDI 0487): D8.2 for the lookup levels of each granule, D8.3.1 for the addresses in descriptors, D8.7.1
+//! for contiguous runs.
 //!
-//! One build has every granule, chosen at run time. With the feature `fixed-4k`, `fixed-16k` or
-//! `fixed-64k` it has that one alone: the same source, in which sizes are constants.
+//! A build supports every granule, chosen at run time. With the feature `fixed-4k`, `fixed-16k` or `fixed-64k` it
+//! supports that granule alone; the source is the same, and sizes are constants.
 //!
 //! | granule | bits a level | page | run | L2 block | run | L1 block | run |
 //! |---|---|---|---|---|---|---|---|
@@ -48,13 +48,13 @@ impl Granule {
     /// All granules, smallest first.
     pub const ALL: [Self; 3] = [Self::K4, Self::K16, Self::K64];
 
-    /// The granules of this build, smallest first: all of them, or the one that a feature has fixed.
+    /// The granules of this build, smallest first: all of them, or the one that a feature fixes.
     pub const BUILT: &'static [Self] = match &FIXED {
         Some(fixed) => core::slice::from_ref(fixed),
         None => &Self::ALL,
     };
 
-    /// This granule, as a constant where the build has no other.
+    /// Returns this granule, as a constant if the build has no other.
     #[inline]
     const fn built(self) -> Self {
         match FIXED {
@@ -63,7 +63,7 @@ impl Granule {
         }
     }
 
-    /// log2 of the page size in bytes.
+    /// Returns log2 of the page size in bytes.
     #[inline]
     pub const fn page_shift(self) -> u32 {
         match self {
@@ -73,7 +73,7 @@ impl Granule {
         }
     }
 
-    /// The page size in bytes.
+    /// Returns the page size in bytes.
     pub const fn page_size(self) -> u64 {
         1 << self.page_shift()
     }
@@ -92,12 +92,12 @@ impl fmt::Display for Granule {
 /// Where a descriptor keeps the bits of an output address (D8.3.1.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
 pub enum OaFormat {
-    /// Bits 47 and down, in place. Every CPU has it.
+    /// 48 bits: bits 47 and below are in place. Every CPU supports this format.
     Bits48,
-    /// 52 bits with the 64K granule (FEAT_LPA): OA 51:48 stand in descriptor bits 15:12.
+    /// 52 bits with the 64K granule (FEAT_LPA): OA bits 51:48 are in descriptor bits 15:12.
     Lpa,
-    /// 52 bits with the 4K and 16K granules (FEAT_LPA2, TCR.DS = 1): OA 51:50 stand in bits 9:8,
-    /// where shareability was; that then comes from TCR.
+    /// 52 bits with the 4K and 16K granules (FEAT_LPA2, TCR.DS = 1): OA bits 51:50 are in descriptor bits 9:8. These
+    /// held the shareability, which then comes from TCR.
     Lpa2,
 }
 
@@ -108,12 +108,10 @@ pub struct Level(i8);
 impl Level {
     /// The level of pages.
     pub const PAGE: Self = Self(3);
-    /// How many levels any geometry can have; [`Level::ordinal`] is below it.
+    /// The number of levels from -1 to 3. [`Level::ordinal`] is below it.
     pub const COUNT: usize = 5;
 
-    /// The level with this number.
-    ///
-    /// Numbers outside -1..=3 are brought to the nearest end.
+    /// Returns the level with this number. Numbers outside -1..=3 are clamped.
     pub const fn new(number: i8) -> Self {
         Self(if number < -1 {
             -1
@@ -124,29 +122,30 @@ impl Level {
         })
     }
 
-    /// The architecture's number of this level, -1 to 3.
+    /// Returns the architecture's number of this level, -1 to 3.
     pub const fn number(self) -> i8 {
         self.0
     }
 
-    /// A number from 0 (level -1) to 4 (level 3), for use as an array index.
+    /// Returns a number from 0 (level -1) to 4 (level 3), for use as an array index.
     pub const fn ordinal(self) -> usize {
         (self.0 + 1) as usize
     }
 
-    /// The level of the tables that this level's table descriptors point to; pages have none below.
+    /// Returns the level of the tables that this level's table descriptors point to. For pages, returns the level of
+    /// pages.
     pub const fn next(self) -> Self {
         Self::new(self.0 + 1)
     }
 
-    /// The level so many further down, which is there.
+    /// Returns the level `steps` further down, which must exist.
     #[inline]
     pub(crate) const fn down(self, levels: i8) -> Self {
         Self(self.0 + levels)
     }
 }
 
-/// 2 to the power of this, or the largest number there is.
+/// Returns 2 to the power of `shift`, or `u64::MAX` if that is too large.
 const fn power(shift: u32) -> u64 {
     match 1u64.checked_shl(shift) {
         Some(power) => power,
@@ -159,7 +158,7 @@ const fn power(shift: u32) -> u64 {
 pub struct LeafSize {
     /// The level of its descriptors.
     pub level: Level,
-    /// Whether it is a contiguous run of descriptors.
+    /// True for a contiguous run of descriptors.
     pub contiguous: bool,
     /// log2 of the bytes that it maps.
     pub shift: u32,
@@ -168,17 +167,17 @@ pub struct LeafSize {
 }
 
 impl LeafSize {
-    /// The bytes that it maps, or as many as can be said.
+    /// Returns the number of bytes that it maps, saturating.
     pub const fn bytes(self) -> u64 {
         power(self.shift)
     }
 
-    /// The number of its descriptors, or as many as can be said: 1 if each maps more than all of them.
+    /// Returns the number of its descriptors: 1 unless it is a contiguous run.
     pub const fn descriptors(self) -> u64 {
         power(self.shift.saturating_sub(self.entry_shift))
     }
 
-    /// The bytes that a size maps which a geometry has.
+    /// Returns the number of bytes that it maps, for a size of a real geometry, which cannot overflow.
     #[inline(always)]
     pub(crate) const fn bytes_of_known(self) -> u64 {
         1 << self.shift
@@ -201,7 +200,7 @@ impl core::ops::Deref for LeafSizes {
     }
 }
 
-/// Which of the two address ranges: the one that TTBR0 translates or the one of TTBR1.
+/// One of the two address ranges: that of TTBR0 or that of TTBR1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Half {
     /// From address 0 up (TTBR0).
@@ -210,7 +209,7 @@ pub enum Half {
     Upper,
 }
 
-/// Granule, VA size and output-address format: everything that sizes and indices follow from.
+/// Granule, VA size and output-address format. All sizes and indices follow from these.
 ///
 /// ```
 /// use linmap::{Geometry, Granule, Level, OaFormat};
@@ -226,37 +225,37 @@ pub struct Geometry {
     granule: Granule,
     va_bits: u8,
     oa: OaFormat,
-    /// The root level, which follows from the others; the hot paths should not divide.
+    /// The root level, computed once, so that hot paths need no division.
     root: Level,
 }
 
-/// Why a geometry can not be.
+/// The reason why a geometry is not possible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum GeometryError {
     /// The VA size is outside what this granule and format can translate.
     #[error("{va_bits} VA bits: the {granule} granule translates {} to {max}", Geometry::MIN_VA_BITS)]
     VaBits {
-        /// What was asked for.
+        /// The VA size that was asked for.
         va_bits: u32,
-        /// For which granule.
+        /// The granule.
         granule: Granule,
-        /// The largest that would do.
+        /// The largest VA size for that granule and format.
         max: u32,
     },
     /// The output-address format belongs to another granule.
     #[error("{oa:?} is not a format of the {granule} granule: Lpa goes with 64K, Lpa2 with 4K and 16K")]
     Format {
-        /// What was asked for.
+        /// The format that was asked for.
         oa: OaFormat,
-        /// For which granule.
+        /// The granule.
         granule: Granule,
     },
     /// The granule is not in this build.
     #[error("the {granule} granule: this build has {fixed} pages only")]
     Fixed {
-        /// What was asked for.
+        /// The granule that was asked for.
         granule: Granule,
-        /// The one that a feature has fixed.
+        /// The granule that a feature fixes.
         fixed: Granule,
     },
 }
@@ -265,12 +264,11 @@ impl Geometry {
     /// The smallest VA size in bits.
     pub const MIN_VA_BITS: u32 = 36;
 
-    /// A geometry from its three parts; `va_bits` from 36 to 48, or 52 with the 64K granule or LPA2.
+    /// Returns a geometry from its three parts. `va_bits` is 36 to 48, or up to 52 with the 64K granule or LPA2.
     ///
     /// # Errors
     ///
-    /// A VA size outside that range, a format that is not the granule's, or a granule that this build
-    /// has not.
+    /// A VA size outside that range, a format of another granule, or a granule that is not in this build.
     pub const fn new(granule: Granule, va_bits: u32, oa: OaFormat) -> Result<Self, GeometryError> {
         if let Some(fixed) = FIXED
             && granule.page_shift() != fixed.page_shift()
@@ -291,24 +289,24 @@ impl Geometry {
         Ok(Self { granule, va_bits: va_bits as u8, oa, root: Level(4 - levels as i8) })
     }
 
-    /// The translation granule.
+    /// Returns the translation granule.
     #[inline]
     pub const fn granule(self) -> Granule {
         self.granule.built()
     }
 
-    /// The number of VA bits that are translated: 64 less TCR.T0SZ or T1SZ.
+    /// Returns the number of VA bits that are translated: 64 less TCR.T0SZ or T1SZ.
     pub const fn va_bits(self) -> u32 {
         self.va_bits as u32
     }
 
-    /// Where descriptors keep output addresses.
+    /// Returns the format of output addresses in descriptors.
     #[inline]
     pub const fn oa_format(self) -> OaFormat {
         self.oa
     }
 
-    /// The number of output-address bits that descriptors can express.
+    /// Returns the number of output-address bits that descriptors can express.
     pub const fn oa_bits(self) -> u32 {
         match self.oa {
             OaFormat::Bits48 => 48,
@@ -316,53 +314,53 @@ impl Geometry {
         }
     }
 
-    /// log2 of the page size.
+    /// Returns log2 of the page size in bytes.
     #[inline]
     pub const fn page_shift(self) -> u32 {
         self.granule.built().page_shift()
     }
 
-    /// The size in bytes of a page, and of a whole table.
+    /// Returns the size in bytes of a page, which is also that of a table.
     pub const fn page_size(self) -> u64 {
         self.granule.built().page_size()
     }
 
-    /// The VA bits that one full table resolves: a descriptor has 8 bytes.
+    /// Returns the number of VA bits that one full table resolves. A descriptor has 8 bytes.
     #[inline]
     pub const fn index_bits(self) -> u32 {
         self.page_shift() - 3
     }
 
-    /// The number of lookup levels.
+    /// Returns the number of lookup levels.
     pub const fn levels(self) -> u32 {
         (4 - self.root.0) as u32
     }
 
-    /// The level of the root table.
+    /// Returns the level of the root table.
     pub const fn root(self) -> Level {
         self.root
     }
 
-    /// log2 of the bytes that one entry at `level` spans. For levels above the root as well, where it can be more than an
-    /// address has bits: 68 at level -1 of 64K pages.
+    /// Returns log2 of the bytes that one entry at `level` spans. `level` may be above the root, and the result may
+    /// exceed the bits of an address: 68 at level -1 of 64K pages.
     #[inline]
     pub const fn level_shift(self, level: Level) -> u32 {
         self.page_shift() + (3 - level.0) as u32 * self.index_bits()
     }
 
-    /// The bytes that one entry at `level` spans, or as many as can be said.
+    /// Returns the bytes that one entry at `level` spans, saturating.
     pub const fn level_size(self, level: Level) -> u64 {
         power(self.level_shift(level))
     }
 
-    /// The bits of an address that say which entry at `level` it is in; `level` is one that may have leaves.
+    /// Returns the mask of the address bits that select an entry at `level`. There must be leaves at `level`.
     #[inline(always)]
     pub(crate) const fn level_mask(self, level: Level) -> u64 {
-        // Levels above spill over, and mean nothing.
+        // At levels above, the shift wraps, and the result is meaningless.
         u64::MAX.wrapping_shl(self.level_shift(level))
     }
 
-    /// The number of entries in a table at `level`: the root may be short.
+    /// Returns the number of entries in a table at `level`. The root may be shorter than other tables.
     #[inline]
     pub const fn entries(self, level: Level) -> usize {
         if level.0 == self.root.0 {
@@ -372,7 +370,7 @@ impl Geometry {
         }
     }
 
-    /// The slot of a table at `level` that translates `va`.
+    /// Returns the index in a table at `level` of the entry that translates `va`.
     #[inline]
     pub const fn index(self, va: u64, level: Level) -> usize {
         match va.checked_shr(self.level_shift(level)) {
@@ -381,7 +379,7 @@ impl Geometry {
         }
     }
 
-    /// The first level whose descriptors may be leaves: D8.3, and for L0 and L1 the 52-bit formats.
+    /// Returns the first level whose descriptors may be leaves (D8.3). Levels 0 and 1 depend on the 52-bit formats.
     #[inline]
     pub const fn first_leaf_level(self) -> Level {
         let first = match (self.granule.built(), self.oa) {
@@ -392,22 +390,23 @@ impl Geometry {
         if first > self.root.0 { Level(first) } else { self.root }
     }
 
-    /// Whether a descriptor at `level` may be a leaf.
+    /// Returns true if a descriptor at `level` may be a leaf.
     #[inline]
     pub const fn may_be_leaf(self, level: Level) -> bool {
         level.0 >= self.first_leaf_level().0
     }
 
-    /// The number of descriptors in a contiguous run at `level`, or 1 where there are no runs
-    /// (D8.7.1, table D8-104).
+    /// Returns the number of descriptors in a contiguous run at `level`, or 1 where there are no runs (D8.7.1, table
+    /// D8-104).
     #[inline(always)]
     pub const fn contiguous_entries(self, level: Level) -> usize {
         let run = self.run_below(level);
-        // Only the root may be too short for one.
+        // Only the root may be too short for a run.
         if level.0 == self.root.0 && run > self.entries(level) { 1 } else { run }
     }
 
-    /// The same, for a table that is not the root, and so has all its entries.
+    /// Returns the number of descriptors in a contiguous run, for a table that is not the root and so has all its
+    /// entries.
     #[inline(always)]
     pub(crate) const fn run_below(self, level: Level) -> usize {
         match (self.granule.built(), level.0) {
@@ -418,7 +417,7 @@ impl Geometry {
         }
     }
 
-    /// Every size that a leaf can have, largest first.
+    /// Returns every size that a leaf can have, largest first.
     pub const fn leaf_sizes(self) -> LeafSizes {
         let entry_shift = self.page_shift();
         let page = LeafSize { level: Level::PAGE, contiguous: false, shift: entry_shift, entry_shift };
@@ -441,7 +440,7 @@ impl Geometry {
         }
     }
 
-    /// The first address of a half.
+    /// Returns the first address of a half.
     pub const fn base(self, half: Half) -> u64 {
         match half {
             Half::Lower => 0,

@@ -1,4 +1,4 @@
-//! A change of leaves, bit by bit: what becomes of each leaf of a range.
+//! A change of leaves, bit by bit, applied to each leaf of a range.
 
 use crate::format::descriptor::Descriptor;
 use crate::format::geometry::Level;
@@ -9,10 +9,10 @@ use crate::format::geometry::Level;
 pub(crate) struct LeafChange {
     pub(crate) clear: u64,
     pub(crate) set: u64,
-    /// [`STAYS`](Self::STAYS); or leaves become [`VALID`](Self::VALID) or [`INVALID`](Self::INVALID), and nothing else
-    /// about them changes. A word like the others, so that these cost nothing more.
+    /// [`STAYS`](Self::STAYS), [`VALID`](Self::VALID) or [`INVALID`](Self::INVALID). With the latter two only the
+    /// validity of leaves changes. A word like the others, so that they cost no more.
     pub(crate) validity: u64,
-    /// Refuse what would be writable and executable at once.
+    /// Refuse memory that would be both writable and executable.
     pub(crate) refuse_write_execute: bool,
 }
 
@@ -21,11 +21,11 @@ impl LeafChange {
     pub(crate) const VALID: u64 = 1;
     pub(crate) const INVALID: u64 = 2;
 
-    /// Nothing changes.
+    /// No change.
     pub(crate) const NONE: Self =
         Self { clear: 0, set: 0, validity: Self::STAYS, refuse_write_execute: false };
 
-    /// The mapping goes.
+    /// Removes the mapping.
     pub(crate) const REMOVE: Self =
         Self { clear: u64::MAX, set: 0, validity: Self::STAYS, refuse_write_execute: false };
 
@@ -38,7 +38,7 @@ impl LeafChange {
         Descriptor(old.0 & !self.clear | self.set)
     }
 
-    /// Apart, so that the other changes are an AND and an OR.
+    /// A separate function, so that the other changes are an AND and an OR.
     #[cold]
     #[inline(never)]
     const fn with_validity(self, old: Descriptor, level: Level) -> Descriptor {

@@ -20,8 +20,8 @@ impl Mair {
         self.0.to_le_bytes()[memory_type.index() as usize]
     }
 
-    /// Returns the name that Linux prints for a memory type of that meaning, or of that kind of device; none for a type that
-    /// has no name there.
+    /// Returns the name that Linux prints for a memory type with that meaning. Returns `None` if Linux has no name for
+    /// it.
     pub const fn name(self, memory_type: MemoryType) -> Option<&'static str> {
         Some(match self.field(memory_type) {
             0xff => "MEM/NORMAL",
@@ -41,14 +41,14 @@ impl Mair {
 mod tests {
     use super::*;
 
-    /// The library's own value has the library's own names, where an index has one.
+    /// The library's own value yields the library's own names.
     #[test]
     fn names_are_those_of_the_indices() {
         for index in 0..5 {
             let memory_type = MemoryType::new(index);
             assert_eq!(Mair(MemoryType::mair(true)).name(memory_type), memory_type.name());
         }
-        // Without tags the second is the same as the first.
+        // Without tags, index 1 has the same meaning as index 0.
         assert_eq!(Mair(MemoryType::mair(false)).name(MemoryType::NORMAL_TAGGED), Some("MEM/NORMAL"));
     }
 

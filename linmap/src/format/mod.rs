@@ -1,4 +1,4 @@
-//! What the architecture defines: geometry, descriptors, TLBI operands. Values and pure functions, without memory or CPU.
+//! The architecture's definitions: geometry, descriptors, TLBI operands. Values and pure functions; no memory, no CPU.
 
 mod address;
 mod address_format;

@@ -1,6 +1,6 @@
-//! A range of addresses that may reach the last address there is.
+//! A range of addresses that may include the highest address.
 
-/// Addresses, both included.
+/// A range of addresses, both ends included.
 #[derive(Clone, Copy)]
 pub(crate) struct Span {
     pub(crate) first: u64,

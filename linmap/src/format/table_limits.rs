@@ -1,10 +1,11 @@
-//! What a table's descriptor forbids to all that lies below it (Arm ARM D8.4.1.2).
+//! Hierarchical restrictions: the permissions that a table descriptor removes from everything below it (Arm ARM
+//! D8.4.1.2).
 
 use crate::format::attributes::Attributes;
 use crate::format::descriptor::{Descriptor, TABLE_OR_PAGE, VALID};
 
 bitflags::bitflags! {
-    /// The hierarchical restrictions of a table descriptor, in place. The library never sets one.
+    /// The hierarchical restrictions in a table descriptor, in their positions there. The library never sets one.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub struct TableLimits: u64 {
         /// PXNTable: EL1 may not execute.
@@ -13,7 +14,7 @@ bitflags::bitflags! {
         const UXN = 1 << 60;
         /// APTable\[0\]: EL0 may not access.
         const NO_EL0 = 1 << 61;
-        /// APTable\[1\]: nobody may write.
+        /// APTable\[1\]: not writable.
         const READ_ONLY = 1 << 62;
         /// NSTable: Secure state goes to the Non-secure address space.
         const NON_SECURE = 1 << 63;
@@ -21,13 +22,13 @@ bitflags::bitflags! {
 }
 
 impl TableLimits {
-    /// Those of a table's descriptor.
+    /// Returns the restrictions in a table descriptor.
     #[inline]
     pub const fn of(table: Descriptor) -> Self {
         Self::from_bits_truncate(table.0)
     }
 
-    /// What a leaf permits below tables with these restrictions (table D8-64).
+    /// Returns the permissions of a leaf below tables with these restrictions (table D8-64).
     ///
     /// ```
     /// use linmap::{Attributes, TableLimits};
@@ -54,7 +55,7 @@ impl TableLimits {
 }
 
 impl Descriptor {
-    /// Whether it is a table's descriptor, above the last level, that lays no restrictions on what is below.
+    /// Returns true for a table descriptor above the last level that restricts nothing.
     #[inline]
     pub(crate) const fn is_plain_table(self) -> bool {
         self.0 & (TableLimits::all().bits() | TABLE_OR_PAGE | VALID) == TABLE_OR_PAGE | VALID

@@ -1,49 +1,49 @@
-//! TLB invalidation: which there are, how each is encoded, and which ones cover a range of pages.
+//! TLB invalidation: the operations, their encoding, and the operations that cover a range of pages.
 //!
-//! Pure: an invalidation is a value, and issuing it is [`Hardware::tlbi`](crate::Hardware::tlbi). All of
-//! them are broadcast to the inner shareable domain, and those by address match every ASID: a form that
-//! matches one ASID can miss a cached table descriptor, which need not be global (Arm ARM D8.17.5.4, RVMSWQ).
+//! Pure: an invalidation is a value; [`Hardware::tlbi`](crate::Hardware::tlbi) issues it. All are broadcast to the
+//! inner shareable domain. Invalidations by address match every ASID: one that matches a single ASID can miss a cached
+//! table descriptor, which need not be global (Arm ARM D8.17.5.4, RVMSWQ).
 //!
-//! None gives a level hint. TTL is 0, "any level" (tables D8-123 and D8-124), because after a split the
-//! old block may still be cached, and a wrong hint invalidates nothing (RSQXYZ).
+//! No invalidation has a level hint. TTL is 0, "any level" (tables D8-123 and D8-124): after a split the old block may
+//! still be cached, and an invalidation with a wrong hint has no effect (RSQXYZ).
 
 use crate::format::address::Va;
 use crate::format::geometry::{Geometry, Granule, OaFormat};
 
-/// Which cached entries of an address an invalidation drops.
+/// The cached entries of an address that an invalidation drops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// The leaf alone: enough where no table descriptor changed.
+    /// The leaf alone. Sufficient where no table descriptor changed.
     LastLevel,
-    /// The leaf and every table descriptor on the way to it: before a table page is freed.
+    /// The leaf and every table descriptor on the path to it. Required before a table page is freed.
     AnyLevel,
 }
 
 /// A TLB invalidation, on all CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tlbi {
-    /// Everything of EL1 (VMALLE1IS).
+    /// All entries of EL1 (VMALLE1IS).
     All,
     /// The entry that translates this address, whatever its size (VAAE1IS, VAALE1IS).
     ///
-    /// The members of a contiguous run are entries of their own: one invalidation for each.
+    /// The members of a contiguous run may be separate entries: issue one invalidation for each.
     Page(Va, Scope),
-    /// The entries that translate any of so many pages (RVAAE1IS, RVAALE1IS; FEAT_TLBIRANGE).
+    /// The entries that translate any page of a range (RVAAE1IS, RVAALE1IS; FEAT_TLBIRANGE).
     Range {
-        /// The first page: aligned to 64K if the geometry is [`OaFormat::Lpa2`], else the range starts at
-        /// the 64K boundary below.
+        /// The first page. With [`OaFormat::Lpa2`] it should be aligned to 64K; otherwise the range starts at the 64K
+        /// boundary below.
         from: Va,
-        /// How many.
+        /// The number of pages.
         pages: RangePages,
-        /// Which entries of each.
+        /// The cached entries that are dropped for each page.
         scope: Scope,
     },
-    /// An invalidation of no address in particular (VALE1IS of address 0 and ASID 0), for the sake of the
-    /// DSB that follows it: see [`Features::needs_repeated_tlbi`](crate::Features::needs_repeated_tlbi).
+    /// An invalidation of no particular address (VALE1IS of address 0 and ASID 0), issued for the DSB that follows it:
+    /// see [`Features::needs_repeated_tlbi`](crate::Features::needs_repeated_tlbi).
     Repeat,
 }
 
-/// The instructions that the invalidations are made of, by the names of their operations (C5.5).
+/// The TLBI instructions, by the names of their operations (C5.5).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Instruction {
     /// TLBI VMALLE1IS, which takes no operand.
@@ -60,8 +60,8 @@ pub enum Instruction {
     Vale1is,
 }
 
-/// A number of pages that one [`Tlbi::Range`] can have: (NUM + 1) * 2^(5 * SCALE + 1), with NUM up to 31
-/// and SCALE up to 3 (D8.17.5.2). So 2 to 64 in steps of 2, to 2048 in steps of 64, and so on.
+/// A number of pages that one [`Tlbi::Range`] can express: (NUM + 1) * 2^(5 * SCALE + 1), with NUM up to 31 and SCALE
+/// up to 3 (D8.17.5.2). These are 2 to 64 in steps of 2, up to 2048 in steps of 64, and so on.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RangePages {
     num: u8,
@@ -69,7 +69,7 @@ pub struct RangePages {
 }
 
 impl RangePages {
-    /// The largest that is not above `pages`; there is none below 2.
+    /// Returns the largest such number that is at most `pages`, or `None` if `pages` is below 2.
     pub const fn at_most(pages: u64) -> Option<Self> {
         let pairs = pages / 2;
         if pairs == 0 {
@@ -82,29 +82,29 @@ impl RangePages {
         Some(Self { num: num as u8, scale: scale as u8 })
     }
 
-    /// The number of pages.
+    /// Returns the number of pages.
     pub const fn count(self) -> u64 {
         (self.num as u64 + 1) << (5 * self.scale + 1)
     }
 }
 
-/// Bits 43:0 of an operand: VA[55:12], at every granule (IZVNJG).
+/// Bits 43:0 of an operand: VA\[55:12\], for every granule (IZVNJG).
 const VA: u64 = (1 << 44) - 1;
 /// Bits 36:0 of the operand of a range: BaseADDR (IQPHNP).
 const BASE: u64 = (1 << 37) - 1;
 
-/// Where a range may start with LPA2.
+/// The alignment of the start of a range with LPA2, in bytes.
 const LPA2_ALIGNMENT: u64 = 64 << 10;
 
 impl Tlbi {
-    /// The most invalidations that cover a range; where it takes more, [`Tlbi::All`] does instead.
+    /// The largest number of invalidations that cover a range. A range that needs more is covered by [`Tlbi::All`].
     ///
-    /// Invalidations, not pages: each is a message to all CPUs, whatever it covers. Linux has the same
-    /// limit with 4K pages (MAX_DVM_OPS, 512, is the first number too many). It bounds the time that a
-    /// batch takes; no measurement stands behind it.
+    /// It counts invalidations, not pages: each is a message to all CPUs, whatever it covers. Linux has the same limit
+    /// with 4K pages (MAX_DVM_OPS is 512, the first number that is too large). The limit bounds the time that a batch
+    /// takes; it is not derived from a measurement.
     pub const BREAK_EVEN: usize = 511;
 
-    /// The instruction and its operand.
+    /// Returns the instruction and its operand.
     ///
     /// ```
     /// use linmap::{Geometry, Granule, Instruction, OaFormat, Scope, Tlbi, Va};
@@ -123,7 +123,7 @@ impl Tlbi {
                     Scope::LastLevel => Instruction::Vaale1is,
                     Scope::AnyLevel => Instruction::Vaae1is,
                 };
-                // Bits 63:56 are those of bit 55 to hardware (RJGGKN); in the operand they would be a TTL.
+                // Hardware takes bits 63:56 from bit 55 (RJGGKN); in the operand that field holds a TTL.
                 (instruction, (va.0 & !(geometry.page_size() - 1)) >> 12 & VA)
             }
             Self::Range { from, pages, scope } => {
@@ -147,19 +147,19 @@ impl Tlbi {
         }
     }
 
-    /// The invalidations that cover `pages` pages from `first` on, or one [`Tlbi::All`] where they would
-    /// be more than [`Tlbi::BREAK_EVEN`].
+    /// Returns the invalidations that cover `pages` pages from `first` on, or one [`Tlbi::All`] if there would be more
+    /// than [`Tlbi::BREAK_EVEN`].
     ///
-    /// Every entry that the TLBs can hold for the range has at least 2^`entry_shift` bytes: if it is a
-    /// block that was split, or pages that became a block, the smaller of old and new counts, and in a
-    /// contiguous run the size of a member ([`LeafSize::entry_shift`](crate::LeafSize::entry_shift)). Less
-    /// than a page is taken as a page.
+    /// `entry_shift` is log2 of the size in bytes of the smallest entry that a TLB can hold for the range. When a block
+    /// was split or pages became a block, that is the smaller of the old and the new size; in a contiguous run, the
+    /// size of a member ([`LeafSize::entry_shift`](crate::LeafSize::entry_shift)). A size below the page size counts as
+    /// the page size.
     ///
-    /// Without range instructions that is one for each entry. With them (`range_tlbi`) each takes as many
-    /// pages as one can, up to 2M of them, and at most 4 follow, the last for an odd page; with
-    /// [`OaFormat::Lpa2`] pages come first one by one, up to a multiple of 64K.
+    /// Without range instructions there is one invalidation for each entry. With them (`range_tlbi`) each covers as
+    /// many pages as possible, up to 2M pages, followed by at most 4 more, the last for an odd page. With
+    /// [`OaFormat::Lpa2`], single pages come first, up to a multiple of 64K.
     ///
-    /// No address outside the range is named, and none beyond the end of the address space.
+    /// No invalidation names an address outside the range or beyond the end of the address space.
     pub fn cover(
         geometry: Geometry,
         first: Va,
@@ -181,27 +181,27 @@ impl Tlbi {
     }
 }
 
-/// The invalidations of a range, one after the other, whatever their number.
+/// Iterator over the invalidations of a range, without an upper limit on their number.
 #[derive(Clone)]
 struct Each {
     geometry: Geometry,
-    /// The number of the first page that is still to be covered.
+    /// The number of the first page that is not yet covered.
     at: u64,
-    /// The number of the page behind the last.
+    /// The number of the page after the last.
     end: u64,
-    /// The pages of each entry: a power of 2.
+    /// The number of pages of each entry, a power of 2.
     entry_pages: u64,
     scope: Scope,
     range_tlbi: bool,
 }
 
 impl Each {
-    /// The first page behind the entry of this one.
+    /// Returns the number of the first page after the entry that contains `page`.
     fn behind_entry(&self, page: u64) -> u64 {
         (page | (self.entry_pages - 1)) + 1
     }
 
-    /// The range that starts here, if there may be one and more than one entry is left.
+    /// Returns the range that starts here. Returns `None` if no range may start here or only one entry is left.
     fn range(&self) -> Option<RangePages> {
         let from = self.at << self.geometry.page_shift();
         let aligned = self.geometry.oa_format() != OaFormat::Lpa2 || from.is_multiple_of(LPA2_ALIGNMENT);
@@ -222,7 +222,7 @@ impl Iterator for Each {
             Some(pages) => (Tlbi::Range { from, pages, scope }, self.at + pages.count() - 1),
             None => (Tlbi::Page(from, scope), self.at),
         };
-        // An entry is dropped as a whole, however little of it was named.
+        // An entry is dropped as a whole, even if only a part of it is named.
         self.at = self.behind_entry(last);
         Some(op)
     }
@@ -238,18 +238,18 @@ mod tests {
     extern crate std;
     use std::vec::Vec;
 
-    /// Bits `high` to `low` of an operand.
+    /// Returns bits `high` to `low` of an operand.
     fn bits(operand: u64, high: u32, low: u32) -> u64 {
         operand << (63 - high) >> (63 - high + low)
     }
 
-    /// The address whose bits from `low` on are this field, `width` bits wide.
+    /// Returns the address whose bits from `low` on are this field, `width` bits wide.
     fn address(field: u64, width: u32, low: u32) -> u64 {
         ((field << (64 - width)) as i64 >> (64 - width) << low) as u64
     }
 
-    /// What hardware takes an invalidation for, read from the manual (D8.17.5.1, D8.17.5.2): scope, first
-    /// address and number of pages.
+    /// Decodes an invalidation as the manual describes it (D8.17.5.1, D8.17.5.2): scope, first address and number of
+    /// pages.
     fn decode((instruction, operand): (Instruction, u64), g: Geometry) -> (Scope, u64, u64) {
         // No ASID.
         assert_eq!(bits(operand, 63, 48), 0, "{operand:#x}");
@@ -277,8 +277,8 @@ mod tests {
         (scope, address(bits(operand, 36, 0), 37, low), (num + 1) * 2u64.pow(5 * scale as u32 + 1))
     }
 
-    /// How many invalidations by range make up so many pages, the odd one included: one for each digit to
-    /// the base of 32 of the pairs of pages, and one for each 2M pages.
+    /// Returns the number of invalidations by range that make up `pages` pages, the odd page included: one for each
+    /// base-32 digit of the number of pairs of pages, and one for each 2M pages.
     fn ranges(pages: u64) -> u64 {
         let digits = [1, 6, 11].map(|low| u64::from(bits(pages, low + 4, low) != 0));
         (pages >> 16).div_ceil(32) + digits.iter().sum::<u64>() + pages % 2
@@ -325,7 +325,7 @@ mod tests {
             assert_eq!(cover((break_even << 9) + 1, shift + 9, false), [Tlbi::All]);
             assert_eq!(cover(break_even << 21, shift, true).len(), Tlbi::BREAK_EVEN);
             assert_eq!(cover((break_even << 21) + 1, shift, true), [Tlbi::All]);
-            // A range that would go beyond the last address ends there; odd arguments do no harm.
+            // A range that would go beyond the last address ends there. Odd arguments are harmless.
             let top = |va, pages, shift| {
                 Tlbi::cover(g, Va(va), pages, shift, Scope::LastLevel, false).collect::<Vec<_>>()
             };
@@ -344,7 +344,7 @@ mod tests {
     }
 
     proptest! {
-        /// What is covered is the range, in order, once and nothing else, by the fewest invalidations.
+        /// The invalidations cover the range, in order, once, nothing else, and are as few as possible.
         #[test]
         fn the_range_is_covered_exactly(
             (at, upper, at_the_end, pages) in any_range(), size: prop::sample::Index,
@@ -367,7 +367,7 @@ mod tests {
                 let total = ((end - u128::from(first)) >> g.page_shift()) as u64;
                 let entries = if total == 0 { 0 } else { end.div_ceil(entry) - u128::from(first) / entry } as u64;
                 if ops == [Tlbi::All] {
-                    // All is never early: not one range of 2M pages, nor 15 single pages, could be spared.
+                    // All is not used too early: no range of 2M pages, nor 15 single pages, could be saved.
                     let needed = if range_tlbi { 19 + total.div_ceil(1 << 21) } else { entries };
                     prop_assert!(needed > Tlbi::BREAK_EVEN as u64);
                     continue;
@@ -395,7 +395,7 @@ mod tests {
                     prop_assert_eq!(n, single + ranges(total - single));
                     prop_assert!(n <= single + total.div_ceil(1 << 21) + 4);
                 } else {
-                    // Blocks never take more than their pages would, or than one for each.
+                    // Blocks never need more invalidations than their pages would, nor more than one for each block.
                     prop_assert!(n <= entries.min(15 + total.div_ceil(1 << 21) + 4));
                 }
             }
@@ -408,7 +408,7 @@ mod tests {
             prop_assert_eq!(RangePages::at_most(pages).map(RangePages::count), most);
         }
 
-        /// No address, of whatever half, reaches the fields above its own; those below a page are clear.
+        /// No address of either half reaches the fields above its own; the bits below a page are clear.
         #[test]
         fn an_address_stays_in_its_field(va: u64, pages in 2u64.., any_level: bool) {
             let scope = if any_level { Scope::AnyLevel } else { Scope::LastLevel };

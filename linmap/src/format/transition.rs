@@ -1,30 +1,30 @@
-//! Whether one live descriptor may become another in place (Arm ARM D8.17.1, D8.17.2).
+//! The rules for replacing one live descriptor by another (Arm ARM D8.17.1, D8.17.2).
 
 use crate::format::attributes::{Attributes, MemoryType};
 use crate::format::descriptor::{Descriptor, Entry, Leaf};
 use crate::format::geometry::{Geometry, Level};
 
-/// What it takes to change a live descriptor into another (D8.17.1, D8.17.2).
+/// The steps that are required to change a live descriptor into another (D8.17.1, D8.17.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Transition {
     /// Nothing changes.
     Same,
-    /// The old one is not valid, so no TLB holds it: a store and a barrier.
+    /// The old descriptor is invalid, so no TLB holds it: a store and a barrier.
     Fresh,
-    /// In place, then TLBI: permissions, software fields, and becoming invalid.
+    /// In place, then TLBI: a change of permissions or software fields, or a leaf that becomes invalid.
     Tlbi,
-    /// The entry's size changes and nothing else: in place where no CPU ever aborts, otherwise
-    /// break-before-make. That a table translates as the block did is the caller's to ensure.
+    /// Only the size of the entry changes: in place where no CPU ever aborts, otherwise break-before-make. The caller
+    /// ensures that a table translates as the block did.
     Resize,
-    /// Only by way of an invalid entry and a TLBI.
+    /// Break-before-make: an invalid entry and a TLBI come first.
     BreakBeforeMake,
 }
 
 impl Descriptor {
-    /// What it takes to change this live descriptor at `level` into `new`.
+    /// Returns the steps that change this live descriptor at `level` into `new`.
     ///
-    /// The caller answers for what one descriptor can not show: that all members of a contiguous run
-    /// change together, and that a table translates as the block that it replaces.
+    /// The caller ensures what one descriptor cannot show: all members of a contiguous run change together, and a table
+    /// translates as the block that it replaces.
     pub fn transition(self, new: Self, geometry: Geometry, level: Level) -> Transition {
         if self == new {
             return Transition::Same;
@@ -59,7 +59,7 @@ fn leaf_transition(old: Leaf, new: Leaf) -> Transition {
     match (old.contiguous == new.contiguous, changed.is_empty()) {
         (true, _) => Transition::Tlbi,
         (false, true) => Transition::Resize,
-        // Two changes at once: as one store this is neither; make them one after the other.
+        // Two changes at once cannot be one store. Make them one after the other.
         (false, false) => Transition::BreakBeforeMake,
     }
 }

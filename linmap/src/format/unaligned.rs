@@ -1,4 +1,4 @@
-//! An address or a size that is not a multiple of what it must be.
+//! An address or a size that is not aligned to the page size.
 
 use crate::format::address::{Pa, Va};
 
