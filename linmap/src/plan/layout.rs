@@ -1,15 +1,15 @@
-//! RAM, carve-outs and the kernel image become the regions of a linear map. Pure.
+//! Lays out a linear map: RAM, carve-outs and the kernel image become regions. Pure.
 //!
 //! ```text
 //!   upper half of the address space (TTBR1), va_bits wide
 //!   +--------------------------------+--------------------------------+--------------+
-//!   | linear map: va = pa + offset   | mapped at will (vmalloc-like)  | kernel image |
+//!   | linear map: va = pa + offset   | vmalloc-like area              | kernel image |
 //!   +--------------------------------+--------------------------------+--------------+
 //!   -(1 << va_bits)                  -(1 << va_bits - 1)              top 2 GiB
 //! ```
 //!
-//! The offset makes physical and virtual addresses congruent modulo the largest leaf that this RAM can
-//! use, so that no block is lost to skew.
+//! The offset makes physical and virtual addresses congruent modulo the largest leaf that fits this RAM, so no block is
+//! lost to misalignment.
 
 use core::fmt;
 use core::ops::Range;
@@ -19,15 +19,15 @@ use crate::plan::offset;
 use crate::plan::ranges::{bytes, clip, down, dropped_bytes, up};
 use crate::plan::region::{Leaves, Region, Run};
 
-/// How far read-only kernel memory is protected through its other addresses: the boot argument
-/// `rodata=` of Linux, by its older names.
+/// The protection of read-only kernel memory at its other addresses: the boot argument `rodata=` of Linux, by its older
+/// names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Rodata {
     /// Nothing is made read-only.
     Off,
-    /// Kernel text and constants, at their own addresses and in the linear map.
+    /// Kernel text and constants are read-only at their own addresses and in the linear map.
     On,
-    /// Whatever becomes read-only anywhere in kernel space becomes read-only in the linear map.
+    /// All memory that becomes read-only anywhere in kernel space becomes read-only in the linear map, too.
     #[default]
     Full,
 }
@@ -42,12 +42,12 @@ impl fmt::Display for Rodata {
     }
 }
 
-/// What a list of ranges stands for, in errors.
+/// The purpose of a list of ranges, in errors.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// RAM.
     Ram,
-    /// Page-mapped from the start.
+    /// Memory that is mapped in pages from the start.
     CarveOut,
     /// The kernel's text and constants.
     Image,
@@ -63,11 +63,11 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Why ranges do not make a linear map.
+/// The reason why ranges do not make a linear map.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LayoutError {
-    /// There is not one whole page of RAM.
+    /// The ranges contain not one whole page of RAM.
     #[error("no RAM: not one whole page in the ranges given")]
     NoRam,
     /// Two ranges share addresses.
@@ -75,36 +75,36 @@ pub enum LayoutError {
     Overlap {
         /// The lower one.
         first: (Kind, Range<Pa>),
-        /// The one that starts before it ends.
+        /// The range that starts before the lower one ends.
         second: (Kind, Range<Pa>),
     },
-    /// A carve-out or the image is RAM that the linear map does not reach.
+    /// A carve-out or the image is in RAM that the linear map does not reach.
     #[error("{kind} {range:?} is beyond what the linear map reaches; a larger VA size reaches further")]
     Dropped {
-        /// Which.
+        /// The list that has the range.
         kind: Kind,
-        /// Where.
+        /// The range.
         range: Range<Pa>,
     },
-    /// An offset within a page, or one with which none of the RAM is in the upper half.
+    /// An offset that is not a multiple of the page size, or that puts none of the RAM in the upper half.
     #[error("offset {offset:#x}: not a multiple of {page}, or none of the RAM would be in the upper half")]
     Offset {
-        /// What was asked for.
+        /// The offset that was asked for.
         offset: u64,
-        /// The page size.
+        /// The page size in bytes.
         page: u64,
     },
-    /// A carve-out or the image is not all RAM.
+    /// A carve-out or the image is not entirely within one RAM range.
     #[error("{kind} {range:?} is not inside one RAM range")]
     NotRam {
-        /// Which.
+        /// The list that has the range.
         kind: Kind,
-        /// Where.
+        /// The range.
         range: Range<Pa>,
     },
 }
 
-/// The regions that make a linear map.
+/// The regions of a linear map.
 ///
 /// ```
 /// use linmap::{Geometry, Granule, Layout, Leaves, OaFormat, Pa, Rodata, Stats};
@@ -131,26 +131,24 @@ pub struct Layout<'a> {
     rodata: Rodata,
     mapped: Range<Pa>,
     unaligned_bytes: u64,
-    /// Of RAM, and of the image.
+    /// The memory types of RAM and of the image.
     memory_types: (MemoryType, MemoryType),
 }
 
 impl<'a> Layout<'a> {
     /// Lays out a linear map.
     ///
-    /// - `ram`: what to map, `no-map` ranges left out; in any order. Ranges that touch become one;
-    ///   ends that are no page boundaries move inward, and what that loses is in
-    ///   [`unaligned_bytes`](Self::unaligned_bytes).
-    /// - `carve_outs`: mapped in pages from the start; ends move outward to page boundaries.
-    /// - `image`: the kernel's text and constants, mapped apart from what surrounds them so that they
-    ///   can change without a split; read-only here unless `rodata` is off. May be empty.
+    /// - `ram`: the memory to map, without `no-map` ranges, in any order. Adjacent ranges are joined. Ends that are not
+    ///   page-aligned move inward; [`unaligned_bytes`](Self::unaligned_bytes) returns the loss.
+    /// - `carve_outs`: ranges that are mapped in pages from the start. Ends move outward to page boundaries.
+    /// - `image`: the kernel's text and constants. They are mapped separately from the memory around them, so that they
+    ///   can change without a split, and read-only unless `rodata` is off. May be empty.
     ///
     /// The slices are sorted and changed in place.
     ///
     /// # Errors
     ///
-    /// No RAM, ranges that overlap, or a carve-out or image that is not inside one RAM range or is
-    /// beyond the half.
+    /// No RAM; ranges that overlap; a carve-out or image that is not inside one RAM range or is beyond the half.
     pub fn new(
         geometry: Geometry,
         ram: &'a mut [Range<Pa>],
@@ -187,7 +185,7 @@ impl<'a> Layout<'a> {
         })
     }
 
-    /// Lays out RAM alone: no carve-outs, and no image that is mapped apart.
+    /// Lays out RAM alone, without carve-outs or an image.
     ///
     /// ```
     /// use linmap::{Geometry, Granule, Layout, OaFormat, Pa, Va};
@@ -206,13 +204,13 @@ impl<'a> Layout<'a> {
         Self::new(geometry, ram, &mut [], Pa(0)..Pa(0), Rodata::Off)
     }
 
-    /// The same with an offset of the caller's choice: what to add to a physical address, wrapping. The map may be anywhere
-    /// in the upper half. Leaves are as large as the offset leaves them aligned.
+    /// Moves the map to an offset of the caller's choice: the value to add to a physical address, wrapping. The map may
+    /// be anywhere in the upper half. Leaves are as large as the alignment of the offset allows.
     ///
     /// # Errors
     ///
-    /// An offset that is no multiple of the page size, or with which the upper half has none of the RAM; a carve-out or an
-    /// image that is beyond the half then.
+    /// An offset that is not a multiple of the page size, or that puts none of the RAM in the upper half; a carve-out
+    /// or image that is then beyond the half.
     pub fn at(self, offset: u64) -> Result<Self, LayoutError> {
         let mapped = offset::given(self.geometry, offset);
         let reached = self.ram.iter().any(|range| !clip(range, &mapped).is_empty());
@@ -223,55 +221,55 @@ impl<'a> Layout<'a> {
         Ok(Self { offset, mapped, ..self })
     }
 
-    /// The same with other memory types: of RAM, and of the kernel's image. For a MAIR_EL1 of the caller's own; they are
-    /// [`MemoryType::NORMAL_TAGGED`] and [`MemoryType::NORMAL`] otherwise.
+    /// Sets the memory types of RAM and of the kernel image, for a MAIR_EL1 of the caller's own. The defaults are
+    /// [`MemoryType::NORMAL_TAGGED`] and [`MemoryType::NORMAL`].
     #[must_use]
     pub const fn with_memory_types(self, ram: MemoryType, image: MemoryType) -> Self {
         Self { memory_types: (ram, image), ..self }
     }
 
-    /// The geometry that it was made for.
+    /// Returns the geometry that the map was laid out for.
     pub const fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// What to add to a physical address to get its address in the linear map, wrapping.
+    /// Returns the value to add to a physical address to get its address in the linear map, wrapping.
     pub const fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The RAM ranges as they came out: sorted, joined, cut to pages.
+    /// Returns the RAM ranges: sorted, joined and cut to whole pages.
     pub const fn ram(&self) -> &'a [Range<Pa>] {
         self.ram
     }
 
-    /// The physical addresses that the linear map reaches; RAM outside is dropped.
+    /// Returns the physical addresses that the linear map reaches. RAM outside is dropped.
     pub const fn mapped(&self) -> &Range<Pa> {
         &self.mapped
     }
 
-    /// The address of `pa` in the linear map, if it is RAM that is mapped.
+    /// Returns the address of `pa` in the linear map, or `None` if `pa` is not mapped RAM.
     pub fn va(&self, pa: Pa) -> Option<Va> {
         let mapped = self.mapped.contains(&pa) && self.ram.iter().any(|r| r.contains(&pa));
         mapped.then(|| Va(pa.0.wrapping_add(self.offset)))
     }
 
-    /// RAM in whole pages that lies beyond the half or the output addresses, in bytes: not mapped.
+    /// Returns the bytes of RAM in whole pages that are beyond the half or the output addresses, and so not mapped.
     pub fn dropped_bytes(&self) -> u64 {
         dropped_bytes(self.ram, &self.mapped)
     }
 
-    /// RAM lost because its range did not start or end at a page boundary, in bytes.
+    /// Returns the bytes of RAM that are lost because ranges do not start or end at page boundaries.
     pub const fn unaligned_bytes(&self) -> u64 {
         self.unaligned_bytes
     }
 
-    /// The leaves of the map in address order. With [`Leaves::Pages`] only the image's alias is large.
+    /// Returns the leaves of the map in address order. With [`Leaves::Pages`] only the image's alias has large leaves.
     pub fn runs(&self, leaves: Leaves) -> impl Iterator<Item = Run> {
         self.regions(leaves).flat_map(|region| region.runs_of(&self.sizes))
     }
 
-    /// The regions of the map in address order.
+    /// Returns the regions of the map in address order.
     pub fn regions(&self, leaves: Leaves) -> impl Iterator<Item = Region> {
         let mut ranges = self.ram.iter().map(|r| clip(r, &self.mapped));
         let mut rest = Pa(0)..Pa(0);
@@ -285,7 +283,7 @@ impl<'a> Layout<'a> {
         })
     }
 
-    /// The first piece of a range: where it ends and what it is.
+    /// Returns the end and the kind of the first piece of a range.
     fn piece(&self, range: &Range<Pa>) -> (Pa, Kind) {
         let carve_outs = self.carve_outs.iter().map(|r| (r, Kind::CarveOut));
         let mut end = range.end;
@@ -315,7 +313,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// Sorts ranges, joins those that touch, cuts each to page boundaries and drops what is empty.
+/// Sorts ranges, joins adjacent ones, cuts each to page boundaries and drops empty ones.
 fn sort_and_join(
     ranges: &mut [Range<Pa>],
     kind: Kind,
@@ -344,7 +342,7 @@ fn sort_and_join(
         let cut = cut(&ranges[i]);
         match ranges[..whole].last_mut() {
             _ if cut.is_empty() => {}
-            // Two that shared a page.
+            // The two shared a page.
             Some(last) if cut.start <= last.end => last.end = cut.end,
             _ => {
                 ranges[whole] = cut;
@@ -355,7 +353,7 @@ fn sort_and_join(
     Ok(&ranges[..whole])
 }
 
-/// Carve-outs and image lie in RAM, and the image apart from the carve-outs.
+/// Checks that carve-outs and image are in RAM, and that the image overlaps no carve-out.
 fn check_specials(ram: &[Range<Pa>], carve_outs: &[Range<Pa>], image: &Range<Pa>) -> Result<(), LayoutError> {
     let in_ram = |r: &Range<Pa>| ram.iter().any(|m| m.start <= r.start && r.end <= m.end);
     let not_ram = |kind, r: &Range<Pa>| LayoutError::NotRam { kind, range: r.clone() };
@@ -377,7 +375,7 @@ fn check_specials(ram: &[Range<Pa>], carve_outs: &[Range<Pa>], image: &Range<Pa>
     }
 }
 
-/// Carve-outs and image are where the linear half reaches.
+/// Checks that the linear map reaches carve-outs and image.
 fn check_reach(carve_outs: &[Range<Pa>], image: &Range<Pa>, mapped: &Range<Pa>) -> Result<(), LayoutError> {
     let mut all = carve_outs.iter().map(|r| (Kind::CarveOut, r)).chain([(Kind::Image, image)]);
     match all.find(|(_, r)| !r.is_empty() && (r.start < mapped.start || mapped.end < r.end)) {

@@ -1,4 +1,4 @@
-//! What to map: RAM, carve-outs and image become regions, regions become the fewest leaves. Pure arithmetic.
+//! The plan of a map: RAM, carve-outs and image become regions, regions become the fewest leaves. Pure arithmetic.
 
 mod layout;
 mod offset;

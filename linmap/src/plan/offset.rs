@@ -1,20 +1,20 @@
-//! Where the linear map is: its offset, chosen or given, and the physical memory that it reaches then. Pure.
+//! The offset of the linear map, chosen or given, and the physical memory that the map then reaches. Pure.
 
 use core::ops::Range;
 
 use crate::format::{Geometry, Half, Level, Pa, Va};
 use crate::plan::ranges::{down, dropped_bytes, up};
 
-/// The first and last address of the linear map: the lower part of the upper half.
+/// Returns the first and the last address of the linear map: the lower part of the upper half.
 pub const fn linear_range(geometry: Geometry) -> (Va, Va) {
     let start = geometry.base(Half::Upper);
     (Va(start), Va(start + (1 << (geometry.va_bits() - 1)) - 1))
 }
 
-/// The offset and the physical range that the linear half then reaches.
+/// Chooses the offset. Returns it with the physical range that the linear map then reaches.
 ///
-/// Of the offsets at which the first RAM is mapped, one that drops the fewest bytes, to within an L2
-/// block; among those, the one that keeps the largest leaf.
+/// Among the offsets that map the first RAM it takes one that drops the fewest bytes, to within an L2 block, and among
+/// those the one that permits the largest leaf.
 pub(super) fn chosen(g: Geometry, ram: &[Range<Pa>], first: Pa) -> (u64, Range<Pa>) {
     let (start, last) = linear_range(g);
     let reach = last.0 - start.0 + 1;
@@ -28,7 +28,7 @@ pub(super) fn chosen(g: Geometry, ram: &[Range<Pa>], first: Pa) -> (u64, Range<P
     let mut usable =
         sizes.iter().map(|s| s.bytes_of_known()).filter(|&l| l <= reach && (l == page || fits(l)));
     let dropped = |leaf: u64| dropped_bytes(ram, &window(leaf));
-    // From the first page the half reaches furthest.
+    // A map that starts at the first page reaches furthest.
     let fewest = dropped(page);
     let block = g.level_size(Level::new(2));
     let leaf = usable.find(|&l| dropped(l).saturating_sub(fewest) < block).unwrap_or(page);
@@ -36,10 +36,10 @@ pub(super) fn chosen(g: Geometry, ram: &[Range<Pa>], first: Pa) -> (u64, Range<P
     (g.base(Half::Upper).wrapping_sub(mapped.start.0), mapped)
 }
 
-/// The physical range that the upper half reaches with a given offset, all of the half.
+/// Returns the physical range that the whole upper half reaches with a given offset.
 pub(super) fn given(g: Geometry, offset: u64) -> Range<Pa> {
     let (base, oa_end) = (g.base(Half::Upper), 1u64 << g.oa_bits());
-    // The address 0, from the base of the half on; before it if that is negative.
+    // Physical address 0, relative to the base of the half: below it if negative.
     let zero = offset.wrapping_sub(base).cast_signed();
     let size = 1u64 << g.va_bits();
     let start = zero.min(0).unsigned_abs();

@@ -1,14 +1,14 @@
-//! Which leaves the linear map uses, and why: a decision from what CPUs promise.
+//! The decision which leaves the linear map uses, from the promises of the CPUs.
 
 use core::fmt;
 
 use crate::plan::layout::Rodata;
 use crate::plan::region::Leaves;
 
-/// Which CPUs promise never to abort when a live entry changes its size.
+/// The CPUs that promise never to abort when a live entry changes its size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// All of them.
+    /// All CPUs.
     All,
     /// Not the boot CPU.
     NotBoot,
@@ -17,7 +17,7 @@ pub enum Mode {
 }
 
 impl Mode {
-    /// What follows from who promises.
+    /// Returns the mode for the promise of the boot CPU and the common promise of the others.
     const fn of(boot: bool, all_others: bool) -> Self {
         match (boot, all_others) {
             (true, true) => Self::All,
@@ -26,7 +26,7 @@ impl Mode {
         }
     }
 
-    /// The number that people call it by.
+    /// Returns the number of the mode in documents and messages, 1 to 3.
     pub const fn number(self) -> u8 {
         match self {
             Self::All => 1,
@@ -36,22 +36,22 @@ impl Mode {
     }
 }
 
-/// What is done where leaves can not be split while they are in use: the boot argument `split=`.
+/// The fallback for CPUs on which leaves cannot be split while in use: the boot argument `split=`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SplitFallback {
-    /// There is nothing to split: all RAM is in pages.
+    /// All RAM is mapped in pages, so there is nothing to split.
     #[default]
     Pages,
-    /// The other CPUs are parked meanwhile.
+    /// The other CPUs are parked during a split.
     Park,
 }
 
-/// What is done with that.
+/// The treatment of leaves in use that would have to change their size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Policy {
     /// The largest leaves, split in place.
     Live,
-    /// All RAM in pages, but for the alias of the kernel image.
+    /// All RAM in pages, except for the alias of the kernel image.
     Pages,
     /// The largest leaves; a change that needs a split is refused.
     Fixed,
@@ -60,7 +60,7 @@ pub enum Policy {
 }
 
 impl Policy {
-    /// All of them, in the order of their declaration.
+    /// All policies, in the order of their declaration.
     pub const ALL: [Self; 4] = [Self::Live, Self::Pages, Self::Fixed, Self::Park];
 }
 
@@ -75,31 +75,32 @@ impl fmt::Display for Policy {
     }
 }
 
-/// A mode, the policy that follows, and why.
+/// A mode, the policy that follows from it, and the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Decision {
-    /// Which CPUs promise.
+    /// The CPUs that promise.
     pub mode: Mode,
-    /// What follows.
+    /// The policy that follows.
     pub policy: Policy,
-    /// Why this policy, as the end of a sentence about the mode.
+    /// The reason for this policy, as the end of a sentence about the mode.
     pub because: &'static str,
 }
 
 impl Decision {
-    /// What the boot CPU leads to before another one runs: whether it promises never to abort when a live
-    /// entry changes size, and what is asked for.
+    /// Returns the decision before a second CPU runs. `promises` is true if the boot CPU never aborts when a live entry
+    /// changes its size.
     ///
-    /// Only `rodata=full` changes single pages of the linear map while the system runs; with anything
-    /// less the leaves never change their size, and may be large on any CPU.
+    /// Only `rodata=full` changes single pages of the linear map while the system runs. With `on` or `off` the leaves
+    /// never change their size, and may be large on any CPU.
     pub const fn on_boot_cpu(promises: bool, rodata: Rodata, split: SplitFallback) -> Self {
         Self::when_all_reported(promises, true, rodata, split)
     }
 
-    /// What all CPUs lead to: whether the boot CPU promises, and whether each of the others does.
+    /// Returns the decision once all CPUs are known: `boot` is the promise of the boot CPU, `all_others` that of every
+    /// other CPU.
     ///
-    /// A map that was created for the boot CPU alone fits, but in mode 3 with [`SplitFallback::Pages`]: that one is
-    /// in large leaves and has to become pages.
+    /// A map that was created for the boot CPU alone is still right, except in mode 3 with [`SplitFallback::Pages`]:
+    /// that map has large leaves and must become pages.
     ///
     /// ```
     /// use linmap::{Decision, Mode, Policy, Rodata, SplitFallback};
@@ -132,7 +133,7 @@ impl Decision {
         Self { mode, policy, because }
     }
 
-    /// The leaves that the policy creates the map with.
+    /// Returns the leaf sizes with which the policy creates the map.
     pub const fn leaves(&self) -> Leaves {
         match self.policy {
             Policy::Live | Policy::Fixed | Policy::Park => Leaves::Largest,

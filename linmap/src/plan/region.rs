@@ -1,56 +1,56 @@
-//! Region to runs: which leaves map a range, decided without touching a table.
+//! Turns regions into runs of leaves, without touching a table.
 //!
-//! Every aligned piece takes the largest leaf that the geometry allows. Leaf sizes divide each other,
-//! so that greedy choice is also the one with the fewest TLB entries and the fewest table pages.
+//! Every aligned piece takes the largest leaf that the geometry allows. Leaf sizes divide each other, so this greedy
+//! choice has the fewest TLB entries and the fewest table pages.
 
 use core::borrow::Borrow;
 use core::ops::Range;
 
 use crate::format::{Attributes, Geometry, Leaf, LeafSize, LeafSizes, Level, Pa, Va};
 
-/// Which leaf sizes a range may use.
+/// The leaf sizes that a range may use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Leaves {
-    /// The largest that fit, contiguous runs included.
+    /// The largest that fit, including contiguous runs.
     Largest,
-    /// Pages, not even in runs: any one of them can change without a change of size.
+    /// Pages that are not in contiguous runs: each can change without a change of size.
     Pages,
 }
 
 /// A range with one set of attributes, mapped linearly.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Region {
-    /// Where it starts.
+    /// The first address.
     pub va: Va,
-    /// What it starts at.
+    /// The physical address to which the first address is mapped.
     pub oa: Pa,
-    /// Its length, a multiple of the page size.
+    /// The length in bytes, a multiple of the page size.
     pub bytes: u64,
-    /// What every leaf says.
+    /// The attributes of every leaf.
     pub attributes: Attributes,
-    /// Which leaves it may use.
+    /// The leaf sizes that it may use.
     pub leaves: Leaves,
 }
 
-/// Adjacent leaves that are equal but for their addresses.
+/// Adjacent leaves that differ in their addresses only.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Run {
-    /// Where it starts, aligned to the size of an entry at its level.
+    /// The first address, aligned to the size of an entry at its level.
     pub va: Va,
-    /// What it starts at, aligned likewise.
+    /// The physical address of the first leaf, with the same alignment.
     pub oa: Pa,
-    /// The level of its descriptors.
+    /// The level of the descriptors.
     pub level: Level,
-    /// Whether they are members of contiguous runs; then they are whole ones.
+    /// True if they are members of contiguous runs, which are then complete.
     pub contiguous: bool,
     /// The number of descriptors, at least 1.
     pub descriptors: u64,
-    /// What each of them says.
+    /// The attributes of each descriptor.
     pub attributes: Attributes,
 }
 
 impl Run {
-    /// A run of nothing.
+    /// An empty run.
     pub(crate) const NONE: Self = Self {
         va: Va(0),
         oa: Pa(0),
@@ -60,7 +60,8 @@ impl Run {
         attributes: Attributes::empty(),
     };
 
-    /// So many leaves of one size, from `va` on to `oa` on. A size that is a contiguous run counts as one leaf.
+    /// Returns `leaves` leaves of one size that map addresses from `va` on to memory from `oa` on. A contiguous run
+    /// counts as one leaf.
     ///
     /// ```
     /// use linmap::{Attributes, Geometry, Granule, OaFormat, Pa, Region, Run, Va};
@@ -77,35 +78,35 @@ impl Run {
         Self { va, oa, level: size.level, contiguous: size.contiguous, descriptors, attributes }
     }
 
-    /// The first of its leaves.
+    /// Returns the first of its leaves.
     pub const fn first_leaf(&self) -> Leaf {
         Leaf { oa: self.oa, attributes: self.attributes, contiguous: self.contiguous, valid: true }
     }
 }
 
 impl Region {
-    /// A range in the largest leaves.
+    /// Returns a region that is mapped in the largest leaves.
     pub const fn new(va: Va, oa: Pa, bytes: u64, attributes: Attributes) -> Self {
         Self { va, oa, bytes, attributes, leaves: Leaves::Largest }
     }
 
-    /// Physical memory at its own address, in the largest leaves.
+    /// Returns a region that maps physical memory to equal virtual addresses, in the largest leaves.
     pub const fn identity(range: Range<Pa>, attributes: Attributes) -> Self {
         Self::new(Va(range.start.0), range.start, range.end.0.saturating_sub(range.start.0), attributes)
     }
 
-    /// The leaves of this region in address order, as runs of equal ones.
+    /// Returns the leaves of this region in address order, as runs of equal leaves.
     ///
-    /// Addresses and length are multiples of the page size; a region that starts within a page has no
-    /// leaves, and an end within a page is cut off. So is what goes on beyond the last address.
+    /// Addresses and length should be multiples of the page size. A region that does not start at a page has no leaves,
+    /// and a partial page at the end is cut off, as is everything beyond the last address.
     pub fn runs(self, geometry: Geometry) -> impl Iterator<Item = Run> {
-        // How many bytes there are behind the first, at most.
+        // The largest number of bytes that can follow the first byte.
         let behind = u64::MAX - self.va.0.max(self.oa.0);
         let bytes = if self.bytes > behind { behind.saturating_add(1) } else { self.bytes };
         Self { bytes, ..self }.runs_of(geometry.leaf_sizes())
     }
 
-    /// The same, with the geometry's sizes at hand, of a region that does not go on beyond the last address.
+    /// Returns the runs for known leaf sizes. The region must not extend beyond the last address.
     pub(crate) fn runs_of(self, sizes: impl Borrow<LeafSizes>) -> impl Iterator<Item = Run> {
         let mut rest = self;
         core::iter::from_fn(move || {
@@ -125,7 +126,7 @@ impl Region {
         })
     }
 
-    /// The size of the first leaf, and for how many bytes no other size does better.
+    /// Returns the size of the first leaf, and the number of bytes up to which no larger size fits.
     fn next_piece<'s>(&self, sizes: &'s [LeafSize]) -> Option<(&'s LeafSize, u64)> {
         if self.bytes == 0 {
             return None;
@@ -135,7 +136,7 @@ impl Region {
             Leaves::Pages => &sizes[sizes.len().saturating_sub(1)..],
         };
         let skew = self.va.0 ^ self.oa.0;
-        // Where a larger leaf takes over, or the region ends.
+        // The place where a larger leaf fits, or the end of the region.
         let mut limit = self.bytes;
         for size in sizes {
             let below = size.bytes_of_known() - 1;

@@ -1,25 +1,25 @@
-//! Exact counts of what a map is made of.
+//! Exact counts of the leaves and tables of a map.
 
 use crate::format::{Entry, Geometry, LeafSize, Level};
 use crate::plan::region::Run;
 
-/// Leaves by size and table pages.
+/// The number of leaves by size, and of table pages.
 ///
-/// `tables` are the table pages that hold an entry of the map, the root included. What is more than a number can say
+/// `tables` counts the table pages that hold an entry of the map, including the root. Counts saturate.
 /// is the largest there is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// Leaf descriptors by level ordinal; plain ones first, then members of contiguous runs.
+    /// The number of leaf descriptors by level ordinal: single leaves first, then members of contiguous runs.
     pub(crate) descriptors: [[u64; 2]; Level::COUNT],
-    /// Table pages.
+    /// The number of table pages.
     pub tables: u64,
 }
 
 impl Stats {
-    /// Counts that come to nothing.
+    /// No leaves and no tables.
     pub const EMPTY: Self = Self { descriptors: [[0; 2]; Level::COUNT], tables: 0 };
 
-    /// A root table with nothing in it.
+    /// An empty root table.
     pub const ROOT: Self = Self { tables: 1, ..Self::EMPTY };
 
     /// Adds leaf descriptors of one kind.
@@ -29,7 +29,7 @@ impl Stats {
         *leaves = leaves.saturating_add(descriptors);
     }
 
-    /// Adds what a walk came across: a leaf, or the table that an entry points to.
+    /// Adds an entry that a walk visits: a leaf, or the table that it points to.
     pub const fn add_entry(&mut self, level: Level, entry: Entry) {
         match entry {
             Entry::Leaf(leaf) => self.add_leaves(level, leaf.contiguous, 1),
@@ -38,13 +38,13 @@ impl Stats {
         }
     }
 
-    /// The same as [`add_leaves`](Self::add_leaves) for leaves that are there, and so never come to as many.
+    /// Adds leaf descriptors that exist in memory, so that the sum cannot overflow.
     #[inline(always)]
     pub(crate) const fn count_leaves(&mut self, level: Level, contiguous: bool, descriptors: u64) {
         self.descriptors[level.ordinal()][contiguous as usize] += descriptors;
     }
 
-    /// The same as [`add_entry`](Self::add_entry), likewise.
+    /// Adds an entry that exists in memory, so that the counts cannot overflow.
     #[inline(always)]
     pub(crate) const fn count_entry(&mut self, level: Level, entry: Entry) {
         match entry {
@@ -54,35 +54,35 @@ impl Stats {
         }
     }
 
-    /// The leaf descriptors of one size: 16 for a 4K granule's run of sixteen pages.
+    /// Returns the number of leaf descriptors of one size. A run of sixteen 4K pages counts as 16.
     pub const fn descriptors(&self, size: LeafSize) -> u64 {
         self.descriptors[size.level.ordinal()][size.contiguous as usize]
     }
 
-    /// The bytes that the leaves map.
+    /// Returns the number of bytes that the leaves map.
     pub fn bytes(&self, geometry: Geometry) -> u64 {
         let of = |size: &LeafSize| self.descriptors(*size).saturating_mul(1 << size.entry_shift);
         geometry.leaf_sizes().iter().map(of).fold(0, u64::saturating_add)
     }
 
-    /// The bytes that the tables take.
+    /// Returns the number of bytes that the tables occupy.
     pub const fn table_bytes(&self, geometry: Geometry) -> u64 {
         self.tables.saturating_mul(geometry.page_size())
     }
 
-    /// The TLB entries that cover the map, where the TLB uses contiguous runs: one for each.
+    /// Returns the number of TLB entries that cover the map if each contiguous run takes one.
     pub fn tlb_entries(&self, geometry: Geometry) -> u64 {
         let of = |size: &LeafSize| self.descriptors(*size) / size.descriptors();
         geometry.leaf_sizes().iter().map(of).fold(0, u64::saturating_add)
     }
 
-    /// What a tree of these runs will count, without building it.
+    /// Returns the counts of a tree of these runs, without building it.
     ///
-    /// `runs` go up in address order within one half; this is pure arithmetic, so terabytes cost nothing. Of a run that
-    /// goes on beyond the half all leaves are counted, and tables as far as the half goes.
+    /// `runs` must be in ascending address order within one half. Terabytes cost nothing, since this is arithmetic
+    /// only. For a run that extends beyond the half, all leaves are counted, and the tables within the half.
     pub fn of_runs(geometry: Geometry, runs: impl Iterator<Item = Run>) -> Self {
         let mut stats = Self::ROOT;
-        // By level ordinal: the last table counted, numbered by address.
+        // The last table that was counted at each level, numbered by address.
         let mut last = [None; Level::COUNT];
         for run in runs.filter(|r| r.descriptors != 0) {
             stats.add_leaves(run.level, run.contiguous, run.descriptors);
