@@ -1,12 +1,13 @@
-//! What it takes to make code visible to instruction fetch, on CPUs that differ. Pure: the values come from wherever
-//! they are.
+//! The maintenance that makes new code visible to instruction fetch, on CPUs that differ. Pure: the caller provides the
+//! register values.
 
 use crate::format::Va;
 
-/// What CTR_EL0 says of the caches between stores and instruction fetch, of one CPU or of several (Arm ARM B2.7.4.2).
+/// CTR_EL0: the caches between stores and instruction fetch, of one CPU or of several (Arm ARM B2.7.4.2).
 ///
-/// Maintenance by address reaches all CPUs that share the memory, but each CPU has its own need of it: what one leaves
-/// out, because its own caches do without, another may miss. So code is synchronised by the weakest of them.
+/// Maintenance by address reaches all CPUs that share the memory, but each CPU has its own requirements. A CPU whose
+/// caches need no maintenance may not leave it out if another CPU needs it. So code is synchronised for the weakest
+/// CPU.
 ///
 /// ```
 /// use linmap::CacheType;
@@ -19,27 +20,28 @@ use crate::format::Va;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CacheType(u64);
 
-/// log2 of the words of the smallest line of all instruction caches, and of all data caches.
+/// The positions of log2 of the words in the smallest line of all instruction caches, and of all data caches.
 const CODE_LINE: u32 = 0;
 const DATA_LINE: u32 = 16;
 const LINE: u64 = 0xf;
-/// IDC: stores are seen by instruction fetch, or an instruction cache's misses are, without DC CVAU.
+/// IDC: instruction fetch sees stores without DC CVAU.
 const DATA_COHERENT: u64 = 1 << 28;
-/// DIC: instruction caches see that memory changes, without IC IVAU.
+/// DIC: instruction caches see stores without IC IVAU.
 const CODE_COHERENT: u64 = 1 << 29;
 
 impl CacheType {
-    /// What a CPU's CTR_EL0 says.
+    /// Returns the cache type that a CPU's CTR_EL0 describes.
     pub const fn of(ctr_el0: u64) -> Self {
         Self(ctr_el0 & (LINE << CODE_LINE | LINE << DATA_LINE | DATA_COHERENT | CODE_COHERENT))
     }
 
-    /// The fields, where CTR_EL0 has them.
+    /// Returns the fields in their positions of CTR_EL0.
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// What does for both CPUs: the smaller lines, and no maintenance is left out that one of them needs.
+    /// Returns the type that is sufficient for both CPUs: the smaller lines, and all maintenance that either of them
+    /// needs.
     #[must_use]
     pub const fn weakest(self, other: Self) -> Self {
         let coherent = self.0 & other.0 & (DATA_COHERENT | CODE_COHERENT);
@@ -51,17 +53,17 @@ impl CacheType {
         if one < two { one } else { two }
     }
 
-    /// The bytes of a line for DC CVAU; nothing if it is not needed.
+    /// Returns the bytes of a line for DC CVAU, or `None` if it is not needed.
     pub const fn data_line(self) -> Option<u64> {
         if self.0 & DATA_COHERENT != 0 { None } else { Some(4 << (self.0 >> DATA_LINE & LINE)) }
     }
 
-    /// The bytes of a line for IC IVAU; nothing if it is not needed.
+    /// Returns the bytes of a line for IC IVAU, or `None` if it is not needed.
     pub const fn code_line(self) -> Option<u64> {
         if self.0 & CODE_COHERENT != 0 { None } else { Some(4 << (self.0 >> CODE_LINE & LINE)) }
     }
 
-    /// The addresses of the lines that `bytes` bytes from `va` on lie in. None if there are no lines.
+    /// Returns the addresses of the lines that contain `bytes` bytes from `va` on; none if `line` is `None`.
     pub fn lines(line: Option<u64>, va: Va, bytes: u64) -> impl Iterator<Item = Va> {
         let line = line.unwrap_or(0);
         let within = va.0 & line.wrapping_sub(1);
@@ -77,7 +79,7 @@ mod tests {
     extern crate std;
     use std::vec::Vec;
 
-    /// Cortex-A53; Neoverse-N1 without the workaround that hides DIC; one with lines of 32 and 128 bytes.
+    /// Cortex-A53; Neoverse-N1 without the workaround that hides DIC; a CPU with lines of 32 and 128 bytes.
     const A53: u64 = 0x8444_8004;
     const N1: u64 = 0xb444_c004;
     const ODD: u64 = 0x8445_c003;
@@ -99,13 +101,14 @@ mod tests {
         };
         assert_eq!(mixed(N1, A53), (Some(64), Some(64)));
         assert_eq!(mixed(A53, ODD), (Some(64), Some(32)));
-        // Each does without one of the two.
+        // Each CPU needs one of the two.
         assert_eq!(mixed(A53 | DATA_COHERENT, A53 | CODE_COHERENT), (Some(64), Some(64)));
         assert_eq!(mixed(N1, A53 | DATA_COHERENT), (None, Some(64)));
     }
 
     proptest! {
-        /// In whichever order CPUs come, nothing is left out that one of them needs, and no line is skipped.
+        /// The order of the CPUs does not matter: all maintenance that one of them needs is kept, and no line is
+        /// skipped.
         #[test]
         fn any_cpus(a: u64, b: u64, c: u64) {
             let [a, b, c] = [a, b, c].map(CacheType::of);

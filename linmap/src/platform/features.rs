@@ -1,4 +1,4 @@
-//! What a CPU's ID registers say about translation. Pure: the values come from wherever they are.
+//! The translation features of a CPU, from its ID registers. Pure: the caller provides the register values.
 
 use crate::format::Granule;
 use crate::platform::cache::CacheType;
@@ -19,7 +19,7 @@ pub struct Features {
     pub pfr1: u64,
     /// ID_AA64DFR0_EL1: performance counters.
     pub dfr0: u64,
-    /// CTR_EL0: cache lines, and what of the caches' maintenance is not needed.
+    /// CTR_EL0: cache lines, and the cache maintenance that is not needed.
     pub ctr: u64,
 }
 
@@ -28,7 +28,7 @@ const fn field(register: u64, low_bit: u32) -> u64 {
 }
 
 impl Features {
-    /// Whether the CPU translates with this granule at stage 1.
+    /// Returns true if the CPU supports this granule at stage 1.
     pub const fn has(&self, granule: Granule) -> bool {
         match granule {
             // TGran4: 0 yes, 1 with LPA2, 0xf no.
@@ -40,8 +40,8 @@ impl Features {
         }
     }
 
-    /// Whether the CPU translates VA sizes above 48 bits with this granule at stage 1: by FEAT_LPA2 (4K,
-    /// 16K), which brings 52-bit output addresses with it, or by FEAT_LVA (64K).
+    /// Returns true if the CPU supports VA sizes above 48 bits with this granule at stage 1: by FEAT_LPA2 (4K, 16K),
+    /// which includes 52-bit output addresses, or by FEAT_LVA (64K).
     pub const fn has_large_va(&self, granule: Granule) -> bool {
         match granule {
             Granule::K4 => field(self.mmfr0, 28) == 1,
@@ -51,7 +51,7 @@ impl Features {
         }
     }
 
-    /// The size of physical addresses in bits (PARange).
+    /// Returns the size of physical addresses in bits (PARange).
     pub const fn pa_bits(&self) -> u32 {
         match field(self.mmfr0, 0) {
             0 => 32,
@@ -65,36 +65,36 @@ impl Features {
         }
     }
 
-    /// Whether memory can hold allocation tags (MTE of 2 or more).
+    /// Returns true if memory can hold allocation tags (MTE of 2 or more).
     pub const fn has_tags(&self) -> bool {
         field(self.pfr1, 8) >= 2
     }
 
-    /// Whether there are performance counters of the Arm architecture (PMUVer).
+    /// Returns true if there are performance counters of the Arm architecture (PMUVer).
     pub const fn has_counters(&self) -> bool {
         !matches!(field(self.dfr0, 8), 0 | 0xf)
     }
 
-    /// Whether there are TLB invalidations by range (FEAT_TLBIRANGE; the field TLB is 2 or more).
+    /// Returns true if there are TLB invalidations by range (FEAT_TLBIRANGE; the field TLB is 2 or more).
     pub const fn has_range_tlbi(&self) -> bool {
         field(self.isar0, 56) >= 2
     }
 
-    /// Whether each batch of TLB invalidations needs, after the DSB that ends it, one
-    /// [`Tlbi::Repeat`](crate::Tlbi::Repeat) more and a DSB after that (CVE-2025-10263 and older errata, by MIDR:
-    /// [`Midr::repeated_tlbi`] says which).
+    /// Returns true if each batch of TLB invalidations, after the DSB that ends it, needs one
+    /// [`Tlbi::Repeat`](crate::Tlbi::Repeat) and another DSB (CVE-2025-10263 and older errata). It is decided by MIDR;
+    /// [`Midr::repeated_tlbi`] returns the erratum.
     ///
-    /// If any CPU that shares the tables does, all have to do it.
+    /// If any CPU that shares the tables needs it, all CPUs must do it.
     pub fn needs_repeated_tlbi(&self) -> bool {
         Midr(self.midr).needs_repeated_tlbi()
     }
 
-    /// What code takes to be seen by the CPU's instruction fetch.
+    /// Returns the cache maintenance that new code requires on this CPU.
     pub const fn cache_type(&self) -> CacheType {
         CacheType::of(self.ctr)
     }
 
-    /// What the CPU promises of live changes of size.
+    /// Returns the CPU's promise about live changes of size.
     pub fn bbm_promise(&self) -> BbmPromise {
         BbmPromise::of(Midr(self.midr), self.mmfr2)
     }

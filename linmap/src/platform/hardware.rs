@@ -1,6 +1,6 @@
-//! The only door to the CPU: barriers, TLB invalidation, and what the CPUs promise.
+//! The only interface to the CPU: barriers, TLB invalidation, and the promises of the CPUs.
 //!
-//! Primitives only. The sequences made of them belong to the library, so that a model can judge them.
+//! It has primitives only. The library makes the sequences from them, so that a model can judge the sequences.
 
 use crate::format::{Descriptor, Geometry, Pa, Tlbi, Va};
 use crate::platform::entry_update::EntryUpdate;
@@ -15,7 +15,7 @@ pub enum Dsb {
     Ish,
 }
 
-/// What the CPUs that share the tables promise: what the weakest of them does.
+/// The promises that all CPUs that share the tables keep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Promise {
     /// All of them let a live entry change its size without ever raising a TLB conflict abort
@@ -23,108 +23,108 @@ pub struct Promise {
     pub never_aborts: bool,
     /// All of them have range TLBIs ([`Features::has_range_tlbi`](crate::Features::has_range_tlbi)).
     pub range_tlbi: bool,
-    /// One of them needs each batch of TLBIs repeated
-    /// ([`Features::needs_repeated_tlbi`](crate::Features::needs_repeated_tlbi)). A platform may leave out CPUs for
-    /// which that is [`rare`](crate::RepeatedTlbi::rare), and answers for it.
+    /// At least one CPU needs each batch of TLBIs repeated
+    /// ([`Features::needs_repeated_tlbi`](crate::Features::needs_repeated_tlbi)). A platform may ignore CPUs for which
+    /// that is [`rare`](crate::RepeatedTlbi::rare), at its own risk.
     pub repeat_tlbi: bool,
 }
 
-/// The platform cannot park its CPUs, or one of them did not answer. Nothing was done.
+/// The platform cannot park its CPUs, or one of them did not answer. Nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the other CPUs cannot be parked")]
 pub struct CannotPark;
 
-/// The CPU, as far as page tables need it, and the others as far as they must be kept away.
+/// The CPU, as far as page tables need it, and a way to keep other CPUs away.
 ///
 /// # Safety
 ///
-/// - [`dsb`](Self::dsb), [`isb`](Self::isb) and [`tlbi`](Self::tlbi) are exactly the instruction they name,
-///   executed before they return, and the compiler moves no access to table memory across them. In a model
-///   they are the corresponding step.
-/// - [`lock`](Self::lock) excludes: there is at most one [`Held`](Self::Held) at any time among all CPUs and
-///   contexts that share the tables, and what its holder did before it was dropped is visible to the next.
+/// - [`dsb`](Self::dsb), [`isb`](Self::isb) and [`tlbi`](Self::tlbi) are exactly the instruction they name, executed
+///   before they return, and the compiler moves no access to table memory across them. In a model they are the
+///   corresponding step.
+/// - [`lock`](Self::lock) excludes: at most one [`Held`](Self::Held) exists at any time among all CPUs and contexts
+///   that share the tables. The next holder sees all that the previous one did before it dropped its own.
 /// - [`promise`](Self::promise) is kept by every CPU whose walkers may reach the tables.
-/// - [`park`](Self::park) keeps its contract.
-/// - No walker writes into the tables: hardware management of the access flag and of the dirty state
-///   (TCR_EL1.HA and HD) is off, since a change is a load and a store.
+/// - [`park`](Self::park) meets its contract.
+/// - No walker writes into the tables: hardware management of the access flag and of the dirty state (TCR_EL1.HA and
+///   HD) is off, since a change is a load and a store.
 pub unsafe trait Hardware {
     /// The lock on all live tables, held until it is dropped.
     type Held<'h>
     where
         Self: 'h;
 
-    /// Waits for the lock on all live tables and takes it. Not taken twice by one context: an interrupt
-    /// that could come while it is held, and take it, is masked.
+    /// Waits for the lock on all live tables and takes it. A context does not take it twice: an interrupt whose handler
+    /// takes the lock is masked while the lock is held.
     ///
-    /// A CPU that waits here answers when another one parks it.
+    /// A CPU that waits here must still answer when another CPU parks it.
     fn lock(&self) -> Self::Held<'_>;
 
-    /// Takes the lock if it is free: for a caller that cannot wait, such as a fault handler. By default it never is.
+    /// Takes the lock if it is free, for a caller that cannot wait, such as a fault handler. The default always returns
+    /// `None`.
     fn try_lock(&self) -> Option<Self::Held<'_>> {
         None
     }
 
-    /// What the CPUs promise.
+    /// Returns the promises that all CPUs keep.
     fn promise(&self) -> Promise;
 
-    /// Waits until earlier accesses are visible to all walkers, as `kind` says (Arm ARM D8.2.6.1).
+    /// Waits until earlier accesses, as selected by `kind`, are visible to all walkers (Arm ARM D8.2.6.1).
     fn dsb(&self, kind: Dsb);
 
-    /// A context synchronisation event on this CPU.
+    /// Executes a context synchronisation event on this CPU.
     fn isb(&self);
 
-    /// Issues an invalidation, encoded for this geometry. It is complete after the next [`Dsb::Ish`]
-    /// (D8.17.8).
+    /// Issues an invalidation, encoded for this geometry. It is complete after the next [`Dsb::Ish`] (D8.17.8).
     fn tlbi(&self, op: Tlbi, geometry: Geometry);
 
-    /// Makes what was written to `bytes` bytes from `va` on visible to the instruction fetch of all CPUs that
-    /// share the tables, and to that of this one at once (Arm ARM B2.7.4.2). The addresses can be read.
+    /// Makes `bytes` bytes from `va` on, which were written as data, visible to the instruction fetch of all CPUs that
+    /// share the tables. For this CPU the effect is immediate (Arm ARM B2.7.4.2). The addresses must be readable.
     ///
-    /// By the weakest of those CPUs, not by the one that runs this ([`CacheType::weakest`](crate::CacheType::weakest)).
-    /// One that comes to the tables later has to invalidate its instruction cache before it uses them. If it also
-    /// needs DC CVAU and none of the others did (IDC), what was synchronised before has to be synchronised once more.
+    /// The maintenance must suffice for the weakest of those CPUs ([`CacheType::weakest`](crate::CacheType::weakest)),
+    /// not only for this one. A CPU that starts to use the tables later must first invalidate its instruction cache. If
+    /// it also needs DC CVAU and no earlier CPU did (IDC), all code synchronised before must be synchronised again.
     fn sync_code(&self, va: Va, bytes: u64);
 
-    /// Does `updates`, in their order, while no CPU uses the tables, this one included; then all of them go
-    /// on with the tables of `root`. The caller holds the lock.
+    /// Applies `updates` in order while no CPU, including this one, uses the tables. All CPUs then continue with the
+    /// tables of `root`. The caller holds the lock.
     ///
-    /// From before the first store until after the last one is visible to all walkers, each CPU
-    /// translates the half with other tables, has nothing of these in its TLB, touches no address of the half and
-    /// takes no exception. This one stores to the tables where they lie, through a map of its own, or as `memory`
-    /// does ([`EntryUpdate::carry_out`]) if that goes through none of these tables. Before a CPU uses `root` it has
-    /// dropped what its TLB held of the half, so that nothing is left to be invalidated.
+    /// From before the first store until the last store is visible to all walkers, each CPU translates the half with
+    /// other tables, holds no entry of these tables in its TLB, accesses no address of the half and takes no exception.
+    /// This CPU stores to the tables at their physical addresses, through a map of its own, or through `memory`
+    /// ([`EntryUpdate::carry_out`]) if that uses none of these tables. Before a CPU uses `root`, its TLB has dropped
+    /// all entries of the half, so the library invalidates nothing.
     ///
     /// # Errors
     ///
-    /// The CPUs cannot be parked; nothing was stored. That is what a platform says that does not do it.
+    /// The CPUs cannot be parked, and nothing was stored. A platform without parking always returns this error.
     fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
         _ = (memory, root, updates);
         Err(CannotPark)
     }
 }
 
-/// All that a platform brings: table pages and CPUs.
+/// Everything that a platform provides: table pages and CPUs.
 pub trait Platform: Memory + Hardware {}
 
 impl<P: Memory + Hardware> Platform for P {}
 
-/// A platform made of a memory and of hardware.
+/// A platform made from a memory and hardware.
 #[derive(Debug)]
 pub struct Combined<'a, M, H>(&'a M, &'a H);
 
 impl<'a, M: Memory, H: Hardware> Combined<'a, M, H> {
-    /// Puts them together.
+    /// Combines a memory and hardware.
     ///
     /// # Safety
     ///
-    /// The lock of `hardware` is the one lock of all live tables of `memory`: nobody changes or reads them
-    /// through another.
+    /// The lock of `hardware` is the only lock for all live tables of `memory`: nothing changes or reads them under
+    /// another lock.
     pub const unsafe fn new(memory: &'a M, hardware: &'a H) -> Self {
         Self(memory, hardware)
     }
 }
 
-// SAFETY: the memory does it all, and keeps its promises.
+// SAFETY: every method is the memory's own, which keeps its promises.
 unsafe impl<M: Memory, H> Memory for Combined<'_, M, H> {
     fn page_size(&self) -> u64 {
         self.0.page_size()
@@ -166,7 +166,7 @@ unsafe impl<M: Memory, H> Memory for Combined<'_, M, H> {
     }
 }
 
-// SAFETY: the hardware does it all, and keeps its promises.
+// SAFETY: every method is the hardware's own, which keeps its promises.
 unsafe impl<M, H: Hardware> Hardware for Combined<'_, M, H> {
     type Held<'h>
         = H::Held<'h>

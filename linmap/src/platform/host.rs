@@ -1,6 +1,6 @@
-//! Table pages in a host's memory, with hardware that does nothing: to plan, to test and to measure.
+//! Table pages in host memory, with hardware that does nothing: for planning, tests and benchmarks.
 //!
-//! Physical addresses are made up; no walker but this library's own ever sees the tables.
+//! Physical addresses are invented. Only this library walks the tables.
 
 extern crate std;
 
@@ -22,28 +22,28 @@ use crate::platform::memory::{Frame, Memory, Slot};
 pub struct HostMemory {
     pages: *mut u64,
     layout: Layout,
-    /// The made-up address of the first page.
+    /// The invented address of the first page.
     base: u64,
     page_shift: u32,
     limit: usize,
-    /// Pages never taken so far start at this number.
+    /// The number of the first page that was never taken. All later ones are also free.
     fresh: Cell<usize>,
-    /// Pages given back.
+    /// Pages that were returned.
     free: RefCell<Vec<Pa>>,
     hardware: NoHardware,
 }
 
-/// Addresses that a memory of this process has or had, each range with its end. They are never given to another:
-/// a frame can outlive its memory.
+/// The addresses that a memory of this process has or had: the start of each range with its end. They are never used
+/// again, since a frame can outlive its memory.
 static TAKEN: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
 
-/// Where made-up addresses start and end: at a multiple of the largest page.
+/// The alignment of invented address ranges: the largest page size.
 const UNIT: u64 = 1 << 16;
 
-/// Made-up physical addresses for a memory, that no other one of this process has or will have: so many bytes, at
-/// `wanted` or the next that are free, and below `end`; none if there are no more.
+/// Reserves `bytes` bytes of invented physical addresses that no other memory of this process has or will have. They
+/// start at `wanted` or at the next free address, and end below `end`. Returns `None` if there is no such range.
 ///
-/// Memories that are told apart by their addresses can refuse each other's pages, as [`Memory`] wants it.
+/// Memories with disjoint addresses can refuse each other's pages, as [`Memory`] requires.
 pub fn unshared_addresses(wanted: u64, bytes: u64, end: u64) -> Option<u64> {
     let bytes = bytes.checked_next_multiple_of(UNIT)?;
     let mut taken = TAKEN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -55,7 +55,7 @@ pub fn unshared_addresses(wanted: u64, bytes: u64, end: u64) -> Option<u64> {
             _ => break,
         }
     }
-    // Ranges that meet become one, so that there are few.
+    // Adjacent ranges are joined, so that there are few.
     let last = taken.remove(&(first + bytes)).unwrap_or(first + bytes);
     match taken.range_mut(..first).next_back() {
         Some((_, until)) if *until == first => *until = last,
@@ -65,7 +65,7 @@ pub fn unshared_addresses(wanted: u64, bytes: u64, end: u64) -> Option<u64> {
 }
 
 impl HostMemory {
-    /// A supply of at most `limit` table pages (at least one) of the geometry's page size.
+    /// Returns a supply of at most `limit` table pages (at least one) of the geometry's page size.
     pub fn new(geometry: Geometry, limit: usize) -> Self {
         let (page, limit) = (geometry.page_size() as usize, limit.max(1));
         let bytes = page.saturating_mul(limit);
@@ -93,12 +93,12 @@ impl HostMemory {
         }
     }
 
-    /// How many pages are taken and not given back.
+    /// Returns the number of pages that are taken and not returned.
     pub fn in_use(&self) -> usize {
         self.fresh.get() - self.free.borrow().len()
     }
 
-    /// Where an entry of a table is in host memory.
+    /// Returns the host address of an entry of a table.
     fn entry(&self, slot: Slot) -> *mut u64 {
         let number = (slot.table.0.wrapping_sub(self.base) >> self.page_shift) as usize;
         let entries = 1 << (self.page_shift - 3);
@@ -116,11 +116,11 @@ impl Drop for HostMemory {
 }
 
 // SAFETY:
-// - pages are numbered and each number is handed out once until it is given back, so that a frame is
-//   exclusive; the allocation is page-aligned and never moves;
+// - pages are numbered, and each number is handed out once until it is returned, so a frame is exclusive; the
+//   allocation is page-aligned and never moves;
 // - `slots` covers exactly that page;
 // - `load` and `store` are volatile accesses of aligned 64-bit words, and `HostMemory` is not `Sync`;
-// - no two memories share an address, and `entry` refuses what is not this one's.
+// - no two memories share an address, and `entry` refuses the addresses of others.
 unsafe impl Memory for HostMemory {
     fn page_size(&self) -> u64 {
         1 << self.page_shift
@@ -134,7 +134,7 @@ unsafe impl Memory for HostMemory {
                 Pa(self.base + ((fresh as u64) << self.page_shift))
             })
         })?;
-        // SAFETY: the page was never taken, or was given back since; nothing else refers to it.
+        // SAFETY: the page was never taken, or was returned since; nothing else refers to it.
         Some(unsafe { Frame::from_pa(pa) })
     }
 
@@ -145,8 +145,8 @@ unsafe impl Memory for HostMemory {
 
     fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
         let first = self.entry(Slot { table: frame.pa(), index: 0 });
-        // SAFETY: the page lies in the allocation and is initialised (zeroed at first); the frame is
-        // borrowed mutably, so that this is the only reference to its page.
+        // SAFETY: the page is in the allocation and is initialised (zeroed at first). The frame is borrowed mutably, so
+        // this is the only reference to its page.
         unsafe { core::slice::from_raw_parts_mut(first, 1 << (self.page_shift - 3)) }
     }
 
@@ -167,15 +167,15 @@ unsafe impl Memory for HostMemory {
     }
 }
 
-/// Hardware for tables that no CPU uses: barriers and invalidations have nothing to do.
+/// Hardware for tables that no CPU uses: barriers and invalidations do nothing.
 ///
-/// It is one thread's alone; its lock refuses, by a panic, to be taken twice.
+/// It belongs to one thread. Its lock panics if it is taken twice.
 #[derive(Debug, Default)]
 pub struct NoHardware {
     locked: Cell<bool>,
 }
 
-/// The lock of [`NoHardware`], until it is dropped.
+/// The held lock of [`NoHardware`].
 #[derive(Debug)]
 pub struct HostHeld<'h>(&'h Cell<bool>);
 
@@ -189,15 +189,15 @@ impl Drop for HostHeld<'_> {
 pub type Host<'m> = Combined<'m, HostMemory, NoHardware>;
 
 impl HostMemory {
-    /// The memory as a platform.
+    /// Returns the memory as a platform.
     pub fn platform(&self) -> Host<'_> {
-        // SAFETY: the hardware is this memory's own, and nothing else locks its tables.
+        // SAFETY: the hardware belongs to this memory, and nothing else locks its tables.
         unsafe { Combined::new(self, &self.hardware) }
     }
 }
 
-// SAFETY: no walker and no TLB sees the tables, so that every access is visible to all of them at once; no
-// other thread has it, and the lock is taken once at a time; there are no CPUs to park.
+// SAFETY: no walker and no TLB sees the tables, so every access is visible to all of them at once. No other thread has
+// this value, and the lock is taken by one holder at a time. There are no CPUs to park.
 unsafe impl Hardware for NoHardware {
     type Held<'h> = HostHeld<'h>;
 
@@ -219,7 +219,7 @@ unsafe impl Hardware for NoHardware {
     fn sync_code(&self, _: Va, _: u64) {}
 
     fn park(&self, memory: &impl Memory, _: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
-        // SAFETY: live tables of this memory, which only this thread has; the operation holds the lock.
+        // SAFETY: live tables of this memory, which only this thread has. The operation holds the lock.
         updates.iter().for_each(|r| unsafe { r.carry_out(memory) });
         Ok(())
     }
@@ -233,7 +233,7 @@ mod tests {
     fn no_two_memories_share_an_address() {
         let mut had = Vec::<(u64, u64)>::new();
         for n in 0..200u64 {
-            // Far from those of other tests.
+            // Away from the addresses of other tests.
             let (wanted, bytes) = ((1 << 50) + n * 7 % 64 * UNIT, (n * 5 % 9 + 1) * 4096 * (n % 5 + 1));
             let first = unshared_addresses(wanted, bytes, u64::MAX).expect("addresses");
             assert!(first >= wanted, "{first:#x}");

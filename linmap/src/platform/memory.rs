@@ -1,16 +1,16 @@
-//! Table pages: who owns them, and how they are read and written.
+//! Table pages: their ownership, and how they are read and written.
 //!
-//! A [`Frame`] is a table page that no walker can reach: one owner, plain memory, wide stores. Once it
-//! is published it is no frame any more but a set of live slots, which are loaded and stored one
-//! descriptor at a time. [`Memory`] is the platform's half of that bargain.
+//! A [`Frame`] is a table page that no walker can reach: one owner, plain memory, wide stores. A published table is no
+//! longer a frame, but a set of live slots, which are loaded and stored one descriptor at a time. The platform
+//! implements [`Memory`] for both.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::format::{Descriptor, Pa};
 
-/// A table page that no walker can reach, owned by whoever holds this value.
+/// A table page that no walker can reach. This value owns it.
 ///
-/// It is neither `Copy` nor freed on drop: give it back with [`Memory::give`], or it leaks.
+/// It is neither `Copy` nor freed on drop: return it with [`Memory::give`], or it leaks.
 #[must_use = "a dropped frame is leaked: give it back to its memory"]
 #[derive(PartialEq, Eq, Debug)]
 pub struct Frame(Pa);
@@ -20,14 +20,14 @@ impl Frame {
     ///
     /// # Safety
     ///
-    /// - `pa` is aligned to the page size and the whole page is RAM that the [`Memory`] in use reaches.
-    /// - Nothing else reads or writes it, no table that a walker can reach points to it, and no other
-    ///   `Frame` is made for it until this one is given up by [`Frame::into_pa`].
+    /// - `pa` is aligned to the page size, and the whole page is RAM that the [`Memory`] in use reaches.
+    /// - Nothing else reads or writes it, no table that a walker can reach points to it, and no other `Frame` is made
+    ///   for it until this one is given up by [`Frame::into_pa`].
     pub const unsafe fn from_pa(pa: Pa) -> Self {
         Self(pa)
     }
 
-    /// Its physical address.
+    /// Returns its physical address.
     pub const fn pa(&self) -> Pa {
         self.0
     }
@@ -38,12 +38,12 @@ impl Frame {
     }
 }
 
-/// One descriptor's place.
+/// The place of one descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
 pub struct Slot {
-    /// The table.
+    /// The physical address of the table.
     pub table: Pa,
-    /// Which of its entries, from 0.
+    /// The index of the entry in the table, from 0.
     pub index: usize,
 }
 
@@ -55,20 +55,21 @@ pub struct Slot {
 ///
 /// - a frame from [`take`](Self::take) is a whole page of [`page_size`](Self::page_size) bytes, aligned to that, and
 ///   stays reachable, exclusive and unmoved until it is given back;
-/// - that size is always the same; [`slots`](Self::slots) is all of a page's memory, 8 bytes an entry, and of no other;
-/// - [`load`](Self::load) and [`store`](Self::store) are single 64-bit single-copy atomic accesses, not
-///   torn, repeated or left out;
-/// - where [`PLAIN`](Self::PLAIN) is true, [`words`](Self::words) is all of a page's memory, 8 bytes an
-///   entry, at which such accesses may be made until the page is given back, and of no other;
-/// - where there is more than one memory, each refuses, by a panic, pages that are another's.
+/// - the page size never changes;
+/// - [`slots`](Self::slots) is the entire memory of that page, 8 bytes an entry, and nothing else;
+/// - [`load`](Self::load) and [`store`](Self::store) are single 64-bit single-copy atomic accesses, not torn, repeated
+///   or left out;
+/// - where [`PLAIN`](Self::PLAIN) is true, [`words`](Self::words) is the entire memory of that page, 8 bytes an entry,
+///   and nothing else, and permits such accesses until the page is given back;
+/// - where there is more than one memory, each panics if it is passed a page of another.
 pub unsafe trait Memory {
-    /// Whether live tables are plain memory, which [`words`](Self::words) says where to find. Then the library
-    /// makes the accesses of [`load`](Self::load) and [`store`](Self::store) by itself, which spares it
-    /// to look up the table for each. An implementation can leave out [`slots`](Self::slots), [`load`](Self::load) and
+    /// True if live tables are plain memory at the address that [`words`](Self::words) returns. The library then
+    /// accesses the entries directly, instead of through [`load`](Self::load) and [`store`](Self::store), which would
+    /// look up the table each time. An implementation need not provide [`slots`](Self::slots), [`load`](Self::load) and
     /// [`store`](Self::store) then.
     const PLAIN: bool = false;
 
-    /// The entries of a page, where pages are [`PLAIN`](Self::PLAIN) memory.
+    /// Returns the address of the entries of a page, where pages are [`PLAIN`](Self::PLAIN) memory.
     ///
     /// # Safety
     ///
@@ -78,30 +79,29 @@ pub unsafe trait Memory {
         core::ptr::null_mut()
     }
 
-    /// The size of its table pages, in bytes. A tree is built for a geometry with pages of that size alone, so that
-    /// nobody has to ask for it again.
+    /// Returns the size of its table pages in bytes. A tree is built only for a geometry with pages of that size.
     fn page_size(&self) -> u64;
 
-    /// A table page with undefined contents, or `None` when there is no more.
+    /// Returns a table page with undefined contents, or `None` when no page is left.
     fn take(&self) -> Option<Frame>;
 
-    /// Takes back a page from [`take`](Self::take) that no walker can reach any more.
+    /// Takes back a page from [`take`](Self::take) that walkers can no longer reach.
     fn give(&self, frame: Frame);
 
-    /// The entries of a page that no walker can reach.
+    /// Returns the entries of a page that no walker can reach.
     fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
         const { assert!(Self::PLAIN, "a memory that is not PLAIN says how a page is reached: `slots`") };
         let entries = self.page_size() as usize / size_of::<u64>();
-        // SAFETY: the frame owns the page and is borrowed mutably, and its memory is plain; any bits are a valid `u64`.
+        // SAFETY: the frame owns the page and is borrowed mutably, and its memory is plain. Any bits are a valid `u64`.
         unsafe { core::slice::from_raw_parts_mut(self.words(frame.pa()), entries) }
     }
 
-    /// The descriptor in a slot of a live table.
+    /// Returns the descriptor in a slot of a live table.
     ///
     /// # Safety
     ///
-    /// The table is a page of this memory that is neither a [`Frame`] nor given back, and has a slot of
-    /// that index.
+    /// The table is a page of this memory that is in use as a table: neither a [`Frame`] nor given back. It has a slot
+    /// with that index.
     unsafe fn load(&self, slot: Slot) -> Descriptor {
         const { assert!(Self::PLAIN, "a memory that is not PLAIN says how a descriptor is read: `load`") };
         // SAFETY: the table is live and has such a slot, by the caller's promise, and its memory is plain.
@@ -112,8 +112,7 @@ pub unsafe trait Memory {
     ///
     /// # Safety
     ///
-    /// As for [`load`](Self::load); and whoever uses the addresses that the slot translates can live
-    /// with the change.
+    /// As for [`load`](Self::load). The users of the addresses that the slot translates must expect the change.
     unsafe fn store(&self, slot: Slot, new: Descriptor) {
         const { assert!(Self::PLAIN, "a memory that is not PLAIN says how a descriptor is written: `store`") };
         // SAFETY: as for `load`.

@@ -1,8 +1,9 @@
-//! CPU models: which never abort when a live entry changes its size, and which need each batch of TLBIs repeated.
+//! CPU models: those that never abort when a live entry changes its size, and those that need each batch of TLBIs
+//! repeated.
 
 use core::fmt;
 
-/// A CPU model: ID register MIDR_EL1, taken apart.
+/// A CPU model: the ID register MIDR_EL1.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Midr(pub u64);
 
@@ -11,7 +12,7 @@ struct NeverAborts {
     name: &'static str,
     implementer: u8,
     part: u16,
-    /// The first variant and revision that is known to keep the promise, and the last.
+    /// The first and the last variant and revision known to keep the promise.
     revisions: (Revision, Revision),
 }
 
@@ -20,13 +21,13 @@ type Revision = (u8, u8);
 
 const ALL: (Revision, Revision) = ((0, 0), (0xf, 0xf));
 
-/// From this revision of the first variant on.
+/// Returns all revisions from revision `p` of variant 0 on.
 const fn from_r0(p: u8) -> (Revision, Revision) {
     ((0, p), (0, 0xf))
 }
 
-/// The CPUs known to keep the promise; ID_AA64MMFR2_EL1.BBM = 2 alone does not make it (D8.17.2,
-/// IHYQMB), and these keep it whatever that field says.
+/// The CPUs known to keep the promise. ID_AA64MMFR2_EL1.BBM = 2 alone is not sufficient (D8.17.2, IHYQMB), and these
+/// CPUs keep it whatever the value of that field.
 const NEVER_ABORT: [NeverAborts; 6] = [
     NeverAborts { name: "AmpereOne", implementer: 0xc0, part: 0xac3, revisions: ALL },
     NeverAborts { name: "AmpereOne A", implementer: 0xc0, part: 0xac4, revisions: ALL },
@@ -36,30 +37,30 @@ const NEVER_ABORT: [NeverAborts; 6] = [
     NeverAborts { name: "Cortex-X4", implementer: 0x41, part: 0xd82, revisions: from_r0(3) },
 ];
 
-/// A CPU on which each batch of TLBIs has to be repeated: a TLBI drops the entries, but the DSB after it does not wait for
-/// all accesses that were translated by them. One more TLBI and DSB do.
+/// A CPU on which each batch of TLBIs must be repeated: a TLBI drops the entries, but the DSB after it does not wait
+/// for all accesses that were translated by them. Another TLBI and DSB do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RepeatedTlbi {
-    /// What people call it.
+    /// The common name.
     pub name: &'static str,
     implementer: u8,
-    /// The first part number and the last.
+    /// The first and the last part number.
     parts: (u16, u16),
     revisions: (Revision, Revision),
-    /// The manufacturer's number of the erratum, as Linux's list of silicon errata has it; for Kryo 4xx Gold, which has
-    /// none there, that of the Cortex-A76 that it comes from.
+    /// The manufacturer's number of the erratum, as in Linux's list of silicon errata. Linux lists none for Kryo 4xx
+    /// Gold, so it has the number of Cortex-A76, from which it is derived.
     pub erratum: &'static str,
-    /// Whether it is said to happen under very rare circumstances, so that Linux repeats only if it is built for it:
-    /// its options for these are off unless somebody turns them on. For the others they are on.
+    /// True if the erratum occurs in very rare circumstances only. Linux then repeats TLBIs only if a build option is
+    /// turned on, which is off by default. For the other CPUs the option is on by default.
     pub rare: bool,
 }
 
-/// A part in all revisions.
+/// Returns the entry for all revisions of a part.
 const fn repeats(implementer: u8, part: u16, name: &'static str, erratum: &'static str) -> RepeatedTlbi {
     RepeatedTlbi { name, implementer, parts: (part, part), revisions: ALL, erratum, rare: false }
 }
 
-/// These CPUs, as Linux lists them (ARM64_WORKAROUND_REPEAT_TLBI). From Cortex-A76 on all have CVE-2025-10263
+/// These CPUs, as Linux lists them (ARM64_WORKAROUND_REPEAT_TLBI). All from Cortex-A76 on have CVE-2025-10263
 /// (ARM64_ERRATUM_4118414).
 const REPEAT_TLBI: [RepeatedTlbi; 28] = [
     RepeatedTlbi { rare: true, ..repeats(0x41, 0xd05, "Cortex-A55", "2441007") },
@@ -70,13 +71,13 @@ const REPEAT_TLBI: [RepeatedTlbi; 28] = [
     },
     RepeatedTlbi { revisions: ((0, 0), (0, 0)), ..repeats(0x51, 0x800, "Falkor", "E1009") },
     RepeatedTlbi { parts: (0x200, 0x2ff), ..repeats(0x51, 0x200, "Kryo", "E1009") },
-    // Its revisions from rcpe to rfpe are those of Cortex-A76 from r0p0 to r3p0.
+    // Its revisions rcpe to rfpe correspond to Cortex-A76 r0p0 to r3p0.
     RepeatedTlbi {
         rare: true,
         revisions: ((0xc, 0xe), (0xf, 0xe)),
         ..repeats(0x51, 0x804, "Kryo 4xx Gold", "1286807")
     },
-    // Of these r0p0 to r3p0 have 1286807 as well.
+    // Of these, r0p0 to r3p0 also have erratum 1286807.
     repeats(0x41, 0xd0b, "Cortex-A76", "4193800"),
     repeats(0x41, 0xd0c, "Neoverse-N1", "4193800"),
     repeats(0x41, 0xd0d, "Cortex-A77", "4193798"),
@@ -108,14 +109,14 @@ impl RepeatedTlbi {
     }
 }
 
-/// The reason, as the end of a sentence that starts with the CPU.
+/// Writes the reason, as the end of a sentence that starts with the CPU.
 impl fmt::Display for RepeatedTlbi {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "needs each batch of TLB invalidations repeated (erratum {})", self.erratum)
     }
 }
 
-/// Other parts whose name helps a reader.
+/// Other parts whose name is useful in messages.
 const OTHER_NAMES: [(u8, u16, &str); 5] = [
     (0x00, 0x051, "QEMU max"),
     (0x41, 0xd03, "Cortex-A53"),
@@ -125,22 +126,22 @@ const OTHER_NAMES: [(u8, u16, &str); 5] = [
 ];
 
 impl Midr {
-    /// Who made it, bits 31:24.
+    /// Returns the implementer, bits 31:24.
     pub const fn implementer(self) -> u8 {
         (self.0 >> 24) as u8
     }
 
-    /// Variant and revision, bits 23:20 and 3:0: the r and p of "r0p2".
+    /// Returns variant and revision, bits 23:20 and 3:0: the r and p of "r0p2".
     pub const fn revision(self) -> (u8, u8) {
         ((self.0 >> 20) as u8 & 0xf, self.0 as u8 & 0xf)
     }
 
-    /// The part number, bits 15:4.
+    /// Returns the part number, bits 15:4.
     pub const fn part(self) -> u16 {
         (self.0 >> 4) as u16 & 0xfff
     }
 
-    /// What people call it, where that is known.
+    /// Returns the common name, if the model is known.
     pub fn name(self) -> Option<&'static str> {
         let repeats = || REPEAT_TLBI.iter().find(|r| r.is_part(self)).map(|r| r.name);
         let other =
@@ -148,7 +149,7 @@ impl Midr {
         self.listed().map(|l| l.name).or_else(repeats).or_else(other)
     }
 
-    /// Why the CPU needs each batch of TLBIs repeated, if it does.
+    /// Returns the erratum that makes the CPU need each batch of TLBIs repeated, if it has one.
     ///
     /// ```
     /// let midr = linmap::Midr(0x412f_d050);
@@ -161,7 +162,7 @@ impl Midr {
         REPEAT_TLBI.iter().find(has)
     }
 
-    /// Whether it does.
+    /// Returns true if the CPU needs each batch of TLBIs repeated.
     pub fn needs_repeated_tlbi(self) -> bool {
         self.repeated_tlbi().is_some()
     }
@@ -171,23 +172,23 @@ impl Midr {
     }
 }
 
-/// Whether a CPU lets a live entry change its size in place, and why.
+/// A CPU's promise about live changes of size, and the reason for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BbmPromise {
-    /// It never aborts: its MIDR is listed.
+    /// It never aborts: its MIDR is in the list.
     Listed,
-    /// It never aborts: its BBM field is above 2 (FEAT_BBML3; assumed, no such CPU was at hand).
+    /// It never aborts: its BBM field is above 2 (FEAT_BBML3; taken from the manual, not tested on such a CPU).
     Level3,
-    /// It is a listed part, but not of a revision known to keep the promise.
+    /// It may abort: the part is in the list, but this revision is not known to keep the promise.
     OtherRevision,
-    /// It may abort: BBM is 1 or 2, which permits a TLB conflict abort until the TLBI completes.
+    /// It may abort: BBM is 1 or 2, which permits TLB conflict aborts until the TLBI completes.
     MayAbort(u8),
     /// It needs break-before-make: BBM is 0.
     Never,
 }
 
 impl BbmPromise {
-    /// What a CPU promises, from its MIDR_EL1 and ID_AA64MMFR2_EL1.
+    /// Returns the promise of a CPU, from its MIDR_EL1 and ID_AA64MMFR2_EL1.
     ///
     /// ```
     /// use linmap::{BbmPromise, Midr};
@@ -206,13 +207,13 @@ impl BbmPromise {
         }
     }
 
-    /// Whether live entries may change their size in place.
+    /// Returns true if live entries may change their size in place.
     pub const fn never_aborts(self) -> bool {
         matches!(self, Self::Listed | Self::Level3)
     }
 }
 
-/// The reason, as the end of a sentence that starts with the CPU.
+/// Writes the reason, as the end of a sentence that starts with the CPU.
 impl fmt::Display for BbmPromise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -274,14 +275,14 @@ mod tests {
             (0x6d0f_d490, true),
             (0x411f_d842, true),
             (0x4e0f_0100, true),
-            // The implementer counts too: A64FX is 0x46/0x001, AmpereOne 0xc0/0xac3.
+            // The implementer is compared as well: A64FX is 0x46/0x001, AmpereOne 0xc0/0xac3.
             (0x4e0f_d0b0, false),
             (0x410f_0100, false),
             (0x461f_0010, false),
             (0xc00f_ac30, false),
             (0x410f_d083, false),
             (0x000f_0510, false),
-            // Those that Linux repeats for as well, to the first and the last of their revisions.
+            // CPUs for which Linux repeats TLBIs, from the first to the last of their revisions.
             (0x410f_d050, true),
             (0x412f_d050, true),
             (0x410f_d460, true),

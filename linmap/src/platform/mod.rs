@@ -1,4 +1,4 @@
-//! What a platform brings: table pages, CPU primitives, and what its CPUs promise.
+//! The interface to a platform: table pages, CPU primitives, and the promises of its CPUs.
 
 #[cfg(target_arch = "aarch64")]
 pub mod arm64;

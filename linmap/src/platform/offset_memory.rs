@@ -8,14 +8,14 @@ use lock_api::{GuardNoSend, RawMutex};
 use crate::format::{Geometry, Pa};
 use crate::platform::{Frame, Memory};
 
-/// A supply of table pages in RAM that is reached at its physical address plus an offset.
+/// A supply of table pages in RAM that is accessible at its physical address plus an offset.
 ///
-/// It has no pages until some are [added](Self::add). What is free is a list of ranges, each noted in its own first page, so
-/// that no range is too many and nothing is written to the others.
+/// It has no pages until some are [added](Self::add). Free memory is a list of ranges. Each range stores its list node
+/// in its own first page, so the number of ranges is unlimited, and the other pages are not written.
 ///
-/// `L` is a lock for those who take pages at the same time, such as `spin::Mutex<()>`. [`Unshared`], for one CPU, takes no
-/// atomic operation, so that it can be used with the MMU off. The pages can be [moved](Self::moved) to another offset and
-/// lock: as soon as a linear map has them, say.
+/// `L` is a lock for concurrent users, such as `spin::Mutex<()>`. [`Unshared`], for a single CPU, uses no atomic
+/// operation, so it works with the MMU off. The pages can be [moved](Self::moved) to another offset and lock, for
+/// example once a linear map exists.
 ///
 /// ```
 /// use linmap::{Geometry, Granule, Half, Memory, OaFormat, OffsetMemory, Pa, Tree};
@@ -40,33 +40,33 @@ use crate::platform::{Frame, Memory};
 pub struct OffsetMemory<L = Unshared> {
     lock: L,
     page_shift: u32,
-    /// The addresses that its pages may have.
+    /// The physical addresses that its pages may have.
     reach: Range<Pa>,
-    /// The difference between the address of a page and its physical address, wrapping.
+    /// The address of a page less its physical address, wrapping.
     offset: u64,
-    /// Where the first free range begins, or [`END`]. Used under the lock.
+    /// The start of the first free range, or [`END`]. Used under the lock.
     free: Cell<u64>,
 }
 
-/// No free range: the start of no page.
+/// The end of the list. No page starts there.
 const END: u64 = u64::MAX;
 
 // SAFETY: the cell is used under the lock; the rest does not change.
 unsafe impl<L: RawMutex + Sync> Sync for OffsetMemory<L> {}
 
 impl<L: RawMutex> OffsetMemory<L> {
-    /// A supply without pages, of the geometry's page size. Its pages will be in `reach`, and are reached there plus
-    /// `offset`, wrapping.
+    /// Returns a supply without pages, of the geometry's page size. All its pages will be in `reach`, accessible at
+    /// their physical address plus `offset`, wrapping.
     ///
     /// # Safety
     ///
-    /// What will be [added](Self::add), and each page that is given to it, is mapped at that offset, writable, as normal
-    /// memory, for as long as this value is in use. If there is another memory, none of its pages is in `reach`.
+    /// All memory that is [added](Self::add) and each page that is given to it is mapped at that offset, writable, as
+    /// normal memory, for as long as this value is in use. If there is another memory, none of its pages is in `reach`.
     pub const unsafe fn new(geometry: Geometry, reach: Range<Pa>, offset: u64) -> Self {
         Self { lock: L::INIT, page_shift: geometry.page_shift(), reach, offset, free: Cell::new(END) }
     }
 
-    /// Adds RAM: the whole pages of a range that are in reach. Returns their size in bytes.
+    /// Adds RAM: the whole pages of `ram` that are in reach. Returns their size in bytes.
     ///
     /// # Safety
     ///
@@ -82,17 +82,16 @@ impl<L: RawMutex> OffsetMemory<L> {
         end - start
     }
 
-    /// The same pages, from now on reached at another offset and taken under another lock. Pages that are taken belong to it,
-    /// too.
+    /// Moves all pages, including those in use, to another offset and lock.
     ///
     /// # Safety
     ///
-    /// As for [`new`](Self::new), for all pages that were ever added to this one; they are in `reach`.
+    /// As for [`new`](Self::new), for all pages that were ever added to this memory. They are all in the new `reach`.
     pub unsafe fn moved<M: RawMutex>(self, reach: Range<Pa>, offset: u64) -> OffsetMemory<M> {
         OffsetMemory { lock: M::INIT, page_shift: self.page_shift, reach, offset, free: self.free }
     }
 
-    /// The bytes that can still be taken.
+    /// Returns the number of bytes that can still be taken.
     pub fn free_bytes(&self) -> u64 {
         self.locked(|| {
             let (mut bytes, mut start) = (0, self.free.get());
@@ -113,7 +112,7 @@ impl<L: RawMutex> OffsetMemory<L> {
         result
     }
 
-    /// Puts a free range at the head of the list. Under the lock.
+    /// Puts a free range at the head of the list. The caller holds the lock.
     fn link(&self, start: u64, end: u64) {
         let note = self.page(Pa(start));
         // SAFETY: the first page of a free range, which is this memory's alone, has room for two words.
@@ -124,14 +123,14 @@ impl<L: RawMutex> OffsetMemory<L> {
         self.free.set(start);
     }
 
-    /// Where the range behind a free one begins, and where that one ends. Under the lock.
+    /// Returns the start of the free range after this one, and the end of this one. The caller holds the lock.
     fn range(&self, start: u64) -> (u64, u64) {
         let note = self.page(Pa(start));
         // SAFETY: `link` wrote both when the range became free.
         unsafe { (note.read(), note.add(1).read()) }
     }
 
-    /// Where a page is reached.
+    /// Returns the address at which a page is accessed.
     #[inline]
     fn page(&self, pa: Pa) -> *mut u64 {
         assert!(self.reach.contains(&pa), "{pa} is not a page of this memory");
@@ -140,9 +139,9 @@ impl<L: RawMutex> OffsetMemory<L> {
 }
 
 // SAFETY:
-// - pages come from `add`, whose callers hand over memory that nothing else uses, in whole pages; each is in one free range
-//   until it is taken, and in none until it is given back;
-// - `words` is that one page, reached where `new` says, which is plain memory, and refuses what is out of reach.
+// - pages come from `add`, whose callers hand over whole pages that nothing else uses; each is in one free range until
+//   it is taken, and in none until it is given back;
+// - `words` is that one page, which is plain memory at the offset that `new` was given. Pages out of reach are refused.
 unsafe impl<L: RawMutex> Memory for OffsetMemory<L> {
     const PLAIN: bool = true;
 
@@ -179,11 +178,11 @@ unsafe impl<L: RawMutex> Memory for OffsetMemory<L> {
     }
 }
 
-/// A lock for what one CPU has alone: it refuses, by a panic, to be taken twice, and takes no atomic operation.
+/// A lock for data of a single CPU. It panics if it is taken twice, and uses no atomic operation.
 #[derive(Debug)]
 pub struct Unshared(Cell<bool>);
 
-// SAFETY: not `Sync`, so nobody else can try; taken twice is refused.
+// SAFETY: it is not `Sync`, so only one CPU can try, and the second attempt to take it panics.
 unsafe impl RawMutex for Unshared {
     #[allow(clippy::declare_interior_mutable_const, reason = "each lock is one of its own")]
     const INIT: Self = Self(Cell::new(false));

@@ -1,9 +1,9 @@
-//! The promise of a CPU, and the common one of several. Pure.
+//! The promises of a CPU, and the common promises of several. Pure.
 
 use crate::platform::{Features, Promise};
 
 impl Promise {
-    /// Returns the promise of a CPU of these features by itself.
+    /// Returns the promises of a single CPU with these features.
     pub fn of(cpu: &Features) -> Self {
         Self {
             never_aborts: cpu.bbm_promise().never_aborts(),
@@ -12,7 +12,7 @@ impl Promise {
         }
     }
 
-    /// Returns the promise that two CPUs, or two groups of them, keep together.
+    /// Returns the promises that both of two CPUs, or groups of CPUs, keep.
     #[must_use]
     pub const fn weakest(self, other: Self) -> Self {
         Self {

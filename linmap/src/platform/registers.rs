@@ -1,9 +1,9 @@
-//! The registers that a CPU translates by at EL1, as values. Pure.
+//! The registers with which a CPU translates at EL1, as values. Pure.
 
 use crate::format::{Geometry, Granule, MemoryType, OaFormat, Pa};
 use crate::platform::Features;
 
-/// The values of the system registers that a CPU translates by at EL1.
+/// The values of the system registers with which a CPU translates at EL1.
 ///
 /// Table walks are cacheable and inner shareable, memory types are those of [`MemoryType`], and hardware manages neither
 /// the access flag nor the dirty state.
@@ -33,41 +33,41 @@ pub struct Registers {
     pub sctlr: u64,
 }
 
-/// Why a CPU cannot translate by some tables.
+/// The reason why a CPU cannot use some tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RegistersError {
-    /// The halves have different granules or address formats; TCR_EL1.DS is of both.
+    /// The halves have different granules or address formats. TCR_EL1.DS applies to both.
     #[error("the two halves have different granules or address formats; give them the same")]
     Halves,
-    /// The CPU does not have the granule.
+    /// The CPU does not support the granule.
     #[error("the CPU does not translate with the {granule} granule; `Features::has` says which it has")]
     Granule {
         /// The granule that was asked for.
         granule: Granule,
     },
-    /// The CPU does not have LPA2, or not so many bits of address.
+    /// The CPU does not have LPA2, or does not support VAs of that size.
     #[error(
         "the CPU does not translate {va_bits} bits of address in the format {format:?} with the {granule} granule"
     )]
     Large {
         /// The granule.
         granule: Granule,
-        /// The bits of address of the larger half.
+        /// The VA size in bits of the larger half.
         va_bits: u32,
-        /// The format.
+        /// The format of output addresses.
         format: OaFormat,
     },
 }
 
 impl Registers {
-    /// The registers of a CPU with these features, for the geometry and the root table of each half.
+    /// Returns the registers of a CPU with these features, for the geometry and the root table of each half.
     ///
-    /// Each CPU has its own, since physical address sizes differ.
+    /// Compute them for each CPU, since physical address sizes differ.
     ///
     /// # Errors
     ///
-    /// Halves of different granules or address formats; a granule, a format or a VA size that the CPU does not have.
+    /// Halves of different granules or address formats; a granule, a format or a VA size that the CPU does not support.
     pub const fn new(
         cpu: &Features,
         (lower, root0): (Geometry, Pa),
@@ -95,14 +95,14 @@ impl Registers {
         })
     }
 
-    /// SCTLR_EL1 with the MMU off: bits that are RES1, or keep their meaning on a CPU without newer features (LSMAOE, nTLSMD,
-    /// SPAN, EIS, TSCXT, EOS).
+    /// SCTLR_EL1 with the MMU off: the bits that are RES1 or that keep the behaviour of CPUs without newer features
+    /// (LSMAOE, nTLSMD, SPAN, EIS, TSCXT, EOS).
     pub const SCTLR_OFF: u64 = 1 << 29 | 1 << 28 | 1 << 23 | 1 << 22 | 1 << 20 | 1 << 11;
-    /// SCTLR_EL1 with the MMU, both caches, and a check that the stack is aligned.
+    /// SCTLR_EL1 with the MMU, both caches and the stack alignment check on.
     pub const SCTLR_ON: u64 = Self::SCTLR_OFF | 1 << 12 | 1 << 3 | 1 << 2 | 1;
 
-    /// Returns a root table's address as TTBR0_EL1 and TTBR1_EL1 have it (D8.2.3): with 52-bit addresses, bits 51:48 are in
-    /// bits 5:2.
+    /// Returns the address of a root table in the format of TTBR0_EL1 and TTBR1_EL1 (D8.2.3): with 52-bit addresses,
+    /// bits 51:48 are in bits 5:2.
     pub const fn ttbr(root: Pa, format: OaFormat) -> u64 {
         match format {
             OaFormat::Bits48 => root.0,
@@ -110,8 +110,8 @@ impl Registers {
         }
     }
 
-    /// Returns TCR_EL1 without the physical address size, for VA sizes in bits: both halves in one granule, walks cacheable
-    /// and inner shareable.
+    /// Returns TCR_EL1 without the physical address size, for VA sizes in bits. Both halves have one granule; walks are
+    /// cacheable and inner shareable.
     pub const fn tcr(granule: Granule, format: OaFormat, lower_bits: u32, upper_bits: u32) -> u64 {
         let (tg0, tg1) = match granule {
             Granule::K4 => (0, 2),
@@ -166,7 +166,7 @@ mod tests {
         all.flat_map(|(g, f)| (36..=52).filter_map(move |va_bits| Geometry::new(g, va_bits, f).ok()))
     }
 
-    /// The fields that say how to translate, taken apart again by the manual's positions (D24.2.197).
+    /// The fields of TCR_EL1, decoded by the positions in the manual (D24.2.197).
     #[test]
     fn each_geometry_is_read_back() {
         let granules = |tg0, tg1| match (tg0, tg1) {
@@ -183,7 +183,7 @@ mod tests {
                 (64 - u64::from(g.va_bits()), 64 - u64::from(g.va_bits()))
             );
             assert_eq!(granules(field(14, 2), field(30, 2)), g.granule(), "{g:?}");
-            // Write-back, inner shareable walks in both halves; neither half off; HA and HD off.
+            // Write-back, inner shareable walks in both halves; both halves on; HA and HD off.
             assert_eq!((field(8, 6), field(24, 6), field(7, 1), field(23, 1)), (0b11_0101, 0b11_0101, 0, 0));
             assert_eq!((field(39, 2), field(59, 1) == 1), (0, g.oa_format() == OaFormat::Lpa2));
             assert_eq!(field(32, 3), if g.oa_bits() == 52 { 6 } else { 5 }, "{g:?}");

@@ -1,4 +1,4 @@
-//! Memory that one CPU accesses through the caches and another without: with its MMU off.
+//! Memory that one CPU accesses through the caches and another, with its MMU off, without them.
 
 use core::arch::asm;
 
@@ -7,28 +7,28 @@ use crate::format::Va;
 use crate::platform::CacheType;
 
 impl Cpu {
-    /// Writes to memory what the caches hold of `bytes` bytes from `va` on, for a CPU that reads it with its MMU off.
-    /// The addresses can be read.
+    /// Writes the cached contents of `bytes` bytes from `va` on to memory, for a CPU that reads them with its MMU off.
+    /// The addresses must be readable.
     pub fn clean(self, va: Va, bytes: u64) {
         for line in CacheType::lines(Some(data_line()), va, bytes) {
-            // SAFETY: cleaning a line of memory that can be read changes nothing that is in it.
+            // SAFETY: cleaning a line of readable memory does not change its contents.
             unsafe { asm!("dc cvac, {}", in(reg) line.0, options(nostack, preserves_flags)) };
         }
         // SAFETY: a barrier changes nothing but order.
         unsafe { asm!("dsb sy", options(nostack, preserves_flags)) };
     }
 
-    /// Drops from the caches, without writing it, what they hold of `bytes` bytes from `va` on: of memory that is used with the
-    /// MMU off. Before its first use, so that nothing is written over it later; after its last, so that it is read from
-    /// memory.
+    /// Drops `bytes` bytes from `va` on from the caches without writing them to memory, for memory that is used with
+    /// the MMU off. Call it before the first use, so that no cached line overwrites the memory later, and after the
+    /// last, so that the memory is read again.
     ///
     /// # Safety
     ///
-    /// The addresses can be written, and what was written to the lines that they lie in was written with the MMU off, or is
-    /// of no use any more.
+    /// The addresses are writable. Everything in the cache lines of these addresses was written with the MMU off, or is
+    /// no longer needed.
     pub unsafe fn discard(self, va: Va, bytes: u64) {
         for line in CacheType::lines(Some(data_line()), va, bytes) {
-            // SAFETY: nothing that is of use is in the caches, by the caller's promise.
+            // SAFETY: the caches hold nothing that is needed, by the caller's promise.
             unsafe { asm!("dc ivac, {}", in(reg) line.0, options(nostack, preserves_flags)) };
         }
         // SAFETY: a barrier changes nothing but order.
@@ -36,7 +36,7 @@ impl Cpu {
     }
 }
 
-/// The bytes of the smallest line of all data caches that this CPU sees.
+/// Returns the size in bytes of the smallest line of all data caches that this CPU sees.
 fn data_line() -> u64 {
     let ctr: u64;
     // SAFETY: reading an ID register has no side effect.

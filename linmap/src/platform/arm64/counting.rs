@@ -1,4 +1,4 @@
-//! A CPU that counts what it does, for windows and benchmarks.
+//! A CPU that counts the primitives it uses, for measurements.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -7,11 +7,11 @@ use crate::format::{Geometry, Tlbi, Va};
 use crate::platform::cache::CacheType;
 use crate::platform::hardware::Dsb;
 
-/// The CPUs that use it, with one count of every primitive for all of them.
+/// All CPUs that use this value, with one count of each primitive for all of them.
 ///
-/// Counts are atomic additions: exclusives, where the CPU has no others. On memory that is not cacheable these may
-/// fault, or never succeed (Arm ARM B2.12.2), so nothing is counted before the MMU and the data cache are on: that is
-/// what [`Cpu`] alone is for.
+/// A count is an atomic addition, which is made of exclusives on CPUs without atomic instructions. On memory that is
+/// not cacheable these may fault or never succeed (Arm ARM B2.12.2), so nothing may be counted before the MMU and the
+/// data cache are on. Use [`Cpu`] until then.
 #[derive(Debug, Default)]
 pub struct Counting {
     tlbi: AtomicU64,
@@ -20,46 +20,46 @@ pub struct Counting {
 }
 
 impl Counting {
-    /// CPUs of which nothing has been used yet.
+    /// Returns a value with all counts zero.
     pub const fn new() -> Self {
         Self { tlbi: AtomicU64::new(0), dsb: AtomicU64::new(0), isb: AtomicU64::new(0) }
     }
 
-    /// What has been used so far.
+    /// Returns the counts so far.
     pub fn uses(&self) -> Uses {
         let Self { tlbi, dsb, isb } = self;
         Uses { tlbi: tlbi.load(Relaxed), dsb: dsb.load(Relaxed), isb: isb.load(Relaxed) }
     }
 
-    /// Counts primitives that were used otherwise: by assembly, or by other CPUs that do not count themselves.
+    /// Adds primitives that were used elsewhere: by assembly, or by CPUs that do not count.
     pub fn note(&self, uses: Uses) {
         self.tlbi.fetch_add(uses.tlbi, Relaxed);
         self.dsb.fetch_add(uses.dsb, Relaxed);
         self.isb.fetch_add(uses.isb, Relaxed);
     }
 
-    /// A data synchronisation barrier.
+    /// Executes and counts a data synchronisation barrier.
     #[inline]
     pub fn dsb(&self, kind: Dsb) {
         self.dsb.fetch_add(1, Relaxed);
         Cpu.dsb(kind);
     }
 
-    /// A context synchronisation event.
+    /// Executes and counts a context synchronisation event.
     #[inline]
     pub fn isb(&self) {
         self.isb.fetch_add(1, Relaxed);
         Cpu.isb();
     }
 
-    /// A TLB invalidation.
+    /// Issues and counts a TLB invalidation.
     #[inline]
     pub fn tlbi(&self, op: Tlbi, geometry: Geometry) {
         self.tlbi.fetch_add(1, Relaxed);
         Cpu.tlbi(op, geometry);
     }
 
-    /// Makes code visible to instruction fetch, as [`Cpu::sync_code`] does.
+    /// Makes code visible to instruction fetch, as [`Cpu::sync_code`] does, and counts the primitives.
     pub fn sync_code(&self, cache: CacheType, va: Va, bytes: u64) {
         self.note(Cpu.sync_code(cache, va, bytes));
     }

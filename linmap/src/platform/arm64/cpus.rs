@@ -1,4 +1,4 @@
-//! All CPUs as `Hardware`, ready to use: the instructions, a lock of the caller's kind, and what the CPUs promise.
+//! All CPUs as `Hardware`, ready to use: the instructions, a lock of the caller's type, and the promises of the CPUs.
 
 use core::arch::asm;
 use core::marker::PhantomData;
@@ -12,18 +12,17 @@ use crate::platform::{CacheType, Dsb, Features, Hardware, Promise};
 
 /// The CPUs of a system, and the lock on its live tables.
 ///
-/// `L` is any lock that spins ([`lock_api::RawMutex`]), such as `spin::Mutex<()>`. Interrupts of the CPU that holds it are
-/// masked. CPUs are not parked: a kernel that needs [`Policy::Park`](crate::Policy::Park) has to say how, in an
-/// implementation of [`Hardware`] of its own.
+/// `L` is any spinlock ([`lock_api::RawMutex`]), such as `spin::Mutex<()>`. Interrupts are masked on the CPU that holds
+/// it. CPUs are not parked: a kernel that needs [`Policy::Park`](crate::Policy::Park) implements [`Hardware`] itself.
 ///
-/// Until the first CPU is [admitted](Self::admit) it promises nothing. The lock takes atomic operations, which may not be
+/// No promise holds until the first CPU is [admitted](Self::admit). The lock uses atomic operations, so it may not be
 /// used before the MMU is on.
 #[derive(Debug)]
 pub struct Cpus<L> {
     lock: L,
-    /// The bits below. Written under the lock.
+    /// The bits below, written under the lock.
     promise: AtomicU8,
-    /// The bits of a [`CacheType`]. Likewise.
+    /// The bits of a [`CacheType`], written under the lock.
     cache: AtomicU64,
 }
 
@@ -34,24 +33,24 @@ const RANGE_TLBI: u8 = 1 << 2;
 const REPEAT_TLBI: u8 = 1 << 3;
 
 impl<L: RawMutex> Cpus<L> {
-    /// CPUs of which nothing is known yet.
+    /// Returns a value without CPUs.
     ///
     /// # Safety
     ///
     /// - Each CPU whose walkers may reach the tables is admitted before the next operation on them starts.
-    /// - TCR_EL1.HA and HD are 0 on each, as [`Registers`](crate::Registers) have them.
-    /// - The lock is one of spinning: it does not sleep, since interrupts are masked.
+    /// - TCR_EL1.HA and HD are 0 on each, as in [`Registers`](crate::Registers).
+    /// - The lock spins. It must not sleep, since interrupts are masked.
     pub const unsafe fn new() -> Self {
         let (promise, cache) = (AtomicU8::new(REPEAT_TLBI), AtomicU64::new(0));
         Self { lock: L::INIT, promise, cache }
     }
 
-    /// Lets a CPU use the tables from now on, and returns what all of them promise.
+    /// Lets a CPU use the tables from now on. Returns the promises that all CPUs admitted so far keep.
     ///
     /// A CPU may admit itself as soon as its MMU is on, if no operation starts between the moment when its walkers can
-    /// reach the tables and this.
+    /// reach the tables and this call.
     ///
-    /// Where this takes back that leaves can change their size live, the map may need another policy
+    /// If the returned promises no longer permit live changes of size, the map may need another policy
     /// ([`Decision::when_all_reported`](crate::Decision::when_all_reported)).
     pub fn admit(&self, cpu: &Features) -> Promise {
         let _held = self.lock();
@@ -74,17 +73,17 @@ impl<L: RawMutex> Cpus<L> {
     }
 }
 
-/// The lock of [`Cpus`], until it is dropped; interrupts are masked.
+/// The held lock of [`Cpus`]. Interrupts are masked until it is dropped.
 pub struct Held<'h, L: RawMutex> {
     lock: &'h L,
-    /// Restored after the lock has been given back.
+    /// Restored after the lock has been released.
     _masked: Masked,
 }
 
 impl<L: RawMutex> Drop for Held<'_, L> {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: this value has the lock, which was taken when it was made.
+        // SAFETY: this value holds the lock, which was taken when it was made.
         unsafe { self.lock.unlock() }
     }
 }
@@ -92,7 +91,7 @@ impl<L: RawMutex> Drop for Held<'_, L> {
 /// Interrupts of this CPU are masked until this is dropped.
 struct Masked {
     daif: u64,
-    /// Of this CPU alone.
+    /// Not `Send`: the mask belongs to this CPU.
     _here: PhantomData<*const ()>,
 }
 
@@ -100,7 +99,7 @@ impl Masked {
     #[inline]
     fn new() -> Self {
         let daif: u64;
-        // SAFETY: masking interrupts makes nothing happen that would not have happened otherwise.
+        // SAFETY: masked interrupts are only delayed.
         unsafe {
             asm!("mrs {}, daif", "msr daifset, #0xf", out(reg) daif, options(nostack, preserves_flags));
         }
@@ -111,18 +110,18 @@ impl Masked {
 impl Drop for Masked {
     #[inline]
     fn drop(&mut self) {
-        // SAFETY: back to what it was.
+        // SAFETY: restores the previous value.
         unsafe { asm!("msr daif, {}", in(reg) self.daif, options(nostack, preserves_flags)) };
     }
 }
 
 // SAFETY:
 // - each primitive is the instruction, in assembly that no access to memory is moved across;
-// - the lock excludes, by the contract of `RawMutex`, and masks interrupts of its holder;
-// - the promise is the weakest of all CPUs that were admitted, which are all that use the tables, as `new` wants it; code
-//   is synchronised for the weakest as well;
+// - the lock excludes, by the contract of `RawMutex`, and interrupts of its holder are masked;
+// - the promise is the weakest of all CPUs that were admitted, which are all that use the tables, as `new` requires;
+//   code is synchronised for the weakest as well;
 // - no CPU is ever parked;
-// - TCR_EL1.HA and HD are off, as `new` wants it.
+// - TCR_EL1.HA and HD are off, as `new` requires.
 unsafe impl<L: RawMutex> Hardware for Cpus<L> {
     type Held<'h>
         = Held<'h, L>

@@ -1,6 +1,6 @@
-//! The real CPU: barriers, invalidation and ID registers. The only assembly of the library.
+//! The real CPU: barriers, invalidation and ID registers. All assembly of the library is here.
 //!
-//! Everything here is for EL1.
+//! All functions are for EL1.
 
 use core::arch::asm;
 
@@ -20,13 +20,13 @@ use crate::platform::cache::CacheType;
 use crate::platform::features::Features;
 use crate::platform::hardware::Dsb;
 
-/// This CPU: nothing but the instructions that its methods name, no access to memory. So it can be used with the MMU
-/// off; [`Counting`] cannot.
+/// This CPU. Its methods are only the instructions that they name and access no memory, so they can be used with the
+/// MMU off. Those of [`Counting`] cannot.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Cpu;
 
 impl Cpu {
-    /// What the ID registers of the CPU that runs this say.
+    /// Returns the features in the ID registers of the CPU that runs this.
     pub fn features() -> Features {
         macro_rules! read {
             ($register:literal) => {{
@@ -48,10 +48,10 @@ impl Cpu {
     }
 }
 
-/// The primitives of [`Hardware`](crate::Hardware), for a platform to build on. None of them is `nomem`, so
-/// the compiler keeps accesses to table memory on their side of it.
+/// The primitives of [`Hardware`](crate::Hardware), from which a platform is made. None is `nomem`, so the compiler
+/// moves no access to table memory across them.
 impl Cpu {
-    /// A data synchronisation barrier.
+    /// Executes a data synchronisation barrier.
     #[inline]
     pub fn dsb(self, kind: Dsb) {
         // SAFETY: a barrier changes nothing but order.
@@ -63,14 +63,14 @@ impl Cpu {
         }
     }
 
-    /// A context synchronisation event.
+    /// Executes a context synchronisation event.
     #[inline]
     pub fn isb(self) {
         // SAFETY: a context synchronisation event changes nothing but order.
         unsafe { asm!("isb", options(nostack, preserves_flags)) }
     }
 
-    /// A TLB invalidation.
+    /// Issues a TLB invalidation.
     #[inline]
     pub fn tlbi(self, op: Tlbi, geometry: Geometry) {
         macro_rules! issue {
@@ -85,7 +85,7 @@ impl Cpu {
                 Instruction::Vmalle1is => asm!("tlbi vmalle1is", options(nostack, preserves_flags)),
                 Instruction::Vaae1is => issue!("tlbi vaae1is", operand),
                 Instruction::Vaale1is => issue!("tlbi vaale1is", operand),
-                // The names need a target feature; these are their encodings (C5.5.30, C5.5.33).
+                // The mnemonics need a target feature. These are their encodings (C5.5.30, C5.5.33).
                 Instruction::Rvaae1is => issue!("sys #0, c8, c2, #3", operand),
                 Instruction::Rvaale1is => issue!("sys #0, c8, c2, #7", operand),
                 Instruction::Vale1is => issue!("tlbi vale1is", operand),
@@ -93,13 +93,14 @@ impl Cpu {
         }
     }
 
-    /// Makes what was written to `bytes` bytes from `va` on visible to instruction fetch: the sequence of Arm ARM
-    /// B2.7.4.2, with what `cache` says is not needed left out. The addresses can be read. What barriers it took.
+    /// Makes `bytes` bytes from `va` on, which were written as data, visible to instruction fetch: the sequence of Arm
+    /// ARM B2.7.4.2, without the parts that `cache` makes unnecessary. The addresses must be readable. Returns the
+    /// barriers that were used.
     ///
-    /// `cache` is of the weakest CPU that is to execute the code ([`CacheType::weakest`]).
+    /// `cache` is that of the weakest CPU that will execute the code ([`CacheType::weakest`]).
     pub fn sync_code(self, cache: CacheType, va: Va, bytes: u64) -> Uses {
         for line in CacheType::lines(cache.data_line(), va, bytes) {
-            // SAFETY: cleaning a line of memory that can be read changes nothing that is in it.
+            // SAFETY: cleaning a line of readable memory does not change its contents.
             unsafe { asm!("dc cvau, {}", in(reg) line.0, options(nostack, preserves_flags)) };
         }
         self.dsb(Dsb::Ish);
@@ -117,5 +118,5 @@ impl Cpu {
     }
 }
 
-/// It has nothing that an access could be to.
+/// `Cpu` has no fields, so its methods access no memory.
 const _: () = assert!(size_of::<Cpu>() == 0);

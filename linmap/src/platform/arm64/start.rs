@@ -1,4 +1,4 @@
-//! How a CPU turns its MMU on: the first one and all others enter a map by the same instructions.
+//! The code with which a CPU turns its MMU on. The first CPU and all others use the same instructions.
 
 use core::arch::naked_asm;
 use core::mem::offset_of;
@@ -6,39 +6,39 @@ use core::mem::offset_of;
 use crate::format::Va;
 use crate::platform::Registers;
 
-/// The state of a CPU from the moment its MMU is on, for [`start`]. Addresses are those of the new map.
+/// The state of a CPU from the moment its MMU is on, for [`start`]. Addresses are virtual addresses of the new map.
 ///
-/// A CPU with its MMU off reads memory, not the caches. What another one wrote with the MMU on is cleaned first
-/// ([`Cpu::clean`](super::Cpu::clean)).
+/// A CPU with its MMU off reads memory, not the caches. If another CPU wrote this value with its MMU on, it must clean
+/// the caches first ([`Cpu::clean`](super::Cpu::clean)).
 #[repr(C, align(64))]
 #[derive(Clone, Copy, Debug)]
 pub struct Start {
-    /// The registers that it translates by.
+    /// The translation registers.
     pub registers: Registers,
-    /// Where its stack ends: it grows down from here.
+    /// The top of the stack, which grows down.
     pub stack: Va,
     /// Its exception vectors (VBAR_EL1).
     pub vectors: Va,
-    /// Where it goes on: an `extern "C" fn(u64) -> !`.
+    /// The function to call, an `extern "C" fn(u64) -> !`.
     pub entry: Va,
     /// The argument of that function.
     pub argument: u64,
 }
 
-/// Turns the MMU and the caches on, and goes on as `start` says.
+/// Turns the MMU and the caches on, and calls the entry function of `start`.
 ///
-/// Masks all interrupts, drops what the TLB and the instruction cache hold, and uses no memory but `start`. Code that is built
-/// with SIMD registers may use them from then on. PSCI can start a CPU here (CPU_ON): the physical address of this function is
-/// the entry point, the physical address of a [`Start`] the context.
+/// Masks all interrupts, drops the contents of the TLB and the instruction cache, and accesses no memory but `start`.
+/// SIMD registers are usable afterwards. PSCI can start a CPU here (CPU_ON): the physical address of this function is
+/// the entry point, and the physical address of a [`Start`] the context.
 ///
 /// # Safety
 ///
 /// - The CPU is at EL1, in AArch64 state, with its MMU off.
 /// - `start` is a physical address, in memory.
-/// - The tables of its registers are complete and in memory. They map this code, executable, at its physical address; the
-///   entry and the vectors, executable; and the stack, writable. Nobody else uses the stack.
-/// - What this CPU goes on to use is in memory, too, and no cache holds anything else for it: what was written with the MMU
-///   off has been [discarded](super::Cpu::discard) from the caches.
+/// - The tables of its registers are complete and in memory. They map this code, executable, at its physical address;
+///   the entry and the vectors, executable; and the stack, writable. Nothing else uses the stack.
+/// - All other memory that this CPU goes on to use is also up to date in memory, and no cache holds different contents:
+///   data written with the MMU off has been [discarded](super::Cpu::discard) from the caches.
 /// - The entry is a function that can be called with the argument.
 #[unsafe(naked)]
 pub unsafe extern "C" fn start(start: *const Start) -> ! {

@@ -1,4 +1,4 @@
-//! Numbers of primitives used, for windows and benchmarks.
+//! The number of times that primitives were used, for measurements.
 
 /// The number of times that each primitive was used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
