@@ -1,24 +1,24 @@
-//! The counts of a live map, and what has been done to it.
+//! The counts of a live map and of the operations on it.
 
 use core::sync::atomic::{AtomicI64, AtomicU64, Ordering::Relaxed};
 
 use crate::format::Level;
 use crate::plan::Stats;
 
-/// How often something was done to a live map.
+/// The number of operations on a live map, by kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Changes {
     /// Leaves that became tables.
     pub splits: u64,
-    /// Tables that became leaves, or went because nothing was in them.
+    /// Tables that became leaves, or were freed because they were empty.
     pub collapses: u64,
     /// TLB invalidations issued.
     pub invalidations: u64,
-    /// How often the other CPUs were parked.
+    /// The number of times that the other CPUs were parked.
     pub parkings: u64,
 }
 
-/// The counts of a live map. They are written under its lock alone, so that plain loads and stores do.
+/// The counts of a live map. They are written under its lock only, so plain loads and stores suffice.
 #[derive(Debug, Default)]
 pub(crate) struct Counters {
     leaves: [[AtomicI64; 2]; Level::COUNT],
@@ -46,8 +46,8 @@ impl Counters {
         counters
     }
 
-    /// Adds what a tree is made of. Inlined, so that the tree's counts are not copied for it on their way to a graft: four
-    /// copies, 260 instructions.
+    /// Adds the counts of a tree. Inlined, because otherwise a graft copies the tree's counts four times, which takes
+    /// 260 instructions.
     #[inline(always)]
     pub(crate) fn include(&self, stats: &Stats) {
         for (to, from) in self.leaves.iter().zip(&stats.descriptors) {
@@ -57,7 +57,7 @@ impl Counters {
         grow(&self.tables, stats.tables as i64);
     }
 
-    /// Takes away what some tables were made of.
+    /// Subtracts the counts of some tables.
     pub(crate) fn exclude(&self, stats: &Stats) {
         for (to, from) in self.leaves.iter().zip(&stats.descriptors) {
             grow(&to[0], -(from[0] as i64));
@@ -66,29 +66,29 @@ impl Counters {
         grow(&self.tables, -(stats.tables as i64));
     }
 
-    /// Adds leaf descriptors of one kind, or takes them away.
+    /// Adds or subtracts leaf descriptors of one kind.
     #[inline]
     pub(crate) fn leaves(&self, level: Level, contiguous: bool, descriptors: i64) {
         grow(&self.leaves[level.ordinal()][usize::from(contiguous)], descriptors);
     }
 
-    /// A table more.
+    /// Adds one table.
     #[inline]
     pub(crate) fn table(&self) {
         grow(&self.tables, 1);
     }
 
-    /// How many tables there are.
+    /// Returns the number of tables.
     pub(crate) fn tables(&self) -> u64 {
         self.tables.load(Relaxed) as u64
     }
 
-    /// A table less.
+    /// Subtracts one table.
     pub(crate) fn no_table(&self) {
         grow(&self.tables, -1);
     }
 
-    /// A run of so many leaves is one no more.
+    /// Counts a contiguous run as single leaves from now on.
     #[inline]
     pub(crate) fn dissolved(&self, level: Level, members: i64) {
         let [plain, contiguous] = &self.leaves[level.ordinal()];

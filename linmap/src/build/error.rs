@@ -1,4 +1,4 @@
-//! Why tables were not built.
+//! The reasons why tables were not built.
 
 use crate::format::{Level, Va};
 
@@ -7,13 +7,13 @@ use crate::format::{Level, Va};
 pub(crate) struct OutOfFrames(pub(crate) u64);
 
 impl OutOfFrames {
-    /// The same, of an operation that had taken more pages.
+    /// Adds the pages that an operation had taken before.
     pub(crate) const fn and(self, before: u64) -> Self {
         Self(self.0 + before)
     }
 }
 
-/// Why a tree was not built. Every frame has been given back.
+/// The reason why a tree was not built. Every frame has been given back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BuildError {

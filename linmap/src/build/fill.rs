@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
-/// The hot loop of creation. A plain loop becomes vector stores where there are vectors.
+/// The hot loop of creation. The compiler turns a plain loop into vector stores if there are vector registers.
 #[cfg(not(all(target_arch = "aarch64", not(target_feature = "neon"))))]
 #[inline]
 pub(crate) fn fill_with_step(slots: &mut [u64], first: u64, step: u64) {
@@ -13,8 +13,8 @@ pub(crate) fn fill_with_step(slots: &mut [u64], first: u64, step: u64) {
     }
 }
 
-/// The same for kernels, which have no vectors: a constant number of stores a turn become pairs, which
-/// cost 1.56 instructions an entry where a plain loop costs 2 or 3.
+/// The same for kernels, which use no vector registers. A constant number of stores per iteration becomes store pairs:
+/// 1.56 instructions an entry, where a plain loop takes 2 or 3.
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
 #[inline]
 pub(crate) fn fill_with_step(slots: &mut [u64], first: u64, step: u64) {
@@ -29,7 +29,7 @@ pub(crate) fn fill_with_step(slots: &mut [u64], first: u64, step: u64) {
     rest.iter_mut().for_each(put);
 }
 
-/// What would follow.
+/// Returns the first value that was not written.
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
 #[inline(never)]
 fn fill_chunks(chunks: &mut [[u64; 64]], first: u64, step: u64) -> u64 {
@@ -41,14 +41,14 @@ fn fill_chunks(chunks: &mut [[u64; 64]], first: u64, step: u64) -> u64 {
     value
 }
 
-/// Writes holes, a few at a time: as one fill it would become a call of `memset`, which costs five
-/// times as much where that is not made for long runs of words.
+/// Writes holes, a few at a time. A single fill would become a call of `memset`, which costs five times as much if that
+/// `memset` is not optimised for long ranges.
 pub(crate) fn fill_holes(slots: &mut [u64]) {
     let (long, rest) = slots.as_chunks_mut::<32>();
     let (short, rest) = rest.as_chunks_mut::<8>();
     let clear = |part: &mut [u64; 8]| {
         *part = [0; 8];
-        // Keeps the parts from being joined again.
+        // Prevents the compiler from joining the parts again.
         compiler_fence(Ordering::SeqCst);
     };
     long.iter_mut().for_each(|chunk| chunk.as_chunks_mut().0.iter_mut().for_each(clear));

@@ -1,4 +1,4 @@
-//! Tables that no walker reaches: whole trees, and what takes the place of a leaf.
+//! Tables that no walker reaches: whole trees, and the replacements of leaves.
 
 mod counters;
 mod error;

@@ -1,7 +1,7 @@
-//! Off line: the tables that take the place of a leaf, with a change already in them.
+//! The tables that replace a leaf, built off line, with a change already in them.
 //!
-//! A table is filled with what the leaf said, in contiguous runs where there are such; then the part that
-//! changes is changed. So its neighbours keep the largest leaves that remain possible.
+//! A table is filled with the leaf's content, in contiguous runs where possible. Then the part that changes is changed.
+//! So its neighbours keep the largest leaves that remain possible.
 
 use crate::build::counters::Counters;
 use crate::build::error::OutOfFrames;
@@ -11,19 +11,19 @@ use crate::format::{Descriptor, Geometry, LeafChange, Level, Span};
 use crate::platform::{Frame, Memory};
 use crate::read::Table;
 
-/// How a leaf is split: what becomes of the part of it that lies within the span.
+/// The split of a leaf, with a change of the part of it that lies within the span.
 pub(crate) struct Replacement<'m, M> {
-    /// Where tables come from.
+    /// The memory that provides tables.
     pub(crate) memory: &'m M,
     pub(crate) geometry: Geometry,
     pub(crate) change: LeafChange,
     pub(crate) span: Span,
-    /// Whether the part within the span ends up in single pages.
+    /// True if the part within the span becomes single pages.
     pub(crate) pages: bool,
     pub(crate) counters: &'m Counters,
 }
 
-/// How many tables it takes to have the part of a leaf at `level` that lies within `span` in pages.
+/// Returns the number of tables that it takes to map, in pages, the part of a leaf at `level` that lies within `span`.
 pub(crate) fn page_tables_for(g: Geometry, level: Level, leaf: Span, span: Span) -> u64 {
     let (first, last) = (leaf.first.max(span.first), leaf.last.min(span.last));
     let entries = |n: i8| {
@@ -34,12 +34,12 @@ pub(crate) fn page_tables_for(g: Geometry, level: Level, leaf: Span, span: Span)
 }
 
 impl<M: Memory> Replacement<'_, M> {
-    /// Builds the tables that take the place of the leaf `old`, which is an entry of `above` and starts at
-    /// `base`. The descriptor of the topmost.
+    /// Builds the tables that replace the leaf `old`, which is an entry of `above` and starts at `base`. Returns the
+    /// descriptor of the topmost table.
     ///
     /// # Errors
     ///
-    /// Out of frames; all that were taken are given back.
+    /// Out of frames. All that were taken are given back.
     pub(crate) fn leaf(&self, old: Descriptor, above: &Table, base: u64) -> Result<Descriptor, OutOfFrames> {
         let g = self.geometry;
         let table = above.offline(base, g);
@@ -56,15 +56,15 @@ impl<M: Memory> Replacement<'_, M> {
         }
     }
 
-    /// Cuts what [`leaf`](Self::leaf) built, and nobody has published, where this span begins and ends as well. Its
-    /// leaves say what they did.
+    /// Splits the unpublished tables that [`leaf`](Self::leaf) built at the ends of this span as well. Leaves change
+    /// their size only.
     ///
     /// # Errors
     ///
-    /// Out of frames; what was built is as it was, or cut at one end.
+    /// Out of frames. The tables are unchanged, or split at one end.
     pub(crate) fn cut_again(&self, link: Descriptor, above: &Table, base: u64) -> Result<(), OutOfFrames> {
         let (g, table) = (self.geometry, above.offline(base, self.geometry));
-        // SAFETY: nothing but this descriptor points to the table, and no walker was shown it.
+        // SAFETY: only this descriptor points to the table, and it was never visible to a walker.
         let mut frame = unsafe { Frame::from_pa(link.next_table(g)) };
         let slots = self.memory.slots(&mut frame);
         let part = Part::of(self.span, &table, slots.len());
@@ -87,8 +87,8 @@ impl<M: Memory> Replacement<'_, M> {
         Ok(())
     }
 
-    /// Fills a new table with what the leaf said, whose first part is `first`: in runs, but for those that the
-    /// span has only a part of.
+    /// Fills a new table with the leaf's content, starting with the entry `first`: in runs, except for runs that are
+    /// partly in the span.
     #[inline(always)]
     fn fill(&self, table: &Table, slots: &mut [u64], first: Descriptor, part: &Part) {
         let (step, members) = (1 << table.shift, self.geometry.run_below(table.level));
@@ -97,7 +97,7 @@ impl<M: Memory> Replacement<'_, M> {
             return self.counters.leaves(table.level, false, slots.len() as i64);
         }
         fill_with_step(slots, first.with_contiguous().0, step);
-        // Dissolved are the run in which the part begins and the one in which it ends, or all in between.
+        // Dissolves the runs that contain the ends of the part, or all runs in between, too.
         let (begins, ends) = (part.first & !(members - 1), part.last & !(members - 1));
         let cut = (
             part.start & ((members << table.shift) - 1) != 0,
@@ -130,7 +130,7 @@ impl<M: Memory> Replacement<'_, M> {
         self.change_each(table, slots, part)
     }
 
-    /// The same, where only some entries are cut.
+    /// Does the same, where only some entries are split.
     #[inline(never)]
     fn change_each(&self, table: &Table, slots: &mut [u64], part: &Part) -> Result<(), OutOfFrames> {
         for (index, slot) in (part.first..).zip(&mut slots[part.first..=part.last]) {
@@ -150,7 +150,7 @@ impl<M: Memory> Replacement<'_, M> {
         Ok(())
     }
 
-    /// Entries that say the same, but for addresses and where runs are.
+    /// Changes entries that differ only in their addresses and contiguous bits.
     #[inline(always)]
     fn edit_alike(&self, table: &Table, slots: &mut [u64]) {
         if let [one] = slots {
@@ -180,12 +180,12 @@ impl<M: Memory> Replacement<'_, M> {
     }
 }
 
-/// The part of a table that a span has.
+/// The part of a table that lies within a span.
 struct Part {
-    /// Where it starts and ends, in bytes from the table's first address.
+    /// The start and the end, in bytes from the table's first address.
     start: usize,
     end: usize,
-    /// Its first entry and its last.
+    /// The first and the last entry.
     first: usize,
     last: usize,
 }
@@ -198,13 +198,13 @@ impl Part {
         Self { start, end, first: start >> table.shift, last: (end - 1) >> table.shift }
     }
 
-    /// Whether it begins or ends within an entry, whichever.
+    /// Returns true if it begins or ends within an entry.
     #[inline(always)]
     const fn is_cut(&self, shift: u32) -> bool {
         (self.start | self.end) & ((1 << shift) - 1) != 0
     }
 
-    /// Whether it begins or ends within this one.
+    /// Returns true if it begins or ends within this entry.
     #[inline(always)]
     fn cuts(&self, index: usize, shift: u32) -> bool {
         let within = |at: usize| at >> shift == index && at & ((1 << shift) - 1) != 0;
@@ -212,7 +212,7 @@ impl Part {
     }
 }
 
-/// Makes plain entries of whole runs. How many.
+/// Turns whole runs into plain entries. Returns the number of entries.
 #[inline(always)]
 fn dissolve(runs: &mut [u64]) -> usize {
     // A run has at least eight members.
@@ -222,7 +222,7 @@ fn dissolve(runs: &mut [u64]) -> usize {
     runs.len()
 }
 
-/// Gives back tables at a level, and all below, that were counted and never published. How many.
+/// Gives back tables at a level, and all below, that were counted and never published. Returns the number of tables.
 #[cold]
 pub(crate) fn discard<M: Memory>(
     memory: &M,
@@ -230,7 +230,7 @@ pub(crate) fn discard<M: Memory>(
     counters: &Counters,
     (link, level): (Descriptor, Level),
 ) -> u64 {
-    // SAFETY: nothing but this descriptor points to the table, and no walker was shown it.
+    // SAFETY: only this descriptor points to the table, and it was never visible to a walker.
     let table = unsafe { Frame::from_pa(link.next_table(g)) };
     let mut tables = 0;
     give_back(memory, g, level, table, &mut |slots, level| {

@@ -1,8 +1,8 @@
-//! Off line: a whole tree of tables, built in plain memory that no walker can reach.
+//! A whole tree of tables, built off line in plain memory that no walker can reach.
 //!
-//! One pass in address order. A table is taken when its first entry is known and every slot is written
-//! exactly once: leaves by long constant fills, the rest as holes; nothing is zeroed first. When frames
-//! run out, everything built so far is given back.
+//! It is built in one pass in address order. A table is taken when its first entry is known, and every slot is written
+//! exactly once: leaves by long constant fills, all other slots as holes. Nothing is zeroed first. When frames run out,
+//! everything built so far is given back.
 
 use core::ops::Range;
 
@@ -13,10 +13,10 @@ use crate::format::{Descriptor, Geometry, Half, Level, Pa, Va, in_place_bits};
 use crate::plan::{Run, Stats};
 use crate::platform::{Frame, Memory};
 
-/// A tree that no walker can reach; it owns all of its table pages.
+/// A tree that no walker can reach. It owns all of its table pages.
 ///
-/// Publish it with [`AddressSpace`](crate::AddressSpace), or [`discard`](Self::discard) it; dropping
-/// it leaks its pages.
+/// Publish it with [`AddressSpace`](crate::AddressSpace), or [`discard`](Self::discard) it. Dropping it leaks its
+/// pages.
 #[must_use = "a dropped tree leaks its table pages: publish or discard it"]
 #[derive(Debug)]
 pub struct Tree {
@@ -24,22 +24,22 @@ pub struct Tree {
     geometry: Geometry,
     half: Half,
     stats: Stats,
-    /// The slots of the root from the first that is used to the last.
+    /// The slots of the root from the first to the last that is used.
     used: Range<usize>,
-    /// The first run that can be written and executed.
+    /// The first address that is both writable and executable.
     write_execute: Option<Va>,
 }
 
 impl Tree {
-    /// Builds the tables that map `runs`, which go up in address order within `half`.
+    /// Builds the tables that map `runs`, which must be in ascending address order within `half`.
     ///
-    /// With no runs the tree is an empty root table.
-    /// The cost is one store for each slot of each table page, in one pass.
+    /// Without runs the tree is an empty root table. The cost is one store for each slot of each table page, in one
+    /// pass.
     ///
     /// # Errors
     ///
     /// A memory whose pages are not of the geometry's size; out of frames; a run that is unordered, misaligned or
-    /// outside the half. Then every frame has been given back.
+    /// outside the half. Every frame has then been given back.
     pub fn build<M: Memory>(
         memory: &M,
         geometry: Geometry,
@@ -49,7 +49,7 @@ impl Tree {
         Self::fits(memory, geometry)?;
         let mut write_execute = None;
         let judged = runs.inspect(|run| {
-            // Mostly it cannot be executed.
+            // Most runs are not executable, so that is tested first.
             if run.attributes.is_executable() && run.attributes.is_writable() {
                 write_execute.get_or_insert(run.va);
             }
@@ -58,14 +58,14 @@ impl Tree {
         Ok(Self { write_execute, ..tree })
     }
 
-    /// Whether tables of a geometry can be made of a memory's pages.
+    /// Returns an error if the memory's pages are not of the geometry's page size.
     pub(crate) fn fits<M: Memory>(memory: &M, geometry: Geometry) -> Result<(), BuildError> {
         let (memory, tables) = (memory.page_size(), geometry.page_size());
         if memory == tables { Ok(()) } else { Err(BuildError::PageSize { memory, tables }) }
     }
 
-    /// The same as [`build`](Self::build) for a memory that [`fits`](Self::fits), and runs of which none is writable and
-    /// executable.
+    /// Builds a tree as [`build`](Self::build) does. The memory must have [the right page size](Self::fits), and no run
+    /// may be both writable and executable.
     pub(crate) fn build_judged<M: Memory>(
         memory: &M,
         geometry: Geometry,
@@ -96,63 +96,63 @@ impl Tree {
         Ok((table, builder.stats))
     }
 
-    /// What the tree is made of.
+    /// Returns the counts of the tree's leaves and tables.
     pub const fn stats(&self) -> Stats {
         self.stats
     }
 
-    /// The address of the root table, as a TTBR wants it.
+    /// Returns the physical address of the root table, for a TTBR.
     pub const fn root(&self) -> Pa {
         self.root.pa()
     }
 
-    /// The slots of the root outside of which all are holes.
+    /// Returns the slots of the root that may be used. All others are holes.
     pub(crate) fn used(&self) -> Range<usize> {
         self.used.clone()
     }
 
-    /// The first of its runs that can be written and executed at once, if any can.
+    /// Returns the first address that is both writable and executable, if there is one.
     pub const fn write_execute(&self) -> Option<Va> {
         self.write_execute
     }
 
-    /// The geometry that it was built for.
+    /// Returns the geometry of the tree.
     pub const fn geometry(&self) -> Geometry {
         self.geometry
     }
 
-    /// The half that its addresses are in.
+    /// Returns the half that the tree translates.
     pub const fn half(&self) -> Half {
         self.half
     }
 
-    /// Gives back all of its table pages, depth first.
+    /// Gives all of its table pages back to `memory`, depth first.
     pub fn discard<M: Memory>(self, memory: &M) {
         give_back(memory, self.geometry, self.geometry.root(), self.root, &mut |_, _| {});
     }
 
-    /// Gives up ownership of the tables: they are what a TTBR points to from now on.
+    /// Gives up ownership of the tables and returns the root, for example before it is loaded into a TTBR.
     pub fn into_root(self) -> Frame {
         self.root
     }
 
-    /// Takes back a tree that walkers could reach until now. What it maps is not looked at.
+    /// Takes back a tree that walkers could reach until now. Its mappings are not inspected.
     ///
     /// # Safety
     ///
     /// - `root` is the root of a tree that [`into_root`](Self::into_root) gave up, of this geometry.
-    /// - No walker can reach any of its tables, and no TLB holds an entry of them: TTBR changed, ISB,
-    ///   TLBI, DSB.
+    /// - No walker can reach any of its tables, and no TLB holds an entry of them: TTBR changed, ISB, TLBI, DSB.
     pub unsafe fn from_root(root: Frame, geometry: Geometry, half: Half) -> Self {
         let used = 0..geometry.entries(geometry.root());
         Self { root, geometry, half, stats: Stats::EMPTY, used, write_execute: None }
     }
 
-    /// The same of tables that have been looked at: what they are made of, and the first that can be written and executed.
+    /// Takes back tables that have been inspected: `stats` has their counts, `write_execute` the first address that is
+    /// both writable and executable.
     ///
     /// # Safety
     ///
-    /// As for [`from_root`](Self::from_root), of tables of this memory that belong to the caller.
+    /// As for [`from_root`](Self::from_root). The tables are pages of this memory and belong to the caller.
     pub(crate) unsafe fn of_tables<M: Memory>(
         memory: &M,
         (root, geometry, half): (Pa, Geometry, Half),
@@ -169,15 +169,15 @@ impl Tree {
     }
 }
 
-/// The runs, each checked against the geometry and the one before it.
+/// Iterator over the runs that checks each against the geometry and the run before it.
 struct Checked<I> {
     runs: I,
     geometry: Geometry,
     /// The first address of the half.
     base: u64,
-    /// Where the first started, from the base of the half.
+    /// The start of the first run, relative to the base of the half.
     first: Option<u64>,
-    /// Where the next may start, likewise.
+    /// The lowest address at which the next run may start, relative to the base of the half.
     next: u64,
 }
 
@@ -191,7 +191,7 @@ impl<I: Iterator<Item = Run>> Iterator for Checked<I> {
 }
 
 impl<I> Checked<I> {
-    /// The slots of the root from the first that a run used to the last.
+    /// Returns the slots of the root from the first to the last that a run used.
     fn root_slots(&self) -> Range<usize> {
         let shift = self.geometry.level_shift(self.geometry.root());
         let end = 1u64 << shift;
@@ -232,10 +232,10 @@ impl<I> Checked<I> {
 struct Builder<'m, M, I> {
     memory: &'m M,
     geometry: Geometry,
-    /// Where, as a power of two, addresses change the bits that the format keeps elsewhere.
+    /// The size in bytes, a power of 2, of the spans within which the address bits that the format moves are constant.
     even_span: u64,
     runs: Checked<I>,
-    /// What is left of the run at hand; no descriptors when there are no more runs.
+    /// The rest of the current run, without descriptors when there are no more runs.
     rest: Run,
     stats: Stats,
 }
@@ -246,7 +246,7 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
         Ok(())
     }
 
-    /// Builds the table at `level` whose first slot translates `base`, and all below it.
+    /// Builds the table at `level` whose first slot translates `base`, and all tables below it.
     fn table(&mut self, level: Level, base: u64) -> Result<Frame, BuildError> {
         let taken = self.stats.tables;
         let mut table = self.memory.take().ok_or(BuildError::OutOfFrames { taken })?;
@@ -262,7 +262,7 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
         }
     }
 
-    /// Writes every slot once, on an error too: what was not reached is holes.
+    /// Writes every slot once, even in case of an error: slots that were not reached become holes.
     fn fill_table(&mut self, level: Level, base: u64, slots: &mut [u64]) -> Result<(), BuildError> {
         let shift = self.geometry.level_shift(level);
         let mut filled = 0;
@@ -294,7 +294,7 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
         Ok(())
     }
 
-    /// Leaves of this very level. How many slots are done, as in the next two.
+    /// Writes leaves of this level. Like the next two functions, returns the number of slots written.
     fn leaves(&mut self, slots: &mut [u64]) -> Result<usize, Broken> {
         let (run, shift) = (&self.rest, self.geometry.level_shift(self.rest.level));
         let n = slots.len().min(self.even() as usize);
@@ -305,23 +305,23 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
         Ok(n)
     }
 
-    /// How many descriptors at the front of the run differ by mere addition: a format may keep the high
-    /// address bits elsewhere in the descriptor, and then it ends where those change.
+    /// Returns the number of descriptors at the start of the run that differ only by addition. A format may move high
+    /// address bits to another field; the series ends where those change.
     fn even(&self) -> u64 {
         let shift = self.geometry.level_shift(self.rest.level);
         let room = self.even_span - (self.rest.oa.0 & (self.even_span - 1));
         self.rest.descriptors.min(room >> shift)
     }
 
-    /// Whether the run at hand starts a table of its level and fills it.
+    /// Returns true if the current run starts at the start of a table of its level, and fills it.
     fn covers_a_table(&self) -> bool {
         let bits = self.geometry.index_bits();
         let span = 1u64 << (self.geometry.level_shift(self.rest.level) + bits);
         self.rest.va.0 & (span - 1) == 0 && self.even() >> bits != 0
     }
 
-    /// The tables of the next level that the run at hand covers whole, without the general case's
-    /// bookkeeping: most of a map in pages is these.
+    /// Builds the tables of the next level that the current run covers entirely, without the bookkeeping of the general
+    /// case. Most of a map in pages is built here.
     fn whole_tables(&mut self, slots: &mut [u64]) -> Result<usize, Broken> {
         let (g, level, bits) = (self.geometry, self.rest.level, self.geometry.index_bits());
         let step = 1u64 << g.level_shift(level);
@@ -342,14 +342,14 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
         Ok(n)
     }
 
-    /// A table of the next level with more than one kind of entry.
+    /// Builds a table of the next level that has several kinds of entries.
     fn one_table(&mut self, level: Level, base: u64, slots: &mut [u64]) -> Result<usize, Broken> {
         let table = self.table(level, base).map_err(|error| Broken { done: 0, error })?;
         slots[0] = Descriptor::link(table.into_pa(), self.geometry).0;
         Ok(1)
     }
 
-    /// Takes `n` descriptors off the front of the run at hand.
+    /// Removes `n` descriptors from the start of the current run.
     fn advance(&mut self, n: u64) -> Result<(), BuildError> {
         let bytes = n << self.geometry.level_shift(self.rest.level);
         let run = &mut self.rest;
@@ -363,7 +363,7 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
     }
 }
 
-/// A step that broke off, and how many slots it had written by then.
+/// A step that failed, with the number of slots that it had written.
 struct Broken {
     done: usize,
     error: BuildError,

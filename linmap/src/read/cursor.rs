@@ -1,29 +1,30 @@
-//! One walk for all: the entries that translate the addresses of a span, in address order.
+//! The one walk of all table operations: it visits the entries that translate the addresses of a span, in address
+//! order.
 //!
-//! All that looks at tables which exist goes this way: to walk, count, print and check them, and to survey, change, map
-//! and unmap live ones. The cursor finds the entries and goes into tables; a [`Visitor`] says what becomes of them.
+//! All code that looks at existing tables uses it: to walk, count, print and check tables, and to survey, change, map
+//! and unmap live ones. The cursor finds the entries and descends into tables; a [`Visitor`] acts on them.
 
 use crate::format::{Descriptor, Geometry, Span};
 use crate::read::table::Table;
 
-/// Where entries are loaded from.
+/// The place from which entries are loaded.
 pub(crate) trait Source {
-    /// What can go wrong.
+    /// The error of a load.
     type Error;
 
-    /// The geometry of the tables.
+    /// Returns the geometry of the tables.
     fn geometry(&self) -> Geometry;
 
-    /// The descriptor in a slot.
+    /// Returns the descriptor in a slot.
     fn load(&self, table: &Table, index: usize) -> Result<Descriptor, Self::Error>;
 
-    /// The table that an entry, which is a table's descriptor, points to.
+    /// Returns the table that an entry, which must be a table descriptor, points to.
     fn below(&self, table: &Table, index: usize, entry: Descriptor) -> Table;
 }
 
-/// Why a walk ends before the span does.
+/// The reason why a walk ends before the end of its span.
 pub(crate) enum Stop<E> {
-    /// The visitor has seen enough.
+    /// The visitor ended the walk.
     Enough,
     /// A slot cannot be read.
     Read(E),
@@ -35,19 +36,19 @@ impl<E> From<E> for Stop<E> {
     }
 }
 
-/// What is done with the entries of a span.
+/// The actions on the entries of a span.
 pub(crate) trait Visitor<S: Source> {
-    /// Why a walk ends early.
+    /// The reason why a walk ends early.
     type Stop: From<S::Error>;
 
-    /// What is worked out once for each table.
+    /// Values that are computed once for each table.
     type Scratch;
 
-    /// Begins a table.
+    /// Called at the start of a table.
     fn begin(&mut self, table: &Table) -> Self::Scratch;
 
-    /// Visits entries that are no table's descriptors: `entry` at `index`, and as many after it, up to `last`, as the
-    /// visitor takes at once. Returns the index of the next entry to visit.
+    /// Called for entries that are not table descriptors. Handles `entry` at `index` and any number of the entries
+    /// after it, up to `last`. Returns the index of the next entry to visit.
     fn leaves(
         &mut self,
         source: &S,
@@ -57,7 +58,7 @@ pub(crate) trait Visitor<S: Source> {
         entry: Descriptor,
     ) -> Result<usize, Self::Stop>;
 
-    /// Comes to a table's descriptor. Returns whether the cursor goes into the table.
+    /// Called for a table descriptor. Returns true if the cursor is to descend into the table.
     fn enter(
         &mut self,
         source: &S,
@@ -67,7 +68,7 @@ pub(crate) trait Visitor<S: Source> {
         entry: Descriptor,
     ) -> Result<bool, Self::Stop>;
 
-    /// Comes back from the table `below`, to which the entry at `index` points.
+    /// Called after a descent into `below`, to which the entry at `index` points.
     #[inline(always)]
     fn leave(&mut self, source: &S, table: &Table, index: usize, below: &Table) -> Result<(), Self::Stop> {
         _ = (source, table, index, below);
@@ -75,11 +76,12 @@ pub(crate) trait Visitor<S: Source> {
     }
 }
 
-/// Visits the entries of `table`, and of the tables below it, that translate addresses of `span`, which overlaps it.
+/// Visits the entries of `table`, and of the tables below it, that translate addresses of `span`. The span must overlap
+/// the table.
 ///
 /// # Errors
 ///
-/// What the visitor or the source says, of the first entry at which it says so.
+/// The first error of the visitor or the source.
 pub(crate) fn visit_span<S: Source, V: Visitor<S>>(
     source: &S,
     table: &Table,

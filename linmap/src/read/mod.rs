@@ -1,4 +1,4 @@
-//! What tables say: on live tables, on dumps, on anything whose tables can be read.
+//! Reading tables: live tables, dumps, anything that can be read.
 
 mod check;
 mod cursor;

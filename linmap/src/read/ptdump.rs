@@ -1,11 +1,11 @@
 //! The text of Linux's `kernel_page_tables`, byte for byte.
 //!
-//! Adjacent entries become one line when their level and the bits that are printed are equal; output addresses are
-//! not compared. A hole is printed at the level where it was found. Levels are named as Linux folds them.
+//! Adjacent entries share a line if their level and the printed bits are equal; output addresses are not compared. A
+//! hole is printed at the level where it was found. Levels are named as in Linux, which folds unused ones.
 //!
-//! As in Linux the bits are printed as they are, whatever they mean: an invalid page is a line with `F` as soon as
-//! any of them is set, and its bit 11 is `NG`, though it is not nG there but marks it as present. Kernels up to
-//! 6.17 do not set it in their own map.
+//! As in Linux, bits are printed without regard to their meaning. An invalid page is a line with `F` if any printed bit
+//! is set, and its bit 11 is `NG`, although there it is the software-present bit. Linux up to 6.17 does not set that
+//! bit in its own map.
 
 use core::fmt::{self, Write};
 use core::ops::ControlFlow;
@@ -15,39 +15,39 @@ use crate::plan::{Stats, linear_range};
 use crate::read::reader::ReadTables;
 use crate::read::walk::{Visited, visit};
 
-/// A printed region: its first and last address and the lines around it.
+/// A printed region: its first and last address, and the lines before and after it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct MarkedRange {
     /// First and last address, both included.
     pub range: (Va, Va),
-    /// The name in the line in front, without its dashes.
+    /// The name in the line before the region, without its dashes.
     pub start: &'static str,
-    /// The name in the line behind.
+    /// The name in the line after the region.
     pub end: &'static str,
 }
 
 impl MarkedRange {
-    /// The linear map.
+    /// Returns the region of the linear map.
     pub const fn linear_map(geometry: Geometry) -> Self {
         let range = linear_range(geometry);
         Self { range, start: "Linear Mapping start", end: "Linear Mapping end" }
     }
 }
 
-/// Why a dump ended early.
+/// The reason why a dump ended early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum DumpError<E> {
-    /// A table could not be read; what was read before has been printed.
+    /// A table could not be read. Everything before it has been printed.
     Read(E),
     /// The text could not be written.
     Write,
 }
 
-/// Prints one region of the tables below `root`, and counts what it prints.
+/// Prints one region of the tables below `root`. Returns the counts of the printed leaves and tables.
 ///
 /// # Errors
 ///
-/// A table that can not be read, or a writer that fails.
+/// A table that cannot be read, or a writer that fails.
 pub fn dump<R: ReadTables>(
     reader: &R,
     geometry: Geometry,
@@ -58,8 +58,8 @@ pub fn dump<R: ReadTables>(
     dump_with(reader, geometry, root, region, &|memory_type| memory_type.name(), out)
 }
 
-/// The same, with memory types named by the caller: as a MAIR_EL1 that is not Linux's has them
-/// ([`Mair::name`](crate::Mair::name)), say.
+/// Does the same as [`dump`], with names of memory types from the caller, for example for a MAIR_EL1 that differs from
+/// that of Linux ([`Mair::name`](crate::Mair::name)).
 ///
 /// # Errors
 ///
@@ -93,14 +93,14 @@ pub fn dump_with<R: ReadTables>(
     }
 }
 
-/// The bits that tell a leaf from a table, and a valid one from one that is not.
+/// The bits that distinguish leaves from tables, and valid from invalid entries.
 const TYPE: u64 = 3;
 const VALID: u64 = 1;
 const BLOCK: u64 = 1;
-/// Members of contiguous runs.
+/// The contiguous bit.
 const CONTIGUOUS: u64 = 1 << 52;
 
-/// What a line says of its entries; equal neighbours share one.
+/// The printed properties of an entry. Adjacent entries with equal properties share a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Shown {
     Hole,
@@ -110,7 +110,7 @@ enum Shown {
 }
 
 impl Shown {
-    /// What is printed of an entry; nothing of a table.
+    /// Returns the printed properties of an entry, or `None` for a table.
     fn of(geometry: Geometry, &Visited { level, entry, descriptor, .. }: &Visited) -> Option<Self> {
         let is_lpa2 = geometry.oa_format() == OaFormat::Lpa2;
         let shareable = if is_lpa2 { Attributes::empty() } else { Attributes::INNER_SHAREABLE };
@@ -122,7 +122,7 @@ impl Shown {
             | Attributes::UXN
             | Attributes::GUARDED
             | Attributes::MEMORY_TYPE;
-        // Bit 1 of a leaf that is not valid does not show: it says whether the leaf was global.
+        // Bit 1 of an invalid leaf is not compared: it says whether the leaf was global.
         let kind = if descriptor.is_valid() { TYPE } else { 0 };
         let bits = descriptor.0 & ((flags | shareable).bits() | CONTIGUOUS | kind);
         match entry {
@@ -212,7 +212,7 @@ impl<W: Write> Lines<'_, W> {
     }
 }
 
-/// A size in the largest unit that divides it, from K up to E.
+/// Returns a size in the largest unit that divides it, from K to E.
 fn whole_units(bytes: u64) -> (u64, char) {
     let mut size = bytes >> 10;
     for unit in ['K', 'M', 'G', 'T', 'P'] {
@@ -224,7 +224,7 @@ fn whole_units(bytes: u64) -> (u64, char) {
     (size, 'E')
 }
 
-/// The name of a level, where upper ones are folded away.
+/// Returns the name of a level, where upper levels are folded.
 fn level_name(geometry: Geometry, level: Level, mapped: bool) -> &'static str {
     let names: &[&str] = match (geometry.levels(), mapped) {
         (5, _) => &["PGD", "P4D", "PUD", "PMD", "PTE"],

@@ -1,4 +1,4 @@
-//! Where tables are read from: a live machine, a dump, a model.
+//! Sources of tables: a live machine, a dump, a model.
 
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -8,25 +8,26 @@ use crate::platform::{Memory, Slot};
 use crate::read::cursor::Source;
 use crate::read::table::Table;
 
-/// Something whose tables can be read: a live machine, a dump, a model.
+/// A source of tables: a live machine, a dump, a model.
 ///
-/// Reading may fail, and nothing read is trusted. `level` is a hint for readers that keep tables apart.
+/// Reading may fail, and the library trusts nothing that it reads. `level` is a hint for readers that store tables by
+/// level.
 pub trait ReadTables {
-    /// What can go wrong.
+    /// The error of a read.
     type Error;
 
-    /// The descriptor in `slot`, of a table at `level`.
+    /// Returns the descriptor in `slot`, which belongs to a table at `level`.
     ///
     /// # Errors
     ///
-    /// The slot can not be read, for instance because a dump does not have that page.
+    /// The slot cannot be read, for instance because a dump does not contain its page.
     fn entry(&self, slot: Slot, level: Level) -> Result<Descriptor, Self::Error>;
 }
 
-/// A reader that is asked for so many slots and no more.
+/// A reader with a limit on the number of slots that it reads.
 ///
-/// For tables that nobody vouches for: a walk is never deeper than the geometry has levels, but tables that
-/// point to one another, or to themselves, have paths without number.
+/// Use it for tables from an untrusted source. A walk is never deeper than the geometry has levels, but tables that
+/// point to each other, or to themselves, can make it take practically forever.
 ///
 /// ```
 /// use linmap::{Bounded, Descriptor, Geometry, Granule, Level, OaFormat, Pa, ReadTables, BoundedError, Slot};
@@ -50,19 +51,19 @@ pub struct Bounded<'a, R> {
     left: Cell<u64>,
 }
 
-/// Why a [`Bounded`] reader did not read.
+/// The reason why a [`Bounded`] reader did not read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BoundedError<E> {
-    /// It was asked for more slots than it may read.
+    /// The limit on the number of slots has been reached.
     #[error("more slots would have to be read than the limit; tables may point to one another in circles")]
     Limit,
-    /// The reader itself could not.
+    /// The error of the reader below.
     #[error("{0}")]
     Read(E),
 }
 
 impl<'a, R> Bounded<'a, R> {
-    /// A reader that reads at most `limit` slots. 2^27 are the last level of 512 GiB in 4K pages.
+    /// Returns a reader that reads at most `limit` slots. The last level of 512 GiB in 4K pages has 2^27.
     pub const fn new(reader: &'a R, limit: u64) -> Self {
         Self { reader, left: Cell::new(limit) }
     }
@@ -77,7 +78,7 @@ impl<R: ReadTables> ReadTables for Bounded<'_, R> {
     }
 }
 
-/// The tables of a reader as the cursor takes them.
+/// The tables of a reader, as a source for the cursor.
 pub(crate) struct Reading<'a, R> {
     pub(crate) reader: &'a R,
     pub(crate) geometry: Geometry,
@@ -120,11 +121,11 @@ impl<M: Memory> ReadTables for Live<'_, M> {
     #[inline]
     fn entry(&self, slot: Slot, _: Level) -> Result<Descriptor, Self::Error> {
         if M::PLAIN {
-            // SAFETY: whoever made this value promised that the table is live; its memory is plain.
+            // SAFETY: the table is live, as the creator of this value promised; its memory is plain.
             let entry = unsafe { AtomicU64::from_ptr(self.0.words(slot.table).add(slot.index)) };
             return Ok(Descriptor(entry.load(Relaxed)));
         }
-        // SAFETY: whoever made this value promised that the table is live.
+        // SAFETY: the table is live, as the creator of this value promised.
         Ok(unsafe { self.0.load(slot) })
     }
 }

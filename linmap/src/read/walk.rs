@@ -1,7 +1,7 @@
-//! Visits what is there: on live tables, on dumps, on anything whose tables can be read.
+//! Visits the entries of tables: live tables, dumps, anything that can be read.
 //!
-//! The walk goes as deep as the geometry has levels and no deeper, whatever the tables say; how long it takes
-//! is up to them, unless the reader is [`Bounded`](crate::Bounded).
+//! Whatever the tables contain, the walk is never deeper than the geometry has levels. Its duration depends on the
+//! tables, unless the reader is [`Bounded`](crate::Bounded).
 
 use core::ops::ControlFlow;
 
@@ -12,31 +12,31 @@ use crate::read::cursor::{Source, Stop, Visitor, visit_span};
 use crate::read::reader::{ReadTables, Reading};
 use crate::read::table::Table;
 
-/// An entry that a walk came to.
+/// An entry that a walk visits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Visited {
     /// The first address that it translates.
     pub va: Va,
     /// The level of the table that it is in.
     pub level: Level,
-    /// Where it is.
+    /// The place of the entry.
     pub slot: Slot,
-    /// The entry as it is stored.
+    /// The descriptor as it is stored.
     pub descriptor: Descriptor,
     /// Its meaning at that level.
     pub entry: Entry,
-    /// The restrictions that the descriptors of the tables above lay on it.
+    /// The restrictions from the descriptors of the tables above.
     pub limits: TableLimits,
 }
 
 /// Calls `each` for every entry that translates an address from `first` to `last`, both included.
 ///
-/// The half is the one that `first` is in; addresses that the root does not translate are left out.
-/// Entries come in address order, a table before what is in it. `each` ends the walk by `ControlFlow::Break`.
+/// The half is that of `first`; addresses that the root does not translate are left out. Entries are visited in address
+/// order, a table before its contents. `each` ends the walk with `ControlFlow::Break`.
 ///
 /// # Errors
 ///
-/// The reader's error for the first slot that it cannot read.
+/// The reader's error for the first slot that cannot be read.
 pub fn visit<R: ReadTables>(
     reader: &R,
     geometry: Geometry,
@@ -60,11 +60,11 @@ pub fn visit<R: ReadTables>(
     }
 }
 
-/// Counts what is mapped from `first` to `last`, both included, with the tables above it.
+/// Counts the leaves from `first` to `last`, both included, and the tables that lead to them.
 ///
 /// # Errors
 ///
-/// The reader's error for the first slot that it cannot read.
+/// The reader's error for the first slot that cannot be read.
 pub fn count<R: ReadTables>(
     reader: &R,
     geometry: Geometry,
@@ -79,10 +79,10 @@ pub fn count<R: ReadTables>(
     Ok(stats)
 }
 
-/// A walk under way.
+/// The visitor of a walk.
 struct Walk<F> {
     geometry: Geometry,
-    /// The restrictions on the table that begins next.
+    /// The restrictions on the next table.
     limits: TableLimits,
     each: F,
 }
@@ -106,7 +106,7 @@ impl<F: FnMut(&Visited) -> ControlFlow<()>> Walk<F> {
 
 impl<S: Source, F: FnMut(&Visited) -> ControlFlow<()>> Visitor<S> for Walk<F> {
     type Stop = Stop<S::Error>;
-    /// The meaning of the table's entries, and the restrictions on them.
+    /// The decoder of the table's entries, and the restrictions on them.
     type Scratch = (Decoder, TableLimits);
 
     #[inline(always)]

@@ -1,80 +1,80 @@
-//! What a check finds: what, where, and why it is wrong.
+//! The findings of a check: the problem, its place and its reason.
 
 use core::fmt;
 
 use crate::format::{Descriptor, Level, Pa, Va};
 
-/// Something that must not be in a map: what, where, and why it is wrong.
+/// A problem in a map: the kind, the place and the reason.
 ///
 /// `va` is the first address that the entry or table translates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Finding {
-    /// A leaf that can be written and executed, with the restrictions of the tables above it applied.
+    /// A leaf that is both writable and executable, after the restrictions of the tables above it.
     #[error(
         "{va}, level {}: {oa} is mapped writable and executable; writable memory needs PXN and UXN (D8.4.1.2)",
         level.number()
     )]
     WritableAndExecutable {
-        /// Where.
+        /// The first address.
         va: Va,
-        /// What it maps.
+        /// The physical address that it maps.
         oa: Pa,
         /// The level of the leaf.
         level: Level,
     },
-    /// The linear map can write what a leaf elsewhere makes read-only or executable.
+    /// Memory that a leaf elsewhere makes read-only or executable is writable through the linear map.
     #[error(
         "{va}, level {}: {oa} is mapped {}, but the linear map can write {bytes:#x} bytes of it, at {alias}",
         level.number(),
         if *executable { "executable" } else { "read-only" }
     )]
     WritableAlias {
-        /// Where the leaf elsewhere is.
+        /// The first address of the leaf elsewhere.
         va: Va,
-        /// What it maps.
+        /// The physical address that it maps.
         oa: Pa,
-        /// Its level.
+        /// The level of the leaf elsewhere.
         level: Level,
-        /// Whether it is executable; read-only otherwise.
+        /// True if the leaf elsewhere is executable; false if it is read-only.
         executable: bool,
         /// The first writable address in the linear map.
         alias: Va,
-        /// How many bytes from there on are writable.
+        /// The number of writable bytes from there on.
         bytes: u64,
     },
-    /// A leaf of the linear map that is not at the map's offset: an alias that can not be found.
+    /// A leaf of the linear map that is not at the map's offset, so that it cannot be found as an alias.
     #[error(
         "{va}, level {}: maps {oa}, which the linear map's offset puts at {expected}",
         level.number()
     )]
     NotLinear {
-        /// Where.
+        /// The first address.
         va: Va,
-        /// What it maps.
+        /// The physical address that it maps.
         oa: Pa,
         /// The level of the leaf.
         level: Level,
-        /// Where it should be.
+        /// The address where it should be.
         expected: Va,
     },
-    /// The members of a contiguous run are not one run.
+    /// The members of a contiguous run are inconsistent.
     #[error(
         "{va}, level {}: a contiguous run is broken: {fault}, first at {member}; a TLB may give any of the \
          addresses and permissions, or abort (D8.7.1.1)",
         level.number()
     )]
     BrokenRun {
-        /// Where the run starts.
+        /// The first address of the run.
         va: Va,
         /// The level of its members.
         level: Level,
-        /// What is wrong.
+        /// The kind of inconsistency.
         fault: RunFault,
-        /// Where the first member is that does not fit.
+        /// The address of the first member that does not fit.
         member: Va,
     },
-    /// A valid descriptor that has no meaning at its level.
+    /// A valid descriptor that is reserved at its level.
     #[error(
         "{va}, level {}: descriptor {:#x} is valid but means nothing at this level, so that accesses fault \
          (D8.3, table D8-48)",
@@ -82,121 +82,121 @@ pub enum Finding {
         descriptor.0
     )]
     Reserved {
-        /// Where.
+        /// The first address.
         va: Va,
-        /// Its level.
+        /// The level of the descriptor.
         level: Level,
         /// The descriptor.
         descriptor: Descriptor,
     },
-    /// Bits that must be zero: address bits below the size of a block among them.
+    /// Bits that must be zero are set. Address bits below the size of a block are among those.
     #[error(
         "{va}, level {}: descriptor {:#x} sets {bits:#x}, which must be 0 in a descriptor of this kind (D8.3.1)",
         level.number(),
         descriptor.0
     )]
     ReservedBits {
-        /// Where.
+        /// The first address.
         va: Va,
-        /// Its level.
+        /// The level of the descriptor.
         level: Level,
         /// The descriptor.
         descriptor: Descriptor,
-        /// Those of its bits that must be 0.
+        /// The set bits that must be 0.
         bits: u64,
     },
-    /// A leaf that ends beyond the physical address space.
+    /// A leaf beyond the physical address space.
     #[error(
         "{va}, level {}: maps {oa}, which ends beyond the physical address size of {pa_bits} bits, so that \
          accesses fault",
         level.number()
     )]
     LeafBeyondPa {
-        /// Where.
+        /// The first address.
         va: Va,
-        /// What it maps.
+        /// The physical address that it maps.
         oa: Pa,
         /// The level of the leaf.
         level: Level,
-        /// The physical address size.
+        /// The physical address size in bits.
         pa_bits: u32,
     },
-    /// A table that no walk can read. It was not read here, either.
+    /// A table beyond the physical address space. It was not read.
     #[error(
         "{va}: the level {} table is at {table}, beyond the physical address size of {pa_bits} bits, so that \
          walks fault",
         level.number()
     )]
     TableBeyondPa {
-        /// From where on it translates.
+        /// The first address that it translates.
         va: Va,
-        /// Where it is.
+        /// Its physical address.
         table: Pa,
         /// The level of its entries.
         level: Level,
-        /// The physical address size.
+        /// The physical address size in bits.
         pa_bits: u32,
     },
     /// A table that is not in RAM. It was not read.
     #[error("{va}: the level {} table is at {table}, where there is no RAM; it was not read", level.number())]
     TableOutsideRam {
-        /// From where on it translates.
+        /// The first address that it translates.
         va: Va,
-        /// Where it is.
+        /// Its physical address.
         table: Pa,
         /// The level of its entries.
         level: Level,
     },
-    /// A table that is among the tables above it. It was not read again.
+    /// A table that is also one of the tables above it. It was not read again.
     #[error(
         "{va}: the level {} table is at {table}, which is also a table above it: the tables loop",
         level.number()
     )]
     Loop {
-        /// From where on it translates.
+        /// The first address that it translates.
         va: Va,
-        /// Where it is.
+        /// Its physical address.
         table: Pa,
         /// The level of its entries.
         level: Level,
     },
-    /// A table that the caller knew already. It was not read again.
+    /// A table for which [`Checks::is_known`](crate::Checks::is_known) returned true. It was not read again.
     #[error(
         "{va}: the level {} table is at {table}, which is in use as a table already: whoever changes one of \
          its translations changes both",
         level.number()
     )]
     SharedTable {
-        /// From where on it translates.
+        /// The first address that it translates.
         va: Va,
-        /// Where it is.
+        /// Its physical address.
         table: Pa,
         /// The level of its entries.
         level: Level,
     },
-    /// The limit was reached, and not everything was looked at. Always the last finding.
+    /// The limit was reached before the end of the check. Always the last finding.
     #[error(
         "{va}: gave up here, as more than {limit} slots would have to be read; a larger limit goes on, unless \
          tables are shared without end"
     )]
     GaveUp {
-        /// From where on nothing was looked at.
+        /// The first address that was not checked.
         va: Va,
-        /// The limit.
+        /// The limit in slots.
         limit: u64,
     },
 }
 
-/// In which way the members of a contiguous run do not make one run.
+/// The inconsistency between the members of a contiguous run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RunFault {
-    /// A valid member without the contiguous bit.
+    /// A valid member has no contiguous bit.
     Mixed,
     /// The run does not start at a multiple of its size.
     Unaligned,
-    /// Output addresses that are not one range.
+    /// The output addresses are not consecutive.
     Addresses,
-    /// Permissions or memory attributes that differ.
+    /// Permissions or memory attributes differ.
     Attributes,
 }
 

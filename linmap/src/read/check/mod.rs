@@ -1,8 +1,8 @@
-//! What must never be in a map: on live tables, on dumps, on anything whose tables can be read.
+//! Checks tables for entries that must never be in a map: live tables, dumps, anything that can be read.
 //!
-//! One pass over all tables of a half. Most entries of a map are the entry in front of them plus the
-//! size of a leaf: those cost two comparisons, and only the first of each stretch is judged. Section
-//! references are to the Arm ARM (DDI 0487).
+//! One pass over all tables of a half. Most entries of a map are equal to the entry before them plus the size of a
+//! leaf. Such an entry costs two comparisons, and only the first of each series is examined in full. Section references
+//! are to the Arm ARM (DDI 0487).
 
 mod finding;
 
@@ -22,7 +22,7 @@ use crate::read::reader::{ReadTables, Reading};
 use crate::read::table::Table;
 use crate::read::walk::{Visited, visit};
 
-/// What [`check`] is to know of the machine, and when it is to give up.
+/// The properties of the machine that [`check`] depends on, and a limit.
 ///
 /// ```
 /// let checks = linmap::Checks { pa_bits: 40, ..Default::default() };
@@ -30,29 +30,28 @@ use crate::read::walk::{Visited, visit};
 /// ```
 #[derive(Clone, Copy)]
 pub struct Checks<'a> {
-    /// The bits of a physical address that the CPU has or TCR.IPS allows, where that is less than the
-    /// format can express.
+    /// The physical address size in bits that the CPU has or TCR.IPS allows, if it is smaller than the format's.
     pub pa_bits: u32,
-    /// Whether the restrictions in table descriptors count; not where TCR.HPD0 or HPD1 is set.
+    /// True if the restrictions in table descriptors apply. They do not where TCR.HPD0 or HPD1 is set.
     pub hierarchical: bool,
-    /// VA less PA in the linear map, where each writable alias of memory that is read-only or executable
-    /// elsewhere in the half is a finding, and each leaf that is not at its offset. Only for the upper
-    /// half.
+    /// VA less PA in the linear map. If given, two more things are findings: a writable alias of memory that is
+    /// read-only or executable elsewhere in the half, and a leaf of the linear map that is not at this offset. Only for
+    /// the upper half.
     pub linear_offset: Option<u64>,
-    /// Whether there is RAM at an address; tables that are elsewhere are not read.
+    /// Returns true if there is RAM at an address. Tables outside RAM are not read.
     pub is_ram: Option<&'a dyn Fn(Pa) -> bool>,
-    /// Whether this is asked for the second time about a table; such a table is not read again.
+    /// Returns true if it was called before for the same table, which is then not read again.
     ///
-    /// It takes memory to answer that, so it is the caller's to do. Without it, tables that point back to
-    /// one above them are found, and in a linear map of known offset whatever is mapped twice.
+    /// That takes memory, so the caller provides it. Without it, the check still finds tables that point back to one
+    /// above them and, in a linear map of known offset, memory that is mapped twice.
     pub is_known: Option<&'a dyn Fn(Pa) -> bool>,
-    /// After how many reads of a slot to give up, which is a finding.
+    /// The number of slots to read before the check gives up, which is a finding.
     pub limit: u64,
 }
 
 impl Default for Checks<'_> {
-    /// Whatever the format can express, no linear map, tables anywhere, a limit of 2^30 slots: 4 TiB in
-    /// 4K pages.
+    /// The address size of the format, no linear map, tables anywhere, and a limit of 2^30 slots, which are 4 TiB in 4K
+    /// pages.
     fn default() -> Self {
         Self {
             pa_bits: 52,
@@ -67,12 +66,12 @@ impl Default for Checks<'_> {
 
 /// Reports everything in the tables of a half that must never be there, in address order.
 ///
-/// `each` ends the check by `ControlFlow::Break`; what is returned says whether everything was looked at.
-/// Entries that are not valid are never wrong.
+/// `each` ends the check with `ControlFlow::Break`. Returns `Continue` if everything was checked. Invalid entries are
+/// never findings.
 ///
 /// # Errors
 ///
-/// Whatever the reader says of the first slot that it can not read; what was found before that has been
+/// The reader's error for the first slot that it cannot read. The findings before that have been reported.
 /// reported.
 pub fn check<R: ReadTables>(
     reader: &R,
@@ -95,14 +94,14 @@ pub fn check<R: ReadTables>(
     }
 }
 
-/// Whether EL0 or EL1 can execute it: EL1 never executes what EL0 can write (D8.4.1.2.3, table D8-65).
+/// Returns true if EL0 or EL1 can execute it. EL1 never executes memory that EL0 can write (D8.4.1.2.3, table D8-65).
 const fn is_executable(a: Attributes) -> bool {
     let written_by_el0 = a.contains(Attributes::USER) && a.is_writable();
     !a.contains(Attributes::UXN) || !(a.contains(Attributes::PXN) || written_by_el0)
 }
 
-/// Whether the members of a run may say the one and the other: hardware sets AF and clears AP\[2\] in
-/// one of them at a time (D8.7.1), and does not look at software's bits.
+/// Returns true if two members of a run may have these attributes. Hardware sets AF and clears AP\[2\] in one member at
+/// a time (D8.7.1), and ignores the software bits.
 fn is_alike(a: Attributes, b: Attributes) -> bool {
     let mut ignored = Attributes::ACCESSED | Attributes::SOFTWARE;
     if (a & b).contains(Attributes::DIRTY_MANAGED) {
@@ -111,9 +110,9 @@ fn is_alike(a: Attributes, b: Attributes) -> bool {
     (a ^ b).difference(ignored).is_empty()
 }
 
-/// The bits that must be zero in a leaf whose address starts at bit `shift`, or a table's (D8.3.1).
+/// Returns the bits that must be zero in a leaf whose address starts at bit `shift`, or in a table descriptor (D8.3.1).
 ///
-/// Those that depend on security state are left out: NS and NSTable.
+/// NS and NSTable, which depend on the security state, are not included.
 fn reserved_bits(geometry: Geometry, shift: u32) -> u64 {
     const PAGE_OFFSET: u64 = (1 << 12) - 1;
     let in_place = in_place_bits(geometry.oa_format());
@@ -123,7 +122,7 @@ fn reserved_bits(geometry: Geometry, shift: u32) -> u64 {
     below | above
 }
 
-/// The address bits beyond a size in bits.
+/// Returns the address bits beyond a size in bits.
 const fn beyond(bits: u32) -> u64 {
     if bits < 64 { u64::MAX << bits } else { 0 }
 }
@@ -136,7 +135,7 @@ struct Linear {
     offset: u64,
 }
 
-/// An entry and where it was found.
+/// An entry and its place.
 #[derive(Clone, Copy)]
 struct Found {
     table: Pa,
@@ -153,34 +152,34 @@ impl Found {
     }
 }
 
-/// Where the check of a table has come to.
+/// The state of the check of one table.
 struct Progress {
-    /// The size of a leaf, and the bits that stay the same in a series: only address bits change, and none that would
-    /// carry into another field.
+    /// The size of a leaf, and the bits that stay the same in a series. Only address bits change in a series, and none
+    /// of them carries into another field.
     step: u64,
     fixed: u64,
-    /// The next entry of a series: each is the one before plus the size of a leaf.
+    /// The next entry of the series: the entry before plus the size of a leaf.
     next: u64,
-    /// The entry of the series that was judged.
+    /// The entry of the series that was examined in full.
     judged: u64,
     /// The first entry of the run that was checked last.
     run_checked: Option<usize>,
-    /// The restrictions that the tables above lay on the entries.
+    /// The restrictions from the tables above.
     limits: TableLimits,
 }
 
 impl Progress {
-    /// Returns whether an entry continues a series in which nothing is wrong.
+    /// Returns true if an entry continues a series without findings.
     #[inline(always)]
     const fn continues(&self, bits: u64) -> bool {
         bits == self.next && (bits ^ self.judged) & self.fixed == 0
     }
 
-    /// Begins a series with an entry that was judged, or none.
+    /// Starts a series with an entry that was examined, or ends the series.
     const fn series(&mut self, from: Option<u64>) {
         (self.next, self.judged) = match from {
             Some(bits) => (bits.wrapping_add(self.step), bits),
-            // No entry continues this.
+            // No entry continues this series.
             None => (0, 1),
         };
     }
@@ -192,11 +191,11 @@ struct Checker<'a, R, F> {
     root: Pa,
     checks: &'a Checks<'a>,
     linear: Option<Linear>,
-    /// Reads that are left.
+    /// The number of reads that are left.
     left: u64,
     /// The tables from the root down to the one being read, by level ordinal.
     path: [Pa; Level::COUNT],
-    /// The restrictions on the table that begins next.
+    /// The restrictions on the next table.
     limits: TableLimits,
     each: F,
 }
@@ -206,7 +205,7 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Checker<'_, R, F> {
         if (self.each)(finding).is_break() { Err(Stop::Enough) } else { Ok(()) }
     }
 
-    /// Accounts for reads that are about to be made.
+    /// Accounts for the next reads.
     fn spend(&mut self, slots: usize, va: Va) -> Result<(), Stop<R::Error>> {
         match self.left.checked_sub(slots as u64) {
             Some(left) => self.left = left,
@@ -224,7 +223,7 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Checker<'_, R, F> {
         self.reader.entry(Slot { table, index }, level).map_err(Stop::Read)
     }
 
-    /// Why the table at `level` is not to be read.
+    /// Returns the finding if the table at `level` must not be read.
     fn unfit(&self, table: Pa, level: Level, va: Va) -> Option<Finding> {
         let pa_bits = self.checks.pa_bits;
         let above = &self.path[self.geometry.root().ordinal()..level.ordinal()];
@@ -241,7 +240,7 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Checker<'_, R, F> {
         }
     }
 
-    /// Checks the root, and all below it.
+    /// Checks the root and all tables below it.
     fn half(&mut self, half: Half) -> Result<(), Stop<R::Error>> {
         let (g, base) = (self.geometry, self.geometry.base(half));
         if let Some(finding) = self.unfit(self.root, g.root(), Va(base)) {
@@ -253,7 +252,7 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Checker<'_, R, F> {
         visit_span(&source, &Table::root(self.root, g, base), span, self)
     }
 
-    /// Checks the run of an entry, if it may be in one.
+    /// Checks the run that contains an entry, if there is one.
     fn run_fits(&mut self, found: Found, progress: &mut Progress) -> Result<bool, Stop<R::Error>> {
         if (found.descriptor.0 | progress.next) & CONTIGUOUS == 0 {
             return Ok(true);
@@ -261,8 +260,8 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Checker<'_, R, F> {
         self.run(found, &mut progress.run_checked)
     }
 
-    /// Checks an entry that is no table's. Returns whether the next one needs no look if it is this one plus the size of
-    /// a leaf.
+    /// Checks an entry that is not a table descriptor. Returns true if it can start a series, so that the next entry
+    /// needs no examination if it equals this one plus the size of a leaf.
     #[inline(never)]
     fn entry(&mut self, found: Found, progress: &mut Progress) -> Result<bool, Stop<R::Error>> {
         let run_fits = self.run_fits(found, progress)?;
@@ -277,7 +276,7 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Checker<'_, R, F> {
         }
     }
 
-    /// Checks a table's descriptor. Returns whether the table is to be read.
+    /// Checks a table descriptor. Returns true if the table is to be read.
     #[inline(never)]
     fn link(&mut self, found: Found, progress: &mut Progress) -> Result<bool, Stop<R::Error>> {
         self.run_fits(found, progress)?;
@@ -305,7 +304,7 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Checker<'_, R, F> {
         Ok(bits == 0)
     }
 
-    /// Checks a valid leaf, but for the run that it may be in.
+    /// Checks a valid leaf, but not its run.
     fn leaf(&mut self, found: Found, leaf: Leaf) -> Result<bool, Stop<R::Error>> {
         let (g, Found { va, level, limits, .. }, oa) = (self.geometry, found, leaf.oa);
         let mut reserved = reserved_bits(g, g.level_shift(level));
@@ -338,7 +337,7 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Checker<'_, R, F> {
         Ok(fine)
     }
 
-    /// Reports what the linear map can write of the memory that a leaf elsewhere maps.
+    /// Reports the parts of a leaf's memory that are writable through the linear map.
     fn aliases(
         &mut self,
         linear: Linear,
@@ -358,7 +357,7 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Checker<'_, R, F> {
             let (alias, bytes) = (Va(from), to - from + 1);
             each(Finding::WritableAlias { va, oa, level, executable, alias, bytes })
         };
-        // Writable entries that are adjacent, from the first to the last address.
+        // The first and the last address of adjacent writable entries.
         let mut piece: Option<(u64, u64)> = None;
         let reader = Guarded { reader: self.reader, checks: self.checks, left: Cell::new(self.left) };
         let walked = visit(&reader, g, self.root, (Va(first), Va(last)), |visited| {
@@ -392,14 +391,14 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Checker<'_, R, F> {
         }
     }
 
-    /// Checks the run that an entry is a member of, if it is one that was not checked before.
+    /// Checks the run that contains an entry, unless it was checked before.
     fn run(&mut self, found: Found, checked: &mut Option<usize>) -> Result<bool, Stop<R::Error>> {
         let Found { table, index, va, level, .. } = found;
         let g = self.geometry;
         let members = g.contiguous_entries(level);
         let start = index - index % members;
         if members == 1 || *checked == Some(start) {
-            // A run that was found broken is not left by a stretch, as its entries are looked at again.
+            // Entries of an inconsistent run start no series, so each of them is examined.
             return Ok(members == 1);
         }
         *checked = Some(start);
@@ -467,21 +466,21 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Visitor<Reading<'_, R>
     }
 }
 
-/// Bit 52 of a leaf.
+/// The contiguous bit of a leaf.
 const CONTIGUOUS: u64 = 1 << 52;
-/// Bit 50 of a table descriptor, where a leaf has GP.
+/// Bit 50 of a table descriptor, which must be zero. In a leaf it is GP.
 const TABLE_RESERVED: u64 = 1 << 50;
 
-/// What the members of a run seen so far come to.
+/// The properties of the members of a run so far.
 #[derive(Default)]
 struct MemberScan {
-    /// Whether one has the contiguous bit: if none does, it is no run.
+    /// True if a member has the contiguous bit. Without one there is no run.
     is_run: bool,
     /// The first valid member without the contiguous bit.
     plain: Option<usize>,
-    /// The address where the run should start and the attributes, as the first valid member says.
+    /// The address where the run should start, and the attributes, from the first valid member.
     first: Option<(u64, Attributes)>,
-    /// The first other thing that is wrong.
+    /// The first other inconsistency.
     other: Option<(RunFault, usize)>,
 }
 
@@ -510,15 +509,15 @@ impl MemberScan {
         self.other = self.other.or(fault.map(|fault| (fault, member)));
     }
 
-    /// What is wrong with the run, and the first member that shows it.
+    /// Returns the inconsistency of the run, if there is one, and the first member that shows it.
     fn fault(&self) -> Option<(RunFault, usize)> {
         let mixed = self.plain.filter(|_| self.is_run).map(|member| (RunFault::Mixed, member));
         mixed.or(self.other)
     }
 }
 
-/// The tables again, for the way to an alias: those that are no good are reported where the check itself
-/// comes to them.
+/// The tables as read for the lookup of an alias. Tables that must not be read are skipped here: the check reports them
+/// when it visits them.
 struct Guarded<'a, R> {
     reader: &'a R,
     checks: &'a Checks<'a>,
