@@ -76,7 +76,7 @@ pub enum Finding {
     },
     /// A valid descriptor that is reserved at its level.
     #[error(
-        "{va}, level {}: descriptor {:#x} is valid but means nothing at this level, so that accesses fault \
+        "{va}, level {}: descriptor {:#x} is valid but reserved at this level, so accesses fault \
          (D8.3, table D8-48)",
         level.number(),
         descriptor.0
@@ -107,7 +107,7 @@ pub enum Finding {
     },
     /// A leaf beyond the physical address space.
     #[error(
-        "{va}, level {}: maps {oa}, which ends beyond the physical address size of {pa_bits} bits, so that \
+        "{va}, level {}: maps {oa}, which ends beyond the physical address size of {pa_bits} bits, so \
          accesses fault",
         level.number()
     )]
@@ -123,7 +123,7 @@ pub enum Finding {
     },
     /// A table beyond the physical address space. It was not read.
     #[error(
-        "{va}: the level {} table is at {table}, beyond the physical address size of {pa_bits} bits, so that \
+        "{va}: the level {} table is at {table}, beyond the physical address size of {pa_bits} bits, so \
          walks fault",
         level.number()
     )]
@@ -162,7 +162,7 @@ pub enum Finding {
     },
     /// A table for which [`Checks::is_known`](crate::Checks::is_known) returned true. It was not read again.
     #[error(
-        "{va}: the level {} table is at {table}, which is in use as a table already: whoever changes one of \
+        "{va}: the level {} table is at {table}, which is already in use as a table: a change of one of \
          its translations changes both",
         level.number()
     )]
@@ -176,8 +176,8 @@ pub enum Finding {
     },
     /// The limit was reached before the end of the check. Always the last finding.
     #[error(
-        "{va}: gave up here, as more than {limit} slots would have to be read; a larger limit goes on, unless \
-         tables are shared without end"
+        "{va}: stopped here at the limit of {limit} slots; a larger limit continues, unless tables point to one \
+         another in circles"
     )]
     GaveUp {
         /// The first address that was not checked.
