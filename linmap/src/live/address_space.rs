@@ -3,28 +3,28 @@
 //! # The lock
 //!
 //! One lock, the platform's ([`Hardware::lock`]), covers all live tables and their counts. An operation that stores
-//! into a live table holds it, from the first look at what is there until the last invalidation is complete
-//! and tables that went have been given back. So two callers never see or make half of a change, and a
-//! reader that holds the lock never meets a table that has been given back.
+//! into a live table holds it from the first read of the tables until the last invalidation is complete and removed
+//! tables have been given back. So no caller sees a partial change or interferes with one, and a reader that holds the
+//! lock never reads a table that has been given back.
 //!
-//! The walkers of the CPUs hold no lock. For them each change is a single store, and a table goes back to its
-//! memory only when they cannot be in it any more (`table_pages.rs`).
+//! The walkers of the CPUs hold no lock. For them each change is a single store, and a table is given back only when
+//! they can no longer reach it (`table_pages.rs`).
 //!
-//! It is held for as long as the operation takes, which is the range's length, not the machine's; platforms
-//! whose lock masks interrupts do well to change long ranges piece by piece, and to print a map only when
-//! nothing is in a hurry.
+//! The lock is held for the duration of the operation, which depends on the length of the range, not on the size of the
+//! machine. If a platform's lock masks interrupts, it should change long ranges piece by piece, and print a map only
+//! when latency does not matter.
 //!
-//! A repaint ([`AddressSpace::repaint`]) holds it for one piece after another, and others change the map in
-//! between: a change of a translation marks its range (`dirty_ranges.rs`), so that it is copied once more. The
-//! CPUs go over to the second tree in a hold of the lock in which nothing is left to copy: whoever has the lock
-//! next, those who waited for it included, finds that tree. The old one's tables are given back without the
-//! lock, since nobody finds them any more, and their counts taken out under it. Between two pieces the lock is
-//! free for a moment only: one that is fair lets all in who wait.
+//! A repaint ([`AddressSpace::repaint`]) holds the lock for one piece after another. Other operations change the map in
+//! between: each change of a translation marks its range (`dirty_ranges.rs`), so that it is copied again. The CPUs
+//! switch to the second tree in a hold of the lock in which nothing is left to copy, so the next holder of the lock
+//! finds that tree, even if it was already waiting. The tables of the old tree are given back without the lock, since
+//! no operation can find them, and subtracted from the counts under it. Between two pieces the lock is free for a
+//! moment only; a fair lock lets all waiting callers in.
 //!
-//! The lock is not taken twice: a callback of [`AddressSpace::visit`] and its siblings must not change or
-//! read a live map. A fault handler may have interrupted the holder on its own CPU, so it never waits:
-//! [`AddressSpace::try_visit`] does without an answer then. While CPUs are parked nobody waits for the lock
-//! but those who answer the parking ([`Hardware::park`]), and the holder neither allocates nor prints.
+//! The lock is not taken twice: a callback of [`AddressSpace::visit`] and its siblings must not change or read a live
+//! map. A fault handler may have interrupted the holder on its own CPU, so it must never wait: it uses
+//! [`AddressSpace::try_visit`], which may return without an answer. While CPUs are parked, the only CPUs that wait for
+//! the lock are those that answer the parking ([`Hardware::park`]), and the holder neither allocates nor prints.
 //!
 //! [`Hardware::lock`]: crate::Hardware::lock
 //! [`Hardware::park`]: crate::Hardware::park
@@ -48,18 +48,21 @@ use crate::plan::{Policy, Stats};
 use crate::platform::{Dsb, Memory, Platform, Slot};
 use crate::read::{Checks, DumpError, Finding, Live, MarkedRange, Visited, check, count, dump_with, visit};
 
-/// The tables that one half of a live address space is translated by.
+/// The live tables of one half of an address space.
 ///
-/// Whatever an operation returns, it did all that it says or nothing: then every table is as before, and what was split
-/// is split. But where CPUs have to be parked, [`collapse`](Self::collapse) and
-/// [`split_to_pages`](Self::split_to_pages), which change no translation, may stop half way if one of them stops
-/// answering. What it costs: a walk of the range twice, a store for each descriptor that changes, two DSB and an ISB, a
-/// third DSB where tables are built or a part of a contiguous run changes, and one batch of TLB invalidations if
-/// something that was valid changed; nothing at all where everything is right already. After eight tables that are built
-/// or go, the barriers come once more, and some CPUs need a TLBI and a DSB after each batch
-/// ([`Features::needs_repeated_tlbi`](crate::Features::needs_repeated_tlbi)). On return each CPU
-/// translates as the operation says; what became valid, another CPU uses after its next context
-/// synchronisation event. A range of no pages is one that starts in the half, or at its end.
+/// Every operation does all of what it says, or nothing: on an error, each translation is as before, although leaves
+/// may have been split. One exception: where CPUs have to be parked, [`collapse`](Self::collapse) and
+/// [`split_to_pages`](Self::split_to_pages), which change no translation, may stop half way if a CPU stops answering.
+///
+/// The cost of a change: two walks of the range, a store for each descriptor that changes, two DSB and an ISB, a third
+/// DSB where tables are built or a part of a contiguous run changes, and one batch of TLB invalidations if a valid
+/// entry changed. If everything is already right, the cost is the walk alone. The barriers are repeated after every
+/// eight tables that are built or removed. Some CPUs need a TLBI and a DSB after each batch
+/// ([`Features::needs_repeated_tlbi`](crate::Features::needs_repeated_tlbi)).
+///
+/// On return all CPUs use the new translations. One exception: another CPU can rely on entries that became valid only
+/// after its next context synchronisation event. A range of zero pages is permitted if it starts in the half or at its
+/// end.
 #[derive(Debug)]
 pub struct AddressSpace {
     state: MapState,
@@ -68,24 +71,24 @@ pub struct AddressSpace {
 impl AddressSpace {
     /// Makes a tree live: from now on it belongs to the walkers.
     ///
-    /// The caller loads [`root`](Self::root) into the TTBR of the tree's half, after a DSB ISHST, and answers for what
-    /// the tree maps: until then nothing translates by it. The policy is [`Policy::Fixed`] until
-    /// [`set_policy`](Self::set_policy) changes it.
+    /// The caller then executes a DSB ISHST and loads [`root`](Self::root) into the TTBR of the tree's half; until then
+    /// nothing translates by the tree. The caller is responsible for what the tree maps. The policy is
+    /// [`Policy::Fixed`] until [`set_policy`](Self::set_policy) changes it.
     pub fn adopt(tree: Tree) -> Self {
         Self::of(MapState::of(tree))
     }
 
-    /// The owner of a map in that state.
+    /// Returns the owner of a map in that state.
     pub(crate) const fn of(state: MapState) -> Self {
         Self { state }
     }
 
-    /// The state of the map, for operations of other rooms.
+    /// Returns the state of the map, for operations in other modules.
     pub(crate) const fn state(&self) -> &MapState {
         &self.state
     }
 
-    /// The view of a holder of the lock.
+    /// Returns the view of a holder of the lock.
     pub(crate) fn locked<'a, P: Platform>(&'a self, platform: &'a P) -> Locked<'a, P> {
         Locked::new(platform, &self.state)
     }
@@ -101,19 +104,19 @@ impl AddressSpace {
         self.state.geometry()
     }
 
-    /// Returns what is done where a leaf in use has to change its size.
+    /// Returns the policy for leaves in use that would have to change their size.
     #[inline]
     pub fn policy(&self) -> Policy {
         self.state.policy()
     }
 
-    /// Sets what is done where a leaf in use has to change its size.
+    /// Sets the policy for leaves in use that would have to change their size.
     pub fn set_policy(&self, policy: Policy) {
         self.state.set_policy(policy);
     }
 
-    /// Permits pages that are writable and executable at once, which are refused otherwise. The owner of the machine
-    /// then answers for them.
+    /// Permits memory that is both writable and executable, which is refused by default. The caller is responsible for
+    /// such memory.
     pub fn allow_write_execute(&self, allow: bool) {
         self.state.allow_write_execute(allow);
     }
@@ -124,7 +127,7 @@ impl AddressSpace {
         self.state.counters.stats()
     }
 
-    /// Returns the counts of what has been done to the map.
+    /// Returns the counts of operations on the map.
     pub fn changes<P: Platform>(&self, platform: &P) -> Changes {
         let _held = platform.lock();
         self.state.counters.changes()
@@ -143,7 +146,7 @@ impl AddressSpace {
             .unwrap_or_else(|e| match e {})
     }
 
-    /// The same, for those who can not wait: nothing if the lock is taken.
+    /// Does the same as [`visit`](Self::visit), for a caller that cannot wait. Returns `None` if the lock is taken.
     pub fn try_visit<P: Platform>(
         &self,
         platform: &P,
@@ -155,10 +158,10 @@ impl AddressSpace {
         Some(visited.unwrap_or_else(|e| match e {}))
     }
 
-    /// What translates an address, or would: a leaf, a hole or what is not understood, with the address where
-    /// that entry starts and its level. Nothing if the address is not of this half.
+    /// Returns the entry that translates an address: a leaf, a hole, or a reserved or restricted descriptor, with the
+    /// first address that the entry translates and its level. Returns `None` if the address is not in this half.
     ///
-    /// The restrictions of the tables above a leaf, if there are any, are not in it.
+    /// The result does not include restrictions by the tables above a leaf.
     pub fn entry<P: Platform>(&self, platform: &P, va: Va) -> Option<(Va, Level, Entry)> {
         let g = self.geometry();
         if va.0.wrapping_sub(self.state.base()) >> g.va_bits() != 0 {
@@ -174,12 +177,12 @@ impl AddressSpace {
             if !entry.is_table(table.level) {
                 return Some((Va(table.va(index)), table.level, entry.decode(g, table.level)));
             }
-            // It lays restrictions on what is below.
+            // It restricts everything below it.
             table = locked.below(&table, index, entry);
         }
     }
 
-    /// Counts what is mapped from `first` to `last`, as [`count`] does.
+    /// Counts the leaves and tables from `first` to `last`, as [`count`] does.
     pub fn count<P: Platform>(&self, platform: &P, range: (Va, Va)) -> Stats {
         let _held = platform.lock();
         count(&self.tables(platform), self.geometry(), self.root(), range).unwrap_or_else(|e| match e {})
@@ -219,7 +222,7 @@ impl AddressSpace {
         })
     }
 
-    /// Looks for what must never be in a map, as [`check`] does. The lock is held meanwhile.
+    /// Checks the tables for entries that must never be in a map, as [`check`] does. The lock is held meanwhile.
     pub fn check<P: Platform>(
         &self,
         platform: &P,
@@ -232,10 +235,10 @@ impl AddressSpace {
         checked.unwrap_or_else(|e| match e {})
     }
 
-    /// The tables, for a reader that holds the lock.
+    /// Returns the tables, for a reader that holds the lock.
     fn tables<'m, M: Memory>(&self, memory: &'m M) -> Live<'m, M> {
-        // SAFETY: read from the root of this address space on, which is live with all below it; a
-        // memory that the tables are not of refuses them.
+        // SAFETY: only tables below the root of this address space are read, and these are live. A memory that they do
+        // not belong to refuses them.
         unsafe { Live::new(memory) }
     }
 
@@ -249,20 +252,20 @@ impl AddressSpace {
 
     /// Changes the permissions of `pages` pages from `va` on.
     ///
-    /// Leaves that lie within the range change in place; those that it has a part of are split first, at
-    /// its two ends, and the rest of them keeps the largest leaves that remain possible. A leaf that is
-    /// already right is not touched. Mappings that are kept and not valid change as well.
+    /// Leaves within the range change in place. A leaf that is partly in the range is split first, which can happen at
+    /// the two ends; its other parts keep the largest leaves that remain possible. A leaf that is already right is not
+    /// touched. Present-invalid mappings change as well.
     ///
     /// # Errors
     ///
-    /// A hole in the range, a range that is unaligned or outside the half, pages that would be writable and
-    /// executable at once, out of frames, a leaf in use that would have to change its size where policy or
-    /// CPUs do not permit it. Then nothing has changed.
+    /// A hole in the range; a range that is unaligned or outside the half; memory that would be both writable and
+    /// executable; out of frames; a leaf in use that would have to change its size although the policy or the CPUs do
+    /// not permit it. Nothing has changed then.
     ///
     /// # Safety
     ///
-    /// Whoever uses these addresses can live with the change: no CPU executes from, or writes to, what may
-    /// not be executed or written any more. `platform` is that of the tables.
+    /// All users of these addresses expect the change: no CPU executes or writes memory that is no longer executable or
+    /// writable. `platform` is the platform of the tables.
     pub unsafe fn protect<P: Platform>(
         &self,
         platform: &P,
@@ -276,8 +279,8 @@ impl AddressSpace {
 
     /// Makes `pages` pages from `va` on invalid, so that every access faults, or valid again.
     ///
-    /// An invalid page keeps its mapping: address, permissions, whether it is global, and the size of its leaf. It is
-    /// no hole, and can be split and protected.
+    /// The mapping of an invalid page is preserved: address, permissions, whether it is global, and the size of its
+    /// leaf. The page is not a hole; it can be split and protected.
     ///
     /// # Errors
     ///
@@ -285,7 +288,7 @@ impl AddressSpace {
     ///
     /// # Safety
     ///
-    /// As for [`protect`](Self::protect): nobody uses what becomes invalid.
+    /// As for [`protect`](Self::protect). Nothing uses the pages that become invalid.
     pub unsafe fn set_valid<P: Platform>(
         &self,
         platform: &P,
@@ -297,19 +300,19 @@ impl AddressSpace {
         self.change(platform, self.state.validity_change(valid), span)
     }
 
-    /// Maps `pages` pages from `va` on to consecutive physical memory from `oa` on, where nothing is mapped.
+    /// Maps `pages` pages from `va` on to consecutive physical memory from `oa` on. The range must be unmapped.
     ///
-    /// In the largest leaves, or in pages under [`Policy::Pages`]. Nothing is invalidated.
+    /// Uses the largest leaves, or pages under [`Policy::Pages`]. Nothing is invalidated.
     ///
     /// # Errors
     ///
-    /// Something is mapped there, kept mappings included; an address is unaligned or out of range; pages
-    /// would be writable and executable at once; out of frames. Then nothing has changed.
+    /// The range contains a mapping, valid or present-invalid; an address is unaligned or out of range; memory would be
+    /// both writable and executable; out of frames. Nothing has changed then.
     ///
     /// # Safety
     ///
-    /// The memory may be accessed as `attributes` say, through these addresses as well as any others that it
-    /// has: no mismatched memory types, no second way to write what must not be written.
+    /// The memory may be accessed as `attributes` permit, through these addresses and through all others that map it:
+    /// there are no mismatched memory types, and no second way to write memory that must not be written.
     pub unsafe fn map<P: Platform>(
         &self,
         platform: &P,
@@ -335,8 +338,8 @@ impl AddressSpace {
         Mapping { half, span, oa, attributes, leaves }.map(&self.locked(platform))
     }
 
-    /// Takes away the mapping of `pages` pages from `va` on, kept mappings included, and the tables of which
-    /// nothing is left.
+    /// Removes the mapping of `pages` pages from `va` on, present-invalid mappings included, and gives back the tables
+    /// that become empty.
     ///
     /// # Errors
     ///
@@ -344,7 +347,7 @@ impl AddressSpace {
     ///
     /// # Safety
     ///
-    /// Nobody uses these addresses.
+    /// Nothing uses these addresses.
     pub unsafe fn unmap<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), ChangeError> {
         let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
         let _held = platform.lock();
@@ -352,17 +355,17 @@ impl AddressSpace {
         unmap(&self.locked(platform), span)
     }
 
-    /// Takes away the mappings of several ranges of pages, as [`unmap`](Self::unmap) does of one. TLBs are invalidated
-    /// once, at the end: ranges that were given up at different times go for the price of one.
+    /// Removes the mappings of several ranges of pages, as [`unmap`](Self::unmap) does for one. TLBs are invalidated
+    /// once, at the end, so ranges that were released at different times cost a single invalidation.
     ///
     /// # Errors
     ///
-    /// As for [`unmap`](Self::unmap), of any of them; [`ChangeError::NeedsResize`] as well wherever a range has a part of
-    /// a leaf, whatever the policy. Then nothing has changed.
+    /// As for [`unmap`](Self::unmap), for any of the ranges. Also [`ChangeError::NeedsResize`], under every policy, for
+    /// a leaf that is only partly in a range. Nothing has changed then.
     ///
     /// # Safety
     ///
-    /// No CPU uses these addresses.
+    /// Nothing uses these addresses.
     pub unsafe fn unmap_all<P: Platform>(
         &self,
         platform: &P,
@@ -372,50 +375,50 @@ impl AddressSpace {
         unmap_all(&self.locked(platform), ranges)
     }
 
-    /// Splits everything from `va` on into single pages, for `pages` pages, so that any one of them can be
-    /// changed later without a change of size. Translations stay as they are.
+    /// Splits everything from `va` on, for `pages` pages, into single pages, so that any of them can change later
+    /// without a change of size. Translations stay as they are.
     ///
     /// # Errors
     ///
     /// As for [`protect`](Self::protect). Under [`Policy::Park`] the CPUs are parked once for each leaf, and once
-    /// before, to see whether they can be; if one of them stops answering half way, what was split stays so.
+    /// before that, to test whether they park. If one of them stops answering half way, the leaves that were split stay
+    /// split.
     pub fn split_to_pages<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), ChangeError> {
         let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
         let _held = platform.lock();
         split_to_pages(&self.locked(platform), span)
     }
 
-    /// Returns to the largest leaves wherever `pages` pages from `va` on, and their neighbours in the same
-    /// tables, are uniform again, and gives back the tables. Translations stay as they are.
+    /// Returns to the largest leaves where `pages` pages from `va` on, with their neighbours in the same tables, are
+    /// uniform again, and gives back the tables. Translations stay as they are.
     ///
-    /// Where the policy or the CPUs rule out live changes of size, nothing collapses.
+    /// Nothing collapses if the policy or the CPUs do not permit live changes of size.
     ///
     /// # Errors
     ///
-    /// A range that is unaligned or outside the half; CPUs that can not be parked: what collapsed by then
-    /// stays so.
+    /// A range that is unaligned or outside the half; CPUs that cannot be parked. Tables that had collapsed by then
+    /// stay collapsed.
     pub fn collapse<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), ChangeError> {
         let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
         let _held = platform.lock();
         collapse(self.locked(platform), span)
     }
 
-    /// Takes a tree of the same geometry and half into this one, where the root has holes.
+    /// Moves a tree of the same geometry and half into this address space, where the root has holes.
     ///
-    /// Each entry of the tree's root moves into the live root by one store: what lies below is in its
-    /// final state before a walker can see it. Costs two DSB ISHST and an ISB, no TLBI. The tree's own
-    /// root page goes back to `memory`. On return this CPU uses the new entries; another one does after
-    /// its next context synchronisation event.
+    /// Each entry of the tree's root moves into the live root by one store; everything below it is in its final state
+    /// before a walker can see it. The cost is two DSB ISHST and an ISB, without a TLBI. The tree's own root page goes
+    /// back to the memory. Returns the counts of what was added. On return this CPU uses the new entries; another CPU
+    /// does so after its next context synchronisation event.
     ///
     /// # Errors
     ///
-    /// The tree is of another geometry or half; it has pages that are writable and executable at once; a slot of the
-    /// live root between the first and the last that the tree uses is taken. Then the tree is discarded and nothing
-    /// has changed.
+    /// A tree of another geometry or half; memory that is both writable and executable; a used slot of the live root
+    /// between the first and the last slot that the tree uses. The tree is then discarded, and nothing has changed.
     ///
     /// # Safety
     ///
-    /// As for [`map`](Self::map), for all that the tree maps.
+    /// As for [`map`](Self::map), for everything that the tree maps.
     pub unsafe fn graft<P: Platform>(&self, platform: &P, tree: Tree) -> Result<Stats, GraftError> {
         if (tree.geometry(), tree.half()) != (self.geometry(), self.state.half()) {
             tree.discard(platform);
@@ -442,8 +445,8 @@ impl AddressSpace {
         self.locked(platform).publish_barrier();
         for (index, &bits) in used.clone().zip(&platform.slots(&mut from)[used]) {
             if bits != 0 {
-                // SAFETY: the root is live and has these slots, which are holes, so nobody uses what
-                // they translate.
+                // SAFETY: the root is live and has these slots. They are holes, so nothing uses the addresses that they
+                // translate.
                 unsafe { platform.store(Slot { table: self.root(), index }, Descriptor(bits)) };
             }
         }
@@ -451,12 +454,12 @@ impl AddressSpace {
         platform.isb();
         platform.give(from);
         self.state.counters.include(&stats);
-        // Its root has just been given back.
+        // The tree's root has just been given back.
         self.state.counters.no_table();
         Ok(stats)
     }
 
-    /// The address of the first of these slots of the live root that is taken.
+    /// Returns the address of the first of these slots of the live root that is not a hole.
     fn occupied<M: Memory>(&self, memory: &M, mut slots: Range<usize>) -> Option<Va> {
         let taken = |&index: &usize| {
             // SAFETY: the root is live and has these slots.

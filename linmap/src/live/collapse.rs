@@ -1,10 +1,9 @@
-//! Back to the largest leaves, where a range's permissions are uniform again.
+//! Returns to the largest leaves where the permissions of a range are uniform again.
 //!
-//! From the bottom up: a table whose leaves say together what one block would say becomes that block; what
-//! can not become a block becomes contiguous runs. The block replaces the table with one store, in
-//! place. Before the table's page is given back, TLBs forget every leaf in it and walk caches the table
-//! (Arm ARM D8.17, RRVJDB). So no TLB ever holds an entry smaller than the leaf that is in the tables now,
-//! which is what lets a later change invalidate that leaf by one of its addresses.
+//! It works from the bottom up. If one block can replace all leaves of a table, it does, with one store, in place.
+//! Otherwise the leaves become contiguous runs where possible. Before the table's page is given back, TLBs drop every
+//! leaf in it and walk caches drop the table (Arm ARM D8.17, RRVJDB). So no TLB ever holds an entry that is smaller
+//! than the leaf now in the tables, and a later change can invalidate that leaf by one of its addresses.
 
 use crate::format::{Descriptor, Entry, Level, Span, TableLimits};
 use crate::live::error::ChangeError;
@@ -15,12 +14,12 @@ use crate::live::tlb_batch::TlbBatch;
 use crate::platform::{EntryUpdate, Platform};
 use crate::read::{Table, Visitor, visit_span};
 
-/// Collapses what can be, in the tables that overlap a span. Where the policy or the CPUs rule out live changes of size
-/// nothing collapses.
+/// Collapses the tables that overlap a span, where possible. Does nothing where the policy or the CPUs do not permit
+/// live changes of size.
 ///
 /// # Errors
 ///
-/// CPUs cannot be parked: what collapsed by then stays so.
+/// CPUs cannot be parked. Tables that had collapsed by then stay collapsed.
 pub(crate) fn collapse<P: Platform>(locked: Locked<'_, P>, span: Span) -> Result<(), ChangeError> {
     if locked.may_resize(Some(span.first)).is_err() {
         return Ok(());
@@ -41,21 +40,21 @@ struct Collapse<'a, P> {
     span: Span,
     batch: TlbBatch,
     deferred: DeferredTables,
-    /// Something was stored.
+    /// True if something was stored.
     changed: bool,
 }
 
-/// A table whose entries say together what one says.
+/// A table that one entry can replace.
 struct Uniform {
-    /// That one.
+    /// That entry.
     leaf: Descriptor,
-    /// Whether some of them are in runs.
+    /// True if some of the table's leaves are in runs.
     runs: bool,
 }
 
 impl<P: Platform> Collapse<'_, P> {
-    /// Begins at the table furthest down that translates the whole span, and goes up from there for as long
-    /// as tables collapse: what is above one that stays is not uniform.
+    /// Starts at the deepest table that translates the whole span, and goes up as long as tables collapse: a table
+    /// above one that stays is not uniform.
     fn deepest_first(&mut self) -> Result<(), ChangeError> {
         let root = self.locked.root();
         let mut path = [root; Level::COUNT];
@@ -77,7 +76,7 @@ impl<P: Platform> Collapse<'_, P> {
         self.runs(&path[depth])
     }
 
-    /// The table below that translates the whole span, if there is one.
+    /// Returns the table below that translates the whole span, if there is one.
     #[inline]
     fn only_child(&self, table: &Table) -> Option<Table> {
         let index = table.index_of(self.span.first);
@@ -88,10 +87,10 @@ impl<P: Platform> Collapse<'_, P> {
         entry.is_plain_table().then(|| self.locked.below(table, index, entry))
     }
 
-    /// The block, or hole, that says what all entries of a table say.
+    /// Returns the block or hole that can replace a table, if its entries are uniform.
     #[inline]
     fn uniform(&self, table: &Table) -> Option<Uniform> {
-        /// Entries that are compared at once: unrolled, 2.7 instructions each where none is in a run.
+        /// The number of entries that are compared at once: unrolled, 2.7 instructions each where none is in a run.
         const CHUNK: usize = 16;
         // Copied, so that its address stays in a register.
         let (g, table) = (self.locked.geometry, *table);
@@ -128,7 +127,7 @@ impl<P: Platform> Collapse<'_, P> {
         Some(Uniform { leaf, runs: Descriptor(all).is_contiguous() })
     }
 
-    /// Puts a leaf, or a hole, in the place of a table.
+    /// Replaces a table by a leaf or a hole.
     fn replace(
         &mut self,
         table: &Table,
@@ -151,18 +150,18 @@ impl<P: Platform> Collapse<'_, P> {
         Ok(())
     }
 
-    /// Takes the leaves of a table out of the counts.
+    /// Subtracts the leaves of a table from the counts.
     fn count(&mut self, table: &Table, runs: bool) {
         let entries = self.locked.geometry.entries(table.level);
         let members = if runs { self.locked.geometry.contiguous_entries(table.level) } else { entries };
         for first in (0..entries).step_by(members) {
-            // All members of a run are in it or none is.
+            // Either all members of a run are in the table, or none.
             let contiguous = self.locked.load(table, first).is_contiguous();
             self.locked.counters().leaves(table.level, contiguous, -(members as i64));
         }
     }
 
-    /// Makes contiguous runs of the leaves of a table that can be in one.
+    /// Turns leaves of a table into contiguous runs where possible.
     fn runs(&mut self, table: &Table) -> Result<(), ChangeError> {
         let g = self.locked.geometry;
         let members = g.contiguous_entries(table.level);
@@ -181,7 +180,7 @@ impl<P: Platform> Collapse<'_, P> {
         Ok(())
     }
 
-    /// The first of some leaves that can be a run and are none.
+    /// Returns the first of `members` leaves, if they can be a contiguous run and are none yet.
     fn run_at(&self, table: &Table, start: usize, members: usize) -> Option<Descriptor> {
         let first = self.locked.load(table, start);
         let Entry::Leaf(leaf) = first.decode(self.locked.geometry, table.level) else { return None };
@@ -203,7 +202,7 @@ impl<P: Platform> Visitor<Locked<'_, P>> for Collapse<'_, P> {
 
     fn begin(&mut self, _: &Table) {}
 
-    /// Leaves are looked at with the whole of their table.
+    /// Leaves are handled when the walk returns from their table.
     fn leaves(
         &mut self,
         _: &Locked<'_, P>,

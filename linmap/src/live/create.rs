@@ -7,20 +7,22 @@ use crate::live::error::CreateError;
 use crate::plan::{Layout, Leaves, Stats};
 use crate::platform::Platform;
 
-/// Creates the linear map in a live address space that has nothing there yet.
+/// Creates the linear map in a live address space that has nothing mapped there yet. Returns the counts of what was
+/// added.
 ///
-/// Built off line in one pass and published by one store for each entry of the root: no TLBI, two
-/// DSB and one ISB, whatever the size of RAM.
+/// The tree is built off line in one pass and published by one store for each entry of the root: no TLBI, two DSB and
+/// one ISB, whatever the size of RAM.
 ///
 /// # Errors
 ///
-/// Out of frames, something is mapped there, or the layout is of another geometry or page size. Then the address space is
-/// as before and every frame has been given back.
+/// Out of frames; an existing mapping in the range; a layout of another geometry or page size. The address space is
+/// then as before, and every frame has been given back.
 ///
 /// # Safety
 ///
-/// What the layout calls RAM is RAM, and may be read and written through the linear map as well as by any other address
-/// that it has: none of them has another memory type, and nobody depends on it not being written.
+/// The ranges that the layout calls RAM are RAM, and may be read and written through the linear map as well as through
+/// all other addresses that map them: none of these has another memory type, and nothing depends on the memory not
+/// being written.
 pub unsafe fn create<P: Platform>(
     space: &AddressSpace,
     platform: &P,

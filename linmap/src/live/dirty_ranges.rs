@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use crate::format::Span;
 
-/// The progress of a repaint, and the ranges that operations have changed behind it.
+/// The progress of a repaint, and the copied ranges that operations have changed since.
 #[derive(Debug)]
 pub(crate) struct DirtyRanges {
     under_way: AtomicBool,
@@ -36,10 +36,10 @@ impl Range {
 }
 
 impl DirtyRanges {
-    /// More are joined: what lies between two of them is copied with them.
+    /// If there are more, ranges are joined, and the addresses between them are copied again, too.
     const RANGES: usize = 32;
 
-    /// No repaint is under way.
+    /// Returns the state without a repaint.
     pub(crate) const fn new() -> Self {
         Self {
             under_way: AtomicBool::new(false),
@@ -50,32 +50,32 @@ impl DirtyRanges {
         }
     }
 
-    /// A repaint begins, unless one is under way.
+    /// Begins a repaint. Returns false if one is already under way.
     pub(crate) fn begin(&self) -> bool {
         !self.under_way.swap(true, Relaxed)
     }
 
-    /// It has returned.
+    /// Ends the repaint.
     pub(crate) fn end(&self) {
         self.forget();
         self.under_way.store(false, Relaxed);
     }
 
-    /// Nothing has to be marked any more.
+    /// Clears all ranges; nothing has to be marked any more.
     pub(crate) fn forget(&self) {
         self.first.store(u64::MAX, Relaxed);
         self.last.store(0, Relaxed);
         self.used.store(0, Relaxed);
     }
 
-    /// A range has been copied.
+    /// Records that a range has been copied.
     pub(crate) fn copied(&self, span: Span) {
         self.first.store(span.first, Relaxed);
         self.last.store(span.last, Relaxed);
     }
 
-    /// Translations of a span change, or will in the same hold of the lock. Without a repaint under way this costs a load
-    /// and a branch.
+    /// Marks a span whose translations change now or later in the same hold of the lock. Without a repaint this costs a
+    /// load and a branch.
     #[inline(always)]
     pub(crate) fn mark(&self, span: Span) {
         if span.first <= self.last.load(Relaxed) {
@@ -92,7 +92,7 @@ impl DirtyRanges {
         }
     }
 
-    /// Adds a range to copy again, joined to the nearest where there is no room.
+    /// Adds a range to copy again. If there is no room, it is joined with the nearest one.
     pub(crate) fn add(&self, new: Span) {
         let used = self.used.load(Relaxed);
         let apart = |old: Span| new.first.saturating_sub(old.last).max(old.first.saturating_sub(new.last));
@@ -109,7 +109,7 @@ impl DirtyRanges {
         }
     }
 
-    /// Takes out a range that has to be copied again.
+    /// Removes and returns a range that has to be copied again.
     pub(crate) fn take(&self) -> Option<Span> {
         let last = self.used.load(Relaxed).checked_sub(1)?;
         self.used.store(last, Relaxed);
@@ -149,7 +149,7 @@ mod tests {
                 && found.iter().any(|s| *s == (0x1000, 0x3fff) || s.1 == 0x3fff)
         );
         dirty.copied(Span { first: 0, last: u64::MAX });
-        // One too many goes to its nearest.
+        // The last range exceeds the room, and is joined with its nearest.
         for n in 0..=DirtyRanges::RANGES as u64 {
             dirty.mark(Span { first: (n * n) << 20, last: ((n * n) << 20) + 1 });
         }

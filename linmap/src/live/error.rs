@@ -1,4 +1,4 @@
-//! Why a change of a live map was refused: what, where, and what would be right.
+//! The reasons why a change of a live map was refused, with the place and the remedy.
 
 use core::convert::Infallible;
 
@@ -7,7 +7,7 @@ use crate::format::{Descriptor, Geometry, Level, Pa, Unaligned, Va};
 use crate::plan::Policy;
 use crate::platform::CannotPark;
 
-/// What can be done about a policy that rules out live changes of size.
+/// Returns the remedy for a policy that rules out live changes of size.
 const fn remedy(policy: Policy) -> &'static str {
     match policy {
         Policy::Live => ": one of the CPUs may abort; park the others instead, or map in pages",
@@ -17,11 +17,11 @@ const fn remedy(policy: Policy) -> &'static str {
     }
 }
 
-/// Why an operation on a live map did nothing.
+/// The reason why an operation on a live map did nothing.
 ///
-/// Whatever the error, frames that were taken are given back and live tables are as before. Only
-/// [`CannotPark`](Self::CannotPark) may come after some leaves have changed their size, where one operation parks
-/// several times; they translate as before.
+/// After every error, frames that were taken have been given back, and live tables are as before. Only
+/// [`CannotPark`](Self::CannotPark) may occur after some leaves have changed their size, where one operation parks
+/// several times. Translations are as before even then.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ChangeError {
@@ -34,7 +34,7 @@ pub enum ChangeError {
     /// The tables of a new mapping cannot be built.
     #[error(transparent)]
     Build(BuildError),
-    /// A range, or its physical memory, does not begin with a page.
+    /// A range or its physical memory does not start at a page boundary.
     #[error(transparent)]
     Unaligned(#[from] Unaligned),
     /// A range that is not in the half of the address space.
@@ -55,19 +55,19 @@ pub enum ChangeError {
         /// The number of bits of an output address.
         bits: u32,
     },
-    /// Something is mapped there already.
+    /// Something is already mapped there.
     #[error("{va} is mapped already; unmap it first")]
     Occupied {
-        /// The first such address.
+        /// The first mapped address.
         va: Va,
     },
     /// Nothing is mapped there.
     #[error("nothing is mapped at {va}; map it first, or leave it out of the range")]
     Hole {
-        /// The first such address.
+        /// The first unmapped address.
         va: Va,
     },
-    /// A page would be writable and executable at once.
+    /// Memory would be both writable and executable.
     #[error("{va} would be writable and executable at once; make it read-only first, or not executable")]
     WriteExecute {
         /// The first such address.
@@ -86,8 +86,7 @@ pub enum ChangeError {
         "the other CPUs cannot be parked, so no leaf in use can change its size; map the range in pages from the start (what a collapse or splits had done in parkings before stays)"
     )]
     CannotPark,
-    /// Tables that this library would not write: a descriptor without meaning, or one that restricts all
-    /// that lies below it.
+    /// Tables that this library would not write: a reserved descriptor, or a table descriptor with restrictions.
     #[error(
         "the descriptor that translates {va} is not one of this library's: no meaning at its level, or restrictions on a whole table"
     )]
@@ -124,7 +123,7 @@ impl From<BuildError> for ChangeError {
     }
 }
 
-/// The reason why an entry that translates an address is not changed.
+/// Returns the reason why an entry that translates an address is not changed.
 #[cold]
 pub(crate) fn refusal(va: u64, level: Level, old: Descriptor, g: Geometry) -> ChangeError {
     let va = Va(va);
@@ -135,20 +134,20 @@ pub(crate) fn refusal(va: u64, level: Level, old: Descriptor, g: Geometry) -> Ch
     }
 }
 
-/// Why a tree was not taken into a live map. It has been discarded, and nothing has changed.
+/// The reason why a tree was not grafted onto a live map. The tree has been discarded, and nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum GraftError {
-    /// A tree and an address space of different geometry, or of different halves.
+    /// The tree and the address space differ in geometry or half.
     #[error("the tree was built for another geometry or half than the address space has")]
     OtherGeometry,
-    /// A slot of the root table is taken.
+    /// A slot of the root table is not a hole.
     #[error("{va} is mapped already; unmap it first")]
     Occupied {
         /// The first address that it translates.
         va: Va,
     },
-    /// The tree has pages that are writable and executable at once.
+    /// The tree has memory that is both writable and executable.
     #[error("{va} would be writable and executable at once; make it read-only first, or not executable")]
     WriteExecute {
         /// The first such address.
@@ -156,14 +155,14 @@ pub enum GraftError {
     },
 }
 
-/// Why the linear map was not created. Every frame has been given back, and the address space is as before.
+/// The reason why the linear map was not created. Every frame has been given back, and the address space is as before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CreateError {
-    /// Its tables cannot be built.
+    /// Its tables could not be built.
     #[error(transparent)]
     Build(#[from] BuildError),
-    /// The address space does not take them.
+    /// The address space did not accept them.
     #[error(transparent)]
     Graft(#[from] GraftError),
 }

@@ -1,4 +1,4 @@
-//! Changes the leaves of a range in place: none has to change its size, and nothing can fail.
+//! Changes the leaves of a range in place. No leaf changes its size, and nothing can fail.
 
 use core::convert::Infallible;
 
@@ -11,9 +11,9 @@ use crate::read::{Table, Visitor, visit_span};
 /// A change in place, of one range or of several with one batch of invalidations.
 pub(crate) struct InPlace<'b> {
     change: LeafChange,
-    /// The same bits change in all leaves, all or none of them valid, each visited once.
+    /// True if the same bits change in all leaves, all leaves or none are valid, and each is visited once.
     alike: bool,
-    /// The range under way.
+    /// The range that is being changed.
     span: Span,
     batch: &'b mut TlbBatch,
 }
@@ -23,7 +23,7 @@ impl<'b> InPlace<'b> {
         Self { change, alike, span: Span { first: 0, last: 0 }, batch }
     }
 
-    /// Changes the leaves that lie within a span, in a table that translates all of it.
+    /// Changes the leaves within a span, in a table that translates all of the span.
     #[inline]
     pub(crate) fn run<P: Platform>(&mut self, locked: &Locked<'_, P>, table: &Table, span: Span) {
         self.span = span;
@@ -33,7 +33,7 @@ impl<'b> InPlace<'b> {
         let Ok(()) = visit_span(locked, table, span, self);
     }
 
-    /// Changes the pages of the span in a page table, which are alike.
+    /// Changes the pages of the span in a page table. The same bits change in all of them.
     #[inline(always)]
     fn page_table<P: Platform>(&mut self, locked: &Locked<'_, P>, table: &Table) {
         let (first, last) = table.entries_of(self.span, locked.geometry);
@@ -52,8 +52,9 @@ impl<'b> InPlace<'b> {
         }
     }
 
-    /// Changes leaves, from one entry of a table to another, both included. The same bits change in all of them, so only the
-    /// first is looked at. A table that was built for this operation has the change already, which the first shows.
+    /// Changes leaves from one entry of a table to another, both included. The same bits change in all of them, so only
+    /// the first is examined. A table that was built for this operation already has the change, as its first entry
+    /// shows.
     #[inline(never)]
     fn all_alike<P: Platform>(
         &mut self,

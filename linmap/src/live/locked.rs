@@ -1,4 +1,4 @@
-//! The view of live tables that an operation has while it holds the lock.
+//! The view of live tables for an operation that holds the lock.
 
 use core::convert::Infallible;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -11,7 +11,7 @@ use crate::plan::Policy;
 use crate::platform::{Dsb, Platform, Slot};
 use crate::read::{Source, Table, Visitor, visit_span};
 
-/// Live tables, under the lock: the platform that has them, and the state of the map.
+/// Live tables under the lock: their platform, and the state of the map.
 #[derive(Debug)]
 pub(crate) struct Locked<'a, P> {
     pub(crate) platform: &'a P,
@@ -28,43 +28,45 @@ impl<P> Clone for Locked<'_, P> {
 impl<P> Copy for Locked<'_, P> {}
 
 impl<'a, P: Platform> Locked<'a, P> {
-    /// The view of a holder of the lock.
+    /// Returns the view of a holder of the lock.
     pub(crate) fn new(platform: &'a P, state: &'a MapState) -> Self {
         Self { platform, geometry: state.geometry(), state }
     }
 
-    /// The counts of the map.
+    /// Returns the counts of the map.
     #[inline(always)]
     pub(crate) fn counters(&self) -> &'a Counters {
         &self.state.counters
     }
 
-    /// The tables that take the place of a leaf, for a change of a span that has a part of it.
+    /// Returns the builder of tables that replace a leaf, for a change of a span that contains only a part of the leaf.
     #[inline(always)]
     pub(crate) fn replacement(&self, change: LeafChange, span: Span) -> Replacement<'a, P> {
         let (memory, geometry) = (self.platform, self.geometry);
         Replacement { memory, geometry, change, span, pages: false, counters: self.counters() }
     }
 
-    /// The root table.
+    /// Returns the root table.
     #[inline]
     pub(crate) fn root(&self) -> Table {
         let state = self.state;
         self.table(state.root(), self.geometry.root(), state.root_shift(), state.base())
     }
 
-    /// The table and the index of the entry that translates an address, as far as plain tables lead to it.
+    /// Returns the table and the index of the entry that translates an address. The descent ends at a table descriptor
+    /// with restrictions.
     #[inline]
     pub(crate) fn entry_of(&self, va: u64) -> (Table, usize) {
         let table = self.deepest(self.root(), Span { first: va, last: va });
         (table, table.index_of(va))
     }
 
-    /// Visits the leaves and holes of a span for an operation that cannot change what restricted tables translate.
+    /// Visits the leaves and holes of a span, for an operation that cannot change anything below a table with
+    /// restrictions.
     ///
     /// # Errors
     ///
-    /// A table's descriptor that restricts what is below it, or what the visitor says.
+    /// A table descriptor with restrictions, or the visitor's error.
     #[inline]
     pub(crate) fn visit_leaves<V: LeafVisitor<P>>(
         &self,
@@ -75,11 +77,11 @@ impl<'a, P: Platform> Locked<'a, P> {
         visit_span(self, table, span, &mut Plain { visitor, first: span.first })
     }
 
-    /// Returns the index after the last entry, from a leaf on and up to `last`, that differs from it in its address only:
-    /// they are leaves as well.
+    /// Returns the index after the last entry, from a leaf on and up to `last`, that differs from it only in its
+    /// address. All these entries are leaves.
     #[inline(never)]
     pub(crate) fn alike(&self, table: &Table, index: usize, first: Descriptor, last: usize) -> usize {
-        /// The bits that every format uses for an address.
+        /// The bits that all formats use for an address.
         const ADDRESS: u64 = (1 << 50) - (1 << 12);
         let mut end = index;
         if index.is_multiple_of(2) {
@@ -94,33 +96,33 @@ impl<'a, P: Platform> Locked<'a, P> {
         end.max(index + 1)
     }
 
-    /// Returns whether a leaf is in a run that a span has only a part of.
+    /// Returns true if a leaf is in a run that is only partly in a span.
     #[inline]
     pub(crate) fn dissolves(&self, table: &Table, index: usize, old: Descriptor, span: Span) -> bool {
         let run = table.run_of(index, self.geometry.contiguous_entries(table.level));
         old.is_contiguous() && !span.covers(run.first, run.last)
     }
 
-    /// The number of entries in the run that an entry is in, if it is in one.
+    /// Returns the number of entries in the run of an entry, or `None` if it is not in one.
     #[inline(always)]
     pub(crate) fn run(&self, table: &Table, entry: Descriptor) -> Option<usize> {
         entry.is_contiguous().then(|| self.geometry.contiguous_entries(table.level))
     }
 
-    /// A live table.
+    /// Returns a live table.
     #[inline]
     pub(crate) fn table(&self, pa: Pa, level: Level, shift: u32, base: u64) -> Table {
         Table { pa, words: self.words(pa), level, shift, base }
     }
 
-    /// Where a live table's entries are, if the memory is plain.
+    /// Returns the address of a live table's entries, or null if the memory is not plain.
     #[inline]
     fn words(&self, pa: Pa) -> *mut u64 {
         // SAFETY: a table that was reached from the root of a live tree, under the lock.
         if P::PLAIN { unsafe { self.platform.words(pa) } } else { core::ptr::null_mut() }
     }
 
-    /// The table that an entry, which is a table's descriptor, points to.
+    /// Returns the table that an entry, which must be a table descriptor, points to.
     #[inline]
     pub(crate) fn below(&self, table: &Table, index: usize, entry: Descriptor) -> Table {
         let g = self.geometry;
@@ -138,27 +140,27 @@ impl<'a, P: Platform> Locked<'a, P> {
             // SAFETY: the table is live, and its memory plain; it has an entry of that index.
             return Descriptor(unsafe { AtomicU64::from_ptr(words.add(index)) }.load(Relaxed));
         }
-        // SAFETY: the slot is one of a table that was reached from the root of a live tree, under the lock.
+        // SAFETY: the slot belongs to a table that was reached from the root of a live tree, under the lock.
         unsafe { self.platform.load(Slot { table, index }) }
     }
 
-    /// Two descriptors in a row, the first in a slot of even number.
+    /// Returns two adjacent descriptors, the first at an even index.
     ///
-    /// Plain memory is read by one access of 128 bits, which is a pair of 64-bit accesses, each single-copy
-    /// atomic (Arm ARM B2.2.1), for those who hold the lock, so that nobody writes.
+    /// Plain memory is read by one access of 128 bits, which is a pair of 64-bit accesses, each single-copy atomic (Arm
+    /// ARM B2.2.1). The caller holds the lock, so nothing writes meanwhile.
     #[inline(always)]
     pub(crate) fn load_pair(&self, table: &Table, index: usize) -> [Descriptor; 2] {
         if P::PLAIN {
-            // SAFETY: the table is live, its memory plain and aligned to 16 bytes; nobody writes to it.
+            // SAFETY: the table is live, its memory plain and aligned to 16 bytes; nothing writes to it.
             let both = unsafe { table.words.add(index).cast::<u128>().read_volatile() };
-            // The first is at the lower address, whatever the byte order.
+            // The first is at the lower address, in either byte order.
             let [low, high] = [both as u64, (both >> 64) as u64].map(Descriptor);
             return if cfg!(target_endian = "little") { [low, high] } else { [high, low] };
         }
         [self.load(table, index), self.load(table, index + 1)]
     }
 
-    /// Eight descriptors in a row, the first in a slot of even number.
+    /// Returns eight adjacent descriptors, the first at an even index.
     #[inline(always)]
     pub(crate) fn load_eight(&self, table: &Table, index: usize) -> [Descriptor; 8] {
         let pair = |n: usize| self.load_pair(table, index + n);
@@ -166,7 +168,7 @@ impl<'a, P: Platform> Locked<'a, P> {
         [a, b, c, d, e, f, g, h]
     }
 
-    /// Replaces eight descriptors in a row, the first in a slot of even number.
+    /// Replaces eight adjacent descriptors, the first at an even index.
     #[inline(always)]
     pub(crate) fn store_eight(&self, table: &Table, index: usize, new: [Descriptor; 8]) {
         let [a, b, c, d, e, f, g, h] = new;
@@ -176,7 +178,7 @@ impl<'a, P: Platform> Locked<'a, P> {
         self.store_pair(table, index + 6, [g, h]);
     }
 
-    /// Returns whether eight entries are `next` and its successors, and leaves the one after them in `next`. All are compared,
+    /// Returns true if eight entries are `next` and its successors, and advances `next` by eight. All are compared
     /// without a branch in between.
     #[inline(always)]
     pub(crate) fn eight(&self, table: &Table, index: usize, (next, step): (&mut u64, u64)) -> bool {
@@ -190,7 +192,7 @@ impl<'a, P: Platform> Locked<'a, P> {
         first_half & is_next(e) & is_next(f) & is_next(g) & is_next(h)
     }
 
-    /// Replaces two descriptors in a row, the first in a slot of even number: two stores, as in
+    /// Replaces two adjacent descriptors, the first at an even index, by two stores, as in
     /// [`load_pair`](Self::load_pair).
     #[inline(always)]
     pub(crate) fn store_pair(&self, table: &Table, index: usize, [first, second]: [Descriptor; 2]) {
@@ -207,22 +209,22 @@ impl<'a, P: Platform> Locked<'a, P> {
     #[inline(always)]
     pub(crate) fn store(&self, table: &Table, index: usize, new: Descriptor) {
         if P::PLAIN {
-            // SAFETY: as for `load`; what becomes of the addresses is what the caller of the operation,
-            // whose methods are unsafe for that reason, answers for.
+            // SAFETY: as for `load`. The effect on users of the addresses is the responsibility of the operation's
+            // caller, for whom it is unsafe.
             return unsafe { AtomicU64::from_ptr(table.words.add(index)) }.store(new.0, Relaxed);
         }
         // SAFETY: as above.
         unsafe { self.platform.store(Slot { table: table.pa, index }, new) }
     }
 
-    /// The table furthest down that translates all of a span.
+    /// Returns the deepest table that translates all of a span.
     #[inline(always)]
     pub(crate) fn deepest(&self, from: Table, span: Span) -> Table {
         let (g, apart) = (self.geometry, span.first ^ span.last);
         let bits = g.index_bits();
-        // An entry of at least so many bits translates all of the span, and is above the last level.
+        // An entry that spans at least this many bits translates all of the span, and is above the last level.
         let least = (g.page_shift() + 1).max(u64::BITS - apart.leading_zeros());
-        // What changes from level to level, and nothing else, so that it stays in registers.
+        // Only the values that change from level to level, so that they stay in registers.
         let (mut at, mut shift, mut steps) = ((from.pa, from.words), from.shift, 0);
         let mut index = (span.first - from.base) >> shift;
         while shift >= least {
@@ -241,11 +243,11 @@ impl<'a, P: Platform> Locked<'a, P> {
         Table { pa: at.0, words: at.1, level: from.level.down(steps), shift, base }
     }
 
-    /// Returns whether the policy permits a leaf in use, which is at that address, to change its size.
+    /// Checks that the policy permits the leaf in use at that address, if there is one, to change its size.
     ///
     /// # Errors
     ///
-    /// It does not.
+    /// The policy does not permit it.
     pub(crate) fn may_resize(&self, in_use: Option<u64>) -> Result<(), ChangeError> {
         match (in_use, self.state.policy()) {
             (None, _) | (_, Policy::Park) => Ok(()),
@@ -254,8 +256,8 @@ impl<'a, P: Platform> Locked<'a, P> {
         }
     }
 
-    /// Makes stores visible before those that depend on them: the entries of new tables before these are published, dissolved
-    /// runs before their members change.
+    /// Makes stores visible before stores that depend on them: entries of new tables before these are published,
+    /// dissolved runs before their members change.
     #[inline(always)]
     pub(crate) fn publish_barrier(&self) {
         self.platform.dsb(Dsb::Ishst);
@@ -281,10 +283,10 @@ impl<P: Platform> Source for Locked<'_, P> {
     }
 }
 
-/// A visitor of leaves and holes alone: no tables with restrictions come up.
+/// A visitor of leaves and holes only. Tables with restrictions are refused before it sees them.
 pub(crate) trait LeafVisitor<P: Platform> {
-    /// Visits `entry` at `index`, and as many entries after it, up to `last`, as the visitor takes at once. Returns the
-    /// index of the next entry to visit.
+    /// Visits `entry` at `index` and any number of the entries after it, up to `last`. Returns the index of the next
+    /// entry to visit.
     fn leaves(
         &mut self,
         locked: &Locked<'_, P>,
@@ -294,7 +296,7 @@ pub(crate) trait LeafVisitor<P: Platform> {
     ) -> Result<usize, ChangeError>;
 }
 
-/// The one refusal of tables that the library would not write.
+/// Refuses tables that the library would not write.
 struct Plain<'v, V> {
     visitor: &'v mut V,
     /// The first address of the span.

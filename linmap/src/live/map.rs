@@ -1,7 +1,8 @@
-//! New mappings where there are none.
+//! New mappings where nothing is mapped.
 //!
-//! *Survey*: nothing is mapped there, and how many tables it takes. *Reserve* them. *Fill*: leaves are stored where they fit,
-//! and below other entries subtrees are built off line, to be published by one store each after a barrier.
+//! Three steps. *Survey*: check that nothing is mapped there, and count the tables that are needed. *Reserve* them.
+//! *Fill*: store leaves where they fit, build subtrees off line for all other entries, and publish each of them by one
+//! store after a barrier.
 
 use crate::build::Tree;
 use crate::format::{Attributes, Descriptor, Half, Leaf, Level, Pa, Span, Va};
@@ -13,7 +14,7 @@ use crate::plan::{Leaves, Region, Stats};
 use crate::platform::Platform;
 use crate::read::Table;
 
-/// A new mapping: consecutive addresses to consecutive physical memory.
+/// A new mapping of consecutive addresses to consecutive physical memory.
 #[derive(Clone, Copy)]
 pub(crate) struct Mapping {
     pub(crate) half: Half,
@@ -24,7 +25,7 @@ pub(crate) struct Mapping {
     pub(crate) leaves: Leaves,
 }
 
-/// Subtrees that are built and wait for the barrier before they are published.
+/// Subtrees that are complete and wait for the barrier before they are published.
 struct Links {
     waiting: [Option<(Table, usize, Descriptor)>; Self::ROOM],
     used: usize,
@@ -56,11 +57,11 @@ impl Links {
 }
 
 impl Mapping {
-    /// Maps, or does nothing at all.
+    /// Maps everything, or nothing.
     ///
     /// # Errors
     ///
-    /// Something is mapped there; a descriptor that is not understood; out of frames.
+    /// An existing mapping; a descriptor that the library would not write; out of frames.
     pub(crate) fn map<P: Platform>(self, locked: &Locked<'_, P>) -> Result<(), ChangeError> {
         let table = locked.deepest(locked.root(), self.span);
         let mut survey = Survey { mapping: self, tables: 0 };
@@ -87,7 +88,7 @@ impl Mapping {
         Region { va: Va(part.first), oa: self.oa(part.first), bytes, attributes, leaves }
     }
 
-    /// Returns whether a hole becomes a leaf, rather than a table.
+    /// Returns true if a hole becomes a leaf rather than a table.
     fn is_leaf<P: Platform>(&self, locked: &Locked<'_, P>, table: &Table, index: usize) -> bool {
         let at = table.span_of(index);
         let fits = self.span.covers(at.first, at.last)
@@ -96,13 +97,13 @@ impl Mapping {
         fits && large && locked.geometry.may_be_leaf(table.level)
     }
 
-    /// Returns whether the leaf that a hole becomes is one of a contiguous run.
+    /// Returns true if the leaf that a hole becomes is in a contiguous run.
     fn is_in_run<P: Platform>(&self, locked: &Locked<'_, P>, table: &Table, index: usize) -> bool {
         let members = locked.geometry.contiguous_entries(table.level);
         let first = index & !(members - 1);
         let span = table.run_of(index, members);
         let aligned = (span.first ^ self.oa(span.first).0) & (span.last - span.first) == 0;
-        // An entry with a table, which has nothing in it, cannot be in one.
+        // An entry that points to an empty table cannot be a member of the run.
         let free = |i| !locked.load(table, i).is_table(table.level);
         members > 1
             && self.leaves == Leaves::Largest
@@ -112,7 +113,7 @@ impl Mapping {
     }
 }
 
-/// Finds that nothing is mapped in a range, and counts the tables that it takes to map it.
+/// Checks that nothing is mapped in a range, and counts the tables that are needed to map it.
 struct Survey {
     mapping: Mapping,
     tables: u64,
@@ -139,12 +140,12 @@ impl<P: Platform> LeafVisitor<P> for Survey {
     }
 }
 
-/// Stores the leaves of a mapping, and the tables with them.
+/// Stores the leaves of a mapping, and builds the tables.
 struct Fill<'m, P: Platform> {
     mapping: Mapping,
     reserved: ReservedPages<'m, P>,
     links: Links,
-    /// The entries that were looked at last, by table and first index, and whether they become a contiguous run.
+    /// The entries that were examined last, by table and first index, and whether they become a contiguous run.
     run: Option<((Pa, usize), bool)>,
 }
 

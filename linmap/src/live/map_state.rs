@@ -1,4 +1,5 @@
-//! The state of a live map beside its tables: the root, the policy, the counts, what a repaint has to copy again.
+//! The state of a live map outside its tables: the root, the policy, the counts, and the ranges that a repaint must
+//! copy again.
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
@@ -8,16 +9,16 @@ use crate::live::dirty_ranges::DirtyRanges;
 use crate::live::error::ChangeError;
 use crate::plan::{Leaves, Policy, Stats};
 
-/// What is known of a live map without reading its tables.
+/// The properties of a live map that are known without reading its tables.
 #[derive(Debug)]
 pub(crate) struct MapState {
-    /// Its address changes under the lock.
+    /// The physical address of the root, which changes under the lock.
     root: AtomicU64,
     geometry: Geometry,
     half: Half,
     /// The first address of the half.
     base: u64,
-    /// log2 of what an entry of the root spans, and of the page size.
+    /// log2 of the bytes that an entry of the root spans.
     root_shift: u8,
     first_leaf: Level,
     page_shift: u8,
@@ -28,13 +29,13 @@ pub(crate) struct MapState {
 }
 
 impl MapState {
-    /// The state of a map that has just been built.
+    /// Returns the state of a map that has just been built.
     pub(crate) fn of(tree: Tree) -> Self {
         let (geometry, half, stats) = (tree.geometry(), tree.half(), tree.stats());
         Self::over(tree.into_root().into_pa(), geometry, half, &stats)
     }
 
-    /// The state of a map of these counts below a root.
+    /// Returns the state of a map with these counts below a root.
     pub(crate) fn over(root: Pa, geometry: Geometry, half: Half, stats: &Stats) -> Self {
         let counters = Counters::new(stats);
         Self {
@@ -52,7 +53,7 @@ impl MapState {
         }
     }
 
-    /// The address of the root table.
+    /// Returns the physical address of the root table.
     #[inline]
     pub(crate) fn root(&self) -> Pa {
         Pa(self.root.load(Relaxed))
@@ -66,24 +67,24 @@ impl MapState {
         self.half
     }
 
-    /// The first address of the half.
+    /// Returns the first address of the half.
     pub(crate) const fn base(&self) -> u64 {
         self.base
     }
 
-    /// log2 of what an entry of the root spans.
+    /// Returns log2 of the bytes that an entry of the root spans.
     #[inline]
     pub(crate) const fn root_shift(&self) -> u32 {
         self.root_shift as u32
     }
 
-    /// Returns whether an entry at a level is a leaf, valid or present-invalid.
+    /// Returns true if an entry at a level is a leaf, valid or present-invalid.
     #[inline(always)]
     pub(crate) const fn is_leaf(&self, entry: Descriptor, level: Level) -> bool {
         entry.is_leaf_from(self.first_leaf, level)
     }
 
-    /// Returns what is done where a leaf in use has to change its size.
+    /// Returns the policy for leaves in use that would have to change their size.
     #[inline]
     pub(crate) fn policy(&self) -> Policy {
         match self.policy.load(Relaxed) {
@@ -106,17 +107,17 @@ impl MapState {
         self.write_execute.load(Relaxed)
     }
 
-    /// Takes other tables and another policy. Under the lock.
+    /// Switches to another root and another policy. The caller holds the lock.
     pub(crate) fn switch(&self, root: Pa, policy: Policy) {
         self.root.store(root.0, Relaxed);
         self.set_policy(policy);
     }
 
-    /// The addresses of `pages` pages from `va` on, or nothing if there are none.
+    /// Returns the addresses of `pages` pages from `va` on, or `None` if `pages` is 0.
     ///
     /// # Errors
     ///
-    /// The range does not begin with a page, or is not in the half.
+    /// The range is not page-aligned, or is not in the half.
     pub(crate) fn span(&self, va: Va, pages: u64) -> Result<Option<Span>, ChangeError> {
         let (va_bits, page) = (self.geometry.va_bits(), self.page_shift);
         if va.0 & ((1 << page) - 1) != 0 {
@@ -132,7 +133,7 @@ impl MapState {
         Ok(Some(Span { first: va.0, last: va.0 + ((pages << page) - 1) }))
     }
 
-    /// A change of permissions as a change of leaves.
+    /// Returns a change of permissions as a change of leaves.
     #[inline(always)]
     pub(crate) fn leaf_change(&self, change: Change) -> LeafChange {
         let (clear, set) = change.bits();
@@ -140,14 +141,14 @@ impl MapState {
         LeafChange { clear, set, validity: LeafChange::STAYS, refuse_write_execute }
     }
 
-    /// A change of validity as a change of leaves.
+    /// Returns a change of validity as a change of leaves.
     pub(crate) fn validity_change(&self, valid: bool) -> LeafChange {
         let refuse_write_execute = valid && !self.allows_write_execute();
         let validity = if valid { LeafChange::VALID } else { LeafChange::INVALID };
         LeafChange { validity, refuse_write_execute, ..LeafChange::NONE }
     }
 
-    /// The leaves that new mappings take.
+    /// Returns the leaf sizes for new mappings.
     pub(crate) fn leaves(&self) -> Leaves {
         match self.policy() {
             Policy::Pages => Leaves::Pages,

@@ -1,4 +1,4 @@
-//! Tables that walkers reach, changed under one lock.
+//! Live tables, which walkers can reach, changed under one lock.
 
 mod address_space;
 mod collapse;

@@ -1,11 +1,11 @@
-//! Changes permissions or validity of any page range, whatever leaves are there.
+//! Changes the permissions or the validity of any page range, whatever its leaves.
 //!
-//! A range within one leaf, which is what most changes are, takes a store or two ([`one_leaf`]). Any other range takes
-//! three steps. *Survey* it: can it be done, and must anything change its size? *Resize*: where an end of the range lies
-//! within a leaf, build the tables that replace it, off line and in their final state, and publish each with one store;
-//! where it lies within a contiguous run, dissolve the run. There are at most two such ends. *Change* the leaves that lie
-//! within the range, in place. What can fail is the survey, table pages that run out while tables are built, which go
-//! back then, and the parking of CPUs: all before the first store.
+//! Most changes are within one leaf and take a store or two ([`one_leaf`]). Any other range takes three steps. *Survey*
+//! the range: is the change possible, and must a leaf change its size? *Resize* the leaves that contain the ends of the
+//! range, at most two: build the replacement tables off line and in their final state, and publish each with one store;
+//! dissolve a contiguous run that contains an end. *Change* the leaves within the range in place. Three things can
+//! fail, all before the first store: the survey, the allocation of table pages, which are then given back, and the
+//! parking of CPUs.
 
 use crate::build::{OutOfFrames, discard};
 use crate::format::{LeafChange, Span};
@@ -20,11 +20,11 @@ use crate::plan::Policy;
 use crate::platform::Platform;
 use crate::read::Table;
 
-/// Changes all leaves of a span, or nothing.
+/// Changes all leaves of a span, or none.
 ///
 /// # Errors
 ///
-/// The survey's, out of frames, a change of size that the policy or the CPUs rule out.
+/// The survey's errors; out of frames; a change of size that the policy or the CPUs do not permit.
 #[inline(always)]
 pub(crate) fn protect<P: Platform>(
     locked: Locked<'_, P>,
@@ -39,7 +39,7 @@ pub(crate) fn protect<P: Platform>(
     in_general(&locked, change, span)
 }
 
-/// Changes the entry of a table that a span lies within: a leaf, or a part of one. Or does nothing at all.
+/// Changes the one entry of a table that contains the span, a leaf or a part of one, or nothing.
 #[inline(always)]
 fn one_leaf<P: Platform>(
     locked: Locked<'_, P>,
@@ -76,7 +76,7 @@ fn one_leaf<P: Platform>(
     Ok(())
 }
 
-/// Changes a range of several leaves, or a leaf for which CPUs have to be parked, or refuses.
+/// Handles the remaining cases: a range of several leaves, or a leaf for which CPUs have to be parked.
 #[inline(always)]
 fn in_general<P: Platform>(
     locked: &Locked<'_, P>,
@@ -94,7 +94,7 @@ fn in_general<P: Platform>(
     )
 }
 
-/// Changes all leaves of a span, or nothing.
+/// Changes all leaves of a span, or none.
 ///
 /// Takes plain values, so the fast path can keep them in registers.
 #[inline(never)]
@@ -120,11 +120,11 @@ fn several_leaves<P: Platform>(
     Ok(())
 }
 
-/// Does all that can fail: the survey, and the changes of size.
+/// Does everything that can fail: the survey, and the changes of size.
 ///
 /// # Errors
 ///
-/// As for [`protect`]; nothing has been stored.
+/// As for [`protect`]. Nothing has been stored.
 #[inline(always)]
 pub(crate) fn prepare<P: Platform>(
     locked: &Locked<'_, P>,
@@ -140,7 +140,7 @@ pub(crate) fn prepare<P: Platform>(
     Ok(survey)
 }
 
-/// The two ends of a range, which may lie within leaves.
+/// The two ends of a range, which may be within leaves.
 struct Ends<'a, P> {
     locked: &'a Locked<'a, P>,
     /// A table that translates all of the range.
@@ -150,7 +150,7 @@ struct Ends<'a, P> {
 }
 
 impl<P: Platform> Ends<'_, P> {
-    /// Changes the size of the leaves that the ends lie within.
+    /// Changes the size of the leaves that contain the ends.
     #[inline(never)]
     fn resize(&self, survey: &Survey, batch: &mut TlbBatch) -> Result<(), ChangeError> {
         let locked = self.locked;
@@ -158,7 +158,7 @@ impl<P: Platform> Ends<'_, P> {
         locked.may_resize(survey.resizes)?;
         let mut ends = [None; 2];
         ends[0] = self.end(self.span.first)?;
-        // The other end may lie in the same leaf.
+        // The other end may be in the same leaf.
         let both = |s: &Resize| s.link.is_some() && self.span.last <= s.table.span_of(s.index).last;
         if !ends[0].as_ref().is_some_and(both) {
             ends[1] = self.end(self.span.last).map_err(|frames| self.without(ends[0], frames))?;
@@ -176,7 +176,7 @@ impl<P: Platform> Ends<'_, P> {
         let dropped = in_use && locked.state.policy() == Policy::Park;
         for end in ends.into_iter().flatten() {
             if end.link.is_some() && in_use && !dropped {
-                // One entry held the leaf, and goes by any of its addresses (D8.17, RLGSCG).
+                // One TLB entry held the leaf, so any of its addresses invalidates it (D8.17, RLGSCG).
                 let va = end.table.va(end.index).max(self.span.first);
                 let page = locked.geometry.page_shift();
                 batch.add(va, va + ((1 << page) - 1), page);
@@ -185,7 +185,7 @@ impl<P: Platform> Ends<'_, P> {
         Ok(())
     }
 
-    /// Gives back what was built for one end when the other one fails.
+    /// Gives back the tables that were built for one end after the other end failed.
     #[cold]
     fn without(&self, end: Option<Resize>, frames: OutOfFrames) -> OutOfFrames {
         let Some(Resize { table, link: Some(link), .. }) = end else { return frames };
@@ -193,7 +193,7 @@ impl<P: Platform> Ends<'_, P> {
         frames.and(discard(platform, geometry, self.locked.counters(), (link, table.level.down(1))))
     }
 
-    /// The change of size of the leaf or run that an end of the range lies within, if there is one.
+    /// Returns the change of size of the leaf or run that contains an end of the range, if there is one.
     fn end(&self, va: u64) -> Result<Option<Resize>, OutOfFrames> {
         let locked = self.locked;
         let table = locked.deepest(*self.table, Span { first: va, last: va });

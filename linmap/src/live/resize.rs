@@ -1,9 +1,9 @@
-//! Leaves that change their size: the stores, with the other CPUs parked if that is the policy, and the counts.
+//! Changes of a leaf's size: the stores, with the other CPUs parked if the policy says so, and the counts.
 //!
-//! In place the stores have an order. While walkers may see that an entry is one of a run, what any member of the run
-//! says may be used for the addresses of all (Arm ARM D8.7.1.1, RNGLXZ), and stores without a DSB between them may be
-//! seen in any order (D8.2.6.1, RSPVBD). So runs are dissolved first, in which nothing but their size changes; after a
-//! DSB, the one that new tables need as well, members are replaced or changed.
+//! In place, the order of stores matters. While walkers may see an entry as a member of a run, they may use the
+//! contents of any member for the addresses of all (Arm ARM D8.7.1.1, RNGLXZ), and they may see stores without a DSB
+//! between them in any order (D8.2.6.1, RSPVBD). So runs are dissolved first, with no other change to their members.
+//! After a DSB, which new tables also need, members are replaced or changed.
 
 use crate::build::discard;
 use crate::format::Descriptor;
@@ -13,31 +13,31 @@ use crate::plan::Policy;
 use crate::platform::{EntryUpdate, Platform};
 use crate::read::Table;
 
-/// A change of size of a leaf or a run, a part of which changes.
+/// A change of size of a leaf or a run, because a part of it changes.
 #[derive(Clone, Copy)]
 pub(crate) struct Resize {
     pub(crate) table: Table,
     pub(crate) index: usize,
     /// The number of entries in the run that is dissolved, if it is in one.
     pub(crate) dissolves: Option<usize>,
-    /// The tables that take its place, if any do.
+    /// The tables that replace it, if any do.
     pub(crate) link: Option<Descriptor>,
 }
 
 impl Resize {
-    /// Returns whether it dissolves the run that another one dissolves.
+    /// Returns true if it dissolves the same run as another one.
     pub(crate) fn dissolves_run_of(&self, other: &Self) -> bool {
         let (Some(members), true) = (self.dissolves, other.dissolves.is_some()) else { return false };
         let run = |resize: &Self| (resize.table.pa, resize.index & !(members - 1));
         run(self) == run(other)
     }
 
-    /// Carries out all of them or none; no two dissolve the same run. With `then_changed` a barrier follows dissolved runs,
-    /// as their entries change next.
+    /// Carries out all resizes, or none. No two may dissolve the same run. With `then_changed`, a barrier follows
+    /// dissolved runs, because their entries change next.
     ///
     /// # Errors
     ///
-    /// CPUs do not park: nothing was stored, and the tables that would have been published are given back.
+    /// CPUs do not park. Nothing was stored, and the tables that would have been published are given back.
     pub(crate) fn all<P: Platform>(
         locked: &Locked<'_, P>,
         in_use: bool,
@@ -53,7 +53,7 @@ impl Resize {
         Ok(())
     }
 
-    /// The same where no CPU has to be parked.
+    /// Carries out all resizes where no CPU has to be parked.
     #[inline(always)]
     pub(crate) fn all_in_place<P: Platform>(
         locked: &Locked<'_, P>,
@@ -120,19 +120,19 @@ impl Resize {
     }
 }
 
-/// Returns whether the other CPUs are parked for a change of size.
+/// Returns true if the other CPUs are parked for a change of size.
 #[inline(always)]
 pub(crate) fn parks<P: Platform>(locked: &Locked<'_, P>, in_use: bool) -> bool {
     in_use && locked.state.policy() == Policy::Park
 }
 
-/// Does stores that change the size of leaves, with the other CPUs parked if that is the policy.
+/// Performs stores that change the size of leaves, with the other CPUs parked if the policy says so.
 ///
-/// Parked CPUs drop all that their TLBs hold, so nothing is invalidated for these stores.
+/// Parked CPUs drop all entries from their TLBs, so nothing is invalidated for these stores.
 ///
 /// # Errors
 ///
-/// CPUs do not park: nothing was stored.
+/// CPUs do not park. Nothing was stored.
 pub(crate) fn update<P: Platform>(
     locked: &Locked<'_, P>,
     in_use: bool,
@@ -142,14 +142,14 @@ pub(crate) fn update<P: Platform>(
         return park(locked, updates);
     }
     for update in updates {
-        // SAFETY: entries of a table that was reached from the root of a live tree, under the lock; what
-        // becomes of the addresses is what the caller of the operation answers for.
+        // SAFETY: entries of a table that was reached from the root of a live tree, under the lock. The effect on users
+        // of the addresses is the responsibility of the operation's caller.
         unsafe { update.carry_out(locked.platform) };
     }
     Ok(())
 }
 
-/// Does stores with the other CPUs parked.
+/// Performs stores with the other CPUs parked.
 fn park<P: Platform>(locked: &Locked<'_, P>, updates: &[EntryUpdate]) -> Result<(), ChangeError> {
     locked.platform.park(locked.platform, locked.state.root(), updates)?;
     locked.counters().parked();

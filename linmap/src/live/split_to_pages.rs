@@ -1,4 +1,4 @@
-//! A range in pages: every leaf in it is split down to the last level, and translates as before.
+//! Maps a range in pages: every leaf in it is split down to the last level, and translates as before.
 
 use crate::build::{Replacement, page_tables_for};
 use crate::format::{Descriptor, LeafChange, Level, Span};
@@ -10,12 +10,12 @@ use crate::live::tlb_batch::TlbBatch;
 use crate::platform::Platform;
 use crate::read::Table;
 
-/// Splits what has to be split, or nothing at all.
+/// Splits everything that has to be split, or nothing.
 ///
 /// # Errors
 ///
-/// A hole, a descriptor that is not understood, out of frames, a change of size that policy or CPUs rule out. CPUs that stop
-/// parking half way: what was split before stays so, and translates as it did.
+/// A hole; a descriptor that the library would not write; out of frames; a change of size that the policy or the CPUs
+/// do not permit. If CPUs stop parking half way, the leaves that were split stay split, and translate as before.
 pub(crate) fn split_to_pages<P: Platform>(locked: &Locked<'_, P>, span: Span) -> Result<(), ChangeError> {
     let table = locked.deepest(locked.root(), span);
     let mut survey = Survey { span, any: false, tables: 0, in_use: None };
@@ -25,25 +25,25 @@ pub(crate) fn split_to_pages<P: Platform>(locked: &Locked<'_, P>, span: Span) ->
     }
     locked.may_resize(survey.in_use)?;
     let reserved = ReservedPages::take(locked.platform, survey.tables)?;
-    // Parks once in vain, so that CPUs that do not park are found out before the first store.
+    // Parks without a change, to detect CPUs that do not park before the first store.
     resize::update(locked, survey.in_use.is_some(), &[])?;
     let result = locked.visit_leaves(&table, span, &mut Splits { span, reserved: &reserved });
-    // What TLBs hold of the old leaves says the same as the pages: nothing is invalidated.
+    // The old leaves that TLBs hold translate as the pages do, so nothing is invalidated.
     TlbBatch::new().finish(locked);
     result
 }
 
-/// Returns whether a leaf is more than a single page.
+/// Returns true if a leaf is larger than a page, or in a run.
 fn is_large(level: Level, old: Descriptor) -> bool {
     level != Level::PAGE || old.is_contiguous()
 }
 
-/// Finds what has to be split, and what it takes.
+/// Finds the leaves to split, and counts the tables that are needed.
 struct Survey {
     span: Span,
-    /// Something has to be split.
+    /// True if a leaf has to be split.
     any: bool,
-    /// The tables that it takes.
+    /// The number of tables that are needed.
     tables: u64,
     /// The first leaf in use that is split.
     in_use: Option<u64>,

@@ -1,4 +1,4 @@
-//! Surveys a range before it is changed: whether it can be changed, and what that takes. Nothing is stored.
+//! Surveys a range before a change: is the change possible, and what is needed? Nothing is stored.
 
 use crate::format::{Descriptor, LeafChange, Span};
 use crate::live::error::{ChangeError, refusal};
@@ -11,23 +11,23 @@ use crate::read::Table;
 pub(crate) struct Survey {
     /// The first leaf in use that has to change its size.
     pub(crate) resizes: Option<u64>,
-    /// A leaf has to be split or a run dissolved, in use or not.
+    /// A leaf has to be split or a run dissolved, valid or not.
     pub(crate) splits: bool,
     /// Leaves change in place.
     pub(crate) in_place: bool,
     /// The bits that change in the first leaf, and its validity.
     first: Option<(u64, bool)>,
-    /// These are not the same in all leaves.
+    /// The changed bits or the validity are not the same in all leaves.
     differs: bool,
 }
 
 impl Survey {
-    /// Returns whether anything changes.
+    /// Returns true if anything changes.
     pub(crate) const fn changes(&self) -> bool {
         self.in_place || self.splits
     }
 
-    /// Returns whether the same bits change in all leaves, all or none of them valid.
+    /// Returns true if the same bits change in all leaves, and all leaves or none are valid.
     pub(crate) fn is_alike(&self) -> bool {
         !self.differs
     }
@@ -41,11 +41,11 @@ impl Survey {
         self.differs |= other.differs || other.first.is_some_and(|other| other != first);
     }
 
-    /// Adds leaves that differ in their addresses only, from one entry of a table to another, both included.
+    /// Adds leaves that differ only in their addresses, from one entry of a table to another, both included.
     ///
     /// # Errors
     ///
-    /// They are no leaves, or must not change so.
+    /// They are not leaves, or must not change in this way.
     #[inline(always)]
     pub(crate) fn leaves<P: Platform>(
         &mut self,
@@ -69,7 +69,7 @@ impl Survey {
             self.in_place = true;
             return Ok(());
         }
-        // Only the first and the last of them can lie partly outside the range.
+        // Only the first and the last can be partly outside the range.
         self.in_place |= last - first > 1;
         self.size(locked, span, (table, first, first), old);
         if last != first {
@@ -78,7 +78,7 @@ impl Survey {
         Ok(())
     }
 
-    /// Adds the last of some such leaves: it is one of a run, or the range has a part of it.
+    /// Adds the last of some such leaves, which is in a run or only partly in the range.
     #[inline(never)]
     fn size<P: Platform>(
         &mut self,
@@ -114,8 +114,8 @@ impl Surveyor {
     ///
     /// # Errors
     ///
-    /// The range must not change so: a hole, a descriptor that is not understood, a page that would be writable and
-    /// executable.
+    /// The change is refused: a hole, a descriptor that the library would not write, or memory that would be both
+    /// writable and executable.
     #[inline]
     pub(crate) fn survey<P: Platform>(
         locked: &Locked<'_, P>,

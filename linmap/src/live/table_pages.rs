@@ -1,5 +1,5 @@
-//! Table pages that an operation takes before its first store, so that it cannot run out of them half way, and those that
-//! it gives back after its last invalidation, when no walker can be in them.
+//! Table pages that an operation takes before its first store, so that it cannot run out of them half way, and tables
+//! that it gives back after its last invalidation, when no walker can reach them.
 
 use core::cell::RefCell;
 
@@ -9,7 +9,7 @@ use crate::live::locked::Locked;
 use crate::live::tlb_batch::TlbBatch;
 use crate::platform::{Frame, Memory, Platform, Slot};
 
-/// Frames, chained through their first entry: no allocation, no limit.
+/// Frames, linked through their first entry: no allocation, no limit.
 pub(crate) struct ReservedPages<'m, M: Memory> {
     memory: &'m M,
     head: RefCell<Option<Frame>>,
@@ -20,7 +20,7 @@ impl<'m, M: Memory> ReservedPages<'m, M> {
     ///
     /// # Errors
     ///
-    /// There are not that many; none is taken then.
+    /// There are not that many. None is taken then.
     pub(crate) fn take(memory: &'m M, count: u64) -> Result<Self, OutOfFrames> {
         let reserve = Self { memory, head: RefCell::new(None) };
         for taken in 0..count {
@@ -33,13 +33,13 @@ impl<'m, M: Memory> ReservedPages<'m, M> {
     #[inline]
     fn push(&self, mut frame: Frame) {
         let head = &mut *self.head.borrow_mut();
-        // No frame is at the highest address there is.
+        // No frame is at the highest address, so it marks the end.
         self.memory.slots(&mut frame)[0] = head.take().map_or(u64::MAX, |next| next.into_pa().0);
         *head = Some(frame);
     }
 }
 
-/// What was not used goes back.
+/// Gives back the frames that were not used.
 impl<M: Memory> Drop for ReservedPages<'_, M> {
     fn drop(&mut self) {
         while let Some(frame) = Memory::take(self) {
@@ -48,7 +48,7 @@ impl<M: Memory> Drop for ReservedPages<'_, M> {
     }
 }
 
-// SAFETY: pages and slots are those of the memory below; a page is in the chain or has been handed out.
+// SAFETY: pages and slots are those of the memory below. A page is either in the list or handed out.
 unsafe impl<M: Memory> Memory for ReservedPages<'_, M> {
     fn page_size(&self) -> u64 {
         self.memory.page_size()
@@ -58,7 +58,7 @@ unsafe impl<M: Memory> Memory for ReservedPages<'_, M> {
         let head = &mut *self.head.borrow_mut();
         let mut frame = head.take()?;
         let next = self.memory.slots(&mut frame)[0];
-        // SAFETY: the chain owned it: its address was kept in a frame that was the chain's alone.
+        // SAFETY: the list owned the frame, whose address was stored only in another frame of the list.
         *head = (next != u64::MAX).then(|| unsafe { Frame::from_pa(Pa(next)) });
         Some(frame)
     }
@@ -85,23 +85,23 @@ unsafe impl<M: Memory> Memory for ReservedPages<'_, M> {
     }
 }
 
-/// Tables that go back to the memory once TLBs and walk caches have forgotten them.
+/// Tables that are given back once TLBs and walk caches have dropped them.
 pub(crate) struct DeferredTables {
     tables: [(Pa, Level); Self::ROOM],
     used: usize,
 }
 
 impl DeferredTables {
-    /// So many wait for one batch of invalidations.
+    /// The number of tables that wait for one batch of invalidations.
     const ROOM: usize = 8;
 
-    /// None.
+    /// Returns an empty list.
     pub(crate) const fn new() -> Self {
         Self { tables: [(Pa(0), Level::PAGE); Self::ROOM], used: 0 }
     }
 
-    /// Adds a table at `level`, which no entry points to any more, and all below it. What it translated is
-    /// in the batch. Where there is no room for more, all go.
+    /// Adds a table at `level`, which no entry points to any more, and all tables below it. The batch already contains
+    /// the addresses that it translated. A full list is given back at once.
     pub(crate) fn add<P: Platform>(
         &mut self,
         (table, level): (Pa, Level),
@@ -118,11 +118,11 @@ impl DeferredTables {
         }
     }
 
-    /// Gives all back. The batch that they were in is finished.
+    /// Gives all of them back. The batch that they were in must be finished.
     pub(crate) fn give<P: Platform>(&mut self, locked: &Locked<'_, P>) {
         for (table, level) in &self.tables[..core::mem::take(&mut self.used)] {
-            // SAFETY: no entry points to the table, and no walker or walk cache leads to it: the batch is
-            // finished. The tree that it was in owned it.
+            // SAFETY: no entry points to the table, and no walker or walk cache leads to it, because the batch is
+            // finished. The tree that contained it owned it.
             let frame = unsafe { Frame::from_pa(*table) };
             give_back(locked.platform, locked.geometry, *level, frame, &mut |_, _| {});
         }

@@ -1,14 +1,14 @@
-//! The TLB invalidations of an operation, one batch for each call.
+//! The TLB invalidations of an operation, in one batch for each call.
 //!
-//! Barriers are where the architecture needs them and nowhere else: stores, DSB ISHST, invalidations, DSB
-//! ISH, ISB (Arm ARM D8.17.8). Nothing is invalidated for what was not valid before: what faults is
-//! never cached (D8.17, IWZCBG).
+//! There are barriers only where the architecture requires them: stores, DSB ISHST, invalidations, DSB ISH, ISB (Arm
+//! ARM D8.17.8). Entries that were invalid before need no invalidation: a translation that faults is never cached
+//! (D8.17, IWZCBG).
 
 use crate::format::{Scope, Tlbi, Va};
 use crate::live::locked::Locked;
 use crate::platform::{Dsb, Platform};
 
-/// The ranges whose old translations must go.
+/// The ranges whose old translations must be dropped.
 pub(crate) struct TlbBatch {
     ranges: [Invalidated; Self::RANGES],
     used: usize,
@@ -24,16 +24,16 @@ struct Invalidated {
 }
 
 impl TlbBatch {
-    /// More are joined: what lies between two of them is invalidated with them.
+    /// If there are more, ranges are joined, and the addresses between them are invalidated, too.
     const RANGES: usize = 4;
 
-    /// Nothing yet.
+    /// Returns an empty batch.
     pub(crate) const fn new() -> Self {
         let none = Invalidated { first: 0, last: 0, entry_shift: 0 };
         Self { ranges: [none; Self::RANGES], used: 0, scope: Scope::LastLevel }
     }
 
-    /// Entries from `first` to `last`, each of at least 2^`entry_shift` bytes.
+    /// Adds entries from `first` to `last`, each of at least 2^`entry_shift` bytes.
     #[inline]
     pub(crate) fn add(&mut self, first: u64, last: u64, entry_shift: u32) {
         if let Some(before) = self.used.checked_sub(1).and_then(|n| self.ranges.get_mut(n)) {
@@ -49,12 +49,12 @@ impl TlbBatch {
         self.used += 1;
     }
 
-    /// Table entries must go as well, because tables will.
+    /// Includes cached table descriptors, because tables will be given back.
     pub(crate) fn with_tables(&mut self) {
         self.scope = Scope::AnyLevel;
     }
 
-    /// Makes the stores visible, invalidates, and waits until that is complete everywhere.
+    /// Makes the stores visible, invalidates, and waits until the invalidations are complete on all CPUs.
     pub(crate) fn finish<P: Platform>(&self, locked: &Locked<'_, P>) {
         complete(locked, self.used != 0, || {
             let range_tlbi = locked.platform.promise().range_tlbi;
@@ -83,7 +83,7 @@ impl TlbBatch {
     }
 }
 
-/// Completes the change of one leaf; if it was valid, with an invalidation by one of its addresses.
+/// Completes the change of one leaf. If the leaf was valid, it is invalidated by one of its addresses.
 #[inline(never)]
 pub(crate) fn finish_one<P: Platform>(locked: &Locked<'_, P>, was_valid: bool, va: u64) {
     complete(locked, was_valid, || {
@@ -92,7 +92,7 @@ pub(crate) fn finish_one<P: Platform>(locked: &Locked<'_, P>, was_valid: bool, v
     });
 }
 
-/// The sequence of every change: stores, barrier, invalidations, barriers.
+/// Executes the sequence of every change: stores, barrier, invalidations, barriers.
 #[inline(always)]
 fn complete<P: Platform>(locked: &Locked<'_, P>, invalidates: bool, issue: impl FnOnce()) {
     locked.platform.dsb(Dsb::Ishst);
@@ -106,7 +106,8 @@ fn complete<P: Platform>(locked: &Locked<'_, P>, invalidates: bool, issue: impl 
     locked.platform.isb();
 }
 
-/// Issues what some CPUs need after a batch of invalidations ([`Midr::repeated_tlbi`](crate::Midr::repeated_tlbi)).
+/// Issues the additional TLBI and DSB that some CPUs need after a batch
+/// ([`Midr::repeated_tlbi`](crate::Midr::repeated_tlbi)).
 #[cold]
 fn repeat<P: Platform>(locked: &Locked<'_, P>) {
     locked.platform.tlbi(Tlbi::Repeat, locked.geometry);

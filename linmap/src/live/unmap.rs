@@ -1,4 +1,4 @@
-//! Mappings taken away, with the tables of which nothing is left.
+//! Removes mappings, and the tables that become empty.
 
 use core::convert::Infallible;
 
@@ -11,7 +11,7 @@ use crate::live::tlb_batch::TlbBatch;
 use crate::platform::Platform;
 use crate::read::{Table, Visitor, visit_span};
 
-/// Takes away the mappings of a span, or does nothing at all.
+/// Removes the mappings of a span, or does nothing.
 ///
 /// # Errors
 ///
@@ -25,12 +25,12 @@ pub(crate) fn unmap<P: Platform>(locked: &Locked<'_, P>, span: Span) -> Result<(
     Ok(())
 }
 
-/// Takes away the mappings of several ranges of pages with one batch of invalidations, or does nothing at all. No leaf
-/// changes its size.
+/// Removes the mappings of several ranges of pages with one batch of invalidations, or does nothing. No leaf changes
+/// its size.
 ///
 /// # Errors
 ///
-/// A range of which a part is not mapped, or that has a part of a leaf only.
+/// A range that is not mapped everywhere, or that contains only a part of a leaf.
 pub(crate) fn unmap_all<P: Platform>(
     locked: &Locked<'_, P>,
     ranges: &[(Va, u64)],
@@ -51,7 +51,7 @@ pub(crate) fn unmap_all<P: Platform>(
     Ok(())
 }
 
-/// Finds that all of a span is mapped, by leaves and runs that lie within it.
+/// Checks that all of a span is mapped, by leaves and runs within the span.
 struct WholeLeaves(Span);
 
 impl<P: Platform> LeafVisitor<P> for WholeLeaves {
@@ -74,7 +74,7 @@ impl<P: Platform> LeafVisitor<P> for WholeLeaves {
     }
 }
 
-/// Mappings being taken away.
+/// The removal of mappings.
 struct Unmap {
     span: Span,
     batch: TlbBatch,
@@ -86,8 +86,8 @@ impl Unmap {
         Self { span, batch: TlbBatch::new(), deferred: DeferredTables::new() }
     }
 
-    /// Takes away the leaves of a span, which all lie within it. From the root on: tables above can be left with nothing
-    /// in them.
+    /// Removes the leaves of a span, which are all within it. It starts at the root, since tables above can become
+    /// empty.
     fn span<P: Platform>(&mut self, locked: &Locked<'_, P>, span: Span) {
         self.span = span;
         let Ok(()) = visit_span(locked, &locked.root(), span, self);
@@ -98,7 +98,7 @@ impl Unmap {
         self.deferred.give(locked);
     }
 
-    /// Takes a table out of the tree, with what is below it as far as `level` says.
+    /// Removes a table from the tree, with the tables below it down to `level`.
     fn table<P: Platform>(
         &mut self,
         locked: &Locked<'_, P>,
@@ -136,7 +136,7 @@ impl<P: Platform> Visitor<Locked<'_, P>> for Unmap {
         Ok(index + 1)
     }
 
-    /// A table that lies within the span goes whole.
+    /// A table within the span is removed entirely.
     fn enter(
         &mut self,
         locked: &Locked<'_, P>,
@@ -166,7 +166,7 @@ impl<P: Platform> Visitor<Locked<'_, P>> for Unmap {
     ) -> Result<(), Infallible> {
         if is_empty(locked, below) {
             uncount_table(locked);
-            // The leaves are in the batch; walk caches drop the table by any of its addresses.
+            // The leaves are in the batch. Walk caches drop the table by any of its addresses.
             let (first, g) = (table.va(index), locked.geometry);
             self.batch.add(first, first + (g.page_size() - 1), g.page_shift());
             // There are no tables below it.
@@ -176,13 +176,13 @@ impl<P: Platform> Visitor<Locked<'_, P>> for Unmap {
     }
 }
 
-/// Takes a table out of the counts.
+/// Subtracts a table from the counts.
 fn uncount_table<P: Platform>(locked: &Locked<'_, P>) {
     locked.counters().no_table();
     locked.counters().collapsed(1);
 }
 
-/// Takes what is below a table out of the counts.
+/// Subtracts everything below a table from the counts.
 struct Uncount;
 
 impl<P: Platform> Visitor<Locked<'_, P>> for Uncount {
@@ -221,7 +221,7 @@ impl<P: Platform> Visitor<Locked<'_, P>> for Uncount {
 
 fn is_empty<P: Platform>(locked: &Locked<'_, P>, table: &Table) -> bool {
     let entries = locked.geometry.entries(table.level);
-    // A root may have fewer than eight.
+    // A root may have fewer than eight entries.
     let eights = entries & !7;
     let is_hole = |entry: &Descriptor| *entry == Descriptor::HOLE;
     (0..eights).step_by(8).all(|index| locked.load_eight(table, index).iter().all(is_hole))
