@@ -1,9 +1,9 @@
 //! A change of an area and of its aliases in the linear map, under the lock.
 //!
-//! Three steps. *Survey*: find the aliases, in extents that are as long as they can be, and see that everything is mapped
-//! and may change; nothing is stored. *Cut*: split leaves that change where the extents begin and end. Table pages or
-//! parking can fail there, before anything is stored (`cuts.rs`). *Change* in place, each side in one batch of
-//! invalidations. That cannot fail.
+//! Three steps. *Survey*: find the aliases, in the longest possible extents, and check that everything is mapped and
+//! may change. Nothing is stored. *Cut*: split the leaves that contain ends of extents (`cuts.rs`). Table allocation or
+//! parking can fail here, before anything is stored. *Change* in place, each side in one batch of invalidations. This
+//! cannot fail.
 
 use core::convert::Infallible;
 
@@ -15,9 +15,9 @@ use crate::plan::linear_range;
 use crate::platform::Platform;
 use crate::read::{Stop, Table, Visitor, visit_span};
 
-/// The two sides of a change under way.
+/// A change of both sides.
 pub(crate) struct BothSides<'a, P> {
-    /// The linear address less the physical one, wrapping.
+    /// The linear address less the physical address, wrapping.
     pub(crate) offset: u64,
     pub(crate) locked: Locked<'a, P>,
     /// The area.
@@ -30,10 +30,10 @@ pub(crate) struct BothSides<'a, P> {
 /// The findings of a survey of both sides.
 #[derive(Default)]
 pub(crate) struct Findings {
-    /// The number of extents that have an alias, and the last alias: others are looked for again each time.
+    /// The number of extents that have an alias, and the last alias. Other aliases are looked up again each time.
     extents: usize,
     alias: Option<Span>,
-    /// An alias begins before the end of the previous one, so they may have pages in common.
+    /// True if an alias begins before the end of the previous one, so that they may share pages.
     overlap: bool,
     area: Survey,
     aliases: Survey,
@@ -44,7 +44,7 @@ impl<P: Platform> BothSides<'_, P> {
     ///
     /// # Errors
     ///
-    /// One of the sides must not change so.
+    /// The area or an alias must not change in this way.
     pub(crate) fn survey(&self, found: &mut Findings) -> Result<(), ChangeError> {
         let locked = &self.locked;
         found.area = Extents::visit(locked, self.area, self.span, &mut |extent| {
@@ -61,14 +61,14 @@ impl<P: Platform> BothSides<'_, P> {
         locked.may_resize(found.aliases.resizes.or(found.area.resizes))
     }
 
-    /// The addresses that the linear map has for physical memory, if it has any of it.
+    /// Returns the linear addresses of physical memory, or `None` if the linear map has none of it.
     ///
     /// # Errors
     ///
-    /// A part of it lies outside of what the linear map can have.
+    /// Only a part of it is within the reach of the linear map.
     fn alias(&self, extent: Span) -> Result<Option<Span>, ChangeError> {
         let (Va(first), Va(last)) = linear_range(self.locked.geometry);
-        // Counted from the first address that the linear map can have.
+        // Relative to the first address of the linear map.
         let at = |pa: u64| pa.wrapping_add(self.offset).wrapping_sub(first);
         let (from, to, most) = (at(extent.first), at(extent.last), last - first);
         let (begins, ends) = (from <= most, to <= most);
@@ -92,17 +92,17 @@ impl<P: Platform> BothSides<'_, P> {
         self.locked.load(&table, index).is_leaf(self.locked.geometry, table.level)
     }
 
-    /// Returns whether anything is mapped in a range.
+    /// Returns true if anything is mapped in a range.
     #[cold]
     fn maps_any(&self, span: Span) -> bool {
         visit_span(&self.locked, &self.locked.root(), span, &mut AnyLeaf).is_err()
     }
 
-    /// Splits leaves where the extents begin and end, if any has to be split. All of them, or none.
+    /// Splits leaves at the ends of the extents: all that need it, or none.
     ///
     /// # Errors
     ///
-    /// Out of frames; CPUs that do not park.
+    /// Out of frames, or CPUs that do not park.
     pub(crate) fn cut(&self, found: &Findings) -> Result<(), ChangeError> {
         if !found.aliases.splits && !found.area.splits {
             return Ok(());
@@ -173,7 +173,7 @@ impl<P: Platform> BothSides<'_, P> {
     }
 }
 
-/// Stops at the first leaf.
+/// Ends the walk at the first leaf.
 struct AnyLeaf;
 
 impl<P: Platform> Visitor<Locked<'_, P>> for AnyLeaf {

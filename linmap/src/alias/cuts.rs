@@ -1,9 +1,9 @@
-//! Leaves that have to begin and end at other places, however many: all or none.
+//! Splits leaves at any number of addresses: all of them or none.
 //!
-//! The tables that take their place are built off line, one after the other, and kept in a list; nothing is stored in a
-//! live table until the last is built. A leaf that is cut twice is in the list once: what was built for it is cut
-//! again. So where table pages run out, what was built is given back, and no live table has been touched. All is stored
-//! in one go then, or in one parking for up to [`EntryUpdate::MOST`] stores.
+//! The replacement tables are built off line, one after the other, and recorded in a list. Nothing is stored in a live
+//! table before the last one is complete. A leaf that is split at two places is in the list once, and its replacement
+//! is split again. So when table pages run out, the replacements are given back, and no live table has been touched.
+//! Finally all stores are made together, or in parkings with up to [`EntryUpdate::MOST`] stores each.
 
 use crate::alias::records::{Record, Records};
 use crate::build::{OutOfFrames, discard};
@@ -12,22 +12,23 @@ use crate::live::{ChangeError, Locked, Resize, parks};
 use crate::platform::{EntryUpdate, Platform};
 use crate::read::Table;
 
-/// How many leaves are cut in one parking: each takes two stores at the most, as its run is dissolved and it is replaced.
+/// The number of leaves that are split in one parking. Each needs at most two stores: one to dissolve its run, one to
+/// replace it.
 const AT_ONCE: usize = EntryUpdate::MOST / 2;
 
-/// What is to be stored.
+/// The pending stores.
 pub(crate) struct Cuts<'a, P: Platform> {
     locked: &'a Locked<'a, P>,
     list: Records<'a, P>,
 }
 
 impl<'a, P: Platform> Cuts<'a, P> {
-    /// Nothing yet.
+    /// Returns an empty list.
     pub(crate) const fn new(locked: &'a Locked<'a, P>) -> Self {
         Self { locked, list: Records::new(locked.platform) }
     }
 
-    /// Has leaves begin and end where a span does, if an edit changes them. All of the span is mapped.
+    /// Splits the leaves that contain the ends of a span, if the change affects them. All of the span must be mapped.
     ///
     /// # Errors
     ///
@@ -40,7 +41,7 @@ impl<'a, P: Platform> Cuts<'a, P> {
         Ok(())
     }
 
-    /// The last address of the leaf that has been cut for one end, or that has not to be.
+    /// Splits the leaf that contains one end of the span, if necessary. Returns the last address of that leaf.
     fn add_end(&mut self, change: LeafChange, span: Span, va: u64) -> Result<u64, OutOfFrames> {
         let locked = self.locked;
         let (table, index) = locked.entry_of(va);
@@ -64,7 +65,7 @@ impl<'a, P: Platform> Cuts<'a, P> {
         Ok(at.last)
     }
 
-    /// What is in the list of an entry and of the run that it is in.
+    /// Returns the list's records of an entry and of its run.
     fn known(&self, table: &Table, index: usize, run: Span) -> Known {
         let mut known = Known { link: None, dissolved: false };
         let found = self.list.find(key(table, index)).map(|record| self.cut(record));
@@ -82,7 +83,8 @@ impl<'a, P: Platform> Cuts<'a, P> {
         dissolves: bool,
         link: Option<Descriptor>,
     ) -> Result<(), OutOfFrames> {
-        // A table is aligned to more than this, and what it translates to more than it has entries.
+        // A table is aligned to more than these flags need, and translates an aligned range with more bytes than it has
+        // entries.
         let table_and_flags = table.pa.0 | (table.level.ordinal() as u64) << 1 | u64::from(dissolves);
         let record = [table_and_flags, table.base | index as u64, link.map_or(0, |link| link.0)];
         self.list.push(key(table, index), record).ok_or_else(|| {
@@ -91,7 +93,7 @@ impl<'a, P: Platform> Cuts<'a, P> {
         })
     }
 
-    /// The list, and which of its entries dissolve a run.
+    /// Returns the records of the list, each with a flag: true if it dissolves a run.
     fn cuts(&self) -> impl Iterator<Item = (Resize, bool)> + Clone {
         self.list.iter().map(|record| self.cut(record))
     }
@@ -108,24 +110,24 @@ impl<'a, P: Platform> Cuts<'a, P> {
         (Resize { table, index, dissolves: run, link }, dissolves)
     }
 
-    /// Gives back what was built for an entry of a table at a level. How many tables.
+    /// Gives back the replacement of an entry of a table at a level. Returns the number of tables.
     fn discard(&self, level: Level, link: Descriptor) -> u64 {
         let locked = self.locked;
         discard(locked.platform, locked.geometry, locked.counters(), (link, level.down(1)))
     }
 
-    /// Gives back what was built. How many pages had been taken, the list's own included.
+    /// Gives back all replacements. Returns the number of pages that had been taken, including those of the list.
     #[cold]
     pub(crate) fn undo(self) -> u64 {
         let tables = self.cuts().filter_map(|(cut, _)| Some(self.discard(cut.table.level, cut.link?)));
         tables.sum::<u64>() + self.list.pages()
     }
 
-    /// Stores all of it. What it translates stays as it is, so nothing is invalidated.
+    /// Makes all stores. Translations stay as they are, so nothing is invalidated.
     ///
     /// # Errors
     ///
-    /// CPUs do not park: nothing is stored, but for what was stored in parkings before.
+    /// CPUs do not park. Nothing is stored, except for the stores of previous parkings.
     pub(crate) fn carry_out(self, in_use: bool) -> Result<(), ChangeError> {
         if parks(self.locked, in_use) {
             return self.carry_out_parked();
@@ -145,7 +147,7 @@ impl<'a, P: Platform> Cuts<'a, P> {
                 used += 1;
             }
             if let Err(error) = Resize::all(self.locked, true, &some[..used], true) {
-                // What was built for these has been given back.
+                // The replacements of these have been given back.
                 for Resize { table, link, .. } in cuts {
                     link.map(|link| self.discard(table.level, link));
                 }
@@ -156,15 +158,16 @@ impl<'a, P: Platform> Cuts<'a, P> {
     }
 }
 
-/// What the list finds an entry by: the same for all that may be in one run. No run has more than 128 members.
+/// Returns the key of an entry in the list, which is the same for all entries that may be in one run. No run has more
+/// than 128 members.
 const fn key(table: &Table, index: usize) -> u64 {
     table.pa.0 | index as u64 >> 7
 }
 
-/// What is in the list of an entry.
+/// The list's records of an entry.
 struct Known {
-    /// The tables that take its place.
+    /// The tables that replace it.
     link: Option<Descriptor>,
-    /// Whether its run is dissolved.
+    /// True if its run is dissolved.
     dissolved: bool,
 }

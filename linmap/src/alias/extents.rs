@@ -1,18 +1,18 @@
-//! The physical memory of a range of pages, in as few extents as there can be: consecutive addresses that are mapped to
-//! consecutive physical memory.
+//! The physical memory of a range of pages, in as few extents as possible. In an extent, consecutive addresses are
+//! mapped to consecutive physical memory.
 
 use crate::format::{Descriptor, LeafChange, Level, Pa, Span, in_place_bits};
 use crate::live::{ChangeError, LeafVisitor, Locked, Survey};
 use crate::platform::Platform;
 use crate::read::Table;
 
-/// A walk of a range in which everything is mapped, present-invalid leaves included. It surveys the range as well.
+/// A walk of a range that must be mapped everywhere; present-invalid leaves count as mapped. It also surveys the range.
 pub(crate) struct Extents<'e> {
     /// The change for which the range is surveyed.
     change: LeafChange,
     span: Span,
     found: Survey,
-    /// The extent that goes on, if there is one: physical addresses, both included.
+    /// The extent that may continue, if there is one: physical addresses, both included.
     extent: Option<Span>,
     each: &'e mut dyn FnMut(Span) -> Result<(), ChangeError>,
 }
@@ -22,8 +22,8 @@ impl Extents<'_> {
     ///
     /// # Errors
     ///
-    /// A hole, a descriptor that is not understood, a change that is refused, or the error of `each`, which may have been
-    /// called for some extents by then.
+    /// A hole; a descriptor that the library would not write; a change that is refused; or the error of `each`. `each`
+    /// may have been called for some extents by then.
     pub(crate) fn visit<P: Platform>(
         locked: &Locked<'_, P>,
         change: LeafChange,
@@ -68,7 +68,8 @@ impl<P: Platform> LeafVisitor<P> for Extents<'_> {
     }
 }
 
-/// Returns the number of entries from one on, up to the last, that map consecutive physical memory alike.
+/// Returns the number of entries, from one on and up to the last, that map consecutive physical memory with equal
+/// attributes.
 fn consecutive<P: Platform>(
     locked: &Locked<'_, P>,
     table: &Table,
@@ -95,7 +96,8 @@ fn consecutive<P: Platform>(
     }
     let bits = in_place_bits(locked.geometry.oa_format());
     if (first.0 ^ next.wrapping_sub(step)) >> bits != 0 {
-        // From there on the format keeps the high bits of an address elsewhere: it is not counted by addition.
+        // Beyond that address, the format moves high address bits to another field, so addition does not give the next
+        // entry.
         let within = first.0 & ((1 << bits) - 1);
         return ((1 << bits) - within).div_ceil(step) as usize;
     }

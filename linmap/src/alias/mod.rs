@@ -1,4 +1,4 @@
-//! Pages that the linear map has as well: their aliases change with them.
+//! Pages that are also in the linear map: their aliases there change with them.
 
 mod both_sides;
 mod cuts;

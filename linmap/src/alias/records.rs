@@ -1,39 +1,39 @@
-//! A list without an allocator: a few records in place, the others in table pages, with an index that finds them.
+//! A list without an allocator: a few records inline, the others in table pages, with an index to find them.
 
 use crate::format::Pa;
 use crate::platform::{Frame, Memory};
 
-/// Some words.
+/// A record of three words.
 pub(crate) type Record = [u64; 3];
 
-/// A record in a page, and the address of the next one with the same hash, or 0. The first of each page has the address of
-/// the next page instead.
+/// A record in a page, with the address of the next record of the same hash, or 0. The first record of each page has
+/// the address of the next page instead.
 type Stored = [u64; 4];
 
-/// So many records take no page.
+/// The number of records that need no page.
 const FEW: usize = 8;
 
-/// Records, in the order in which they came.
+/// Records, in the order of insertion.
 pub(crate) struct Records<'m, M: Memory> {
     memory: &'m M,
     few: [Record; FEW],
     used: usize,
-    /// A page of the addresses of the last record for each hash, once there are records in pages.
+    /// A page with the address of the last record for each hash. It exists once there are records in pages.
     index: Option<Pa>,
-    /// The first page and the last, each with the address of the next in its first record.
+    /// The first and the last page. The first record of each has the address of the next page.
     pages: Option<(Pa, Pa)>,
-    /// How many pages there are, and for how many records the last has room.
+    /// The number of pages, and the number of records for which the last page has room.
     count: u64,
     room: usize,
 }
 
 impl<'m, M: Memory> Records<'m, M> {
-    /// None.
+    /// Returns an empty list.
     pub(crate) const fn new(memory: &'m M) -> Self {
         Self { memory, few: [[0; 3]; FEW], used: 0, index: None, pages: None, count: 0, room: 0 }
     }
 
-    /// Adds one that is found by a key. Nothing if it takes a page and there is none.
+    /// Adds a record with a key. Returns `None` if that needs a page and there is none.
     pub(crate) fn push(&mut self, key: u64, record: Record) -> Option<()> {
         if let Some(place) = self.few.get_mut(self.used) {
             *place = record;
@@ -63,7 +63,7 @@ impl<'m, M: Memory> Records<'m, M> {
         Some(())
     }
 
-    /// The index, without a record in it.
+    /// Takes a page for the index, without records.
     fn add_index(&mut self) -> Option<Pa> {
         let page = self.memory.take()?.into_pa();
         self.with_page(page, |words| words.fill([0; 4]));
@@ -72,17 +72,17 @@ impl<'m, M: Memory> Records<'m, M> {
         Some(page)
     }
 
-    /// Where the index has the last record with the hash of a key.
+    /// Calls `work` with the index entry for the hash of a key: the address of the last record with that hash.
     fn with_head<R>(&self, index: Pa, key: u64, work: impl FnOnce(&mut u64) -> R) -> R {
         self.with_page(index, |words| {
             let words = words.as_flattened_mut();
-            // By the golden ratio, whose product's upper bits depend on all bits of the key.
+            // Multiplication by the golden ratio: the upper bits of the product depend on all bits of the key.
             let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
             work(&mut words[hash as usize % words.len()])
         })
     }
 
-    /// All records with a key, and others.
+    /// Returns all records with a key, and possibly others.
     pub(crate) fn find(&self, key: u64) -> impl Iterator<Item = Record> {
         let mut next = self.index.map_or(0, |index| self.with_head(index, key, |head| *head));
         let in_pages = core::iter::from_fn(move || {
@@ -97,7 +97,7 @@ impl<'m, M: Memory> Records<'m, M> {
         self.few.iter().take(self.used).copied().chain(in_pages)
     }
 
-    /// A page more. Its address.
+    /// Adds a page. Returns its address.
     fn add_page(&mut self) -> Option<Pa> {
         let page = self.memory.take()?.into_pa();
         self.room = self.with_page(page, |records| records.len() - 1);
@@ -111,20 +111,20 @@ impl<'m, M: Memory> Records<'m, M> {
     }
 
     fn with_page<R>(&self, page: Pa, work: impl FnOnce(&mut [Stored]) -> R) -> R {
-        // SAFETY: the list took the page, and keeps nothing of it but its address.
+        // SAFETY: the list took the page, and holds only its address.
         let mut frame = unsafe { Frame::from_pa(page) };
         let result = work(self.memory.slots(&mut frame).as_chunks_mut().0);
-        // The list has it again.
+        // The page belongs to the list again.
         frame.into_pa();
         result
     }
 
-    /// How many pages it has taken.
+    /// Returns the number of pages that it has taken.
     pub(crate) const fn pages(&self) -> u64 {
         self.count
     }
 
-    /// All of them.
+    /// Returns all records, in the order of insertion.
     pub(crate) fn iter(&self) -> impl Iterator<Item = Record> + Clone {
         let few = self.few.iter().take(self.used).copied();
         few.chain(self.in_pages())
@@ -146,18 +146,18 @@ impl<'m, M: Memory> Records<'m, M> {
     }
 }
 
-/// Its pages go back.
+/// Gives back its pages.
 impl<M: Memory> Drop for Records<'_, M> {
     fn drop(&mut self) {
         if let Some(index) = self.index {
-            // SAFETY: the list took the page, and is not used any more.
+            // SAFETY: the list took the page, and is no longer used.
             self.memory.give(unsafe { Frame::from_pa(index) });
         }
         let mut next = self.pages.map(|(first, _)| first);
         while let Some(page) = next {
             let after = self.with_page(page, |records| Pa(records[0][0]));
             next = self.pages.filter(|(_, last)| *last != page).map(|_| after);
-            // SAFETY: the list took the page, and forgets it.
+            // SAFETY: the list took the page, and drops its address.
             self.memory.give(unsafe { Frame::from_pa(page) });
         }
     }

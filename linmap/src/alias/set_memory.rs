@@ -1,9 +1,8 @@
-//! rodata=full: what becomes read-only anywhere becomes read-only in the linear map, and writable again with it.
+//! rodata=full: memory that becomes read-only anywhere becomes read-only in the linear map, and writable again with it.
 //!
-//! An area that is mapped at will has pages of RAM, each of which the linear map has as well: its *alias*. How both
-//! change is in `sides.rs`: the aliases before the area where something is taken away, after it where something is
-//! given. So there is no moment at which a page that is read-only in the area can be written through its alias, by
-//! what the tables say or by what a TLB holds.
+//! A vmalloc-like area maps pages of RAM, each of which the linear map has as well: its *alias*. When permissions are
+//! removed, the aliases change first; when permissions are granted, they change last (`both_sides.rs`). So a page that
+//! is read-only in the area is never writable through its alias, neither in the tables nor in a TLB.
 
 use crate::alias::both_sides::{BothSides, Findings};
 use crate::format::{Change, Va};
@@ -11,12 +10,11 @@ use crate::live::{AddressSpace, ChangeError};
 use crate::plan::{Rodata, linear_range};
 use crate::platform::Platform;
 
-/// An area whose pages the linear map has as well, and how their permissions change.
+/// An area whose pages the linear map has as well, and the operations that change the permissions of both.
 ///
-/// All methods are all or nothing, as those of [`AddressSpace`] are, but where CPUs stop to park half way
-/// ([`set_memory_ro`](Self::set_memory_ro)). They cost what
-/// [`protect`](AddressSpace::protect) does, on both sides: two batches of invalidations where aliases change, one
-/// where none do.
+/// All methods do everything or nothing, as those of [`AddressSpace`] do, except when CPUs stop parking half way
+/// ([`set_memory_ro`](Self::set_memory_ro)). They cost as much as [`protect`](AddressSpace::protect) on both sides: two
+/// batches of invalidations if aliases change, otherwise one.
 ///
 /// ```
 /// use linmap::host::HostMemory;
@@ -46,39 +44,39 @@ pub struct Aliased<'a> {
     rodata: Rodata,
 }
 
-/// What becomes of aliases, and when.
+/// The change of aliases, and its order.
 #[derive(Clone, Copy)]
 enum Alias {
-    /// Something is taken away: before it is taken from the area.
+    /// Permissions are removed: the aliases change before the area.
     First(Change),
-    /// Something is given: after the area has it.
+    /// Permissions are granted: the aliases change after the area.
     Last(Change),
 }
 
 impl<'a> Aliased<'a> {
-    /// An area of this address space, which has the linear map as well. `offset` is what to add to a physical
-    /// address to get its linear one, wrapping ([`Layout::offset`](crate::Layout::offset)). Aliases follow with
-    /// [`Rodata::Full`] alone.
+    /// Returns the operations for areas of this address space, which also has the linear map. `offset` is the value to
+    /// add to a physical address to get its linear address, wrapping ([`Layout::offset`](crate::Layout::offset)).
+    /// Aliases change only with [`Rodata::Full`].
     pub const fn new(space: &'a AddressSpace, offset: u64, rodata: Rodata) -> Self {
         Self { space, offset, rodata }
     }
 
-    /// Makes `pages` pages from `va` on read-only, and their aliases.
+    /// Makes `pages` pages from `va` on, and their aliases, read-only.
     ///
     /// # Errors
     ///
-    /// As for [`AddressSpace::protect`], of the area as of the aliases. Memory that the linear map does not have has
-    /// no alias; but pages in a row of which it has some and not others are refused, as a hole. Then nothing has
-    /// changed, and what was split beforehand is split.
+    /// As for [`AddressSpace::protect`], for the area and for the aliases. Memory outside the linear map has no alias.
+    /// Consecutive memory of which the linear map has only a part is refused as a hole. Translations and permissions
+    /// are then as before, although leaves may have been split.
     ///
-    /// Where more than eight leaves have to be split, table pages are taken until the call returns: one, and one for each
-    /// 127 leaves at 4K pages, 511 at 16K, 2,047 at 64K. Under
-    /// [`Policy::Park`](crate::Policy::Park) CPUs are parked once for each 16 leaves that are split. If they refuse after
-    /// the first time, the leaves of the parkings before stay split, and translate as they did.
+    /// If more than eight leaves have to be split, table pages are taken until the call returns: one, and another for
+    /// each 127 leaves at 4K pages, 511 at 16K, 2,047 at 64K. Under [`Policy::Park`](crate::Policy::Park) CPUs are
+    /// parked once for each 16 leaves that are split. If they stop parking after the first time, the leaves of the
+    /// previous parkings stay split, and translate as before.
     ///
     /// # Safety
     ///
-    /// As for [`AddressSpace::protect`], for the pages by either address.
+    /// As for [`AddressSpace::protect`], for the pages by both addresses.
     pub unsafe fn set_memory_ro<P: Platform>(
         &self,
         platform: &P,
@@ -90,7 +88,7 @@ impl<'a> Aliased<'a> {
         unsafe { self.change(platform, (va, pages), Change::READ_ONLY, alias) }
     }
 
-    /// Makes pages writable, and then their aliases. Not while they are executable.
+    /// Makes pages, and then their aliases, writable. The pages must not be executable.
     ///
     /// # Errors
     ///
@@ -110,8 +108,8 @@ impl<'a> Aliased<'a> {
         unsafe { self.change(platform, (va, pages), Change::WRITABLE, alias) }
     }
 
-    /// Makes pages executable, which are read-only. Their aliases stay as they are. For pages that hold new code,
-    /// [`set_memory_rox`](Self::set_memory_rox) is right.
+    /// Makes read-only pages executable. Their aliases stay as they are. For pages with new code use
+    /// [`set_memory_rox`](Self::set_memory_rox).
     ///
     /// # Errors
     ///
@@ -130,7 +128,7 @@ impl<'a> Aliased<'a> {
         unsafe { self.space.protect(platform, va, pages, Change::EXECUTABLE) }
     }
 
-    /// Makes pages not executable. Their aliases stay as they are.
+    /// Removes the permission to execute pages. Their aliases stay as they are.
     ///
     /// # Errors
     ///
@@ -149,9 +147,9 @@ impl<'a> Aliased<'a> {
         unsafe { self.space.protect(platform, va, pages, Change::NOT_EXECUTABLE) }
     }
 
-    /// Makes pages that were written read-only and executable at once, their aliases read-only before, and
-    /// instruction caches coherent with what is in them ([`Hardware::sync_code`](crate::Hardware::sync_code)). On
-    /// return this CPU may execute them; another one after its next context synchronisation event.
+    /// Makes pages with new code read-only and executable at once, and their aliases read-only before that. Makes
+    /// instruction caches coherent with their contents ([`Hardware::sync_code`](crate::Hardware::sync_code)). On return
+    /// this CPU may execute them; another CPU may do so after its next context synchronisation event.
     ///
     /// # Errors
     ///
@@ -159,8 +157,8 @@ impl<'a> Aliased<'a> {
     ///
     /// # Safety
     ///
-    /// As for [`set_memory_ro`](Self::set_memory_ro); and all of the pages are valid, since caches are maintained by
-    /// their addresses.
+    /// As for [`set_memory_ro`](Self::set_memory_ro). All of the pages are valid, since caches are maintained by their
+    /// addresses.
     pub unsafe fn set_memory_rox<P: Platform>(
         &self,
         platform: &P,
@@ -194,6 +192,8 @@ impl<'a> Aliased<'a> {
         unsafe { self.space.set_valid(platform, va, pages, valid) }
     }
 
+    /// Changes the pages, and their aliases before or after them.
+    ///
     /// # Safety
     ///
     /// As for [`set_memory_ro`](Self::set_memory_ro).
