@@ -1,9 +1,8 @@
-//! Bringing a second tree, which no walker reaches, into line with the live one: the same translations, in
-//! pages.
+//! Brings a second tree, which no walker reaches, into line with the live one: the same translations, in pages.
 //!
-//! Whatever either has there: a table is gone into, a leaf becomes pages, or stays as it is where it is to
-//! keep its size, and for a hole goes what the second tree has. So a span that is done twice is as if done
-//! once, and one in which the live tree has changed is done again. Page tables are done whole.
+//! Tables are descended, leaves become pages unless they are in `keep`, and a hole clears the copy's entry. So copying
+//! a span twice has the same result as copying it once, and a span in which the live tree has changed is copied again.
+//! Page tables are copied as a whole.
 
 use crate::build::{Counters, OutOfFrames, discard, fill_holes, fill_with_step};
 use crate::format::{Descriptor, Geometry, Level, Span, TableLimits, Va};
@@ -12,39 +11,39 @@ use crate::platform::{Frame, Platform};
 use crate::read::Table;
 use crate::repaint::error::RepaintError;
 
-/// A part of the work.
+/// A piece of the copying.
 pub(crate) struct Copy<'a, P> {
     pub(crate) locked: Locked<'a, P>,
-    /// Leaves within one of these keep their size.
+    /// The ranges within which leaves keep their size.
     pub(crate) keep: &'a [(Va, Va)],
-    /// What the second tree is made of.
+    /// The counts of the second tree.
     pub(crate) counters: &'a Counters,
-    /// How many descriptors may still be looked at or written.
+    /// The number of descriptors that may still be read or written.
     pub(crate) left: usize,
 }
 
-/// What the live tree has in the place of a table of the second one.
+/// The counterpart in the live tree of a table in the second tree.
 struct Source {
     table: Table,
-    /// A leaf that takes in all of the table, as the table's first entry would say it.
+    /// A leaf that contains all of the table's range, as the descriptor that the table's first entry would have.
     leaf: Option<Descriptor>,
 }
 
-/// The address from which on the span is still to be done, or nothing.
+/// The address from which the rest of the span is still to be copied, or `None`.
 type Rest = Option<u64>;
 
 impl<P: Platform> Copy<'_, P> {
-    /// Brings the entries of the second root, and all below them, into line with those of the live one. It
-    /// may end before the span does.
+    /// Brings the entries of the second root, and everything below them, into line with those of the live root. It may
+    /// stop before the end of the span, and returns the rest.
     ///
     /// # Errors
     ///
-    /// Out of frames, or a descriptor that the library would not have written. What is done stays.
+    /// Out of frames, or a descriptor that the library would not write. Everything that was copied stays.
     pub(crate) fn span(&mut self, root: Table, to: &mut [u64], span: Span) -> Result<Rest, RepaintError> {
         self.table(&Source { table: root, leaf: None }, to, span)
     }
 
-    /// A table above the last level.
+    /// Copies a table above the last level.
     fn table(&mut self, from: &Source, to: &mut [u64], span: Span) -> Result<Rest, RepaintError> {
         let (g, table) = (self.locked.geometry, from.table);
         let (mut index, last) = table.entries_of(span, g);
@@ -71,7 +70,7 @@ impl<P: Platform> Copy<'_, P> {
         Ok(None)
     }
 
-    /// What there is below an entry, but for a hole.
+    /// Returns the counterpart for the table below an entry, or `None` for a hole.
     fn source(&self, from: &Source, index: usize, old: Descriptor) -> Result<Option<Source>, RepaintError> {
         let (g, table) = (self.locked.geometry, &from.table);
         if old.is_table(table.level) && TableLimits::of(old).is_empty() {
@@ -91,7 +90,8 @@ impl<P: Platform> Copy<'_, P> {
         }
     }
 
-    /// The entries of a leaf that keeps its size: all of a run.
+    /// Returns the entries of a leaf that keeps its size, which are all members if it is in a run. Returns `None` for
+    /// other entries.
     fn kept(&self, from: &Source, index: usize, old: Descriptor) -> Option<core::ops::Range<usize>> {
         let (g, table) = (self.locked.geometry, &from.table);
         if self.keep.is_empty() || from.leaf.is_some() || !old.is_leaf(g, table.level) {
@@ -106,7 +106,7 @@ impl<P: Platform> Copy<'_, P> {
         self.keep.iter().any(|keep| keep.0.0 <= leaf.first && leaf.last <= keep.1.0)
     }
 
-    /// What an entry of the second tree leads to, which is a table from now on.
+    /// Copies the range of one entry of the second tree, which then points to a table.
     fn below(
         &mut self,
         from: &Source,
@@ -129,8 +129,8 @@ impl<P: Platform> Copy<'_, P> {
         Ok(None)
     }
 
-    /// The table that an entry of the second tree leads to, made if there is none. A page table is about to be
-    /// filled whole, and what was in it counts no more.
+    /// Returns the table that an entry of the second tree points to, and makes one if there is none. A page table is
+    /// about to be overwritten, so its contents are subtracted from the counts.
     fn open(&self, from: &Source, (to, index): (&mut [u64], usize)) -> Result<Frame, RepaintError> {
         let (memory, g, level) = (self.locked.platform, self.locked.geometry, from.table.level);
         let above = Level::new(level.number() - 1);
@@ -149,7 +149,7 @@ impl<P: Platform> Copy<'_, P> {
         self.counters.table();
         let slots = &mut memory.slots(&mut frame)[..1 << g.index_bits()];
         if level != Level::PAGE && now.is_leaf(g, above) {
-            // A leaf that kept its size, until now: what is not in the span stays as it was.
+            // A leaf that kept its size until now. Its parts outside the span do not change.
             fill_with_step(slots, now.child(above, false).0, 1 << from.table.shift);
             self.counters.leaves(level, false, slots.len() as i64);
         } else if level != Level::PAGE {
@@ -157,7 +157,7 @@ impl<P: Platform> Copy<'_, P> {
         }
         let table = frame.into_pa();
         self.put(to, (index, above), Descriptor::link(table, g));
-        // SAFETY: it was given up for the entry alone.
+        // SAFETY: the frame was given up for this entry only.
         Ok(unsafe { Frame::from_pa(table) })
     }
 
@@ -185,7 +185,7 @@ impl<P: Platform> Copy<'_, P> {
         }
     }
 
-    /// A page table, whole. Runs become single pages, but for those that keep their size.
+    /// Copies a whole page table. Runs become single pages, except for those that keep their size.
     fn copy(&self, from: &Table, to: &mut [u64]) -> Result<(), RepaintError> {
         let members = self.locked.geometry.run_below(Level::PAGE);
         let last = from.span_of(to.len() - 1).last;
@@ -204,14 +204,14 @@ impl<P: Platform> Copy<'_, P> {
     }
 }
 
-/// The counts of a table's entries.
+/// The entries of a table, by kind.
 #[derive(Default)]
 pub(crate) struct Tally {
-    /// Leaves in no run.
+    /// The number of leaves that are not in runs.
     pub(crate) plain: usize,
-    /// Leaves in runs.
+    /// The number of leaves in runs.
     pub(crate) runs: usize,
-    /// Whether something is valid and has no meaning.
+    /// True if a valid entry is reserved.
     strange: bool,
 }
 
@@ -223,7 +223,7 @@ impl Tally {
         tally
     }
 
-    /// Eight entries: mostly they are alike.
+    /// Counts eight entries. They are usually of the same kind.
     #[inline(always)]
     fn add(&mut self, eight: &[u64; 8], g: Geometry, level: Level) {
         let all = Descriptor(eight.iter().fold(u64::MAX, |all, entry| all & entry));

@@ -1,10 +1,11 @@
-//! Why a map was not repainted.
+//! The reasons why a map was not repainted.
 
 use crate::build::OutOfFrames;
 use crate::format::Va;
 use crate::platform::CannotPark;
 
-/// Why a repaint did nothing. Everything built has been given back, and the map, the policy and the counts are as before.
+/// The reason why a repaint did nothing. All new tables have been given back, and the map, the policy and the counts
+/// are as before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RepaintError {
@@ -22,22 +23,21 @@ pub enum RepaintError {
         /// Its length in pages.
         pages: u64,
     },
-    /// A range that does not begin or end with an entry of the root, or with a contiguous run of them.
+    /// A range whose ends are not those of entries of the root, or of contiguous runs of them.
     #[error(
         "{va} lies within an entry of the root table, or within a run of them; a repaint takes whole ones, as `linear_range` has them"
     )]
     PartOfEntry {
-        /// The end of the range that does not.
+        /// The end of the range that is not.
         va: Va,
     },
-    /// A second repaint at once.
+    /// Another repaint is under way.
     #[error("a repaint of these tables is under way; wait until it has returned")]
     UnderWay,
-    /// The other CPUs do not park, so that they cannot go over to the new tables.
+    /// The other CPUs do not park, so they cannot switch to the new tables.
     #[error("the other CPUs cannot be parked, so they cannot go over to the new tables")]
     CannotPark,
-    /// Tables that this library would not write: a descriptor without meaning, or one that restricts all
-    /// that lies below it.
+    /// Tables that this library would not write: a reserved descriptor, or a table descriptor with restrictions.
     #[error(
         "the descriptor that translates {va} is not one of this library's: no meaning at its level, or restrictions on a whole table"
     )]

@@ -1,4 +1,4 @@
-//! The map in pages, while everything runs: a second tree, and one switch to it.
+//! Maps the linear map in pages while everything runs: a second tree, and one switch to it.
 
 mod copy;
 mod error;

@@ -1,9 +1,9 @@
-//! The map in pages, while everything runs: a second tree beside the live one, and one switch to it.
+//! Maps the linear map in pages while everything runs: a second tree beside the live one, and one switch to it.
 //!
-//! *Copy*: piece by piece, each under the lock, the second tree is brought into line with the live one
-//! (`copy.rs`); what changes meanwhile where that has been is noted (`dirty.rs`), and done again. *Switch*:
-//! in the first hold of the lock in which nothing is left to do, all CPUs are parked and return on the second
-//! root. *Give back*: the old tables go. Until the switch the live tree is not touched.
+//! *Copy*: the second tree is brought into line with the live one piece by piece, each under the lock (`copy.rs`).
+//! Changes of copied ranges are recorded (`dirty_ranges.rs`) and copied again. *Switch*: in the first hold of the lock
+//! in which nothing is left to copy, all CPUs are parked and resume on the second root. *Give back* the old tables.
+//! Until the switch the live tree is not touched.
 
 use core::ops::Range;
 
@@ -16,33 +16,33 @@ use crate::repaint::copy::{Copy, Tally};
 use crate::repaint::error::RepaintError;
 
 impl AddressSpace {
-    /// Puts everything from the first address of `range` to the last into single pages, without a live leaf
-    /// ever changing its size: a second tree is built, and all CPUs go over to it. The policy is
-    /// [`Policy::Pages`] from then on. Translations stay as they are, and so do mappings that are kept and not
-    /// valid. Leaves, or runs, that lie within one of the ranges of `keep` keep their size; the rest of the half
-    /// is not touched. What the new tables of the range are made of, the root included.
+    /// Maps everything from the first address of `range` to the last in single pages, although no live leaf changes its
+    /// size: a second tree is built, and all CPUs switch to it. Returns the counts of the new tables of the range,
+    /// including the root. From then on the policy is [`Policy::Pages`]. Translations stay as they are, present-invalid
+    /// mappings included. Leaves or runs within one of the ranges of `keep` keep their size. The rest of the half is
+    /// not touched.
     ///
-    /// It is what a map in large leaves needs before a CPU uses it that may abort where a leaf is split live:
-    /// that CPU comes to the map when this has returned. The range is whole entries of the root, as
-    /// [`linear_range`](crate::linear_range) is. Whoever loads a TTBR without the lock takes the address from
-    /// [`root`](Self::root) when it has returned, not before.
+    /// A map in large leaves needs this before it can be used by a CPU that may abort when a leaf is split live. Let
+    /// that CPU use the map after this method has returned. The range must consist of whole entries of the root, like
+    /// [`linear_range`](crate::linear_range). Code that loads a TTBR without the lock must read [`root`](Self::root)
+    /// again afterwards.
     ///
-    /// Others change the map meanwhile. The lock is held for some 16,384 descriptors at a time, or one page
-    /// table where that has more, and given to them in between; what they change after it was copied is
-    /// copied again, a page table at the least. This ends when in one hold of the lock nothing is left to copy:
-    /// then the CPUs are parked in the same hold, once, for as long as it takes them to load the new root,
-    /// whatever the size of RAM. If others change so much that this does not come about in as many holds as the
-    /// first pass took, the rest is copied in one.
+    /// Other operations may change the map meanwhile. The lock is held for about 16,384 descriptors at a time, or one
+    /// page table if that has more, and released in between. Changes of copied ranges are copied again, at least one
+    /// page table each. The copying ends when nothing is left to copy in a hold of the lock. In that hold the CPUs are
+    /// parked, once, for as long as it takes them to load the new root, whatever the size of RAM. If other operations
+    /// change so much that this does not happen in as many holds as the first pass took, the rest is copied in a single
+    /// hold.
     ///
-    /// The cost: two instructions and a half for each page, which is about that of creating the map in pages.
-    /// Table pages: those of the new tree, beside the old one's until those are given back, after the switch.
-    /// Until it returns, [`stats`](Self::stats) may count some of the old ones still.
+    /// The cost is about two and a half instructions for each page, which is about the cost of creating the map in
+    /// pages. The table pages of the new tree are needed in addition to those of the old one, which are given back
+    /// after the switch. Until this method returns, [`stats`](Self::stats) may still count some of the old tables.
     ///
     /// # Errors
     ///
-    /// A range outside the half, or that has a part of an entry of the root; out of frames; CPUs that can not be
-    /// parked; tables that this library would not write; another repaint, which has not returned yet. Then
-    /// everything built has been given back, and the map, the policy and the counts are as before.
+    /// A range outside the half, or with a part of an entry of the root; out of frames; CPUs that cannot be parked;
+    /// tables that this library would not write; another repaint under way. All new tables have then been given back,
+    /// and the map, the policy and the counts are as before.
     pub fn repaint<P: Platform>(
         &self,
         platform: &P,
@@ -63,7 +63,7 @@ impl AddressSpace {
         result
     }
 
-    /// A range that begins and ends with entries of the root, or with contiguous runs of them.
+    /// Returns a range whose ends are those of entries of the root, or of contiguous runs of them.
     fn whole_entries(&self, (first, last): (Va, Va)) -> Result<Span, RepaintError> {
         let g = self.geometry();
         let all = (1u64 << g.va_bits()) - 1;
@@ -90,20 +90,20 @@ struct Repaint<'a, P> {
     platform: &'a P,
     range: Span,
     keep: &'a [(Va, Va)],
-    /// What the second tree is made of.
+    /// The counts of the second tree.
     counters: Counters,
 }
 
-/// How far the copying has come.
+/// The progress of the copying.
 struct Progress {
-    /// Where the first pass goes on, if it does.
+    /// The address at which the first pass continues, or `None` after its end.
     next: Option<u64>,
-    /// How many holds of the lock it took, and then, how many there may still be.
+    /// The number of holds of the lock: during the first pass, those taken; after it, those that are left.
     holds: u64,
 }
 
 impl<P: Platform> Repaint<'_, P> {
-    /// How many descriptors are copied while the lock is held.
+    /// The number of descriptors that are copied in one hold of the lock.
     const PIECE: usize = 1 << 14;
 
     fn run(&mut self) -> Result<Stats, RepaintError> {
@@ -111,23 +111,23 @@ impl<P: Platform> Repaint<'_, P> {
         self.counters.table();
         fill_holes(self.slots(&mut root));
         if let Err(error) = self.until_switched(&mut root) {
-            // Not counted in the map, so nothing is taken out of its counts.
+            // The new tables are not in the map's counts, so nothing is subtracted.
             self.give_back(root, |_| {});
             return Err(error);
         }
-        // The root has been given up for the one that was there.
+        // `root` is now the old root.
         self.give_old_back(root);
         Ok(self.counters.stats())
     }
 
-    /// The entries of a root.
+    /// Returns the entries of a root.
     fn slots<'f>(&self, root: &'f mut Frame) -> &'f mut [u64] {
         let g = self.space.geometry();
         &mut self.platform.slots(root)[..g.entries(g.root())]
     }
 
-    /// Copies piece by piece until nothing is left to copy, and switches in the same hold of the lock: from
-    /// then on `root` is the old one.
+    /// Copies piece by piece until nothing is left to copy, and switches in the same hold of the lock. `root` is the
+    /// old root after that.
     fn until_switched(&mut self, root: &mut Frame) -> Result<(), RepaintError> {
         let mut progress = Progress { next: Some(self.range.first), holds: 0 };
         loop {
@@ -138,7 +138,7 @@ impl<P: Platform> Repaint<'_, P> {
         }
     }
 
-    /// Copies for as long as the lock may be held. Whether nothing is left.
+    /// Copies for as long as the lock may be held. Returns true if nothing is left to copy.
     fn piece(&self, root: &mut Frame, progress: &mut Progress) -> Result<bool, RepaintError> {
         let dirty = &self.space.state().dirty;
         let left = match (progress.next, progress.holds) {
@@ -170,7 +170,7 @@ impl<P: Platform> Repaint<'_, P> {
         Ok(true)
     }
 
-    /// All CPUs go over to the second tree, and `root` is the old one.
+    /// Switches all CPUs to the second tree. `root` is the old root after that.
     fn switch(&self, root: &mut Frame) -> Result<(), RepaintError> {
         let (space, platform) = (self.space, self.platform);
         let locked: Locked<'_, P> = space.locked(platform);
@@ -181,8 +181,8 @@ impl<P: Platform> Repaint<'_, P> {
         }
         platform.dsb(Dsb::Ishst);
         platform.park(platform, root.pa(), &[])?;
-        // SAFETY: all CPUs are on the second root, and have dropped what they held of the first; who has the
-        // lock next finds the second.
+        // SAFETY: all CPUs use the second root and have dropped their TLB entries of the first. The next holder of the
+        // lock finds the second.
         let old = unsafe { Frame::from_pa(space.root()) };
         space.state().switch(core::mem::replace(root, old).into_pa(), Policy::Pages);
         space.state().dirty.forget();
@@ -191,7 +191,7 @@ impl<P: Platform> Repaint<'_, P> {
         Ok(())
     }
 
-    /// Gives back the old tree, and takes it out of the counts.
+    /// Gives back the old tree, and subtracts it from the counts.
     fn give_old_back(&self, root: Frame) {
         self.give_back(root, |gone| {
             let _held = self.platform.lock();
@@ -199,8 +199,9 @@ impl<P: Platform> Repaint<'_, P> {
         });
     }
 
-    /// Gives back a root that no walker reaches, and the tables below the entries that are in the range: the
-    /// other entries are those of the live root too. Now and then, and at last, says what has gone.
+    /// Gives back a root that no walker reaches, and the tables below its entries in the range. The other entries are
+    /// shared with the live root. Calls `each` now and then, and at the end, with the counts of the tables given back
+    /// since.
     fn give_back(&self, mut root: Frame, mut each: impl FnMut(&mut Stats)) {
         let g = self.space.geometry();
         let (mut gone, mut waiting) = (Stats { tables: 1, ..Stats::EMPTY }, 0);
@@ -208,7 +209,7 @@ impl<P: Platform> Repaint<'_, P> {
             if entry.is_leaf(g, g.root()) {
                 gone.add_leaves(g.root(), entry.is_contiguous(), 1);
             } else if entry.is_table(g.root()) {
-                // SAFETY: no walker reaches the tree that the table is of, which owned it.
+                // SAFETY: no walker reaches the tree that contains the table, and that tree owned it.
                 let table = unsafe { Frame::from_pa(entry.next_table(g)) };
                 give_back(self.platform, g, g.root().next(), table, &mut |slots, level| {
                     let tally = Tally::of(slots, g, level);
@@ -227,7 +228,7 @@ impl<P: Platform> Repaint<'_, P> {
         self.platform.give(root);
     }
 
-    /// The entries of the root that are in the range.
+    /// Returns the entries of the root that are in the range.
     fn entries(&self) -> Range<usize> {
         let g = self.space.geometry();
         let shift = g.level_shift(g.root());
