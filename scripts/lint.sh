@@ -24,7 +24,7 @@ cargo run --quiet -p book -- check
 # keep them are listed here; without a crate, `house lint` checks all.
 house() { cargo run --quiet -p house -- "$@"; }
 house lint linmap kernel-plan kernel flatten linmap-plot bare-metal test-support faulty-linmap bench book house
-house words linmap-cli linmap-tlb linmap-plot kernel-plan kernel examples faults test-support bench book house scripts \
+house words linmap linmap-cli linmap-tlb linmap-plot kernel-plan kernel examples faults test-support bench book house scripts \
     docs ./*.md Makefile .ci/run
 
 # setup does not install these two, because no build needs them.

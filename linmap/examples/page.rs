@@ -1,5 +1,4 @@
-//! The whole life of a page: mapped, read-only in the midst of a block, gone for a while, back, and in a
-//! block again.
+//! The life of a page: mapped in a block, made read-only, invalid, valid again, and part of a block again.
 
 use linmap::host::HostMemory;
 use linmap::{
@@ -29,14 +28,14 @@ fn main() -> Result<(), Box<dyn core::error::Error>> {
     let split = space.stats(&platform);
     assert_eq!((split.tables, split.tlb_entries(geometry)), (4, 1 + 31 + 16));
 
-    // It goes away for a while, and comes back as it was.
+    // It becomes invalid, and valid again with the same permissions.
     // SAFETY: no CPU uses these tables.
     unsafe {
         space.set_valid(&platform, page, 1, false)?;
         space.set_valid(&platform, page, 1, true)?;
     }
 
-    // Writable and executable at once is refused, and so is a hole; nothing changes then.
+    // A change to writable and executable is refused, and so is a range with a hole. Nothing changes then.
     let both = Change::WRITABLE.and(Change::EXECUTABLE);
     // SAFETY: no CPU uses these tables.
     let refused = unsafe { space.protect(&platform, page, 1, both) };
@@ -47,7 +46,7 @@ fn main() -> Result<(), Box<dyn core::error::Error>> {
     assert_eq!(hole, Err(ChangeError::Hole { va: behind }));
     assert_eq!(space.stats(&platform), split);
 
-    // Writable again, the block can come back, and its table goes.
+    // Once the page is writable again, its block can be restored, and the table is freed.
     // SAFETY: no CPU uses these tables.
     unsafe { space.protect(&platform, page, 1, Change::WRITABLE)? };
     space.collapse(&platform, page, 1)?;

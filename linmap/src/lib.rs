@@ -1,20 +1,20 @@
 //! The arm64 kernel linear map: one virtual address for each byte of RAM, in the fewest TLB entries.
 //!
-//! For kernels, hypervisors and firmware: `no_std`, no allocator. Pure functions over values decide what to map; tables
-//! are built off line in plain memory and made live by single stores; the CPU is behind one trait. The crate is a row of
-//! rooms, each of which uses only those before it:
+//! For kernels, hypervisors and firmware: `no_std`, no allocator. Pure functions over values decide the leaves. Tables
+//! are built off line in plain memory and made live by single stores. One trait stands for the CPU. The crate consists
+//! of rooms; each uses only those before it:
 //!
-//! | room | idea |
+//! | room | content |
 //! |---|---|
-//! | `format` | what the architecture defines: addresses, geometry, descriptors, TLBI operands |
+//! | `format` | the architecture's definitions: addresses, geometry, descriptors, TLBI operands |
 //! | `plan` | pure: RAM, carve-outs and image become the fewest leaves; counts; policy |
-//! | `platform` | what a platform brings: table pages, CPU primitives, promises; `arm64` and `host` |
-//! | `read` | walk, check and print tables: live ones, dumps, anything that can be read |
+//! | `platform` | the interface to a platform: table pages, CPU primitives, promises; `arm64` and `host` |
+//! | `read` | walking, checking and printing tables: live ones, dumps, anything that can be read |
 //! | `build` | off line: whole trees, and the tables that replace a leaf |
-//! | `live` | tables in use: map, unmap, protect, set_valid, split, collapse, under one lock |
+//! | `live` | live tables: map, unmap, protect, set_valid, split, collapse, under one lock |
 //! | `alias` | `rodata=full`: pages and their aliases in the linear map change together |
 //! | `repaint` | the map in pages: a second tree and one switch to it |
-//! | `prelude` | the types and traits that a kernel names when it makes a map |
+//! | `prelude` | the types and traits that a kernel needs to make a map |
 //!
 //! Build a map in host memory, count it and print it:
 //!
@@ -22,7 +22,7 @@
 #![doc = include_str!("../examples/host.rs")]
 //! ```
 //!
-//! A live map changes by the operations of [`AddressSpace`]. The whole life of a page:
+//! The methods of [`AddressSpace`] change a live map. The life of a page:
 //!
 //! ```
 #![doc = include_str!("../examples/page.rs")]
@@ -30,8 +30,9 @@
 //!
 //! # Features
 //!
-//! None is on by default. `std` adds the module `host`: table pages in host memory. `fixed-4k`, `fixed-16k` and
-//! `fixed-64k`, at most one of them, fix the page size when the library is built. The module `arm64` is there on arm64.
+//! No feature is on by default. `std` adds the module `host`: table pages in host memory. `fixed-4k`, `fixed-16k` and
+//! `fixed-64k` fix the page size at build time; at most one of them can be on. The module `arm64` exists on arm64
+//! targets.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

@@ -1,6 +1,6 @@
-//! The types and traits that a kernel names when it makes a map: `use linmap::prelude::*`.
+//! The types and traits that a kernel needs to make a map: `use linmap::prelude::*`.
 //!
-//! Functions are not among them, since `create`, `check` and their like are names that kernels have, too.
+//! It has no functions, because kernels often have functions called `create` or `check` themselves.
 
 pub use crate::{
     AddressSpace, Attributes, BuildError, Change, ChangeError, Combined, Decision, Dsb, Features, Frame,

@@ -25,7 +25,7 @@ pub enum BuildError {
     },
     /// The memory's table pages are not of the geometry's page size.
     #[error(
-        "the memory has table pages of {memory} bytes, and tables of this geometry take pages of {tables} bytes"
+        "the memory has table pages of {memory} bytes, but tables of this geometry need pages of {tables} bytes"
     )]
     PageSize {
         /// The size of the memory's pages in bytes.
@@ -34,7 +34,7 @@ pub enum BuildError {
         tables: u64,
     },
     /// A run starts before the previous one ends.
-    #[error("the run at {va} starts before the previous one ends; runs go up in address order")]
+    #[error("the run at {va} starts before the previous one ends; pass runs in ascending address order")]
     Unordered {
         /// The start of the run.
         va: Va,
@@ -48,7 +48,7 @@ pub enum BuildError {
         level: Level,
     },
     /// An address outside the half that is being mapped, or an output address beyond the format.
-    #[error("the run at {va} leaves the address range that its root table translates")]
+    #[error("the run at {va} is not within the address range that the root table translates")]
     OutOfRange {
         /// The start of the run.
         va: Va,

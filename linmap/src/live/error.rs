@@ -46,7 +46,7 @@ pub enum ChangeError {
         pages: u64,
     },
     /// Physical memory beyond what descriptors can express.
-    #[error("{pages} pages from {oa} on go beyond the {bits} address bits that the descriptors have")]
+    #[error("{pages} pages from {oa} on exceed the {bits} address bits of the descriptors")]
     OutputAddress {
         /// The start of the memory.
         oa: Pa,
@@ -83,12 +83,12 @@ pub enum ChangeError {
     },
     /// The other CPUs do not park, so that a leaf in use cannot change its size.
     #[error(
-        "the other CPUs cannot be parked, so no leaf in use can change its size; map the range in pages from the start (what a collapse or splits had done in parkings before stays)"
+        "the other CPUs cannot be parked, so no leaf in use can change its size; map the range in pages from the start (leaves that changed their size in earlier parkings stay so)"
     )]
     CannotPark,
     /// Tables that this library would not write: a reserved descriptor, or a table descriptor with restrictions.
     #[error(
-        "the descriptor that translates {va} is not one of this library's: no meaning at its level, or restrictions on a whole table"
+        "the descriptor that translates {va} was not written by this library: it is reserved at its level, or it restricts a whole table"
     )]
     NotUnderstood {
         /// The first address that it translates.

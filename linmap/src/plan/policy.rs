@@ -124,7 +124,7 @@ impl Decision {
             }
             (Rodata::Full, Mode::All, _) => (Policy::Live, "leaves can be split while they are in use"),
             (Rodata::Full, Mode::NotBoot | Mode::NotAll, SplitFallback::Pages) => {
-                (Policy::Pages, "rodata=full changes single pages and leaves can not be split live")
+                (Policy::Pages, "rodata=full changes single pages and leaves cannot be split live")
             }
             (Rodata::Full, Mode::NotBoot | Mode::NotAll, SplitFallback::Park) => {
                 (Policy::Park, "leaves are split while the other CPUs are parked")

@@ -41,15 +41,13 @@ pub enum RegistersError {
     #[error("the two halves have different granules or address formats; give them the same")]
     Halves,
     /// The CPU does not support the granule.
-    #[error("the CPU does not translate with the {granule} granule; `Features::has` says which it has")]
+    #[error("the CPU does not support the {granule} granule; `Features::has` tells which it supports")]
     Granule {
         /// The granule that was asked for.
         granule: Granule,
     },
     /// The CPU does not have LPA2, or does not support VAs of that size.
-    #[error(
-        "the CPU does not translate {va_bits} bits of address in the format {format:?} with the {granule} granule"
-    )]
+    #[error("the CPU does not support {va_bits} VA bits in the format {format:?} with the {granule} granule")]
     Large {
         /// The granule.
         granule: Granule,

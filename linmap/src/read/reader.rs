@@ -55,7 +55,7 @@ pub struct Bounded<'a, R> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum BoundedError<E> {
     /// The limit on the number of slots has been reached.
-    #[error("more slots would have to be read than the limit; tables may point to one another in circles")]
+    #[error("the limit on slots was reached; tables may point to one another in circles")]
     Limit,
     /// The error of the reader below.
     #[error("{0}")]

@@ -25,7 +25,7 @@ pub enum RepaintError {
     },
     /// A range whose ends are not those of entries of the root, or of contiguous runs of them.
     #[error(
-        "{va} lies within an entry of the root table, or within a run of them; a repaint takes whole ones, as `linear_range` has them"
+        "{va} is within an entry of the root table, or within a run of them; a repaint needs whole ones, as in `linear_range`"
     )]
     PartOfEntry {
         /// The end of the range that is not.
@@ -35,11 +35,11 @@ pub enum RepaintError {
     #[error("a repaint of these tables is under way; wait until it has returned")]
     UnderWay,
     /// The other CPUs do not park, so they cannot switch to the new tables.
-    #[error("the other CPUs cannot be parked, so they cannot go over to the new tables")]
+    #[error("the other CPUs cannot be parked, so they cannot switch to the new tables")]
     CannotPark,
     /// Tables that this library would not write: a reserved descriptor, or a table descriptor with restrictions.
     #[error(
-        "the descriptor that translates {va} is not one of this library's: no meaning at its level, or restrictions on a whole table"
+        "the descriptor that translates {va} was not written by this library: it is reserved at its level, or it restricts a whole table"
     )]
     NotUnderstood {
         /// The first address that it translates.
