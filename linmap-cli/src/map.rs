@@ -2,7 +2,7 @@
 //!
 //! - `view`: one view of tables and saved dumps.  `rebuilt`: a saved dump as tables.
 //! - `infer`: the geometry of a text dump.
-//! - `descent`: every entry of a range, with its raw descriptor and the restrictions above it.
+//! - `descent`: every entry of a range, pages that Linux took away among them.
 //! - `permissions`: the permissions that those leave.  `stretches`: the rows of a dump.
 //! - `image`: the place of the kernel.  `linear`: the distance of the linear map from its memory.
 

@@ -6,12 +6,12 @@ mod fields;
 mod report;
 
 use clap::Args;
-use linmap::{Attributes, Entry, Half, Leaf, Va};
+use linmap::{Attributes, Entry, Half, Leaf, Va, Visited};
 use serde_json::{Value, json};
 
 use super::dump::parse_address;
 use super::reading::{Failure, SOURCES, SourceArgument, concluded, document, hex, regions, view};
-use crate::map::descent::{Found, path};
+use crate::map::descent::path;
 use crate::map::image::Image;
 use crate::map::permissions::in_words;
 use crate::map::view::View;
@@ -43,7 +43,7 @@ struct Walked {
     /// The symbol that was asked for.
     symbol: Option<String>,
     region: &'static str,
-    path: Vec<Found>,
+    path: Vec<Visited>,
 }
 
 /// Walks the tables and reports the result.
@@ -84,7 +84,7 @@ fn walk(options: &Options) -> Result<Status, Failure> {
 
 impl Walked {
     /// Returns the last leaf, its permissions below the tables above it, and the entry; only if it is valid.
-    fn translation(&self) -> Option<(&Found, Leaf, Attributes)> {
+    fn translation(&self) -> Option<(&Visited, Leaf, Attributes)> {
         let last = self.path.last()?;
         match last.entry {
             Entry::Leaf(leaf) if leaf.valid => Some((last, leaf, last.limits.restrict(leaf.attributes))),
@@ -127,7 +127,7 @@ impl Walked {
 }
 
 /// Returns a raw descriptor. A saved dump has none of tables, and perhaps none of leaves.
-fn descriptor(view: &View<'_>, found: &Found) -> Option<u64> {
+fn descriptor(view: &View<'_>, found: &Visited) -> Option<u64> {
     let is_table = matches!(found.entry, Entry::Table(_));
     let is_known = view.saved.is_none() || (view.has_descriptors && !is_table);
     is_known.then_some(found.descriptor.0)

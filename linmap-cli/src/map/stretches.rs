@@ -2,9 +2,9 @@
 
 use std::ops::ControlFlow;
 
-use linmap::{Attributes, Entry, Level, TableLimits, Va};
+use linmap::{Attributes, Entry, Level, TableLimits, Va, Visited};
 
-use super::descent::{Found, descend};
+use super::descent::descend;
 use super::view::{View, WalkError};
 use crate::source::{EntryKind, Restriction, Stretch};
 
@@ -56,7 +56,7 @@ pub(crate) fn of(
 }
 
 /// Returns one entry as a row; a table is none.
-fn stretch(view: &View<'_>, found: &Found, permissions: Permissions) -> Option<Stretch> {
+fn stretch(view: &View<'_>, found: &Visited, permissions: Permissions) -> Option<Stretch> {
     let what = match found.entry {
         Entry::Table(_) => return None,
         Entry::Hole => EntryKind::Hole,
@@ -79,7 +79,7 @@ fn stretch(view: &View<'_>, found: &Found, permissions: Permissions) -> Option<S
 }
 
 /// Returns the software-present bit of an invalid leaf.
-fn present(found: &Found) -> Attributes {
+fn present(found: &Visited) -> Attributes {
     Attributes::NOT_GLOBAL & Attributes::from_bits_truncate(found.descriptor.0)
 }
 
@@ -102,7 +102,7 @@ pub(crate) fn restrictions(view: &View<'_>, range: (Va, Va)) -> Result<Vec<Restr
         if !matches!(found.entry, Entry::Table(_)) || limits.is_empty() {
             return ControlFlow::Continue(());
         }
-        let Found { va, level, .. } = *found;
+        let Visited { va, level, .. } = *found;
         let next = Restriction { va, bytes: view.geometry.level_size(level), level, limits };
         let index = &mut last[level.ordinal()];
         if let Some(last) = index.and_then(|index| list.get_mut(index))

@@ -1,9 +1,7 @@
 //! The fields of a stage 1 descriptor (Arm ARM D8.3.1, D8.3.2). Every bit is in one field.
 
-use linmap::{Attributes, Descriptor, Entry, Geometry, Level, OaFormat};
+use linmap::{Attributes, Descriptor, Entry, Geometry, Level, OaFormat, Visited};
 use serde_json::{Value, json};
-
-use crate::map::descent::Found;
 
 /// Some bits of a descriptor, and their meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,7 +27,7 @@ impl Field {
 }
 
 /// Returns the kind of an entry, in a word.
-pub(super) const fn kind(found: &Found) -> &'static str {
+pub(super) const fn kind(found: &Visited) -> &'static str {
     match found.entry {
         Entry::Table(_) => "table",
         Entry::Hole => "hole",
@@ -40,7 +38,7 @@ pub(super) const fn kind(found: &Found) -> &'static str {
 }
 
 /// Returns the fields of an entry, highest first. `mair` is the register that AttrIndx refers to, if it is known.
-pub(super) fn of(found: &Found, geometry: Geometry, mair: Option<u64>) -> Vec<Field> {
+pub(super) fn of(found: &Visited, geometry: Geometry, mair: Option<u64>) -> Vec<Field> {
     let mut fields = Fields { descriptor: found.descriptor, list: Vec::new() };
     match found.entry {
         Entry::Table(_) => table(&mut fields, geometry),
@@ -213,10 +211,10 @@ mod tests {
         .to_vec()
     }
 
-    fn found(bits: u64, g: Geometry, level: Level) -> Found {
+    fn found(bits: u64, g: Geometry, level: Level) -> Visited {
         let descriptor = Descriptor(bits);
         let entry = descriptor.decode(g, level);
-        Found {
+        Visited {
             va: Va(0),
             level,
             slot: Slot::default(),

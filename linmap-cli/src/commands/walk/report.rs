@@ -1,11 +1,10 @@
 //! A walk for people: each level with its descriptor, field by field, then the result.
 
-use linmap::Entry;
+use linmap::{Entry, Visited};
 
 use super::fields::{self, Field};
 use super::{Walked, descriptor};
 use crate::commands::reading::facts;
-use crate::map::descent::Found;
 use crate::map::permissions::{LIMITS, in_words};
 use crate::map::stretches::words;
 use crate::map::view::View;
@@ -23,7 +22,7 @@ pub(super) fn of(view: &View<'_>, walked: &Walked) -> String {
     text + &conclusion(view, walked)
 }
 
-fn level(view: &View<'_>, found: &Found) -> String {
+fn level(view: &View<'_>, found: &Visited) -> String {
     let (number, index, kind) = (found.level.number(), found.slot.index, fields::kind(found));
     let place = match (view.tables, descriptor(view, found)) {
         (Some(_), Some(bits)) => format!(" of the table at {}: {bits:#018x}", found.slot.table),
