@@ -12,7 +12,8 @@ use dirty_memory::dirty_memory;
 use linmap::host::HostMemory;
 use linmap::{
     AddressSpace, Attributes, BuildError, ChangeError, CreateError, Descriptor, Geometry, GraftError,
-    Granule, Half, Layout, Leaves, Level, MarkedRange, OaFormat, Pa, Rodata, Run, Slot, Stats, Tree, Va,
+    Granule, Half, Layout, Leaves, Level, MarkedRange, OaFormat, Pa, Rodata, Run, Slot, Stats, Tree,
+    Unaligned, Va,
 };
 use raw::load;
 use test_support::geometries;
@@ -246,22 +247,28 @@ fn bad_runs_are_refused_and_all_is_given_back() {
     let (g, good) = (k4(), page(0));
     let at = |level, contiguous| Run { level: Level::new(level), contiguous, ..page(16 * G) };
     let not_a_leaf = |run: Run| (run, BuildError::NotALeaf { va: run.va, level: run.level });
+    let unaligned = |run: Run, unaligned, leaf| (run, BuildError::Unaligned { va: run.va, unaligned, leaf });
     let out_of_range = |run: Run| (run, BuildError::OutOfRange { va: run.va });
+    let (odd, second) = (Va(good.va.0 + 0x1800), page(16 * G + 0x1000).va);
     let rows = [
         (good, BuildError::Unordered { va: good.va }),
         not_a_leaf(at(-1, false)),
         not_a_leaf(at(0, false)),
-        not_a_leaf(Run { va: Va(good.va.0 + 0x1800), ..good }),
-        not_a_leaf(Run { oa: Pa(0x800), ..page(0x1000) }),
-        not_a_leaf(Run { va: page(16 * G + 0x1000).va, ..at(2, false) }),
-        not_a_leaf(Run { oa: Pa(0x1000), ..at(2, false) }),
+        unaligned(Run { va: odd, ..good }, Unaligned::Va(odd), 0x1000),
+        unaligned(Run { oa: Pa(0x800), ..page(0x1000) }, Unaligned::Pa(Pa(0x800)), 0x1000),
+        unaligned(Run { va: second, ..at(2, false) }, Unaligned::Va(second), 2 << 20),
+        unaligned(Run { oa: Pa(0x1000), ..at(2, false) }, Unaligned::Pa(Pa(0x1000)), 2 << 20),
         not_a_leaf(Run { descriptors: 0, ..page(0x1000) }),
         // Contiguous runs: not whole, and aligned to a member only.
-        not_a_leaf(at(3, true)),
-        not_a_leaf(Run { descriptors: 24, ..at(3, true) }),
-        not_a_leaf(Run { va: page(16 * G + 0x1000).va, descriptors: 16, ..at(3, true) }),
-        not_a_leaf(Run { oa: Pa(0x1000), descriptors: 16, ..at(3, true) }),
-        not_a_leaf(Run { descriptors: 16, oa: Pa(G), ..at(1, true) }),
+        unaligned(at(3, true), Unaligned::Size(0x1000), 0x1_0000),
+        unaligned(Run { descriptors: 24, ..at(3, true) }, Unaligned::Size(0x1_8000), 0x1_0000),
+        unaligned(Run { va: second, descriptors: 16, ..at(3, true) }, Unaligned::Va(second), 0x1_0000),
+        unaligned(
+            Run { oa: Pa(0x1000), descriptors: 16, ..at(3, true) },
+            Unaligned::Pa(Pa(0x1000)),
+            0x1_0000,
+        ),
+        unaligned(Run { descriptors: 16, oa: Pa(G), ..at(1, true) }, Unaligned::Pa(Pa(G)), 16 * G),
         // Below the half, past its end, and past the output addresses.
         out_of_range(Run { va: Va(0x1000), ..good }),
         out_of_range(Run { va: Va(0xfffe_ffff_ffff_f000), ..good }),

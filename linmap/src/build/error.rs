@@ -1,6 +1,6 @@
 //! The reasons why tables were not built.
 
-use crate::format::{Level, Va};
+use crate::format::{Level, Unaligned, Va};
 
 /// The memory has no more table pages. Holds the number of pages that had been taken, all given back.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -39,13 +39,23 @@ pub enum BuildError {
         /// The start of the run.
         va: Va,
     },
-    /// A run that the geometry cannot map: its level has no leaves, or an address is not aligned to it.
-    #[error("a run at {va} cannot be mapped at level {}: no leaves there, or not aligned", level.number())]
+    /// A run that the geometry cannot map: its level has no such leaves, or it has no descriptors.
+    #[error("the run at {va} has no leaves: none of its kind at level {}, or no descriptors", level.number())]
     NotALeaf {
         /// The start of the run.
         va: Va,
         /// The level that it asks for.
         level: Level,
+    },
+    /// An address of a run that is not aligned to its leaves, or a size that is not in whole contiguous runs.
+    #[error("{unaligned} to the leaves of {leaf:#x} bytes of the run at {va}")]
+    Unaligned {
+        /// The start of the run.
+        va: Va,
+        /// The address or the size.
+        unaligned: Unaligned,
+        /// The size of its leaves in bytes; a contiguous run is one leaf.
+        leaf: u64,
     },
     /// An address outside the half that is being mapped, or an output address beyond the format.
     #[error("the run at {va} is not within the address range that the root table translates")]

@@ -9,7 +9,7 @@ use core::ops::Range;
 use crate::build::error::BuildError;
 use crate::build::fill::{fill_holes, fill_with_step};
 use crate::build::give_back::give_back;
-use crate::format::{Descriptor, Geometry, Half, Level, Pa, Va, in_place_bits};
+use crate::format::{Descriptor, Geometry, Half, Level, Pa, Unaligned, Va, in_place_bits};
 use crate::plan::{Run, Stats};
 use crate::platform::{Frame, Memory};
 
@@ -208,16 +208,14 @@ impl<I> Checked<I> {
         if offset < self.next {
             return Err(BuildError::Unordered { va });
         }
-        let not_a_leaf = Err(BuildError::NotALeaf { va, level: run.level });
-        if !g.may_be_leaf(run.level) {
-            return not_a_leaf;
+        let members = if run.contiguous { g.contiguous_entries(run.level) as u64 } else { 1 };
+        if !g.may_be_leaf(run.level) || run.descriptors == 0 || (run.contiguous && members == 1) {
+            return Err(BuildError::NotALeaf { va, level: run.level });
         }
         let shift = g.level_shift(run.level);
-        let members = if run.contiguous { g.contiguous_entries(run.level) as u64 } else { 1 };
-        let below = (members << shift) - 1;
-        let whole = run.descriptors != 0 && run.descriptors & (members - 1) == 0;
-        if (va.0 | run.oa.0) & below != 0 || !whole || (run.contiguous && members == 1) {
-            return not_a_leaf;
+        let leaf = members << shift;
+        if (va.0 | run.oa.0) & (leaf - 1) | run.descriptors & (members - 1) != 0 {
+            return Err(BuildError::Unaligned { va, unaligned: unaligned(&run, leaf, 1 << shift), leaf });
         }
         let oa_room = (1u64 << g.oa_bits()).checked_sub(run.oa.0).ok_or(BuildError::OutOfRange { va })?;
         if run.descriptors > room.min(oa_room) >> shift {
@@ -226,6 +224,18 @@ impl<I> Checked<I> {
         self.first.get_or_insert(offset);
         self.next = offset + (run.descriptors << shift);
         Ok(())
+    }
+}
+
+/// Returns what is not aligned of a run with leaves of `leaf` bytes and descriptors of `entry` bytes.
+#[cold]
+fn unaligned(run: &Run, leaf: u64, entry: u64) -> Unaligned {
+    if run.va.0 & (leaf - 1) != 0 {
+        Unaligned::Va(run.va)
+    } else if run.oa.0 & (leaf - 1) != 0 {
+        Unaligned::Pa(run.oa)
+    } else {
+        Unaligned::Size(run.descriptors.saturating_mul(entry))
     }
 }
 

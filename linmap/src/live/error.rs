@@ -35,7 +35,7 @@ pub enum ChangeError {
     #[error(transparent)]
     Build(BuildError),
     /// A range or its physical memory does not start at a page boundary.
-    #[error(transparent)]
+    #[error("{0} to the page size")]
     Unaligned(#[from] Unaligned),
     /// A range that is not in the half of the address space.
     #[error("{pages} pages from {va} on are not in the half that these tables translate")]
