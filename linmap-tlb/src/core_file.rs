@@ -1,8 +1,6 @@
 //! Core files: a core's parameters as text, each with its source. The built-in cores are such files.
 
-use std::fmt;
-
-use crate::cpu_core::{Core, Replacement, TlbLevel, WalkCache};
+use crate::cpu_core::{Core, Parameter, Replacement, TlbLevel, WalkCache};
 use crate::quoted::quoted;
 
 /// The built-in cores: name and text.
@@ -33,19 +31,6 @@ const KEYS: [&str; 11] = [
 const MAX_ENTRIES: u64 = 1 << 20;
 /// The value of a parameter that the core's maker does not publish.
 const NOT_PUBLISHED: &str = "not published";
-
-/// One parameter of a core, as it was given.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Parameter {
-    /// One of the keys of a core file, such as `l1.entries`.
-    pub key: &'static str,
-    /// Its value as text.
-    pub value: String,
-    /// The source of the value, such as a manual and its section; may be empty.
-    pub source: String,
-    /// The place of its text, for errors: `FILE:LINE` or the caller's own.
-    place: String,
-}
 
 /// Why text does not describe a core. Places are `FILE:LINE`, or as [`Parameters::set`] was told.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
@@ -258,10 +243,14 @@ impl Parameters {
     }
 }
 
-impl fmt::Display for Parameter {
-    /// Writes the key and the value: `l1.entries = 48`.
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{} = {}", self.key, self.value)
+impl Core {
+    /// Returns the built-in core of this name, such as `neoverse-n1`; upper and lower case are the same.
+    ///
+    /// # Errors
+    ///
+    /// No core has this name ([`Parameters::built_in_names`] lists them), or some of its parameters are not published.
+    pub fn named(name: &str) -> Result<Self, CoreError> {
+        Parameters::built_in(name)?.core()
     }
 }
 

@@ -2,9 +2,7 @@
 
 use std::fmt;
 
-use crate::core_file::{CoreError, Parameter, Parameters};
-
-/// The TLBs of a core. Each parameter comes from text: see [`Parameters`].
+/// The TLBs of a core. Each parameter comes from text: see [`Parameters`](crate::Parameters).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Core {
     /// The core's name, such as `Neoverse N1`.
@@ -25,15 +23,17 @@ pub struct Core {
     pub parameters: Vec<Parameter>,
 }
 
-impl Core {
-    /// Returns the built-in core of this name, such as `neoverse-n1`; upper and lower case are the same.
-    ///
-    /// # Errors
-    ///
-    /// No core has this name ([`Parameters::built_in_names`] lists them), or some of its parameters are not published.
-    pub fn named(name: &str) -> Result<Self, CoreError> {
-        Parameters::built_in(name)?.core()
-    }
+/// One parameter of a core, as it was given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Parameter {
+    /// One of the keys of a core file, such as `l1.entries`.
+    pub key: &'static str,
+    /// Its value as text.
+    pub value: String,
+    /// The source of the value, such as a manual and its section; may be empty.
+    pub source: String,
+    /// The place of its text, for errors: `FILE:LINE` or the caller's own.
+    pub(crate) place: String,
 }
 
 /// One level of TLB.
@@ -70,6 +70,13 @@ pub enum Replacement {
     LeastRecentlyUsed,
     /// Any.
     Random,
+}
+
+impl fmt::Display for Parameter {
+    /// Writes the key and the value: `l1.entries = 48`.
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(out, "{} = {}", self.key, self.value)
+    }
 }
 
 impl fmt::Display for TlbLevel {

@@ -77,8 +77,8 @@ mod trace;
 mod translation;
 mod workload;
 
-pub use core_file::{CoreError, Parameter, Parameters};
-pub use cpu_core::{Core, Replacement, TlbLevel, WalkCache};
+pub use core_file::{CoreError, Parameters};
+pub use cpu_core::{Core, Parameter, Replacement, TlbLevel, WalkCache};
 pub use placement::Placement;
 pub use simulation::{Conditions, MissCounts, Simulation, SimulationError};
 pub use tlb::{Counts, Tlb};

@@ -2,14 +2,14 @@
 //!
 //! - `files`: page cache, ramdisk, encryption.  `hash_service`: a hash table.  `fork`: page tables.  `uniform`: no locality.
 
+mod access_pattern;
 mod files;
 mod fork;
 mod hash_service;
 mod uniform;
 
-use rand_pcg::Pcg64Mcg;
-
-use crate::memory::{Areas, Memory};
+use crate::memory::Areas;
+use access_pattern::AccessPattern;
 use files::{Encrypt, PageCache, Ramdisk};
 use fork::Fork;
 use hash_service::HashService;
@@ -71,10 +71,4 @@ impl Workload {
             Self::Uniform => Box::new(Uniform::new(areas, bytes)),
         }
     }
-}
-
-/// A workload in progress.
-pub(crate) trait AccessPattern {
-    /// Makes the accesses of one piece of work: a page, a read, a request, the tables of one area.
-    fn step(&mut self, memory: &mut Memory, random: &mut Pcg64Mcg);
 }

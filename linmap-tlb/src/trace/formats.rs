@@ -1,6 +1,6 @@
 //! Lines of traces: the project's own format, Valgrind's lackey, QEMU's execlog.
 
-use super::{Access, Address, TraceFormat, TraceProblem};
+use super::line::{Access, Address, TraceFormat, TraceProblem};
 
 /// An access covers at most so many bytes: a cache operation.
 const MAX_BYTES: u64 = 4096;

@@ -4,7 +4,7 @@
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
-use super::AccessPattern;
+use super::access_pattern::AccessPattern;
 use crate::memory::{Area, Areas, Memory, Slab};
 
 /// Bytes of an area's description (a `vm_area_struct` and its parts), and how many tables an area has.

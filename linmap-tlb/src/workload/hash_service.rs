@@ -5,7 +5,7 @@ use rand::RngExt;
 use rand_distr::{Distribution, Zipf};
 use rand_pcg::Pcg64Mcg;
 
-use super::AccessPattern;
+use super::access_pattern::AccessPattern;
 use crate::memory::{Area, Areas, Memory, Slab};
 
 /// Bytes of an item with header, key and value; there are as many items of each size.

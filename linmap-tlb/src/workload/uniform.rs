@@ -3,7 +3,7 @@
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
-use super::AccessPattern;
+use super::access_pattern::AccessPattern;
 use crate::memory::{Area, Areas, Memory};
 
 /// The area.
