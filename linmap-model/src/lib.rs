@@ -53,6 +53,7 @@ mod cached;
 mod code;
 mod event;
 mod flat;
+mod json;
 mod machine;
 mod model;
 mod on_cpu;

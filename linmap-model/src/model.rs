@@ -10,7 +10,7 @@ use std::thread::{self, ThreadId};
 
 use linmap::{Geometry, Slot, host};
 
-use crate::{Breach, CpuId, Event, Machine, OnCpu, Setup};
+use crate::{Breach, CpuId, Event, Machine, Setup};
 
 /// A machine that code runs on.
 ///
@@ -106,17 +106,6 @@ impl Model {
         writeln!(log, "{}", inner.machine.setup().to_json())?;
         inner.log = Some(Box::new(log));
         Ok(())
-    }
-
-    /// Returns the CPU of that number.
-    ///
-    /// # Panics
-    ///
-    /// There is no such CPU.
-    pub fn cpu(&self, cpu: CpuId) -> OnCpu<'_> {
-        let cpus = self.lock().machine.setup().cores.len();
-        assert!(usize::from(cpu) < cpus, "there are {cpus} CPUs, and no CPU {cpu}");
-        OnCpu::new(self, cpu)
     }
 
     /// Returns the description of this machine.

@@ -20,11 +20,20 @@ pub struct OnCpu<'m> {
     cpu: CpuId,
 }
 
-impl<'m> OnCpu<'m> {
-    pub(crate) const fn new(model: &'m Model, cpu: CpuId) -> Self {
-        Self { model, cpu }
+impl Model {
+    /// Returns the CPU of that number.
+    ///
+    /// # Panics
+    ///
+    /// There is no such CPU.
+    pub fn cpu(&self, cpu: CpuId) -> OnCpu<'_> {
+        let cpus = self.lock().machine.setup().cores.len();
+        assert!(usize::from(cpu) < cpus, "there are {cpus} CPUs, and no CPU {cpu}");
+        OnCpu { model: self, cpu }
     }
+}
 
+impl<'m> OnCpu<'m> {
     /// Its number.
     pub const fn number(self) -> CpuId {
         self.cpu

@@ -2,6 +2,7 @@
 
 use std::io::BufRead;
 
+use crate::json::plain;
 use crate::{Breach, Event, Machine, Setup};
 
 /// Why a log does not replay to its end.
@@ -68,11 +69,4 @@ pub fn replay(log: impl BufRead) -> Result<usize, ReplayError> {
         },
         None => Err(ReplayError::Malformed { line: lines + 1, why: "no line describes the machine".into() }),
     }
-}
-
-/// Returns the message of an error in a line of JSON, without its line and column, which would be taken for those in
-/// the log.
-pub(crate) fn plain(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    text.split(" at line ").next().unwrap_or_default().to_owned()
 }

@@ -4,6 +4,7 @@ use linmap::{Geometry, Granule, OaFormat};
 use serde::{Deserialize, Serialize};
 
 use crate::event::hex;
+use crate::json::plain;
 
 /// The features of one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -108,7 +109,7 @@ impl Setup {
     ///
     /// The mistake in it.
     pub fn from_json(line: &str) -> Result<Self, String> {
-        let header: Header = serde_json::from_str(line).map_err(|e| crate::replay::plain(&e))?;
+        let header: Header = serde_json::from_str(line).map_err(|e| plain(&e))?;
         let known = |name: &str, all: &[&str]| format!("\"{name}\" is none of {}", all.join(", "));
         let granule = GRANULES.iter().find(|x| x.0 == header.granule).map(|x| x.1);
         let granule = granule.ok_or_else(|| known(&header.granule, &GRANULES.map(|x| x.0)))?;
