@@ -58,8 +58,8 @@ impl Arguments {
             Command::Diff(options) => diff::run(options),
             Command::Plan(options) => plan::run(options),
             Command::Tlb(options) => tlb::run(options),
-            Command::Man(options) => manual::man(options),
-            Command::Completions(options) => manual::completions(options),
+            Command::Man(options) => manual::man(options, Self::command()),
+            Command::Completions(options) => manual::completions(options, Self::command()),
         }
     }
 }

@@ -1,12 +1,14 @@
 //! Facts about Linux on arm64, as pure functions over values: no tables, no files.
 //!
 //! - `release`: a kernel's name.  `regions`: the regions of its addresses.
-//! - `evidence`: evidence of a map.  `invalid`: the purpose of invalid pages.
+//! - `invalid`: the purpose of invalid pages.  `evidence`: evidence of a map.  `certainty`: how it is known.
 //! - `trusted`: the CPUs on which a release splits live leaves.  `cause`: why a map is in pages.
-//! - `remedy`: remedies.
+//! - `remedy`: remedies.  `explanation`: all of it.
 
 pub(crate) mod cause;
+pub(crate) mod certainty;
 pub(crate) mod evidence;
+pub(crate) mod explanation;
 pub(crate) mod invalid;
 pub(crate) mod regions;
 pub(crate) mod release;

@@ -1,13 +1,14 @@
 //! `linmap diff`: what changed from one map to another.
 //!
-//! - `sweep`: pure, two lists of rows become the ranges where they differ.  `report`: those, for people and
-//!   programs.
+//! - `sweep`: pure, two lists of rows become the ranges where they differ.  `comparison`: those of two maps.
+//! - `report`: a comparison, for people and programs.
 
+mod comparison;
 mod report;
 mod sweep;
 
 use clap::Args;
-use linmap::{Geometry, Va};
+use linmap::Va;
 
 use super::dump::parse_range;
 use super::pausing::Pausing;
@@ -17,7 +18,8 @@ use crate::map::stretches::{self, Permissions};
 use crate::map::view::View;
 use crate::source::{Opened, Source, Stretch, Wanted};
 use crate::status::Status;
-use sweep::{Compared, Difference, sweep};
+use comparison::Diff;
+use sweep::{Compared, sweep};
 
 /// Show the differences between two maps
 ///
@@ -48,16 +50,6 @@ pub(crate) struct Options {
 
     #[command(flatten)]
     pausing: Pausing,
-}
-
-/// The comparison of two maps.
-struct Diff<'v> {
-    views: [&'v View<'v>; 2],
-    /// The first and last compared address.
-    range: (Va, Va),
-    /// True if output addresses were compared.
-    addresses: bool,
-    differences: Vec<Difference>,
 }
 
 /// Compares two maps and reports the differences.
@@ -93,17 +85,6 @@ fn diff(options: &Options) -> Result<Status, Failure> {
     let diff = Diff { views: [&a, &b], range, addresses: compared.addresses, differences };
     report::print(&diff, options.json)?;
     Ok(if diff.is_same() { Status::Fine } else { Status::Findings })
-}
-
-impl Diff<'_> {
-    fn geometries(&self) -> [Geometry; 2] {
-        self.views.map(|view| view.geometry)
-    }
-
-    fn is_same(&self) -> bool {
-        let [a, b] = self.geometries();
-        a == b && self.differences.is_empty()
-    }
 }
 
 /// Returns the addresses to compare: those that the options name, as far as both maps have them. A saved dump can be

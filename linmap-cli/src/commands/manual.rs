@@ -5,11 +5,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use crate::arguments::Arguments;
 use crate::status::Status;
 use crate::terminal;
 
@@ -33,19 +32,19 @@ pub(crate) struct CompletionsOptions {
     shell: Shell,
 }
 
-/// Prints or writes the manual.
-pub(crate) fn man(options: &ManOptions) -> Status {
+/// Prints or writes the manual of `command`.
+pub(crate) fn man(options: &ManOptions, command: Command) -> Status {
     let result = match &options.directory {
-        Some(directory) => write_pages(directory),
-        None => terminal::stream(|mut out| Man::new(Arguments::command()).render(&mut out)),
+        Some(directory) => write_pages(command, directory),
+        None => terminal::stream(|mut out| Man::new(command).render(&mut out)),
     };
     ended(result, options.directory.as_deref())
 }
 
-/// Prints the script.
-pub(crate) fn completions(options: &CompletionsOptions) -> Status {
+/// Prints the script of `command`.
+pub(crate) fn completions(options: &CompletionsOptions, mut command: Command) -> Status {
     let mut script = Vec::new();
-    clap_complete::generate(options.shell, &mut Arguments::command(), "linmap", &mut script);
+    clap_complete::generate(options.shell, &mut command, "linmap", &mut script);
     ended(terminal::stream(|out| out.write_all(&script)), None)
 }
 
@@ -63,7 +62,7 @@ fn ended(result: io::Result<()>, directory: Option<&Path>) -> Status {
     Status::Error
 }
 
-fn write_pages(directory: &Path) -> io::Result<()> {
+fn write_pages(command: Command, directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
-    clap_mangen::generate_to(Arguments::command().disable_help_subcommand(true), directory)
+    clap_mangen::generate_to(command.disable_help_subcommand(true), directory)
 }

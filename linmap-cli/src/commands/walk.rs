@@ -1,23 +1,22 @@
 //! `linmap walk`: one translation, level by level.
 //!
-//! - `fields`: the fields of a descriptor.  `report`: the walk for people.
+//! - `fields`: the fields of a descriptor.  `walked`: the result, and its document.  `report`: the walk for people.
 
 mod fields;
 mod report;
+mod walked;
 
 use clap::Args;
-use linmap::{Attributes, Entry, Half, Leaf, Va, Visited};
-use serde_json::{Value, json};
+use linmap::{Half, Va};
 
 use super::dump::parse_address;
-use super::reading::{Failure, SOURCES, SourceArgument, concluded, document, hex, regions, view};
+use super::reading::{Failure, SOURCES, SourceArgument, concluded, regions, view};
 use crate::map::descent::path;
 use crate::map::image::Image;
-use crate::map::permissions::in_words;
-use crate::map::view::View;
 use crate::source::{Source, VmcoreInfo, Wanted, is_address};
 use crate::status::Status;
 use crate::terminal;
+use walked::Walked;
 
 /// Translate one kernel address, level by level, with every field of each descriptor
 ///
@@ -35,15 +34,6 @@ pub(crate) struct Options {
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// The result of a walk.
-struct Walked {
-    va: Va,
-    /// The symbol that was asked for.
-    symbol: Option<String>,
-    region: &'static str,
-    path: Vec<Visited>,
 }
 
 /// Walks the tables and reports the result.
@@ -80,57 +70,6 @@ fn walk(options: &Options) -> Result<Status, Failure> {
         terminal::print(&report::of(&view, &walked))?;
     }
     Ok(if walked.translation().is_some() { Status::Fine } else { Status::Findings })
-}
-
-impl Walked {
-    /// Returns the last leaf, its permissions below the tables above it, and the entry; only if it is valid.
-    fn translation(&self) -> Option<(&Visited, Leaf, Attributes)> {
-        let last = self.path.last()?;
-        match last.entry {
-            Entry::Leaf(leaf) if leaf.valid => Some((last, leaf, last.limits.restrict(leaf.attributes))),
-            _ => None,
-        }
-    }
-
-    fn document(&self, view: &View<'_>) -> Value {
-        let translation = self.translation();
-        let mut document = document("walk", translation.is_some(), view);
-        document["va"] = json!(hex(self.va.0));
-        document["symbol"] = json!(self.symbol);
-        document["region"] = json!(self.region);
-        let levels = self.path.iter().map(|found| {
-            let descriptor = descriptor(view, found);
-            let fields =
-                descriptor.map(|_| fields::of(found, view.geometry, view.cpu.mair)).unwrap_or_default();
-            json!({
-                "level": found.level.number(),
-                "table": view.tables.map(|_| hex(found.slot.table.0)),
-                "index": found.slot.index,
-                "descriptor": descriptor.map(hex),
-                "kind": fields::kind(found),
-                "fields": fields.iter().map(fields::Field::document).collect::<Vec<_>>(),
-            })
-        });
-        document["levels"] = json!(levels.collect::<Vec<_>>());
-        document["translation"] = translation.map_or(Value::Null, |(found, leaf, attributes)| {
-            let offset = self.va.0 - found.va.0;
-            json!({
-                "pa": view.has_addresses.then(|| hex(leaf.oa.0.wrapping_add(offset))),
-                "leaf_bytes": view.geometry.level_size(found.level),
-                "contiguous": leaf.contiguous,
-                "attributes": hex(attributes.bits()),
-                "permissions": in_words(attributes),
-            })
-        });
-        document
-    }
-}
-
-/// Returns a raw descriptor. A saved dump has none of tables, and perhaps none of leaves.
-fn descriptor(view: &View<'_>, found: &Visited) -> Option<u64> {
-    let is_table = matches!(found.entry, Entry::Table(_));
-    let is_known = view.saved.is_none() || (view.has_descriptors && !is_table);
-    is_known.then_some(found.descriptor.0)
 }
 
 /// Returns a hint if there is a SOURCE in the place of the address: the two are swapped, or one is missing.

@@ -1,4 +1,4 @@
-//! Why a linear map is in pages, and remedies: a pure function over evidence.
+//! Why a linear map is in pages: pure functions over evidence.
 //!
 //! It follows from the behaviour of Linux (`arch/arm64/mm/mmu.c`, `pageattr.c`):
 //!
@@ -11,10 +11,10 @@
 
 use linmap::Midr;
 
-use super::evidence::{Certainty, Evidence, KFENCE_EARLY, Promised, RODATA_RENAMED, Rodata, SPLITS_LIVE};
+use super::certainty::Certainty;
+use super::evidence::{Evidence, Promised, Rodata};
 use super::invalid::{Invalid, Purpose};
-use super::release::Release;
-use super::remedy::{Remedy, remedies};
+use super::release::{KFENCE_EARLY, RODATA_RENAMED, Release, SPLITS_LIVE};
 use super::trusted;
 
 /// A statement, and how it is known.
@@ -47,17 +47,6 @@ impl Cause {
     }
 }
 
-/// The explanation of how a linear map is mapped.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Explanation {
-    /// Everything that keeps it in pages, with the reason; empty for a map in large leaves.
-    pub(crate) causes: Vec<(Cause, Statement)>,
-    /// Facts that were seen.
-    pub(crate) facts: Vec<Statement>,
-    /// Remedies, and their costs.
-    pub(crate) remedies: Vec<Remedy>,
-}
-
 fn known(text: impl Into<String>) -> Statement {
     Statement { certainty: Certainty::Known, text: text.into() }
 }
@@ -66,18 +55,11 @@ fn inferred(text: impl Into<String>) -> Statement {
     Statement { certainty: Certainty::Inferred, text: text.into() }
 }
 
-/// Explains the evidence.
-pub(crate) fn explain(e: &Evidence) -> Explanation {
-    let mut explanation = Explanation { facts: facts(e), ..Explanation::default() };
-    if e.bytes == 0 || !e.in_pages() {
-        return explanation;
-    }
+/// Returns everything that keeps a map in pages, with the reason; [`Cause::Unknown`] if nothing is known to.
+pub(super) fn causes(e: &Evidence) -> Vec<(Cause, Statement)> {
     let causes: Vec<_> =
         [debug_pagealloc(e), rodata(e), kfence(e), crashkernel(e)].into_iter().flatten().collect();
-    let kinds: Vec<_> = causes.iter().map(|(cause, _)| *cause).collect();
-    explanation.remedies = remedies(e, &kinds);
-    explanation.causes = if causes.is_empty() { vec![(Cause::Unknown, unknown(e))] } else { causes };
-    explanation
+    if causes.is_empty() { vec![(Cause::Unknown, unknown(e))] } else { causes }
 }
 
 fn debug_pagealloc(e: &Evidence) -> Option<(Cause, Statement)> {
@@ -205,7 +187,8 @@ pub(crate) fn cpu_name(midr: u64) -> String {
     trusted::name(Midr(midr)).map_or_else(|| format!("the CPU with MIDR {midr:#x}"), str::to_owned)
 }
 
-fn facts(e: &Evidence) -> Vec<Statement> {
+/// Returns the facts that were seen.
+pub(super) fn facts(e: &Evidence) -> Vec<Statement> {
     let mut facts = Vec::new();
     facts.extend(e.release.as_ref().map(|release| known(format!("the kernel is Linux {release}"))));
     facts.extend(cpu(e));
@@ -267,6 +250,3 @@ fn image_fact(e: &Evidence) -> Option<Statement> {
 fn data_fact(e: &Evidence) -> Option<Statement> {
     (e.data_alias.is_read_only()).then(|| known("the kernel's data and bss are read-only in the linear map"))
 }
-
-#[cfg(test)]
-mod tests;

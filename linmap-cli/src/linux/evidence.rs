@@ -2,19 +2,10 @@
 
 use linmap::{BbmPromise, Midr};
 
+use super::certainty::Certainty;
 use super::invalid::{Invalid, Purpose};
-use super::release::{Release, Version};
+use super::release::{CRASH_KERNEL_UNMAPPED, KFENCE_EARLY, RODATA_RENAMED, Release, Version};
 use super::trusted;
-
-/// The first release that splits live leaves, on CPUs that it trusts never to abort (`trusted`).
-pub(crate) const SPLITS_LIVE: Version = Version(6, 18);
-/// The first release whose KFENCE needs only its pool in pages, if it is set up early.
-pub(crate) const KFENCE_EARLY: Version = Version(6, 5);
-/// The first release whose `rodata=on` is the former `full`, and `noalias` the former `on`.
-pub(crate) const RODATA_RENAMED: Version = Version(6, 18);
-/// The first release that leaves a loaded crash kernel in the linear map. Before it, `crashkernel=` alone keeps all RAM
-/// in pages.
-pub(crate) const CRASH_KERNEL_UNMAPPED: Version = Version(6, 4);
 
 /// Bytes of memory by the permissions of the linear map.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,14 +23,6 @@ impl Seen {
     pub(crate) const fn is_read_only(&self) -> bool {
         self.read_only > self.writable
     }
-}
-
-/// A range of the linear map.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Pool {
-    pub(crate) va: u64,
-    pub(crate) pa: u64,
-    pub(crate) bytes: u64,
 }
 
 /// All evidence; facts that a source does not show are empty.
@@ -71,25 +54,6 @@ pub(crate) enum Rodata {
     Off,
     On,
     Full,
-}
-
-/// The basis of a conclusion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Certainty {
-    /// It was seen.
-    Known,
-    /// It follows from facts that were seen and from the usual behaviour of kernels.
-    Inferred,
-}
-
-impl Certainty {
-    /// Returns the word in documents.
-    pub(crate) const fn text(self) -> &'static str {
-        match self {
-            Self::Known => "known",
-            Self::Inferred => "inferred",
-        }
-    }
 }
 
 /// The promise of all CPUs never to abort when a live leaf changes its size.
@@ -217,6 +181,7 @@ impl Evidence {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::linux::release::SPLITS_LIVE;
 
     fn of(release: &str) -> Evidence {
         Evidence { release: Release::parse(release), ..Evidence::default() }

@@ -12,8 +12,8 @@ use std::ops::Range;
 
 use linmap::Pa;
 
-use super::evidence::{CRASH_KERNEL_UNMAPPED, Certainty, Pool};
-use super::release::Version;
+use super::certainty::Certainty;
+use super::release::{CRASH_KERNEL_UNMAPPED, Version};
 
 /// The most pieces that are listed; the others are only counted.
 const MAX_PIECES: usize = 1 << 16;
@@ -23,6 +23,14 @@ const MIN_GUARDS: u64 = 16;
 const MIN_CRASH_KERNEL: u64 = 16 << 20;
 /// The largest distance from it to its other segments.
 const CRASH_KERNEL_REACH: u64 = 512 << 20;
+
+/// A range of the linear map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Pool {
+    pub(crate) va: u64,
+    pub(crate) pa: u64,
+    pub(crate) bytes: u64,
+}
 
 /// Neighbouring invalid pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,4 +1,5 @@
-//! The name of a Linux kernel (`uname -r`, OSRELEASE in VMCOREINFO): its version, and its builder.
+//! The name of a Linux kernel (`uname -r`, OSRELEASE in VMCOREINFO): its version, and its builder. The versions that
+//! brought what shows in a linear map.
 
 use std::fmt;
 
@@ -12,6 +13,16 @@ pub(crate) struct Release {
 /// Major and minor number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Version(pub(crate) u32, pub(crate) u32);
+
+/// The first release that splits live leaves, on CPUs that it trusts never to abort (`trusted`).
+pub(crate) const SPLITS_LIVE: Version = Version(6, 18);
+/// The first release whose KFENCE needs only its pool in pages, if it is set up early.
+pub(crate) const KFENCE_EARLY: Version = Version(6, 5);
+/// The first release whose `rodata=on` is the former `full`, and `noalias` the former `on`.
+pub(crate) const RODATA_RENAMED: Version = Version(6, 18);
+/// The first release that leaves a loaded crash kernel in the linear map. Before it, `crashkernel=` alone keeps all RAM
+/// in pages.
+pub(crate) const CRASH_KERNEL_UNMAPPED: Version = Version(6, 4);
 
 impl Release {
     /// Parses a name that starts with a version. At most 64 characters are kept, as in Linux.

@@ -6,9 +6,9 @@
 use std::fmt;
 
 use super::cause::Cause;
-use super::evidence::{Evidence, KFENCE_EARLY, Promised, RODATA_RENAMED, SPLITS_LIVE};
+use super::evidence::{Evidence, Promised};
 use super::invalid::Purpose;
-use super::release::Version;
+use super::release::{KFENCE_EARLY, RODATA_RENAMED, Release, SPLITS_LIVE, Version};
 
 /// One remedy. All of it has to be done.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -66,7 +66,7 @@ fn booted_differently(e: &Evidence, causes: &[Cause]) -> Option<Remedy> {
 /// Returns true unless it is known that KFENCE is not compiled in with a sample interval of 0. The argument is then
 /// needed, and does nothing to a kernel without KFENCE.
 fn may_have_late_kfence(e: &Evidence) -> bool {
-    let is_debian = e.release.as_ref().is_some_and(super::release::Release::is_debian);
+    let is_debian = e.release.as_ref().is_some_and(Release::is_debian);
     e.is_from(KFENCE_EARLY)
         && !is_debian
         && !e.has_invalid(Purpose::Kfence)

@@ -6,8 +6,7 @@
 
 use linmap::{BbmPromise, Midr};
 
-use super::evidence::SPLITS_LIVE;
-use super::release::Version;
+use super::release::{SPLITS_LIVE, Version};
 
 /// The first release with BBM level 3 and the parts in [`LATER`].
 const LONGER: Version = Version(7, 3);

@@ -11,6 +11,7 @@ mod description;
 mod facts;
 mod packet;
 mod stub;
+mod stub_error;
 mod wire;
 
 use std::net::SocketAddr;
@@ -21,8 +22,8 @@ use std::time::Duration;
 
 use linmap::Pa;
 
-pub(crate) use stub::StubError;
 pub(super) use stub::resolve;
+pub(crate) use stub_error::StubError;
 
 use self::cpu::{Rank, Registers, Stage};
 use self::description::Description;

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use linmap::Pa;
 
-use super::pause::Seconds;
+use super::seconds::Seconds;
 
 /// Why memory cannot be read.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]

@@ -1,6 +1,5 @@
 //! The time for which a guest may be halted: one limit for the whole halt, whatever is read meanwhile.
 
-use std::fmt;
 use std::time::{Duration, Instant};
 
 use linmap::Pa;
@@ -23,9 +22,6 @@ pub(super) struct Limit {
     /// Start and longest duration of the halt; `None` if nothing is halted.
     halt: Option<(Instant, Duration)>,
 }
-
-/// A duration for people: `1 s`, `250 ms`.
-pub(crate) struct Seconds(pub(crate) Duration);
 
 impl Pause {
     /// Returns the limit of a halt that begins now.
@@ -86,15 +82,6 @@ impl Physical for Within<'_> {
     }
 }
 
-impl fmt::Display for Seconds {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.as_millis() {
-            millis if self.0 < Duration::from_secs(1) => write!(f, "{millis} ms"),
-            _ => write!(f, "{} s", self.0.as_secs_f64()),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -105,11 +92,5 @@ mod tests {
         assert!(limit(Duration::ZERO).is_over() && !limit(Duration::from_secs(3600)).is_over());
         assert!(!limit(Duration::MAX).is_over() && !Limit::NONE.is_over());
         assert_eq!(limit(Duration::ZERO).unreadable(), Some(Unreadable::NotInTime(Duration::ZERO)));
-    }
-
-    #[test]
-    fn seconds_are_short() {
-        let shown = |millis| Seconds(Duration::from_millis(millis)).to_string();
-        assert_eq!([1, 250, 1000, 1500, 60_000].map(shown), ["1 ms", "250 ms", "1 s", "1.5 s", "60 s"]);
     }
 }

@@ -1,21 +1,18 @@
 //! Signals that ask this program to end become events, so that QEMU ends first.
 
 use std::io;
-use std::sync::mpsc::Sender;
 use std::thread;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 
-use super::supervise::Event;
-
-/// Makes signals events from now on. Once the receiver is gone, signals end the program.
-pub(crate) fn watch(events: Sender<Event>) -> io::Result<()> {
+/// Sends each signal from now on. Once `send` returns false, signals end the program.
+pub(crate) fn watch(send: impl Fn(i32) -> bool + Send + 'static) -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
     let forward = move || {
         for signal in signals.forever() {
-            if events.send(Event::Signal(signal)).is_err() {
+            if !send(signal) {
                 end_by(signal);
             }
         }

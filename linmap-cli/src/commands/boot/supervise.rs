@@ -70,7 +70,9 @@ pub(crate) enum Event {
 pub(crate) fn run(job: Job) -> Result<Run, Failure> {
     let started = Instant::now();
     let (sender, events) = mpsc::channel();
-    signals::watch(sender.clone()).map_err(Failure::Supervision)?;
+    let signals = sender.clone();
+    signals::watch(move |signal| signals.send(Event::Signal(signal)).is_ok())
+        .map_err(Failure::Supervision)?;
     let mut qemu = Qemu::start(job.program, job.arguments)
         .map_err(|error| Failure::NoQemu { program: job.program.to_string_lossy().into_owned(), error })?;
     listen(&mut qemu, job.console, &sender).map_err(Failure::Supervision)?;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use linmap::Pa;
 use serde_json::{Value, json};
 
-use super::Diff;
+use super::comparison::Diff;
 use super::sweep::{Difference, Side};
 use crate::commands::reading::{facts, geometry, hex, schema};
 use crate::map::stretches::words;

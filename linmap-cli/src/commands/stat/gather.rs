@@ -1,4 +1,4 @@
-//! Gathers evidence from tables and source, for `linux::cause`.
+//! Gathers evidence from tables and source, for `linux::explanation`.
 
 use std::ops::{ControlFlow, Range};
 

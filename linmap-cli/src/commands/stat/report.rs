@@ -2,9 +2,9 @@
 
 use linmap::{Geometry, LeafSize, Stats};
 
-use super::Findings;
+use super::findings::Findings;
 use crate::commands::reading::facts;
-use crate::linux::evidence::Certainty;
+use crate::linux::certainty::Certainty;
 use crate::map::view::View;
 use crate::size::{grouped, human};
 use crate::table::table;

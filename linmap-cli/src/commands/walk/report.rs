@@ -3,7 +3,7 @@
 use linmap::{Entry, Visited};
 
 use super::fields::{self, Field};
-use super::{Walked, descriptor};
+use super::walked::{Walked, descriptor};
 use crate::commands::reading::facts;
 use crate::map::permissions::{LIMITS, in_words};
 use crate::map::stretches::words;

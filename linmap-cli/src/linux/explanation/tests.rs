@@ -1,6 +1,7 @@
 use super::*;
+use crate::linux::certainty::Certainty;
 use crate::linux::evidence::Seen;
-use crate::linux::invalid::Invalid;
+use crate::linux::invalid::{Invalid, Purpose};
 use crate::linux::release::Release;
 
 const GIB: u64 = 1 << 30;

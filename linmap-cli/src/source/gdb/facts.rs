@@ -3,7 +3,8 @@
 
 use linmap::Pa;
 
-use super::stub::{Stub, StubError};
+use super::stub::Stub;
+use super::stub_error::StubError;
 use crate::source::mark::Mark;
 use crate::source::pause::Pause;
 use crate::source::qemu::answers;

@@ -13,10 +13,11 @@ use std::time::Duration;
 use linmap::Pa;
 
 use super::super::memory::{Each, Physical, Unreadable};
-use super::super::pause::{Limit, Pause, Seconds};
+use super::super::pause::{Limit, Pause};
 use super::description::{Description, Part, Register, parts};
 use super::packet::printed;
 use super::packet::unhex;
+use super::stub_error::StubError;
 use super::wire::Wire;
 
 /// The time limit of a connection.
@@ -30,29 +31,6 @@ const MAX_DOCUMENT: usize = 4 << 20;
 const MAX_OUTPUT: usize = 4 << 20;
 /// The most CPUs that are looked at.
 const MAX_THREADS: usize = 4096;
-
-/// Why a stub cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum StubError {
-    #[error("no gdbstub there: {0}; QEMU starts one with `-gdb tcp::1234`")]
-    Connect(io::Error),
-    #[error("the gdbstub has gone away")]
-    Gone,
-    #[error(
-        "the gdbstub did not answer `{question}` within the {} for which the target may be halted \
-         (--max-pause); is it a gdbstub?",
-        Seconds(*.most)
-    )]
-    NotInTime { question: String, most: Duration },
-    #[error("the gdbstub did not answer within {} s", .0.as_secs())]
-    Silent(Duration),
-    #[error("the connection failed: {0}")]
-    Io(io::Error),
-    #[error("what answers is no gdbstub: its answer to `{0}` is no packet, or a damaged one")]
-    Damaged(String),
-    #[error("the gdbstub's answer to `{question}` makes no sense: `{answer}`")]
-    Senseless { question: String, answer: String },
-}
 
 /// A stub. While there is a connection, the target is halted.
 pub(crate) struct Stub {

@@ -1,0 +1,59 @@
+//! What is found out about a linear map: its leaves, evidence of its kernel, an explanation, and what large leaves cost.
+
+use linmap::{Geometry, Layout, Leaves, Pa, Rodata, Stats, Va};
+
+use super::gather;
+use super::survey::Survey;
+use crate::commands::reading::{Failure, regions};
+use crate::linux::evidence::Evidence;
+use crate::linux::explanation::{Explanation, explain};
+use crate::map::image::Image;
+use crate::map::view::View;
+
+/// The findings about one map.
+pub(super) struct Findings {
+    pub(super) survey: Survey,
+    pub(super) evidence: Evidence,
+    pub(super) explanation: Explanation,
+    /// The cost of the same memory in the largest leaves; unknown if it is too scattered.
+    pub(super) largest: Option<Stats>,
+}
+
+impl Findings {
+    pub(super) fn of(view: &View<'_>) -> Result<Self, Failure> {
+        let walk = Failure::walk(view);
+        let image = Image::find(view).map_err(&walk)?;
+        let memory = image.as_ref().map(Image::memory);
+        let survey = Survey::of(view, memory.as_ref()).map_err(&walk)?;
+        if survey.first.is_none() {
+            let (Va(first), Va(last)) = linmap::linear_range(view.geometry);
+            let name = view.name();
+            return Err(Failure::Wrong(format!(
+                "{name}: no linear map: nothing is mapped from {first:#x} to {last:#x}"
+            )));
+        }
+        let regions = regions(view, image.as_ref());
+        let evidence = gather::evidence(view, &survey, image.as_ref(), &regions).map_err(&walk)?;
+        let explanation = explain(&evidence);
+        let largest = largest(view.geometry, &survey, image.as_ref().and_then(Image::constant));
+        Ok(Self { survey, evidence, explanation, largest })
+    }
+}
+
+/// Returns the cost of the same memory in the largest leaves, with the kernel's text and constants apart.
+fn largest(geometry: Geometry, survey: &Survey, constant: Option<std::ops::Range<Pa>>) -> Option<Stats> {
+    if survey.is_scattered {
+        return None;
+    }
+    let of = |image: std::ops::Range<Pa>| {
+        let mut memory = survey.memory.clone();
+        let layout = Layout::new(geometry, &mut memory, &mut [], image, Rodata::Full).ok()?;
+        (layout.dropped_bytes() == 0).then(|| Stats::of_runs(geometry, layout.runs(Leaves::Largest)))
+    };
+    // An image outside of the memory is left out.
+    let nothing = Pa(0)..Pa(0);
+    of(constant.unwrap_or(nothing.clone())).or_else(|| of(nothing))
+}
+
+#[cfg(test)]
+mod tests;
