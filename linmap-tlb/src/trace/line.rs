@@ -1,4 +1,4 @@
-//! What a line of a trace can say: an access to an address, in one of the formats, or nothing of use.
+//! The contents of one line of a trace: an access to an address, in one of the formats.
 
 /// The format of a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
