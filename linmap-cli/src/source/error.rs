@@ -2,7 +2,6 @@
 
 use std::io;
 
-use super::Tables;
 use super::argument::Source;
 use super::core::CoreError;
 use super::gdb::{GdbError, StubError};
@@ -115,18 +114,6 @@ pub(super) fn and_released<T>(read: Result<T, Problem>, released: Result<(), Hal
         (read, Ok(())) => read,
         (Ok(_), Err(halted)) => Err(halted.into()),
         (Err(why), Err(halted)) => Err(Problem::LeftHalted { why: why.into(), halted }),
-    }
-}
-
-/// Adds a note about the guest to the result of reading, good or bad.
-pub(super) fn with_note(read: Result<Tables, Problem>, note: Option<String>) -> Result<Tables, Problem> {
-    match (read, note) {
-        (read, None) => read,
-        (Err(why), Some(note)) => Err(Problem::Noted { why: why.into(), note }),
-        (Ok(mut tables), Some(note)) => {
-            tables.notes.push(note);
-            Ok(tables)
-        }
     }
 }
 

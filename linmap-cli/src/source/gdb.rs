@@ -8,10 +8,10 @@
 
 mod cpu;
 mod description;
+mod error;
 mod facts;
 mod packet;
 mod stub;
-mod stub_error;
 mod wire;
 
 use std::net::SocketAddr;
@@ -22,38 +22,22 @@ use std::time::Duration;
 
 use linmap::Pa;
 
+pub(crate) use error::{GdbError, StubError};
 pub(super) use stub::resolve;
-pub(crate) use stub_error::StubError;
 
 use self::cpu::{Rank, Registers, Stage};
 use self::description::Description;
 use self::facts::Before;
 use self::stub::Stub;
-use super::error::{Halted, Problem, and_released, with_note};
+use super::error::{Halted, Problem, and_released};
 use super::memory::{Each, Memory, Physical, Unreadable};
+use super::opened::with_note;
 use super::pause::{Limit, Pause};
 use super::regime::Regime;
 use super::{Cpu, Step, Tables, Wanted, interrupts};
 
 /// The time in which a stub has to confirm that its target runs; the target does not wait for that.
 const GOODBYE: Duration = Duration::from_secs(5);
-
-/// Why no tables can be read through a stub.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum GdbError {
-    #[error(transparent)]
-    Stub(#[from] StubError),
-    #[error("the gdbstub does not describe its registers (qXfer:features:read)")]
-    NoDescription,
-    #[error("the gdbstub is of architecture `{0}`, not aarch64")]
-    NotArm64(String),
-    #[error("the gdbstub shows no `{0}`; QEMU's does")]
-    NoRegister(&'static str),
-    #[error("no CPU has translation on: the kernel has not come that far yet, or has ended")]
-    Off,
-    #[error("the gdbstub cannot read physical memory (Qqemu.PhyMemMode); QEMU's can")]
-    NotPhysical,
-}
 
 /// The address that a stub listens at.
 #[derive(Clone, Copy, Debug)]

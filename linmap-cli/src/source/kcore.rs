@@ -4,8 +4,12 @@
 //! those of vmalloc, modules and vmemmap have -1 instead. The kernel cannot be stopped: each table is read in one
 //! piece, but two tables can be of different moments.
 
+mod error;
+
 use std::fs::{self, File};
 use std::io;
+
+pub(crate) use error::LiveError;
 
 use super::core::Core;
 use super::error::Problem;
@@ -14,23 +18,6 @@ use super::regime::Regime;
 use super::{Cpu, Kernel, Step, Tables, Wanted};
 
 const PATH: &str = "/proc/kcore";
-
-/// Why this machine's tables cannot be read.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum LiveError {
-    #[error(
-        "this machine is not arm64 but {0}; name a SOURCE: a core, a saved dump, `qemu:SOCKET` or `gdb:HOST:PORT`"
-    )]
-    Machine(&'static str),
-    #[error("this kernel has none (CONFIG_PROC_KCORE)")]
-    None,
-    #[error("it cannot be opened: {0}; root may, unless the kernel is locked down")]
-    Open(io::Error),
-    #[error("it has no segment of the linear map")]
-    NoLinearMap,
-    #[error("it has no VMCOREINFO; kernels have since Linux 4.19")]
-    NoVmcoreInfo,
-}
 
 /// Reads the tables of the running kernel.
 pub(super) fn open(wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Tables, Problem> {

@@ -7,6 +7,7 @@
 //! while it runs is asked before or afterwards.
 
 pub(super) mod answers;
+mod error;
 mod monitor;
 mod ram;
 mod stub;
@@ -17,30 +18,18 @@ use std::time::{Duration, Instant};
 
 use linmap::Pa;
 
-pub(crate) use monitor::MonitorError;
+pub(crate) use error::QemuError;
 
 use self::monitor::Monitor;
 use self::stub::BorrowedStub;
-use super::error::{Problem, and_released, with_note};
+use super::error::{Problem, and_released};
 use super::memory::Memory;
+use super::opened::with_note;
 use super::pause::Pause;
-use super::{Step, Tables, Wanted, midrs_of_qemu};
+use super::{Step, Tables, Wanted};
 
 /// The time in which the gdbstub has to let the guest run; after that the monitor does.
 const GOODBYE: Duration = Duration::from_millis(500);
-
-/// Why no tables can be read with a monitor.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum QemuError {
-    #[error(transparent)]
-    Monitor(#[from] MonitorError),
-    #[error("QEMU says of no memory that it is RAM of the guest (`info mtree -f`)")]
-    NoRam,
-    #[error("its gdbstub, which shows the registers, talks to another debugger; detach that first")]
-    StubBusy,
-    #[error("QEMU cannot start a gdbstub, which shows the registers: {0}")]
-    NoStub(String),
-}
 
 /// Reads the tables of the guest.
 pub(super) fn open(
@@ -63,7 +52,7 @@ pub(super) fn open(
         tables.learn();
     }
     let mut ask = |command: &str| monitor.command(command).ok();
-    tables.cpu.midrs = midrs_of_qemu(&mut ask);
+    tables.cpu.midrs = answers::midrs(&mut ask);
     Ok(tables)
 }
 

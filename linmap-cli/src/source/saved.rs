@@ -17,8 +17,6 @@ use crate::printable::excerpt;
 
 /// The most bytes of a dump.
 const MAX_BYTES: u64 = 1 << 30;
-/// The most rows of a dump.
-const MAX_ROWS: usize = 1 << 22;
 
 /// The form of a dump.
 #[derive(Clone, Copy, PartialEq, Eq)]

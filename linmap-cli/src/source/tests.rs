@@ -2,8 +2,9 @@
 
 use std::io::Write;
 use std::ops::ControlFlow;
+use std::time::Duration;
 
-use linmap::{Entry, Granule, OaFormat};
+use linmap::{Entry, Geometry, Granule, OaFormat, Pa, Va};
 use tempfile::NamedTempFile;
 use test_support::prelude::*;
 

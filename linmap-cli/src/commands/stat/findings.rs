@@ -1,4 +1,4 @@
-//! What is found out about a linear map: its leaves, evidence of its kernel, an explanation, and what large leaves cost.
+//! The findings about a linear map: its leaves, evidence of its kernel, an explanation, and the cost in large leaves.
 
 use linmap::{Geometry, Layout, Leaves, Pa, Rodata, Stats, Va};
 

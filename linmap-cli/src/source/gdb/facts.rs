@@ -3,12 +3,12 @@
 
 use linmap::Pa;
 
+use super::error::StubError;
 use super::stub::Stub;
-use super::stub_error::StubError;
+use crate::source::Tables;
 use crate::source::mark::Mark;
 use crate::source::pause::Pause;
 use crate::source::qemu::answers;
-use crate::source::{Tables, midrs_of_qemu};
 
 /// From this version on, a stub does not report that its target stopped on connection.
 const SILENT: u32 = 8;
@@ -77,6 +77,6 @@ pub(super) fn learn(stub: &Stub, tables: &mut Tables) {
     let ram = ask("info mtree -f").map(|answer| answers::ram(&answer)).unwrap_or_default();
     tables.memory.set_ram(ram.iter().map(|ram| Pa(ram.pa)..Pa(ram.pa.saturating_add(ram.bytes))));
     if tables.cpu.midrs.is_empty() {
-        tables.cpu.midrs = midrs_of_qemu(&mut ask);
+        tables.cpu.midrs = answers::midrs(&mut ask);
     }
 }

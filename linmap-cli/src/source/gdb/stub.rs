@@ -15,9 +15,9 @@ use linmap::Pa;
 use super::super::memory::{Each, Physical, Unreadable};
 use super::super::pause::{Limit, Pause};
 use super::description::{Description, Part, Register, parts};
+use super::error::StubError;
 use super::packet::printed;
 use super::packet::unhex;
-use super::stub_error::StubError;
 use super::wire::Wire;
 
 /// The time limit of a connection.

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use super::super::memory::Unreadable;
 use super::super::pause::Limit;
+use super::error::StubError;
 use super::packet::{Arrived, MAX_PACKET, frame, printed, take};
-use super::stub_error::StubError;
 
 /// The time that a read or a write waits before it checks the limit again.
 const MOMENT: Duration = Duration::from_millis(20);

@@ -162,6 +162,13 @@ impl Mapping {
     }
 }
 
+/// Returns MIDR_EL1 of each CPU of a QEMU whose monitor answers commands for people.
+pub(in crate::source) fn midrs(ask: &mut dyn FnMut(&str) -> Option<String>) -> Vec<u64> {
+    let paths = ask("info qom-tree").map(|tree| cpu_paths(&tree)).unwrap_or_default();
+    let midr = |path: String| number_property(&ask(&format!("qom-get {path} midr"))?);
+    paths.into_iter().filter_map(midr).filter(|midr| *midr != 0).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -6,8 +6,8 @@ use std::os::unix::fs::{DirBuilderExt, chown};
 use std::path::{Path, PathBuf};
 use std::process;
 
-use super::QemuError;
 use super::answers::{self, Listening};
+use super::error::QemuError;
 use super::monitor::{Monitor, MonitorError};
 use crate::source::error::{Halted, Problem};
 use crate::source::gdb::{Address, Attached, GdbError, resolve};

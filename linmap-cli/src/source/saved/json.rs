@@ -10,7 +10,6 @@ use super::super::vmcoreinfo::LIMIT;
 use super::super::{
     Cpu, EntryKind, Kernel, Restriction, Saved, SavedPart, SavedRegions, Stretch, VmcoreInfo,
 };
-use super::MAX_ROWS;
 use super::form::{
     CpuForm, Document, Format, Hex, KernelForm, Kind, LimitsForm, Pages, PartForm, Row, Shape,
 };
@@ -139,7 +138,7 @@ pub(super) fn read(text: &[u8]) -> Result<Saved, JsonError> {
     let Some(rows) = &document.rows.as_ref().filter(|_| document.ok != Some(false)) else {
         return Err(JsonError::Failed);
     };
-    if rows.len() > MAX_ROWS {
+    if rows.len() > Saved::MAX_ROWS {
         return Err(JsonError::TooMany(rows.len()));
     }
     let geometry = document.geometry.as_ref().map(geometry).transpose()?;

@@ -10,7 +10,6 @@
 use linmap::{Attributes, Level, MemoryType, Va};
 
 use super::super::{EntryKind, Saved, Stretch};
-use super::MAX_ROWS;
 use crate::printable::excerpt;
 
 /// The facts that a text lacks.
@@ -90,7 +89,7 @@ fn add(stretches: &mut Vec<Stretch>, next: Stretch) -> Result<(), &'static str> 
     if end.is_none_or(|end| next.va.0 < end) {
         return Err("this begins before the line before it ends");
     }
-    if stretches.len() == MAX_ROWS {
+    if stretches.len() == Saved::MAX_ROWS {
         return Err("more lines than the map of any machine has");
     }
     stretches.push(next);

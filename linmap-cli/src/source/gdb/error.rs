@@ -1,4 +1,4 @@
-//! Why a stub cannot be used.
+//! Why a stub cannot be used, or shows no tables.
 
 use std::io;
 use std::time::Duration;
@@ -26,4 +26,21 @@ pub(crate) enum StubError {
     Damaged(String),
     #[error("the gdbstub's answer to `{question}` makes no sense: `{answer}`")]
     Senseless { question: String, answer: String },
+}
+
+/// Why no tables can be read through a stub.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum GdbError {
+    #[error(transparent)]
+    Stub(#[from] StubError),
+    #[error("the gdbstub does not describe its registers (qXfer:features:read)")]
+    NoDescription,
+    #[error("the gdbstub is of architecture `{0}`, not aarch64")]
+    NotArm64(String),
+    #[error("the gdbstub shows no `{0}`; QEMU's does")]
+    NoRegister(&'static str),
+    #[error("no CPU has translation on: the kernel has not come that far yet, or has ended")]
+    Off,
+    #[error("the gdbstub cannot read physical memory (Qqemu.PhyMemMode); QEMU's can")]
+    NotPhysical,
 }

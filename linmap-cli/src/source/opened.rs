@@ -1,0 +1,136 @@
+//! The contents of a SOURCE: tables with facts about their kernel, or a dump.
+
+use std::time::Duration;
+
+use linmap::{Geometry, Pa};
+
+use super::dump::Saved;
+use super::error::Problem;
+use super::facts::{Cpu, Kernel};
+use super::memory::{Memory, Unreadable};
+use super::pause::{Limit, Within};
+use super::regime::Regime;
+use super::seconds::Seconds;
+use super::snapshot::Snapshot;
+use super::wanted::{Step, Wanted};
+use super::{boot_line, search};
+
+/// The contents of a SOURCE.
+#[derive(Debug)]
+pub(crate) enum Opened {
+    /// Tables, as the hardware sees them.
+    Tables(Box<Tables>),
+    /// A dump of them.
+    Saved(Box<Saved>),
+}
+
+/// The tables of the upper half, and the known facts about their kernel.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    /// The name of what was read, for people: ``core `vmcore` ``.
+    pub(crate) name: String,
+    /// The address of the root table.
+    pub(crate) root: Pa,
+    /// Granule, VA bits and address format.
+    pub(crate) geometry: Geometry,
+    /// The tables: a [`linmap::ReadTables`] of bounded size. A table that cannot be read is in it as such, with the
+    /// reason.
+    pub(crate) snapshot: Snapshot,
+    /// Physical memory, as far as the source still has it now, and where there is RAM.
+    pub(crate) memory: Memory,
+    /// Facts about the kernel.
+    pub(crate) kernel: Kernel,
+    /// Facts about the CPUs.
+    pub(crate) cpu: Cpu,
+    /// The time for which the guest was halted; `None` if nothing was halted.
+    pub(crate) paused: Option<Duration>,
+    /// Facts that are not known because there was no time to read them, as sentences.
+    pub(crate) missing: Vec<String>,
+    /// Other notes, as sentences.
+    pub(crate) notes: Vec<String>,
+}
+
+impl Tables {
+    /// Reads tables from memory that is not halted for it.
+    pub(super) fn read(
+        name: String,
+        regime: Regime,
+        memory: Memory,
+        kernel: Kernel,
+        wanted: Wanted,
+        progress: &dyn Fn(Step),
+    ) -> Result<Self, Problem> {
+        let tables = Self::read_within(Limit::NONE, name, regime, memory, wanted, progress)?;
+        Ok(Self { kernel, ..tables })
+    }
+
+    /// Reads tables while a guest is halted. After the limit, tables that were not read are missing.
+    pub(super) fn read_within(
+        limit: Limit,
+        name: String,
+        regime: Regime,
+        memory: Memory,
+        wanted: Wanted,
+        progress: &dyn Fn(Step),
+    ) -> Result<Self, Problem> {
+        let Regime { root, geometry } = regime;
+        let from = Within { memory: memory.from(), limit };
+        let snapshot = Snapshot::read(&from, geometry, root, wanted, progress)?;
+        match (snapshot.ended(), snapshot.unread().first()) {
+            (Some(Unreadable::Gone(_)), _) => Err(Problem::Lost),
+            (_, Some(unread)) if unread.level == geometry.root() => Err(Problem::Root((*unread).clone())),
+            _ => {
+                let (kernel, cpu) = (Kernel::default(), Cpu::default());
+                Ok(Self {
+                    name,
+                    root,
+                    geometry,
+                    snapshot,
+                    memory,
+                    kernel,
+                    cpu,
+                    paused: None,
+                    missing: Vec::new(),
+                    notes: Vec::new(),
+                })
+            }
+        }
+    }
+
+    /// Learns facts about the kernel from memory that can still be read.
+    pub(super) fn learn(&mut self) {
+        let (regime, memory) = (self.regime(), self.memory.from());
+        self.kernel.info = search::by_pointer(&self.snapshot, regime, memory);
+        self.kernel.command_line = boot_line::find(&self.snapshot, regime, memory);
+    }
+
+    /// Notes the facts that can be missing if a halt ended early.
+    pub(super) fn lack(&mut self, ended: Option<Unreadable>) {
+        if let Some(Unreadable::NotInTime(most)) = ended
+            && self.missing.is_empty()
+        {
+            self.missing.push(format!(
+                "release, regions, boot line and CPUs are known only as far as there was time: the guest was not to \
+                 be halted for longer than {} (--max-pause), in which {} tables were read",
+                Seconds(most),
+                crate::size::grouped(self.snapshot.tables() as u64),
+            ));
+        }
+    }
+
+    pub(super) fn regime(&self) -> Regime {
+        Regime { root: self.root, geometry: self.geometry }
+    }
+}
+
+/// Adds a note about the guest to the result of reading, good or bad.
+pub(super) fn with_note(read: Result<Tables, Problem>, note: Option<String>) -> Result<Tables, Problem> {
+    match (read, note) {
+        (read, None) => read,
+        (Err(why), Some(note)) => Err(Problem::Noted { why: why.into(), note }),
+        (Ok(mut tables), Some(note)) => {
+            tables.notes.push(note);
+            Ok(tables)
+        }
+    }
+}
