@@ -3,7 +3,8 @@
 //! It has no functions, because kernels often have functions called `create` or `check` themselves.
 
 pub use crate::{
-    AddressSpace, Attributes, BuildError, Change, ChangeError, Combined, Decision, Dsb, Features, Frame,
-    Geometry, Granule, Half, Hardware, Layout, Leaves, Level, Memory, MemoryType, OaFormat, OffsetMemory, Pa,
-    Platform, Policy, Promise, Region, Registers, Rodata, Slot, SplitFallback, Stats, Tree, Va,
+    AddressSpace, Attributes, BuildError, Change, ChangeError, Combined, CreateError, Decision, Dsb,
+    Features, Frame, Geometry, Granule, Half, Hardware, Layout, Leaves, Level, MarkedRange, Memory,
+    MemoryType, OaFormat, OffsetMemory, Pa, Platform, Policy, Promise, Region, Registers, Rodata, Run, Slot,
+    SplitFallback, Stats, Tree, Va,
 };

@@ -111,7 +111,7 @@ extern "C" fn main() -> ! {
     let platform = unsafe { Combined::new(&memory, &CPUS) };
     // SAFETY: that a CPU still writes to the page is what this is about.
     unsafe { space.protect(&platform, word, 1, Change::READ_ONLY) }.expect("a page of the linear map");
-    space.dump(&platform, linmap::MarkedRange::linear_map(GEOMETRY), &mut Console).expect("a console");
+    space.dump(&platform, MarkedRange::linear_map(GEOMETRY), &mut Console).expect("a console");
     STEP.store(word.0, Release);
     sleep()
 }
