@@ -196,7 +196,7 @@ impl<P: Platform> Copy<'_, P> {
             let whole = keeps && self.keeps(from.run_of(8 * n, members));
             let of = |d: Descriptor| if whole { d } else { d.without_contiguous() };
             *eight = self.locked.load_eight(from, 8 * n).map(|entry| of(entry).0);
-            tally.add(eight, self.locked.geometry, Level::PAGE);
+            tally.add(eight, self.locked.geometry);
         }
         self.counters.leaves(Level::PAGE, false, tally.plain as i64);
         self.counters.leaves(Level::PAGE, true, tally.runs as i64);
@@ -219,19 +219,24 @@ impl Tally {
     /// Counts all entries of a table at a level.
     pub(crate) fn of(slots: &[u64], g: Geometry, level: Level) -> Self {
         let mut tally = Self::default();
-        slots.as_chunks().0.iter().for_each(|eight| tally.add(eight, g, level));
+        for eight in slots.as_chunks().0 {
+            match level {
+                Level::PAGE => tally.add(eight, g),
+                _ => tally.add_each(eight, g, level),
+            }
+        }
         tally
     }
 
     /// Counts eight entries. They are usually of the same kind.
     #[inline(always)]
-    fn add(&mut self, eight: &[u64; 8], g: Geometry, level: Level) {
+    fn add(&mut self, eight: &[u64; 8], g: Geometry) {
         let all = Descriptor(eight.iter().fold(u64::MAX, |all, entry| all & entry));
         let any = Descriptor(eight.iter().fold(0, |any, entry| any | entry));
-        if all.is_valid() && all.is_leaf(g, level) && !any.is_contiguous() {
+        if all.is_valid() && all.is_leaf(g, Level::PAGE) && !any.is_contiguous() {
             self.plain += eight.len();
         } else if any != Descriptor::HOLE {
-            self.add_each(eight, g, level);
+            self.add_each(eight, g, Level::PAGE);
         }
     }
 
