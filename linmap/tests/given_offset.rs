@@ -1,11 +1,11 @@
 //! Linear maps at an offset of the caller's choice, and with memory types of its own.
 
-use std::ops::Range;
+use std::ops::{ControlFlow, Range};
 
 use linmap::host::HostMemory;
 use linmap::{
-    Attributes, Geometry, Half, Kind, Layout, LayoutError, Leaves, MemoryType, Pa, Rodata, Run, Stats, Tree,
-    Va,
+    AddressSpace, Aliased, Attributes, Checks, Entry, Finding, Geometry, Half, Kind, Layout, LayoutError,
+    Leaves, MemoryType, Pa, Policy, Rodata, Run, Stats, Tree, Va,
 };
 use test_support::geometries;
 use test_support::prelude::*;
@@ -50,6 +50,46 @@ fn any_offset_in_the_upper_half() {
             assert_eq!(tree.stats(), planned, "{g:?} {offset:#x}");
             tree.discard(&memory);
         }
+    }
+}
+
+/// Aliases are found where the map is, and nowhere else: by `Aliased`, which has them follow, and by `check`.
+#[test]
+fn aliases_are_found_where_the_map_is() {
+    for g in geometries() {
+        let (page, base) = (g.page_size(), g.base(Half::Upper));
+        // The map at the end of the half, the area at its beginning.
+        let offset = 0u64.wrapping_sub(4 << 30);
+        let mut given = ram(page);
+        let layout = Layout::of_ram(g, &mut given).and_then(|layout| layout.at(offset)).expect("a layout");
+        let memory = HostMemory::new(g, 4096);
+        let platform = memory.platform();
+        let space = AddressSpace::adopt(
+            Tree::build(&memory, g, Half::Upper, layout.runs(Leaves::Largest)).expect("a tree"),
+        );
+        space.set_policy(Policy::Live);
+        let (area, oa) = (Va(base), Pa(64 * page));
+        let checks =
+            Checks { linear_offset: Some(offset), linear_range: Some(layout.range()), ..Checks::default() };
+        let findings = || {
+            let mut found = 0;
+            let _ = space.check(&platform, &checks, |finding| {
+                assert!(matches!(finding, Finding::WritableAlias { .. }), "{g:?}: {finding}");
+                found += 1;
+                ControlFlow::Continue(())
+            });
+            found
+        };
+        // SAFETY: no CPU uses these tables.
+        unsafe {
+            space.map(&platform, area, 3, oa, Attributes::KERNEL_RODATA).expect("an area");
+            assert!(findings() > 0, "{g:?}");
+            let aliased = Aliased::new(&space, offset, Rodata::Full).in_range(layout.range());
+            aliased.set_memory_ro(&platform, area, 3).expect("read-only");
+        }
+        assert_eq!(findings(), 0, "{g:?}");
+        let (_, _, alias) = space.entry(&platform, Va(oa.0.wrapping_add(offset))).expect("of the half");
+        assert!(matches!(alias, Entry::Leaf(leaf) if !leaf.attributes.is_writable()), "{g:?}: {alias:?}");
     }
 }
 

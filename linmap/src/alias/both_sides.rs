@@ -11,7 +11,7 @@ use crate::alias::cuts::Cuts;
 use crate::alias::extents::Extents;
 use crate::format::{Descriptor, LeafChange, Span, Va};
 use crate::live::{ChangeError, InPlace, Locked, Survey, TlbBatch};
-use crate::plan::linear_range;
+use crate::plan::Policy;
 use crate::platform::Platform;
 use crate::read::{Stop, Table, Visitor, visit_span};
 
@@ -19,7 +19,10 @@ use crate::read::{Stop, Table, Visitor, visit_span};
 pub(crate) struct BothSides<'a, P> {
     /// The linear address less the physical address, wrapping.
     pub(crate) offset: u64,
+    /// The first and the last address that the linear map can have.
+    pub(crate) range: (Va, Va),
     pub(crate) locked: Locked<'a, P>,
+    pub(crate) policy: Policy,
     /// The area.
     pub(crate) span: Span,
     /// The changes of it and of the aliases.
@@ -58,7 +61,7 @@ impl<P: Platform> BothSides<'_, P> {
             found.aliases.include(&survey);
             Ok(())
         })?;
-        locked.may_resize(found.aliases.resizes.or(found.area.resizes))
+        locked.may_resize(self.policy, found.aliases.resizes.or(found.area.resizes))
     }
 
     /// Returns the linear addresses of physical memory, or `None` if the linear map has none of it.
@@ -67,7 +70,7 @@ impl<P: Platform> BothSides<'_, P> {
     ///
     /// Only a part of it is within the reach of the linear map.
     fn alias(&self, extent: Span) -> Result<Option<Span>, ChangeError> {
-        let (Va(first), Va(last)) = linear_range(self.locked.geometry);
+        let (Va(first), Va(last)) = self.range;
         // Relative to the first address of the linear map.
         let at = |pa: u64| pa.wrapping_add(self.offset).wrapping_sub(first);
         let (from, to, most) = (at(extent.first), at(extent.last), last - first);
@@ -109,7 +112,7 @@ impl<P: Platform> BothSides<'_, P> {
         }
         let mut cuts = Cuts::new(&self.locked);
         match self.add_to(&mut cuts, found) {
-            Ok(()) => cuts.carry_out(found.aliases.resizes.or(found.area.resizes).is_some()),
+            Ok(()) => cuts.carry_out((self.policy, found.aliases.resizes.or(found.area.resizes).is_some())),
             Err(ChangeError::OutOfFrames { taken }) => {
                 Err(ChangeError::OutOfFrames { taken: taken + cuts.undo() })
             }

@@ -9,6 +9,7 @@ use crate::alias::records::{Record, Records};
 use crate::build::{OutOfFrames, discard};
 use crate::format::{Descriptor, LeafChange, Level, Pa, Span};
 use crate::live::{ChangeError, Locked, Resize, parks};
+use crate::plan::Policy;
 use crate::platform::{EntryUpdate, Platform};
 use crate::read::Table;
 
@@ -128,8 +129,8 @@ impl<'a, P: Platform> Cuts<'a, P> {
     /// # Errors
     ///
     /// CPUs do not park. Nothing is stored, except for the stores of previous parkings.
-    pub(crate) fn carry_out(self, in_use: bool) -> Result<(), ChangeError> {
-        if parks(self.locked, in_use) {
+    pub(crate) fn carry_out(self, (policy, in_use): (Policy, bool)) -> Result<(), ChangeError> {
+        if parks(policy, in_use) {
             return self.carry_out_parked();
         }
         Resize::all_in_place(self.locked, self.cuts().map(|(cut, _)| cut), true);
@@ -146,7 +147,7 @@ impl<'a, P: Platform> Cuts<'a, P> {
                 *cut.0 = cut.1;
                 used += 1;
             }
-            if let Err(error) = Resize::all(self.locked, true, &some[..used], true) {
+            if let Err(error) = Resize::all(self.locked, (Policy::Park, true), &some[..used], true) {
                 // The replacements of these have been given back.
                 for Resize { table, link, .. } in cuts {
                     link.map(|link| self.discard(table.level, link));

@@ -41,6 +41,7 @@ use crate::platform::Platform;
 pub struct Aliased<'a> {
     space: &'a AddressSpace,
     offset: u64,
+    range: (Va, Va),
     rodata: Rodata,
 }
 
@@ -58,7 +59,14 @@ impl<'a> Aliased<'a> {
     /// add to a physical address to get its linear address, wrapping ([`Layout::offset`](crate::Layout::offset)).
     /// Aliases change only with [`Rodata::Full`].
     pub const fn new(space: &'a AddressSpace, offset: u64, rodata: Rodata) -> Self {
-        Self { space, offset, rodata }
+        Self { space, offset, range: linear_range(space.geometry()), rodata }
+    }
+
+    /// Looks for aliases in a range of addresses, both included, instead of [`linear_range`]: that of the map
+    /// ([`Layout::range`](crate::Layout::range)), if [`Layout::at`](crate::Layout::at) has moved it.
+    #[must_use]
+    pub const fn in_range(self, range: (Va, Va)) -> Self {
+        Self { range, ..self }
     }
 
     /// Makes `pages` pages from `va` on, and their aliases, read-only.
@@ -216,8 +224,9 @@ impl<'a> Aliased<'a> {
         self.space.state().dirty.mark(span);
         let state = self.space.state();
         let (area, aliases) = (state.leaf_change(change), state.leaf_change(follows));
-        let (locked, offset) = (self.space.locked(platform), self.offset);
-        let sides = BothSides { locked, offset, span, area, aliases };
+        let (locked, offset, range) = (self.space.locked(platform), self.offset, self.range);
+        let policy = state.policy();
+        let sides = BothSides { locked, policy, offset, range, span, area, aliases };
         let mut found = Findings::default();
         sides.survey(&mut found)?;
         sides.cut(&found)?;

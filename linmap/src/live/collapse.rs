@@ -11,6 +11,7 @@ use crate::live::locked::Locked;
 use crate::live::resize;
 use crate::live::table_pages::DeferredTables;
 use crate::live::tlb_batch::TlbBatch;
+use crate::plan::Policy;
 use crate::platform::{EntryUpdate, Platform};
 use crate::read::{Table, Visitor, visit_span};
 
@@ -21,11 +22,12 @@ use crate::read::{Table, Visitor, visit_span};
 ///
 /// CPUs cannot be parked. Tables that had collapsed by then stay collapsed.
 pub(crate) fn collapse<P: Platform>(locked: Locked<'_, P>, span: Span) -> Result<(), ChangeError> {
-    if locked.may_resize(Some(span.first)).is_err() {
+    let policy = locked.state.policy();
+    if locked.may_resize(policy, Some(span.first)).is_err() {
         return Ok(());
     }
     let (batch, deferred) = (TlbBatch::new(), DeferredTables::new());
-    let mut collapse = Collapse { locked, span, batch, deferred, changed: false };
+    let mut collapse = Collapse { locked, policy, span, batch, deferred, changed: false };
     let result = collapse.deepest_first();
     if collapse.changed {
         collapse.batch.finish(&locked);
@@ -37,6 +39,7 @@ pub(crate) fn collapse<P: Platform>(locked: Locked<'_, P>, span: Span) -> Result
 /// A collapse under way.
 struct Collapse<'a, P> {
     locked: Locked<'a, P>,
+    policy: Policy,
     span: Span,
     batch: TlbBatch,
     deferred: DeferredTables,
@@ -136,7 +139,7 @@ impl<P: Platform> Collapse<'_, P> {
         Uniform { leaf, runs }: Uniform,
     ) -> Result<(), ChangeError> {
         let store = EntryUpdate::replace(table.pa, index, leaf);
-        resize::update(&self.locked, leaf.is_valid(), &[store])?;
+        resize::update(&self.locked, (self.policy, leaf.is_valid()), &[store])?;
         self.changed = true;
         self.locked.counters().no_table();
         if leaf != Descriptor::HOLE {
@@ -172,7 +175,7 @@ impl<P: Platform> Collapse<'_, P> {
         for start in (first & !(members - 1)..=last).step_by(members) {
             if let Some(leaf) = self.run_at(table, start, members) {
                 let join = EntryUpdate::join(table.pa, start, members);
-                resize::update(&self.locked, leaf.is_valid(), &[join])?;
+                resize::update(&self.locked, (self.policy, leaf.is_valid()), &[join])?;
                 self.changed = true;
                 self.locked.counters().dissolved(table.level, -(members as i64));
             }

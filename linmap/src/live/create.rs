@@ -32,6 +32,6 @@ pub unsafe fn create<P: Platform>(
     Tree::fits(platform, layout.geometry())?;
     // None of a layout's leaves is executable.
     let tree = Tree::build_judged(platform, layout.geometry(), Half::Upper, layout.runs(leaves))?;
-    // SAFETY: the caller's promise; the layout's leaves are normal memory, and none is executable.
+    // SAFETY: the caller's promise; the layout's leaves have the memory types that the caller chose, and none is executable.
     Ok(unsafe { space.graft(platform, tree) }?)
 }

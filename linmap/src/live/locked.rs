@@ -248,8 +248,8 @@ impl<'a, P: Platform> Locked<'a, P> {
     /// # Errors
     ///
     /// The policy does not permit it.
-    pub(crate) fn may_resize(&self, in_use: Option<u64>) -> Result<(), ChangeError> {
-        match (in_use, self.state.policy()) {
+    pub(crate) fn may_resize(&self, policy: Policy, in_use: Option<u64>) -> Result<(), ChangeError> {
+        match (in_use, policy) {
             (None, _) | (_, Policy::Park) => Ok(()),
             (_, Policy::Live) if self.platform.promise().never_aborts => Ok(()),
             (Some(va), policy) => Err(ChangeError::NeedsResize { va: Va(va), policy }),

@@ -36,7 +36,7 @@ pub(crate) fn protect<P: Platform>(
         let index = table.index_of(span.first);
         return one_leaf(locked, (change, span), (table, index));
     }
-    in_general(&locked, change, span)
+    in_general(&locked, locked.state.policy(), change, span)
 }
 
 /// Changes the one entry of a table that contains the span, a leaf or a part of one, or nothing.
@@ -58,9 +58,11 @@ fn one_leaf<P: Platform>(
     let in_use = old.is_valid();
     let whole = span.last - span.first == (1 << table.shift) - 1;
     if !whole || old.is_contiguous() {
-        let in_place = locked.state.policy() == Policy::Live && locked.platform.promise().never_aborts;
+        // Read once: another CPU may set it without the lock, and an operation follows one policy.
+        let policy = locked.state.policy();
+        let in_place = policy == Policy::Live && locked.platform.promise().never_aborts;
         if in_use && !in_place {
-            return in_general(&locked, change, span);
+            return in_general(&locked, policy, change, span);
         }
         let dissolves = locked.run(&table, old);
         let mut link = None;
@@ -80,6 +82,7 @@ fn one_leaf<P: Platform>(
 #[inline(always)]
 fn in_general<P: Platform>(
     locked: &Locked<'_, P>,
+    policy: Policy,
     change: LeafChange,
     span: Span,
 ) -> Result<(), ChangeError> {
@@ -87,10 +90,10 @@ fn in_general<P: Platform>(
     several_leaves(
         locked.state,
         locked.platform,
+        policy,
         [clear, set, validity],
         refuse_write_execute,
-        span.first,
-        span.last,
+        (span.first, span.last),
     )
 }
 
@@ -101,16 +104,16 @@ fn in_general<P: Platform>(
 fn several_leaves<P: Platform>(
     state: &MapState,
     platform: &P,
+    policy: Policy,
     [clear, set, validity]: [u64; 3],
     refuse_write_execute: bool,
-    first: u64,
-    last: u64,
+    (first, last): (u64, u64),
 ) -> Result<(), ChangeError> {
     let locked = Locked::new(platform, state);
     let (change, span) = (LeafChange { clear, set, validity, refuse_write_execute }, Span { first, last });
     let table = locked.deepest(locked.root(), span);
     let mut batch = TlbBatch::new();
-    let survey = prepare(&locked, &table, change, span, &mut batch)?;
+    let survey = prepare(&locked, policy, &table, (change, span), &mut batch)?;
     if survey.in_place {
         InPlace::new(change, survey.is_alike(), &mut batch).run(&locked, &table, span);
     }
@@ -128,14 +131,14 @@ fn several_leaves<P: Platform>(
 #[inline(always)]
 pub(crate) fn prepare<P: Platform>(
     locked: &Locked<'_, P>,
+    policy: Policy,
     table: &Table,
-    change: LeafChange,
-    span: Span,
+    (change, span): (LeafChange, Span),
     batch: &mut TlbBatch,
 ) -> Result<Survey, ChangeError> {
     let survey = Surveyor::survey(locked, table, change, span)?;
     if survey.splits {
-        Ends { locked, table, change, span }.resize(&survey, batch)?;
+        Ends { locked, policy, table, change, span }.resize(&survey, batch)?;
     }
     Ok(survey)
 }
@@ -143,6 +146,7 @@ pub(crate) fn prepare<P: Platform>(
 /// The two ends of a range, which may be within leaves.
 struct Ends<'a, P> {
     locked: &'a Locked<'a, P>,
+    policy: Policy,
     /// A table that translates all of the range.
     table: &'a Table,
     change: LeafChange,
@@ -155,7 +159,7 @@ impl<P: Platform> Ends<'_, P> {
     fn resize(&self, survey: &Survey, batch: &mut TlbBatch) -> Result<(), ChangeError> {
         let locked = self.locked;
         let in_use = survey.resizes.is_some();
-        locked.may_resize(survey.resizes)?;
+        locked.may_resize(self.policy, survey.resizes)?;
         let mut ends = [None; 2];
         ends[0] = self.end(self.span.first)?;
         // The other end may be in the same leaf.
@@ -169,11 +173,13 @@ impl<P: Platform> Ends<'_, P> {
             last.dissolves = None;
         }
         match ends {
-            [Some(first), Some(last)] => Resize::all(locked, in_use, &[first, last], true)?,
-            [Some(one), None] | [None, Some(one)] => Resize::all(locked, in_use, &[one], true)?,
+            [Some(first), Some(last)] => Resize::all(locked, (self.policy, in_use), &[first, last], true)?,
+            [Some(one), None] | [None, Some(one)] => {
+                Resize::all(locked, (self.policy, in_use), &[one], true)?;
+            }
             [None, None] => {}
         }
-        let dropped = in_use && locked.state.policy() == Policy::Park;
+        let dropped = in_use && self.policy == Policy::Park;
         for end in ends.into_iter().flatten() {
             if end.link.is_some() && in_use && !dropped {
                 // One TLB entry held the leaf, so any of its addresses invalidates it (D8.17, RLGSCG).

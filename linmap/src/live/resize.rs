@@ -40,11 +40,11 @@ impl Resize {
     /// CPUs do not park. Nothing was stored, and the tables that would have been published are given back.
     pub(crate) fn all<P: Platform>(
         locked: &Locked<'_, P>,
-        in_use: bool,
+        (policy, in_use): (Policy, bool),
         resizes: &[Self],
         then_changed: bool,
     ) -> Result<(), ChangeError> {
-        if !parks(locked, in_use) {
+        if !parks(policy, in_use) {
             Self::all_in_place(locked, resizes.iter().copied(), then_changed);
             return Ok(());
         }
@@ -122,8 +122,8 @@ impl Resize {
 
 /// Returns true if the other CPUs are parked for a change of size.
 #[inline(always)]
-pub(crate) fn parks<P: Platform>(locked: &Locked<'_, P>, in_use: bool) -> bool {
-    in_use && locked.state.policy() == Policy::Park
+pub(crate) fn parks(policy: Policy, in_use: bool) -> bool {
+    in_use && policy == Policy::Park
 }
 
 /// Performs stores that change the size of leaves, with the other CPUs parked if the policy says so.
@@ -135,10 +135,10 @@ pub(crate) fn parks<P: Platform>(locked: &Locked<'_, P>, in_use: bool) -> bool {
 /// CPUs do not park. Nothing was stored.
 pub(crate) fn update<P: Platform>(
     locked: &Locked<'_, P>,
-    in_use: bool,
+    (policy, in_use): (Policy, bool),
     updates: &[EntryUpdate],
 ) -> Result<(), ChangeError> {
-    if parks(locked, in_use) {
+    if parks(policy, in_use) {
         return park(locked, updates);
     }
     for update in updates {

@@ -7,6 +7,7 @@ use crate::live::locked::{LeafVisitor, Locked};
 use crate::live::resize::{self, Resize};
 use crate::live::table_pages::ReservedPages;
 use crate::live::tlb_batch::TlbBatch;
+use crate::plan::Policy;
 use crate::platform::Platform;
 use crate::read::Table;
 
@@ -23,11 +24,12 @@ pub(crate) fn split_to_pages<P: Platform>(locked: &Locked<'_, P>, span: Span) ->
     if !survey.any {
         return Ok(());
     }
-    locked.may_resize(survey.in_use)?;
+    let policy = locked.state.policy();
+    locked.may_resize(policy, survey.in_use)?;
     let reserved = ReservedPages::take(locked.platform, survey.tables)?;
     // Parks without a change, to detect CPUs that do not park before the first store.
-    resize::update(locked, survey.in_use.is_some(), &[])?;
-    let result = locked.visit_leaves(&table, span, &mut Splits { span, reserved: &reserved });
+    resize::update(locked, (policy, survey.in_use.is_some()), &[])?;
+    let result = locked.visit_leaves(&table, span, &mut Splits { span, policy, reserved: &reserved });
     // The old leaves that TLBs hold translate as the pages do, so nothing is invalidated.
     TlbBatch::new().finish(locked);
     result
@@ -75,6 +77,7 @@ impl<P: Platform> LeafVisitor<P> for Survey {
 /// Splits the leaves of a range.
 struct Splits<'a, P: Platform> {
     span: Span,
+    policy: Policy,
     reserved: &'a ReservedPages<'a, P>,
 }
 
@@ -95,7 +98,7 @@ impl<P: Platform> LeafVisitor<P> for Splits<'_, P> {
                 link = Some(replacement.leaf(old, table, table.va(index))?);
             }
             let resize = Resize { table: *table, index, dissolves: locked.run(table, old), link };
-            Resize::all(locked, old.is_valid(), &[resize], false)?;
+            Resize::all(locked, (self.policy, old.is_valid()), &[resize], false)?;
         }
         Ok(index + 1)
     }

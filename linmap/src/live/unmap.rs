@@ -19,7 +19,7 @@ use crate::read::{Table, Visitor, visit_span};
 pub(crate) fn unmap<P: Platform>(locked: &Locked<'_, P>, span: Span) -> Result<(), ChangeError> {
     let root = locked.root();
     let mut unmap = Unmap::new(span);
-    prepare(locked, &root, LeafChange::REMOVE, span, &mut unmap.batch)?;
+    prepare(locked, locked.state.policy(), &root, (LeafChange::REMOVE, span), &mut unmap.batch)?;
     unmap.span(locked, span);
     unmap.finish(locked);
     Ok(())

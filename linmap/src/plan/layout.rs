@@ -205,7 +205,9 @@ impl<'a> Layout<'a> {
     }
 
     /// Moves the map to an offset of the caller's choice: the value to add to a physical address, wrapping. The map may
-    /// be anywhere in the upper half. Leaves are as large as the alignment of the offset allows.
+    /// be anywhere in the upper half. Leaves are as large as the alignment of the offset allows. Where the map is not in
+    /// [`linear_range`], [`Aliased::in_range`](crate::Aliased::in_range) and
+    /// [`Checks::linear_range`](crate::Checks::linear_range) have to know its [`range`](Self::range).
     ///
     /// # Errors
     ///
@@ -219,6 +221,16 @@ impl<'a> Layout<'a> {
         }
         check_reach(self.carve_outs, &self.image, &mapped)?;
         Ok(Self { offset, mapped, ..self })
+    }
+
+    /// Returns the first and the last address of the map: those of the first and the last byte of its RAM.
+    pub fn range(&self) -> (Va, Va) {
+        let mut mapped =
+            self.ram.iter().map(|range| clip(range, &self.mapped)).filter(|range| !range.is_empty());
+        let first = mapped.next().unwrap_or(Pa(0)..Pa(0));
+        let last = mapped.next_back().unwrap_or(first.clone());
+        let va = |pa: u64| Va(pa.wrapping_add(self.offset));
+        (va(first.start.0), va(last.end.0.wrapping_sub(1)))
     }
 
     /// Sets the memory types of RAM and of the kernel image, for a MAIR_EL1 of the caller's own. The defaults are

@@ -62,6 +62,10 @@ impl<L: RawMutex> OffsetMemory<L> {
     ///
     /// All memory that is [added](Self::add) and each page that is given to it is mapped at that offset, writable, as
     /// normal memory, for as long as this value is in use. If there is another memory, none of its pages is in `reach`.
+    /// `offset` is a multiple of the page size.
+    ///
+    /// `L` masks interrupts if a handler may take or give pages, directly or by changing a map; a plain spin lock would wait
+    /// for its own CPU then.
     pub const unsafe fn new(geometry: Geometry, reach: Range<Pa>, offset: u64) -> Self {
         Self { lock: L::INIT, page_shift: geometry.page_shift(), reach, offset, free: Cell::new(END) }
     }
@@ -86,7 +90,9 @@ impl<L: RawMutex> OffsetMemory<L> {
     ///
     /// # Safety
     ///
-    /// As for [`new`](Self::new), for all pages that were ever added to this memory. They are all in the new `reach`.
+    /// As for [`new`](Self::new), for all pages that were ever added to this memory. They are all in the new `reach`. Free
+    /// pages that were used with the MMU off have been discarded from the caches, as they hold the list.
+    #[must_use = "a memory that is dropped loses its pages"]
     pub unsafe fn moved<M: RawMutex>(self, reach: Range<Pa>, offset: u64) -> OffsetMemory<M> {
         OffsetMemory { lock: M::INIT, page_shift: self.page_shift, reach, offset, free: self.free }
     }
@@ -107,7 +113,7 @@ impl<L: RawMutex> OffsetMemory<L> {
     fn locked<T>(&self, of_free: impl FnOnce() -> T) -> T {
         self.lock.lock();
         let result = of_free();
-        // SAFETY: taken above, and `of_free` is code of this file, which does not unwind.
+        // SAFETY: taken above. `of_free` is code of this file, which accesses pages of this memory only and does not unwind.
         unsafe { self.lock.unlock() };
         result
     }
@@ -169,6 +175,8 @@ unsafe impl<L: RawMutex> Memory for OffsetMemory<L> {
 
     fn give(&self, frame: Frame) {
         let page = frame.into_pa().0;
+        // Refuses a page of another memory before the lock is taken.
+        self.page(Pa(page));
         self.locked(|| self.link(page, page + (1 << self.page_shift)));
     }
 

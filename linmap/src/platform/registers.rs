@@ -94,8 +94,8 @@ impl Registers {
     }
 
     /// SCTLR_EL1 with the MMU off: the bits that are RES1 or that keep the behaviour of CPUs without newer features
-    /// (LSMAOE, nTLSMD, SPAN, EIS, TSCXT, EOS).
-    pub const SCTLR_OFF: u64 = 1 << 29 | 1 << 28 | 1 << 23 | 1 << 22 | 1 << 20 | 1 << 11;
+    /// (LSMAOE, nTLSMD, SPAN, EIS, TSCXT, EOS; SED and ITD, which are RES1 where EL0 has no AArch32).
+    pub const SCTLR_OFF: u64 = 1 << 29 | 1 << 28 | 1 << 23 | 1 << 22 | 1 << 20 | 1 << 11 | 1 << 8 | 1 << 7;
     /// SCTLR_EL1 with the MMU, both caches and the stack alignment check on.
     pub const SCTLR_ON: u64 = Self::SCTLR_OFF | 1 << 12 | 1 << 3 | 1 << 2 | 1;
 

@@ -8,7 +8,8 @@ use crate::platform::CacheType;
 
 impl Cpu {
     /// Writes the cached contents of `bytes` bytes from `va` on to memory, for a CPU that reads them with its MMU off.
-    /// The addresses must be readable.
+    ///
+    /// The addresses must be readable: maintenance of an address that is not mapped faults.
     pub fn clean(self, va: Va, bytes: u64) {
         for line in CacheType::lines(Some(data_line()), va, bytes) {
             // SAFETY: cleaning a line of readable memory does not change its contents.
@@ -27,6 +28,9 @@ impl Cpu {
     /// The addresses are writable. Everything in the cache lines of these addresses was written with the MMU off, or is
     /// no longer needed.
     pub unsafe fn discard(self, va: Va, bytes: u64) {
+        // SAFETY: a barrier changes nothing but order. Stores with the MMU off are Device accesses, which are not ordered
+        // with cache maintenance by the order of the program alone.
+        unsafe { asm!("dsb sy", options(nostack, preserves_flags)) };
         for line in CacheType::lines(Some(data_line()), va, bytes) {
             // SAFETY: the caches hold nothing that is needed, by the caller's promise.
             unsafe { asm!("dc ivac, {}", in(reg) line.0, options(nostack, preserves_flags)) };

@@ -28,8 +28,9 @@ pub struct Start {
 /// Turns the MMU and the caches on, and calls the entry function of `start`.
 ///
 /// Masks all interrupts, drops the contents of the TLB and the instruction cache, and accesses no memory but `start`.
-/// SIMD registers are usable afterwards. PSCI can start a CPU here (CPU_ON): the physical address of this function is
-/// the entry point, and the physical address of a [`Start`] the context.
+/// SIMD registers are usable afterwards. PSCI can start a CPU here (CPU_ON) where it enters at EL1, as a hypervisor's
+/// does: the physical address of this function is the entry point, and the physical address of a [`Start`] the context.
+/// Firmware of a machine with EL2 enters at EL2: such a CPU drops to EL1 first.
 ///
 /// # Safety
 ///
@@ -39,6 +40,7 @@ pub struct Start {
 ///   the entry and the vectors, executable; and the stack, writable. Nothing else uses the stack.
 /// - All other memory that this CPU goes on to use is also up to date in memory, and no cache holds different contents:
 ///   data written with the MMU off has been [discarded](super::Cpu::discard) from the caches.
+/// - The stack is a multiple of 16, and the vectors are a multiple of 2048.
 /// - The entry is a function that can be called with the argument.
 #[unsafe(naked)]
 pub unsafe extern "C" fn start(start: *const Start) -> ! {
@@ -48,7 +50,7 @@ pub unsafe extern "C" fn start(start: *const Start) -> ! {
         "ldp x3, x4, [x0, #{tcr_mair}]",
         "ldr x5, [x0, #{sctlr}]",
         "ldp x6, x7, [x0, #{stack_vectors}]",
-        "ldp x8, x0, [x0, #{entry_argument}]",
+        "ldp x16, x0, [x0, #{entry_argument}]",
         "msr spsel, #1",
         "mov sp, x6",
         "msr vbar_el1, x7",
@@ -69,7 +71,8 @@ pub unsafe extern "C" fn start(start: *const Start) -> ! {
         "isb",
         "mov x29, xzr",
         "mov x30, xzr",
-        "br x8",
+        // By x16, from which a guarded page accepts a branch to a function.
+        "br x16",
         ttbr = const offset_of!(Start, registers.ttbr0),
         tcr_mair = const offset_of!(Start, registers.tcr),
         sctlr = const offset_of!(Start, registers.sctlr),

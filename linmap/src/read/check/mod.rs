@@ -38,6 +38,8 @@ pub struct Checks<'a> {
     /// read-only or executable elsewhere in the half, and a leaf of the linear map that is not at this offset. Only for
     /// the upper half.
     pub linear_offset: Option<u64>,
+    /// The first and the last address of the linear map, if they are not those of [`linear_range`].
+    pub linear_range: Option<(Va, Va)>,
     /// Returns true if there is RAM at an address. Tables outside RAM are not read.
     pub is_ram: Option<&'a dyn Fn(Pa) -> bool>,
     /// Returns true if it was called before for the same table, which is then not read again.
@@ -57,6 +59,7 @@ impl Default for Checks<'_> {
             pa_bits: 52,
             hierarchical: true,
             linear_offset: None,
+            linear_range: None,
             is_ram: None,
             is_known: None,
             limit: 1 << 30,
@@ -81,7 +84,7 @@ pub fn check<R: ReadTables>(
     each: impl FnMut(Finding) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, R::Error> {
     let linear = checks.linear_offset.filter(|_| half == Half::Upper).map(|offset| {
-        let (first, last) = linear_range(geometry);
+        let (first, last) = checks.linear_range.unwrap_or(linear_range(geometry));
         Linear { first, last, offset }
     });
     let (path, limits) = ([Pa(0); Level::COUNT], TableLimits::empty());
