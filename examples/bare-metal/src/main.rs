@@ -2,6 +2,7 @@
 //!
 //!     make bare-metal
 //!     qemu-system-aarch64 -M virt -cpu max -smp 2 -m 512M -nographic -kernel target/bare-metal.elf
+// ANCHOR: imports
 #![no_std]
 #![no_main]
 
@@ -14,6 +15,7 @@ use core::sync::atomic::{AtomicU64, Ordering::*};
 use linmap::arm64::{Cpu, Cpus, Start, start};
 use linmap::prelude::*;
 use smccc::{Hvc, psci};
+// ANCHOR_END: imports
 
 // ANCHOR: machine
 /// A real kernel reads from the device tree where its RAM and its console are.
@@ -101,6 +103,8 @@ extern "C" fn main() -> ! {
     let word = layout.va(page).expect("all RAM is mapped");
     // SAFETY: the page was free.
     unsafe { (word.0 as *mut u64).write_volatile(41) };
+    // QEMU's CPUs are equal, so this one gets CPU 0's registers. Where CPUs differ, each reports its `Features` first and
+    // makes its own `Registers`.
     let second = on(registers, at!(second_stack_top), second_cpu as *const (), word.0);
     Cpu.clean(Va(&raw const second as u64), size_of::<Start>() as u64);
     psci::cpu_on::<Hvc>(1, start as *const () as u64, &raw const second as u64).expect("a second CPU");
@@ -142,6 +146,7 @@ extern "C" fn fault() -> ! {
 }
 // ANCHOR_END: protect
 
+// ANCHOR: rest
 static STEP: AtomicU64 = AtomicU64::new(0);
 
 fn wait_for(step: u64) {
@@ -176,3 +181,4 @@ fn end(last_words: fmt::Arguments<'_>) -> ! {
     _ = psci::system_off::<Hvc>();
     sleep()
 }
+// ANCHOR_END: rest
