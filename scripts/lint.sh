@@ -24,8 +24,8 @@ cargo run --quiet -p book -- check
 # paths that are listed here.
 house() { cargo run --quiet -p house -- "$@"; }
 house lint
-house words linmap linmap-cli linmap-tlb linmap-plot kernel-plan kernel examples faults test-support bench book house scripts \
-    docs ./*.md Makefile .ci/run
+house words linmap linmap-model linmap-cli linmap-tlb linmap-plot kernel-plan kernel examples faults test-support bench \
+    book house scripts docs ./*.md Makefile .ci/run
 
 # setup does not install these two, because no build needs them.
 if command -v shellcheck >/dev/null; then shellcheck scripts/*.sh .ci/run; fi

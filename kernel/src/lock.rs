@@ -43,7 +43,7 @@ impl Lock {
         self.taken.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_ok()
     }
 
-    /// Takes the lock as soon as it is free. Out of line, to keep the way of those who need not wait short.
+    /// Takes the lock as soon as it is free. Out of line, so that taking a free lock stays short.
     #[cold]
     #[inline(never)]
     fn wait(&self) {

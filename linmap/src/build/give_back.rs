@@ -1,10 +1,10 @@
-//! Gives tables that no walker reaches back to their memory, from the bottom up.
+//! Gives tables back to their memory, those below before those above. No walker reaches them.
 
 use crate::format::{Descriptor, Geometry, Level};
 use crate::platform::{Frame, Memory};
 
-/// Gives back a table at `level`, which no walker reaches, and all tables below it. Before a table goes, calls `gone` with its
-/// entries and its level.
+/// Gives a table at `level` and all tables below it back to `memory`. No walker may reach them. Calls `gone` with the entries
+/// and the level of each table before that table is given back.
 pub(crate) fn give_back<M: Memory>(
     memory: &M,
     geometry: Geometry,
@@ -15,8 +15,8 @@ pub(crate) fn give_back<M: Memory>(
     let slots = &memory.slots(&mut table)[..geometry.entries(level)];
     if level != Level::PAGE {
         for entry in slots.iter().map(|&bits| Descriptor(bits)).filter(|entry| entry.is_table(level)) {
-            // SAFETY: the table above is a frame, so walkers reached this one through it alone; the tree owned it, and its
-            // only pointer is in the table above, which goes away now.
+            // SAFETY: walkers could reach this table only through the one above, which is a frame. The tree owned it, and
+            // the only pointer to it is in the table above, which is given back as well.
             let below = unsafe { Frame::from_pa(entry.next_table(geometry)) };
             give_back(memory, geometry, level.next(), below, gone);
         }

@@ -159,7 +159,7 @@ impl Tree {
         stats: Stats,
         write_execute: Option<Va>,
     ) -> Self {
-        // SAFETY: no walker reaches it, and it belongs to the caller, who promises both.
+        // SAFETY: the caller promises that no walker reaches the root, and that the caller owns it.
         let mut root = unsafe { Frame::from_pa(root) };
         let slots = &memory.slots(&mut root)[..geometry.entries(geometry.root())];
         let first = slots.iter().position(|&bits| bits != 0);

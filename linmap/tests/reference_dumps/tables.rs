@@ -23,7 +23,7 @@ impl Tables {
         Self { memory, space: AddressSpace::adopt(empty) }
     }
 
-    /// Puts `bits` where a walk to `at`, counted from the start of the map, comes by at `level`.
+    /// Puts `bits` into the entry that a walk to `at`, counted from the start of the map, reads at `level`.
     pub(crate) fn put(&self, at: u64, level: i8, bits: u64) {
         let g = self.space.geometry();
         let (mut table, mut now) = (self.space.root(), g.root());
