@@ -1,6 +1,7 @@
 //! The example kernel, `examples/bare-metal`: both CPUs run, the write to the read-only page faults, and its map is the one
 //! that the library makes of the same RAM on the host.
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use linmap::host::HostMemory;
@@ -13,17 +14,21 @@ use object::{Endianness, Object, ObjectSymbol};
 
 use crate::guest::{AMPERE_ONE, MAX};
 
-/// The program that `make bare-metal` builds.
-const ELF: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/bare-metal.elf");
 const SOURCES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/bare-metal/src");
 /// The machine that it is for.
 const RAM: std::ops::Range<Pa> = Pa(0x4000_0000)..Pa(0x6000_0000);
+
+/// Returns the path of the program that `make bare-metal` builds.
+fn elf() -> PathBuf {
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent();
+    target.expect("a directory").join("bare-metal.elf")
+}
 
 /// Returns its output on a machine with this CPU. Time is the guest's; even on a busy host QEMU's CPU time stays below
 /// an hour.
 fn run(cpu: &str) -> String {
     let mut command = Command::new("sh");
-    command.args(["-c", "ulimit -t 3600 && exec \"$0\" \"$@\"", "qemu-system-aarch64", "-kernel", ELF]);
+    command.args(["-c", "ulimit -t 3600 && exec \"$0\" \"$@\"", "qemu-system-aarch64", "-kernel"]).arg(elf());
     command.args(["-M", "virt", "-cpu", cpu, "-smp", "2", "-m", "512M", "-icount", "shift=0,sleep=off"]);
     command.args(["-nodefaults", "-display", "none", "-serial", "stdio", "-monitor", "none", "-no-reboot"]);
     let output = command.stdin(Stdio::null()).output().expect("QEMU is there");
@@ -34,7 +39,7 @@ fn run(cpu: &str) -> String {
 
 /// Its text and constants, by its symbols.
 fn read_only() -> std::ops::Range<Pa> {
-    let bytes = std::fs::read(ELF).expect("`make bare-metal` has built it");
+    let bytes = std::fs::read(elf()).expect("`make bare-metal` has built it");
     let elf = ElfFile64::<Endianness>::parse(&*bytes).expect("an ELF file");
     let symbol = |name| elf.symbols().find(|s| s.name() == Ok(name)).map(|s| Pa(s.address()));
     symbol("text_start").expect("a start")..symbol("data_start").expect("an end")

@@ -10,8 +10,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-const IMAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../target/linmap.img");
-
 /// A guest that never ends by itself. It ends with the test.
 struct Guest(Child, TempDir);
 
@@ -25,9 +23,11 @@ impl Drop for Guest {
 impl Guest {
     fn boot() -> Self {
         let directory = TempDir::new().expect("a directory");
+        let image = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().map(|target| target.join("linmap.img"));
         let mut command = Command::new("qemu-system-aarch64");
         command.args(["-nodefaults", "-display", "none", "-no-reboot", "-smp", "1", "-m", "256M"]);
-        command.args(["-M", "virt,gic-version=3", "-cpu", "max,midr=0xc00fac30", "-kernel", IMAGE]);
+        command.args(["-M", "virt,gic-version=3", "-cpu", "max,midr=0xc00fac30"]);
+        command.arg("-kernel").arg(image.expect("a directory"));
         command.args(["-append", "run=stress:1000000000:7"]);
         let qmp = directory.path().join("qmp");
         command.arg("-qmp").arg(format!("unix:{},server=on,wait=off", qmp.display()));
