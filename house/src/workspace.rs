@@ -1,6 +1,6 @@
 //! The crates of the workspace, and the file where each library and program begins.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
@@ -16,6 +16,13 @@ pub struct Crate {
     pub directory: PathBuf,
     /// The root file of each target.
     pub roots: Vec<PathBuf>,
+}
+
+impl Crate {
+    /// Returns true if all its root files lie in its directory.
+    fn has_own_sources(&self) -> bool {
+        self.roots.iter().all(|root| root.starts_with(&self.directory))
+    }
 }
 
 /// All crates of a workspace.
@@ -43,14 +50,15 @@ impl Workspace {
         Ok(Workspace { crates: crates(&metadata) })
     }
 
-    /// The crates with these names; all if there are none.
+    /// Returns the crates with these names. Without names it returns all but those whose library is another crate's,
+    /// compiled once more.
     ///
     /// # Errors
     ///
     /// If a crate does not exist.
     pub fn select(&self, names: &[String]) -> Result<Vec<&Crate>, Error> {
         if names.is_empty() {
-            return Ok(self.crates.iter().collect());
+            return Ok(self.crates.iter().filter(|package| package.has_own_sources()).collect());
         }
         let find = |name: &String| self.crates.iter().find(|package| package.name == *name);
         names.iter().map(|name| find(name).ok_or_else(|| Error::NoCrate(name.clone()))).collect()
@@ -61,7 +69,7 @@ fn crates(metadata: &Value) -> Vec<Crate> {
     let base = Path::new(text(&metadata["workspace_root"]));
     let relative = |path: &Value| {
         let path = Path::new(text(path));
-        path.strip_prefix(base).unwrap_or(path).to_path_buf()
+        without_detours(path.strip_prefix(base).unwrap_or(path))
     };
     let package = |package: &Value| Crate {
         name: text(&package["name"]).into(),
@@ -69,6 +77,17 @@ fn crates(metadata: &Value) -> Vec<Crate> {
         roots: roots(package).map(|target| relative(&target["src_path"])).collect(),
     };
     list(&metadata["packages"]).iter().map(package).collect()
+}
+
+/// Returns a path without `..` and the directories that they leave: `a/../b` is `b`.
+fn without_detours(path: &Path) -> PathBuf {
+    let mut direct = PathBuf::new();
+    for part in path.components() {
+        if part != Component::ParentDir || !direct.pop() {
+            direct.push(part);
+        }
+    }
+    direct
 }
 
 /// The targets that are libraries, then those that are programs.

@@ -69,6 +69,25 @@ fn figures_are_a_row_for_each_crate() {
 }
 
 #[test]
+fn a_library_that_two_crates_compile_is_judged_once() {
+    let directory = workspace("pub struct Low;\n\nfn f(_: crate::high::High) {}\n");
+    let manifest = directory.path().join("Cargo.toml");
+    let mut root = std::fs::read_to_string(&manifest).expect("a manifest");
+    root.push_str("[workspace]\nmembers = [\"again\"]\n");
+    std::fs::write(manifest, root).expect("a file");
+    std::fs::create_dir(directory.path().join("again")).expect("a directory");
+    let again = "[package]\nname = \"again\"\nedition = \"2024\"\n[lib]\npath = \"../src/lib.rs\"\n";
+    std::fs::write(directory.path().join("again/Cargo.toml"), again).expect("a file");
+    let count = |arguments: &[&str], text: &str| {
+        printed(&house(directory.path(), arguments)).lines().filter(|line| line.contains(text)).count()
+    };
+    assert_eq!(count(&["lint"], "files use each other"), 1);
+    assert_eq!(count(&["figures"], "| 3 |"), 1);
+    // By its name it can be asked for.
+    assert_eq!(count(&["figures", "again"], "| again |"), 1);
+}
+
+#[test]
 fn an_unknown_crate_is_an_error() {
     let directory = workspace("pub struct Low;\n");
     let output = house(directory.path(), &["lint", "other"]);
