@@ -10,8 +10,10 @@ if git grep -n 'use proptest::prelude' -- '*.rs' ':!test-support'; then
     exit 1
 fi
 cargo clippy --all-targets --features linmap-model/cli -- -D warnings
-cargo clippy -p kernel-plan -p kernel --lib --tests -- -D warnings
-cargo clippy -p linmap-cli --test image -- -D warnings
+cargo clippy -p kernel --lib --tests -- -D warnings
+# Not in a plain build: tests that boot images, and the book as HTML.
+cargo clippy -p linmap-cli --test image --test linux -- -D warnings
+cargo clippy -p book --features html --all-targets -- -D warnings
 scripts/rust.sh --kernel cargo clippy -p kernel -p bare-metal --profile image -- -D warnings
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
 # The library's `arm64` is not on the host.
