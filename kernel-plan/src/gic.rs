@@ -11,6 +11,7 @@ use linmap::Pa;
 use crate::bus::Place;
 use crate::device_tree::{in_use, number};
 use crate::note::{Defect, Note, Subject};
+use crate::ranges::bytes;
 
 /// The most regions of redistributors that are used.
 pub const REGIONS: usize = 4;
@@ -141,10 +142,6 @@ fn timer(tree: Fdt<'_>, controller: FdtNode<'_>, note: &mut dyn FnMut(Note<'_>))
 fn value(node: FdtNode<'_>, name: &str) -> Option<u64> {
     let property = node.property(name)?;
     (matches!(property.value().len(), 4 | 8)).then(|| number(property.value()))?
-}
-
-fn bytes(range: &Range<Pa>) -> u64 {
-    range.end.0 - range.start.0
 }
 
 /// Returns the virtual addresses for a range of registers, from `next` on: congruent to the physical ones, so that

@@ -43,8 +43,8 @@ impl fmt::Display for Lost {
     }
 }
 
-/// Returns the bytes of a range.
-fn bytes(range: &Range<Pa>) -> u64 {
+/// Returns the bytes of a range, which does not end before it starts.
+pub(crate) fn bytes(range: &Range<Pa>) -> u64 {
     range.end.0 - range.start.0
 }
 

@@ -11,6 +11,7 @@ use crate::choice;
 use crate::machine::Machine;
 use crate::note::Note;
 use crate::plan::{Given, Plan, PlanError, Room};
+use crate::ranges::bytes;
 use crate::uart::Consoles;
 
 /// QEMU's virt machine with 4 GiB, as QEMU describes it.
@@ -112,10 +113,6 @@ pub(super) fn apart(a: &Range<Pa>, b: &Range<Pa>) -> bool {
     a.is_empty() || b.is_empty() || a.end <= b.start || b.end <= a.start
 }
 
-pub(super) fn bytes(range: &Range<Pa>) -> u64 {
-    range.end.0.saturating_sub(range.start.0)
-}
-
 /// Checks that no console is in RAM, or at no address.
 pub(super) fn judge_consoles(machine: &Machine, pa_bits: u32, note: &mut dyn FnMut(Note<'_>)) {
     let Consoles { named, fallback } = Consoles::new(machine, pa_bits, note);
@@ -152,7 +149,10 @@ pub(super) fn judge(plan: &Plan<'_>, given: &Given<'_>) {
         assert!(given.ram.covers(ram));
         given.no_map.as_slice().iter().for_each(|r| assert!(apart(ram, r), "{ram:?} {r:?}"));
     }
-    let clipped = |r: &Range<Pa>| r.start.max(mapped.start)..r.end.min(mapped.end);
+    let clipped = |r: &Range<Pa>| {
+        let start = r.start.max(mapped.start);
+        start..r.end.min(mapped.end).max(start)
+    };
     let reached: u64 = layout.ram().iter().map(|r| bytes(&clipped(r))).sum();
     for leaves in [Leaves::Largest, Leaves::Pages] {
         let regions: Vec<Region> = layout.regions(leaves).collect();

@@ -6,12 +6,13 @@ use std::vec::Vec;
 
 use linmap::{Features, Leaves, Pa};
 
-use super::boot::{End, GIB, Setting, VIRT, boot, bytes};
+use super::boot::{End, GIB, Setting, VIRT, boot};
 use super::trees::{Reserved, behind_buses, tree};
 use crate::bootargs::BootArgs;
 use crate::choice;
 use crate::machine::Machine;
 use crate::plan::{Given, Plan, PlanError, Room};
+use crate::ranges::bytes;
 
 #[test]
 fn registers_behind_buses_are_where_a_cpu_has_them() {
