@@ -2,8 +2,8 @@
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, Change, Combined, Geometry, Granule, Half, Leaves, Memory, OaFormat,
-    OffsetMemory, Pa, Policy, Region, Slot, Tree, Va,
+    AddressSpace, Attributes, Change, Combined, Geometry, Half, Leaves, Memory, OaFormat, OffsetMemory, Pa,
+    Policy, Region, Slot, Tree, Va,
 };
 use std::alloc::{Layout, alloc, dealloc};
 use std::collections::BTreeSet;
@@ -50,8 +50,10 @@ impl Drop for Ram {
     }
 }
 
+/// Returns one geometry for each page size.
 fn geometries() -> impl Iterator<Item = Geometry> {
-    Granule::ALL.into_iter().filter_map(|granule| Geometry::new(granule, 48, OaFormat::Bits48).ok())
+    let usual = |g: &Geometry| g.va_bits() == 48 && g.oa_format() == OaFormat::Bits48;
+    test_support::geometries().into_iter().filter(usual)
 }
 
 #[test]

@@ -142,6 +142,7 @@ impl Registers {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tests::geometries;
 
     /// QEMU's `max`: all granules, with LPA2 and LVA, 52 bits of physical address.
     const MAX: Features = Features {
@@ -156,12 +157,6 @@ mod tests {
 
     fn of(cpu: &Features, lower: Geometry, upper: Geometry) -> Result<Registers, RegistersError> {
         Registers::new(cpu, (lower, Pa(0x4000_0000)), (upper, Pa(0x5_0000_4001_0000)))
-    }
-
-    fn geometries() -> impl Iterator<Item = Geometry> {
-        let formats = [OaFormat::Bits48, OaFormat::Lpa, OaFormat::Lpa2];
-        let all = Granule::ALL.into_iter().flat_map(move |granule| formats.map(|format| (granule, format)));
-        all.flat_map(|(g, f)| (36..=52).filter_map(move |va_bits| Geometry::new(g, va_bits, f).ok()))
     }
 
     /// The fields of TCR_EL1, decoded by the positions in the manual (D24.2.197).
@@ -213,7 +208,7 @@ mod tests {
 
     #[test]
     fn physical_addresses_are_those_of_the_cpu_and_the_format() {
-        for g in geometries().filter(|g| g.oa_format() == OaFormat::Bits48 && g.va_bits() <= 48) {
+        for g in geometries().into_iter().filter(|g| g.oa_format() == OaFormat::Bits48 && g.va_bits() <= 48) {
             let ips = [0, 1, 2, 3, 4, 5, 6, 7].map(|pa_range| {
                 let cpu = Features { mmfr0: 1 << 20 | pa_range, ..Features::default() };
                 of(&cpu, g, g).map(|r| r.tcr >> 32 & 7)

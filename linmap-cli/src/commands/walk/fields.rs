@@ -194,21 +194,12 @@ fn memory(index: u64, mair: Option<u64>) -> String {
 mod tests {
     use super::*;
     use linmap::{Granule, Slot, Va};
+    use test_support::geometries;
     use test_support::prelude::*;
 
-    fn geometries() -> Vec<Geometry> {
-        use Granule::{K4, K16, K64};
-        use OaFormat::{Bits48, Lpa, Lpa2};
-        [
-            (K4, 48, Bits48),
-            (K4, 52, Lpa2),
-            (K16, 47, Bits48),
-            (K16, 52, Lpa2),
-            (K64, 48, Bits48),
-            (K64, 52, Lpa),
-        ]
-        .map(|(granule, bits, format)| Geometry::new(granule, bits, format).unwrap())
-        .to_vec()
+    /// 4K pages and 48 bits.
+    fn usual() -> Geometry {
+        Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap()
     }
 
     fn found(bits: u64, g: Geometry, level: Level) -> Visited {
@@ -248,7 +239,7 @@ mod tests {
     /// In Linux's invalid pages, nG has no meaning, as its bit marks them; in those of linmap it has.
     #[test]
     fn an_invalid_leaf_says_whether_it_is_global_only_if_that_is_known() {
-        let g = geometries()[0];
+        let g = usual();
         let says = |bits, level| {
             let fields = of(&found(bits, g, level), g, None);
             let say = |name| fields.iter().find(|f| f.name == name).map(|f| f.meaning.clone());
@@ -268,7 +259,7 @@ mod tests {
 
     #[test]
     fn a_page_of_the_linear_map_field_by_field() {
-        let g = geometries()[0];
+        let g = usual();
         let fields = of(&found(0x0068_0000_4000_0707, g, Level::PAGE), g, Some(0x0000_0004_0044_f0ff));
         let say = |name| fields.iter().find(|field| field.name == name).map(|field| field.meaning.as_str());
         assert_eq!(say("output address"), Some("0x40000000"));
