@@ -5,8 +5,9 @@
 //! are to the Arm ARM (DDI 0487).
 
 mod finding;
+mod guarded;
+mod run;
 
-use core::cell::Cell;
 use core::ops::ControlFlow;
 
 pub use finding::{Finding, RunFault};
@@ -21,6 +22,7 @@ use crate::read::cursor::{Source, Stop, Visitor, visit_span};
 use crate::read::reader::{ReadTables, Reading};
 use crate::read::table::Table;
 use crate::read::walk::{Visited, visit};
+use guarded::{Guarded, Refusal};
 
 /// The properties of the machine that [`check`] depends on, and a limit.
 ///
@@ -101,16 +103,6 @@ pub fn check<R: ReadTables>(
 const fn is_executable(a: Attributes) -> bool {
     let written_by_el0 = a.contains(Attributes::USER) && a.is_writable();
     !a.contains(Attributes::UXN) || !(a.contains(Attributes::PXN) || written_by_el0)
-}
-
-/// Returns true if two members of a run may have these attributes. Hardware sets AF and clears AP\[2\] in one member at
-/// a time (D8.7.1), and ignores the software bits.
-fn is_alike(a: Attributes, b: Attributes) -> bool {
-    let mut ignored = Attributes::ACCESSED | Attributes::SOFTWARE;
-    if (a & b).contains(Attributes::DIRTY_MANAGED) {
-        ignored |= Attributes::READ_ONLY;
-    }
-    (a ^ b).difference(ignored).is_empty()
 }
 
 /// Returns the bits that must be zero in a leaf whose address starts at bit `shift`, or in a table descriptor (D8.3.1).
@@ -362,7 +354,8 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Checker<'_, R, F> {
         };
         // The first and the last address of adjacent writable entries.
         let mut piece: Option<(u64, u64)> = None;
-        let reader = Guarded { reader: self.reader, checks: self.checks, left: Cell::new(self.left) };
+        let Checks { is_ram, pa_bits, .. } = *self.checks;
+        let reader = Guarded::new(self.reader, is_ram, beyond(pa_bits), self.left);
         let walked = visit(&reader, g, self.root, (Va(first), Va(last)), |visited| {
             let &Visited { va: Va(at), level, entry: Entry::Leaf(alias), limits, .. } = visited else {
                 return ControlFlow::Continue(());
@@ -384,7 +377,7 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Checker<'_, R, F> {
             ControlFlow::Continue(())
         });
         let told = piece.map_or(ControlFlow::Continue(()), &mut report);
-        self.left = reader.left.get();
+        self.left = reader.left();
         match walked {
             _ if told.is_break() => Err(Stop::Enough),
             Ok(ControlFlow::Break(())) => Err(Stop::Enough),
@@ -408,12 +401,8 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Checker<'_, R, F> {
         let step = g.level_size(level);
         let va = Va(va.0 - (index - start) as u64 * step);
         self.spend(members, va)?;
-        let mut run = MemberScan::default();
-        for member in 0..members {
-            let entry = self.read(table, start + member, level)?.decode(g, level);
-            run.add(member, entry, step, members as u64 * step);
-        }
-        let Some((fault, member)) = run.fault() else { return Ok(true) };
+        let found = run::fault(g, level, |member| self.read(table, start + member, level))?;
+        let Some((fault, member)) = found else { return Ok(true) };
         let member = Va(va.0 + member as u64 * step);
         self.report(Finding::BrokenRun { va, level, fault, member })?;
         Ok(false)
@@ -473,75 +462,3 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Visitor<Reading<'_, R>
 const CONTIGUOUS: u64 = 1 << 52;
 /// Bit 50 of a table descriptor, which must be zero. In a leaf it is GP.
 const TABLE_RESERVED: u64 = 1 << 50;
-
-/// The properties of the members of a run so far.
-#[derive(Default)]
-struct MemberScan {
-    /// True if a member has the contiguous bit. Without one there is no run.
-    is_run: bool,
-    /// The first valid member without the contiguous bit.
-    plain: Option<usize>,
-    /// The address where the run should start, and the attributes, from the first valid member.
-    first: Option<(u64, Attributes)>,
-    /// The first other inconsistency.
-    other: Option<(RunFault, usize)>,
-}
-
-impl MemberScan {
-    fn add(&mut self, member: usize, entry: Entry, step: u64, bytes: u64) {
-        let leaf = match entry {
-            Entry::Leaf(leaf) if leaf.valid && leaf.contiguous => leaf,
-            Entry::Leaf(leaf) if !leaf.valid => return,
-            Entry::Hole | Entry::Reserved => return,
-            Entry::Leaf(_) | Entry::Table(_) => {
-                self.plain.get_or_insert(member);
-                return;
-            }
-        };
-        self.is_run = true;
-        let start = leaf.oa.0.wrapping_sub(member as u64 * step);
-        let fault = match self.first {
-            None => {
-                self.first = Some((start, leaf.attributes));
-                (start & (bytes - 1) != 0).then_some(RunFault::Unaligned)
-            }
-            Some((first, _)) if first != start => Some(RunFault::Addresses),
-            Some((_, attributes)) if !is_alike(attributes, leaf.attributes) => Some(RunFault::Attributes),
-            Some(_) => None,
-        };
-        self.other = self.other.or(fault.map(|fault| (fault, member)));
-    }
-
-    /// Returns the inconsistency of the run, if there is one, and the first member that shows it.
-    fn fault(&self) -> Option<(RunFault, usize)> {
-        let mixed = self.plain.filter(|_| self.is_run).map(|member| (RunFault::Mixed, member));
-        mixed.or(self.other)
-    }
-}
-
-/// The tables as read for the lookup of an alias. Tables that must not be read are skipped here: the check reports them
-/// when it visits them.
-struct Guarded<'a, R> {
-    reader: &'a R,
-    checks: &'a Checks<'a>,
-    left: Cell<u64>,
-}
-
-enum Refusal<E> {
-    Limit,
-    Unfit,
-    Read(E),
-}
-
-impl<R: ReadTables> ReadTables for Guarded<'_, R> {
-    type Error = Refusal<R::Error>;
-
-    fn entry(&self, slot: Slot, level: Level) -> Result<Descriptor, Self::Error> {
-        self.left.set(self.left.get().checked_sub(1).ok_or(Refusal::Limit)?);
-        let is_ram = self.checks.is_ram.is_none_or(|is_ram| is_ram(slot.table));
-        if !is_ram || slot.table.0 & beyond(self.checks.pa_bits) != 0 {
-            return Err(Refusal::Unfit);
-        }
-        self.reader.entry(slot, level).map_err(Refusal::Read)
-    }
-}
