@@ -41,9 +41,9 @@ enum Command {
 
 impl Arguments {
     /// Reads this process's command line.
-    pub(crate) fn read() -> Result<Self, Refused> {
+    pub(crate) fn read() -> Result<Self, UsageError> {
         let line: Vec<OsString> = std::env::args_os().collect();
-        Self::try_parse_from(&line).map_err(|error| Refused { error, line })
+        Self::try_parse_from(&line).map_err(|error| UsageError { error, line })
     }
 
     /// Runs the command.
@@ -65,12 +65,12 @@ impl Arguments {
 }
 
 /// A command line that runs nothing: a mistake, or `--help` and `--version`.
-pub(crate) struct Refused {
+pub(crate) struct UsageError {
     error: clap::Error,
     line: Vec<OsString>,
 }
 
-impl Refused {
+impl UsageError {
     /// Reports the reason, with `--json` as a document.
     pub(crate) fn report(&self) -> Status {
         if self.has("--color=never") || self.line.windows(2).any(|pair| pair == ["--color", "never"]) {
@@ -146,7 +146,7 @@ mod tests {
     fn a_refusal_names_its_command_and_its_reason() {
         let line: Vec<OsString> = ["linmap", "boot", "--json", "extra"].map(Into::into).into();
         let error = Arguments::try_parse_from(&line).err().expect("an argument too many");
-        let refused = Refused { error, line };
+        let refused = UsageError { error, line };
         assert_eq!(refused.schema(), "linmap.boot/1");
         assert_eq!(refused.reason(), "unexpected argument 'extra' found");
     }

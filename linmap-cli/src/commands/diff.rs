@@ -16,7 +16,7 @@ use super::reading::{Failure, SOURCES, concluded, open, source_parser, view};
 use crate::linux::regions;
 use crate::map::stretches::{self, Permissions};
 use crate::map::view::View;
-use crate::source::{Opened, Source, Stretch, Wanted};
+use crate::source::{Opened, SavedRun, Source, Wanted};
 use crate::status::Status;
 use comparison::Diff;
 use sweep::{Compared, sweep};
@@ -67,7 +67,7 @@ fn diff(options: &Options) -> Result<Status, Failure> {
     let (a, b) = (view(&before)?, view(&after)?);
     let range = range(options, &a, &b)?;
     let rows = |view| stretches::of(view, range, Permissions::Effective).map_err(Failure::rows(view));
-    let (rows_a, rows_b): (Vec<Stretch>, Vec<Stretch>) = (rows(&a)?, rows(&b)?);
+    let (rows_a, rows_b): (Vec<SavedRun>, Vec<SavedRun>) = (rows(&a)?, rows(&b)?);
     let is_text =
         |opened: &Opened, view: &View<'_>| matches!(opened, Opened::Saved(_)) && !view.has_addresses;
     let compared = Compared {

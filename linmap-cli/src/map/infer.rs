@@ -6,10 +6,10 @@
 
 use linmap::{Geometry, Granule, Half, OaFormat};
 
-use crate::source::Stretch;
+use crate::source::SavedRun;
 
 /// Returns the geometry that fits these rows, if there is one.
-pub(crate) fn geometry(rows: &[Stretch]) -> Option<Geometry> {
+pub(crate) fn geometry(rows: &[SavedRun]) -> Option<Geometry> {
     let va_bits = 64 - rows.first()?.va.0.leading_ones();
     let candidates = Granule::ALL.into_iter().rev().filter_map(|granule| {
         let format = match (va_bits, granule) {
@@ -23,7 +23,7 @@ pub(crate) fn geometry(rows: &[Stretch]) -> Option<Geometry> {
     candidates.into_iter().find(|g| top >= g.root() && rows.iter().all(|row| fits(*g, row)))
 }
 
-fn fits(geometry: Geometry, row: &Stretch) -> bool {
+fn fits(geometry: Geometry, row: &SavedRun) -> bool {
     let size = geometry.level_size(row.level);
     row.va.0 >= geometry.base(Half::Upper) && row.va.0.is_multiple_of(size) && row.bytes.is_multiple_of(size)
 }
@@ -35,11 +35,11 @@ mod tests {
     use linmap::{Level, Va};
     use test_support::prelude::*;
 
-    fn row(va: u64, bytes: u64, level: i8) -> Stretch {
-        Stretch { va: Va(va), bytes, level: Level::new(level), what: EntryKind::Hole, descriptor: None }
+    fn row(va: u64, bytes: u64, level: i8) -> SavedRun {
+        SavedRun { va: Va(va), bytes, level: Level::new(level), what: EntryKind::Hole, descriptor: None }
     }
 
-    fn found(rows: &[Stretch]) -> Option<(Granule, u32)> {
+    fn found(rows: &[SavedRun]) -> Option<(Granule, u32)> {
         geometry(rows).map(|g| (g.granule(), g.va_bits()))
     }
 

@@ -10,12 +10,12 @@ use std::collections::HashMap;
 use linmap::{Attributes, Descriptor, Entry, Geometry, Half, Leaf, Level, Pa, Slot, TableLimits, Va};
 
 use super::infer;
-use crate::source::{EntryKind, Restriction, Saved, Stretch};
+use crate::source::{EntryKind, Restriction, Saved, SavedRun};
 
 /// A dump that can be walked.
 pub(crate) struct Rebuilt<'s> {
     geometry: Geometry,
-    stretches: &'s [Stretch],
+    stretches: &'s [SavedRun],
     has_addresses: bool,
     has_descriptors: bool,
     /// By level ordinal, in order of address: the restrictions of tables.
@@ -44,7 +44,7 @@ pub(crate) enum Inconsistent {
     #[error(
         "{name}: what starts at {va} is no whole number of level {level} entries, or begins before what precedes it ends"
     )]
-    Stretch { name: String, va: Va, level: i8 },
+    SavedRun { name: String, va: Va, level: i8 },
     #[error("{name}: the descriptor of the row at {va} is that of a table, and rows are of leaves and holes")]
     Table { name: String, va: Va },
 }
@@ -54,7 +54,7 @@ fn check(saved: &Saved, geometry: Geometry) -> Result<(), Inconsistent> {
     let name = || saved.name.clone();
     let mut end = Some(geometry.base(Half::Upper));
     for stretch in &saved.stretches {
-        let Stretch { va, bytes, level, .. } = *stretch;
+        let SavedRun { va, bytes, level, .. } = *stretch;
         let fits = level >= geometry.root() && end.is_some_and(|end| va.0 >= end) && bytes != 0 && {
             let size = geometry.level_size(level);
             va.0.is_multiple_of(size) && bytes.is_multiple_of(size)
@@ -62,7 +62,7 @@ fn check(saved: &Saved, geometry: Geometry) -> Result<(), Inconsistent> {
         // The last one ends after the last address.
         let last = va.0.checked_add(bytes.wrapping_sub(1)).filter(|_| fits);
         let Some(last) = last else {
-            return Err(Inconsistent::Stretch { name: name(), va, level: level.number() });
+            return Err(Inconsistent::SavedRun { name: name(), va, level: level.number() });
         };
         let entry = stretch.descriptor.map(|bits| Descriptor(bits).decode(geometry, level));
         if matches!(entry, Some(Entry::Table(_))) {
@@ -176,8 +176,8 @@ impl<'s> Rebuilt<'s> {
     }
 
     /// Returns the first stretch that has one of these addresses.
-    fn at(&self, va: u64, bytes: u64) -> Option<&Stretch> {
-        let ends_before = |stretch: &Stretch| stretch.va.0 + (stretch.bytes - 1) < va;
+    fn at(&self, va: u64, bytes: u64) -> Option<&SavedRun> {
+        let ends_before = |stretch: &SavedRun| stretch.va.0 + (stretch.bytes - 1) < va;
         let mut index = self.last.get();
         // Mostly it is the last one, or the one after it.
         let stays =
@@ -216,15 +216,15 @@ mod tests {
         Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry")
     }
 
-    fn saved(stretches: Vec<Stretch>) -> Saved {
+    fn saved(stretches: Vec<SavedRun>) -> Saved {
         let geometry = Some(geometry());
         Saved { name: "dump".to_owned(), geometry, stretches, ..Saved::default() }
     }
 
-    fn leaf(va: u64, bytes: u64, level: i8, oa: Option<u64>, contiguous: bool) -> Stretch {
+    fn leaf(va: u64, bytes: u64, level: i8, oa: Option<u64>, contiguous: bool) -> SavedRun {
         let attributes = Attributes::RAM;
         let what = EntryKind::Leaf { oa: oa.map(Pa), attributes, contiguous, valid: true };
-        Stretch { va: Va(va), bytes, level: Level::new(level), what, descriptor: None }
+        SavedRun { va: Va(va), bytes, level: Level::new(level), what, descriptor: None }
     }
 
     struct Reader<'r>(&'r Rebuilt<'r>);
@@ -303,7 +303,7 @@ mod tests {
             assert!(Rebuilt::of(&saved).is_err(), "{stretches:?}");
         }
         let table = Descriptor::table(Pa(0x4000_0000), geometry()).0;
-        let table = Stretch { descriptor: Some(table), ..leaf(BASE, 2 << 20, 2, Some(0), false) };
+        let table = SavedRun { descriptor: Some(table), ..leaf(BASE, 2 << 20, 2, Some(0), false) };
         assert!(matches!(Rebuilt::of(&saved(vec![table])), Err(Inconsistent::Table { .. })));
         let text = Saved { geometry: None, ..saved(vec![leaf(BASE, 1024, 3, None, false)]) };
         assert_eq!(Rebuilt::of(&text).err(), Some(Inconsistent::NoGeometry("dump".to_owned())));
@@ -315,7 +315,7 @@ mod tests {
         fn no_dump_panics(rows: Vec<(u64, u32, i8, bool)>) {
             let stretch = |(va, bytes, level, hole): (u64, u32, i8, bool)| {
                 let row = leaf(BASE | va << 12, u64::from(bytes) << 12, level, None, false);
-                if hole { Stretch { what: EntryKind::Hole, ..row } } else { row }
+                if hole { SavedRun { what: EntryKind::Hole, ..row } } else { row }
             };
             let mut stretches: Vec<_> = rows.into_iter().map(stretch).collect();
             stretches.sort_by_key(|stretch| stretch.va);

@@ -6,7 +6,7 @@ use linmap::{Attributes, Entry, Level, TableLimits, Va, Visited};
 
 use super::descent::descend;
 use super::view::{View, WalkError};
-use crate::source::{EntryKind, Restriction, Stretch};
+use crate::source::{EntryKind, Restriction, SavedRun};
 
 /// The most rows; each takes 80 bytes.
 pub(crate) const MAX_ROWS: usize = 1 << 22;
@@ -34,8 +34,8 @@ pub(crate) fn of(
     view: &View<'_>,
     range: (Va, Va),
     permissions: Permissions,
-) -> Result<Vec<Stretch>, StretchError> {
-    let mut rows: Vec<Stretch> = Vec::new();
+) -> Result<Vec<SavedRun>, StretchError> {
+    let mut rows: Vec<SavedRun> = Vec::new();
     let mut beyond = None;
     let _ = descend(&view.bounded(), view.geometry, view.root, range, |found| {
         let Some(next) = stretch(view, found, permissions) else { return ControlFlow::Continue(()) };
@@ -56,7 +56,7 @@ pub(crate) fn of(
 }
 
 /// Returns one entry as a row; a table is none.
-fn stretch(view: &View<'_>, found: &Visited, permissions: Permissions) -> Option<Stretch> {
+fn stretch(view: &View<'_>, found: &Visited, permissions: Permissions) -> Option<SavedRun> {
     let what = match found.entry {
         Entry::Table(_) => return None,
         Entry::Hole => EntryKind::Hole,
@@ -75,7 +75,7 @@ fn stretch(view: &View<'_>, found: &Visited, permissions: Permissions) -> Option
     };
     let descriptor = (permissions == Permissions::Own && view.has_descriptors).then_some(found.descriptor.0);
     let bytes = view.geometry.level_size(found.level);
-    Some(Stretch { va: found.va, bytes, level: found.level, what, descriptor })
+    Some(SavedRun { va: found.va, bytes, level: found.level, what, descriptor })
 }
 
 /// Returns the software-present bit of an invalid leaf.
@@ -84,7 +84,7 @@ fn present(found: &Visited) -> Attributes {
 }
 
 /// Returns true if a row continues with the next entry.
-fn joins(row: &Stretch, next: &Stretch) -> bool {
+fn joins(row: &SavedRun, next: &SavedRun) -> bool {
     row.level == next.level
         && row.va.0.wrapping_add(row.bytes) == next.va.0
         && row.at(row.bytes) == (next.what, next.descriptor)
@@ -154,7 +154,7 @@ mod tests {
 
     #[test]
     fn rows_join_where_both_addresses_go_on() {
-        let row = |va, oa: Option<u64>| Stretch {
+        let row = |va, oa: Option<u64>| SavedRun {
             va: Va(va),
             bytes: 4096,
             level: Level::PAGE,
@@ -170,12 +170,12 @@ mod tests {
         assert!(joins(&row(0, None), &row(4096, None)));
         assert!(!joins(&row(0, Some(0)), &row(4096, Some(8192))));
         assert!(!joins(&row(0, Some(0)), &row(8192, Some(4096))));
-        let bits = |row: Stretch, bits| Stretch { descriptor: Some(bits), ..row };
+        let bits = |row: SavedRun, bits| SavedRun { descriptor: Some(bits), ..row };
         assert!(joins(&bits(row(0, Some(0)), 0x703), &bits(row(4096, Some(4096)), 0x1703)));
         assert!(!joins(&bits(row(0, Some(0)), 0x703), &bits(row(4096, Some(4096)), 0x1703 | 1 << 55)));
-        let hole = |va| Stretch { what: EntryKind::Hole, ..row(va, None) };
+        let hole = |va| SavedRun { what: EntryKind::Hole, ..row(va, None) };
         assert!(joins(&hole(0), &hole(4096)));
-        assert!(!joins(&hole(0), &Stretch { level: Level::new(2), ..hole(4096) }));
+        assert!(!joins(&hole(0), &SavedRun { level: Level::new(2), ..hole(4096) }));
     }
 
     #[test]

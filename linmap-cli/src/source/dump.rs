@@ -14,7 +14,7 @@ pub(crate) struct Saved {
     /// The geometry; `None` for text, which does not have it.
     pub(crate) geometry: Option<Geometry>,
     /// All rows in order of address, holes included.
-    pub(crate) stretches: Vec<Stretch>,
+    pub(crate) stretches: Vec<SavedRun>,
     /// The marker lines of a text: a name, and the index of the stretch that follows.
     pub(crate) markers: Vec<(usize, String)>,
     /// The ranges that were dumped, in order of address.
@@ -66,7 +66,7 @@ pub(crate) struct Restriction {
 
 /// Consecutive equal entries, with consecutive output addresses: one row of a dump.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Stretch {
+pub(crate) struct SavedRun {
     /// Its first address.
     pub(crate) va: Va,
     /// Its size in bytes; a whole number of entries.
@@ -80,7 +80,7 @@ pub(crate) struct Stretch {
     pub(crate) descriptor: Option<u64>,
 }
 
-/// The kind of the entries of a [`Stretch`].
+/// The kind of the entries of a [`SavedRun`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum EntryKind {
     /// Nothing is mapped.
@@ -106,7 +106,7 @@ impl Saved {
     pub(super) const MAX_ROWS: usize = 1 << 22;
 }
 
-impl Stretch {
+impl SavedRun {
     /// Returns the entry so many bytes after the first one.
     pub(crate) fn at(&self, bytes: u64) -> (EntryKind, Option<u64>) {
         let what = self.what.at(bytes);

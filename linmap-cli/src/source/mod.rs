@@ -40,7 +40,7 @@ mod vmcoreinfo;
 mod wanted;
 
 pub(crate) use argument::Source;
-pub(crate) use dump::{EntryKind, Restriction, Saved, SavedPart, SavedRegions, Stretch};
+pub(crate) use dump::{EntryKind, Restriction, Saved, SavedPart, SavedRegions, SavedRun};
 pub(crate) use error::{SourceError, is_address};
 pub(crate) use facts::{Cpu, Kernel};
 pub(crate) use opened::{Opened, Tables};

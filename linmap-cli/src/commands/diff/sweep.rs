@@ -3,7 +3,7 @@
 
 use linmap::{Attributes, Geometry, Va};
 
-use crate::source::{EntryKind, Stretch};
+use crate::source::{EntryKind, SavedRun};
 
 /// The facts that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,8 +34,8 @@ const NOTHING: Side = Side { what: EntryKind::Hole, entry_bytes: 0 };
 
 /// Calls `each` for every range that differs, from the first address to the last.
 pub(super) fn sweep(
-    (geometry_a, a): (Geometry, &[Stretch]),
-    (geometry_b, b): (Geometry, &[Stretch]),
+    (geometry_a, a): (Geometry, &[SavedRun]),
+    (geometry_b, b): (Geometry, &[SavedRun]),
     (Va(first), Va(last)): (Va, Va),
     compared: Compared,
     mut each: impl FnMut(Difference),
@@ -68,12 +68,12 @@ pub(super) fn sweep(
 /// A list, read from its start.
 struct Cursor<'s> {
     geometry: Geometry,
-    rows: &'s [Stretch],
+    rows: &'s [SavedRun],
     index: usize,
 }
 
 impl<'s> Cursor<'s> {
-    const fn new(geometry: Geometry, rows: &'s [Stretch]) -> Self {
+    const fn new(geometry: Geometry, rows: &'s [SavedRun]) -> Self {
         Self { geometry, rows, index: 0 }
     }
 
@@ -128,13 +128,13 @@ mod tests {
         Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap()
     }
 
-    fn row(va: u64, bytes: u64, level: i8, attributes: Attributes) -> Stretch {
+    fn row(va: u64, bytes: u64, level: i8, attributes: Attributes) -> SavedRun {
         let what =
             EntryKind::Leaf { oa: Some(Pa(0x4000_0000 + va)), attributes, contiguous: false, valid: true };
-        Stretch { va: Va(BASE + va), bytes, level: Level::new(level), what, descriptor: None }
+        SavedRun { va: Va(BASE + va), bytes, level: Level::new(level), what, descriptor: None }
     }
 
-    fn found(a: &[Stretch], b: &[Stretch], compared: Compared) -> Vec<(u64, u64)> {
+    fn found(a: &[SavedRun], b: &[SavedRun], compared: Compared) -> Vec<(u64, u64)> {
         let mut found = Vec::new();
         let g = geometry();
         let range = (Va(BASE), Va(u64::MAX));
@@ -160,7 +160,7 @@ mod tests {
         assert_eq!(found(&whole, &protected, ALL).len(), 3);
         assert_eq!(found(&whole, &[], ALL), [(0, 4 << 20)]);
         assert_eq!(found(&[], &[], ALL), []);
-        let hole = Stretch { what: EntryKind::Hole, ..row(0, 1 << 39, 0, ram) };
+        let hole = SavedRun { what: EntryKind::Hole, ..row(0, 1 << 39, 0, ram) };
         assert_eq!(found(&[hole], &[], ALL), []);
         let top = [row(0xffff_ffff_f000, 4096, 3, ram)];
         assert_eq!(found(&top, &[], ALL), [(0xffff_ffff_f000, 4096)]);
@@ -170,12 +170,12 @@ mod tests {
     fn text_is_compared_by_what_it_has() {
         let a = [row(0, 4096, 3, Attributes::RAM | Attributes::SOFTWARE)];
         let what = EntryKind::Leaf { oa: None, attributes: Attributes::RAM, contiguous: false, valid: true };
-        let text = [Stretch { what, ..a[0] }];
+        let text = [SavedRun { what, ..a[0] }];
         assert_eq!(found(&a, &text, ALL).len(), 1);
         assert_eq!(found(&a, &text, Compared { addresses: false, unprinted: false }), []);
     }
 
-    fn rows() -> impl Strategy<Value = Vec<Stretch>> {
+    fn rows() -> impl Strategy<Value = Vec<SavedRun>> {
         prop::collection::vec((1u64..5, 1u64..5, any::<bool>(), any::<bool>()), 0..20).prop_map(|pieces| {
             let mut va = 0;
             pieces
@@ -185,14 +185,14 @@ mod tests {
                     let attributes = if ro { Attributes::KERNEL_RODATA } else { Attributes::RAM };
                     let row = row(va, pages << 12, 3, attributes);
                     va += pages << 12;
-                    if hole { Stretch { what: EntryKind::Hole, ..row } } else { row }
+                    if hole { SavedRun { what: EntryKind::Hole, ..row } } else { row }
                 })
                 .collect()
         })
     }
 
     /// Returns the entry of one page.
-    fn page(rows: &[Stretch], va: u64) -> EntryKind {
+    fn page(rows: &[SavedRun], va: u64) -> EntryKind {
         let row = rows.iter().find(|row| row.va.0 <= va && va - row.va.0 < row.bytes);
         row.map_or(EntryKind::Hole, |row| row.what.at(va - row.va.0))
     }

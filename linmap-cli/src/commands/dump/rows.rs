@@ -11,7 +11,7 @@ use crate::linux::regions::Regions;
 use crate::map::stretches::{self, Permissions, words};
 use crate::map::view::View;
 use crate::source::{
-    EntryKind, Restriction, Stretch, cpu_document, dump_row, kernel_document, limits_document,
+    EntryKind, Restriction, SavedRun, cpu_document, dump_row, kernel_document, limits_document,
 };
 use crate::terminal;
 
@@ -82,8 +82,8 @@ fn missing(view: &View<'_>, parts: &[Part]) -> Vec<String> {
 }
 
 /// Returns all rows of the parts, holes included.
-fn rows(view: &View<'_>, parts: &[Part]) -> Result<Vec<Stretch>, Failure> {
-    let mut rows: Vec<Stretch> = Vec::new();
+fn rows(view: &View<'_>, parts: &[Part]) -> Result<Vec<SavedRun>, Failure> {
+    let mut rows: Vec<SavedRun> = Vec::new();
     for part in parts {
         let more = stretches::of(view, part.range, Permissions::Own).map_err(Failure::rows(view))?;
         // An entry that reaches into two parts is in the first.
@@ -94,16 +94,16 @@ fn rows(view: &View<'_>, parts: &[Part]) -> Result<Vec<Stretch>, Failure> {
 }
 
 /// Returns the part of a row after the last address that was seen.
-fn after(row: Stretch, seen: Option<u64>) -> Option<Stretch> {
+fn after(row: SavedRun, seen: Option<u64>) -> Option<SavedRun> {
     let Some(seen) = seen.filter(|seen| *seen >= row.va.0) else { return Some(row) };
     let gone = seen - row.va.0 + 1;
     let left = row.bytes.checked_sub(gone).filter(|left| *left > 0)?;
     let (what, descriptor) = row.at(gone);
-    Some(Stretch { va: Va(seen + 1), bytes: left, what, descriptor, ..row })
+    Some(SavedRun { va: Va(seen + 1), bytes: left, what, descriptor, ..row })
 }
 
 /// Returns one row of the document, with keys for reading back and keys for people.
-fn json_row(row: &Stretch, regions: &Regions) -> Value {
+fn json_row(row: &SavedRun, regions: &Regions) -> Value {
     let mut value = dump_row(row);
     value["region"] = json!(regions.name_at(row.va));
     if let EntryKind::Leaf { attributes, contiguous, valid, .. } = row.what {
@@ -130,7 +130,7 @@ pub(super) fn print_csv(view: &View<'_>, regions: &Regions, parts: &[Part]) -> R
     })?)
 }
 
-fn write_csv(out: &mut dyn Write, row: &Stretch, regions: &Regions) -> io::Result<()> {
+fn write_csv(out: &mut dyn Write, row: &SavedRun, regions: &Regions) -> io::Result<()> {
     let (region, va, kind) = (regions.name_at(row.va), row.va, kind(&row.what));
     write!(out, "{region},{va},{},{},{kind},", row.bytes, row.level.number())?;
     let EntryKind::Leaf { oa, attributes, contiguous, valid } = row.what else {
@@ -155,7 +155,7 @@ mod tests {
             valid: true,
         };
         let row =
-            Stretch { va: Va(0x4000), bytes: 0x3000, level: Level::PAGE, what, descriptor: Some(0x1703) };
+            SavedRun { va: Va(0x4000), bytes: 0x3000, level: Level::PAGE, what, descriptor: Some(0x1703) };
         assert_eq!(after(row, None), Some(row));
         assert_eq!(after(row, Some(0x3fff)), Some(row));
         let rest = after(row, Some(0x4fff)).expect("two pages");

@@ -1,4 +1,4 @@
-//! Reads and writes the document of `linmap dump --json`. Its rows are [`Stretch`]es; with them it has every fact
+//! Reads and writes the document of `linmap dump --json`. Its rows are [`SavedRun`]s; with them it has every fact
 //! that the commands ask of a source, so that a saved dump gives the same answers as its source.
 //!
 //! `form` has its keys. Facts that an older version lacks are listed ([`Saved::missing`]).
@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::super::vmcoreinfo::LIMIT;
 use super::super::{
-    Cpu, EntryKind, Kernel, Restriction, Saved, SavedPart, SavedRegions, Stretch, VmcoreInfo,
+    Cpu, EntryKind, Kernel, Restriction, Saved, SavedPart, SavedRegions, SavedRun, VmcoreInfo,
 };
 use super::form::{
     CpuForm, Document, Format, Hex, KernelForm, Kind, LimitsForm, Pages, PartForm, Row, Shape,
@@ -52,7 +52,7 @@ pub(crate) enum JsonError {
 }
 
 /// Writes a row.
-pub(crate) fn row(stretch: &Stretch) -> Value {
+pub(crate) fn row(stretch: &SavedRun) -> Value {
     let (kind, leaf) = match stretch.what {
         EntryKind::Hole => (Kind::Hole, None),
         EntryKind::Reserved => (Kind::Reserved, None),
@@ -166,8 +166,8 @@ pub(super) fn read(text: &[u8]) -> Result<Saved, JsonError> {
 }
 
 /// Reads the rows, each above the one before it.
-fn stretches(rows: &[Row]) -> Result<Vec<Stretch>, JsonError> {
-    let mut stretches: Vec<Stretch> = Vec::with_capacity(rows.len());
+fn stretches(rows: &[Row]) -> Result<Vec<SavedRun>, JsonError> {
+    let mut stretches: Vec<SavedRun> = Vec::with_capacity(rows.len());
     for (number, row) in rows.iter().enumerate() {
         let wrong = |what| JsonError::Row { row: number, what };
         let next = stretch(row).map_err(wrong)?;
@@ -183,7 +183,7 @@ fn stretches(rows: &[Row]) -> Result<Vec<Stretch>, JsonError> {
     Ok(stretches)
 }
 
-fn stretch(row: &Row) -> Result<Stretch, &'static str> {
+fn stretch(row: &Row) -> Result<SavedRun, &'static str> {
     let what = match (&row.kind, row.attributes) {
         (Kind::Hole, _) => EntryKind::Hole,
         (Kind::Reserved, _) => EntryKind::Reserved,
@@ -196,11 +196,11 @@ fn stretch(row: &Row) -> Result<Stretch, &'static str> {
         (Kind::Leaf, None) => return Err("a leaf has `attributes`"),
     };
     let (va, bytes, level) = span(row.va, row.bytes, row.level)?;
-    Ok(Stretch { va, bytes, level, what, descriptor: row.descriptor.map(|descriptor| descriptor.0) })
+    Ok(SavedRun { va, bytes, level, what, descriptor: row.descriptor.map(|descriptor| descriptor.0) })
 }
 
 /// Sets the software-present bit of an invalid leaf: the first version does not have it, and most leaves do.
-fn mark_invalid(stretch: &mut Stretch) {
+fn mark_invalid(stretch: &mut SavedRun) {
     if let EntryKind::Leaf { attributes, valid: false, .. } = &mut stretch.what {
         *attributes |= Attributes::NOT_GLOBAL;
     }
@@ -278,7 +278,7 @@ mod tests {
     use test_support::prelude::*;
 
     /// Writes a document of these rows.
-    fn document(geometry: Geometry, rows: &[Stretch]) -> Value {
+    fn document(geometry: Geometry, rows: &[SavedRun]) -> Value {
         let rows: Vec<Value> = rows.iter().map(row).collect();
         serde_json::json!({ "schema": SCHEMA, "ok": true, "geometry": shape(geometry), "rows": rows })
     }
@@ -301,9 +301,9 @@ mod tests {
         Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry")
     }
 
-    fn stretches() -> Vec<Stretch> {
+    fn stretches() -> Vec<SavedRun> {
         let leaf = |oa| EntryKind::Leaf { oa, attributes: Attributes::RAM, contiguous: true, valid: false };
-        let at = |va, what, descriptor| Stretch {
+        let at = |va, what, descriptor| SavedRun {
             va: Va(va),
             bytes: 0x1000,
             level: Level::PAGE,

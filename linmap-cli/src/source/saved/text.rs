@@ -1,4 +1,4 @@
-//! Reads the text of `kernel_page_tables`: one [`Stretch`] for each line.
+//! Reads the text of `kernel_page_tables`: one [`SavedRun`] for each line.
 //!
 //! It looks for words, not columns, so that texts of kernels with other columns are read as well. Output addresses
 //! and the geometry are not in the text: the names of levels tell which levels there are.
@@ -9,7 +9,7 @@
 
 use linmap::{Attributes, Level, MemoryType, Va};
 
-use super::super::{EntryKind, Saved, Stretch};
+use super::super::{EntryKind, Saved, SavedRun};
 use crate::printable::excerpt;
 
 /// The facts that a text lacks.
@@ -84,7 +84,7 @@ const OLD_LAYOUT: &str = "this is how Linux up to 5.3 begins its linear map, whi
                           addresses; such maps are not read";
 
 /// Adds a line to those before it.
-fn add(stretches: &mut Vec<Stretch>, next: Stretch) -> Result<(), &'static str> {
+fn add(stretches: &mut Vec<SavedRun>, next: SavedRun) -> Result<(), &'static str> {
     let end = stretches.last().map_or(Some(0), |last| last.va.0.checked_add(last.bytes));
     if end.is_none_or(|end| next.va.0 < end) {
         return Err("this begins before the line before it ends");
@@ -111,7 +111,7 @@ fn top_level(text: &str) -> i8 {
     names.iter().find(|(name, _)| occurs(name)).map_or(2, |(_, top)| *top)
 }
 
-fn stretch(line: &str, top: i8) -> Result<Stretch, &'static str> {
+fn stretch(line: &str, top: i8) -> Result<SavedRun, &'static str> {
     let mut words = line.split_whitespace();
     let range = words.next().and_then(range);
     let (first, end) =
@@ -132,7 +132,7 @@ fn stretch(line: &str, top: i8) -> Result<Stretch, &'static str> {
     if bytes == 0 || (end != 0 && end < first) {
         return Err("this ends before it begins");
     }
-    Ok(Stretch { va: Va(first), bytes, level: Level::new(level), what: what(words)?, descriptor: None })
+    Ok(SavedRun { va: Va(first), bytes, level: Level::new(level), what: what(words)?, descriptor: None })
 }
 
 fn range(word: &str) -> Option<(u64, u64)> {
@@ -197,7 +197,7 @@ mod tests {
         let ram = leaf(false, true, Attributes::RAM);
         // The software-present bit, in the place of nG.
         let kept = leaf(true, false, A::KERNEL_RODATA | A::NOT_GLOBAL);
-        let of = |va, bytes, level, what| Stretch {
+        let of = |va, bytes, level, what| SavedRun {
             va: Va(va),
             bytes,
             level: Level::new(level),

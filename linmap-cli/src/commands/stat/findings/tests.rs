@@ -3,7 +3,7 @@ use linmap::{Attributes, Granule, Half, Level, OaFormat, Run, Tree};
 
 use super::*;
 use crate::linux::invalid::{Context, Pieces};
-use crate::source::{EntryKind, Opened, Saved, Stretch};
+use crate::source::{EntryKind, Opened, Saved, SavedRun};
 
 const BASE: u64 = 0xffff_0000_0000_0000;
 
@@ -17,7 +17,7 @@ fn saved(leaves: &[(u64, u64, i8, u64, bool, bool)]) -> Opened {
     let stretch = |&(offset, pa, level, count, contiguous, valid): &(u64, u64, i8, u64, bool, bool)| {
         let level = Level::new(level);
         let what = EntryKind::Leaf { oa: Some(Pa(pa)), attributes: Attributes::RAM, contiguous, valid };
-        Stretch { va: Va(BASE + offset), bytes: g.level_size(level) * count, level, what, descriptor: None }
+        SavedRun { va: Va(BASE + offset), bytes: g.level_size(level) * count, level, what, descriptor: None }
     };
     let stretches = leaves.iter().map(stretch).collect();
     let saved = Saved { name: "dump".to_owned(), geometry: Some(g), stretches, ..Saved::default() };
