@@ -10,7 +10,7 @@ use crate::console::{self, say};
 use crate::counters::Window;
 use crate::ending::fail;
 use crate::json::Text;
-use crate::smp::team::{MayAbort, Refused};
+use crate::smp::team::{MayAbort, RefusedCpu};
 use crate::system::{Repainted, System};
 use crate::warning::warn;
 use crate::{cpu, interrupts, parking};
@@ -68,7 +68,7 @@ pub(crate) fn banner(system: &System<'_>) {
     say!("  pages      {}, {} VA bits, {} levels", geometry.granule(), geometry.va_bits(), geometry.levels());
     say!("  map        mode {}, policy {}, rodata={}", decision.mode.number(), decision.policy, args.rodata);
     say!("  because    {}", Reason(system));
-    for Refused { cpu, midr, why } in &system.team.refused {
+    for RefusedCpu { cpu, midr, why } in &system.team.refused {
         let name = midr.map_or("unknown CPU", cpu_name);
         warn(format_args!("CPU {cpu} (MPIDR {:#x}, {name}) does not run: it {why}", cpu::mpidr(*cpu)));
     }
@@ -147,7 +147,7 @@ pub(crate) fn document(system: &System<'_>) {
 /// Prints the CPUs that do not run, and why.
 fn refused(system: &System<'_>) {
     console::write(format_args!("linmap: {{\"refused\":["));
-    for (i, Refused { cpu, midr, why }) in system.team.refused.iter().enumerate() {
+    for (i, RefusedCpu { cpu, midr, why }) in system.team.refused.iter().enumerate() {
         let (comma, mpidr) = (if i == 0 { "" } else { "," }, cpu::mpidr(*cpu));
         let name = midr.map_or("unknown CPU", cpu_name);
         console::write(format_args!(

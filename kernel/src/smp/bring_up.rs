@@ -7,7 +7,7 @@ use linmap::{BbmPromise, Decision, Features, Hardware, Policy, Promise, Register
 
 use super::slot::{self, ADMITTED, Exchange, Orders};
 use super::stacks::Stack;
-use super::team::{MayAbort, Refused};
+use super::team::{MayAbort, RefusedCpu};
 use crate::clock::comes_true;
 use crate::cpu::State;
 use crate::hardware::{self, HARDWARE};
@@ -51,7 +51,7 @@ pub(crate) fn bring_up(system: &mut System<'_>) {
         cpu::set_mpidr(index, *mpidr);
         let mut midr = None;
         if let Err(why) = start(system, index, &mut midr) {
-            system.team.refused.push(Refused { cpu: index, midr, why });
+            system.team.refused.push(RefusedCpu { cpu: index, midr, why });
         }
     }
     let boot = admit::claims(args.bbml2, 0, system.promise);

@@ -8,7 +8,7 @@ use crate::cpu;
 
 /// A CPU that does not run.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Refused {
+pub(crate) struct RefusedCpu {
     /// Its number.
     pub(crate) cpu: usize,
     /// Its MIDR_EL1, if it has reported it.
@@ -32,7 +32,7 @@ pub(crate) struct MayAbort {
 #[derive(Debug, Default)]
 pub(crate) struct Team {
     /// Those that do not run.
-    pub(crate) refused: ArrayVec<Refused, { cpu::MAX }>,
+    pub(crate) refused: ArrayVec<RefusedCpu, { cpu::MAX }>,
     /// The first of those let in that may abort.
     pub(crate) may_abort: Option<MayAbort>,
     /// The pages of stacks, and of slots whose CPUs may still use them.
