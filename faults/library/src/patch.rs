@@ -33,7 +33,7 @@ patches! {
     /// Aliases do not follow.
     AliasForgotten: "!found.aliases.changes()" => "(!found.aliases.changes() || FAULT)",
     /// A repaint is not told of aliases.
-    AliasNotNoted: "locked.state.dirty.mark(alias);" => "if !FAULT { locked.state.dirty.mark(alias) }",
+    AliasNotMarked: "locked.state.dirty.mark(alias);" => "if !FAULT { locked.state.dirty.mark(alias) }",
     /// A repaint does not copy again what has changed meanwhile.
     ChangeForgotten: "if first <= last {" => "if first <= last && !FAULT {",
 }

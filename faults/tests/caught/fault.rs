@@ -86,7 +86,7 @@ faults! {
     /// The old entries of aliases stay in the TLBs.
     AliasNotInvalidated: ByThePlatform,
     /// A repaint is not told of aliases.
-    AliasNotNoted: InTheText(Patch::AliasNotNoted),
+    AliasNotMarked: InTheText(Patch::AliasNotMarked),
     /// Tables that were taken out of the tree are not given back.
     NotGivenBack: ByThePlatform,
     /// A repaint does not copy again what has changed meanwhile.

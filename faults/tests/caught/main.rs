@@ -130,7 +130,7 @@ fn faults() -> Vec<(Fault, Rule, Scene)> {
         (Fault::ChangeForgotten, Rule::InUse, live.overtaken(MAP, scene::FREE, 3)),
         (Fault::ChangeForgotten, Rule::InUse, kept.overtaken(VALID, 600, 1)),
         (Fault::ChangeForgotten, Rule::Translation, twice.overtaken(ALIASED_RO, scene::FREE, 3)),
-        (Fault::AliasNotNoted, Rule::Translation, twice.overtaken(ALIASED_RO, scene::FREE, 3)),
+        (Fault::AliasNotMarked, Rule::Translation, twice.overtaken(ALIASED_RO, scene::FREE, 3)),
         (Fault::AliasAfterArea, Rule::WritableAlias, protects_area.clone()),
         (Fault::AliasAfterArea, Rule::WritableAlias, frees_area.clone()),
         (Fault::AliasAfterArea, Rule::WritableAlias, twice.does(ALIASED_ROX, scene::FREE, 3)),
