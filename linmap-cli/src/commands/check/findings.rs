@@ -52,6 +52,7 @@ impl Findings {
             pa_bits: pa_bits(view),
             hierarchical: view.cpu.tcr.is_none_or(|tcr| tcr & HPD1 == 0),
             linear_offset,
+            linear_range: None,
             is_ram: Some(&is_ram),
             is_known: Some(&is_known),
             limit: view.limit(),
