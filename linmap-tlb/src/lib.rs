@@ -11,14 +11,14 @@
 //! blocks of 2 MiB they cover 2.5 GiB. So memory of 32 MiB, read again and again, misses in pages and does not in blocks:
 //!
 //! ```
-//! use linmap::{Geometry, Granule, Layout, Leaves, OaFormat, Pa, Rodata};
+//! use linmap::{Geometry, Granule, Layout, Leaves, OaFormat, Pa};
 //! use linmap_tlb::{Core, Tlb, Translation};
 //!
 //! // 1022 MiB of RAM from address 0: no leaf is larger than a run of 2 MiB blocks.
 //! const MIB: u64 = 1 << 20;
 //! let geometry = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
 //! let mut ram = [Pa(0)..Pa(1022 * MIB)];
-//! let layout = Layout::new(geometry, &mut ram, &mut [], Pa(0)..Pa(0), Rodata::Full)?;
+//! let layout = Layout::of_ram(geometry, &mut ram)?;
 //!
 //! let core = Core::named("neoverse-n1")?;
 //! let walks = |leaves, bytes: u64| {
@@ -43,12 +43,12 @@
 //! maps see the same accesses, and [`Placement`] decides which physical pages the workload has:
 //!
 //! ```
-//! use linmap::{Geometry, Granule, Layout, OaFormat, Pa, Rodata};
+//! use linmap::{Geometry, Granule, Layout, OaFormat, Pa};
 //! use linmap_tlb::{Conditions, Core, Placement, Simulation, Workload};
 //!
 //! let geometry = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
 //! let mut ram = [Pa(1 << 30)..Pa(5 << 30)];
-//! let layout = Layout::new(geometry, &mut ram, &mut [], Pa(0)..Pa(0), Rodata::Full)?;
+//! let layout = Layout::of_ram(geometry, &mut ram)?;
 //! let core = Core::named("neoverse-n1")?;
 //! let simulation = Simulation::new(&core, &layout, &[])?;
 //! let conditions = Conditions { footprint: 64 << 20, placement: Placement::Aged, accesses: 100_000, seed: 1 };

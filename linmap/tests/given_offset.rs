@@ -53,6 +53,25 @@ fn any_offset_in_the_upper_half() {
     }
 }
 
+/// RAM, and then its image, are laid out as both at once.
+#[test]
+fn an_image_may_come_later() {
+    for g in geometries() {
+        let (page, mut one, mut two) = (g.page_size(), ram(g.page_size()), ram(g.page_size()));
+        let image = Pa(70 * page + 1)..Pa(75 * page - 1);
+        for rodata in [Rodata::Off, Rodata::On, Rodata::Full] {
+            let at_once = Layout::new(g, &mut one, &mut [], image.clone(), rodata).expect("a layout");
+            let later =
+                Layout::of_ram(g, &mut two).and_then(|layout| layout.with_image(image.clone(), rodata));
+            let later = later.expect("a layout");
+            assert!(at_once.runs(Leaves::Largest).eq(later.runs(Leaves::Largest)), "{g:?} {rodata:?}");
+        }
+        let outside = Pa(1 << 30)..Pa((1 << 30) + page);
+        let refused = Layout::of_ram(g, &mut two).and_then(|layout| layout.with_image(outside, Rodata::Full));
+        assert!(matches!(refused, Err(LayoutError::NotRam { kind: Kind::Image, .. })), "{g:?}: {refused:?}");
+    }
+}
+
 /// Aliases are found where the map is, and nowhere else: by `Aliased`, which has them follow, and by `check`.
 #[test]
 fn aliases_are_found_where_the_map_is() {

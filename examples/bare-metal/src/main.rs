@@ -87,7 +87,8 @@ extern "C" fn main() -> ! {
     let never_aborts = CPUS.admit(&Cpu::features()).never_aborts;
     let decision = Decision::on_boot_cpu(never_aborts, Rodata::Full, SplitFallback::Pages);
     let (mut ram, read_only) = ([RAM], at!(text_start)..at!(data_start));
-    let layout = Layout::new(GEOMETRY, &mut ram, &mut [], read_only, Rodata::Full).expect("RAM");
+    let layout = Layout::of_ram(GEOMETRY, &mut ram).expect("RAM");
+    let layout = layout.with_image(read_only, Rodata::Full).expect("an image in RAM");
     let space = AddressSpace::adopt(upper);
     space.set_policy(decision.policy);
     // SAFETY: this is the only lock on the tables; RAM is RAM, and nobody writes to the kernel's text and constants.

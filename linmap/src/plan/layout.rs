@@ -160,8 +160,7 @@ impl<'a> Layout<'a> {
         let given = ram.iter().fold(0, |sum: u64, r| sum.saturating_add(bytes(r)));
         let ram = sort_and_join(ram, Kind::Ram, |r| up(r.start, page)..down(r.end, page))?;
         let carve_outs = sort_and_join(carve_outs, Kind::CarveOut, |r| down(r.start, page)..up(r.end, page))?;
-        let image =
-            if image.is_empty() { Pa(0)..Pa(0) } else { down(image.start, page)..up(image.end, page) };
+        let image = whole_pages(&image, page);
         let first = ram.first().ok_or(LayoutError::NoRam)?.start;
         let kept: u64 = ram.iter().map(bytes).sum();
 
@@ -185,7 +184,7 @@ impl<'a> Layout<'a> {
         })
     }
 
-    /// Lays out RAM alone, without carve-outs or an image.
+    /// Lays out RAM alone, without carve-outs. [`with_image`](Self::with_image) adds the kernel's image.
     ///
     /// ```
     /// use linmap::{Geometry, Granule, Layout, OaFormat, Pa, Va};
@@ -202,6 +201,19 @@ impl<'a> Layout<'a> {
     /// As for [`new`](Self::new).
     pub fn of_ram(geometry: Geometry, ram: &'a mut [Range<Pa>]) -> Result<Self, LayoutError> {
         Self::new(geometry, ram, &mut [], Pa(0)..Pa(0), Rodata::Off)
+    }
+
+    /// Adds the kernel's image: its text and constants, which are read-only in the map as `rodata` says. The same as to
+    /// give them to [`new`](Self::new); the offset does not depend on them.
+    ///
+    /// # Errors
+    ///
+    /// An image that is not inside one RAM range, overlaps a carve-out, or is beyond the half.
+    pub fn with_image(self, image: Range<Pa>, rodata: Rodata) -> Result<Self, LayoutError> {
+        let image = whole_pages(&image, self.geometry.page_size());
+        check_specials(self.ram, self.carve_outs, &image)?;
+        check_reach(self.carve_outs, &image, &self.mapped)?;
+        Ok(Self { image, rodata, ..self })
     }
 
     /// Moves the map to an offset of the caller's choice: the value to add to a physical address, wrapping. The map may
@@ -323,6 +335,14 @@ impl<'a> Layout<'a> {
         let va = Va(range.start.0.wrapping_add(self.offset));
         Region { va, oa: range.start, bytes: bytes(&range), attributes, leaves }
     }
+}
+
+/// Returns the whole pages of an image. An empty one becomes that at 0.
+fn whole_pages(image: &Range<Pa>, page: u64) -> Range<Pa> {
+    if image.start.0 >= image.end.0 {
+        return Pa(0)..Pa(0);
+    }
+    down(image.start, page)..up(image.end, page)
 }
 
 /// Sorts ranges, joins adjacent ones, cuts each to page boundaries and drops empty ones.
