@@ -73,9 +73,15 @@ impl<'b> InPlace<'b> {
             locked.store(&table, index, changed(old));
             index += 1;
         }
+        // Two eights a turn, which spares half of the turns; then one.
+        for _ in 0..(last + 1 - index) / 16 {
+            for at in [index, index + 8] {
+                locked.store_eight(&table, at, locked.load_eight(&table, at).map(changed));
+            }
+            index += 16;
+        }
         for _ in 0..(last + 1 - index) / 8 {
-            let eight = locked.load_eight(&table, index);
-            locked.store_eight(&table, index, eight.map(changed));
+            locked.store_eight(&table, index, locked.load_eight(&table, index).map(changed));
             index += 8;
         }
         for index in index..=last {
