@@ -133,7 +133,7 @@ impl Frames {
         (self.added.get() - free) / self.page_size
     }
 
-    /// Returns the image's memory, some of which may be this source's.
+    /// Returns the image's memory. A part of it may belong to this source.
     fn image(&self) -> Range<Pa> {
         let (start, end) = self.reach.get().image;
         start..end

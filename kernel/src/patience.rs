@@ -2,7 +2,7 @@
 //!
 //! A CPU may be a thread of a host that stops it for seconds, or a machine that is stopped as a whole and continues
 //! elsewhere, while the counter runs. So the time between two looks counts as a hundredth of the limit at most:
-//! patience ends after at least a hundred looks, each of which has given the others time.
+//! patience ends after at least a hundred looks. Each look gives the others time.
 
 /// Counts down from look to look.
 #[derive(Clone, Debug)]

@@ -1,4 +1,4 @@
-//! Ways to name an item of another file, each of which is an arrow.
+//! Ways to name an item of another file. Each is an arrow.
 
 use crate::tree::Tree;
 use house::Error;

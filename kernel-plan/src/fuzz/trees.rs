@@ -48,7 +48,7 @@ pub(super) fn tree(
     tree
 }
 
-/// Moves the console and the interrupt controller behind two buses, the second of which has one cell for each.
+/// Moves the console and the interrupt controller behind two buses. The second has one cell for each.
 pub(super) fn behind_buses(tree: &mut DeviceTree) {
     let mut bus = DeviceTreeNode::new("bus").expect("a node");
     for (name, at) in [("pl011@9000000", 0x900_0000u32), ("intc@8000000", 0x800_0000)] {

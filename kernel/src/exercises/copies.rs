@@ -22,7 +22,7 @@ const LAST: Va = Va(2 * BYTES - 1);
 /// The most runs of leaves that one visit of the tables collects.
 const RUNS: usize = 32;
 
-/// Counts this for pages of which no two are adjacent in memory, as a process has them, and the copy also for pages
+/// Counts this for pages that are not adjacent in memory, as a process has them, and the copy also for pages
 /// that all are.
 pub(crate) fn count(tally: &Tally<'_>, system: &System<'_>) {
     let copies = Copies { tally, system };
