@@ -160,28 +160,26 @@ impl<'a> Layout<'a> {
         let given = ram.iter().fold(0, |sum: u64, r| sum.saturating_add(bytes(r)));
         let ram = sort_and_join(ram, Kind::Ram, |r| up(r.start, page)..down(r.end, page))?;
         let carve_outs = sort_and_join(carve_outs, Kind::CarveOut, |r| down(r.start, page)..up(r.end, page))?;
-        let image = whole_pages(&image, page);
         let first = ram.first().ok_or(LayoutError::NoRam)?.start;
         let kept: u64 = ram.iter().map(bytes).sum();
 
-        check_specials(ram, carve_outs, &image)?;
         let (offset, mapped) = offset::chosen(geometry, ram, first);
-        check_reach(carve_outs, &image, &mapped)?;
         let unaligned_bytes = given.saturating_sub(kept);
         let sizes = geometry.leaf_sizes();
         let memory_types = (MemoryType::NORMAL_TAGGED, MemoryType::NORMAL);
-        Ok(Self {
+        let without_image = Self {
             geometry,
             sizes,
             offset,
             ram,
             carve_outs,
-            image,
+            image: Pa(0)..Pa(0),
             rodata,
             mapped,
             unaligned_bytes,
             memory_types,
-        })
+        };
+        without_image.with_image(image, rodata)
     }
 
     /// Lays out RAM alone, without carve-outs. [`with_image`](Self::with_image) adds the kernel's image.
