@@ -10,10 +10,10 @@ use core::convert::Infallible;
 use crate::alias::cuts::Cuts;
 use crate::alias::extents::Extents;
 use crate::format::{Descriptor, LeafChange, Span, Va};
-use crate::live::{ChangeError, InPlace, Locked, Survey, TlbBatch};
+use crate::live::{ChangeError, InPlace, LiveVisitor, Locked, Survey, TlbBatch};
 use crate::plan::Policy;
 use crate::platform::Platform;
-use crate::read::{Stop, Table, Visitor, visit_span};
+use crate::read::{Stop, Table, visit_span};
 
 /// A change of both sides.
 pub(crate) struct BothSides<'a, P> {
@@ -179,31 +179,16 @@ impl<P: Platform> BothSides<'_, P> {
 /// Ends the walk at the first leaf.
 struct AnyLeaf;
 
-impl<P: Platform> Visitor<Locked<'_, P>> for AnyLeaf {
+impl<P: Platform> LiveVisitor<P> for AnyLeaf {
     type Stop = Stop<Infallible>;
-    type Scratch = ();
-
-    fn begin(&mut self, _: &Table) {}
 
     fn leaves(
         &mut self,
         locked: &Locked<'_, P>,
         table: &Table,
-        (): &mut (),
         (index, _): (usize, usize),
         entry: Descriptor,
     ) -> Result<usize, Self::Stop> {
         if entry.is_leaf(locked.geometry, table.level) { Err(Stop::Enough) } else { Ok(index + 1) }
-    }
-
-    fn enter(
-        &mut self,
-        _: &Locked<'_, P>,
-        _: &Table,
-        (): &mut (),
-        _: usize,
-        _: Descriptor,
-    ) -> Result<bool, Self::Stop> {
-        Ok(true)
     }
 }

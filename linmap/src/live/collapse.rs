@@ -7,13 +7,13 @@
 
 use crate::format::{Descriptor, Entry, Level, Span, TableLimits};
 use crate::live::error::ChangeError;
-use crate::live::locked::Locked;
+use crate::live::locked::{LiveVisitor, Locked};
 use crate::live::resize;
 use crate::live::table_pages::DeferredTables;
 use crate::live::tlb_batch::TlbBatch;
 use crate::plan::Policy;
 use crate::platform::{EntryUpdate, Platform};
-use crate::read::{Table, Visitor, visit_span};
+use crate::read::{Table, visit_span};
 
 /// Collapses the tables that overlap a span, where possible. Does nothing where the policy or the CPUs do not permit
 /// live changes of size.
@@ -199,18 +199,14 @@ impl<P: Platform> Collapse<'_, P> {
     }
 }
 
-impl<P: Platform> Visitor<Locked<'_, P>> for Collapse<'_, P> {
+impl<P: Platform> LiveVisitor<P> for Collapse<'_, P> {
     type Stop = ChangeError;
-    type Scratch = ();
-
-    fn begin(&mut self, _: &Table) {}
 
     /// Leaves are handled when the walk returns from their table.
     fn leaves(
         &mut self,
         _: &Locked<'_, P>,
         table: &Table,
-        (): &mut (),
         (index, last): (usize, usize),
         _: Descriptor,
     ) -> Result<usize, ChangeError> {
@@ -221,7 +217,6 @@ impl<P: Platform> Visitor<Locked<'_, P>> for Collapse<'_, P> {
         &mut self,
         _: &Locked<'_, P>,
         _: &Table,
-        (): &mut (),
         _: usize,
         old: Descriptor,
     ) -> Result<bool, ChangeError> {

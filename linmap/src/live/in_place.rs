@@ -3,10 +3,10 @@
 use core::convert::Infallible;
 
 use crate::format::{Descriptor, LeafChange, Level, Span};
-use crate::live::locked::Locked;
+use crate::live::locked::{LiveVisitor, Locked};
 use crate::live::tlb_batch::TlbBatch;
 use crate::platform::Platform;
-use crate::read::{Table, Visitor, visit_span};
+use crate::read::{Table, visit_span};
 
 /// A change in place, of one range or of several with one batch of invalidations.
 pub(crate) struct InPlace<'b> {
@@ -93,19 +93,14 @@ impl<'b> InPlace<'b> {
     }
 }
 
-impl<P: Platform> Visitor<Locked<'_, P>> for InPlace<'_> {
+impl<P: Platform> LiveVisitor<P> for InPlace<'_> {
     type Stop = Infallible;
-    type Scratch = ();
-
-    #[inline(always)]
-    fn begin(&mut self, _: &Table) {}
 
     #[inline(always)]
     fn leaves(
         &mut self,
         locked: &Locked<'_, P>,
         table: &Table,
-        (): &mut (),
         (index, last): (usize, usize),
         old: Descriptor,
     ) -> Result<usize, Infallible> {
@@ -122,7 +117,6 @@ impl<P: Platform> Visitor<Locked<'_, P>> for InPlace<'_> {
         &mut self,
         locked: &Locked<'_, P>,
         table: &Table,
-        (): &mut (),
         index: usize,
         old: Descriptor,
     ) -> Result<bool, Infallible> {

@@ -283,6 +283,90 @@ impl<P: Platform> Source for Locked<'_, P> {
     }
 }
 
+/// A visitor of live tables, which needs no values for each table.
+pub(crate) trait LiveVisitor<P: Platform> {
+    /// The reason why a walk ends early.
+    type Stop: From<Infallible>;
+
+    /// As [`Visitor::leaves`].
+    fn leaves(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        at: (usize, usize),
+        entry: Descriptor,
+    ) -> Result<usize, Self::Stop>;
+
+    /// As [`Visitor::enter`]. Descends into every table by default.
+    #[inline(always)]
+    fn enter(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        index: usize,
+        entry: Descriptor,
+    ) -> Result<bool, Self::Stop> {
+        _ = (locked, table, index, entry);
+        Ok(true)
+    }
+
+    /// As [`Visitor::leave`].
+    #[inline(always)]
+    fn leave(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        index: usize,
+        below: &Table,
+    ) -> Result<(), Self::Stop> {
+        _ = (locked, table, index, below);
+        Ok(())
+    }
+}
+
+impl<P: Platform, V: LiveVisitor<P>> Visitor<Locked<'_, P>> for V {
+    type Stop = V::Stop;
+    type Scratch = ();
+
+    #[inline(always)]
+    fn begin(&mut self, _: &Table) {}
+
+    #[inline(always)]
+    fn leaves(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        (): &mut (),
+        at: (usize, usize),
+        entry: Descriptor,
+    ) -> Result<usize, V::Stop> {
+        LiveVisitor::leaves(self, locked, table, at, entry)
+    }
+
+    #[inline(always)]
+    fn enter(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        (): &mut (),
+        index: usize,
+        entry: Descriptor,
+    ) -> Result<bool, V::Stop> {
+        LiveVisitor::enter(self, locked, table, index, entry)
+    }
+
+    #[inline(always)]
+    fn leave(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        index: usize,
+        below: &Table,
+    ) -> Result<(), V::Stop> {
+        LiveVisitor::leave(self, locked, table, index, below)
+    }
+}
+
 /// A visitor of leaves and holes only. Tables with restrictions are refused before it sees them.
 pub(crate) trait LeafVisitor<P: Platform> {
     /// Visits `entry` at `index` and any number of the entries after it, up to `last`. Returns the index of the next
@@ -303,19 +387,14 @@ struct Plain<'v, V> {
     first: u64,
 }
 
-impl<P: Platform, V: LeafVisitor<P>> Visitor<Locked<'_, P>> for Plain<'_, V> {
+impl<P: Platform, V: LeafVisitor<P>> LiveVisitor<P> for Plain<'_, V> {
     type Stop = ChangeError;
-    type Scratch = ();
-
-    #[inline(always)]
-    fn begin(&mut self, _: &Table) {}
 
     #[inline(always)]
     fn leaves(
         &mut self,
         locked: &Locked<'_, P>,
         table: &Table,
-        (): &mut (),
         at: (usize, usize),
         entry: Descriptor,
     ) -> Result<usize, ChangeError> {
@@ -327,7 +406,6 @@ impl<P: Platform, V: LeafVisitor<P>> Visitor<Locked<'_, P>> for Plain<'_, V> {
         &mut self,
         _: &Locked<'_, P>,
         table: &Table,
-        (): &mut (),
         index: usize,
         entry: Descriptor,
     ) -> Result<bool, ChangeError> {

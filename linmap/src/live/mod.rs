@@ -22,7 +22,7 @@ pub use address_space::AddressSpace;
 pub use create::create;
 pub use error::{ChangeError, CreateError, GraftError};
 pub(crate) use in_place::InPlace;
-pub(crate) use locked::{LeafVisitor, Locked};
+pub(crate) use locked::{LeafVisitor, LiveVisitor, Locked};
 pub(crate) use resize::{Resize, parks};
 pub(crate) use survey::Survey;
 pub(crate) use tlb_batch::TlbBatch;

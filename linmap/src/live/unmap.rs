@@ -4,12 +4,12 @@ use core::convert::Infallible;
 
 use crate::format::{Descriptor, LeafChange, Level, Span, Va};
 use crate::live::error::{ChangeError, refusal};
-use crate::live::locked::{LeafVisitor, Locked};
+use crate::live::locked::{LeafVisitor, LiveVisitor, Locked};
 use crate::live::protect::prepare;
 use crate::live::table_pages::DeferredTables;
 use crate::live::tlb_batch::TlbBatch;
 use crate::platform::Platform;
-use crate::read::{Table, Visitor, visit_span};
+use crate::read::{Table, visit_span};
 
 /// Removes the mappings of a span, or does nothing.
 ///
@@ -110,18 +110,14 @@ impl Unmap {
     }
 }
 
-impl<P: Platform> Visitor<Locked<'_, P>> for Unmap {
+impl<P: Platform> LiveVisitor<P> for Unmap {
     type Stop = Infallible;
-    type Scratch = ();
-
-    fn begin(&mut self, _: &Table) {}
 
     #[inline(always)]
     fn leaves(
         &mut self,
         locked: &Locked<'_, P>,
         table: &Table,
-        (): &mut (),
         (index, _): (usize, usize),
         old: Descriptor,
     ) -> Result<usize, Infallible> {
@@ -141,7 +137,6 @@ impl<P: Platform> Visitor<Locked<'_, P>> for Unmap {
         &mut self,
         locked: &Locked<'_, P>,
         table: &Table,
-        (): &mut (),
         index: usize,
         old: Descriptor,
     ) -> Result<bool, Infallible> {
@@ -185,18 +180,14 @@ fn uncount_table<P: Platform>(locked: &Locked<'_, P>) {
 /// Subtracts everything below a table from the counts.
 struct Uncount;
 
-impl<P: Platform> Visitor<Locked<'_, P>> for Uncount {
+impl<P: Platform> LiveVisitor<P> for Uncount {
     type Stop = Infallible;
-    type Scratch = ();
-
-    fn begin(&mut self, _: &Table) {}
 
     #[inline(always)]
     fn leaves(
         &mut self,
         locked: &Locked<'_, P>,
         table: &Table,
-        (): &mut (),
         (index, _): (usize, usize),
         old: Descriptor,
     ) -> Result<usize, Infallible> {
@@ -210,7 +201,6 @@ impl<P: Platform> Visitor<Locked<'_, P>> for Uncount {
         &mut self,
         locked: &Locked<'_, P>,
         _: &Table,
-        (): &mut (),
         _: usize,
         _: Descriptor,
     ) -> Result<bool, Infallible> {

@@ -8,7 +8,7 @@ use core::ops::ControlFlow;
 use crate::format::{Decoder, Descriptor, Entry, Geometry, Half, Level, Pa, Span, TableLimits, Va};
 use crate::plan::Stats;
 use crate::platform::Slot;
-use crate::read::cursor::{Source, Stop, Visitor, visit_span};
+use crate::read::cursor::{Stop, Visitor, visit_span};
 use crate::read::reader::{ReadTables, Reading};
 use crate::read::table::Table;
 
@@ -104,8 +104,8 @@ impl<F: FnMut(&Visited) -> ControlFlow<()>> Walk<F> {
     }
 }
 
-impl<S: Source, F: FnMut(&Visited) -> ControlFlow<()>> Visitor<S> for Walk<F> {
-    type Stop = Stop<S::Error>;
+impl<R: ReadTables, F: FnMut(&Visited) -> ControlFlow<()>> Visitor<Reading<'_, R>> for Walk<F> {
+    type Stop = Stop<R::Error>;
     /// The decoder of the table's entries, and the restrictions on them.
     type Scratch = (Decoder, TableLimits);
 
@@ -117,7 +117,7 @@ impl<S: Source, F: FnMut(&Visited) -> ControlFlow<()>> Visitor<S> for Walk<F> {
     #[inline(always)]
     fn leaves(
         &mut self,
-        _: &S,
+        _: &Reading<'_, R>,
         table: &Table,
         scratch: &mut Self::Scratch,
         (index, _): (usize, usize),
@@ -130,7 +130,7 @@ impl<S: Source, F: FnMut(&Visited) -> ControlFlow<()>> Visitor<S> for Walk<F> {
     #[inline(always)]
     fn enter(
         &mut self,
-        _: &S,
+        _: &Reading<'_, R>,
         table: &Table,
         scratch: &mut Self::Scratch,
         index: usize,
