@@ -1,7 +1,7 @@
 //! The speed of the model, measured on small random sequences of correct changes.
 
 use linmap::{Attributes, Descriptor, Geometry, Granule, Leaf, Level, OaFormat, Pa};
-use linmap_model::{Barrier, Core, Event, Expected, Machine, Mapping, Setup, Tlb, Ttbr};
+use linmap_model::{Barrier, Core, Event, Expected, Machine, Mapping, Register, Setup, Tlb};
 use test_support::Random;
 
 use crate::clock::timed;
@@ -76,7 +76,7 @@ impl Map {
             Event::Report { cpu: 1 },
         ]);
         for cpu in 0..2 {
-            map.steps(&[Event::Msr { cpu, register: Ttbr::Ttbr1, value: root }, Event::Isb { cpu }]);
+            map.steps(&[Event::Msr { cpu, register: Register::Ttbr1, value: root }, Event::Isb { cpu }]);
         }
         map
     }

@@ -6,7 +6,7 @@ use linmap::{
     AddressSpace, Attributes, Descriptor, Dsb, Entry, Geometry, Granule, Half, Hardware, Leaf, Level,
 };
 use linmap::{Memory, OaFormat, Pa, Run, Scope, Slot, Tlbi, Tree, Va};
-use linmap_model::{Breach, Core, Expected, Mapping, Model, OnCpu, Setup, Ttbr};
+use linmap_model::{Breach, Core, Expected, Mapping, Model, OnCpu, Register, Setup};
 
 /// The code under test: makes the page at `va`, which `slot` maps, read-only.
 fn make_read_only(cpu: OnCpu<'_>, g: Geometry, va: Va, slot: Slot, with_tlbi: bool) {
@@ -45,7 +45,7 @@ fn run(with_tlbi: bool) -> Result<(), Box<Breach>> {
     let space = AddressSpace::adopt(tree);
     for n in 0..2 {
         model.cpu(n).reports();
-        model.cpu(n).loads(Ttbr::Ttbr1, space.root());
+        model.cpu(n).loads(Register::Ttbr1, space.root());
     }
 
     let page = Va(base.0 + (3 << 12));

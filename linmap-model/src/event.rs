@@ -67,7 +67,7 @@ pub enum Event {
         /// The CPU.
         cpu: CpuId,
         /// The register.
-        register: Ttbr,
+        register: Register,
         /// Its new value: the root table's address, ASID in bits 63:48.
         #[serde(with = "hex")]
         value: u64,
@@ -164,10 +164,10 @@ pub enum Barrier {
     Nsh,
 }
 
-/// A translation table base register.
+/// A register that says how a CPU translates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Ttbr {
+pub enum Register {
     /// TTBR0_EL1: the lower half.
     Ttbr0,
     /// TTBR1_EL1: the upper half.
@@ -320,7 +320,7 @@ impl fmt::Display for Barrier {
     }
 }
 
-impl fmt::Display for Ttbr {
+impl fmt::Display for Register {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Ttbr0 => "ttbr0_el1",

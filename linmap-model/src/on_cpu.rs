@@ -11,7 +11,7 @@ use linmap::{
     Run, Slot, Tlbi, Va,
 };
 
-use crate::{Barrier, CpuId, Event, Expected, Model, Tlb, Ttbr};
+use crate::{Barrier, CpuId, Event, Expected, Model, Register, Tlb};
 
 /// A CPU of a [`Model`]: the memory and the hardware that code running on it has.
 #[derive(Clone, Copy)]
@@ -55,7 +55,7 @@ impl<'m> OnCpu<'m> {
     }
 
     /// Loads a translation table base register, and an ISB.
-    pub fn loads(self, register: Ttbr, root: Pa) {
+    pub fn loads(self, register: Register, root: Pa) {
         self.step(Event::Msr { cpu: self.cpu, register, value: base_register(root) });
         self.isb();
     }
@@ -204,7 +204,7 @@ impl<'m> OnCpu<'m> {
 
     /// Takes a CPU off the map: it loads the empty table and drops all entries of its TLB.
     fn leaves_map(self, cpu: CpuId, empty: Pa) {
-        let register = Ttbr::Ttbr1;
+        let register = Register::Ttbr1;
         self.step(Event::Park { cpu });
         self.step(Event::Msr { cpu, register, value: base_register(empty) });
         self.step(Event::Isb { cpu });
@@ -275,7 +275,7 @@ unsafe impl<'m> Hardware for OnCpu<'m> {
             self.dsb(Dsb::Ishst);
         }
         for &(cpu, _) in &users {
-            self.step(Event::Msr { cpu, register: Ttbr::Ttbr1, value: base_register(root) });
+            self.step(Event::Msr { cpu, register: Register::Ttbr1, value: base_register(root) });
             self.step(Event::Isb { cpu });
             self.step(Event::Unpark { cpu });
         }

@@ -1,7 +1,7 @@
 //! A tree is announced before a CPU loads its root; one that is not is refused in words that say so.
 
 use linmap::{Attributes, Dsb, Geometry, Granule, Half, Hardware, OaFormat, Pa, Region, Tree, Va};
-use linmap_model::{Breach, Core, Model, Rule, Setup, Ttbr};
+use linmap_model::{Breach, Core, Model, Register, Rule, Setup};
 
 /// A CPU loads a tree of some pages, in either half.
 fn loads(g: Geometry, half: Half, announced: bool) -> Result<(), Box<Breach>> {
@@ -14,7 +14,7 @@ fn loads(g: Geometry, half: Half, announced: bool) -> Result<(), Box<Breach>> {
     } else {
         cpu.dsb(Dsb::Ishst);
     }
-    let register = if half == Half::Upper { Ttbr::Ttbr1 } else { Ttbr::Ttbr0 };
+    let register = if half == Half::Upper { Register::Ttbr1 } else { Register::Ttbr0 };
     cpu.loads(register, tree.into_root().into_pa());
     model.finish()
 }

@@ -5,7 +5,7 @@ use linmap::{
     AddressSpace, Attributes, BuildError, Dsb, Geometry, Granule, Half, Hardware, OaFormat, Pa, Policy,
     Region, Tlbi, Tree, Va,
 };
-use linmap_model::{Core, Expected, Mapping, Model, OnCpu, Rule, Setup, Ttbr};
+use linmap_model::{Core, Expected, Mapping, Model, OnCpu, Register, Rule, Setup};
 use test_support::geometries;
 
 /// The map of another kernel: the third of the largest leaves that a table of level 2 has, and some pages.
@@ -28,7 +28,7 @@ fn others_tables(model: &Model, cpus: u8, half: Half) -> Pa {
     cpu.dsb(Dsb::Ishst);
     cpu.done(true);
     let root = tree.into_root().into_pa();
-    let register = if half == Half::Upper { Ttbr::Ttbr1 } else { Ttbr::Ttbr0 };
+    let register = if half == Half::Upper { Register::Ttbr1 } else { Register::Ttbr0 };
     for cpu in (0..cpus).map(|n| model.cpu(n)) {
         cpu.reports();
         cpu.loads(register, root);
@@ -85,7 +85,7 @@ fn handed_back(g: Geometry, with_tlbi: bool) -> Result<(), Rule> {
     changes_a_page(&space, cpu, &region);
     let stats = space.stats(&cpu);
     let empty = cpu.empty_table();
-    cpu.loads(Ttbr::Ttbr0, empty);
+    cpu.loads(Register::Ttbr0, empty);
     if with_tlbi {
         cpu.tlbi(Tlbi::All, g);
     }
@@ -127,7 +127,7 @@ fn what_was_handed_back_can_be_live_again() {
         let space = AddressSpace::adopt(empty);
         cpu.dsb(Dsb::Ishst);
         cpu.reports();
-        cpu.loads(Ttbr::Ttbr1, space.root());
+        cpu.loads(Register::Ttbr1, space.root());
         cpu.begins(space.root(), "graft", &[change(&region)]);
         // SAFETY: the model judges what becomes of these addresses.
         let grafted = unsafe { space.graft(&cpu, again) };

@@ -4,7 +4,7 @@ use linmap::{
     AddressSpace, Attributes, BuildError, CreateError, Dsb, Geometry, Granule, Half, Hardware, Layout,
     Leaves, OaFormat, Pa, Rodata, Run, Tlbi, Tree, Va, create,
 };
-use linmap_model::{Core, Expected, Mapping, Model, Rule, Setup, Ttbr};
+use linmap_model::{Core, Expected, Mapping, Model, Register, Rule, Setup};
 use test_support::geometries;
 
 fn changes(runs: impl Iterator<Item = Run>, g: Geometry) -> Vec<Expected> {
@@ -41,7 +41,7 @@ fn creation_keeps_every_rule_at_every_geometry() {
             cpu.dsb(Dsb::Ishst);
             for n in 0..2 {
                 model.cpu(n).reports();
-                model.cpu(n).loads(Ttbr::Ttbr1, space.root());
+                model.cpu(n).loads(Register::Ttbr1, space.root());
             }
             with_layout(g, |layout| {
                 cpu.begins(space.root(), "create", &changes(layout.runs(leaves), g));
@@ -63,7 +63,7 @@ fn creation_without_frames_changes_nothing() {
     let space =
         AddressSpace::adopt(Tree::build(&cpu, g, Half::Upper, core::iter::empty()).expect("one page"));
     cpu.dsb(Dsb::Ishst);
-    cpu.loads(Ttbr::Ttbr1, space.root());
+    cpu.loads(Register::Ttbr1, space.root());
     with_layout(g, |layout| {
         for frames in 0.. {
             model.limit_frames(Some(frames));
@@ -103,9 +103,9 @@ fn a_temporary_map_is_taken_down() {
         cpu.dsb(Dsb::Ishst);
         cpu.done(true);
         let root = tree.into_root();
-        cpu.loads(Ttbr::Ttbr0, root.pa());
+        cpu.loads(Register::Ttbr0, root.pa());
         let empty = cpu.empty_table();
-        cpu.loads(Ttbr::Ttbr0, empty);
+        cpu.loads(Register::Ttbr0, empty);
         if with_tlbi {
             cpu.tlbi(Tlbi::All, g);
         }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use linmap::{
     Attributes, Geometry, Granule, Half, Hardware, Level, OaFormat, Pa, Run, Scope, Tlbi, Tree, Va,
 };
-use linmap_model::{Core, Event, Expected, Mapping, Model, Setup, Ttbr, replay};
+use linmap_model::{Core, Event, Expected, Mapping, Model, Register, Setup, replay};
 
 /// A log that a test can look at while a model writes it.
 #[derive(Clone, Default)]
@@ -46,7 +46,7 @@ fn unmapping(with_tlbi: bool) -> Vec<u8> {
     cpu.begins(table, "create", &[Expected::new(base, 1 << 16, Some(Mapping::new(Pa(0), Attributes::RAM)))]);
     cpu.dsb(linmap::Dsb::Ishst);
     cpu.done(true);
-    cpu.loads(Ttbr::Ttbr1, tree.into_root().pa());
+    cpu.loads(Register::Ttbr1, tree.into_root().pa());
     cpu.begins(table, "unmap", &[Expected::new(base, 1 << 16, None)]);
     // The last table that was taken is that of the pages.
     let pages = Pa(setup.tables_at + 2 * g.page_size());

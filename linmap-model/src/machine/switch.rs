@@ -6,15 +6,15 @@ use super::frames::sequence;
 use super::operation::Moment;
 use super::{Finding, Left, Machine, Ttbr};
 use crate::pages::State;
-use crate::{CpuId, Rule, event};
+use crate::{CpuId, Register, Rule};
 
 /// The advice for a tree that was not announced.
 const UNANNOUNCED: &str = "nothing was announced of this tree: the events begin and done say what it maps, as `OnCpu::announces` \
     does, before a CPU loads its root";
 
 impl Machine {
-    pub(super) fn msr(&mut self, cpu: CpuId, register: event::Ttbr, value: u64) -> Result<(), Finding> {
-        let half = usize::from(register == event::Ttbr::Ttbr1);
+    pub(super) fn msr(&mut self, cpu: CpuId, register: Register, value: u64) -> Result<(), Finding> {
+        let half = usize::from(register == Register::Ttbr1);
         let ttbr = self.base_register(value);
         let place = self.place_of_root(ttbr.root, half);
         let page = self.pages.get(ttbr.root);

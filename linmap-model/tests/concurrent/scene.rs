@@ -8,7 +8,7 @@ use linmap::{
     AddressSpace, Attributes, Dsb, Geometry, Granule, Half, Hardware, Leaves, OaFormat, Pa, Platform, Policy,
     Region, Stats, Tree, Va,
 };
-use linmap_model::{Core, CpuId, Model, Setup, Ttbr};
+use linmap_model::{Core, CpuId, Model, Register, Setup};
 use shuttle::thread;
 
 use crate::flat::{self, Flat, Mapped, Walked, kept};
@@ -166,10 +166,10 @@ impl<'m> Run<'m> {
         let space = AddressSpace::adopt(tree);
         space.set_policy(scene.policy);
         cpu.dsb(Dsb::Ishst);
-        cpu.loads(Ttbr::Ttbr1, cpu.empty_table());
+        cpu.loads(Register::Ttbr1, cpu.empty_table());
         for n in 0..callers {
             model.cpu(n as CpuId).reports();
-            model.cpu(n as CpuId).loads(Ttbr::Ttbr1, space.root());
+            model.cpu(n as CpuId).loads(Register::Ttbr1, space.root());
         }
         let region = |page: u64, pages: u64, oa: u64| Region {
             va: Va(BASE + page * PAGE),

@@ -6,7 +6,7 @@ use linmap::{
     AddressSpace, Attributes, ChangeError, Dsb, Geometry, Half, Hardware, LeafSize, Leaves, Level, Pa,
     Platform, Policy, Promise, Region, Stats, Tree, Va,
 };
-use linmap_model::{Core, Model, OnCpu, Setup, Ttbr};
+use linmap_model::{Core, Model, OnCpu, Register, Setup};
 
 use crate::flat::{Flat, Mapped, Seen, Walked, changes, fitting, kept};
 use crate::operation::{Circumstances, Operation, Prediction, Refused, What};
@@ -87,7 +87,7 @@ impl<'m> World<'m> {
         let tree = Tree::build(&cpu, g, half, core::iter::empty()).expect("one page");
         let space = AddressSpace::adopt(tree);
         cpu.dsb(Dsb::Ishst);
-        let register = if half == Half::Upper { Ttbr::Ttbr1 } else { Ttbr::Ttbr0 };
+        let register = if half == Half::Upper { Register::Ttbr1 } else { Register::Ttbr0 };
         // The table on which CPUs are parked.
         if half == Half::Upper {
             cpu.loads(register, cpu.empty_table());

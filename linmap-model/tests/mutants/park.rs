@@ -1,7 +1,7 @@
 //! Parking, and TTBR: who is off the map, and how one leaves it and comes back.
 
 use linmap::{Attributes as A, Leaf, Pa};
-use linmap_model::{Barrier::*, Core, Event, Tlb::*, Ttbr};
+use linmap_model::{Barrier::*, Core, Event, Register, Tlb::*};
 
 use crate::scene::{Plan, READ_ONLY, Scene};
 
@@ -72,7 +72,7 @@ pub(crate) fn left_without_an_isb(wrong: bool) -> Scene {
     let mut s = Scene::pages(&[Core::STRONG]);
     let new = s.leaf(100);
     s.begin("move", [s.change(0..1, Some(new))]).event(Event::Park { cpu: 0 });
-    s.msr(Ttbr::Ttbr1, s.empty);
+    s.msr(Register::Ttbr1, s.empty);
     if !wrong {
         s.isb();
     }
@@ -111,7 +111,7 @@ pub(crate) fn back_late_with_a_stale_permission(wrong: bool) -> Scene {
 pub(crate) fn away_without_parking(wrong: bool) -> Scene {
     let mut s = Scene::pages(&[Core::STRONG; 2]);
     let empty = s.empty;
-    s.cpu(1).msr(Ttbr::Ttbr1, empty).isb();
+    s.cpu(1).msr(Register::Ttbr1, empty).isb();
     if !wrong {
         s.tlbi_all(Vmalle1).dsb(Nsh).isb();
     }
@@ -130,7 +130,7 @@ fn switch_lower(attributes: A, own_asid: bool) -> Scene {
     let mut s = plan.scene();
     let second = s.create(Plan { leaf: s.leaf(100), ..plan });
     let asid = if own_asid { 1 << 48 } else { 0 };
-    s.msr(Ttbr::Ttbr0, second.tables[0] | asid).isb();
+    s.msr(Register::Ttbr0, second.tables[0] | asid).isb();
     s
 }
 
@@ -149,7 +149,7 @@ fn switch(by_way_of_the_empty_one: bool, right_order: bool) -> Scene {
     s.tree = s.create(Plan { leaf: s.leaf(100), ..plan });
     s.event(Event::Park { cpu: 0 });
     if by_way_of_the_empty_one {
-        s.msr(Ttbr::Ttbr1, s.empty);
+        s.msr(Register::Ttbr1, s.empty);
     }
     s.in_order(right_order, |s| s.isb(), |s| s.tlbi_all(Vmalle1).dsb(Nsh)).isb().load().unpark();
     s
@@ -195,7 +195,7 @@ pub(crate) fn table_written_without_a_one_to_one_map(wrong: bool) -> Scene {
     let one_to_one = s.create(Plan { va: Some(oa.0), ..plan });
     let new = s.leaf(100);
     if !wrong {
-        s.msr(Ttbr::Ttbr0, one_to_one.tables[0]).isb();
+        s.msr(Register::Ttbr0, one_to_one.tables[0]).isb();
     }
     s.begin("move", [s.change(31..32, Some(new))]);
     s.parked(&[0], |s| s.clear(31).flush(31..32).put(31, new).publish()).done();
@@ -211,7 +211,7 @@ pub(crate) fn table_not_in_the_one_to_one_map(wrong: bool) -> Scene {
     let low = Plan { va: Some(same.0), leaf: Leaf { oa: same, ..plan.leaf }, ..plan };
     let one_to_one = s.create(low);
     let new = s.leaf(100);
-    s.msr(Ttbr::Ttbr0, one_to_one.tables[0]).isb();
+    s.msr(Register::Ttbr0, one_to_one.tables[0]).isb();
     s.begin("move", [s.change(31..32, Some(new))]);
     s.parked(&[0], |s| s.clear(31).flush(31..32).put(31, new).publish()).done();
     s

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use linmap::{Attributes, Descriptor, Geometry, Granule, Half, Leaf, Level, OaFormat, Pa, Va};
-use linmap_model::{Barrier, Breach, Core, CpuId, Event, Expected, Machine, Mapping, Setup, Tlb, Ttbr};
+use linmap_model::{Barrier, Breach, Core, CpuId, Event, Expected, Machine, Mapping, Register, Setup, Tlb};
 
 /// 4K pages, 39 VA bits: the root is at level 1.
 pub(crate) const K4: Geometry = geometry(Granule::K4, 39, OaFormat::Bits48);
@@ -364,7 +364,7 @@ impl Scene {
         self.event(Event::Free { cpu: self.cpu, table })
     }
 
-    pub(crate) fn msr(&mut self, register: Ttbr, value: u64) -> &mut Self {
+    pub(crate) fn msr(&mut self, register: Register, value: u64) -> &mut Self {
         self.event(Event::Msr { cpu: self.cpu, register, value })
     }
 }
@@ -438,8 +438,8 @@ impl Scene {
         self.msr(self.register(), self.tree.tables[0]).isb()
     }
 
-    fn register(&self) -> Ttbr {
-        if self.tree.va >> 63 == 1 { Ttbr::Ttbr1 } else { Ttbr::Ttbr0 }
+    fn register(&self) -> Register {
+        if self.tree.va >> 63 == 1 { Register::Ttbr1 } else { Register::Ttbr0 }
     }
 
     /// Stores leaves in a row into a table that no walker reaches.

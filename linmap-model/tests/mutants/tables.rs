@@ -1,7 +1,7 @@
 //! Table pages: taken, linked, unlinked, given back.
 
 use linmap::{Leaf, Pa};
-use linmap_model::{Barrier::*, Core, Tlb::*, Ttbr};
+use linmap_model::{Barrier::*, Core, Register, Tlb::*};
 
 use crate::scene::{Plan, Scene};
 
@@ -126,7 +126,7 @@ pub(crate) fn freed_while_loaded(wrong: bool) -> Scene {
     let leaf = Leaf { oa: Pa(0x8000_0000), ..page.leaf };
     let mut s = Plan { va: Some(0x8000_0000), leaf, ..page }.scene();
     if !wrong {
-        s.msr(Ttbr::Ttbr0, s.empty).isb();
+        s.msr(Register::Ttbr0, s.empty).isb();
     }
     s.forget();
     for table in s.tree.tables.clone() {

@@ -1,7 +1,7 @@
 //! The places of the tables and their mappings: one root, one table at level 1, one at level 2, whose slots 0
 //! and 1 are watched; below slot 0 a few child tables come and go.
 
-use linmap_model::{Barrier, CpuId, Event, Expected, Mapping, Tlb, Ttbr};
+use linmap_model::{Barrier, CpuId, Event, Expected, Mapping, Register, Tlb};
 
 use crate::descriptor::{
     BLOCK, CONTIGUOUS, Leaf, Meaning, NOT_GLOBAL, PAGE, RAM, TABLE_OR_PAGE, VALID, meaning,
@@ -103,7 +103,7 @@ pub(crate) fn prologue(layout: Layout, cpus: u8, asid: u64) -> Vec<Event> {
     for cpu in 0..cpus {
         events.extend((cpu > 0).then_some(Event::Report { cpu }));
         let value = ROOT | asid << 48;
-        events.extend([Event::Msr { cpu, register: Ttbr::Ttbr1, value }, isb(cpu)]);
+        events.extend([Event::Msr { cpu, register: Register::Ttbr1, value }, isb(cpu)]);
     }
     events
 }
