@@ -51,7 +51,7 @@ rules! {
         "the operation's own contract";
     /// After an operation's return a TLB may still hold what it replaced.
     Stale = "a TLB may still hold the old translation when the operation returns",
-        "D8.17 RGPPYH, D8.17.8 RPSMWS, RYNJCP and RBLDZX";
+        "D8.17 RGPPYH, D8.17.7 RXMZFH, D8.17.8 RPSMWS, RYNJCP and RBLDZX";
     /// After an operation's return a walker may not see what it stored.
     NotVisible = "a store is not visible to all walkers when the operation returns",
         "D8.2.6.1 RSPVBD, D8.17 IWZCBG";

@@ -73,6 +73,8 @@ pub(crate) struct Invalidation {
     pub(crate) level: Option<i8>,
     /// Nothing is sure to be invalidated: the operand names another granule.
     pub(crate) other_granule: bool,
+    /// By range: a CPU without such operations need not heed it.
+    pub(crate) range: bool,
 }
 
 impl Tlb {
@@ -94,8 +96,15 @@ impl Tlb {
     pub(crate) fn decode(self, operand: u64, g: Geometry, ttl: bool) -> Result<Invalidation, String> {
         let (what, by_asid, last_level, broadcast, _) = self.traits();
         let asid = by_asid.then_some((operand >> 48) as u16);
-        let all =
-            Invalidation { addresses: None, asid, last_level, broadcast, level: None, other_granule: false };
+        let all = Invalidation {
+            addresses: None,
+            asid,
+            last_level,
+            broadcast,
+            level: None,
+            other_granule: false,
+            range: what == What::Range,
+        };
         let above = operand >> 48;
         if above != 0 && !by_asid {
             return Err(format!("bits 63:48 are {above:#x} and must be zero: {self} takes no ASID"));

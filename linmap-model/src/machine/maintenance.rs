@@ -32,15 +32,21 @@ impl Machine {
         if done.iter().any(|i| i.what.broadcast) {
             self.stale.arrived(Wait::Repeat(cpu), self.now);
         }
-        let everyone = u8::MAX >> (8 - self.cpus.len());
         let lingering = self.cpus_that(|c| c.core.repeat_tlbi);
         for issued in &done {
-            let cpus = if issued.what.broadcast { everyone } else { 1 << cpu };
+            let cpus = if issued.what.broadcast { self.recipients(issued) | 1 << cpu } else { 1 << cpu };
             let by = Completion { issuer: cpu, cpus, lingering, now: self.now };
             self.stale.complete(issued, by, self.setup.geometry);
             self.forget_trees(cpus & !(1 << cpu), issued);
         }
         self.cpu_mut(cpu).awaiting_isb.extend(done);
+    }
+
+    /// Returns the CPUs that have to carry out an invalidation of another: one by range is for those that have such
+    /// operations (D8.17.7 RXMZFH). A level hint is for all: that rule does not name it, so a CPU without FEAT_TTL
+    /// invalidates at least what the hint leaves in.
+    fn recipients(&self, issued: &Issued) -> u8 {
+        self.cpus_that(|c| c.core.range_tlbi || !issued.what.range)
     }
 
     pub(super) fn isb(&mut self, cpu: CpuId) -> Result<(), Finding> {
@@ -133,6 +139,9 @@ impl Machine {
                 "the store had no DSB by then (it came with event {end}), so the old entry could be fetched again"
             ),
             _ if issuer != cpu && !op.is_broadcast() => format!("it is local to cpu {issuer}"),
+            _ if issuer != cpu && op.is_range() && !self.cpu(cpu).core.range_tlbi => {
+                format!("it is by range, and cpu {cpu} has no such TLBIs, so it need not heed one")
+            }
             _ if self.cpu(issuer).issued.iter().any(|i| i.at == at) => {
                 format!("cpu {issuer} has executed no DSB ISH since, so it may not be complete")
             }

@@ -8,6 +8,7 @@ mod code;
 mod invalidate;
 mod park;
 mod promise;
+mod recipients;
 mod repaint;
 mod replace;
 mod runs;
@@ -203,6 +204,15 @@ mutants! {
         Stale, "names another granule";
     invalidate::range_with_a_hint_not_aligned: "a range with a TTL does not start at a block",
         TlbiOperand, "not aligned to level 2";
+
+    recipients::by_range_to_a_cpu_without: "the TLBI is by range, and another CPU has none",
+        Stale on 1 at 0, "it is by range, and cpu 1 has no such TLBIs";
+    recipients::table_by_range_to_a_cpu_without: "a table goes with a TLBI by range, and another CPU has none",
+        Freed on 1, "it is by range, and cpu 1 has no such TLBIs";
+    recipients::by_range_on_a_cpu_without: "the CPU has no TLBIs by range",
+        TlbiOperand on 0, "undefined on cpu 0";
+    recipients::hint_from_the_cpu_without: "the CPU without TTL issues the TLBI, not the other",
+        TlbiOperand on 0, "without FEAT_TTL";
 
     runs::partly_changed: "four pages of a run change",
         ContiguousRun, "may be cached for the whole run";
