@@ -251,6 +251,11 @@ impl Machine {
         self.breach.clone().map_or(Ok(()), Err)
     }
 
+    /// Returns true after a breach.
+    pub(crate) const fn has_stopped(&self) -> bool {
+        self.breach.is_some()
+    }
+
     /// Judges the machine at rest: every page of every tree in use translates as it must, no operation
     /// is open, and no table page is lost.
     ///

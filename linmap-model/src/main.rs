@@ -20,8 +20,8 @@ struct Arguments {
 enum Command {
     /// Judge every step of a saved log.
     ///
-    /// Exit code 0: no rule is broken. 1: a rule is broken; it is printed with the facts and the last events.
-    /// 2: the log cannot be read.
+    /// Exit code 0: no rule is broken. 1: a rule is broken; the first breach is printed with the facts and the last
+    /// events, and what follows it is counted. 2: the log cannot be read.
     Replay {
         /// The log, as `Model::log_to` writes it: one JSON object a line. `-` is standard input.
         log: PathBuf,
@@ -47,8 +47,11 @@ fn main() -> ExitCode {
             println!("{name}: {events} events, no rule broken");
             ExitCode::SUCCESS
         }
-        Err(ReplayError::Breach { line, breach }) => {
+        Err(ReplayError::Breach { line, breach, later }) => {
             println!("{name}, line {line}\n\n{breach}");
+            if later != 0 {
+                println!("  {later} more events follow, which are not judged");
+            }
             ExitCode::FAILURE
         }
         Err(error) => {

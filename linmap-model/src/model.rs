@@ -1,15 +1,17 @@
 //! The machine as software finds it: a supply of table pages, CPUs to run on, and a verdict.
 //!
 //! Each action of a CPU becomes an [`Event`] (`on_cpu.rs`). Stores into pages that no walker reaches go to plain
-//! memory; they become events before the CPU's next step that a walker could see.
+//! memory; they become events before the CPU's next step that a walker could see. After a breach the machine stays where
+//! it is, and the events go on, for the log.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::io::Write;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread::{self, ThreadId};
 
 use linmap::{Geometry, Slot, host};
 
+use crate::pages::POISON;
 use crate::{Breach, CpuId, Event, Machine, Setup};
 
 /// A machine that code runs on.
@@ -45,6 +47,8 @@ pub(crate) struct Inner {
     /// True if CPUs refuse to be parked.
     pub(crate) unparkable: bool,
     pub(crate) empty: Option<u64>,
+    /// The contents of table pages after a breach, as the log has them. Before one the machine has them.
+    logged: HashMap<u64, Vec<u64>>,
     log: Option<Box<dyn Write + Send>>,
 }
 
@@ -81,6 +85,7 @@ impl Model {
             left: None,
             unparkable: false,
             empty: None,
+            logged: HashMap::new(),
             log: None,
         };
         let words = Box::into_raw(words.into_boxed_slice());
@@ -96,7 +101,8 @@ impl Model {
         self
     }
 
-    /// Writes every event to `log` as a line of JSON, the machine first, so that it can be replayed.
+    /// Writes every event to `log` as a line of JSON, the machine first, so that it can be replayed. If the code under
+    /// test goes on after a breach, so does the log, for other checkers.
     ///
     /// # Errors
     ///
@@ -164,9 +170,21 @@ impl Model {
     /// Takes a step that a walker could notice, after the plain stores of `cpu`.
     pub(crate) fn step(&self, cpu: CpuId, event: Event) {
         let mut inner = self.lock();
-        let result = self.note_plain_stores(&mut inner, cpu).and_then(|()| inner.step(event));
+        let result = self.step_after_stores(&mut inner, cpu, event);
         drop(inner);
         self.report(result);
+    }
+
+    /// The same under the lock. Returns the first breach.
+    pub(crate) fn step_after_stores(
+        &self,
+        inner: &mut Inner,
+        cpu: CpuId,
+        event: Event,
+    ) -> Result<(), Box<Breach>> {
+        let stores = self.note_plain_stores(inner, cpu);
+        let step = inner.step(event);
+        stores.and(step)
     }
 
     /// Ends the code under test after a breach. Not while it unwinds from one already: a second panic would abort
@@ -181,21 +199,25 @@ impl Model {
     }
 
     /// Turns the plain stores of a CPU since the last call into events.
-    pub(crate) fn note_plain_stores(&self, inner: &mut Inner, cpu: CpuId) -> Result<(), Box<Breach>> {
+    fn note_plain_stores(&self, inner: &mut Inner, cpu: CpuId) -> Result<(), Box<Breach>> {
         let this = (cpu, thread::current().id());
         let mine = inner.plain.iter().filter(|p| *p.1 == this).map(|p| *p.0);
+        let mut verdict = Ok(());
         for table in mine.collect::<Vec<_>>() {
             // SAFETY: the page is a frame's or was, and was last borrowed for writing on this thread, which
             // is here now.
             let now = unsafe { &*self.page(inner, table) };
-            for event in differences(cpu, table, inner.machine.words(table), now) {
-                inner.step(event)?;
+            for event in differences(cpu, table, inner.known(table), now) {
+                let step = inner.step(event);
+                verdict = verdict.and(step);
             }
-            if !inner.machine.is_offline(table) {
+            if inner.machine.has_stopped() {
+                inner.logged.insert(table, now.to_vec());
+            } else if !inner.machine.is_offline(table) {
                 inner.plain.remove(&table);
             }
         }
-        Ok(())
+        verdict
     }
 
     /// Returns the contents of a slot as software sees them.
@@ -232,6 +254,30 @@ impl Inner {
             self.log = None;
         }
         self.machine.step(event)
+    }
+
+    /// The words of a table page as the events so far say.
+    fn known(&self, table: u64) -> &[u64] {
+        self.logged.get(&table).map_or_else(|| self.machine.words(table), Vec::as_slice)
+    }
+
+    /// Notes a live store whose event is in the log, if the machine does so no more.
+    pub(crate) fn stored(&mut self, slot: Slot, value: u64) {
+        if self.machine.has_stopped() {
+            let mut words = self.known(slot.table.0).to_vec();
+            if let Some(word) = words.get_mut(slot.index) {
+                *word = value;
+            }
+            self.logged.insert(slot.table.0, words);
+        }
+    }
+
+    /// Fills a page that was just taken with what a slot must not keep.
+    pub(crate) fn fill(&mut self, table: u64, page: &mut [u64]) {
+        page.fill(POISON);
+        if self.machine.has_stopped() {
+            self.logged.insert(table, page.to_vec());
+        }
     }
 
     /// Returns the place where a CPU remembers a slot.

@@ -122,11 +122,7 @@ unsafe impl Memory for OnCpu<'_> {
         let page = self.model.page(&inner, table);
         // SAFETY: the page was free, so that nothing else refers to it.
         let page = unsafe { &mut *page };
-        match inner.machine.words(table) {
-            // After a breach the machine has no contents any more.
-            [] => page.fill(0),
-            words => page.copy_from_slice(words),
-        }
+        inner.fill(table, page);
         drop(inner);
         self.model.report(result);
         // SAFETY: as above; the page is this machine's.
@@ -173,11 +169,12 @@ unsafe impl Memory for OnCpu<'_> {
         *remembered = Some((slot, new.0));
         let (table, index) = (slot.table.0, slot.index);
         let event = Event::Write { cpu: self.cpu, table, index, value: new.0, count: 1, step: 0, was };
-        let result = self.model.note_plain_stores(&mut inner, self.cpu).and_then(|()| inner.step(event));
+        let result = self.model.step_after_stores(&mut inner, self.cpu, event);
         if result.is_ok() || !self.model.panics {
             let page = self.model.page(&inner, table);
             // SAFETY: the page is a table's, so no frame stands for it; under the lock.
             unsafe { (*page)[index] = new.0 };
+            inner.stored(slot, new.0);
         }
         drop(inner);
         self.model.report(result);

@@ -31,11 +31,14 @@ pub enum ReplayError {
         line: usize,
         /// The rule, with the facts and the last events.
         breach: Box<Breach>,
+        /// The number of events that follow in the log. They are not judged.
+        later: usize,
     },
 }
 
 /// Replays a log: a line for the machine, then one for each event. Empty lines do not count. After the last
-/// event the machine is judged at rest ([`Machine::finish`]). Returns the number of events.
+/// event the machine is judged at rest ([`Machine::finish`]). Returns the number of events. What follows a breach is
+/// counted only.
 ///
 /// # Errors
 ///
@@ -43,7 +46,8 @@ pub enum ReplayError {
 pub fn replay(log: impl BufRead) -> Result<usize, ReplayError> {
     let mut machine: Option<Machine> = None;
     let mut lines = 0;
-    for (number, text) in log.lines().enumerate() {
+    let mut log = log.lines().enumerate();
+    while let Some((number, text)) = log.next() {
         let line = number + 1;
         lines = line;
         let text = text.map_err(|error| ReplayError::Unreadable { line, error })?;
@@ -58,14 +62,18 @@ pub fn replay(log: impl BufRead) -> Result<usize, ReplayError> {
             }
             Some(machine) => {
                 let event: Event = serde_json::from_str(&text).map_err(|e| malformed(plain(&e)))?;
-                machine.step(event).map_err(|breach| ReplayError::Breach { line, breach })?;
+                if let Err(breach) = machine.step(event) {
+                    let rest = log.map_while(|(_, text)| text.ok());
+                    let later = rest.filter(|text| !text.trim().is_empty()).count();
+                    return Err(ReplayError::Breach { line, breach, later });
+                }
             }
         }
     }
     match machine {
         Some(machine) => match machine.finish() {
             Ok(()) => Ok(machine.events()),
-            Err(breach) => Err(ReplayError::Breach { line: lines, breach }),
+            Err(breach) => Err(ReplayError::Breach { line: lines, breach, later: 0 }),
         },
         None => Err(ReplayError::Malformed { line: lines + 1, why: "no line describes the machine".into() }),
     }

@@ -5,9 +5,10 @@ use std::process::{Command, Output};
 use std::sync::{Arc, Mutex};
 
 use linmap::{
-    Attributes, Geometry, Granule, Half, Hardware, Level, OaFormat, Pa, Run, Scope, Tlbi, Tree, Va,
+    AddressSpace, Attributes, Change, Geometry, Granule, Half, Hardware, Level, Memory, OaFormat, Pa, Policy,
+    Run, Scope, Tlbi, Tree, Va,
 };
-use linmap_model::{Core, Event, Expected, Mapping, Model, Register, Setup, replay};
+use linmap_model::{Core, Event, Expected, Mapping, Model, OnCpu, Register, ReplayError, Setup, replay};
 
 /// A log that a test can look at while a model writes it.
 #[derive(Clone, Default)]
@@ -87,6 +88,96 @@ fn a_log_replays_to_the_same_verdict() {
     assert_eq!(code, Some(1), "{out}");
     for fact in ["Stale: ", "address  0xfff0000000000000", "no TLBI was issued since event", "done\n"] {
         assert!(out.contains(fact), "{fact} is not in\n{out}");
+    }
+}
+
+/// Pages are mapped, one of them in a table of its own, cut out of a block, joined again, and unmapped.
+fn goes_on(space: &AddressSpace, cpu: OnCpu<'_>, g: Geometry) {
+    let (block, page, pa) = (g.level_size(Level::new(2)), g.page_size(), Pa(4 << 30));
+    let va = Va(g.base(Half::Upper) + 4 * block);
+    let range = |to| [Expected::new(va, block + page, to)];
+    let read_only = Mapping::new(pa, Attributes::RAM | Attributes::READ_ONLY);
+    let pages = block / page;
+    space.set_policy(Policy::Park);
+    cpu.begins(space.root(), "map", &range(Some(Mapping::new(pa, Attributes::RAM))));
+    // SAFETY: the memory is the model's.
+    cpu.done(unsafe { space.map(&cpu, va, pages + 1, pa, Attributes::RAM) }.is_ok());
+    cpu.begins(space.root(), "protect", &[Expected::new(va, page, Some(read_only))]);
+    // SAFETY: as above.
+    cpu.done(unsafe { space.protect(&cpu, va, 1, Change::READ_ONLY) }.is_ok());
+    cpu.begins(space.root(), "unmap", &range(None));
+    // SAFETY: as above.
+    cpu.done(unsafe { space.unmap(&cpu, va, pages + 1) }.is_ok());
+}
+
+/// A page is unmapped by hand, with its TLBI or without, and the library goes on: the log, and whether there was a breach.
+fn going_on(g: Geometry, with_tlbi: bool) -> (String, bool) {
+    let model = Model::new(&Setup::new(g, &[Core::STRONG, Core::WEAK])).unwrap().quietly();
+    let log = Shared::default();
+    model.log_to(log.clone()).unwrap();
+    let (cpu, base) = (model.cpu(0), Va(g.base(Half::Upper)));
+    let page = Run {
+        va: base,
+        oa: Pa(0),
+        attributes: Attributes::RAM,
+        level: Level::PAGE,
+        contiguous: false,
+        descriptors: 1,
+    };
+    let tree = Tree::build(&cpu, g, Half::Upper, [page].into_iter()).unwrap();
+    let mut slot = linmap::Slot { table: tree.root(), index: 0 };
+    cpu.announces(tree.root(), [page]);
+    let space = AddressSpace::adopt(tree);
+    cpu.loads(Register::Ttbr1, cpu.empty_table());
+    for cpu in [cpu, model.cpu(1)] {
+        cpu.reports();
+        cpu.loads(Register::Ttbr1, space.root());
+    }
+    let mut level = g.root();
+    // SAFETY: the memory is the model's.
+    unsafe {
+        while let linmap::Entry::Table(child) = cpu.load(slot).decode(g, level) {
+            (slot.table, level) = (child, level.next());
+        }
+        cpu.begins(space.root(), "by hand", &[Expected::new(base, g.page_size(), None)]);
+        cpu.store(slot, linmap::Descriptor::HOLE);
+    }
+    cpu.dsb(linmap::Dsb::Ishst);
+    if with_tlbi {
+        cpu.tlbi(Tlbi::Page(base, Scope::LastLevel), g);
+    }
+    cpu.dsb(linmap::Dsb::Ish);
+    cpu.isb();
+    cpu.done(true);
+    goes_on(&space, cpu, g);
+    let lines = std::mem::take(&mut *log.0.lock().unwrap());
+    (String::from_utf8(lines).unwrap(), model.verdict().is_err())
+}
+
+/// After a breach the log goes on with every step of the code under test: the TLBI is all that it lacks.
+#[test]
+fn a_log_keeps_what_follows_a_breach() {
+    for granule in [Granule::K4, Granule::K16, Granule::K64] {
+        let g = Geometry::new(granule, 48, OaFormat::Bits48).unwrap();
+        let (right, breach) = going_on(g, true);
+        assert!(!breach, "{granule:?}");
+        let events = replay(right.as_bytes()).expect("no breach");
+        let (wrong, breach) = going_on(g, false);
+        assert!(breach, "{granule:?}");
+        let Err(ReplayError::Breach { line, later, .. }) = replay(wrong.as_bytes()) else {
+            panic!("no breach in the log")
+        };
+        // All lines but the first are events, and those up to `line` were judged.
+        assert_eq!(line - 1 + later, events - 1, "{granule:?}");
+
+        // With the TLBI it is the log of a right run.
+        let tlbi = right.lines().position(|l| l.contains("\"tlbi\"")).expect("a TLBI");
+        let mut lines: Vec<&str> = wrong.lines().collect();
+        lines.insert(tlbi, right.lines().nth(tlbi).unwrap());
+        assert_eq!(replay(lines.join("\n").as_bytes()).expect("no breach"), events, "{granule:?}");
+        let (code, out, _) = replayed(wrong.as_bytes());
+        assert_eq!(code, Some(1));
+        assert!(out.ends_with(&format!("  {later} more events follow, which are not judged\n")), "{out}");
     }
 }
 
