@@ -48,6 +48,16 @@ pub(crate) enum Meaning {
     Reserved,
 }
 
+impl Meaning {
+    /// Returns the leaf, if there is one that a walker may use.
+    pub(crate) fn translating(self) -> Option<Leaf> {
+        match self {
+            Self::Leaf(leaf) => Some(leaf).filter(|leaf| leaf.translates()),
+            _ => None,
+        }
+    }
+}
+
 /// A block or a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Leaf {

@@ -6,10 +6,13 @@
 
 mod by_hand;
 mod descriptor;
+mod memory;
 mod model;
 mod mutate;
 mod operations;
 mod places;
+mod promise;
+mod rules;
 mod tlb;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -72,7 +75,9 @@ impl Case {
     /// The machine's verdict on the first `events`.
     fn machine(&self, events: usize) -> Verdict<Rule> {
         let geometry = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
-        let mut machine = Machine::new(&Setup::new(geometry, &self.cores)).unwrap();
+        // A few table pages are enough.
+        let setup = Setup { tables: 16, ..Setup::new(geometry, &self.cores) };
+        let mut machine = Machine::new(&setup).unwrap();
         for event in &self.prologue {
             machine.step(event.clone()).unwrap_or_else(|breach| panic!("the prologue:\n{breach}"));
         }

@@ -1,7 +1,5 @@
 //! All that one CPU's TLB can come to hold for one address, and what a TLBI takes from it.
 
-use std::collections::BTreeSet;
-
 use linmap_model::{Core, Tlb};
 
 use crate::descriptor::{BLOCK, NOT_GLOBAL, PAGE};
@@ -78,6 +76,15 @@ struct State {
     waits: u64,
 }
 
+impl State {
+    /// Returns the state after a waiting invalidation takes these entries.
+    fn after(self, number: usize, taken: Content, own: bool) -> Self {
+        // One of another CPU is done only when this CPU works by the old entry no more (RWWQZZ).
+        let in_flight = if own { self.in_flight | self.content & taken } else { self.in_flight & !taken };
+        Self { content: self.content & !taken, in_flight, waits: self.waits & !(1 << number) }
+    }
+}
+
 /// All states that can come about.
 #[derive(Clone, Debug)]
 pub(crate) struct Reachable {
@@ -87,7 +94,8 @@ pub(crate) struct Reachable {
     entries: Vec<Entry>,
     /// The invalidations that have not acted everywhere yet.
     waiting: Vec<Option<Invalidation>>,
-    states: BTreeSet<State>,
+    /// In order, each once.
+    states: Vec<State>,
 }
 
 impl Reachable {
@@ -97,18 +105,29 @@ impl Reachable {
 
     /// An empty TLB.
     pub(crate) fn new(cpu: u8) -> Self {
-        let states = [State { content: 0, in_flight: 0, waits: 0 }].into();
+        let states = vec![State { content: 0, in_flight: 0, waits: 0 }];
         Self { cpu, entries: Vec::new(), waiting: Vec::new(), states }
     }
 
-    /// Returns the contents that the TLB can have.
-    pub(crate) fn contents(&self) -> impl Iterator<Item = Content> {
-        self.states.iter().map(|s| s.content)
+    /// Returns all entries that the TLB can hold, in one state or another.
+    pub(crate) fn held(&self) -> Content {
+        self.states.iter().fold(0, |all, s| all | s.content)
     }
 
-    /// Returns the entries that the CPU can use.
-    pub(crate) fn in_use(&self) -> impl Iterator<Item = Content> {
-        self.states.iter().map(|s| s.content | s.in_flight)
+    /// Returns all entries that the CPU can use.
+    pub(crate) fn used(&self) -> Content {
+        self.states.iter().fold(0, |all, s| all | s.content | s.in_flight)
+    }
+
+    /// Returns true if the TLB can hold two entries together, by their numbers.
+    pub(crate) fn holds_both(&self, one: usize, other: usize) -> bool {
+        let both = 1 << one | 1 << other;
+        self.states.iter().any(|s| s.content & both == both)
+    }
+
+    /// Returns true if some invalidation has not acted everywhere yet.
+    pub(crate) fn waits(&self) -> bool {
+        self.waiting.iter().any(Option::is_some)
     }
 
     pub(crate) fn entries_of(&self, content: Content) -> impl Iterator<Item = &Entry> {
@@ -139,7 +158,14 @@ impl Reachable {
     /// from now on: if it had acted before, what it took may have come back.
     pub(crate) fn issue(&mut self, new: Invalidation) {
         let number = self.waiting.iter().position(|w| *w == Some(new)).unwrap_or_else(|| self.wait(new));
-        self.states = self.states.iter().map(|s| State { waits: s.waits | 1 << number, ..*s }).collect();
+        self.change(|s| State { waits: s.waits | 1 << number, ..s });
+    }
+
+    /// Each state becomes another.
+    fn change(&mut self, new: impl Fn(State) -> State) {
+        self.states.iter_mut().for_each(|s| *s = new(*s));
+        self.states.sort_unstable();
+        self.states.dedup();
     }
 
     fn wait(&mut self, new: Invalidation) -> usize {
@@ -152,31 +178,22 @@ impl Reachable {
         number
     }
 
-    /// Returns the state after an invalidation acts.
-    fn acted(&self, state: State, number: usize, one: Invalidation) -> State {
-        let taken = self.taken(one.hits);
-        // One of another CPU is done only when this CPU works by the old entry no more (RWWQZZ).
-        let in_flight = if one.by == self.cpu {
-            state.in_flight | state.content & taken
-        } else {
-            state.in_flight & !taken
-        };
-        State { content: state.content & !taken, in_flight, waits: state.waits & !(1 << number) }
-    }
-
     /// Those invalidations act now at the latest.
     pub(crate) fn act(&mut self, due: impl Fn(&Invalidation) -> bool) {
         for number in 0..self.waiting.len() {
             let Some(one) = self.waiting[number].filter(|w| due(w)) else { continue };
-            let acted = |s: &State| if s.waits >> number & 1 != 0 { self.acted(*s, number, one) } else { *s };
-            self.states = self.states.iter().map(acted).collect();
+            let taken = self.taken(one.hits);
+            let own = one.by == self.cpu;
+            self.change(|s| if s.waits >> number & 1 != 0 { s.after(number, taken, own) } else { s });
             self.waiting[number] = None;
         }
     }
 
     /// Nothing is in flight any more.
     pub(crate) fn synchronise(&mut self) {
-        self.states = self.states.iter().map(|s| State { in_flight: 0, ..*s }).collect();
+        if self.states.iter().any(|s| s.in_flight != 0) {
+            self.change(|s| State { in_flight: 0, ..s });
+        }
     }
 
     /// Those invalidations have come to another stage.
@@ -187,11 +204,10 @@ impl Reachable {
             match self.waiting.iter().position(|w| *w == Some(new)) {
                 None => self.waiting[number] = Some(new),
                 Some(same) => {
-                    let moved = |s: &State| {
+                    self.change(|s| {
                         let waits = s.waits & !(1 << number) | (s.waits >> number & 1) << same;
-                        State { waits, ..*s }
-                    };
-                    self.states = self.states.iter().map(moved).collect();
+                        State { waits, ..s }
+                    });
                     self.waiting[number] = None;
                 }
             }
@@ -203,20 +219,30 @@ impl Reachable {
         let from_root = self.content(from_root);
         let from_table: Vec<_> =
             from_table.iter().map(|(t, e)| (self.content(&[Entry::Table(*t)]), self.content(e))).collect();
-        let mut todo: Vec<_> = self.states.iter().copied().collect();
+        let taken: Vec<_> = (0..self.waiting.len())
+            .filter_map(|number| {
+                let one = self.waiting[number]?;
+                Some((number, self.taken(one.hits), one.by == self.cpu))
+            })
+            .collect();
+        let mut todo = self.states.clone();
         while let Some(state) = todo.pop() {
             let cached = from_table.iter().filter(|(table, _)| state.content & table != 0);
             let fills = cached.fold(from_root, |all, (_, leaves)| all | leaves) & !state.content;
-            let filled = bits(fills).map(|one| State { content: state.content | one, ..state });
-            let acted = bits(state.waits).filter_map(|one| {
-                let number = one.trailing_zeros() as usize;
-                Some(self.acted(state, number, self.waiting[number]?))
-            });
-            for state in filled.chain(acted).collect::<Vec<_>>() {
-                if self.states.insert(state) {
-                    todo.push(state);
-                }
+            for one in bits(fills) {
+                self.reach(State { content: state.content | one, ..state }, &mut todo);
             }
+            for &(number, taken, own) in taken.iter().filter(|(number, ..)| state.waits >> number & 1 != 0) {
+                self.reach(state.after(number, taken, own), &mut todo);
+            }
+        }
+    }
+
+    /// A state comes about; if it is new it is to be explored.
+    fn reach(&mut self, state: State, todo: &mut Vec<State>) {
+        if let Err(at) = self.states.binary_search(&state) {
+            self.states.insert(at, state);
+            todo.push(state);
         }
     }
 }
