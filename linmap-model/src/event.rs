@@ -148,6 +148,30 @@ pub enum Event {
         #[serde(with = "hex")]
         pa: u64,
     },
+    /// A virtual address is used, through the map that the CPU has loaded.
+    Access {
+        /// The CPU.
+        cpu: CpuId,
+        /// The address.
+        #[serde(with = "hex")]
+        va: u64,
+        /// What it is used for.
+        how: Access,
+    },
+}
+
+/// What a CPU uses a virtual address for, at EL1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Access {
+    /// A load.
+    Read,
+    /// A store.
+    Write,
+    /// An instruction fetch.
+    Execute,
+    /// A load of allocation tags (FEAT_MTE2). A store of tags is a write of the address too, which is an event of its own.
+    Tag,
 }
 
 /// The kinds of DSB that matter to tables.
@@ -265,7 +289,8 @@ impl Event {
             | Self::Done { cpu, .. }
             | Self::Code { cpu, .. }
             | Self::Cache { cpu, .. }
-            | Self::Execute { cpu, .. } => cpu,
+            | Self::Execute { cpu, .. }
+            | Self::Access { cpu, .. } => cpu,
         }
     }
 }
@@ -305,6 +330,7 @@ impl fmt::Display for Event {
             Self::Cache { op: CacheOp::DcCvau, pa, .. } => write!(f, "dc cvau {pa:#x}"),
             Self::Cache { op: CacheOp::IcIvau, pa, .. } => write!(f, "ic ivau {pa:#x}"),
             Self::Execute { pa, .. } => write!(f, "execute {pa:#x}"),
+            Self::Access { va, how, .. } => write!(f, "{how} at {va:#x}"),
         }
     }
 }
@@ -316,6 +342,17 @@ impl fmt::Display for Barrier {
             Self::Ish => "ish",
             Self::Nshst => "nshst",
             Self::Nsh => "nsh",
+        })
+    }
+}
+
+impl fmt::Display for Access {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Read => "read",
+            Self::Write => "write",
+            Self::Execute => "execute",
+            Self::Tag => "read tags",
         })
     }
 }

@@ -65,7 +65,7 @@ mod stale;
 mod tlb;
 mod waits;
 
-pub use event::{Barrier, CacheOp, CpuId, Event, Expected, Mapping, Register};
+pub use event::{Access, Barrier, CacheOp, CpuId, Event, Expected, Mapping, Register};
 pub use machine::Machine;
 pub use model::Model;
 pub use on_cpu::{Held, OnCpu};

@@ -6,11 +6,13 @@
 //!
 //! The files below this one take the events: stores (`store.rs`), barriers and invalidations (`maintenance.rs`),
 //! registers and parking (`switch.rs`), trees that replace others (`succession.rs`), table pages (`frames.rs`), pages
-//! with two addresses (`alias.rs`), the members of contiguous runs (`run.rs`), the order in which walkers see stores
+//! with two addresses (`alias.rs`), the use of addresses (`access.rs`), the members of contiguous runs (`run.rs`), the order in which walkers see stores
 //! into them (`run_order.rs`), and operations with their promises (`operation.rs`).
 
+mod access;
 mod alias;
 mod frames;
+mod hardware_update;
 mod maintenance;
 mod operation;
 mod run;
@@ -100,6 +102,8 @@ struct Operation {
 struct Fresh {
     cpu: CpuId,
     root: u64,
+    /// The table and the slot.
+    slot: (u64, usize),
     span: (u64, u64),
 }
 
@@ -307,10 +311,16 @@ impl Machine {
                 self.code.maintain(cpu, op, pa);
                 Ok(())
             }
-            Event::Execute { pa, .. } => self.code.execute(cpu, pa).map_err(|missing| {
-                Finding::new(Rule::Code, format!("the instructions at {pa:#x} lack {missing}")).on(cpu)
-            }),
+            Event::Execute { pa, .. } => self.executes(cpu, pa),
+            Event::Access { va, how, .. } => self.access(cpu, va, how),
         }
+    }
+
+    /// Judges that a CPU may execute a line of code.
+    fn executes(&self, cpu: CpuId, pa: u64) -> Result<(), Finding> {
+        self.code.execute(cpu, pa).map_err(|missing| {
+            Finding::new(Rule::Code, format!("the instructions at {pa:#x} lack {missing}")).on(cpu)
+        })
     }
 
     const fn geometry(&self) -> Geometry {

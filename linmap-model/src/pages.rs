@@ -36,6 +36,8 @@ pub(crate) struct Page {
     pub(crate) words: Vec<u64>,
     /// A bit for each CPU that stored into it and has not executed a DSB since.
     pub(crate) unseen: u8,
+    /// The events after which walkers see the slots that became valid in a live tree; empty if none did.
+    pub(crate) made_valid: Vec<usize>,
 }
 
 /// All table pages there are.
@@ -63,7 +65,7 @@ pub(crate) struct Piece {
 
 impl Pages {
     pub(crate) fn new(setup: &Setup) -> Self {
-        let free = Page { state: State::Free, words: Vec::new(), unseen: 0 };
+        let free = Page { state: State::Free, words: Vec::new(), unseen: 0, made_valid: Vec::new() };
         Self {
             base: setup.tables_at,
             shift: setup.geometry.page_shift(),
@@ -95,6 +97,7 @@ impl Pages {
             page.state = State::Offline;
             page.words.clear();
             page.words.resize(words, POISON);
+            page.made_valid.clear();
         }
     }
 
@@ -129,6 +132,16 @@ impl Pages {
             }
         }
         !mine.is_empty()
+    }
+
+    /// Notes the event after which walkers see that a slot is valid.
+    pub(crate) fn seen_valid(&mut self, (table, slot): (u64, usize), at: usize) {
+        if let Some(page) = self.get_mut(table) {
+            page.made_valid.resize(page.words.len(), 0);
+            if let Some(made) = page.made_valid.get_mut(slot) {
+                *made = at;
+            }
+        }
     }
 
     /// Returns the pages with stores that walkers may not see yet, each with the CPU that stored.

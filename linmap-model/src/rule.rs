@@ -97,6 +97,18 @@ rules! {
     /// Stored instructions are executed before they can be fetched.
     Code = "stored instructions are executed without DC CVAU, DSB ISH, IC IVAU, DSB ISH and an ISB",
         "B2.2.5 (concurrent modification and execution of instructions)";
+    /// A CPU uses an address that may not translate for it.
+    TranslationFault = "a CPU uses an address that may not translate for it",
+        "D8.15.1.1 RDYNYQ and RVZZSZ, D8.15.1.4 IBMSDD";
+    /// A CPU writes to what may be read-only for it, or executes what may not be executable.
+    PermissionFault = "a CPU uses an address in a way that may not be permitted",
+        "D8.4.1.2.1 (data accesses), D8.4.1.2.3 RLWPVL and RVWLLR, D8.15.1.5 RJVXRH";
+    /// Allocation tags are used where there may be none.
+    Untagged = "allocation tags are used where the memory may not be Tagged",
+        "D10.3 RYSLYC, RWNMML and RVBFYY";
+    /// A CPU uses a page that became valid, and has had no context synchronisation event since.
+    Unsynchronised = "a page that became valid is used before a context synchronisation event on that CPU",
+        "D8.17 IWZCBG, D8.2.6.1 RNNFPF (FEAT_ETS2), B2.3.7 (Instruction-fetch-barrier-ordered-before)";
     /// An event that cannot happen, or that the model does not know how to judge.
     Sequence = "the sequence of events makes no sense to the model",
         "the model's own interface";

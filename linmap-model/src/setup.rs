@@ -21,11 +21,32 @@ pub struct Core {
     /// It needs one more TLBI and DSB after a batch (CVE-2025-10263).
     #[serde(default)]
     pub repeat_tlbi: bool,
+    /// It has allocation tags (FEAT_MTE2).
+    #[serde(default)]
+    pub mte: bool,
+    /// What it has read of the memory orders its later walks that would fault (FEAT_ETS2).
+    #[serde(default)]
+    pub ets2: bool,
+    /// Its walkers set the access flag (FEAT_HAFDBS, TCR_EL1.HA).
+    #[serde(default)]
+    pub hardware_access_flag: bool,
+    /// Its walkers make writable-clean entries writable-dirty (FEAT_HAFDBS, TCR_EL1.HD and HA).
+    #[serde(default)]
+    pub hardware_dirty_state: bool,
 }
 
 impl Core {
     /// A CPU that never aborts on a live change of size.
-    pub const STRONG: Self = Self { never_aborts: true, ttl: true, range_tlbi: true, repeat_tlbi: false };
+    pub const STRONG: Self = Self {
+        never_aborts: true,
+        ttl: true,
+        range_tlbi: true,
+        repeat_tlbi: false,
+        mte: true,
+        ets2: false,
+        hardware_access_flag: false,
+        hardware_dirty_state: false,
+    };
     /// A CPU that may abort.
     pub const WEAK: Self = Self { never_aborts: false, ..Self::STRONG };
 }

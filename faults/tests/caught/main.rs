@@ -150,12 +150,16 @@ fn faults() -> Vec<(Fault, Rule, Scene)> {
 }
 
 /// The rules that the library cannot break, and why.
-const NOT_ITS_OWN: [(Rule, &str); 6] = [
+const NOT_ITS_OWN: &[(Rule, &str)] = &[
     (Rule::Parked, "the platform is told what to store, and runs nothing of the library meanwhile"),
     (Rule::Alias, "the platform chooses the address by which a table is reached"),
     (Rule::TtbrSwitch, "the platform writes TTBR, and takes CPUs off the map"),
     (Rule::Unreported, "the platform asks CPUs what they are before they use the map"),
     (Rule::Code, "the library stores no instructions"),
+    (Rule::TranslationFault, "about the addresses that a CPU uses, which is the caller's part"),
+    (Rule::PermissionFault, "the same"),
+    (Rule::Untagged, "the same"),
+    (Rule::Unsynchronised, "about another CPU, on which the caller has the ISB executed"),
     (Rule::Sequence, "about the events that a test makes up, not about tables"),
 ];
 

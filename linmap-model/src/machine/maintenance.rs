@@ -13,7 +13,10 @@ impl Machine {
                 self.cpu_mut(cpu).settled_at = self.now;
             }
             self.stale.settle(cpu, self.now);
-            self.fresh.retain(|f| f.cpu != cpu);
+            let (seen, unseen) = std::mem::take(&mut self.fresh).into_iter().partition(|f| f.cpu == cpu);
+            let seen: Vec<super::Fresh> = seen;
+            self.fresh = unseen;
+            seen.iter().for_each(|f| self.pages.seen_valid(f.slot, self.now));
         }
         if matches!(kind, Barrier::Ish | Barrier::Nsh) {
             self.complete(cpu, kind == Barrier::Ish);

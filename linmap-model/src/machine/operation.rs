@@ -243,7 +243,8 @@ impl Machine {
             ignored |= Attributes::INNER_SHAREABLE;
         }
         let wanted = Attributes::from_bits_retain(mapping.attributes);
-        mapping.pa == oa && wanted - ignored == attributes - ignored
+        let (wanted, attributes) = (wanted - ignored, attributes - ignored);
+        mapping.pa == oa && (wanted == attributes || self.is_update(wanted, attributes))
     }
 
     /// Judges that every address of a range translates as it must.

@@ -53,7 +53,7 @@ impl Machine {
     }
 
     /// Returns the entry that a TLB may hold of the leaf in a slot.
-    fn leaf_in(&self, table: u64, slot: usize, place: Place) -> Option<Cached> {
+    pub(super) fn leaf_in(&self, table: u64, slot: usize, place: Place) -> Option<Cached> {
         let word = self.read(Pa(table), slot)?;
         match Descriptor(word).decode(self.geometry(), place.level) {
             Entry::Leaf(leaf) => Cached::new(self.slot(slot, place).0, leaf, place.level, self.geometry()),

@@ -136,7 +136,8 @@ impl Machine {
         }
         self.note_touched(&store, old);
         if old & 1 == 0 && value & 1 == 1 && self.holders(place.root) != 0 {
-            self.fresh.push(super::Fresh { cpu, root: place.root, span: store.span });
+            let (root, span, slot) = (place.root, store.span, (table, index));
+            self.fresh.push(super::Fresh { cpu, root, slot, span });
         }
         self.replace_old(&store, old)?;
         self.pages.store(cpu, table, index, std::iter::once(value));

@@ -79,6 +79,7 @@ pub(crate) fn any_cores(random: &mut Random) -> Vec<Core> {
         ttl: random.one_in(2),
         range_tlbi: !random.one_in(3),
         repeat_tlbi: random.one_in(4),
+        ..Core::WEAK
     };
     (0..random.below(4) + 1).map(|_| core(random)).collect()
 }

@@ -3,6 +3,7 @@
 //! Each is a story that takes whether to go wrong, which it does in one place. The model must catch the
 //! wrong version by the rule that is meant for it, and have nothing against the right one.
 
+mod access;
 mod alias;
 mod code;
 mod invalidate;
@@ -407,6 +408,49 @@ mutants! {
         Unfilled, "have had no DSB";
     repaint::with_the_block_in_the_tlb: "one CPU does not empty its TLB on the way",
         TtbrSwitch on 1, "may hold entries of the tree";
+
+    access::of_a_page_that_was_unmapped: "a CPU reads the page that was unmapped, not the one after it",
+        TranslationFault on 1 at 0, "the tables do not translate it";
+    access::of_a_page_that_is_being_unmapped: "another CPU reads a page after the store that unmaps it",
+        TranslationFault on 1 at 0, "the tables do not translate it";
+    access::before_the_dsb_of_a_map: "another CPU reads a page before the DSB of the CPU that maps it",
+        TranslationFault on 1 at 0x28000, "has had no DSB";
+    access::while_parked: "a parked CPU reads the map that it has left",
+        TranslationFault on 1 at 0, "the tables do not translate it";
+    access::read_without_an_isb: "a page is mapped, and another CPU reads it without an ISB",
+        Unsynchronised on 1 at 0x28000, "cpu 1 has had no ISB since";
+    access::read_without_an_isb_or_ets2: "the same, and the CPU has no FEAT_ETS2",
+        Unsynchronised on 1 at 0x28000, "it has no FEAT_ETS2";
+    access::executed_without_an_isb: "a page is mapped, and another CPU executes it without an ISB",
+        Unsynchronised on 1 at 0x28000, "FEAT_ETS2 does not order instruction fetches";
+    access::mapped_below_a_new_table: "a page is mapped by way of a new table, and another CPU writes without an ISB",
+        Unsynchronised on 1 at 0x20_0000, "cpu 1 has had no ISB since";
+    access::write_to_a_read_only_page: "another CPU writes to a page that was protected",
+        PermissionFault on 1 at 0, "it is not writable";
+    access::write_to_a_clean_page: "a CPU that does not manage the dirty state writes to a writable-clean page",
+        PermissionFault on 0 at 0x28000, "it is not writable";
+    access::write_before_the_tlbi_is_complete: "a page becomes writable, and another CPU writes before the TLBI's DSB",
+        PermissionFault on 1 at 0, "cpu 0 has executed no DSB ISH since";
+    access::write_before_the_isb_of_the_tlbi: "a page becomes writable, and the CPU writes before its ISB",
+        PermissionFault on 0 at 0, "cpu 0 has had no ISB since the DSB";
+    access::write_to_a_run_that_becomes_read_only: "a CPU writes to a run of which one page is read-only already",
+        PermissionFault on 1 at 0x5000, "run of 16, read-only";
+    access::execution_of_data: "a CPU executes a page that is not executable",
+        PermissionFault on 0 at 0x28000, "it is not executable at EL1";
+    access::execution_of_what_a_user_writes: "EL1 executes a page that EL0 can write",
+        PermissionFault on 0 at 0x28000, "it is not executable at EL1";
+    access::execution_of_a_line_without_ic_ivau: "code is executed by its virtual address without IC IVAU",
+        Code on 0, "lack IC IVAU";
+    access::access_flag_clear: "a CPU that does not set the access flag reads a page without it",
+        TranslationFault on 0 at 0x28000, "its access flag is 0";
+    access::tags_of_memory_without: "tags are read of memory that is not Tagged",
+        Untagged on 0 at 0x28000, "its memory type is not Tagged";
+    access::tags_on_a_cpu_without: "tags are read by a CPU without FEAT_MTE2",
+        Untagged on 1 at 0, "cpu 1 has no allocation tags";
+    access::tags_before_the_tlbi: "memory becomes Tagged, and another CPU reads tags before the TLBI",
+        Untagged on 1 at 0, "no TLBI was issued";
+    access::by_way_of_an_old_table: "a block replaces an empty table, and another CPU reads it before the TLBI",
+        TranslationFault on 1 at 0x20_0000, "does not translate it";
 
     code::with_barriers_of_its_own: "the DSBs are for the CPU that stores alone",
         Code, "lack DSB ISH";

@@ -3,7 +3,9 @@
 use std::ops::Range;
 
 use linmap::{Attributes, Descriptor, Geometry, Granule, Half, Leaf, Level, OaFormat, Pa, Va};
-use linmap_model::{Barrier, Breach, Core, CpuId, Event, Expected, Machine, Mapping, Register, Setup, Tlb};
+use linmap_model::{
+    Access, Barrier, Breach, Core, CpuId, Event, Expected, Machine, Mapping, Register, Setup, Tlb,
+};
 
 /// 4K pages, 39 VA bits: the root is at level 1.
 pub(crate) const K4: Geometry = geometry(Granule::K4, 39, OaFormat::Bits48);
@@ -273,6 +275,11 @@ impl Scene {
 
     pub(crate) fn isb(&mut self) -> &mut Self {
         self.event(Event::Isb { cpu: self.cpu })
+    }
+
+    /// Uses a slot's first address.
+    pub(crate) fn access(&mut self, how: Access, i: usize) -> &mut Self {
+        self.event(Event::Access { cpu: self.cpu, va: self.va(i), how })
     }
 
     /// An invalidation of a slot's address.
