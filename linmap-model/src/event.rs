@@ -380,12 +380,12 @@ const fn is_zero(n: &u64) -> bool {
     *n == 0
 }
 
-const fn yes() -> bool {
+pub(crate) const fn yes() -> bool {
     true
 }
 
 #[allow(clippy::trivially_copy_pass_by_ref)]
-const fn is_yes(b: &bool) -> bool {
+pub(crate) const fn is_yes(b: &bool) -> bool {
     *b
 }
 

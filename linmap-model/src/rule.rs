@@ -103,6 +103,9 @@ rules! {
     /// A CPU writes to what may be read-only for it, or executes what may not be executable.
     PermissionFault = "a CPU uses an address in a way that may not be permitted",
         "D8.4.1.2.1 (data accesses), D8.4.1.2.3 RLWPVL and RVWLLR, D8.15.1.5 RJVXRH";
+    /// A leaf of a tree in use can be written and executed at EL1.
+    WriteExecute = "memory is both writable and executable at EL1",
+        "the setup's promise; D8.4.1.2.6 IWXKKQ: what EL1 can do";
     /// Allocation tags are used where there may be none.
     Untagged = "allocation tags are used where the memory may not be Tagged",
         "D10.3 RYSLYC, RWNMML and RVBFYY";

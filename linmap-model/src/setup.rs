@@ -3,7 +3,7 @@
 use linmap::{Geometry, Granule, OaFormat};
 use serde::{Deserialize, Serialize};
 
-use crate::event::hex;
+use crate::event::{hex, is_yes, yes};
 use crate::json::plain;
 
 /// The features of one CPU.
@@ -68,6 +68,10 @@ pub struct Setup {
     /// The offset from a physical address to its address in the linear map, wrapping. If it is given, a page that is
     /// read-only by another address must be read-only in the linear map ([`Rule::WritableAlias`](crate::Rule)).
     pub linear_offset: Option<u64>,
+    /// True if EL1 may execute memory that it can write. The architecture permits that, so the machine judges it as a
+    /// promise of the system ([`Rule::WriteExecute`](crate::Rule)), which `linmap` keeps by default. A log whose first
+    /// line does not say it has made no such promise.
+    pub write_execute: bool,
 }
 
 impl Setup {
@@ -80,6 +84,7 @@ impl Setup {
             tables: 1024,
             table_offset: None,
             linear_offset: None,
+            write_execute: false,
         }
     }
 }
@@ -99,6 +104,8 @@ struct Header {
     table_offset: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     linear_offset: Option<String>,
+    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    write_execute: bool,
 }
 
 const GRANULES: [(&str, Granule); 3] = [("4k", Granule::K4), ("16k", Granule::K16), ("64k", Granule::K64)];
@@ -120,6 +127,7 @@ impl Setup {
             tables: self.tables,
             table_offset: self.table_offset.map(|o| format!("{o:#x}")),
             linear_offset: self.linear_offset.map(|o| format!("{o:#x}")),
+            write_execute: self.write_execute,
         };
         serde_json::to_string(&header).unwrap_or_default()
     }
@@ -151,6 +159,7 @@ impl Setup {
             tables: header.tables,
             table_offset: offset("table_offset", header.table_offset.as_deref())?,
             linear_offset: offset("linear_offset", header.linear_offset.as_deref())?,
+            write_execute: header.write_execute,
         };
         setup.check().map(|()| setup)
     }

@@ -156,6 +156,7 @@ const NOT_ITS_OWN: &[(Rule, &str)] = &[
     (Rule::TtbrSwitch, "the platform writes TTBR, and takes CPUs off the map"),
     (Rule::Unreported, "the platform asks CPUs what they are before they use the map"),
     (Rule::Code, "the library stores no instructions"),
+    (Rule::WriteExecute, "the library refuses such a change, and its own tests ask for it"),
     (Rule::TranslationFault, "about the addresses that a CPU uses, which is the caller's part"),
     (Rule::PermissionFault, "the same"),
     (Rule::Untagged, "the same"),

@@ -279,6 +279,9 @@ impl Machine {
             return if states.iter().any(fine) { Ok(()) } else { Err(self.faults(va, states, moment)) };
         };
         let oa = leaf.oa.0 + (va - piece.start);
+        if leaf.valid && leaf.attributes.is_writable() && !self.setup.write_execute {
+            not_executable(va, oa, leaf.attributes)?;
+        }
         let exact = |m: &Mapping| m.valid == leaf.valid && self.same(m, oa, leaf.attributes);
         let loose = |s: &Option<Mapping>| !leaf.valid && s.is_none_or(|m| !m.valid);
         if states.iter().flatten().any(exact) || (moment == Moment::Meanwhile && states.iter().any(loose)) {
@@ -367,6 +370,15 @@ impl Machine {
             }
         }
     }
+}
+
+/// Judges that memory which can be written cannot be executed at EL1.
+fn not_executable(va: u64, oa: u64, attributes: Attributes) -> Result<(), Finding> {
+    if !super::access::executable(attributes) {
+        return Ok(());
+    }
+    let is = described(Some(Mapping { pa: oa, attributes: attributes.bits(), valid: true }));
+    Err(Finding::new(Rule::WriteExecute, format!("the tables say {is}")).at(va))
 }
 
 /// Returns the ranges in address order, joined where they meet.

@@ -53,9 +53,13 @@ impl Machine {
         tables_at: u64,
         linear_offset: Option<u64>,
     ) -> Self {
-        let setup = Setup { tables, tables_at, linear_offset, ..Setup::new(g, cores) };
-        let model = Model::new(&setup).expect("a machine");
-        Self { model, cores: cores.len() as u8, tables }
+        Self::of(&Setup { tables, tables_at, linear_offset, ..Setup::new(g, cores) })
+    }
+
+    /// The same by its description.
+    pub(crate) fn of(setup: &Setup) -> Self {
+        let model = Model::new(setup).expect("a machine");
+        Self { model, cores: setup.cores.len() as u8, tables: setup.tables }
     }
 }
 
@@ -136,7 +140,9 @@ impl<'m> World<'m> {
         self.space.set_policy(policy);
     }
 
+    /// Allows memory that can be written and executed, on a machine that does not forbid it.
     pub(crate) fn allow_write_execute(&mut self, allow: bool) {
+        let allow = allow && self.model.setup().write_execute;
         self.history.push(format!("allow write and execute: {allow}"));
         self.space.allow_write_execute(allow);
         self.write_execute = allow;

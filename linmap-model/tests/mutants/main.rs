@@ -17,6 +17,7 @@ mod scene;
 mod size;
 mod tables;
 mod visible;
+mod write_execute;
 
 use std::collections::BTreeSet;
 use std::time::Instant;
@@ -451,6 +452,19 @@ mutants! {
         Untagged on 1 at 0, "no TLBI was issued";
     access::by_way_of_an_old_table: "a block replaces an empty table, and another CPU reads it before the TLBI",
         TranslationFault on 1 at 0x20_0000, "does not translate it";
+
+    write_execute::mapped: "text is mapped writable",
+        WriteExecute at 0x28000, "writable, executable";
+    write_execute::mapped_without_pxn: "data is mapped without PXN",
+        WriteExecute at 0x28000, "writable, executable";
+    write_execute::mapped_for_users: "memory that EL0 cannot write is mapped as if it could",
+        WriteExecute at 0x28000, "writable, executable";
+    write_execute::dirty_managed_text: "text is mapped with DBM",
+        WriteExecute at 0x28000, "writable, executable";
+    write_execute::text_made_writable: "text becomes writable and stays executable",
+        WriteExecute at 0x28000, "writable, executable";
+    write_execute::loaded: "a tree with writable text is announced and loaded",
+        WriteExecute at 0, "writable, executable";
 
     code::with_barriers_of_its_own: "the DSBs are for the CPU that stores alone",
         Code, "lack DSB ISH";
