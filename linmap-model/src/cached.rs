@@ -56,6 +56,12 @@ impl Cached {
         self.first + (((self.members as u64) << self.shift) - 1)
     }
 
+    /// Returns true if an access by it may have the XS attribute: only what is cacheable as write-back by the values
+    /// of MAIR that `linmap` gives it has not (D8.7.4).
+    pub(crate) fn has_xs(&self) -> bool {
+        ![MemoryType::NORMAL, MemoryType::NORMAL_TAGGED].contains(&self.attributes.memory_type())
+    }
+
     /// Returns the output address of one of its addresses.
     pub(crate) const fn oa_at(&self, va: u64) -> u64 {
         self.oa.wrapping_add(va.wrapping_sub(self.first))

@@ -186,6 +186,39 @@ pub enum Barrier {
     Nshst,
     /// Everything, to this CPU alone.
     Nsh,
+    /// Stores, to the outer shareable domain, which has the inner one in it.
+    Oshst,
+    /// Everything, to the outer shareable domain.
+    Osh,
+    /// Stores, to the whole system.
+    St,
+    /// Everything, to the whole system.
+    Sy,
+    /// As ISH, but of the TLBIs only those with the nXS qualifier (FEAT_XS).
+    Ishnxs,
+    /// The same to this CPU alone.
+    Nshnxs,
+    /// The same to the outer shareable domain.
+    Oshnxs,
+    /// The same to the whole system.
+    Synxs,
+}
+
+impl Barrier {
+    /// Returns true if it waits for loads as well as for stores, as the completion of TLBIs asks.
+    pub(crate) const fn is_full(self) -> bool {
+        !matches!(self, Self::Ishst | Self::Nshst | Self::Oshst | Self::St)
+    }
+
+    /// Returns true if it waits for the other CPUs.
+    pub(crate) const fn is_shared(self) -> bool {
+        !matches!(self, Self::Nshst | Self::Nsh | Self::Nshnxs)
+    }
+
+    /// Returns true if it completes only TLBIs with the nXS qualifier (B2.6.9).
+    pub(crate) const fn is_nxs(self) -> bool {
+        matches!(self, Self::Ishnxs | Self::Nshnxs | Self::Oshnxs | Self::Synxs)
+    }
 }
 
 /// A register that says how a CPU translates.
@@ -342,6 +375,14 @@ impl fmt::Display for Barrier {
             Self::Ish => "ish",
             Self::Nshst => "nshst",
             Self::Nsh => "nsh",
+            Self::Oshst => "oshst",
+            Self::Osh => "osh",
+            Self::St => "st",
+            Self::Sy => "sy",
+            Self::Ishnxs => "ishnxs",
+            Self::Nshnxs => "nshnxs",
+            Self::Oshnxs => "oshnxs",
+            Self::Synxs => "synxs",
         })
     }
 }

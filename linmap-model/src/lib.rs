@@ -43,6 +43,8 @@
 //! they would matter: hierarchical restrictions in table descriptors, hardware updates of the access flag, and one
 //! table in two places, but for those that a tree shares with the one that it replaces.
 //!
+//! All CPUs are in one inner shareable domain, and use one granule. HCRX_EL2.FnXS is 0.
+//!
 //! The nT bit and BBM level 1 have no effect: like `linmap`, the model takes a CPU that may raise a TLB conflict abort
 //! for one that does. A table that replaces another counts as a change of size, on which a CPU that never aborts does
 //! not (D8.17.2, IHYQMB: table descriptors conflict likewise); `linmap::Descriptor::transition` asks for
@@ -61,6 +63,7 @@ mod pages;
 mod replay;
 mod rule;
 mod setup;
+mod space;
 mod stale;
 mod tlb;
 mod waits;

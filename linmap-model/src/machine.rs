@@ -28,6 +28,7 @@ use linmap::{Geometry, Half, Pa, Va};
 use crate::code::Code;
 use crate::flat::Flat;
 use crate::pages::{Pages, Place};
+use crate::space::Context;
 use crate::stale::{Issued, Stale};
 use crate::{Breach, Core, CpuId, Event, Expected, Rule, Setup};
 
@@ -62,6 +63,8 @@ struct Cpu {
     came_from: [Option<u64>; 2],
     /// Trees that were loaded before, with entries that no invalidation has dropped.
     left: Vec<Left>,
+    /// What its registers of EL2 say of an invalidation.
+    context: Context,
     /// Invalidations since the last DSB, and those that wait for this CPU's ISB.
     issued: Vec<Issued>,
     awaiting_isb: Vec<Issued>,
@@ -156,6 +159,7 @@ impl Machine {
             ttbr: [None; 2],
             came_from: [None; 2],
             left: Vec::new(),
+            context: Context::default(),
             issued: Vec::new(),
             awaiting_isb: Vec::new(),
             isb_at: 0,

@@ -18,6 +18,12 @@ pub struct Core {
     /// It has TLBIs by range (FEAT_TLBIRANGE).
     #[serde(default)]
     pub range_tlbi: bool,
+    /// It has TLBIs for the outer shareable domain (FEAT_TLBIOS).
+    #[serde(default)]
+    pub outer_tlbi: bool,
+    /// It has TLBIs and DSBs with the nXS qualifier (FEAT_XS).
+    #[serde(default)]
+    pub xs: bool,
     /// It needs one more TLBI and DSB after a batch (CVE-2025-10263).
     #[serde(default)]
     pub repeat_tlbi: bool,
@@ -41,6 +47,8 @@ impl Core {
         never_aborts: true,
         ttl: true,
         range_tlbi: true,
+        outer_tlbi: true,
+        xs: true,
         repeat_tlbi: false,
         mte: true,
         ets2: false,

@@ -115,7 +115,7 @@ impl StaleLeaf {
     pub(crate) fn hit(&self, what: &Invalidation) -> u128 {
         let level = what.level.is_none_or(|l| l == self.cached.level.number());
         let asid = self.asid.is_none() || what.asid.is_none_or(|a| Some(a) == self.asid);
-        if !level || !asid || what.other_granule {
+        if !level || !asid || what.other_granule || (what.nxs && self.cached.has_xs()) {
             return 0;
         }
         match (what.addresses, what.asid) {
@@ -168,7 +168,9 @@ impl StaleTable {
         let local =
             |s: usize| self.leaf(s, g).is_some_and(|c| c.attributes.contains(linmap::Attributes::NOT_GLOBAL));
         let matches = what.asid.is_none() || what.asid == self.asid || !(slots.0..slots.1).any(local);
-        matches.then_some(slots)
+        let xs = |s: usize| self.leaf(s, g).is_some_and(|c| c.has_xs());
+        let sure = !what.nxs || !(slots.0..slots.1).any(xs);
+        (matches && sure).then_some(slots)
     }
 
     fn is_gone(&self) -> bool {

@@ -1,47 +1,84 @@
 //! TLBI instructions: the entries that each form names, and the meaning of its operand.
 //!
-//! Arm ARM D8.17.5.1 (by address), D8.17.5.2 (by range), D8.17.5.3 (TTL).
+//! Arm ARM D8.17.5.1 (by address), D8.17.5.2 (by range), D8.17.5.3 (TTL), D8.17.5.4 (what each type applies to).
 
 use std::fmt;
 
 use linmap::{Geometry, Granule, OaFormat};
 use serde::{Deserialize, Serialize};
 
+use crate::space::{Context, Target};
+
 macro_rules! operations {
-    ($($name:ident = $text:literal, $what:ident, $asid:literal, $leaf:literal, $broadcast:literal;)*) => {
-        /// A TLBI operation of EL1, by its mnemonic.
+    ($($local:ident $inner:ident $outer:ident $local_nxs:ident $inner_nxs:ident $outer_nxs:ident
+       = $what:ident, $whose:ident, $asid:literal, $leaf:literal;)*) => {
+        /// A TLBI operation, by its mnemonic.
         #[allow(missing_docs)] // the mnemonics are the documentation
         #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
         #[serde(rename_all = "lowercase")]
-        pub enum Tlb { $($name),* }
+        pub enum Tlb { $($local, $inner, $outer, $local_nxs, $inner_nxs, $outer_nxs),* }
 
         impl Tlb {
             /// All of them.
-            pub const ALL: &[Self] = &[$(Self::$name),*];
+            pub const ALL: &[Self] = &[
+                $(Self::$local, Self::$inner, Self::$outer, Self::$local_nxs, Self::$inner_nxs, Self::$outer_nxs),*
+            ];
 
-            const fn traits(self) -> (What, bool, bool, bool, &'static str) {
-                match self { $(Self::$name => (What::$what, $asid, $leaf, $broadcast, $text),)* }
+            const fn form(self) -> Form {
+                let (what, whose, by_asid, last_level, reach, nxs, name) = match self {
+                    $(
+                        Self::$local => (What::$what, Whose::$whose, $asid, $leaf, Reach::Local, false, stringify!($local)),
+                        Self::$inner => (What::$what, Whose::$whose, $asid, $leaf, Reach::Inner, false, stringify!($inner)),
+                        Self::$outer => (What::$what, Whose::$whose, $asid, $leaf, Reach::Outer, false, stringify!($outer)),
+                        Self::$local_nxs =>
+                            (What::$what, Whose::$whose, $asid, $leaf, Reach::Local, true, stringify!($local_nxs)),
+                        Self::$inner_nxs =>
+                            (What::$what, Whose::$whose, $asid, $leaf, Reach::Inner, true, stringify!($inner_nxs)),
+                        Self::$outer_nxs =>
+                            (What::$what, Whose::$whose, $asid, $leaf, Reach::Outer, true, stringify!($outer_nxs)),
+                    )*
+                };
+                Form { what, whose, by_asid, last_level, reach, nxs, name }
             }
         }
     };
 }
 
+// On this CPU, on those of the inner shareable domain, on those of the outer one; and the same without waiting for
+// accesses that may take long (nXS). What is invalidated, and of which regime; by ASID; the last level alone.
 operations! {
-    Vmalle1 = "vmalle1", Everything, false, false, false;
-    Vmalle1is = "vmalle1is", Everything, false, false, true;
-    Aside1is = "aside1is", Asid, true, false, true;
-    Vae1 = "vae1", Page, true, false, false;
-    Vae1is = "vae1is", Page, true, false, true;
-    Vale1 = "vale1", Page, true, true, false;
-    Vale1is = "vale1is", Page, true, true, true;
-    Vaae1 = "vaae1", Page, false, false, false;
-    Vaae1is = "vaae1is", Page, false, false, true;
-    Vaale1 = "vaale1", Page, false, true, false;
-    Vaale1is = "vaale1is", Page, false, true, true;
-    Rvaae1 = "rvaae1", Range, false, false, false;
-    Rvaae1is = "rvaae1is", Range, false, false, true;
-    Rvaale1 = "rvaale1", Range, false, true, false;
-    Rvaale1is = "rvaale1is", Range, false, true, true;
+    Vmalle1 Vmalle1is Vmalle1os Vmalle1nxs Vmalle1isnxs Vmalle1osnxs = Everything, E1, false, false;
+    Aside1 Aside1is Aside1os Aside1nxs Aside1isnxs Aside1osnxs = Asid, E1, true, false;
+    Vae1 Vae1is Vae1os Vae1nxs Vae1isnxs Vae1osnxs = Page, E1, true, false;
+    Vale1 Vale1is Vale1os Vale1nxs Vale1isnxs Vale1osnxs = Page, E1, true, true;
+    Vaae1 Vaae1is Vaae1os Vaae1nxs Vaae1isnxs Vaae1osnxs = Page, E1, false, false;
+    Vaale1 Vaale1is Vaale1os Vaale1nxs Vaale1isnxs Vaale1osnxs = Page, E1, false, true;
+    Rvae1 Rvae1is Rvae1os Rvae1nxs Rvae1isnxs Rvae1osnxs = Range, E1, true, false;
+    Rvale1 Rvale1is Rvale1os Rvale1nxs Rvale1isnxs Rvale1osnxs = Range, E1, true, true;
+    Rvaae1 Rvaae1is Rvaae1os Rvaae1nxs Rvaae1isnxs Rvaae1osnxs = Range, E1, false, false;
+    Rvaale1 Rvaale1is Rvaale1os Rvaale1nxs Rvaale1isnxs Rvaale1osnxs = Range, E1, false, true;
+    Alle2 Alle2is Alle2os Alle2nxs Alle2isnxs Alle2osnxs = Everything, E2, false, false;
+    Vae2 Vae2is Vae2os Vae2nxs Vae2isnxs Vae2osnxs = Page, E2, true, false;
+    Vale2 Vale2is Vale2os Vale2nxs Vale2isnxs Vale2osnxs = Page, E2, true, true;
+    Rvae2 Rvae2is Rvae2os Rvae2nxs Rvae2isnxs Rvae2osnxs = Range, E2, true, false;
+    Rvale2 Rvale2is Rvale2os Rvale2nxs Rvale2isnxs Rvale2osnxs = Range, E2, true, true;
+    Alle1 Alle1is Alle1os Alle1nxs Alle1isnxs Alle1osnxs = Everything, EveryVm, false, false;
+    Vmalls12e1 Vmalls12e1is Vmalls12e1os Vmalls12e1nxs Vmalls12e1isnxs Vmalls12e1osnxs = Everything, Vm, false, false;
+    Ipas2e1 Ipas2e1is Ipas2e1os Ipas2e1nxs Ipas2e1isnxs Ipas2e1osnxs = Page, Stage2, false, false;
+    Ipas2le1 Ipas2le1is Ipas2le1os Ipas2le1nxs Ipas2le1isnxs Ipas2le1osnxs = Page, Stage2, false, true;
+    Ripas2e1 Ripas2e1is Ripas2e1os Ripas2e1nxs Ripas2e1isnxs Ripas2e1osnxs = Range, Stage2, false, false;
+    Ripas2le1 Ripas2le1is Ripas2le1os Ripas2le1nxs Ripas2le1isnxs Ripas2le1osnxs = Range, Stage2, false, true;
+}
+
+/// What a form says by its name.
+struct Form {
+    what: What,
+    whose: Whose,
+    by_asid: bool,
+    last_level: bool,
+    reach: Reach,
+    nxs: bool,
+    name: &'static str,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -52,15 +89,40 @@ enum What {
     Range,
 }
 
+/// The regime that a form names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// EL1&0 with the current VMID; where HCR_EL2.E2H and TGE are 1, EL2&0 instead.
+    E1,
+    /// EL2 or EL2&0.
+    E2,
+    /// Both stages of EL1&0 with the current VMID.
+    Vm,
+    /// Both stages of EL1&0 with any VMID.
+    EveryVm,
+    /// Stage 2 alone, with the current VMID.
+    Stage2,
+}
+
+/// The CPUs for which a form is meant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Reach {
+    Local,
+    Inner,
+    Outer,
+}
+
 impl fmt::Display for Tlb {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.traits().4)
+        f.write_str(&self.form().name.to_ascii_lowercase())
     }
 }
 
 /// The entries that an invalidation reaches, from its operation and operand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Invalidation {
+    /// The regime, the stages of it and the VMID.
+    pub(crate) target: Target,
     /// The addresses, both ends included; none when it is not by address.
     pub(crate) addresses: Option<(u64, u64)>,
     /// The ASID that non-global entries must have; none when any will do.
@@ -75,17 +137,29 @@ pub(crate) struct Invalidation {
     pub(crate) other_granule: bool,
     /// By range: a CPU without such operations need not heed it.
     pub(crate) range: bool,
+    /// It waits for no access whose memory has the XS attribute, and need not drop such entries.
+    pub(crate) nxs: bool,
 }
 
 impl Tlb {
-    /// Returns true if it reaches all CPUs.
-    pub(crate) const fn is_broadcast(self) -> bool {
-        self.traits().3
+    /// Returns true if it reaches all CPUs. Those of the inner shareable domain are in the outer one.
+    pub(crate) fn is_broadcast(self) -> bool {
+        self.form().reach != Reach::Local
     }
 
-    /// Returns true if it names a range of addresses.
+    /// Returns true if it is for the outer shareable domain (FEAT_TLBIOS).
+    pub(crate) fn is_outer(self) -> bool {
+        self.form().reach == Reach::Outer
+    }
+
+    /// Returns true if it names a range of addresses (FEAT_TLBIRANGE).
     pub(crate) fn is_range(self) -> bool {
-        self.traits().0 == What::Range
+        self.form().what == What::Range
+    }
+
+    /// Returns true if it waits for no access with the XS attribute (FEAT_XS).
+    pub(crate) const fn is_nxs(self) -> bool {
+        self.form().nxs
     }
 
     /// Returns the entries that it invalidates with this operand, on a CPU with or without TTL.
@@ -93,20 +167,29 @@ impl Tlb {
     /// # Errors
     ///
     /// The mistake in the operand.
-    pub(crate) fn decode(self, operand: u64, g: Geometry, ttl: bool) -> Result<Invalidation, String> {
-        let (what, by_asid, last_level, broadcast, _) = self.traits();
-        let asid = by_asid.then_some((operand >> 48) as u16);
+    pub(crate) fn decode(
+        self,
+        operand: u64,
+        g: Geometry,
+        ttl: bool,
+        context: Context,
+    ) -> Result<Invalidation, String> {
+        let Form { what, whose, by_asid, last_level, nxs, .. } = self.form();
+        // Without E2H the regime of EL2 has no ASID, and the field is zero.
+        let asid = (by_asid && !(whose == Whose::E2 && !context.e2h)).then_some((operand >> 48) as u16);
         let all = Invalidation {
+            target: target(whose, context),
             addresses: None,
             asid,
             last_level,
-            broadcast,
+            broadcast: self.is_broadcast(),
             level: None,
             other_granule: false,
             range: what == What::Range,
+            nxs,
         };
         let above = operand >> 48;
-        if above != 0 && !by_asid {
+        if above != 0 && asid.is_none() {
             return Err(format!("bits 63:48 are {above:#x} and must be zero: {self} takes no ASID"));
         }
         match what {
@@ -119,13 +202,32 @@ impl Tlb {
                 if hint != 0 && !ttl {
                     return Err(format!("bits 47:44 are {hint:#x} and must be zero without FEAT_TTL"));
                 }
-                let va = extended((operand & ((1 << 44) - 1)) << 12) & !(g.page_size() - 1);
+                let page = operand & ((1 << 44) - 1);
+                if whose == Whose::Stage2 && page >> 40 != 0 {
+                    return Err(format!(
+                        "bits 43:40 are {:#x} and must be zero: {self} takes an IPA",
+                        page >> 40
+                    ));
+                }
+                let va = extended(page << 12) & !(g.page_size() - 1);
                 let (level, other_granule) = page_hint(hint, g);
                 let addresses = Some((va, va | (g.page_size() - 1)));
                 Ok(Invalidation { addresses, level, other_granule, ..all })
             }
             What::Range => decode_range(operand, g, ttl, all),
         }
+    }
+}
+
+/// Returns the entries that a form names, by what the registers of its CPU say.
+const fn target(whose: Whose, Context { vmid, e2h, tge }: Context) -> Target {
+    match whose {
+        Whose::E1 if e2h && tge => Target::El2,
+        Whose::E1 => Target::El1(vmid),
+        Whose::E2 => Target::El2,
+        Whose::Vm => Target::Vm(vmid),
+        Whose::EveryVm => Target::EveryVm,
+        Whose::Stage2 => Target::Stage2(vmid),
     }
 }
 
@@ -167,9 +269,14 @@ fn decode_range(operand: u64, g: Geometry, ttl: bool, all: Invalidation) -> Resu
     let base = operand & ((1 << 37) - 1);
     // BaseADDR[48:12], [50:14] or, with DS=1 and for 64K, [52:16] (RQNPXY and what follows it).
     let shift = if lpa2 { 16 } else { shift };
-    let from = ((base << (64 - 37)) as i64 >> (64 - 37 - shift)) as u64;
+    let from = match all.target {
+        Target::Stage2(_) => base << shift,
+        _ => ((base << (64 - 37)) as i64 >> (64 - 37 - shift)) as u64,
+    };
+    // Without a hint a range may start anywhere, with DS=1 as well: the first bullet of ITYBWT says otherwise for 4K,
+    // but not the description of any of the instructions (C5.5), nor their pseudocode (J1.1.3.451 TLBIRange).
     let level = match (hint, lpa2, g.granule()) {
-        (0, true, Granule::K4) | (0, _, _) | (1, false, Granule::K16) => None,
+        (0, ..) | (1, false, Granule::K16) => None,
         (hint, ..) => Some(hint as i8),
     };
     if let Some(at) = level {

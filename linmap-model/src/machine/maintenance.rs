@@ -1,13 +1,18 @@
 //! Barriers and invalidations, and the reasons why an entry outlives them.
 
+use super::frames::sequence;
 use super::{Finding, Machine};
+use crate::space::Space;
 use crate::stale::{Fetched, Issued, StaleLeaf, StaleTable};
 use crate::waits::{Completion, Wait};
 use crate::{Barrier, Core, CpuId, Event, Rule, Tlb};
 
 impl Machine {
     pub(super) fn dsb(&mut self, cpu: CpuId, kind: Barrier) -> Result<(), Finding> {
-        let reaches_walkers = matches!(kind, Barrier::Ish | Barrier::Ishst) || self.cpus.len() == 1;
+        if kind.is_nxs() && !self.cpu(cpu).core.xs {
+            return Err(sequence(cpu, format!("dsb {kind} is undefined on cpu {cpu}, which has no FEAT_XS")));
+        }
+        let reaches_walkers = kind.is_shared() || self.cpus.len() == 1;
         if reaches_walkers {
             if self.pages.settle(cpu) {
                 self.cpu_mut(cpu).settled_at = self.now;
@@ -18,25 +23,27 @@ impl Machine {
             self.fresh = unseen;
             seen.iter().for_each(|f| self.pages.seen_valid(f.slot, self.now));
         }
-        if matches!(kind, Barrier::Ish | Barrier::Nsh) {
-            self.complete(cpu, kind == Barrier::Ish);
+        if kind.is_full() {
+            self.complete(cpu, kind);
         }
-        if kind == Barrier::Ish || (kind == Barrier::Nsh && self.cpus.len() == 1) {
+        if kind.is_full() && reaches_walkers {
             self.code.dsb(cpu);
         }
         Ok(())
     }
 
     /// Completes the invalidations that a CPU has issued: on the others at once, on itself but for an ISB.
-    fn complete(&mut self, cpu: CpuId, broadcast: bool) {
+    fn complete(&mut self, cpu: CpuId, kind: Barrier) {
         let all = std::mem::take(&mut self.cpu_mut(cpu).issued);
-        let (done, wait): (Vec<_>, Vec<_>) = all.into_iter().partition(|i| broadcast || !i.what.broadcast);
+        let completes =
+            |i: &Issued| (kind.is_shared() || !i.what.broadcast) && (i.what.nxs || !kind.is_nxs());
+        let (done, wait): (Vec<_>, Vec<_>) = all.into_iter().partition(completes);
         self.cpu_mut(cpu).issued = wait;
         if done.iter().any(|i| i.what.broadcast) {
             self.stale.arrived(Wait::Repeat(cpu), self.now);
         }
         let lingering = self.cpus_that(|c| c.core.repeat_tlbi);
-        for issued in &done {
+        for issued in done.iter().filter(|i| i.what.target.has(Space::El1(0))) {
             let cpus = if issued.what.broadcast { self.recipients(issued) | 1 << cpu } else { 1 << cpu };
             let by = Completion { issuer: cpu, cpus, lingering, now: self.now };
             self.stale.complete(issued, by, self.setup.geometry);
@@ -67,7 +74,7 @@ impl Machine {
 
     /// Notes that some CPUs dropped all entries: those of trees that they left have gone with them.
     fn forget_trees(&mut self, cpus: u8, issued: &Issued) {
-        if issued.what.addresses.is_none() && issued.what.asid.is_none() {
+        if issued.what.addresses.is_none() && issued.what.asid.is_none() && !issued.what.nxs {
             for (_, cpu) in self.cpus.iter_mut().enumerate().filter(|(n, _)| cpus & 1 << n != 0) {
                 cpu.left.retain(|l| l.until.is_none_or(|until| issued.at < until));
             }
@@ -75,12 +82,17 @@ impl Machine {
     }
 
     pub(super) fn tlbi(&mut self, cpu: CpuId, op: Tlb, operand: u64) -> Result<(), Finding> {
-        let Core { ttl, range_tlbi, .. } = self.cpu(cpu).core;
-        if op.is_range() && !range_tlbi {
-            let fact = format!("tlbi {op} is undefined on cpu {cpu}, which has no TLBIs by range");
+        let Core { ttl, range_tlbi, outer_tlbi, xs, .. } = self.cpu(cpu).core;
+        let lacks = [
+            (op.is_range() && !range_tlbi, "has no TLBIs by range"),
+            (op.is_outer() && !outer_tlbi, "has no TLBIs for the outer shareable domain"),
+            (op.is_nxs() && !xs, "has no TLBIs with the nXS qualifier"),
+        ];
+        if let Some((_, what)) = lacks.iter().find(|l| l.0) {
+            let fact = format!("tlbi {op} is undefined on cpu {cpu}, which {what}");
             return Err(Finding::new(Rule::TlbiOperand, fact).on(cpu));
         }
-        let decoded = op.decode(operand, self.geometry(), ttl);
+        let decoded = op.decode(operand, self.geometry(), ttl, self.cpu(cpu).context);
         let what = decoded.map_err(|why| {
             Finding::new(Rule::TlbiOperand, format!("in tlbi {op}, {operand:#x} {why}")).on(cpu)
         })?;
@@ -94,7 +106,9 @@ impl Machine {
         let member = leaf.cached.members_in(va, va);
         let why = |op: Tlb, operand: u64, issuer: CpuId, at: usize| {
             let what = self.decoded(op, operand, issuer)?;
-            Some(if what.other_granule {
+            Some(if !what.target.has(Space::El1(0)) {
+                format!("it is for {}", what.target)
+            } else if what.other_granule {
                 "its operand names another granule".into()
             } else if what.level.is_some_and(|l| l != leaf.cached.level.number()) {
                 let hint = what.level.unwrap_or_default();
@@ -102,6 +116,9 @@ impl Machine {
                     "its TTL hint says level {hint}, the entry is of level {}",
                     leaf.cached.level.number()
                 )
+            } else if what.nxs && leaf.cached.has_xs() {
+                "it has the nXS qualifier, and such an invalidation may leave entries with the XS attribute"
+                    .into()
             } else if leaf.hit(&what) & member == 0 {
                 "it does not cover the address".into()
             } else {
@@ -116,7 +133,9 @@ impl Machine {
         let g = self.geometry();
         let why = |op: Tlb, operand: u64, issuer: CpuId, at: usize| {
             let what = self.decoded(op, operand, issuer)?;
-            Some(if what.last_level {
+            Some(if !what.target.has(Space::El1(0)) {
+                format!("it is for {}", what.target)
+            } else if what.last_level {
                 "it drops leaves only, and table entries stay".into()
             } else if !table.walk_hit(&what, g) {
                 "it does not cover the table's addresses".into()
@@ -128,7 +147,7 @@ impl Machine {
     }
 
     fn decoded(&self, op: Tlb, operand: u64, issuer: CpuId) -> Option<crate::tlb::Invalidation> {
-        op.decode(operand, self.geometry(), self.cpu(issuer).core.ttl).ok()
+        op.decode(operand, self.geometry(), self.cpu(issuer).core.ttl, self.cpu(issuer).context).ok()
     }
 
     /// Returns the reason why an invalidation that names the entry did not drop it.

@@ -79,6 +79,8 @@ pub(crate) fn any_cores(random: &mut Random) -> Vec<Core> {
         never_aborts: strong || random.one_in(2),
         ttl: random.one_in(2),
         range_tlbi: !random.one_in(3),
+        outer_tlbi: random.one_in(2),
+        xs: random.one_in(2),
         repeat_tlbi: random.one_in(4),
         ..Core::WEAK
     };

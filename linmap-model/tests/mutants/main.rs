@@ -6,6 +6,7 @@
 mod access;
 mod alias;
 mod code;
+mod forms;
 mod invalidate;
 mod park;
 mod promise;
@@ -215,6 +216,27 @@ mutants! {
         TlbiOperand on 0, "undefined on cpu 0";
     recipients::hint_from_the_cpu_without: "the CPU without TTL issues the TLBI, not the other",
         TlbiOperand on 0, "without FEAT_TTL";
+
+    forms::outer_on_a_cpu_without: "the TLBI is for the outer shareable domain, and the CPU has none",
+        TlbiOperand on 0, "no TLBIs for the outer shareable domain";
+    forms::outer_with_a_dsb_of_this_cpu: "the DSB after a TLBI for the outer domain waits for no other CPU",
+        Stale at 0, "cpu 0 has executed no DSB ISH since";
+    forms::outer_with_a_dsb_for_stores: "the DSB after a TLBI for the outer domain waits for stores alone",
+        Stale at 0, "cpu 0 has executed no DSB ISH since";
+    forms::of_el2: "the TLBI is that of EL2, the page of EL1",
+        Stale at 0, "it is for EL2";
+    forms::of_stage_2: "the TLBI takes an IPA",
+        Stale at 0, "it is for stage 2 alone";
+    forms::nxs_on_a_cpu_without: "the CPU has no TLBIs with nXS",
+        TlbiOperand on 0, "no TLBIs with the nXS qualifier";
+    forms::dsb_nxs_on_a_cpu_without: "the CPU has no DSBs with nXS",
+        Sequence on 0, "no FEAT_XS";
+    forms::dsb_nxs_after_another_tlbi: "the DSB has nXS, the TLBI has not",
+        Stale at 0, "cpu 0 has executed no DSB ISH since";
+    forms::nxs_for_a_device: "the TLBI has nXS, the page is a device's",
+        Stale at 0, "may leave entries with the XS attribute";
+    forms::range_with_a_hint_under_lpa2: "with DS=1 a range with a TTL does not start at a block",
+        TlbiOperand, "not aligned to level 2";
 
     runs::partly_changed: "four pages of a run change",
         ContiguousRun, "may be cached for the whole run";

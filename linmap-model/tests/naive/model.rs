@@ -281,7 +281,8 @@ impl Naive {
         let completes = |i: &Invalidation| match kind {
             Barrier::Ish => true,
             Barrier::Nsh => !i.broadcast,
-            Barrier::Ishst | Barrier::Nshst => false,
+            // It is given no others.
+            _ => false,
         };
         let another = kind == Barrier::Ish && std::mem::take(&mut self.cpus[at].broadcasts);
         for (number, cpu) in self.cpus.iter_mut().enumerate() {
