@@ -7,7 +7,7 @@
 //! The files below this one take the events: stores (`store.rs`), barriers and invalidations (`maintenance.rs`),
 //! registers and parking (`switch.rs`), trees that replace others (`succession.rs`), table pages (`frames.rs`), pages
 //! with two addresses (`alias.rs`), the use of addresses (`access.rs`), the members of contiguous runs (`run.rs`), the order in which walkers see stores
-//! into them (`run_order.rs`), and operations with their promises (`operation.rs`).
+//! into them (`run_order.rs`), walks of several levels (`walk_order.rs`), and operations with their promises (`operation.rs`).
 
 mod access;
 mod alias;
@@ -20,6 +20,7 @@ mod run_order;
 mod store;
 mod succession;
 mod switch;
+mod walk_order;
 
 use std::collections::{HashMap, VecDeque};
 

@@ -56,6 +56,8 @@ pub(crate) struct StaleLeaf {
 #[derive(Clone, Debug)]
 pub(crate) struct StaleTable {
     pub(crate) table: u64,
+    /// The table above it, if both were unlinked at once.
+    above: Option<u64>,
     /// The level of its entries, and the first address that the first one translates.
     pub(crate) level: Level,
     pub(crate) va: u64,
@@ -173,6 +175,11 @@ impl StaleTable {
         (matches && sure).then_some(slots)
     }
 
+    /// Returns true if walkers may come to it after an invalidation that is issued at an event.
+    fn is_walked_after(&self, event: usize) -> bool {
+        self.walkable || !self.walk_ended.is_ok_and(|ended| ended < event)
+    }
+
     fn is_gone(&self) -> bool {
         !self.walkable && self.leaves.is_empty()
     }
@@ -226,6 +233,7 @@ impl Stale {
             (old.cached, old.holders, old.root, old.asid, old.waits)
                 == (new.cached, new.holders, new.root, new.asid, Waits::NONE)
                 && (old.fetched == new.fetched || matches!(old.fetched, Fetched::Before(_)))
+                && old.unlinked.is_none()
         };
         match self.leaves.iter_mut().find(same) {
             Some(old) => *old = new,
@@ -239,7 +247,7 @@ impl Stale {
         (table, level, va): (u64, Level, u64),
         words: &[u64],
         (holders, asid): (u8, Option<u16>),
-        root: u64,
+        (root, above): (u64, Option<u64>),
         (writer, now): (CpuId, usize),
         g: Geometry,
     ) {
@@ -251,6 +259,7 @@ impl Stale {
         }
         self.tables.push(StaleTable {
             table,
+            above,
             level,
             va,
             root,
@@ -307,7 +316,11 @@ impl Stale {
         for i in 0..self.tables.len() {
             self.complete_table(i, issued, by, g);
         }
-        self.tables.retain(|t| !t.is_gone() && t.holders != 0);
+        // The tables above others are kept: the walk by way of them may end before or after an invalidation.
+        let below = self.tables.iter().filter(|t| !t.is_gone());
+        let above: Vec<_> = below.filter_map(|t| Some((t.above?, t.since))).collect();
+        let kept = |t: &StaleTable| !t.is_gone() || above.contains(&(t.table, t.since));
+        self.tables.retain(|t| t.holders != 0 && kept(t));
     }
 
     fn complete_leaf(&mut self, i: usize, issued: &Issued, by: Completion, g: Geometry) {
@@ -341,7 +354,23 @@ impl Stale {
         self.leaves.extend(late.into_iter().chain([rest]).filter(|l| l.holders != 0));
     }
 
+    /// Returns true if walkers can come to a table by way of the one above it, whatever an invalidation drops. One
+    /// without a level hint drops the way to both at once.
+    fn is_led_to(&self, table: &StaleTable, issued: &Issued, cpus: u8, g: Geometry) -> bool {
+        let Some(above) = table.above else { return false };
+        self.tables.iter().any(|t| {
+            (t.table, t.since) == (above, table.since)
+                && t.holders & cpus != 0
+                && t.is_walked_after(issued.at)
+                && !t.way_hit(&issued.what, g)
+        })
+    }
+
     fn complete_table(&mut self, i: usize, issued: &Issued, by: Completion, g: Geometry) {
+        let table = &self.tables[i];
+        if self.is_led_to(table, issued, table.holders & by.cpus, g) {
+            return;
+        }
         let table = &mut self.tables[i];
         let cpus = table.holders & by.cpus;
         if cpus == 0 || !table.fetched.ended_before(issued.at) || by.waits_already(cpus, table.waits) {

@@ -85,6 +85,7 @@ impl Machine {
         let announced = operation.changes.iter().map(|c| (c.va, c.last()));
         let spans = joined(operation.touched.into_iter().chain(announced).collect());
         self.visible(cpu, root, operation.made_valid, &spans)?;
+        self.old_tables_translate(root, &spans)?;
         for &span in &spans {
             self.translates(root, span, Moment::AtRest)?;
             self.translates_on_old_trees(root, span)?;
@@ -222,11 +223,21 @@ impl Machine {
     }
 
     /// Returns true if an address of a range must translate now, whatever is under way.
-    fn must_translate(&self, root: u64, (first, last): (u64, u64)) -> bool {
+    pub(super) fn must_translate(&self, root: u64, span: (u64, u64)) -> bool {
+        self.must_have(root, span, |mapping| mapping.valid)
+    }
+
+    /// Returns true if an address of a range must have such a mapping now, whatever is under way.
+    pub(super) fn must_have(
+        &self,
+        root: u64,
+        (first, last): (u64, u64),
+        such: impl Fn(Mapping) -> bool,
+    ) -> bool {
         let mut va = first;
         loop {
             let (end, states) = self.states(root, va);
-            if states.iter().all(|s| s.is_some_and(|m| m.valid)) {
+            if states.iter().all(|s| s.is_some_and(&such)) {
                 return true;
             }
             if end >= last {

@@ -39,12 +39,14 @@ impl Machine {
         }
         let state = page.state;
         self.can_access(cpu, table, true)?;
+        let values = (0..count as u64).map(|i| value.wrapping_add(step.wrapping_mul(i)));
         match state {
             State::Free => {
                 let fact = format!("cpu {cpu} writes into the page at {table:#x}, which is free");
                 return Err(Finding::new(Rule::Freed, fact).on(cpu));
             }
             State::Linked(place) if count == 1 => {
+                self.not_walked_from_elsewhere(cpu, table, place)?;
                 return self.live_store(cpu, (table, index), value, place, was);
             }
             State::Linked(place) if self.holders(place.root) != 0 => {
@@ -57,9 +59,16 @@ impl Machine {
                     page.state = State::Offline;
                 }
             }
-            State::Linked(_) | State::Offline => {}
+            State::Linked(place) => {
+                self.not_walked_from_elsewhere(cpu, table, place)?;
+                // Tables that the stores link or unlink have their place in a tree, though no CPU is on it now.
+                let translated = self.geometry().entries(place.level);
+                for (slot, value) in (index..translated.min(index + count)).zip(values.clone()) {
+                    self.live_store(cpu, (table, slot), value, place, None)?;
+                }
+            }
+            State::Offline => {}
         }
-        let values = (0..count as u64).map(|i| value.wrapping_add(step.wrapping_mul(i)));
         self.pages.store(cpu, table, index, values);
         Ok(())
     }
@@ -135,7 +144,7 @@ impl Machine {
             return Err(reserved(value, place.level).on(cpu).at(va));
         }
         self.note_touched(&store, old);
-        if old & 1 == 0 && value & 1 == 1 && self.holders(place.root) != 0 {
+        if self.makes_valid(&store, old) && self.holders(place.root) != 0 {
             let (root, span, slot) = (place.root, store.span, (table, index));
             self.fresh.push(super::Fresh { cpu, root, slot, span });
         }
@@ -149,14 +158,26 @@ impl Machine {
 
     /// Adds the addresses of a store to the operation of its CPU, which answers for them.
     fn note_touched(&mut self, store: &Store, old: u64) {
-        let Store { cpu, value, place, span, .. } = *store;
-        let root = self.current(place.root);
+        let Store { cpu, place, span, .. } = *store;
+        let (root, made_valid) = (self.current(place.root), self.makes_valid(store, old));
         if let Some(operation) = &mut self.cpu_mut(cpu).operation
             && operation.root == root
         {
             operation.touched.push(span);
-            operation.made_valid |= old & 1 == 0 && value & 1 == 1;
+            operation.made_valid |= made_valid;
         }
+    }
+
+    /// Returns true if addresses faulted by the old entry of a slot and do not by the new one.
+    fn makes_valid(&self, store: &Store, old: u64) -> bool {
+        let g = self.geometry();
+        let faults = |word: u64| match Descriptor(word).decode(g, store.place.level) {
+            // An access flag fault is one too.
+            Entry::Leaf(leaf) => Cached::new(store.span.0, leaf, store.place.level, g).is_none(),
+            Entry::Table(_) => false,
+            Entry::Hole | Entry::Reserved => true,
+        };
+        faults(old) && !faults(store.value)
     }
 
     /// Keeps the old entry as one that TLBs may hold, and links a new table into the tree.
@@ -175,7 +196,9 @@ impl Machine {
                     self.stale.add_leaf(stale);
                 }
             }
-            Entry::Table(child) if Entry::Table(child) != next => self.unlink(cpu, child.0, below, holders),
+            Entry::Table(child) if Entry::Table(child) != next => {
+                self.unlink(cpu, (child.0, None), below, holders);
+            }
             _ => {}
         }
         match next {
@@ -184,18 +207,19 @@ impl Machine {
         }
     }
 
-    /// Takes a table, and all below it, out of a tree.
-    fn unlink(&mut self, cpu: CpuId, table: u64, place: Place, holders: u8) {
+    /// Takes a table, and all below it, out of a tree; `above` it may be another that goes with it.
+    fn unlink(&mut self, cpu: CpuId, (table, above): (u64, Option<u64>), place: Place, holders: u8) {
         let g = self.geometry();
         for (child, below) in self.pages.children(table, place, g) {
-            self.unlink(cpu, child, below, holders);
+            self.unlink(cpu, (child, Some(table)), below, holders);
         }
         let asid = if place.va >> 63 == 0 { self.asid_of(place.root) } else { None };
         let Some(page) = self.pages.get_mut(table) else { return };
         page.state = if holders == 0 { State::Offline } else { State::Unlinked };
         if holders != 0 {
             let at = (table, place.level, place.va);
-            self.stale.add_table(at, &page.words, (holders, asid), place.root, (cpu, self.now), g);
+            let (holders, root) = ((holders, asid), (place.root, above));
+            self.stale.add_table(at, &page.words, holders, root, (cpu, self.now), g);
         }
     }
 

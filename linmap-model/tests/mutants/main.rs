@@ -8,6 +8,7 @@ mod alias;
 mod code;
 mod forms;
 mod invalidate;
+mod order;
 mod park;
 mod promise;
 mod recipients;
@@ -487,6 +488,25 @@ mutants! {
         WriteExecute at 0x28000, "writable, executable";
     write_execute::loaded: "a tree with writable text is announced and loaded",
         WriteExecute at 0, "writable, executable";
+
+    order::mapped_past_a_walk_cache: "a page is mapped, and walk caches lead to a table without it",
+        NotVisible on 0 at 0x28000, "does not translate it";
+    order::mapped_below_an_unseen_table: "a page is mapped in a table that another CPU has linked without a DSB",
+        NotVisible on 0 at 0x28000, "the store of cpu 0 has had no DSB";
+    order::hole_becomes_part_of_a_block: "a block takes the place of a table with a hole, without an ISB",
+        NotVisible on 0 at 0x1ff000, "cpu 0 has had no ISB since the DSB";
+    order::freed_while_the_table_above_is_walked: "the TLBI for a table leaves the way to the one above it",
+        Freed at 0, "table entries that lead to it stayed";
+    order::freed_after_both_at_once: "the TLBIs for a table and for the one above it may act in any order",
+        Freed at 0, "table entries that lead to it stayed";
+    order::changed_after_it_was_moved: "a page is protected in a table that moved, before the TLBI",
+        Freed at 0, "which translated other addresses";
+    order::old_page_seen_in_the_old_table: "a page is protected without a DSB, then its table is replaced",
+        Stale at 0, "writable";
+    order::linked_in_a_row_before_they_are_seen: "two tables are linked before another CPU's DSB",
+        Unfilled at 0x2_0000_0000, "stores of cpu 1";
+    order::access_flag_set_without_an_isb: "a page has its access flag set without an ISB",
+        NotVisible on 0, "no ISB on cpu 0 since the DSB";
 
     code::with_barriers_of_its_own: "the DSBs are for the CPU that stores alone",
         Code, "lack DSB ISH";
