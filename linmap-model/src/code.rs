@@ -34,7 +34,8 @@ impl Code {
     pub(crate) fn maintain(&mut self, cpu: CpuId, op: CacheOp, pa: u64) {
         let Some(line) = self.0.get_mut(&pa) else { return };
         line.step = match (op, line.step) {
-            (CacheOp::DcCvau, Step::Stored) => Step::Cleaning(cpu),
+            // The point of coherency is beyond that of unification.
+            (CacheOp::DcCvau | CacheOp::DcCvac | CacheOp::DcCivac, Step::Stored) => Step::Cleaning(cpu),
             (CacheOp::IcIvau, Step::Cleaned) => Step::Invalidating(cpu),
             (_, step) => step,
         };

@@ -62,15 +62,21 @@ pub enum Event {
         #[serde(default, with = "hex", skip_serializing_if = "is_zero")]
         operand: u64,
     },
-    /// A translation table base register is written.
+    /// A register that says how a CPU translates is written.
     Msr {
         /// The CPU.
         cpu: CpuId,
         /// The register.
         register: Register,
-        /// Its new value: the root table's address, ASID in bits 63:48.
+        /// Its new value. That of a TTBR is the root table's address, with the ASID in bits 63:48 and CnP in bit 0.
         #[serde(with = "hex")]
         value: u64,
+    },
+    /// The CPU is reset, and is at EL1 again: hotplug (CPU_OFF and CPU_ON), deep idle. Its MMU is off, its registers and
+    /// what its TLB holds are unknown.
+    Reset {
+        /// The CPU.
+        cpu: CpuId,
     },
     /// From here on the CPU touches nothing but its 1:1 map, until it is unparked.
     Park {
@@ -130,7 +136,7 @@ pub enum Event {
         #[serde(with = "hex")]
         pa: u64,
     },
-    /// A cache line is maintained, for code that was stored.
+    /// A cache line is maintained, for code that was stored, or for a table that was written with the MMU off.
     Cache {
         /// The CPU.
         cpu: CpuId,
@@ -229,9 +235,20 @@ pub enum Register {
     Ttbr0,
     /// TTBR1_EL1: the upper half.
     Ttbr1,
+    /// TCR_EL1: sizes, granules and the attributes of walks.
+    Tcr,
+    /// MAIR_EL1: the meaning of the memory types.
+    Mair,
+    /// SCTLR_EL1: MMU on or off, data caches on or off.
+    Sctlr,
 }
 
-/// Cache maintenance for code.
+impl Register {
+    /// All of them.
+    pub const ALL: &[Self] = &[Self::Ttbr0, Self::Ttbr1, Self::Tcr, Self::Mair, Self::Sctlr];
+}
+
+/// Cache maintenance by address. A line has 64 bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub enum CacheOp {
     /// Data cache clean to the point of unification.
@@ -240,6 +257,15 @@ pub enum CacheOp {
     /// Instruction cache invalidation to the point of unification.
     #[serde(rename = "ic ivau")]
     IcIvau,
+    /// Data cache invalidation to the point of coherency.
+    #[serde(rename = "dc ivac")]
+    DcIvac,
+    /// Data cache clean and invalidation to the point of coherency.
+    #[serde(rename = "dc civac")]
+    DcCivac,
+    /// Data cache clean to the point of coherency.
+    #[serde(rename = "dc cvac")]
+    DcCvac,
 }
 
 /// The mapping that a range must have when an operation has returned.
@@ -313,6 +339,7 @@ impl Event {
             | Self::Isb { cpu }
             | Self::Tlbi { cpu, .. }
             | Self::Msr { cpu, .. }
+            | Self::Reset { cpu }
             | Self::Park { cpu }
             | Self::Unpark { cpu }
             | Self::Report { cpu }
@@ -348,6 +375,7 @@ impl fmt::Display for Event {
             Self::Tlbi { op, operand: 0, .. } => write!(f, "tlbi {op}"),
             Self::Tlbi { op, operand, .. } => write!(f, "tlbi {op}, {operand:#x}"),
             Self::Msr { register, value, .. } => write!(f, "msr {register}, {value:#x}"),
+            Self::Reset { .. } => write!(f, "reset"),
             Self::Park { .. } => write!(f, "park"),
             Self::Unpark { .. } => write!(f, "unpark"),
             Self::Report { .. } => write!(f, "report"),
@@ -360,8 +388,7 @@ impl fmt::Display for Event {
             Self::Done { ok: true, .. } => write!(f, "done"),
             Self::Done { ok: false, .. } => write!(f, "done, refused"),
             Self::Code { pa, .. } => write!(f, "code {pa:#x}"),
-            Self::Cache { op: CacheOp::DcCvau, pa, .. } => write!(f, "dc cvau {pa:#x}"),
-            Self::Cache { op: CacheOp::IcIvau, pa, .. } => write!(f, "ic ivau {pa:#x}"),
+            Self::Cache { op, pa, .. } => write!(f, "{op} {pa:#x}"),
             Self::Execute { pa, .. } => write!(f, "execute {pa:#x}"),
             Self::Access { va, how, .. } => write!(f, "{how} at {va:#x}"),
         }
@@ -403,6 +430,21 @@ impl fmt::Display for Register {
         f.write_str(match self {
             Self::Ttbr0 => "ttbr0_el1",
             Self::Ttbr1 => "ttbr1_el1",
+            Self::Tcr => "tcr_el1",
+            Self::Mair => "mair_el1",
+            Self::Sctlr => "sctlr_el1",
+        })
+    }
+}
+
+impl fmt::Display for CacheOp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::DcCvau => "dc cvau",
+            Self::IcIvau => "ic ivau",
+            Self::DcIvac => "dc ivac",
+            Self::DcCivac => "dc civac",
+            Self::DcCvac => "dc cvac",
         })
     }
 }

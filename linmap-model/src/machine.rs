@@ -5,16 +5,21 @@
 //! and the earlier ones that no invalidation has dropped since (`stale.rs`).
 //!
 //! The files below this one take the events: stores (`store.rs`), barriers and invalidations (`maintenance.rs`),
-//! registers and parking (`switch.rs`), trees that replace others (`succession.rs`), table pages (`frames.rs`), pages
-//! with two addresses (`alias.rs`), the use of addresses (`access.rs`), the members of contiguous runs (`run.rs`), the order in which walkers see stores
-//! into them (`run_order.rs`), walks of several levels (`walk_order.rs`), and operations with their promises (`operation.rs`).
+//! registers and parking (`switch.rs`, with what they say in `registers.rs` and `control.rs`), reset and translation that
+//! is turned on and off (`power.rs`), trees that replace others (`succession.rs`), table pages (`frames.rs`), pages
+//! with two addresses (`alias.rs`), the use of addresses (`access.rs`), the members of contiguous runs (`run.rs`), the
+//! order in which walkers see stores into them (`run_order.rs`), walks of several levels (`walk_order.rs`), and
+//! operations with their promises (`operation.rs`).
 
 mod access;
 mod alias;
+mod control;
 mod frames;
 mod hardware_update;
 mod maintenance;
 mod operation;
+mod power;
+mod registers;
 mod run;
 mod run_order;
 mod store;
@@ -26,6 +31,7 @@ use std::collections::{HashMap, VecDeque};
 
 use linmap::{Geometry, Half, Pa, Va};
 
+use self::registers::Registers;
 use crate::code::Code;
 use crate::flat::Flat;
 use crate::pages::{Pages, Place};
@@ -58,7 +64,9 @@ struct Cpu {
     core: Core,
     reported: bool,
     parked: bool,
-    /// TTBR0 and TTBR1, once loaded.
+    /// What it wrote to its registers.
+    registers: Registers,
+    /// The trees that it walks for each half, once loaded.
     ttbr: [Option<Ttbr>; 2],
     /// The last trees before these with an announced operation.
     came_from: [Option<u64>; 2],
@@ -157,6 +165,7 @@ impl Machine {
             core,
             reported: number == 0,
             parked: false,
+            registers: Registers::new(),
             ttbr: [None; 2],
             came_from: [None; 2],
             left: Vec::new(),
@@ -298,6 +307,7 @@ impl Machine {
             Event::Isb { .. } => self.isb(cpu),
             Event::Tlbi { op, operand, .. } => self.tlbi(cpu, op, operand),
             Event::Msr { register, value, .. } => self.msr(cpu, register, value),
+            Event::Reset { .. } => self.reset(cpu),
             Event::Park { .. } => self.park(cpu),
             Event::Unpark { .. } => self.unpark(cpu),
             Event::Report { .. } => {

@@ -91,6 +91,15 @@ rules! {
     /// TTBR changes from one tree to another with entries of the first left.
     TtbrSwitch = "TTBR changes while the TLB may hold entries of another tree: load the empty table, ISB, TLBI, DSB, ISB first",
         "D8.17 RGPPYH, D8.17.8 RBLDZX";
+    /// A register says something else than the tables need, than a TLB may hold, or than another CPU on the same map says.
+    Control = "a register that TLBs may hold changes under a map in use, or does not fit the map or the other CPUs on it",
+        "D8.17 RVNRFW; D24.2.194 (TCR_EL1), D24.2.127 (MAIR_EL1); B2.11 for CPUs that disagree";
+    /// A CPU relies on a register that it wrote, and had no context synchronisation event since.
+    NotInForce = "a CPU goes on without a context synchronisation event since it wrote a register: ISB",
+        "D24.1.2.2, K1.2.4: until then each register may have its old value or its new one";
+    /// A CPU turns translation on after a reset, with an unknown TLB or unknown registers.
+    Reset = "a CPU turns translation on after a reset without TLBI VMALLE1, DSB NSH and ISB, or with registers unknown",
+        "D8.16.1 RBQCDZ and RQNFHZ, D24.1.2.1";
     /// A CPU uses the map before it has reported its features.
     Unreported = "a CPU loads the shared tables before it has reported what it promises",
         "D8.17.2: what is allowed is what the weakest CPU allows";

@@ -39,6 +39,9 @@ pub struct Core {
     /// Its walkers make writable-clean entries writable-dirty (FEAT_HAFDBS, TCR_EL1.HD and HA).
     #[serde(default)]
     pub hardware_dirty_state: bool,
+    /// It has CnP in TTBR0 and TTBR1 (FEAT_TTCNP); without, the bit has no effect.
+    #[serde(default)]
+    pub cnp: bool,
 }
 
 impl Core {
@@ -54,6 +57,7 @@ impl Core {
         ets2: false,
         hardware_access_flag: false,
         hardware_dirty_state: false,
+        cnp: false,
     };
     /// A CPU that may abort.
     pub const WEAK: Self = Self { never_aborts: false, ..Self::STRONG };

@@ -299,6 +299,14 @@ impl Stale {
         self.tables.iter_mut().filter(|t| open(t.fetched, t.root)).for_each(|t| t.holders |= 1 << cpu);
     }
 
+    /// Forgets what the TLB of a CPU may hold.
+    pub(crate) fn forget(&mut self, cpu: CpuId) {
+        self.leaves.iter_mut().for_each(|l| l.holders &= !(1 << cpu));
+        self.tables.iter_mut().for_each(|t| t.holders &= !(1 << cpu));
+        self.leaves.retain(|l| l.holders != 0);
+        self.tables.retain(|t| t.holders != 0);
+    }
+
     /// Notes a step for which some invalidations waited.
     pub(crate) fn arrived(&mut self, wait: Wait, now: usize) {
         self.leaves.retain(|l| !l.waits.has(wait));

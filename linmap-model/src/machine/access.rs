@@ -38,6 +38,7 @@ impl Machine {
             let fact = format!("cpu {cpu} has loaded no tables for this half");
             return Err(Finding::new(Rule::TranslationFault, fact).on(cpu).at(va));
         };
+        self.in_force(cpu, 1 << half)?;
         // Until an ISB it may be on the tree before.
         let before = this.left.iter().filter(|l| l.half == half && l.until.is_none()).map(|l| l.ttbr);
         before

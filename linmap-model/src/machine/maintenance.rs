@@ -64,9 +64,13 @@ impl Machine {
         self.stale.arrived(Wait::Isb(cpu), self.now);
         for issued in std::mem::take(&mut self.cpu_mut(cpu).awaiting_isb) {
             self.forget_trees(1 << cpu, &issued);
+            if is_of_everything(&issued) {
+                self.cpu_mut(cpu).registers.reset = None;
+            }
         }
         let this = self.cpu_mut(cpu);
         this.isb_at = now;
+        this.registers.synchronise(now);
         this.left.iter_mut().for_each(|l| l.until = l.until.or(Some(now)));
         self.code.isb(cpu);
         Ok(())
@@ -74,9 +78,10 @@ impl Machine {
 
     /// Notes that some CPUs dropped all entries: those of trees that they left have gone with them.
     fn forget_trees(&mut self, cpus: u8, issued: &Issued) {
-        if issued.what.addresses.is_none() && issued.what.asid.is_none() && !issued.what.nxs {
+        if is_of_everything(issued) {
             for (_, cpu) in self.cpus.iter_mut().enumerate().filter(|(n, _)| cpus & 1 << n != 0) {
                 cpu.left.retain(|l| l.until.is_none_or(|until| issued.at < until));
+                cpu.registers.tlb_was_emptied(issued.at);
             }
         }
     }
@@ -196,4 +201,9 @@ impl Machine {
             (None, true) => format!("no TLBI was issued since event {since}"),
         }
     }
+}
+
+/// Returns true for an invalidation of all entries of a TLB.
+const fn is_of_everything(issued: &Issued) -> bool {
+    issued.what.addresses.is_none() && issued.what.asid.is_none() && !issued.what.nxs
 }

@@ -66,6 +66,7 @@ impl Machine {
             return Err(sequence(cpu, "a change is not in whole pages, or two of them overlap"));
         }
         let (now, root) = (self.now, self.current(root));
+        self.in_force(cpu, self.halves_of(cpu, root))?;
         self.expected.entry(root).or_default();
         self.cpu_mut(cpu).operation =
             Some(Operation { root, name, changes, touched: Vec::new(), made_valid: false, since: now });
@@ -77,6 +78,7 @@ impl Machine {
             return Err(sequence(cpu, "no operation is under way on this CPU"));
         };
         let root = operation.root;
+        self.in_force(cpu, self.halves_of(cpu, root))?;
         if ok {
             let flat = self.expected.entry(root).or_default();
             operation.changes.iter().for_each(|c| flat.apply(c));
@@ -91,6 +93,12 @@ impl Machine {
             self.translates_on_old_trees(root, span)?;
         }
         self.nothing_stale(root, &spans, u8::MAX)
+    }
+
+    /// Returns the halves in which a CPU is on the map of a root, as bits.
+    fn halves_of(&self, cpu: CpuId, root: u64) -> u8 {
+        let on = |half: &usize| self.cpu(cpu).ttbr[*half].is_some_and(|t| self.current(t.root) == root);
+        (0..2).filter(on).fold(0, |bits, half| bits | 1 << half)
     }
 
     /// Judges that walkers see the CPU's stores, and the CPU itself does.

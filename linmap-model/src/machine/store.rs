@@ -94,6 +94,7 @@ impl Machine {
         if self.cpu(cpu).ttbr == [None; 2] {
             return Ok(());
         }
+        self.in_force(cpu, 1 << half)?;
         let Some(ttbr) = self.cpu(cpu).ttbr[half] else {
             let fact =
                 format!("cpu {cpu} reaches the table at {table:#x} by {va:#x}, and has no tables for that");

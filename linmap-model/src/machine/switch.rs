@@ -1,4 +1,4 @@
-//! Translation table base registers, and CPUs that leave the map for a while.
+//! Writes of registers, the trees that table base registers name, and CPUs that leave the map for a while.
 
 use linmap::OaFormat;
 
@@ -14,6 +14,21 @@ const UNANNOUNCED: &str = "nothing was announced of this tree: the events begin 
 
 impl Machine {
     pub(super) fn msr(&mut self, cpu: CpuId, register: Register, value: u64) -> Result<(), Finding> {
+        let now = self.now;
+        let old = self.cpu_mut(cpu).registers.set(register, value, now);
+        match register {
+            Register::Tcr => self.set_tcr(cpu, old, value),
+            Register::Mair => self.set_mair(cpu, old, value),
+            Register::Sctlr => self.set_sctlr(cpu, old, value),
+            Register::Ttbr0 | Register::Ttbr1 => {
+                let walked = self.cpu(cpu).registers.is_on() && self.matters(cpu, register);
+                if walked { self.load(cpu, register, value) } else { Ok(()) }
+            }
+        }
+    }
+
+    /// Lets a CPU walk the tree of a table base register.
+    pub(super) fn load(&mut self, cpu: CpuId, register: Register, value: u64) -> Result<(), Finding> {
         let half = usize::from(register == Register::Ttbr1);
         let ttbr = self.base_register(value);
         let place = self.place_of_root(ttbr.root, half);
@@ -38,8 +53,11 @@ impl Machine {
             self.one_asid(cpu, ttbr)?;
             self.left_is_gone(cpu, half, ttbr)?;
         }
-        self.leave(cpu, half, ttbr);
+        self.leave(cpu, half, Some(ttbr));
         self.cpu_mut(cpu).ttbr[half] = Some(ttbr);
+        if used {
+            self.registers_fit(cpu, half)?;
+        }
         self.stale.newcomer(cpu, ttbr.root);
         let span = (place.va, place.va + ((1 << self.geometry().va_bits()) - 1));
         self.tree_against_stale((ttbr.root, place), span, 1 << cpu)?;
@@ -137,9 +155,9 @@ impl Machine {
             .is_err()
     }
 
-    /// Remembers the tree that the register pointed to.
-    fn leave(&mut self, cpu: CpuId, half: usize, new: Ttbr) {
-        let old = self.cpu(cpu).ttbr[half].filter(|&old| old != new);
+    /// Remembers the tree that the CPU walked.
+    pub(super) fn leave(&mut self, cpu: CpuId, half: usize, new: Option<Ttbr>) {
+        let old = self.cpu(cpu).ttbr[half].filter(|&old| Some(old) != new);
         if let Some(old) = old.filter(|old| self.expected.contains_key(&self.current(old.root))) {
             self.cpu_mut(cpu).came_from[half] = Some(old.root);
         }
@@ -159,6 +177,7 @@ impl Machine {
         if !std::mem::replace(&mut self.cpu_mut(cpu).parked, false) {
             return Err(sequence(cpu, format!("cpu {cpu} is not parked")));
         }
+        self.in_force(cpu, 0b11)?;
         let this = self.cpu(cpu);
         let was_mapped = this.came_from[1].is_some_and(|old| self.pages.has_entries(old));
         if let Some(ttbr) = this.ttbr[1].filter(|t| was_mapped && !self.pages.has_entries(t.root)) {

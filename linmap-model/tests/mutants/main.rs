@@ -10,8 +10,10 @@ mod forms;
 mod invalidate;
 mod order;
 mod park;
+mod power;
 mod promise;
 mod recipients;
+mod registers;
 mod repaint;
 mod replace;
 mod runs;
@@ -413,6 +415,60 @@ mutants! {
         Alias on 0, "has no tables for that";
     park::table_not_in_the_one_to_one_map: "a table is not in the 1:1 map that a parked CPU writes through",
         Alias, "which does not translate";
+
+    registers::size_of_another_map: "TCR says 48 bits, and the map in use has 39",
+        Control on 0 at 0, "T1SZ is 0x10, and the tables need 0x19";
+    registers::granule_as_in_the_other_half: "TG1 is encoded as TG0 is",
+        Control at 0, "TG1 is 0x0, and the tables need 0x2";
+    registers::too_few_physical_address_bits: "IPS is less than the map reaches",
+        Control at 0, "the map reaches 0x8000000";
+    registers::tcr_without_a_tlbi: "TCR changes off the map, and no TLBI follows",
+        Control, "may hold what tcr_el1 said before";
+    registers::tcr_with_the_tlbi_before_the_isb: "TCR changes, and the TLBI comes before the ISB",
+        Control, "may hold what tcr_el1 said before";
+    registers::tcr_without_an_isb: "TCR changes, and the CPU goes on without an ISB",
+        NotInForce on 0, "wrote tcr_el1";
+    registers::memory_type_in_use: "MAIR makes the type of a map in use another",
+        Control at 0, "the map has type 1 here, which mair_el1 changes from 0xf0 to 0x04";
+    registers::memory_type_without_a_tlbi: "MAIR changes off the map, and no TLBI follows",
+        Control, "may hold what mair_el1 said before";
+    registers::cpus_with_two_meanings_of_a_type: "two CPUs on one map have different values of MAIR",
+        Control on 1, "mair_el1 of cpu 1 is 0x440044ffff, and of cpu 0, on the same map, 0x40044f0ff";
+    registers::cpus_with_two_kinds_of_walks: "two CPUs on one map have walks of different attributes",
+        Control on 1, "tcr_el1 of cpu 1 is";
+    registers::asid_of_more_bits_than_tcr_says: "an ASID of 16 bits, and AS is 0",
+        Sequence, "ASID 0x100";
+    registers::back_without_an_isb: "a CPU comes back to the map without an ISB",
+        NotInForce on 0, "wrote ttbr1_el1";
+    registers::operation_without_an_isb: "an operation begins on a map that was loaded without an ISB",
+        NotInForce on 0, "wrote ttbr1_el1";
+    registers::table_written_without_an_isb: "a table is written through a map that was loaded without an ISB",
+        NotInForce on 0, "wrote ttbr1_el1";
+
+    power::on_without_a_tlbi: "after a reset, no TLBI before the MMU is on",
+        Reset on 1, "its TLB may hold anything";
+    power::on_without_the_dsb_of_the_tlbi: "after a reset, no DSB after the TLBI",
+        Reset on 1, "its TLB may hold anything";
+    power::on_with_the_tlbi_before_the_reset: "the TLBI comes before the reset",
+        Reset on 1, "its TLB may hold anything";
+    power::on_after_the_tlbi_of_another_cpu: "after a reset, the TLBI is that of another CPU",
+        Reset on 1, "no TLBI VMALLE1 of its own";
+    power::on_with_tcr_unknown: "after a reset TCR is not written",
+        Reset on 1, "tcr_el1 is unknown";
+    power::on_with_ttbr0_unknown: "after a reset TTBR0 is not written, and its walks are not disabled",
+        Reset on 1, "ttbr0_el1 is unknown";
+    power::on_without_an_isb_before: "TCR, MAIR and the TTBRs are written, and the MMU is on without an ISB",
+        NotInForce on 1, "and turns translation on without an ISB";
+    power::on_without_an_isb_after: "the MMU is on, and the CPU goes on without an ISB",
+        NotInForce on 1, "wrote sctlr_el1";
+    power::on_with_a_stale_entry: "a CPU was off while a page was protected, the old one in its TLB",
+        Stale on 1 at 0x1000, "it is local to cpu 0";
+    power::on_with_another_tree: "the MMU was off when TTBR1 changed, and the TLB was not emptied",
+        TtbrSwitch on 0, "may hold entries of the tree";
+    power::freed_while_it_is_off: "a tree is given back while the MMU is off, and it is on again with that",
+        Sequence, "no table page was taken there";
+    power::reset_in_an_operation: "a CPU is reset in the midst of an operation",
+        Sequence, "is reset in the midst of nothing";
 
     repaint::freed_before_all_have_left: "the old tree is given back while one CPU is on it",
         Freed on 1, "can be reached from the root";
