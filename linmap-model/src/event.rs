@@ -40,6 +40,34 @@ pub enum Event {
         #[serde(default, with = "maybe_hex", skip_serializing_if = "Option::is_none")]
         was: Option<u64>,
     },
+    /// `cpu` stores a descriptor if the slot is as it expects, in one atomic step.
+    Cas {
+        /// The CPU that stores.
+        cpu: CpuId,
+        /// The table's address.
+        #[serde(with = "hex")]
+        table: u64,
+        /// The slot.
+        index: usize,
+        /// The descriptor that the CPU expects there. If there is another one, nothing is stored.
+        #[serde(with = "hex")]
+        was: u64,
+        /// The descriptor.
+        #[serde(with = "hex")]
+        value: u64,
+    },
+    /// The walker of `cpu` updates a leaf in one atomic step (FEAT_HAFDBS).
+    Update {
+        /// The CPU that walks.
+        cpu: CpuId,
+        /// The table's address.
+        #[serde(with = "hex")]
+        table: u64,
+        /// The slot.
+        index: usize,
+        /// The update.
+        what: Update,
+    },
     /// A data synchronisation barrier.
     Dsb {
         /// The CPU that executes it.
@@ -164,6 +192,16 @@ pub enum Event {
         /// What it is used for.
         how: Access,
     },
+}
+
+/// What a walker updates in a leaf.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Update {
+    /// It sets the access flag.
+    Accessed,
+    /// It makes a writable-clean leaf writable-dirty: it clears AP\[2\]. It sets the access flag with it.
+    Dirty,
 }
 
 /// What a CPU uses a virtual address for, at EL1.
@@ -350,7 +388,9 @@ impl Event {
             | Self::Code { cpu, .. }
             | Self::Cache { cpu, .. }
             | Self::Execute { cpu, .. }
-            | Self::Access { cpu, .. } => cpu,
+            | Self::Access { cpu, .. }
+            | Self::Cas { cpu, .. }
+            | Self::Update { cpu, .. } => cpu,
         }
     }
 }
@@ -390,6 +430,15 @@ impl fmt::Display for Event {
             Self::Code { pa, .. } => write!(f, "code {pa:#x}"),
             Self::Cache { op, pa, .. } => write!(f, "{op} {pa:#x}"),
             Self::Execute { pa, .. } => write!(f, "execute {pa:#x}"),
+            Self::Cas { table, index, was, value, .. } => {
+                write!(f, "cas {table:#x}[{index}] = {value:#018x}, if it is {was:#018x}")
+            }
+            Self::Update { table, index, what: Update::Accessed, .. } => {
+                write!(f, "walker sets the access flag of {table:#x}[{index}]")
+            }
+            Self::Update { table, index, what: Update::Dirty, .. } => {
+                write!(f, "walker makes {table:#x}[{index}] writable-dirty")
+            }
             Self::Access { va, how, .. } => write!(f, "{how} at {va:#x}"),
         }
     }

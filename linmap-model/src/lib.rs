@@ -18,6 +18,8 @@
 //! [`Event::Begin`] announces a change, and [`Event::Done`] is where it is judged: between them each address has its
 //! old translation or its new one; afterwards it has the new one, and no TLB has another.
 //!
+//! [`Event::Access`] says where a CPU uses an address. It is judged against all that the CPU may use for it then.
+//!
 //! A root without announcements that a CPU loads replaces the one that the CPU was on before: it must have the same
 //! translations at once, and later announcements are of both, for as long as some CPU is still on the old one.
 //!
@@ -40,8 +42,12 @@
 //! # What it does not model
 //!
 //! There is one translation regime, EL1&0 without stage 2, and one ASID for each tree. Not modelled, and refused where
-//! they would matter: hierarchical restrictions in table descriptors, hardware updates of the access flag, and one
-//! table in two places, but for those that a tree shares with the one that it replaces.
+//! they would matter: hierarchical restrictions in table descriptors, and one table in two places, but for those that a
+//! tree shares with the one that it replaces.
+//!
+//! Walkers may update leaves ([`Core::hardware_access_flag`] and [`Core::hardware_dirty_state`]), not table descriptors
+//! (FEAT_HAFT). An [`Event::Access`] is one of EL1: PAN and tag checks are not modelled. That another CPU has learned of
+//! a mapping before it uses it is taken for granted, for FEAT_ETS2.
 //!
 //! All CPUs are in one inner shareable domain, and use one granule. HCRX_EL2.FnXS is 0.
 //!
@@ -68,7 +74,7 @@ mod stale;
 mod tlb;
 mod waits;
 
-pub use event::{Access, Barrier, CacheOp, CpuId, Event, Expected, Mapping, Register};
+pub use event::{Access, Barrier, CacheOp, CpuId, Event, Expected, Mapping, Register, Update};
 pub use machine::Machine;
 pub use model::Model;
 pub use on_cpu::{Held, OnCpu};

@@ -7,9 +7,9 @@
 //! The files below this one take the events: stores (`store.rs`), barriers and invalidations (`maintenance.rs`),
 //! registers and parking (`switch.rs`, with what they say in `registers.rs` and `control.rs`), reset and translation that
 //! is turned on and off (`power.rs`), trees that replace others (`succession.rs`), table pages (`frames.rs`), pages
-//! with two addresses (`alias.rs`), the use of addresses (`access.rs`), the members of contiguous runs (`run.rs`), the
-//! order in which walkers see stores into them (`run_order.rs`), walks of several levels (`walk_order.rs`), and
-//! operations with their promises (`operation.rs`).
+//! with two addresses (`alias.rs`), the use of addresses (`access.rs`), walkers that store (`hardware_update.rs`), the
+//! members of contiguous runs (`run.rs`), the order in which walkers see stores into them (`run_order.rs`), walks of
+//! several levels (`walk_order.rs`), and operations with their promises (`operation.rs`).
 
 mod access;
 mod alias;
@@ -50,6 +50,8 @@ pub struct Machine {
     /// Roots that others have replaced: the old one and the new one.
     replaced: Vec<(u64, u64)>,
     code: Code,
+    /// True if some CPU's walkers update descriptors.
+    hardware_updates: bool,
     /// Stores that made something valid, until their CPU's next DSB.
     fresh: Vec<Fresh>,
     /// The number of the event at hand.
@@ -183,6 +185,7 @@ impl Machine {
             expected: HashMap::new(),
             replaced: Vec::new(),
             code: Code::default(),
+            hardware_updates: setup.cores.iter().any(|c| c.hardware_access_flag || c.hardware_dirty_state),
             fresh: Vec::new(),
             now: 0,
             log: VecDeque::new(),
@@ -301,8 +304,13 @@ impl Machine {
         }
         match event {
             Event::Write { table, index, value, count, step, was, .. } => {
+                self.no_update_lost(cpu, (table, index), value)?;
                 self.write(cpu, (table, index), (value, count, step), was)
             }
+            Event::Cas { table, index, was, value, .. } => {
+                self.compare_and_swap(cpu, (table, index), [was, value])
+            }
+            Event::Update { table, index, what, .. } => self.update(cpu, (table, index), what),
             Event::Dsb { kind, .. } => self.dsb(cpu, kind),
             Event::Isb { .. } => self.isb(cpu),
             Event::Tlbi { op, operand, .. } => self.tlbi(cpu, op, operand),

@@ -77,8 +77,11 @@ rules! {
     WritableAlias = "a page is read-only, and can be written through the linear map: protect the alias first",
         "the contract of rodata=full";
     /// A descriptor was changed since the CPU that overwrites it read it.
-    LostUpdate = "a store overwrites a descriptor that changed since this CPU read it",
-        "single-copy atomicity of one store, not of a read and a store: take the lock";
+    ///
+    /// Walkers that manage the access flag or the dirty state may change it at any time.
+    LostUpdate = "a store overwrites a descriptor that changed since this CPU read it, or may have",
+        "single-copy atomicity of one store, not of a read and a store: take the lock; D8.5.1.1 IBMRWH, D8.5.2.1 RPQJJR: \
+         compare and swap where walkers update";
     /// A valid descriptor without meaning.
     Reserved = "a valid descriptor has no meaning at its level",
         "D8.3.1";

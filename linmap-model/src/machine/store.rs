@@ -1,6 +1,6 @@
 //! A store into a table: the entries that TLBs can hold from then on, and whether they may.
 
-use linmap::{Descriptor, Entry, Leaf, Level};
+use linmap::{Attributes, Descriptor, Entry, Leaf, Level};
 
 use super::frames::{meaningless, reserved, sequence};
 use super::{Finding, Machine, lowest, named};
@@ -130,9 +130,8 @@ impl Machine {
         if index >= g.entries(place.level) {
             return Err(sequence(cpu, format!("slot {index} of the root is not translated")));
         }
-        let shift = g.level_shift(place.level);
-        let va = place.va.wrapping_add((index as u64) << shift);
-        let store = Store { cpu, table, index, value, place, span: (va, va | ((1 << shift) - 1)) };
+        let store = self.store_of(cpu, (table, index), value, place);
+        let va = store.span.0;
         let old = self.read(linmap::Pa(table), index).unwrap_or_default();
         if let Some(was) = was.filter(|&was| was != old) {
             let fact = format!("cpu {cpu} read {was:#x} and stores {value:#x}, but meanwhile it is {old:#x}");
@@ -151,10 +150,33 @@ impl Machine {
         }
         self.replace_old(&store, old)?;
         self.pages.store(cpu, table, index, std::iter::once(value));
-        self.may_be_held(&store)?;
-        self.window(&store)?;
+        self.entry_is_right(&store)
+    }
+
+    fn store_of(&self, cpu: CpuId, (table, index): (u64, usize), value: u64, place: Place) -> Store {
+        let shift = self.geometry().level_shift(place.level);
+        let va = place.va.wrapping_add((index as u64) << shift);
+        Store { cpu, table, index, value, place, span: (va, va | ((1 << shift) - 1)) }
+    }
+
+    /// Judges a descriptor that a walker has put into a live table.
+    pub(super) fn updated_is_right(
+        &self,
+        cpu: CpuId,
+        slot: (u64, usize),
+        value: u64,
+        place: Place,
+    ) -> Result<(), Finding> {
+        self.entry_is_right(&self.store_of(cpu, slot, value, place))
+    }
+
+    /// Judges the new contents of a slot of a live table.
+    fn entry_is_right(&self, store: &Store) -> Result<(), Finding> {
+        let Store { table, index, place, span, .. } = *store;
+        self.may_be_held(store)?;
+        self.window(store)?;
         self.run_may_be_seen((table, index), place)?;
-        self.aliases_agree(place.root, store.span)
+        self.aliases_agree(place.root, span)
     }
 
     /// Adds the addresses of a store to the operation of its CPU, which answers for them.
@@ -173,8 +195,11 @@ impl Machine {
     fn makes_valid(&self, store: &Store, old: u64) -> bool {
         let g = self.geometry();
         let faults = |word: u64| match Descriptor(word).decode(g, store.place.level) {
-            // An access flag fault is one too.
-            Entry::Leaf(leaf) => Cached::new(store.span.0, leaf, store.place.level, g).is_none(),
+            // An access flag fault is one too, where no walker sets the flag.
+            Entry::Leaf(leaf) => {
+                let leaf = self.once_accessed(leaf, u8::MAX);
+                Cached::new(store.span.0, leaf, store.place.level, g).is_none()
+            }
             Entry::Table(_) => false,
             Entry::Hole | Entry::Reserved => true,
         };
@@ -192,7 +217,7 @@ impl Machine {
             Entry::Leaf(leaf) if holders != 0 => {
                 if let Some(cached) = Cached::new(span.0, leaf, place.level, g) {
                     let mut stale = StaleLeaf::new(cached, holders, (place.root, store.table), cpu, self.now);
-                    let local = cached.attributes.contains(linmap::Attributes::NOT_GLOBAL);
+                    let local = cached.attributes.contains(Attributes::NOT_GLOBAL);
                     stale.asid = self.asid_of(place.root).filter(|_| local);
                     self.stale.add_leaf(stale);
                 }
@@ -238,6 +263,7 @@ impl Machine {
         }
         match Descriptor(value).decode(g, place.level) {
             Entry::Leaf(leaf) => {
+                let leaf = self.once_accessed(leaf, walkers);
                 let Some(new) = Cached::new(span.0, leaf, place.level, g) else { return Ok(()) };
                 self.against_stale(&new, walkers)?;
                 self.against_run(store, &new, walkers)

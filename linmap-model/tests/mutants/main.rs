@@ -7,6 +7,7 @@ mod access;
 mod alias;
 mod code;
 mod forms;
+mod hardware_update;
 mod invalidate;
 mod order;
 mod park;
@@ -531,6 +532,25 @@ mutants! {
         Untagged on 1 at 0, "no TLBI was issued";
     access::by_way_of_an_old_table: "a block replaces an empty table, and another CPU reads it before the TLBI",
         TranslationFault on 1 at 0x20_0000, "does not translate it";
+
+    hardware_update::plain_store_over_a_page_without_access_flag: "a page without access flag changes by a plain store",
+        LostUpdate on 1 at 0x28000, "the walker of cpu 1 may set its access flag";
+    hardware_update::plain_store_over_a_clean_page: "a writable-clean page is unmapped by a plain store",
+        LostUpdate on 1 at 0x28000, "the walker of cpu 1 may make it writable-dirty";
+    hardware_update::plain_store_where_walkers_update: "a writable-clean page changes by a plain store, and one CPU has TCR.HD set",
+        LostUpdate on 1 at 0x28000, "the walker of cpu 1 may make it writable-dirty";
+    hardware_update::made_dirty_after_it_was_read: "a store is of what was read before a walker updated it",
+        LostUpdate on 0 at 0x28000, "but meanwhile it is";
+    hardware_update::failed_swap_not_repeated: "a compare and swap fails because a walker was first, and is not repeated",
+        Promised at 0x28000, "it must be 0x8000028000, read-only";
+    hardware_update::moved_without_access_flag: "a page moves in place, and a walker may set its access flag",
+        BreakBeforeMake at 0x28000, "the output address changes";
+    hardware_update::access_flag_by_a_cpu_without: "the walker of a CPU that does not do so sets the access flag",
+        Sequence, "does not set the access flag";
+    hardware_update::dirty_without_dbm: "a walker makes a page writable that has no DBM",
+        Sequence, "has no DBM";
+    hardware_update::update_of_a_hole: "a walker updates a hole",
+        Sequence, "no valid leaf to update";
 
     write_execute::mapped: "text is mapped writable",
         WriteExecute at 0x28000, "writable, executable";

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use linmap::{Attributes, Descriptor, Geometry, Granule, Half, Leaf, Level, OaFormat, Pa, Va};
 use linmap_model::{
-    Access, Barrier, Breach, Core, CpuId, Event, Expected, Machine, Mapping, Register, Setup, Tlb,
+    Access, Barrier, Breach, Core, CpuId, Event, Expected, Machine, Mapping, Register, Setup, Tlb, Update,
 };
 
 /// 4K pages, 39 VA bits: the root is at level 1.
@@ -317,6 +317,18 @@ impl Scene {
     /// Stores a descriptor into a slot.
     pub(crate) fn put_bits(&mut self, i: usize, value: u64) -> &mut Self {
         self.write(self.table(), self.tree.slot + i, value, 1, 0)
+    }
+
+    /// Stores a descriptor into a slot that holds another, in one atomic step.
+    pub(crate) fn cas(&mut self, i: usize, was: u64, value: u64) -> &mut Self {
+        let (cpu, table, index) = (self.cpu, self.table(), self.tree.slot + i);
+        self.event(Event::Cas { cpu, table, index, was, value })
+    }
+
+    /// The CPU's walker updates a slot.
+    pub(crate) fn update(&mut self, i: usize, what: Update) -> &mut Self {
+        let (cpu, table, index) = (self.cpu, self.table(), self.tree.slot + i);
+        self.event(Event::Update { cpu, table, index, what })
     }
 
     /// Stores a hole into a slot.
