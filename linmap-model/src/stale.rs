@@ -159,7 +159,7 @@ impl StaleTable {
         let gone = !self.walkable && self.walk_ended.is_ok_and(|ended| ended < at);
         // By ASID alone, global entries stay.
         let asid_alone = what.asid.is_some() && what.addresses.is_none();
-        if what.other_granule || !level || asid_alone || (what.last_level && !gone) {
+        if what.other_granule || !level || asid_alone || !(gone || self.way_hit(what, g)) {
             return None;
         }
         let (first, last) = self.span(g);

@@ -142,6 +142,8 @@ impl Machine {
                 format!("it is for {}", what.target)
             } else if what.last_level {
                 "it drops leaves only, and table entries stay".into()
+            } else if what.asid.is_some_and(|asid| Some(asid) != table.asid) {
+                "table entries may be cached with any ASID".into()
             } else if !table.walk_hit(&what, g) {
                 "it does not cover the table's addresses".into()
             } else {

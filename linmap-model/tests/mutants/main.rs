@@ -579,6 +579,8 @@ mutants! {
         Freed at 0, "which translated other addresses";
     order::old_page_seen_in_the_old_table: "a page is protected without a DSB, then its table is replaced",
         Stale at 0, "writable";
+    order::protected_by_asid_past_an_old_table: "a TLBI of one ASID leaves the way to a table that was replaced",
+        Stale at 0, "may be cached with any ASID";
     order::linked_in_a_row_before_they_are_seen: "two tables are linked before another CPU's DSB",
         Unfilled at 0x2_0000_0000, "stores of cpu 1";
     order::access_flag_set_without_an_isb: "a page has its access flag set without an ISB",

@@ -153,3 +153,16 @@ pub(crate) fn access_flag_set_without_an_isb(wrong: bool) -> Scene {
     s.done();
     s
 }
+
+/// A table is replaced, and then a page is protected by a TLBI of one ASID, with which table entries need not be cached.
+pub(crate) fn protected_by_asid_past_an_old_table(wrong: bool) -> Scene {
+    let mut s = Scene::pages(&[Core::STRONG]);
+    let (old, new) = (s.table(), replaced(&mut s));
+    let page = s.with(0, READ_ONLY);
+    s.publish().done();
+    let value = s.bits(page);
+    s.begin("protect", [s.change(0..1, Some(page))]).write(new, 0, value, 1, 0).dsb(Ishst);
+    s.tlbi(if wrong { Vae1is } else { Vaae1is }, 0).dsb(Ish).isb().done();
+    s.flush(0..1).free(old);
+    s
+}
