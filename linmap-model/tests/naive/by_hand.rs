@@ -390,3 +390,105 @@ fn runs() {
     let rules = [Rule::BreakBeforeMake, Rule::Translation, Rule::ContiguousRun];
     wrong(&[STRONG], Layout::Run, &elsewhere, 0, &rules);
 }
+
+/// Two tables, the second with the contents of the first.
+fn replaced() -> Vec<Event> {
+    vec![
+        begin(0, "replace", vec![]),
+        Event::Alloc { cpu: 0, table: OTHER },
+        fill(0, OTHER, as_page(0), 512, PAGE),
+        write(0, OTHER, 1, 0),
+        write(0, OTHER, 2, kept(as_page(2))),
+        dsb(0, Ishst),
+        write(0, L2, 0, link(OTHER)),
+        dsb(0, Ishst),
+        tlbi(0, Vaae1is, BASE, 0),
+        dsb(0, Ish),
+        isb(0),
+        done(0),
+    ]
+}
+
+/// A page is mapped, and walk caches must not lead to a table without it.
+#[test]
+fn mapped_past_walk_caches() {
+    let mut events = replaced();
+    events.extend([
+        begin(0, "map", vec![change(page_at(1), PAGE, as_page(1), 3)]),
+        write(0, OTHER, 1, as_page(1)),
+        dsb(0, Ishst),
+        isb(0),
+        done(0),
+    ]);
+    let strong = [STRONG, STRONG];
+    right(&strong, Layout::Holed, &events);
+    wrong(&strong, Layout::Holed, &without(&events, 8), 15, &[Rule::NotVisible]);
+    wrong(&strong, Layout::Holed, &without(&events, 9), 15, &[Rule::NotVisible]);
+    // By another CPU, before the first one's DSB.
+    let other = [
+        tlbi(1, Vaae1is, BASE, 0),
+        dsb(1, Ish),
+        begin(1, "map", vec![change(page_at(1), PAGE, as_page(1), 3)]),
+        write(1, OTHER, 1, as_page(1)),
+        dsb(1, Ishst),
+        isb(1),
+        done(1),
+    ];
+    let mut events = replaced();
+    events.splice(8.., other);
+    right(&strong, Layout::Holed, &events);
+    wrong(&strong, Layout::Holed, &without(&events, 7), 13, &[Rule::InUse, Rule::NotVisible]);
+}
+
+/// A block maps what was a hole in the table that it replaces.
+#[test]
+fn collapsed_with_a_hole() {
+    let third = Event::Begin {
+        cpu: 0,
+        root: crate::places::ROOT,
+        name: "map".into(),
+        changes: vec![change(page_at(1), PAGE, as_page(1), 3), change(page_at(2), PAGE, as_page(2), 3)],
+    };
+    let events = [
+        third,
+        write(0, L2, 0, AS_BLOCK),
+        dsb(0, Ishst),
+        tlbi_all(0, Vmalle1is),
+        dsb(0, Ish),
+        isb(0),
+        done(0),
+    ];
+    right(&[STRONG, STRONG], Layout::Holed, &events);
+    for at in 2..6 {
+        wrong(&[STRONG, STRONG], Layout::Holed, &without(&events, at), 5, &[Rule::NotVisible]);
+    }
+}
+
+/// A table that moves to other addresses is changed there, by an operation of another CPU that began before.
+#[test]
+fn changed_after_it_was_moved() {
+    let second = BASE + BLOCK;
+    let read_only = as_page(0) | READ_ONLY;
+    let events = [
+        begin(0, "unmap", vec![change(second, BLOCK, 0, 2)]),
+        write(0, L2, 1, 0),
+        dsb(0, Ishst),
+        tlbi(0, Vaae1is, second, 0),
+        dsb(0, Ish),
+        isb(0),
+        done(0),
+        begin(0, "move", vec![change(BASE, BLOCK, 0, 2), change(second + PAGE, BLOCK - PAGE, as_page(1), 3)]),
+        begin(1, "map", vec![change(second, PAGE, read_only, 3)]),
+        write(0, CHILD, 0, 0),
+        write(0, L2, 0, 0),
+        dsb(0, Ishst),
+        tlbi_all(0, Vmalle1is),
+        dsb(0, Ish),
+        isb(0),
+        write(0, L2, 1, link(CHILD)),
+        write(1, CHILD, 0, read_only),
+    ];
+    right(&[STRONG, STRONG], Layout::Pages, &events);
+    let rules = [Rule::Freed];
+    wrong(&[STRONG, STRONG], Layout::Pages, &without(&events, 12), 15, &rules);
+}

@@ -114,14 +114,18 @@ impl Memory {
         seen.push(Store { value, meaning: meaning(value, level_of(table)), by });
     }
 
-    /// Notes a CPU's DSB: what it stored is what walkers see, or something newer.
-    pub(crate) fn settle(&mut self, cpu: u8) {
+    /// Notes a CPU's DSB: what it stored is what walkers see, or something newer. Returns false if another CPU's store,
+    /// which has had no DSB, is older by the order of the events: by that order alone it is not sure to be.
+    pub(crate) fn settle(&mut self, cpu: u8) -> bool {
+        let mut sure = true;
         for seen in self.tables.iter_mut().flat_map(|t| &mut t.slots) {
             if let Some(last) = seen.iter().rposition(|s| s.by == Some(cpu)) {
+                sure &= seen[..last].iter().all(|s| s.by.is_none_or(|by| by == cpu));
                 seen.drain(..last);
                 seen[0].by = None;
             }
         }
+        sure
     }
 
     /// Forgets a table that is given back.

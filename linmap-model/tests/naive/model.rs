@@ -111,7 +111,7 @@ impl Naive {
         self.watched.iter_mut().for_each(|w| w.stirred = false);
         match event {
             Event::Write { .. } => self.write(event, &mut broken)?,
-            Event::Dsb { kind, .. } => self.dsb(id, *kind),
+            Event::Dsb { kind, .. } => self.dsb(id, *kind)?,
             Event::Isb { .. } => self.isb(at),
             Event::Tlbi { op, operand, .. } => self.tlbi(id, *op, *operand, &mut broken)?,
             Event::Alloc { table, .. } => {
@@ -146,8 +146,19 @@ impl Naive {
 
     /// Returns true if a walk cache may lead to a table.
     fn is_held(&self, table: u64) -> bool {
-        let all = self.cpus.iter().flat_map(|c| &c.tlb);
-        all.into_iter().any(|tlb| tlb.entries_of(tlb.used()).any(|e| *e == Entry::Table(table)))
+        (0..self.watched.len()).any(|index| self.is_held_for(index, table))
+    }
+
+    /// Returns true if a walk cache may lead to a table for an address that is not below it.
+    fn is_held_elsewhere(&self, table: u64) -> bool {
+        let below = |w: &Watched| self.memory.child(w.slots.0) == Some(table);
+        let mut watched = self.watched.iter().enumerate();
+        watched.any(|(index, w)| !below(w) && self.is_held_for(index, table))
+    }
+
+    fn is_held_for(&self, index: usize, table: u64) -> bool {
+        let mut all = self.cpus.iter().map(|c| &c.tlb[index]);
+        all.any(|tlb| tlb.entries_of(tlb.used()).any(|e| *e == Entry::Table(table)))
     }
 
     /// Stores, by a CPU whose DSB must follow or by none.
@@ -199,13 +210,9 @@ impl Naive {
                 self.cpus[usize::from(cpu)].awaits_dsb = true;
             }
             self.cpus[usize::from(cpu)].touched.insert((table, index));
-        } else if self.is_held(table) {
-            broken.insert(Rule::Freed);
         }
-        // Nothing orders stores of two CPUs without a barrier between them.
-        let races = |slot| self.memory.seen((table, slot)).iter().any(|s| s.by.is_some_and(|by| by != cpu));
-        if (index..index + count).any(races) {
-            return Err(OutOfScope);
+        if self.is_held_elsewhere(table) {
+            broken.insert(Rule::Freed);
         }
         self.store(event, Some(cpu));
         if self.memory.is_linked(table) && self.run_disagrees(table, index) {
@@ -270,11 +277,13 @@ impl Naive {
 
     // Barriers and invalidations.
 
-    fn dsb(&mut self, id: u8, kind: Barrier) {
+    fn dsb(&mut self, id: u8, kind: Barrier) -> Result<(), OutOfScope> {
         let at = usize::from(id);
         // A CPU's own walker sees its stores after any DSB.
         if matches!(kind, Barrier::Ish | Barrier::Ishst) || self.cpus.len() == 1 {
-            self.memory.settle(id);
+            if !self.memory.settle(id) {
+                return Err(OutOfScope);
+            }
             let cpu = &mut self.cpus[at];
             cpu.awaits_isb |= std::mem::take(&mut cpu.awaits_dsb);
         }
@@ -299,6 +308,7 @@ impl Naive {
                 }
             }
         }
+        Ok(())
     }
 
     fn isb(&mut self, at: usize) {

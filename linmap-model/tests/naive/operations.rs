@@ -142,7 +142,15 @@ impl<'a> Author<'a> {
         }
         let like_first = |(slot, d): (&usize, &u64)| d & !CONTIGUOUS == first + *slot as u64 * PAGE;
         if pages.iter().all(like_first) && self.resizes && self.random.one_in(3) {
-            return self.collapse(table, first);
+            return self.collapse(table, first, vec![]);
+        }
+        let holes: Vec<usize> = pages.iter().filter(|(_, d)| **d == 0).map(|(s, _)| *s).collect();
+        let filled = |(slot, d): (&usize, &u64)| *d == 0 || like_first((slot, d));
+        if first != 0 && pages.iter().all(filled) && self.resizes && self.random.one_in(2) {
+            return self.collapse(table, first, holes);
+        }
+        if self.resizes && self.random.one_in(6) {
+            return self.replace_table(table, first, pages);
         }
         let whole = (0..16).all(|s| pages.get(&s).is_some_and(|d| *d == first + s as u64 * PAGE));
         if whole && run.is_empty() && self.resizes && self.random.one_in(3) {
@@ -316,10 +324,11 @@ impl<'a> Author<'a> {
         self.shape = Shape::Table(table, first, pages);
     }
 
-    /// 512 pages become a block.
-    fn collapse(&mut self, table: u64, first: u64) {
+    /// 512 pages become a block, which maps the holes among them.
+    fn collapse(&mut self, table: u64, first: u64, holes: Vec<usize>) {
         let block = first & !TABLE_OR_PAGE;
-        self.begin("collapse", vec![]);
+        let page = |s: usize| change(page_at(s), PAGE, first + s as u64 * PAGE, 3);
+        self.begin("collapse", holes.into_iter().map(page).collect());
         self.write(L2, 0, block, link(table));
         self.dsb_stores();
         let any = page_at(self.random.index(512));
@@ -333,6 +342,29 @@ impl<'a> Author<'a> {
             self.free(table);
         }
         self.shape = Shape::Block(block);
+    }
+
+    /// A table becomes another with the same pages.
+    fn replace_table(&mut self, table: u64, first: u64, pages: BTreeMap<usize, u64>) {
+        self.begin("replace", vec![]);
+        let new = self.take_table();
+        let step = if first == 0 { 0 } else { PAGE };
+        self.push(fill(self.cpu, new, first, 512, step));
+        for (&slot, &page) in &pages {
+            if page != first + slot as u64 * step {
+                self.push(write(self.cpu, new, slot, page));
+            }
+        }
+        self.push(dsb(self.cpu, Barrier::Ishst));
+        self.write(L2, 0, link(new), link(table));
+        self.dsb_stores();
+        let any = page_at(self.random.index(512));
+        self.invalidate(&[any], 3, false);
+        if self.random.one_in(2) {
+            self.free(table);
+        }
+        self.done();
+        self.shape = Shape::Table(new, first, pages);
     }
 
     /// A hole becomes a table with some pages.

@@ -2,7 +2,7 @@
 
 use linmap_model::{Expected, Mapping, Rule};
 
-use crate::descriptor::{BLOCK, Leaf, Meaning, SOFTWARE};
+use crate::descriptor::{ACCESSED, BLOCK, Leaf, Meaning, SOFTWARE};
 use crate::memory::Slot;
 use crate::model::{Broken, Naive, OutOfScope, Watched};
 use crate::places::L2;
@@ -63,7 +63,12 @@ impl Naive {
                 && self.walks(w).iter().any(|found| !allowed.contains(found))
         };
         let cpu = &self.cpus[at];
-        if self.memory.has_unseen(at as u8) || about.iter().any(found) || cpu.awaits_dsb || cpu.awaits_isb {
+        if self.memory.has_unseen(at as u8)
+            || about.iter().any(found)
+            || about.iter().any(|w| self.faults_by_walk_caches(w))
+            || cpu.awaits_dsb
+            || cpu.awaits_isb
+        {
             broken.insert(Rule::NotVisible);
         }
         if about.iter().flat_map(|w| self.path(w)).any(|slot| self.misprogrammed(slot)) {
@@ -79,6 +84,23 @@ impl Naive {
             }
         }
         self.nothing_stale(broken);
+    }
+
+    /// Returns true if an address must translate, and a walk cache leads to a table where it faults.
+    fn faults_by_walk_caches(&self, w: &Watched) -> bool {
+        let allowed = self.allowed(w).map(|m| m.and_then(in_hardware));
+        let must =
+            |bits: u64| allowed.iter().all(|m| m.is_some_and(|(_, attributes)| attributes & bits == bits));
+        let faults = |meaning| match meaning {
+            Meaning::Leaf(leaf) if leaf.translates() => false,
+            Meaning::Leaf(leaf) if leaf.valid => must(ACCESSED),
+            _ => must(0),
+        };
+        let index = self.watched.iter().position(|other| other.va == w.va).unwrap_or_default();
+        self.cpus.iter().map(|c| &c.tlb[index]).any(|tlb| {
+            let tables = tlb.entries_of(tlb.used()).filter_map(Entry::table);
+            tables.into_iter().any(|table| self.memory.visible((table, w.slots.1)).any(faults))
+        })
     }
 
     /// Judges that no CPU may use an entry that is not allowed.
