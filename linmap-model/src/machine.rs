@@ -6,8 +6,8 @@
 //!
 //! The files below this one take the events: stores (`store.rs`), barriers and invalidations (`maintenance.rs`),
 //! registers and parking (`switch.rs`, with what they say in `registers.rs` and `control.rs`), reset and translation that
-//! is turned on and off (`power.rs`), trees that replace others (`succession.rs`), table pages (`frames.rs`), pages
-//! with two addresses (`alias.rs`), the use of addresses (`access.rs`), walkers that store (`hardware_update.rs`), the
+//! is turned on and off (`power.rs`), tables that are written meanwhile (`uncached.rs`), trees that replace others
+//! (`succession.rs`), table pages (`frames.rs`), pages with two addresses (`alias.rs`), the use of addresses (`access.rs`), walkers that store (`hardware_update.rs`), the
 //! members of contiguous runs (`run.rs`), the order in which walkers see stores into them (`run_order.rs`), walks of
 //! several levels (`walk_order.rs`), and operations with their promises (`operation.rs`).
 
@@ -25,6 +25,7 @@ mod run_order;
 mod store;
 mod succession;
 mod switch;
+mod uncached;
 mod walk_order;
 
 use std::collections::{HashMap, VecDeque};
@@ -32,6 +33,7 @@ use std::collections::{HashMap, VecDeque};
 use linmap::{Geometry, Half, Pa, Va};
 
 use self::registers::Registers;
+use self::uncached::Uncached;
 use crate::code::Code;
 use crate::flat::Flat;
 use crate::pages::{Pages, Place};
@@ -52,6 +54,7 @@ pub struct Machine {
     code: Code,
     /// True if some CPU's walkers update descriptors.
     hardware_updates: bool,
+    uncached: Uncached,
     /// Stores that made something valid, until their CPU's next DSB.
     fresh: Vec<Fresh>,
     /// The number of the event at hand.
@@ -186,6 +189,7 @@ impl Machine {
             replaced: Vec::new(),
             code: Code::default(),
             hardware_updates: setup.cores.iter().any(|c| c.hardware_access_flag || c.hardware_dirty_state),
+            uncached: Uncached::default(),
             fresh: Vec::new(),
             now: 0,
             log: VecDeque::new(),
@@ -332,6 +336,7 @@ impl Machine {
             }
             Event::Cache { op, pa, .. } => {
                 self.code.maintain(cpu, op, pa);
+                self.uncached.maintain(cpu, op, pa);
                 Ok(())
             }
             Event::Execute { pa, .. } => self.executes(cpu, pa),

@@ -100,6 +100,9 @@ rules! {
     /// A CPU relies on a register that it wrote, and had no context synchronisation event since.
     NotInForce = "a CPU goes on without a context synchronisation event since it wrote a register: ISB",
         "D24.1.2.2, K1.2.4: until then each register may have its old value or its new one";
+    /// A table is written with the MMU off, and a cache has or gets something else.
+    Uncached = "a table is written with the MMU off, without the cache maintenance that this takes: DC IVAC, DSB, store, DSB, DC IVAC, DSB",
+        "D8.2.12.1 RWFZPW, D8.2.5 RXGXKR, B2.11 (mismatched memory attributes), D7.5.9.15";
     /// A CPU turns translation on after a reset, with an unknown TLB or unknown registers.
     Reset = "a CPU turns translation on after a reset without TLBI VMALLE1, DSB NSH and ISB, or with registers unknown",
         "D8.16.1 RBQCDZ and RQNFHZ, D24.1.2.1";

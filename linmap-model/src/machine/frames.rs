@@ -12,6 +12,7 @@ impl Machine {
         match self.pages.get(table).map(|p| p.state) {
             Some(State::Free) => {
                 self.pages.take(table);
+                self.uncached.forget(table, self.setup.geometry.page_size());
                 Ok(())
             }
             Some(_) => Err(sequence(cpu, format!("the page at {table:#x} is taken already"))),
@@ -102,6 +103,7 @@ impl Machine {
             );
             return Err(fact(text));
         }
+        self.not_hidden(cpu, table).map_err(|found| found.at(place.va))?;
         if let Some(index) =
             page.words.iter().take(g.entries(place.level)).position(|&w| w == crate::pages::POISON)
         {

@@ -28,6 +28,7 @@ impl Machine {
         }
         if kind.is_full() && reaches_walkers {
             self.code.dsb(cpu);
+            self.uncached.dsb(cpu);
         }
         Ok(())
     }

@@ -114,6 +114,7 @@ impl Machine {
                 return Err(Finding::new(Rule::NotVisible, fact).on(cpu).at(place.va));
             }
         }
+        self.nothing_hidden(cpu, root, Some(cpu))?;
         // Another CPU may have made a table valid on the way to the pages of this operation.
         let overlaps = |(first, last): (u64, u64)| {
             let both = spans.iter().map(|s| (s.0.max(first), s.1.min(last)));

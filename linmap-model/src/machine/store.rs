@@ -39,6 +39,9 @@ impl Machine {
         }
         let state = page.state;
         self.can_access(cpu, table, true)?;
+        if state != State::Free {
+            self.store_through_caches(cpu, (table, index), count)?;
+        }
         let values = (0..count as u64).map(|i| value.wrapping_add(step.wrapping_mul(i)));
         match state {
             State::Free => {
@@ -143,6 +146,7 @@ impl Machine {
         if meaningless(value, place.level, g) {
             return Err(reserved(value, place.level).on(cpu).at(va));
         }
+        self.replaces_nothing(cpu, (place.root, old))?;
         self.note_touched(&store, old);
         if self.makes_valid(&store, old) && self.holders(place.root) != 0 {
             let (root, span, slot) = (place.root, store.span, (table, index));

@@ -101,6 +101,7 @@ impl Machine {
 
     /// Judges that all stores into a tree are visible to a walker that comes to it.
     fn all_seen(&self, cpu: CpuId, root: u64) -> Result<(), Finding> {
+        self.nothing_hidden(cpu, root, None)?;
         for (by, table) in self.pages.dirty() {
             if let Some(State::Linked(place)) = self.pages.get(table).map(|p| p.state)
                 && place.root == root

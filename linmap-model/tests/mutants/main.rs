@@ -21,6 +21,7 @@ mod runs;
 mod scene;
 mod size;
 mod tables;
+mod uncached;
 mod visible;
 mod write_execute;
 
@@ -470,6 +471,29 @@ mutants! {
         Sequence, "no table page was taken there";
     power::reset_in_an_operation: "a CPU is reset in the midst of an operation",
         Sequence, "is reset in the midst of nothing";
+
+    uncached::line_may_be_modified: "the MMU is off, and nothing cleans a line before it is stored to",
+        Uncached on 1, "write it back over that";
+    uncached::no_maintenance: "a table is filled with the MMU off, and published without DC IVAC",
+        Uncached on 0 at 0, "lacks DC IVAC or CIVAC after the DSB";
+    uncached::cleaned_alone: "the lines of such a table are cleaned and not invalidated",
+        Uncached on 0 at 0, "lacks DC IVAC or CIVAC after the DSB";
+    uncached::cleaned_as_code: "the lines of such a table are cleaned to the point of unification",
+        Uncached on 0 at 0, "lacks DC IVAC or CIVAC after the DSB";
+    uncached::without_the_last_line: "the last line of such a table is not invalidated",
+        Uncached on 0 at 0, "lacks DC IVAC or CIVAC after the DSB";
+    uncached::dsb_for_stores_before_it: "the DSB before DC IVAC is for stores alone",
+        Uncached on 0 at 0, "lacks DC IVAC or CIVAC after the DSB";
+    uncached::no_dsb_after_it: "no DSB after DC IVAC",
+        Uncached on 0 at 0, "lacks a DSB after DC IVAC or CIVAC";
+    uncached::live_table: "a page is mapped with the MMU off in a table in use, without DC CIVAC",
+        Uncached on 1, "lacks DC IVAC or CIVAC after the DSB";
+    uncached::own_tables: "a CPU writes its tables with the MMU off, and turns it on without DC IVAC",
+        Uncached on 0, "lacks DC IVAC or CIVAC after the DSB";
+    uncached::stored_through_a_cache_as_well: "a table is written with the MMU off, then by a CPU with caches",
+        Uncached on 0, "through its cache";
+    uncached::entry_replaced: "a page is unmapped with the MMU off",
+        Sequence, "which is not modelled";
 
     repaint::freed_before_all_have_left: "the old tree is given back while one CPU is on it",
         Freed on 1, "can be reached from the root";

@@ -180,6 +180,11 @@ impl Scene {
         self
     }
 
+    /// The CPU that acts.
+    pub(crate) const fn acting(&self) -> CpuId {
+        self.cpu
+    }
+
     /// From here on this CPU acts.
     pub(crate) fn cpu(&mut self, cpu: CpuId) -> &mut Self {
         self.cpu = cpu;
