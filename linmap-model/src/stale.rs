@@ -91,6 +91,13 @@ pub(crate) struct Issued {
     pub(crate) at: usize,
 }
 
+impl Issued {
+    /// Returns true if it drops all entries.
+    pub(crate) const fn is_of_everything(&self) -> bool {
+        self.what.addresses.is_none() && self.what.asid.is_none() && !self.what.nxs
+    }
+}
+
 impl StaleLeaf {
     pub(crate) const fn new(
         cached: Cached,

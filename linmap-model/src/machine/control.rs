@@ -177,7 +177,11 @@ impl Machine {
 
     /// Returns the halves of which the TLB of a CPU may hold something, as bits.
     pub(super) fn held_halves(&self, cpu: CpuId) -> u8 {
-        let left = |half| self.cpu(cpu).left.iter().any(|l| l.half == half);
+        let this = self.cpu(cpu);
+        // What a complete invalidation covers is gone: only accesses under way may use it until the ISB.
+        let emptied = this.awaiting_isb.iter().filter(|i| i.is_of_everything()).map(|i| i.at).max();
+        let held = |until: Option<usize>| until.is_none_or(|until| emptied.is_none_or(|at| at < until));
+        let left = |half| this.left.iter().any(|l| l.half == half && held(l.until));
         (0..2).filter(|&half| self.in_use(cpu, half) || left(half)).fold(0, |bits, half| bits | 1 << half)
     }
 

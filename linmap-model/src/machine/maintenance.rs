@@ -65,7 +65,7 @@ impl Machine {
         self.stale.arrived(Wait::Isb(cpu), self.now);
         for issued in std::mem::take(&mut self.cpu_mut(cpu).awaiting_isb) {
             self.forget_trees(1 << cpu, &issued);
-            if is_of_everything(&issued) {
+            if issued.is_of_everything() {
                 self.cpu_mut(cpu).registers.reset = None;
             }
         }
@@ -79,7 +79,7 @@ impl Machine {
 
     /// Notes that some CPUs dropped all entries: those of trees that they left have gone with them.
     fn forget_trees(&mut self, cpus: u8, issued: &Issued) {
-        if is_of_everything(issued) {
+        if issued.is_of_everything() {
             for (_, cpu) in self.cpus.iter_mut().enumerate().filter(|(n, _)| cpus & 1 << n != 0) {
                 cpu.left.retain(|l| l.until.is_none_or(|until| issued.at < until));
                 cpu.registers.tlb_was_emptied(issued.at);
@@ -204,9 +204,4 @@ impl Machine {
             (None, true) => format!("no TLBI was issued since event {since}"),
         }
     }
-}
-
-/// Returns true for an invalidation of all entries of a TLB.
-const fn is_of_everything(issued: &Issued) -> bool {
-    issued.what.addresses.is_none() && issued.what.asid.is_none() && !issued.what.nxs
 }

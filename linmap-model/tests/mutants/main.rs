@@ -467,6 +467,8 @@ mutants! {
         Stale on 1 at 0x1000, "it is local to cpu 0";
     power::on_with_another_tree: "the MMU was off when TTBR1 changed, and the TLB was not emptied",
         TtbrSwitch on 0, "may hold entries of the tree";
+    power::on_with_another_tree_and_tcr: "the MMU was off when all registers changed, and the TLB was not emptied",
+        TtbrSwitch on 0, "may hold entries of the tree";
     power::freed_while_it_is_off: "a tree is given back while the MMU is off, and it is on again with that",
         Sequence, "no table page was taken there";
     power::reset_in_an_operation: "a CPU is reset in the midst of an operation",

@@ -136,6 +136,20 @@ pub(crate) fn on_with_another_tree(wrong: bool) -> Scene {
     s
 }
 
+/// All registers change while the MMU is off, after the TLBI.
+pub(crate) fn on_with_another_tree_and_tcr(wrong: bool) -> Scene {
+    let plan = Plan::pages(&[Core::STRONG]);
+    let mut s = plan.unloaded();
+    let second = s.create(Plan { leaf: s.leaf(100), ..plan }).tables[0];
+    s.configure().load().off();
+    if !wrong {
+        s.tlbi_all(Vmalle1).dsb(Nsh);
+    }
+    let tbi1 = s.tcr() | 1 << 38;
+    s.msr(Mair, MemoryType::mair(false)).msr(Tcr, tbi1).msr(Ttbr1, second).isb().on();
+    s
+}
+
 /// What a CPU that is off has in its registers is no tree in use.
 pub(crate) fn freed_while_it_is_off(wrong: bool) -> Scene {
     let mut s = Plan::pages(&[Core::STRONG]).scene();
