@@ -1,6 +1,6 @@
 //! The speed of the model, measured on small random sequences of correct changes.
 
-use linmap::{Attributes, Descriptor, Geometry, Granule, Leaf, Level, OaFormat, Pa};
+use linmap::{Attributes, Descriptor, Geometry, Granule, Leaf, Level, OaFormat, Pa, Va};
 use linmap_model::{Barrier, Core, Event, Expected, Machine, Mapping, Register, Setup, Tlb};
 use test_support::Random;
 
@@ -110,7 +110,7 @@ impl Map {
 
     fn change(&self, offset: u64, bytes: u64, read_only: bool) -> Expected {
         let to = Mapping::new(Pa(RAM + offset), Self::attributes(read_only));
-        Expected { va: self.base + offset, bytes, to: Some(to) }
+        Expected::new(Va(self.base + offset), bytes, Some(to))
     }
 
     /// Splits a block into a table of pages.

@@ -156,6 +156,29 @@ pub enum Event {
         /// True if it made the changes that it announced; otherwise it made none.
         ok: bool,
     },
+    /// A page of data, or several, is given to another owner, who does with it what he likes: no CPU of this machine
+    /// must be able to reach it any more.
+    Give {
+        /// The CPU.
+        cpu: CpuId,
+        /// The physical address.
+        #[serde(with = "hex")]
+        pa: u64,
+        /// The size in bytes: whole pages.
+        #[serde(with = "hex")]
+        bytes: u64,
+    },
+    /// Pages that were given away, or some of them, come back and can be mapped again.
+    Take {
+        /// The CPU.
+        cpu: CpuId,
+        /// The physical address.
+        #[serde(with = "hex")]
+        pa: u64,
+        /// The size in bytes: whole pages.
+        #[serde(with = "hex")]
+        bytes: u64,
+    },
     /// Instructions are stored to memory.
     Code {
         /// The CPU.
@@ -317,6 +340,15 @@ pub struct Expected {
     pub bytes: u64,
     /// The first page's mapping, the next ones following in address; none for a hole.
     pub to: Option<Mapping>,
+    /// True if the operation promises that these pages, which are read-only here, cannot be written by any other
+    /// address of any tree either. That is judged when it has returned and at every later store, until another operation
+    /// announces a change of this range without the promise.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub nowhere_writable: bool,
+    /// True if the caller handles spurious faults here: TLBs may keep permissions that are stricter than the new ones,
+    /// until another operation announces a change of this range without that.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub spurious_faults: bool,
 }
 
 /// The mapping of a page.
@@ -348,7 +380,19 @@ impl Mapping {
 impl Expected {
     /// A range that will map to consecutive physical memory from `to` on, or to nothing.
     pub const fn new(va: Va, bytes: u64, to: Option<Mapping>) -> Self {
-        Self { va: va.0, bytes, to }
+        Self { va: va.0, bytes, to, nowhere_writable: false, spurious_faults: false }
+    }
+
+    /// The same, with the promise that the pages cannot be written by any other address either.
+    #[must_use]
+    pub const fn nowhere_writable(self) -> Self {
+        Self { nowhere_writable: true, ..self }
+    }
+
+    /// The same, where the caller handles faults of TLBs that still have stricter permissions.
+    #[must_use]
+    pub const fn spurious_faults(self) -> Self {
+        Self { spurious_faults: true, ..self }
     }
 
     /// Returns the change that maps the addresses of a run.
@@ -385,6 +429,8 @@ impl Event {
             | Self::Free { cpu, .. }
             | Self::Begin { cpu, .. }
             | Self::Done { cpu, .. }
+            | Self::Give { cpu, .. }
+            | Self::Take { cpu, .. }
             | Self::Code { cpu, .. }
             | Self::Cache { cpu, .. }
             | Self::Execute { cpu, .. }
@@ -427,6 +473,8 @@ impl fmt::Display for Event {
             }
             Self::Done { ok: true, .. } => write!(f, "done"),
             Self::Done { ok: false, .. } => write!(f, "done, refused"),
+            Self::Give { pa, bytes, .. } => write!(f, "give {pa:#x}+{bytes:#x}"),
+            Self::Take { pa, bytes, .. } => write!(f, "take {pa:#x}+{bytes:#x}"),
             Self::Code { pa, .. } => write!(f, "code {pa:#x}"),
             Self::Cache { op, pa, .. } => write!(f, "{op} {pa:#x}"),
             Self::Execute { pa, .. } => write!(f, "execute {pa:#x}"),
@@ -519,6 +567,11 @@ pub(crate) const fn yes() -> bool {
 #[allow(clippy::trivially_copy_pass_by_ref)]
 pub(crate) const fn is_yes(b: &bool) -> bool {
     *b
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)]
+const fn is_no(b: &bool) -> bool {
+    !*b
 }
 
 /// Addresses and descriptors are texts: JSON's numbers are not sure to hold 64 bits.

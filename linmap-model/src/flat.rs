@@ -25,6 +25,23 @@ impl Flat {
         self.0.keys().next().copied()
     }
 
+    /// Returns the addresses that are mapped to physical memory from `first` to `last`: the first and last of each range,
+    /// and the mapping of the first.
+    pub(crate) fn leading_to(
+        &self,
+        (first, last): (u64, u64),
+    ) -> impl Iterator<Item = ((u64, u64), Mapping)> {
+        self.0.iter().filter_map(move |(&va, &(end, to))| {
+            let part = within((va, end), to.pa, (first, last))?;
+            Some((part, to.at(part.0 - va)))
+        })
+    }
+
+    /// Returns true if nothing is mapped.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Makes a change.
     pub(crate) fn apply(&mut self, change: &Expected) {
         let (first, last) = (change.va, change.last());
@@ -62,4 +79,12 @@ impl Flat {
             self.0.insert(va, (last, to.at(va - first)));
         }
     }
+}
+
+/// Returns the part of a range of addresses, mapped to consecutive memory from `pa` on, that leads to memory from
+/// `first` to `last`.
+pub(crate) fn within(range: (u64, u64), pa: u64, (first, last): (u64, u64)) -> Option<(u64, u64)> {
+    let end = pa.saturating_add(range.1 - range.0);
+    let (from, to) = (pa.max(first), end.min(last));
+    (from <= to).then(|| (range.0 + (from - pa), range.0 + (to - pa)))
 }

@@ -66,6 +66,7 @@ mod machine;
 mod model;
 mod on_cpu;
 mod pages;
+mod physical;
 mod replay;
 mod rule;
 mod setup;

@@ -7,21 +7,29 @@
 //! The files below this one take the events: stores (`store.rs`), barriers and invalidations (`maintenance.rs`),
 //! registers and parking (`switch.rs`, with what they say in `registers.rs` and `control.rs`), reset and translation that
 //! is turned on and off (`power.rs`), tables that are written meanwhile (`uncached.rs`), trees that replace others
-//! (`succession.rs`), table pages (`frames.rs`), pages with two addresses (`alias.rs`), the use of addresses (`access.rs`), walkers that store (`hardware_update.rs`), the
+//! (`succession.rs`), table pages (`frames.rs`), pages with two addresses (`alias.rs`), the translations that lead to a
+//! page (`reach.rs`) and what is known of it (`known.rs`, `given.rs`, `elsewhere.rs`, `memory_types.rs`), permissions that
+//! TLBs may keep (`spurious.rs`), the use of addresses (`access.rs`), walkers that store (`hardware_update.rs`), the
 //! members of contiguous runs (`run.rs`), the order in which walkers see stores into them (`run_order.rs`), walks of
 //! several levels (`walk_order.rs`), and operations with their promises (`operation.rs`).
 
 mod access;
 mod alias;
 mod control;
+mod elsewhere;
 mod frames;
+mod given;
 mod hardware_update;
+mod known;
 mod maintenance;
+mod memory_types;
 mod operation;
 mod power;
+mod reach;
 mod registers;
 mod run;
 mod run_order;
+mod spurious;
 mod store;
 mod succession;
 mod switch;
@@ -37,6 +45,7 @@ use self::uncached::Uncached;
 use crate::code::Code;
 use crate::flat::Flat;
 use crate::pages::{Pages, Place};
+use crate::physical::Physical;
 use crate::space::Context;
 use crate::stale::{Issued, Stale};
 use crate::{Breach, Core, CpuId, Event, Expected, Rule, Setup};
@@ -47,6 +56,8 @@ pub struct Machine {
     pages: Pages,
     cpus: Vec<Cpu>,
     stale: Stale,
+    /// What is known of physical pages.
+    physical: Physical,
     /// The translations that each tree must have, by its root.
     expected: HashMap<u64, Flat>,
     /// Roots that others have replaced: the old one and the new one.
@@ -185,6 +196,7 @@ impl Machine {
             pages: Pages::new(setup),
             cpus: setup.cores.iter().enumerate().map(cpu).collect(),
             stale: Stale::default(),
+            physical: Physical::default(),
             expected: HashMap::new(),
             replaced: Vec::new(),
             code: Code::default(),
@@ -330,6 +342,8 @@ impl Machine {
             Event::Free { table, .. } => self.free(cpu, table),
             Event::Begin { root, name, changes, .. } => self.begin(cpu, root, name, changes),
             Event::Done { ok, .. } => self.done(cpu, ok),
+            Event::Give { pa, bytes, .. } => self.give(cpu, pa, bytes),
+            Event::Take { pa, bytes, .. } => self.take(cpu, pa, bytes),
             Event::Code { pa, .. } => {
                 self.code.store(pa);
                 Ok(())

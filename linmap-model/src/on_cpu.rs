@@ -81,6 +81,16 @@ impl<'m> OnCpu<'m> {
         self.step(Event::Done { cpu: self.cpu, ok });
     }
 
+    /// Gives pages of data to another owner: from here on no CPU may reach them, by whatever address.
+    pub fn gives(self, pa: Pa, bytes: u64) {
+        self.step(Event::Give { cpu: self.cpu, pa: pa.0, bytes });
+    }
+
+    /// Takes pages of data back that were given away.
+    pub fn takes(self, pa: Pa, bytes: u64) {
+        self.step(Event::Take { cpu: self.cpu, pa: pa.0, bytes });
+    }
+
     /// Returns a table without entries, for CPUs that leave the map: the same one each time. Before the first call
     /// CPUs cannot be parked.
     ///

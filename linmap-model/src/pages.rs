@@ -107,6 +107,16 @@ impl Pages {
         found.map(|(n, _)| self.base + ((n as u64) << self.shift))
     }
 
+    /// Returns the first page from `first` to `last` that is taken.
+    pub(crate) fn taken_in(&self, first: u64, last: u64) -> Option<u64> {
+        let size = 1 << self.shift;
+        let end = self.base + self.pages.len() as u64 * size;
+        let within = (first.max(self.base) & !(size - 1)..end).step_by(size as usize);
+        within
+            .take_while(|&table| table <= last)
+            .find(|&table| self.get(table).is_some_and(|p| p.state != State::Free))
+    }
+
     /// Stores descriptors. Walkers are sure to see them after the CPU's next DSB.
     pub(crate) fn store(&mut self, cpu: CpuId, table: u64, index: usize, values: impl Iterator<Item = u64>) {
         let mut new = false;

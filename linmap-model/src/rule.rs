@@ -76,6 +76,15 @@ rules! {
     /// A page that is read-only by one address and writable through the linear map, for some CPU.
     WritableAlias = "a page is read-only, and can be written through the linear map: protect the alias first",
         "the contract of rodata=full";
+    /// A page that an operation made read-only everywhere, and some address makes writable.
+    NowhereWritable = "a page can be written that was announced to be nowhere writable",
+        "the operation's own contract: what rodata=full promises of an area";
+    /// A page that two addresses map with different memory attributes.
+    MismatchedAttributes = "a page is mapped write-back and as something else, or with two shareabilities, for some CPU",
+        "B2.11 (mismatched memory attributes)";
+    /// A page of data that was given away, to which some translation still leads.
+    Given = "a page that was given away can still be reached: unmap it, DSB, TLBI, DSB and ISB first",
+        "D8.17 RGPPYH, D8.17.8 RPSMWS, RYNJCP and RBLDZX";
     /// A descriptor was changed since the CPU that overwrites it read it.
     ///
     /// Walkers that manage the access flag or the dirty state may change it at any time.

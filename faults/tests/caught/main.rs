@@ -161,6 +161,9 @@ const NOT_ITS_OWN: &[(Rule, &str)] = &[
     (Rule::PermissionFault, "the same"),
     (Rule::Untagged, "the same"),
     (Rule::Unsynchronised, "about another CPU, on which the caller has the ISB executed"),
+    (Rule::MismatchedAttributes, "the caller chooses the memory type of a page"),
+    (Rule::NowhereWritable, "the aliases of the linear map are judged before the operation returns"),
+    (Rule::Given, "the caller gives pages away, after an operation that is judged when it returns"),
     (Rule::Sequence, "about the events that a test makes up, not about tables"),
 ];
 

@@ -65,6 +65,8 @@ impl Machine {
         if !apart || !changes.iter().all(whole) {
             return Err(sequence(cpu, "a change is not in whole pages, or two of them overlap"));
         }
+        self.can_promise(cpu, &changes)?;
+        self.note_types(&changes);
         let (now, root) = (self.now, self.current(root));
         self.in_force(cpu, self.halves_of(cpu, root))?;
         self.expected.entry(root).or_default();
@@ -82,6 +84,7 @@ impl Machine {
         if ok {
             let flat = self.expected.entry(root).or_default();
             operation.changes.iter().for_each(|c| flat.apply(c));
+            self.note_promises(&operation)?;
         }
         // If it was refused, every range that it announced must be as before, whichever CPU stored there meanwhile.
         let announced = operation.changes.iter().map(|c| (c.va, c.last()));
@@ -178,7 +181,7 @@ impl Machine {
         (cpu, since): (CpuId, usize),
         why: impl Fn(u64) -> String,
     ) -> Result<(), Finding> {
-        self.may_translate_as(root, part, held).map_err(|va| {
+        self.may_keep(root, part, held).map_err(|va| {
             let wanted = self.states(root, va).1.first().copied().flatten();
             let held = format!("cpu {cpu} may still use {} (replaced by event {since})", held.describe());
             Finding::new(Rule::Stale, held)

@@ -180,7 +180,8 @@ impl Machine {
         self.may_be_held(store)?;
         self.window(store)?;
         self.run_may_be_seen((table, index), place)?;
-        self.aliases_agree(place.root, span)
+        self.aliases_agree(place.root, span)?;
+        self.pages_may_be_mapped(place.root, span)
     }
 
     /// Adds the addresses of a store to the operation of its CPU, which answers for them.

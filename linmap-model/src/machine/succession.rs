@@ -19,6 +19,8 @@ impl Machine {
         }
         let Some(flat) = self.expected.remove(&old) else { return false };
         self.expected.insert(root, flat);
+        self.physical.nowhere_writable.succeed(old, root);
+        self.physical.spurious_faults.succeed(old, root);
         self.replaced.push((old, root));
         for operation in self.cpus.iter_mut().filter_map(|c| c.operation.as_mut()) {
             if operation.root == old {
@@ -47,6 +49,8 @@ impl Machine {
     /// Forgets a root that is given back.
     pub(super) fn forget_root(&mut self, root: u64) {
         self.expected.remove(&root);
+        self.physical.nowhere_writable.forget(root);
+        self.physical.spurious_faults.forget(root);
         self.replaced.retain(|r| r.0 != root && r.1 != root);
         for came_from in self.cpus.iter_mut().flat_map(|c| &mut c.came_from) {
             *came_from = came_from.filter(|&from| from != root);

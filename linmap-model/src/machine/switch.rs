@@ -61,6 +61,7 @@ impl Machine {
         self.stale.newcomer(cpu, ttbr.root);
         let span = (place.va, place.va + ((1 << self.geometry().va_bits()) - 1));
         self.tree_against_stale((ttbr.root, place), span, 1 << cpu)?;
+        self.pages_may_be_mapped(ttbr.root, span)?;
         if used {
             // It may have been away while something changed.
             self.nothing_stale(ttbr.root, &[span], 1 << cpu)?;

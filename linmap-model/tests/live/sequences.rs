@@ -237,6 +237,25 @@ fn any_mapping(world: &World<'_>, va: u64, random: &mut Random) -> (u64, Attribu
     (oa, attributes)
 }
 
+/// The same mapping, and the number of pages, such that none is RAM at one address and a device's at another.
+fn of_one_type(
+    world: &World<'_>,
+    (oa, attributes): (u64, Attributes),
+    pages: u64,
+) -> ((u64, Attributes), u64) {
+    let is_device = |a: Attributes| a.memory_type() == Attributes::DEVICE.memory_type();
+    let others = |pages: u64| {
+        let last = oa.saturating_add(pages.saturating_mul(world.g.page_size()).saturating_sub(1));
+        let leads_there = move |m: &&(u64, u64, Mapped)| m.2.pa <= last && oa <= m.2.pa + (m.1 - m.0);
+        world.flat.pieces().iter().filter(leads_there).map(|m| m.2.attributes)
+    };
+    if others(pages).all(|a| is_device(a) == is_device(attributes)) {
+        return ((oa, attributes), pages);
+    }
+    let of_page = others(1).next().map_or(attributes, |a| attributes.of_type(a.memory_type()));
+    ((oa, of_page), 1)
+}
+
 /// Mostly of as much as there are table pages for; of a part of an entry now and then.
 fn any_repaint(world: &World<'_>, random: &mut Random) -> Operation {
     let g = world.g;
@@ -328,6 +347,10 @@ fn any_operation(world: &World<'_>, random: &mut Random) -> Operation {
     }
     if g.oa_format() == OaFormat::Lpa2 && random.one_in(64) {
         pages = pages.min(3);
+    }
+    if let What::Map(oa, attributes) = what {
+        let ((oa, attributes), of_one_type) = of_one_type(world, (oa, attributes), pages);
+        (what, pages) = (What::Map(oa, attributes), of_one_type);
     }
     // An empty range outside of the half is not tried: its result is not specified.
     let inside = g.base(world.half) <= va && va <= last_of(g, world.half);

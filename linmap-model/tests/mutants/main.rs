@@ -6,7 +6,9 @@
 mod access;
 mod alias;
 mod code;
+mod everywhere;
 mod forms;
+mod given;
 mod hardware_update;
 mod invalidate;
 mod order;
@@ -15,12 +17,14 @@ mod power;
 mod promise;
 mod recipients;
 mod registers;
+mod relax;
 mod repaint;
 mod replace;
 mod runs;
 mod scene;
 mod size;
 mod tables;
+mod types;
 mod uncached;
 mod visible;
 mod write_execute;
@@ -296,6 +300,94 @@ mutants! {
         WritableAlias at 0, "may still use";
     alias::hardware_may_write_the_alias: "the alias becomes read-only and keeps DBM",
         WritableAlias at 0, "writable";
+
+    types::ram_as_a_device: "RAM is mapped a second time, as a device",
+        MismatchedAttributes at 0, "and here it is write-back, inner shareable";
+    types::ram_as_not_cacheable: "RAM is mapped a second time, not cacheable",
+        MismatchedAttributes at 0, "the page at 0xffffff8000028000 is not write-back";
+    types::ram_with_another_shareability: "RAM is mapped a second time, not shareable",
+        MismatchedAttributes at 0, "is write-back, not shareable";
+    types::mapped_before_the_tlbi: "RAM is mapped not cacheable before the TLBI of its cacheable mapping",
+        MismatchedAttributes at 0, "no TLBI was issued";
+    types::mapped_before_the_dsb: "RAM is mapped not cacheable before the TLBI of its cacheable mapping is complete",
+        MismatchedAttributes at 0, "cpu 0 has executed no DSB ISH since";
+    types::mapped_after_a_local_tlbi: "RAM is mapped not cacheable, and one CPU has its cacheable mapping",
+        MismatchedAttributes on 1 at 0, "it is local to cpu 0";
+    types::cacheable_again_too_early: "RAM is mapped cacheable while another address has it not cacheable",
+        MismatchedAttributes at 0x28000, "and here it is not write-back";
+    types::in_another_tree: "the lower half has RAM not cacheable",
+        MismatchedAttributes at 0, "the page at 0x0 is not write-back";
+    types::device_by_two_types: "a device is mapped a second time, as RAM",
+        MismatchedAttributes at 0x28000, "and here it is not write-back";
+
+    everywhere::mapped_twice_in_one_area: "a page becomes read-only everywhere, and is mapped twice in its area",
+        NowhereWritable at 0x28000, "there is 0xffffff8000028000 -> 0x8000000000";
+    everywhere::mapped_in_another_tree: "a page becomes read-only everywhere, and another tree has it writable",
+        NowhereWritable on 1 at 0, "there is 0x0 -> 0x8000000000";
+    everywhere::other_address_not_invalidated: "a page becomes read-only everywhere, and TLBs have another address of it",
+        NowhereWritable at 0x28000, "may still use 0xffffff8000028000";
+    everywhere::other_address_invalidated_locally: "the same, and the TLBI of the other address was local",
+        NowhereWritable on 0 at 0x28000, "it is local to cpu 1";
+    everywhere::mapped_writable_later: "a page that is read-only everywhere is mapped writable elsewhere",
+        NowhereWritable at 0x28000, "was announced to be nowhere writable";
+    everywhere::mapped_writable_before_the_promise_is_lifted: "the same, and then the promise is lifted",
+        NowhereWritable at 0x28000, "was announced to be nowhere writable";
+    everywhere::dirty_managed_elsewhere: "a page becomes read-only everywhere, and DBM lets hardware write it elsewhere",
+        NowhereWritable at 0x28000, "writable";
+    everywhere::loaded_with_a_writable_page: "a CPU loads a tree that has a page writable which is read-only everywhere",
+        NowhereWritable on 1 at 0, "there is 0x0 -> 0x8000000000";
+    everywhere::announced_and_writable: "an announcement makes a page writable and says that it is nowhere",
+        Sequence at 0, "nowhere writable";
+
+    relax::without_a_handler: "a page becomes writable without a TLBI, and nobody handles spurious faults",
+        Stale at 0, "read-only";
+    relax::made_stricter: "a page ceases to be executable without a TLBI, and somebody handles spurious faults",
+        Stale at 0, "executable";
+    relax::relaxed_and_made_stricter: "a page becomes writable and ceases to be executable without a TLBI",
+        Stale at 0, "executable";
+    relax::relaxed_and_guarded: "a page becomes writable and guarded without a TLBI",
+        Stale at 0, "read-only";
+    relax::relaxed_for_el0: "a page becomes writable, and EL0's, without a TLBI",
+        Stale at 0, "read-only";
+    relax::beside_what_is_handled: "two pages become writable without a TLBI, and faults of one are handled",
+        Stale at 0x1000, "read-only";
+    relax::stricter_afterwards: "a page becomes writable and read-only again without a TLBI",
+        Stale at 0, "writable";
+    relax::handled_no_more: "spurious faults of a relaxed page are handled no more, and TLBs have it as it was",
+        Stale at 0, "read-only";
+
+    given::before_the_tlbi: "a page is given away before the TLBI",
+        Given at 0, "no TLBI was issued";
+    given::before_the_dsb: "a page is given away before the TLBI's DSB",
+        Given at 0, "cpu 0 has executed no DSB ISH since";
+    given::before_the_isb: "a page is given away before the ISB of its own CPU",
+        Given on 0 at 0, "cpu 0 has had no ISB since the DSB";
+    given::after_a_local_tlbi: "the TLBI is local, and there are two CPUs",
+        Given on 1 at 0, "it is local to cpu 0";
+    given::without_a_dsb_before_the_tlbi: "the DSB before the TLBI does not reach the other CPU",
+        Given at 0, "the store had no DSB by then";
+    given::mapped_a_second_time: "a page is unmapped and given away, and another address has it",
+        Given at 0x28000, "there is 0xffffff8000028000 -> 0x8000000000";
+    given::mapped_in_another_tree: "a page is unmapped and given away, and another tree has it",
+        Given on 1 at 0, "there is 0x0 -> 0x8000000000";
+    given::within_a_block: "pages are given away, and their block is mapped",
+        Given at 0x5000, "level 2, 2M";
+    given::while_its_run_is_one: "a page is unmapped and given away, and the others of its run are members",
+        Given at 0x3000, "run of 16";
+    given::with_its_table: "a page goes with its table, and the TLBIs are for walk caches and other pages",
+        Given at 0x7000, "may still use";
+    given::mapped_before_it_is_taken_back: "a page is mapped that is not taken back",
+        Given at 0x28000, "was given away by event";
+    given::mapped_with_one_that_is_not_taken_back: "a block is mapped, and one of its pages is not taken back",
+        Given at 0x2000, "the page at 0x8000002000 was given away";
+    given::loaded_before_it_is_taken_back: "a CPU loads a tree that has a page which is not taken back",
+        Given on 0 at 0, "was given away by event";
+    given::table_page_in_use: "a table page is given away, and is not given back",
+        Given, "is a table page in use";
+    given::given_twice: "a page is given away twice",
+        Sequence, "already";
+    given::taken_and_not_given: "two pages are taken back of which one was given away",
+        Sequence, "some were not given away";
 
     tables::freed_before_the_tlbi: "an unlinked table is given back before the TLBI",
         Freed, "walk caches may lead to it";

@@ -1,6 +1,7 @@
 //! The places of the tables and their mappings: one root, one table at level 1, one at level 2, whose slots 0
 //! and 1 are watched; below slot 0 a few child tables come and go.
 
+use linmap::Va;
 use linmap_model::{Barrier, CpuId, Event, Expected, Mapping, Register, Tlb};
 
 use crate::descriptor::{
@@ -75,7 +76,7 @@ pub(crate) fn prologue(layout: Layout, cpus: u8, asid: u64) -> Vec<Event> {
     events.extend(table.then_some(Event::Alloc { cpu: 0, table: CHILD }));
 
     let mapping = |va: u64| Mapping { pa: MEMORY + (va - BASE), attributes: RAM, valid: true };
-    let range = |va: u64, bytes: u64| Expected { va, bytes, to: Some(mapping(va)) };
+    let range = |va: u64, bytes: u64| Expected::new(Va(va), bytes, Some(mapping(va)));
     let mut changes = match layout {
         Layout::Hole => vec![],
         Layout::Holed => {
@@ -160,7 +161,7 @@ pub(crate) fn change(va: u64, bytes: u64, descriptor: u64, level: u8) -> Expecte
         Meaning::Leaf(Leaf { oa, attributes, valid, .. }) => Some(Mapping { pa: oa, attributes, valid }),
         _ => None,
     };
-    Expected { va, bytes, to }
+    Expected::new(Va(va), bytes, to)
 }
 
 pub(crate) fn done(cpu: CpuId) -> Event {

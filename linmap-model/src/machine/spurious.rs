@@ -1,0 +1,55 @@
+//! Permissions that were relaxed without an invalidation, where the caller handles spurious faults: a TLB may keep the
+//! stricter ones.
+
+use linmap::{Attributes, OaFormat};
+
+use super::Machine;
+use crate::Mapping;
+use crate::cached::Cached;
+
+/// The permissions that make an access fault. Not that of EL0: without it PAN does not apply, and EL1 has more
+/// (D8.4 RTBKKB).
+const PERMISSIONS: Attributes =
+    Attributes::READ_ONLY.union(Attributes::DIRTY_MANAGED).union(Attributes::PXN).union(Attributes::UXN);
+
+impl Machine {
+    /// Judges that TLBs may keep a leaf for a range: it says what the operation has made of the range, or what differs is
+    /// left to a handler.
+    ///
+    /// # Errors
+    ///
+    /// The first address for which they may not.
+    pub(super) fn may_keep(&self, root: u64, (first, last): (u64, u64), held: &Cached) -> Result<(), u64> {
+        let mut va = first;
+        while let Err(other) = self.may_translate_as(root, (va, last), held) {
+            let end = self.handled_until(root, other, held).ok_or(other)?;
+            if end >= last {
+                break;
+            }
+            va = end + 1;
+        }
+        Ok(())
+    }
+
+    /// Returns the last address up to which a leaf differs in stricter permissions alone, and faults are handled.
+    fn handled_until(&self, root: u64, va: u64, held: &Cached) -> Option<u64> {
+        let handled = self.physical.spurious_faults.until(self.current(root), va)?;
+        let (end, states) = self.states(root, va);
+        let stricter = states.iter().flatten().any(|now| now.valid && self.is_stricter(held, va, now));
+        stricter.then(|| end.min(handled))
+    }
+
+    fn is_stricter(&self, held: &Cached, va: u64, now: &Mapping) -> bool {
+        let mut ignored = Attributes::SOFTWARE | PERMISSIONS;
+        if self.geometry().oa_format() == OaFormat::Lpa2 {
+            ignored |= Attributes::INNER_SHAREABLE;
+        }
+        let (old, new) = (held.attributes, Attributes::from_bits_retain(now.attributes));
+        let forbids = |bit: Attributes| old.contains(bit) || !new.contains(bit);
+        held.oa_at(va) == now.pa
+            && old - ignored == new - ignored
+            && (!old.is_writable() || new.is_writable())
+            && forbids(Attributes::PXN)
+            && forbids(Attributes::UXN)
+    }
+}
