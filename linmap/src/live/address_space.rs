@@ -288,7 +288,8 @@ impl AddressSpace {
     ///
     /// # Safety
     ///
-    /// As for [`protect`](Self::protect). Nothing uses the pages that become invalid.
+    /// As for [`protect`](Self::protect). Nothing uses the pages that become invalid. Another CPU uses those that become
+    /// valid as [`map`](Self::map) says.
     pub unsafe fn set_valid<P: Platform>(
         &self,
         platform: &P,
@@ -303,6 +304,11 @@ impl AddressSpace {
     /// Maps `pages` pages from `va` on to consecutive physical memory from `oa` on. The range must be unmapped.
     ///
     /// Uses the largest leaves, or pages under [`Policy::Pages`]. Nothing is invalidated.
+    ///
+    /// When it returns, this CPU may use the addresses. Another CPU that learns of the mapping then needs a context
+    /// synchronisation event before it uses them, such as an ISB. Without one it may still fault: neither DMB nor DSB
+    /// orders its walks. With FEAT_ETS2 the load by which it learned of the mapping does, if it is not a SIMD load, for
+    /// later loads and stores; instruction fetches need the event (Arm ARM D8.17 IWZCBG, D8.2.6.1 RNNFPF, B2.3.7).
     ///
     /// # Errors
     ///

@@ -11,7 +11,8 @@ use crate::platform::Platform;
 /// added.
 ///
 /// The tree is built off line in one pass and published by one store for each entry of the root: no TLBI, two DSB and
-/// one ISB, whatever the size of RAM.
+/// one ISB, whatever the size of RAM. Another CPU that uses the tables already needs a context synchronisation event
+/// before it uses the linear map, as [`AddressSpace::map`] says.
 ///
 /// # Errors
 ///

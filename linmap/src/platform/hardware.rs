@@ -45,8 +45,9 @@ pub struct CannotPark;
 ///   that share the tables. The next holder sees all that the previous one did before it dropped its own.
 /// - [`promise`](Self::promise) is kept by every CPU whose walkers may reach the tables.
 /// - [`park`](Self::park) meets its contract.
-/// - No walker writes into the tables: hardware management of the access flag and of the dirty state (TCR_EL1.HA and
-///   HD) is off, since a change is a load and a store.
+/// - No walker writes into the tables, since a change is a load and a plain store. Either hardware management of the
+///   access flag and of the dirty state (TCR_EL1.HA and HD) is off, or it finds nothing to do: each leaf has the access
+///   flag set, and none is writable-clean (`DIRTY_MANAGED` with `READ_ONLY`).
 pub unsafe trait Hardware {
     /// The lock on all live tables, held until it is dropped.
     type Held<'h>
