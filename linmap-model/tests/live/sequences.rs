@@ -2,8 +2,11 @@
 //!
 //! `LINMAP_SEQUENCES` says how many.
 
-use linmap::{Attributes, Change, Geometry, Granule, Half, Leaves, Level, OaFormat, Policy, Region};
-use linmap_model::{Core, Setup};
+use linmap::{
+    Attributes, Change, Geometry, Granule, Half, Hardware, Leaves, Level, MemoryType, OaFormat, Policy,
+    Region,
+};
+use linmap_model::{Access, Core, Event, Setup};
 use test_support::{Random, case, geometries, number, seeds};
 
 use crate::flat::Mapped;
@@ -54,12 +57,35 @@ fn on_a_machine(seed: u64) {
             let operation = any_operation(&world, &mut random);
             let n = random.below(4) as u8;
             _ = world.does(n, &operation);
+            any_access(&world, &cores, &operation, &mut random);
         }
         if sequence % 4 == 0 {
             world.rest();
         }
     }
     world.finish();
+}
+
+/// Some CPU uses an address near to an operation that is done, as its mapping permits, after an ISB where it needs one.
+fn any_access(world: &World<'_>, cores: &[Core], operation: &Operation, random: &mut Random) {
+    let n = random.index(cores.len());
+    let leaves = world.walked.leaves.as_slice();
+    let near = leaves.partition_point(|s| s.va < operation.va) + random.index(3);
+    let Some(seen) = leaves.get(near.saturating_sub(1)).filter(|s| s.leaf.valid) else { return };
+    let (core, a) = (cores[n], seen.leaf.attributes);
+    let executable = !a.contains(Attributes::PXN) && !(a.contains(Attributes::USER) && a.is_writable());
+    let how = match random.below(4) {
+        0 if !a.contains(Attributes::READ_ONLY) => Access::Write,
+        1 if executable => Access::Execute,
+        2 if core.mte && a.memory_type() == MemoryType::NORMAL_TAGGED => Access::Tag,
+        _ => Access::Read,
+    };
+    let cpu = world.cpu(n as u8);
+    if how == Access::Execute || !core.ets2 {
+        cpu.isb();
+    }
+    let size = 1 << world.g.level_shift(seen.level);
+    cpu.step(Event::Access { cpu: n as u8, va: seen.va + (random.bits() & (size - 1)), how });
 }
 
 /// Those with large tables are few: they take longer.
@@ -82,6 +108,10 @@ pub(crate) fn any_cores(random: &mut Random) -> Vec<Core> {
         outer_tlbi: random.one_in(2),
         xs: random.one_in(2),
         repeat_tlbi: random.one_in(4),
+        mte: random.one_in(2),
+        ets2: random.one_in(2),
+        // All leaves have the flag, so walkers have nothing to do.
+        hardware_access_flag: random.one_in(2),
         ..Core::WEAK
     };
     (0..random.below(4) + 1).map(|_| core(random)).collect()
