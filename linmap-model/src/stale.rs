@@ -69,6 +69,8 @@ pub(crate) struct StaleTable {
     pub(crate) leaves: Vec<(usize, usize)>,
     /// Its contents when it was unlinked.
     pub(crate) words: Arc<[u64]>,
+    /// True if some of them are members of contiguous runs.
+    has_runs: bool,
     pub(crate) asid: Option<u16>,
     pub(crate) fetched: Fetched,
     pub(crate) since: usize,
@@ -83,6 +85,9 @@ pub(crate) struct Stale {
     pub(crate) leaves: Vec<StaleLeaf>,
     pub(crate) tables: Vec<StaleTable>,
 }
+
+/// A valid member of a contiguous run.
+const CONTIGUOUS: u64 = 1 << 52 | 1;
 
 /// An invalidation that was issued.
 #[derive(Clone, Copy, Debug)]
@@ -198,8 +203,18 @@ impl StaleTable {
         (first, first + ((1 << shift) - 1))
     }
 
-    /// Returns the leaf in a slot, as a TLB may hold it.
+    /// Returns the leaf in a slot, as a TLB may hold it. For a slot without one that is a member of its contiguous run
+    /// (D8.7.1.1 RJQQTC and IPGVGZ).
     pub(crate) fn leaf(&self, slot: usize, g: Geometry) -> Option<Cached> {
+        self.own_leaf(slot, g).or_else(|| {
+            let members = g.contiguous_entries(self.level);
+            let first = slot - slot % members;
+            let mut mates = (first..first + members).filter(|_| self.has_runs && members > 1);
+            mates.find_map(|mate| self.own_leaf(mate, g).filter(|c| c.contiguous))
+        })
+    }
+
+    fn own_leaf(&self, slot: usize, g: Geometry) -> Option<Cached> {
         let va = self.va + ((slot as u64) << g.level_shift(self.level));
         match Descriptor(*self.words.get(slot)?).decode(g, self.level) {
             Entry::Leaf(leaf) => Cached::new(va, leaf, self.level, g),
@@ -274,6 +289,7 @@ impl Stale {
             walkable: true,
             leaves: vec![(0, g.entries(level))],
             words: words.into(),
+            has_runs: words.iter().any(|w| w & CONTIGUOUS == CONTIGUOUS),
             asid,
             fetched: Fetched::Until(writer),
             since: now,

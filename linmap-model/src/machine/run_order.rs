@@ -45,6 +45,14 @@ impl Machine {
         Ok(())
     }
 
+    /// Returns a member of the run that a slot would be part of.
+    pub(super) fn member_beside(&self, (table, index): (u64, usize), place: Place) -> Option<Cached> {
+        let members = self.geometry().contiguous_entries(place.level);
+        let first = index - index % members;
+        let mut mates = (first..first + members).filter(|&slot| slot != index);
+        mates.find_map(|slot| self.leaf_in(table, slot, place).filter(|c| c.contiguous))
+    }
+
     /// Returns the first and last address that a slot translates.
     fn slot(&self, slot: usize, place: Place) -> (u64, u64) {
         let shift = self.geometry().level_shift(place.level);

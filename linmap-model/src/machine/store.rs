@@ -276,6 +276,7 @@ impl Machine {
             Entry::Table(child) => {
                 let below = Place { level: place.level.next(), va: span.0, ..place };
                 self.against_link(span, (child.0, place.level), walkers)?;
+                self.table_against_run(store, (child.0, below), walkers)?;
                 if !self.anything_stale(span, walkers) {
                     return Ok(());
                 }
@@ -393,6 +394,20 @@ impl Machine {
             })?;
         }
         Ok(())
+    }
+
+    /// Judges a new table among the members of a run, which can be cached for its addresses.
+    fn table_against_run(&self, store: &Store, child: (u64, Place), walkers: u8) -> Result<(), Finding> {
+        let g = self.geometry();
+        let Store { table, index, place, span, .. } = *store;
+        let Some(said) = self.member_beside((table, index), place) else { return Ok(()) };
+        self.pages.walk(child, span, g, &mut |piece| {
+            let Entry::Leaf(leaf) = piece.entry else { return Ok(()) };
+            let Some(new) = Cached::new(piece.start, leaf, piece.level, g) else { return Ok(()) };
+            self.clash(&said, &new, (walkers, self.now), |_, _| {
+                format!("the first is a member of a run in the table at {table:#x}")
+            })
+        })
     }
 
     /// Judges two entries for one address, the second newer, that TLBs of `cpus` may hold together.

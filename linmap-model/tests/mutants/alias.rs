@@ -1,6 +1,6 @@
 //! Pages of RAM that are mapped a second time, elsewhere: what becomes of them and of their aliases in the linear map.
 
-use linmap::Attributes;
+use linmap::{Attributes, Leaf};
 use linmap_model::{Barrier, Barrier::*, Core, Tlb};
 
 use crate::scene::{Plan, READ_ONLY, Scene};
@@ -157,5 +157,26 @@ pub(crate) fn alias_in_an_unlinked_table(wrong: bool) -> Scene {
     s.put(PAGE, to).flush(PAGE..PAGE + 1);
     flush(&mut s);
     s.done().free(child);
+    s
+}
+
+/// The alias is unmapped and invalidated, and the others of its run answer for its address until they are members no more.
+pub(crate) fn alias_in_the_run_of_others(wrong: bool) -> Scene {
+    let mut s = Plan { linear: true, ..Plan::runs(&[Core::STRONG]) }.scene();
+    let (writable, to) = (s.with(3, Attributes::RAM), s.with(3, READ_ONLY));
+    let [writable, to] = [writable, to].map(|leaf| Leaf { contiguous: false, ..leaf });
+    s.map(PAGE, writable);
+    s.begin("unmap and protect", [s.change(3..4, None), s.change(PAGE..PAGE + 1, Some(to))]);
+    s.clear(3).flush(3..4);
+    let dissolve = |s: &mut Scene| {
+        for i in (0..16).filter(|&i| i != 3) {
+            s.put(i, Leaf { contiguous: false, ..s.leaf(i) });
+        }
+        s.flush(0..16);
+    };
+    let protect = |s: &mut Scene| _ = s.put(PAGE, to).flush(PAGE..PAGE + 1);
+    let order: [&dyn Fn(&mut Scene); 2] = if wrong { [&protect, &dissolve] } else { [&dissolve, &protect] };
+    order.iter().for_each(|step| step(&mut s));
+    s.done();
     s
 }

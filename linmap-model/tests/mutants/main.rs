@@ -278,6 +278,13 @@ mutants! {
     runs::output_not_aligned: "a run's output is not aligned to it",
         ContiguousRun, "";
 
+    runs::block_moved_beside_its_run: "a block of a run becomes pages elsewhere, and the others are members",
+        BreakBeforeMake at 0x60_0000, "the first is a member of a run";
+    runs::table_unlinked_with_a_hole_in_a_run: "a page goes before its table, and is invalidated before it alone",
+        Stale at 0x3000, "run of 16";
+
+    alias::alias_in_the_run_of_others: "an alias is unmapped, and the others of its run are members",
+        WritableAlias at 0x3000, "run of 16";
     alias::area_before_alias: "a page becomes read-only before its alias",
         WritableAlias at 0, "the tables make 0xffffff8000028000 read-only";
     alias::alias_forgotten: "a page becomes read-only, and its alias does not",

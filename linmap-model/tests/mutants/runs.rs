@@ -1,7 +1,7 @@
 //! Contiguous runs: whole, uniform, and with one output range.
 
 use linmap::Leaf;
-use linmap_model::{Barrier, Core};
+use linmap_model::{Barrier, Core, Tlb};
 
 use crate::scene::{Plan, READ_ONLY, Scene};
 
@@ -194,4 +194,42 @@ pub(crate) fn one_member_without_the_bit(wrong: bool) -> Scene {
 /// The output does not start at a multiple of 64K.
 pub(crate) fn output_not_aligned(wrong: bool) -> Scene {
     mapped_after(Scene::runs(&[Core::STRONG]), |s, i| s.leaf(if wrong { i + 1 } else { i }))
+}
+
+/// All but one lose the contiguous bit, and all addresses are invalidated.
+fn dissolve_but(s: &mut Scene, but: usize) -> &mut Scene {
+    for i in (0..16).filter(|&i| i != but) {
+        s.put(i, Leaf { contiguous: false, ..s.leaf(i) });
+    }
+    s.flush(0..16)
+}
+
+/// A CPU unmaps a block of a run, and another one maps pages elsewhere in its place; the run is dissolved before that, or
+/// afterwards.
+pub(crate) fn block_moved_beside_its_run(wrong: bool) -> Scene {
+    let mut s = Plan { level: 2, ..Plan::runs(&[Core::STRONG; 2]) }.scene();
+    let elsewhere = Leaf { contiguous: false, ..s.leaf(100) };
+    let child = s.alloc();
+    s.fill_child(child, elsewhere).dsb(Barrier::Ishst);
+    let (map, unmap) = (s.change(3..4, Some(elsewhere)), s.change(3..4, None));
+    s.begin("map", [map]).cpu(1).begin("unmap", [unmap]);
+    s.clear(3).flush(3..4);
+    s.in_order(!wrong, |s| dissolve_but(s.cpu(1), 3), |s| s.cpu(0).link(3, child));
+    s.cpu(0).flush(0..16);
+    s.cpu(1).flush(0..16).done();
+    s.cpu(0).publish().done();
+    s
+}
+
+/// A page goes, and then the table with the other members of its run, which TLBs may have taken for its address since.
+pub(crate) fn table_unlinked_with_a_hole_in_a_run(wrong: bool) -> Scene {
+    let mut s = Plan { count: 512, ..Plan::runs(&[Core::STRONG]) }.scene();
+    let table = s.table();
+    s.begin("unmap", [s.change(0..512, None)]).clear(3).flush(3..4);
+    s.put_above(0).dsb(Barrier::Ishst);
+    for page in (0..512).filter(|&page| !wrong || page != 3) {
+        s.tlbi(Tlb::Vaae1is, page);
+    }
+    s.dsb(Barrier::Ish).isb().done().free(table);
+    s
 }
