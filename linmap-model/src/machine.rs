@@ -7,14 +7,16 @@
 //! The files below this one take the events: stores (`store.rs`), barriers and invalidations (`maintenance.rs`),
 //! registers and parking (`switch.rs`, with what they say in `registers.rs` and `control.rs`), reset and translation that
 //! is turned on and off (`power.rs`), tables that are written meanwhile (`uncached.rs`), trees that replace others
-//! (`succession.rs`), table pages (`frames.rs`), pages with two addresses (`alias.rs`), the translations that lead to a
-//! page (`reach.rs`) and what is known of it (`known.rs`, `given.rs`, `elsewhere.rs`, `memory_types.rs`), permissions that
-//! TLBs may keep (`spurious.rs`), the use of addresses (`access.rs`), walkers that store (`hardware_update.rs`), the
+//! (`succession.rs`), CPUs that share TLB entries (`common.rs`), table pages (`frames.rs`), pages with two addresses
+//! (`alias.rs`), the translations that lead to a page (`reach.rs`) and what is known of it (`known.rs`, `given.rs`,
+//! `elsewhere.rs`, `memory_types.rs`), permissions that TLBs may keep (`spurious.rs`), the use of addresses
+//! (`access.rs`), walkers that store (`hardware_update.rs`), the
 //! members of contiguous runs (`run.rs`), the order in which walkers see stores into them (`run_order.rs`), walks of
 //! several levels (`walk_order.rs`), and operations with their promises (`operation.rs`).
 
 mod access;
 mod alias;
+mod common;
 mod control;
 mod elsewhere;
 mod frames;
@@ -66,6 +68,8 @@ pub struct Machine {
     /// True if some CPU's walkers update descriptors.
     hardware_updates: bool,
     uncached: Uncached,
+    /// True if CPUs may use one another's TLB entries.
+    shared_entries: bool,
     /// Stores that made something valid, until their CPU's next DSB.
     fresh: Vec<Fresh>,
     /// The number of the event at hand.
@@ -202,6 +206,7 @@ impl Machine {
             code: Code::default(),
             hardware_updates: setup.cores.iter().any(|c| c.hardware_access_flag || c.hardware_dirty_state),
             uncached: Uncached::default(),
+            shared_entries: setup.cores.iter().any(|c| c.cnp),
             fresh: Vec::new(),
             now: 0,
             log: VecDeque::new(),

@@ -112,6 +112,9 @@ rules! {
     /// A table is written with the MMU off, and a cache has or gets something else.
     Uncached = "a table is written with the MMU off, without the cache maintenance that this takes: DC IVAC, DSB, store, DSB, DC IVAC, DSB",
         "D8.2.12.1 RWFZPW, D8.2.5 RXGXKR, B2.11 (mismatched memory attributes), D7.5.9.15";
+    /// CPUs share TLB entries of different tables.
+    Common = "CPUs with CnP set for one ASID have loaded different tables",
+        "D8.16.3.4 RFWQJZ and RQLGWZ; D24.2.212 (TTBR1_EL1.CnP)";
     /// A CPU turns translation on after a reset, with an unknown TLB or unknown registers.
     Reset = "a CPU turns translation on after a reset without TLBI VMALLE1, DSB NSH and ISB, or with registers unknown",
         "D8.16.1 RBQCDZ and RQNFHZ, D24.1.2.1";

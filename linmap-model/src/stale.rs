@@ -9,6 +9,7 @@ use linmap::{Descriptor, Entry, Geometry, Level};
 
 use crate::CpuId;
 use crate::cached::Cached;
+use crate::space::Space;
 use crate::tlb::Invalidation;
 use crate::waits::{Completion, Wait, Waits};
 
@@ -97,9 +98,12 @@ pub(crate) struct Issued {
 }
 
 impl Issued {
-    /// Returns true if it drops all entries.
+    /// Returns true if it drops all entries of the trees.
     pub(crate) const fn is_of_everything(&self) -> bool {
-        self.what.addresses.is_none() && self.what.asid.is_none() && !self.what.nxs
+        self.what.target.has(Space::El1(0))
+            && self.what.addresses.is_none()
+            && self.what.asid.is_none()
+            && !self.what.nxs
     }
 }
 

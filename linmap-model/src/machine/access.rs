@@ -101,14 +101,18 @@ impl Machine {
 
     fn stale_may_be_used(&self, usage: Use) -> Result<(), Finding> {
         let (Use { cpu, va, asid, .. }, g) = (usage, self.geometry());
-        for stale in self.stale.leaves.iter().filter(|l| l.holders & 1 << cpu != 0) {
+        for stale in
+            self.stale.leaves.iter().filter(|l| self.users_of_entries(l.holders, l.root) & 1 << cpu != 0)
+        {
             let other = stale.asid.is_some_and(|a| a != asid);
             if !other && stale.members & stale.cached.members_in(va, va) != 0 {
                 let why = || self.why_leaf_remains(stale, cpu, va);
                 self.may_use(usage, &stale.cached, Some((stale.since, &why)))?;
             }
         }
-        for stale in self.stale.tables.iter().filter(|t| t.holders & 1 << cpu != 0) {
+        for stale in
+            self.stale.tables.iter().filter(|t| self.users_of_entries(t.holders, t.root) & 1 << cpu != 0)
+        {
             if stale.asid.is_some_and(|a| a != asid) {
                 continue;
             }

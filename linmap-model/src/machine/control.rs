@@ -157,7 +157,8 @@ impl Machine {
             for register in [Register::Tcr, Register::Mair, Register::Sctlr] {
                 let values = [this, other].map(|c| c.registers.get(register).written());
                 let [Some(ours), Some(theirs)] = values else { continue };
-                if means_the_same(register, half, [ours, theirs]) {
+                let same = if self.share(cpu, n as CpuId, half) { is_the_same } else { means_the_same };
+                if same(register, half, [ours, theirs]) {
                     continue;
                 }
                 let va = self.place_of_root(ttbr.root, half).va;
@@ -238,6 +239,16 @@ fn means_the_same(register: Register, half: usize, [ours, theirs]: [u64; 2]) -> 
         Register::Tcr => tcr::walks(ours, half) == tcr::walks(theirs, half),
         Register::Mair => ours.to_le_bytes().map(untagged) == theirs.to_le_bytes().map(untagged),
         Register::Sctlr => (ours ^ theirs) & sctlr::EE == 0,
+        Register::Ttbr0 | Register::Ttbr1 => true,
+    }
+}
+
+/// Returns true if CPUs that share TLB entries may have these values: what a TLB may hold is equal (D8.16.3.4 RLGDJT).
+const fn is_the_same(register: Register, half: usize, [ours, theirs]: [u64; 2]) -> bool {
+    match register {
+        Register::Tcr => tcr::halves_that_differ(ours, theirs) & 1 << half == 0,
+        Register::Mair => ours == theirs,
+        Register::Sctlr => (ours ^ theirs) & sctlr::CACHED == 0,
         Register::Ttbr0 | Register::Ttbr1 => true,
     }
 }

@@ -146,8 +146,10 @@ impl Machine {
         let g = self.geometry();
         let users = cpus & self.cpus_that(|c| c.ttbr.iter().flatten().any(|t| t.root == root));
         for &(first, last) in spans {
-            for stale in self.stale.leaves.iter().filter(|l| l.holders & users != 0) {
-                let cpu = lowest(stale.holders & users);
+            for stale in
+                self.stale.leaves.iter().filter(|l| self.users_of_entries(l.holders, l.root) & users != 0)
+            {
+                let cpu = lowest(self.users_of_entries(stale.holders, stale.root) & users);
                 let members = stale.members & stale.cached.members_in(first, last);
                 for member in (0..128).filter(|m| members & 1 << m != 0) {
                     let start = stale.cached.first + (member << stale.cached.shift);
@@ -156,8 +158,10 @@ impl Machine {
                     self.still_right(root, &stale.cached, part, (cpu, stale.since), why)?;
                 }
             }
-            for stale in self.stale.tables.iter().filter(|t| t.holders & users != 0) {
-                let cpu = lowest(stale.holders & users);
+            for stale in
+                self.stale.tables.iter().filter(|t| self.users_of_entries(t.holders, t.root) & users != 0)
+            {
+                let cpu = lowest(self.users_of_entries(stale.holders, stale.root) & users);
                 for slot in stale.slots_in(first, last, g) {
                     let Some(cached) = stale.leaf(slot, g) else { continue };
                     // A member of a run may be cached for all of it, but their own invalidations dropped it at the

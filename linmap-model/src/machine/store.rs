@@ -289,10 +289,11 @@ impl Machine {
     /// Returns true if TLBs of some CPUs may hold entries of a range that are not in the tables.
     fn anything_stale(&self, (first, last): (u64, u64), cpus: u8) -> bool {
         let g = self.geometry();
-        self.stale.leaves.iter().any(|l| l.holders & cpus != 0 && l.cached.overlaps(first, last))
+        let used = |holders: u8, root: u64| self.users_of_entries(holders, root) & cpus != 0;
+        self.stale.leaves.iter().any(|l| used(l.holders, l.root) && l.cached.overlaps(first, last))
             || self.stale.tables.iter().any(|t| {
                 let (start, end) = t.span(g);
-                t.holders & cpus != 0 && start <= last && first <= end
+                used(t.holders, t.root) && start <= last && first <= end
             })
     }
 
@@ -318,7 +319,7 @@ impl Machine {
         let g = self.geometry();
         let (first, last) = (new.first, new.last());
         for stale in &self.stale.leaves {
-            let cpus = stale.holders & walkers;
+            let cpus = self.users_of_entries(stale.holders, stale.root) & walkers;
             let common = stale.members & stale.cached.members_in(first, last);
             if cpus != 0 && common != 0 && !stale.waits.is_gone_but_for_isb() {
                 let why = |cpu, va| self.why_leaf_remains(stale, cpu, va);
@@ -326,7 +327,7 @@ impl Machine {
             }
         }
         for stale in &self.stale.tables {
-            let cpus = stale.holders & walkers;
+            let cpus = self.users_of_entries(stale.holders, stale.root) & walkers;
             if cpus == 0 || stale.waits.is_gone_but_for_isb() {
                 continue;
             }
@@ -352,7 +353,7 @@ impl Machine {
         });
         for stale in leaves {
             let held = || format!("{} (replaced by event {})", stale.cached.describe(), stale.since);
-            self.strong(stale.holders & walkers, first, || {
+            self.strong(self.users_of_entries(stale.holders, stale.root) & walkers, first, || {
                 [
                     format!("a TLB may hold {}", held()),
                     format!("and now the table at {table:#x} is in its place"),
@@ -367,7 +368,7 @@ impl Machine {
         });
         for stale in tables {
             let held = || format!("{:#x} (unlinked by event {})", stale.table, stale.since);
-            self.strong(stale.holders & walkers, first, || {
+            self.strong(self.users_of_entries(stale.holders, stale.root) & walkers, first, || {
                 let fact = format!("walk caches may lead to the table at {}", held());
                 [fact, format!("and now the table at {table:#x} is in its place")]
             })?;

@@ -21,6 +21,7 @@ impl Machine {
             Register::Mair => self.set_mair(cpu, old, value),
             Register::Sctlr => self.set_sctlr(cpu, old, value),
             Register::Ttbr0 | Register::Ttbr1 => {
+                self.note_cnp(cpu, register, old.written().unwrap_or(value), value);
                 let walked = self.cpu(cpu).registers.is_on() && self.matters(cpu, register);
                 if walked { self.load(cpu, register, value) } else { Ok(()) }
             }
@@ -55,6 +56,7 @@ impl Machine {
         }
         self.leave(cpu, half, Some(ttbr));
         self.cpu_mut(cpu).ttbr[half] = Some(ttbr);
+        self.share_one_table(cpu, half)?;
         if used {
             self.registers_fit(cpu, half)?;
         }

@@ -6,6 +6,7 @@
 mod access;
 mod alias;
 mod code;
+mod common;
 mod everywhere;
 mod forms;
 mod given;
@@ -595,6 +596,20 @@ mutants! {
         Uncached on 0, "through its cache";
     uncached::entry_replaced: "a page is unmapped with the MMU off",
         Sequence, "which is not modelled";
+
+    common::empty_table_in_common: "a CPU leaves the map by the empty table with CnP",
+        Common on 1 at 0, "with CnP for the same ASID";
+    common::two_trees_in_common: "two CPUs have different trees with CnP",
+        Common on 1 at 0, "with CnP for the same ASID";
+    common::shared_with_a_weak_cpu: "a CPU comes back to a split block, which it has not in its TLB but another has",
+        SizeConflict on 1 at 0, "cpu 1 may raise a TLB conflict abort";
+    common::changed_without_a_tlbi: "CnP is set, and no TLBI follows",
+        Control on 0 at 0, "may hold what ttbr1_el1 said before";
+    common::with_another_tcr: "CPUs that share entries have different values of TCR",
+        Control on 1 at 0, "tcr_el1 of cpu 1 is";
+
+    power::on_after_the_tlbi_of_another_regime: "after a reset, the TLBI is for EL2",
+        Reset on 1, "no TLBI VMALLE1 of its own";
 
     repaint::freed_before_all_have_left: "the old tree is given back while one CPU is on it",
         Freed on 1, "can be reached from the root";

@@ -91,6 +91,14 @@ pub(crate) fn on_after_the_tlbi_of_another_cpu(wrong: bool) -> Scene {
     s
 }
 
+pub(crate) fn on_after_the_tlbi_of_another_regime(wrong: bool) -> Scene {
+    let mut s = Plan::pages(&[Core::STRONG; 2]).unloaded();
+    s.configure().load().cpu(1).event(Event::Report { cpu: 1 }).event(Event::Reset { cpu: 1 });
+    s.tlbi_all(if wrong { Alle2 } else { Vmalle1 });
+    STEPS.into_iter().skip(2).for_each(|step| s.take(step));
+    s
+}
+
 pub(crate) fn on_with_tcr_unknown(wrong: bool) -> Scene {
     comes_without(wrong.then_some(Step::Tcr))
 }
