@@ -51,6 +51,20 @@
 //!
 //! All CPUs are in one inner shareable domain, and use one granule. HCRX_EL2.FnXS is 0.
 //!
+//! A CPU that never wrote TCR_EL1, MAIR_EL1 and SCTLR_EL1 translates as the setup says. Of these registers the model
+//! knows what tables need and TLBs may hold: of TCR_EL1 the fields of a half in use, of MAIR_EL1 the memory types, of
+//! SCTLR_EL1 M, C, EE and the bits that a TLB may hold. Refused: walks that are not cacheable or not shareable, EPDn
+//! over a tree, C = 0 with M = 1, EE = 1, and two ASIDs with A1 = 1. What a TLB holds of TCR_EL1 and MAIR_EL1 after a
+//! reset goes with its TLBI, though that may come before the two are written. A context synchronisation event of any
+//! kind is [`Event::Isb`].
+//!
+//! The manual leaves IMPLEMENTATION DEFINED what a TLB holds after a reset, and the routine that empties it (D8.16.1).
+//! The model takes any contents, and TLBI VMALLE1 or a wider one by the CPU itself, with DSB and ISB. The caches keep
+//! what they held; code in instruction caches is not judged after a reset.
+//!
+//! With the MMU off stores go past the caches, and a line has 64 bytes. Loads are not judged by their way. The other way
+//! round, walkers or CPUs that go past the caches while others store into them, is not modelled.
+//!
 //! The nT bit and BBM level 1 have no effect: like `linmap`, the model takes a CPU that may raise a TLB conflict abort
 //! for one that does. A table that replaces another counts as a change of size, on which a CPU that never aborts does
 //! not (D8.17.2, IHYQMB: table descriptors conflict likewise); `linmap::Descriptor::transition` asks for

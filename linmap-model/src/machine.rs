@@ -10,9 +10,9 @@
 //! (`succession.rs`), CPUs that share TLB entries (`common.rs`), table pages (`frames.rs`), pages with two addresses
 //! (`alias.rs`), the translations that lead to a page (`reach.rs`) and what is known of it (`known.rs`, `given.rs`,
 //! `elsewhere.rs`, `memory_types.rs`), permissions that TLBs may keep (`spurious.rs`), the use of addresses
-//! (`access.rs`), walkers that store (`hardware_update.rs`), the
-//! members of contiguous runs (`run.rs`), the order in which walkers see stores into them (`run_order.rs`), walks of
-//! several levels (`walk_order.rs`), and operations with their promises (`operation.rs`).
+//! (`access.rs`), walkers that store (`hardware_update.rs`), the members of contiguous runs (`run.rs`), the order in which
+//! walkers see stores into them (`run_order.rs`), walks of several levels (`walk_order.rs`), and operations with their
+//! promises (`operation.rs`).
 
 mod access;
 mod alias;

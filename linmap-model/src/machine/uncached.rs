@@ -100,9 +100,9 @@ impl Machine {
         let lines = address(index) >> LINE..=address(index + count - 1) >> LINE;
         for line in lines.map(|line| line << LINE) {
             if past {
-                self.store_past_caches(cpu, table, line)?
+                self.store_past_caches(cpu, table, line)?;
             } else {
-                self.store_into_cache(cpu, table, line)?
+                self.store_into_cache(cpu, table, line)?;
             }
         }
         Ok(())
