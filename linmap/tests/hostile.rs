@@ -83,14 +83,26 @@ proptest! {
     fn every_range_ends(dump_of in dumps(), first: u64, last: u64) {
         for g in geometries() {
             visit_checked(&Bounded::new(&dump_of, 20_000), g, Pa(table_at(0)), (Va(first), Va(last)));
+            // The same in the upper half, where something is to be visited.
+            let within = |va: u64| g.base(Half::Upper) + (va & ((1 << g.va_bits()) - 1));
+            let range = (Va(within(first).min(within(last))), Va(within(first).max(within(last))));
+            let (reached, read) = visit_checked(&Bounded::new(&dump_of, 20_000), g, Pa(table_at(0)), range);
+            let all = reached.is_some_and(|end| end >= range.1.0);
+            prop_assert!(all || !read, "{g:?}: {reached:x?} of {} to {}", range.0, range.1);
         }
     }
 }
 
-/// Entries come in order, none twice, each at its level's alignment and within the range.
-fn visit_checked(reader: &Bounded<'_, Dump>, g: Geometry, root: Pa, (first, last): (Va, Va)) {
-    let mut next = first.0 & !(g.page_size() - 1);
-    let _ = visit(reader, g, root, (first, last), |&linmap::Visited { va, level, entry, .. }| {
+/// Entries come in order, none twice, each at its level's alignment and within the range. Returns the end of the last
+/// one, and whether the reader got to its end.
+fn visit_checked(
+    reader: &Bounded<'_, Dump>,
+    g: Geometry,
+    root: Pa,
+    (first, last): (Va, Va),
+) -> (Option<u64>, bool) {
+    let (mut next, mut reached) = (first.0 & !(g.page_size() - 1), None);
+    let read = visit(reader, g, root, (first, last), |&linmap::Visited { va, level, entry, .. }| {
         let span = g.level_size(level);
         assert_eq!(va.0 % span, 0, "{g:?}");
         let end = va.0.wrapping_add(span - 1);
@@ -103,8 +115,10 @@ fn visit_checked(reader: &Bounded<'_, Dump>, g: Geometry, root: Pa, (first, last
             Entry::Hole | Entry::Reserved => {}
         }
         next = if matches!(entry, Entry::Table(_)) { va.0 } else { end };
+        reached = Some(next);
         ControlFlow::Continue(())
     });
+    (reached, read.is_ok())
 }
 
 /// Each line of a dump starts where the one in front ends, and says how long it is.
