@@ -5,6 +5,7 @@
 //! rules that an event breaks; the machine must name one of them, at the same event.
 
 mod by_hand;
+mod decode;
 mod descriptor;
 mod memory;
 mod model;
@@ -153,7 +154,10 @@ fn random_case(seed: u64) -> Case {
     let second = if random.one_in(4) { random.of(&kinds) } else { first };
     let ttl = !random.one_in(8);
     let repeat_tlbi = random.one_in(8);
-    let cores = [first, second].map(|core| Core { ttl, repeat_tlbi, ..core });
+    let mut cores = [first, second].map(|core| Core { ttl, repeat_tlbi, ..core });
+    if random.one_in(8) {
+        cores[random.index(2)].range_tlbi = false;
+    }
     let cores = &cores[..1 + random.index(2)];
 
     let run = random.one_in(8);

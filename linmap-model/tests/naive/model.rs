@@ -323,6 +323,7 @@ impl Naive {
             broken.insert(Rule::TlbiOperand);
             return Ok(());
         };
+        let by_range = op.to_string().starts_with('r');
         self.cpus[usize::from(id)].broadcasts |= broadcast;
         for (index, w) in self.watched.iter_mut().enumerate() {
             let hits = reach(w.va);
@@ -331,7 +332,9 @@ impl Naive {
             }
             w.stirred = true;
             for (number, cpu) in self.cpus.iter_mut().enumerate() {
-                if broadcast || number == usize::from(id) {
+                // A TLBI by range need not reach a CPU that has none.
+                let reaches = cpu.core.range_tlbi || !by_range;
+                if (broadcast && reaches) || number == usize::from(id) {
                     cpu.tlb[index].issue(Invalidation { hits, by: id, broadcast, stage: Stage::Issued });
                 }
             }

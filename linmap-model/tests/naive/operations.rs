@@ -32,6 +32,7 @@ pub(crate) struct Author<'a> {
     /// True if live entries may change their size.
     resizes: bool,
     hints: bool,
+    ranges: bool,
     repeats: bool,
     asid: u64,
     slots: Vec<usize>,
@@ -62,6 +63,7 @@ impl<'a> Author<'a> {
             cpus: 1,
             resizes: true,
             hints: true,
+            ranges: true,
             repeats: false,
             asid,
             slots,
@@ -78,6 +80,8 @@ impl<'a> Author<'a> {
             cpus: cores.len(),
             resizes: resizes || cores.iter().all(|c| c.never_aborts),
             hints: cores.iter().all(|c| c.ttl),
+            // Careless, it uses them whatever the others have.
+            ranges: resizes || cores.iter().all(|c| c.range_tlbi),
             repeats: cores.iter().any(|c| c.repeat_tlbi),
             ..self
         }
@@ -223,7 +227,7 @@ impl<'a> Author<'a> {
             let hint = if self.hints && self.random.one_in(2) { level } else { 0 };
             let pairs = addresses.len() as u64 / 2;
             let adjoin = addresses.windows(2).all(|w| w[1] - w[0] == PAGE);
-            if pairs > 0 && adjoin && self.random.one_in(2) {
+            if self.ranges && pairs > 0 && adjoin && self.random.one_in(2) {
                 let op = if last_level { Tlb::Rvaale1is } else { Tlb::Rvaae1is };
                 self.push(tlbi_range(self.cpu, op, addresses[0], pairs, hint));
                 return self.invalidated();
@@ -399,6 +403,7 @@ impl<'a> Author<'a> {
         self.dsb_stores();
         match self.random.index(4) {
             0 => self.push(tlbi_all(self.cpu, Tlb::Vmalle1is)),
+            _ if !self.ranges => self.push(tlbi_all(self.cpu, Tlb::Vmalle1is)),
             1 => self.push(tlbi_block(self.cpu, Tlb::Rvaae1is, BASE)),
             _ => {
                 // The way to the pages first: until it is gone they come back.
