@@ -39,6 +39,9 @@ soak:     image command ## try many more random sequences than the tests, on the
 	LINMAP_SEQUENCES=$(SEQUENCES) LINMAP_NAIVE_CASES=$(SEQUENCES) $(RUST) cargo test -p linmap-model --no-fail-fast --test live --test naive
 	scripts/soak.sh $(SEQUENCES)
 
+mutants:  setup ## change the library at one place at a time, and list the changes that no test notices; ARGS="--seed 2"
+	nice $(RUST) cargo run --quiet --release -p mutants -- $(ARGS)
+
 lint:     ## check formatting, clippy, rustdoc, arrows between files, words, links, scripts, licences
 	scripts/setup.sh --lint
 	$(RUST) scripts/lint.sh
@@ -59,4 +62,4 @@ setup:    ## install missing programs, and nothing else
 clean:    ## remove all builds
 	$(RUST) cargo clean
 
-.PHONY: help run test test-linux bench counts figures docs soak sizes lint image fixed command bare-metal setup clean
+.PHONY: help run test test-linux bench counts figures docs soak mutants sizes lint image fixed command bare-metal setup clean

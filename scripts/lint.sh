@@ -26,7 +26,7 @@ cargo run --quiet -p book -- check
 # paths that are listed here.
 house() { cargo run --quiet -p house -- "$@"; }
 house lint
-house words linmap linmap-model linmap-cli linmap-tlb linmap-plot kernel-plan kernel examples faults test-support bench \
+house words linmap linmap-model linmap-cli linmap-tlb linmap-plot kernel-plan kernel examples faults mutants test-support bench \
     book house scripts docs ./*.md Makefile .ci/run
 
 # setup does not install these two, because no build needs them.

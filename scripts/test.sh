@@ -7,7 +7,7 @@ cd "$(dirname "$0")/.."
 
 group() {
     case $1 in
-    library) cargo test -p linmap -p test-support -p house --tests ;;
+    library) cargo test -p linmap -p test-support -p house -p mutants --tests ;;
     model) cargo test -p linmap-model -p faults --features linmap-model/cli --tests ;;
     kernel) cargo test -p kernel-plan -p kernel --lib && cargo test -p flatten && cargo test -p bench ;; # on the host
     command) cargo test -p linmap-plot -p linmap-tlb --tests && cargo test -p linmap-cli --tests ;;

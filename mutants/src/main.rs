@@ -1,0 +1,123 @@
+//! Mutation testing: changes the library at one place at a time, and runs the tests. A mutant that passes all of them
+//! survives: either no test can tell it from the library, or a test is missing.
+//!
+//! cargo-mutants lists the mutants. A sample of them is drawn by a seed and judged in a copy of the last commit, round
+//! by round (`rounds.rs`). Outcomes are stored as they come, so a run that was stopped continues. Survivors are judged
+//! by people, once, in `mutants/survivors.toml`.
+
+mod error;
+mod mutant;
+mod outcome;
+mod report;
+mod rounds;
+mod survivors;
+mod tree;
+
+use std::env;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use error::Error;
+use mutant::Mutant;
+use outcome::Outcomes;
+use report::Report;
+use survivors::Survivors;
+use test_support::Random;
+use tree::Tree;
+
+const USAGE: &str = "usage: mutants [--sample N] [--seed SEED] [--only TEXT]
+
+Judges a sample of the mutants of linmap/src in a copy of the last commit.
+
+  --sample N     the number of mutants; default: 300
+  --seed SEED    draws the sample; the same seed continues a run that was stopped; default: 1
+  --only TEXT    instead of a sample: all mutants whose names contain the text, judged again";
+
+/// The file in which survivors are judged.
+const SURVIVORS: &str = "mutants/survivors.toml";
+
+/// The arguments.
+struct Arguments {
+    sample: usize,
+    seed: u64,
+    only: Option<String>,
+}
+
+fn main() -> ExitCode {
+    let Some(arguments) = arguments(env::args().skip(1)) else {
+        eprintln!("{USAGE}");
+        return ExitCode::from(2);
+    };
+    match run(&arguments) {
+        Ok(report) => {
+            println!("{report}");
+            if report.is_fine() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(error) => {
+            eprintln!("mutants: {error}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Returns the arguments, or `None` if they have no meaning.
+fn arguments(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
+    let mut arguments = Arguments { sample: 300, seed: 1, only: None };
+    while let Some(name) = given.next() {
+        let value = given.next()?;
+        match name.as_str() {
+            "--sample" => arguments.sample = value.parse().ok()?,
+            "--seed" => arguments.seed = value.parse().ok()?,
+            "--only" => arguments.only = Some(value),
+            _ => return None,
+        }
+    }
+    Some(arguments)
+}
+
+/// Judges the mutants that the arguments name.
+fn run(arguments: &Arguments) -> Result<Report, Error> {
+    let target = PathBuf::from(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
+    let tree = Tree::check_out(&env::current_dir().map_err(Error::Directory)?, &target.join("mutants"))?;
+    let population = tree.mutants()?;
+    let known = Survivors::read(SURVIVORS.as_ref())?;
+    let (all, file) = match &arguments.only {
+        Some(text) => (population.iter().filter(|m| m.name.contains(text.as_str())).collect(), None),
+        None => {
+            let name = format!("{:.12}-seed-{}.jsonl", tree.commit(), arguments.seed);
+            (sample(&population, arguments), Some(tree.directory().join(name)))
+        }
+    };
+    if arguments.only.is_none() {
+        println!("{} of {} mutants, seed {}", all.len(), population.len(), arguments.seed);
+        println!("a run that is stopped continues with: make mutants ARGS=\"{}\"", again(arguments));
+    }
+    let mut outcomes = Outcomes::open(file)?;
+    let waiting: Vec<_> = all.iter().filter(|m| outcomes.of(m).is_none()).collect();
+    if !waiting.is_empty() {
+        tree.is_sound()?;
+    }
+    for (n, mutant) in waiting.iter().enumerate() {
+        let outcome = tree.judge(mutant)?;
+        println!("{} of {}: {outcome}: {}", n + 1, waiting.len(), mutant.name);
+        outcomes.add(mutant, outcome)?;
+    }
+    Ok(Report::new(&population, &all, &outcomes, &known))
+}
+
+fn again(arguments: &Arguments) -> String {
+    format!("--sample {} --seed {}", arguments.sample, arguments.seed)
+}
+
+/// Draws mutants. A larger sample by the same seed begins with the smaller one.
+fn sample<'m>(population: &'m [Mutant], arguments: &Arguments) -> Vec<&'m Mutant> {
+    let mut all: Vec<_> = population.iter().collect();
+    let mut random = Random::new(arguments.seed);
+    let count = arguments.sample.min(all.len());
+    for n in 0..count {
+        let drawn = n + random.index(all.len() - n);
+        all.swap(n, drawn);
+    }
+    all.truncate(count);
+    all
+}
