@@ -356,6 +356,50 @@ unsafe impl<F: Fn(u64)> Hardware for Busy<'_, '_, F> {
     }
 }
 
+/// The number of descriptors that are copied in one hold of the lock.
+const PIECE: usize = 1 << 14;
+
+/// A hold of the lock lasts for some 16,384 descriptors, whatever there is to copy: pages, or the largest leaves, in
+/// runs or not, which keep their size.
+#[test]
+fn no_hold_of_the_lock_is_long() {
+    for g in geometries().into_iter().filter(|g| [39, 42, 48, 52].contains(&g.va_bits())) {
+        let entries = 1usize << g.index_bits();
+        let table_of = |level: Level| g.level_size(level) << g.index_bits();
+        let below_root = |level: &Level| *level > g.root() && g.may_be_leaf(*level);
+        let largest = (g.root().number()..3).map(Level::new).find(below_root);
+        for (level, kept, runs) in
+            [(Some(Level::PAGE), false, true), (largest, true, true), (largest, true, false)]
+        {
+            let Some(level) = level else { continue };
+            let room = (1u64 << (g.va_bits() - 1)).min(1 << (g.oa_bits() - 1));
+            let tables = (6 * PIECE / entries).max(6).min((room / table_of(level)) as usize);
+            let (va, bytes) = (Va(g.base(Half::Upper)), tables as u64 * table_of(level));
+            let (attributes, leaves) = (Attributes::RAM, Leaves::Largest);
+            // Aligned for leaves of this level, or for runs of them, and for nothing larger.
+            let oa = Pa(g.level_size(level) * if runs { g.contiguous_entries(level) as u64 } else { 1 });
+            let live = Live::of(&[Region { va, oa, bytes, attributes, leaves }], g, 3 * tables + 100);
+            let host = live.memory.platform();
+            // Each table that is copied is taken in the same hold.
+            let (last, most) = (Cell::new(live.memory.in_use()), Cell::new(0));
+            let meanwhile = |_| {
+                let now = live.memory.in_use();
+                most.set(most.get().max(now.saturating_sub(last.replace(now))));
+            };
+            let busy = Busy { host: &host, locks: Cell::new(0), meanwhile };
+            // SAFETY: the lock is the host's own.
+            let platform = unsafe { Combined::new(&live.memory, &busy) };
+            let keep = if kept { &[(va, Va(va.0 + (bytes - 1)))][..] } else { &[] };
+            let new = live.space.repaint(&platform, linear_range(g), keep).expect("frames enough");
+            live.is_sound();
+            assert!(new.tables as usize >= tables, "{g:?}, kept: {kept}: {new:?}");
+            // The last table may be begun before the end of the hold; those above it come in addition.
+            let whole = PIECE / entries + 1 + g.levels() as usize;
+            assert!(most.get() <= whole, "{g:?}, kept: {kept}: {} tables in one hold", most.get());
+        }
+    }
+}
+
 /// Changes of all kinds before every hold of the lock, most of them of copied ranges: the map is
 /// the one that comes of the same changes without a repaint, and the repaint returns.
 #[test]

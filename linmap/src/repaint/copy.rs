@@ -54,6 +54,7 @@ impl<P: Platform> Copy<'_, P> {
             self.left -= 1;
             let old = self.entry(from, index);
             if let Some(run) = self.kept(from, index, old) {
+                self.left = self.left.saturating_sub(run.len() - 1);
                 for member in run {
                     self.put(to, (member, table.level), self.locked.load(&table, member));
                     index = index.max(member);
