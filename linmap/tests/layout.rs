@@ -134,3 +134,63 @@ fn an_empty_image_inside_a_page_is_no_page() {
     let layout = Layout::new(g, &mut ram, &mut [], Pa(0x5000_0123)..Pa(0x5000_0123), Rodata::Full).unwrap();
     assert_eq!(layout.regions(Leaves::Largest).count(), 1);
 }
+
+/// Carve-outs and the image may touch: each is mapped as what it is, and nothing twice.
+#[test]
+fn a_carve_out_may_end_where_the_image_begins() {
+    let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
+    for (image, carve_outs) in [
+        (0x4000..0x8000, one(0x2000..0x4000)),
+        (0x4000..0x8000, one(0x8000..0xa000)),
+        (0x4000..0x8000, vec![0x8000..0xa000, 0x2000..0x4000]),
+        // They meet inside a page of the image, or of the carve-out: no page is both.
+        (0x4123..0x7fff, vec![0x3000..0x4000, 0x8000..0x8001]),
+    ] {
+        let mut ram = [Pa(0)..Pa(0x10_0000)];
+        let mut given: Vec<_> = carve_outs.iter().map(|r| Pa(r.start)..Pa(r.end)).collect();
+        let layout = Layout::new(g, &mut ram, &mut given, Pa(image.start)..Pa(image.end), Rodata::Full);
+        let layout = layout.expect("they only touch");
+        let regions: Vec<_> = layout.regions(Leaves::Largest).collect();
+        let (mut expected, mut next) = (Vec::new(), 0);
+        let mut all = carve_outs.clone();
+        all.push(image.clone());
+        all.sort_by_key(|r| r.start);
+        for r in all {
+            let (start, end) = (r.start & !0xfff, (r.end + 0xfff) & !0xfff);
+            expected.extend((next < start).then_some((next, start, true, Leaves::Largest)));
+            let is_image = r == image;
+            let leaves = if is_image { Leaves::Largest } else { Leaves::Pages };
+            expected.push((start, end, !is_image, leaves));
+            next = end;
+        }
+        expected.push((next, 0x10_0000, true, Leaves::Largest));
+        let is: Vec<_> = regions
+            .iter()
+            .map(|r| (r.oa.0, r.oa.0 + r.bytes, r.attributes.is_writable(), r.leaves))
+            .collect();
+        assert_eq!(is, expected, "image {image:x?}, carve-outs {carve_outs:x?}");
+    }
+}
+
+/// Carve-outs and the image may reach from the first mapped byte to the last one, and no page further.
+#[test]
+fn the_ends_of_the_map_are_reached() {
+    let g = Geometry::new(Granule::K4, 36, OaFormat::Bits48).unwrap();
+    let all = Pa(0)..Pa(64 << 30);
+    let of = |carve_outs: &mut [Range<Pa>], image: Range<Pa>| {
+        Layout::new(g, &mut [all.clone()], carve_outs, image, Rodata::Full)
+            .map(|layout| layout.mapped().clone())
+    };
+    let mapped = of(&mut [], Pa(0)..Pa(0)).expect("RAM");
+    assert_eq!(mapped, Pa(0)..Pa(32 << 30));
+    let (page, end) = (g.page_size(), mapped.end.0);
+    for range in [Pa(0)..Pa(page), Pa(end - page)..Pa(end), mapped.clone()] {
+        assert_eq!(of(&mut [range.clone()], Pa(0)..Pa(0)), Ok(mapped.clone()));
+        assert_eq!(of(&mut [], range), Ok(mapped.clone()));
+    }
+    for range in [Pa(end - page)..Pa(end + page), Pa(end)..Pa(end + page)] {
+        let dropped = |kind| Err(LayoutError::Dropped { kind, range: range.clone() });
+        assert_eq!(of(&mut [range.clone()], Pa(0)..Pa(0)), dropped(Kind::CarveOut));
+        assert_eq!(of(&mut [], range.clone()), dropped(Kind::Image));
+    }
+}

@@ -1,11 +1,18 @@
 //! A table above which somebody else has laid restrictions: every change of what is below it is refused, since
 //! what it would say is not what it would mean.
 
+#[path = "common/raw.rs"]
+mod raw;
+
+use std::ops::ControlFlow::Continue;
+
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, Change, ChangeError, Descriptor, Geometry, Granule, Half, Memory, OaFormat, Pa,
-    Platform, Policy, Slot, Tree, Va,
+    AddressSpace, Attributes, Change, ChangeError, Checks, Descriptor, Entry, Geometry, Granule, Half, Level,
+    Memory, OaFormat, Pa, Platform, Policy, Slot, TableLimits, Tree, Va,
 };
+use raw::{load, store};
+use test_support::geometries;
 
 /// The results of all operations that change something.
 fn refusals<P: Platform>(
@@ -50,4 +57,65 @@ fn nothing_changes_below_a_restricted_table() {
         }
         assert_eq!((space.stats(&platform), memory.in_use()), before, "{g:?}");
     }
+}
+
+/// Two tables on the way to a page have restrictions, the same ones in part: both count, whatever the other has.
+#[test]
+fn restrictions_of_two_levels_add_up() {
+    let all = [TableLimits::PXN, TableLimits::UXN, TableLimits::NO_EL0, TableLimits::READ_ONLY];
+    for g in geometries().into_iter().filter(|g| g.levels() > 2) {
+        let memory = HostMemory::new(g, 64);
+        let platform = memory.platform();
+        let space = AddressSpace::adopt(Tree::build(&platform, g, Half::Upper, std::iter::empty()).unwrap());
+        let va = Va(g.base(Half::Upper));
+        // SAFETY: no CPU uses these addresses.
+        unsafe { space.map(&platform, va, 1, Pa(0), Attributes::RAM) }.unwrap();
+        let above = Slot { table: space.root(), index: 0 };
+        let plain = load(&memory, above);
+        let Entry::Table(table) = plain.decode(g, g.root()) else { panic!("{plain:x?}") };
+        let below = Slot { table, index: 0 };
+        let second = load(&memory, below);
+        for (one, two) in all.iter().flat_map(|&one| all.map(|two| (one, two))) {
+            store(&memory, above, Descriptor(plain.0 | one.bits()));
+            store(&memory, below, Descriptor(second.0 | two.bits()));
+            let mut seen = Vec::new();
+            let _ = space.visit(&platform, (va, va), |visited| {
+                seen.push(visited.limits);
+                Continue(())
+            });
+            let expected: Vec<_> = (0..u32::from(g.levels()))
+                .map(|n| match n {
+                    0 => TableLimits::empty(),
+                    1 => one,
+                    _ => one | two,
+                })
+                .collect();
+            assert_eq!(seen, expected, "{g:?}: {one:?}, {two:?}");
+            // The page is writable and executable but for what the tables take away.
+            let page = Slot { table: last_table(&memory, g, space.root()), index: 0 };
+            let leaf = load(&memory, page);
+            let bits = Attributes::UXN.bits() | Attributes::PXN.bits();
+            store(&memory, page, Descriptor(leaf.0 & !bits));
+            let mut found = 0;
+            let _ = space.check(&platform, &Checks { hierarchical: true, ..Checks::default() }, |_| {
+                found += 1;
+                Continue(())
+            });
+            let limits = one | two;
+            let attributes = limits.restrict(Attributes::RAM - Attributes::UXN - Attributes::PXN);
+            let executable = !attributes.contains(Attributes::PXN) || !attributes.contains(Attributes::UXN);
+            assert_eq!(found, u32::from(attributes.is_writable() && executable), "{g:?}: {one:?}, {two:?}");
+            store(&memory, page, leaf);
+        }
+    }
+}
+
+/// Returns the table of pages that translates the first address of the half.
+fn last_table(memory: &HostMemory, g: Geometry, root: Pa) -> Pa {
+    (g.root().number()..Level::PAGE.number()).fold(root, |table, level| {
+        match load(memory, Slot { table, index: 0 }).decode(g, Level::new(level)) {
+            Entry::Table(next) => next,
+            entry => panic!("{entry:x?}"),
+        }
+    })
 }

@@ -84,10 +84,17 @@ impl Case {
         let log = Log::default();
         machine.model.log_to(log.clone()).expect("a log in memory");
         let va = start(self.g) + first * self.g.page_size();
+        let before = world.space.changes(&world.cpu(0));
         world.does(0, &Operation { what, va, pages }).expect("no reason not to");
+        let after = world.space.changes(&world.cpu(0));
         let text = String::from_utf8(log.0.lock().expect("one thread").clone()).expect("text");
         let events = text.lines().skip(1).map(|line| serde_json::from_str(line).expect("an event"));
-        cost(events)
+        let cost = cost(events);
+        // Those of parked CPUs are the platform's.
+        let issued = cost.tlbi.iter().filter(|op| **op != Tlb::Vmalle1).count();
+        let counted = after.invalidations - before.invalidations;
+        assert_eq!(counted, issued as u64, "invalidations that the map counts");
+        cost
     }
 }
 

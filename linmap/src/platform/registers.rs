@@ -186,6 +186,19 @@ mod tests {
         }
     }
 
+    /// The bits of SCTLR_EL1 that are set, each with its name in the manual.
+    #[test]
+    fn sctlr_has_these_bits() {
+        let names = [("LSMAOE", 29), ("nTLSMD", 28), ("SPAN", 23), ("EIS", 22), ("TSCXT", 20), ("EOS", 11)];
+        let names = names.into_iter().chain([("SED", 8), ("ITD", 7)]);
+        let off = names.fold(0, |bits, (_, bit)| bits | 1 << bit);
+        assert_eq!(Registers::SCTLR_OFF, off);
+        let on = [("I", 12), ("SA", 3), ("C", 2), ("M", 0)]
+            .into_iter()
+            .fold(off, |bits, (_, bit)| bits | 1 << bit);
+        assert_eq!(Registers::SCTLR_ON, on);
+    }
+
     #[test]
     fn what_a_cpu_does_not_have_is_refused() {
         let g = |granule, va_bits, format| Geometry::new(granule, va_bits, format).expect("a geometry");

@@ -1,0 +1,113 @@
+//! The leaves of a live map: as large as those of a map that is created, and no larger than the architecture has.
+
+#[path = "common/dirty_memory.rs"]
+mod dirty_memory;
+
+use std::ops::ControlFlow::Continue;
+
+use dirty_memory::dirty_memory;
+use linmap::host::HostMemory;
+use linmap::{
+    AddressSpace, Attributes, Change, Checks, Geometry, Half, Leaves, Level, Pa, Policy, Region, Run, Stats,
+    Tree, Va,
+};
+use test_support::geometries;
+
+/// An empty upper half whose leaves may change their size.
+fn empty(g: Geometry, memory: &HostMemory) -> AddressSpace {
+    let space = AddressSpace::adopt(Tree::build(memory, g, Half::Upper, std::iter::empty()).expect("a root"));
+    space.set_policy(Policy::Live);
+    space
+}
+
+/// The counts are those of the tables, in which nothing is reserved and no run is broken.
+fn is_sound(space: &AddressSpace, memory: &HostMemory) {
+    let (platform, all) = (memory.platform(), (Va(space.geometry().base(Half::Upper)), Va(u64::MAX)));
+    assert_eq!(space.stats(&platform), space.count(&platform, all));
+    let _ = space.check(&platform, &Checks::default(), |finding| panic!("{finding}"));
+    let _ = space.visit(&platform, all, |visited| {
+        assert!(!matches!(visited.entry, linmap::Entry::Reserved), "{visited:x?}");
+        Continue(())
+    });
+}
+
+/// RAM of each size of leaf, of two of them, and of a page more on both sides: `map` uses the leaves, contiguous runs
+/// among them, that creation would use.
+#[test]
+fn what_is_mapped_has_the_leaves_of_what_is_created() {
+    for g in geometries() {
+        let (page, base) = (g.page_size(), g.base(Half::Upper));
+        for size in g.leaf_sizes().iter().filter(|s| s.bytes() <= 1 << (g.va_bits() - 3)) {
+            let at = 2 * size.bytes();
+            for (start, bytes) in [
+                (at, size.bytes()),
+                (at, 2 * size.bytes()),
+                (at - page, 2 * size.bytes() + 2 * page),
+                // A run's first member is missing.
+                (at + page, size.bytes() - page),
+            ] {
+                if bytes == 0 {
+                    continue;
+                }
+                let memory = dirty_memory(g, 64);
+                let (space, platform) = (empty(g, &memory), memory.platform());
+                let (va, oa, attributes) = (Va(base + start), Pa(start), Attributes::RAM);
+                // SAFETY: no CPU uses these tables.
+                unsafe { space.map(&platform, va, bytes / page, oa, attributes) }.expect("a hole");
+                let region = Region { va, oa, bytes, attributes, leaves: Leaves::Largest };
+                let created = Stats::of_runs(g, region.runs(g));
+                assert_eq!(space.stats(&platform), created, "{g:?} {start:#x}, {bytes:#x} bytes");
+                let mut one = Stats::ROOT;
+                one.tables = created.tables;
+                one.add_leaves(size.level, size.contiguous, size.descriptors());
+                assert!(
+                    start != at || bytes != size.bytes() || created == one,
+                    "{g:?} {size:?}: {created:?}"
+                );
+                is_sound(&space, &memory);
+            }
+        }
+    }
+}
+
+/// A whole table of the largest leaves, aligned to all that it spans: no leaf of the level above can replace it where
+/// that level has none.
+#[test]
+fn nothing_collapses_into_a_level_without_leaves() {
+    let mut tables = 0;
+    for g in geometries() {
+        let (page, base) = (g.page_size(), g.base(Half::Upper));
+        let highest = (g.root().number()..=Level::PAGE.number()).map(Level::new).find(|&l| g.may_be_leaf(l));
+        let level = highest.expect("pages");
+        let bytes = g.level_size(level) << g.index_bits();
+        // A table below the root that is whole, and memory behind it whose address is aligned.
+        if level == g.root() || bytes > 1 << (g.va_bits() - 1) {
+            continue;
+        }
+        let memory = dirty_memory(g, 64);
+        let (space, platform) = (empty(g, &memory), memory.platform());
+        let run = Run {
+            va: Va(base),
+            oa: Pa(0),
+            attributes: Attributes::RAM,
+            level,
+            contiguous: false,
+            descriptors: 1 << g.index_bits(),
+        };
+        let tree = Tree::build(&memory, g, Half::Upper, [run].into_iter()).expect("a table a level");
+        // SAFETY: no CPU uses these tables.
+        unsafe { space.graft(&platform, tree) }.expect("an empty half");
+        // One page is read-only for a while.
+        for change in [Change::READ_ONLY, Change::WRITABLE] {
+            // SAFETY: as above.
+            unsafe { space.protect(&platform, Va(base), 1, change) }.expect("it is mapped");
+        }
+        space.collapse(&platform, Va(base), bytes / page).expect("no CPU to park");
+        is_sound(&space, &memory);
+        let region =
+            Region { va: Va(base), oa: Pa(0), bytes, attributes: Attributes::RAM, leaves: Leaves::Largest };
+        assert_eq!(space.stats(&platform), Stats::of_runs(g, region.runs(g)), "{g:?}");
+        tables += 1;
+    }
+    assert!(tables > 20, "{tables} geometries have such a table");
+}
