@@ -43,7 +43,7 @@ use std::collections::{HashMap, VecDeque};
 use linmap::{Geometry, Half, Pa, Va};
 
 use self::registers::Registers;
-use self::uncached::Uncached;
+use crate::cache_lines::Uncached;
 use crate::code::Code;
 use crate::flat::Flat;
 use crate::pages::{Pages, Place};

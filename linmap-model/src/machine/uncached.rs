@@ -7,82 +7,11 @@
 //!
 //! Who wrote to a page before it was taken is not known: it may have been a cacheable store.
 
-use std::collections::{BTreeMap, BTreeSet};
-
 use super::frames::sequence;
 use super::{Finding, Machine};
+use crate::cache_lines::{Hidden, LINE};
 use crate::pages::State;
-use crate::{CacheOp, CpuId, Rule};
-
-/// log2 of the bytes of a cache line.
-const LINE: u32 = 6;
-
-/// Lines of tables, by their addresses.
-#[derive(Default)]
-pub(super) struct Uncached {
-    /// Those that no cache holds modified, since their maintenance.
-    clean: BTreeSet<u64>,
-    /// Those with stores past the caches, which caches may hide.
-    hidden: BTreeMap<u64, Hidden>,
-    /// Maintenance without a DSB yet.
-    begun: Vec<(CpuId, u64)>,
-}
-
-/// A line with a store past the caches.
-struct Hidden {
-    by: CpuId,
-    since: usize,
-    step: Step,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Step {
-    /// The CPU has executed no DSB since.
-    Stored,
-    Ordered,
-    /// Invalidated by this CPU, without a DSB yet.
-    Invalidating(CpuId),
-}
-
-impl Uncached {
-    /// A line is maintained to the point of coherency.
-    pub(super) fn maintain(&mut self, cpu: CpuId, op: CacheOp, pa: u64) {
-        let line = pa >> LINE << LINE;
-        match op {
-            CacheOp::DcCvau | CacheOp::IcIvau => return,
-            CacheOp::DcCvac => {}
-            CacheOp::DcIvac | CacheOp::DcCivac => {
-                if let Some(hidden) = self.hidden.get_mut(&line).filter(|h| h.step == Step::Ordered) {
-                    hidden.step = Step::Invalidating(cpu);
-                }
-            }
-        }
-        self.begun.push((cpu, line));
-    }
-
-    /// A DSB for loads and stores, that other CPUs and their walkers observe.
-    pub(super) fn dsb(&mut self, cpu: CpuId) {
-        let (done, begun) = self.begun.drain(..).partition(|b| b.0 == cpu);
-        self.begun = begun;
-        self.clean.extend(Vec::into_iter(done).map(|(_, line)| line));
-        self.hidden.retain(|_, hidden| hidden.step != Step::Invalidating(cpu));
-        for hidden in self.hidden.values_mut().filter(|h| h.by == cpu && h.step == Step::Stored) {
-            hidden.step = Step::Ordered;
-        }
-    }
-
-    /// A page is taken: what was in it does not count.
-    pub(super) fn forget(&mut self, table: u64, bytes: u64) {
-        let page = table..=table + (bytes - 1);
-        self.clean.retain(|line| !page.contains(line));
-        self.hidden.retain(|line, _| !page.contains(line));
-        self.begun.retain(|(_, line)| !page.contains(line));
-    }
-
-    fn is_unused(&self) -> bool {
-        self.clean.is_empty() && self.hidden.is_empty() && self.begun.is_empty()
-    }
-}
+use crate::{CpuId, Rule};
 
 impl Machine {
     /// Judges stores into a table by their way to memory, past the caches or not.
@@ -117,7 +46,7 @@ impl Machine {
             );
             return Err(Finding::new(Rule::Uncached, fact).on(cpu).and(may));
         }
-        let hidden = Hidden { by: cpu, since: self.now, step: Step::Stored };
+        let hidden = Hidden::new(cpu, self.now);
         self.uncached.hidden.insert(line, hidden);
         Ok(())
     }
@@ -172,20 +101,5 @@ impl Machine {
             }
         }
         Ok(())
-    }
-}
-
-impl Hidden {
-    /// Describes the store and what it lacks.
-    fn describe(&self, line: u64) -> String {
-        let lacks = match self.step {
-            Step::Stored => "a DSB of that CPU, then DC IVAC or CIVAC and a DSB",
-            Step::Ordered => "DC IVAC or CIVAC after the DSB, and a DSB",
-            Step::Invalidating(_) => "a DSB after DC IVAC or CIVAC",
-        };
-        format!(
-            "cpu {} stored with its MMU off (event {}): the line at {line:#x} lacks {lacks}",
-            self.by, self.since
-        )
     }
 }
