@@ -2,7 +2,7 @@
 
 use std::ops::ControlFlow::Continue;
 
-use linmap::{ChangeError, Geometry, Half, Policy, Va};
+use linmap::{ChangeError, Geometry, Half, Pa, Policy, Va};
 use linmap_model::Core;
 use test_support::{Random, Rows, geometries};
 
@@ -47,11 +47,28 @@ fn unmap(world: &mut World<'_>, gone: &[(Va, u64)], expected: &Result<(), Change
     let result = unsafe { world.space.unmap_all(&cpu, gone) };
     cpu.done(result.is_ok());
     assert_eq!(result, *expected);
+    if result.is_ok() {
+        give_and_take(world, gone, &flat);
+    }
     world.walked = walked(world);
     world.flat = flat;
     assert_eq!(world.walked.flat(g), world.flat);
     assert_eq!(world.space.stats(&cpu), world.walked.stats());
     assert_eq!(world.walked.empty_table(g), None);
+}
+
+/// The memory of ranges that are unmapped belongs to someone else for a while, if nothing else is mapped to it.
+fn give_and_take(world: &World<'_>, gone: &[(Va, u64)], left: &Flat) {
+    let cpu = world.cpu(1);
+    for (first, end, old) in gone.iter().flat_map(|range| world.flat.within(range.0.0, last(world.g, *range)))
+    {
+        let Some(old) = old else { continue };
+        let bytes = end - first + 1;
+        if left.pieces().iter().all(|p| old.pa + bytes <= p.2.pa || p.2.pa + (p.1 - p.0) < old.pa) {
+            cpu.gives(Pa(old.pa), bytes);
+            cpu.takes(Pa(old.pa), bytes);
+        }
+    }
 }
 
 #[test]
