@@ -31,7 +31,7 @@
 //! - Run code on it: [`Model`] gives a handle for each CPU that is `linmap`'s `Memory` and `Hardware`.
 //! - Feed it events: [`Machine::step`], from code in any language that can write JSON lines.
 //! - Replay a log: [`Model::log_to`] writes one, [`replay`] and the command `linmap-model replay LOG` (feature `cli`)
-//!   judge it.
+//!   judge it. [`export`] writes it for other judges.
 //!
 //! A page of a live kernel becomes read-only, and the author forgot the TLBI:
 //!
@@ -75,6 +75,7 @@ mod cache_lines;
 mod cached;
 mod code;
 mod event;
+pub mod export;
 mod flat;
 mod json;
 mod machine;
@@ -94,7 +95,7 @@ pub use event::{Access, Barrier, CacheOp, CpuId, Event, Expected, Mapping, Regis
 pub use machine::Machine;
 pub use model::Model;
 pub use on_cpu::{Held, OnCpu};
-pub use replay::{ReplayError, replay};
+pub use replay::{ReplayError, read_log, replay};
 pub use rule::{Breach, Rule};
 pub use setup::{Core, Setup};
 pub use tlb::Tlb;

@@ -1,12 +1,13 @@
-//! `linmap-model`: judges a saved log of page-table events.
+//! `linmap-model`: judges a saved log of page-table events, and writes it for other judges.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use linmap_model::{ReplayError, replay};
+use linmap_model::export::{self, Inexpressible, Question};
+use linmap_model::{Event, ReplayError, Setup, read_log, replay};
 
 /// An executable model of the arm64 MMU.
 #[derive(Parser)]
@@ -26,22 +27,86 @@ enum Command {
         /// The log, as `Model::log_to` writes it: one JSON object a line. `-` is standard input.
         log: PathBuf,
     },
+    /// Write a saved log in the format of another checker, to standard output.
+    ///
+    /// Exit code 0: written. 2: the log cannot be read, or holds what the format cannot express; the first such event is
+    /// named.
+    #[command(subcommand)]
+    Export(Format),
+}
+
+#[derive(Subcommand)]
+enum Format {
+    /// A trace for casemate, which monitors break-before-make.
+    ///
+    /// Expressed: 4K pages and 48 bits of addresses, one tree, up to four CPUs; stores, table pages, DSB ISH and ISHST,
+    /// ISB, broadcast TLBIs, and operations, during which the CPU holds the tree's lock. The tree becomes that of EL2, the
+    /// TLBIs those of EL2. Not expressed: other geometries, a second tree, parked CPUs, TLBIs and DSBs of one CPU, TLBIs by
+    /// ASID, instructions, live stores outside of operations.
+    Casemate {
+        /// The log, as `Model::log_to` writes it. `-` is standard input.
+        log: PathBuf,
+    },
+    /// A litmus test for herd7 (`herd7 -variant vmsa,fatal`).
+    ///
+    /// Expressed: one operation and one address of it; every store that changes the translation, the CPU's DSBs and ISBs,
+    /// the TLBIs that reach the address. herd7 says `Never` if the wrong outcome cannot come about, otherwise `Sometimes`.
+    /// Not expressed: levels and sizes, attributes other than write permission, more than two pages, other CPUs in the
+    /// operation, registers other than those of table bases, instructions.
+    Herd {
+        /// The log, as `Model::log_to` writes it. `-` is standard input.
+        log: PathBuf,
+        /// The operation, from 0, of those on trees that a CPU has loaded [default: the last]
+        #[arg(long)]
+        operation: Option<usize>,
+        /// The address, as 0xffff000000000000 [default: the first that the operation announces]
+        #[arg(long, value_parser = address)]
+        va: Option<u64>,
+        /// Ask about the publication of a table: can a walker reach it and not see the address's entry?
+        #[arg(long)]
+        publication: bool,
+    },
+}
+
+/// Reads an address with its prefix.
+fn address(text: &str) -> Result<u64, String> {
+    let digits = text.strip_prefix("0x").ok_or("an address begins with 0x")?;
+    u64::from_str_radix(digits, 16).map_err(|e| e.to_string())
 }
 
 fn main() -> ExitCode {
-    let Command::Replay { log } = Arguments::parse().command;
-    let name = log.display();
-    let reader: Box<dyn BufRead> = if log.as_os_str() == "-" {
-        Box::new(io::stdin().lock())
-    } else {
-        match File::open(&log) {
-            Ok(file) => Box::new(BufReader::new(file)),
-            Err(error) => {
-                eprintln!("linmap-model: {name}: {error}");
-                return ExitCode::from(2);
-            }
+    match Arguments::parse().command {
+        Command::Replay { log } => with(&log, judge),
+        Command::Export(Format::Casemate { log }) => {
+            with(&log, |name, reader| write(name, reader, export::casemate))
         }
-    };
+        Command::Export(Format::Herd { log, operation, va, publication }) => {
+            let question = Question { operation, va, publication };
+            with(&log, |name, reader| {
+                write(name, reader, |setup, events| export::herd(setup, events, &question))
+            })
+        }
+    }
+}
+
+/// Opens a log.
+fn with(log: &Path, work: impl FnOnce(&str, Box<dyn BufRead>) -> ExitCode) -> ExitCode {
+    let name = log.display().to_string();
+    if log.as_os_str() == "-" {
+        return work(&name, Box::new(io::stdin().lock()));
+    }
+    match File::open(log) {
+        Ok(file) => work(&name, Box::new(BufReader::new(file))),
+        Err(error) => fails(&name, &error),
+    }
+}
+
+fn fails(name: &str, error: &dyn std::error::Error) -> ExitCode {
+    eprintln!("linmap-model: {name}: {error}");
+    ExitCode::from(2)
+}
+
+fn judge(name: &str, reader: Box<dyn BufRead>) -> ExitCode {
     match replay(reader) {
         Ok(events) => {
             println!("{name}: {events} events, no rule broken");
@@ -54,9 +119,24 @@ fn main() -> ExitCode {
             }
             ExitCode::FAILURE
         }
-        Err(error) => {
-            eprintln!("linmap-model: {name}: {error}");
-            ExitCode::from(2)
+        Err(error) => fails(name, &error),
+    }
+}
+
+fn write(
+    name: &str,
+    reader: Box<dyn BufRead>,
+    export: impl FnOnce(&Setup, &[Event]) -> Result<String, Inexpressible>,
+) -> ExitCode {
+    let (setup, events) = match read_log(reader) {
+        Ok(log) => log,
+        Err(error) => return fails(name, &error),
+    };
+    match export(&setup, &events) {
+        Ok(text) => {
+            print!("{text}");
+            ExitCode::SUCCESS
         }
+        Err(error) => fails(name, &error),
     }
 }

@@ -78,3 +78,28 @@ pub fn replay(log: impl BufRead) -> Result<usize, ReplayError> {
         None => Err(ReplayError::Malformed { line: lines + 1, why: "no line describes the machine".into() }),
     }
 }
+
+/// Reads a log without judging it: the machine, and its events.
+///
+/// # Errors
+///
+/// The first line that cannot be read. Never a breach.
+pub fn read_log(log: impl BufRead) -> Result<(Setup, Vec<Event>), ReplayError> {
+    let (mut setup, mut events, mut last) = (None, Vec::new(), 0);
+    for (number, text) in log.lines().enumerate() {
+        let line = number + 1;
+        last = line;
+        let text = text.map_err(|error| ReplayError::Unreadable { line, error })?;
+        let malformed = |why: String| ReplayError::Malformed { line, why };
+        if text.trim().is_empty() {
+            continue;
+        }
+        if setup.is_none() {
+            setup = Some(Setup::from_json(&text).map_err(malformed)?);
+        } else {
+            events.push(serde_json::from_str(&text).map_err(|e| malformed(plain(&e)))?);
+        }
+    }
+    let none = ReplayError::Malformed { line: last + 1, why: "no line describes the machine".into() };
+    setup.map(|setup| (setup, events)).ok_or(none)
+}
