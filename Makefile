@@ -42,6 +42,9 @@ soak:     image command ## try many more random sequences than the tests, on the
 mutants:  setup ## change the library at one place at a time, and list the changes that no test notices; ARGS="--seed 2"
 	nice $(RUST) cargo run --quiet --release -p mutants -- $(ARGS)
 
+judges:   setup ## show logs of right and wrong changes to casemate and herd7, if they are installed; ARGS=DIRECTORY keeps them
+	$(RUST) cargo run --quiet -p linmap-model --example judges -- $(ARGS)
+
 lint:     ## check formatting, clippy, rustdoc, arrows between files, words, links, scripts, licences
 	scripts/setup.sh --lint
 	$(RUST) scripts/lint.sh
@@ -62,4 +65,4 @@ setup:    ## install missing programs, and nothing else
 clean:    ## remove all builds
 	$(RUST) cargo clean
 
-.PHONY: help run test test-linux bench counts figures docs soak mutants sizes lint image fixed command bare-metal setup clean
+.PHONY: help run test test-linux bench counts figures docs soak mutants judges sizes lint image fixed command bare-metal setup clean
