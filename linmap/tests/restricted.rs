@@ -8,8 +8,8 @@ use std::ops::ControlFlow::Continue;
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, Change, ChangeError, Checks, Descriptor, Entry, Geometry, Granule, Half, Level,
-    Memory, OaFormat, Pa, Platform, Policy, Slot, TableLimits, Tree, Va,
+    AddressSpace, Attributes, Change, ChangeError, Checks, Descriptor, Entry, Geometry, Granule, Half,
+    Leaves, Level, Memory, OaFormat, Pa, Platform, Policy, Region, Slot, TableLimits, Tree, Va,
 };
 use raw::{load, store};
 use test_support::geometries;
@@ -118,4 +118,40 @@ fn last_table(memory: &HostMemory, g: Geometry, root: Pa) -> Pa {
             entry => panic!("{entry:x?}"),
         }
     })
+}
+
+/// A table whose pages could be one block stays, with its restrictions, until they are gone.
+#[test]
+fn a_restricted_table_does_not_collapse() {
+    for g in geometries().into_iter().filter(|g| g.levels() > 2) {
+        let memory = HostMemory::new(g, 64);
+        let platform = memory.platform();
+        let (va, block) = (Va(g.base(Half::Upper)), g.level_size(Level::new(2)));
+        let (attributes, leaves) = (Attributes::RAM, Leaves::Pages);
+        let region = Region { va, oa: Pa(0), bytes: block, attributes, leaves };
+        let space = AddressSpace::adopt(Tree::build(&platform, g, Half::Upper, region.runs(g)).unwrap());
+        space.set_policy(Policy::Live);
+        let created = space.stats(&platform);
+        let entry = space.entry(&platform, va).map(|(_, level, _)| level);
+        assert_eq!(entry, Some(Level::PAGE), "{g:?}");
+        let above = (g.root().number()..2).map(Level::new).fold(space.root(), |table, level| {
+            match load(&memory, Slot { table, index: 0 }).decode(g, level) {
+                Entry::Table(next) => next,
+                entry => panic!("{entry:x?}"),
+            }
+        });
+        let slot = Slot { table: above, index: 0 };
+        let plain = load(&memory, slot);
+        let restricted = Descriptor(plain.0 | TableLimits::READ_ONLY.bits());
+        store(&memory, slot, restricted);
+        // From above it, and from inside.
+        for pages in [2 * block / g.page_size(), 1] {
+            space.collapse(&platform, va, pages).expect("no CPU to park");
+            assert_eq!(load(&memory, slot), restricted, "{g:?}");
+            assert_eq!(space.stats(&platform).tables, created.tables, "{g:?}");
+        }
+        store(&memory, slot, plain);
+        space.collapse(&platform, va, 2 * block / g.page_size()).expect("no CPU to park");
+        assert_eq!(space.stats(&platform).tables, created.tables - 1, "{g:?}");
+    }
 }
