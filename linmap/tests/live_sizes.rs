@@ -111,3 +111,23 @@ fn nothing_collapses_into_a_level_without_leaves() {
     }
     assert!(tables > 20, "{tables} geometries have such a table");
 }
+
+/// An empty map, and one whose last page has gone, have nothing to collapse.
+#[test]
+fn an_empty_map_stays_as_it_is() {
+    for g in geometries() {
+        let memory = dirty_memory(g, 64);
+        let (space, platform, va) = (empty(g, &memory), memory.platform(), Va(g.base(Half::Upper)));
+        let whole = 1 << (g.va_bits() - g.page_shift());
+        for _ in 0..2 {
+            space.collapse(&platform, va, whole).expect("no CPU to park");
+            space.collapse(&platform, va, 1).expect("no CPU to park");
+            assert_eq!(space.stats(&platform), Stats::ROOT, "{g:?}");
+            is_sound(&space, &memory);
+            // SAFETY: no CPU uses these tables.
+            unsafe { space.map(&platform, va, 1, Pa(0), Attributes::RAM) }.expect("a hole");
+            // SAFETY: as above.
+            unsafe { space.unmap(&platform, va, 1) }.expect("it is mapped");
+        }
+    }
+}

@@ -195,3 +195,20 @@ proptest! {
         }
     }
 }
+
+/// The lock of a memory that one CPU uses is taken once, and again after it was given back.
+#[test]
+fn an_unshared_lock_is_taken_once() {
+    use linmap::Unshared;
+    use lock_api::RawMutex;
+    let lock = Unshared::INIT;
+    for _ in 0..2 {
+        assert!(lock.try_lock());
+        assert!(!lock.try_lock());
+        assert!(std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| lock.lock())).is_err());
+        // SAFETY: it is taken, right above.
+        unsafe { lock.unlock() };
+    }
+    lock.lock();
+    assert!(!lock.try_lock());
+}

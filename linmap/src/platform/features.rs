@@ -120,6 +120,15 @@ mod tests {
         assert_eq!((f(0x1124).pa_bits(), f(0x1125).pa_bits(), f(0x1126).pa_bits()), (44, 48, 52));
     }
 
+    /// TGran4 and TGran64 are signed: 8 and more are negative, and mean no.
+    #[test]
+    fn fields_of_granules_are_signed() {
+        for n in 0..16 {
+            let f = Features { mmfr0: n << 28 | n << 24 | n << 20, ..Features::default() };
+            assert_eq!(Granule::ALL.map(|g| f.has(g)), [n < 8, n != 0, n < 8], "{n}");
+        }
+    }
+
     #[test]
     fn invalidation_by_range_and_its_repetition() {
         let f = |tlb: u64| Features { isar0: tlb << 56 | 0xf0ff_ffff_ffff_ffff, ..Features::default() };
