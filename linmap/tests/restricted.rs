@@ -83,7 +83,7 @@ fn restrictions_of_two_levels_add_up() {
                 seen.push(visited.limits);
                 Continue(())
             });
-            let expected: Vec<_> = (0..u32::from(g.levels()))
+            let expected: Vec<_> = (0..g.levels())
                 .map(|n| match n {
                     0 => TableLimits::empty(),
                     1 => one,
