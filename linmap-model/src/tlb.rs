@@ -176,7 +176,7 @@ impl Tlb {
     ) -> Result<Invalidation, String> {
         let Form { what, whose, by_asid, last_level, nxs, .. } = self.form();
         // Without E2H the regime of EL2 has no ASID, and the field is zero.
-        let asid = (by_asid && !(whose == Whose::E2 && !context.e2h)).then_some((operand >> 48) as u16);
+        let asid = (by_asid && (whose != Whose::E2 || context.e2h)).then_some((operand >> 48) as u16);
         let all = Invalidation {
             target: target(whose, context),
             addresses: None,

@@ -62,9 +62,9 @@ impl Scene {
         // In a litmus test a write of a table base register has a DSB, and an ISB or DSB after it is made up for later.
         let made_up_for = self.policy == Policy::Park && !matches!(removed, Event::Tlbi { .. });
         let repeats = self.machine.cores.iter().any(|c| c.repeat_tlbi);
-        !other_question
-            && !made_up_for
-            && !(repeats && matches!(removed, Event::Dsb { kind: Barrier::Ish, .. }))
+        !(other_question
+            || made_up_for
+            || repeats && matches!(removed, Event::Dsb { kind: Barrier::Ish, .. }))
     }
 }
 

@@ -73,7 +73,7 @@ fn any_access(world: &World<'_>, cores: &[Core], operation: &Operation, random: 
     let near = leaves.partition_point(|s| s.va < operation.va) + random.index(3);
     let Some(seen) = leaves.get(near.saturating_sub(1)).filter(|s| s.leaf.valid) else { return };
     let (core, a) = (cores[n], seen.leaf.attributes);
-    let executable = !a.contains(Attributes::PXN) && !(a.contains(Attributes::USER) && a.is_writable());
+    let executable = !(a.contains(Attributes::PXN) || a.contains(Attributes::USER) && a.is_writable());
     let how = match random.below(4) {
         0 if !a.contains(Attributes::READ_ONLY) => Access::Write,
         1 if executable => Access::Execute,
