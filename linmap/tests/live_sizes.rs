@@ -2,15 +2,18 @@
 
 #[path = "common/dirty_memory.rs"]
 mod dirty_memory;
+#[path = "common/raw.rs"]
+mod raw;
 
 use std::ops::ControlFlow::Continue;
 
 use dirty_memory::dirty_memory;
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, Change, Checks, Geometry, Half, Leaves, Level, Pa, Policy, Region, Run, Stats,
-    Tree, Va,
+    AddressSpace, Attributes, Change, Checks, Descriptor, Entry, Geometry, Half, Leaves, Level, Pa, Policy,
+    Region, Run, Slot, Stats, Tree, Va,
 };
+use raw::{load, store};
 use test_support::geometries;
 
 /// An empty upper half whose leaves may change their size.
@@ -26,7 +29,7 @@ fn is_sound(space: &AddressSpace, memory: &HostMemory) {
     assert_eq!(space.stats(&platform), space.count(&platform, all));
     let _ = space.check(&platform, &Checks::default(), |finding| panic!("{finding}"));
     let _ = space.visit(&platform, all, |visited| {
-        assert!(!matches!(visited.entry, linmap::Entry::Reserved), "{visited:x?}");
+        assert!(!matches!(visited.entry, Entry::Reserved), "{visited:x?}");
         Continue(())
     });
 }
@@ -128,6 +131,49 @@ fn an_empty_map_stays_as_it_is() {
             unsafe { space.map(&platform, va, 1, Pa(0), Attributes::RAM) }.expect("a hole");
             // SAFETY: as above.
             unsafe { space.unmap(&platform, va, 1) }.expect("it is mapped");
+        }
+    }
+}
+
+/// An entry that points to an empty table stays a table, and so no run has it: the runs beside it are formed.
+#[test]
+fn an_empty_table_is_in_no_run() {
+    let level = Level::new(2);
+    for g in geometries().into_iter().filter(|g| g.root() < level && g.contiguous_entries(level) > 1) {
+        let (block, members) = (g.level_size(level), g.contiguous_entries(level));
+        // In the first run of the table, and in the third.
+        for at in [3, 2 * members + 1] {
+            if 4 * members > 1 << g.index_bits() || 4 * members as u64 * block > 1 << (g.va_bits() - 1) {
+                continue;
+            }
+            let memory = dirty_memory(g, 64);
+            let (space, platform, va) = (empty(g, &memory), memory.platform(), Va(g.base(Half::Upper)));
+            // SAFETY: no CPU uses these tables.
+            unsafe { space.map(&platform, Va(va.0 + at as u64 * block), 1, Pa(0), Attributes::RAM) }
+                .expect("a hole");
+            let mut table = space.root();
+            let mut now = g.root();
+            while now <= level {
+                let index = if now == level { at } else { 0 };
+                let Entry::Table(below) = load(&memory, Slot { table, index }).decode(g, now) else {
+                    panic!()
+                };
+                (table, now) = (below, now.next());
+            }
+            store(&memory, Slot { table, index: 0 }, Descriptor::HOLE);
+            let pages = 4 * members as u64 * block / g.page_size();
+            // SAFETY: as above.
+            unsafe { space.map(&platform, va, pages, Pa(0), Attributes::RAM) }.expect("holes");
+            let mut runs = Vec::new();
+            let all = (va, Va(va.0 + (4 * members as u64 * block - 1)));
+            let _ = space.visit(&platform, all, |visited| {
+                if visited.level == level {
+                    runs.push(matches!(visited.entry, Entry::Leaf(leaf) if leaf.contiguous));
+                }
+                Continue(())
+            });
+            let expected: Vec<_> = (0..4 * members).map(|n| n / members != at / members).collect();
+            assert_eq!(runs, expected, "{g:?}: {at}");
         }
     }
 }
