@@ -2,6 +2,8 @@
 
 use linmap::{Attributes, Geometry, Leaf, Level, MemoryType};
 
+use crate::stage2;
+
 /// A leaf as a TLB holds it.
 ///
 /// A member of a contiguous run stands for the whole run: the TLB may use any member for the addresses of all (D8.7.1).
@@ -59,7 +61,9 @@ impl Cached {
     /// Returns true if an access by it may have the XS attribute: only what is cacheable as write-back by the values
     /// of MAIR that `linmap` gives it has not (D8.7.4).
     pub(crate) fn has_xs(&self) -> bool {
-        ![MemoryType::NORMAL, MemoryType::NORMAL_TAGGED].contains(&self.attributes.memory_type())
+        // At stage 2 that depends on stage 1.
+        stage2::is_of_stage_2(self.attributes)
+            || ![MemoryType::NORMAL, MemoryType::NORMAL_TAGGED].contains(&self.attributes.memory_type())
     }
 
     /// Returns the output address of one of its addresses.
@@ -95,13 +99,22 @@ impl Cached {
         }
         let normal =
             |c: &Self| [MemoryType::NORMAL, MemoryType::NORMAL_TAGGED].contains(&c.attributes.memory_type());
-        if changed.intersects(Attributes::MEMORY_TYPE) && !(normal(self) && normal(new)) {
+        let of_stage_2 = stage2::is_of_stage_2(self.attributes);
+        let other_type = if of_stage_2 {
+            stage2::type_changes(changed)
+        } else {
+            changed.intersects(Attributes::MEMORY_TYPE) && !(normal(self) && normal(new))
+        };
+        if other_type {
             return Some(Clash::Forbidden("the memory type changes"));
         }
         if changed.intersects(Attributes::INNER_SHAREABLE) {
             return Some(Clash::Forbidden("the shareability changes"));
         }
-        if changed.contains(Attributes::NOT_GLOBAL) && self.attributes.contains(Attributes::NOT_GLOBAL) {
+        if !of_stage_2
+            && changed.contains(Attributes::NOT_GLOBAL)
+            && self.attributes.contains(Attributes::NOT_GLOBAL)
+        {
             return Some(Clash::Forbidden("an entry that is not global becomes global"));
         }
         if self.level != new.level {
@@ -123,6 +136,13 @@ impl Cached {
         };
         let run = if self.contiguous { format!(" run of {}", self.members) } else { String::new() };
         let a = self.attributes;
+        if stage2::is_of_stage_2(a) {
+            let (level, says) = (self.level.number(), stage2::describe(a));
+            return format!(
+                "IPA {:#x} -> {:#x}, level {level}, {count}{unit}{run}, {says}",
+                self.first, self.oa
+            );
+        }
         let write = if a.is_writable() { "writable" } else { "read-only" };
         let execute = if a.is_executable() { ", executable" } else { "" };
         format!(

@@ -302,11 +302,33 @@ pub enum Register {
     Mair,
     /// SCTLR_EL1: MMU on or off, data caches on or off.
     Sctlr,
+    /// TTBR0_EL2: the addresses of EL2; with HCR_EL2.E2H the lower half of EL2&0.
+    #[serde(rename = "ttbr0_el2")]
+    Ttbr0El2,
+    /// TTBR1_EL2: the upper half of EL2&0.
+    #[serde(rename = "ttbr1_el2")]
+    Ttbr1El2,
+    /// VTTBR_EL2: the tables of stage 2, VMID in bits 63:48.
+    #[serde(rename = "vttbr_el2")]
+    Vttbr,
+    /// HCR_EL2, of which the model knows E2H and TGE.
+    #[serde(rename = "hcr_el2")]
+    Hcr,
 }
 
 impl Register {
     /// All of them.
-    pub const ALL: &[Self] = &[Self::Ttbr0, Self::Ttbr1, Self::Tcr, Self::Mair, Self::Sctlr];
+    pub const ALL: &[Self] = &[
+        Self::Ttbr0,
+        Self::Ttbr1,
+        Self::Tcr,
+        Self::Mair,
+        Self::Sctlr,
+        Self::Ttbr0El2,
+        Self::Ttbr1El2,
+        Self::Vttbr,
+        Self::Hcr,
+    ];
 }
 
 /// Cache maintenance by address. A line has 64 bytes.
@@ -522,6 +544,22 @@ impl fmt::Display for Access {
     }
 }
 
+impl Register {
+    /// The number of registers that load a tree.
+    pub(crate) const SLOTS: usize = 5;
+
+    /// Returns the number of a register that loads a tree: even ones are for addresses from 0 on.
+    pub(crate) const fn slot(self) -> usize {
+        match self {
+            Self::Ttbr1 => 1,
+            Self::Ttbr0El2 => 2,
+            Self::Ttbr1El2 => 3,
+            Self::Vttbr => 4,
+            _ => 0,
+        }
+    }
+}
+
 impl fmt::Display for Register {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -530,6 +568,10 @@ impl fmt::Display for Register {
             Self::Tcr => "tcr_el1",
             Self::Mair => "mair_el1",
             Self::Sctlr => "sctlr_el1",
+            Self::Ttbr0El2 => "ttbr0_el2",
+            Self::Ttbr1El2 => "ttbr1_el2",
+            Self::Vttbr => "vttbr_el2",
+            Self::Hcr => "hcr_el2",
         })
     }
 }

@@ -87,6 +87,7 @@ mod replay;
 mod rule;
 mod setup;
 mod space;
+mod stage2;
 mod stale;
 mod tlb;
 mod waits;

@@ -28,6 +28,7 @@ mod memory_types;
 mod operation;
 mod power;
 mod reach;
+mod regime;
 mod registers;
 mod run;
 mod run_order;
@@ -48,16 +49,18 @@ use crate::code::Code;
 use crate::flat::Flat;
 use crate::pages::{Pages, Place};
 use crate::physical::Physical;
-use crate::space::Context;
+use crate::space::{Context, Space};
 use crate::stale::{Issued, Stale};
-use crate::{Breach, Core, CpuId, Event, Expected, Rule, Setup};
+use crate::{Breach, Core, CpuId, Event, Expected, Register, Rule, Setup};
 
 /// A machine that judges every step.
 pub struct Machine {
     setup: Setup,
     pages: Pages,
     cpus: Vec<Cpu>,
+    /// The stale entries of EL1&0 with VMID 0, and those of other regimes and VMIDs.
     stale: Stale,
+    other_stale: Vec<(Space, Stale)>,
     /// What is known of physical pages.
     physical: Physical,
     /// The translations that each tree must have, by its root.
@@ -87,9 +90,9 @@ struct Cpu {
     /// What it wrote to its registers.
     registers: Registers,
     /// The trees that it walks for each half, once loaded.
-    ttbr: [Option<Ttbr>; 2],
+    ttbr: [Option<Ttbr>; Register::SLOTS],
     /// The last trees before these with an announced operation.
-    came_from: [Option<u64>; 2],
+    came_from: [Option<u64>; Register::SLOTS],
     /// Trees that were loaded before, with entries that no invalidation has dropped.
     left: Vec<Left>,
     /// What its registers of EL2 say of an invalidation.
@@ -108,6 +111,7 @@ struct Cpu {
 struct Ttbr {
     root: u64,
     asid: u16,
+    space: Space,
 }
 
 /// A tree that a CPU uses no more.
@@ -186,8 +190,8 @@ impl Machine {
             reported: number == 0,
             parked: false,
             registers: Registers::new(),
-            ttbr: [None; 2],
-            came_from: [None; 2],
+            ttbr: [None; Register::SLOTS],
+            came_from: [None; Register::SLOTS],
             left: Vec::new(),
             context: Context::default(),
             issued: Vec::new(),
@@ -201,6 +205,7 @@ impl Machine {
             cpus: setup.cores.iter().enumerate().map(cpu).collect(),
             stale: Stale::default(),
             physical: Physical::default(),
+            other_stale: Vec::new(),
             expected: HashMap::new(),
             replaced: Vec::new(),
             code: Code::default(),
@@ -407,9 +412,9 @@ impl Machine {
 
     /// Returns the half that a root translates, if a CPU has loaded it; otherwise the upper one.
     fn place_of_root(&self, root: u64, half: usize) -> Place {
-        let half = if half == 0 { Half::Lower } else { Half::Upper };
+        let half = if half.is_multiple_of(2) { Half::Lower } else { Half::Upper };
         let g = self.geometry();
-        Place { root, level: g.root(), va: g.base(half) }
+        Place { root, level: g.root(), va: g.base(half), space: Space::HOME }
     }
 }
 

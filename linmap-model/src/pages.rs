@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use linmap::{Descriptor, Entry, Geometry, Level};
 
-use crate::{CpuId, Setup};
+use crate::space::Space;
+use crate::{CpuId, Setup, stage2};
 
 /// The state of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,7 +21,7 @@ pub(crate) enum State {
 }
 
 /// A table's place in a tree.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Place {
     /// The root of the tree.
     pub(crate) root: u64,
@@ -28,7 +29,17 @@ pub(crate) struct Place {
     pub(crate) level: Level,
     /// The first address that its first slot translates.
     pub(crate) va: u64,
+    /// The regime whose addresses these are. That a tree has but one is judged when a CPU loads it.
+    pub(crate) space: Space,
 }
+
+impl PartialEq for Place {
+    fn eq(&self, other: &Self) -> bool {
+        (self.root, self.level, self.va) == (other.root, other.level, other.va)
+    }
+}
+
+impl Eq for Place {}
 
 #[derive(Clone)]
 pub(crate) struct Page {
@@ -201,7 +212,7 @@ impl Pages {
             let start = place.va.wrapping_add((index as u64) << shift);
             let end = start + (((next - index) as u64) << shift).wrapping_sub(1);
             let (va, last) = (start.max(first), end.min(last));
-            match Descriptor(word).decode(g, place.level) {
+            match stage2::decode(word, g, place.level, place.space) {
                 Entry::Table(child) => {
                     let below = Place { level: place.level.next(), va: start, ..place };
                     self.walk((child.0, below), (va, last), g, each)?;

@@ -5,7 +5,6 @@
 use std::fmt;
 
 /// The addresses that a tree translates, and the entries that TLBs hold of it.
-#[allow(dead_code)] // no tree is of the others yet
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Space {
     /// Virtual addresses of EL1 and EL0, by stage 1, under a VMID; 0 where there is no other.
@@ -41,7 +40,42 @@ pub(crate) enum Target {
     EveryVm,
 }
 
+impl Space {
+    /// The space of a machine that nothing was said of EL2.
+    pub(crate) const HOME: Self = Self::El1(0);
+
+    /// Returns true for the addresses that stage 2 translates.
+    pub(crate) const fn is_stage_2(self) -> bool {
+        matches!(self, Self::Stage2(_))
+    }
+}
+
+/// What an invalidation drops of the entries of a space.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Dropped {
+    Nothing,
+    /// The entries that it names, as there is no second stage, or that stage is not concerned.
+    Entries,
+    /// Those that hold stage 2 alone, and not those that combine it with stage 1 (D8.17 RTVTYQ).
+    Stage2Alone,
+    /// Those that combine it with stage 1, if they are of any address.
+    Combined,
+    /// All of both.
+    Both,
+}
+
 impl Target {
+    /// Returns what it drops of a space.
+    pub(crate) const fn drops(self, space: Space) -> Dropped {
+        match (self, space) {
+            (Self::Stage2(a), Space::Stage2(b)) if a == b => Dropped::Stage2Alone,
+            (Self::El1(a), Space::Stage2(b)) if a == b => Dropped::Combined,
+            (_, Space::Stage2(_)) if self.has(space) => Dropped::Both,
+            _ if self.has(space) => Dropped::Entries,
+            _ => Dropped::Nothing,
+        }
+    }
+
     /// Returns true if it is for entries of a space.
     pub(crate) const fn has(self, space: Space) -> bool {
         match (self, space) {
@@ -61,6 +95,17 @@ impl fmt::Display for Target {
             Self::Stage2(vmid) => write!(f, "stage 2 alone, of VMID {vmid}"),
             Self::Vm(vmid) => write!(f, "both stages of EL1&0 with VMID {vmid}"),
             Self::EveryVm => write!(f, "both stages of EL1&0"),
+        }
+    }
+}
+
+impl fmt::Display for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::El1(0) => write!(f, "EL1&0"),
+            Self::El1(vmid) => write!(f, "EL1&0 with VMID {vmid}"),
+            Self::El2 => write!(f, "EL2"),
+            Self::Stage2(vmid) => write!(f, "stage 2 of VMID {vmid}"),
         }
     }
 }

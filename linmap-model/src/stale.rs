@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
-use linmap::{Descriptor, Entry, Geometry, Level};
+use linmap::{Entry, Geometry, Level};
 
 use crate::CpuId;
 use crate::cached::Cached;
-use crate::space::Space;
+use crate::space::{Dropped, Space};
+use crate::stage2;
 use crate::tlb::Invalidation;
 use crate::waits::{Completion, Wait, Waits};
 
@@ -41,6 +42,9 @@ pub(crate) struct StaleLeaf {
     pub(crate) root: u64,
     /// The ASID that it belongs to, if it is not global.
     pub(crate) asid: Option<u16>,
+    pub(crate) space: Space,
+    /// Of an entry of stage 2: only what was combined with stage 1 is left, since the event of `fetched`.
+    pub(crate) combined: bool,
     pub(crate) fetched: Fetched,
     /// The table that it was in.
     pub(crate) table: u64,
@@ -73,6 +77,9 @@ pub(crate) struct StaleTable {
     /// True if some of them are members of contiguous runs.
     has_runs: bool,
     pub(crate) asid: Option<u16>,
+    pub(crate) space: Space,
+    /// Of a table of stage 2: only what was combined with stage 1 is left, since the event of `fetched`.
+    pub(crate) combined: bool,
     pub(crate) fetched: Fetched,
     pub(crate) since: usize,
     /// The event at which walk caches ceased to lead to it; or the steps for which that waits.
@@ -98,12 +105,14 @@ pub(crate) struct Issued {
 }
 
 impl Issued {
-    /// Returns true if it drops all entries of the trees.
+    /// Returns true if it drops all entries of its regime.
     pub(crate) const fn is_of_everything(&self) -> bool {
-        self.what.target.has(Space::El1(0))
-            && self.what.addresses.is_none()
-            && self.what.asid.is_none()
-            && !self.what.nxs
+        self.what.addresses.is_none() && self.what.asid.is_none() && !self.what.nxs
+    }
+
+    /// Returns true if it drops all entries of a space.
+    pub(crate) const fn empties(&self, space: Space) -> bool {
+        self.is_of_everything() && self.what.target.has(space)
     }
 }
 
@@ -121,6 +130,8 @@ impl StaleLeaf {
             holders,
             root,
             asid: None,
+            space: Space::HOME,
+            combined: false,
             fetched: Fetched::Until(writer),
             table,
             unlinked: None,
@@ -131,6 +142,9 @@ impl StaleLeaf {
 
     /// Returns the members that an invalidation drops if it is issued in time.
     pub(crate) fn hit(&self, what: &Invalidation) -> u128 {
+        if self.combined {
+            return if of_all_addresses(what) { self.members } else { 0 };
+        }
         let level = what.level.is_none_or(|l| l == self.cached.level.number());
         let asid = self.asid.is_none() || what.asid.is_none_or(|a| Some(a) == self.asid);
         if !level || !asid || what.other_granule || (what.nxs && self.cached.has_xs()) {
@@ -158,6 +172,9 @@ impl StaleTable {
 
     /// Returns true if an invalidation covers the entries that lead to it.
     fn way_hit(&self, what: &Invalidation, g: Geometry) -> bool {
+        if self.combined {
+            return false;
+        }
         let level = what.level.is_none_or(|l| l == self.level.number());
         // A table entry may be cached as not global under whichever ASID was current.
         let asid = what.asid.is_none_or(|a| Some(a) == self.asid);
@@ -170,6 +187,9 @@ impl StaleTable {
 
     /// Returns the slots whose leaves an invalidation drops: from, to (not included).
     fn leaf_hit(&self, what: &Invalidation, at: usize, g: Geometry) -> Option<(usize, usize)> {
+        if self.combined {
+            return of_all_addresses(what).then_some((0, g.entries(self.level)));
+        }
         let level = what.level.is_none_or(|l| l == self.level.number());
         // While walk caches lead here, a leaf that is dropped alone can be fetched again.
         let gone = !self.walkable && self.walk_ended.is_ok_and(|ended| ended < at);
@@ -220,7 +240,7 @@ impl StaleTable {
 
     fn own_leaf(&self, slot: usize, g: Geometry) -> Option<Cached> {
         let va = self.va + ((slot as u64) << g.level_shift(self.level));
-        match Descriptor(*self.words.get(slot)?).decode(g, self.level) {
+        match stage2::decode(*self.words.get(slot)?, g, self.level, self.space) {
             Entry::Leaf(leaf) => Cached::new(va, leaf, self.level, g),
             _ => None,
         }
@@ -240,6 +260,11 @@ impl StaleTable {
     }
 }
 
+/// Returns true if an invalidation drops entries that combine both stages, whatever virtual address they are of.
+fn of_all_addresses(what: &Invalidation) -> bool {
+    what.addresses.is_none() && what.asid.is_none() && !what.nxs
+}
+
 /// Parts of intervals inside and outside of another.
 fn split(intervals: &[(usize, usize)], (from, to): (usize, usize)) -> [Vec<(usize, usize)>; 2] {
     let mut parts = [Vec::new(), Vec::new()];
@@ -256,8 +281,8 @@ impl Stale {
     /// Adds a leaf that was replaced.
     pub(crate) fn add_leaf(&mut self, new: StaleLeaf) {
         let same = |old: &&mut StaleLeaf| {
-            (old.cached, old.holders, old.root, old.asid, old.waits)
-                == (new.cached, new.holders, new.root, new.asid, Waits::NONE)
+            (old.cached, old.holders, old.root, old.asid, old.waits, old.combined)
+                == (new.cached, new.holders, new.root, new.asid, Waits::NONE, false)
                 && (old.fetched == new.fetched || matches!(old.fetched, Fetched::Before(_)))
                 && old.unlinked.is_none()
         };
@@ -271,9 +296,9 @@ impl Stale {
     pub(crate) fn add_table(
         &mut self,
         (table, level, va): (u64, Level, u64),
-        words: &[u64],
+        words: Arc<[u64]>,
         (holders, asid): (u8, Option<u16>),
-        (root, above): (u64, Option<u64>),
+        (root, space, above): (u64, Space, Option<u64>),
         (writer, now): (CpuId, usize),
         g: Geometry,
     ) {
@@ -292,9 +317,11 @@ impl Stale {
             holders,
             walkable: true,
             leaves: vec![(0, g.entries(level))],
-            words: words.into(),
             has_runs: words.iter().any(|w| w & CONTIGUOUS == CONTIGUOUS),
+            words,
             asid,
+            space,
+            combined: false,
             fetched: Fetched::Until(writer),
             since: now,
             walk_ended: Ok(0),
@@ -343,13 +370,23 @@ impl Stale {
     }
 
     /// Drops the entries of an invalidation that is complete on some CPUs.
-    pub(crate) fn complete(&mut self, issued: &Issued, by: Completion, g: Geometry) {
+    pub(crate) fn complete(&mut self, issued: &Issued, by: Completion, dropped: Dropped, g: Geometry) {
+        let concerns = |combined: bool| match dropped {
+            Dropped::Nothing => false,
+            Dropped::Entries | Dropped::Both => true,
+            Dropped::Stage2Alone => !combined,
+            Dropped::Combined => combined,
+        };
         for i in 0..self.leaves.len() {
-            self.complete_leaf(i, issued, by, g);
+            if concerns(self.leaves[i].combined) {
+                self.complete_leaf(i, issued, by, dropped, g);
+            }
         }
         self.leaves.retain(|l| l.members != 0);
         for i in 0..self.tables.len() {
-            self.complete_table(i, issued, by, g);
+            if concerns(self.tables[i].combined) {
+                self.complete_table(i, issued, by, dropped, g);
+            }
         }
         // The tables above others are kept: the walk by way of them may end before or after an invalidation.
         let below = self.tables.iter().filter(|t| !t.is_gone());
@@ -358,7 +395,7 @@ impl Stale {
         self.tables.retain(|t| t.holders != 0 && kept(t));
     }
 
-    fn complete_leaf(&mut self, i: usize, issued: &Issued, by: Completion, g: Geometry) {
+    fn complete_leaf(&mut self, i: usize, issued: &Issued, by: Completion, dropped: Dropped, g: Geometry) {
         let leaf = &self.leaves[i];
         let leads =
             |t: &StaleTable| t.table == leaf.table && t.walkable && t.holders & leaf.holders & by.cpus != 0;
@@ -384,9 +421,18 @@ impl Stale {
             waits: leaf.waits.and(wait),
             ..leaf.clone()
         });
+        // What was combined with stage 1 stays, and the other cannot be combined any more.
+        let combined = (dropped == Dropped::Stage2Alone).then(|| StaleLeaf {
+            holders: cpus,
+            members: hit,
+            combined: true,
+            fetched: Fetched::Before(by.now),
+            ..leaf.clone()
+        });
         leaf.holders = cpus;
         leaf.members &= !hit;
-        self.leaves.extend(late.into_iter().chain([rest]).filter(|l| l.holders != 0));
+        let late = combined.is_none().then_some(late).into_iter().flatten();
+        self.leaves.extend(late.chain([rest]).chain(combined).filter(|l| l.holders != 0));
     }
 
     /// Returns true if walkers can come to a table by way of the one above it, whatever an invalidation drops. One
@@ -401,7 +447,7 @@ impl Stale {
         })
     }
 
-    fn complete_table(&mut self, i: usize, issued: &Issued, by: Completion, g: Geometry) {
+    fn complete_table(&mut self, i: usize, issued: &Issued, by: Completion, dropped: Dropped, g: Geometry) {
         let table = &self.tables[i];
         if self.is_led_to(table, issued, table.holders & by.cpus, g) {
             return;
@@ -432,6 +478,17 @@ impl Stale {
             leaves: left.clone(),
             ..table.clone()
         });
+        // What was combined with stage 1 stays, and the others cannot be combined any more.
+        let combined = (dropped == Dropped::Stage2Alone).then(|| StaleTable {
+            holders: cpus,
+            above: None,
+            walkable: false,
+            leaves: taken.clone(),
+            combined: true,
+            fetched: Fetched::Before(by.now),
+            ..table.clone()
+        });
+        let taken = if combined.is_some() { Vec::new() } else { taken };
         let late = late.map(|(holders, wait)| StaleTable {
             holders,
             walkable: walk,
@@ -445,6 +502,7 @@ impl Stale {
             table.walkable = false;
             table.walk_ended = Ok(by.now);
         }
-        self.tables.extend(late.into_iter().chain([rest]).chain(fetching).filter(|t| t.holders != 0));
+        let more = late.into_iter().chain([rest]).chain(fetching).chain(combined);
+        self.tables.extend(more.filter(|t| t.holders != 0));
     }
 }

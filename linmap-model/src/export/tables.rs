@@ -6,6 +6,7 @@ use linmap::{Descriptor, Entry, Geometry, Half, Level};
 
 use super::error::Why;
 use crate::pages::{POISON, Place};
+use crate::space::Space;
 use crate::{CpuId, Event, Register, Setup};
 
 /// Table pages with their contents, and the roots that CPUs have loaded.
@@ -101,7 +102,8 @@ impl Tables {
                     let root = self.root_of(value);
                     self.loaded.insert((cpu, half), (root, (value >> 48) as u16));
                     let half = if half == 0 { Half::Lower } else { Half::Upper };
-                    self.link(root, Place { root, level: self.g.root(), va: self.g.base(half) });
+                    let (level, va, space) = (self.g.root(), self.g.base(half), Space::HOME);
+                    self.link(root, Place { root, level, va, space });
                 }
             }
             Event::Cas { .. } => return Err(Why::NoSuchEvent { lacks: "compare-and-swap of an entry" }),
@@ -156,10 +158,10 @@ impl Tables {
     /// Notes the places of the tables below a slot.
     fn link_below(&mut self, table: u64, index: usize) {
         let Some(slot) = self.slot(table, index).filter(|s| s.level != Level::PAGE) else { return };
-        if let (Entry::Table(child), Some(&Place { root, .. })) =
+        if let (Entry::Table(child), Some(&Place { root, space, .. })) =
             (Descriptor(slot.word).decode(self.g, slot.level), self.linked.get(&table))
         {
-            self.link(child.0, Place { root, level: slot.level.next(), va: slot.va });
+            self.link(child.0, Place { root, level: slot.level.next(), va: slot.va, space });
         }
     }
 
@@ -182,6 +184,6 @@ pub(super) const fn half_of(register: Register) -> Option<usize> {
     match register {
         Register::Ttbr0 => Some(0),
         Register::Ttbr1 => Some(1),
-        Register::Tcr | Register::Mair | Register::Sctlr => None,
+        _ => None,
     }
 }

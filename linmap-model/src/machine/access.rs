@@ -9,6 +9,7 @@ use linmap::{Attributes, Descriptor, Entry, Leaf, MemoryType, Pa};
 use super::{Finding, Machine};
 use crate::cached::Cached;
 use crate::pages::Place;
+use crate::space::Space;
 use crate::stale::StaleTable;
 use crate::{Access, Core, CpuId, Rule};
 
@@ -18,6 +19,7 @@ struct Use {
     cpu: CpuId,
     root: u64,
     asid: u16,
+    space: Space,
     va: u64,
     how: Access,
 }
@@ -31,7 +33,7 @@ impl Machine {
             return Err(Finding::new(Rule::Untagged, fact).on(cpu).at(va));
         }
         // With translation off an address is a physical one.
-        if this.ttbr == [None; 2] {
+        if this.ttbr[..2] == [None; 2] {
             return if how == Access::Execute { self.executes(cpu, va) } else { Ok(()) };
         }
         let Some(now) = this.ttbr[half] else {
@@ -41,9 +43,9 @@ impl Machine {
         self.in_force(cpu, 1 << half)?;
         // Until an ISB it may be on the tree before.
         let before = this.left.iter().filter(|l| l.half == half && l.until.is_none()).map(|l| l.ttbr);
-        before
-            .chain([now])
-            .try_for_each(|ttbr| self.access_through(Use { cpu, root: ttbr.root, asid: ttbr.asid, va, how }))
+        before.chain([now]).try_for_each(|ttbr| {
+            self.access_through(Use { cpu, root: ttbr.root, asid: ttbr.asid, space: ttbr.space, va, how })
+        })
     }
 
     fn access_through(&self, usage: Use) -> Result<(), Finding> {
@@ -101,18 +103,15 @@ impl Machine {
 
     fn stale_may_be_used(&self, usage: Use) -> Result<(), Finding> {
         let (Use { cpu, va, asid, .. }, g) = (usage, self.geometry());
-        for stale in
-            self.stale.leaves.iter().filter(|l| self.users_of_entries(l.holders, l.root) & 1 << cpu != 0)
-        {
+        let all = self.stale_of(usage.space);
+        for stale in all.leaves.iter().filter(|l| self.users_of_entries(l.holders, l.root) & 1 << cpu != 0) {
             let other = stale.asid.is_some_and(|a| a != asid);
             if !other && stale.members & stale.cached.members_in(va, va) != 0 {
                 let why = || self.why_leaf_remains(stale, cpu, va);
                 self.may_use(usage, &stale.cached, Some((stale.since, &why)))?;
             }
         }
-        for stale in
-            self.stale.tables.iter().filter(|t| self.users_of_entries(t.holders, t.root) & 1 << cpu != 0)
-        {
+        for stale in all.tables.iter().filter(|t| self.users_of_entries(t.holders, t.root) & 1 << cpu != 0) {
             if stale.asid.is_some_and(|a| a != asid) {
                 continue;
             }

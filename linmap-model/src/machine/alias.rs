@@ -6,6 +6,7 @@
 use super::reach::Held;
 use super::{Finding, Machine};
 use crate::Rule;
+use crate::space::Space;
 
 /// Consecutive addresses that are mapped to consecutive physical memory.
 struct Made {
@@ -24,6 +25,7 @@ impl Machine {
         if walkers == 0 {
             return Ok(());
         }
+        let Space::El1(_) = place.space else { return Ok(()) };
         let half = (place.va, place.va + ((1 << g.va_bits()) - 1));
         let is_alias = |held: &Held<'_>| held.cached.oa_at(held.part.0).wrapping_add(offset) == held.part.0;
         let (mut aliases, mut areas) = (Vec::new(), Vec::new());

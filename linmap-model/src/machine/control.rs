@@ -6,6 +6,7 @@ use linmap::{Attributes, Entry, Leaf};
 use super::frames::sequence;
 use super::registers::{Value, sctlr, tcr};
 use super::{Finding, Machine};
+use crate::space::Space;
 use crate::{CpuId, Register, Rule};
 
 /// The attribute of tagged memory. But for the tags it is normal memory (B2.11).
@@ -99,7 +100,7 @@ impl Machine {
     fn asids_are_modelled(&self, cpu: CpuId) -> Result<(), Finding> {
         let this = self.cpu(cpu);
         let Some(value) = this.registers.get(Register::Tcr).written() else { return Ok(()) };
-        let asids: Vec<u16> = this.ttbr.iter().flatten().map(|t| t.asid).collect();
+        let asids: Vec<u16> = this.ttbr[..2].iter().flatten().map(|t| t.asid).collect();
         if value & tcr::A1 != 0 && asids.windows(2).any(|w| w[0] != w[1]) {
             let fact = "with TCR_EL1.A1 = 1 and two ASIDs in TTBR0 and TTBR1: that the second is for both halves \
                         is not modelled; write it to both";
@@ -180,7 +181,8 @@ impl Machine {
     pub(super) fn held_halves(&self, cpu: CpuId) -> u8 {
         let this = self.cpu(cpu);
         // What a complete invalidation covers is gone: only accesses under way may use it until the ISB.
-        let emptied = this.awaiting_isb.iter().filter(|i| i.is_of_everything()).map(|i| i.at).max();
+        let el1 = Space::El1(this.context.vmid);
+        let emptied = this.awaiting_isb.iter().filter(|i| i.empties(el1)).map(|i| i.at).max();
         let held = |until: Option<usize>| until.is_none_or(|until| emptied.is_none_or(|at| at < until));
         let left = |half| this.left.iter().any(|l| l.half == half && held(l.until));
         (0..2).filter(|&half| self.in_use(cpu, half) || left(half)).fold(0, |bits, half| bits | 1 << half)
@@ -239,7 +241,7 @@ fn means_the_same(register: Register, half: usize, [ours, theirs]: [u64; 2]) -> 
         Register::Tcr => tcr::walks(ours, half) == tcr::walks(theirs, half),
         Register::Mair => ours.to_le_bytes().map(untagged) == theirs.to_le_bytes().map(untagged),
         Register::Sctlr => (ours ^ theirs) & sctlr::EE == 0,
-        Register::Ttbr0 | Register::Ttbr1 => true,
+        _ => true,
     }
 }
 
@@ -249,7 +251,7 @@ const fn is_the_same(register: Register, half: usize, [ours, theirs]: [u64; 2]) 
         Register::Tcr => tcr::halves_that_differ(ours, theirs) & 1 << half == 0,
         Register::Mair => ours == theirs,
         Register::Sctlr => (ours ^ theirs) & sctlr::CACHED == 0,
-        Register::Ttbr0 | Register::Ttbr1 => true,
+        _ => true,
     }
 }
 

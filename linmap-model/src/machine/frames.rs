@@ -55,7 +55,8 @@ impl Machine {
 
     /// Judges that no walk cache leads to the page.
     pub(super) fn not_walkable(&self, table: u64, what: &str) -> Result<(), Finding> {
-        let Some(stale) = self.stale.tables.iter().find(|t| t.table == table && t.walkable) else {
+        let mut tables = self.all_stale().flat_map(|(_, stale)| &stale.tables);
+        let Some(stale) = tables.find(|t| t.table == table && t.walkable) else {
             return Ok(());
         };
         let cpu = super::lowest(stale.holders);

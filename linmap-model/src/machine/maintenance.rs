@@ -2,10 +2,14 @@
 
 use super::frames::sequence;
 use super::{Finding, Machine};
-use crate::space::Space;
+use crate::space::{Dropped, Space};
 use crate::stale::{Fetched, Issued, StaleLeaf, StaleTable};
 use crate::waits::{Completion, Wait};
 use crate::{Barrier, Core, CpuId, Event, Rule, Tlb};
+
+/// The reason why an invalidation left what a TLB combined of both stages.
+const COMBINED: &str = "it leaves entries that combine stage 2 with stage 1: a DSB, and VMALLE1IS or another of all of stage 1, must \
+    follow that of the IPA (D8.17.6.1)";
 
 impl Machine {
     pub(super) fn dsb(&mut self, cpu: CpuId, kind: Barrier) -> Result<(), Finding> {
@@ -17,7 +21,8 @@ impl Machine {
             if self.pages.settle(cpu) {
                 self.cpu_mut(cpu).settled_at = self.now;
             }
-            self.stale.settle(cpu, self.now);
+            let now = self.now;
+            self.all_stale_mut().for_each(|(_, stale)| stale.settle(cpu, now));
             let (seen, unseen) = std::mem::take(&mut self.fresh).into_iter().partition(|f| f.cpu == cpu);
             let seen: Vec<super::Fresh> = seen;
             self.fresh = unseen;
@@ -41,13 +46,17 @@ impl Machine {
         let (done, wait): (Vec<_>, Vec<_>) = all.into_iter().partition(completes);
         self.cpu_mut(cpu).issued = wait;
         if done.iter().any(|i| i.what.broadcast) {
-            self.stale.arrived(Wait::Repeat(cpu), self.now);
+            let now = self.now;
+            self.all_stale_mut().for_each(|(_, stale)| stale.arrived(Wait::Repeat(cpu), now));
         }
         let lingering = self.cpus_that(|c| c.core.repeat_tlbi);
-        for issued in done.iter().filter(|i| i.what.target.has(Space::El1(0))) {
+        let g = self.geometry();
+        for issued in &done {
             let cpus = if issued.what.broadcast { self.recipients(issued) | 1 << cpu } else { 1 << cpu };
             let by = Completion { issuer: cpu, cpus, lingering, now: self.now };
-            self.stale.complete(issued, by, self.setup.geometry);
+            for (space, stale) in self.all_stale_mut() {
+                stale.complete(issued, by, issued.what.target.drops(space), g);
+            }
             self.forget_trees(cpus & !(1 << cpu), issued);
         }
         self.cpu_mut(cpu).awaiting_isb.extend(done);
@@ -62,10 +71,10 @@ impl Machine {
 
     pub(super) fn isb(&mut self, cpu: CpuId) -> Result<(), Finding> {
         let now = self.now;
-        self.stale.arrived(Wait::Isb(cpu), self.now);
+        self.all_stale_mut().for_each(|(_, stale)| stale.arrived(Wait::Isb(cpu), now));
         for issued in std::mem::take(&mut self.cpu_mut(cpu).awaiting_isb) {
             self.forget_trees(1 << cpu, &issued);
-            if issued.is_of_everything() {
+            if issued.empties(Space::El1(self.cpu(cpu).context.vmid)) {
                 self.cpu_mut(cpu).registers.reset = None;
             }
         }
@@ -81,8 +90,12 @@ impl Machine {
     fn forget_trees(&mut self, cpus: u8, issued: &Issued) {
         if issued.is_of_everything() {
             for (_, cpu) in self.cpus.iter_mut().enumerate().filter(|(n, _)| cpus & 1 << n != 0) {
-                cpu.left.retain(|l| l.until.is_none_or(|until| issued.at < until));
-                cpu.registers.tlb_was_emptied(issued.at);
+                let target = issued.what.target;
+                cpu.left
+                    .retain(|l| l.until.is_none_or(|until| issued.at < until) || !target.has(l.ttbr.space));
+                if target.has(Space::El1(cpu.context.vmid)) {
+                    cpu.registers.tlb_was_emptied(issued.at);
+                }
             }
         }
     }
@@ -111,8 +124,15 @@ impl Machine {
     pub(super) fn why_leaf_remains(&self, leaf: &StaleLeaf, cpu: CpuId, va: u64) -> String {
         let member = leaf.cached.members_in(va, va);
         let why = |op: Tlb, operand: u64, issuer: CpuId, at: usize| {
-            let what = self.decoded(op, operand, issuer)?;
-            Some(if !what.target.has(Space::El1(0)) {
+            let what = self.decoded(op, operand, issuer, at)?;
+            let drops = what.target.drops(leaf.space);
+            Some(if drops == Dropped::Nothing {
+                format!("it is for {}", what.target)
+            } else if leaf.combined && drops != Dropped::Stage2Alone && leaf.hit(&what) != 0 {
+                self.why_too_early(leaf.fetched, leaf.combined, issuer, at, cpu, op)
+            } else if leaf.combined {
+                COMBINED.into()
+            } else if !what.target.has(leaf.space) {
                 format!("it is for {}", what.target)
             } else if what.other_granule {
                 "its operand names another granule".into()
@@ -128,7 +148,7 @@ impl Machine {
             } else if leaf.hit(&what) & member == 0 {
                 "it does not cover the address".into()
             } else {
-                self.why_too_early(leaf.fetched, issuer, at, cpu, op)
+                self.why_too_early(leaf.fetched, leaf.combined, issuer, at, cpu, op)
             })
         };
         self.first_reason(leaf.since, why)
@@ -138,8 +158,10 @@ impl Machine {
     pub(super) fn why_table_remains(&self, table: &StaleTable, cpu: CpuId) -> String {
         let g = self.geometry();
         let why = |op: Tlb, operand: u64, issuer: CpuId, at: usize| {
-            let what = self.decoded(op, operand, issuer)?;
-            Some(if !what.target.has(Space::El1(0)) {
+            let what = self.decoded(op, operand, issuer, at)?;
+            Some(if table.combined {
+                COMBINED.into()
+            } else if !what.target.has(table.space) {
                 format!("it is for {}", what.target)
             } else if what.last_level {
                 "it drops leaves only, and table entries stay".into()
@@ -148,23 +170,34 @@ impl Machine {
             } else if !table.walk_hit(&what, g) {
                 "it does not cover the table's addresses".into()
             } else {
-                self.why_too_early(table.fetched, issuer, at, cpu, op)
+                self.why_too_early(table.fetched, table.combined, issuer, at, cpu, op)
             })
         };
         self.first_reason(table.since, why)
     }
 
-    fn decoded(&self, op: Tlb, operand: u64, issuer: CpuId) -> Option<crate::tlb::Invalidation> {
-        op.decode(operand, self.geometry(), self.cpu(issuer).core.ttl, self.cpu(issuer).context).ok()
+    fn decoded(&self, op: Tlb, operand: u64, issuer: CpuId, at: usize) -> Option<crate::tlb::Invalidation> {
+        op.decode(operand, self.geometry(), self.cpu(issuer).core.ttl, self.context_at(issuer, at)).ok()
     }
 
     /// Returns the reason why an invalidation that names the entry did not drop it.
-    fn why_too_early(&self, fetched: Fetched, issuer: CpuId, at: usize, cpu: CpuId, op: Tlb) -> String {
+    fn why_too_early(
+        &self,
+        fetched: Fetched,
+        combined: bool,
+        issuer: CpuId,
+        at: usize,
+        cpu: CpuId,
+        op: Tlb,
+    ) -> String {
         let waits_for_isb = self.cpu(issuer).awaiting_isb.iter().any(|i| i.at == at);
         match fetched {
             Fetched::Until(writer) => {
                 format!("the store of cpu {writer} has had no DSB, so the old entry can be fetched again")
             }
+            Fetched::Before(end) if combined && end >= at => format!(
+                "the entry of stage 2 was dropped only by event {end}, so it could be combined with stage 1 again"
+            ),
             Fetched::Before(end) if end >= at => format!(
                 "the store had no DSB by then (it came with event {end}), so the old entry could be fetched again"
             ),
@@ -196,8 +229,10 @@ impl Machine {
                 reasons.push(format!("event {number} (tlbi {op}) was of no use: {reason}"));
             }
         }
-        // The best reason is that of an invalidation that covers the address.
-        let best = reasons.iter().position(|r| !r.contains("does not cover"));
+        // The best reason is that of an invalidation that covers the address, and of both stages the later.
+        let covers = |r: &String| !r.contains("does not cover");
+        let best = reasons.iter().position(|r| covers(r) && !r.contains(COMBINED));
+        let best = best.or_else(|| reasons.iter().position(covers));
         match (best, reasons.is_empty()) {
             (Some(i), _) => reasons.swap_remove(i),
             (None, false) => reasons.swap_remove(reasons.len() - 1),

@@ -6,7 +6,8 @@ use super::frames::sequence;
 use super::{Finding, Machine, Operation, lowest};
 use crate::cached::Cached;
 use crate::pages::{Piece, State};
-use crate::{CpuId, Expected, Mapping, Rule};
+use crate::space::Space;
+use crate::{CpuId, Expected, Mapping, Rule, stage2};
 
 /// The moment at which the tables are compared with the announced mappings.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -130,7 +131,9 @@ impl Machine {
             }
         }
         let this = self.cpu(cpu);
-        let uses = this.ttbr.iter().flatten().any(|t| self.current(t.root) == root);
+        // Stage 2 is for guests, which a context synchronisation event brings in.
+        let own = this.ttbr.iter().flatten().filter(|t| !t.space.is_stage_2());
+        let uses = own.map(|t| t.root).any(|r| self.current(r) == root);
         if made_valid && uses && this.isb_at < this.settled_at {
             let fact = format!(
                 "no ISB on cpu {cpu} since the DSB of event {}: its own accesses may still fault",
@@ -145,10 +148,9 @@ impl Machine {
     pub(super) fn nothing_stale(&self, root: u64, spans: &[(u64, u64)], cpus: u8) -> Result<(), Finding> {
         let g = self.geometry();
         let users = cpus & self.cpus_that(|c| c.ttbr.iter().flatten().any(|t| t.root == root));
+        let all = self.stale_of(self.root_place(root).map_or(Space::HOME, |place| place.space));
         for &(first, last) in spans {
-            for stale in
-                self.stale.leaves.iter().filter(|l| self.users_of_entries(l.holders, l.root) & users != 0)
-            {
+            for stale in all.leaves.iter().filter(|l| self.users_of_entries(l.holders, l.root) & users != 0) {
                 let cpu = lowest(self.users_of_entries(stale.holders, stale.root) & users);
                 let members = stale.members & stale.cached.members_in(first, last);
                 for member in (0..128).filter(|m| members & 1 << m != 0) {
@@ -158,9 +160,7 @@ impl Machine {
                     self.still_right(root, &stale.cached, part, (cpu, stale.since), why)?;
                 }
             }
-            for stale in
-                self.stale.tables.iter().filter(|t| self.users_of_entries(t.holders, t.root) & users != 0)
-            {
+            for stale in all.tables.iter().filter(|t| self.users_of_entries(t.holders, t.root) & users != 0) {
                 let cpu = lowest(self.users_of_entries(stale.holders, stale.root) & users);
                 for slot in stale.slots_in(first, last, g) {
                     let Some(cached) = stale.leaf(slot, g) else { continue };
@@ -265,7 +265,7 @@ impl Machine {
 
     /// Returns true if a mapping has this output address and these attributes.
     pub(super) fn same(&self, mapping: &Mapping, oa: u64, attributes: Attributes) -> bool {
-        let mut ignored = Attributes::SOFTWARE;
+        let mut ignored = Attributes::SOFTWARE | stage2::unannounced(attributes);
         if self.geometry().oa_format() == linmap::OaFormat::Lpa2 {
             ignored |= Attributes::INNER_SHAREABLE;
         }
@@ -278,7 +278,12 @@ impl Machine {
     pub(super) fn translates(&self, root: u64, span: (u64, u64), moment: Moment) -> Result<(), Finding> {
         let Some(place) = self.root_place(root) else { return Ok(()) };
         let g = self.geometry();
-        self.pages.walk((root, place), span, g, &mut |piece| {
+        let mut judge = |piece: Piece| {
+            // A fault at stage 2 goes to EL2, and the guest tries again.
+            let faults = !matches!(piece.entry, Entry::Leaf(leaf) if leaf.valid);
+            if faults && moment == Moment::Meanwhile && place.space.is_stage_2() {
+                return Ok(());
+            }
             let mut va = piece.va;
             loop {
                 let (end, states) = self.states(root, va);
@@ -288,7 +293,8 @@ impl Machine {
                 }
                 va = end + 1;
             }
-        })?;
+        };
+        self.pages.walk((root, place), span, g, &mut judge)?;
         self.runs_are_right((root, place), span, moment)
     }
 

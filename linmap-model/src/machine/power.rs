@@ -11,6 +11,7 @@
 use super::frames::sequence;
 use super::registers::{Registers, Value, sctlr, tcr};
 use super::{Finding, Machine};
+use crate::space::Context;
 use crate::{CpuId, Register, Rule};
 
 impl Machine {
@@ -21,15 +22,16 @@ impl Machine {
         let now = self.now;
         let this = self.cpu_mut(cpu);
         this.registers = Registers::reset(now);
-        this.ttbr = [None; 2];
-        this.came_from = [None; 2];
+        this.ttbr = [None; Register::SLOTS];
+        this.came_from = [None; Register::SLOTS];
+        this.context = Context::default();
         this.left.clear();
         this.issued.clear();
         this.awaiting_isb.clear();
         this.parked = false;
         this.isb_at = now;
         // Whatever it holds is dropped before it is used, or `turn_on` finds that it is not.
-        self.stale.forget(cpu);
+        self.all_stale_mut().for_each(|(_, stale)| stale.forget(cpu));
         Ok(())
     }
 

@@ -7,7 +7,8 @@ use super::{Finding, Machine, lowest};
 use crate::Rule;
 use crate::cached::Cached;
 use crate::flat;
-use crate::stale::{StaleLeaf, StaleTable};
+use crate::space::Space;
+use crate::stale::{Stale, StaleLeaf, StaleTable};
 
 /// A translation that a CPU may use.
 pub(super) struct Held<'a> {
@@ -110,7 +111,8 @@ impl Machine {
     pub(super) fn held(&self, root: u64, range: (u64, u64), each: Each<'_>) -> Result<(), Finding> {
         self.in_tables(root, range, each)?;
         self.in_runs(root, range, each)?;
-        self.in_tlbs(range, |_| Some(range), each)
+        let space = self.root_place(root).map_or(Space::HOME, |place| place.space);
+        self.in_tlbs(self.stale_of(space), range, |_| Some(range), each)
     }
 
     /// Takes all translations that lead to physical pages.
@@ -126,7 +128,8 @@ impl Machine {
         for map in maps {
             let ranges = self.announced_for(map, pages);
             let old = self.replaced.iter().map(|r| r.0).filter(|&old| self.current(old) == map);
-            for root in old.chain([map]).filter(|&root| self.holders(root) != 0) {
+            let in_use = |root: &u64| self.holders(*root) != 0 && !self.is_of_stage_2(*root);
+            for root in old.chain([map]).filter(in_use) {
                 for &range in &ranges {
                     self.in_tables(root, range, only)?;
                     self.in_runs(root, range, only)?;
@@ -134,7 +137,8 @@ impl Machine {
             }
         }
         let part = |cached: &Cached| flat::within((cached.first, cached.last()), cached.oa, pages);
-        self.in_tlbs((0, u64::MAX), part, only)
+        let mut sets = self.all_stale().filter(|(space, _)| !space.is_stage_2());
+        sets.try_for_each(|(_, stale)| self.in_tlbs(stale, (0, u64::MAX), part, &mut *only))
     }
 
     /// Returns the ranges that are announced, now or by an operation under way, to lead to physical pages.
@@ -149,12 +153,13 @@ impl Machine {
     /// Takes the translations that TLBs may still hold, for the wanted addresses of each.
     fn in_tlbs(
         &self,
+        all: &Stale,
         range: (u64, u64),
         wanted: impl Fn(&Cached) -> Option<(u64, u64)>,
         each: Each<'_>,
     ) -> Result<(), Finding> {
         let g = self.geometry();
-        for stale in self.stale.leaves.iter().filter(|l| l.holders != 0) {
+        for stale in all.leaves.iter().filter(|l| l.holders != 0) {
             let Some((first, last)) = wanted(&stale.cached) else { continue };
             let members = stale.members & stale.cached.members_in(first, last);
             for member in (0..128).filter(|m| members & 1 << m != 0) {
@@ -164,7 +169,7 @@ impl Machine {
                 each(&Held { cached: &stale.cached, part, cpus: stale.holders, by })?;
             }
         }
-        for stale in self.stale.tables.iter().filter(|t| t.holders != 0) {
+        for stale in all.tables.iter().filter(|t| t.holders != 0) {
             for slot in stale.slots_in(range.0, range.1, g) {
                 let Some(cached) = stale.leaf(slot, g) else { continue };
                 let Some((first, last)) = wanted(&cached) else { continue };

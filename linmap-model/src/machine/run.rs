@@ -3,13 +3,13 @@
 //! its run, from its store on: at each of them its translation must be allowed, as the old mapping or as the one that
 //! an operation under way will have made.
 
-use linmap::{Descriptor, Entry};
+use linmap::Entry;
 
 use super::operation::{Moment, described};
 use super::{Finding, Machine};
-use crate::Rule;
 use crate::cached::Cached;
 use crate::pages::Place;
+use crate::{Rule, stage2};
 
 /// Entries that can be a run: the table and its place, and the first slot.
 #[derive(Clone, Copy)]
@@ -53,7 +53,7 @@ impl Machine {
         let (mut said, mut within, mut without) = (None, None, None);
         for (slot, &word) in (first..).zip(words) {
             let va = place.va.wrapping_add((slot as u64) << g.level_shift(place.level));
-            let leaf = match Descriptor(word).decode(g, place.level) {
+            let leaf = match stage2::decode(word, g, place.level, place.space) {
                 Entry::Leaf(leaf) => leaf,
                 Entry::Table(_) => {
                     without = Some(slot);

@@ -5,13 +5,13 @@
 //! So a member that changes after its run was dissolved may be seen before the run is dissolved. A table in the place
 //! of a member is left out: the entries below it count for their own addresses alone.
 
-use linmap::{Descriptor, Entry, Pa};
+use linmap::{Entry, Pa};
 
 use super::{Finding, Machine, lowest};
-use crate::Rule;
 use crate::cached::Cached;
 use crate::pages::Place;
 use crate::stale::Fetched;
+use crate::{Rule, stage2};
 
 impl Machine {
     /// Judges a store into a slot: while a contiguous bit may be seen in its run, every translation that may be seen in
@@ -27,7 +27,7 @@ impl Machine {
         let now: Vec<(usize, Cached)> = (first..first + members).filter_map(leaf).collect();
         let mut seen: Vec<Cached> = now.iter().map(|n| n.1).collect();
         let span = (self.slot(first, place).0, self.slot(first + members - 1, place).1);
-        seen.extend(self.unsettled(table, span));
+        seen.extend(self.unsettled(table, place, span));
         let Some(run) = seen.iter().find(|s| s.contiguous).copied() else { return Ok(()) };
         let different = different(&seen);
         if different.len() == 1 {
@@ -63,15 +63,15 @@ impl Machine {
     /// Returns the entry that a TLB may hold of the leaf in a slot.
     pub(super) fn leaf_in(&self, table: u64, slot: usize, place: Place) -> Option<Cached> {
         let word = self.read(Pa(table), slot)?;
-        match Descriptor(word).decode(self.geometry(), place.level) {
+        match stage2::decode(word, self.geometry(), place.level, place.space) {
             Entry::Leaf(leaf) => Cached::new(self.slot(slot, place).0, leaf, place.level, self.geometry()),
             _ => None,
         }
     }
 
     /// Returns the leaves of a table that stores without a DSB have replaced, for some addresses.
-    fn unsettled(&self, table: u64, (first, last): (u64, u64)) -> impl Iterator<Item = Cached> {
-        let replaced = self.stale.leaves.iter().filter(move |leaf| {
+    fn unsettled(&self, table: u64, place: Place, (first, last): (u64, u64)) -> impl Iterator<Item = Cached> {
+        let replaced = self.stale_of(place.space).leaves.iter().filter(move |leaf| {
             leaf.table == table
                 && matches!(leaf.fetched, Fetched::Until(_))
                 && leaf.cached.overlaps(first, last)

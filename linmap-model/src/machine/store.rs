@@ -1,13 +1,14 @@
 //! A store into a table: the entries that TLBs can hold from then on, and whether they may.
 
-use linmap::{Attributes, Descriptor, Entry, Leaf, Level};
+use linmap::{Attributes, Descriptor, Entry, Leaf};
 
 use super::frames::{meaningless, reserved, sequence};
 use super::{Finding, Machine, lowest, named};
 use crate::cached::{Cached, Clash};
 use crate::pages::{Place, State};
+use crate::space::Space;
 use crate::stale::StaleLeaf;
-use crate::{CpuId, Rule};
+use crate::{CpuId, Rule, stage2};
 
 /// A live store: the slot, the old descriptor and the new one.
 #[derive(Clone, Copy)]
@@ -94,7 +95,7 @@ impl Machine {
         let half = usize::from(!self.cpu(cpu).parked);
         let va = if half == 0 { table } else { table.wrapping_add(offset) };
         // With translation off it reaches all memory.
-        if self.cpu(cpu).ttbr == [None; 2] {
+        if self.cpu(cpu).ttbr[..2] == [None; 2] {
             return Ok(());
         }
         self.in_force(cpu, 1 << half)?;
@@ -217,14 +218,16 @@ impl Machine {
         let g = self.geometry();
         let holders = self.holders(place.root);
         let below = Place { level: place.level.next(), va: span.0, ..place };
-        let next = Descriptor(value).decode(g, place.level);
-        match Descriptor(old).decode(g, place.level) {
+        let next = stage2::decode(value, g, place.level, place.space);
+        match stage2::decode(old, g, place.level, place.space) {
             Entry::Leaf(leaf) if holders != 0 => {
                 if let Some(cached) = Cached::new(span.0, leaf, place.level, g) {
                     let mut stale = StaleLeaf::new(cached, holders, (place.root, store.table), cpu, self.now);
-                    let local = cached.attributes.contains(Attributes::NOT_GLOBAL);
+                    let local =
+                        cached.attributes.contains(Attributes::NOT_GLOBAL) && !place.space.is_stage_2();
+                    stale.space = place.space;
                     stale.asid = self.asid_of(place.root).filter(|_| local);
-                    self.stale.add_leaf(stale);
+                    self.stale_of_mut(place.space).add_leaf(stale);
                 }
             }
             Entry::Table(child) if Entry::Table(child) != next => {
@@ -249,8 +252,9 @@ impl Machine {
         page.state = if holders == 0 { State::Offline } else { State::Unlinked };
         if holders != 0 {
             let at = (table, place.level, place.va);
-            let (holders, root) = ((holders, asid), (place.root, above));
-            self.stale.add_table(at, &page.words, holders, root, (cpu, self.now), g);
+            let words: std::sync::Arc<[u64]> = page.words.as_slice().into();
+            let (tree, by) = ((place.root, place.space, above), (cpu, self.now));
+            self.stale_of_mut(place.space).add_table(at, words, (holders, asid), tree, by, g);
         }
     }
 
@@ -266,18 +270,21 @@ impl Machine {
         if walkers == 0 {
             return Ok(());
         }
-        match Descriptor(value).decode(g, place.level) {
+        match stage2::decode(value, g, place.level, place.space) {
             Entry::Leaf(leaf) => {
-                let leaf = self.once_accessed(leaf, walkers);
+                if place.space == Space::El2 {
+                    self.may_be_local(store.cpu, leaf)?;
+                }
+                let leaf = if place.space.is_stage_2() { leaf } else { self.once_accessed(leaf, walkers) };
                 let Some(new) = Cached::new(span.0, leaf, place.level, g) else { return Ok(()) };
-                self.against_stale(&new, walkers)?;
+                self.against_stale(&new, place.space, walkers)?;
                 self.against_run(store, &new, walkers)
             }
             Entry::Table(child) => {
                 let below = Place { level: place.level.next(), va: span.0, ..place };
-                self.against_link(span, (child.0, place.level), walkers)?;
+                self.against_link(span, (child.0, place), walkers)?;
                 self.table_against_run(store, (child.0, below), walkers)?;
-                if !self.anything_stale(span, walkers) {
+                if !self.anything_stale(span, place.space, walkers) {
                     return Ok(());
                 }
                 self.tree_against_stale((child.0, below), span, walkers)
@@ -287,11 +294,11 @@ impl Machine {
     }
 
     /// Returns true if TLBs of some CPUs may hold entries of a range that are not in the tables.
-    fn anything_stale(&self, (first, last): (u64, u64), cpus: u8) -> bool {
-        let g = self.geometry();
+    fn anything_stale(&self, (first, last): (u64, u64), space: Space, cpus: u8) -> bool {
+        let (g, all) = (self.geometry(), self.stale_of(space));
         let used = |holders: u8, root: u64| self.users_of_entries(holders, root) & cpus != 0;
-        self.stale.leaves.iter().any(|l| used(l.holders, l.root) && l.cached.overlaps(first, last))
-            || self.stale.tables.iter().any(|t| {
+        all.leaves.iter().any(|l| used(l.holders, l.root) && l.cached.overlaps(first, last))
+            || all.tables.iter().any(|t| {
                 let (start, end) = t.span(g);
                 used(t.holders, t.root) && start <= last && first <= end
             })
@@ -307,7 +314,7 @@ impl Machine {
         let g = self.geometry();
         self.pages.walk(tree, span, g, &mut |piece| match piece.entry {
             Entry::Leaf(leaf) => match Cached::new(piece.start, leaf, piece.level, g) {
-                Some(new) => self.against_stale(&new, walkers),
+                Some(new) => self.against_stale(&new, tree.1.space, walkers),
                 None => Ok(()),
             },
             _ => Ok(()),
@@ -315,10 +322,10 @@ impl Machine {
     }
 
     /// Judges a leaf that walkers may fetch from now on against the stale entries that TLBs may hold.
-    fn against_stale(&self, new: &Cached, walkers: u8) -> Result<(), Finding> {
-        let g = self.geometry();
+    fn against_stale(&self, new: &Cached, space: Space, walkers: u8) -> Result<(), Finding> {
+        let (g, all) = (self.geometry(), self.stale_of(space));
         let (first, last) = (new.first, new.last());
-        for stale in &self.stale.leaves {
+        for stale in &all.leaves {
             let cpus = self.users_of_entries(stale.holders, stale.root) & walkers;
             let common = stale.members & stale.cached.members_in(first, last);
             if cpus != 0 && common != 0 && !stale.waits.is_gone_but_for_isb() {
@@ -326,7 +333,7 @@ impl Machine {
                 self.clash(&stale.cached, new, (cpus, stale.since), why)?;
             }
         }
-        for stale in &self.stale.tables {
+        for stale in &all.tables {
             let cpus = self.users_of_entries(stale.holders, stale.root) & walkers;
             if cpus == 0 || stale.waits.is_gone_but_for_isb() {
                 continue;
@@ -343,10 +350,11 @@ impl Machine {
     fn against_link(
         &self,
         (first, last): (u64, u64),
-        (table, level): (u64, Level),
+        (table, place): (u64, Place),
         walkers: u8,
     ) -> Result<(), Finding> {
-        let leaves = self.stale.leaves.iter().filter(|l| {
+        let (all, level) = (self.stale_of(place.space), place.level);
+        let leaves = all.leaves.iter().filter(|l| {
             l.cached.level <= level
                 && l.members & l.cached.members_in(first, last) != 0
                 && !l.waits.is_gone_but_for_isb()
@@ -360,7 +368,7 @@ impl Machine {
                 ]
             })?;
         }
-        let tables = self.stale.tables.iter().filter(|t| {
+        let tables = all.tables.iter().filter(|t| {
             t.walkable
                 && t.table != table
                 && (t.va, t.level) == (first, level.next())
@@ -385,7 +393,7 @@ impl Machine {
         for mate in (first..first + members).filter(|&m| m != index && members > 1) {
             let word = self.read(linmap::Pa(table), mate).unwrap_or_default();
             let va = place.va.wrapping_add((mate as u64) << g.level_shift(place.level));
-            let Entry::Leaf(leaf) = Descriptor(word).decode(g, place.level) else { continue };
+            let Entry::Leaf(leaf) = stage2::decode(word, g, place.level, place.space) else { continue };
             let Some(old) = Cached::new(va, leaf, place.level, g) else { continue };
             if !old.contiguous && !new.contiguous {
                 continue;

@@ -5,7 +5,8 @@ use linmap::OaFormat;
 use super::frames::sequence;
 use super::operation::Moment;
 use super::{Finding, Left, Machine, Ttbr};
-use crate::pages::State;
+use crate::pages::{Place, State};
+use crate::space::Space;
 use crate::{CpuId, Register, Rule};
 
 /// The advice for a tree that was not announced.
@@ -25,14 +26,16 @@ impl Machine {
                 let walked = self.cpu(cpu).registers.is_on() && self.matters(cpu, register);
                 if walked { self.load(cpu, register, value) } else { Ok(()) }
             }
+            Register::Ttbr0El2 | Register::Ttbr1El2 | Register::Vttbr => self.load(cpu, register, value),
+            Register::Hcr => self.set_hcr(cpu, value),
         }
     }
 
     /// Lets a CPU walk the tree of a table base register.
     pub(super) fn load(&mut self, cpu: CpuId, register: Register, value: u64) -> Result<(), Finding> {
-        let half = usize::from(register == Register::Ttbr1);
-        let ttbr = self.base_register(value);
-        let place = self.place_of_root(ttbr.root, half);
+        let half = register.slot();
+        let ttbr = self.base(cpu, register, value)?;
+        let place = Place { space: ttbr.space, ..self.place_of_root(ttbr.root, half) };
         let page = self.pages.get(ttbr.root);
         let Some(page) = page.filter(|p| p.state != State::Free) else {
             return Err(sequence(cpu, format!("{register} = {value:#x}: no table page was taken there")));
@@ -52,15 +55,18 @@ impl Machine {
         }
         if used {
             self.one_asid(cpu, ttbr)?;
+            self.tree_may_be_local(cpu, (ttbr.root, place))?;
             self.left_is_gone(cpu, half, ttbr)?;
         }
         self.leave(cpu, half, Some(ttbr));
         self.cpu_mut(cpu).ttbr[half] = Some(ttbr);
-        self.share_one_table(cpu, half)?;
-        if used {
+        if half < 2 {
+            self.share_one_table(cpu, half)?;
+        }
+        if used && half < 2 {
             self.registers_fit(cpu, half)?;
         }
-        self.stale.newcomer(cpu, ttbr.root);
+        self.all_stale_mut().for_each(|(_, stale)| stale.newcomer(cpu, ttbr.root));
         let span = (place.va, place.va + ((1 << self.geometry().va_bits()) - 1));
         self.tree_against_stale((ttbr.root, place), span, 1 << cpu)?;
         self.pages_may_be_mapped(ttbr.root, span)?;
@@ -81,12 +87,13 @@ impl Machine {
     fn one_asid(&self, cpu: CpuId, new: Ttbr) -> Result<(), Finding> {
         let loaded =
             self.cpus.iter().flat_map(|c| c.ttbr.iter().flatten().chain(c.left.iter().map(|l| &l.ttbr)));
-        match loaded.filter(|t| t.root == new.root).find(|t| t.asid != new.asid) {
+        let mut loaded = loaded.filter(|t| t.root == new.root);
+        match loaded.find(|t| (t.asid, t.space) != (new.asid, new.space)) {
             None => Ok(()),
             Some(old) => {
                 let fact = format!(
-                    "the tree at {:#x} has ASID {}, and is loaded with {}",
-                    new.root, old.asid, new.asid
+                    "the tree at {:#x} has ASID {} and is of {}, and is loaded with {} for {}",
+                    new.root, old.asid, old.space, new.asid, new.space
                 );
                 Err(sequence(cpu, fact))
             }
@@ -94,12 +101,12 @@ impl Machine {
     }
 
     /// Returns the root and the ASID of a register's value (D24.2, TTBR1_EL1).
-    fn base_register(&self, value: u64) -> Ttbr {
+    pub(super) fn base_register(&self, value: u64) -> Ttbr {
         let high = match self.geometry().oa_format() {
             OaFormat::Bits48 => 0,
             OaFormat::Lpa | OaFormat::Lpa2 => (value >> 2 & 0xf) << 48,
         };
-        Ttbr { root: value & 0x0000_ffff_ffff_ffc0 | high, asid: (value >> 48) as u16 }
+        Ttbr { root: value & 0x0000_ffff_ffff_ffc0 | high, asid: (value >> 48) as u16, space: Space::HOME }
     }
 
     /// Judges that all stores into a tree are visible to a walker that comes to it.
@@ -121,8 +128,11 @@ impl Machine {
         let this = self.cpu(cpu);
         let current = this.ttbr[half].map(|ttbr| (ttbr, None));
         let left = this.left.iter().filter(|l| l.half == half).map(|l| (l.ttbr, l.until));
-        // With another ASID the entries of the lower half are told apart.
-        let apart = |old: Ttbr| half == 0 && old.asid != new.asid && !self.has_global(old.root, half);
+        // With another VMID all entries are told apart, and with another ASID those of the lower half.
+        let asids = [Register::Ttbr0.slot(), Register::Ttbr0El2.slot()].contains(&half);
+        let apart = |old: Ttbr| {
+            old.space != new.space || (asids && old.asid != new.asid && !self.has_global(old.root, half))
+        };
         for (old, until) in left.chain(current) {
             if old.root == new.root || apart(old) || !self.pages.has_entries(old.root) {
                 continue;

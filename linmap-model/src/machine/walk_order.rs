@@ -13,6 +13,7 @@ use linmap::{Attributes, Descriptor, Entry};
 
 use super::{Finding, Machine, lowest};
 use crate::pages::Place;
+use crate::space::Space;
 use crate::stale::StaleTable;
 use crate::{CpuId, Mapping, Rule};
 
@@ -28,7 +29,8 @@ impl Machine {
             let same = (t.va, t.level) == (place.va, place.level);
             t.table == table && t.walkable && !(same && self.current(t.root) == self.current(place.root))
         };
-        let Some(stale) = self.stale.tables.iter().find(elsewhere) else { return Ok(()) };
+        let mut tables = self.all_stale().flat_map(|(_, stale)| &stale.tables);
+        let Some(stale) = tables.find(elsewhere) else { return Ok(()) };
         let fact = format!(
             "cpu {cpu} changes the table at {table:#x}, which translated other addresses until event {}",
             stale.since
@@ -41,8 +43,13 @@ impl Machine {
 
     /// Judges that no walk faults by way of a table that was unlinked, where addresses of a range must translate.
     pub(super) fn old_tables_translate(&self, root: u64, spans: &[(u64, u64)]) -> Result<(), Finding> {
+        let space = self.root_place(root).map_or(Space::HOME, |place| place.space);
+        if space.is_stage_2() {
+            // A fault at stage 2 goes to EL2, and the guest tries again.
+            return Ok(());
+        }
         let users = self.cpus_that(|c| c.ttbr.iter().flatten().any(|t| t.root == root));
-        for stale in self.stale.tables.iter().filter(|t| t.walkable && t.holders & users != 0) {
+        for stale in self.stale_of(space).tables.iter().filter(|t| t.walkable && t.holders & users != 0) {
             for &span in spans {
                 self.old_table_translates_all(root, stale, span, users)?;
             }

@@ -17,6 +17,7 @@ mod park;
 mod power;
 mod promise;
 mod recipients;
+mod regimes;
 mod registers;
 mod relax;
 mod repaint;
@@ -247,6 +248,47 @@ mutants! {
         Stale at 0, "may leave entries with the XS attribute";
     forms::range_with_a_hint_under_lpa2: "with DS=1 a range with a TTL does not start at a block",
         TlbiOperand, "not aligned to level 2";
+
+    regimes::ipa_alone: "a page of a guest goes, and its IPA alone is invalidated",
+        Stale at 0x4000_0000, "entries that combine stage 2 with stage 1";
+    regimes::stage_1_first: "the IPA is invalidated after stage 1",
+        Stale at 0x4000_0000, "the entry of stage 2 was dropped only by event";
+    regimes::no_dsb_between: "no DSB between the TLBI of the IPA and that of stage 1",
+        Stale at 0x4000_0000, "the entry of stage 2 was dropped only by event";
+    regimes::by_an_address_of_the_guest: "stage 1 is invalidated by the IPA as an address",
+        Stale at 0x4000_0000, "entries that combine stage 2 with stage 1";
+    regimes::stage_1_alone: "the TLBI of everything is for stage 1 alone",
+        Stale at 0x4000_0000, "it is for stage 1 of EL1&0 with VMID 1";
+    regimes::another_ipa: "the TLBI is for the next IPA",
+        Stale at 0x4000_0000, "it is for stage 1 of EL1&0 with VMID 1";
+    regimes::another_vmid: "the TLBI is for the VMID of the next guest",
+        Stale at 0x4000_0000, "it is for both stages of EL1&0 with VMID 2";
+    regimes::by_a_host_that_keeps_tge: "a host invalidates stage 1 of its guest and keeps TGE",
+        Stale at 0x4000_0000, "it is for EL2";
+    regimes::table_after_a_last_level_tlbi: "a table of stage 2 goes, and walk caches keep it",
+        Freed, "drops leaves only";
+    regimes::pages_of_a_table_by_ipa_alone: "a table of stage 2 goes, and its IPAs alone are invalidated",
+        Stale at 0x4000_0000, "entries that combine stage 2 with stage 1";
+    regimes::vmid_of_another_guest: "two guests have one VMID",
+        TtbrSwitch at 0, "may hold entries of the tree";
+    regimes::vmid_used_again: "a VMID is used again, and the TLBI was for another",
+        TtbrSwitch at 0, "no TLBI of everything after its ISB";
+    regimes::output_address_in_place: "a page of a guest moves in place",
+        BreakBeforeMake at 0x4000_0000, "the output address changes";
+    regimes::memory_type_in_place: "a page of a guest becomes cacheable in place",
+        BreakBeforeMake at 0x4000_0000, "the memory type changes";
+    regimes::split_on_a_weak_cpu: "a block of a guest is split, and one CPU may abort",
+        SizeConflict on 1 at 0x4000_0000, "cpu 1 may raise a TLB conflict abort";
+    regimes::page_of_el2_by_the_form_of_el1: "a page of EL2 is invalidated by the form of EL1",
+        Stale at 0x4000_0000, "it is for stage 1 of EL1&0";
+    regimes::page_of_el2_and_0_without_tge: "a host invalidates its page by the form of EL1, without TGE",
+        Stale at 0, "it is for stage 1 of EL1&0";
+    regimes::upper_half_of_el2_without_e2h: "the upper half of EL2 is loaded without E2H",
+        Sequence on 0, "HCR_EL2.E2H is 0";
+    regimes::local_page_of_el2_without_e2h: "a page of EL2 is not global, and there is no ASID",
+        Sequence on 0, "there is no ASID";
+    regimes::vmid_under_a_tree_of_el1: "the VMID changes under a tree of EL1",
+        Sequence on 0, "load empty tables first";
 
     runs::partly_changed: "four pages of a run change",
         ContiguousRun, "may be cached for the whole run";

@@ -166,7 +166,8 @@ impl Scene {
     /// Plays it to its end or to the first breach; if wanted, what it comes to is judged at rest.
     pub(crate) fn play(mut self, to_rest: bool) -> Result<(), Box<Breach>> {
         let mut machine = Machine::new(&self.setup).unwrap();
-        let loads_empty = |e: &Event| matches!(e, Event::Msr { value, .. } if *value == self.empty);
+        let loads_empty =
+            |e: &Event| matches!(e, Event::Msr { value, .. } if *value << 16 >> 16 == self.empty);
         if to_rest && !self.events.iter().any(loads_empty) {
             self.free(self.empty);
         }
