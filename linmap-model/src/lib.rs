@@ -41,8 +41,13 @@
 //!
 //! # What it does not model
 //!
-//! There is one translation regime, EL1&0 without stage 2, and one ASID for each tree. Not modelled, and refused where
-//! they would matter: hierarchical restrictions in table descriptors, and one table in two places, but for those that a
+//! There are the regimes EL1&0, EL2 and EL2&0, and stage 2 of EL1&0; no EL3, Secure state or realms. A tree has one
+//! regime, VMID and ASID, and the geometry of all. So stage 2 has no concatenated tables; tables of stage 1 are where
+//! their descriptors say, whatever stage 2 does to that address, and accesses of a guest are not judged. What combines
+//! both stages is dropped only by TLBIs of all addresses, as the virtual ones are not known. Leaves of EL2 are judged as
+//! those of EL1, but for nG: AP\[1\], PXN and XN are not. The exception level at which code runs is not known, so no
+//! TLBI is undefined because of it. Not modelled, and refused where they would matter: a VMID that changes under a tree
+//! of EL1, HCR_EL2.E2H that changes under one of EL2, stage 2 on CPUs that need TLBIs twice, hierarchical restrictions in table descriptors, and one table in two places, but for those that a
 //! tree shares with the one that it replaces.
 //!
 //! Walkers may update leaves ([`Core::hardware_access_flag`] and [`Core::hardware_dirty_state`]), not table descriptors
