@@ -30,7 +30,7 @@ pub(crate) enum Error {
     Failed {
         /// The command.
         command: String,
-        /// What it wrote to its standard error.
+        /// The end of its standard error.
         words: String,
     },
     /// cargo-mutants is not installed.
@@ -49,7 +49,7 @@ pub(crate) enum Error {
     Unsound {
         /// The test program that fails, or the build.
         test: String,
-        /// What it wrote.
+        /// Its output.
         words: String,
     },
 }

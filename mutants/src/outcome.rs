@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::Error;
 use crate::mutant::Mutant;
 
-/// What became of a mutant.
+/// The end of a mutant.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum Outcome {
