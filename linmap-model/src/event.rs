@@ -212,12 +212,12 @@ pub enum Event {
         /// The address.
         #[serde(with = "hex")]
         va: u64,
-        /// What it is used for.
+        /// The use of it.
         how: Access,
     },
 }
 
-/// What a walker updates in a leaf.
+/// An update of a leaf by a walker.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Update {
@@ -227,7 +227,7 @@ pub enum Update {
     Dirty,
 }
 
-/// What a CPU uses a virtual address for, at EL1.
+/// The use of a virtual address by a CPU at EL1.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Access {

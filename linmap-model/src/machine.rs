@@ -61,7 +61,7 @@ pub struct Machine {
     /// The stale entries of EL1&0 with VMID 0, and those of other regimes and VMIDs.
     stale: Stale,
     other_stale: Vec<(Space, Stale)>,
-    /// What is known of physical pages.
+    /// Facts about physical pages.
     physical: Physical,
     /// The translations that each tree must have, by its root.
     expected: HashMap<u64, Flat>,
@@ -87,7 +87,7 @@ struct Cpu {
     core: Core,
     reported: bool,
     parked: bool,
-    /// What it wrote to its registers.
+    /// The values that it wrote to its registers.
     registers: Registers,
     /// The trees that it walks for each half, once loaded.
     ttbr: [Option<Ttbr>; Register::SLOTS],
@@ -95,7 +95,7 @@ struct Cpu {
     came_from: [Option<u64>; Register::SLOTS],
     /// Trees that were loaded before, with entries that no invalidation has dropped.
     left: Vec<Left>,
-    /// What its registers of EL2 say of an invalidation.
+    /// The fields of its EL2 registers that an invalidation depends on.
     context: Context,
     /// Invalidations since the last DSB, and those that wait for this CPU's ISB.
     issued: Vec<Issued>,

@@ -1,4 +1,4 @@
-//! What is known of physical pages, besides their places in trees: those that were given away, those that are mapped as
+//! Facts about physical pages, besides their places in trees: those that were given away, those that are mapped as
 //! other than write-back memory, and what operations promised about the pages of a range.
 
 use std::collections::{BTreeMap, HashMap};
@@ -73,7 +73,7 @@ impl Ranges {
     }
 }
 
-/// What operations promised about ranges of addresses, by the roots of their trees.
+/// The promises of operations about ranges of addresses, by the roots of their trees.
 #[derive(Default)]
 pub(crate) struct Promises(HashMap<u64, Flat>);
 

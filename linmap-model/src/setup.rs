@@ -30,7 +30,7 @@ pub struct Core {
     /// It has allocation tags (FEAT_MTE2).
     #[serde(default)]
     pub mte: bool,
-    /// What it has read of the memory orders its later walks that would fault (FEAT_ETS2).
+    /// Its loads order later walks, which then see the new entry (FEAT_ETS2).
     #[serde(default)]
     pub ets2: bool,
     /// Its walkers set the access flag (FEAT_HAFDBS, TCR_EL1.HA).

@@ -15,7 +15,7 @@ pub(crate) enum Space {
     Stage2(u16),
 }
 
-/// What the registers of the CPU that issues an invalidation say.
+/// The registers' fields that an invalidation by their CPU depends on.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub(crate) struct Context {
     /// VTTBR_EL2.VMID.
@@ -50,7 +50,7 @@ impl Space {
     }
 }
 
-/// What an invalidation drops of the entries of a space.
+/// The entries of a space that an invalidation drops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Dropped {
     Nothing,

@@ -70,7 +70,7 @@ operations! {
     Ripas2le1 Ripas2le1is Ripas2le1os Ripas2le1nxs Ripas2le1isnxs Ripas2le1osnxs = Range, Stage2, false, true;
 }
 
-/// What a form says by its name.
+/// The meaning of a form's name.
 struct Form {
     what: What,
     whose: Whose,

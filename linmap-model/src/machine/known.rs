@@ -1,4 +1,4 @@
-//! What is known of physical pages, judged where translations come to lead to them: at each store into a live table, and
+//! Facts about physical pages, judged where translations come to lead to them: at each store into a live table, and
 //! when a CPU loads a tree.
 
 use super::{Finding, Machine};

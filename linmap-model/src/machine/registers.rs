@@ -5,7 +5,7 @@ use linmap::{Geometry, Granule, OaFormat};
 
 use crate::Register;
 
-/// What is known of a register.
+/// The value of a register, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Value {
     /// Never written: translation is on, and configured as the setup says.
@@ -121,7 +121,7 @@ pub(super) mod sctlr {
     pub(in super::super) const C: u64 = 1 << 2;
     /// Tables are big-endian.
     pub(in super::super) const EE: u64 = 1 << 25;
-    /// What a TLB may hold: EPAN, CMOW, LSMAOE, nTLSMD, EE and WXN.
+    /// The bits that a TLB may hold: EPAN, CMOW, LSMAOE, nTLSMD, EE and WXN.
     pub(in super::super) const CACHED: u64 = 1 << 57 | 1 << 32 | 1 << 29 | 1 << 28 | EE | 1 << 19;
 }
 

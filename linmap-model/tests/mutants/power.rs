@@ -5,7 +5,7 @@ use linmap_model::{Barrier::*, Core, Event, Register::*, Tlb::*};
 
 use crate::scene::{Plan, READ_ONLY, Scene};
 
-/// What a CPU does from its reset until it is on the map.
+/// The steps of a CPU from its reset until it is on the map.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Step {
     Reset,
@@ -158,7 +158,7 @@ pub(crate) fn on_with_another_tree_and_tcr(wrong: bool) -> Scene {
     s
 }
 
-/// What a CPU that is off has in its registers is no tree in use.
+/// A tree in the registers of a CPU that is off is not in use.
 pub(crate) fn freed_while_it_is_off(wrong: bool) -> Scene {
     let mut s = Plan::pages(&[Core::STRONG]).scene();
     let tables = s.tree.tables.clone();

@@ -181,7 +181,7 @@ pub(crate) fn vmid_used_again(wrong: bool) -> Scene {
     s
 }
 
-/// What a guest is given instead of a page.
+/// A guest's page is replaced by another leaf.
 fn moved(wrong: bool, bits: impl Fn(u64) -> u64, leaf: Leaf) -> Scene {
     let mut s = guest(Plan::pages(&TWO));
     let value = bits(s.bits(leaf));

@@ -7,7 +7,7 @@ use test_support::{Random, case, geometries, is_one, seeds};
 
 use crate::descriptor::{ATTRIBUTES, CONTIGUOUS, NOT_GLOBAL, SHAREABILITY, TABLE_OR_PAGE, VALID};
 
-/// What a valid descriptor is, in numbers.
+/// The kinds of valid descriptors, in numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Read {
     Reserved,

@@ -1,4 +1,4 @@
-//! What is judged after every step: what walks find, and what TLBs can hold.
+//! Rules that are judged after every step: what walks find, and what TLBs can hold.
 
 use linmap_model::{Mapping, Rule};
 
