@@ -67,7 +67,10 @@ impl Live {
     fn dump(&self) -> String {
         let mut text = String::new();
         let region = MarkedRange { range: self.all(), start: "upper half", end: "its end" };
-        self.space.dump(&self.memory.platform(), region, &mut text).expect("a string takes all");
+        let stats = self.space.dump(&self.memory.platform(), region, &mut text).expect("a string takes all");
+        assert_eq!(stats, self.space.count(&self.memory.platform(), self.all()));
+        // Each mapping is a line between the marks.
+        assert!(text.lines().count() > 2 && text.contains("upper half"), "{text}");
         text
     }
 
