@@ -492,3 +492,25 @@ fn changed_after_it_was_moved() {
     let rules = [Rule::Freed];
     wrong(&[STRONG, STRONG], Layout::Pages, &without(&events, 12), 15, &rules);
 }
+
+/// A page is unmapped by another CPU, and a walk of the first one may still go on from the table that it replaced.
+#[test]
+fn unmapped_while_a_walk_goes_on() {
+    let mut events = replaced();
+    events.truncate(11);
+    events.extend([
+        begin(1, "unmap", vec![change(BASE, PAGE, 0, 3)]),
+        write(1, OTHER, 0, 0),
+        dsb(1, Ishst),
+        tlbi(1, Vaale1is, BASE, 0),
+        dsb(1, Ish),
+        isb(1),
+        done(1),
+    ]);
+    let strong = [STRONG, STRONG];
+    right(&strong, Layout::Holed, &events);
+    wrong(&strong, Layout::Holed, &without(&events, 10), 16, &[Rule::Stale]);
+    // An invalidation of the table's address stops it.
+    let every_level = with(&without(&events, 10), 13, tlbi(1, Vaae1is, BASE, 0));
+    right(&strong, Layout::Holed, &every_level);
+}

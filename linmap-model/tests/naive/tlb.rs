@@ -232,6 +232,12 @@ impl Reachable {
             for one in bits(fills) {
                 self.reach(State { content: state.content | one, ..state }, &mut todo);
             }
+            // A walk that went on from an invalidated table may not have read the leaf yet.
+            let walking = from_table.iter().filter(|(table, _)| state.in_flight & table != 0);
+            let fills = walking.fold(0, |all, (_, leaves)| all | leaves) & !state.in_flight;
+            for one in bits(fills) {
+                self.reach(State { in_flight: state.in_flight | one, ..state }, &mut todo);
+            }
             for &(number, taken, own) in taken.iter().filter(|(number, ..)| state.waits >> number & 1 != 0) {
                 self.reach(state.after(number, taken, own), &mut todo);
             }
