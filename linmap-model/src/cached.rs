@@ -66,6 +66,11 @@ impl Cached {
             || ![MemoryType::NORMAL, MemoryType::NORMAL_TAGGED].contains(&self.attributes.memory_type())
     }
 
+    /// Returns true if it is for all ASIDs, or of stage 2, which has none.
+    pub(crate) const fn is_global(&self) -> bool {
+        stage2::is_of_stage_2(self.attributes) || !self.attributes.contains(Attributes::NOT_GLOBAL)
+    }
+
     /// Returns the output address of one of its addresses.
     pub(crate) const fn oa_at(&self, va: u64) -> u64 {
         self.oa.wrapping_add(va.wrapping_sub(self.first))

@@ -76,6 +76,7 @@
 //! break-before-make there, to be on the safe side. A change of the output address always needs break-before-make, even
 //! where D8.17.1 RWHZWS permits it because both pages are read-only and have the same contents.
 
+mod asid;
 mod cache_lines;
 mod cached;
 mod code;

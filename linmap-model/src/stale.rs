@@ -8,6 +8,7 @@ use std::sync::Arc;
 use linmap::{Entry, Geometry, Level};
 
 use crate::CpuId;
+use crate::asid::Asid;
 use crate::cached::Cached;
 use crate::space::{Dropped, Space};
 use crate::stage2;
@@ -40,8 +41,7 @@ pub(crate) struct StaleLeaf {
     pub(crate) holders: u8,
     /// The root of its tree.
     pub(crate) root: u64,
-    /// The ASID that it belongs to, if it is not global.
-    pub(crate) asid: Option<u16>,
+    pub(crate) asid: Asid,
     pub(crate) space: Space,
     /// Of an entry of stage 2: only what was combined with stage 1 is left, since the event of `fetched`.
     pub(crate) combined: bool,
@@ -76,7 +76,8 @@ pub(crate) struct StaleTable {
     pub(crate) words: Arc<[u64]>,
     /// True if some of them are members of contiguous runs.
     has_runs: bool,
-    pub(crate) asid: Option<u16>,
+    /// The ASID of its leaves that are not global.
+    pub(crate) asid: Asid,
     pub(crate) space: Space,
     /// Of a table of stage 2: only what was combined with stage 1 is left, since the event of `fetched`.
     pub(crate) combined: bool,
@@ -120,7 +121,7 @@ impl StaleLeaf {
     pub(crate) const fn new(
         cached: Cached,
         holders: u8,
-        (root, table): (u64, u64),
+        (root, table, asid): (u64, u64, Asid),
         writer: CpuId,
         now: usize,
     ) -> Self {
@@ -129,7 +130,7 @@ impl StaleLeaf {
             cached,
             holders,
             root,
-            asid: None,
+            asid,
             space: Space::HOME,
             combined: false,
             fetched: Fetched::Until(writer),
@@ -146,15 +147,13 @@ impl StaleLeaf {
             return if of_all_addresses(what) { self.members } else { 0 };
         }
         let level = what.level.is_none_or(|l| l == self.cached.level.number());
-        let asid = self.asid.is_none() || what.asid.is_none_or(|a| Some(a) == self.asid);
+        let asid = self.asid.is_hit(what.asid, what.addresses.is_some());
         if !level || !asid || what.other_granule || (what.nxs && self.cached.has_xs()) {
             return 0;
         }
-        match (what.addresses, what.asid) {
-            (Some((first, last)), _) => self.members & self.cached.members_in(first, last),
-            // By ASID alone: global entries stay.
-            (None, Some(_)) if self.asid.is_none() => 0,
-            (None, _) => self.members,
+        match what.addresses {
+            Some((first, last)) => self.members & self.cached.members_in(first, last),
+            None => self.members,
         }
     }
 }
@@ -170,14 +169,24 @@ impl StaleTable {
         self.walkable && self.way_hit(what, g)
     }
 
+    /// Returns the ASID of the entries that lead to it. Those of the upper half may be cached as not global under
+    /// whichever ASID was current.
+    pub(crate) const fn way_asid(&self) -> Asid {
+        if self.va >> 63 == 0 { self.asid } else { Asid::Unknown }
+    }
+
+    /// Returns the ASID of one of its leaves.
+    pub(crate) const fn leaf_asid(&self, leaf: &Cached) -> Asid {
+        if leaf.is_global() { Asid::Global } else { self.asid }
+    }
+
     /// Returns true if an invalidation covers the entries that lead to it.
     fn way_hit(&self, what: &Invalidation, g: Geometry) -> bool {
         if self.combined {
             return false;
         }
         let level = what.level.is_none_or(|l| l == self.level.number());
-        // A table entry may be cached as not global under whichever ASID was current.
-        let asid = what.asid.is_none_or(|a| Some(a) == self.asid);
+        let asid = self.way_asid().is_hit(what.asid, what.addresses.is_some());
         if what.last_level || what.other_granule || !level || !asid {
             return false;
         }
@@ -205,7 +214,7 @@ impl StaleTable {
         let slots = (from <= last && first <= to).then(|| (slot(from.max(first)), slot(to.min(last)) + 1))?;
         let local =
             |s: usize| self.leaf(s, g).is_some_and(|c| c.attributes.contains(linmap::Attributes::NOT_GLOBAL));
-        let matches = what.asid.is_none() || what.asid == self.asid || !(slots.0..slots.1).any(local);
+        let matches = self.asid.is_hit(what.asid, true) || !(slots.0..slots.1).any(local);
         let xs = |s: usize| self.leaf(s, g).is_some_and(|c| c.has_xs());
         let sure = !what.nxs || !(slots.0..slots.1).any(xs);
         (matches && sure).then_some(slots)
@@ -297,7 +306,7 @@ impl Stale {
         &mut self,
         (table, level, va): (u64, Level, u64),
         words: Arc<[u64]>,
-        (holders, asid): (u8, Option<u16>),
+        (holders, asid): (u8, Asid),
         (root, space, above): (u64, Space, Option<u64>),
         (writer, now): (CpuId, usize),
         g: Geometry,

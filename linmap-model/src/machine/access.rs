@@ -7,6 +7,7 @@
 use linmap::{Attributes, Descriptor, Entry, Leaf, MemoryType, Pa};
 
 use super::{Finding, Machine};
+use crate::asid::Asid;
 use crate::cached::Cached;
 use crate::pages::Place;
 use crate::space::Space;
@@ -102,24 +103,25 @@ impl Machine {
     }
 
     fn stale_may_be_used(&self, usage: Use) -> Result<(), Finding> {
-        let (Use { cpu, va, asid, .. }, g) = (usage, self.geometry());
+        let (Use { cpu, va, .. }, g) = (usage, self.geometry());
+        let asid = Asid::Of(usage.asid);
         let all = self.stale_of(usage.space);
         for stale in all.leaves.iter().filter(|l| self.users_of_entries(l.holders, l.root) & 1 << cpu != 0) {
-            let other = stale.asid.is_some_and(|a| a != asid);
-            if !other && stale.members & stale.cached.members_in(va, va) != 0 {
+            if stale.asid.serves(asid) && stale.members & stale.cached.members_in(va, va) != 0 {
                 let why = || self.why_leaf_remains(stale, cpu, va);
                 self.may_use(usage, &stale.cached, Some((stale.since, &why)))?;
             }
         }
         for stale in all.tables.iter().filter(|t| self.users_of_entries(t.holders, t.root) & 1 << cpu != 0) {
-            if stale.asid.is_some_and(|a| a != asid) {
-                continue;
-            }
             let why = || self.why_table_remains(stale, cpu);
             for cached in stale.slots_in(va, va, g).into_iter().filter_map(|slot| stale.leaf(slot, g)) {
-                self.may_use(usage, &cached, Some((stale.since, &why)))?;
+                if stale.leaf_asid(&cached).serves(asid) {
+                    self.may_use(usage, &cached, Some((stale.since, &why)))?;
+                }
             }
-            self.old_table_translates(usage, stale)?;
+            if stale.way_asid().serves(asid) {
+                self.old_table_translates(usage, stale)?;
+            }
         }
         Ok(())
     }

@@ -2,6 +2,7 @@
 
 use super::frames::sequence;
 use super::{Finding, Machine};
+use crate::asid::Asid;
 use crate::space::{Dropped, Space};
 use crate::stale::{Fetched, Issued, StaleLeaf, StaleTable};
 use crate::waits::{Completion, Wait};
@@ -165,8 +166,11 @@ impl Machine {
                 format!("it is for {}", what.target)
             } else if what.last_level {
                 "it drops leaves only, and table entries stay".into()
-            } else if what.asid.is_some_and(|asid| Some(asid) != table.asid) {
-                "table entries may be cached with any ASID".into()
+            } else if !table.way_asid().is_hit(what.asid, what.addresses.is_some()) {
+                match table.way_asid() {
+                    Asid::Of(asid) => format!("it is for another ASID than {asid}"),
+                    _ => "table entries may be cached with any ASID".into(),
+                }
             } else if !table.walk_hit(&what, g) {
                 "it does not cover the table's addresses".into()
             } else {

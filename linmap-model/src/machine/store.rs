@@ -1,9 +1,10 @@
 //! A store into a table: the entries that TLBs can hold from then on, and whether they may.
 
-use linmap::{Attributes, Descriptor, Entry, Leaf};
+use linmap::{Descriptor, Entry, Leaf};
 
 use super::frames::{meaningless, reserved, sequence};
-use super::{Finding, Machine, lowest, named};
+use super::{Cpu, Finding, Machine, lowest, named};
+use crate::asid::Asid;
 use crate::cached::{Cached, Clash};
 use crate::pages::{Place, State};
 use crate::space::Space;
@@ -222,11 +223,10 @@ impl Machine {
         match stage2::decode(old, g, place.level, place.space) {
             Entry::Leaf(leaf) if holders != 0 => {
                 if let Some(cached) = Cached::new(span.0, leaf, place.level, g) {
-                    let mut stale = StaleLeaf::new(cached, holders, (place.root, store.table), cpu, self.now);
-                    let local =
-                        cached.attributes.contains(Attributes::NOT_GLOBAL) && !place.space.is_stage_2();
+                    let asid = if cached.is_global() { Asid::Global } else { self.asid_of(place.root) };
+                    let from = (place.root, store.table, asid);
+                    let mut stale = StaleLeaf::new(cached, holders, from, cpu, self.now);
                     stale.space = place.space;
-                    stale.asid = self.asid_of(place.root).filter(|_| local);
                     self.stale_of_mut(place.space).add_leaf(stale);
                 }
             }
@@ -247,7 +247,7 @@ impl Machine {
         for (child, below) in self.pages.children(table, place, g) {
             self.unlink(cpu, (child, Some(table)), below, holders);
         }
-        let asid = if place.va >> 63 == 0 { self.asid_of(place.root) } else { None };
+        let asid = self.asid_of(place.root);
         let Some(page) = self.pages.get_mut(table) else { return };
         page.state = if holders == 0 { State::Offline } else { State::Unlinked };
         if holders != 0 {
@@ -258,8 +258,13 @@ impl Machine {
         }
     }
 
-    fn asid_of(&self, root: u64) -> Option<u16> {
-        self.cpus.iter().flat_map(|c| c.ttbr.iter().flatten()).find(|t| t.root == root).map(|t| t.asid)
+    /// Returns the ASID of a tree, which CPUs may have left.
+    pub(super) fn asid_of(&self, root: u64) -> Asid {
+        let loaded = |c: &Cpu| {
+            let mut all = c.ttbr.iter().flatten().chain(c.left.iter().map(|l| &l.ttbr));
+            all.find(|t| t.root == root).map(|t| t.asid)
+        };
+        self.cpus.iter().find_map(loaded).map_or(Asid::Unknown, Asid::Of)
     }
 
     /// Judges that no TLB comes to hold two entries that it must not hold together.
