@@ -7,15 +7,17 @@
 //! The files below this one take the events: stores (`store.rs`), barriers and invalidations (`maintenance.rs`),
 //! registers and parking (`switch.rs`, with what they say in `registers.rs` and `control.rs`), reset and translation
 //! that is turned on and off (`power.rs`), registers of EL2 and the entries of each regime (`regime.rs`), tables that
-//! are written meanwhile (`uncached.rs`), trees that replace others (`succession.rs`), CPUs that share TLB entries
-//! (`common.rs`), table pages (`frames.rs`), pages with two addresses (`alias.rs`), the translations that lead to a
-//! page (`reach.rs`) and what is known of it (`known.rs`, `given.rs`, `elsewhere.rs`, `memory_types.rs`), permissions
-//! that TLBs may keep (`spurious.rs`), the use of addresses (`access.rs`), walkers that store (`hardware_update.rs`),
-//! the members of contiguous runs (`run.rs`), the order in which walkers see stores into them (`run_order.rs`), walks
-//! of several levels (`walk_order.rs`), and operations with their promises (`operation.rs`).
+//! are written meanwhile (`uncached.rs`), trees that replace others (`succession.rs`), their ASIDs (`asids.rs`),
+//! CPUs that share TLB entries (`common.rs`), table pages (`frames.rs`), pages with two addresses (`alias.rs`),
+//! the translations that lead to a page (`reach.rs`) and what is known of it (`known.rs`, `given.rs`,
+//! `elsewhere.rs`, `memory_types.rs`), permissions that TLBs may keep (`spurious.rs`), the use of addresses
+//! (`access.rs`), walkers that store (`hardware_update.rs`), the members of contiguous runs (`run.rs`), the order
+//! in which walkers see stores into them (`run_order.rs`), walks of several levels (`walk_order.rs`), and
+//! operations with their promises (`operation.rs`).
 
 mod access;
 mod alias;
+mod asids;
 mod common;
 mod control;
 mod elsewhere;

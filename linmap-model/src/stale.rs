@@ -111,6 +111,11 @@ impl Issued {
         self.what.addresses.is_none() && self.what.asid.is_none() && !self.what.nxs
     }
 
+    /// Returns the ASID of which it drops all that is not global.
+    pub(crate) const fn whole_asid(&self) -> Option<u16> {
+        if self.what.addresses.is_some() || self.what.nxs { None } else { self.what.asid }
+    }
+
     /// Returns true if it drops all entries of a space.
     pub(crate) const fn empties(&self, space: Space) -> bool {
         self.is_of_everything() && self.what.target.has(space)
@@ -202,9 +207,7 @@ impl StaleTable {
         let level = what.level.is_none_or(|l| l == self.level.number());
         // While walk caches lead here, a leaf that is dropped alone can be fetched again.
         let gone = !self.walkable && self.walk_ended.is_ok_and(|ended| ended < at);
-        // By ASID alone, global entries stay.
-        let asid_alone = what.asid.is_some() && what.addresses.is_none();
-        if what.other_granule || !level || asid_alone || !(gone || self.way_hit(what, g)) {
+        if what.other_granule || !level || !(gone || self.way_hit(what, g)) {
             return None;
         }
         let (first, last) = self.span(g);
@@ -212,9 +215,12 @@ impl StaleTable {
         let shift = g.level_shift(self.level);
         let slot = |va: u64| ((va - first) >> shift) as usize;
         let slots = (from <= last && first <= to).then(|| (slot(from.max(first)), slot(to.min(last)) + 1))?;
-        let local =
-            |s: usize| self.leaf(s, g).is_some_and(|c| c.attributes.contains(linmap::Attributes::NOT_GLOBAL));
-        let matches = self.asid.is_hit(what.asid, true) || !(slots.0..slots.1).any(local);
+        // By ASID alone, global entries stay.
+        let by_address = what.addresses.is_some();
+        let stays = |s: usize| {
+            self.leaf(s, g).is_some_and(|leaf| !self.leaf_asid(&leaf).is_hit(what.asid, by_address))
+        };
+        let matches = what.asid.is_none() || !(slots.0..slots.1).any(stays);
         let xs = |s: usize| self.leaf(s, g).is_some_and(|c| c.has_xs());
         let sure = !what.nxs || !(slots.0..slots.1).any(xs);
         (matches && sure).then_some(slots)

@@ -89,6 +89,9 @@ impl Machine {
 
     /// Notes that some CPUs dropped all entries: those of trees that they left have gone with them.
     fn forget_trees(&mut self, cpus: u8, issued: &Issued) {
+        if let Some(asid) = issued.whole_asid() {
+            self.forget_trees_of_asid(cpus, issued, asid);
+        }
         if issued.is_of_everything() {
             for (_, cpu) in self.cpus.iter_mut().enumerate().filter(|(n, _)| cpus & 1 << n != 0) {
                 let target = issued.what.target;
@@ -146,6 +149,10 @@ impl Machine {
             } else if what.nxs && leaf.cached.has_xs() {
                 "it has the nXS qualifier, and such an invalidation may leave entries with the XS attribute"
                     .into()
+            } else if let (Asid::Of(ours), Some(_)) =
+                (leaf.asid, what.asid.filter(|&a| leaf.asid != Asid::Of(a)))
+            {
+                format!("it is for another ASID than {ours}")
             } else if leaf.hit(&what) & member == 0 {
                 "it does not cover the address".into()
             } else {

@@ -151,6 +151,9 @@ impl Machine {
         let all = self.stale_of(self.root_place(root).map_or(Space::HOME, |place| place.space));
         for &(first, last) in spans {
             for stale in all.leaves.iter().filter(|l| self.users_of_entries(l.holders, l.root) & users != 0) {
+                if !stale.cached.overlaps(first, last) || self.is_apart(stale.asid, root) {
+                    continue;
+                }
                 let cpu = lowest(self.users_of_entries(stale.holders, stale.root) & users);
                 let members = stale.members & stale.cached.members_in(first, last);
                 for member in (0..128).filter(|m| members & 1 << m != 0) {
@@ -163,7 +166,8 @@ impl Machine {
             for stale in all.tables.iter().filter(|t| self.users_of_entries(t.holders, t.root) & users != 0) {
                 let cpu = lowest(self.users_of_entries(stale.holders, stale.root) & users);
                 for slot in stale.slots_in(first, last, g) {
-                    let Some(cached) = stale.leaf(slot, g) else { continue };
+                    let own = |leaf: &Cached| !self.is_apart(stale.leaf_asid(leaf), root);
+                    let Some(cached) = stale.leaf(slot, g).filter(own) else { continue };
                     // A member of a run may be cached for all of it, but their own invalidations dropped it at the
                     // addresses of the other members.
                     let (from, to) = stale.slot_span(slot, g);

@@ -3,7 +3,7 @@
 use linmap::{Descriptor, Entry, Leaf};
 
 use super::frames::{meaningless, reserved, sequence};
-use super::{Cpu, Finding, Machine, lowest, named};
+use super::{Finding, Machine, lowest, named};
 use crate::asid::Asid;
 use crate::cached::{Cached, Clash};
 use crate::pages::{Place, State};
@@ -181,6 +181,7 @@ impl Machine {
         let Store { table, index, place, span, .. } = *store;
         self.may_be_held(store)?;
         self.window(store)?;
+        self.stored_pages_have_one_asid(place, span)?;
         self.run_may_be_seen((table, index), place)?;
         self.aliases_agree(place.root, span)?;
         self.pages_may_be_mapped(place.root, span)
@@ -258,15 +259,6 @@ impl Machine {
         }
     }
 
-    /// Returns the ASID of a tree, which CPUs may have left.
-    pub(super) fn asid_of(&self, root: u64) -> Asid {
-        let loaded = |c: &Cpu| {
-            let mut all = c.ttbr.iter().flatten().chain(c.left.iter().map(|l| &l.ttbr));
-            all.find(|t| t.root == root).map(|t| t.asid)
-        };
-        self.cpus.iter().find_map(loaded).map_or(Asid::Unknown, Asid::Of)
-    }
-
     /// Judges that no TLB comes to hold two entries that it must not hold together.
     fn may_be_held(&self, store: &Store) -> Result<(), Finding> {
         let Store { value, place, span, .. } = *store;
@@ -282,7 +274,7 @@ impl Machine {
                 }
                 let leaf = if place.space.is_stage_2() { leaf } else { self.once_accessed(leaf, walkers) };
                 let Some(new) = Cached::new(span.0, leaf, place.level, g) else { return Ok(()) };
-                self.against_stale(&new, place.space, walkers)?;
+                self.against_stale(&new, place, walkers)?;
                 self.against_run(store, &new, walkers)
             }
             Entry::Table(child) => {
@@ -319,7 +311,7 @@ impl Machine {
         let g = self.geometry();
         self.pages.walk(tree, span, g, &mut |piece| match piece.entry {
             Entry::Leaf(leaf) => match Cached::new(piece.start, leaf, piece.level, g) {
-                Some(new) => self.against_stale(&new, tree.1.space, walkers),
+                Some(new) => self.against_stale(&new, tree.1, walkers),
                 None => Ok(()),
             },
             _ => Ok(()),
@@ -327,13 +319,14 @@ impl Machine {
     }
 
     /// Judges a leaf that walkers may fetch from now on against the stale entries that TLBs may hold.
-    fn against_stale(&self, new: &Cached, space: Space, walkers: u8) -> Result<(), Finding> {
-        let (g, all) = (self.geometry(), self.stale_of(space));
+    fn against_stale(&self, new: &Cached, place: Place, walkers: u8) -> Result<(), Finding> {
+        let (g, all) = (self.geometry(), self.stale_of(place.space));
         let (first, last) = (new.first, new.last());
+        let apart = |held: Asid| !new.is_global() && self.is_apart(held, place.root);
         for stale in &all.leaves {
             let cpus = self.users_of_entries(stale.holders, stale.root) & walkers;
             let common = stale.members & stale.cached.members_in(first, last);
-            if cpus != 0 && common != 0 && !stale.waits.is_gone_but_for_isb() {
+            if cpus != 0 && common != 0 && !stale.waits.is_gone_but_for_isb() && !apart(stale.asid) {
                 let why = |cpu, va| self.why_leaf_remains(stale, cpu, va);
                 self.clash(&stale.cached, new, (cpus, stale.since), why)?;
             }
@@ -345,7 +338,9 @@ impl Machine {
             }
             let why = |cpu, _| self.why_table_remains(stale, cpu);
             for old in stale.slots_in(first, last, g).into_iter().filter_map(|slot| stale.leaf(slot, g)) {
-                self.clash(&old, new, (cpus, stale.since), why)?;
+                if !apart(stale.leaf_asid(&old)) {
+                    self.clash(&old, new, (cpus, stale.since), why)?;
+                }
             }
         }
         Ok(())
@@ -359,10 +354,12 @@ impl Machine {
         walkers: u8,
     ) -> Result<(), Finding> {
         let (all, level) = (self.stale_of(place.space), place.level);
+        let apart = |held: Asid| place.va >> 63 == 0 && self.is_apart(held, place.root);
         let leaves = all.leaves.iter().filter(|l| {
             l.cached.level <= level
                 && l.members & l.cached.members_in(first, last) != 0
                 && !l.waits.is_gone_but_for_isb()
+                && !apart(l.asid)
         });
         for stale in leaves {
             let held = || format!("{} (replaced by event {})", stale.cached.describe(), stale.since);
@@ -378,6 +375,7 @@ impl Machine {
                 && t.table != table
                 && (t.va, t.level) == (first, level.next())
                 && !t.waits.is_gone_but_for_isb()
+                && !apart(t.way_asid())
         });
         for stale in tables {
             let held = || format!("{:#x} (unlinked by event {})", stale.table, stale.since);

@@ -2,6 +2,7 @@
 
 use linmap::OaFormat;
 
+use super::asids::has_asids;
 use super::frames::sequence;
 use super::operation::Moment;
 use super::{Finding, Left, Machine, Ttbr};
@@ -60,6 +61,9 @@ impl Machine {
         }
         self.leave(cpu, half, Some(ttbr));
         self.cpu_mut(cpu).ttbr[half] = Some(ttbr);
+        if half < Register::Vttbr.slot() {
+            self.local_pages_have_one_asid(cpu, half)?;
+        }
         if half < 2 {
             self.share_one_table(cpu, half)?;
         }
@@ -81,23 +85,6 @@ impl Machine {
         self.translates(ttbr.root, span, Moment::Meanwhile)
             .map_err(|found| if known { found } else { found.and(UNANNOUNCED) })
             .map_err(|found| Finding { cpu: Some(cpu), ..found })
-    }
-
-    /// Judges that a tree has one ASID: entries of one tree under two ASIDs are not modelled.
-    fn one_asid(&self, cpu: CpuId, new: Ttbr) -> Result<(), Finding> {
-        let loaded =
-            self.cpus.iter().flat_map(|c| c.ttbr.iter().flatten().chain(c.left.iter().map(|l| &l.ttbr)));
-        let mut loaded = loaded.filter(|t| t.root == new.root);
-        match loaded.find(|t| (t.asid, t.space) != (new.asid, new.space)) {
-            None => Ok(()),
-            Some(old) => {
-                let fact = format!(
-                    "the tree at {:#x} has ASID {} and is of {}, and is loaded with {} for {}",
-                    new.root, old.asid, old.space, new.asid, new.space
-                );
-                Err(sequence(cpu, fact))
-            }
-        }
     }
 
     /// Returns the root and the ASID of a register's value (D24.2, TTBR1_EL1).
@@ -129,9 +116,9 @@ impl Machine {
         let current = this.ttbr[half].map(|ttbr| (ttbr, None));
         let left = this.left.iter().filter(|l| l.half == half).map(|l| (l.ttbr, l.until));
         // With another VMID all entries are told apart, and with another ASID those of the lower half.
-        let asids = [Register::Ttbr0.slot(), Register::Ttbr0El2.slot()].contains(&half);
         let apart = |old: Ttbr| {
-            old.space != new.space || (asids && old.asid != new.asid && !self.has_global(old.root, half))
+            old.space != new.space
+                || (has_asids(half) && old.asid != new.asid && !self.has_global(old.root, half))
         };
         for (old, until) in left.chain(current) {
             if old.root == new.root || apart(old) || !self.pages.has_entries(old.root) {
@@ -153,7 +140,7 @@ impl Machine {
         Ok(())
     }
 
-    fn has_global(&self, root: u64, half: usize) -> bool {
+    pub(super) fn has_global(&self, root: u64, half: usize) -> bool {
         let g = self.geometry();
         let place = self.place_of_root(root, half);
         let span = (place.va, place.va + ((1 << g.va_bits()) - 1));

@@ -49,7 +49,9 @@ impl Machine {
             return Ok(());
         }
         let users = self.cpus_that(|c| c.ttbr.iter().flatten().any(|t| t.root == root));
-        for stale in self.stale_of(space).tables.iter().filter(|t| t.walkable && t.holders & users != 0) {
+        let led_to =
+            |t: &&StaleTable| t.walkable && t.holders & users != 0 && !self.is_apart(t.way_asid(), root);
+        for stale in self.stale_of(space).tables.iter().filter(led_to) {
             for &span in spans {
                 self.old_table_translates_all(root, stale, span, users)?;
             }

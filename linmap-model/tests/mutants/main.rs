@@ -5,6 +5,7 @@
 
 mod access;
 mod alias;
+mod asids;
 mod code;
 mod common;
 mod everywhere;
@@ -157,7 +158,7 @@ mutants! {
     invalidate::by_asid_alone: "the TLBI is by ASID, the page is global",
         Stale at 0, "does not cover the address";
     invalidate::of_another_asid: "the TLBI is for another ASID",
-        Stale at 0, "does not cover the address";
+        Stale at 0, "it is for another ASID than 0";
     invalidate::of_another_page: "the TLBI is for the next page",
         Stale at 0, "does not cover the address";
     invalidate::of_the_other_half: "the TLBI is for the other half",
@@ -248,6 +249,27 @@ mutants! {
         Stale at 0, "may leave entries with the XS attribute";
     forms::range_with_a_hint_under_lpa2: "with DS=1 a range with a TTL does not start at a block",
         TlbiOperand, "not aligned to level 2";
+
+    asids::of_a_process_that_does_not_run: "a page goes by the ASID of the process that runs",
+        Stale on 1, "it is for another ASID";
+    asids::switch_amid_an_unmap: "a CPU goes over to another process with the same ASID",
+        TtbrSwitch on 1, "may hold entries of the tree";
+    asids::tables_of_a_process_that_does_not_run: "a table goes by the ASID of the process that runs",
+        Freed on 1, "it is for another ASID";
+    asids::tables_of_a_process_that_runs: "global pages go by ASID",
+        Stale on 1, "does not cover";
+    asids::exit_by_another_asid: "a process exits, and its ASID is not invalidated",
+        Freed on 1, "may walk that tree";
+    asids::exit_with_global_pages: "a process with global pages exits, and is invalidated by ASID",
+        Freed on 1, "may walk that tree";
+    asids::exit_before_the_isb: "a process exits, and its ASID is invalidated while a CPU may still walk it",
+        Freed on 1, "may walk that tree";
+    asids::asid_used_again: "an ASID is used again, and the TLBI was for another",
+        TtbrSwitch on 1, "has dropped them";
+    asids::two_asids_for_the_upper_half: "pages of the upper half are not global, and the lower half has another ASID",
+        Sequence on 0, "write one to both";
+    asids::local_page_beside_a_process: "a page that is not global is mapped beside a process with its own ASID",
+        Sequence on 0, "write one to both";
 
     regimes::ipa_alone: "a page of a guest goes, and its IPA alone is invalidated",
         Stale at 0x4000_0000, "entries that combine stage 2 with stage 1";
