@@ -50,6 +50,12 @@
 //! of EL1, HCR_EL2.E2H that changes under one of EL2, stage 2 on CPUs that need TLBIs twice, hierarchical restrictions in table descriptors, and one table in two places, but for those that a
 //! tree shares with the one that it replaces.
 //!
+//! The ASID of a half is that of its own register. Two ASIDs in TTBR0 and TTBR1 are refused where pages of the upper half
+//! are not global. Trees of the upper half are not told apart by ASID: a CPU that goes from one to another needs a TLBI
+//! of everything, also where a kernel has one TTBR1 for itself and one for EL0 (KPTI). Whether CPUs with CnP may have
+//! two trees is judged when they load them, not when a page becomes global later. VTTBR_EL2.CnP is not modelled:
+//! entries of stage 1 count as shared without it (D8.16.3.4 RZVRZW).
+//!
 //! Walkers may update leaves ([`Core::hardware_access_flag`] and [`Core::hardware_dirty_state`]), not table descriptors
 //! (FEAT_HAFT). An [`Event::Access`] is one of EL1: PAN and tag checks are not modelled. That another CPU has learned of
 //! a mapping before it uses it is taken for granted, for FEAT_ETS2.

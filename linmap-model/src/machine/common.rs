@@ -1,7 +1,8 @@
 //! CnP: CPUs whose table base registers have it set use one another's TLB entries (D8.16.3.4).
 //!
-//! While two registers for one half and ASID have the bit set, they must name one table (RQLGWZ), and whatever one of
-//! the CPUs holds of its tree the other may use (RFWQJZ). The ASID is that of the register itself.
+//! While two registers for one half, VMID and ASID have the bit set, they must name one table (RQLGWZ), and whatever one
+//! of the CPUs holds of its tree the other may use (RFWQJZ). The ASID is that of the register itself; global entries are
+//! shared whatever it is. The bit of VTTBR_EL2 is not modelled: stage 1 counts as shared without it (RZVRZW).
 
 use super::{Finding, Machine};
 use crate::{CpuId, Register, Rule};
@@ -17,19 +18,41 @@ impl Machine {
 
     /// Returns true if two CPUs use one another's entries of a half.
     pub(super) fn share(&self, cpu: CpuId, other: CpuId, half: usize) -> bool {
+        self.share_global(cpu, other, half) && self.have_one_asid(cpu, other, half)
+    }
+
+    /// Returns true if they use one another's global entries, for which the ASID does not matter.
+    fn share_global(&self, cpu: CpuId, other: CpuId, half: usize) -> bool {
+        let space = |cpu| self.cpu(cpu).ttbr[half].map(|t| t.space);
+        self.is_common(cpu, half) && self.is_common(other, half) && space(cpu) == space(other)
+    }
+
+    fn have_one_asid(&self, cpu: CpuId, other: CpuId, half: usize) -> bool {
         let asid = |cpu| self.cpu(cpu).ttbr[half].map(|t| t.asid);
-        self.is_common(cpu, half) && self.is_common(other, half) && asid(cpu) == asid(other)
+        asid(cpu) == asid(other)
     }
 
     /// Judges that the CPUs with which a CPU shares entries have loaded the same table.
     pub(super) fn share_one_table(&self, cpu: CpuId, half: usize) -> Result<(), Finding> {
         let root = |cpu| self.cpu(cpu).ttbr[half].map_or(0, |t| t.root);
         let mut others = (0..self.cpus.len() as CpuId).filter(|&other| other != cpu);
-        match others.find(|&other| self.share(cpu, other, half) && root(other) != root(cpu)) {
+        let global = |cpu| self.has_global(root(cpu), half);
+        let clash = |other: &CpuId| {
+            let other = *other;
+            root(other) != root(cpu)
+                && self.share_global(cpu, other, half)
+                && (self.have_one_asid(cpu, other, half) || global(cpu) || global(other))
+        };
+        match others.find(clash) {
             None => Ok(()),
             Some(other) => {
+                let what = if self.have_one_asid(cpu, other, half) {
+                    "for the same ASID"
+                } else {
+                    "for another ASID, and some of their pages are global"
+                };
                 let fact = format!(
-                    "cpu {cpu} loads {:#x} with CnP, and cpu {other} has {:#x} with CnP for the same ASID",
+                    "cpu {cpu} loads {:#x} with CnP, and cpu {other} has {:#x} with CnP {what}",
                     root(cpu),
                     root(other)
                 );

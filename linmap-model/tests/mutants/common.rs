@@ -1,7 +1,7 @@
 //! CPUs that share TLB entries, by CnP.
 
-use linmap::MemoryType;
-use linmap_model::{Core, Event, Register::*};
+use linmap::{Attributes as A, Leaf, MemoryType};
+use linmap_model::{Barrier::Ishst, Core, Event, Register::*};
 
 use crate::scene::{Plan, Scene};
 
@@ -72,5 +72,29 @@ pub(crate) fn with_another_tcr(wrong: bool) -> Scene {
     s.configure().load_common(root);
     s.cpu(1).event(Event::Report { cpu: 1 }).msr(Tcr, tcr).msr(Mair, MemoryType::mair(true)).isb();
     s.load_common(root);
+    s
+}
+
+/// Two CPUs with two trees and two ASIDs. What is global is shared all the same.
+pub(crate) fn global_pages_with_two_asids(wrong: bool) -> Scene {
+    let page = Plan::pages(&[STRONG; 2]);
+    let attributes = if wrong { A::RAM } else { A::RAM | A::NOT_GLOBAL };
+    let plan = Plan { leaf: Leaf { attributes, ..page.leaf }, ..page };
+    let mut s = plan.unloaded();
+    let (second, root) = (s.create(plan).tables[0], s.tree.tables[0]);
+    s.load_common(root | 1 << 48).cpu(1).event(Event::Report { cpu: 1 }).load_common(second | 2 << 48);
+    s
+}
+
+/// Two CPUs with the trees of two guests.
+pub(crate) fn two_trees_of_one_vmid(wrong: bool) -> Scene {
+    let plan = Plan::pages(&[STRONG; 2]);
+    let mut s = plan.unloaded();
+    let (second, root) = (s.create(plan).tables[0], s.tree.tables[0]);
+    let (stage_2, entries) = (s.alloc(), s.g.entries(s.g.root()));
+    s.write(stage_2, 0, 0, entries, 0).dsb(Ishst);
+    let (first_guest, other) = (s.empty | 1 << 48, if wrong { s.empty | 1 << 48 } else { stage_2 | 2 << 48 });
+    s.msr(Vttbr, first_guest).isb().load_common(root);
+    s.cpu(1).event(Event::Report { cpu: 1 }).msr(Vttbr, other).isb().load_common(second);
     s
 }

@@ -665,6 +665,10 @@ mutants! {
         Common on 1 at 0, "with CnP for the same ASID";
     common::two_trees_in_common: "two CPUs have different trees with CnP",
         Common on 1 at 0, "with CnP for the same ASID";
+    common::global_pages_with_two_asids: "two CPUs have different trees with CnP and two ASIDs, and global pages",
+        Common on 1, "some of their pages are global";
+    common::two_trees_of_one_vmid: "two CPUs have the trees of two guests with CnP, and one VMID",
+        Common on 1, "for the same ASID";
     common::shared_with_a_weak_cpu: "a CPU comes back to a split block, which it has not in its TLB but another has",
         SizeConflict on 1 at 0, "cpu 1 may raise a TLB conflict abort";
     common::changed_without_a_tlbi: "CnP is set, and no TLBI follows",
