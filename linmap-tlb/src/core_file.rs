@@ -267,9 +267,9 @@ fn parameter(words: &str, source: &str, place: String) -> Result<Parameter, Core
 
 /// Returns log2 of a size such as `64K` or `2MiB`, if it is a power of two from 4K to 4T.
 fn size_shift(text: &str) -> Option<u32> {
-    let text = text.strip_suffix("iB").unwrap_or(text);
-    let digits = text.trim_end_matches(|character: char| character.is_ascii_alphabetic());
-    let scale = match &text[digits.len()..] {
+    let units = text.trim_start_matches(|character: char| character.is_ascii_digit());
+    let digits = &text[..text.len() - units.len()];
+    let scale = match units.strip_suffix("iB").filter(|unit| !unit.is_empty()).unwrap_or(units) {
         "" => 0,
         "K" | "k" => 10,
         "M" | "m" => 20,
@@ -340,23 +340,75 @@ mod tests {
         assert_eq!(shifts, [12, 12, 16, 21, 30, 42].map(Some));
     }
 
+    /// Changes one value of a core.
+    fn changed(key: &str, value: &str) -> Result<Core, CoreError> {
+        let mut parameters = Parameters::built_in("neoverse-n1")?;
+        parameters.set(&format!("{key}={value}"), "a test", "here")?;
+        parameters.core()
+    }
+
+    /// Returns log2 of a size by its value, if it is one of those that a TLB has.
+    fn by_value(text: &str) -> Option<u32> {
+        let units =
+            [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40), ("K", 10), ("M", 20), ("G", 30), ("T", 40)];
+        let unit = units.iter().find(|(unit, _)| text.ends_with(unit));
+        let (digits, scale) =
+            unit.map_or((text, 0), |(unit, scale)| (&text[..text.len() - unit.len()], *scale));
+        let digits = Some(digits).filter(|digits| digits.bytes().all(|digit| digit.is_ascii_digit()));
+        let bytes = digits?.parse::<u128>().ok()? << scale;
+        (12..=42).find(|shift| 1 << shift == bytes)
+    }
+
     proptest! {
         #[test]
-        fn no_file_panics(text in "((name|l1.entries|l2.ways|walk.cache|l1.sizes) = [0-9a-zK/ ]{0,12}\n){0,9}") {
-            let _ = Parameters::parse("f", &text).and_then(Parameters::core);
-        }
-
-        #[test]
-        fn no_text_panics(text: String, change: String) {
-            if let Ok(mut parameters) = Parameters::parse("f", &text) {
-                let _ = parameters.set(&change, "a test", "here");
-                let _ = parameters.core();
+        fn a_changed_core_is_whole_or_its_value_is_named(
+            key in prop::sample::select(&KEYS[..]),
+            value in "[0-9]{1,2}|[0-9]{3,9}|full|4K( (16|32|64|48)K| 2M){0,2}|[0-9]{1,2}/([1-8]|full)|yes|random|l2",
+        ) {
+            let core = match changed(key, &value) {
+                Ok(core) => core,
+                Err(error) => {
+                    let of_ways = key == "l2.entries" && error.to_string().contains(": l2.ways = 5: full, or a number");
+                    let place = format!("here: {key} = {value}: ");
+                    prop_assert!(of_ways || error.to_string().starts_with(&place), "{}", error);
+                    return Ok(());
+                }
+            };
+            for level in [&core.l1, &core.l2] {
+                prop_assert!((1..=1 << 20).contains(&level.entries) && level.entries % level.ways == 0);
+                prop_assert!(level.shifts[0] == 12 && level.shifts.is_sorted());
             }
+            prop_assert!([1, 2, 4, 8, 16].contains(&core.coalesce));
+            if let WalkCache::Own { entries, ways } = core.walk_cache {
+                prop_assert!(entries > 0 && entries % ways == 0);
+            }
+            // Its parameters are the text of a core file.
+            let text: String = core.parameters.iter().map(|parameter| format!("{parameter}\n")).collect();
+            let again = Parameters::parse("f", &text).and_then(Parameters::core);
+            let bare = |core: Core| Core { parameters: Vec::new(), ..core };
+            prop_assert!(core.parameters.iter().any(|parameter| parameter.key == key && parameter.value == value));
+            prop_assert_eq!(again.map(bare), Ok(bare(core)));
+        }
+
+        /// Text at random has no parameter.
+        #[test]
+        fn any_text_is_a_comment_or_refused_with_its_place(text: String, change: String) {
+            let is_comment = text.split('#').next().is_none_or(|words| words.trim().is_empty());
+            match Parameters::parse("f", &text) {
+                Ok(parameters) => prop_assert!(is_comment && parameters.given.is_empty()),
+                Err(error) => prop_assert!(!is_comment && error.to_string().starts_with("f:1: "), "{}", error),
+            }
+            let mut parameters = Parameters::built_in("neoverse-n1").expect("a core");
+            let error = parameters.set(&change, "a test", "here").expect_err("no parameter").to_string();
+            prop_assert!(error.starts_with("here: "), "{}", error);
         }
 
         #[test]
-        fn no_size_panics(text: String) {
-            let _ = size_shift(&text);
+        fn sizes_are_powers_of_two_that_a_tlb_has(
+            text in "[+0]?(1|2|4|8|16|64|256|512|4096|65536|3|[0-9]{0,20})([KMGT]?|[KMGT]iB|iB|B|KK)", other: String,
+        ) {
+            prop_assert_eq!(size_shift(&text), by_value(&text));
+            prop_assert_eq!(size_shift(&other), by_value(&other));
         }
     }
 }

@@ -194,17 +194,64 @@ mod tests {
         assert!(said("0, 0x1, 0x2, \"nop\"\n0, 0x1, 0x2, \"ldr\", load, x").starts_with("2: `CPU, PC, CODE"));
     }
 
+    /// Counts the accesses of a line of execlog by the shape of its fields.
+    fn accesses(line: &str) -> Option<usize> {
+        let letter = |word: &str| {
+            if word == "load" {
+                'L'
+            } else if word == "RAM" {
+                'R'
+            } else {
+                'A'
+            }
+        };
+        let shape: String = line.split(", ").skip(4).map(letter).collect();
+        let mut loads = shape.split('L');
+        // After a load: its address, and at most one word more, which is RAM or a device.
+        let whole = loads.next() == Some("") && loads.clone().all(|after| matches!(after, "A" | "AR" | "AA"));
+        whole.then(|| loads.filter(|after| *after != "AA").count())
+    }
+
     proptest! {
+        /// Text at random has the form of no line.
         #[test]
-        fn no_text_panics(text: String) {
-            for format in TraceFormat::ALL {
-                let _ = parsed(format, &text);
+        fn any_text_is_passed_over_or_refused_with_the_right_form(text: String) {
+            let words = text.trim();
+            let is_comment = words.is_empty() || words.starts_with('#') || words.starts_with("==");
+            prop_assert_eq!(parsed(TraceFormat::Auto, &text).is_ok(), is_comment);
+            for (format, right) in
+                [(TraceFormat::Linmap, HEADER), (TraceFormat::Lackey, LACKEY), (TraceFormat::Execlog, EXECLOG)]
+            {
+                let expected = if is_comment { Ok(Vec::new()) } else { Err(format!("1: {right}")) };
+                prop_assert_eq!(parsed(format, &text), expected);
             }
         }
 
         #[test]
-        fn no_line_panics(text in "([0-3], 0x[0-9a-f]{0,20}, 0x1, \"x\"(, load|, 0x[0-9a-f]{0,18}|, RAM){0,4}\n){1,3}") {
-            let _ = parsed(TraceFormat::Execlog, &text);
+        fn accesses_read_back(
+            list in prop::collection::vec((any::<u64>(), 1..=MAX_BYTES, any::<bool>()), 1..9), physical: bool,
+        ) {
+            let space = if physical { Address::Physical } else { Address::Virtual };
+            let all = |of: fn(u64) -> Address, whole: bool| -> Vec<Access> {
+                list.iter().map(|&(at, bytes, _)| once(of(at), if whole { bytes } else { 8 })).collect()
+            };
+            let own = list.iter().map(|(at, bytes, store)| format!("{} {at:#x} {bytes}\n", if *store { 'W' } else { 'R' }));
+            let own = format!("linmap-trace 1 {}\n", if physical { "physical" } else { "virtual" }) + &own.collect::<String>();
+            prop_assert_eq!(parsed(TraceFormat::Auto, &own), Ok(all(space, true)));
+            let lackey = list.iter().map(|(at, bytes, store)| format!(" {} {at:x},{bytes}\n", if *store { 'S' } else { 'L' }));
+            prop_assert_eq!(parsed(TraceFormat::Auto, &lackey.collect::<String>()), Ok(all(Address::Virtual, true)));
+            let place = if physical { ", RAM" } else { "" };
+            let fields = list.iter().map(|(at, _, store)| format!(", {}, {at:#x}{place}", if *store { "store" } else { "load" }));
+            let line = format!("0, 0x1, 0x2, \"x\"{}\n", fields.collect::<String>());
+            prop_assert_eq!(parsed(TraceFormat::Auto, &line), Ok(all(space, false)));
+        }
+
+        #[test]
+        fn a_line_of_execlog_has_as_many_accesses_as_loads(
+            text in "[0-3], 0x[0-9a-f]{1,16}, 0x1, \"x\"(, load|, 0x[0-9a-f]{1,16}|, RAM|, load, 0x[0-9a-f]{1,16}){0,4}",
+        ) {
+            let found = parsed(TraceFormat::Execlog, &text).map(|all| all.len());
+            prop_assert_eq!(found.ok(), accesses(&text));
         }
     }
 }
