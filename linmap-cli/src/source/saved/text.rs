@@ -137,7 +137,10 @@ fn stretch(line: &str, top: i8) -> Result<SavedRun, &'static str> {
 
 fn range(word: &str) -> Option<(u64, u64)> {
     let (first, end) = word.split_once('-')?;
-    let number = |text: &str| u64::from_str_radix(text.strip_prefix("0x")?, 16).ok();
+    let number = |text: &str| {
+        let digits = text.strip_prefix("0x").filter(|digits| !digits.starts_with('+'))?;
+        u64::from_str_radix(digits, 16).ok()
+    };
     Some((number(first)?, number(end)?))
 }
 
@@ -294,18 +297,36 @@ mod tests {
         );
     }
 
+    /// Checks that rows are in order, and that each is in a line, as the addresses that it has.
+    fn are_in(rows: &[SavedRun], text: &str) -> bool {
+        let text = text.to_ascii_lowercase();
+        let printed =
+            |row: &SavedRun| format!("{:#018x}-{:#018x} ", row.va.0, row.va.0.wrapping_add(row.bytes));
+        rows.windows(2).all(|pair| pair[0].va.0 + pair[0].bytes <= pair[1].va.0)
+            && rows.iter().all(|row| row.bytes > 0 && text.contains(&printed(row)))
+    }
+
     proptest! {
+        /// Text at random is refused, with its line.
         #[test]
-        fn no_text_panics(text: String) {
-            let _ = read(&text);
+        fn any_text_is_refused(text: String) {
+            let error = read(&text).expect_err("no dump");
+            prop_assert_eq!((error.line, error.text), (1, excerpt(text.lines().last().unwrap_or_default(), 60)));
         }
 
         #[test]
-        fn no_damaged_dump_panics(at in 0..TEXT.len(), byte: u8, end in 0..TEXT.len()) {
+        fn a_damaged_dump_is_read_as_it_stands_or_its_line_is_named(at in 0..TEXT.len(), byte: u8, end in 1..TEXT.len()) {
             let mut bytes = TEXT.as_bytes().to_vec();
             bytes[at] = byte;
-            let _ = read(&String::from_utf8_lossy(&bytes));
-            let _ = read(&String::from_utf8_lossy(&bytes[..end]));
+            for text in [&String::from_utf8_lossy(&bytes), &TEXT[..end]] {
+                match read(text) {
+                    Ok(saved) => prop_assert!(are_in(&saved.stretches, text), "{}\n{:?}", text, saved.stretches),
+                    Err(error) => {
+                        let line = text.lines().nth(error.line - 1).map(|line| excerpt(line, 60));
+                        prop_assert_eq!(line, Some(error.text));
+                    }
+                }
+            }
         }
     }
 }
