@@ -160,6 +160,32 @@ mod tests {
         assert_eq!([0, 999, 1000, 3_145_728].map(grouped), ["0", "999", "1,000", "3,145,728"]);
     }
 
+    /// Returns the value of a text, from its whole digits and the places behind its point.
+    fn value(text: &str) -> Option<u64> {
+        let lower = text.to_ascii_lowercase();
+        let is_hex = text.starts_with("0x");
+        let unit = UNITS.iter().find_map(|(unit, scale)| {
+            let unit = unit.to_ascii_lowercase();
+            let short = lower.strip_suffix(&format!("{unit}ib")).or_else(|| lower.strip_suffix(unit));
+            Some((short?, *scale))
+        });
+        let (number, scale) = unit.unwrap_or((&lower, 1));
+        let (radix, number) = if is_hex { (16, number.strip_prefix("0x")?) } else { (10, number) };
+        let (whole, places) = if is_hex {
+            (number, None)
+        } else {
+            number.split_once('.').map_or((number, None), |(whole, places)| (whole, Some(places)))
+        };
+        let digits = [whole, places.unwrap_or("0")].concat();
+        if whole.is_empty() || places == Some("") || !digits.chars().all(|digit| digit.is_digit(radix)) {
+            return None;
+        }
+        let behind = places.map_or(1, |places| places.len() as u32);
+        let scaled = u128::from_str_radix(&digits, radix).ok()? * u128::from(scale);
+        let one = u128::from(radix).pow(behind);
+        scaled.is_multiple_of(one).then(|| u64::try_from(scaled / one).ok())?
+    }
+
     proptest! {
         #[test]
         fn sizes_read_back_as_written(bytes: u64) {
@@ -167,8 +193,10 @@ mod tests {
         }
 
         #[test]
-        fn no_text_panics(text: String) {
-            let _ = text.parse::<Size>();
+        fn any_text_is_its_value_or_refused(
+            text in "([0-9]{0,20}|0x[0-9a-fA-F]{0,17}|[0-9]{1,9}\\.[0-9]{0,9}|[0-9]\\.[05]|[+-]1)([KMGTkmgt]i?|i)?[Bb]?|.*",
+        ) {
+            prop_assert_eq!(text.parse::<Size>().ok().map(|size| size.0), value(&text), "{:?}", text);
         }
     }
 }

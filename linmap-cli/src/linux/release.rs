@@ -96,8 +96,20 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_name_panics(name: String) {
-            let _ = Release::parse(&name).map(|release| (release.is_debian(), release.to_string()));
+        fn a_name_is_its_version_and_anything_else(major: u32, minor: u32, rest in "([^0-9].{0,80})?") {
+            let release = Release::parse(&format!("{major}.{minor}{rest}"));
+            prop_assert_eq!(release.as_ref().map(Release::version), Some(Version(major, minor)));
+            let (shown, version) = (release.map(|r| r.to_string()).unwrap_or_default(), format!("{major}.{minor}"));
+            prop_assert!(shown.starts_with(&version) && !shown.contains(char::is_control), "{shown:?}");
+            // Each of 64 characters can take two, and one stands for the rest.
+            prop_assert!(shown.chars().count() <= 2 * 64 + 1, "{shown:?}");
+            let built_by_debian = Release::parse(&format!("{version}.0-{minor}-arm64"));
+            prop_assert!(built_by_debian.is_some_and(|release| release.is_debian()));
+        }
+
+        #[test]
+        fn a_name_without_a_version_is_none(name in "[^0-9].*|[0-9]*|[0-9]+\\.([^0-9].*)?|[0-9]+[+-]1\\..*|[1-9][0-9]{10}\\.1") {
+            prop_assert_eq!(Release::parse(&name), None);
         }
     }
 }

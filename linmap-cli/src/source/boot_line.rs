@@ -139,12 +139,22 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_damaged_tree_panics(damage: Vec<(u8, u8)>) {
+        fn arguments_read_back_from_any_place_in_the_page(line in "[!-~]([ -~]{0,60}[!-~])?", at in 0..=(PAGE - HEAD) / ALIGNMENT) {
+            let (range, memory) = mapped(&format!(" {line} "), at * ALIGNMENT, 4096);
+            prop_assert_eq!(in_range(range, &memory), Some(line));
+        }
+
+        /// Of a damaged tree, the arguments are text that is in it. The damage is in its 256 first bytes.
+        #[test]
+        fn arguments_of_a_damaged_tree_are_in_it(damage: Vec<(u8, u8)>, few in 0..3usize) {
             let (range, mut memory) = mapped("a=b", 0, 4096);
-            for (at, byte) in damage {
+            for (at, byte) in damage.into_iter().take(few) {
                 memory.0[usize::from(at)] = byte;
             }
-            let _ = in_range(range, &memory);
+            let found = in_range(range, &memory);
+            let is_there = |text: &String| memory.0.windows(text.len() + 1).any(|bytes| bytes.starts_with(text.as_bytes()));
+            prop_assert!(found.as_ref().is_none_or(is_there), "{:?}", found);
+            prop_assert!(few > 0 || found.as_deref() == Some("a=b"));
         }
     }
 }

@@ -86,11 +86,34 @@ mod tests {
     }
 
     proptest! {
+        /// What follows the first byte that is not text has no part in it.
         #[test]
-        fn no_text_panics(text: Vec<u8>, name: String) {
-            let info = VmcoreInfo::parse(&text);
-            let _ = (info.number(&name), info.symbol(&name), info.symbols().count());
-            let _ = (info.release(), info.page_size());
+        fn lines_read_back(
+            lines in prop::collection::btree_map("[ -<>-~]{0,9}", "[ -~]{0,9}", 0..6), noise: Vec<u8>,
+        ) {
+            let text: String = lines.iter().map(|(key, value)| format!("{key}={value}\n")).collect();
+            let info = VmcoreInfo::parse(&[text.as_bytes(), b"\0", &noise].concat());
+            prop_assert_eq!(&info.lines, &lines);
+            prop_assert_eq!(info.release(), lines.get("OSRELEASE").map(String::as_str));
+            // Of random bytes, as much is read as of the text before the first that is none.
+            let end = noise.iter().position(|byte| *byte != b'\n' && !(0x20..0x7f).contains(byte));
+            let text = &noise[..end.unwrap_or(noise.len())];
+            let keys = text.split(|byte| *byte == b'\n').filter(|line| line.contains(&b'='));
+            let keys: std::collections::BTreeSet<_> = keys.map(|line| line.split(|byte| *byte == b'=').next()).collect();
+            prop_assert_eq!(VmcoreInfo::parse(&noise).lines.len(), keys.len());
+        }
+
+        #[test]
+        fn numbers_and_symbols_read_back(number: u64, name in "[a-zA-Z_][a-zA-Z_0-9]{0,12}", other: String) {
+            for number_text in [format!("{number}"), format!("{number:#x}"), format!("{}", number.cast_signed())] {
+                let text = format!("NUMBER({name})={number_text}\nPAGESIZE={number}\nSYMBOL({name})={number:x}\n");
+                let info = VmcoreInfo::parse(text.as_bytes());
+                let all = (info.number(&name), info.page_size(), info.symbol(&name));
+                prop_assert_eq!(all, (Some(number), Some(number), Some(number)));
+                prop_assert_eq!(info.symbols().collect::<Vec<_>>(), [(name.as_str(), number)]);
+                let known = (other == name).then_some(number);
+                prop_assert_eq!((info.number(&other), info.symbol(&other)), (known, known));
+            }
         }
     }
 }

@@ -189,14 +189,43 @@ mod tests {
         assert!(document.list("/c").is_empty() && document.at("/n").is_none());
     }
 
-    proptest! {
-        #[test]
-        fn no_line_panics(lines: Vec<Vec<u8>>) {
-            let mut document = Document::default();
-            for line in lines {
-                let _ = document.merge_line(&line);
+    /// Objects with few keys, so that they meet.
+    fn object() -> impl Strategy<Value = Value> {
+        let scalar = prop_oneof![
+            Just(json!(null)),
+            any::<bool>().prop_map(Value::from),
+            any::<u8>().prop_map(Value::from)
+        ];
+        let keys = |inner| prop::collection::btree_map("[a-c]", inner, 0..4).prop_map(|map| json!(map));
+        keys(scalar.prop_recursive(3, 12, 3, keys).boxed())
+    }
+
+    /// Returns true if each value of a part is in the whole, at the same place.
+    fn is_within(part: &Value, whole: &Value) -> bool {
+        match (part, whole) {
+            (Value::Object(part), Value::Object(whole)) => {
+                part.iter().all(|(key, value)| whole.get(key).is_some_and(|other| is_within(value, other)))
             }
-            prop_assert!(document.as_value().is_object());
+            (part, whole) => part == whole,
+        }
+    }
+
+    proptest! {
+        /// Noise changes nothing and is refused; the last object stands as it is.
+        #[test]
+        fn each_object_is_within_and_noise_is_not(lines in prop::collection::vec((object(), any::<Vec<u8>>()), 1..5)) {
+            let mut document = Document::default();
+            for (object, noise) in &lines {
+                let before = document.as_value().clone();
+                prop_assert_eq!(document.merge_line(object.to_string().as_bytes()), Ok(()));
+                prop_assert!(is_within(object, document.as_value()));
+                let keys = |value: &Value| value.as_object().map(|keys| keys.keys().cloned().collect::<std::collections::BTreeSet<_>>());
+                prop_assert_eq!(keys(document.as_value()), keys(&before).zip(keys(object)).map(|(a, b)| &a | &b));
+                let after = document.as_value().clone();
+                let error = document.merge_line(noise).expect_err("noise");
+                prop_assert!(error.starts_with("not JSON: ") || error == "not a JSON object", "{}", error);
+                prop_assert_eq!(document.as_value(), &after);
+            }
         }
     }
 }

@@ -227,8 +227,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_panics(text: String) {
-            let _ = parse_range(&text);
+        fn a_range_is_its_first_and_last_address(
+            text in "(0x|0X)?[0-9a-fA-F]{0,17}-?(0x)?[0-9a-f]{0,17}|[+]1-2|0x[0-7]{3}-[89a-f]{3}|.*",
+        ) {
+            let number = |text: &str| {
+                let digits = text.trim_start_matches('0');
+                let digits = digits.strip_prefix(['x', 'X']).filter(|_| text.len() == digits.len() + 1).unwrap_or(text);
+                let value = u128::from_str_radix(digits, 16).ok().filter(|_| !digits.starts_with('+'))?;
+                u64::try_from(value).ok()
+            };
+            let ends = text.split_once('-').and_then(|(from, to)| Some((number(from)?, number(to)?)));
+            let range = ends.map(|(first, end)| (first, end.wrapping_sub(1))).filter(|(first, last)| first <= last);
+            prop_assert_eq!(parse_range(&text).ok(), range.map(|(first, last)| (Va(first), Va(last))), "{}", text);
+        }
+
+        #[test]
+        fn a_range_reads_back(a: u64, b: u64) {
+            let (first, last) = (a.min(b), a.max(b));
+            let text = format!("{first:#x}-{:x}", last.wrapping_add(1));
+            prop_assert_eq!(parse_range(&text), Ok((Va(first), Va(last))));
         }
 
         #[test]

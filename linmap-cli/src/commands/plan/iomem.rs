@@ -187,15 +187,53 @@ c0000000-c00fffff : reserved
         assert!(said(twice).starts_with("line 2: `System RAM` at 0x8000 overlaps"), "{}", said(twice));
     }
 
+    /// Returns the line that an error names.
+    fn place(text: &str) -> Option<usize> {
+        read(text).err()?.to_string().strip_prefix("line ")?.split(':').next()?.parse().ok()
+    }
+
     proptest! {
+        /// Text at random is no line.
         #[test]
-        fn no_text_panics(text: String) {
-            let _ = read(&text);
+        fn any_text_is_refused(text: String) {
+            let error = read(&text).expect_err("no machine").to_string();
+            let expected = if text.trim().is_empty() { "it is empty" } else { "line 1: `" };
+            prop_assert!(error.starts_with(expected) && !error.contains(char::is_control), "{}", error);
         }
 
         #[test]
-        fn no_line_panics(text in "( {0,4}[0-9a-fx-]{0,20} : (System RAM|Kernel code|reserved|IOAPIC)\n){0,6}") {
-            let _ = read(&text);
+        fn ram_reads_back(pieces in prop::collection::vec((1..1u64 << 40, 1..1u64 << 40, 0..9u64), 1..6)) {
+            let (mut end, mut text, mut ram, mut reserved) = (0, String::new(), Vec::new(), Vec::new());
+            for (gap, bytes, within) in pieces {
+                let start = end + gap;
+                end = start + bytes;
+                text += &format!("{start:08x}-{:08x} : System RAM\n", end - 1);
+                ram.push(Pa(start)..Pa(end));
+                if within < bytes {
+                    text += &format!("  {start:08x}-{:08x} : reserved\n", start + within);
+                    reserved.push(Pa(start)..Pa(start + within + 1));
+                }
+            }
+            prop_assert_eq!(read(&text), Ok(Iomem { ram, reserved, ..Iomem::default() }));
+        }
+
+        /// An error names the first line that cannot stay.
+        #[test]
+        fn lines_are_in_order_or_the_first_wrong_one_is_named(
+            text in "( {0,2}([0-9a-f]{1,3}-[0-9a-f]{2,4}|[0-9a-fx-]{0,20}) : (System RAM|System RAM|Kernel code|Kernel data|reserved|IOAPIC)\n){0,6}",
+        ) {
+            if let Ok(iomem) = read(&text) {
+                prop_assert!(iomem.ram.iter().chain(&iomem.reserved).all(|range| range.start < range.end));
+                prop_assert!(iomem.ram.windows(2).all(|pair| pair[0].end <= pair[1].start));
+                let kernel = iomem.kernel.unwrap_or(Pa(0)..Pa(0));
+                let code = iomem.code.unwrap_or(kernel.clone());
+                prop_assert!(kernel.start <= code.start && code.end <= kernel.end);
+            }
+            if let Some(line) = place(&text) {
+                let lines: Vec<&str> = text.split_inclusive('\n').collect();
+                prop_assert!((1..=lines.len()).contains(&line));
+                prop_assert_eq!((place(&lines[..line - 1].concat()), place(&lines[..line].concat())), (None, Some(line)));
+            }
         }
     }
 }

@@ -117,8 +117,30 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_document_panics(document: String, xml in "[<>=\"'a-c/ ]{0,40}") {
-            let _ = (parts(&document), parts(&xml), parts(&format!("<reg {xml}")));
+        fn registers_read_back(
+            all in prop::collection::vec(("[a-zA-Z0-9_]{1,9}", any::<Option<u32>>(), 0..1024usize), 0..6), single: bool,
+        ) {
+            let quote = if single { '\'' } else { '"' };
+            let line = |(name, number, bits): &(String, Option<u32>, usize)| {
+                let number = number.map(|number| format!("regnum = {quote}{number}{quote}")).unwrap_or_default();
+                format!("<reg bitsize={quote}{bits}{quote} {number} name={quote}{name}{quote}/>\n")
+            };
+            let document: String = all.iter().map(line).collect();
+            let expected: Vec<_> = all.into_iter().map(|(name, number, bits)| Part::Register(name, number, bits)).collect();
+            prop_assert_eq!(parts(&document), expected);
+        }
+
+        /// Whatever a document is, an element is a tag of it, and its name is in it.
+        #[test]
+        fn elements_are_of_the_document(document: String, xml in "[<>=\"'a-c/ ]{0,40}", tag in "reg|xi:include|architecture") {
+            for document in [document, format!("<{tag} name='{xml}"), format!("<{tag} href=\"{xml}"), format!("<{tag}>{xml}")] {
+                let found = parts(&document);
+                prop_assert!(found.len() <= document.matches('<').count());
+                for part in found {
+                    let (Part::Architecture(name) | Part::Include(name) | Part::Register(name, ..)) = part;
+                    prop_assert!(document.contains(&name), "{name:?} in {document:?}");
+                }
+            }
         }
     }
 }

@@ -381,11 +381,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_document_panics(at: usize, byte: u8, end: usize, noise: Vec<u8>) {
+        fn a_damaged_document_is_in_order_and_reads_back(at: usize, byte: u8, end: usize, noise: Vec<u8>) {
             let mut bytes = document(small(), &stretches()).to_string().into_bytes();
             let length = bytes.len();
+            // What is not whole is no JSON.
+            for cut in [&bytes[..end % length], &noise] {
+                prop_assert!(matches!(read(cut), Err(JsonError::Syntax(_))));
+            }
             bytes[at % length] = byte;
-            let _ = (read(&bytes), read(&bytes[..end % length]), read(&noise));
+            if let Ok(saved) = read(&bytes) {
+                let g = saved.geometry.expect("each document has one");
+                let rows = &saved.stretches;
+                prop_assert!(rows.windows(2).all(|pair| pair[0].va.0 + pair[0].bytes <= pair[1].va.0));
+                prop_assert!(rows.iter().all(|row| row.bytes > 0 && row.va.0.checked_add(row.bytes - 1).is_some()));
+                let again = read(document(g, rows).to_string().as_bytes()).expect("a document");
+                prop_assert_eq!((again.geometry, &again.stretches), (saved.geometry, rows));
+                // One byte changes one row.
+                let changed = rows.iter().zip(stretches()).filter(|(row, original)| *row != original).count();
+                prop_assert!(rows.len() == stretches().len() && changed <= 1);
+            }
         }
     }
 }
