@@ -49,7 +49,8 @@ impl Tree {
             |at: &Path, arguments: &[&str]| succeed(Command::new("git").arg("-C").arg(at).args(arguments));
         let head = git(repository, &["rev-parse", "HEAD"])?;
         let commit = String::from_utf8_lossy(&head).trim().to_owned();
-        if !root.exists() {
+        // Without its own, git would find the one of the directory around it.
+        if !root.join(".git").exists() {
             let clone = ["clone", "--quiet", "--shared", "--no-checkout"];
             succeed(Command::new("git").args(clone).args([repository, &root]))?;
         }
