@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 
+use crate::cache_lines::LINE;
 use crate::{CacheOp, CpuId};
 
 /// The progress of the maintenance of a line of code.
@@ -22,17 +23,17 @@ struct Line {
     synchronised: u8,
 }
 
-/// Lines of code that were stored, by physical address.
+/// Lines of code that were stored, by their physical addresses. Any address in a line stands for it.
 #[derive(Default)]
 pub(crate) struct Code(HashMap<u64, Line>);
 
 impl Code {
     pub(crate) fn store(&mut self, pa: u64) {
-        self.0.insert(pa, Line { step: Step::Stored, synchronised: 0 });
+        self.0.insert(line_of(pa), Line { step: Step::Stored, synchronised: 0 });
     }
 
     pub(crate) fn maintain(&mut self, cpu: CpuId, op: CacheOp, pa: u64) {
-        let Some(line) = self.0.get_mut(&pa) else { return };
+        let Some(line) = self.0.get_mut(&line_of(pa)) else { return };
         line.step = match (op, line.step) {
             // The point of coherency is beyond that of unification.
             (CacheOp::DcCvau | CacheOp::DcCvac | CacheOp::DcCivac, Step::Stored) => Step::Cleaning(cpu),
@@ -59,7 +60,7 @@ impl Code {
 
     /// Fails, naming the missing step, if this CPU may not execute the line yet.
     pub(crate) fn execute(&self, cpu: CpuId, pa: u64) -> Result<(), &'static str> {
-        match self.0.get(&pa) {
+        match self.0.get(&line_of(pa)) {
             None => Ok(()),
             Some(line) => match line.step {
                 Step::Stored => Err("DC CVAU"),
@@ -73,4 +74,8 @@ impl Code {
             },
         }
     }
+}
+
+const fn line_of(pa: u64) -> u64 {
+    pa >> LINE << LINE
 }

@@ -183,7 +183,7 @@ pub enum Event {
     Code {
         /// The CPU.
         cpu: CpuId,
-        /// The physical address of the cache line.
+        /// A physical address in the cache line.
         #[serde(with = "hex")]
         pa: u64,
     },
@@ -193,7 +193,7 @@ pub enum Event {
         cpu: CpuId,
         /// The maintenance operation.
         op: CacheOp,
-        /// The physical address of the cache line.
+        /// A physical address in the cache line.
         #[serde(with = "hex")]
         pa: u64,
     },
@@ -201,7 +201,7 @@ pub enum Event {
     Execute {
         /// The CPU.
         cpu: CpuId,
-        /// The physical address of the cache line.
+        /// A physical address in the cache line.
         #[serde(with = "hex")]
         pa: u64,
     },

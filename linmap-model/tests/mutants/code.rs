@@ -53,3 +53,23 @@ pub(crate) fn without_dsb_after_ic_ivau(wrong: bool) -> Scene {
 pub(crate) fn without_isb_on_the_other_cpu(wrong: bool) -> Scene {
     stored(None, !wrong)
 }
+
+/// The third instruction of the line is stored, and that line is maintained, or the one after it.
+pub(crate) fn another_line_maintained(wrong: bool) -> Scene {
+    let mut s = Scene::pages(&[Core::STRONG]);
+    s.event(Event::Code { cpu: 0, pa: LINE + 8 });
+    let pa = if wrong { LINE + 64 } else { LINE + 60 };
+    for op in [CacheOp::DcCvau, CacheOp::IcIvau] {
+        s.event(Event::Cache { cpu: 0, op, pa }).dsb(Ish);
+    }
+    s.isb().event(Event::Execute { cpu: 0, pa: LINE });
+    s
+}
+
+/// The second instruction of a line is executed, and the first was stored to, or another line's.
+pub(crate) fn another_instruction_of_a_stored_line(wrong: bool) -> Scene {
+    let mut s = Scene::pages(&[Core::STRONG]);
+    s.event(Event::Code { cpu: 0, pa: if wrong { LINE } else { LINE + 64 } });
+    s.event(Event::Execute { cpu: 0, pa: LINE + 4 });
+    s
+}

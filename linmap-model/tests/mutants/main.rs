@@ -806,6 +806,10 @@ mutants! {
         Code, "lack DSB ISH after IC IVAU";
     code::without_isb_on_the_other_cpu: "no ISB on the CPU that did not store",
         Code on 1, "lack an ISB on this CPU";
+    code::another_line_maintained: "the maintenance is of the next line",
+        Code, "lack DC CVAU";
+    code::another_instruction_of_a_stored_line: "an instruction is executed, and another in its line was stored",
+        Code on 0, "lack DC CVAU";
 }
 
 #[test]
