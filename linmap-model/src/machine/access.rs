@@ -35,6 +35,7 @@ impl Machine {
         }
         // With translation off an address is a physical one.
         if this.ttbr[..2] == [None; 2] {
+            self.may_use_physical(cpu, va)?;
             return if how == Access::Execute { self.executes(cpu, va) } else { Ok(()) };
         }
         let Some(now) = this.ttbr[half] else {
@@ -47,6 +48,18 @@ impl Machine {
         before.chain([now]).try_for_each(|ttbr| {
             self.access_through(Use { cpu, root: ttbr.root, asid: ttbr.asid, space: ttbr.space, va, how })
         })
+    }
+
+    /// Judges a physical address that a CPU uses with translation off: no one else owns its page.
+    fn may_use_physical(&self, cpu: CpuId, pa: u64) -> Result<(), Finding> {
+        // With stage 2 it is none.
+        let stages = self.cpu(cpu).ttbr.iter().flatten().count();
+        let Some((_, since)) = self.physical.given.first_in(pa, pa).filter(|_| stages == 0) else {
+            return Ok(());
+        };
+        let fact = format!("the page at {pa:#x} was given away by event {since}");
+        let uses = format!("cpu {cpu} uses it with translation off");
+        Err(Finding::new(Rule::Given, fact).on(cpu).at(pa).and(uses))
     }
 
     fn access_through(&self, usage: Use) -> Result<(), Finding> {

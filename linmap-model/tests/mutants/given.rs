@@ -1,7 +1,7 @@
 //! Pages of data that are given to another owner: unmapped by then, for every CPU and every address.
 
 use linmap::Leaf;
-use linmap_model::{Barrier::*, Core, Event, Tlb::*};
+use linmap_model::{Access, Barrier::*, Core, Event, Tlb::*};
 
 use crate::scene::{Plan, Scene};
 
@@ -180,5 +180,15 @@ pub(crate) fn taken_and_not_given(wrong: bool) -> Scene {
     s.unmap(0).unmap(1);
     give(&mut s, 0, 1);
     take(&mut s, 0, if wrong { 2 } else { 1 });
+    s
+}
+
+/// CPU 1 turns its MMU off and writes to a page by its physical address.
+pub(crate) fn written_with_translation_off(wrong: bool) -> Scene {
+    let mut s = Scene::pages(&[Core::STRONG; 2]);
+    s.unmap(0);
+    give(&mut s, 0, 1);
+    let va = s.leaf(if wrong { 0 } else { 1 }).oa.0;
+    s.cpu(1).off().event(Event::Access { cpu: 1, va, how: Access::Write });
     s
 }

@@ -460,6 +460,8 @@ mutants! {
         Sequence, "already";
     given::taken_and_not_given: "two pages are taken back of which one was given away",
         Sequence, "some were not given away";
+    given::written_with_translation_off: "a CPU whose MMU is off writes to a page that was given away",
+        Given on 1, "uses it with translation off";
 
     tables::freed_before_the_tlbi: "an unlinked table is given back before the TLBI",
         Freed, "walk caches may lead to it";
