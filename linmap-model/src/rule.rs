@@ -129,7 +129,7 @@ rules! {
         "D8.15.1.1 RDYNYQ and RVZZSZ, D8.15.1.4 IBMSDD";
     /// A CPU writes to what may be read-only for it, or executes what may not be executable.
     PermissionFault = "a CPU uses an address in a way that may not be permitted",
-        "D8.4.1.2.1 (data accesses), D8.4.1.2.3 RLWPVL and RVWLLR, D8.15.1.5 RJVXRH";
+        "D8.4.1.2.1 (data accesses), D8.4.1.2.3 RLWPVL, RVWLLR and RSYMMB, D8.15.1.5 RJVXRH";
     /// A leaf of a tree in use can be written and executed at EL1.
     WriteExecute = "memory is both writable and executable at EL1",
         "the setup's promise; D8.4.1.2.6 IWXKKQ: what EL1 can do";

@@ -6,13 +6,14 @@
 
 use linmap::{Attributes, Descriptor, Entry, Leaf, MemoryType, Pa};
 
+use super::registers::sctlr;
 use super::{Finding, Machine};
 use crate::asid::Asid;
 use crate::cached::Cached;
 use crate::pages::Place;
 use crate::space::Space;
 use crate::stale::StaleTable;
-use crate::{Access, Core, CpuId, Rule};
+use crate::{Access, Core, CpuId, Register, Rule};
 
 /// An access through one tree.
 #[derive(Clone, Copy)]
@@ -167,12 +168,16 @@ impl Machine {
         stale: Option<(usize, &dyn Fn() -> String)>,
     ) -> Result<(), Finding> {
         let Use { cpu, root, va, how, .. } = usage;
+        let core = self.cpu(cpu).core;
         let refused = match how {
-            Access::Write if !writable(cached.attributes, self.cpu(cpu).core) => {
+            Access::Write if !writable(cached.attributes, core) => {
                 Some((Rule::PermissionFault, "it is not writable"))
             }
             Access::Execute if !executable(cached.attributes) => {
                 Some((Rule::PermissionFault, "it is not executable at EL1"))
+            }
+            Access::Execute if self.no_writable_code(cpu) && writable(cached.attributes, core) => {
+                Some((Rule::PermissionFault, "it is writable, and SCTLR_EL1.WXN is 1"))
             }
             Access::Tag if cached.attributes.memory_type() != MemoryType::NORMAL_TAGGED => {
                 Some((Rule::Untagged, "its memory type is not Tagged"))
@@ -194,6 +199,13 @@ impl Machine {
             Some((since, why)) => found.and(format!("{uses} (replaced by event {since})")).and(why()),
             None => found.and(uses),
         })
+    }
+}
+
+impl Machine {
+    /// Returns true if a CPU executes nothing that it can write (D8.4.1.2.3 RSYMMB).
+    fn no_writable_code(&self, cpu: CpuId) -> bool {
+        self.cpu(cpu).registers.get(Register::Sctlr).written().is_some_and(|value| value & sctlr::WXN != 0)
     }
 }
 

@@ -119,10 +119,12 @@ pub(super) mod sctlr {
     pub(in super::super) const M: u64 = 1;
     /// Data accesses and walks may be cached.
     pub(in super::super) const C: u64 = 1 << 2;
+    /// What can be written cannot be executed.
+    pub(in super::super) const WXN: u64 = 1 << 19;
     /// Tables are big-endian.
     pub(in super::super) const EE: u64 = 1 << 25;
     /// The bits that a TLB may hold: EPAN, CMOW, LSMAOE, nTLSMD, EE and WXN.
-    pub(in super::super) const CACHED: u64 = 1 << 57 | 1 << 32 | 1 << 29 | 1 << 28 | EE | 1 << 19;
+    pub(in super::super) const CACHED: u64 = 1 << 57 | 1 << 32 | 1 << 29 | 1 << 28 | EE | WXN;
 }
 
 /// Fields of TCR_EL1 (D24.2.194).

@@ -1,7 +1,7 @@
 //! A CPU uses an address that may fault for it, or that permits something else.
 
-use linmap::{Attributes, Leaf, Level, MemoryType};
-use linmap_model::{Access::*, Barrier::*, CacheOp, Core, Event, Tlb};
+use linmap::{Attributes, Leaf, Level, MemoryType, Registers};
+use linmap_model::{Access::*, Barrier::*, CacheOp, Core, Event, Register, Tlb};
 
 use crate::scene::{Plan, READ_ONLY, Scene};
 
@@ -143,6 +143,17 @@ pub(crate) fn execution_of_what_a_user_writes(wrong: bool) -> Scene {
     let user = TEXT | Attributes::USER;
     let writable = if wrong { Attributes::READ_ONLY } else { Attributes::empty() };
     s.map(40, s.with(40, user.difference(writable))).access(Execute, 40);
+    s
+}
+
+/// Memory that is writable and executable is executed, on a CPU that sets SCTLR_EL1.WXN or on one that does not.
+pub(crate) fn execution_of_writable_memory_with_wxn(wrong: bool) -> Scene {
+    let plan = Plan::pages(&[Core::STRONG]);
+    let attributes = TEXT.difference(Attributes::READ_ONLY);
+    let mut s = Plan { leaf: Leaf { attributes, ..plan.leaf }, ..plan }.unloaded();
+    s.setup.write_execute = true;
+    let wxn = if wrong { 1 << 19 } else { 0 };
+    s.msr(Register::Sctlr, Registers::SCTLR_ON | wxn).isb().load().access(Execute, 0);
     s
 }
 

@@ -730,6 +730,8 @@ mutants! {
         PermissionFault on 0 at 0x28000, "it is not executable at EL1";
     access::execution_of_what_a_user_writes: "EL1 executes a page that EL0 can write",
         PermissionFault on 0 at 0x28000, "it is not executable at EL1";
+    access::execution_of_writable_memory_with_wxn: "with SCTLR_EL1.WXN a CPU executes what it can write",
+        PermissionFault on 0 at 0, "SCTLR_EL1.WXN is 1";
     access::execution_of_a_line_without_ic_ivau: "code is executed by its virtual address without IC IVAU",
         Code on 0, "lack IC IVAU";
     access::access_flag_clear: "a CPU that does not set the access flag reads a page without it",

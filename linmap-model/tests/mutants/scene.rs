@@ -130,7 +130,7 @@ pub(crate) struct Tree {
 /// A machine and what happens on it.
 pub(crate) struct Scene {
     pub(crate) g: Geometry,
-    setup: Setup,
+    pub(crate) setup: Setup,
     events: Vec<Event>,
     /// The CPU that acts.
     cpu: CpuId,
