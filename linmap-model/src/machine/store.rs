@@ -105,8 +105,15 @@ impl Machine {
                 format!("cpu {cpu} reaches the table at {table:#x} by {va:#x}, and has no tables for that");
             return Err(Finding::new(Rule::Alias, fact).on(cpu).at(va));
         };
-        let root = (ttbr.root, self.place_of_root(ttbr.root, half));
-        self.pages.walk(root, (va, va), self.geometry(), &mut |piece| {
+        let (root, g) = ((ttbr.root, self.place_of_root(ttbr.root, half)), self.geometry());
+        let refused = |said: &str| {
+            let fact = format!("cpu {cpu} reaches the table at {table:#x} by {va:#x}, which {said}");
+            Finding::new(Rule::Alias, fact).on(cpu).at(va)
+        };
+        if va < root.1.va || va - root.1.va >= 1 << g.va_bits() {
+            return Err(refused("does not translate: it is in neither half"));
+        }
+        self.pages.walk(root, (va, va), g, &mut |piece| {
             let said = match piece.entry {
                 Entry::Leaf(Leaf { valid: true, attributes, oa, .. }) => {
                     let oa = oa.0 + (va - piece.start);
@@ -118,8 +125,7 @@ impl Machine {
                 }
                 _ => "does not translate".into(),
             };
-            let fact = format!("cpu {cpu} reaches the table at {table:#x} by {va:#x}, which {said}");
-            Err(Finding::new(Rule::Alias, fact).on(cpu).at(va))
+            Err(refused(&said))
         })
     }
 

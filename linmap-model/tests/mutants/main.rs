@@ -579,6 +579,8 @@ mutants! {
         Alias, "which does not translate";
     park::table_written_through_a_read_only_page: "a table is written through a page that is read-only",
         Alias, "which is read-only";
+    park::table_written_below_the_half: "tables are written by an address below the half of the map",
+        Alias on 0, "which does not translate";
     park::table_written_without_a_one_to_one_map: "a parked CPU has no 1:1 map at all",
         Alias on 0, "has no tables for that";
     park::table_not_in_the_one_to_one_map: "a table is not in the 1:1 map that a parked CPU writes through",

@@ -186,6 +186,16 @@ fn tables_mapped(its_own: bool) -> (Scene, u64, usize) {
     (s, table, if its_own { page } else { page + 1 })
 }
 
+/// The address of the tables is in the half that the map translates, or below it.
+pub(crate) fn table_written_below_the_half(wrong: bool) -> Scene {
+    let (mut s, table, _) = tables_mapped(true);
+    if wrong {
+        s.setup.table_offset = s.setup.table_offset.map(|offset| offset - (1 << 39));
+    }
+    s.write(table, 0, 0, 512, 0).free(table);
+    s
+}
+
 /// Parked, the CPU writes tables through its 1:1 map, if it has them there.
 pub(crate) fn table_written_without_a_one_to_one_map(wrong: bool) -> Scene {
     let plan = Plan::pages(&[Core::WEAK]);
