@@ -11,13 +11,15 @@ use linmap::{Attributes, Descriptor, Entry, Leaf, Pa};
 
 use super::frames::sequence;
 use super::{Finding, Machine, lowest};
+use crate::cached::Cached;
 use crate::pages::{Place, State};
 use crate::{CpuId, Rule, Update};
 
 const ACCESSED: u64 = Attributes::ACCESSED.bits();
 const READ_ONLY: u64 = Attributes::READ_ONLY.bits();
-/// The bits of a writable-clean entry.
-const CLEAN: u64 = READ_ONLY | Attributes::DIRTY_MANAGED.bits();
+/// What a writable-clean entry has, as attributes and as bits.
+const CLEAN_ATTRIBUTES: Attributes = Attributes::READ_ONLY.union(Attributes::DIRTY_MANAGED);
+const CLEAN: u64 = CLEAN_ATTRIBUTES.bits();
 
 impl Machine {
     /// Takes an update by the walker of a CPU. If there is nothing to update, nothing happens.
@@ -129,6 +131,22 @@ impl Machine {
         Leaf { attributes: leaf.attributes | Attributes::ACCESSED, ..leaf }
     }
 
+    /// Judges that a write by way of a leaf that TLBs may hold is noted in the tables. One that is writable-dirty there
+    /// updates nothing (D8.5.2.1 RNMLQ). Stage 2 has other bits, and is not judged by this.
+    ///
+    /// # Errors
+    ///
+    /// The first address that the tables leave writable-clean.
+    pub(super) fn dirty_state_is_kept(&self, root: u64, span: (u64, u64), held: &Cached) -> Result<(), u64> {
+        let dirty = held.attributes & CLEAN_ATTRIBUTES == Attributes::DIRTY_MANAGED;
+        let place = self.root_place(root).filter(|place| dirty && !place.space.is_stage_2());
+        let (true, Some(place)) = (self.hardware_updates, place) else { return Ok(()) };
+        self.pages.walk((root, place), span, self.geometry(), &mut |piece| match piece.entry {
+            Entry::Leaf(leaf) if leaf.valid && leaf.attributes.contains(CLEAN_ATTRIBUTES) => Err(piece.va),
+            _ => Ok(()),
+        })
+    }
+
     /// Returns true if walkers may have made some attributes of others.
     pub(super) fn is_update(&self, from: Attributes, to: Attributes) -> bool {
         if !self.hardware_updates {
@@ -138,8 +156,7 @@ impl Machine {
         if self.cpus.iter().any(|c| c.core.hardware_access_flag) {
             updated |= Attributes::ACCESSED - from;
         }
-        let clean = Attributes::READ_ONLY | Attributes::DIRTY_MANAGED;
-        if from.contains(clean) && self.cpus.iter().any(|c| c.core.hardware_dirty_state) {
+        if from.contains(CLEAN_ATTRIBUTES) && self.cpus.iter().any(|c| c.core.hardware_dirty_state) {
             updated |= Attributes::READ_ONLY;
         }
         from ^ to == (from ^ to) & updated

@@ -191,12 +191,17 @@ impl Machine {
     ) -> Result<(), Finding> {
         self.may_keep(root, part, held).map_err(|va| {
             let wanted = self.states(root, va).1.first().copied().flatten();
+            let lost = self.dirty_state_is_kept(root, (va, va), held).is_err();
             let held = format!("cpu {cpu} may still use {} (replaced by event {since})", held.describe());
-            Finding::new(Rule::Stale, held)
+            let mut found = Finding::new(Rule::Stale, held)
                 .on(cpu)
                 .at(va)
-                .and(format!("the operation has made it {}", described(wanted)))
-                .and(why(va))
+                .and(format!("the operation has made it {}", described(wanted)));
+            if lost {
+                found = found
+                    .and("a write by way of the old entry leaves it writable-clean: its dirty state is lost");
+            }
+            found.and(why(va))
         })
     }
 

@@ -28,7 +28,7 @@ impl Machine {
             }
             va = end + 1;
         }
-        Ok(())
+        self.dirty_state_is_kept(root, (first, last), held)
     }
 
     /// Returns the last address up to which a leaf differs in stricter permissions alone, and faults are handled.

@@ -81,6 +81,16 @@ pub(crate) fn moved_without_access_flag(wrong: bool) -> Scene {
     s
 }
 
+/// A writable-dirty page becomes writable-clean again, and a write by way of the old entry would leave it so.
+pub(crate) fn made_clean_without_a_tlbi(wrong: bool) -> Scene {
+    let mut s = with_page(&[UPDATES; 2], DIRTY);
+    let [dirty, clean] = [DIRTY, CLEAN].map(|a| s.with(40, a));
+    let (was, value) = (s.bits(dirty), s.bits(clean));
+    s.begin("make clean", [s.change(40..41, Some(clean))]).cas(40, was, value);
+    if wrong { s.publish() } else { s.flush(40..41) }.done();
+    s
+}
+
 pub(crate) fn access_flag_by_a_cpu_without(wrong: bool) -> Scene {
     let mut s = with_page(&[Core::STRONG, UPDATES], NOT_ACCESSED);
     s.cpu(if wrong { 0 } else { 1 }).update(40, Update::Accessed);

@@ -759,6 +759,8 @@ mutants! {
         Promised at 0x28000, "it must be 0x8000028000, read-only";
     hardware_update::moved_without_access_flag: "a page moves in place, and a walker may set its access flag",
         BreakBeforeMake at 0x28000, "the output address changes";
+    hardware_update::made_clean_without_a_tlbi: "a writable-dirty page becomes writable-clean without a TLBI",
+        Stale on 0 at 0x28000, "its dirty state is lost";
     hardware_update::access_flag_by_a_cpu_without: "the walker of a CPU that does not do so sets the access flag",
         Sequence, "does not set the access flag";
     hardware_update::dirty_without_dbm: "a walker makes a page writable that has no DBM",
