@@ -1,5 +1,7 @@
 //! Table pages: taken and given back.
 
+use std::collections::HashSet;
+
 use linmap::{Entry, Geometry, Level};
 
 use super::{Finding, Machine, named};
@@ -74,6 +76,27 @@ impl Machine {
         }
         let fact = format!("cpu {cpu} {what} while {} is parked", named(parked));
         Err(Finding::new(Rule::Parked, fact).on(cpu))
+    }
+
+    /// Judges a tree that no CPU has loaded, before it is walked: no table is there twice. For others `link` has.
+    ///
+    /// A few tables that lead to one another from all of their slots would be a map of more pages than can be looked at.
+    pub(super) fn no_table_twice(&self, cpu: CpuId, root: u64) -> Result<(), Finding> {
+        if !self.is_offline(root) {
+            return Ok(());
+        }
+        let (mut seen, g) = (HashSet::new(), self.geometry());
+        let mut next: Vec<_> = self.root_place(root).map(|place| (root, place)).into_iter().collect();
+        while let Some((table, place)) = next.pop() {
+            if !seen.insert(table) {
+                let text = format!(
+                    "the table at {table:#x} is in the tree at {root:#x} twice; the model knows one place for each table"
+                );
+                return Err(sequence(cpu, text).at(place.va));
+            }
+            next.extend(self.pages.children(table, place, g));
+        }
+        Ok(())
     }
 
     /// Makes a page, and all below it, part of a tree that walkers reach.

@@ -82,6 +82,7 @@ impl Machine {
         };
         let root = operation.root;
         self.in_force(cpu, self.halves_of(cpu, root))?;
+        self.no_table_twice(cpu, root)?;
         if ok {
             let flat = self.expected.entry(root).or_default();
             operation.changes.iter().for_each(|c| flat.apply(c));

@@ -491,6 +491,8 @@ mutants! {
         Sequence, "32 stores at once";
     tables::linked_twice: "a table is below two slots",
         Sequence, "one place for each table";
+    tables::twice_in_a_tree_that_is_not_loaded: "a table is twice in a tree that is announced and not loaded",
+        Sequence, "the model knows one place for each table";
 
     promise::child_with_another_output_address: "in a child a page moves",
         BreakBeforeMake at 0x5000, "the output address changes";

@@ -262,7 +262,7 @@ impl Scene {
         self.begin_at(self.tree.tables[0], name, changes)
     }
 
-    fn begin_at(&mut self, root: u64, name: &str, changes: impl Into<Vec<Expected>>) -> &mut Self {
+    pub(crate) fn begin_at(&mut self, root: u64, name: &str, changes: impl Into<Vec<Expected>>) -> &mut Self {
         let (cpu, name, changes) = (self.cpu, name.to_owned(), changes.into());
         self.event(Event::Begin { cpu, root, name, changes })
     }

@@ -1,6 +1,6 @@
 //! Table pages: taken, linked, unlinked, given back.
 
-use linmap::{Leaf, Pa};
+use linmap::{Descriptor, Leaf, Pa};
 use linmap_model::{Barrier::*, Core, Register, Tlb::*};
 
 use crate::scene::{Plan, Scene};
@@ -149,5 +149,16 @@ pub(crate) fn linked_twice(wrong: bool) -> Scene {
     let mut s = Scene::blocks(&[Core::STRONG]);
     let (first, second) = (s.child(0), s.child(1));
     s.begin("split", []).link(0, first).link(1, if wrong { first } else { second }).publish().done();
+    s
+}
+
+/// A tree that no CPU has loaded is announced, and one of its tables is there twice.
+pub(crate) fn twice_in_a_tree_that_is_not_loaded(wrong: bool) -> Scene {
+    let mut s = Scene::pages(&[Core::STRONG]);
+    let [root, child] = [s.alloc(), s.alloc()];
+    let table = Descriptor::table(Pa(child), s.g).0;
+    s.begin_at(root, "announce", []).write(child, 0, 0, 512, 0).write(root, 0, 0, 512, 0);
+    s.write(root, 7, table, if wrong { 2 } else { 1 }, 0).dsb(Ishst).isb().done();
+    s.free(root).free(child);
     s
 }
