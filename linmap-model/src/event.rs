@@ -15,7 +15,7 @@ pub type CpuId = u8;
 
 /// One step.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(tag = "event", rename_all = "lowercase")]
+#[serde(tag = "event", rename_all = "lowercase", deny_unknown_fields)]
 pub enum Event {
     /// `cpu` stores descriptors: one into a live table, or `count` in a row into one that no walker
     /// reaches, each larger by `step`.
@@ -353,6 +353,7 @@ pub enum CacheOp {
 
 /// The mapping that a range must have when an operation has returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Expected {
     /// The first address.
     #[serde(with = "hex")]
@@ -360,7 +361,8 @@ pub struct Expected {
     /// Its size in bytes: whole pages.
     #[serde(with = "hex")]
     pub bytes: u64,
-    /// The first page's mapping, the next ones following in address; none for a hole.
+    /// The first page's mapping, the next ones following in address; none for a hole. A line says so by `null`.
+    #[serde(deserialize_with = "Option::deserialize")]
     pub to: Option<Mapping>,
     /// True if the operation promises that these pages, which are read-only here, cannot be written by any other
     /// address of any tree either. That is judged when it has returned and at every later store, until another operation
@@ -375,6 +377,7 @@ pub struct Expected {
 
 /// The mapping of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Mapping {
     /// The output address.
     #[serde(with = "hex")]
@@ -626,23 +629,24 @@ pub(crate) mod hex {
 
     pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<u64, D::Error> {
         let text = String::deserialize(d)?;
-        let digits = text.strip_prefix("0x").ok_or_else(|| D::Error::custom("a text like \"0x1000\""))?;
-        u64::from_str_radix(digits, 16).map_err(D::Error::custom)
+        let digits = text.strip_prefix("0x").filter(|digits| digits.bytes().all(|b| b.is_ascii_hexdigit()));
+        let number = digits.and_then(|digits| u64::from_str_radix(digits, 16).ok());
+        number.ok_or_else(|| D::Error::custom(format_args!("\"{text}\": expected a text like \"0x1000\"")))
     }
 }
 
 /// The same for an optional number.
-mod maybe_hex {
+pub(crate) mod maybe_hex {
     use serde::{Deserialize, Deserializer, Serializer};
 
-    pub(super) fn serialize<S: Serializer>(n: &Option<u64>, s: S) -> Result<S::Ok, S::Error> {
+    pub(crate) fn serialize<S: Serializer>(n: &Option<u64>, s: S) -> Result<S::Ok, S::Error> {
         match n {
             Some(n) => super::hex::serialize(n, s),
             None => s.serialize_none(),
         }
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u64>, D::Error> {
+    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<Option<u64>, D::Error> {
         #[derive(Deserialize)]
         struct Hex(#[serde(with = "super::hex")] u64);
         Ok(Option::<Hex>::deserialize(d)?.map(|h| h.0))

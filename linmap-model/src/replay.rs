@@ -2,7 +2,7 @@
 
 use std::io::BufRead;
 
-use crate::json::plain;
+use crate::json::read;
 use crate::{Breach, Event, Machine, Setup};
 
 /// Why a log does not replay to its end.
@@ -61,7 +61,7 @@ pub fn replay(log: impl BufRead) -> Result<usize, ReplayError> {
                 machine = Some(Machine::new(&setup).map_err(malformed)?);
             }
             Some(machine) => {
-                let event: Event = serde_json::from_str(&text).map_err(|e| malformed(plain(&e)))?;
+                let event = read_event(&text).map_err(malformed)?;
                 if let Err(breach) = machine.step(event) {
                     let rest = log.map_while(|(_, text)| text.ok());
                     let later = rest.filter(|text| !text.trim().is_empty()).count();
@@ -77,6 +77,11 @@ pub fn replay(log: impl BufRead) -> Result<usize, ReplayError> {
         },
         None => Err(ReplayError::Malformed { line: lines + 1, why: "no line describes the machine".into() }),
     }
+}
+
+/// Reads a line after the first.
+fn read_event(line: &str) -> Result<Event, String> {
+    read(line, |event| (event == Some("machine")).then_some("a second machine: a log describes one"))
 }
 
 /// Reads a log without judging it: the machine, and its events.
@@ -97,7 +102,7 @@ pub fn read_log(log: impl BufRead) -> Result<(Setup, Vec<Event>), ReplayError> {
         if setup.is_none() {
             setup = Some(Setup::from_json(&text).map_err(malformed)?);
         } else {
-            events.push(serde_json::from_str(&text).map_err(|e| malformed(plain(&e)))?);
+            events.push(read_event(&text).map_err(malformed)?);
         }
     }
     let none = ReplayError::Malformed { line: last + 1, why: "no line describes the machine".into() };

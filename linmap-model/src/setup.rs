@@ -3,11 +3,12 @@
 use linmap::{Geometry, Granule, OaFormat};
 use serde::{Deserialize, Serialize};
 
-use crate::event::{hex, is_yes, yes};
-use crate::json::plain;
+use crate::event::{hex, is_yes, maybe_hex, yes};
+use crate::json::read;
 
 /// The features of one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub struct Core {
     /// It never raises a TLB conflict abort when a live entry changes its size.
     #[serde(default)]
@@ -101,10 +102,18 @@ impl Setup {
     }
 }
 
+/// The event of the first line of a log.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    Machine,
+}
+
 /// The first line of a log.
 #[derive(Serialize, Deserialize)]
-#[serde(tag = "event", rename = "machine")]
+#[serde(deny_unknown_fields)]
 struct Header {
+    event: Kind,
     granule: String,
     va_bits: u32,
     format: String,
@@ -112,13 +121,15 @@ struct Header {
     #[serde(with = "hex")]
     tables_at: u64,
     tables: usize,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    table_offset: Option<String>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    linear_offset: Option<String>,
+    #[serde(default, with = "maybe_hex", skip_serializing_if = "Option::is_none")]
+    table_offset: Option<u64>,
+    #[serde(default, with = "maybe_hex", skip_serializing_if = "Option::is_none")]
+    linear_offset: Option<u64>,
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
     write_execute: bool,
 }
+
+const NOT_FIRST: &str = r#"the first line must describe the machine: {"event":"machine", ...}"#;
 
 const GRANULES: [(&str, Granule); 3] = [("4k", Granule::K4), ("16k", Granule::K16), ("64k", Granule::K64)];
 const FORMATS: [(&str, OaFormat); 3] =
@@ -131,14 +142,15 @@ impl Setup {
         let granule = GRANULES.iter().find(|x| x.1 == g.granule()).map_or("", |x| x.0);
         let format = FORMATS.iter().find(|x| x.1 == g.oa_format()).map_or("", |x| x.0);
         let header = Header {
+            event: Kind::Machine,
             granule: granule.into(),
             va_bits: g.va_bits(),
             format: format.into(),
             cpus: self.cores.clone(),
             tables_at: self.tables_at,
             tables: self.tables,
-            table_offset: self.table_offset.map(|o| format!("{o:#x}")),
-            linear_offset: self.linear_offset.map(|o| format!("{o:#x}")),
+            table_offset: self.table_offset,
+            linear_offset: self.linear_offset,
             write_execute: self.write_execute,
         };
         serde_json::to_string(&header).unwrap_or_default()
@@ -150,27 +162,20 @@ impl Setup {
     ///
     /// The mistake in it.
     pub fn from_json(line: &str) -> Result<Self, String> {
-        let header: Header = serde_json::from_str(line).map_err(|e| plain(&e))?;
+        let header: Header = read(line, |event| (event != Some("machine")).then_some(NOT_FIRST))?;
         let known = |name: &str, all: &[&str]| format!("\"{name}\" is none of {}", all.join(", "));
         let granule = GRANULES.iter().find(|x| x.0 == header.granule).map(|x| x.1);
         let granule = granule.ok_or_else(|| known(&header.granule, &GRANULES.map(|x| x.0)))?;
         let format = FORMATS.iter().find(|x| x.0 == header.format).map(|x| x.1);
         let format = format.ok_or_else(|| known(&header.format, &FORMATS.map(|x| x.0)))?;
         let geometry = Geometry::new(granule, header.va_bits, format).map_err(|e| e.to_string())?;
-        let offset = |name: &str, text: Option<&str>| {
-            let number = text.map(|text| {
-                let digits = text.strip_prefix("0x").unwrap_or(text);
-                u64::from_str_radix(digits, 16).map_err(|e| format!("{name} \"{text}\": {e}"))
-            });
-            number.transpose()
-        };
         let setup = Self {
             geometry,
             cores: header.cpus,
             tables_at: header.tables_at,
             tables: header.tables,
-            table_offset: offset("table_offset", header.table_offset.as_deref())?,
-            linear_offset: offset("linear_offset", header.linear_offset.as_deref())?,
+            table_offset: header.table_offset,
+            linear_offset: header.linear_offset,
             write_execute: header.write_execute,
         };
         setup.check().map(|()| setup)

@@ -190,18 +190,58 @@ fn events_survive_their_lines() {
     }
 }
 
+/// A log of the first version, which knew fewer features of CPUs and no long names of registers. It is never stored again.
+#[test]
+fn an_older_log_replays() {
+    let log = include_bytes!("older.jsonl");
+    assert_eq!(replay(&log[..]).expect("no breach"), 76);
+    let wrong: Vec<&str> = include_str!("older.jsonl").lines().filter(|l| !l.contains("\"tlbi\"")).collect();
+    assert!(matches!(replay(wrong.join("\n").as_bytes()), Err(ReplayError::Breach { .. })));
+}
+
+fn no_cpus(machine: &str) -> String {
+    let (before, cpus) = machine.split_once("\"cpus\":[").expect("CPUs");
+    let (_, after) = cpus.split_once(']').expect("their end");
+    format!("{before}\"cpus\":[]{after}")
+}
+
+/// Mistakes of typing among them: nothing in a line is ignored.
 #[test]
 fn what_is_no_log_is_refused_with_its_line() {
     let machine = String::from_utf8(unmapping(true)).unwrap().lines().next().unwrap().to_owned();
+    let with = |event: &str| format!("{machine}\n{event}\n");
+    let begin =
+        |change: &str| format!(r#"{{"event":"begin","cpu":0,"root":"0x0","name":"x","changes":[{change}]}}"#);
     let rows = [
         (String::new(), "line 1: no line describes the machine"),
-        ("{}\n".into(), "line 1: missing field"),
-        (format!("{machine}\nwrite\n"), "line 2: expected value"),
+        ("{}\n".into(), "line 1: the first line must describe the machine: {\"event\":\"machine\", ...}"),
+        ("{\"event\":\"isb\",\"cpu\":0}\n".into(), "line 1: the first line must describe the machine"),
+        (machine.replace("\"machine\"", "\"dsb\""), "line 1: the first line must describe the machine"),
+        ("a\n".into(), "line 1: expected a JSON object"),
+        (format!("{machine}\nwrite\n"), "line 2: expected a JSON object"),
+        (format!("{machine}\n{machine}\n"), "line 2: a second machine"),
         (format!("{machine}\n\n{{\"event\":\"dbs\",\"cpu\":0}}\n"), "line 3: unknown variant `dbs`"),
         (machine.replace("64k", "8k"), "line 1: \"8k\" is none of 4k, 16k, 64k"),
         (machine.replace("\"va_bits\":52", "\"va_bits\":99"), "line 1: 99 VA bits"),
         (machine.replace("\"tables\":1024", "\"tables\":99999999999"), "line 1: 99999999999 table pages"),
-        (machine.replace("\"cpus\":[", "\"cpus\":[],\"was\":["), "line 1: 0 CPUs"),
+        (machine.replace("\"cpus\":[", "\"cpus\":[],\"was\":["), "line 1: unknown field `was`"),
+        (machine.replace("never_aborts", "never_abort"), "line 1: unknown field `never_abort`"),
+        (no_cpus(&machine), "line 1: 0 CPUs"),
+        (with(r#"{"event":"dsb","cpu":0,"kind":"ish","domain":1}"#), "line 2: unknown field `domain`"),
+        (with(&begin(r#"{"va":"0x0","bytes":"0x10000"}"#)), "line 2: missing field `to`"),
+        (with(&begin(r#"{"va":"0x0","bytes":"0x10000","to":null,"too":1}"#)), "line 2: unknown field `too`"),
+        (
+            with(&begin(r#"{"va":"0x0","bytes":"0x10000","to":{"pa":"0x0","attributes":"0x0","size":1}}"#)),
+            "line 2: unknown field `size`",
+        ),
+        (
+            with(r#"{"event":"free","cpu":0,"table":"1000"}"#),
+            "line 2: \"1000\": expected a text like \"0x1000\"",
+        ),
+        (
+            with(r#"{"event":"free","cpu":0,"table":"0x+1"}"#),
+            "line 2: \"0x+1\": expected a text like \"0x1000\"",
+        ),
     ];
     for (text, said) in rows {
         let (code, _, err) = replayed(text.as_bytes());
