@@ -59,6 +59,9 @@
 //! Walkers may update leaves ([`Core::hardware_access_flag`] and [`Core::hardware_dirty_state`]), not table descriptors
 //! (FEAT_HAFT). An [`Event::Access`] is one of EL1: PAN and tag checks are not modelled. That another CPU has learned of
 //! a mapping before it uses it is taken for granted, for FEAT_ETS2.
+//! SCTLR_EL1.WXN is judged where code is executed by its address; [`Rule::WriteExecute`] does not count on it. With the MMU
+//! off a CPU's accesses are judged against pages that were given away, its stores of code are not. Dirty state that a stale
+//! entry loses is judged for stage 1 alone.
 //!
 //! All CPUs are in one inner shareable domain, and use one granule. HCRX_EL2.FnXS is 0.
 //!
