@@ -1,7 +1,7 @@
 //! `linmap-model`: judges a saved log of page-table events, and writes it for other judges.
 
 use std::fs::File;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead, BufReader, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -22,15 +22,15 @@ enum Command {
     /// Judge every step of a saved log.
     ///
     /// Exit code 0: no rule is broken. 1: a rule is broken; the first breach is printed with the facts and the last
-    /// events, and what follows it is counted. 2: the log cannot be read.
+    /// events, and what follows it is counted. 2: the log cannot be read, or the verdict not be written.
     Replay {
         /// The log, as `Model::log_to` writes it: one JSON object a line. `-` is standard input.
         log: PathBuf,
     },
     /// Write a saved log in the format of another checker, to standard output.
     ///
-    /// Exit code 0: written. 2: the log cannot be read, or holds what the format cannot express; the first such event is
-    /// named.
+    /// Exit code 0: written. 2: the log cannot be read, or holds what the format cannot express, and the first such event
+    /// is named; or standard output cannot be written.
     #[command(subcommand)]
     Export(Format),
 }
@@ -50,7 +50,7 @@ enum Format {
     /// A litmus test for herd7 (`herd7 -variant vmsa,fatal`).
     ///
     /// Expressed: one operation and one address of it; every store that changes the translation, the CPU's DSBs and ISBs,
-    /// the TLBIs that reach the address. herd7 says `Never` if the wrong outcome cannot come about, otherwise `Sometimes`.
+    /// the TLBIs that reach the address. herd7 says `Never` if the wrong outcome is impossible, otherwise `Sometimes`.
     /// Not expressed: levels and sizes, attributes other than write permission, more than two pages, other CPUs in the
     /// operation, registers other than those of table bases, instructions.
     Herd {
@@ -91,33 +91,45 @@ fn main() -> ExitCode {
 
 /// Opens a log.
 fn with(log: &Path, work: impl FnOnce(&str, Box<dyn BufRead>) -> ExitCode) -> ExitCode {
-    let name = log.display().to_string();
     if log.as_os_str() == "-" {
-        return work(&name, Box::new(io::stdin().lock()));
+        return work("standard input", Box::new(io::stdin().lock()));
     }
-    match File::open(log) {
+    let name = log.display().to_string();
+    // A directory can be opened, but not read.
+    let file = match log.is_dir() {
+        true => Err(ErrorKind::IsADirectory.into()),
+        false => File::open(log),
+    };
+    match file {
         Ok(file) => work(&name, Box::new(BufReader::new(file))),
         Err(error) => fails(&name, &error),
     }
 }
 
 fn fails(name: &str, error: &dyn std::error::Error) -> ExitCode {
-    eprintln!("linmap-model: {name}: {error}");
+    // There is no other place to say that this failed.
+    let _ = writeln!(io::stderr(), "linmap-model: {name}: {error}");
     ExitCode::from(2)
+}
+
+/// Prints to standard output. A reader who has read enough closes it, which is no error.
+fn prints(text: &str, code: ExitCode) -> ExitCode {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => fails("standard output", &error),
+        _ => code,
+    }
 }
 
 fn judge(name: &str, reader: Box<dyn BufRead>) -> ExitCode {
     match replay(reader) {
-        Ok(events) => {
-            println!("{name}: {events} events, no rule broken");
-            ExitCode::SUCCESS
-        }
+        Ok(events) => prints(&format!("{name}: {events} events, no rule broken\n"), ExitCode::SUCCESS),
         Err(ReplayError::Breach { line, breach, later }) => {
-            println!("{name}, line {line}\n\n{breach}");
+            let mut text = format!("{name}, line {line}\n\n{breach}\n");
             if later != 0 {
-                println!("  {later} more events follow, which are not judged");
+                text += &format!("  {later} more events follow, which are not judged\n");
             }
-            ExitCode::FAILURE
+            prints(&text, ExitCode::FAILURE)
         }
         Err(error) => fails(name, &error),
     }
@@ -133,10 +145,7 @@ fn write(
         Err(error) => return fails(name, &error),
     };
     match export(&setup, &events) {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
+        Ok(text) => prints(&text, ExitCode::SUCCESS),
         Err(error) => fails(name, &error),
     }
 }

@@ -1,7 +1,7 @@
 //! Logs: written, read back, and judged by the command.
 
 use std::io::Write;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::{Arc, Mutex};
 
 use linmap::{
@@ -252,6 +252,38 @@ fn what_is_no_log_is_refused_with_its_line() {
     assert!(code == Some(2) && err.contains("line 1: "), "{err}");
     let missing = command(&["replay", "no/such/log"]);
     assert_eq!(missing.status.code(), Some(2));
+}
+
+/// A reader may close standard output early. Where it cannot be written for another reason, that is an error.
+#[test]
+fn standard_output_closes_or_is_full() {
+    let path = std::env::temp_dir().join(format!("linmap-model-{}-closed.log", std::process::id()));
+    std::fs::write(&path, unmapping(false)).expect("a file");
+    let run = |output: Stdio| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_linmap-model"));
+        command.arg("replay").arg(&path).stdout(output).stderr(Stdio::piped());
+        let output = command.output().expect("the command runs");
+        (output.status.code(), String::from_utf8(output.stderr).expect("UTF-8"))
+    };
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    drop(reader);
+    assert_eq!(run(writer.into()), (Some(1), String::new()));
+    if let Ok(full) = std::fs::OpenOptions::new().write(true).open("/dev/full") {
+        let (code, err) = run(full.into());
+        assert!(code == Some(2) && err.contains("standard output: "), "{err}");
+    }
+    std::fs::remove_file(&path).expect("the file");
+}
+
+#[test]
+fn a_directory_and_standard_input_are_named() {
+    let output = command(&["replay", env!("CARGO_MANIFEST_DIR")]);
+    let err = String::from_utf8(output.stderr).expect("UTF-8");
+    assert!(output.status.code() == Some(2) && err.ends_with(": is a directory\n"), "{err}");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linmap-model"));
+    let output = command.args(["replay", "-"]).stdin(Stdio::null()).output().expect("the command runs");
+    let err = String::from_utf8(output.stderr).expect("UTF-8");
+    assert_eq!(err, "linmap-model: standard input: line 1: no line describes the machine\n");
 }
 
 /// An event of a CPU that does not exist, a table that is none: a breach, never a panic.
