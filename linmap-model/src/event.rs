@@ -290,17 +290,21 @@ impl Barrier {
 
 /// A register that says how a CPU translates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
 pub enum Register {
     /// TTBR0_EL1: the lower half.
+    #[serde(rename = "ttbr0_el1", alias = "ttbr0")]
     Ttbr0,
     /// TTBR1_EL1: the upper half.
+    #[serde(rename = "ttbr1_el1", alias = "ttbr1")]
     Ttbr1,
     /// TCR_EL1: sizes, granules and the attributes of walks.
+    #[serde(rename = "tcr_el1")]
     Tcr,
     /// MAIR_EL1: the meaning of the memory types.
+    #[serde(rename = "mair_el1")]
     Mair,
     /// SCTLR_EL1: MMU on or off, data caches on or off.
+    #[serde(rename = "sctlr_el1")]
     Sctlr,
     /// TTBR0_EL2: the addresses of EL2; with HCR_EL2.E2H the lower half of EL2&0.
     #[serde(rename = "ttbr0_el2")]

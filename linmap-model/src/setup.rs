@@ -7,41 +7,30 @@ use crate::event::{hex, is_yes, maybe_hex, yes};
 use crate::json::read;
 
 /// The features of one CPU.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
 pub struct Core {
     /// It never raises a TLB conflict abort when a live entry changes its size.
-    #[serde(default)]
     pub never_aborts: bool,
     /// It has TTL hints (FEAT_TTL); without, the field must be zero.
-    #[serde(default)]
     pub ttl: bool,
     /// It has TLBIs by range (FEAT_TLBIRANGE).
-    #[serde(default)]
     pub range_tlbi: bool,
     /// It has TLBIs for the outer shareable domain (FEAT_TLBIOS).
-    #[serde(default)]
     pub outer_tlbi: bool,
     /// It has TLBIs and DSBs with the nXS qualifier (FEAT_XS).
-    #[serde(default)]
     pub xs: bool,
     /// It needs one more TLBI and DSB after a batch (CVE-2025-10263).
-    #[serde(default)]
     pub repeat_tlbi: bool,
     /// It has allocation tags (FEAT_MTE2).
-    #[serde(default)]
     pub mte: bool,
     /// Its loads order later walks, which then see the new entry (FEAT_ETS2).
-    #[serde(default)]
     pub ets2: bool,
     /// Its walkers set the access flag (FEAT_HAFDBS, TCR_EL1.HA).
-    #[serde(default)]
     pub hardware_access_flag: bool,
     /// Its walkers make writable-clean entries writable-dirty (FEAT_HAFDBS, TCR_EL1.HD and HA).
-    #[serde(default)]
     pub hardware_dirty_state: bool,
     /// It has CnP in TTBR0 and TTBR1 (FEAT_TTCNP); without, the bit has no effect.
-    #[serde(default)]
     pub cnp: bool,
 }
 
@@ -82,9 +71,9 @@ pub struct Setup {
     /// read-only by another address must be read-only in the linear map ([`Rule::WritableAlias`](crate::Rule)).
     pub linear_offset: Option<u64>,
     /// True if EL1 may execute memory that it can write. The architecture permits that, so the machine judges it as a
-    /// promise of the system ([`Rule::WriteExecute`](crate::Rule)), which `linmap` keeps by default. A log whose first
-    /// line does not say it has made no such promise.
-    pub write_execute: bool,
+    /// promise of the system ([`Rule::WriteExecute`](crate::Rule)), which `linmap` keeps by default. It is true for
+    /// a log whose first line does not say it: older ones made no such promise.
+    pub allow_write_execute: bool,
 }
 
 impl Setup {
@@ -97,7 +86,7 @@ impl Setup {
             tables: 1024,
             table_offset: None,
             linear_offset: None,
-            write_execute: false,
+            allow_write_execute: false,
         }
     }
 }
@@ -126,7 +115,7 @@ struct Header {
     #[serde(default, with = "maybe_hex", skip_serializing_if = "Option::is_none")]
     linear_offset: Option<u64>,
     #[serde(default = "yes", skip_serializing_if = "is_yes")]
-    write_execute: bool,
+    allow_write_execute: bool,
 }
 
 const NOT_FIRST: &str = r#"the first line must describe the machine: {"event":"machine", ...}"#;
@@ -151,7 +140,7 @@ impl Setup {
             tables: self.tables,
             table_offset: self.table_offset,
             linear_offset: self.linear_offset,
-            write_execute: self.write_execute,
+            allow_write_execute: self.allow_write_execute,
         };
         serde_json::to_string(&header).unwrap_or_default()
     }
@@ -176,7 +165,7 @@ impl Setup {
             tables: header.tables,
             table_offset: header.table_offset,
             linear_offset: header.linear_offset,
-            write_execute: header.write_execute,
+            allow_write_execute: header.allow_write_execute,
         };
         setup.check().map(|()| setup)
     }

@@ -137,7 +137,7 @@ impl Operation<'_> {
             Event::Write { .. } => next.map(Step::Store),
             Event::Msr { register, .. } if half_of(register).is_some() => next.map(Step::Switch),
             Event::Msr { .. } => return Err(Why::NoSuchEvent { lacks: "registers" }),
-            Event::Dsb { kind, .. } if is_nxs(kind) => {
+            Event::Dsb { kind, .. } if kind.is_nxs() => {
                 return Err(Why::NoSuchEvent { lacks: "nXS qualifier" });
             }
             Event::Dsb { kind, .. } => Some(Step::Dsb(kind)),
@@ -212,10 +212,6 @@ struct Replaced {
     /// True if tables of its walk were replaced with it.
     unlinks: bool,
     was: Translation,
-}
-
-const fn is_nxs(kind: Barrier) -> bool {
-    matches!(kind, Barrier::Ishnxs | Barrier::Nshnxs | Barrier::Oshnxs | Barrier::Synxs)
 }
 
 /// Returns true if a TLBI removes every entry of the address that was replaced. Fails if litmus tests have no such TLBI.

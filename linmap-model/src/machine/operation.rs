@@ -322,7 +322,7 @@ impl Machine {
             return if states.iter().any(fine) { Ok(()) } else { Err(self.faults(va, states, moment)) };
         };
         let oa = leaf.oa.0 + (va - piece.start);
-        if leaf.valid && leaf.attributes.is_writable() && !self.setup.write_execute {
+        if leaf.valid && leaf.attributes.is_writable() && !self.setup.allow_write_execute {
             not_executable(va, oa, leaf.attributes)?;
         }
         let exact = |m: &Mapping| m.valid == leaf.valid && self.same(m, oa, leaf.attributes);

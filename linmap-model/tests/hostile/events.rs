@@ -40,7 +40,7 @@ fn machine(g: Geometry, offset: Option<u64>) -> Setup {
     setup.table_offset = offset;
     setup.linear_offset = offset;
     setup.tables = 16;
-    setup.write_execute = offset.is_some();
+    setup.allow_write_execute = offset.is_some();
     setup
 }
 

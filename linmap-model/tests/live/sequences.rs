@@ -45,8 +45,8 @@ fn on_a_machine(seed: u64) {
     let cores: Vec<Core> = any_cores(&mut random);
     let half = if random.one_in(8) { Half::Lower } else { Half::Upper };
     let tables_at = if g.oa_bits() == 52 && random.one_in(2) { 0xd << 48 } else { 0x1000_0000 };
-    let (tables, write_execute) = (24 + random.below(60) as usize, random.one_in(2));
-    let machine = Machine::of(&Setup { tables, tables_at, write_execute, ..Setup::new(g, &cores) });
+    let (tables, allow_write_execute) = (24 + random.below(60) as usize, random.one_in(2));
+    let machine = Machine::of(&Setup { tables, tables_at, allow_write_execute, ..Setup::new(g, &cores) });
     let regions = any_regions(g, half, &mut random);
     let mut world = World::new(&machine, half, &regions);
     for sequence in 1..=A_MACHINE {

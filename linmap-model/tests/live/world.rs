@@ -142,7 +142,7 @@ impl<'m> World<'m> {
 
     /// Allows memory that can be written and executed, on a machine that does not forbid it.
     pub(crate) fn allow_write_execute(&mut self, allow: bool) {
-        let allow = allow && self.model.setup().write_execute;
+        let allow = allow && self.model.setup().allow_write_execute;
         self.history.push(format!("allow write and execute: {allow}"));
         self.space.allow_write_execute(allow);
         self.write_execute = allow;

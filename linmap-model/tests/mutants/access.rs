@@ -151,7 +151,7 @@ pub(crate) fn execution_of_writable_memory_with_wxn(wrong: bool) -> Scene {
     let plan = Plan::pages(&[Core::STRONG]);
     let attributes = TEXT.difference(Attributes::READ_ONLY);
     let mut s = Plan { leaf: Leaf { attributes, ..plan.leaf }, ..plan }.unloaded();
-    s.setup.write_execute = true;
+    s.setup.allow_write_execute = true;
     let wxn = if wrong { 1 << 19 } else { 0 };
     s.msr(Register::Sctlr, Registers::SCTLR_ON | wxn).isb().load().access(Execute, 0);
     s

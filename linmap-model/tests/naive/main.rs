@@ -78,7 +78,7 @@ impl Case {
         let geometry = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
         // A few table pages are enough.
         // Attributes are random.
-        let setup = Setup { tables: 16, write_execute: true, ..Setup::new(geometry, &self.cores) };
+        let setup = Setup { tables: 16, allow_write_execute: true, ..Setup::new(geometry, &self.cores) };
         let mut machine = Machine::new(&setup).unwrap();
         for event in &self.prologue {
             machine.step(event.clone()).unwrap_or_else(|breach| panic!("the prologue:\n{breach}"));
