@@ -307,7 +307,7 @@ fn the_command_exports() {
             "event 9 (cpu 0  dsb nsh): the checker has no",
         ),
         (&["export", "herd", "--operation", "7"], log.clone(), "there is no such operation"),
-        (&["export", "herd"], "{}\n".into(), "line 1: missing field"),
+        (&["export", "herd"], "{}\n".into(), "line 1: the first line must describe the machine"),
         (&["export", "herd", "--va", "12"], log, "an address begins with 0x"),
     ] {
         let output = command(arguments, &log);
