@@ -156,8 +156,7 @@ pub enum Event {
         /// True if it made the changes that it announced; otherwise it made none.
         ok: bool,
     },
-    /// A page of data, or several, is given to another owner, who does with it what he likes: no CPU of this machine
-    /// must be able to reach it any more.
+    /// Pages of data go to another owner. From here on no CPU may reach them.
     Give {
         /// The CPU.
         cpu: CpuId,

@@ -1,9 +1,9 @@
-//! Right runs of the library, and wrong twins of them, before other judges: casemate's checker and herd7.
+//! Runs of the library, judged by other programs: casemate's checker and herd7.
 //!
 //! `make judges`, or `cargo run -p linmap-model --example judges [DIRECTORY]`, where the traces and tests are then kept.
 //!
-//! A twin lacks one DSB, TLBI or ISB of an operation. `linmap-model` says whether that is wrong; the others must agree where
-//! they can see it. `LINMAP_CASEMATE` and `LINMAP_HERD` name the judges if they are not on the search path. Neither is
+//! Each run is judged as it is, and then without one DSB, TLBI or ISB of an operation at a time. `linmap-model` says
+//! whether that is wrong; the others must agree where they can see it. `LINMAP_CASEMATE` and `LINMAP_HERD` name the judges if they are not on the search path. Neither is
 //! needed: what is missing is said.
 
 mod scenes;
@@ -16,7 +16,7 @@ use std::process::ExitCode;
 use linmap_model::export::{Inexpressible, Question, casemate, herd};
 use linmap_model::{Breach, Event, Machine, Setup};
 
-use scenes::{SCENES, Scene, Sees, UNTRUE};
+use scenes::{FALSE_ALARMS, SCENES, Scene, Sees};
 use tools::{Judge, Verdict};
 
 const CASEMATE: &str = "casemate is not installed: build casemate-check as its README says (https://github.com/rems-project/casemate),
@@ -25,7 +25,7 @@ const HERD: &str = "herd7 is not installed: `opam install herdtools7`, or Debian
   and set LINMAP_HERD to its path";
 
 /// The judges, and where their files go.
-struct Court {
+struct Judges {
     casemate: Option<Judge>,
     herd: Option<Judge>,
     directory: PathBuf,
@@ -49,23 +49,23 @@ fn main() -> ExitCode {
         eprintln!("{}: {error}", directory.display());
         return ExitCode::from(2);
     }
-    let mut court = Court { casemate, herd, directory, asked: 0, mistakes: 0 };
+    let mut judges = Judges { casemate, herd, directory, asked: 0, mistakes: 0 };
     println!("{:<34} {:<24} {:<12} {:<14} casemate", "run", "without", "linmap-model", "herd7");
-    SCENES.iter().for_each(|scene| court.hears(scene));
+    SCENES.iter().for_each(|scene| judges.judge(scene));
     if !kept {
         // Nothing depends on it.
-        _ = std::fs::remove_dir_all(&court.directory);
+        _ = std::fs::remove_dir_all(&judges.directory);
     }
-    println!("\nAlarms of casemate that are not true:");
-    UNTRUE.iter().for_each(|alarm| println!("- {}: {}", alarm.text, alarm.reason));
-    println!("\n{} logs, {} verdicts other than expected", court.asked, court.mistakes);
-    if court.mistakes == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    println!("\nFalse alarms of casemate:");
+    FALSE_ALARMS.iter().for_each(|alarm| println!("- {}: {}", alarm.text, alarm.reason));
+    println!("\n{} logs, {} verdicts other than expected", judges.asked, judges.mistakes);
+    if judges.mistakes == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-impl Court {
-    /// A right run, and each of its wrong twins.
-    fn hears(&mut self, scene: &Scene) {
-        let (setup, events) = stage::run(&scene.machine, scene.policy, scene.story);
+impl Judges {
+    /// A right run, and the same without each of its steps.
+    fn judge(&mut self, scene: &Scene) {
+        let (setup, events) = stage::run(&scene.machine, scene.policy, scene.run);
         let question =
             Question { operation: Some(scene.operation), va: None, publication: scene.publication };
         let name = scene.name.replace([' ', ','], "-");
@@ -73,30 +73,30 @@ impl Court {
         let asks = [self.casemate(&name, trace), self.herd(&name, test)];
         self.prints([scene.name, "", "right"], asks, [casemate_expects(scene), Verdict::Right]);
         for n in steps(&events, scene.operation) {
-            let mut twin = events.clone();
-            let removed = twin.remove(n);
-            self.hears_twin(scene, &setup, (&events, &twin), (n, &removed), question);
+            let mut shorter = events.clone();
+            let removed = shorter.remove(n);
+            self.judge_shorter(scene, &setup, (&events, &shorter), (n, &removed), question);
         }
     }
 
     /// A run without one of its steps. Casemate is asked where it can see what is missing; herd7 about the address that
     /// suffers, if the step has to do with that.
-    fn hears_twin(
+    fn judge_shorter(
         &mut self,
         scene: &Scene,
         setup: &Setup,
-        (right, twin): (&[Event], &[Event]),
+        (right, shorter): (&[Event], &[Event]),
         (n, removed): (usize, &Event),
         question: Question,
     ) {
         let name = format!("{}-{n}", scene.name.replace([' ', ','], "-"));
-        let breach = breach(setup, twin);
+        let breach = breach(setup, shorter);
         let va = breach.as_ref().and_then(|b| b.va).map(|va| va.0);
         let named = Question { va, ..question };
         let question = if herd(setup, right, &named).is_ok() { named } else { question };
-        let (before, test) = (herd(setup, right, &question), herd(setup, twin, &question));
+        let (before, test) = (herd(setup, right, &question), herd(setup, shorter, &question));
         let sees = scene.casemate == Sees::Reuse && !matches!(removed, Event::Isb { .. });
-        let casemate = sees.then(|| self.casemate(&name, casemate(setup, twin))).flatten();
+        let casemate = sees.then(|| self.casemate(&name, casemate(setup, shorter))).flatten();
         let asked = before != test && scene.herd_sees(breach.as_ref().map(|b| b.rule), removed);
         let herd = asked.then(|| self.herd(&name, test)).flatten();
         let wrong = if breach.is_some() { Verdict::Wrong(String::new()) } else { Verdict::Right };
@@ -173,7 +173,7 @@ fn verdict(
 fn casemate_expects(scene: &Scene) -> Verdict {
     match scene.casemate {
         Sees::Refused => Verdict::Inexpressible(String::new()),
-        Sees::Untrue(alarm) => Verdict::Wrong(alarm.text.to_owned()),
+        Sees::FalseAlarm(alarm) => Verdict::Wrong(alarm.text.to_owned()),
         Sees::Reuse | Sees::Nothing => Verdict::Right,
     }
 }

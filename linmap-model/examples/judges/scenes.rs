@@ -12,26 +12,26 @@ pub(crate) enum Sees {
     Reuse,
     /// Nothing: entries stay valid, or are not used again.
     Nothing,
-    /// An alarm that is not true.
-    Untrue(&'static Untrue),
+    /// A false alarm.
+    FalseAlarm(&'static FalseAlarm),
     /// The trace cannot be written.
     Refused,
 }
 
-/// An alarm of casemate that is not true, and why.
+/// A false alarm of casemate, and its reason.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) struct Untrue {
+pub(crate) struct FalseAlarm {
     pub(crate) text: &'static str,
     pub(crate) reason: &'static str,
 }
 
 /// All of them: each has a scene.
-pub(crate) const UNTRUE: &[Untrue] = &[
-    Untrue {
+pub(crate) const FALSE_ALARMS: &[FalseAlarm] = &[
+    FalseAlarm {
         text: "BBM valid->valid",
         reason: "it does not know CPUs that never abort on a live change of size (BBM level 2)",
     },
-    Untrue {
+    FalseAlarm {
         text: "BBM write table descriptor with unclean children",
         reason: "it wants a DSB, a TLBI and a DSB for the entries of a table, and then once more for the table",
     },
@@ -42,8 +42,8 @@ pub(crate) struct Scene {
     pub(crate) name: &'static str,
     pub(crate) machine: Machine,
     pub(crate) policy: Policy,
-    pub(crate) story: fn(&Stage<'_>),
-    /// The operation that is judged by herd7, and from which a step is missing in wrong twins: from 0.
+    pub(crate) run: fn(&Stage<'_>),
+    /// The operation that is judged by herd7, and which is also judged without each of its steps: from 0.
     pub(crate) operation: usize,
     /// True if herd7 is asked about the publication of a table, false if about the return.
     pub(crate) publication: bool,
@@ -68,9 +68,9 @@ impl Scene {
     }
 }
 
-const fn scene(name: &'static str, machine: Machine, story: fn(&Stage<'_>), casemate: Sees) -> Scene {
+const fn scene(name: &'static str, machine: Machine, run: fn(&Stage<'_>), casemate: Sees) -> Scene {
     let policy = Policy::Live;
-    Scene { name, machine, policy, story, operation: 0, publication: false, casemate }
+    Scene { name, machine, policy, run, operation: 0, publication: false, casemate }
 }
 
 const READ_ONLY: Attributes = Attributes::RAM.union(Attributes::READ_ONLY);
@@ -85,8 +85,8 @@ const ALONE: Machine = Machine { cores: &[Core::WEAK], ..K4 };
 const REPEATS: Machine = Machine { cores: &[Core { repeat_tlbi: true, ..Core::STRONG }; 2], ..K4 };
 const NO_RANGES: Machine = Machine { cores: &[Core { range_tlbi: false, ..Core::STRONG }; 4], ..K4 };
 
-const LIVE_SIZE: Sees = Sees::Untrue(&UNTRUE[0]);
-const TABLE_GOES: Sees = Sees::Untrue(&UNTRUE[1]);
+const LIVE_SIZE: Sees = Sees::FalseAlarm(&FALSE_ALARMS[0]);
+const TABLE_GOES: Sees = Sees::FalseAlarm(&FALSE_ALARMS[1]);
 
 /// All scenes.
 pub(crate) const SCENES: &[Scene] = &[

@@ -113,7 +113,7 @@ impl Write for Log {
 }
 
 /// Returns the machine and the events of a run of the library. A broken rule panics.
-pub(crate) fn run(machine: &Machine, policy: Policy, story: impl FnOnce(&Stage<'_>)) -> (Setup, Vec<Event>) {
+pub(crate) fn run(machine: &Machine, policy: Policy, work: impl FnOnce(&Stage<'_>)) -> (Setup, Vec<Event>) {
     let g = Geometry::new(machine.granule, machine.va_bits, machine.format).expect("a geometry that exists");
     let mut setup = Setup { tables: 64, ..Setup::new(g, machine.cores) };
     if machine.aliased {
@@ -136,7 +136,7 @@ pub(crate) fn run(machine: &Machine, policy: Policy, story: impl FnOnce(&Stage<'
         model.cpu(n).reports();
         model.cpu(n).loads(Register::Ttbr1, space.root());
     }
-    story(&Stage { cpu, g, space });
+    work(&Stage { cpu, g, space });
     model.finish().unwrap_or_else(|breach| panic!("{breach}"));
     let log = std::mem::take(&mut *log.0.lock().expect("no writer panics"));
     read_log(&*log).expect("what the model wrote")

@@ -6,7 +6,7 @@ use std::process::Command;
 /// The verdict of a judge on a log.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Verdict {
-    /// No objection: casemate checks the log, herd7 says that the wrong outcome never comes about.
+    /// No objection: casemate checks the log, herd7 says that the wrong outcome is impossible.
     Right,
     /// An objection, in the judge's words.
     Wrong(String),

@@ -34,7 +34,8 @@ const CPUS: usize = 4;
 ///
 /// The first event, or the property of the machine, that casemate has not: other granules than 4K, other addresses than
 /// 48 bits, more than four CPUs; a second tree, CPUs that leave the map or are reset, registers other than those of table
-/// bases, TLBIs and DSBs that are not broadcast, by ASID, with nXS or of other regimes, instructions; live stores outside of operations, and two operations at a time.
+/// bases, TLBIs and DSBs that are not broadcast, by ASID, with nXS or of other regimes, instructions; live stores outside of
+/// operations, and two operations at a time.
 pub fn casemate(setup: &Setup, events: &[Event]) -> Result<String, Inexpressible> {
     let machine = |why| Inexpressible { event: None, why };
     let g = setup.geometry;

@@ -30,7 +30,7 @@ pub struct Question {
 /// have nothing to do with the address. TLBIs by range are by address.
 ///
 /// - P1 accesses the address after DMB LD, if the operation takes something away: no CPU can use that any longer. If it
-///   adds something, P1 needs a context synchronization event too: without one a fault on the old entry is permitted.
+///   adds something, P1 needs a context synchronisation event too: without one a fault on the old entry is permitted.
 /// - P0 accesses the address after its last step, so an ISB that is missing is found too.
 /// - A write of a table base register is a store to the entry and a DSB. There is no P1 then: the entry stands for what this
 ///   CPU walks.

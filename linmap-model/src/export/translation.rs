@@ -1,4 +1,5 @@
-//! The translation of one address, as far as a litmus test has it: one entry, its page, its validity, its permission to write.
+//! The translation of one address, as far as a litmus test has it: one entry, its page, its validity, its permission to
+//! write.
 
 use linmap::{Attributes, Descriptor, Entry, Geometry};
 

@@ -17,7 +17,7 @@ use crate::{CpuId, Rule, Update};
 
 const ACCESSED: u64 = Attributes::ACCESSED.bits();
 const READ_ONLY: u64 = Attributes::READ_ONLY.bits();
-/// What a writable-clean entry has, as attributes and as bits.
+/// The attributes of a writable-clean entry, as attributes and as bits.
 const CLEAN_ATTRIBUTES: Attributes = Attributes::READ_ONLY.union(Attributes::DIRTY_MANAGED);
 const CLEAN: u64 = CLEAN_ATTRIBUTES.bits();
 

@@ -119,7 +119,7 @@ pub(super) mod sctlr {
     pub(in super::super) const M: u64 = 1;
     /// Data accesses and walks may be cached.
     pub(in super::super) const C: u64 = 1 << 2;
-    /// What can be written cannot be executed.
+    /// Memory that can be written cannot be executed.
     pub(in super::super) const WXN: u64 = 1 << 19;
     /// Tables are big-endian.
     pub(in super::super) const EE: u64 = 1 << 25;
