@@ -47,8 +47,11 @@
 //! both stages is dropped only by TLBIs of all addresses, as the virtual ones are not known. Leaves of EL2 are judged as
 //! those of EL1, but for nG: AP\[1\], PXN and XN are not. The exception level at which code runs is not known, so no
 //! TLBI is undefined because of it. Not modelled, and refused where they would matter: a VMID that changes under a tree
-//! of EL1, HCR_EL2.E2H that changes under one of EL2, stage 2 on CPUs that need TLBIs twice, hierarchical restrictions in table descriptors, and one table in two places, but for those that a
-//! tree shares with the one that it replaces.
+//! of EL1, HCR_EL2.E2H that changes under one of EL2, stage 2 on CPUs that need TLBIs twice, hierarchical
+//! restrictions in table descriptors, and one table in two places, but for those that a tree shares with the one that it
+//! replaces.
+//!
+//! The registers TCR_EL2, MAIR_EL2, SCTLR_EL2 and VTCR_EL2 do not exist here. TCR_EL1.HPDn, E0PDn and TBIn have no effect.
 //!
 //! The ASID of a half is that of its own register. Two ASIDs in TTBR0 and TTBR1 are refused where pages of the upper half
 //! are not global. Trees of the upper half are not told apart by ASID: a CPU that goes from one to another needs a TLBI
@@ -57,7 +60,7 @@
 //! entries of stage 1 count as shared without it (D8.16.3.4 RZVRZW).
 //!
 //! Walkers may update leaves ([`Core::hardware_access_flag`] and [`Core::hardware_dirty_state`]), not table descriptors
-//! (FEAT_HAFT). An [`Event::Access`] is one of EL1: PAN and tag checks are not modelled. That another CPU has learned of
+//! (FEAT_HAFT). Stores of two CPUs into one slot take effect in the order of the events. An [`Event::Access`] is one of EL1: PAN and tag checks are not modelled. That another CPU has learned of
 //! a mapping before it uses it is taken for granted, for FEAT_ETS2.
 //! SCTLR_EL1.WXN is judged where code is executed by its address; [`Rule::WriteExecute`] does not count on it. With the MMU
 //! off a CPU's accesses are judged against pages that were given away, its stores of code are not. Dirty state that a stale

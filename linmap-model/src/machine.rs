@@ -179,8 +179,8 @@ impl Finding {
 }
 
 impl Machine {
-    /// Returns a machine before its first event: no tables, and translation off on all CPUs, of which only the first
-    /// has reported its features.
+    /// Returns a machine before its first event: no tables, and no CPU on a tree. Translation is on in all CPUs, as the
+    /// setup says. Only the first has reported its features.
     ///
     /// # Errors
     ///
