@@ -44,27 +44,28 @@
 //! There are the regimes EL1&0, EL2 and EL2&0, and stage 2 of EL1&0; no EL3, Secure state or realms. A tree has one
 //! regime, VMID and ASID, and the geometry of all. So stage 2 has no concatenated tables; tables of stage 1 are where
 //! their descriptors say, whatever stage 2 does to that address, and accesses of a guest are not judged. What combines
-//! both stages is dropped only by TLBIs of all addresses, as the virtual ones are not known. Leaves of EL2 are judged as
-//! those of EL1, but for nG: AP\[1\], PXN and XN are not. The exception level at which code runs is not known, so no
-//! TLBI is undefined because of it. Not modelled, and refused where they would matter: a VMID that changes under a tree
-//! of EL1, HCR_EL2.E2H that changes under one of EL2, stage 2 on CPUs that need TLBIs twice, hierarchical
-//! restrictions in table descriptors, and one table in two places, but for those that a tree shares with the one that it
-//! replaces.
+//! both stages is dropped only by TLBIs of all addresses, as the virtual ones are not known. Leaves of EL2 are judged
+//! as those of EL1, but for nG: AP\[1\], PXN and XN are not. The exception level at which code runs is not known, so
+//! no TLBI is undefined because of it. Not modelled, and refused where they would matter: a VMID that changes under a
+//! tree of EL1, HCR_EL2.E2H that changes under one of EL2, stage 2 on CPUs that need TLBIs twice, hierarchical
+//! restrictions in table descriptors, and one table in two places, but for those that a tree shares with the one that
+//! it replaces.
 //!
-//! The registers TCR_EL2, MAIR_EL2, SCTLR_EL2 and VTCR_EL2 do not exist here. TCR_EL1.HPDn, E0PDn and TBIn have no effect.
+//! The registers TCR_EL2, MAIR_EL2, SCTLR_EL2 and VTCR_EL2 do not exist here. TCR_EL1.HPDn, E0PDn and TBIn have no
+//! effect.
 //!
-//! The ASID of a half is that of its own register. Two ASIDs in TTBR0 and TTBR1 are refused where pages of the upper half
-//! are not global. Trees of the upper half are not told apart by ASID: a CPU that goes from one to another needs a TLBI
-//! of everything, also where a kernel has one TTBR1 for itself and one for EL0 (KPTI). Whether CPUs with CnP may have
-//! two trees is judged when they load them, not when a page becomes global later. VTTBR_EL2.CnP is not modelled:
-//! entries of stage 1 count as shared without it (D8.16.3.4 RZVRZW).
+//! The ASID of a half is that of its own register. Two ASIDs in TTBR0 and TTBR1 are refused where pages of the upper
+//! half are not global. Trees of the upper half are not told apart by ASID: a CPU that goes from one to another needs
+//! a TLBI of everything, also where a kernel has one TTBR1 for itself and one for EL0 (KPTI). Whether CPUs with CnP
+//! may have two trees is judged when they load them, not when a page becomes global later. VTTBR_EL2.CnP is not
+//! modelled: entries of stage 1 count as shared without it (D8.16.3.4 RZVRZW).
 //!
-//! Walkers may update leaves ([`Core::hardware_access_flag`] and [`Core::hardware_dirty_state`]), not table descriptors
-//! (FEAT_HAFT). Stores of two CPUs into one slot take effect in the order of the events. An [`Event::Access`] is one of EL1: PAN and tag checks are not modelled. That another CPU has learned of
-//! a mapping before it uses it is taken for granted, for FEAT_ETS2.
-//! SCTLR_EL1.WXN is judged where code is executed by its address; [`Rule::WriteExecute`] does not count on it. With the MMU
-//! off a CPU's accesses are judged against pages that were given away, its stores of code are not. Dirty state that a stale
-//! entry loses is judged for stage 1 alone.
+//! Walkers may update leaves ([`Core::hardware_access_flag`] and [`Core::hardware_dirty_state`]), not table
+//! descriptors (FEAT_HAFT). Stores of two CPUs into one slot take effect in the order of the events. An
+//! [`Event::Access`] is one of EL1: PAN and tag checks are not modelled. That another CPU has learned of a mapping
+//! before it uses it is taken for granted, for FEAT_ETS2. SCTLR_EL1.WXN is judged where code is executed by its
+//! address; [`Rule::WriteExecute`] does not count on it. With the MMU off a CPU's accesses are judged against pages
+//! that were given away, its stores of code are not. Dirty state that a stale entry loses is judged for stage 1 alone.
 //!
 //! All CPUs are in one inner shareable domain, and use one granule. HCRX_EL2.FnXS is 0.
 //!
