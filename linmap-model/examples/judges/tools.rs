@@ -38,7 +38,7 @@ pub(crate) fn herd() -> Option<Judge> {
         program,
         arguments: &["-variant", "vmsa,fatal"],
         extension: "litmus",
-        understands: |text, _| herd_says(text),
+        understands: herd_says,
     })
 }
 
@@ -59,12 +59,15 @@ fn casemate_says(text: &str, succeeds: bool) -> Verdict {
     }
 }
 
-fn herd_says(text: &str) -> Verdict {
-    let observation = text.lines().find(|line| line.starts_with("Observation "));
-    match observation.and_then(|line| line.split(' ').nth(2)) {
-        Some("Never") => Verdict::Right,
-        Some(word) => Verdict::Wrong(word.to_owned()),
-        None => Verdict::Fails(last_line(text)),
+/// Reads "Observation NAME Never 0 4": a word, the executions with the outcome and those without it. Where there is no
+/// execution at all, "Never" says nothing.
+fn herd_says(text: &str, succeeds: bool) -> Verdict {
+    let observation = text.lines().find(|line| line.starts_with("Observation ")).filter(|_| succeeds);
+    let words: Vec<&str> = observation.unwrap_or_default().split_whitespace().skip(2).collect();
+    match words[..] {
+        ["Never", "0", others] if others != "0" => Verdict::Right,
+        [word @ ("Sometimes" | "Always"), ..] => Verdict::Wrong(word.to_owned()),
+        _ => Verdict::Fails(last_line(text)),
     }
 }
 
@@ -82,5 +85,69 @@ impl Judge {
             }
             Err(error) => Verdict::Fails(format!("{}: {error}", self.program.display())),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fails(words: &str) -> Verdict {
+        Verdict::Fails(words.to_owned())
+    }
+
+    #[test]
+    fn what_casemate_says() {
+        assert_eq!(casemate_says("", true), Verdict::Right);
+        assert_eq!(casemate_says("log: 24 transitions\n", true), Verdict::Right);
+        let alarm = "24 (hw-write ...)\n! BBM valid->valid\n  at 0x10002000\n";
+        for succeeds in [false, true] {
+            assert_eq!(casemate_says(alarm, succeeds), Verdict::Wrong("BBM valid->valid".into()));
+        }
+        assert_eq!(casemate_says("reading\nparse error: line 3\n\n", false), fails("parse error: line 3"));
+        assert_eq!(casemate_says("", false), fails("it says nothing"));
+    }
+
+    /// An answer of herd7 with this observation.
+    fn answer(observation: &str) -> String {
+        format!(
+            "Test unmap Allowed\nStates 2\n1:X4=0;\n1:X4=1; fault(P1:L1,x);\nNo\nWitnesses\n\
+             Condition exists (1:X4=1)\n{observation}\nTime unmap 0.12\nHash=0123\n"
+        )
+    }
+
+    #[test]
+    fn what_herd_says() {
+        let says = |observation: &str| herd_says(&answer(observation), true);
+        assert_eq!(says("Observation unmap Never 0 4"), Verdict::Right);
+        assert_eq!(says("Observation unmap Sometimes 1 3"), Verdict::Wrong("Sometimes".into()));
+        assert_eq!(says("Observation unmap Always 4 0"), Verdict::Wrong("Always".into()));
+        // No execution, no counts, no observation.
+        for observation in ["Observation unmap Never 0 0", "Observation unmap Never", ""] {
+            assert_eq!(says(observation), fails("Hash=0123"), "{observation}");
+        }
+        let error = "Warning: File \"a.litmus\": unexpected 'TLBI' (in prog)\n";
+        assert_eq!(herd_says(error, true), fails(error.trim()));
+        assert_eq!(herd_says(&answer("Observation unmap Never 0 4"), false), fails("Hash=0123"));
+        assert_eq!(herd_says("", false), fails("it says nothing"));
+    }
+
+    #[test]
+    fn a_judge_is_a_program() {
+        let judge = |program: &str| Judge {
+            program: program.into(),
+            arguments: &[],
+            extension: "txt",
+            understands: casemate_says,
+        };
+        let file = std::env::temp_dir().join(format!("linmap-judge-{}.txt", std::process::id()));
+        std::fs::write(&file, "! an alarm\n").unwrap();
+        let said = judge("cat").judges(&file);
+        std::fs::remove_file(&file).unwrap();
+        assert_eq!(said, Verdict::Wrong("an alarm".into()));
+        // It fails on a file that is not there.
+        assert!(matches!(judge("cat").judges(&file), Verdict::Fails(why) if why.contains("linmap-judge-")));
+        let missing = judge("/nowhere/judge").judges(&file);
+        assert!(matches!(missing, Verdict::Fails(why) if why.starts_with("/nowhere/judge: ")));
     }
 }
