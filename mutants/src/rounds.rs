@@ -73,7 +73,7 @@ pub(crate) const ROUNDS: [Round; 4] = [
     },
     Round {
         packages: &["linmap", "linmap-model"],
-        programs: &["aliases", "live", "concurrent"],
+        programs: &["aliases", "live", "concurrent", "naive"],
         skipped: &["random_sequences"],
         seconds: 600,
     },
@@ -82,3 +82,99 @@ pub(crate) const ROUNDS: [Round; 4] = [
 /// The environment of the tests: the same cases in each run, and few of them.
 pub(crate) const ENVIRONMENT: [(&str, &str); 3] =
     [("LINMAP_SEED", "0x1000.."), ("LINMAP_SEQUENCES", "8000"), ("RUST_BACKTRACE", "0")];
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::path::{Path, PathBuf};
+
+    use super::*;
+
+    fn package(name: &str) -> PathBuf {
+        Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().join(name)
+    }
+
+    /// The directory of a test program's modules, or its only file.
+    fn program(package: &Path, name: &str) -> Option<PathBuf> {
+        let tests = package.join("tests");
+        let places = match name {
+            "lib" => return Some(package.join("src")),
+            name => [tests.join(name).join("main.rs"), tests.join(format!("{name}.rs"))],
+        };
+        let file = places.into_iter().find(|file| file.exists())?;
+        Some(if file.ends_with("main.rs") { tests.join(name) } else { file })
+    }
+
+    /// Adds the names of the tests in a file, or in the files below a directory, as test programs print them.
+    fn tests(path: &Path, module: &str, names: &mut Vec<String>) {
+        if path.is_dir() {
+            for entry in fs::read_dir(path).unwrap() {
+                let path = entry.unwrap().path();
+                let name = path.file_stem().unwrap().to_str().unwrap();
+                let inner = if name == "main" { module.to_owned() } else { format!("{module}{name}::") };
+                tests(&path, &inner, names);
+            }
+        } else if path.extension().is_some_and(|end| end == "rs") {
+            let text = fs::read_to_string(path).unwrap();
+            for item in text.split("#[test]").skip(1) {
+                let name = item.split_once("fn ").unwrap().1.split('(').next().unwrap();
+                names.push(format!("{module}{name}"));
+            }
+        }
+    }
+
+    #[test]
+    fn each_program_of_a_round_exists() {
+        for round in &ROUNDS {
+            for name in round.programs {
+                let found = round.packages.iter().any(|p| program(&package(p), name).is_some());
+                assert!(found, "{name} is in none of {:?}", round.packages);
+            }
+        }
+    }
+
+    #[test]
+    fn each_program_of_the_library_is_in_a_round() {
+        let named = |name: &str| ROUNDS.iter().any(|round| round.programs.contains(&name));
+        let mut count = 0;
+        for entry in fs::read_dir(package("linmap").join("tests")).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_file() || path.join("main.rs").exists() {
+                let name = path.file_stem().unwrap().to_str().unwrap();
+                assert!(named(name), "linmap/tests/{name} is in no round");
+                count += 1;
+            }
+        }
+        assert!(count > 10 && named("lib"));
+    }
+
+    /// A pattern that matches nothing is left from a test that has another name now.
+    #[test]
+    fn each_skipped_test_exists() {
+        for round in &ROUNDS {
+            let mut names = Vec::new();
+            for (package, name) in
+                round.packages.iter().flat_map(|p| round.programs.iter().map(move |n| (p, n)))
+            {
+                if let Some(path) = program(&self::package(package), name) {
+                    tests(&path, "", &mut names);
+                }
+            }
+            assert!(!names.is_empty());
+            for skipped in round.skipped {
+                assert!(names.iter().any(|name| name.contains(skipped)), "no test is named {skipped}");
+            }
+        }
+    }
+
+    /// Of the tests of the second model the last round has those that judge the library's decoding.
+    #[test]
+    fn the_last_round_judges_decoding() {
+        let last = ROUNDS.last().unwrap();
+        let mut names = Vec::new();
+        tests(&program(&package("linmap-model"), "naive").unwrap(), "", &mut names);
+        let run = names.iter().filter(|name| !last.skipped.iter().any(|skipped| name.contains(skipped)));
+        assert_eq!(run.filter(|name| name.starts_with("decode::")).count(), 2);
+        assert!(last.programs.contains(&"naive"));
+    }
+}
