@@ -36,6 +36,14 @@ pub(crate) enum Error {
     /// cargo-mutants is not installed.
     #[error("cargo-mutants is missing; install it with: cargo install cargo-mutants --locked")]
     Missing,
+    /// No mutant is asked for.
+    #[error("none of {of} mutants has `{text}` in its name; cargo mutants --list has all names")]
+    NoSuch {
+        /// The text that names must contain.
+        text: String,
+        /// The number of mutants.
+        of: usize,
+    },
     /// A document has another form than expected.
     #[error("{what}: {detail}")]
     Form {

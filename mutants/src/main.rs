@@ -5,11 +5,13 @@
 //! by round (`rounds.rs`). Outcomes are stored as they come, so a run that was stopped continues. Survivors are judged
 //! by people, once, in `mutants/survivors.toml`.
 
+mod arguments;
 mod error;
 mod mutant;
 mod outcome;
 mod report;
 mod rounds;
+mod sample;
 mod survivors;
 mod tree;
 
@@ -17,12 +19,11 @@ use std::env;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use arguments::{Arguments, Asked};
 use error::Error;
-use mutant::Mutant;
 use outcome::Outcomes;
 use report::Report;
 use survivors::Survivors;
-use test_support::Random;
 use tree::Tree;
 
 const USAGE: &str = "usage: mutants [--sample N] [--seed SEED] [--only TEXT]
@@ -30,23 +31,23 @@ const USAGE: &str = "usage: mutants [--sample N] [--seed SEED] [--only TEXT]
 Judges a sample of the mutants of linmap/src in a copy of the last commit.
 
   --sample N     the number of mutants; default: 300
-  --seed SEED    draws the sample; the same seed continues a run that was stopped; default: 1
+  --seed SEED    draws the sample, as in 7 or 0x12ab; the same seed continues a run that was stopped; default: 1
   --only TEXT    instead of a sample: all mutants whose names contain the text, judged again";
 
 /// The file in which survivors are judged.
 const SURVIVORS: &str = "mutants/survivors.toml";
 
-/// The arguments.
-struct Arguments {
-    sample: usize,
-    seed: u64,
-    only: Option<String>,
-}
-
 fn main() -> ExitCode {
-    let Some(arguments) = arguments(env::args().skip(1)) else {
-        eprintln!("{USAGE}");
-        return ExitCode::from(2);
+    let arguments = match Asked::parse(env::args().skip(1)) {
+        Ok(Asked::Run(arguments)) => arguments,
+        Ok(Asked::Help) => {
+            println!("{USAGE}");
+            return ExitCode::SUCCESS;
+        }
+        Err(words) => {
+            eprintln!("mutants: {words}\n\n{USAGE}");
+            return ExitCode::from(2);
+        }
     };
     match run(&arguments) {
         Ok(report) => {
@@ -60,21 +61,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// Returns the arguments, or `None` if they have no meaning.
-fn arguments(mut given: impl Iterator<Item = String>) -> Option<Arguments> {
-    let mut arguments = Arguments { sample: 300, seed: 1, only: None };
-    while let Some(name) = given.next() {
-        let value = given.next()?;
-        match name.as_str() {
-            "--sample" => arguments.sample = value.parse().ok()?,
-            "--seed" => arguments.seed = value.parse().ok()?,
-            "--only" => arguments.only = Some(value),
-            _ => return None,
-        }
-    }
-    Some(arguments)
-}
-
 /// Judges the mutants that the arguments name.
 fn run(arguments: &Arguments) -> Result<Report, Error> {
     let target = PathBuf::from(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
@@ -82,10 +68,10 @@ fn run(arguments: &Arguments) -> Result<Report, Error> {
     let population = tree.mutants()?;
     let known = Survivors::read(SURVIVORS.as_ref())?;
     let (all, file) = match &arguments.only {
-        Some(text) => (population.iter().filter(|m| m.name.contains(text.as_str())).collect(), None),
+        Some(text) => (sample::named(&population, text)?, None),
         None => {
             let name = format!("{:.12}-seed-{}.jsonl", tree.commit(), arguments.seed);
-            (sample(&population, arguments), Some(tree.directory().join(name)))
+            (sample::sample(&population, arguments.sample, arguments.seed), Some(tree.directory().join(name)))
         }
     };
     if arguments.only.is_none() {
@@ -107,17 +93,4 @@ fn run(arguments: &Arguments) -> Result<Report, Error> {
 
 fn again(arguments: &Arguments) -> String {
     format!("--sample {} --seed {}", arguments.sample, arguments.seed)
-}
-
-/// Draws mutants. A larger sample by the same seed begins with the smaller one.
-fn sample<'m>(population: &'m [Mutant], arguments: &Arguments) -> Vec<&'m Mutant> {
-    let mut all: Vec<_> = population.iter().collect();
-    let mut random = Random::new(arguments.seed);
-    let count = arguments.sample.min(all.len());
-    for n in 0..count {
-        let drawn = n + random.index(all.len() - n);
-        all.swap(n, drawn);
-    }
-    all.truncate(count);
-    all
 }

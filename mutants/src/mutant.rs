@@ -78,18 +78,24 @@ impl Mutant {
 }
 
 #[cfg(test)]
+impl Mutant {
+    /// A mutant that only has a name.
+    pub(crate) fn named(name: &str) -> Self {
+        let start = Position { line: 1, column: 1 };
+        let span = Range { start, end: start };
+        let (file, _) = name.split_once(':').expect("a file and a place");
+        Self { name: name.into(), file: file.into(), replacement: String::new(), span, code: String::new() }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
     fn mutant(start: (usize, usize), end: (usize, usize), replacement: &str) -> Mutant {
         let position = |(line, column)| Position { line, column };
-        Mutant {
-            name: "a.rs:1:1: replace < with <= in f".into(),
-            file: "a.rs".into(),
-            replacement: replacement.into(),
-            span: Range { start: position(start), end: position(end) },
-            code: String::new(),
-        }
+        let span = Range { start: position(start), end: position(end) };
+        Mutant { replacement: replacement.into(), span, ..Mutant::named("a.rs:1:1: replace < with <= in f") }
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub use flat::{Flat, Mapped, Piece};
 pub use geometries::geometries;
 pub use property::property;
 pub use random::Random;
-pub use seed::{Rows, case, each, is_one, number, seeds};
+pub use seed::{Rows, case, each, is_one, number, parsed, seeds};
 
 /// The prelude of `proptest`, with another `proptest!`, which gives each case a seed of its own.
 pub mod prelude {

@@ -129,7 +129,8 @@ fn asked() -> Asked {
     })
 }
 
-fn parsed(text: &str) -> Option<u64> {
+/// Returns the number that a text says: decimal, or hexadecimal after `0x`.
+pub fn parsed(text: &str) -> Option<u64> {
     match text.strip_prefix("0x") {
         Some(digits) => u64::from_str_radix(digits, 16).ok(),
         None => text.parse().ok(),
