@@ -291,12 +291,36 @@ mod tests {
         }
     }
 
+    /// A word: noise, or an argument with a value that is right, wrong or noise.
+    fn word() -> impl Strategy<Value = String> {
+        let values = ["4k", "64k", "40", "full", "off", "park", "pages", "1", "256M@1G", "a,b", ""];
+        let value = prop_oneof![prop::sample::select(values.to_vec()).prop_map(String::from), ".{0,5}"];
+        let argument = (prop::sample::select(KEYS.to_vec()), value);
+        prop_oneof![".{0,20}", argument.prop_map(|(key, value)| std::format!("{key}={value}"))]
+    }
+
     proptest! {
-        /// Noise never panics, and each word is either used or reported once.
+        /// Noise never panics, and each word is either used or reported once: the words that are not reported are
+        /// arguments, and mean the same without the others.
         #[test]
-        fn noise_is_named(line in ".{0,200}") {
-            let (_, ignored) = parse(&line);
-            prop_assert!(ignored.len() <= line.split_ascii_whitespace().count());
+        fn noise_is_named(words in prop::collection::vec(word(), 0..12)) {
+            let line = words.join(" ");
+            let mut used: Vec<_> = line.split_ascii_whitespace().collect();
+            let mut reported = Vec::new();
+            let args = BootArgs::parse(&line, |i| reported.push(i.word));
+            for word in reported {
+                let at = used.iter().position(|w| *w == word);
+                prop_assert!(at.is_some(), "'{}' is reported and not there, or too often: {:?}", word, line);
+                at.map(|at| used.remove(at));
+            }
+            let is_argument = |w: &&str| KEYS.contains(&w.split('=').next().unwrap_or_default());
+            prop_assert!(used.iter().all(is_argument), "{:?} of {:?}", used, line);
+            let used = used.join(" ");
+            let (again, ignored) = parse(&used);
+            prop_assert_eq!(ignored, Vec::<String>::new(), "{:?} of {:?}", used, line);
+            // Without rodata=full the word is reported, and says nothing.
+            let split = if args.rodata == Rodata::Full { again.split } else { args.split };
+            prop_assert_eq!(BootArgs { split, ..again }, args, "{:?} of {:?}", used, line);
         }
     }
 }
