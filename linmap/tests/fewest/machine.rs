@@ -73,6 +73,27 @@ impl Machine {
         let mut carve_outs: Vec<_> = self.carve_outs.iter().rev().map(pa).collect();
         Layout::new(g, &mut ram, &mut carve_outs, pa(&self.image), rodata).map(check)
     }
+
+    /// Does the same for a machine that has a layout. One that has none has no whole page of RAM, or an image or a
+    /// carve-out that the half does not reach.
+    pub(crate) fn laid_out<T>(
+        &self,
+        g: Geometry,
+        rodata: Rodata,
+        check: impl FnOnce(Layout<'_>) -> T,
+    ) -> Option<T> {
+        let result = self.lay_out(g, rodata, check);
+        let error = result.as_ref().err();
+        if let Some(LayoutError::Dropped { range, .. }) = error {
+            let bare = Self { carve_outs: Vec::new(), image: 0..0, ..self.clone() };
+            let mapped = bare.lay_out(g, rodata, |layout| layout.mapped().clone()).expect("RAM");
+            assert!(range.start < mapped.start || mapped.end < range.end, "{range:?} is in {mapped:?}");
+        } else if error.is_some() {
+            let pages = self.boundaries(g.page_size());
+            assert!(pages.iter().all(|&p| self.kind(p..p + g.page_size()).is_none()), "{error:?}");
+        }
+        result.ok()
+    }
 }
 
 /// Machines whose RAM ranges and gaps have lengths of these magnitudes (log2 of bytes).

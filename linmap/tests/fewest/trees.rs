@@ -50,7 +50,7 @@ struct Built<'a> {
 }
 
 fn build_and_compare(machine: &Machine, g: Geometry, leaves: Leaves, rodata: Rodata) {
-    let _ = machine.lay_out(g, rodata, |layout| {
+    let _ = machine.laid_out(g, rodata, |layout| {
         let planned = Stats::of_runs(g, layout.runs(leaves));
         if planned.table_bytes(g) > MOST_TABLE_BYTES {
             return;
