@@ -273,7 +273,7 @@ fn steps(old: Descriptor, new: Descriptor, g: Geometry, level: Level) -> Transit
         (Entry::Table(_), Entry::Table(_)) => return Transition::Tlbi,
         _ => return Transition::Resize,
     };
-    // AttrIndx 0 and the other write-back type are told apart by tags alone.
+    // Normal memory with and without tags may replace one another in place.
     let is_normal = |a: Attributes| {
         let index = a.memory_type().index();
         [MemoryType::NORMAL.index(), MemoryType::NORMAL_TAGGED.index()].contains(&index)
@@ -450,7 +450,6 @@ enum Step {
     Map(Pa, Attributes),
     Protect(Change),
     SetValid(bool),
-    /// Splits, collapses and repaints keep every translation.
     Split,
     Collapse,
     Unmap,
