@@ -4,7 +4,7 @@
 use linmap::Attributes;
 
 use super::frames::sequence;
-use super::reach::Held;
+use super::reach::{Held, Stages};
 use super::{Finding, Machine, Operation};
 use crate::{CpuId, Expected, Mapping, Rule};
 
@@ -30,7 +30,7 @@ impl Machine {
         for change in changes.iter().filter(|c| c.nowhere_writable) {
             let Some(to) = change.to else { continue };
             let pages = (to.pa, to.pa.saturating_add(change.bytes - 1));
-            self.leading_to(pages, &mut |held| {
+            self.leading_to(Stages::First, pages, &mut |held| {
                 let va = change.va + (held.pages().0 - to.pa);
                 if held.is_writable() { Err(self.writable(va, held)) } else { Ok(()) }
             })?;

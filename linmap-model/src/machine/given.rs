@@ -1,8 +1,9 @@
 //! Pages of data that belong to someone else for a while: freed to another owner, or donated to a device or a guest.
-//! From then on no CPU may use a translation that leads to them, by tables or because its TLB still holds it.
+//! From then on no CPU may use a translation that leads to them, by tables or because its TLB still holds it. A guest may
+//! not either, by stage 2.
 
 use super::frames::sequence;
-use super::reach::Held;
+use super::reach::{Held, Stages};
 use super::{Finding, Machine};
 use crate::{CpuId, Rule};
 
@@ -19,7 +20,7 @@ impl Machine {
             let fact = format!("the page at {table:#x} is given away, and is a table page in use");
             return Err(Finding::new(Rule::Given, fact).on(cpu));
         }
-        self.leading_to((first, last), &mut |held| {
+        self.leading_to(Stages::Both, (first, last), &mut |held| {
             let fact = format!("cpu {cpu} gives the page at {:#x} away", held.pages().0);
             Err(self.contradicts(Rule::Given, fact, held))
         })?;

@@ -6,7 +6,7 @@
 
 use linmap::{Attributes, Mair, MemoryType, OaFormat};
 
-use super::reach::Held;
+use super::reach::{Held, Stages};
 use super::{Finding, Machine};
 use crate::{Expected, Rule};
 
@@ -60,7 +60,7 @@ impl Machine {
         let (mut first, last) = held.pages();
         let new = self.definition(held.cached.attributes);
         while let Some((pages, _)) = self.physical.typed.first_in(first, last) {
-            self.leading_to(pages, &mut |other| {
+            self.leading_to(Stages::First, pages, &mut |other| {
                 let old = self.definition(other.cached.attributes);
                 if old == new {
                     return Ok(());

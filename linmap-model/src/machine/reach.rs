@@ -1,14 +1,14 @@
 //! The translations that some CPU may use: those of the tables, and those that TLBs may still hold. For a range of
 //! addresses of one tree, or for physical pages, whichever trees lead to them.
 
-use linmap::{Descriptor, Entry};
+use linmap::Entry;
 
 use super::{Finding, Machine, lowest};
-use crate::Rule;
 use crate::cached::Cached;
-use crate::flat;
+use crate::pages::Place;
 use crate::space::Space;
 use crate::stale::{Stale, StaleLeaf, StaleTable};
+use crate::{Rule, flat, stage2};
 
 /// A translation that a CPU may use.
 pub(super) struct Held<'a> {
@@ -28,6 +28,15 @@ pub(super) enum By<'a> {
     Leaf(&'a StaleLeaf),
     /// TLBs may hold what an unlinked table said.
     Table(&'a StaleTable),
+}
+
+/// The trees that may lead to a physical page.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stages {
+    /// Those of virtual addresses: what they say of a page is compared.
+    First,
+    /// Those of stage 2 too.
+    Both,
 }
 
 /// Takes one translation after another, until one breaks a rule.
@@ -94,7 +103,7 @@ impl Machine {
                 let va = |slot: usize| {
                     place.va.wrapping_add(((group + slot) as u64) << g.level_shift(place.level))
                 };
-                let Some(said) = member(words, va(0), place.level, g) else { continue };
+                let Some(said) = member(words, (va(0), place), g) else { continue };
                 for slot in (0..members).filter(|&slot| words[slot] & 1 == 0) {
                     let (from, to) = (va(slot), va(slot) + (g.level_size(place.level) - 1));
                     if from <= last && first <= to {
@@ -118,7 +127,13 @@ impl Machine {
     /// Takes all translations that lead to physical pages.
     ///
     /// What the tables say was announced, so the announcements tell where to look.
-    pub(super) fn leading_to(&self, pages: (u64, u64), each: Each<'_>) -> Result<(), Finding> {
+    pub(super) fn leading_to(
+        &self,
+        stages: Stages,
+        pages: (u64, u64),
+        each: Each<'_>,
+    ) -> Result<(), Finding> {
+        let both = stages == Stages::Both;
         let only = &mut |held: &Held<'_>| {
             let Some(part) = flat::within(held.part, held.pages().0, pages) else { return Ok(()) };
             each(&Held { part, ..*held })
@@ -128,7 +143,7 @@ impl Machine {
         for map in maps {
             let ranges = self.announced_for(map, pages);
             let old = self.replaced.iter().map(|r| r.0).filter(|&old| self.current(old) == map);
-            let in_use = |root: &u64| self.holders(*root) != 0 && !self.is_of_stage_2(*root);
+            let in_use = |root: &u64| self.holders(*root) != 0 && (both || !self.is_of_stage_2(*root));
             for root in old.chain([map]).filter(in_use) {
                 for &range in &ranges {
                     self.in_tables(root, range, only)?;
@@ -137,7 +152,7 @@ impl Machine {
             }
         }
         let part = |cached: &Cached| flat::within((cached.first, cached.last()), cached.oa, pages);
-        let mut sets = self.all_stale().filter(|(space, _)| !space.is_stage_2());
+        let mut sets = self.all_stale().filter(|(space, _)| both || !space.is_stage_2());
         sets.try_for_each(|(_, stale)| self.in_tlbs(stale, (0, u64::MAX), part, &mut *only))
     }
 
@@ -185,13 +200,13 @@ impl Machine {
 }
 
 /// Returns the run of a group of entries that starts at `va`, if one of them is a member.
-fn member(words: &[u64], va: u64, level: linmap::Level, g: linmap::Geometry) -> Option<Cached> {
+fn member(words: &[u64], (va, place): (u64, Place), g: linmap::Geometry) -> Option<Cached> {
     const CONTIGUOUS: u64 = 1 << 52 | 1;
     let whole = words.iter().all(|w| w & 1 == 1);
     let slot = words.iter().position(|w| w & CONTIGUOUS == CONTIGUOUS).filter(|_| !whole)?;
-    let va = va.wrapping_add((slot as u64) << g.level_shift(level));
-    match Descriptor(words[slot]).decode(g, level) {
-        Entry::Leaf(leaf) => Cached::new(va, leaf, level, g).filter(|c| c.contiguous),
+    let va = va.wrapping_add((slot as u64) << g.level_shift(place.level));
+    match stage2::decode(words[slot], g, place.level, place.space) {
+        Entry::Leaf(leaf) => Cached::new(va, leaf, place.level, g).filter(|c| c.contiguous),
         _ => None,
     }
 }

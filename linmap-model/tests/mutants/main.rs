@@ -11,6 +11,7 @@ mod common;
 mod everywhere;
 mod forms;
 mod given;
+mod guests;
 mod hardware_update;
 mod invalidate;
 mod order;
@@ -311,6 +312,13 @@ mutants! {
         Sequence on 0, "there is no ASID";
     regimes::vmid_under_a_tree_of_el1: "the VMID changes under a tree of EL1",
         Sequence on 0, "load empty tables first";
+
+    guests::given_while_mapped: "a page is given away that a guest has",
+        Given on 0 at 0x4000_0000, "there is IPA 0x40000000";
+    guests::given_before_the_ipa_is_invalidated: "a page of a guest is given away, and its IPA was not invalidated",
+        Given on 0 at 0x4000_0000, "it is for stage 1 of EL1&0 with VMID 1";
+    guests::given_before_what_combines_both_is_invalidated: "a page of a guest is given away, and its IPA alone was invalidated",
+        Given on 0 at 0x4000_0000, "entries that combine stage 2 with stage 1";
 
     runs::partly_changed: "four pages of a run change",
         ContiguousRun, "may be cached for the whole run";

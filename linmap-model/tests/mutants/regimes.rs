@@ -38,7 +38,7 @@ fn loaded(plan: Plan<'_>, hcr: u64, register: Register, more: u64) -> Scene {
 }
 
 /// A guest with 32 pages, on all CPUs.
-fn guest(plan: Plan<'_>) -> Scene {
+pub(crate) fn guest(plan: Plan<'_>) -> Scene {
     loaded(from_1g(plan, GUEST), 0, Register::Vttbr, VMID_1)
 }
 
@@ -54,7 +54,7 @@ fn taken_away() -> Scene {
     s
 }
 
-fn flush_ipa(s: &mut Scene, op: Tlb) -> &mut Scene {
+pub(crate) fn flush_ipa(s: &mut Scene, op: Tlb) -> &mut Scene {
     let operand = ipa(s, 0);
     s.tlbi_with(op, operand)
 }
