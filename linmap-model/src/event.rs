@@ -554,6 +554,11 @@ impl Register {
     /// The number of registers that load a tree.
     pub(crate) const SLOTS: usize = 5;
 
+    /// Returns true for one that loads the tree of an upper half, which is the kernel's.
+    pub(crate) const fn is_upper_half(self) -> bool {
+        matches!(self, Self::Ttbr1 | Self::Ttbr1El2)
+    }
+
     /// Returns the number of a register that loads a tree: even ones are for addresses from 0 on.
     pub(crate) const fn slot(self) -> usize {
         match self {

@@ -21,7 +21,7 @@ pub(crate) enum State {
 }
 
 /// A table's place in a tree.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Place {
     /// The root of the tree.
     pub(crate) root: u64,
@@ -29,17 +29,10 @@ pub(crate) struct Place {
     pub(crate) level: Level,
     /// The first address that its first slot translates.
     pub(crate) va: u64,
-    /// The regime whose addresses these are. That a tree has but one is judged when a CPU loads it.
+    /// The regime whose addresses these are: that of the register which loaded the tree last. That a tree in use has but
+    /// one is judged when a CPU loads it, and at stores into its root.
     pub(crate) space: Space,
 }
-
-impl PartialEq for Place {
-    fn eq(&self, other: &Self) -> bool {
-        (self.root, self.level, self.va) == (other.root, other.level, other.va)
-    }
-}
-
-impl Eq for Place {}
 
 #[derive(Clone)]
 pub(crate) struct Page {

@@ -115,8 +115,8 @@ rules! {
     /// CPUs share TLB entries of different tables.
     Common = "CPUs with CnP set for one ASID have loaded different tables",
         "D8.16.3.4 RFWQJZ and RQLGWZ; D24.2.212 (TTBR1_EL1.CnP)";
-    /// A CPU turns translation on after a reset, with an unknown TLB or unknown registers.
-    Reset = "a CPU turns translation on after a reset without TLBI VMALLE1, DSB NSH and ISB, or with registers unknown",
+    /// A CPU translates after a reset, with an unknown TLB or unknown registers.
+    Reset = "a CPU turns translation on, or loads tables of stage 2 or EL2, after a reset without a TLBI of everything, DSB NSH and ISB, or with registers unknown",
         "D8.16.1 RBQCDZ and RQNFHZ, D24.1.2.1";
     /// A CPU uses the map before it has reported its features.
     Unreported = "a CPU loads the shared tables before it has reported what it promises",

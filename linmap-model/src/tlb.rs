@@ -7,6 +7,7 @@ use std::fmt;
 use linmap::{Geometry, Granule, OaFormat};
 use serde::{Deserialize, Serialize};
 
+use crate::Register;
 use crate::space::{Context, Target};
 
 macro_rules! operations {
@@ -155,6 +156,16 @@ impl Tlb {
     /// Returns true if it names a range of addresses (FEAT_TLBIRANGE).
     pub(crate) fn is_range(self) -> bool {
         self.form().what == What::Range
+    }
+
+    /// Returns the registers of EL2 that say for whom it is.
+    pub(crate) fn depends_on(self, context: Context) -> &'static [Register] {
+        match (self.form().whose, context) {
+            (Whose::E1, Context { e2h: true, tge: true, .. }) | (Whose::E2, _) => &[Register::Hcr],
+            (Whose::E1, _) => &[Register::Hcr, Register::Vttbr],
+            (Whose::Vm | Whose::Stage2, _) => &[Register::Vttbr],
+            (Whose::EveryVm, _) => &[],
+        }
     }
 
     /// Returns true if it waits for no access with the XS attribute (FEAT_XS).

@@ -75,8 +75,10 @@ impl Machine {
         self.all_stale_mut().for_each(|(_, stale)| stale.arrived(Wait::Isb(cpu), now));
         for issued in std::mem::take(&mut self.cpu_mut(cpu).awaiting_isb) {
             self.forget_trees(1 << cpu, &issued);
-            if issued.empties(Space::El1(self.cpu(cpu).context.vmid)) {
-                self.cpu_mut(cpu).registers.reset = None;
+            if let Some(reset) =
+                self.cpu_mut(cpu).registers.reset.as_mut().filter(|_| issued.is_of_everything())
+            {
+                reset.emptied.push(issued.what.target);
             }
         }
         let this = self.cpu_mut(cpu);
@@ -114,6 +116,9 @@ impl Machine {
         if let Some((_, what)) = lacks.iter().find(|l| l.0) {
             let fact = format!("tlbi {op} is undefined on cpu {cpu}, which {what}");
             return Err(Finding::new(Rule::TlbiOperand, fact).on(cpu));
+        }
+        for &register in op.depends_on(self.cpu(cpu).context) {
+            self.synchronised(cpu, register, &format!("issues tlbi {op}"))?;
         }
         let decoded = op.decode(operand, self.geometry(), ttl, self.cpu(cpu).context);
         let what = decoded.map_err(|why| {

@@ -5,13 +5,13 @@
 //!
 //! After a reset the manual leaves the state of TLBs, and the routine that empties them, IMPLEMENTATION DEFINED
 //! (D8.16.1 RBQCDZ, RQNFHZ). The model takes a TLB that may hold anything, which TLBI VMALLE1 or a wider one of this
-//! CPU empties, with DSB NSH and ISB. One that another CPU broadcasts does not count: the CPU may have been off. The
-//! MMU is off after a reset of EL1; where there is EL2 or EL3 software there turns it off before it enters EL1.
+//! CPU empties, with DSB NSH and ISB. One that another CPU broadcasts does not count: the CPU may have been off. For
+//! the trees of stage 2 and EL2 it takes ALLE1 and ALLE2. The MMU is off after a reset of EL1; where there is EL2 or EL3 software there turns it off before it enters EL1.
 
 use super::frames::sequence;
 use super::registers::{Registers, Value, sctlr, tcr};
 use super::{Finding, Machine};
-use crate::space::Context;
+use crate::space::{Context, Space};
 use crate::{CpuId, Register, Rule};
 
 impl Machine {
@@ -30,7 +30,7 @@ impl Machine {
         this.awaiting_isb.clear();
         this.parked = false;
         this.isb_at = now;
-        // Whatever it holds is dropped before it is used, or `turn_on` finds that it is not.
+        // Whatever it holds is dropped before it is used, or `tlb_is_known` finds that it is not.
         self.all_stale_mut().for_each(|(_, stale)| stale.forget(cpu));
         Ok(())
     }
@@ -68,11 +68,7 @@ impl Machine {
     }
 
     fn turn_on(&mut self, cpu: CpuId) -> Result<(), Finding> {
-        if let Some(event) = self.cpu(cpu).registers.reset {
-            let fact = format!("cpu {cpu} was reset by event {event}, and its TLB may hold anything");
-            let why = "it has had no TLBI VMALLE1 of its own since, with DSB and ISB";
-            return Err(Finding::new(Rule::Reset, fact).on(cpu).and(why));
-        }
+        self.tlb_is_known(cpu, Space::El1(self.cpu(cpu).context.vmid))?;
         for register in [Register::Tcr, Register::Mair, Register::Ttbr0, Register::Ttbr1] {
             if self.cpu(cpu).registers.get(register) == Value::Unknown && self.matters(cpu, register) {
                 let fact =
@@ -89,6 +85,19 @@ impl Machine {
             }
         }
         Ok(())
+    }
+
+    /// Judges that the CPU has emptied its TLB since a reset, as far as it translates addresses of a space.
+    pub(super) fn tlb_is_known(&self, cpu: CpuId, space: Space) -> Result<(), Finding> {
+        let Some(event) = self.cpu(cpu).registers.unknown_since(space) else { return Ok(()) };
+        let fact = format!("cpu {cpu} was reset by event {event}, and its TLB may hold anything of {space}");
+        let by = match space {
+            Space::El1(_) => "VMALLE1",
+            Space::El2 => "ALLE2",
+            Space::Stage2(_) => "ALLE1",
+        };
+        let why = format!("it has had no TLBI {by} of its own since, with DSB and ISB");
+        Err(Finding::new(Rule::Reset, fact).on(cpu).and(why))
     }
 
     /// Returns false for a TTBR that TCR disables: no walk reads it.

@@ -7,7 +7,7 @@ use linmap::{Entry, Leaf};
 
 use super::frames::sequence;
 use super::{Finding, Machine, Ttbr};
-use crate::pages::Place;
+use crate::pages::{Place, State};
 use crate::space::{Context, Space};
 use crate::stale::Stale;
 use crate::{CpuId, Event, Register};
@@ -72,8 +72,33 @@ impl Machine {
             );
             return Err(sequence(cpu, fact));
         }
-        self.cpu_mut(cpu).ttbr[..2].iter_mut().flatten().for_each(|t| t.space = Space::El1(vmid));
+        let space = Space::El1(vmid);
+        let mut empty = Vec::new();
+        for ttbr in self.cpu_mut(cpu).ttbr[..2].iter_mut().flatten() {
+            ttbr.space = space;
+            empty.push(ttbr.root);
+        }
+        for root in empty {
+            if let Some(State::Linked(place)) = self.pages.get_mut(root).map(|page| &mut page.state) {
+                place.space = space;
+            }
+        }
         Ok(())
+    }
+
+    /// Judges a store into a tree: CPUs may share an empty one in several regimes, but it is filled in one.
+    pub(super) fn root_has_one_space(&self, cpu: CpuId, table: u64, place: Place) -> Result<(), Finding> {
+        let mut loaded = self.cpus.iter().flat_map(|c| c.ttbr.iter().flatten()).filter(|t| t.root == table);
+        match loaded.find(|t| t.space != place.space) {
+            None => Ok(()),
+            Some(other) => {
+                let fact = format!(
+                    "the tree at {table:#x} is filled while CPUs have it loaded for {} and for {}",
+                    place.space, other.space
+                );
+                Err(sequence(cpu, fact))
+            }
+        }
     }
 
     /// Judges a leaf of the regime of EL2: without E2H that has no ASID.

@@ -4,6 +4,7 @@
 use linmap::{Geometry, Granule, OaFormat};
 
 use crate::Register;
+use crate::space::{Space, Target};
 
 /// The value of a register, as far as it is known.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,8 +32,15 @@ pub(super) struct Registers {
     unsynchronised: [Option<usize>; Register::ALL.len()],
     /// The values that the TLB may hold though the registers have others.
     pub(super) former: Vec<Former>,
-    /// The event that reset the CPU, until it has invalidated its TLB.
-    pub(super) reset: Option<usize>,
+    /// The last reset of the CPU.
+    pub(super) reset: Option<WasReset>,
+}
+
+/// A reset, after which the TLB may hold anything.
+pub(super) struct WasReset {
+    at: usize,
+    /// What the CPU has dropped all entries of since.
+    pub(super) emptied: Vec<Target>,
 }
 
 /// A former value of a register that the TLB may hold.
@@ -57,7 +65,7 @@ impl Registers {
     pub(super) fn reset(now: usize) -> Self {
         let mut registers = Self { values: [Value::Unknown; Register::ALL.len()], ..Self::new() };
         registers.values[Register::Sctlr as usize] = Value::Written(0);
-        registers.reset = Some(now);
+        registers.reset = Some(WasReset { at: now, emptied: Vec::new() });
         registers
     }
 
@@ -92,6 +100,12 @@ impl Registers {
     /// Returns the event that wrote a register, if there was no context synchronisation event since.
     pub(super) const fn unsynchronised(&self, register: Register) -> Option<usize> {
         self.unsynchronised[register as usize]
+    }
+
+    /// Returns the event that reset the CPU, if its TLB may hold anything of a space since.
+    pub(super) fn unknown_since(&self, space: Space) -> Option<usize> {
+        let reset = self.reset.as_ref()?;
+        (!reset.emptied.iter().any(|target| target.has(space))).then_some(reset.at)
     }
 
     /// Notes that the TLB may hold a former value of a register.

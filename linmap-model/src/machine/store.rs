@@ -154,6 +154,9 @@ impl Machine {
         if meaningless(value, place.level, g) {
             return Err(reserved(value, place.level).on(cpu).at(va));
         }
+        if table == place.root {
+            self.root_has_one_space(cpu, table, place)?;
+        }
         self.replaces_nothing(cpu, (place.root, old))?;
         self.note_touched(&store, old);
         if self.makes_valid(&store, old) && self.holders(place.root) != 0 {

@@ -47,7 +47,7 @@ impl Machine {
             State::Linked(at) if at == place => self.all_seen(cpu, ttbr.root)?,
             _ => self.link(cpu, ttbr.root, place)?,
         }
-        if half == 1 && used && !self.cpu(cpu).reported {
+        if register.is_upper_half() && used && !self.cpu(cpu).reported {
             let fact = format!(
                 "cpu {cpu} loads the tables at {:#x} and has not reported what it promises",
                 ttbr.root
@@ -55,6 +55,7 @@ impl Machine {
             return Err(Finding::new(Rule::Unreported, fact).on(cpu).at(place.va));
         }
         if used {
+            self.tlb_is_known(cpu, ttbr.space)?;
             self.one_asid(cpu, ttbr)?;
             self.tree_may_be_local(cpu, (ttbr.root, place))?;
             self.left_is_gone(cpu, half, ttbr)?;

@@ -319,6 +319,18 @@ mutants! {
         Given on 0 at 0x4000_0000, "it is for stage 1 of EL1&0 with VMID 1";
     guests::given_before_what_combines_both_is_invalidated: "a page of a guest is given away, and its IPA alone was invalidated",
         Given on 0 at 0x4000_0000, "entries that combine stage 2 with stage 1";
+    guests::tlbi_before_the_vmid_is_in_force: "a TLBI for a guest without ISB after VTTBR",
+        NotInForce on 0, "cpu 0 wrote vttbr_el2";
+    guests::tlbi_before_tge_is_cleared: "a TLBI for a guest without ISB after TGE is cleared",
+        NotInForce on 0, "issues tlbi vmalle1is without an ISB";
+    guests::guest_after_a_reset: "a CPU comes back to a guest after a reset, and empties stage 1 of its TLB alone",
+        Reset on 1, "it has had no TLBI ALLE1 of its own";
+    guests::el2_after_a_reset: "a CPU loads a tree of EL2 after a reset, and empties EL1 of its TLB",
+        Reset on 0, "it has had no TLBI ALLE2 of its own";
+    guests::tree_of_el1_goes_to_el2: "a tree goes from EL1 to EL2&0, and the TLBI is for EL1",
+        Stale on 0 at 0, "it is for stage 1 of EL1&0";
+    guests::empty_tree_of_two_vmids_is_filled: "CPUs with two VMIDs share an empty tree, and it is filled",
+        Sequence on 1, "is filled while CPUs have it loaded";
 
     runs::partly_changed: "four pages of a run change",
         ContiguousRun, "may be cached for the whole run";

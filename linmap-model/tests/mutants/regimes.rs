@@ -6,19 +6,19 @@ use linmap_model::{Barrier::*, Core, CpuId, Event, Register, Tlb, Tlb::*};
 use crate::scene::{Plan, READ_ONLY, Scene};
 
 /// Memory of a guest, by stage 2: read-write, inner shareable, accessed, MemAttr 0b0111.
-const GUEST: A = A::from_bits_retain(0b0111 << 2 | 0b11 << 6 | 0b11 << 8 | 1 << 10);
+pub(crate) const GUEST: A = A::from_bits_retain(0b0111 << 2 | 0b11 << 6 | 0b11 << 8 | 1 << 10);
 /// The highest bit of MemAttr.
 const OUTER: u64 = 1 << 5;
-const VMID_1: u64 = 1 << 48;
-const VMID_2: u64 = 2 << 48;
+pub(crate) const VMID_1: u64 = 1 << 48;
+pub(crate) const VMID_2: u64 = 2 << 48;
 /// HCR_EL2.E2H and TGE.
-const E2H: u64 = 1 << 34;
-const TGE: u64 = 1 << 27;
+pub(crate) const E2H: u64 = 1 << 34;
+pub(crate) const TGE: u64 = 1 << 27;
 
 const TWO: [Core; 2] = [Core::STRONG; 2];
 
 /// A plan for a tree that translates addresses from 1G on.
-const fn from_1g(plan: Plan<'_>, attributes: A) -> Plan<'_> {
+pub(crate) const fn from_1g(plan: Plan<'_>, attributes: A) -> Plan<'_> {
     Plan { va: Some(1 << 30), leaf: Leaf { attributes, ..plan.leaf }, ..plan }
 }
 
