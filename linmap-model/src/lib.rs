@@ -51,8 +51,8 @@
 //! restrictions in table descriptors, and one table in two places, but for those that a tree shares with the one that
 //! it replaces.
 //!
-//! The registers TCR_EL2, MAIR_EL2, SCTLR_EL2 and VTCR_EL2 do not exist here. TCR_EL1.HPDn, E0PDn and TBIn have no
-//! effect.
+//! The registers TCR_EL2, MAIR_EL2, SCTLR_EL2 and VTCR_EL2 do not exist here, CnP of the registers of EL2 has
+//! no effect, and walkers update no leaves of stage 2. TCR_EL1.HPDn, E0PDn and TBIn have no effect.
 //!
 //! The ASID of a half is that of its own register. Two ASIDs in TTBR0 and TTBR1 are refused where pages of the upper
 //! half are not global. Trees of the upper half are not told apart by ASID: a CPU that goes from one to another needs

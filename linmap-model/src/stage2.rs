@@ -5,6 +5,7 @@
 
 use linmap::{Attributes, Descriptor, Entry, Geometry, Leaf, Level};
 
+use crate::Mapping;
 use crate::space::Space;
 
 /// The mark of a leaf of stage 2: the bit says that a descriptor is valid, and is no attribute.
@@ -13,6 +14,11 @@ const MARK: Attributes = Attributes::from_bits_retain(1);
 const MEMORY_TYPE: Attributes = Attributes::from_bits_retain(0b1111 << 2);
 /// The bit of MemAttr that no attribute of stage 1 has.
 const OUTER: Attributes = Attributes::from_bits_retain(1 << 5);
+
+/// S2AP: bit 6 permits to read, and bit 7 to write (D8.4 RHBFHL). At stage 1 bit 7 forbids to write.
+const S2AP: Attributes = Attributes::from_bits_retain(0b11 << 6);
+/// XN, bits 54:53: none but 0 permits all code.
+const XN: Attributes = Attributes::from_bits_retain(0b11 << 53);
 
 /// Returns the meaning of a descriptor in a tree of this space.
 pub(crate) fn decode(word: u64, g: Geometry, level: Level, space: Space) -> Entry {
@@ -35,6 +41,25 @@ pub(crate) const fn is_of_stage_2(attributes: Attributes) -> bool {
 /// not known whether it is of stage 2.
 pub(crate) const fn unannounced(leaf: Attributes) -> Attributes {
     if is_of_stage_2(leaf) { MARK } else { OUTER }
+}
+
+/// Returns the mapping with the mark that a leaf has: an announced one does not say of which stage it is.
+pub(crate) fn marked_as(mapping: Option<Mapping>, leaf: Attributes) -> Option<Mapping> {
+    let mark = (leaf & MARK).bits();
+    mapping.map(|m| Mapping { attributes: m.attributes | mark, ..m })
+}
+
+/// Returns true if a leaf of either stage permits to write.
+pub(crate) const fn is_writable(leaf: Attributes) -> bool {
+    if is_of_stage_2(leaf) { leaf.bits() >> 7 & 1 == 1 } else { leaf.is_writable() }
+}
+
+/// Returns true if an old leaf of stage 2 differs from a new one in permissions alone, and permits no more.
+pub(crate) fn is_stricter(old: Attributes, new: Attributes, ignored: Attributes) -> bool {
+    let ignored = ignored | MARK;
+    old - ignored - S2AP - XN == new - ignored - S2AP - XN
+        && new.contains(old & S2AP)
+        && (!new.intersects(XN) || old & XN == new & XN)
 }
 
 /// Returns true if two leaves of stage 2 differ in their memory type.

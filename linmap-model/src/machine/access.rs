@@ -35,17 +35,18 @@ impl Machine {
             return Err(Finding::new(Rule::Untagged, fact).on(cpu).at(va));
         }
         // With translation off an address is a physical one.
-        if this.ttbr[..2] == [None; 2] {
+        let slots = self.slots_at_work(cpu);
+        if slots.iter().all(|&slot| this.ttbr[slot].is_none()) {
             self.may_use_physical(cpu, va)?;
             return if how == Access::Execute { self.executes(cpu, va) } else { Ok(()) };
         }
-        let Some(now) = this.ttbr[half] else {
+        let Some(now) = this.ttbr[slots[half]] else {
             let fact = format!("cpu {cpu} has loaded no tables for this half");
             return Err(Finding::new(Rule::TranslationFault, fact).on(cpu).at(va));
         };
-        self.in_force(cpu, 1 << half)?;
+        self.in_force(cpu, 1 << slots[half])?;
         // Until an ISB it may be on the tree before.
-        let before = this.left.iter().filter(|l| l.half == half && l.until.is_none()).map(|l| l.ttbr);
+        let before = this.left.iter().filter(|l| l.half == slots[half] && l.until.is_none()).map(|l| l.ttbr);
         before.chain([now]).try_for_each(|ttbr| {
             self.access_through(Use { cpu, root: ttbr.root, asid: ttbr.asid, space: ttbr.space, va, how })
         })

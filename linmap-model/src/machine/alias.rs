@@ -6,7 +6,6 @@
 use super::reach::Held;
 use super::{Finding, Machine};
 use crate::Rule;
-use crate::space::Space;
 
 /// Consecutive addresses that are mapped to consecutive physical memory.
 struct Made {
@@ -25,12 +24,14 @@ impl Machine {
         if walkers == 0 {
             return Ok(());
         }
-        let Space::El1(_) = place.space else { return Ok(()) };
+        if place.space.is_stage_2() {
+            return Ok(());
+        }
         let half = (place.va, place.va + ((1 << g.va_bits()) - 1));
         let is_alias = |held: &Held<'_>| held.cached.oa_at(held.part.0).wrapping_add(offset) == held.part.0;
         let (mut aliases, mut areas) = (Vec::new(), Vec::new());
         self.in_tables(root, span, &mut |held| {
-            let writable = held.cached.attributes.is_writable();
+            let writable = held.is_writable();
             match (is_alias(held), writable) {
                 (true, true) => join(&mut aliases, held),
                 (false, false) => join(&mut areas, held),
@@ -43,7 +44,7 @@ impl Machine {
                 let oa = held.cached.oa_at(held.part.0);
                 let apart =
                     oa > made.oa + (made.last - made.first) || made.oa > oa + (held.part.1 - held.part.0);
-                if apart || is_alias(held) || held.cached.attributes.is_writable() {
+                if apart || is_alias(held) || held.is_writable() {
                     return Ok(());
                 }
                 let alias = oa.max(made.oa).wrapping_add(offset);
@@ -55,7 +56,7 @@ impl Machine {
             let alias = made.oa.wrapping_add(offset);
             let Some(last) = alias.checked_add(made.last - made.first) else { continue };
             self.held(root, (alias, last), &mut |held| {
-                if !is_alias(held) || !held.cached.attributes.is_writable() {
+                if !is_alias(held) || !held.is_writable() {
                     return Ok(());
                 }
                 let va = made.first + (held.part.0 - alias);

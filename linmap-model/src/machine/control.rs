@@ -190,6 +190,11 @@ impl Machine {
 
     /// Judges that a CPU may go on with its work in some halves: what it wrote to its registers is in force.
     pub(super) fn in_force(&self, cpu: CpuId, halves: u8) -> Result<(), Finding> {
+        let of_el2 = [Register::Ttbr0El2, Register::Ttbr1El2].into_iter();
+        for register in of_el2.filter(|register| halves & 1 << register.slot() != 0) {
+            self.synchronised(cpu, register, "goes on with its work")?;
+            self.synchronised(cpu, Register::Hcr, "goes on with its work")?;
+        }
         let registers = &self.cpu(cpu).registers;
         if !registers.is_on() {
             return Ok(());

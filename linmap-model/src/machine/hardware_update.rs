@@ -63,6 +63,9 @@ impl Machine {
         let Some(place) = place else {
             return Err(sequence(cpu, format!("cpu {cpu} does not walk the table at {table:#x}")));
         };
+        if place.space.is_stage_2() {
+            return Err(sequence(cpu, "a walker updates a leaf of stage 2, which is not modelled"));
+        }
         let word = self.read(Pa(table), index).filter(|_| index < self.geometry().entries(place.level));
         match word.map(|w| (w, Descriptor(w).decode(self.geometry(), place.level))) {
             Some((word, Entry::Leaf(Leaf { valid: true, .. }))) => Ok((place, word)),
@@ -97,6 +100,9 @@ impl Machine {
             return Ok(());
         }
         let Some(State::Linked(place)) = self.pages.get(table).map(|page| page.state) else { return Ok(()) };
+        if place.space.is_stage_2() {
+            return Ok(());
+        }
         let old = self.read(Pa(table), index).unwrap_or_default();
         let leaf = matches!(Descriptor(old).decode(self.geometry(), place.level), Entry::Leaf(l) if l.valid);
         if !leaf || old == value {

@@ -100,10 +100,10 @@ impl Machine {
         self.nothing_stale(root, &spans, u8::MAX)
     }
 
-    /// Returns the halves in which a CPU is on the map of a root, as bits.
+    /// Returns the halves in which a CPU is on the map of a root, as bits: those of EL1&0, and those of EL2&0.
     fn halves_of(&self, cpu: CpuId, root: u64) -> u8 {
         let on = |half: &usize| self.cpu(cpu).ttbr[*half].is_some_and(|t| self.current(t.root) == root);
-        (0..2).filter(on).fold(0, |bits, half| bits | 1 << half)
+        (0..4).filter(on).fold(0, |bits, half| bits | 1 << half)
     }
 
     /// Judges that walkers see the CPU's stores, and the CPU itself does.
@@ -192,6 +192,7 @@ impl Machine {
     ) -> Result<(), Finding> {
         self.may_keep(root, part, held).map_err(|va| {
             let wanted = self.states(root, va).1.first().copied().flatten();
+            let wanted = stage2::marked_as(wanted, held.attributes);
             let lost = self.dirty_state_is_kept(root, (va, va), held).is_err();
             let held = format!("cpu {cpu} may still use {} (replaced by event {since})", held.describe());
             let mut found = Finding::new(Rule::Stale, held)
@@ -279,9 +280,10 @@ impl Machine {
         if self.geometry().oa_format() == linmap::OaFormat::Lpa2 {
             ignored |= Attributes::INNER_SHAREABLE;
         }
+        let of_stage_1 = !stage2::is_of_stage_2(attributes);
         let wanted = Attributes::from_bits_retain(mapping.attributes);
         let (wanted, attributes) = (wanted - ignored, attributes - ignored);
-        mapping.pa == oa && (wanted == attributes || self.is_update(wanted, attributes))
+        mapping.pa == oa && (wanted == attributes || (of_stage_1 && self.is_update(wanted, attributes)))
     }
 
     /// Judges that every address of a range translates as it must.
@@ -322,7 +324,8 @@ impl Machine {
             return if states.iter().any(fine) { Ok(()) } else { Err(self.faults(va, states, moment)) };
         };
         let oa = leaf.oa.0 + (va - piece.start);
-        if leaf.valid && leaf.attributes.is_writable() && !self.setup.allow_write_execute {
+        let of_stage_2 = stage2::is_of_stage_2(leaf.attributes);
+        if leaf.valid && !of_stage_2 && leaf.attributes.is_writable() && !self.setup.allow_write_execute {
             not_executable(va, oa, leaf.attributes)?;
         }
         let exact = |m: &Mapping| m.valid == leaf.valid && self.same(m, oa, leaf.attributes);
@@ -350,7 +353,7 @@ impl Machine {
     }
 
     fn kept_wrong(&self, va: u64, oa: u64, attributes: Attributes, states: &[Option<Mapping>]) -> Finding {
-        let wanted = states.last().copied().flatten();
+        let wanted = stage2::marked_as(states.last().copied().flatten(), attributes);
         let fact = format!(
             "the tables keep {}",
             described(Some(Mapping { pa: oa, attributes: attributes.bits(), valid: false }))
@@ -366,10 +369,11 @@ impl Machine {
         states: &[Option<Mapping>],
         moment: Moment,
     ) -> Finding {
-        let wanted = states.last().copied().flatten();
+        let wanted = stage2::marked_as(states.last().copied().flatten(), attributes);
         let dirty = states.iter().flatten().any(|m| {
             let asked = Attributes::from_bits_retain(m.attributes);
             m.valid
+                && !stage2::is_of_stage_2(attributes)
                 && !asked.is_writable()
                 && attributes.contains(Attributes::READ_ONLY | Attributes::DIRTY_MANAGED)
         });
@@ -440,6 +444,10 @@ fn joined(mut spans: Vec<(u64, u64)>) -> Vec<(u64, u64)> {
 pub(super) fn described(mapping: Option<Mapping>) -> String {
     let Some(Mapping { pa, attributes, valid }) = mapping else { return "a hole".into() };
     let a = Attributes::from_bits_retain(attributes);
+    if stage2::is_of_stage_2(a) {
+        let kept = if valid { "" } else { ", not valid" };
+        return format!("{pa:#x}, {}{kept}", stage2::describe(a));
+    }
     let write = if a.is_writable() { "writable" } else { "read-only" };
     let execute = if a.is_executable() { ", executable" } else { "" };
     let kept = if valid { "" } else { ", not valid" };

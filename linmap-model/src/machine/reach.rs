@@ -50,7 +50,7 @@ impl Held<'_> {
     }
 
     pub(super) const fn is_writable(&self) -> bool {
-        self.cached.attributes.is_writable()
+        stage2::is_writable(self.cached.attributes)
     }
 }
 

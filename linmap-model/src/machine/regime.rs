@@ -110,6 +110,15 @@ impl Machine {
         Err(sequence(cpu, "a leaf of EL2 has nG, and without HCR_EL2.E2H there is no ASID"))
     }
 
+    /// Returns the slots of the trees by which a CPU works in the two halves: those of EL2&0 where it is a host there.
+    pub(super) fn slots_at_work(&self, cpu: CpuId) -> [usize; 2] {
+        let this = self.cpu(cpu);
+        let el2 = [Register::Ttbr0El2.slot(), Register::Ttbr1El2.slot()];
+        let is_host =
+            this.context.e2h && this.context.tge && el2.iter().any(|&slot| this.ttbr[slot].is_some());
+        if is_host { el2 } else { [0, 1] }
+    }
+
     /// Returns true for a tree of stage 2, whose descriptors say other things.
     pub(super) fn is_of_stage_2(&self, root: u64) -> bool {
         self.root_place(root).is_some_and(|place| place.space.is_stage_2())

@@ -4,8 +4,8 @@
 use linmap::{Attributes, OaFormat};
 
 use super::Machine;
-use crate::Mapping;
 use crate::cached::Cached;
+use crate::{Mapping, stage2};
 
 /// The permissions that make an access fault. Not that of EL0: without it PAN does not apply, and EL1 has more
 /// (D8.4 RTBKKB).
@@ -40,11 +40,15 @@ impl Machine {
     }
 
     fn is_stricter(&self, held: &Cached, va: u64, now: &Mapping) -> bool {
-        let mut ignored = Attributes::SOFTWARE | PERMISSIONS;
+        let mut ignored = Attributes::SOFTWARE;
         if self.geometry().oa_format() == OaFormat::Lpa2 {
             ignored |= Attributes::INNER_SHAREABLE;
         }
         let (old, new) = (held.attributes, Attributes::from_bits_retain(now.attributes));
+        if stage2::is_of_stage_2(old) {
+            return held.oa_at(va) == now.pa && stage2::is_stricter(old, new, ignored);
+        }
+        let ignored = ignored | PERMISSIONS;
         let forbids = |bit: Attributes| old.contains(bit) || !new.contains(bit);
         held.oa_at(va) == now.pa
             && old - ignored == new - ignored

@@ -96,11 +96,12 @@ impl Machine {
         let half = usize::from(!self.cpu(cpu).parked);
         let va = if half == 0 { table } else { table.wrapping_add(offset) };
         // With translation off it reaches all memory.
-        if self.cpu(cpu).ttbr[..2] == [None; 2] {
+        let slots = self.slots_at_work(cpu);
+        if slots.iter().all(|&slot| self.cpu(cpu).ttbr[slot].is_none()) {
             return Ok(());
         }
-        self.in_force(cpu, 1 << half)?;
-        let Some(ttbr) = self.cpu(cpu).ttbr[half] else {
+        self.in_force(cpu, 1 << slots[half])?;
+        let Some(ttbr) = self.cpu(cpu).ttbr[slots[half]] else {
             let fact =
                 format!("cpu {cpu} reaches the table at {table:#x} by {va:#x}, and has no tables for that");
             return Err(Finding::new(Rule::Alias, fact).on(cpu).at(va));

@@ -179,12 +179,15 @@ impl Machine {
         if !std::mem::replace(&mut self.cpu_mut(cpu).parked, false) {
             return Err(sequence(cpu, format!("cpu {cpu} is not parked")));
         }
-        self.in_force(cpu, 0b11)?;
+        self.in_force(cpu, 0b1111)?;
         let this = self.cpu(cpu);
-        let was_mapped = this.came_from[1].is_some_and(|old| self.pages.has_entries(old));
-        if let Some(ttbr) = this.ttbr[1].filter(|t| was_mapped && !self.pages.has_entries(t.root)) {
-            let fact = format!("cpu {cpu} comes back on the tree at {:#x}, which maps nothing", ttbr.root);
-            return Err(Finding::new(Rule::InUse, fact).on(cpu).at(self.place_of_root(ttbr.root, 1).va));
+        for half in [Register::Ttbr1, Register::Ttbr1El2].map(Register::slot) {
+            let was_mapped = this.came_from[half].is_some_and(|old| self.pages.has_entries(old));
+            if let Some(ttbr) = this.ttbr[half].filter(|t| was_mapped && !self.pages.has_entries(t.root)) {
+                let fact =
+                    format!("cpu {cpu} comes back on the tree at {:#x}, which maps nothing", ttbr.root);
+                return Err(Finding::new(Rule::InUse, fact).on(cpu).at(self.place_of_root(ttbr.root, 1).va));
+            }
         }
         let roots: Vec<u64> = self.cpu(cpu).ttbr.iter().flatten().map(|t| self.current(t.root)).collect();
         let touched: Vec<_> = self

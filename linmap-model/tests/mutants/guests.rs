@@ -3,7 +3,7 @@
 use linmap::{Attributes as A, Descriptor, Pa};
 use linmap_model::{Barrier::*, Core, Event, Register::*, Tlb::*};
 
-use crate::regimes::{E2H, GUEST, TGE, VMID_1, VMID_2, flush_ipa, from_1g, guest};
+use crate::regimes::{E2H, GUEST, TGE, VMID_1, VMID_2, flush_ipa, from_1g, guest, loaded};
 use crate::scene::{Plan, READ_ONLY, Scene};
 
 const TWO: [Core; 2] = [Core::STRONG; 2];
@@ -127,5 +127,15 @@ pub(crate) fn empty_tree_of_two_vmids_is_filled(wrong: bool) -> Scene {
     let table = s.alloc();
     s.write(table, 0, 0, 512, 0).dsb(Ishst);
     s.write(empty, 0, Descriptor::table(Pa(table), s.g).0, 1, 0).dsb(Ishst).isb();
+    s
+}
+
+/// A page that a guest may read gets other permissions, and the guest's faults are handled.
+pub(crate) fn permissions_without_a_tlbi(wrong: bool) -> Scene {
+    let access = |s2ap: u64| A::from_bits_retain(GUEST.bits() & !(0b11 << 6) | s2ap << 6);
+    let mut s = loaded(from_1g(Plan::pages(&TWO), access(0b01)), 0, Vttbr, VMID_1);
+    let to = s.with(0, access(if wrong { 0b00 } else { 0b11 }));
+    let change = s.change(0..1, Some(to)).spurious_faults();
+    s.begin("permit", [change]).put(0, to).publish().done();
     s
 }

@@ -13,6 +13,7 @@ mod forms;
 mod given;
 mod guests;
 mod hardware_update;
+mod hosts;
 mod invalidate;
 mod order;
 mod park;
@@ -331,6 +332,17 @@ mutants! {
         Stale on 0 at 0, "it is for stage 1 of EL1&0";
     guests::empty_tree_of_two_vmids_is_filled: "CPUs with two VMIDs share an empty tree, and it is filled",
         Sequence on 1, "is filled while CPUs have it loaded";
+    guests::permissions_without_a_tlbi: "a guest loses a permission without TLBI, though faults are handled",
+        Stale on 0 at 0x4000_0000, "no TLBI was issued";
+
+    hosts::not_reported: "a CPU is on the map of a host in EL2&0 and has not reported",
+        Unreported on 1 at 0, "has not reported";
+    hosts::no_isb_before_its_work: "a host in EL2&0 begins its work without ISB after TTBR1_EL2",
+        NotInForce on 0, "cpu 0 wrote ttbr1_el2";
+    hosts::writable_by_the_linear_map: "a page is read-only in an area of a host in EL2&0, and writable by its linear map",
+        WritableAlias on 0 at 0, "0xffffff8000028000 read-only";
+    hosts::use_of_what_is_not_mapped: "a host in EL2&0 reads what its tables do not map",
+        TranslationFault on 0 at 0x2_8000, "the tables do not translate it";
 
     runs::partly_changed: "four pages of a run change",
         ContiguousRun, "may be cached for the whole run";

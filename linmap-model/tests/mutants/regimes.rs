@@ -23,7 +23,7 @@ pub(crate) const fn from_1g(plan: Plan<'_>, attributes: A) -> Plan<'_> {
 }
 
 /// All CPUs load the tree into a register, with these bits.
-fn loaded(plan: Plan<'_>, hcr: u64, register: Register, more: u64) -> Scene {
+pub(crate) fn loaded(plan: Plan<'_>, hcr: u64, register: Register, more: u64) -> Scene {
     let mut s = plan.unloaded();
     for cpu in 0..plan.cores.len() as CpuId {
         s.cpu(cpu);
