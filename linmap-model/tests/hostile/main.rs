@@ -2,8 +2,8 @@
 
 mod events;
 
-use linmap::{Descriptor, Geometry, Granule, Level, OaFormat, Pa};
-use linmap_model::{Barrier, Breach, Core, Event, Machine, ReplayError, Rule, Setup, replay};
+use linmap::{Descriptor, Geometry, Granule, Half, Level, OaFormat, Pa, Va};
+use linmap_model::{Barrier, Breach, Core, Event, Expected, Machine, ReplayError, Rule, Setup, replay};
 use test_support::Random;
 
 use crate::events::Events;
@@ -45,7 +45,8 @@ fn a_few_tables_are_not_a_map_without_end() {
         machine.step(filled(table(number).0, g.entries(Level::PAGE), value)).unwrap();
     }
     let name = "announce".to_owned();
-    machine.step(Event::Begin { cpu: 0, root: table(0).0, name, changes: Vec::new() }).unwrap();
+    let hole = Expected::new(Va(g.base(Half::Upper)), 1 << g.va_bits(), None);
+    machine.step(Event::Begin { cpu: 0, root: table(0).0, name, changes: vec![hole] }).unwrap();
     let done = machine.step(Event::Done { cpu: 0, ok: true });
     assert!(done.is_err_and(|breach| breach.rule == Rule::Sequence));
 }
