@@ -129,8 +129,8 @@ fn faults() -> Vec<(Fault, Rule, Scene)> {
         (Fault::ChangeForgotten, Rule::Translation, live.overtaken(INVALID, 0, 600)),
         (Fault::ChangeForgotten, Rule::InUse, live.overtaken(MAP, scene::FREE, 3)),
         (Fault::ChangeForgotten, Rule::InUse, kept.overtaken(VALID, 600, 1)),
-        (Fault::ChangeForgotten, Rule::Translation, twice.overtaken(ALIASED_RO, scene::FREE, 3)),
-        (Fault::AliasNotMarked, Rule::Translation, twice.overtaken(ALIASED_RO, scene::FREE, 3)),
+        (Fault::ChangeForgotten, Rule::NowhereWritable, twice.overtaken(ALIASED_RO, scene::FREE, 3)),
+        (Fault::AliasNotMarked, Rule::NowhereWritable, twice.overtaken(ALIASED_RO, scene::FREE, 3)),
         (Fault::AliasAfterArea, Rule::WritableAlias, protects_area.clone()),
         (Fault::AliasAfterArea, Rule::WritableAlias, frees_area.clone()),
         (Fault::AliasAfterArea, Rule::WritableAlias, twice.does(ALIASED_ROX, scene::FREE, 3)),
@@ -167,7 +167,6 @@ const NOT_ITS_OWN: &[(Rule, &str)] = &[
     (Rule::Untagged, "the same"),
     (Rule::Unsynchronised, "about another CPU, on which the caller has the ISB executed"),
     (Rule::MismatchedAttributes, "the caller chooses the memory type of a page"),
-    (Rule::NowhereWritable, "the aliases of the linear map are judged before the operation returns"),
     (Rule::Given, "the caller gives pages away, after an operation that is judged when it returns"),
     (Rule::Sequence, "about the events that a test makes up, not about tables"),
 ];

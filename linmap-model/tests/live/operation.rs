@@ -116,7 +116,17 @@ impl Operation {
 
     /// Returns the changes, as they are announced to the model.
     pub(crate) fn changes(&self, flat: &Flat, g: Geometry) -> Vec<linmap_model::Expected> {
-        self.ranges(flat, g).into_iter().flat_map(|range| flat::changes(flat, range)).collect()
+        let changes = self.ranges(flat, g).into_iter().flat_map(|range| flat::changes(flat, range));
+        let promised = |c: linmap_model::Expected| {
+            if self.is_nowhere_writable(c.va, g) { c.nowhere_writable() } else { c }
+        };
+        changes.map(promised).collect()
+    }
+
+    /// Returns true if the operation leaves a page of its area read-only, and so must no other address make it writable.
+    fn is_nowhere_writable(&self, va: u64, g: Geometry) -> bool {
+        let read_only = matches!(self.what, What::Aliased(Set::ReadOnly | Set::Code, _));
+        read_only && self.va <= va && va <= self.last(g)
     }
 
     pub(crate) fn run<P: Platform>(&self, space: &AddressSpace, platform: &P) -> Result<(), Refused> {
