@@ -507,7 +507,8 @@ impl Stale {
         let late = late.map(|(holders, wait)| StaleTable {
             holders,
             walkable: walk,
-            leaves: taken.clone(),
+            // A walk of this CPU that went on from the table may have read none of its leaves yet.
+            leaves: if walk && wait == Wait::Isb(by.issuer) { table.leaves.clone() } else { taken.clone() },
             waits: table.waits.and(wait),
             ..table.clone()
         });
