@@ -102,7 +102,7 @@ struct Cpu {
     /// Invalidations since the last DSB, and those that wait for this CPU's ISB.
     issued: Vec<Issued>,
     awaiting_isb: Vec<Issued>,
-    /// The last ISB, and the last DSB that made stores visible.
+    /// The last ISB, and the last DSB that made visible what was stored to make something valid.
     isb_at: usize,
     settled_at: usize,
     operation: Option<Operation>,

@@ -136,8 +136,8 @@ impl Pages {
         }
     }
 
-    /// Makes the stores of a CPU visible, at its DSB. Returns true if there were any.
-    pub(crate) fn settle(&mut self, cpu: CpuId) -> bool {
+    /// Makes the stores of a CPU visible, at its DSB.
+    pub(crate) fn settle(&mut self, cpu: CpuId) {
         let (mine, others): (Vec<_>, Vec<_>) = self.dirty.drain(..).partition(|d| d.0 == cpu);
         self.dirty = others;
         for &(_, table) in &mine {
@@ -145,7 +145,6 @@ impl Pages {
                 page.unseen &= !(1 << cpu);
             }
         }
-        !mine.is_empty()
     }
 
     /// Notes the event after which walkers see that a slot is valid.

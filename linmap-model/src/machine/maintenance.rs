@@ -19,14 +19,15 @@ impl Machine {
         }
         let reaches_walkers = kind.is_shared() || self.cpus.len() == 1;
         if reaches_walkers {
-            if self.pages.settle(cpu) {
-                self.cpu_mut(cpu).settled_at = self.now;
-            }
+            self.pages.settle(cpu);
             let now = self.now;
             self.all_stale_mut().for_each(|(_, stale)| stale.settle(cpu, now));
             let (seen, unseen) = std::mem::take(&mut self.fresh).into_iter().partition(|f| f.cpu == cpu);
             let seen: Vec<super::Fresh> = seen;
             self.fresh = unseen;
+            if !seen.is_empty() {
+                self.cpu_mut(cpu).settled_at = now;
+            }
             seen.iter().for_each(|f| self.pages.seen_valid(f.slot, self.now));
         }
         if kind.is_full() {
