@@ -86,7 +86,7 @@ mod tests {
     }
 
     proptest! {
-        /// What follows the first byte that is not text has no part in it.
+        /// The bytes from the first one that is not text on have no part in it.
         #[test]
         fn lines_read_back(
             lines in prop::collection::btree_map("[ -<>-~]{0,9}", "[ -~]{0,9}", 0..6), noise: Vec<u8>,
