@@ -301,9 +301,10 @@ mod tests {
     fn are_in(rows: &[SavedRun], text: &str) -> bool {
         let text = text.to_ascii_lowercase();
         let printed =
-            |row: &SavedRun| format!("{:#018x}-{:#018x} ", row.va.0, row.va.0.wrapping_add(row.bytes));
+            |row: &SavedRun| format!("{:#018x}-{:#018x}", row.va.0, row.va.0.wrapping_add(row.bytes));
+        let is_in = |row: &SavedRun| text.split_whitespace().any(|word| word == printed(row));
         rows.windows(2).all(|pair| pair[0].va.0 + pair[0].bytes <= pair[1].va.0)
-            && rows.iter().all(|row| row.bytes > 0 && text.contains(&printed(row)))
+            && rows.iter().all(|row| row.bytes > 0 && is_in(row))
     }
 
     proptest! {
