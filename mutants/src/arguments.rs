@@ -2,7 +2,7 @@
 
 use test_support::parsed;
 
-/// What the command is asked for.
+/// The request to the command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Asked {
     /// Its arguments.

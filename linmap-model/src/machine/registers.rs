@@ -39,7 +39,7 @@ pub(super) struct Registers {
 /// A reset, after which the TLB may hold anything.
 pub(super) struct WasReset {
     at: usize,
-    /// What the CPU has dropped all entries of since.
+    /// The targets of which the CPU has dropped all entries since.
     pub(super) emptied: Vec<Target>,
 }
 

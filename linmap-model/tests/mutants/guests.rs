@@ -1,4 +1,4 @@
-//! What a host does for its guests: it takes memory back, and goes from one guest to another.
+//! The work of a host for its guests: it takes memory back, and goes from one guest to another.
 
 use linmap::{Attributes as A, Descriptor, Pa};
 use linmap_model::{Barrier::*, Core, Event, Register::*, Tlb::*};
