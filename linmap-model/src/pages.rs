@@ -67,6 +67,12 @@ pub(crate) struct Piece {
     pub(crate) entry: Entry,
 }
 
+/// Returns true for a descriptor that is a valid member of a contiguous run.
+pub(crate) const fn is_member(descriptor: u64) -> bool {
+    const VALID_AND_CONTIGUOUS: u64 = 1 << 52 | 1;
+    descriptor & VALID_AND_CONTIGUOUS == VALID_AND_CONTIGUOUS
+}
+
 impl Pages {
     pub(crate) fn new(setup: &Setup) -> Self {
         let free = Page { state: State::Free, words: Vec::new(), unseen: 0, made_valid: Vec::new() };

@@ -31,7 +31,7 @@ pub enum Register {
     /// VTTBR_EL2: the tables of stage 2, VMID in bits 63:48.
     #[serde(rename = "vttbr_el2")]
     Vttbr,
-    /// HCR_EL2, of which the model knows E2H and TGE.
+    /// HCR_EL2. The model knows its bits E2H and TGE.
     #[serde(rename = "hcr_el2")]
     Hcr,
 }

@@ -43,7 +43,7 @@ pub(crate) const fn unannounced(leaf: Attributes) -> Attributes {
     if is_of_stage_2(leaf) { MARK } else { OUTER }
 }
 
-/// Returns the mapping with the mark that a leaf has: an announced one does not say of which stage it is.
+/// Returns the mapping with the mark of stage 2 if a leaf has it: an announcement does not name its stage.
 pub(crate) fn marked_as(mapping: Option<Mapping>, leaf: Attributes) -> Option<Mapping> {
     let mark = (leaf & MARK).bits();
     mapping.map(|m| Mapping { attributes: m.attributes | mark, ..m })

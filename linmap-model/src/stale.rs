@@ -111,7 +111,7 @@ impl Issued {
         self.what.addresses.is_none() && self.what.asid.is_none() && !self.what.nxs
     }
 
-    /// Returns the ASID of which it drops all that is not global.
+    /// Returns the ASID whose entries it drops, all but global ones.
     pub(crate) const fn whole_asid(&self) -> Option<u16> {
         if self.what.addresses.is_some() || self.what.nxs { None } else { self.what.asid }
     }

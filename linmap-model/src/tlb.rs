@@ -46,7 +46,7 @@ macro_rules! operations {
 }
 
 // On this CPU, on those of the inner shareable domain, on those of the outer one; and the same without waiting for
-// accesses that may take long (nXS). What is invalidated, and of which regime; by ASID; the last level alone.
+// accesses that may take long (nXS). The columns: the entries it names and their regime; by ASID; the last level alone.
 operations! {
     Vmalle1 Vmalle1is Vmalle1os Vmalle1nxs Vmalle1isnxs Vmalle1osnxs = Everything, E1, false, false;
     Aside1 Aside1is Aside1os Aside1nxs Aside1isnxs Aside1osnxs = Asid, E1, true, false;

@@ -25,6 +25,11 @@ impl Write for Shared {
     }
 }
 
+/// A page of RAM.
+fn page_at(va: Va) -> Run {
+    Run { va, oa: Pa(0), attributes: Attributes::RAM, level: Level::PAGE, contiguous: false, descriptors: 1 }
+}
+
 /// A page is unmapped, with its TLBI or without: the log.
 fn unmapping(with_tlbi: bool) -> Vec<u8> {
     let g = Geometry::new(Granule::K64, 52, OaFormat::Lpa).unwrap();
@@ -34,14 +39,7 @@ fn unmapping(with_tlbi: bool) -> Vec<u8> {
     let log = Shared::default();
     model.log_to(log.clone()).unwrap();
     let (cpu, base) = (model.cpu(0), Va(g.base(Half::Upper)));
-    let page = Run {
-        va: base,
-        oa: Pa(0),
-        attributes: Attributes::RAM,
-        level: Level::PAGE,
-        contiguous: false,
-        descriptors: 1,
-    };
+    let page = page_at(base);
     let tree = Tree::build(&cpu, g, Half::Upper, [page].into_iter()).unwrap();
     let table = tree.root();
     cpu.begins(table, "create", &[Expected::new(base, 1 << 16, Some(Mapping::new(Pa(0), Attributes::RAM)))]);
@@ -116,14 +114,7 @@ fn going_on(g: Geometry, with_tlbi: bool) -> (String, bool) {
     let log = Shared::default();
     model.log_to(log.clone()).unwrap();
     let (cpu, base) = (model.cpu(0), Va(g.base(Half::Upper)));
-    let page = Run {
-        va: base,
-        oa: Pa(0),
-        attributes: Attributes::RAM,
-        level: Level::PAGE,
-        contiguous: false,
-        descriptors: 1,
-    };
+    let page = page_at(base);
     let tree = Tree::build(&cpu, g, Half::Upper, [page].into_iter()).unwrap();
     let mut slot = linmap::Slot { table: tree.root(), index: 0 };
     cpu.announces(tree.root(), [page]);

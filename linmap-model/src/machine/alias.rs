@@ -21,10 +21,7 @@ impl Machine {
             return Ok(());
         };
         let (g, walkers) = (self.geometry(), self.walkers(root));
-        if walkers == 0 {
-            return Ok(());
-        }
-        if place.space.is_stage_2() {
+        if walkers == 0 || place.space.is_stage_2() {
             return Ok(());
         }
         let half = (place.va, place.va + ((1 << g.va_bits()) - 1));

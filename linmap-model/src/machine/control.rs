@@ -76,8 +76,8 @@ impl Machine {
         self.find_leaf(cpu, half, |leaf, last| Some(leaf.oa.0 + last).filter(|&pa| pa >= end)).map(|f| f.1)
     }
 
-    /// Returns the first of the valid leaves of a half of which something is found, with its address. The function
-    /// takes a leaf and the offset of the last byte that is mapped by it.
+    /// Looks at the valid leaves of a half, and returns what the function finds first, with the address. It takes a
+    /// leaf and the offset of the last byte that the leaf maps.
     fn find_leaf<T>(
         &self,
         cpu: CpuId,
@@ -177,7 +177,7 @@ impl Machine {
         self.cpu(cpu).ttbr[half].is_some_and(|t| self.pages.has_entries(t.root))
     }
 
-    /// Returns the halves of which the TLB of a CPU may hold something, as bits.
+    /// Returns the halves that a CPU's TLB may hold entries of, as bits.
     pub(super) fn held_halves(&self, cpu: CpuId) -> u8 {
         let this = self.cpu(cpu);
         // What a complete invalidation covers is gone: only accesses under way may use it until the ISB.

@@ -5,7 +5,7 @@ use linmap::Entry;
 
 use super::{Finding, Machine, lowest};
 use crate::cached::Cached;
-use crate::pages::Place;
+use crate::pages::{Place, is_member};
 use crate::space::Space;
 use crate::stale::{Stale, StaleLeaf, StaleTable};
 use crate::{Rule, flat, stage2};
@@ -201,9 +201,8 @@ impl Machine {
 
 /// Returns the run of a group of entries that starts at `va`, if one of them is a member.
 fn member(words: &[u64], (va, place): (u64, Place), g: linmap::Geometry) -> Option<Cached> {
-    const CONTIGUOUS: u64 = 1 << 52 | 1;
     let whole = words.iter().all(|w| w & 1 == 1);
-    let slot = words.iter().position(|w| w & CONTIGUOUS == CONTIGUOUS).filter(|_| !whole)?;
+    let slot = words.iter().position(|&w| is_member(w)).filter(|_| !whole)?;
     let va = va.wrapping_add((slot as u64) << g.level_shift(place.level));
     match stage2::decode(words[slot], g, place.level, place.space) {
         Entry::Leaf(leaf) => Cached::new(va, leaf, place.level, g).filter(|c| c.contiguous),

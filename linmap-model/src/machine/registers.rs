@@ -39,7 +39,7 @@ pub(super) struct Registers {
 /// A reset, after which the TLB may hold anything.
 pub(super) struct WasReset {
     at: usize,
-    /// The targets of which the CPU has dropped all entries since.
+    /// The targets whose entries the CPU has all dropped since.
     pub(super) emptied: Vec<Target>,
 }
 

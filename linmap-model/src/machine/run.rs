@@ -8,7 +8,7 @@ use linmap::Entry;
 use super::operation::{Moment, described};
 use super::{Finding, Machine};
 use crate::cached::Cached;
-use crate::pages::Place;
+use crate::pages::{Place, is_member};
 use crate::{Rule, stage2};
 
 /// Entries that can be a run: the table and its place, and the first slot.
@@ -18,9 +18,6 @@ struct Group {
     place: Place,
     slot: usize,
 }
-
-/// Returns true for a valid member of a run.
-const CONTIGUOUS: u64 = 1 << 52 | 1;
 
 impl Machine {
     /// Returns the runs of a tree that translate addresses of a range, or would if all members were equal.
@@ -39,7 +36,7 @@ impl Machine {
             let first = slots.start - slots.start % members;
             for slot in (first..slots.end).step_by(members) {
                 let words = self.words(table).get(slot..slot + members).unwrap_or_default();
-                if words.iter().any(|w| w & CONTIGUOUS == CONTIGUOUS) {
+                if words.iter().any(|&w| is_member(w)) {
                     self.run_is_right(root, Group { table, place, slot }, words, moment)?;
                 }
             }
