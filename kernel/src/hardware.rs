@@ -29,7 +29,7 @@ pub(crate) fn promise_from_now_on(promise: Promise) {
 
 /// Does the same, and makes another change between the same two operations.
 pub(crate) fn with_promise(promise: Promise, change: impl FnOnce()) {
-    let _held = HARDWARE.lock();
+    let _held = HARDWARE.lock(0);
     HARDWARE.set_promised(promise);
     change();
 }
@@ -56,15 +56,9 @@ unsafe impl Hardware for Kernel {
     type Held<'h> = Held;
 
     #[inline]
-    fn lock(&self) -> Held {
+    fn lock(&self, _: usize) -> Held {
         let _interrupts = Masked::new();
         Held { _tables: TABLES.lock(), _interrupts }
-    }
-
-    #[inline]
-    fn try_lock(&self) -> Option<Held> {
-        let _interrupts = Masked::new();
-        Some(Held { _tables: TABLES.try_lock()?, _interrupts })
     }
 
     #[inline]

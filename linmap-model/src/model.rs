@@ -129,6 +129,11 @@ impl Model {
         self.lock().machine.events()
     }
 
+    /// Returns true if a CPU holds a lock on live tables.
+    pub fn is_locked(&self) -> bool {
+        self.tables.try_lock().is_err()
+    }
+
     /// Returns the number of table pages that are taken and not given back.
     pub fn in_use(&self) -> usize {
         let inner = self.lock();

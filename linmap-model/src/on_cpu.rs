@@ -3,7 +3,7 @@
 //! It has the table pages ([`Memory`]) and the instructions ([`Hardware`]) that a real one has; each becomes
 //! an [`Event`].
 
-use std::sync::{MutexGuard, PoisonError, TryLockError};
+use std::sync::{MutexGuard, PoisonError};
 use std::thread;
 
 use linmap::{
@@ -237,7 +237,7 @@ unsafe impl<'m> Hardware for OnCpu<'m> {
     where
         Self: 'h;
 
-    fn lock(&self) -> Held<'m> {
+    fn lock(&self, _: usize) -> Held<'m> {
         let may = self.model.lock().machine.locks(self.cpu);
         self.model.report(may);
         let holder = *self.model.holder.lock().unwrap_or_else(PoisonError::into_inner);
@@ -246,14 +246,6 @@ unsafe impl<'m> Hardware for OnCpu<'m> {
             "the lock is taken twice: on a CPU that waits for ever"
         );
         self.held(self.model.tables.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-
-    fn try_lock(&self) -> Option<Held<'m>> {
-        match self.model.tables.try_lock() {
-            Ok(guard) => Some(self.held(guard)),
-            Err(TryLockError::Poisoned(guard)) => Some(self.held(guard.into_inner())),
-            Err(TryLockError::WouldBlock) => None,
-        }
     }
 
     fn promise(&self) -> Promise {

@@ -31,7 +31,7 @@ unsafe impl Hardware for Meddles<'_> {
     where
         Self: 'h;
 
-    fn lock(&self) {}
+    fn lock(&self, _: usize) {}
 
     fn promise(&self) -> Promise {
         Promise { never_aborts: self.never_aborts, ..Promise::default() }

@@ -335,14 +335,10 @@ unsafe impl<F: Fn(u64)> Hardware for Busy<'_, '_, F> {
     where
         Self: 'h;
 
-    fn lock(&self) -> HostHeld<'_> {
+    fn lock(&self, number: usize) -> HostHeld<'_> {
         self.locks.set(self.locks.get() + 1);
         (self.meanwhile)(self.locks.get());
-        self.host.lock()
-    }
-
-    fn try_lock(&self) -> Option<HostHeld<'_>> {
-        self.host.try_lock()
+        self.host.lock(number)
     }
 
     fn promise(&self) -> Promise {

@@ -185,16 +185,9 @@ unsafe impl<'m> Hardware for Faulty<'m> {
     where
         Self: 'h;
 
-    fn lock(&self) -> Lock<'_, 'm> {
+    fn lock(&self, number: usize) -> Lock<'_, 'm> {
         let takes = !self.is(Fault::NoLock);
-        Lock { platform: self, _held: takes.then(|| self.cpu.lock()) }
-    }
-
-    fn try_lock(&self) -> Option<Lock<'_, 'm>> {
-        if self.is(Fault::NoLock) {
-            return Some(self.lock());
-        }
-        self.cpu.try_lock().map(|held| Lock { platform: self, _held: Some(held) })
+        Lock { platform: self, _held: takes.then(|| self.cpu.lock(number)) }
     }
 
     fn promise(&self) -> Promise {

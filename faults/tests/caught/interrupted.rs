@@ -53,7 +53,7 @@ unsafe impl Memory for Interrupted<'_, '_> {
     }
 
     unsafe fn store(&self, slot: Slot, new: Descriptor) {
-        if self.cpu.try_lock().is_some() {
+        if !self.cpu.model().is_locked() {
             self.let_other();
         }
         // SAFETY: the caller's promise.
@@ -94,16 +94,12 @@ unsafe impl<'m> Hardware for Overtaken<'_, 'm> {
     where
         Self: 'h;
 
-    fn lock(&self) -> Lock<'_, 'm> {
+    fn lock(&self, number: usize) -> Lock<'_, 'm> {
         self.locks.set(self.locks.get() + 1);
         if self.locks.get() == 3 {
             (self.other)();
         }
-        self.platform.lock()
-    }
-
-    fn try_lock(&self) -> Option<Lock<'_, 'm>> {
-        self.platform.try_lock()
+        self.platform.lock(number)
     }
 
     fn promise(&self) -> Promise {

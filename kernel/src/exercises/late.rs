@@ -103,7 +103,7 @@ impl Test<'_> {
             // SAFETY: memory without an owner.
             return unsafe { space.protect(&self.system.platform(), self.page, 1, Change::READ_ONLY) };
         }
-        let _held = HARDWARE.lock();
+        let _held = HARDWARE.lock(0);
         parking::park(space.root(), &[]).map_err(|_| ChangeError::CannotPark)
     }
 

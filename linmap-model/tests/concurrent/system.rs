@@ -174,7 +174,7 @@ unsafe impl<'s> Hardware for Cpu<'s> {
     where
         Self: 'h;
 
-    fn lock(&self) -> Held<'_, 's> {
+    fn lock(&self, _: usize) -> Held<'_, 's> {
         self.interrupt();
         if self.system.lock != Lock::Deaf {
             self.leaves_tables();
@@ -186,14 +186,6 @@ unsafe impl<'s> Hardware for Cpu<'s> {
         self.system.away.fetch_and(!(1 << self.number()), Relaxed);
         self.watch.taken(self);
         Held(self)
-    }
-
-    fn try_lock(&self) -> Option<Held<'_, 's>> {
-        if self.system.lock != Lock::Ignored {
-            let guard = self.system.tables.try_lock().ok()?;
-            self.guard.replace(Some(guard));
-        }
-        Some(Held(self))
     }
 
     fn promise(&self) -> Promise {

@@ -8,7 +8,7 @@ use crate::alias::both_sides::{BothSides, Findings};
 use crate::format::{Change, Va};
 use crate::live::{AddressSpace, ChangeError};
 use crate::plan::{Rodata, linear_range};
-use crate::platform::Platform;
+use crate::platform::{Platform, all_locks, with_locks};
 
 /// An area whose pages the linear map has as well, and the operations that change the permissions of both.
 ///
@@ -220,26 +220,27 @@ impl<'a> Aliased<'a> {
         }
         let Some(span) = self.space.state().span(va, pages)? else { return Ok(()) };
         let (Alias::First(follows) | Alias::Last(follows)) = alias;
-        let _held = platform.lock();
-        self.space.state().dirty.mark(span);
-        let state = self.space.state();
-        let (area, aliases) = (state.leaf_change(change), state.leaf_change(follows));
-        let (locked, offset, range) = (self.space.locked(platform), self.offset, self.range);
-        let policy = state.policy();
-        let sides = BothSides { locked, policy, offset, range, span, area, aliases };
-        let mut found = Findings::default();
-        sides.survey(&mut found)?;
-        sides.cut(&found)?;
-        match alias {
-            Alias::First(_) => {
-                sides.change_aliases(&found);
-                sides.change_area(&found);
+        with_locks(platform, all_locks::<P>(), || {
+            self.space.state().dirty.mark(span);
+            let state = self.space.state();
+            let (area, aliases) = (state.leaf_change(change), state.leaf_change(follows));
+            let (locked, offset, range) = (self.space.locked(platform), self.offset, self.range);
+            let policy = state.policy();
+            let sides = BothSides { locked, policy, offset, range, span, area, aliases };
+            let mut found = Findings::default();
+            sides.survey(&mut found)?;
+            sides.cut(&found)?;
+            match alias {
+                Alias::First(_) => {
+                    sides.change_aliases(&found);
+                    sides.change_area(&found);
+                }
+                Alias::Last(_) => {
+                    sides.change_area(&found);
+                    sides.change_aliases(&found);
+                }
             }
-            Alias::Last(_) => {
-                sides.change_area(&found);
-                sides.change_aliases(&found);
-            }
-        }
-        Ok(())
+            Ok(())
+        })
     }
 }

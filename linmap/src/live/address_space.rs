@@ -45,7 +45,7 @@ use crate::live::protect::protect;
 use crate::live::split_to_pages::split_to_pages;
 use crate::live::unmap::{unmap, unmap_all};
 use crate::plan::{Policy, Stats};
-use crate::platform::{Dsb, Memory, Platform, Slot};
+use crate::platform::{Dsb, Memory, Platform, Slot, all_locks, with_locks};
 use crate::read::{Checks, DumpError, Finding, Live, MarkedRange, Visited, check, count, dump_with, visit};
 
 /// The live tables of one half of an address space.
@@ -123,14 +123,12 @@ impl AddressSpace {
 
     /// Returns the counts of leaves and tables of the half.
     pub fn stats<P: Platform>(&self, platform: &P) -> Stats {
-        let _held = platform.lock();
-        self.state.counters.stats()
+        with_locks(platform, all_locks::<P>(), || self.state.counters.stats())
     }
 
     /// Returns the counts of operations on the map.
     pub fn changes<P: Platform>(&self, platform: &P) -> Changes {
-        let _held = platform.lock();
-        self.state.counters.changes()
+        with_locks(platform, all_locks::<P>(), || self.state.counters.changes())
     }
 
     /// Calls `each` for every entry that translates an address from `first` to `last`, as [`visit`] does.
@@ -141,21 +139,10 @@ impl AddressSpace {
         range: (Va, Va),
         each: impl FnMut(&Visited) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let _held = platform.lock();
-        visit(&self.tables(platform), self.geometry(), self.root(), range, each)
-            .unwrap_or_else(|e| match e {})
-    }
-
-    /// Does the same as [`visit`](Self::visit), for a caller that cannot wait. Returns `None` if the lock is taken.
-    pub fn try_visit<P: Platform>(
-        &self,
-        platform: &P,
-        range: (Va, Va),
-        each: impl FnMut(&Visited) -> ControlFlow<()>,
-    ) -> Option<ControlFlow<()>> {
-        let _held = platform.try_lock()?;
-        let visited = visit(&self.tables(platform), self.geometry(), self.root(), range, each);
-        Some(visited.unwrap_or_else(|e| match e {}))
+        with_locks(platform, all_locks::<P>(), || {
+            visit(&self.tables(platform), self.geometry(), self.root(), range, each)
+                .unwrap_or_else(|e| match e {})
+        })
     }
 
     /// Returns the entry that translates an address: a leaf, a hole, or a reserved or restricted descriptor, with the
@@ -167,25 +154,27 @@ impl AddressSpace {
         if va.0.wrapping_sub(self.state.base()) >> g.va_bits() != 0 {
             return None;
         }
-        let _held = platform.lock();
-        let (locked, span) = (self.locked(platform), Span { first: va.0, last: va.0 });
-        let mut table = locked.root();
-        loop {
-            table = locked.deepest(table, span);
-            let index = table.index_of(va.0);
-            let entry = locked.load(&table, index);
-            if !entry.is_table(table.level) {
-                return Some((Va(table.va(index)), table.level, entry.decode(g, table.level)));
+        with_locks(platform, all_locks::<P>(), || {
+            let (locked, span) = (self.locked(platform), Span { first: va.0, last: va.0 });
+            let mut table = locked.root();
+            loop {
+                table = locked.deepest(table, span);
+                let index = table.index_of(va.0);
+                let entry = locked.load(&table, index);
+                if !entry.is_table(table.level) {
+                    return Some((Va(table.va(index)), table.level, entry.decode(g, table.level)));
+                }
+                // It restricts everything below it.
+                table = locked.below(&table, index, entry);
             }
-            // It restricts everything below it.
-            table = locked.below(&table, index, entry);
-        }
+        })
     }
 
     /// Counts the leaves and tables from `first` to `last`, as [`count`] does.
     pub fn count<P: Platform>(&self, platform: &P, range: (Va, Va)) -> Stats {
-        let _held = platform.lock();
-        count(&self.tables(platform), self.geometry(), self.root(), range).unwrap_or_else(|e| match e {})
+        with_locks(platform, all_locks::<P>(), || {
+            count(&self.tables(platform), self.geometry(), self.root(), range).unwrap_or_else(|e| match e {})
+        })
     }
 
     /// Prints a region, as [`dump`](crate::dump) does. The lock is held meanwhile.
@@ -214,11 +203,13 @@ impl AddressSpace {
         name_of: &dyn Fn(MemoryType) -> Option<&'static str>,
         out: &mut impl Write,
     ) -> Result<Stats, fmt::Error> {
-        let _held = platform.lock();
-        let dumped = dump_with(&self.tables(platform), self.geometry(), self.root(), region, name_of, out);
-        dumped.map_err(|e| match e {
-            DumpError::Write => fmt::Error,
-            DumpError::Read(e) => match e {},
+        with_locks(platform, all_locks::<P>(), || {
+            let dumped =
+                dump_with(&self.tables(platform), self.geometry(), self.root(), region, name_of, out);
+            dumped.map_err(|e| match e {
+                DumpError::Write => fmt::Error,
+                DumpError::Read(e) => match e {},
+            })
         })
     }
 
@@ -229,10 +220,16 @@ impl AddressSpace {
         checks: &Checks<'_>,
         each: impl FnMut(Finding) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        let _held = platform.lock();
-        let checked =
-            check(&self.tables(platform), self.geometry(), (self.root(), self.state.half()), checks, each);
-        checked.unwrap_or_else(|e| match e {})
+        with_locks(platform, all_locks::<P>(), || {
+            let checked = check(
+                &self.tables(platform),
+                self.geometry(),
+                (self.root(), self.state.half()),
+                checks,
+                each,
+            );
+            checked.unwrap_or_else(|e| match e {})
+        })
     }
 
     /// Returns the tables, for a reader that holds the lock.
@@ -245,9 +242,10 @@ impl AddressSpace {
     /// Changes the leaves of a span.
     #[inline(always)]
     fn change<P: Platform>(&self, platform: &P, change: LeafChange, span: Span) -> Result<(), ChangeError> {
-        let _held = platform.lock();
-        self.state.dirty.mark(span);
-        protect(self.locked(platform), change, span)
+        with_locks(platform, all_locks::<P>(), || {
+            self.state.dirty.mark(span);
+            protect(self.locked(platform), change, span)
+        })
     }
 
     /// Changes the permissions of `pages` pages from `va` on.
@@ -338,10 +336,11 @@ impl AddressSpace {
         if attributes.is_write_execute() && !self.state.allows_write_execute() {
             return Err(ChangeError::WriteExecute { va });
         }
-        let _held = platform.lock();
-        self.state.dirty.mark(span);
-        let (half, leaves) = (self.state.half(), self.state.leaves());
-        Mapping { half, span, oa, attributes, leaves }.map(&self.locked(platform))
+        with_locks(platform, all_locks::<P>(), || {
+            self.state.dirty.mark(span);
+            let (half, leaves) = (self.state.half(), self.state.leaves());
+            Mapping { half, span, oa, attributes, leaves }.map(&self.locked(platform))
+        })
     }
 
     /// Removes the mapping of `pages` pages from `va` on, present-invalid mappings included, and gives back the tables
@@ -356,9 +355,10 @@ impl AddressSpace {
     /// Nothing uses these addresses.
     pub unsafe fn unmap<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), ChangeError> {
         let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
-        let _held = platform.lock();
-        self.state.dirty.mark(span);
-        unmap(&self.locked(platform), span)
+        with_locks(platform, all_locks::<P>(), || {
+            self.state.dirty.mark(span);
+            unmap(&self.locked(platform), span)
+        })
     }
 
     /// Removes the mappings of several ranges of pages, as [`unmap`](Self::unmap) does for one. TLBs are invalidated
@@ -377,8 +377,7 @@ impl AddressSpace {
         platform: &P,
         ranges: &[(Va, u64)],
     ) -> Result<(), ChangeError> {
-        let _held = platform.lock();
-        unmap_all(&self.locked(platform), ranges)
+        with_locks(platform, all_locks::<P>(), || unmap_all(&self.locked(platform), ranges))
     }
 
     /// Splits everything from `va` on, for `pages` pages, into single pages, so that any of them can change later
@@ -391,8 +390,7 @@ impl AddressSpace {
     /// split.
     pub fn split_to_pages<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), ChangeError> {
         let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
-        let _held = platform.lock();
-        split_to_pages(&self.locked(platform), span)
+        with_locks(platform, all_locks::<P>(), || split_to_pages(&self.locked(platform), span))
     }
 
     /// Returns to the largest leaves where `pages` pages from `va` on, with their neighbours in the same tables, are
@@ -406,8 +404,7 @@ impl AddressSpace {
     /// stay collapsed.
     pub fn collapse<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), ChangeError> {
         let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
-        let _held = platform.lock();
-        collapse(self.locked(platform), span)
+        with_locks(platform, all_locks::<P>(), || collapse(self.locked(platform), span))
     }
 
     /// Moves a tree of the same geometry and half into this address space, where the root has holes.
@@ -435,34 +432,35 @@ impl AddressSpace {
             return Err(GraftError::WriteExecute { va });
         }
         let (stats, used) = (tree.stats(), tree.used());
-        let _held = platform.lock();
-        if let Some(va) = self.occupied(platform, used.clone()) {
-            tree.discard(platform);
-            return Err(GraftError::Occupied { va });
-        }
-        let mut from = tree.into_root();
-        if !used.is_empty() {
-            let at = |index: usize| self.state.base() + ((index as u64) << self.state.root_shift());
-            self.state.dirty.mark(Span {
-                first: at(used.start),
-                last: at(used.end - 1) + ((1 << self.state.root_shift()) - 1),
-            });
-        }
-        self.locked(platform).publish_barrier();
-        for (index, &bits) in used.clone().zip(&platform.slots(&mut from)[used]) {
-            if bits != 0 {
-                // SAFETY: the root is live and has these slots. They are holes, so nothing uses the addresses that they
-                // translate.
-                unsafe { platform.store(Slot { table: self.root(), index }, Descriptor(bits)) };
+        with_locks(platform, all_locks::<P>(), || {
+            if let Some(va) = self.occupied(platform, used.clone()) {
+                tree.discard(platform);
+                return Err(GraftError::Occupied { va });
             }
-        }
-        platform.dsb(Dsb::Ishst);
-        platform.isb();
-        platform.give(from);
-        self.state.counters.include(&stats);
-        // The tree's root has just been given back.
-        self.state.counters.no_table();
-        Ok(stats)
+            let mut from = tree.into_root();
+            if !used.is_empty() {
+                let at = |index: usize| self.state.base() + ((index as u64) << self.state.root_shift());
+                self.state.dirty.mark(Span {
+                    first: at(used.start),
+                    last: at(used.end - 1) + ((1 << self.state.root_shift()) - 1),
+                });
+            }
+            self.locked(platform).publish_barrier();
+            for (index, &bits) in used.clone().zip(&platform.slots(&mut from)[used]) {
+                if bits != 0 {
+                    // SAFETY: the root is live and has these slots. They are holes, so nothing uses the addresses that they
+                    // translate.
+                    unsafe { platform.store(Slot { table: self.root(), index }, Descriptor(bits)) };
+                }
+            }
+            platform.dsb(Dsb::Ishst);
+            platform.isb();
+            platform.give(from);
+            self.state.counters.include(&stats);
+            // The tree's root has just been given back.
+            self.state.counters.no_table();
+            Ok(stats)
+        })
     }
 
     /// Returns the address of the first of these slots of the live root that is not a hole.

@@ -86,6 +86,13 @@ pub enum ChangeError {
         "the other CPUs cannot be parked, so no leaf in use can change its size; map the range in pages from the start (leaves that changed their size in earlier parkings stay so)"
     )]
     CannotPark,
+    /// Another caller's long operation has claimed some of the addresses, and this context cannot wait
+    /// ([`Hardware::wait`](crate::Hardware::wait)).
+    #[error("another operation has claimed addresses from {va} on; call again when it is done")]
+    Busy {
+        /// The first address of the operation that was refused.
+        va: Va,
+    },
     /// Tables that this library would not write: a reserved descriptor, or a table descriptor with restrictions.
     #[error(
         "the descriptor that translates {va} was not written by this library: it is reserved at its level, or it restricts a whole table"
@@ -145,6 +152,13 @@ pub enum GraftError {
     #[error("{va} is mapped already; unmap it first")]
     Occupied {
         /// The first address that it translates.
+        va: Va,
+    },
+    /// Another caller's long operation has claimed some of the addresses, and this context cannot wait
+    /// ([`Hardware::wait`](crate::Hardware::wait)).
+    #[error("another operation has claimed addresses from {va} on; call again when it is done")]
+    Busy {
+        /// The first address that the tree translates.
         va: Va,
     },
     /// The tree has memory that is both writable and executable.

@@ -41,29 +41,59 @@ pub struct CannotPark;
 /// - [`dsb`](Self::dsb), [`isb`](Self::isb) and [`tlbi`](Self::tlbi) are exactly the instruction they name, executed
 ///   before they return, and the compiler moves no access to table memory across them. In a model they are the
 ///   corresponding step.
-/// - [`lock`](Self::lock) excludes: at most one [`Held`](Self::Held) exists at any time among all CPUs and contexts
-///   that share the tables. The next holder sees all that the previous one did before it dropped its own.
+/// - [`lock`](Self::lock) excludes: at most one [`Held`](Self::Held) of a number exists at any time among all CPUs and
+///   contexts that share the tables. The next holder sees all that the previous one did before it dropped its own. All
+///   callers of a map use platforms with the same locks, and the same [`LOCKS`](Self::LOCKS).
+/// - [`retire`](Self::retire) gives a page back after every [`read`](Self::read) that began before has ended.
 /// - [`promise`](Self::promise) is kept by every CPU whose walkers may reach the tables.
 /// - [`park`](Self::park) meets its contract.
 /// - No walker writes into the tables, since a change is a load and a plain store. Either hardware management of the
 ///   access flag and of the dirty state (TCR_EL1.HA and HD) is off, or it finds nothing to do: each leaf has the access
 ///   flag set, and none is writable-clean (`DIRTY_MANAGED` with `READ_ONLY`).
 pub unsafe trait Hardware {
-    /// The lock on all live tables, held until it is dropped.
+    /// The number of locks, a power of two from 1 to 64. With 1, callers take turns. With more, callers that change
+    /// different gigabytes work at the same time: the gigabyte with the number `n` has the lock `n % LOCKS`.
+    const LOCKS: usize = 1;
+
+    /// The number of entries that an operation reads or writes at most while it holds a lock, or one table if that has
+    /// more. A longer operation lets go of its locks in between.
+    const HOLD: usize = 4096;
+
+    /// A lock on live tables, held until it is dropped.
     type Held<'h>
     where
         Self: 'h;
 
-    /// Waits for the lock on all live tables and takes it. A context does not take it twice: an interrupt whose handler
-    /// takes the lock is masked while the lock is held.
+    /// Waits for a lock on live tables, with a number below [`LOCKS`](Self::LOCKS), and takes it. A caller that takes
+    /// several takes them in the order of their numbers, and drops them in the reverse order. A context does not take a
+    /// lock twice: an interrupt whose handler changes the map is masked while a lock is held.
     ///
-    /// A CPU that waits here must still answer when another CPU parks it.
-    fn lock(&self) -> Self::Held<'_>;
+    /// A CPU that waits here must still answer when another CPU parks it. A CPU that holds a lock is parked only after it
+    /// has dropped it.
+    ///
+    /// A kernel that excludes callers itself may have a lock that does nothing.
+    fn lock(&self, number: usize) -> Self::Held<'_>;
 
-    /// Takes the lock if it is free, for a caller that cannot wait, such as a fault handler. The default always returns
-    /// `None`.
-    fn try_lock(&self) -> Option<Self::Held<'_>> {
-        None
+    /// Waits a moment for another caller, whose long operation has claimed the same addresses. No lock is held. Returns
+    /// false if this context cannot wait; the operation then fails with [`Busy`](crate::ChangeError::Busy). The default
+    /// always returns false.
+    fn wait(&self) -> bool {
+        false
+    }
+
+    /// Runs `work`, which reads live tables while others may change them. The tables that it finds are not given back
+    /// before it returns. `work` changes no map.
+    ///
+    /// The default holds all locks, so there is nothing that [`retire`](Self::retire) would have to wait for. A kernel
+    /// whose readers are to wait for nobody overrides both, for example by its RCU: then neither `read` nor `work` waits.
+    fn read<R>(&self, work: impl FnOnce() -> R) -> R {
+        with_locks(self, all_locks::<Self>(), work)
+    }
+
+    /// Gives a page that was a live table back to `memory`, after every [`read`](Self::read) that began before has ended.
+    /// Locks may be held, so it does not wait: it may keep the page for later. The page must not be written until then.
+    fn retire(&self, memory: &impl Memory, frame: Frame) {
+        memory.give(frame);
     }
 
     /// Returns the promises that all CPUs keep.
@@ -86,8 +116,19 @@ pub unsafe trait Hardware {
     /// it also needs DC CVAU and no earlier CPU did (IDC), all code synchronised before must be synchronised again.
     fn sync_code(&self, va: Va, bytes: u64);
 
+    /// Asks all CPUs whether they answer, and waits until they have. No lock is held. The library calls it before it takes
+    /// the locks to [`park`](Self::park) in. The default always succeeds.
+    ///
+    /// # Errors
+    ///
+    /// A CPU does not answer, or the platform cannot park.
+    fn call(&self) -> Result<(), CannotPark> {
+        Ok(())
+    }
+
     /// Applies `updates` in order while no CPU, including this one, uses the tables. All CPUs then continue with the
-    /// tables of `root`. The caller holds the lock.
+    /// tables of `root`. The caller holds locks, so this waits for the other CPUs no longer than it takes them when all of
+    /// them answer.
     ///
     /// From before the first store until the last store is visible to all walkers, each CPU translates the half with
     /// other tables, holds no entry of these tables in its TLB, accesses no address of the half and takes no exception.
@@ -101,6 +142,22 @@ pub unsafe trait Hardware {
     fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
         _ = (memory, root, updates);
         Err(CannotPark)
+    }
+}
+
+/// Returns a set with all locks: a bit for each.
+pub(crate) const fn all_locks<H: Hardware + ?Sized>() -> u64 {
+    const { assert!(H::LOCKS.is_power_of_two() && H::LOCKS <= 64, "LOCKS is a power of two from 1 to 64") };
+    u64::MAX >> (64 - H::LOCKS)
+}
+
+/// Runs `work` while the locks of a set are held, at least one. They are taken in the order of their numbers.
+#[inline]
+pub(crate) fn with_locks<H: Hardware + ?Sized, R>(hardware: &H, set: u64, work: impl FnOnce() -> R) -> R {
+    let _held = hardware.lock(set.trailing_zeros() as usize);
+    match set & (set - 1) {
+        0 => work(),
+        others => with_locks(hardware, others, work),
     }
 }
 
@@ -118,7 +175,7 @@ impl<'a, M: Memory, H: Hardware> Combined<'a, M, H> {
     ///
     /// # Safety
     ///
-    /// The lock of `hardware` is the only lock for all live tables of `memory`: nothing changes or reads them under
+    /// The locks of `hardware` are the only locks for all live tables of `memory`: nothing changes or reads them under
     /// another lock.
     pub const unsafe fn new(memory: &'a M, hardware: &'a H) -> Self {
         Self(memory, hardware)
@@ -174,14 +231,28 @@ unsafe impl<M, H: Hardware> Hardware for Combined<'_, M, H> {
     where
         Self: 'h;
 
-    #[inline]
-    fn lock(&self) -> Self::Held<'_> {
-        self.1.lock()
-    }
+    const LOCKS: usize = H::LOCKS;
+    const HOLD: usize = H::HOLD;
 
     #[inline]
-    fn try_lock(&self) -> Option<Self::Held<'_>> {
-        self.1.try_lock()
+    fn lock(&self, number: usize) -> Self::Held<'_> {
+        self.1.lock(number)
+    }
+
+    fn wait(&self) -> bool {
+        self.1.wait()
+    }
+
+    fn read<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.1.read(work)
+    }
+
+    fn retire(&self, memory: &impl Memory, frame: Frame) {
+        self.1.retire(memory, frame);
+    }
+
+    fn call(&self) -> Result<(), CannotPark> {
+        self.1.call()
     }
 
     #[inline]

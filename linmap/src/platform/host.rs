@@ -201,12 +201,9 @@ impl HostMemory {
 unsafe impl Hardware for NoHardware {
     type Held<'h> = HostHeld<'h>;
 
-    fn lock(&self) -> HostHeld<'_> {
-        self.try_lock().expect("the lock on live tables is taken already, by this very thread")
-    }
-
-    fn try_lock(&self) -> Option<HostHeld<'_>> {
-        (!self.locked.replace(true)).then_some(HostHeld(&self.locked))
+    fn lock(&self, _: usize) -> HostHeld<'_> {
+        assert!(!self.locked.replace(true), "the lock on live tables is taken already, by this very thread");
+        HostHeld(&self.locked)
     }
 
     fn promise(&self) -> Promise {

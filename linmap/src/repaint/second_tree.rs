@@ -11,7 +11,7 @@ use crate::build::{Counters, OutOfFrames, fill_holes, give_back};
 use crate::format::{Descriptor, Span, Va};
 use crate::live::{AddressSpace, Locked};
 use crate::plan::{Policy, Stats};
-use crate::platform::{Dsb, Frame, Platform};
+use crate::platform::{Dsb, Frame, Platform, all_locks, with_locks};
 use crate::repaint::copy::{Copy, Tally};
 use crate::repaint::error::RepaintError;
 
@@ -50,16 +50,12 @@ impl AddressSpace {
         keep: &[(Va, Va)],
     ) -> Result<Stats, RepaintError> {
         let range = self.whole_entries(range)?;
-        {
-            let _held = platform.lock();
-            if !self.state().dirty.begin() {
-                return Err(RepaintError::UnderWay);
-            }
+        if !with_locks(platform, all_locks::<P>(), || self.state().dirty.begin()) {
+            return Err(RepaintError::UnderWay);
         }
         let mut repaint = Repaint { space: self, platform, range, keep, counters: Counters::default() };
         let result = repaint.run();
-        let _held = platform.lock();
-        self.state().dirty.end();
+        with_locks(platform, all_locks::<P>(), || self.state().dirty.end());
         result
     }
 
@@ -131,9 +127,11 @@ impl<P: Platform> Repaint<'_, P> {
     fn until_switched(&mut self, root: &mut Frame) -> Result<(), RepaintError> {
         let mut progress = Progress { next: Some(self.range.first), holds: 0 };
         loop {
-            let _held = self.platform.lock();
-            if self.piece(root, &mut progress)? {
-                return self.switch(root);
+            let switched = with_locks(self.platform, all_locks::<P>(), || {
+                Ok::<_, RepaintError>(self.piece(root, &mut progress)? && self.switch(root).map(|()| true)?)
+            });
+            if switched? {
+                return Ok(());
             }
         }
     }
@@ -194,8 +192,8 @@ impl<P: Platform> Repaint<'_, P> {
     /// Gives back the old tree, and subtracts it from the counts.
     fn give_old_back(&self, root: Frame) {
         self.give_back(root, |gone| {
-            let _held = self.platform.lock();
-            self.space.state().counters.exclude(&core::mem::take(gone));
+            let exclude = || self.space.state().counters.exclude(&core::mem::take(gone));
+            with_locks(self.platform, all_locks::<P>(), exclude);
         });
     }
 

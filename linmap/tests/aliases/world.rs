@@ -43,12 +43,9 @@ impl Drop for Held<'_> {
 unsafe impl Hardware for Notes {
     type Held<'h> = Held<'h>;
 
-    fn lock(&self) -> Held<'_> {
-        self.try_lock().expect("the lock is taken twice")
-    }
-
-    fn try_lock(&self) -> Option<Held<'_>> {
-        (!self.locked.replace(true)).then_some(Held(&self.locked))
+    fn lock(&self, _: usize) -> Held<'_> {
+        assert!(!self.locked.replace(true), "the lock is taken twice");
+        Held(&self.locked)
     }
 
     fn promise(&self) -> Promise {

@@ -8,23 +8,28 @@ use lock_api::RawMutex;
 
 use super::Cpu;
 use crate::format::{Geometry, Tlbi, Va};
-use crate::platform::{CacheType, Dsb, Features, Hardware, Promise};
+use crate::platform::{CacheType, Dsb, Features, Hardware, Promise, all_locks, with_locks};
 
-/// The CPUs of a system, and the lock on its live tables.
+/// The CPUs of a system, and the locks on its live tables ([`Hardware::LOCKS`]).
 ///
 /// `L` is any spinlock ([`lock_api::RawMutex`]), such as `spin::Mutex<()>`. Interrupts are masked on the CPU that holds
-/// it. CPUs are not parked: a kernel that needs [`Policy::Park`](crate::Policy::Park) implements [`Hardware`] itself.
+/// one. CPUs are not parked: a kernel that needs [`Policy::Park`](crate::Policy::Park) implements [`Hardware`] itself.
 ///
 /// No promise holds until the first CPU is [admitted](Self::admit). The lock uses atomic operations, so it may not be
 /// used before the MMU is on.
 #[derive(Debug)]
-pub struct Cpus<L> {
-    lock: L,
+pub struct Cpus<L, const LOCKS: usize = 1> {
+    locks: [Padded<L>; LOCKS],
     /// The bits below, written under the lock.
     promise: AtomicU8,
     /// The bits of a [`CacheType`], written under the lock.
     cache: AtomicU64,
 }
+
+/// A lock in a cache line of its own.
+#[derive(Debug)]
+#[repr(align(128))]
+struct Padded<L>(L);
 
 /// A CPU has been admitted.
 const ADMITTED: u8 = 1 << 0;
@@ -32,7 +37,7 @@ const NEVER_ABORTS: u8 = 1 << 1;
 const RANGE_TLBI: u8 = 1 << 2;
 const REPEAT_TLBI: u8 = 1 << 3;
 
-impl<L: RawMutex> Cpus<L> {
+impl<L: RawMutex, const LOCKS: usize> Cpus<L, LOCKS> {
     /// Returns a value without CPUs.
     ///
     /// # Safety
@@ -42,7 +47,7 @@ impl<L: RawMutex> Cpus<L> {
     /// - The lock spins. It must not sleep, since interrupts are masked.
     pub const unsafe fn new() -> Self {
         let (promise, cache) = (AtomicU8::new(REPEAT_TLBI), AtomicU64::new(0));
-        Self { lock: L::INIT, promise, cache }
+        Self { locks: [const { Padded(L::INIT) }; LOCKS], promise, cache }
     }
 
     /// Lets a CPU use the tables from now on. Returns the promises that all CPUs admitted so far keep.
@@ -53,7 +58,11 @@ impl<L: RawMutex> Cpus<L> {
     /// If the returned promises no longer permit live changes of size, the map may need another policy
     /// ([`Decision::when_all_reported`](crate::Decision::when_all_reported)).
     pub fn admit(&self, cpu: &Features) -> Promise {
-        let _held = self.lock();
+        with_locks(self, all_locks::<Self>(), || self.admit_alone(cpu))
+    }
+
+    /// Does the same, while no operation runs.
+    fn admit_alone(&self, cpu: &Features) -> Promise {
         let (mut promise, mut cache) = (Promise::of(cpu), cpu.cache_type());
         if self.promise.load(Relaxed) & ADMITTED != 0 {
             promise = promise.weakest(self.promise());
@@ -122,24 +131,20 @@ impl Drop for Masked {
 //   code is synchronised for the weakest as well;
 // - no CPU is ever parked;
 // - TCR_EL1.HA and HD are off, as `new` requires.
-unsafe impl<L: RawMutex> Hardware for Cpus<L> {
+unsafe impl<L: RawMutex, const LOCKS: usize> Hardware for Cpus<L, LOCKS> {
+    const LOCKS: usize = LOCKS;
+
     type Held<'h>
         = Held<'h, L>
     where
         Self: 'h;
 
     #[inline]
-    fn lock(&self) -> Held<'_, L> {
+    fn lock(&self, number: usize) -> Held<'_, L> {
         let _masked = Masked::new();
-        self.lock.lock();
-        Held { lock: &self.lock, _masked }
-    }
-
-    #[inline]
-    fn try_lock(&self) -> Option<Held<'_, L>> {
-        let _masked = Masked::new();
-        self.lock.try_lock().then_some(())?;
-        Some(Held { lock: &self.lock, _masked })
+        let Padded(lock) = &self.locks[number];
+        lock.lock();
+        Held { lock, _masked }
     }
 
     #[inline]
