@@ -49,7 +49,7 @@ impl Kernel {
         }
     }
 
-    /// Sets what holds on each CPU. The caller holds the lock on live tables.
+    /// Sets what holds on each CPU. The caller holds all locks on live tables.
     pub(crate) fn set_promised(&self, promise: Promise) {
         let bit = |bit, holds| if holds { bit } else { 0 };
         let Promise { never_aborts, range_tlbi, repeat_tlbi } = promise;

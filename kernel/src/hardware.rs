@@ -1,16 +1,24 @@
-//! The CPUs as the library sees them: the lock on live tables, parking, and the primitives.
+//! The CPUs as the library sees them: the locks on live tables, parking, and the primitives.
 //!
-//! The holder of the lock has interrupts masked, so that no handler waits for what it has interrupted. A CPU that waits
-//! for it answers others that park it, as the holder may.
+//! The holder of a lock has interrupts masked, so that no handler waits for what it has interrupted. A CPU that waits
+//! for one answers others that park it, as the holder may.
 
 use linmap::{CannotPark, Dsb, EntryUpdate, Features, Geometry, Hardware, Memory, Pa, Promise, Tlbi, Va};
 
+use crate::cpu::relax;
 pub(crate) use crate::cpus::{HARDWARE, Kernel, Masked};
 use crate::lock::{Lock, Taken};
 use crate::parking;
 
-/// The lock on live tables.
-static TABLES: Lock = Lock::new(parking::answer_if_asked);
+/// The number of locks.
+const LOCKS: usize = 64;
+
+/// A lock that shares its cache line, and the one that a CPU may fetch with it, with nothing else.
+#[repr(align(128))]
+struct Apart(Lock);
+
+/// The locks on live tables, by number.
+static TABLES: [Apart; LOCKS] = [const { Apart(Lock::new(parking::answer_if_asked)) }; LOCKS];
 
 /// Relies on what the boot CPU has, from now on. No other CPU runs.
 pub(crate) fn rely_on(features: &Features, never_aborts: bool) {
@@ -29,12 +37,12 @@ pub(crate) fn promise_from_now_on(promise: Promise) {
 
 /// Does the same, and makes another change between the same two operations.
 pub(crate) fn with_promise(promise: Promise, change: impl FnOnce()) {
-    let _held = HARDWARE.lock(0);
+    let _held = lock_all();
     HARDWARE.set_promised(promise);
     change();
 }
 
-/// The lock, held; interrupts are masked.
+/// A lock, held; interrupts are masked.
 pub(crate) struct Held {
     /// Released first.
     _tables: Taken<'static>,
@@ -42,23 +50,45 @@ pub(crate) struct Held {
     _interrupts: Masked,
 }
 
+/// All locks, held.
+pub(crate) struct AllHeld {
+    /// Released first. Each then leaves interrupts masked, as it has found them.
+    _tables: [Held; LOCKS],
+    /// Restored then.
+    _interrupts: Masked,
+}
+
+/// Takes all locks, in the order of their numbers: no operation on live tables is under way until they are dropped.
+pub(crate) fn lock_all() -> AllHeld {
+    let _interrupts = Masked::new();
+    AllHeld { _tables: core::array::from_fn(|number| HARDWARE.lock(number)), _interrupts }
+}
+
 // SAFETY:
 // - each primitive is the instruction, in assembly that no access to memory is moved across;
-// - the lock is a spin lock that one context of all CPUs holds at a time, with interrupts masked; taking it
+// - each lock is a spin lock that one context of all CPUs holds at a time, with interrupts masked; taking it
 //   acquires what releasing it released;
-// - the promise is the boot CPU's at first; a part of it that another CPU does not keep is given up, under the lock,
-//   before that CPU is let into the tables (`smp`), and operations read it under the lock;
+// - the promise is the boot CPU's at first; a part of it that another CPU does not keep is given up, under all locks,
+//   before that CPU is let into the tables (`smp`), and operations read it under a lock;
 // - code is synchronised for the weakest of the CPUs that were let in; each invalidates its instruction cache on the
 //   way in (`secondary.s`), and all are in before any code is synchronised;
 // - `park` is `parking`, which gives its reasons;
 // - TCR_EL1.HA and HD are 0 in all that `translation` makes, and all CPUs have the same.
 unsafe impl Hardware for Kernel {
+    const LOCKS: usize = LOCKS;
+
     type Held<'h> = Held;
 
     #[inline]
-    fn lock(&self, _: usize) -> Held {
+    fn lock(&self, number: usize) -> Held {
         let _interrupts = Masked::new();
-        Held { _tables: TABLES.lock(), _interrupts }
+        Held { _tables: TABLES[number % LOCKS].0.lock(), _interrupts }
+    }
+
+    fn wait(&self) -> bool {
+        parking::answer_if_asked();
+        relax();
+        true
     }
 
     #[inline]

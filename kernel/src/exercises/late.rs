@@ -9,11 +9,11 @@
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
-use linmap::{Change, ChangeError, Hardware, Pa, Policy, Stats, Va};
+use linmap::{Change, ChangeError, Pa, Policy, Stats, Va};
 
 use super::tally::Tally;
 use crate::cpu::relax;
-use crate::hardware::{HARDWARE, Masked};
+use crate::hardware::{Masked, lock_all};
 use crate::leaf::Leaf;
 use crate::probe::{Fault, try_read, try_write};
 use crate::system::System;
@@ -103,7 +103,7 @@ impl Test<'_> {
             // SAFETY: memory without an owner.
             return unsafe { space.protect(&self.system.platform(), self.page, 1, Change::READ_ONLY) };
         }
-        let _held = HARDWARE.lock(0);
+        let _held = lock_all();
         parking::park(space.root(), &[]).map_err(|_| ChangeError::CannotPark)
     }
 

@@ -89,7 +89,7 @@ fn start(system: &mut System<'_>, index: usize, midr: &mut Option<u64>) -> Resul
         }
     };
     // From when it is told the root until it answers as the others do, no CPU parks others or changes the root.
-    let held = HARDWARE.lock(0);
+    let held = hardware::lock_all();
     slot.order(orders(system, index, &features, &stack));
     let leaves = || cpu::is(index, State::Leaving);
     let gone = || leaves() && psci::is_off(cpu::mpidr(index));
@@ -148,7 +148,7 @@ fn needs(system: &System<'_>) -> Needs {
 fn leave_live(system: &mut System<'_>, cpu: BbmPromise, promised: Promise) -> Result<(), Refusal> {
     match system.args.split {
         SplitFallback::Park => {
-            // Under the lock, so that no operation is under way.
+            // Under all locks, so that no operation is under way.
             hardware::with_promise(promised, || system.space.set_policy(Policy::Park));
             Ok(())
         }
