@@ -1,7 +1,7 @@
 //! The data of each CPU, found by TPIDR_EL1: its number, its affinity, its state.
 
 use core::arch::asm;
-use core::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize, Ordering};
 
 use kernel_plan::cpus::AFFINITY;
 pub(crate) use kernel_plan::cpus::MAX;
@@ -61,6 +61,15 @@ pub(crate) fn this() -> &'static PerCpu {
     unsafe { &*own }
 }
 
+/// The number of CPUs that were ever to run, this boot.
+static COUNT: AtomicUsize = AtomicUsize::new(1);
+
+/// Returns a number that is above those of all CPUs that run.
+#[inline]
+pub(crate) fn count() -> usize {
+    COUNT.load(Ordering::Relaxed)
+}
+
 /// Returns the data of a CPU.
 pub(crate) fn of(index: usize) -> &'static PerCpu {
     &PER_CPU[index]
@@ -68,7 +77,7 @@ pub(crate) fn of(index: usize) -> &'static PerCpu {
 
 /// Iterates over the numbers of the CPUs that run, the boot CPU first.
 pub(crate) fn running() -> impl Iterator<Item = usize> + Clone {
-    (0..MAX).filter(|index| is_running(*index))
+    (0..count()).filter(|index| is_running(*index))
 }
 
 /// Returns true if a CPU runs.
@@ -91,8 +100,9 @@ pub(crate) fn mpidr(index: usize) -> u64 {
     PER_CPU[index].mpidr.load(Ordering::Relaxed)
 }
 
-/// Sets the affinity of a CPU.
+/// Sets the affinity of a CPU, which may run from now on.
 pub(crate) fn set_mpidr(index: usize, mpidr: u64) {
+    COUNT.fetch_max(index + 1, Ordering::Relaxed);
     PER_CPU[index].mpidr.store(mpidr & AFFINITY, Ordering::Relaxed);
 }
 

@@ -5,16 +5,15 @@
 use core::ops::ControlFlow;
 
 use aarch64_cpu::registers::{ELR_EL1, ESR_EL1, FAR_EL1, Readable};
-use linmap::{Descriptor, Entry, Geometry, Level, Pa, ReadTables, Slot, Va, visit};
+use linmap::{Descriptor, Entry, Geometry, Level, ReadTables, Slot, Va, Visited, visit};
 use spin::mutex::SpinMutex;
 
 use crate::console::{self, say};
-use crate::cpu;
 use crate::ending::{begin_report, end};
 use crate::frames::Reach;
-use crate::image;
 use crate::probe::{Fault, try_read};
 use crate::virtual_addresses::{is_console, is_stack_guard};
+use crate::{cpu, image, limbo, translation};
 
 /// The registers that the vectors save and restore: all that functions may change.
 #[repr(C)]
@@ -29,18 +28,17 @@ pub(crate) struct Registers {
     pub(crate) spsr: u64,
 }
 
-/// The tables of the upper half, for reports.
+/// The shape of the tables of the upper half, and where they are reached, for reports.
 #[derive(Clone, Copy)]
 pub(crate) struct Tables {
     pub(crate) geometry: Geometry,
-    pub(crate) root: Pa,
     pub(crate) reach: Reach,
 }
 
-/// The tables in use, once they are known.
+/// The shape of the tables in use, once they are known.
 static TABLES: SpinMutex<Option<Tables>> = SpinMutex::new(None);
 
-/// Makes reports walk these tables from now on.
+/// Makes reports walk tables of this shape from now on.
 pub(crate) fn report_walks_of(tables: Tables) {
     *TABLES.lock() = Some(tables);
 }
@@ -65,31 +63,38 @@ fn print_walk(va: Va) {
     if image::is_stack_guard(va, g.page_size()) || is_stack_guard(va, g) {
         say!("  the stack has run over: this is the guard below it");
     }
-    let walked =
-        visit(&tables, g, tables.root, (va, va), |&linmap::Visited { va: start, level, entry, .. }| {
-            let (number, index) = (level.number(), g.index(start.0, level));
-            match entry {
-                Entry::Hole => say!("  L{number} [{index:4}] nothing"),
-                Entry::Reserved => say!("  L{number} [{index:4}] a reserved encoding"),
-                Entry::Table(table) => say!("  L{number} [{index:4}] table at {table}"),
-                Entry::Leaf(l) => {
-                    let a = l.attributes;
-                    let can = [
-                        if l.valid { "valid" } else { "not valid" },
-                        if a.is_writable() { "writable" } else { "read-only" },
-                        if a.is_executable() { "executable" } else { "not executable" },
-                    ];
-                    say!(
-                        "  L{number} [{index:4}] leaf of {} from {start}: {}, {can:?}",
-                        l.oa,
-                        a.memory_type().name().unwrap_or("?")
-                    );
-                }
-            }
+    // The other CPUs may be changing the tables.
+    let walked = limbo::read(|| {
+        visit(&tables, g, translation::root(g), (va, va), |visited| {
+            print_entry(g, visited);
             ControlFlow::Continue(())
-        });
+        })
+    });
     if let Err(fault) = walked {
         say!("  the walk ends here: its table cannot be read, {fault}");
+    }
+}
+
+/// Prints one line of a walk.
+fn print_entry(g: Geometry, &Visited { va: start, level, entry, .. }: &Visited) {
+    let (number, index) = (level.number(), g.index(start.0, level));
+    match entry {
+        Entry::Hole => say!("  L{number} [{index:4}] nothing"),
+        Entry::Reserved => say!("  L{number} [{index:4}] a reserved encoding"),
+        Entry::Table(table) => say!("  L{number} [{index:4}] table at {table}"),
+        Entry::Leaf(l) => {
+            let a = l.attributes;
+            let can = [
+                if l.valid { "valid" } else { "not valid" },
+                if a.is_writable() { "writable" } else { "read-only" },
+                if a.is_executable() { "executable" } else { "not executable" },
+            ];
+            say!(
+                "  L{number} [{index:4}] leaf of {} from {start}: {}, {can:?}",
+                l.oa,
+                a.memory_type().name().unwrap_or("?")
+            );
+        }
     }
 }
 

@@ -3,12 +3,14 @@
 //! The holder of a lock has interrupts masked, so that no handler waits for what it has interrupted. A CPU that waits
 //! for one answers others that park it, as the holder may.
 
-use linmap::{CannotPark, Dsb, EntryUpdate, Features, Geometry, Hardware, Memory, Pa, Promise, Tlbi, Va};
+use linmap::{
+    CannotPark, Dsb, EntryUpdate, Features, Frame, Geometry, Hardware, Memory, Pa, Promise, Tlbi, Va,
+};
 
 use crate::cpu::relax;
 pub(crate) use crate::cpus::{HARDWARE, Kernel, Masked};
 use crate::lock::{Lock, Taken};
-use crate::parking;
+use crate::{limbo, parking};
 
 /// The number of locks.
 const LOCKS: usize = 64;
@@ -72,6 +74,7 @@ pub(crate) fn lock_all() -> AllHeld {
 //   before that CPU is let into the tables (`smp`), and operations read it under a lock;
 // - code is synchronised for the weakest of the CPUs that were let in; each invalidates its instruction cache on the
 //   way in (`secondary.s`), and all are in before any code is synchronised;
+// - a page that was a table is given back by `limbo`, when each section that was open has ended;
 // - `park` is `parking`, which gives its reasons;
 // - TCR_EL1.HA and HD are 0 in all that `translation` makes, and all CPUs have the same.
 unsafe impl Hardware for Kernel {
@@ -89,6 +92,16 @@ unsafe impl Hardware for Kernel {
         parking::answer_if_asked();
         relax();
         true
+    }
+
+    #[inline]
+    fn read<R>(&self, work: impl FnOnce() -> R) -> R {
+        limbo::read(work)
+    }
+
+    #[inline]
+    fn retire(&self, memory: &impl Memory, frame: Frame) {
+        limbo::retire(memory, frame);
     }
 
     #[inline]

@@ -8,6 +8,7 @@ pub mod addresses;
 pub mod crashkernel;
 pub mod instructions;
 pub mod patience;
+pub mod readers;
 pub mod rendezvous;
 pub mod sgi;
 pub mod stress;

@@ -8,7 +8,8 @@
 //! - `json`, `virtual_addresses`, `psci`, `cpu`, `clock`, `lock`, `pmu`, `probe`: single facts about machine and CPU.
 //! - `translation`, `image`, `cpus`: register values, the image in memory, all CPUs as one.
 //! - `frames`, `identity`: table pages; the 1:1 map.
-//! - `interrupts`, `parking`, `hardware`: how CPUs reach each other, leave the upper half, and lock the tables.
+//! - `interrupts`, `parking`, `limbo`, `hardware`: how CPUs reach each other, leave the upper half, read the tables, and
+//!   lock them.
 //! - `counters`, `console`, `warning`, `ending`, `exceptions`: counts and text, and how a run ends.
 //! - `boot`, `memory`: from the entry code's map to the final one, and the linear map.
 //! - `smp::{slot, mailbox, held, team, idle}`, `handler`, `system`: the other CPUs; the interrupt handler; all as one
@@ -41,6 +42,7 @@ mod interrupts;
 mod json;
 mod kprobes;
 mod leaf;
+mod limbo;
 mod lock;
 mod memory;
 mod parking;
@@ -158,8 +160,7 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
     match memory::bring_up(&memory, &frames, &image, (geometry, &features), &consoles, &decision, &counters) {
         Ok(Mapped { space, stats, costs, identity_tables }) => {
             let (frames, memory, image) = (&frames, &memory, &image);
-            let (root, reach) = (space.root(), frames.reach());
-            exceptions::report_walks_of(exceptions::Tables { geometry, root, reach });
+            exceptions::report_walks_of(exceptions::Tables { geometry, reach: frames.reach() });
             let reserved = memory.crash.clone().map(|range| Reserved::new(range, geometry.page_size()));
             run(System {
                 machine,

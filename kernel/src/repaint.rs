@@ -2,7 +2,6 @@
 
 use linmap::{RepaintError, Va, linear_range};
 
-use crate::exceptions::{Tables, report_walks_of};
 use crate::hardware::HARDWARE;
 use crate::parking;
 use crate::system::{Repainted, System};
@@ -18,7 +17,7 @@ unsafe extern "C" {
 ///
 /// Out of frames, or a CPU does not park: the map is as before.
 pub(crate) fn repaint(system: &mut System<'_>) -> Result<(), RepaintError> {
-    let System { space, memory, geometry, counters, frames, .. } = &*system;
+    let System { space, memory, geometry, counters, .. } = &*system;
     let alias = &memory.alias;
     let keep =
         memory.layout.va(alias.start).map(|start| (start, Va(start.0 + (alias.end.0 - alias.start.0) - 1)));
@@ -36,7 +35,6 @@ pub(crate) fn repaint(system: &mut System<'_>) -> Result<(), RepaintError> {
     unsafe { mark_repaint_end() };
     let stopped = counters.counted(parking::measured()).map(u64::from);
     parking::measure(false);
-    report_walks_of(Tables { geometry: *geometry, root: space.root(), reach: frames.reach() });
     let (stats, window) = repainted?;
     *system.stats.get_mut() = stats;
     system.repainted = Some(Repainted { window, stopped });

@@ -234,10 +234,10 @@ pub(crate) fn kept_tables(system: &System<'_>) -> u64 {
 /// In use are the tables of the linear map, those of the rest of the upper half, the empty table of the lower half, the
 /// tables of the 1:1 map, and the pages that CPUs were started with.
 pub(crate) fn check_frames(system: &System<'_>) -> bool {
-    let System { frames, identity_tables, team, .. } = system;
+    let System { identity_tables, team, .. } = system;
     // Both have the root.
     let live = system.stats().tables + kept_tables(system) - 1;
-    let (used, taken) = (live + identity_tables + team.pages, frames.in_use());
+    let (used, taken) = (live + identity_tables + team.pages, system.pages_in_use());
     if used != taken {
         say!("{taken} pages are taken, but {used} are in use, {live} of them in tables of the upper half");
     }

@@ -11,6 +11,7 @@ use crate::counters::{Counters, Window};
 use crate::frames::Frames;
 use crate::hardware::{HARDWARE, Kernel};
 use crate::image::Image;
+use crate::limbo;
 use crate::lock::Guarded;
 use crate::memory::Costs;
 use crate::smp::team::Team;
@@ -61,6 +62,12 @@ impl<'a> System<'a> {
     /// Returns the counts of the linear map.
     pub(crate) fn stats(&self) -> Stats {
         *self.stats.lock()
+    }
+
+    /// Returns the number of pages that are taken, without those that only waited for readers.
+    pub(crate) fn pages_in_use(&self) -> u64 {
+        limbo::drain(self.frames);
+        self.frames.in_use()
     }
 
     /// Returns table pages and CPUs, as the library wants them.

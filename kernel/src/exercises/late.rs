@@ -92,8 +92,8 @@ impl Test<'_> {
     }
 
     fn map(&self) -> Map {
-        let System { space, frames, .. } = self.system;
-        (space.stats(&self.system.platform()), Leaf::at(self.system, self.page), frames.in_use())
+        let stats = self.system.space.stats(&self.system.platform());
+        (stats, Leaf::at(self.system, self.page), self.system.pages_in_use())
     }
 
     /// Makes the page read-only if that takes a parking; otherwise parks without a change.

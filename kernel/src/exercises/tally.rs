@@ -33,7 +33,7 @@ impl<'a> Tally<'a> {
     }
 
     fn held(system: &System<'_>) -> (Stats, u64, usize) {
-        (system.space.stats(&system.platform()), system.frames.in_use(), Area::taken())
+        (system.space.stats(&system.platform()), system.pages_in_use(), Area::taken())
     }
 
     /// Reports a mistake unless `holds`. Returns `holds`.
