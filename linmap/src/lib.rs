@@ -66,7 +66,8 @@ pub use platform::arm64;
 pub use platform::host;
 pub use platform::{
     BbmPromise, CacheType, CannotPark, Combined, Dsb, EntryUpdate, Features, Frame, Hardware, Memory, Midr,
-    OffsetMemory, Platform, Promise, Registers, RegistersError, RepeatedTlbi, Slot, Unshared,
+    OffsetMemory, Platform, Promise, Readers, Registers, RegistersError, RepeatedTlbi, Section, Slot,
+    Unshared, WithReaders,
 };
 pub use read::{
     Bounded, BoundedError, Checks, DumpError, Finding, MarkedRange, ReadTables, RunFault, Visited, check,

@@ -2,6 +2,7 @@
 
 #[cfg(target_arch = "aarch64")]
 pub mod arm64;
+mod atomic;
 mod cache;
 mod entry_update;
 mod features;
@@ -12,7 +13,9 @@ mod memory;
 mod midr;
 mod offset_memory;
 mod promise;
+mod readers;
 mod registers;
+mod with_readers;
 
 pub use cache::CacheType;
 pub use entry_update::EntryUpdate;
@@ -22,4 +25,6 @@ pub(crate) use hardware::{all_locks, with_locks};
 pub use memory::{Frame, Memory, Slot};
 pub use midr::{BbmPromise, Midr, RepeatedTlbi};
 pub use offset_memory::{OffsetMemory, Unshared};
+pub use readers::{Readers, Section};
 pub use registers::{Registers, RegistersError};
+pub use with_readers::WithReaders;

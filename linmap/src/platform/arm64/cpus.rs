@@ -15,6 +15,8 @@ use crate::platform::{CacheType, Dsb, Features, Hardware, Promise, all_locks, wi
 /// `L` is any spinlock ([`lock_api::RawMutex`]), such as `spin::Mutex<()>`. Interrupts are masked on the CPU that holds
 /// one. CPUs are not parked: a kernel that needs [`Policy::Park`](crate::Policy::Park) implements [`Hardware`] itself.
 ///
+/// Readers of the tables take the locks. With [`WithReaders`](crate::WithReaders) they wait for nobody.
+///
 /// No promise holds until the first CPU is [admitted](Self::admit). The lock uses atomic operations, so it may not be
 /// used before the MMU is on.
 #[derive(Debug)]

@@ -1,6 +1,4 @@
-//! Table pages in host memory, with hardware that does nothing: for planning, tests and benchmarks.
-//!
-//! Physical addresses are invented. Only this library walks the tables.
+//! Table pages in host memory for one thread, with hardware that does nothing.
 
 extern crate std;
 

@@ -1,0 +1,164 @@
+//! Table pages in host memory for several threads.
+
+extern crate std;
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::vec::Vec;
+
+use super::single::unshared_addresses;
+use crate::format::{Geometry, Pa};
+use crate::platform::hardware::{Combined, Hardware};
+use crate::platform::memory::{Frame, Memory};
+
+/// A bounded supply of table pages in host memory, for several threads.
+///
+/// The address space is reserved at once; the host commits pages when they are first written. With
+/// [`Threads`](super::Threads) it is a platform whose tables several threads change at the same time.
+///
+/// ```
+/// use linmap::host::{SharedMemory, Threads};
+/// use linmap::{AddressSpace, Attributes, Change, Geometry, Granule, Half, OaFormat, Pa, Policy, Tree, Va};
+///
+/// let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
+/// let (memory, threads) = (SharedMemory::new(g, 64), Threads::<64>::new());
+/// // SAFETY: the threads have no other locks for these tables.
+/// let platform = unsafe { memory.platform(&threads) };
+/// let space = AddressSpace::adopt(Tree::build(&platform, g, Half::Upper, core::iter::empty())?);
+/// space.set_policy(Policy::Live);
+/// let gigabyte = |n: u64| Va(g.base(Half::Upper) + (n << 30));
+/// std::thread::scope(|scope| {
+///     for n in 0..2 {
+///         let (space, platform) = (&space, &platform);
+///         // SAFETY: no CPU uses these tables.
+///         scope.spawn(move || unsafe {
+///             space.map(platform, gigabyte(n), 16, Pa(n << 30), Attributes::RAM).unwrap();
+///             space.protect(platform, gigabyte(n), 1, Change::READ_ONLY).unwrap();
+///         });
+///     }
+/// });
+/// assert_eq!(space.stats(&platform), space.count(&platform, (gigabyte(0), gigabyte(2))));
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Debug)]
+pub struct SharedMemory {
+    pages: *mut u64,
+    layout: Layout,
+    /// The invented address of the first page.
+    base: u64,
+    page_shift: u32,
+    limit: usize,
+    free: Mutex<Free>,
+}
+
+/// The pages that can be taken.
+#[derive(Debug, Default)]
+struct Free {
+    /// The number of the first page that was never taken. All later ones are also free.
+    fresh: usize,
+    /// Pages that were returned.
+    returned: Vec<Pa>,
+}
+
+// SAFETY: the allocation may be used by any thread, and belongs to this value. Its pages are reached by their owners and,
+// as tables, word by word through atomic accesses. The list of free pages is behind a lock.
+unsafe impl Send for SharedMemory {}
+// SAFETY: as above.
+unsafe impl Sync for SharedMemory {}
+
+impl SharedMemory {
+    /// Returns a supply of at most `limit` table pages (at least one) of the geometry's page size.
+    ///
+    /// # Panics
+    ///
+    /// The pages are more than an address space holds.
+    #[must_use]
+    pub fn new(geometry: Geometry, limit: usize) -> Self {
+        let (page, limit) = (geometry.page_size() as usize, limit.max(1));
+        let bytes = page.saturating_mul(limit);
+        let Ok(layout) = Layout::from_size_align(bytes, page) else {
+            panic!("{limit} table pages are more than an address space holds")
+        };
+        let Some(base) = unshared_addresses(1 << 32, bytes as u64, u64::MAX) else {
+            panic!("there are no addresses left for {limit} table pages")
+        };
+        // SAFETY: the layout's size is not zero: `limit` and the page size are at least 1.
+        let pages = unsafe { alloc_zeroed(layout) }.cast::<u64>();
+        if pages.is_null() {
+            handle_alloc_error(layout);
+        }
+        Self { pages, layout, base, page_shift: geometry.page_shift(), limit, free: Mutex::default() }
+    }
+
+    /// Returns the number of pages that are taken and not returned.
+    pub fn in_use(&self) -> usize {
+        let free = self.free();
+        free.fresh - free.returned.len()
+    }
+
+    /// Combines the memory with hardware into a platform.
+    ///
+    /// # Safety
+    ///
+    /// As for [`Combined::new`].
+    pub const unsafe fn platform<'m, H: Hardware>(&'m self, hardware: &'m H) -> Combined<'m, Self, H> {
+        // SAFETY: the caller's promise.
+        unsafe { Combined::new(self, hardware) }
+    }
+
+    fn free(&self) -> MutexGuard<'_, Free> {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the host address of a page.
+    #[inline]
+    fn page(&self, pa: Pa) -> *mut u64 {
+        let number = (pa.0.wrapping_sub(self.base) >> self.page_shift) as usize;
+        assert!(number < self.limit, "{pa} is not a page of this memory");
+        // SAFETY: the page lies within the allocation, as just checked.
+        unsafe { self.pages.add(number << (self.page_shift - 3)) }
+    }
+}
+
+impl Drop for SharedMemory {
+    fn drop(&mut self) {
+        // SAFETY: allocated in `new` with this layout, and freed only here.
+        unsafe { dealloc(self.pages.cast(), self.layout) }
+    }
+}
+
+// SAFETY:
+// - pages are numbered, and each number is handed out once until it is returned, so a frame is exclusive; the
+//   allocation is page-aligned and never moves;
+// - `words` is that one page, plain memory that is initialised (zeroed at first);
+// - no two memories share an address, and `page` refuses the addresses of others.
+unsafe impl Memory for SharedMemory {
+    const PLAIN: bool = true;
+
+    fn page_size(&self) -> u64 {
+        1 << self.page_shift
+    }
+
+    fn take(&self) -> Option<Frame> {
+        let mut free = self.free();
+        let pa = free.returned.pop().or_else(|| {
+            let fresh = free.fresh;
+            (fresh < self.limit).then(|| {
+                free.fresh = fresh + 1;
+                Pa(self.base + ((fresh as u64) << self.page_shift))
+            })
+        })?;
+        // SAFETY: the page was never taken, or was returned since; nothing else refers to it.
+        Some(unsafe { Frame::from_pa(pa) })
+    }
+
+    fn give(&self, frame: Frame) {
+        self.page(frame.pa());
+        self.free().returned.push(frame.into_pa());
+    }
+
+    #[inline]
+    unsafe fn words(&self, table: Pa) -> *mut u64 {
+        self.page(table)
+    }
+}

@@ -1,0 +1,95 @@
+//! Hardware whose readers wait for nobody: any hardware, and counters of readers beside it.
+
+use crate::format::{Geometry, Pa, Tlbi, Va};
+use crate::platform::entry_update::EntryUpdate;
+use crate::platform::hardware::{CannotPark, Dsb, Hardware, Promise};
+use crate::platform::memory::{Frame, Memory};
+use crate::platform::readers::Readers;
+
+/// Hardware with [`Readers`]: [`Hardware::read`] is a section of this CPU, and [`Hardware::retire`] lets pages wait for
+/// sections. All else is that of the hardware below, for example `arm64::Cpus`.
+///
+/// A page that finds no room in the list is given up, and counted by [`Readers::lost`].
+#[derive(Debug)]
+pub struct WithReaders<'a, H, const CPUS: usize, const ROOM: usize> {
+    hardware: &'a H,
+    readers: &'a Readers<CPUS, ROOM>,
+    cpu: fn() -> usize,
+}
+
+impl<'a, H: Hardware, const CPUS: usize, const ROOM: usize> WithReaders<'a, H, CPUS, ROOM> {
+    /// Combines hardware and readers. `cpu` returns the number of the CPU that calls it, below `CPUS`. A thread may move to
+    /// another CPU after that, which is slower and still correct.
+    ///
+    /// # Safety
+    ///
+    /// All users of the tables read and retire through these readers.
+    pub const unsafe fn new(hardware: &'a H, readers: &'a Readers<CPUS, ROOM>, cpu: fn() -> usize) -> Self {
+        Self { hardware, readers, cpu }
+    }
+}
+
+// SAFETY: a page is retired to the readers, through whom all others read, by the promise to `new`. They give it back when
+// the sections that were open have ended. Every other method is the hardware's own, which keeps its promises.
+unsafe impl<H: Hardware, const CPUS: usize, const ROOM: usize> Hardware for WithReaders<'_, H, CPUS, ROOM> {
+    const LOCKS: usize = H::LOCKS;
+    const HOLD: usize = H::HOLD;
+
+    type Held<'h>
+        = H::Held<'h>
+    where
+        Self: 'h;
+
+    #[inline]
+    fn lock(&self, number: usize) -> Self::Held<'_> {
+        self.hardware.lock(number)
+    }
+
+    fn wait(&self) -> bool {
+        self.hardware.wait()
+    }
+
+    #[inline]
+    fn read<R>(&self, work: impl FnOnce() -> R) -> R {
+        let _section = self.readers.enter((self.cpu)());
+        work()
+    }
+
+    fn retire(&self, memory: &impl Memory, frame: Frame) {
+        if let Err(frame) = self.readers.retire(memory, frame) {
+            self.readers.lose(frame);
+        }
+    }
+
+    #[inline]
+    fn promise(&self) -> Promise {
+        self.hardware.promise()
+    }
+
+    #[inline]
+    fn dsb(&self, kind: Dsb) {
+        self.hardware.dsb(kind);
+    }
+
+    #[inline]
+    fn isb(&self) {
+        self.hardware.isb();
+    }
+
+    #[inline]
+    fn tlbi(&self, op: Tlbi, geometry: Geometry) {
+        self.hardware.tlbi(op, geometry);
+    }
+
+    fn sync_code(&self, va: Va, bytes: u64) {
+        self.hardware.sync_code(va, bytes);
+    }
+
+    fn call(&self) -> Result<(), CannotPark> {
+        self.hardware.call()
+    }
+
+    fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
+        self.hardware.park(memory, root, updates)
+    }
+}

@@ -1,0 +1,51 @@
+//! The library's algorithms without locks, under every order of accesses that the memory model permits.
+//!
+//! The files of the library are compiled into this test with other atomic words. The controls: without any one of the
+//! orders that a file asks for, a test fails.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+mod atomic;
+mod readers_test;
+
+/// The names by which the library's files know each other.
+mod format {
+    pub(crate) use linmap::Pa;
+}
+mod platform {
+    pub(crate) use crate::atomic;
+    pub(crate) use linmap::{Frame, Memory};
+}
+
+#[path = "../../src/platform/readers.rs"]
+#[allow(dead_code, unreachable_pub)] // a test uses what it needs
+mod readers;
+
+/// Tries all orders of a program with several threads.
+fn all_orders(program: fn()) {
+    let mut model = loom::model::Builder::new();
+    model.preemption_bound = Some(3);
+    model.check(program);
+}
+
+/// Returns true if an order of a program fails.
+fn fails(program: fn()) -> bool {
+    catch_unwind(AssertUnwindSafe(|| all_orders(program))).is_err()
+}
+
+/// Tries all orders of some programs; then, for each place in a file that asks for an order, that one of them fails
+/// if the place does without.
+fn every_order_is_needed(file: &str, programs: &[fn()]) {
+    programs.iter().for_each(|program| all_orders(*program));
+    let places: Vec<_> = atomic::places().into_iter().filter(|place| place.0.ends_with(file)).collect();
+    assert!(!places.is_empty(), "{file} asks for no order");
+    let mut needless = Vec::new();
+    for place in places {
+        atomic::do_without(Some(place));
+        if !programs.iter().any(|program| fails(*program)) {
+            needless.push(place);
+        }
+        atomic::do_without(None);
+    }
+    assert_eq!(needless, [], "no program fails without these");
+}
