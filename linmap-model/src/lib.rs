@@ -20,6 +20,11 @@
 //!
 //! [`Event::Access`] says where a CPU uses an address. It is judged against all that the CPU may use for it then.
 //!
+//! Several callers owe each other four things, which are judged too: who returns leaves no stale entry of its range, even
+//! where another one stored; what another has yet to invalidate is not merged, retyped or freed; a range that is pinned
+//! ([`Event::Pin`]) is not merged; and a table is given back after all have ended who read without a lock when it was live
+//! ([`Event::ReadBegin`]).
+//!
 //! A root without announcements that a CPU loads replaces the one that the CPU was on before: it must have the same
 //! translations at once, and later announcements are of both, for as long as some CPU is still on the old one.
 //!
@@ -96,12 +101,14 @@ mod code;
 mod event;
 pub mod export;
 mod flat;
+mod grace;
 mod json;
 mod machine;
 mod model;
 mod on_cpu;
 mod pages;
 mod physical;
+mod pinned;
 mod register;
 mod replay;
 mod rule;
@@ -115,7 +122,7 @@ mod waits;
 pub use event::{Access, Barrier, CacheOp, CpuId, Event, Expected, Mapping, Update};
 pub use machine::Machine;
 pub use model::Model;
-pub use on_cpu::{Held, OnCpu};
+pub use on_cpu::{Held, OnCpu, Reading};
 pub use register::Register;
 pub use replay::{ReplayError, read_log, replay};
 pub use rule::{Breach, Rule};

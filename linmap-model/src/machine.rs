@@ -12,8 +12,9 @@
 //! the translations that lead to a page (`reach.rs`) and what is known of it (`known.rs`, `given.rs`,
 //! `elsewhere.rs`, `memory_types.rs`), permissions that TLBs may keep (`spurious.rs`), the use of addresses
 //! (`access.rs`), walkers that store (`hardware_update.rs`), the members of contiguous runs (`run.rs`), the order
-//! in which walkers see stores into them (`run_order.rs`), walks of several levels (`walk_order.rs`), and
-//! operations with their promises (`operation.rs`).
+//! in which walkers see stores into them (`run_order.rs`), walks of several levels (`walk_order.rs`), operations with
+//! their promises (`operation.rs`), and the contract of callers at the same time: those that have not invalidated yet
+//! (`pending.rs`), ranges that stay split (`pins.rs`), and readers without a lock (`readers.rs`).
 
 mod access;
 mod alias;
@@ -28,8 +29,11 @@ mod known;
 mod maintenance;
 mod memory_types;
 mod operation;
+mod pending;
+mod pins;
 mod power;
 mod reach;
+mod readers;
 mod regime;
 mod registers;
 mod run;
@@ -51,6 +55,7 @@ use crate::code::Code;
 use crate::flat::Flat;
 use crate::pages::{Pages, Place};
 use crate::physical::Physical;
+use crate::pinned::Pins;
 use crate::space::{Context, Space};
 use crate::stale::{Issued, Stale};
 use crate::{Breach, Core, CpuId, Event, Expected, Register, Rule, Setup};
@@ -77,6 +82,9 @@ pub struct Machine {
     shared_entries: bool,
     /// Stores that made something valid, until their CPU's next DSB.
     fresh: Vec<Fresh>,
+    pins: Pins,
+    /// The trees that CPUs used and none does any more, by their roots: the event at which the last one left.
+    left_at: HashMap<u64, usize>,
     /// The number of the event at hand.
     now: usize,
     /// The last events, with their numbers.
@@ -106,6 +114,9 @@ struct Cpu {
     isb_at: usize,
     settled_at: usize,
     operation: Option<Operation>,
+    /// The events at which it began to read, of sections that it has not ended, and the tables that it has come to.
+    reads_since: Vec<usize>,
+    came_to: Vec<u64>,
 }
 
 /// A translation table base register.
@@ -201,6 +212,8 @@ impl Machine {
             isb_at: 0,
             settled_at: 0,
             operation: None,
+            reads_since: Vec::new(),
+            came_to: Vec::new(),
         };
         Ok(Self {
             pages: Pages::new(setup),
@@ -215,6 +228,8 @@ impl Machine {
             uncached: Uncached::default(),
             shared_entries: setup.cores.iter().any(|c| c.cnp),
             fresh: Vec::new(),
+            pins: Pins::default(),
+            left_at: HashMap::new(),
             now: 0,
             log: VecDeque::new(),
             breach: None,
@@ -250,8 +265,9 @@ impl Machine {
     /// Judges a CPU's read of a table. That is no event, but the address must translate.
     pub(crate) fn reads(&mut self, cpu: CpuId, table: u64) -> Verdict {
         self.verdict()?;
-        if let Err(finding) = self.can_read(cpu, table) {
-            self.breach = Some(self.breach_of(finding));
+        match self.can_read(cpu, table) {
+            Ok(()) => self.note_read(cpu, table),
+            Err(finding) => self.breach = Some(self.breach_of(finding)),
         }
         self.verdict()
     }
@@ -282,7 +298,9 @@ impl Machine {
             self.log.pop_front();
         }
         self.log.push_back((self.now, event.clone()));
+        let roots = self.roots_before(&event);
         let judged = self.judge(event);
+        self.note_left(&roots);
         let verdict = judged.map_err(|f| self.breach_of(f));
         if let Err(breach) = &verdict {
             self.breach = Some(breach.clone());
@@ -367,6 +385,14 @@ impl Machine {
             }
             Event::Execute { pa, .. } => self.executes(cpu, pa),
             Event::Access { va, how, .. } => self.access(cpu, va, how),
+            Event::Pin { root, va, bytes, .. } => self.pin(cpu, root, (va, bytes)),
+            Event::Unpin { root, va, bytes, .. } => self.unpin(cpu, root, (va, bytes)),
+            Event::ReadBegin { .. } => {
+                let now = self.now;
+                self.cpu_mut(cpu).reads_since.push(now);
+                Ok(())
+            }
+            Event::ReadEnd { .. } => self.read_ends(cpu),
         }
     }
 

@@ -11,6 +11,7 @@ use std::thread::{self, ThreadId};
 
 use linmap::{Geometry, Slot, host};
 
+use crate::grace::Grace;
 use crate::pages::POISON;
 use crate::{Breach, CpuId, Event, Machine, Setup};
 
@@ -44,6 +45,7 @@ pub(crate) struct Inner {
     read: Vec<[Option<(Slot, u64)>; REMEMBERED]>,
     /// The number of pages that may still be taken, if that is limited.
     pub(crate) left: Option<usize>,
+    pub(crate) grace: Grace,
     /// True if CPUs refuse to be parked.
     pub(crate) unparkable: bool,
     pub(crate) empty: Option<u64>,
@@ -83,6 +85,7 @@ impl Model {
             plain: BTreeMap::new(),
             read: vec![[None; REMEMBERED]; setup.cores.len()],
             left: None,
+            grace: Grace::default(),
             unparkable: false,
             empty: None,
             logged: HashMap::new(),

@@ -191,6 +191,30 @@ unsafe impl Memory for OnCpu<'_> {
     }
 }
 
+/// A section in which a CPU reads live tables without a lock. It ends when this is dropped.
+pub struct Reading<'m> {
+    cpu: OnCpu<'m>,
+    number: u64,
+}
+
+impl<'m> OnCpu<'m> {
+    /// Begins to read live tables without a lock. Sections can be nested.
+    #[must_use]
+    pub fn begins_to_read(self) -> Reading<'m> {
+        self.step(Event::ReadBegin { cpu: self.cpu });
+        Reading { cpu: self, number: self.model.lock().grace.begin() }
+    }
+}
+
+impl Drop for Reading<'_> {
+    fn drop(&mut self) {
+        let Self { cpu, number } = *self;
+        cpu.step(Event::ReadEnd { cpu: cpu.cpu });
+        let gone = cpu.model.lock().grace.end(number);
+        gone.into_iter().for_each(|frame| cpu.give(frame));
+    }
+}
+
 /// The lock on live tables, as a CPU holds it.
 pub struct Held<'m> {
     model: &'m Model,
@@ -230,6 +254,7 @@ const fn base_register(root: Pa) -> u64 {
 // - each method is the step that it names;
 // - the lock is a mutex, for whichever threads the CPUs run on;
 // - the promise is the weakest of all CPUs;
+// - a page that is retired while readers are in their sections is given back when the last of them has ended;
 // - `park` takes every CPU off the map through the empty table, in the order that the machine judges.
 unsafe impl<'m> Hardware for OnCpu<'m> {
     type Held<'h>
@@ -246,6 +271,18 @@ unsafe impl<'m> Hardware for OnCpu<'m> {
             "the lock is taken twice: on a CPU that waits for ever"
         );
         self.held(self.model.tables.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn read<R>(&self, work: impl FnOnce() -> R) -> R {
+        let _reading = self.begins_to_read();
+        work()
+    }
+
+    fn retire(&self, memory: &impl Memory, frame: Frame) {
+        let now = self.model.lock().grace.retire(frame);
+        if let Some(frame) = now {
+            memory.give(frame);
+        }
     }
 
     fn promise(&self) -> Promise {

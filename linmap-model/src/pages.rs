@@ -42,6 +42,8 @@ pub(crate) struct Page {
     pub(crate) unseen: u8,
     /// The events after which walkers see the slots that became valid in a live tree; empty if none did.
     pub(crate) made_valid: Vec<usize>,
+    /// The event at which it was unlinked from a tree, if it was since it was taken.
+    pub(crate) live_until: Option<usize>,
 }
 
 /// All table pages there are.
@@ -75,7 +77,13 @@ pub(crate) const fn is_member(descriptor: u64) -> bool {
 
 impl Pages {
     pub(crate) fn new(setup: &Setup) -> Self {
-        let free = Page { state: State::Free, words: Vec::new(), unseen: 0, made_valid: Vec::new() };
+        let free = Page {
+            state: State::Free,
+            words: Vec::new(),
+            unseen: 0,
+            made_valid: Vec::new(),
+            live_until: None,
+        };
         Self {
             base: setup.tables_at,
             shift: setup.geometry.page_shift(),
@@ -108,6 +116,7 @@ impl Pages {
             page.words.clear();
             page.words.resize(words, POISON);
             page.made_valid.clear();
+            page.live_until = None;
         }
     }
 

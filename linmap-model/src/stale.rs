@@ -51,7 +51,8 @@ pub(crate) struct StaleLeaf {
     /// The CPU that replaced it, if that table was unlinked before the store was visible. Walk caches that lead there
     /// may fetch it until the CPU's DSB.
     unlinked: Option<CpuId>,
-    /// The event that replaced it.
+    /// The CPU and the event that replaced it.
+    pub(crate) by: CpuId,
     pub(crate) since: usize,
     /// The steps for which its invalidations wait, which are complete otherwise.
     pub(crate) waits: Waits,
@@ -82,6 +83,8 @@ pub(crate) struct StaleTable {
     /// Of a table of stage 2: only what was combined with stage 1 is left, since the event of `fetched`.
     pub(crate) combined: bool,
     pub(crate) fetched: Fetched,
+    /// The CPU and the event that unlinked it.
+    pub(crate) by: CpuId,
     pub(crate) since: usize,
     /// The event at which walk caches ceased to lead to it; or the steps for which that waits.
     walk_ended: Result<usize, Waits>,
@@ -141,6 +144,7 @@ impl StaleLeaf {
             fetched: Fetched::Until(writer),
             table,
             unlinked: None,
+            by: writer,
             since: now,
             waits: Waits::NONE,
         }
@@ -296,8 +300,8 @@ impl Stale {
     /// Adds a leaf that was replaced.
     pub(crate) fn add_leaf(&mut self, new: StaleLeaf) {
         let same = |old: &&mut StaleLeaf| {
-            (old.cached, old.holders, old.root, old.asid, old.waits, old.combined)
-                == (new.cached, new.holders, new.root, new.asid, Waits::NONE, false)
+            (old.cached, old.holders, old.root, old.asid, old.waits, old.combined, old.by)
+                == (new.cached, new.holders, new.root, new.asid, Waits::NONE, false, new.by)
                 && (old.fetched == new.fetched || matches!(old.fetched, Fetched::Before(_)))
                 && old.unlinked.is_none()
         };
@@ -338,6 +342,7 @@ impl Stale {
             space,
             combined: false,
             fetched: Fetched::Until(writer),
+            by: writer,
             since: now,
             walk_ended: Ok(0),
             waits: Waits::NONE,

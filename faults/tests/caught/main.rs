@@ -168,6 +168,9 @@ const NOT_ITS_OWN: &[(Rule, &str)] = &[
     (Rule::Unsynchronised, "about another CPU, on which the caller has the ISB executed"),
     (Rule::MismatchedAttributes, "the caller chooses the memory type of a page"),
     (Rule::Given, "the caller gives pages away, after an operation that is judged when it returns"),
+    (Rule::UnderReader, "no scene has readers without a lock"),
+    (Rule::Pinned, "no scene has pins"),
+    (Rule::Pending, "no scene has callers that let go of the lock before they return"),
     (Rule::Sequence, "about the events that a test makes up, not about tables"),
 ];
 

@@ -98,6 +98,9 @@ impl Operation<'_> {
         let mut now = program.before;
         for (n, event) in self.events.iter().enumerate().skip(1) {
             let refuse = |why| at(self.first + n, event, why);
+            if matches!(event, Event::ReadBegin { .. } | Event::ReadEnd { .. }) {
+                continue;
+            }
             if event.cpu() != self.cpu {
                 return Err(refuse(Why::OtherCpu));
             }
@@ -160,6 +163,10 @@ impl Operation<'_> {
             | Event::Update { .. }
             | Event::Give { .. }
             | Event::Take { .. }
+            | Event::Pin { .. }
+            | Event::Unpin { .. }
+            | Event::ReadBegin { .. }
+            | Event::ReadEnd { .. }
             | Event::Alloc { .. }
             | Event::Free { .. }
             | Event::Done { .. } => None,

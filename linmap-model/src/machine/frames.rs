@@ -33,6 +33,8 @@ impl Machine {
             State::Unlinked => self.not_walkable(table, "is given back")?,
             State::Offline => {}
         }
+        self.not_under_reader(table, "is given back")?;
+        self.nothing_pending_below(cpu, table)?;
         let page = self.pages.get_mut(table).expect("it was there");
         page.state = State::Free;
         page.unseen = 0;

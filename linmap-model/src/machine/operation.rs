@@ -395,6 +395,9 @@ impl Machine {
         {
             return Err(sequence(cpu as CpuId, format!("{} has not returned", open.name)));
         }
+        if let Some(cpu) = self.cpus.iter().position(|c| !c.reads_since.is_empty()) {
+            return Err(sequence(cpu as CpuId, format!("cpu {cpu} has not ended what it began to read")));
+        }
         let g = self.geometry();
         let mut roots: Vec<u64> =
             self.cpus.iter().flat_map(|c| c.ttbr.iter().flatten()).map(|t| t.root).collect();

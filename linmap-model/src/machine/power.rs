@@ -19,6 +19,9 @@ impl Machine {
         if let Some(open) = &self.cpu(cpu).operation {
             return Err(sequence(cpu, format!("cpu {cpu} is reset in the midst of {}", open.name)));
         }
+        if !self.cpu(cpu).reads_since.is_empty() {
+            return Err(sequence(cpu, format!("cpu {cpu} is reset while it reads")));
+        }
         let now = self.now;
         let this = self.cpu_mut(cpu);
         this.registers = Registers::reset(now);

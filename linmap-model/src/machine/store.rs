@@ -40,6 +40,9 @@ impl Machine {
             return Err(sequence(cpu, format!("slots {index} and on, {count} of them, are not in a table")));
         }
         let state = page.state;
+        if matches!(state, State::Unlinked | State::Offline) {
+            self.not_under_reader(table, "is written")?;
+        }
         self.can_access(cpu, table, true)?;
         if state != State::Free {
             self.store_through_caches(cpu, (table, index), count)?;
@@ -160,13 +163,19 @@ impl Machine {
         }
         self.replaces_nothing(cpu, (place.root, old))?;
         self.note_touched(&store, old);
+        let pinned = self.pinned_leaves(place.root, store.span);
         if self.makes_valid(&store, old) && self.holders(place.root) != 0 {
             let (root, span, slot) = (place.root, store.span, (table, index));
             self.fresh.push(super::Fresh { cpu, root, slot, span });
         }
         self.replace_old(&store, old)?;
         self.pages.store(cpu, table, index, std::iter::once(value));
-        self.entry_is_right(&store)
+        self.entry_is_right(&store)?;
+        self.none_has_grown(cpu, place.root, pinned)?;
+        if self.merges((table, index), old, place) {
+            self.nothing_pending(cpu, place.root, store.span)?;
+        }
+        Ok(())
     }
 
     fn store_of(&self, cpu: CpuId, (table, index): (u64, usize), value: u64, place: Place) -> Store {
@@ -258,9 +267,10 @@ impl Machine {
         for (child, below) in self.pages.children(table, place, g) {
             self.unlink(cpu, (child, Some(table)), below, holders);
         }
-        let asid = self.asid_of(place.root);
+        let (asid, now) = (self.asid_of(place.root), self.now);
         let Some(page) = self.pages.get_mut(table) else { return };
         page.state = if holders == 0 { State::Offline } else { State::Unlinked };
+        page.live_until = Some(now);
         if holders != 0 {
             let at = (table, place.level, place.va);
             let words: std::sync::Arc<[u64]> = page.words.as_slice().into();

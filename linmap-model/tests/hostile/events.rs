@@ -53,7 +53,7 @@ pub(crate) struct Events<'a> {
 impl Events<'_> {
     pub(crate) fn next(&mut self) -> Event {
         let cpu = self.cpu();
-        match self.random.below(40) {
+        match self.random.below(43) {
             0..=10 => self.store(cpu),
             11..=15 => Event::Dsb { cpu, kind: self.barrier() },
             16..=17 => Event::Isb { cpu },
@@ -67,6 +67,7 @@ impl Events<'_> {
             35 => Event::Give { cpu, pa: self.address(), bytes: self.bytes() },
             36 => Event::Take { cpu, pa: self.address(), bytes: self.bytes() },
             37 => self.code(cpu),
+            38..=40 => self.contract(cpu),
             _ => {
                 let how = self.random.of(&[Access::Read, Access::Write, Access::Execute, Access::Tag]);
                 Event::Access { cpu, va: self.address(), how }
@@ -125,6 +126,17 @@ impl Events<'_> {
             1 => Event::Park { cpu },
             2 => Event::Unpark { cpu },
             _ => Event::Report { cpu },
+        }
+    }
+
+    /// Pins, and reading without a lock.
+    fn contract(&mut self, cpu: CpuId) -> Event {
+        let (root, va, bytes) = (self.table(), self.address(), self.bytes());
+        match self.random.below(4) {
+            0 => Event::Pin { cpu, root, va, bytes },
+            1 => Event::Unpin { cpu, root, va, bytes },
+            2 => Event::ReadBegin { cpu },
+            _ => Event::ReadEnd { cpu },
         }
     }
 

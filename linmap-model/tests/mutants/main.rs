@@ -6,6 +6,7 @@
 mod access;
 mod alias;
 mod asids;
+mod callers;
 mod code;
 mod common;
 mod everywhere;
@@ -835,6 +836,47 @@ mutants! {
         Unfilled at 0x2_0000_0000, "stores of cpu 1";
     order::access_flag_set_without_an_isb: "a page has its access flag set without an ISB",
         NotVisible on 0, "no ISB on cpu 0 since the DSB";
+
+    callers::returns_before_the_tlbi_of_another: "a page is read-only already, and who made it so has not invalidated it",
+        Stale on 0 at 0x3000, "no TLBI was issued";
+    callers::returns_before_the_dsb_of_another: "a page is read-only already, and its invalidation is not complete",
+        Stale on 0 at 0x3000, "cpu 1 has executed no DSB ISH since";
+    callers::merged_before_the_tlbi: "a table becomes a block, and another caller has yet to invalidate a page of it",
+        Pending on 1 at 0x3000, "the range is merged by cpu 0";
+    callers::merged_before_the_tlbi_of_a_table: "a block is made of blocks, and another caller has yet to invalidate a table",
+        Pending on 1 at 0, "cpu 0 merges what is there";
+    callers::run_formed_before_the_tlbi: "pages become a run, and another caller has yet to invalidate one of them",
+        Pending on 1 at 0x3000, "the range is merged by cpu 0";
+    callers::retyped_before_the_tlbi: "a hole becomes a device, and another caller has yet to invalidate what it unmapped",
+        BreakBeforeMake at 0x3000, "the memory type changes";
+    callers::freed_before_the_tlbi: "a table is given back, and another caller has yet to invalidate pages of it",
+        Pending on 1 at 0x1000, "the range loses its table by cpu 0";
+    callers::freed_under_a_reader: "a table is given back before a reader has ended that began when it was live",
+        UnderReader on 1, "cpu 1 reads since event";
+    callers::freed_under_a_nested_reader: "a table is given back when a reader has ended the inner one of two sections",
+        UnderReader on 1, "cpu 1 reads since event";
+    callers::written_under_a_reader: "a table is used anew before a reader has ended",
+        UnderReader on 1, "is written";
+    callers::unlinked_while_parked_and_freed_under_a_reader: "a table that was unlinked while CPUs were parked is given back at once",
+        UnderReader on 1, "is given back";
+    callers::old_tree_freed_under_a_reader: "the old tree is given back after the switch, and a reader began before",
+        UnderReader on 1, "is given back";
+    callers::ends_what_it_never_began: "a CPU ends a section of reading twice",
+        Sequence on 1, "never began to read";
+    callers::reset_while_it_reads: "a CPU is reset while it reads",
+        Sequence on 1, "is reset while it reads";
+    callers::pinned_and_merged: "a table becomes a block, and one of its pages is pinned",
+        Pinned on 0 at 0x3000, "one of 0x1000 bytes was";
+    callers::pinned_and_made_a_run: "pages become a run, and one of them is pinned",
+        Pinned on 0 at 0x3000, "makes a leaf of 0x10000 bytes";
+    callers::pinned_and_merged_while_parked: "a table is broken and made a block while CPUs are parked, and it is pinned",
+        Pinned on 0 at 0x3000, "makes a leaf of 0x200000 bytes";
+    callers::pinned_twice_and_unpinned_once: "a page is pinned twice, unpinned once and merged",
+        Pinned on 0 at 0x3000, "one of 0x1000 bytes was";
+    callers::pinned_after_a_repaint: "a page is pinned, and merged in the tree that has taken the place of the first",
+        Pinned on 0 at 0x3000, "one of 0x1000 bytes was";
+    callers::unpinned_and_never_pinned: "a range is unpinned twice",
+        Sequence at 0x3000, "no such range is pinned";
 
     code::with_barriers_of_its_own: "the DSBs are for the CPU that stores alone",
         Code, "lack DSB ISH";

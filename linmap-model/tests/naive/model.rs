@@ -37,6 +37,9 @@ pub(crate) struct Cpu {
     pub(crate) awaits_isb: bool,
     /// It issued a broadcast invalidation, and has had no DSB ISH after it.
     broadcasts: bool,
+    /// Its sections of reading that are open, and the tables that it may have come to since the first began.
+    reads: usize,
+    came_to: BTreeSet<u64>,
     /// For each watched address.
     pub(crate) tlb: Vec<Reachable>,
 }
@@ -74,6 +77,8 @@ impl Naive {
             awaits_dsb: false,
             awaits_isb: false,
             broadcasts: false,
+            reads: 0,
+            came_to: BTreeSet::new(),
             tlb: watched.iter().map(|_| Reachable::new(number as u8)).collect(),
         };
         let address = |&va| Watched { va, slots: place(va), expected: None, stirred: true };
@@ -122,11 +127,35 @@ impl Naive {
             Event::Free { table, .. } => self.free(*table, &mut broken)?,
             Event::Begin { changes, .. } => self.begin(at, changes)?,
             Event::Done { ok, .. } => self.done(at, *ok, &mut broken),
+            Event::ReadBegin { .. } => self.cpus[at].reads += 1,
+            Event::ReadEnd { .. } => self.read_ends(at)?,
             _ => return Err(OutOfScope),
         }
+        self.note_readers();
         self.close();
         self.judge(&mut broken);
         Ok(broken)
+    }
+
+    // Readers.
+
+    fn read_ends(&mut self, at: usize) -> Result<(), OutOfScope> {
+        self.cpus[at].reads = self.cpus[at].reads.checked_sub(1).ok_or(OutOfScope)?;
+        if self.cpus[at].reads == 0 {
+            self.cpus[at].came_to.clear();
+        }
+        Ok(())
+    }
+
+    /// Who reads may come to every table that is linked.
+    fn note_readers(&mut self) {
+        for cpu in self.cpus.iter_mut().filter(|c| c.reads > 0) {
+            cpu.came_to.extend(self.taken.iter().filter(|&&table| self.memory.is_linked(table)));
+        }
+    }
+
+    fn is_read(&self, table: u64) -> bool {
+        self.cpus.iter().any(|c| c.came_to.contains(&table))
     }
 
     // Memory.
@@ -138,7 +167,11 @@ impl Naive {
         if self.memory.is_linked(table) || self.is_held(table) {
             broken.insert(Rule::Freed);
         }
+        if self.is_read(table) {
+            broken.insert(Rule::UnderReader);
+        }
         self.taken.remove(&table);
+        self.cpus.iter_mut().for_each(|c| _ = c.came_to.remove(&table));
         self.memory.forget(table);
         self.watched.iter_mut().for_each(|w| w.stirred = true);
         Ok(())
@@ -185,6 +218,9 @@ impl Naive {
         };
         if table < L2 || !self.taken.contains(&table) || count == 0 {
             return Err(OutOfScope);
+        }
+        if !self.memory.is_linked(table) && self.is_read(table) {
+            broken.insert(Rule::UnderReader);
         }
         if self.memory.is_linked(table) {
             let level = level_of(table);

@@ -69,7 +69,7 @@ fn apart(a: &[Event], b: &[Event]) -> bool {
 /// One thing goes wrong.
 pub(crate) fn mutate(random: &mut Random, events: &mut Vec<Event>, watched: &[u64], cpus: usize) {
     let at = random.index(events.len());
-    match random.index(10) {
+    match random.index(11) {
         0 | 1 => drop(events.remove(at)),
         2 if at + 1 < events.len() => events.swap(at, at + 1),
         3 => {
@@ -80,8 +80,18 @@ pub(crate) fn mutate(random: &mut Random, events: &mut Vec<Event>, watched: &[u6
             let (from, event) = (random.index(events.len()), events[at].clone());
             events.insert(from, event);
         }
+        5 => read(random, events, cpus),
         _ => alter(random, events, watched, cpus),
     }
+}
+
+/// A CPU reads from one event to another.
+fn read(random: &mut Random, events: &mut Vec<Event>, cpus: usize) {
+    let cpu = random.index(cpus) as u8;
+    let from = random.index(events.len());
+    events.insert(from, Event::ReadBegin { cpu });
+    let to = from + 1 + random.index(events.len() - from);
+    events.insert(to, Event::ReadEnd { cpu });
 }
 
 /// One of the events becomes another of its kind.
