@@ -151,8 +151,8 @@ struct Operation {
 struct Fresh {
     cpu: CpuId,
     root: u64,
-    /// The table and the slot.
-    slot: (u64, usize),
+    /// The table and the slot; `None` once the table has been given back.
+    slot: Option<(u64, usize)>,
     span: (u64, u64),
 }
 

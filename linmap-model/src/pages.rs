@@ -120,6 +120,15 @@ impl Pages {
         }
     }
 
+    /// Gives a page back: no walker will see what was stored there.
+    pub(crate) fn give_back(&mut self, table: u64) {
+        if let Some(page) = self.get_mut(table) {
+            page.state = State::Free;
+            page.unseen = 0;
+        }
+        self.dirty.retain(|d| d.1 != table);
+    }
+
     /// The addresses of all pages in a state.
     pub(crate) fn having(&self, mut wanted: impl FnMut(State) -> bool) -> impl Iterator<Item = u64> {
         let found = self.pages.iter().enumerate().filter(move |(_, p)| wanted(p.state));

@@ -235,6 +235,11 @@ impl StaleTable {
         self.walkable || !self.walk_ended.is_ok_and(|ended| ended < event)
     }
 
+    /// Returns true if walkers may still come to it and fetch a leaf that was replaced there.
+    fn leads_to(&self, leaf: &StaleLeaf) -> bool {
+        self.table == leaf.table && self.holders & leaf.holders != 0 && self.is_walked_after(usize::MAX)
+    }
+
     fn is_gone(&self) -> bool {
         !self.walkable && self.leaves.is_empty()
     }
@@ -349,14 +354,18 @@ impl Stale {
         });
     }
 
-    /// Notes a DSB of `cpu`: the entries that it replaced can be fetched no more.
+    /// Notes a DSB of `cpu`: the entries that it replaced can be fetched no more. That holds as well where the table has
+    /// been unlinked since: a walk that comes there finds the new entry (D8.2.6.1 RSPVBD).
     pub(crate) fn settle(&mut self, cpu: CpuId, now: usize) {
-        for leaf in self.leaves.iter_mut().filter(|l| l.unlinked == Some(cpu)) {
+        let Self { leaves, tables } = self;
+        for leaf in leaves.iter_mut().filter(|l| l.unlinked == Some(cpu)) {
             leaf.unlinked = None;
-            leaf.fetched = match leaf.fetched {
-                Fetched::Until(by) => Fetched::Until(by),
-                Fetched::Before(_) => Fetched::Before(now),
-            };
+            // If walks have ceased to come there, it was fetched no later than that.
+            let ceased =
+                matches!(leaf.fetched, Fetched::Before(_)) && !tables.iter().any(|t| t.leads_to(leaf));
+            if !ceased {
+                leaf.fetched = Fetched::Before(now);
+            }
         }
         let fetched = self.leaves.iter_mut().map(|l| &mut l.fetched);
         for fetched in fetched.chain(self.tables.iter_mut().map(|t| &mut t.fetched)) {
@@ -417,11 +426,11 @@ impl Stale {
 
     fn complete_leaf(&mut self, i: usize, issued: &Issued, by: Completion, dropped: Dropped, g: Geometry) {
         let leaf = &self.leaves[i];
-        let leads =
-            |t: &StaleTable| t.table == leaf.table && t.walkable && t.holders & leaf.holders & by.cpus != 0;
-        let fetchable =
-            leaf.unlinked.is_some() && self.tables.iter().any(|t| leads(t) && !t.walk_hit(&issued.what, g));
-        if fetchable {
+        let refills = |t: &StaleTable| {
+            let reached = t.holders & leaf.holders & by.cpus != 0 && t.is_walked_after(issued.at);
+            t.table == leaf.table && reached && !t.way_hit(&issued.what, g)
+        };
+        if leaf.unlinked.is_some() && self.tables.iter().any(refills) {
             return;
         }
         let leaf = &mut self.leaves[i];

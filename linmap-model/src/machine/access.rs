@@ -93,7 +93,7 @@ impl Machine {
     /// Judges that the walker of the CPU sees the entry in a slot, not one that faulted before.
     fn is_seen(&self, usage: Use, table: u64, slot: usize) -> Result<(), Finding> {
         let Use { cpu, how, .. } = usage;
-        if let Some(fresh) = self.fresh.iter().find(|f| f.slot == (table, slot)) {
+        if let Some(fresh) = self.fresh.iter().find(|f| f.slot == Some((table, slot))) {
             let fact = format!("a store of cpu {} made this valid, and has had no DSB", fresh.cpu);
             return Err(usage.faults(fact));
         }
@@ -150,11 +150,14 @@ impl Machine {
         }
         let slot = ((va - first) >> g.level_shift(stale.level)) as usize;
         let word = stale.words.get(slot).copied().unwrap_or_default();
-        if is_valid(&Descriptor(word).decode(g, stale.level)) {
-            return Ok(());
-        }
+        let unseen = self.fresh.iter().find(|f| f.slot == Some((stale.table, slot)));
+        let missing = match unseen {
+            Some(fresh) => format!(" until a store of cpu {} has had a DSB", fresh.cpu),
+            None if is_valid(&Descriptor(word).decode(g, stale.level)) => return Ok(()),
+            None => String::new(),
+        };
         let fact = format!(
-            "the table at {:#x}, unlinked by event {}, does not translate it",
+            "the table at {:#x}, unlinked by event {}, does not translate it{missing}",
             stale.table, stale.since
         );
         let walks = "walk caches may lead there";

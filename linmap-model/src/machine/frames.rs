@@ -35,9 +35,10 @@ impl Machine {
         }
         self.not_under_reader(table, "is given back")?;
         self.nothing_pending_below(cpu, table)?;
-        let page = self.pages.get_mut(table).expect("it was there");
-        page.state = State::Free;
-        page.unseen = 0;
+        self.pages.give_back(table);
+        for fresh in self.fresh.iter_mut().filter(|f| f.slot.is_some_and(|s| s.0 == table)) {
+            fresh.slot = None;
+        }
         self.forget_root(table);
         Ok(())
     }
@@ -55,6 +56,15 @@ impl Machine {
         );
         let by = format!("{} may walk that tree", named(holders));
         Err(Finding::new(Rule::Freed, fact).on(super::lowest(holders)).at(place.va).and(by))
+    }
+
+    /// Returns true if a walk may come to a table: it is in a tree, or walk caches lead to it.
+    pub(super) fn is_walked(&self, table: u64) -> bool {
+        match self.pages.get(table).map(|p| p.state) {
+            Some(State::Linked(_)) => true,
+            Some(State::Unlinked) => self.not_walkable(table, "").is_err(),
+            _ => false,
+        }
     }
 
     /// Judges that no walk cache leads to the page.

@@ -28,7 +28,7 @@ impl Machine {
             if !seen.is_empty() {
                 self.cpu_mut(cpu).settled_at = now;
             }
-            seen.iter().for_each(|f| self.pages.seen_valid(f.slot, self.now));
+            seen.iter().filter_map(|f| f.slot).for_each(|slot| self.pages.seen_valid(slot, now));
         }
         if kind.is_full() {
             self.complete(cpu, kind);

@@ -125,7 +125,9 @@ impl Machine {
             let both = spans.iter().map(|s| (s.0.max(first), s.1.min(last)));
             both.filter(|b| b.0 <= b.1).any(|b| self.must_translate(root, b))
         };
-        for other in &self.fresh {
+        let counts =
+            |fresh: &super::Fresh| fresh.cpu == cpu || fresh.slot.is_some_and(|s| self.is_walked(s.0));
+        for other in self.fresh.iter().filter(|f| counts(f)) {
             if self.current(other.root) == root && overlaps(other.span) {
                 let fact = format!("a store of cpu {} made this valid, and has had no DSB", other.cpu);
                 return Err(Finding::new(Rule::NotVisible, fact).on(cpu).at(other.span.0));

@@ -165,7 +165,7 @@ impl Machine {
         self.note_touched(&store, old);
         let pinned = self.pinned_leaves(place.root, store.span);
         if self.makes_valid(&store, old) && self.holders(place.root) != 0 {
-            let (root, span, slot) = (place.root, store.span, (table, index));
+            let (root, span, slot) = (place.root, store.span, Some((table, index)));
             self.fresh.push(super::Fresh { cpu, root, slot, span });
         }
         self.replace_old(&store, old)?;

@@ -1,6 +1,6 @@
 //! A CPU uses an address that may fault for it, or that permits something else.
 
-use linmap::{Attributes, Leaf, Level, MemoryType, Registers};
+use linmap::{Attributes, Descriptor, Leaf, Level, MemoryType, Pa, Registers};
 use linmap_model::{Access::*, Barrier::*, CacheOp, Core, Event, Register, Tlb};
 
 use crate::scene::{Plan, READ_ONLY, Scene};
@@ -212,5 +212,36 @@ pub(crate) fn by_way_of_an_old_table(wrong: bool) -> Scene {
     s.begin("map", [s.change(1..2, Some(new))]).put(1, new).publish();
     s.cpu(1).isb().cpu(0);
     s.in_order(!wrong, |s| s.flush(1..2), |s| s.cpu(1).access(Read, 1).cpu(0)).flush(1..2).free(child).done();
+    s
+}
+
+/// A page is made valid in a table, and a block takes the table's place. Walk caches lead to the table, where the store may
+/// not be seen.
+pub(crate) fn by_way_of_an_unseen_store(wrong: bool) -> Scene {
+    let mut s = Plan { count: 511, ..Plan::pages(&TWO) }.scene();
+    let (table, block, page) = (s.table(), s.block_above(), s.leaf(511));
+    s.begin("map", [s.change(511..512, Some(page))]).cpu(1).put(511, page);
+    if !wrong {
+        s.dsb(Ishst);
+    }
+    s.isb().cpu(0).put_above(block).dsb(Ishst).cpu(1).isb().access(Read, 511);
+    s.cpu(0).flush(0..1).free(table).done();
+    s
+}
+
+/// A page is made valid in a table that goes, and the store is not seen by then. The table's page is used again for another
+/// table in its place.
+pub(crate) fn by_way_of_a_table_that_is_used_again(wrong: bool) -> Scene {
+    let mut s = Plan { count: 511, ..Plan::pages(&TWO) }.scene();
+    let (table, page) = (s.table(), s.leaf(511));
+    let (link, value) = (Descriptor::table(Pa(table), s.g).0, s.bits(page));
+    let changes = [s.change(511..512, Some(page)), s.change(0..511, None)];
+    s.cpu(1).begin("map", [changes[0]]).put(511, page);
+    s.cpu(0).begin("unmap", [changes[1]]).put_above(0).dsb(Ishst);
+    s.tlbi_all(Tlb::Vmalle1is).dsb(Ish).isb().free(table).done();
+    s.event(Event::Alloc { cpu: 0, table }).write(table, 0, 0, 512, 0).write(table, 511, value, 1, 0);
+    s.dsb(Ishst).put_above(link);
+    s.in_order(!wrong, |s| s.publish(), |s| s.access(Read, 511));
+    s.cpu(1).publish().done();
     s
 }

@@ -781,6 +781,10 @@ mutants! {
         Untagged on 1 at 0, "no TLBI was issued";
     access::by_way_of_an_old_table: "a block replaces an empty table, and another CPU reads it before the TLBI",
         TranslationFault on 1 at 0x20_0000, "does not translate it";
+    access::by_way_of_an_unseen_store: "a page is made valid in a table that a block replaces, and is read before the DSB",
+        TranslationFault on 1 at 0x1ff000, "a store of cpu 1";
+    access::by_way_of_a_table_that_is_used_again: "a page is read before the DSB of the table above it",
+        TranslationFault on 0 at 0x1ff000, "a store of cpu 0";
 
     hardware_update::plain_store_over_a_page_without_access_flag: "a page without access flag changes by a plain store",
         LostUpdate on 1 at 0x28000, "the walker of cpu 1 may set its access flag";
@@ -834,6 +838,8 @@ mutants! {
         Stale at 0, "may be cached with any ASID";
     order::linked_in_a_row_before_they_are_seen: "two tables are linked before another CPU's DSB",
         Unfilled at 0x2_0000_0000, "stores of cpu 1";
+    order::page_dropped_before_the_way_to_it: "the TLBI for a page may act before the one for the way to its old table",
+        Stale at 0, "so it could be fetched again";
     order::access_flag_set_without_an_isb: "a page has its access flag set without an ISB",
         NotVisible on 0, "no ISB on cpu 0 since the DSB";
 

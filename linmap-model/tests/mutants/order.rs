@@ -166,3 +166,19 @@ pub(crate) fn protected_by_asid_past_an_old_table(wrong: bool) -> Scene {
     s.flush(0..1).free(old);
     s
 }
+
+/// A page is unmapped without a DSB in a table that goes. The TLBI for the page, of one CPU, may act before that of another
+/// CPU for the way to the table, and the page comes back by that way.
+pub(crate) fn page_dropped_before_the_way_to_it(wrong: bool) -> Scene {
+    let mut s = Scene::pages(&[Core::STRONG; 3]);
+    let table = s.table();
+    s.begin("unmap", [s.change(0..32, None)]).cpu(2).clear(0).cpu(0).put_above(0).dsb(Ishst);
+    let pages = s.range(32);
+    s.in_order(
+        !wrong,
+        |s| s.cpu(1).tlbi(Vaae1is, 1).dsb(Ish).isb().cpu(0),
+        |s| s.tlbi_with(Rvaale1is, pages),
+    );
+    s.dsb(Ish).isb().done().free(table);
+    s
+}

@@ -2,12 +2,12 @@
 
 use linmap_model::{Barrier::*, Core, Event, Rule, Tlb::*};
 
-use crate::Case;
 use crate::descriptor::{BLOCK, CONTIGUOUS, DIRTY_MANAGED, PAGE, READ_ONLY, VALID};
 use crate::places::{
     AS_BLOCK, BASE, CHILD, L2, Layout, as_page, begin, change, done, dsb, fill, isb, kept, link, page_at,
-    tlbi, tlbi_all, write,
+    tlbi, tlbi_all, tlbi_block, write,
 };
+use crate::{Case, agree};
 
 const STRONG: Core = Core::STRONG;
 const WEAK: Core = Core::WEAK;
@@ -19,28 +19,29 @@ fn judge(cores: &[Core], layout: Layout, events: &[Event]) -> Option<(usize, Vec
     case.events = events.to_vec();
     let (verdict, judged) = case.naive();
     assert!(verdict.is_some() || judged == events.len(), "event {judged} is out of scope");
+    assert!(agree(&verdict, &case.machine(judged)), "{}", case.report());
     verdict.map(|(at, broken)| (at, broken.into_iter().collect()))
 }
 
 #[track_caller]
-fn right(cores: &[Core], layout: Layout, events: &[Event]) {
+pub(crate) fn right(cores: &[Core], layout: Layout, events: &[Event]) {
     assert_eq!(judge(cores, layout, events), None);
 }
 
 #[track_caller]
-fn wrong(cores: &[Core], layout: Layout, events: &[Event], at: usize, rules: &[Rule]) {
+pub(crate) fn wrong(cores: &[Core], layout: Layout, events: &[Event], at: usize, rules: &[Rule]) {
     assert_eq!(judge(cores, layout, events), Some((at, rules.to_vec())));
 }
 
 /// Returns the sequence without one event.
-fn without(events: &[Event], at: usize) -> Vec<Event> {
+pub(crate) fn without(events: &[Event], at: usize) -> Vec<Event> {
     let mut rest = events.to_vec();
     rest.remove(at);
     rest
 }
 
 /// Returns the sequence with another event in one place.
-fn with(events: &[Event], at: usize, event: Event) -> Vec<Event> {
+pub(crate) fn with(events: &[Event], at: usize, event: Event) -> Vec<Event> {
     let mut other = events.to_vec();
     other[at] = event;
     other
@@ -170,7 +171,7 @@ fn walk_caches_bring_leaves_back() {
     ];
     right(&[WEAK, WEAK], Layout::Pages, &events);
     let mut singly = events[..3].to_vec();
-    singly.extend(crate::places::watched(false).iter().map(|va| tlbi(0, Vaale1is, *va, 3)));
+    singly.push(tlbi_block(0, Rvaale1is, BASE));
     singly.extend_from_slice(&events[4..]);
     wrong(&[WEAK, WEAK], Layout::Pages, &singly, singly.len() - 1, &[Rule::Stale]);
     // With the walk cache's own, but in one batch, in whichever order it acts.

@@ -15,6 +15,7 @@ mod places;
 mod promise;
 mod rules;
 mod tlb;
+mod unlinked;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
