@@ -4,6 +4,7 @@
 //! Without a name all parts run and write docs/benchmarks, with plots. On the host the subjects of a comparison are
 //! measured in turns and reported as ratios with their spread, so no number needs a quiet machine.
 
+mod callers;
 mod clock;
 mod counts;
 mod document;
@@ -28,10 +29,11 @@ struct Part {
     run: fn(&mut Document) -> io::Result<()>,
 }
 
-const PARTS: [Part; 5] = [
+const PARTS: [Part; 6] = [
     Part { name: "creation", what: "trees of 4 to 512 GiB", run: parts::creation },
     Part { name: "changes", what: "permission sweep, split, collapse", run: parts::changes },
     Part { name: "reading", what: "walks and single addresses", run: parts::reading },
+    Part { name: "callers", what: "two threads that change maps at the same time", run: callers::at_once },
     Part { name: "fixed", what: "the page size chosen at boot, or fixed when built", run: fixed::choosing },
     Part { name: "model", what: "speed of the model", run: parts::judging },
 ];

@@ -1,0 +1,258 @@
+//! Several threads change one map, and others read it, on the host's CPUs: in gigabytes of their own, across the borders
+//! of gigabytes, and in one that all share page by page.
+//!
+//! Each page belongs to one thread, which knows what it must be. At any time it finds its own pages so, whatever others do
+//! to the same tables. In the end the counts are those of the tables, and no page is lost. Readers never meet a page that
+//! was given back: such pages are spoilt. The controls lack locks or the grace period.
+
+mod area;
+mod platform;
+
+use std::ops::ControlFlow;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+
+use area::{Area, Page, at, pa_of};
+use linmap::host::Threads;
+use linmap::{
+    AddressSpace, Attributes, Change, Checks, Combined, Entry, Geometry, Granule, Half, MarkedRange,
+    OaFormat, Platform, Policy, Tree, Va,
+};
+use platform::{Lack, Lacking, Spoiling};
+use test_support::Random;
+
+/// The number of threads that change the map.
+const THREADS: u64 = 3;
+/// The pages of a gigabyte.
+const GIGABYTE: u64 = 1 << 18;
+/// The gigabyte in which each thread has every third chunk.
+const SHARED: u64 = THREADS + 1;
+/// The pages of a chunk.
+const CHUNK: u64 = 5;
+/// The chunks in the shared gigabyte.
+const CHUNKS: u64 = 180;
+/// The pages before and after the border of two gigabytes that belong to one thread.
+const BORDER: u64 = 300;
+
+fn geometry() -> Geometry {
+    Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry")
+}
+
+/// Returns the areas of a thread.
+fn areas(thread: u64) -> Vec<Area> {
+    let start = thread * GIGABYTE;
+    let mut all = vec![Area::new(start + BORDER, 50_000), Area::new(start + GIGABYTE - BORDER, 2 * BORDER)];
+    // Chunks begin before a border of blocks, and go beyond it.
+    let shared = SHARED * GIGABYTE + 200;
+    let chunks = (0..CHUNKS).filter(|chunk| chunk % THREADS == thread);
+    all.extend(chunks.map(|chunk| Area::new(shared + chunk * CHUNK, CHUNK)));
+    all
+}
+
+/// A map that several threads change.
+struct Map<'p, P> {
+    space: AddressSpace,
+    platform: &'p P,
+    base: u64,
+    done: AtomicBool,
+}
+
+impl<P: Platform> Map<'_, P> {
+    /// One operation of a thread, on its own pages or, where it changes no translation, on any.
+    fn change(&self, random: &mut Random, areas: &mut [Area]) {
+        // The two large areas as often as all others.
+        let number = if random.one_in(2) { random.index(2) } else { random.index(areas.len()) };
+        let area = &mut areas[number];
+        let part = area.part(random);
+        let (va, pages) = (at(self.base, area.first + part.0 as u64), part.1 as u64);
+        let (space, platform) = (&self.space, self.platform);
+        let (hole, occupied) = (area.hole(self.base, part), area.occupied(self.base, part));
+        let flag = random.one_in(2);
+        let choice = random.below(12);
+        // SAFETY: no CPU uses these tables, and each page has one address.
+        unsafe {
+            match choice {
+                0..4 => {
+                    let change = if flag { Change::READ_ONLY } else { Change::WRITABLE };
+                    assert_eq!(space.protect(platform, va, pages, change), hole);
+                    if hole.is_ok() {
+                        area.set(part, |page| page.map(|page| Page { read_only: flag, ..page }));
+                    }
+                }
+                4..6 => {
+                    assert_eq!(space.set_valid(platform, va, pages, flag), hole);
+                    if hole.is_ok() {
+                        area.set(part, |page| page.map(|page| Page { valid: flag, ..page }));
+                    }
+                }
+                6 => {
+                    assert_eq!(space.unmap(platform, va, pages), hole);
+                    if hole.is_ok() {
+                        area.set(part, |_| None);
+                    }
+                }
+                7..9 => {
+                    let attributes =
+                        if flag { Attributes::RAM | Attributes::READ_ONLY } else { Attributes::RAM };
+                    let pa = pa_of(area.first + part.0 as u64);
+                    assert_eq!(space.map(platform, va, pages, pa, attributes), occupied);
+                    if occupied.is_ok() {
+                        area.set(part, |_| Some(Page { read_only: flag, valid: true }));
+                    }
+                }
+                9 => assert_eq!(space.split_to_pages(platform, va, pages), hole),
+                _ => {
+                    // A gigabyte, or what surrounds the part.
+                    let (first, pages) = if flag { (va.0 & !0x3fff_ffff, GIGABYTE) } else { (va.0, pages) };
+                    assert_eq!(space.collapse(platform, Va(first), pages), Ok(()));
+                }
+            }
+        }
+        let number = part.0 + random.index(part.1);
+        let (first, _, entry) =
+            space.entry(platform, at(self.base, area.first + number as u64)).expect("in the half");
+        area.judge(self.base, number, entry, first);
+    }
+
+    /// Reads what others change, until they are done.
+    fn read(&self, random: &mut Random) {
+        let (space, platform) = (&self.space, self.platform);
+        let end = (SHARED + 1) * GIGABYTE;
+        while !self.done.load(Relaxed) {
+            let first = random.below(end);
+            let last = (first + random.below(20_000)).min(end);
+            let range = (at(self.base, first), at(self.base, last));
+            match random.below(5) {
+                0 => _ = space.entry(platform, range.0).map(|(va, _, entry)| self.judge(va, entry)),
+                1 => _ = space.count(platform, range),
+                2 => {
+                    let range = MarkedRange { range, start: "a part", end: "its end" };
+                    assert!(space.dump(platform, range, &mut String::new()).is_ok());
+                }
+                3 if random.one_in(20) => {
+                    // A run may be half dissolved, which is a finding now and none in the end.
+                    _ = space.check(platform, &Checks::default(), |_| ControlFlow::Continue(()));
+                }
+                _ => {
+                    let visited = space.visit(platform, range, |visited| {
+                        self.judge(visited.va, visited.entry);
+                        ControlFlow::Continue(())
+                    });
+                    assert_eq!(visited, ControlFlow::Continue(()));
+                }
+            }
+        }
+    }
+
+    /// Panics if the tables are not as they must be when nobody changes them.
+    fn the_end<'a>(&self, areas: impl Iterator<Item = &'a Area>) {
+        let all = (SHARED + 1) * GIGABYTE;
+        let range = (at(self.base, 0), at(self.base, all - 1));
+        let mut expected = vec![Some(Page::RAM); all as usize];
+        areas.for_each(|area| {
+            expected[area.first as usize..][..area.pages.len()].copy_from_slice(&area.pages);
+        });
+        let mut found = vec![None; all as usize];
+        let visited = self.space.visit(self.platform, range, |visited| {
+            self.judge(visited.va, visited.entry);
+            if let Entry::Leaf(leaf) = visited.entry {
+                let first = (visited.va.0 - self.base) as usize >> 12;
+                let pages = 1 << (geometry().level_shift(visited.level) - 12);
+                let read_only = leaf.attributes.contains(Attributes::READ_ONLY);
+                found[first..first + pages].fill(Some(Page { read_only, valid: leaf.valid }));
+            }
+            ControlFlow::Continue(())
+        });
+        assert_eq!(visited, ControlFlow::Continue(()));
+        let differ = (0..all as usize).find(|&page| expected[page] != found[page]);
+        assert_eq!(differ.map(|page| (page, expected[page], found[page])), None, "a page differs");
+        assert_eq!(self.space.stats(self.platform), self.space.count(self.platform, range), "the counts");
+        _ = self.space.check(self.platform, &Checks::default(), |finding| panic!("{finding:?}"));
+    }
+
+    /// Panics if an entry is none that this map ever has.
+    fn judge(&self, va: Va, entry: Entry) {
+        match entry {
+            Entry::Leaf(leaf) => assert_eq!(leaf.oa, pa_of((va.0 - self.base) >> 12), "at {va}"),
+            Entry::Table(_) | Entry::Hole => (),
+            other => panic!("{va} is {other:?}"),
+        }
+    }
+}
+
+/// Ends the readers, also if a thread fails.
+struct Done<'d>(&'d AtomicBool);
+
+impl Drop for Done<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+/// Lets threads change a map, with readers beside them. Each makes `changes` changes. Returns true if all was well.
+fn holds<const LOCKS: usize, const HOLD: usize>(seed: u64, changes: u64, lack: Lack) -> bool {
+    let g = geometry();
+    let memory = Spoiling::new(g, 8192);
+    let hardware = Lacking::new(Threads::<LOCKS, HOLD>::new(), lack);
+    // SAFETY: nothing else locks the tables of this memory.
+    let platform = unsafe { Combined::new(&memory, &hardware) };
+    let tree = Tree::build(&platform, g, Half::Upper, std::iter::empty()).expect("a root");
+    let (space, base) = (AddressSpace::adopt(tree), g.base(Half::Upper));
+    space.set_policy(Policy::Live);
+    let all = (SHARED + 1) * GIGABYTE;
+    // SAFETY: no CPU uses these tables.
+    unsafe { space.map(&platform, Va(base), all, pa_of(0), Attributes::RAM) }.expect("room");
+    let map = Map { space, platform: &platform, base, done: AtomicBool::new(false) };
+    let work = &|thread: u64| {
+        let (mut random, mut areas) = (Random::new(seed ^ thread << 48), areas(thread));
+        (0..changes).for_each(|_| map.change(&mut random, &mut areas));
+        areas
+    };
+    let map = &map;
+    let (read, results) = thread::scope(|scope| {
+        let reader = scope.spawn(|| map.read(&mut Random::new(!seed)));
+        let done = Done(&map.done);
+        let workers: Vec<_> = (0..THREADS).map(|thread| scope.spawn(move || work(thread))).collect();
+        let results: Vec<_> = workers.into_iter().map(thread::ScopedJoinHandle::join).collect();
+        drop(done);
+        (reader.join(), results)
+    });
+    let areas: Result<Vec<_>, _> = results.into_iter().collect();
+    let (Ok(()), Ok(areas)) = (read, areas) else { return false };
+    hardware.threads.readers().give_back(&memory);
+    let well = || {
+        map.the_end(areas.iter().flatten());
+        assert_eq!(memory.in_use() as u64, map.space.stats(&platform).tables, "no page is lost");
+        assert_eq!(memory.written.load(Relaxed), 0, "pages written after they were given back");
+        assert_eq!(hardware.threads.readers().waiting(), 0);
+    };
+    catch_unwind(AssertUnwindSafe(well)).is_ok()
+}
+
+/// True if a control fails in one of some attempts.
+fn fails<const LOCKS: usize, const HOLD: usize>(lack: Lack) -> bool {
+    (0..50).any(|seed| !holds::<LOCKS, HOLD>(seed, 300, lack))
+}
+
+#[test]
+fn callers_in_their_own_pages_do_not_disturb_each_other() {
+    test_support::each(4, |seed| assert!(holds::<64, 64>(seed, 1500, Lack::Nothing)));
+}
+
+#[test]
+fn neither_do_they_with_few_locks() {
+    test_support::each(2, |seed| assert!(holds::<2, 600>(seed, 1500, Lack::Nothing)));
+    test_support::each(2, |seed| assert!(holds::<1, 4096>(seed, 1500, Lack::Nothing)));
+}
+
+#[test]
+fn without_locks_they_do() {
+    assert!(fails::<64, 64>(Lack::Locks));
+}
+
+#[test]
+#[ignore = "readers hold the locks"]
+fn without_a_grace_period_readers_meet_pages_that_were_given_back() {
+    assert!(fails::<64, 64>(Lack::GracePeriod));
+}
