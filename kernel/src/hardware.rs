@@ -109,6 +109,10 @@ unsafe impl Hardware for Kernel {
         self.promised()
     }
 
+    fn call(&self) -> Result<(), CannotPark> {
+        parking::call()
+    }
+
     fn park(&self, _: &impl Memory, root: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark> {
         parking::park(root, rewrites)
     }

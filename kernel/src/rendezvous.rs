@@ -28,5 +28,16 @@ pub const fn is_over(over: u64, number: u64) -> bool {
     over >= number
 }
 
+/// Returns true if a CPU whose last answer to a call was `said` has answered the call with this number.
+///
+/// A call is less than a rendezvous: a CPU says that it is there, and continues. Several CPUs may call at the same time,
+/// each with a number of its own, and the answer to a later one is one to all before.
+#[inline]
+pub const fn has_answered(said: u64, number: u64) -> bool {
+    said >= number
+}
+
+#[cfg(test)]
+mod calls;
 #[cfg(test)]
 mod model;

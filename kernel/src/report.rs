@@ -301,8 +301,8 @@ pub(crate) fn unexpected_interrupts() {
 /// Prints how long CPUs were stopped, if any was.
 pub(crate) fn parkings() {
     let stopped = parking::stopped();
-    let (count, called_off) = (stopped.count(), parking::called_off());
-    if count == 0 && called_off == 0 {
+    let (count, called_off, unanswered) = (stopped.count(), parking::called_off(), parking::unanswered());
+    if count == 0 && called_off == 0 && unanswered == 0 {
         return;
     }
     let [half, most] = [50, 99].map(|percent| stopped.percentile(percent));
@@ -313,9 +313,12 @@ pub(crate) fn parkings() {
     if called_off != 0 {
         say!("parking: {called_off} were called off, as a CPU did not come");
     }
+    if unanswered != 0 {
+        say!("parking: {unanswered} were not begun, as a CPU did not answer");
+    }
     say!(
         "linmap: {{\"parking\":{{\"parkings\":{},\"called_off\":{called_off},\"stopped\":{count},\
-         \"longest_ns\":{longest},\"stopped_ns\":{stopped}}}}}",
+         \"unanswered\":{unanswered},\"longest_ns\":{longest},\"stopped_ns\":{stopped}}}}}",
         parking::asked() - u64::from(called_off)
     );
 }

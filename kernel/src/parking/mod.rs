@@ -1,9 +1,15 @@
 //! Parking: all CPUs leave the upper half, a few entries of its tables change, and all come back.
 //!
-//! The CPU that parks holds the lock on live tables. It numbers the parking, interrupts the others, and waits until
-//! each has answered that it is away: from its interrupt handler, or from the wait for that same lock, in which
-//! interrupts are masked. Then it leaves as well, stores, and announces that the parking is over. What they do while
-//! they are away is in `park.s`: it needs no stack, and no address of the upper half.
+//! The CPU that parks holds the locks of what it changes. It numbers the parking, interrupts the others, and waits until
+//! each has answered that it is away: from its interrupt handler, or from the wait for a lock, in which interrupts are
+//! masked. Then it leaves as well, stores, and announces that the parking is over. What they do while they are away is in
+//! `park.s`: it needs no stack, and no address of the upper half.
+//!
+//! One CPU parks the others at a time. A second one, which holds other locks, answers while it waits for its turn: its
+//! operation has nothing half done at that place, and no lock of the first one.
+//!
+//! Locks are held while it waits, so it waits no longer than a parking takes when all answer (`limits`). A *call*
+//! comes before, while no lock is held: all CPUs answer that they are there, and continue. It has patience.
 //!
 //! If a CPU does not come, the parking is called off: `CannotPark`, and nothing has been stored. That CPU may be a vCPU
 //! that its host has stopped, at any instruction, for any time. Why this does no harm, whichever CPU it is:
@@ -25,6 +31,8 @@
 //! The rules for numbers are in `kernel::rendezvous`, where a model tries every interleaving. `run=late` makes CPUs
 //! stay away, and answer with old numbers.
 
+mod call;
+mod limits;
 mod times;
 
 use core::arch::global_asm;
@@ -35,11 +43,16 @@ use kernel::rendezvous::{has_come, is_asked, is_over};
 use linmap::arm64::Uses;
 use linmap::{CannotPark, EntryUpdate, Geometry, OaFormat, Pa, Registers};
 
+use self::call::Call;
+pub(crate) use self::call::answer_call;
+use self::limits::at_once;
+pub(crate) use self::limits::{all_come, with_limit};
 use self::times::Times;
-use crate::clock::{PATIENCE, comes_true, comes_true_within, counter_frequency, now};
+use crate::clock::{comes_true, counter_frequency, now};
 use crate::cpus::{HARDWARE, Masked};
 use crate::image::Image;
 use crate::interrupts::{self, Sgi};
+use crate::lock::{Lock, Taken};
 use crate::{cpu, identity, pmu};
 
 global_asm!(
@@ -83,6 +96,9 @@ static REQUEST: Request = Request {
 /// The number of the last parking that was asked for.
 static ASKED: AtomicU64 = AtomicU64::new(0);
 
+/// One CPU parks the others at a time.
+static PARKER: Lock = Lock::new(answer_if_asked);
+
 /// The difference of a physical address in the image to its virtual one, wrapping.
 static TO_PHYSICAL: AtomicU64 = AtomicU64::new(0);
 
@@ -105,13 +121,13 @@ static ANSWERS: [Answer; cpu::MAX] =
 static STOPPED: Times = Times::new();
 /// The number of parkings that were called off.
 static CALLED_OFF: AtomicU32 = AtomicU32::new(0);
+/// The number of calls that a CPU did not answer in time.
+static UNANSWERED: AtomicU32 = AtomicU32::new(0);
 /// The instructions of the last parking on the CPU that asked for it, while all others were away.
 static LAST: AtomicU32 = AtomicU32::new(0);
 /// Parkings are measured to the end; the instructions of the last one on all CPUs.
 static MEASURE: AtomicBool = AtomicBool::new(false);
 static MEASURED: AtomicU32 = AtomicU32::new(0);
-/// The limit for the wait for CPUs, in milliseconds.
-static LIMIT: AtomicU64 = AtomicU64::new(PATIENCE);
 
 /// Allows parking from now on, if there is a 1:1 map.
 pub(crate) fn start(image: &Image, geometry: Geometry, root: Pa) {
@@ -120,9 +136,10 @@ pub(crate) fn start(image: &Image, geometry: Geometry, root: Pa) {
     REQUEST.root.store(Registers::ttbr(root, geometry.oa_format()), Ordering::Release);
 }
 
-/// Answers if another CPU parks this one. Every wait in which interrupts may be masked calls this.
+/// Answers if another CPU calls or parks this one. Every wait in which interrupts may be masked calls this.
 #[inline]
 pub(crate) fn answer_if_asked() {
+    answer_call();
     if now_asked().is_some() {
         answer_masked();
     }
@@ -144,9 +161,39 @@ fn answer_masked() {
     }
 }
 
-/// Answers the interrupt of a CPU that parks this one; the parking may already be over.
+/// Answers the interrupt of a CPU that calls or parks this one; the parking may already be over.
 pub(crate) fn answer() {
+    answer_call();
     answer_masked();
+}
+
+/// Asks all other CPUs whether they are there, and waits until they have answered. No lock is held.
+///
+/// # Errors
+///
+/// A CPU does not answer, or cannot be interrupted.
+pub(crate) fn call() -> Result<(), CannotPark> {
+    if identity::ttbr0() == 0 || others().any(|cpu| !interrupts::is_started(cpu)) {
+        return Err(CannotPark);
+    }
+    let call = Call::new();
+    interrupts::send_to_others(Sgi::Park);
+    let all_here = all_come(|| {
+        // Another CPU may be waiting for this one in the same way.
+        answer_if_asked();
+        others().all(|cpu| call.is_answered_by(cpu))
+    });
+    HARDWARE.cpu.note(others().fold(interrupts::SENDING, |all, _| together(all, interrupts::handling())));
+    if !all_here {
+        UNANSWERED.fetch_add(1, Ordering::Relaxed);
+    }
+    all_here.then_some(()).ok_or(CannotPark)
+}
+
+/// Iterates over the other CPUs that run.
+fn others() -> impl Iterator<Item = usize> + Clone {
+    let own = cpu::this().index;
+    cpu::running().filter(move |cpu| *cpu != own)
 }
 
 /// Returns the physical address of something in the image.
@@ -162,7 +209,7 @@ fn answer_to(number: u64) {
     let (identity, empty) = (identity::ttbr0(), identity::empty());
     let (request, away) = (physical(&REQUEST), physical(&own.away));
     // SAFETY: interrupts are masked. The 1:1 map has the image, so the code, the request and this answer; TTBR1
-    // gets its tables from the holder of the lock on them.
+    // gets its tables from the CPU that parks, which holds the locks of those that change.
     unsafe { park_stay_away(identity, empty, request, to_physical, number, away) };
     // Each CPU takes one interrupt for each parking, now or later.
     HARDWARE.cpu.note(together(AWAY, interrupts::handling()));
@@ -187,17 +234,20 @@ fn nanoseconds(ticks: u64) -> u64 {
 
 /// Asks all other CPUs to go away. Returns true if they have.
 fn all_away(number: u64) -> bool {
-    let own = cpu::this().index;
-    let others = || cpu::running().filter(|cpu| *cpu != own);
     ASKED.store(number, Ordering::Release);
     interrupts::send_to_others(Sgi::Park);
-    let all = || others().all(|cpu| has_come(ANSWERS[cpu].away.load(Ordering::Acquire), number));
-    all_come(all)
+    at_once(|| others().all(|cpu| has_come(ANSWERS[cpu].away.load(Ordering::Acquire), number)))
 }
 
-/// Waits for other CPUs, to be parked or to be held. Returns true if all come in time.
-pub(crate) fn all_come(all: impl FnMut() -> bool) -> bool {
-    comes_true_within(LIMIT.load(Ordering::Relaxed), all)
+/// Waits until no other CPU parks, and answers one that does. Returns none if that takes too long.
+fn turn() -> Option<Taken<'static>> {
+    let mut turn = None;
+    at_once(|| {
+        answer_if_asked();
+        turn = PARKER.try_lock();
+        turn.is_some()
+    });
+    turn
 }
 
 /// Makes CPUs that are away look again.
@@ -209,16 +259,17 @@ fn call_off(number: u64) {
 }
 
 /// Stores `rewrites` with all CPUs off the upper half, which then come back to the table at `root`. The caller holds
-/// the lock on live tables, and interrupts are masked.
+/// locks on live tables, those of the entries among them, and interrupts are masked.
 ///
 /// # Errors
 ///
-/// A CPU does not come, or cannot be interrupted; nothing was stored.
+/// A CPU does not come at once, or cannot be interrupted; nothing was stored.
 pub(crate) fn park(root: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark> {
-    let deaf = cpu::running().any(|cpu| cpu != cpu::this().index && !interrupts::is_started(cpu));
+    let deaf = others().any(|cpu| !interrupts::is_started(cpu));
     if identity::ttbr0() == 0 || rewrites.len() > EntryUpdate::MOST || deaf {
         return Err(CannotPark);
     }
+    let _turn = turn().ok_or(CannotPark)?;
     for (to, from) in REQUEST.rewrites.iter().zip(rewrites) {
         let first = from.slot.table.0 + from.slot.index as u64 * 8;
         for (to, value) in to.iter().zip([first, from.count as u64, from.clear, from.set]) {
@@ -244,8 +295,6 @@ pub(crate) fn park(root: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark>
 /// Waits until each CPU that went away is back and has counted what it used. It does not wait for one that did not
 /// come.
 pub(crate) fn settle() {
-    let own = cpu::this().index;
-    let others = || cpu::running().filter(|cpu| *cpu != own);
     let is_back =
         |cpu: usize| ANSWERS[cpu].back.load(Ordering::Acquire) >= ANSWERS[cpu].away.load(Ordering::Acquire);
     comes_true(|| {
@@ -287,18 +336,11 @@ pub(crate) fn measured() -> u32 {
     MEASURED.load(Ordering::Relaxed)
 }
 
-/// Does something with another limit for the wait for a CPU, in milliseconds. For tests.
-pub(crate) fn with_limit<R>(milliseconds: u64, work: impl FnOnce() -> R) -> R {
-    let before = LIMIT.swap(milliseconds, Ordering::Relaxed);
-    let result = work();
-    LIMIT.store(before, Ordering::Relaxed);
-    result
-}
-
 /// The number of requests to a CPU before it is given up.
 pub(crate) const TIMES: u32 = 16;
 
-/// Does something, and again if its parking was called off: nothing has changed then, and the CPU may come now.
+/// Does something, and again if a CPU did not answer or its parking was called off: nothing has changed then, and the CPU
+/// may come now.
 ///
 /// # Errors
 ///
@@ -307,10 +349,11 @@ pub(crate) const TIMES: u32 = 16;
 pub(crate) fn again<R, E: PartialEq + From<CannotPark>>(
     mut work: impl FnMut() -> Result<R, E>,
 ) -> Result<R, E> {
+    let given_up = || called_off() + unanswered();
     for _ in 1..TIMES {
-        let before = called_off();
+        let before = given_up();
         match work() {
-            Err(error) if error == CannotPark.into() && called_off() != before => {}
+            Err(error) if error == CannotPark.into() && given_up() != before => {}
             result => return result,
         }
     }
@@ -320,6 +363,11 @@ pub(crate) fn again<R, E: PartialEq + From<CannotPark>>(
 /// Returns how many parkings were called off.
 pub(crate) fn called_off() -> u32 {
     CALLED_OFF.load(Ordering::Relaxed)
+}
+
+/// Returns how many calls were not answered by all CPUs.
+pub(crate) fn unanswered() -> u32 {
+    UNANSWERED.load(Ordering::Relaxed)
 }
 
 /// Returns the number of the last parking that was asked for.
@@ -338,8 +386,6 @@ pub(crate) fn answer_late(number: u64) {
 }
 
 fn all_back(number: u64) {
-    let own = cpu::this().index;
-    let others = || cpu::running().filter(|cpu| *cpu != own);
     comes_true(|| others().all(|cpu| ANSWERS[cpu].back.load(Ordering::Acquire) >= number));
 }
 
