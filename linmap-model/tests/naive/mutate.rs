@@ -38,7 +38,9 @@ pub(crate) fn joined(random: &mut Random, operations: Vec<Vec<Event>>) -> Vec<Ev
     let mut events: Vec<Event> = Vec::new();
     let mut rest = operations.into_iter().peekable();
     while let Some(one) = rest.next() {
-        let pair = rest.next_if(|other| apart(&one, other) && random.one_in(2));
+        // Now and then two that nobody may mix.
+        let mixed = random.one_in(8);
+        let pair = rest.next_if(|other| (mixed || apart(&one, other)) && random.one_in(2));
         let (mut one, mut other) = (VecDeque::from(one), VecDeque::from(pair.unwrap_or_default()));
         while let Some(event) = if random.one_in(2) {
             one.pop_front().or_else(|| other.pop_front())
