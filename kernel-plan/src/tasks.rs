@@ -49,6 +49,7 @@ const CHANGES: bool = true;
 
 tasks! {
     "bench", Bench, "", CHANGES, "counts what changes of permissions cost";
+    "contend", Contend, "", READS, "has CPUs change pages side by side, and counts who finds a lock held and for how long";
     "cpus", Cpus, "", READS, "has all CPUs work and change the map";
     "crash", Crash, "", READS, "seals, opens, loads and shrinks the crash kernel's memory";
     "dump", Dump, "", READS, "prints the linear map as it is in the tables";
@@ -214,7 +215,10 @@ mod tests {
         for unknown in ["", "stressed", "Dump", "bogus:1", "\u{1b}[2J"] {
             let said = Task::parse(unknown).expect_err(unknown).to_string();
             assert!(said.ends_with("overflow, overflow-last and panic"), "{said}");
-            assert!(said.contains("; there are bench, cpus, ") && !said.contains('\u{1b}'), "{said}");
+            assert!(
+                said.contains("; there are bench, contend, cpus, ") && !said.contains('\u{1b}'),
+                "{said}"
+            );
         }
     }
 

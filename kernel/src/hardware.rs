@@ -52,6 +52,13 @@ pub(crate) struct Held {
     _interrupts: Masked,
 }
 
+/// Takes a lock on live tables if it is free and no CPU waits for it.
+#[inline]
+pub(crate) fn try_lock(number: usize) -> Option<Held> {
+    let _interrupts = Masked::new();
+    Some(Held { _tables: TABLES[number % LOCKS].0.try_lock()?, _interrupts })
+}
+
 /// All locks, held.
 pub(crate) struct AllHeld {
     /// Released first. Each then leaves interrupts masked, as it has found them.

@@ -171,6 +171,20 @@ pub(crate) fn window(name: &str, window: &Window, more: &[(&str, Option<u64>)]) 
     say!("}}}}}}");
 }
 
+/// Prints the longest holds of locks, by operation, and the longest of all.
+pub(crate) fn holds(holds: &[(&str, Option<u32>)]) {
+    let number = |hold: Option<u32>| OrNull(hold.map(u64::from));
+    let longest = holds.iter().filter_map(|(_, hold)| *hold).max();
+    console::write(format_args!(
+        "linmap: {{\"windows\":{{\"longest_hold\":{{\"instructions\":{}",
+        number(longest)
+    ));
+    for (name, hold) in holds {
+        console::write(format_args!(",\"{name}_instructions\":{}", number(*hold)));
+    }
+    say!("}}}}}}");
+}
+
 /// Displays a number, or `null`.
 struct OrNull(Option<u64>);
 

@@ -5,12 +5,14 @@
 
 mod bench;
 mod churn;
+mod contend;
 mod copies;
 mod costs;
 mod counted;
 mod cpus;
 mod crash;
 mod endings;
+mod holds;
 mod interrupts;
 mod kprobes;
 mod late;
@@ -25,6 +27,7 @@ mod tally;
 mod together;
 mod vmalloc80;
 mod walks;
+mod watched;
 
 use kernel_plan::tasks::Task;
 
@@ -35,6 +38,7 @@ use crate::system::System;
 pub(crate) fn run(system: &System<'_>, task: Task) -> bool {
     match task {
         Task::Bench => bench::run(system),
+        Task::Contend => contend::run(system),
         Task::Cpus => cpus::run(system),
         Task::Crash => crash::run(system),
         Task::Dump => report::dump(system),

@@ -15,6 +15,21 @@ use crate::{cpu, report};
 /// The most mistakes that are printed.
 const SAID: u64 = 20;
 
+/// A part of a number, displayed as a number from 0 to 1 with six digits. Without anything to be a part of it is 0.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    pub(crate) part: u64,
+    pub(crate) of: u64,
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Rounded up, so that only nothing is 0.
+        let millionths = (self.part * 1_000_000).div_ceil(self.of.max(1));
+        write!(f, "{}.{:06}", millionths / 1_000_000, millionths % 1_000_000)
+    }
+}
+
 /// The tally of one exercise.
 pub(crate) struct Tally<'a> {
     name: &'static str,
@@ -77,6 +92,16 @@ impl<'a> Tally<'a> {
 
     /// Checks what is left, and reports what was shown, some numbers, and the time. Returns true if all went well.
     pub(crate) fn conclude(&self, proved: fmt::Arguments<'_>, numbers: &[(&str, u64)]) -> bool {
+        self.conclude_with(proved, numbers, &[])
+    }
+
+    /// Does the same, and reports shares as well.
+    pub(crate) fn conclude_with(
+        &self,
+        proved: fmt::Arguments<'_>,
+        numbers: &[(&str, u64)],
+        shares: &[(&str, Share)],
+    ) -> bool {
         let took = now().wrapping_sub(self.began).saturating_mul(1000) / counter_frequency().max(1);
         Area::of(self.system).purge();
         self.expect(
@@ -92,6 +117,9 @@ impl<'a> Tally<'a> {
         crate::console::write(format_args!("linmap: {{\"tests\":{{\"{}\":{{\"ok\":{ok}", self.name));
         for (name, number) in numbers.iter().chain(&[("wrong", wrong), ("milliseconds", took)]) {
             crate::console::write(format_args!(",\"{name}\":{number}"));
+        }
+        for (name, share) in shares {
+            crate::console::write(format_args!(",\"{name}\":{share}"));
         }
         say!("}}}}}}");
         ok
