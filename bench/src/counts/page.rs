@@ -2,6 +2,7 @@
 
 mod changes;
 mod creation;
+mod holds;
 mod moving;
 mod windows;
 
@@ -23,6 +24,7 @@ pub(crate) fn files(
         ("One page becomes read-only", changes::section(results)),
         ("A map in large leaves becomes pages", moving::repaint(results)),
         ("Splits while the other CPUs are parked", moving::park(results)),
+        ("How long a lock is held", holds::section(results)),
         ("Every window", windows::section(results)),
         ("Choosing the page size at boot", choosing::section(results, images)),
     ];
