@@ -3,11 +3,12 @@
 //! The first CPU splits and collapses the largest leaves of the scratch range, again and again. Each of the others has
 //! a page in them: it writes and reads it without pause, protects it, finds that it cannot write, and makes it writable
 //! again. So CPUs are parked, if that is the policy, during work and during changes of their own; a translation that is
-//! lost, stale or double shows as a fault or as wrong data.
+//! lost, stale or double shows as a fault or as wrong data. It also looks its page up in the tables, as readers do that
+//! hold no lock: whatever the size of its leaf is at that time, it is there.
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
-use linmap::{Change, ChangeError, Policy, Stats, Va};
+use linmap::{Change, ChangeError, Entry, Policy, Stats, Va};
 
 use crate::console::say;
 use crate::leaf::Leaf;
@@ -30,8 +31,9 @@ struct Work<'a> {
     over: AtomicBool,
     /// The changes of the map by all CPUs.
     changes: AtomicU64,
-    /// The accesses of the other CPUs.
+    /// The accesses of the other CPUs, and their look-ups in the tables.
     accesses: AtomicU64,
+    lookups: AtomicU64,
     wrong: AtomicU64,
 }
 
@@ -51,6 +53,7 @@ pub(super) fn run(system: &System<'_>) -> bool {
         over: AtomicBool::new(false),
         changes: AtomicU64::new(0),
         accesses: AtomicU64::new(0),
+        lookups: AtomicU64::new(0),
         wrong: AtomicU64::new(0),
     };
     let before = system.space.stats(&system.platform());
@@ -127,6 +130,8 @@ impl Work<'_> {
                 self.expect(read == round, cpu, "it reads something else than it wrote");
             }
             self.accesses.fetch_add(50, Relaxed);
+            (0..10).for_each(|_| self.expect(self.is_mapped(page), cpu, "the tables have lost its page"));
+            self.lookups.fetch_add(10, Relaxed);
             if self.protect(cpu, page, Change::READ_ONLY) {
                 // SAFETY: as above.
                 let refused = matches!(unsafe { try_write(page, 0) }, Err(Fault::Permission(_)));
@@ -134,6 +139,16 @@ impl Work<'_> {
                 self.expect(try_read(page) == Ok(round), cpu, "its page holds something else");
                 self.protect(cpu, page, Change::WRITABLE);
             }
+        }
+    }
+
+    /// Looks a page of the linear map up. Its memory is there, at any size of leaf.
+    fn is_mapped(&self, va: Va) -> bool {
+        let System { space, memory, .. } = self.system;
+        let memory = va.0.wrapping_sub(memory.layout.offset());
+        match space.entry(&self.system.platform(), va) {
+            Some((start, _, Entry::Leaf(leaf))) => leaf.valid && leaf.oa.0 + (va.0 - start.0) == memory,
+            _ => false,
         }
     }
 
@@ -145,18 +160,18 @@ impl Work<'_> {
         let (after, walked) = (space.stats(&platform), report::walked(self.system));
         self.expect(after == *before, 0, "the counts are not what they were");
         self.expect(walked == after, 0, "the counts are not what the tables hold");
-        let [changes, accesses, wrong] =
-            [&self.changes, &self.accesses, &self.wrong].map(|n| n.load(Relaxed));
+        let [changes, accesses, lookups, wrong] =
+            [&self.changes, &self.accesses, &self.lookups, &self.wrong].map(|n| n.load(Relaxed));
         let ok = wrong == 0 && (changes != 0 || space.policy() == Policy::Fixed);
         let (cpus, changed) = (cpu::running().count(), space.changes(&platform));
         say!(
-            "together: {cpus} CPUs changed {changes} pages and wrote {accesses} times; {} splits, {} collapses, {} parkings",
+            "together: {cpus} CPUs changed {changes} pages, wrote {accesses} times and looked up {lookups} pages; {} splits, {} collapses, {} parkings",
             changed.splits,
             changed.collapses,
             changed.parkings
         );
         say!(
-            "linmap: {{\"tests\":{{\"together\":{{\"ok\":{ok},\"cpus\":{cpus},\"changes\":{changes},\"accesses\":{accesses},\"wrong\":{wrong}}}}}}}"
+            "linmap: {{\"tests\":{{\"together\":{{\"ok\":{ok},\"cpus\":{cpus},\"changes\":{changes},\"accesses\":{accesses},\"lookups\":{lookups},\"wrong\":{wrong}}}}}}}"
         );
         ok & report::check_frames(self.system) & report::check_map(self.system)
     }
