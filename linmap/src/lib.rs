@@ -11,7 +11,7 @@
 //! | `platform` | the interface to a platform: table pages, CPU primitives, promises; `arm64` and `host` |
 //! | `read` | walking, checking and printing tables: live ones, dumps, anything that can be read |
 //! | `build` | off line: whole trees, and the tables that replace a leaf |
-//! | `live` | live tables: map, unmap, protect, set_valid, split, collapse, under one lock |
+//! | `live` | live tables: map, unmap, protect, set_valid, split, collapse, by many callers at once |
 //! | `alias` | `rodata=full`: pages and their aliases in the linear map change together |
 //! | `repaint` | the map in pages: a second tree and one switch to it |
 //! | `prelude` | the types and traits that a kernel needs to make a map |
@@ -55,7 +55,7 @@ pub use format::{
     LeafSize, LeafSizes, Level, Mair, MemoryType, OaFormat, Pa, RangePages, Scope, TableLimits, Tlbi,
     Transition, Unaligned, Va,
 };
-pub use live::{AddressSpace, ChangeError, CreateError, GraftError, create};
+pub use live::{AddressSpace, ChangeError, CreateError, GraftError, Reader, Reserved, create};
 pub use plan::{
     Decision, Kind, Layout, LayoutError, Leaves, Mode, Policy, Region, Rodata, Run, SplitFallback, Stats,
     linear_range,

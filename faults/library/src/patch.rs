@@ -25,15 +25,17 @@ patches! {
     /// Leaves in which different bits change are taken for alike.
     TakenForAlike: "!self.differs" => "(!self.differs || FAULT)",
     /// An area becomes read-only before its aliases, or writable after them.
-    AliasAfterArea: "match alias {" => "match match alias {
-        Alias::First(change) if FAULT => Alias::Last(change),
-        Alias::Last(change) if FAULT => Alias::First(change),
-        right => right,
-    } {",
+    AliasAfterArea: "match self {
+            Self::First(_) => [Side::Aliases, Side::Area]," => "match match self {
+            Self::First(change) if FAULT => Self::Last(change),
+            Self::Last(change) if FAULT => Self::First(change),
+            right => right,
+        } {
+            Self::First(_) => [Side::Aliases, Side::Area],",
     /// Aliases do not follow.
     AliasForgotten: "!found.aliases.changes()" => "(!found.aliases.changes() || FAULT)",
     /// A repaint is not told of aliases.
-    AliasNotMarked: "locked.state.dirty.mark(alias);" => "if !FAULT { locked.state.dirty.mark(alias) }",
+    AliasNotMarked: "locked.mark(alias);" => "if !FAULT { locked.mark(alias) }",
     /// A repaint does not copy again what has changed meanwhile.
-    ChangeForgotten: "if first <= last {" => "if first <= last && !FAULT {",
+    ChangeForgotten: "if self.state.attention.is_repaint() {" => "if self.state.attention.is_repaint() && !FAULT {",
 }

@@ -1,4 +1,4 @@
-//! A change of an area and of its aliases in the linear map, under the lock.
+//! A change of an area and of its aliases in the linear map, under the locks of both.
 //!
 //! Three steps. *Survey*: find the aliases, in the longest possible extents, and check that everything is mapped and
 //! may change. Nothing is stored. *Cut*: split the leaves that contain ends of extents (`cuts.rs`). Table allocation or
@@ -10,24 +10,49 @@ use core::convert::Infallible;
 use crate::alias::cuts::Cuts;
 use crate::alias::extents::Extents;
 use crate::format::{Descriptor, LeafChange, Span, Va};
-use crate::live::{ChangeError, InPlace, LiveVisitor, Locked, Survey, TlbBatch};
+use crate::live::{ChangeError, InPlace, LiveVisitor, LockSet, Locked, Needs, Stop, Survey, TlbBatch};
 use crate::plan::Policy;
 use crate::platform::Platform;
-use crate::read::{Stop, Table, visit_span};
+use crate::read::{Stop as WalkStop, Table, visit_span};
 
 /// A change of both sides.
-pub(crate) struct BothSides<'a, P> {
+pub(crate) struct BothSides<'a, P: Platform> {
     /// The linear address less the physical address, wrapping.
     pub(crate) offset: u64,
     /// The first and the last address that the linear map can have.
     pub(crate) range: (Va, Va),
     pub(crate) locked: Locked<'a, P>,
     pub(crate) policy: Policy,
+    /// The number of entries of a range above which it is too long for one hold.
+    pub(crate) most: usize,
     /// The area.
     pub(crate) span: Span,
     /// The changes of it and of the aliases.
     pub(crate) area: LeafChange,
     pub(crate) aliases: LeafChange,
+}
+
+/// One of the two ways to reach the pages.
+#[derive(Clone, Copy)]
+pub(crate) enum Side {
+    Area,
+    Aliases,
+}
+
+/// The linear addresses of physical memory.
+struct Reach {
+    alias: Span,
+    /// The first address beyond the linear map, if a part of the memory is out of its reach.
+    beyond: Option<u64>,
+}
+
+/// Consecutive physical memory, which continues in the next piece.
+#[derive(Clone, Copy)]
+pub(crate) struct Joint {
+    first: u64,
+    last: u64,
+    /// True if the linear map has it.
+    mapped: bool,
 }
 
 /// The findings of a survey of both sides.
@@ -36,10 +61,19 @@ pub(crate) struct Findings {
     /// The number of extents that have an alias, and the last alias. Other aliases are looked up again each time.
     extents: usize,
     alias: Option<Span>,
+    /// The last extent, and what it continues.
+    pub(crate) before: Option<Joint>,
     /// True if an alias begins before the end of the previous one, so that they may share pages.
     overlap: bool,
     area: Survey,
     aliases: Survey,
+}
+
+impl Findings {
+    /// Returns the findings of nothing, after a piece that ended with this memory.
+    pub(crate) fn after(before: Option<Joint>) -> Self {
+        Self { before, ..Self::default() }
+    }
 }
 
 impl<P: Platform> BothSides<'_, P> {
@@ -47,47 +81,92 @@ impl<P: Platform> BothSides<'_, P> {
     ///
     /// # Errors
     ///
-    /// The area or an alias must not change in this way.
-    pub(crate) fn survey(&self, found: &mut Findings) -> Result<(), ChangeError> {
+    /// The area or an alias must not change in this way, or it takes more locks.
+    pub(crate) fn survey(&self, found: &mut Findings) -> Result<(), Stop> {
         let locked = &self.locked;
-        found.area = Extents::visit(locked, self.area, self.span, &mut |extent| {
-            let Some(alias) = self.alias(extent)? else { return Ok(()) };
+        let (mut locks, mut left) = (locked.locks, self.most);
+        found.area = Extents::visit(locked, self.area, (self.span, self.most), &mut |extent| {
+            let Some(reach) = self.reach(extent) else { return self.joins(found, extent, false) };
+            let needed = LockSet::of::<P>(reach.alias);
+            if !locked.locks.has(needed) {
+                // All that are missing are taken at once.
+                locks = locks.and(needed);
+                return Ok(());
+            }
+            let mapped = self.mapped(&reach)?;
+            self.joins(found, extent, mapped.is_some())?;
+            let Some(alias) = mapped else { return Ok(()) };
+            if locked.is_claimed(alias) {
+                return Err(Needs::Patience.into());
+            }
             found.overlap |= found.alias.is_some_and(|before| alias.first <= before.last);
             (found.extents, found.alias) = (found.extents + 1, Some(alias));
-            let survey = Extents::visit(locked, self.aliases, alias, &mut |_| Ok(()))?;
+            left = left.checked_sub(1).ok_or(Stop::TooLong)?;
+            let survey = Extents::visit(locked, self.aliases, (alias, self.most), &mut |_| Ok(()))?;
             if survey.changes() {
-                locked.state.dirty.mark(alias);
+                locked.mark(alias);
             }
             found.aliases.include(&survey);
             Ok(())
         })?;
-        locked.may_resize(self.policy, found.aliases.resizes.or(found.area.resizes))
+        if locks != locked.locks {
+            return Err(Needs::Locks(locks).into());
+        }
+        Ok(locked.may_resize(self.policy, found.aliases.resizes.or(found.area.resizes))?)
     }
 
-    /// Returns the linear addresses of physical memory, or `None` if the linear map has none of it.
+    /// Notes an extent. If it continues the last one of an earlier piece, both have an alias or none has.
     ///
     /// # Errors
     ///
-    /// Only a part of it is within the reach of the linear map.
-    fn alias(&self, extent: Span) -> Result<Option<Span>, ChangeError> {
+    /// The linear map has only a part of consecutive memory.
+    fn joins(&self, found: &mut Findings, extent: Span, mapped: bool) -> Result<(), Stop> {
+        let before = found.before.filter(|before| before.last.checked_add(1) == Some(extent.first));
+        if let Some(before) = before.filter(|before| before.mapped != mapped) {
+            let hole = if mapped { before.first } else { extent.first };
+            return Err(ChangeError::Hole { va: Va(hole.wrapping_add(self.offset)) }.into());
+        }
+        let first = before.map_or(extent.first, |before| before.first);
+        found.before = Some(Joint { first, last: extent.last, mapped });
+        Ok(())
+    }
+
+    /// Returns the linear addresses that physical memory would have, or `None` if all of it is out of the reach of the
+    /// linear map.
+    fn reach(&self, extent: Span) -> Option<Reach> {
         let (Va(first), Va(last)) = self.range;
         // Relative to the first address of the linear map.
         let at = |pa: u64| pa.wrapping_add(self.offset).wrapping_sub(first);
         let (from, to, most) = (at(extent.first), at(extent.last), last - first);
         let (begins, ends) = (from <= most, to <= most);
         if !begins && !ends && from <= to {
-            return Ok(None);
+            return None;
         }
         let alias =
             Span { first: first + if begins { from } else { 0 }, last: first + if ends { to } else { most } };
+        let beyond = match (begins, ends) {
+            (true, true) => None,
+            (true, false) => Some(last + 1),
+            (false, _) => Some(first.wrapping_add(from)),
+        };
+        Some(Reach { alias, beyond })
+    }
+
+    /// Returns the alias if the linear map has any of it.
+    ///
+    /// # Errors
+    ///
+    /// Only a part of it is within the reach of the linear map.
+    fn mapped(&self, &Reach { alias, beyond }: &Reach) -> Result<Option<Span>, ChangeError> {
         if !self.is_mapped(alias.first) && !self.maps_any(alias) {
             return Ok(None);
         }
-        match (begins, ends) {
-            (true, true) => Ok(Some(alias)),
-            (true, false) => Err(ChangeError::Hole { va: Va(last + 1) }),
-            (false, _) => Err(ChangeError::Hole { va: Va(first.wrapping_add(from)) }),
-        }
+        beyond.map_or(Ok(Some(alias)), |va| Err(ChangeError::Hole { va: Va(va) }))
+    }
+
+    /// Returns the alias of an extent that was surveyed.
+    fn alias(&self, extent: Span) -> Result<Option<Span>, ChangeError> {
+        self.reach(extent).map_or(Ok(None), |reach| self.mapped(&reach))
     }
 
     fn is_mapped(&self, va: u64) -> bool {
@@ -105,27 +184,31 @@ impl<P: Platform> BothSides<'_, P> {
     ///
     /// # Errors
     ///
-    /// Out of frames, or CPUs that do not park.
-    pub(crate) fn cut(&self, found: &Findings) -> Result<(), ChangeError> {
+    /// CPUs that do not park, or it takes more locks or table pages.
+    pub(crate) fn cut(&self, found: &Findings) -> Result<(), Stop> {
         if !found.aliases.splits && !found.area.splits {
             return Ok(());
         }
         let mut cuts = Cuts::new(&self.locked);
         match self.add_to(&mut cuts, found) {
             Ok(()) => cuts.carry_out((self.policy, found.aliases.resizes.or(found.area.resizes).is_some())),
-            Err(ChangeError::OutOfFrames { taken }) => {
-                Err(ChangeError::OutOfFrames { taken: taken + cuts.undo() })
-            }
-            Err(other) => {
+            Err(error) => {
                 cuts.undo();
-                Err(other)
+                Err(match error {
+                    Stop::Needs(Needs::Frames(_)) => {
+                        // All are in the reserve again. Cuts that share a leaf share tables, so the sum is not known.
+                        let had = self.locked.reserve.count();
+                        Needs::MoreFrames { least: had + 1, wish: 2 * had + 2 }.into()
+                    }
+                    other => other,
+                })
             }
         }
     }
 
-    fn add_to(&self, cuts: &mut Cuts<'_, P>, found: &Findings) -> Result<(), ChangeError> {
+    fn add_to(&self, cuts: &mut Cuts<'_, P>, found: &Findings) -> Result<(), Stop> {
         if found.aliases.splits {
-            self.each_alias(found, &mut |alias| Ok(cuts.add(self.aliases, alias)?))?;
+            self.each_alias(found, &mut |alias| cuts.add(self.aliases, alias))?;
         }
         if found.area.splits {
             cuts.add(self.area, self.span)?;
@@ -137,26 +220,34 @@ impl<P: Platform> BothSides<'_, P> {
     fn each_alias(
         &self,
         found: &Findings,
-        each: &mut dyn FnMut(Span) -> Result<(), ChangeError>,
-    ) -> Result<(), ChangeError> {
+        each: &mut dyn FnMut(Span) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
         if let (1, Some(alias)) = (found.extents, found.alias) {
             return each(alias);
         }
         let mut of = |extent| self.alias(extent)?.map_or(Ok(()), &mut *each);
-        Extents::visit(&self.locked, LeafChange::NONE, self.span, &mut of).map(|_| ())
+        Extents::visit(&self.locked, LeafChange::NONE, (self.span, usize::MAX), &mut of).map(|_| ())
+    }
+
+    /// Changes one side.
+    pub(crate) fn change(&self, side: Side, found: &Findings) {
+        match side {
+            Side::Area => self.change_area(found),
+            Side::Aliases => self.change_aliases(found),
+        }
     }
 
     /// Changes the area, in one batch.
-    pub(crate) fn change_area(&self, found: &Findings) {
+    fn change_area(&self, found: &Findings) {
         if found.area.changes() {
             let mut batch = TlbBatch::new();
-            self.change(&mut InPlace::new(self.area, found.area.is_alike(), &mut batch), self.span);
+            self.in_place(&mut InPlace::new(self.area, found.area.is_alike(), &mut batch), self.span);
             batch.finish(&self.locked);
         }
     }
 
     /// Changes the aliases, in one batch.
-    pub(crate) fn change_aliases(&self, found: &Findings) {
+    fn change_aliases(&self, found: &Findings) {
         if !found.aliases.changes() {
             return;
         }
@@ -164,13 +255,13 @@ impl<P: Platform> BothSides<'_, P> {
         let mut batch = TlbBatch::new();
         let mut in_place = InPlace::new(self.aliases, alike, &mut batch);
         _ = self.each_alias(found, &mut |alias| {
-            self.change(&mut in_place, alias);
+            self.in_place(&mut in_place, alias);
             Ok(())
         });
         batch.finish(&self.locked);
     }
 
-    fn change(&self, in_place: &mut InPlace<'_>, span: Span) {
+    fn in_place(&self, in_place: &mut InPlace<'_>, span: Span) {
         let table = self.locked.deepest(self.locked.root(), span);
         in_place.run(&self.locked, &table, span);
     }
@@ -180,7 +271,7 @@ impl<P: Platform> BothSides<'_, P> {
 struct AnyLeaf;
 
 impl<P: Platform> LiveVisitor<P> for AnyLeaf {
-    type Stop = Stop<Infallible>;
+    type Stop = WalkStop<Infallible>;
 
     fn leaves(
         &mut self,
@@ -189,6 +280,6 @@ impl<P: Platform> LiveVisitor<P> for AnyLeaf {
         (index, _): (usize, usize),
         entry: Descriptor,
     ) -> Result<usize, Self::Stop> {
-        if entry.is_leaf(locked.geometry, table.level) { Err(Stop::Enough) } else { Ok(index + 1) }
+        if entry.is_leaf(locked.geometry, table.level) { Err(WalkStop::Enough) } else { Ok(index + 1) }
     }
 }

@@ -8,7 +8,7 @@
 use crate::alias::records::{Record, Records};
 use crate::build::{OutOfFrames, discard};
 use crate::format::{Descriptor, LeafChange, Level, Pa, Span};
-use crate::live::{ChangeError, Locked, Resize, parks};
+use crate::live::{Locked, Reserve, Resize, Stop, parks};
 use crate::plan::Policy;
 use crate::platform::{EntryUpdate, Platform};
 use crate::read::Table;
@@ -20,21 +20,21 @@ const AT_ONCE: usize = EntryUpdate::MOST / 2;
 /// The pending stores.
 pub(crate) struct Cuts<'a, P: Platform> {
     locked: &'a Locked<'a, P>,
-    list: Records<'a, P>,
+    list: Records<'a, Reserve<'a, P>>,
 }
 
 impl<'a, P: Platform> Cuts<'a, P> {
     /// Returns an empty list.
     pub(crate) const fn new(locked: &'a Locked<'a, P>) -> Self {
-        Self { locked, list: Records::new(locked.platform) }
+        Self { locked, list: Records::new(locked.reserve) }
     }
 
     /// Splits the leaves that contain the ends of a span, if the change affects them. All of the span must be mapped.
     ///
     /// # Errors
     ///
-    /// Out of frames.
-    pub(crate) fn add(&mut self, change: LeafChange, span: Span) -> Result<(), OutOfFrames> {
+    /// It takes more table pages or locks.
+    pub(crate) fn add(&mut self, change: LeafChange, span: Span) -> Result<(), Stop> {
         let last = self.add_end(change, span, span.first)?;
         if last < span.last {
             self.add_end(change, span, span.last)?;
@@ -43,7 +43,7 @@ impl<'a, P: Platform> Cuts<'a, P> {
     }
 
     /// Splits the leaf that contains one end of the span, if necessary. Returns the last address of that leaf.
-    fn add_end(&mut self, change: LeafChange, span: Span, va: u64) -> Result<u64, OutOfFrames> {
+    fn add_end(&mut self, change: LeafChange, span: Span, va: u64) -> Result<u64, Stop> {
         let locked = self.locked;
         let (table, index) = locked.entry_of(va);
         let (old, at) = (locked.load(&table, index), table.span_of(index));
@@ -51,6 +51,7 @@ impl<'a, P: Platform> Cuts<'a, P> {
         if change.of(old, table.level) == old || span.covers(run.first, run.last) {
             return Ok(at.last);
         }
+        locked.covers(run)?;
         let replacement = locked.replacement(LeafChange::NONE, span);
         let known = self.known(&table, index, run);
         if span.covers(at.first, at.last) {
@@ -114,14 +115,15 @@ impl<'a, P: Platform> Cuts<'a, P> {
     /// Gives back the replacement of an entry of a table at a level. Returns the number of tables.
     fn discard(&self, level: Level, link: Descriptor) -> u64 {
         let locked = self.locked;
-        discard(locked.platform, locked.geometry, locked.counters(), (link, level.down(1)))
+        discard(locked.reserve, locked.geometry, locked.counters(), (link, level.down(1)))
     }
 
-    /// Gives back all replacements. Returns the number of pages that had been taken, including those of the list.
+    /// Gives back all replacements.
     #[cold]
-    pub(crate) fn undo(self) -> u64 {
-        let tables = self.cuts().filter_map(|(cut, _)| Some(self.discard(cut.table.level, cut.link?)));
-        tables.sum::<u64>() + self.list.pages()
+    pub(crate) fn undo(self) {
+        for (cut, _) in self.cuts() {
+            cut.link.map(|link| self.discard(cut.table.level, link));
+        }
     }
 
     /// Makes all stores. Translations stay as they are, so nothing is invalidated.
@@ -129,7 +131,7 @@ impl<'a, P: Platform> Cuts<'a, P> {
     /// # Errors
     ///
     /// CPUs do not park. Nothing is stored, except for the stores of previous parkings.
-    pub(crate) fn carry_out(self, (policy, in_use): (Policy, bool)) -> Result<(), ChangeError> {
+    pub(crate) fn carry_out(self, (policy, in_use): (Policy, bool)) -> Result<(), Stop> {
         if parks(policy, in_use) {
             return self.carry_out_parked();
         }
@@ -138,7 +140,7 @@ impl<'a, P: Platform> Cuts<'a, P> {
     }
 
     #[cold]
-    fn carry_out_parked(self) -> Result<(), ChangeError> {
+    fn carry_out_parked(self) -> Result<(), Stop> {
         let mut cuts = self.cuts().map(|(cut, _)| cut);
         while let Some(first) = cuts.next() {
             let mut some = [first; AT_ONCE];

@@ -22,15 +22,14 @@ pub(crate) struct Records<'m, M: Memory> {
     index: Option<Pa>,
     /// The first and the last page. The first record of each has the address of the next page.
     pages: Option<(Pa, Pa)>,
-    /// The number of pages, and the number of records for which the last page has room.
-    count: u64,
+    /// The number of records for which the last page has room.
     room: usize,
 }
 
 impl<'m, M: Memory> Records<'m, M> {
     /// Returns an empty list.
     pub(crate) const fn new(memory: &'m M) -> Self {
-        Self { memory, few: [[0; 3]; FEW], used: 0, index: None, pages: None, count: 0, room: 0 }
+        Self { memory, few: [[0; 3]; FEW], used: 0, index: None, pages: None, room: 0 }
     }
 
     /// Adds a record with a key. Returns `None` if that needs a page and there is none.
@@ -68,7 +67,6 @@ impl<'m, M: Memory> Records<'m, M> {
         let page = self.memory.take()?.into_pa();
         self.with_page(page, |words| words.fill([0; 4]));
         self.index = Some(page);
-        self.count += 1;
         Some(page)
     }
 
@@ -106,7 +104,6 @@ impl<'m, M: Memory> Records<'m, M> {
             first
         });
         self.pages = Some((first, page));
-        self.count += 1;
         Some(page)
     }
 
@@ -117,11 +114,6 @@ impl<'m, M: Memory> Records<'m, M> {
         // The page belongs to the list again.
         frame.into_pa();
         result
-    }
-
-    /// Returns the number of pages that it has taken.
-    pub(crate) const fn pages(&self) -> u64 {
-        self.count
     }
 
     /// Returns all records, in the order of insertion.
@@ -188,7 +180,7 @@ mod tests {
                     assert_eq!(found, [*record], "{g:?}");
                 }
                 let pages = count.saturating_sub(8).div_ceil(of_page) as u64;
-                assert_eq!(records.pages(), pages + u64::from(pages != 0));
+                assert_eq!(memory.in_use() as u64, pages + u64::from(pages != 0));
                 if count == 8 + 2 * of_page {
                     assert_eq!((records.push(0, [0; 3]), records.iter().count()), (None, count), "{g:?}");
                 }

@@ -4,11 +4,11 @@
 //! removed, the aliases change first; when permissions are granted, they change last (`both_sides.rs`). So a page that
 //! is read-only in the area is never writable through its alias, neither in the tables nor in a TLB.
 
-use crate::alias::both_sides::{BothSides, Findings};
-use crate::format::{Change, Va};
-use crate::live::{AddressSpace, ChangeError};
+use crate::alias::both_sides::{BothSides, Findings, Joint, Side};
+use crate::format::{Change, Span, Va};
+use crate::live::{AddressSpace, Call, ChangeError, Locked, Stop};
 use crate::plan::{Rodata, linear_range};
-use crate::platform::{Platform, all_locks, with_locks};
+use crate::platform::Platform;
 
 /// An area whose pages the linear map has as well, and the operations that change the permissions of both.
 ///
@@ -52,6 +52,17 @@ enum Alias {
     First(Change),
     /// Permissions are granted: the aliases change after the area.
     Last(Change),
+}
+
+impl Alias {
+    /// Returns the sides in the order of their changes.
+    fn phases(self) -> core::array::IntoIter<Side, 2> {
+        match self {
+            Self::First(_) => [Side::Aliases, Side::Area],
+            Self::Last(_) => [Side::Area, Side::Aliases],
+        }
+        .into_iter()
+    }
 }
 
 impl<'a> Aliased<'a> {
@@ -219,28 +230,77 @@ impl<'a> Aliased<'a> {
             return unsafe { self.space.protect(platform, va, pages, change) };
         }
         let Some(span) = self.space.state().span(va, pages)? else { return Ok(()) };
-        let (Alias::First(follows) | Alias::Last(follows)) = alias;
-        with_locks(platform, all_locks::<P>(), || {
-            self.space.state().dirty.mark(span);
-            let state = self.space.state();
-            let (area, aliases) = (state.leaf_change(change), state.leaf_change(follows));
-            let (locked, offset, range) = (self.space.locked(platform), self.offset, self.range);
-            let policy = state.policy();
-            let sides = BothSides { locked, policy, offset, range, span, area, aliases };
-            let mut found = Findings::default();
-            sides.survey(&mut found)?;
-            sides.cut(&found)?;
-            match alias {
-                Alias::First(_) => {
-                    sides.change_aliases(&found);
-                    sides.change_area(&found);
-                }
-                Alias::Last(_) => {
-                    sides.change_area(&found);
-                    sides.change_aliases(&found);
-                }
-            }
+        let mut call = Call::new(self.space.state(), platform);
+        let done = call.attempts(span, |locked| {
+            locked.mark(span);
+            let (sides, found) = self.cut(locked, (span, P::HOLD), (change, alias))?;
+            alias.phases().for_each(|phase| sides.change(phase, &found));
             Ok(())
-        })
+        })?;
+        if done.is_none() { self.change_long(&mut call, span, (change, alias)) } else { Ok(()) }
+    }
+
+    /// Does the same for a range of many entries: piece by piece, while the range and the linear map are claimed.
+    #[cold]
+    fn change_long<P: Platform>(
+        &self,
+        call: &mut Call<'_, P>,
+        span: Span,
+        change: (Change, Alias),
+    ) -> Result<(), ChangeError> {
+        let linear = Span { first: self.range.0.0, last: self.range.1.0 };
+        if span.last < linear.first || linear.last < span.first {
+            call.claim_both(span, Some(linear))?;
+        } else {
+            call.claim(Span { first: linear.first.min(span.first), last: linear.last.max(span.last) })?;
+        }
+        // So that the aliases of a piece have no more entries than a hold may have, unless a leaf of the area has more.
+        let bytes = (P::HOLD.max(2) as u64 / 2) << self.space.geometry().page_shift();
+        let mut before = None;
+        call.pieces_of(span, bytes, |locked, piece| {
+            before = self.survey(locked, (piece, usize::MAX), change, before)?.1.before;
+            Ok(())
+        })?;
+        call.pieces_of(span, bytes, |locked, piece| {
+            self.cut(locked, (piece, usize::MAX), change).map(|_| ())
+        })?;
+        for phase in change.1.phases() {
+            call.pieces_of(span, bytes, |locked, piece| {
+                let (sides, found) = self.cut(locked, (piece, usize::MAX), change)?;
+                sides.change(phase, &found);
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Surveys both sides, and does all that can fail.
+    fn cut<'l, P: Platform>(
+        &self,
+        locked: &Locked<'l, P>,
+        piece: (Span, usize),
+        change: (Change, Alias),
+    ) -> Result<(BothSides<'l, P>, Findings), Stop> {
+        let (sides, found) = self.survey(locked, piece, change, None)?;
+        sides.cut(&found)?;
+        Ok((sides, found))
+    }
+
+    /// Surveys both sides of a range of at most so many entries, which may continue the memory of an earlier one.
+    fn survey<'l, P: Platform>(
+        &self,
+        locked: &Locked<'l, P>,
+        (span, most): (Span, usize),
+        (change, alias): (Change, Alias),
+        before: Option<Joint>,
+    ) -> Result<(BothSides<'l, P>, Findings), Stop> {
+        let state = self.space.state();
+        let (Alias::First(follows) | Alias::Last(follows)) = alias;
+        let (area, aliases) = (state.leaf_change(change), state.leaf_change(follows));
+        let (offset, range, policy) = (self.offset, self.range, locked.policy);
+        let sides = BothSides { locked: *locked, policy, most, offset, range, span, area, aliases };
+        let mut found = Findings::after(before);
+        sides.survey(&mut found)?;
+        Ok((sides, found))
     }
 }

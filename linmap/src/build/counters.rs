@@ -18,15 +18,14 @@ pub struct Changes {
     pub parkings: u64,
 }
 
-/// The counts of a live map. They are written under its lock only, so plain loads and stores suffice.
-#[derive(Debug, Default)]
+/// Counts of tables and of operations. One caller at a time writes them, so plain loads and stores suffice.
+#[derive(Debug)]
 pub(crate) struct Counters {
     leaves: [[AtomicI64; 2]; Level::COUNT],
     tables: AtomicI64,
     splits: AtomicU64,
     collapses: AtomicU64,
     invalidations: AtomicU64,
-    parkings: AtomicU64,
 }
 
 #[inline]
@@ -40,10 +39,15 @@ fn add(to: &AtomicU64, n: u64) {
 }
 
 impl Counters {
-    pub(crate) fn new(stats: &Stats) -> Self {
-        let counters = Self::default();
-        counters.include(stats);
-        counters
+    /// Returns counts of nothing.
+    pub(crate) const fn new() -> Self {
+        Self {
+            leaves: [const { [AtomicI64::new(0), AtomicI64::new(0)] }; Level::COUNT],
+            tables: AtomicI64::new(0),
+            splits: AtomicU64::new(0),
+            collapses: AtomicU64::new(0),
+            invalidations: AtomicU64::new(0),
+        }
     }
 
     /// Adds the counts of a tree. Inlined, because otherwise a graft copies the tree's counts four times, which takes
@@ -109,24 +113,24 @@ impl Counters {
         add(&self.invalidations, n);
     }
 
-    pub(crate) fn parked(&self) {
-        add(&self.parkings, 1);
-    }
-
     pub(crate) fn stats(&self) -> Stats {
-        let mut stats = Stats { tables: self.tables(), ..Stats::EMPTY };
-        for (to, from) in stats.descriptors.iter_mut().flatten().zip(self.leaves.iter().flatten()) {
-            *to = from.load(Relaxed) as u64;
-        }
+        let mut stats = Stats::EMPTY;
+        self.add_to(&mut stats);
         stats
     }
 
-    pub(crate) fn changes(&self) -> Changes {
-        Changes {
-            splits: self.splits.load(Relaxed),
-            collapses: self.collapses.load(Relaxed),
-            invalidations: self.invalidations.load(Relaxed),
-            parkings: self.parkings.load(Relaxed),
+    /// Adds the counts to others. The sum may be negative in between, so it wraps.
+    pub(crate) fn add_to(&self, stats: &mut Stats) {
+        for (to, from) in stats.descriptors.iter_mut().flatten().zip(self.leaves.iter().flatten()) {
+            *to = to.wrapping_add(from.load(Relaxed) as u64);
         }
+        stats.tables = stats.tables.wrapping_add(self.tables());
+    }
+
+    /// Adds the numbers of operations to others.
+    pub(crate) fn add_changes_to(&self, changes: &mut Changes) {
+        changes.splits += self.splits.load(Relaxed);
+        changes.collapses += self.collapses.load(Relaxed);
+        changes.invalidations += self.invalidations.load(Relaxed);
     }
 }

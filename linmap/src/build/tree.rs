@@ -106,6 +106,11 @@ impl Tree {
         self.root.pa()
     }
 
+    /// Returns the entries of the root.
+    pub(crate) fn root_entries<M: Memory>(&mut self, memory: &M) -> &mut [u64] {
+        memory.slots(&mut self.root)
+    }
+
     /// Returns the slots of the root that may be used. All others are holes.
     pub(crate) fn used(&self) -> Range<usize> {
         self.used.clone()

@@ -1,52 +1,45 @@
 //! Live tables: what walkers can reach, and how it changes.
 //!
-//! # The lock
+//! # Locks
 //!
-//! One lock, the platform's ([`Hardware::lock`]), covers all live tables and their counts. An operation that stores
-//! into a live table holds it from the first read of the tables until the last invalidation is complete and removed
-//! tables have been given back. So no caller sees a partial change or interferes with one, and a reader that holds the
-//! lock never reads a table that has been given back.
+//! The platform's locks cover the live tables by gigabyte (`lock_set.rs`). An operation takes the locks of its addresses,
+//! at most [`HOLD`](crate::Hardware::HOLD) entries at a time, and holds them from the first read of the tables until the
+//! last invalidation is complete (`attempt.rs`). A longer operation claims its range first (`claims.rs`), so that it
+//! remains all or nothing, and goes through it piece by piece (`pieces.rs`). Its invalidations are complete before the
+//! claim goes. So no caller sees a partial change of its own addresses, and none returns while a TLB holds an old
+//! translation of them.
 //!
-//! The walkers of the CPUs hold no lock. For them each change is a single store, and a table is given back only when
-//! they can no longer reach it (`table_pages.rs`).
+//! Nothing is allocated, no CPU is waited for, and no callback is called while a lock is held. One exception: CPUs are
+//! parked in a hold, after they have answered before it ([`Hardware::call`]).
 //!
-//! The lock is held for the duration of the operation, which depends on the length of the range, not on the size of the
-//! machine. If a platform's lock masks interrupts, it should change long ranges piece by piece, and print a map only
-//! when latency does not matter.
+//! Readers hold no lock (`reader.rs`). For them and for the walkers of the CPUs each change is a single store. A table is
+//! retired when walkers can no longer reach it (`deferred_tables.rs`), and given back when readers have left.
 //!
-//! A repaint ([`AddressSpace::repaint`]) holds the lock for one piece after another. Other operations change the map in
-//! between: each change of a translation marks its range (`dirty_ranges.rs`), so that it is copied again. The CPUs
-//! switch to the second tree in a hold of the lock in which nothing is left to copy, so the next holder of the lock
-//! finds that tree, even if it was already waiting. The tables of the old tree are given back without the lock, since
-//! no operation can find them, and subtracted from the counts under it. Between two pieces the lock is free for a
-//! moment only; a fair lock lets all waiting callers in.
+//! A repaint ([`AddressSpace::repaint`]) copies the map in holds of one gigabyte's lock. Changes in between are marked
+//! (`marks.rs`) and copied again. The CPUs switch to the second tree in a hold of all locks in which no mark is left.
 //!
-//! The lock is not taken twice: a callback of [`AddressSpace::visit`] and its siblings must not change or read a live
-//! map. A fault handler may have interrupted the holder on its own CPU, so it must never wait: it uses
-//! [`AddressSpace::try_visit`], which may return without an answer. While CPUs are parked, the only CPUs that wait for
-//! the lock are those that answer the parking ([`Hardware::park`]), and the holder neither allocates nor prints.
-//!
-//! [`Hardware::lock`]: crate::Hardware::lock
-//! [`Hardware::park`]: crate::Hardware::park
+//! [`Hardware::call`]: crate::Hardware::call
 
 use core::fmt::{self, Write};
-use core::ops::{ControlFlow, Range};
+use core::ops::ControlFlow;
 
-use crate::build::{Changes, Tree};
+use crate::build::{Changes, Tree, page_tables_for};
 use crate::format::{
-    Attributes, Change, Descriptor, Entry, Geometry, LeafChange, Level, MemoryType, Pa, Span, Unaligned, Va,
+    Attributes, Change, Entry, Geometry, LeafChange, Level, MemoryType, Pa, Span, Unaligned, Va,
 };
+use crate::live::attempt::Call;
 use crate::live::collapse::collapse;
-use crate::live::error::{ChangeError, GraftError};
-use crate::live::locked::Locked;
+use crate::live::error::ChangeError;
+use crate::live::lock_set::{GIGABYTE, LockSet};
 use crate::live::map::Mapping;
 use crate::live::map_state::MapState;
-use crate::live::protect::protect;
+use crate::live::protect::{change_one, protect};
+use crate::live::reader::Reader;
 use crate::live::split_to_pages::split_to_pages;
 use crate::live::unmap::{unmap, unmap_all};
 use crate::plan::{Policy, Stats};
-use crate::platform::{Dsb, Memory, Platform, Slot, all_locks, with_locks};
-use crate::read::{Checks, DumpError, Finding, Live, MarkedRange, Visited, check, count, dump_with, visit};
+use crate::platform::{Platform, all_locks, with_locks};
+use crate::read::{Checks, Finding, MarkedRange, Visited};
 
 /// The live tables of one half of an address space.
 ///
@@ -88,11 +81,6 @@ impl AddressSpace {
         &self.state
     }
 
-    /// Returns the view of a holder of the lock.
-    pub(crate) fn locked<'a, P: Platform>(&'a self, platform: &'a P) -> Locked<'a, P> {
-        Locked::new(platform, &self.state)
-    }
-
     /// Returns the address of the root table.
     #[inline]
     pub fn root(&self) -> Pa {
@@ -121,63 +109,43 @@ impl AddressSpace {
         self.state.allow_write_execute(allow);
     }
 
-    /// Returns the counts of leaves and tables of the half.
+    /// Returns the counts of leaves and tables of the half. Takes all locks for a moment.
     pub fn stats<P: Platform>(&self, platform: &P) -> Stats {
-        with_locks(platform, all_locks::<P>(), || self.state.counters.stats())
+        with_locks(platform, all_locks::<P>(), || self.state.stats())
     }
 
-    /// Returns the counts of operations on the map.
+    /// Returns the counts of operations on the map. Takes all locks for a moment.
     pub fn changes<P: Platform>(&self, platform: &P) -> Changes {
-        with_locks(platform, all_locks::<P>(), || self.state.counters.changes())
+        with_locks(platform, all_locks::<P>(), || self.state.changes())
     }
 
-    /// Calls `each` for every entry that translates an address from `first` to `last`, as [`visit`] does.
-    /// The lock is held meanwhile.
+    /// Calls `work` with a reader of the map, while others may change it ([`Hardware::read`](crate::Hardware::read)).
+    /// `work` must not change a map.
+    pub fn read<P: Platform, R>(&self, platform: &P, work: impl FnOnce(&Reader<'_, P>) -> R) -> R {
+        platform.read(|| work(&Reader::new(&self.state, platform)))
+    }
+
+    /// Calls `each` for every entry that translates an address from `first` to `last`, as [`Reader::visit`] does.
     pub fn visit<P: Platform>(
         &self,
         platform: &P,
         range: (Va, Va),
         each: impl FnMut(&Visited) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        with_locks(platform, all_locks::<P>(), || {
-            visit(&self.tables(platform), self.geometry(), self.root(), range, each)
-                .unwrap_or_else(|e| match e {})
-        })
+        self.read(platform, |reader| reader.visit(range, each))
     }
 
-    /// Returns the entry that translates an address: a leaf, a hole, or a reserved or restricted descriptor, with the
-    /// first address that the entry translates and its level. Returns `None` if the address is not in this half.
-    ///
-    /// The result does not include restrictions by the tables above a leaf.
+    /// Returns the entry that translates an address, as [`Reader::entry`] does.
     pub fn entry<P: Platform>(&self, platform: &P, va: Va) -> Option<(Va, Level, Entry)> {
-        let g = self.geometry();
-        if va.0.wrapping_sub(self.state.base()) >> g.va_bits() != 0 {
-            return None;
-        }
-        with_locks(platform, all_locks::<P>(), || {
-            let (locked, span) = (self.locked(platform), Span { first: va.0, last: va.0 });
-            let mut table = locked.root();
-            loop {
-                table = locked.deepest(table, span);
-                let index = table.index_of(va.0);
-                let entry = locked.load(&table, index);
-                if !entry.is_table(table.level) {
-                    return Some((Va(table.va(index)), table.level, entry.decode(g, table.level)));
-                }
-                // It restricts everything below it.
-                table = locked.below(&table, index, entry);
-            }
-        })
+        self.read(platform, |reader| reader.entry(va))
     }
 
-    /// Counts the leaves and tables from `first` to `last`, as [`count`] does.
+    /// Counts the leaves and tables from `first` to `last`, as [`Reader::count`] does.
     pub fn count<P: Platform>(&self, platform: &P, range: (Va, Va)) -> Stats {
-        with_locks(platform, all_locks::<P>(), || {
-            count(&self.tables(platform), self.geometry(), self.root(), range).unwrap_or_else(|e| match e {})
-        })
+        self.read(platform, |reader| reader.count(range))
     }
 
-    /// Prints a region, as [`dump`](crate::dump) does. The lock is held meanwhile.
+    /// Prints a region, as [`dump`](crate::dump) does.
     ///
     /// # Errors
     ///
@@ -191,7 +159,7 @@ impl AddressSpace {
         self.dump_with(platform, region, &|memory_type| memory_type.name(), out)
     }
 
-    /// Prints a region with memory types named by the caller, as [`dump_with`] does. The lock is held meanwhile.
+    /// Prints a region with memory types named by the caller, as [`Reader::dump_with`] does.
     ///
     /// # Errors
     ///
@@ -203,49 +171,42 @@ impl AddressSpace {
         name_of: &dyn Fn(MemoryType) -> Option<&'static str>,
         out: &mut impl Write,
     ) -> Result<Stats, fmt::Error> {
-        with_locks(platform, all_locks::<P>(), || {
-            let dumped =
-                dump_with(&self.tables(platform), self.geometry(), self.root(), region, name_of, out);
-            dumped.map_err(|e| match e {
-                DumpError::Write => fmt::Error,
-                DumpError::Read(e) => match e {},
-            })
-        })
+        self.read(platform, |reader| reader.dump_with(region, name_of, out))
     }
 
-    /// Checks the tables for entries that must never be in a map, as [`check`] does. The lock is held meanwhile.
+    /// Checks the tables for entries that must never be in a map, as [`Reader::check`] does.
     pub fn check<P: Platform>(
         &self,
         platform: &P,
         checks: &Checks<'_>,
         each: impl FnMut(Finding) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        with_locks(platform, all_locks::<P>(), || {
-            let checked = check(
-                &self.tables(platform),
-                self.geometry(),
-                (self.root(), self.state.half()),
-                checks,
-                each,
-            );
-            checked.unwrap_or_else(|e| match e {})
-        })
+        self.read(platform, |reader| reader.check(checks, each))
     }
 
-    /// Returns the tables, for a reader that holds the lock.
-    fn tables<'m, M: Memory>(&self, memory: &'m M) -> Live<'m, M> {
-        // SAFETY: only tables below the root of this address space are read, and these are live. A memory that they do
-        // not belong to refuses them.
-        unsafe { Live::new(memory) }
+    /// Returns the largest number of table pages that a [`protect`](Self::protect), [`set_valid`](Self::set_valid) or
+    /// [`unmap`](Self::unmap) may need, whatever its range and whatever leaves are there: for each end of the range a table
+    /// of each level below the root. See [`Reserved`](crate::Reserved).
+    pub const fn most_tables(&self) -> u64 {
+        let levels = Level::PAGE.number() - self.geometry().root().number();
+        2 * levels as u64
+    }
+
+    /// Returns the largest number of table pages that [`map`](Self::map), [`split_to_pages`](Self::split_to_pages) or
+    /// [`pin`](Self::pin) may need for `pages` pages from `va` on, whatever is there. Returns 0 for a range that they refuse.
+    pub fn most_tables_in_pages(&self, va: Va, pages: u64) -> u64 {
+        let Ok(Some(span)) = self.state.span(va, pages) else { return 0 };
+        page_tables_for(self.geometry(), self.geometry().root(), span, span)
     }
 
     /// Changes the leaves of a span.
     #[inline(always)]
     fn change<P: Platform>(&self, platform: &P, change: LeafChange, span: Span) -> Result<(), ChangeError> {
-        with_locks(platform, all_locks::<P>(), || {
-            self.state.dirty.mark(span);
-            protect(self.locked(platform), change, span)
-        })
+        let state = &self.state;
+        if (span.first ^ span.last) >> GIGABYTE == 0 && change_one(state, platform, change, span) {
+            return Ok(());
+        }
+        protect(state, platform, change, span)
     }
 
     /// Changes the permissions of `pages` pages from `va` on.
@@ -336,11 +297,10 @@ impl AddressSpace {
         if attributes.is_write_execute() && !self.state.allows_write_execute() {
             return Err(ChangeError::WriteExecute { va });
         }
-        with_locks(platform, all_locks::<P>(), || {
-            self.state.dirty.mark(span);
-            let (half, leaves) = (self.state.half(), self.state.leaves());
-            Mapping { half, span, oa, attributes, leaves }.map(&self.locked(platform))
-        })
+        let (half, leaves) = (self.state.half(), self.state.leaves());
+        let (mapping, mut call) =
+            (Mapping { half, span, oa, attributes, leaves }, Call::new(&self.state, platform));
+        if mapping.map(&mut call)? { Ok(()) } else { mapping.map_long(&mut call) }
     }
 
     /// Removes the mapping of `pages` pages from `va` on, present-invalid mappings included, and gives back the tables
@@ -355,10 +315,7 @@ impl AddressSpace {
     /// Nothing uses these addresses.
     pub unsafe fn unmap<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), ChangeError> {
         let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
-        with_locks(platform, all_locks::<P>(), || {
-            self.state.dirty.mark(span);
-            unmap(&self.locked(platform), span)
-        })
+        unmap(&self.state, platform, span)
     }
 
     /// Removes the mappings of several ranges of pages, as [`unmap`](Self::unmap) does for one. TLBs are invalidated
@@ -377,7 +334,7 @@ impl AddressSpace {
         platform: &P,
         ranges: &[(Va, u64)],
     ) -> Result<(), ChangeError> {
-        with_locks(platform, all_locks::<P>(), || unmap_all(&self.locked(platform), ranges))
+        unmap_all(&self.state, platform, ranges)
     }
 
     /// Splits everything from `va` on, for `pages` pages, into single pages, so that any of them can change later
@@ -385,12 +342,11 @@ impl AddressSpace {
     ///
     /// # Errors
     ///
-    /// As for [`protect`](Self::protect). Under [`Policy::Park`] the CPUs are parked once for each leaf, and once
-    /// before that, to test whether they park. If one of them stops answering half way, the leaves that were split stay
+    /// As for [`protect`](Self::protect). Under [`Policy::Park`] the CPUs are parked once for each leaf. If one of them stops answering half way, the leaves that were split stay
     /// split.
     pub fn split_to_pages<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), ChangeError> {
         let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
-        with_locks(platform, all_locks::<P>(), || split_to_pages(&self.locked(platform), span))
+        split_to_pages(&self.state, platform, span)
     }
 
     /// Returns to the largest leaves where `pages` pages from `va` on, with their neighbours in the same tables, are
@@ -404,72 +360,37 @@ impl AddressSpace {
     /// stay collapsed.
     pub fn collapse<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), ChangeError> {
         let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
-        with_locks(platform, all_locks::<P>(), || collapse(self.locked(platform), span))
+        collapse(&self.state, platform, span)
     }
 
-    /// Moves a tree of the same geometry and half into this address space, where the root has holes.
-    ///
-    /// Each entry of the tree's root moves into the live root by one store; everything below it is in its final state
-    /// before a walker can see it. The cost is two DSB ISHST and an ISB, without a TLBI. The tree's own root page goes
-    /// back to the memory. Returns the counts of what was added. On return this CPU uses the new entries; another CPU
-    /// does so after its next context synchronisation event.
+    /// Splits everything from `va` on, for `pages` pages, into single pages, and pins it: nobody merges it before it is
+    /// [unpinned](Self::unpin) as many times as it was pinned. So a later change of some of its pages needs neither table
+    /// pages nor a change of size, and cannot fail for want of either. Pins count by gigabyte, so nothing in the same
+    /// gigabytes is merged.
     ///
     /// # Errors
     ///
-    /// A tree of another geometry or half; memory that is both writable and executable; a used slot of the live root
-    /// between the first and the last slot that the tree uses. The tree is then discarded, and nothing has changed.
-    ///
-    /// # Safety
-    ///
-    /// As for [`map`](Self::map), for everything that the tree maps.
-    pub unsafe fn graft<P: Platform>(&self, platform: &P, tree: Tree) -> Result<Stats, GraftError> {
-        if (tree.geometry(), tree.half()) != (self.geometry(), self.state.half()) {
-            tree.discard(platform);
-            return Err(GraftError::OtherGeometry);
-        }
-        if let Some(va) = tree.write_execute().filter(|_| !self.state.allows_write_execute()) {
-            tree.discard(platform);
-            return Err(GraftError::WriteExecute { va });
-        }
-        let (stats, used) = (tree.stats(), tree.used());
-        with_locks(platform, all_locks::<P>(), || {
-            if let Some(va) = self.occupied(platform, used.clone()) {
-                tree.discard(platform);
-                return Err(GraftError::Occupied { va });
-            }
-            let mut from = tree.into_root();
-            if !used.is_empty() {
-                let at = |index: usize| self.state.base() + ((index as u64) << self.state.root_shift());
-                self.state.dirty.mark(Span {
-                    first: at(used.start),
-                    last: at(used.end - 1) + ((1 << self.state.root_shift()) - 1),
-                });
-            }
-            self.locked(platform).publish_barrier();
-            for (index, &bits) in used.clone().zip(&platform.slots(&mut from)[used]) {
-                if bits != 0 {
-                    // SAFETY: the root is live and has these slots. They are holes, so nothing uses the addresses that they
-                    // translate.
-                    unsafe { platform.store(Slot { table: self.root(), index }, Descriptor(bits)) };
-                }
-            }
-            platform.dsb(Dsb::Ishst);
-            platform.isb();
-            platform.give(from);
-            self.state.counters.include(&stats);
-            // The tree's root has just been given back.
-            self.state.counters.no_table();
-            Ok(stats)
-        })
+    /// As for [`split_to_pages`](Self::split_to_pages). Nothing is pinned then.
+    pub fn pin<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), ChangeError> {
+        let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
+        // Pinned first: nobody merges what has been split.
+        self.pins(platform, span, true);
+        split_to_pages(&self.state, platform, span).inspect_err(|_| self.pins(platform, span, false))
     }
 
-    /// Returns the address of the first of these slots of the live root that is not a hole.
-    fn occupied<M: Memory>(&self, memory: &M, mut slots: Range<usize>) -> Option<Va> {
-        let taken = |&index: &usize| {
-            // SAFETY: the root is live and has these slots.
-            let live = unsafe { memory.load(Slot { table: self.root(), index }) };
-            live != Descriptor::HOLE
-        };
-        slots.find(taken).map(|i| Va(self.state.base() + ((i as u64) << self.state.root_shift())))
+    /// Takes back one [`pin`](Self::pin) of the same range.
+    ///
+    /// # Errors
+    ///
+    /// A range that is unaligned or outside the half.
+    pub fn unpin<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), ChangeError> {
+        let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
+        self.pins(platform, span, false);
+        Ok(())
+    }
+
+    fn pins<P: Platform>(&self, platform: &P, span: Span, pinned: bool) {
+        let locks = LockSet::of::<P>(span);
+        with_locks(platform, locks.bits(), || self.state.pin(locks, pinned));
     }
 }

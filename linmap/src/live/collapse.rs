@@ -6,23 +6,49 @@
 //! than the leaf now in the tables, and a later change can invalidate that leaf by one of its addresses.
 
 use crate::format::{Descriptor, Entry, Level, Span, TableLimits};
+use crate::live::attempt::Call;
+use crate::live::deferred_tables::DeferredTables;
 use crate::live::error::ChangeError;
+use crate::live::lock_set::{GIGABYTE, LockSet};
 use crate::live::locked::{LiveVisitor, Locked};
+use crate::live::map_state::MapState;
+use crate::live::pieces::piece;
 use crate::live::resize;
-use crate::live::table_pages::DeferredTables;
+use crate::live::stop::Stop;
 use crate::live::tlb_batch::TlbBatch;
 use crate::plan::Policy;
 use crate::platform::{EntryUpdate, Platform};
 use crate::read::{Table, visit_span};
 
-/// Collapses the tables that overlap a span, where possible. Does nothing where the policy or the CPUs do not permit
-/// live changes of size.
+/// Collapses the tables that overlap a span, where possible, piece by piece. Leaves out what others have claimed or pinned.
+/// Does nothing where the policy or the CPUs do not permit live changes of size.
 ///
 /// # Errors
 ///
 /// CPUs cannot be parked. Tables that had collapsed by then stay collapsed.
-pub(crate) fn collapse<P: Platform>(locked: Locked<'_, P>, span: Span) -> Result<(), ChangeError> {
-    let policy = locked.state.policy();
+pub(crate) fn collapse<P: Platform>(state: &MapState, platform: &P, span: Span) -> Result<(), ChangeError> {
+    let mut call = Call::new(state, platform);
+    // At least one table, since a table is merged as a whole.
+    let entries = state.geometry().entries(Level::PAGE).max(P::HOLD);
+    let mut first = span.first;
+    loop {
+        let window = Span { first, last: span.last.min(first | ((1 << GIGABYTE) - 1)) };
+        let mut last = window.last;
+        // Others may have claimed addresses of the window: it is not the range of an operation, but a place to look.
+        call.looks(window, |locked| {
+            let piece = piece(locked, window, span.last, (entries, u64::MAX));
+            last = piece.last;
+            collapse_piece(*locked, Span { first, last: last.min(window.last) })
+        })?;
+        if last >= span.last {
+            return Ok(());
+        }
+        first = last + 1;
+    }
+}
+
+fn collapse_piece<P: Platform>(locked: Locked<'_, P>, span: Span) -> Result<(), Stop> {
+    let policy = locked.policy;
     if locked.may_resize(policy, Some(span.first)).is_err() {
         return Ok(());
     }
@@ -32,12 +58,12 @@ pub(crate) fn collapse<P: Platform>(locked: Locked<'_, P>, span: Span) -> Result
     if collapse.changed {
         collapse.batch.finish(&locked);
     }
-    collapse.deferred.give(&locked);
+    collapse.deferred.retire(&locked);
     result
 }
 
 /// A collapse under way.
-struct Collapse<'a, P> {
+struct Collapse<'a, P: Platform> {
     locked: Locked<'a, P>,
     policy: Policy,
     span: Span,
@@ -58,7 +84,7 @@ struct Uniform {
 impl<P: Platform> Collapse<'_, P> {
     /// Starts at the deepest table that translates the whole span, and goes up as long as tables collapse: a table
     /// above one that stays is not uniform.
-    fn deepest_first(&mut self) -> Result<(), ChangeError> {
+    fn deepest_first(&mut self) -> Result<(), Stop> {
         let root = self.locked.root();
         let mut path = [root; Level::COUNT];
         let mut depth = 0;
@@ -73,7 +99,9 @@ impl<P: Platform> Collapse<'_, P> {
         while depth > 0 {
             let Some(uniform) = self.uniform(&path[depth]) else { break };
             let (parent, child) = (path[depth - 1], path[depth]);
-            self.replace(&parent, parent.index_of(self.span.first), &child, uniform)?;
+            if !self.replace(&parent, parent.index_of(self.span.first), &child, uniform)? {
+                break;
+            }
             depth -= 1;
         }
         self.runs(&path[depth])
@@ -109,11 +137,14 @@ impl<P: Platform> Collapse<'_, P> {
         } else {
             return None;
         };
+        // Under some of its locks only, entries may change meanwhile: they are read one by one. What is found is then
+        // looked at again under all of them.
+        let alone = self.locked.covers(table.span_of_all(g)).is_ok();
         let (mut expected, mut index, mut all) = (first.0, 0, 0);
         while index < g.entries(table.level) {
             let mut next = expected;
             let mut eight = |index| self.locked.eight(&table, index, (&mut next, step));
-            if eight(index) && eight(index + 8) {
+            if alone && eight(index) && eight(index + 8) {
                 expected = next;
             } else {
                 for entry in index..index + CHUNK {
@@ -130,14 +161,19 @@ impl<P: Platform> Collapse<'_, P> {
         Some(Uniform { leaf, runs: Descriptor(all).is_contiguous() })
     }
 
-    /// Replaces a table by a leaf or a hole.
+    /// Replaces a table by a leaf or a hole. Returns false if it has to stay.
     fn replace(
         &mut self,
         table: &Table,
         index: usize,
         child: &Table,
         Uniform { leaf, runs }: Uniform,
-    ) -> Result<(), ChangeError> {
+    ) -> Result<bool, Stop> {
+        let at = table.span_of(index);
+        if !self.may_merge(at)? {
+            return Ok(false);
+        }
+        self.locked.mark(at);
         let store = EntryUpdate::replace(table.pa, index, leaf);
         resize::update(&self.locked, (self.policy, leaf.is_valid()), &[store])?;
         self.changed = true;
@@ -147,10 +183,19 @@ impl<P: Platform> Collapse<'_, P> {
             self.locked.counters().leaves(table.level, false, 1);
         }
         self.locked.counters().collapsed(1);
-        let at = table.span_of(index);
         self.batch.add(at.first, at.last, child.shift);
         self.deferred.add((child.pa, child.level), &mut self.batch, &self.locked);
-        Ok(())
+        Ok(true)
+    }
+
+    /// Returns true if nobody has claimed or pinned any of these addresses.
+    ///
+    /// # Errors
+    ///
+    /// It takes more locks.
+    fn may_merge(&self, span: Span) -> Result<bool, Stop> {
+        self.locked.covers(span)?;
+        Ok(!self.locked.is_claimed(span) && !self.locked.state.is_pinned(LockSet::of::<P>(span)))
     }
 
     /// Subtracts the leaves of a table from the counts.
@@ -165,7 +210,7 @@ impl<P: Platform> Collapse<'_, P> {
     }
 
     /// Turns leaves of a table into contiguous runs where possible.
-    fn runs(&mut self, table: &Table) -> Result<(), ChangeError> {
+    fn runs(&mut self, table: &Table) -> Result<(), Stop> {
         let g = self.locked.geometry;
         let members = g.contiguous_entries(table.level);
         if members == 1 || !g.may_be_leaf(table.level) {
@@ -174,6 +219,11 @@ impl<P: Platform> Collapse<'_, P> {
         let (first, last) = table.entries_of(self.span, g);
         for start in (first & !(members - 1)..=last).step_by(members) {
             if let Some(leaf) = self.run_at(table, start, members) {
+                let at = table.run_of(start, members);
+                if !self.may_merge(at)? {
+                    continue;
+                }
+                self.locked.mark(at);
                 let join = EntryUpdate::join(table.pa, start, members);
                 resize::update(&self.locked, (self.policy, leaf.is_valid()), &[join])?;
                 self.changed = true;
@@ -200,7 +250,7 @@ impl<P: Platform> Collapse<'_, P> {
 }
 
 impl<P: Platform> LiveVisitor<P> for Collapse<'_, P> {
-    type Stop = ChangeError;
+    type Stop = Stop;
 
     /// Leaves are handled when the walk returns from their table.
     fn leaves(
@@ -209,29 +259,17 @@ impl<P: Platform> LiveVisitor<P> for Collapse<'_, P> {
         table: &Table,
         (index, last): (usize, usize),
         _: Descriptor,
-    ) -> Result<usize, ChangeError> {
+    ) -> Result<usize, Stop> {
         Ok(if table.level == Level::PAGE { last + 1 } else { index + 1 })
     }
 
-    fn enter(
-        &mut self,
-        _: &Locked<'_, P>,
-        _: &Table,
-        _: usize,
-        old: Descriptor,
-    ) -> Result<bool, ChangeError> {
+    fn enter(&mut self, _: &Locked<'_, P>, _: &Table, _: usize, old: Descriptor) -> Result<bool, Stop> {
         Ok(TableLimits::of(old).is_empty())
     }
 
-    fn leave(
-        &mut self,
-        _: &Locked<'_, P>,
-        table: &Table,
-        index: usize,
-        below: &Table,
-    ) -> Result<(), ChangeError> {
+    fn leave(&mut self, _: &Locked<'_, P>, table: &Table, index: usize, below: &Table) -> Result<(), Stop> {
         match self.uniform(below) {
-            Some(uniform) => self.replace(table, index, below, uniform),
+            Some(uniform) => self.replace(table, index, below, uniform).map(|_| ()),
             None => self.runs(below),
         }
     }

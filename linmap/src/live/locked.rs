@@ -1,4 +1,4 @@
-//! The view of live tables for an operation that holds the lock.
+//! The view of live tables for an operation that holds the locks of its addresses.
 
 use core::convert::Infallible;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -6,44 +6,107 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use crate::build::{Counters, Replacement};
 use crate::format::{Descriptor, Geometry, LeafChange, Level, Pa, Span, TableLimits, Va};
 use crate::live::error::ChangeError;
+use crate::live::lock_set::LockSet;
 use crate::live::map_state::MapState;
+use crate::live::marks::mark;
+use crate::live::reserve::Reserve;
+use crate::live::stop::{Needs, Stop};
 use crate::plan::Policy;
 use crate::platform::{Dsb, Platform, Slot};
 use crate::read::{Source, Table, Visitor, visit_span};
 
-/// Live tables under the lock: their platform, and the state of the map.
+/// Live tables under locks: their platform, the state of the map, and what the holder has.
 #[derive(Debug)]
-pub(crate) struct Locked<'a, P> {
+pub(crate) struct Locked<'a, P: Platform> {
     pub(crate) platform: &'a P,
     pub(crate) geometry: Geometry,
     pub(crate) state: &'a MapState,
+    /// The locks that are held.
+    pub(crate) locks: LockSet,
+    /// The table pages that were taken before.
+    pub(crate) reserve: &'a Reserve<'a, P>,
+    /// The policy when the operation began: another CPU may set it without a lock, and an operation follows one.
+    pub(crate) policy: Policy,
+    /// The holder's own claims, as bits.
+    pub(crate) own: u32,
+    /// True if the CPUs have just answered, so that they can be parked.
+    pub(crate) answered: bool,
 }
 
-impl<P> Clone for Locked<'_, P> {
+impl<P: Platform> Clone for Locked<'_, P> {
     fn clone(&self) -> Self {
         *self
     }
 }
 
-impl<P> Copy for Locked<'_, P> {}
+impl<P: Platform> Copy for Locked<'_, P> {}
 
 impl<'a, P: Platform> Locked<'a, P> {
-    /// Returns the view of a holder of the lock.
-    pub(crate) fn new(platform: &'a P, state: &'a MapState) -> Self {
-        Self { platform, geometry: state.geometry(), state }
+    /// Runs `work` while the locks are held. Readers without a lock can tell that tables may change meanwhile.
+    #[inline]
+    pub(crate) fn hold<R>(&self, work: impl FnOnce() -> R) -> R {
+        self.hold_all(self.locks.bits(), work)
     }
 
-    /// Returns the counts of the map.
+    fn hold_all<R>(&self, locks: u64, work: impl FnOnce() -> R) -> R {
+        let number = locks.trailing_zeros() as usize;
+        let _held = self.platform.lock(number);
+        let share = self.state.share(number);
+        let version = share.changes_begin();
+        let result = match locks & (locks - 1) {
+            0 => work(),
+            others => self.hold_all(others, work),
+        };
+        share.changes_end(version);
+        result
+    }
+
+    /// Returns the counts that the holder may change.
     #[inline(always)]
     pub(crate) fn counters(&self) -> &'a Counters {
-        &self.state.counters
+        &self.state.share(self.locks.lowest()).counters
     }
 
     /// Returns the builder of tables that replace a leaf, for a change of a span that contains only a part of the leaf.
     #[inline(always)]
-    pub(crate) fn replacement(&self, change: LeafChange, span: Span) -> Replacement<'a, P> {
-        let (memory, geometry) = (self.platform, self.geometry);
+    pub(crate) fn replacement(&self, change: LeafChange, span: Span) -> Replacement<'a, Reserve<'a, P>> {
+        let (memory, geometry) = (self.reserve, self.geometry);
         Replacement { memory, geometry, change, span, pages: false, counters: self.counters() }
+    }
+
+    /// Returns true if another caller has claimed some addresses of a span.
+    #[inline]
+    pub(crate) fn is_claimed(&self, span: Span) -> bool {
+        self.state.attention.is_needed() && self.state.claims.overlap(span, self.own)
+    }
+
+    /// Notes that translations of a span change now or later in this hold, for a repaint under way.
+    #[inline]
+    pub(crate) fn mark(&self, span: Span) {
+        if self.state.attention.is_repaint() {
+            mark(self.state, span);
+        }
+    }
+
+    /// Checks that the holder may store to descriptors that translate a span.
+    ///
+    /// # Errors
+    ///
+    /// It takes more locks.
+    #[inline]
+    pub(crate) fn covers(&self, span: Span) -> Result<(), Needs> {
+        let needed = LockSet::of::<P>(span);
+        if self.locks.has(needed) { Ok(()) } else { Err(Needs::Locks(needed)) }
+    }
+
+    /// Checks that the reserve has so many table pages.
+    ///
+    /// # Errors
+    ///
+    /// It has fewer.
+    #[inline]
+    pub(crate) fn has_frames(&self, frames: u64) -> Result<(), Needs> {
+        if frames <= self.reserve.count() { Ok(()) } else { Err(Needs::Frames(frames)) }
     }
 
     /// Returns the root table.
@@ -73,7 +136,7 @@ impl<'a, P: Platform> Locked<'a, P> {
         table: &Table,
         span: Span,
         visitor: &mut V,
-    ) -> Result<(), ChangeError> {
+    ) -> Result<(), Stop> {
         visit_span(self, table, span, &mut Plain { visitor, first: span.first })
     }
 
@@ -118,7 +181,7 @@ impl<'a, P: Platform> Locked<'a, P> {
     /// Returns the address of a live table's entries, or null if the memory is not plain.
     #[inline]
     fn words(&self, pa: Pa) -> *mut u64 {
-        // SAFETY: a table that was reached from the root of a live tree, under the lock.
+        // SAFETY: a table that was reached from the root of a live tree, under a lock of its addresses.
         if P::PLAIN { unsafe { self.platform.words(pa) } } else { core::ptr::null_mut() }
     }
 
@@ -377,7 +440,7 @@ pub(crate) trait LeafVisitor<P: Platform> {
         table: &Table,
         at: (usize, usize),
         entry: Descriptor,
-    ) -> Result<usize, ChangeError>;
+    ) -> Result<usize, Stop>;
 }
 
 /// Refuses tables that the library would not write.
@@ -388,7 +451,7 @@ struct Plain<'v, V> {
 }
 
 impl<P: Platform, V: LeafVisitor<P>> LiveVisitor<P> for Plain<'_, V> {
-    type Stop = ChangeError;
+    type Stop = Stop;
 
     #[inline(always)]
     fn leaves(
@@ -397,7 +460,7 @@ impl<P: Platform, V: LeafVisitor<P>> LiveVisitor<P> for Plain<'_, V> {
         table: &Table,
         at: (usize, usize),
         entry: Descriptor,
-    ) -> Result<usize, ChangeError> {
+    ) -> Result<usize, Stop> {
         self.visitor.leaves(locked, table, at, entry)
     }
 
@@ -408,10 +471,10 @@ impl<P: Platform, V: LeafVisitor<P>> LiveVisitor<P> for Plain<'_, V> {
         table: &Table,
         index: usize,
         entry: Descriptor,
-    ) -> Result<bool, ChangeError> {
+    ) -> Result<bool, Stop> {
         match TableLimits::of(entry).is_empty() {
             true => Ok(true),
-            false => Err(ChangeError::NotUnderstood { va: Va(table.va(index).max(self.first)) }),
+            false => Err(ChangeError::NotUnderstood { va: Va(table.va(index).max(self.first)) }.into()),
         }
     }
 }

@@ -2,16 +2,17 @@
 //!
 //! Three steps. *Survey*: check that nothing is mapped there, and count the tables that are needed. *Reserve* them.
 //! *Fill*: store leaves where they fit, build subtrees off line for all other entries, and publish each of them by one
-//! store after a barrier.
+//! store after a barrier. A long range is claimed, and its subtrees are built while no lock is held (`long_map.rs`).
 
-use crate::build::Tree;
-use crate::format::{Attributes, Descriptor, Half, Leaf, Level, Pa, Span, Va};
+use crate::build::{BuildError, Tree};
+use crate::format::{Attributes, Descriptor, Geometry, Half, Leaf, Level, Pa, Span, Va};
+use crate::live::attempt::Call;
 use crate::live::error::ChangeError;
 use crate::live::locked::{LeafVisitor, Locked};
-use crate::live::table_pages::ReservedPages;
+use crate::live::stop::Stop;
 use crate::live::tlb_batch::TlbBatch;
 use crate::plan::{Leaves, Region, Stats};
-use crate::platform::Platform;
+use crate::platform::{Frame, Memory, Platform};
 use crate::read::Table;
 
 /// A new mapping of consecutive addresses to consecutive physical memory.
@@ -61,20 +62,50 @@ impl Mapping {
     ///
     /// # Errors
     ///
-    /// An existing mapping; a descriptor that the library would not write; out of frames.
-    pub(crate) fn map<P: Platform>(self, locked: &Locked<'_, P>) -> Result<(), ChangeError> {
-        let table = locked.deepest(locked.root(), self.span);
-        let mut survey = Survey { mapping: self, tables: 0 };
-        locked.visit_leaves(&table, self.span, &mut survey)?;
-        let reserved = ReservedPages::take(locked.platform, survey.tables)?;
-        let mut fill = Fill { mapping: self, reserved, links: Links::new(), run: None };
-        locked.visit_leaves(&table, self.span, &mut fill)?;
-        fill.links.publish(locked);
-        TlbBatch::new().finish(locked);
+    /// An existing mapping; a descriptor that the library would not write; out of frames; a claim in the way. Returns
+    /// false if it is too long for one hold; nothing has been done then.
+    pub(crate) fn map<P: Platform>(&self, call: &mut Call<'_, P>) -> Result<bool, ChangeError> {
+        let done = call.attempts(self.span, |locked| {
+            let survey = self.survey(locked, self.span, P::HOLD)?;
+            if survey.entries > P::HOLD as u64 {
+                return Err(Stop::TooLong);
+            }
+            locked.has_frames(survey.tables)?;
+            locked.mark(self.span);
+            self.fill(locked, self.span)?;
+            TlbBatch::new().finish(locked);
+            Ok(())
+        })?;
+        Ok(done.is_some())
+    }
+
+    /// Checks that nothing is mapped in a piece of the range, of at most so many entries.
+    ///
+    /// # Errors
+    ///
+    /// Something is, it has more entries, or it takes more locks.
+    pub(crate) fn survey<P: Platform>(
+        &self,
+        locked: &Locked<'_, P>,
+        piece: Span,
+        most: usize,
+    ) -> Result<Survey, Stop> {
+        let table = locked.deepest(locked.root(), piece);
+        let mut survey = Survey { mapping: *self, tables: 0, entries: 0, left: most };
+        locked.visit_leaves(&table, piece, &mut survey)?;
+        Ok(survey)
+    }
+
+    /// Maps a piece of the range. It has been surveyed in the same hold.
+    fn fill<P: Platform>(&self, locked: &Locked<'_, P>, piece: Span) -> Result<(), Stop> {
+        let table = locked.deepest(locked.root(), piece);
+        let mut fill = Fill::new(*self);
+        locked.visit_leaves(&table, piece, &mut fill)?;
+        fill.publish(locked);
         Ok(())
     }
 
-    fn part(&self, of: Span) -> Span {
+    pub(crate) fn part(&self, of: Span) -> Span {
         Span { first: of.first.max(self.span.first), last: of.last.min(self.span.last) }
     }
 
@@ -88,8 +119,30 @@ impl Mapping {
         Region { va: Va(part.first), oa: self.oa(part.first), bytes, attributes, leaves }
     }
 
+    /// Returns the number of tables that map a part of the range below an entry of a table.
+    pub(crate) fn tables_below(&self, g: Geometry, table: &Table, part: Span) -> u64 {
+        let above = (table.level.number() - g.root().number() + 1) as u64;
+        Stats::of_runs(g, self.region(part).runs(g)).tables - above
+    }
+
+    /// Builds the tables that map a part of the range below an entry of a table. Returns the topmost, and the counts.
+    ///
+    /// # Errors
+    ///
+    /// The reserve is too small.
+    pub(crate) fn subtree<M: Memory>(
+        &self,
+        reserve: &M,
+        g: Geometry,
+        (table, index): (&Table, usize),
+    ) -> Result<(Frame, Stats), BuildError> {
+        let at = table.span_of(index);
+        let runs = self.region(self.part(at)).runs(g);
+        Tree::subtree(reserve, g, (self.half, table.level.next(), at.first), runs)
+    }
+
     /// Returns true if a hole becomes a leaf rather than a table.
-    fn is_leaf<P: Platform>(&self, locked: &Locked<'_, P>, table: &Table, index: usize) -> bool {
+    pub(crate) fn is_leaf<P: Platform>(&self, locked: &Locked<'_, P>, table: &Table, index: usize) -> bool {
         let at = table.span_of(index);
         let fits = self.span.covers(at.first, at.last)
             && (at.first ^ self.oa(at.first).0) & ((1 << table.shift) - 1) == 0;
@@ -113,10 +166,15 @@ impl Mapping {
     }
 }
 
-/// Checks that nothing is mapped in a range, and counts the tables that are needed to map it.
-struct Survey {
+/// Checks that nothing is mapped in a range, and counts what is needed to map it.
+pub(crate) struct Survey {
     mapping: Mapping,
-    tables: u64,
+    /// The number of tables.
+    pub(crate) tables: u64,
+    /// The number of entries that are written, those of new tables included.
+    pub(crate) entries: u64,
+    /// The number of entries that may still be read.
+    left: usize,
 }
 
 impl<P: Platform> LeafVisitor<P> for Survey {
@@ -126,37 +184,51 @@ impl<P: Platform> LeafVisitor<P> for Survey {
         table: &Table,
         (index, _): (usize, usize),
         old: Descriptor,
-    ) -> Result<usize, ChangeError> {
-        let g = locked.geometry;
-        let part = self.mapping.part(table.span_of(index));
+    ) -> Result<usize, Stop> {
+        let (g, at) = (locked.geometry, table.span_of(index));
+        self.left = self.left.checked_sub(1).ok_or(Stop::TooLong)?;
+        let part = self.mapping.part(at);
         if old.is_valid() || old.is_leaf(g, table.level) {
-            return Err(ChangeError::Occupied { va: Va(part.first) });
+            return Err(ChangeError::Occupied { va: Va(part.first) }.into());
         }
+        locked.covers(at)?;
+        self.entries += 1;
         if !self.mapping.is_leaf(locked, table, index) {
-            let above = (table.level.number() - g.root().number() + 1) as u64;
-            self.tables += Stats::of_runs(g, self.mapping.region(part).runs(g)).tables - above;
+            let tables = self.mapping.tables_below(g, table, part);
+            self.tables += tables;
+            self.entries += tables << g.index_bits();
         }
         Ok(index + 1)
     }
 }
 
 /// Stores the leaves of a mapping, and builds the tables.
-struct Fill<'m, P: Platform> {
-    mapping: Mapping,
-    reserved: ReservedPages<'m, P>,
+pub(crate) struct Fill {
+    pub(crate) mapping: Mapping,
     links: Links,
     /// The entries that were examined last, by table and first index, and whether they become a contiguous run.
     run: Option<((Pa, usize), bool)>,
 }
 
-impl<P: Platform> LeafVisitor<P> for Fill<'_, P> {
+impl Fill {
+    pub(crate) const fn new(mapping: Mapping) -> Self {
+        Self { mapping, links: Links::new(), run: None }
+    }
+
+    /// Publishes the subtrees that are complete.
+    pub(crate) fn publish<P: Platform>(&mut self, locked: &Locked<'_, P>) {
+        self.links.publish(locked);
+    }
+}
+
+impl<P: Platform> LeafVisitor<P> for Fill {
     fn leaves(
         &mut self,
         locked: &Locked<'_, P>,
         table: &Table,
         (index, _): (usize, usize),
         _: Descriptor,
-    ) -> Result<usize, ChangeError> {
+    ) -> Result<usize, Stop> {
         let (g, mapping, at) = (locked.geometry, self.mapping, table.span_of(index));
         if mapping.is_leaf(locked, table, index) {
             let members = g.contiguous_entries(table.level);
@@ -171,9 +243,8 @@ impl<P: Platform> LeafVisitor<P> for Fill<'_, P> {
             locked.store(table, index, Descriptor::leaf(leaf, g, table.level));
             locked.counters().leaves(table.level, contiguous, 1);
         } else {
-            let runs = mapping.region(mapping.part(at)).runs(g);
-            let of = (mapping.half, table.level.next(), at.first);
-            let (frame, stats) = Tree::subtree(&self.reserved, g, of, runs)?;
+            let (frame, stats) =
+                mapping.subtree(locked.reserve, g, (table, index)).map_err(ChangeError::from)?;
             locked.counters().include(&stats);
             self.links.add((*table, index, Descriptor::link(frame.into_pa(), g)), locked);
         }

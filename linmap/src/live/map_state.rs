@@ -1,12 +1,14 @@
-//! The state of a live map outside its tables: the root, the policy, the counts, and the ranges that a repaint must
-//! copy again.
+//! The state of a live map outside its tables: the root, the policy, claims and pins, and a share for each lock.
 
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
-use crate::build::{Counters, Tree};
+use crate::build::{Changes, Tree};
 use crate::format::{Change, Descriptor, Geometry, Half, LeafChange, Level, Pa, Span, Unaligned, Va};
-use crate::live::dirty_ranges::DirtyRanges;
+use crate::live::claims::{Attention, Claims};
+use crate::live::copied::Copied;
 use crate::live::error::ChangeError;
+use crate::live::lock_set::LockSet;
+use crate::live::share::Share;
 use crate::plan::{Leaves, Policy, Stats};
 
 /// The properties of a live map that are known without reading its tables.
@@ -24,9 +26,18 @@ pub(crate) struct MapState {
     page_shift: u8,
     policy: AtomicU8,
     write_execute: AtomicBool,
-    pub(crate) counters: Counters,
-    pub(crate) dirty: DirtyRanges,
+    pub(crate) attention: Attention,
+    /// The number of times that the CPUs were parked. They are parked by one CPU at a time.
+    parkings: AtomicU64,
+    /// The number of callers that want each gigabyte to stay split, by its lock.
+    pins: [AtomicU32; MOST_LOCKS],
+    pub(crate) claims: Claims,
+    pub(crate) copied: Copied,
+    shares: [Share; MOST_LOCKS],
 }
+
+/// The largest number of locks of a platform.
+const MOST_LOCKS: usize = 64;
 
 impl MapState {
     /// Returns the state of a map that has just been built.
@@ -37,8 +48,7 @@ impl MapState {
 
     /// Returns the state of a map with these counts below a root.
     pub(crate) fn over(root: Pa, geometry: Geometry, half: Half, stats: &Stats) -> Self {
-        let counters = Counters::new(stats);
-        Self {
+        let state = Self {
             root: AtomicU64::new(root.0),
             geometry,
             half,
@@ -48,9 +58,60 @@ impl MapState {
             page_shift: geometry.page_shift() as u8,
             policy: AtomicU8::new(Policy::Fixed as u8),
             write_execute: AtomicBool::new(false),
-            counters,
-            dirty: DirtyRanges::new(),
+            attention: Attention::none(),
+            parkings: AtomicU64::new(0),
+            pins: [const { AtomicU32::new(0) }; MOST_LOCKS],
+            claims: Claims::new(),
+            copied: Copied::none(),
+            shares: [const { Share::new() }; MOST_LOCKS],
+        };
+        state.shares[0].counters.include(stats);
+        state
+    }
+
+    /// Returns the state that belongs to a lock.
+    #[inline(always)]
+    pub(crate) fn share(&self, number: usize) -> &Share {
+        &self.shares[number & (MOST_LOCKS - 1)]
+    }
+
+    /// Returns the counts of leaves and tables. The caller holds all locks.
+    pub(crate) fn stats(&self) -> Stats {
+        let mut stats = Stats::EMPTY;
+        self.shares.iter().for_each(|share| share.counters.add_to(&mut stats));
+        stats
+    }
+
+    /// Returns the counts of operations. The caller holds all locks.
+    pub(crate) fn changes(&self) -> Changes {
+        let mut changes = Changes { parkings: self.parkings.load(Relaxed), ..Changes::default() };
+        self.shares.iter().for_each(|share| share.counters.add_changes_to(&mut changes));
+        changes
+    }
+
+    /// Counts a parking.
+    pub(crate) fn parked(&self) {
+        self.parkings.fetch_add(1, Relaxed);
+    }
+
+    /// Returns a number that changes whenever the holder of a lock changes tables, or `None` while one may be at it.
+    pub(crate) fn version(&self) -> Option<u64> {
+        let versions = self.shares.iter().map(Share::version);
+        versions.fold(Some(0), |sum, version| Some(sum? + version).filter(|_| version.is_multiple_of(2)))
+    }
+
+    /// Adds callers that want the gigabytes of some locks to stay split, or subtracts them. The caller holds the locks.
+    pub(crate) fn pin(&self, locks: LockSet, pins: bool) {
+        for number in locks.numbers() {
+            let count = self.pins[number].load(Relaxed);
+            self.pins[number]
+                .store(if pins { count.saturating_add(1) } else { count.saturating_sub(1) }, Relaxed);
         }
+    }
+
+    /// Returns true if one of the gigabytes of some locks has to stay split. The caller holds the locks.
+    pub(crate) fn is_pinned(&self, locks: LockSet) -> bool {
+        locks.numbers().any(|number| self.pins[number].load(Relaxed) != 0)
     }
 
     /// Returns the physical address of the root table.

@@ -1,28 +1,48 @@
-//! Live tables, which walkers can reach, changed under one lock.
+//! Live tables, which walkers can reach, changed by many callers at once.
 
 mod address_space;
+mod attempt;
+mod claims;
 mod collapse;
+mod copied;
 mod create;
-mod dirty_ranges;
+mod deferred_tables;
+mod ends;
 mod error;
+mod graft;
 mod handover;
 mod in_place;
+mod lock_set;
 mod locked;
+mod long_map;
 mod map;
 mod map_state;
+pub(crate) mod marks;
+mod pieces;
 mod protect;
+mod reader;
+mod reserve;
+mod reserved;
 mod resize;
+mod share;
 mod split_to_pages;
+mod stop;
 mod survey;
-mod table_pages;
 mod tlb_batch;
 mod unmap;
 
 pub use address_space::AddressSpace;
+pub(crate) use attempt::Call;
+pub(crate) use claims::Claim;
 pub use create::create;
 pub use error::{ChangeError, CreateError, GraftError};
 pub(crate) use in_place::InPlace;
+pub(crate) use lock_set::{GIGABYTE, LockSet};
 pub(crate) use locked::{LeafVisitor, LiveVisitor, Locked};
+pub use reader::Reader;
+pub(crate) use reserve::Reserve;
+pub use reserved::Reserved;
 pub(crate) use resize::{Resize, parks};
+pub(crate) use stop::{Needs, Stop};
 pub(crate) use survey::Survey;
 pub(crate) use tlb_batch::TlbBatch;

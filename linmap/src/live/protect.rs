@@ -1,124 +1,74 @@
 //! Changes the permissions or the validity of any page range, whatever its leaves.
 //!
-//! Most changes are within one leaf and take a store or two ([`one_leaf`]). Any other range takes three steps. *Survey*
+//! Most changes are of one whole leaf and take one store ([`one_leaf`]). Any other range takes three steps. *Survey*
 //! the range: is the change possible, and must a leaf change its size? *Resize* the leaves that contain the ends of the
 //! range, at most two: build the replacement tables off line and in their final state, and publish each with one store;
 //! dissolve a contiguous run that contains an end. *Change* the leaves within the range in place. Three things can
-//! fail, all before the first store: the survey, the allocation of table pages, which are then given back, and the
-//! parking of CPUs.
+//! fail, all before the first store: the survey, the allocation of table pages, and the parking of CPUs.
+//!
+//! A range of many entries is claimed, and surveyed and changed piece by piece. Its translations are invalidated once, at
+//! the end: nobody else gets at these addresses before.
 
-use crate::build::{OutOfFrames, discard};
 use crate::format::{LeafChange, Span};
-use crate::live::error::{ChangeError, refusal};
+use crate::live::attempt::Call;
+use crate::live::ends::Ends;
+use crate::live::error::ChangeError;
 use crate::live::in_place::InPlace;
+use crate::live::lock_set::LockSet;
 use crate::live::locked::Locked;
 use crate::live::map_state::MapState;
-use crate::live::resize::Resize;
+use crate::live::reserve::Reserve;
+use crate::live::stop::Stop;
 use crate::live::survey::{Survey, Surveyor};
 use crate::live::tlb_batch::{TlbBatch, finish_one};
 use crate::plan::Policy;
 use crate::platform::Platform;
-use crate::read::Table;
 
 /// Changes all leaves of a span, or none.
 ///
 /// # Errors
 ///
-/// The survey's errors; out of frames; a change of size that the policy or the CPUs do not permit.
-#[inline(always)]
-pub(crate) fn protect<P: Platform>(
-    locked: Locked<'_, P>,
-    change: LeafChange,
-    span: Span,
-) -> Result<(), ChangeError> {
-    let table = locked.deepest(locked.root(), span);
-    if (span.first ^ span.last) >> table.shift == 0 {
-        let index = table.index_of(span.first);
-        return one_leaf(locked, (change, span), (table, index));
-    }
-    in_general(&locked, locked.state.policy(), change, span)
-}
-
-/// Changes the one entry of a table that contains the span, a leaf or a part of one, or nothing.
-#[inline(always)]
-fn one_leaf<P: Platform>(
-    locked: Locked<'_, P>,
-    (change, span): (LeafChange, Span),
-    (table, index): (Table, usize),
-) -> Result<(), ChangeError> {
-    let old = locked.load(&table, index);
-    let new = change.of(old, table.level);
-    let refused = change.refuse_write_execute && new.is_write_execute();
-    if refused || !locked.state.is_leaf(old, table.level) {
-        return Err(refusal(span.first, table.level, old, locked.geometry));
-    }
-    if new == old {
-        return Ok(());
-    }
-    let in_use = old.is_valid();
-    let whole = span.last - span.first == (1 << table.shift) - 1;
-    if !whole || old.is_contiguous() {
-        // Read once: another CPU may set it without the lock, and an operation follows one policy.
-        let policy = locked.state.policy();
-        let in_place = policy == Policy::Live && locked.platform.promise().never_aborts;
-        if in_use && !in_place {
-            return in_general(&locked, policy, change, span);
-        }
-        let dissolves = locked.run(&table, old);
-        let mut link = None;
-        if !whole {
-            link = Some(locked.replacement(change, span).leaf(old, &table, table.va(index))?);
-        }
-        Resize::all_in_place(&locked, [Resize { table, index, dissolves, link }].into_iter(), true);
-    }
-    if whole {
-        locked.store(&table, index, change.of(old.without_contiguous(), table.level));
-    }
-    finish_one(&locked, in_use, span.first);
-    Ok(())
-}
-
-/// Handles the remaining cases: a range of several leaves, or a leaf for which CPUs have to be parked.
-#[inline(always)]
-fn in_general<P: Platform>(
-    locked: &Locked<'_, P>,
-    policy: Policy,
-    change: LeafChange,
-    span: Span,
-) -> Result<(), ChangeError> {
-    let LeafChange { clear, set, validity, refuse_write_execute } = change;
-    several_leaves(
-        locked.state,
-        locked.platform,
-        policy,
-        [clear, set, validity],
-        refuse_write_execute,
-        (span.first, span.last),
-    )
-}
-
-/// Changes all leaves of a span, or none.
-///
-/// Takes plain values, so the fast path can keep them in registers.
+/// The survey's errors; out of frames; a change of size that the policy or the CPUs do not permit; a claim in the way.
 #[inline(never)]
-fn several_leaves<P: Platform>(
+pub(crate) fn protect<P: Platform>(
     state: &MapState,
     platform: &P,
-    policy: Policy,
-    [clear, set, validity]: [u64; 3],
-    refuse_write_execute: bool,
-    (first, last): (u64, u64),
+    change: LeafChange,
+    span: Span,
 ) -> Result<(), ChangeError> {
-    let locked = Locked::new(platform, state);
-    let (change, span) = (LeafChange { clear, set, validity, refuse_write_execute }, Span { first, last });
-    let table = locked.deepest(locked.root(), span);
+    let mut call = Call::new(state, platform);
+    let done = call.attempts(span, |locked| {
+        locked.mark(span);
+        let mut batch = TlbBatch::new();
+        let survey = prepare(locked, (change, span), &mut batch)?;
+        if survey.in_place {
+            let table = locked.deepest(locked.root(), span);
+            InPlace::new(change, survey.is_alike(), &mut batch).run(locked, &table, span);
+        }
+        if survey.changes() {
+            batch.finish(locked);
+        }
+        Ok(())
+    })?;
+    if done.is_none() { long(&mut call, change, span) } else { Ok(()) }
+}
+
+/// Changes a range of many entries.
+#[cold]
+fn long<P: Platform>(call: &mut Call<'_, P>, change: LeafChange, span: Span) -> Result<(), ChangeError> {
+    call.claim(span)?;
     let mut batch = TlbBatch::new();
-    let survey = prepare(&locked, policy, &table, (change, span), &mut batch)?;
+    let survey = prepare_pieces(call, (change, span), &mut batch)?;
     if survey.in_place {
-        InPlace::new(change, survey.is_alike(), &mut batch).run(&locked, &table, span);
+        let alike = survey.is_alike();
+        call.pieces(span, |locked, piece| {
+            let table = locked.deepest(locked.root(), piece);
+            InPlace::new(change, alike, &mut batch).run(locked, &table, piece);
+            Ok(())
+        })?;
     }
     if survey.changes() {
-        batch.finish(&locked);
+        call.last_hold(span, |locked| batch.finish(locked))?;
     }
     Ok(())
 }
@@ -128,93 +78,85 @@ fn several_leaves<P: Platform>(
 /// # Errors
 ///
 /// As for [`protect`]. Nothing has been stored.
-#[inline(always)]
 pub(crate) fn prepare<P: Platform>(
     locked: &Locked<'_, P>,
-    policy: Policy,
-    table: &Table,
     (change, span): (LeafChange, Span),
     batch: &mut TlbBatch,
-) -> Result<Survey, ChangeError> {
-    let survey = Surveyor::survey(locked, table, change, span)?;
+) -> Result<Survey, Stop> {
+    let table = locked.deepest(locked.root(), span);
+    let survey = Surveyor::survey(locked, &table, (change, span), (span, P::HOLD))?;
     if survey.splits {
-        Ends { locked, policy, table, change, span }.resize(&survey, batch)?;
+        Ends::new(locked, change, span).resize(survey.resizes, batch)?;
     }
     Ok(survey)
 }
 
-/// The two ends of a range, which may be within leaves.
-struct Ends<'a, P> {
-    locked: &'a Locked<'a, P>,
-    policy: Policy,
-    /// A table that translates all of the range.
-    table: &'a Table,
-    change: LeafChange,
-    span: Span,
+/// Does the same for a claimed range, piece by piece.
+///
+/// # Errors
+///
+/// As for [`protect`]. Leaves that contain an end of the range may have been split.
+pub(crate) fn prepare_pieces<P: Platform>(
+    call: &mut Call<'_, P>,
+    (change, span): (LeafChange, Span),
+    batch: &mut TlbBatch,
+) -> Result<Survey, ChangeError> {
+    let mut survey = Survey::default();
+    call.pieces(span, |locked, piece| {
+        let table = locked.deepest(locked.root(), piece);
+        survey.include(&Surveyor::survey(locked, &table, (change, span), (piece, usize::MAX))?);
+        Ok(())
+    })?;
+    if survey.splits {
+        let end = |va| LockSet::of::<P>(Span { first: va, last: va });
+        call.attempts_with(end(span.first).and(end(span.last)), span, |locked| {
+            Ends::new(locked, change, span).resize(survey.resizes, batch)
+        })?;
+    }
+    Ok(survey)
 }
 
-impl<P: Platform> Ends<'_, P> {
-    /// Changes the size of the leaves that contain the ends.
-    #[inline(never)]
-    fn resize(&self, survey: &Survey, batch: &mut TlbBatch) -> Result<(), ChangeError> {
-        let locked = self.locked;
-        let in_use = survey.resizes.is_some();
-        locked.may_resize(self.policy, survey.resizes)?;
-        let mut ends = [None; 2];
-        ends[0] = self.end(self.span.first)?;
-        // The other end may be in the same leaf.
-        let both = |s: &Resize| s.link.is_some() && self.span.last <= s.table.span_of(s.index).last;
-        if !ends[0].as_ref().is_some_and(both) {
-            ends[1] = self.end(self.span.last).map_err(|frames| self.without(ends[0], frames))?;
-        }
-        if let [Some(first), Some(last)] = &mut ends
-            && last.dissolves_run_of(first)
-        {
-            last.dissolves = None;
-        }
-        match ends {
-            [Some(first), Some(last)] => Resize::all(locked, (self.policy, in_use), &[first, last], true)?,
-            [Some(one), None] | [None, Some(one)] => {
-                Resize::all(locked, (self.policy, in_use), &[one], true)?;
-            }
-            [None, None] => {}
-        }
-        let dropped = in_use && self.policy == Policy::Park;
-        for end in ends.into_iter().flatten() {
-            if end.link.is_some() && in_use && !dropped {
-                // One TLB entry held the leaf, so any of its addresses invalidates it (D8.17, RLGSCG).
-                let va = end.table.va(end.index).max(self.span.first);
-                let page = locked.geometry.page_shift();
-                batch.add(va, va + ((1 << page) - 1), page);
-            }
-        }
-        Ok(())
+/// Changes the one leaf that is exactly a span, if there is such a leaf and it is not in a contiguous run. Returns false, and
+/// has done nothing, in all other cases. Most changes are of this kind, so it is as short as can be. The span is in one
+/// gigabyte.
+#[inline(always)]
+pub(crate) fn change_one<P: Platform>(
+    state: &MapState,
+    platform: &P,
+    change: LeafChange,
+    span: Span,
+) -> bool {
+    let number = LockSet::number::<P>(span.first);
+    let _held = platform.lock(number);
+    if state.attention.is_needed() {
+        return false;
     }
-
-    /// Gives back the tables that were built for one end after the other end failed.
-    #[cold]
-    fn without(&self, end: Option<Resize>, frames: OutOfFrames) -> OutOfFrames {
-        let Some(Resize { table, link: Some(link), .. }) = end else { return frames };
-        let (platform, geometry) = (self.locked.platform, self.locked.geometry);
-        frames.and(discard(platform, geometry, self.locked.counters(), (link, table.level.down(1))))
+    let reserve = Reserve::new(platform);
+    let locked = Locked {
+        platform,
+        geometry: state.geometry(),
+        state,
+        locks: LockSet::one(number),
+        reserve: &reserve,
+        policy: Policy::Fixed,
+        own: 0,
+        answered: false,
+    };
+    let table = locked.deepest(locked.root(), span);
+    let index = table.index_of(span.first);
+    let old = locked.load(&table, index);
+    let new = change.of(old, table.level);
+    let refused = change.refuse_write_execute && new.is_write_execute();
+    let whole = span.last - span.first == (1 << table.shift) - 1;
+    if refused || !whole || old.is_contiguous() || !state.is_leaf(old, table.level) {
+        return false;
     }
-
-    /// Returns the change of size of the leaf or run that contains an end of the range, if there is one.
-    fn end(&self, va: u64) -> Result<Option<Resize>, OutOfFrames> {
-        let locked = self.locked;
-        let table = locked.deepest(*self.table, Span { first: va, last: va });
-        let index = table.index_of(va);
-        let old = locked.load(&table, index);
-        let at = table.span_of(index);
-        if self.change.of(old, table.level) == old {
-            return Ok(None);
-        }
-        let run = locked.run(&table, old);
-        let dissolves = run.filter(|_| locked.dissolves(&table, index, old, self.span));
-        if self.span.covers(at.first, at.last) {
-            return Ok(dissolves.map(|_| Resize { table, index, dissolves, link: None }));
-        }
-        let link = Some(locked.replacement(self.change, self.span).leaf(old, &table, at.first)?);
-        Ok(Some(Resize { table, index, dissolves, link }))
+    if new != old {
+        let share = state.share(number);
+        let version = share.changes_begin();
+        locked.store(&table, index, new);
+        finish_one(platform, state.geometry(), &share.counters, old.is_valid(), span.first);
+        share.changes_end(version);
     }
+    true
 }

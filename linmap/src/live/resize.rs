@@ -7,8 +7,8 @@
 
 use crate::build::discard;
 use crate::format::Descriptor;
-use crate::live::error::ChangeError;
 use crate::live::locked::Locked;
+use crate::live::stop::{Needs, Stop};
 use crate::plan::Policy;
 use crate::platform::{EntryUpdate, Platform};
 use crate::read::Table;
@@ -43,7 +43,7 @@ impl Resize {
         (policy, in_use): (Policy, bool),
         resizes: &[Self],
         then_changed: bool,
-    ) -> Result<(), ChangeError> {
+    ) -> Result<(), Stop> {
         if !parks(policy, in_use) {
             Self::all_in_place(locked, resizes.iter().copied(), then_changed);
             return Ok(());
@@ -77,7 +77,7 @@ impl Resize {
     }
 
     #[cold]
-    fn all_parked<P: Platform>(locked: &Locked<'_, P>, resizes: &[Self]) -> Result<(), ChangeError> {
+    fn all_parked<P: Platform>(locked: &Locked<'_, P>, resizes: &[Self]) -> Result<(), Stop> {
         let mut updates = [EntryUpdate::default(); EntryUpdate::MOST];
         let mut used = 0;
         let mut add = |update| {
@@ -100,7 +100,7 @@ impl Resize {
             for Self { table, link, .. } in resizes {
                 if let Some(link) = link {
                     let below = (*link, table.level.down(1));
-                    discard(locked.platform, locked.geometry, locked.counters(), below);
+                    discard(locked.reserve, locked.geometry, locked.counters(), below);
                 }
             }
         }
@@ -137,7 +137,7 @@ pub(crate) fn update<P: Platform>(
     locked: &Locked<'_, P>,
     (policy, in_use): (Policy, bool),
     updates: &[EntryUpdate],
-) -> Result<(), ChangeError> {
+) -> Result<(), Stop> {
     if parks(policy, in_use) {
         return park(locked, updates);
     }
@@ -149,10 +149,13 @@ pub(crate) fn update<P: Platform>(
     Ok(())
 }
 
-/// Performs stores with the other CPUs parked.
-fn park<P: Platform>(locked: &Locked<'_, P>, updates: &[EntryUpdate]) -> Result<(), ChangeError> {
+/// Performs stores with the other CPUs parked, if they have answered before the locks were taken.
+fn park<P: Platform>(locked: &Locked<'_, P>, updates: &[EntryUpdate]) -> Result<(), Stop> {
+    if !locked.answered {
+        return Err(Needs::Answers.into());
+    }
     locked.platform.park(locked.platform, locked.state.root(), updates)?;
-    locked.counters().parked();
+    locked.state.parked();
     Ok(())
 }
 

@@ -1,38 +1,80 @@
 //! Maps a range in pages: every leaf in it is split down to the last level, and translates as before.
+//!
+//! A long range is split piece by piece. No translation changes, so others may work in the range meanwhile. All table
+//! pages are taken before the first piece.
 
 use crate::build::{Replacement, page_tables_for};
 use crate::format::{Descriptor, LeafChange, Level, Span};
+use crate::live::attempt::Call;
 use crate::live::error::{ChangeError, refusal};
 use crate::live::locked::{LeafVisitor, Locked};
-use crate::live::resize::{self, Resize};
-use crate::live::table_pages::ReservedPages;
+use crate::live::map_state::MapState;
+use crate::live::resize::Resize;
+use crate::live::stop::Stop;
 use crate::live::tlb_batch::TlbBatch;
 use crate::plan::Policy;
 use crate::platform::Platform;
 use crate::read::Table;
 
-/// Splits everything that has to be split, or nothing.
+/// Splits everything that has to be split.
 ///
 /// # Errors
 ///
 /// A hole; a descriptor that the library would not write; out of frames; a change of size that the policy or the CPUs
-/// do not permit. If CPUs stop parking half way, the leaves that were split stay split, and translate as before.
-pub(crate) fn split_to_pages<P: Platform>(locked: &Locked<'_, P>, span: Span) -> Result<(), ChangeError> {
-    let table = locked.deepest(locked.root(), span);
-    let mut survey = Survey { span, any: false, tables: 0, in_use: None };
-    locked.visit_leaves(&table, span, &mut survey)?;
+/// do not permit. Nothing is split then, except where several holds are needed: leaves that were split in earlier ones stay
+/// split, and translate as before.
+pub(crate) fn split_to_pages<P: Platform>(
+    state: &MapState,
+    platform: &P,
+    span: Span,
+) -> Result<(), ChangeError> {
+    let mut call = Call::new(state, platform);
+    // A piece is a number of pages, since it becomes that many entries; at least one table.
+    let entries = state.geometry().entries(Level::PAGE).max(P::HOLD);
+    let bytes = (entries as u64) << state.geometry().page_shift();
+    if span.last - span.first >= bytes {
+        let mut tables = 0;
+        call.pieces(span, |locked, piece| {
+            tables += survey(locked, span, piece)?.tables;
+            Ok(())
+        })?;
+        call.frames(tables)?;
+    }
+    let mut first = span.first;
+    while first <= span.last {
+        let piece = Span { first, last: span.last.min((first - first % bytes).saturating_add(bytes - 1)) };
+        call.attempts(piece, |locked| split(locked, piece))?;
+        first = match piece.last.checked_add(1) {
+            Some(next) => next,
+            None => break,
+        };
+    }
+    Ok(())
+}
+
+/// Splits the leaves of a piece.
+fn split<P: Platform>(locked: &Locked<'_, P>, span: Span) -> Result<(), Stop> {
+    let survey = survey(locked, span, span)?;
     if !survey.any {
         return Ok(());
     }
-    let policy = locked.state.policy();
+    let policy = locked.policy;
     locked.may_resize(policy, survey.in_use)?;
-    let reserved = ReservedPages::take(locked.platform, survey.tables)?;
-    // Parks without a change, to detect CPUs that do not park before the first store.
-    resize::update(locked, (policy, survey.in_use.is_some()), &[])?;
-    let result = locked.visit_leaves(&table, span, &mut Splits { span, policy, reserved: &reserved });
+    locked.has_frames(survey.tables)?;
+    locked.mark(span);
+    let table = locked.deepest(locked.root(), span);
+    let result = locked.visit_leaves(&table, span, &mut Splits { span, policy });
     // The old leaves that TLBs hold translate as the pages do, so nothing is invalidated.
     TlbBatch::new().finish(locked);
     result
+}
+
+/// Surveys a piece of a span that is to be split.
+fn survey<P: Platform>(locked: &Locked<'_, P>, span: Span, piece: Span) -> Result<Survey, Stop> {
+    let table = locked.deepest(locked.root(), piece);
+    let mut survey = Survey { span, any: false, tables: 0, in_use: None };
+    locked.visit_leaves(&table, piece, &mut survey)?;
+    Ok(survey)
 }
 
 /// Returns true if a leaf is larger than a page, or in a run.
@@ -58,12 +100,13 @@ impl<P: Platform> LeafVisitor<P> for Survey {
         table: &Table,
         (index, _): (usize, usize),
         old: Descriptor,
-    ) -> Result<usize, ChangeError> {
+    ) -> Result<usize, Stop> {
         let (g, at) = (locked.geometry, table.span_of(index));
         if !old.is_leaf(g, table.level) {
-            return Err(refusal(at.first.max(self.span.first), table.level, old, g));
+            return Err(refusal(at.first.max(self.span.first), table.level, old, g).into());
         }
         if is_large(table.level, old) {
+            locked.covers(table.run_of(index, locked.run(table, old).unwrap_or(1)))?;
             if old.is_valid() {
                 self.in_use.get_or_insert(at.first);
             }
@@ -75,24 +118,23 @@ impl<P: Platform> LeafVisitor<P> for Survey {
 }
 
 /// Splits the leaves of a range.
-struct Splits<'a, P: Platform> {
+struct Splits {
     span: Span,
     policy: Policy,
-    reserved: &'a ReservedPages<'a, P>,
 }
 
-impl<P: Platform> LeafVisitor<P> for Splits<'_, P> {
+impl<P: Platform> LeafVisitor<P> for Splits {
     fn leaves(
         &mut self,
         locked: &Locked<'_, P>,
         table: &Table,
         (index, _): (usize, usize),
         old: Descriptor,
-    ) -> Result<usize, ChangeError> {
+    ) -> Result<usize, Stop> {
         if is_large(table.level, old) {
             let mut link = None;
             if table.level != Level::PAGE {
-                let (memory, geometry, counters) = (self.reserved, locked.geometry, locked.counters());
+                let (memory, geometry, counters) = (locked.reserve, locked.geometry, locked.counters());
                 let (change, span) = (LeafChange::NONE, self.span);
                 let replacement = Replacement { memory, geometry, change, span, pages: true, counters };
                 link = Some(replacement.leaf(old, table, table.va(index))?);

@@ -1,8 +1,9 @@
 //! Surveys a range before a change: is the change possible, and what is needed? Nothing is stored.
 
 use crate::format::{Descriptor, LeafChange, Span};
-use crate::live::error::{ChangeError, refusal};
+use crate::live::error::refusal;
 use crate::live::locked::{LeafVisitor, Locked};
+use crate::live::stop::Stop;
 use crate::platform::Platform;
 use crate::read::Table;
 
@@ -53,11 +54,11 @@ impl Survey {
         (change, span): (LeafChange, Span),
         (table, first, last): (&Table, usize, usize),
         old: Descriptor,
-    ) -> Result<(), ChangeError> {
+    ) -> Result<(), Stop> {
         let new = change.of(old, table.level);
         let refused = change.refuse_write_execute && new.is_write_execute();
         if refused || !old.is_leaf(locked.geometry, table.level) {
-            return Err(refusal(table.va(first).max(span.first), table.level, old, locked.geometry));
+            return Err(refusal(table.va(first).max(span.first), table.level, old, locked.geometry).into());
         }
         let bits = (new.0 ^ old.0, old.is_valid());
         self.differs |= *self.first.get_or_insert(bits) != bits;
@@ -105,26 +106,30 @@ impl Survey {
 /// A survey under way.
 pub(crate) struct Surveyor {
     change: LeafChange,
+    /// The range of the operation, of which a part is surveyed.
     span: Span,
     found: Survey,
+    /// The number of entries that may still be read.
+    left: usize,
 }
 
 impl Surveyor {
-    /// Surveys `span`, which lies within what `table` translates, for a change.
+    /// Surveys a piece of `span`, of at most so many entries, for a change of all of it. The piece lies within what `table`
+    /// translates.
     ///
     /// # Errors
     ///
     /// The change is refused: a hole, a descriptor that the library would not write, or memory that would be both
-    /// writable and executable.
+    /// writable and executable. Or the piece has more entries.
     #[inline]
     pub(crate) fn survey<P: Platform>(
         locked: &Locked<'_, P>,
         table: &Table,
-        change: LeafChange,
-        span: Span,
-    ) -> Result<Survey, ChangeError> {
-        let mut surveyor = Self { change, span, found: Survey::default() };
-        locked.visit_leaves(table, span, &mut surveyor)?;
+        (change, span): (LeafChange, Span),
+        (piece, most): (Span, usize),
+    ) -> Result<Survey, Stop> {
+        let mut surveyor = Self { change, span, found: Survey::default(), left: most };
+        locked.visit_leaves(table, piece, &mut surveyor)?;
         Ok(surveyor.found)
     }
 }
@@ -137,8 +142,9 @@ impl<P: Platform> LeafVisitor<P> for Surveyor {
         table: &Table,
         (index, last): (usize, usize),
         old: Descriptor,
-    ) -> Result<usize, ChangeError> {
+    ) -> Result<usize, Stop> {
         let end = locked.alike(table, index, old, last);
+        self.left = self.left.checked_sub(end - index).ok_or(Stop::TooLong)?;
         self.found.leaves(locked, (self.change, self.span), (table, index, end - 1), old)?;
         Ok(end)
     }

@@ -4,9 +4,10 @@
 //! ARM D8.17.8). Entries that were invalid before need no invalidation: a translation that faults is never cached
 //! (D8.17, IWZCBG).
 
-use crate::format::{Scope, Tlbi, Va};
+use crate::build::Counters;
+use crate::format::{Geometry, Scope, Tlbi, Va};
 use crate::live::locked::Locked;
-use crate::platform::{Dsb, Platform};
+use crate::platform::{Dsb, Hardware, Platform};
 
 /// The ranges whose old translations must be dropped.
 pub(crate) struct TlbBatch {
@@ -56,7 +57,7 @@ impl TlbBatch {
 
     /// Makes the stores visible, invalidates, and waits until the invalidations are complete on all CPUs.
     pub(crate) fn finish<P: Platform>(&self, locked: &Locked<'_, P>) {
-        complete(locked, self.used != 0, || {
+        complete(locked.platform, locked.geometry, locked.counters(), self.used != 0, || {
             let range_tlbi = locked.platform.promise().range_tlbi;
             self.issue(locked, range_tlbi);
         });
@@ -85,32 +86,44 @@ impl TlbBatch {
 
 /// Completes the change of one leaf. If the leaf was valid, it is invalidated by one of its addresses.
 #[inline(never)]
-pub(crate) fn finish_one<P: Platform>(locked: &Locked<'_, P>, was_valid: bool, va: u64) {
-    complete(locked, was_valid, || {
-        locked.platform.tlbi(Tlbi::Page(Va(va), Scope::LastLevel), locked.geometry);
-        locked.counters().invalidated(1);
+pub(crate) fn finish_one<H: Hardware>(
+    hardware: &H,
+    geometry: Geometry,
+    counters: &Counters,
+    was_valid: bool,
+    va: u64,
+) {
+    complete(hardware, geometry, counters, was_valid, || {
+        hardware.tlbi(Tlbi::Page(Va(va), Scope::LastLevel), geometry);
+        counters.invalidated(1);
     });
 }
 
 /// Executes the sequence of every change: stores, barrier, invalidations, barriers.
 #[inline(always)]
-fn complete<P: Platform>(locked: &Locked<'_, P>, invalidates: bool, issue: impl FnOnce()) {
-    locked.platform.dsb(Dsb::Ishst);
+fn complete<H: Hardware>(
+    hardware: &H,
+    geometry: Geometry,
+    counters: &Counters,
+    invalidates: bool,
+    issue: impl FnOnce(),
+) {
+    hardware.dsb(Dsb::Ishst);
     if invalidates {
         issue();
-        locked.platform.dsb(Dsb::Ish);
-        if locked.platform.promise().repeat_tlbi {
-            repeat(locked);
+        hardware.dsb(Dsb::Ish);
+        if hardware.promise().repeat_tlbi {
+            repeat(hardware, geometry, counters);
         }
     }
-    locked.platform.isb();
+    hardware.isb();
 }
 
 /// Issues the additional TLBI and DSB that some CPUs need after a batch
 /// ([`Midr::repeated_tlbi`](crate::Midr::repeated_tlbi)).
 #[cold]
-fn repeat<P: Platform>(locked: &Locked<'_, P>) {
-    locked.platform.tlbi(Tlbi::Repeat, locked.geometry);
-    locked.platform.dsb(Dsb::Ish);
-    locked.counters().invalidated(1);
+fn repeat<H: Hardware>(hardware: &H, geometry: Geometry, counters: &Counters) {
+    hardware.tlbi(Tlbi::Repeat, geometry);
+    hardware.dsb(Dsb::Ish);
+    counters.invalidated(1);
 }

@@ -3,10 +3,14 @@
 use core::convert::Infallible;
 
 use crate::format::{Descriptor, LeafChange, Level, Span, Va};
+use crate::live::attempt::Call;
+use crate::live::deferred_tables::DeferredTables;
 use crate::live::error::{ChangeError, refusal};
+use crate::live::lock_set::{GIGABYTE, LockSet};
 use crate::live::locked::{LeafVisitor, LiveVisitor, Locked};
-use crate::live::protect::prepare;
-use crate::live::table_pages::DeferredTables;
+use crate::live::map_state::MapState;
+use crate::live::protect::{prepare, prepare_pieces};
+use crate::live::stop::Stop;
 use crate::live::tlb_batch::TlbBatch;
 use crate::platform::Platform;
 use crate::read::{Table, visit_span};
@@ -16,13 +20,35 @@ use crate::read::{Table, visit_span};
 /// # Errors
 ///
 /// As for a change of permissions.
-pub(crate) fn unmap<P: Platform>(locked: &Locked<'_, P>, span: Span) -> Result<(), ChangeError> {
-    let root = locked.root();
+pub(crate) fn unmap<P: Platform>(state: &MapState, platform: &P, span: Span) -> Result<(), ChangeError> {
+    let mut call = Call::new(state, platform);
+    let done = call.attempts(span, |locked| {
+        locked.mark(span);
+        let mut unmap = Unmap::new(span);
+        prepare(locked, (LeafChange::REMOVE, span), &mut unmap.batch)?;
+        unmap.span(locked, span);
+        Ok(unmap.finish(locked))
+    })?;
+    let emptied = match done {
+        Some(emptied) => emptied,
+        None => long(&mut call, span)?,
+    };
+    if emptied { prune(&mut call, span) } else { Ok(()) }
+}
+
+/// Removes the mappings of a range of many entries. Returns true if a table that takes more locks may be empty.
+#[cold]
+fn long<P: Platform>(call: &mut Call<'_, P>, span: Span) -> Result<bool, ChangeError> {
+    call.claim(span)?;
     let mut unmap = Unmap::new(span);
-    prepare(locked, locked.state.policy(), &root, (LeafChange::REMOVE, span), &mut unmap.batch)?;
-    unmap.span(locked, span);
-    unmap.finish(locked);
-    Ok(())
+    prepare_pieces(call, (LeafChange::REMOVE, span), &mut unmap.batch)?;
+    call.pieces(span, |locked, piece| {
+        unmap.span(locked, piece);
+        Ok(())
+    })?;
+    let mut emptied = false;
+    call.last_hold(span, |locked| emptied = unmap.finish(locked))?;
+    Ok(emptied)
 }
 
 /// Removes the mappings of several ranges of pages with one batch of invalidations, or does nothing. No leaf changes
@@ -32,27 +58,90 @@ pub(crate) fn unmap<P: Platform>(locked: &Locked<'_, P>, span: Span) -> Result<(
 ///
 /// A range that is not mapped everywhere, or that contains only a part of a leaf.
 pub(crate) fn unmap_all<P: Platform>(
-    locked: &Locked<'_, P>,
+    state: &MapState,
+    platform: &P,
     ranges: &[(Va, u64)],
 ) -> Result<(), ChangeError> {
-    let spans = || ranges.iter().filter_map(|&(va, pages)| locked.state.span(va, pages).transpose());
-    let Some(first) = spans().next() else { return Ok(()) };
-    for span in spans() {
-        let span = span?;
-        locked.visit_leaves(&locked.deepest(locked.root(), span), span, &mut WholeLeaves(span))?;
+    let mut hull: Option<Span> = None;
+    let mut locks = None;
+    for &(va, pages) in ranges {
+        let Some(span) = state.span(va, pages)? else { continue };
+        let all = hull.unwrap_or(span);
+        hull = Some(Span { first: all.first.min(span.first), last: all.last.max(span.last) });
+        let of = LockSet::of::<P>(span);
+        locks = Some(locks.map_or(of, |others: LockSet| others.and(of)));
     }
-    let mut unmap = Unmap::new(first?);
-    for span in spans() {
-        let span = span?;
-        locked.state.dirty.mark(span);
+    let (Some(hull), Some(locks)) = (hull, locks) else { return Ok(()) };
+    let spans = || ranges.iter().filter_map(|&(va, pages)| state.span(va, pages).ok().flatten());
+    let mut call = Call::new(state, platform);
+    let done = call.attempts_with(locks, hull, |locked| {
+        let mut left = P::HOLD;
+        for span in spans() {
+            let mut whole = WholeLeaves { span, left };
+            locked.visit_leaves(&locked.deepest(locked.root(), span), span, &mut whole)?;
+            left = whole.left;
+        }
+        let mut unmap = Unmap::new(hull);
+        for span in spans() {
+            locked.mark(span);
+            unmap.span(locked, span);
+        }
+        Ok(unmap.finish(locked))
+    })?;
+    let emptied = match done {
+        Some(emptied) => emptied,
+        None => long_unmap_all(&mut call, hull, spans())?,
+    };
+    if emptied { prune(&mut call, hull) } else { Ok(()) }
+}
+
+/// Does the same for ranges with many entries.
+#[cold]
+fn long_unmap_all<P: Platform>(
+    call: &mut Call<'_, P>,
+    hull: Span,
+    spans: impl Iterator<Item = Span> + Clone,
+) -> Result<bool, ChangeError> {
+    call.claim(hull)?;
+    for span in spans.clone() {
+        call.pieces(span, |locked, piece| {
+            let mut whole = WholeLeaves { span, left: usize::MAX };
+            locked.visit_leaves(&locked.deepest(locked.root(), piece), piece, &mut whole)
+        })?;
+    }
+    let mut unmap = Unmap::new(hull);
+    for span in spans {
+        call.pieces(span, |locked, piece| {
+            unmap.span(locked, piece);
+            Ok(())
+        })?;
+    }
+    let mut emptied = false;
+    call.last_hold(hull, |locked| emptied = unmap.finish(locked))?;
+    Ok(emptied)
+}
+
+/// Removes the empty tables that translate addresses of a span and more than one gigabyte. They take many locks, so this is
+/// done only if such a table may be empty.
+#[cold]
+fn prune<P: Platform>(call: &mut Call<'_, P>, span: Span) -> Result<(), ChangeError> {
+    let all = Span { first: 0, last: u64::MAX };
+    let prunes = call.looks_with(LockSet::of::<P>(all), span, |locked| {
+        let mut unmap = Unmap { upper: true, ..Unmap::new(span) };
+        locked.mark(span);
         unmap.span(locked, span);
-    }
-    unmap.finish(locked);
-    Ok(())
+        unmap.finish(locked);
+        Ok(())
+    });
+    prunes.map(|_| ())
 }
 
 /// Checks that all of a span is mapped, by leaves and runs within the span.
-struct WholeLeaves(Span);
+struct WholeLeaves {
+    span: Span,
+    /// The number of entries that may still be read.
+    left: usize,
+}
 
 impl<P: Platform> LeafVisitor<P> for WholeLeaves {
     fn leaves(
@@ -61,14 +150,16 @@ impl<P: Platform> LeafVisitor<P> for WholeLeaves {
         table: &Table,
         (index, _): (usize, usize),
         old: Descriptor,
-    ) -> Result<usize, ChangeError> {
+    ) -> Result<usize, Stop> {
+        self.left = self.left.checked_sub(1).ok_or(Stop::TooLong)?;
         if !old.is_leaf(locked.geometry, table.level) {
-            return Err(refusal(table.va(index).max(self.0.first), table.level, old, locked.geometry));
+            let va = table.va(index).max(self.span.first);
+            return Err(refusal(va, table.level, old, locked.geometry).into());
         }
         let leaf = table.run_of(index, locked.run(table, old).unwrap_or(1));
-        if !self.0.covers(leaf.first, leaf.last) {
-            let policy = locked.state.policy();
-            return Err(ChangeError::NeedsResize { va: Va(leaf.first), policy });
+        if !self.span.covers(leaf.first, leaf.last) {
+            let policy = locked.policy;
+            return Err(ChangeError::NeedsResize { va: Va(leaf.first), policy }.into());
         }
         Ok(index + 1)
     }
@@ -79,11 +170,16 @@ struct Unmap {
     span: Span,
     batch: TlbBatch,
     deferred: DeferredTables,
+    /// True if only empty tables are removed that translate more than a gigabyte.
+    upper: bool,
+    /// True if such a table may be empty, but its locks are not held.
+    emptied: bool,
 }
 
 impl Unmap {
     const fn new(span: Span) -> Self {
-        Self { span, batch: TlbBatch::new(), deferred: DeferredTables::new() }
+        let (batch, deferred) = (TlbBatch::new(), DeferredTables::new());
+        Self { span, batch, deferred, upper: false, emptied: false }
     }
 
     /// Removes the leaves of a span, which are all within it. It starts at the root, since tables above can become
@@ -93,9 +189,11 @@ impl Unmap {
         let Ok(()) = visit_span(locked, &locked.root(), span, self);
     }
 
-    fn finish<P: Platform>(mut self, locked: &Locked<'_, P>) {
+    /// Completes the removal. Returns true if a table may be empty for which more locks are needed.
+    fn finish<P: Platform>(&mut self, locked: &Locked<'_, P>) -> bool {
         self.batch.finish(locked);
-        self.deferred.give(locked);
+        self.deferred.retire(locked);
+        self.emptied
     }
 
     /// Removes a table from the tree, with the tables below it down to `level`.
@@ -118,9 +216,12 @@ impl<P: Platform> LiveVisitor<P> for Unmap {
         &mut self,
         locked: &Locked<'_, P>,
         table: &Table,
-        (index, _): (usize, usize),
+        (index, last): (usize, usize),
         old: Descriptor,
     ) -> Result<usize, Infallible> {
+        if self.upper {
+            return Ok(if table.level == Level::PAGE { last + 1 } else { index + 1 });
+        }
         if old != Descriptor::HOLE {
             locked.store(table, index, Descriptor::HOLE);
             locked.counters().leaves(table.level, old.is_contiguous(), -1);
@@ -141,6 +242,9 @@ impl<P: Platform> LiveVisitor<P> for Unmap {
         old: Descriptor,
     ) -> Result<bool, Infallible> {
         let at = table.span_of(index);
+        if self.upper {
+            return Ok(table.shift > GIGABYTE);
+        }
         if !self.span.covers(at.first, at.last) {
             return Ok(true);
         }
@@ -160,6 +264,15 @@ impl<P: Platform> LiveVisitor<P> for Unmap {
         below: &Table,
     ) -> Result<(), Infallible> {
         if is_empty(locked, below) {
+            let at = table.span_of(index);
+            if locked.covers(at).is_err() {
+                self.emptied = true;
+                return Ok(());
+            }
+            // Another caller may be about to use it.
+            if locked.is_claimed(at) {
+                return Ok(());
+            }
             uncount_table(locked);
             // The leaves are in the batch. Walk caches drop the table by any of its addresses.
             let (first, g) = (table.va(index), locked.geometry);
@@ -212,7 +325,8 @@ impl<P: Platform> LiveVisitor<P> for Uncount {
 fn is_empty<P: Platform>(locked: &Locked<'_, P>, table: &Table) -> bool {
     let entries = locked.geometry.entries(table.level);
     // A root may have fewer than eight entries.
-    let eights = entries & !7;
+    let alone = locked.covers(table.span_of_all(locked.geometry)).is_ok();
+    let eights = if alone { entries & !7 } else { 0 };
     let is_hole = |entry: &Descriptor| *entry == Descriptor::HOLE;
     (0..eights).step_by(8).all(|index| locked.load_eight(table, index).iter().all(is_hole))
         && (eights..entries).all(|index| is_hole(&locked.load(table, index)))

@@ -65,6 +65,12 @@ impl Table {
         Span { first, last: first + ((1 << self.shift) - 1) }
     }
 
+    /// Returns all addresses that the table translates.
+    #[inline]
+    pub(crate) const fn span_of_all(&self, g: Geometry) -> Span {
+        Span { first: self.base, last: self.base + (((g.entries(self.level) as u64) << self.shift) - 1) }
+    }
+
     /// Returns the addresses that an entry's contiguous run of `members` entries translates.
     #[inline]
     pub(crate) const fn run_of(&self, index: usize, members: usize) -> Span {

@@ -2,24 +2,38 @@
 //!
 //! Tables are descended, leaves become pages unless they are in `keep`, and a hole clears the copy's entry. So copying
 //! a span twice has the same result as copying it once, and a span in which the live tree has changed is copied again.
-//! Page tables are copied as a whole.
+//! A new page table is filled as a whole.
+//!
+//! The live tree is only read, so a lock of some addresses that a descriptor translates suffices to rely on it. What the
+//! holder of one gigabyte's lock finds above it, a large leaf or hole, is so for all of the leaf's or hole's addresses.
 
-use crate::build::{Counters, OutOfFrames, discard, fill_holes, fill_with_step};
+use core::ops::Range;
+
+use crate::build::{Counters, OutOfFrames, fill_holes, fill_with_step};
 use crate::format::{Descriptor, Geometry, Level, Span, TableLimits, Va};
 use crate::live::Locked;
-use crate::platform::{Frame, Platform};
+use crate::platform::{Frame, Memory, Platform};
 use crate::read::Table;
+use crate::repaint::detached::Detached;
 use crate::repaint::error::RepaintError;
 
-/// A piece of the copying.
-pub(crate) struct Copy<'a, P> {
-    pub(crate) locked: Locked<'a, P>,
+/// The copying of one hold.
+pub(crate) struct Copy<'a, P: Platform> {
+    locked: &'a Locked<'a, P>,
     /// The ranges within which leaves keep their size.
-    pub(crate) keep: &'a [(Va, Va)],
+    keep: &'a [(Va, Va)],
     /// The counts of the second tree.
-    pub(crate) counters: &'a Counters,
+    counters: &'a Counters,
+    /// Where tables of the second tree wait that it has no more.
+    detached: &'a mut Detached,
     /// The number of descriptors that may still be read or written.
-    pub(crate) left: usize,
+    left: usize,
+    /// True if something has been copied, so that the hold may end.
+    begun: bool,
+    /// True if it stopped because the reserve was empty.
+    pub(crate) starved: bool,
+    /// The last address of what was copied last.
+    reached: u64,
 }
 
 /// The counterpart in the live tree of a table in the second tree.
@@ -32,29 +46,46 @@ struct Source {
 /// The address from which the rest of the span is still to be copied, or `None`.
 type Rest = Option<u64>;
 
-impl<P: Platform> Copy<'_, P> {
-    /// Brings the entries of the second root, and everything below them, into line with those of the live root. It may
-    /// stop before the end of the span, and returns the rest.
+impl<'a, P: Platform> Copy<'a, P> {
+    pub(crate) fn new(
+        locked: &'a Locked<'a, P>,
+        keep: &'a [(Va, Va)],
+        counters: &'a Counters,
+        detached: &'a mut Detached,
+    ) -> Self {
+        let (left, begun, starved, reached) = (P::HOLD, false, false, 0);
+        Self { locked, keep, counters, detached, left, begun, starved, reached }
+    }
+
+    /// Brings the entries of the second root, and everything below them, into line with those of the live root. Returns
+    /// the last address up to which that is done, or `None` if nothing is. It may be before the end of the span, since a
+    /// hold ends, or after it, where an entry that translates the end goes on.
     ///
     /// # Errors
     ///
-    /// Out of frames, or a descriptor that the library would not write. Everything that was copied stays.
-    pub(crate) fn span(&mut self, root: Table, to: &mut [u64], span: Span) -> Result<Rest, RepaintError> {
-        self.table(&Source { table: root, leaf: None }, to, span)
+    /// A descriptor that the library would not write. Everything that was copied stays.
+    pub(crate) fn span(&mut self, to: &mut [u64], span: Span) -> Result<Option<u64>, RepaintError> {
+        self.reached = span.last;
+        let root = self.locked.root();
+        match self.table(&Source { table: root, leaf: None }, to, span)? {
+            None => Ok(Some(self.reached)),
+            Some(rest) => Ok((rest > span.first).then(|| rest - 1)),
+        }
     }
 
     /// Copies a table above the last level.
     fn table(&mut self, from: &Source, to: &mut [u64], span: Span) -> Result<Rest, RepaintError> {
-        let (g, table) = (self.locked.geometry, from.table);
-        let (mut index, last) = table.entries_of(span, g);
+        let table = from.table;
+        let (mut index, last) = table.entries_of(span, self.locked.geometry);
         while index <= last {
-            if self.left == 0 {
+            if self.begun && (self.left == 0 || self.detached.is_full()) {
                 return Ok(Some(table.va(index).max(span.first)));
             }
-            self.left -= 1;
+            self.left = self.left.saturating_sub(1);
             let old = self.entry(from, index);
             if let Some(run) = self.kept(from, index, old) {
                 self.left = self.left.saturating_sub(run.len() - 1);
+                self.reaches(table.span_of(run.end - 1));
                 for member in run {
                     self.put(to, (member, table.level), self.locked.load(&table, member));
                     index = index.max(member);
@@ -64,11 +95,18 @@ impl<P: Platform> Copy<'_, P> {
                     return Ok(Some(rest));
                 }
             } else {
+                self.reaches(table.span_of(index));
                 self.put(to, (index, table.level), Descriptor::HOLE);
             }
             index += 1;
         }
         Ok(None)
+    }
+
+    /// Notes that everything up to the end of a span has been copied.
+    fn reaches(&mut self, span: Span) {
+        self.begun = true;
+        self.reached = self.reached.max(span.last);
     }
 
     /// Returns the counterpart for the table below an entry, or `None` for a hole.
@@ -114,37 +152,38 @@ impl<P: Platform> Copy<'_, P> {
         (to, index): (&mut [u64], usize),
         span: Span,
     ) -> Result<Rest, RepaintError> {
+        let (g, level) = (self.locked.geometry, from.table.level);
+        let new = !Descriptor(to[index]).is_table(Level::new(level.number() - 1));
+        let part = match level {
+            _ if new => 0..1 << g.index_bits(),
+            Level::PAGE => part(&from.table, span, g),
+            _ => 0..0,
+        };
+        // What pages replace is counted first.
+        let cost = if new { part.len() } else { 2 * part.len() };
+        self.starved = new && self.locked.reserve.count() == 0;
+        if self.starved || self.begun && self.left < cost {
+            return Ok(Some(from.table.base.max(span.first)));
+        }
+        self.left = self.left.saturating_sub(cost);
+        self.begun |= cost != 0;
         let mut frame = self.open(from, (to, index))?;
-        let slots = &mut self.locked.platform.slots(&mut frame)[..1 << self.locked.geometry.index_bits()];
-        if from.table.level != Level::PAGE {
+        let slots = &mut self.locked.platform.slots(&mut frame)[..1 << g.index_bits()];
+        if level != Level::PAGE {
             return self.table(from, slots, span);
         }
-        self.left = self.left.saturating_sub(slots.len());
-        match from.leaf {
-            Some(first) => {
-                fill_with_step(slots, first.0, 1 << from.table.shift);
-                self.counters.leaves(Level::PAGE, false, slots.len() as i64);
-            }
-            None => self.copy(&from.table, slots)?,
-        }
-        Ok(None)
+        self.reaches(from.table.span_of(part.end - 1));
+        self.pages(from, slots, part, new).map(|()| None)
     }
 
-    /// Returns the table that an entry of the second tree points to, and makes one if there is none. A page table is
-    /// about to be overwritten, so its contents are subtracted from the counts.
+    /// Returns the table that an entry of the second tree points to, and makes one if there is none.
     fn open(&self, from: &Source, (to, index): (&mut [u64], usize)) -> Result<Frame, RepaintError> {
-        let (memory, g, level) = (self.locked.platform, self.locked.geometry, from.table.level);
+        let (memory, g, level) = (self.locked.reserve, self.locked.geometry, from.table.level);
         let above = Level::new(level.number() - 1);
         let now = Descriptor(to[index]);
         if now.is_table(above) {
             // SAFETY: the second tree owns the table, whose only pointer is in this entry.
-            let mut frame = unsafe { Frame::from_pa(now.next_table(g)) };
-            if level == Level::PAGE {
-                let before = Tally::of(memory.slots(&mut frame), g, Level::PAGE);
-                self.counters.leaves(Level::PAGE, false, -(before.plain as i64));
-                self.counters.leaves(Level::PAGE, true, -(before.runs as i64));
-            }
-            return Ok(frame);
+            return Ok(unsafe { Frame::from_pa(now.next_table(g)) });
         }
         let mut frame = memory.take().ok_or_else(|| OutOfFrames(self.counters.tables()))?;
         self.counters.table();
@@ -156,29 +195,28 @@ impl<P: Platform> Copy<'_, P> {
         } else if level != Level::PAGE {
             fill_holes(slots);
         }
-        let table = frame.into_pa();
-        self.put(to, (index, above), Descriptor::link(table, g));
+        let (pa, link) = (frame.pa(), Descriptor::link(frame.into_pa(), g));
+        if now.is_leaf(g, above) {
+            self.dissolve(to, (index, above), now);
+            self.counters.leaves(above, false, -1);
+        }
+        to[index] = link.0;
         // SAFETY: the frame was given up for this entry only.
-        Ok(unsafe { Frame::from_pa(table) })
+        Ok(unsafe { Frame::from_pa(pa) })
     }
 
-    /// Replaces an entry of the second tree.
-    fn put(&self, to: &mut [u64], (index, level): (usize, Level), new: Descriptor) {
-        let (memory, g) = (self.locked.platform, self.locked.geometry);
+    /// Replaces an entry of the second tree by a leaf or a hole.
+    fn put(&mut self, to: &mut [u64], (index, level): (usize, Level), new: Descriptor) {
+        let g = self.locked.geometry;
         let old = Descriptor(to[index]);
         if old.is_table(level) {
-            discard(memory, g, self.counters, (old, level.down(1)));
+            self.detached.add(old, level.down(1));
         } else if old.is_leaf(g, level) {
-            let leaves = old.is_contiguous() && !(new.is_leaf(g, level) && new.is_contiguous());
-            if leaves {
-                let members = g.contiguous_entries(level);
-                let first = index & !(members - 1);
-                to[first..first + members]
-                    .iter_mut()
-                    .for_each(|m| *m = Descriptor(*m).without_contiguous().0);
-                self.counters.dissolved(level, members as i64);
+            let stays = new.is_leaf(g, level) && new.is_contiguous();
+            if !stays {
+                self.dissolve(to, (index, level), old);
             }
-            self.counters.leaves(level, old.is_contiguous() && !leaves, -1);
+            self.counters.leaves(level, stays && old.is_contiguous(), -1);
         }
         to[index] = new.0;
         if new.is_leaf(g, level) {
@@ -186,17 +224,55 @@ impl<P: Platform> Copy<'_, P> {
         }
     }
 
-    /// Copies a whole page table. Runs become single pages, except for those that keep their size.
-    fn copy(&self, from: &Table, to: &mut [u64]) -> Result<(), RepaintError> {
+    /// Dissolves the run that a leaf of the second tree is in, if it is in one.
+    fn dissolve(&self, to: &mut [u64], (index, level): (usize, Level), old: Descriptor) {
+        if old.is_contiguous() {
+            let members = self.locked.geometry.contiguous_entries(level);
+            let first = index & !(members - 1);
+            let run = &mut to[first..first + members];
+            run.iter_mut().for_each(|member| *member = Descriptor(*member).without_contiguous().0);
+            self.counters.dissolved(level, members as i64);
+        }
+    }
+
+    /// Fills a part of a page table.
+    fn pages(
+        &self,
+        from: &Source,
+        slots: &mut [u64],
+        part: Range<usize>,
+        new: bool,
+    ) -> Result<(), RepaintError> {
+        let (g, first) = (self.locked.geometry, part.start);
+        let to = &mut slots[part];
+        if !new {
+            let before = Tally::of(to, g);
+            self.counters.leaves(Level::PAGE, false, -(before.plain as i64));
+            self.counters.leaves(Level::PAGE, true, -(before.runs as i64));
+        }
+        match from.leaf {
+            Some(leaf) => {
+                let shift = from.table.shift;
+                fill_with_step(to, leaf.0.wrapping_add((first as u64) << shift), 1 << shift);
+                self.counters.leaves(Level::PAGE, false, to.len() as i64);
+                Ok(())
+            }
+            None => self.copy(&from.table, first, to),
+        }
+    }
+
+    /// Copies entries of a page table from the one at `first` on. Runs become single pages, except for those that keep
+    /// their size.
+    fn copy(&self, from: &Table, first: usize, to: &mut [u64]) -> Result<(), RepaintError> {
         let members = self.locked.geometry.run_below(Level::PAGE);
-        let last = from.span_of(to.len() - 1).last;
-        let keeps = self.keep.iter().any(|keep| keep.0.0 <= last && from.base <= keep.1.0);
+        let last = from.span_of(first + to.len() - 1).last;
+        let keeps = self.keep.iter().any(|keep| keep.0.0 <= last && from.va(first) <= keep.1.0);
         let mut tally = Tally::default();
-        for (n, eight) in to.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        for (index, eight) in (first..).step_by(8).zip(to.as_chunks_mut::<8>().0) {
             // A run has a multiple of eight members.
-            let whole = keeps && self.keeps(from.run_of(8 * n, members));
+            let whole = keeps && self.keeps(from.run_of(index, members));
             let of = |d: Descriptor| if whole { d } else { d.without_contiguous() };
-            *eight = self.locked.load_eight(from, 8 * n).map(|entry| of(entry).0);
+            *eight = self.locked.load_eight(from, index).map(|entry| of(entry).0);
             tally.add(eight, self.locked.geometry);
         }
         self.counters.leaves(Level::PAGE, false, tally.plain as i64);
@@ -205,7 +281,15 @@ impl<P: Platform> Copy<'_, P> {
     }
 }
 
-/// The entries of a table, by kind.
+/// Returns the entries of a page table that contain a span, in whole runs.
+fn part(table: &Table, span: Span, g: Geometry) -> Range<usize> {
+    // A run has a multiple of eight members.
+    let members = g.run_below(Level::PAGE);
+    let (first, last) = table.entries_of(span, g);
+    first & !(members - 1)..(last | (members - 1)) + 1
+}
+
+/// The entries of a page table, by kind.
 #[derive(Default)]
 pub(crate) struct Tally {
     /// The number of leaves that are not in runs.
@@ -217,34 +301,29 @@ pub(crate) struct Tally {
 }
 
 impl Tally {
-    /// Counts all entries of a table at a level.
-    pub(crate) fn of(slots: &[u64], g: Geometry, level: Level) -> Self {
+    /// Counts entries, a multiple of eight.
+    fn of(slots: &[u64], g: Geometry) -> Self {
         let mut tally = Self::default();
-        for eight in slots.as_chunks().0 {
-            match level {
-                Level::PAGE => tally.add(eight, g),
-                _ => tally.add_each(eight, g, level),
-            }
-        }
+        slots.as_chunks().0.iter().for_each(|eight| tally.add(eight, g));
         tally
     }
 
     /// Counts eight entries. They are usually of the same kind.
     #[inline(always)]
-    fn add(&mut self, eight: &[u64; 8], g: Geometry) {
+    pub(crate) fn add(&mut self, eight: &[u64; 8], g: Geometry) {
         let all = Descriptor(eight.iter().fold(u64::MAX, |all, entry| all & entry));
         let any = Descriptor(eight.iter().fold(0, |any, entry| any | entry));
         if all.is_valid() && all.is_leaf(g, Level::PAGE) && !any.is_contiguous() {
             self.plain += eight.len();
         } else if any != Descriptor::HOLE {
-            self.add_each(eight, g, Level::PAGE);
+            self.add_each(eight, g);
         }
     }
 
     #[cold]
-    fn add_each(&mut self, eight: &[u64; 8], g: Geometry, level: Level) {
+    fn add_each(&mut self, eight: &[u64; 8], g: Geometry) {
         for entry in eight.map(Descriptor) {
-            match entry.is_leaf(g, level) {
+            match entry.is_leaf(g, Level::PAGE) {
                 true if entry.is_contiguous() => self.runs += 1,
                 true => self.plain += 1,
                 false => self.strange |= entry.is_valid(),

@@ -1,7 +1,9 @@
 //! Maps the linear map in pages while everything runs: a second tree, and one switch to it.
 
 mod copy;
+mod detached;
 mod error;
+mod old_tree;
 mod second_tree;
 
 pub use error::RepaintError;

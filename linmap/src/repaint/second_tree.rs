@@ -1,19 +1,26 @@
 //! Maps the linear map in pages while everything runs: a second tree beside the live one, and one switch to it.
 //!
-//! *Copy*: the second tree is brought into line with the live one piece by piece, each under the lock (`copy.rs`).
-//! Changes of copied ranges are recorded (`dirty_ranges.rs`) and copied again. *Switch*: in the first hold of the lock
-//! in which nothing is left to copy, all CPUs are parked and resume on the second root. *Give back* the old tables.
-//! Until the switch the live tree is not touched.
+//! *Copy*: the second tree is brought into line with the live one piece by piece, each in a hold of the lock of one
+//! gigabyte (`copy.rs`). Changes of copied addresses are marked (`live/marks.rs`) and copied again. *Switch*: in a hold of
+//! all locks in which there is no mark, all CPUs are parked and resume on the second root. *Retire* the old tables
+//! (`old_tree.rs`). Until the switch the live tree is not touched.
+//!
+//! There may always be a mark, so the patience of a repaint has an end: then it claims its range, and nobody marks
+//! anything any more. While others have claimed a part of it, it does not switch: a long operation ends on the tree on
+//! which it began.
 
 use core::ops::Range;
 
 use crate::build::{Counters, OutOfFrames, fill_holes, give_back};
-use crate::format::{Descriptor, Span, Va};
-use crate::live::{AddressSpace, Locked};
+use crate::format::{Descriptor, Pa, Span, Va};
+use crate::live::marks::{self, Parts};
+use crate::live::{AddressSpace, Call, Claim, GIGABYTE, LockSet};
 use crate::plan::{Policy, Stats};
-use crate::platform::{Dsb, Frame, Platform, all_locks, with_locks};
-use crate::repaint::copy::{Copy, Tally};
+use crate::platform::{Frame, Platform, with_locks};
+use crate::repaint::copy::Copy;
+use crate::repaint::detached::Detached;
 use crate::repaint::error::RepaintError;
+use crate::repaint::old_tree::retire;
 
 impl AddressSpace {
     /// Maps everything from the first address of `range` to the last in single pages, although no live leaf changes its
@@ -24,15 +31,15 @@ impl AddressSpace {
     ///
     /// A map in large leaves needs this before it can be used by a CPU that may abort when a leaf is split live. Let
     /// that CPU use the map after this method has returned. The range must consist of whole entries of the root, like
-    /// [`linear_range`](crate::linear_range). Code that loads a TTBR without the lock must read [`root`](Self::root)
+    /// [`linear_range`](crate::linear_range). Code that loads a TTBR without a lock must read [`root`](Self::root)
     /// again afterwards.
     ///
-    /// Other operations may change the map meanwhile. The lock is held for about 16,384 descriptors at a time, or one
-    /// page table if that has more, and released in between. Changes of copied ranges are copied again, at least one
-    /// page table each. The copying ends when nothing is left to copy in a hold of the lock. In that hold the CPUs are
+    /// Other operations may change the map meanwhile. A lock is held for [`HOLD`](crate::Hardware::HOLD) descriptors at a
+    /// time, or one table if that has more, and released in between. Changes of copied addresses are copied again, in
+    /// parts of 16 MB. The copying ends when nothing is left to copy in a hold of all locks. In that hold the CPUs are
     /// parked, once, for as long as it takes them to load the new root, whatever the size of RAM. If other operations
-    /// change so much that this does not happen in as many holds as the first pass took, the rest is copied in a single
-    /// hold.
+    /// change so much that this does not happen in as many holds as the first pass took, the repaint claims the range as
+    /// a long operation does: others wait, or are told [`Busy`](crate::ChangeError::Busy), until the rest is copied.
     ///
     /// The cost is about two and a half instructions for each page, which is about the cost of creating the map in
     /// pages. The table pages of the new tree are needed in addition to those of the old one, which are given back
@@ -41,7 +48,8 @@ impl AddressSpace {
     /// # Errors
     ///
     /// A range outside the half, or with a part of an entry of the root; out of frames; CPUs that cannot be parked;
-    /// tables that this library would not write; another repaint under way. All new tables have then been given back,
+    /// tables that this library would not write; another repaint under way; claims of others in the way for as long as
+    /// the copying took, if this context cannot [`wait`](crate::Hardware::wait). All new tables have then been given back,
     /// and the map, the policy and the counts are as before.
     pub fn repaint<P: Platform>(
         &self,
@@ -49,13 +57,15 @@ impl AddressSpace {
         range: (Va, Va),
         keep: &[(Va, Va)],
     ) -> Result<Stats, RepaintError> {
-        let range = self.whole_entries(range)?;
-        if !with_locks(platform, all_locks::<P>(), || self.state().dirty.begin()) {
+        let (range, state) = (self.whole_entries(range)?, self.state());
+        if !state.attention.repaint_begins() {
             return Err(RepaintError::UnderWay);
         }
-        let mut repaint = Repaint { space: self, platform, range, keep, counters: Counters::default() };
-        let result = repaint.run();
-        with_locks(platform, all_locks::<P>(), || self.state().dirty.end());
+        // From here on, every holder of a lock sees that changes are to be marked.
+        marks::clear(state, platform);
+        let result = Repaint::run(Call::new(state, platform), range, keep);
+        state.copied.forget();
+        state.attention.repaint_ends();
         result
     }
 
@@ -81,156 +91,202 @@ impl AddressSpace {
 }
 
 /// A repaint under way.
-struct Repaint<'a, P> {
-    space: &'a AddressSpace,
-    platform: &'a P,
+struct Repaint<'a, P: Platform> {
+    call: Call<'a, P>,
     range: Span,
     keep: &'a [(Va, Va)],
+    /// The second root.
+    root: Frame,
     /// The counts of the second tree.
     counters: Counters,
-}
-
-/// The progress of the copying.
-struct Progress {
-    /// The address at which the first pass continues, or `None` after its end.
-    next: Option<u64>,
-    /// The number of holds of the lock: during the first pass, those taken; after it, those that are left.
+    /// The number of holds, and of attempts to switch.
     holds: u64,
+    /// The claim of the range, if it took too long without one.
+    claim: Option<Claim<'a>>,
 }
 
-impl<P: Platform> Repaint<'_, P> {
-    /// The number of descriptors that are copied in one hold of the lock.
-    const PIECE: usize = 1 << 14;
+impl<'a, P: Platform> Repaint<'a, P> {
+    /// The most table pages that are taken in advance for one hold. It ends early if they do not suffice.
+    const MOST_FRAMES: u64 = 64;
 
-    fn run(&mut self) -> Result<Stats, RepaintError> {
-        let mut root = self.platform.take().ok_or(OutOfFrames(0))?;
-        self.counters.table();
-        fill_holes(self.slots(&mut root));
-        if let Err(error) = self.until_switched(&mut root) {
-            // The new tables are not in the map's counts, so nothing is subtracted.
-            self.give_back(root, |_| {});
-            return Err(error);
+    fn run(call: Call<'a, P>, range: Span, keep: &'a [(Va, Va)]) -> Result<Stats, RepaintError> {
+        let root = call.platform.take().ok_or(OutOfFrames(0))?;
+        let mut repaint = Self { call, range, keep, root, counters: Counters::new(), holds: 0, claim: None };
+        repaint.counters.table();
+        fill_holes(repaint.slots());
+        let entries = repaint.entries();
+        match repaint.until_switched() {
+            Ok(old) => {
+                let Self { call, root, counters, claim, .. } = repaint;
+                drop(claim);
+                // It is live.
+                _ = root.into_pa();
+                retire(&call, old, entries);
+                Ok(counters.stats())
+            }
+            Err(error) => {
+                repaint.discard();
+                Err(error)
+            }
         }
-        // `root` is now the old root.
-        self.give_old_back(root);
-        Ok(self.counters.stats())
     }
 
-    /// Returns the entries of a root.
-    fn slots<'f>(&self, root: &'f mut Frame) -> &'f mut [u64] {
-        let g = self.space.geometry();
-        &mut self.platform.slots(root)[..g.entries(g.root())]
+    /// Returns the entries of the second root.
+    fn slots(&mut self) -> &mut [u64] {
+        let g = self.call.state.geometry();
+        &mut self.call.platform.slots(&mut self.root)[..g.entries(g.root())]
     }
 
-    /// Copies piece by piece until nothing is left to copy, and switches in the same hold of the lock. `root` is the
-    /// old root after that.
-    fn until_switched(&mut self, root: &mut Frame) -> Result<(), RepaintError> {
-        let mut progress = Progress { next: Some(self.range.first), holds: 0 };
+    /// Copies until nothing is left to copy, and switches. Returns the old root.
+    fn until_switched(&mut self) -> Result<Pa, RepaintError> {
+        self.first_pass()?;
+        let first_pass = self.holds;
         loop {
-            let switched = with_locks(self.platform, all_locks::<P>(), || {
-                Ok::<_, RepaintError>(self.piece(root, &mut progress)? && self.switch(root).map(|()| true)?)
-            });
-            if switched? {
+            for word in 0..marks::WORDS {
+                self.again(word)?;
+                if self.holds > 2 * first_pass {
+                    self.claim();
+                }
+            }
+            if let Some(old) = self.switch()? {
+                return Ok(old);
+            }
+            self.holds += 1;
+            let waits = self.holds <= 2 * first_pass || self.claim.is_some() || self.call.platform.wait();
+            if !waits && self.holds > 3 * first_pass {
+                return Err(RepaintError::Busy);
+            }
+        }
+    }
+
+    /// Copies everything once.
+    fn first_pass(&mut self) -> Result<(), RepaintError> {
+        let (range, state) = (self.range, self.call.state);
+        let mut next = Some(range.first);
+        while let Some(first) = next {
+            let window = Span { first, last: range.last.min(first | ((1 << GIGABYTE) - 1)) };
+            next = self.hold(LockSet::number::<P>(first), |copy, root| {
+                let Some(last) = copy.span(root, window)? else { return Ok(next) };
+                let last = last.min(range.last);
+                state.copied.set(Span { last, ..range });
+                Ok((last < range.last).then(|| last + 1))
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Copies again what is marked in a word.
+    fn again(&mut self, word: usize) -> Result<(), RepaintError> {
+        let (range, state) = (self.range, self.call.state);
+        if !marks::has_marks(state, word) {
+            return Ok(());
+        }
+        let mut rest = None;
+        loop {
+            rest = self.hold(word & (P::LOCKS - 1), |copy, root| {
+                let mut parts = rest.unwrap_or_else(|| Parts::take(state, word, range.first));
+                while let Some(part) = parts.next(range) {
+                    match copy.span(root, part)? {
+                        Some(last) if last >= range.last => return Ok(None),
+                        Some(last) => parts.from = last + 1,
+                        None => return Ok(Some(parts)),
+                    }
+                }
+                Ok(None)
+            })?;
+            if rest.is_none() {
                 return Ok(());
             }
         }
     }
 
-    /// Copies for as long as the lock may be held. Returns true if nothing is left to copy.
-    fn piece(&self, root: &mut Frame, progress: &mut Progress) -> Result<bool, RepaintError> {
-        let dirty = &self.space.state().dirty;
-        let left = match (progress.next, progress.holds) {
-            (None, 0) => usize::MAX,
-            _ => Self::PIECE,
+    /// Copies in a hold of one lock. Table pages are taken before, and given back after it.
+    fn hold<R>(
+        &mut self,
+        lock: usize,
+        work: impl FnOnce(&mut Copy<'_, P>, &mut [u64]) -> Result<R, RepaintError>,
+    ) -> Result<R, RepaintError> {
+        self.holds += 1;
+        let Self { call, keep, counters, root, .. } = self;
+        let (g, platform) = (call.state.geometry(), call.platform);
+        let most = (P::HOLD >> g.index_bits()) as u64 + u64::from(g.levels());
+        // The hold goes as far as those that there are suffice.
+        _ = call.reserve.fill(most.min(Self::MOST_FRAMES));
+        let slots = &mut platform.slots(root)[..g.entries(g.root())];
+        let mut detached = Detached::new();
+        let locked = call.locked(LockSet::one(lock));
+        let mut copy = Copy::new(&locked, keep, counters, &mut detached);
+        let result = with_locks(platform, 1 << lock, || work(&mut copy, slots));
+        let starved = copy.starved;
+        detached.give_back(platform, g, counters);
+        if starved && call.reserve.fill(1).is_err() {
+            return Err(OutOfFrames(counters.tables()).into());
+        }
+        result
+    }
+
+    /// Claims the range, so that others mark nothing any more, unless others have claims in the way.
+    fn claim(&mut self) {
+        if self.claim.is_none() {
+            let (state, platform) = (self.call.state, self.call.platform);
+            self.claim = state.claims.claim(&state.attention, platform, self.range).ok();
+        }
+    }
+
+    /// Switches all CPUs to the second tree, and returns the old root. Returns `None` if there is something left to copy, or
+    /// another claim.
+    fn switch(&mut self) -> Result<Option<Pa>, RepaintError> {
+        let (entries, range, state) = (self.entries(), self.range, self.call.state);
+        let own = self.claim.as_ref().map_or(0, Claim::bit);
+        let is_left = || {
+            (0..marks::WORDS).any(|word| marks::has_marks(state, word)) || state.claims.overlap(range, own)
         };
-        let locked = self.space.locked(self.platform);
-        let live = locked.root();
-        let mut copy = Copy { locked, keep: self.keep, counters: &self.counters, left };
-        if let Some(next) = progress.next {
-            progress.holds += 1;
-            progress.next = copy.span(live, self.slots(root), Span { first: next, ..self.range })?;
-            let last = progress.next.map_or(self.range.last, |next| next.wrapping_sub(1));
-            if progress.next != Some(self.range.first) {
-                dirty.copied(Span { last, ..self.range });
-            }
-            if progress.next.is_some() {
-                return Ok(false);
-            }
-        } else {
-            progress.holds = progress.holds.saturating_sub(1);
+        if is_left() {
+            return Ok(None);
         }
-        while let Some(stretch) = dirty.take() {
-            if let Some(rest) = copy.span(live, self.slots(root), stretch)? {
-                dirty.add(Span { first: rest, ..stretch });
-                return Ok(false);
+        let Self { call, counters, root, .. } = self;
+        let (g, platform) = (state.geometry(), call.platform);
+        platform.call()?;
+        let (pa, slots) = (root.pa(), &mut platform.slots(root)[..g.entries(g.root())]);
+        let locked = call.locked(LockSet::of::<P>(Span { first: 0, last: u64::MAX }));
+        locked.hold(|| {
+            if is_left() {
+                return Ok(None);
             }
-        }
-        Ok(true)
+            let live = locked.root();
+            for index in (0..entries.start).chain(entries.end..slots.len()) {
+                slots[index] = locked.load(&live, index).0;
+            }
+            locked.publish_barrier();
+            platform.park(platform, pa, &[])?;
+            state.parked();
+            // The next holder of a lock finds the second tree.
+            state.switch(pa, Policy::Pages);
+            state.copied.forget();
+            state.share(0).counters.include(&counters.stats());
+            Ok(Some(live.pa))
+        })
     }
 
-    /// Switches all CPUs to the second tree. `root` is the old root after that.
-    fn switch(&self, root: &mut Frame) -> Result<(), RepaintError> {
-        let (space, platform) = (self.space, self.platform);
-        let locked: Locked<'_, P> = space.locked(platform);
-        let live = locked.root();
-        let (slots, copied) = (self.slots(root), self.entries());
-        for index in (0..slots.len()).filter(|index| !copied.contains(index)) {
-            slots[index] = locked.load(&live, index).0;
-        }
-        platform.dsb(Dsb::Ishst);
-        platform.park(platform, root.pa(), &[])?;
-        // SAFETY: all CPUs use the second root and have dropped their TLB entries of the first. The next holder of the
-        // lock finds the second.
-        let old = unsafe { Frame::from_pa(space.root()) };
-        space.state().switch(core::mem::replace(root, old).into_pa(), Policy::Pages);
-        space.state().dirty.forget();
-        space.state().counters.parked();
-        space.state().counters.include(&self.counters.stats());
-        Ok(())
-    }
-
-    /// Gives back the old tree, and subtracts it from the counts.
-    fn give_old_back(&self, root: Frame) {
-        self.give_back(root, |gone| {
-            let exclude = || self.space.state().counters.exclude(&core::mem::take(gone));
-            with_locks(self.platform, all_locks::<P>(), exclude);
-        });
-    }
-
-    /// Gives back a root that no walker reaches, and the tables below its entries in the range. The other entries are
-    /// shared with the live root. Calls `each` now and then, and at the end, with the counts of the tables given back
-    /// since.
-    fn give_back(&self, mut root: Frame, mut each: impl FnMut(&mut Stats)) {
-        let g = self.space.geometry();
-        let (mut gone, mut waiting) = (Stats { tables: 1, ..Stats::EMPTY }, 0);
-        for entry in self.slots(&mut root)[self.entries()].iter().map(|&bits| Descriptor(bits)) {
-            if entry.is_leaf(g, g.root()) {
-                gone.add_leaves(g.root(), entry.is_contiguous(), 1);
-            } else if entry.is_table(g.root()) {
-                // SAFETY: no walker reaches the tree that contains the table, and that tree owned it.
+    /// Gives back the second tree. It is not in the map's counts.
+    fn discard(mut self) {
+        let g = self.call.state.geometry();
+        let entries = self.entries();
+        let platform = self.call.platform;
+        for entry in self.slots()[entries].iter().map(|&bits| Descriptor(bits)) {
+            if entry.is_table(g.root()) {
+                // SAFETY: no walker reaches the second tree, which owned the table.
                 let table = unsafe { Frame::from_pa(entry.next_table(g)) };
-                give_back(self.platform, g, g.root().next(), table, &mut |slots, level| {
-                    let tally = Tally::of(slots, g, level);
-                    gone.add_leaves(level, false, tally.plain as u64);
-                    gone.add_leaves(level, true, tally.runs as u64);
-                    gone.tables += 1;
-                    waiting += slots.len();
-                    if waiting >= Self::PIECE {
-                        waiting = 0;
-                        each(&mut gone);
-                    }
-                });
+                give_back(platform, g, g.root().next(), table, &mut |_, _| {});
             }
         }
-        each(&mut gone);
-        self.platform.give(root);
+        platform.give(self.root);
     }
 
     /// Returns the entries of the root that are in the range.
     fn entries(&self) -> Range<usize> {
-        let g = self.space.geometry();
-        let shift = g.level_shift(g.root());
-        let index = |va: u64| ((va - self.space.state().base()) >> shift) as usize;
+        let state = self.call.state;
+        let index = |va: u64| ((va - state.base()) >> state.root_shift()) as usize;
         index(self.range.first)..index(self.range.last) + 1
     }
 }

@@ -1,0 +1,189 @@
+//! Operations as attempts. An attempt holds the locks of its addresses and works with the table pages that it was handed.
+//! If it finds that it needs more, it stores nothing and says so; then all locks are dropped, what it needs is
+//! provided, and it is tried again. So nothing is allocated and no CPU is waited for under a lock.
+
+use crate::build::OutOfFrames;
+use crate::format::{Span, Va};
+use crate::live::claims::Claim;
+use crate::live::error::ChangeError;
+use crate::live::lock_set::LockSet;
+use crate::live::locked::Locked;
+use crate::live::map_state::MapState;
+use crate::live::reserve::Reserve;
+use crate::live::stop::{Needs, Stop};
+use crate::plan::Policy;
+use crate::platform::Platform;
+
+/// A call of an operation: everything that its attempts have in common.
+pub(crate) struct Call<'a, P: Platform> {
+    pub(crate) state: &'a MapState,
+    pub(crate) platform: &'a P,
+    /// The table pages of all attempts. Those that are left are given back at the end.
+    pub(crate) reserve: Reserve<'a, P>,
+    policy: Policy,
+    /// The claims under which it works, if it is long.
+    claims: [Option<Claim<'a>>; 2],
+    /// True if the CPUs have answered since they were last parked.
+    answered: bool,
+}
+
+impl<'a, P: Platform> Call<'a, P> {
+    pub(crate) fn new(state: &'a MapState, platform: &'a P) -> Self {
+        let policy = state.policy();
+        Self {
+            state,
+            platform,
+            policy,
+            reserve: Reserve::new(platform),
+            claims: [None, None],
+            answered: false,
+        }
+    }
+
+    /// Tries until it is done or refused. Others must not have claimed anything of `span`. Returns `None` if it is too long
+    /// for one hold; nothing has been stored then.
+    ///
+    /// # Errors
+    ///
+    /// The operation is refused.
+    pub(crate) fn attempts<R>(
+        &mut self,
+        span: Span,
+        attempt: impl FnMut(&Locked<'_, P>) -> Result<R, Stop>,
+    ) -> Result<Option<R>, ChangeError> {
+        self.attempts_with(LockSet::of::<P>(span), span, attempt)
+    }
+
+    /// Does the same for an attempt that itself leaves out what others have claimed.
+    ///
+    /// # Errors
+    ///
+    /// The operation is refused.
+    pub(crate) fn looks(
+        &mut self,
+        span: Span,
+        attempt: impl FnMut(&Locked<'_, P>) -> Result<(), Stop>,
+    ) -> Result<(), ChangeError> {
+        self.looks_with(LockSet::of::<P>(span), span, attempt)
+    }
+
+    /// Does the same, with these locks from the start.
+    pub(crate) fn looks_with(
+        &mut self,
+        locks: LockSet,
+        span: Span,
+        attempt: impl FnMut(&Locked<'_, P>) -> Result<(), Stop>,
+    ) -> Result<(), ChangeError> {
+        self.tries(locks, span, attempt).map(|_| ())
+    }
+
+    /// Tries as [`attempts`](Self::attempts) does, with these locks from the start.
+    pub(crate) fn attempts_with<R>(
+        &mut self,
+        locks: LockSet,
+        span: Span,
+        mut attempt: impl FnMut(&Locked<'_, P>) -> Result<R, Stop>,
+    ) -> Result<Option<R>, ChangeError> {
+        self.tries(locks, span, |locked| match locked.is_claimed(span) {
+            true => Err(Needs::Patience.into()),
+            false => attempt(locked),
+        })
+    }
+
+    fn tries<R>(
+        &mut self,
+        mut locks: LockSet,
+        span: Span,
+        mut attempt: impl FnMut(&Locked<'_, P>) -> Result<R, Stop>,
+    ) -> Result<Option<R>, ChangeError> {
+        loop {
+            let locked = self.locked(locks);
+            match locked.hold(|| attempt(&locked)) {
+                Ok(done) => return Ok(Some(done)),
+                Err(Stop::TooLong) => return Ok(None),
+                Err(Stop::Refused(error)) => return Err(error),
+                Err(Stop::Needs(Needs::Locks(others))) => locks = locks.and(others),
+                Err(Stop::Needs(needs)) => self.provide(needs, span)?,
+            }
+        }
+    }
+
+    /// Returns the view of a holder of these locks.
+    pub(crate) fn locked(&self, locks: LockSet) -> Locked<'_, P> {
+        Locked {
+            platform: self.platform,
+            geometry: self.state.geometry(),
+            state: self.state,
+            locks,
+            reserve: &self.reserve,
+            policy: self.policy,
+            own: self.claims.iter().flatten().fold(0, |own, claim| own | claim.bit()),
+            answered: self.answered,
+        }
+    }
+
+    /// Provides what an attempt needs. No lock is held.
+    #[cold]
+    fn provide(&mut self, needs: Needs, span: Span) -> Result<(), ChangeError> {
+        match needs {
+            Needs::Frames(least) => self.frames(least)?,
+            Needs::MoreFrames { least, wish } => {
+                self.frames(least)?;
+                // Fewer will do for another attempt.
+                _ = self.frames(wish);
+            }
+            Needs::Answers => {
+                self.platform.call()?;
+                self.answered = true;
+            }
+            Needs::Patience => self.wait(span)?,
+            Needs::Locks(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Takes table pages, so that at least so many are there.
+    ///
+    /// # Errors
+    ///
+    /// There are not that many.
+    pub(crate) fn frames(&self, least: u64) -> Result<(), ChangeError> {
+        self.reserve.fill(least).map_err(|OutOfFrames(taken)| ChangeError::OutOfFrames { taken })
+    }
+
+    /// Claims a range, after all claims in the way have gone.
+    ///
+    /// # Errors
+    ///
+    /// There is one, and this context cannot wait.
+    pub(crate) fn claim(&mut self, span: Span) -> Result<(), ChangeError> {
+        self.claim_both(span, None)
+    }
+
+    /// Claims one range or two, which do not overlap, after all claims in the way have gone. It does not wait while it has
+    /// one of them.
+    ///
+    /// # Errors
+    ///
+    /// There is one, and this context cannot wait.
+    pub(crate) fn claim_both(&mut self, one: Span, other: Option<Span>) -> Result<(), ChangeError> {
+        let claim = |span| self.state.claims.claim(&self.state.attention, self.platform, span);
+        loop {
+            match (claim(one), other.map(claim)) {
+                (Ok(first), None) => {
+                    self.claims = [Some(first), None];
+                    return Ok(());
+                }
+                (Ok(first), Some(Ok(second))) => {
+                    self.claims = [Some(first), Some(second)];
+                    return Ok(());
+                }
+                _ => self.wait(one)?,
+            }
+        }
+    }
+
+    fn wait(&self, span: Span) -> Result<(), ChangeError> {
+        if self.platform.wait() { Ok(()) } else { Err(ChangeError::Busy { va: Va(span.first) }) }
+    }
+}

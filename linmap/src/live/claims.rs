@@ -1,0 +1,137 @@
+//! Claims: ranges that long operations have to themselves, although they let go of all locks now and then.
+//!
+//! A claim is written under the first lock. Then its owner takes and drops each lock of the range once. Whoever was
+//! inside has left by then, and whoever takes one of these locks later sees the claim. So a short operation takes its
+//! lock first and looks for claims afterwards: to look before would race with a claim that is being written.
+
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+
+use crate::format::Span;
+use crate::live::lock_set::LockSet;
+use crate::platform::{Hardware, with_locks};
+
+/// The claims on a map.
+#[derive(Debug)]
+#[repr(align(128))]
+pub(crate) struct Claims {
+    slots: [Slot; Self::ROOM],
+}
+
+#[derive(Debug)]
+struct Slot {
+    taken: AtomicBool,
+    first: AtomicU64,
+    last: AtomicU64,
+}
+
+/// The reasons to look at claims and marks in a hold: the number of claims, and a repaint under way.
+///
+/// Every operation reads it, and hardly any writes it.
+#[derive(Debug)]
+pub(crate) struct Attention(AtomicU64);
+
+impl Attention {
+    const REPAINT: u64 = 1 << 32;
+
+    pub(crate) const fn none() -> Self {
+        Self(AtomicU64::new(0))
+    }
+
+    /// Returns true if there is any. The caller holds a lock.
+    #[inline(always)]
+    pub(crate) fn is_needed(&self) -> bool {
+        self.0.load(Relaxed) != 0
+    }
+
+    /// Returns true if a repaint is under way.
+    pub(crate) fn is_repaint(&self) -> bool {
+        self.0.load(Relaxed) & Self::REPAINT != 0
+    }
+
+    /// Begins a repaint. Returns false if one is under way already.
+    pub(crate) fn repaint_begins(&self) -> bool {
+        self.0.fetch_or(Self::REPAINT, Relaxed) & Self::REPAINT == 0
+    }
+
+    pub(crate) fn repaint_ends(&self) {
+        self.0.fetch_and(!Self::REPAINT, Relaxed);
+    }
+}
+
+/// Another claim overlaps, or there are too many.
+pub(crate) struct Claimed;
+
+/// A range that belongs to one caller until this is dropped.
+pub(crate) struct Claim<'a> {
+    claims: &'a Claims,
+    attention: &'a Attention,
+    slot: usize,
+}
+
+impl Claims {
+    /// If there are more, callers wait as they do for a range that is claimed.
+    const ROOM: usize = 16;
+
+    pub(crate) const fn new() -> Self {
+        const FREE: Slot =
+            Slot { taken: AtomicBool::new(false), first: AtomicU64::new(0), last: AtomicU64::new(0) };
+        Self { slots: [FREE; Self::ROOM] }
+    }
+
+    /// Claims a range. On return no other caller works on it, and none begins to until the claim is dropped.
+    ///
+    /// # Errors
+    ///
+    /// Another claim is in the way. Nothing has changed.
+    pub(crate) fn claim<'a, H: Hardware>(
+        &'a self,
+        attention: &'a Attention,
+        hardware: &H,
+        span: Span,
+    ) -> Result<Claim<'a>, Claimed> {
+        let slot = with_locks(hardware, 1, || self.write(attention, span))?;
+        let claim = Claim { claims: self, attention, slot };
+        for number in LockSet::of::<H>(span).numbers() {
+            drop(hardware.lock(number));
+        }
+        Ok(claim)
+    }
+
+    /// Writes a claim. The caller holds the first lock, under which all claims are written.
+    fn write(&self, attention: &Attention, span: Span) -> Result<usize, Claimed> {
+        if self.overlap(span, 0) {
+            return Err(Claimed);
+        }
+        let free = self.slots.iter().position(|slot| !slot.taken.load(Acquire)).ok_or(Claimed)?;
+        let slot = &self.slots[free];
+        slot.first.store(span.first, Relaxed);
+        slot.last.store(span.last, Relaxed);
+        slot.taken.store(true, Release);
+        attention.0.fetch_add(1, Relaxed);
+        Ok(free)
+    }
+
+    /// Returns true if a range overlaps a claim other than the caller's own, which are bits of a set. The caller holds a lock of the range.
+    pub(crate) fn overlap(&self, span: Span, own: u32) -> bool {
+        self.slots.iter().enumerate().any(|(n, slot)| {
+            own >> n & 1 == 0
+                && slot.taken.load(Acquire)
+                && slot.first.load(Relaxed) <= span.last
+                && span.first <= slot.last.load(Relaxed)
+        })
+    }
+}
+
+impl Claim<'_> {
+    /// Returns the set of this claim alone, by which its owner is told from others.
+    pub(crate) const fn bit(&self) -> u32 {
+        1 << self.slot
+    }
+}
+
+impl Drop for Claim<'_> {
+    fn drop(&mut self) {
+        self.claims.slots[self.slot].taken.store(false, Release);
+        self.attention.0.fetch_sub(1, Release);
+    }
+}

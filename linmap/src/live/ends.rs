@@ -1,0 +1,178 @@
+//! The two ends of a range that changes: the leaves and contiguous runs that contain them are cut, so that the change
+//! affects whole leaves only.
+
+use crate::format::{Geometry, LeafChange, Level, Span};
+use crate::live::locked::Locked;
+use crate::live::resize::Resize;
+use crate::live::stop::Stop;
+use crate::live::tlb_batch::TlbBatch;
+use crate::plan::Policy;
+use crate::platform::Platform;
+use crate::read::Table;
+
+/// The two ends of a range, which may be within leaves.
+pub(crate) struct Ends<'a, P: Platform> {
+    locked: &'a Locked<'a, P>,
+    change: LeafChange,
+    span: Span,
+}
+
+/// A leaf that contains an end of a range, or the run that it is in.
+struct End {
+    table: Table,
+    index: usize,
+    dissolves: Option<usize>,
+    /// True if the leaf itself is cut.
+    split: bool,
+}
+
+impl<'a, P: Platform> Ends<'a, P> {
+    pub(crate) const fn new(locked: &'a Locked<'a, P>, change: LeafChange, span: Span) -> Self {
+        Self { locked, change, span }
+    }
+
+    /// Changes the size of the leaves that contain the ends. `in_use` is the first of them that is in use.
+    ///
+    /// # Errors
+    ///
+    /// The policy or the CPUs do not permit it, or it takes more locks or table pages. Nothing has changed.
+    pub(crate) fn resize(&self, in_use: Option<u64>, batch: &mut TlbBatch) -> Result<(), Stop> {
+        let (locked, policy) = (self.locked, self.locked.policy);
+        locked.may_resize(policy, in_use)?;
+        let mut ends = [self.end(self.span.first)?, None];
+        // The other end may be in the same leaf.
+        let both = |end: &End| end.split && self.span.last <= end.table.span_of(end.index).last;
+        if !ends[0].as_ref().is_some_and(both) {
+            ends[1] = self.end(self.span.last)?;
+        }
+        let frames = ends.iter().flatten().map(|end| self.frames(end)).sum();
+        locked.has_frames(frames)?;
+        let mut resizes = [None; 2];
+        for (resize, end) in resizes.iter_mut().zip(&ends) {
+            *resize = end.as_ref().map(|end| self.build(end)).transpose()?;
+        }
+        if let [Some(first), Some(last)] = &mut resizes
+            && last.dissolves_run_of(first)
+        {
+            last.dissolves = None;
+        }
+        match resizes {
+            [Some(first), Some(last)] => {
+                Resize::all(locked, (policy, in_use.is_some()), &[first, last], true)?
+            }
+            [Some(one), None] | [None, Some(one)] => {
+                Resize::all(locked, (policy, in_use.is_some()), &[one], true)?;
+            }
+            [None, None] => {}
+        }
+        if in_use.is_some() && policy != Policy::Park {
+            self.invalidate(&resizes, batch);
+        }
+        Ok(())
+    }
+
+    /// Adds the leaves that were split to a batch.
+    fn invalidate(&self, resizes: &[Option<Resize>; 2], batch: &mut TlbBatch) {
+        for end in resizes.iter().flatten().filter(|end| end.link.is_some()) {
+            // One TLB entry held the leaf, so any of its addresses invalidates it (D8.17, RLGSCG).
+            let va = end.table.va(end.index).max(self.span.first);
+            let page = self.locked.geometry.page_shift();
+            batch.add(va, va + ((1 << page) - 1), page);
+        }
+    }
+
+    /// Returns the number of table pages that it takes to split the leaf of an end.
+    fn frames(&self, end: &End) -> u64 {
+        let leaf = end.table.span_of(end.index);
+        if end.split { tables_for_ends(self.locked.geometry, end.table.level, leaf, self.span) } else { 0 }
+    }
+
+    /// Builds the tables that replace the leaf of an end.
+    fn build(&self, end: &End) -> Result<Resize, Stop> {
+        let &End { table, index, dissolves, split } = end;
+        let mut link = None;
+        if split {
+            let old = self.locked.load(&table, index);
+            link =
+                Some(self.locked.replacement(self.change, self.span).leaf(old, &table, table.va(index))?);
+        }
+        Ok(Resize { table, index, dissolves, link })
+    }
+
+    /// Returns the leaf or run that contains an end of the range and has to be cut, if there is one.
+    fn end(&self, va: u64) -> Result<Option<End>, Stop> {
+        let locked = self.locked;
+        let (table, index) = locked.entry_of(va);
+        let old = locked.load(&table, index);
+        let at = table.span_of(index);
+        if self.change.of(old, table.level) == old {
+            return Ok(None);
+        }
+        let run = locked.run(&table, old);
+        let dissolves = run.filter(|_| locked.dissolves(&table, index, old, self.span));
+        let split = !self.span.covers(at.first, at.last);
+        if !split && dissolves.is_none() {
+            return Ok(None);
+        }
+        locked.covers(table.run_of(index, dissolves.unwrap_or(1)))?;
+        Ok(Some(End { table, index, dissolves, split }))
+    }
+}
+
+/// Returns the number of tables that replace a leaf at `level`, of which `span` has a part: one for each entry that
+/// contains an end of the span, at each level.
+fn tables_for_ends(g: Geometry, level: Level, leaf: Span, span: Span) -> u64 {
+    let (first, last) = (leaf.first.max(span.first), leaf.last.min(span.last));
+    let mut tables = 0;
+    for n in level.number()..Level::PAGE.number() {
+        let shift = g.level_shift(Level::new(n));
+        let within = (1u64 << shift) - 1;
+        let begins = first & within != 0 || first >> shift == last >> shift && (last + 1) & within != 0;
+        let ends = (last + 1) & within != 0 && first >> shift != last >> shift;
+        tables += u64::from(begins) + u64::from(ends);
+    }
+    tables
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::{Counters, Replacement};
+    use crate::platform::host::HostMemory;
+    use crate::tests::geometries;
+    use test_support::prelude::*;
+
+    proptest! {
+        /// The tables that are counted are those that are built.
+        #[test]
+        fn as_many_tables_as_are_built(seed: u64, pages: u64) {
+            for g in geometries() {
+                let memory = HostMemory::new(g, 16);
+                let level = g.first_leaf_level();
+                if level == Level::PAGE { continue }
+                let shift = g.level_shift(level);
+                let all = 1u64 << (shift - g.page_shift());
+                let base = g.base(crate::format::Half::Upper);
+                let first = seed % all;
+                let count = pages % (all - first) + 1;
+                if count == all { continue }
+                let page = g.page_shift();
+                let span = Span { first: base + (first << page), last: base + ((first + count) << page) - 1 };
+                let leaf = Span { first: base, last: base + ((1 << shift) - 1) };
+                let counters = Counters::new();
+                let leaf_of = crate::format::Leaf {
+                    oa: crate::format::Pa(0),
+                    attributes: crate::format::Attributes::RAM,
+                    contiguous: false,
+                    valid: true,
+                };
+                let old = crate::format::Descriptor::leaf(leaf_of, g, level);
+                let change = LeafChange { clear: 0, set: 1 << 54, validity: LeafChange::STAYS, refuse_write_execute: false };
+                let above = Table { pa: crate::format::Pa(0), words: core::ptr::null_mut(), level, shift, base };
+                let built = Replacement { memory: &memory, geometry: g, change, span, pages: false, counters: &counters };
+                prop_assert!(built.leaf(old, &above, base).is_ok());
+                prop_assert_eq!(memory.in_use() as u64, tables_for_ends(g, level, leaf, span), "{:?} {} {}", g, first, count);
+            }
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Whole trees, moved into a live map where its root has holes.
+
+use crate::build::Tree;
+use crate::format::{Descriptor, Span, Va};
+use crate::live::address_space::AddressSpace;
+use crate::live::attempt::Call;
+use crate::live::error::{ChangeError, GraftError};
+use crate::live::locked::Locked;
+use crate::live::stop::Stop;
+use crate::plan::Stats;
+use crate::platform::{Dsb, Platform};
+
+impl AddressSpace {
+    /// Moves a tree of the same geometry and half into this address space, where the root has holes.
+    ///
+    /// Each entry of the tree's root moves into the live root by one store; everything below it is in its final state
+    /// before a walker can see it. The cost is two DSB ISHST and an ISB, without a TLBI. The tree's own root page goes
+    /// back to the memory. Returns the counts of what was added. On return this CPU uses the new entries; another CPU
+    /// does so after its next context synchronisation event.
+    ///
+    /// # Errors
+    ///
+    /// A tree of another geometry or half; memory that is both writable and executable; a used slot of the live root
+    /// between the first and the last slot that the tree uses; a claim in the way. The tree is then discarded, and nothing has changed.
+    ///
+    /// # Safety
+    ///
+    /// As for [`map`](Self::map), for everything that the tree maps.
+    pub unsafe fn graft<P: Platform>(&self, platform: &P, mut tree: Tree) -> Result<Stats, GraftError> {
+        let grafted = self.may_graft(&tree).and_then(|()| self.publish(platform, &mut tree));
+        match grafted {
+            Ok(()) => {
+                let stats = tree.stats();
+                platform.give(tree.into_root());
+                Ok(stats)
+            }
+            Err(error) => {
+                tree.discard(platform);
+                Err(error)
+            }
+        }
+    }
+
+    fn may_graft(&self, tree: &Tree) -> Result<(), GraftError> {
+        if (tree.geometry(), tree.half()) != (self.geometry(), self.state().half()) {
+            return Err(GraftError::OtherGeometry);
+        }
+        match tree.write_execute() {
+            Some(va) if !self.state().allows_write_execute() => Err(GraftError::WriteExecute { va }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Moves the entries of the tree's root into the live root.
+    fn publish<P: Platform>(&self, platform: &P, tree: &mut Tree) -> Result<(), GraftError> {
+        let (used, state) = (tree.used(), self.state());
+        let at = |index: usize| state.base() + ((index as u64) << state.root_shift());
+        let last = used.end.max(used.start + 1) - 1;
+        let span = Span { first: at(used.start), last: at(last) + ((1 << state.root_shift()) - 1) };
+        let published = Call::new(state, platform).attempts(span, |locked| {
+            let root = locked.root();
+            if let Some(index) = used.clone().find(|&n| locked.load(&root, n) != Descriptor::HOLE) {
+                return Err(ChangeError::Occupied { va: Va(at(index)) }.into());
+            }
+            locked.mark(span);
+            Ok::<(), Stop>(store_root(locked, tree))
+        });
+        match published {
+            Err(ChangeError::Occupied { va }) => Err(GraftError::Occupied { va }),
+            Err(_) => Err(GraftError::Busy { va: Va(span.first) }),
+            Ok(_) => Ok(()),
+        }
+    }
+}
+
+/// Stores the entries of a tree's root, which are holes in the live root, and counts the tree.
+fn store_root<P: Platform>(locked: &Locked<'_, P>, tree: &mut Tree) {
+    let (used, stats, root) = (tree.used(), tree.stats(), locked.root());
+    locked.publish_barrier();
+    for (index, &bits) in used.clone().zip(&tree.root_entries(locked.platform)[used]) {
+        if bits != 0 {
+            locked.store(&root, index, Descriptor(bits));
+        }
+    }
+    locked.platform.dsb(Dsb::Ishst);
+    locked.platform.isb();
+    locked.counters().include(&stats);
+    // The tree's own root is given back.
+    locked.counters().no_table();
+}

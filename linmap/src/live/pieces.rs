@@ -1,0 +1,102 @@
+//! Long operations, piece by piece: each piece in a hold of its own locks, so that nobody waits long.
+
+use crate::format::{Level, Span, Va};
+use crate::live::attempt::Call;
+use crate::live::error::ChangeError;
+use crate::live::lock_set::GIGABYTE;
+use crate::live::locked::Locked;
+use crate::live::stop::Stop;
+use crate::platform::Platform;
+
+impl<P: Platform> Call<'_, P> {
+    /// Calls `work` for a span piece by piece. A piece has at most [`HOLD`](crate::Hardware::HOLD) entries, and those
+    /// that are left of a run, and ends where a leaf ends, except at the end of the span. It is in one gigabyte unless it is one larger entry. The piece is
+    /// marked for a repaint under way.
+    ///
+    /// # Errors
+    ///
+    /// The first error of `work`. What it did to earlier pieces stays.
+    pub(crate) fn pieces(
+        &mut self,
+        span: Span,
+        work: impl FnMut(&Locked<'_, P>, Span) -> Result<(), Stop>,
+    ) -> Result<(), ChangeError> {
+        self.pieces_of(span, u64::MAX, work)
+    }
+
+    /// Does the same in pieces of at most so many bytes, unless one leaf has more.
+    ///
+    /// # Errors
+    ///
+    /// As for [`pieces`](Self::pieces).
+    pub(crate) fn pieces_of(
+        &mut self,
+        span: Span,
+        bytes: u64,
+        mut work: impl FnMut(&Locked<'_, P>, Span) -> Result<(), Stop>,
+    ) -> Result<(), ChangeError> {
+        let mut first = span.first;
+        loop {
+            let window = Span { first, last: span.last.min(first | ((1 << GIGABYTE) - 1)) };
+            let done = self.attempts(window, |locked| {
+                let piece = piece(locked, window, span.last, (P::HOLD, bytes));
+                locked.covers(piece)?;
+                locked.mark(piece);
+                work(locked, piece)?;
+                Ok(piece.last)
+            })?;
+            // A piece is never too long.
+            let last = done.ok_or(ChangeError::Busy { va: Va(first) })?;
+            if last >= span.last {
+                return Ok(());
+            }
+            first = last + 1;
+        }
+    }
+
+    /// Ends the changes of a claimed span in a hold of its own.
+    ///
+    /// # Errors
+    ///
+    /// None, since the span is claimed.
+    pub(crate) fn last_hold(
+        &mut self,
+        span: Span,
+        mut work: impl FnMut(&Locked<'_, P>),
+    ) -> Result<(), ChangeError> {
+        let first = Span { first: span.first, last: span.first };
+        self.attempts(first, |locked| {
+            work(locked);
+            Ok(())
+        })
+        .map(|_| ())
+    }
+}
+
+/// Returns the piece at the start of a window: as many whole leaves, runs and holes as a hold may have, by their number and
+/// by their bytes. The last of them may end after the window.
+pub(crate) fn piece<P: Platform>(
+    locked: &Locked<'_, P>,
+    window: Span,
+    end: u64,
+    (mut left, bytes): (usize, u64),
+) -> Span {
+    let mut last = window.first;
+    loop {
+        let (table, index) = locked.entry_of(last);
+        let mut at = index;
+        if table.level == Level::PAGE {
+            let most = locked.geometry.entries(Level::PAGE) - 1;
+            let room = (bytes >> table.shift).saturating_sub((last - window.first) >> table.shift).max(1);
+            let count = left.max(1).min(table.index_of(window.last).min(most) + 1 - index);
+            at = index + count.min(usize::try_from(room).unwrap_or(count)) - 1;
+        }
+        left = left.saturating_sub(at - index + 1);
+        let members = locked.run(&table, locked.load(&table, at)).unwrap_or(1);
+        last = table.run_of(at, members).last.min(end);
+        if left == 0 || last >= window.last || last - window.first >= bytes - 1 {
+            return Span { first: window.first, last };
+        }
+        last += 1;
+    }
+}

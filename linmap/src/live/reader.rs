@@ -1,0 +1,108 @@
+//! Reading live tables without a lock, while others change them.
+//!
+//! A reader loads each descriptor once. The tables that it reaches are not given back before its section ends
+//! ([`Hardware::read`](crate::Hardware::read)). Entries that it reads may be of different moments; it can ask whether
+//! anything changed meanwhile.
+
+use core::fmt::{self, Write};
+use core::ops::ControlFlow;
+
+use crate::format::{Entry, Geometry, Level, MemoryType, Va};
+use crate::live::map_state::MapState;
+use crate::plan::Stats;
+use crate::platform::Memory;
+use crate::read::{Checks, DumpError, Finding, Live, MarkedRange, Visited, check, count, dump_with, visit};
+
+/// A reader of a live map, made by [`AddressSpace::read`](crate::AddressSpace::read).
+///
+/// Every entry is as it was at some moment since the reader began. If another caller works meanwhile, they may be of
+/// different moments; [`may_have_changed`](Self::may_have_changed) tells.
+pub struct Reader<'a, M> {
+    state: &'a MapState,
+    memory: &'a M,
+    /// The version of the tables when it began, or `None` if they were changing.
+    version: Option<u64>,
+}
+
+impl<'a, M: Memory> Reader<'a, M> {
+    /// Returns a reader. It is used only within one section of the platform.
+    pub(crate) fn new(state: &'a MapState, memory: &'a M) -> Self {
+        Self { state, memory, version: state.version() }
+    }
+
+    /// Returns true if tables may have changed since the reader began: then what it read may be of different moments.
+    /// False means that all of it was so at one time.
+    pub fn may_have_changed(&self) -> bool {
+        // What was read is ordered before this.
+        core::sync::atomic::fence(core::sync::atomic::Ordering::Acquire);
+        self.version.is_none() || self.state.version() != self.version
+    }
+
+    /// Calls `each` for every entry that translates an address from `first` to `last`, as [`visit`] does.
+    pub fn visit(&self, range: (Va, Va), each: impl FnMut(&Visited) -> ControlFlow<()>) -> ControlFlow<()> {
+        visit(&self.tables(), self.geometry(), self.state.root(), range, each).unwrap_or_else(|e| match e {})
+    }
+
+    /// Returns the entry that translates an address: a leaf, a hole, or a reserved or restricted descriptor, with the
+    /// first address that the entry translates and its level. Returns `None` if the address is not in this half.
+    ///
+    /// The result does not include restrictions by the tables above a leaf.
+    pub fn entry(&self, va: Va) -> Option<(Va, Level, Entry)> {
+        if va.0.wrapping_sub(self.state.base()) >> self.geometry().va_bits() != 0 {
+            return None;
+        }
+        let mut found = None;
+        _ = self.visit((va, va), |visited| {
+            if matches!(visited.entry, Entry::Table(_)) {
+                return ControlFlow::Continue(());
+            }
+            found = Some((visited.va, visited.level, visited.entry));
+            ControlFlow::Break(())
+        });
+        found
+    }
+
+    /// Counts the leaves and tables from `first` to `last`, as [`count`] does.
+    pub fn count(&self, range: (Va, Va)) -> Stats {
+        count(&self.tables(), self.geometry(), self.state.root(), range).unwrap_or_else(|e| match e {})
+    }
+
+    /// Prints a region with memory types named by the caller, as [`dump_with`] does.
+    ///
+    /// # Errors
+    ///
+    /// The writer failed.
+    pub fn dump_with(
+        &self,
+        region: MarkedRange,
+        name_of: &dyn Fn(MemoryType) -> Option<&'static str>,
+        out: &mut impl Write,
+    ) -> Result<Stats, fmt::Error> {
+        let dumped = dump_with(&self.tables(), self.geometry(), self.state.root(), region, name_of, out);
+        dumped.map_err(|e| match e {
+            DumpError::Write => fmt::Error,
+            DumpError::Read(e) => match e {},
+        })
+    }
+
+    /// Checks the tables for entries that must never be in a map, as [`check`] does.
+    pub fn check(
+        &self,
+        checks: &Checks<'_>,
+        each: impl FnMut(Finding) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        let root = (self.state.root(), self.state.half());
+        check(&self.tables(), self.geometry(), root, checks, each).unwrap_or_else(|e| match e {})
+    }
+
+    const fn geometry(&self) -> Geometry {
+        self.state.geometry()
+    }
+
+    /// Returns the tables, for as long as the section lasts.
+    fn tables(&self) -> Live<'a, M> {
+        // SAFETY: only tables below the root of this map are read. They are live, or were when the section began, and
+        // are not given back before it ends. A memory that they do not belong to refuses them.
+        unsafe { Live::new(self.memory) }
+    }
+}

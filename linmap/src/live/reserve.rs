@@ -1,0 +1,103 @@
+//! Table pages that were taken before any lock, so that an operation can neither run out of them half way nor allocate
+//! under a lock.
+
+use core::cell::{Cell, RefCell};
+
+use crate::build::OutOfFrames;
+use crate::format::{Descriptor, Pa};
+use crate::platform::{Frame, Memory, Slot};
+
+/// Frames, linked through their first entry: no allocation, no limit.
+#[derive(Debug)]
+pub(crate) struct Reserve<'m, M: Memory> {
+    memory: &'m M,
+    head: RefCell<Option<Frame>>,
+    count: Cell<u64>,
+}
+
+impl<'m, M: Memory> Reserve<'m, M> {
+    /// Returns an empty reserve.
+    pub(crate) const fn new(memory: &'m M) -> Self {
+        Self { memory, head: RefCell::new(None), count: Cell::new(0) }
+    }
+
+    /// Takes frames from the memory until there are at least so many.
+    ///
+    /// # Errors
+    ///
+    /// There are not that many. Those that it has stay in the reserve.
+    pub(crate) fn fill(&self, least: u64) -> Result<(), OutOfFrames> {
+        while self.count.get() < least {
+            let Some(frame) = self.memory.take() else { return Err(OutOfFrames(self.count.get())) };
+            self.give(frame);
+        }
+        Ok(())
+    }
+
+    /// Returns the number of frames in it.
+    #[inline]
+    pub(crate) const fn count(&self) -> u64 {
+        self.count.get()
+    }
+}
+
+/// Gives back the frames that were not used.
+impl<M: Memory> Drop for Reserve<'_, M> {
+    #[inline]
+    fn drop(&mut self) {
+        while let Some(frame) = Memory::take(self) {
+            self.memory.give(frame);
+        }
+    }
+}
+
+// SAFETY: pages and slots are those of the memory below. A page is either in the list or handed out.
+unsafe impl<M: Memory> Memory for Reserve<'_, M> {
+    const PLAIN: bool = M::PLAIN;
+
+    fn page_size(&self) -> u64 {
+        self.memory.page_size()
+    }
+
+    #[inline]
+    unsafe fn words(&self, table: Pa) -> *mut u64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.memory.words(table) }
+    }
+
+    fn take(&self) -> Option<Frame> {
+        let head = &mut *self.head.borrow_mut();
+        let mut frame = head.take()?;
+        let next = self.memory.slots(&mut frame)[0];
+        // No frame is at the highest address, so it marks the end.
+        // SAFETY: the list owned the frame, whose address was stored only in another frame of the list.
+        *head = (next != u64::MAX).then(|| unsafe { Frame::from_pa(Pa(next)) });
+        self.count.set(self.count.get() - 1);
+        Some(frame)
+    }
+
+    #[inline]
+    fn give(&self, mut frame: Frame) {
+        let head = &mut *self.head.borrow_mut();
+        self.memory.slots(&mut frame)[0] = head.take().map_or(u64::MAX, |next| next.into_pa().0);
+        *head = Some(frame);
+        self.count.set(self.count.get() + 1);
+    }
+
+    #[inline]
+    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
+        self.memory.slots(frame)
+    }
+
+    #[inline]
+    unsafe fn load(&self, slot: Slot) -> Descriptor {
+        // SAFETY: the caller's promise.
+        unsafe { self.memory.load(slot) }
+    }
+
+    #[inline]
+    unsafe fn store(&self, slot: Slot, new: Descriptor) {
+        // SAFETY: the caller's promise.
+        unsafe { self.memory.store(slot, new) }
+    }
+}
