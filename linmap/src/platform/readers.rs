@@ -152,7 +152,7 @@ impl<const CPUS: usize, const ROOM: usize> Readers<CPUS, ROOM> {
             memory.give(frame);
             Ok(())
         } else {
-            // Release: whoever loads the new epoch has the fence behind it.
+            // Release: a caller that loads the new epoch has the fence behind it.
             self.put(frame, self.epoch.fetch_add(1, Release))
         };
         self.give_some(memory, AT_ONCE);

@@ -173,6 +173,10 @@ impl<P: Platform> Map<'_, P> {
 
     /// Panics if an entry is none that this map ever has.
     fn judge(&self, va: Va, entry: Entry) {
+        if matches!(entry, Entry::Table(_)) {
+            // The reader has found a table, and is about to read it.
+            thread::yield_now();
+        }
         match entry {
             Entry::Leaf(leaf) => assert_eq!(leaf.oa, pa_of((va.0 - self.base) >> 12), "at {va}"),
             Entry::Table(_) | Entry::Hole => (),
@@ -232,7 +236,7 @@ fn holds<const LOCKS: usize, const HOLD: usize>(seed: u64, changes: u64, lack: L
 
 /// True if a control fails in one of some attempts.
 fn fails<const LOCKS: usize, const HOLD: usize>(lack: Lack) -> bool {
-    (0..50).any(|seed| !holds::<LOCKS, HOLD>(seed, 300, lack))
+    (0..1000).any(|seed| !holds::<LOCKS, HOLD>(seed, 300, lack))
 }
 
 #[test]

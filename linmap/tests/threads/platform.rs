@@ -1,6 +1,8 @@
 //! A platform of threads that spoils pages when they are given back, and that can lack a lock or a grace period.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::thread::yield_now;
 
 use linmap::host::{SharedMemory, Threads, ThreadsHeld};
 use linmap::{CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Tlbi, Va};
@@ -65,7 +67,7 @@ unsafe impl Memory for Spoiling {
     }
 }
 
-/// What a platform lacks.
+/// The parts that a platform may lack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lack {
     Nothing,
@@ -73,6 +75,18 @@ pub(crate) enum Lack {
     Locks,
     /// A page is given back while readers may be in it.
     GracePeriod,
+}
+
+/// Lets another thread run now and then, also where the machine has other work and threads would run one after the other.
+fn mix() {
+    thread_local! {
+        static CALLS: Cell<u32> = const { Cell::new(0) };
+    }
+    let calls = CALLS.get();
+    CALLS.set(calls.wrapping_add(1));
+    if calls % 3 == 0 {
+        yield_now();
+    }
 }
 
 /// Threads as CPUs, which may lack something.
@@ -97,7 +111,9 @@ unsafe impl<const LOCKS: usize, const HOLD: usize> Hardware for Lacking<LOCKS, H
     type Held<'h> = Option<ThreadsHeld<'h>>;
 
     fn lock(&self, number: usize) -> Self::Held<'_> {
-        (self.lack != Lack::Locks).then(|| self.threads.lock(number))
+        let held = (self.lack != Lack::Locks).then(|| self.threads.lock(number));
+        mix();
+        held
     }
 
     fn wait(&self) -> bool {
@@ -120,6 +136,7 @@ unsafe impl<const LOCKS: usize, const HOLD: usize> Hardware for Lacking<LOCKS, H
     }
 
     fn dsb(&self, kind: Dsb) {
+        mix();
         self.threads.dsb(kind);
     }
 

@@ -64,8 +64,9 @@ fn page(va: Va, number: u64) -> Va {
     Va(va.0 + (number << 12))
 }
 
+/// Returns the physical address of everything. Blocks of 1G can form no contiguous run, which would join gigabytes.
 fn pa(va: Va) -> Pa {
-    Pa(va.0 & ((1 << 39) - 1))
+    Pa((va.0 & ((1 << 39) - 1)) + (1 << 30))
 }
 
 /// Returns the units of `bytes` bytes that an operation stores to in both of two gigabytes, with its name.
