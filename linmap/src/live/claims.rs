@@ -4,7 +4,8 @@
 //! inside has left by then, and whoever takes one of these locks later sees the claim. So a short operation takes its
 //! lock first and looks for claims afterwards: to look before would race with a claim that is being written.
 
-use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::platform::atomic::{AtomicBool, AtomicU64};
 
 use crate::format::Span;
 use crate::live::lock_set::LockSet;

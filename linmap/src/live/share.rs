@@ -1,8 +1,8 @@
 //! What the holders of one lock store, in cache lines of their own, so that holders of different locks share no line.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed, Ordering::Release, fence};
-
 use crate::build::Counters;
+use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
+use crate::platform::atomic::{AtomicU64, fence};
 
 /// The state that belongs to one lock. Its holder stores to it; others may read it.
 #[derive(Debug)]
@@ -24,7 +24,7 @@ impl Share {
 
     /// Returns the version for a reader without the lock.
     pub(crate) fn version(&self) -> u64 {
-        self.version.load(core::sync::atomic::Ordering::Acquire)
+        self.version.load(Acquire)
     }
 
     /// Says that the holder may change tables from now on. A reader that sees one of its stores then sees this, too.

@@ -2,7 +2,7 @@
 
 #[cfg(target_arch = "aarch64")]
 pub mod arm64;
-mod atomic;
+pub(crate) mod atomic;
 mod cache;
 mod entry_update;
 mod features;

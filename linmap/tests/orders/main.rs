@@ -6,20 +6,59 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 mod atomic;
+mod claims_test;
 mod readers_test;
+mod versions_test;
 
 /// The names by which the library's files know each other.
 mod format {
+    pub(crate) use crate::span::Span;
     pub(crate) use linmap::Pa;
 }
 mod platform {
     pub(crate) use crate::atomic;
-    pub(crate) use linmap::{Frame, Memory};
+    pub(crate) use linmap::{Frame, Hardware, Memory};
+
+    /// Runs `work` while the locks of a set are held, as the library's own function does.
+    pub(crate) fn with_locks<H: Hardware, R>(hardware: &H, set: u64, work: impl FnOnce() -> R) -> R {
+        let held: Vec<_> =
+            (0..64).filter(|n| set >> n & 1 != 0).map(|number| hardware.lock(number)).collect();
+        let result = work();
+        held.into_iter().rev().for_each(drop);
+        result
+    }
+}
+mod live {
+    pub(crate) use crate::lock_set;
+}
+mod build {
+    /// No statistics are kept here.
+    #[derive(Debug)]
+    pub(crate) struct Counters;
+
+    impl Counters {
+        pub(crate) const fn new() -> Self {
+            Self
+        }
+    }
 }
 
+// A test uses what it needs of these.
+#[path = "../../src/live/claims.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod claims;
+#[path = "../../src/live/lock_set.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod lock_set;
 #[path = "../../src/platform/readers.rs"]
-#[allow(dead_code, unreachable_pub)] // a test uses what it needs
+#[allow(dead_code, unreachable_pub)]
 mod readers;
+#[path = "../../src/live/share.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod share;
+#[path = "../../src/format/span.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod span;
 
 /// Tries all orders of a program with several threads.
 fn all_orders(program: fn()) {

@@ -256,7 +256,6 @@ fn without_locks_they_do() {
 }
 
 #[test]
-#[ignore = "readers hold the locks"]
 fn without_a_grace_period_readers_meet_pages_that_were_given_back() {
     assert!(fails::<64, 64>(Lack::GracePeriod));
 }

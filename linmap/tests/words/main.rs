@@ -104,7 +104,6 @@ fn common<const LOCKS: usize>(gigabytes: [u64; 2], bytes: usize) -> Vec<(&'stati
 }
 
 #[test]
-#[ignore = "operations hold all locks"]
 fn callers_in_different_gigabytes_store_to_no_common_line() {
     for gigabytes in [[1, 2], [0, 63], [5, 70]] {
         let found = common::<64>(gigabytes, LINE);

@@ -1,0 +1,221 @@
+//! `Claims`: a range that is claimed belongs to one caller, although it lets go of its locks.
+//!
+//! The orders that this file of the library asks for could be relaxed: the locks give more. The controls leave out steps.
+
+use std::cell::Cell;
+
+use linmap::{Dsb, Geometry, Hardware, Promise, Tlbi, Va};
+use loom::cell::UnsafeCell;
+use loom::sync::{Arc, Mutex, MutexGuard};
+use loom::thread;
+
+use crate::claims::{Attention, Claim, Claimed, Claims};
+use crate::format::Span;
+use crate::{all_orders, fails};
+
+/// A map of two gigabytes with a lock each. Each has a word that is 0 unless an operation on it is under way.
+struct Map {
+    claims: Claims,
+    attention: Attention,
+    locks: Locks,
+    words: [UnsafeCell<u64>; 2],
+}
+
+struct Locks([Mutex<()>; 2]);
+
+// SAFETY: the locks exclude; nothing translates by any tables.
+unsafe impl Hardware for Locks {
+    const LOCKS: usize = 2;
+
+    type Held<'h> = MutexGuard<'h, ()>;
+
+    fn lock(&self, number: usize) -> Self::Held<'_> {
+        self.0[number].lock().expect("no thread failed")
+    }
+
+    fn promise(&self) -> Promise {
+        Promise::default()
+    }
+
+    fn dsb(&self, _: Dsb) {}
+    fn isb(&self) {}
+    fn tlbi(&self, _: Tlbi, _: Geometry) {}
+    fn sync_code(&self, _: Va, _: u64) {}
+}
+
+/// The same locks for a claim that does not pass through those of its range.
+struct WithoutPass<'a>(&'a Locks, Cell<bool>);
+
+// SAFETY: the locks exclude if they are taken; nothing translates by any tables.
+unsafe impl Hardware for WithoutPass<'_> {
+    const LOCKS: usize = 2;
+
+    type Held<'h>
+        = Option<MutexGuard<'h, ()>>
+    where
+        Self: 'h;
+
+    fn lock(&self, number: usize) -> Self::Held<'_> {
+        // The first lock is the one under which a claim is written.
+        (!self.1.replace(true)).then(|| self.0.lock(number))
+    }
+
+    fn promise(&self) -> Promise {
+        Promise::default()
+    }
+
+    fn dsb(&self, _: Dsb) {}
+    fn isb(&self) {}
+    fn tlbi(&self, _: Tlbi, _: Geometry) {}
+    fn sync_code(&self, _: Va, _: u64) {}
+}
+
+const BOTH: Span = Span { first: 0, last: (2 << 30) - 1 };
+
+const fn gigabyte(number: u64) -> Span {
+    Span { first: number << 30, last: (number << 30) + 0xfff }
+}
+
+impl Map {
+    fn new() -> Arc<Self> {
+        let map = Self {
+            claims: Claims::new(),
+            attention: Attention::none(),
+            locks: Locks([Mutex::new(()), Mutex::new(())]),
+            words: [UnsafeCell::new(0), UnsafeCell::new(0)],
+        };
+        // Every word is used once before there are threads.
+        map.claims.overlap(BOTH, 0);
+        drop(map.claim(BOTH));
+        Arc::new(map)
+    }
+
+    fn claim(&self, span: Span) -> Result<Claim<'_>, Claimed> {
+        self.claims.claim(&self.attention, &self.locks, span)
+    }
+
+    /// In a hold, replaces a word, which must be `old`.
+    fn piece(&self, gigabyte: usize, old: u64, new: u64) {
+        let _held = self.locks.lock(gigabyte);
+        // SAFETY: `loom` fails if another thread is at it.
+        self.words[gigabyte].with_mut(|word| unsafe {
+            assert_eq!(*word, old, "in the range of a claim");
+            *word = new;
+        });
+    }
+
+    /// An operation of several holds, which claims its range.
+    fn long(&self, span: Span, gigabytes: &[usize]) {
+        let Ok(claim) = self.claim(span) else { return };
+        self.pieces(gigabytes);
+        drop(claim);
+    }
+
+    /// The holds of a caller with a claim. Nobody else is in its range now, so a look needs no lock.
+    fn pieces(&self, gigabytes: &[usize]) {
+        for gigabyte in gigabytes {
+            self.words[*gigabyte].with(|word| {
+                // SAFETY: `loom` fails if another thread writes.
+                assert_eq!(unsafe { *word }, 0, "the caller before has left");
+            });
+        }
+        gigabytes.iter().for_each(|gigabyte| self.piece(*gigabyte, 0, 1));
+        gigabytes.iter().for_each(|gigabyte| self.piece(*gigabyte, 1, 0));
+    }
+
+    fn is_claimed(&self, number: usize) -> bool {
+        self.attention.is_needed() && self.claims.overlap(gigabyte(number as u64), 0)
+    }
+
+    /// An operation of one hold: it takes its lock, then it looks.
+    fn short(&self, number: usize) {
+        let _held = self.locks.lock(number);
+        if !self.is_claimed(number) {
+            self.words[number].with_mut(|word| {
+                // SAFETY: `loom` fails if another thread is at it.
+                let word = unsafe { &mut *word };
+                assert_eq!(*word, 0, "in the range of a claim");
+            });
+        }
+    }
+}
+
+/// Runs one operation beside another.
+fn beside(one: impl FnOnce(&Map) + 'static, other: impl FnOnce(&Map)) {
+    let map = Map::new();
+    let thread = {
+        let map = map.clone();
+        thread::spawn(move || one(&map))
+    };
+    other(&map);
+    thread.join().expect("no thread failed");
+    [0, 1].into_iter().for_each(|gigabyte| map.piece(gigabyte, 0, 0));
+}
+
+fn a_short_and_a_long_one() {
+    beside(|map| map.short(1), |map| map.long(BOTH, &[1]));
+}
+
+fn a_long_and_a_short_one() {
+    beside(|map| map.long(BOTH, &[0]), |map| map.short(0));
+}
+
+fn two_long_ones() {
+    beside(|map| map.long(BOTH, &[0]), |map| map.long(gigabyte(0), &[0]));
+}
+
+/// The place of a claim is another claim's afterwards.
+fn one_after_the_other() {
+    let long = |map: &Map| {
+        map.long(gigabyte(0), &[0]);
+        map.long(gigabyte(1), &[1]);
+    };
+    beside(|map| map.short(1), long);
+}
+
+fn side_by_side() {
+    beside(
+        |map| map.long(gigabyte(1), &[1]),
+        |map| {
+            let claim = map.claim(gigabyte(0));
+            assert!(claim.is_ok(), "nobody else is in this gigabyte");
+            map.pieces(&[0]);
+        },
+    );
+}
+
+fn without_the_pass() {
+    beside(
+        |map| map.short(1),
+        |map| {
+            let Ok(_claim) =
+                map.claims.claim(&map.attention, &WithoutPass(&map.locks, Cell::new(false)), BOTH)
+            else {
+                return;
+            };
+            map.pieces(&[1]);
+        },
+    );
+}
+
+fn with_the_look_before_the_lock() {
+    let short = |map: &Map| {
+        if !map.is_claimed(1) {
+            map.piece(1, 0, 0);
+        }
+    };
+    beside(short, |map| map.long(BOTH, &[1]));
+}
+
+#[test]
+fn a_claimed_range_belongs_to_one_caller() {
+    let programs: [fn(); 5] =
+        [a_short_and_a_long_one, a_long_and_a_short_one, two_long_ones, one_after_the_other, side_by_side];
+    programs.into_iter().for_each(all_orders);
+}
+
+#[test]
+fn a_claim_passes_through_its_locks_and_a_short_operation_looks_after_its_lock() {
+    assert!(fails(without_the_pass));
+    assert!(fails(with_the_look_before_the_lock));
+}
