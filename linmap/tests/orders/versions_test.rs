@@ -34,7 +34,7 @@ impl Entries {
         let read = [0, 1].map(|n| self.entries[n].load(Relaxed));
         // As in `Reader::may_have_changed`.
         loom::sync::atomic::fence(loom::sync::atomic::Ordering::Acquire);
-        if before % 2 == 0 && self.share.version() == before {
+        if before.is_multiple_of(2) && self.share.version() == before {
             assert_eq!(read[0], read[1], "of different moments");
             assert_eq!(read[0], before / 2, "of another moment");
         }
