@@ -109,7 +109,7 @@ pub(crate) fn boot_stack_guard(page: u64) -> Va {
 /// Returns the pages below the boot stack and below the emergency stack, which are not mapped, so that an overflow
 /// faults. Stacks are whole pages; image.ld has room for these sizes at the largest page size.
 fn stack_guards(page: u64) -> [*const u8; 2] {
-    const BOOT_STACK: u64 = 128 << 10;
+    const BOOT_STACK: u64 = 256 << 10;
     const EMERGENCY_STACK: u64 = 32 << 10;
     let guard = |top: *const u8, stack: u64| top.wrapping_sub((stack.max(page) + page) as usize);
     [guard(&raw const boot_stack_top, BOOT_STACK), guard(&raw const emergency_stack_top, EMERGENCY_STACK)]

@@ -27,23 +27,26 @@ const CHANGES: u64 = 1000;
 const GIGABYTE: u64 = 8;
 
 /// Has them change their pages side by side, then one after the other. Returns true if all went well.
+#[inline(never)]
 pub(super) fn run(system: &System<'_>) -> bool {
     let tally = Tally::start("contend", system);
     let cpus: ArrayVec<usize, CPUS> = cpu::running().take(CPUS).collect();
     let test = Test { system, tally: &tally, cpus };
     let frames: ArrayVec<Frame, CPUS> = (0..test.cpus.len()).map_while(|n| test.map(n)).collect();
-    let counts = Counts::new();
     let control = Control { lock: Lock::new(parking::answer_if_asked), count: Count::new() };
+    let before = COUNTS.all();
     if frames.len() == test.cpus.len() {
-        test.change_all(&counts, None);
-        // The locks on live tables are not what is counted here.
-        test.change_all(&Counts::new(), Some(&control));
+        test.change_all(None);
+    }
+    let free = COUNTS.all().without(&before);
+    if frames.len() == test.cpus.len() {
+        test.change_all(Some(&control));
     }
     for (n, frame) in frames.into_iter().enumerate() {
         test.unmap(n, frame);
     }
     holds::measure(&tally, system);
-    let (free, deliberate) = (counts.all(), &control.count);
+    let deliberate = &control.count;
     let (contended, control) = (free.share(), deliberate.share());
     tally.conclude_with(
         format_args!(
@@ -79,6 +82,13 @@ impl Count {
         self.found_held.fetch_add(found_held.into(), Relaxed);
     }
 
+    /// Returns what was counted since.
+    fn without(self, before: &Self) -> Self {
+        self.taken.fetch_sub(before.taken.load(Relaxed), Relaxed);
+        self.found_held.fetch_sub(before.found_held.load(Relaxed), Relaxed);
+        self
+    }
+
     fn share(&self) -> Share {
         Share { part: self.found_held.load(Relaxed), of: self.taken.load(Relaxed) }
     }
@@ -87,11 +97,9 @@ impl Count {
 /// Those of all locks on live tables.
 struct Counts([Count; Kernel::LOCKS]);
 
-impl Counts {
-    const fn new() -> Self {
-        Self([const { Count::new() }; Kernel::LOCKS])
-    }
+static COUNTS: Counts = Counts([const { Count::new() }; Kernel::LOCKS]);
 
+impl Counts {
     fn all(&self) -> Count {
         let all = Count::new();
         for Count { taken, found_held } in &self.0 {
@@ -162,7 +170,7 @@ impl Test<'_> {
     }
 
     /// Has each CPU change its page, beginning at the same time.
-    fn change_all(&self, watch: &dyn Watch, control: Option<&Control>) {
+    fn change_all(&self, control: Option<&Control>) {
         let here = AtomicUsize::new(0);
         smp::on_all(&|cpu| {
             let Some(n) = self.cpus.iter().position(|taking_part| *taking_part == cpu) else { return };
@@ -170,13 +178,13 @@ impl Test<'_> {
             while here.load(Relaxed) < self.cpus.len() {
                 relax();
             }
-            self.change(n, watch, control);
+            self.change(n, control);
         });
     }
 
-    fn change(&self, n: usize, watch: &dyn Watch, control: Option<&Control>) {
+    fn change(&self, n: usize, control: Option<&Control>) {
         let System { space, frames, .. } = self.system;
-        let watched = Watched { watch, yields: true, idle: false };
+        let watched = Watched { watch: &COUNTS, yields: true, idle: false };
         // SAFETY: the locks are those of `HARDWARE`, which are the only ones on live tables.
         let platform = unsafe { Combined::new(*frames, &watched) };
         for number in 0..CHANGES {

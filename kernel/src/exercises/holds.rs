@@ -24,6 +24,7 @@ const MEANWHILE: u64 = 20_000;
 type Platform<'a> = Combined<'a, Frames, Watched<'a>>;
 
 /// Reports the longest hold of each operation; none where instructions are not counted.
+#[inline(never)]
 pub(super) fn measure(tally: &Tally<'_>, system: &System<'_>) {
     const NAMES: [&str; 6] = ["map", "split", "protect", "collapse", "repaint", "unmap"];
     let mut longest = NAMES.map(|name| (name, None));
