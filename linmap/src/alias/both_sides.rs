@@ -74,6 +74,26 @@ impl Findings {
     pub(crate) fn after(before: Option<Joint>) -> Self {
         Self { before, ..Self::default() }
     }
+
+    /// Returns the first leaf in use that has to change its size.
+    fn in_use(&self) -> Option<u64> {
+        self.aliases.resizes.or(self.area.resizes)
+    }
+
+    /// Adds the findings of an earlier piece.
+    pub(crate) fn include_before(&mut self, earlier: &Self) {
+        self.aliases.resizes = earlier.aliases.resizes.or(self.aliases.resizes);
+        self.area.resizes = earlier.area.resizes.or(self.area.resizes);
+    }
+
+    /// Checks that the leaves may change their size.
+    ///
+    /// # Errors
+    ///
+    /// The policy does not permit it.
+    pub(crate) fn may_resize<P: Platform>(&self, locked: &Locked<'_, P>) -> Result<(), Stop> {
+        Ok(locked.may_resize(locked.policy, self.in_use())?)
+    }
 }
 
 impl<P: Platform> BothSides<'_, P> {
@@ -109,10 +129,7 @@ impl<P: Platform> BothSides<'_, P> {
             found.aliases.include(&survey);
             Ok(())
         })?;
-        if locks != locked.locks {
-            return Err(Needs::Locks(locks).into());
-        }
-        Ok(locked.may_resize(self.policy, found.aliases.resizes.or(found.area.resizes))?)
+        if locks != locked.locks { Err(Needs::Locks(locks).into()) } else { Ok(()) }
     }
 
     /// Notes an extent. If it continues the last one of an earlier piece, both have an alias or none has.
@@ -186,12 +203,13 @@ impl<P: Platform> BothSides<'_, P> {
     ///
     /// CPUs that do not park, or it takes more locks or table pages.
     pub(crate) fn cut(&self, found: &Findings) -> Result<(), Stop> {
+        self.locked.may_resize(self.policy, found.in_use())?;
         if !found.aliases.splits && !found.area.splits {
             return Ok(());
         }
         let mut cuts = Cuts::new(&self.locked);
         match self.add_to(&mut cuts, found) {
-            Ok(()) => cuts.carry_out((self.policy, found.aliases.resizes.or(found.area.resizes).is_some())),
+            Ok(()) => cuts.carry_out((self.policy, found.in_use().is_some())),
             Err(error) => {
                 cuts.undo();
                 Err(match error {

@@ -256,11 +256,14 @@ impl<'a> Aliased<'a> {
         }
         // So that the aliases of a piece have no more entries than a hold may have, unless a leaf of the area has more.
         let bytes = (P::HOLD.max(2) as u64 / 2) << self.space.geometry().page_shift();
-        let mut before = None;
+        let mut all = Findings::default();
         call.pieces_of(span, bytes, |locked, piece| {
-            before = self.survey(locked, (piece, usize::MAX), change, before)?.1.before;
+            let (_, mut found) = self.survey(locked, (piece, usize::MAX), change, all.before)?;
+            found.include_before(&all);
+            all = found;
             Ok(())
         })?;
+        call.attempts(Span { last: span.first, ..span }, |locked| all.may_resize(locked))?;
         call.pieces_of(span, bytes, |locked, piece| {
             self.cut(locked, (piece, usize::MAX), change).map(|_| ())
         })?;

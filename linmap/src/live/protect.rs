@@ -147,7 +147,8 @@ pub(crate) fn change_one<P: Platform>(
     let old = locked.load(&table, index);
     let new = change.of(old, table.level);
     let refused = change.refuse_write_execute && new.is_write_execute();
-    let whole = span.last - span.first == (1 << table.shift) - 1;
+    let within = (1 << table.shift) - 1;
+    let whole = span.first & within == 0 && span.first ^ span.last == within;
     if refused || !whole || old.is_contiguous() || !state.is_leaf(old, table.level) {
         return false;
     }

@@ -32,24 +32,26 @@ pub(crate) fn split_to_pages<P: Platform>(
     // A piece is a number of pages, since it becomes that many entries; at least one table.
     let entries = state.geometry().entries(Level::PAGE).max(P::HOLD);
     let bytes = (entries as u64) << state.geometry().page_shift();
-    if span.last - span.first >= bytes {
-        let mut tables = 0;
-        call.pieces(span, |locked, piece| {
-            tables += survey(locked, span, piece)?.tables;
-            Ok(())
-        })?;
-        call.frames(tables)?;
+    if span.last - span.first < bytes {
+        return call.attempts(span, |locked| split(locked, span)).map(|_| ());
     }
+    let (mut tables, mut in_use) = (0, None);
+    call.pieces(span, |locked, piece| {
+        let found = survey(locked, span, piece)?;
+        (tables, in_use) = (tables + found.tables, in_use.or(found.in_use));
+        Ok(())
+    })?;
+    call.attempts(Span { last: span.first, ..span }, |locked| Ok(locked.may_resize(locked.policy, in_use)?))?;
+    call.frames(tables)?;
     let mut first = span.first;
-    while first <= span.last {
+    loop {
         let piece = Span { first, last: span.last.min((first - first % bytes).saturating_add(bytes - 1)) };
         call.attempts(piece, |locked| split(locked, piece))?;
-        first = match piece.last.checked_add(1) {
-            Some(next) => next,
-            None => break,
-        };
+        if piece.last == span.last {
+            return Ok(());
+        }
+        first = piece.last + 1;
     }
-    Ok(())
 }
 
 /// Splits the leaves of a piece.
