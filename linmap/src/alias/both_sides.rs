@@ -23,8 +23,6 @@ pub(crate) struct BothSides<'a, P: Platform> {
     pub(crate) range: (Va, Va),
     pub(crate) locked: Locked<'a, P>,
     pub(crate) policy: Policy,
-    /// The number of entries of a range above which it is too long for one hold.
-    pub(crate) most: usize,
     /// The area.
     pub(crate) span: Span,
     /// The changes of it and of the aliases.
@@ -46,23 +44,12 @@ struct Reach {
     beyond: Option<u64>,
 }
 
-/// Consecutive physical memory, which continues in the next piece.
-#[derive(Clone, Copy)]
-pub(crate) struct Joint {
-    first: u64,
-    last: u64,
-    /// True if the linear map has it.
-    mapped: bool,
-}
-
 /// The findings of a survey of both sides.
 #[derive(Default)]
 pub(crate) struct Findings {
     /// The number of extents that have an alias, and the last alias. Other aliases are looked up again each time.
     extents: usize,
     alias: Option<Span>,
-    /// The last extent, and what it continues.
-    pub(crate) before: Option<Joint>,
     /// True if an alias begins before the end of the previous one, so that they may share pages.
     overlap: bool,
     area: Survey,
@@ -70,29 +57,9 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    /// Returns the findings of nothing, after a piece that ended with this memory.
-    pub(crate) fn after(before: Option<Joint>) -> Self {
-        Self { before, ..Self::default() }
-    }
-
     /// Returns the first leaf in use that has to change its size.
     fn in_use(&self) -> Option<u64> {
         self.aliases.resizes.or(self.area.resizes)
-    }
-
-    /// Adds the findings of an earlier piece.
-    pub(crate) fn include_before(&mut self, earlier: &Self) {
-        self.aliases.resizes = earlier.aliases.resizes.or(self.aliases.resizes);
-        self.area.resizes = earlier.area.resizes.or(self.area.resizes);
-    }
-
-    /// Checks that the leaves may change their size.
-    ///
-    /// # Errors
-    ///
-    /// The policy does not permit it.
-    pub(crate) fn may_resize<P: Platform>(&self, locked: &Locked<'_, P>) -> Result<(), Stop> {
-        Ok(locked.may_resize(locked.policy, self.in_use())?)
     }
 }
 
@@ -104,25 +71,22 @@ impl<P: Platform> BothSides<'_, P> {
     /// The area or an alias must not change in this way, or it takes more locks.
     pub(crate) fn survey(&self, found: &mut Findings) -> Result<(), Stop> {
         let locked = &self.locked;
-        let (mut locks, mut left) = (locked.locks, self.most);
-        found.area = Extents::visit(locked, self.area, (self.span, self.most), &mut |extent| {
-            let Some(reach) = self.reach(extent) else { return self.joins(found, extent, false) };
+        let mut locks = locked.locks;
+        found.area = Extents::visit(locked, self.area, self.span, &mut |extent| {
+            let Some(reach) = self.reach(extent) else { return Ok(()) };
             let needed = LockSet::of::<P>(reach.alias);
             if !locked.locks.has(needed) {
                 // All that are missing are taken at once.
                 locks = locks.and(needed);
                 return Ok(());
             }
-            let mapped = self.mapped(&reach)?;
-            self.joins(found, extent, mapped.is_some())?;
-            let Some(alias) = mapped else { return Ok(()) };
+            let Some(alias) = self.mapped(&reach)? else { return Ok(()) };
             if locked.is_claimed(alias) {
                 return Err(Needs::Patience.into());
             }
             found.overlap |= found.alias.is_some_and(|before| alias.first <= before.last);
             (found.extents, found.alias) = (found.extents + 1, Some(alias));
-            left = left.checked_sub(1).ok_or(Stop::TooLong)?;
-            let survey = Extents::visit(locked, self.aliases, (alias, self.most), &mut |_| Ok(()))?;
+            let survey = Extents::visit(locked, self.aliases, alias, &mut |_| Ok(()))?;
             if survey.changes() {
                 locked.mark(alias);
             }
@@ -130,22 +94,6 @@ impl<P: Platform> BothSides<'_, P> {
             Ok(())
         })?;
         if locks != locked.locks { Err(Needs::Locks(locks).into()) } else { Ok(()) }
-    }
-
-    /// Notes an extent. If it continues the last one of an earlier piece, both have an alias or none has.
-    ///
-    /// # Errors
-    ///
-    /// The linear map has only a part of consecutive memory.
-    fn joins(&self, found: &mut Findings, extent: Span, mapped: bool) -> Result<(), Stop> {
-        let before = found.before.filter(|before| before.last.checked_add(1) == Some(extent.first));
-        if let Some(before) = before.filter(|before| before.mapped != mapped) {
-            let hole = if mapped { before.first } else { extent.first };
-            return Err(ChangeError::Hole { va: Va(hole.wrapping_add(self.offset)) }.into());
-        }
-        let first = before.map_or(extent.first, |before| before.first);
-        found.before = Some(Joint { first, last: extent.last, mapped });
-        Ok(())
     }
 
     /// Returns the linear addresses that physical memory would have, or `None` if all of it is out of the reach of the
@@ -244,7 +192,7 @@ impl<P: Platform> BothSides<'_, P> {
             return each(alias);
         }
         let mut of = |extent| self.alias(extent)?.map_or(Ok(()), &mut *each);
-        Extents::visit(&self.locked, LeafChange::NONE, (self.span, usize::MAX), &mut of).map(|_| ())
+        Extents::visit(&self.locked, LeafChange::NONE, self.span, &mut of).map(|_| ())
     }
 
     /// Changes one side.

@@ -12,8 +12,6 @@ pub(crate) struct Extents<'e> {
     change: LeafChange,
     span: Span,
     found: Survey,
-    /// The number of entries that may still be read.
-    left: usize,
     /// The extent that may continue, if there is one: physical addresses, both included.
     extent: Option<Span>,
     each: &'e mut dyn FnMut(Span) -> Result<(), Stop>,
@@ -29,11 +27,11 @@ impl Extents<'_> {
     pub(crate) fn visit<P: Platform>(
         locked: &Locked<'_, P>,
         change: LeafChange,
-        (span, left): (Span, usize),
+        span: Span,
         each: &mut dyn FnMut(Span) -> Result<(), Stop>,
     ) -> Result<Survey, Stop> {
         let table = locked.deepest(locked.root(), span);
-        let mut extents = Extents { change, span, found: Survey::default(), left, extent: None, each };
+        let mut extents = Extents { change, span, found: Survey::default(), extent: None, each };
         locked.visit_leaves(&table, span, &mut extents)?;
         let Extents { extent, found, each, .. } = extents;
         extent.map_or(Ok(()), each)?;
@@ -50,7 +48,6 @@ impl<P: Platform> LeafVisitor<P> for Extents<'_> {
         old: Descriptor,
     ) -> Result<usize, Stop> {
         let end = index + consecutive(locked, table, (index, last), old);
-        self.left = self.left.checked_sub(end - index).ok_or(Stop::TooLong)?;
         self.found.leaves(locked, (self.change, self.span), (table, index, end - 1), old)?;
         let (from, to) = (table.span_of(index), table.span_of(end - 1));
         let Pa(oa) = old.oa(locked.geometry, table.level);

@@ -4,7 +4,7 @@
 //! removed, the aliases change first; when permissions are granted, they change last (`both_sides.rs`). So a page that
 //! is read-only in the area is never writable through its alias, neither in the tables nor in a TLB.
 
-use crate::alias::both_sides::{BothSides, Findings, Joint, Side};
+use crate::alias::both_sides::{BothSides, Findings, Side};
 use crate::format::{Change, Span, Va};
 use crate::live::{AddressSpace, Call, ChangeError, Locked, Stop};
 use crate::plan::{Rodata, linear_range};
@@ -231,79 +231,30 @@ impl<'a> Aliased<'a> {
         }
         let Some(span) = self.space.state().span(va, pages)? else { return Ok(()) };
         let mut call = Call::new(self.space.state(), platform);
-        let done = call.attempts(span, |locked| {
+        call.attempts(span, |locked| {
             locked.mark(span);
-            let (sides, found) = self.cut(locked, (span, P::HOLD), (change, alias))?;
+            let (sides, found) = self.cut(locked, span, (change, alias))?;
             alias.phases().for_each(|phase| sides.change(phase, &found));
             Ok(())
-        })?;
-        if done.is_none() { self.change_long(&mut call, span, (change, alias)) } else { Ok(()) }
-    }
-
-    /// Does the same for a range of many entries: piece by piece, while the range and the linear map are claimed.
-    #[cold]
-    fn change_long<P: Platform>(
-        &self,
-        call: &mut Call<'_, P>,
-        span: Span,
-        change: (Change, Alias),
-    ) -> Result<(), ChangeError> {
-        let linear = Span { first: self.range.0.0, last: self.range.1.0 };
-        if span.last < linear.first || linear.last < span.first {
-            call.claim_both(span, Some(linear))?;
-        } else {
-            call.claim(Span { first: linear.first.min(span.first), last: linear.last.max(span.last) })?;
-        }
-        // So that the aliases of a piece have no more entries than a hold may have, unless a leaf of the area has more.
-        let bytes = (P::HOLD.max(2) as u64 / 2) << self.space.geometry().page_shift();
-        let mut all = Findings::default();
-        call.pieces_of(span, bytes, |locked, piece| {
-            let (_, mut found) = self.survey(locked, (piece, usize::MAX), change, all.before)?;
-            found.include_before(&all);
-            all = found;
-            Ok(())
-        })?;
-        call.attempts(Span { last: span.first, ..span }, |locked| all.may_resize(locked))?;
-        call.pieces_of(span, bytes, |locked, piece| {
-            self.cut(locked, (piece, usize::MAX), change).map(|_| ())
-        })?;
-        for phase in change.1.phases() {
-            call.pieces_of(span, bytes, |locked, piece| {
-                let (sides, found) = self.cut(locked, (piece, usize::MAX), change)?;
-                sides.change(phase, &found);
-                Ok(())
-            })?;
-        }
-        Ok(())
+        })
+        .map(|_| ())
     }
 
     /// Surveys both sides, and does all that can fail.
     fn cut<'l, P: Platform>(
         &self,
         locked: &Locked<'l, P>,
-        piece: (Span, usize),
-        change: (Change, Alias),
-    ) -> Result<(BothSides<'l, P>, Findings), Stop> {
-        let (sides, found) = self.survey(locked, piece, change, None)?;
-        sides.cut(&found)?;
-        Ok((sides, found))
-    }
-
-    /// Surveys both sides of a range of at most so many entries, which may continue the memory of an earlier one.
-    fn survey<'l, P: Platform>(
-        &self,
-        locked: &Locked<'l, P>,
-        (span, most): (Span, usize),
+        span: Span,
         (change, alias): (Change, Alias),
-        before: Option<Joint>,
     ) -> Result<(BothSides<'l, P>, Findings), Stop> {
         let state = self.space.state();
         let (Alias::First(follows) | Alias::Last(follows)) = alias;
         let (area, aliases) = (state.leaf_change(change), state.leaf_change(follows));
         let (offset, range, policy) = (self.offset, self.range, locked.policy);
-        let sides = BothSides { locked: *locked, policy, most, offset, range, span, area, aliases };
-        let mut found = Findings::after(before);
+        let sides = BothSides { locked: *locked, policy, offset, range, span, area, aliases };
+        let mut found = Findings::default();
         sides.survey(&mut found)?;
+        sides.cut(&found)?;
         Ok((sides, found))
     }
 }

@@ -4,7 +4,7 @@
 
 use crate::build::OutOfFrames;
 use crate::format::{Span, Va};
-use crate::live::claims::Claim;
+use crate::live::claims::{Claim, Claimed};
 use crate::live::error::ChangeError;
 use crate::live::lock_set::LockSet;
 use crate::live::locked::Locked;
@@ -21,8 +21,8 @@ pub(crate) struct Call<'a, P: Platform> {
     /// The table pages of all attempts. Those that are left are given back at the end.
     pub(crate) reserve: Reserve<'a, P>,
     policy: Policy,
-    /// The claims under which it works, if it is long.
-    claims: [Option<Claim<'a>>; 2],
+    /// The claim under which it works, if it is long.
+    claim: Option<Claim<'a>>,
     /// True if the CPUs have answered since they were last parked.
     answered: bool,
 }
@@ -30,14 +30,7 @@ pub(crate) struct Call<'a, P: Platform> {
 impl<'a, P: Platform> Call<'a, P> {
     pub(crate) fn new(state: &'a MapState, platform: &'a P) -> Self {
         let policy = state.policy();
-        Self {
-            state,
-            platform,
-            policy,
-            reserve: Reserve::new(platform),
-            claims: [None, None],
-            answered: false,
-        }
+        Self { state, platform, policy, reserve: Reserve::new(platform), claim: None, answered: false }
     }
 
     /// Tries until it is done or refused. Others must not have claimed anything of `span`. Returns `None` if it is too long
@@ -117,7 +110,7 @@ impl<'a, P: Platform> Call<'a, P> {
             locks,
             reserve: &self.reserve,
             policy: self.policy,
-            own: self.claims.iter().flatten().fold(0, |own, claim| own | claim.bit()),
+            own: self.claim.as_ref().map_or(0, Claim::bit),
             answered: self.answered,
         }
     }
@@ -157,28 +150,13 @@ impl<'a, P: Platform> Call<'a, P> {
     ///
     /// There is one, and this context cannot wait.
     pub(crate) fn claim(&mut self, span: Span) -> Result<(), ChangeError> {
-        self.claim_both(span, None)
-    }
-
-    /// Claims one range or two, which do not overlap, after all claims in the way have gone. It does not wait while it has
-    /// one of them.
-    ///
-    /// # Errors
-    ///
-    /// There is one, and this context cannot wait.
-    pub(crate) fn claim_both(&mut self, one: Span, other: Option<Span>) -> Result<(), ChangeError> {
-        let claim = |span| self.state.claims.claim(&self.state.attention, self.platform, span);
         loop {
-            match (claim(one), other.map(claim)) {
-                (Ok(first), None) => {
-                    self.claims = [Some(first), None];
+            match self.state.claims.claim(&self.state.attention, self.platform, span) {
+                Ok(claim) => {
+                    self.claim = Some(claim);
                     return Ok(());
                 }
-                (Ok(first), Some(Ok(second))) => {
-                    self.claims = [Some(first), Some(second)];
-                    return Ok(());
-                }
-                _ => self.wait(one)?,
+                Err(Claimed) => self.wait(span)?,
             }
         }
     }

@@ -36,7 +36,7 @@ pub(crate) fn collapse<P: Platform>(state: &MapState, platform: &P, span: Span) 
         let mut last = window.last;
         // Others may have claimed addresses of the window: it is not the range of an operation, but a place to look.
         call.looks(window, |locked| {
-            let piece = piece(locked, window, span.last, (entries, u64::MAX));
+            let piece = piece(locked, window, span.last, entries);
             last = piece.last;
             collapse_piece(*locked, Span { first, last: last.min(window.last) })
         })?;

@@ -19,27 +19,13 @@ impl<P: Platform> Call<'_, P> {
     pub(crate) fn pieces(
         &mut self,
         span: Span,
-        work: impl FnMut(&Locked<'_, P>, Span) -> Result<(), Stop>,
-    ) -> Result<(), ChangeError> {
-        self.pieces_of(span, u64::MAX, work)
-    }
-
-    /// Does the same in pieces of at most so many bytes, unless one leaf has more.
-    ///
-    /// # Errors
-    ///
-    /// As for [`pieces`](Self::pieces).
-    pub(crate) fn pieces_of(
-        &mut self,
-        span: Span,
-        bytes: u64,
         mut work: impl FnMut(&Locked<'_, P>, Span) -> Result<(), Stop>,
     ) -> Result<(), ChangeError> {
         let mut first = span.first;
         loop {
             let window = Span { first, last: span.last.min(first | ((1 << GIGABYTE) - 1)) };
             let done = self.attempts(window, |locked| {
-                let piece = piece(locked, window, span.last, (P::HOLD, bytes));
+                let piece = piece(locked, window, span.last, P::HOLD);
                 locked.covers(piece)?;
                 locked.mark(piece);
                 work(locked, piece)?;
@@ -73,28 +59,20 @@ impl<P: Platform> Call<'_, P> {
     }
 }
 
-/// Returns the piece at the start of a window: as many whole leaves, runs and holes as a hold may have, by their number and
-/// by their bytes. The last of them may end after the window.
-pub(crate) fn piece<P: Platform>(
-    locked: &Locked<'_, P>,
-    window: Span,
-    end: u64,
-    (mut left, bytes): (usize, u64),
-) -> Span {
+/// Returns the piece at the start of a window: as many whole leaves, runs and holes as a hold may have. The last of them may end after the window.
+pub(crate) fn piece<P: Platform>(locked: &Locked<'_, P>, window: Span, end: u64, mut left: usize) -> Span {
     let mut last = window.first;
     loop {
         let (table, index) = locked.entry_of(last);
         let mut at = index;
         if table.level == Level::PAGE {
             let most = locked.geometry.entries(Level::PAGE) - 1;
-            let room = (bytes >> table.shift).saturating_sub((last - window.first) >> table.shift).max(1);
-            let count = left.max(1).min(table.index_of(window.last).min(most) + 1 - index);
-            at = index + count.min(usize::try_from(room).unwrap_or(count)) - 1;
+            at = index + left.max(1).min(table.index_of(window.last).min(most) + 1 - index) - 1;
         }
         left = left.saturating_sub(at - index + 1);
         let members = locked.run(&table, locked.load(&table, at)).unwrap_or(1);
         last = table.run_of(at, members).last.min(end);
-        if left == 0 || last >= window.last || last - window.first >= bytes - 1 {
+        if left == 0 || last >= window.last {
             return Span { first: window.first, last };
         }
         last += 1;
