@@ -342,7 +342,8 @@ impl AddressSpace {
     ///
     /// # Errors
     ///
-    /// As for [`protect`](Self::protect). Under [`Policy::Park`] the CPUs are parked once for each leaf. If one of them stops answering half way, the leaves that were split stay
+    /// As for [`protect`](Self::protect). Under [`Policy::Park`] the CPUs are parked once for each leaf, and once
+    /// before that, to test whether they park. If one of them stops answering half way, the leaves that were split stay
     /// split.
     pub fn split_to_pages<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), ChangeError> {
         let Some(span) = self.state.span(va, pages)? else { return Ok(()) };

@@ -9,7 +9,7 @@ use crate::live::attempt::Call;
 use crate::live::error::{ChangeError, refusal};
 use crate::live::locked::{LeafVisitor, Locked};
 use crate::live::map_state::MapState;
-use crate::live::resize::Resize;
+use crate::live::resize::{self, Resize};
 use crate::live::stop::Stop;
 use crate::live::tlb_batch::TlbBatch;
 use crate::plan::Policy;
@@ -33,7 +33,7 @@ pub(crate) fn split_to_pages<P: Platform>(
     let entries = state.geometry().entries(Level::PAGE).max(P::HOLD);
     let bytes = (entries as u64) << state.geometry().page_shift();
     if span.last - span.first < bytes {
-        return call.attempts(span, |locked| split(locked, span)).map(|_| ());
+        return call.attempts(span, |locked| split(locked, span, true)).map(|_| ());
     }
     let (mut tables, mut in_use) = (0, None);
     call.pieces(span, |locked, piece| {
@@ -41,12 +41,14 @@ pub(crate) fn split_to_pages<P: Platform>(
         (tables, in_use) = (tables + found.tables, in_use.or(found.in_use));
         Ok(())
     })?;
-    call.attempts(Span { last: span.first, ..span }, |locked| Ok(locked.may_resize(locked.policy, in_use)?))?;
+    let page = Span { last: span.first, ..span };
+    call.attempts(page, |locked| Ok(locked.may_resize(locked.policy, in_use)?))?;
     call.frames(tables)?;
+    call.attempts(page, |locked| may_split(locked, in_use))?;
     let mut first = span.first;
     loop {
         let piece = Span { first, last: span.last.min((first - first % bytes).saturating_add(bytes - 1)) };
-        call.attempts(piece, |locked| split(locked, piece))?;
+        call.attempts(piece, |locked| split(locked, piece, false))?;
         if piece.last == span.last {
             return Ok(());
         }
@@ -54,8 +56,8 @@ pub(crate) fn split_to_pages<P: Platform>(
     }
 }
 
-/// Splits the leaves of a piece.
-fn split<P: Platform>(locked: &Locked<'_, P>, span: Span) -> Result<(), Stop> {
+/// Splits the leaves of a piece. Before the first piece it is found out whether they may be.
+fn split<P: Platform>(locked: &Locked<'_, P>, span: Span, first: bool) -> Result<(), Stop> {
     let survey = survey(locked, span, span)?;
     if !survey.any {
         return Ok(());
@@ -63,12 +65,21 @@ fn split<P: Platform>(locked: &Locked<'_, P>, span: Span) -> Result<(), Stop> {
     let policy = locked.policy;
     locked.may_resize(policy, survey.in_use)?;
     locked.has_frames(survey.tables)?;
+    if first {
+        may_split(locked, survey.in_use)?;
+    }
     locked.mark(span);
     let table = locked.deepest(locked.root(), span);
     let result = locked.visit_leaves(&table, span, &mut Splits { span, policy });
     // The old leaves that TLBs hold translate as the pages do, so nothing is invalidated.
     TlbBatch::new().finish(locked);
     result
+}
+
+/// Checks that leaves may change their size. Parks without a change, to detect CPUs that do not park before the first store.
+fn may_split<P: Platform>(locked: &Locked<'_, P>, in_use: Option<u64>) -> Result<(), Stop> {
+    locked.may_resize(locked.policy, in_use)?;
+    resize::update(locked, (locked.policy, in_use.is_some()), &[])
 }
 
 /// Surveys a piece of a span that is to be split.
