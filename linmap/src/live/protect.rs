@@ -9,6 +9,8 @@
 //! A range of many entries is claimed, and surveyed and changed piece by piece. Its translations are invalidated once, at
 //! the end: nobody else gets at these addresses before.
 
+use core::mem::ManuallyDrop;
+
 use crate::format::{LeafChange, Span};
 use crate::live::attempt::Call;
 use crate::live::ends::Ends;
@@ -131,7 +133,8 @@ pub(crate) fn change_one<P: Platform>(
     if state.attention.is_needed() {
         return false;
     }
-    let reserve = Reserve::new(platform);
+    // It stays empty, so there is nothing to give back.
+    let reserve = ManuallyDrop::new(Reserve::new(platform));
     let locked = Locked {
         platform,
         geometry: state.geometry(),
