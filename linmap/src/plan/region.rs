@@ -179,6 +179,15 @@ mod tests {
         assert_eq!(pieces(g, 0x4000_0000, 0, Leaves::Largest), []);
     }
 
+    /// A block could begin at 2M and would not end within the region: runs go on there.
+    #[test]
+    fn a_run_ends_only_where_a_larger_leaf_fits() {
+        let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
+        assert_eq!(pieces(g, 0x4010_0000, 0x2f_0000, Leaves::Largest), [(3, true, 0x2f0)]);
+        let with_block = [(3, true, 0x100), (2, false, 1)];
+        assert_eq!(pieces(g, 0x4010_0000, 0x30_0000, Leaves::Largest), with_block);
+    }
+
     #[test]
     fn a_skew_rules_out_what_it_breaks() {
         let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).unwrap();
