@@ -24,6 +24,7 @@ chapters! {
     Purpose "README.md"
     BringUp "bring-up.md"
     LiveChanges "live-changes.md"
+    ManyCallers "many-callers.md"
     CpusThatMayAbort "cpus-that-may-abort.md"
     Aliases "aliases.md"
     Model "model.md"

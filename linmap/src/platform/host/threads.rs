@@ -32,8 +32,8 @@ pub struct Threads<const LOCKS: usize = 64, const HOLD: usize = 4096> {
 #[repr(align(128))]
 struct Padded(AtomicBool);
 
-/// The number of attempts to take a lock before another thread may run. The machine may have fewer CPUs than threads.
-const ATTEMPTS: u32 = 64;
+/// The number of looks at a taken lock before another thread may run. The machine may have fewer CPUs than threads.
+const LOOKS: u32 = 64;
 
 impl<const LOCKS: usize, const HOLD: usize> Threads<LOCKS, HOLD> {
     /// Returns hardware whose locks are free.
@@ -93,10 +93,13 @@ unsafe impl<const LOCKS: usize, const HOLD: usize> Hardware for Threads<LOCKS, H
     #[inline]
     fn lock(&self, number: usize) -> ThreadsHeld<'_> {
         let Padded(lock) = &self.locks[number];
-        let mut attempts = 0;
         while lock.compare_exchange_weak(false, true, Acquire, Relaxed).is_err() {
-            attempts += 1;
-            if attempts % ATTEMPTS == 0 { yield_now() } else { spin_loop() }
+            let mut looks = 0;
+            // Looking leaves the line with its owner.
+            while lock.load(Relaxed) {
+                looks += 1;
+                if looks % LOOKS == 0 { yield_now() } else { spin_loop() }
+            }
         }
         ThreadsHeld(lock)
     }
