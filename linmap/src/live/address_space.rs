@@ -188,8 +188,7 @@ impl AddressSpace {
     /// [`unmap`](Self::unmap) may need, whatever its range and whatever leaves are there: for each end of the range a table
     /// of each level below the root. See [`Reserved`](crate::Reserved).
     pub const fn most_tables(&self) -> u64 {
-        let levels = Level::PAGE.number() - self.geometry().root().number();
-        2 * levels as u64
+        self.state.most_tables()
     }
 
     /// Returns the largest number of table pages that [`map`](Self::map), [`split_to_pages`](Self::split_to_pages) or

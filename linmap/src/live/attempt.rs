@@ -18,11 +18,11 @@ use crate::platform::Platform;
 pub(crate) struct Call<'a, P: Platform> {
     pub(crate) state: &'a MapState,
     pub(crate) platform: &'a P,
+    policy: Policy,
+    /// The claim under which it works, if it is long. It goes before the table pages: an allocator may change the map.
+    claim: Option<Claim<'a>>,
     /// The table pages of all attempts. Those that are left are given back at the end.
     pub(crate) reserve: Reserve<'a, P>,
-    policy: Policy,
-    /// The claim under which it works, if it is long.
-    claim: Option<Claim<'a>>,
     /// True if the CPUs have answered since they were last parked.
     answered: bool,
 }
@@ -150,6 +150,8 @@ impl<'a, P: Platform> Call<'a, P> {
     ///
     /// There is one, and this context cannot wait.
     pub(crate) fn claim(&mut self, span: Span) -> Result<(), ChangeError> {
+        // An allocator that changes the map could not do so in the claimed range. Fewer pages may do.
+        _ = self.frames(self.state.most_tables());
         loop {
             match self.state.claims.claim(&self.state.attention, self.platform, span) {
                 Ok(claim) => {

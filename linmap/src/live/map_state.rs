@@ -89,6 +89,13 @@ impl MapState {
         changes
     }
 
+    /// Returns the largest number of tables that the two ends of a range may need: for each of them one of each level below
+    /// the root.
+    pub(crate) const fn most_tables(&self) -> u64 {
+        let levels = Level::PAGE.number() - self.geometry.root().number();
+        2 * levels as u64
+    }
+
     /// Counts a parking.
     pub(crate) fn parked(&self) {
         self.parkings.fetch_add(1, Relaxed);

@@ -1,0 +1,101 @@
+//! An allocator that changes the map whenever it hands out or takes back a table page, as debug_pagealloc does with pages
+//! of the linear map. No call of the allocator may find its own page locked or claimed by the operation that called.
+
+use std::cell::Cell;
+
+use linmap::host::{SharedMemory, Threads};
+use linmap::{
+    AddressSpace, Attributes, Change, Combined, Frame, Geometry, Granule, Half, Memory, OaFormat, Pa, Policy,
+    Tree, Va,
+};
+
+type Below<'m> = Combined<'m, SharedMemory, Threads<64, 64>>;
+
+/// Table pages, one of which is mapped at `page`: it becomes invalid and valid again for each page that changes hands.
+struct Changing<'m> {
+    memory: &'m SharedMemory,
+    below: Below<'m>,
+    space: Cell<Option<&'m AddressSpace>>,
+    page: Va,
+    calls: Cell<u64>,
+}
+
+impl Changing<'_> {
+    fn change(&self) {
+        let Some(space) = self.space.get() else { return };
+        self.calls.set(self.calls.get() + 1);
+        for valid in [false, true] {
+            // SAFETY: no CPU uses these tables.
+            let changed = unsafe { space.set_valid(&self.below, self.page, 1, valid) };
+            assert_eq!(changed, Ok(()), "the allocator cannot wait for its own caller");
+        }
+    }
+}
+
+// SAFETY: pages and words are those of the memory below.
+unsafe impl Memory for Changing<'_> {
+    const PLAIN: bool = true;
+
+    fn page_size(&self) -> u64 {
+        self.memory.page_size()
+    }
+
+    fn take(&self) -> Option<Frame> {
+        self.change();
+        self.memory.take()
+    }
+
+    fn give(&self, frame: Frame) {
+        self.change();
+        self.memory.give(frame);
+    }
+
+    unsafe fn words(&self, table: Pa) -> *mut u64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.memory.words(table) }
+    }
+}
+
+#[test]
+fn table_pages_are_taken_and_given_back_without_locks_and_claims() {
+    let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry");
+    // Nobody waits: an allocator that waited for its own caller would wait for ever.
+    let (memory, threads) = (SharedMemory::new(g, 64), Threads::<64, 64>::new().never_waits());
+    // SAFETY: nothing else locks the tables of this memory.
+    let below = unsafe { memory.platform(&threads) };
+    let space = AddressSpace::adopt(Tree::build(&below, g, Half::Upper, std::iter::empty()).expect("a root"));
+    space.set_policy(Policy::Live);
+    let at = |page: u64| Va(g.base(Half::Upper) + (page << 12));
+    // SAFETY: no CPU uses these tables.
+    unsafe { space.map(&below, at(0), 3 << 18, Pa(1 << 30), Attributes::RAM) }.expect("room");
+    // The allocator's own changes need no table page.
+    space.pin(&below, at(1 << 18), 512).expect("room");
+    // SAFETY: nothing else locks the tables of this memory.
+    let inner = unsafe { memory.platform(&threads) };
+    let changing = Changing {
+        memory: &memory,
+        below: inner,
+        space: Cell::new(None),
+        page: at(1 << 18),
+        calls: Cell::new(0),
+    };
+    // SAFETY: the same locks.
+    let platform = unsafe { Combined::new(&changing, &threads) };
+    changing.space.set(Some(&space));
+    // SAFETY: no CPU uses these tables.
+    let called_by = |work: &dyn Fn()| {
+        let before = changing.calls.get();
+        work();
+        changing.calls.get() - before
+    };
+    let protect = |first: u64, pages: u64, change: Change| {
+        // SAFETY: no CPU uses these tables.
+        unsafe { space.protect(&platform, at(first), pages, change) }.expect("nothing to refuse");
+    };
+    // A page out of a block, in the gigabyte of the allocator's page: one hold.
+    assert!(called_by(&|| protect((1 << 18) + 1025, 1, Change::READ_ONLY)) > 0);
+    // A long range around the allocator's page, which ends within blocks.
+    assert!(called_by(&|| protect(7, (2 << 18) + 100, Change::READ_ONLY)) > 0);
+    let split = || space.split_to_pages(&platform, at((1 << 18) + 1024), 2048).expect("room");
+    assert!(called_by(&split) > 0);
+}
