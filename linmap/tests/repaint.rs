@@ -463,7 +463,7 @@ fn change_meanwhile(g: Geometry, regions: &[Region], keeps: bool, seed: u64) {
                 assert!(!change(&live, n) || change(&other, n));
             }
         }
-        if n % 4 == 3 && live.space.policy() == Policy::Live {
+        if n < 40 && n % 4 == 3 && live.space.policy() == Policy::Live {
             assert!(!grafted(&live, g) || grafted(&other, g));
         }
     };

@@ -90,3 +90,76 @@ impl Parts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{Geometry, Granule, Half, OaFormat, Pa};
+    use crate::plan::Stats;
+    extern crate std;
+    use std::vec::Vec;
+
+    const MB: u64 = 1 << 20;
+    const GB: u64 = 1 << 30;
+
+    fn state() -> MapState {
+        let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("built");
+        MapState::over(Pa(0), g, Half::Lower, &Stats::EMPTY)
+    }
+
+    fn all(state: &MapState, range: Span) -> Vec<(u64, u64)> {
+        let mut found = Vec::new();
+        for word in (0..WORDS).filter(|&word| has_marks(state, word)) {
+            let mut parts = Parts::take(state, word, range.first);
+            assert!(!has_marks(state, word));
+            while let Some(part) = parts.next(range) {
+                found.push((part.first / MB, (part.last + 1) / MB));
+                parts.from = part.last + 1;
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn copied_parts_are_marked_and_nothing_in_between() {
+        let (state, range) = (state(), Span { first: GB, last: 80 * GB - 1 });
+        let marked = |spans: &[(u64, u64)]| {
+            spans.iter().for_each(|&(first, last)| mark(&state, Span { first, last: last - 1 }));
+            all(&state, range)
+        };
+        assert_eq!(marked(&[(0, u64::MAX)]), [], "nothing has been copied");
+        state.copied.set(Span { first: GB, last: 10 * GB - 1 });
+        assert_eq!(marked(&[(0, GB), (10 * GB, 11 * GB)]), []);
+        // Gigabyte 66 shares the marks of gigabyte 2.
+        let both = |first: u64, last: u64| [(first, last), (first + 65536, last + 65536)];
+        assert_eq!(marked(&[(2 * GB, 2 * GB + 1)]), both(2048, 2064));
+        let two = 2 * GB + 16 * MB;
+        let found = marked(&[(two - 1, two + 1), (3 * GB - 1, 3 * GB)]);
+        assert_eq!(found, [(2048, 2080), (3056, 3072), (67584, 67616), (68592, 68608)]);
+        // All of one gigabyte, and the ends of its neighbours.
+        let found = marked(&[(20 * GB - 1, 20 * GB), (4 * GB - 1, 5 * GB + 1)]);
+        assert_eq!(found[..2], both(4080, 4096)[..]);
+        state.copied.set(range);
+        // Every gigabyte, once.
+        let found = marked(&[(0, u64::MAX)]);
+        assert_eq!(found.iter().map(|part| part.1 - part.0).sum::<u64>(), 79 * 1024);
+        // More than 64 gigabytes mark everything.
+        let found = marked(&[(10 * GB + 5, 75 * GB + 5)]);
+        assert_eq!(found.iter().map(|part| part.1 - part.0).sum::<u64>(), 79 * 1024);
+        state.copied.forget();
+        assert_eq!(marked(&[(0, u64::MAX)]), []);
+    }
+
+    #[test]
+    fn the_highest_address_is_the_end() {
+        let (state, range) = (state(), Span { first: u64::MAX << 40, last: u64::MAX });
+        state.copied.set(range);
+        mark(&state, Span { first: u64::MAX, last: u64::MAX });
+        let parts = Parts::take(&state, 63, range.first);
+        let part = Parts { from: u64::MAX - 4 * MB, ..parts }.next(range).expect("the last part");
+        assert_eq!((part.first, part.last), (u64::MAX - 4 * MB, u64::MAX));
+        assert!(Parts { from: u64::MAX - 64 * GB + 1, ..parts }.next(range).is_some());
+        let part = Parts { bits: 1, from: u64::MAX - GB / 2, ..parts }.next(range);
+        assert!(part.is_none());
+    }
+}
