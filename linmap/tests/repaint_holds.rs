@@ -39,14 +39,16 @@ struct Held<'h> {
     held: &'h Cell<u64>,
     number: usize,
     loads: &'h Cell<usize>,
-    longest: &'h Cell<usize>,
+    /// The longest hold of the repaint.
+    longest: Option<&'h Cell<usize>>,
 }
 
 impl Drop for Held<'_> {
     fn drop(&mut self) {
         self.held.set(self.held.get() & !(1 << self.number));
         if self.held.get() == 0 {
-            self.longest.set(self.longest.get().max(self.loads.take()));
+            let loads = self.loads.take();
+            self.longest.inspect(|longest| longest.set(longest.get().max(loads)));
         }
     }
 }
@@ -122,7 +124,8 @@ unsafe impl<const LOCKS: usize> Hardware for Watched<'_, LOCKS> {
         }
         assert!(number < LOCKS && self.held.get() >> number == 0, "{number} of {LOCKS}");
         self.held.set(self.held.get() | 1 << number);
-        let Self { held, loads, longest, .. } = self;
+        let Self { held, loads, .. } = self;
+        let longest = (!self.elsewhere.get()).then_some(&self.longest);
         Held { held, number, loads, longest }
     }
 
@@ -333,6 +336,29 @@ fn scattered_changes_are_copied_again_one_by_one() {
             platform.grace_period();
             map.is_in_pages(&platform, &model);
         }
+    }
+}
+
+/// A change before any hold, that of the switch above all, is in the second tree.
+#[test]
+fn a_change_before_any_hold_is_copied() {
+    for granule in [Granule::K4, Granule::K64] {
+        let g = geometry(granule);
+        let (mut hold, mut last) = (0, 1);
+        while hold <= last {
+            let (map, model) = (&Map::new(g, G), &Model::default());
+            let platform = Watched::<64>::new(&map.memory, move |platform, now| {
+                if now == hold {
+                    assert!(map.change(platform, &mut Random::new(hold), model), "claimed");
+                }
+            });
+            map.space.repaint(&platform, linear_range(g), &[]).expect("frames enough");
+            last = platform.holds.get();
+            platform.grace_period();
+            map.is_in_pages(&platform, model);
+            hold += 1;
+        }
+        assert!(last > 64 + 2, "{g:?}: {last} holds");
     }
 }
 

@@ -1,13 +1,12 @@
-//! The addresses that a repaint has copied so far.
+//! The addresses that a repaint under way copies.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::format::Span;
 
-/// The addresses that a repaint has copied: those from the start of its range on to some address.
+/// The range that a repaint copies.
 ///
-/// It grows in holds of a lock of each address that is added. So whoever changes an address in a hold of its locks sees
-/// whether it has been copied.
+/// It is set before the repaint takes and drops every lock for the first time. So every change after that sees it.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(crate) struct Copied {
@@ -16,23 +15,23 @@ pub(crate) struct Copied {
 }
 
 impl Copied {
-    /// Returns the state in which nothing has been copied.
+    /// Returns the state without a repaint.
     pub(crate) const fn none() -> Self {
         Self { first: AtomicU64::new(u64::MAX), last: AtomicU64::new(0) }
     }
 
-    /// Notes that a span has been copied, which contains all that was copied before.
+    /// Sets the range.
     pub(crate) fn set(&self, span: Span) {
         self.first.store(span.first, Relaxed);
         self.last.store(span.last, Relaxed);
     }
 
-    /// Forgets everything.
+    /// Forgets the range: nothing has to be marked any more.
     pub(crate) fn forget(&self) {
         self.set(Span { first: u64::MAX, last: 0 });
     }
 
-    /// Returns the part of a span that has been copied.
+    /// Returns the part of a span that is in the range.
     pub(crate) fn part_of(&self, span: Span) -> Option<Span> {
         let (first, last) = (self.first.load(Relaxed), self.last.load(Relaxed));
         let part = Span { first: span.first.max(first), last: span.last.min(last) };

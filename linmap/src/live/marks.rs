@@ -1,4 +1,4 @@
-//! The parts of the map that have changed since a repaint copied them: a bit for each 64th of a gigabyte.
+//! The parts of the map that have changed since a repaint began: a bit for each 64th of a gigabyte.
 //!
 //! The marks of a gigabyte are stored by the holder of its lock only. Gigabytes whose numbers differ by a multiple of 64
 //! share their bits, so each of them is copied again.
@@ -16,7 +16,7 @@ pub(crate) const WORDS: usize = 64;
 /// log2 of the bytes of a part: 16 MB.
 const PART: u32 = GIGABYTE - 6;
 
-/// Marks all parts of a span that have been copied. The caller holds the locks of all of it.
+/// Marks all parts of a span that a repaint copies. The caller holds the locks of all of it.
 #[cold]
 pub(crate) fn mark(state: &MapState, span: Span) {
     let Some(span) = state.copied.part_of(span) else { return };
@@ -39,7 +39,7 @@ pub(crate) fn has_marks(state: &MapState, word: usize) -> bool {
     state.share(word).marks.load(Relaxed) != 0
 }
 
-/// Clears all marks, lock by lock. On return, whoever was in a hold when it was called has left it.
+/// Clears all marks, lock by lock. On return, all callers have left the holds that they were in when it was called.
 pub(crate) fn clear<H: Hardware>(state: &MapState, hardware: &H) {
     for lock in 0..H::LOCKS {
         with_locks(hardware, 1 << lock, || {
@@ -121,13 +121,13 @@ mod tests {
     }
 
     #[test]
-    fn copied_parts_are_marked_and_nothing_in_between() {
+    fn parts_of_the_range_are_marked_and_nothing_in_between() {
         let (state, range) = (state(), Span { first: GB, last: 80 * GB - 1 });
         let marked = |spans: &[(u64, u64)]| {
             spans.iter().for_each(|&(first, last)| mark(&state, Span { first, last: last - 1 }));
             all(&state, range)
         };
-        assert_eq!(marked(&[(0, u64::MAX)]), [], "nothing has been copied");
+        assert_eq!(marked(&[(0, u64::MAX)]), [], "there is no repaint");
         state.copied.set(Span { first: GB, last: 10 * GB - 1 });
         assert_eq!(marked(&[(0, GB), (10 * GB, 11 * GB)]), []);
         // Gigabyte 66 shares the marks of gigabyte 2.

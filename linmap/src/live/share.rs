@@ -13,7 +13,7 @@ pub(crate) struct Share {
     pub(crate) counters: Counters,
     /// Odd while a holder may be changing tables, even otherwise.
     version: AtomicU64,
-    /// The parts of copied gigabytes that have changed since a repaint copied them.
+    /// The parts of gigabytes that have changed since a repaint began.
     pub(crate) marks: AtomicU64,
 }
 

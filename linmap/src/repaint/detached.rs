@@ -1,5 +1,7 @@
 //! Tables of the second tree that a leaf or a hole has replaced. They are given back after the hold.
 
+use core::mem::take;
+
 use crate::build::{Counters, discard};
 use crate::format::{Descriptor, Geometry, Level};
 use crate::platform::Memory;
@@ -30,8 +32,8 @@ impl Detached {
     }
 
     /// Gives all of them back, and subtracts them from the counts. No lock is held.
-    pub(crate) fn give_back<M: Memory>(self, memory: &M, g: Geometry, counters: &Counters) {
-        for table in &self.tables[..self.used] {
+    pub(crate) fn give_back<M: Memory>(&mut self, memory: &M, g: Geometry, counters: &Counters) {
+        for table in &self.tables[..take(&mut self.used)] {
             discard(memory, g, counters, *table);
         }
     }

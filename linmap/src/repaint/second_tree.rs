@@ -1,7 +1,7 @@
 //! Maps the linear map in pages while everything runs: a second tree beside the live one, and one switch to it.
 //!
 //! *Copy*: the second tree is brought into line with the live one piece by piece, each in a hold of the lock of one
-//! gigabyte (`copy.rs`). Changes of copied addresses are marked (`live/marks.rs`) and copied again. *Switch*: in a hold of
+//! gigabyte (`copy.rs`). Changes are marked meanwhile (`live/marks.rs`) and copied again. *Switch*: in a hold of
 //! all locks in which there is no mark, all CPUs are parked and resume on the second root. *Retire* the old tables
 //! (`old_tree.rs`). Until the switch the live tree is not touched.
 //!
@@ -12,7 +12,7 @@
 use core::ops::Range;
 
 use crate::build::{Counters, OutOfFrames, fill_holes, give_back};
-use crate::format::{Descriptor, Pa, Span, Va};
+use crate::format::{Descriptor, Level, Pa, Span, Va};
 use crate::live::marks::{self, Parts};
 use crate::live::{AddressSpace, Call, Claim, GIGABYTE, LockSet};
 use crate::plan::{Policy, Stats};
@@ -35,7 +35,7 @@ impl AddressSpace {
     /// again afterwards.
     ///
     /// Other operations may change the map meanwhile. A lock is held for [`HOLD`](crate::Hardware::HOLD) descriptors at a
-    /// time, or one table if that has more, and released in between. Changes of copied addresses are copied again, in
+    /// time, or one table if that has more, and released in between. What changes meanwhile is copied again, in
     /// parts of 16 MB. The copying ends when nothing is left to copy in a hold of all locks. In that hold the CPUs are
     /// parked, once, for as long as it takes them to load the new root, whatever the size of RAM. If other operations
     /// change so much that this does not happen in as many holds as the first pass took, the repaint claims the range as
@@ -61,6 +61,7 @@ impl AddressSpace {
         if !state.attention.repaint_begins() {
             return Err(RepaintError::UnderWay);
         }
+        state.copied.set(range);
         // From here on, every holder of a lock sees that changes are to be marked.
         marks::clear(state, platform);
         let result = Repaint::run(Call::new(state, platform), range, keep);
@@ -103,6 +104,7 @@ struct Repaint<'a, P: Platform> {
     holds: u64,
     /// The claim of the range, if it took too long without one.
     claim: Option<Claim<'a>>,
+    detached: Detached,
 }
 
 impl<'a, P: Platform> Repaint<'a, P> {
@@ -111,7 +113,8 @@ impl<'a, P: Platform> Repaint<'a, P> {
 
     fn run(call: Call<'a, P>, range: Span, keep: &'a [(Va, Va)]) -> Result<Stats, RepaintError> {
         let root = call.platform.take().ok_or(OutOfFrames(0))?;
-        let mut repaint = Self { call, range, keep, root, counters: Counters::new(), holds: 0, claim: None };
+        let (counters, detached) = (Counters::new(), Detached::new());
+        let mut repaint = Self { call, range, keep, root, counters, holds: 0, claim: None, detached };
         repaint.counters.table();
         fill_holes(repaint.slots());
         let entries = repaint.entries();
@@ -161,18 +164,34 @@ impl<'a, P: Platform> Repaint<'a, P> {
 
     /// Copies everything once.
     fn first_pass(&mut self) -> Result<(), RepaintError> {
-        let (range, state) = (self.range, self.call.state);
+        let range = self.range;
         let mut next = Some(range.first);
         while let Some(first) = next {
             let window = Span { first, last: range.last.min(first | ((1 << GIGABYTE) - 1)) };
-            next = self.hold(LockSet::number::<P>(first), |copy, root| {
-                let Some(last) = copy.span(root, window)? else { return Ok(next) };
-                let last = last.min(range.last);
-                state.copied.set(Span { last, ..range });
-                Ok((last < range.last).then(|| last + 1))
-            })?;
+            let last = match self.holes(first) {
+                None => self.hold(LockSet::number::<P>(first), |copy, root| copy.span(root, window))?,
+                holes => holes,
+            };
+            next = last.map_or(next, |last| (last < range.last).then(|| last + 1));
         }
         Ok(())
+    }
+
+    /// Returns the last address of the large holes from the start of a gigabyte on, or `None` if there are none.
+    ///
+    /// It holds no lock: what others map there after it has looked is marked. The second tree has holes there already.
+    fn holes(&self, va: u64) -> Option<u64> {
+        if va & ((1 << GIGABYTE) - 1) != 0 {
+            return None;
+        }
+        let locked = self.call.locked(LockSet::one(0));
+        self.call.platform.read(|| {
+            let (table, first) = locked.entry_of(va);
+            let last = locked.geometry.entries(table.level).min(first.saturating_add(P::HOLD));
+            let is_hole =
+                |index: &usize| table.level != Level::PAGE && locked.load(&table, *index) == Descriptor::HOLE;
+            (first..last).take_while(is_hole).last().map(|index| table.span_of(index).last)
+        })
     }
 
     /// Copies again what is marked in a word.
@@ -207,15 +226,14 @@ impl<'a, P: Platform> Repaint<'a, P> {
         work: impl FnOnce(&mut Copy<'_, P>, &mut [u64]) -> Result<R, RepaintError>,
     ) -> Result<R, RepaintError> {
         self.holds += 1;
-        let Self { call, keep, counters, root, .. } = self;
+        let Self { call, keep, counters, root, detached, .. } = self;
         let (g, platform) = (call.state.geometry(), call.platform);
         let most = (P::HOLD >> g.index_bits()) as u64 + u64::from(g.levels());
         // The hold goes as far as those that there are suffice.
         _ = call.reserve.fill(most.min(Self::MOST_FRAMES));
         let slots = &mut platform.slots(root)[..g.entries(g.root())];
-        let mut detached = Detached::new();
         let locked = call.locked(LockSet::one(lock));
-        let mut copy = Copy::new(&locked, keep, counters, &mut detached);
+        let mut copy = Copy::new(&locked, keep, counters, detached);
         let result = with_locks(platform, 1 << lock, || work(&mut copy, slots));
         let starved = copy.starved;
         detached.give_back(platform, g, counters);
@@ -270,6 +288,7 @@ impl<'a, P: Platform> Repaint<'a, P> {
 
     /// Gives back the second tree. It is not in the map's counts.
     fn discard(mut self) {
+        self.claim = None;
         let g = self.call.state.geometry();
         let entries = self.entries();
         let platform = self.call.platform;
