@@ -51,6 +51,12 @@ impl<'a, P: Platform> Ends<'a, P> {
         for (resize, end) in resizes.iter_mut().zip(&ends) {
             *resize = end.as_ref().map(|end| self.build(end)).transpose()?;
         }
+        for end in ends.iter().flatten() {
+            // In a long operation this hold is the only one that changes them.
+            let at = end.table.run_of(end.index, end.dissolves.unwrap_or(1));
+            let (first, last) = (at.first.max(self.span.first), at.last.min(self.span.last));
+            locked.mark(Span { first, last });
+        }
         if let [Some(first), Some(last)] = &mut resizes
             && last.dissolves_run_of(first)
         {

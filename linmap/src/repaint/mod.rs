@@ -5,5 +5,7 @@ mod detached;
 mod error;
 mod old_tree;
 mod second_tree;
+#[cfg(test)]
+mod tests;
 
 pub use error::RepaintError;
