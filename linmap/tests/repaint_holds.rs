@@ -369,11 +369,12 @@ fn a_claim_of_others_is_in_the_way_of_the_switch() {
     for (waits, at) in [(0, 66), (0, 80), (100, 70)] {
         let map = Map::new(g, G);
         map.space.split_to_pages(&map.memory.platform(), map.first(), map.pages()).expect("enough");
-        let (model, in_use) = (Model::default(), map.memory.in_use());
+        let model = Model::default();
         let results = Cell::new(0);
         let platform = Watched::<64>::new(&map.memory, |_, hold| {
             // In the middle of the long operation.
             if hold == at {
+                let in_use = map.memory.in_use();
                 let other = Watched::<64>::new(&map.memory, |_, _| {});
                 other.waits.set(waits);
                 let result = map.space.repaint(&other, linear_range(g), &[]);
