@@ -1,8 +1,8 @@
 //! Claims: ranges that long operations have to themselves, although they let go of all locks now and then.
 //!
-//! A claim is written under the first lock. Then its owner takes and drops each lock of the range once. Whoever was
-//! inside has left by then, and whoever takes one of these locks later sees the claim. So a short operation takes its
-//! lock first and looks for claims afterwards: to look before would race with a claim that is being written.
+//! A claim is written under the first lock. Then its owner takes and drops each lock of the range once. Callers that were
+//! inside have left by then, and a caller that takes one of these locks later sees the claim. So a short operation takes
+//! its lock first and looks for claims afterwards: to look before would race with a claim that is being written.
 
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
 use crate::platform::atomic::{AtomicBool, AtomicU64};

@@ -1,4 +1,4 @@
-//! What the holders of one lock store, in cache lines of their own, so that holders of different locks share no line.
+//! The words that the holders of one lock store, in cache lines of their own, so that holders of different locks share no line.
 
 use crate::build::Counters;
 use crate::platform::atomic::Ordering::{Acquire, Relaxed, Release};
