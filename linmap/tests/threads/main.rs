@@ -16,8 +16,8 @@ use std::thread;
 use area::{Area, Page, at, pa_of};
 use linmap::host::Threads;
 use linmap::{
-    AddressSpace, Attributes, Change, Checks, Combined, Entry, Geometry, Granule, Half, MarkedRange,
-    OaFormat, Platform, Policy, Tree, Va,
+    AddressSpace, Attributes, Change, ChangeError, Checks, Combined, Entry, Geometry, Granule, Half, Level,
+    MarkedRange, OaFormat, Platform, Policy, Reserved, Tree, Va,
 };
 use platform::{Lack, Lacking, Spoiling};
 use test_support::Random;
@@ -59,60 +59,102 @@ struct Map<'p, P> {
 }
 
 impl<P: Platform> Map<'_, P> {
-    /// One operation of a thread, on its own pages or, where it changes no translation, on any.
+    /// One operation of a thread, on its own pages or, where it changes no translation, on any. Then a look at one of them.
     fn change(&self, random: &mut Random, areas: &mut [Area]) {
         // The two large areas as often as all others.
         let number = if random.one_in(2) { random.index(2) } else { random.index(areas.len()) };
         let area = &mut areas[number];
         let part = area.part(random);
-        let (va, pages) = (at(self.base, area.first + part.0 as u64), part.1 as u64);
-        let (space, platform) = (&self.space, self.platform);
-        let (hole, occupied) = (area.hole(self.base, part), area.occupied(self.base, part));
         let flag = random.one_in(2);
-        let choice = random.below(12);
-        // SAFETY: no CPU uses these tables, and each page has one address.
-        unsafe {
-            match choice {
-                0..4 => {
-                    let change = if flag { Change::READ_ONLY } else { Change::WRITABLE };
-                    assert_eq!(space.protect(platform, va, pages, change), hole);
-                    if hole.is_ok() {
-                        area.set(part, |page| page.map(|page| Page { read_only: flag, ..page }));
-                    }
-                }
-                4..6 => {
-                    assert_eq!(space.set_valid(platform, va, pages, flag), hole);
-                    if hole.is_ok() {
-                        area.set(part, |page| page.map(|page| Page { valid: flag, ..page }));
-                    }
-                }
-                6 => {
-                    assert_eq!(space.unmap(platform, va, pages), hole);
-                    if hole.is_ok() {
-                        area.set(part, |_| None);
-                    }
-                }
-                7..9 => {
-                    let attributes =
-                        if flag { Attributes::RAM | Attributes::READ_ONLY } else { Attributes::RAM };
-                    let pa = pa_of(area.first + part.0 as u64);
-                    assert_eq!(space.map(platform, va, pages, pa, attributes), occupied);
-                    if occupied.is_ok() {
-                        area.set(part, |_| Some(Page { read_only: flag, valid: true }));
-                    }
-                }
-                9 => assert_eq!(space.split_to_pages(platform, va, pages), hole),
-                _ => {
-                    // A gigabyte, or what surrounds the part.
-                    let (first, pages) = if flag { (va.0 & !0x3fff_ffff, GIGABYTE) } else { (va.0, pages) };
-                    assert_eq!(space.collapse(platform, Va(first), pages), Ok(()));
-                }
-            }
+        match random.below(13) {
+            0..7 => self.change_mapped(random, area, part, flag),
+            7..9 => self.map(area, part, flag),
+            _ => self.resize(random, area, part, flag),
         }
         let number = part.0 + random.index(part.1);
         let (first, _, entry) =
-            space.entry(platform, at(self.base, area.first + number as u64)).expect("in the half");
+            self.space.entry(self.platform, at(self.base, area.first + number as u64)).expect("in the half");
         area.judge(self.base, number, entry, first);
+    }
+
+    /// Calls until no claim is in the way. Nothing has been done before.
+    fn until_done(&self, call: impl Fn() -> Result<(), ChangeError>) -> Result<(), ChangeError> {
+        loop {
+            match call() {
+                Err(ChangeError::Busy { .. }) if !self.platform.wait() => thread::yield_now(),
+                done => return done,
+            }
+        }
+    }
+
+    fn range(&self, area: &Area, part: (usize, usize)) -> (Va, u64) {
+        (at(self.base, area.first + part.0 as u64), part.1 as u64)
+    }
+
+    /// Changes pages that must be mapped.
+    fn change_mapped(&self, random: &mut Random, area: &mut Area, part: (usize, usize), flag: bool) {
+        let (space, p, (va, pages)) = (&self.space, self.platform, self.range(area, part));
+        let kind = random.below(7);
+        let change = if flag { Change::READ_ONLY } else { Change::WRITABLE };
+        // SAFETY, here and below: no CPU uses these tables, and each page has one address.
+        let done = self.until_done(|| unsafe {
+            match kind {
+                0..3 => space.protect(p, va, pages, change),
+                // With table pages that were taken before.
+                3 => space.protect(&Reserved::take(p, space.most_tables())?, va, pages, change),
+                4..6 => space.set_valid(p, va, pages, flag),
+                _ => space.unmap(p, va, pages),
+            }
+        });
+        assert_eq!(done, area.hole(self.base, part));
+        if done.is_ok() {
+            area.set(part, |page| {
+                let page = page?;
+                match kind {
+                    0..4 => Some(Page { read_only: flag, ..page }),
+                    4..6 => Some(Page { valid: flag, ..page }),
+                    _ => None,
+                }
+            });
+        }
+    }
+
+    fn map(&self, area: &mut Area, part: (usize, usize), flag: bool) {
+        let (va, pages) = self.range(area, part);
+        let attributes = if flag { Attributes::RAM | Attributes::READ_ONLY } else { Attributes::RAM };
+        let pa = pa_of(area.first + part.0 as u64);
+        // SAFETY: no CPU uses these tables, and each page has one address.
+        let done = self.until_done(|| unsafe { self.space.map(self.platform, va, pages, pa, attributes) });
+        assert_eq!(done, area.occupied(self.base, part));
+        if done.is_ok() {
+            area.set(part, |_| Some(Page { read_only: flag, valid: true }));
+        }
+    }
+
+    /// Changes the sizes of leaves, and no translation.
+    fn resize(&self, random: &mut Random, area: &Area, part: (usize, usize), flag: bool) {
+        let (space, p, (va, pages)) = (&self.space, self.platform, self.range(area, part));
+        match random.below(4) {
+            0 => {
+                let done = self.until_done(|| space.split_to_pages(p, va, pages));
+                assert_eq!(done, area.hole(self.base, part));
+            }
+            1 => {
+                let pinned = self.until_done(|| space.pin(p, va, pages));
+                assert_eq!(pinned, area.hole(self.base, part));
+                if pinned.is_ok() {
+                    assert_eq!(self.until_done(|| space.collapse(p, va, pages)), Ok(()));
+                    let level = space.entry(p, va).map(|(_, level, _)| level);
+                    assert_eq!(level, Some(Level::PAGE), "a pinned page is merged with nothing");
+                    assert_eq!(space.unpin(p, va, pages), Ok(()));
+                }
+            }
+            _ => {
+                // A gigabyte, or what surrounds the part.
+                let (first, pages) = if flag { (va.0 & !0x3fff_ffff, GIGABYTE) } else { (va.0, pages) };
+                assert_eq!(self.until_done(|| space.collapse(p, Va(first), pages)), Ok(()));
+            }
+        }
     }
 
     /// Reads what others change, until they are done.
@@ -196,9 +238,12 @@ impl Drop for Done<'_> {
 
 /// Lets threads change a map, with readers beside them. Each makes `changes` changes. Returns true if all was well.
 fn holds<const LOCKS: usize, const HOLD: usize>(seed: u64, changes: u64, lack: Lack) -> bool {
+    let threads = Threads::<LOCKS, HOLD>::new();
+    // Callers that overlap a claim are told that it is busy, in every other case.
+    let threads = if seed.is_multiple_of(2) { threads } else { threads.never_waits() };
     let g = geometry();
     let memory = Spoiling::new(g, 8192);
-    let hardware = Lacking::new(Threads::<LOCKS, HOLD>::new(), lack);
+    let hardware = Lacking::new(threads, lack);
     // SAFETY: nothing else locks the tables of this memory.
     let platform = unsafe { Combined::new(&memory, &hardware) };
     let tree = Tree::build(&platform, g, Half::Upper, std::iter::empty()).expect("a root");
