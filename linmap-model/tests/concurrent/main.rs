@@ -14,6 +14,7 @@ mod flat;
 #[path = "../live/operation.rs"]
 mod operation;
 mod scene;
+mod serial;
 mod system;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -26,9 +27,8 @@ use test_support::Rows;
 
 use aliased::Set;
 use operation::{Operation, What};
-use scene::Announced::{ForTheCall, ForTheLock};
 use scene::{AREA, BLOCK, HOLE, NEXT_BLOCK, OFFSET, PAGES, REPAINT, RUN, Scene, Step, does, on};
-use system::Lock;
+use system::Kind;
 
 const READ_ONLY: What = What::Protect(Change::READ_ONLY);
 const WRITABLE: What = What::Protect(Change::WRITABLE);
@@ -122,7 +122,7 @@ fn neighbours() {
     ];
     for (pair, before) in rows {
         for policy in [Policy::Live, Policy::Park] {
-            all(&mut cases, &Scene { policy, ..Scene::new(ForTheCall, &pair).after(before) });
+            all(&mut cases, &Scene { policy, ..Scene::new(&pair).after(before) });
         }
     }
 }
@@ -145,7 +145,7 @@ fn the_same_pages() {
     ];
     for pair in &pairs {
         for policy in [Policy::Live, Policy::Park] {
-            all(&mut cases, &Scene { policy, ..Scene::new(ForTheLock, pair) });
+            all(&mut cases, &Scene { policy, ..Scene::new(pair) });
         }
     }
 }
@@ -158,11 +158,7 @@ fn any_two_steps() {
         for &other in &STEPS[i..] {
             for policy in [Policy::Live, Policy::Park] {
                 for before in [&[][..], &IN_PAGES] {
-                    some(
-                        &mut cases,
-                        Scene { policy, ..Scene::new(ForTheLock, &[one, other]).after(before) },
-                        15,
-                    );
+                    some(&mut cases, Scene { policy, ..Scene::new(&[one, other]).after(before) }, 15);
                 }
             }
         }
@@ -178,7 +174,7 @@ fn three_callers() {
             let mut random = shuttle::rand::thread_rng();
             let mut steps = || (0..3).map(|_| STEPS[random.gen_range(0..STEPS.len())]).collect();
             let callers = vec![steps(), steps(), steps()];
-            Scene { policy, callers, ..Scene::new(ForTheLock, &[]) }.run();
+            Scene { policy, callers, ..Scene::new(&[]) }.run();
         };
         cases.row(|seed| schedules(RandomScheduler::new_from_seed(seed, 300), run));
         cases.row(|seed| schedules(PctScheduler::new_from_seed(seed, 3, 300), run));
@@ -196,7 +192,7 @@ fn more_callers_are_parked() {
         does(BLOCK + 100, 7, What::Unmap),
     ];
     for callers in 2..=steps.len() {
-        let scene = Scene { policy: Policy::Park, ..Scene::new(ForTheCall, &steps[..callers]) };
+        let scene = Scene { policy: Policy::Park, ..Scene::new(&steps[..callers]) };
         some(&mut cases, scene.clone(), 150);
         cases.row(|seed| schedules(RandomScheduler::new_from_seed(seed, 100), move || scene.run()));
     }
@@ -209,12 +205,12 @@ fn a_repaint_and_another_caller() {
     for policy in [Policy::Live, Policy::Park] {
         for step in STEPS {
             for (many, tries) in [(false, 20), (true, 10)] {
-                some(&mut cases, Scene { policy, many, ..Scene::new(ForTheLock, &[REPAINT, step]) }, tries);
+                some(&mut cases, Scene { policy, many, ..Scene::new(&[REPAINT, step]) }, tries);
             }
         }
         let far = does(BLOCK + 9, 1, INVALID);
-        some(&mut cases, Scene { policy, many: true, ..Scene::new(ForTheCall, &[REPAINT, far]) }, 50);
-        some(&mut cases, Scene { policy, faults: true, ..Scene::new(ForTheLock, &[far, REPAINT]) }, 20);
+        some(&mut cases, Scene { policy, many: true, ..Scene::new(&[REPAINT, far]) }, 50);
+        some(&mut cases, Scene { policy, faults: true, ..Scene::new(&[far, REPAINT]) }, 20);
     }
 }
 
@@ -225,22 +221,22 @@ fn areas_with_the_same_memory() {
     for policy in [Policy::Live, Policy::Park] {
         for (i, &one) in AREA_STEPS[..5].iter().enumerate() {
             for &other in &AREA_STEPS[i..] {
-                some(&mut cases, Scene { policy, area: true, ..Scene::new(ForTheLock, &[one, other]) }, 25);
+                some(&mut cases, Scene { policy, area: true, ..Scene::new(&[one, other]) }, 25);
             }
             for other in [Step::Visits, Step::Asks] {
-                let scene = Scene { policy, area: true, ..Scene::new(ForTheLock, &[one, other]) };
+                let scene = Scene { policy, area: true, ..Scene::new(&[one, other]) };
                 some(&mut cases, Scene { faults: true, ..scene }, 25);
             }
         }
-        all(&mut cases, &Scene { policy, area: true, ..Scene::new(ForTheLock, &AREA_STEPS[..2]) });
+        all(&mut cases, &Scene { policy, area: true, ..Scene::new(&AREA_STEPS[..2]) });
         // Pages of one leaf, and none in common.
         let apart = [sets(0, 1, Set::ReadOnly), sets(1, 1, Set::ReadOnly)];
-        all(&mut cases, &Scene { policy, area: true, ..Scene::new(ForTheCall, &apart) });
+        all(&mut cases, &Scene { policy, area: true, ..Scene::new(&apart) });
         let run = move || {
             let mut random = shuttle::rand::thread_rng();
             let mut steps = || (0..3).map(|_| AREA_STEPS[random.gen_range(0..AREA_STEPS.len())]).collect();
             let callers = vec![steps(), steps(), steps()];
-            Scene { policy, area: true, callers, ..Scene::new(ForTheLock, &[]) }.run();
+            Scene { policy, area: true, callers, ..Scene::new(&[]) }.run();
         };
         cases.row(|seed| schedules(PctScheduler::new_from_seed(seed, 3, 150), run));
     }
@@ -253,7 +249,7 @@ fn a_repaint_and_an_area() {
     for policy in [Policy::Live, Policy::Park] {
         for &step in &AREA_STEPS[..5] {
             for (many, tries) in [(false, 20), (true, 15)] {
-                let scene = Scene { policy, many, area: true, ..Scene::new(ForTheLock, &[REPAINT, step]) };
+                let scene = Scene { policy, many, area: true, ..Scene::new(&[REPAINT, step]) };
                 some(&mut cases, scene, tries);
             }
         }
@@ -261,7 +257,7 @@ fn a_repaint_and_an_area() {
             let mut random = shuttle::rand::thread_rng();
             let mut steps = || (0..3).map(|_| AREA_STEPS[random.gen_range(0..AREA_STEPS.len())]).collect();
             let callers = vec![vec![REPAINT], steps(), steps()];
-            Scene { policy, many: true, area: true, callers, ..Scene::new(ForTheLock, &[]) }.run();
+            Scene { policy, many: true, area: true, callers, ..Scene::new(&[]) }.run();
         };
         cases.row(|seed| schedules(PctScheduler::new_from_seed(seed, 3, 40), run));
     }
@@ -273,7 +269,7 @@ fn two_repaints() {
     let mut cases = Rows::new();
     for many in [false, true] {
         let far = does(BLOCK + 9, 1, READ_ONLY);
-        let scene = Scene { many, ..Scene::new(ForTheLock, &[REPAINT, REPAINT, far]) };
+        let scene = Scene { many, ..Scene::new(&[REPAINT, REPAINT, far]) };
         some(&mut cases, scene.clone(), 30);
         cases.row(|seed| schedules(RandomScheduler::new_from_seed(seed, 20), move || scene.run()));
     }
@@ -289,7 +285,7 @@ fn a_repaint_and_two_other_callers() {
                 let mut random = shuttle::rand::thread_rng();
                 let mut steps = || (0..3).map(|_| STEPS[random.gen_range(0..STEPS.len())]).collect();
                 let callers = vec![vec![REPAINT], steps(), steps()];
-                Scene { policy, many, callers, ..Scene::new(ForTheLock, &[]) }.run();
+                Scene { policy, many, callers, ..Scene::new(&[]) }.run();
             };
             cases.row(|seed| schedules(RandomScheduler::new_from_seed(seed, 50), run));
             cases.row(|seed| schedules(PctScheduler::new_from_seed(seed, 3, 50), run));
@@ -303,7 +299,7 @@ fn faults_interrupt_callers() {
     let mut cases = Rows::new();
     for policy in [Policy::Live, Policy::Park] {
         for step in STEPS {
-            some(&mut cases, Scene { policy, faults: true, ..Scene::new(ForTheLock, &[step, SPLIT]) }, 50);
+            some(&mut cases, Scene { policy, faults: true, ..Scene::new(&[step, SPLIT]) }, 50);
         }
     }
 }
@@ -313,19 +309,19 @@ fn faults_interrupt_callers() {
 fn a_broken_lock_is_found() {
     let far = does(BLOCK + 9, 1, READ_ONLY);
     let rows = [
-        (Lock::Ignored, [SPLIT, SPLIT], &[][..], "LostUpdate"),
-        (Lock::Ignored, [COLLAPSE, Step::Visits], &IN_PAGES, "Freed"),
-        (Lock::LetsGoEarly, [COLLAPSE, far], &IN_PAGES, "Stale"),
-        (Lock::Deaf, [SPLIT, far], &[], "deadlock"),
+        (Kind::NoLock, [SPLIT, SPLIT], &[][..], "LostUpdate"),
+        (Kind::NoLock, [COLLAPSE, Step::Visits], &IN_PAGES, "Freed"),
+        (Kind::LetsGoEarly, [COLLAPSE, far], &IN_PAGES, "Stale"),
+        (Kind::Deaf, [SPLIT, far], &[], "deadlock"),
     ];
-    for (lock, pair, before, expected) in rows {
-        let policy = if lock == Lock::Deaf { Policy::Park } else { Policy::Live };
-        let scene = Scene { lock, policy, ..Scene::new(ForTheCall, &pair).after(before) };
+    for (kind, pair, before, expected) in rows {
+        let policy = if kind == Kind::Deaf { Policy::Park } else { Policy::Live };
+        let scene = Scene { kind, policy, ..Scene::new(&pair).after(before) };
         // A fixed seed: this shows that what is wrong is found, and finds nothing new.
         let scheduler = PctScheduler::new_from_seed(1, 3, 1000);
         let failed = catch_unwind(AssertUnwindSafe(|| schedules(scheduler, move || scene.run())));
         let why = failed.expect_err(expected);
         let why = why.downcast_ref::<String>().map_or("", String::as_str);
-        assert!(why.starts_with(expected), "{lock:?} leads to {why}");
+        assert!(why.starts_with(expected), "{kind:?} leads to {why}");
     }
 }

@@ -1,19 +1,20 @@
-//! A map, callers on several CPUs that change and read it at once, and what must come of it: what comes of
-//! the same operations one after another, in the order in which they got the lock.
+//! A map, callers on several CPUs that change and read it at once, and what must come of it: what comes of the same
+//! operations one after another, in the order in which they took effect (`serial.rs`).
 
 use std::ops::ControlFlow::Continue;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use linmap::{
-    AddressSpace, Attributes, Dsb, Geometry, Granule, Half, Hardware, Leaves, OaFormat, Pa, Platform, Policy,
-    Region, Stats, Tree, Va,
+    AddressSpace, Attributes, ChangeError, Dsb, Geometry, Granule, Half, Hardware, Leaves, OaFormat, Pa,
+    Platform, Policy, Region, Stats, Tree, Va,
 };
 use linmap_model::{Core, CpuId, Model, Register, Setup};
 use shuttle::thread;
 
 use crate::flat::{self, Flat, Mapped, Walked, kept};
 use crate::operation::{Circumstances, Operation, Prediction, Refused, What};
-use crate::system::{Cpu, Lock, System, Watch};
+use crate::serial::{Foretells, Serial, Tell, keeps_translations};
+use crate::system::{Cpu, Kind, System, Watch};
 
 /// Two blocks, then a contiguous run and four pages.
 pub(crate) const BLOCK: u64 = 0;
@@ -26,6 +27,10 @@ pub(crate) const HOLE: u64 = 1044;
 const MANY: u64 = 2048;
 const MANY_END: u64 = MANY + 34 * 512;
 
+/// The border of the first two gigabytes, and sixteen gigabytes that are one run.
+pub(crate) const BORDER: u64 = 1 << 18;
+pub(crate) const GIGABYTES: u64 = 15 << 18;
+
 /// A vmalloc-like area, and its pages: pages of the blocks, not in a row.
 pub(crate) const AREA: u64 = 1056;
 const AREA_OF: [(u64, u64); 4] = [(BLOCK + 3, 1), (BLOCK + 9, 1), (BLOCK + 4, 1), (NEXT_BLOCK - 1, 2)];
@@ -36,6 +41,8 @@ const RAM: u64 = 0x8000_0000;
 const LINEAR: u64 = 0xffff_ff80_0000_0000;
 const BASE: u64 = LINEAR + 0x4000_0000;
 const PAGE: u64 = 4096;
+/// All that is ever mapped.
+const ALL: (u64, u64) = (BASE, LINEAR + (32 << 30) - 1);
 
 /// The next step of a caller.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -47,27 +54,25 @@ pub(crate) enum Step {
     Asks,
 }
 
-/// The moment at which an operation is announced to the model.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Announced {
-    /// Around the call, so that calls overlap. No page is in two of them.
-    ForTheCall,
-    /// Around the hold of the lock: when it is dropped all is done, invalidations included.
-    ForTheLock,
-}
-
 /// Callers, and where they meet.
 #[derive(Clone, Debug)]
 pub(crate) struct Scene {
-    pub(crate) lock: Lock,
+    pub(crate) kind: Kind,
     pub(crate) policy: Policy,
-    pub(crate) announced: Announced,
+    /// True if there is a lock for each gigabyte, and not one for all.
+    pub(crate) locks: bool,
+    /// True if callers wait for long operations of others, and are not told that these are busy.
+    pub(crate) waits: bool,
+    /// True if no CPU answers when it is called.
+    pub(crate) silent: bool,
     /// True if fault handlers interrupt the callers at any place.
     pub(crate) faults: bool,
     /// True if there are many more blocks.
     pub(crate) many: bool,
     /// True if there is an area with pages of the first two blocks.
     pub(crate) area: bool,
+    /// True if the map goes on in other gigabytes.
+    pub(crate) wide: bool,
     /// The steps before the callers begin.
     pub(crate) before: Vec<Operation>,
     /// The steps of each CPU, from the first CPU on.
@@ -90,15 +95,18 @@ pub(crate) const fn does(page: u64, pages: u64, what: What) -> Step {
 
 impl Scene {
     /// Callers of one step each.
-    pub(crate) fn new(announced: Announced, steps: &[Step]) -> Self {
+    pub(crate) fn new(steps: &[Step]) -> Self {
         let callers = steps.iter().map(|&step| vec![step]).collect();
         Self {
-            lock: Lock::Excludes,
+            kind: Kind::Right,
             policy: Policy::Live,
-            announced,
+            locks: true,
+            waits: true,
+            silent: false,
             faults: false,
             many: false,
             area: false,
+            wide: false,
             before: Vec::new(),
             callers,
         }
@@ -114,26 +122,59 @@ impl Scene {
 
     /// Runs it once: what `shuttle` has run again and again.
     pub(crate) fn run(&self) {
+        if self.locks { self.run_with::<64>() } else { self.run_with::<1>() }
+    }
+
+    fn run_with<const LOCKS: usize>(&self) {
         let g = Geometry::new(Granule::K4, 39, OaFormat::Bits48).expect("a geometry");
         let core = if self.policy == Policy::Park { Core::WEAK } else { Core::STRONG };
         // One CPU more looks on.
         let setup = Setup {
-            tables: if self.many { 96 } else { 64 },
+            tables: if self.many { 128 } else { 96 },
             linear_offset: self.area.then_some(OFFSET),
             ..Setup::new(g, &vec![core; self.callers.len() + 1])
         };
         let model = Model::new(&setup).expect("a machine");
         let run = Run::new(self, &model, g);
+        let watch: &(dyn Watch<LOCKS> + Sync) = &run;
         thread::scope(|scope| {
             for (n, steps) in self.callers.iter().enumerate().skip(1) {
                 let run = &run;
-                scope.spawn(move || run.calls(n as CpuId, steps));
+                scope.spawn(move || run.calls(&run.system.cpu(n as CpuId, watch), steps));
             }
-            run.calls(0, &self.callers[0]);
+            run.calls(&run.system.cpu(0, watch), &self.callers[0]);
         });
         run.quiet();
-        assert_eq!(run.space.count(&model.cpu(0), run.all()), run.serial().stats, "the count");
         model.finish().unwrap_or_else(|breach| panic!("{breach}"));
+    }
+
+    /// The regions of the map.
+    fn regions(&self) -> Vec<Region> {
+        let region = |page: u64, pages: u64, oa: u64| Region {
+            va: Va(BASE + page * PAGE),
+            oa: Pa(oa),
+            bytes: pages * PAGE,
+            attributes: Attributes::RAM,
+            leaves: Leaves::Largest,
+        };
+        let mut regions = vec![region(BLOCK, RUN - BLOCK, RAM), region(RUN, HOLE - RUN, 0x9000_0000)];
+        if self.area {
+            let mut at = AREA;
+            for (page, pages) in AREA_OF {
+                regions.push(region(at, pages, RAM + page * PAGE));
+                at += pages;
+            }
+        }
+        if self.many {
+            regions.push(region(MANY, MANY_END - MANY, 0x1_0000_0000));
+        }
+        if self.wide {
+            // On both sides of the border of two gigabytes, and one that ends on the border.
+            regions.push(region(BORDER - 512, 512, 0x2_0000_0000));
+            regions.push(region(BORDER, 512 + 16, 0x2_4000_0000));
+            regions.push(region(GIGABYTES, 16 << 18, 0x40_0000_0000));
+        }
+        regions
     }
 }
 
@@ -142,21 +183,31 @@ struct Run<'m> {
     scene: &'m Scene,
     system: System<'m>,
     model: &'m Model,
-    g: Geometry,
     space: AddressSpace,
     serial: Mutex<Serial>,
+    /// By CPU: the counts when it took a lock last, while it asks for them; none if something was changing.
+    counts: Mutex<Vec<Option<Stats>>>,
+    rules: Rules,
 }
 
-/// The result of the operations one after another.
-struct Serial {
-    flat: Flat,
-    /// The leaves and tables when no operation was under way last.
-    stats: Stats,
-    /// By CPU: what it is about to do, and what comes of it.
-    about: Vec<Option<Operation>>,
-    results: Vec<Result<(), Refused>>,
-    /// By CPU: what there is to see for one that reads.
-    seen: Vec<(Flat, Stats)>,
+/// What operations do, in the circumstances of a scene.
+struct Rules {
+    g: Geometry,
+    now: Circumstances,
+}
+
+impl Foretells for Rules {
+    fn predict(&self, operation: &Operation, flat: &Flat) -> Prediction {
+        operation.predict(flat, &Walked::default(), self.g, self.now)
+    }
+
+    fn ranges(&self, operation: &Operation, flat: &Flat) -> Vec<(u64, u64)> {
+        operation.ranges(flat, self.g)
+    }
+
+    fn changes(&self, operation: &Operation, flat: &Flat) -> Vec<linmap_model::Expected> {
+        operation.changes(flat, self.g)
+    }
 }
 
 impl<'m> Run<'m> {
@@ -171,52 +222,37 @@ impl<'m> Run<'m> {
             model.cpu(n as CpuId).reports();
             model.cpu(n as CpuId).loads(Register::Ttbr1, space.root());
         }
-        let region = |page: u64, pages: u64, oa: u64| Region {
-            va: Va(BASE + page * PAGE),
-            oa: Pa(oa),
-            bytes: pages * PAGE,
-            attributes: Attributes::RAM,
-            leaves: Leaves::Largest,
-        };
-        let mut regions = vec![region(BLOCK, RUN - BLOCK, RAM), region(RUN, HOLE - RUN, 0x9000_0000)];
-        if scene.area {
-            let mut at = AREA;
-            for (page, pages) in AREA_OF {
-                regions.push(region(at, pages, RAM + page * PAGE));
-                at += pages;
-            }
-        }
-        if scene.many {
-            regions.push(region(MANY, MANY_END - MANY, 0x1_0000_0000));
-        }
+        let regions = scene.regions();
         let mut flat = Flat::default();
         for r in &regions {
             let to = kept(Mapped { pa: r.oa.0, attributes: r.attributes, valid: true }, g);
             flat.push((r.va.0, r.va.0 + (r.bytes - 1), to));
         }
-        let serial = Serial {
-            about: vec![None; callers],
-            results: vec![Ok(()); callers],
-            seen: vec![(Flat::default(), Stats::ROOT); callers],
-            stats: Stats::ROOT,
-            flat,
-        };
-        let system = System::new(model, scene.lock, callers);
-        let run = Self { scene, system, model, g, space, serial: Mutex::new(serial) };
-        let changes = flat::changes(&run.serial().flat, (BASE, BASE + MANY_END * PAGE - 1));
-        cpu.begins(run.space.root(), "create", &changes);
+        cpu.begins(space.root(), "create", &flat::changes(&flat, ALL));
         let runs = regions.iter().flat_map(|r| r.runs(g));
         let tree = Tree::build(&cpu, g, Half::Upper, runs).expect("frames enough");
         // SAFETY: the model judges what becomes of these addresses.
-        unsafe { run.space.graft(&cpu, tree) }.expect("an empty root");
+        unsafe { space.graft(&cpu, tree) }.expect("an empty root");
         cpu.done(true);
+        let now = Circumstances {
+            half: Half::Upper,
+            policy: space.policy(),
+            promise: cpu.promise(),
+            write_execute: false,
+            parkable: true,
+        };
+        let rules = Rules { g, now };
         for operation in &scene.before {
-            let prediction = run.predict(operation);
-            cpu.begins(run.space.root(), operation.name(), &run.changes(operation, &prediction));
-            operation.run(&run.space, &cpu).expect("what comes before works");
+            let prediction = rules.predict(operation, &flat);
+            cpu.begins(space.root(), operation.name(), &rules.changes(operation, &prediction.flat));
+            operation.run(&space, &cpu).expect("what comes before works");
             cpu.done(true);
-            run.serial().flat = prediction.flat;
+            flat = prediction.flat;
         }
+        let system = System::new(model, scene.kind, callers, scene.waits, scene.silent);
+        let serial = Mutex::new(Serial::new(flat, callers));
+        let counts = Mutex::new(vec![None; callers]);
+        let run = Self { scene, system, model, space, serial, counts, rules };
         run.quiet();
         run
     }
@@ -225,162 +261,131 @@ impl<'m> Run<'m> {
         self.serial.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    fn counts(&self) -> MutexGuard<'_, Vec<Option<Stats>>> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Tells the model what is under way.
+    fn tell(&self, tells: Vec<Tell>) {
+        for tell in tells {
+            match tell {
+                Tell::Begins(n, name, changes) => {
+                    self.model.cpu(n).begins(self.space.root(), name, &changes);
+                }
+                Tell::Done(n, ok) => self.model.cpu(n).done(ok),
+            }
+        }
+    }
+
     /// Takes the steps of one CPU.
-    fn calls(&self, n: CpuId, steps: &[Step]) {
-        let (cpu, number) = (self.system.cpu(n, self), usize::from(n));
+    fn calls<const LOCKS: usize>(&self, cpu: &Cpu<'_, LOCKS>, steps: &[Step]) {
         for step in steps {
+            cpu.call_begins();
             match step {
-                Step::Does(operation) => {
-                    let result = self.call(&cpu, operation);
-                    let refused = result == Err(Refused::UnderWay) && self.scene.repaints() > 1;
-                    assert!(
-                        refused || result == self.serial().results[number],
-                        "{operation:x?}: {result:x?}"
-                    );
-                }
-                Step::Visits => {
-                    let walked = self.walk(&cpu);
-                    assert_eq!(walked.flat(self.g), self.serial().seen[number].0, "what a walk saw");
-                }
+                Step::Does(operation) => self.call(cpu, operation),
+                Step::Visits => self.visits(cpu, ALL),
                 Step::Asks => {
-                    let stats = self.space.stats(&cpu);
-                    assert_eq!(stats, self.serial().seen[number].1, "what it is made of");
+                    let stats = self.space.stats(cpu);
+                    let expected = self.counts()[usize::from(cpu.number())].take();
+                    assert!(expected.is_none_or(|e| e == stats), "it is made of {expected:?}, not {stats:?}");
                 }
             }
+            cpu.call_returns();
         }
         cpu.leaves_tables();
     }
 
-    fn call(&self, cpu: &Cpu<'_>, operation: &Operation) -> Result<(), Refused> {
-        let announced = self.scene.announced == Announced::ForTheCall;
-        if announced {
-            let prediction = self.predict(operation);
-            let changes = match operation.what {
-                // What stays is not named: others may change it meanwhile.
-                What::SplitToPages | What::Collapse | What::Repaint(_) => Vec::new(),
-                _ => self.changes(operation, &prediction),
-            };
-            cpu.on.begins(self.space.root(), operation.name(), &changes);
+    fn call<const LOCKS: usize>(&self, cpu: &Cpu<'_, LOCKS>, operation: &Operation) {
+        let n = usize::from(cpu.number());
+        self.serial().calls(n, operation);
+        if keeps_translations(operation) {
+            // What stays is not named: others may change it meanwhile.
+            cpu.on.begins(self.space.root(), operation.name(), &[]);
         }
-        self.serial().about[usize::from(cpu.number())] = Some(*operation);
         let result = operation.run(&self.space, cpu);
-        if announced {
-            // The other gets on in between.
-            cpu.point();
-            cpu.on.done(result.is_ok());
-        }
-        if repaints(operation) {
-            self.serial().about[usize::from(cpu.number())] = None;
+        let (results, tells) = self.serial().returns(n, result.is_ok(), &self.rules);
+        self.tell(tells);
+        assert!(
+            results.contains(&result) || self.is_excused(operation, result),
+            "{operation:x?}: {result:x?} and not {results:x?}"
+        );
+        if self.serial().is_alone(n) {
             self.quiet();
         }
-        result
     }
 
-    /// Predicts an operation on the map as it is now.
-    fn predict(&self, operation: &Operation) -> Prediction {
-        let now = Circumstances {
-            half: Half::Upper,
-            policy: self.space.policy(),
-            promise: self.model.cpu(0).promise(),
-            write_execute: false,
-            parkable: true,
-        };
-        operation.predict(&self.serial().flat, &Walked::default(), self.g, now)
-    }
-
-    fn changes(&self, operation: &Operation, prediction: &Prediction) -> Vec<linmap_model::Expected> {
-        match prediction.result {
-            Ok(()) if repaints(operation) => Vec::new(),
-            Ok(()) => operation.changes(&prediction.flat, self.g),
-            Err(_) => Vec::new(),
+    /// Returns true for a refusal that depends on what others do at that moment.
+    fn is_excused(&self, operation: &Operation, result: Result<(), Refused>) -> bool {
+        let several = self.scene.callers.len() > 1;
+        match result {
+            Err(Refused::UnderWay) => self.scene.repaints() > 1,
+            Err(Refused::Change(ChangeError::CannotPark)) => {
+                let parks = self.scene.policy == Policy::Park || repaints(operation);
+                parks && (self.scene.silent || several && self.scene.locks)
+            }
+            _ => false,
         }
     }
 
-    fn walk(&self, platform: &impl Platform) -> Walked {
+    /// Walks a range, without a lock. Each entry is as it was at some moment meanwhile.
+    fn visits<const LOCKS: usize>(&self, cpu: &Cpu<'_, LOCKS>, range: (u64, u64)) {
+        let since = self.serial().oldest_in_sight();
+        let walked = self.walk(cpu, range);
+        let never = self.serial().never_was(since, &walked.flat(self.rules.g), range);
+        if self.scene.kind == Kind::Right {
+            assert_eq!(never, None, "what a walk saw");
+        }
+    }
+
+    fn walk(&self, platform: &impl Platform, range: (u64, u64)) -> Walked {
         let mut walked = Walked::default();
-        let _ = self.space.visit(platform, self.all(), |&linmap::Visited { va, level, entry, .. }| {
+        let range = (Va(range.0), Va(range.1));
+        let _ = self.space.visit(platform, range, |&linmap::Visited { va, level, entry, .. }| {
             walked.add(va, level, entry);
             Continue(())
         });
         walked
     }
 
-    /// All that is ever mapped.
-    fn all(&self) -> (Va, Va) {
-        (Va(BASE), Va(BASE + MANY_END * PAGE - 1))
-    }
-
     /// No CPU is changing anything: tables and counts say what they must, and no table page is lost.
     fn quiet(&self) {
         let looks_on = self.model.cpu(self.scene.callers.len() as CpuId);
-        let walked = self.walk(&looks_on);
-        assert_eq!(walked.flat(self.g), self.serial().flat, "the map");
+        let walked = self.walk(&looks_on, ALL);
+        assert_eq!(walked.flat(self.rules.g), self.serial().flat, "the map");
         let stats = self.space.stats(&looks_on);
-        // A repaint has a second tree, and tables of the old one may be counted until they are given back.
-        if !self.serial().about.iter().flatten().any(repaints) {
-            assert_eq!(stats, walked.stats(), "the counts");
-            // And the one on which CPUs are parked.
-            assert_eq!(self.model.in_use() as u64, stats.tables + 1, "table pages in use");
-        }
-        assert_eq!(walked.empty_table(self.g), None, "a table without an entry");
-        self.serial().stats = stats;
+        assert_eq!(stats, walked.stats(), "the counts");
+        assert_eq!(stats, self.space.count(&looks_on, (Va(ALL.0), Va(ALL.1))), "what is counted");
+        // And the one on which CPUs are parked.
+        assert_eq!(self.model.in_use() as u64, stats.tables + 1, "table pages in use");
+        assert_eq!(walked.empty_table(self.rules.g), None, "a table without an entry");
     }
 }
 
-impl Watch for Run<'_> {
-    fn taken(&self, cpu: &Cpu<'_>) {
+impl<const LOCKS: usize> Watch<LOCKS> for Run<'_> {
+    fn taken(&self, cpu: &Cpu<'_, LOCKS>) {
         let n = usize::from(cpu.number());
-        let Some(operation) = self.serial().about[n] else {
-            let mut serial = self.serial();
-            serial.seen[n] = (serial.flat.clone(), serial.stats);
-            return;
-        };
-        let prediction = self.predict(&operation);
-        if self.scene.announced == Announced::ForTheLock {
-            let changes = self.changes(&operation, &prediction);
-            cpu.on.begins(self.space.root(), operation.name(), &changes);
+        if self.serial().calls_now(n) {
+            return self.serial().takes(n, &self.rules);
         }
-        let mut serial = self.serial();
-        (serial.flat, serial.results[n]) = (prediction.flat, prediction.result);
+        let looks_on = self.model.cpu(self.scene.callers.len() as CpuId);
+        let counts = (!self.serial().is_changing()).then(|| self.walk(&looks_on, ALL).stats());
+        self.counts()[n] = counts;
     }
 
-    fn leaves(&self, cpu: &Cpu<'_>) {
-        let n = usize::from(cpu.number());
-        let Some(operation) = self.serial().about[n].take() else { return };
-        if repaints(&operation) {
-            // It takes the lock again.
-            self.serial().about[n] = Some(operation);
-        }
-        if self.scene.announced == Announced::ForTheLock {
-            let done = self.serial().results[n].is_ok();
-            cpu.on.done(done);
-        }
-        self.quiet();
+    fn stores(&self, cpu: &Cpu<'_, LOCKS>) {
+        let tells = self.serial().stores(usize::from(cpu.number()), &self.rules);
+        self.tell(tells);
     }
 
-    /// A fault handler looks up an address. It never waits, and does without an answer where its own CPU
-    /// has the lock.
-    fn interrupts(&self, cpu: &Cpu<'_>) {
-        if !self.scene.faults {
-            return;
-        }
-        let (first, last) = (BASE, BASE + (PAGE - 1));
-        let (mut walked, mut wanted) = (Walked::default(), Vec::new());
-        if cpu.has_lock() {
-            return;
-        }
-        _ = self.space.visit(cpu, (Va(first), Va(last)), |&linmap::Visited { va, level, entry, .. }| {
-            walked.add(va, level, entry);
-            wanted = self.serial().flat.within(first, last);
-            Continue(())
-        });
-        if self.scene.lock == Lock::Excludes {
-            assert!(walked.flat(self.g).within(first, last) == wanted, "a wrong answer");
+    /// A fault handler looks up an address. It never waits.
+    fn interrupts(&self, cpu: &Cpu<'_, LOCKS>) {
+        if self.scene.faults {
+            self.visits(cpu, (BASE, BASE + (PAGE - 1)));
         }
     }
 }
 
-/// Returns true if it takes the lock more than once.
+/// Returns true if it takes the locks again and again.
 const fn repaints(operation: &Operation) -> bool {
     matches!(operation.what, What::Repaint(_))
 }
