@@ -55,7 +55,22 @@ impl Machine {
     }
 
     fn leaf_is_pending(&self, cpu: CpuId, root: u64, leaf: &StaleLeaf) -> bool {
-        !leaf.waits.is_gone_but_for_isb() && self.is_of_another(cpu, root, (leaf.root, leaf.by, leaf.since))
+        !leaf.waits.is_gone_but_for_isb()
+            && self.is_of_another(cpu, root, (leaf.root, leaf.by, leaf.since))
+            && self.is_to_go(leaf)
+    }
+
+    /// Returns true if the operation that replaced a leaf has announced something else for some of its addresses. One that
+    /// announced nothing there has only changed its size, and may leave it.
+    fn is_to_go(&self, leaf: &StaleLeaf) -> bool {
+        let (first, last) = (leaf.cached.first, leaf.cached.last());
+        let changes = self.cpu(leaf.by).operation.iter().flat_map(|o| &o.changes);
+        let mut within = changes.filter(|c| c.va <= last && first <= c.last());
+        within.any(|change| {
+            let va = change.va.max(first);
+            let to = change.to.map(|to| to.at(va - change.va)).filter(|to| to.valid);
+            !to.is_some_and(|to| self.same(&to, leaf.cached.oa_at(va), leaf.cached.attributes))
+        })
     }
 
     fn table_is_pending(&self, cpu: CpuId, root: u64, table: &StaleTable) -> bool {

@@ -177,10 +177,14 @@ impl<const LOCKS: usize> Cpu<'_, LOCKS> {
 
     /// It goes on, unless it is parked.
     fn comes_back(&self) {
-        if self.system.parking.load(Relaxed) {
-            self.system.while_so(|| self.system.parking.load(Relaxed));
-        }
-        self.system.away.fetch_and(!self.bit(), Relaxed);
+        let system = self.system;
+        // To drop the guard lets others come first: another one could park by then.
+        let guard = system.parking.load(Relaxed).then(|| {
+            let parking = |(): &mut ()| system.parking.load(Relaxed);
+            system.changed.wait_while(system.waits(), parking)
+        });
+        system.away.fetch_and(!self.bit(), Relaxed);
+        drop(guard);
     }
 
     /// Others may come first, or an interrupt.
