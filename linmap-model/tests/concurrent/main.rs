@@ -27,7 +27,9 @@ use test_support::Rows;
 
 use aliased::Set;
 use operation::{Operation, What};
-use scene::{AREA, BLOCK, HOLE, NEXT_BLOCK, OFFSET, PAGES, REPAINT, RUN, Scene, Step, does, on};
+use scene::{
+    AREA, BLOCK, BORDER, GIGABYTES, HOLE, NEXT_BLOCK, OFFSET, PAGES, REPAINT, RUN, Scene, Step, does, on,
+};
 use system::Kind;
 
 const READ_ONLY: What = What::Protect(Change::READ_ONLY);
@@ -92,17 +94,17 @@ fn some(cases: &mut Rows, scene: Scene, tries: usize) {
 
 /// All orders, or where these are more, so many and then some of all.
 fn all(cases: &mut Rows, scene: &Scene) {
-    const MOST: usize = 1000;
+    const MOST: usize = 400;
     cases.row(|seed| {
         let (each, scene) = (scene.clone(), scene.clone());
         if schedules(DfsScheduler::new(Some(MOST), false), move || each.run()) == MOST {
-            schedules(PctScheduler::new_from_seed(seed, 3, MOST / 5), move || scene.run());
+            schedules(PctScheduler::new_from_seed(seed, 3, MOST / 4), move || scene.run());
         }
     });
 }
 
-/// Different pages of one leaf, run or table: each caller is judged when it has returned, while the other is
-/// somewhere on its way.
+/// Different pages of one leaf, run or table: each caller is judged when it has returned, while the other is somewhere
+/// on its way.
 #[test]
 fn neighbours() {
     let mut cases = Rows::new();
@@ -127,7 +129,7 @@ fn neighbours() {
     }
 }
 
-/// The same pages: the holder of the lock is judged before the other caller gets it.
+/// The same pages: a caller is judged before the other one stores there.
 #[test]
 fn the_same_pages() {
     let mut cases = Rows::new();
@@ -304,19 +306,128 @@ fn faults_interrupt_callers() {
     }
 }
 
-/// These tests can fail: with a lock that is broken, some schedule does.
+/// A page of a gigabyte of the run of sixteen.
+const fn in_gigabyte(n: u64, page: u64, pages: u64, what: What) -> Step {
+    does(GIGABYTES + (n << 18) + page, pages, what)
+}
+
+/// Both sides of a border, a range that ends on it, a run that is as large as sixteen gigabytes, and other gigabytes.
 #[test]
-fn a_broken_lock_is_found() {
+fn other_gigabytes() {
+    let mut cases = Rows::new();
+    let across = does(BORDER - 3, 6, READ_ONLY);
+    let pairs = [
+        [across, does(BLOCK + 9, 1, INVALID)],
+        [across, does(BORDER - 100, 2, INVALID)],
+        [across, does(BORDER + 100, 2, INVALID)],
+        [across, does(BORDER - 2, 1, EXECUTABLE)],
+        [does(BORDER - 512, 512, READ_ONLY), does(BORDER, 512, INVALID)],
+        [does(BORDER - 512, 512, What::Unmap), does(BORDER, 512, What::Unmap)],
+        [does(BORDER - 512, 512, What::Unmap), across],
+        [across, does(BORDER, 528, What::SplitToPages)],
+        [in_gigabyte(3, 5, 1, READ_ONLY), in_gigabyte(9, 7, 1, INVALID)],
+        [in_gigabyte(3, 5, 1, READ_ONLY), in_gigabyte(9, 0, 1 << 18, READ_ONLY)],
+        [in_gigabyte(15, (1 << 18) - 1, 1, READ_ONLY), in_gigabyte(0, 0, 16 << 18, INVALID)],
+        [in_gigabyte(7, (1 << 18) - 1, 2, INVALID), does(BORDER + 512, 16, READ_ONLY)],
+        [in_gigabyte(7, 0, 1 << 18, What::Unmap), Step::Visits],
+        [across, Step::Visits],
+        [across, Step::Asks],
+    ];
+    for pair in &pairs {
+        let scene = Scene { wide: true, ..Scene::new(pair) };
+        all(&mut cases, &scene);
+        some(&mut cases, Scene { policy: Policy::Park, ..scene.clone() }, 60);
+        some(&mut cases, Scene { locks: false, ..scene }, 10);
+    }
+}
+
+/// Any three callers in several gigabytes, with readers.
+#[test]
+fn three_callers_in_other_gigabytes() {
+    const WIDE: [Step; 9] = [
+        does(BORDER - 3, 6, READ_ONLY),
+        does(BORDER - 5, 4, INVALID),
+        does(BORDER - 512, 512, WRITABLE),
+        does(BORDER, 528, What::Unmap),
+        does(BORDER, 40, MAP),
+        in_gigabyte(0, 3, 1, READ_ONLY),
+        in_gigabyte(15, 3, 1, INVALID),
+        Step::Visits,
+        Step::Asks,
+    ];
+    let mut cases = Rows::new();
+    for policy in [Policy::Live, Policy::Park] {
+        let run = move || {
+            let mut random = shuttle::rand::thread_rng();
+            let mut steps = || (0..2).map(|_| WIDE[random.gen_range(0..WIDE.len())]).collect();
+            let callers = vec![steps(), steps(), steps()];
+            Scene { policy, wide: true, callers, ..Scene::new(&[]) }.run();
+        };
+        cases.row(|seed| schedules(RandomScheduler::new_from_seed(seed, 150), run));
+        cases.row(|seed| schedules(PctScheduler::new_from_seed(seed, 3, 250), run));
+    }
+}
+
+/// Operations of more entries than a hold may have, beside others: these wait, or are told that it is busy.
+#[test]
+fn long_operations() {
+    let mut cases = Rows::new();
+    let long = [
+        does(BLOCK, 512, READ_ONLY),
+        does(BLOCK + 200, 400, INVALID),
+        does(BLOCK + 100, 100, What::Unmap),
+        does(RUN, HOLE - RUN, What::Unmap),
+        does(HOLE, 100, MAP),
+    ];
+    let others = [
+        does(BLOCK + 203, 2, EXECUTABLE),
+        does(BLOCK + 150, 100, WRITABLE),
+        does(HOLE + 200, 60, MAP),
+        does(HOLE + 90, 3, MAP),
+        COLLAPSE,
+        Step::Visits,
+        Step::Asks,
+    ];
+    for one in long {
+        for other in long.into_iter().chain(others) {
+            for waits in [true, false] {
+                some(&mut cases, Scene { waits, ..Scene::new(&[one, other]).after(&IN_PAGES) }, 12);
+            }
+        }
+        some(&mut cases, Scene { faults: true, ..Scene::new(&[one, others[0]]).after(&IN_PAGES) }, 4);
+        some(&mut cases, Scene { locks: false, ..Scene::new(&[one, others[1]]).after(&IN_PAGES) }, 8);
+    }
+}
+
+/// No CPU answers when it is called: nothing that takes a parking is done, and everything else is.
+#[test]
+fn cpus_that_do_not_answer() {
+    let mut cases = Rows::new();
+    let far = does(BLOCK + 9, 1, INVALID);
+    for pair in [[SPLIT, far], [far, does(HOLE, 9, MAP)], [COLLAPSE, Step::Visits], [REPAINT, far]] {
+        let scene = Scene { policy: Policy::Park, silent: true, ..Scene::new(&pair) };
+        some(&mut cases, scene.clone(), 60);
+        some(&mut cases, Scene { locks: false, ..scene }, 20);
+    }
+}
+
+/// These tests can fail: with a platform that breaks its promises, some schedule does.
+#[test]
+fn a_broken_platform_is_found() {
     let far = does(BLOCK + 9, 1, READ_ONLY);
+    let across = does(BORDER - 3, 6, READ_ONLY);
     let rows = [
         (Kind::NoLock, [SPLIT, SPLIT], &[][..], "LostUpdate"),
-        (Kind::NoLock, [COLLAPSE, Step::Visits], &IN_PAGES, "Freed"),
+        (Kind::NoGrace, [COLLAPSE, Step::Visits], &IN_PAGES, "UnderReader"),
         (Kind::LetsGoEarly, [COLLAPSE, far], &IN_PAGES, "Stale"),
         (Kind::Deaf, [SPLIT, far], &[], "deadlock"),
+        (Kind::Turned, [across, does(BORDER - 100, 200, INVALID)], &[], "deadlock"),
+        (Kind::ParksHolders, [SPLIT, far], &[], "Parked"),
     ];
     for (kind, pair, before, expected) in rows {
-        let policy = if kind == Kind::Deaf { Policy::Park } else { Policy::Live };
-        let scene = Scene { kind, policy, ..Scene::new(&pair).after(before) };
+        let parks = matches!(kind, Kind::Deaf | Kind::ParksHolders);
+        let policy = if parks { Policy::Park } else { Policy::Live };
+        let scene = Scene { kind, policy, wide: true, ..Scene::new(&pair).after(before) };
         // A fixed seed: this shows that what is wrong is found, and finds nothing new.
         let scheduler = PctScheduler::new_from_seed(1, 3, 1000);
         let failed = catch_unwind(AssertUnwindSafe(|| schedules(scheduler, move || scene.run())));

@@ -14,7 +14,7 @@ use shuttle::thread;
 
 use crate::flat::{self, Flat, Mapped, Walked, kept};
 use crate::operation::{Circumstances, Operation, Prediction, Refused, What};
-use crate::serial::{Foretells, Serial, Tell, keeps_translations};
+use crate::serial::{Foretells, Serial, Tell, keeps_translations, overlap};
 use crate::system::{Cpu, Kind, System, Watch};
 
 /// Two blocks, then a contiguous run and four pages.
@@ -323,6 +323,15 @@ impl<'m> Run<'m> {
         let several = self.scene.callers.len() > 1;
         match result {
             Err(Refused::UnderWay) => self.scene.repaints() > 1,
+            Err(Refused::Change(ChangeError::Busy { .. })) => {
+                let ranges = [(operation.va, operation.last(self.rules.g))];
+                let others = self.scene.callers.iter().flatten().filter(|step| match step {
+                    Step::Does(o) => overlap(&ranges, &[(o.va, o.last(self.rules.g))]),
+                    _ => false,
+                });
+                // It is one of them itself.
+                !self.scene.waits && others.count() > 1
+            }
             Err(Refused::Change(ChangeError::CannotPark)) => {
                 let parks = self.scene.policy == Policy::Park || repaints(operation);
                 parks && (self.scene.silent || several && self.scene.locks)

@@ -57,7 +57,8 @@ pub(crate) trait Foretells {
     fn changes(&self, operation: &Operation, flat: &Flat) -> Vec<Expected>;
 }
 
-fn overlap(ranges: &[(u64, u64)], others: &[(u64, u64)]) -> bool {
+/// Returns true if two sets of ranges have an address in common.
+pub(crate) fn overlap(ranges: &[(u64, u64)], others: &[(u64, u64)]) -> bool {
     ranges.iter().any(|a| others.iter().any(|b| a.0 <= b.1 && b.0 <= a.1))
 }
 

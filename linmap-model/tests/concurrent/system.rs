@@ -31,7 +31,7 @@ pub(crate) enum Kind {
     LetsGoEarly,
     /// A CPU that waits for a lock does not answer when parked.
     Deaf,
-    /// The last CPU takes each pair of locks in the other order.
+    /// The last CPU takes two of the locks in the other order.
     Turned,
     /// Tables are given back at once, whoever reads.
     NoGrace,
@@ -229,7 +229,10 @@ impl<const LOCKS: usize> Cpu<'_, LOCKS> {
     /// The lock that this CPU takes for a number.
     fn mutex(&self, number: usize) -> usize {
         let last = 1 << (self.number() + 1) > self.system.all;
-        if self.system.kind == Kind::Turned && last { number ^ 1 } else { number }
+        match number {
+            1 | 2 if self.system.kind == Kind::Turned && last => 3 - number,
+            _ => number,
+        }
     }
 }
 
