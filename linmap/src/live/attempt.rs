@@ -11,14 +11,12 @@ use crate::live::locked::Locked;
 use crate::live::map_state::MapState;
 use crate::live::reserve::Reserve;
 use crate::live::stop::{Needs, Stop};
-use crate::plan::Policy;
 use crate::platform::Platform;
 
 /// A call of an operation: everything that its attempts have in common.
 pub(crate) struct Call<'a, P: Platform> {
     pub(crate) state: &'a MapState,
     pub(crate) platform: &'a P,
-    policy: Policy,
     /// The claim under which it works, if it is long. It goes before the table pages: an allocator may change the map.
     claim: Option<Claim<'a>>,
     /// The table pages of all attempts. Those that are left are given back at the end.
@@ -28,9 +26,8 @@ pub(crate) struct Call<'a, P: Platform> {
 }
 
 impl<'a, P: Platform> Call<'a, P> {
-    pub(crate) fn new(state: &'a MapState, platform: &'a P) -> Self {
-        let policy = state.policy();
-        Self { state, platform, policy, reserve: Reserve::new(platform), claim: None, answered: false }
+    pub(crate) const fn new(state: &'a MapState, platform: &'a P) -> Self {
+        Self { state, platform, reserve: Reserve::new(platform), claim: None, answered: false }
     }
 
     /// Tries until it is done or refused. Others must not have claimed anything of `span`. Returns `None` if it is too long
@@ -91,7 +88,9 @@ impl<'a, P: Platform> Call<'a, P> {
     ) -> Result<Option<R>, ChangeError> {
         loop {
             let locked = self.locked(locks);
-            match locked.hold(|| attempt(&locked)) {
+            // Read under the locks: a repaint that has switched by then has made it another.
+            let under_locks = || attempt(&Locked { policy: self.state.policy(), ..locked });
+            match locked.hold(under_locks) {
                 Ok(done) => return Ok(Some(done)),
                 Err(Stop::TooLong) => return Ok(None),
                 Err(Stop::Refused(error)) => return Err(error),
@@ -109,7 +108,7 @@ impl<'a, P: Platform> Call<'a, P> {
             state: self.state,
             locks,
             reserve: &self.reserve,
-            policy: self.policy,
+            policy: self.state.policy(),
             own: self.claim.as_ref().map_or(0, Claim::bit),
             answered: self.answered,
         }

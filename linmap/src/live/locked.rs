@@ -25,7 +25,7 @@ pub(crate) struct Locked<'a, P: Platform> {
     pub(crate) locks: LockSet,
     /// The table pages that were taken before.
     pub(crate) reserve: &'a Reserve<'a, P>,
-    /// The policy when the operation began: another CPU may set it without a lock, and an operation follows one.
+    /// The policy when the locks were taken: another CPU may set it without a lock, and a hold follows one.
     pub(crate) policy: Policy,
     /// The holder's own claims, as bits.
     pub(crate) own: u32,

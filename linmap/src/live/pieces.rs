@@ -29,6 +29,8 @@ impl<P: Platform> Call<'_, P> {
                 locked.covers(piece)?;
                 locked.mark(piece);
                 work(locked, piece)?;
+                // Whoever has the locks next may build on what is there, or park the CPUs.
+                locked.publish_barrier();
                 Ok(piece.last)
             })?;
             // A piece is never too long.
