@@ -391,7 +391,7 @@ fn long_operations() {
     for one in long {
         for other in long.into_iter().chain(others) {
             for waits in [true, false] {
-                some(&mut cases, Scene { waits, ..Scene::new(&[one, other]).after(&IN_PAGES) }, 12);
+                some(&mut cases, Scene { waits, ..Scene::new(&[one, other]).after(&IN_PAGES) }, 25);
             }
         }
         some(&mut cases, Scene { faults: true, ..Scene::new(&[one, others[0]]).after(&IN_PAGES) }, 4);
@@ -422,7 +422,7 @@ fn a_broken_platform_is_found() {
         (Kind::LetsGoEarly, [COLLAPSE, far], &IN_PAGES, "Stale"),
         (Kind::Deaf, [SPLIT, far], &[], "deadlock"),
         (Kind::Turned, [across, does(BORDER - 100, 200, INVALID)], &[], "deadlock"),
-        (Kind::ParksHolders, [SPLIT, far], &[], "Parked"),
+        (Kind::ParksHolders, [SPLIT, does(BORDER + 600, 9, MAP)], &[], "Unfilled"),
     ];
     for (kind, pair, before, expected) in rows {
         let parks = matches!(kind, Kind::Deaf | Kind::ParksHolders);

@@ -180,7 +180,7 @@ fn random_case(seed: u64) -> Case {
     let careless = random.one_in(16);
     let mut author = Author::new(&mut random, layout, &case.watched, asid).on(cores, careless);
     let authored: Vec<_> = (0..operations).map(|_| author.operation()).collect();
-    case.events = mutate::joined(&mut random, authored);
+    case.events = mutate::joined(&mut random, authored, true);
     for _ in 0..random.of(&[0, 1, 1, 1, 2, 2]) {
         mutate::mutate(&mut random, &mut case.events, &case.watched, cores.len());
     }
@@ -284,7 +284,7 @@ fn operations_are_right() {
         let mut case = Case::new(&cores, layout, layout == Layout::Run, 0);
         let mut author = Author::new(&mut random, layout, &case.watched, 0).on(&cores, false);
         let operations = (0..3).map(|_| author.operation()).collect();
-        case.events = mutate::joined(&mut random, operations);
+        case.events = mutate::joined(&mut random, operations, false);
         let (naive, judged) = case.naive();
         assert!(naive.is_none() && judged == case.events.len(), "{}", case.report());
     });

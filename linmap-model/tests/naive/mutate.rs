@@ -34,12 +34,12 @@ const FORMS: [Tlb; 14] = [
 ];
 
 /// Operations one after another, or two at a time where they are about different pages on two CPUs.
-pub(crate) fn joined(random: &mut Random, operations: Vec<Vec<Event>>) -> Vec<Event> {
+/// Now and then two that nobody may mix, if that is wanted.
+pub(crate) fn joined(random: &mut Random, operations: Vec<Vec<Event>>, any: bool) -> Vec<Event> {
     let mut events: Vec<Event> = Vec::new();
     let mut rest = operations.into_iter().peekable();
     while let Some(one) = rest.next() {
-        // Now and then two that nobody may mix.
-        let mixed = random.one_in(8);
+        let mixed = any && random.one_in(8);
         let pair = rest.next_if(|other| (mixed || apart(&one, other)) && random.one_in(2));
         let (mut one, mut other) = (VecDeque::from(one), VecDeque::from(pair.unwrap_or_default()));
         while let Some(event) = if random.one_in(2) {

@@ -47,7 +47,7 @@ impl Mapping {
             Err(other) => return Err(other),
         }
         paced.fill.publish(locked);
-        // Whoever has the locks next may map something below these tables.
+        // The next holder may map something below these tables.
         locked.publish_barrier();
         // The last entry may end after the window.
         let last = paced.done.unwrap_or(window.last).max(window.last);

@@ -11,7 +11,8 @@ use crate::platform::Platform;
 impl<P: Platform> Call<'_, P> {
     /// Calls `work` for a span piece by piece. A piece has at most [`HOLD`](crate::Hardware::HOLD) entries, and those
     /// that are left of a run, and ends where a leaf ends, except at the end of the span. It is in one gigabyte unless it is one larger entry. The piece is
-    /// marked for a repaint under way.
+    /// marked for a repaint under way. `work` makes visible what it stores, since the next holder of a lock may build on it, or
+    /// park the CPUs.
     ///
     /// # Errors
     ///
@@ -29,8 +30,6 @@ impl<P: Platform> Call<'_, P> {
                 locked.covers(piece)?;
                 locked.mark(piece);
                 work(locked, piece)?;
-                // Whoever has the locks next may build on what is there, or park the CPUs.
-                locked.publish_barrier();
                 Ok(piece.last)
             })?;
             // A piece is never too long.

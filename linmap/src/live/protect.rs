@@ -66,6 +66,7 @@ fn long<P: Platform>(call: &mut Call<'_, P>, change: LeafChange, span: Span) -> 
         call.pieces(span, |locked, piece| {
             let table = locked.deepest(locked.root(), piece);
             InPlace::new(change, alike, &mut batch).run(locked, &table, piece);
+            locked.publish_barrier();
             Ok(())
         })?;
     }

@@ -44,6 +44,7 @@ fn long<P: Platform>(call: &mut Call<'_, P>, span: Span) -> Result<bool, ChangeE
     prepare_pieces(call, (LeafChange::REMOVE, span), &mut unmap.batch)?;
     call.pieces(span, |locked, piece| {
         unmap.span(locked, piece);
+        locked.publish_barrier();
         Ok(())
     })?;
     let mut emptied = false;
@@ -113,6 +114,7 @@ fn long_unmap_all<P: Platform>(
     for span in spans {
         call.pieces(span, |locked, piece| {
             unmap.span(locked, piece);
+            locked.publish_barrier();
             Ok(())
         })?;
     }
