@@ -20,6 +20,9 @@ use shuttle::thread;
 /// The most locks that there are.
 const MOST: usize = 64;
 
+/// The number of entries that a hold has at most.
+pub(crate) const HOLD: usize = 32;
+
 /// What the platform does right or wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
@@ -293,7 +296,7 @@ unsafe impl<const LOCKS: usize> Memory for Cpu<'_, LOCKS> {
 // - the model's CPU parks the others, after all of them have answered.
 unsafe impl<'s, const LOCKS: usize> Hardware for Cpu<'s, LOCKS> {
     const LOCKS: usize = LOCKS;
-    const HOLD: usize = 32;
+    const HOLD: usize = HOLD;
 
     type Held<'h>
         = Held<'h, 's, LOCKS>
