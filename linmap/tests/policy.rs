@@ -1,4 +1,4 @@
-//! An operation follows one policy, even if another CPU sets a different one meanwhile: `set_policy` takes no lock.
+//! A hold of locks follows one policy, even if another CPU sets a different one meanwhile: `set_policy` takes no lock.
 
 use std::cell::{Cell, RefCell};
 
@@ -30,6 +30,9 @@ unsafe impl Hardware for Meddles<'_> {
         = ()
     where
         Self: 'h;
+
+    /// Each operation here takes one hold, which follows one policy.
+    const HOLD: usize = 1 << 16;
 
     fn lock(&self, _: usize) {}
 

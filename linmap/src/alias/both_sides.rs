@@ -10,7 +10,9 @@ use core::convert::Infallible;
 use crate::alias::cuts::Cuts;
 use crate::alias::extents::Extents;
 use crate::format::{Descriptor, LeafChange, Span, Va};
-use crate::live::{ChangeError, InPlace, LiveVisitor, LockSet, Locked, Needs, Stop, Survey, TlbBatch};
+use crate::live::{
+    ChangeError, InPlace, LiveVisitor, LockSet, Locked, Needs, Stop, Survey, TlbBatch, tables_for_ends,
+};
 use crate::plan::Policy;
 use crate::platform::Platform;
 use crate::read::{Stop as WalkStop, Table, visit_span};
@@ -50,6 +52,8 @@ pub(crate) struct Findings {
     /// The number of extents that have an alias, and the last alias. Other aliases are looked up again each time.
     extents: usize,
     alias: Option<Span>,
+    /// The number of table pages to split leaves, at the most.
+    frames: u64,
     /// True if an alias begins before the end of the previous one, so that they may share pages.
     overlap: bool,
     area: Survey,
@@ -90,10 +94,24 @@ impl<P: Platform> BothSides<'_, P> {
             if survey.changes() {
                 locked.mark(alias);
             }
+            if survey.splits {
+                found.frames += self.frames(alias);
+            }
             found.aliases.include(&survey);
             Ok(())
         })?;
         if locks != locked.locks { Err(Needs::Locks(locks).into()) } else { Ok(()) }
+    }
+
+    /// Returns the number of table pages that it takes to split the leaves at the ends of an alias, if none has another end.
+    fn frames(&self, alias: Span) -> u64 {
+        let of = |va| {
+            let (table, index) = self.locked.entry_of(va);
+            let leaf = table.span_of(index);
+            (tables_for_ends(self.locked.geometry, table.level, leaf, alias), leaf.last)
+        };
+        let (first, last) = of(alias.first);
+        first + if last < alias.last { of(alias.last).0 } else { 0 }
     }
 
     /// Returns the linear addresses that physical memory would have, or `None` if all of it is out of the reach of the
@@ -154,6 +172,12 @@ impl<P: Platform> BothSides<'_, P> {
         self.locked.may_resize(self.policy, found.in_use())?;
         if !found.aliases.splits && !found.area.splits {
             return Ok(());
+        }
+        let least = self.locked.reserve.count() + 1;
+        if least == 1 && found.frames != 0 {
+            // And pages for the list of cuts.
+            let wish = found.frames + if found.extents > 4 { 2 + found.extents as u64 / 32 } else { 1 };
+            return Err(Needs::MoreFrames { least, wish }.into());
         }
         let mut cuts = Cuts::new(&self.locked);
         match self.add_to(&mut cuts, found) {

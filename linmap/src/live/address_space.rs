@@ -33,7 +33,7 @@ use crate::live::error::ChangeError;
 use crate::live::lock_set::{GIGABYTE, LockSet};
 use crate::live::map::Mapping;
 use crate::live::map_state::MapState;
-use crate::live::protect::{change_one, protect};
+use crate::live::protect::{Tried, change_one, protect};
 use crate::live::reader::Reader;
 use crate::live::split_to_pages::split_to_pages;
 use crate::live::unmap::{unmap, unmap_all};
@@ -132,12 +132,12 @@ impl AddressSpace {
         range: (Va, Va),
         each: impl FnMut(&Visited) -> ControlFlow<()>,
     ) -> ControlFlow<()> {
-        self.read(platform, |reader| reader.visit(range, each))
+        platform.read(|| Reader::without_version(&self.state, platform).visit(range, each))
     }
 
     /// Returns the entry that translates an address, as [`Reader::entry`] does.
     pub fn entry<P: Platform>(&self, platform: &P, va: Va) -> Option<(Va, Level, Entry)> {
-        self.read(platform, |reader| reader.entry(va))
+        platform.read(|| Reader::without_version(&self.state, platform).entry(va))
     }
 
     /// Counts the leaves and tables from `first` to `last`, as [`Reader::count`] does.
@@ -201,11 +201,14 @@ impl AddressSpace {
     /// Changes the leaves of a span.
     #[inline(always)]
     fn change<P: Platform>(&self, platform: &P, change: LeafChange, span: Span) -> Result<(), ChangeError> {
-        let state = &self.state;
-        if (span.first ^ span.last) >> GIGABYTE == 0 && change_one(state, platform, change, span) {
-            return Ok(());
+        let (state, mut frames) = (&self.state, 0);
+        if (span.first ^ span.last) >> GIGABYTE == 0 {
+            match change_one(state, platform, change, span) {
+                Tried::Done => return Ok(()),
+                Tried::Not(takes) => frames = takes,
+            }
         }
-        protect(state, platform, change, span)
+        protect(state, platform, (change, span), frames)
     }
 
     /// Changes the permissions of `pages` pages from `va` on.

@@ -127,7 +127,7 @@ impl<'a, P: Platform> Ends<'a, P> {
 
 /// Returns the number of tables that replace a leaf at `level`, of which `span` has a part: one for each entry that
 /// contains an end of the span, at each level.
-fn tables_for_ends(g: Geometry, level: Level, leaf: Span, span: Span) -> u64 {
+pub(crate) fn tables_for_ends(g: Geometry, level: Level, leaf: Span, span: Span) -> u64 {
     let (first, last) = (leaf.first.max(span.first), leaf.last.min(span.last));
     let mut tables = 0;
     for n in level.number()..Level::PAGE.number() {

@@ -35,6 +35,7 @@ pub use address_space::AddressSpace;
 pub(crate) use attempt::Call;
 pub(crate) use claims::Claim;
 pub use create::create;
+pub(crate) use ends::tables_for_ends;
 pub use error::{ChangeError, CreateError, GraftError};
 pub(crate) use in_place::InPlace;
 pub(crate) use lock_set::{GIGABYTE, LockSet};

@@ -13,20 +13,21 @@ use core::mem::ManuallyDrop;
 
 use crate::format::{LeafChange, Span};
 use crate::live::attempt::Call;
-use crate::live::ends::Ends;
+use crate::live::ends::{Ends, tables_for_ends};
 use crate::live::error::ChangeError;
 use crate::live::in_place::InPlace;
 use crate::live::lock_set::LockSet;
 use crate::live::locked::Locked;
 use crate::live::map_state::MapState;
 use crate::live::reserve::Reserve;
-use crate::live::stop::Stop;
+use crate::live::resize::Resize;
+use crate::live::stop::{Needs, Stop};
 use crate::live::survey::{Survey, Surveyor};
 use crate::live::tlb_batch::{TlbBatch, finish_one};
 use crate::plan::Policy;
 use crate::platform::Platform;
 
-/// Changes all leaves of a span, or none.
+/// Changes all leaves of a span, or none. It takes so many table pages, as far as is known.
 ///
 /// # Errors
 ///
@@ -35,11 +36,15 @@ use crate::platform::Platform;
 pub(crate) fn protect<P: Platform>(
     state: &MapState,
     platform: &P,
-    change: LeafChange,
-    span: Span,
+    (change, span): (LeafChange, Span),
+    frames: u64,
 ) -> Result<(), ChangeError> {
     let mut call = Call::new(state, platform);
+    call.frames(frames)?;
     let done = call.attempts(span, |locked| {
+        if within_one(locked, change, span)? {
+            return Ok(());
+        }
         locked.mark(span);
         let mut batch = TlbBatch::new();
         let survey = prepare(locked, (change, span), &mut batch)?;
@@ -119,20 +124,26 @@ pub(crate) fn prepare_pieces<P: Platform>(
     Ok(survey)
 }
 
-/// Changes the one leaf that is exactly a span, if there is such a leaf and it is not in a contiguous run. Returns false, and
-/// has done nothing, in all other cases. Most changes are of this kind, so it is as short as can be. The span is in one
-/// gigabyte.
+/// The result of the first try of a change.
+pub(crate) enum Tried {
+    Done,
+    /// Nothing has changed. It takes so many table pages, or another way.
+    Not(u64),
+}
+
+/// Changes the one leaf that contains a span. If that is exactly the span and not in a contiguous run, it is as short as can
+/// be, since most changes are of this kind. The span is in one gigabyte.
 #[inline(always)]
 pub(crate) fn change_one<P: Platform>(
     state: &MapState,
     platform: &P,
     change: LeafChange,
     span: Span,
-) -> bool {
+) -> Tried {
     let number = LockSet::number::<P>(span.first);
     let _held = platform.lock(number);
     if state.attention.is_needed() {
-        return false;
+        return Tried::Not(0);
     }
     // It stays empty, so there is nothing to give back.
     let reserve = ManuallyDrop::new(Reserve::new(platform));
@@ -154,7 +165,7 @@ pub(crate) fn change_one<P: Platform>(
     let within = (1 << table.shift) - 1;
     let whole = span.first & within == 0 && span.first ^ span.last == within;
     if refused || !whole || old.is_contiguous() || !state.is_leaf(old, table.level) {
-        return false;
+        return try_part(state, platform, number, (change, span));
     }
     if new != old {
         let share = state.share(number);
@@ -163,5 +174,73 @@ pub(crate) fn change_one<P: Platform>(
         finish_one(platform, state.geometry(), &share.counters, old.is_valid(), span.first);
         share.changes_end(version);
     }
-    true
+    Tried::Done
+}
+
+/// Goes on where a leaf is in a run or only partly in a span, in the same hold and without table pages.
+#[inline(never)]
+fn try_part<P: Platform>(
+    state: &MapState,
+    platform: &P,
+    number: usize,
+    (change, span): (LeafChange, Span),
+) -> Tried {
+    let reserve = Reserve::new(platform);
+    let locked = Locked {
+        platform,
+        geometry: state.geometry(),
+        state,
+        locks: LockSet::one(number),
+        reserve: &reserve,
+        policy: state.policy(),
+        own: 0,
+        answered: false,
+    };
+    let share = state.share(number);
+    let version = share.changes_begin();
+    let tried = within_one(&locked, change, span);
+    share.changes_end(version);
+    match tried {
+        Ok(true) => Tried::Done,
+        Err(Stop::Needs(Needs::Frames(frames))) => Tried::Not(frames),
+        _ => Tried::Not(0),
+    }
+}
+
+/// Changes the one leaf that contains a span, or a part of it, where it may change its size live. Returns false, and has done
+/// nothing, in all other cases.
+///
+/// # Errors
+///
+/// It takes more locks or table pages.
+fn within_one<P: Platform>(locked: &Locked<'_, P>, change: LeafChange, span: Span) -> Result<bool, Stop> {
+    let table = locked.deepest(locked.root(), span);
+    let (index, at) = (table.index_of(span.first), table.span_of(table.index_of(span.first)));
+    let old = locked.load(&table, index);
+    let new = change.of(old, table.level);
+    let refused = change.refuse_write_execute && new.is_write_execute();
+    let live = locked.policy == Policy::Live && locked.platform.promise().never_aborts;
+    let is_leaf = locked.state.is_leaf(old, table.level);
+    if span.last > at.last || refused || !is_leaf || old.is_valid() && !live {
+        return Ok(false);
+    }
+    if new == old {
+        return Ok(true);
+    }
+    let (whole, dissolves) = (span.covers(at.first, at.last), locked.run(&table, old));
+    locked.covers(table.run_of(index, dissolves.unwrap_or(1)))?;
+    let mut link = None;
+    if !whole {
+        locked.has_frames(tables_for_ends(locked.geometry, table.level, at, span))?;
+        link = Some(locked.replacement(change, span).leaf(old, &table, at.first)?);
+    }
+    locked.mark(span);
+    if link.is_some() || dissolves.is_some() {
+        Resize::all_in_place(locked, [Resize { table, index, dissolves, link }].into_iter(), true);
+    }
+    if whole {
+        locked.store(&table, index, change.of(old.without_contiguous(), table.level));
+    }
+    finish_one(locked.platform, locked.geometry, locked.counters(), old.is_valid(), span.first);
+    Ok(true)
 }

@@ -10,8 +10,10 @@ use core::ops::ControlFlow;
 use crate::format::{Entry, Geometry, Level, MemoryType, Va};
 use crate::live::map_state::MapState;
 use crate::plan::Stats;
-use crate::platform::Memory;
-use crate::read::{Checks, DumpError, Finding, Live, MarkedRange, Visited, check, count, dump_with, visit};
+use crate::platform::{Memory, Slot};
+use crate::read::{
+    Checks, DumpError, Finding, Live, MarkedRange, ReadTables, Table, Visited, check, count, dump_with, visit,
+};
 
 /// A reader of a live map, made by [`AddressSpace::read`](crate::AddressSpace::read).
 ///
@@ -28,6 +30,12 @@ impl<'a, M: Memory> Reader<'a, M> {
     /// Returns a reader. It is used only within one section of the platform.
     pub(crate) fn new(state: &'a MapState, memory: &'a M) -> Self {
         Self { state, memory, version: state.version() }
+    }
+
+    /// Returns a reader that does not know whether anything has changed.
+    #[inline]
+    pub(crate) const fn without_version(state: &'a MapState, memory: &'a M) -> Self {
+        Self { state, memory, version: None }
     }
 
     /// Returns true if tables may have changed since the reader began: then what it read may be of different moments.
@@ -51,15 +59,17 @@ impl<'a, M: Memory> Reader<'a, M> {
         if va.0.wrapping_sub(self.state.base()) >> self.geometry().va_bits() != 0 {
             return None;
         }
-        let mut found = None;
-        _ = self.visit((va, va), |visited| {
-            if matches!(visited.entry, Entry::Table(_)) {
-                return ControlFlow::Continue(());
+        let (g, tables) = (self.geometry(), self.tables());
+        let mut table = Table::root(self.state.root(), g, self.state.base());
+        loop {
+            let index = table.index_of(va.0);
+            let entry =
+                tables.entry(Slot { table: table.pa, index }, table.level).unwrap_or_else(|e| match e {});
+            if !entry.is_table(table.level) {
+                return Some((Va(table.va(index)), table.level, entry.decode(g, table.level)));
             }
-            found = Some((visited.va, visited.level, visited.entry));
-            ControlFlow::Break(())
-        });
-        found
+            table = Table::below(&table, index, entry.next_table(g), g);
+        }
     }
 
     /// Counts the leaves and tables from `first` to `last`, as [`count`] does.

@@ -57,7 +57,7 @@ pub unsafe trait Hardware {
 
     /// The number of entries that an operation reads or writes at most while it holds a lock, or one table if that has
     /// more. A longer operation lets go of its locks in between.
-    const HOLD: usize = 4096;
+    const HOLD: usize = 2048;
 
     /// A lock on live tables, held until it is dropped.
     type Held<'h>
