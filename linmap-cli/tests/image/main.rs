@@ -8,6 +8,7 @@ mod bare_metal;
 mod boards;
 mod changes;
 mod code;
+mod contend;
 mod counts;
 mod cpus;
 mod executed;
