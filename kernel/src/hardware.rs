@@ -86,6 +86,7 @@ pub(crate) fn lock_all() -> AllHeld {
 // - TCR_EL1.HA and HD are 0 in all that `translation` makes, and all CPUs have the same.
 unsafe impl Hardware for Kernel {
     const LOCKS: usize = LOCKS;
+    const HOLD: usize = 1024;
 
     type Held<'h> = Held;
 
