@@ -6,7 +6,7 @@
 //! `park.s`: it needs no stack, and no address of the upper half.
 //!
 //! One CPU parks the others at a time. A second one, which holds other locks, answers while it waits for its turn: its
-//! operation has nothing half done at that place, and no lock of the first one.
+//! operation has nothing half done at that place, no lock of the first one, and its stores are made visible before.
 //!
 //! Locks are held while it waits, so it waits no longer than a parking takes when all answer (`limits`). A *call*
 //! comes before, while no lock is held: all CPUs answer that they are there, and continue. It has patience.
@@ -41,7 +41,7 @@ use core::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use kernel::rendezvous::{has_come, is_asked, is_over};
 use linmap::arm64::Uses;
-use linmap::{CannotPark, EntryUpdate, Geometry, OaFormat, Pa, Registers};
+use linmap::{CannotPark, Dsb, EntryUpdate, Geometry, OaFormat, Pa, Registers};
 
 use self::call::Call;
 pub(crate) use self::call::answer_call;
@@ -141,6 +141,8 @@ pub(crate) fn start(image: &Image, geometry: Geometry, root: Pa) {
 pub(crate) fn answer_if_asked() {
     answer_call();
     if now_asked().is_some() {
+        // Walkers of CPUs that come back see all that this one has stored, should it wait while it holds a lock.
+        HARDWARE.cpu.dsb(Dsb::Ishst);
         answer_masked();
     }
 }

@@ -143,6 +143,8 @@ impl<P: Platform> LeafVisitor<P> for Surveyor {
         (index, last): (usize, usize),
         old: Descriptor,
     ) -> Result<usize, Stop> {
+        // A table may have more entries than a hold.
+        let last = last.min(index.saturating_add(self.left));
         let end = locked.alike(table, index, old, last);
         self.left = self.left.checked_sub(end - index).ok_or(Stop::TooLong)?;
         self.found.leaves(locked, (self.change, self.span), (table, index, end - 1), old)?;
