@@ -129,12 +129,13 @@ impl<'a, P: Platform> Ends<'a, P> {
 /// contains an end of the span, at each level.
 pub(crate) fn tables_for_ends(g: Geometry, level: Level, leaf: Span, span: Span) -> u64 {
     let (first, last) = (leaf.first.max(span.first), leaf.last.min(span.last));
-    let mut tables = 0;
+    // After the highest address comes 0.
+    let (mut tables, after) = (0, last.wrapping_add(1));
     for n in level.number()..Level::PAGE.number() {
         let shift = g.level_shift(Level::new(n));
         let within = (1u64 << shift) - 1;
-        let begins = first & within != 0 || first >> shift == last >> shift && (last + 1) & within != 0;
-        let ends = (last + 1) & within != 0 && first >> shift != last >> shift;
+        let begins = first & within != 0 || first >> shift == last >> shift && after & within != 0;
+        let ends = after & within != 0 && first >> shift != last >> shift;
         tables += u64::from(begins) + u64::from(ends);
     }
     tables

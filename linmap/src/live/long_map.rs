@@ -40,7 +40,7 @@ impl Mapping {
 
     /// Maps as much from the start of a window on as a hold may write. Returns the address at which to go on.
     fn some<P: Platform>(&self, locked: &Locked<'_, P>, window: Span) -> Result<Option<u64>, Stop> {
-        let mut paced = Paced { fill: Fill::new(*self), left: P::HOLD, done: None, next: None };
+        let mut paced = Paced { fill: Fill::new(*self), left: P::HOLD.max(1), done: None, next: None };
         let table = locked.deepest(locked.root(), window);
         match locked.visit_leaves(&table, window, &mut paced) {
             Ok(()) | Err(Stop::TooLong) => {}

@@ -66,7 +66,9 @@ fn long<P: Platform>(call: &mut Call<'_, P>, change: LeafChange, span: Span) -> 
     call.claim(span)?;
     let mut batch = TlbBatch::new();
     let survey = prepare_pieces(call, (change, span), &mut batch)?;
-    if survey.in_place {
+    if survey.changes() {
+        // Also where only the ends were to be cut: another caller may have cut a leaf that goes on outside the range, and
+        // left the part within it as it was.
         let alike = survey.is_alike();
         call.pieces(span, |locked, piece| {
             let table = locked.deepest(locked.root(), piece);
@@ -74,8 +76,6 @@ fn long<P: Platform>(call: &mut Call<'_, P>, change: LeafChange, span: Span) -> 
             locked.publish_barrier();
             Ok(())
         })?;
-    }
-    if survey.changes() {
         call.last_hold(span, |locked| batch.finish(locked))?;
     }
     Ok(())

@@ -1,6 +1,8 @@
 //! Removes mappings, and the tables that become empty.
 
 use core::convert::Infallible;
+use core::mem::take;
+use core::sync::atomic::{Ordering::SeqCst, fence};
 
 use crate::format::{Descriptor, LeafChange, Level, Span, Va};
 use crate::live::attempt::Call;
@@ -43,8 +45,7 @@ fn long<P: Platform>(call: &mut Call<'_, P>, span: Span) -> Result<bool, ChangeE
     let mut unmap = Unmap::new(span);
     prepare_pieces(call, (LeafChange::REMOVE, span), &mut unmap.batch)?;
     call.pieces(span, |locked, piece| {
-        unmap.span(locked, piece);
-        locked.publish_barrier();
+        unmap.piece(locked, piece);
         Ok(())
     })?;
     let mut emptied = false;
@@ -113,8 +114,7 @@ fn long_unmap_all<P: Platform>(
     let mut unmap = Unmap::new(hull);
     for span in spans {
         call.pieces(span, |locked, piece| {
-            unmap.span(locked, piece);
-            locked.publish_barrier();
+            unmap.piece(locked, piece);
             Ok(())
         })?;
     }
@@ -169,6 +169,9 @@ impl<P: Platform> LeafVisitor<P> for WholeLeaves {
 
 /// The removal of mappings.
 struct Unmap {
+    /// The range of the operation.
+    all: Span,
+    /// The part of it from which leaves are being removed.
     span: Span,
     batch: TlbBatch,
     deferred: DeferredTables,
@@ -176,12 +179,27 @@ struct Unmap {
     upper: bool,
     /// True if such a table may be empty, but its locks are not held.
     emptied: bool,
+    /// True if a table was removed that also translated addresses outside the range.
+    beyond: bool,
 }
 
 impl Unmap {
     const fn new(span: Span) -> Self {
         let (batch, deferred) = (TlbBatch::new(), DeferredTables::new());
-        Self { span, batch, deferred, upper: false, emptied: false }
+        Self { all: span, span, batch, deferred, upper: false, emptied: false, beyond: false }
+    }
+
+    /// Removes the leaves of a piece of a long range in a hold of its own.
+    fn piece<P: Platform>(&mut self, locked: &Locked<'_, P>, piece: Span) {
+        self.span(locked, piece);
+        if take(&mut self.beyond) {
+            // Others may map at those addresses from now on, and walk caches must not have the table then.
+            self.batch.finish(locked);
+            self.batch = TlbBatch::new();
+            self.deferred.retire(locked);
+        } else {
+            locked.publish_barrier();
+        }
     }
 
     /// Removes the leaves of a span, which are all within it. It starts at the root, since tables above can become
@@ -279,6 +297,7 @@ impl<P: Platform> LiveVisitor<P> for Unmap {
             // The leaves are in the batch. Walk caches drop the table by any of its addresses.
             let (first, g) = (table.va(index), locked.geometry);
             self.batch.add(first, first + (g.page_size() - 1), g.page_shift());
+            self.beyond |= !self.all.covers(at.first, at.last);
             // There are no tables below it.
             self.table(locked, (table, index), (below, Level::PAGE));
         }
@@ -329,6 +348,10 @@ fn is_empty<P: Platform>(locked: &Locked<'_, P>, table: &Table) -> bool {
     // A root may have fewer than eight entries.
     let alone = locked.covers(table.span_of_all(locked.geometry)).is_ok();
     let eights = if alone { entries & !7 } else { 0 };
+    if !alone {
+        // If two callers remove the last entries at once, each under its own lock, one of them sees the other's store.
+        fence(SeqCst);
+    }
     let is_hole = |entry: &Descriptor| *entry == Descriptor::HOLE;
     (0..eights).step_by(8).all(|index| locked.load_eight(table, index).iter().all(is_hole))
         && (eights..entries).all(|index| is_hole(&locked.load(table, index)))

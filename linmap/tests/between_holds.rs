@@ -1,0 +1,224 @@
+//! A long operation lets go of its locks now and then. A neighbour, who changes pages beside those of the operation, does
+//! so at each of these moments in turn. Both then find their pages as if they had been alone.
+
+use std::cell::Cell;
+
+use linmap::host::HostMemory;
+use linmap::{
+    AddressSpace, Attributes, CannotPark, Change, Combined, Dsb, Entry, EntryUpdate, Geometry, Granule, Half,
+    Hardware, Memory, OaFormat, Pa, Policy, Promise, Tlbi, Tree, Va,
+};
+
+const PAGE: u64 = 1 << 12;
+const BLOCK: u64 = 1 << 21;
+
+/// Hardware of one CPU, which does something else before the hold with a number.
+struct Interrupted<'i, const HOLD: usize> {
+    memory: &'i HostMemory,
+    held: Cell<u32>,
+    /// The number of holds until something else happens.
+    left: Cell<u64>,
+    /// The number of invalidations.
+    invalidations: Cell<u64>,
+    otherwise: Otherwise<'i, HOLD>,
+}
+
+type Platform<'h, 'i, const HOLD: usize> = Combined<'h, HostMemory, Interrupted<'i, HOLD>>;
+type Otherwise<'i, const HOLD: usize> = Box<dyn Fn(&Platform<'_, 'i, HOLD>, &Interrupted<'i, HOLD>) + 'i>;
+
+struct Held<'h>(&'h Cell<u32>);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.update(|held| held - 1);
+    }
+}
+
+// SAFETY: one thread, which has no TLB and no other CPU. Nothing else happens while a lock is held.
+unsafe impl<const HOLD: usize> Hardware for Interrupted<'_, HOLD> {
+    const LOCKS: usize = 64;
+    const HOLD: usize = HOLD;
+
+    type Held<'h>
+        = Held<'h>
+    where
+        Self: 'h;
+
+    fn lock(&self, _: usize) -> Held<'_> {
+        if self.held.get() == 0 {
+            self.left.update(|left| left.wrapping_sub(1));
+            if self.left.get() == 0 {
+                // SAFETY: its locks are these.
+                let platform = unsafe { Combined::new(self.memory, self) };
+                (self.otherwise)(&platform, self);
+            }
+        }
+        self.held.update(|held| held + 1);
+        Held(&self.held)
+    }
+
+    fn promise(&self) -> Promise {
+        Promise { never_aborts: true, range_tlbi: true, repeat_tlbi: false }
+    }
+
+    fn dsb(&self, _: Dsb) {}
+    fn isb(&self) {}
+
+    fn tlbi(&self, _: Tlbi, _: Geometry) {
+        self.invalidations.update(|n| n + 1);
+    }
+
+    fn sync_code(&self, _: Va, _: u64) {}
+
+    fn park(&self, _: &impl Memory, _: Pa, _: &[EntryUpdate]) -> Result<(), CannotPark> {
+        Err(CannotPark)
+    }
+}
+
+fn geometry() -> Geometry {
+    Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry")
+}
+
+fn pa(va: Va) -> Pa {
+    Pa((va.0 - geometry().base(Half::Upper)) + (1 << 40))
+}
+
+/// Calls `work` with an empty map, in which `otherwise` happens before the hold `number` after it was set.
+fn with_map<const HOLD: usize>(
+    otherwise: impl Fn(&AddressSpace, &Platform<'_, '_, HOLD>, &Interrupted<'_, HOLD>),
+    work: impl FnOnce(&AddressSpace, &Platform<'_, '_, HOLD>, &Interrupted<'_, HOLD>),
+) {
+    let memory = HostMemory::new(geometry(), 64);
+    let tree = Tree::build(&memory, geometry(), Half::Upper, std::iter::empty()).expect("a root");
+    let space = AddressSpace::adopt(tree);
+    space.set_policy(Policy::Live);
+    let hardware = Interrupted {
+        memory: &memory,
+        held: Cell::new(0),
+        left: Cell::new(0),
+        invalidations: Cell::new(0),
+        otherwise: Box::new(|platform, hardware| otherwise(&space, platform, hardware)),
+    };
+    // SAFETY: nothing else locks these tables.
+    let platform = unsafe { Combined::new(&memory, &hardware) };
+    work(&space, &platform, &hardware);
+    let base = geometry().base(Half::Upper);
+    let all = (Va(base), Va(u64::MAX));
+    assert_eq!(space.stats(&platform), space.count(&platform, all), "the counts");
+}
+
+fn is_read_only<const HOLD: usize>(space: &AddressSpace, platform: &Platform<'_, '_, HOLD>, va: Va) -> bool {
+    let Some((_, _, Entry::Leaf(leaf))) = space.entry(platform, va) else { panic!("{va} is not mapped") };
+    leaf.attributes.contains(Attributes::READ_ONLY)
+}
+
+/// A long change of which only the last page of a block is still to be made, and a neighbour who splits the block.
+#[test]
+fn a_neighbour_splits_the_leaf_at_an_end() {
+    let block = geometry().base(Half::Upper) + BLOCK;
+    let (mine, theirs) = (Va(block + BLOCK - PAGE), Va(block));
+    let mut last = 0;
+    for number in 1..40 {
+        let changed = Cell::new(false);
+        let neighbour = |space: &AddressSpace, platform: &Platform<'_, '_, 8>, _: &Interrupted<'_, 8>| {
+            // SAFETY: no CPU uses these tables.
+            let result = unsafe { space.protect(platform, theirs, 1, Change::READ_ONLY) };
+            changed.set(result.is_ok());
+        };
+        with_map::<8>(neighbour, |space, platform, hardware| {
+            // SAFETY: no CPU uses these tables.
+            unsafe {
+                space.map(platform, Va(block), 512, pa(Va(block)), Attributes::RAM).expect("room");
+                for page in 0..20 {
+                    let va = Va(block + BLOCK + page * PAGE);
+                    let attributes = Attributes::RAM | Attributes::READ_ONLY;
+                    space.map(platform, va, 1, pa(va), attributes).expect("room");
+                }
+                hardware.left.set(number);
+                assert_eq!(space.protect(platform, mine, 21, Change::READ_ONLY), Ok(()));
+            }
+            hardware.left.set(0);
+            assert!(is_read_only(space, platform, mine), "before hold {number}");
+            assert!(!is_read_only(space, platform, Va(mine.0 - PAGE)));
+            assert_eq!(is_read_only(space, platform, theirs), changed.get());
+        });
+        last = if changed.get() { number } else { last };
+    }
+    assert!((5..39).contains(&last), "the neighbour came {last} times");
+}
+
+/// A long removal that empties the table at its start, and a neighbour who maps a page of that table's other addresses.
+#[test]
+fn a_neighbour_maps_where_a_table_was() {
+    let block = geometry().base(Half::Upper) + BLOCK;
+    let (mine, pages, theirs) = (Va(block + 500 * PAGE), 30, Va(block));
+    let (mut last, mut gone) = (0, 0);
+    for number in 1..40 {
+        let (mapped, before) = (Cell::new(false), Cell::new(0));
+        let found_gone = Cell::new(false);
+        let neighbour =
+            |space: &AddressSpace, platform: &Platform<'_, '_, 8>, hardware: &Interrupted<'_, 8>| {
+                let (_, level, _) = space.entry(platform, theirs).expect("in the half");
+                if level != linmap::Level::PAGE {
+                    found_gone.set(true);
+                    // Otherwise a walk cache may still have the table.
+                    assert_ne!(hardware.invalidations.get(), before.get(), "before hold {number}");
+                }
+                // SAFETY: no CPU uses these tables.
+                let result = unsafe { space.map(platform, theirs, 1, pa(theirs), Attributes::RAM) };
+                mapped.set(result.is_ok());
+            };
+        with_map::<8>(neighbour, |space, platform, hardware| {
+            for page in 0..pages {
+                let va = Va(mine.0 + page * PAGE);
+                // SAFETY: no CPU uses these tables.
+                unsafe { space.map(platform, va, 1, pa(va), Attributes::RAM).expect("room") };
+            }
+            before.set(hardware.invalidations.get());
+            hardware.left.set(number);
+            // SAFETY: as above.
+            assert_eq!(unsafe { space.unmap(platform, mine, pages) }, Ok(()));
+            hardware.left.set(0);
+            assert_eq!(mapped.get(), matches!(space.entry(platform, theirs), Some((_, _, Entry::Leaf(_)))));
+            assert!(matches!(space.entry(platform, mine), Some((_, _, Entry::Hole))));
+        });
+        last = if mapped.get() { number } else { last };
+        gone += u32::from(found_gone.get());
+    }
+    assert!((5..39).contains(&last), "the neighbour came {last} times");
+    assert_ne!(gone, 0, "the table was there until the end");
+}
+
+/// The last page of all addresses, of a block.
+#[test]
+fn a_block_is_split_at_the_highest_address() {
+    with_map::<8>(
+        |_, _, _| (),
+        |space, platform, _| {
+            let (block, page) = (Va(0_u64.wrapping_sub(BLOCK)), Va(0_u64.wrapping_sub(PAGE)));
+            // SAFETY: no CPU uses these tables.
+            unsafe {
+                space.map(platform, block, 512, Pa(0), Attributes::RAM).expect("room");
+                assert_eq!(space.protect(platform, page, 1, Change::READ_ONLY), Ok(()));
+                assert_eq!(space.unmap(platform, block, 512), Ok(()));
+            }
+        },
+    );
+}
+
+/// A hold of no entries is one of one entry.
+#[test]
+fn a_hold_without_entries_gets_on() {
+    with_map::<0>(
+        |_, _, _| (),
+        |space, platform, _| {
+            let va = Va(geometry().base(Half::Upper) + BLOCK - 3 * PAGE);
+            // SAFETY: no CPU uses these tables.
+            unsafe {
+                assert_eq!(space.map(platform, va, 9, pa(va), Attributes::RAM), Ok(()));
+                assert_eq!(space.protect(platform, va, 9, Change::READ_ONLY), Ok(()));
+                assert_eq!(space.unmap(platform, va, 9), Ok(()));
+            }
+        },
+    );
+}
