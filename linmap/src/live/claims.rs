@@ -49,13 +49,13 @@ impl Attention {
         self.0.load(Relaxed) & Self::REPAINT != 0
     }
 
-    /// Begins a repaint. Returns false if one is under way already.
+    /// Begins a repaint. Returns false if one is under way already. What the last one stored comes before.
     pub(crate) fn repaint_begins(&self) -> bool {
-        self.0.fetch_or(Self::REPAINT, Relaxed) & Self::REPAINT == 0
+        self.0.fetch_or(Self::REPAINT, Acquire) & Self::REPAINT == 0
     }
 
     pub(crate) fn repaint_ends(&self) {
-        self.0.fetch_and(!Self::REPAINT, Relaxed);
+        self.0.fetch_and(!Self::REPAINT, Release);
     }
 }
 
