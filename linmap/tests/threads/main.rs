@@ -128,7 +128,7 @@ impl<P: Platform> Map<'_, P> {
         let (space, p, (va, pages)) = (&self.space, self.platform, self.range(area, part));
         let kind = random.below(7);
         let change = if flag { Change::READ_ONLY } else { Change::WRITABLE };
-        // SAFETY, here and below: no CPU uses these tables, and each page has one address.
+        // SAFETY: no CPU uses these tables, and each page has one address.
         let done = self.until_done(|| unsafe {
             match kind {
                 0..3 => space.protect(p, va, pages, change),

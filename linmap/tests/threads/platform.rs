@@ -84,7 +84,7 @@ fn mix() {
     }
     let calls = CALLS.get();
     CALLS.set(calls.wrapping_add(1));
-    if calls % 3 == 0 {
+    if calls.is_multiple_of(3) {
         yield_now();
     }
 }
