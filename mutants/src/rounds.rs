@@ -20,6 +20,7 @@ pub(crate) const ROUNDS: [Round; 4] = [
     Round {
         packages: &["linmap"],
         programs: &[
+            "changing_allocator",
             "check",
             "entry",
             "exhaustion",
@@ -54,6 +55,8 @@ pub(crate) const ROUNDS: [Round; 4] = [
             "check",
             "peers",
             "repaint",
+            "repaint_holds",
+            "words",
             "fewest",
             "hostile",
             "aliases",
@@ -73,7 +76,7 @@ pub(crate) const ROUNDS: [Round; 4] = [
     },
     Round {
         packages: &["linmap", "linmap-model"],
-        programs: &["aliases", "live", "concurrent", "naive"],
+        programs: &["aliases", "live", "concurrent", "orders", "threads", "naive"],
         skipped: &["random_sequences"],
         seconds: 600,
     },
