@@ -268,7 +268,7 @@ fn geometry(granule: Granule) -> Geometry {
 
 /// The most descriptors of live tables that are read in a hold: as many as a hold may have, or a table, and the ways to them.
 fn most(g: Geometry) -> usize {
-    4096.max(1 << g.index_bits()) + 16
+    4096.max(1 << g.index_bits()) + 64
 }
 
 /// Scattered changes before each hold, for as long as it takes.

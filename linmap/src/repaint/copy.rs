@@ -53,7 +53,9 @@ impl<'a, P: Platform> Copy<'a, P> {
         counters: &'a Counters,
         detached: &'a mut Detached,
     ) -> Self {
-        let (left, begun, starved, reached) = (P::HOLD, false, false, 0);
+        // A 64th more, for the entries on the way: then the pages of a hold are as many tables as have that many entries.
+        let left = P::HOLD.saturating_add(P::HOLD / 64);
+        let (begun, starved, reached) = (false, false, 0);
         Self { locked, keep, counters, detached, left, begun, starved, reached }
     }
 
