@@ -481,9 +481,9 @@ fn change_meanwhile(g: Geometry, regions: &[Region], keeps: bool, seed: u64) {
         |l: &(Va, Level, Leaf)| l.0 > linear_range(g).1 || (l.1 == Level::PAGE && !l.2.contiguous);
     assert!(keeps || live.leaves().0.iter().all(page_mapped), "{g:?}: not in pages");
     let holds = holds_undisturbed(&other);
-    // The first pass, as many holds again, and the rest, which was claimed. A second copy of an entry counts twice. Then
-    // what was given back.
-    assert!(busy.locks.get() <= 6 * holds + 200, "{g:?}: {} holds, {holds} at least", busy.locks.get());
+    // The first pass, as many holds again, and the rest, which was claimed. A second copy of an entry counts twice, and
+    // grafts mark whole entries of the root: each word is looked up in all of their gigabytes. Then what was given back.
+    assert!(busy.locks.get() <= 6 * holds + 3000, "{g:?}: {} holds, {holds} at least", busy.locks.get());
 }
 
 /// Returns the number of holds of a repaint if nobody changes anything meanwhile.
