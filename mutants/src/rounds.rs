@@ -20,6 +20,7 @@ pub(crate) const ROUNDS: [Round; 4] = [
     Round {
         packages: &["linmap"],
         programs: &[
+            "between_holds",
             "changing_allocator",
             "check",
             "entry",
