@@ -38,4 +38,77 @@ patches! {
     AliasNotMarked: "locked.mark(alias);" => "if !FAULT { locked.mark(alias) }",
     /// A repaint does not copy again what has changed meanwhile.
     ChangeForgotten: "if self.state.attention.is_repaint() {" => "if self.state.attention.is_repaint() && !FAULT {",
+    /// Locks are taken in the order of their numbers or in the other one, by turns.
+    LocksInAnyOrder: "let number = locks.trailing_zeros() as usize;
+        let _held = self.platform.lock(number);
+        let share = self.state.share(number);
+        let version = share.changes_begin();
+        let result = match locks & (locks - 1) {" => "static TURNED: core::sync::atomic::AtomicBool = core::sync::atomic::AtomicBool::new(false);
+        let turned = FAULT && TURNED.fetch_xor(true, core::sync::atomic::Ordering::Relaxed);
+        let number = if turned { 63 - locks.leading_zeros() } else { locks.trailing_zeros() } as usize;
+        let _held = self.platform.lock(number);
+        let share = self.state.share(number);
+        let version = share.changes_begin();
+        let result = match locks & !(1 << number) {",
+    /// Tables are given back at once, though readers may be in them.
+    NoGrace: "locked.platform.retire(locked.platform, frame);" => "if FAULT {
+        return locked.platform.give(frame);
+    }
+    locked.platform.retire(locked.platform, frame);",
+    /// The counts of some locks are not in the sum.
+    CountLost: "self.shares.iter().for_each(|share| share.counters.add_to(&mut stats));"
+        => "self.shares.iter().skip(2 * usize::from(FAULT)).for_each(|share| share.counters.add_to(&mut stats));",
+    /// The lock of the last gigabyte of a range is not taken.
+    LastGigabyteForgotten: "self.attempts_with(LockSet::of::<P>(span), span, attempt)" => "{
+            let (first, border) = (span.first, span.last >> 30 << 30);
+            let less = FAULT && first < border;
+            let of = Span { first, last: if less { border - 1 } else { span.last } };
+            self.attempts_with(LockSet::of::<P>(of), span, attempt)
+        }",
+    /// A range is claimed after it was surveyed.
+    ClaimAfterSurvey: "call.claim(span)?;
+    let mut batch = TlbBatch::new();
+    let survey = prepare_pieces(call, (change, span), &mut batch)?;" => "if !FAULT {
+        call.claim(span)?;
+    }
+    let mut batch = TlbBatch::new();
+    let survey = prepare_pieces(call, (change, span), &mut batch)?;
+    if FAULT {
+        call.claim(span)?;
+    }",
+    /// A short operation looks for claims before it has its lock.
+    LooksBeforeLock: "let _held = platform.lock(number);
+    if state.attention.is_needed() {" => "let early = state.attention.is_needed();
+    let _held = platform.lock(number);
+    if if FAULT { early } else { state.attention.is_needed() } {",
+    /// Claims of others are not heeded.
+    ClaimsIgnored: "self.state.attention.is_needed() && self.state.claims.overlap(span, self.own)"
+        => "!FAULT && self.state.attention.is_needed() && self.state.claims.overlap(span, self.own)",
+    /// What another has claimed is collapsed.
+    CollapsesClaimed: "!self.locked.is_claimed(span) &&" => "(FAULT || !self.locked.is_claimed(span)) &&",
+    /// What is pinned is collapsed.
+    CollapsesPinned: "!self.locked.state.is_pinned(LockSet::of::<P>(span))"
+        => "(FAULT || !self.locked.state.is_pinned(LockSet::of::<P>(span)))",
+    /// A hold of a long operation ends before walkers see its tables.
+    NoDsbBetweenHolds: "// The next holder may map something below these tables.
+        locked.publish_barrier();" => "if !FAULT { locked.publish_barrier() }",
+    /// Fewer table pages are taken before an operation than it may need.
+    FewerTables: "reserve.fill(pages)" => "reserve.fill(if FAULT { pages / 2 } else { pages })",
+}
+
+impl Patch {
+    /// Those that show where several callers are at work, or where table pages were taken before.
+    pub const OF_CALLERS: &[Self] = &[
+        Self::LocksInAnyOrder,
+        Self::NoGrace,
+        Self::CountLost,
+        Self::LastGigabyteForgotten,
+        Self::ClaimAfterSurvey,
+        Self::LooksBeforeLock,
+        Self::ClaimsIgnored,
+        Self::CollapsesClaimed,
+        Self::CollapsesPinned,
+        Self::NoDsbBetweenHolds,
+        Self::FewerTables,
+    ];
 }

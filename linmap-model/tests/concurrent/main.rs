@@ -399,6 +399,21 @@ fn long_operations() {
     }
 }
 
+/// What is pinned stays split, whoever collapses.
+#[test]
+fn pinned_pages() {
+    let mut cases = Rows::new();
+    for other in [COLLAPSE, SPLIT, does(BLOCK + 3, 5, READ_ONLY), Step::Pins(BLOCK + 100, 20), Step::Visits] {
+        for before in [&[][..], &IN_PAGES] {
+            for policy in [Policy::Live, Policy::Park] {
+                let pins = Step::Pins(BLOCK + 5, 2);
+                let callers = vec![vec![pins, COLLAPSE], vec![other, COLLAPSE]];
+                some(&mut cases, Scene { policy, callers, ..Scene::new(&[]).after(before) }, 30);
+            }
+        }
+    }
+}
+
 /// No CPU answers when it is called: nothing that takes a parking is done, and everything else is.
 #[test]
 fn cpus_that_do_not_answer() {

@@ -9,7 +9,7 @@ use linmap::{
     AddressSpace, Attributes, ChangeError, Dsb, Geometry, Granule, Half, Hardware, Leaves, OaFormat, Pa,
     Platform, Policy, Region, Stats, Tree, Va,
 };
-use linmap_model::{Core, CpuId, Model, Register, Setup};
+use linmap_model::{Core, CpuId, Event, Model, Register, Setup};
 use shuttle::thread;
 
 use crate::flat::{self, Flat, Mapped, Walked, kept};
@@ -53,6 +53,8 @@ pub(crate) enum Step {
     Visits,
     /// It asks what the map is made of.
     Asks,
+    /// It has some pages split that nobody may merge, for a while.
+    Pins(u64, u64),
 }
 
 /// Callers, and where they meet.
@@ -194,8 +196,8 @@ struct Run<'m> {
     serial: Mutex<Serial>,
     /// By CPU: the counts when it took a lock last, while it asks for them; none if something was changing.
     counts: Mutex<Vec<Option<Stats>>>,
-    /// The number of readers, for whom table pages may be kept.
-    readers: AtomicUsize,
+    /// The number of readers, for whom table pages may be kept, and of callers that pin and have some in hand.
+    others: AtomicUsize,
     rules: Rules,
 }
 
@@ -261,8 +263,8 @@ impl<'m> Run<'m> {
         let system = System::new(model, scene.kind, callers, scene.waits, scene.silent);
         let serial = Mutex::new(Serial::new(flat, callers));
         let counts = Mutex::new(vec![None; callers]);
-        let readers = AtomicUsize::new(0);
-        let run = Self { scene, system, model, space, serial, counts, readers, rules };
+        let others = AtomicUsize::new(0);
+        let run = Self { scene, system, model, space, serial, counts, others, rules };
         run.quiet();
         run
     }
@@ -294,6 +296,7 @@ impl<'m> Run<'m> {
             match step {
                 Step::Does(operation) => self.call(cpu, operation),
                 Step::Visits => self.visits(cpu, ALL),
+                &Step::Pins(page, pages) => self.pins(cpu, BASE + page * PAGE, pages),
                 Step::Asks => {
                     let stats = self.space.stats(cpu);
                     let expected = self.counts()[usize::from(cpu.number())].take();
@@ -324,6 +327,25 @@ impl<'m> Run<'m> {
         }
     }
 
+    /// Pins a range, and lifts the pin after a moment.
+    fn pins<const LOCKS: usize>(&self, cpu: &Cpu<'_, LOCKS>, va: u64, pages: u64) {
+        let (n, root, bytes) = (cpu.number(), self.space.root().0, pages * PAGE);
+        cpu.on.begins(self.space.root(), "pin", &[]);
+        self.others.fetch_add(1, Relaxed);
+        let pinned = self.space.pin(cpu, Va(va), pages);
+        self.others.fetch_sub(1, Relaxed);
+        cpu.on.done(pinned.is_ok());
+        if pinned.is_ok() {
+            cpu.on.step(Event::Pin { cpu: n, root, va, bytes });
+            cpu.point();
+            cpu.on.step(Event::Unpin { cpu: n, root, va, bytes });
+            self.space.unpin(cpu, Va(va), pages).expect("it was pinned");
+        } else {
+            let parks = self.scene.policy == Policy::Park;
+            assert!(parks && pinned == Err(ChangeError::CannotPark), "{pinned:?}");
+        }
+    }
+
     /// Returns true for a refusal that depends on what others do at that moment.
     fn is_excused(&self, operation: &Operation, result: Result<(), Refused>) -> bool {
         let several = self.scene.callers.len() > 1;
@@ -349,9 +371,9 @@ impl<'m> Run<'m> {
     /// Walks a range, without a lock. Each entry is as it was at some moment meanwhile.
     fn visits<const LOCKS: usize>(&self, cpu: &Cpu<'_, LOCKS>, range: (u64, u64)) {
         let since = self.serial().oldest_in_sight();
-        self.readers.fetch_add(1, Relaxed);
+        self.others.fetch_add(1, Relaxed);
         let walked = self.walk(cpu, range);
-        self.readers.fetch_sub(1, Relaxed);
+        self.others.fetch_sub(1, Relaxed);
         let never = self.serial().never_was(since, &walked.flat(self.rules.g), range);
         if self.scene.kind == Kind::Right {
             assert_eq!(never, None, "what a walk saw");
@@ -376,7 +398,7 @@ impl<'m> Run<'m> {
         let stats = self.space.stats(&looks_on);
         assert_eq!(stats, walked.stats(), "the counts");
         assert_eq!(stats, self.space.count(&looks_on, (Va(ALL.0), Va(ALL.1))), "what is counted");
-        if self.readers.load(Relaxed) == 0 {
+        if self.others.load(Relaxed) == 0 {
             // And the one on which CPUs are parked.
             assert_eq!(self.model.in_use() as u64, stats.tables + 1, "table pages in use");
         }
