@@ -27,6 +27,7 @@ fn wrong(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
     let is = |name: &str| match name {
         "string" => value.is_string(),
         "integer" => value.is_i64() || value.is_u64(),
+        "number" => value.is_number(),
         "boolean" => value.is_boolean(),
         "array" => value.is_array(),
         "object" => value.is_object(),

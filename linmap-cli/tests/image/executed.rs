@@ -136,8 +136,8 @@ fn windows_count_all_cpus() {
     let park = "bbml2=off split=park run=bench";
     for (name, cpus, machine, line, least) in [
         ("create", "1", "gic-version=3", "", [0, 2, 1]),
-        ("repaint", "4", "gic-version=3", repainted, [6, 12, 21]),
-        ("repaint", "4", "gic-version=2", repainted, [6, 10, 19]),
+        ("repaint", "4", "gic-version=3", repainted, [6, 15, 24]),
+        ("repaint", "4", "gic-version=2", repainted, [6, 11, 20]),
         // Of the CPU that parks the others, counted from when they are parked.
         ("park", "3", "gic-version=3", park, [2, 4, 6]),
     ] {
