@@ -25,6 +25,12 @@ struct Slot {
     last: AtomicU64,
 }
 
+impl Slot {
+    const fn free() -> Self {
+        Self { taken: AtomicBool::new(false), first: AtomicU64::new(0), last: AtomicU64::new(0) }
+    }
+}
+
 /// The reasons to look at claims and marks in a hold: the number of claims, and a repaint under way.
 ///
 /// Every operation reads it, and hardly any writes it.
@@ -74,9 +80,7 @@ impl Claims {
     const ROOM: usize = 16;
 
     pub(crate) const fn new() -> Self {
-        const FREE: Slot =
-            Slot { taken: AtomicBool::new(false), first: AtomicU64::new(0), last: AtomicU64::new(0) };
-        Self { slots: [FREE; Self::ROOM] }
+        Self { slots: [const { Slot::free() }; Self::ROOM] }
     }
 
     /// Claims a range. On return no other caller works on it, and none begins to until the claim is dropped.

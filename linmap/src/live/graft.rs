@@ -6,7 +6,6 @@ use crate::live::address_space::AddressSpace;
 use crate::live::attempt::Call;
 use crate::live::error::{ChangeError, GraftError};
 use crate::live::locked::Locked;
-use crate::live::stop::Stop;
 use crate::plan::Stats;
 use crate::platform::{Dsb, Platform};
 
@@ -63,7 +62,8 @@ impl AddressSpace {
                 return Err(ChangeError::Occupied { va: Va(at(index)) }.into());
             }
             locked.mark(span);
-            Ok::<(), Stop>(store_root(locked, tree))
+            store_root(locked, tree);
+            Ok(())
         });
         match published {
             Err(ChangeError::Occupied { va }) => Err(GraftError::Occupied { va }),

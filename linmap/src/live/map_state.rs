@@ -104,7 +104,7 @@ impl MapState {
     /// Returns a number that changes whenever the holder of a lock changes tables, or `None` while one may be at it.
     pub(crate) fn version(&self) -> Option<u64> {
         let versions = self.shares.iter().map(Share::version);
-        versions.fold(Some(0), |sum, version| Some(sum? + version).filter(|_| version.is_multiple_of(2)))
+        versions.into_iter().try_fold(0, |sum, version| version.is_multiple_of(2).then_some(sum + version))
     }
 
     /// Adds callers that want the gigabytes of some locks to stay split, or subtracts them. The caller holds the locks.
