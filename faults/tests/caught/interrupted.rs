@@ -80,7 +80,8 @@ pub(crate) fn interrupted<'m>(world: &World<'m>, platform: &Faulty<'m>, operatio
     memory.let_other();
 }
 
-/// The hardware of a CPU that is overtaken: while it waits for the lock for the third time another has it.
+/// The hardware of a CPU that is overtaken: while it waits for the lock, when the map has been copied and the copy is not in
+/// use, another has it.
 struct Overtaken<'a, 'm> {
     platform: &'a Faulty<'m>,
     locks: Cell<u32>,
@@ -96,7 +97,7 @@ unsafe impl<'m> Hardware for Overtaken<'_, 'm> {
 
     fn lock(&self, number: usize) -> Lock<'_, 'm> {
         self.locks.set(self.locks.get() + 1);
-        if self.locks.get() == 3 {
+        if self.locks.get() == 7 {
             (self.other)();
         }
         self.platform.lock(number)
@@ -127,7 +128,7 @@ unsafe impl<'m> Hardware for Overtaken<'_, 'm> {
     }
 }
 
-/// CPU 0 repaints the map, and CPU 1 does an operation when the first piece has been copied.
+/// CPU 0 repaints the map, and CPU 1 does an operation when its pages have been copied.
 pub(crate) fn overtaken<'m>(
     world: &World<'m>,
     platform: &Faulty<'m>,
@@ -145,6 +146,6 @@ pub(crate) fn overtaken<'m>(
     let platform = unsafe { Combined::new(platform, &hardware) };
     cpu.begins(world.space.root(), repaint.name(), &[]);
     let result = repaint.run(&world.space, &platform);
-    assert!(result.is_ok() && hardware.locks.get() > 3, "{result:?}");
+    assert!(result.is_ok() && hardware.locks.get() > 7, "{result:?}");
     cpu.done(true);
 }

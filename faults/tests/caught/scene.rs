@@ -16,8 +16,8 @@ use crate::world::{Machine, World, ram};
 pub(crate) const RUN: u64 = 3 * 512;
 /// Pages that hardware may make writable.
 pub(crate) const DIRTY_MANAGED: u64 = 4 * 512;
-/// Pages without a mapping and without a table.
-pub(crate) const FREE: u64 = 5 * 512;
+/// Pages without a mapping and without a table. A repaint is told of changes there apart from those of the pages before.
+pub(crate) const FREE: u64 = 9 * 512;
 /// The first page of so many blocks that a repaint copies them in more than one piece.
 const MANY: u64 = 16 * 512;
 
