@@ -84,9 +84,9 @@ patches! {
     /// Claims of others are not heeded.
     ClaimsIgnored: "self.state.attention.is_needed() && self.state.claims.overlap(span, self.own)"
         => "!FAULT && self.state.attention.is_needed() && self.state.claims.overlap(span, self.own)",
-    /// What another has claimed is collapsed.
+    /// A range is collapsed that another caller has claimed.
     CollapsesClaimed: "!self.locked.is_claimed(span) &&" => "(FAULT || !self.locked.is_claimed(span)) &&",
-    /// What is pinned is collapsed.
+    /// A pinned range is collapsed.
     CollapsesPinned: "!self.locked.state.is_pinned(LockSet::of::<P>(span))"
         => "(FAULT || !self.locked.state.is_pinned(LockSet::of::<P>(span)))",
     /// A hold of a long operation ends before walkers see its tables.

@@ -4,9 +4,10 @@
 
 extern crate model as linmap_model;
 
+#[allow(dead_code)] // used by the model's own tests
 #[path = "../../../linmap-model/tests/live/aliased.rs"]
 mod aliased;
-#[allow(dead_code)] // used by the model's own tests
+#[allow(dead_code)]
 #[path = "../../../linmap-model/tests/live/flat.rs"]
 mod flat;
 #[allow(dead_code)]

@@ -399,7 +399,7 @@ fn long_operations() {
     }
 }
 
-/// What is pinned stays split, whoever collapses.
+/// Pinned pages stay split when other callers collapse.
 #[test]
 fn pinned_pages() {
     let mut cases = Rows::new();

@@ -201,7 +201,7 @@ struct Run<'m> {
     rules: Rules,
 }
 
-/// What operations do, in the circumstances of a scene.
+/// The rules for operations, in the circumstances of a scene.
 struct Rules {
     g: Geometry,
     now: Circumstances,

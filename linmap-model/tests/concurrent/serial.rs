@@ -3,8 +3,8 @@
 //! Nobody else gets at the pages of a caller from its last look at them, before it stores, until its invalidations are
 //! complete. So its first store is where it takes its place in the order, and what it must leave is what the map says then.
 //! One that stores nothing has its place where it took its last lock. An operation is done when its call returns, but before
-//! another one stores to the same pages, or returns without a store: whoever has let go of them by then must have
-//! invalidated.
+//! another one stores to the same pages, or returns without a store: a caller that has let go of them by then must
+//! have invalidated.
 
 use linmap_model::{CpuId, Expected};
 
@@ -24,9 +24,9 @@ pub(crate) struct Serial {
 #[derive(Default)]
 struct Caller {
     about: Option<Operation>,
-    /// What comes of it if it took effect when it took its last lock.
+    /// Its outcome if it took effect when it took its last lock.
     predicted: Option<Prediction>,
-    /// What would have come of it at each lock that it took.
+    /// Its results if it had taken effect at each lock that it took.
     results: Vec<Result<(), Refused>>,
     /// True if another has taken effect on its pages since.
     overtaken: bool,
@@ -44,13 +44,13 @@ struct Begun {
     done: bool,
 }
 
-/// What the model is to be told.
+/// An announcement to the model.
 pub(crate) enum Tell {
     Begins(CpuId, &'static str, Vec<Expected>),
     Done(CpuId, bool),
 }
 
-/// What is foretold of operations, by the rules for one caller alone.
+/// Foretells operations by the rules for one caller alone.
 pub(crate) trait Foretells {
     fn predict(&self, operation: &Operation, flat: &Flat) -> Prediction;
     fn ranges(&self, operation: &Operation, flat: &Flat) -> Vec<(u64, u64)>;
@@ -151,7 +151,7 @@ impl Serial {
         tells
     }
 
-    /// Whoever has stored to these pages has let go of them, and is done.
+    /// Callers that have stored to these pages have let go of them, and are done.
     fn finish(&mut self, n: usize, ranges: &[(u64, u64)]) -> Vec<Tell> {
         let mut tells = Vec::new();
         for (m, other) in self.callers.iter_mut().enumerate().filter(|(m, _)| *m != n) {

@@ -23,7 +23,7 @@ const MOST: usize = 64;
 /// The number of entries that a hold has at most.
 pub(crate) const HOLD: usize = 32;
 
-/// What the platform does right or wrong.
+/// A platform that does everything right, or one thing wrong.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// Everything is right.
@@ -36,7 +36,7 @@ pub(crate) enum Kind {
     Deaf,
     /// The last CPU takes two of the locks in the other order.
     Turned,
-    /// Tables are given back at once, whoever reads.
+    /// Tables are given back at once, also under readers.
     NoGrace,
     /// CPUs that hold a lock are taken off the map as others are.
     ParksHolders,

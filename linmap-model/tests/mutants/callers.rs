@@ -139,7 +139,7 @@ pub(crate) fn freed_under_a_reader(wrong: bool) -> Scene {
     s
 }
 
-/// What was never in a tree can be given back at any time.
+/// A page that was never in a tree can be given back at any time.
 pub(crate) fn freed_under_a_nested_reader(wrong: bool) -> Scene {
     let mut s = Scene::pages(&[Core::STRONG; 2]);
     let (table, other) = (s.table(), s.alloc());
