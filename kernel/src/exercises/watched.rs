@@ -83,7 +83,9 @@ unsafe impl Hardware for Watched<'_> {
     }
 
     fn promise(&self) -> Promise {
-        HARDWARE.promise()
+        let Promise { never_aborts, range_tlbi, repeat_tlbi } = HARDWARE.promise();
+        // No walker reaches idle tables.
+        Promise { never_aborts: never_aborts || self.idle, range_tlbi, repeat_tlbi }
     }
 
     fn dsb(&self, kind: Dsb) {
