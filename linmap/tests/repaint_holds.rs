@@ -268,7 +268,8 @@ fn geometry(granule: Granule) -> Geometry {
 
 /// The most descriptors of live tables that are read in a hold: as many as a hold may have, or a table, and the ways to them.
 fn most(g: Geometry) -> usize {
-    4096.max(1 << g.index_bits()) + 64
+    // And holes, which are passed over at a fraction of the cost.
+    4096.max(1 << g.index_bits()) + 1024
 }
 
 /// Scattered changes before each hold, for as long as it takes.

@@ -103,7 +103,8 @@ fn what_the_area_costs() {
         assert_eq!(number("module_unload_beside", "tlbi"), 2);
         let frees = ["free_each", "free_together"];
         let [each, together] = frees.map(|name| (number(name, "tlbi"), number(name, "dsb")));
-        assert!(together.0 * 2 < each.0 && together.1 == 2, "{each:?}, {together:?}");
+        // A table above the area's gigabytes goes in a hold of its own.
+        assert!(together.0 * 2 < each.0 && together.1 <= 4, "{each:?}, {together:?}");
         // Linux: 495,184 instructions, 528 invalidations, at 4K.
         let made = ["pages", "leaf_bytes", "tlbi"].map(|key| number("set_memory_ro", key));
         assert_eq!(made, [512, leaf_bytes, 2]);

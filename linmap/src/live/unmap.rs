@@ -283,7 +283,7 @@ impl<P: Platform> LiveVisitor<P> for Unmap {
         index: usize,
         below: &Table,
     ) -> Result<(), Infallible> {
-        if is_empty(locked, below) {
+        if !goes_on(locked, below, self.span) && is_empty(locked, below) {
             let at = table.span_of(index);
             if locked.covers(at).is_err() {
                 self.emptied = true;
@@ -341,6 +341,12 @@ impl<P: Platform> LiveVisitor<P> for Uncount {
         uncount_table(locked);
         Ok(true)
     }
+}
+
+/// Returns true if the entry after a span is in use. Pieces are removed in ascending order, so it usually is.
+fn goes_on<P: Platform>(locked: &Locked<'_, P>, table: &Table, span: Span) -> bool {
+    let next = table.index_of(span.last) + 1;
+    next < locked.geometry.entries(table.level) && locked.load(table, next) != Descriptor::HOLE
 }
 
 fn is_empty<P: Platform>(locked: &Locked<'_, P>, table: &Table) -> bool {

@@ -68,6 +68,11 @@ impl<'a, P: Platform> Copy<'a, P> {
     /// A descriptor that the library would not write. Everything that was copied stays.
     pub(crate) fn span(&mut self, to: &mut [u64], span: Span) -> Result<Option<u64>, RepaintError> {
         self.reached = span.last;
+        if self.begun && self.left == 0 {
+            return Ok(None);
+        }
+        // The way down from the root, which costs as much as some entries even where nothing is mapped.
+        self.left = self.left.saturating_sub(P::HOLD / 128 + 1);
         let root = self.locked.root();
         match self.table(&Source { table: root, leaf: None }, to, span)? {
             None => Ok(Some(self.reached)),
@@ -102,7 +107,28 @@ impl<'a, P: Platform> Copy<'a, P> {
             }
             index += 1;
         }
+        self.holes_from(from, to, index);
         Ok(None)
+    }
+
+    /// Passes over the entries from one on that are holes in both trees, as far as a hold permits.
+    ///
+    /// Some of them may be in gigabytes with other locks. What others map there after this has looked is marked.
+    fn holes_from(&mut self, from: &Source, to: &[u64], first: usize) {
+        // Tables below the entry before may go on after the span.
+        if from.leaf.is_some() || first == 0 || self.reached < from.table.span_of(first - 1).last {
+            return;
+        }
+        let most = to.len().min(first.saturating_add(4 * self.left));
+        let is_hole = |index: &usize| {
+            Descriptor(to[*index]) == Descriptor::HOLE
+                && self.locked.load(&from.table, *index) == Descriptor::HOLE
+        };
+        let passed = (first..most).take_while(is_hole).count();
+        if passed != 0 {
+            self.left = self.left.saturating_sub(passed.div_ceil(4));
+            self.reaches(from.table.span_of(first + passed - 1));
+        }
     }
 
     /// Notes that everything up to the end of a span has been copied.
