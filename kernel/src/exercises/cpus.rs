@@ -16,7 +16,7 @@ use crate::{report, smp};
 const ROUNDS: u64 = 400;
 
 /// The most bytes of a stack, its guard included.
-const STACK: u64 = 3 * (64 << 10);
+const STACK: u64 = 5 * (64 << 10);
 
 unsafe extern "C" {
     /// A symbol of the image.

@@ -162,7 +162,7 @@ mod tests {
             ("--va-bits|53", "36..=52"),
             ("--bbml2|cpu", "auto, off, boot-cpu or a number of CPUs"),
             ("--crashkernel|@1G", "SIZE[@OFFSET]"),
-            ("--run|dump,bogus", "there is no task bogus; there are bench, cpus, crash, dump, "),
+            ("--run|dump,bogus", "there is no task bogus; there are bench, contend, cpus, crash, dump, "),
             ("--run|dump rodata=off", "there is no task dump rodata=off; "),
             ("--run|stress:5:x", "stress takes two numbers"),
             ("--timeout|0", "1.."),

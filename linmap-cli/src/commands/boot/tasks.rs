@@ -53,7 +53,7 @@ mod tests {
             ("selftset", "did you mean selftest? there is no task selftset; there are bench, "),
             ("stresss:5", "did you mean stress? there is no task stresss:5; there are"),
             ("kprobe", "did you mean kprobes? "),
-            ("bogus", "there is no task bogus; there are bench, cpus, "),
+            ("bogus", "there is no task bogus; there are bench, contend, cpus, "),
             ("dump rodata=off", "did you mean dump? there is no task dump rodata=off; "),
             ("stress:many", "stress takes two numbers"),
             ("dump:3", "dump takes no numbers"),
