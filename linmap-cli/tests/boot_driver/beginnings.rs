@@ -70,7 +70,7 @@ error: no image to boot: none of `[..]/linmap.img`, `[..]/bin/linmap.img`, `targ
 #[test]
 fn wrong_arguments_end_in_a_document_too() {
     let wrong: [(&[&str], &str); 8] = [
-        (&["--run", "bogus"], "for '--run <LIST>': there is no task bogus; there are bench, cpus, crash, "),
+        (&["--run", "bogus"], "for '--run <LIST>': there is no task bogus; there are bench, contend, cpus, "),
         (&["--run", "dump,selftset"], "did you mean selftest? there is no task selftset; there are bench, "),
         (&["--run", "stress:many"], "stress takes two numbers, both may be left out: stress:OPS:SEED"),
         (&["--run", "dump rodata=off"], "there is no task dump rodata=off; "),
