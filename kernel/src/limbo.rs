@@ -62,7 +62,7 @@ fn keep(memory: &impl Memory, frame: Frame) {
 /// Gives back the pages that no CPU can be reading any more. The caller has the lock on the list.
 fn release(retired: &mut Retired<ROOM>, memory: &impl Memory) {
     retired.release(&READERS, cpu::count(), |page| {
-        // SAFETY: the list owned the page, of which there is one frame source, and no reader is in it.
+        // SAFETY: the list owned the page, and no reader is in it. There is one frame source, so it goes back to its own.
         memory.give(unsafe { Frame::from_pa(Pa(page)) });
     });
     WAITING.store(retired.len(), Relaxed);

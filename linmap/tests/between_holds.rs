@@ -112,7 +112,7 @@ fn is_read_only<const HOLD: usize>(space: &AddressSpace, platform: &Platform<'_,
     leaf.attributes.contains(Attributes::READ_ONLY)
 }
 
-/// A long change of which only the last page of a block is still to be made, and a neighbour who splits the block.
+/// A long change that has only the last page of a block left to do, and a neighbour who splits the block.
 #[test]
 fn a_neighbour_splits_the_leaf_at_an_end() {
     let block = geometry().base(Half::Upper) + BLOCK;

@@ -11,7 +11,7 @@ use linmap::{
 
 type Below<'m> = Combined<'m, SharedMemory, Threads<64, 64>>;
 
-/// Table pages, one of which is mapped at `page`: it becomes invalid and valid again for each page that changes hands.
+/// Table pages. Whenever one is taken or given back, the page mapped at `page` becomes invalid and valid again.
 struct Changing<'m> {
     memory: &'m SharedMemory,
     below: Below<'m>,

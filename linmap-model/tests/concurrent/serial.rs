@@ -196,7 +196,7 @@ impl Serial {
         (vec![caller.predicted.expect("it was foretold").result], tells)
     }
 
-    /// Returns the number of the oldest map of which a reader that begins now may see anything.
+    /// Returns the number of the oldest map that a reader who begins now may still see entries of.
     pub(crate) fn oldest_in_sight(&self) -> usize {
         let begun = self.callers.iter().filter_map(|c| c.begun.as_ref());
         begun.map(|b| b.since).min().unwrap_or(self.history.len() - 1)

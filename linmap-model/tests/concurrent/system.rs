@@ -290,7 +290,7 @@ unsafe impl<const LOCKS: usize> Memory for Cpu<'_, LOCKS> {
 
 // SAFETY:
 // - the model's CPU does the instructions, and keeps its promises;
-// - locks are mutexes, but where a test has it that they are broken: the tables are a model's, which suffers nothing by
+// - locks are mutexes, unless a test breaks them on purpose: the tables are a model's, which suffers nothing by
 //   it but its verdict;
 // - readers and retired pages are the model's, in the same way;
 // - the model's CPU parks the others, after all of them have answered.

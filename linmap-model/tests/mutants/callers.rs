@@ -7,7 +7,7 @@ use crate::scene::{K4, Plan, READ_ONLY, Scene};
 
 const PAGE: u64 = 4096;
 
-/// Two CPUs, of which CPU 0 acts, and a table full of pages.
+/// Two CPUs and a table full of pages. CPU 0 acts.
 fn full() -> Scene {
     Scene::full_table(&[Core::STRONG; 2])
 }

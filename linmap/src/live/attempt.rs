@@ -21,7 +21,7 @@ pub(crate) struct Call<'a, P: Platform> {
     claim: Option<Claim<'a>>,
     /// The table pages of all attempts. Those that are left are given back at the end.
     pub(crate) reserve: Reserve<'a, P>,
-    /// True if the CPUs have answered since they were last parked.
+    /// True if the CPUs have answered since the operation began.
     answered: bool,
 }
 

@@ -125,7 +125,7 @@ impl<'a, P: Platform> Ends<'a, P> {
     }
 }
 
-/// Returns the number of tables that replace a leaf at `level`, of which `span` has a part: one for each entry that
+/// Returns the number of tables that replace a leaf at `level` if a part of it is in `span`: one for each entry that
 /// contains an end of the span, at each level.
 pub(crate) fn tables_for_ends(g: Geometry, level: Level, leaf: Span, span: Span) -> u64 {
     let (first, last) = (leaf.first.max(span.first), leaf.last.min(span.last));

@@ -42,6 +42,18 @@ impl<P: Platform> Clone for Locked<'_, P> {
 impl<P: Platform> Copy for Locked<'_, P> {}
 
 impl<'a, P: Platform> Locked<'a, P> {
+    /// Returns the view of a holder of one lock who does not change the size of any leaf.
+    #[inline(always)]
+    pub(crate) const fn of_one(
+        platform: &'a P,
+        state: &'a MapState,
+        number: usize,
+        reserve: &'a Reserve<'a, P>,
+    ) -> Self {
+        let (geometry, locks) = (state.geometry(), LockSet::one(number));
+        Self { platform, geometry, state, locks, reserve, policy: Policy::Fixed, own: 0, answered: false }
+    }
+
     /// Runs `work` while the locks are held. Readers without a lock can tell that tables may change meanwhile.
     #[inline]
     pub(crate) fn hold<R>(&self, work: impl FnOnce() -> R) -> R {

@@ -10,8 +10,8 @@ use crate::platform::Platform;
 
 impl<P: Platform> Call<'_, P> {
     /// Calls `work` for a span piece by piece. A piece has at most [`HOLD`](crate::Hardware::HOLD) entries, and those
-    /// that are left of a run, and ends where a leaf ends, except at the end of the span. It is in one gigabyte unless it is one larger entry. The piece is
-    /// marked for a repaint under way. `work` makes visible what it stores, since the next holder of a lock may build on it, or
+    /// that are left of a run, and ends where a leaf ends, except at the end of the span. It is in one gigabyte
+    /// unless it is one larger entry. The piece is marked for a repaint under way. `work` makes visible what it stores, since the next holder of a lock may build on it, or
     /// park the CPUs.
     ///
     /// # Errors
@@ -60,7 +60,8 @@ impl<P: Platform> Call<'_, P> {
     }
 }
 
-/// Returns the piece at the start of a window: as many whole leaves, runs and holes as a hold may have. The last of them may end after the window.
+/// Returns the piece at the start of a window: as many whole leaves, runs and holes as a hold may have. The last
+/// of them may end after the window.
 pub(crate) fn piece<P: Platform>(locked: &Locked<'_, P>, window: Span, end: u64, mut left: usize) -> Span {
     let mut last = window.first;
     loop {

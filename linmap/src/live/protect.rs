@@ -1,6 +1,6 @@
 //! Changes the permissions or the validity of any page range, whatever its leaves.
 //!
-//! Most changes are of one whole leaf and take one store ([`one_leaf`]). Any other range takes three steps. *Survey*
+//! Most changes are of one whole leaf and take one store ([`change_one`]). Any other range takes three steps. *Survey*
 //! the range: is the change possible, and must a leaf change its size? *Resize* the leaves that contain the ends of the
 //! range, at most two: build the replacement tables off line and in their final state, and publish each with one store;
 //! dissolve a contiguous run that contains an end. *Change* the leaves within the range in place. Three things can
@@ -147,16 +147,7 @@ pub(crate) fn change_one<P: Platform>(
     }
     // It stays empty, so there is nothing to give back.
     let reserve = ManuallyDrop::new(Reserve::new(platform));
-    let locked = Locked {
-        platform,
-        geometry: state.geometry(),
-        state,
-        locks: LockSet::one(number),
-        reserve: &reserve,
-        policy: Policy::Fixed,
-        own: 0,
-        answered: false,
-    };
+    let locked = Locked::of_one(platform, state, number, &reserve);
     let table = locked.deepest(locked.root(), span);
     let index = table.index_of(span.first);
     let old = locked.load(&table, index);
@@ -186,16 +177,7 @@ fn try_part<P: Platform>(
     (change, span): (LeafChange, Span),
 ) -> Tried {
     let reserve = Reserve::new(platform);
-    let locked = Locked {
-        platform,
-        geometry: state.geometry(),
-        state,
-        locks: LockSet::one(number),
-        reserve: &reserve,
-        policy: state.policy(),
-        own: 0,
-        answered: false,
-    };
+    let locked = Locked { policy: state.policy(), ..Locked::of_one(platform, state, number, &reserve) };
     let share = state.share(number);
     let version = share.changes_begin();
     let tried = within_one(&locked, change, span);

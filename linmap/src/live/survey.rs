@@ -106,7 +106,7 @@ impl Survey {
 /// A survey under way.
 pub(crate) struct Surveyor {
     change: LeafChange,
-    /// The range of the operation, of which a part is surveyed.
+    /// The range of the whole operation. A part of it is surveyed.
     span: Span,
     found: Survey,
     /// The number of entries that may still be read.
