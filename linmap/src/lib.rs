@@ -55,7 +55,9 @@ pub use format::{
     LeafSize, LeafSizes, Level, Mair, MemoryType, OaFormat, Pa, RangePages, Scope, TableLimits, Tlbi,
     Transition, Unaligned, Va,
 };
-pub use live::{AddressSpace, ChangeError, CreateError, GraftError, Reader, Reserved, create};
+pub use live::{
+    AddressSpace, AdoptError, ChangeError, CreateError, GraftError, Reader, Reserved, create, create_regions,
+};
 pub use plan::{
     Decision, Kind, Layout, LayoutError, Leaves, Mode, Policy, Region, Rodata, Run, SplitFallback, Stats,
     linear_range,
@@ -73,7 +75,7 @@ pub use read::{
     Bounded, BoundedError, Checks, DumpError, Finding, MarkedRange, ReadTables, RunFault, Visited, check,
     count, dump, dump_with, visit,
 };
-pub use repaint::RepaintError;
+pub use repaint::{RepaintError, RootEntries};
 
 /// The examples of the README compile.
 #[cfg(doctest)]

@@ -83,14 +83,14 @@ struct Request {
     over: AtomicU64,
     /// TTBR1_EL1 for CPUs that come back.
     root: AtomicU64,
-    /// The stores: address, entries, bits cleared, bits set.
-    rewrites: [[AtomicU64; 4]; EntryUpdate::MOST],
+    /// The stores: first entry, first entry that is read, number of entries, bits cleared, bits set, nothing.
+    rewrites: [[AtomicU64; 6]; EntryUpdate::MOST],
 }
 
 static REQUEST: Request = Request {
     over: AtomicU64::new(0),
     root: AtomicU64::new(0),
-    rewrites: [const { [const { AtomicU64::new(0) }; 4] }; EntryUpdate::MOST],
+    rewrites: [const { [const { AtomicU64::new(0) }; 6] }; EntryUpdate::MOST],
 };
 
 /// The number of the last parking that was asked for.
@@ -273,8 +273,9 @@ pub(crate) fn park(root: Pa, rewrites: &[EntryUpdate]) -> Result<(), CannotPark>
     }
     let _turn = turn().ok_or(CannotPark)?;
     for (to, from) in REQUEST.rewrites.iter().zip(rewrites) {
-        let first = from.slot.table.0 + from.slot.index as u64 * 8;
-        for (to, value) in to.iter().zip([first, from.count as u64, from.clear, from.set]) {
+        let first = from.slot.index as u64 * 8;
+        let (entry, read) = (from.slot.table.0 + first, from.from.0 + first);
+        for (to, value) in to.iter().zip([entry, read, from.count as u64, from.clear, from.set]) {
             to.store(value, Ordering::Relaxed);
         }
     }

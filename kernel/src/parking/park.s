@@ -54,13 +54,14 @@ park_rewrite:
     leave_upper_half
     add     x11, x2, #{rewrites}
     cbz     x5, 4f
-2:  ldp     x12, x13, [x11], #16            // first entry, how many
-    ldp     x14, x15, [x11], #16            // bits cleared, bits set
-3:  ldr     x16, [x12]
-    bic     x16, x16, x14
-    orr     x16, x16, x15
-    str     x16, [x12], #8
-    subs    x13, x13, #1
+2:  ldp     x12, x13, [x11], #16            // first entry, first that is read
+    ldp     x14, x15, [x11], #16            // how many, bits cleared
+    ldp     x16, x17, [x11], #16            // bits set, nothing
+3:  ldr     x17, [x13], #8
+    bic     x17, x17, x15
+    orr     x17, x17, x16
+    str     x17, [x12], #8
+    subs    x14, x14, #1
     b.ne    3b
     subs    x5, x5, #1
     b.ne    2b

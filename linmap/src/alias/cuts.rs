@@ -51,6 +51,7 @@ impl<'a, P: Platform> Cuts<'a, P> {
         if change.of(old, table.level) == old || span.covers(run.first, run.last) {
             return Ok(at.last);
         }
+        locked.state.owns(run)?;
         locked.covers(run)?;
         let replacement = locked.replacement(LeafChange::NONE, span);
         let known = self.known(&table, index, run);

@@ -12,15 +12,17 @@ pub(crate) fn give_back<M: Memory>(
     mut table: Frame,
     gone: &mut impl FnMut(&[u64], Level),
 ) {
-    let slots = &memory.slots(&mut table)[..geometry.entries(level)];
-    if level != Level::PAGE {
-        for entry in slots.iter().map(|&bits| Descriptor(bits)).filter(|entry| entry.is_table(level)) {
-            // SAFETY: walkers could reach this table only through the one above, which is a frame. The tree owned it, and
-            // the only pointer to it is in the table above, which is given back as well.
-            let below = unsafe { Frame::from_pa(entry.next_table(geometry)) };
-            give_back(memory, geometry, level.next(), below, gone);
+    memory.with_slots(&mut table, level, |slots| {
+        let slots = &slots[..geometry.entries(level)];
+        if level != Level::PAGE {
+            for entry in slots.iter().map(|&bits| Descriptor(bits)).filter(|entry| entry.is_table(level)) {
+                // SAFETY: walkers could reach this table only through the one above, which is a frame. The tree owned it,
+                // and the only pointer to it is in the table above, which is given back as well.
+                let below = unsafe { Frame::from_pa(entry.next_table(geometry)) };
+                give_back(memory, geometry, level.next(), below, gone);
+            }
         }
-    }
-    gone(slots, level);
+        gone(slots, level);
+    });
     memory.give(table);
 }

@@ -91,7 +91,7 @@ impl<M: Memory> Replacement<'_, M> {
     /// partly in the span.
     #[inline(always)]
     fn fill(&self, table: &Table, slots: &mut [u64], first: Descriptor, part: &Part) {
-        let (step, members) = (1 << table.shift, self.geometry.run_below(table.level));
+        let (step, members) = (1 << table.shift, self.geometry.run_to_make(table.level));
         if members == 1 {
             fill_with_step(slots, first.0, step);
             return self.counters.leaves(table.level, false, slots.len() as i64);

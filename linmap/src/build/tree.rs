@@ -106,9 +106,13 @@ impl Tree {
         self.root.pa()
     }
 
-    /// Returns the entries of the root.
-    pub(crate) fn root_entries<M: Memory>(&mut self, memory: &M) -> &mut [u64] {
-        memory.slots(&mut self.root)
+    /// Calls `work` with the entries of the root.
+    pub(crate) fn with_root_entries<M: Memory, R>(
+        &mut self,
+        memory: &M,
+        work: impl FnOnce(&mut [u64]) -> R,
+    ) -> R {
+        memory.with_slots(&mut self.root, self.geometry.root(), work)
     }
 
     /// Returns the slots of the root that may be used. All others are holes.
@@ -166,10 +170,12 @@ impl Tree {
     ) -> Self {
         // SAFETY: the caller promises that no walker reaches the root, and that the caller owns it.
         let mut root = unsafe { Frame::from_pa(root) };
-        let slots = &memory.slots(&mut root)[..geometry.entries(geometry.root())];
-        let first = slots.iter().position(|&bits| bits != 0);
-        let last = slots.iter().rposition(|&bits| bits != 0);
-        let used = first.zip(last).map_or(0..0, |(first, last)| first..last + 1);
+        let used = memory.with_slots(&mut root, geometry.root(), |slots| {
+            let slots = &slots[..geometry.entries(geometry.root())];
+            let first = slots.iter().position(|&bits| bits != 0);
+            let last = slots.iter().rposition(|&bits| bits != 0);
+            first.zip(last).map_or(0..0, |(first, last)| first..last + 1)
+        });
         Self { root, geometry, half, stats, used, write_execute }
     }
 }
@@ -213,8 +219,8 @@ impl<I> Checked<I> {
         if offset < self.next {
             return Err(BuildError::Unordered { va });
         }
-        let members = if run.contiguous { g.contiguous_entries(run.level) as u64 } else { 1 };
-        if !g.may_be_leaf(run.level) || run.descriptors == 0 || (run.contiguous && members == 1) {
+        let members = if run.contiguous { g.run_to_make(run.level) as u64 } else { 1 };
+        if !g.makes_leaf(run.level) || run.descriptors == 0 || (run.contiguous && members == 1) {
             return Err(BuildError::NotALeaf { va, level: run.level });
         }
         let shift = g.level_shift(run.level);
@@ -266,9 +272,9 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
         let taken = self.stats.tables;
         let mut table = self.memory.take().ok_or(BuildError::OutOfFrames { taken })?;
         self.stats.tables += 1;
-        let slots = &mut self.memory.slots(&mut table)[..self.geometry.entries(level)];
-        let result = self.fill_table(level, base, slots);
-        match result {
+        let (memory, entries) = (self.memory, self.geometry.entries(level));
+        let fill = |slots: &mut [u64]| self.fill_table(level, base, &mut slots[..entries]);
+        match memory.with_slots(&mut table, level, fill) {
             Ok(()) => Ok(table),
             Err(error) => {
                 give_back(self.memory, self.geometry, level, table, &mut |_, _| {});
@@ -347,7 +353,8 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
                 return Err(Broken { done, error: BuildError::OutOfFrames { taken: self.stats.tables } });
             };
             self.stats.tables += 1;
-            fill_with_step(&mut self.memory.slots(&mut table)[..1 << bits], first, step);
+            let fill = |slots: &mut [u64]| fill_with_step(&mut slots[..1 << bits], first, step);
+            self.memory.with_slots(&mut table, level, fill);
             first = first.wrapping_add(step << bits);
             *slot = Descriptor::link(table.into_pa(), g).0;
         }

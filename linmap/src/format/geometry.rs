@@ -227,6 +227,8 @@ pub struct Geometry {
     oa: OaFormat,
     /// The root level, computed once, so that hot paths need no division.
     root: Level,
+    /// log2 of the bytes of the largest leaf that is made.
+    largest: u8,
 }
 
 /// The reason why a geometry is not possible.
@@ -286,7 +288,27 @@ impl Geometry {
             return Err(GeometryError::VaBits { va_bits, granule, max });
         }
         let levels = (va_bits - granule.page_shift()).div_ceil(granule.page_shift() - 3);
-        Ok(Self { granule, va_bits: va_bits as u8, oa, root: Level(4 - levels as i8) })
+        Ok(Self { granule, va_bits: va_bits as u8, oa, root: Level(4 - levels as i8), largest: u8::MAX })
+    }
+
+    /// Returns this geometry with a limit for leaves: none that is larger than two to the power of `shift` bytes is made,
+    /// contiguous runs included. Pages always are. Larger leaves that are in tables already are understood; if one is
+    /// split, its parts are entries of the next level, whatever their size.
+    ///
+    /// ```
+    /// use linmap::{Geometry, Granule, OaFormat};
+    ///
+    /// // Linux knows no contiguous runs of 1G blocks.
+    /// let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?.with_largest_leaf(30);
+    /// assert_eq!(g.new_leaf_sizes()[0].bytes(), 1 << 30);
+    /// assert_eq!(g.leaf_sizes()[0].bytes(), 16 << 30);
+    /// # Ok::<(), linmap::GeometryError>(())
+    /// ```
+    #[must_use]
+    pub const fn with_largest_leaf(self, shift: u32) -> Self {
+        let page = self.page_shift();
+        let shift = if shift < page { page } else { shift };
+        Self { largest: if shift < u8::MAX as u32 { shift as u8 } else { u8::MAX }, ..self }
     }
 
     /// Returns the translation granule.
@@ -415,6 +437,35 @@ impl Geometry {
             (Granule::K16, 3) => 128,
             _ => 1,
         }
+    }
+
+    /// Returns true if leaves are made at `level`, of one descriptor each.
+    #[inline]
+    pub(crate) const fn makes_leaf(self, level: Level) -> bool {
+        self.may_be_leaf(level) && self.level_shift(level) <= self.largest as u32
+    }
+
+    /// Returns the number of descriptors in the contiguous runs that are made at `level`, or 1 where none are.
+    #[inline(always)]
+    pub(crate) const fn run_to_make(self, level: Level) -> usize {
+        let members = self.contiguous_entries(level);
+        if self.level_shift(level) + members.trailing_zeros() > self.largest as u32 { 1 } else { members }
+    }
+
+    /// Returns the sizes of the leaves that are made, largest first: those up to
+    /// [the limit](Self::with_largest_leaf).
+    pub const fn new_leaf_sizes(self) -> LeafSizes {
+        let all = self.leaf_sizes();
+        let mut made = LeafSizes { count: 0, ..all };
+        let mut next = 0;
+        while next < all.count {
+            if all.sizes[next].shift <= self.largest as u32 {
+                made.sizes[made.count] = all.sizes[next];
+                made.count += 1;
+            }
+            next += 1;
+        }
+        made
     }
 
     /// Returns every size that a leaf can have, largest first.

@@ -92,6 +92,19 @@ impl AddressSpace {
         self.state.geometry()
     }
 
+    /// Returns the first and the last address of what belongs to this map: the half, or
+    /// [a part of it](Self::from_shared_root).
+    pub const fn range(&self) -> (Va, Va) {
+        let Span { first, last } = self.state.owned();
+        (Va(first), Va(last))
+    }
+
+    /// Lets the root stay where it is for ever: [`repaint`](Self::repaint) then stores its entries, instead of switching to
+    /// a second root.
+    pub fn fix_root(&self) {
+        self.state.fix_root();
+    }
+
     /// Returns the policy for leaves in use that would have to change their size.
     #[inline]
     pub fn policy(&self) -> Policy {
@@ -289,7 +302,7 @@ impl AddressSpace {
         attributes: Attributes,
     ) -> Result<(), ChangeError> {
         let g = self.geometry();
-        let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
+        let Some(span) = self.state.owned_span(va, pages)? else { return Ok(()) };
         if oa.0 & (g.page_size() - 1) != 0 {
             return Err(ChangeError::Unaligned(Unaligned::Pa(oa)));
         }
@@ -316,7 +329,7 @@ impl AddressSpace {
     ///
     /// Nothing uses these addresses.
     pub unsafe fn unmap<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), ChangeError> {
-        let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
+        let Some(span) = self.state.owned_span(va, pages)? else { return Ok(()) };
         unmap(&self.state, platform, span)
     }
 
@@ -348,7 +361,7 @@ impl AddressSpace {
     /// before that, to test whether they park. If one of them stops answering half way, the leaves that were split stay
     /// split.
     pub fn split_to_pages<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), ChangeError> {
-        let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
+        let Some(span) = self.state.owned_span(va, pages)? else { return Ok(()) };
         split_to_pages(&self.state, platform, span)
     }
 
@@ -362,7 +375,7 @@ impl AddressSpace {
     /// A range that is unaligned or outside the half; CPUs that cannot be parked. Tables that had collapsed by then
     /// stay collapsed.
     pub fn collapse<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), ChangeError> {
-        let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
+        let Some(span) = self.state.owned_span(va, pages)? else { return Ok(()) };
         collapse(&self.state, platform, span)
     }
 
@@ -375,7 +388,7 @@ impl AddressSpace {
     ///
     /// As for [`split_to_pages`](Self::split_to_pages). Nothing is pinned then.
     pub fn pin<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), ChangeError> {
-        let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
+        let Some(span) = self.state.owned_span(va, pages)? else { return Ok(()) };
         // Pinned first: nobody merges what has been split.
         self.pins(platform, span, true);
         split_to_pages(&self.state, platform, span).inspect_err(|_| self.pins(platform, span, false))
@@ -387,7 +400,7 @@ impl AddressSpace {
     ///
     /// A range that is unaligned or outside the half.
     pub fn unpin<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), ChangeError> {
-        let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
+        let Some(span) = self.state.owned_span(va, pages)? else { return Ok(()) };
         self.pins(platform, span, false);
         Ok(())
     }

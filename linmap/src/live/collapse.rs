@@ -130,7 +130,7 @@ impl<P: Platform> Collapse<'_, P> {
         let step = if first == Descriptor::HOLE {
             0
         } else if first.is_leaf(g, table.level)
-            && g.may_be_leaf(above)
+            && g.makes_leaf(above)
             && first.oa(g, table.level).0 & ((1 << (table.shift + g.index_bits())) - 1) == 0
         {
             1 << table.shift
@@ -174,7 +174,7 @@ impl<P: Platform> Collapse<'_, P> {
             return Ok(false);
         }
         self.locked.mark(at);
-        let store = EntryUpdate::replace(table.pa, index, leaf);
+        let store = EntryUpdate::replace(self.locked.place(table), index, leaf);
         resize::update(&self.locked, (self.policy, leaf.is_valid()), &[store])?;
         self.changed = true;
         self.locked.counters().no_table();
@@ -212,7 +212,7 @@ impl<P: Platform> Collapse<'_, P> {
     /// Turns leaves of a table into contiguous runs where possible.
     fn runs(&mut self, table: &Table) -> Result<(), Stop> {
         let g = self.locked.geometry;
-        let members = g.contiguous_entries(table.level);
+        let members = g.run_to_make(table.level);
         if members == 1 || !g.may_be_leaf(table.level) {
             return Ok(());
         }
@@ -224,7 +224,7 @@ impl<P: Platform> Collapse<'_, P> {
                     continue;
                 }
                 self.locked.mark(at);
-                let join = EntryUpdate::join(table.pa, start, members);
+                let join = EntryUpdate::join(self.locked.place(table), start, members);
                 resize::update(&self.locked, (self.policy, leaf.is_valid()), &[join])?;
                 self.changed = true;
                 self.locked.counters().dissolved(table.level, -(members as i64));

@@ -4,7 +4,7 @@ use crate::build::Tree;
 use crate::format::Half;
 use crate::live::address_space::AddressSpace;
 use crate::live::error::CreateError;
-use crate::plan::{Layout, Leaves, Stats};
+use crate::plan::{Layout, Leaves, Region, Stats};
 use crate::platform::Platform;
 
 /// Creates the linear map in a live address space that has nothing mapped there yet. Returns the counts of what was
@@ -34,5 +34,58 @@ pub unsafe fn create<P: Platform>(
     // None of a layout's leaves is executable.
     let tree = Tree::build_judged(platform, layout.geometry(), Half::Upper, layout.runs(leaves))?;
     // SAFETY: the caller's promise; the layout's leaves have the memory types that the caller chose, and none is executable.
+    Ok(unsafe { space.graft(platform, tree) }?)
+}
+
+/// Creates mappings of the caller's own choice in a live address space: each region has its addresses, attributes and
+/// leaf sizes. Returns the counts of what was added. Everything else is as in [`create`].
+///
+/// So a kernel makes a linear map whose layout it knows already, with several parts that have attributes of their own. A
+/// region shares no leaf with its neighbours, even if they continue it: the alias of the kernel's text, as a region of its
+/// own, becomes read-only later without a change of size. [`Stats::of_runs`] of the regions' runs counts what it takes.
+///
+/// ```
+/// use linmap::host::HostMemory;
+/// use linmap::{AddressSpace, Attributes, Change, Geometry, Granule, Half, OaFormat, Pa, Region, Tree, Va, create_regions};
+///
+/// let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?.with_largest_leaf(30);
+/// let memory = HostMemory::new(g, 16);
+/// let platform = memory.platform();
+/// let space = AddressSpace::adopt(Tree::build(&platform, g, Half::Upper, core::iter::empty())?);
+/// let at = |pa: u64| Va(g.base(Half::Upper) | pa);
+/// let region = |pa: core::ops::Range<u64>, attributes| Region::new(at(pa.start), Pa(pa.start), pa.end - pa.start, attributes);
+/// let text = 0x4021_0000..0x4024_0000;
+/// let regions = [
+///     region(0x4000_0000..text.start, Attributes::RAM),
+///     region(text.clone(), Attributes::KERNEL_DATA),
+///     region(text.end..0x8000_0000, Attributes::RAM),
+/// ];
+/// // SAFETY: no CPU uses these tables.
+/// unsafe { create_regions(&space, &platform, regions)? };
+///
+/// // No leaf changes its size: it is possible under the policy `Fixed`.
+/// // SAFETY: as above.
+/// unsafe { space.protect(&platform, at(text.start), (text.end - text.start) >> 12, Change::READ_ONLY)? };
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+///
+/// # Errors
+///
+/// Regions that are not in ascending address order, or overlap; memory that is both writable and executable, unless
+/// [permitted](AddressSpace::allow_write_execute). All others as for [`create`]. The address space is then as before, and
+/// every frame has been given back.
+///
+/// # Safety
+///
+/// As for [`AddressSpace::map`], for each region.
+pub unsafe fn create_regions<P: Platform>(
+    space: &AddressSpace,
+    platform: &P,
+    regions: impl IntoIterator<Item = Region>,
+) -> Result<Stats, CreateError> {
+    let (g, half) = (space.geometry(), space.state().half());
+    let runs = regions.into_iter().flat_map(|region| region.runs(g));
+    let tree = Tree::build(platform, g, half, runs)?;
+    // SAFETY: the caller's promise.
     Ok(unsafe { space.graft(platform, tree) }?)
 }

@@ -120,7 +120,9 @@ impl<'a, P: Platform> Ends<'a, P> {
         if !split && dissolves.is_none() {
             return Ok(None);
         }
-        locked.covers(table.run_of(index, dissolves.unwrap_or(1)))?;
+        let changes = table.run_of(index, dissolves.unwrap_or(1));
+        locked.state.owns(changes)?;
+        locked.covers(changes)?;
         Ok(Some(End { table, index, dissolves, split }))
     }
 }

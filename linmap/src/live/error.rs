@@ -45,6 +45,15 @@ pub enum ChangeError {
         /// Its length in pages.
         pages: u64,
     },
+    /// Addresses of a root that others use too, in a part that was not taken over. There, leaves change their permissions
+    /// and their validity, and nothing else.
+    #[error(
+        "{va} is in a part of the root table that was not taken over: only whole leaves can change there"
+    )]
+    NotOwned {
+        /// The first such address.
+        va: Va,
+    },
     /// Physical memory beyond what descriptors can express.
     #[error("{pages} pages from {oa} on exceed the {bits} address bits of the descriptors")]
     OutputAddress {
@@ -148,6 +157,12 @@ pub enum GraftError {
     /// The tree and the address space differ in geometry or half.
     #[error("the tree was built for another geometry or half than the address space has")]
     OtherGeometry,
+    /// The tree has entries in a part of the root that was not taken over.
+    #[error("{va} is in a part of the root table that was not taken over")]
+    NotOwned {
+        /// The first such address.
+        va: Va,
+    },
     /// A slot of the root table is not a hole.
     #[error("{va} is mapped already; unmap it first")]
     Occupied {
@@ -165,6 +180,31 @@ pub enum GraftError {
     #[error("{va} would be writable and executable at once; make it read-only first, or not executable")]
     WriteExecute {
         /// The first such address.
+        va: Va,
+    },
+}
+
+/// The reason why a part of a root was not taken over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum AdoptError {
+    /// The memory's table pages are not of the geometry's size.
+    #[error(transparent)]
+    Memory(#[from] BuildError),
+    /// A range that is empty or not in the half.
+    #[error("{first} to {last} is not a range of the half that these tables translate")]
+    OutsideHalf {
+        /// The first address of the range.
+        first: Va,
+        /// Its last address.
+        last: Va,
+    },
+    /// A range whose ends are not those of entries of the root, or of contiguous runs of them.
+    #[error(
+        "{va} is within an entry of the root table, or within a run of them; take whole ones, as in `linear_range`"
+    )]
+    PartOfEntry {
+        /// The end of the range that is not.
         va: Va,
     },
 }

@@ -44,10 +44,23 @@ impl AddressSpace {
         if (tree.geometry(), tree.half()) != (self.geometry(), self.state().half()) {
             return Err(GraftError::OtherGeometry);
         }
+        if let Some(span) = self.span_of(tree)
+            && let Err(ChangeError::NotOwned { va }) = self.state().owns(span)
+        {
+            return Err(GraftError::NotOwned { va });
+        }
         match tree.write_execute() {
             Some(va) if !self.state().allows_write_execute() => Err(GraftError::WriteExecute { va }),
             _ => Ok(()),
         }
+    }
+
+    /// Returns the addresses that the used entries of the tree's root translate.
+    fn span_of(&self, tree: &Tree) -> Option<Span> {
+        let (used, state) = (tree.used(), self.state());
+        let first = state.base() + ((used.start as u64) << state.root_shift());
+        (!used.is_empty())
+            .then(|| Span { first, last: first + (((used.len() as u64) << state.root_shift()) - 1) })
     }
 
     /// Moves the entries of the tree's root into the live root.
@@ -77,11 +90,13 @@ impl AddressSpace {
 fn store_root<P: Platform>(locked: &Locked<'_, P>, tree: &mut Tree) {
     let (used, stats, root) = (tree.used(), tree.stats(), locked.root());
     locked.publish_barrier();
-    for (index, &bits) in used.clone().zip(&tree.root_entries(locked.platform)[used]) {
-        if bits != 0 {
-            locked.store(&root, index, Descriptor(bits));
+    tree.with_root_entries(locked.platform, |entries| {
+        for (index, &bits) in used.clone().zip(&entries[used]) {
+            if bits != 0 {
+                locked.store(&root, index, Descriptor(bits));
+            }
         }
-    }
+    });
     locked.platform.dsb(Dsb::Ishst);
     locked.platform.isb();
     locked.counters().include(&stats);

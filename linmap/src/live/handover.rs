@@ -3,8 +3,9 @@
 use core::ops::ControlFlow;
 
 use crate::build::{BuildError, Tree};
-use crate::format::{Entry, Geometry, Half, Pa, Va};
+use crate::format::{Entry, Geometry, Half, Pa, Span, Va};
 use crate::live::address_space::AddressSpace;
+use crate::live::error::AdoptError;
 use crate::live::map_state::MapState;
 use crate::platform::Memory;
 use crate::read::{Live, count, visit};
@@ -43,12 +44,52 @@ impl AddressSpace {
         Ok(Self::of(MapState::over(root, geometry, half, &stats)))
     }
 
+    /// Takes over a part of a root that is in use and that others use too, such as the kernel's first root: the mappings
+    /// from the first address of `range` to the last, for example [`linear_range`](crate::linear_range). Reads the tables of
+    /// that range once to count their contents, and changes nothing.
+    ///
+    /// The root stays where it is for ever, also when the map is [repainted](Self::repaint). The rest of the root is left
+    /// to others: it can be read, and whole leaves there change their permissions and their validity, as the area of
+    /// [`Aliased`](crate::Aliased) does; everything else is refused with
+    /// [`NotOwned`](crate::ChangeError::NotOwned). [`stats`](Self::stats) are those of the range and of the root. The policy
+    /// is [`Policy::Fixed`](crate::Policy::Fixed) until [`set_policy`](Self::set_policy) changes it.
+    ///
+    /// Where the root is not writable by its usual address, the memory stores its entries in its own way
+    /// ([`Memory::store_root`]).
+    ///
+    /// # Errors
+    ///
+    /// A memory whose pages are not of the geometry's size; a range that is not in the half, or has a part of an entry
+    /// of the root, or of a contiguous run of them.
+    ///
+    /// # Safety
+    ///
+    /// As for [`from_live`](Self::from_live), for the root and the tables of the range. The tables of the rest are pages that
+    /// `memory` reaches, and their owners
+    ///
+    /// - store to no entry of the root in the range, and give no table back while it is read through this value;
+    /// - leave alone the descriptors of pages that this value is asked to change.
+    pub unsafe fn from_shared_root<M: Memory>(
+        memory: &M,
+        geometry: Geometry,
+        half: Half,
+        root: Pa,
+        range: (Va, Va),
+    ) -> Result<Self, AdoptError> {
+        Tree::fits(memory, geometry)?;
+        let owned = whole_entries(geometry, half, range)?;
+        // SAFETY: these are live tables of this memory, by the caller's promise.
+        let tables = unsafe { Live::new(memory) };
+        let stats = count(&tables, geometry, root, range).unwrap_or_else(|e| match e {});
+        Ok(Self::of(MapState::over(root, geometry, half, &stats).sharing(owned)))
+    }
+
     /// Hands the tables back as a tree, which can be [discarded](Tree::discard) or published elsewhere. Reads all of
     /// them once.
     ///
     /// # Safety
     ///
-    /// - `memory` is the memory of the tables.
+    /// - `memory` is the memory of the tables, and the root is [not shared](Self::from_shared_root).
     /// - No walker can reach any of them, and no TLB holds an entry of them: the TTBR changed on each CPU, ISB, TLBI, DSB.
     pub unsafe fn into_tree<M: Memory>(self, memory: &M) -> Tree {
         let (root, geometry, half) = (self.root(), self.geometry(), self.state().half());
@@ -66,6 +107,20 @@ impl AddressSpace {
         _ = found.unwrap_or_else(|e| match e {});
         // SAFETY: the caller's promise. This value owned the tables, and is gone.
         unsafe { Tree::of_tables(memory, (root, geometry, half), stats, write_execute) }
+    }
+}
+
+/// Returns a range whose ends are those of entries of the root, or of contiguous runs of them.
+pub(crate) fn whole_entries(g: Geometry, half: Half, (first, last): (Va, Va)) -> Result<Span, AdoptError> {
+    let (from, to) = (first.0.wrapping_sub(g.base(half)), last.0.wrapping_sub(g.base(half)));
+    if from > to || to >> g.va_bits() != 0 {
+        return Err(AdoptError::OutsideHalf { first, last });
+    }
+    let below = ((g.contiguous_entries(g.root()) as u64) << g.level_shift(g.root())) - 1;
+    match () {
+        () if from & below != 0 => Err(AdoptError::PartOfEntry { va: first }),
+        () if to & below != below => Err(AdoptError::PartOfEntry { va: last }),
+        () => Ok(Span { first: first.0, last: last.0 }),
     }
 }
 

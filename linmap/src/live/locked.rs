@@ -271,7 +271,7 @@ impl<'a, P: Platform> Locked<'a, P> {
     /// [`load_pair`](Self::load_pair).
     #[inline(always)]
     pub(crate) fn store_pair(&self, table: &Table, index: usize, [first, second]: [Descriptor; 2]) {
-        if P::PLAIN {
+        if P::PLAIN && !self.stores_root(table) {
             let [low, high] = if cfg!(target_endian = "little") { [first, second] } else { [second, first] };
             let both = u128::from(low.0) | u128::from(high.0) << 64;
             // SAFETY: as for `load_pair` and `store`.
@@ -283,6 +283,10 @@ impl<'a, P: Platform> Locked<'a, P> {
 
     #[inline(always)]
     pub(crate) fn store(&self, table: &Table, index: usize, new: Descriptor) {
+        if self.stores_root(table) {
+            // SAFETY: as below.
+            return unsafe { self.platform.store_root(Slot { table: table.pa, index }, new) };
+        }
         if P::PLAIN {
             // SAFETY: as for `load`. The effect on users of the addresses is the responsibility of the operation's
             // caller, for whom it is unsafe.
@@ -290,6 +294,17 @@ impl<'a, P: Platform> Locked<'a, P> {
         }
         // SAFETY: as above.
         unsafe { self.platform.store(Slot { table: table.pa, index }, new) }
+    }
+
+    /// Returns true if the entries of a table are stored through [`Memory::store_root`](crate::Memory::store_root).
+    #[inline(always)]
+    fn stores_root(&self, table: &Table) -> bool {
+        P::STORES_ROOT && table.level == self.geometry.root()
+    }
+
+    /// Returns what an [`EntryUpdate`](crate::EntryUpdate) says of a table: its address, and whether it is the root.
+    pub(crate) fn place(&self, table: &Table) -> (Pa, bool) {
+        (table.pa, table.level == self.geometry.root())
     }
 
     /// Returns the deepest table that translates all of a span.

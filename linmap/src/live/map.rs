@@ -147,12 +147,12 @@ impl Mapping {
         let fits = self.span.covers(at.first, at.last)
             && (at.first ^ self.oa(at.first).0) & ((1 << table.shift) - 1) == 0;
         let large = table.level == Level::PAGE || self.leaves == Leaves::Largest;
-        fits && large && locked.geometry.may_be_leaf(table.level)
+        fits && large && locked.geometry.makes_leaf(table.level)
     }
 
     /// Returns true if the leaf that a hole becomes is in a contiguous run.
     fn is_in_run<P: Platform>(&self, locked: &Locked<'_, P>, table: &Table, index: usize) -> bool {
-        let members = locked.geometry.contiguous_entries(table.level);
+        let members = locked.geometry.run_to_make(table.level);
         let first = index & !(members - 1);
         let span = table.run_of(index, members);
         let aligned = (span.first ^ self.oa(span.first).0) & (span.last - span.first) == 0;
@@ -231,7 +231,7 @@ impl<P: Platform> LeafVisitor<P> for Fill {
     ) -> Result<usize, Stop> {
         let (g, mapping, at) = (locked.geometry, self.mapping, table.span_of(index));
         if mapping.is_leaf(locked, table, index) {
-            let members = g.contiguous_entries(table.level);
+            let members = g.run_to_make(table.level);
             let run = (table.pa, index & !(members - 1));
             let contiguous = match self.run {
                 Some((known, contiguous)) if known == run => contiguous,

@@ -20,6 +20,10 @@ pub(crate) struct MapState {
     half: Half,
     /// The first address of the half.
     base: u64,
+    /// The addresses whose mappings belong to this map; others may use the rest of the root.
+    owned: Span,
+    /// True if the root stays where it is for ever.
+    fixed_root: AtomicBool,
     /// log2 of the bytes that an entry of the root spans.
     root_shift: u8,
     first_leaf: Level,
@@ -48,11 +52,15 @@ impl MapState {
 
     /// Returns the state of a map with these counts below a root.
     pub(crate) fn over(root: Pa, geometry: Geometry, half: Half, stats: &Stats) -> Self {
+        let base = geometry.base(half);
+        let owned = Span { first: base, last: base + ((1 << geometry.va_bits()) - 1) };
         let state = Self {
             root: AtomicU64::new(root.0),
             geometry,
             half,
-            base: geometry.base(half),
+            base,
+            owned,
+            fixed_root: AtomicBool::new(false),
             first_leaf: geometry.first_leaf_level(),
             root_shift: geometry.level_shift(geometry.root()) as u8,
             page_shift: geometry.page_shift() as u8,
@@ -67,6 +75,26 @@ impl MapState {
         };
         state.shares[0].counters.include(stats);
         state
+    }
+
+    /// Returns the state of a map that has only a part of its root, which stays where it is.
+    pub(crate) fn sharing(self, owned: Span) -> Self {
+        Self { owned, fixed_root: AtomicBool::new(true), ..self }
+    }
+
+    /// Returns the addresses whose mappings belong to this map.
+    pub(crate) const fn owned(&self) -> Span {
+        self.owned
+    }
+
+    /// Returns true if the root stays where it is.
+    pub(crate) fn is_root_fixed(&self) -> bool {
+        self.fixed_root.load(Relaxed)
+    }
+
+    /// Lets the root stay where it is from now on.
+    pub(crate) fn fix_root(&self) {
+        self.fixed_root.store(true, Relaxed);
     }
 
     /// Returns the state that belongs to a lock.
@@ -199,6 +227,31 @@ impl MapState {
             return Ok(None);
         }
         Ok(Some(Span { first: va.0, last: va.0 + ((pages << page) - 1) }))
+    }
+
+    /// Does the same for an operation that changes more than the contents of leaves.
+    ///
+    /// # Errors
+    ///
+    /// As for [`span`](Self::span); some of the range does not belong to this map.
+    pub(crate) fn owned_span(&self, va: Va, pages: u64) -> Result<Option<Span>, ChangeError> {
+        let Some(span) = self.span(va, pages)? else { return Ok(None) };
+        self.owns(span).map(|()| Some(span))
+    }
+
+    /// Checks that a span belongs to this map.
+    ///
+    /// # Errors
+    ///
+    /// Some of it does not.
+    #[inline]
+    pub(crate) fn owns(&self, span: Span) -> Result<(), ChangeError> {
+        if self.owned.covers(span.first, span.last) {
+            return Ok(());
+        }
+        let Span { first, last } = self.owned;
+        let va = if span.first < first { span.first } else { span.first.max(last.wrapping_add(1)) };
+        Err(ChangeError::NotOwned { va: Va(va) })
     }
 
     /// Returns a change of permissions as a change of leaves.

@@ -210,6 +210,9 @@ fn within_one<P: Platform>(locked: &Locked<'_, P>, change: LeafChange, span: Spa
         return Ok(true);
     }
     let (whole, dissolves) = (span.covers(at.first, at.last), locked.run(&table, old));
+    if !whole || dissolves.is_some() {
+        locked.state.owns(table.run_of(index, dissolves.unwrap_or(1)))?;
+    }
     locked.covers(table.run_of(index, dissolves.unwrap_or(1)))?;
     let mut link = None;
     if !whole {

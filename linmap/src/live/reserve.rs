@@ -4,7 +4,7 @@
 use core::cell::{Cell, RefCell};
 
 use crate::build::OutOfFrames;
-use crate::format::{Descriptor, Pa};
+use crate::format::{Descriptor, Level, Pa};
 use crate::platform::{Frame, Memory, Slot};
 
 /// Frames, linked through their first entry: no allocation, no limit.
@@ -99,5 +99,17 @@ unsafe impl<M: Memory> Memory for Reserve<'_, M> {
     unsafe fn store(&self, slot: Slot, new: Descriptor) {
         // SAFETY: the caller's promise.
         unsafe { self.memory.store(slot, new) }
+    }
+
+    const STORES_ROOT: bool = M::STORES_ROOT;
+
+    #[inline]
+    unsafe fn store_root(&self, slot: Slot, new: Descriptor) {
+        // SAFETY: the caller's promise.
+        unsafe { self.memory.store_root(slot, new) }
+    }
+
+    fn with_slots<R>(&self, frame: &mut Frame, level: Level, work: impl FnOnce(&mut [u64]) -> R) -> R {
+        self.memory.with_slots(frame, level, work)
     }
 }

@@ -1,7 +1,7 @@
 //! A platform with table pages of its own, for operations that may neither allocate nor fail for want of memory.
 
 use crate::build::OutOfFrames;
-use crate::format::{Descriptor, Geometry, Pa, Tlbi, Va};
+use crate::format::{Descriptor, Geometry, Level, Pa, Tlbi, Va};
 use crate::live::error::ChangeError;
 use crate::live::reserve::Reserve;
 use crate::platform::{CannotPark, Dsb, EntryUpdate, Frame, Hardware, Memory, Platform, Promise, Slot};
@@ -95,6 +95,18 @@ unsafe impl<P: Platform> Memory for Reserved<'_, P> {
     unsafe fn store(&self, slot: Slot, new: Descriptor) {
         // SAFETY: the caller's promise.
         unsafe { self.platform.store(slot, new) }
+    }
+
+    const STORES_ROOT: bool = P::STORES_ROOT;
+
+    #[inline]
+    unsafe fn store_root(&self, slot: Slot, new: Descriptor) {
+        // SAFETY: the caller's promise.
+        unsafe { self.platform.store_root(slot, new) }
+    }
+
+    fn with_slots<R>(&self, frame: &mut Frame, level: Level, work: impl FnOnce(&mut [u64]) -> R) -> R {
+        self.platform.with_slots(frame, level, work)
     }
 }
 

@@ -86,10 +86,10 @@ impl Resize {
         };
         for Self { table, index, dissolves, link } in resizes {
             if let Some(members) = *dissolves {
-                add(EntryUpdate::dissolve(table.pa, index & !(members - 1), members));
+                add(EntryUpdate::dissolve(locked.place(table), index & !(members - 1), members));
             }
             if let Some(link) = link {
-                add(EntryUpdate::replace(table.pa, *index, *link));
+                add(EntryUpdate::replace(locked.place(table), *index, *link));
             }
         }
         if resizes.iter().any(|resize| resize.link.is_some()) {

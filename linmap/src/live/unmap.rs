@@ -67,7 +67,7 @@ pub(crate) fn unmap_all<P: Platform>(
     let mut hull: Option<Span> = None;
     let mut locks = None;
     for &(va, pages) in ranges {
-        let Some(span) = state.span(va, pages)? else { continue };
+        let Some(span) = state.owned_span(va, pages)? else { continue };
         let all = hull.unwrap_or(span);
         hull = Some(Span { first: all.first.min(span.first), last: all.last.max(span.last) });
         let of = LockSet::of::<P>(span);

@@ -165,7 +165,7 @@ impl<'a> Layout<'a> {
 
         let (offset, mapped) = offset::chosen(geometry, ram, first);
         let unaligned_bytes = given.saturating_sub(kept);
-        let sizes = geometry.leaf_sizes();
+        let sizes = geometry.new_leaf_sizes();
         let memory_types = (MemoryType::NORMAL_TAGGED, MemoryType::NORMAL);
         let without_image = Self {
             geometry,

@@ -24,7 +24,7 @@ pub(super) fn chosen(g: Geometry, ram: &[Range<Pa>], first: Pa) -> (u64, Range<P
         Pa(base)..Pa(base.saturating_add(reach).min(oa_end).max(base))
     };
     let fits = |leaf: u64| ram.iter().any(|r| up(r.start, leaf).0.saturating_add(leaf) <= r.end.0);
-    let (page, sizes) = (g.page_size(), g.leaf_sizes());
+    let (page, sizes) = (g.page_size(), g.new_leaf_sizes());
     let mut usable =
         sizes.iter().map(|s| s.bytes_of_known()).filter(|&l| l <= reach && (l == page || fits(l)));
     let dropped = |leaf: u64| dropped_bytes(ram, &window(leaf));

@@ -103,7 +103,7 @@ impl Region {
         // The largest number of bytes that can follow the first byte.
         let behind = u64::MAX - self.va.0.max(self.oa.0);
         let bytes = if self.bytes > behind { behind.saturating_add(1) } else { self.bytes };
-        Self { bytes, ..self }.runs_of(geometry.leaf_sizes())
+        Self { bytes, ..self }.runs_of(geometry.new_leaf_sizes())
     }
 
     /// Returns the runs for known leaf sizes. The region must not extend beyond the last address.

@@ -2,7 +2,7 @@
 //!
 //! It has primitives only. The library makes the sequences from them, so that a model can judge the sequences.
 
-use crate::format::{Descriptor, Geometry, Pa, Tlbi, Va};
+use crate::format::{Descriptor, Geometry, Level, Pa, Tlbi, Va};
 use crate::platform::entry_update::EntryUpdate;
 use crate::platform::memory::{Frame, Memory, Slot};
 
@@ -221,6 +221,18 @@ unsafe impl<M: Memory, H> Memory for Combined<'_, M, H> {
     unsafe fn store(&self, slot: Slot, new: Descriptor) {
         // SAFETY: the caller's promise.
         unsafe { self.0.store(slot, new) }
+    }
+
+    const STORES_ROOT: bool = M::STORES_ROOT;
+
+    #[inline]
+    unsafe fn store_root(&self, slot: Slot, new: Descriptor) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.store_root(slot, new) }
+    }
+
+    fn with_slots<R>(&self, frame: &mut Frame, level: Level, work: impl FnOnce(&mut [u64]) -> R) -> R {
+        self.0.with_slots(frame, level, work)
     }
 }
 

@@ -6,7 +6,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::format::{Descriptor, Pa};
+use crate::format::{Descriptor, Level, Pa};
 
 /// A table page that no walker can reach. This value owns it.
 ///
@@ -56,9 +56,10 @@ pub struct Slot {
 /// - a frame from [`take`](Self::take) is a whole page of [`page_size`](Self::page_size) bytes, aligned to that, and
 ///   stays reachable, exclusive and unmoved until it is given back;
 /// - the page size never changes;
-/// - [`slots`](Self::slots) is the entire memory of that page, 8 bytes an entry, and nothing else;
-/// - [`load`](Self::load) and [`store`](Self::store) are single 64-bit single-copy atomic accesses, not torn, repeated
-///   or left out;
+/// - [`slots`](Self::slots) is the entire memory of that page, 8 bytes an entry, and nothing else, and
+///   [`with_slots`](Self::with_slots) calls its closure once, with the same entries;
+/// - [`load`](Self::load), [`store`](Self::store) and [`store_root`](Self::store_root) are single 64-bit single-copy
+///   atomic accesses, not torn, repeated or left out;
 /// - where [`PLAIN`](Self::PLAIN) is true, [`words`](Self::words) is the entire memory of that page, 8 bytes an entry,
 ///   and nothing else, and permits such accesses until the page is given back;
 /// - where there is more than one memory, each panics if it is passed a page of another.
@@ -94,6 +95,32 @@ pub unsafe trait Memory {
         let entries = self.page_size() as usize / size_of::<u64>();
         // SAFETY: the frame owns the page and is borrowed mutably, and its memory is plain. Any bits are a valid `u64`.
         unsafe { core::slice::from_raw_parts_mut(self.words(frame.pa()), entries) }
+    }
+
+    /// Calls `work` with the entries of a page that no walker can reach, and that is or will be a table at `level`.
+    ///
+    /// [`Tree::build`](crate::Tree::build) and [`create`](crate::create) reach pages by this alone, calls for tables of the
+    /// next level nested within it, and never for two tables of one level at a time. So a platform that can map one page
+    /// of each level, such as a fixmap, maps it here and unmaps it when `work` has returned. The default is
+    /// [`slots`](Self::slots).
+    #[inline(always)]
+    fn with_slots<R>(&self, frame: &mut Frame, level: Level, work: impl FnOnce(&mut [u64]) -> R) -> R {
+        _ = level;
+        work(self.slots(frame))
+    }
+
+    /// True if entries of a root are stored through [`store_root`](Self::store_root), for example because the root is
+    /// mapped read-only where [`words`](Self::words) has it.
+    const STORES_ROOT: bool = false;
+
+    /// Replaces the descriptor in a slot of a live root, where [`STORES_ROOT`](Self::STORES_ROOT) is true.
+    ///
+    /// # Safety
+    ///
+    /// As for [`store`](Self::store).
+    unsafe fn store_root(&self, slot: Slot, new: Descriptor) {
+        // SAFETY: the caller's promise.
+        unsafe { self.store(slot, new) }
     }
 
     /// Returns the descriptor in a slot of a live table.

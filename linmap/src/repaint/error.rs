@@ -31,6 +31,12 @@ pub enum RepaintError {
         /// The end of the range that is not.
         va: Va,
     },
+    /// A range with addresses in a part of the root that [was not taken over](crate::AddressSpace::from_shared_root).
+    #[error("{va} is in a part of the root table that was not taken over")]
+    NotOwned {
+        /// The first such address.
+        va: Va,
+    },
     /// Another repaint is under way.
     #[error("a repaint of these tables is under way; wait until it has returned")]
     UnderWay,

@@ -4,8 +4,11 @@ mod copy;
 mod detached;
 mod error;
 mod old_tree;
+mod root_entries;
 mod second_tree;
+mod switch;
 #[cfg(test)]
 mod tests;
 
 pub use error::RepaintError;
+pub use root_entries::RootEntries;

@@ -21,6 +21,7 @@ use crate::repaint::copy::Copy;
 use crate::repaint::detached::Detached;
 use crate::repaint::error::RepaintError;
 use crate::repaint::old_tree::retire;
+use crate::repaint::switch::{load_root, store_entries};
 
 impl AddressSpace {
     /// Maps everything from the first address of `range` to the last in single pages, although no live leaf changes its
@@ -69,26 +70,6 @@ impl AddressSpace {
         state.attention.repaint_ends();
         result
     }
-
-    /// Returns a range whose ends are those of entries of the root, or of contiguous runs of them.
-    fn whole_entries(&self, (first, last): (Va, Va)) -> Result<Span, RepaintError> {
-        let g = self.geometry();
-        let all = (1u64 << g.va_bits()) - 1;
-        let (from, to) =
-            (first.0.wrapping_sub(self.state().base()), last.0.wrapping_sub(self.state().base()));
-        if from > to || to > all {
-            let pages = (last.0.wrapping_sub(first.0) >> g.page_shift()) + 1;
-            return Err(RepaintError::OutsideHalf { va: first, pages });
-        }
-        let below = ((g.contiguous_entries(g.root()) as u64) << g.level_shift(g.root())) - 1;
-        if from & below != 0 {
-            return Err(RepaintError::PartOfEntry { va: first });
-        }
-        if to & below != below {
-            return Err(RepaintError::PartOfEntry { va: last });
-        }
-        Ok(Span { first: first.0, last: last.0 })
-    }
 }
 
 /// A repaint under way.
@@ -98,6 +79,8 @@ struct Repaint<'a, P: Platform> {
     keep: &'a [(Va, Va)],
     /// The second root.
     root: Frame,
+    /// If the first root stays where it is, the page for its old entries.
+    old: Option<Frame>,
     /// The counts of the second tree.
     counters: Counters,
     /// The number of holds, and of attempts to switch.
@@ -113,17 +96,29 @@ impl<'a, P: Platform> Repaint<'a, P> {
 
     fn run(call: Call<'a, P>, range: Span, keep: &'a [(Va, Va)]) -> Result<Stats, RepaintError> {
         let root = call.platform.take().ok_or(OutOfFrames(0))?;
+        let old = if call.state.is_root_fixed() { call.platform.take() } else { None };
+        if call.state.is_root_fixed() && old.is_none() {
+            call.platform.give(root);
+            return Err(OutOfFrames(1).into());
+        }
         let (counters, detached) = (Counters::new(), Detached::new());
-        let mut repaint = Self { call, range, keep, root, counters, holds: 0, claim: None, detached };
+        let mut repaint = Self { call, range, keep, root, old, counters, holds: 0, claim: None, detached };
         repaint.counters.table();
         fill_holes(repaint.slots());
         let entries = repaint.entries();
         match repaint.until_switched() {
             Ok(old) => {
-                let Self { call, root, counters, claim, .. } = repaint;
+                let Self { call, root, old: of_old, counters, claim, .. } = repaint;
                 drop(claim);
-                // It is live.
-                _ = root.into_pa();
+                match of_old {
+                    // Its entries are in the first root now, and the old ones in a page of their own.
+                    Some(of_old) => {
+                        _ = of_old.into_pa();
+                        call.platform.give(root);
+                    }
+                    // It is live.
+                    None => _ = root.into_pa(),
+                }
                 retire(&call, old, entries);
                 Ok(counters.stats())
             }
@@ -251,8 +246,8 @@ impl<'a, P: Platform> Repaint<'a, P> {
         }
     }
 
-    /// Switches all CPUs to the second tree, and returns the old root. Returns `None` if there is something left to copy, or
-    /// another claim.
+    /// Switches all CPUs to the second tree, and returns a root with the old entries. Returns `None` if there is something
+    /// left to copy, or another claim.
     fn switch(&mut self) -> Result<Option<Pa>, RepaintError> {
         let (entries, range, state) = (self.entries(), self.range, self.call.state);
         let own = self.claim.as_ref().map_or(0, Claim::bit);
@@ -262,27 +257,23 @@ impl<'a, P: Platform> Repaint<'a, P> {
         if is_left() {
             return Ok(None);
         }
-        let Self { call, counters, root, .. } = self;
-        let (g, platform) = (state.geometry(), call.platform);
-        platform.call()?;
-        let (pa, slots) = (root.pa(), &mut platform.slots(root)[..g.entries(g.root())]);
+        let Self { call, counters, root, old, .. } = self;
+        call.platform.call()?;
         let locked = call.locked(LockSet::of::<P>(Span { first: 0, last: u64::MAX }));
         locked.hold(|| {
             if is_left() {
                 return Ok(None);
             }
-            let live = locked.root();
-            for index in (0..entries.start).chain(entries.end..slots.len()) {
-                slots[index] = locked.load(&live, index).0;
-            }
-            locked.publish_barrier();
-            platform.park(platform, pa, &[])?;
+            let (live, old) = match old {
+                Some(old) => (locked.root().pa, store_entries(&locked, (root, old), entries)?),
+                None => (load_root(&locked, root, entries)?, locked.root().pa),
+            };
             state.parked();
             // The next holder of a lock finds the second tree.
-            state.switch(pa, Policy::Pages);
+            state.switch(live, Policy::Pages);
             state.copied.forget();
             state.share(0).counters.include(&counters.stats());
-            Ok(Some(live.pa))
+            Ok(Some(old))
         })
     }
 
@@ -300,6 +291,7 @@ impl<'a, P: Platform> Repaint<'a, P> {
             }
         }
         platform.give(self.root);
+        self.old.map(|old| platform.give(old));
     }
 
     /// Returns the entries of the root that are in the range.

@@ -1,0 +1,54 @@
+//! The switch to the second tree: the CPUs load its root, or the first root gets its entries.
+
+use core::ops::Range;
+
+use crate::format::Pa;
+use crate::live::Locked;
+use crate::platform::{CannotPark, EntryUpdate, Frame, Platform};
+
+/// Lets all CPUs load the second root, which has the entries outside the range of the repaint in common with the first.
+/// Returns its address.
+///
+/// # Errors
+///
+/// CPUs do not park.
+pub(super) fn load_root<P: Platform>(
+    locked: &Locked<'_, P>,
+    root: &mut Frame,
+    entries: Range<usize>,
+) -> Result<Pa, CannotPark> {
+    let (g, live, pa) = (locked.geometry, locked.root(), root.pa());
+    let slots = &mut locked.platform.slots(root)[..g.entries(g.root())];
+    for index in (0..entries.start).chain(entries.end..slots.len()) {
+        slots[index] = locked.load(&live, index).0;
+    }
+    locked.publish_barrier();
+    locked.platform.park(locked.platform, pa, &[])?;
+    Ok(pa)
+}
+
+/// Stores the entries of the second root into the first, which stays where it is, while the CPUs are parked. Its old entries
+/// are in `old` then, whose address it returns.
+///
+/// # Errors
+///
+/// CPUs do not park.
+pub(super) fn store_entries<P: Platform>(
+    locked: &Locked<'_, P>,
+    (root, old): (&mut Frame, &mut Frame),
+    entries: Range<usize>,
+) -> Result<Pa, CannotPark> {
+    let (live, platform) = (locked.root(), locked.platform);
+    let (mut used, of_old) = (None, old.pa());
+    let (new, old) = (platform.slots(root), platform.slots(old));
+    for index in entries {
+        old[index] = locked.load(&live, index).0;
+        if (old[index], new[index]) != (0, 0) {
+            used = Some((used.map_or(index, |(first, _)| first), index));
+        }
+    }
+    locked.publish_barrier();
+    let update = used.map(|(first, last)| EntryUpdate::copy(live.pa, root.pa(), first, last - first + 1));
+    platform.park(platform, live.pa, update.as_slice())?;
+    Ok(of_old)
+}
