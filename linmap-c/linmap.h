@@ -1,0 +1,340 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * linmap: the arm64 kernel linear map. Made of linmap-c/src by its test `header`; not edited by hand.
+ *
+ * The kernel provides the functions of the first part, and calls those of the second. Any CPU may call them at any time
+ * unless they say otherwise. What returns an int64_t or an int returns a negative number on an error, LINMAP_E... below.
+ */
+
+#ifndef LINMAP_H
+#define LINMAP_H
+
+#ifdef __KERNEL__
+#include <linux/types.h>
+#else
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#endif
+
+#define LINMAP_ALIGNED(n) __attribute__((aligned(n)))
+#define LINMAP_NORETURN __attribute__((noreturn))
+
+
+// An address or a length is not a multiple of the page size, the geometry is impossible, regions overlap or are not in
+// order, unknown flags or bits, or the map was not initialised.
+#define LINMAP_EINVAL 22
+
+// Out of table pages. All that were taken have been given back.
+#define LINMAP_ENOMEM 12
+
+// Nothing is mapped at an address of the range.
+#define LINMAP_ENOENT 2
+
+// Something is mapped already at an address of the range.
+#define LINMAP_EEXIST 17
+
+// An address is not in the half of the map, or physical memory is beyond what descriptors can express.
+#define LINMAP_ERANGE 34
+
+// Memory would be both writable and executable.
+#define LINMAP_EACCES 13
+
+// A leaf in use would have to change its size, and not all CPUs promise LINMAP_NEVER_ABORTS.
+#define LINMAP_EOPNOTSUPP 95
+
+// Another caller has claimed the addresses, and this one cannot wait.
+#define LINMAP_EAGAIN 11
+
+// A CPU did not answer when it was to be parked.
+#define LINMAP_ETIMEDOUT 110
+
+// The tables have a descriptor that the library would not write.
+#define LINMAP_EUCLEAN 117
+
+#if !defined(LINMAP_LOCKS_64)
+// The number of locks, from 0 on. The gigabyte with the number n has the lock n % LINMAP_LOCKS. An object built with the
+// feature locks-64 has 64.
+#define LINMAP_LOCKS 1
+#endif
+
+#if defined(LINMAP_LOCKS_64)
+// The number of locks, from 0 on. The gigabyte with the number n has the lock n % LINMAP_LOCKS.
+#define LINMAP_LOCKS 64
+#endif
+
+// The size of struct linmap in bytes.
+#define LINMAP_SIZE 12288
+
+// The alignment of struct linmap in bytes.
+#define LINMAP_ALIGN 128
+
+// 48-bit output addresses.
+#define LINMAP_OA_48 0
+
+// 52-bit output addresses of the 64K granule (FEAT_LPA).
+#define LINMAP_OA_LPA 1
+
+// 52-bit output addresses of the 4K and 16K granules (FEAT_LPA2, TCR.DS set).
+#define LINMAP_OA_LPA2 2
+
+// The region is mapped in pages that are in no contiguous run, so that each can change without a change of size.
+#define LINMAP_PAGES (1 << 0)
+
+// All CPUs never raise an abort when the size of a live leaf changes (FEAT_BBM level 2 alone does not say so).
+#define LINMAP_NEVER_ABORTS (1 << 0)
+
+// All CPUs have TLBIs by range (FEAT_TLBIRANGE).
+#define LINMAP_RANGE_TLBI (1 << 1)
+
+// A CPU needs each batch of TLBIs repeated.
+#define LINMAP_REPEAT_TLBI (1 << 2)
+
+// The valid bit, for linmap_change.
+#define LINMAP_VALID (1 << 0)
+
+// The call does not wait and does not sleep. It fails with -EAGAIN where it would have to wait for another caller.
+#define LINMAP_ATOMIC (1 << 0)
+
+// The largest number of leaf sizes.
+#define LINMAP_LEAF_SIZES 8
+
+// A map. All of it is the library's; it may be anywhere in memory, and does not move.
+//
+// A map that is all zero has not been initialised, and every call but linmap_init refuses it.
+struct LINMAP_ALIGNED(128) linmap {
+  uint8_t opaque[LINMAP_SIZE];
+};
+
+// The leaves of one size. A contiguous run is a leaf.
+struct linmap_leaves {
+  // The number of bytes that such a leaf maps; 0 for none.
+  uint64_t bytes;
+  // The number of leaves.
+  uint64_t count;
+};
+
+// Counts of a map and of the changes of it.
+struct linmap_stats {
+  // The number of table pages, with the root.
+  uint64_t tables;
+  // The number of bytes that are mapped, valid or not.
+  uint64_t bytes;
+  // Leaves that became tables.
+  uint64_t splits;
+  // Tables that became leaves, or were freed because they were empty.
+  uint64_t collapses;
+  // TLB invalidations.
+  uint64_t invalidations;
+  // The leaves by size, the largest first.
+  struct linmap_leaves leaves[LINMAP_LEAF_SIZES];
+};
+
+// The addresses that a map translates, and the format of its descriptors.
+struct linmap_geometry {
+  // log2 of the page size: 12, 14 or 16.
+  uint32_t page_shift;
+  // The number of bits of a virtual address, 36 to 52.
+  uint32_t va_bits;
+  // LINMAP_OA_48, LINMAP_OA_LPA or LINMAP_OA_LPA2.
+  uint32_t oa_format;
+  // 1 for the lower half of the address space (TTBR0), 0 for the upper (TTBR1).
+  uint32_t lower;
+};
+
+// Memory that is mapped linearly with one set of attributes.
+struct linmap_region {
+  // The first virtual address.
+  uint64_t va;
+  // The physical address to which it is mapped.
+  uint64_t pa;
+  // The length in bytes, a multiple of the page size.
+  uint64_t bytes;
+  // The attributes of its leaves, as they are in a page descriptor: bits of the address and of the descriptor's type, and
+  // the contiguous bit, are not among them.
+  uint64_t attributes;
+  // LINMAP_PAGES or 0.
+  uint32_t flags;
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif // __cplusplus
+
+// Returns the physical address of a page for tables, with undefined contents, or 0 if there is none. No lock is held.
+// may_wait is false if the caller has passed LINMAP_ATOMIC.
+extern uint64_t linmap_table_alloc(bool may_wait);
+
+// Takes back a page that no CPU has ever walked, or that a creation did not need. No lock is held.
+extern void linmap_table_free(uint64_t pa);
+
+// Takes back a page that was a live table. No CPU walks it any more, but code that reads the tables without a lock
+// may. Until that has ended the page must not be written: hand it to call_rcu or its like. Locks may be held, so this
+// does not wait.
+extern void linmap_table_retire(uint64_t pa);
+
+// Takes a lock. Several are taken in the order of their numbers and released in reverse order.
+extern void linmap_lock(uint32_t number);
+
+// Releases a lock.
+extern void linmap_unlock(uint32_t number);
+
+// Waits a moment, for example by cond_resched, since another caller's long operation has claimed the same addresses.
+// No lock is held. Returns false if this context cannot wait; the call then fails with -EAGAIN. It is not called where
+// the caller has passed LINMAP_ATOMIC.
+extern bool linmap_wait(void);
+
+// Does not return: the library has found its own state, or a table, to be wrong. The text is not terminated by a zero.
+extern void linmap_panic(const char *message,
+                         size_t length) LINMAP_NORETURN;
+
+#if (defined(LINMAP_TLBI_CALLBACK) || !defined(__aarch64__))
+// Issues the TLB invalidation of `bytes` bytes from va on, on all CPUs and for every ASID: of everything where bytes is
+// UINT64_MAX. If tables is false, entries of the last level suffice. A DSB ISHST comes before it, and the library
+// executes the DSB ISH that completes it. Only in a build with the feature tlbi-callback, or not for arm64.
+extern void linmap_tlbi(uint64_t va,
+                        uint64_t bytes,
+                        bool tables);
+#endif
+
+// Changes the leaves of `pages` pages from va on: clears some attributes, then sets some. These may be permissions,
+// DBM, GP and software bits; or LINMAP_VALID alone. Invalid pages keep all else that they say, and are no holes. A leaf
+// that is partly in the range is split first. Returns 0 or a negative error; no translation has changed then.
+//
+// Flags: LINMAP_ATOMIC.
+//
+// # Safety
+//
+// The map is one. All users of the addresses expect the change.
+int32_t linmap_change(struct linmap *map,
+                      uint64_t va,
+                      uint64_t pages,
+                      uint64_t set,
+                      uint64_t clear,
+                      uint32_t flags);
+
+// Maps `pages` pages from va on to memory from pa on. Nothing may be mapped there. In the largest leaves if all CPUs
+// promise LINMAP_NEVER_ABORTS, otherwise in pages. Returns 0 or a negative error; nothing has changed then.
+//
+// Another CPU uses the addresses only after a context synchronisation event. Flags: LINMAP_ATOMIC.
+//
+// # Safety
+//
+// As for linmap_create.
+int32_t linmap_map(struct linmap *map,
+                   uint64_t va,
+                   uint64_t pages,
+                   uint64_t pa,
+                   uint64_t attributes,
+                   uint32_t flags);
+
+// Removes the mapping of `pages` pages from va on, invalid ones included. Tables that become empty are retired. Returns 0
+// or a negative error; no translation has changed then. Flags: LINMAP_ATOMIC.
+//
+// # Safety
+//
+// The map is one. Nothing uses the addresses.
+int32_t linmap_unmap(struct linmap *map,
+                     uint64_t va,
+                     uint64_t pages,
+                     uint32_t flags);
+
+// Splits `pages` pages from va on into pages that are in no contiguous run. Translations stay as they are. Returns 0 or a
+// negative error. Flags: LINMAP_ATOMIC.
+//
+// # Safety
+//
+// The map is one.
+int32_t linmap_split(struct linmap *map,
+                     uint64_t va,
+                     uint64_t pages,
+                     uint32_t flags);
+
+// Returns to the largest leaves where `pages` pages from va on, with their neighbours in the same tables, are uniform.
+// Translations stay as they are; tables are retired. Nothing collapses unless all CPUs promise LINMAP_NEVER_ABORTS. Returns
+// 0 or a negative error. Flags: LINMAP_ATOMIC.
+//
+// # Safety
+//
+// The map is one.
+int32_t linmap_collapse(struct linmap *map,
+                        uint64_t va,
+                        uint64_t pages,
+                        uint32_t flags);
+
+// Says what all CPUs promise that use the map from now on, for example because another one came. Returns 0 or a negative
+// error.
+//
+// # Safety
+//
+// The map is one. No other call is under way. All CPUs keep the promise.
+int32_t linmap_promise(struct linmap *map,
+                       uint32_t bits);
+
+// Writes the counts of a map to `stats`. Takes all locks for a moment. Returns 0 or a negative error.
+//
+// # Safety
+//
+// The map is one, and `stats` is memory for the counts.
+int32_t linmap_stats(struct linmap *map, struct linmap_stats *stats);
+
+// Returns the number of table pages that linmap_create takes for these regions, or a negative error. The root is one of
+// them.
+//
+// # Safety
+//
+// The pointers are those of a geometry and of so many regions, or null.
+int64_t linmap_tables_needed(const struct linmap_geometry *geometry,
+                             const struct linmap_region *regions,
+                             size_t count);
+
+// Makes an empty map: a root table, from linmap_table_alloc. All table pages are reached at their physical address plus
+// table_offset, wrapping. `promise` is what all CPUs promise that use the map now (linmap_promise). Returns 0 or a negative
+// error.
+//
+// # Safety
+//
+// - `map` is memory for a struct linmap, which nothing else uses yet, and `geometry` is null or that of a geometry.
+// - The functions of the kernel keep what this header says of them. The pages of linmap_table_alloc are RAM that is mapped
+//   at the offset, writable, as normal memory.
+// - All CPUs keep the promise.
+// - No CPU writes to the tables: TCR_EL1.HA and HD are 0 or find nothing to do, since every leaf has the access flag and
+//   none is read-only with DBM.
+int32_t linmap_init(struct linmap *map,
+                    const struct linmap_geometry *geometry,
+                    uint64_t table_offset,
+                    uint32_t promise);
+
+// Adds regions to a map. They are in the order of their addresses, and no entry of the root between the first and the last
+// of them is in use. The tables are built before any CPU sees them; nothing is invalidated. Returns 0 or a negative error;
+// nothing has changed then.
+//
+// # Safety
+//
+// The map is one, and there are so many regions. Their memory may be accessed as their attributes permit, through these
+// addresses and through all others that map it: there are no mismatched memory types.
+int32_t linmap_create(struct linmap *map,
+                      const struct linmap_region *regions,
+                      size_t count);
+
+// Returns the physical address of the root table, for a TTBR, or 0 if the map was not initialised.
+//
+// # Safety
+//
+// The map is one, or all zero, or null.
+uint64_t linmap_root(const struct linmap *map);
+
+// From now on all table pages are reached at another offset, for example because the linear map exists. Returns 0 or a
+// negative error.
+//
+// # Safety
+//
+// As for linmap_init, for all pages of the map. No other call is under way.
+int32_t linmap_move_tables(struct linmap *map,
+                           uint64_t table_offset);
+
+#ifdef __cplusplus
+}  // extern "C"
+#endif  // __cplusplus
+
+#endif  /* LINMAP_H */

@@ -1,0 +1,198 @@
+//! Calls that change a map in use, and its counts.
+
+use core::sync::atomic::Ordering::Relaxed;
+
+use linmap::{Change, ChangeError, Pa, Va};
+
+use crate::create::{policy, promise};
+use crate::errno::{Errno, Invalid, LINMAP_EINVAL, answer};
+use crate::map::Map;
+use crate::platform::Kernel;
+use crate::regions::attributes;
+use crate::types::*;
+
+/// The reason why a call was refused.
+enum Refusal {
+    Invalid(Invalid),
+    Change(ChangeError),
+}
+
+impl Errno for Refusal {
+    fn errno(self) -> i32 {
+        match self {
+            Self::Invalid(invalid) => invalid.errno(),
+            Self::Change(error) => error.errno(),
+        }
+    }
+}
+
+impl From<Invalid> for Refusal {
+    fn from(invalid: Invalid) -> Self {
+        Self::Invalid(invalid)
+    }
+}
+
+impl From<ChangeError> for Refusal {
+    fn from(error: ChangeError) -> Self {
+        Self::Change(error)
+    }
+}
+
+/// Runs an operation on a map with the kernel of a call with these flags.
+///
+/// # Safety
+///
+/// As for [`Map::of`].
+#[inline(always)]
+unsafe fn on(map: *const Linmap, flags: u32, work: impl FnOnce(&Map, &Kernel) -> Result<(), Refusal>) -> i32 {
+    // SAFETY: the caller's promise.
+    let checked = unsafe { Map::of(map) }.and_then(|map| Ok((map, map.kernel(flags)?)));
+    answer(checked.map_err(Refusal::from).and_then(|(map, kernel)| work(map, &kernel)))
+}
+
+/// Changes the leaves of `pages` pages from va on: clears some attributes, then sets some. These may be permissions,
+/// DBM, GP and software bits; or LINMAP_VALID alone. Invalid pages keep all else that they say, and are no holes. A leaf
+/// that is partly in the range is split first. Returns 0 or a negative error; no translation has changed then.
+///
+/// Flags: LINMAP_ATOMIC.
+///
+/// # Safety
+///
+/// The map is one. All users of the addresses expect the change.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linmap_change(
+    map: *mut Linmap,
+    va: u64,
+    pages: u64,
+    set: u64,
+    clear: u64,
+    flags: u32,
+) -> i32 {
+    let change = |map: &Map, kernel: &Kernel| match (set, clear) {
+        // SAFETY: the caller's promise.
+        (LINMAP_VALID, 0) => Ok(unsafe { map.space.set_valid(kernel, Va(va), pages, true) }?),
+        // SAFETY: the caller's promise.
+        (0, LINMAP_VALID) => Ok(unsafe { map.space.set_valid(kernel, Va(va), pages, false) }?),
+        _ if (set | clear) & LINMAP_VALID != 0 => Err(Invalid.into()),
+        _ => {
+            let change = Change::new(attributes(set)?, attributes(clear)?).ok_or(Invalid)?;
+            // SAFETY: the caller's promise.
+            Ok(unsafe { map.space.protect(kernel, Va(va), pages, change) }?)
+        }
+    };
+    // SAFETY: the caller's promise.
+    unsafe { on(map, flags, change) }
+}
+
+/// Maps `pages` pages from va on to memory from pa on. Nothing may be mapped there. In the largest leaves if all CPUs
+/// promise LINMAP_NEVER_ABORTS, otherwise in pages. Returns 0 or a negative error; nothing has changed then.
+///
+/// Another CPU uses the addresses only after a context synchronisation event. Flags: LINMAP_ATOMIC.
+///
+/// # Safety
+///
+/// As for linmap_create.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linmap_map(
+    map: *mut Linmap,
+    va: u64,
+    pages: u64,
+    pa: u64,
+    attributes: u64,
+    flags: u32,
+) -> i32 {
+    let work = |map: &Map, kernel: &Kernel| {
+        let attributes = self::attributes(attributes)?;
+        // SAFETY: the caller's promise.
+        Ok(unsafe { map.space.map(kernel, Va(va), pages, Pa(pa), attributes) }?)
+    };
+    // SAFETY: the caller's promise.
+    unsafe { on(map, flags, work) }
+}
+
+/// Removes the mapping of `pages` pages from va on, invalid ones included. Tables that become empty are retired. Returns 0
+/// or a negative error; no translation has changed then. Flags: LINMAP_ATOMIC.
+///
+/// # Safety
+///
+/// The map is one. Nothing uses the addresses.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linmap_unmap(map: *mut Linmap, va: u64, pages: u64, flags: u32) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe { on(map, flags, |map, kernel| Ok(map.space.unmap(kernel, Va(va), pages)?)) }
+}
+
+/// Splits `pages` pages from va on into pages that are in no contiguous run. Translations stay as they are. Returns 0 or a
+/// negative error. Flags: LINMAP_ATOMIC.
+///
+/// # Safety
+///
+/// The map is one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linmap_split(map: *mut Linmap, va: u64, pages: u64, flags: u32) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe { on(map, flags, |map, kernel| Ok(map.space.split_to_pages(kernel, Va(va), pages)?)) }
+}
+
+/// Returns to the largest leaves where `pages` pages from va on, with their neighbours in the same tables, are uniform.
+/// Translations stay as they are; tables are retired. Nothing collapses unless all CPUs promise LINMAP_NEVER_ABORTS. Returns
+/// 0 or a negative error. Flags: LINMAP_ATOMIC.
+///
+/// # Safety
+///
+/// The map is one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linmap_collapse(map: *mut Linmap, va: u64, pages: u64, flags: u32) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe { on(map, flags, |map, kernel| Ok(map.space.collapse(kernel, Va(va), pages)?)) }
+}
+
+/// Says what all CPUs promise that use the map from now on, for example because another one came. Returns 0 or a negative
+/// error.
+///
+/// # Safety
+///
+/// The map is one. No other call is under way. All CPUs keep the promise.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linmap_promise(map: *mut Linmap, bits: u32) -> i32 {
+    // SAFETY: the caller's promise.
+    let promised = unsafe { Map::of(map) }.and_then(|map| {
+        map.promise.store(promise(bits)?, Relaxed);
+        map.space.set_policy(policy(bits));
+        Ok(())
+    });
+    answer(promised)
+}
+
+/// Writes the counts of a map to `stats`. Takes all locks for a moment. Returns 0 or a negative error.
+///
+/// # Safety
+///
+/// The map is one, and `stats` is memory for the counts.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linmap_stats(map: *mut Linmap, stats: *mut LinmapStats) -> i32 {
+    if stats.is_null() || !stats.is_aligned() {
+        return -LINMAP_EINVAL;
+    }
+    let work = |map: &Map, kernel: &Kernel| {
+        let (found, changes, geometry) = (map.space.stats(kernel), map.space.changes(kernel), map.geometry());
+        let mut leaves = [LinmapLeaves::default(); LINMAP_LEAF_SIZES];
+        for (leaves, size) in leaves.iter_mut().zip(geometry.leaf_sizes().iter()) {
+            let count = found.descriptors(*size) / size.descriptors();
+            *leaves = LinmapLeaves { bytes: size.bytes(), count };
+        }
+        let counts = LinmapStats {
+            tables: found.tables,
+            bytes: found.bytes(geometry),
+            splits: changes.splits,
+            collapses: changes.collapses,
+            invalidations: changes.invalidations,
+            leaves,
+        };
+        // SAFETY: memory for the counts, by the caller's promise.
+        unsafe { stats.write(counts) };
+        Ok(())
+    };
+    // SAFETY: the caller's promise.
+    unsafe { on(map, 0, work) }
+}

@@ -1,0 +1,66 @@
+//! The state of a map in memory of the kernel.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
+
+use linmap::{AddressSpace, Geometry, Half};
+
+use crate::errno::Invalid;
+use crate::platform::Kernel;
+use crate::types::{LINMAP_ALIGN, LINMAP_ATOMIC, LINMAP_SIZE, Linmap};
+
+/// What a `struct linmap` holds once it is initialised.
+#[repr(C)]
+pub(crate) struct Map {
+    /// [`READY`], or anything else before.
+    pub(crate) ready: AtomicU32,
+    pub(crate) promise: AtomicU32,
+    pub(crate) offset: AtomicU64,
+    pub(crate) half: Half,
+    pub(crate) space: AddressSpace,
+}
+
+const _: () = assert!(size_of::<Map>() <= LINMAP_SIZE && align_of::<Map>() <= LINMAP_ALIGN);
+const _: () = assert!(size_of::<Linmap>() == LINMAP_SIZE && align_of::<Linmap>() == LINMAP_ALIGN);
+
+/// The mark of a map that is initialised. Memory that was not written hardly ever has it.
+pub(crate) const READY: u32 = u32::from_le_bytes(*b"lmap");
+
+impl Map {
+    /// Returns the map in a caller's memory.
+    ///
+    /// # Errors
+    ///
+    /// No memory, or a map that has not been initialised.
+    ///
+    /// # Safety
+    ///
+    /// The pointer is null, or that of a `struct linmap` that is all zero or was initialised, and stays there.
+    #[inline]
+    pub(crate) unsafe fn of<'m>(map: *const Linmap) -> Result<&'m Self, Invalid> {
+        let map = map.cast::<Self>();
+        // SAFETY: the caller's promise. The mark is at the same place before and after initialisation.
+        if map.is_null() || unsafe { (*map).ready.load(Acquire) } != READY {
+            return Err(Invalid);
+        }
+        // SAFETY: it was initialised, and is only shared from then on.
+        Ok(unsafe { &*map })
+    }
+
+    /// Returns the kernel for a call with these flags.
+    ///
+    /// # Errors
+    ///
+    /// A flag that no call knows.
+    #[inline]
+    pub(crate) fn kernel(&self, flags: u32) -> Result<Kernel, Invalid> {
+        if flags & !LINMAP_ATOMIC != 0 {
+            return Err(Invalid);
+        }
+        let may_wait = flags & LINMAP_ATOMIC == 0;
+        Ok(Kernel::new(self.geometry(), self.offset.load(Relaxed), self.promise.load(Relaxed), may_wait))
+    }
+
+    pub(crate) const fn geometry(&self) -> Geometry {
+        self.space.geometry()
+    }
+}

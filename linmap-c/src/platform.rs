@@ -1,0 +1,179 @@
+//! The library's memory and hardware, made of the kernel's callbacks. A value lives as long as one call.
+
+use core::ptr::with_exposed_provenance_mut;
+
+use linmap::{Dsb, Frame, Geometry, Hardware, Memory, Pa, Promise, Tlbi, Va};
+
+use crate::callbacks;
+use crate::types::{LINMAP_LOCKS, LINMAP_NEVER_ABORTS, LINMAP_RANGE_TLBI, LINMAP_REPEAT_TLBI};
+
+/// The kernel, as one call of it sees it.
+pub(crate) struct Kernel {
+    geometry: Geometry,
+    /// The address of a table less its physical address, wrapping.
+    offset: u64,
+    /// Bits of LINMAP_NEVER_ABORTS and its like.
+    promise: u32,
+    may_wait: bool,
+}
+
+impl Kernel {
+    pub(crate) const fn new(geometry: Geometry, offset: u64, promise: u32, may_wait: bool) -> Self {
+        Self { geometry, offset, promise, may_wait }
+    }
+}
+
+// SAFETY:
+// - pages come from the kernel's callback, which hands over whole pages that nothing else uses, at their physical address
+//   plus the offset (`linmap_init`). An address that cannot be one is refused;
+// - `words` is that one page;
+// - there is one memory for each map.
+unsafe impl Memory for Kernel {
+    const PLAIN: bool = true;
+
+    fn page_size(&self) -> u64 {
+        self.geometry.page_size()
+    }
+
+    fn take(&self) -> Option<Frame> {
+        // SAFETY: no lock is held, since the library takes pages before any.
+        let pa = unsafe { callbacks::linmap_table_alloc(self.may_wait) };
+        if pa == 0 {
+            return None;
+        }
+        let page = pa & (self.page_size() - 1) == 0 && pa >> self.geometry.oa_bits() == 0;
+        assert!(page, "linmap_table_alloc has returned an address that is not that of a page");
+        // SAFETY: the callback hands the page over.
+        Some(unsafe { Frame::from_pa(Pa(pa)) })
+    }
+
+    fn give(&self, frame: Frame) {
+        // SAFETY: the page came from the kernel, and no CPU walks it.
+        unsafe { callbacks::linmap_table_free(frame.into_pa().0) };
+    }
+
+    #[inline(always)]
+    unsafe fn words(&self, table: Pa) -> *mut u64 {
+        with_exposed_provenance_mut(table.0.wrapping_add(self.offset) as usize)
+    }
+}
+
+/// A held lock.
+pub(crate) struct Held(u32);
+
+impl Drop for Held {
+    #[inline]
+    fn drop(&mut self) {
+        // SAFETY: it was taken when this value was made.
+        unsafe { callbacks::linmap_unlock(self.0) };
+    }
+}
+
+// SAFETY:
+// - each primitive is the instruction, by the library's own assembly; or the kernel's, which promises the same. On a machine
+//   that is not arm64 no walker uses the tables, and a fence keeps accesses where they are;
+// - the kernel's locks exclude, and `linmap_table_retire` waits for its readers, by the header;
+// - the promise is what the kernel promises for all CPUs;
+// - no CPU is parked;
+// - the header says what TCR_EL1.HA and HD demand.
+unsafe impl Hardware for Kernel {
+    const LOCKS: usize = LINMAP_LOCKS;
+
+    type Held<'h> = Held;
+
+    #[inline]
+    fn lock(&self, number: usize) -> Held {
+        let number = number as u32;
+        // SAFETY: the library takes locks in the order of their numbers.
+        unsafe { callbacks::linmap_lock(number) };
+        Held(number)
+    }
+
+    fn wait(&self) -> bool {
+        // SAFETY: no lock is held, by the contract of this method.
+        self.may_wait && unsafe { callbacks::linmap_wait() }
+    }
+
+    fn retire(&self, _: &impl Memory, frame: Frame) {
+        // SAFETY: the page came from the kernel, and no CPU walks it any more.
+        unsafe { callbacks::linmap_table_retire(frame.into_pa().0) };
+    }
+
+    #[inline]
+    fn promise(&self) -> Promise {
+        Promise {
+            never_aborts: self.promise & LINMAP_NEVER_ABORTS != 0,
+            range_tlbi: self.promise & LINMAP_RANGE_TLBI != 0,
+            repeat_tlbi: self.promise & LINMAP_REPEAT_TLBI != 0,
+        }
+    }
+
+    #[inline]
+    fn dsb(&self, kind: Dsb) {
+        cpu::dsb(kind);
+    }
+
+    #[inline]
+    fn isb(&self) {
+        cpu::isb();
+    }
+
+    #[inline]
+    fn tlbi(&self, op: Tlbi, geometry: Geometry) {
+        tlbi(op, geometry);
+    }
+
+    fn sync_code(&self, _: Va, _: u64) {
+        // No call of this interface synchronises code: a kernel does that itself.
+        unreachable!("no call synchronises code");
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod cpu {
+    use linmap::Dsb;
+    use linmap::arm64::Cpu;
+
+    #[inline(always)]
+    pub(super) fn dsb(kind: Dsb) {
+        Cpu.dsb(kind);
+    }
+
+    #[inline(always)]
+    pub(super) fn isb() {
+        Cpu.isb();
+    }
+}
+
+#[cfg(not(target_arch = "aarch64"))]
+mod cpu {
+    use core::sync::atomic::{Ordering::SeqCst, fence};
+    use linmap::Dsb;
+
+    pub(super) fn dsb(_: Dsb) {
+        fence(SeqCst);
+    }
+
+    pub(super) fn isb() {
+        fence(SeqCst);
+    }
+}
+
+#[cfg(all(target_arch = "aarch64", not(feature = "tlbi-callback")))]
+#[inline(always)]
+fn tlbi(op: Tlbi, geometry: Geometry) {
+    linmap::arm64::Cpu.tlbi(op, geometry);
+}
+
+#[cfg(any(not(target_arch = "aarch64"), feature = "tlbi-callback"))]
+fn tlbi(op: Tlbi, geometry: Geometry) {
+    use linmap::Scope;
+    let (va, bytes, scope) = match op {
+        Tlbi::All => (0, u64::MAX, Scope::AnyLevel),
+        Tlbi::Page(va, scope) => (va.0, geometry.page_size(), scope),
+        Tlbi::Range { from, pages, scope } => (from.0, pages.count() << geometry.page_shift(), scope),
+        Tlbi::Repeat => (0, geometry.page_size(), Scope::LastLevel),
+    };
+    // SAFETY: any invalidation may be issued at any time.
+    unsafe { callbacks::linmap_tlbi(va, bytes, scope == Scope::AnyLevel) };
+}

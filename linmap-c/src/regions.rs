@@ -1,0 +1,63 @@
+//! The regions of a caller as the library's: checked, then turned into runs.
+
+use linmap::{Attributes, Geometry, Leaves, Pa, Region, Run, Va};
+
+use crate::errno::Invalid;
+use crate::types::{LINMAP_PAGES, LinmapRegion};
+
+/// The valid bit and the type of a descriptor, which the library knows from elsewhere.
+const TYPE: u64 = 0b11;
+
+/// Returns attributes as the library has them.
+///
+/// # Errors
+///
+/// A bit that is not an attribute: of the address, the contiguous bit, or one that is reserved.
+pub(crate) fn attributes(bits: u64) -> Result<Attributes, Invalid> {
+    Attributes::from_bits(bits & !TYPE).ok_or(Invalid)
+}
+
+/// Returns the regions of a caller.
+///
+/// # Errors
+///
+/// No memory; a region that the library would cut off, or with unknown bits.
+///
+/// # Safety
+///
+/// There are so many regions, and nothing writes to them meanwhile.
+pub(crate) unsafe fn checked<'r>(
+    geometry: Geometry,
+    regions: *const LinmapRegion,
+    count: usize,
+) -> Result<&'r [LinmapRegion], Invalid> {
+    if count == 0 {
+        return Ok(&[]);
+    }
+    if regions.is_null() || !regions.is_aligned() {
+        return Err(Invalid);
+    }
+    // SAFETY: the caller's promise.
+    let regions = unsafe { core::slice::from_raw_parts(regions, count) };
+    regions.iter().try_for_each(|region| check(geometry, region))?;
+    Ok(regions)
+}
+
+fn check(geometry: Geometry, region: &LinmapRegion) -> Result<(), Invalid> {
+    let LinmapRegion { va, pa, bytes, flags, .. } = *region;
+    let unaligned = (va | pa | bytes) & (geometry.page_size() - 1) != 0;
+    // The last address of the upper half is the last of all.
+    let ends = bytes != 0 && va.checked_add(bytes - 1).is_some() && pa.checked_add(bytes - 1).is_some();
+    attributes(region.attributes)?;
+    if unaligned || !ends || flags & !LINMAP_PAGES != 0 { Err(Invalid) } else { Ok(()) }
+}
+
+/// Returns the leaves of regions that have been checked.
+pub(crate) fn runs(geometry: Geometry, regions: &[LinmapRegion]) -> impl Iterator<Item = Run> {
+    regions.iter().flat_map(move |region| {
+        let leaves = if region.flags & LINMAP_PAGES == 0 { Leaves::Largest } else { Leaves::Pages };
+        let attributes = Attributes::from_bits_truncate(region.attributes & !TYPE);
+        let region = Region { va: Va(region.va), oa: Pa(region.pa), bytes: region.bytes, attributes, leaves };
+        region.runs(geometry)
+    })
+}

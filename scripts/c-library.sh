@@ -1,0 +1,31 @@
+#!/bin/sh
+# Builds linmap for kernels in C: linmap.o, liblinmap.a and linmap.h.
+#
+#   scripts/c-library.sh                         for arm64: target/c-library
+#   scripts/c-library.sh --host                  for this machine, to try it out and to test: target/c-library/host
+#   scripts/c-library.sh [--host] --features F   with features of linmap-c, for example "locks-64 fixed-4k"
+#
+# The object has no debug information and no unwind tables, and exports linmap_* alone. It needs memcpy, memset and the
+# functions that linmap.h lists.
+set -eu
+cd "$(dirname "$0")/.."
+target=${CARGO_TARGET_DIR:-$PWD/target}
+out=$target/c-library rust='scripts/rust.sh --kernel' objcopy=aarch64-linux-gnu-objcopy features=object
+if [ "${1-}" = --host ]; then
+    out=$out/host rust=scripts/rust.sh objcopy=objcopy
+    shift
+else
+    # No unaligned access: a table may be made before the MMU is on. The bare-metal targets never make one.
+    case $(scripts/kernel-target.sh) in *-linux-*) export RUSTFLAGS="${RUSTFLAGS-} -C target-feature=+strict-align" ;; esac
+fi
+[ "${1-}" != --features ] || features="object $2"
+
+mkdir -p "$out"
+$rust cargo rustc --quiet -p linmap-c --lib --crate-type staticlib --profile c-library --features "$features" \
+    --target-dir "$target/c-build" -- --emit=obj="$out/raw.o"
+"$objcopy" --remove-section='.eh_frame*' --remove-section='.rela.eh_frame*' --remove-section='.comment' \
+    --remove-section='.debug*' --remove-section='.rela.debug*' \
+    --wildcard --keep-global-symbol='linmap_*' "$out/raw.o" "$out/linmap.o"
+rm -f "$out/raw.o" "$out/liblinmap.a"
+"${objcopy%objcopy}ar" rcsD "$out/liblinmap.a" "$out/linmap.o"
+cp linmap-c/linmap.h "$out"
