@@ -51,12 +51,13 @@ mod tests;
 pub use alias::Aliased;
 pub use build::{BuildError, Changes, Tree};
 pub use format::{
-    Attributes, Change, Descriptor, Entry, Geometry, GeometryError, Granule, Half, Instruction, Leaf,
-    LeafSize, LeafSizes, Level, Mair, MemoryType, OaFormat, Pa, RangePages, Scope, TableLimits, Tlbi,
+    Attributes, Change, Descriptor, Entry, FixedBits, Geometry, GeometryError, Granule, Half, Instruction,
+    Leaf, LeafSize, LeafSizes, Level, Mair, MemoryType, OaFormat, Pa, RangePages, Scope, TableLimits, Tlbi,
     Transition, Unaligned, Va,
 };
 pub use live::{
-    AddressSpace, AdoptError, ChangeError, CreateError, GraftError, Reader, Reserved, create, create_regions,
+    AddressSpace, AdoptError, ChangeError, ChangeFlags, CreateError, GraftError, Reader, Reserved, create,
+    create_regions,
 };
 pub use plan::{
     Decision, Kind, Layout, LayoutError, Leaves, Mode, Policy, Region, Rodata, Run, SplitFallback, Stats,

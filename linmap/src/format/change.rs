@@ -1,19 +1,35 @@
-//! A change of permissions, as a value.
+//! A change of permissions and validity, as a value.
 
 use crate::format::attributes::Attributes;
+use crate::format::descriptor::VALID;
 
-/// A change of the permissions of a range: bits that are set, and bits that are cleared. All others stay.
+/// A change of the leaves of a range: bits that are set, bits that are cleared, and whether the leaves become valid or
+/// invalid. All other bits stay.
 ///
 /// ```
 /// use linmap::{Attributes, Change};
 ///
 /// let code = Change::READ_ONLY.and(Change::EXECUTABLE);
 /// assert_eq!(code.of(Attributes::KERNEL_DATA), Attributes::KERNEL_TEXT);
+/// // The same in the bits of a descriptor, for a kernel that has those: AP[2] is set; DBM and PXN are cleared.
+/// assert_eq!(Change::from_bits(1 << 7, 1 << 51 | 1 << 53), Ok(code));
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Change {
     set: Attributes,
     clear: Attributes,
+    /// The validity afterwards, if that changes.
+    valid: Option<bool>,
+}
+
+/// Bits that must not change while a descriptor is in use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error(
+    "the bits {bits:#x} of a descriptor cannot change in place; permissions, software bits and the valid bit can"
+)]
+pub struct FixedBits {
+    /// The bits.
+    pub bits: u64,
 }
 
 /// The attributes that may change while an entry is in use. Any other change requires break-before-make (Arm ARM
@@ -28,19 +44,47 @@ const PERMISSIONS: Attributes = Attributes::READ_ONLY
 
 impl Change {
     /// Not writable, even by hardware management of the dirty state.
-    pub const READ_ONLY: Self = Self { set: Attributes::READ_ONLY, clear: Attributes::DIRTY_MANAGED };
+    pub const READ_ONLY: Self = Self::plain(Attributes::READ_ONLY, Attributes::DIRTY_MANAGED);
     /// Writable.
-    pub const WRITABLE: Self = Self { set: Attributes::empty(), clear: Attributes::READ_ONLY };
+    pub const WRITABLE: Self = Self::plain(Attributes::empty(), Attributes::READ_ONLY);
     /// Executable at EL1.
-    pub const EXECUTABLE: Self = Self { set: Attributes::empty(), clear: Attributes::PXN };
+    pub const EXECUTABLE: Self = Self::plain(Attributes::empty(), Attributes::PXN);
     /// Not executable anywhere.
-    pub const NOT_EXECUTABLE: Self =
-        Self { set: Attributes::PXN.union(Attributes::UXN), clear: Attributes::empty() };
+    pub const NOT_EXECUTABLE: Self = Self::plain(Attributes::PXN.union(Attributes::UXN), Attributes::empty());
+    /// Invalid, so that every access faults. The rest of the mapping is preserved.
+    pub const INVALID: Self = Self { valid: Some(false), ..Self::NONE };
+    /// Valid again.
+    pub const VALID: Self = Self { valid: Some(true), ..Self::NONE };
+
+    const NONE: Self = Self::plain(Attributes::empty(), Attributes::empty());
+
+    const fn plain(set: Attributes, clear: Attributes) -> Self {
+        Self { set, clear, valid: None }
+    }
 
     /// Returns the change that sets and clears these permissions and software bits. Returns `None` if other attributes
     /// are among them: those cannot change while an entry is in use.
     pub const fn new(set: Attributes, clear: Attributes) -> Option<Self> {
-        if PERMISSIONS.contains(set.union(clear)) { Some(Self { set, clear }) } else { None }
+        if PERMISSIONS.contains(set.union(clear)) { Some(Self::plain(set, clear)) } else { None }
+    }
+
+    /// Returns the change that sets and clears these bits of a valid descriptor; `set` wins. Bit 0 says whether the
+    /// leaves become valid or invalid. In an invalid leaf the other bits change as they would in a valid one, and show when
+    /// it becomes valid.
+    ///
+    /// # Errors
+    ///
+    /// Bits that the library must know, or that cannot change while an entry is in use (Arm ARM D8.17.1): all but
+    /// bit 0, the permissions and the software bits.
+    pub const fn from_bits(set: u64, clear: u64) -> Result<Self, FixedBits> {
+        let bits = (set | clear) & !(PERMISSIONS.bits() | VALID);
+        if bits != 0 {
+            return Err(FixedBits { bits });
+        }
+        let clear = clear & !set;
+        let valid = if (set | clear) & VALID == 0 { None } else { Some(set & VALID != 0) };
+        let (set, clear) = (Attributes::from_bits_truncate(set), Attributes::from_bits_truncate(clear));
+        Ok(Self { set, clear, valid })
     }
 
     /// Returns both changes as one. Where they conflict, `next` wins.
@@ -49,6 +93,7 @@ impl Change {
         Self {
             set: self.set.difference(next.clear).union(next.set),
             clear: self.clear.difference(next.set).union(next.clear),
+            valid: if next.valid.is_some() { next.valid } else { self.valid },
         }
     }
 
@@ -56,6 +101,11 @@ impl Change {
     #[must_use]
     pub const fn of(self, attributes: Attributes) -> Attributes {
         attributes.difference(self.clear).union(self.set)
+    }
+
+    /// Returns true if the leaves are valid afterwards, false if they are invalid, and `None` if they stay as they are.
+    pub const fn validity(self) -> Option<bool> {
+        self.valid
     }
 
     /// Returns the descriptor bits that are cleared, and those that are set.
@@ -81,5 +131,22 @@ mod tests {
         assert!(Change::new(Attributes::MEMORY_TYPE, Attributes::empty()).is_none());
         assert!(Change::new(Attributes::empty(), Attributes::NOT_GLOBAL).is_none());
         assert!(Change::new(Attributes::GUARDED, Attributes::USER).is_some());
+    }
+
+    #[test]
+    fn bits_are_those_of_a_valid_descriptor() {
+        let invalid = Change::from_bits(1 << 7, 1);
+        assert_eq!(
+            invalid,
+            Ok(Change { clear: Attributes::empty(), ..Change::READ_ONLY.and(Change::INVALID) })
+        );
+        assert_eq!(Change::from_bits(1, 1), Ok(Change::VALID));
+        assert_eq!(Change::INVALID.and(Change::VALID).validity(), Some(true));
+        assert_eq!(Change::INVALID.and(Change::WRITABLE).validity(), Some(false));
+        // Bit 1, the memory type, shareability, AF, nG, addresses, contiguous.
+        for bit in [1, 2, 8, 10, 11, 12, 47, 49, 52] {
+            assert_eq!(Change::from_bits(1 << bit | 1, 0), Err(FixedBits { bits: 1 << bit }));
+            assert_eq!(Change::from_bits(0, 1 << bit), Err(FixedBits { bits: 1 << bit }));
+        }
     }
 }

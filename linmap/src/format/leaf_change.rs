@@ -9,11 +9,13 @@ use crate::format::geometry::Level;
 pub(crate) struct LeafChange {
     pub(crate) clear: u64,
     pub(crate) set: u64,
-    /// [`STAYS`](Self::STAYS), [`VALID`](Self::VALID) or [`INVALID`](Self::INVALID). With the latter two only the
-    /// validity of leaves changes. A word like the others, so that they cost no more.
+    /// [`STAYS`](Self::STAYS), [`VALID`](Self::VALID) or [`INVALID`](Self::INVALID). A word like the others, so that they
+    /// cost no more.
     pub(crate) validity: u64,
     /// Refuse memory that would be both writable and executable.
     pub(crate) refuse_write_execute: bool,
+    /// Leave out holes, instead of refusing them.
+    pub(crate) skip_holes: bool,
 }
 
 impl LeafChange {
@@ -23,11 +25,10 @@ impl LeafChange {
 
     /// No change.
     pub(crate) const NONE: Self =
-        Self { clear: 0, set: 0, validity: Self::STAYS, refuse_write_execute: false };
+        Self { clear: 0, set: 0, validity: Self::STAYS, refuse_write_execute: false, skip_holes: false };
 
     /// Removes the mapping.
-    pub(crate) const REMOVE: Self =
-        Self { clear: u64::MAX, set: 0, validity: Self::STAYS, refuse_write_execute: false };
+    pub(crate) const REMOVE: Self = Self { clear: u64::MAX, ..Self::NONE };
 
     /// Returns the changed leaf at `level`.
     #[inline]
@@ -42,6 +43,7 @@ impl LeafChange {
     #[cold]
     #[inline(never)]
     const fn with_validity(self, old: Descriptor, level: Level) -> Descriptor {
-        old.with_validity(self.validity == Self::VALID, level)
+        // The bits that change have the same places in valid and in invalid leaves.
+        Descriptor(old.0 & !self.clear | self.set).with_validity(self.validity == Self::VALID, level)
     }
 }

@@ -28,11 +28,14 @@ use crate::format::{
     Attributes, Change, Entry, Geometry, LeafChange, Level, MemoryType, Pa, Span, Unaligned, Va,
 };
 use crate::live::attempt::Call;
+use crate::live::change_flags::ChangeFlags;
+use crate::live::change_list::{ListChange, Ranges};
 use crate::live::collapse::collapse;
 use crate::live::error::ChangeError;
 use crate::live::lock_set::{GIGABYTE, LockSet};
 use crate::live::map::Mapping;
 use crate::live::map_state::MapState;
+use crate::live::pending::flush;
 use crate::live::protect::{Tried, change_one, protect};
 use crate::live::reader::Reader;
 use crate::live::split_to_pages::split_to_pages;
@@ -213,18 +216,23 @@ impl AddressSpace {
 
     /// Changes the leaves of a span.
     #[inline(always)]
-    fn change<P: Platform>(&self, platform: &P, change: LeafChange, span: Span) -> Result<(), ChangeError> {
+    fn change_span<P: Platform, const LATER: bool>(
+        &self,
+        platform: &P,
+        change: LeafChange,
+        span: Span,
+    ) -> Result<(), ChangeError> {
         let (state, mut frames) = (&self.state, 0);
         if (span.first ^ span.last) >> GIGABYTE == 0 {
-            match change_one(state, platform, change, span) {
+            match change_one::<P, LATER>(state, platform, change, span) {
                 Tried::Done => return Ok(()),
                 Tried::Not(takes) => frames = takes,
             }
         }
-        protect(state, platform, (change, span), frames)
+        protect(state, platform, (change, LATER, span), frames)
     }
 
-    /// Changes the permissions of `pages` pages from `va` on.
+    /// Changes the permissions of `pages` pages from `va` on, their validity, or both.
     ///
     /// Leaves within the range change in place. A leaf that is partly in the range is split first, which can happen at
     /// the two ends; its other parts keep the largest leaves that remain possible. A leaf that is already right is not
@@ -239,7 +247,7 @@ impl AddressSpace {
     /// # Safety
     ///
     /// All users of these addresses expect the change: no CPU executes or writes memory that is no longer executable or
-    /// writable. `platform` is the platform of the tables.
+    /// writable, nor uses pages that become invalid. `platform` is the platform of the tables.
     pub unsafe fn protect<P: Platform>(
         &self,
         platform: &P,
@@ -248,10 +256,11 @@ impl AddressSpace {
         change: Change,
     ) -> Result<(), ChangeError> {
         let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
-        self.change(platform, self.state.leaf_change(change), span)
+        self.change_span::<P, false>(platform, self.state.leaf_change(change), span)
     }
 
-    /// Makes `pages` pages from `va` on invalid, so that every access faults, or valid again.
+    /// Makes `pages` pages from `va` on invalid, so that every access faults, or valid again: [`protect`](Self::protect)
+    /// with [`Change::INVALID`] or [`Change::VALID`].
     ///
     /// The mapping of an invalid page is preserved: address, permissions, whether it is global, and the size of its
     /// leaf. The page is not a hole; it can be split and protected.
@@ -262,8 +271,7 @@ impl AddressSpace {
     ///
     /// # Safety
     ///
-    /// As for [`protect`](Self::protect). Nothing uses the pages that become invalid. Another CPU uses those that become
-    /// valid as [`map`](Self::map) says.
+    /// As for [`protect`](Self::protect). Another CPU uses pages that become valid as [`map`](Self::map) says.
     pub unsafe fn set_valid<P: Platform>(
         &self,
         platform: &P,
@@ -271,8 +279,90 @@ impl AddressSpace {
         pages: u64,
         valid: bool,
     ) -> Result<(), ChangeError> {
+        // SAFETY: the caller's promise.
+        unsafe { self.protect(platform, va, pages, if valid { Change::VALID } else { Change::INVALID }) }
+    }
+
+    /// Changes `pages` pages from `va` on as [`protect`](Self::protect) does, in the manner of these flags.
+    ///
+    /// # Errors
+    ///
+    /// As for [`protect`](Self::protect), but for a hole where `flags` say to skip it.
+    ///
+    /// # Safety
+    ///
+    /// As for [`protect`](Self::protect). With [`ChangeFlags::LATER`] CPUs may use the old translations until the range
+    /// has been [flushed](Self::flush).
+    pub unsafe fn change<P: Platform>(
+        &self,
+        platform: &P,
+        va: Va,
+        pages: u64,
+        change: Change,
+        flags: ChangeFlags,
+    ) -> Result<(), ChangeError> {
         let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
-        self.change(platform, self.state.validity_change(valid), span)
+        let skip_holes = flags.contains(ChangeFlags::SKIP_HOLES);
+        let change = LeafChange { skip_holes, ..self.state.leaf_change(change) };
+        match flags.contains(ChangeFlags::LATER) {
+            true => self.change_span::<P, true>(platform, change, span),
+            false => self.change_span::<P, false>(platform, change, span),
+        }
+    }
+
+    /// Changes single pages, in any order, as [`change`](Self::change) does one range: all of them, or none. Pages that
+    /// follow each other change together, so a list of adjacent pages costs little more than their range. TLBs are
+    /// invalidated once, at the end.
+    ///
+    /// # Errors
+    ///
+    /// As for [`change`](Self::change), for any of the pages. No translation has changed then, although leaves may have
+    /// been split.
+    ///
+    /// # Safety
+    ///
+    /// As for [`change`](Self::change).
+    pub unsafe fn change_pages<P: Platform>(
+        &self,
+        platform: &P,
+        pages: impl Iterator<Item = Va> + Clone,
+        change: Change,
+        flags: ChangeFlags,
+    ) -> Result<(), ChangeError> {
+        let (state, skip_holes) = (&self.state, flags.contains(ChangeFlags::SKIP_HOLES));
+        let later = flags.contains(ChangeFlags::LATER);
+        let change = LeafChange { skip_holes, ..state.leaf_change(change) };
+        let ranges = Ranges::of(state, pages);
+        let mut all = ranges.clone();
+        match (all.next().transpose()?, all.next()) {
+            (None, _) => Ok(()),
+            (Some(span), None) => protect(state, platform, (change, later, span), 0),
+            (Some(first), Some(second)) => {
+                second?;
+                all.try_for_each(|range| range.map(|_| ()))?;
+                let spans = ranges.filter_map(Result::ok);
+                ListChange::of::<P>(change, spans, first).run(state, platform, later)
+            }
+        }
+    }
+
+    /// Invalidates what changes with [`ChangeFlags::LATER`] have left to invalidate in `pages` pages from `va` on. On
+    /// return no CPU uses an old translation of these pages. Where nothing is pending it costs next to nothing.
+    ///
+    /// A kernel that has invalidated the range itself need not call this, but until then the range counts as pending.
+    ///
+    /// # Errors
+    ///
+    /// A range that is unaligned or outside the half.
+    pub fn flush<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), ChangeError> {
+        let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
+        flush(&self.state, platform, span);
+        Ok(())
+    }
+
+    /// Returns true if changes with [`ChangeFlags::LATER`] have left anything to invalidate.
+    pub fn has_pending(&self) -> bool {
+        self.state.attention.is_pending()
     }
 
     /// Maps `pages` pages from `va` on to consecutive physical memory from `oa` on. The range must be unmapped.

@@ -23,14 +23,32 @@ pub(crate) struct Call<'a, P: Platform> {
     pub(crate) reserve: Reserve<'a, P>,
     /// True if the CPUs have answered since the operation began.
     answered: bool,
+    /// True if invalidations are left to a flush.
+    later: bool,
 }
 
 impl<'a, P: Platform> Call<'a, P> {
     pub(crate) const fn new(state: &'a MapState, platform: &'a P) -> Self {
-        Self { state, platform, reserve: Reserve::new(platform), claim: None, answered: false }
+        Self::of(state, platform, false)
     }
 
-    /// Tries until it is done or refused. Others must not have claimed anything of `span`. Returns `None` if it is too long
+    /// Returns a call that leaves its invalidations to a flush if `later`.
+    pub(crate) const fn of(state: &'a MapState, platform: &'a P, later: bool) -> Self {
+        Self { state, platform, reserve: Reserve::new(platform), claim: None, answered: false, later }
+    }
+
+    /// Returns true if invalidations are left to a flush.
+    pub(crate) const fn is_later(&self) -> bool {
+        self.later
+    }
+
+    /// Lets go of the claim.
+    pub(crate) fn unclaim(&mut self) {
+        self.claim = None;
+    }
+
+    /// Tries until it is done or refused. Others must not have claimed anything of `span`; what is pending there is
+    /// invalidated first, unless this call leaves its own invalidations to a flush as well. Returns `None` if it is too long
     /// for one hold; nothing has been stored then.
     ///
     /// # Errors
@@ -74,9 +92,15 @@ impl<'a, P: Platform> Call<'a, P> {
         span: Span,
         mut attempt: impl FnMut(&Locked<'_, P>) -> Result<R, Stop>,
     ) -> Result<Option<R>, ChangeError> {
-        self.tries(locks, span, |locked| match locked.is_claimed(span) {
-            true => Err(Needs::Patience.into()),
-            false => attempt(locked),
+        let later = self.is_later();
+        self.tries(locks, span, |locked| {
+            if locked.is_claimed(span) {
+                return Err(Needs::Patience.into());
+            }
+            if !later {
+                locked.settle(span);
+            }
+            attempt(locked)
         })
     }
 

@@ -31,7 +31,8 @@ impl Slot {
     }
 }
 
-/// The reasons to look at claims and marks in a hold: the number of claims, and a repaint under way.
+/// The reasons to look further in a hold: the number of claims, a repaint under way, and the number of locks with pending
+/// invalidations.
 ///
 /// Every operation reads it, and hardly any writes it.
 #[derive(Debug)]
@@ -39,6 +40,7 @@ pub(crate) struct Attention(AtomicU64);
 
 impl Attention {
     const REPAINT: u64 = 1 << 32;
+    const ONE_PENDING: u64 = 1 << 33;
 
     pub(crate) const fn none() -> Self {
         Self(AtomicU64::new(0))
@@ -48,6 +50,28 @@ impl Attention {
     #[inline(always)]
     pub(crate) fn is_needed(&self) -> bool {
         self.0.load(Relaxed) != 0
+    }
+
+    /// Returns true if there is any besides pending invalidations. The caller holds a lock.
+    #[inline(always)]
+    pub(crate) fn is_needed_for_more(&self) -> bool {
+        self.0.load(Relaxed) & (Self::ONE_PENDING - 1) != 0
+    }
+
+    /// Returns true if invalidations are pending.
+    #[inline(always)]
+    pub(crate) fn is_pending(&self) -> bool {
+        self.0.load(Relaxed) >= Self::ONE_PENDING
+    }
+
+    /// Says that a lock has pending invalidations. The caller holds it.
+    pub(crate) fn pending_begins(&self) {
+        self.0.fetch_add(Self::ONE_PENDING, Relaxed);
+    }
+
+    /// Says that it has none any more.
+    pub(crate) fn pending_ends(&self) {
+        self.0.fetch_sub(Self::ONE_PENDING, Relaxed);
     }
 
     /// Returns true if a repaint is under way.

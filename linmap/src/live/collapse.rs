@@ -188,14 +188,15 @@ impl<P: Platform> Collapse<'_, P> {
         Ok(true)
     }
 
-    /// Returns true if nobody has claimed or pinned any of these addresses.
+    /// Returns true if nobody has claimed or pinned any of these addresses, and no invalidations of them are pending.
     ///
     /// # Errors
     ///
     /// It takes more locks.
     fn may_merge(&self, span: Span) -> Result<bool, Stop> {
         self.locked.covers(span)?;
-        Ok(!self.locked.is_claimed(span) && !self.locked.state.is_pinned(LockSet::of::<P>(span)))
+        let is_pinned = self.locked.state.is_pinned(LockSet::of::<P>(span));
+        Ok(!self.locked.is_claimed(span) && !is_pinned && !self.locked.is_pending(span))
     }
 
     /// Subtracts the leaves of a table from the counts.

@@ -14,6 +14,8 @@ use crate::read::Table;
 pub(crate) struct Ends<'a, P: Platform> {
     locked: &'a Locked<'a, P>,
     change: LeafChange,
+    /// The change that is made with the cut: the same, or none.
+    built: LeafChange,
     span: Span,
 }
 
@@ -28,7 +30,12 @@ struct End {
 
 impl<'a, P: Platform> Ends<'a, P> {
     pub(crate) const fn new(locked: &'a Locked<'a, P>, change: LeafChange, span: Span) -> Self {
-        Self { locked, change, span }
+        Self { locked, change, built: change, span }
+    }
+
+    /// Returns the ends of a range whose leaves are cut for this change, but do not change yet.
+    pub(crate) const fn cutting(locked: &'a Locked<'a, P>, change: LeafChange, span: Span) -> Self {
+        Self { locked, change, built: LeafChange::NONE, span }
     }
 
     /// Changes the size of the leaves that contain the ends. `in_use` is the first of them that is in use.
@@ -39,6 +46,7 @@ impl<'a, P: Platform> Ends<'a, P> {
     pub(crate) fn resize(&self, in_use: Option<u64>, batch: &mut TlbBatch) -> Result<(), Stop> {
         let (locked, policy) = (self.locked, self.locked.policy);
         locked.may_resize(policy, in_use)?;
+        locked.settle(self.span);
         let mut ends = [self.end(self.span.first)?, None];
         // The other end may be in the same leaf.
         let both = |end: &End| end.split && self.span.last <= end.table.span_of(end.index).last;
@@ -81,9 +89,9 @@ impl<'a, P: Platform> Ends<'a, P> {
     fn invalidate(&self, resizes: &[Option<Resize>; 2], batch: &mut TlbBatch) {
         for end in resizes.iter().flatten().filter(|end| end.link.is_some()) {
             // One TLB entry held the leaf, so any of its addresses invalidates it (D8.17, RLGSCG).
-            let va = end.table.va(end.index).max(self.span.first);
-            let page = self.locked.geometry.page_shift();
-            batch.add(va, va + ((1 << page) - 1), page);
+            let leaf = end.table.span_of(end.index);
+            let (first, last) = (leaf.first.max(self.span.first), leaf.last.min(self.span.last));
+            batch.add(first, last, end.table.shift);
         }
     }
 
@@ -99,8 +107,7 @@ impl<'a, P: Platform> Ends<'a, P> {
         let mut link = None;
         if split {
             let old = self.locked.load(&table, index);
-            link =
-                Some(self.locked.replacement(self.change, self.span).leaf(old, &table, table.va(index))?);
+            link = Some(self.locked.replacement(self.built, self.span).leaf(old, &table, table.va(index))?);
         }
         Ok(Resize { table, index, dissolves, link })
     }
@@ -111,7 +118,7 @@ impl<'a, P: Platform> Ends<'a, P> {
         let (table, index) = locked.entry_of(va);
         let old = locked.load(&table, index);
         let at = table.span_of(index);
-        if self.change.of(old, table.level) == old {
+        if self.change.of(old, table.level) == old || !locked.state.is_leaf(old, table.level) {
             return Ok(None);
         }
         let run = locked.run(&table, old);
@@ -176,7 +183,7 @@ mod tests {
                     valid: true,
                 };
                 let old = crate::format::Descriptor::leaf(leaf_of, g, level);
-                let change = LeafChange { clear: 0, set: 1 << 54, validity: LeafChange::STAYS, refuse_write_execute: false };
+                let change = LeafChange { set: 1 << 54, ..LeafChange::NONE };
                 let above = Table { pa: crate::format::Pa(0), words: core::ptr::null_mut(), level, shift, base };
                 let built = Replacement { memory: &memory, geometry: g, change, span, pages: false, counters: &counters };
                 prop_assert!(built.leaf(old, &above, base).is_ok());

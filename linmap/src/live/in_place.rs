@@ -43,7 +43,7 @@ impl<'b> InPlace<'b> {
     #[inline(always)]
     fn one<P: Platform>(&mut self, locked: &Locked<'_, P>, table: &Table, index: usize, old: Descriptor) {
         let new = self.change.of(old, table.level);
-        if new != old {
+        if new != old && locked.state.is_leaf(old, table.level) {
             locked.store(table, index, new);
             if old.is_valid() {
                 let at = table.span_of(index);

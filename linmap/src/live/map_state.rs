@@ -1,4 +1,5 @@
-//! The state of a live map outside its tables: the root, the policy, claims and pins, and a share for each lock.
+//! The state of a live map outside its tables: the root, the policy, claims and pins, and for each lock a share and what is
+//! pending.
 
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
@@ -8,6 +9,7 @@ use crate::live::claims::{Attention, Claims};
 use crate::live::copied::Copied;
 use crate::live::error::ChangeError;
 use crate::live::lock_set::LockSet;
+use crate::live::pending::Pending;
 use crate::live::share::Share;
 use crate::plan::{Leaves, Policy, Stats};
 
@@ -38,6 +40,7 @@ pub(crate) struct MapState {
     pub(crate) claims: Claims,
     pub(crate) copied: Copied,
     shares: [Share; MOST_LOCKS],
+    pending: [Pending; MOST_LOCKS],
 }
 
 /// The largest number of locks of a platform.
@@ -72,6 +75,7 @@ impl MapState {
             claims: Claims::new(),
             copied: Copied::none(),
             shares: [const { Share::new() }; MOST_LOCKS],
+            pending: [const { Pending::none() }; MOST_LOCKS],
         };
         state.shares[0].counters.include(stats);
         state
@@ -101,6 +105,11 @@ impl MapState {
     #[inline(always)]
     pub(crate) fn share(&self, number: usize) -> &Share {
         &self.shares[number & (MOST_LOCKS - 1)]
+    }
+
+    /// Returns the pending invalidations of a lock, for its holder.
+    pub(crate) fn pending(&self, number: usize) -> &Pending {
+        &self.pending[number & (MOST_LOCKS - 1)]
     }
 
     /// Returns the counts of leaves and tables. The caller holds all locks.
@@ -254,19 +263,17 @@ impl MapState {
         Err(ChangeError::NotOwned { va: Va(va) })
     }
 
-    /// Returns a change of permissions as a change of leaves.
+    /// Returns a change of permissions and validity as a change of leaves.
     #[inline(always)]
     pub(crate) fn leaf_change(&self, change: Change) -> LeafChange {
         let (clear, set) = change.bits();
+        let validity = match change.validity() {
+            None => LeafChange::STAYS,
+            Some(true) => LeafChange::VALID,
+            Some(false) => LeafChange::INVALID,
+        };
         let refuse_write_execute = !self.allows_write_execute();
-        LeafChange { clear, set, validity: LeafChange::STAYS, refuse_write_execute }
-    }
-
-    /// Returns a change of validity as a change of leaves.
-    pub(crate) fn validity_change(&self, valid: bool) -> LeafChange {
-        let refuse_write_execute = valid && !self.allows_write_execute();
-        let validity = if valid { LeafChange::VALID } else { LeafChange::INVALID };
-        LeafChange { validity, refuse_write_execute, ..LeafChange::NONE }
+        LeafChange { clear, set, validity, refuse_write_execute, skip_holes: false }
     }
 
     /// Returns the leaf sizes for new mappings.

@@ -2,6 +2,8 @@
 
 mod address_space;
 mod attempt;
+mod change_flags;
+mod change_list;
 mod claims;
 mod collapse;
 mod copied;
@@ -18,6 +20,7 @@ mod long_map;
 mod map;
 mod map_state;
 pub(crate) mod marks;
+mod pending;
 mod pieces;
 mod protect;
 mod reader;
@@ -33,6 +36,7 @@ mod unmap;
 
 pub use address_space::AddressSpace;
 pub(crate) use attempt::Call;
+pub use change_flags::ChangeFlags;
 pub(crate) use claims::Claim;
 pub use create::{create, create_regions};
 pub(crate) use ends::tables_for_ends;

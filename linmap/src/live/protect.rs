@@ -23,7 +23,7 @@ use crate::live::reserve::Reserve;
 use crate::live::resize::Resize;
 use crate::live::stop::{Needs, Stop};
 use crate::live::survey::{Survey, Surveyor};
-use crate::live::tlb_batch::{TlbBatch, finish_one};
+use crate::live::tlb_batch::{Invalidated, TlbBatch, finish_one};
 use crate::plan::Policy;
 use crate::platform::Platform;
 
@@ -36,17 +36,17 @@ use crate::platform::Platform;
 pub(crate) fn protect<P: Platform>(
     state: &MapState,
     platform: &P,
-    (change, span): (LeafChange, Span),
+    (change, later, span): (LeafChange, bool, Span),
     frames: u64,
 ) -> Result<(), ChangeError> {
-    let mut call = Call::new(state, platform);
+    let mut call = Call::of(state, platform, later);
     call.frames(frames)?;
     let done = call.attempts(span, |locked| {
-        if within_one(locked, change, span)? {
+        if within_one(locked, (change, later), span)? {
             return Ok(());
         }
         locked.mark(span);
-        let mut batch = TlbBatch::new();
+        let mut batch = TlbBatch::of(later);
         let survey = prepare(locked, (change, span), &mut batch)?;
         if survey.in_place {
             let table = locked.deepest(locked.root(), span);
@@ -64,7 +64,7 @@ pub(crate) fn protect<P: Platform>(
 #[cold]
 fn long<P: Platform>(call: &mut Call<'_, P>, change: LeafChange, span: Span) -> Result<(), ChangeError> {
     call.claim(span)?;
-    let mut batch = TlbBatch::new();
+    let mut batch = TlbBatch::of(call.is_later());
     let survey = prepare_pieces(call, (change, span), &mut batch)?;
     if survey.changes() {
         // Also where only the ends were to be cut: another caller may have cut a leaf that goes on outside the range, and
@@ -73,6 +73,7 @@ fn long<P: Platform>(call: &mut Call<'_, P>, change: LeafChange, span: Span) -> 
         call.pieces(span, |locked, piece| {
             let table = locked.deepest(locked.root(), piece);
             InPlace::new(change, alike, &mut batch).run(locked, &table, piece);
+            batch.leave(locked);
             locked.publish_barrier();
             Ok(())
         })?;
@@ -118,7 +119,9 @@ pub(crate) fn prepare_pieces<P: Platform>(
     if survey.splits {
         let end = |va| LockSet::of::<P>(Span { first: va, last: va });
         call.attempts_with(end(span.first).and(end(span.last)), span, |locked| {
-            Ends::new(locked, change, span).resize(survey.resizes, batch)
+            Ends::new(locked, change, span).resize(survey.resizes, batch)?;
+            batch.leave(locked);
+            Ok(())
         })?;
     }
     Ok(survey)
@@ -132,9 +135,9 @@ pub(crate) enum Tried {
 }
 
 /// Changes the one leaf that contains a span. If that is exactly the span and not in a contiguous run, it is as short as can
-/// be, since most changes are of this kind. The span is in one gigabyte.
+/// be, since most changes are of this kind. The span is in one gigabyte. If `LATER`, its invalidation is left to a flush.
 #[inline(always)]
-pub(crate) fn change_one<P: Platform>(
+pub(crate) fn change_one<P: Platform, const LATER: bool>(
     state: &MapState,
     platform: &P,
     change: LeafChange,
@@ -142,7 +145,7 @@ pub(crate) fn change_one<P: Platform>(
 ) -> Tried {
     let number = LockSet::number::<P>(span.first);
     let _held = platform.lock(number);
-    if state.attention.is_needed() {
+    if if LATER { state.attention.is_needed_for_more() } else { state.attention.is_needed() } {
         return Tried::Not(0);
     }
     // It stays empty, so there is nothing to give back.
@@ -156,13 +159,21 @@ pub(crate) fn change_one<P: Platform>(
     let within = (1 << table.shift) - 1;
     let whole = span.first & within == 0 && span.first ^ span.last == within;
     if refused || !whole || old.is_contiguous() || !state.is_leaf(old, table.level) {
-        return try_part(state, platform, number, (change, span));
+        return try_part(state, platform, number, (change, LATER, span));
     }
     if new != old {
         let share = state.share(number);
         let version = share.changes_begin();
         locked.store(&table, index, new);
-        finish_one(platform, state.geometry(), &share.counters, old.is_valid(), span.first);
+        if LATER && old.is_valid() {
+            locked.leave_pending(Invalidated {
+                first: span.first,
+                last: span.last,
+                entry_shift: table.shift,
+            });
+        }
+        let invalidates = !LATER && old.is_valid();
+        finish_one(platform, state.geometry(), &share.counters, invalidates, span.first);
         share.changes_end(version);
     }
     Tried::Done
@@ -174,13 +185,13 @@ fn try_part<P: Platform>(
     state: &MapState,
     platform: &P,
     number: usize,
-    (change, span): (LeafChange, Span),
+    (change, later, span): (LeafChange, bool, Span),
 ) -> Tried {
     let reserve = Reserve::new(platform);
     let locked = Locked { policy: state.policy(), ..Locked::of_one(platform, state, number, &reserve) };
     let share = state.share(number);
     let version = share.changes_begin();
-    let tried = within_one(&locked, change, span);
+    let tried = within_one(&locked, (change, later), span);
     share.changes_end(version);
     match tried {
         Ok(true) => Tried::Done,
@@ -195,7 +206,11 @@ fn try_part<P: Platform>(
 /// # Errors
 ///
 /// It takes more locks or table pages.
-fn within_one<P: Platform>(locked: &Locked<'_, P>, change: LeafChange, span: Span) -> Result<bool, Stop> {
+fn within_one<P: Platform>(
+    locked: &Locked<'_, P>,
+    (change, later): (LeafChange, bool),
+    span: Span,
+) -> Result<bool, Stop> {
     let table = locked.deepest(locked.root(), span);
     let (index, at) = (table.index_of(span.first), table.span_of(table.index_of(span.first)));
     let old = locked.load(&table, index);
@@ -221,11 +236,17 @@ fn within_one<P: Platform>(locked: &Locked<'_, P>, change: LeafChange, span: Spa
     }
     locked.mark(span);
     if link.is_some() || dissolves.is_some() {
+        locked.settle(span);
         Resize::all_in_place(locked, [Resize { table, index, dissolves, link }].into_iter(), true);
     }
     if whole {
         locked.store(&table, index, change.of(old.without_contiguous(), table.level));
     }
-    finish_one(locked.platform, locked.geometry, locked.counters(), old.is_valid(), span.first);
+    let later = later && old.is_valid();
+    if later {
+        locked.leave_pending(Invalidated { first: span.first, last: span.last, entry_shift: table.shift });
+    }
+    let invalidates = old.is_valid() && !later;
+    finish_one(locked.platform, locked.geometry, locked.counters(), invalidates, span.first);
     Ok(true)
 }

@@ -58,6 +58,12 @@ impl Survey {
         let new = change.of(old, table.level);
         let refused = change.refuse_write_execute && new.is_write_execute();
         if refused || !old.is_leaf(locked.geometry, table.level) {
+            let is_hole = !old.is_valid() && !old.is_leaf(locked.geometry, table.level);
+            if change.skip_holes && is_hole {
+                // So the leaves around it are visited one by one.
+                self.differs = true;
+                return Ok(());
+            }
             return Err(refusal(table.va(first).max(span.first), table.level, old, locked.geometry).into());
         }
         let bits = (new.0 ^ old.0, old.is_valid());
@@ -128,8 +134,20 @@ impl Surveyor {
         (change, span): (LeafChange, Span),
         (piece, most): (Span, usize),
     ) -> Result<Survey, Stop> {
-        let mut surveyor = Self { change, span, found: Survey::default(), left: most };
+        Self::survey_some(locked, table, (change, span), (piece, &mut { most }))
+    }
+
+    /// Does the same, and subtracts the entries from those that may be read.
+    #[inline]
+    pub(crate) fn survey_some<P: Platform>(
+        locked: &Locked<'_, P>,
+        table: &Table,
+        (change, span): (LeafChange, Span),
+        (piece, left): (Span, &mut usize),
+    ) -> Result<Survey, Stop> {
+        let mut surveyor = Self { change, span, found: Survey::default(), left: *left };
         locked.visit_leaves(table, piece, &mut surveyor)?;
+        *left = surveyor.left;
         Ok(surveyor.found)
     }
 }

@@ -5,7 +5,7 @@
 //! (D8.17, IWZCBG).
 
 use crate::build::Counters;
-use crate::format::{Geometry, Scope, Tlbi, Va};
+use crate::format::{Geometry, Scope, Span, Tlbi, Va};
 use crate::live::locked::Locked;
 use crate::platform::{Dsb, Hardware, Platform};
 
@@ -14,24 +14,56 @@ pub(crate) struct TlbBatch {
     ranges: [Invalidated; Self::RANGES],
     used: usize,
     scope: Scope,
+    /// True if the invalidations are left to a later flush.
+    later: bool,
 }
 
 /// Addresses, and the smallest entry that a TLB can hold for them.
 #[derive(Clone, Copy)]
-struct Invalidated {
-    first: u64,
-    last: u64,
-    entry_shift: u32,
+pub(crate) struct Invalidated {
+    pub(crate) first: u64,
+    pub(crate) last: u64,
+    pub(crate) entry_shift: u32,
+}
+
+impl Invalidated {
+    /// Returns both, with the addresses between them.
+    pub(crate) fn and(&self, other: &Self) -> Self {
+        Self {
+            first: self.first.min(other.first),
+            last: self.last.max(other.last),
+            entry_shift: self.entry_shift.min(other.entry_shift),
+        }
+    }
+
+    /// Returns true if the other one overlaps it or is adjacent, and has entries of the same size.
+    pub(crate) const fn meets(&self, other: &Self) -> bool {
+        let begins_before = self.first <= other.last.saturating_add(1);
+        self.entry_shift == other.entry_shift && begins_before && other.first <= self.last.saturating_add(1)
+    }
+
+    pub(crate) const fn overlaps(&self, span: Span) -> bool {
+        self.first <= span.last && span.first <= self.last
+    }
 }
 
 impl TlbBatch {
     /// If there are more, ranges are joined, and the addresses between them are invalidated, too.
-    const RANGES: usize = 4;
+    pub(crate) const RANGES: usize = 4;
 
     /// Returns an empty batch.
     pub(crate) const fn new() -> Self {
+        Self::of(false)
+    }
+
+    /// Returns an empty batch. If `later`, its invalidations are left to a flush.
+    pub(crate) const fn of(later: bool) -> Self {
         let none = Invalidated { first: 0, last: 0, entry_shift: 0 };
-        Self { ranges: [none; Self::RANGES], used: 0, scope: Scope::LastLevel }
+        Self { ranges: [none; Self::RANGES], used: 0, scope: Scope::LastLevel, later }
+    }
+
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.used == 0
     }
 
     /// Adds entries from `first` to `last`, each of at least 2^`entry_shift` bytes.
@@ -40,9 +72,7 @@ impl TlbBatch {
         if let Some(before) = self.used.checked_sub(1).and_then(|n| self.ranges.get_mut(n)) {
             let goes_on = before.entry_shift == entry_shift && before.last.wrapping_add(1) == first;
             if goes_on || self.used == Self::RANGES {
-                before.first = before.first.min(first);
-                before.last = before.last.max(last);
-                before.entry_shift = before.entry_shift.min(entry_shift);
+                *before = before.and(&Invalidated { first, last, entry_shift });
                 return;
             }
         }
@@ -55,8 +85,18 @@ impl TlbBatch {
         self.scope = Scope::AnyLevel;
     }
 
-    /// Makes the stores visible, invalidates, and waits until the invalidations are complete on all CPUs.
-    pub(crate) fn finish<P: Platform>(&self, locked: &Locked<'_, P>) {
+    /// Notes what is left to a flush, if that is so. The holder has the locks of all of it.
+    pub(crate) fn leave<P: Platform>(&mut self, locked: &Locked<'_, P>) {
+        if self.later {
+            self.ranges[..self.used].iter().for_each(|range| locked.leave_pending(*range));
+            self.used = 0;
+        }
+    }
+
+    /// Makes the stores visible, invalidates, and waits until the invalidations are complete on all CPUs. If they are left to
+    /// a flush, they are noted instead.
+    pub(crate) fn finish<P: Platform>(&mut self, locked: &Locked<'_, P>) {
+        self.leave(locked);
         complete(locked.platform, locked.geometry, locked.counters(), self.used != 0, || {
             let range_tlbi = locked.platform.promise().range_tlbi;
             self.issue(locked, range_tlbi);
