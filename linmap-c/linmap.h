@@ -40,7 +40,14 @@
 // Memory would be both writable and executable.
 #define LINMAP_EACCES 13
 
-// A leaf in use would have to change its size, and not all CPUs promise LINMAP_NEVER_ABORTS.
+// The addresses are in a part of the root that the map does not have (linmap_adopt).
+#define LINMAP_EPERM 1
+
+// A repaint is under way.
+#define LINMAP_EBUSY 16
+
+// A leaf in use would have to change its size, and neither do all CPUs promise LINMAP_NEVER_ABORTS nor
+// does the kernel promise LINMAP_PARKS.
 #define LINMAP_EOPNOTSUPP 95
 
 // Another caller has claimed the addresses, and this one cannot wait.
@@ -90,20 +97,53 @@
 // A CPU needs each batch of TLBIs repeated.
 #define LINMAP_REPEAT_TLBI (1 << 2)
 
+// The kernel parks CPUs (linmap_park). Where not all CPUs promise LINMAP_NEVER_ABORTS, leaves in use change their size while
+// they are parked.
+#define LINMAP_PARKS (1 << 3)
+
 // The valid bit, for linmap_change.
 #define LINMAP_VALID (1 << 0)
 
 // The call does not wait and does not sleep. It fails with -EAGAIN where it would have to wait for another caller.
 #define LINMAP_ATOMIC (1 << 0)
 
+// The largest number of ranges that a repaint leaves as they are.
+#define LINMAP_MOST_KEPT 8
+
 // The largest number of leaf sizes.
 #define LINMAP_LEAF_SIZES 8
+
+// Adjacent entries of a table, and what is to become of them (linmap_park).
+struct linmap_update {
+  // The physical address of the table.
+  uint64_t table;
+  // The index of the first entry.
+  size_t index;
+  // The physical address of the table whose entries of the same indices are read: mostly the table itself.
+  uint64_t from;
+  // The number of entries, at least 1.
+  size_t count;
+  // The bits that are cleared in what was read.
+  uint64_t clear;
+  // The bits that are set after that.
+  uint64_t set;
+  // True if the table is the root.
+  bool in_root;
+};
 
 // A map. All of it is the library's; it may be anywhere in memory, and does not move.
 //
 // A map that is all zero has not been initialised, and every call but linmap_init refuses it.
 struct LINMAP_ALIGNED(128) linmap {
   uint8_t opaque[LINMAP_SIZE];
+};
+
+// A range of addresses.
+struct linmap_range {
+  // The first address.
+  uint64_t first;
+  // The last address.
+  uint64_t last;
 };
 
 // The leaves of one size. A contiguous run is a leaf.
@@ -138,6 +178,8 @@ struct linmap_geometry {
   uint32_t va_bits;
   // LINMAP_OA_48, LINMAP_OA_LPA or LINMAP_OA_LPA2.
   uint32_t oa_format;
+  // log2 of the size of the largest leaf, contiguous runs included; 0 for no limit.
+  uint32_t max_leaf_shift;
   // 1 for the lower half of the address space (TTBR0), 0 for the upper (TTBR1).
   uint32_t lower;
 };
@@ -173,6 +215,18 @@ extern void linmap_table_free(uint64_t pa);
 // does not wait.
 extern void linmap_table_retire(uint64_t pa);
 
+// Returns the address at which a new table page, which will be a table at `level`, can be written until
+// linmap_table_unmap(level). linmap_init, linmap_adopt and linmap_create reach new tables by this alone, and one of each
+// level at a time, so that a fixmap with a slot for each level can serve. Levels are -1 to 3; 3 is that of pages.
+extern uint64_t *linmap_table_map(uint64_t pa,
+                                  int32_t level);
+
+// Ends the use of the page that linmap_table_map returned last for this level.
+extern void linmap_table_unmap(int32_t level);
+
+// Stores an entry of the live root table at the physical address `root`, by a single 64-bit store.
+extern void linmap_root_set(uint64_t root, size_t index, uint64_t descriptor);
+
 // Takes a lock. Several are taken in the order of their numbers and released in reverse order.
 extern void linmap_lock(uint32_t number);
 
@@ -183,6 +237,18 @@ extern void linmap_unlock(uint32_t number);
 // No lock is held. Returns false if this context cannot wait; the call then fails with -EAGAIN. It is not called where
 // the caller has passed LINMAP_ATOMIC.
 extern bool linmap_wait(void);
+
+// Asks all CPUs whether they answer, and waits until they have. No lock is held. Returns false if one does not, or if
+// this kernel cannot park CPUs.
+extern bool linmap_ask_cpus(void);
+
+// Applies updates in their order while no CPU uses the tables; all CPUs then continue with the tables of `root`. Meanwhile
+// each translates by other tables, holds no entry of these in its TLB, and takes no exception; before it uses `root`,
+// its TLB has dropped all that it had. Locks are held. An update says for each index from its first on:
+// table[index] = (from[index] & ~clear) | set. Returns false, and has stored nothing, if the CPUs cannot be parked.
+extern bool linmap_park(uint64_t root,
+                        const struct linmap_update *updates,
+                        size_t count);
 
 // Does not return: the library has found its own state, or a table, to be wrong. The text is not terminated by a zero.
 extern void linmap_panic(const char *message,
@@ -262,6 +328,20 @@ int32_t linmap_collapse(struct linmap *map,
                         uint64_t pages,
                         uint32_t flags);
 
+// Maps everything in `range`, which consists of whole entries of the root, in pages, although no live leaf changes its size:
+// second tables are built, and the CPUs switch to them while they are parked (linmap_park). What is within one of `kept`
+// ranges, at most LINMAP_MOST_KEPT, keeps its size. Needs LINMAP_PARKS. Returns 0 or a negative error; nothing has changed
+// then. From then on new mappings are in pages (linmap_promise says otherwise). Flags: LINMAP_ATOMIC.
+//
+// # Safety
+//
+// The map is one, `range` is null or a range, and there are so many kept ones.
+int32_t linmap_repaint(struct linmap *map,
+                       const struct linmap_range *range,
+                       const struct linmap_range *kept,
+                       size_t count,
+                       uint32_t flags);
+
 // Says what all CPUs promise that use the map from now on, for example because another one came. Returns 0 or a negative
 // error.
 //
@@ -288,15 +368,16 @@ int64_t linmap_tables_needed(const struct linmap_geometry *geometry,
                              const struct linmap_region *regions,
                              size_t count);
 
-// Makes an empty map: a root table, from linmap_table_alloc. All table pages are reached at their physical address plus
-// table_offset, wrapping. `promise` is what all CPUs promise that use the map now (linmap_promise). Returns 0 or a negative
-// error.
+// Makes an empty map: a root table, from linmap_table_alloc. From then on, tables are reached at their physical address plus
+// table_offset, wrapping, but for new ones (linmap_table_map). `promise` is what all CPUs promise that use the map now
+// (linmap_promise). Returns 0 or a negative error.
 //
 // # Safety
 //
 // - `map` is memory for a struct linmap, which nothing else uses yet, and `geometry` is null or that of a geometry.
 // - The functions of the kernel keep what this header says of them. The pages of linmap_table_alloc are RAM that is mapped
-//   at the offset, writable, as normal memory.
+//   at the offset, writable, as normal memory, before they are used in a call other than linmap_init, linmap_adopt and
+//   linmap_create.
 // - All CPUs keep the promise.
 // - No CPU writes to the tables: TCR_EL1.HA and HD are 0 or find nothing to do, since every leaf has the access flag and
 //   none is read-only with DBM.
@@ -304,6 +385,21 @@ int32_t linmap_init(struct linmap *map,
                     const struct linmap_geometry *geometry,
                     uint64_t table_offset,
                     uint32_t promise);
+
+// Makes a map of a part of a root that CPUs use already and that others use too, such as the kernel's first root: the
+// addresses of `range`, which consists of whole entries of the root. Tables that are there are counted. The root stays where
+// it is; its entries are stored by linmap_root_set alone. All else is as for linmap_init.
+//
+// # Safety
+//
+// As for linmap_init. `root` is the physical address of that root, and it and its tables are reached at the offset. Others
+// store to no entry of the root in the range, and leave its tables alone.
+int32_t linmap_adopt(struct linmap *map,
+                     const struct linmap_geometry *geometry,
+                     uint64_t table_offset,
+                     uint32_t promise,
+                     uint64_t root,
+                     const struct linmap_range *range);
 
 // Adds regions to a map. They are in the order of their addresses, and no entry of the root between the first and the last
 // of them is in use. The tables are built before any CPU sees them; nothing is invalidated. Returns 0 or a negative error;

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use linmap::{Change, ChangeError, Pa, Va};
+use linmap::{Change, ChangeError, Pa, RepaintError, Va};
 
 use crate::create::{policy, promise};
 use crate::errno::{Errno, Invalid, LINMAP_EINVAL, answer};
@@ -15,6 +15,7 @@ use crate::types::*;
 enum Refusal {
     Invalid(Invalid),
     Change(ChangeError),
+    Repaint(RepaintError),
 }
 
 impl Errno for Refusal {
@@ -22,6 +23,7 @@ impl Errno for Refusal {
         match self {
             Self::Invalid(invalid) => invalid.errno(),
             Self::Change(error) => error.errno(),
+            Self::Repaint(error) => error.errno(),
         }
     }
 }
@@ -35,6 +37,12 @@ impl From<Invalid> for Refusal {
 impl From<ChangeError> for Refusal {
     fn from(error: ChangeError) -> Self {
         Self::Change(error)
+    }
+}
+
+impl From<RepaintError> for Refusal {
+    fn from(error: RepaintError) -> Self {
+        Self::Repaint(error)
     }
 }
 
@@ -145,6 +153,43 @@ pub unsafe extern "C" fn linmap_split(map: *mut Linmap, va: u64, pages: u64, fla
 pub unsafe extern "C" fn linmap_collapse(map: *mut Linmap, va: u64, pages: u64, flags: u32) -> i32 {
     // SAFETY: the caller's promise.
     unsafe { on(map, flags, |map, kernel| Ok(map.space.collapse(kernel, Va(va), pages)?)) }
+}
+
+/// Maps everything in `range`, which consists of whole entries of the root, in pages, although no live leaf changes its size:
+/// second tables are built, and the CPUs switch to them while they are parked (linmap_park). What is within one of `kept`
+/// ranges, at most LINMAP_MOST_KEPT, keeps its size. Needs LINMAP_PARKS. Returns 0 or a negative error; nothing has changed
+/// then. From then on new mappings are in pages (linmap_promise says otherwise). Flags: LINMAP_ATOMIC.
+///
+/// # Safety
+///
+/// The map is one, `range` is null or a range, and there are so many kept ones.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linmap_repaint(
+    map: *mut Linmap,
+    range: *const LinmapRange,
+    kept: *const LinmapRange,
+    count: usize,
+    flags: u32,
+) -> i32 {
+    let missing =
+        range.is_null() || !range.is_aligned() || count != 0 && (kept.is_null() || !kept.is_aligned());
+    if missing || count > LINMAP_MOST_KEPT {
+        return -LINMAP_EINVAL;
+    }
+    let work = |map: &Map, kernel: &Kernel| {
+        // SAFETY: the caller's promise, as for what follows.
+        let range = unsafe { *range };
+        let mut ranges = [(Va(0), Va(0)); LINMAP_MOST_KEPT];
+        for (n, to) in ranges[..count].iter_mut().enumerate() {
+            // SAFETY: there are so many.
+            let LinmapRange { first, last } = unsafe { *kept.add(n) };
+            *to = (Va(first), Va(last));
+        }
+        map.space.repaint(kernel, (Va(range.first), Va(range.last)), &ranges[..count])?;
+        Ok(())
+    };
+    // SAFETY: the caller's promise.
+    unsafe { on(map, flags, work) }
 }
 
 /// Says what all CPUs promise that use the map from now on, for example because another one came. Returns 0 or a negative

@@ -3,7 +3,7 @@
 use core::ptr::addr_of_mut;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-use linmap::{AddressSpace, CreateError, Geometry, Granule, Half, OaFormat, Policy, Stats, Tree};
+use linmap::{AddressSpace, CreateError, Geometry, Granule, Half, OaFormat, Pa, Policy, Stats, Tree, Va};
 
 use crate::errno::{Errno, Invalid, LINMAP_EINVAL, answer};
 use crate::map::{Map, READY};
@@ -12,11 +12,17 @@ use crate::regions::{checked, runs};
 use crate::types::*;
 
 /// All bits of a promise.
-const PROMISES: u32 = LINMAP_NEVER_ABORTS | LINMAP_RANGE_TLBI | LINMAP_REPEAT_TLBI;
+const PROMISES: u32 = LINMAP_NEVER_ABORTS | LINMAP_RANGE_TLBI | LINMAP_REPEAT_TLBI | LINMAP_PARKS;
 
 /// Returns the policy that follows from a promise.
 pub(crate) const fn policy(promise: u32) -> Policy {
-    if promise & LINMAP_NEVER_ABORTS != 0 { Policy::Live } else { Policy::Pages }
+    if promise & LINMAP_NEVER_ABORTS != 0 {
+        Policy::Live
+    } else if promise & LINMAP_PARKS != 0 {
+        Policy::Park
+    } else {
+        Policy::Pages
+    }
 }
 
 /// Returns a promise, if all its bits are known.
@@ -38,7 +44,7 @@ unsafe fn geometry_of(geometry: *const LinmapGeometry) -> Result<(Geometry, Half
         return Err(Invalid);
     }
     // SAFETY: the caller's promise.
-    let LinmapGeometry { page_shift, va_bits, oa_format, lower } = unsafe { *geometry };
+    let LinmapGeometry { page_shift, va_bits, oa_format, max_leaf_shift, lower } = unsafe { *geometry };
     let granule = Granule::BUILT.iter().copied().find(|granule| granule.page_shift() == page_shift);
     let format = match oa_format {
         LINMAP_OA_48 => OaFormat::Bits48,
@@ -52,6 +58,11 @@ unsafe fn geometry_of(geometry: *const LinmapGeometry) -> Result<(Geometry, Half
         _ => return Err(Invalid),
     };
     let geometry = Geometry::new(granule.ok_or(Invalid)?, va_bits, format).map_err(|_| Invalid)?;
+    let geometry = match max_leaf_shift {
+        0 => geometry,
+        shift if shift < page_shift => return Err(Invalid),
+        shift => geometry.with_largest_leaf(shift),
+    };
     Ok((geometry, half))
 }
 
@@ -76,15 +87,73 @@ pub unsafe extern "C" fn linmap_tables_needed(
     tables.map_or(-i64::from(LINMAP_EINVAL), |tables| tables as i64)
 }
 
-/// Makes an empty map: a root table, from linmap_table_alloc. All table pages are reached at their physical address plus
-/// table_offset, wrapping. `promise` is what all CPUs promise that use the map now (linmap_promise). Returns 0 or a negative
-/// error.
+/// The arguments of a call that makes a map.
+struct New {
+    map: *mut Map,
+    half: Half,
+    promise: u32,
+    offset: u64,
+    geometry: Geometry,
+}
+
+impl New {
+    /// Checks the arguments.
+    ///
+    /// # Errors
+    ///
+    /// One that is impossible.
+    ///
+    /// # Safety
+    ///
+    /// As for [`geometry_of`].
+    unsafe fn checked(
+        map: *mut Linmap,
+        geometry: *const LinmapGeometry,
+        offset: u64,
+        promise: u32,
+    ) -> Result<Self, Invalid> {
+        // SAFETY: the caller's promise.
+        let (geometry, half) = unsafe { geometry_of(geometry) }?;
+        if map.is_null() || !map.is_aligned() || offset & (geometry.page_size() - 1) != 0 {
+            return Err(Invalid);
+        }
+        Ok(Self { map: map.cast(), half, promise: self::promise(promise)?, offset, geometry })
+    }
+
+    fn kernel(&self) -> Kernel {
+        Kernel::new(self.geometry, self.offset, self.promise, true).by_level()
+    }
+
+    /// Writes the map.
+    ///
+    /// # Safety
+    ///
+    /// The pointer is that of memory for a map, which nothing else uses.
+    unsafe fn write(self, space: AddressSpace) -> i32 {
+        let Self { map, half, promise, offset, .. } = self;
+        space.set_policy(policy(promise));
+        // SAFETY: the caller's promise; `Map` is not larger. It is used by others only once it is ready.
+        unsafe {
+            addr_of_mut!((*map).promise).write(AtomicU32::new(promise));
+            addr_of_mut!((*map).offset).write(AtomicU64::new(offset));
+            addr_of_mut!((*map).half).write(half);
+            addr_of_mut!((*map).space).write(space);
+            (*map).ready.store(READY, Release);
+        }
+        0
+    }
+}
+
+/// Makes an empty map: a root table, from linmap_table_alloc. From then on, tables are reached at their physical address plus
+/// table_offset, wrapping, but for new ones (linmap_table_map). `promise` is what all CPUs promise that use the map now
+/// (linmap_promise). Returns 0 or a negative error.
 ///
 /// # Safety
 ///
 /// - `map` is memory for a struct linmap, which nothing else uses yet, and `geometry` is null or that of a geometry.
 /// - The functions of the kernel keep what this header says of them. The pages of linmap_table_alloc are RAM that is mapped
-///   at the offset, writable, as normal memory.
+///   at the offset, writable, as normal memory, before they are used in a call other than linmap_init, linmap_adopt and
+///   linmap_create.
 /// - All CPUs keep the promise.
 /// - No CPU writes to the tables: TCR_EL1.HA and HD are 0 or find nothing to do, since every leaf has the access flag and
 ///   none is read-only with DBM.
@@ -96,27 +165,48 @@ pub unsafe extern "C" fn linmap_init(
     promise: u32,
 ) -> i32 {
     // SAFETY: the caller's promise.
-    let checked = unsafe { geometry_of(geometry) }.and_then(|of| Ok((of, self::promise(promise)?)));
-    let Ok(((geometry, half), promise)) = checked else { return -LINMAP_EINVAL };
-    if map.is_null() || !map.is_aligned() || table_offset & (geometry.page_size() - 1) != 0 {
+    let Ok(new) = (unsafe { New::checked(map, geometry, table_offset, promise) }) else {
+        return -LINMAP_EINVAL;
+    };
+    match Tree::build(&new.kernel(), new.geometry, new.half, core::iter::empty()) {
+        // SAFETY: the caller's promise.
+        Ok(tree) => unsafe { new.write(AddressSpace::adopt(tree)) },
+        Err(error) => -error.errno(),
+    }
+}
+
+/// Makes a map of a part of a root that CPUs use already and that others use too, such as the kernel's first root: the
+/// addresses of `range`, which consists of whole entries of the root. Tables that are there are counted. The root stays where
+/// it is; its entries are stored by linmap_root_set alone. All else is as for linmap_init.
+///
+/// # Safety
+///
+/// As for linmap_init. `root` is the physical address of that root, and it and its tables are reached at the offset. Others
+/// store to no entry of the root in the range, and leave its tables alone.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linmap_adopt(
+    map: *mut Linmap,
+    geometry: *const LinmapGeometry,
+    table_offset: u64,
+    promise: u32,
+    root: u64,
+    range: *const LinmapRange,
+) -> i32 {
+    // SAFETY: the caller's promise.
+    let checked = unsafe { New::checked(map, geometry, table_offset, promise) };
+    let Ok(new) = checked else { return -LINMAP_EINVAL };
+    if range.is_null() || !range.is_aligned() || root & (new.geometry.page_size() - 1) != 0 {
         return -LINMAP_EINVAL;
     }
-    let kernel = Kernel::new(geometry, table_offset, promise, true);
-    let tree = match Tree::build(&kernel, geometry, half, core::iter::empty()) {
-        Ok(tree) => tree,
-        Err(error) => return -error.errno(),
-    };
-    let new = map.cast::<Map>();
-    // SAFETY: memory for a map, by the caller's promise; `Map` is not larger. It is used by others only once it is ready.
-    unsafe {
-        addr_of_mut!((*new).promise).write(AtomicU32::new(promise));
-        addr_of_mut!((*new).offset).write(AtomicU64::new(table_offset));
-        addr_of_mut!((*new).half).write(half);
-        addr_of_mut!((*new).space).write(AddressSpace::adopt(tree));
-        (*new).space.set_policy(policy(promise));
-        (*new).ready.store(READY, Release);
+    // SAFETY: the caller's promise.
+    let LinmapRange { first, last } = unsafe { *range };
+    let (kernel, range) = (new.kernel(), (Va(first), Va(last)));
+    // SAFETY: the caller's promise.
+    match unsafe { AddressSpace::from_shared_root(&kernel, new.geometry, new.half, Pa(root), range) } {
+        // SAFETY: the caller's promise.
+        Ok(space) => unsafe { new.write(space) },
+        Err(error) => -error.errno(),
     }
-    0
 }
 
 /// Adds regions to a map. They are in the order of their addresses, and no entry of the root between the first and the last
@@ -132,7 +222,7 @@ pub unsafe extern "C" fn linmap_create(map: *mut Linmap, regions: *const LinmapR
     // SAFETY: the caller's promise.
     let checked = unsafe { Map::of(map) }.and_then(|map| {
         // SAFETY: the caller's promise.
-        Ok((map, map.kernel(0)?, unsafe { checked(map.geometry(), regions, count) }?))
+        Ok((map, map.kernel(0)?.by_level(), unsafe { checked(map.geometry(), regions, count) }?))
     });
     let Ok((map, kernel, regions)) = checked else { return -LINMAP_EINVAL };
     if regions.is_empty() {

@@ -1,6 +1,6 @@
 //! Which error becomes which number. The numbers are Linux's.
 
-use linmap::{BuildError, ChangeError, CreateError, GeometryError, GraftError};
+use linmap::{AdoptError, BuildError, ChangeError, CreateError, GeometryError, GraftError, RepaintError};
 
 /// An address or a length is not a multiple of the page size, the geometry is impossible, regions overlap or are not in
 /// order, unknown flags or bits, or the map was not initialised.
@@ -15,7 +15,12 @@ pub const LINMAP_EEXIST: i32 = 17;
 pub const LINMAP_ERANGE: i32 = 34;
 /// Memory would be both writable and executable.
 pub const LINMAP_EACCES: i32 = 13;
-/// A leaf in use would have to change its size, and not all CPUs promise LINMAP_NEVER_ABORTS.
+/// The addresses are in a part of the root that the map does not have (linmap_adopt).
+pub const LINMAP_EPERM: i32 = 1;
+/// A repaint is under way.
+pub const LINMAP_EBUSY: i32 = 16;
+/// A leaf in use would have to change its size, and neither do all CPUs promise LINMAP_NEVER_ABORTS nor
+/// does the kernel promise LINMAP_PARKS.
 pub const LINMAP_EOPNOTSUPP: i32 = 95;
 /// Another caller has claimed the addresses, and this one cannot wait.
 pub const LINMAP_EAGAIN: i32 = 11;
@@ -66,6 +71,7 @@ impl Errno for ChangeError {
             Self::Build(error) => error.errno(),
             Self::OutOfFrames { .. } => LINMAP_ENOMEM,
             Self::OutsideHalf { .. } | Self::OutputAddress { .. } => LINMAP_ERANGE,
+            Self::NotOwned { .. } => LINMAP_EPERM,
             Self::Occupied { .. } => LINMAP_EEXIST,
             Self::Hole { .. } => LINMAP_ENOENT,
             Self::WriteExecute { .. } => LINMAP_EACCES,
@@ -82,6 +88,7 @@ impl Errno for GraftError {
     fn errno(self) -> i32 {
         match self {
             Self::Occupied { .. } => LINMAP_EEXIST,
+            Self::NotOwned { .. } => LINMAP_EPERM,
             Self::Busy { .. } => LINMAP_EAGAIN,
             Self::WriteExecute { .. } => LINMAP_EACCES,
             _ => LINMAP_EINVAL,
@@ -94,6 +101,30 @@ impl Errno for CreateError {
         match self {
             Self::Build(error) => error.errno(),
             Self::Graft(error) => error.errno(),
+            _ => LINMAP_EINVAL,
+        }
+    }
+}
+
+impl Errno for AdoptError {
+    fn errno(self) -> i32 {
+        match self {
+            Self::OutsideHalf { .. } => LINMAP_ERANGE,
+            _ => LINMAP_EINVAL,
+        }
+    }
+}
+
+impl Errno for RepaintError {
+    fn errno(self) -> i32 {
+        match self {
+            Self::OutOfFrames { .. } => LINMAP_ENOMEM,
+            Self::OutsideHalf { .. } => LINMAP_ERANGE,
+            Self::NotOwned { .. } => LINMAP_EPERM,
+            Self::UnderWay => LINMAP_EBUSY,
+            Self::Busy => LINMAP_EAGAIN,
+            Self::CannotPark => LINMAP_ETIMEDOUT,
+            Self::NotUnderstood { .. } => LINMAP_EUCLEAN,
             _ => LINMAP_EINVAL,
         }
     }

@@ -28,11 +28,14 @@ mod regions;
 mod types;
 
 pub use change::{
-    linmap_change, linmap_collapse, linmap_map, linmap_promise, linmap_split, linmap_stats, linmap_unmap,
+    linmap_change, linmap_collapse, linmap_map, linmap_promise, linmap_repaint, linmap_split, linmap_stats,
+    linmap_unmap,
 };
-pub use create::{linmap_create, linmap_init, linmap_move_tables, linmap_root, linmap_tables_needed};
+pub use create::{
+    linmap_adopt, linmap_create, linmap_init, linmap_move_tables, linmap_root, linmap_tables_needed,
+};
 pub use errno::{
-    LINMAP_EACCES, LINMAP_EAGAIN, LINMAP_EEXIST, LINMAP_EINVAL, LINMAP_ENOENT, LINMAP_ENOMEM,
-    LINMAP_EOPNOTSUPP, LINMAP_ERANGE, LINMAP_ETIMEDOUT, LINMAP_EUCLEAN,
+    LINMAP_EACCES, LINMAP_EAGAIN, LINMAP_EBUSY, LINMAP_EEXIST, LINMAP_EINVAL, LINMAP_ENOENT, LINMAP_ENOMEM,
+    LINMAP_EOPNOTSUPP, LINMAP_EPERM, LINMAP_ERANGE, LINMAP_ETIMEDOUT, LINMAP_EUCLEAN,
 };
 pub use types::*;

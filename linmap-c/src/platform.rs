@@ -1,11 +1,17 @@
 //! The library's memory and hardware, made of the kernel's callbacks. A value lives as long as one call.
 
+use core::mem::offset_of;
 use core::ptr::with_exposed_provenance_mut;
 
-use linmap::{Dsb, Frame, Geometry, Hardware, Memory, Pa, Promise, Tlbi, Va};
+use linmap::{
+    CannotPark, Descriptor, Dsb, EntryUpdate, Frame, Geometry, Hardware, Level, Memory, Pa, Promise, Slot,
+    Tlbi, Va,
+};
 
 use crate::callbacks;
-use crate::types::{LINMAP_LOCKS, LINMAP_NEVER_ABORTS, LINMAP_RANGE_TLBI, LINMAP_REPEAT_TLBI};
+use crate::types::{
+    LINMAP_LOCKS, LINMAP_NEVER_ABORTS, LINMAP_PARKS, LINMAP_RANGE_TLBI, LINMAP_REPEAT_TLBI, LinmapUpdate,
+};
 
 /// The kernel, as one call of it sees it.
 pub(crate) struct Kernel {
@@ -15,11 +21,18 @@ pub(crate) struct Kernel {
     /// Bits of LINMAP_NEVER_ABORTS and its like.
     promise: u32,
     may_wait: bool,
+    /// True while new tables are reached by their level.
+    by_level: bool,
 }
 
 impl Kernel {
     pub(crate) const fn new(geometry: Geometry, offset: u64, promise: u32, may_wait: bool) -> Self {
-        Self { geometry, offset, promise, may_wait }
+        Self { geometry, offset, promise, may_wait, by_level: false }
+    }
+
+    /// Returns the same, for a call that makes whole trees.
+    pub(crate) const fn by_level(self) -> Self {
+        Self { by_level: true, ..self }
     }
 }
 
@@ -52,6 +65,32 @@ unsafe impl Memory for Kernel {
         unsafe { callbacks::linmap_table_free(frame.into_pa().0) };
     }
 
+    fn with_slots<R>(&self, frame: &mut Frame, level: Level, work: impl FnOnce(&mut [u64]) -> R) -> R {
+        let level = i32::from(level.number());
+        let words = match self.by_level {
+            // SAFETY: the page was allocated, and no other of this level is mapped, by the contract of this method.
+            true => unsafe { callbacks::linmap_table_map(frame.pa().0, level) },
+            // SAFETY: it was allocated and not given back.
+            false => unsafe { self.words(frame.pa()) },
+        };
+        assert!(!words.is_null(), "linmap_table_map has returned no address");
+        // SAFETY: the frame owns the page and is borrowed mutably; the kernel says where its memory is.
+        let result =
+            work(unsafe { core::slice::from_raw_parts_mut(words, self.geometry.page_size() as usize / 8) });
+        if self.by_level {
+            // SAFETY: it was mapped above.
+            unsafe { callbacks::linmap_table_unmap(level) };
+        }
+        result
+    }
+
+    const STORES_ROOT: bool = true;
+
+    unsafe fn store_root(&self, slot: Slot, new: Descriptor) {
+        // SAFETY: it is the live root, and has such an entry, by the caller's promise.
+        unsafe { callbacks::linmap_root_set(slot.table.0, slot.index, new.0) };
+    }
+
     #[inline(always)]
     unsafe fn words(&self, table: Pa) -> *mut u64 {
         with_exposed_provenance_mut(table.0.wrapping_add(self.offset) as usize)
@@ -74,7 +113,7 @@ impl Drop for Held {
 //   that is not arm64 no walker uses the tables, and a fence keeps accesses where they are;
 // - the kernel's locks exclude, and `linmap_table_retire` waits for its readers, by the header;
 // - the promise is what the kernel promises for all CPUs;
-// - no CPU is parked;
+// - `linmap_park` parks CPUs as the header says, where the kernel promises that it can;
 // - the header says what TCR_EL1.HA and HD demand.
 unsafe impl Hardware for Kernel {
     const LOCKS: usize = LINMAP_LOCKS;
@@ -121,6 +160,20 @@ unsafe impl Hardware for Kernel {
     #[inline]
     fn tlbi(&self, op: Tlbi, geometry: Geometry) {
         tlbi(op, geometry);
+    }
+
+    fn call(&self) -> Result<(), CannotPark> {
+        // SAFETY: no lock is held, by the contract of this method.
+        let answered = self.promise & LINMAP_PARKS != 0 && unsafe { callbacks::linmap_ask_cpus() };
+        if answered { Ok(()) } else { Err(CannotPark) }
+    }
+
+    fn park(&self, _: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
+        let (first, count) = (updates.as_ptr().cast::<LinmapUpdate>(), updates.len());
+        // SAFETY: so many updates are there, and a `LinmapUpdate` has the layout of an `EntryUpdate`.
+        let parked =
+            self.promise & LINMAP_PARKS != 0 && unsafe { callbacks::linmap_park(root.0, first, count) };
+        if parked { Ok(()) } else { Err(CannotPark) }
     }
 
     fn sync_code(&self, _: Va, _: u64) {
@@ -177,3 +230,15 @@ fn tlbi(op: Tlbi, geometry: Geometry) {
     // SAFETY: any invalidation may be issued at any time.
     unsafe { callbacks::linmap_tlbi(va, bytes, scope == Scope::AnyLevel) };
 }
+
+/// What the kernel is shown of an update is the update itself.
+const _: () = {
+    assert!(size_of::<LinmapUpdate>() == size_of::<EntryUpdate>());
+    assert!(offset_of!(LinmapUpdate, table) == offset_of!(EntryUpdate, slot) + offset_of!(Slot, table));
+    assert!(offset_of!(LinmapUpdate, index) == offset_of!(EntryUpdate, slot) + offset_of!(Slot, index));
+    assert!(offset_of!(LinmapUpdate, from) == offset_of!(EntryUpdate, from));
+    assert!(offset_of!(LinmapUpdate, count) == offset_of!(EntryUpdate, count));
+    assert!(offset_of!(LinmapUpdate, clear) == offset_of!(EntryUpdate, clear));
+    assert!(offset_of!(LinmapUpdate, set) == offset_of!(EntryUpdate, set));
+    assert!(offset_of!(LinmapUpdate, in_root) == offset_of!(EntryUpdate, in_root));
+};

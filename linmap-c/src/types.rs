@@ -38,6 +38,8 @@ pub struct LinmapGeometry {
     pub va_bits: u32,
     /// LINMAP_OA_48, LINMAP_OA_LPA or LINMAP_OA_LPA2.
     pub oa_format: u32,
+    /// log2 of the size of the largest leaf, contiguous runs included; 0 for no limit.
+    pub max_leaf_shift: u32,
     /// 1 for the lower half of the address space (TTBR0), 0 for the upper (TTBR1).
     pub lower: u32,
 }
@@ -69,11 +71,48 @@ pub const LINMAP_RANGE_TLBI: u32 = 1 << 1;
 /// A CPU needs each batch of TLBIs repeated.
 pub const LINMAP_REPEAT_TLBI: u32 = 1 << 2;
 
+/// The kernel parks CPUs (linmap_park). Where not all CPUs promise LINMAP_NEVER_ABORTS, leaves in use change their size while
+/// they are parked.
+pub const LINMAP_PARKS: u32 = 1 << 3;
+
 /// The valid bit, for linmap_change.
 pub const LINMAP_VALID: u64 = 1 << 0;
 
 /// The call does not wait and does not sleep. It fails with -EAGAIN where it would have to wait for another caller.
 pub const LINMAP_ATOMIC: u32 = 1 << 0;
+
+/// A range of addresses.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct LinmapRange {
+    /// The first address.
+    pub first: u64,
+    /// The last address.
+    pub last: u64,
+}
+
+/// The largest number of ranges that a repaint leaves as they are.
+pub const LINMAP_MOST_KEPT: usize = 8;
+
+/// Adjacent entries of a table, and what is to become of them (linmap_park).
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct LinmapUpdate {
+    /// The physical address of the table.
+    pub table: u64,
+    /// The index of the first entry.
+    pub index: usize,
+    /// The physical address of the table whose entries of the same indices are read: mostly the table itself.
+    pub from: u64,
+    /// The number of entries, at least 1.
+    pub count: usize,
+    /// The bits that are cleared in what was read.
+    pub clear: u64,
+    /// The bits that are set after that.
+    pub set: u64,
+    /// True if the table is the root.
+    pub in_root: bool,
+}
 
 /// The largest number of leaf sizes.
 pub const LINMAP_LEAF_SIZES: usize = 8;

@@ -3,6 +3,7 @@
 use core::fmt;
 
 /// A physical address, which is also what descriptors call an output address.
+#[repr(transparent)]
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Pa(pub u64);
 

@@ -8,6 +8,7 @@ use crate::platform::memory::{Memory, Slot};
 /// Every change of a leaf's size is a few of these. They are data, so that a CPU can apply them while all others are
 /// parked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[repr(C)]
 pub struct EntryUpdate {
     /// The first entry.
     pub slot: Slot,

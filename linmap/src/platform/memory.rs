@@ -40,6 +40,7 @@ impl Frame {
 
 /// The place of one descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash, Default)]
+#[repr(C)]
 pub struct Slot {
     /// The physical address of the table.
     pub table: Pa,
