@@ -107,6 +107,13 @@
 // The call does not wait and does not sleep. It fails with -EAGAIN where it would have to wait for another caller.
 #define LINMAP_ATOMIC (1 << 0)
 
+// linmap_change and linmap_change_pages leave the TLB invalidations to a later linmap_flush of the range, or of one that
+// contains it. Until then CPUs may use the old translations, and another call on the range invalidates first.
+#define LINMAP_NOFLUSH (1 << 1)
+
+// linmap_change and linmap_change_pages leave out what is not mapped, instead of refusing the range.
+#define LINMAP_SKIP_HOLES (1 << 2)
+
 // The largest number of ranges that a repaint leaves as they are.
 #define LINMAP_MOST_KEPT 8
 
@@ -263,11 +270,12 @@ extern void linmap_tlbi(uint64_t va,
                         bool tables);
 #endif
 
-// Changes the leaves of `pages` pages from va on: clears some attributes, then sets some. These may be permissions,
-// DBM, GP and software bits; or LINMAP_VALID alone. Invalid pages keep all else that they say, and are no holes. A leaf
-// that is partly in the range is split first. Returns 0 or a negative error; no translation has changed then.
+// Changes the leaves of `pages` pages from va on: clears some bits of a valid descriptor, then sets some. These are
+// LINMAP_VALID, AP, DBM, GP, PXN, UXN and the software bits; all others cannot change in place and are kept. Pages that become
+// invalid keep all else that they say, and are no holes. A leaf that is partly in the range is split first. Returns 0 or a
+// negative error; no translation has changed then.
 //
-// Flags: LINMAP_ATOMIC.
+// Flags: LINMAP_ATOMIC, LINMAP_NOFLUSH, LINMAP_SKIP_HOLES.
 //
 // # Safety
 //
@@ -278,6 +286,29 @@ int32_t linmap_change(struct linmap *map,
                       uint64_t set,
                       uint64_t clear,
                       uint32_t flags);
+
+// Changes single pages as linmap_change does one range: all of them, or none. `addresses` are those of `count` pages in any
+// order; adjacent ones change together. TLBs are invalidated once, at the end.
+//
+// # Safety
+//
+// As for linmap_change. There are so many addresses, and nothing writes to them meanwhile.
+int32_t linmap_change_pages(struct linmap *map,
+                            const uint64_t *addresses,
+                            size_t count,
+                            uint64_t set,
+                            uint64_t clear,
+                            uint32_t flags);
+
+// Invalidates what changes with LINMAP_NOFLUSH have left to invalidate in `pages` pages from va on. On return no CPU uses an
+// old translation of them. Returns 0 or a negative error.
+//
+// # Safety
+//
+// The map is one.
+int32_t linmap_flush(struct linmap *map,
+                     uint64_t va,
+                     uint64_t pages);
 
 // Maps `pages` pages from va on to memory from pa on. Nothing may be mapped there. In the largest leaves if all CPUs
 // promise LINMAP_NEVER_ABORTS, otherwise in pages. Returns 0 or a negative error; nothing has changed then.

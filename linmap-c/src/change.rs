@@ -2,7 +2,7 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use linmap::{Change, ChangeError, Pa, RepaintError, Va};
+use linmap::{Change, ChangeError, ChangeFlags, Pa, RepaintError, Va};
 
 use crate::create::{policy, promise};
 use crate::errno::{Errno, Invalid, LINMAP_EINVAL, answer};
@@ -58,11 +58,25 @@ unsafe fn on(map: *const Linmap, flags: u32, work: impl FnOnce(&Map, &Kernel) ->
     answer(checked.map_err(Refusal::from).and_then(|(map, kernel)| work(map, &kernel)))
 }
 
-/// Changes the leaves of `pages` pages from va on: clears some attributes, then sets some. These may be permissions,
-/// DBM, GP and software bits; or LINMAP_VALID alone. Invalid pages keep all else that they say, and are no holes. A leaf
-/// that is partly in the range is split first. Returns 0 or a negative error; no translation has changed then.
+/// The flags that only a change knows.
+const OF_CHANGES: u32 = LINMAP_NOFLUSH | LINMAP_SKIP_HOLES;
+
+/// Returns a change of the bits of a valid descriptor, and its manner.
+#[inline]
+fn change_of(set: u64, clear: u64, flags: u32) -> Result<(Change, ChangeFlags), Invalid> {
+    let change = Change::from_bits(set, clear).map_err(|_| Invalid)?;
+    let mut manner = ChangeFlags::empty();
+    manner.set(ChangeFlags::LATER, flags & LINMAP_NOFLUSH != 0);
+    manner.set(ChangeFlags::SKIP_HOLES, flags & LINMAP_SKIP_HOLES != 0);
+    Ok((change, manner))
+}
+
+/// Changes the leaves of `pages` pages from va on: clears some bits of a valid descriptor, then sets some. These are
+/// LINMAP_VALID, AP, DBM, GP, PXN, UXN and the software bits; all others cannot change in place and are kept. Pages that become
+/// invalid keep all else that they say, and are no holes. A leaf that is partly in the range is split first. Returns 0 or a
+/// negative error; no translation has changed then.
 ///
-/// Flags: LINMAP_ATOMIC.
+/// Flags: LINMAP_ATOMIC, LINMAP_NOFLUSH, LINMAP_SKIP_HOLES.
 ///
 /// # Safety
 ///
@@ -76,20 +90,56 @@ pub unsafe extern "C" fn linmap_change(
     clear: u64,
     flags: u32,
 ) -> i32 {
-    let change = |map: &Map, kernel: &Kernel| match (set, clear) {
+    let work = |map: &Map, kernel: &Kernel| {
+        let (change, manner) = change_of(set, clear, flags)?;
         // SAFETY: the caller's promise.
-        (LINMAP_VALID, 0) => Ok(unsafe { map.space.set_valid(kernel, Va(va), pages, true) }?),
-        // SAFETY: the caller's promise.
-        (0, LINMAP_VALID) => Ok(unsafe { map.space.set_valid(kernel, Va(va), pages, false) }?),
-        _ if (set | clear) & LINMAP_VALID != 0 => Err(Invalid.into()),
-        _ => {
-            let change = Change::new(attributes(set)?, attributes(clear)?).ok_or(Invalid)?;
-            // SAFETY: the caller's promise.
-            Ok(unsafe { map.space.protect(kernel, Va(va), pages, change) }?)
-        }
+        Ok(unsafe { map.space.change(kernel, Va(va), pages, change, manner) }?)
     };
     // SAFETY: the caller's promise.
-    unsafe { on(map, flags, change) }
+    unsafe { on(map, flags & !OF_CHANGES, work) }
+}
+
+/// Changes single pages as linmap_change does one range: all of them, or none. `addresses` are those of `count` pages in any
+/// order; adjacent ones change together. TLBs are invalidated once, at the end.
+///
+/// # Safety
+///
+/// As for linmap_change. There are so many addresses, and nothing writes to them meanwhile.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linmap_change_pages(
+    map: *mut Linmap,
+    addresses: *const u64,
+    count: usize,
+    set: u64,
+    clear: u64,
+    flags: u32,
+) -> i32 {
+    if count != 0 && (addresses.is_null() || !addresses.is_aligned()) {
+        return -LINMAP_EINVAL;
+    }
+    let work = |map: &Map, kernel: &Kernel| {
+        let (change, manner) = change_of(set, clear, flags)?;
+        // SAFETY: the caller's promise.
+        let addresses =
+            if count == 0 { &[] } else { unsafe { core::slice::from_raw_parts(addresses, count) } };
+        let pages = addresses.iter().map(|&va| Va(va));
+        // SAFETY: the caller's promise.
+        Ok(unsafe { map.space.change_pages(kernel, pages, change, manner) }?)
+    };
+    // SAFETY: the caller's promise.
+    unsafe { on(map, flags & !OF_CHANGES, work) }
+}
+
+/// Invalidates what changes with LINMAP_NOFLUSH have left to invalidate in `pages` pages from va on. On return no CPU uses an
+/// old translation of them. Returns 0 or a negative error.
+///
+/// # Safety
+///
+/// The map is one.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linmap_flush(map: *mut Linmap, va: u64, pages: u64) -> i32 {
+    // SAFETY: the caller's promise.
+    unsafe { on(map, 0, |map, kernel| Ok(map.space.flush(kernel, Va(va), pages)?)) }
 }
 
 /// Maps `pages` pages from va on to memory from pa on. Nothing may be mapped there. In the largest leaves if all CPUs

@@ -28,8 +28,8 @@ mod regions;
 mod types;
 
 pub use change::{
-    linmap_change, linmap_collapse, linmap_map, linmap_promise, linmap_repaint, linmap_split, linmap_stats,
-    linmap_unmap,
+    linmap_change, linmap_change_pages, linmap_collapse, linmap_flush, linmap_map, linmap_promise,
+    linmap_repaint, linmap_split, linmap_stats, linmap_unmap,
 };
 pub use create::{
     linmap_adopt, linmap_create, linmap_init, linmap_move_tables, linmap_root, linmap_tables_needed,

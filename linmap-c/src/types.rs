@@ -81,6 +81,12 @@ pub const LINMAP_VALID: u64 = 1 << 0;
 /// The call does not wait and does not sleep. It fails with -EAGAIN where it would have to wait for another caller.
 pub const LINMAP_ATOMIC: u32 = 1 << 0;
 
+/// linmap_change and linmap_change_pages leave the TLB invalidations to a later linmap_flush of the range, or of one that
+/// contains it. Until then CPUs may use the old translations, and another call on the range invalidates first.
+pub const LINMAP_NOFLUSH: u32 = 1 << 1;
+/// linmap_change and linmap_change_pages leave out what is not mapped, instead of refusing the range.
+pub const LINMAP_SKIP_HOLES: u32 = 1 << 2;
+
 /// A range of addresses.
 #[repr(C)]
 #[derive(Clone, Copy, Debug)]
