@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 use std::fs;
+use std::io::{BufRead, BufReader};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
@@ -139,16 +140,12 @@ impl Tree {
                 let detail = format!("there is no test program `{name}` in {:?}", round.packages);
                 return Err(Error::Form { what: "mutants/src/rounds.rs".into(), detail });
             };
-            let output = run(program, round)?;
-            if output.status.signal() == Some(NO_TIME) {
-                return Ok(End::OutOfTime { test: (*name).into() });
-            }
-            if !output.status.success() {
-                let words = String::from_utf8_lossy(&output.stdout).into_owned();
-                let first =
-                    words.lines().find_map(|line| line.strip_prefix("---- ")?.strip_suffix(" stdout ----"));
-                let test = format!("{name} {}", first.unwrap_or("which aborts"));
-                return Ok(End::Failed { test, words });
+            match run(program, round)? {
+                Ran::Passed => {}
+                Ran::OutOfTime => return Ok(End::OutOfTime { test: (*name).into() }),
+                Ran::Failed { test, words } => {
+                    return Ok(End::Failed { test: format!("{name} {test}"), words });
+                }
             }
         }
         Ok(End::Passed)
@@ -187,13 +184,43 @@ fn program(line: &str) -> Option<(String, Program)> {
     Some((name.into(), (path.into(), directory.into())))
 }
 
-/// Runs a test program, with a limit of its CPU time and of its memory: some mutants never end.
-fn run((path, directory): &Program, round: &Round) -> Result<Output, Error> {
+/// How a test program ends.
+enum Ran {
+    Passed,
+    Failed { test: String, words: String },
+    OutOfTime,
+}
+
+/// Runs a test program until a test fails, with a limit of its CPU time and of its memory: some mutants never end.
+fn run((path, directory): &Program, round: &Round) -> Result<Ran, Error> {
     let limits = format!("ulimit -c 0 -v 8000000 -t {}; exec \"$@\"", round.seconds);
     let mut shell = Command::new("bash");
-    shell.args(["-c", &limits, "bash"]).arg(path).arg("--quiet");
+    shell.args(["-c", &limits, "bash"]).arg(path);
     round.skipped.iter().for_each(|name| _ = shell.args(["--skip", name]));
-    start(shell.current_dir(directory).envs(ENVIRONMENT))
+    shell.current_dir(directory).envs(ENVIRONMENT).stdout(Stdio::piped()).stderr(Stdio::null());
+    let of_program = |source| Error::Start { program: path.display().to_string(), source };
+    let mut child = shell.spawn().map_err(of_program)?;
+    let mut words = String::new();
+    for line in child.stdout.take().into_iter().flat_map(|out| BufReader::new(out).lines()) {
+        let line = line.map_err(of_program)?;
+        words = words + &line + "\n";
+        if let Some(test) = failed(&line) {
+            // The others could only fail as well.
+            child.kill().and_then(|()| child.wait()).map_err(of_program)?;
+            return Ok(Ran::Failed { test: test.into(), words });
+        }
+    }
+    let status = child.wait().map_err(of_program)?;
+    Ok(match status.signal() {
+        Some(NO_TIME) => Ran::OutOfTime,
+        _ if status.success() => Ran::Passed,
+        _ => Ran::Failed { test: "which aborts".into(), words },
+    })
+}
+
+/// Returns the name of the test that failed, if that is what a line says.
+fn failed(line: &str) -> Option<&str> {
+    line.strip_prefix("test ")?.strip_suffix(" ... FAILED")
 }
 
 /// Runs a program to its end.
@@ -210,4 +237,19 @@ fn succeed(command: &mut Command) -> Result<Vec<u8>, Error> {
     }
     let words = String::from_utf8_lossy(&output.stderr).into_owned();
     Err(Error::Failed { command: format!("{command:?}"), words })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_names_the_test_that_failed() {
+        assert_eq!(failed("test edges::holes_stay ... FAILED"), Some("edges::holes_stay"));
+        for other in
+            ["test edges::holes_stay ... ok", "test result: FAILED. 1 passed", "    edges::holes_stay", ""]
+        {
+            assert_eq!(failed(other), None, "{other}");
+        }
+    }
 }
