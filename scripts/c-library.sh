@@ -20,12 +20,14 @@ else
 fi
 [ "${1-}" != --features ] || features="object $2"
 
-mkdir -p "$out"
+# Cargo makes it once for each choice, so it stays.
+raw=$target/c-build/$(echo "$objcopy $features" | tr ' ' _).o
+mkdir -p "$out" "$target/c-build"
 $rust cargo rustc --quiet -p linmap-c --lib --crate-type staticlib --profile c-library --features "$features" \
-    --target-dir "$target/c-build" -- --emit=obj="$out/raw.o"
+    --target-dir "$target/c-build" -- --emit=obj="$raw"
 "$objcopy" --remove-section='.eh_frame*' --remove-section='.rela.eh_frame*' --remove-section='.comment' \
     --remove-section='.debug*' --remove-section='.rela.debug*' \
-    --wildcard --keep-global-symbol='linmap_*' "$out/raw.o" "$out/linmap.o"
-rm -f "$out/raw.o" "$out/liblinmap.a"
+    --wildcard --keep-global-symbol='linmap_*' "$raw" "$out/linmap.o"
+rm -f "$out/liblinmap.a"
 "${objcopy%objcopy}ar" rcsD "$out/liblinmap.a" "$out/linmap.o"
 cp linmap-c/linmap.h "$out"

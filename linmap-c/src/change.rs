@@ -119,9 +119,11 @@ pub unsafe extern "C" fn linmap_change_pages(
     }
     let work = |map: &Map, kernel: &Kernel| {
         let (change, manner) = change_of(set, clear, flags)?;
-        // SAFETY: the caller's promise.
-        let addresses =
-            if count == 0 { &[] } else { unsafe { core::slice::from_raw_parts(addresses, count) } };
+        let addresses = match count {
+            0 => &[],
+            // SAFETY: the caller's promise.
+            _ => unsafe { core::slice::from_raw_parts(addresses, count) },
+        };
         let pages = addresses.iter().map(|&va| Va(va));
         // SAFETY: the caller's promise.
         Ok(unsafe { map.space.change_pages(kernel, pages, change, manner) }?)

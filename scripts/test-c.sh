@@ -1,0 +1,29 @@
+#!/bin/bash
+# Tests linmap for kernels in C: the header, the object, the example and wrong arguments under sanitizers, and the
+# bare-metal example by each compiler under QEMU.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+out=${CARGO_TARGET_DIR:-$PWD/target}/c-library
+host=linmap-c/examples/host
+
+scripts/c-library.sh
+LINMAP_OBJECT=$out/linmap.o cargo test -p linmap-c
+
+sanitized() {
+    gcc -std=c11 -Wall -Wextra -Werror -g -O1 -fsanitize=address,undefined -fno-sanitize-recover=all \
+        -I"$out/host" -I"$host" "$1" "$host/kernel.c" "$out/host/linmap.o" -o "$out/host/$2" "${@:3}"
+    "$out/host/$2"
+}
+# One lock, then 64.
+for features in '' locks-64; do
+    scripts/c-library.sh --host --features "$features"
+    sanitized "$host/main.c" example ${features:+-DLINMAP_LOCKS_64}
+    sanitized linmap-c/tests/c/errors.c errors ${features:+-DLINMAP_LOCKS_64}
+done
+
+scripts/c-bare-metal.sh
+for compiler in gcc clang; do
+    qemu-system-aarch64 -M virt -cpu max -m 512M -nic none -nographic -kernel "$out/bare-metal-$compiler.elf" |
+        tee "$out/$compiler.log"
+    tail -n 1 "$out/$compiler.log" | grep -q '^passed' || { echo "$0: the kernel built by $compiler has failed" >&2 && exit 1; }
+done
