@@ -216,6 +216,24 @@ fn a_repaint_and_another_caller() {
     }
 }
 
+/// The same where the root stays where it is, and is changed entry by entry.
+#[test]
+fn a_repaint_in_place_and_another_caller() {
+    let mut cases = Rows::new();
+    for policy in [Policy::Live, Policy::Park] {
+        for step in STEPS {
+            for (many, tries) in [(false, 10), (true, 5)] {
+                some(&mut cases, Scene { policy, many, fixed: true, ..Scene::new(&[REPAINT, step]) }, tries);
+            }
+        }
+        let far = does(BLOCK + 9, 1, INVALID);
+        for many in [false, true] {
+            let scene = Scene { policy, many, fixed: true, faults: true, ..Scene::new(&[far, REPAINT]) };
+            some(&mut cases, scene, 20);
+        }
+    }
+}
+
 /// Two change areas that have memory in common, or leaves of the linear map, or what is theirs by another address.
 #[test]
 fn areas_with_the_same_memory() {

@@ -72,6 +72,8 @@ pub(crate) struct Scene {
     pub(crate) faults: bool,
     /// True if there are many more blocks.
     pub(crate) many: bool,
+    /// True if the root stays where it is.
+    pub(crate) fixed: bool,
     /// True if there is an area with pages of the first two blocks.
     pub(crate) area: bool,
     /// True if the map goes on in other gigabytes.
@@ -108,6 +110,7 @@ impl Scene {
             silent: false,
             faults: false,
             many: false,
+            fixed: false,
             area: false,
             wide: false,
             before: Vec::new(),
@@ -227,6 +230,9 @@ impl<'m> Run<'m> {
         let tree = Tree::build(&cpu, g, Half::Upper, core::iter::empty()).expect("one page");
         let space = AddressSpace::adopt(tree);
         space.set_policy(scene.policy);
+        if scene.fixed {
+            space.fix_root();
+        }
         cpu.dsb(Dsb::Ishst);
         cpu.loads(Register::Ttbr1, cpu.empty_table());
         for n in 0..callers {

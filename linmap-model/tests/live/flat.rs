@@ -30,7 +30,7 @@ pub(crate) fn fitting(flat: &Flat, va: u64, g: Geometry) -> Vec<LeafSize> {
         let within = first <= start && start + (size.bytes() - 1) <= last;
         within && (start - first + to.pa) & (size.bytes() - 1) == 0
     };
-    g.leaf_sizes().iter().filter(fits).copied().collect()
+    g.new_leaf_sizes().iter().filter(fits).copied().collect()
 }
 
 /// The counts of the map in the fewest leaves.

@@ -49,6 +49,9 @@ fn on_a_machine(seed: u64) {
     let machine = Machine::of(&Setup { tables, tables_at, allow_write_execute, ..Setup::new(g, &cores) });
     let regions = any_regions(g, half, &mut random);
     let mut world = World::new(&machine, half, &regions);
+    if random.one_in(2) {
+        world.fix_root();
+    }
     for sequence in 1..=A_MACHINE {
         let policy = any_policy(half, &mut random);
         world.set_policy(policy);
@@ -96,7 +99,8 @@ pub(crate) fn any_geometry(random: &mut Random) -> Geometry {
         _ => Granule::K64,
     };
     let those: Vec<_> = geometries().into_iter().filter(|g| g.granule() == granule).collect();
-    random.of(&those)
+    let g = random.of(&those);
+    if random.one_in(3) { g.with_largest_leaf(random.of(&g.leaf_sizes()).shift) } else { g }
 }
 
 pub(crate) fn any_cores(random: &mut Random) -> Vec<Core> {
@@ -130,13 +134,13 @@ pub(crate) fn any_policy(half: Half, random: &mut Random) -> Policy {
 /// Leaves around a boundary of large ones, and smaller ones after it.
 fn any_regions(g: Geometry, half: Half, random: &mut Random) -> Vec<Region> {
     let room = 1u64 << (g.va_bits() - 3);
-    let sizes: Vec<u64> = g.leaf_sizes().iter().map(|s| s.bytes()).filter(|&s| s <= room).collect();
+    let sizes: Vec<u64> = g.new_leaf_sizes().iter().map(|s| s.bytes()).filter(|&s| s <= room).collect();
     let top = random.below(sizes.len() as u64) as usize;
     let some = |random: &mut Random| sizes[top + 1..].iter().map(|s| s * random.below(3)).sum::<u64>();
     let middle = g.base(half) + sizes[top] * (random.below(3) + 2);
     let start = middle - some(random);
     let end = middle + sizes[top] * random.below(3) + some(random) + g.page_size();
-    let largest = g.leaf_sizes()[0].bytes().min(1 << 44);
+    let largest = g.new_leaf_sizes()[0].bytes().min(1 << 44);
     let places = (1u64 << g.oa_bits()) / largest;
     // Not so high that the regions do not fit.
     let delta = largest * random.below((places / 2).max(1));
@@ -191,7 +195,7 @@ fn any_place(world: &World<'_>, random: &mut Random) -> u64 {
         2..8 if !leaves.is_empty() => random.of(leaves).va,
         _ => g.base(world.half) + (random.bits() & ((1 << (g.va_bits() - 1)) - 1)),
     };
-    let unit = random.of(&g.leaf_sizes());
+    let unit = random.of(&g.new_leaf_sizes());
     let at = at & !(random.of(&[unit.bytes(), g.page_size()]) - 1);
     let steps = random.below(3) * random.of(&[1 << unit.entry_shift, g.page_size()]);
     let place = match random.below(3) {
@@ -205,7 +209,7 @@ fn any_place(world: &World<'_>, random: &mut Random) -> u64 {
 
 /// A number of pages: about one to three leaves of some size, or a few pages.
 fn any_length(g: Geometry, random: &mut Random) -> u64 {
-    let size = random.of(&g.leaf_sizes());
+    let size = random.of(&g.new_leaf_sizes());
     let unit = random.of(&[g.page_size(), g.page_size(), 1 << size.entry_shift, size.bytes()]);
     let pages = (unit >> g.page_shift()) * (random.below(3) + 1);
     match random.below(4) {
@@ -256,7 +260,7 @@ fn any_mapping(world: &World<'_>, va: u64, random: &mut Random) -> (u64, Attribu
     let congruent = world.flat.pieces().iter().rev().find(near).map(|m| m.2.pa.wrapping_add(va - m.0));
     let mut oa = congruent.unwrap_or(va & ((1 << 40) - 1));
     match random.below(16) {
-        0 => oa = oa.wrapping_add(random.of(&g.leaf_sizes()).bytes()),
+        0 => oa = oa.wrapping_add(random.of(&g.new_leaf_sizes()).bytes()),
         1 => oa = oa.wrapping_add(g.page_size()),
         2 => oa = random.bits() & ((1 << 48) - 1) & !(g.page_size() - 1),
         3 if random.one_in(4) => oa |= 8,
@@ -305,7 +309,7 @@ fn any_repaint(world: &World<'_>, random: &mut Random) -> Operation {
     }
     bytes = bytes.min(entry * entries - first);
     let va = g.base(world.half) + first;
-    let (leaves, size) = (&world.walked.leaves, random.of(&g.leaf_sizes()).bytes());
+    let (leaves, size) = (&world.walked.leaves, random.of(&g.new_leaf_sizes()).bytes());
     let keep = random.one_in(2) && !leaves.is_empty();
     let keep = keep.then(|| {
         let at = random.of(leaves).whole(g);

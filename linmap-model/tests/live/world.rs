@@ -26,6 +26,8 @@ pub(crate) struct World<'m> {
     besides: usize,
     parkable: bool,
     write_execute: bool,
+    /// The address of the root if that is to stay.
+    fixed_root: Option<Pa>,
     /// The number of table pages, and the number that the next operation can take.
     tables: usize,
     frames: Option<usize>,
@@ -118,6 +120,7 @@ impl<'m> World<'m> {
             besides: usize::from(half == Half::Upper),
             parkable: true,
             write_execute: false,
+            fixed_root: None,
             tables,
             frames: None,
             history: Vec::new(),
@@ -138,6 +141,13 @@ impl<'m> World<'m> {
     pub(crate) fn set_policy(&mut self, policy: Policy) {
         self.history.push(format!("policy {policy}"));
         self.space.set_policy(policy);
+    }
+
+    /// Lets the root stay where it is.
+    pub(crate) fn fix_root(&mut self) {
+        self.history.push("the root stays".into());
+        self.space.fix_root();
+        self.fixed_root = Some(self.space.root());
     }
 
     /// Allows memory that can be written and executed, on a machine that does not forbid it.
@@ -274,7 +284,7 @@ impl<'m> World<'m> {
     fn renew_range(&mut self, operation: &Operation, (mut first, mut last): (u64, u64)) {
         let g = self.g;
         if operation.what == What::Collapse {
-            let largest = g.leaf_sizes()[0].bytes() - 1;
+            let largest = g.new_leaf_sizes()[0].bytes() - 1;
             (first, last) = (first & !largest, last | largest);
         }
         for seen in self.walked.within(first, last, g) {
@@ -298,6 +308,11 @@ impl<'m> World<'m> {
         let tables = self.model.in_use() - self.besides;
         assert_eq!(tables as u64, stats.tables, "table pages in use after {what}");
         assert_eq!(self.walked.empty_table(self.g), None, "a table without an entry after {what}");
+        assert!(self.fixed_root.is_none_or(|root| root == self.space.root()), "another root after {what}");
+        let largest = self.g.new_leaf_sizes()[0].bytes();
+        let beyond =
+            self.walked.leaves.iter().find(|seen| seen.whole(self.g).1 - seen.whole(self.g).0 >= largest);
+        assert_eq!(beyond, None, "a leaf beyond the limit after {what}");
     }
 
     /// The sizes that an operation promises.

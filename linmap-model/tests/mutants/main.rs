@@ -736,6 +736,18 @@ mutants! {
         Unfilled, "have had no DSB";
     repaint::with_the_block_in_the_tlb: "one CPU does not empty its TLB on the way",
         TtbrSwitch on 1, "may hold entries of the tree";
+    repaint::in_place_under_a_cpu_that_may_abort: "the root stays, and a CPU that may abort is on it when its entry is stored",
+        SizeConflict on 1 at 0, "cpu 1 may raise a TLB conflict abort";
+    repaint::in_place_of_a_leaf_of_the_root: "the same where the root has a leaf",
+        SizeConflict on 1 at 0, "cpu 1 may raise a TLB conflict abort";
+    repaint::in_place_with_the_block_in_the_tlb: "the root stays, and one CPU does not empty its TLB",
+        SizeConflict on 1 at 0, "a TLB may hold";
+    repaint::in_place_released_before_the_dsb: "the root stays, and a CPU comes back before the DSB",
+        Unfilled on 1, "have had no DSB";
+    repaint::in_place_without_a_tlbi: "the root stays, and the old tables are given back without a TLBI",
+        Freed on 0, "walk caches";
+    repaint::in_place_before_the_tables_are_visible: "the root leads to tables that are not visible yet",
+        Unfilled, "no DSB";
 
     access::of_a_page_that_was_unmapped: "a CPU reads the page that was unmapped, not the one after it",
         TranslationFault on 1 at 0, "the tables do not translate it";

@@ -1,6 +1,7 @@
 //! A map is made anew, in pages beside the block that it was in, and CPUs go from one tree to the other.
 
-use linmap_model::{Barrier::*, Core, CpuId};
+use linmap::{Descriptor, Level, Pa};
+use linmap_model::{Barrier::*, Core, CpuId, Tlb::*};
 
 use crate::scene::{Plan, READ_ONLY, Scene, Tree};
 
@@ -137,5 +138,120 @@ pub(crate) fn with_the_block_in_the_tlb(wrong: bool) -> Scene {
         s.cpu(cpu).load().unpark();
     }
     free(s.cpu(0), &first);
+    s
+}
+
+/// Stores the entry of the second tree's root into the first, which stays where it is.
+fn store_root(s: &mut Scene, second: &Tree) {
+    let (root, index) = (s.tree.tables[0], s.g.index(s.tree.va, s.g.root()));
+    s.write(root, index, Descriptor::table(Pa(second.tables[1]), s.g).0, 1, 0);
+}
+
+/// The old tree is the second root and all but the first one from here on.
+fn end_in_place(s: &mut Scene, second: Tree) {
+    let first = std::mem::replace(&mut s.tree.tables, second.tables);
+    let unused = std::mem::replace(&mut s.tree.tables[0], first[0]);
+    s.free(unused);
+    for &table in &first[1..] {
+        s.free(table);
+    }
+}
+
+/// The root stays; CPUs that park are away while its entry is stored.
+fn in_place(plan: Plan<'_>, second: Plan<'_>, parked: &[CpuId]) -> Scene {
+    let mut s = plan.scene();
+    let second = s.create(second);
+    s.begin("repaint", []);
+    s.parked(parked, |s| {
+        store_root(s, &second);
+        s.dsb(Ishst)
+    });
+    s.tlbi_all(Vmalle1is).dsb(Ish).isb();
+    end_in_place(&mut s, second);
+    s.done();
+    s
+}
+
+/// CPU 0 never aborts and stays on the map.
+pub(crate) fn in_place_under_a_cpu_that_may_abort(wrong: bool) -> Scene {
+    in_place(BLOCK, PAGES, if wrong { &[] } else { &[1] })
+}
+
+/// A root with a block of 1G.
+pub(crate) fn in_place_of_a_leaf_of_the_root(wrong: bool) -> Scene {
+    let block = Plan { level: 1, ..BLOCK };
+    let second = Plan { level: 2, count: 512, announced: false, ..block };
+    in_place(block, second, if wrong { &[0] } else { &[0, 1] })
+}
+
+/// CPU 1 keeps what its TLB has, and comes back to the root that it left.
+pub(crate) fn in_place_with_the_block_in_the_tlb(wrong: bool) -> Scene {
+    let mut s = BLOCK.scene();
+    let second = s.create(PAGES);
+    s.begin("repaint", []);
+    for cpu in [0, 1] {
+        s.cpu(cpu).park();
+        if !(wrong && cpu == 1) {
+            s.forget();
+        }
+    }
+    store_root(s.cpu(0), &second);
+    s.dsb(Ishst);
+    for cpu in [0, 1] {
+        s.cpu(cpu).load().unpark();
+    }
+    end_in_place(s.cpu(0), second);
+    s.done();
+    s
+}
+
+/// CPU 1 comes back, and its walker may not see the store.
+pub(crate) fn in_place_released_before_the_dsb(wrong: bool) -> Scene {
+    let mut s = BLOCK.scene();
+    let second = s.create(PAGES);
+    s.begin("repaint", []);
+    for cpu in [0, 1] {
+        s.cpu(cpu).park().forget();
+    }
+    store_root(s.cpu(0), &second);
+    s.in_order(!wrong, |s| s.dsb(Ishst), |s| s.cpu(1).load().unpark().cpu(0));
+    s.load().unpark();
+    end_in_place(&mut s, second);
+    s.done();
+    s
+}
+
+/// A CPU that never aborts stays, and nothing drops what it knows of the old tables.
+pub(crate) fn in_place_without_a_tlbi(wrong: bool) -> Scene {
+    let mut s = Plan { cores: &[Core::STRONG], ..BLOCK }.scene();
+    let second = s.create(PAGES);
+    s.begin("repaint", []);
+    store_root(&mut s, &second);
+    s.dsb(Ishst);
+    if !wrong {
+        s.tlbi_all(Vmalle1is);
+    }
+    s.dsb(Ish).isb();
+    end_in_place(&mut s, second);
+    s.done();
+    s
+}
+
+/// The entries of the new tables are stored, and walkers may not see them when the root leads there.
+pub(crate) fn in_place_before_the_tables_are_visible(wrong: bool) -> Scene {
+    let mut s = BLOCK.scene();
+    let second = s.create(PAGES);
+    let page = s.leaf(0);
+    let bits = Descriptor::leaf(page, s.g, Level::PAGE).0;
+    s.begin("repaint", []).write(second.tables[2], 0, bits, 1, 0);
+    s.parked(&[0, 1], |s| {
+        if !wrong {
+            s.dsb(Ishst);
+        }
+        store_root(s, &second);
+        s.dsb(Ishst)
+    });
+    end_in_place(&mut s, second);
+    s.done();
     s
 }

@@ -221,7 +221,7 @@ impl<'a, P: Platform> Repaint<'a, P> {
         work: impl FnOnce(&mut Copy<'_, P>, &mut [u64]) -> Result<R, RepaintError>,
     ) -> Result<R, RepaintError> {
         self.holds += 1;
-        let Self { call, keep, counters, root, detached, .. } = self;
+        let Self { call, keep, counters, root, old, detached, .. } = self;
         let (g, platform) = (call.state.geometry(), call.platform);
         let most = (P::HOLD >> g.index_bits()) as u64 + u64::from(g.levels());
         // The hold goes as far as those that there are suffice.
@@ -233,7 +233,7 @@ impl<'a, P: Platform> Repaint<'a, P> {
         let starved = copy.starved;
         detached.give_back(platform, g, counters);
         if starved && call.reserve.fill(1).is_err() {
-            return Err(OutOfFrames(counters.tables()).into());
+            return Err(OutOfFrames(counters.tables() + u64::from(old.is_some())).into());
         }
         result
     }
