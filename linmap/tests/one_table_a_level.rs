@@ -1,0 +1,131 @@
+//! A map is created where the memory maps one table of each level at a time, as a fixmap does.
+
+use std::cell::RefCell;
+
+use linmap::host::HostMemory;
+use linmap::{
+    AddressSpace, Attributes, BuildError, Combined, CreateError, Descriptor, Dsb, Frame, Geometry, Half,
+    Hardware, Leaves, Level, Memory, Pa, Promise, Region, Slot, Stats, Tlbi, Tree, Va, create_regions,
+};
+use test_support::geometries;
+
+/// A memory with a window for each level, into which one page is mapped at a time.
+struct Windows {
+    memory: HostMemory,
+    /// The pages that are mapped, from the level of the root on.
+    mapped: RefCell<Vec<(Level, Pa)>>,
+    /// The number of pages that can still be taken.
+    left: RefCell<usize>,
+}
+
+// SAFETY: pages and live slots are those of the memory in it. What is written in a window is in the page when the window
+// closes, and its contents are the page's while it is open.
+unsafe impl Memory for Windows {
+    fn page_size(&self) -> u64 {
+        self.memory.page_size()
+    }
+
+    fn take(&self) -> Option<Frame> {
+        let mut left = self.left.borrow_mut();
+        *left = left.checked_sub(1)?;
+        self.memory.take()
+    }
+
+    fn give(&self, frame: Frame) {
+        let mapped = self.mapped.borrow().iter().any(|&(_, page)| page == frame.pa());
+        assert!(!mapped, "a page is given back that is mapped");
+        *self.left.borrow_mut() += 1;
+        self.memory.give(frame);
+    }
+
+    fn slots<'f>(&self, _: &'f mut Frame) -> &'f mut [u64] {
+        panic!("a page is reached without its level")
+    }
+
+    fn with_slots<R>(&self, frame: &mut Frame, level: Level, work: impl FnOnce(&mut [u64]) -> R) -> R {
+        let above = self.mapped.borrow().last().copied();
+        assert!(above.is_none_or(|(above, _)| above.next() == level), "{level:?} within {above:?}");
+        self.mapped.borrow_mut().push((level, frame.pa()));
+        let mut window = self.memory.slots(frame).to_vec();
+        let result = work(&mut window);
+        self.memory.slots(frame).copy_from_slice(&window);
+        assert_eq!(self.mapped.borrow_mut().pop(), Some((level, frame.pa())));
+        result
+    }
+
+    unsafe fn load(&self, slot: Slot) -> Descriptor {
+        // SAFETY: the caller's promise.
+        unsafe { self.memory.load(slot) }
+    }
+
+    unsafe fn store(&self, slot: Slot, new: Descriptor) {
+        // SAFETY: the caller's promise.
+        unsafe { self.memory.store(slot, new) }
+    }
+}
+
+/// Hardware that does nothing.
+struct Quiet;
+
+// SAFETY: no walker and no TLB sees the tables, and no other thread has them.
+unsafe impl Hardware for Quiet {
+    type Held<'h> = ();
+
+    fn lock(&self, _: usize) {}
+
+    fn promise(&self) -> Promise {
+        Promise::default()
+    }
+
+    fn dsb(&self, _: Dsb) {}
+    fn isb(&self) {}
+    fn tlbi(&self, _: Tlbi, _: Geometry) {}
+    fn sync_code(&self, _: Va, _: u64) {}
+}
+
+/// Leaves of several sizes, whole tables of pages, and holes.
+fn regions(g: Geometry) -> [Region; 4] {
+    let (base, page, block) = (g.base(Half::Upper), g.page_size(), g.level_size(Level::new(2)));
+    let region = |at: u64, bytes: u64| Region::new(Va(base + at), Pa(at), bytes, Attributes::RAM);
+    [
+        Region { leaves: Leaves::Pages, ..region(block, 2 * block) },
+        region(3 * block, block + 3 * page),
+        Region { attributes: Attributes::KERNEL_DATA, ..region(4 * block + 3 * page, 20 * page) },
+        region((1 << (g.va_bits() - 2)) + block - page, page + block),
+    ]
+}
+
+#[test]
+fn creation_maps_one_table_of_each_level_at_a_time() {
+    for g in geometries() {
+        let stats = Stats::of_runs(g, regions(g).iter().flat_map(|r| r.runs(g)));
+        // The root that is live already, and that of the tree.
+        let needed = stats.tables as usize + 1;
+        for short in [0, 1, 2, needed / 2, needed - 2] {
+            let memory = Windows {
+                memory: HostMemory::new(g, needed),
+                mapped: RefCell::default(),
+                left: RefCell::new(needed),
+            };
+            // SAFETY: one thread has all of it.
+            let platform = unsafe { Combined::new(&memory, &Quiet) };
+            let tree = Tree::build(&platform, g, Half::Upper, std::iter::empty()).expect("one page");
+            let space = AddressSpace::adopt(tree);
+            *memory.left.borrow_mut() -= short;
+            // SAFETY: no CPU uses these tables.
+            let created = unsafe { create_regions(&space, &platform, regions(g)) };
+            if short == 0 {
+                assert_eq!(created, Ok(stats), "{g:?}");
+                assert_eq!(space.count(&platform, space.range()), stats);
+            } else {
+                let refused = matches!(created, Err(CreateError::Build(BuildError::OutOfFrames { .. })));
+                assert!(refused, "{g:?}: {created:?}");
+                assert_eq!(space.count(&platform, space.range()), Stats::ROOT);
+            }
+            assert_eq!(memory.memory.in_use() as u64, space.stats(&platform).tables, "{g:?}");
+            // SAFETY: no walker uses these tables.
+            unsafe { space.into_tree(&platform) }.discard(&platform);
+            assert_eq!((memory.memory.in_use(), memory.mapped.borrow().len()), (0, 0));
+        }
+    }
+}
