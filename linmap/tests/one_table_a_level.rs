@@ -91,7 +91,7 @@ fn regions(g: Geometry) -> [Region; 4] {
         Region { leaves: Leaves::Pages, ..region(block, 2 * block) },
         region(3 * block, block + 3 * page),
         Region { attributes: Attributes::KERNEL_DATA, ..region(4 * block + 3 * page, 20 * page) },
-        region((1 << (g.va_bits() - 2)) + block - page, page + block),
+        region((1 << (g.va_bits() - 2).min(46)) + block - page, page + block),
     ]
 }
 
