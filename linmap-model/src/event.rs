@@ -367,6 +367,10 @@ pub struct Expected {
     /// until another operation announces a change of this range without that.
     #[serde(default, skip_serializing_if = "is_no")]
     pub spurious_faults: bool,
+    /// True if the invalidations are left for later: TLBs may keep what this range was before, until another operation
+    /// announces a change of this range without that, such as a flush. Until they have gone nobody merges the range.
+    #[serde(default, skip_serializing_if = "is_no")]
+    pub invalidated_later: bool,
 }
 
 /// The mapping of a page.
@@ -399,7 +403,8 @@ impl Mapping {
 impl Expected {
     /// A range that will map to consecutive physical memory from `to` on, or to nothing.
     pub const fn new(va: Va, bytes: u64, to: Option<Mapping>) -> Self {
-        Self { va: va.0, bytes, to, nowhere_writable: false, spurious_faults: false }
+        let [nowhere_writable, spurious_faults, invalidated_later] = [false; 3];
+        Self { va: va.0, bytes, to, nowhere_writable, spurious_faults, invalidated_later }
     }
 
     /// The same, with the promise that the pages cannot be written by any other address either.
@@ -412,6 +417,12 @@ impl Expected {
     #[must_use]
     pub const fn spurious_faults(self) -> Self {
         Self { spurious_faults: true, ..self }
+    }
+
+    /// The same, where invalidations are left for later.
+    #[must_use]
+    pub const fn invalidated_later(self) -> Self {
+        Self { invalidated_later: true, ..self }
     }
 
     /// Returns the change that maps the addresses of a run.

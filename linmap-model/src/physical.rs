@@ -17,6 +17,8 @@ pub(crate) struct Physical {
     pub(crate) nowhere_writable: Promises,
     /// Ranges whose users handle spurious faults.
     pub(crate) spurious_faults: Promises,
+    /// Ranges whose invalidations were left for later.
+    pub(crate) left: Promises,
 }
 
 impl Physical {

@@ -27,6 +27,7 @@ impl Machine {
         let Operation { root, changes, .. } = operation;
         self.physical.nowhere_writable.note(*root, changes, |c| c.nowhere_writable);
         self.physical.spurious_faults.note(*root, changes, |c| c.spurious_faults);
+        self.physical.left.note(*root, changes, |c| c.invalidated_later);
         for change in changes.iter().filter(|c| c.nowhere_writable) {
             let Some(to) = change.to else { continue };
             let pages = (to.pa, to.pa.saturating_add(change.bytes - 1));

@@ -1,5 +1,5 @@
 //! Callers that have stored and not invalidated yet: until they have, nobody else merges what they stored to, or gives
-//! their tables back.
+//! their tables back. Nobody at all does where an operation has returned and left its invalidations for later.
 //!
 //! That nobody returns from the same range before is judged with all operations (`operation.rs`), and a change of the
 //! memory type as any other (`store.rs`).
@@ -7,6 +7,7 @@
 use linmap::{Entry, Pa};
 
 use super::{Finding, Machine};
+use crate::cached::Cached;
 use crate::pages::Place;
 use crate::stale::{StaleLeaf, StaleTable};
 use crate::{CpuId, Rule, stage2};
@@ -56,8 +57,24 @@ impl Machine {
 
     fn leaf_is_pending(&self, cpu: CpuId, root: u64, leaf: &StaleLeaf) -> bool {
         !leaf.waits.is_gone_but_for_isb()
-            && self.is_of_another(cpu, root, (leaf.root, leaf.by, leaf.since))
-            && self.is_to_go(leaf)
+            && (self.is_of_another(cpu, root, (leaf.root, leaf.by, leaf.since)) && self.is_to_go(leaf)
+                || self.is_left(root, leaf))
+    }
+
+    /// Returns true if an operation that has returned has left the invalidation of a leaf for later.
+    fn is_left(&self, root: u64, leaf: &StaleLeaf) -> bool {
+        let root = self.current(root);
+        let other = || self.may_translate_as(root, (leaf.cached.first, leaf.cached.last()), &leaf.cached);
+        let left = |va| self.left_until(root, va, &leaf.cached).is_some();
+        root == self.current(leaf.root) && other().is_err_and(left)
+    }
+
+    /// Returns the last address up to which the invalidation of a leaf was left for later, if it was for this one.
+    pub(super) fn left_until(&self, root: u64, va: u64, held: &Cached) -> Option<u64> {
+        let left = self.physical.left.until(self.current(root), va)?;
+        let (end, states) = self.states(root, va);
+        let same_page = states.iter().flatten().any(|now| now.pa == held.oa_at(va));
+        same_page.then(|| end.min(left))
     }
 
     /// Returns true if the operation that replaced a leaf has announced something else for some of its addresses. One that

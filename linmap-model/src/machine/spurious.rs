@@ -14,7 +14,7 @@ const PERMISSIONS: Attributes =
 
 impl Machine {
     /// Judges that TLBs may keep a leaf for a range: it says what the operation has made of the range, or what differs is
-    /// left to a handler.
+    /// left to a handler, or to a later invalidation.
     ///
     /// # Errors
     ///
@@ -22,7 +22,8 @@ impl Machine {
     pub(super) fn may_keep(&self, root: u64, (first, last): (u64, u64), held: &Cached) -> Result<(), u64> {
         let mut va = first;
         while let Err(other) = self.may_translate_as(root, (va, last), held) {
-            let end = self.handled_until(root, other, held).ok_or(other)?;
+            let handled = self.handled_until(root, other, held);
+            let end = handled.or_else(|| self.left_until(root, other, held)).ok_or(other)?;
             if end >= last {
                 break;
             }

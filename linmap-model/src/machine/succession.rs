@@ -21,6 +21,7 @@ impl Machine {
         self.expected.insert(root, flat);
         self.physical.nowhere_writable.succeed(old, root);
         self.physical.spurious_faults.succeed(old, root);
+        self.physical.left.succeed(old, root);
         self.pins.succeed(old, root);
         self.replaced.push((old, root));
         for operation in self.cpus.iter_mut().filter_map(|c| c.operation.as_mut()) {
@@ -52,6 +53,7 @@ impl Machine {
         self.expected.remove(&root);
         self.physical.nowhere_writable.forget(root);
         self.physical.spurious_faults.forget(root);
+        self.physical.left.forget(root);
         self.pins.forget(root);
         self.left_at.remove(&root);
         self.replaced.retain(|r| r.0 != root && r.1 != root);

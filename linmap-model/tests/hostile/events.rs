@@ -117,6 +117,7 @@ impl Events<'_> {
             to: self.random.one_in(2).then_some(mapping),
             nowhere_writable: self.random.one_in(4),
             spurious_faults: self.random.one_in(4),
+            invalidated_later: self.random.one_in(4),
         }
     }
 

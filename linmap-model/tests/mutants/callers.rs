@@ -115,6 +115,63 @@ pub(crate) fn freed_before_the_tlbi(wrong: bool) -> Scene {
     s
 }
 
+/// CPU 0 makes page 3 what it says, and leaves the invalidation for later.
+fn left_by_cpu_0(s: &mut Scene, to: Leaf) {
+    let change = s.change(3..4, Some(to)).invalidated_later();
+    s.begin("protect", [change]).put(3, to).publish().done();
+}
+
+/// CPU 0 flushes page 3.
+fn flushed(s: &mut Scene, to: Leaf) -> &mut Scene {
+    let change = s.change(3..4, Some(to));
+    s.begin("flush", [change]).flush(3..4).done()
+}
+
+pub(crate) fn returns_before_what_was_left(wrong: bool) -> Scene {
+    let mut s = full();
+    let to = s.with(3, READ_ONLY);
+    left_by_cpu_0(&mut s, to);
+    s.cpu(1).in_order(!wrong, |s| flushed(s, s.with(3, READ_ONLY)), finds_it_done);
+    s
+}
+
+/// Page 3 was read-only, and is as all others again.
+fn uniform_but_for_what_was_left() -> Scene {
+    let mut s = full();
+    s.protect(3);
+    let to = s.leaf(3);
+    left_by_cpu_0(&mut s, to);
+    s
+}
+
+pub(crate) fn merged_before_what_was_left(wrong: bool) -> Scene {
+    let mut s = uniform_but_for_what_was_left();
+    s.in_order(!wrong, |s| flushed(s, s.leaf(3)), collapsed);
+    s
+}
+
+pub(crate) fn run_formed_before_what_was_left(wrong: bool) -> Scene {
+    let mut s = uniform_but_for_what_was_left();
+    s.cpu(1).in_order(!wrong, |s| flushed(s, s.leaf(3)), |s| {
+        s.begin("collapse", []);
+        for i in 0..16 {
+            s.put(i, Leaf { contiguous: true, ..s.leaf(i) });
+        }
+        s.flush(0..16).done()
+    });
+    s
+}
+
+/// Page 3 is invalid, and becomes a device's.
+pub(crate) fn retyped_before_what_was_left(wrong: bool) -> Scene {
+    let mut s = full();
+    let kept = Leaf { valid: false, ..s.leaf(3) };
+    left_by_cpu_0(&mut s, kept);
+    let device = s.with(3, Attributes::DEVICE);
+    s.in_order(!wrong, |s| flushed(s, kept), |s| s.map(3, device));
+    s
+}
+
 fn begins_to_read(s: &mut Scene) -> &mut Scene {
     s.event(Event::ReadBegin { cpu: 1 })
 }

@@ -869,6 +869,14 @@ mutants! {
         BreakBeforeMake at 0x3000, "the memory type changes";
     callers::freed_before_the_tlbi: "a table is given back, and another caller has yet to invalidate pages of it",
         Pending on 1 at 0x1000, "the range loses its table by cpu 0";
+    callers::returns_before_what_was_left: "a page is read-only already, and its invalidation was left for later",
+        Stale on 0 at 0x3000, "no TLBI was issued";
+    callers::merged_before_what_was_left: "a table becomes a block before an invalidation that was left for later",
+        Pending on 0 at 0x3000, "the range is merged by cpu 0";
+    callers::run_formed_before_what_was_left: "pages become a run before an invalidation that was left for later",
+        Pending on 0 at 0x3000, "the range is merged by cpu 1";
+    callers::retyped_before_what_was_left: "an invalid page becomes a device's before an invalidation that was left for later",
+        BreakBeforeMake at 0x3000, "the memory type changes";
     callers::freed_under_a_reader: "a table is given back before a reader has ended that began when it was live",
         UnderReader on 1, "cpu 1 reads since event";
     callers::freed_under_a_nested_reader: "a table is given back when a reader has ended the inner one of two sections",
