@@ -29,7 +29,7 @@ impl Machine {
         let (g, Some(place)) = (self.geometry(), self.root_place(root)) else { return Ok(()) };
         let all = self.stale_of(place.space);
         let leaf = all.leaves.iter().find(|l| {
-            l.members & l.cached.members_in(span.0, span.1) != 0 && self.leaf_is_pending(cpu, root, l)
+            l.members & l.cached.members_in(span.0, span.1) != 0 && self.leaf_is_pending(cpu, root, l, span)
         });
         if let Some(leaf) = leaf {
             return Err(self.pending_leaf(cpu, leaf, "is merged"));
@@ -50,21 +50,23 @@ impl Machine {
 
     /// Judges that no other caller has yet to invalidate entries of a table that is given back.
     pub(super) fn nothing_pending_below(&self, cpu: CpuId, table: u64) -> Result<(), Finding> {
-        let pending = |l: &&StaleLeaf| l.table == table && self.leaf_is_pending(cpu, l.root, l);
+        let all = (0, u64::MAX);
+        let pending = |l: &&StaleLeaf| l.table == table && self.leaf_is_pending(cpu, l.root, l, all);
         let found = self.all_stale().flat_map(|(_, stale)| &stale.leaves).find(pending);
         found.map_or(Ok(()), |leaf| Err(self.pending_leaf(cpu, leaf, "loses its table")))
     }
 
-    fn leaf_is_pending(&self, cpu: CpuId, root: u64, leaf: &StaleLeaf) -> bool {
+    fn leaf_is_pending(&self, cpu: CpuId, root: u64, leaf: &StaleLeaf, span: (u64, u64)) -> bool {
         !leaf.waits.is_gone_but_for_isb()
             && (self.is_of_another(cpu, root, (leaf.root, leaf.by, leaf.since)) && self.is_to_go(leaf)
-                || self.is_left(root, leaf))
+                || self.is_left(root, leaf, span))
     }
 
-    /// Returns true if an operation that has returned has left the invalidation of a leaf for later.
-    fn is_left(&self, root: u64, leaf: &StaleLeaf) -> bool {
-        let root = self.current(root);
-        let other = || self.may_translate_as(root, (leaf.cached.first, leaf.cached.last()), &leaf.cached);
+    /// Returns true if an operation that has returned has left the invalidation of a leaf for later, at addresses of a
+    /// span. At its other addresses the leaf only has another size.
+    fn is_left(&self, root: u64, leaf: &StaleLeaf, span: (u64, u64)) -> bool {
+        let (root, last) = (self.current(root), leaf.cached.last().min(span.1));
+        let other = || self.may_translate_as(root, (leaf.cached.first.max(span.0), last), &leaf.cached);
         let left = |va| self.left_until(root, va, &leaf.cached).is_some();
         root == self.current(leaf.root) && other().is_err_and(left)
     }

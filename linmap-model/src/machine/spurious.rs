@@ -29,7 +29,9 @@ impl Machine {
             }
             va = end + 1;
         }
+        let left = |va| self.left_until(root, va, held).is_some_and(|end| last <= end);
         self.dirty_state_is_kept(root, (first, last), held)
+            .or_else(|va| if left(va) { Ok(()) } else { Err(va) })
     }
 
     /// Returns the last address up to which a leaf differs in stricter permissions alone, and faults are handled.

@@ -1,8 +1,8 @@
 //! The operations of an address space as values, and what each must do, by rules over ranges.
 
 use linmap::{
-    AddressSpace, Attributes, Change, ChangeError, Geometry, Half, Pa, Platform, Policy, Promise,
-    RepaintError, Unaligned, Va,
+    AddressSpace, Attributes, Change, ChangeError, ChangeFlags, Geometry, Half, Pa, Platform, Policy,
+    Promise, RepaintError, Unaligned, Va,
 };
 
 use crate::aliased::{self, Set};
@@ -52,6 +52,12 @@ pub(crate) struct Operation {
 pub(crate) enum What {
     Protect(Change),
     SetValid(bool),
+    /// Of permissions and validity, in a manner.
+    Change(Change, ChangeFlags),
+    /// The same for a list of pages.
+    ChangePages(Change, ChangeFlags, List),
+    /// Of what was left for later.
+    Flush,
     Map(u64, Attributes),
     Unmap,
     SplitToPages,
@@ -60,6 +66,15 @@ pub(crate) enum What {
     Repaint(Option<(u64, u64)>),
     /// With the aliases in the linear map, which has physical memory at this offset.
     Aliased(Set, u64),
+}
+
+/// A list of pages: each so many pages after the last one, from the first or from the last on, perhaps followed by all
+/// of them from the first on once more.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct List {
+    pub(crate) stride: u64,
+    pub(crate) reverse: bool,
+    pub(crate) twice: bool,
 }
 
 /// The circumstances that decide besides the map.
@@ -79,12 +94,23 @@ pub(crate) struct Prediction {
     pub(crate) flat: Flat,
 }
 
+impl Prediction {
+    /// Returns true if nothing is wrong, or leaves cannot change their sizes.
+    pub(crate) fn is_about_sizes(&self) -> bool {
+        use ChangeError::{CannotPark, NeedsResize};
+        matches!(self.result, Ok(()) | Err(Refused::Change(CannotPark | NeedsResize { .. })))
+    }
+}
+
 impl Operation {
     pub(crate) fn name(&self) -> &'static str {
         match self.what {
             What::Protect(_) => "protect",
             What::SetValid(true) => "set valid",
             What::SetValid(false) => "set invalid",
+            What::Change(..) => "change",
+            What::ChangePages(..) => "change pages",
+            What::Flush => "flush",
             What::Map(..) => "map",
             What::Unmap => "unmap",
             What::SplitToPages => "split to pages",
@@ -102,7 +128,48 @@ impl Operation {
 
     /// The last address, of a range that has one.
     pub(crate) fn last(&self, g: Geometry) -> u64 {
-        self.va + (self.pages * g.page_size() - 1)
+        let stride = if let What::ChangePages(_, _, list) = self.what { list.stride } else { 1 };
+        self.va + (((self.pages - 1) * stride + 1) * g.page_size() - 1)
+    }
+
+    /// The pages of a list.
+    fn listed(&self, list: List, g: Geometry) -> Vec<Va> {
+        let page = |n| Va(self.va.wrapping_add(n * list.stride * g.page_size()));
+        let mut pages: Vec<Va> = (0..self.pages).map(page).collect();
+        if list.reverse {
+            pages.reverse();
+        }
+        if list.twice {
+            pages.extend((0..self.pages).map(page));
+        }
+        pages
+    }
+
+    /// The ranges that it names, with their pages, in its order.
+    fn named(&self, g: Geometry) -> Vec<(u64, u64)> {
+        let What::ChangePages(_, _, list) = self.what else { return vec![(self.va, self.pages)] };
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for va in self.listed(list, g) {
+            match ranges.last_mut() {
+                Some((first, pages)) if first.wrapping_add(*pages * g.page_size()) == va.0 => *pages += 1,
+                _ => ranges.push((va.0, 1)),
+            }
+        }
+        ranges
+    }
+
+    /// The same as first and last addresses.
+    fn spans(&self, g: Geometry) -> Vec<(u64, u64)> {
+        self.named(g).into_iter().map(|(va, pages)| (va, va + (pages * g.page_size() - 1))).collect()
+    }
+
+    /// Returns true if it leaves its invalidations for later.
+    pub(crate) fn is_later(&self) -> bool {
+        matches!(self.what, What::Change(_, flags) | What::ChangePages(_, flags, _) if flags.contains(ChangeFlags::LATER))
+    }
+
+    fn skips_holes(&self) -> bool {
+        matches!(self.what, What::Change(_, flags) | What::ChangePages(_, flags, _) if flags.contains(ChangeFlags::SKIP_HOLES))
     }
 
     /// The ranges that it may change.
@@ -110,6 +177,19 @@ impl Operation {
         let area = (self.va, self.last(g));
         match self.what {
             What::Aliased(_, offset) => aliased::ranges(flat, area, offset),
+            What::ChangePages(..) => {
+                // Each page once, in ascending order.
+                let mut spans = self.spans(g);
+                spans.sort_unstable();
+                let mut once: Vec<(u64, u64)> = Vec::new();
+                for span in spans {
+                    match once.last_mut().filter(|last| span.0 <= last.1) {
+                        Some(last) => last.1 = last.1.max(span.1),
+                        None => once.push(span),
+                    }
+                }
+                once
+            }
             _ => vec![area],
         }
     }
@@ -118,6 +198,7 @@ impl Operation {
     pub(crate) fn changes(&self, flat: &Flat, g: Geometry) -> Vec<linmap_model::Expected> {
         let changes = self.ranges(flat, g).into_iter().flat_map(|range| flat::changes(flat, range));
         let promised = |c: linmap_model::Expected| {
+            let c = if self.is_later() { c.invalidated_later() } else { c };
             if self.is_nowhere_writable(c.va, g) { c.nowhere_writable() } else { c }
         };
         changes.map(promised).collect()
@@ -139,6 +220,12 @@ impl Operation {
             match self.what {
                 What::Protect(change) => space.protect(platform, va, pages, change)?,
                 What::SetValid(valid) => space.set_valid(platform, va, pages, valid)?,
+                What::Change(change, flags) => space.change(platform, va, pages, change, flags)?,
+                What::ChangePages(change, flags, list) => {
+                    let pages = self.listed(list, space.geometry());
+                    space.change_pages(platform, pages.iter().copied(), change, flags)?;
+                }
+                What::Flush => space.flush(platform, va, pages)?,
                 What::Map(oa, attributes) => space.map(platform, va, pages, Pa(oa), attributes)?,
                 What::Unmap => space.unmap(platform, va, pages)?,
                 What::SplitToPages => space.split_to_pages(platform, va, pages)?,
@@ -157,17 +244,31 @@ impl Operation {
     /// Returns the new mapping of a page.
     fn of(&self, va: u64, old: Option<Mapped>, g: Geometry) -> Option<Mapped> {
         let new = match self.what {
-            What::Protect(change) => old.map(|m| Mapped { attributes: change.of(m.attributes), ..m }),
+            What::Protect(change) | What::Change(change, _) | What::ChangePages(change, ..) => {
+                old.map(|m| Mapped {
+                    attributes: change.of(m.attributes),
+                    valid: change.validity().unwrap_or(m.valid),
+                    ..m
+                })
+            }
             What::SetValid(valid) => old.map(|m| Mapped { valid, ..m }),
             What::Map(oa, attributes) => Some(Mapped { pa: oa + (va - self.va), attributes, valid: true }),
             What::Unmap => None,
-            What::SplitToPages | What::Collapse | What::Repaint(_) | What::Aliased(..) => old,
+            What::SplitToPages | What::Collapse | What::Repaint(_) | What::Aliased(..) | What::Flush => old,
         };
         new.map(|m| flat::kept(m, g))
     }
 
     /// Returns the error that the arguments alone cause.
     fn arguments(&self, g: Geometry, now: Circumstances) -> Result<(), Refused> {
+        for (va, pages) in self.named(g) {
+            Operation { va, pages, ..*self }.range(g, now)?;
+        }
+        Ok(())
+    }
+
+    /// Does the same for one range.
+    fn range(&self, g: Geometry, now: Circumstances) -> Result<(), Refused> {
         let (va, pages) = (Va(self.va), self.pages);
         let page = g.page_size();
         let repaint = matches!(self.what, What::Repaint(_));
@@ -205,13 +306,18 @@ impl Operation {
 
     /// Returns the error that the pages of the range cause.
     fn contents(&self, flat: &Flat, g: Geometry, now: Circumstances) -> Result<(), Refused> {
-        for (first, _, old) in flat.within(self.va, self.last(g)) {
+        let spans = self.spans(g);
+        for (first, _, old) in spans.into_iter().flat_map(|(first, last)| flat.within(first, last)) {
             let va = Va(first);
             match (self.what, old) {
                 (What::Map(..), Some(_)) => return Err(Refused::Change(ChangeError::Occupied { va })),
-                (What::Map(..) | What::Collapse | What::Repaint(_), _) => {}
+                (What::Map(..) | What::Collapse | What::Repaint(_) | What::Flush, _) => {}
+                (_, None) if self.skips_holes() => {}
                 (_, None) => return Err(Refused::Change(ChangeError::Hole { va })),
-                (What::Protect(_) | What::SetValid(true), Some(_)) => {
+                (
+                    What::Protect(_) | What::SetValid(true) | What::Change(..) | What::ChangePages(..),
+                    Some(_),
+                ) => {
                     let new = self.of(first, old, g).expect("it is mapped");
                     let a = new.attributes;
                     if new.valid && a.is_writable() && a.is_executable() && !now.write_execute {
@@ -226,14 +332,17 @@ impl Operation {
 
     /// The first leaf in use that has to change its size.
     fn resized(&self, walked: &Walked, g: Geometry) -> Option<Seen> {
-        let (first, last) = (self.va, self.last(g));
+        self.spans(g).into_iter().find_map(|span| self.resized_by(span, walked, g))
+    }
+
+    fn resized_by(&self, (first, last): (u64, u64), walked: &Walked, g: Geometry) -> Option<Seen> {
         let changes = |seen: &&Seen| {
             let leaf = seen.leaf;
             let (start, end) = seen.whole(g);
             let large = (start, end) != (seen.va, seen.va + (g.page_size() - 1));
             let old = Mapped { pa: leaf.oa.0, attributes: leaf.attributes, valid: leaf.valid };
             let resized = match self.what {
-                What::Map(..) | What::Collapse | What::Repaint(_) => false,
+                What::Map(..) | What::Collapse | What::Repaint(_) | What::Flush => false,
                 What::SplitToPages => large,
                 _ => (start < first || last < end) && self.of(seen.va, Some(old), g) != Some(old),
             };
@@ -280,8 +389,12 @@ impl Operation {
             return refused(Refused::Change(ChangeError::CannotPark));
         }
         let flat = match self.what {
-            What::SplitToPages | What::Collapse | What::Repaint(_) => flat.clone(),
-            _ => flat.with(self.va, self.last(g), |va, old| self.of(va, old, g)),
+            What::SplitToPages | What::Collapse | What::Repaint(_) | What::Flush => flat.clone(),
+            _ => {
+                let change =
+                    |flat: Flat, (first, last)| flat.with(first, last, |va, old| self.of(va, old, g));
+                self.spans(g).into_iter().fold(flat.clone(), change)
+            }
         };
         Prediction { result: Ok(()), flat }
     }

@@ -3,14 +3,14 @@
 //! `LINMAP_SEQUENCES` says how many.
 
 use linmap::{
-    Attributes, Change, Geometry, Granule, Half, Hardware, Leaves, Level, MemoryType, OaFormat, Policy,
-    Region,
+    Attributes, Change, ChangeFlags, Geometry, Granule, Half, Hardware, Leaves, Level, MemoryType, OaFormat,
+    Policy, Region,
 };
 use linmap_model::{Access, Core, Event, Setup};
 use test_support::{Random, case, geometries, number, seeds};
 
 use crate::flat::Mapped;
-use crate::operation::{Operation, What};
+use crate::operation::{List, Operation, What};
 use crate::world::{Machine, World, last_of, ram};
 
 /// The number of sequences by default.
@@ -71,6 +71,10 @@ fn on_a_machine(seed: u64) {
 
 /// Some CPU uses an address near to an operation that is done, as its mapping permits, after an ISB where it needs one.
 fn any_access(world: &World<'_>, cores: &[Core], operation: &Operation, random: &mut Random) {
+    // An access to what is pending may go either way.
+    if world.space.has_pending() {
+        return;
+    }
     let n = random.index(cores.len());
     let leaves = world.walked.leaves.as_slice();
     let near = leaves.partition_point(|s| s.va < operation.va) + random.index(3);
@@ -233,12 +237,31 @@ fn any_change(random: &mut Random) -> Change {
         let two = random.of(&all) | random.of(&all);
         if random.one_in(3) { Attributes::empty() } else { two }
     };
-    match random.below(8) {
+    let change = match random.below(8) {
         0..3 => Change::READ_ONLY,
         3..5 => Change::WRITABLE,
         5 => Change::EXECUTABLE.and(Change::READ_ONLY),
         6 => random.of(&[Change::EXECUTABLE, Change::NOT_EXECUTABLE]),
         _ => Change::new(some(random), some(random)).expect("permissions"),
+    };
+    match random.below(6) {
+        0 => change.and(Change::INVALID),
+        1 => change.and(Change::VALID),
+        _ => change,
+    }
+}
+
+/// A change in some manner, of a range or a list of pages, or a flush.
+fn any_change_in_a_manner(random: &mut Random) -> What {
+    let validity = random.of(&[Change::INVALID, Change::VALID]);
+    let change = if random.one_in(2) { validity } else { any_change(random) };
+    let flags = [ChangeFlags::empty(), ChangeFlags::LATER, ChangeFlags::SKIP_HOLES, ChangeFlags::all()];
+    let flags = random.of(&flags);
+    let list = List { stride: random.below(4) + 1, reverse: random.one_in(2), twice: random.one_in(8) };
+    match random.below(8) {
+        0..4 => What::Change(change, flags),
+        4..7 => What::ChangePages(change, flags, list),
+        _ => What::Flush,
     }
 }
 
@@ -336,8 +359,9 @@ fn any_operation(world: &World<'_>, random: &mut Random) -> Operation {
     let mut va = any_place(world, random);
     let mut pages = any_length(g, random);
     let mut what = match random.below(20) {
-        0..6 => What::Protect(any_change(random)),
-        6..11 => What::SetValid(random.one_in(2)),
+        0..4 => What::Protect(any_change(random)),
+        4..6 => What::SetValid(random.one_in(2)),
+        6..11 => any_change_in_a_manner(random),
         11..13 => What::Unmap,
         13..14 => What::SplitToPages,
         14..17 => What::Collapse,
@@ -364,7 +388,11 @@ fn any_operation(world: &World<'_>, random: &mut Random) -> Operation {
         let (oa, attributes) = any_mapping(world, va, random);
         what = What::Map(oa, attributes);
     }
-    if !matches!(what, What::Map(..)) && !random.one_in(12) {
+    if let What::ChangePages(_, _, list) = what {
+        // The list of a test is not endless, and its last page has an address.
+        let room = last_of(g, world.half).saturating_sub(va) / g.page_size() / list.stride;
+        pages = (pages % 700 + 1).min(room.max(1));
+    } else if !matches!(what, What::Map(..)) && !random.one_in(12) {
         (va, pages) = without_holes(world, va, pages);
     }
     // No more pages than fill a table or two, where pages it will be.

@@ -214,7 +214,13 @@ impl<'m> World<'m> {
         self.history.push(format!("cpu {} {:x?}", cpu.number(), operation));
         let prediction = self.predict(operation);
         let changes = match prediction.result {
-            Ok(()) if operation.pages != 0 => operation.changes(&prediction.flat, self.g),
+            Ok(()) if operation.pages != 0 => {
+                let changes = operation.changes(&prediction.flat, self.g).into_iter();
+                // What is pending stays pending where translations are not its business.
+                let leaves = matches!(operation.what, What::Collapse | What::Repaint(_));
+                let left = leaves && self.space.has_pending();
+                changes.map(|change| if left { change.invalidated_later() } else { change }).collect()
+            }
             _ => Vec::new(),
         };
         let frames = self.tables - self.model.in_use();
@@ -231,6 +237,15 @@ impl<'m> World<'m> {
             self.renew(operation, result);
         }
         match result {
+            // Some of its leaves may have been cut by then.
+            Err(Refused::Change(ChangeError::OutOfFrames { .. }))
+                if matches!(operation.what, What::ChangePages(..)) && prediction.is_about_sizes() => {}
+            Err(Refused::Change(ChangeError::NeedsResize { policy, .. }))
+                if matches!(operation.what, What::ChangePages(..)) =>
+            {
+                let is = |wanted| matches!(wanted, Err(Refused::Change(ChangeError::NeedsResize { policy: p, .. })) if p == policy);
+                assert!(is(prediction.result), "{result:?}, and not {:?}", prediction.result);
+            }
             // How many it takes is judged elsewhere.
             Err(Refused::Change(ChangeError::OutOfFrames { taken }))
                 if matches!(prediction.result, Ok(()) | Err(Refused::Change(ChangeError::CannotPark))) =>
@@ -263,11 +278,14 @@ impl<'m> World<'m> {
         if let Err(error) = result {
             let now = self.walk(self.all());
             // What was cut collapses again, and what is uniform with it; or CPUs do not park for that either.
-            let half_way = matches!(operation.what, What::Aliased(..))
+            let half_way = matches!(operation.what, What::Aliased(..) | What::ChangePages(..))
                 && matches!(
                     error,
-                    Refused::Change(ChangeError::OutOfFrames { .. })
-                        | Refused::Change(ChangeError::CannotPark)
+                    Refused::Change(
+                        ChangeError::OutOfFrames { .. }
+                            | ChangeError::CannotPark
+                            | ChangeError::NeedsResize { .. }
+                    )
                 );
             assert!(
                 operation.what == What::Collapse || half_way || now == self.walked,
@@ -333,7 +351,8 @@ impl<'m> World<'m> {
                 let page = |s: &Seen| s.level == Level::PAGE && !s.leaf.contiguous;
                 assert!(leaves.iter().all(page), "not in pages");
             }
-            What::Collapse if live => {
+            // What is pending stays as it is.
+            What::Collapse if live && !self.space.has_pending() => {
                 for seen in leaves {
                     let size = self.largest_near(seen.va, (first, last));
                     let is = (seen.level, seen.leaf.contiguous);

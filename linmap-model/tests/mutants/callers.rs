@@ -152,13 +152,17 @@ pub(crate) fn merged_before_what_was_left(wrong: bool) -> Scene {
 
 pub(crate) fn run_formed_before_what_was_left(wrong: bool) -> Scene {
     let mut s = uniform_but_for_what_was_left();
-    s.cpu(1).in_order(!wrong, |s| flushed(s, s.leaf(3)), |s| {
-        s.begin("collapse", []);
-        for i in 0..16 {
-            s.put(i, Leaf { contiguous: true, ..s.leaf(i) });
-        }
-        s.flush(0..16).done()
-    });
+    s.cpu(1).in_order(
+        !wrong,
+        |s| flushed(s, s.leaf(3)),
+        |s| {
+            s.begin("collapse", []);
+            for i in 0..16 {
+                s.put(i, Leaf { contiguous: true, ..s.leaf(i) });
+            }
+            s.flush(0..16).done()
+        },
+    );
     s
 }
 
