@@ -442,7 +442,13 @@ impl Machine {
     fn place_of_root(&self, root: u64, half: usize) -> Place {
         let half = if half.is_multiple_of(2) { Half::Lower } else { Half::Upper };
         let g = self.geometry();
-        Place { root, level: g.root(), va: g.base(half), space: Space::HOME }
+        Place {
+            root,
+            level: g.root(),
+            va: g.base(half),
+            space: Space::HOME,
+            limits: linmap::TableLimits::empty(),
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use linmap::{Descriptor, Entry, Geometry, Level};
+use linmap::{Descriptor, Entry, Geometry, Level, TableLimits};
 
 use crate::space::Space;
 use crate::{CpuId, Setup, stage2};
@@ -32,6 +32,16 @@ pub(crate) struct Place {
     /// The regime whose addresses these are: that of the register which loaded the tree last. That a tree in use has but
     /// one is judged when a CPU loads it, and at stores into its root.
     pub(crate) space: Space,
+    /// The restrictions in the descriptors of this table and of those above it.
+    pub(crate) limits: TableLimits,
+}
+
+impl Place {
+    /// Returns the place of the table that a table descriptor in this one points to, from an address on.
+    pub(crate) const fn below(self, descriptor: u64, va: u64) -> Self {
+        let limits = self.limits.union(TableLimits::of(Descriptor(descriptor)));
+        Self { level: self.level.next(), va, limits, ..self }
+    }
 }
 
 #[derive(Clone)]
@@ -199,7 +209,7 @@ impl Pages {
         let tables = words.filter_map(|(i, &word)| match Descriptor(word).decode(g, place.level) {
             Entry::Table(child) => {
                 let va = place.va.wrapping_add((i as u64) << shift);
-                Some((child.0, Place { level: place.level.next(), va, ..place }))
+                Some((child.0, place.below(word, va)))
             }
             _ => None,
         });
@@ -228,10 +238,9 @@ impl Pages {
             let start = place.va.wrapping_add((index as u64) << shift);
             let end = start + (((next - index) as u64) << shift).wrapping_sub(1);
             let (va, last) = (start.max(first), end.min(last));
-            match stage2::decode(word, g, place.level, place.space) {
+            match stage2::decode(word, g, place) {
                 Entry::Table(child) => {
-                    let below = Place { level: place.level.next(), va: start, ..place };
-                    self.walk((child.0, below), (va, last), g, each)?;
+                    self.walk((child.0, place.below(word, start)), (va, last), g, each)?;
                 }
                 entry => {
                     each(Piece { va, last, start, level: place.level, entry })?;
@@ -261,12 +270,7 @@ impl Pages {
         for index in slots.filter(|&index| page.words.get(index).is_some_and(|w| w & 1 == 1)) {
             if let Entry::Table(child) = Descriptor(page.words[index]).decode(g, place.level) {
                 let va = place.va.wrapping_add((index as u64) << shift);
-                self.tables(
-                    (child.0, Place { level: place.level.next(), va, ..place }),
-                    (first, last),
-                    g,
-                    each,
-                )?;
+                self.tables((child.0, place.below(page.words[index], va)), (first, last), g, each)?;
             }
         }
         Ok(())

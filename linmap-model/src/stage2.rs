@@ -3,9 +3,10 @@
 //! Bits 5:2 are the memory type itself, bits 7:6 permit to write and to read, bit 11 is FnXS and bits 54:53 are XN
 //! (D8.3.1.2, table D8-53). An announced mapping has these bits where they are in the descriptor.
 
-use linmap::{Attributes, Descriptor, Entry, Geometry, Leaf, Level};
+use linmap::{Attributes, Descriptor, Entry, Geometry, Leaf};
 
 use crate::Mapping;
+use crate::pages::Place;
 use crate::space::Space;
 
 /// The mark of a leaf of stage 2: the bit says that a descriptor is valid, and is no attribute.
@@ -20,13 +21,16 @@ const S2AP: Attributes = Attributes::from_bits_retain(0b11 << 6);
 /// XN, bits 54:53: none but 0 permits all code.
 const XN: Attributes = Attributes::from_bits_retain(0b11 << 53);
 
-/// Returns the meaning of a descriptor in a tree of this space.
-pub(crate) fn decode(word: u64, g: Geometry, level: Level, space: Space) -> Entry {
-    let entry = Descriptor(word).decode(g, level);
-    match (space, entry) {
+/// Returns the meaning of a descriptor in a table, with the permissions that the descriptors of tables leave it.
+pub(crate) fn decode(word: u64, g: Geometry, place: Place) -> Entry {
+    let entry = Descriptor(word).decode(g, place.level);
+    match (place.space, entry) {
         (Space::Stage2(_), Entry::Leaf(leaf)) => {
             let more = MARK.bits() | word & OUTER.bits();
             Entry::Leaf(Leaf { attributes: leaf.attributes | Attributes::from_bits_retain(more), ..leaf })
+        }
+        (_, Entry::Leaf(leaf)) => {
+            Entry::Leaf(Leaf { attributes: place.limits.restrict(leaf.attributes), ..leaf })
         }
         _ => entry,
     }

@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
-use linmap::{Entry, Geometry, Level};
+use linmap::{Entry, Geometry, Level, TableLimits};
 
 use crate::CpuId;
 use crate::asid::Asid;
 use crate::cached::Cached;
+use crate::pages::Place;
 use crate::space::{Dropped, Space};
 use crate::stage2;
 use crate::tlb::Invalidation;
@@ -80,6 +81,8 @@ pub(crate) struct StaleTable {
     /// The ASID of its leaves that are not global.
     pub(crate) asid: Asid,
     pub(crate) space: Space,
+    /// The restrictions in the descriptors of this table and of those above it.
+    pub(crate) limits: TableLimits,
     /// Of a table of stage 2: only what was combined with stage 1 is left, since the event of `fetched`.
     pub(crate) combined: bool,
     pub(crate) fetched: Fetched,
@@ -264,7 +267,8 @@ impl StaleTable {
 
     fn own_leaf(&self, slot: usize, g: Geometry) -> Option<Cached> {
         let va = self.va + ((slot as u64) << g.level_shift(self.level));
-        match stage2::decode(*self.words.get(slot)?, g, self.level, self.space) {
+        let (root, level, space, limits) = (self.root, self.level, self.space, self.limits);
+        match stage2::decode(*self.words.get(slot)?, g, Place { root, level, va: self.va, space, limits }) {
             Entry::Leaf(leaf) => Cached::new(va, leaf, self.level, g),
             _ => None,
         }
@@ -319,13 +323,14 @@ impl Stale {
     /// Adds a table that was unlinked: walk caches lead to it, and its leaves may be held.
     pub(crate) fn add_table(
         &mut self,
-        (table, level, va): (u64, Level, u64),
+        (table, place): (u64, Place),
         words: Arc<[u64]>,
         (holders, asid): (u8, Asid),
-        (root, space, above): (u64, Space, Option<u64>),
+        above: Option<u64>,
         (writer, now): (CpuId, usize),
         g: Geometry,
     ) {
+        let Place { root, level, va, space, limits } = place;
         for leaf in self.leaves.iter_mut().filter(|l| l.table == table) {
             if let Fetched::Until(by) = leaf.fetched {
                 leaf.unlinked = Some(by);
@@ -345,6 +350,7 @@ impl Stale {
             words,
             asid,
             space,
+            limits,
             combined: false,
             fetched: Fetched::Until(writer),
             by: writer,

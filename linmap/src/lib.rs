@@ -52,8 +52,8 @@ pub use alias::Aliased;
 pub use build::{BuildError, Changes, Tree};
 pub use format::{
     Attributes, Change, Descriptor, Entry, FixedBits, Geometry, GeometryError, Granule, Half, Instruction,
-    Leaf, LeafSize, LeafSizes, Level, Mair, MemoryType, OaFormat, Pa, RangePages, Scope, TableLimits, Tlbi,
-    Transition, Unaligned, Va,
+    Leaf, LeafSize, LeafSizes, Level, Mair, MemoryType, OaFormat, Pa, RangePages, Scope, TableAttributes,
+    TableLimits, Tlbi, Transition, Unaligned, Va,
 };
 pub use live::{
     AddressSpace, AdoptError, ChangeError, ChangeFlags, CreateError, GraftError, Reader, Reserved, create,

@@ -1,5 +1,5 @@
-//! A table above which somebody else has laid restrictions: every change of what is below it is refused, since
-//! what it would say is not what it would mean.
+//! Tables with restrictions, as a kernel may have made them: what lies below changes as anywhere else, and the restrictions
+//! stay.
 
 #[path = "common/raw.rs"]
 mod raw;
@@ -8,36 +8,36 @@ use std::ops::ControlFlow::Continue;
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, Change, ChangeError, Checks, Descriptor, Entry, Geometry, Granule, Half,
-    Leaves, Level, Memory, OaFormat, Pa, Platform, Policy, Region, Slot, TableLimits, Tree, Va,
+    AddressSpace, Attributes, Change, ChangeError, Checks, Descriptor, Entry, Geometry, Half, Leaves, Level,
+    Pa, Platform, Policy, Region, Slot, TableAttributes, TableLimits, Tree, Va,
 };
 use raw::{load, store};
 use test_support::geometries;
 
 /// The results of all operations that change something.
-fn refusals<P: Platform>(
+fn results<P: Platform>(
     space: &AddressSpace,
     platform: &P,
     va: Va,
-) -> [(&'static str, Result<(), ChangeError>); 5] {
+) -> [(&'static str, Result<(), ChangeError>); 7] {
     let hole = Va(va.0 + (16 << 16));
     // SAFETY: no CPU uses these addresses or the memory that they are mapped to.
     unsafe {
         [
             ("protect", space.protect(platform, va, 1, Change::READ_ONLY)),
             ("set_valid", space.set_valid(platform, va, 1, false)),
-            ("unmap", space.unmap(platform, va, 1)),
             ("split_to_pages", space.split_to_pages(platform, va, 1)),
             ("map", space.map(platform, hole, 1, Pa(16 << 16), Attributes::RAM)),
+            ("collapse", space.collapse(platform, va, 1)),
+            ("unmap", space.unmap(platform, va, 1)),
+            ("unmap_all", space.unmap_all(platform, &[(hole, 1)])),
         ]
     }
 }
 
 #[test]
-fn nothing_changes_below_a_restricted_table() {
-    for (granule, va_bits) in [(Granule::K4, 48), (Granule::K16, 48), (Granule::K64, 52)] {
-        let oa = if va_bits == 52 { OaFormat::Lpa } else { OaFormat::Bits48 };
-        let g = Geometry::new(granule, va_bits, oa).unwrap();
+fn everything_changes_below_a_restricted_table() {
+    for g in geometries().into_iter().filter(|g| g.levels() > 1) {
         let memory = HostMemory::new(g, 64);
         let platform = memory.platform();
         let space = AddressSpace::adopt(Tree::build(&platform, g, Half::Upper, std::iter::empty()).unwrap());
@@ -45,17 +45,93 @@ fn nothing_changes_below_a_restricted_table() {
         let va = linmap::linear_range(g).0;
         // SAFETY: no CPU uses these addresses.
         unsafe { space.map(&platform, va, 8, Pa(0), Attributes::RAM) }.unwrap();
-        let slot = Slot { table: space.root(), index: 0 };
-        // SAFETY: the root is live in this memory, and has no other owner.
-        unsafe { memory.store(slot, Descriptor(memory.load(slot).0 | 1 << 61)) };
-        let before = (space.stats(&platform), memory.in_use());
-        for (name, refused) in refusals(&space, &platform, va) {
-            assert!(
-                matches!(refused, Err(ChangeError::NotUnderstood { .. })),
-                "{name} at {g:?}: {refused:?}"
-            );
+        let slot = Slot { table: space.root(), index: g.index(va.0, g.root()) };
+        let restricted = Descriptor(load(&memory, slot).0 | TableLimits::all().bits());
+        store(&memory, slot, restricted);
+        for (name, result) in results(&space, &platform, va) {
+            assert_eq!(result, Ok(()), "{name} at {g:?}");
         }
-        assert_eq!((space.stats(&platform), memory.in_use()), before, "{g:?}");
+        assert_eq!(load(&memory, slot), restricted, "{g:?}");
+        let all = (Va(g.base(Half::Upper)), Va(u64::MAX));
+        assert_eq!(space.stats(&platform), space.count(&platform, all), "{g:?}");
+        let mut seen = Vec::new();
+        let _ = space.visit(&platform, (Va(va.0 + g.page_size()), Va(va.0 + g.page_size())), |visited| {
+            seen.push((visited.entry, visited.limits));
+            Continue(())
+        });
+        assert!(matches!(seen.last(), Some((Entry::Leaf(_), limits)) if limits.is_all()), "{g:?}: {seen:?}");
+    }
+}
+
+/// Restrictions prevent that memory is both writable and executable, if the caller says that they are in force.
+#[test]
+fn restrictions_count_where_they_are_in_force() {
+    use TableLimits as L;
+    for g in geometries().into_iter().filter(|g| g.levels() > 1) {
+        let memory = HostMemory::new(g, 64);
+        let platform = memory.platform();
+        let space = AddressSpace::adopt(Tree::build(&platform, g, Half::Upper, std::iter::empty()).unwrap());
+        space.set_policy(Policy::Live);
+        let va = Va(g.base(Half::Upper));
+        let none = Attributes::empty();
+        let executable = Change::new(none, Attributes::PXN).expect("a permission");
+        let writable = Change::new(none, Attributes::READ_ONLY).expect("a permission");
+        // SAFETY: no CPU uses these addresses.
+        unsafe { space.map(&platform, va, 3, Pa(0), Attributes::RAM) }.unwrap();
+        let slot = Slot { table: space.root(), index: 0 };
+        let plain = load(&memory, slot);
+        for (limits, enough) in [(L::PXN, true), (L::UXN, false), (L::READ_ONLY, true), (L::NO_EL0, false)] {
+            store(&memory, slot, Descriptor(plain.0 | limits.bits()));
+            for count in [false, true] {
+                space.count_on_table_limits(count);
+                // A whole leaf, and a longer range.
+                for pages in [1, 3] {
+                    // SAFETY: as above.
+                    let done = unsafe { space.protect(&platform, va, pages, executable) };
+                    let refused = Err(ChangeError::WriteExecute { va });
+                    assert_eq!(done, if count && enough { Ok(()) } else { refused }, "{g:?} {limits:?}");
+                    // SAFETY: as above.
+                    unsafe { space.protect(&platform, va, 3, Change::NOT_EXECUTABLE.and(writable)) }.unwrap();
+                }
+            }
+        }
+    }
+}
+
+/// New tables get the restrictions that the map gives its tables, as far as they take nothing away; and a table that has
+/// no others goes.
+#[test]
+fn new_tables_are_restricted() {
+    let never = TableAttributes::PXN | TableAttributes::UXN;
+    for g in geometries().into_iter().filter(|g| g.levels() > 2) {
+        let memory = HostMemory::new(g, 64);
+        let platform = memory.platform();
+        let space = AddressSpace::adopt(Tree::build(&platform, g, Half::Upper, std::iter::empty()).unwrap());
+        space.set_policy(Policy::Live);
+        space.set_table_attributes(never | TableAttributes::ACCESSED);
+        let (va, block) = (Va(g.base(Half::Upper)), g.level_size(Level::new(2)));
+        let pages = block / g.page_size();
+        // SAFETY: no CPU uses these addresses.
+        unsafe { space.map(&platform, va, pages, Pa(0), Attributes::RAM) }.unwrap();
+        let created = space.stats(&platform);
+        let above = (g.root().number()..2).map(Level::new).fold(space.root(), |table, level| {
+            let entry = load(&memory, Slot { table, index: 0 });
+            assert_eq!(entry.0 & (never | TableAttributes::ACCESSED).bits(), 3 << 59 | 1 << 10, "{g:?}");
+            let Entry::Table(next) = entry.decode(g, level) else { panic!("{entry:x?}") };
+            next
+        });
+        let slot = Slot { table: above, index: 0 };
+        let text = Change::READ_ONLY.and(Change::EXECUTABLE);
+        let data = Change::WRITABLE.and(Change::NOT_EXECUTABLE);
+        for (change, limits) in [(Change::READ_ONLY, TableLimits::PXN), (text, TableLimits::empty())] {
+            // SAFETY: as above.
+            unsafe { space.protect(&platform, Va(va.0 + g.page_size()), 1, change) }.unwrap();
+            assert_eq!(TableLimits::of(load(&memory, slot)), limits | TableLimits::UXN, "{g:?}");
+            // SAFETY: as above.
+            unsafe { space.protect(&platform, va, pages, data) }.unwrap();
+            space.collapse(&platform, va, pages).expect("no CPU to park");
+            assert_eq!(space.stats(&platform), created, "{g:?}");
+        }
     }
 }
 
@@ -120,7 +196,7 @@ fn last_table(memory: &HostMemory, g: Geometry, root: Pa) -> Pa {
     })
 }
 
-/// A table whose pages could be one block stays, with its restrictions, until they are gone.
+/// A table whose pages could be one block stays, if a new one would not get its restrictions.
 #[test]
 fn a_restricted_table_does_not_collapse() {
     for g in geometries().into_iter().filter(|g| g.levels() > 2) {

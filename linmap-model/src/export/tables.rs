@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use linmap::{Descriptor, Entry, Geometry, Half, Level};
+use linmap::{Descriptor, Entry, Geometry, Half, Level, TableLimits};
 
 use super::error::Why;
 use crate::pages::{POISON, Place};
@@ -103,7 +103,8 @@ impl Tables {
                     self.loaded.insert((cpu, half), (root, (value >> 48) as u16));
                     let half = if half == 0 { Half::Lower } else { Half::Upper };
                     let (level, va, space) = (self.g.root(), self.g.base(half), Space::HOME);
-                    self.link(root, Place { root, level, va, space });
+                    let limits = TableLimits::empty();
+                    self.link(root, Place { root, level, va, space, limits });
                 }
             }
             Event::Cas { .. } => return Err(Why::NoSuchEvent { lacks: "compare-and-swap of an entry" }),
@@ -158,10 +159,10 @@ impl Tables {
     /// Notes the places of the tables below a slot.
     fn link_below(&mut self, table: u64, index: usize) {
         let Some(slot) = self.slot(table, index).filter(|s| s.level != Level::PAGE) else { return };
-        if let (Entry::Table(child), Some(&Place { root, space, .. })) =
+        if let (Entry::Table(child), Some(&place)) =
             (Descriptor(slot.word).decode(self.g, slot.level), self.linked.get(&table))
         {
-            self.link(child.0, Place { root, level: slot.level.next(), va: slot.va, space });
+            self.link(child.0, place.below(slot.word, slot.va));
         }
     }
 

@@ -13,7 +13,7 @@ use crate::cached::Cached;
 use crate::pages::Place;
 use crate::space::Space;
 use crate::stale::StaleTable;
-use crate::{Access, Core, CpuId, Register, Rule};
+use crate::{Access, Core, CpuId, Register, Rule, stage2};
 
 /// An access through one tree.
 #[derive(Clone, Copy)]
@@ -76,7 +76,7 @@ impl Machine {
             })?;
         }
         let entry = end.map(|(table, place, slot)| {
-            Descriptor(self.read(Pa(table), slot).unwrap_or_default()).decode(g, place.level)
+            stage2::decode(self.read(Pa(table), slot).unwrap_or_default(), g, place)
         });
         let (Some((table, place, slot)), Some(Entry::Leaf(leaf))) = (end, entry.filter(is_valid)) else {
             return Err(usage.faults("the tables do not translate it"));

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use linmap::{Entry, Geometry, Level};
+use linmap::{Entry, Geometry, TableLimits};
 
 use super::{Finding, Machine, named};
 use crate::pages::{Place, State};
@@ -121,6 +121,8 @@ impl Machine {
         match page.state {
             State::Free => return Err(fact(format!("the table at {table:#x} is a free page"))),
             State::Linked(at) if at == place => return Ok(()),
+            // Nobody walks there: a table in use keeps its restrictions.
+            State::Linked(at) if Place { limits: place.limits, ..at } == place => {}
             // It is also below the root that this one replaces, and is found from here from now on.
             State::Linked(at) if self.is_shared(at, place) => {}
             State::Linked(at) => {
@@ -152,10 +154,10 @@ impl Machine {
             .iter()
             .take(g.entries(place.level))
             .enumerate()
-            .find_map(|(i, &w)| meaningless(w, place.level, g).then_some((i, w)))
+            .find_map(|(i, &w)| meaningless(w, place, g).then_some((i, w)))
         {
             let va = place.va.wrapping_add((index as u64) << g.level_shift(place.level));
-            return Err(reserved(value, place.level).on(cpu).at(va));
+            return Err(reserved(value, place).on(cpu).at(va));
         }
         for (child, below) in self.pages.children(table, place, g) {
             self.link(cpu, child, below)?;
@@ -167,18 +169,22 @@ impl Machine {
     }
 }
 
-/// Returns the breach if the model cannot give a descriptor a meaning.
-pub(super) fn meaningless(value: u64, level: Level, g: Geometry) -> bool {
+/// Returns true if the model cannot give a descriptor a meaning. At stage 2 the bits of restrictions are RES0, and NSTable
+/// is of Secure state (D8.4.1.2 ISRRJF, D8.4.6.1).
+pub(super) fn meaningless(value: u64, place: Place, g: Geometry) -> bool {
     let descriptor = linmap::Descriptor(value);
-    matches!(descriptor.decode(g, level), Entry::Reserved)
-        || (matches!(descriptor.decode(g, level), Entry::Table(_))
-            && !linmap::TableLimits::of(descriptor).is_empty())
+    let refused = if place.space.is_stage_2() { TableLimits::all() } else { TableLimits::NON_SECURE };
+    match descriptor.decode(g, place.level) {
+        Entry::Reserved => true,
+        Entry::Table(_) => TableLimits::of(descriptor).intersects(refused),
+        _ => false,
+    }
 }
 
-pub(super) fn reserved(value: u64, level: Level) -> Finding {
+pub(super) fn reserved(value: u64, place: Place) -> Finding {
     let text = format!(
-        "the descriptor {value:#x} has no meaning at level {}, or restricts what lies below it, which is not modelled",
-        level.number()
+        "the descriptor {value:#x} has no meaning at level {}, or restricts what lies below it, which is not modelled there",
+        place.level.number()
     );
     Finding::new(Rule::Reserved, text)
 }

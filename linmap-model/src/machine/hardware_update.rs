@@ -104,8 +104,8 @@ impl Machine {
             return Ok(());
         }
         let old = self.read(Pa(table), index).unwrap_or_default();
-        let leaf = matches!(Descriptor(old).decode(self.geometry(), place.level), Entry::Leaf(l) if l.valid);
-        if !leaf || old == value {
+        let is_leaf = |word: u64| matches!(Descriptor(word).decode(self.geometry(), place.level), Entry::Leaf(l) if l.valid);
+        if !is_leaf(old) || old == value {
             return Ok(());
         }
         let walkers = self.walkers(place.root);
@@ -116,8 +116,8 @@ impl Machine {
             () if old & ACCESSED == 0 && (old ^ value) & !ACCESSED != 0 && setting != 0 => {
                 ("set its access flag", setting)
             }
-            // A store that makes it writable-dirty, or never lets it become so, has nothing to lose.
-            () if old & CLEAN == CLEAN && (value & READ_ONLY != 0 || value & 1 == 0) && dirtying != 0 => {
+            // A store of a leaf that is writable-dirty, or never lets it become so, has nothing to lose.
+            () if old & CLEAN == CLEAN && (value & READ_ONLY != 0 || !is_leaf(value)) && dirtying != 0 => {
                 ("make it writable-dirty", dirtying)
             }
             () => return Ok(()),

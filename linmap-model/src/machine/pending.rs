@@ -16,7 +16,7 @@ impl Machine {
     /// Returns true if the store that replaced `old` has merged entries: a table became a leaf, or a leaf one of a run.
     pub(super) fn merges(&self, (table, index): (u64, usize), old: u64, place: Place) -> bool {
         let g = self.geometry();
-        let entry = |word: u64| stage2::decode(word, g, place.level, place.space);
+        let entry = |word: u64| stage2::decode(word, g, place);
         match (entry(old), entry(self.read(Pa(table), index).unwrap_or_default())) {
             (Entry::Table(_), Entry::Leaf(_)) => true,
             (Entry::Leaf(old), Entry::Leaf(new)) => new.contiguous && !old.contiguous,

@@ -204,7 +204,7 @@ fn member(words: &[u64], (va, place): (u64, Place), g: linmap::Geometry) -> Opti
     let whole = words.iter().all(|w| w & 1 == 1);
     let slot = words.iter().position(|&w| is_member(w)).filter(|_| !whole)?;
     let va = va.wrapping_add((slot as u64) << g.level_shift(place.level));
-    match stage2::decode(words[slot], g, place.level, place.space) {
+    match stage2::decode(words[slot], g, place) {
         Entry::Leaf(leaf) => Cached::new(va, leaf, place.level, g).filter(|c| c.contiguous),
         _ => None,
     }

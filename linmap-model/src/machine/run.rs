@@ -50,7 +50,7 @@ impl Machine {
         let (mut said, mut within, mut without) = (None, None, None);
         for (slot, &word) in (first..).zip(words) {
             let va = place.va.wrapping_add((slot as u64) << g.level_shift(place.level));
-            let leaf = match stage2::decode(word, g, place.level, place.space) {
+            let leaf = match stage2::decode(word, g, place) {
                 Entry::Leaf(leaf) => leaf,
                 Entry::Table(_) => {
                     without = Some(slot);

@@ -63,7 +63,7 @@ impl Machine {
     /// Returns the entry that a TLB may hold of the leaf in a slot.
     pub(super) fn leaf_in(&self, table: u64, slot: usize, place: Place) -> Option<Cached> {
         let word = self.read(Pa(table), slot)?;
-        match stage2::decode(word, self.geometry(), place.level, place.space) {
+        match stage2::decode(word, self.geometry(), place) {
             Entry::Leaf(leaf) => Cached::new(self.slot(slot, place).0, leaf, place.level, self.geometry()),
             _ => None,
         }

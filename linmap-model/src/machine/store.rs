@@ -1,6 +1,6 @@
 //! A store into a table: the entries that TLBs can hold from then on, and whether they may.
 
-use linmap::{Descriptor, Entry, Leaf};
+use linmap::{Descriptor, Entry, Leaf, Level};
 
 use super::frames::{meaningless, reserved, sequence};
 use super::{Finding, Machine, lowest, named};
@@ -155,8 +155,8 @@ impl Machine {
         if old == value {
             return Ok(());
         }
-        if meaningless(value, place.level, g) {
-            return Err(reserved(value, place.level).on(cpu).at(va));
+        if meaningless(value, place, g) {
+            return Err(reserved(value, place).on(cpu).at(va));
         }
         if table == place.root {
             self.root_has_one_space(cpu, table, place)?;
@@ -168,6 +168,7 @@ impl Machine {
             let (root, span, slot) = (place.root, store.span, Some((table, index)));
             self.fresh.push(super::Fresh { cpu, root, slot, span });
         }
+        self.limits_stay(&store, old)?;
         self.replace_old(&store, old)?;
         self.pages.store(cpu, table, index, std::iter::once(value));
         self.entry_is_right(&store)?;
@@ -233,14 +234,34 @@ impl Machine {
         faults(old) && !faults(store.value)
     }
 
+    /// Judges that a table in use keeps its restrictions: to change them takes break-before-make, and walk caches drop the
+    /// table (D8.4.1.2 IYQWJF).
+    fn limits_stay(&self, store: &Store, old: u64) -> Result<(), Finding> {
+        let Store { cpu, value, place, span, .. } = *store;
+        let entry = |word| stage2::decode(word, self.geometry(), place);
+        let Entry::Table(table) = entry(value) else { return Ok(()) };
+        let (new, walkers) = (place.below(value, span.0).limits, self.walkers(place.root));
+        let changes = |limits: linmap::TableLimits| limits != new && walkers != 0;
+        let in_place = entry(old) == entry(value) && changes(place.below(old, span.0).limits);
+        let stale = self.stale_of(place.space).tables.iter().any(|t| {
+            let users = self.users_of_entries(t.holders, t.root) & walkers;
+            t.walkable && t.table == table.0 && users != 0 && changes(t.limits)
+        });
+        if !in_place && !stale {
+            return Ok(());
+        }
+        let fact = format!("the restrictions on what lies below the table at {table} change");
+        let held = "walk caches may hold its descriptor as it was";
+        Err(Finding::new(Rule::BreakBeforeMake, fact).on(cpu).at(span.0).and(held))
+    }
+
     /// Keeps the old entry as one that TLBs may hold, and links a new table into the tree.
     fn replace_old(&mut self, store: &Store, old: u64) -> Result<(), Finding> {
         let Store { cpu, value, place, span, .. } = *store;
         let g = self.geometry();
         let holders = self.holders(place.root);
-        let below = Place { level: place.level.next(), va: span.0, ..place };
-        let next = stage2::decode(value, g, place.level, place.space);
-        match stage2::decode(old, g, place.level, place.space) {
+        let next = stage2::decode(value, g, place);
+        match stage2::decode(old, g, place) {
             Entry::Leaf(leaf) if holders != 0 => {
                 if let Some(cached) = Cached::new(span.0, leaf, place.level, g) {
                     let asid = if cached.is_global() { Asid::Global } else { self.asid_of(place.root) };
@@ -251,12 +272,12 @@ impl Machine {
                 }
             }
             Entry::Table(child) if Entry::Table(child) != next => {
-                self.unlink(cpu, (child.0, None), below, holders);
+                self.unlink(cpu, (child.0, None), place.below(old, span.0), holders);
             }
             _ => {}
         }
         match next {
-            Entry::Table(child) => self.link(cpu, child.0, below),
+            Entry::Table(child) => self.link(cpu, child.0, place.below(value, span.0)),
             _ => Ok(()),
         }
     }
@@ -272,10 +293,9 @@ impl Machine {
         page.state = if holders == 0 { State::Offline } else { State::Unlinked };
         page.live_until = Some(now);
         if holders != 0 {
-            let at = (table, place.level, place.va);
             let words: std::sync::Arc<[u64]> = page.words.as_slice().into();
-            let (tree, by) = ((place.root, place.space, above), (cpu, self.now));
-            self.stale_of_mut(place.space).add_table(at, words, (holders, asid), tree, by, g);
+            let by = (cpu, self.now);
+            self.stale_of_mut(place.space).add_table((table, place), words, (holders, asid), above, by, g);
         }
     }
 
@@ -287,7 +307,7 @@ impl Machine {
         if walkers == 0 {
             return Ok(());
         }
-        match stage2::decode(value, g, place.level, place.space) {
+        match stage2::decode(value, g, place) {
             Entry::Leaf(leaf) => {
                 if place.space == Space::El2 {
                     self.may_be_local(store.cpu, leaf)?;
@@ -298,8 +318,8 @@ impl Machine {
                 self.against_run(store, &new, walkers)
             }
             Entry::Table(child) => {
-                let below = Place { level: place.level.next(), va: span.0, ..place };
-                self.against_link(span, (child.0, place), walkers)?;
+                let below = place.below(value, span.0);
+                self.against_link(span, (child.0, below), walkers)?;
                 self.table_against_run(store, (child.0, below), walkers)?;
                 if !self.anything_stale(span, place.space, walkers) {
                     return Ok(());
@@ -370,11 +390,11 @@ impl Machine {
     fn against_link(
         &self,
         (first, last): (u64, u64),
-        (table, place): (u64, Place),
+        (table, below): (u64, Place),
         walkers: u8,
     ) -> Result<(), Finding> {
-        let (all, level) = (self.stale_of(place.space), place.level);
-        let apart = |held: Asid| place.va >> 63 == 0 && self.is_apart(held, place.root);
+        let (all, level) = (self.stale_of(below.space), Level::new(below.level.number() - 1));
+        let apart = |held: Asid| below.va >> 63 == 0 && self.is_apart(held, below.root);
         let leaves = all.leaves.iter().filter(|l| {
             l.cached.level <= level
                 && l.members & l.cached.members_in(first, last) != 0
@@ -393,7 +413,7 @@ impl Machine {
         let tables = all.tables.iter().filter(|t| {
             t.walkable
                 && t.table != table
-                && (t.va, t.level) == (first, level.next())
+                && (t.va, t.level) == (first, below.level)
                 && !t.waits.is_gone_but_for_isb()
                 && !apart(t.way_asid())
         });
@@ -416,7 +436,7 @@ impl Machine {
         for mate in (first..first + members).filter(|&m| m != index && members > 1) {
             let word = self.read(linmap::Pa(table), mate).unwrap_or_default();
             let va = place.va.wrapping_add((mate as u64) << g.level_shift(place.level));
-            let Entry::Leaf(leaf) = stage2::decode(word, g, place.level, place.space) else { continue };
+            let Entry::Leaf(leaf) = stage2::decode(word, g, place) else { continue };
             let Some(old) = Cached::new(va, leaf, place.level, g) else { continue };
             if !old.contiguous && !new.contiguous {
                 continue;

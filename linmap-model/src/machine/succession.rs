@@ -45,7 +45,7 @@ impl Machine {
 
     /// Returns true if a table may be in both places, because the root of the second has replaced that of the first.
     pub(super) fn is_shared(&self, old: Place, new: Place) -> bool {
-        (old.level, old.va) == (new.level, new.va) && self.leads(old.root, new.root)
+        (old.level, old.va, old.limits) == (new.level, new.va, new.limits) && self.leads(old.root, new.root)
     }
 
     /// Forgets a root that is given back.

@@ -3,7 +3,7 @@
 use linmap::{Attributes, Leaf, Pa};
 use linmap_model::{Core, Update};
 
-use crate::scene::{READ_ONLY, Scene};
+use crate::scene::{Plan, READ_ONLY, Scene};
 
 const UPDATES: Core = Core { hardware_access_flag: true, hardware_dirty_state: true, ..Core::STRONG };
 const NOT_ACCESSED: Attributes = Attributes::RAM.difference(Attributes::ACCESSED);
@@ -106,5 +106,25 @@ pub(crate) fn dirty_without_dbm(wrong: bool) -> Scene {
 pub(crate) fn update_of_a_hole(wrong: bool) -> Scene {
     let mut s = with_page(&[UPDATES; 2], NOT_ACCESSED);
     s.update(if wrong { 41 } else { 40 }, Update::Accessed);
+    s
+}
+
+/// A block is split in place by a plain store: one that no walker updates, or one whose access flag a walker may set.
+pub(crate) fn split_of_a_block_without_access_flag(wrong: bool) -> Scene {
+    let attributes = if wrong { NOT_ACCESSED } else { Attributes::RAM };
+    let blocks = Plan::blocks(&[UPDATES; 2]);
+    let mut s = Plan { leaf: Leaf { attributes, ..blocks.leaf }, ..blocks }.scene();
+    let child = s.child(0);
+    s.begin("split", []).link(0, child).publish().done();
+    s
+}
+
+/// The same with a read-only block that a walker may make writable, and one that it may not.
+pub(crate) fn split_of_a_clean_block(wrong: bool) -> Scene {
+    let blocks = Plan::blocks(&[UPDATES; 2]);
+    let attributes = if wrong { CLEAN } else { READ_ONLY };
+    let mut s = Plan { leaf: Leaf { attributes, ..blocks.leaf }, ..blocks }.scene();
+    let child = s.child(0);
+    s.begin("split", []).link(0, child).publish().done();
     s
 }

@@ -16,6 +16,7 @@ mod guests;
 mod hardware_update;
 mod hosts;
 mod invalidate;
+mod limits;
 mod order;
 mod park;
 mod power;
@@ -573,12 +574,23 @@ mutants! {
         Reserved, "no meaning at level 0";
     promise::page_without_bit_1: "a page with the bits of a block",
         Reserved, "no meaning at level 3";
-    promise::table_with_restrictions: "a table restricts what lies below",
-        Reserved, "restricts what lies below it";
     promise::returns_from_what_it_did_not_begin: "another CPU returns from an operation",
         Sequence, "no operation is under way";
     promise::cpu_that_is_not_there: "a CPU that the machine has not",
         Sequence, "no CPU 2";
+
+    limits::split_takes_more_than_the_block: "a writable block becomes a table that forbids to write",
+        Translation at 0, "read-only";
+    limits::collapse_gives_more_than_the_table: "a table that forbids to execute becomes an executable block",
+        Translation at 0, "executable";
+    limits::restricted_in_place: "a table in use gets a restriction",
+        BreakBeforeMake at 0, "walk caches may hold its descriptor as it was";
+    limits::linked_again_with_a_restriction: "a table comes back restricted, and walk caches have it as it was",
+        BreakBeforeMake at 0, "walk caches may hold its descriptor as it was";
+    limits::write_below_a_read_only_table: "a write to a writable page below a table that forbids it",
+        PermissionFault on 0 at 0, "it is not writable";
+    limits::restriction_of_another_state: "a table leads to Non-secure memory",
+        Reserved, "restricts what lies below it";
 
     park::allocated_while_parked: "a table is taken by a parked CPU",
         Parked, "cpu 0 allocates while cpu 0 is parked";
@@ -816,6 +828,10 @@ mutants! {
         Sequence, "does not set the access flag";
     hardware_update::dirty_without_dbm: "a walker makes a page writable that has no DBM",
         Sequence, "has no DBM";
+    hardware_update::split_of_a_block_without_access_flag: "a block without access flag is split by a plain store",
+        LostUpdate on 0 at 0, "may set its access flag";
+    hardware_update::split_of_a_clean_block: "a writable-clean block is split by a plain store",
+        LostUpdate on 0 at 0, "may make it writable-dirty";
     hardware_update::update_of_a_hole: "a walker updates a hole",
         Sequence, "no valid leaf to update";
 

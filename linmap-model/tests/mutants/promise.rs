@@ -231,14 +231,6 @@ pub(crate) fn page_without_bit_1(wrong: bool) -> Scene {
     s
 }
 
-/// A table that forbids execution of all that lies below.
-pub(crate) fn table_with_restrictions(wrong: bool) -> Scene {
-    let mut s = Scene::blocks(&[Core::STRONG]);
-    let (child, limits) = (s.child(0), if wrong { 1 << 59 } else { 0 });
-    s.begin("split", []).put_bits(0, child | 0b11 | limits).publish().done();
-    s
-}
-
 pub(crate) fn returns_from_what_it_did_not_begin(wrong: bool) -> Scene {
     let mut s = Scene::pages(&[Core::STRONG; 2]);
     s.begin("nothing", []).cpu(if wrong { 1 } else { 0 }).done();

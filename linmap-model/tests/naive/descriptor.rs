@@ -17,7 +17,10 @@ pub(crate) const UXN: u64 = 1 << 54;
 /// Hardware ignores them.
 pub(crate) const SOFTWARE: u64 = 0b1111 << 55;
 
+const NON_SECURE: u64 = 1 << 5;
 const GUARDED: u64 = 1 << 50;
+/// Bits 63:59 of a leaf.
+const UPPER: u64 = 0b1_1111 << 59;
 const USER: u64 = 1 << 6;
 
 /// Everything in a leaf that is neither its address nor its kind.
@@ -31,7 +34,9 @@ pub(crate) const ATTRIBUTES: u64 = MEMORY_TYPE
     | DIRTY_MANAGED
     | PXN
     | UXN
-    | SOFTWARE;
+    | SOFTWARE
+    | NON_SECURE
+    | UPPER;
 
 /// Kernel memory: normal, inner shareable, read-write, never executed, global.
 pub(crate) const RAM: u64 = 1 << 2 | SHAREABILITY | ACCESSED | PXN | UXN;

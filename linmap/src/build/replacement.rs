@@ -7,7 +7,7 @@ use crate::build::counters::Counters;
 use crate::build::error::OutOfFrames;
 use crate::build::fill::fill_with_step;
 use crate::build::give_back::give_back;
-use crate::format::{Descriptor, Geometry, LeafChange, Level, Span};
+use crate::format::{Attributes, Descriptor, Geometry, LeafChange, Level, Span, TableAttributes};
 use crate::platform::{Frame, Memory};
 use crate::read::Table;
 
@@ -16,6 +16,8 @@ pub(crate) struct Replacement<'m, M> {
     /// The memory that provides tables.
     pub(crate) memory: &'m M,
     pub(crate) geometry: Geometry,
+    /// What new tables have, as far as it removes nothing from the leaf.
+    pub(crate) tables: TableAttributes,
     pub(crate) change: LeafChange,
     pub(crate) span: Span,
     /// True if the part within the span becomes single pages.
@@ -49,10 +51,23 @@ impl<M: Memory> Replacement<'_, M> {
         self.fill(&table, slots, old.child(above.level, false), &part);
         self.counters.table();
         let changed = self.change(&table, slots, &part);
-        let link = Descriptor::link(frame.into_pa(), g);
+        let link = Descriptor::link(frame.into_pa(), g).with(self.attributes(old, above.level));
         match changed {
             Ok(()) => Ok(link),
             Err(taken) => Err(taken.and(discard(self.memory, g, self.counters, (link, table.level)))),
+        }
+    }
+
+    /// Returns the attributes of a table that replaces a leaf.
+    #[inline(always)]
+    fn attributes(&self, old: Descriptor, level: Level) -> TableAttributes {
+        if self.tables.is_empty() {
+            return self.tables;
+        }
+        let of = |leaf: Descriptor| self.tables.within(Attributes::from_bits_retain(leaf.0));
+        match self.change.of(old, level) {
+            Descriptor::HOLE => of(old),
+            new => of(old) & of(new),
         }
     }
 

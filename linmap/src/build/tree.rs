@@ -9,7 +9,7 @@ use core::ops::Range;
 use crate::build::error::BuildError;
 use crate::build::fill::{fill_holes, fill_with_step};
 use crate::build::give_back::give_back;
-use crate::format::{Descriptor, Geometry, Half, Level, Pa, Unaligned, Va, in_place_bits};
+use crate::format::{Descriptor, Geometry, Half, Level, Pa, TableAttributes, Unaligned, Va, in_place_bits};
 use crate::plan::{Run, Stats};
 use crate::platform::{Frame, Memory};
 
@@ -46,6 +46,22 @@ impl Tree {
         half: Half,
         runs: impl Iterator<Item = Run>,
     ) -> Result<Self, BuildError> {
+        Self::build_with(memory, geometry, half, TableAttributes::empty(), runs)
+    }
+
+    /// Builds a tree as [`build`](Self::build) does, whose table descriptors have these attributes. A run that they
+    /// restrict is not refused.
+    ///
+    /// # Errors
+    ///
+    /// As for [`build`](Self::build).
+    pub fn build_with<M: Memory>(
+        memory: &M,
+        geometry: Geometry,
+        half: Half,
+        tables: TableAttributes,
+        runs: impl Iterator<Item = Run>,
+    ) -> Result<Self, BuildError> {
         Self::fits(memory, geometry)?;
         let mut write_execute = None;
         let judged = runs.inspect(|run| {
@@ -54,7 +70,7 @@ impl Tree {
                 write_execute.get_or_insert(run.va);
             }
         });
-        let tree = Self::build_judged(memory, geometry, half, judged)?;
+        let tree = Self::build_judged(memory, geometry, half, tables, judged)?;
         Ok(Self { write_execute, ..tree })
     }
 
@@ -70,11 +86,13 @@ impl Tree {
         memory: &M,
         geometry: Geometry,
         half: Half,
+        tables: TableAttributes,
         mut runs: impl Iterator<Item = Run>,
     ) -> Result<Self, BuildError> {
         let runs = Checked { runs: &mut runs, geometry, base: geometry.base(half), first: None, next: 0 };
         let even_span = 1 << in_place_bits(geometry.oa_format());
-        let mut builder = Builder { memory, geometry, even_span, runs, rest: Run::NONE, stats: Stats::EMPTY };
+        let mut builder =
+            Builder { memory, geometry, tables, even_span, runs, rest: Run::NONE, stats: Stats::EMPTY };
         builder.refill()?;
         let root = builder.table(geometry.root(), geometry.base(half))?;
         let used = builder.runs.root_slots();
@@ -86,11 +104,13 @@ impl Tree {
         memory: &M,
         geometry: Geometry,
         (half, level, base): (Half, Level, u64),
+        tables: TableAttributes,
         mut runs: impl Iterator<Item = Run>,
     ) -> Result<(Frame, Stats), BuildError> {
         let runs = Checked { runs: &mut runs, geometry, base: geometry.base(half), first: None, next: 0 };
         let even_span = 1 << in_place_bits(geometry.oa_format());
-        let mut builder = Builder { memory, geometry, even_span, runs, rest: Run::NONE, stats: Stats::EMPTY };
+        let mut builder =
+            Builder { memory, geometry, tables, even_span, runs, rest: Run::NONE, stats: Stats::EMPTY };
         builder.refill()?;
         let table = builder.table(level, base)?;
         Ok((table, builder.stats))
@@ -253,6 +273,7 @@ fn unaligned(run: &Run, leaf: u64, entry: u64) -> Unaligned {
 struct Builder<'m, M, I> {
     memory: &'m M,
     geometry: Geometry,
+    tables: TableAttributes,
     /// The size in bytes, a power of 2, of the spans within which the address bits that the format moves are constant.
     even_span: u64,
     runs: Checked<I>,
@@ -356,7 +377,7 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
             let fill = |slots: &mut [u64]| fill_with_step(&mut slots[..1 << bits], first, step);
             self.memory.with_slots(&mut table, level, fill);
             first = first.wrapping_add(step << bits);
-            *slot = Descriptor::link(table.into_pa(), g).0;
+            *slot = Descriptor::link(table.into_pa(), g).with(self.tables).0;
         }
         let leaves = (n as u64) << bits;
         self.stats.count_leaves(level, self.rest.contiguous, leaves);
@@ -367,7 +388,7 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
     /// Builds a table of the next level that has several kinds of entries.
     fn one_table(&mut self, level: Level, base: u64, slots: &mut [u64]) -> Result<usize, Broken> {
         let table = self.table(level, base).map_err(|error| Broken { done: 0, error })?;
-        slots[0] = Descriptor::link(table.into_pa(), self.geometry).0;
+        slots[0] = Descriptor::link(table.into_pa(), self.geometry).with(self.tables).0;
         Ok(1)
     }
 

@@ -13,6 +13,8 @@ bitflags::bitflags! {
     pub struct Attributes: u64 {
         /// AttrIndx, bits 4:2: see [`Attributes::memory_type`].
         const MEMORY_TYPE = 0b111 << 2;
+        /// NS, where the security state has two physical address spaces. Elsewhere hardware ignores it.
+        const NON_SECURE = 1 << 5;
         /// AP\[1\]: EL0 may access the memory.
         const USER = 1 << 6;
         /// AP\[2\]: not writable.
@@ -33,6 +35,8 @@ bitflags::bitflags! {
         const UXN = 1 << 54;
         /// Bits 58:55, which hardware leaves to software.
         const SOFTWARE = 0b1111 << 55;
+        /// Bits 63:59, which the library keeps and never interprets: PBHA, POIndex and others, by the features of the CPU.
+        const UPPER = 0b1_1111 << 59;
     }
 }
 
@@ -113,7 +117,10 @@ impl Attributes {
         Self::from_bits_retain(others | (memory_type.0 as u64) << 2)
     }
 
-    /// Returns true if EL1 can write: not read-only, or read-only until hardware marks it dirty.
+    /// Returns true if EL1 can write: not read-only, or read-only until hardware marks it dirty (D8.5.2).
+    ///
+    /// With indirect permissions (FEAT_S1PIE) it is an upper bound as long as PIR_EL1 gives no permission to write that
+    /// these bits do not give, as in Linux.
     pub const fn is_writable(self) -> bool {
         !self.contains(Self::READ_ONLY) || self.contains(Self::DIRTY_MANAGED)
     }

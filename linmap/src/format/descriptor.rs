@@ -94,6 +94,12 @@ impl Descriptor {
         self.0 & VALID != 0
     }
 
+    /// Returns true for the descriptor of a table, at a level above the last.
+    #[inline(always)]
+    pub(crate) const fn is_link(self) -> bool {
+        self.0 & (TABLE_OR_PAGE | VALID) == TABLE_OR_PAGE | VALID
+    }
+
     /// Returns true if bit 1 is set. In a valid descriptor that means a table above the last level and a page at the
     /// last.
     #[inline(always)]
@@ -110,7 +116,7 @@ impl Descriptor {
     /// Returns true for a table descriptor at `level`.
     #[inline]
     pub(crate) const fn is_table(self, level: Level) -> bool {
-        self.0 & (TABLE_OR_PAGE | VALID) == TABLE_OR_PAGE | VALID && level.number() != Level::PAGE.number()
+        self.is_link() && level.number() != Level::PAGE.number()
     }
 
     /// Returns the address of the table that a table descriptor points to.
@@ -264,7 +270,7 @@ mod tests {
                     prop_assert_eq!(valid.with_validity(true, level), valid);
                     let Entry::Leaf(said) = valid.decode(g, level) else { panic!("{valid:x?}") };
                     prop_assert_eq!(invalid.decode(g, level), Entry::Leaf(Leaf { valid: false, ..said }));
-                    prop_assert!(!invalid.is_table(level) && !invalid.is_plain_table());
+                    prop_assert!(!invalid.is_table(level) && !invalid.is_link());
                     prop_assert_eq!(valid.transition(invalid, g, level), Transition::Tlbi);
                     prop_assert_eq!(invalid.transition(valid, g, level), Transition::Fresh);
                     if level == Level::PAGE { continue }
@@ -357,7 +363,9 @@ mod tests {
             (d(ram), d(Leaf { contiguous: true, ..with(A::RAM | A::READ_ONLY) }), BreakBeforeMake),
             (d(ram), table, Resize),
             (table, d(ram), Resize),
-            (table, Descriptor(table.0 | 1 << 59), Tlbi),
+            (table, Descriptor(table.0 | 1 << 10), Tlbi),
+            (table, Descriptor(table.0 | 1 << 59), BreakBeforeMake),
+            (Descriptor(table.0 | 1 << 62), table, BreakBeforeMake),
             (table, Descriptor::table(Pa(0x6000), g), BreakBeforeMake),
             (table, Descriptor::HOLE, Tlbi),
         ];

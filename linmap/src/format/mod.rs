@@ -25,7 +25,7 @@ pub use geometry::{Geometry, GeometryError, Granule, Half, LeafSize, LeafSizes, 
 pub(crate) use leaf_change::LeafChange;
 pub use mair::Mair;
 pub(crate) use span::Span;
-pub use table_limits::TableLimits;
+pub use table_limits::{TableAttributes, TableLimits};
 pub use tlbi::{Instruction, RangePages, Scope, Tlbi};
 pub use transition::Transition;
 pub use unaligned::Unaligned;

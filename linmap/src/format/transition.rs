@@ -3,6 +3,7 @@
 use crate::format::attributes::{Attributes, MemoryType};
 use crate::format::descriptor::{Descriptor, Entry, Leaf};
 use crate::format::geometry::{Geometry, Level};
+use crate::format::table_limits::TableLimits;
 
 /// The steps that are required to change a live descriptor into another (D8.17.1, D8.17.2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,11 +36,13 @@ impl Descriptor {
         if !new.is_valid() {
             return Transition::Tlbi;
         }
+        let limits = (TableLimits::of(self), TableLimits::of(new));
         match (self.decode(geometry, level), new.decode(geometry, level)) {
             (Entry::Reserved, _) => Transition::Fresh,
             (Entry::Leaf(old), Entry::Leaf(new)) => leaf_transition(old, new),
             (Entry::Leaf(_), Entry::Table(_)) | (Entry::Table(_), Entry::Leaf(_)) => Transition::Resize,
-            (Entry::Table(old), Entry::Table(new)) if old == new => Transition::Tlbi,
+            // Restrictions do not change in use (D8.4.1.2).
+            (Entry::Table(old), Entry::Table(new)) if old == new && limits.0 == limits.1 => Transition::Tlbi,
             _ => Transition::BreakBeforeMake,
         }
     }

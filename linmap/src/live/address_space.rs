@@ -25,7 +25,8 @@ use core::ops::ControlFlow;
 
 use crate::build::{Changes, Tree, page_tables_for};
 use crate::format::{
-    Attributes, Change, Entry, Geometry, LeafChange, Level, MemoryType, Pa, Span, Unaligned, Va,
+    Attributes, Change, Entry, Geometry, LeafChange, Level, MemoryType, Pa, Span, TableAttributes, Unaligned,
+    Va,
 };
 use crate::live::attempt::Call;
 use crate::live::change_flags::ChangeFlags;
@@ -123,6 +124,24 @@ impl AddressSpace {
     /// such memory.
     pub fn allow_write_execute(&self, allow: bool) {
         self.state.allow_write_execute(allow);
+    }
+
+    /// Sets what the descriptors of new tables have besides the address; nothing by default. Tables that exist stay as
+    /// they are.
+    ///
+    /// A new table gets those restrictions that remove nothing from what it is made for: from the leaf that it replaces,
+    /// before and after the change, or from the new mapping. Later a permission that a table removes can be set in the
+    /// leaves below it, and has no effect.
+    pub fn set_table_attributes(&self, attributes: TableAttributes) {
+        self.state.set_table_attributes(attributes);
+    }
+
+    /// Counts on the restrictions in table descriptors when memory that is both writable and executable is refused. By
+    /// default each leaf is judged as if there were none, since the CPUs may ignore them
+    /// ([`TableLimits`](crate::TableLimits)). The caller is
+    /// responsible for CPUs that do not.
+    pub fn count_on_table_limits(&self, count: bool) {
+        self.state.count_table_limits(count);
     }
 
     /// Returns the counts of leaves and tables of the half. Takes all locks for a moment.
@@ -457,6 +476,9 @@ impl AddressSpace {
 
     /// Returns to the largest leaves where `pages` pages from `va` on, with their neighbours in the same tables, are
     /// uniform again, and gives back the tables. Translations stay as they are.
+    ///
+    /// A table with restrictions goes only if a new one would get them
+    /// ([`set_table_attributes`](Self::set_table_attributes)), and if they remove nothing from the leaf in its place.
     ///
     /// Nothing collapses if the policy or the CPUs do not permit live changes of size.
     ///

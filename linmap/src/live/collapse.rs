@@ -5,7 +5,7 @@
 //! leaf in it and walk caches drop the table (Arm ARM D8.17, RRVJDB). So no TLB ever holds an entry that is smaller
 //! than the leaf now in the tables, and a later change can invalidate that leaf by one of its addresses.
 
-use crate::format::{Descriptor, Entry, Level, Span, TableLimits};
+use crate::format::{Attributes, Descriptor, Entry, Level, Span, TableLimits};
 use crate::live::attempt::Call;
 use crate::live::deferred_tables::DeferredTables;
 use crate::live::error::ChangeError;
@@ -115,7 +115,7 @@ impl<P: Platform> Collapse<'_, P> {
             return None;
         }
         let entry = self.locked.load(table, index);
-        entry.is_plain_table().then(|| self.locked.below(table, index, entry))
+        entry.is_link().then(|| self.locked.below(table, index, entry))
     }
 
     /// Returns the block or hole that can replace a table, if its entries are uniform.
@@ -170,7 +170,7 @@ impl<P: Platform> Collapse<'_, P> {
         Uniform { leaf, runs }: Uniform,
     ) -> Result<bool, Stop> {
         let at = table.span_of(index);
-        if !self.may_merge(at)? {
+        if !self.may_go(table, index, leaf) || !self.may_merge(at)? {
             return Ok(false);
         }
         self.locked.mark(at);
@@ -186,6 +186,16 @@ impl<P: Platform> Collapse<'_, P> {
         self.batch.add(at.first, at.last, child.shift);
         self.deferred.add((child.pa, child.level), &mut self.batch, &self.locked);
         Ok(true)
+    }
+
+    /// Returns true if nothing is lost with the restrictions in a table descriptor when a leaf or a hole takes its place: a
+    /// new table would get them, and they remove nothing from the leaf.
+    fn may_go(&self, table: &Table, index: usize, leaf: Descriptor) -> bool {
+        let limits = TableLimits::of(self.locked.load(table, index));
+        let own = self.locked.state.table_attributes().limits();
+        let attributes = Attributes::from_bits_retain(leaf.0);
+        let without_effect = leaf == Descriptor::HOLE || limits.within(attributes) == limits;
+        own.contains(limits) && without_effect
     }
 
     /// Returns true if nobody has claimed or pinned any of these addresses, and no invalidations of them are pending.
@@ -262,10 +272,6 @@ impl<P: Platform> LiveVisitor<P> for Collapse<'_, P> {
         _: Descriptor,
     ) -> Result<usize, Stop> {
         Ok(if table.level == Level::PAGE { last + 1 } else { index + 1 })
-    }
-
-    fn enter(&mut self, _: &Locked<'_, P>, _: &Table, _: usize, old: Descriptor) -> Result<bool, Stop> {
-        Ok(TableLimits::of(old).is_empty())
     }
 
     fn leave(&mut self, _: &Locked<'_, P>, table: &Table, index: usize, below: &Table) -> Result<(), Stop> {

@@ -32,7 +32,9 @@ pub unsafe fn create<P: Platform>(
 ) -> Result<Stats, CreateError> {
     Tree::fits(platform, layout.geometry())?;
     // None of a layout's leaves is executable.
-    let tree = Tree::build_judged(platform, layout.geometry(), Half::Upper, layout.runs(leaves))?;
+    let tables = space.state().table_attributes();
+    let tables = layout.regions(leaves).fold(tables, |tables, region| tables.within(region.attributes));
+    let tree = Tree::build_judged(platform, layout.geometry(), Half::Upper, tables, layout.runs(leaves))?;
     // SAFETY: the caller's promise; the layout's leaves have the memory types that the caller chose, and none is executable.
     Ok(unsafe { space.graft(platform, tree) }?)
 }

@@ -154,6 +154,7 @@ pub(crate) fn tables_for_ends(g: Geometry, level: Level, leaf: Span, span: Span)
 mod tests {
     use super::*;
     use crate::build::{Counters, Replacement};
+    use crate::format::TableAttributes;
     use crate::platform::host::HostMemory;
     use crate::tests::geometries;
     use test_support::prelude::*;
@@ -185,7 +186,7 @@ mod tests {
                 let old = crate::format::Descriptor::leaf(leaf_of, g, level);
                 let change = LeafChange { set: 1 << 54, ..LeafChange::NONE };
                 let above = Table { pa: crate::format::Pa(0), words: core::ptr::null_mut(), level, shift, base };
-                let built = Replacement { memory: &memory, geometry: g, change, span, pages: false, counters: &counters };
+                let built = Replacement { memory: &memory, geometry: g, tables: TableAttributes::empty(), change, span, pages: false, counters: &counters };
                 prop_assert!(built.leaf(old, &above, base).is_ok());
                 prop_assert_eq!(memory.in_use() as u64, tables_for_ends(g, level, leaf, span), "{:?} {} {}", g, first, count);
             }

@@ -102,9 +102,9 @@ pub enum ChangeError {
         /// The first address of the operation that was refused.
         va: Va,
     },
-    /// Tables that this library would not write: a reserved descriptor, or a table descriptor with restrictions.
+    /// Tables that this library would not write: a reserved descriptor.
     #[error(
-        "the descriptor that translates {va} was not written by this library: it is reserved at its level, or it restricts a whole table"
+        "the descriptor that translates {va} was not written by this library: it is reserved at its level"
     )]
     NotUnderstood {
         /// The first address that it translates.

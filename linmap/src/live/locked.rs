@@ -4,7 +4,7 @@ use core::convert::Infallible;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::build::{Counters, Replacement};
-use crate::format::{Descriptor, Geometry, LeafChange, Level, Pa, Span, TableLimits, Va};
+use crate::format::{Attributes, Descriptor, Geometry, LeafChange, Level, Pa, Span, TableLimits, Va};
 use crate::live::error::ChangeError;
 use crate::live::lock_set::LockSet;
 use crate::live::map_state::MapState;
@@ -82,8 +82,8 @@ impl<'a, P: Platform> Locked<'a, P> {
     /// Returns the builder of tables that replace a leaf, for a change of a span that contains only a part of the leaf.
     #[inline(always)]
     pub(crate) fn replacement(&self, change: LeafChange, span: Span) -> Replacement<'a, Reserve<'a, P>> {
-        let (memory, geometry) = (self.reserve, self.geometry);
-        Replacement { memory, geometry, change, span, pages: false, counters: self.counters() }
+        let (memory, geometry, tables) = (self.reserve, self.geometry, self.state.table_attributes());
+        Replacement { memory, geometry, tables, change, span, pages: false, counters: self.counters() }
     }
 
     /// Returns true if another caller has claimed some addresses of a span.
@@ -128,20 +128,18 @@ impl<'a, P: Platform> Locked<'a, P> {
         self.table(state.root(), self.geometry.root(), state.root_shift(), state.base())
     }
 
-    /// Returns the table and the index of the entry that translates an address. The descent ends at a table descriptor
-    /// with restrictions.
+    /// Returns the table and the index of the entry that translates an address.
     #[inline]
     pub(crate) fn entry_of(&self, va: u64) -> (Table, usize) {
         let table = self.deepest(self.root(), Span { first: va, last: va });
         (table, table.index_of(va))
     }
 
-    /// Visits the leaves and holes of a span, for an operation that cannot change anything below a table with
-    /// restrictions.
+    /// Visits the leaves and holes of a span.
     ///
     /// # Errors
     ///
-    /// A table descriptor with restrictions, or the visitor's error.
+    /// The visitor's error.
     #[inline]
     pub(crate) fn visit_leaves<V: LeafVisitor<P>>(
         &self,
@@ -149,7 +147,7 @@ impl<'a, P: Platform> Locked<'a, P> {
         span: Span,
         visitor: &mut V,
     ) -> Result<(), Stop> {
-        visit_span(self, table, span, &mut Plain { visitor, first: span.first })
+        visit_span(self, table, span, &mut LeavesOnly { visitor })
     }
 
     /// Returns the index after the last entry, from a leaf on and up to `last`, that differs from it only in its
@@ -319,7 +317,7 @@ impl<'a, P: Platform> Locked<'a, P> {
         let mut index = (span.first - from.base) >> shift;
         while shift >= least {
             let entry = self.load_at(at, index as usize);
-            if !entry.is_plain_table() {
+            if !entry.is_link() {
                 break;
             }
             let below = entry.next_table(g);
@@ -331,6 +329,34 @@ impl<'a, P: Platform> Locked<'a, P> {
         // A table below the root translates an aligned range.
         let base = if steps == 0 { from.base } else { span.first & (u64::MAX << (shift + bits)) };
         Table { pa: at.0, words: at.1, level: from.level.down(steps), shift, base }
+    }
+
+    /// Returns the restrictions of all tables above the entry that translates an address.
+    #[cold]
+    pub(crate) fn limits_at(&self, va: u64) -> TableLimits {
+        let (mut table, mut limits) = (self.root(), TableLimits::empty());
+        loop {
+            let index = table.index_of(va);
+            let entry = self.load(&table, index);
+            if !entry.is_table(table.level) {
+                return limits;
+            }
+            limits |= TableLimits::of(entry);
+            table = self.below(&table, index, entry);
+        }
+    }
+
+    /// Returns true if a changed leaf must not be, because its memory would be both writable and executable.
+    #[inline(always)]
+    pub(crate) fn refuses(&self, change: LeafChange, new: Descriptor, va: u64) -> bool {
+        change.refuse_write_execute && new.is_write_execute() && self.is_effective(new, va)
+    }
+
+    /// Returns true if no table above a leaf that is both writable and executable prevents that, as far as is known.
+    #[cold]
+    fn is_effective(&self, leaf: Descriptor, va: u64) -> bool {
+        let limits = if self.state.counts_table_limits() { self.limits_at(va) } else { TableLimits::empty() };
+        limits.restrict(Attributes::from_bits_retain(leaf.0)).is_write_execute()
     }
 
     /// Checks that the policy permits the leaf in use at that address, if there is one, to change its size.
@@ -457,7 +483,7 @@ impl<P: Platform, V: LiveVisitor<P>> Visitor<Locked<'_, P>> for V {
     }
 }
 
-/// A visitor of leaves and holes only. Tables with restrictions are refused before it sees them.
+/// A visitor of leaves and holes only, below any table.
 pub(crate) trait LeafVisitor<P: Platform> {
     /// Visits `entry` at `index` and any number of the entries after it, up to `last`. Returns the index of the next
     /// entry to visit.
@@ -470,14 +496,12 @@ pub(crate) trait LeafVisitor<P: Platform> {
     ) -> Result<usize, Stop>;
 }
 
-/// Refuses tables that the library would not write.
-struct Plain<'v, V> {
+/// A visitor of leaves and holes as one that enters every table.
+struct LeavesOnly<'v, V> {
     visitor: &'v mut V,
-    /// The first address of the span.
-    first: u64,
 }
 
-impl<P: Platform, V: LeafVisitor<P>> LiveVisitor<P> for Plain<'_, V> {
+impl<P: Platform, V: LeafVisitor<P>> LiveVisitor<P> for LeavesOnly<'_, V> {
     type Stop = Stop;
 
     #[inline(always)]
@@ -489,19 +513,5 @@ impl<P: Platform, V: LeafVisitor<P>> LiveVisitor<P> for Plain<'_, V> {
         entry: Descriptor,
     ) -> Result<usize, Stop> {
         self.visitor.leaves(locked, table, at, entry)
-    }
-
-    #[inline(always)]
-    fn enter(
-        &mut self,
-        _: &Locked<'_, P>,
-        table: &Table,
-        index: usize,
-        entry: Descriptor,
-    ) -> Result<bool, Stop> {
-        match TableLimits::of(entry).is_empty() {
-            true => Ok(true),
-            false => Err(ChangeError::NotUnderstood { va: Va(table.va(index).max(self.first)) }.into()),
-        }
     }
 }

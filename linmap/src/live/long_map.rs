@@ -56,11 +56,17 @@ impl Mapping {
     }
 
     /// Publishes an empty table in the place of a hole.
-    fn publish_empty<P: Platform>(locked: &Locked<'_, P>, table: &Table, index: usize) -> Result<(), Stop> {
+    fn publish_empty<P: Platform>(
+        &self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        index: usize,
+    ) -> Result<(), Stop> {
         let mut frame = locked.reserve.take().ok_or(Needs::Frames(1))?;
         fill_holes(&mut locked.reserve.slots(&mut frame)[..1 << locked.geometry.index_bits()]);
         locked.publish_barrier();
-        locked.store(table, index, Descriptor::link(frame.into_pa(), locked.geometry));
+        let link = Descriptor::link(frame.into_pa(), locked.geometry).with(self.table_attributes(locked));
+        locked.store(table, index, link);
         locked.counters().table();
         Ok(())
     }
@@ -103,7 +109,7 @@ impl<P: Platform> LeafVisitor<P> for Paced {
         locked.mark(part);
         if tables > 1 {
             self.next = Some(part.first);
-            Mapping::publish_empty(locked, table, index)?;
+            mapping.publish_empty(locked, table, index)?;
             return Err(Stop::TooLong);
         }
         self.done = Some(at.last);

@@ -5,7 +5,7 @@
 //! store after a barrier. A long range is claimed, and its subtrees are built while no lock is held (`long_map.rs`).
 
 use crate::build::{BuildError, Tree};
-use crate::format::{Attributes, Descriptor, Geometry, Half, Leaf, Level, Pa, Span, Va};
+use crate::format::{Attributes, Descriptor, Geometry, Half, Leaf, Level, Pa, Span, TableAttributes, Va};
 use crate::live::attempt::Call;
 use crate::live::error::ChangeError;
 use crate::live::locked::{LeafVisitor, Locked};
@@ -134,11 +134,17 @@ impl Mapping {
         &self,
         reserve: &M,
         g: Geometry,
+        tables: TableAttributes,
         (table, index): (&Table, usize),
     ) -> Result<(Frame, Stats), BuildError> {
         let at = table.span_of(index);
         let runs = self.region(self.part(at)).runs(g);
-        Tree::subtree(reserve, g, (self.half, table.level.next(), at.first), runs)
+        Tree::subtree(reserve, g, (self.half, table.level.next(), at.first), tables, runs)
+    }
+
+    /// Returns the attributes of the tables that the mapping takes.
+    pub(crate) fn table_attributes<P: Platform>(&self, locked: &Locked<'_, P>) -> TableAttributes {
+        locked.state.table_attributes().within(self.attributes)
     }
 
     /// Returns true if a hole becomes a leaf rather than a table.
@@ -243,10 +249,11 @@ impl<P: Platform> LeafVisitor<P> for Fill {
             locked.store(table, index, Descriptor::leaf(leaf, g, table.level));
             locked.counters().leaves(table.level, contiguous, 1);
         } else {
+            let tables = mapping.table_attributes(locked);
             let (frame, stats) =
-                mapping.subtree(locked.reserve, g, (table, index)).map_err(ChangeError::from)?;
+                mapping.subtree(locked.reserve, g, tables, (table, index)).map_err(ChangeError::from)?;
             locked.counters().include(&stats);
-            self.links.add((*table, index, Descriptor::link(frame.into_pa(), g)), locked);
+            self.links.add((*table, index, Descriptor::link(frame.into_pa(), g).with(tables)), locked);
         }
         Ok(index + 1)
     }

@@ -4,7 +4,9 @@
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use crate::build::{Changes, Tree};
-use crate::format::{Change, Descriptor, Geometry, Half, LeafChange, Level, Pa, Span, Unaligned, Va};
+use crate::format::{
+    Change, Descriptor, Geometry, Half, LeafChange, Level, Pa, Span, TableAttributes, Unaligned, Va,
+};
 use crate::live::claims::{Attention, Claims};
 use crate::live::copied::Copied;
 use crate::live::error::ChangeError;
@@ -32,6 +34,9 @@ pub(crate) struct MapState {
     page_shift: u8,
     policy: AtomicU8,
     write_execute: AtomicBool,
+    count_table_limits: AtomicBool,
+    /// The bits of the descriptors of new tables.
+    table_attributes: AtomicU64,
     pub(crate) attention: Attention,
     /// The number of times that the CPUs were parked. They are parked by one CPU at a time.
     parkings: AtomicU64,
@@ -69,6 +74,8 @@ impl MapState {
             page_shift: geometry.page_shift() as u8,
             policy: AtomicU8::new(Policy::Fixed as u8),
             write_execute: AtomicBool::new(false),
+            count_table_limits: AtomicBool::new(false),
+            table_attributes: AtomicU64::new(0),
             attention: Attention::none(),
             parkings: AtomicU64::new(0),
             pins: [const { AtomicU32::new(0) }; MOST_LOCKS],
@@ -210,6 +217,24 @@ impl MapState {
 
     pub(crate) fn allows_write_execute(&self) -> bool {
         self.write_execute.load(Relaxed)
+    }
+
+    pub(crate) fn count_table_limits(&self, count: bool) {
+        self.count_table_limits.store(count, Relaxed);
+    }
+
+    pub(crate) fn counts_table_limits(&self) -> bool {
+        self.count_table_limits.load(Relaxed)
+    }
+
+    pub(crate) fn set_table_attributes(&self, attributes: TableAttributes) {
+        self.table_attributes.store(attributes.bits(), Relaxed);
+    }
+
+    /// Returns the attributes of new tables.
+    #[inline]
+    pub(crate) fn table_attributes(&self) -> TableAttributes {
+        TableAttributes::from_bits_truncate(self.table_attributes.load(Relaxed))
     }
 
     /// Switches to another root and another policy. The caller holds the lock.

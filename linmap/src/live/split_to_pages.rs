@@ -147,9 +147,8 @@ impl<P: Platform> LeafVisitor<P> for Splits {
         if is_large(table.level, old) {
             let mut link = None;
             if table.level != Level::PAGE {
-                let (memory, geometry, counters) = (locked.reserve, locked.geometry, locked.counters());
-                let (change, span) = (LeafChange::NONE, self.span);
-                let replacement = Replacement { memory, geometry, change, span, pages: true, counters };
+                let replacement =
+                    Replacement { pages: true, ..locked.replacement(LeafChange::NONE, self.span) };
                 link = Some(replacement.leaf(old, table, table.va(index))?);
             }
             let resize = Resize { table: *table, index, dissolves: locked.run(table, old), link };

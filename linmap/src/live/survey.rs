@@ -56,7 +56,7 @@ impl Survey {
         old: Descriptor,
     ) -> Result<(), Stop> {
         let new = change.of(old, table.level);
-        let refused = change.refuse_write_execute && new.is_write_execute();
+        let refused = locked.refuses(change, new, table.va(first));
         if refused || !old.is_leaf(locked.geometry, table.level) {
             let is_hole = !old.is_valid() && !old.is_leaf(locked.geometry, table.level);
             if change.skip_holes && is_hole {

@@ -10,7 +10,7 @@
 use core::ops::Range;
 
 use crate::build::{Counters, OutOfFrames, fill_holes, fill_with_step};
-use crate::format::{Descriptor, Geometry, Level, Span, TableLimits, Va};
+use crate::format::{Attributes, Descriptor, Geometry, Level, Span, Va};
 use crate::live::Locked;
 use crate::platform::{Frame, Memory, Platform};
 use crate::read::Table;
@@ -41,6 +41,8 @@ struct Source {
     table: Table,
     /// A leaf that contains all of the table's range, as the descriptor that the table's first entry would have.
     leaf: Option<Descriptor>,
+    /// A descriptor with the attributes of the table's own.
+    link: Descriptor,
 }
 
 /// The address from which the rest of the span is still to be copied, or `None`.
@@ -74,7 +76,7 @@ impl<'a, P: Platform> Copy<'a, P> {
         // The way down from the root, which costs as much as some entries even where nothing is mapped.
         self.left = self.left.saturating_sub(P::HOLD / 128 + 1);
         let root = self.locked.root();
-        match self.table(&Source { table: root, leaf: None }, to, span)? {
+        match self.table(&Source { table: root, leaf: None, link: Descriptor::HOLE }, to, span)? {
             None => Ok(Some(self.reached)),
             Some(rest) => Ok((rest > span.first).then(|| rest - 1)),
         }
@@ -140,12 +142,14 @@ impl<'a, P: Platform> Copy<'a, P> {
     /// Returns the counterpart for the table below an entry, or `None` for a hole.
     fn source(&self, from: &Source, index: usize, old: Descriptor) -> Result<Option<Source>, RepaintError> {
         let (g, table) = (self.locked.geometry, &from.table);
-        if old.is_table(table.level) && TableLimits::of(old).is_empty() {
-            return Ok(Some(Source { table: self.locked.below(table, index, old), leaf: None }));
+        if old.is_table(table.level) {
+            return Ok(Some(Source { table: self.locked.below(table, index, old), leaf: None, link: old }));
         }
         if old.is_leaf(g, table.level) {
             let first = Some(old.child(table.level, false));
-            return Ok(Some(Source { table: table.offline(table.va(index), g), leaf: first }));
+            let attributes = Attributes::from_bits_retain(old.0);
+            let link = Descriptor::HOLE.with(self.locked.state.table_attributes().within(attributes));
+            return Ok(Some(Source { table: table.offline(table.va(index), g), leaf: first, link }));
         }
         if old.is_valid() { Err(RepaintError::NotUnderstood { va: Va(table.va(index)) }) } else { Ok(None) }
     }
@@ -210,6 +214,7 @@ impl<'a, P: Platform> Copy<'a, P> {
         let above = Level::new(level.number() - 1);
         let now = Descriptor(to[index]);
         if now.is_table(above) {
+            to[index] = now.with_attributes_of(from.link).0;
             // SAFETY: the second tree owns the table, whose only pointer is in this entry.
             return Ok(unsafe { Frame::from_pa(now.next_table(g)) });
         }
@@ -223,7 +228,7 @@ impl<'a, P: Platform> Copy<'a, P> {
         } else if level != Level::PAGE {
             fill_holes(slots);
         }
-        let (pa, link) = (frame.pa(), Descriptor::link(frame.into_pa(), g));
+        let (pa, link) = (frame.pa(), Descriptor::link(frame.into_pa(), g).with_attributes_of(from.link));
         if now.is_leaf(g, above) {
             self.dissolve(to, (index, above), now);
             self.counters.leaves(above, false, -1);

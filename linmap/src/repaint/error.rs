@@ -47,9 +47,9 @@ pub enum RepaintError {
     /// The other CPUs do not park, so they cannot switch to the new tables.
     #[error("the other CPUs cannot be parked, so they cannot switch to the new tables")]
     CannotPark,
-    /// Tables that this library would not write: a reserved descriptor, or a table descriptor with restrictions.
+    /// Tables that this library would not write: a reserved descriptor.
     #[error(
-        "the descriptor that translates {va} was not written by this library: it is reserved at its level, or it restricts a whole table"
+        "the descriptor that translates {va} was not written by this library: it is reserved at its level"
     )]
     NotUnderstood {
         /// The first address that it translates.

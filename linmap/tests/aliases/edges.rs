@@ -2,7 +2,7 @@
 
 use linmap::{
     AddressSpace, Aliased, Attributes, ChangeError, Descriptor, Geometry, Granule, Half, Level, OaFormat, Pa,
-    Policy, Rodata, Slot, Tree, Unaligned, Va, linear_range,
+    Policy, Rodata, Slot, TableLimits, Tree, Unaligned, Va, linear_range,
 };
 
 use crate::flat::{Set, changed};
@@ -179,9 +179,9 @@ fn arguments_are_those_of_protect() {
     }
 }
 
-/// Somebody else has laid restrictions on a table of the linear map: what it has is not taken for unbacked.
+/// A table of the linear map has restrictions: what it has is not taken for unbacked, and changes with the area.
 #[test]
-fn restricted_tables_are_refused() {
+fn restricted_tables_have_aliases() {
     for g in geometries() {
         let world = World::new(g, &[(1, 3)]);
         let slot = Slot { table: world.space.root(), index: 0 };
@@ -189,10 +189,12 @@ fn restricted_tables_are_refused() {
         if !matches!(root.decode(g, g.root()), linmap::Entry::Table(_)) {
             continue;
         }
-        raw::store(&world.memory, slot, Descriptor(root.0 | 1 << 61));
-        let before = world.leaves();
-        assert!(matches!(world.set(Set::Ro, 0, 3), Err(ChangeError::NotUnderstood { .. })), "{g:?}");
-        assert_eq!(world.leaves(), before, "{g:?}");
+        let restricted = Descriptor(root.0 | TableLimits::all().bits());
+        raw::store(&world.memory, slot, restricted);
+        let expected = changed(&world.flat(), Set::Ro, world.range(0, 3), Some(world.offset));
+        assert_eq!(world.set(Set::Ro, 0, 3), Ok(()), "{g:?}");
+        assert_eq!(Some(world.flat()), expected, "{g:?}");
+        assert_eq!(raw::load(&world.memory, slot), restricted, "{g:?}");
     }
 }
 
