@@ -265,12 +265,14 @@ fn steps(old: Descriptor, new: Descriptor, g: Geometry, level: Level) -> Transit
         (true, false) => return Transition::Tlbi,
         (true, true) => {}
     }
+    let restricts_alike = old.0 >> 59 == new.0 >> 59;
     let (old, new) = match (old.decode(g, level), new.decode(g, level)) {
         (Entry::Leaf(old), Entry::Leaf(new)) => (old, new),
         (Entry::Reserved, _) => return Transition::Fresh,
         (_, Entry::Reserved) => return Transition::BreakBeforeMake,
         (Entry::Table(old), Entry::Table(new)) if old != new => return Transition::BreakBeforeMake,
-        (Entry::Table(_), Entry::Table(_)) => return Transition::Tlbi,
+        (Entry::Table(_), Entry::Table(_)) if restricts_alike => return Transition::Tlbi,
+        (Entry::Table(_), Entry::Table(_)) => return Transition::BreakBeforeMake,
         _ => return Transition::Resize,
     };
     // Normal memory with and without tags may replace one another in place.
@@ -283,7 +285,9 @@ fn steps(old: Descriptor, new: Descriptor, g: Geometry, level: Level) -> Transit
     let has = |leaf: Leaf, bit: u32| leaf.attributes.bits() >> bit & 1 == 1;
     let shareability = [8, 9].iter().all(|&bit| has(old, bit) == has(new, bit));
     let becomes_global = has(old, 11) && !has(new, 11);
-    if old.oa != new.oa || !(same_type || both_normal) || !shareability || becomes_global {
+    // NS is a part of the output address (D8.17.1 IWZRHR).
+    let same_oa = old.oa == new.oa && has(old, 5) == has(new, 5);
+    if !same_oa || !(same_type || both_normal) || !shareability || becomes_global {
         return Transition::BreakBeforeMake;
     }
     match (old.contiguous == new.contiguous, old.attributes == new.attributes) {

@@ -196,6 +196,42 @@ fn last_table(memory: &HostMemory, g: Geometry, root: Pa) -> Pa {
     })
 }
 
+/// Each table of a tree gets the restrictions that remove nothing from what is below it.
+#[test]
+fn tables_of_a_tree_are_restricted_by_what_they_map() {
+    for g in geometries().into_iter().filter(|g| g.levels() > 2) {
+        let memory = HostMemory::new(g, 64);
+        let (va, block) = (g.base(Half::Upper), g.level_size(Level::new(2)));
+        let part = |first: u64, attributes| Region {
+            va: Va(va + first * block),
+            oa: Pa(first * block),
+            bytes: 2 * g.page_size(),
+            attributes,
+            leaves: Leaves::Pages,
+        };
+        let regions = [part(0, Attributes::RAM), part(1, Attributes::KERNEL_TEXT), part(3, Attributes::RAM)];
+        let runs = regions.iter().flat_map(|region| region.runs(g));
+        let own = TableAttributes::all();
+        let tree = Tree::build_with(&memory, g, Half::Upper, own, runs).expect("pages enough");
+        let mut table = tree.root();
+        for level in (g.root().number()..2).map(Level::new) {
+            let entry = load(&memory, Slot { table, index: 0 });
+            // Some of it is executable at EL1, some is writable.
+            assert_eq!(TableLimits::of(entry), TableLimits::UXN | TableLimits::NO_EL0, "{g:?} {level:?}");
+            let Entry::Table(next) = entry.decode(g, level) else { panic!("{entry:x?}") };
+            table = next;
+        }
+        let of = |index| TableLimits::of(load(&memory, Slot { table, index }));
+        let never = TableLimits::UXN | TableLimits::NO_EL0;
+        let expected = [never | TableLimits::PXN, never | TableLimits::READ_ONLY, never | TableLimits::PXN];
+        // Where the root is the table of blocks, the last index may be in another one.
+        if g.entries(Level::new(2)) > 3 {
+            assert_eq!([0, 1, 3].map(of), expected, "{g:?}");
+        }
+        tree.discard(&memory);
+    }
+}
+
 /// A table whose pages could be one block stays, if a new one would not get its restrictions.
 #[test]
 fn a_restricted_table_does_not_collapse() {

@@ -49,8 +49,8 @@ impl Tree {
         Self::build_with(memory, geometry, half, TableAttributes::empty(), runs)
     }
 
-    /// Builds a tree as [`build`](Self::build) does, whose table descriptors have these attributes. A run that they
-    /// restrict is not refused.
+    /// Builds a tree as [`build`](Self::build) does, whose table descriptors have these attributes: the restrictions among
+    /// them as far as they remove nothing from what is mapped below.
     ///
     /// # Errors
     ///
@@ -94,7 +94,7 @@ impl Tree {
         let mut builder =
             Builder { memory, geometry, tables, even_span, runs, rest: Run::NONE, stats: Stats::EMPTY };
         builder.refill()?;
-        let root = builder.table(geometry.root(), geometry.base(half))?;
+        let (root, _) = builder.table(geometry.root(), geometry.base(half))?;
         let used = builder.runs.root_slots();
         Ok(Self { root, geometry, half, stats: builder.stats, used, write_execute: None })
     }
@@ -112,7 +112,7 @@ impl Tree {
         let mut builder =
             Builder { memory, geometry, tables, even_span, runs, rest: Run::NONE, stats: Stats::EMPTY };
         builder.refill()?;
-        let table = builder.table(level, base)?;
+        let (table, _) = builder.table(level, base)?;
         Ok((table, builder.stats))
     }
 
@@ -288,15 +288,16 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
         Ok(())
     }
 
-    /// Builds the table at `level` whose first slot translates `base`, and all tables below it.
-    fn table(&mut self, level: Level, base: u64) -> Result<Frame, BuildError> {
+    /// Builds the table at `level` whose first slot translates `base`, and all tables below it. Returns it with the
+    /// attributes of its descriptor.
+    fn table(&mut self, level: Level, base: u64) -> Result<(Frame, TableAttributes), BuildError> {
         let taken = self.stats.tables;
         let mut table = self.memory.take().ok_or(BuildError::OutOfFrames { taken })?;
         self.stats.tables += 1;
         let (memory, entries) = (self.memory, self.geometry.entries(level));
         let fill = |slots: &mut [u64]| self.fill_table(level, base, &mut slots[..entries]);
         match memory.with_slots(&mut table, level, fill) {
-            Ok(()) => Ok(table),
+            Ok(attributes) => Ok((table, attributes)),
             Err(error) => {
                 give_back(self.memory, self.geometry, level, table, &mut |_, _| {});
                 Err(error)
@@ -305,9 +306,14 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
     }
 
     /// Writes every slot once, even in case of an error: slots that were not reached become holes.
-    fn fill_table(&mut self, level: Level, base: u64, slots: &mut [u64]) -> Result<(), BuildError> {
+    fn fill_table(
+        &mut self,
+        level: Level,
+        base: u64,
+        slots: &mut [u64],
+    ) -> Result<TableAttributes, BuildError> {
         let shift = self.geometry.level_shift(level);
-        let mut filled = 0;
+        let (mut filled, mut attributes) = (0, self.tables);
         while self.rest.descriptors != 0 {
             let index = (self.rest.va.0.wrapping_sub(base) >> shift) as usize;
             if index >= slots.len() {
@@ -325,7 +331,10 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
                 self.one_table(level.next(), base.wrapping_add((index as u64) << shift), rest)
             };
             match step {
-                Ok(done) => filled = index + done,
+                Ok((done, within)) => {
+                    filled = index + done;
+                    attributes &= within;
+                }
                 Err(Broken { done, error }) => {
                     fill_holes(&mut rest[done..]);
                     return Err(error);
@@ -333,18 +342,20 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
             }
         }
         fill_holes(&mut slots[filled..]);
-        Ok(())
+        Ok(attributes)
     }
 
-    /// Writes leaves of this level. Like the next two functions, returns the number of slots written.
-    fn leaves(&mut self, slots: &mut [u64]) -> Result<usize, Broken> {
+    /// Writes leaves of this level. Like the next two functions, returns the number of slots written, and the attributes
+    /// of tables that remove nothing from what is there.
+    fn leaves(&mut self, slots: &mut [u64]) -> Result<(usize, TableAttributes), Broken> {
         let (run, shift) = (&self.rest, self.geometry.level_shift(self.rest.level));
+        let tables = self.tables.within(run.attributes);
         let n = slots.len().min(self.even() as usize);
         let first = Descriptor::leaf(run.first_leaf(), self.geometry, run.level);
         fill_with_step(&mut slots[..n], first.0, 1 << shift);
         self.stats.count_leaves(run.level, run.contiguous, n as u64);
         self.advance(n as u64).map_err(|error| Broken { done: n, error })?;
-        Ok(n)
+        Ok((n, tables))
     }
 
     /// Returns the number of descriptors at the start of the run that differ only by addition. A format may move high
@@ -364,9 +375,9 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
 
     /// Builds the tables of the next level that the current run covers entirely, without the bookkeeping of the general
     /// case. Most of a map in pages is built here.
-    fn whole_tables(&mut self, slots: &mut [u64]) -> Result<usize, Broken> {
+    fn whole_tables(&mut self, slots: &mut [u64]) -> Result<(usize, TableAttributes), Broken> {
         let (g, level, bits) = (self.geometry, self.rest.level, self.geometry.index_bits());
-        let step = 1u64 << g.level_shift(level);
+        let (step, tables) = (1u64 << g.level_shift(level), self.tables.within(self.rest.attributes));
         let n = slots.len().min((self.even() >> bits) as usize);
         let mut first = Descriptor::leaf(self.rest.first_leaf(), g, level).0;
         for (done, slot) in slots[..n].iter_mut().enumerate() {
@@ -377,19 +388,24 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
             let fill = |slots: &mut [u64]| fill_with_step(&mut slots[..1 << bits], first, step);
             self.memory.with_slots(&mut table, level, fill);
             first = first.wrapping_add(step << bits);
-            *slot = Descriptor::link(table.into_pa(), g).with(self.tables).0;
+            *slot = Descriptor::link(table.into_pa(), g).with(tables).0;
         }
         let leaves = (n as u64) << bits;
         self.stats.count_leaves(level, self.rest.contiguous, leaves);
         self.advance(leaves).map_err(|error| Broken { done: n, error })?;
-        Ok(n)
+        Ok((n, tables))
     }
 
     /// Builds a table of the next level that has several kinds of entries.
-    fn one_table(&mut self, level: Level, base: u64, slots: &mut [u64]) -> Result<usize, Broken> {
-        let table = self.table(level, base).map_err(|error| Broken { done: 0, error })?;
-        slots[0] = Descriptor::link(table.into_pa(), self.geometry).with(self.tables).0;
-        Ok(1)
+    fn one_table(
+        &mut self,
+        level: Level,
+        base: u64,
+        slots: &mut [u64],
+    ) -> Result<(usize, TableAttributes), Broken> {
+        let (table, tables) = self.table(level, base).map_err(|error| Broken { done: 0, error })?;
+        slots[0] = Descriptor::link(table.into_pa(), self.geometry).with(tables).0;
+        Ok((1, tables))
     }
 
     /// Removes `n` descriptors from the start of the current run.

@@ -56,7 +56,9 @@ fn leaf_transition(old: Leaf, new: Leaf) -> Transition {
         changed.intersects(Attributes::MEMORY_TYPE) && !(normal(old.attributes) && normal(new.attributes));
     let localised_to_global =
         changed.contains(Attributes::NOT_GLOBAL) && old.attributes.contains(Attributes::NOT_GLOBAL);
-    if old.oa != new.oa || retyped || localised_to_global || changed.intersects(Attributes::INNER_SHAREABLE) {
+    // Another address space counts as another address (D8.17.1 IWZRHR).
+    let moved = old.oa != new.oa || changed.intersects(Attributes::NON_SECURE);
+    if moved || retyped || localised_to_global || changed.intersects(Attributes::INNER_SHAREABLE) {
         return Transition::BreakBeforeMake;
     }
     match (old.contiguous == new.contiguous, changed.is_empty()) {

@@ -130,10 +130,15 @@ impl AddressSpace {
     /// they are.
     ///
     /// A new table gets those restrictions that remove nothing from what it is made for: from the leaf that it replaces,
-    /// before and after the change, or from the new mapping. Later a permission that a table removes can be set in the
-    /// leaves below it, and has no effect.
+    /// before and after the change, or from the new mappings below it. Later a permission that a table removes can be set in
+    /// the leaves below it, and has no effect.
     pub fn set_table_attributes(&self, attributes: TableAttributes) {
         self.state.set_table_attributes(attributes);
+    }
+
+    /// Returns what the descriptors of new tables have besides the address.
+    pub fn table_attributes(&self) -> TableAttributes {
+        self.state.table_attributes()
     }
 
     /// Counts on the restrictions in table descriptors when memory that is both writable and executable is refused. By

@@ -32,8 +32,7 @@ pub unsafe fn create<P: Platform>(
 ) -> Result<Stats, CreateError> {
     Tree::fits(platform, layout.geometry())?;
     // None of a layout's leaves is executable.
-    let tables = space.state().table_attributes();
-    let tables = layout.regions(leaves).fold(tables, |tables, region| tables.within(region.attributes));
+    let tables = space.table_attributes();
     let tree = Tree::build_judged(platform, layout.geometry(), Half::Upper, tables, layout.runs(leaves))?;
     // SAFETY: the caller's promise; the layout's leaves have the memory types that the caller chose, and none is executable.
     Ok(unsafe { space.graft(platform, tree) }?)
@@ -87,7 +86,7 @@ pub unsafe fn create_regions<P: Platform>(
 ) -> Result<Stats, CreateError> {
     let (g, half) = (space.geometry(), space.state().half());
     let runs = regions.into_iter().flat_map(|region| region.runs(g));
-    let tree = Tree::build(platform, g, half, runs)?;
+    let tree = Tree::build_with(platform, g, half, space.table_attributes(), runs)?;
     // SAFETY: the caller's promise.
     Ok(unsafe { space.graft(platform, tree) }?)
 }

@@ -291,7 +291,9 @@ impl<'a, P: Platform> Repaint<'a, P> {
             }
         }
         platform.give(self.root);
-        self.old.map(|old| platform.give(old));
+        if let Some(old) = self.old {
+            platform.give(old);
+        }
     }
 
     /// Returns the entries of the root that are in the range.
