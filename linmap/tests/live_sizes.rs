@@ -8,7 +8,7 @@ mod raw;
 use std::ops::ControlFlow::Continue;
 
 use dirty_memory::dirty_memory;
-use linmap::host::HostMemory;
+use linmap::host::{HostMemory, SharedMemory, Threads};
 use linmap::{
     AddressSpace, Attributes, Change, Checks, Descriptor, Entry, Geometry, Half, Leaves, Level, Pa, Policy,
     Region, Run, Slot, Stats, Tree, Va,
@@ -175,5 +175,27 @@ fn an_empty_table_is_in_no_run() {
             let expected: Vec<_> = (0..4 * members).map(|n| n / members != at / members).collect();
             assert_eq!(runs, expected, "{g:?}: {at}");
         }
+    }
+}
+
+/// A table that translates many gigabytes goes with its last leaf, although a call that removes two gigabytes holds two
+/// locks only.
+#[test]
+fn an_upper_table_goes_with_its_last_leaf() {
+    for g in geometries().into_iter().filter(|g| g.level_shift(g.root()) > 31) {
+        let (memory, threads) = (SharedMemory::new(g, 64), Threads::<64>::new());
+        // SAFETY: the threads have no other locks for these tables.
+        let platform = unsafe { memory.platform(&threads) };
+        let tree = Tree::build(&platform, g, Half::Upper, std::iter::empty()).expect("a root");
+        let (space, va) = (AddressSpace::adopt(tree), Va(g.base(Half::Upper)));
+        space.set_policy(Policy::Live);
+        // SAFETY: no CPU uses these tables.
+        unsafe {
+            space.map(&platform, va, (2 << 30) / g.page_size(), Pa(0), Attributes::RAM).expect("a hole");
+            assert!(space.stats(&platform).tables > 1, "{g:?}");
+            space.unmap(&platform, va, (2 << 30) / g.page_size()).expect("it is mapped");
+        }
+        assert_eq!(space.stats(&platform).tables, 1, "{g:?}");
+        assert_eq!(space.count(&platform, (va, Va(u64::MAX))).tables, 1, "{g:?}");
     }
 }

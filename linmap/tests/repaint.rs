@@ -546,6 +546,46 @@ fn kept_leaves_come_and_go() {
     }
 }
 
+/// A page of a leaf that is to keep its size becomes read-only once, after the leaf was copied: the other parts of the leaf
+/// still map what they did.
+#[test]
+fn the_other_parts_of_a_kept_leaf_stay() {
+    for g in geometries().into_iter().filter(|g| [39, 42, 48, 52].contains(&g.va_bits())) {
+        let sizes = g.leaf_sizes();
+        for size in sizes.iter().filter(|s| s.level < Level::PAGE && s.bytes() <= G) {
+            let base = g.base(Half::Upper);
+            let bytes = G.max(8 << (g.page_shift() + g.index_bits()));
+            let (attributes, leaves) = (Attributes::RAM, Leaves::Largest);
+            let region = |va, bytes| Region { va: Va(base + va), oa: Pa(va), bytes, attributes, leaves };
+            // The last one takes several holds of the lock.
+            let regions = [region(0, size.bytes()), region(2 * bytes, bytes)];
+            let live = Live::of(&regions, g, 3000);
+            let host = live.memory.platform();
+            let page = Va(regions[0].va.0 + size.bytes() / 2);
+            let once = Cell::new(false);
+            let meanwhile = |n| {
+                if n == 4 && live.space.policy() == Policy::Live {
+                    // SAFETY: no CPU uses the addresses of tables in host memory.
+                    unsafe { live.space.protect(&host, page, 1, Change::READ_ONLY) }.expect("it is mapped");
+                    once.set(true);
+                }
+            };
+            let busy = Meanwhile { host: &host, locks: Cell::new(0), meanwhile };
+            // SAFETY: the lock is the host's own.
+            let platform = unsafe { Combined::new(&live.memory, &busy) };
+            let keep = (regions[0].va, Va(regions[0].va.0 + (size.bytes() - 1)));
+            live.space.repaint(&platform, linear_range(g), &[keep]).expect("frames enough");
+            assert!(once.get(), "{g:?} {size:?}");
+            live.is_sound();
+            let leaves = live.leaves().0;
+            let linear = leaves.iter().filter(|l| l.0 <= linear_range(g).1);
+            assert!(linear.clone().all(|l| l.2.oa.0 == l.0.0 - base), "{g:?} {size:?}: other memory");
+            let read_only: Vec<_> = linear.filter(|l| !l.2.attributes.is_writable()).map(|l| l.0).collect();
+            assert_eq!(read_only, [page], "{g:?} {size:?}");
+        }
+    }
+}
+
 /// The first entry of the root that is free, in the part that is repainted, is mapped by a graft. Returns false if it is
 /// claimed.
 fn grafted(live: &Live, g: Geometry) -> bool {
