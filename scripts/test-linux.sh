@@ -19,41 +19,9 @@ die() {
     exit 1
 }
 
-# apt TOOL ARGUMENTS...: runs an apt for arm64 that shares only mirrors and keys with this machine.
-apt() {
-    tool=$1
-    shift
-    "$tool" -q -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o APT::Sandbox::User= \
-        -o Dir::State="$linux/apt" -o Dir::State::status="$linux/apt/status" -o Dir::Cache="$linux/apt" \
-        -o Dir::Etc::sourcelist="$linux/apt/list" -o Dir::Etc::sourceparts=- \
-        -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false "$@"
-}
-
-# Reads the archive's lists, once in each run.
-lists() {
-    [ ! -e "$linux/apt/fresh" ] || return 0
-    command -v dpkg-deb >/dev/null && command -v apt-get >/dev/null || die "apt-get and dpkg-deb are needed"
-    mkdir -p "$linux/apt/lists/partial" "$linux/apt/archives/partial"
-    : >"$linux/apt/status"
-    mirrors >"$linux/apt/list"
-    apt apt-get update >"$linux/apt/log" 2>&1 || die "Debian's archive cannot be read:
-$(tail -n 5 "$linux/apt/log")"
-    : >"$linux/apt/fresh"
-}
-
-# fetch PACKAGE FILE NAME: stores FILE, from any directory of PACKAGE, as NAME.
-fetch() {
-    echo "test-linux: fetching $1"
-    rm -rf "$linux/new"
-    mkdir "$linux/new"
-    (cd "$linux/new" && apt apt-get download "$1") >"$linux/apt/log" 2>&1 || die "$1 cannot be fetched:
-$(tail -n 5 "$linux/apt/log")"
-    dpkg-deb --fsys-tarfile "$linux/new"/*.deb | tar -x -C "$linux/new" --wildcards "*/$2"
-    file=$(find "$linux/new" -type f -path "*/$2" | head -n 1)
-    [ "$file" ] || die "$1 has no $2"
-    mv "$file" "$linux/$3"
-    rm -rf "$linux/new"
-}
+archive=$linux/apt
+# shellcheck source=scripts/debian.sh
+. scripts/debian.sh
 
 # kernel VERSION: fetches the newest kernel of that release from any suite, if one has it.
 kernel() {
@@ -66,31 +34,16 @@ kernel() {
         [ -z "$package" ] || break
     done
     [ "$package" ] || return 0
-    fetch "$package" 'vmlinuz*' "vmlinuz-$1"
-}
-
-# Prints the sources of the suites with kernels: this machine's mirrors, or Debian's own.
-mirrors() {
-    own=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' 2>/dev/null || true)
-    main=$(echo "$own" | sed -n 's/^\([^ ]*\) bookworm$/\1/p' | head -n 1)
-    security=$(echo "$own" | sed -n 's/^\([^ ]*\) bookworm-security$/\1/p' | head -n 1)
-    main=${LINMAP_DEBIAN:-${main:-http://deb.debian.org/debian}}
-    keys=
-    [ ! -e /usr/share/keyrings/debian-archive-keyring.gpg ] ||
-        keys='[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]'
-    for suite in bookworm trixie-backports sid; do
-        echo "deb $keys ${main%/} $suite main"
-    done
-    echo "deb $keys ${security:-${main%/}-security} bookworm-security main"
+    fetch "$package" 'vmlinuz*' "$linux/vmlinuz-$1"
 }
 
 mkdir -p "$linux"
-rm -f "$linux/apt/fresh"
+rm -f "$archive/fresh"
 for version in $always; do
     kernel "$version"
     [ -e "$linux/vmlinuz-$version" ] || die "Debian's archive has no Linux $version for arm64"
 done
-[ -e "$linux/busybox" ] || { lists && fetch busybox-static/bookworm bin/busybox busybox; }
+[ -e "$linux/busybox" ] || { lists && fetch busybox-static/bookworm bin/busybox "$linux/busybox"; }
 
 # Without the network the others are missing, and are listed at the end.
 for version in $others; do

@@ -1,0 +1,59 @@
+#!/bin/sh
+# Fetches files from Debian's archive, for arm64, without installing them. To be sourced, with `archive` set to a directory
+# for what apt needs, and `die` defined. LINMAP_DEBIAN names a mirror; the default is that of this machine's apt.
+
+# apt TOOL ARGUMENTS...: runs an apt for arm64 that shares only mirrors and keys with this machine.
+apt() {
+    tool=$1
+    shift
+    "$tool" -q -o APT::Architecture=arm64 -o APT::Architectures=arm64 -o APT::Sandbox::User= \
+        -o Dir::State="$archive" -o Dir::State::status="$archive/status" -o Dir::Cache="$archive" \
+        -o Dir::Etc::sourcelist="$archive/list" -o Dir::Etc::sourceparts=- \
+        -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false "$@"
+}
+
+# Reads the archive's lists, once in each run.
+lists() {
+    [ ! -e "$archive/fresh" ] || return 0
+    command -v dpkg-deb >/dev/null && command -v apt-get >/dev/null || die "apt-get and dpkg-deb are needed"
+    mkdir -p "$archive/lists/partial" "$archive/archives/partial"
+    : >"$archive/status"
+    mirrors >"$archive/list"
+    apt apt-get update >"$archive/log" 2>&1 || die "Debian's archive cannot be read:
+$(tail -n 5 "$archive/log")"
+    : >"$archive/fresh"
+}
+
+# download PACKAGE DIRECTORY: stores the package in a new directory.
+download() {
+    rm -rf "$2"
+    mkdir -p "$2"
+    (cd "$2" && apt apt-get download "$1") >"$archive/log" 2>&1 || die "$1 cannot be fetched:
+$(tail -n 5 "$archive/log")"
+}
+
+# fetch PACKAGE FILE PLACE: stores FILE, from any directory of PACKAGE, at PLACE.
+fetch() {
+    echo "${0##*/}: fetching $1"
+    download "$1" "$archive/new"
+    dpkg-deb --fsys-tarfile "$archive/new"/*.deb | tar -x -C "$archive/new" --wildcards "*/$2"
+    file=$(find "$archive/new" -type f -path "*/$2" | head -n 1)
+    [ "$file" ] || die "$1 has no $2"
+    mv "$file" "$3"
+    rm -rf "$archive/new"
+}
+
+# Prints the sources of the suites with kernels: this machine's mirrors, or Debian's own.
+mirrors() {
+    own=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' 2>/dev/null || true)
+    main=$(echo "$own" | sed -n 's/^\([^ ]*\) bookworm$/\1/p' | head -n 1)
+    security=$(echo "$own" | sed -n 's/^\([^ ]*\) bookworm-security$/\1/p' | head -n 1)
+    main=${LINMAP_DEBIAN:-${main:-http://deb.debian.org/debian}}
+    keys=
+    [ ! -e /usr/share/keyrings/debian-archive-keyring.gpg ] ||
+        keys='[signed-by=/usr/share/keyrings/debian-archive-keyring.gpg]'
+    for suite in bookworm trixie-backports sid; do
+        echo "deb $keys ${main%/} $suite main"
+    done
+    echo "deb $keys ${security:-${main%/}-security} bookworm-security main"
+}
