@@ -216,6 +216,9 @@ fn run(mut system: System<'_>) -> ! {
     {
         warn(format_args!("the crash kernel's memory may not stay in pages: {e}"));
     }
+    if system.args.root_stays {
+        system.space.fix_root();
+    }
     parking::start(system.image, system.geometry, system.space.root());
     start_interrupts(&system);
     smp::bring_up(&mut system);

@@ -21,13 +21,14 @@ pub(crate) fn repaint(system: &mut System<'_>) -> Result<(), RepaintError> {
     let alias = &memory.alias;
     let keep =
         memory.layout.va(alias.start).map(|start| (start, Va(start.0 + (alias.end.0 - alias.start.0) - 1)));
-    let platform = system.platform();
+    let (platform, range, root) = (system.platform(), linear_range(*geometry), space.root());
+    let entries = space.root_entries(&platform, range)?;
     parking::measure(true);
     // SAFETY: markers do nothing.
     unsafe { mark_repaint_begin() };
     // The window is that of the attempt that was not called off.
     let repainted = parking::again(|| {
-        let repaint = || space.repaint(&platform, linear_range(*geometry), keep.as_slice());
+        let repaint = || space.repaint(&platform, range, keep.as_slice());
         let (repainted, window) = counters.window(&HARDWARE.cpu, repaint);
         repainted.map(|stats| (stats, window))
     });
@@ -36,7 +37,8 @@ pub(crate) fn repaint(system: &mut System<'_>) -> Result<(), RepaintError> {
     let stopped = counters.counted(parking::measured()).map(u64::from);
     parking::measure(false);
     let (stats, window) = repainted?;
+    let stored = (space.root() == root).then_some(entries.tables + entries.leaves);
     *system.stats.get_mut() = stats;
-    system.repainted = Some(Repainted { window, stopped });
+    system.repainted = Some(Repainted { window, stopped, stored });
     Ok(())
 }

@@ -139,8 +139,8 @@ pub(crate) fn document(system: &System<'_>) {
     ] {
         window(name, cost, &[]);
     }
-    if let Some(Repainted { window: whole, stopped }) = &system.repainted {
-        window("repaint", whole, &[("stopped_instructions", *stopped)]);
+    if let Some(Repainted { window: whole, stopped, stored }) = &system.repainted {
+        window("repaint", whole, &[("stopped_instructions", *stopped), ("root_entries", *stored)]);
     }
 }
 

@@ -56,6 +56,8 @@ pub(crate) struct Repainted {
     pub(crate) window: Window,
     /// The instructions of all CPUs from when they were asked to park until all were back.
     pub(crate) stopped: Option<u64>,
+    /// The number of entries of the root that were stored meanwhile, if the root stays.
+    pub(crate) stored: Option<u64>,
 }
 
 impl<'a> System<'a> {

@@ -46,6 +46,7 @@ impl KernelOptions {
             rodata: self.rodata,
             bbml2: self.bbml2,
             split: self.split,
+            root_stays: false,
             cpus: None,
             crashkernel: self.crashkernel,
             run,
@@ -55,13 +56,14 @@ impl KernelOptions {
 
 /// Writes boot arguments as text, which the kernel's own parser reads back as the same value.
 pub(crate) fn boot_line(arguments: &BootArgs<'_>) -> String {
-    let BootArgs { page_size, va_bits, rodata, bbml2, split, cpus, crashkernel, run } = arguments;
+    let BootArgs { page_size, va_bits, rodata, bbml2, split, root_stays, cpus, crashkernel, run } = arguments;
     let mut words = Vec::new();
     words.extend(page_size.map(|granule| format!("pagesize={}", granule.to_string().to_lowercase())));
     words.extend(va_bits.map(|bits| format!("va_bits={bits}")));
     words.push(format!("rodata={}", rodata_name(*rodata)));
     words.push(format!("bbml2={bbml2}"));
     words.push(format!("split={}", split_name(*split)));
+    words.extend(root_stays.then(|| "root=stays".to_owned()));
     words.extend(cpus.map(|cpus| format!("cpus={cpus}")));
     words.extend(crashkernel.map(|Reservation { size, at }| {
         let at = at.map(|at| format!("@{}", Size(at))).unwrap_or_default();
@@ -158,6 +160,7 @@ mod tests {
             rodata in prop::sample::select(vec![Rodata::Full, Rodata::On, Rodata::Off]),
             bbml2 in prop::option::of(0u32..600),
             park: bool,
+            root_stays: bool,
             cpus in prop::option::of(1u32..600),
             crashkernel in prop::option::of((1u64.., prop::option::of(any::<u64>()))),
             run in prop::sample::select(vec!["", "dump", "dump,selftest", "stress:1000:7"]),
@@ -168,6 +171,7 @@ mod tests {
                 rodata,
                 bbml2: bbml2.map_or(Bbml2::Auto, Bbml2::First),
                 split: if park { SplitFallback::Park } else { SplitFallback::Pages },
+                root_stays,
                 cpus,
                 crashkernel: crashkernel.map(|(size, at)| Reservation { size, at }),
                 run,

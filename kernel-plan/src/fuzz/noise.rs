@@ -45,6 +45,7 @@ fn bootargs() -> impl Strategy<Value = Vec<u8>> {
         3 => "va_bits=[0-9]{2}",
         2 => "rodata=(full|on|noalias|off|no)",
         1 => "split=(pages|park|x)",
+        1 => "root=(stays|moves|x)",
         1 => "bbml2=(auto|off|boot-cpu|[0-9]{1,12})",
         1 => "cpus=[0-9]{1,12}",
         2 => "run=(dump|bench|dump,selftest)",

@@ -91,6 +91,23 @@ fn a_repaint_stops_cpus_for_a_moment() {
     }
 }
 
+/// The same where the root stays: its entries are stored, which may be leaves of 1G. Everything works afterwards.
+#[test]
+fn a_repaint_in_place_stops_cpus_for_a_moment() {
+    for (page_size, va_bits, ram, entries) in
+        [("4k", "48", "4G", 1), ("4k", "39", "64G", 64), ("16k", "47", "64G", 1), ("64k", "42", "4G", 8)]
+    {
+        let what = format!("{page_size} pages, {va_bits} bits, {ram}");
+        let fixed = ["--count", "--bbml2", "3", "--cpus", "4", "--run", "cpus,selftest", "--ram", ram];
+        let more = ["--page-size", page_size, "--va-bits", va_bits, "--append", "root=stays"];
+        let booted = boot(&[&fixed[..], &more].concat()).expect_well(&what);
+        assert_eq!((booted.number("/mode"), booted.text("/policy")), (3, "pages"), "{what}");
+        assert_eq!(booted.number("/windows/repaint/root_entries"), entries, "{what}");
+        let stopped = booted.number("/windows/repaint/stopped_instructions");
+        assert!(stopped <= 4000, "{what}: {stopped}");
+    }
+}
+
 /// One page is taken out of a block while all other CPUs are parked.
 #[test]
 fn a_parked_split_takes_a_few_stores() {
