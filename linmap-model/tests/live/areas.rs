@@ -1,14 +1,16 @@
 //! Areas of pages that the linear map has as well: random sequences in which aliases follow, on CPUs of all kinds,
-//! and never is a page read-only that can be written through its alias, by whatever a TLB may hold.
+//! and never is a page read-only that can be written through its alias, by whatever a TLB may hold. Half
+//! of the changes of areas take short holds.
 //!
 //! `LINMAP_SEQUENCES` says how many, a sixteenth of those of `sequences.rs`.
 
-use linmap::{Attributes, Change, Geometry, Granule, Half, Level, Policy, Region, linear_range};
+use linmap::{Attributes, Change, Combined, Geometry, Granule, Half, Level, Policy, Region, linear_range};
 use linmap_model::Core;
 use test_support::{Random, case, geometries, is_one, number, seeds};
 
 use crate::aliased::Set;
-use crate::operation::{Operation, What};
+use crate::operation::{Operation, Refused, What};
+use crate::paced::Paced;
 use crate::sequences::{A_MACHINE, any_circumstances, any_cores, any_geometry, any_policy};
 use crate::world::{Machine, World, ram};
 
@@ -57,11 +59,16 @@ fn without_frames_no_area_changes() {
             for set in [Set::ReadOnly, Set::Code] {
                 let operation =
                     Operation { pages: all(What::Unmap).pages - 1, ..all(What::Aliased(set, first)) };
-                world.refuse_parking(true);
-                let refused = world.does(0, &operation).is_err();
-                assert_eq!(refused, policy == Policy::Park);
-                world.refuse_parking(false);
-                back(&mut world, &all, first);
+                for short in [false, true] {
+                    world.refuse_parking(true);
+                    let done = match short {
+                        false => world.does(0, &operation),
+                        true => in_holds(&mut world, 0, &operation),
+                    };
+                    assert_eq!(done.is_err(), policy == Policy::Park);
+                    world.refuse_parking(false);
+                    back(&mut world, &all, first);
+                }
                 for left in 0.. {
                     world.limit_frames(left);
                     if world.does(1, &operation).is_ok() {
@@ -69,6 +76,16 @@ fn without_frames_no_area_changes() {
                     }
                     without += 1;
                     assert_eq!(world.walked, created, "{g:?}: with {left}");
+                }
+                back(&mut world, &all, first);
+                assert_eq!(world.walked, created, "{g:?}");
+                for left in 0.. {
+                    world.limit_frames(left);
+                    if in_holds(&mut world, 1, &operation).is_ok() {
+                        break;
+                    }
+                    without += 1;
+                    assert_eq!(world.walked, created, "{g:?}: with {left}, in short holds");
                 }
                 back(&mut world, &all, first);
                 assert_eq!(world.walked, created, "{g:?}");
@@ -89,6 +106,16 @@ fn back(world: &mut World<'_>, all: &impl Fn(What) -> Operation, offset: u64) {
     {
         world.does(0, &operation).expect("frames enough");
     }
+}
+
+/// Does an operation in as many holds as it takes if these are short.
+fn in_holds(world: &mut World<'_>, n: u8, operation: &Operation) -> Result<(), Refused> {
+    let cpu = world.cpu(n);
+    world.history.push("in short holds".into());
+    let paced = Paced(cpu);
+    // SAFETY: one CPU of the model, and its memory.
+    let platform = unsafe { Combined::new(&cpu, &paced) };
+    world.does_on(&platform, cpu, operation)
 }
 
 /// A linear map, and where it has physical memory.
@@ -121,8 +148,14 @@ fn on_a_machine(seed: u64) -> u64 {
             any_circumstances(&mut world, &mut random);
             // Nothing is to be writable and executable where the linear map follows.
             let Some(operation) = any_operation(&world, &linear, &mut random) else { continue };
-            let done = world.does(random.below(4) as u8, &operation).is_ok();
-            changed += u64::from(done && matches!(operation.what, What::Aliased(..)));
+            let cpu = random.below(4) as u8;
+            let of_area = matches!(operation.what, What::Aliased(..));
+            // In one hold, or in several.
+            let done = match of_area && random.one_in(2) {
+                true => in_holds(&mut world, cpu, &operation),
+                false => world.does(cpu, &operation),
+            };
+            changed += u64::from(done.is_ok() && of_area);
         }
         world.rest();
     }

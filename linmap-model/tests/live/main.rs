@@ -7,6 +7,7 @@ mod exhaustion;
 mod flat;
 mod neighbours;
 mod operation;
+mod paced;
 mod promises;
 mod restore;
 mod sequences;

@@ -277,16 +277,19 @@ impl<'m> World<'m> {
         let g = self.g;
         if let Err(error) = result {
             let now = self.walk(self.all());
-            // What was cut collapses again, and what is uniform with it; or CPUs do not park for that either.
-            let half_way = matches!(operation.what, What::Aliased(..) | What::ChangePages(..))
-                && matches!(
+            // What was cut stays cut: by a list of pages, and where CPUs stop parking between the holds of an area's change.
+            let half_way = match operation.what {
+                What::Aliased(..) => error == Refused::Change(ChangeError::CannotPark),
+                What::ChangePages(..) => matches!(
                     error,
                     Refused::Change(
                         ChangeError::OutOfFrames { .. }
                             | ChangeError::CannotPark
                             | ChangeError::NeedsResize { .. }
                     )
-                );
+                ),
+                _ => false,
+            };
             assert!(
                 operation.what == What::Collapse || half_way || now == self.walked,
                 "refused, and the map is another"

@@ -1,49 +1,27 @@
-//! A change of an area and of its aliases in the linear map, under the locks of both.
+//! A change of an area and of its aliases in the linear map, in one hold of the locks of both.
 //!
 //! Three steps. *Survey*: find the aliases, in the longest possible extents, and check that everything is mapped and
 //! may change. Nothing is stored. *Cut*: split the leaves that contain ends of extents (`cuts.rs`). Table allocation or
 //! parking can fail here, before anything is stored. *Change* in place, each side in one batch of invalidations. This
 //! cannot fail.
+//!
+//! If there are too many entries for one hold, nothing is stored, and the change takes another way (`long.rs`).
 
-use core::convert::Infallible;
-
+use crate::alias::budget::Budget;
 use crate::alias::cuts::Cuts;
 use crate::alias::extents::Extents;
-use crate::format::{Descriptor, LeafChange, Span, Va};
+use crate::alias::sides::{Reach, Side, Sides};
+use crate::format::{Descriptor, LeafChange, Level, Span, TableLimits, Va};
 use crate::live::{
     ChangeError, InPlace, LiveVisitor, LockSet, Locked, Needs, Stop, Survey, TlbBatch, tables_for_ends,
 };
-use crate::plan::Policy;
 use crate::platform::Platform;
-use crate::read::{Stop as WalkStop, Table, visit_span};
+use crate::read::{Table, visit_span};
 
-/// A change of both sides.
+/// A change of both sides in one hold.
 pub(crate) struct BothSides<'a, P: Platform> {
-    /// The linear address less the physical address, wrapping.
-    pub(crate) offset: u64,
-    /// The first and the last address that the linear map can have.
-    pub(crate) range: (Va, Va),
-    pub(crate) locked: Locked<'a, P>,
-    pub(crate) policy: Policy,
-    /// The area.
-    pub(crate) span: Span,
-    /// The changes of it and of the aliases.
-    pub(crate) area: LeafChange,
-    pub(crate) aliases: LeafChange,
-}
-
-/// One of the two ways to reach the pages.
-#[derive(Clone, Copy)]
-pub(crate) enum Side {
-    Area,
-    Aliases,
-}
-
-/// The linear addresses of physical memory.
-struct Reach {
-    alias: Span,
-    /// The first address beyond the linear map, if a part of the memory is out of its reach.
-    beyond: Option<u64>,
+    pub(crate) locked: &'a Locked<'a, P>,
+    pub(crate) sides: Sides,
 }
 
 /// The findings of a survey of both sides.
@@ -72,35 +50,45 @@ impl<P: Platform> BothSides<'_, P> {
     ///
     /// # Errors
     ///
-    /// The area or an alias must not change in this way, or it takes more locks.
+    /// The area or an alias must not change in this way, it takes more locks, or it is too long for one hold.
     pub(crate) fn survey(&self, found: &mut Findings) -> Result<(), Stop> {
-        let locked = &self.locked;
-        let mut locks = locked.locks;
-        found.area = Extents::visit(locked, self.area, self.span, &mut |extent| {
-            let Some(reach) = self.reach(extent) else { return Ok(()) };
+        let (locked, Sides { span, area, aliases, .. }) = (self.locked, self.sides);
+        let (mut locks, budget) = (locked.locks, Budget::new(P::HOLD));
+        found.area = Extents::visit(locked, (area, span), &budget, &mut |extent| {
+            let Some(reach) = self.sides.reach(extent) else { return Ok(()) };
             let needed = LockSet::of::<P>(reach.alias);
             if !locked.locks.has(needed) {
                 // All that are missing are taken at once.
                 locks = locks.and(needed);
                 return Ok(());
             }
-            let Some(alias) = self.mapped(&reach)? else { return Ok(()) };
+            let Some(alias) = self.mapped(&reach, &budget)? else { return Ok(()) };
             if locked.is_claimed(alias) {
                 return Err(Needs::Patience.into());
             }
             found.overlap |= found.alias.is_some_and(|before| alias.first <= before.last);
             (found.extents, found.alias) = (found.extents + 1, Some(alias));
-            let survey = Extents::visit(locked, self.aliases, alias, &mut |_| Ok(()))?;
+            let survey = Extents::visit(locked, (aliases, alias), &budget, &mut |_| Ok(()))?;
             if survey.changes() {
                 locked.mark(alias);
             }
             if survey.splits {
                 found.frames += self.frames(alias);
             }
+            if found.extents > 1 {
+                // What the first one costs is in every hold.
+                budget.take(self.extra(&survey))?;
+            }
             found.aliases.include(&survey);
             Ok(())
         })?;
         if locks != locked.locks { Err(Needs::Locks(locks).into()) } else { Ok(()) }
+    }
+
+    /// Returns the number of entries that one more alias costs, besides its own: the descents, and the tables that replace
+    /// leaves at its ends.
+    fn extra(&self, survey: &Survey) -> usize {
+        Budget::EXTENT + if survey.splits { self.locked.geometry.entries(Level::PAGE) / 8 } else { 0 }
     }
 
     /// Returns the number of table pages that it takes to split the leaves at the ends of an alias, if none has another end.
@@ -114,42 +102,16 @@ impl<P: Platform> BothSides<'_, P> {
         first + if last < alias.last { of(alias.last).0 } else { 0 }
     }
 
-    /// Returns the linear addresses that physical memory would have, or `None` if all of it is out of the reach of the
-    /// linear map.
-    fn reach(&self, extent: Span) -> Option<Reach> {
-        let (Va(first), Va(last)) = self.range;
-        // Relative to the first address of the linear map.
-        let at = |pa: u64| pa.wrapping_add(self.offset).wrapping_sub(first);
-        let (from, to, most) = (at(extent.first), at(extent.last), last - first);
-        let (begins, ends) = (from <= most, to <= most);
-        if !begins && !ends && from <= to {
-            return None;
-        }
-        let alias =
-            Span { first: first + if begins { from } else { 0 }, last: first + if ends { to } else { most } };
-        let beyond = match (begins, ends) {
-            (true, true) => None,
-            (true, false) => Some(last + 1),
-            (false, _) => Some(first.wrapping_add(from)),
-        };
-        Some(Reach { alias, beyond })
-    }
-
     /// Returns the alias if the linear map has any of it.
     ///
     /// # Errors
     ///
-    /// Only a part of it is within the reach of the linear map.
-    fn mapped(&self, &Reach { alias, beyond }: &Reach) -> Result<Option<Span>, ChangeError> {
-        if !self.is_mapped(alias.first) && !self.maps_any(alias) {
+    /// Only a part of it is within the reach of the linear map, or it is too long.
+    fn mapped(&self, &Reach { alias, beyond }: &Reach, budget: &Budget) -> Result<Option<Span>, Stop> {
+        if !self.is_mapped(alias.first) && !self.maps_any(alias, budget)? {
             return Ok(None);
         }
-        beyond.map_or(Ok(Some(alias)), |va| Err(ChangeError::Hole { va: Va(va) }))
-    }
-
-    /// Returns the alias of an extent that was surveyed.
-    fn alias(&self, extent: Span) -> Result<Option<Span>, ChangeError> {
-        self.reach(extent).map_or(Ok(None), |reach| self.mapped(&reach))
+        beyond.map_or(Ok(Some(alias)), |va| Err(ChangeError::Hole { va: Va(va) }.into()))
     }
 
     fn is_mapped(&self, va: u64) -> bool {
@@ -157,37 +119,42 @@ impl<P: Platform> BothSides<'_, P> {
         self.locked.load(&table, index).is_leaf(self.locked.geometry, table.level)
     }
 
-    /// Returns true if anything is mapped in a range.
+    /// Returns true if anything is mapped in a range, or a table restricts a part of it.
     #[cold]
-    fn maps_any(&self, span: Span) -> bool {
-        visit_span(&self.locked, &self.locked.root(), span, &mut AnyLeaf).is_err()
+    fn maps_any(&self, span: Span, budget: &Budget) -> Result<bool, Stop> {
+        let mut any = AnyLeaf { budget, found: false };
+        match visit_span(self.locked, &self.locked.root(), span, &mut any) {
+            Err(_) if any.found => Ok(true),
+            Err(stop) => Err(stop),
+            Ok(()) => Ok(false),
+        }
     }
 
     /// Splits leaves at the ends of the extents: all that need it, or none.
     ///
     /// # Errors
     ///
-    /// CPUs that do not park, or it takes more locks or table pages.
+    /// CPUs that do not park, it takes more locks or table pages, or these are too many for one hold.
     pub(crate) fn cut(&self, found: &Findings) -> Result<(), Stop> {
-        self.locked.may_resize(self.policy, found.in_use())?;
+        let (locked, policy) = (self.locked, self.locked.policy);
+        locked.may_resize(policy, found.in_use())?;
         if !found.aliases.splits && !found.area.splits {
             return Ok(());
         }
-        let least = self.locked.reserve.count() + 1;
+        let least = locked.reserve.count() + 1;
         if least == 1 && found.frames != 0 {
-            // And pages for the list of cuts.
-            let wish = found.frames + if found.extents > 4 { 2 + found.extents as u64 / 32 } else { 1 };
+            let wish = found.frames + u64::from(found.area.splits);
             return Err(Needs::MoreFrames { least, wish }.into());
         }
-        let mut cuts = Cuts::new(&self.locked);
+        let mut cuts = Cuts::new(locked);
         match self.add_to(&mut cuts, found) {
-            Ok(()) => cuts.carry_out((self.policy, found.in_use().is_some())),
+            Ok(()) => cuts.carry_out((policy, found.in_use().is_some())),
             Err(error) => {
                 cuts.undo();
                 Err(match error {
                     Stop::Needs(Needs::Frames(_)) => {
                         // All are in the reserve again. Cuts that share a leaf share tables, so the sum is not known.
-                        let had = self.locked.reserve.count();
+                        let had = locked.reserve.count();
                         Needs::MoreFrames { least: had + 1, wish: 2 * had + 2 }.into()
                     }
                     other => other,
@@ -198,10 +165,10 @@ impl<P: Platform> BothSides<'_, P> {
 
     fn add_to(&self, cuts: &mut Cuts<'_, P>, found: &Findings) -> Result<(), Stop> {
         if found.aliases.splits {
-            self.each_alias(found, &mut |alias| cuts.add(self.aliases, alias))?;
+            self.each_alias(found, &mut |alias| cuts.add(self.sides.aliases, alias))?;
         }
         if found.area.splits {
-            cuts.add(self.area, self.span)?;
+            cuts.add(self.sides.area, self.sides.span)?;
         }
         Ok(())
     }
@@ -215,8 +182,13 @@ impl<P: Platform> BothSides<'_, P> {
         if let (1, Some(alias)) = (found.extents, found.alias) {
             return each(alias);
         }
-        let mut of = |extent| self.alias(extent)?.map_or(Ok(()), &mut *each);
-        Extents::visit(&self.locked, LeafChange::NONE, self.span, &mut of).map(|_| ())
+        // They were counted by the survey.
+        let all = Budget::new(usize::MAX);
+        let mut of = |extent| {
+            let alias = self.sides.reach(extent).map_or(Ok(None), |reach| self.mapped(&reach, &all))?;
+            alias.map_or(Ok(()), &mut *each)
+        };
+        Extents::visit(self.locked, (LeafChange::NONE, self.sides.span), &all, &mut of).map(|_| ())
     }
 
     /// Changes one side.
@@ -231,8 +203,9 @@ impl<P: Platform> BothSides<'_, P> {
     fn change_area(&self, found: &Findings) {
         if found.area.changes() {
             let mut batch = TlbBatch::new();
-            self.in_place(&mut InPlace::new(self.area, found.area.is_alike(), &mut batch), self.span);
-            batch.finish(&self.locked);
+            let mut in_place = InPlace::new(self.sides.area, found.area.is_alike(), &mut batch);
+            self.in_place(&mut in_place, self.sides.span);
+            batch.finish(self.locked);
         }
     }
 
@@ -243,25 +216,36 @@ impl<P: Platform> BothSides<'_, P> {
         }
         let alike = found.aliases.is_alike() && !found.overlap;
         let mut batch = TlbBatch::new();
-        let mut in_place = InPlace::new(self.aliases, alike, &mut batch);
+        let mut in_place = InPlace::new(self.sides.aliases, alike, &mut batch);
         _ = self.each_alias(found, &mut |alias| {
             self.in_place(&mut in_place, alias);
             Ok(())
         });
-        batch.finish(&self.locked);
+        batch.finish(self.locked);
     }
 
     fn in_place(&self, in_place: &mut InPlace<'_>, span: Span) {
         let table = self.locked.deepest(self.locked.root(), span);
-        in_place.run(&self.locked, &table, span);
+        in_place.run(self.locked, &table, span);
     }
 }
 
-/// Ends the walk at the first leaf.
-struct AnyLeaf;
+/// Ends the walk at the first leaf or table with restrictions.
+struct AnyLeaf<'b> {
+    budget: &'b Budget,
+    found: bool,
+}
 
-impl<P: Platform> LiveVisitor<P> for AnyLeaf {
-    type Stop = WalkStop<Infallible>;
+impl AnyLeaf<'_> {
+    /// Takes an entry that is one, or is not.
+    fn take(&mut self, found: bool) -> Result<(), Stop> {
+        self.found = found;
+        if found { Err(Stop::TooLong) } else { self.budget.take(1) }
+    }
+}
+
+impl<P: Platform> LiveVisitor<P> for AnyLeaf<'_> {
+    type Stop = Stop;
 
     fn leaves(
         &mut self,
@@ -269,7 +253,13 @@ impl<P: Platform> LiveVisitor<P> for AnyLeaf {
         table: &Table,
         (index, _): (usize, usize),
         entry: Descriptor,
-    ) -> Result<usize, Self::Stop> {
-        if entry.is_leaf(locked.geometry, table.level) { Err(WalkStop::Enough) } else { Ok(index + 1) }
+    ) -> Result<usize, Stop> {
+        self.take(entry.is_leaf(locked.geometry, table.level))?;
+        Ok(index + 1)
+    }
+
+    fn enter(&mut self, _: &Locked<'_, P>, _: &Table, _: usize, entry: Descriptor) -> Result<bool, Stop> {
+        self.take(!TableLimits::of(entry).is_empty())?;
+        Ok(true)
     }
 }

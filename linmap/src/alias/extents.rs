@@ -1,45 +1,82 @@
 //! The physical memory of a range of pages, in as few extents as possible. In an extent, consecutive addresses are
 //! mapped to consecutive physical memory.
 
+use crate::alias::budget::Budget;
 use crate::format::{Descriptor, LeafChange, Level, Pa, Span, in_place_bits};
 use crate::live::{LeafVisitor, Locked, Stop, Survey};
 use crate::platform::Platform;
 use crate::read::Table;
 
 /// A walk of a range that must be mapped everywhere; present-invalid leaves count as mapped. It also surveys the range.
-pub(crate) struct Extents<'e> {
+pub(crate) struct Extents {
     /// The change for which the range is surveyed.
     change: LeafChange,
     span: Span,
-    found: Survey,
+    pub(crate) found: Survey,
     /// The extent that may continue, if there is one: physical addresses, both included.
     extent: Option<Span>,
-    each: &'e mut dyn FnMut(Span) -> Result<(), Stop>,
+    /// The last address that was visited, if there is one.
+    done: Option<u64>,
 }
 
-impl Extents<'_> {
+impl Extents {
+    pub(crate) fn new(change: LeafChange, span: Span) -> Self {
+        Self { change, span, found: Survey::default(), extent: None, done: None }
+    }
+
     /// Calls `each` for every extent of physical addresses, in the order of the range. Returns the survey of the range.
     ///
     /// # Errors
     ///
-    /// A hole; a descriptor that the library would not write; a change that is refused; or the error of `each`. `each`
-    /// may have been called for some extents by then.
+    /// A hole; a descriptor that the library would not write; a change that is refused; more entries than are left; or
+    /// the error of `each`. `each` may have been called for some extents by then.
     pub(crate) fn visit<P: Platform>(
         locked: &Locked<'_, P>,
-        change: LeafChange,
-        span: Span,
+        (change, span): (LeafChange, Span),
+        budget: &Budget,
         each: &mut dyn FnMut(Span) -> Result<(), Stop>,
     ) -> Result<Survey, Stop> {
-        let table = locked.deepest(locked.root(), span);
-        let mut extents = Extents { change, span, found: Survey::default(), extent: None, each };
-        locked.visit_leaves(&table, span, &mut extents)?;
-        let Extents { extent, found, each, .. } = extents;
-        extent.map_or(Ok(()), each)?;
-        Ok(found)
+        let mut extents = Self::new(change, span);
+        extents.go_on(locked, span, budget, each)?;
+        extents.extent.map_or(Ok(()), each)?;
+        Ok(extents.found)
+    }
+
+    /// Goes on with a part of the range. Calls `each` for every extent that does not continue in what it visits.
+    ///
+    /// # Errors
+    ///
+    /// As for [`visit`](Self::visit).
+    pub(crate) fn go_on<P: Platform>(
+        &mut self,
+        locked: &Locked<'_, P>,
+        part: Span,
+        budget: &Budget,
+        each: &mut dyn FnMut(Span) -> Result<(), Stop>,
+    ) -> Result<(), Stop> {
+        let table = locked.deepest(locked.root(), part);
+        locked.visit_leaves(&table, part, &mut Walk { extents: self, budget, each })
+    }
+
+    /// Returns the address at which to go on, if not all of the range has been visited.
+    pub(crate) fn next(&self) -> Option<u64> {
+        self.done.map_or(Some(self.span.first), |last| (last < self.span.last).then(|| last + 1))
+    }
+
+    /// Returns the last extent, once all of the range has been visited.
+    pub(crate) const fn last(&self) -> Option<Span> {
+        self.extent
     }
 }
 
-impl<P: Platform> LeafVisitor<P> for Extents<'_> {
+/// A part of a walk, in one hold.
+struct Walk<'e> {
+    extents: &'e mut Extents,
+    budget: &'e Budget,
+    each: &'e mut dyn FnMut(Span) -> Result<(), Stop>,
+}
+
+impl<P: Platform> LeafVisitor<P> for Walk<'_> {
     fn leaves(
         &mut self,
         locked: &Locked<'_, P>,
@@ -47,16 +84,18 @@ impl<P: Platform> LeafVisitor<P> for Extents<'_> {
         (index, last): (usize, usize),
         old: Descriptor,
     ) -> Result<usize, Stop> {
+        let Extents { change, span, found, extent, done } = &mut *self.extents;
+        let last = self.budget.last(index, last)?;
         let end = index + consecutive(locked, table, (index, last), old);
-        self.found.leaves(locked, (self.change, self.span), (table, index, end - 1), old)?;
+        self.budget.take(end - index)?;
+        found.leaves(locked, (*change, *span), (table, index, end - 1), old)?;
         let (from, to) = (table.span_of(index), table.span_of(end - 1));
         let Pa(oa) = old.oa(locked.geometry, table.level);
         let within = |va: u64| oa + (va - from.first);
-        let new = Span {
-            first: within(from.first.max(self.span.first)),
-            last: within(to.last.min(self.span.last)),
-        };
-        match &mut self.extent {
+        let visited = to.last.min(span.last);
+        let new = Span { first: within(from.first.max(span.first)), last: within(visited) };
+        *done = Some(visited);
+        match extent {
             Some(extent) if extent.last.wrapping_add(1) == new.first => extent.last = new.last,
             before => {
                 if let Some(done) = before.replace(new) {

@@ -4,9 +4,11 @@
 //! removed, the aliases change first; when permissions are granted, they change last (`both_sides.rs`). So a page that
 //! is read-only in the area is never writable through its alias, neither in the tables nor in a TLB.
 
-use crate::alias::both_sides::{BothSides, Findings, Side};
-use crate::format::{Change, Span, Va};
-use crate::live::{AddressSpace, Call, ChangeError, Locked, Stop};
+use crate::alias::both_sides::{BothSides, Findings};
+use crate::alias::long::long;
+use crate::alias::sides::{Side, Sides};
+use crate::format::{Change, Va};
+use crate::live::{AddressSpace, Call, ChangeError};
 use crate::plan::{Rodata, linear_range};
 use crate::platform::Platform;
 
@@ -230,31 +232,19 @@ impl<'a> Aliased<'a> {
             return unsafe { self.space.protect(platform, va, pages, change) };
         }
         let Some(span) = self.space.state().span(va, pages)? else { return Ok(()) };
-        let mut call = Call::new(self.space.state(), platform);
-        call.attempts(span, |locked| {
-            locked.mark(span);
-            let (sides, found) = self.cut(locked, span, (change, alias))?;
-            alias.phases().for_each(|phase| sides.change(phase, &found));
-            Ok(())
-        })
-        .map(|_| ())
-    }
-
-    /// Surveys both sides, and does all that can fail.
-    fn cut<'l, P: Platform>(
-        &self,
-        locked: &Locked<'l, P>,
-        span: Span,
-        (change, alias): (Change, Alias),
-    ) -> Result<(BothSides<'l, P>, Findings), Stop> {
-        let state = self.space.state();
+        let (state, offset, range) = (self.space.state(), self.offset, self.range);
         let (Alias::First(follows) | Alias::Last(follows)) = alias;
         let (area, aliases) = (state.leaf_change(change), state.leaf_change(follows));
-        let (offset, range, policy) = (self.offset, self.range, locked.policy);
-        let sides = BothSides { locked: *locked, policy, offset, range, span, area, aliases };
-        let mut found = Findings::default();
-        sides.survey(&mut found)?;
-        sides.cut(&found)?;
-        Ok((sides, found))
+        let sides = Sides { offset, range, span, area, aliases };
+        let mut call = Call::new(state, platform);
+        let done = call.attempts(span, |locked| {
+            locked.mark(span);
+            let (both, mut found) = (BothSides { locked, sides }, Findings::default());
+            both.survey(&mut found)?;
+            both.cut(&found)?;
+            alias.phases().for_each(|phase| both.change(phase, &found));
+            Ok(())
+        })?;
+        if done.is_none() { long(&mut call, &sides, alias.phases()) } else { Ok(()) }
     }
 }

@@ -133,7 +133,7 @@ impl<'a, P: Platform> Call<'a, P> {
             locks,
             reserve: &self.reserve,
             policy: self.state.policy(),
-            own: self.claim.as_ref().map_or(0, Claim::bit),
+            own: self.claim.as_ref().map_or(0, Claim::bits),
             answered: self.answered,
         }
     }
@@ -175,15 +175,30 @@ impl<'a, P: Platform> Call<'a, P> {
     pub(crate) fn claim(&mut self, span: Span) -> Result<(), ChangeError> {
         // An allocator that changes the map could not do so in the claimed range. Fewer pages may do.
         _ = self.frames(self.state.most_tables());
+        self.claim_all(&[span])
+    }
+
+    /// Claims ranges together, the operation's own first, after all claims in the way have gone. They may overlap. The call
+    /// has none yet: who has one does not wait for another.
+    ///
+    /// # Errors
+    ///
+    /// There is one, and this context cannot wait.
+    pub(crate) fn claim_all(&mut self, spans: &[Span]) -> Result<(), ChangeError> {
         loop {
-            match self.state.claims.claim(&self.state.attention, self.platform, span) {
+            match self.state.claims.claim(&self.state.attention, self.platform, spans) {
                 Ok(claim) => {
                     self.claim = Some(claim);
                     return Ok(());
                 }
-                Err(Claimed) => self.wait(span)?,
+                Err(Claimed) => self.wait(spans[0])?,
             }
         }
+    }
+
+    /// Lets go of its claim.
+    pub(crate) fn unclaim(&mut self) {
+        self.claim = None;
     }
 
     fn wait(&self, span: Span) -> Result<(), ChangeError> {

@@ -92,11 +92,12 @@ impl Attention {
 /// Another claim overlaps, or there are too many.
 pub(crate) struct Claimed;
 
-/// A range that belongs to one caller until this is dropped.
+/// Ranges that belong to one caller until this is dropped.
 pub(crate) struct Claim<'a> {
     claims: &'a Claims,
     attention: &'a Attention,
-    slot: usize,
+    /// The set of their slots, as bits.
+    slots: u32,
 }
 
 impl Claims {
@@ -107,7 +108,8 @@ impl Claims {
         Self { slots: [const { Slot::free() }; Self::ROOM] }
     }
 
-    /// Claims a range. On return no other caller works on it, and none begins to until the claim is dropped.
+    /// Claims ranges, all of them or none, so that nobody has one and waits for another. They may overlap. On return no other
+    /// caller works on them, and none begins to until the claim is dropped.
     ///
     /// # Errors
     ///
@@ -116,28 +118,32 @@ impl Claims {
         &'a self,
         attention: &'a Attention,
         hardware: &H,
-        span: Span,
+        spans: &[Span],
     ) -> Result<Claim<'a>, Claimed> {
-        let slot = with_locks(hardware, 1, || self.write(attention, span))?;
-        let claim = Claim { claims: self, attention, slot };
-        for number in LockSet::of::<H>(span).numbers() {
+        let slots = with_locks(hardware, 1, || self.write(attention, spans))?;
+        let claim = Claim { claims: self, attention, slots };
+        let locks = spans.iter().map(|&span| LockSet::of::<H>(span)).reduce(LockSet::and);
+        for number in locks.into_iter().flat_map(LockSet::numbers) {
             drop(hardware.lock(number));
         }
         Ok(claim)
     }
 
-    /// Writes a claim. The caller holds the first lock, under which all claims are written.
-    fn write(&self, attention: &Attention, span: Span) -> Result<usize, Claimed> {
-        if self.overlap(span, 0) {
+    /// Writes claims. The caller holds the first lock, under which all claims are written.
+    fn write(&self, attention: &Attention, spans: &[Span]) -> Result<u32, Claimed> {
+        let free = || self.slots.iter().enumerate().filter(|(_, slot)| !slot.taken.load(Acquire));
+        if free().count() < spans.len() || spans.iter().any(|&span| self.overlap(span, 0)) {
             return Err(Claimed);
         }
-        let free = self.slots.iter().position(|slot| !slot.taken.load(Acquire)).ok_or(Claimed)?;
-        let slot = &self.slots[free];
-        slot.first.store(span.first, Relaxed);
-        slot.last.store(span.last, Relaxed);
-        slot.taken.store(true, Release);
-        attention.0.fetch_add(1, Relaxed);
-        Ok(free)
+        let mut slots = 0;
+        for (span, (n, slot)) in spans.iter().zip(free()) {
+            slot.first.store(span.first, Relaxed);
+            slot.last.store(span.last, Relaxed);
+            slot.taken.store(true, Release);
+            slots |= 1 << n;
+        }
+        attention.0.fetch_add(spans.len() as u64, Relaxed);
+        Ok(slots)
     }
 
     /// Returns true if a range overlaps a claim other than the caller's own, which are bits of a set. The caller holds a lock of the range.
@@ -152,15 +158,17 @@ impl Claims {
 }
 
 impl Claim<'_> {
-    /// Returns the set of this claim alone, by which its owner is told from others.
-    pub(crate) const fn bit(&self) -> u32 {
-        1 << self.slot
+    /// Returns the set of its ranges, by which their owner is told from others.
+    pub(crate) const fn bits(&self) -> u32 {
+        self.slots
     }
 }
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        self.claims.slots[self.slot].taken.store(false, Release);
-        self.attention.0.fetch_sub(1, Release);
+        for (_, slot) in self.claims.slots.iter().enumerate().filter(|(n, _)| self.slots >> n & 1 != 0) {
+            slot.taken.store(false, Release);
+        }
+        self.attention.0.fetch_sub(u64::from(self.slots.count_ones()), Release);
     }
 }

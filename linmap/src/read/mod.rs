@@ -8,7 +8,7 @@ mod table;
 mod walk;
 
 pub use check::{Checks, Finding, RunFault, check};
-pub(crate) use cursor::{Source, Stop, Visitor, visit_span};
+pub(crate) use cursor::{Source, Visitor, visit_span};
 pub use ptdump::{DumpError, MarkedRange, dump, dump_with};
 pub(crate) use reader::Live;
 pub use reader::{Bounded, BoundedError, ReadTables};

@@ -242,7 +242,7 @@ impl<'a, P: Platform> Repaint<'a, P> {
     fn claim(&mut self) {
         if self.claim.is_none() {
             let (state, platform) = (self.call.state, self.call.platform);
-            self.claim = state.claims.claim(&state.attention, platform, self.range).ok();
+            self.claim = state.claims.claim(&state.attention, platform, &[self.range]).ok();
         }
     }
 
@@ -250,7 +250,7 @@ impl<'a, P: Platform> Repaint<'a, P> {
     /// left to copy, or another claim.
     fn switch(&mut self) -> Result<Option<Pa>, RepaintError> {
         let (entries, range, state) = (self.entries(), self.range, self.call.state);
-        let own = self.claim.as_ref().map_or(0, Claim::bit);
+        let own = self.claim.as_ref().map_or(0, Claim::bits);
         let is_left = || {
             (0..marks::WORDS).any(|word| marks::has_marks(state, word)) || state.claims.overlap(range, own)
         };

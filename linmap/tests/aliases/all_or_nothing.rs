@@ -4,13 +4,13 @@
 use linmap::{ChangeError, Frame, Memory, Policy, Promise};
 
 use crate::flat::Set;
-use crate::world::{World, shapes};
+use crate::world::{Paced, World, WorldOf, shapes};
 use crate::{parts, some_geometries};
 
 const SETS: [Set; 5] = [Set::Ro, Set::Rox, Set::Nx, Set::Valid(false), Set::Rw];
 
 /// Takes all table pages but so many.
-pub(crate) fn hoard(world: &World, left: usize) -> Vec<Frame> {
+pub(crate) fn hoard<const HOLD: usize>(world: &WorldOf<HOLD>, left: usize) -> Vec<Frame> {
     let mut all: Vec<Frame> = std::iter::from_fn(|| world.memory.take()).collect();
     all.drain(..left).for_each(|frame| world.memory.give(frame));
     all
@@ -38,7 +38,7 @@ fn with_too_few(world: &World, set: Set, (first, pages): (u64, u64)) -> usize {
     0
 }
 
-fn back(world: &World, pages: u64) {
+fn back<const HOLD: usize>(world: &WorldOf<HOLD>, pages: u64) {
     for set in [Set::Nx, Set::Rw, Set::Valid(true)] {
         world.set(set, 0, pages).expect("no reason not to");
     }
@@ -102,6 +102,39 @@ fn what_is_ruled_out_is_not_begun() {
     assert!(refused > 500, "{refused} refused");
 }
 
+/// In several holds it takes at least as many pages as tables are built: leaves that are cut several times count once if
+/// their cuts follow each other. With fewer nothing changes.
+#[test]
+fn nor_does_it_in_several_holds() {
+    let (mut without, mut more) = (0, 0);
+    for g in some_geometries() {
+        for (name, pieces) in shapes(g) {
+            let pages = pieces.iter().map(|p| p.1).sum();
+            let world = Paced::new(g, &pieces);
+            let created = world.leaves();
+            for (part, set) in parts(pages).into_iter().flat_map(|part| SETS.map(|set| (part, set))) {
+                for left in 0.. {
+                    let frames = hoard(&world, left);
+                    let result = world.set(set, part.0, part.1);
+                    frames.into_iter().for_each(|frame| world.memory.give(frame));
+                    if result.is_ok() {
+                        let built = world.memory.in_use() - created.2;
+                        assert!(built <= left, "{g:?}, {name}");
+                        (without, more) = (without + left, more + left - built);
+                        break;
+                    }
+                    let taken = left as u64;
+                    assert_eq!(result, Err(ChangeError::OutOfFrames { taken }), "{g:?}, {name}");
+                    assert_eq!(world.leaves(), created, "{g:?}, {name}: {set:?}, with {left}");
+                }
+                back(&world, pages);
+                assert_eq!(world.leaves(), created, "{g:?}");
+            }
+        }
+    }
+    assert!(without > 1000 && more < without / 4, "{without} times without, {more} more than built");
+}
+
 /// The other CPUs refuse once, or from then on: nothing has changed.
 #[test]
 fn cpus_that_do_not_park() {
@@ -128,6 +161,35 @@ fn cpus_that_do_not_park() {
                 world.hardware.parking.set((usize::MAX, 0));
             }
             world.hardware.parking.set((usize::MAX, 0));
+            back(&world, pages);
+            assert_eq!(world.leaves(), created, "{g:?}, {name}");
+        }
+    }
+    assert!(refused > 200, "{refused} refused");
+}
+
+/// In several holds they park once for each extent that is cut. Those that were cut before stay so, and translate as they
+/// did.
+#[test]
+fn cpus_that_stop_parking_between_holds() {
+    let mut refused = 0;
+    for g in some_geometries() {
+        for (name, pieces) in shapes(g) {
+            let pages: u64 = pieces.iter().map(|p| p.1).sum();
+            let world = Paced::new(g, &pieces);
+            world.space.set_policy(Policy::Park);
+            let (created, flat) = (world.leaves(), world.flat());
+            for parks in 0.. {
+                world.hardware.parking.set((parks, usize::MAX));
+                let result = world.set(Set::Ro, 0, pages);
+                world.hardware.parking.set((usize::MAX, 0));
+                world.leaves();
+                if result.is_ok() {
+                    break;
+                }
+                refused += 1;
+                assert_eq!((result, world.flat()), (Err(ChangeError::CannotPark), flat.clone()), "{g:?}");
+            }
             back(&world, pages);
             assert_eq!(world.leaves(), created, "{g:?}, {name}");
         }

@@ -14,7 +14,7 @@ use linmap::{ChangeError, Geometry, Granule, Rodata};
 
 use flat::{Set, changed};
 use test_support::{Random, Rows, geometries};
-use world::{Piece, World, shapes};
+use world::{Paced, Piece, World, WorldOf, shapes};
 
 /// The changes of a part of an area, one after the other; in the end it is as at first.
 const SEQUENCE: [Set; 14] = [
@@ -48,10 +48,25 @@ fn parts(pages: u64) -> Vec<(u64, u64)> {
 
 #[test]
 fn each_page_and_each_alias_is_what_it_must_be() {
+    let (done, refused) = each_page_and_each_alias(World::new, geometries());
+    assert!(done > 50_000 && refused > 5_000, "{done} done, {refused} of them refused");
+}
+
+#[test]
+fn and_so_it_is_after_many_holds() {
+    let (done, refused) = each_page_and_each_alias(Paced::new, some_geometries());
+    assert!(done > 10_000 && refused > 1_000, "{done} done, {refused} of them refused");
+}
+
+/// Returns how many changes were done, and how many were refused.
+fn each_page_and_each_alias<const HOLD: usize>(
+    new: impl Fn(Geometry, &[Piece]) -> WorldOf<HOLD>,
+    geometries: impl IntoIterator<Item = Geometry>,
+) -> (usize, usize) {
     let (mut done, mut refused) = (0, 0);
-    for g in geometries() {
+    for g in geometries {
         for (name, pieces) in shapes(g) {
-            let world = World::new(g, &pieces);
+            let world = new(g, &pieces);
             let created = world.leaves();
             let pages = pieces.iter().map(|p| p.1).sum();
             let mut flat = world.flat();
@@ -75,7 +90,7 @@ fn each_page_and_each_alias_is_what_it_must_be() {
             assert_eq!(world.leaves(), created, "{g:?}, {name}");
         }
     }
-    assert!(done > 50_000 && refused > 5_000, "{done} done, {refused} of them refused");
+    (done, refused)
 }
 
 /// Parts of an area change one after the other, whatever the others are and wherever they lie.
@@ -84,14 +99,14 @@ fn parts_change_one_after_the_other() {
     let mut cases = Rows::new();
     for g in some_geometries() {
         for (name, pieces) in shapes(g) {
-            cases.row(|seed| some_parts_change(g, name, &pieces, seed));
+            cases.row(|seed| some_parts_change(World::new(g, &pieces), name, &pieces, seed));
+            cases.row(|seed| some_parts_change(Paced::new(g, &pieces), name, &pieces, seed));
         }
     }
 }
 
-fn some_parts_change(g: Geometry, name: &str, pieces: &[Piece], seed: u64) {
-    let world = World::new(g, pieces);
-    let all: u64 = pieces.iter().map(|p| p.1).sum();
+fn some_parts_change<const HOLD: usize>(world: WorldOf<HOLD>, name: &str, pieces: &[Piece], seed: u64) {
+    let (g, all): (_, u64) = (world.g, pieces.iter().map(|p| p.1).sum());
     let (mut flat, mut random) = (world.flat(), Random::new(seed));
     for n in 0..40 {
         let (first, set) = (random.below(all), random.of(&SEQUENCE));
@@ -131,18 +146,23 @@ fn aliases_stay_unless_rodata_is_full() {
 #[test]
 fn writable_and_executable_is_refused() {
     for g in geometries() {
-        let world = World::new(g, &[(4, 9), (40, 3)]);
-        let before = world.leaves();
-        assert!(matches!(world.set(Set::X, 0, 12), Err(ChangeError::WriteExecute { .. })), "{g:?}");
-        assert_eq!(world.leaves(), before, "{g:?}");
-        world.set(Set::Rox, 9, 1).expect("no reason not to");
-        let before = world.leaves();
-        world.steps();
-        let refused = ChangeError::WriteExecute { va: linmap::Va(world.range(9, 1).0) };
-        assert_eq!(world.set(Set::Rw, 0, 12), Err(refused), "{g:?}");
-        assert_eq!((world.leaves(), world.steps()), (before, vec![]), "{g:?}");
-        world.space.allow_write_execute(true);
-        assert_eq!(world.set(Set::Rw, 0, 12), Ok(()), "{g:?}");
-        assert_eq!(world.set(Set::Nx, 0, 12), Ok(()), "{g:?}");
+        refuses_writable_and_executable(World::new(g, &[(4, 9), (40, 3)]));
+        refuses_writable_and_executable(Paced::new(g, &[(4, 9), (40, 3)]));
     }
+}
+
+fn refuses_writable_and_executable<const HOLD: usize>(world: WorldOf<HOLD>) {
+    let g = world.g;
+    let before = world.leaves();
+    assert!(matches!(world.set(Set::X, 0, 12), Err(ChangeError::WriteExecute { .. })), "{g:?}");
+    assert_eq!(world.leaves(), before, "{g:?}");
+    world.set(Set::Rox, 9, 1).expect("no reason not to");
+    let before = world.leaves();
+    world.steps();
+    let refused = ChangeError::WriteExecute { va: linmap::Va(world.range(9, 1).0) };
+    assert_eq!(world.set(Set::Rw, 0, 12), Err(refused), "{g:?}");
+    assert_eq!((world.leaves(), world.steps()), (before, vec![]), "{g:?}");
+    world.space.allow_write_execute(true);
+    assert_eq!(world.set(Set::Rw, 0, 12), Ok(()), "{g:?}");
+    assert_eq!(world.set(Set::Nx, 0, 12), Ok(()), "{g:?}");
 }

@@ -21,8 +21,8 @@ pub(crate) enum Step {
     Parked,
 }
 
-/// One CPU, which notes what it does.
-pub(crate) struct Notes {
+/// One CPU, which notes what it does. A hold has so many entries.
+pub(crate) struct Notes<const HOLD: usize> {
     locked: Cell<bool>,
     pub(crate) promise: Cell<Promise>,
     pub(crate) steps: RefCell<Vec<Step>>,
@@ -40,7 +40,9 @@ impl Drop for Held<'_> {
 }
 
 // SAFETY: no walker and no TLB sees the tables, no other thread has it, and its lock is taken once at a time.
-unsafe impl Hardware for Notes {
+unsafe impl<const HOLD: usize> Hardware for Notes<HOLD> {
+    const HOLD: usize = HOLD;
+
     type Held<'h> = Held<'h>;
 
     fn lock(&self, _: usize) -> Held<'_> {
@@ -86,10 +88,11 @@ unsafe impl Hardware for Notes {
 /// Physical memory that is mapped in a row: where it starts, and how many pages.
 pub(crate) type Piece = (u64, u64);
 
-pub(crate) struct World {
+/// A map, and an area. Changes of few entries take one hold, others several.
+pub(crate) struct WorldOf<const HOLD: usize> {
     pub(crate) g: Geometry,
     pub(crate) memory: HostMemory,
-    pub(crate) hardware: Notes,
+    pub(crate) hardware: Notes<HOLD>,
     pub(crate) space: AddressSpace,
     pub(crate) offset: u64,
     /// The first address of the area, and how many pages it has.
@@ -97,10 +100,16 @@ pub(crate) struct World {
     pub(crate) pages: u64,
 }
 
+/// In which nearly every change takes one hold, unless it cuts many leaves.
+pub(crate) type World = WorldOf<{ 1 << 16 }>;
+
+/// In which nearly every change takes several.
+pub(crate) type Paced = WorldOf<5>;
+
 /// Every leaf, and what it is made of.
 pub(crate) type Leaves = (Vec<(Va, Level, Leaf)>, Stats, usize);
 
-impl World {
+impl<const HOLD: usize> WorldOf<HOLD> {
     /// Nothing is mapped, and physical memory from `ram` on is to come first in the linear map.
     pub(crate) fn empty(g: Geometry, ram: u64) -> Self {
         let memory = HostMemory::new(g, 120);
@@ -143,7 +152,7 @@ impl World {
         1 << self.g.index_bits()
     }
 
-    pub(crate) fn platform(&self) -> Combined<'_, HostMemory, Notes> {
+    pub(crate) fn platform(&self) -> Combined<'_, HostMemory, Notes<HOLD>> {
         // SAFETY: the hardware is this memory's alone.
         unsafe { Combined::new(&self.memory, &self.hardware) }
     }

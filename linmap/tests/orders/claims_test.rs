@@ -86,12 +86,12 @@ impl Map {
         };
         // Every word is used once before there are threads.
         map.claims.overlap(BOTH, 0);
-        drop(map.claim(BOTH));
+        drop(map.claim(&[gigabyte(0), gigabyte(1)]));
         Arc::new(map)
     }
 
-    fn claim(&self, span: Span) -> Result<Claim<'_>, Claimed> {
-        self.claims.claim(&self.attention, &self.locks, span)
+    fn claim(&self, spans: &[Span]) -> Result<Claim<'_>, Claimed> {
+        self.claims.claim(&self.attention, &self.locks, spans)
     }
 
     /// In a hold, replaces a word, which must be `old`.
@@ -104,9 +104,9 @@ impl Map {
         });
     }
 
-    /// An operation of several holds, which claims its range.
-    fn long(&self, span: Span, gigabytes: &[usize]) {
-        let Ok(claim) = self.claim(span) else { return };
+    /// An operation of several holds, which claims its ranges.
+    fn long(&self, spans: &[Span], gigabytes: &[usize]) {
+        let Ok(claim) = self.claim(spans) else { return };
         self.pieces(gigabytes);
         drop(claim);
     }
@@ -153,31 +153,41 @@ fn beside(one: impl FnOnce(&Map) + 'static, other: impl FnOnce(&Map)) {
 }
 
 fn a_short_and_a_long_one() {
-    beside(|map| map.short(1), |map| map.long(BOTH, &[1]));
+    beside(|map| map.short(1), |map| map.long(&[BOTH], &[1]));
 }
 
 fn a_long_and_a_short_one() {
-    beside(|map| map.long(BOTH, &[0]), |map| map.short(0));
+    beside(|map| map.long(&[BOTH], &[0]), |map| map.short(0));
 }
 
 fn two_long_ones() {
-    beside(|map| map.long(BOTH, &[0]), |map| map.long(gigabyte(0), &[0]));
+    beside(|map| map.long(&[BOTH], &[0]), |map| map.long(&[gigabyte(0)], &[0]));
+}
+
+/// Each has two ranges, in another order. One of the callers gets both.
+fn two_ranges_each() {
+    let both = [gigabyte(0), gigabyte(1)];
+    beside(move |map| map.long(&both, &[0, 1]), |map| map.long(&[gigabyte(1), gigabyte(0)], &[1, 0]));
+}
+
+fn a_short_one_beside_two_ranges() {
+    beside(|map| map.short(1), |map| map.long(&[gigabyte(0), gigabyte(1)], &[1]));
 }
 
 /// The place of a claim is another claim's afterwards.
 fn one_after_the_other() {
     let long = |map: &Map| {
-        map.long(gigabyte(0), &[0]);
-        map.long(gigabyte(1), &[1]);
+        map.long(&[gigabyte(0)], &[0]);
+        map.long(&[gigabyte(1)], &[1]);
     };
     beside(|map| map.short(1), long);
 }
 
 fn side_by_side() {
     beside(
-        |map| map.long(gigabyte(1), &[1]),
+        |map| map.long(&[gigabyte(1)], &[1]),
         |map| {
-            let claim = map.claim(gigabyte(0));
+            let claim = map.claim(&[gigabyte(0)]);
             assert!(claim.is_ok(), "nobody else is in this gigabyte");
             map.pieces(&[0]);
         },
@@ -189,7 +199,7 @@ fn without_the_pass() {
         |map| map.short(1),
         |map| {
             let Ok(_claim) =
-                map.claims.claim(&map.attention, &WithoutPass(&map.locks, Cell::new(false)), BOTH)
+                map.claims.claim(&map.attention, &WithoutPass(&map.locks, Cell::new(false)), &[BOTH])
             else {
                 return;
             };
@@ -204,13 +214,20 @@ fn with_the_look_before_the_lock() {
             map.piece(1, 0, 0);
         }
     };
-    beside(short, |map| map.long(BOTH, &[1]));
+    beside(short, |map| map.long(&[BOTH], &[1]));
 }
 
 #[test]
 fn a_claimed_range_belongs_to_one_caller() {
-    let programs: [fn(); 5] =
-        [a_short_and_a_long_one, a_long_and_a_short_one, two_long_ones, one_after_the_other, side_by_side];
+    let programs: [fn(); 7] = [
+        a_short_and_a_long_one,
+        a_long_and_a_short_one,
+        two_long_ones,
+        two_ranges_each,
+        a_short_one_beside_two_ranges,
+        one_after_the_other,
+        side_by_side,
+    ];
     programs.into_iter().for_each(all_orders);
 }
 
