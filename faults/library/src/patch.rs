@@ -67,15 +67,23 @@ patches! {
         }",
     /// A range is claimed after it was surveyed.
     ClaimAfterSurvey: "call.claim(span)?;
-    let mut batch = TlbBatch::new();
+    let mut batch = TlbBatch::of(call.is_later());
     let survey = prepare_pieces(call, (change, span), &mut batch)?;" => "if !FAULT {
         call.claim(span)?;
     }
-    let mut batch = TlbBatch::new();
+    let mut batch = TlbBatch::of(call.is_later());
     let survey = prepare_pieces(call, (change, span), &mut batch)?;
     if FAULT {
         call.claim(span)?;
     }",
+    /// An area is claimed without its aliases.
+    AliasesNotClaimed: "1 + usize::from(hull.is_some())" => "1 + usize::from(hull.is_some() && !FAULT)",
+    /// In several holds, the translations of one side stay in the TLBs until the other side has changed.
+    SideNotFinished: "self.aliases(found, &mut |long, alias| long.change(change, alias, &mut batch))?;"
+        => "self.aliases(found, &mut |long, alias| long.change(change, alias, &mut batch))?;
+        if FAULT {
+            self.change_area(found)?;
+        }",
     /// A short operation looks for claims before it has its lock.
     LooksBeforeLock: "let _held = platform.lock(number);
     if state.attention.is_needed() {" => "let early = state.attention.is_needed();
@@ -104,6 +112,8 @@ impl Patch {
         Self::CountLost,
         Self::LastGigabyteForgotten,
         Self::ClaimAfterSurvey,
+        Self::AliasesNotClaimed,
+        Self::SideNotFinished,
         Self::LooksBeforeLock,
         Self::ClaimsIgnored,
         Self::CollapsesClaimed,

@@ -33,8 +33,9 @@ use linmap::{
 use shuttle::scheduler::PctScheduler;
 use shuttle::{Config, MaxSteps, Runner};
 
+use aliased::Set;
 use operation::{Operation, What};
-use scene::{BLOCK, BORDER, HOLE, Scene, Step, does, on};
+use scene::{AREA, BLOCK, BORDER, HOLE, OFFSET, Scene, Step, does, on};
 
 const READ_ONLY: What = What::Protect(Change::READ_ONLY);
 const INVALID: What = What::SetValid(false);
@@ -48,6 +49,7 @@ const BORDER_IN_PAGES: [Operation; 1] = [on(BORDER - 512, 1024, What::SplitToPag
 fn faults() -> Vec<(Patch, [Step; 2], &'static [Operation], &'static str)> {
     let across = does(BORDER - 3, 6, READ_ONLY);
     let long = does(BLOCK, 512, READ_ONLY);
+    let area = does(AREA, 5, What::Aliased(Set::ReadOnly, OFFSET));
     let one = does(BLOCK + 203, 1, INVALID);
     vec![
         (Patch::LocksInAnyOrder, [across, does(BORDER - 100, 200, INVALID)], &[], "deadlock"),
@@ -55,6 +57,8 @@ fn faults() -> Vec<(Patch, [Step; 2], &'static [Operation], &'static str)> {
         (Patch::CountLost, [one, Step::Asks], &IN_PAGES, "assertion `left == right` failed: the counts"),
         (Patch::LastGigabyteForgotten, [across, does(BORDER + 1, 1, INVALID)], &BORDER_IN_PAGES, "Stale"),
         (Patch::ClaimAfterSurvey, [long, does(BLOCK + 100, 2, What::Unmap)], &IN_PAGES, "Translation"),
+        (Patch::AliasesNotClaimed, [area, does(BLOCK + 9, 1, What::Unmap)], &[], "NowhereWritable"),
+        (Patch::SideNotFinished, [area, Step::Visits], &[], "WritableAlias"),
         (Patch::LooksBeforeLock, [does(BLOCK + 190, 40, READ_ONLY), one], &IN_PAGES, "Promised"),
         (Patch::ClaimsIgnored, [long, one], &IN_PAGES, "Promised"),
         (Patch::CollapsesClaimed, [long, COLLAPSE], &IN_PAGES, "Pending"),
@@ -65,7 +69,8 @@ fn faults() -> Vec<(Patch, [Step; 2], &'static [Operation], &'static str)> {
 
 /// Tries schedules of two callers. Returns what the first that fails says.
 fn fails(pair: &[Step], before: &[Operation]) -> Option<String> {
-    let scene = Scene { wide: true, policy: Policy::Live, ..Scene::new(pair).after(before) };
+    let area = pair.iter().any(|step| matches!(step, Step::Does(Operation { what: What::Aliased(..), .. })));
+    let scene = Scene { wide: !area, area, policy: Policy::Live, ..Scene::new(pair).after(before) };
     let mut config = Config::new();
     (config.stack_size, config.max_steps) = (1 << 18, MaxSteps::FailAfter(100_000));
     // A fixed seed: this shows that what is wrong is found, and finds nothing new.

@@ -262,6 +262,42 @@ fn areas_with_the_same_memory() {
     }
 }
 
+/// A change of an area that takes several holds, beside others on its pages and aliases, and between these.
+#[test]
+fn long_areas() {
+    let mut cases = Rows::new();
+    let others = [
+        does(BLOCK + 4, 1, INVALID),
+        does(BLOCK + 9, 1, What::Unmap),
+        does(BLOCK + 100, 2, What::Unmap),
+        does(NEXT_BLOCK, 1, What::Unmap),
+        does(NEXT_BLOCK + 1, 9, READ_ONLY),
+        does(BLOCK + 3, 600, READ_ONLY),
+        does(AREA + 1, 2, What::Unmap),
+        does(AREA + 4, 1, INVALID),
+        COLLAPSE,
+        Step::Pins(BLOCK + 4, 2),
+        Step::Visits,
+    ];
+    for long in [sets(0, 5, Set::ReadOnly), sets(0, 5, Set::Writable)] {
+        for other in others {
+            for before in [&[][..], &IN_PAGES] {
+                for (waits, policy) in [(true, Policy::Live), (false, Policy::Live), (true, Policy::Park)] {
+                    let scene = Scene { policy, waits, area: true, ..Scene::new(&[long, other]) };
+                    some(&mut cases, scene.after(before), 20);
+                }
+            }
+        }
+        let one_lock = Scene { locks: false, area: true, ..Scene::new(&[long, others[0]]) };
+        some(&mut cases, one_lock.clone(), 20);
+        some(
+            &mut cases,
+            Scene { waits: false, ..Scene { callers: vec![vec![long], vec![long]], ..one_lock } },
+            20,
+        );
+    }
+}
+
 /// A repaint copies what an area and its aliases become meanwhile.
 #[test]
 fn a_repaint_and_an_area() {

@@ -129,7 +129,8 @@ impl Scene {
     /// Returns true if a caller may claim a range. A table that another caller empties there stays.
     fn claims(&self) -> bool {
         let steps = || self.callers.iter().flatten();
-        self.callers.len() > 1 && steps().any(|step| matches!(step, Step::Does(o) if o.pages > HOLD as u64))
+        let claims = |o: &Operation| o.pages > HOLD as u64 || matches!(o.what, What::Aliased(..));
+        self.callers.len() > 1 && steps().any(|step| matches!(step, Step::Does(o) if claims(o)))
     }
 
     /// Runs it once: what `shuttle` has run again and again.
@@ -348,7 +349,8 @@ impl<'m> Run<'m> {
             self.space.unpin(cpu, Va(va), pages).expect("it was pinned");
         } else {
             let parks = self.scene.policy == Policy::Park;
-            assert!(parks && pinned == Err(ChangeError::CannotPark), "{pinned:?}");
+            let is_busy = !self.scene.waits && matches!(pinned, Err(ChangeError::Busy { .. }));
+            assert!(parks && pinned == Err(ChangeError::CannotPark) || is_busy, "{pinned:?}");
         }
     }
 
@@ -358,9 +360,9 @@ impl<'m> Run<'m> {
         match result {
             Err(Refused::UnderWay) => self.scene.repaints() > 1,
             Err(Refused::Change(ChangeError::Busy { .. })) => {
-                let ranges = [(operation.va, operation.last(self.rules.g))];
+                let ranges = self.claimed(operation);
                 let others = self.scene.callers.iter().flatten().filter(|step| match step {
-                    Step::Does(o) => overlap(&ranges, &[(o.va, o.last(self.rules.g))]),
+                    Step::Does(o) => overlap(&ranges, &self.claimed(o)),
                     _ => false,
                 });
                 // It is one of them itself.
@@ -372,6 +374,15 @@ impl<'m> Run<'m> {
             }
             _ => false,
         }
+    }
+
+    /// Returns the ranges that an operation may claim: with an area, all from its first alias to the last.
+    fn claimed(&self, operation: &Operation) -> Vec<(u64, u64)> {
+        let mut ranges = vec![(operation.va, operation.last(self.rules.g))];
+        if matches!(operation.what, What::Aliased(..)) {
+            ranges.push((BASE + BLOCK * PAGE, BASE + (NEXT_BLOCK + 1) * PAGE));
+        }
+        ranges
     }
 
     /// Walks a range, without a lock. Each entry is as it was at some moment meanwhile.

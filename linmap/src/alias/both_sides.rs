@@ -66,6 +66,8 @@ impl<P: Platform> BothSides<'_, P> {
             if locked.is_claimed(alias) {
                 return Err(Needs::Patience.into());
             }
+            // Also where it does not change: an alias that is read-only must not be writable in a TLB.
+            locked.settle(alias);
             found.overlap |= found.alias.is_some_and(|before| alias.first <= before.last);
             (found.extents, found.alias) = (found.extents + 1, Some(alias));
             let survey = Extents::visit(locked, (aliases, alias), &budget, &mut |_| Ok(()))?;

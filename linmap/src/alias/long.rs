@@ -143,11 +143,19 @@ impl<P: Platform> Long<'_, '_, P> {
     }
 
     /// Adds the tables for the ends of a span.
+    ///
+    /// # Errors
+    ///
+    /// A leaf or run there is not all of this map.
     fn cut_at(&mut self, span: Span, needed: &mut TablesNeeded) -> Result<(), ChangeError> {
         // After the highest address comes 0.
         for (va, cut) in [(span.first, span.first), (span.last, span.last.wrapping_add(1))] {
             self.look(Span { first: va, last: va }, |locked, _, _| {
-                needed.cut(locked.geometry, locked.entry_of(va).0.level, cut);
+                let (table, index) = locked.entry_of(va);
+                let members = locked.run(&table, locked.load(&table, index)).unwrap_or(1);
+                // Before any leaf is cut.
+                locked.state.owns(table.run_of(index, members))?;
+                needed.cut(locked.geometry, table.level, cut);
                 Ok(())
             })?;
         }
@@ -162,9 +170,13 @@ impl<P: Platform> Long<'_, '_, P> {
     ) -> Result<(), ChangeError> {
         let part = Span { last: span.last.min(span.first | ((1 << GIGABYTE) - 1)), ..span };
         let budget = Budget::new(P::HOLD.max(1));
-        self.call.looks(part, |locked| match work(locked, part, &budget) {
-            Err(Stop::TooLong) => Ok(()),
-            other => other,
+        self.call.looks(part, |locked| {
+            // Also where nothing will change: an alias that is read-only must not be writable in a TLB.
+            locked.settle(part);
+            match work(locked, part, &budget) {
+                Err(Stop::TooLong) => Ok(()),
+                other => other,
+            }
         })
     }
 

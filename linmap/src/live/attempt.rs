@@ -196,11 +196,6 @@ impl<'a, P: Platform> Call<'a, P> {
         }
     }
 
-    /// Lets go of its claim.
-    pub(crate) fn unclaim(&mut self) {
-        self.claim = None;
-    }
-
     fn wait(&self, span: Span) -> Result<(), ChangeError> {
         if self.platform.wait() { Ok(()) } else { Err(ChangeError::Busy { va: Va(span.first) }) }
     }
