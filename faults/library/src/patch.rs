@@ -86,17 +86,17 @@ patches! {
         }",
     /// A short operation looks for claims before it has its lock.
     LooksBeforeLock: "let _held = platform.lock(number);
-    if state.attention.is_needed() {" => "let early = state.attention.is_needed();
+    if if LATER { state.attention.is_needed_for_more() } else { state.attention.is_needed() } {" => "let early = state.attention.is_needed();
     let _held = platform.lock(number);
-    if if FAULT { early } else { state.attention.is_needed() } {",
+    if if FAULT { early } else if LATER { state.attention.is_needed_for_more() } else { state.attention.is_needed() } {",
     /// Claims of others are not heeded.
     ClaimsIgnored: "self.state.attention.is_needed() && self.state.claims.overlap(span, self.own)"
         => "!FAULT && self.state.attention.is_needed() && self.state.claims.overlap(span, self.own)",
     /// A range is collapsed that another caller has claimed.
     CollapsesClaimed: "!self.locked.is_claimed(span) &&" => "(FAULT || !self.locked.is_claimed(span)) &&",
     /// A pinned range is collapsed.
-    CollapsesPinned: "!self.locked.state.is_pinned(LockSet::of::<P>(span))"
-        => "(FAULT || !self.locked.state.is_pinned(LockSet::of::<P>(span)))",
+    CollapsesPinned: "self.locked.state.is_pinned(LockSet::of::<P>(span));"
+        => "!FAULT && self.locked.state.is_pinned(LockSet::of::<P>(span));",
     /// A hold of a long operation ends before walkers see its tables.
     NoDsbBetweenHolds: "// The next holder may map something below these tables.
         locked.publish_barrier();" => "if !FAULT { locked.publish_barrier() }",

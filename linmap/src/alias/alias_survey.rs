@@ -38,13 +38,7 @@ impl AliasSurvey {
         budget: &Budget,
     ) -> Result<(), Stop> {
         let table = locked.deepest(locked.root(), part);
-        let visited = locked.visit_leaves(&table, part, &mut Walk { survey: self, budget });
-        if let Err(Stop::Refused(error)) = visited {
-            // Tables with restrictions are refused before an entry of them is visited.
-            self.any = true;
-            return Err(self.refused.unwrap_or(error).into());
-        }
-        visited
+        locked.visit_leaves(&table, part, &mut Walk { survey: self, budget })
     }
 
     /// Returns the address at which to go on, if not all of the alias has been visited.
@@ -78,7 +72,9 @@ impl<P: Platform> LeafVisitor<P> for Walk<'_> {
         if old.is_leaf(locked.geometry, table.level) {
             *any = true;
             end = locked.alike(table, index, old, last);
-            found.leaves(locked, (*change, *alias), (table, index, end - 1), old)?;
+            if refused.is_none() {
+                found.leaves(locked, (*change, *alias), (table, index, end - 1), old)?;
+            }
         } else {
             let va = table.va(index).max(alias.first);
             refused.get_or_insert(refusal(va, table.level, old, locked.geometry));

@@ -11,7 +11,7 @@ use crate::alias::budget::Budget;
 use crate::alias::cuts::Cuts;
 use crate::alias::extents::Extents;
 use crate::alias::sides::{Reach, Side, Sides};
-use crate::format::{Descriptor, LeafChange, Level, Span, TableLimits, Va};
+use crate::format::{Descriptor, LeafChange, Level, Span, Va};
 use crate::live::{
     ChangeError, InPlace, LiveVisitor, LockSet, Locked, Needs, Stop, Survey, TlbBatch, tables_for_ends,
 };
@@ -121,7 +121,7 @@ impl<P: Platform> BothSides<'_, P> {
         self.locked.load(&table, index).is_leaf(self.locked.geometry, table.level)
     }
 
-    /// Returns true if anything is mapped in a range, or a table restricts a part of it.
+    /// Returns true if anything is mapped in a range.
     #[cold]
     fn maps_any(&self, span: Span, budget: &Budget) -> Result<bool, Stop> {
         let mut any = AnyLeaf { budget, found: false };
@@ -232,18 +232,10 @@ impl<P: Platform> BothSides<'_, P> {
     }
 }
 
-/// Ends the walk at the first leaf or table with restrictions.
+/// Ends the walk at the first leaf.
 struct AnyLeaf<'b> {
     budget: &'b Budget,
     found: bool,
-}
-
-impl AnyLeaf<'_> {
-    /// Takes an entry that is one, or is not.
-    fn take(&mut self, found: bool) -> Result<(), Stop> {
-        self.found = found;
-        if found { Err(Stop::TooLong) } else { self.budget.take(1) }
-    }
 }
 
 impl<P: Platform> LiveVisitor<P> for AnyLeaf<'_> {
@@ -256,12 +248,16 @@ impl<P: Platform> LiveVisitor<P> for AnyLeaf<'_> {
         (index, _): (usize, usize),
         entry: Descriptor,
     ) -> Result<usize, Stop> {
-        self.take(entry.is_leaf(locked.geometry, table.level))?;
+        self.found = entry.is_leaf(locked.geometry, table.level);
+        if self.found {
+            return Err(Stop::TooLong);
+        }
+        self.budget.take(1)?;
         Ok(index + 1)
     }
 
-    fn enter(&mut self, _: &Locked<'_, P>, _: &Table, _: usize, entry: Descriptor) -> Result<bool, Stop> {
-        self.take(!TableLimits::of(entry).is_empty())?;
+    fn enter(&mut self, _: &Locked<'_, P>, _: &Table, _: usize, _: Descriptor) -> Result<bool, Stop> {
+        self.budget.take(1)?;
         Ok(true)
     }
 }

@@ -90,10 +90,11 @@ impl<'a> Aliased<'a> {
     /// Consecutive memory of which the linear map has only a part is refused as a hole. Translations and permissions
     /// are then as before, although leaves may have been split.
     ///
-    /// If more than eight leaves have to be split, table pages are taken until the call returns: one, and another for
-    /// each 127 leaves at 4K pages, 511 at 16K, 2,047 at 64K. Under [`Policy::Park`](crate::Policy::Park) CPUs are
-    /// parked once for each 16 leaves that are split. If they stop parking after the first time, the leaves of the
-    /// previous parkings stay split, and translate as before.
+    /// An area that has, with its aliases, more entries than [`HOLD`](crate::Hardware::HOLD), or more than 16 ends within leaves,
+    /// takes several holds: the area is claimed, and all from its first alias to its last. The call may then fail with
+    /// [`ChangeError::Busy`], and it takes an upper bound of table pages. Under [`Policy::Park`](crate::Policy::Park)
+    /// CPUs are parked once for each extent of memory whose ends are split. If they stop parking after the first time, the leaves
+    /// of the previous parkings stay split, and translate as before.
     ///
     /// # Safety
     ///
