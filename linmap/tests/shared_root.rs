@@ -105,7 +105,7 @@ fn rest(g: Geometry) -> u64 {
     linear_range(g).1.0 + 1
 }
 
-/// What others have mapped: an image with its constants, and an area in pages.
+/// The mappings of others: an image with its constants, and an area in pages.
 fn of_others(g: Geometry) -> [Region; 3] {
     let (block, page, at) = (g.level_size(Level::new(2)), g.page_size(), rest(g));
     let region = |va: u64, oa: u64, bytes: u64, attributes| Region::new(Va(va), Pa(oa), bytes, attributes);
@@ -349,8 +349,8 @@ fn a_part_of_an_entry_is_not_taken_over() {
     };
     let memory = HostMemory::new(g, 1);
     let root = tree(&memory).into_pa();
-    // SAFETY: the root is one of this memory.
     let take = |range| {
+        // SAFETY: the root is one of this memory, and nobody changes its tables.
         unsafe { AddressSpace::from_shared_root(&memory, g, Half::Upper, root, range) }.map(|s| s.range())
     };
     let (first, last) = linear_range(g);

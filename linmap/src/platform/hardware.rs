@@ -134,7 +134,8 @@ pub unsafe trait Hardware {
     /// other tables, holds no entry of these tables in its TLB, accesses no address of the half and takes no exception.
     /// This CPU stores to the tables at their physical addresses, through a map of its own, or through `memory`
     /// ([`EntryUpdate::carry_out`]) if that uses none of these tables. Before a CPU uses `root`, its TLB has dropped
-    /// all entries of the half, so the library invalidates nothing.
+    /// all entries of the half, so the library invalidates nothing. An update may read another table than it stores to
+    /// ([`EntryUpdate::from`]), which no walker reaches.
     ///
     /// # Errors
     ///

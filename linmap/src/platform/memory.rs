@@ -128,8 +128,9 @@ pub unsafe trait Memory {
     ///
     /// # Safety
     ///
-    /// The table is a page of this memory that is in use as a table: neither a [`Frame`] nor given back. It has a slot
-    /// with that index.
+    /// The table is a page of this memory that is in use as a table: neither a [`Frame`] nor given back, except that
+    /// [`EntryUpdate::from`](crate::EntryUpdate::from) is a frame that nobody else accesses meanwhile. It has a slot with that
+    /// index.
     unsafe fn load(&self, slot: Slot) -> Descriptor {
         const { assert!(Self::PLAIN, "a memory that is not PLAIN says how a descriptor is read: `load`") };
         // SAFETY: the table is live and has such a slot, by the caller's promise, and its memory is plain.

@@ -38,9 +38,10 @@ impl AddressSpace {
     /// Other operations may change the map meanwhile. A lock is held for [`HOLD`](crate::Hardware::HOLD) descriptors at a
     /// time, or one table if that has more, and released in between. What changes meanwhile is copied again, in
     /// parts of 16 MB. The copying ends when nothing is left to copy in a hold of all locks. In that hold the CPUs are
-    /// parked, once, for as long as it takes them to load the new root, whatever the size of RAM. If other operations
-    /// change so much that this does not happen in as many holds as the first pass took, the repaint claims the range as
-    /// a long operation does: others wait, or are told [`Busy`](crate::ChangeError::Busy), until the rest is copied.
+    /// parked, once, for as long as it takes them to load the new root, whatever the size of RAM. If the root
+    /// [stays where it is](Self::fix_root), they are parked for the stores to its [entries](Self::root_entries) instead.
+    /// If other operations change so much that this does not happen in as many holds as the first pass took, the repaint
+    /// claims the range as a long operation does: others wait, or are told [`Busy`](crate::ChangeError::Busy), until the rest is copied.
     ///
     /// The cost is about two and a half instructions for each page, which is about the cost of creating the map in
     /// pages. The table pages of the new tree are needed in addition to those of the old one, which are given back
