@@ -16,10 +16,10 @@ use crate::format::descriptor::VALID;
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Change {
-    set: Attributes,
-    clear: Attributes,
-    /// The validity afterwards, if that changes.
-    valid: Option<bool>,
+    /// The bits that are set. With [`VALID`] leaves become valid.
+    set: u64,
+    /// The bits that are cleared, none of which is set. With [`VALID`] leaves become invalid.
+    clear: u64,
 }
 
 /// Bits that must not change while a descriptor is in use.
@@ -52,14 +52,12 @@ impl Change {
     /// Not executable anywhere.
     pub const NOT_EXECUTABLE: Self = Self::plain(Attributes::PXN.union(Attributes::UXN), Attributes::empty());
     /// Invalid, so that every access faults. The rest of the mapping is preserved.
-    pub const INVALID: Self = Self { valid: Some(false), ..Self::NONE };
+    pub const INVALID: Self = Self { set: 0, clear: VALID };
     /// Valid again.
-    pub const VALID: Self = Self { valid: Some(true), ..Self::NONE };
-
-    const NONE: Self = Self::plain(Attributes::empty(), Attributes::empty());
+    pub const VALID: Self = Self { set: VALID, clear: 0 };
 
     const fn plain(set: Attributes, clear: Attributes) -> Self {
-        Self { set, clear, valid: None }
+        Self { set: set.bits(), clear: clear.difference(set).bits() }
     }
 
     /// Returns the change that sets and clears these permissions and software bits. Returns `None` if other attributes
@@ -81,36 +79,29 @@ impl Change {
         if bits != 0 {
             return Err(FixedBits { bits });
         }
-        let clear = clear & !set;
-        let valid = if (set | clear) & VALID == 0 { None } else { Some(set & VALID != 0) };
-        let (set, clear) = (Attributes::from_bits_truncate(set), Attributes::from_bits_truncate(clear));
-        Ok(Self { set, clear, valid })
+        Ok(Self { set, clear: clear & !set })
     }
 
     /// Returns both changes as one. Where they conflict, `next` wins.
     #[must_use]
     pub const fn and(self, next: Self) -> Self {
-        Self {
-            set: self.set.difference(next.clear).union(next.set),
-            clear: self.clear.difference(next.set).union(next.clear),
-            valid: if next.valid.is_some() { next.valid } else { self.valid },
-        }
+        Self { set: self.set & !next.clear | next.set, clear: self.clear & !next.set | next.clear }
     }
 
     /// Returns the attributes after the change.
     #[must_use]
     pub const fn of(self, attributes: Attributes) -> Attributes {
-        attributes.difference(self.clear).union(self.set)
+        Attributes::from_bits_retain(attributes.bits() & !self.clear | self.set & !VALID)
     }
 
     /// Returns true if the leaves are valid afterwards, false if they are invalid, and `None` if they stay as they are.
     pub const fn validity(self) -> Option<bool> {
-        self.valid
+        if (self.set | self.clear) & VALID == 0 { None } else { Some(self.set & VALID != 0) }
     }
 
-    /// Returns the descriptor bits that are cleared, and those that are set.
-    pub(crate) fn bits(self) -> (u64, u64) {
-        (self.clear.bits(), self.set.bits())
+    /// Returns the bits that are cleared, and those that are set, [`VALID`] among them.
+    pub(crate) const fn bits(self) -> (u64, u64) {
+        (self.clear, self.set)
     }
 }
 
@@ -136,10 +127,8 @@ mod tests {
     #[test]
     fn bits_are_those_of_a_valid_descriptor() {
         let invalid = Change::from_bits(1 << 7, 1);
-        assert_eq!(
-            invalid,
-            Ok(Change { clear: Attributes::empty(), ..Change::READ_ONLY.and(Change::INVALID) })
-        );
+        assert_eq!(invalid, Ok(Change { set: 1 << 7, clear: 1 }));
+        assert_eq!(Change::from_bits(1 << 7, 1 << 7 | 1 << 51), Ok(Change { set: 1 << 7, clear: 1 << 51 }));
         assert_eq!(Change::from_bits(1, 1), Ok(Change::VALID));
         assert_eq!(Change::INVALID.and(Change::VALID).validity(), Some(true));
         assert_eq!(Change::INVALID.and(Change::WRITABLE).validity(), Some(false));

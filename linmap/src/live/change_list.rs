@@ -192,9 +192,9 @@ impl<I: Iterator<Item = Span> + Clone> ListChange<I> {
                     found.include(&self.survey(locked, span, (end, &mut 2))?);
                 }
                 if found.splits {
-                    let mut batch = TlbBatch::new();
-                    Ends::cutting(locked, self.change, span).resize(found.resizes, &mut batch)?;
-                    batch.finish(locked);
+                    Ends::cutting(locked, self.change, span).resize(found.resizes, &mut TlbBatch::new())?;
+                    // Translations stay, so nothing is invalidated.
+                    TlbBatch::new().finish(locked);
                 }
                 Ok(())
             })?;

@@ -291,14 +291,8 @@ impl MapState {
     /// Returns a change of permissions and validity as a change of leaves.
     #[inline(always)]
     pub(crate) fn leaf_change(&self, change: Change) -> LeafChange {
-        let (clear, set) = change.bits();
-        let validity = match change.validity() {
-            None => LeafChange::STAYS,
-            Some(true) => LeafChange::VALID,
-            Some(false) => LeafChange::INVALID,
-        };
         let refuse_write_execute = !self.allows_write_execute();
-        LeafChange { clear, set, validity, refuse_write_execute, skip_holes: false }
+        LeafChange { refuse_write_execute, ..LeafChange::of_bits(change.bits()) }
     }
 
     /// Returns the leaf sizes for new mappings.
