@@ -52,8 +52,8 @@
 //! both stages is dropped only by TLBIs of all addresses, as the virtual ones are not known. Leaves of EL2 are judged
 //! as those of EL1, but for nG: AP\[1\], PXN and XN are not. The exception level at which code runs is not known, so
 //! no TLBI is undefined because of it. Not modelled, and refused where they would matter: a VMID that changes under a
-//! tree of EL1, HCR_EL2.E2H that changes under one of EL2, stage 2 on CPUs that need TLBIs twice, hierarchical
-//! restrictions in table descriptors, and one table in two places, but for those that a tree shares with the one that
+//! tree of EL1, HCR_EL2.E2H that changes under one of EL2, stage 2 on CPUs that need TLBIs twice, NSTable and
+//! restrictions in tables of stage 2, and one table in two places, but for those that a tree shares with the one that
 //! it replaces.
 //!
 //! The registers TCR_EL2, MAIR_EL2, SCTLR_EL2 and VTCR_EL2 do not exist here, CnP of the registers of EL2 has

@@ -4,7 +4,7 @@
 
 use linmap::{
     Attributes, Change, ChangeFlags, Geometry, Granule, Half, Hardware, Leaves, Level, MemoryType, OaFormat,
-    Policy, Region,
+    Policy, Region, TableAttributes,
 };
 use linmap_model::{Access, Core, Event, Setup};
 use test_support::{Random, case, geometries, number, seeds};
@@ -52,12 +52,15 @@ fn on_a_machine(seed: u64) {
     if random.one_in(2) {
         world.fix_root();
     }
+    if random.one_in(2) {
+        world.restrict_tables(TableAttributes::from_bits_truncate(random.bits()));
+    }
     for sequence in 1..=A_MACHINE {
         let policy = any_policy(half, &mut random);
         world.set_policy(policy);
         for _ in 0..random.below(6) + 3 {
             any_circumstances(&mut world, &mut random);
-            let operation = any_operation(&world, &mut random);
+            let operation = without_clean_leaves(any_operation(&world, &mut random), &cores);
             let n = random.below(4) as u8;
             _ = world.does(n, &operation);
             any_access(&world, &cores, &operation, &mut random);
@@ -67,6 +70,24 @@ fn on_a_machine(seed: u64) {
         }
     }
     world.finish();
+}
+
+/// Where walkers manage the dirty state, no leaf is given DBM, so that none becomes writable-clean.
+fn without_clean_leaves(operation: Operation, cores: &[Core]) -> Operation {
+    let gives = |change: Change| change.of(Attributes::empty()).contains(Attributes::DIRTY_MANAGED);
+    let refused = match operation.what {
+        What::Protect(change) | What::Change(change, _) | What::ChangePages(change, ..) => gives(change),
+        What::Map(_, attributes) => attributes.contains(Attributes::DIRTY_MANAGED),
+        _ => false,
+    };
+    if !refused || !cores.iter().any(|core| core.hardware_dirty_state) {
+        return operation;
+    }
+    let what = match operation.what {
+        What::Map(oa, attributes) => What::Map(oa, attributes - Attributes::DIRTY_MANAGED),
+        _ => What::Protect(Change::READ_ONLY),
+    };
+    Operation { what, ..operation }
 }
 
 /// Some CPU uses an address near to an operation that is done, as its mapping permits, after an ISB where it needs one.
@@ -79,7 +100,7 @@ fn any_access(world: &World<'_>, cores: &[Core], operation: &Operation, random: 
     let leaves = world.walked.leaves.as_slice();
     let near = leaves.partition_point(|s| s.va < operation.va) + random.index(3);
     let Some(seen) = leaves.get(near.saturating_sub(1)).filter(|s| s.leaf.valid) else { return };
-    let (core, a) = (cores[n], seen.leaf.attributes);
+    let (core, a) = (cores[n], world.permissions(seen));
     let executable = !(a.contains(Attributes::PXN) || a.contains(Attributes::USER) && a.is_writable());
     let how = match random.below(4) {
         0 if !a.contains(Attributes::READ_ONLY) => Access::Write,
@@ -109,6 +130,7 @@ pub(crate) fn any_geometry(random: &mut Random) -> Geometry {
 
 pub(crate) fn any_cores(random: &mut Random) -> Vec<Core> {
     let strong = random.one_in(2);
+    let dirty = random.one_in(4);
     let core = |random: &mut Random| Core {
         never_aborts: strong || random.one_in(2),
         ttl: random.one_in(2),
@@ -120,6 +142,7 @@ pub(crate) fn any_cores(random: &mut Random) -> Vec<Core> {
         ets2: random.one_in(2),
         // All leaves have the flag, so walkers have nothing to do.
         hardware_access_flag: random.one_in(2),
+        hardware_dirty_state: dirty,
         ..Core::WEAK
     };
     (0..random.below(4) + 1).map(|_| core(random)).collect()
@@ -291,7 +314,14 @@ fn any_mapping(world: &World<'_>, va: u64, random: &mut Random) -> (u64, Attribu
         5 if random.one_in(4) => oa = random.of(&[u64::MAX, 1 << 52, 1 << 48]) & !(g.page_size() - 1),
         _ => {}
     }
-    (oa, attributes)
+    // And bits that are not the library's.
+    let others = Attributes::SOFTWARE | Attributes::UPPER | Attributes::DIRTY_MANAGED;
+    let others = if random.one_in(4) {
+        Attributes::from_bits_truncate(random.bits()) & others
+    } else {
+        Attributes::empty()
+    };
+    (oa, attributes | others)
 }
 
 /// The same mapping, and the number of pages, such that none is RAM at one address and a device's at another.

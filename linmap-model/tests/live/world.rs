@@ -3,10 +3,10 @@
 use std::ops::ControlFlow::Continue;
 
 use linmap::{
-    AddressSpace, Attributes, ChangeError, Dsb, Geometry, Half, Hardware, LeafSize, Leaves, Level, Pa,
-    Platform, Policy, Promise, Region, Stats, Tree, Va,
+    AddressSpace, Attributes, ChangeError, Dsb, Entry, Geometry, Half, Hardware, LeafSize, Leaves, Level, Pa,
+    Platform, Policy, Promise, Region, Stats, TableAttributes, TableLimits, Tree, Va,
 };
-use linmap_model::{Core, Model, OnCpu, Register, Setup};
+use linmap_model::{Core, Expected, Mapping, Model, OnCpu, Register, Setup};
 
 use crate::flat::{Flat, Mapped, Seen, Walked, changes, fitting, kept};
 use crate::operation::{Circumstances, Operation, Prediction, Refused, What};
@@ -26,6 +26,8 @@ pub(crate) struct World<'m> {
     besides: usize,
     parkable: bool,
     write_execute: bool,
+    /// True if new tables may have restrictions.
+    restricted: bool,
     /// The address of the root if that is to stay.
     fixed_root: Option<Pa>,
     /// The number of table pages, and the number that the next operation can take.
@@ -120,6 +122,7 @@ impl<'m> World<'m> {
             besides: usize::from(half == Half::Upper),
             parkable: true,
             write_execute: false,
+            restricted: false,
             fixed_root: None,
             tables,
             frames: None,
@@ -176,6 +179,50 @@ impl<'m> World<'m> {
         (Va(self.g.base(self.half)), Va(last_of(self.g, self.half)))
     }
 
+    /// Gives new tables restrictions.
+    pub(crate) fn restrict_tables(&mut self, tables: TableAttributes) {
+        self.history.push(format!("new tables have {tables:?}"));
+        self.space.set_table_attributes(tables);
+        self.restricted = true;
+    }
+
+    /// Returns what tables remove from leaves, where that is the same: the first and last address, and the restrictions.
+    fn limits(&self, (first, last): (u64, u64)) -> Vec<(u64, u64, TableLimits)> {
+        let mut limits: Vec<(u64, u64, TableLimits)> = Vec::new();
+        let _ = self.space.visit(&self.cpu(0), (Va(first), Va(last)), |seen| {
+            let end = (seen.va.0 + (self.g.level_size(seen.level) - 1)).min(last);
+            match limits.last_mut() {
+                _ if matches!(seen.entry, Entry::Table(_)) => {}
+                Some(before) if before.2 == seen.limits => before.1 = end,
+                _ => limits.push((seen.va.0.max(first), end, seen.limits)),
+            }
+            Continue(())
+        });
+        limits
+    }
+
+    /// Returns announcements of leaves as what a walker makes of them. The tables above them now are what can remove
+    /// something: new ones remove nothing.
+    fn effective(&self, changes: Vec<Expected>) -> Vec<Expected> {
+        let each = |change: Expected| {
+            let Some(to) = change.to.filter(|_| self.restricted) else { return vec![change] };
+            let parts = self.limits((change.va, change.va + (change.bytes - 1))).into_iter();
+            let part = |(va, last, limits): (u64, u64, TableLimits)| {
+                let attributes = limits.restrict(Attributes::from_bits_retain(to.attributes)).bits();
+                let to = Mapping { pa: to.pa + (va - change.va), attributes, ..to };
+                Expected { va, bytes: last - va + 1, to: Some(to), ..change.clone() }
+            };
+            parts.map(part).collect()
+        };
+        changes.into_iter().flat_map(each).collect()
+    }
+
+    /// Returns the permissions of a leaf with what the tables above it remove.
+    pub(crate) fn permissions(&self, seen: &Seen) -> Attributes {
+        let limits = self.limits((seen.va, seen.va)).first().map_or(TableLimits::empty(), |l| l.2);
+        limits.restrict(seen.leaf.attributes)
+    }
+
     fn walk(&self, range: (Va, Va)) -> Walked {
         let mut walked = Walked::default();
         let each = |visited: &linmap::Visited| {
@@ -225,7 +272,7 @@ impl<'m> World<'m> {
         };
         let frames = self.tables - self.model.in_use();
         let frames = self.frames.take().map_or(frames, |left| left.min(frames));
-        cpu.begins(self.space.root(), operation.name(), &changes);
+        cpu.begins(self.space.root(), operation.name(), &self.effective(changes));
         let events = self.model.events();
         let result = operation.run(&self.space, platform);
         // A DSB and an ISB, or nothing: then there was no store.
@@ -355,7 +402,8 @@ impl<'m> World<'m> {
                 assert!(leaves.iter().all(page), "not in pages");
             }
             // What is pending stays as it is.
-            What::Collapse if live && !self.space.has_pending() => {
+            // A table with restrictions may have to stay.
+            What::Collapse if live && !self.restricted && !self.space.has_pending() => {
                 for seen in leaves {
                     let size = self.largest_near(seen.va, (first, last));
                     let is = (seen.level, seen.leaf.contiguous);

@@ -19,14 +19,16 @@ const MOST: usize = EntryUpdate::MOST / 2;
 /// The pending stores.
 pub(crate) struct Cuts<'a, P: Platform> {
     locked: &'a Locked<'a, P>,
+    /// The changes that follow.
+    changes: [LeafChange; 2],
     cuts: [Option<Resize>; MOST],
     used: usize,
 }
 
 impl<'a, P: Platform> Cuts<'a, P> {
-    /// Returns none.
-    pub(crate) const fn new(locked: &'a Locked<'a, P>) -> Self {
-        Self { locked, cuts: [None; MOST], used: 0 }
+    /// Returns none, of leaves that these changes are made to later.
+    pub(crate) const fn new(locked: &'a Locked<'a, P>, changes: [LeafChange; 2]) -> Self {
+        Self { locked, changes, cuts: [None; MOST], used: 0 }
     }
 
     /// Splits the leaves that contain the ends of a span, if the change affects them. All of the span must be mapped.
@@ -54,7 +56,10 @@ impl<'a, P: Platform> Cuts<'a, P> {
         }
         locked.state.owns(run)?;
         locked.covers(run)?;
+        // All cuts of a leaf get the same tables, whichever of the changes they are for.
+        let [one, other] = self.changes;
         let replacement = locked.replacement(LeafChange::NONE, span);
+        let replacement = replacement.before(one, old, table.level).before(other, old, table.level);
         let known = self.known(&table, index, run);
         let dissolves = members.filter(|_| !known.dissolved);
         if span.covers(at.first, at.last) {

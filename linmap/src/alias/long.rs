@@ -244,12 +244,13 @@ impl<P: Platform> Long<'_, '_, P> {
         in_use: Option<u64>,
     ) -> Result<(), ChangeError> {
         let end = |va| LockSet::of::<P>(Span { first: va, last: va });
+        let changes = [self.sides.area, self.sides.aliases];
         let cut = self.call.attempts_with(end(span.first).and(end(span.last)), span, |locked| {
             if !is_mapped(locked, span.first) {
                 return Ok(());
             }
             locked.may_resize(locked.policy, in_use)?;
-            let mut cuts = Cuts::new(locked);
+            let mut cuts = Cuts::new(locked, changes);
             cuts.add(change, span).inspect_err(|_| cuts.undo())?;
             cuts.carry_out((locked.policy, in_use.is_some()))?;
             // The next holder may change something below these tables.

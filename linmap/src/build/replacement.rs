@@ -16,7 +16,7 @@ pub(crate) struct Replacement<'m, M> {
     /// The memory that provides tables.
     pub(crate) memory: &'m M,
     pub(crate) geometry: Geometry,
-    /// What new tables have, as far as it removes nothing from the leaf.
+    /// The attributes of new tables, as far as they remove nothing from the leaf.
     pub(crate) tables: TableAttributes,
     pub(crate) change: LeafChange,
     pub(crate) span: Span,
@@ -56,6 +56,15 @@ impl<M: Memory> Replacement<'_, M> {
             Ok(()) => Ok(link),
             Err(taken) => Err(taken.and(discard(self.memory, g, self.counters, (link, table.level)))),
         }
+    }
+
+    /// Returns the same for a leaf at `level` that changes later: new tables remove nothing from it then either.
+    #[inline]
+    #[must_use]
+    pub(crate) fn before(mut self, change: LeafChange, old: Descriptor, level: Level) -> Self {
+        let built = core::mem::replace(&mut self.change, change);
+        self.tables = self.attributes(old, level);
+        Self { change: built, ..self }
     }
 
     /// Returns the attributes of a table that replaces a leaf.

@@ -107,7 +107,9 @@ impl<'a, P: Platform> Ends<'a, P> {
         let mut link = None;
         if split {
             let old = self.locked.load(&table, index);
-            link = Some(self.locked.replacement(self.built, self.span).leaf(old, &table, table.va(index))?);
+            let replacement = self.locked.replacement(self.built, self.span);
+            let replacement = replacement.before(self.change, old, table.level);
+            link = Some(replacement.leaf(old, &table, table.va(index))?);
         }
         Ok(Resize { table, index, dissolves, link })
     }

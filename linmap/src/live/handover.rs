@@ -15,8 +15,8 @@ impl AddressSpace {
     /// Reads all of them once to count their contents, and changes nothing.
     ///
     /// The policy is [`Policy::Fixed`](crate::Policy::Fixed) until [`set_policy`](Self::set_policy) changes it. Memory
-    /// that is both writable and executable stays so until it changes; [`check`](Self::check) finds it. Everything
-    /// below a table descriptor with restrictions can be read, but not changed.
+    /// that is both writable and executable stays so until it changes; [`check`](Self::check) finds it. Restrictions in
+    /// table descriptors stay as they are; [`set_table_attributes`](Self::set_table_attributes) is for new tables.
     ///
     /// # Errors
     ///

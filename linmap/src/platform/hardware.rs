@@ -48,8 +48,11 @@ pub struct CannotPark;
 /// - [`promise`](Self::promise) is kept by every CPU whose walkers may reach the tables.
 /// - [`park`](Self::park) meets its contract.
 /// - No walker writes into the tables, since a change is a load and a plain store. Either hardware management of the
-///   access flag and of the dirty state (TCR_EL1.HA and HD) is off, or it finds nothing to do: each leaf has the access
-///   flag set, and none is writable-clean (`DIRTY_MANAGED` with `READ_ONLY`).
+///   access flag and of the dirty state (TCR_EL1.HA and HD) is off, or it finds nothing to do: each valid leaf has the
+///   access flag set, none is writable-clean (`DIRTY_MANAGED` with `READ_ONLY`, D8.5.2), and no change makes one so. With
+///   TCR2_EL1.HAFT on each table has its flag set, too
+///   ([`TableAttributes::ACCESSED`](crate::TableAttributes::ACCESSED)). The library keeps these bits as the caller chose
+///   them, and refuses none.
 pub unsafe trait Hardware {
     /// The number of locks, a power of two from 1 to 64. With 1, callers take turns. With more, callers that change
     /// different gigabytes work at the same time: the gigabyte with the number `n` has the lock `n % LOCKS`.

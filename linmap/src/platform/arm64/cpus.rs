@@ -45,7 +45,8 @@ impl<L: RawMutex, const LOCKS: usize> Cpus<L, LOCKS> {
     /// # Safety
     ///
     /// - Each CPU whose walkers may reach the tables is admitted before the next operation on them starts.
-    /// - TCR_EL1.HA and HD are 0 on each, as in [`Registers`](crate::Registers).
+    /// - TCR_EL1.HA and HD are 0 on each, as in [`Registers`](crate::Registers), or find nothing to do, as
+    ///   [`Hardware`](crate::Hardware) says.
     /// - The lock spins. It must not sleep, since interrupts are masked.
     pub const unsafe fn new() -> Self {
         let (promise, cache) = (AtomicU8::new(REPEAT_TLBI), AtomicU64::new(0));
@@ -132,7 +133,7 @@ impl Drop for Masked {
 // - the promise is the weakest of all CPUs that were admitted, which are all that use the tables, as `new` requires;
 //   code is synchronised for the weakest as well;
 // - no CPU is ever parked;
-// - TCR_EL1.HA and HD are off, as `new` requires.
+// - TCR_EL1.HA and HD are off or find nothing to do, as `new` requires.
 unsafe impl<L: RawMutex, const LOCKS: usize> Hardware for Cpus<L, LOCKS> {
     const LOCKS: usize = LOCKS;
 
