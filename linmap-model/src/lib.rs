@@ -109,6 +109,7 @@ mod on_cpu;
 mod pages;
 mod physical;
 mod pinned;
+mod place;
 mod register;
 mod replay;
 mod rule;

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use linmap::{Descriptor, Entry, Geometry, Level, TableLimits};
+use linmap::{Descriptor, Entry, Geometry, Level};
 
-use crate::space::Space;
+pub(crate) use crate::place::Place;
 use crate::{CpuId, Setup, stage2};
 
 /// The state of a page.
@@ -18,30 +18,6 @@ pub(crate) enum State {
     Linked(Place),
     /// Unlinked from a tree, and walk caches may still lead to it.
     Unlinked,
-}
-
-/// A table's place in a tree.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
-    /// The root of the tree.
-    pub(crate) root: u64,
-    /// The level of the table's entries.
-    pub(crate) level: Level,
-    /// The first address that its first slot translates.
-    pub(crate) va: u64,
-    /// The regime whose addresses these are: that of the register which loaded the tree last. That a tree in use has but
-    /// one is judged when a CPU loads it, and at stores into its root.
-    pub(crate) space: Space,
-    /// The restrictions in the descriptors of this table and of those above it.
-    pub(crate) limits: TableLimits,
-}
-
-impl Place {
-    /// Returns the place of the table that a table descriptor in this one points to, from an address on.
-    pub(crate) const fn below(self, descriptor: u64, va: u64) -> Self {
-        let limits = self.limits.union(TableLimits::of(Descriptor(descriptor)));
-        Self { level: self.level.next(), va, limits, ..self }
-    }
 }
 
 #[derive(Clone)]

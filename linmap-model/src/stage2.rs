@@ -6,7 +6,7 @@
 use linmap::{Attributes, Descriptor, Entry, Geometry, Leaf};
 
 use crate::Mapping;
-use crate::pages::Place;
+use crate::place::Place;
 use crate::space::Space;
 
 /// The mark of a leaf of stage 2: the bit says that a descriptor is valid, and is no attribute.

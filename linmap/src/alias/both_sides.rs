@@ -148,7 +148,7 @@ impl<P: Platform> BothSides<'_, P> {
             let wish = found.frames + u64::from(found.area.splits);
             return Err(Needs::MoreFrames { least, wish }.into());
         }
-        let mut cuts = Cuts::new(locked, [self.area, self.aliases]);
+        let mut cuts = Cuts::new(locked, [self.sides.area, self.sides.aliases]);
         match self.add_to(&mut cuts, found) {
             Ok(()) => cuts.carry_out((policy, found.in_use().is_some())),
             Err(error) => {
