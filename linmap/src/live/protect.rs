@@ -16,6 +16,7 @@ use crate::live::attempt::Call;
 use crate::live::ends::{Ends, tables_for_ends};
 use crate::live::error::ChangeError;
 use crate::live::in_place::InPlace;
+use crate::live::invalidated::Invalidated;
 use crate::live::lock_set::LockSet;
 use crate::live::locked::Locked;
 use crate::live::map_state::MapState;
@@ -23,7 +24,7 @@ use crate::live::reserve::Reserve;
 use crate::live::resize::Resize;
 use crate::live::stop::{Needs, Stop};
 use crate::live::survey::{Survey, Surveyor};
-use crate::live::tlb_batch::{Invalidated, TlbBatch, finish_one};
+use crate::live::tlb_batch::{TlbBatch, finish_one};
 use crate::plan::Policy;
 use crate::platform::Platform;
 

@@ -5,7 +5,8 @@
 //! (D8.17, IWZCBG).
 
 use crate::build::Counters;
-use crate::format::{Geometry, Scope, Span, Tlbi, Va};
+use crate::format::{Geometry, Scope, Tlbi, Va};
+use crate::live::invalidated::Invalidated;
 use crate::live::locked::Locked;
 use crate::platform::{Dsb, Hardware, Platform};
 
@@ -16,35 +17,6 @@ pub(crate) struct TlbBatch {
     scope: Scope,
     /// True if the invalidations are left to a later flush.
     later: bool,
-}
-
-/// Addresses, and the smallest entry that a TLB can hold for them.
-#[derive(Clone, Copy)]
-pub(crate) struct Invalidated {
-    pub(crate) first: u64,
-    pub(crate) last: u64,
-    pub(crate) entry_shift: u32,
-}
-
-impl Invalidated {
-    /// Returns both, with the addresses between them.
-    pub(crate) fn and(&self, other: &Self) -> Self {
-        Self {
-            first: self.first.min(other.first),
-            last: self.last.max(other.last),
-            entry_shift: self.entry_shift.min(other.entry_shift),
-        }
-    }
-
-    /// Returns true if the other one overlaps it or is adjacent, and has entries of the same size.
-    pub(crate) const fn meets(&self, other: &Self) -> bool {
-        let begins_before = self.first <= other.last.saturating_add(1);
-        self.entry_shift == other.entry_shift && begins_before && other.first <= self.last.saturating_add(1)
-    }
-
-    pub(crate) const fn overlaps(&self, span: Span) -> bool {
-        self.first <= span.last && span.first <= self.last
-    }
 }
 
 impl TlbBatch {

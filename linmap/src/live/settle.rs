@@ -1,0 +1,67 @@
+//! Pending invalidations in a hold: they are noted, looked for, and made up for.
+
+use crate::format::Span;
+use crate::live::invalidated::Invalidated;
+use crate::live::lock_set::LockSet;
+use crate::live::locked::Locked;
+use crate::live::map_state::MapState;
+use crate::live::reserve::Reserve;
+use crate::live::tlb_batch::TlbBatch;
+use crate::platform::{Platform, with_locks};
+
+impl<P: Platform> Locked<'_, P> {
+    /// Notes that the invalidation of a range is left to a later flush. The holder has all its locks.
+    pub(crate) fn leave_pending(&self, range: Invalidated) {
+        let span = Span { first: range.first, last: range.last };
+        for number in LockSet::of::<P>(span).numbers() {
+            let pending = self.state.pending(number);
+            if pending.is_empty() {
+                self.state.attention.pending_begins();
+            }
+            pending.add(range);
+        }
+    }
+
+    /// Returns true if invalidations of a span are pending. The holder has its locks.
+    pub(crate) fn is_pending(&self, span: Span) -> bool {
+        let overlaps = |number| self.state.pending(number).overlaps(span);
+        self.state.attention.is_pending() && LockSet::of::<P>(span).numbers().any(overlaps)
+    }
+
+    /// Invalidates what is pending and overlaps a span, as far as its locks are held.
+    #[inline]
+    pub(crate) fn settle(&self, span: Span) {
+        if self.state.attention.is_pending() {
+            self.settle_pending(span);
+        }
+    }
+
+    #[cold]
+    fn settle_pending(&self, span: Span) {
+        let held = LockSet::of::<P>(span).numbers().filter(|&number| self.locks.has(LockSet::one(number)));
+        for pending in held.map(|number| self.state.pending(number)) {
+            let mut batch = TlbBatch::new();
+            pending.take(span, |range| batch.add(range.first, range.last, range.entry_shift));
+            if batch.is_empty() {
+                continue;
+            }
+            batch.finish(self);
+            if pending.is_empty() {
+                self.state.attention.pending_ends();
+            }
+        }
+    }
+}
+
+/// Invalidates all pending ranges that overlap a span.
+pub(crate) fn flush<P: Platform>(state: &MapState, platform: &P, span: Span) {
+    if !state.attention.is_pending() {
+        return;
+    }
+    let reserve = Reserve::new(platform);
+    for number in LockSet::of::<P>(span).numbers() {
+        with_locks(platform, LockSet::one(number).bits(), || {
+            Locked::of_one(platform, state, number, &reserve).settle(span);
+        });
+    }
+}
