@@ -1,11 +1,12 @@
 //! Calls that make a map.
 
+use core::mem::MaybeUninit;
 use core::ptr::addr_of_mut;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
 use linmap::{AddressSpace, CreateError, Geometry, Granule, Half, OaFormat, Pa, Policy, Stats, Tree, Va};
 
-use crate::errno::{Errno, Invalid, LINMAP_EINVAL, answer};
+use crate::errno::{Invalid, LINMAP_EINVAL, answer};
 use crate::map::{Map, READY};
 use crate::platform::Kernel;
 use crate::regions::{checked, runs};
@@ -124,23 +125,25 @@ impl New {
         Kernel::new(self.geometry, self.offset, self.promise, true).by_level()
     }
 
-    /// Writes the map.
+    /// Writes the map, in which `make` makes the address space, since that is larger than some stacks.
     ///
     /// # Safety
     ///
     /// The pointer is that of memory for a map, which nothing else uses.
-    unsafe fn write(self, space: AddressSpace) -> i32 {
+    unsafe fn write<E>(
+        self,
+        make: impl FnOnce(&mut MaybeUninit<AddressSpace>) -> Result<&mut AddressSpace, E>,
+    ) -> Result<(), E> {
         let Self { map, half, promise, offset, .. } = self;
-        space.set_policy(policy(promise));
         // SAFETY: the caller's promise; `Map` is not larger. It is used by others only once it is ready.
         unsafe {
+            make(&mut *addr_of_mut!((*map).space).cast())?.set_policy(policy(promise));
             addr_of_mut!((*map).promise).write(AtomicU32::new(promise));
             addr_of_mut!((*map).offset).write(AtomicU64::new(offset));
             addr_of_mut!((*map).half).write(half);
-            addr_of_mut!((*map).space).write(space);
             (*map).ready.store(READY, Release);
         }
-        0
+        Ok(())
     }
 }
 
@@ -168,11 +171,9 @@ pub unsafe extern "C" fn linmap_init(
     let Ok(new) = (unsafe { New::checked(map, geometry, table_offset, promise) }) else {
         return -LINMAP_EINVAL;
     };
-    match Tree::build(&new.kernel(), new.geometry, new.half, core::iter::empty()) {
-        // SAFETY: the caller's promise.
-        Ok(tree) => unsafe { new.write(AddressSpace::adopt(tree)) },
-        Err(error) => -error.errno(),
-    }
+    let tree = Tree::build(&new.kernel(), new.geometry, new.half, core::iter::empty());
+    // SAFETY: the caller's promise.
+    answer(tree.and_then(|tree| unsafe { new.write(|space| Ok(AddressSpace::adopt_in(space, tree))) }))
 }
 
 /// Makes a map of a part of a root that CPUs use already and that others use too, such as the kernel's first root: the
@@ -200,13 +201,11 @@ pub unsafe extern "C" fn linmap_adopt(
     }
     // SAFETY: the caller's promise.
     let LinmapRange { first, last } = unsafe { *range };
-    let (kernel, range) = (new.kernel(), (Va(first), Va(last)));
+    let (kernel, of, range) = (new.kernel(), (new.geometry, new.half), (Va(first), Va(last)));
     // SAFETY: the caller's promise.
-    match unsafe { AddressSpace::from_shared_root(&kernel, new.geometry, new.half, Pa(root), range) } {
-        // SAFETY: the caller's promise.
-        Ok(space) => unsafe { new.write(space) },
-        Err(error) => -error.errno(),
-    }
+    let written =
+        unsafe { new.write(|space| AddressSpace::from_shared_root_in(space, &kernel, of, Pa(root), range)) };
+    answer(written)
 }
 
 /// Adds regions to a map. They are in the order of their addresses, and no entry of the root between the first and the last

@@ -134,7 +134,7 @@ impl<'a, P: Platform> Cuts<'a, P> {
         let Some(first) = all.next() else { return Ok(()) };
         let mut cuts = [first; MOST];
         cuts[1..].iter_mut().zip(all).for_each(|(place, cut)| *place = cut);
-        Resize::all(self.locked, (Policy::Park, true), &cuts[..self.used], true)
+        Resize::all::<P, { EntryUpdate::MOST }>(self.locked, (Policy::Park, true), &cuts[..self.used], true)
     }
 }
 

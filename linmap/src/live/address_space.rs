@@ -21,12 +21,13 @@
 //! [`Hardware::call`]: crate::Hardware::call
 
 use core::fmt::{self, Write};
+use core::mem::MaybeUninit;
 use core::ops::ControlFlow;
 
 use crate::build::{Changes, Tree, page_tables_for};
 use crate::format::{
-    Attributes, Change, Entry, Geometry, LeafChange, Level, MemoryType, Pa, Span, TableAttributes, Unaligned,
-    Va,
+    Attributes, Change, Entry, Geometry, Half, LeafChange, Level, MemoryType, Pa, Span, TableAttributes,
+    Unaligned, Va,
 };
 use crate::live::attempt::Call;
 use crate::live::change_flags::ChangeFlags;
@@ -75,6 +76,23 @@ impl AddressSpace {
         Self::of(MapState::of(tree))
     }
 
+    /// Does the same where the value will stay, as it is larger than the stacks of some kernels.
+    pub fn adopt_in(memory: &mut MaybeUninit<Self>, tree: Tree) -> &mut Self {
+        let (geometry, half, stats) = (tree.geometry(), tree.half(), tree.stats());
+        Self::over_in(memory, (tree.into_root().into_pa(), geometry, half), &stats)
+    }
+
+    /// Makes the owner of a map with these counts below a root.
+    pub(crate) fn over_in<'s>(
+        memory: &'s mut MaybeUninit<Self>,
+        root: (Pa, Geometry, Half),
+        stats: &Stats,
+    ) -> &'s mut Self {
+        let space = memory.write(Self { state: MapState::BLANK });
+        space.state.begin(root, stats);
+        space
+    }
+
     /// Returns the owner of a map in that state.
     pub(crate) const fn of(state: MapState) -> Self {
         Self { state }
@@ -83,6 +101,11 @@ impl AddressSpace {
     /// Returns the state of the map, for operations in other modules.
     pub(crate) const fn state(&self) -> &MapState {
         &self.state
+    }
+
+    /// Returns the state of the map, for its maker.
+    pub(crate) const fn state_mut(&mut self) -> &mut MapState {
+        &mut self.state
     }
 
     /// Returns the address of the root table.

@@ -72,10 +72,10 @@ impl<'a, P: Platform> Ends<'a, P> {
         }
         match resizes {
             [Some(first), Some(last)] => {
-                Resize::all(locked, (policy, in_use.is_some()), &[first, last], true)?;
+                Resize::all::<P, 4>(locked, (policy, in_use.is_some()), &[first, last], true)?;
             }
             [Some(one), None] | [None, Some(one)] => {
-                Resize::all(locked, (policy, in_use.is_some()), &[one], true)?;
+                Resize::all::<P, 4>(locked, (policy, in_use.is_some()), &[one], true)?;
             }
             [None, None] => {}
         }

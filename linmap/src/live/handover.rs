@@ -1,5 +1,6 @@
 //! Takes over live tables that other software made, and hands tables back when no walker reaches them.
 
+use core::mem::MaybeUninit;
 use core::ops::ControlFlow;
 
 use crate::build::{BuildError, Tree};
@@ -7,6 +8,7 @@ use crate::format::{Entry, Geometry, Half, Pa, Span, Va};
 use crate::live::address_space::AddressSpace;
 use crate::live::error::AdoptError;
 use crate::live::map_state::MapState;
+use crate::plan::Stats;
 use crate::platform::Memory;
 use crate::read::{Live, count, visit};
 
@@ -76,12 +78,35 @@ impl AddressSpace {
         root: Pa,
         range: (Va, Va),
     ) -> Result<Self, AdoptError> {
-        Tree::fits(memory, geometry)?;
-        let owned = whole_entries(geometry, half, range)?;
-        // SAFETY: these are live tables of this memory, by the caller's promise.
-        let tables = unsafe { Live::new(memory) };
-        let stats = count(&tables, geometry, root, range).unwrap_or_else(|e| match e {});
-        Ok(Self::of(MapState::over(root, geometry, half, &stats).sharing(owned)))
+        // SAFETY: the caller's promise.
+        let (owned, stats) = unsafe { shared(memory, (root, geometry, half), range) }?;
+        let mut state = MapState::over(root, geometry, half, &stats);
+        state.share_root(owned);
+        Ok(Self::of(state))
+    }
+
+    /// Does the same as [`from_shared_root`](Self::from_shared_root) where the value will stay, as it is larger than the
+    /// stacks of some kernels.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    ///
+    /// # Safety
+    ///
+    /// As there.
+    pub unsafe fn from_shared_root_in<'s, M: Memory>(
+        place: &'s mut MaybeUninit<Self>,
+        memory: &M,
+        (geometry, half): (Geometry, Half),
+        root: Pa,
+        range: (Va, Va),
+    ) -> Result<&'s mut Self, AdoptError> {
+        // SAFETY: the caller's promise.
+        let (owned, stats) = unsafe { shared(memory, (root, geometry, half), range) }?;
+        let space = Self::over_in(place, (root, geometry, half), &stats);
+        space.state_mut().share_root(owned);
+        Ok(space)
     }
 
     /// Hands the tables back as a tree, which can be [discarded](Tree::discard) or published elsewhere. Reads all of
@@ -108,6 +133,23 @@ impl AddressSpace {
         // SAFETY: the caller's promise. This value owned the tables, and is gone.
         unsafe { Tree::of_tables(memory, (root, geometry, half), stats, write_execute) }
     }
+}
+
+/// Returns a part of a root that is to be taken over, and what is there.
+///
+/// # Safety
+///
+/// As for [`AddressSpace::from_shared_root`].
+unsafe fn shared<M: Memory>(
+    memory: &M,
+    (root, geometry, half): (Pa, Geometry, Half),
+    range: (Va, Va),
+) -> Result<(Span, Stats), AdoptError> {
+    Tree::fits(memory, geometry)?;
+    let owned = whole_entries(geometry, half, range)?;
+    // SAFETY: these are live tables of this memory, by the caller's promise.
+    let tables = unsafe { Live::new(memory) };
+    Ok((owned, count(&tables, geometry, root, range).unwrap_or_else(|e| match e {})))
 }
 
 /// Returns a range whose ends are those of entries of the root, or of contiguous runs of them.

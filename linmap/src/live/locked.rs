@@ -12,7 +12,7 @@ use crate::live::marks::mark;
 use crate::live::reserve::Reserve;
 use crate::live::stop::{Needs, Stop};
 use crate::plan::Policy;
-use crate::platform::{Dsb, Platform, Slot};
+use crate::platform::{Dsb, Platform, Slot, apart};
 use crate::read::{Source, Table, Visitor, visit_span};
 
 /// Live tables under locks: their platform, the state of the map, and what the holder has.
@@ -57,18 +57,30 @@ impl<'a, P: Platform> Locked<'a, P> {
     /// Runs `work` while the locks are held. Readers without a lock can tell that tables may change meanwhile.
     #[inline]
     pub(crate) fn hold<R>(&self, work: impl FnOnce() -> R) -> R {
-        self.hold_all(self.locks.bits(), work)
+        let locks = self.locks.bits();
+        match locks & (locks - 1) {
+            others if P::LOCKS > 1 && others != 0 => self.hold_one(locks, || self.hold_more(others, work)),
+            _ => self.hold_one(locks, work),
+        }
     }
 
-    fn hold_all<R>(&self, locks: u64, work: impl FnOnce() -> R) -> R {
+    /// Runs `work` in a frame of its own, while more locks are held: each of them takes a frame of the stack.
+    #[inline(never)]
+    fn hold_more<R>(&self, locks: u64, work: impl FnOnce() -> R) -> R {
+        match locks & (locks - 1) {
+            0 => self.hold_one(locks, || apart(work)),
+            others => self.hold_one(locks, || self.hold_more(others, work)),
+        }
+    }
+
+    /// Runs `work` while the first lock of a set is held.
+    #[inline(always)]
+    fn hold_one<R>(&self, locks: u64, work: impl FnOnce() -> R) -> R {
         let number = locks.trailing_zeros() as usize;
         let _held = self.platform.lock(number);
         let share = self.state.share(number);
         let version = share.changes_begin();
-        let result = match locks & (locks - 1) {
-            0 => work(),
-            others => self.hold_all(others, work),
-        };
+        let result = work();
         share.changes_end(version);
         result
     }

@@ -60,37 +60,51 @@ impl MapState {
 
     /// Returns the state of a map with these counts below a root.
     pub(crate) fn over(root: Pa, geometry: Geometry, half: Half, stats: &Stats) -> Self {
-        let base = geometry.base(half);
-        let owned = Span { first: base, last: base + ((1 << geometry.va_bits()) - 1) };
-        let state = Self {
-            root: AtomicU64::new(root.0),
-            geometry,
-            half,
-            base,
-            owned,
-            fixed_root: AtomicBool::new(false),
-            first_leaf: geometry.first_leaf_level(),
-            root_shift: geometry.level_shift(geometry.root()) as u8,
-            page_shift: geometry.page_shift() as u8,
-            policy: AtomicU8::new(Policy::Fixed as u8),
-            write_execute: AtomicBool::new(false),
-            count_table_limits: AtomicBool::new(false),
-            table_attributes: AtomicU64::new(0),
-            attention: Attention::none(),
-            parkings: AtomicU64::new(0),
-            pins: [const { AtomicU32::new(0) }; MOST_LOCKS],
-            claims: Claims::new(),
-            copied: Copied::none(),
-            shares: [const { Share::new() }; MOST_LOCKS],
-            pending: [const { Pending::none() }; MOST_LOCKS],
-        };
-        state.shares[0].counters.include(stats);
+        let mut state = Self::BLANK;
+        state.begin((root, geometry, half), stats);
         state
     }
 
-    /// Returns the state of a map that has only a part of its root, which stays where it is.
-    pub(crate) fn sharing(self, owned: Span) -> Self {
-        Self { owned, fixed_root: AtomicBool::new(true), ..self }
+    /// Sets what depends on the tables, in a state that is blank.
+    pub(crate) fn begin(&mut self, (root, geometry, half): (Pa, Geometry, Half), stats: &Stats) {
+        self.root = AtomicU64::new(root.0);
+        (self.geometry, self.half, self.base) = (geometry, half, geometry.base(half));
+        self.owned = Span { first: self.base, last: self.base + ((1 << geometry.va_bits()) - 1) };
+        self.first_leaf = geometry.first_leaf_level();
+        self.root_shift = geometry.level_shift(geometry.root()) as u8;
+        self.page_shift = geometry.page_shift() as u8;
+        self.shares[0].counters.include(stats);
+    }
+
+    /// The state of no map yet. A state is larger than some stacks, so that it begins where it will stay, as a copy of this.
+    #[allow(clippy::declare_interior_mutable_const, reason = "each use is a state of its own")]
+    pub(crate) const BLANK: Self = Self {
+        root: AtomicU64::new(0),
+        geometry: Geometry::ANY,
+        half: Half::Upper,
+        base: 0,
+        owned: Span { first: 0, last: 0 },
+        fixed_root: AtomicBool::new(false),
+        first_leaf: Level::PAGE,
+        root_shift: 0,
+        page_shift: 0,
+        policy: AtomicU8::new(Policy::Fixed as u8),
+        write_execute: AtomicBool::new(false),
+        count_table_limits: AtomicBool::new(false),
+        table_attributes: AtomicU64::new(0),
+        attention: Attention::none(),
+        parkings: AtomicU64::new(0),
+        pins: [const { AtomicU32::new(0) }; MOST_LOCKS],
+        claims: Claims::new(),
+        copied: Copied::none(),
+        shares: [const { Share::new() }; MOST_LOCKS],
+        pending: [const { Pending::none() }; MOST_LOCKS],
+    };
+
+    /// Lets the map have only a part of its root, which stays where it is.
+    pub(crate) fn share_root(&mut self, owned: Span) {
+        self.owned = owned;
+        self.fix_root();
     }
 
     /// Returns the addresses whose mappings belong to this map.

@@ -33,12 +33,13 @@ impl Resize {
     }
 
     /// Carries out all resizes, or none. No two may dissolve the same run. With `then_changed`, a barrier follows
-    /// dissolved runs, because their entries change next.
+    /// dissolved runs, because their entries change next. There are at most `ROOM` / 2 of them, so that they take no more
+    /// of the stack than they need.
     ///
     /// # Errors
     ///
     /// CPUs do not park. Nothing was stored, and the tables that would have been published are given back.
-    pub(crate) fn all<P: Platform>(
+    pub(crate) fn all<P: Platform, const ROOM: usize>(
         locked: &Locked<'_, P>,
         (policy, in_use): (Policy, bool),
         resizes: &[Self],
@@ -48,7 +49,7 @@ impl Resize {
             Self::all_in_place(locked, resizes.iter().copied(), then_changed);
             return Ok(());
         }
-        Self::all_parked(locked, resizes)?;
+        Self::all_parked::<P, ROOM>(locked, resizes)?;
         resizes.iter().for_each(|resize| resize.count(locked));
         Ok(())
     }
@@ -77,8 +78,11 @@ impl Resize {
     }
 
     #[cold]
-    fn all_parked<P: Platform>(locked: &Locked<'_, P>, resizes: &[Self]) -> Result<(), Stop> {
-        let mut updates = [EntryUpdate::default(); EntryUpdate::MOST];
+    fn all_parked<P: Platform, const ROOM: usize>(
+        locked: &Locked<'_, P>,
+        resizes: &[Self],
+    ) -> Result<(), Stop> {
+        let mut updates = [EntryUpdate::default(); ROOM];
         let mut used = 0;
         let mut add = |update| {
             updates[used] = update;

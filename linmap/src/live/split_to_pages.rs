@@ -152,7 +152,7 @@ impl<P: Platform> LeafVisitor<P> for Splits {
                 link = Some(replacement.leaf(old, table, table.va(index))?);
             }
             let resize = Resize { table: *table, index, dissolves: locked.run(table, old), link };
-            Resize::all(locked, (self.policy, old.is_valid()), &[resize], false)?;
+            Resize::all::<P, 4>(locked, (self.policy, old.is_valid()), &[resize], false)?;
         }
         Ok(index + 1)
     }

@@ -160,9 +160,25 @@ pub(crate) const fn all_locks<H: Hardware + ?Sized>() -> u64 {
 pub(crate) fn with_locks<H: Hardware + ?Sized, R>(hardware: &H, set: u64, work: impl FnOnce() -> R) -> R {
     let _held = hardware.lock(set.trailing_zeros() as usize);
     match set & (set - 1) {
-        0 => work(),
-        others => with_locks(hardware, others, work),
+        others if H::LOCKS > 1 && others != 0 => with_more_locks(hardware, others, work),
+        _ => work(),
     }
+}
+
+/// Does the same inside another lock. Each lock takes a frame of the stack, so the frames of `work` are not among them.
+#[inline(never)]
+fn with_more_locks<H: Hardware + ?Sized, R>(hardware: &H, set: u64, work: impl FnOnce() -> R) -> R {
+    let _held = hardware.lock(set.trailing_zeros() as usize);
+    match set & (set - 1) {
+        0 => apart(work),
+        others => with_more_locks(hardware, others, work),
+    }
+}
+
+/// Runs `work` in a frame of its own.
+#[inline(never)]
+pub(crate) fn apart<R>(work: impl FnOnce() -> R) -> R {
+    work()
 }
 
 /// Everything that a platform provides: table pages and CPUs.

@@ -1,0 +1,101 @@
+//! The object for arm64 kernels: what it needs and exports, how it is relocated, which instructions it has, and how deep its
+//! calls go. `scripts/test-c.sh` builds it and runs this: LINMAP_OBJECT is its path.
+
+mod disassembly;
+mod header;
+mod stack;
+
+use disassembly::{Object, Symbols};
+use std::collections::BTreeSet;
+
+#[test]
+#[ignore = "needs the object: scripts/test-c.sh"]
+fn it_needs_and_exports_what_the_header_says() {
+    let (symbols, header) = (Symbols::read(), header::functions());
+    let needed: BTreeSet<_> = symbols
+        .needed
+        .iter()
+        .filter(|name| !["memcpy", "memset"].contains(&name.as_str()))
+        .cloned()
+        .collect();
+    assert_eq!(needed, header.of_the_kernel);
+    assert_eq!(symbols.exported, header.of_the_library);
+}
+
+/// What a position-independent kernel can relocate: branches, addresses relative to the code, and 64-bit words of data.
+#[test]
+#[ignore = "needs the object: scripts/test-c.sh"]
+fn it_can_be_placed_anywhere() {
+    let in_code = [
+        "R_AARCH64_CALL26",
+        "R_AARCH64_JUMP26",
+        "R_AARCH64_ADR_PREL_PG_HI21",
+        "R_AARCH64_ADD_ABS_LO12_NC",
+        "R_AARCH64_LDST8_ABS_LO12_NC",
+        "R_AARCH64_LDST16_ABS_LO12_NC",
+        "R_AARCH64_LDST32_ABS_LO12_NC",
+        "R_AARCH64_LDST64_ABS_LO12_NC",
+    ];
+    let relocations = disassembly::relocations();
+    assert!(relocations.len() > 100, "there are {} relocations", relocations.len());
+    for (section, kind) in relocations {
+        let permitted = match section.starts_with(".text") {
+            true => in_code.contains(&kind.as_str()),
+            false => ["R_AARCH64_ABS64", "R_AARCH64_PREL32", "R_AARCH64_PREL64"].contains(&kind.as_str()),
+        };
+        assert!(permitted, "{kind} in {section}");
+    }
+}
+
+#[test]
+#[ignore = "needs the object: scripts/test-c.sh"]
+fn it_uses_no_register_of_floating_point_or_simd() {
+    let vector = |operand: &str| {
+        let mut chars = operand.chars();
+        let kind = chars.next().is_some_and(|c| "bhsdqv".contains(c));
+        let number: String = chars.by_ref().take_while(char::is_ascii_digit).collect();
+        kind && !number.is_empty() && number.parse().is_ok_and(|n: u32| n < 32)
+    };
+    for function in Object::read().functions.values() {
+        for line in &function.code {
+            let found = line.operands.iter().find(|operand| vector(operand));
+            assert_eq!(found, None, "{}: {line:?}", function.name);
+        }
+    }
+}
+
+/// Calls through pointers need types that a kernel with control flow integrity checks. There are some in the text of a
+/// panic, after which nothing goes on.
+#[test]
+#[ignore = "needs the object: scripts/test-c.sh"]
+fn it_calls_nothing_through_a_pointer() {
+    let object = Object::read();
+    for name in header::functions().of_the_library {
+        for function in object.reached_from(&name) {
+            let indirect = function
+                .code
+                .iter()
+                .find(|line| ["blr", "br"].contains(&line.instruction.as_str()) && !line.is_jump_table);
+            assert!(indirect.is_none(), "{name} reaches {}: {indirect:?}", function.name);
+        }
+    }
+}
+
+#[test]
+#[ignore = "needs the object: scripts/test-c.sh"]
+fn each_call_takes_a_bounded_stack() {
+    let object = Object::read();
+    let mut wrong = Vec::new();
+    for name in header::functions().of_the_library {
+        let (deepest, path) = stack::deepest(&object, &name);
+        println!("{name:24} {deepest:6}");
+        for (function, frame) in path {
+            println!("    {frame:6} {function}");
+        }
+        let most = stack::most(&name);
+        if deepest > most {
+            wrong.push(format!("{name} takes {deepest} bytes of stack, and {most} are its limit"));
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:#?}");
+}

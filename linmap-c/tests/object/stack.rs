@@ -1,0 +1,69 @@
+//! The deepest stack of a call: frames along the calls of the object, callbacks and panics left out.
+
+use crate::disassembly::Object;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Returns how deep a function goes that calls itself, directly or not: down the levels of tables, of which there are five;
+/// or of the tables that replace a leaf, which are at most three levels above one another.
+fn levels(name: &str) -> u64 {
+    if name.contains("Replacement") { 3 } else { 5 }
+}
+
+/// The functions on the deepest path and their frames, from the call down.
+type Path = Vec<(String, u64)>;
+
+/// Returns an upper bound of the bytes that a call takes, and the path to them.
+pub(crate) fn deepest(object: &Object, name: &str) -> (u64, Path) {
+    let reached: BTreeMap<&str, BTreeSet<&str>> = object
+        .functions
+        .keys()
+        .map(|name| {
+            (name.as_str(), object.reached_from(name).iter().map(|function| function.name.as_str()).collect())
+        })
+        .collect();
+    below(object, &reached, &mut BTreeMap::new(), name)
+}
+
+fn below<'o>(
+    object: &'o Object,
+    reached: &BTreeMap<&'o str, BTreeSet<&'o str>>,
+    known: &mut BTreeMap<&'o str, (u64, Path)>,
+    name: &str,
+) -> (u64, Path) {
+    let Some(function) = object.functions.get(name).filter(|function| !function.is_panic()) else {
+        return (0, Vec::new());
+    };
+    if let Some(found) = known.get(name) {
+        return found.clone();
+    }
+    // The functions that reach each other are one, as deep as all of them at each level.
+    let mutual: BTreeSet<_> =
+        reached[name].iter().copied().filter(|other| reached[other].contains(name)).collect();
+    let calls = mutual.iter().flat_map(|member| &object.functions[*member].calls);
+    let recursive = mutual
+        .iter()
+        .flat_map(|member| &object.functions[*member].calls)
+        .any(|call| mutual.contains(call.as_str()));
+    let frame: u64 = mutual.iter().map(|member| object.functions[*member].frame).sum();
+    let frame = if recursive { frame * levels(name) } else { frame };
+    let outside: BTreeSet<&String> = calls.filter(|call| !mutual.contains(call.as_str())).collect();
+    let (deepest, path) = outside
+        .into_iter()
+        .map(|call| below(object, reached, known, call))
+        .max_by_key(|found| found.0)
+        .unwrap_or_default();
+    let path = core::iter::once((name.to_owned(), frame)).chain(path).collect();
+    known.insert(&function.name, (frame + deepest, path));
+    known[name].clone()
+}
+
+/// Returns the largest number of bytes that a call may take.
+pub(crate) fn most(name: &str) -> u64 {
+    match name {
+        "linmap_root" | "linmap_promise" | "linmap_move_tables" => 64,
+        "linmap_stats" | "linmap_flush" | "linmap_tables_needed" => 1 << 10,
+        "linmap_init" | "linmap_adopt" | "linmap_create" | "linmap_collapse" => 4 << 10,
+        "linmap_map" => 7 << 10,
+        _ => 6 << 10,
+    }
+}
