@@ -56,6 +56,10 @@ image:    setup ## build the bootable kernel: target/linmap.img
 bare-metal: setup ## build examples/bare-metal, a kernel in 150 lines: target/bare-metal.elf
 	scripts/bare-metal.sh
 
+c-library: ## build linmap for kernels in C: target/c-library/linmap.o, liblinmap.a and linmap.h
+	scripts/setup.sh --c
+	scripts/c-library.sh $(ARGS)
+
 command:  setup ## build the linmap command: target/release/linmap
 	$(RUST) cargo build --release -p linmap-cli
 
@@ -65,4 +69,4 @@ setup:    ## install missing programs, and nothing else
 clean:    ## remove all builds
 	$(RUST) cargo clean
 
-.PHONY: help run test test-linux bench counts figures docs soak mutants judges sizes lint image fixed command bare-metal setup clean
+.PHONY: help run test test-linux bench counts figures docs soak mutants judges sizes lint image fixed command bare-metal c-library setup clean

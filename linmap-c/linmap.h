@@ -189,6 +189,9 @@ struct linmap_geometry {
   uint32_t max_leaf_shift;
   // 1 for the lower half of the address space (TTBR0), 0 for the upper (TTBR1).
   uint32_t lower;
+  // The bits of the descriptors of new tables besides address and type: PXNTable, UXNTable, APTable and AF, or 0. A new
+  // table gets those that remove nothing from what is below it.
+  uint64_t table_attributes;
 };
 
 // Memory that is mapped linearly with one set of attributes.

@@ -15,8 +15,8 @@ if [ "${1-}" = --host ]; then
     out=$out/host rust=scripts/rust.sh objcopy=objcopy
     shift
 else
-    # No unaligned access: a table may be made before the MMU is on. The bare-metal targets never make one.
-    case $(scripts/kernel-target.sh) in *-linux-*) export RUSTFLAGS="${RUSTFLAGS-} -C target-feature=+strict-align" ;; esac
+    # Without floating point, and with no unaligned access: a table may be made before the MMU is on.
+    export LINMAP_KERNEL_TARGET=aarch64-unknown-none-softfloat
 fi
 [ "${1-}" != --features ] || features="object $2"
 

@@ -15,6 +15,7 @@ cargo clippy -p kernel --lib --tests -- -D warnings
 cargo clippy -p linmap-cli --test image --test linux -- -D warnings
 cargo clippy -p book --features html --all-targets -- -D warnings
 scripts/rust.sh --kernel cargo clippy -p kernel -p bare-metal --profile image -- -D warnings
+scripts/rust.sh --kernel cargo clippy -p linmap-c --lib --profile c-library --features object -- -D warnings
 RUSTDOCFLAGS='-D warnings' cargo doc --workspace --no-deps --quiet
 # The library's `arm64` is not on the host.
 RUSTDOCFLAGS='-D warnings' scripts/rust.sh --kernel cargo doc -p linmap --no-deps --quiet
@@ -26,7 +27,7 @@ cargo run --quiet -p book -- check
 # paths that are listed here.
 house() { cargo run --quiet -p house -- "$@"; }
 house lint
-house words linmap linmap-model linmap-cli linmap-tlb linmap-plot kernel-plan kernel examples faults mutants test-support bench \
+house words linmap linmap-c linmap-model linmap-cli linmap-tlb linmap-plot kernel-plan kernel examples faults mutants test-support bench \
     book house scripts docs ./*.md Makefile .ci/run
 
 # setup does not install these two, because no build needs them.

@@ -3,13 +3,17 @@
 #
 #   scripts/setup.sh           does nothing, and prints nothing, if nothing is missing
 #   scripts/setup.sh --lint    installs rustfmt and clippy as well
+#   scripts/setup.sh --c       installs gcc and binutils for arm64, and clang, as well
 #
 # Rust comes from rustup if that is installed and can fetch the kernel's target, otherwise from Debian.
 set -eu
 cd "$(dirname "$0")/.."
 PATH=$PATH:${CARGO_HOME:-${HOME-}/.cargo}/bin
-lint=
-[ "${1-}" != --lint ] || lint=yes
+lint= c=
+case ${1-} in
+--lint) lint=yes ;;
+--c) c=yes ;;
+esac
 
 has() { command -v "$1" >/dev/null 2>&1; }
 rust() { scripts/rust.sh "$@" >/dev/null 2>&1; }
@@ -27,6 +31,10 @@ missing=
 has make || missing="$missing make"
 has cc || missing="$missing gcc libc6-dev"
 has qemu-system-aarch64 || missing="$missing qemu-system-arm"
+if [ "$c" ]; then
+    has aarch64-linux-gnu-gcc || missing="$missing gcc-aarch64-linux-gnu"
+    has clang || missing="$missing clang"
+fi
 
 if ! rust true; then
     ! has rustup || timeout 120 rustup target add "${LINMAP_KERNEL_TARGET:-aarch64-unknown-none-softfloat}" || true

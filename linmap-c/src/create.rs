@@ -4,12 +4,15 @@ use core::mem::MaybeUninit;
 use core::ptr::addr_of_mut;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-use linmap::{AddressSpace, CreateError, Geometry, Granule, Half, OaFormat, Pa, Policy, Stats, Tree, Va};
+use linmap::{
+    AddressSpace, Geometry, Granule, Half, OaFormat, Pa, Policy, Stats, TableAttributes, Tree, Va,
+    create_regions,
+};
 
 use crate::errno::{Invalid, LINMAP_EINVAL, answer};
 use crate::map::{Map, READY};
 use crate::platform::Kernel;
-use crate::regions::{checked, runs};
+use crate::regions::{self, checked};
 use crate::types::*;
 
 /// All bits of a promise.
@@ -31,7 +34,7 @@ pub(crate) fn promise(bits: u32) -> Result<u32, Invalid> {
     if bits & !PROMISES == 0 { Ok(bits) } else { Err(Invalid) }
 }
 
-/// Returns the geometry of a caller, and the half.
+/// Returns the geometry of a caller, the half, and what new tables have.
 ///
 /// # Errors
 ///
@@ -40,12 +43,13 @@ pub(crate) fn promise(bits: u32) -> Result<u32, Invalid> {
 /// # Safety
 ///
 /// The pointer is null or that of a geometry.
-unsafe fn geometry_of(geometry: *const LinmapGeometry) -> Result<(Geometry, Half), Invalid> {
+unsafe fn geometry_of(geometry: *const LinmapGeometry) -> Result<(Geometry, Half, TableAttributes), Invalid> {
     if geometry.is_null() || !geometry.is_aligned() {
         return Err(Invalid);
     }
     // SAFETY: the caller's promise.
-    let LinmapGeometry { page_shift, va_bits, oa_format, max_leaf_shift, lower } = unsafe { *geometry };
+    let of = unsafe { *geometry };
+    let LinmapGeometry { page_shift, va_bits, oa_format, max_leaf_shift, lower, table_attributes } = of;
     let granule = Granule::BUILT.iter().copied().find(|granule| granule.page_shift() == page_shift);
     let format = match oa_format {
         LINMAP_OA_48 => OaFormat::Bits48,
@@ -64,7 +68,8 @@ unsafe fn geometry_of(geometry: *const LinmapGeometry) -> Result<(Geometry, Half
         shift if shift < page_shift => return Err(Invalid),
         shift => geometry.with_largest_leaf(shift),
     };
-    Ok((geometry, half))
+    let tables = TableAttributes::from_bits(table_attributes).ok_or(Invalid)?;
+    Ok((geometry, half, tables))
 }
 
 /// Returns the number of table pages that linmap_create takes for these regions, or a negative error. The root is one of
@@ -80,10 +85,11 @@ pub unsafe extern "C" fn linmap_tables_needed(
     count: usize,
 ) -> i64 {
     // SAFETY: the caller's promise.
-    let tables = unsafe { geometry_of(geometry) }.and_then(|(geometry, _)| {
+    let tables = unsafe { geometry_of(geometry) }.and_then(|(geometry, ..)| {
         // SAFETY: the caller's promise.
         let regions = unsafe { checked(geometry, regions, count) }?;
-        Ok(Stats::of_runs(geometry, runs(geometry, regions)).tables)
+        let runs = regions::of(regions).flat_map(|region| region.runs(geometry));
+        Ok(Stats::of_runs(geometry, runs).tables)
     });
     tables.map_or(-i64::from(LINMAP_EINVAL), |tables| tables as i64)
 }
@@ -92,6 +98,7 @@ pub unsafe extern "C" fn linmap_tables_needed(
 struct New {
     map: *mut Map,
     half: Half,
+    tables: TableAttributes,
     promise: u32,
     offset: u64,
     geometry: Geometry,
@@ -114,11 +121,11 @@ impl New {
         promise: u32,
     ) -> Result<Self, Invalid> {
         // SAFETY: the caller's promise.
-        let (geometry, half) = unsafe { geometry_of(geometry) }?;
+        let (geometry, half, tables) = unsafe { geometry_of(geometry) }?;
         if map.is_null() || !map.is_aligned() || offset & (geometry.page_size() - 1) != 0 {
             return Err(Invalid);
         }
-        Ok(Self { map: map.cast(), half, promise: self::promise(promise)?, offset, geometry })
+        Ok(Self { map: map.cast(), half, tables, promise: self::promise(promise)?, offset, geometry })
     }
 
     fn kernel(&self) -> Kernel {
@@ -134,13 +141,14 @@ impl New {
         self,
         make: impl FnOnce(&mut MaybeUninit<AddressSpace>) -> Result<&mut AddressSpace, E>,
     ) -> Result<(), E> {
-        let Self { map, half, promise, offset, .. } = self;
+        let Self { map, tables, promise, offset, .. } = self;
         // SAFETY: the caller's promise; `Map` is not larger. It is used by others only once it is ready.
         unsafe {
-            make(&mut *addr_of_mut!((*map).space).cast())?.set_policy(policy(promise));
+            let space = make(&mut *addr_of_mut!((*map).space).cast())?;
+            space.set_policy(policy(promise));
+            space.set_table_attributes(tables);
             addr_of_mut!((*map).promise).write(AtomicU32::new(promise));
             addr_of_mut!((*map).offset).write(AtomicU64::new(offset));
-            addr_of_mut!((*map).half).write(half);
             (*map).ready.store(READY, Release);
         }
         Ok(())
@@ -227,12 +235,8 @@ pub unsafe extern "C" fn linmap_create(map: *mut Linmap, regions: *const LinmapR
     if regions.is_empty() {
         return 0;
     }
-    let geometry = map.geometry();
-    let tree = Tree::build(&kernel, geometry, map.half, runs(geometry, regions));
     // SAFETY: the caller's promise.
-    let grafted =
-        tree.map_err(CreateError::from).and_then(|tree| Ok(unsafe { map.space.graft(&kernel, tree) }?));
-    answer(grafted.map(|_| ()))
+    answer(unsafe { create_regions(&map.space, &kernel, regions::of(regions)) }.map(|_| ()))
 }
 
 /// Returns the physical address of the root table, for a TTBR, or 0 if the map was not initialised.

@@ -2,7 +2,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-use linmap::{AddressSpace, Geometry, Half};
+use linmap::{AddressSpace, Geometry};
 
 use crate::errno::Invalid;
 use crate::platform::Kernel;
@@ -15,7 +15,6 @@ pub(crate) struct Map {
     pub(crate) ready: AtomicU32,
     pub(crate) promise: AtomicU32,
     pub(crate) offset: AtomicU64,
-    pub(crate) half: Half,
     pub(crate) space: AddressSpace,
 }
 

@@ -1,6 +1,6 @@
-//! The regions of a caller as the library's: checked, then turned into runs.
+//! The regions of a caller as the library's, once they are checked.
 
-use linmap::{Attributes, Geometry, Leaves, Pa, Region, Run, Va};
+use linmap::{Attributes, Geometry, Leaves, Pa, Region, Va};
 
 use crate::errno::Invalid;
 use crate::types::{LINMAP_PAGES, LinmapRegion};
@@ -52,12 +52,11 @@ fn check(geometry: Geometry, region: &LinmapRegion) -> Result<(), Invalid> {
     if unaligned || !ends || flags & !LINMAP_PAGES != 0 { Err(Invalid) } else { Ok(()) }
 }
 
-/// Returns the leaves of regions that have been checked.
-pub(crate) fn runs(geometry: Geometry, regions: &[LinmapRegion]) -> impl Iterator<Item = Run> {
-    regions.iter().flat_map(move |region| {
+/// Returns regions that have been checked as the library has them.
+pub(crate) fn of(regions: &[LinmapRegion]) -> impl Iterator<Item = Region> {
+    regions.iter().map(|region| {
         let leaves = if region.flags & LINMAP_PAGES == 0 { Leaves::Largest } else { Leaves::Pages };
         let attributes = Attributes::from_bits_truncate(region.attributes & !TYPE);
-        let region = Region { va: Va(region.va), oa: Pa(region.pa), bytes: region.bytes, attributes, leaves };
-        region.runs(geometry)
+        Region { va: Va(region.va), oa: Pa(region.pa), bytes: region.bytes, attributes, leaves }
     })
 }

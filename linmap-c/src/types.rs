@@ -42,6 +42,9 @@ pub struct LinmapGeometry {
     pub max_leaf_shift: u32,
     /// 1 for the lower half of the address space (TTBR0), 0 for the upper (TTBR1).
     pub lower: u32,
+    /// The bits of the descriptors of new tables besides address and type: PXNTable, UXNTable, APTable and AF, or 0. A new
+    /// table gets those that remove nothing from what is below it.
+    pub table_attributes: u64,
 }
 
 /// The region is mapped in pages that are in no contiguous run, so that each can change without a change of size.

@@ -57,6 +57,7 @@ static void geometries(void)
         {.page_shift = 12, .va_bits = 48, .oa_format = 3},
         {.page_shift = 12, .va_bits = 48, .max_leaf_shift = 11},
         {.page_shift = 12, .va_bits = 48, .lower = 2},
+        {.page_shift = 12, .va_bits = 48, .table_attributes = 1},
     };
 
     for (size_t n = 0; n < sizeof wrong_ones / sizeof *wrong_ones; n++) {
