@@ -221,6 +221,8 @@ pub enum Half {
 /// # Ok::<(), linmap::GeometryError>(())
 /// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
+// It is one word: five bytes would be two loads wherever it is passed through memory.
+#[repr(align(8))]
 pub struct Geometry {
     granule: Granule,
     va_bits: u8,
