@@ -8,7 +8,7 @@ use crate::errno::Invalid;
 use crate::platform::Kernel;
 use crate::types::{LINMAP_ALIGN, LINMAP_ATOMIC, LINMAP_SIZE, Linmap};
 
-/// What a `struct linmap` holds once it is initialised.
+/// The contents of a `struct linmap` once it is initialised.
 #[repr(C)]
 pub(crate) struct Map {
     /// [`READY`], or anything else before.

@@ -231,7 +231,7 @@ fn tlbi(op: Tlbi, geometry: Geometry) {
     unsafe { callbacks::linmap_tlbi(va, bytes, scope == Scope::AnyLevel) };
 }
 
-/// What the kernel is shown of an update is the update itself.
+/// The kernel is shown the update itself.
 const _: () = {
     assert!(size_of::<LinmapUpdate>() == size_of::<EntryUpdate>());
     assert!(offset_of!(LinmapUpdate, table) == offset_of!(EntryUpdate, slot) + offset_of!(Slot, table));

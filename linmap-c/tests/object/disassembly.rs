@@ -61,7 +61,7 @@ pub(crate) struct Line {
 pub(crate) struct Function {
     pub(crate) name: String,
     pub(crate) code: Vec<Line>,
-    /// What it calls, or goes on in.
+    /// The functions that it calls, or goes on in.
     pub(crate) calls: BTreeSet<String>,
     /// The bytes by which it lowers the stack pointer.
     pub(crate) frame: u64,

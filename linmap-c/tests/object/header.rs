@@ -4,9 +4,9 @@ use std::collections::BTreeSet;
 
 /// The names of the header's functions for a build for arm64 without features.
 pub(crate) struct Functions {
-    /// What the kernel provides.
+    /// The functions that the kernel provides.
     pub(crate) of_the_kernel: BTreeSet<String>,
-    /// What it calls.
+    /// The functions that it calls.
     pub(crate) of_the_library: BTreeSet<String>,
 }
 

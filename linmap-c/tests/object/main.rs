@@ -22,7 +22,7 @@ fn it_needs_and_exports_what_the_header_says() {
     assert_eq!(symbols.exported, header.of_the_library);
 }
 
-/// What a position-independent kernel can relocate: branches, addresses relative to the code, and 64-bit words of data.
+/// A position-independent kernel can relocate it: branches, addresses relative to the code, and 64-bit words of data.
 #[test]
 #[ignore = "needs the object: scripts/test-c.sh"]
 fn it_can_be_placed_anywhere() {
