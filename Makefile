@@ -16,6 +16,9 @@ test:     image fixed command bare-metal ## run all tests, including those that 
 test-linux: setup ## read the tables of Debian's kernels under QEMU in every way; needs the network once
 	$(RUST) scripts/test-linux.sh $(ARGS)
 
+test-linux-port: setup ## build and boot Linux with its linear map by linmap; ARGS=all also with other page sizes; needs the network once
+	$(RUST) scripts/test-linux-port.sh $(ARGS)
+
 # Only counts boot the image; the parts on the host need none.
 bench:    $(if $(filter-out counts,$(firstword $(ARGS))),setup,image fixed command) ## run all benchmarks and write docs/benchmarks; make bench ARGS=--help lists the parts
 	$(RUST) cargo run --release -p bench -- $(ARGS)
@@ -69,4 +72,4 @@ setup:    ## install missing programs, and nothing else
 clean:    ## remove all builds
 	$(RUST) cargo clean
 
-.PHONY: help run test test-linux bench counts figures docs soak mutants judges sizes lint image fixed command bare-metal c-library setup clean
+.PHONY: help run test test-linux test-linux-port bench counts figures docs soak mutants judges sizes lint image fixed command bare-metal c-library setup clean

@@ -28,8 +28,8 @@ cargo run --quiet -p book -- check
 house() { cargo run --quiet -p house -- "$@"; }
 house lint
 house words linmap linmap-c linmap-model linmap-cli linmap-tlb linmap-plot kernel-plan kernel examples faults mutants test-support bench \
-    book house scripts docs ./*.md Makefile .ci/run
+    book house scripts linux docs ./*.md Makefile .ci/run
 
 # setup does not install these two, because no build needs them.
-if command -v shellcheck >/dev/null; then shellcheck scripts/*.sh .ci/run; fi
+if command -v shellcheck >/dev/null; then shellcheck scripts/*.sh .ci/run linux/apply linux/object linux/test/init linux/test/plain; fi
 if cargo deny --version >/dev/null 2>&1; then cargo deny check licenses bans sources; fi

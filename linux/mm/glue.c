@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The linear map by linmap: what mmu.c and pageattr.c ask for becomes calls of
+ * the library.
+ *
+ * The root is swapper_pg_dir, which has other entries that stay as they are.
+ * While the linear map is made, its tables are reached by the fixmap, from then
+ * on by the linear map itself.
+ */
+#include <linux/init.h>
+#include <linux/kernel.h>
+#include <linux/kfence.h>
+#include <linux/mm.h>
+#include <linux/vmalloc.h>
+
+#include <asm/cpufeature.h>
+#include <asm/fixmap.h>
+#include <asm/kernel-pgtable.h>
+#include <asm/mmu.h>
+#include <asm/pgtable.h>
+#include <asm/tlbflush.h>
+
+#include "glue.h"
+#include "internal.h"
+#include "regions.h"
+#include "release.h"
+
+struct linmap linear_map;
+bool linmap_on __ro_after_init = true;
+
+/* Addresses on the stack. */
+#define AT_ONCE 64
+
+static int __init parse_linmap(char *arg)
+{
+	return kstrtobool(arg, &linmap_on);
+}
+early_param("linmap", parse_linmap);
+
+/* A root that is not at the beginning of its page is not one for the library. */
+static bool __init is_supported(void)
+{
+	return !IS_ENABLED(CONFIG_ARM64_64K_PAGES) || vabits_actual == VA_BITS;
+}
+
+static u32 oa_format(void)
+{
+	if (IS_ENABLED(CONFIG_ARM64_64K_PAGES))
+		return IS_ENABLED(CONFIG_ARM64_PA_BITS_52) ? LINMAP_OA_LPA :
+							     LINMAP_OA_48;
+	return lpa2_is_enabled() ? LINMAP_OA_LPA2 : LINMAP_OA_48;
+}
+
+/*
+ * What all CPUs promise. While some have come and the capabilities are not
+ * final, it is what a CPU without the promise allows.
+ */
+static u32 promise(bool alone)
+{
+	u32 bits = 0;
+
+	if (!system_capabilities_finalized()) {
+		if (alone && linmap_cpu_never_aborts())
+			bits |= LINMAP_NEVER_ABORTS;
+		return bits | LINMAP_REPEAT_TLBI;
+	}
+	if (linmap_cpus_never_abort())
+		bits |= LINMAP_NEVER_ABORTS;
+	if (system_supports_tlb_range())
+		bits |= LINMAP_RANGE_TLBI;
+	if (cpus_have_final_cap(ARM64_WORKAROUND_REPEAT_TLBI))
+		bits |= LINMAP_REPEAT_TLBI;
+	return bits;
+}
+
+static int __init more_cpus_come(void)
+{
+	if (linmap_on)
+		linmap_promise(&linear_map, promise(false));
+	return 0;
+}
+early_initcall(more_cpus_come);
+
+static struct linmap_range linmap_range(void)
+{
+	return (struct linmap_range) {
+		.first = _PAGE_OFFSET(vabits_actual),
+		.last = PAGE_END - 1,
+	};
+}
+
+bool __init linmap_add_region(phys_addr_t start, phys_addr_t end,
+			      pgprot_t prot, bool pages)
+{
+	linmap_test_begin();
+	if (linmap_on && !is_supported()) {
+		pr_warn("linmap: off, since this CPU has fewer address bits than the kernel\n");
+		linmap_on = false;
+	}
+	if (!linmap_on)
+		return false;
+	linmap_note_region(start, end, pgprot_val(prot) & ~(u64)PTE_TYPE_MASK,
+			   pages ? LINMAP_PAGES : 0);
+	return true;
+}
+
+void __init linmap_map_regions(void)
+{
+	const struct linmap_geometry geometry = {
+		.page_shift = PAGE_SHIFT,
+		.va_bits = vabits_actual,
+		.oa_format = oa_format(),
+		.max_leaf_shift = pud_sect_supported() ? PUD_SHIFT : CONT_PMD_SHIFT,
+		.table_attributes = PMD_TABLE_PXN | PMD_TABLE_UXN | PMD_TABLE_AF,
+	};
+	const struct linmap_range range = linmap_range();
+	phys_addr_t root = __pa_symbol(swapper_pg_dir);
+	s64 tables;
+	int error;
+
+	if (linmap_on) {
+		tables = linmap_tables_needed(&geometry, linmap_regions,
+					      linmap_region_count);
+		if (tables < 0)
+			panic("linmap: regions are refused: %lld\n", tables);
+		linmap_lend_tables(tables);
+		/* The root is reached by the kernel's mapping for now. */
+		error = linmap_adopt(&linear_map, &geometry,
+				     (u64)swapper_pg_dir - root, promise(true),
+				     root, &range);
+		error = error ?: linmap_create(&linear_map, linmap_regions,
+					       linmap_region_count);
+		error = error ?: linmap_move_tables(&linear_map,
+						    PAGE_OFFSET - PHYS_OFFSET);
+		if (error)
+			panic("linmap: creation failed: %d\n", error);
+		linmap_tables_live();
+	}
+	linmap_test_end();
+}
+
+/*
+ * The library knows how a page that is not valid says that it is present, and
+ * whether it is global when it is valid again.
+ */
+static const u64 permissions = PTE_VALID | PTE_USER | PTE_RDONLY | PTE_DBM |
+			       PTE_GP | PTE_PXN | PTE_UXN;
+
+/* These are pages already, and change in any context. */
+static u32 context(unsigned long va)
+{
+	return debug_pagealloc_enabled() || is_kfence_address((void *)va) ?
+	       LINMAP_ATOMIC : 0;
+}
+
+/* Lack of memory is no mistake: the caller goes on without the change. */
+static int told(int error, unsigned long va)
+{
+	if (error == -ENOMEM)
+		pr_warn_ratelimited("linmap: no memory for tables at %#lx\n", va);
+	else
+		WARN_ONCE(error, "linmap: %#lx keeps its protection: %d\n", va, error);
+	return error;
+}
+
+static int change(unsigned long va, unsigned long size, pgprot_t set,
+		  pgprot_t clear, u32 flags)
+{
+	int error = linmap_change(&linear_map, va, size >> PAGE_SHIFT,
+				  pgprot_val(set) & permissions,
+				  pgprot_val(clear) & permissions,
+				  flags | context(va));
+
+	return told(error, va);
+}
+
+int linmap_change_range(unsigned long va, unsigned long size, pgprot_t set,
+			pgprot_t clear)
+{
+	return change(va, size, set, clear, 0);
+}
+
+int linmap_change_noflush(unsigned long va, unsigned long size, pgprot_t set,
+			  pgprot_t clear)
+{
+	return change(va, size, set, clear, LINMAP_NOFLUSH);
+}
+
+void linmap_set_prot(unsigned long va, unsigned long size, pgprot_t prot)
+{
+	pgprot_t clear = __pgprot((PTE_RDONLY | PTE_DBM | PTE_PXN) & ~pgprot_val(prot));
+
+	change(va, size, prot, clear, 0);
+}
+
+/* How many of these pages follow each other in memory. */
+static int adjacent(struct page **pages, int count)
+{
+	unsigned long pfn = page_to_pfn(pages[0]);
+	int n;
+
+	for (n = 1; n < count && page_to_pfn(pages[n]) == pfn + n; n++)
+		;
+	return n;
+}
+
+/* All of so many pages, or none. Returns how many, or an error. */
+static int change_some(struct page **pages, int count, u64 set, u64 clear)
+{
+	u64 addresses[AT_ONCE];
+	int i, error, n = adjacent(pages, count);
+
+	if (n >= AT_ONCE) {
+		error = linmap_change(&linear_map, (u64)page_address(pages[0]),
+				      n, set, clear, 0);
+		return error ?: n;
+	}
+	n = min(count, AT_ONCE);
+	for (i = 0; i < n; i++)
+		addresses[i] = (u64)page_address(pages[i]);
+	error = linmap_change_pages(&linear_map, addresses, n, set, clear, 0);
+	return error ?: n;
+}
+
+int linmap_change_pages_of(struct vm_struct *area, unsigned long idx,
+			   int *count, pgprot_t set_mask, pgprot_t clear_mask)
+{
+	u64 set = pgprot_val(set_mask) & permissions;
+	u64 clear = pgprot_val(clear_mask) & permissions;
+	struct page **pages = area->pages + idx;
+	int done = 0, undone = 0, n = 0;
+
+	if (!linmap_on)
+		return 0;
+	while (done < *count) {
+		n = change_some(pages + done, *count - done, set, clear);
+		if (n < 0)
+			break;
+		done += n;
+	}
+	if (n >= 0) {
+		*count = 0;
+		return 0;
+	}
+	told(n, (unsigned long)page_address(pages[done]));
+	/* They were alike, and what had to be split is split. */
+	while (undone < done) {
+		int m = change_some(pages + undone, done - undone, clear, set);
+
+		if (WARN_ON(m < 0))
+			break;
+		undone += m;
+	}
+	return n;
+}
+
+int linmap_change_area(unsigned long va, unsigned long size, pgprot_t set,
+		       pgprot_t clear)
+{
+	int error;
+
+	if (!linmap_on)
+		return -EOPNOTSUPP;
+	error = linmap_change(&linear_map, va, size >> PAGE_SHIFT,
+			      pgprot_val(set) & permissions,
+			      pgprot_val(clear) & permissions, 0);
+	return error == -EACCES ? -EOPNOTSUPP : told(error, va);
+}
+
+/*
+ * A CPU came without the promise: everything becomes pages but the kernel's
+ * alias, which does not change any more.
+ */
+static void __init repaint(void)
+{
+	const struct linmap_range all = linmap_range(), kept = {
+		.first = (u64)lm_alias(_stext),
+		.last = (u64)lm_alias(__init_begin) - 1,
+	};
+	int error;
+
+	linmap_promise(&linear_map, LINMAP_PARKS | promise(false));
+	error = linmap_repaint(&linear_map, &all, &kept, 1, 0);
+	linmap_unpark();
+	if (error)
+		panic("linmap: repaint failed: %d\n", error);
+}
+
+bool __init linmap_capabilities_final(bool large_leaves)
+{
+	if (!linmap_on)
+		return false;
+	if (large_leaves && !linmap_cpus_never_abort())
+		repaint();
+	linmap_promise(&linear_map, promise(false));
+	return true;
+}
+
+int linmap_to_pages(unsigned long start, unsigned long end)
+{
+	return linmap_split(&linear_map, start, (end - start) >> PAGE_SHIFT, 0);
+}

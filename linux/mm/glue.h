@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What mmu.c and pageattr.c call. Without ARM64_LINMAP, or with the boot
+ * argument linmap=off, nothing is linmap's.
+ */
+#ifndef __MM_LINMAP_GLUE_H
+#define __MM_LINMAP_GLUE_H
+
+#include <linux/errno.h>
+#include <linux/types.h>
+#include <asm/memory.h>
+#include <asm/pgtable-types.h>
+
+struct vm_struct;
+
+#ifdef CONFIG_ARM64_LINMAP
+
+extern bool linmap_on;
+
+static __always_inline bool linmap_owns(unsigned long va)
+{
+	return linmap_on && __is_lm_address(va);
+}
+
+/* Creation: regions are noted, and mapped all at once. */
+bool linmap_add_region(phys_addr_t start, phys_addr_t end, pgprot_t prot,
+		       bool pages);
+void linmap_map_regions(void);
+
+/* All attributes of a range at once, and their TLB entries. */
+void linmap_set_prot(unsigned long va, unsigned long size, pgprot_t prot);
+
+/* The bits of clear go first. Without noflush, TLB entries go, too. */
+int linmap_change_range(unsigned long va, unsigned long size, pgprot_t set,
+			pgprot_t clear);
+int linmap_change_noflush(unsigned long va, unsigned long size, pgprot_t set,
+			  pgprot_t clear);
+
+/*
+ * The linear aliases of *count pages of a vmalloc area, from its page idx on,
+ * and their TLB entries. *count becomes 0 if nothing is left to do.
+ */
+int linmap_change_pages_of(struct vm_struct *area, unsigned long idx,
+			   int *count, pgprot_t set, pgprot_t clear);
+
+/*
+ * The area itself, which consists of pages. -EOPNOTSUPP if Linux has to do it:
+ * the library never makes memory both writable and executable.
+ */
+int linmap_change_area(unsigned long va, unsigned long size, pgprot_t set,
+		       pgprot_t clear);
+
+/*
+ * The capabilities of all CPUs that were there at boot are known. Large leaves
+ * become pages if one of them may abort. Returns false if Linux has to do that.
+ */
+bool linmap_capabilities_final(bool large_leaves);
+
+/* The range becomes pages. */
+int linmap_to_pages(unsigned long start, unsigned long end);
+
+#else
+
+static inline bool linmap_owns(unsigned long va)
+{
+	return false;
+}
+
+static inline bool linmap_add_region(phys_addr_t start, phys_addr_t end,
+				     pgprot_t prot, bool pages)
+{
+	return false;
+}
+
+static inline void linmap_set_prot(unsigned long va, unsigned long size,
+				   pgprot_t prot)
+{
+}
+
+static inline int linmap_change_range(unsigned long va, unsigned long size,
+				      pgprot_t set, pgprot_t clear)
+{
+	return 0;
+}
+
+static inline int linmap_change_noflush(unsigned long va, unsigned long size,
+					pgprot_t set, pgprot_t clear)
+{
+	return 0;
+}
+
+static inline int linmap_change_pages_of(struct vm_struct *area,
+					 unsigned long idx, int *count,
+					 pgprot_t set, pgprot_t clear)
+{
+	return 0;
+}
+
+static inline int linmap_change_area(unsigned long va, unsigned long size,
+				     pgprot_t set, pgprot_t clear)
+{
+	return -EOPNOTSUPP;
+}
+
+static inline int linmap_to_pages(unsigned long start, unsigned long end)
+{
+	return 0;
+}
+
+static inline bool linmap_capabilities_final(bool large_leaves)
+{
+	return false;
+}
+
+static inline void linmap_map_regions(void) { }
+
+#endif
+#endif

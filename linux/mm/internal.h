@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* What the files of linmap in the kernel have in common. */
+#ifndef __MM_LINMAP_INTERNAL_H
+#define __MM_LINMAP_INTERNAL_H
+
+#include <linux/types.h>
+#include <asm/pgtable-types.h>
+#include "linmap.h"
+
+extern struct linmap linear_map;
+
+/* Lends pages to table_alloc until linmap_tables_live. */
+void linmap_lend_tables(unsigned long pages);
+
+/* From now on tables come from the page allocator. */
+void linmap_tables_live(void);
+
+/* Lets the other CPUs go on, if they are parked. */
+void linmap_unpark(void);
+
+#ifdef CONFIG_ARM64_LINMAP_TEST
+/* Around the creation of the map. */
+void linmap_test_begin(void);
+void linmap_test_end(void);
+/* From the last CPU that is parked to the release. */
+void linmap_test_parked(void);
+void linmap_test_unparked(void);
+#else
+static inline void linmap_test_begin(void) { }
+static inline void linmap_test_end(void) { }
+static inline void linmap_test_parked(void) { }
+static inline void linmap_test_unparked(void) { }
+#endif
+
+#endif

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the library asks of Linux: table pages, locks, and somebody to panic.
+ *
+ * The pages of a creation come from memblock, all at once. Later pages come
+ * from the page allocator, before any lock is taken. A page that was a live
+ * table may still be read by code without a lock, so it is given back when all
+ * that ran then has slept, and nobody prints the tables.
+ */
+#include <linux/init.h>
+#include <linux/list.h>
+#include <linux/memblock.h>
+#include <linux/mm.h>
+#include <linux/mmap_lock.h>
+#include <linux/rcupdate.h>
+#include <linux/sched.h>
+#include <linux/spinlock.h>
+#include <linux/vmstat.h>
+#include <linux/workqueue.h>
+
+#include <asm/fixmap.h>
+#include <asm/pgtable.h>
+#include <asm/tlbflush.h>
+
+#include "internal.h"
+
+/* Pages of memblock, lent in the order of their addresses. */
+static phys_addr_t lent __initdata;
+static phys_addr_t lent_end __initdata;
+static bool live __ro_after_init;
+
+void __init linmap_lend_tables(unsigned long pages)
+{
+	lent = memblock_phys_alloc_range(pages * PAGE_SIZE, PAGE_SIZE, 0,
+					 MEMBLOCK_ALLOC_NOLEAKTRACE);
+	if (!lent)
+		panic("linmap: no memory for %lu table pages\n", pages);
+	lent_end = lent + pages * PAGE_SIZE;
+}
+
+void __init linmap_tables_live(void)
+{
+	if (lent < lent_end)
+		memblock_phys_free(lent, lent_end - lent);
+	live = true;
+}
+
+static u64 __init lend_table(void)
+{
+	phys_addr_t pa = lent;
+
+	if (pa == lent_end)
+		return 0;
+	lent += PAGE_SIZE;
+	return pa;
+}
+
+static struct page *table_page(u64 pa)
+{
+	return pfn_to_page(PHYS_PFN(pa));
+}
+
+static void free_table(struct page *page)
+{
+	if (PageReserved(page))
+		free_reserved_page(page);
+	else
+		pagetable_free(page_ptdesc(page));
+}
+
+/* The first pages are lent by init code, which only init code can call. */
+u64 __ref linmap_table_alloc(bool may_wait)
+{
+	struct ptdesc *table;
+
+	if (!live)
+		return lend_table();
+	table = pagetable_alloc(may_wait ? GFP_KERNEL : GFP_NOWAIT, 0);
+	if (!table)
+		return 0;
+	count_vm_event(DIRECT_MAP_SPLIT);
+	return page_to_phys(ptdesc_page(table));
+}
+
+void __ref linmap_table_free(u64 pa)
+{
+	if (!live) {
+		memblock_phys_free(pa, PAGE_SIZE);
+		return;
+	}
+	count_vm_events(DIRECT_MAP_SPLIT, -1);
+	free_table(table_page(pa));
+}
+
+static DEFINE_RAW_SPINLOCK(retired_lock);
+static LIST_HEAD(retired);
+
+static void free_retired(struct work_struct *work)
+{
+	struct page *page, *next;
+	LIST_HEAD(list);
+
+	raw_spin_lock_irq(&retired_lock);
+	list_splice_init(&retired, &list);
+	raw_spin_unlock_irq(&retired_lock);
+
+	synchronize_rcu_tasks();
+	mmap_write_lock(&init_mm);
+	mmap_write_unlock(&init_mm);
+	list_for_each_entry_safe(page, next, &list, lru)
+		free_table(page);
+}
+static DECLARE_DELAYED_WORK(retire_work, free_retired);
+
+/*
+ * Locks of the library are held, so nothing is woken up here: the work is
+ * queued by linmap_unlock.
+ */
+void linmap_table_retire(u64 pa)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&retired_lock, flags);
+	list_add(&table_page(pa)->lru, &retired);
+	count_vm_event(DIRECT_MAP_COLLAPSE);
+	raw_spin_unlock_irqrestore(&retired_lock, flags);
+}
+
+static void queue_retired(void)
+{
+	if (!list_empty_careful(&retired))
+		schedule_delayed_work(&retire_work, HZ / 10);
+}
+
+/* KFENCE changes pages in any context. */
+static struct {
+	raw_spinlock_t lock;
+	unsigned long flags;
+} locks[LINMAP_LOCKS] = {
+	[0 ... LINMAP_LOCKS - 1] = {
+		.lock = __RAW_SPIN_LOCK_UNLOCKED(locks.lock),
+	},
+};
+
+void linmap_lock(u32 number)
+{
+	unsigned long flags;
+
+	raw_spin_lock_irqsave(&locks[number].lock, flags);
+	locks[number].flags = flags;
+}
+
+void linmap_unlock(u32 number)
+{
+	raw_spin_unlock_irqrestore(&locks[number].lock, locks[number].flags);
+	if (!irqs_disabled())
+		queue_retired();
+}
+
+bool linmap_wait(void)
+{
+	if (in_atomic() || irqs_disabled())
+		return false;
+	cond_resched();
+	return true;
+}
+
+void __noreturn linmap_panic(const char *message, size_t length)
+{
+	panic("linmap: %.*s\n", (int)length, message);
+}
+
+/* A slot of the fixmap for each level, while a creation writes tables. */
+static enum fixed_addresses slot_of(int level)
+{
+	return FIX_PTE + (3 - level);
+}
+
+u64 *linmap_table_map(u64 pa, int level)
+{
+	__set_fixmap(slot_of(level), pa, PAGE_KERNEL);
+	return (u64 *)__fix_to_virt(slot_of(level));
+}
+
+void linmap_table_unmap(int level)
+{
+	clear_fixmap(slot_of(level));
+}
+
+void linmap_root_set(u64 root, size_t index, u64 descriptor)
+{
+	set_swapper_pgd(swapper_pg_dir + index, __pgd(descriptor));
+}

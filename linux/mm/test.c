@@ -1,0 +1,462 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Tests of the linear map in a running kernel, and counts of instructions.
+ *
+ * They are the same with and without linmap. debugfs has linmap/test: the name
+ * of a test is written to it. A wrong result is a line with "WRONG" in the log
+ * and an error of the write.
+ */
+#include <linux/debugfs.h>
+#include <linux/init.h>
+#include <linux/kprobes.h>
+#include <linux/kthread.h>
+#include <linux/mm.h>
+#include <linux/random.h>
+#include <linux/set_memory.h>
+#include <linux/sizes.h>
+#include <linux/slab.h>
+#include <linux/vmalloc.h>
+
+#include <asm/mmu_context.h>
+#include <asm/sysreg.h>
+#include <asm/tlbflush.h>
+
+#include "glue.h"
+#include "internal.h"
+
+#define CHECK(condition) ({						\
+	bool holds = (condition);					\
+	if (!holds)							\
+		pr_err("test: WRONG: %s:%d: %s\n", __func__, __LINE__, #condition); \
+	holds ? 0 : -EILSEQ;						\
+})
+
+static u64 count(void)
+{
+	isb();
+	return read_sysreg(pmccntr_el0);
+}
+
+static void start_counter(void)
+{
+	write_sysreg(0, pmccfiltr_el0);
+	write_sysreg(BIT(31), pmcntenset_el0);
+	write_sysreg(read_sysreg(pmcr_el0) | BIT(0) | BIT(6), pmcr_el0);
+	isb();
+}
+
+static u64 creation_began __initdata;
+static u64 creation_took;
+
+void __init linmap_test_begin(void)
+{
+	if (creation_began)
+		return;
+	start_counter();
+	creation_began = count();
+}
+
+void __init linmap_test_end(void)
+{
+	creation_took = count() - creation_began;
+}
+
+static u64 parked_at;
+static u64 parked_for;
+
+void linmap_test_parked(void)
+{
+	parked_at = count();
+}
+
+void linmap_test_unparked(void)
+{
+	parked_for = count() - parked_at;
+}
+
+/* The CPU withholds its promise: QEMU has no mixed CPUs. */
+static int withheld __ro_after_init = -1;
+
+static int __init parse_withheld(char *arg)
+{
+	return kstrtoint(arg, 0, &withheld);
+}
+early_param("linmap_test.withheld", parse_withheld);
+
+/* cpufeature.c calls it. */
+bool linmap_test_withholds(void);
+
+bool linmap_test_withholds(void)
+{
+	return withheld == smp_processor_id();
+}
+
+/* What the CPU says of an address: whether it can be read, or written. */
+static bool readable(const void *va)
+{
+	unsigned long flags;
+	u64 par;
+
+	local_irq_save(flags);
+	asm volatile("at s1e1r, %0" :: "r"(va));
+	isb();
+	par = read_sysreg(par_el1);
+	local_irq_restore(flags);
+	return !(par & 1);
+}
+
+static bool writable(const void *va)
+{
+	unsigned long flags;
+	u64 par;
+
+	local_irq_save(flags);
+	asm volatile("at s1e1w, %0" :: "r"(va));
+	isb();
+	par = read_sysreg(par_el1);
+	local_irq_restore(flags);
+	return !(par & 1);
+}
+
+static void *alias(const void *va, unsigned long page)
+{
+	return page_address(vmalloc_to_page(va + page * PAGE_SIZE));
+}
+
+static int aliases_writable(const void *area, unsigned long pages, bool expected)
+{
+	unsigned long i;
+	int error = 0;
+
+	for (i = 0; !error && i < pages; i++)
+		error = CHECK(writable(alias(area, i)) == expected);
+	return error;
+}
+
+/* One area becomes read-only and writable again, in both of its mappings. */
+static int ro_and_rw(unsigned long pages)
+{
+	void *area = vmalloc(pages * PAGE_SIZE);
+	int error;
+
+	if (!area)
+		return -ENOMEM;
+	error = set_memory_ro((unsigned long)area, pages) ?:
+		aliases_writable(area, pages, !rodata_full) ?:
+		CHECK(!writable(area)) ?:
+		set_memory_rw((unsigned long)area, pages) ?:
+		aliases_writable(area, pages, true) ?:
+		CHECK(writable(area));
+	vfree(area);
+	return error;
+}
+
+/* Most of memory, in areas of 4 MB that are all read-only at the same time. */
+static int test_vmalloc(void)
+{
+	const unsigned long size = SZ_4M, pages = size >> PAGE_SHIFT;
+	unsigned long most = (si_mem_available() / 10 * 8) / pages, n, i;
+	void **areas = kvcalloc(most, sizeof(*areas), GFP_KERNEL);
+	int error = 0;
+
+	if (!areas)
+		return -ENOMEM;
+	for (n = 0; n < most; n++) {
+		areas[n] = vmalloc(size);
+		if (!areas[n])
+			break;
+	}
+	for (i = 0; !error && i < n; i++) {
+		error = set_memory_ro((unsigned long)areas[i], pages);
+		cond_resched();
+	}
+	for (i = 0; !error && i < n; i++) {
+		error = aliases_writable(areas[i], pages, !rodata_full);
+		cond_resched();
+	}
+	for (i = 0; !error && i < n; i++) {
+		error = set_memory_rw((unsigned long)areas[i], pages) ?:
+			aliases_writable(areas[i], pages, true);
+		cond_resched();
+	}
+	for (i = 0; i < n; i++)
+		vfree(areas[i]);
+	kvfree(areas);
+	pr_info("test: vmalloc: %lu of %lu areas of 4M\n", n, most);
+	return error ?: CHECK(n > most / 2);
+}
+
+static int invalid_and_back(struct page *page)
+{
+	void *va = page_address(page);
+	unsigned long start = (unsigned long)va;
+	int error = set_direct_map_invalid_noflush(page);
+
+	if (error)
+		return error;
+	flush_tlb_kernel_range(start, start + PAGE_SIZE);
+	error = CHECK(readable(va) == !can_set_direct_map()) ?:
+		CHECK(kernel_page_present(page) == !can_set_direct_map());
+	return set_direct_map_default_noflush(page) ?: error ?:
+	       CHECK(readable(va) && writable(va) && kernel_page_present(page));
+}
+
+static int test_direct(void)
+{
+	struct page *page = alloc_page(GFP_KERNEL);
+	int error;
+
+	if (!page)
+		return -ENOMEM;
+	error = invalid_and_back(page);
+	__free_page(page);
+	return error;
+}
+
+/* On each CPU, at the same time: areas, single pages, and their neighbours. */
+static int stressor(void *until)
+{
+	int error = 0;
+
+	while (!error && time_before(jiffies, *(unsigned long *)until)) {
+		error = get_random_u32() & 1 ? test_direct() :
+					       ro_and_rw(1 + get_random_u32_below(300));
+		if (error == -ENOMEM)
+			error = 0;
+		cond_resched();
+	}
+	return error;
+}
+
+static int test_stress(void)
+{
+	static struct task_struct *tasks[NR_CPUS];
+	static unsigned long until;
+	int cpu, error = 0;
+
+	until = jiffies + 5 * HZ;
+	for_each_online_cpu(cpu) {
+		tasks[cpu] = kthread_run_on_cpu(stressor, &until, cpu, "linmap-%u");
+		if (IS_ERR(tasks[cpu]))
+			return PTR_ERR(tasks[cpu]);
+		get_task_struct(tasks[cpu]);
+	}
+	while (time_before(jiffies, until))
+		schedule_timeout_uninterruptible(HZ / 10);
+	for_each_online_cpu(cpu) {
+		/* It has not been started if kthread_stop is first. */
+		error = kthread_stop_put(tasks[cpu]) ?: error;
+	}
+	return error;
+}
+
+#ifdef CONFIG_FAIL_PAGE_ALLOC
+/* Tables cannot be had now and then: a change is made, or it is not. */
+static int fail_once(unsigned int *failed)
+{
+	const unsigned long pages = SZ_4M >> PAGE_SHIFT;
+	void *area = vmalloc(SZ_4M);
+	int result, error;
+
+	if (!area)
+		return -ENOMEM;
+	current->make_it_fail = 1;
+	result = set_memory_ro((unsigned long)area, pages);
+	current->make_it_fail = 0;
+	*failed += !!result;
+	error = CHECK(!result || result == -ENOMEM) ?:
+		aliases_writable(area, pages, result || !rodata_full) ?:
+		set_memory_rw((unsigned long)area, pages) ?:
+		aliases_writable(area, pages, true);
+	vfree(area);
+	return error;
+}
+
+static int test_failing(void)
+{
+	unsigned int failed = 0;
+	int i, error = 0;
+
+	/* Linux alone leaves what it has done so far. */
+	if (!linmap_on)
+		return 0;
+	for (i = 0; !error && i < 100; i++)
+		error = fail_once(&failed);
+	pr_info("test: failing: %u of %d\n", failed, i);
+	return error;
+}
+#endif
+
+static unsigned int hits;
+
+static int hit(struct kprobe *p, struct pt_regs *regs)
+{
+	hits++;
+	return 0;
+}
+
+static int probe(const char *symbol)
+{
+	struct kprobe p = { .symbol_name = symbol, .pre_handler = hit };
+	int error = register_kprobe(&p);
+
+	if (error)
+		return error;
+	ksize(NULL);
+	vfree(vmalloc(PAGE_SIZE));
+	unregister_kprobe(&p);
+	return 0;
+}
+
+/* Probes come and go: their slots are pages of code that is written. */
+static int test_kprobes(void)
+{
+	int i, error = 0;
+
+	hits = 0;
+	for (i = 0; !error && i < 50; i++)
+		error = probe("vfree");
+	return error ?: CHECK(hits >= 50) ?: CHECK(probe("linmap_change") == -EINVAL);
+}
+
+static void report(const char *what, u64 began)
+{
+	pr_info("test: count %s %llu\n", what, count() - began);
+}
+
+static void invalidate(const char *what, struct page *page)
+{
+	u64 began = count();
+
+	set_direct_map_invalid_noflush(page);
+	report(what, began);
+}
+
+/* Counts of one page invalid, of pages that were in three sizes of leaves. */
+static int count_pages(void)
+{
+	unsigned int order = get_order(SZ_4M);
+	struct page *pages = alloc_pages(GFP_KERNEL, order);
+	u64 began;
+
+	if (!pages)
+		return -ENOMEM;
+	/* The first change brings code into what QEMU has translated. */
+	invalidate("invalid-first", pages);
+	set_direct_map_default_noflush(pages);
+	invalidate("invalid-of-block", pages + (SZ_2M >> PAGE_SHIFT));
+	invalidate("invalid-of-run", pages + (SZ_2M >> PAGE_SHIFT) + CONT_PTES * 3);
+	invalidate("invalid-of-pages", pages + (SZ_2M >> PAGE_SHIFT) + 1);
+	began = count();
+	set_direct_map_default_noflush(pages + (SZ_2M >> PAGE_SHIFT) + 1);
+	report("default", began);
+	set_direct_map_default_noflush(pages + (SZ_2M >> PAGE_SHIFT));
+	set_direct_map_default_noflush(pages + (SZ_2M >> PAGE_SHIFT) + CONT_PTES * 3);
+	flush_tlb_all();
+	__free_pages(pages, order);
+	return 0;
+}
+
+/* 512 pages of a vmalloc area that lie next to each other. */
+static int count_area(void)
+{
+	struct page *block = alloc_pages(GFP_KERNEL, get_order(512 * PAGE_SIZE)), **pages;
+	struct vm_struct *area;
+	void *va;
+	u64 began;
+	int i, error;
+
+	pages = kvmalloc_array(512, sizeof(*pages), GFP_KERNEL);
+	if (!block || !pages)
+		return -ENOMEM;
+	split_page(block, get_order(512 * PAGE_SIZE));
+	for (i = 0; i < 512; i++)
+		pages[i] = block + i;
+	va = vmap(pages, 512, VM_ALLOC | VM_MAP_PUT_PAGES, PAGE_KERNEL);
+	if (!va)
+		return -ENOMEM;
+	area = find_vm_area(va);
+	/* vmap keeps the pages for vfree; set_memory wants them, too. */
+	error = CHECK(area->pages == pages);
+	vm_unmap_aliases();
+	if (linmap_on) {
+		int pages_left = 512;
+
+		began = count();
+		linmap_change_pages_of(area, 0, &pages_left, __pgprot(PTE_RDONLY),
+				       __pgprot(PTE_WRITE));
+		report("ro-512-linear-half", began);
+		pages_left = 512;
+		linmap_change_pages_of(area, 0, &pages_left, __pgprot(PTE_WRITE),
+				       __pgprot(PTE_RDONLY));
+	}
+	began = count();
+	error = error ?: set_memory_ro((unsigned long)va, 512);
+	report("ro-512", began);
+	began = count();
+	error = error ?: set_memory_rw((unsigned long)va, 512);
+	report("rw-512", began);
+	began = count();
+	vm_unmap_aliases();
+	report("vm_unmap_aliases", began);
+	vfree(va);
+	return error;
+}
+
+static int test_counts(void)
+{
+	int error;
+
+	pr_info("test: count map_mem %llu\n", creation_took);
+	if (parked_for)
+		pr_info("test: count parked %llu\n", parked_for);
+	migrate_disable();
+	start_counter();
+	error = count_pages() ?: count_area();
+	migrate_enable();
+	return error;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(void);
+} tests[] = {
+	{ "vmalloc", test_vmalloc },
+	{ "direct", test_direct },
+	{ "stress", test_stress },
+	{ "kprobes", test_kprobes },
+	{ "counts", test_counts },
+#ifdef CONFIG_FAIL_PAGE_ALLOC
+	{ "failing", test_failing },
+#endif
+};
+
+static ssize_t test_write(struct file *file, const char __user *text,
+			  size_t length, loff_t *offset)
+{
+	char name[32] = "";
+	int i, error;
+
+	if (length >= sizeof(name) || copy_from_user(name, text, length))
+		return -EINVAL;
+	for (i = 0; i < ARRAY_SIZE(tests); i++) {
+		if (!sysfs_streq(name, tests[i].name))
+			continue;
+		error = tests[i].run();
+		if (error)
+			pr_err("test: %s: error %d\n", tests[i].name, error);
+		return error ?: length;
+	}
+	return -ENOENT;
+}
+
+static const struct file_operations test_fops = {
+	.write = test_write,
+};
+
+static int __init linmap_tests(void)
+{
+	debugfs_create_file("linmap-test", 0200, NULL, NULL, &test_fops);
+	return 0;
+}
+late_initcall(linmap_tests);

@@ -1,0 +1,232 @@
+#!/bin/sh
+# Builds Linux with linmap from Debian's source package, boots it under QEMU in many ways, and compares.
+#
+#   scripts/test-linux-port.sh          4K pages, 48 bits
+#   scripts/test-linux-port.sh all      16K and 64K pages, 52 bits and a debug kernel too
+#   scripts/test-linux-port.sh KIND...  these: 4k 16k 64k 4k-52 debug
+#
+# Everything is in target/linux-port: the source, which is fetched and unpacked once, and a build for each kind, which
+# takes minutes the first time and seconds later. LINUX_PORT_JOBS says how many compilers run, 2 if it is not set.
+set -eu
+cd "$(dirname "$0")/.."
+project=$PWD
+target=${CARGO_TARGET_DIR:-$PWD/target}
+port=$target/linux-port
+release=7.2
+
+die() {
+    printf 'test-linux-port: %s\n' "$*" >&2
+    exit 1
+}
+
+archive=$target/linux/apt
+# shellcheck source=scripts/debian.sh
+. scripts/debian.sh
+
+needs() {
+    missing=
+    for pair in aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu flex:flex bison:bison bc:bc cpio:cpio xz:xz-utils \
+        qemu-system-aarch64:qemu-system-arm; do
+        command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
+    done
+    [ -e /usr/include/libelf.h ] || missing="$missing libelf-dev"
+    [ -e /usr/include/openssl/opensslv.h ] || missing="$missing libssl-dev"
+    [ -z "$missing" ] || die "install$missing"
+}
+
+# The files that the hooks change.
+hooked() {
+    echo Makefile
+    echo Kconfig
+    sed -n 's/^file //p' "linux/$release/hooks" "linux/$release/hooks-test"
+}
+
+# Unpacks the source, once. The files that hooks change are kept as they were, too.
+unpack() {
+    [ ! -e "$port/source/complete" ] || return 0
+    rm -f "$archive/fresh"
+    lists
+    echo "test-linux-port: fetching linux-source-$release"
+    package=$(apt apt-cache madison "linux-source-$release" | sed -n '1s/^[^|]*| *\([^ ]*\).*/\1/p')
+    [ "$package" ] || die "Debian's archive has no linux-source-$release"
+    download "linux-source-$release=$package" "$port/package"
+    rm -rf "$port/source" "$port/original"
+    mkdir -p "$port/source"
+    dpkg-deb --fsys-tarfile "$port/package"/*.deb | tar -xO --wildcards '*.tar.xz' | xz -dc |
+        tar -x -C "$port/source" --strip-components=1 --exclude='*/Documentation/translations' \
+            --exclude='*/tools/testing' || die "linux-source-$release cannot be unpacked"
+    rm -rf "$port/package"
+    hooked | while read -r file; do
+        mkdir -p "$port/original/$(dirname "$file")"
+        cp -p "$port/source/$file" "$port/original/$file"
+    done
+    echo "$package" >"$port/source/complete"
+}
+
+# Puts linmap into the source. Files that are as they were keep their times, so that little is built again.
+patch_source() {
+    rm -rf "$port/patched"
+    cp -Rp "$port/original" "$port/patched"
+    linux/apply --test --object "$(linux/object)" "$port/patched"
+    (cd "$port/patched" && find . -type f) | while read -r file; do
+        mkdir -p "$port/source/$(dirname "$file")"
+        cmp -s "$port/patched/$file" "$port/source/$file" || cp "$port/patched/$file" "$port/source/$file"
+    done
+    (cd "$port/source/arch/arm64/mm/linmap" && find . -type f) | while read -r file; do
+        [ -e "$port/patched/arch/arm64/mm/linmap/$file" ] || rm "$port/source/arch/arm64/mm/linmap/$file"
+    done
+}
+
+kernel_make() {
+    make -C "$port/source" O="$build" ARCH=arm64 CROSS_COMPILE=aarch64-linux-gnu- KBUILD_BUILD_TIMESTAMP=1970-01-01 \
+        KBUILD_BUILD_USER=linmap KBUILD_BUILD_HOST=linmap -j "${LINUX_PORT_JOBS:-2}" "$@"
+}
+
+# build KIND: sets $build, and builds the kernel and its initramfs there.
+build() {
+    build=$port/$1
+    mkdir -p "$build"
+    cp linux/test/config "$build/wanted"
+    [ "$1" = 4k ] || cat "linux/test/config-$1" >>"$build/wanted"
+    if ! cmp -s "$build/wanted" "$build/configured" || ! [ -e "$build/.config" ]; then
+        kernel_make tinyconfig >"$build/log" 2>&1 || die "no configuration; see $build/log"
+        cat "$build/wanted" >>"$build/.config"
+        kernel_make olddefconfig >"$build/log" 2>&1 || die "no configuration; see $build/log"
+        # The last line about an option counts.
+        grep '^CONFIG' "$build/wanted" | tac | sort -t= -k1,1 -s -u | grep -v '=n$' | while read -r line; do
+            grep -qx "$line" "$build/.config" || die "Linux does not take $line"
+        done
+        cp "$build/wanted" "$build/configured"
+    fi
+    echo "test-linux-port: building Linux $(cat "$port/source/complete") for $1"
+    nice make -s -C "$port/source" O="$build" ARCH=arm64 headers >>"$build/log" 2>&1 || die "see $build/log"
+    kernel_make Image modules >"$build/log" 2>&1 || die "Linux is not built; the end of $build/log:
+$(grep -v '^  ' "$build/log" | tail -n 12)"
+    initramfs
+}
+
+initramfs() {
+    rm -rf "$build/root"
+    mkdir -p "$build/root/bin"
+    cp "$target/linux/busybox" "$build/root/bin/busybox"
+    cp linux/test/init "$build/root/init"
+    cp "$build"/arch/arm64/mm/linmap/module?.ko "$build/root/"
+    aarch64-linux-gnu-gcc -Os -static -nostdlib -nostdinc -fno-stack-protector -fno-asynchronous-unwind-tables \
+        -isystem "$(aarch64-linux-gnu-gcc -print-file-name=include)" -isystem "$build/usr/include" \
+        -include "$port/source/tools/include/nolibc/nolibc.h" -o "$build/root/program" linux/test/program.c
+    (cd "$build/root" && find . | cpio -o -H newc --quiet | gzip -1) >"$build/initramfs"
+}
+
+# boot NAME CPU MEMORY CPUS ARGUMENTS...: boots the kernel of $build; its console goes to $build/NAME.log.
+boot() {
+    name=$1 cpu=$2 memory=$3 cpus=$4
+    shift 4
+    log=$build/$name.log
+    # shellcheck disable=SC2086 # QEMU's own arguments are a list
+    timeout "${LINUX_PORT_TIMEOUT:-600}" qemu-system-aarch64 -nic none -nodefaults -nographic -serial stdio \
+        -M virt,gic-version=3 -cpu "$cpu" -m "$memory" -smp "$cpus" ${QEMU_MORE-} -no-reboot \
+        -kernel "$build/arch/arm64/boot/Image" -initrd "$build/initramfs" \
+        -append "console=ttyAMA0 panic=-1 $*" </dev/null 2>&1 | tr -d '\r' >"$log" || true
+    if ! grep -q 'test: all done' "$log"; then
+        tail -n 25 "$log"
+        fail "$name did not end"
+    elif grep -nE 'FAILED|WRONG|WARNING:|BUG:|Oops|Unable to handle|Call trace' "$log"; then
+        fail "$name: see $log"
+    else
+        echo "passed: $name: $(grep -c 'test: .* passed' "$log") tests"
+    fi
+}
+
+fail() {
+    printf 'FAILED: %s\n' "$*"
+    failed=yes
+}
+
+# same NAME: compares the tables of NAME with those of NAME-off: line by line, but for what is meant to differ.
+same() {
+    for log in "$1" "$1-off"; do
+        sed -n '/^begin tables/,/^end tables/p' "$build/$log.log" | linux/test/plain >"$build/$log.tables"
+    done
+    if [ ! -s "$build/$1.tables" ]; then
+        fail "$1 has no tables"
+    elif diff "$build/$1-off.tables" "$build/$1.tables" >"$build/$1.diff"; then
+        echo "passed: $1: $(wc -l <"$build/$1.tables") lines of tables as without linmap"
+    else
+        head -n 20 "$build/$1.diff"
+        fail "$1 has other tables than without linmap; see $build/$1.diff"
+    fi
+}
+
+# QEMU's CPU as one that Linux trusts with live splits, and as it is.
+trusted=max,pauth-impdef=on,midr=0xc00fac30
+plain=max,pauth-impdef=on
+all=direct,kprobes,vmalloc,modules,program-secretmem,program-bpf,stress,collapse,stress,meminfo,dump-after
+# KFENCE's pool is there, and no page of it changes before the dump.
+still='nokaslr kfence.sample_interval=100000000'
+
+# both NAME CPU MEMORY CPUS ARGUMENTS...: with linmap and without, and compares the tables.
+both() {
+    what=$1
+    shift
+    boot "$what" "$@"
+    boot "$what-off" "$@" linmap=off
+    same "$what"
+}
+
+# Every way of booting a kernel. The tables are compared first; then everything runs.
+boots() {
+    # shellcheck disable=SC2086 # arguments are lists
+    while read -r way cpu arguments; do
+        eval "model=\$$cpu"
+        both "$way-tables" "$model" 1536M 4 $still tests=dump,direct $arguments
+        boot "$way" "$model" 1536M 4 tests=$all $arguments
+    done <<EOF
+large trusted nokaslr
+pages plain nokaslr
+withheld trusted nokaslr linmap_test.withheld=2
+kpti trusted nokaslr kpti=1
+kpti-pages plain nokaslr kpti=1
+rodata-on plain rodata=on
+EOF
+    boot kaslr "$trusted" 1536M 4 tests=$all
+    boot kaslr-kpti "$trusted" 1536M 4 kpti=1 tests=$all
+    boot large-off "$trusted" 1536M 4 linmap=off tests=$all
+    boot one-cpu "$trusted" 512M 1 tests=$all
+    [ "$kind" != debug ] || {
+        boot failing "$trusted" 1536M 4 tests=failing,direct,stress
+        boot debug-pagealloc "$trusted" 1536M 4 debug_pagealloc=on tests=$all
+    }
+}
+
+# Exact counts of instructions.
+counts() {
+    memory=64G
+    for cpu in trusted plain; do
+        eval "model=\$$cpu"
+        for off in '' linmap=off; do
+            QEMU_MORE="-icount shift=0 -object memory-backend-ram,id=ram,size=$memory,reserve=off -machine memory-backend=ram" \
+                boot "counts-$cpu${off:+-off}" "$model" "$memory" 1 nokaslr $off tests=counts
+        done
+        echo "instructions on a CPU that Linux $([ $cpu = trusted ] && echo trusts || echo 'does not trust'), without and with linmap:"
+        for log in "counts-$cpu-off" "counts-$cpu"; do
+            sed -n 's/.*test: count \([^ ]*\) \([0-9]*\)$/\1 \2/p' "$build/$log.log" | sort >"$build/$log.counts"
+        done
+        join "$build/counts-$cpu-off.counts" "$build/counts-$cpu.counts" | awk '{ printf "  %-24s%14d%14d\n", $1, $2, $3 }'
+    done
+}
+
+needs
+failed=
+kinds=${*:-4k}
+[ "$kinds" != all ] || kinds='4k 16k 64k 4k-52 debug'
+mkdir -p "$port" "$target/linux"
+unpack
+[ -e "$target/linux/busybox" ] || { lists && fetch busybox-static/bookworm bin/busybox "$target/linux/busybox"; }
+patch_source
+for kind in $kinds; do
+    [ "$kind" = 4k ] || [ -e "linux/test/config-$kind" ] || die "no such kind: $kind"
+    build "$kind"
+    boots
+    [ "$kind" = debug ] || counts
+done
+[ -z "$failed" ] || exit 1
