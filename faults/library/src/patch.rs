@@ -39,17 +39,26 @@ patches! {
     /// A repaint does not copy again what has changed meanwhile.
     ChangeForgotten: "if self.state.attention.is_repaint() {" => "if self.state.attention.is_repaint() && !FAULT {",
     /// Locks are taken in the order of their numbers or in the other one, by turns.
-    LocksInAnyOrder: "let number = locks.trailing_zeros() as usize;
+    LocksInAnyOrder: "pub(crate) fn hold<R>(&self, work: impl FnOnce() -> R) -> R {
+        let locks = self.locks.bits();" => "fn turned<R>(&self, locks: u64, work: impl FnOnce() -> R) -> R {
+        let number = (63 - locks.leading_zeros()) as usize;
         let _held = self.platform.lock(number);
         let share = self.state.share(number);
         let version = share.changes_begin();
-        let result = match locks & (locks - 1) {" => "static TURNED: core::sync::atomic::AtomicBool = core::sync::atomic::AtomicBool::new(false);
-        let turned = FAULT && TURNED.fetch_xor(true, core::sync::atomic::Ordering::Relaxed);
-        let number = if turned { 63 - locks.leading_zeros() } else { locks.trailing_zeros() } as usize;
-        let _held = self.platform.lock(number);
-        let share = self.state.share(number);
-        let version = share.changes_begin();
-        let result = match locks & !(1 << number) {",
+        let result = match locks & !(1 << number) {
+            0 => work(),
+            others => self.turned(others, work),
+        };
+        share.changes_end(version);
+        result
+    }
+
+    pub(crate) fn hold<R>(&self, work: impl FnOnce() -> R) -> R {
+        static TURNED: core::sync::atomic::AtomicBool = core::sync::atomic::AtomicBool::new(false);
+        let locks = self.locks.bits();
+        if FAULT && TURNED.fetch_xor(true, core::sync::atomic::Ordering::Relaxed) {
+            return self.turned(locks, work);
+        }",
     /// Tables are given back at once, though readers may be in them.
     NoGrace: "locked.platform.retire(locked.platform, frame);" => "if FAULT {
         return locked.platform.give(frame);
