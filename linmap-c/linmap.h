@@ -22,7 +22,7 @@
 
 
 // An address or a length is not a multiple of the page size, the geometry is impossible, regions overlap or are not in
-// order, unknown flags or bits, or the map was not initialised.
+// order, unknown flags or bits, a pointer is null or not aligned, or the map was not initialised.
 #define LINMAP_EINVAL 22
 
 // Out of table pages. All that were taken have been given back.
@@ -47,10 +47,10 @@
 #define LINMAP_EBUSY 16
 
 // A leaf in use would have to change its size, and neither do all CPUs promise LINMAP_NEVER_ABORTS nor
-// does the kernel promise LINMAP_PARKS.
+// does the kernel promise LINMAP_PARKS; or a repaint without LINMAP_PARKS.
 #define LINMAP_EOPNOTSUPP 95
 
-// Another caller has claimed the addresses, and this one cannot wait.
+// Another caller has claimed the addresses, or CPUs would have to be parked, and this caller cannot wait.
 #define LINMAP_EAGAIN 11
 
 // A CPU did not answer when it was to be parked.
@@ -104,7 +104,8 @@
 // The valid bit, for linmap_change.
 #define LINMAP_VALID (1 << 0)
 
-// The call does not wait and does not sleep. It fails with -EAGAIN where it would have to wait for another caller.
+// The call does not wait and does not sleep. It fails with -EAGAIN where it would have to wait for another caller, or for
+// the other CPUs to park.
 #define LINMAP_ATOMIC (1 << 0)
 
 // linmap_change and linmap_change_pages leave the TLB invalidations to a later linmap_flush of the range, or of one that
@@ -140,7 +141,7 @@ struct linmap_update {
 
 // A map. All of it is the library's; it may be anywhere in memory, and does not move.
 //
-// A map that is all zero has not been initialised, and every call but linmap_init refuses it.
+// A map that is all zero has not been initialised, and every call but linmap_init and linmap_adopt refuses it.
 struct LINMAP_ALIGNED(128) linmap {
   uint8_t opaque[LINMAP_SIZE];
 };
@@ -214,20 +215,22 @@ extern "C" {
 #endif // __cplusplus
 
 // Returns the physical address of a page for tables, with undefined contents, or 0 if there is none. No lock is held.
-// may_wait is false if the caller has passed LINMAP_ATOMIC.
+// may_wait is false if the caller has passed LINMAP_ATOMIC. It may change the map, if that change takes no page.
 extern uint64_t linmap_table_alloc(bool may_wait);
 
-// Takes back a page that no CPU has ever walked, or that a creation did not need. No lock is held.
+// Takes back a page that no CPU has ever walked, or that a creation did not need. No lock is held. It may
+// change the map as linmap_table_alloc may.
 extern void linmap_table_free(uint64_t pa);
 
 // Takes back a page that was a live table. No CPU walks it any more, but code that reads the tables without a lock
 // may. Until that has ended the page must not be written: hand it to call_rcu or its like. Locks may be held, so this
-// does not wait.
+// does not wait and calls nothing of the library.
 extern void linmap_table_retire(uint64_t pa);
 
 // Returns the address at which a new table page, which will be a table at `level`, can be written until
 // linmap_table_unmap(level). linmap_init, linmap_adopt and linmap_create reach new tables by this alone, and one of each
-// level at a time, so that a fixmap with a slot for each level can serve. Levels are -1 to 3; 3 is that of pages.
+// level at a time, so that a fixmap with a slot for each level can serve, if these calls do not run at the same time.
+// Locks may be held. Levels are -1 to 3; 3 is that of pages.
 extern uint64_t *linmap_table_map(uint64_t pa,
                                   int32_t level);
 
@@ -314,7 +317,8 @@ int32_t linmap_flush(struct linmap *map,
                      uint64_t pages);
 
 // Maps `pages` pages from va on to memory from pa on. Nothing may be mapped there. In the largest leaves if all CPUs
-// promise LINMAP_NEVER_ABORTS, otherwise in pages. Returns 0 or a negative error; nothing has changed then.
+// promise LINMAP_NEVER_ABORTS or the kernel promises LINMAP_PARKS, otherwise in pages. Returns 0 or a negative error;
+// nothing has changed then.
 //
 // Another CPU uses the addresses only after a context synchronisation event. Flags: LINMAP_ATOMIC.
 //
@@ -351,8 +355,8 @@ int32_t linmap_split(struct linmap *map,
                      uint32_t flags);
 
 // Returns to the largest leaves where `pages` pages from va on, with their neighbours in the same tables, are uniform.
-// Translations stay as they are; tables are retired. Nothing collapses unless all CPUs promise LINMAP_NEVER_ABORTS. Returns
-// 0 or a negative error. Flags: LINMAP_ATOMIC.
+// Translations stay as they are; tables are retired. Without LINMAP_NEVER_ABORTS they collapse while the other CPUs
+// are parked, and without LINMAP_PARKS nothing does. Returns 0 or a negative error. Flags: LINMAP_ATOMIC.
 //
 // # Safety
 //
@@ -365,7 +369,8 @@ int32_t linmap_collapse(struct linmap *map,
 // Maps everything in `range`, which consists of whole entries of the root, in pages, although no live leaf changes its size:
 // second tables are built, and the CPUs switch to them while they are parked (linmap_park). What is within one of `kept`
 // ranges, at most LINMAP_MOST_KEPT, keeps its size. Needs LINMAP_PARKS. Returns 0 or a negative error; nothing has changed
-// then. From then on new mappings are in pages (linmap_promise says otherwise). Flags: LINMAP_ATOMIC.
+// then. From then on new mappings are in pages (linmap_promise says otherwise), and linmap_root returns another address,
+// except after linmap_adopt. `flags` is 0: this call waits for the other CPUs.
 //
 // # Safety
 //
@@ -392,8 +397,8 @@ int32_t linmap_promise(struct linmap *map,
 // The map is one, and `stats` is memory for the counts.
 int32_t linmap_stats(struct linmap *map, struct linmap_stats *stats);
 
-// Returns the number of table pages that linmap_create takes for these regions, or a negative error. The root is one of
-// them.
+// Returns the number of table pages that linmap_create takes for these regions, or a negative error: the order and
+// the addresses of the regions are judged as by linmap_create. The root is one of them.
 //
 // # Safety
 //
@@ -447,7 +452,8 @@ int32_t linmap_create(struct linmap *map,
                       const struct linmap_region *regions,
                       size_t count);
 
-// Returns the physical address of the root table, for a TTBR, or 0 if the map was not initialised.
+// Returns the physical address of the root table, for a TTBR, or 0 if the map was not initialised. linmap_repaint changes
+// it, except after linmap_adopt.
 //
 // # Safety
 //

@@ -1,5 +1,5 @@
 #!/bin/bash
-# Tests linmap for kernels in C: the header, the object, the example and wrong arguments under sanitizers, and the
+# Tests linmap for kernels in C: the header, the object, the example and the tests in C under sanitizers, and the
 # bare-metal example by each compiler under QEMU.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,7 +16,9 @@ sanitized() {
 for features in '' locks-64; do
     scripts/c-library.sh --host --features "$features"
     sanitized "$host/main.c" example ${features:+-DLINMAP_LOCKS_64}
-    sanitized linmap-c/tests/c/errors.c errors ${features:+-DLINMAP_LOCKS_64}
+    for test in errors context adopted; do
+        sanitized linmap-c/tests/c/$test.c $test ${features:+-DLINMAP_LOCKS_64}
+    done
 done
 
 # Debian's Rust does not have the target of the object.

@@ -5,20 +5,22 @@ use crate::types::LinmapUpdate;
 
 unsafe extern "C" {
     /// Returns the physical address of a page for tables, with undefined contents, or 0 if there is none. No lock is held.
-    /// may_wait is false if the caller has passed LINMAP_ATOMIC.
+    /// may_wait is false if the caller has passed LINMAP_ATOMIC. It may change the map, if that change takes no page.
     pub(crate) fn linmap_table_alloc(may_wait: bool) -> u64;
 
-    /// Takes back a page that no CPU has ever walked, or that a creation did not need. No lock is held.
+    /// Takes back a page that no CPU has ever walked, or that a creation did not need. No lock is held. It may
+    /// change the map as linmap_table_alloc may.
     pub(crate) fn linmap_table_free(pa: u64);
 
     /// Takes back a page that was a live table. No CPU walks it any more, but code that reads the tables without a lock
     /// may. Until that has ended the page must not be written: hand it to call_rcu or its like. Locks may be held, so this
-    /// does not wait.
+    /// does not wait and calls nothing of the library.
     pub(crate) fn linmap_table_retire(pa: u64);
 
     /// Returns the address at which a new table page, which will be a table at `level`, can be written until
     /// linmap_table_unmap(level). linmap_init, linmap_adopt and linmap_create reach new tables by this alone, and one of each
-    /// level at a time, so that a fixmap with a slot for each level can serve. Levels are -1 to 3; 3 is that of pages.
+    /// level at a time, so that a fixmap with a slot for each level can serve, if these calls do not run at the same time.
+    /// Locks may be held. Levels are -1 to 3; 3 is that of pages.
     pub(crate) fn linmap_table_map(pa: u64, level: i32) -> *mut u64;
 
     /// Ends the use of the page that linmap_table_map returned last for this level.

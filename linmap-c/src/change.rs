@@ -5,7 +5,9 @@ use core::sync::atomic::Ordering::Relaxed;
 use linmap::{Change, ChangeError, ChangeFlags, Pa, RepaintError, Va};
 
 use crate::create::{policy, promise};
-use crate::errno::{Errno, Invalid, LINMAP_EINVAL, answer};
+use crate::errno::{
+    Errno, Invalid, LINMAP_EAGAIN, LINMAP_EINVAL, LINMAP_EOPNOTSUPP, LINMAP_ETIMEDOUT, answer,
+};
 use crate::map::Map;
 use crate::platform::Kernel;
 use crate::regions::attributes;
@@ -16,6 +18,8 @@ enum Refusal {
     Invalid(Invalid),
     Change(ChangeError),
     Repaint(RepaintError),
+    /// A repaint where the kernel does not promise LINMAP_PARKS.
+    NeedsParks,
 }
 
 impl Errno for Refusal {
@@ -24,6 +28,7 @@ impl Errno for Refusal {
             Self::Invalid(invalid) => invalid.errno(),
             Self::Change(error) => error.errno(),
             Self::Repaint(error) => error.errno(),
+            Self::NeedsParks => LINMAP_EOPNOTSUPP,
         }
     }
 }
@@ -55,7 +60,11 @@ impl From<RepaintError> for Refusal {
 unsafe fn on(map: *const Linmap, flags: u32, work: impl FnOnce(&Map, &Kernel) -> Result<(), Refusal>) -> i32 {
     // SAFETY: the caller's promise.
     let checked = unsafe { Map::of(map) }.and_then(|map| Ok((map, map.kernel(flags)?)));
-    answer(checked.map_err(Refusal::from).and_then(|(map, kernel)| work(map, &kernel)))
+    match answer(checked.map_err(Refusal::from).and_then(|(map, kernel)| work(map, &kernel))) {
+        // No CPU was asked, since the caller may not wait for them.
+        error if error == -LINMAP_ETIMEDOUT && flags & LINMAP_ATOMIC != 0 => -LINMAP_EAGAIN,
+        other => other,
+    }
 }
 
 /// The flags that only a change knows.
@@ -145,7 +154,8 @@ pub unsafe extern "C" fn linmap_flush(map: *mut Linmap, va: u64, pages: u64) -> 
 }
 
 /// Maps `pages` pages from va on to memory from pa on. Nothing may be mapped there. In the largest leaves if all CPUs
-/// promise LINMAP_NEVER_ABORTS, otherwise in pages. Returns 0 or a negative error; nothing has changed then.
+/// promise LINMAP_NEVER_ABORTS or the kernel promises LINMAP_PARKS, otherwise in pages. Returns 0 or a negative error;
+/// nothing has changed then.
 ///
 /// Another CPU uses the addresses only after a context synchronisation event. Flags: LINMAP_ATOMIC.
 ///
@@ -195,8 +205,8 @@ pub unsafe extern "C" fn linmap_split(map: *mut Linmap, va: u64, pages: u64, fla
 }
 
 /// Returns to the largest leaves where `pages` pages from va on, with their neighbours in the same tables, are uniform.
-/// Translations stay as they are; tables are retired. Nothing collapses unless all CPUs promise LINMAP_NEVER_ABORTS. Returns
-/// 0 or a negative error. Flags: LINMAP_ATOMIC.
+/// Translations stay as they are; tables are retired. Without LINMAP_NEVER_ABORTS they collapse while the other CPUs
+/// are parked, and without LINMAP_PARKS nothing does. Returns 0 or a negative error. Flags: LINMAP_ATOMIC.
 ///
 /// # Safety
 ///
@@ -210,7 +220,8 @@ pub unsafe extern "C" fn linmap_collapse(map: *mut Linmap, va: u64, pages: u64, 
 /// Maps everything in `range`, which consists of whole entries of the root, in pages, although no live leaf changes its size:
 /// second tables are built, and the CPUs switch to them while they are parked (linmap_park). What is within one of `kept`
 /// ranges, at most LINMAP_MOST_KEPT, keeps its size. Needs LINMAP_PARKS. Returns 0 or a negative error; nothing has changed
-/// then. From then on new mappings are in pages (linmap_promise says otherwise). Flags: LINMAP_ATOMIC.
+/// then. From then on new mappings are in pages (linmap_promise says otherwise), and linmap_root returns another address,
+/// except after linmap_adopt. `flags` is 0: this call waits for the other CPUs.
 ///
 /// # Safety
 ///
@@ -225,10 +236,13 @@ pub unsafe extern "C" fn linmap_repaint(
 ) -> i32 {
     let missing =
         range.is_null() || !range.is_aligned() || count != 0 && (kept.is_null() || !kept.is_aligned());
-    if missing || count > LINMAP_MOST_KEPT {
+    if missing || count > LINMAP_MOST_KEPT || flags != 0 {
         return -LINMAP_EINVAL;
     }
     let work = |map: &Map, kernel: &Kernel| {
+        if !kernel.parks() {
+            return Err(Refusal::NeedsParks);
+        }
         // SAFETY: the caller's promise, as for what follows.
         let range = unsafe { *range };
         let mut ranges = [(Va(0), Va(0)); LINMAP_MOST_KEPT];
@@ -241,7 +255,7 @@ pub unsafe extern "C" fn linmap_repaint(
         Ok(())
     };
     // SAFETY: the caller's promise.
-    unsafe { on(map, flags, work) }
+    unsafe { on(map, 0, work) }
 }
 
 /// Says what all CPUs promise that use the map from now on, for example because another one came. Returns 0 or a negative

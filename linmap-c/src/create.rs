@@ -9,7 +9,7 @@ use linmap::{
     create_regions,
 };
 
-use crate::errno::{Invalid, LINMAP_EINVAL, answer};
+use crate::errno::{Errno, Invalid, LINMAP_EINVAL, answer};
 use crate::map::{Map, READY};
 use crate::platform::Kernel;
 use crate::regions::{self, checked};
@@ -72,8 +72,8 @@ unsafe fn geometry_of(geometry: *const LinmapGeometry) -> Result<(Geometry, Half
     Ok((geometry, half, tables))
 }
 
-/// Returns the number of table pages that linmap_create takes for these regions, or a negative error. The root is one of
-/// them.
+/// Returns the number of table pages that linmap_create takes for these regions, or a negative error: the order and
+/// the addresses of the regions are judged as by linmap_create. The root is one of them.
 ///
 /// # Safety
 ///
@@ -85,13 +85,16 @@ pub unsafe extern "C" fn linmap_tables_needed(
     count: usize,
 ) -> i64 {
     // SAFETY: the caller's promise.
-    let tables = unsafe { geometry_of(geometry) }.and_then(|(geometry, ..)| {
+    let arguments = unsafe { geometry_of(geometry) }.and_then(|(geometry, half, _)| {
         // SAFETY: the caller's promise.
-        let regions = unsafe { checked(geometry, regions, count) }?;
-        let runs = regions::of(regions).flat_map(|region| region.runs(geometry));
-        Ok(Stats::of_runs(geometry, runs).tables)
+        Ok((geometry, half, unsafe { checked(geometry, regions, count) }?))
     });
-    tables.map_or(-i64::from(LINMAP_EINVAL), |tables| tables as i64)
+    let Ok((geometry, half, regions)) = arguments else { return -i64::from(LINMAP_EINVAL) };
+    if let Err(error) = regions::in_order(geometry, half, regions) {
+        return -i64::from(error.errno());
+    }
+    let runs = regions::of(regions).flat_map(|region| region.runs(geometry));
+    Stats::of_runs(geometry, runs).tables as i64
 }
 
 /// The arguments of a call that makes a map.
@@ -239,7 +242,8 @@ pub unsafe extern "C" fn linmap_create(map: *mut Linmap, regions: *const LinmapR
     answer(unsafe { create_regions(&map.space, &kernel, regions::of(regions)) }.map(|_| ()))
 }
 
-/// Returns the physical address of the root table, for a TTBR, or 0 if the map was not initialised.
+/// Returns the physical address of the root table, for a TTBR, or 0 if the map was not initialised. linmap_repaint changes
+/// it, except after linmap_adopt.
 ///
 /// # Safety
 ///

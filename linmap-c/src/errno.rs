@@ -3,7 +3,7 @@
 use linmap::{AdoptError, BuildError, ChangeError, CreateError, GeometryError, GraftError, RepaintError};
 
 /// An address or a length is not a multiple of the page size, the geometry is impossible, regions overlap or are not in
-/// order, unknown flags or bits, or the map was not initialised.
+/// order, unknown flags or bits, a pointer is null or not aligned, or the map was not initialised.
 pub const LINMAP_EINVAL: i32 = 22;
 /// Out of table pages. All that were taken have been given back.
 pub const LINMAP_ENOMEM: i32 = 12;
@@ -20,9 +20,9 @@ pub const LINMAP_EPERM: i32 = 1;
 /// A repaint is under way.
 pub const LINMAP_EBUSY: i32 = 16;
 /// A leaf in use would have to change its size, and neither do all CPUs promise LINMAP_NEVER_ABORTS nor
-/// does the kernel promise LINMAP_PARKS.
+/// does the kernel promise LINMAP_PARKS; or a repaint without LINMAP_PARKS.
 pub const LINMAP_EOPNOTSUPP: i32 = 95;
-/// Another caller has claimed the addresses, and this one cannot wait.
+/// Another caller has claimed the addresses, or CPUs would have to be parked, and this caller cannot wait.
 pub const LINMAP_EAGAIN: i32 = 11;
 /// A CPU did not answer when it was to be parked.
 pub const LINMAP_ETIMEDOUT: i32 = 110;

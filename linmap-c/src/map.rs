@@ -29,13 +29,16 @@ impl Map {
     ///
     /// # Errors
     ///
-    /// No memory, or a map that has not been initialised.
+    /// No memory, none that is aligned, or a map that has not been initialised.
     ///
     /// # Safety
     ///
-    /// The pointer is null, or that of a `struct linmap` that is all zero or was initialised, and stays there.
+    /// The pointer is null, not aligned, or that of a `struct linmap` that is all zero or was initialised, and stays there.
     #[inline]
     pub(crate) unsafe fn of<'m>(map: *const Linmap) -> Result<&'m Self, Invalid> {
+        if !map.is_aligned() {
+            return Err(Invalid);
+        }
         let map = map.cast::<Self>();
         // SAFETY: the caller's promise. The mark is at the same place before and after initialisation.
         if map.is_null() || unsafe { (*map).ready.load(Acquire) } != READY {

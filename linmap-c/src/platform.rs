@@ -30,6 +30,11 @@ impl Kernel {
         Self { geometry, offset, promise, may_wait, by_level: false }
     }
 
+    /// Returns true if the kernel promises that it parks CPUs.
+    pub(crate) const fn parks(&self) -> bool {
+        self.promise & LINMAP_PARKS != 0
+    }
+
     /// Returns the same, for a call that makes whole trees.
     pub(crate) const fn by_level(self) -> Self {
         Self { by_level: true, ..self }
@@ -163,16 +168,17 @@ unsafe impl Hardware for Kernel {
     }
 
     fn call(&self) -> Result<(), CannotPark> {
+        // Who may not wait does not wait for the CPUs either, and parks none that have not answered.
+        let asks = self.may_wait && self.parks();
         // SAFETY: no lock is held, by the contract of this method.
-        let answered = self.promise & LINMAP_PARKS != 0 && unsafe { callbacks::linmap_ask_cpus() };
+        let answered = asks && unsafe { callbacks::linmap_ask_cpus() };
         if answered { Ok(()) } else { Err(CannotPark) }
     }
 
     fn park(&self, _: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
         let (first, count) = (updates.as_ptr().cast::<LinmapUpdate>(), updates.len());
         // SAFETY: so many updates are there, and a `LinmapUpdate` has the layout of an `EntryUpdate`.
-        let parked =
-            self.promise & LINMAP_PARKS != 0 && unsafe { callbacks::linmap_park(root.0, first, count) };
+        let parked = self.parks() && unsafe { callbacks::linmap_park(root.0, first, count) };
         if parked { Ok(()) } else { Err(CannotPark) }
     }
 

@@ -1,6 +1,6 @@
 //! The regions of a caller as the library's, once they are checked.
 
-use linmap::{Attributes, Geometry, Leaves, Pa, Region, Va};
+use linmap::{Attributes, BuildError, Geometry, Half, Leaves, Pa, Region, Va};
 
 use crate::errno::Invalid;
 use crate::types::{LINMAP_PAGES, LinmapRegion};
@@ -50,6 +50,29 @@ fn check(geometry: Geometry, region: &LinmapRegion) -> Result<(), Invalid> {
     let ends = bytes != 0 && va.checked_add(bytes - 1).is_some() && pa.checked_add(bytes - 1).is_some();
     attributes(region.attributes)?;
     if unaligned || !ends || flags & !LINMAP_PAGES != 0 { Err(Invalid) } else { Ok(()) }
+}
+
+/// Checks that regions are in a half and in ascending order, and their memory within what descriptors can express.
+///
+/// # Errors
+///
+/// Those of a creation, which judges the same.
+pub(crate) fn in_order(geometry: Geometry, half: Half, regions: &[LinmapRegion]) -> Result<(), BuildError> {
+    let (bytes_of_half, mut next) = (1u64 << geometry.va_bits(), 0);
+    for &LinmapRegion { va, pa, bytes, .. } in regions {
+        let offset = va.wrapping_sub(geometry.base(half));
+        if offset >= bytes_of_half
+            || bytes > bytes_of_half - offset
+            || (pa + (bytes - 1)) >> geometry.oa_bits() != 0
+        {
+            return Err(BuildError::OutOfRange { va: Va(va) });
+        }
+        if offset < next {
+            return Err(BuildError::Unordered { va: Va(va) });
+        }
+        next = offset + bytes;
+    }
+    Ok(())
 }
 
 /// Returns regions that have been checked as the library has them.

@@ -15,7 +15,7 @@ pub const LINMAP_ALIGN: usize = 128;
 
 /// A map. All of it is the library's; it may be anywhere in memory, and does not move.
 ///
-/// A map that is all zero has not been initialised, and every call but linmap_init refuses it.
+/// A map that is all zero has not been initialised, and every call but linmap_init and linmap_adopt refuses it.
 #[repr(C, align(128))]
 pub struct Linmap {
     opaque: [u8; LINMAP_SIZE],
@@ -81,7 +81,8 @@ pub const LINMAP_PARKS: u32 = 1 << 3;
 /// The valid bit, for linmap_change.
 pub const LINMAP_VALID: u64 = 1 << 0;
 
-/// The call does not wait and does not sleep. It fails with -EAGAIN where it would have to wait for another caller.
+/// The call does not wait and does not sleep. It fails with -EAGAIN where it would have to wait for another caller, or for
+/// the other CPUs to park.
 pub const LINMAP_ATOMIC: u32 = 1 << 0;
 
 /// linmap_change and linmap_change_pages leave the TLB invalidations to a later linmap_flush of the range, or of one that

@@ -39,8 +39,9 @@ uint64_t *table_at(uint64_t pa)
 
 uint64_t linmap_table_alloc(bool may_wait)
 {
-    (void)may_wait;
-    assert(kernel.held == 0);
+    assert(kernel.held == 0 && may_wait != kernel.atomic);
+    if (kernel.changes)
+        kernel.changes();
     if (kernel.tables == kernel.limit)
         return 0;
     for (unsigned n = 0; n < POOL_PAGES; n++) {
@@ -66,6 +67,8 @@ static void release(uint64_t pa)
 void linmap_table_free(uint64_t pa)
 {
     assert(kernel.held == 0);
+    if (kernel.changes)
+        kernel.changes();
     release(pa);
 }
 
@@ -90,6 +93,7 @@ void linmap_table_unmap(int32_t level)
 
 void linmap_root_set(uint64_t root, size_t index, uint64_t descriptor)
 {
+    kernel.root_sets++;
     __atomic_store_n(&table_at(root)[index], descriptor, __ATOMIC_RELAXED);
 }
 
@@ -110,14 +114,14 @@ void linmap_unlock(uint32_t number)
 
 bool linmap_wait(void)
 {
-    assert(kernel.held == 0);
+    assert(kernel.held == 0 && !kernel.atomic);
     kernel.waits++;
     return true;
 }
 
 bool linmap_ask_cpus(void)
 {
-    assert(kernel.held == 0);
+    assert(kernel.held == 0 && !kernel.atomic);
     return kernel.parks;
 }
 

@@ -14,10 +14,14 @@
 struct kernel {
     /* The pages that are out, and how many may be. */
     unsigned tables, limit;
-    /* Locks that are held, TLB invalidations, waits, and the times that CPUs were parked. */
-    unsigned held, tlbi, waits, parked;
+    /* Locks that are held, TLB invalidations, waits, the times that CPUs were parked, and stores to roots. */
+    unsigned held, tlbi, waits, parked, root_sets;
     /* True if CPUs can be parked. */
     bool parks;
+    /* True while the caller may not wait: its call has LINMAP_ATOMIC. */
+    bool atomic;
+    /* Called when a page is allocated or freed, if it is not null: some allocators change the map then. */
+    void (*changes)(void);
 };
 
 extern struct kernel kernel;

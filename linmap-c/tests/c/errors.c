@@ -92,11 +92,12 @@ static void roots(void)
 static void no_map(void)
 {
     struct linmap *maps[] = {NULL, &none};
+    static _Alignas(128) char other[sizeof map + 64];
     struct linmap_stats stats;
     uint64_t page = BLOCK;
     const struct linmap_range range = {BASE, BASE + 512 * GIGA - 1};
 
-    for (int n = 0; n < 2; n++) {
+    for (size_t n = 0; n < sizeof maps / sizeof *maps; n++) {
         ANSWERS(LINMAP_EINVAL, linmap_create(maps[n], NULL, 0));
         ANSWERS(LINMAP_EINVAL, linmap_change(maps[n], BLOCK, 1, READ_ONLY, 0, 0));
         ANSWERS(LINMAP_EINVAL, linmap_change_pages(maps[n], &page, 1, READ_ONLY, 0, 0));
@@ -112,6 +113,10 @@ static void no_map(void)
         ANSWERS(0, linmap_root(maps[n]));
     }
     ANSWERS(LINMAP_EINVAL, linmap_stats(&map, NULL));
+    /* One that is initialised, at an address that is not aligned. */
+    memcpy(other + 64, &map, sizeof map);
+    ANSWERS(LINMAP_EINVAL, linmap_flush((struct linmap *)(other + 64), BLOCK, 1));
+    ANSWERS(0, linmap_root((struct linmap *)(other + 64)));
 }
 
 static int create_one(struct linmap_region region)
@@ -145,6 +150,25 @@ static void regions(void)
     kernel.limit = kernel.tables + 1;
     ANSWERS(LINMAP_ENOMEM, WITH(flags, LINMAP_PAGES));
     kernel.limit = POOL_PAGES;
+}
+
+/* How many tables a creation takes, of which the root is there: it refuses what a creation refuses. */
+static void needed(void)
+{
+    const uint64_t at = BASE + 512 * GIGA;
+    struct linmap_region two[] = {{at, 0, GIGA, PLAIN, 0}, {at + GIGA, GIGA, GIGA + PAGE, PLAIN, 0}};
+
+    ANSWERS(-4, linmap_tables_needed(&geometry, two, 2));
+    two[0].va += GIGA;
+    ANSWERS(LINMAP_EINVAL, linmap_tables_needed(&geometry, two, 2));
+    two[0].va = 0;
+    ANSWERS(LINMAP_ERANGE, linmap_tables_needed(&geometry, two, 2));
+    two[0].va = BASE - GIGA / 2;
+    ANSWERS(LINMAP_ERANGE, linmap_tables_needed(&geometry, two, 1));
+    two[0] = (struct linmap_region){at, (1ull << 48) - PAGE, 2 * PAGE, PLAIN, 0};
+    ANSWERS(LINMAP_ERANGE, linmap_tables_needed(&geometry, two, 1));
+    two[0] = (struct linmap_region){~0ull << 12, ~0ull << 12, PAGE, PLAIN, 0};
+    ANSWERS(LINMAP_ERANGE, linmap_tables_needed(&geometry, two, 1));
 }
 
 static void changes(void)
@@ -187,7 +211,9 @@ static void changes(void)
 
     kernel.limit = kernel.tables;
     ANSWERS(LINMAP_ENOMEM, linmap_change(&map, BLOCK, 1, READ_ONLY, 0, 0));
+    kernel.atomic = true;
     ANSWERS(LINMAP_ENOMEM, linmap_split(&map, BLOCK, 512, LINMAP_ATOMIC));
+    kernel.atomic = false;
     kernel.limit = POOL_PAGES;
 }
 
@@ -202,7 +228,7 @@ static void promises(void)
     ANSWERS(LINMAP_EOPNOTSUPP, linmap_change(&map, BLOCK, 1, READ_ONLY, 0, 0));
     ANSWERS(LINMAP_EOPNOTSUPP, linmap_split(&map, BLOCK, 1, 0));
     ANSWERS(LINMAP_EOPNOTSUPP, linmap_unmap(&map, BLOCK, 1, 0));
-    ANSWERS(LINMAP_ETIMEDOUT, linmap_repaint(&map, &range, NULL, 0, 0));
+    ANSWERS(LINMAP_EOPNOTSUPP, linmap_repaint(&map, &range, NULL, 0, 0));
     ANSWERS(0, linmap_promise(&map, LINMAP_PARKS));
     ANSWERS(LINMAP_ETIMEDOUT, linmap_change(&map, BLOCK, 1, READ_ONLY, 0, 0));
     ANSWERS(LINMAP_ETIMEDOUT, linmap_repaint(&map, &range, NULL, 0, 0));
@@ -229,6 +255,7 @@ int main(void)
     roots();
     no_map();
     regions();
+    needed();
     changes();
     promises();
     if (linmap_promise(&map, LINMAP_NEVER_ABORTS) || linmap_unmap(&map, BLOCK, blocks.bytes / PAGE, 0) || kernel.tables != 1) {
