@@ -299,6 +299,8 @@ fn what_is_not_taken_over_is_refused() {
         let [area, image, _] = of_others(g);
         let not_owned = |va: Va| Err(ChangeError::NotOwned { va });
         let beyond = Va(rest(g));
+        // From the last page that was taken over on.
+        let across = Va(beyond.0 - g.page_size());
         let space = &shared.space;
         // SAFETY: no CPU uses these tables.
         unsafe {
@@ -307,8 +309,6 @@ fn what_is_not_taken_over_is_refused() {
                 not_owned(Va(beyond.0 + G))
             );
             assert_eq!(space.unmap(&platform, area.va, 1), not_owned(area.va));
-            // From the last page that was taken over on.
-            let across = Va(beyond.0 - g.page_size());
             assert_eq!(space.map(&platform, across, 2, Pa(0), Attributes::RAM), not_owned(beyond));
             assert_eq!(space.unmap_all(&platform, &[(ram(g)[0].va, 3), (area.va, 1)]), not_owned(area.va));
             for policy in [Policy::Live, Policy::Park] {
@@ -322,6 +322,7 @@ fn what_is_not_taken_over_is_refused() {
         assert_eq!(space.split_to_pages(&platform, image.va, 1), not_owned(image.va));
         assert_eq!(space.collapse(&platform, area.va, 1), not_owned(area.va));
         assert_eq!(space.pin(&platform, area.va, 1), not_owned(area.va));
+        assert_eq!(space.most_tables_in_pages(across, 2), 0);
         let all = (Va(g.base(Half::Upper)), Va(u64::MAX));
         assert_eq!(space.repaint(&platform, all, &[]), Err(RepaintError::NotOwned { va: beyond }));
         assert_eq!(space.root_entries(&platform, all), Err(RepaintError::NotOwned { va: beyond }));

@@ -257,7 +257,7 @@ impl AddressSpace {
     /// Returns the largest number of table pages that [`map`](Self::map), [`split_to_pages`](Self::split_to_pages) or
     /// [`pin`](Self::pin) may need for `pages` pages from `va` on, whatever is there. Returns 0 for a range that they refuse.
     pub fn most_tables_in_pages(&self, va: Va, pages: u64) -> u64 {
-        let Ok(Some(span)) = self.state.span(va, pages) else { return 0 };
+        let Ok(Some(span)) = self.state.owned_span(va, pages) else { return 0 };
         page_tables_for(self.geometry(), self.geometry().root(), span, span)
     }
 
