@@ -210,7 +210,7 @@ impl<'m> World<'m> {
             let part = |(va, last, limits): (u64, u64, TableLimits)| {
                 let attributes = limits.restrict(Attributes::from_bits_retain(to.attributes)).bits();
                 let to = Mapping { pa: to.pa + (va - change.va), attributes, ..to };
-                Expected { va, bytes: last - va + 1, to: Some(to), ..change.clone() }
+                Expected { va, bytes: last - va + 1, to: Some(to), ..change }
             };
             parts.map(part).collect()
         };

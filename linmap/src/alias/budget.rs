@@ -4,7 +4,7 @@ use core::cell::Cell;
 
 use crate::live::Stop;
 
-/// What is left of a hold.
+/// The rest of a hold.
 pub(crate) struct Budget(Cell<usize>);
 
 impl Budget {
