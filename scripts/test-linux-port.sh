@@ -200,18 +200,18 @@ EOF
 
 # Exact counts of instructions.
 counts() {
-    memory=64G
-    for cpu in trusted plain; do
-        eval "model=\$$cpu"
+    ram=64G
+    for trust in trusted plain; do
+        eval "model=\$$trust"
         for off in '' linmap=off; do
-            QEMU_MORE="-icount shift=0 -object memory-backend-ram,id=ram,size=$memory,reserve=off -machine memory-backend=ram" \
-                boot "counts-$cpu${off:+-off}" "$model" "$memory" 1 nokaslr $off tests=counts
+            QEMU_MORE="-icount shift=0 -object memory-backend-ram,id=ram,size=$ram,reserve=off -machine memory-backend=ram" \
+                boot "counts-$trust${off:+-off}" "$model" "$ram" 1 nokaslr $off tests=counts
         done
-        echo "instructions on a CPU that Linux $([ $cpu = trusted ] && echo trusts || echo 'does not trust'), without and with linmap:"
-        for log in "counts-$cpu-off" "counts-$cpu"; do
+        echo "instructions on a CPU that Linux $([ $trust = trusted ] && echo trusts || echo 'does not trust'), without and with linmap:"
+        for log in "counts-$trust-off" "counts-$trust"; do
             sed -n 's/.*test: count \([^ ]*\) \([0-9]*\)$/\1 \2/p' "$build/$log.log" | sort >"$build/$log.counts"
         done
-        join "$build/counts-$cpu-off.counts" "$build/counts-$cpu.counts" | awk '{ printf "  %-24s%14d%14d\n", $1, $2, $3 }'
+        join "$build/counts-$trust-off.counts" "$build/counts-$trust.counts" | awk '{ printf "  %-24s%14d%14d\n", $1, $2, $3 }'
     done
 }
 

@@ -196,10 +196,11 @@ void linmap_set_prot(unsigned long va, unsigned long size, pgprot_t prot)
 /* How many of these pages follow each other in memory. */
 static int adjacent(struct page **pages, int count)
 {
-	unsigned long pfn = page_to_pfn(pages[0]);
+	struct page *first = pages[0];
 	int n;
 
-	for (n = 1; n < count && page_to_pfn(pages[n]) == pfn + n; n++)
+	/* The memory map is one array. */
+	for (n = 1; n < count && pages[n] == first + n; n++)
 		;
 	return n;
 }

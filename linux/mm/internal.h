@@ -3,6 +3,7 @@
 #ifndef __MM_LINMAP_INTERNAL_H
 #define __MM_LINMAP_INTERNAL_H
 
+#include <linux/sched.h>
 #include <linux/types.h>
 #include <asm/pgtable-types.h>
 #include "linmap.h"
@@ -15,8 +16,24 @@ void linmap_lend_tables(unsigned long pages);
 /* From now on tables come from the page allocator. */
 void linmap_tables_live(void);
 
+/* Leaves become as large as they can be. */
+int linmap_collapse_all(void);
+
+/* The other CPUs are parked, so that this one cannot sleep. */
+bool linmap_is_parked(void);
+
 /* Lets the other CPUs go on, if they are parked. */
 void linmap_unpark(void);
+
+/* The page allocator is asked, so that it can fail. */
+static inline bool linmap_test_fails(void)
+{
+#ifdef CONFIG_FAIL_PAGE_ALLOC
+	return current->make_it_fail;
+#else
+	return false;
+#endif
+}
 
 #ifdef CONFIG_ARM64_LINMAP_TEST
 /* Around the creation of the map. */

@@ -4,7 +4,8 @@
  * in the life of a kernel: the boot CPU alone is known not to abort then.
  *
  * They are asked while no lock is held, and wait in the identity map, as for
- * Linux's own split. Interrupts are off from then until they go on.
+ * Linux's own split. Nobody else runs on the boot CPU from then until they go
+ * on: another task might wait for them.
  */
 #include <linux/cpu.h>
 #include <linux/init.h>
@@ -27,7 +28,6 @@ extern u32 linmap_park_flag;
 
 static DEFINE_PER_CPU(struct cpu_stop_work, park_work);
 static bool parked;
-static unsigned long parked_flags;
 
 static int wait_parked(void *unused)
 {
@@ -42,24 +42,30 @@ static int wait_parked(void *unused)
 	return 0;
 }
 
+bool linmap_is_parked(void)
+{
+	return parked;
+}
+
 bool linmap_ask_cpus(void)
 {
 	unsigned int cpu;
 
 	if (parked)
 		return true;
-	if (system_state >= SYSTEM_RUNNING || smp_processor_id())
+	preempt_disable();
+	if (system_state >= SYSTEM_RUNNING || smp_processor_id()) {
+		preempt_enable();
 		return false;
+	}
 	WRITE_ONCE(linmap_park_flag, 1);
 	/* It is there before anyone adds to it. */
 	smp_mb();
-	preempt_disable();
 	for_each_online_cpu(cpu)
 		if (cpu != smp_processor_id())
 			stop_one_cpu_nowait(cpu, wait_parked, NULL,
 					    per_cpu_ptr(&park_work, cpu));
 	smp_cond_load_acquire(&linmap_park_flag, VAL == num_online_cpus());
-	local_irq_save(parked_flags);
 	linmap_test_parked();
 	parked = true;
 	return true;
@@ -73,7 +79,6 @@ void linmap_unpark(void)
 	WRITE_ONCE(linmap_park_flag, 0);
 	linmap_test_unparked();
 	parked = false;
-	local_irq_restore(parked_flags);
 	preempt_enable();
 }
 

@@ -2,8 +2,9 @@
 /*
  * What the library asks of Linux: table pages, locks, and somebody to panic.
  *
- * The pages of a creation come from memblock, all at once. Later pages come
- * from the page allocator, before any lock is taken. A page that was a live
+ * The pages of a creation come from memblock, all at once. Later a few pages
+ * are kept ready, also for callers that cannot wait; the rest come from the page
+ * allocator, before any lock is taken. A page that was a live
  * table may still be read by code without a lock, so it is given back when all
  * that ran then has slept, and nobody prints the tables.
  */
@@ -68,18 +69,79 @@ static void free_table(struct page *page)
 		pagetable_free(page_ptdesc(page));
 }
 
+#define READY_PAGES 16
+
+static DEFINE_RAW_SPINLOCK(ready_lock);
+static struct page *ready[READY_PAGES];
+static unsigned int ready_count;
+
+/* Returns false if there are enough. */
+static bool put_ready(struct page *page)
+{
+	unsigned long flags;
+	bool put;
+
+	raw_spin_lock_irqsave(&ready_lock, flags);
+	put = ready_count < READY_PAGES;
+	if (put)
+		ready[ready_count++] = page;
+	raw_spin_unlock_irqrestore(&ready_lock, flags);
+	return put;
+}
+
+static void get_ready(struct work_struct *work)
+{
+	struct ptdesc *table;
+
+	do {
+		table = pagetable_alloc(GFP_KERNEL, 0);
+	} while (table && put_ready(ptdesc_page(table)));
+	if (table)
+		pagetable_free(table);
+}
+static DECLARE_WORK(ready_work, get_ready);
+
+static struct page *take_ready(void)
+{
+	struct page *page = NULL;
+	unsigned long flags;
+	bool few;
+
+	raw_spin_lock_irqsave(&ready_lock, flags);
+	if (ready_count)
+		page = ready[--ready_count];
+	few = ready_count < READY_PAGES / 2;
+	raw_spin_unlock_irqrestore(&ready_lock, flags);
+	if (few && system_state >= SYSTEM_RUNNING && !irqs_disabled())
+		schedule_work(&ready_work);
+	return page;
+}
+
+static int __init fill_ready(void)
+{
+	get_ready(NULL);
+	return 0;
+}
+core_initcall(fill_ready);
+
 /* The first pages are lent by init code, which only init code can call. */
 u64 __ref linmap_table_alloc(bool may_wait)
 {
 	struct ptdesc *table;
+	struct page *page;
 
 	if (!live)
 		return lend_table();
-	table = pagetable_alloc(may_wait ? GFP_KERNEL : GFP_NOWAIT, 0);
-	if (!table)
-		return 0;
+	page = linmap_test_fails() ? NULL : take_ready();
+	if (!page) {
+		may_wait &= !linmap_is_parked();
+		table = pagetable_alloc(may_wait ? GFP_KERNEL : GFP_NOWAIT, 0);
+		if (!table)
+			return 0;
+		page = ptdesc_page(table);
+	}
 	count_vm_event(DIRECT_MAP_SPLIT);
-	return page_to_phys(ptdesc_page(table));
+	return page_to_phys(page);
 }
 
 void __ref linmap_table_free(u64 pa)
@@ -89,7 +151,8 @@ void __ref linmap_table_free(u64 pa)
 		return;
 	}
 	count_vm_events(DIRECT_MAP_SPLIT, -1);
-	free_table(table_page(pa));
+	if (!put_ready(table_page(pa)))
+		free_table(table_page(pa));
 }
 
 static DEFINE_RAW_SPINLOCK(retired_lock);
@@ -126,9 +189,10 @@ void linmap_table_retire(u64 pa)
 	raw_spin_unlock_irqrestore(&retired_lock, flags);
 }
 
+/* While Linux boots, grace periods may not work yet: the next lock after it does. */
 static void queue_retired(void)
 {
-	if (!list_empty_careful(&retired))
+	if (!list_empty_careful(&retired) && system_state >= SYSTEM_RUNNING)
 		schedule_delayed_work(&retire_work, HZ / 10);
 }
 

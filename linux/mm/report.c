@@ -57,7 +57,7 @@ static int stats_show(struct seq_file *m, void *unused)
 DEFINE_SHOW_ATTRIBUTE(stats);
 
 /* A gigabyte at a time, so that nobody waits long for a lock. */
-static int collapse_all(void)
+int linmap_collapse_all(void)
 {
 	unsigned long va;
 	int error = 0;
@@ -71,7 +71,7 @@ static int collapse_all(void)
 
 static int collapse_set(void *unused, u64 value)
 {
-	return collapse_all();
+	return linmap_collapse_all();
 }
 DEFINE_DEBUGFS_ATTRIBUTE(collapse_fops, NULL, collapse_set, "%llu\n");
 
@@ -87,7 +87,7 @@ static void collapse_again(struct work_struct *work)
 
 	if (!linmap_stats(&linear_map, &stats) && stats.splits != splits) {
 		splits = stats.splits;
-		collapse_all();
+		linmap_collapse_all();
 	}
 	if (collapse_seconds)
 		schedule_delayed_work(&collapse_work, collapse_seconds * HZ);

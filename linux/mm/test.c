@@ -260,6 +260,7 @@ static int fail_once(unsigned int *failed)
 
 	if (!area)
 		return -ENOMEM;
+	linmap_collapse_all();
 	current->make_it_fail = 1;
 	result = set_memory_ro((unsigned long)area, pages);
 	current->make_it_fail = 0;
@@ -283,7 +284,7 @@ static int test_failing(void)
 	for (i = 0; !error && i < 100; i++)
 		error = fail_once(&failed);
 	pr_info("test: failing: %u of %d\n", failed, i);
-	return error;
+	return error ?: CHECK(failed);
 }
 #endif
 
