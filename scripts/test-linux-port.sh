@@ -193,7 +193,6 @@ EOF
     boot large-off "$trusted" 1536M 4 linmap=off tests=$all
     boot one-cpu "$trusted" 512M 1 tests=$all
     [ "$kind" != debug ] || {
-        boot failing "$trusted" 1536M 4 tests=failing,direct,stress
         boot debug-pagealloc "$trusted" 1536M 4 debug_pagealloc=on tests=$all
     }
 }
