@@ -43,18 +43,19 @@ impl<M: Memory> Replacement<'_, M> {
     ///
     /// Out of frames. All that were taken are given back.
     pub(crate) fn leaf(&self, old: Descriptor, above: &Table, base: u64) -> Result<Descriptor, OutOfFrames> {
-        let g = self.geometry;
-        let table = above.offline(base, g);
+        let table = above.offline(base, self.geometry);
         let Some(mut frame) = self.memory.take() else { return Err(OutOfFrames(0)) };
         let slots = self.memory.slots(&mut frame);
         let part = Part::of(self.span, &table, slots.len());
         self.fill(&table, slots, old.child(above.level, false), &part);
         self.counters.table();
         let changed = self.change(&table, slots, &part);
-        let link = Descriptor::link(frame.into_pa(), g).with(self.attributes(old, above.level));
+        let link = Descriptor::link(frame.into_pa(), self.geometry).with(self.attributes(old, above.level));
         match changed {
             Ok(()) => Ok(link),
-            Err(taken) => Err(taken.and(discard(self.memory, g, self.counters, (link, table.level)))),
+            Err(taken) => {
+                Err(taken.and(discard(self.memory, self.geometry, self.counters, (link, table.level))))
+            }
         }
     }
 
@@ -115,7 +116,7 @@ impl<M: Memory> Replacement<'_, M> {
     /// partly in the span.
     #[inline(always)]
     fn fill(&self, table: &Table, slots: &mut [u64], first: Descriptor, part: &Part) {
-        let (step, members) = (1 << table.shift, self.geometry.run_to_make(table.level));
+        let (step, members) = (1 << table.shift, self.geometry.run_to_make_below(table.level, table.shift));
         if members == 1 {
             fill_with_step(slots, first.0, step);
             return self.counters.leaves(table.level, false, slots.len() as i64);

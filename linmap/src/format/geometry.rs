@@ -442,11 +442,17 @@ impl Geometry {
     /// entries.
     #[inline(always)]
     pub(crate) const fn run_below(self, level: Level) -> usize {
+        1 << self.run_shift_below(level)
+    }
+
+    /// Returns log2 of that number.
+    #[inline(always)]
+    const fn run_shift_below(self, level: Level) -> u32 {
         match (self.granule.built(), level.0) {
-            (Granule::K4, 1..=3) => 16,
-            (Granule::K16, 2) | (Granule::K64, 2 | 3) => 32,
-            (Granule::K16, 3) => 128,
-            _ => 1,
+            (Granule::K4, 1..=3) => 4,
+            (Granule::K16, 2) | (Granule::K64, 2 | 3) => 5,
+            (Granule::K16, 3) => 7,
+            _ => 0,
         }
     }
 
@@ -461,6 +467,13 @@ impl Geometry {
     pub(crate) const fn run_to_make(self, level: Level) -> usize {
         let members = self.contiguous_entries(level);
         if self.level_shift(level) + members.trailing_zeros() > self.largest as u32 { 1 } else { members }
+    }
+
+    /// Returns the same for a table that is not the root, whose entries span 2^`shift` bytes.
+    #[inline(always)]
+    pub(crate) const fn run_to_make_below(self, level: Level, shift: u32) -> usize {
+        let run = self.run_shift_below(level);
+        if shift + run > self.largest as u32 { 1 } else { 1 << run }
     }
 
     /// Returns the sizes of the leaves that are made, largest first: those up to

@@ -37,7 +37,7 @@ use crate::live::error::ChangeError;
 use crate::live::lock_set::{GIGABYTE, LockSet};
 use crate::live::map::Mapping;
 use crate::live::map_state::MapState;
-use crate::live::protect::{Tried, change_one, protect};
+use crate::live::protect::{Tried, change_one, change_part, protect};
 use crate::live::reader::Reader;
 use crate::live::settle::flush;
 use crate::live::split_to_pages::split_to_pages;
@@ -269,14 +269,17 @@ impl AddressSpace {
         change: LeafChange,
         span: Span,
     ) -> Result<(), ChangeError> {
-        let (state, mut frames) = (&self.state, 0);
-        if (span.first ^ span.last) >> GIGABYTE == 0 {
-            match change_one::<P, LATER>(state, platform, change, span) {
-                Tried::Done => return Ok(()),
-                Tried::Not(takes) => frames = takes,
-            }
+        let state = &self.state;
+        let tried = if (span.first ^ span.last) >> GIGABYTE == 0 {
+            change_one::<P, LATER>(state, platform, change, span)
+        } else {
+            Tried::Not(0)
+        };
+        match tried {
+            Tried::Done => Ok(()),
+            Tried::Not(0) => protect(state, platform, (change, LATER, span)),
+            Tried::Not(frames) => change_part(state, platform, (change, LATER, span), frames),
         }
-        protect(state, platform, (change, LATER, span), frames)
     }
 
     /// Changes the permissions of `pages` pages from `va` on, their validity, or both.
@@ -383,7 +386,7 @@ impl AddressSpace {
         let mut all = ranges.clone();
         match (all.next().transpose()?, all.next()) {
             (None, _) => Ok(()),
-            (Some(span), None) => protect(state, platform, (change, later, span), 0),
+            (Some(span), None) => protect(state, platform, (change, later, span)),
             (Some(first), Some(second)) => {
                 second?;
                 all.try_for_each(|range| range.map(|_| ()))?;

@@ -20,6 +20,9 @@ impl LockSet {
     pub(crate) const fn of<H: Hardware>(span: Span) -> Self {
         let (first, last) = (span.first >> GIGABYTE, span.last >> GIGABYTE);
         let locks = H::LOCKS as u64;
+        if first == last {
+            return Self::one(Self::number::<H>(span.first));
+        }
         if last - first >= locks - 1 {
             return Self(u64::MAX >> (64 - locks));
         }

@@ -27,8 +27,12 @@ use crate::live::survey::{Survey, Surveyor};
 use crate::live::tlb_batch::{TlbBatch, finish_one};
 use crate::plan::Policy;
 use crate::platform::Platform;
+use crate::read::Table;
 
-/// Changes all leaves of a span, or none. It takes so many table pages, as far as is known.
+/// A change, whether its invalidations are left to a flush, and the span.
+type Wanted = (LeafChange, bool, Span);
+
+/// Changes all leaves of a span, or none.
 ///
 /// # Errors
 ///
@@ -37,13 +41,12 @@ use crate::platform::Platform;
 pub(crate) fn protect<P: Platform>(
     state: &MapState,
     platform: &P,
-    (change, later, span): (LeafChange, bool, Span),
-    frames: u64,
+    (change, later, span): Wanted,
 ) -> Result<(), ChangeError> {
     let mut call = Call::of(state, platform, later);
-    call.frames(frames)?;
     let done = call.attempts(span, |locked| {
-        if within_one(locked, (change, later), span)? {
+        let table = locked.deepest(locked.root(), span);
+        if within_one(locked, &table, &(change, later, span))? {
             return Ok(());
         }
         locked.mark(span);
@@ -144,55 +147,99 @@ pub(crate) fn change_one<P: Platform, const LATER: bool>(
     change: LeafChange,
     span: Span,
 ) -> Tried {
-    let number = LockSet::number::<P>(span.first);
-    let _held = platform.lock(number);
-    if if LATER { state.attention.is_needed_for_more() } else { state.attention.is_needed() } {
-        return Tried::Not(0);
-    }
-    // It stays empty, so there is nothing to give back.
+    // It stays empty, so there is nothing to give back, and as nobody else sees it, it takes no instruction.
     let reserve = ManuallyDrop::new(Reserve::new(platform));
-    let locked = Locked::of_one(platform, state, number, &reserve);
-    let table = locked.deepest(locked.root(), span);
-    let index = table.index_of(span.first);
-    let old = locked.load(&table, index);
-    let new = change.of(old, table.level);
-    let refused = change.refuse_write_execute && new.is_write_execute();
-    let within = (1 << table.shift) - 1;
-    let whole = span.first & within == 0 && span.first ^ span.last == within;
-    if refused || !whole || old.is_contiguous() || !state.is_leaf(old, table.level) {
-        return try_part(state, platform, number, (change, LATER, span));
-    }
-    if new != old {
-        let share = state.share(number);
-        let version = share.changes_begin();
-        locked.store(&table, index, new);
-        if LATER && old.is_valid() {
-            locked.leave_pending(Invalidated {
-                first: span.first,
-                last: span.last,
-                entry_shift: table.shift,
-            });
+    in_one_hold(state, &reserve, platform, (LATER, span), |locked, table| {
+        let index = table.index_of(span.first);
+        let old = locked.load(table, index);
+        let new = change.of(old, table.level);
+        let refused = change.refuse_write_execute && new.is_write_execute();
+        let within = (1 << table.shift) - 1;
+        let whole = span.first & within == 0 && span.first ^ span.last == within;
+        if refused || !whole || old.is_contiguous() || !state.is_leaf(old, table.level) {
+            let reserve = ManuallyDrop::new(Reserve::new(platform));
+            return try_part(state, &reserve, platform, *table, &(change, LATER, span));
         }
-        let invalidates = !LATER && old.is_valid();
-        finish_one(platform, state.geometry(), &share.counters, invalidates, span.first);
-        share.changes_end(version);
-    }
-    Tried::Done
+        if new != old {
+            let share = state.share(LockSet::number::<P>(span.first));
+            let version = share.changes_begin();
+            locked.store(table, index, new);
+            if LATER && old.is_valid() {
+                locked.leave_pending(Invalidated {
+                    first: span.first,
+                    last: span.last,
+                    entry_shift: table.shift,
+                });
+            }
+            let invalidates = !LATER && old.is_valid();
+            finish_one(platform, state.geometry(), &share.counters, invalidates, span.first);
+            share.changes_end(version);
+        }
+        Tried::Done
+    })
 }
 
-/// Goes on where a leaf is in a run or only partly in a span, in the same hold and without table pages.
+/// Does the rest of [`change_one`] with the table pages that it takes, or, if that is not all that it takes, what
+/// [`protect`] does.
+///
+/// # Errors
+///
+/// As for [`protect`].
+#[inline(never)]
+pub(crate) fn change_part<P: Platform>(
+    state: &MapState,
+    platform: &P,
+    wanted: Wanted,
+    frames: u64,
+) -> Result<(), ChangeError> {
+    let (_, later, span) = wanted;
+    let reserve = Reserve::new(platform);
+    reserve.fill(frames)?;
+    let part = |_: &Locked<'_, P>, table: &Table| try_part(state, &reserve, platform, *table, &wanted);
+    match in_one_hold(state, &reserve, platform, (later, span), part) {
+        Tried::Done => Ok(()),
+        Tried::Not(_) => {
+            drop(reserve);
+            protect(state, platform, wanted)
+        }
+    }
+}
+
+/// Works on the deepest table that translates a span, which is in one gigabyte, under its lock. Does nothing if claims, a
+/// repaint or pending invalidations have to be looked for.
+#[inline(always)]
+fn in_one_hold<P: Platform>(
+    state: &MapState,
+    reserve: &Reserve<'_, P>,
+    platform: &P,
+    (later, span): (bool, Span),
+    work: impl FnOnce(&Locked<'_, P>, &Table) -> Tried,
+) -> Tried {
+    let number = LockSet::number::<P>(span.first);
+    let _held = platform.lock(number);
+    if if later { state.attention.is_needed_for_more() } else { state.attention.is_needed() } {
+        return Tried::Not(0);
+    }
+    let locked = Locked::of_one(platform, state, number, reserve);
+    let table = locked.deepest(locked.root(), span);
+    work(&locked, &table)
+}
+
+/// Goes on where a leaf is in a run or only partly in a span, in the same hold.
 #[inline(never)]
 fn try_part<P: Platform>(
     state: &MapState,
+    reserve: &Reserve<'_, P>,
     platform: &P,
-    number: usize,
-    (change, later, span): (LeafChange, bool, Span),
+    table: Table,
+    wanted: &Wanted,
 ) -> Tried {
-    let reserve = Reserve::new(platform);
-    let locked = Locked { policy: state.policy(), ..Locked::of_one(platform, state, number, &reserve) };
+    let (_, _, span) = wanted;
+    let number = LockSet::number::<P>(span.first);
+    let locked = Locked { policy: state.policy(), ..Locked::of_one(platform, state, number, reserve) };
     let share = state.share(number);
     let version = share.changes_begin();
-    let tried = within_one(&locked, (change, later), span);
+    let tried = within_one(&locked, &table, wanted);
     share.changes_end(version);
     match tried {
         Ok(true) => Tried::Done,
@@ -201,18 +248,19 @@ fn try_part<P: Platform>(
     }
 }
 
-/// Changes the one leaf that contains a span, or a part of it, where it may change its size live. Returns false, and has done
-/// nothing, in all other cases.
+/// Changes the leaf that contains a span and is an entry of `table`, or a part of it, where it may change its size live.
+/// Returns false, and has done nothing, in all other cases.
 ///
 /// # Errors
 ///
 /// It takes more locks or table pages.
+#[inline(always)]
 fn within_one<P: Platform>(
     locked: &Locked<'_, P>,
-    (change, later): (LeafChange, bool),
-    span: Span,
+    table: &Table,
+    (change, later, span): &Wanted,
 ) -> Result<bool, Stop> {
-    let table = locked.deepest(locked.root(), span);
+    let (table, span) = (*table, *span);
     let (index, at) = (table.index_of(span.first), table.span_of(table.index_of(span.first)));
     let old = locked.load(&table, index);
     let new = change.of(old, table.level);
@@ -226,14 +274,18 @@ fn within_one<P: Platform>(
         return Ok(true);
     }
     let (whole, dissolves) = (span.covers(at.first, at.last), locked.run(&table, old));
+    let changing = table.run_of(index, dissolves.unwrap_or(1));
     if !whole || dissolves.is_some() {
-        locked.state.owns(table.run_of(index, dissolves.unwrap_or(1)))?;
+        locked.state.owns(changing)?;
     }
-    locked.covers(table.run_of(index, dissolves.unwrap_or(1)))?;
+    locked.covers(changing)?;
     let mut link = None;
     if !whole {
-        locked.has_frames(tables_for_ends(locked.geometry, table.level, at, span))?;
-        link = Some(locked.replacement(change, span).leaf(old, &table, at.first)?);
+        // If there are some, they are most likely enough; if not, they are back in the reserve after it.
+        if locked.reserve.count() == 0 {
+            return Err(Needs::Frames(tables_for_ends(locked.geometry, table.level, at, span)).into());
+        }
+        link = Some(locked.replacement(*change, span).leaf(old, &table, at.first)?);
     }
     locked.mark(span);
     if link.is_some() || dissolves.is_some() {
@@ -243,7 +295,7 @@ fn within_one<P: Platform>(
     if whole {
         locked.store(&table, index, change.of(old.without_contiguous(), table.level));
     }
-    let later = later && old.is_valid();
+    let later = *later && old.is_valid();
     if later {
         locked.leave_pending(Invalidated { first: span.first, last: span.last, entry_shift: table.shift });
     }

@@ -1,24 +1,25 @@
 //! Table pages that were taken before any lock, so that an operation can neither run out of them half way nor allocate
 //! under a lock.
 
-use core::cell::{Cell, RefCell};
+use core::cell::Cell;
 
 use crate::build::OutOfFrames;
 use crate::format::{Descriptor, Level, Pa};
 use crate::platform::{Frame, Memory, Slot};
 
-/// Frames, linked through their first entry: no allocation, no limit.
+/// Frames, linked through their first entry: no allocation, no limit. That of the last says nothing.
 #[derive(Debug)]
 pub(crate) struct Reserve<'m, M: Memory> {
     memory: &'m M,
-    head: RefCell<Option<Frame>>,
+    /// The first of them, if there is one.
+    head: Cell<Pa>,
     count: Cell<u64>,
 }
 
 impl<'m, M: Memory> Reserve<'m, M> {
     /// Returns an empty reserve.
     pub(crate) const fn new(memory: &'m M) -> Self {
-        Self { memory, head: RefCell::new(None), count: Cell::new(0) }
+        Self { memory, head: Cell::new(Pa(0)), count: Cell::new(0) }
     }
 
     /// Takes frames from the memory until there are at least so many.
@@ -66,21 +67,22 @@ unsafe impl<M: Memory> Memory for Reserve<'_, M> {
     }
 
     fn take(&self) -> Option<Frame> {
-        let head = &mut *self.head.borrow_mut();
-        let mut frame = head.take()?;
-        let next = self.memory.slots(&mut frame)[0];
-        // No frame is at the highest address, so it marks the end.
-        // SAFETY: the list owned the frame, whose address was stored only in another frame of the list.
-        *head = (next != u64::MAX).then(|| unsafe { Frame::from_pa(Pa(next)) });
-        self.count.set(self.count.get() - 1);
+        let left = self.count.get().checked_sub(1)?;
+        // SAFETY: the list owns the frame, whose address is stored only here or in another frame of the list.
+        let mut frame = unsafe { Frame::from_pa(self.head.get()) };
+        if left != 0 {
+            self.head.set(Pa(self.memory.slots(&mut frame)[0]));
+        }
+        self.count.set(left);
         Some(frame)
     }
 
     #[inline]
     fn give(&self, mut frame: Frame) {
-        let head = &mut *self.head.borrow_mut();
-        self.memory.slots(&mut frame)[0] = head.take().map_or(u64::MAX, |next| next.into_pa().0);
-        *head = Some(frame);
+        if self.count.get() != 0 {
+            self.memory.slots(&mut frame)[0] = self.head.get().0;
+        }
+        self.head.set(frame.into_pa());
         self.count.set(self.count.get() + 1);
     }
 
