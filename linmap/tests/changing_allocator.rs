@@ -1,33 +1,25 @@
 //! An allocator that changes the map whenever it hands out or takes back a table page, as debug_pagealloc does with pages
-//! of the linear map. No call of the allocator may find its own page locked or claimed by the operation that called.
+//! of the linear map. No call of the allocator may find its own page locked or claimed by the operation that called. And what
+//! the operation saw before may be another leaf afterwards.
 
 use std::cell::Cell;
 
 use linmap::host::{SharedMemory, Threads};
 use linmap::{
-    AddressSpace, Attributes, Change, Combined, Frame, Geometry, Granule, Half, Memory, OaFormat, Pa, Policy,
-    Tree, Va,
+    AddressSpace, Attributes, Change, Combined, Entry, Frame, Geometry, Granule, Half, Memory, OaFormat, Pa,
+    Policy, Tree, Va,
 };
 
-type Below<'m> = Combined<'m, SharedMemory, Threads<64, 64>>;
-
-/// Table pages. Whenever one is taken or given back, the page mapped at `page` becomes invalid and valid again.
+/// Table pages. Whenever one is taken or given back, something is done first.
 struct Changing<'m> {
     memory: &'m SharedMemory,
-    below: Below<'m>,
-    space: Cell<Option<&'m AddressSpace>>,
-    page: Va,
-    calls: Cell<u64>,
+    first: Cell<Option<&'m dyn Fn()>>,
 }
 
 impl Changing<'_> {
     fn change(&self) {
-        let Some(space) = self.space.get() else { return };
-        self.calls.set(self.calls.get() + 1);
-        for valid in [false, true] {
-            // SAFETY: no CPU uses these tables.
-            let changed = unsafe { space.set_valid(&self.below, self.page, 1, valid) };
-            assert_eq!(changed, Ok(()), "the allocator cannot wait for its own caller");
+        if let Some(first) = self.first.get() {
+            first();
         }
     }
 }
@@ -72,21 +64,22 @@ fn table_pages_are_taken_and_given_back_without_locks_and_claims() {
     space.pin(&below, at(1 << 18), 512).expect("room");
     // SAFETY: nothing else locks the tables of this memory.
     let inner = unsafe { memory.platform(&threads) };
-    let changing = Changing {
-        memory: &memory,
-        below: inner,
-        space: Cell::new(None),
-        page: at(1 << 18),
-        calls: Cell::new(0),
+    let calls = Cell::new(0);
+    let change = || {
+        calls.set(calls.get() + 1);
+        for valid in [false, true] {
+            // SAFETY: no CPU uses these tables.
+            let changed = unsafe { space.set_valid(&inner, at(1 << 18), 1, valid) };
+            assert_eq!(changed, Ok(()), "the allocator cannot wait for its own caller");
+        }
     };
+    let changing = Changing { memory: &memory, first: Cell::new(Some(&change)) };
     // SAFETY: the same locks.
     let platform = unsafe { Combined::new(&changing, &threads) };
-    changing.space.set(Some(&space));
-    // SAFETY: no CPU uses these tables.
     let called_by = |work: &dyn Fn()| {
-        let before = changing.calls.get();
+        let before = calls.get();
         work();
-        changing.calls.get() - before
+        calls.get() - before
     };
     let protect = |first: u64, pages: u64, change: Change| {
         // SAFETY: no CPU uses these tables.
@@ -98,4 +91,42 @@ fn table_pages_are_taken_and_given_back_without_locks_and_claims() {
     assert!(called_by(&|| protect(7, (2 << 18) + 100, Change::READ_ONLY)) > 0);
     let split = || space.split_to_pages(&platform, at((1 << 18) + 1024), 2048).expect("room");
     assert!(called_by(&split) > 0);
+}
+
+#[test]
+fn a_leaf_that_has_grown_meanwhile_takes_more_table_pages() {
+    let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry");
+    let (memory, threads) = (SharedMemory::new(g, 64), Threads::<64, 64>::new().never_waits());
+    // SAFETY: nothing else locks the tables of this memory.
+    let below = unsafe { memory.platform(&threads) };
+    let space = AddressSpace::adopt(Tree::build(&below, g, Half::Upper, std::iter::empty()).expect("a root"));
+    space.set_policy(Policy::Live);
+    let at = |page: u64| Va(g.base(Half::Upper) + (page << 12));
+    // SAFETY: no CPU uses these tables.
+    unsafe { space.map(&below, at(0), 1 << 18, Pa(1 << 30), Attributes::RAM) }.expect("room");
+    let whole = space.stats(&below);
+    let split = |change| {
+        // SAFETY: no CPU uses these tables.
+        unsafe { space.protect(&below, at(7), 1, change) }.expect("nothing to refuse");
+    };
+    split(Change::READ_ONLY);
+    split(Change::WRITABLE);
+    // A page out of a block of 2M takes one table. When it is taken, the gigabyte is one block again, of which it takes two.
+    let grow = || space.collapse(&below, at(0), 1 << 18).expect("nothing to refuse");
+    let changing = Changing { memory: &memory, first: Cell::new(Some(&grow)) };
+    // SAFETY: the same locks.
+    let platform = unsafe { Combined::new(&changing, &threads) };
+    // SAFETY: no CPU uses these tables.
+    unsafe { space.protect(&platform, at(1025), 1, Change::READ_ONLY) }.expect("nothing to refuse");
+    let read_only = |page| match space.entry(&below, at(page)) {
+        Some((_, _, Entry::Leaf(leaf))) => leaf.attributes.contains(Attributes::READ_ONLY),
+        other => panic!("{other:?} at page {page}"),
+    };
+    assert_eq!(space.stats(&below).tables, whole.tables + 2);
+    assert_eq!([1024, 1025, 1026].map(read_only), [false, true, false]);
+    changing.first.set(None);
+    // SAFETY: no CPU uses these tables.
+    unsafe { space.protect(&platform, at(1025), 1, Change::WRITABLE) }.expect("nothing to refuse");
+    grow();
+    assert_eq!(space.stats(&below), whole);
 }
