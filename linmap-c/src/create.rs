@@ -182,7 +182,7 @@ pub unsafe extern "C" fn linmap_init(
     let Ok(new) = (unsafe { New::checked(map, geometry, table_offset, promise) }) else {
         return -LINMAP_EINVAL;
     };
-    let tree = Tree::build(&new.kernel(), new.geometry, new.half, core::iter::empty());
+    let tree = Tree::empty(&new.kernel(), new.geometry, new.half);
     // SAFETY: the caller's promise.
     answer(tree.and_then(|tree| unsafe { new.write(|space| Ok(AddressSpace::adopt_in(space, tree))) }))
 }

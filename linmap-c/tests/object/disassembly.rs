@@ -47,13 +47,27 @@ pub(crate) fn relocations() -> Vec<(String, String)> {
     found
 }
 
+/// Returns the sections of constants and of data, and their sizes in bytes.
+pub(crate) fn data() -> Vec<(String, u64)> {
+    let text = run("objdump", &["--section-headers", "--wide"]);
+    let section = |line: &str| {
+        let mut words = line.split_whitespace().skip(1);
+        let name =
+            words.next().filter(|name| [".rodata", ".data", ".bss"].iter().any(|of| name.starts_with(of)))?;
+        Some((name.to_owned(), u64::from_str_radix(words.next()?, 16).ok()?))
+    };
+    let found: Vec<_> = text.lines().filter_map(section).collect();
+    assert!(!found.is_empty(), "{text}");
+    found
+}
+
 /// An instruction.
 #[derive(Debug)]
 pub(crate) struct Line {
     pub(crate) instruction: String,
     /// Registers and numbers; targets of branches are left out.
     pub(crate) operands: Vec<String>,
-    /// A branch by a register after an address was computed from a table of this function, as a `match` has it.
+    /// A branch by a register after an address in this function was computed in it, as a `match` does by a table.
     pub(crate) is_jump_table: bool,
 }
 
@@ -150,7 +164,8 @@ impl Function {
         let words = rest.split(|c: char| !c.is_alphanumeric() && c != '-').filter(|word| !word.is_empty());
         let operands: Vec<String> = words.map(str::to_owned).collect();
         self.frame += lowers(instruction, rest, &operands).unwrap_or_else(|| panic!("{}: {code}", self.name));
-        let computed = self.code.iter().rev().take(3).any(|line| line.instruction == "adr");
+        let into = |line: &Line| line.instruction == "adr" && line.operands.first() == operands.first();
+        let computed = self.code.iter().rev().take(6).any(into);
         let is_jump_table = instruction == "br" && computed;
         self.code.push(Line { instruction: instruction.to_owned(), operands, is_jump_table });
     }

@@ -47,6 +47,14 @@ fn it_can_be_placed_anywhere() {
     }
 }
 
+/// The state of a map begins as zeros in the memory of the kernel, not as a copy of a constant.
+#[test]
+#[ignore = "needs the object: scripts/test-c.sh"]
+fn it_has_no_large_constant() {
+    let large: Vec<_> = disassembly::data().into_iter().filter(|(_, bytes)| *bytes > 1024).collect();
+    assert!(large.is_empty(), "{large:?}");
+}
+
 #[test]
 #[ignore = "needs the object: scripts/test-c.sh"]
 fn it_uses_no_register_of_floating_point_or_simd() {

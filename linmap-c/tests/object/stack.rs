@@ -61,9 +61,8 @@ fn below<'o>(
 pub(crate) fn most(name: &str) -> u64 {
     match name {
         "linmap_root" | "linmap_promise" | "linmap_move_tables" => 64,
-        "linmap_stats" | "linmap_flush" | "linmap_tables_needed" => 1 << 10,
-        "linmap_init" | "linmap_adopt" | "linmap_create" | "linmap_collapse" => 4 << 10,
-        "linmap_map" => 7 << 10,
-        _ => 6 << 10,
+        "linmap_init" | "linmap_stats" | "linmap_flush" | "linmap_tables_needed" => 1 << 10,
+        "linmap_adopt" | "linmap_create" | "linmap_collapse" | "linmap_split" => 4 << 10,
+        _ => 5 << 10,
     }
 }

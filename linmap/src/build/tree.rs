@@ -31,9 +31,22 @@ pub struct Tree {
 }
 
 impl Tree {
+    /// Builds an empty tree: a root table of holes.
+    ///
+    /// # Errors
+    ///
+    /// A memory whose pages are not of the geometry's size; out of frames.
+    pub fn empty<M: Memory>(memory: &M, geometry: Geometry, half: Half) -> Result<Self, BuildError> {
+        Self::fits(memory, geometry)?;
+        let mut root = memory.take().ok_or(BuildError::OutOfFrames { taken: 0 })?;
+        let entries = geometry.entries(geometry.root());
+        memory.with_slots(&mut root, geometry.root(), |slots| fill_holes(&mut slots[..entries]));
+        Ok(Self { root, geometry, half, stats: Stats::ROOT, used: 0..0, write_execute: None })
+    }
+
     /// Builds the tables that map `runs`, which must be in ascending address order within `half`.
     ///
-    /// Without runs the tree is an empty root table. The cost is one store for each slot of each table page, in one
+    /// Without runs the tree is [empty](Self::empty). The cost is one store for each slot of each table page, in one
     /// pass.
     ///
     /// # Errors
@@ -347,6 +360,8 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
 
     /// Writes leaves of this level. Like the next two functions, returns the number of slots written, and the attributes
     /// of tables that remove nothing from what is there.
+    // What a table of each level needs while those below it are built is the frame of `table`, without that of this and the next.
+    #[inline(never)]
     fn leaves(&mut self, slots: &mut [u64]) -> Result<(usize, TableAttributes), Broken> {
         let (run, shift) = (&self.rest, self.geometry.level_shift(self.rest.level));
         let tables = self.tables.within(run.attributes);
@@ -375,6 +390,7 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
 
     /// Builds the tables of the next level that the current run covers entirely, without the bookkeeping of the general
     /// case. Most of a map in pages is built here.
+    #[inline(never)]
     fn whole_tables(&mut self, slots: &mut [u64]) -> Result<(usize, TableAttributes), Broken> {
         let (g, level, bits) = (self.geometry, self.rest.level, self.geometry.index_bits());
         let (step, tables) = (1u64 << g.level_shift(level), self.tables.within(self.rest.attributes));

@@ -265,14 +265,9 @@ pub enum GeometryError {
 }
 
 impl Geometry {
-    /// A geometry of this build, for a value whose own is not known yet.
-    pub(crate) const ANY: Self = Self {
-        granule: Granule::BUILT[0],
-        va_bits: 48,
-        oa: OaFormat::Bits48,
-        root: Level(0),
-        largest: u8::MAX,
-    };
+    /// All zero, for a value whose geometry is not known yet.
+    pub(crate) const NONE: Self =
+        Self { granule: Granule::K4, va_bits: 0, oa: OaFormat::Bits48, root: Level(0), largest: 0 };
 
     /// The smallest VA size in bits.
     pub const MIN_VA_BITS: u32 = 36;

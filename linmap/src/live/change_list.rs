@@ -88,6 +88,7 @@ impl<I: Iterator<Item = Span> + Clone> ListChange<I> {
     /// # Errors
     ///
     /// As for a change of one range. Leaves may have been cut.
+    #[inline(never)]
     pub(crate) fn run<P: Platform>(
         &self,
         state: &MapState,

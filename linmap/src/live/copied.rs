@@ -15,9 +15,9 @@ pub(crate) struct Copied {
 }
 
 impl Copied {
-    /// Returns the state without a repaint.
+    /// Returns the state without a repaint: no range ends at address 0.
     pub(crate) const fn none() -> Self {
-        Self { first: AtomicU64::new(u64::MAX), last: AtomicU64::new(0) }
+        Self { first: AtomicU64::new(0), last: AtomicU64::new(0) }
     }
 
     /// Sets the range.
@@ -28,13 +28,13 @@ impl Copied {
 
     /// Forgets the range: nothing has to be marked any more.
     pub(crate) fn forget(&self) {
-        self.set(Span { first: u64::MAX, last: 0 });
+        self.last.store(0, Relaxed);
     }
 
     /// Returns the part of a span that is in the range.
     pub(crate) fn part_of(&self, span: Span) -> Option<Span> {
         let (first, last) = (self.first.load(Relaxed), self.last.load(Relaxed));
         let part = Span { first: span.first.max(first), last: span.last.min(last) };
-        (part.first <= part.last).then_some(part)
+        (last != 0 && part.first <= part.last).then_some(part)
     }
 }

@@ -84,6 +84,8 @@ struct Paced {
 }
 
 impl<P: Platform> LeafVisitor<P> for Paced {
+    // The walk, which has a frame of the stack for each level, is not to have that of this.
+    #[inline(never)]
     fn leaves(
         &mut self,
         locked: &Locked<'_, P>,

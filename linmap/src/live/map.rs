@@ -97,6 +97,7 @@ impl Mapping {
     }
 
     /// Maps a piece of the range. It has been surveyed in the same hold.
+    #[inline(never)]
     fn fill<P: Platform>(&self, locked: &Locked<'_, P>, piece: Span) -> Result<(), Stop> {
         let table = locked.deepest(locked.root(), piece);
         let mut fill = Fill::new(*self);

@@ -73,22 +73,24 @@ impl MapState {
         self.first_leaf = geometry.first_leaf_level();
         self.root_shift = geometry.level_shift(geometry.root()) as u8;
         self.page_shift = geometry.page_shift() as u8;
+        self.set_policy(Policy::Fixed);
         self.shares[0].counters.include(stats);
     }
 
     /// The state of no map yet. A state is larger than some stacks, so that it begins where it will stay, as a copy of this.
+    /// All of it is zero, so that the copy is a fill, and a program has no constant of this size.
     #[allow(clippy::declare_interior_mutable_const, reason = "each use is a state of its own")]
     pub(crate) const BLANK: Self = Self {
         root: AtomicU64::new(0),
-        geometry: Geometry::ANY,
-        half: Half::Upper,
+        geometry: Geometry::NONE,
+        half: Half::Lower,
         base: 0,
         owned: Span { first: 0, last: 0 },
         fixed_root: AtomicBool::new(false),
-        first_leaf: Level::PAGE,
+        first_leaf: Level::new(0),
         root_shift: 0,
         page_shift: 0,
-        policy: AtomicU8::new(Policy::Fixed as u8),
+        policy: AtomicU8::new(0),
         write_execute: AtomicBool::new(false),
         count_table_limits: AtomicBool::new(false),
         table_attributes: AtomicU64::new(0),

@@ -145,15 +145,27 @@ impl<P: Platform> LeafVisitor<P> for Splits {
         old: Descriptor,
     ) -> Result<usize, Stop> {
         if is_large(table.level, old) {
-            let mut link = None;
-            if table.level != Level::PAGE {
-                let replacement =
-                    Replacement { pages: true, ..locked.replacement(LeafChange::NONE, self.span) };
-                link = Some(replacement.leaf(old, table, table.va(index))?);
-            }
-            let resize = Resize { table: *table, index, dissolves: locked.run(table, old), link };
-            Resize::all::<P, 4>(locked, (self.policy, old.is_valid()), &[resize], false)?;
+            self.leaf(locked, (table, index), old)?;
         }
         Ok(index + 1)
+    }
+}
+
+impl Splits {
+    /// Splits a leaf. The walk, which has a frame of the stack for each level, is not to have that of this.
+    #[inline(never)]
+    fn leaf<P: Platform>(
+        &self,
+        locked: &Locked<'_, P>,
+        (table, index): (&Table, usize),
+        old: Descriptor,
+    ) -> Result<(), Stop> {
+        let mut link = None;
+        if table.level != Level::PAGE {
+            let replacement = Replacement { pages: true, ..locked.replacement(LeafChange::NONE, self.span) };
+            link = Some(replacement.leaf(old, table, table.va(index))?);
+        }
+        let resize = Resize { table: *table, index, dissolves: locked.run(table, old), link };
+        Resize::all::<P, 4>(locked, (self.policy, old.is_valid()), &[resize], false)
     }
 }
