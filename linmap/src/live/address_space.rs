@@ -127,7 +127,7 @@ impl AddressSpace {
     }
 
     /// Lets the root stay where it is for ever: [`repaint`](Self::repaint) then stores its entries, instead of switching to
-    /// a second root.
+    /// a second root. One that is under way may still switch.
     pub fn fix_root(&self) {
         self.state.fix_root();
     }
