@@ -109,6 +109,9 @@ patches! {
     /// A hold of a long operation ends before walkers see its tables.
     NoDsbBetweenHolds: "// The next holder may map something below these tables.
         locked.publish_barrier();" => "if !FAULT { locked.publish_barrier() }",
+    /// A hold that cuts leaves ends before walkers see the tables.
+    NoDsbAfterCut: "// The next holder may change what is left of these leaves.
+            locked.publish_barrier();" => "if !FAULT { locked.publish_barrier() }",
     /// Fewer table pages are taken before an operation than it may need.
     FewerTables: "reserve.fill(pages)" => "reserve.fill(if FAULT { pages / 2 } else { pages })",
 }
@@ -128,6 +131,7 @@ impl Patch {
         Self::CollapsesClaimed,
         Self::CollapsesPinned,
         Self::NoDsbBetweenHolds,
+        Self::NoDsbAfterCut,
         Self::FewerTables,
     ];
 }

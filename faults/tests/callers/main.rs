@@ -35,13 +35,14 @@ use shuttle::{Config, MaxSteps, Runner};
 
 use aliased::Set;
 use operation::{Operation, What};
-use scene::{AREA, BLOCK, BORDER, HOLE, OFFSET, Scene, Step, does, on};
+use scene::{AREA, BLOCK, BORDER, HOLE, NEXT_BLOCK, OFFSET, Scene, Step, does, on};
 
 const READ_ONLY: What = What::Protect(Change::READ_ONLY);
 const INVALID: What = What::SetValid(false);
 const MAP: What = What::Map(0xa000_0000, Attributes::RAM);
 const COLLAPSE: Step = does(BLOCK, 512, What::Collapse);
 const IN_PAGES: [Operation; 1] = [on(BLOCK, 512, What::SplitToPages)];
+const NEXT_BLOCK_IN_PAGES: [Operation; 1] = [on(NEXT_BLOCK, 512, What::SplitToPages)];
 
 const BORDER_IN_PAGES: [Operation; 1] = [on(BORDER - 512, 1024, What::SplitToPages)];
 
@@ -64,6 +65,12 @@ fn faults() -> Vec<(Patch, [Step; 2], &'static [Operation], &'static str)> {
         (Patch::CollapsesClaimed, [long, COLLAPSE], &IN_PAGES, "Pending"),
         (Patch::CollapsesPinned, [Step::Pins(BLOCK + 5, 2), COLLAPSE], &IN_PAGES, "Pinned"),
         (Patch::NoDsbBetweenHolds, [does(HOLE, 600, MAP), does(HOLE + 620, 3, MAP)], &[], "NotVisible"),
+        (
+            Patch::NoDsbAfterCut,
+            [does(BLOCK + 200, 400, INVALID), does(BLOCK + 9, 1, INVALID)],
+            &NEXT_BLOCK_IN_PAGES,
+            "Stale",
+        ),
     ]
 }
 

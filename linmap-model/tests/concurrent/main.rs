@@ -453,6 +453,21 @@ fn long_operations() {
     }
 }
 
+/// An operation of many entries cuts a leaf at its start, and another caller changes the rest of that leaf after that hold.
+#[test]
+fn long_operations_cut_leaves() {
+    let mut cases = Rows::new();
+    let before = [on(NEXT_BLOCK, 512, What::SplitToPages)];
+    for what in [READ_ONLY, INVALID, What::Unmap] {
+        for other in [does(BLOCK + 9, 1, INVALID), does(BLOCK + 9, 2, What::Unmap), SPLIT, Step::Visits] {
+            for policy in [Policy::Live, Policy::Park] {
+                let scene = Scene { policy, ..Scene::new(&[does(BLOCK + 200, 400, what), other]) };
+                some(&mut cases, scene.after(&before), 25);
+            }
+        }
+    }
+}
+
 /// Pinned pages stay split when other callers collapse.
 #[test]
 fn pinned_pages() {

@@ -125,6 +125,8 @@ pub(crate) fn prepare_pieces<P: Platform>(
         call.attempts_with(end(span.first).and(end(span.last)), span, |locked| {
             Ends::new(locked, change, span).resize(survey.resizes, batch)?;
             batch.leave(locked);
+            // The next holder may change what is left of these leaves.
+            locked.publish_barrier();
             Ok(())
         })?;
     }
