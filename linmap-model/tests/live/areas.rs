@@ -4,7 +4,10 @@
 //!
 //! `LINMAP_SEQUENCES` says how many, a sixteenth of those of `sequences.rs`.
 
-use linmap::{Attributes, Change, Combined, Geometry, Granule, Half, Level, Policy, Region, linear_range};
+use linmap::{
+    Attributes, Change, ChangeFlags, Combined, Geometry, Granule, Half, Leaves, Level, Policy, Region,
+    linear_range,
+};
 use linmap_model::Core;
 use test_support::{Random, case, geometries, is_one, number, seeds};
 
@@ -94,6 +97,39 @@ fn without_frames_no_area_changes() {
         }
     }
     assert!(without > 100, "{without} times without");
+}
+
+/// An alias is read-only in the tables, and may be writable in the TLBs until a flush. An area with its memory becomes
+/// read-only before that.
+#[test]
+fn what_is_left_for_later_is_invalidated_first() {
+    let later = |change| What::Change(change, ChangeFlags::LATER);
+    for g in geometries() {
+        let page = g.page_size();
+        let (first, area) = (linear_range(g).0.0, linear_range(g).1.0 + 1);
+        for (set, pages) in [Set::ReadOnly, Set::Code].into_iter().zip([1, 20]) {
+            for short in [false, true] {
+                // Every second page of RAM, so that many pages take several holds.
+                let of_area = |n: u64| Region {
+                    attributes: Attributes::KERNEL_DATA,
+                    ..ram(area + n * page, 2 * n * page, page)
+                };
+                let linear = Region { leaves: Leaves::Pages, ..ram(first, 0, 64 * page) };
+                let regions: Vec<Region> = [linear].into_iter().chain((0..pages).map(of_area)).collect();
+                let machine = Machine::with_linear_map(g, &[Core::STRONG; 2], 40, 0x1000_0000, Some(first));
+                let mut world = World::new(&machine, Half::Upper, &regions);
+                world.set_policy(Policy::Live);
+                let alias = Operation { what: later(Change::READ_ONLY), va: first, pages: 64 };
+                world.does(1, &alias).expect("it is mapped");
+                assert!(world.space.has_pending());
+                let operation = Operation { what: What::Aliased(set, first), va: area, pages };
+                let done =
+                    if short { in_holds(&mut world, 0, &operation) } else { world.does(0, &operation) };
+                done.expect("it is mapped");
+                world.finish();
+            }
+        }
+    }
 }
 
 /// All becomes what it was.
@@ -227,6 +263,7 @@ fn any_operation(world: &World<'_>, linear: &Linear, random: &mut Random) -> Opt
         0..12 => (What::Aliased(set, linear.offset), true),
         12 => (What::Protect(random.of(&[Change::NOT_EXECUTABLE, Change::EXECUTABLE])), true),
         13 => (What::Protect(Change::WRITABLE), true),
+        14 if random.one_in(2) => (What::Change(Change::READ_ONLY, ChangeFlags::LATER), false),
         14 => (What::Protect(Change::READ_ONLY), false),
         15..17 => (What::SetValid(random.one_in(2)), random.one_in(2)),
         17 => (What::SplitToPages, random.one_in(2)),
