@@ -5,8 +5,9 @@ use std::cell::Cell;
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, CannotPark, Change, Combined, Dsb, Entry, EntryUpdate, Geometry, Granule, Half,
-    Hardware, Memory, OaFormat, Pa, Policy, Promise, Tlbi, Tree, Va,
+    AddressSpace, Aliased, Attributes, CannotPark, Change, ChangeError, Combined, Dsb, Entry, EntryUpdate,
+    Geometry, Granule, Half, Hardware, Memory, OaFormat, Pa, Policy, Promise, Rodata, Tlbi, Tree, Va,
+    linear_range,
 };
 
 const PAGE: u64 = 1 << 12;
@@ -187,6 +188,65 @@ fn a_neighbour_maps_where_a_table_was() {
     }
     assert!((5..39).contains(&last), "the neighbour came {last} times");
     assert_ne!(gone, 0, "the table was there until the end");
+}
+
+/// An area with pages of a block, not in a row, and a neighbour who changes another page of that block or takes away an
+/// alias: one between the aliases, one beside them.
+#[test]
+fn a_neighbour_of_aliases() {
+    const PAGES: u64 = 12;
+    let (area, block) = (linear_range(geometry()).1.0 + 1, geometry().base(Half::Upper) + BLOCK);
+    let alias = |n: u64| Va(block + (100 + 3 * n) * PAGE);
+    let theirs = |page: u64| Va(block + page * PAGE);
+    let (between, beside, taken) = (theirs(101), theirs(7), alias(5));
+    for va in [between, beside, taken] {
+        let (mut last, mut busy) = (0, 0);
+        for number in 1..400 {
+            let result = Cell::new(None);
+            let neighbour = |space: &AddressSpace, platform: &Platform<'_, '_, 8>, _: &Interrupted<'_, 8>| {
+                // SAFETY: no CPU uses these tables.
+                result.set(Some(unsafe {
+                    match va == taken {
+                        true => space.unmap(platform, va, 1),
+                        false => space.protect(platform, va, 1, Change::READ_ONLY),
+                    }
+                }));
+            };
+            with_map::<8>(neighbour, |space, platform, hardware| {
+                let aliased = Aliased::new(space, block.wrapping_sub(pa(Va(block)).0), Rodata::Full);
+                // SAFETY: no CPU uses these tables.
+                unsafe {
+                    space.map(platform, Va(block), 512, pa(Va(block)), Attributes::RAM).expect("room");
+                    for n in 0..PAGES {
+                        let va = Va(area + n * PAGE);
+                        space.map(platform, va, 1, pa(alias(n)), Attributes::KERNEL_DATA).expect("room");
+                    }
+                    hardware.left.set(number);
+                    assert_eq!(aliased.set_memory_ro(platform, Va(area), PAGES), Ok(()));
+                }
+                hardware.left.set(0);
+                let done = result.get() == Some(Ok(()));
+                for n in 0..PAGES {
+                    assert!(is_read_only(space, platform, Va(area + n * PAGE)), "before hold {number}");
+                    match space.entry(platform, alias(n)) {
+                        Some((_, _, Entry::Hole)) => assert!(alias(n) == va && done, "before hold {number}"),
+                        _ => assert!(is_read_only(space, platform, alias(n)), "before hold {number}"),
+                    }
+                }
+                let others = [between, beside, theirs(99), theirs(136), theirs(511)];
+                let changed: Vec<Va> =
+                    others.into_iter().filter(|&va| is_read_only(space, platform, va)).collect();
+                assert_eq!(changed, others.into_iter().filter(|&o| o == va && done).collect::<Vec<_>>());
+            });
+            if let Some(result) = result.get() {
+                last = number;
+                busy += u32::from(matches!(result, Err(ChangeError::Busy { .. })));
+                assert!(result.is_ok() || va != beside, "{result:?}: nobody has claimed it");
+            }
+        }
+        assert!((50..399).contains(&last), "the last time before hold {last}");
+        assert_eq!(busy == 0, va == beside, "{va}: busy {busy} times");
+    }
 }
 
 /// The last page of all addresses, of a block.

@@ -6,8 +6,8 @@ use std::cell::Cell;
 
 use linmap::host::{SharedMemory, Threads};
 use linmap::{
-    AddressSpace, Attributes, Change, Combined, Entry, Frame, Geometry, Granule, Half, Memory, OaFormat, Pa,
-    Policy, Tree, Va,
+    AddressSpace, Aliased, Attributes, Change, Combined, Entry, Frame, Geometry, Granule, Half, Memory,
+    OaFormat, Pa, Policy, Rodata, Tree, Va, linear_range,
 };
 
 /// Table pages. Whenever one is taken or given back, something is done first.
@@ -52,7 +52,7 @@ unsafe impl Memory for Changing<'_> {
 fn table_pages_are_taken_and_given_back_without_locks_and_claims() {
     let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry");
     // Nobody waits: an allocator that waited for its own caller would wait for ever.
-    let (memory, threads) = (SharedMemory::new(g, 64), Threads::<64, 64>::new().never_waits());
+    let (memory, threads) = (SharedMemory::new(g, 256), Threads::<64, 64>::new().never_waits());
     // SAFETY: nothing else locks the tables of this memory.
     let below = unsafe { memory.platform(&threads) };
     let space = AddressSpace::adopt(Tree::build(&below, g, Half::Upper, std::iter::empty()).expect("a root"));
@@ -89,6 +89,21 @@ fn table_pages_are_taken_and_given_back_without_locks_and_claims() {
     assert!(called_by(&|| protect((1 << 18) + 1025, 1, Change::READ_ONLY)) > 0);
     // A long range around the allocator's page, which ends within blocks.
     assert!(called_by(&|| protect(7, (2 << 18) + 100, Change::READ_ONLY)) > 0);
+    // Areas with pages before and after the allocator's page, all read-only in the linear map by now: two of them in one hold,
+    // forty in several.
+    let area = |page: u64| Va(linear_range(g).1.0 + 1 + (page << 12));
+    for n in 0..40 {
+        let (page, attributes) = (100_000 + n * 10_007, Attributes::KERNEL_DATA);
+        // SAFETY: no CPU uses these tables.
+        unsafe { space.map(&below, area(n), 1, Pa((1 << 30) + (page << 12)), attributes) }.expect("room");
+    }
+    let aliased = Aliased::new(&space, at(0).0.wrapping_sub(1 << 30), Rodata::Full);
+    let writable = |first: u64, pages: u64| {
+        // SAFETY: no CPU uses these tables.
+        unsafe { aliased.set_memory_rw(&platform, area(first), pages) }.expect("nothing to refuse");
+    };
+    assert!(called_by(&|| writable(15, 2)) > 0);
+    assert!(called_by(&|| writable(0, 40)) > 0);
     let split = || space.split_to_pages(&platform, at((1 << 18) + 1024), 2048).expect("room");
     assert!(called_by(&split) > 0);
 }

@@ -3,6 +3,7 @@
 //!
 //! The table of `kernel_plan::tasks` has their names; [`run`] has a line for each of it.
 
+mod area_holds;
 mod bench;
 mod churn;
 mod contend;
@@ -16,6 +17,7 @@ mod holds;
 mod interrupts;
 mod kprobes;
 mod late;
+mod meter;
 mod micro;
 mod modes;
 mod modules;

@@ -7,13 +7,15 @@ use crate::matrix::page_size;
 
 /// The most instructions for which a lock is held, by operation, with pages of 4K, 16K and 64K. A block becomes a table of
 /// pages, and such a table a block, in one hold.
-const MOST: [(&str, [u64; 3]); 6] = [
+const MOST: [(&str, [u64; 3]); 8] = [
     ("map", [20_000; 3]),
     ("split", [20_000, 20_000, 50_000]),
     ("protect", [20_000; 3]),
     ("collapse", [20_000, 20_000, 50_000]),
     ("repaint", [50_000; 3]),
     ("unmap", [30_000, 100_000, 150_000]),
+    ("set_memory", [20_000, 20_000, 50_000]),
+    ("set_memory_scattered", [20_000, 20_000, 50_000]),
 ];
 
 fn contend(granule: Granule, options: &[&str]) -> Booted {

@@ -53,8 +53,12 @@ impl<P: Platform> BothSides<'_, P> {
     /// The area or an alias must not change in this way, it takes more locks, or it is too long for one hold.
     pub(crate) fn survey(&self, found: &mut Findings) -> Result<(), Stop> {
         let (locked, Sides { span, area, aliases, .. }) = (self.locked, self.sides);
-        let (mut locks, budget) = (locked.locks, Budget::new(P::HOLD));
+        let (mut locks, mut any, budget) = (locked.locks, false, Budget::new(P::HOLD));
         found.area = Extents::visit(locked, (area, span), &budget, &mut |extent| {
+            // What the first one costs is in every hold.
+            if core::mem::replace(&mut any, true) {
+                budget.take(Budget::EXTENT)?;
+            }
             let Some(reach) = self.sides.reach(extent) else { return Ok(()) };
             let needed = LockSet::of::<P>(reach.alias);
             if !locked.locks.has(needed) {
@@ -77,20 +81,14 @@ impl<P: Platform> BothSides<'_, P> {
             if survey.splits {
                 found.frames += self.frames(alias);
             }
-            if found.extents > 1 {
-                // What the first one costs is in every hold.
-                budget.take(self.extra(&survey))?;
+            // The tables that replace leaves at its ends.
+            if survey.splits && found.extents > 1 {
+                budget.take(self.locked.geometry.entries(Level::PAGE) / 8)?;
             }
             found.aliases.include(&survey);
             Ok(())
         })?;
         if locks != locked.locks { Err(Needs::Locks(locks).into()) } else { Ok(()) }
-    }
-
-    /// Returns the number of entries that one more alias costs, besides its own: the descents, and the tables that replace
-    /// leaves at its ends.
-    fn extra(&self, survey: &Survey) -> usize {
-        Budget::EXTENT + if survey.splits { self.locked.geometry.entries(Level::PAGE) / 8 } else { 0 }
     }
 
     /// Returns the number of table pages that it takes to split the leaves at the ends of an alias, if none has another end.

@@ -8,8 +8,8 @@ use crate::live::Stop;
 pub(crate) struct Budget(Cell<usize>);
 
 impl Budget {
-    /// The entries that an extent costs: the descents to its ends.
-    pub(crate) const EXTENT: usize = 8;
+    /// The entries that an extent counts as: it is looked up, and its alias surveyed and changed.
+    pub(crate) const EXTENT: usize = 32;
 
     pub(crate) const fn new(entries: usize) -> Self {
         Self(Cell::new(entries))
