@@ -19,14 +19,14 @@ mod system;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use linmap::{Attributes, Change, Policy};
+use linmap::{Attributes, Change, ChangeFlags, Policy};
 use shuttle::rand::Rng;
 use shuttle::scheduler::{DfsScheduler, PctScheduler, RandomScheduler, Scheduler};
 use shuttle::{Config, MaxSteps, Runner};
 use test_support::Rows;
 
 use aliased::Set;
-use operation::{Operation, What};
+use operation::{List, Operation, What};
 use scene::{
     AREA, BLOCK, BORDER, GIGABYTES, HOLE, NEXT_BLOCK, OFFSET, PAGES, REPAINT, RUN, Scene, Step, does, on,
 };
@@ -126,6 +126,168 @@ fn neighbours() {
         for policy in [Policy::Live, Policy::Park] {
             all(&mut cases, &Scene { policy, ..Scene::new(&pair).after(before) });
         }
+    }
+}
+
+/// Pages of a leaf that a long change cuts, and that are not in its range.
+#[test]
+fn neighbours_of_a_long_change() {
+    let mut cases = Rows::new();
+    for others in [(BLOCK + 1, 1), (NEXT_BLOCK + 200, 7)] {
+        for what in [READ_ONLY, INVALID, What::Unmap] {
+            for long in [READ_ONLY, INVALID, What::Unmap, What::Change(Change::READ_ONLY, ChangeFlags::LATER)]
+            {
+                let pair = [does(BLOCK + 3, 600, long), does(others.0, others.1, what)];
+                all(&mut cases, &Scene::new(&pair));
+            }
+        }
+    }
+}
+
+/// Changes whose invalidations are left to a flush.
+const PENDING: [Step; 5] = [
+    later(BLOCK + 3, 2, Change::READ_ONLY),
+    later(BLOCK + 4, 20, Change::INVALID),
+    later(BLOCK, 512, Change::READ_ONLY),
+    later(BLOCK + 3, 600, Change::INVALID),
+    later(RUN + 3, 5, Change::READ_ONLY),
+];
+
+/// What meets them.
+const MEETS: [Step; 10] = [
+    does(BLOCK, 512, What::Flush),
+    does(BLOCK + 4, 1, What::Flush),
+    does(BLOCK + 3, 5, READ_ONLY),
+    does(BLOCK + 4, 1, INVALID),
+    does(BLOCK + 3, 5, What::Unmap),
+    does(BLOCK, 1024, What::Unmap),
+    does(BLOCK + 4, 600, WRITABLE),
+    does(RUN, HOLE - RUN, READ_ONLY),
+    SPLIT,
+    COLLAPSE,
+];
+
+const fn later(page: u64, pages: u64, change: Change) -> Step {
+    does(page, pages, What::Change(change, ChangeFlags::LATER))
+}
+
+/// Every third page, from the last on.
+const fn list(page: u64, pages: u64, flags: ChangeFlags) -> Step {
+    let list = List { stride: 3, reverse: true, twice: false };
+    does(page, pages, What::ChangePages(Change::READ_ONLY, flags, list))
+}
+
+/// Some of these steps by each of three callers.
+fn any_of_these(cases: &mut Rows, scene: &Scene, steps: &'static [Step], tries: usize) {
+    let scene = scene.clone();
+    let run = move || {
+        let mut random = shuttle::rand::thread_rng();
+        let mut some = || (0..3).map(|_| steps[random.gen_range(0..steps.len())]).collect();
+        let callers = vec![some(), some(), some()];
+        Scene { callers, ..scene.clone() }.run();
+    };
+    cases.row(|seed| schedules(RandomScheduler::new_from_seed(seed, tries), run.clone()));
+    cases.row(|seed| schedules(PctScheduler::new_from_seed(seed, 3, tries), run));
+}
+
+/// Who meets pending invalidations returns without an old translation of its range.
+#[test]
+fn pending_invalidations() {
+    const ALL: [Step; 15] = {
+        let mut all = [COLLAPSE; 15];
+        let mut n = 0;
+        while n < 15 {
+            all[n] = if n < 5 { PENDING[n] } else { MEETS[n - 5] };
+            n += 1;
+        }
+        all
+    };
+    let mut cases = Rows::new();
+    for policy in [Policy::Live, Policy::Park] {
+        let scene = Scene { policy, ..Scene::new(&[]) };
+        for before in [&[][..], &IN_PAGES] {
+            for (n, one) in PENDING.iter().enumerate() {
+                for other in MEETS.iter().chain(&PENDING[n..]) {
+                    let scene = Scene { policy, ..Scene::new(&[*one, *other]) };
+                    some(&mut cases, scene.after(before), 15);
+                }
+            }
+        }
+        any_of_these(&mut cases, &scene, &ALL, 200);
+    }
+}
+
+/// The same of lists, of which no leaf is cut: a list is cut before it takes its place in the order.
+#[test]
+fn pending_lists() {
+    const STEPS: [Step; 9] = [
+        list(BLOCK + 1, 5, ChangeFlags::LATER),
+        list(BLOCK + 1, 40, ChangeFlags::LATER),
+        list(BLOCK + 1, 40, ChangeFlags::empty()),
+        list(BLOCK + 2, 6, ChangeFlags::SKIP_HOLES),
+        MEETS[0],
+        MEETS[1],
+        MEETS[2],
+        MEETS[3],
+        MEETS[4],
+    ];
+    let mut cases = Rows::new();
+    for policy in [Policy::Live, Policy::Park] {
+        let scene = Scene { policy, ..Scene::new(&[]) }.after(&IN_PAGES);
+        any_of_these(&mut cases, &scene, &STEPS, 300);
+    }
+}
+
+/// The same in several gigabytes, each with a lock of its own.
+#[test]
+fn pending_in_several_gigabytes() {
+    const STEPS: [Step; 12] = [
+        later(BORDER - 3, 6, Change::READ_ONLY),
+        later(BORDER - 512, 1024, Change::INVALID),
+        later(BORDER + 1, 1, Change::READ_ONLY),
+        later(GIGABYTES, 16 << 18, Change::READ_ONLY),
+        does(BORDER - 3, 6, What::Flush),
+        does(BORDER, 1, What::Flush),
+        does(BORDER - 1, 1, READ_ONLY),
+        does(BORDER + 1, 2, INVALID),
+        does(BORDER - 512, 512, What::Unmap),
+        does(BORDER - 512, 512, What::Collapse),
+        in_gigabyte(3, 5, 1, READ_ONLY),
+        in_gigabyte(9, 0, 1 << 18, What::Flush),
+    ];
+    let mut cases = Rows::new();
+    for policy in [Policy::Live, Policy::Park] {
+        for one in &STEPS[..4] {
+            for other in STEPS {
+                some(&mut cases, Scene { policy, wide: true, ..Scene::new(&[*one, other]) }, 10);
+            }
+        }
+        any_of_these(&mut cases, &Scene { policy, wide: true, ..Scene::new(&[]) }, &STEPS, 150);
+    }
+}
+
+/// Aliases or the area have pending invalidations when both change.
+#[test]
+fn areas_with_pending_invalidations() {
+    const STEPS: [Step; 9] = [
+        later(BLOCK + 4, 1, Change::READ_ONLY),
+        later(BLOCK, 512, Change::READ_ONLY),
+        later(BLOCK + 3, 600, Change::READ_ONLY),
+        later(AREA, 5, Change::INVALID),
+        sets(0, 5, Set::ReadOnly),
+        sets(0, 2, Set::ReadOnly),
+        sets(1, 1, Set::Code),
+        sets(2, 3, Set::Writable),
+        does(BLOCK, 600, What::Flush),
+    ];
+    let mut cases = Rows::new();
+    for policy in [Policy::Live, Policy::Park] {
+        for one in &STEPS[..4] {
+            for other in STEPS {
+                some(&mut cases, Scene { policy, area: true, ..Scene::new(&[*one, other]) }, 10);
+            }
+        }
+        any_of_these(&mut cases, &Scene { policy, area: true, ..Scene::new(&[]) }, &STEPS, 100);
     }
 }
 

@@ -30,6 +30,8 @@ struct Caller {
     results: Vec<Result<(), Refused>>,
     /// True if another has taken effect on its pages since.
     overtaken: bool,
+    /// True if another changed its pages at any time of the call.
+    meets: bool,
     begun: Option<Begun>,
 }
 
@@ -107,7 +109,8 @@ impl Serial {
     }
 
     pub(crate) fn calls(&mut self, n: usize, operation: &Operation) {
-        self.callers[n] = Caller { about: Some(*operation), ..Caller::default() };
+        let meets = self.callers.iter().any(|other| other.begun.is_some());
+        self.callers[n] = Caller { about: Some(*operation), meets, ..Caller::default() };
     }
 
     /// A caller has taken a lock.
@@ -136,7 +139,8 @@ impl Serial {
         let mut tells = self.finish(n, &ranges);
         for (m, other) in self.callers.iter_mut().enumerate() {
             if let Some(about) = other.about.filter(|_| m != n && other.begun.is_none()) {
-                other.overtaken |= overlap(&ranges, &by.ranges(&about, &self.flat));
+                let meets = overlap(&ranges, &by.ranges(&about, &self.flat));
+                (other.overtaken, other.meets) = (other.overtaken | meets, other.meets | meets);
             }
         }
         let changes = if changing { by.changes(operation, &prediction.flat) } else { Vec::new() };
@@ -179,7 +183,9 @@ impl Serial {
             return (std::mem::take(&mut self.callers[n]).results, vec![Tell::Done(n as CpuId, ok)]);
         }
         let mut tells = Vec::new();
-        if !stored && ok && !self.callers[n].overtaken {
+        // What another is about to invalidate itself is none of a flush, which may take no lock.
+        let leaves_out = operation.what == What::Flush && self.callers[n].meets;
+        if !stored && ok && !self.callers[n].overtaken && !leaves_out {
             // What others stored to its pages before it looked at them must be invalidated by now.
             tells.extend(self.takes_effect(n, &operation, by));
         }
