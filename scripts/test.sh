@@ -9,7 +9,7 @@ group() {
     case $1 in
     library) cargo test -p linmap -p test-support -p house -p mutants --tests ;;
     model) cargo test -p linmap-model -p faults --features linmap-model/cli --tests ;;
-    c) scripts/test-c.sh ;; # the library for kernels in C
+    c) scripts/test-linux-apply.sh && scripts/test-c.sh ;; # the library for kernels in C
     kernel) cargo test -p kernel-plan -p kernel --lib && cargo test -p flatten && cargo test -p bench ;; # on the host
     command) cargo test -p linmap-plot -p linmap-tlb --tests && cargo test -p linmap-cli --tests ;;
     image) cargo test -p linmap-cli --test image ;; # boots in QEMU

@@ -1,0 +1,139 @@
+#!/bin/sh
+# Tests linux/apply on a tree of a few lines that has every place to hook: what it puts in, and that it refuses all else and
+# changes nothing then. Needs no network and no compiler.
+set -eu
+cd "$(dirname "$0")/.."
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+tree=$work/tree
+count=0
+
+die() {
+    printf 'test-linux-apply: FAILED: %s\n' "$*" >&2
+    exit 1
+}
+
+# body FUNCTION LINE...: a definition with these lines in its body.
+body() {
+    printf 'static int __init %s(void)\n{\n' "$1"
+    shift
+    printf '%s\n' "$@" '}'
+}
+
+# make_tree RELEASE: a tree of that release, with what the hooks look for.
+make_tree() {
+    bbml=bbml3 supports=cpu_supports_bbml3 line='	if (SYS_FIELD_GET(a))'
+    [ "$1" = 7.3 ] || bbml=bbml2 supports=cpu_supports_bbml2_noabort line='	return true;'
+    rm -rf "$tree"
+    mkdir -p "$tree/arch/arm64/mm" "$tree/arch/arm64/kernel" "$tree/include/linux" "$tree/mm"
+    printf 'VERSION = %s\nPATCHLEVEL = %s\nSUBLEVEL = 9\n' "${1%.*}" "${1#*.}" >"$tree/Makefile"
+    echo '# the menu' >"$tree/Kconfig"
+    echo 'source "kernel/livepatch/Kconfig"' >"$tree/arch/arm64/Kconfig"
+    # shellcheck disable=SC2016 # make's variable
+    echo 'obj-$(CONFIG_ARM64_GCS) += gcs.o' >"$tree/arch/arm64/mm/Makefile"
+    {
+        echo '#include <asm/kfence.h>'
+        body range_split_to_ptes '	lazy_mmu_mode_enable();'
+        body linear_map_maybe_split_to_ptes "	if (linear_map_requires_$bbml && true)" '		return;'
+        body update_mapping_prot '	early_create_pgd_mapping(a);'
+        body __map_memblock '	early_create_pgd_mapping(b);'
+        body elsewhere '	early_create_pgd_mapping(c);'
+        body map_mem '	__map_memblock();'
+    } >"$tree/arch/arm64/mm/mmu.c"
+    {
+        echo '#include <asm/kfence.h>'
+        body update_range_prot '	ret = split_kernel_leaf_mapping(a);'
+        body __change_memory_common '	ret = update_range_prot(a);'
+        body change_memory_common '		for (; numpages; idx++)' '	return __change_memory_common(a);'
+    } >"$tree/arch/arm64/mm/pageattr.c"
+    body "$supports" "$line" >"$tree/arch/arm64/kernel/cpufeature.c"
+    # The test's declaration goes before a line that begins with the type.
+    sed -i 's/^static int __init/bool/' "$tree/arch/arm64/kernel/cpufeature.c"
+    printf '#ifdef CONFIG_X86\n#endif\n' | tee "$tree/mm/vmstat.c" >"$tree/include/linux/vm_event_item.h"
+    rm -rf "$work/before"
+    cp -R "$tree" "$work/before"
+}
+
+# applies ARGUMENTS...: linux/apply succeeds, and adds to each file what the hooks say, and nothing else.
+applies() {
+    linux/apply --object "$work/object" "$@" "$tree" >"$work/log" 2>&1 || die "$*: $(cat "$work/log")"
+    release=$(sed -n 's/.* is Linux \([0-9.]*\) .*/\1/p' "$work/log")
+    hooks=linux/$release/hooks
+    case "$*" in *--test*) cat "$hooks" "$hooks-test" >"$work/hooks" ;; *) cp "$hooks" "$work/hooks" ;; esac
+    for file in $(sed -n 's/^file //p' "$work/hooks"); do
+        diff "$work/before/$file" "$tree/$file" >"$work/diff" || true
+        ! grep -q '^<' "$work/diff" || die "$file has lost a line"
+        awk -v file="$file" '/^file / { mine = $2 == file } mine && /^[+]/ { print substr($0, 2) }' "$work/hooks" |
+            sort >"$work/wanted"
+        sed -n 's/^> //p' "$work/diff" | sort | diff "$work/wanted" - >&2 || die "$file has not what its hooks add"
+    done
+    (cd "$tree" && find . -type f) | grep -v /mm/linmap/ | sort >"$work/after.list"
+    (cd "$work/before" && find . -type f) | sort | diff - "$work/after.list" >&2 || die "files that nobody asked for"
+    cmp -s "$work/object" "$tree/arch/arm64/mm/linmap/linmap.o_shipped" || die "the object is not there"
+    for file in linux/mm/* "linux/$release/release.h" linmap-c/linmap.h; do
+        cmp -s "$file" "$tree/arch/arm64/mm/linmap/${file##*/}" || die "$file is not there"
+    done
+    count=$((count + 1))
+}
+
+# in_body FILE FUNCTION TEXT: the text is in that function.
+in_body() {
+    awk -v name="$2" 'index($0, " " name "(") && !/^\t/ { on = 1 } on { print } /^}/ { on = 0 }' "$tree/$1" | grep -qF "$3" ||
+        die "$1: $3 is not in $2"
+}
+
+# refuses TEXT ARGUMENTS...: linux/apply fails, says TEXT, and the tree is as it was.
+refuses() {
+    text=$1
+    shift
+    rm -rf "$work/before"
+    cp -R "$tree" "$work/before"
+    ! linux/apply "$@" >"$work/log" 2>&1 || die "$* has not been refused: $text"
+    grep -qF -- "$text" "$work/log" || die "not \"$text\" but: $(cat "$work/log")"
+    diff -r "$work/before" "$tree" >&2 || die "the tree has changed: $text"
+    count=$((count + 1))
+}
+
+# without SCRIPT FILE TEXT: refused with the file as sed's script makes it.
+without() {
+    make_tree 7.2
+    sed -i "$1" "$tree/$2"
+    refuses "$3" --object "$work/object" "$tree"
+}
+
+echo 'an object' >"$work/object"
+for release in 7.2 7.3; do
+    make_tree $release
+    applies
+    in_body arch/arm64/mm/mmu.c __map_memblock linmap_add_region
+    in_body arch/arm64/mm/mmu.c map_mem linmap_map_regions
+    in_body arch/arm64/mm/pageattr.c update_range_prot linmap_change_noflush
+    refuses "has linmap already" --object "$work/object" "$tree"
+    make_tree $release
+    applies --test
+done
+
+for release in 6.1 7.20; do
+    make_tree $release
+    refuses "is Linux $release; hooks are known for 7.2 7.3" --object "$work/object" "$tree"
+done
+# The last file of the hooks: all others fit.
+without '/CONFIG_X86/d' mm/vmstat.c 'mm/vmstat.c: not found: before ^#ifdef CONFIG_X86$'
+without 'p' mm/vmstat.c 'mm/vmstat.c: matches 2 times'
+without '/livepatch/d' arch/arm64/Kconfig 'arch/arm64/Kconfig: not found'
+without '/lazy_mmu/d' arch/arm64/mm/mmu.c 'not found: before ^	lazy_mmu_mode_enable in range_split_to_ptes'
+without '/mapping(b)/p' arch/arm64/mm/mmu.c 'matches 2 times: before ^	early_create_pgd_mapping in __map_memblock'
+without 's/ map_mem(/ map_memory(/' arch/arm64/mm/mmu.c 'map_mem is not defined exactly once'
+without 's/ elsewhere(/ map_mem(/' arch/arm64/mm/mmu.c 'map_mem is not defined exactly once'
+
+make_tree 7.2
+rm "$tree/mm/vmstat.c"
+refuses 'has no mm/vmstat.c' --object "$work/object" "$tree"
+make_tree 7.2
+refuses 'usage: linux/apply'
+refuses 'usage: linux/apply' "$tree" "$tree"
+refuses 'usage: linux/apply' --tests "$tree"
+refuses 'usage: linux/apply' --help
+refuses "no such file" --object "$work/none" "$tree"
+refuses "is no source tree of Linux" --object "$work/object" "$work"
+echo "test-linux-apply: $count passed"
