@@ -193,6 +193,7 @@ EOF
     boot large-off "$trusted" 1536M 4 linmap=off tests=$all
     boot one-cpu "$trusted" 512M 1 tests=$all
     [ "$kind" != debug ] || {
+        boot failing "$trusted" 1536M 4 tests=failing,direct,modules,stress,collapse
         boot debug-pagealloc "$trusted" 1536M 4 debug_pagealloc=on tests=$all
     }
 }

@@ -231,7 +231,7 @@ int linmap_change_pages_of(struct vm_struct *area, unsigned long idx,
 	struct page **pages = area->pages + idx;
 	int done = 0, undone = 0, n = 0;
 
-	if (!linmap_on)
+	if (!linmap_is_on())
 		return 0;
 	while (done < *count) {
 		n = change_some(pages + done, *count - done, set, clear);
@@ -260,7 +260,7 @@ int linmap_change_area(unsigned long va, unsigned long size, pgprot_t set,
 {
 	int error;
 
-	if (!linmap_on)
+	if (!linmap_is_on())
 		return -EOPNOTSUPP;
 	error = linmap_change(&linear_map, va, size >> PAGE_SHIFT,
 			      pgprot_val(set) & permissions,
@@ -289,8 +289,12 @@ static void __init repaint(void)
 
 bool __init linmap_capabilities_final(bool large_leaves)
 {
-	if (!linmap_on)
+	if (!linmap_is_on()) {
+		if (linmap_on)
+			pr_warn("linmap: off, since this is a realm\n");
+		linmap_on = false;
 		return false;
+	}
 	if (large_leaves && !linmap_cpus_never_abort())
 		repaint();
 	linmap_promise(&linear_map, promise(false));

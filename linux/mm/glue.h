@@ -10,6 +10,7 @@
 #include <linux/types.h>
 #include <asm/memory.h>
 #include <asm/pgtable-types.h>
+#include <asm/rsi.h>
 
 struct vm_struct;
 
@@ -17,9 +18,19 @@ struct vm_struct;
 
 extern bool linmap_on;
 
+/*
+ * A realm shares memory by a bit of its address, which the library does not
+ * change in place. That this is a realm is known after the map was made; Linux
+ * goes on with the tables as they are.
+ */
+static __always_inline bool linmap_is_on(void)
+{
+	return linmap_on && !is_realm_world();
+}
+
 static __always_inline bool linmap_owns(unsigned long va)
 {
-	return linmap_on && __is_lm_address(va);
+	return linmap_is_on() && __is_lm_address(va);
 }
 
 /* Creation: regions are noted, and mapped all at once. */

@@ -4,9 +4,11 @@
  * in the life of a kernel: the boot CPU alone is known not to abort then.
  *
  * They are asked while no lock is held, and wait in the identity map, as for
- * Linux's own split. Nobody else runs on the boot CPU from then until they go
- * on: another task might wait for them.
+ * Linux's own split. None masks its interrupts before all have come: a task on
+ * a CPU that has not might wait for an answer of one that has. Nobody else runs
+ * on the boot CPU from then until they go on: another task might wait for them.
  */
+#include <linux/atomic.h>
 #include <linux/cpu.h>
 #include <linux/init.h>
 #include <linux/mm.h>
@@ -27,6 +29,7 @@ extern wait_fn wait_linear_map_split_to_ptes;
 extern u32 linmap_park_flag;
 
 static DEFINE_PER_CPU(struct cpu_stop_work, park_work);
+static atomic_t to_come;
 static bool parked;
 
 static int wait_parked(void *unused)
@@ -34,6 +37,9 @@ static int wait_parked(void *unused)
 	wait_fn *wait = (void *)__pa_symbol(wait_linear_map_split_to_ptes);
 	unsigned long flags;
 
+	atomic_dec(&to_come);
+	while (atomic_read(&to_come))
+		cpu_relax();
 	local_irq_save(flags);
 	cpu_install_idmap();
 	wait();
@@ -59,7 +65,8 @@ bool linmap_ask_cpus(void)
 		return false;
 	}
 	WRITE_ONCE(linmap_park_flag, 1);
-	/* It is there before anyone adds to it. */
+	atomic_set(&to_come, num_online_cpus() - 1);
+	/* They are there before anyone changes them. */
 	smp_mb();
 	for_each_online_cpu(cpu)
 		if (cpu != smp_processor_id())

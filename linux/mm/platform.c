@@ -2,9 +2,9 @@
 /*
  * What the library asks of Linux: table pages, locks, and somebody to panic.
  *
- * The pages of a creation come from memblock, all at once. Later a few pages
- * are kept ready, also for callers that cannot wait; the rest come from the page
- * allocator, before any lock is taken. A page that was a live
+ * The pages of a creation come from memblock, all at once if possible. Later a
+ * few pages are kept ready, also for callers that cannot wait; the rest come
+ * from the page allocator, before any lock is taken. A page that was a live
  * table may still be read by code without a lock, so it is given back when all
  * that ran then has slept, and nobody prints the tables.
  */
@@ -34,9 +34,8 @@ void __init linmap_lend_tables(unsigned long pages)
 {
 	lent = memblock_phys_alloc_range(pages * PAGE_SIZE, PAGE_SIZE, 0,
 					 MEMBLOCK_ALLOC_NOLEAKTRACE);
-	if (!lent)
-		panic("linmap: no memory for %lu table pages\n", pages);
-	lent_end = lent + pages * PAGE_SIZE;
+	if (lent)
+		lent_end = lent + pages * PAGE_SIZE;
 }
 
 void __init linmap_tables_live(void)
@@ -50,8 +49,10 @@ static u64 __init lend_table(void)
 {
 	phys_addr_t pa = lent;
 
+	/* There was no memory for all in one piece. */
 	if (pa == lent_end)
-		return 0;
+		return memblock_phys_alloc_range(PAGE_SIZE, PAGE_SIZE, 0,
+						 MEMBLOCK_ALLOC_NOLEAKTRACE);
 	lent += PAGE_SIZE;
 	return pa;
 }
@@ -223,7 +224,8 @@ void linmap_unlock(u32 number)
 
 bool linmap_wait(void)
 {
-	if (in_atomic() || irqs_disabled())
+	/* Who is waited for is parked, too. */
+	if (linmap_is_parked() || in_atomic() || irqs_disabled())
 		return false;
 	cond_resched();
 	return true;

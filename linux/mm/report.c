@@ -56,12 +56,17 @@ static int stats_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(stats);
 
-/* A gigabyte at a time, so that nobody waits long for a lock. */
+/*
+ * A gigabyte at a time, so that nobody waits long for a claim. Where the page
+ * allocator changes pages in any context, they stay pages.
+ */
 int linmap_collapse_all(void)
 {
 	unsigned long va;
 	int error = 0;
 
+	if (debug_pagealloc_enabled())
+		return 0;
 	for (va = PAGE_OFFSET; !error && va < (unsigned long)high_memory; va += SZ_1G) {
 		error = linmap_collapse(&linear_map, va, SZ_1G >> PAGE_SHIFT, 0);
 		cond_resched();
@@ -99,7 +104,7 @@ static int seconds_set(void *unused, u64 value)
 		return -EINVAL;
 	collapse_seconds = value;
 	if (value)
-		mod_delayed_work(system_wq, &collapse_work, value * HZ);
+		mod_delayed_work(system_percpu_wq, &collapse_work, value * HZ);
 	return 0;
 }
 
@@ -112,10 +117,11 @@ DEFINE_DEBUGFS_ATTRIBUTE(seconds_fops, seconds_get, seconds_set, "%llu\n");
 
 static int __init linmap_debugfs(void)
 {
-	struct dentry *directory = debugfs_create_dir("linmap", NULL);
+	struct dentry *directory;
 
 	if (!linmap_on)
 		return 0;
+	directory = debugfs_create_dir("linmap", NULL);
 	debugfs_create_file("stats", 0400, directory, NULL, &stats_fops);
 	debugfs_create_file("collapse", 0200, directory, NULL, &collapse_fops);
 	debugfs_create_file("collapse_seconds", 0600, directory, NULL, &seconds_fops);
