@@ -8,13 +8,15 @@
  * table may still be read by code without a lock, so it is given back when all
  * that ran then has slept, and nobody prints the tables.
  */
+#include <linux/delay.h>
 #include <linux/init.h>
+#include <linux/irqflags.h>
+#include <linux/kernel.h>
 #include <linux/list.h>
 #include <linux/memblock.h>
 #include <linux/mm.h>
 #include <linux/mmap_lock.h>
 #include <linux/rcupdate.h>
-#include <linux/sched.h>
 #include <linux/spinlock.h>
 #include <linux/vmstat.h>
 #include <linux/workqueue.h>
@@ -225,9 +227,10 @@ void linmap_unlock(u32 number)
 bool linmap_wait(void)
 {
 	/* Who is waited for is parked, too. */
-	if (linmap_is_parked() || in_atomic() || irqs_disabled())
+	if (linmap_is_parked() || irqs_disabled())
 		return false;
-	cond_resched();
+	/* Who is waited for may have a lower priority, and needs the CPU. */
+	usleep_range(10, 100);
 	return true;
 }
 
