@@ -81,7 +81,7 @@ fn fails(pair: &[Step], before: &[Operation]) -> Option<String> {
     let mut config = Config::new();
     (config.stack_size, config.max_steps) = (1 << 18, MaxSteps::FailAfter(100_000));
     // A fixed seed: this shows that what is wrong is found, and finds nothing new.
-    let runner = Runner::new(PctScheduler::new_from_seed(1, 3, 2000), config);
+    let runner = Runner::new(PctScheduler::new_from_seed(1, 3, 20_000), config);
     let failed = catch_unwind(AssertUnwindSafe(|| runner.run(move || scene.run()))).err()?;
     Some(failed.downcast_ref::<String>().cloned().unwrap_or_default())
 }
