@@ -5,9 +5,9 @@ use std::cell::Cell;
 
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Aliased, Attributes, CannotPark, Change, ChangeError, Combined, Dsb, Entry, EntryUpdate,
-    Geometry, Granule, Half, Hardware, Memory, OaFormat, Pa, Policy, Promise, Rodata, Tlbi, Tree, Va,
-    linear_range,
+    AddressSpace, Aliased, Attributes, CannotPark, Change, ChangeError, ChangeFlags, Combined, Dsb, Entry,
+    EntryUpdate, Geometry, Granule, Half, Hardware, Memory, OaFormat, Pa, Policy, Promise, Rodata, Tlbi,
+    Tree, Va, linear_range,
 };
 
 const PAGE: u64 = 1 << 12;
@@ -279,6 +279,54 @@ fn a_hold_without_entries_gets_on() {
                 assert_eq!(space.protect(platform, va, 9, Change::READ_ONLY), Ok(()));
                 assert_eq!(space.unmap(platform, va, 9), Ok(()));
             }
+        },
+    );
+}
+
+/// A list is read while locks are held, but no more of it than a hold may have entries: its pages may be few leaves.
+#[test]
+fn a_long_list_is_read_between_holds() {
+    let base = geometry().base(Half::Upper);
+    with_map::<64>(
+        |_, _, _| (),
+        |space, platform, hardware| {
+            let reads = Cell::new(0);
+            let read = |page: u64| {
+                reads.update(|n| n + u64::from(hardware.held.get() != 0));
+                Va(base + page * PAGE)
+            };
+            let list = (0..512).chain(1024..1536).map(read);
+            // SAFETY: no CPU uses these tables.
+            unsafe {
+                space.map(platform, Va(base), 2048, pa(Va(base)), Attributes::RAM).expect("room");
+                space.change_pages(platform, list, Change::READ_ONLY, ChangeFlags::empty()).expect("mapped");
+            }
+            assert!(is_read_only(space, platform, Va(base + 1535 * PAGE)));
+            assert!(!is_read_only(space, platform, Va(base + 1023 * PAGE)));
+            assert!(reads.get() <= 2 * 64, "{} pages were read under locks", reads.get());
+        },
+    );
+}
+
+/// A pending range that is noted with many locks is invalidated once in a hold of them all.
+#[test]
+fn a_pending_range_of_many_locks_is_invalidated_once() {
+    let (run, pages) = (Va(geometry().base(Half::Upper) + (16 << 30)), 16 << 18);
+    with_map::<64>(
+        |_, _, _| (),
+        |space, platform, hardware| {
+            let issued = |change, flags| {
+                hardware.invalidations.set(0);
+                // SAFETY: no CPU uses these tables.
+                unsafe { space.change(platform, run, pages, change, flags) }.expect("mapped");
+                hardware.invalidations.get()
+            };
+            // SAFETY: no CPU uses these tables.
+            unsafe { space.map(platform, run, pages, pa(run), Attributes::RAM) }.expect("room");
+            let once = issued(Change::READ_ONLY, ChangeFlags::empty());
+            assert_eq!(issued(Change::WRITABLE, ChangeFlags::LATER), 0);
+            assert_eq!(issued(Change::WRITABLE, ChangeFlags::empty()), once);
+            assert!(!space.has_pending());
         },
     );
 }

@@ -153,7 +153,7 @@ const PENDING: [Step; 5] = [
     later(RUN + 3, 5, Change::READ_ONLY),
 ];
 
-/// What meets them.
+/// Others that meet them.
 const MEETS: [Step; 10] = [
     does(BLOCK, 512, What::Flush),
     does(BLOCK + 4, 1, What::Flush),

@@ -34,6 +34,8 @@ pub(crate) struct Findings {
     frames: u64,
     /// True if an alias begins before the end of the previous one, so that they may share pages.
     overlap: bool,
+    /// True if an alias is in the area without being all of it: pages of the area change with the aliases.
+    within: bool,
     area: Survey,
     aliases: Survey,
 }
@@ -73,6 +75,7 @@ impl<P: Platform> BothSides<'_, P> {
             // Also where it does not change: an alias that is read-only must not be writable in a TLB.
             locked.settle(alias);
             found.overlap |= found.alias.is_some_and(|before| alias.first <= before.last);
+            found.within |= alias != span && alias.first <= span.last && span.first <= alias.last;
             (found.extents, found.alias) = (found.extents + 1, Some(alias));
             let survey = Extents::visit(locked, (aliases, alias), &budget, &mut |_| Ok(()))?;
             if survey.changes() {
@@ -203,7 +206,8 @@ impl<P: Platform> BothSides<'_, P> {
     fn change_area(&self, found: &Findings) {
         if found.area.changes() {
             let mut batch = TlbBatch::new();
-            let mut in_place = InPlace::new(self.sides.area, found.area.is_alike(), &mut batch);
+            let alike = found.area.is_alike() && !found.within;
+            let mut in_place = InPlace::new(self.sides.area, alike, &mut batch);
             self.in_place(&mut in_place, self.sides.span);
             batch.finish(self.locked);
         }

@@ -362,7 +362,7 @@ impl AddressSpace {
 
     /// Changes single pages, in any order, as [`change`](Self::change) does one range: all of them, or none. Pages that
     /// follow each other change together, so a list of adjacent pages costs little more than their range. TLBs are
-    /// invalidated once, at the end.
+    /// invalidated once, at the end. The list is read several times, also while locks are held.
     ///
     /// # Errors
     ///
@@ -371,7 +371,7 @@ impl AddressSpace {
     ///
     /// # Safety
     ///
-    /// As for [`change`](Self::change).
+    /// As for [`change`](Self::change). `pages` and each clone of it yield the same pages, and neither change a map nor wait.
     pub unsafe fn change_pages<P: Platform>(
         &self,
         platform: &P,
@@ -397,7 +397,8 @@ impl AddressSpace {
     }
 
     /// Invalidates what changes with [`ChangeFlags::LATER`] have left to invalidate in `pages` pages from `va` on. On
-    /// return no CPU uses an old translation of these pages. Where nothing is pending it costs next to nothing.
+    /// return no CPU uses a translation that such a change has replaced, if the change had returned before the flush began.
+    /// Where nothing is pending it costs next to nothing.
     ///
     /// A kernel that has invalidated the range itself need not call this, but until then the range counts as pending.
     ///

@@ -1,8 +1,9 @@
 //! Changes pages that are listed one by one, in any order. Pages that follow each other in the list are one range.
 //!
-//! All ranges change in one hold of all their locks, or, if they have more entries than a hold may have, under one claim from
-//! the lowest to the highest page. If a leaf would have to be cut, nothing is stored; the leaves are cut first, range by
-//! range and without a claim, since that takes table pages and changes no translation. Then it is tried again.
+//! All ranges change in one hold of all their locks. If these are more pages than a hold may have entries, or ways down to
+//! too many ranges, it is under one claim from the lowest to the highest page. If a leaf would have to be cut, nothing is
+//! stored; the leaves are cut first, range by range and without a claim, since that takes table pages and changes no
+//! translation. Then it is tried again.
 
 use crate::format::{LeafChange, Span, Va};
 use crate::live::attempt::Call;
@@ -60,6 +61,8 @@ pub(crate) struct ListChange<I> {
     /// From the lowest page to the highest.
     hull: Span,
     locks: LockSet,
+    /// The number of bytes in all of them.
+    bytes: u64,
 }
 
 /// The number of entries of a hold that a way down to a range counts as.
@@ -75,12 +78,13 @@ enum Tried {
 impl<I: Iterator<Item = Span> + Clone> ListChange<I> {
     /// Returns the change of these ranges.
     pub(crate) fn of<P: Platform>(change: LeafChange, ranges: I, first: Span) -> Self {
-        let (mut hull, mut locks) = (first, LockSet::of::<P>(first));
+        let (mut hull, mut locks, mut bytes) = (first, LockSet::of::<P>(first), 0_u64);
         for span in ranges.clone() {
+            bytes = bytes.saturating_add(span.last - span.first + 1);
             hull = Span { first: hull.first.min(span.first), last: hull.last.max(span.last) };
             locks = locks.and(LockSet::of::<P>(span));
         }
-        Self { change, ranges, hull, locks }
+        Self { change, ranges, hull, locks, bytes }
     }
 
     /// Changes all leaves of the ranges, or none.
@@ -110,6 +114,10 @@ impl<I: Iterator<Item = Span> + Clone> ListChange<I> {
 
     /// Tries in one hold. Returns `None` if it takes several.
     fn short<P: Platform>(&self, call: &mut Call<'_, P>) -> Result<Option<Tried>, ChangeError> {
+        // The list is read in the hold, also where many of its pages are one leaf.
+        if self.bytes >> call.state.geometry().page_shift() > P::HOLD as u64 {
+            return Ok(None);
+        }
         let later = call.is_later();
         call.attempts_with(self.locks, self.hull, |locked| {
             let (mut survey, mut left) = (Survey::default(), P::HOLD);
@@ -135,7 +143,8 @@ impl<I: Iterator<Item = Span> + Clone> ListChange<I> {
     /// Does the same for many entries, under a claim.
     #[cold]
     fn long<P: Platform>(&self, call: &mut Call<'_, P>) -> Result<Tried, ChangeError> {
-        call.claim(self.hull)?;
+        // No table pages: nothing is cut under the claim.
+        call.claim_all(&[self.hull])?;
         let mut survey = Survey::default();
         for span in self.ranges.clone() {
             call.pieces(span, |locked, piece| {

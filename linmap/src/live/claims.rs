@@ -69,9 +69,9 @@ impl Attention {
         self.0.fetch_add(Self::ONE_PENDING, Relaxed);
     }
 
-    /// Says that it has none any more.
-    pub(crate) fn pending_ends(&self) {
-        self.0.fetch_sub(Self::ONE_PENDING, Relaxed);
+    /// Says that so many locks have none any more, whose invalidations are complete. The caller holds them.
+    pub(crate) fn pending_ends(&self, locks: u64) {
+        self.0.fetch_sub(locks * Self::ONE_PENDING, Release);
     }
 
     /// Returns true if a repaint is under way.

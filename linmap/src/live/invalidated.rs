@@ -26,6 +26,11 @@ impl Invalidated {
         self.entry_shift == other.entry_shift && begins_before && other.first <= self.last.saturating_add(1)
     }
 
+    /// Returns true if what invalidates it invalidates the other one as well.
+    pub(crate) const fn has(&self, other: &Self) -> bool {
+        self.first <= other.first && other.last <= self.last && self.entry_shift <= other.entry_shift
+    }
+
     pub(crate) const fn overlaps(&self, span: Span) -> bool {
         self.first <= span.last && span.first <= self.last
     }

@@ -1,5 +1,7 @@
 //! Pending invalidations in a hold: they are noted, looked for, and made up for.
 
+use core::sync::atomic::{Ordering::Acquire, fence};
+
 use crate::format::Span;
 use crate::live::invalidated::Invalidated;
 use crate::live::lock_set::LockSet;
@@ -39,16 +41,16 @@ impl<P: Platform> Locked<'_, P> {
     #[cold]
     fn settle_pending(&self, span: Span) {
         let held = LockSet::of::<P>(span).numbers().filter(|&number| self.locks.has(LockSet::one(number)));
+        // One batch for all locks, so that a hold invalidates no more than a batch has.
+        let (mut batch, mut ended) = (TlbBatch::new(), 0);
         for pending in held.map(|number| self.state.pending(number)) {
-            let mut batch = TlbBatch::new();
-            pending.take(span, |range| batch.add(range.first, range.last, range.entry_shift));
-            if batch.is_empty() {
-                continue;
-            }
+            let was_empty = pending.is_empty();
+            pending.take(span, |range| batch.add_once(range));
+            ended += u64::from(!was_empty && pending.is_empty());
+        }
+        if !batch.is_empty() {
             batch.finish(self);
-            if pending.is_empty() {
-                self.state.attention.pending_ends();
-            }
+            self.state.attention.pending_ends(ended);
         }
     }
 }
@@ -56,7 +58,8 @@ impl<P: Platform> Locked<'_, P> {
 /// Invalidates all pending ranges that overlap a span.
 pub(crate) fn flush<P: Platform>(state: &MapState, platform: &P, span: Span) {
     if !state.attention.is_pending() {
-        return;
+        // What this caller does next comes after the invalidations of the one who said so.
+        return fence(Acquire);
     }
     let reserve = Reserve::new(platform);
     for number in LockSet::of::<P>(span).numbers() {

@@ -52,6 +52,13 @@ impl TlbBatch {
         self.used += 1;
     }
 
+    /// Adds a range, if no other has all of it.
+    pub(crate) fn add_once(&mut self, range: Invalidated) {
+        if !self.ranges[..self.used].iter().any(|other| other.has(&range)) {
+            self.add(range.first, range.last, range.entry_shift);
+        }
+    }
+
     /// Includes cached table descriptors, because tables will be given back.
     pub(crate) fn with_tables(&mut self) {
         self.scope = Scope::AnyLevel;

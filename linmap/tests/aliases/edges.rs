@@ -238,3 +238,27 @@ fn the_linear_map_is_its_own_alias() {
     }
     assert_eq!(Level::PAGE.number(), 3);
 }
+
+/// An area in the linear map that has the memory of two of its pages twice: some of it has changed with the aliases before the
+/// area does.
+#[test]
+fn an_area_has_a_part_of_its_aliases() {
+    for g in geometries() {
+        let mut world = World::empty(g, 0);
+        let (page, at) = (g.page_size(), world.offset + 100 * g.page_size());
+        for pa in [102, 103] {
+            world.map(world.offset + pa * page, pa * page, 1, Attributes::RAM);
+            world.map(world.offset + (pa - 2) * page, pa * page, 1, Attributes::RAM);
+        }
+        (world.area, world.pages) = (at, 4);
+        for set in SETS {
+            let expected = changed(&world.flat(), set, world.range(0, 4), Some(world.offset));
+            assert_eq!(
+                world.set(set, 0, 4),
+                expected.as_ref().map(|_| ()).ok_or(ChangeError::WriteExecute { va: Va(at) }),
+                "{g:?}: {set:?}"
+            );
+            assert_eq!(world.flat(), expected.unwrap_or_else(|| world.flat()), "{g:?}: {set:?}");
+        }
+    }
+}
