@@ -223,13 +223,44 @@ static int change_some(struct page **pages, int count, u64 set, u64 clear)
 	return error ?: n;
 }
 
+/* Whether a page of the area itself, which changes last, was like this before. */
+static bool was(struct vm_struct *area, unsigned long idx, u64 set, u64 clear)
+{
+	u64 leaf = pte_val(__ptep_get(virt_to_kpte((u64)area->addr + idx * PAGE_SIZE)));
+
+	return (leaf & set) == set && !(leaf & clear);
+}
+
+/*
+ * The first pages, which have changed, are again as they were. Where they were
+ * not alike leaves have ended before, so nothing has to be split.
+ */
+static void change_back(struct vm_struct *area, unsigned long idx, int count,
+			u64 set, u64 clear)
+{
+	int n, error;
+
+	for (; count > 0; idx += n, count -= n) {
+		bool same = was(area, idx, set, clear);
+
+		for (n = 1; n < count && was(area, idx + n, set, clear) == same; n++)
+			;
+		if (same)
+			continue;
+		error = change_some(area->pages + idx, n, clear, set);
+		if (WARN_ON(error < 0))
+			return;
+		n = error;
+	}
+}
+
 int linmap_change_pages_of(struct vm_struct *area, unsigned long idx,
 			   int *count, pgprot_t set_mask, pgprot_t clear_mask)
 {
 	u64 set = pgprot_val(set_mask) & permissions;
 	u64 clear = pgprot_val(clear_mask) & permissions;
 	struct page **pages = area->pages + idx;
-	int done = 0, undone = 0, n = 0;
+	int done = 0, n = 0;
 
 	if (!linmap_is_on())
 		return 0;
@@ -244,14 +275,7 @@ int linmap_change_pages_of(struct vm_struct *area, unsigned long idx,
 		return 0;
 	}
 	told(n, (unsigned long)page_address(pages[done]));
-	/* They were alike, and what had to be split is split. */
-	while (undone < done) {
-		int m = change_some(pages + undone, done - undone, clear, set);
-
-		if (WARN_ON(m < 0))
-			break;
-		undone += m;
-	}
+	change_back(area, idx, done, set, clear);
 	return n;
 }
 

@@ -286,24 +286,29 @@ static int area_writable(const void *area, unsigned long pages, bool expected)
 
 /*
  * Tables cannot be had now and then: a change is made, or it is not. All but the
- * first and the last page change, so that both halves have a block to split.
+ * first and the last page change, so that both halves have a block to split. A
+ * few pages that are read-only before that stay so.
  */
-static int fail_once(unsigned int *failed)
+static int fail_once(bool some_are_ro, unsigned int *failed)
 {
 	const unsigned long pages = (SZ_4M >> PAGE_SHIFT) - 2;
 	void *area = turned(get_order(SZ_4M)), *inner = area + PAGE_SIZE;
+	const unsigned long ro = some_are_ro ? 9 : 0;
 	int result, error;
 
 	if (!area)
 		return -ENOMEM;
 	linmap_collapse_all();
+	error = set_memory_ro((unsigned long)inner, ro);
 	current->make_it_fail = 1;
 	result = set_memory_ro((unsigned long)inner, pages);
 	current->make_it_fail = 0;
 	*failed += !!result;
-	error = CHECK(!result || result == -ENOMEM) ?:
-		aliases_writable(inner, pages, result || !rodata_full) ?:
-		area_writable(inner, pages, result) ?:
+	error = error ?: CHECK(!result || result == -ENOMEM) ?:
+		aliases_writable(inner, ro, !rodata_full) ?:
+		area_writable(inner, ro, false) ?:
+		aliases_writable(inner + ro * PAGE_SIZE, pages - ro, result || !rodata_full) ?:
+		area_writable(inner + ro * PAGE_SIZE, pages - ro, result) ?:
 		set_memory_rw((unsigned long)inner, pages) ?:
 		aliases_writable(area, pages + 2, true) ?:
 		area_writable(area, pages + 2, true);
@@ -320,7 +325,7 @@ static int test_failing(void)
 	if (!linmap_on)
 		return 0;
 	for (i = 0; !error && i < 100; i++)
-		error = fail_once(&failed);
+		error = fail_once(i & 1, &failed);
 	pr_info("test: failing: %u of %d\n", failed, i);
 	return error ?: CHECK(failed && failed < i);
 }
