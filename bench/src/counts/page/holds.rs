@@ -8,13 +8,15 @@ use crate::report::{table, thousands};
 const GIB: u64 = 64;
 
 /// The operations, by their keys in the window.
-const OPERATIONS: [(&str, &str); 6] = [
+const OPERATIONS: [(&str, &str); 8] = [
     ("protect", "64 GB in pages made read-only: longest stretch with a lock held"),
     ("repaint", "longest hold of a repaint of 64 GB with changes going on"),
     ("map", "64 GB mapped in the largest leaves"),
     ("split", "64 GB split to pages"),
     ("collapse", "64 GB in pages collapsed"),
     ("unmap", "64 GB in pages unmapped"),
+    ("set_memory", "an area of 4 GB and its aliases made read-only and writable"),
+    ("set_memory_scattered", "the same for up to 4,096 pages whose aliases are far from each other"),
 ];
 
 pub(crate) fn section(results: &Results) -> String {
