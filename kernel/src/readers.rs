@@ -206,6 +206,7 @@ mod tests {
         let pages = [const { AtomicU64::new(FREE) }; 8];
         let (current, over, wrong) = (AtomicU64::new(0), AtomicBool::new(false), AtomicU64::new(0));
         let read = [const { AtomicU64::new(0) }; THREADS];
+        let mut list = Retired::<7>::new();
         pages[0].store(IN_USE, Ordering::Relaxed);
         let free = |page: u64| pages[page as usize].store(FREE, Ordering::Relaxed);
         thread::scope(|scope| {
@@ -223,7 +224,7 @@ mod tests {
                     }
                 });
             }
-            let (mut list, mut changes) = (Retired::<7>::new(), 0);
+            let mut changes = 0;
             let few = |read: &AtomicU64| read.load(Ordering::Relaxed) < 10_000;
             while changes < 50_000 || read.iter().any(few) {
                 list.release(&readers, THREADS, free);
@@ -235,8 +236,9 @@ mod tests {
                 changes += 1;
             }
             over.store(true, Ordering::Relaxed);
-            list.release(&readers, 0, free);
         });
+        // All threads have left their sections.
+        list.release(&readers, THREADS, free);
         assert_eq!(wrong.into_inner(), 0, "pages were free while they were read");
         assert_eq!(pages.iter().filter(|page| page.load(Ordering::Relaxed) == IN_USE).count(), 1);
     }
