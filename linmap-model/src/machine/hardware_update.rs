@@ -146,7 +146,8 @@ impl Machine {
     pub(super) fn dirty_state_is_kept(&self, root: u64, span: (u64, u64), held: &Cached) -> Result<(), u64> {
         let dirty = held.attributes & CLEAN_ATTRIBUTES == Attributes::DIRTY_MANAGED;
         let place = self.root_place(root).filter(|place| dirty && !place.space.is_stage_2());
-        let (true, Some(place)) = (self.hardware_updates, place) else { return Ok(()) };
+        let manages = self.hardware_updates && self.cpus.iter().any(|c| c.core.hardware_dirty_state);
+        let (true, Some(place)) = (manages, place) else { return Ok(()) };
         self.pages.walk((root, place), span, self.geometry(), &mut |piece| match piece.entry {
             Entry::Leaf(leaf) if leaf.valid && leaf.attributes.contains(CLEAN_ATTRIBUTES) => Err(piece.va),
             _ => Ok(()),

@@ -29,9 +29,15 @@ impl Machine {
             }
             va = end + 1;
         }
-        let left = |va| self.left_until(root, va, held).is_some_and(|end| last <= end);
-        self.dirty_state_is_kept(root, (first, last), held)
-            .or_else(|va| if left(va) { Ok(()) } else { Err(va) })
+        let mut va = first;
+        while let Err(clean) = self.dirty_state_is_kept(root, (va, last), held) {
+            let end = self.left_until(root, clean, held).ok_or(clean)?;
+            if end >= last {
+                break;
+            }
+            va = end + 1;
+        }
+        Ok(())
     }
 
     /// Returns the last address up to which a leaf differs in stricter permissions alone, and faults are handled.

@@ -14,7 +14,7 @@ use crate::operation::{List, Operation, What};
 use crate::world::{Machine, World, last_of, ram};
 
 /// The number of sequences by default.
-const SEQUENCES: u64 = 100_000;
+const SEQUENCES: u64 = 40_000;
 
 /// The number of sequences on one machine, one after the other.
 pub(crate) const A_MACHINE: u64 = 16;

@@ -1,6 +1,6 @@
 //! Walkers that store: they set the access flag, and make writable-clean entries writable-dirty.
 
-use linmap::{Attributes, Leaf, Pa};
+use linmap::{Attributes, Descriptor, Leaf, Level, Pa};
 use linmap_model::{Core, Update};
 
 use crate::scene::{Plan, READ_ONLY, Scene};
@@ -88,6 +88,26 @@ pub(crate) fn made_clean_without_a_tlbi(wrong: bool) -> Scene {
     let (was, value) = (s.bits(dirty), s.bits(clean));
     s.begin("make clean", [s.change(40..41, Some(clean))]).cas(40, was, value);
     if wrong { s.publish() } else { s.flush(40..41) }.done();
+    s
+}
+
+/// A block is split, and three of its pages become writable-clean without a TLBI. All are left to a later one, or all but
+/// the one in the middle.
+pub(crate) fn made_clean_and_left(wrong: bool) -> Scene {
+    let blocks = Plan::blocks(&[UPDATES; 2]);
+    let mut s = Plan { leaf: Leaf { attributes: DIRTY, ..blocks.leaf }, ..blocks }.scene();
+    let (start, child, block) = (s.va(0), s.child(0), s.leaf(0));
+    let clean = |page: u64| Leaf { oa: Pa(block.oa.0 + page * 4096), attributes: CLEAN, ..block };
+    let changes = [1, 2, 3].map(|page| {
+        let change = s.change_at(start + page * 4096, 4096, Some(clean(page)));
+        if wrong && page == 2 { change } else { change.invalidated_later() }
+    });
+    s.begin("split and make clean", changes).link(0, child).publish();
+    for page in 1..=3 {
+        let bits = Descriptor::leaf(clean(page), s.g, Level::PAGE).0;
+        s.write(child, page as usize, bits, 1, 0);
+    }
+    s.publish().done();
     s
 }
 

@@ -824,6 +824,8 @@ mutants! {
         BreakBeforeMake at 0x28000, "the output address changes";
     hardware_update::made_clean_without_a_tlbi: "a writable-dirty page becomes writable-clean without a TLBI",
         Stale on 0 at 0x28000, "its dirty state is lost";
+    hardware_update::made_clean_and_left: "pages of a split block become writable-clean, and one is not left to a later TLBI",
+        Stale at 0x2000, "its dirty state is lost";
     hardware_update::access_flag_by_a_cpu_without: "the walker of a CPU that does not do so sets the access flag",
         Sequence, "does not set the access flag";
     hardware_update::dirty_without_dbm: "a walker makes a page writable that has no DBM",
