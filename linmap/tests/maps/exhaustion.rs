@@ -3,19 +3,14 @@
 //! After each failure every frame is back, the address space says what it said, and the same memory
 //! serves the next attempt.
 
-#[path = "common/dirty_memory.rs"]
-mod dirty_memory;
-#[path = "common/raw.rs"]
-mod raw;
-
-use dirty_memory::dirty_memory;
+use crate::dirty_memory::dirty_memory;
+use crate::raw::load;
 use linmap::host::HostMemory;
 use linmap::{
     AddressSpace, Attributes, BuildError, ChangeError, CreateError, Descriptor, Geometry, GraftError,
     Granule, Half, Layout, Leaves, Level, MarkedRange, OaFormat, Pa, Rodata, Run, Slot, Stats, Tree,
     Unaligned, Va,
 };
-use raw::load;
 use test_support::geometries;
 
 const G: u64 = 1 << 30;

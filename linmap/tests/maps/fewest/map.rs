@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use linmap::{Geometry, Half, Layout, Leaves};
 
-use crate::machine::{Kind, Machine};
-use crate::manual::Manual;
+use crate::fewest::machine::{Kind, Machine};
+use crate::fewest::manual::Manual;
 
 /// A stretch of one kind, in bytes from the start of the linear map.
 #[derive(Clone, PartialEq, Eq, Debug)]

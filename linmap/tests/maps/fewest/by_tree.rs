@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use crate::map::{Content, Cost, Map};
+use crate::fewest::map::{Content, Cost, Map};
 
 /// The fewest descriptors, TLB entries and table pages, each on its own.
 pub(crate) fn fewest(map: &Map) -> Cost {

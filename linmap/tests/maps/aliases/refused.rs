@@ -7,11 +7,11 @@ use linmap::{
     Memory, Pa, Policy, RepaintError, Rodata, Slot, Stats, Va, linear_range,
 };
 
-use crate::all_or_nothing::hoard;
-use crate::flat::Set;
+use crate::aliases::all_or_nothing::hoard;
+use crate::aliases::flat::Set;
+use crate::aliases::some_geometries;
+use crate::aliases::world::{Piece, World};
 use crate::raw::load;
-use crate::some_geometries;
-use crate::world::{Piece, World};
 
 /// Every table with all its entries, what is counted, and how many table pages are taken.
 #[derive(PartialEq, Eq, Debug)]

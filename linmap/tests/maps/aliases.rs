@@ -1,8 +1,5 @@
 //! Areas whose pages the linear map has as well: what becomes of each page, of its alias, and of all others.
 
-#[path = "../common/raw.rs"]
-mod raw;
-
 mod all_or_nothing;
 mod cost;
 mod edges;

@@ -1,11 +1,8 @@
 //! Physical addresses at the end of what descriptors can express, and where formats move bits to other places.
 
-#[path = "common/dirty_memory.rs"]
-mod dirty_memory;
-
 use std::ops::ControlFlow::Continue;
 
-use dirty_memory::dirty_memory;
+use crate::dirty_memory::dirty_memory;
 use linmap::host::HostMemory;
 use linmap::{
     AddressSpace, Attributes, BuildError, ChangeError, Entry, Geometry, Half, Leaves, Pa, Policy, Region,

@@ -1,11 +1,8 @@
 //! A look-up of one address agrees with a walk of everything, at every geometry.
 
-#[path = "common/dirty_memory.rs"]
-mod dirty_memory;
-
 use std::ops::ControlFlow::Continue;
 
-use dirty_memory::dirty_memory;
+use crate::dirty_memory::dirty_memory;
 use linmap::{
     AddressSpace, Attributes, Change, Descriptor, Entry, Geometry, Half, Level, Memory, Pa, Policy, Slot,
     TableLimits, Tree, Va,

@@ -1,18 +1,14 @@
 //! The dump format, byte for byte: Linux's own dumps come back, and each rule of the format holds.
 
-#[path = "../common/dirty_memory.rs"]
-mod dirty_memory;
 mod format;
 mod parse;
-#[path = "../common/raw.rs"]
-mod raw;
 mod tables;
 
 use linmap::{Geometry, Granule, Half, MarkedRange, OaFormat, Pa, Tree, dump};
 
-use dirty_memory::dirty_memory;
+use crate::dirty_memory::dirty_memory;
+use crate::raw::Raw;
 use parse::parse;
-use raw::Raw;
 
 /// AmpereOne VM, 12 GiB, 4K pages, 48-bit VA: the largest leaves, and pages.
 const DUMPS: [&str; 2] = [include_str!("../data/ptdump-mode1.txt"), include_str!("../data/ptdump-mode3.txt")];

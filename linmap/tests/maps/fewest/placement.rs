@@ -5,12 +5,12 @@ use std::cell::Cell;
 use linmap::{Geometry, Half, Layout, Leaves, Rodata, Stats};
 use test_support::prelude::*;
 
-use crate::machine::Machine;
-use crate::manual::Manual;
-use crate::map::Map;
+use crate::fewest::machine::Machine;
+use crate::fewest::manual::Manual;
+use crate::fewest::map::Map;
 use test_support::{geometries, is_one, property};
 
-use crate::{cases, large_machines, small_machines};
+use crate::fewest::{cases, large_machines, small_machines};
 
 /// Tries a property on the layouts of these machines, of which most exist.
 fn of_layouts(

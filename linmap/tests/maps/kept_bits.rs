@@ -1,17 +1,14 @@
 //! Bits that the library does not own come through every operation as they were: every bit of a leaf that is neither its
 //! address nor its size, and the restrictions of tables. A permission is what the leaf and the tables above it say.
 
-#[path = "common/raw.rs"]
-mod raw;
-
 use std::ops::ControlFlow::Continue;
 
+use crate::raw::{load, store};
 use linmap::host::HostMemory;
 use linmap::{
     AddressSpace, Attributes, Change, Descriptor, Entry, Geometry, Half, Leaf, Level, OaFormat, Pa, Policy,
     Slot, TableAttributes, TableLimits, Tree, Va,
 };
-use raw::{load, store};
 use test_support::{Random, each, geometries};
 
 /// A page: its mapping, and what the tables above it take away. A hole has no mapping.

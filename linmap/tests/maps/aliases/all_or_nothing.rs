@@ -3,9 +3,9 @@
 
 use linmap::{ChangeError, Frame, Memory, Policy, Promise};
 
-use crate::flat::Set;
-use crate::world::{Paced, World, WorldOf, shapes};
-use crate::{parts, some_geometries};
+use crate::aliases::flat::Set;
+use crate::aliases::world::{Paced, World, WorldOf, shapes};
+use crate::aliases::{parts, some_geometries};
 
 const SETS: [Set; 5] = [Set::Ro, Set::Rox, Set::Nx, Set::Valid(false), Set::Rw];
 

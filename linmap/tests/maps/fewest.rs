@@ -6,15 +6,11 @@
 
 mod by_pages;
 mod by_tree;
-#[path = "../common/dirty_memory.rs"]
-mod dirty_memory;
 mod high_addresses;
-mod machine;
+pub(crate) mod machine;
 mod manual;
 mod map;
 mod placement;
-#[path = "../common/raw.rs"]
-mod raw;
 mod trees;
 mod walker;
 

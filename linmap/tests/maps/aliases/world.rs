@@ -9,7 +9,7 @@ use linmap::{
     Half, Hardware, Leaf, Level, Memory, Pa, Policy, Promise, Rodata, Stats, Tlbi, Tree, Va, linear_range,
 };
 
-use crate::flat::{Flat, Mapped, Set};
+use crate::aliases::flat::{Flat, Mapped, Set};
 
 /// A request to the hardware.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

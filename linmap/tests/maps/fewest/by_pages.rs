@@ -4,9 +4,9 @@
 //! at page `i` leads to the page after it. The number of tables that a leaf adds depends
 //! on those that are open already, so the least number is kept for each depth of open tables.
 
-use crate::machine::Kind;
-use crate::manual::Size;
-use crate::map::{Cost, Map};
+use crate::fewest::machine::Kind;
+use crate::fewest::manual::Size;
+use crate::fewest::map::{Cost, Map};
 
 /// Table levels below the root.
 const DEPTHS: usize = 5;

@@ -1,14 +1,10 @@
 //! A map in large leaves becomes the one that would have been created in pages, bit by bit, at any geometry.
 
-#[path = "common/dirty_memory.rs"]
-mod dirty_memory;
-#[path = "common/raw.rs"]
-mod raw;
-
 use std::cell::Cell;
 use std::ops::ControlFlow::Continue;
 
-use dirty_memory::dirty_memory;
+use crate::dirty_memory::dirty_memory;
+use crate::raw::{load, store};
 use linmap::host::{Host, HostHeld, HostMemory};
 use linmap::{
     AddressSpace, Attributes, CannotPark, Change, ChangeError, Checks, Combined, Descriptor, Dsb, Entry,
@@ -16,7 +12,6 @@ use linmap::{
     Memory, OaFormat, Pa, Policy, Promise, Region, RepaintError, Rodata, Run, Slot, Stats, Tlbi, Tree, Va,
     linear_range,
 };
-use raw::{load, store};
 use test_support::{Random, geometries};
 
 const M: u64 = 1 << 20;

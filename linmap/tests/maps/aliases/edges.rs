@@ -5,9 +5,9 @@ use linmap::{
     Policy, Rodata, Slot, TableLimits, Tree, Unaligned, Va, linear_range,
 };
 
-use crate::flat::{Set, changed};
+use crate::aliases::flat::{Set, changed};
+use crate::aliases::world::World;
 use crate::raw;
-use crate::world::World;
 use test_support::geometries;
 
 const SETS: [Set; 3] = [Set::Ro, Set::Rox, Set::Rw];

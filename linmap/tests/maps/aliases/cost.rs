@@ -3,9 +3,9 @@
 use linmap::Dsb::{Ish, Ishst};
 use linmap::{Attributes, Geometry, Policy, Promise, Rodata, Tlbi, Va, linear_range};
 
-use crate::flat::Set;
-use crate::world::Step::{Dsb, Isb, Sync};
-use crate::world::{Step, World};
+use crate::aliases::flat::Set;
+use crate::aliases::world::Step::{Dsb, Isb, Sync};
+use crate::aliases::world::{Step, World};
 use test_support::geometries;
 
 /// A linear map in pages, and an area.

@@ -1,19 +1,14 @@
 //! The leaves of a live map: as large as those of a map that is created, and no larger than the architecture has.
 
-#[path = "common/dirty_memory.rs"]
-mod dirty_memory;
-#[path = "common/raw.rs"]
-mod raw;
-
 use std::ops::ControlFlow::Continue;
 
-use dirty_memory::dirty_memory;
+use crate::dirty_memory::dirty_memory;
+use crate::raw::{load, store};
 use linmap::host::{HostMemory, SharedMemory, Threads};
 use linmap::{
     AddressSpace, Attributes, Change, Checks, Descriptor, Entry, Geometry, Half, Leaves, Level, Pa, Policy,
     Region, Run, Slot, Stats, Tree, Va,
 };
-use raw::{load, store};
 use test_support::geometries;
 
 /// An empty upper half whose leaves may change their size.

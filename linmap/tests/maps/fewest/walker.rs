@@ -3,7 +3,7 @@
 use linmap::host::HostMemory;
 use linmap::{Geometry, OaFormat, Pa, Slot};
 
-use crate::manual::Manual;
+use crate::fewest::manual::Manual;
 use crate::raw::load;
 
 /// The output address of an address and the attribute fields of its descriptor, or a fault.

@@ -8,11 +8,11 @@ use linmap::{Entry, Geometry, Half, Leaves, Level, Pa, Rodata, Stats, Tree, Va, 
 use test_support::prelude::*;
 
 use crate::dirty_memory::dirty_memory;
-use crate::machine::{Kind, Machine};
-use crate::map::{Map, Span};
+use crate::fewest::machine::{Kind, Machine};
+use crate::fewest::map::{Map, Span};
+use crate::fewest::walker::translate;
+use crate::fewest::{cases, large_machines, leaves, small_machines};
 use crate::raw::Raw;
-use crate::walker::translate;
-use crate::{cases, large_machines, leaves, small_machines};
 use test_support::geometries;
 
 proptest! {

@@ -4,8 +4,8 @@
 use linmap::{Attributes, Geometry, Half, Level, OaFormat, Pa, Run, Tree, Va};
 
 use crate::dirty_memory::dirty_memory;
-use crate::manual::Manual;
-use crate::walker::translate;
+use crate::fewest::manual::Manual;
+use crate::fewest::walker::translate;
 use test_support::geometries;
 
 /// Addresses where bits outside the descriptor's address field change: the lowest of them and the highest.

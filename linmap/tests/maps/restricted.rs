@@ -1,17 +1,14 @@
 //! Tables with restrictions, as a kernel may have made them: what lies below changes as anywhere else, and the restrictions
 //! stay.
 
-#[path = "common/raw.rs"]
-mod raw;
-
 use std::ops::ControlFlow::Continue;
 
+use crate::raw::{load, store};
 use linmap::host::HostMemory;
 use linmap::{
     AddressSpace, Attributes, Change, ChangeError, Checks, Descriptor, Entry, Geometry, Half, Leaves, Level,
     Pa, Platform, Policy, Region, Slot, TableAttributes, TableLimits, Tree, Va,
 };
-use raw::{load, store};
 use test_support::geometries;
 
 /// The results of all operations that change something.

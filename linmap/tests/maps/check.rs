@@ -1,20 +1,16 @@
 //! Each mistake that must never be in a map is found, alone, and a right map has no findings.
 
-#[allow(dead_code)]
-#[path = "fewest/machine.rs"]
-mod machine;
-
 use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::ops::ControlFlow;
 
+use crate::fewest::machine::{Machine, machines};
 use linmap::host::HostMemory;
 use linmap::{
     AddressSpace, Attributes, Checks, Descriptor, Entry, Finding, Geometry, Granule, Half, Layout, Leaf,
     Leaves, Level, OaFormat, Pa, ReadTables, Region, Rodata, RunFault, Slot, Stats, Tree, Va, check,
     linear_range,
 };
-use machine::{Machine, machines};
 use proptest::collection::vec;
 use test_support::prelude::*;
 use test_support::{geometries, is_one, property};

@@ -3,7 +3,7 @@
 use linmap::Granule::{K4, K16, K64};
 use linmap::OaFormat::{Bits48, Lpa2};
 
-use crate::tables::Tables;
+use crate::reference_dumps::tables::Tables;
 
 /// UXN, PXN, AF, inner shareable, AttrIndx 1, page.
 const PAGE: u64 = 0x0060_0000_0000_0707;

@@ -1,0 +1,31 @@
+//! Maps in host memory: what is built, read, changed, checked and printed. One program, since each that uses the library
+//! compiles its operations anew.
+
+mod aliases;
+mod between_holds;
+mod changes;
+mod changing_allocator;
+mod check;
+mod dirty_memory;
+mod entry;
+mod exhaustion;
+mod extremes;
+mod fewest;
+mod given_offset;
+mod hostile;
+mod kept_bits;
+mod layout;
+mod live_sizes;
+mod memory_types;
+mod offset_memory;
+mod one_table_a_level;
+mod output_addresses;
+mod page_size;
+mod peers;
+mod policy;
+mod raw;
+mod reference_dumps;
+mod repaint;
+mod repaint_holds;
+mod restricted;
+mod shared_root;
