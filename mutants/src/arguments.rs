@@ -17,6 +17,7 @@ pub(crate) struct Arguments {
     pub(crate) sample: usize,
     pub(crate) seed: u64,
     pub(crate) only: Option<String>,
+    pub(crate) jobs: usize,
 }
 
 impl Asked {
@@ -26,20 +27,21 @@ impl Asked {
     ///
     /// One has no meaning: says which, and what was expected.
     pub(crate) fn parse(mut given: impl Iterator<Item = String>) -> Result<Self, String> {
-        let mut arguments = Arguments { sample: 300, seed: 1, only: None };
+        let mut arguments = Arguments { sample: 300, seed: 1, only: None, jobs: 1 };
         while let Some(name) = given.next() {
             if name == "--help" || name == "-h" {
                 return Ok(Self::Help);
             }
-            if !["--sample", "--seed", "--only"].contains(&name.as_str()) {
+            if !["--sample", "--seed", "--only", "--jobs"].contains(&name.as_str()) {
                 return Err(format!("there is no argument `{name}`"));
             }
             let value = given.next().ok_or_else(|| format!("{name} needs a value"))?;
             let expected = |what: &str| format!("{name} {value}: {what} was expected");
             match name.as_str() {
-                "--sample" => {
+                "--sample" | "--jobs" => {
                     let count = value.parse().ok().filter(|&n| n > 0);
-                    arguments.sample = count.ok_or_else(|| expected("a number from 1 on"))?;
+                    let count = count.ok_or_else(|| expected("a number from 1 on"))?;
+                    *if name == "--jobs" { &mut arguments.jobs } else { &mut arguments.sample } = count;
                 }
                 "--seed" => {
                     arguments.seed = parsed(&value).ok_or_else(|| expected("a seed, as in 7 or 0x12ab,"))?;
@@ -61,12 +63,13 @@ mod tests {
 
     #[test]
     fn arguments_have_defaults() {
-        let run = |sample, seed, only: Option<&str>| {
-            Ok(Asked::Run(Arguments { sample, seed, only: only.map(str::to_owned) }))
+        let run = |sample, seed, only: Option<&str>, jobs| {
+            Ok(Asked::Run(Arguments { sample, seed, only: only.map(str::to_owned), jobs }))
         };
-        assert_eq!(asked(""), run(300, 1, None));
-        assert_eq!(asked("--seed 7 --sample 100"), run(100, 7, None));
-        assert_eq!(asked("--seed 0x12ab --only index_of"), run(300, 0x12ab, Some("index_of")));
+        assert_eq!(asked(""), run(300, 1, None, 1));
+        assert_eq!(asked("--seed 7 --sample 100"), run(100, 7, None, 1));
+        assert_eq!(asked("--seed 0x12ab --only index_of"), run(300, 0x12ab, Some("index_of"), 1));
+        assert_eq!(asked("--jobs 2"), run(300, 1, None, 2));
         assert_eq!(asked("--sample 2 --help"), Ok(Asked::Help));
     }
 
@@ -75,6 +78,7 @@ mod tests {
         for (words, said) in [
             ("--sample 0", "--sample 0: a number from 1 on was expected"),
             ("--sample -1", "--sample -1: a number from 1 on was expected"),
+            ("--jobs many", "--jobs many: a number from 1 on was expected"),
             ("--seed x", "--seed x: a seed, as in 7 or 0x12ab, was expected"),
             ("--seed", "--seed needs a value"),
             ("--all", "there is no argument `--all`"),

@@ -18,21 +18,26 @@ mod tree;
 use std::env;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread;
 
 use arguments::{Arguments, Asked};
 use error::Error;
+use mutant::Mutant;
 use outcome::Outcomes;
 use report::Report;
 use survivors::Survivors;
 use tree::Tree;
 
-const USAGE: &str = "usage: mutants [--sample N] [--seed SEED] [--only TEXT]
+const USAGE: &str = "usage: mutants [--sample N] [--seed SEED] [--only TEXT] [--jobs N]
 
 Judges a sample of the mutants of linmap/src in a copy of the last commit.
 
   --sample N     the number of mutants; default: 300
   --seed SEED    draws the sample, as in 7 or 0x12ab; the same seed continues a run that was stopped; default: 1
-  --only TEXT    instead of a sample: all mutants whose names contain the text, judged again";
+  --only TEXT    instead of a sample: all mutants whose names contain the text, judged again
+  --jobs N       so many are judged at a time, each in a copy of its own; default: 1";
 
 /// The file in which survivors are judged.
 const SURVIVORS: &str = "mutants/survivors.toml";
@@ -64,7 +69,10 @@ fn main() -> ExitCode {
 /// Judges the mutants that the arguments name.
 fn run(arguments: &Arguments) -> Result<Report, Error> {
     let target = PathBuf::from(env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()));
-    let tree = Tree::check_out(&env::current_dir().map_err(Error::Directory)?, &target.join("mutants"))?;
+    let (here, directory) = (env::current_dir().map_err(Error::Directory)?, target.join("mutants"));
+    let trees = (1..=arguments.jobs).map(|job| Tree::check_out(&here, &directory, job));
+    let trees = trees.collect::<Result<Vec<_>, _>>()?;
+    let tree = &trees[0];
     let population = tree.mutants()?;
     let known = Survivors::read(SURVIVORS.as_ref())?;
     let (all, file) = match &arguments.only {
@@ -78,17 +86,32 @@ fn run(arguments: &Arguments) -> Result<Report, Error> {
         println!("{} of {} mutants, seed {}", all.len(), population.len(), arguments.seed);
         println!("a run that is stopped continues with: make mutants ARGS=\"{}\"", again(arguments));
     }
-    let mut outcomes = Outcomes::open(file)?;
-    let waiting: Vec<_> = all.iter().filter(|m| outcomes.of(m).is_none()).collect();
+    let outcomes = Outcomes::open(file)?;
+    let waiting: Vec<_> = all.iter().copied().filter(|m| outcomes.of(m).is_none()).collect();
     if !waiting.is_empty() {
         tree.is_sound()?;
     }
-    for (n, mutant) in waiting.iter().enumerate() {
-        let outcome = tree.judge(mutant)?;
-        println!("{} of {}: {outcome}: {}", n + 1, waiting.len(), mutant.name);
-        outcomes.add(mutant, outcome)?;
-    }
+    let outcomes = judge(&trees, &waiting, outcomes)?;
     Ok(Report::new(&population, &all, &outcomes, &known))
+}
+
+/// Judges mutants, each job the next one that no other has taken.
+fn judge(trees: &[Tree], waiting: &[&Mutant], outcomes: Outcomes) -> Result<Outcomes, Error> {
+    let (next, outcomes) = (AtomicUsize::new(0), Mutex::new(outcomes));
+    let job = |tree: &Tree| {
+        while let Some(mutant) = waiting.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let outcome = tree.judge(mutant)?;
+            let mut outcomes = outcomes.lock().expect("no job has panicked");
+            println!("{} of {}: {outcome}: {}", outcomes.added() + 1, waiting.len(), mutant.name);
+            outcomes.add(mutant, outcome)?;
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let jobs: Vec<_> = trees.iter().map(|tree| scope.spawn(|| job(tree))).collect();
+        jobs.into_iter().try_for_each(|done| done.join().expect("a job does not panic"))
+    })?;
+    Ok(outcomes.into_inner().expect("no job has panicked"))
 }
 
 fn again(arguments: &Arguments) -> String {

@@ -25,6 +25,7 @@ pub(crate) struct Tree {
     /// Everything that is kept between runs.
     directory: PathBuf,
     root: PathBuf,
+    build: PathBuf,
     commit: String,
 }
 
@@ -37,15 +38,15 @@ enum End {
 }
 
 impl Tree {
-    /// Checks the last commit of a repository out, into a directory that keeps it and its builds.
+    /// Checks the last commit of a repository out, into a directory that keeps it and its builds. Each job has its own.
     ///
     /// # Errors
     ///
     /// Git fails.
-    pub(crate) fn check_out(repository: &Path, directory: &Path) -> Result<Self, Error> {
+    pub(crate) fn check_out(repository: &Path, directory: &Path, job: usize) -> Result<Self, Error> {
         fs::create_dir_all(directory).map_err(Error::of(directory))?;
         let directory = fs::canonicalize(directory).map_err(Error::of(directory))?;
-        let root = directory.join("tree");
+        let [root, build] = ["tree", "build"].map(|name| directory.join(format!("{name}-{job}")));
         let git =
             |at: &Path, arguments: &[&str]| succeed(Command::new("git").arg("-C").arg(at).args(arguments));
         let head = git(repository, &["rev-parse", "HEAD"])?;
@@ -57,7 +58,7 @@ impl Tree {
         }
         // Also the file of a mutant whose run was stopped. Only files that differ are written, and built again.
         git(&root, &["checkout", "--quiet", "--force", "--detach", &commit])?;
-        Ok(Self { directory, root, commit })
+        Ok(Self { directory, root, build, commit })
     }
 
     /// Returns the name of the commit.
@@ -162,7 +163,7 @@ impl Tree {
                 name => cargo.args(["--test", name]),
             };
         }
-        cargo.current_dir(&self.root).env("CARGO_TARGET_DIR", self.directory.join("build"));
+        cargo.current_dir(&self.root).env("CARGO_TARGET_DIR", &self.build);
         // What a lint refuses may still be a mutant.
         cargo.env("RUSTFLAGS", "--cap-lints=warn");
         let output = start(&mut cargo)?;
@@ -196,6 +197,7 @@ fn run((path, directory): &Program, round: &Round) -> Result<Ran, Error> {
     let limits = format!("ulimit -c 0 -v 8000000 -t {}; exec \"$@\"", round.seconds);
     let mut shell = Command::new("bash");
     shell.args(["-c", &limits, "bash"]).arg(path);
+    shell.args(round.only);
     round.skipped.iter().for_each(|name| _ = shell.args(["--skip", name]));
     shell.current_dir(directory).envs(ENVIRONMENT).stdout(Stdio::piped()).stderr(Stdio::null());
     let of_program = |source| Error::Start { program: path.display().to_string(), source };
