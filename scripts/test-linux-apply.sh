@@ -35,6 +35,7 @@ make_tree() {
         echo '#include <asm/kfence.h>'
         body range_split_to_ptes '	lazy_mmu_mode_enable();'
         body linear_map_maybe_split_to_ptes "	if (linear_map_requires_$bbml && true)" '		return;'
+        body linear_map_split_to_ptes '		smp_cond_load_acquire(a);' '		WRITE_ONCE(b);'
         body update_mapping_prot '	early_create_pgd_mapping(a);'
         body __map_memblock '	early_create_pgd_mapping(b);'
         body elsewhere '	early_create_pgd_mapping(c);'

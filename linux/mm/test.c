@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Tests of the linear map in a running kernel, and counts of instructions.
+ * Tests of the linear map in a running kernel.
  *
  * They are the same with and without linmap. debugfs has linmap-test: the name
  * of a test is written to it. A wrong result is a line with "WRONG" in the log
@@ -23,56 +23,7 @@
 
 #include "glue.h"
 #include "internal.h"
-
-#define CHECK(condition) ({						\
-	bool holds = (condition);					\
-	if (!holds)							\
-		pr_err("test: WRONG: %s:%d: %s\n", __func__, __LINE__, #condition); \
-	holds ? 0 : -EILSEQ;						\
-})
-
-static u64 count(void)
-{
-	isb();
-	return read_sysreg(pmccntr_el0);
-}
-
-static void start_counter(void)
-{
-	write_sysreg(0, pmccfiltr_el0);
-	write_sysreg(BIT(31), pmcntenset_el0);
-	write_sysreg(read_sysreg(pmcr_el0) | BIT(0) | BIT(6), pmcr_el0);
-	isb();
-}
-
-static u64 creation_began __initdata;
-static u64 creation_took;
-
-void __init linmap_test_begin(void)
-{
-	if (creation_began)
-		return;
-	start_counter();
-	creation_began = count();
-}
-
-void __init linmap_test_end(void)
-{
-	creation_took = count() - creation_began;
-}
-
-static u64 parked_at;
-static u64 parked_for;
-
-void linmap_test_parked(void)
-{
-	parked_at = count();
-}
-
-void linmap_test_unparked(void)
-{
-	parked_for = count() - parked_at;
-}
+#include "test.h"
 
 /* The CPU withholds its promise: QEMU has no mixed CPUs. */
 static int withheld __ro_after_init = -1;
@@ -363,104 +314,6 @@ static int test_kprobes(void)
 	return error ?: CHECK(hits >= 50) ?: CHECK(probe("linmap_change") == -EINVAL);
 }
 
-static void report(const char *what, u64 began)
-{
-	pr_info("test: count %s %llu\n", what, count() - began);
-}
-
-static void invalidate(const char *what, struct page *page)
-{
-	u64 began = count();
-
-	set_direct_map_invalid_noflush(page);
-	report(what, began);
-}
-
-/* Counts of one page invalid, of pages that were in three sizes of leaves. */
-static int count_pages(void)
-{
-	unsigned int order = get_order(SZ_4M);
-	struct page *pages = alloc_pages(GFP_KERNEL, order);
-	u64 began;
-
-	if (!pages)
-		return -ENOMEM;
-	/* The first change brings code into what QEMU has translated. */
-	invalidate("invalid-first", pages);
-	set_direct_map_default_noflush(pages);
-	invalidate("invalid-of-block", pages + (SZ_2M >> PAGE_SHIFT));
-	invalidate("invalid-of-run", pages + (SZ_2M >> PAGE_SHIFT) + CONT_PTES * 3);
-	invalidate("invalid-of-pages", pages + (SZ_2M >> PAGE_SHIFT) + 1);
-	began = count();
-	set_direct_map_default_noflush(pages + (SZ_2M >> PAGE_SHIFT) + 1);
-	report("default", began);
-	set_direct_map_default_noflush(pages + (SZ_2M >> PAGE_SHIFT));
-	set_direct_map_default_noflush(pages + (SZ_2M >> PAGE_SHIFT) + CONT_PTES * 3);
-	flush_tlb_all();
-	__free_pages(pages, order);
-	return 0;
-}
-
-/* 512 pages of a vmalloc area that lie next to each other. */
-static int count_area(void)
-{
-	struct page *block = alloc_pages(GFP_KERNEL, get_order(512 * PAGE_SIZE)), **pages;
-	struct vm_struct *area;
-	void *va;
-	u64 began;
-	int i, error;
-
-	pages = kvmalloc_array(512, sizeof(*pages), GFP_KERNEL);
-	if (!block || !pages)
-		return -ENOMEM;
-	split_page(block, get_order(512 * PAGE_SIZE));
-	for (i = 0; i < 512; i++)
-		pages[i] = block + i;
-	va = vmap(pages, 512, VM_ALLOC | VM_MAP_PUT_PAGES, PAGE_KERNEL);
-	if (!va)
-		return -ENOMEM;
-	area = find_vm_area(va);
-	/* vmap keeps the pages for vfree; set_memory wants them, too. */
-	error = CHECK(area->pages == pages);
-	vm_unmap_aliases();
-	if (linmap_on) {
-		int pages_left = 512;
-
-		began = count();
-		linmap_change_pages_of(area, 0, &pages_left, __pgprot(PTE_RDONLY),
-				       __pgprot(PTE_WRITE));
-		report("ro-512-linear-half", began);
-		pages_left = 512;
-		linmap_change_pages_of(area, 0, &pages_left, __pgprot(PTE_WRITE),
-				       __pgprot(PTE_RDONLY));
-	}
-	began = count();
-	error = error ?: set_memory_ro((unsigned long)va, 512);
-	report("ro-512", began);
-	began = count();
-	error = error ?: set_memory_rw((unsigned long)va, 512);
-	report("rw-512", began);
-	began = count();
-	vm_unmap_aliases();
-	report("vm_unmap_aliases", began);
-	vfree(va);
-	return error;
-}
-
-static int test_counts(void)
-{
-	int error;
-
-	pr_info("test: count map_mem %llu\n", creation_took);
-	if (parked_for)
-		pr_info("test: count parked %llu\n", parked_for);
-	migrate_disable();
-	start_counter();
-	error = count_pages() ?: count_area();
-	migrate_enable();
-	return error;
-}
-
 static const struct {
 	const char *name;
 	int (*run)(void);
@@ -469,7 +322,7 @@ static const struct {
 	{ "direct", test_direct },
 	{ "stress", test_stress },
 	{ "kprobes", test_kprobes },
-	{ "counts", test_counts },
+	{ "counts", linmap_test_counts },
 #ifdef CONFIG_FAIL_PAGE_ALLOC
 	{ "failing", test_failing },
 #endif
