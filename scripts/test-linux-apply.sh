@@ -114,6 +114,16 @@ for release in 7.2 7.3; do
     applies --test
 done
 
+# With --source there is no object, and the kernel's build is told where the source is.
+make_tree 7.2
+linux/apply --source "$tree" >"$work/log" 2>&1 || die "--source: $(cat "$work/log")"
+directory=$tree/arch/arm64/mm/linmap
+[ ! -e "$directory/linmap.o_shipped" ] || die "--source has an object"
+grep -qx "	default \"$PWD\"" "$directory/Kconfig" || die "--source is not in Kconfig"
+diff linux/mm/Kconfig "$directory/Kconfig" >"$work/diff" || true
+[ "$(grep -c '^[<>]' "$work/diff")" = 2 ] || die "--source changes more of Kconfig: $(cat "$work/diff")"
+count=$((count + 1))
+
 for release in 6.1 7.20; do
     make_tree $release
     refuses "is Linux $release; hooks are known for 7.2 7.3" --object "$work/object" "$tree"
@@ -135,6 +145,7 @@ refuses 'usage: linux/apply'
 refuses 'usage: linux/apply' "$tree" "$tree"
 refuses 'usage: linux/apply' --tests "$tree"
 refuses 'usage: linux/apply' --help
+refuses 'usage: linux/apply' --source --object "$work/object" "$tree"
 refuses "no such file" --object "$work/none" "$tree"
 refuses "is no source tree of Linux" --object "$work/object" "$work"
 echo "test-linux-apply: $count passed"

@@ -67,7 +67,7 @@ unpack() {
 patch_source() {
     rm -rf "$port/patched"
     cp -Rp "$port/original" "$port/patched"
-    linux/apply --test --object "$(linux/object)" "$port/patched"
+    linux/apply --test --source "$port/patched"
     (cd "$port/patched" && find . -type f) | while read -r file; do
         mkdir -p "$port/source/$(dirname "$file")"
         cmp -s "$port/patched/$file" "$port/source/$file" || cp "$port/patched/$file" "$port/source/$file"
@@ -89,15 +89,17 @@ build() {
     cp linux/test/config "$build/wanted"
     [ "$1" = 4k ] || cat "linux/test/config-$1" >>"$build/wanted"
     if ! cmp -s "$build/wanted" "$build/configured" || ! [ -e "$build/.config" ]; then
+        rm -f "$build/configured"
         kernel_make tinyconfig >"$build/log" 2>&1 || die "no configuration; see $build/log"
         cat "$build/wanted" >>"$build/.config"
-        kernel_make olddefconfig >"$build/log" 2>&1 || die "no configuration; see $build/log"
-        # The last line about an option counts.
-        grep '^CONFIG' "$build/wanted" | tac | sort -t= -k1,1 -s -u | grep -v '=n$' | while read -r line; do
-            grep -qx "$line" "$build/.config" || die "Linux does not take $line"
-        done
         cp "$build/wanted" "$build/configured"
     fi
+    # Our own options may be new.
+    kernel_make olddefconfig >"$build/log" 2>&1 || die "no configuration; see $build/log"
+    # The last line about an option counts.
+    grep '^CONFIG' "$build/wanted" | tac | sort -t= -k1,1 -s -u | grep -v '=n$' | while read -r line; do
+        grep -qx "$line" "$build/.config" || die "Linux does not take $line"
+    done
     echo "test-linux-port: building Linux $(cat "$port/source/complete") for $1"
     nice make -s -C "$port/source" O="$build" ARCH=arm64 headers >>"$build/log" 2>&1 || die "see $build/log"
     kernel_make Image modules >"$build/log" 2>&1 || die "Linux is not built; the end of $build/log:
