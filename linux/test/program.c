@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What programs do that changes the linear map: secret memory, and filters
- * that become code. Built with the kernel's nolibc.
+ * What programs do that changes the linear map, or reads its tables: secret
+ * memory, filters that become code, and another kernel. Built with the kernel's
+ * nolibc.
  *
  *	program secretmem	takes secret memory, writes, reads, gives it back
  *	program bpf		attaches and detaches filters in a loop
+ *	program crash LINE	loads the kernel that runs after a panic
+ *	program kexec LINE	loads the kernel that runs after a restart
+ *	program restart		starts that kernel
  */
 #include <asm/socket.h>
 #include <linux/filter.h>
+#include <linux/kexec.h>
+#include <linux/reboot.h>
 #include <linux/socket.h>
 
 #define AF_UNIX 1
@@ -68,12 +74,35 @@ static void bpf(void)
 	}
 }
 
+/* Loaded, unloaded, and loaded again. LINE is the kernel's command line. */
+static void load(const char *line, int flags)
+{
+	int kernel = check(open("/next/Image", O_RDONLY), "Image");
+	int initramfs = check(open("/next/initramfs", O_RDONLY), "initramfs");
+	/* Not in the arguments: a call there would change registers of the others. */
+	size_t length = strlen(line) + 1;
+	int round;
+
+	for (round = 0; round < 2; round++) {
+		check(syscall(__NR_kexec_file_load, 0, 0, 0, NULL,
+			      flags | KEXEC_FILE_UNLOAD), "unload");
+		check(syscall(__NR_kexec_file_load, kernel, initramfs,
+			      length, line, flags), "load");
+	}
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 2 && !strcmp(argv[1], "secretmem"))
 		secretmem();
 	else if (argc == 2 && !strcmp(argv[1], "bpf"))
 		bpf();
+	else if (argc == 3 && !strcmp(argv[1], "crash"))
+		load(argv[2], KEXEC_FILE_ON_CRASH);
+	else if (argc == 3 && !strcmp(argv[1], "kexec"))
+		load(argv[2], 0);
+	else if (argc == 2 && !strcmp(argv[1], "restart"))
+		check(reboot(LINUX_REBOOT_CMD_KEXEC), "restart");
 	else
 		return 2;
 	return 0;
