@@ -1,7 +1,7 @@
 //! A long operation lets go of its locks now and then. A neighbour, who changes pages beside those of the operation, does
 //! so at each of these moments in turn. Both then find their pages as if they had been alone.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 
 use linmap::host::HostMemory;
 use linmap::{
@@ -329,4 +329,30 @@ fn a_pending_range_of_many_locks_is_invalidated_once() {
             assert!(!space.has_pending());
         },
     );
+}
+
+/// Sixteen long changes are under way at the same time. One more finds no room, and changes nothing.
+#[test]
+fn as_many_long_changes_as_there_is_room_for() {
+    let va = |n: u64| Va(geometry().base(Half::Upper) + n * BLOCK);
+    let (begun, results) = (Cell::new(0), RefCell::new(Vec::new()));
+    let begin = |space: &AddressSpace, platform: &Platform<'_, '_, 8>, hardware: &Interrupted<'_, 8>| {
+        let n = begun.replace(begun.get() + 1);
+        // After the attempt and the claim.
+        hardware.left.set(if n < 16 { 6 } else { 0 });
+        // SAFETY: no CPU uses these tables.
+        let result = unsafe { space.protect(platform, va(n), 32, Change::READ_ONLY) };
+        results.borrow_mut().push(result);
+    };
+    with_map::<8>(begin, |space, platform, hardware| {
+        for n in 0..17 {
+            // SAFETY: no CPU uses these tables.
+            unsafe { space.map(platform, va(n), 32, pa(va(n)), Attributes::RAM) }.expect("room");
+        }
+        begin(space, platform, hardware);
+        assert_eq!(begun.get(), 17, "each begins in the middle of the one before");
+        assert_eq!(results.borrow()[0], Err(ChangeError::Busy { va: va(16) }));
+        assert!(results.borrow()[1..].iter().all(Result::is_ok), "{results:?}");
+        assert!((0..17).all(|n| is_read_only(space, platform, va(n)) == (n < 16)));
+    });
 }
