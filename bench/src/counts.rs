@@ -6,7 +6,7 @@
 
 mod boots;
 mod choosing;
-mod compare;
+pub(crate) mod compare;
 mod counted;
 pub(crate) mod linux;
 mod machine;
@@ -20,7 +20,7 @@ use std::path::Path;
 use boots::Boot;
 pub(crate) use boots::{Map, PageSize};
 use choosing::Image;
-use counted::Figures;
+pub(crate) use counted::Figures;
 use machine::Machine;
 use results::Results;
 pub(crate) use stored::Stored;

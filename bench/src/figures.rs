@@ -6,11 +6,12 @@
 //! - `example NAME`: output of an example of the model;
 //! - `tlb`: figures of the TLB model and of hardware (`reach`);
 //! - `counts NAME`: a table of stored counts and those of Linux (`tables`);
+//! - `linux-port KIND`: a table of what `make test-linux-port` has counted;
 //! - `linux NAME`: checked by `make test-linux` on a real kernel, and left alone here.
 //!
 //! The image sizes that the command falls back on are generated in the same way.
 
-mod blocks;
+pub(crate) mod blocks;
 mod reach;
 mod tables;
 
@@ -134,8 +135,9 @@ fn generate(root: &Path, what: &str) -> Result<Option<String>, String> {
             let stored = fs::read_to_string(root.join(crate::counts::STORED)).map_err(|e| e.to_string())?;
             tables::of(name, &stored).map(Some)
         }
+        Some(("linux-port", kind)) => crate::port::table(root, kind).map(Some),
         Some(("linux", _)) => Ok(None),
-        _ => Err(format!("\"{what}\" should be linmap, example, tlb, counts or linux")),
+        _ => Err(format!("\"{what}\" should be linmap, example, tlb, counts, linux-port or linux")),
     }
 }
 

@@ -14,6 +14,7 @@ mod host;
 mod libraries;
 mod model;
 mod parts;
+mod port;
 mod report;
 mod samples;
 
@@ -42,6 +43,8 @@ const PARTS: [Part; 6] = [
 const COUNTS: &str = "counts";
 /// The part that checks or writes figures in documents.
 const FIGURES: &str = "figures";
+/// The part that compares or stores what `make test-linux-port` has counted.
+const PORT: &str = "linux-port";
 
 fn main() {
     let arguments: Vec<String> = env::args().skip(1).collect();
@@ -55,6 +58,9 @@ fn main() {
     }
     if arguments.first().is_some_and(|first| first == FIGURES) {
         return or_exit(figures::run(&arguments[1..]));
+    }
+    if arguments.first().is_some_and(|first| first == PORT) {
+        return or_exit(port::run(&arguments[1..]));
     }
     if arguments.iter().any(|a| a == "--help" || a == "-h") {
         return println!("bench [NAME]...\n\n{}", list());

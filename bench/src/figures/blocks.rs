@@ -5,7 +5,7 @@ const CLOSE: &str = " -->";
 const END: &str = "<!-- figures end -->";
 
 /// Returns the document with each block replaced by what `generate` returns; `None` leaves a block as it is.
-pub(super) fn generated(
+pub(crate) fn generated(
     text: &str,
     mut generate: impl FnMut(&str) -> Result<Option<String>, String>,
 ) -> Result<String, String> {

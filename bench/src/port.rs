@@ -1,0 +1,241 @@
+//! Instructions of Linux on linmap, beside those of Linux alone: counted by `make test-linux-port`, stored here, and shown
+//! by the book's page.
+//!
+//! `bench linux-port KIND FILE` compares what the boots of one kind of kernel (`4k`, `16k`, ...) have counted with the stored
+//! counts, and the page with these. `--update` stores the counts and writes the page. Each line of FILE is a name and a
+//! value: `large/map_mem/linmap_instructions 27259`, or the version of a program, such as `linux 7.2.12-1`.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::{env, fs};
+
+use serde_json::{Value, json};
+
+use crate::counts::{Figures, compare};
+use crate::figures::blocks;
+use crate::report;
+
+/// The file of stored counts.
+const STORED: &str = "docs/benchmarks/linux-port.json";
+/// The page that shows them.
+const PAGE: &str = "docs/linux-port.md";
+/// The rows of the page: what changes, the name of its counts.
+const ROWS: [(&str, &str); 9] = [
+    ("`map_mem`, pages", "pages/map_mem"),
+    ("`map_mem`, large leaves", "large/map_mem"),
+    ("one page invalid, out of a block", "large/invalid-of-block"),
+    ("one page invalid, out of a contiguous run", "large/invalid-of-run"),
+    ("one page invalid, already a page", "large/invalid-of-pages"),
+    ("that page valid again", "large/default"),
+    ("`set_memory_ro` of 512 adjacent pages", "large/ro-512"),
+    ("the same where all is pages", "pages/ro-512"),
+    ("to pages, from when the last of two CPUs waits until they go on", "parked/parked"),
+];
+
+/// Counts of one kind of kernel, and the versions of the programs that they depend on.
+#[derive(Debug, PartialEq, Eq, Default)]
+struct Counted {
+    versions: BTreeMap<String, String>,
+    figures: Figures,
+}
+
+/// The counts of all kinds that were stored.
+type Kinds = BTreeMap<String, Counted>;
+
+/// Compares or stores counts.
+///
+/// # Errors
+///
+/// A count has grown by more than 2% or is gone, the page shows other ones, or a file cannot be read or written.
+pub(crate) fn run(args: &[String]) -> Result<(), String> {
+    let (kind, file, update) = match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        &[kind, file] => (kind, file, false),
+        &[kind, file, "--update"] => (kind, file, true),
+        other => return Err(format!("expected KIND FILE [--update], not \"{}\"", other.join(" "))),
+    };
+    let now = counted(&read(Path::new(file))?).map_err(|e| format!("{file}: {e}"))?;
+    let root = root()?;
+    let mut stored = kinds(&read(&root.join(STORED))?)?;
+    if update {
+        stored.insert(kind.to_owned(), now);
+        write(&root.join(STORED), &text(&stored))?;
+        let page = page(&read(&root.join(PAGE))?, &stored)?;
+        write(&root.join(PAGE), &page)?;
+        println!("{STORED} and {PAGE} written for {kind}");
+        return Ok(());
+    }
+    let before = stored.get(kind).ok_or_else(|| format!("{STORED} has no {kind}; --update stores it"))?;
+    check(before, &now)?;
+    let shown = read(&root.join(PAGE))?;
+    if page(&shown, &stored)? != shown {
+        return Err(format!("{PAGE} does not show what is in {STORED}; --update writes it"));
+    }
+    Ok(())
+}
+
+/// Prints what differs. Where a version does, nothing is judged but that a count is still there.
+fn check(before: &Counted, now: &Counted) -> Result<(), String> {
+    for (name, version) in &now.versions {
+        if before.versions.get(name) != Some(version) {
+            println!("counted with {name} {version}, stored with another one: counts are shown, not judged");
+        }
+    }
+    let differences = compare::differences(&before.figures, &now.figures, before.versions == now.versions);
+    if !differences.is_empty() {
+        println!("{}", compare::text(&differences));
+    }
+    match differences.iter().filter(|difference| difference.verdict.fails()).count() {
+        0 => Ok(()),
+        failed => Err(format!(
+            "{failed} counts have grown by more than 2% or are gone; --update stores the new ones"
+        )),
+    }
+}
+
+/// Returns the table of one kind for the page.
+///
+/// # Errors
+///
+/// Nothing is stored for that kind.
+pub(crate) fn table(root: &Path, kind: &str) -> Result<String, String> {
+    table_of(&kinds(&read(&root.join(STORED))?)?, kind)
+}
+
+fn table_of(stored: &Kinds, kind: &str) -> Result<String, String> {
+    let counted = stored.get(kind).ok_or_else(|| format!("{STORED} has no {kind}"))?;
+    let version = counted.versions.get("linux").and_then(|version| version.split('-').next());
+    let cell = |name: &str, whose: &str| {
+        let count = counted.figures.get(&format!("{name}/{whose}_instructions"));
+        count.map_or_else(String::new, |count| report::thousands(*count))
+    };
+    let rows: Vec<Vec<String>> = ROWS
+        .iter()
+        .map(|(what, name)| vec![(*what).to_owned(), cell(name, "linux"), cell(name, "linmap")])
+        .filter(|row| !row[2].is_empty())
+        .collect();
+    Ok(report::table(&["", &format!("Linux {}", version.unwrap_or_default()), "with linmap"], &rows))
+}
+
+/// Returns the page with the tables of what is stored.
+fn page(shown: &str, stored: &Kinds) -> Result<String, String> {
+    blocks::generated(shown, |what| match what.split_once(' ') {
+        Some(("linux-port", kind)) => table_of(stored, kind).map(Some),
+        _ => Ok(None),
+    })
+}
+
+/// Reads the lines of a run.
+fn counted(text: &str) -> Result<Counted, String> {
+    let mut counted = Counted::default();
+    for line in text.lines() {
+        let (name, value) = line.split_once(' ').ok_or_else(|| format!("\"{line}\" has no value"))?;
+        if name.contains('/') {
+            let count =
+                value.parse().map_err(|_| format!("{name} is \"{value}\", and should be a number"))?;
+            counted.figures.insert(name.to_owned(), count);
+        } else {
+            counted.versions.insert(name.to_owned(), value.to_owned());
+        }
+    }
+    if counted.figures.is_empty() { Err("nothing was counted".to_owned()) } else { Ok(counted) }
+}
+
+/// Reads the text of the file.
+fn kinds(text: &str) -> Result<Kinds, String> {
+    let wrong = |what: &str| format!("{STORED}: {what}");
+    let document: Value = serde_json::from_str(text).map_err(|e| wrong(&e.to_string()))?;
+    let members = |value: &Value| value.as_object().cloned().ok_or_else(|| wrong("expected objects"));
+    let kind = |(name, value): (String, Value)| {
+        let versions = members(&value["versions"])?.into_iter();
+        let versions = versions.map(|(name, v)| Some((name, v.as_str()?.to_owned()))).collect::<Option<_>>();
+        let figures = members(&value["figures"])?.into_iter();
+        let figures = figures.map(|(name, v)| Some((name, v.as_u64()?))).collect::<Option<_>>();
+        let versions = versions.ok_or_else(|| wrong("a version is no text"))?;
+        let figures = figures.ok_or_else(|| wrong("a figure is no number"))?;
+        Ok((name, Counted { versions, figures }))
+    };
+    members(&document)?.into_iter().map(kind).collect()
+}
+
+/// Returns the text of the file.
+fn text(kinds: &Kinds) -> String {
+    let kind = |Counted { versions, figures }: &Counted| json!({ "versions": versions, "figures": figures });
+    let document: BTreeMap<&String, Value> =
+        kinds.iter().map(|(name, counted)| (name, kind(counted))).collect();
+    format!("{:#}\n", json!(document))
+}
+
+fn root() -> Result<PathBuf, String> {
+    let package = env::var_os("CARGO_MANIFEST_DIR").ok_or("CARGO_MANIFEST_DIR is not set; cargo sets it")?;
+    Ok(Path::new(&package).parent().ok_or("the package is not in a workspace")?.to_owned())
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+fn write(path: &Path, text: &str) -> Result<(), String> {
+    fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LINES: &str = "linux 7.2.12-1\nqemu QEMU 7.2\nlarge/map_mem/linux_instructions 2000\n\
+                         large/map_mem/linmap_instructions 1000\n";
+
+    fn stored() -> Kinds {
+        [("4k".to_owned(), counted(LINES).expect("lines"))].into()
+    }
+
+    #[test]
+    fn the_file_can_be_read_again() {
+        assert_eq!(kinds(&text(&stored())), Ok(stored()));
+        assert!(kinds("[]").is_err() && kinds(r#"{"4k":{"versions":{},"figures":{"a/b":"c"}}}"#).is_err());
+    }
+
+    #[test]
+    fn lines_that_say_nothing_are_refused() {
+        for wrong in ["", "linux 7.2", "large/map_mem", "large/map_mem many"] {
+            assert!(counted(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn growth_fails_where_the_programs_are_the_same() {
+        let now = |lines: &str| counted(lines).expect("lines");
+        let grown = LINES.replace(" 1000", " 1021");
+        assert_eq!(check(&now(LINES), &now(&LINES.replace(" 1000", " 1020"))), Ok(()));
+        assert!(check(&now(LINES), &now(&grown)).is_err_and(|e| e.starts_with("1 counts")));
+        assert_eq!(check(&now(LINES), &now(&grown.replace("7.2.12", "7.2.13"))), Ok(()));
+        let gone = LINES.replace("large/map_mem/linux", "large/other/linux");
+        assert!(check(&now(LINES), &now(&gone)).is_err());
+    }
+
+    #[test]
+    fn a_table_has_the_rows_that_were_counted() {
+        let expected = "\
+|                         | Linux 7.2.12 | with linmap |
+| ----------------------- | -----------: | ----------: |
+| `map_mem`, large leaves |        2,000 |       1,000 |
+";
+        assert_eq!(table_of(&stored(), "4k").as_deref(), Ok(expected));
+        assert!(table_of(&stored(), "64k").is_err());
+    }
+
+    #[test]
+    fn the_page_shows_what_is_stored() {
+        let root = root().expect("a workspace");
+        let shown = read(&root.join(PAGE)).expect("the page");
+        let stored = kinds(&read(&root.join(STORED)).expect("the file")).expect("counts");
+        assert!(!stored.is_empty());
+        for kind in stored.keys() {
+            assert!(
+                shown.contains(&format!("<!-- figures: linux-port {kind} -->")),
+                "{PAGE} does not show {kind}"
+            );
+        }
+        assert_eq!(page(&shown, &stored).as_ref(), Ok(&shown), "{PAGE} is stale; --update writes it");
+    }
+}
