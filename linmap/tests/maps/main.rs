@@ -29,3 +29,4 @@ mod repaint;
 mod repaint_holds;
 mod restricted;
 mod shared_root;
+mod with_readers;

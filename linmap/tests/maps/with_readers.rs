@@ -1,0 +1,107 @@
+//! Hardware with readers is the hardware in all but reading and retiring: it makes the same calls, with the same arguments.
+
+use std::cell::RefCell;
+
+use linmap::host::HostMemory;
+use linmap::{
+    AddressSpace, Attributes, CannotPark, Change, Combined, Dsb, EntryUpdate, Frame, Geometry, Granule, Half,
+    Hardware, Memory, OaFormat, Pa, Policy, Promise, Readers, Tlbi, Tree, Va, WithReaders,
+};
+
+/// Hardware of one CPU without a TLB, which notes each call.
+struct Noted(RefCell<Vec<String>>);
+
+impl Noted {
+    fn note(&self, call: String) {
+        self.0.borrow_mut().push(call);
+    }
+}
+
+// SAFETY: one thread uses the tables, and no CPU translates by them.
+unsafe impl Hardware for Noted {
+    const LOCKS: usize = 2;
+
+    type Held<'h> = ();
+
+    fn lock(&self, number: usize) {
+        self.note(format!("lock {number}"));
+    }
+
+    fn wait(&self) -> bool {
+        self.note("wait".into());
+        true
+    }
+
+    fn promise(&self) -> Promise {
+        self.note("promise".into());
+        Promise { never_aborts: true, range_tlbi: false, repeat_tlbi: true }
+    }
+
+    fn dsb(&self, kind: Dsb) {
+        self.note(format!("{kind:?}"));
+    }
+
+    fn isb(&self) {
+        self.note("isb".into());
+    }
+
+    fn tlbi(&self, op: Tlbi, _: Geometry) {
+        self.note(format!("{op:?}"));
+    }
+
+    fn sync_code(&self, va: Va, bytes: u64) {
+        self.note(format!("code {va}, {bytes}"));
+    }
+
+    fn retire(&self, memory: &impl Memory, frame: Frame) {
+        memory.give(frame);
+    }
+
+    fn call(&self) -> Result<(), CannotPark> {
+        self.note("call".into());
+        Ok(())
+    }
+
+    fn park(&self, _: &impl Memory, _: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
+        self.note(format!("park {}", updates.len()));
+        Err(CannotPark)
+    }
+}
+
+/// Operations that make every call, and what they return.
+fn operations<H: Hardware>(hardware: &H) -> Vec<String> {
+    let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry");
+    let memory = HostMemory::new(g, 16);
+    let tree = Tree::build(&memory, g, Half::Upper, std::iter::empty()).expect("a root");
+    let space = AddressSpace::adopt(tree);
+    // SAFETY: nothing else uses these tables.
+    let platform = unsafe { Combined::new(&memory, hardware) };
+    let va = Va(g.base(Half::Upper));
+    let mut results = Vec::new();
+    let mut note = |result: Result<(), linmap::ChangeError>| results.push(format!("{result:?}"));
+    space.set_policy(Policy::Live);
+    // SAFETY: no CPU uses the addresses.
+    unsafe {
+        note(space.map(&platform, va, 1024, Pa(1 << 30), Attributes::RAM));
+        note(space.protect(&platform, va, 1, Change::READ_ONLY));
+        space.set_policy(Policy::Park);
+        note(space.protect(&platform, Va(va.0 + (1 << 21)), 1, Change::READ_ONLY));
+    }
+    hardware.sync_code(va, 64);
+    results.push(format!("{}", hardware.wait()));
+    results
+}
+
+#[test]
+fn all_else_is_the_hardwares_own() {
+    let [alone, below] = [(); 2].map(|()| Noted(RefCell::new(Vec::new())));
+    let readers = Readers::<1, 8>::new();
+    // SAFETY: these are the readers of all.
+    let with_readers = unsafe { WithReaders::new(&below, &readers, || 0) };
+    assert_eq!(operations(&with_readers), operations(&alone));
+    let (alone, below) = (alone.0.into_inner(), below.0.into_inner());
+    assert_eq!(below, alone);
+    for call in ["lock", "wait", "promise", "Ish", "isb", "Page", "code", "call", "park"] {
+        assert!(alone.iter().any(|noted| noted.starts_with(call)), "no {call} in {alone:#?}");
+    }
+}
