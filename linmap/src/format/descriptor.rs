@@ -53,6 +53,11 @@ pub enum Entry {
 }
 
 impl Descriptor {
+    /// The bits that all formats use for an address.
+    pub(crate) const ADDRESS: u64 = (1 << 50) - (1 << 12);
+    /// The bits in which pages with the same attributes and validity may differ.
+    pub(crate) const PAGE: u64 = Self::ADDRESS | CONTIGUOUS;
+
     /// A hole: invalid, all bits zero.
     pub const HOLE: Self = Self(0);
 

@@ -69,6 +69,9 @@ pub struct RangePages {
 }
 
 impl RangePages {
+    /// The largest such number.
+    const MOST: u64 = 32 << 16;
+
     /// Returns the largest such number that is at most `pages`, or `None` if `pages` is below 2.
     pub const fn at_most(pages: u64) -> Option<Self> {
         let pairs = pages / 2;
@@ -160,6 +163,7 @@ impl Tlbi {
     /// [`OaFormat::Lpa2`], single pages come first, up to a multiple of 64K.
     ///
     /// No invalidation names an address outside the range or beyond the end of the address space.
+    #[inline]
     pub fn cover(
         geometry: Geometry,
         first: Va,
@@ -173,7 +177,7 @@ impl Tlbi {
         let end = at.saturating_add(pages).min(1 << (64 - page_shift));
         let entry_pages = 1 << (entry_shift.clamp(page_shift, 63) - page_shift);
         let mut each = Each { geometry, at, end, entry_pages, scope, range_tlbi };
-        let all = each.clone().nth(Self::BREAK_EVEN).map(|_| Self::All);
+        let all = each.is_long().then_some(Self::All);
         if all.is_some() {
             each.at = each.end;
         }
@@ -199,6 +203,17 @@ impl Each {
     /// Returns the number of the first page after the entry that contains `page`.
     fn behind_entry(&self, page: u64) -> u64 {
         (page | (self.entry_pages - 1)) + 1
+    }
+
+    /// Returns true if there are more than [`Tlbi::BREAK_EVEN`].
+    #[inline]
+    fn is_long(&self) -> bool {
+        if self.range_tlbi {
+            // Single pages up to a multiple of 64K, and one range for each digit of their number.
+            return self.end - self.at > RangePages::MOST && self.clone().nth(Tlbi::BREAK_EVEN).is_some();
+        }
+        let entries = self.entry_pages.trailing_zeros();
+        self.at < self.end && ((self.end - 1) >> entries) - (self.at >> entries) >= Tlbi::BREAK_EVEN as u64
     }
 
     /// Returns the range that starts here. Returns `None` if no range may start here or only one entry is left.

@@ -164,21 +164,41 @@ impl<'a, P: Platform> Locked<'a, P> {
 
     /// Returns the index after the last entry, from a leaf on and up to `last`, that differs from it only in its
     /// address. All these entries are leaves.
-    #[inline(never)]
+    #[inline(always)]
     pub(crate) fn alike(&self, table: &Table, index: usize, first: Descriptor, last: usize) -> usize {
-        /// The bits that all formats use for an address.
-        const ADDRESS: u64 = (1 << 50) - (1 << 12);
-        let mut end = index;
-        if index.is_multiple_of(2) {
-            for _ in 0..(last + 1 - index) / 8 {
-                let eight = self.load_eight(table, end);
-                if eight.iter().fold(0, |differs, entry| differs | (entry.0 ^ first.0)) & !ADDRESS != 0 {
+        self.same_but(Descriptor::ADDRESS, table, (index, last), first).max(index + 1)
+    }
+
+    /// Returns the index of the first entry, from one on and up to `last`, that differs from `other` in more than these
+    /// bits, or the index after the last.
+    #[inline(never)]
+    pub(crate) fn same_but(
+        &self,
+        bits: u64,
+        table: &Table,
+        (index, last): (usize, usize),
+        other: Descriptor,
+    ) -> usize {
+        let differ = |all: u64, entry: &Descriptor| all | entry.0 ^ other.0;
+        let is_same = |at: usize| differ(0, &self.load(table, at)) & !bits == 0;
+        let mut next = index;
+        // Pairs begin at even indices.
+        if !next.is_multiple_of(2) && next <= last && is_same(next) {
+            next += 1;
+        }
+        if next.is_multiple_of(2) {
+            for _ in 0..(last + 1).saturating_sub(next) / 16 {
+                let eights = [self.load_eight(table, next), self.load_eight(table, next + 8)];
+                if eights.as_flattened().iter().fold(0, differ) & !bits != 0 {
                     break;
                 }
-                end += 8;
+                next += 16;
             }
         }
-        end.max(index + 1)
+        while next <= last && is_same(next) {
+            next += 1;
+        }
+        next
     }
 
     /// Returns true if a leaf is in a run that is only partly in a span.

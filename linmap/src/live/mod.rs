@@ -1,6 +1,7 @@
 //! Live tables, which walkers can reach, changed by many callers at once.
 
 mod address_space;
+mod alike;
 mod attempt;
 mod change_flags;
 mod change_list;

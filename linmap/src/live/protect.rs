@@ -1,10 +1,11 @@
 //! Changes the permissions or the validity of any page range, whatever its leaves.
 //!
-//! Most changes are of one whole leaf and take one store ([`change_one`]). Any other range takes three steps. *Survey*
-//! the range: is the change possible, and must a leaf change its size? *Resize* the leaves that contain the ends of the
-//! range, at most two: build the replacement tables off line and in their final state, and publish each with one store;
-//! dissolve a contiguous run that contains an end. *Change* the leaves within the range in place. Three things can
-//! fail, all before the first store: the survey, the allocation of table pages, and the parking of CPUs.
+//! Most changes are of one whole leaf and take one store ([`change_one`]), or of pages that differ only in their addresses
+//! (`alike.rs`). Any other range takes three steps. *Survey* the range: is the change possible, and must a leaf change its
+//! size? *Resize* the leaves that contain the ends of the range, at most two: build the replacement tables off line and in
+//! their final state, and publish each with one store; dissolve a contiguous run that contains an end. *Change* the leaves
+//! within the range in place. Three things can fail, all before the first store: the survey, the allocation of table
+//! pages, and the parking of CPUs.
 //!
 //! A range of many entries is claimed, and surveyed and changed piece by piece. Its translations are invalidated once, at
 //! the end: nobody else gets at these addresses before.
@@ -12,6 +13,7 @@
 use core::mem::ManuallyDrop;
 
 use crate::format::{LeafChange, Span};
+use crate::live::alike::change_alike;
 use crate::live::attempt::Call;
 use crate::live::ends::{Ends, tables_for_ends};
 use crate::live::error::ChangeError;
@@ -159,8 +161,13 @@ pub(crate) fn change_one<P: Platform, const LATER: bool>(
         let within = (1 << table.shift) - 1;
         let whole = span.first & within == 0 && span.first ^ span.last == within;
         if refused || !whole || old.is_contiguous() || !state.is_leaf(old, table.level) {
+            let (table, wanted) = (*table, (change, LATER, span));
+            if span.first ^ span.last > within {
+                let done = change_alike(state, platform, table, &wanted);
+                return if done { Tried::Done } else { Tried::Not(0) };
+            }
             let reserve = ManuallyDrop::new(Reserve::new(platform));
-            return try_part(state, &reserve, platform, *table, &(change, LATER, span));
+            return try_part(state, &reserve, platform, table, &wanted);
         }
         if new != old {
             let share = state.share(LockSet::number::<P>(span.first));

@@ -84,22 +84,32 @@ impl TlbBatch {
 
     fn issue<P: Platform>(&self, locked: &Locked<'_, P>, range_tlbi: bool) {
         let (hardware, geometry, counters) = (locked.platform, locked.geometry, locked.counters());
-        let shift = geometry.page_shift();
-        let ranges = &self.ranges[..self.used];
-        let mut each = ranges.iter().flat_map(|r| {
-            let pages = ((r.last - r.first) >> shift) + 1;
-            Tlbi::cover(geometry, Va(r.first), pages, r.entry_shift, self.scope, range_tlbi)
-        });
-        if self.used > 1 && each.clone().nth(Tlbi::BREAK_EVEN).is_some() {
+        if self.used > 1 && self.is_long(geometry, range_tlbi) {
             hardware.tlbi(Tlbi::All, geometry);
             return counters.invalidated(1);
         }
         let mut issued = 0;
-        each.by_ref().for_each(|op| {
-            hardware.tlbi(op, geometry);
-            issued += 1;
-        });
+        for range in &self.ranges[..self.used] {
+            for op in self.cover(range, geometry, range_tlbi) {
+                hardware.tlbi(op, geometry);
+                issued += 1;
+            }
+        }
         counters.invalidated(issued);
+    }
+
+    /// Returns true if it takes more invalidations than one of everything is worth.
+    #[inline(never)]
+    fn is_long(&self, geometry: Geometry, range_tlbi: bool) -> bool {
+        let ranges = self.ranges[..self.used].iter();
+        ranges.flat_map(|range| self.cover(range, geometry, range_tlbi)).nth(Tlbi::BREAK_EVEN).is_some()
+    }
+
+    /// Returns the invalidations of a range.
+    #[inline(always)]
+    fn cover(&self, range: &Invalidated, geometry: Geometry, range_tlbi: bool) -> impl Iterator<Item = Tlbi> {
+        let pages = ((range.last - range.first) >> geometry.page_shift()) + 1;
+        Tlbi::cover(geometry, Va(range.first), pages, range.entry_shift, self.scope, range_tlbi)
     }
 }
 
