@@ -30,6 +30,8 @@ bool linmap_on __ro_after_init = true;
 
 /* Addresses on the stack. */
 #define AT_ONCE 64
+/* So many pages that follow each other are one range; fewer are part of a list. */
+#define RANGE 16
 
 static int __init parse_linmap(char *arg)
 {
@@ -193,33 +195,52 @@ void linmap_set_prot(unsigned long va, unsigned long size, pgprot_t prot)
 	change(va, size, prot, clear, 0);
 }
 
-/* How many of these pages follow each other in memory. */
+/* Not 0 if one of four pages is not where it would be if they followed each other. */
+static unsigned long differ(struct page **pages, struct page *first)
+{
+	return ((unsigned long)pages[0] ^ (unsigned long)first) |
+	       ((unsigned long)pages[1] ^ (unsigned long)(first + 1)) |
+	       ((unsigned long)pages[2] ^ (unsigned long)(first + 2)) |
+	       ((unsigned long)pages[3] ^ (unsigned long)(first + 3));
+}
+
+/* How many of these pages follow each other in memory. The memory map is one array. */
 static int adjacent(struct page **pages, int count)
 {
 	struct page *first = pages[0];
-	int n;
+	int n = 0;
 
-	/* The memory map is one array. */
-	for (n = 1; n < count && pages[n] == first + n; n++)
-		;
+	while (n + 8 <= count && !(differ(pages + n, first + n) |
+				   differ(pages + n + 4, first + n + 4)))
+		n += 8;
+	while (n < count && pages[n] == first + n)
+		n++;
 	return n;
+}
+
+/* Its addresses are not in the stack frame of those who have none. */
+static noinline int change_listed(struct page **pages, int count, u64 set, u64 clear)
+{
+	u64 addresses[AT_ONCE];
+	int i;
+
+	for (i = 0; i < count; i++)
+		addresses[i] = (u64)page_address(pages[i]);
+	return linmap_change_pages(&linear_map, addresses, count, set, clear, 0);
 }
 
 /* All of so many pages, or none. Returns how many, or an error. */
 static int change_some(struct page **pages, int count, u64 set, u64 clear)
 {
-	u64 addresses[AT_ONCE];
-	int i, error, n = adjacent(pages, count);
+	int error, n = adjacent(pages, count);
 
-	if (n >= AT_ONCE) {
+	if (n >= RANGE) {
 		error = linmap_change(&linear_map, (u64)page_address(pages[0]),
 				      n, set, clear, 0);
-		return error ?: n;
+	} else {
+		n = min(count, AT_ONCE);
+		error = change_listed(pages, n, set, clear);
 	}
-	n = min(count, AT_ONCE);
-	for (i = 0; i < n; i++)
-		addresses[i] = (u64)page_address(pages[i]);
-	error = linmap_change_pages(&linear_map, addresses, n, set, clear, 0);
 	return error ?: n;
 }
 
