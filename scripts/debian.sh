@@ -2,6 +2,8 @@
 # Fetches files from Debian's archive, for arm64, without installing them. To be sourced, with `archive` set to a directory
 # for what apt needs, and `die` defined. LINMAP_DEBIAN names a mirror; the default is that of this machine's apt.
 
+: "${archive:?}"
+
 # apt TOOL ARGUMENTS...: runs an apt for arm64 that shares only mirrors and keys with this machine.
 apt() {
     tool=$1
@@ -15,7 +17,7 @@ apt() {
 # Reads the archive's lists, once in each run.
 lists() {
     [ ! -e "$archive/fresh" ] || return 0
-    command -v dpkg-deb >/dev/null && command -v apt-get >/dev/null || die "apt-get and dpkg-deb are needed"
+    if ! command -v dpkg-deb || ! command -v apt-get; then die "apt-get and dpkg-deb are needed"; fi >/dev/null
     mkdir -p "$archive/lists/partial" "$archive/archives/partial"
     : >"$archive/status"
     mirrors >"$archive/list"
@@ -45,6 +47,7 @@ fetch() {
 
 # Prints the sources of the suites with kernels: this machine's mirrors, or Debian's own.
 mirrors() {
+    # shellcheck disable=SC2016  # apt expands these
     own=$(apt-get indextargets --format '$(REPO_URI) $(RELEASE)' 'Created-By: Packages' 2>/dev/null || true)
     main=$(echo "$own" | sed -n 's/^\([^ ]*\) bookworm$/\1/p' | head -n 1)
     security=$(echo "$own" | sed -n 's/^\([^ ]*\) bookworm-security$/\1/p' | head -n 1)

@@ -6,13 +6,14 @@
 set -eu
 cd "$(dirname "$0")/.."
 verify=--no-verify
+published=$(grep -l '^publish = true' ./*/Cargo.toml)
 if [ "${1-}" = --build ]; then
     verify=
     # A package of the same version is the same to cargo: what it has of an earlier one goes, sources and what was built.
     CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}/packages
     export CARGO_TARGET_DIR
     rm -rf "$CARGO_TARGET_DIR"
-    for manifest in $(grep -l '^publish = true' ./*/Cargo.toml); do
+    for manifest in $published; do
         rm -rf "${CARGO_HOME:-$HOME/.cargo}"/registry/src/-*/"$(basename "$(dirname "$manifest")")"-[0-9]*
     done
 fi
@@ -25,7 +26,7 @@ if ! printf '%s\n' 1.90 "$release" | sort -CV; then
 fi
 
 packages=
-for manifest in $(grep -l '^publish = true' ./*/Cargo.toml); do
+for manifest in $published; do
     crate=$(basename "$(dirname "$manifest")")
     packages="$packages -p $crate"
     files=$(cargo package -p "$crate" --list --allow-dirty --offline --quiet)

@@ -9,7 +9,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 PATH=$PATH:${CARGO_HOME:-${HOME-}/.cargo}/bin
-lint= c=
+lint='' c=''
 case ${1-} in
 --lint) lint=yes ;;
 --c) c=yes ;;

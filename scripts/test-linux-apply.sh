@@ -61,7 +61,8 @@ applies() {
     release=$(sed -n 's/.* is Linux \([0-9.]*\) .*/\1/p' "$work/log")
     hooks=linux/$release/hooks
     case "$*" in *--test*) cat "$hooks" "$hooks-test" >"$work/hooks" ;; *) cp "$hooks" "$work/hooks" ;; esac
-    for file in $(sed -n 's/^file //p' "$work/hooks"); do
+    files=$(sed -n 's/^file //p' "$work/hooks")
+    for file in $files; do
         diff "$work/before/$file" "$tree/$file" >"$work/diff" || true
         ! grep -q '^<' "$work/diff" || die "$file has lost a line"
         awk -v file="$file" '/^file / { mine = $2 == file } mine && /^[+]/ { print substr($0, 2) }' "$work/hooks" |
@@ -104,13 +105,13 @@ without() {
 
 echo 'an object' >"$work/object"
 for release in 7.2 7.3; do
-    make_tree $release
+    make_tree "$release"
     applies
     in_body arch/arm64/mm/mmu.c __map_memblock linmap_add_region
     in_body arch/arm64/mm/mmu.c map_mem linmap_map_regions
     in_body arch/arm64/mm/pageattr.c update_range_prot linmap_change_noflush
     refuses "has linmap already" --object "$work/object" "$tree"
-    make_tree $release
+    make_tree "$release"
     applies --test
 done
 
@@ -125,7 +126,7 @@ diff linux/mm/Kconfig "$directory/Kconfig" >"$work/diff" || true
 count=$((count + 1))
 
 for release in 6.1 7.20; do
-    make_tree $release
+    make_tree "$release"
     refuses "is Linux $release; hooks are known for 7.2 7.3" --object "$work/object" "$tree"
 done
 # The last file of the hooks: all others fit.

@@ -12,7 +12,6 @@
 # takes minutes the first time and seconds later. LINUX_PORT_JOBS says how many compilers run, 2 if it is not set.
 set -eu
 cd "$(dirname "$0")/.."
-project=$PWD
 target=${CARGO_TARGET_DIR:-$PWD/target}
 port=$target/linux-port
 release=7.2
