@@ -397,6 +397,11 @@ int32_t linmap_promise(struct linmap *map,
 // The map is one, and `stats` is memory for the counts.
 int32_t linmap_stats(struct linmap *map, struct linmap_stats *stats);
 
+// Returns true if a CPU with this MIDR_EL1 and ID_AA64MMFR2_EL1 never aborts when a leaf in use changes its size. If all
+// CPUs that use a map are like that, they promise LINMAP_NEVER_ABORTS. Needs no map.
+bool linmap_never_aborts(uint64_t midr,
+                         uint64_t id_aa64mmfr2);
+
 // Returns the number of table pages that linmap_create takes for these regions, or a negative error: the order and
 // the addresses of the regions are judged as by linmap_create. The root is one of them.
 //

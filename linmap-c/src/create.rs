@@ -11,7 +11,7 @@ use linmap::{
 
 use crate::errno::{Errno, Invalid, LINMAP_EINVAL, answer};
 use crate::map::{Map, READY};
-use crate::platform::Kernel;
+use crate::platform::{ByLevel, Kernel};
 use crate::regions::{self, checked};
 use crate::types::*;
 
@@ -131,7 +131,7 @@ impl New {
         Ok(Self { map: map.cast(), half, tables, promise: self::promise(promise)?, offset, geometry })
     }
 
-    fn kernel(&self) -> Kernel {
+    fn kernel(&self) -> Kernel<ByLevel> {
         Kernel::new(self.geometry, self.offset, self.promise, true).by_level()
     }
 

@@ -12,12 +12,13 @@
 //! | `platform` | the library's memory and hardware, made of callbacks |
 //! | `map` | the state of a map in memory of the kernel |
 //! | `regions` | the regions of a caller as the library's |
-//! | `create`, `change` | the functions that the kernel calls |
+//! | `create`, `change`, `cpu` | the functions that the kernel calls |
 //! | `panic` | where a panic of the library goes |
 #![no_std]
 
 mod callbacks;
 mod change;
+mod cpu;
 mod create;
 mod errno;
 mod map;
@@ -31,6 +32,7 @@ pub use change::{
     linmap_change, linmap_change_pages, linmap_collapse, linmap_flush, linmap_map, linmap_promise,
     linmap_repaint, linmap_split, linmap_stats, linmap_unmap,
 };
+pub use cpu::linmap_never_aborts;
 pub use create::{
     linmap_adopt, linmap_create, linmap_init, linmap_move_tables, linmap_root, linmap_tables_needed,
 };

@@ -14,30 +14,82 @@ use crate::types::{
 };
 
 /// The kernel, as one call of it sees it.
-pub(crate) struct Kernel {
+pub(crate) struct Kernel<T = AtOffset> {
     geometry: Geometry,
     /// The address of a table less its physical address, wrapping.
     offset: u64,
     /// Bits of LINMAP_NEVER_ABORTS and its like.
     promise: u32,
     may_wait: bool,
-    /// True while new tables are reached by their level.
-    by_level: bool,
+    /// How new tables are reached.
+    new: T,
+}
+
+/// New tables are reached like all others.
+pub(crate) struct AtOffset;
+
+/// New tables are reached by their level. There may be many of them, so that what is asked of each is computed once.
+pub(crate) struct ByLevel(Pages);
+
+/// The pages of a geometry.
+#[derive(Clone, Copy)]
+pub(crate) struct Pages {
+    /// The bits that are 0 in the address of each page.
+    never: u64,
+    /// The number of entries of a page.
+    entries: usize,
+}
+
+impl Pages {
+    #[inline]
+    const fn of(geometry: Geometry) -> Self {
+        let bytes = geometry.page_size();
+        Self { never: u64::MAX << geometry.oa_bits() | (bytes - 1), entries: bytes as usize / 8 }
+    }
+}
+
+/// How new tables are reached.
+pub(crate) trait NewTables {
+    const BY_LEVEL: bool;
+
+    /// Returns the pages that they are.
+    fn pages(&self, geometry: Geometry) -> Pages;
+}
+
+impl NewTables for AtOffset {
+    const BY_LEVEL: bool = false;
+
+    #[inline(always)]
+    fn pages(&self, geometry: Geometry) -> Pages {
+        Pages::of(geometry)
+    }
+}
+
+impl NewTables for ByLevel {
+    const BY_LEVEL: bool = true;
+
+    #[inline(always)]
+    fn pages(&self, _: Geometry) -> Pages {
+        self.0
+    }
 }
 
 impl Kernel {
     pub(crate) const fn new(geometry: Geometry, offset: u64, promise: u32, may_wait: bool) -> Self {
-        Self { geometry, offset, promise, may_wait, by_level: false }
-    }
-
-    /// Returns true if the kernel promises that it parks CPUs.
-    pub(crate) const fn parks(&self) -> bool {
-        self.promise & LINMAP_PARKS != 0
+        Self { geometry, offset, promise, may_wait, new: AtOffset }
     }
 
     /// Returns the same, for a call that makes whole trees.
-    pub(crate) const fn by_level(self) -> Self {
-        Self { by_level: true, ..self }
+    pub(crate) const fn by_level(self) -> Kernel<ByLevel> {
+        let Self { geometry, offset, promise, may_wait, .. } = self;
+        Kernel { geometry, offset, promise, may_wait, new: ByLevel(Pages::of(geometry)) }
+    }
+}
+
+impl<T> Kernel<T> {
+    /// Returns true if the kernel promises that it parks CPUs.
+    pub(crate) const fn parks(&self) -> bool {
+        self.promise & LINMAP_PARKS != 0
     }
 }
 
@@ -46,7 +98,7 @@ impl Kernel {
 //   plus the offset (`linmap_init`). An address that cannot be one is refused;
 // - `words` is that one page;
 // - there is one memory for each map.
-unsafe impl Memory for Kernel {
+unsafe impl<T: NewTables> Memory for Kernel<T> {
     const PLAIN: bool = true;
 
     fn page_size(&self) -> u64 {
@@ -59,8 +111,8 @@ unsafe impl Memory for Kernel {
         if pa == 0 {
             return None;
         }
-        let page = pa & (self.page_size() - 1) == 0 && pa >> self.geometry.oa_bits() == 0;
-        assert!(page, "linmap_table_alloc has returned an address that is not that of a page");
+        let never = self.new.pages(self.geometry).never;
+        assert!(pa & never == 0, "linmap_table_alloc has returned an address that is not that of a page");
         // SAFETY: the callback hands the page over.
         Some(unsafe { Frame::from_pa(Pa(pa)) })
     }
@@ -71,21 +123,17 @@ unsafe impl Memory for Kernel {
     }
 
     fn with_slots<R>(&self, frame: &mut Frame, level: Level, work: impl FnOnce(&mut [u64]) -> R) -> R {
-        let level = i32::from(level.number());
-        let words = match self.by_level {
-            // SAFETY: the page was allocated, and no other of this level is mapped, by the contract of this method.
-            true => unsafe { callbacks::linmap_table_map(frame.pa().0, level) },
-            // SAFETY: it was allocated and not given back.
-            false => unsafe { self.words(frame.pa()) },
-        };
-        assert!(!words.is_null(), "linmap_table_map has returned no address");
-        // SAFETY: the frame owns the page and is borrowed mutably; the kernel says where its memory is.
-        let result =
-            work(unsafe { core::slice::from_raw_parts_mut(words, self.geometry.page_size() as usize / 8) });
-        if self.by_level {
-            // SAFETY: it was mapped above.
-            unsafe { callbacks::linmap_table_unmap(level) };
+        if !T::BY_LEVEL {
+            return work(self.slots(frame));
         }
+        let (entries, level) = (self.new.pages(self.geometry).entries, i32::from(level.number()));
+        // SAFETY: the page was allocated, and no other of this level is mapped, by the contract of this method.
+        let words = unsafe { callbacks::linmap_table_map(frame.pa().0, level) };
+        assert!(!words.is_null(), "linmap_table_map has returned no address");
+        // SAFETY: the frame owns the page and is borrowed mutably; the kernel has mapped it.
+        let result = work(unsafe { core::slice::from_raw_parts_mut(words, entries) });
+        // SAFETY: it was mapped above.
+        unsafe { callbacks::linmap_table_unmap(level) };
         result
     }
 
@@ -120,7 +168,7 @@ impl Drop for Held {
 // - the promise is what the kernel promises for all CPUs;
 // - `linmap_park` parks CPUs as the header says, where the kernel promises that it can;
 // - the header says what TCR_EL1.HA and HD demand.
-unsafe impl Hardware for Kernel {
+unsafe impl<T: 'static> Hardware for Kernel<T> {
     const LOCKS: usize = LINMAP_LOCKS;
 
     type Held<'h> = Held;

@@ -201,8 +201,17 @@ static void parks(void)
     unmake();
 }
 
+/* AmpereOne is listed, whatever its BBM field says; Cortex-A53 is not, unless that is above 2. */
+static void cpus(void)
+{
+    IS(true, linmap_never_aborts(0xc00fac30, 0));
+    IS(false, linmap_never_aborts(0x410fd034, (uint64_t)2 << 52));
+    IS(true, linmap_never_aborts(0x410fd034, (uint64_t)3 << 52));
+}
+
 int main(void)
 {
+    cpus();
     starved(0);
     starved(LINMAP_ATOMIC);
     allocator_changes_the_map();

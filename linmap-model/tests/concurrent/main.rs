@@ -217,7 +217,8 @@ fn pending_invalidations() {
     }
 }
 
-/// The same of lists, of which no leaf is cut: a list is cut before it takes its place in the order.
+/// The same for lists of pages. All is in pages already: a list splits leaves before it takes effect, and the order of callers
+/// that is judged here has no step for that.
 #[test]
 fn pending_lists() {
     const STEPS: [Step; 9] = [

@@ -90,8 +90,8 @@ fn invalid_pages_remember_whether_they_are_global() {
                 some(What::SetValid(true)),
                 some(What::SetValid(false)),
                 some(What::Protect(Change::WRITABLE)),
-                all(What::Collapse),
                 all(What::SetValid(true)),
+                all(What::Collapse),
             ] {
                 world.does(0, &operation).expect("it is mapped");
             }

@@ -404,7 +404,8 @@ impl<'m> World<'m> {
             // What is pending stays as it is.
             // A table with restrictions may have to stay.
             What::Collapse if live && !self.restricted && !self.space.has_pending() => {
-                for seen in leaves {
+                // Only valid leaves collapse.
+                for seen in leaves.iter().filter(|seen| seen.leaf.valid) {
                     let size = self.largest_near(seen.va, (first, last));
                     let is = (seen.level, seen.leaf.contiguous);
                     assert_eq!(is, (size.level, size.contiguous), "the size at {:#x}", seen.va);

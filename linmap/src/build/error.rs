@@ -36,13 +36,13 @@ pub enum BuildError {
     /// A run starts before the previous one ends.
     #[error("the run at {va} starts before the previous one ends; pass runs in ascending address order")]
     Unordered {
-        /// The start of the run.
+        /// The start of the run, or of the region that was to be mapped.
         va: Va,
     },
     /// A run that the geometry cannot map: its level has no such leaves, or it has no descriptors.
     #[error("the run at {va} has no leaves: none of its kind at level {}, or no descriptors", level.number())]
     NotALeaf {
-        /// The start of the run.
+        /// The start of the run, or of the region that was to be mapped.
         va: Va,
         /// The level that it asks for.
         level: Level,
@@ -50,7 +50,7 @@ pub enum BuildError {
     /// An address of a run that is not aligned to its leaves, or a size that is not in whole contiguous runs.
     #[error("{unaligned} to the leaves of {leaf:#x} bytes of the run at {va}")]
     Unaligned {
-        /// The start of the run.
+        /// The start of the run, or of the region that was to be mapped.
         va: Va,
         /// The address or the size.
         unaligned: Unaligned,
@@ -60,7 +60,7 @@ pub enum BuildError {
     /// An address outside the half that is being mapped, or an output address beyond the format.
     #[error("the run at {va} is not within the address range that the root table translates")]
     OutOfRange {
-        /// The start of the run.
+        /// The start of the run, or of the region that was to be mapped.
         va: Va,
     },
 }

@@ -4,6 +4,7 @@ mod counters;
 mod error;
 mod fill;
 mod give_back;
+mod in_order;
 mod replacement;
 mod tree;
 

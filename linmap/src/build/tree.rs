@@ -7,10 +7,11 @@
 use core::ops::Range;
 
 use crate::build::error::BuildError;
-use crate::build::fill::{fill_holes, fill_with_step};
+use crate::build::fill::{fill_holes, fill_table_with_step, fill_with_step};
 use crate::build::give_back::give_back;
-use crate::format::{Descriptor, Geometry, Half, Level, Pa, TableAttributes, Unaligned, Va, in_place_bits};
-use crate::plan::{Run, Stats};
+use crate::build::in_order::{RegionsInOrder, RunsInOrder};
+use crate::format::{Descriptor, Geometry, Half, Level, Pa, TableAttributes, Va, in_place_bits};
+use crate::plan::{Region, Run, Stats};
 use crate::platform::{Frame, Memory};
 
 /// A tree that no walker can reach. It owns all of its table pages.
@@ -102,14 +103,30 @@ impl Tree {
         tables: TableAttributes,
         mut runs: impl Iterator<Item = Run>,
     ) -> Result<Self, BuildError> {
-        let runs = Checked { runs: &mut runs, geometry, base: geometry.base(half), first: None, next: 0 };
-        let even_span = 1 << in_place_bits(geometry.oa_format());
-        let mut builder =
-            Builder { memory, geometry, tables, even_span, runs, rest: Run::NONE, stats: Stats::EMPTY };
+        let runs = RunsInOrder::new(&mut runs, geometry, half);
+        let mut builder = Builder::new(memory, geometry, tables, runs);
         builder.refill()?;
         let (root, _) = builder.table(geometry.root(), geometry.base(half))?;
-        let used = builder.runs.root_slots();
+        let used = builder.runs.place.root_slots(geometry);
         Ok(Self { root, geometry, half, stats: builder.stats, used, write_execute: None })
+    }
+
+    /// Builds a tree as [`build_with`](Self::build_with) does, that maps these regions.
+    pub(crate) fn of_regions<M: Memory>(
+        memory: &M,
+        geometry: Geometry,
+        half: Half,
+        tables: TableAttributes,
+        regions: impl Iterator<Item = Region>,
+    ) -> Result<Self, BuildError> {
+        Self::fits(memory, geometry)?;
+        let sizes = geometry.new_leaf_sizes();
+        let regions = RegionsInOrder::new(regions, geometry, &sizes, half);
+        let mut builder = Builder::new(memory, geometry, tables, regions);
+        builder.refill()?;
+        let (root, _) = builder.table(geometry.root(), geometry.base(half))?;
+        let (used, write_execute) = (builder.runs.place.root_slots(geometry), builder.runs.write_execute);
+        Ok(Self { root, geometry, half, stats: builder.stats, used, write_execute })
     }
 
     /// Builds the table at `level` that starts at `base`, and all below it, for runs that lie within it.
@@ -120,10 +137,8 @@ impl Tree {
         tables: TableAttributes,
         mut runs: impl Iterator<Item = Run>,
     ) -> Result<(Frame, Stats), BuildError> {
-        let runs = Checked { runs: &mut runs, geometry, base: geometry.base(half), first: None, next: 0 };
-        let even_span = 1 << in_place_bits(geometry.oa_format());
-        let mut builder =
-            Builder { memory, geometry, tables, even_span, runs, rest: Run::NONE, stats: Stats::EMPTY };
+        let runs = RunsInOrder::new(&mut runs, geometry, half);
+        let mut builder = Builder::new(memory, geometry, tables, runs);
         builder.refill()?;
         let (table, _) = builder.table(level, base)?;
         Ok((table, builder.stats))
@@ -213,89 +228,26 @@ impl Tree {
     }
 }
 
-/// Iterator over the runs that checks each against the geometry and the run before it.
-struct Checked<I> {
-    runs: I,
-    geometry: Geometry,
-    /// The first address of the half.
-    base: u64,
-    /// The start of the first run, relative to the base of the half.
-    first: Option<u64>,
-    /// The lowest address at which the next run may start, relative to the base of the half.
-    next: u64,
-}
-
-impl<I: Iterator<Item = Run>> Iterator for Checked<I> {
-    type Item = Result<Run, BuildError>;
-
-    fn next(&mut self) -> Option<Self::Item> {
-        let run = self.runs.next()?;
-        Some(self.check(run).map(|()| run))
-    }
-}
-
-impl<I> Checked<I> {
-    /// Returns the slots of the root from the first to the last that a run used.
-    fn root_slots(&self) -> Range<usize> {
-        let shift = self.geometry.level_shift(self.geometry.root());
-        let end = 1u64 << shift;
-        match self.first {
-            Some(first) => (first >> shift) as usize..((self.next + end - 1) >> shift) as usize,
-            None => 0..0,
-        }
-    }
-
-    fn check(&mut self, run: Run) -> Result<(), BuildError> {
-        let (g, va) = (self.geometry, run.va);
-        let offset = va.0.wrapping_sub(self.base);
-        let room = (1u64 << g.va_bits()).checked_sub(offset).ok_or(BuildError::OutOfRange { va })?;
-        if offset < self.next {
-            return Err(BuildError::Unordered { va });
-        }
-        let members = if run.contiguous { g.run_to_make(run.level) as u64 } else { 1 };
-        if !g.makes_leaf(run.level) || run.descriptors == 0 || (run.contiguous && members == 1) {
-            return Err(BuildError::NotALeaf { va, level: run.level });
-        }
-        let shift = g.level_shift(run.level);
-        let leaf = members << shift;
-        if (va.0 | run.oa.0) & (leaf - 1) | run.descriptors & (members - 1) != 0 {
-            return Err(BuildError::Unaligned { va, unaligned: unaligned(&run, leaf, 1 << shift), leaf });
-        }
-        let oa_room = (1u64 << g.oa_bits()).checked_sub(run.oa.0).ok_or(BuildError::OutOfRange { va })?;
-        if run.descriptors > room.min(oa_room) >> shift {
-            return Err(BuildError::OutOfRange { va });
-        }
-        self.first.get_or_insert(offset);
-        self.next = offset + (run.descriptors << shift);
-        Ok(())
-    }
-}
-
-/// Returns what is not aligned of a run with leaves of `leaf` bytes and descriptors of `entry` bytes.
-#[cold]
-fn unaligned(run: &Run, leaf: u64, entry: u64) -> Unaligned {
-    if run.va.0 & (leaf - 1) != 0 {
-        Unaligned::Va(run.va)
-    } else if run.oa.0 & (leaf - 1) != 0 {
-        Unaligned::Pa(run.oa)
-    } else {
-        Unaligned::Size(run.descriptors.saturating_mul(entry))
-    }
-}
-
 struct Builder<'m, M, I> {
     memory: &'m M,
     geometry: Geometry,
     tables: TableAttributes,
     /// The size in bytes, a power of 2, of the spans within which the address bits that the format moves are constant.
     even_span: u64,
-    runs: Checked<I>,
+    runs: I,
     /// The rest of the current run, without descriptors when there are no more runs.
     rest: Run,
     stats: Stats,
 }
 
-impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
+impl<'m, M: Memory, I: Iterator<Item = Result<Run, BuildError>>> Builder<'m, M, I> {
+    #[inline(always)]
+    fn new(memory: &'m M, geometry: Geometry, tables: TableAttributes, runs: I) -> Self {
+        let even_span = 1 << in_place_bits(geometry.oa_format());
+        let (rest, stats) = (Run::NONE, Stats::EMPTY);
+        Self { memory, geometry, tables, even_span, runs, rest, stats }
+    }
+
     fn refill(&mut self) -> Result<(), BuildError> {
         self.rest = self.runs.next().transpose()?.unwrap_or(Run::NONE);
         Ok(())
@@ -398,14 +350,14 @@ impl<M: Memory, I: Iterator<Item = Run>> Builder<'_, M, I> {
         let mut first = Descriptor::leaf(self.rest.first_leaf(), g, level).0;
         for (done, slot) in slots[..n].iter_mut().enumerate() {
             let Some(mut table) = self.memory.take() else {
-                return Err(Broken { done, error: BuildError::OutOfFrames { taken: self.stats.tables } });
+                let taken = self.stats.tables + done as u64;
+                return Err(Broken { done, error: BuildError::OutOfFrames { taken } });
             };
-            self.stats.tables += 1;
-            let fill = |slots: &mut [u64]| fill_with_step(&mut slots[..1 << bits], first, step);
-            self.memory.with_slots(&mut table, level, fill);
+            self.memory.with_slots(&mut table, level, |slots| fill_table_with_step(slots, first, step));
             first = first.wrapping_add(step << bits);
             *slot = Descriptor::link(table.into_pa(), g).with(tables).0;
         }
+        self.stats.tables += n as u64;
         let leaves = (n as u64) << bits;
         self.stats.count_leaves(level, self.rest.contiguous, leaves);
         self.advance(leaves).map_err(|error| Broken { done: n, error })?;

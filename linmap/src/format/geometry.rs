@@ -474,21 +474,16 @@ impl Geometry {
     /// Returns the sizes of the leaves that are made, largest first: those up to
     /// [the limit](Self::with_largest_leaf).
     pub const fn new_leaf_sizes(self) -> LeafSizes {
-        let all = self.leaf_sizes();
-        let mut made = LeafSizes { count: 0, ..all };
-        let mut next = 0;
-        while next < all.count {
-            if all.sizes[next].shift <= self.largest as u32 {
-                made.sizes[made.count] = all.sizes[next];
-                made.count += 1;
-            }
-            next += 1;
-        }
-        made
+        self.leaf_sizes_up_to(self.largest as u32)
     }
 
     /// Returns every size that a leaf can have, largest first.
     pub const fn leaf_sizes(self) -> LeafSizes {
+        self.leaf_sizes_up_to(u32::MAX)
+    }
+
+    /// Returns the sizes of leaves up to one of 2^`largest` bytes.
+    const fn leaf_sizes_up_to(self, largest: u32) -> LeafSizes {
         let entry_shift = self.page_shift();
         let page = LeafSize { level: Level::PAGE, contiguous: false, shift: entry_shift, entry_shift };
         let mut found = LeafSizes { sizes: [page; 8], count: 0 };
@@ -496,13 +491,16 @@ impl Geometry {
         loop {
             let entry_shift = self.level_shift(level);
             let run_shift = self.contiguous_entries(level).trailing_zeros();
-            if run_shift != 0 {
-                let shift = entry_shift + run_shift;
+            let shift = entry_shift + run_shift;
+            if run_shift != 0 && shift <= largest {
                 found.sizes[found.count] = LeafSize { level, contiguous: true, shift, entry_shift };
                 found.count += 1;
             }
-            found.sizes[found.count] = LeafSize { level, contiguous: false, shift: entry_shift, entry_shift };
-            found.count += 1;
+            if entry_shift <= largest {
+                found.sizes[found.count] =
+                    LeafSize { level, contiguous: false, shift: entry_shift, entry_shift };
+                found.count += 1;
+            }
             if level.0 == Level::PAGE.0 {
                 return found;
             }
@@ -566,6 +564,23 @@ mod tests {
         assert_eq!(sizes(g(K16, 48, Lpa2)), [64 * G, G, 32 * M, 2 * M, 16 * K]);
         assert_eq!(sizes(g(K64, 48, Bits48)), [16 * G, 512 * M, 2 * M, 64 * K]);
         assert_eq!(sizes(g(K64, 52, Lpa)), [4096 * G, 16 * G, 512 * M, 2 * M, 64 * K]);
+    }
+
+    /// Both ways to ask for a run that is made: by the level, and by what a table's entries span.
+    #[test]
+    fn runs_are_made_up_to_the_largest_leaf() {
+        for all in [g(Granule::K4, 48, OaFormat::Bits48), g(Granule::K16, 47, OaFormat::Bits48)] {
+            for size in all.leaf_sizes().iter() {
+                let g = all.with_largest_leaf(size.bytes().trailing_zeros());
+                for level in (2..=3).map(Level::new) {
+                    let members = g.run_to_make_below(level, g.level_shift(level));
+                    assert_eq!(members, g.run_to_make(level));
+                    let sizes = g.leaf_sizes();
+                    let run = sizes.iter().find(|s| s.level == level && s.contiguous).unwrap();
+                    assert_eq!(members > 1, run.bytes() <= size.bytes(), "{g:?} {level:?}");
+                }
+            }
+        }
     }
 
     #[test]

@@ -70,7 +70,7 @@ pub struct RangePages {
 
 impl RangePages {
     /// The largest such number.
-    const MOST: u64 = 32 << 16;
+    const MOST: u64 = Self { num: 31, scale: 3 }.count();
 
     /// Returns the largest such number that is at most `pages`, or `None` if `pages` is below 2.
     pub const fn at_most(pages: u64) -> Option<Self> {

@@ -382,17 +382,13 @@ impl AddressSpace {
         let (state, skip_holes) = (&self.state, flags.contains(ChangeFlags::SKIP_HOLES));
         let later = flags.contains(ChangeFlags::LATER);
         let change = LeafChange { skip_holes, ..state.leaf_change(change) };
-        let ranges = Ranges::of(state, pages);
-        let mut all = ranges.clone();
-        match (all.next().transpose()?, all.next()) {
-            (None, _) => Ok(()),
-            (Some(span), None) => protect(state, platform, (change, later, span)),
-            (Some(first), Some(second)) => {
-                second?;
-                all.try_for_each(|range| range.map(|_| ()))?;
-                let spans = ranges.filter_map(Result::ok);
-                ListChange::of::<P>(change, spans, first).run(state, platform, later)
+        let Some(list) = ListChange::of::<P>(change, Ranges::of(state, pages))? else { return Ok(()) };
+        match list.only() {
+            Some(span) if (span.first ^ span.last) >> GIGABYTE == 0 => {
+                change_part(state, platform, (change, later, span), 0)
             }
+            Some(span) => protect(state, platform, (change, later, span)),
+            None => list.run(state, platform, later),
         }
     }
 
@@ -508,6 +504,9 @@ impl AddressSpace {
 
     /// Returns to the largest leaves where `pages` pages from `va` on, with their neighbours in the same tables, are
     /// uniform again, and gives back the tables. Translations stay as they are.
+    ///
+    /// Leaves that are not valid stay as they are: no TLB holds them, and the caller that took them out puts them back page
+    /// by page, perhaps where no memory can be had for a split.
     ///
     /// A table with restrictions goes only if a new one would get them
     /// ([`set_table_attributes`](Self::set_table_attributes)), and if they remove nothing from the leaf in its place.

@@ -28,12 +28,7 @@ pub(crate) fn change_alike<P: Platform>(
     if (span.last - span.first) >> locked.geometry.page_shift() >= P::HOLD as u64 {
         return false;
     }
-    let Some(old) = what_all_are(locked, table, span) else { return false };
-    let new = change.of(old, Level::PAGE);
-    let refused = change.refuse_write_execute && new.is_write_execute();
-    if refused || !state.is_leaf(old, Level::PAGE) || cuts_run(locked, table, span) {
-        return false;
-    }
+    let Some((old, new)) = what_all_become(locked, table, (change, span)) else { return false };
     if new == old {
         return true;
     }
@@ -48,16 +43,30 @@ pub(crate) fn change_alike<P: Platform>(
     true
 }
 
-/// Returns the first entry of a span, if all are in page tables and differ only in their addresses and runs.
+/// Returns the first entry of a span and what it becomes, if all entries are pages that differ only in their addresses and
+/// runs, and may change without a change of size.
 #[inline(always)]
-fn what_all_are<P: Platform>(locked: &Locked<'_, P>, table: &Table, span: Span) -> Option<Descriptor> {
-    let mut first = None;
+fn what_all_become<P: Platform>(
+    locked: &Locked<'_, P>,
+    table: &Table,
+    (change, span): (LeafChange, Span),
+) -> Option<(Descriptor, Descriptor)> {
+    let mut all = None;
     let same = each_table(locked, table, span, |table, part| {
         let (index, last) = (table.index_of(part.first), table.index_of(part.last));
-        let first = *first.get_or_insert_with(|| locked.load(table, index));
-        locked.same_but(Descriptor::PAGE, table, (index, last), first) > last
+        let (old, new) = *all.get_or_insert_with(|| {
+            let old = locked.load(table, index);
+            (old, change.of(old, Level::PAGE))
+        });
+        let refused = change.refuse_write_execute && new.is_write_execute();
+        let cuts = |index| locked.dissolves(table, index, locked.load(table, index), span);
+        let cut = part.first == span.first && cuts(index) || part.last == span.last && cuts(last);
+        !refused
+            && locked.state.is_leaf(old, Level::PAGE)
+            && !cut
+            && locked.same_but(Descriptor::PAGE, table, (index, last), old) > last
     });
-    first.filter(|_| same)
+    all.filter(|_| same)
 }
 
 /// Calls `work` for each page table of a span and what it has of the span, until that returns false. Returns true if it has
@@ -82,14 +91,4 @@ fn each_table<P: Platform>(
         }
         part.first = part.last + 1;
     }
-}
-
-/// Returns true if a page at an end of a span is in a run that is only partly in the span.
-#[inline(always)]
-fn cuts_run<P: Platform>(locked: &Locked<'_, P>, above: &Table, span: Span) -> bool {
-    [span.first, span.last].into_iter().any(|va| {
-        let table = locked.deepest(*above, Span { first: va, last: va });
-        let index = table.index_of(va);
-        locked.dissolves(&table, index, locked.load(&table, index), span)
-    })
 }

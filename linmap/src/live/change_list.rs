@@ -5,7 +5,7 @@
 //! stored; the leaves are cut first, range by range and without a claim, since that takes table pages and changes no
 //! translation. Then it is tried again.
 
-use crate::format::{LeafChange, Span, Va};
+use crate::format::{LeafChange, Level, Span, Va};
 use crate::live::attempt::Call;
 use crate::live::ends::Ends;
 use crate::live::error::ChangeError;
@@ -17,6 +17,7 @@ use crate::live::stop::Stop;
 use crate::live::survey::{Survey, Surveyor};
 use crate::live::tlb_batch::TlbBatch;
 use crate::platform::Platform;
+use crate::read::Table;
 
 /// The ranges of a list of pages: each as long as pages follow each other.
 #[derive(Clone)]
@@ -34,14 +35,14 @@ impl<'s, I: Iterator<Item = Va> + Clone> Ranges<'s, I> {
 }
 
 impl<I: Iterator<Item = Va> + Clone> Iterator for Ranges<'_, I> {
-    /// An error for pages that are unaligned or outside the half.
-    type Item = Result<Span, ChangeError>;
+    /// A page that is unaligned or outside the half is first in its range, or the range ends outside the half.
+    type Item = Span;
 
     #[inline]
-    fn next(&mut self) -> Option<Self::Item> {
-        let first = self.next.take().or_else(|| self.pages.next())?;
+    fn next(&mut self) -> Option<Span> {
+        let first = self.next.take().or_else(|| self.pages.next())?.0;
         let page = self.state.geometry().page_size();
-        let mut end = first.0.wrapping_add(page);
+        let mut end = first.wrapping_add(page);
         for va in self.pages.by_ref() {
             if va.0 != end {
                 self.next = Some(va);
@@ -49,15 +50,15 @@ impl<I: Iterator<Item = Va> + Clone> Iterator for Ranges<'_, I> {
             }
             end = end.wrapping_add(page);
         }
-        let pages = end.wrapping_sub(first.0) >> page.trailing_zeros();
-        self.state.span(first, pages).transpose()
+        Some(Span { first, last: end.wrapping_sub(1) })
     }
 }
 
 /// A change of several ranges.
-pub(crate) struct ListChange<I> {
+pub(crate) struct ListChange<'s, I> {
     change: LeafChange,
-    ranges: I,
+    ranges: Ranges<'s, I>,
+    count: usize,
     /// From the lowest page to the highest.
     hull: Span,
     locks: LockSet,
@@ -68,6 +69,9 @@ pub(crate) struct ListChange<I> {
 /// The number of entries of a hold that a way down to a range counts as.
 const WALK: usize = 15;
 
+/// A range of so many pages is short.
+const SHORT: usize = 16;
+
 /// The outcome of an attempt.
 enum Tried {
     Done,
@@ -75,16 +79,65 @@ enum Tried {
     Cut,
 }
 
-impl<I: Iterator<Item = Span> + Clone> ListChange<I> {
-    /// Returns the change of these ranges.
-    pub(crate) fn of<P: Platform>(change: LeafChange, ranges: I, first: Span) -> Self {
-        let (mut hull, mut locks, mut bytes) = (first, LockSet::of::<P>(first), 0_u64);
-        for span in ranges.clone() {
-            bytes = bytes.saturating_add(span.last - span.first + 1);
-            hull = Span { first: hull.first.min(span.first), last: hull.last.max(span.last) };
-            locks = locks.and(LockSet::of::<P>(span));
+/// Returns the addresses from the lowest to the highest of some ranges, and the locks of all of them.
+#[inline(always)]
+fn hull_of<P: Platform>(ranges: impl Iterator<Item = Span>) -> Option<(Span, LockSet)> {
+    let each = ranges.map(|span| (span, LockSet::of::<P>(span)));
+    each.reduce(|(all, locks), (span, more)| {
+        (Span { first: all.first.min(span.first), last: all.last.max(span.last) }, locks.and(more))
+    })
+}
+
+/// The deepest table that translates a range. It is looked for again only for a range that is elsewhere.
+struct Way {
+    table: Option<Table>,
+}
+
+impl Way {
+    const fn new() -> Self {
+        Self { table: None }
+    }
+
+    #[inline(always)]
+    fn to<P: Platform>(&mut self, locked: &Locked<'_, P>, span: Span) -> Table {
+        match self.table {
+            Some(table) if table.span_of_all(locked.geometry).covers(span.first, span.last) => table,
+            _ => {
+                let table = locked.deepest(locked.root(), span);
+                // Below a table that is not of the last level there may be a deeper one for another range.
+                self.table = (table.level == Level::PAGE).then_some(table);
+                table
+            }
         }
-        Self { change, ranges, hull, locks, bytes }
+    }
+}
+
+impl<'s, I: Iterator<Item = Va> + Clone> ListChange<'s, I> {
+    /// Returns the change of these ranges, or `None` if there are none.
+    ///
+    /// # Errors
+    ///
+    /// A page is unaligned or outside the half.
+    pub(crate) fn of<P: Platform>(
+        change: LeafChange,
+        ranges: Ranges<'s, I>,
+    ) -> Result<Option<Self>, ChangeError> {
+        let (state, mut refused, mut count, mut bytes) = (ranges.state, Ok(()), 0, 0_u64);
+        let checked = ranges.clone().map_while(|span| {
+            let more = span.last.wrapping_sub(span.first).wrapping_add(1);
+            let pages = more >> state.geometry().page_shift();
+            refused = state.span(Va(span.first), pages).map(|_| ());
+            (count, bytes) = (count + 1, bytes.saturating_add(more));
+            refused.is_ok().then_some(span)
+        });
+        let all = hull_of::<P>(checked);
+        refused?;
+        Ok(all.map(|(hull, locks)| Self { change, ranges, count, hull, locks, bytes }))
+    }
+
+    /// Returns the range, if there is only one.
+    pub(crate) fn only(&self) -> Option<Span> {
+        (self.count == 1).then_some(self.hull)
     }
 
     /// Changes all leaves of the ranges, or none.
@@ -120,18 +173,20 @@ impl<I: Iterator<Item = Span> + Clone> ListChange<I> {
         }
         let later = call.is_later();
         call.attempts_with(self.locks, self.hull, |locked| {
-            let (mut survey, mut left) = (Survey::default(), P::HOLD);
+            let (mut surveyor, mut way) = (Surveyor::new(self.change, P::HOLD), Way::new());
             for span in self.ranges.clone() {
-                left = left.checked_sub(WALK).ok_or(Stop::TooLong)?;
-                survey.include(&self.survey(locked, span, (span, &mut left))?);
+                surveyor.take(WALK)?;
+                surveyor.add(locked, &way.to(locked, span), (span, span))?;
             }
+            let survey = surveyor.found();
             if survey.splits {
                 return Ok(Tried::Cut);
             }
             let mut batch = TlbBatch::of(later);
+            let mut way = Way::new();
             for span in self.ranges.clone() {
                 locked.mark(span);
-                self.in_place(locked, span, &mut batch);
+                self.in_place(locked, &way.to(locked, span), span, &mut batch);
             }
             if survey.changes() {
                 batch.finish(locked);
@@ -145,44 +200,77 @@ impl<I: Iterator<Item = Span> + Clone> ListChange<I> {
     fn long<P: Platform>(&self, call: &mut Call<'_, P>) -> Result<Tried, ChangeError> {
         // No table pages: nothing is cut under the claim.
         call.claim_all(&[self.hull])?;
-        let mut survey = Survey::default();
-        for span in self.ranges.clone() {
-            call.pieces(span, |locked, piece| {
-                survey.include(&self.survey(locked, span, (piece, &mut { usize::MAX }))?);
-                Ok(())
-            })?;
-        }
+        let mut surveyor = Surveyor::new(self.change, usize::MAX);
+        self.holds(call, false, |locked, table, spans| surveyor.add(locked, table, spans))?;
+        let survey = surveyor.found();
         if !survey.splits && survey.changes() {
             let mut batch = TlbBatch::of(call.is_later());
-            for span in self.ranges.clone() {
-                call.pieces(span, |locked, piece| {
-                    self.in_place(locked, piece, &mut batch);
-                    locked.publish_barrier();
-                    Ok(())
-                })?;
-            }
+            self.holds(call, true, |locked, table, (_, piece)| {
+                self.in_place(locked, table, piece, &mut batch);
+                Ok(())
+            })?;
             call.last_hold(self.hull, |locked| batch.finish(locked))?;
         }
         call.unclaim();
         Ok(if survey.splits { Tried::Cut } else { Tried::Done })
     }
 
-    /// Surveys a piece of a range, and subtracts its entries from those that are left.
-    fn survey<P: Platform>(
+    /// Calls `work`, which may store, for each range and its table. A hold has as many short ranges as it has room for and as its
+    /// first range has locks for: who waits for a lock holds no others. A long range comes piece by piece.
+    fn holds<P: Platform>(
         &self,
-        locked: &Locked<'_, P>,
-        span: Span,
-        (piece, left): (Span, &mut usize),
-    ) -> Result<Survey, Stop> {
-        let table = locked.deepest(locked.root(), piece);
-        Surveyor::survey_some(locked, &table, (self.change, span), (piece, left))
+        call: &mut Call<'_, P>,
+        stores: bool,
+        mut work: impl FnMut(&Locked<'_, P>, &Table, (Span, Span)) -> Result<(), Stop>,
+    ) -> Result<(), ChangeError> {
+        let shift = call.state.geometry().page_shift();
+        let is_short = |span: &Span| (span.last - span.first) >> shift < SHORT as u64;
+        let end = |locked: &Locked<'_, P>| {
+            if stores {
+                locked.publish_barrier();
+            }
+        };
+        let mut ranges = self.ranges.clone();
+        while let Some(first) = ranges.clone().next() {
+            let locks = LockSet::of::<P>(first);
+            let joins = |span: &Span| is_short(span) && locks.has(LockSet::of::<P>(*span));
+            let group = ranges.clone().take_while(joins).take(P::HOLD / (WALK + SHORT));
+            let count = group.clone().count();
+            let Some((hull, _)) = hull_of::<P>(group) else {
+                call.pieces(first, |locked, piece| {
+                    work(locked, &locked.deepest(locked.root(), piece), (first, piece))?;
+                    end(locked);
+                    Ok(())
+                })?;
+                ranges.next();
+                continue;
+            };
+            call.attempts_with(locks, hull, |locked| {
+                let mut way = Way::new();
+                // No more than these are read under locks: the next range may be long.
+                for span in ranges.clone().take(count) {
+                    locked.mark(span);
+                    work(locked, &way.to(locked, span), (span, span))?;
+                }
+                end(locked);
+                Ok(())
+            })?;
+            ranges.by_ref().take(count).for_each(|_| {});
+        }
+        Ok(())
     }
 
-    /// Changes the leaves of a range, or of a piece of one. What is left to a flush is noted at once, since the batch may
-    /// join it with addresses whose locks are not held.
-    fn in_place<P: Platform>(&self, locked: &Locked<'_, P>, span: Span, batch: &mut TlbBatch) {
-        let table = locked.deepest(locked.root(), span);
-        InPlace::new(self.change, false, batch).run(locked, &table, span);
+    /// Surveys an end of a range.
+    fn survey<P: Platform>(&self, locked: &Locked<'_, P>, (span, end): (Span, Span)) -> Result<Survey, Stop> {
+        let table = locked.deepest(locked.root(), end);
+        Surveyor::survey(locked, &table, (self.change, span), (end, 2))
+    }
+
+    /// Changes the leaves of a range, or of a piece of one, in a table that translates all of it. What is left to a flush is
+    /// noted at once, since the batch may join it with addresses whose locks are not held.
+    #[inline(always)]
+    fn in_place<P: Platform>(&self, locked: &Locked<'_, P>, table: &Table, span: Span, batch: &mut TlbBatch) {
+        InPlace::new(self.change, false, batch).run(locked, table, span);
         batch.leave(locked);
     }
 
@@ -199,7 +287,7 @@ impl<I: Iterator<Item = Span> + Clone> ListChange<I> {
             call.attempts_with(locks, span, |locked| {
                 let mut found = Survey::default();
                 for end in ends {
-                    found.include(&self.survey(locked, span, (end, &mut 2))?);
+                    found.include(&self.survey(locked, (span, end))?);
                 }
                 if found.splits {
                     Ends::cutting(locked, self.change, span).resize(found.resizes, &mut TlbBatch::new())?;

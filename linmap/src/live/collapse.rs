@@ -129,7 +129,8 @@ impl<P: Platform> Collapse<'_, P> {
         let first = self.locked.load(&table, 0).without_contiguous();
         let step = if first == Descriptor::HOLE {
             0
-        } else if first.is_leaf(g, table.level)
+        } else if first.is_valid()
+            && first.is_leaf(g, table.level)
             && g.makes_leaf(above)
             && first.oa(g, table.level).0 & ((1 << (table.shift + g.index_bits())) - 1) == 0
         {
@@ -249,7 +250,7 @@ impl<P: Platform> Collapse<'_, P> {
         let first = self.locked.load(table, start);
         let Entry::Leaf(leaf) = first.decode(self.locked.geometry, table.level) else { return None };
         let step = 1u64 << table.shift;
-        if leaf.contiguous || leaf.oa.0 & (step * members as u64 - 1) != 0 {
+        if !leaf.valid || leaf.contiguous || leaf.oa.0 & (step * members as u64 - 1) != 0 {
             return None;
         }
         let same = (1..members).all(|n| {

@@ -85,8 +85,7 @@ pub unsafe fn create_regions<P: Platform>(
     regions: impl IntoIterator<Item = Region>,
 ) -> Result<Stats, CreateError> {
     let (g, half) = (space.geometry(), space.state().half());
-    let runs = regions.into_iter().flat_map(|region| region.runs(g));
-    let tree = Tree::build_with(platform, g, half, space.table_attributes(), runs)?;
+    let tree = Tree::of_regions(platform, g, half, space.table_attributes(), regions.into_iter())?;
     // SAFETY: the caller's promise.
     Ok(unsafe { space.graft(platform, tree) }?)
 }

@@ -10,7 +10,7 @@ use crate::live::error::AdoptError;
 use crate::live::map_state::MapState;
 use crate::plan::Stats;
 use crate::platform::Memory;
-use crate::read::{Live, count, visit};
+use crate::read::{Live, count_live, visit};
 
 impl AddressSpace {
     /// Takes over tables that walkers already use, for example those of a boot loader or of a kernel's older code.
@@ -42,7 +42,7 @@ impl AddressSpace {
         Tree::fits(memory, geometry)?;
         // SAFETY: these are live tables of this memory, by the caller's promise.
         let tables = unsafe { Live::new(memory) };
-        let stats = count(&tables, geometry, root, whole(geometry, half)).unwrap_or_else(|e| match e {});
+        let stats = count_live(&tables, geometry, root, whole(geometry, half));
         Ok(Self::of(MapState::over(root, geometry, half, &stats)))
     }
 
@@ -120,7 +120,7 @@ impl AddressSpace {
         let (root, geometry, half) = (self.root(), self.geometry(), self.state().half());
         // SAFETY: these are tables of this memory; no walker uses them, and this value owns them.
         let tables = unsafe { Live::new(memory) };
-        let stats = count(&tables, geometry, root, whole(geometry, half)).unwrap_or_else(|e| match e {});
+        let stats = count_live(&tables, geometry, root, whole(geometry, half));
         let mut write_execute = None;
         let found = visit(&tables, geometry, root, whole(geometry, half), |visited| match visited.entry {
             Entry::Leaf(leaf) if leaf.valid && leaf.attributes.is_write_execute() => {
@@ -149,7 +149,7 @@ unsafe fn shared<M: Memory>(
     let owned = whole_entries(geometry, half, range)?;
     // SAFETY: these are live tables of this memory, by the caller's promise.
     let tables = unsafe { Live::new(memory) };
-    Ok((owned, count(&tables, geometry, root, range).unwrap_or_else(|e| match e {})))
+    Ok((owned, count_live(&tables, geometry, root, range)))
 }
 
 /// Returns a range whose ends are those of entries of the root, or of contiguous runs of them.

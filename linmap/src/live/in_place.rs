@@ -30,6 +30,10 @@ impl<'b> InPlace<'b> {
         if self.alike && table.level == Level::PAGE {
             return self.page_table(locked, table);
         }
+        if table.level == Level::PAGE && (span.first ^ span.last) >> table.shift == 0 {
+            let index = table.index_of(span.first);
+            return self.one(locked, table, index, locked.load(table, index));
+        }
         let Ok(()) = visit_span(locked, table, span, self);
     }
 

@@ -51,6 +51,13 @@ impl LockSet {
         Self(self.0 | other.0)
     }
 
+    /// Returns the locks that are in both sets.
+    #[must_use]
+    #[inline]
+    pub(crate) const fn common(self, other: Self) -> Self {
+        Self(self.0 & other.0)
+    }
+
     /// Returns true if it has all locks of another set.
     #[inline]
     pub(crate) const fn has(self, other: Self) -> bool {
@@ -70,6 +77,11 @@ impl LockSet {
 
     /// Returns the numbers in ascending order.
     pub(crate) fn numbers(self) -> impl Iterator<Item = usize> {
-        (0..64).filter(move |n| self.0 >> n & 1 != 0)
+        let mut left = self.0;
+        core::iter::from_fn(move || {
+            let number = left.trailing_zeros() as usize;
+            left &= left.checked_sub(1)?;
+            Some(number)
+        })
     }
 }

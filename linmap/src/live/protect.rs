@@ -12,7 +12,7 @@
 
 use core::mem::ManuallyDrop;
 
-use crate::format::{LeafChange, Span};
+use crate::format::{Descriptor, LeafChange, Span};
 use crate::live::alike::change_alike;
 use crate::live::attempt::Call;
 use crate::live::ends::{Ends, tables_for_ends};
@@ -24,7 +24,8 @@ use crate::live::locked::Locked;
 use crate::live::map_state::MapState;
 use crate::live::reserve::Reserve;
 use crate::live::resize::Resize;
-use crate::live::stop::{Needs, Stop};
+use crate::live::settle::heed;
+use crate::live::stop::Stop;
 use crate::live::survey::{Survey, Surveyor};
 use crate::live::tlb_batch::{TlbBatch, finish_one};
 use crate::plan::Policy;
@@ -47,10 +48,6 @@ pub(crate) fn protect<P: Platform>(
 ) -> Result<(), ChangeError> {
     let mut call = Call::of(state, platform, later);
     let done = call.attempts(span, |locked| {
-        let table = locked.deepest(locked.root(), span);
-        if within_one(locked, &table, &(change, later, span))? {
-            return Ok(());
-        }
         locked.mark(span);
         let mut batch = TlbBatch::of(later);
         let survey = prepare(locked, (change, span), &mut batch)?;
@@ -161,20 +158,15 @@ pub(crate) fn change_one<P: Platform, const LATER: bool>(
         let within = (1 << table.shift) - 1;
         let whole = span.first & within == 0 && span.first ^ span.last == within;
         if refused || !whole || old.is_contiguous() || !state.is_leaf(old, table.level) {
-            let (table, wanted) = (*table, (change, LATER, span));
-            if span.first ^ span.last > within {
-                let done = change_alike(state, platform, table, &wanted);
-                return if done { Tried::Done } else { Tried::Not(0) };
-            }
             let reserve = ManuallyDrop::new(Reserve::new(platform));
-            return try_part(state, &reserve, platform, table, &wanted);
+            return change_other(state, &reserve, platform, table, &(change, LATER, span), (old, new));
         }
         if new != old {
             let share = state.share(LockSet::number::<P>(span.first));
             let version = share.changes_begin();
             locked.store(table, index, new);
             if LATER && old.is_valid() {
-                locked.leave_pending(Invalidated {
+                state.leave_pending::<P>(Invalidated {
                     first: span.first,
                     last: span.last,
                     entry_shift: table.shift,
@@ -201,10 +193,13 @@ pub(crate) fn change_part<P: Platform>(
     wanted: Wanted,
     frames: u64,
 ) -> Result<(), ChangeError> {
-    let (_, later, span) = wanted;
+    let (change, later, span) = wanted;
     let reserve = Reserve::new(platform);
     reserve.fill(frames)?;
-    let part = |_: &Locked<'_, P>, table: &Table| try_part(state, &reserve, platform, *table, &wanted);
+    let part = |locked: &Locked<'_, P>, table: &Table| {
+        let old = locked.load(table, table.index_of(span.first));
+        change_other(state, &reserve, platform, table, &wanted, (old, change.of(old, table.level)))
+    };
     match in_one_hold(state, &reserve, platform, (later, span), part) {
         Tried::Done => Ok(()),
         Tried::Not(_) => {
@@ -214,8 +209,8 @@ pub(crate) fn change_part<P: Platform>(
     }
 }
 
-/// Works on the deepest table that translates a span, which is in one gigabyte, under its lock. Does nothing if claims, a
-/// repaint or pending invalidations have to be looked for.
+/// Works on the deepest table that translates a span, which is in one gigabyte, under its lock. Does nothing if others have
+/// claimed some of it, or a repaint is under way.
 #[inline(always)]
 fn in_one_hold<P: Platform>(
     state: &MapState,
@@ -226,7 +221,8 @@ fn in_one_hold<P: Platform>(
 ) -> Tried {
     let number = LockSet::number::<P>(span.first);
     let _held = platform.lock(number);
-    if if later { state.attention.is_needed_for_more() } else { state.attention.is_needed() } {
+    let looks = if later { state.attention.is_needed_for_more() } else { state.attention.is_needed() };
+    if looks && !heed(state, platform, later, span) {
         return Tried::Not(0);
     }
     let locked = Locked::of_one(platform, state, number, reserve);
@@ -234,81 +230,83 @@ fn in_one_hold<P: Platform>(
     work(&locked, &table)
 }
 
-/// Goes on where a leaf is in a run or only partly in a span, in the same hold.
+/// Goes on, in the same hold, where the entry of a span is not a leaf as large as the span that is in no run. `old` becomes
+/// `new`.
 #[inline(never)]
-fn try_part<P: Platform>(
+fn change_other<P: Platform>(
     state: &MapState,
     reserve: &Reserve<'_, P>,
     platform: &P,
-    table: Table,
-    wanted: &Wanted,
-) -> Tried {
-    let (_, _, span) = wanted;
-    let number = LockSet::number::<P>(span.first);
-    let locked = Locked { policy: state.policy(), ..Locked::of_one(platform, state, number, reserve) };
-    let share = state.share(number);
-    let version = share.changes_begin();
-    let tried = within_one(&locked, &table, wanted);
-    share.changes_end(version);
-    match tried {
-        Ok(true) => Tried::Done,
-        Err(Stop::Needs(Needs::Frames(frames))) => Tried::Not(frames),
-        _ => Tried::Not(0),
-    }
-}
-
-/// Changes the leaf that contains a span and is an entry of `table`, or a part of it, where it may change its size live.
-/// Returns false, and has done nothing, in all other cases.
-///
-/// # Errors
-///
-/// It takes more locks or table pages.
-#[inline(always)]
-fn within_one<P: Platform>(
-    locked: &Locked<'_, P>,
     table: &Table,
-    (change, later, span): &Wanted,
-) -> Result<bool, Stop> {
-    let (table, span) = (*table, *span);
-    let (index, at) = (table.index_of(span.first), table.span_of(table.index_of(span.first)));
-    let old = locked.load(&table, index);
-    let new = change.of(old, table.level);
+    wanted: &Wanted,
+    (old, new): (Descriptor, Descriptor),
+) -> Tried {
+    let (table, &(change, _, span)) = (*table, wanted);
+    let index = table.index_of(span.first);
+    let at = table.span_of(index);
+    if span.last > at.last {
+        let done = change_alike(state, platform, table, wanted);
+        return if done { Tried::Done } else { Tried::Not(0) };
+    }
     let refused = change.refuse_write_execute && new.is_write_execute();
-    let live = locked.policy == Policy::Live && locked.platform.promise().never_aborts;
-    let is_leaf = locked.state.is_leaf(old, table.level);
-    if span.last > at.last || refused || !is_leaf || old.is_valid() && !live {
-        return Ok(false);
+    let live = state.policy() == Policy::Live && platform.promise().never_aborts;
+    if refused || !state.is_leaf(old, table.level) || old.is_valid() && !live {
+        return Tried::Not(0);
     }
     if new == old {
-        return Ok(true);
+        return Tried::Done;
     }
-    let (whole, dissolves) = (span.covers(at.first, at.last), locked.run(&table, old));
+    let whole = span.covers(at.first, at.last);
+    // If there are some, they are most likely enough; if not, they are back in the reserve after it.
+    if !whole && reserve.count() == 0 {
+        return Tried::Not(tables_for_ends(state.geometry(), table.level, at, span));
+    }
+    let number = LockSet::number::<P>(span.first);
+    let locked = &Locked::of_one(platform, state, number, reserve);
+    let dissolves = locked.run(&table, old);
     let changing = table.run_of(index, dissolves.unwrap_or(1));
-    if !whole || dissolves.is_some() {
-        locked.state.owns(changing)?;
+    if !state.owned().covers(changing.first, changing.last) || locked.covers(changing).is_err() {
+        return Tried::Not(0);
     }
-    locked.covers(changing)?;
-    let mut link = None;
+    let share = state.share(number);
+    let version = share.changes_begin();
+    let changed =
+        resize_one(locked, Resize { table, index, dissolves, link: None }, wanted, (old, new), whole);
+    share.changes_end(version);
+    if changed { Tried::Done } else { Tried::Not(0) }
+}
+
+/// Changes a leaf, which may be in a run, or only partly in a span. Returns false, and has done nothing, if there are too few
+/// table pages.
+#[inline(always)]
+fn resize_one<P: Platform>(
+    locked: &Locked<'_, P>,
+    mut resize: Resize,
+    &(change, later, span): &Wanted,
+    (old, new): (Descriptor, Descriptor),
+    whole: bool,
+) -> bool {
+    let Resize { table, index, .. } = resize;
     if !whole {
-        // If there are some, they are most likely enough; if not, they are back in the reserve after it.
-        if locked.reserve.count() == 0 {
-            return Err(Needs::Frames(tables_for_ends(locked.geometry, table.level, at, span)).into());
-        }
-        link = Some(locked.replacement(*change, span).leaf(old, &table, at.first)?);
+        let Ok(link) = locked.replacement(change, span).leaf(old, &table, table.va(index)) else {
+            return false;
+        };
+        resize.link = Some(link);
     }
-    locked.mark(span);
-    if link.is_some() || dissolves.is_some() {
+    // A list of one page may have come here with a whole leaf in no run: it keeps its size.
+    if resize.link.is_some() || resize.dissolves.is_some() {
         locked.settle(span);
-        Resize::all_in_place(locked, [Resize { table, index, dissolves, link }].into_iter(), true);
+        Resize::all_in_place(locked, core::iter::once(resize), true);
     }
     if whole {
-        locked.store(&table, index, change.of(old.without_contiguous(), table.level));
+        locked.store(&table, index, new.without_contiguous());
     }
-    let later = *later && old.is_valid();
+    let later = later && old.is_valid();
     if later {
-        locked.leave_pending(Invalidated { first: span.first, last: span.last, entry_shift: table.shift });
+        let (Span { first, last }, entry_shift) = (span, table.shift);
+        locked.state.leave_pending::<P>(Invalidated { first, last, entry_shift });
     }
     let invalidates = old.is_valid() && !later;
     finish_one(locked.platform, locked.geometry, locked.counters(), invalidates, span.first);
-    Ok(true)
+    true
 }

@@ -11,36 +11,61 @@ use crate::live::reserve::Reserve;
 use crate::live::tlb_batch::TlbBatch;
 use crate::platform::{Platform, with_locks};
 
-impl<P: Platform> Locked<'_, P> {
-    /// Notes that the invalidation of a range is left to a later flush. The holder has all its locks.
-    pub(crate) fn leave_pending(&self, range: Invalidated) {
+impl MapState {
+    /// Notes that the invalidation of a range is left to a later flush. The caller has all its locks.
+    pub(crate) fn leave_pending<P: Platform>(&self, range: Invalidated) {
         let span = Span { first: range.first, last: range.last };
         for number in LockSet::of::<P>(span).numbers() {
-            let pending = self.state.pending(number);
+            let pending = self.pending(number);
             if pending.is_empty() {
-                self.state.attention.pending_begins();
+                self.attention.pending_begins();
             }
             pending.add(range);
         }
     }
 
+    /// Returns true if invalidations of a span are pending in some locks.
+    #[inline]
+    fn has_pending(&self, locks: LockSet, span: Span) -> bool {
+        let overlaps = |number| self.pending(number).overlaps(span);
+        self.attention.is_pending() && locks.numbers().any(overlaps)
+    }
+}
+
+/// Looks for what others have left or claimed in a span, whose one lock the caller holds. Invalidates what is pending there,
+/// unless the caller leaves its own invalidations `later` as well. Returns false if a part of it is claimed, or if a repaint
+/// has to be told of changes.
+#[cold]
+#[inline(never)]
+pub(crate) fn heed<P: Platform>(state: &MapState, platform: &P, later: bool, span: Span) -> bool {
+    let attention = &state.attention;
+    if attention.is_needed_for_more() && (attention.is_repaint() || state.claims.overlap(span, 0)) {
+        return false;
+    }
+    if !later {
+        let reserve = Reserve::new(platform);
+        Locked::of_one(platform, state, LockSet::number::<P>(span.first), &reserve).settle(span);
+    }
+    true
+}
+
+impl<P: Platform> Locked<'_, P> {
     /// Returns true if invalidations of a span are pending. The holder has its locks.
     pub(crate) fn is_pending(&self, span: Span) -> bool {
-        let overlaps = |number| self.state.pending(number).overlaps(span);
-        self.state.attention.is_pending() && LockSet::of::<P>(span).numbers().any(overlaps)
+        self.state.has_pending(LockSet::of::<P>(span), span)
     }
 
     /// Invalidates what is pending and overlaps a span, as far as its locks are held.
     #[inline]
     pub(crate) fn settle(&self, span: Span) {
-        if self.state.attention.is_pending() {
+        if self.state.has_pending(LockSet::of::<P>(span).common(self.locks), span) {
             self.settle_pending(span);
         }
     }
 
     #[cold]
     fn settle_pending(&self, span: Span) {
-        let held = LockSet::of::<P>(span).numbers().filter(|&number| self.locks.has(LockSet::one(number)));
+        let held = LockSet::of::<P>(span).common(self.locks).numbers();
         // One batch for all locks, so that a hold invalidates no more than a batch has.
         let (mut batch, mut ended) = (TlbBatch::new(), 0);
         for pending in held.map(|number| self.state.pending(number)) {

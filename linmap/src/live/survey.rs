@@ -1,6 +1,6 @@
 //! Surveys a range before a change: is the change possible, and what is needed? Nothing is stored.
 
-use crate::format::{Descriptor, LeafChange, Span};
+use crate::format::{Descriptor, LeafChange, Level, Span};
 use crate::live::error::refusal;
 use crate::live::locked::{LeafVisitor, Locked};
 use crate::live::stop::Stop;
@@ -120,6 +120,11 @@ pub(crate) struct Surveyor {
 }
 
 impl Surveyor {
+    /// Returns a survey for this change that may read so many entries.
+    pub(crate) fn new(change: LeafChange, most: usize) -> Self {
+        Self { change, span: Span { first: 0, last: 0 }, found: Survey::default(), left: most }
+    }
+
     /// Surveys a piece of `span`, of at most so many entries, for a change of all of it. The piece lies within what `table`
     /// translates.
     ///
@@ -134,21 +139,47 @@ impl Surveyor {
         (change, span): (LeafChange, Span),
         (piece, most): (Span, usize),
     ) -> Result<Survey, Stop> {
-        Self::survey_some(locked, table, (change, span), (piece, &mut { most }))
+        let mut surveyor = Self::new(change, most);
+        surveyor.add(locked, table, (span, piece))?;
+        Ok(surveyor.found)
     }
 
-    /// Does the same, and subtracts the entries from those that may be read.
+    /// Does the same for one range after the other.
+    ///
+    /// # Errors
+    ///
+    /// As for [`survey`](Self::survey).
     #[inline]
-    pub(crate) fn survey_some<P: Platform>(
+    pub(crate) fn add<P: Platform>(
+        &mut self,
         locked: &Locked<'_, P>,
         table: &Table,
-        (change, span): (LeafChange, Span),
-        (piece, left): (Span, &mut usize),
-    ) -> Result<Survey, Stop> {
-        let mut surveyor = Self { change, span, found: Survey::default(), left: *left };
-        locked.visit_leaves(table, piece, &mut surveyor)?;
-        *left = surveyor.left;
-        Ok(surveyor.found)
+        (span, piece): (Span, Span),
+    ) -> Result<(), Stop> {
+        self.span = span;
+        if table.level == Level::PAGE && (piece.first ^ piece.last) >> table.shift == 0 {
+            let index = table.index_of(piece.first);
+            let old = locked.load(table, index);
+            self.take(1)?;
+            return self.found.leaves(locked, (self.change, span), (table, index, index), old);
+        }
+        locked.visit_leaves(table, piece, self)
+    }
+
+    /// Counts entries that are read.
+    ///
+    /// # Errors
+    ///
+    /// There are more than may be read.
+    #[inline(always)]
+    pub(crate) fn take(&mut self, entries: usize) -> Result<(), Stop> {
+        self.left = self.left.checked_sub(entries).ok_or(Stop::TooLong)?;
+        Ok(())
+    }
+
+    /// Returns the findings.
+    pub(crate) const fn found(&self) -> Survey {
+        self.found
     }
 }
 
@@ -164,7 +195,7 @@ impl<P: Platform> LeafVisitor<P> for Surveyor {
         // A table may have more entries than a hold.
         let last = last.min(index.saturating_add(self.left));
         let end = locked.alike(table, index, old, last);
-        self.left = self.left.checked_sub(end - index).ok_or(Stop::TooLong)?;
+        self.take(end - index)?;
         self.found.leaves(locked, (self.change, self.span), (table, index, end - 1), old)?;
         Ok(end)
     }

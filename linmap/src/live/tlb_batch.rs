@@ -67,7 +67,7 @@ impl TlbBatch {
     /// Notes what is left to a flush, if that is so. The holder has the locks of all of it.
     pub(crate) fn leave<P: Platform>(&mut self, locked: &Locked<'_, P>) {
         if self.later {
-            self.ranges[..self.used].iter().for_each(|range| locked.leave_pending(*range));
+            self.ranges[..self.used].iter().for_each(|range| locked.state.leave_pending::<P>(*range));
             self.used = 0;
         }
     }

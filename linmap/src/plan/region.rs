@@ -90,6 +90,9 @@ impl Region {
         Self { va, oa, bytes, attributes, leaves: Leaves::Largest }
     }
 
+    /// A region without leaves.
+    pub(crate) const NONE: Self = Self::new(Va(0), Pa(0), 0, Attributes::empty());
+
     /// Returns a region that maps physical memory to equal virtual addresses, in the largest leaves.
     pub const fn identity(range: Range<Pa>, attributes: Attributes) -> Self {
         Self::new(Va(range.start.0), range.start, range.end.0.saturating_sub(range.start.0), attributes)
@@ -100,30 +103,37 @@ impl Region {
     /// Addresses and length should be multiples of the page size. A region that does not start at a page has no leaves,
     /// and a partial page at the end is cut off, as is everything beyond the last address.
     pub fn runs(self, geometry: Geometry) -> impl Iterator<Item = Run> {
+        self.up_to_last_address().runs_of(geometry.new_leaf_sizes())
+    }
+
+    /// Returns the part of this region that does not extend beyond the last address.
+    pub(crate) fn up_to_last_address(self) -> Self {
         // The largest number of bytes that can follow the first byte.
         let behind = u64::MAX - self.va.0.max(self.oa.0);
-        let bytes = if self.bytes > behind { behind.saturating_add(1) } else { self.bytes };
-        Self { bytes, ..self }.runs_of(geometry.new_leaf_sizes())
+        Self { bytes: if self.bytes > behind { behind.saturating_add(1) } else { self.bytes }, ..self }
     }
 
     /// Returns the runs for known leaf sizes. The region must not extend beyond the last address.
-    pub(crate) fn runs_of(self, sizes: impl Borrow<LeafSizes>) -> impl Iterator<Item = Run> {
-        let mut rest = self;
-        core::iter::from_fn(move || {
-            let (size, bytes) = rest.next_piece(sizes.borrow())?;
-            let run = Run {
-                va: rest.va,
-                oa: rest.oa,
-                level: size.level,
-                contiguous: size.contiguous,
-                descriptors: bytes >> size.entry_shift,
-                attributes: rest.attributes,
-            };
-            rest.va.0 = rest.va.0.wrapping_add(bytes);
-            rest.oa.0 = rest.oa.0.wrapping_add(bytes);
-            rest.bytes -= bytes;
-            Some(run)
-        })
+    pub(crate) fn runs_of(mut self, sizes: impl Borrow<LeafSizes>) -> impl Iterator<Item = Run> {
+        core::iter::from_fn(move || self.take_run(sizes.borrow()))
+    }
+
+    /// Removes the first run for known leaf sizes from the region, which must not extend beyond the last address.
+    #[inline]
+    pub(crate) fn take_run(&mut self, sizes: &[LeafSize]) -> Option<Run> {
+        let (size, bytes) = self.next_piece(sizes)?;
+        let run = Run {
+            va: self.va,
+            oa: self.oa,
+            level: size.level,
+            contiguous: size.contiguous,
+            descriptors: bytes >> size.entry_shift,
+            attributes: self.attributes,
+        };
+        self.va.0 = self.va.0.wrapping_add(bytes);
+        self.oa.0 = self.oa.0.wrapping_add(bytes);
+        self.bytes -= bytes;
+        Some(run)
     }
 
     /// Returns the size of the first leaf, and the number of bytes up to which no larger size fits.

@@ -6,7 +6,6 @@ use crate::plan::region::Run;
 /// The number of leaves by size, and of table pages.
 ///
 /// `tables` counts the table pages that hold an entry of the map, including the root. Counts saturate.
-/// is the largest there is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// The number of leaf descriptors by level ordinal: single leaves first, then members of contiguous runs.

@@ -13,4 +13,5 @@ pub use ptdump::{DumpError, MarkedRange, dump, dump_with};
 pub(crate) use reader::Live;
 pub use reader::{Bounded, BoundedError, ReadTables};
 pub(crate) use table::Table;
+pub(crate) use walk::count_live;
 pub use walk::{Visited, count, visit};

@@ -7,9 +7,9 @@ use core::ops::ControlFlow;
 
 use crate::format::{Decoder, Descriptor, Entry, Geometry, Half, Level, Pa, Span, TableLimits, Va};
 use crate::plan::Stats;
-use crate::platform::Slot;
-use crate::read::cursor::{Stop, Visitor, visit_span};
-use crate::read::reader::{ReadTables, Reading};
+use crate::platform::{Memory, Slot};
+use crate::read::cursor::{Source, Stop, Visitor, visit_span};
+use crate::read::reader::{Live, ReadTables, Reading};
 use crate::read::table::Table;
 
 /// An entry that a walk visits.
@@ -41,6 +41,17 @@ pub fn visit<R: ReadTables>(
     reader: &R,
     geometry: Geometry,
     root: Pa,
+    range: (Va, Va),
+    each: impl FnMut(&Visited) -> ControlFlow<()>,
+) -> Result<ControlFlow<()>, R::Error> {
+    walk::<R, true>(reader, geometry, root, range, each)
+}
+
+/// Visits entries, with or without those that are 0.
+fn walk<R: ReadTables, const ZEROS: bool>(
+    reader: &R,
+    geometry: Geometry,
+    root: Pa,
     (first, last): (Va, Va),
     each: impl FnMut(&Visited) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, R::Error> {
@@ -52,7 +63,7 @@ pub fn visit<R: ReadTables>(
         return Ok(ControlFlow::Continue(()));
     }
     let source = Reading { reader, geometry };
-    let mut walk = Walk { geometry, limits: TableLimits::empty(), each };
+    let mut walk = Walk::<_, ZEROS> { geometry, limits: TableLimits::empty(), each };
     match visit_span(&source, &Table::root(root, geometry, base), span, &mut walk) {
         Ok(()) => Ok(ControlFlow::Continue(())),
         Err(Stop::Enough) => Ok(ControlFlow::Break(())),
@@ -71,23 +82,63 @@ pub fn count<R: ReadTables>(
     root: Pa,
     range: (Va, Va),
 ) -> Result<Stats, R::Error> {
+    count_by::<R, true>(reader, geometry, root, range)
+}
+
+/// Counts the same in live tables, which can all be read, and are mostly zeros: what is not 0 may be read twice.
+pub(crate) fn count_live<M: Memory>(
+    tables: &Live<'_, M>,
+    geometry: Geometry,
+    root: Pa,
+    range: (Va, Va),
+) -> Stats {
+    count_by::<_, false>(tables, geometry, root, range).unwrap_or_else(|e| match e {})
+}
+
+fn count_by<R: ReadTables, const ZEROS: bool>(
+    reader: &R,
+    geometry: Geometry,
+    root: Pa,
+    range: (Va, Va),
+) -> Result<Stats, R::Error> {
     let mut stats = Stats::ROOT;
-    let _ = visit(reader, geometry, root, range, |visited| {
+    let _ = walk::<R, ZEROS>(reader, geometry, root, range, |visited| {
         stats.count_entry(visited.level, visited.entry);
         ControlFlow::Continue(())
     })?;
     Ok(stats)
 }
 
+/// Returns the index of the first entry that is not 0, or of the one after the last. Most entries of a root that is taken over
+/// are 0, so it looks at four at a time.
+fn next_used<R: ReadTables>(
+    source: &Reading<'_, R>,
+    table: &Table,
+    (mut index, last): (usize, usize),
+) -> Result<usize, R::Error> {
+    let load = |index: usize| source.load(table, index).map(|entry| entry.0);
+    while index + 3 <= last {
+        let four = [load(index)?, load(index + 1)?, load(index + 2)?, load(index + 3)?];
+        if four[0] | four[1] | four[2] | four[3] != 0 {
+            return Ok(index + four.iter().take_while(|&&entry| entry == 0).count());
+        }
+        index += 4;
+    }
+    while index <= last && load(index)? == 0 {
+        index += 1;
+    }
+    Ok(index)
+}
+
 /// The visitor of a walk.
-struct Walk<F> {
+struct Walk<F, const ZEROS: bool> {
     geometry: Geometry,
     /// The restrictions on the next table.
     limits: TableLimits,
     each: F,
 }
 
-impl<F: FnMut(&Visited) -> ControlFlow<()>> Walk<F> {
+impl<F: FnMut(&Visited) -> ControlFlow<()>, const ZEROS: bool> Walk<F, ZEROS> {
     #[inline(always)]
     fn visited<E>(
         &mut self,
@@ -104,7 +155,9 @@ impl<F: FnMut(&Visited) -> ControlFlow<()>> Walk<F> {
     }
 }
 
-impl<R: ReadTables, F: FnMut(&Visited) -> ControlFlow<()>> Visitor<Reading<'_, R>> for Walk<F> {
+impl<R: ReadTables, F: FnMut(&Visited) -> ControlFlow<()>, const ZEROS: bool> Visitor<Reading<'_, R>>
+    for Walk<F, ZEROS>
+{
     type Stop = Stop<R::Error>;
     /// The decoder of the table's entries, and the restrictions on them.
     type Scratch = (Decoder, TableLimits);
@@ -117,12 +170,15 @@ impl<R: ReadTables, F: FnMut(&Visited) -> ControlFlow<()>> Visitor<Reading<'_, R
     #[inline(always)]
     fn leaves(
         &mut self,
-        _: &Reading<'_, R>,
+        source: &Reading<'_, R>,
         table: &Table,
         scratch: &mut Self::Scratch,
-        (index, _): (usize, usize),
+        (index, last): (usize, usize),
         entry: Descriptor,
     ) -> Result<usize, Self::Stop> {
+        if !ZEROS && entry == Descriptor::HOLE {
+            return Ok(next_used(source, table, (index + 1, last))?);
+        }
         self.visited(table, *scratch, index, entry)?;
         Ok(index + 1)
     }

@@ -97,10 +97,15 @@ impl<'a, P: Platform> Repaint<'a, P> {
 
     fn run(call: Call<'a, P>, range: Span, keep: &'a [(Va, Va)]) -> Result<Stats, RepaintError> {
         let root = call.platform.take().ok_or(OutOfFrames(0))?;
-        let old = if call.state.is_root_fixed() { call.platform.take() } else { None };
-        if call.state.is_root_fixed() && old.is_none() {
-            call.platform.give(root);
-            return Err(OutOfFrames(1).into());
+        let is_fixed = call.state.is_root_fixed();
+        let mut old = if is_fixed { call.platform.take() } else { None };
+        match &mut old {
+            Some(old) => fill_holes(call.platform.slots(old)),
+            None if is_fixed => {
+                call.platform.give(root);
+                return Err(OutOfFrames(1).into());
+            }
+            None => {}
         }
         let (counters, detached) = (Counters::new(), Detached::new());
         let mut repaint = Self { call, range, keep, root, old, counters, holds: 0, claim: None, detached };

@@ -27,8 +27,8 @@ pub(super) fn load_root<P: Platform>(
     Ok(pa)
 }
 
-/// Stores the entries of the second root into the first, which stays where it is, while the CPUs are parked. Its old entries
-/// are in `old` then, whose address it returns.
+/// Stores the entries of the second root into the first, which stays where it is, while the CPUs are parked. `old`, which has
+/// holes there, gets the old ones. Returns its address.
 ///
 /// # Errors
 ///
@@ -38,17 +38,17 @@ pub(super) fn store_entries<P: Platform>(
     (root, old): (&mut Frame, &mut Frame),
     entries: Range<usize>,
 ) -> Result<Pa, CannotPark> {
-    let (live, platform) = (locked.root(), locked.platform);
-    let (mut used, of_old) = (None, old.pa());
+    let (live, platform, of_old) = (locked.root(), locked.platform, old.pa());
     let (new, old) = (platform.slots(root), platform.slots(old));
-    for index in entries {
+    // The CPUs may have parked already: most entries are holes, which are passed over as fast as possible.
+    let is_used = |&index: &usize| new[index] | locked.load(&live, index).0 != 0;
+    let last = entries.clone().rfind(is_used);
+    let used = last.and_then(|last| Some(entries.clone().find(is_used)?..last + 1));
+    for index in used.clone().unwrap_or(0..0) {
         old[index] = locked.load(&live, index).0;
-        if (old[index], new[index]) != (0, 0) {
-            used = Some((used.map_or(index, |(first, _)| first), index));
-        }
     }
     locked.publish_barrier();
-    let update = used.map(|(first, last)| EntryUpdate::copy(live.pa, root.pa(), first, last - first + 1));
+    let update = used.map(|used| EntryUpdate::copy(live.pa, root.pa(), used.start, used.len()));
     platform.park(platform, live.pa, update.as_slice())?;
     Ok(of_old)
 }

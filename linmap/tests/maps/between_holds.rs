@@ -295,15 +295,87 @@ fn a_long_list_is_read_between_holds() {
                 reads.update(|n| n + u64::from(hardware.held.get() != 0));
                 Va(base + page * PAGE)
             };
-            let list = (0..512).chain(1024..1536).map(read);
+            let list = (0..512).chain([600, 602]).chain(1024..1536).map(read);
             // SAFETY: no CPU uses these tables.
             unsafe {
                 space.map(platform, Va(base), 2048, pa(Va(base)), Attributes::RAM).expect("room");
                 space.change_pages(platform, list, Change::READ_ONLY, ChangeFlags::empty()).expect("mapped");
             }
             assert!(is_read_only(space, platform, Va(base + 1535 * PAGE)));
+            assert!(is_read_only(space, platform, Va(base + 602 * PAGE)));
+            assert!(!is_read_only(space, platform, Va(base + 601 * PAGE)));
             assert!(!is_read_only(space, platform, Va(base + 1023 * PAGE)));
             assert!(reads.get() <= 2 * 64, "{} pages were read under locks", reads.get());
+        },
+    );
+}
+
+/// A page by a list is left to a flush like a page by itself: a second change adds to it.
+#[test]
+fn a_list_of_one_page_is_that_page() {
+    let va = Va(geometry().base(Half::Upper) + 3 * PAGE);
+    with_map::<64>(
+        |_, _, _| (),
+        |space, platform, hardware| {
+            // SAFETY: no CPU uses these tables.
+            unsafe { space.map(platform, va, 1, pa(va), Attributes::RAM).expect("room") };
+            for change in [Change::READ_ONLY, Change::WRITABLE] {
+                // SAFETY: as above.
+                unsafe { space.change_pages(platform, [va].into_iter(), change, ChangeFlags::LATER) }
+                    .expect("mapped");
+            }
+            assert_eq!(hardware.invalidations.get(), 0);
+            space.flush(platform, va, 1).expect("mapped");
+            assert_eq!(hardware.invalidations.get(), 1);
+        },
+    );
+}
+
+/// A list of as many pages as a hold has entries takes one hold; with one more it is long.
+#[test]
+fn a_list_of_as_many_pages_as_a_hold_has_entries() {
+    let base = geometry().base(Half::Upper);
+    with_map::<64>(
+        |_, _, _| (),
+        |space, platform, hardware| {
+            // SAFETY: no CPU uses these tables.
+            unsafe { space.map(platform, Va(base), 512, pa(Va(base)), Attributes::RAM).expect("room") };
+            let holds = |pages: u64| {
+                hardware.left.set(u64::MAX);
+                let list = (0..1).chain(2..pages + 1).map(|page| Va(base + page * PAGE));
+                // SAFETY: as above.
+                unsafe { space.change_pages(platform, list, Change::WRITABLE, ChangeFlags::empty()) }
+                    .expect("mapped");
+                u64::MAX - hardware.left.get()
+            };
+            assert_eq!(holds(64), 1);
+            assert!(holds(65) > 1);
+        },
+    );
+}
+
+/// While invalidations are pending, a change elsewhere in the same gigabyte takes one hold. One of the same page
+/// invalidates first.
+#[test]
+fn a_change_beside_what_is_pending() {
+    let base = geometry().base(Half::Upper);
+    with_map::<64>(
+        |_, _, _| (),
+        |space, platform, hardware| {
+            let change = |page: u64, change, flags| {
+                hardware.left.set(u64::MAX);
+                hardware.invalidations.set(0);
+                // SAFETY: no CPU uses these tables.
+                unsafe { space.change(platform, Va(base + page * PAGE), 1, change, flags) }.expect("mapped");
+                (u64::MAX - hardware.left.get(), hardware.invalidations.get())
+            };
+            // SAFETY: no CPU uses these tables.
+            unsafe { space.map(platform, Va(base), 8, pa(Va(base)), Attributes::RAM).expect("room") };
+            assert_eq!(change(3, Change::READ_ONLY, ChangeFlags::LATER), (1, 0));
+            assert_eq!(change(5, Change::READ_ONLY, ChangeFlags::empty()), (1, 1));
+            assert!(space.has_pending());
+            assert_eq!(change(3, Change::WRITABLE, ChangeFlags::empty()), (1, 2));
+            assert!(!space.has_pending());
         },
     );
 }

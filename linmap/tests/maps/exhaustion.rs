@@ -8,8 +8,8 @@ use crate::raw::load;
 use linmap::host::HostMemory;
 use linmap::{
     AddressSpace, Attributes, BuildError, ChangeError, CreateError, Descriptor, Geometry, GraftError,
-    Granule, Half, Layout, Leaves, Level, MarkedRange, OaFormat, Pa, Rodata, Run, Slot, Stats, Tree,
-    Unaligned, Va,
+    Granule, Half, Layout, Leaves, Level, MarkedRange, OaFormat, Pa, Region, Rodata, Run, Slot, Stats, Tree,
+    Unaligned, Va, create_regions,
 };
 use test_support::geometries;
 
@@ -277,6 +277,48 @@ fn bad_runs_are_refused_and_all_is_given_back() {
         assert_eq!(build(&memory, g, &[good, bad]).unwrap_err(), error, "{bad:?}");
         assert_eq!(memory.in_use(), 0, "{bad:?}");
     }
+}
+
+/// Regions that cannot be mapped, each after one that can; regions without a whole page at a page are left out, wherever they are.
+#[test]
+fn bad_regions_are_refused_and_all_is_given_back() {
+    let (g, base) = (k4(), Va(0xffff_0000_0000_0000));
+    let good = Region::new(Va(base.0 + G), Pa(G), 3 << 12, Attributes::RAM);
+    let at = |va: u64, oa: u64, bytes: u64| Region::new(Va(va), Pa(oa), bytes, Attributes::RAM);
+    let next = good.va.0 + good.bytes;
+    let both = Attributes::RAM & !(Attributes::PXN | Attributes::UXN);
+    let unordered = |region: Region| (region, BuildError::Unordered { va: region.va }.into());
+    let out_of_range = |region: Region| (region, BuildError::OutOfRange { va: region.va }.into());
+    let writable = Region { attributes: both, ..at(next, 0, 0x1000) };
+    let rows: [(Region, CreateError); 8] = [
+        unordered(good),
+        unordered(at(next - 0x1000, 0, 0x2000)),
+        unordered(at(base.0, 0, 0x1000)),
+        // Below the half, and the end of the output addresses. What is beyond the last address is left out.
+        out_of_range(at(0x1000, 0, 0x1000)),
+        out_of_range(at(0xfffe_ffff_ffff_f000, 0, 0x1000)),
+        out_of_range(at(next, (1 << 48) - 0x1000, 0x2000)),
+        out_of_range(at(next, 1 << 48, 0x1000)),
+        (writable, GraftError::WriteExecute { va: writable.va }.into()),
+    ];
+    let memory = dirty_memory(g, 16);
+    let space = AddressSpace::adopt(build(&memory, g, &[]).unwrap());
+    // SAFETY: no CPU uses these tables.
+    let create = |regions: &[Region]| unsafe {
+        create_regions(&space, &memory.platform(), regions.iter().copied()).map(|stats| stats.tables)
+    };
+    for (bad, error) in rows {
+        assert_eq!(create(&[good, bad]), Err(error), "{bad:?}");
+        assert_eq!((memory.in_use(), space.stats(&memory.platform())), (1, Stats::ROOT), "{bad:?}");
+    }
+    let nothing =
+        [at(0, 0, 0xfff), at(u64::MAX - 0xfff, 0x800, 0x1000), at(0x800, 0x800, 0x1800), at(0, 0, 0)];
+    let last = at(u64::MAX - 0x1fff, (1 << 48) - 0x2000, 0x2abc);
+    assert_eq!(create(&nothing), Ok(1));
+    assert_eq!(create(&[nothing[0], good, nothing[1], nothing[2], last, nothing[3]]), Ok(7));
+    let sizes = g.leaf_sizes();
+    let pages = sizes.last().expect("pages");
+    assert_eq!(space.stats(&memory.platform()).descriptors(*pages), 5);
 }
 
 /// The last page of the half and of the output addresses can be mapped.

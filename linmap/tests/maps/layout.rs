@@ -90,6 +90,20 @@ fn ram_that_no_descriptor_reaches_is_dropped() {
     }
 }
 
+/// For a larger leaf RAM is dropped, but less than an L2 block.
+#[test]
+fn a_larger_leaf_may_cost_less_than_a_block() {
+    const BLOCK: u64 = 2 << 20;
+    let g = Geometry::new(Granule::K4, 39, OaFormat::Bits48).unwrap();
+    let reach = 256 << 30;
+    // From the first block on the map reaches the end of RAM; from 0 on, which 1G blocks need, it does not.
+    for (more, dropped) in [(BLOCK, 0), (BLOCK - 0x1000, BLOCK - 0x1000)] {
+        let mut ram = [Pa(BLOCK)..Pa(reach + more)];
+        let layout = Layout::of_ram(g, &mut ram).expect("RAM");
+        assert_eq!(layout.dropped_bytes(), dropped);
+    }
+}
+
 /// Carve-outs that share a page after rounding are judged alike with an image and without.
 #[test]
 fn the_image_does_not_decide_about_carve_outs() {

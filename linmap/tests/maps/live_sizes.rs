@@ -68,6 +68,42 @@ fn what_is_mapped_has_the_leaves_of_what_is_created() {
     }
 }
 
+/// A split dissolves the runs that contain an end of the range, and no others.
+#[test]
+fn a_split_keeps_whole_runs() {
+    for g in geometries() {
+        let sizes = g.leaf_sizes();
+        let block = sizes.iter().rfind(|s| s.level < Level::PAGE && !s.contiguous).expect("blocks");
+        let run = sizes.iter().find(|s| s.level == Level::PAGE && s.contiguous).expect("runs of pages");
+        let (page, pages) = (g.page_size(), run.descriptors());
+        // The first page, the one after the last, and the number of runs with an end in them.
+        for (first, end, cut) in [
+            (pages, 2 * pages, 0),
+            (pages, 4 * pages, 0),
+            (0, 3 * pages, 0),
+            (pages, 3 * pages + 1, 1),
+            (2 * pages - 1, 4 * pages, 1),
+            (pages + 1, 4 * pages - 1, 2),
+            (pages + 1, pages + 2, 1),
+        ] {
+            let memory = dirty_memory(g, 16);
+            let (space, platform) = (empty(g, &memory), memory.platform());
+            let base = Va(g.base(Half::Upper) + block.bytes());
+            // SAFETY: no CPU uses these tables.
+            unsafe {
+                space.map(&platform, base, block.bytes() / page, Pa(0), Attributes::RAM).expect("a hole");
+                let va = Va(base.0 + first * page);
+                space.protect(&platform, va, end - first, Change::READ_ONLY).expect("it is mapped");
+            }
+            let (all, stats) = (block.bytes() / page, space.stats(&platform));
+            let single = sizes.last().expect("pages");
+            let found = (stats.descriptors(*single), stats.descriptors(*run));
+            assert_eq!(found, (cut * pages, all - cut * pages), "{g:?}, pages {first}..{end}");
+            is_sound(&space, &memory);
+        }
+    }
+}
+
 /// A whole table of the largest leaves, aligned to all that it spans: no leaf of the level above can replace it where
 /// that level has none.
 #[test]
@@ -108,6 +144,38 @@ fn nothing_collapses_into_a_level_without_leaves() {
         tables += 1;
     }
     assert!(tables > 20, "{tables} geometries have such a table");
+}
+
+/// Pages that were taken out one by one come back one by one, from any context: they stay pages until they are valid.
+#[test]
+fn what_is_not_valid_does_not_collapse() {
+    for g in geometries() {
+        let sizes = g.leaf_sizes();
+        let block = sizes.iter().rfind(|s| s.level < Level::PAGE && !s.contiguous).expect("blocks");
+        let (page, va) = (g.page_size(), Va(g.base(Half::Upper) + block.bytes()));
+        let pages = block.bytes() / page;
+        let memory = dirty_memory(g, 16);
+        let (space, platform) = (empty(g, &memory), memory.platform());
+        // SAFETY: no CPU uses these tables.
+        unsafe { space.map(&platform, va, pages, Pa(0), Attributes::RAM) }.expect("a hole");
+        let created = space.stats(&platform);
+        space.split_to_pages(&platform, va, pages).expect("memory for a table");
+        let split = space.stats(&platform);
+        for page_at in (0..pages).map(|n| Va(va.0 + n * page)) {
+            // SAFETY: as above.
+            unsafe { space.set_valid(&platform, page_at, 1, false) }.expect("a page");
+        }
+        space.collapse(&platform, va, pages).expect("no CPU to park");
+        assert_eq!(space.stats(&platform), split, "{g:?}");
+        is_sound(&space, &memory);
+        for page_at in (0..pages).map(|n| Va(va.0 + n * page)) {
+            // SAFETY: as above.
+            unsafe { space.set_valid(&platform, page_at, 1, true) }.expect("a page");
+        }
+        space.collapse(&platform, va, pages).expect("no CPU to park");
+        assert_eq!(space.stats(&platform), created, "{g:?}");
+        is_sound(&space, &memory);
+    }
 }
 
 /// An empty map, and one whose last page has gone, have nothing to collapse.

@@ -30,3 +30,4 @@ mod repaint_holds;
 mod restricted;
 mod shared_root;
 mod with_readers;
+mod work;

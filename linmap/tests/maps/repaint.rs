@@ -492,94 +492,101 @@ fn holds_undisturbed(live: &Live) -> u64 {
     busy.locks.get()
 }
 
+/// A map of two regions that is repainted, with the first one, which is a leaf, kept.
+struct KeptLeaf {
+    live: Live,
+    g: Geometry,
+    /// The second one takes several holds of the lock.
+    regions: [Region; 2],
+    /// A page in the middle of the leaf.
+    page: Va,
+}
+
+impl KeptLeaf {
+    /// Runs some work with a leaf of each size.
+    fn of_each_size(work: impl Fn(&Self)) {
+        for g in geometries().into_iter().filter(|g| [39, 42, 48, 52].contains(&g.va_bits())) {
+            for size in g.leaf_sizes().iter().filter(|s| s.level < Level::PAGE && s.bytes() <= G) {
+                let base = g.base(Half::Upper);
+                let bytes = G.max(8 << (g.page_shift() + g.index_bits()));
+                let (attributes, leaves) = (Attributes::RAM, Leaves::Largest);
+                let region = |va, bytes| Region { va: Va(base + va), oa: Pa(va), bytes, attributes, leaves };
+                let regions = [region(0, size.bytes()), region(2 * bytes, bytes)];
+                let live = Live::of(&regions, g, 3000);
+                work(&Self { live, g, regions, page: Va(base + size.bytes() / 2) });
+            }
+        }
+    }
+
+    /// Repaints the map, with some work at each lock.
+    fn repaint(&self, meanwhile: impl Fn(u64)) {
+        let busy = Meanwhile { host: &self.live.memory.platform(), locks: Cell::new(0), meanwhile };
+        // SAFETY: the lock is the host's own.
+        let platform = unsafe { Combined::new(&self.live.memory, &busy) };
+        let kept = self.regions[0];
+        let keep = (kept.va, Va(kept.va.0 + (kept.bytes - 1)));
+        self.live.space.repaint(&platform, linear_range(self.g), &[keep]).expect("frames enough");
+        self.live.is_sound();
+    }
+}
+
 /// Leaves that are to keep their size and do not for a while: the new tree has them as the old one does in the
 /// end, though it is not specified when a run forms again.
 #[test]
 fn kept_leaves_come_and_go() {
-    for g in geometries().into_iter().filter(|g| [39, 42, 48, 52].contains(&g.va_bits())) {
-        let sizes = g.leaf_sizes();
-        for size in sizes.iter().filter(|s| s.level < Level::PAGE && s.bytes() <= G) {
-            let base = g.base(Half::Upper);
-            let bytes = G.max(8 << (g.page_shift() + g.index_bits()));
-            let (attributes, leaves) = (Attributes::RAM, Leaves::Largest);
-            let region = |va, bytes| Region { va: Va(base + va), oa: Pa(va), bytes, attributes, leaves };
-            // The last one takes several holds of the lock.
-            let regions = [region(0, size.bytes()), region(2 * G.max(bytes), bytes)];
-            let live = Live::of(&regions, g, 3000);
-            let (host, kept) = (live.memory.platform(), regions[0]);
-            let page = Va(kept.va.0 + size.bytes() / 2);
-            let (whole, last) = (regions[1].bytes / g.page_size(), Cell::new(0));
-            let meanwhile = |n| {
-                if n < 3 || live.space.policy() != Policy::Live {
-                    return;
+    KeptLeaf::of_each_size(|kept| {
+        let &KeptLeaf { ref live, g, regions, page } = kept;
+        let host = live.memory.platform();
+        let (whole, last) = (regions[1].bytes / g.page_size(), Cell::new(0));
+        kept.repaint(|n| {
+            if n < 3 || live.space.policy() != Policy::Live {
+                return;
+            }
+            let change = if n % 2 == 0 { Change::WRITABLE } else { Change::READ_ONLY };
+            // SAFETY: no CPU uses the addresses of tables in host memory.
+            unsafe {
+                match live.space.protect(&host, page, 1, change) {
+                    // The repaint has claimed the range.
+                    Err(ChangeError::Busy { .. }) => return,
+                    changed => changed.expect("it is mapped"),
                 }
-                let change = if n % 2 == 0 { Change::WRITABLE } else { Change::READ_ONLY };
-                // SAFETY: no CPU uses the addresses of tables in host memory.
-                unsafe {
-                    match live.space.protect(&host, page, 1, change) {
-                        // The repaint has claimed the range.
-                        Err(ChangeError::Busy { .. }) => return,
-                        changed => changed.expect("it is mapped"),
-                    }
-                    // So much has changed that it takes several holds again.
-                    live.space.protect(&host, regions[1].va, whole, change).expect("it is mapped");
-                }
-                last.set(n);
-                live.space.collapse(&host, page, 1).expect("it may");
-            };
-            let busy = Meanwhile { host: &host, locks: Cell::new(0), meanwhile };
-            // SAFETY: the lock is the host's own.
-            let platform = unsafe { Combined::new(&live.memory, &busy) };
-            let keep = (kept.va, Va(kept.va.0 + (kept.bytes - 1)));
-            live.space.repaint(&platform, linear_range(g), &[keep]).expect("frames enough");
-            assert!(last.get() > 5, "{g:?}");
-            live.is_sound();
-            let kept: Vec<_> = live.leaves().0.into_iter().filter(|l| l.0 <= keep.1).collect();
-            let read_only = |l: &&(Va, Level, Leaf)| !l.2.attributes.is_writable();
-            let pages = kept.iter().filter(read_only).map(|l| g.level_size(l.1)).sum::<u64>();
-            assert_eq!(pages, if last.get() % 2 == 0 { 0 } else { g.page_size() }, "{g:?} {size:?}");
-        }
-    }
+                // So much has changed that it takes several holds again.
+                live.space.protect(&host, regions[1].va, whole, change).expect("it is mapped");
+            }
+            last.set(n);
+            live.space.collapse(&host, page, 1).expect("it may");
+        });
+        assert!(last.get() > 5, "{g:?}");
+        let end = regions[0].va.0 + regions[0].bytes;
+        let leaves = live.leaves().0;
+        let read_only = leaves.iter().filter(|l| l.0.0 < end && !l.2.attributes.is_writable());
+        let pages: u64 = read_only.map(|l| g.level_size(l.1)).sum();
+        assert_eq!(pages, if last.get() % 2 == 0 { 0 } else { g.page_size() }, "{g:?}, {regions:?}");
+    });
 }
 
 /// A page of a leaf that is to keep its size becomes read-only once, after the leaf was copied: the other parts of the leaf
 /// still map what they did.
 #[test]
 fn the_other_parts_of_a_kept_leaf_stay() {
-    for g in geometries().into_iter().filter(|g| [39, 42, 48, 52].contains(&g.va_bits())) {
-        let sizes = g.leaf_sizes();
-        for size in sizes.iter().filter(|s| s.level < Level::PAGE && s.bytes() <= G) {
-            let base = g.base(Half::Upper);
-            let bytes = G.max(8 << (g.page_shift() + g.index_bits()));
-            let (attributes, leaves) = (Attributes::RAM, Leaves::Largest);
-            let region = |va, bytes| Region { va: Va(base + va), oa: Pa(va), bytes, attributes, leaves };
-            // The last one takes several holds of the lock.
-            let regions = [region(0, size.bytes()), region(2 * bytes, bytes)];
-            let live = Live::of(&regions, g, 3000);
-            let host = live.memory.platform();
-            let page = Va(regions[0].va.0 + size.bytes() / 2);
-            let once = Cell::new(false);
-            let meanwhile = |n| {
-                if n == 4 && live.space.policy() == Policy::Live {
-                    // SAFETY: no CPU uses the addresses of tables in host memory.
-                    unsafe { live.space.protect(&host, page, 1, Change::READ_ONLY) }.expect("it is mapped");
-                    once.set(true);
-                }
-            };
-            let busy = Meanwhile { host: &host, locks: Cell::new(0), meanwhile };
-            // SAFETY: the lock is the host's own.
-            let platform = unsafe { Combined::new(&live.memory, &busy) };
-            let keep = (regions[0].va, Va(regions[0].va.0 + (size.bytes() - 1)));
-            live.space.repaint(&platform, linear_range(g), &[keep]).expect("frames enough");
-            assert!(once.get(), "{g:?} {size:?}");
-            live.is_sound();
-            let leaves = live.leaves().0;
-            let linear = leaves.iter().filter(|l| l.0 <= linear_range(g).1);
-            assert!(linear.clone().all(|l| l.2.oa.0 == l.0.0 - base), "{g:?} {size:?}: other memory");
-            let read_only: Vec<_> = linear.filter(|l| !l.2.attributes.is_writable()).map(|l| l.0).collect();
-            assert_eq!(read_only, [page], "{g:?} {size:?}");
-        }
-    }
+    KeptLeaf::of_each_size(|kept| {
+        let &KeptLeaf { ref live, g, regions, page } = kept;
+        let (host, once) = (live.memory.platform(), Cell::new(false));
+        kept.repaint(|n| {
+            if n == 4 && live.space.policy() == Policy::Live {
+                // SAFETY: no CPU uses the addresses of tables in host memory.
+                unsafe { live.space.protect(&host, page, 1, Change::READ_ONLY) }.expect("it is mapped");
+                once.set(true);
+            }
+        });
+        assert!(once.get(), "{g:?}, {regions:?}");
+        let leaves = live.leaves().0;
+        let linear = leaves.iter().filter(|l| l.0 <= linear_range(g).1);
+        let base = g.base(Half::Upper);
+        assert!(linear.clone().all(|l| l.2.oa.0 == l.0.0 - base), "{g:?}, {regions:?}: other memory");
+        let read_only: Vec<_> = linear.filter(|l| !l.2.attributes.is_writable()).map(|l| l.0).collect();
+        assert_eq!(read_only, [page], "{g:?}, {regions:?}");
+    });
 }
 
 /// The first entry of the root that is free, in the part that is repainted, is mapped by a graft. Returns false if it is

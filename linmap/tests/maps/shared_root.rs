@@ -289,6 +289,27 @@ fn what_is_there_already_is_counted() {
     }
 }
 
+/// Holes are passed over several at a time, and nothing else is.
+#[test]
+fn entries_between_holes_are_counted() {
+    let g = k4();
+    let at = |slot: u64| {
+        let va = Va(g.base(Half::Upper) + (slot << g.level_shift(g.root())));
+        Region::new(va, Pa(slot * M), g.page_size(), Attributes::RAM)
+    };
+    for first in 0..10 {
+        for second in first + 1..first + 10 {
+            for third in [second + 1, 250, 255] {
+                let regions = [first, second, third].map(at);
+                let shared = Shared::with(g, 40, &regions);
+                let stats = shared.space.stats(&shared.platform());
+                assert_eq!(stats.tables, 1 + 3 * 3, "{first}, {second}, {third}");
+                assert_eq!(stats.bytes(g), 3 * g.page_size(), "{first}, {second}, {third}");
+            }
+        }
+    }
+}
+
 /// Everything that changes more than whole leaves.
 #[test]
 fn what_is_not_taken_over_is_refused() {

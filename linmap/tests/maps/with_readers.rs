@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use linmap::host::HostMemory;
 use linmap::{
     AddressSpace, Attributes, CannotPark, Change, Combined, Dsb, EntryUpdate, Frame, Geometry, Granule, Half,
-    Hardware, Memory, OaFormat, Pa, Policy, Promise, Readers, Tlbi, Tree, Va, WithReaders,
+    Hardware, Memory, OaFormat, Pa, Policy, Promise, Readers, Reserved, Tlbi, Tree, Va, WithReaders,
 };
 
 /// Hardware of one CPU without a TLB, which notes each call.
@@ -103,5 +103,37 @@ fn all_else_is_the_hardwares_own() {
     assert_eq!(below, alone);
     for call in ["lock", "wait", "promise", "Ish", "isb", "Page", "code", "call", "park"] {
         assert!(alone.iter().any(|noted| noted.starts_with(call)), "no {call} in {alone:#?}");
+    }
+}
+
+/// A reader is told of a change of what it reads, and of nothing else.
+#[test]
+fn a_reader_knows_whether_anything_has_changed() {
+    let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry");
+    let (memory, below) = (HostMemory::new(g, 16), Noted(RefCell::new(Vec::new())));
+    let readers = Readers::<1, 8>::new();
+    let tree = Tree::build(&memory, g, Half::Upper, std::iter::empty()).expect("a root");
+    let (space, va) = (AddressSpace::adopt(tree), Va(g.base(Half::Upper)));
+    // SAFETY: these are the readers of all, and nothing else uses these tables.
+    let hardware = unsafe { WithReaders::new(&below, &readers, || 0) };
+    // SAFETY: as above.
+    let platform = unsafe { Combined::new(&memory, &hardware) };
+    space.read(&platform, |reader| {
+        assert!(!reader.may_have_changed());
+        // SAFETY: no CPU uses the addresses.
+        unsafe { space.map(&platform, va, 1, Pa(1 << 30), Attributes::RAM) }.expect("a hole");
+        assert!(reader.may_have_changed());
+    });
+}
+
+/// Pages that were taken before are those of the platform.
+#[test]
+fn reserved_pages_have_the_platforms_size() {
+    for granule in [Granule::K4, Granule::K16, Granule::K64] {
+        let g = Geometry::new(granule, 48, OaFormat::Bits48).expect("a geometry");
+        let memory = HostMemory::new(g, 16);
+        let platform = memory.platform();
+        let reserved = Reserved::take(&platform, 3).expect("pages");
+        assert_eq!((reserved.page_size(), reserved.pages()), (g.page_size(), 3));
     }
 }

@@ -7,11 +7,15 @@ use core::arch::asm;
 mod caches;
 mod counting;
 mod cpus;
+#[cfg(not(target_feature = "neon"))]
+mod series;
 mod start;
 mod uses;
 
 pub use counting::Counting;
 pub use cpus::{Cpus, Held};
+#[cfg(not(target_feature = "neon"))]
+pub(crate) use series::write_series;
 pub use start::{Start, start};
 pub use uses::Uses;
 

@@ -142,3 +142,15 @@ unsafe impl<const LOCKS: usize, const HOLD: usize> Hardware for Threads<LOCKS, H
         Err(CannotPark)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hardware_that_never_waits_says_so() {
+        let threads = Threads::<64, 64>::new();
+        assert!(threads.wait());
+        assert!(!threads.never_waits().wait());
+    }
+}
