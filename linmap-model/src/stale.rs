@@ -49,9 +49,9 @@ pub(crate) struct StaleLeaf {
     pub(crate) fetched: Fetched,
     /// The table that it was in.
     pub(crate) table: u64,
-    /// The CPU that replaced it, if that table was unlinked before the store was visible. Walk caches that lead there
-    /// may fetch it until the CPU's DSB.
-    unlinked: Option<CpuId>,
+    /// If that table was unlinked before the store was visible: until when walks from the root come to it. Walk caches
+    /// may lead there for longer.
+    unlinked: Option<Fetched>,
     /// The CPU and the event that replaced it.
     pub(crate) by: CpuId,
     pub(crate) since: usize,
@@ -153,6 +153,15 @@ impl StaleLeaf {
         }
     }
 
+    /// Returns the last event at which it could be fetched, if no walk cache leads to its table.
+    pub(crate) fn fetched(&self) -> Fetched {
+        match (self.fetched, self.unlinked) {
+            (Fetched::Before(own), Some(Fetched::Before(way))) => Fetched::Before(own.min(way)),
+            (Fetched::Until(_), Some(way)) => way,
+            (own, _) => own,
+        }
+    }
+
     /// Returns the members that an invalidation drops if it is issued in time.
     pub(crate) fn hit(&self, what: &Invalidation) -> u128 {
         if self.combined {
@@ -238,9 +247,9 @@ impl StaleTable {
         self.walkable || !self.walk_ended.is_ok_and(|ended| ended < event)
     }
 
-    /// Returns true if walkers may still come to it and fetch a leaf that was replaced there.
-    fn leads_to(&self, leaf: &StaleLeaf) -> bool {
-        self.table == leaf.table && self.holders & leaf.holders != 0 && self.is_walked_after(usize::MAX)
+    /// Returns true if only walks that are under way on one CPU come to it, whose TLB has dropped it.
+    const fn is_in_flight(&self) -> bool {
+        self.waits.is_gone_but_for_isb()
     }
 
     fn is_gone(&self) -> bool {
@@ -288,6 +297,20 @@ impl StaleTable {
     }
 }
 
+/// Returns the CPUs that come to some tables by their walk caches; and those on which only a walk under way does, with
+/// the steps that end that.
+fn ways<'a>(tables: impl Iterator<Item = &'a StaleTable>) -> (u8, Vec<(u8, Waits)>) {
+    let (mut cached, mut in_flight) = (0, Vec::new());
+    for table in tables {
+        if table.is_in_flight() {
+            in_flight.push((table.holders, table.waits));
+        } else {
+            cached |= table.holders;
+        }
+    }
+    (cached, in_flight)
+}
+
 /// Returns true if an invalidation drops entries that combine both stages, whatever virtual address they are of.
 fn of_all_addresses(what: &Invalidation) -> bool {
     what.addresses.is_none() && what.asid.is_none() && !what.nxs
@@ -331,12 +354,8 @@ impl Stale {
         g: Geometry,
     ) {
         let Place { root, level, va, space, limits } = place;
-        for leaf in self.leaves.iter_mut().filter(|l| l.table == table) {
-            if let Fetched::Until(by) = leaf.fetched {
-                leaf.unlinked = Some(by);
-                leaf.fetched = Fetched::Until(writer);
-            }
-        }
+        let open = |l: &&mut StaleLeaf| l.table == table && matches!(l.fetched, Fetched::Until(_));
+        self.leaves.iter_mut().filter(open).for_each(|l| l.unlinked = Some(Fetched::Until(writer)));
         self.tables.push(StaleTable {
             table,
             above,
@@ -363,18 +382,8 @@ impl Stale {
     /// Notes a DSB of `cpu`: the entries that it replaced can be fetched no more. That holds as well where the table has
     /// been unlinked since: a walk that comes there finds the new entry (D8.2.6.1 RSPVBD).
     pub(crate) fn settle(&mut self, cpu: CpuId, now: usize) {
-        let Self { leaves, tables } = self;
-        for leaf in leaves.iter_mut().filter(|l| l.unlinked == Some(cpu)) {
-            leaf.unlinked = None;
-            // If walks have ceased to come there, it was fetched no later than that.
-            let ceased =
-                matches!(leaf.fetched, Fetched::Before(_)) && !tables.iter().any(|t| t.leads_to(leaf));
-            if !ceased {
-                leaf.fetched = Fetched::Before(now);
-            }
-        }
-        let fetched = self.leaves.iter_mut().map(|l| &mut l.fetched);
-        for fetched in fetched.chain(self.tables.iter_mut().map(|t| &mut t.fetched)) {
+        let leaves = self.leaves.iter_mut().flat_map(|l| [Some(&mut l.fetched), l.unlinked.as_mut()]);
+        for fetched in leaves.flatten().chain(self.tables.iter_mut().map(|t| &mut t.fetched)) {
             if *fetched == Fetched::Until(cpu) {
                 *fetched = Fetched::Before(now);
             }
@@ -384,7 +393,7 @@ impl Stale {
     /// Notes that a CPU uses a tree: it can fetch all that can still be fetched of it.
     pub(crate) fn newcomer(&mut self, cpu: CpuId, root: u64) {
         let open = |f: Fetched, of: u64| matches!(f, Fetched::Until(_)) && of == root;
-        self.leaves.iter_mut().filter(|l| open(l.fetched, l.root)).for_each(|l| l.holders |= 1 << cpu);
+        self.leaves.iter_mut().filter(|l| open(l.fetched(), l.root)).for_each(|l| l.holders |= 1 << cpu);
         self.tables.iter_mut().filter(|t| open(t.fetched, t.root)).for_each(|t| t.holders |= 1 << cpu);
     }
 
@@ -423,32 +432,50 @@ impl Stale {
                 self.complete_table(i, issued, by, dropped, g);
             }
         }
-        // The tables above others are kept: the walk by way of them may end before or after an invalidation.
+        // The tables above others, and those of replaced leaves, are kept: the walk by way of them may end before or after
+        // an invalidation.
         let below = self.tables.iter().filter(|t| !t.is_gone());
         let above: Vec<_> = below.filter_map(|t| Some((t.above?, t.since))).collect();
-        let kept = |t: &StaleTable| !t.is_gone() || above.contains(&(t.table, t.since));
+        let replaced: Vec<_> = self.leaves.iter().filter(|l| l.unlinked.is_some()).map(|l| l.table).collect();
+        let leads = |t: &StaleTable| above.contains(&(t.table, t.since)) || replaced.contains(&t.table);
+        let kept = |t: &StaleTable| !t.is_gone() || leads(t);
         self.tables.retain(|t| t.holders != 0 && kept(t));
+    }
+
+    /// Returns the CPUs whose walk caches lead to a replaced leaf, whatever an invalidation drops; and those on which only
+    /// a walk under way comes to it, with the steps that end that.
+    fn refills(&self, leaf: &StaleLeaf, issued: &Issued, g: Geometry) -> (u8, Vec<(u8, Waits)>) {
+        if leaf.unlinked.is_none() || leaf.fetched.ended_before(issued.at) {
+            return (0, Vec::new());
+        }
+        let lead = |t: &&StaleTable| {
+            t.table == leaf.table && t.is_walked_after(issued.at) && !t.way_hit(&issued.what, g)
+        };
+        ways(self.tables.iter().filter(lead))
     }
 
     fn complete_leaf(&mut self, i: usize, issued: &Issued, by: Completion, dropped: Dropped, g: Geometry) {
         let leaf = &self.leaves[i];
-        let refills = |t: &StaleTable| {
-            let reached = t.holders & leaf.holders & by.cpus != 0 && t.is_walked_after(issued.at);
-            t.table == leaf.table && reached && !t.way_hit(&issued.what, g)
-        };
-        if leaf.unlinked.is_some() && self.tables.iter().any(refills) {
-            return;
-        }
-        let leaf = &mut self.leaves[i];
+        let (refilled, in_flight) = self.refills(leaf, issued, g);
         let hit = leaf.hit(&issued.what);
-        let cpus = leaf.holders & by.cpus;
+        let cpus = leaf.holders & by.cpus & !refilled;
         if hit == 0
             || cpus == 0
-            || !leaf.fetched.ended_before(issued.at)
+            || !leaf.fetched().ended_before(issued.at)
             || by.waits_already(cpus, leaf.waits)
         {
             return;
         }
+        let under_way: Vec<_> = in_flight
+            .into_iter()
+            .map(|(holders, waits)| StaleLeaf {
+                holders: holders & cpus,
+                members: hit,
+                waits,
+                ..leaf.clone()
+            })
+            .collect();
+        let leaf = &mut self.leaves[i];
         let rest = StaleLeaf { holders: leaf.holders & !cpus, ..leaf.clone() };
         let late = by.late(cpus).map(|(holders, wait)| StaleLeaf {
             holders,
@@ -462,33 +489,32 @@ impl Stale {
             members: hit,
             combined: true,
             fetched: Fetched::Before(by.now),
+            unlinked: None,
             ..leaf.clone()
         });
         leaf.holders = cpus;
         leaf.members &= !hit;
         let late = combined.is_none().then_some(late).into_iter().flatten();
-        self.leaves.extend(late.chain([rest]).chain(combined).filter(|l| l.holders != 0));
+        let more = late.chain([rest]).chain(combined).chain(under_way);
+        self.leaves.extend(more.filter(|l| l.holders != 0));
     }
 
-    /// Returns true if walkers can come to a table by way of the one above it, whatever an invalidation drops. One
-    /// without a level hint drops the way to both at once.
-    fn is_led_to(&self, table: &StaleTable, issued: &Issued, cpus: u8, g: Geometry) -> bool {
-        let Some(above) = table.above else { return false };
-        self.tables.iter().any(|t| {
-            (t.table, t.since) == (above, table.since)
-                && t.holders & cpus != 0
+    /// Returns the CPUs whose walks come to a table by way of the one above it, whatever an invalidation drops, as
+    /// [`refills`](Self::refills) does. One without a level hint drops the way to both at once.
+    fn led_to(&self, table: &StaleTable, issued: &Issued, g: Geometry) -> (u8, Vec<(u8, Waits)>) {
+        let lead = |t: &&StaleTable| {
+            Some(t.table) == table.above
+                && t.since == table.since
                 && t.is_walked_after(issued.at)
                 && !t.way_hit(&issued.what, g)
-        })
+        };
+        ways(self.tables.iter().filter(lead))
     }
 
     fn complete_table(&mut self, i: usize, issued: &Issued, by: Completion, dropped: Dropped, g: Geometry) {
-        let table = &self.tables[i];
-        if self.is_led_to(table, issued, table.holders & by.cpus, g) {
-            return;
-        }
+        let (led_to, in_flight) = self.led_to(&self.tables[i], issued, g);
         let table = &mut self.tables[i];
-        let cpus = table.holders & by.cpus;
+        let cpus = table.holders & by.cpus & !led_to;
         if cpus == 0 || !table.fetched.ended_before(issued.at) || by.waits_already(cpus, table.waits) {
             return;
         }
@@ -505,6 +531,10 @@ impl Stale {
         let [taken, left] = split(&table.leaves, slots.unwrap_or((0, 0)));
         let rest = StaleTable { holders: table.holders & !cpus, ..table.clone() };
         let late = by.late(cpus);
+        let under_way: Vec<_> = in_flight
+            .into_iter()
+            .map(|(holders, waits)| StaleTable { holders: holders & cpus, waits, ..table.clone() })
+            .collect();
         // If walk caches drop it later, its leaves can be fetched until then.
         let fetching = fetching.map(|waits| StaleTable {
             holders: late[0].0,
@@ -538,7 +568,7 @@ impl Stale {
             table.walkable = false;
             table.walk_ended = Ok(by.now);
         }
-        let more = late.into_iter().chain([rest]).chain(fetching).chain(combined);
+        let more = late.into_iter().chain([rest]).chain(fetching).chain(combined).chain(under_way);
         self.tables.extend(more.filter(|t| t.holders != 0));
     }
 }

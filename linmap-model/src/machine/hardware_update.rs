@@ -146,12 +146,16 @@ impl Machine {
     pub(super) fn dirty_state_is_kept(&self, root: u64, span: (u64, u64), held: &Cached) -> Result<(), u64> {
         let dirty = held.attributes & CLEAN_ATTRIBUTES == Attributes::DIRTY_MANAGED;
         let place = self.root_place(root).filter(|place| dirty && !place.space.is_stage_2());
-        let manages = self.hardware_updates && self.cpus.iter().any(|c| c.core.hardware_dirty_state);
-        let (true, Some(place)) = (manages, place) else { return Ok(()) };
+        let (true, Some(place)) = (self.manages_dirty_state(), place) else { return Ok(()) };
         self.pages.walk((root, place), span, self.geometry(), &mut |piece| match piece.entry {
             Entry::Leaf(leaf) if leaf.valid && leaf.attributes.contains(CLEAN_ATTRIBUTES) => Err(piece.va),
             _ => Ok(()),
         })
+    }
+
+    /// Returns true if the walker of some CPU manages the dirty state.
+    fn manages_dirty_state(&self) -> bool {
+        self.hardware_updates && self.cpus.iter().any(|c| c.core.hardware_dirty_state)
     }
 
     /// Returns true if walkers may have made some attributes of others.
@@ -163,7 +167,7 @@ impl Machine {
         if self.cpus.iter().any(|c| c.core.hardware_access_flag) {
             updated |= Attributes::ACCESSED - from;
         }
-        if from.contains(CLEAN_ATTRIBUTES) && self.cpus.iter().any(|c| c.core.hardware_dirty_state) {
+        if from.contains(CLEAN_ATTRIBUTES) && self.manages_dirty_state() {
             updated |= Attributes::READ_ONLY;
         }
         from ^ to == (from ^ to) & updated

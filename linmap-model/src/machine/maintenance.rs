@@ -139,7 +139,7 @@ impl Machine {
             Some(if drops == Dropped::Nothing {
                 format!("it is for {}", what.target)
             } else if leaf.combined && drops != Dropped::Stage2Alone && leaf.hit(&what) != 0 {
-                self.why_too_early(leaf.fetched, leaf.combined, issuer, at, cpu, op)
+                self.why_too_early(leaf.fetched(), leaf.combined, issuer, at, cpu, op)
             } else if leaf.combined {
                 COMBINED.into()
             } else if !what.target.has(leaf.space) {
@@ -162,7 +162,7 @@ impl Machine {
             } else if leaf.hit(&what) & member == 0 {
                 "it does not cover the address".into()
             } else {
-                self.why_too_early(leaf.fetched, leaf.combined, issuer, at, cpu, op)
+                self.why_too_early(leaf.fetched(), leaf.combined, issuer, at, cpu, op)
             })
         };
         self.first_reason(leaf.since, why)

@@ -19,25 +19,11 @@ impl Machine {
     /// # Errors
     ///
     /// The first address for which they may not.
-    pub(super) fn may_keep(&self, root: u64, (first, last): (u64, u64), held: &Cached) -> Result<(), u64> {
-        let mut va = first;
-        while let Err(other) = self.may_translate_as(root, (va, last), held) {
-            let handled = self.handled_until(root, other, held);
-            let end = handled.or_else(|| self.left_until(root, other, held)).ok_or(other)?;
-            if end >= last {
-                break;
-            }
-            va = end + 1;
-        }
-        let mut va = first;
-        while let Err(clean) = self.dirty_state_is_kept(root, (va, last), held) {
-            let end = self.left_until(root, clean, held).ok_or(clean)?;
-            if end >= last {
-                break;
-            }
-            va = end + 1;
-        }
-        Ok(())
+    pub(super) fn may_keep(&self, root: u64, span: (u64, u64), held: &Cached) -> Result<(), u64> {
+        let left = |va| self.left_until(root, va, held);
+        let handled = |va| self.handled_until(root, va, held).or_else(|| left(va));
+        all_but(span, |part| self.may_translate_as(root, part, held), handled)?;
+        all_but(span, |part| self.dirty_state_is_kept(root, part, held), left)
     }
 
     /// Returns the last address up to which a leaf differs in stricter permissions alone, and faults are handled.
@@ -65,4 +51,26 @@ impl Machine {
             && forbids(Attributes::PXN)
             && forbids(Attributes::UXN)
     }
+}
+
+/// Judges a span, but for the parts that may differ: `judge` returns the first address that is not right, and `until` the last
+/// one up to which it need not be.
+///
+/// # Errors
+///
+/// The first address that has to be right and is not.
+fn all_but(
+    (first, last): (u64, u64),
+    judge: impl Fn((u64, u64)) -> Result<(), u64>,
+    until: impl Fn(u64) -> Option<u64>,
+) -> Result<(), u64> {
+    let mut va = first;
+    while let Err(other) = judge((va, last)) {
+        let end = until(other).ok_or(other)?;
+        if end >= last {
+            break;
+        }
+        va = end + 1;
+    }
+    Ok(())
 }

@@ -32,6 +32,8 @@ pub(crate) struct Cpu {
     pub(crate) operation: Option<Vec<Expected>>,
     /// The slots that it changed meanwhile.
     pub(crate) touched: BTreeSet<Slot>,
+    /// The watched addresses that these slots translated then: it answers for them also if another CPU unlinks the table.
+    pub(crate) answers_for: BTreeSet<u64>,
     /// It made something valid, and has had no DSB after it, or no ISB after that.
     pub(crate) awaits_dsb: bool,
     pub(crate) awaits_isb: bool,
@@ -74,6 +76,7 @@ impl Naive {
             loaded: false,
             operation: None,
             touched: BTreeSet::new(),
+            answers_for: BTreeSet::new(),
             awaits_dsb: false,
             awaits_isb: false,
             broadcasts: false,
@@ -245,6 +248,9 @@ impl Naive {
             if faults(old) && !faults(now) {
                 self.cpus[usize::from(cpu)].awaits_dsb = true;
             }
+            let translates = |w: &&Watched| self.path(w).any(|slot| slot == (table, index));
+            let about: Vec<u64> = self.watched.iter().filter(translates).map(|w| w.va).collect();
+            self.cpus[usize::from(cpu)].answers_for.extend(about);
             self.cpus[usize::from(cpu)].touched.insert((table, index));
         }
         if self.is_held_elsewhere(table) {

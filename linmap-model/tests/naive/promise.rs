@@ -4,7 +4,7 @@ use linmap_model::{Expected, Mapping, Rule};
 
 use crate::descriptor::{ACCESSED, BLOCK, Leaf, Meaning, SOFTWARE};
 use crate::memory::Slot;
-use crate::model::{Broken, Naive, OutOfScope, Watched};
+use crate::model::{Broken, Cpu, Naive, OutOfScope, Watched};
 use crate::places::L2;
 use crate::tlb::Entry;
 
@@ -20,6 +20,7 @@ impl Naive {
         }
         self.cpus[at].operation = Some(changes.to_vec());
         self.cpus[at].touched.clear();
+        self.cpus[at].answers_for.clear();
         Ok(())
     }
 
@@ -50,10 +51,13 @@ impl Naive {
             self.promise(&changes);
         }
         self.watched.iter_mut().for_each(|w| w.stirred = named(&changes, w.va));
-        // The addresses that it is about: named, or translated by a slot that it changed.
-        let touched = &self.cpus[at].touched;
-        let concerns =
-            |w: &&Watched| named(&changes, w.va) || self.path(w).any(|slot| touched.contains(&slot));
+        // The addresses that it is about: named, or translated by a slot that it changed, now or then.
+        let Cpu { touched, answers_for, .. } = &self.cpus[at];
+        let concerns = |w: &&Watched| {
+            named(&changes, w.va)
+                || answers_for.contains(&w.va)
+                || self.path(w).any(|slot| touched.contains(&slot))
+        };
         let about: Vec<&Watched> = self.watched.iter().filter(concerns).collect();
 
         // What it stored itself, and what a walker may still find of another CPU's stores.
@@ -123,7 +127,7 @@ impl Naive {
     }
 
     /// The slots that translate an address.
-    fn path(&self, w: &Watched) -> impl Iterator<Item = Slot> {
+    pub(crate) fn path(&self, w: &Watched) -> impl Iterator<Item = Slot> {
         let (slot2, slot3) = w.slots;
         let child = self.memory.child(slot2).map(|child| (child, slot3));
         child.into_iter().chain([(L2, slot2)])

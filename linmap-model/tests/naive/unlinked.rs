@@ -6,7 +6,7 @@ use crate::by_hand::{right, with, without, wrong};
 use crate::descriptor::{BLOCK, PAGE};
 use crate::places::{
     AS_BLOCK, BASE, CHILD, L2, Layout, as_page, begin, change, done, dsb, fill, isb, link, page_at, tlbi,
-    tlbi_all, write,
+    tlbi_all, tlbi_block, write,
 };
 
 const STRONG: Core = Core::STRONG;
@@ -82,6 +82,62 @@ fn unmapped_in_a_table_that_goes() {
     let last = [dsb(1, Ish), dsb(0, Ishst), isb(1), done(0)];
     let events = [&started[..], &first, &last].concat();
     wrong(&strong, Layout::Pages, &events, 10, &[Rule::Stale]);
+}
+
+/// The way to the table ends while the page's own TLBI waits for its DSB: whichever acts first, the other may be too late.
+#[test]
+fn invalidated_before_the_way_to_its_table() {
+    let events = [
+        begin(0, "unmap", vec![change(BASE, PAGE, 0, 3)]),
+        begin(1, "unmap the rest", vec![change(page_at(1), BLOCK - PAGE, 0, 3)]),
+        write(0, CHILD, 0, 0),
+        write(1, L2, 0, 0),
+        dsb(1, Ishst),
+        tlbi(1, Vaae1is, page_at(1), 3),
+        tlbi(0, Vaale1is, BASE, 3),
+        dsb(1, Ish),
+        isb(1),
+        dsb(0, Ish),
+        isb(0),
+        done(0),
+    ];
+    let strong = [STRONG, STRONG];
+    // A walk that comes to the table after the page's TLBI finds the old entry: its store has had no DSB by then.
+    wrong(&strong, Layout::Pages, &events, 11, &[Rule::Stale]);
+    let mut later = without(&events, 6);
+    later.insert(8, tlbi(0, Vaale1is, BASE, 3));
+    right(&strong, Layout::Pages, &later);
+    let mut stored = events.to_vec();
+    stored.insert(6, dsb(0, Ishst));
+    right(&strong, Layout::Pages, &stored);
+    // One that ends the way as well drops both at once.
+    right(&strong, Layout::Pages, &with(&events, 6, tlbi(0, Vaae1is, BASE, 3)));
+}
+
+/// A walk that goes on from a table whose way has ended may read an old entry, but no TLB keeps that: it is in use until
+/// the ISB of its CPU (D8.17.8 RBLDZX).
+#[test]
+fn invalidated_while_a_walk_is_under_way() {
+    for (issuer, synchronises) in [(0, 0), (1, 0)] {
+        let events = [
+            begin(0, "unmap", vec![change(BASE, BLOCK, 0, 3)]),
+            write(1, CHILD, 0, 0),
+            write(0, L2, 0, 0),
+            dsb(0, Ishst),
+            tlbi(0, Vaae1is, page_at(1), 3),
+            dsb(0, Ish),
+            tlbi_block(issuer, Rvaale1is, BASE),
+            dsb(issuer, Ish),
+            isb(1),
+            isb(synchronises),
+            done(0),
+        ];
+        let strong = [STRONG, STRONG];
+        right(&strong, Layout::Pages, &events);
+        for at in [3, 4, 5, 9] {
+            wrong(&strong, Layout::Pages, &without(&events, at), 9, &[Rule::Stale]);
+        }
+    }
 }
 
 /// A page that is used again has no stores of its former use, which a CPU would have to make visible.
