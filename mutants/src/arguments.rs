@@ -37,12 +37,13 @@ impl Asked {
             }
             let value = given.next().ok_or_else(|| format!("{name} needs a value"))?;
             let expected = |what: &str| format!("{name} {value}: {what} was expected");
+            let count = || {
+                let count = value.parse().ok().filter(|&n| n > 0);
+                count.ok_or_else(|| expected("a number from 1 on"))
+            };
             match name.as_str() {
-                "--sample" | "--jobs" => {
-                    let count = value.parse().ok().filter(|&n| n > 0);
-                    let count = count.ok_or_else(|| expected("a number from 1 on"))?;
-                    *if name == "--jobs" { &mut arguments.jobs } else { &mut arguments.sample } = count;
-                }
+                "--sample" => arguments.sample = count()?,
+                "--jobs" => arguments.jobs = count()?,
                 "--seed" => {
                     arguments.seed = parsed(&value).ok_or_else(|| expected("a seed, as in 7 or 0x12ab,"))?;
                 }

@@ -12,6 +12,7 @@ mod outcome;
 mod report;
 mod rounds;
 mod sample;
+mod stuck;
 mod survivors;
 mod tree;
 
@@ -97,12 +98,13 @@ fn run(arguments: &Arguments) -> Result<Report, Error> {
 
 /// Judges mutants, each job the next one that no other has taken.
 fn judge(trees: &[Tree], waiting: &[&Mutant], outcomes: Outcomes) -> Result<Outcomes, Error> {
-    let (next, outcomes) = (AtomicUsize::new(0), Mutex::new(outcomes));
+    let (next, outcomes) = (AtomicUsize::new(0), Mutex::new((0, outcomes)));
     let job = |tree: &Tree| {
         while let Some(mutant) = waiting.get(next.fetch_add(1, Ordering::Relaxed)) {
             let outcome = tree.judge(mutant)?;
-            let mut outcomes = outcomes.lock().expect("no job has panicked");
-            println!("{} of {}: {outcome}: {}", outcomes.added() + 1, waiting.len(), mutant.name);
+            let (judged, outcomes) = &mut *outcomes.lock().expect("no job has panicked");
+            *judged += 1;
+            println!("{judged} of {}: {outcome}: {}", waiting.len(), mutant.name);
             outcomes.add(mutant, outcome)?;
         }
         Ok(())
@@ -111,7 +113,7 @@ fn judge(trees: &[Tree], waiting: &[&Mutant], outcomes: Outcomes) -> Result<Outc
         let jobs: Vec<_> = trees.iter().map(|tree| scope.spawn(|| job(tree))).collect();
         jobs.into_iter().try_for_each(|done| done.join().expect("a job does not panic"))
     })?;
-    Ok(outcomes.into_inner().expect("no job has panicked"))
+    Ok(outcomes.into_inner().expect("no job has panicked").1)
 }
 
 fn again(arguments: &Arguments) -> String {

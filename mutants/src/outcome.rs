@@ -45,7 +45,6 @@ struct Line {
 /// The outcomes so far.
 pub(crate) struct Outcomes {
     all: HashMap<String, Outcome>,
-    added: usize,
     /// Where they are stored.
     file: Option<(PathBuf, File)>,
 }
@@ -58,7 +57,7 @@ impl Outcomes {
     /// The file cannot be read or written. A last line that is cut off is left out, and ended: the next outcome has a
     /// line of its own.
     pub(crate) fn open(path: Option<PathBuf>) -> Result<Self, Error> {
-        let Some(path) = path else { return Ok(Self { all: HashMap::new(), added: 0, file: None }) };
+        let Some(path) = path else { return Ok(Self { all: HashMap::new(), file: None }) };
         let file = OpenOptions::new().read(true).append(true).create(true).open(&path);
         let mut file = file.map_err(Error::of(&path))?;
         let mut stored = Vec::new();
@@ -70,17 +69,12 @@ impl Outcomes {
         let lines = stored.split(|&byte| byte == b'\n');
         let known = lines.filter_map(|line| serde_json::from_slice::<Line>(line).ok());
         let all = known.map(|line| (line.name, line.outcome)).collect();
-        Ok(Self { all, added: 0, file: Some((path, file)) })
+        Ok(Self { all, file: Some((path, file)) })
     }
 
     /// Returns the outcome of a mutant that has been judged.
     pub(crate) fn of(&self, mutant: &Mutant) -> Option<&Outcome> {
         self.all.get(&mutant.name)
-    }
-
-    /// Returns the number of outcomes that were added.
-    pub(crate) fn added(&self) -> usize {
-        self.added
     }
 
     /// Adds an outcome.
@@ -95,7 +89,6 @@ impl Outcomes {
             file.write_all(format!("{json}\n").as_bytes()).map_err(Error::of(&*path))?;
         }
         self.all.insert(mutant.name.clone(), outcome);
-        self.added += 1;
         Ok(())
     }
 }

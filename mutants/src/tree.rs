@@ -13,6 +13,7 @@ use crate::error::Error;
 use crate::mutant::Mutant;
 use crate::outcome::Outcome;
 use crate::rounds::{ENVIRONMENT, ROUNDS, Round};
+use crate::stuck;
 
 /// The signal of a process that has used up its CPU time (SIGXCPU).
 const NO_TIME: i32 = 24;
@@ -192,7 +193,8 @@ enum Ran {
     OutOfTime,
 }
 
-/// Runs a test program until a test fails, with a limit of its CPU time and of its memory: some mutants never end.
+/// Runs a test program until a test fails, with a limit of its CPU time and of its memory, and ends it when it is stuck: some
+/// mutants never end.
 fn run((path, directory): &Program, round: &Round) -> Result<Ran, Error> {
     let limits = format!("ulimit -c 0 -v 8000000 -t {}; exec \"$@\"", round.seconds);
     let mut shell = Command::new("bash");
@@ -202,8 +204,9 @@ fn run((path, directory): &Program, round: &Round) -> Result<Ran, Error> {
     shell.current_dir(directory).envs(ENVIRONMENT).stdout(Stdio::piped()).stderr(Stdio::null());
     let of_program = |source| Error::Start { program: path.display().to_string(), source };
     let mut child = shell.spawn().map_err(of_program)?;
+    let (output, watched) = (child.stdout.take(), stuck::Watched::new(child.id()));
     let mut words = String::new();
-    for line in child.stdout.take().into_iter().flat_map(|out| BufReader::new(out).lines()) {
+    for line in output.into_iter().flat_map(|out| BufReader::new(out).lines()) {
         let line = line.map_err(of_program)?;
         words = words + &line + "\n";
         if let Some(test) = failed(&line) {
@@ -212,8 +215,10 @@ fn run((path, directory): &Program, round: &Round) -> Result<Ran, Error> {
             return Ok(Ran::Failed { test: test.into(), words });
         }
     }
+    let was_stuck = watched.end();
     let status = child.wait().map_err(of_program)?;
     Ok(match status.signal() {
+        _ if was_stuck => Ran::OutOfTime,
         Some(NO_TIME) => Ran::OutOfTime,
         _ if status.success() => Ran::Passed,
         _ => Ran::Failed { test: "which aborts".into(), words },
