@@ -140,7 +140,7 @@ fn kfence(e: &Evidence) -> Option<(Cause, Statement)> {
     if is_old && e.has_invalid(Purpose::Kfence) {
         return Some((
             Cause::Kfence,
-            known("KFENCE is in use, which before Linux 6.5 keeps all RAM in pages"),
+            inferred("KFENCE is in use, which before Linux 6.5 keeps all RAM in pages"),
         ));
     }
     let not_full = matches!(e.rodata(), Some((Rodata::On | Rodata::Off, _)));

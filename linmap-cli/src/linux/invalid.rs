@@ -17,8 +17,9 @@ use super::release::{CRASH_KERNEL_UNMAPPED, Version};
 
 /// The most pieces that are listed; the others are only counted.
 const MAX_PIECES: usize = 1 << 16;
-/// The fewest pages of a pool that are never valid.
-const MIN_GUARDS: u64 = 16;
+/// The fewest valid pages of a pool. Each is an object between two guards; that the pages between so many of those that
+/// another user took are an odd number by chance is less likely than one in 2^16.
+const MIN_OBJECTS: u64 = 16;
 /// The size of the smallest crash kernel.
 const MIN_CRASH_KERNEL: u64 = 16 << 20;
 /// The largest distance from it to its other segments.
@@ -142,16 +143,18 @@ impl Pieces {
         }
     }
 
-    /// Returns the longest row of pages in which no two neighbours are valid: KFENCE's pool is one, as each of its
-    /// usable pages is between two guards.
+    /// Returns the longest row of pages of which only every second one may be valid: KFENCE's pool is one, as each of
+    /// its objects has a page between two guards.
     pub(crate) fn pool(&self, page: u64) -> Option<Pool> {
-        let follows = |a: &Piece, b: &Piece| a.va.wrapping_add(a.bytes).wrapping_add(page) == b.va;
+        let is_odd = |piece: &Piece| (piece.bytes / page) % 2 == 1;
+        let follows =
+            |a: &Piece, b: &Piece| a.va.wrapping_add(a.bytes).wrapping_add(page) == b.va && is_odd(b);
         let rows = self.list.chunk_by(follows).filter_map(|row| {
             let (first, last) = (row.first()?, row.last()?);
             let bytes = (last.va - first.va).wrapping_add(last.bytes);
             let (all, valid) = (bytes / page, row.len() as u64 - 1);
             // If all free pages are invalid, valid ones are rare, or neighbours.
-            let is_pool = all - valid >= MIN_GUARDS && valid * 16 >= all;
+            let is_pool = valid >= MIN_OBJECTS && valid * 16 >= all;
             is_pool.then_some(Pool { va: first.va, pa: first.pa, bytes })
         });
         // Of equal ones, the first.
@@ -249,6 +252,15 @@ mod tests {
         assert_eq!(kinds(&all, Version(7, 2), &[]), [(Purpose::Kfence, 22, 19), (Purpose::Taken, 3, 2)]);
         assert_eq!(pieces(64..164).pool(PAGE), None);
         assert_eq!(pieces([]).pool(PAGE), None);
+    }
+
+    /// Pages that one user took, a few at a time, between those of others.
+    #[test]
+    fn single_valid_pages_between_others_are_no_pool() {
+        let few = (64..84).filter(|page| ![70, 76].contains(page));
+        assert_eq!(pieces(few).pool(PAGE), None);
+        // Every third page is valid.
+        assert_eq!(pieces((64..264).filter(|page| page % 3 != 0)).pool(PAGE), None);
     }
 
     #[test]
