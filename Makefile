@@ -16,7 +16,8 @@ test:     image fixed command bare-metal ## run all tests, including those that 
 test-linux: setup ## read the tables of Debian's kernels under QEMU in every way; needs the network once
 	$(RUST) scripts/test-linux.sh $(ARGS)
 
-test-linux-port: setup ## build and boot Linux with its linear map by linmap; ARGS=all also with other page sizes; needs the network once
+test-linux-port: ## build and boot Linux with its linear map by linmap; ARGS=all also with other page sizes; needs the network once
+	scripts/setup.sh --linux
 	$(RUST) scripts/test-linux-port.sh $(ARGS)
 
 # Only counts boot the image; the parts on the host need none.

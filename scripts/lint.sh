@@ -31,5 +31,5 @@ house words linmap linmap-c linmap-model linmap-cli linmap-tlb linmap-plot kerne
     book house scripts linux docs ./*.md Makefile .ci/run
 
 # setup does not install these two, because no build needs them.
-if command -v shellcheck >/dev/null; then shellcheck scripts/*.sh .ci/run linux/apply linux/object linux/test/init linux/test/plain; fi
+if command -v shellcheck >/dev/null; then shellcheck scripts/*.sh .ci/run linux/apply linux/object linux/test/init linux/*/plain; fi
 if cargo deny --version >/dev/null 2>&1; then cargo deny check licenses bans sources; fi

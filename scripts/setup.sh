@@ -4,15 +4,17 @@
 #   scripts/setup.sh           does nothing, and prints nothing, if nothing is missing
 #   scripts/setup.sh --lint    installs rustfmt and clippy as well
 #   scripts/setup.sh --c       installs gcc and binutils for arm64, and clang, as well
+#   scripts/setup.sh --linux   installs what builds Linux for arm64 as well
 #
 # Rust comes from rustup if that is installed and can fetch the kernel's target, otherwise from Debian.
 set -eu
 cd "$(dirname "$0")/.."
 PATH=$PATH:${CARGO_HOME:-${HOME-}/.cargo}/bin
-lint='' c=''
+lint='' c='' linux=''
 case ${1-} in
 --lint) lint=yes ;;
 --c) c=yes ;;
+--linux) linux=yes ;;
 esac
 
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -34,6 +36,16 @@ has qemu-system-aarch64 || missing="$missing qemu-system-arm"
 if [ "$c" ]; then
     has aarch64-linux-gnu-gcc || missing="$missing gcc-aarch64-linux-gnu"
     has clang || missing="$missing clang"
+fi
+
+if [ "$linux" ]; then
+    for pair in aarch64-linux-gnu-gcc:gcc-aarch64-linux-gnu flex:flex bison:bison bc:bc cpio:cpio xz:xz-utils; do
+        has "${pair%%:*}" || missing="$missing ${pair#*:}"
+    done
+    [ -e /usr/include/libelf.h ] || missing="$missing libelf-dev"
+    [ -e /usr/include/openssl/opensslv.h ] || missing="$missing libssl-dev"
+    # Linux's own tests are programs.
+    [ -e /usr/aarch64-linux-gnu/include/stdio.h ] || missing="$missing libc6-dev-arm64-cross"
 fi
 
 if ! rust true; then

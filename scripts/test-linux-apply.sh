@@ -22,12 +22,54 @@ body() {
 
 # make_tree RELEASE: a tree of that release, with what the hooks look for.
 make_tree() {
-    bbml=bbml3 supports=cpu_supports_bbml3 line='	if (SYS_FIELD_GET(a))'
-    [ "$1" = 7.3 ] || bbml=bbml2 supports=cpu_supports_bbml2_noabort line='	return true;'
     rm -rf "$tree"
-    mkdir -p "$tree/arch/arm64/mm" "$tree/arch/arm64/kernel" "$tree/include/linux" "$tree/mm"
+    mkdir -p "$tree/arch/arm64/mm" "$tree/arch/arm64/kernel" "$tree/arch/arm64/include/asm" "$tree/include/linux" "$tree/mm"
     printf 'VERSION = %s\nPATCHLEVEL = %s\nSUBLEVEL = 9\n' "${1%.*}" "${1#*.}" >"$tree/Makefile"
     echo '# the menu' >"$tree/Kconfig"
+    case $1 in
+    6.12) make_6_12 ;;
+    *) make_7 "$1" ;;
+    esac
+    {
+        echo '#include <asm/trans_pgd.h>'
+        body machine_kexec_post_load '	rc = trans_pgd_create_copy(&info, &trans_pgd,' \
+            '				   _PAGE_OFFSET(vabits_actual), PAGE_END);'
+    } >"$tree/arch/arm64/kernel/machine_kexec.c"
+    printf '#ifdef CONFIG_X86\n#endif\n' | tee "$tree/mm/vmstat.c" >"$tree/include/linux/vm_event_item.h"
+    rm -rf "$work/before"
+    cp -R "$tree" "$work/before"
+}
+
+make_6_12() {
+    echo 'source "kernel/Kconfig.hz"' >"$tree/arch/arm64/Kconfig"
+    # shellcheck disable=SC2016 # make's variable
+    echo 'obj-$(CONFIG_ARM64_MTE) += mteswap.o' >"$tree/arch/arm64/mm/Makefile"
+    echo 'static inline bool arch_kfence_init_pool(void) { return true; }' >"$tree/arch/arm64/include/asm/kfence.h"
+    {
+        echo '#include <asm/virt.h>'
+        body check_local_cpu_capabilities '	if (!system_capabilities_finalized())' '		return;'
+        body setup_system_features '	kpti_install_ng_mappings();'
+    } >"$tree/arch/arm64/kernel/cpufeature.c"
+    {
+        echo '#include <asm/kfence.h>'
+        body update_mapping_prot '	__create_pgd_mapping(a);'
+        body __map_memblock '	__create_pgd_mapping(b);'
+        body map_mem '		flags |= NO_BLOCK_MAPPINGS;'
+        body create_idmap '	return;'
+    } >"$tree/arch/arm64/mm/mmu.c"
+    {
+        echo '#include <asm/kfence.h>'
+        body __change_memory_common '	ret = apply_to_page_range(a);'
+        body change_memory_common '	struct vm_struct *area;' '		for (i = 0; i < area->nr_pages; i++)' \
+            '	return __change_memory_common(a);'
+        body set_direct_map_invalid_noflush '	return apply_to_page_range(b);'
+        body set_direct_map_default_noflush '	return apply_to_page_range(c);'
+    } >"$tree/arch/arm64/mm/pageattr.c"
+}
+
+make_7() {
+    bbml=bbml3 supports=cpu_supports_bbml3 line='	if (SYS_FIELD_GET(a))'
+    [ "$1" = 7.3 ] || bbml=bbml2 supports=cpu_supports_bbml2_noabort line='	return true;'
     echo 'source "kernel/livepatch/Kconfig"' >"$tree/arch/arm64/Kconfig"
     # shellcheck disable=SC2016 # make's variable
     echo 'obj-$(CONFIG_ARM64_GCS) += gcs.o' >"$tree/arch/arm64/mm/Makefile"
@@ -50,9 +92,6 @@ make_tree() {
     body "$supports" "$line" >"$tree/arch/arm64/kernel/cpufeature.c"
     # The test's declaration goes before a line that begins with the type.
     sed -i 's/^static int __init/bool/' "$tree/arch/arm64/kernel/cpufeature.c"
-    printf '#ifdef CONFIG_X86\n#endif\n' | tee "$tree/mm/vmstat.c" >"$tree/include/linux/vm_event_item.h"
-    rm -rf "$work/before"
-    cp -R "$tree" "$work/before"
 }
 
 # applies ARGUMENTS...: linux/apply succeeds, and adds to each file what the hooks say, and nothing else.
@@ -72,7 +111,7 @@ applies() {
     (cd "$tree" && find . -type f) | grep -v /mm/linmap/ | sort >"$work/after.list"
     (cd "$work/before" && find . -type f) | sort | diff - "$work/after.list" >&2 || die "files that nobody asked for"
     cmp -s "$work/object" "$tree/arch/arm64/mm/linmap/linmap.o_shipped" || die "the object is not there"
-    for file in linux/mm/* "linux/$release/release.h" linmap-c/linmap.h; do
+    for file in linux/mm/* linux/"$release"/release.* linmap-c/linmap.h; do
         cmp -s "$file" "$tree/arch/arm64/mm/linmap/${file##*/}" || die "$file is not there"
     done
     count=$((count + 1))
@@ -104,12 +143,14 @@ without() {
 }
 
 echo 'an object' >"$work/object"
-for release in 7.2 7.3; do
+for release in 6.12 7.2 7.3; do
     make_tree "$release"
     applies
     in_body arch/arm64/mm/mmu.c __map_memblock linmap_add_region
     in_body arch/arm64/mm/mmu.c map_mem linmap_map_regions
-    in_body arch/arm64/mm/pageattr.c update_range_prot linmap_change_noflush
+    place=update_range_prot
+    [ "$release" != 6.12 ] || place=set_direct_map_invalid_noflush
+    in_body arch/arm64/mm/pageattr.c $place linmap_change_noflush
     refuses "has linmap already" --object "$work/object" "$tree"
     make_tree "$release"
     applies --test
@@ -125,9 +166,54 @@ diff linux/mm/Kconfig "$directory/Kconfig" >"$work/diff" || true
 [ "$(grep -c '^[<>]' "$work/diff")" = 2 ] || die "--source changes more of Kconfig: $(cat "$work/diff")"
 count=$((count + 1))
 
+# The path of this project may have characters that mean something to sed, to awk or to a shell. Some cannot be passed on.
+elsewhere() {
+    rm -rf "$work/projects"
+    mkdir -p "$work/projects/$1/linmap-c"
+    cp -R linux "$work/projects/$1/linux"
+    cp linmap-c/linmap.h "$work/projects/$1/linmap-c/"
+    make_tree 7.2
+}
+for name in 'a b' 'a&b' 'a|b' 'a;b' "a*[b]" 'a=(b)'; do
+    elsewhere "$name"
+    "$work/projects/$name/linux/apply" --source "$tree" >"$work/log" 2>&1 || die "$name: $(cat "$work/log")"
+    grep -qxF "	default \"$work/projects/$name\"" "$directory/Kconfig" || die "$name is not in Kconfig"
+    count=$((count + 1))
+done
+# shellcheck disable=SC2016 # as it is
+for name in 'a"b' "a'b" 'a\b' 'a\nb' 'a`b' 'a$b' 'a#b' 'a
+b'; do
+    elsewhere "$name"
+    ! "$work/projects/$name/linux/apply" --source "$tree" >"$work/log" 2>&1 || die "$name has not been refused"
+    grep -q 'that Kconfig, make or a shell would not take as it is' "$work/log" || die "$name: $(cat "$work/log")"
+    diff -r "$work/before" "$tree" >&2 || die "the tree has changed: $name"
+    # Without --source it goes nowhere.
+    "$work/projects/$name/linux/apply" --object "$work/object" "$tree" >"$work/log" 2>&1 || die "$name: $(cat "$work/log")"
+    count=$((count + 1))
+done
+
+# A log with what tests do on purpose, and one line of each other kind.
+wrong() {
+    printf '%s\n' "$@" >"$work/console"
+    linux/test/wrong "$work/console" >"$work/log"
+}
+panic='Kernel panic - not syncing: Attempted to kill init! exitcode=0x00000000'
+wrong "$panic" 'Call trace:' ' vpanic+0x460' 'Starting crashdump kernel...' ||
+    die "linux/test/wrong fails"
+[ ! -s "$work/log" ] || die "on purpose, and reported: $(cat "$work/log")"
+count=$((count + 1))
+for line in 'WARNING: arch/arm64/kernel/machine_kexec.c:172' 'Call trace:' 'BUG: KFENCE: invalid read in memcpy+0x4' 'test: direct FAILED' \
+    'Internal error: Oops: 96000004' 'Unable to handle kernel paging request' 'test: WRONG: x'; do
+    wrong "$panic" 'Call trace:' "$line" 'Booting Linux'
+    [ "$(cat "$work/log")" = "3: $line" ] || die "not reported: $line"
+    count=$((count + 1))
+done
+wrong 'Call trace:' "$panic"
+[ -s "$work/log" ] || die "a trace before the panic is not reported"
+
 for release in 6.1 7.20; do
     make_tree "$release"
-    refuses "is Linux $release; hooks are known for 7.2 7.3" --object "$work/object" "$tree"
+    refuses "is Linux $release; hooks are known for 6.12 7.2 7.3" --object "$work/object" "$tree"
 done
 # The last file of the hooks: all others fit.
 without '/CONFIG_X86/d' mm/vmstat.c 'mm/vmstat.c: not found: before ^#ifdef CONFIG_X86$'

@@ -4,8 +4,8 @@
  * the library.
  *
  * The root is swapper_pg_dir, which has other entries that stay as they are.
- * While the linear map is made, its tables are reached by the fixmap, from then
- * on by the linear map itself.
+ * While the linear map is made, its tables are reached by windows, from then on
+ * by the linear map itself.
  */
 #include <linux/init.h>
 #include <linux/kernel.h>
@@ -23,15 +23,12 @@
 #include "glue.h"
 #include "internal.h"
 #include "regions.h"
-#include "release.h"
 
 struct linmap linear_map;
 bool linmap_on __ro_after_init = true;
 
 /* Addresses on the stack. */
 #define AT_ONCE 64
-/* So many pages that follow each other are one range; fewer are part of a list. */
-#define RANGE 16
 
 static int __init parse_linmap(char *arg)
 {
@@ -39,10 +36,17 @@ static int __init parse_linmap(char *arg)
 }
 early_param("linmap", parse_linmap);
 
-/* A root that is not at the beginning of its page is not one for the library. */
-static bool __init is_supported(void)
+/*
+ * The library takes whole entries of a root at the beginning of its page. With
+ * 64K pages and fewer bits than the kernel was built for the root is not there;
+ * with 52 bits of smaller pages (LPA2) one entry has vmalloc's memory, too.
+ */
+bool __init linmap_can_be_on(void)
 {
-	return !IS_ENABLED(CONFIG_ARM64_64K_PAGES) || vabits_actual == VA_BITS;
+	bool whole = IS_ENABLED(CONFIG_ARM64_64K_PAGES) ? vabits_actual == VA_BITS :
+							  vabits_actual != 52;
+
+	return linmap_on && whole;
 }
 
 static u32 oa_format(void)
@@ -95,8 +99,8 @@ bool __init linmap_add_region(phys_addr_t start, phys_addr_t end,
 			      pgprot_t prot, bool pages)
 {
 	linmap_test_begin();
-	if (linmap_on && !is_supported()) {
-		pr_warn("linmap: off, since this CPU has fewer address bits than the kernel\n");
+	if (linmap_on && !linmap_can_be_on()) {
+		pr_warn("linmap: off, since the root does not fit at %llu bits\n", (u64)vabits_actual);
 		linmap_on = false;
 	}
 	if (!linmap_on)
@@ -113,19 +117,13 @@ void __init linmap_map_regions(void)
 		.va_bits = vabits_actual,
 		.oa_format = oa_format(),
 		.max_leaf_shift = pud_sect_supported() ? PUD_SHIFT : CONT_PMD_SHIFT,
-		.table_attributes = PMD_TABLE_PXN | PMD_TABLE_UXN | PMD_TABLE_AF,
+		.table_attributes = LINMAP_TABLE_ATTRIBUTES,
 	};
 	const struct linmap_range range = linmap_range();
 	phys_addr_t root = __pa_symbol(swapper_pg_dir);
-	s64 tables;
 	int error;
 
 	if (linmap_on) {
-		tables = linmap_tables_needed(&geometry, linmap_regions,
-					      linmap_region_count);
-		if (tables < 0)
-			panic("linmap: regions are refused: %lld\n", tables);
-		linmap_lend_tables(tables);
 		/* The root is reached by the kernel's mapping for now. */
 		error = linmap_adopt(&linear_map, &geometry,
 				     (u64)swapper_pg_dir - root, promise(true),
@@ -195,31 +193,34 @@ void linmap_set_prot(unsigned long va, unsigned long size, pgprot_t prot)
 	change(va, size, prot, clear, 0);
 }
 
-/* Not 0 if one of four pages is not where it would be if they followed each other. */
-static unsigned long differ(struct page **pages, struct page *first)
+/* Negative if each of so many addresses is higher than the one before. */
+static long rise(const u64 *address, int count)
 {
-	return ((unsigned long)pages[0] ^ (unsigned long)first) |
-	       ((unsigned long)pages[1] ^ (unsigned long)(first + 1)) |
-	       ((unsigned long)pages[2] ^ (unsigned long)(first + 2)) |
-	       ((unsigned long)pages[3] ^ (unsigned long)(first + 3));
+	long all = -1;
+
+	for (; count >= 8; address += 8, count -= 8)
+		all &= (address[-1] - address[0]) & (address[0] - address[1]) &
+		       (address[1] - address[2]) & (address[2] - address[3]) &
+		       (address[3] - address[4]) & (address[4] - address[5]) &
+		       (address[5] - address[6]) & (address[6] - address[7]);
+	for (; count > 0; address++, count--)
+		all &= address[-1] - address[0];
+	return all;
 }
 
-/* How many of these pages follow each other in memory. The memory map is one array. */
-static int adjacent(struct page **pages, int count)
+/*
+ * Whether pages follow each other in memory. The memory map is one array, so
+ * they do if each is after the one before, and the last as far from the first
+ * as it should be.
+ */
+static bool adjacent(struct page **pages, int count)
 {
-	struct page *first = pages[0];
-	int n = 0;
-
-	while (n + 8 <= count && !(differ(pages + n, first + n) |
-				   differ(pages + n + 4, first + n + 4)))
-		n += 8;
-	while (n < count && pages[n] == first + n)
-		n++;
-	return n;
+	return pages[count - 1] - pages[0] == count - 1 &&
+	       rise((const u64 *)pages + 1, count - 1) < 0;
 }
 
-/* Its addresses are not in the stack frame of those who have none. */
-static noinline int change_listed(struct page **pages, int count, u64 set, u64 clear)
+/* All of the pages, or none. The addresses are not in the stack frame of those who have none. */
+static noinline int change_few(struct page **pages, int count, u64 set, u64 clear)
 {
 	u64 addresses[AT_ONCE];
 	int i;
@@ -227,21 +228,6 @@ static noinline int change_listed(struct page **pages, int count, u64 set, u64 c
 	for (i = 0; i < count; i++)
 		addresses[i] = (u64)page_address(pages[i]);
 	return linmap_change_pages(&linear_map, addresses, count, set, clear, 0);
-}
-
-/* All of so many pages, or none. Returns how many, or an error. */
-static int change_some(struct page **pages, int count, u64 set, u64 clear)
-{
-	int error, n = adjacent(pages, count);
-
-	if (n >= RANGE) {
-		error = linmap_change(&linear_map, (u64)page_address(pages[0]),
-				      n, set, clear, 0);
-	} else {
-		n = min(count, AT_ONCE);
-		error = change_listed(pages, n, set, clear);
-	}
-	return error ?: n;
 }
 
 /* Whether a page of the area itself, which changes last, was like this before. */
@@ -253,51 +239,56 @@ static bool was(struct vm_struct *area, unsigned long idx, u64 set, u64 clear)
 }
 
 /*
- * The first pages, which have changed, are again as they were. Where they were
- * not alike leaves have ended before, so nothing has to be split.
+ * The first pages, which have changed, are again as they were. They are in page
+ * tables by now, since so few are never a block: no table page is needed,
+ * unless a collapse has come between.
  */
 static void change_back(struct vm_struct *area, unsigned long idx, int count,
 			u64 set, u64 clear)
 {
-	int n, error;
+	int n;
 
 	for (; count > 0; idx += n, count -= n) {
 		bool same = was(area, idx, set, clear);
 
-		for (n = 1; n < count && was(area, idx + n, set, clear) == same; n++)
+		for (n = 1; n < min(count, AT_ONCE) &&
+			    was(area, idx + n, set, clear) == same; n++)
 			;
-		if (same)
-			continue;
-		error = change_some(area->pages + idx, n, clear, set);
-		if (WARN_ON(error < 0))
+		if (!same && WARN_ON(change_few(area->pages + idx, n, clear, set)))
 			return;
-		n = error;
 	}
 }
 
+/*
+ * Scattered pages change a few at a time: a long list would claim all memory
+ * between its pages, and callers that cannot wait would be refused there.
+ */
 int linmap_change_pages_of(struct vm_struct *area, unsigned long idx,
 			   int *count, pgprot_t set_mask, pgprot_t clear_mask)
 {
 	u64 set = pgprot_val(set_mask) & permissions;
 	u64 clear = pgprot_val(clear_mask) & permissions;
 	struct page **pages = area->pages + idx;
-	int done = 0, n = 0;
+	u64 first;
+	int done, n, error = 0;
 
 	if (!linmap_is_on())
 		return 0;
-	while (done < *count) {
-		n = change_some(pages + done, *count - done, set, clear);
-		if (n < 0)
-			break;
-		done += n;
+	first = (u64)page_address(pages[0]);
+	if (adjacent(pages, *count)) {
+		error = linmap_change(&linear_map, first, *count, set, clear, 0);
+	} else {
+		for (done = 0; done < *count && !error; done += n) {
+			n = min(*count - done, AT_ONCE);
+			error = change_few(pages + done, n, set, clear);
+		}
+		if (error)
+			change_back(area, idx, done - n, set, clear);
 	}
-	if (n >= 0) {
-		*count = 0;
-		return 0;
-	}
-	told(n, (unsigned long)page_address(pages[done]));
-	change_back(area, idx, done, set, clear);
-	return n;
+	if (error)
+		return told(error, first);
+	*count = 0;
+	return 0;
 }
 
 int linmap_change_area(unsigned long va, unsigned long size, pgprot_t set,

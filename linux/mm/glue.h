@@ -7,10 +7,13 @@
 #define __MM_LINMAP_GLUE_H
 
 #include <linux/errno.h>
+#include <linux/mm_types.h>
+#include <linux/mmap_lock.h>
 #include <linux/types.h>
 #include <asm/memory.h>
 #include <asm/pgtable-types.h>
-#include <asm/rsi.h>
+
+#include "release.h"
 
 struct vm_struct;
 
@@ -25,7 +28,7 @@ extern bool linmap_on;
  */
 static __always_inline bool linmap_is_on(void)
 {
-	return linmap_on && !is_realm_world();
+	return linmap_on && !linmap_is_realm();
 }
 
 static __always_inline bool linmap_owns(unsigned long va)
@@ -69,6 +72,17 @@ bool linmap_capabilities_final(bool large_leaves);
 
 /* The range becomes pages. */
 int linmap_to_pages(unsigned long start, unsigned long end);
+
+/* Until the end tables that go are not freed, also if the reader sleeps. */
+static inline void linmap_read_begin(void)
+{
+	mmap_read_lock(&init_mm);
+}
+
+static inline void linmap_read_end(void)
+{
+	mmap_read_unlock(&init_mm);
+}
 
 #else
 
@@ -124,6 +138,8 @@ static inline bool linmap_capabilities_final(bool large_leaves)
 }
 
 static inline void linmap_map_regions(void) { }
+static inline void linmap_read_begin(void) { }
+static inline void linmap_read_end(void) { }
 
 #endif
 #endif

@@ -10,10 +10,10 @@
 
 extern struct linmap linear_map;
 
-/* Lends pages to table_alloc until linmap_tables_live. */
-void linmap_lend_tables(unsigned long pages);
+/* What the boot argument says, unless the map cannot be the library's. */
+bool linmap_can_be_on(void);
 
-/* From now on tables come from the page allocator. */
+/* From now on tables come from the page allocator, and are in the linear map. */
 void linmap_tables_live(void);
 
 /* Leaves become as large as they can be. */
@@ -42,11 +42,14 @@ void linmap_test_end(void);
 /* From the last CPU that is parked to the release. */
 void linmap_test_parked(void);
 void linmap_test_unparked(void);
+/* This CPU withholds its promise: QEMU has no mixed CPUs. */
+bool linmap_test_withholds(void);
 #else
 static inline void linmap_test_begin(void) { }
 static inline void linmap_test_end(void) { }
 static inline void linmap_test_parked(void) { }
 static inline void linmap_test_unparked(void) { }
+static inline bool linmap_test_withholds(void) { return false; }
 #endif
 
 #endif

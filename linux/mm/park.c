@@ -24,17 +24,12 @@
 #include "internal.h"
 #include "release.h"
 
-typedef void (wait_fn)(void);
-extern wait_fn wait_linear_map_split_to_ptes;
-extern u32 linmap_park_flag;
-
 static DEFINE_PER_CPU(struct cpu_stop_work, park_work);
 static atomic_t to_come;
 static bool parked;
 
 static int wait_parked(void *unused)
 {
-	wait_fn *wait = (void *)__pa_symbol(wait_linear_map_split_to_ptes);
 	unsigned long flags;
 
 	atomic_dec(&to_come);
@@ -42,7 +37,7 @@ static int wait_parked(void *unused)
 		cpu_relax();
 	local_irq_save(flags);
 	cpu_install_idmap();
-	wait();
+	linmap_wait_for_flag();
 	cpu_uninstall_idmap();
 	local_irq_restore(flags);
 	return 0;

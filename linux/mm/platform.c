@@ -2,11 +2,12 @@
 /*
  * What the library asks of Linux: table pages, locks, and somebody to panic.
  *
- * The pages of a creation come from memblock, all at once if possible. Later a
- * few pages are kept ready, also for callers that cannot wait; the rest come
- * from the page allocator, before any lock is taken. A page that was a live
- * table may still be read by code without a lock, so it is given back when all
- * that ran then has slept, and nobody prints the tables.
+ * The pages of a creation come from memblock, a block at a time if possible, and
+ * are reached by a window. Later a few pages are kept ready, also for callers
+ * that cannot wait; the rest come from the page allocator, before any lock is
+ * taken. A page that was a live table may still be read by code without a lock,
+ * so it is given back when all that ran then has slept, and nobody prints the
+ * tables.
  */
 #include <linux/delay.h>
 #include <linux/init.h>
@@ -17,6 +18,7 @@
 #include <linux/mm.h>
 #include <linux/mmap_lock.h>
 #include <linux/rcupdate.h>
+#include <linux/sizes.h>
 #include <linux/spinlock.h>
 #include <linux/vmstat.h>
 #include <linux/workqueue.h>
@@ -27,36 +29,85 @@
 
 #include "internal.h"
 
-/* Pages of memblock, lent in the order of their addresses. */
-static phys_addr_t lent __initdata;
-static phys_addr_t lent_end __initdata;
+/*
+ * Pages of memblock, lent in the order of their addresses: what is left of a
+ * block. Pages of 4K make it one of the MMU's, too.
+ */
+#define BLOCK SZ_2M
+
+static struct {
+	phys_addr_t next;
+	phys_addr_t end;
+} lent;
 static bool live __ro_after_init;
 
-void __init linmap_lend_tables(unsigned long pages)
+/*
+ * Where the block is mapped. Each has a window of its own, below the fixmap,
+ * whose second table from below covers the last gigabyte of all addresses.
+ */
+#define WINDOWS (VMEMMAP_END + SZ_64M)
+#define WINDOWS_END (-(unsigned long)SZ_64M)
+/* No memory is there. */
+#define NO_BLOCK (-(u64)BLOCK)
+
+static struct {
+	u64 pa;
+	u64 offset;
+} window = { .pa = NO_BLOCK };
+static unsigned long next_window __initdata = WINDOWS;
+
+static pmd_t __init *window_entry(unsigned long va)
 {
-	lent = memblock_phys_alloc_range(pages * PAGE_SIZE, PAGE_SIZE, 0,
-					 MEMBLOCK_ALLOC_NOLEAKTRACE);
-	if (lent)
-		lent_end = lent + pages * PAGE_SIZE;
+	pud_t *pud = pud_offset_kimg(p4d_offset_kimg(pgd_offset_k(va), va), va);
+
+	return pmd_offset_kimg(pud, va);
+}
+
+static void __init open_window(phys_addr_t pa)
+{
+	window.pa = NO_BLOCK;
+	if (PMD_SIZE != BLOCK || next_window == WINDOWS_END)
+		return;
+	set_pmd(window_entry(next_window),
+		pfn_pmd(PHYS_PFN(pa), __pgprot(PROT_SECT_NORMAL)));
+	window.pa = pa;
+	window.offset = next_window - pa;
+	next_window += BLOCK;
+}
+
+static void __init close_windows(void)
+{
+	unsigned long va;
+
+	window.pa = NO_BLOCK;
+	if (next_window == WINDOWS)
+		return;
+	for (va = WINDOWS; va < next_window; va += BLOCK)
+		set_pmd(window_entry(va), __pmd(0));
+	flush_tlb_all();
+}
+
+static u64 __init lend_block(void)
+{
+	phys_addr_t pa = memblock_phys_alloc_range(BLOCK, BLOCK, 0,
+						   MEMBLOCK_ALLOC_NOLEAKTRACE);
+
+	if (!pa)
+		return memblock_phys_alloc_range(PAGE_SIZE, PAGE_SIZE, 0,
+						 MEMBLOCK_ALLOC_NOLEAKTRACE);
+	open_window(pa);
+	lent.next = pa + PAGE_SIZE;
+	lent.end = pa + BLOCK;
+	return pa;
 }
 
 void __init linmap_tables_live(void)
 {
-	if (lent < lent_end)
-		memblock_phys_free(lent, lent_end - lent);
+	close_windows();
+	if (lent.next < lent.end)
+		memblock_phys_free(lent.next, lent.end - lent.next);
+	lent.next = lent.end;
 	live = true;
-}
-
-static u64 __init lend_table(void)
-{
-	phys_addr_t pa = lent;
-
-	/* There was no memory for all in one piece. */
-	if (pa == lent_end)
-		return memblock_phys_alloc_range(PAGE_SIZE, PAGE_SIZE, 0,
-						 MEMBLOCK_ALLOC_NOLEAKTRACE);
-	lent += PAGE_SIZE;
-	return pa;
 }
 
 static struct page *table_page(u64 pa)
@@ -127,14 +178,14 @@ static int __init fill_ready(void)
 }
 core_initcall(fill_ready);
 
-/* The first pages are lent by init code, which only init code can call. */
-u64 __ref linmap_table_alloc(bool may_wait)
+/* Blocks are lent by init code, which only init code can call. */
+static noinline u64 __ref alloc_table(bool may_wait)
 {
 	struct ptdesc *table;
 	struct page *page;
 
 	if (!live)
-		return lend_table();
+		return lend_block();
 	page = linmap_test_fails() ? NULL : take_ready();
 	if (!page) {
 		may_wait &= !linmap_is_parked();
@@ -147,15 +198,26 @@ u64 __ref linmap_table_alloc(bool may_wait)
 	return page_to_phys(page);
 }
 
+u64 linmap_table_alloc(bool may_wait)
+{
+	phys_addr_t pa = lent.next;
+
+	if (pa == lent.end)
+		return alloc_table(may_wait);
+	lent.next = pa + PAGE_SIZE;
+	return pa;
+}
+
 void __ref linmap_table_free(u64 pa)
 {
-	if (!live) {
-		memblock_phys_free(pa, PAGE_SIZE);
+	if (live)
+		count_vm_events(DIRECT_MAP_SPLIT, -1);
+	if (put_ready(table_page(pa)))
 		return;
-	}
-	count_vm_events(DIRECT_MAP_SPLIT, -1);
-	if (!put_ready(table_page(pa)))
+	if (live)
 		free_table(table_page(pa));
+	else
+		memblock_phys_free(pa, PAGE_SIZE);
 }
 
 static DEFINE_RAW_SPINLOCK(retired_lock);
@@ -239,21 +301,45 @@ void __noreturn linmap_panic(const char *message, size_t length)
 	panic("linmap: %.*s\n", (int)length, message);
 }
 
-/* A slot of the fixmap for each level, while a creation writes tables. */
+/*
+ * While a creation writes tables: a slot of the fixmap for each level, for what
+ * is not in the window, and which of them are used.
+ */
+static unsigned long fixed;
+
 static enum fixed_addresses slot_of(int level)
 {
 	return FIX_PTE + (3 - level);
 }
 
-u64 *linmap_table_map(u64 pa, int level)
+static noinline u64 *map_fixed(u64 pa, int level)
 {
+	fixed |= BIT(3 - level);
 	__set_fixmap(slot_of(level), pa, PAGE_KERNEL);
 	return (u64 *)__fix_to_virt(slot_of(level));
 }
 
+static noinline void unmap_fixed(int level)
+{
+	if (!(fixed & BIT(3 - level)))
+		return;
+	fixed &= ~BIT(3 - level);
+	clear_fixmap(slot_of(level));
+}
+
+u64 *linmap_table_map(u64 pa, int level)
+{
+	u64 offset = window.offset;
+
+	if ((pa & -(u64)BLOCK) != window.pa)
+		return map_fixed(pa, level);
+	return (u64 *)(pa + offset);
+}
+
 void linmap_table_unmap(int level)
 {
-	clear_fixmap(slot_of(level));
+	if (fixed)
+		unmap_fixed(level);
 }
 
 void linmap_root_set(u64 root, size_t index, u64 descriptor)

@@ -67,7 +67,7 @@ int linmap_collapse_all(void)
 
 	if (debug_pagealloc_enabled())
 		return 0;
-	for (va = PAGE_OFFSET; !error && va < (unsigned long)high_memory; va += SZ_1G) {
+	for (va = _PAGE_OFFSET(vabits_actual); !error && va < (unsigned long)high_memory; va += SZ_1G) {
 		error = linmap_collapse(&linear_map, va, SZ_1G >> PAGE_SHIFT, 0);
 		cond_resched();
 	}

@@ -25,7 +25,6 @@
 #include "internal.h"
 #include "test.h"
 
-/* The CPU withholds its promise: QEMU has no mixed CPUs. */
 static int withheld __ro_after_init = -1;
 
 static int __init parse_withheld(char *arg)
@@ -33,9 +32,6 @@ static int __init parse_withheld(char *arg)
 	return kstrtoint(arg, 0, &withheld);
 }
 early_param("linmap_test.withheld", parse_withheld);
-
-/* cpufeature.c calls it. */
-bool linmap_test_withholds(void);
 
 bool linmap_test_withholds(void)
 {
@@ -201,9 +197,7 @@ static int test_stress(void)
 	return error;
 }
 
-#ifdef CONFIG_FAIL_PAGE_ALLOC
-/* An area of a block of memory whose second half comes first. */
-static void *turned(unsigned int order)
+void *linmap_test_area(unsigned int order, unsigned int turn)
 {
 	struct page **pages = kvmalloc_array(1 << order, sizeof(*pages), GFP_KERNEL);
 	struct page *block = alloc_pages(GFP_KERNEL, order);
@@ -212,7 +206,7 @@ static void *turned(unsigned int order)
 
 	if (pages && block) {
 		for (i = 0; i < 1 << order; i++)
-			pages[i] = block + (i ^ 1 << (order - 1));
+			pages[i] = block + (i ^ turn);
 		split_page(block, order);
 		area = vmap(pages, 1 << order, VM_ALLOC | VM_MAP_PUT_PAGES, PAGE_KERNEL);
 		for (i = 0; !area && i < 1 << order; i++)
@@ -225,6 +219,7 @@ static void *turned(unsigned int order)
 	return area;
 }
 
+#ifdef CONFIG_FAIL_PAGE_ALLOC
 static int area_writable(const void *area, unsigned long pages, bool expected)
 {
 	unsigned long i;
@@ -243,7 +238,9 @@ static int area_writable(const void *area, unsigned long pages, bool expected)
 static int fail_once(bool some_are_ro, unsigned int *failed)
 {
 	const unsigned long pages = (SZ_4M >> PAGE_SHIFT) - 2;
-	void *area = turned(get_order(SZ_4M)), *inner = area + PAGE_SIZE;
+	const unsigned int order = get_order(SZ_4M);
+	/* The second half of a block of memory comes first. */
+	void *area = linmap_test_area(order, 1 << (order - 1)), *inner = area + PAGE_SIZE;
 	const unsigned long ro = some_are_ro ? 9 : 0;
 	int result, error;
 

@@ -13,6 +13,9 @@
 	holds ? 0 : -EILSEQ;						\
 })
 
+/* An area of a block of memory, whose page n is page n ^ turn of the block. */
+void *linmap_test_area(unsigned int order, unsigned int turn);
+
 /* Counts the instructions of changes. */
 int linmap_test_counts(void);
 

@@ -87,8 +87,10 @@ static int count_pages(void)
 	u64 began;
 	int error;
 
-	if (!first || !block)
-		return -ENOMEM;
+	if (!first || !block) {
+		error = -ENOMEM;
+		goto out;
+	}
 	error = CHECK(page_to_phys(first) >> CONT_PMD_SHIFT ==
 		      page_to_phys(block) >> CONT_PMD_SHIFT);
 	set_direct_map_invalid_noflush(first);
@@ -102,32 +104,26 @@ static int count_pages(void)
 	set_direct_map_default_noflush(block);
 	set_direct_map_default_noflush(block + CONT_PTES * 3);
 	flush_tlb_all();
-	__free_pages(block, order);
-	__free_pages(first, order);
+out:
+	if (block)
+		__free_pages(block, order);
+	if (first)
+		__free_pages(first, order);
 	return error;
 }
 
 /* 512 pages of a vmalloc area that lie next to each other. */
 static int count_area(void)
 {
-	struct page *block = alloc_pages(GFP_KERNEL, get_order(512 * PAGE_SIZE)), **pages;
-	struct vm_struct *area;
-	void *va;
+	void *va = linmap_test_area(get_order(512 * PAGE_SIZE), 0);
+	struct vm_struct *area = va ? find_vm_area(va) : NULL;
 	u64 began;
-	int i, error;
+	int error;
 
-	pages = kvmalloc_array(512, sizeof(*pages), GFP_KERNEL);
-	if (!block || !pages)
+	if (!area)
 		return -ENOMEM;
-	split_page(block, get_order(512 * PAGE_SIZE));
-	for (i = 0; i < 512; i++)
-		pages[i] = block + i;
-	va = vmap(pages, 512, VM_ALLOC | VM_MAP_PUT_PAGES, PAGE_KERNEL);
-	if (!va)
-		return -ENOMEM;
-	area = find_vm_area(va);
 	/* vmap keeps the pages for vfree; set_memory wants them, too. */
-	error = CHECK(area->pages == pages);
+	error = CHECK(area->pages && area->pages[511] == area->pages[0] + 511);
 	vm_unmap_aliases();
 	if (linmap_on) {
 		int pages_left = 512;

@@ -34,11 +34,17 @@ static void secretmem(void)
 	int round;
 
 	for (round = 0; round < 20; round++) {
-		int fd = check(syscall(__NR_memfd_secret, 0), "memfd_secret");
+		int fd = syscall(__NR_memfd_secret, 0);
 		char *at;
 		long i;
 
-		check(ftruncate(fd, size), "ftruncate");
+		/* Some releases have none if protections of single pages never change. */
+		if (fd < 0 && errno == ENOSYS) {
+			printf("program: no secret memory\n");
+			return;
+		}
+		check(fd, "memfd_secret");
+		check(syscall(__NR_ftruncate, fd, size), "ftruncate");
 		at = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		check(at == MAP_FAILED ? -1 : 0, "mmap");
 		for (i = 0; i < size; i += 4096)
