@@ -12,7 +12,7 @@ pub(crate) mod linux;
 mod machine;
 mod page;
 mod results;
-mod stored;
+pub(crate) mod stored;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -74,10 +74,9 @@ fn check(machine: &Machine) -> Result<(), String> {
         return Ok(());
     }
     println!("{}", compare::text(&differences));
-    let failed = differences.iter().filter(|difference| difference.verdict.fails()).count();
-    match failed {
+    match compare::failed(&differences) {
         0 => println!("None has grown by more than 2%. {}", advice()),
-        _ => {
+        failed => {
             return Err(format!(
                 "{failed} of {} figures have grown by more than 2% or are gone.\n\
                  If the change is worth that: {}",

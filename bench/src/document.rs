@@ -1,6 +1,6 @@
 //! The document of a run: printed while it is measured, and written to docs/benchmarks after a run of all parts.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs, io};
 
@@ -97,6 +97,5 @@ fn locked(name: &str) -> Option<&'static str> {
 
 /// Returns the repository's directory: from cargo, or the current one.
 pub(crate) fn repository() -> PathBuf {
-    let bench = env::var_os("CARGO_MANIFEST_DIR").map(PathBuf::from);
-    bench.as_deref().and_then(Path::parent).map_or_else(|| ".".into(), Path::to_owned)
+    crate::repository::root().unwrap_or_else(|_| ".".into())
 }

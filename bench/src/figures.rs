@@ -21,6 +21,8 @@ use std::{env, fs, io};
 
 use serde_json::Value;
 
+use crate::repository;
+
 /// The folder of documents that have figures; README.md has some, too.
 const DOCUMENTS: &str = "docs";
 /// The image sizes that the command assumes if it finds no image.
@@ -84,18 +86,15 @@ impl Figures {
 }
 
 fn files() -> Result<Vec<Figures>, String> {
-    let package =
-        env::var_os("CARGO_MANIFEST_DIR").ok_or("CARGO_MANIFEST_DIR is not set; run `make figures`")?;
-    let root = Path::new(&package).parent().ok_or("the package is not in a workspace")?;
-    let read = |name: &str| fs::read_to_string(root.join(name)).map_err(|e| format!("{name}: {e}"));
+    let root = &repository::root()?;
     let mut files = Vec::new();
     for name in documents(root).map_err(|e| format!("{DOCUMENTS}: {e}"))? {
-        let now = read(&name)?;
+        let now = repository::read(root, &name)?;
         let should =
             blocks::generated(&now, |what| generate(root, what)).map_err(|e| format!("{name}: {e}"))?;
         files.push(Figures { path: root.join(&name), name, now, should });
     }
-    let (now, should) = (read(SIZES)?, sizes(root)?);
+    let (now, should) = (repository::read(root, SIZES)?, sizes(root)?);
     files.push(Figures { name: SIZES.to_owned(), path: root.join(SIZES), now, should });
     Ok(files)
 }
@@ -131,10 +130,7 @@ fn generate(root: &Path, what: &str) -> Result<Option<String>, String> {
             let run = ["run", "--quiet", "-p", "linmap-model", "--example", name];
             fenced(printed(Command::new("cargo").args(run), root, &[0, 1])?)
         }
-        Some(("counts", name)) => {
-            let stored = fs::read_to_string(root.join(crate::counts::STORED)).map_err(|e| e.to_string())?;
-            tables::of(name, &stored).map(Some)
-        }
+        Some(("counts", name)) => tables::of(name, &repository::read(root, crate::counts::STORED)?).map(Some),
         Some(("linux-port", kind)) => crate::port::table(root, kind).map(Some),
         Some(("linux", _)) => Ok(None),
         _ => Err(format!("\"{what}\" should be linmap, example, tlb, counts, linux-port or linux")),

@@ -16,6 +16,7 @@ mod model;
 mod parts;
 mod port;
 mod report;
+mod repository;
 mod samples;
 
 use std::fmt::Display;

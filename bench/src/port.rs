@@ -6,14 +6,14 @@
 //! value: `large/map_mem/linmap_instructions 27259`, or the version of a program, such as `linux 7.2.12-1`.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::{env, fs};
+use std::fs;
+use std::path::Path;
 
 use serde_json::{Value, json};
 
-use crate::counts::{Figures, compare};
+use crate::counts::{Figures, compare, stored};
 use crate::figures::blocks;
-use crate::report;
+use crate::{report, repository};
 
 /// The file of stored counts.
 const STORED: &str = "docs/benchmarks/linux-port.json";
@@ -53,14 +53,15 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
         &[kind, file, "--update"] => (kind, file, true),
         other => return Err(format!("expected KIND FILE [--update], not \"{}\"", other.join(" "))),
     };
-    let now = counted(&read(Path::new(file))?).map_err(|e| format!("{file}: {e}"))?;
-    let root = root()?;
-    let mut stored = kinds(&read(&root.join(STORED))?)?;
+    let lines = fs::read_to_string(file).map_err(|e| format!("{file}: {e}"))?;
+    let now = counted(&lines).map_err(|e| format!("{file}: {e}"))?;
+    let root = &repository::root()?;
+    let mut stored = kinds(&repository::read(root, STORED)?)?;
     if update {
         stored.insert(kind.to_owned(), now);
-        write(&root.join(STORED), &text(&stored))?;
-        let page = page(&read(&root.join(PAGE))?, &stored)?;
-        write(&root.join(PAGE), &page)?;
+        repository::write(root, STORED, &text(&stored))?;
+        let page = page(&repository::read(root, PAGE)?, &stored)?;
+        repository::write(root, PAGE, &page)?;
         println!("{STORED} and {PAGE} written for {kind}");
         return Ok(());
     }
@@ -68,7 +69,7 @@ pub(crate) fn run(args: &[String]) -> Result<(), String> {
         Some(before) => check(before, &now)?,
         None => println!("{STORED} has no {kind} to compare with; --update stores it"),
     }
-    let shown = read(&root.join(PAGE))?;
+    let shown = repository::read(root, PAGE)?;
     if page(&shown, &stored)? != shown {
         return Err(format!("{PAGE} does not show what is in {STORED}; --update writes it"));
     }
@@ -86,7 +87,7 @@ fn check(before: &Counted, now: &Counted) -> Result<(), String> {
     if !differences.is_empty() {
         println!("{}", compare::text(&differences));
     }
-    match differences.iter().filter(|difference| difference.verdict.fails()).count() {
+    match compare::failed(&differences) {
         0 => Ok(()),
         failed => Err(format!(
             "{failed} counts have grown by more than 2% or are gone; --update stores the new ones"
@@ -100,7 +101,7 @@ fn check(before: &Counted, now: &Counted) -> Result<(), String> {
 ///
 /// Nothing is stored for that kind.
 pub(crate) fn table(root: &Path, kind: &str) -> Result<String, String> {
-    table_of(&kinds(&read(&root.join(STORED))?)?, kind)
+    table_of(&kinds(&repository::read(root, STORED)?)?, kind)
 }
 
 fn table_of(stored: &Kinds, kind: &str) -> Result<String, String> {
@@ -150,10 +151,8 @@ fn kinds(text: &str) -> Result<Kinds, String> {
     let kind = |(name, value): (String, Value)| {
         let versions = members(&value["versions"])?.into_iter();
         let versions = versions.map(|(name, v)| Some((name, v.as_str()?.to_owned()))).collect::<Option<_>>();
-        let figures = members(&value["figures"])?.into_iter();
-        let figures = figures.map(|(name, v)| Some((name, v.as_u64()?))).collect::<Option<_>>();
         let versions = versions.ok_or_else(|| wrong("a version is no text"))?;
-        let figures = figures.ok_or_else(|| wrong("a figure is no number"))?;
+        let figures = stored::figures(&value).map_err(|what| wrong(&what))?;
         Ok((name, Counted { versions, figures }))
     };
     members(&document)?.into_iter().map(kind).collect()
@@ -165,19 +164,6 @@ fn text(kinds: &Kinds) -> String {
     let document: BTreeMap<&String, Value> =
         kinds.iter().map(|(name, counted)| (name, kind(counted))).collect();
     format!("{:#}\n", json!(document))
-}
-
-fn root() -> Result<PathBuf, String> {
-    let package = env::var_os("CARGO_MANIFEST_DIR").ok_or("CARGO_MANIFEST_DIR is not set; cargo sets it")?;
-    Ok(Path::new(&package).parent().ok_or("the package is not in a workspace")?.to_owned())
-}
-
-fn read(path: &Path) -> Result<String, String> {
-    fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
-}
-
-fn write(path: &Path, text: &str) -> Result<(), String> {
-    fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 #[cfg(test)]
@@ -228,9 +214,9 @@ mod tests {
 
     #[test]
     fn the_page_shows_what_is_stored() {
-        let root = root().expect("a workspace");
-        let shown = read(&root.join(PAGE)).expect("the page");
-        let stored = kinds(&read(&root.join(STORED)).expect("the file")).expect("counts");
+        let root = &repository::root().expect("a workspace");
+        let shown = repository::read(root, PAGE).expect("the page");
+        let stored = kinds(&repository::read(root, STORED).expect("the file")).expect("counts");
         assert!(!stored.is_empty());
         for kind in stored.keys() {
             assert!(

@@ -79,6 +79,11 @@ fn is_too_much(stored: u64, now: u64) -> bool {
     u128::from(now) * 100 > u128::from(stored) * MOST
 }
 
+/// Returns how many differences fail.
+pub(crate) fn failed(differences: &[Difference]) -> usize {
+    differences.iter().filter(|difference| difference.verdict.fails()).count()
+}
+
 /// Returns the differences as a table, failures first.
 pub(crate) fn text(differences: &[Difference]) -> String {
     let mut sorted: Vec<&Difference> = differences.iter().collect();

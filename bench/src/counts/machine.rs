@@ -9,6 +9,7 @@ use std::time::Instant;
 use super::boots::{Boot, PageSize};
 use super::choosing::{Image, Segments};
 use super::counted::Counted;
+use crate::repository;
 
 /// RAM of the boots that measure how much RAM an image holds, in bytes.
 const RAM: u64 = 1 << 30;
@@ -38,9 +39,7 @@ pub(crate) struct Machine {
 
 impl Machine {
     pub(crate) fn new() -> Result<Self, String> {
-        let package = std::env::var_os("CARGO_MANIFEST_DIR")
-            .ok_or("CARGO_MANIFEST_DIR is not set; run `make counts`")?;
-        let root = Path::new(&package).parent().ok_or("the package is not in a workspace")?.to_owned();
+        let root = repository::root()?;
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
         Ok(Self { root, target })
     }
@@ -104,13 +103,11 @@ impl Machine {
     }
 
     pub(crate) fn read(&self, path: &Path) -> Result<String, String> {
-        fs::read_to_string(self.root.join(path)).map_err(|e| format!("{}: {e}", path.display()))
+        repository::read(&self.root, path)
     }
 
     pub(crate) fn write(&self, path: &Path, text: &str) -> Result<(), String> {
-        let whole = self.root.join(path);
-        let made = whole.parent().map_or(Ok(()), fs::create_dir_all);
-        made.and_then(|()| fs::write(&whole, text)).map_err(|e| format!("{}: {e}", path.display()))
+        repository::write(&self.root, path, text)
     }
 
     /// Returns what a program of the machine or the repository prints.

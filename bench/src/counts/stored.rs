@@ -20,12 +20,7 @@ impl Stored {
             document[key].as_str().map(str::to_owned).ok_or_else(|| format!("\"{key}\" should be a text"))
         };
         let versions = Versions { qemu: version("qemu")?, rustc: version("rustc")? };
-        let figures = document["figures"].as_object().ok_or("\"figures\" should be an object")?;
-        let number = |(name, value): (&String, &Value)| match value.as_u64() {
-            Some(count) => Ok((name.clone(), count)),
-            None => Err(format!("\"{name}\" is {value}, and should be a number")),
-        };
-        Ok(Self { versions, figures: figures.iter().map(number).collect::<Result<_, String>>()? })
+        Ok(Self { versions, figures: figures(&document)? })
     }
 
     /// Returns the text of the file.
@@ -35,6 +30,16 @@ impl Stored {
             self.figures.iter().map(|(name, count)| (name.clone(), (*count).into())).collect();
         format!("{:#}\n", json!({ "qemu": qemu, "rustc": rustc, "figures": figures }))
     }
+}
+
+/// Reads the figures of a document.
+pub(crate) fn figures(document: &Value) -> Result<Figures, String> {
+    let figures = document["figures"].as_object().ok_or("\"figures\" should be an object")?;
+    let number = |(name, value): (&String, &Value)| match value.as_u64() {
+        Some(count) => Ok((name.clone(), count)),
+        None => Err(format!("\"{name}\" is {value}, and should be a number")),
+    };
+    figures.iter().map(number).collect()
 }
 
 #[cfg(test)]
