@@ -60,6 +60,7 @@ tasks! {
     "micro", Micro, "", READS, "counts single uses of page tables";
     "modes", Modes, "", CHANGES, "tries on each CPU what mode and policy say";
     "modules", Modules, "", READS, "loads and unloads code";
+    "pagealloc", Pagealloc, "", CHANGES, "takes pages out of the map and puts them back, one, many, and on all CPUs";
     "protection", Protection, "", READS, "tries what each kind of memory permits";
     "selftest", Selftest, "", CHANGES, "changes the map and probes it";
     "stress", Stress(Stress = Stress::DEFAULT), "[:OPERATIONS[:SEED]]", CHANGES,
@@ -225,6 +226,6 @@ mod tests {
     #[test]
     fn scratch_memory_is_for_those_who_change_the_map() {
         let changing = TASKS.iter().filter(|info| info.changes_the_map).map(|info| info.name);
-        assert!(changing.eq(["bench", "late", "modes", "selftest", "stress", "together"]));
+        assert!(changing.eq(["bench", "late", "modes", "pagealloc", "selftest", "stress", "together"]));
     }
 }

@@ -60,7 +60,7 @@ impl Map {
 
     pub(crate) fn options(self) -> &'static str {
         match self {
-            Self::Large => "--cpus 1 --run bench,modules,micro,contend",
+            Self::Large => "--cpus 1 --run bench,modules,micro,contend,pagealloc",
             Self::Pages => "--cpus 1 --run bench,modules,micro --bbml2 off --split pages",
             Self::Repaint => "--cpus 4 --run bench --bbml2 3 --split pages",
             Self::Park => "--cpus 8 --run bench --bbml2 off --split park",

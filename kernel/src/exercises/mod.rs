@@ -21,6 +21,7 @@ mod meter;
 mod micro;
 mod modes;
 mod modules;
+mod pagealloc;
 mod planned;
 mod protection;
 mod selftest;
@@ -50,6 +51,7 @@ pub(crate) fn run(system: &System<'_>, task: Task) -> bool {
         Task::Micro => micro::run(system),
         Task::Modes => modes::run(system),
         Task::Modules => modules::run(system),
+        Task::Pagealloc => pagealloc::run(system),
         Task::Protection => protection::run(system),
         Task::Selftest => selftest::run(system),
         Task::Stress(parameters) => stress::run(system, parameters),

@@ -23,6 +23,7 @@ mod loader;
 mod matrix;
 mod micro;
 mod modes;
+mod pagealloc;
 mod planned;
 mod prediction;
 mod stress;

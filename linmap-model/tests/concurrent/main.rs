@@ -145,7 +145,8 @@ fn neighbours_of_a_long_change() {
 }
 
 /// Changes whose invalidations are left to a flush.
-const PENDING: [Step; 5] = [
+const PENDING: [Step; 6] = [
+    does(BLOCK + 3, 1, What::SetPageValid(false)),
     later(BLOCK + 3, 2, Change::READ_ONLY),
     later(BLOCK + 4, 20, Change::INVALID),
     later(BLOCK, 512, Change::READ_ONLY),
@@ -154,7 +155,8 @@ const PENDING: [Step; 5] = [
 ];
 
 /// Others that meet them.
-const MEETS: [Step; 10] = [
+const MEETS: [Step; 11] = [
+    does(BLOCK + 3, 1, What::SetPageValid(true)),
     does(BLOCK, 512, What::Flush),
     does(BLOCK + 4, 1, What::Flush),
     does(BLOCK + 3, 5, READ_ONLY),

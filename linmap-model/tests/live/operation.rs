@@ -52,6 +52,8 @@ pub(crate) struct Operation {
 pub(crate) enum What {
     Protect(Change),
     SetValid(bool),
+    /// Of one page, for later.
+    SetPageValid(bool),
     /// Of permissions and validity, in a manner.
     Change(Change, ChangeFlags),
     /// The same for a list of pages.
@@ -108,6 +110,8 @@ impl Operation {
             What::Protect(_) => "protect",
             What::SetValid(true) => "set valid",
             What::SetValid(false) => "set invalid",
+            What::SetPageValid(true) => "set page valid",
+            What::SetPageValid(false) => "set page invalid",
             What::Change(..) => "change",
             What::ChangePages(..) => "change pages",
             What::Flush => "flush",
@@ -165,7 +169,11 @@ impl Operation {
 
     /// Returns true if it leaves its invalidations for later.
     pub(crate) fn is_later(&self) -> bool {
-        matches!(self.what, What::Change(_, flags) | What::ChangePages(_, flags, _) if flags.contains(ChangeFlags::LATER))
+        match self.what {
+            What::Change(_, flags) | What::ChangePages(_, flags, _) => flags.contains(ChangeFlags::LATER),
+            What::SetPageValid(_) => true,
+            _ => false,
+        }
     }
 
     fn skips_holes(&self) -> bool {
@@ -220,6 +228,10 @@ impl Operation {
             match self.what {
                 What::Protect(change) => space.protect(platform, va, pages, change)?,
                 What::SetValid(valid) => space.set_valid(platform, va, pages, valid)?,
+                What::SetPageValid(valid) => {
+                    assert_eq!(pages, 1, "it is of one page");
+                    space.set_page_valid(platform, va, valid)?;
+                }
                 What::Change(change, flags) => space.change(platform, va, pages, change, flags)?,
                 What::ChangePages(change, flags, list) => {
                     let pages = self.listed(list, space.geometry());
@@ -251,7 +263,7 @@ impl Operation {
                     ..m
                 })
             }
-            What::SetValid(valid) => old.map(|m| Mapped { valid, ..m }),
+            What::SetValid(valid) | What::SetPageValid(valid) => old.map(|m| Mapped { valid, ..m }),
             What::Map(oa, attributes) => Some(Mapped { pa: oa + (va - self.va), attributes, valid: true }),
             What::Unmap => None,
             What::SplitToPages | What::Collapse | What::Repaint(_) | What::Aliased(..) | What::Flush => old,
@@ -315,7 +327,11 @@ impl Operation {
                 (_, None) if self.skips_holes() => {}
                 (_, None) => return Err(Refused::Change(ChangeError::Hole { va })),
                 (
-                    What::Protect(_) | What::SetValid(true) | What::Change(..) | What::ChangePages(..),
+                    What::Protect(_)
+                    | What::SetValid(true)
+                    | What::SetPageValid(true)
+                    | What::Change(..)
+                    | What::ChangePages(..),
                     Some(_),
                 ) => {
                     let new = self.of(first, old, g).expect("it is mapped");

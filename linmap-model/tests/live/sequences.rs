@@ -390,6 +390,7 @@ fn any_operation(world: &World<'_>, random: &mut Random) -> Operation {
     let mut pages = any_length(g, random);
     let mut what = match random.below(20) {
         0..4 => What::Protect(any_change(random)),
+        4..6 if random.one_in(3) => What::SetPageValid(random.one_in(2)),
         4..6 => What::SetValid(random.one_in(2)),
         6..11 => any_change_in_a_manner(random),
         11..13 => What::Unmap,
@@ -424,6 +425,9 @@ fn any_operation(world: &World<'_>, random: &mut Random) -> Operation {
         pages = (pages % 700 + 1).min(room.max(1));
     } else if !matches!(what, What::Map(..)) && !random.one_in(12) {
         (va, pages) = without_holes(world, va, pages);
+    }
+    if let What::SetPageValid(_) = what {
+        pages = 1;
     }
     // No more pages than fill a table or two, where pages it will be.
     let a_table = 1 << g.index_bits();

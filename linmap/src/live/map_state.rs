@@ -279,7 +279,14 @@ impl MapState {
         Ok(Some(Span { first: va.0, last: va.0 + ((pages << page) - 1) }))
     }
 
-    /// Does the same for an operation that changes more than the contents of leaves.
+    /// Returns true for the first address of a page of the half.
+    #[inline(always)]
+    pub(crate) const fn is_page(&self, va: Va) -> bool {
+        let (within, before) = ((1 << self.page_shift) - 1, va.0.wrapping_sub(self.base));
+        va.0 & within == 0 && before >> self.geometry.va_bits() == 0
+    }
+
+    /// Does the same as [`span`](Self::span) for an operation that changes more than the contents of leaves.
     ///
     /// # Errors
     ///

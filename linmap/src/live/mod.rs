@@ -22,6 +22,7 @@ mod long_map;
 mod map;
 mod map_state;
 pub(crate) mod marks;
+mod one_page;
 mod pending;
 mod pieces;
 mod protect;

@@ -53,13 +53,22 @@ impl Pending {
         self.ranges.iter().all(|range| range.get().is_none())
     }
 
-    /// Adds a range. It is joined with one that it meets, or, if there is no free place, with the last.
-    pub(crate) fn add(&self, new: Invalidated) {
-        let meets = |range: &&Range| range.get().is_some_and(|old| old.meets(&new));
-        let place = self.ranges.iter().find(meets);
-        let free = || self.ranges.iter().find(|range| range.get().is_none());
-        let place = place.or_else(free).unwrap_or(&self.ranges[Self::RANGES - 1]);
+    /// Adds a range. It is joined with one that it meets, or, if there is no free place, with the last. Returns true if it is
+    /// the first.
+    pub(crate) fn add(&self, new: Invalidated) -> bool {
+        let (mut place, mut is_first) = (&self.ranges[Self::RANGES - 1], true);
+        for range in self.ranges.iter().rev() {
+            match range.get() {
+                Some(old) if old.meets(&new) => {
+                    range.set(Some(old.and(&new)));
+                    return false;
+                }
+                Some(_) => is_first = false,
+                None => place = range,
+            }
+        }
         place.set(Some(place.get().map_or(new, |old| old.and(&new))));
+        is_first
     }
 
     pub(crate) fn overlaps(&self, span: Span) -> bool {

@@ -16,11 +16,15 @@ impl MapState {
     pub(crate) fn leave_pending<P: Platform>(&self, range: Invalidated) {
         let span = Span { first: range.first, last: range.last };
         for number in LockSet::of::<P>(span).numbers() {
-            let pending = self.pending(number);
-            if pending.is_empty() {
-                self.attention.pending_begins();
-            }
-            pending.add(range);
+            self.leave_pending_in(number, range);
+        }
+    }
+
+    /// Does the same for a range of one lock, which the caller has.
+    #[inline]
+    pub(crate) fn leave_pending_in(&self, number: usize, range: Invalidated) {
+        if self.pending(number).add(range) {
+            self.attention.pending_begins();
         }
     }
 

@@ -80,6 +80,13 @@ impl<const HOLD: usize> Map<HOLD> {
         });
     }
 
+    fn set_page_valid(&mut self, what: &str, page: u64, valid: bool) {
+        self.note(what, |map, platform| {
+            // SAFETY: as above.
+            unsafe { map.space.set_page_valid(platform, map.va(page), valid) }.expect("it is mapped");
+        });
+    }
+
     fn collapse(&mut self, what: &str) {
         let pages = self.ram / self.g.page_size();
         self.note(what, |map, platform| map.space.collapse(platform, map.va(0), pages).expect("it may"));
@@ -114,6 +121,11 @@ impl<const HOLD: usize> Map<HOLD> {
         }
         self.change("a list of one page", &[block + 5], RO, now);
         self.change("a list of one page, back later", &[block + 5], RW, later);
+        for (what, valid) in [("out", false), ("out again", false), ("back", true)] {
+            self.set_page_valid(&format!("one page of a table {what}"), block + 5, valid);
+        }
+        self.set_page_valid("one page of a block out", 22 * block + 5, false);
+        self.set_page_valid("one page of a block back", 22 * block + 5, true);
         let long: Vec<u64> = (0..3 * block).step_by(2).collect();
         self.change("a long list", &long, RO, now);
         self.change("a long list that is right", &long, RO, now);

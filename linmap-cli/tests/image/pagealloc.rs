@@ -1,0 +1,56 @@
+//! Pages go out of the linear map and come back: what CPUs see, and what it costs.
+
+use linmap::Granule;
+
+use crate::guest::{AMPERE_ONE, MAX, boot};
+use crate::matrix::page_size;
+
+/// Whatever leaves there are, and whether CPUs have to be parked to split them.
+#[test]
+fn pages_go_and_come_back() {
+    for granule in Granule::ALL {
+        for (cpu, policy, more) in [
+            (AMPERE_ONE, "live", &[][..]),
+            (AMPERE_ONE, "live", &["--va-bits", "52"]),
+            (MAX, "pages", &[]),
+            (MAX, "park", &["--split", "park"]),
+        ] {
+            let fixed = ["--run", "pagealloc", "--cpus", "4", "--ram", "4G", "--cpu", cpu];
+            let what = format!("{granule} pages, {cpu}, {more:?}");
+            let options = [&fixed[..], &["--page-size", page_size(granule)], more].concat();
+            let booted = boot(&options).expect_well(&what);
+            assert_eq!(booted.text("/policy"), policy, "{what}");
+            assert_eq!(booted.number("/tests/pagealloc/wrong"), 0, "{what}: {}", booted.console);
+            assert_eq!(booted.number("/tests/pagealloc/rounds"), 4 * 300, "{what}");
+            assert_eq!(booted.number("/tests/self-check/findings"), 0, "{what}");
+        }
+    }
+}
+
+/// Invalidations are the flush's alone, and what comes back needs none. The control is the flush.
+#[test]
+fn what_goes_is_invalidated_once() {
+    for granule in Granule::ALL {
+        let options = ["--count", "--run", "pagealloc", "--page-size", page_size(granule), "--ram", "4G"];
+        let booted = boot(&options).expect_well("counted");
+        let count = |window: &str, key: &str| booted.number(&format!("/windows/{window}/{key}"));
+        for name in
+            ["pages_out", "pages_back", "pages_apart_out", "pages_apart_back", "page_out", "page_back"]
+        {
+            assert_eq!(count(name, "tlbi"), 0, "{granule} {name}");
+        }
+        assert_eq!([count("pages_flush", "tlbi"), count("page_flush", "tlbi")], [1, 1], "{granule}");
+        assert_eq!([count("pages_apart_flush", "dsb"), count("pages_flush", "dsb")], [2, 2], "{granule}");
+        for name in ["pages_out", "pages_back"] {
+            assert!(count(name, "instructions") <= 12 * 512, "{granule} {name}");
+        }
+    }
+}
+
+/// Where leaves cannot change their size, none is cut.
+#[test]
+fn a_fixed_map_stays() {
+    let booted =
+        boot(&["--run", "pagealloc", "--ram", "1G", "--rodata", "on", "--cpu", MAX]).expect_well("fixed");
+    assert!(booted.says("run=pagealloc: the policy is fixed"), "{}", booted.console);
+}
