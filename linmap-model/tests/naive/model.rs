@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 use linmap_model::{Barrier, Core, Event, Expected, Mapping, Rule, Tlb};
 
 use crate::descriptor::{DIRTY_MANAGED, Leaf, Meaning, READ_ONLY, SOFTWARE, span};
-use crate::memory::{Memory, Slot, level_of};
+use crate::memory::{Memory, level_of};
 use crate::places::{L2, place};
 use crate::promise::in_hardware;
 use crate::tlb::{Entry, Hits, Invalidation, Reachable, Stage, hits};
@@ -30,10 +30,9 @@ pub(crate) struct Cpu {
     pub(crate) core: Core,
     pub(crate) loaded: bool,
     pub(crate) operation: Option<Vec<Expected>>,
-    /// The slots that it changed meanwhile.
-    pub(crate) touched: BTreeSet<Slot>,
-    /// The watched addresses that these slots translated then: it answers for them also if another CPU unlinks the table.
-    pub(crate) answers_for: BTreeSet<u64>,
+    /// The first and last addresses that slots translated when it changed them meanwhile: it answers for them also if another
+    /// CPU unlinks the table.
+    pub(crate) answers_for: Vec<(u64, u64)>,
     /// It made something valid, and has had no DSB after it, or no ISB after that.
     pub(crate) awaits_dsb: bool,
     pub(crate) awaits_isb: bool,
@@ -75,8 +74,7 @@ impl Naive {
             core: *core,
             loaded: false,
             operation: None,
-            touched: BTreeSet::new(),
-            answers_for: BTreeSet::new(),
+            answers_for: Vec::new(),
             awaits_dsb: false,
             awaits_isb: false,
             broadcasts: false,
@@ -248,10 +246,8 @@ impl Naive {
             if faults(old) && !faults(now) {
                 self.cpus[usize::from(cpu)].awaits_dsb = true;
             }
-            let translates = |w: &&Watched| self.path(w).any(|slot| slot == (table, index));
-            let about: Vec<u64> = self.watched.iter().filter(translates).map(|w| w.va).collect();
-            self.cpus[usize::from(cpu)].answers_for.extend(about);
-            self.cpus[usize::from(cpu)].touched.insert((table, index));
+            let translated = self.translated((table, index), 1);
+            self.cpus[usize::from(cpu)].answers_for.extend(translated);
         }
         if self.is_held_elsewhere(table) {
             broken.insert(Rule::Freed);

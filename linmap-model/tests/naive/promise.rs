@@ -2,10 +2,10 @@
 
 use linmap_model::{Expected, Mapping, Rule};
 
-use crate::descriptor::{ACCESSED, BLOCK, Leaf, Meaning, SOFTWARE};
-use crate::memory::Slot;
-use crate::model::{Broken, Cpu, Naive, OutOfScope, Watched};
-use crate::places::L2;
+use crate::descriptor::{ACCESSED, BLOCK, Leaf, Meaning, SOFTWARE, span};
+use crate::memory::{Slot, level_of};
+use crate::model::{Broken, Naive, OutOfScope, Watched};
+use crate::places::{BASE, L2};
 use crate::tlb::Entry;
 
 /// The mappings that an address may have: its own, and one more for each CPU with an operation.
@@ -18,9 +18,11 @@ impl Naive {
         if self.cpus[at].operation.is_some() || open.any(|o| changes.iter().any(|c| overlap(o, c))) {
             return Err(OutOfScope);
         }
-        self.cpus[at].operation = Some(changes.to_vec());
-        self.cpus[at].touched.clear();
-        self.cpus[at].answers_for.clear();
+        let cpu = &mut self.cpus[at];
+        cpu.operation = Some(changes.to_vec());
+        cpu.answers_for.clear();
+        // It promises nothing of what the CPU stored before.
+        (cpu.awaits_dsb, cpu.awaits_isb) = (false, false);
         Ok(())
     }
 
@@ -51,13 +53,10 @@ impl Naive {
             self.promise(&changes);
         }
         self.watched.iter_mut().for_each(|w| w.stirred = named(&changes, w.va));
-        // The addresses that it is about: named, or translated by a slot that it changed, now or then.
-        let Cpu { touched, answers_for, .. } = &self.cpus[at];
-        let concerns = |w: &&Watched| {
-            named(&changes, w.va)
-                || answers_for.contains(&w.va)
-                || self.path(w).any(|slot| touched.contains(&slot))
-        };
+        // The addresses that it is about: named, or translated by a slot when it changed that.
+        let answers_for = &self.cpus[at].answers_for;
+        let concerns =
+            |w: &&Watched| named(&changes, w.va) || answers_for.iter().any(|s| s.0 <= w.va && w.va <= s.1);
         let about: Vec<&Watched> = self.watched.iter().filter(concerns).collect();
 
         // What it stored itself, and what a walker may still find of another CPU's stores.
@@ -164,13 +163,24 @@ impl Naive {
         with && without && !self.is_being_resized((table, run))
     }
 
-    /// Returns true if an operation that has not returned stored into a run, or linked its table: it answers for it.
-    fn is_being_resized(&self, (table, run): Slot) -> bool {
+    /// Returns true if an operation that has not returned changed a slot that translated addresses of a run: it answers for it.
+    fn is_being_resized(&self, run: Slot) -> bool {
+        let Some((first, last)) = self.translated(run, 16) else { return false };
         let open = self.cpus.iter().filter(|c| c.operation.is_some());
-        open.flat_map(|c| &c.touched).any(|&(touched, slot)| {
-            (touched == table && slot & !15 == run)
-                || (touched == L2 && self.memory.child(slot) == Some(table))
-        })
+        open.flat_map(|c| &c.answers_for).any(|s| s.0 <= last && first <= s.1)
+    }
+
+    /// Returns the first and last addresses that some slots translate, if any of them is watched.
+    pub(crate) fn translated(&self, (table, slot): Slot, slots: u64) -> Option<(u64, u64)> {
+        let bytes = span(level_of(table));
+        let base = if table == L2 {
+            BASE
+        } else {
+            let linked = |slot2: &usize| self.memory.child(*slot2) == Some(table);
+            BASE + self.watched.iter().map(|w| w.slots.0).find(linked)? as u64 * BLOCK
+        };
+        let first = base + slot as u64 * bytes;
+        Some((first, first + (slots * bytes - 1)))
     }
 }
 

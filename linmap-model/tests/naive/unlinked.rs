@@ -179,3 +179,21 @@ fn stored_into_a_table_that_was_given_back() {
     ];
     wrong(&strong, Layout::Pages, &in_use, 6, &[Rule::Translation, Rule::Stale, Rule::NotVisible]);
 }
+
+/// An operation promises nothing of what its CPU stored before it began.
+#[test]
+fn stored_before_an_operation() {
+    let events = [
+        begin(0, "map", vec![change(page_at(1), PAGE, as_page(1), 3)]),
+        write(1, CHILD, 1, as_page(1)),
+        dsb(1, Ishst),
+        begin(1, "split", vec![]),
+        done(1),
+    ];
+    let strong = [STRONG, STRONG];
+    right(&strong, Layout::Holed, &events);
+    let mut within = events.to_vec();
+    within.swap(1, 3);
+    within.swap(2, 3);
+    wrong(&strong, Layout::Holed, &within, 4, &[Rule::NotVisible]);
+}
