@@ -53,6 +53,7 @@ tasks! {
     "cpus", Cpus, "", READS, "has all CPUs work and change the map";
     "crash", Crash, "", READS, "seals, opens, loads and shrinks the crash kernel's memory";
     "dump", Dump, "", READS, "prints the linear map as it is in the tables";
+    "early", Early, "", CHANGES, "splits a leaf at each moment of the boot at which a kernel may have to";
     "interrupts", Interrupts, "", READS, "tries timers, and CPUs that interrupt each other";
     "kprobes", Kprobes, "", READS, "probes functions while all CPUs call them";
     "late", Late(u64 = 10), "[:MS]", CHANGES,
@@ -226,6 +227,15 @@ mod tests {
     #[test]
     fn scratch_memory_is_for_those_who_change_the_map() {
         let changing = TASKS.iter().filter(|info| info.changes_the_map).map(|info| info.name);
-        assert!(changing.eq(["bench", "late", "modes", "pagealloc", "selftest", "stress", "together"]));
+        assert!(changing.eq([
+            "bench",
+            "early",
+            "late",
+            "modes",
+            "pagealloc",
+            "selftest",
+            "stress",
+            "together"
+        ]));
     }
 }

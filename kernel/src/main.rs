@@ -11,7 +11,7 @@
 //! - `interrupts`, `parking`, `limbo`, `hardware`: how CPUs reach each other, leave the upper half, read the tables, and
 //!   lock them.
 //! - `counters`, `console`, `warning`, `ending`, `exceptions`: counts and text, and how a run ends.
-//! - `boot`, `memory`: from the entry code's map to the final one, and the linear map.
+//! - `boot`, `early`, `memory`: from the entry code's map to the final one, splits on the way, and the linear map.
 //! - `smp::{slot, mailbox, held, team, idle}`, `handler`, `system`: the other CPUs; the interrupt handler; all as one
 //!   value.
 //! - `leaf`, `area`, `code`, `poke`, `kprobes`, `crash`, `repaint`: users of the map.
@@ -30,6 +30,7 @@ mod counters;
 mod cpu;
 mod cpus;
 mod crash;
+mod early;
 mod ending;
 mod exceptions;
 mod exercises;
@@ -157,7 +158,15 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
     let frames = Frames::new(&image, geometry.page_size(), parking::answer_if_asked);
     let counters = Counters::start(&features);
     let consoles = Consoles::new(machine, pa_bits, &mut note);
-    match memory::bring_up(&memory, &frames, &image, (geometry, &features), &consoles, &decision, &counters) {
+    match memory::bring_up(
+        (args, &memory),
+        &frames,
+        &image,
+        (geometry, &features),
+        &consoles,
+        &decision,
+        &counters,
+    ) {
         Ok(Mapped { space, stats, costs, identity_tables }) => {
             let (frames, memory, image) = (&frames, &memory, &image);
             exceptions::report_walks_of(exceptions::Tables { geometry, reach: frames.reach() });
@@ -219,7 +228,6 @@ fn run(mut system: System<'_>) -> ! {
     if system.args.root_stays {
         system.space.fix_root();
     }
-    parking::start(system.image, system.geometry, system.space.root());
     start_interrupts(&system);
     smp::bring_up(&mut system);
     let system = &system;

@@ -3,19 +3,21 @@
 use core::fmt;
 use core::ops::Range;
 
+use kernel_plan::bootargs::BootArgs;
 use kernel_plan::choice;
 use kernel_plan::plan::{Plan, PlanError};
 use kernel_plan::ranges::CAPACITY;
 use kernel_plan::uart::Consoles;
-use linmap::{AddressSpace, Combined, Decision, Features, Geometry, Pa, Stats};
+use linmap::{AddressSpace, Combined, Decision, Features, Geometry, Pa, Reserved, Stats};
 
 use crate::boot;
 use crate::counters::{Counters, Window};
+use crate::early::{self, Moment};
 use crate::frames::Frames;
 use crate::hardware::HARDWARE;
 use crate::image::Image;
 use crate::warning::warn;
-use crate::{console, identity};
+use crate::{console, identity, parking};
 
 unsafe extern "C" {
     fn mark_create_begin();
@@ -87,7 +89,7 @@ pub(crate) struct Costs {
 ///
 /// There is no room for the tables, or the library refuses.
 pub(crate) fn bring_up(
-    plan: &Plan<'_>,
+    (args, plan): (&BootArgs<'_>, &Plan<'_>),
     frames: &Frames,
     image: &Image,
     (geometry, features): (Geometry, &Features),
@@ -133,17 +135,26 @@ pub(crate) fn bring_up(
     // SAFETY: as above.
     unsafe { mark_create_end() };
     let stats = created?;
+    // From the first moment on a leaf can be split.
+    booted.space.set_policy(decision.policy);
 
     // SAFETY: the linear map reaches all free RAM, the first frames included, and maps it writable, as it does
     // the image's pool if it reaches that; else its pages are still reached through the image's own map.
     unsafe { frames.reach_ram_at(plan.layout.offset(), !is_reached(plan, &image.range())) };
     let (space, identity_discard) =
         counters.window(&HARDWARE.cpu, || booted.leave_identity(frames, &HARDWARE.cpu));
-    space.set_policy(decision.policy);
+    let make_identity = || identity::make(plan, frames, image, lower);
+    let identity_tables = make_identity();
+    parking::start(image, geometry, space.root());
+    // SAFETY: as above.
+    let platform = unsafe { Combined::new(frames, &HARDWARE) };
+    if let Ok(reserved) = Reserved::take(&platform, space.most_tables()) {
+        early::split(Moment::Created, (args, plan), &space, &reserved);
+    }
     give_the_rest(plan, frames, &first_frames);
     // SAFETY: the entry code's tables are no longer in any TTBR, and the TLB has been cleared.
     give(&image.boot_tables(geometry.page_size()), |r| unsafe { frames.add(r) });
-    let identity_tables = identity::make(plan, frames, image, lower).unwrap_or(0);
+    let identity_tables = identity_tables.or_else(|_| make_identity()).unwrap_or(0);
     let costs = Costs { identity_build, create, identity_discard };
     Ok(Mapped { space, stats, costs, identity_tables })
 }

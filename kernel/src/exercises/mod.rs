@@ -12,6 +12,7 @@ mod costs;
 mod counted;
 mod cpus;
 mod crash;
+mod early;
 mod endings;
 mod holds;
 mod interrupts;
@@ -45,6 +46,7 @@ pub(crate) fn run(system: &System<'_>, task: Task) -> bool {
         Task::Cpus => cpus::run(system),
         Task::Crash => crash::run(system),
         Task::Dump => report::dump(system),
+        Task::Early => early::run(system),
         Task::Interrupts => interrupts::run(),
         Task::Kprobes => kprobes::run(system),
         Task::Late(milliseconds) => late::run(system, milliseconds),

@@ -10,6 +10,7 @@ use super::stacks::Stack;
 use super::team::{MayAbort, RefusedCpu};
 use crate::clock::comes_true;
 use crate::cpu::State;
+use crate::early::{self, Moment};
 use crate::hardware::{self, HARDWARE};
 use crate::system::System;
 use crate::translation;
@@ -76,6 +77,7 @@ fn start(system: &mut System<'_>, index: usize, midr: &mut Option<u64>) -> Resul
         return Err(Refusal::Silent);
     };
     *midr = Some(features.midr);
+    split(system, Moment::Reported);
     let stack = match prepare(system, index, &features) {
         Ok(stack) => stack,
         Err(why) => {
@@ -88,6 +90,7 @@ fn start(system: &mut System<'_>, index: usize, midr: &mut Option<u64>) -> Resul
             return Err(why);
         }
     };
+    split(system, Moment::Judged);
     // From when it is told the root until it answers as the others do, no CPU parks others or changes the root.
     let held = hardware::lock_all();
     slot.order(orders(system, index, &features, &stack));
@@ -109,7 +112,13 @@ fn start(system: &mut System<'_>, index: usize, midr: &mut Option<u64>) -> Resul
         return Err(Refusal::NoInterrupts);
     }
     system.team.pages += stack.pages();
+    split(system, Moment::In);
     Ok(())
+}
+
+/// A leaf can be split at any moment.
+fn split(system: &System<'_>, moment: Moment) {
+    early::split(moment, (system.args, system.memory), &system.space, &system.platform());
 }
 
 /// Judges a CPU, and does what its terms ask for before it uses the tables. Returns its stack.

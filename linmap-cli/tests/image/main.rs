@@ -11,6 +11,7 @@ mod code;
 mod contend;
 mod counts;
 mod cpus;
+mod early;
 mod executed;
 mod fixed;
 mod guest;
