@@ -48,6 +48,7 @@ make_6_12() {
     {
         echo '#include <asm/virt.h>'
         body check_local_cpu_capabilities '	if (!system_capabilities_finalized())' '		return;'
+        body __kpti_install_ng_mappings '		free_pages(alloc, order);'
         body setup_system_features '	kpti_install_ng_mappings();'
     } >"$tree/arch/arm64/kernel/cpufeature.c"
     {
@@ -75,6 +76,7 @@ make_7() {
     echo 'obj-$(CONFIG_ARM64_GCS) += gcs.o' >"$tree/arch/arm64/mm/Makefile"
     {
         echo '#include <asm/kfence.h>'
+        body __kpti_install_ng_mappings '		free_pages(alloc, order);'
         body range_split_to_ptes '	lazy_mmu_mode_enable();'
         body linear_map_maybe_split_to_ptes "	if (linear_map_requires_$bbml && true)" '		return;'
         body linear_map_split_to_ptes '		smp_cond_load_acquire(a);' '		WRITE_ONCE(b);'

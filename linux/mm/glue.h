@@ -70,6 +70,9 @@ int linmap_change_area(unsigned long va, unsigned long size, pgprot_t set,
  */
 bool linmap_capabilities_final(bool large_leaves);
 
+/* All that is valid has become not global, since there is KPTI. */
+void linmap_not_global(void);
+
 /* The range becomes pages. */
 int linmap_to_pages(unsigned long start, unsigned long end);
 
@@ -138,6 +141,7 @@ static inline bool linmap_capabilities_final(bool large_leaves)
 }
 
 static inline void linmap_map_regions(void) { }
+static inline void linmap_not_global(void) { }
 static inline void linmap_read_begin(void) { }
 static inline void linmap_read_end(void) { }
 

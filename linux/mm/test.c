@@ -8,6 +8,7 @@
  */
 #include <linux/debugfs.h>
 #include <linux/init.h>
+#include <linux/kfence.h>
 #include <linux/kprobes.h>
 #include <linux/kthread.h>
 #include <linux/mm.h>
@@ -17,6 +18,7 @@
 #include <linux/slab.h>
 #include <linux/vmalloc.h>
 
+#include <asm/mmu.h>
 #include <asm/mmu_context.h>
 #include <asm/sysreg.h>
 #include <asm/tlbflush.h>
@@ -159,6 +161,30 @@ static int test_direct(void)
 	__free_page(page);
 	return error;
 }
+
+#ifdef CONFIG_KFENCE
+/* A guard of KFENCE's pool was not valid when it was decided whether pages are global. */
+static int test_guard(void)
+{
+	unsigned long va = (unsigned long)__kfence_pool;
+	u64 page;
+	int error;
+
+	if (!va)
+		return 0;
+	error = set_memory_valid(va, 1, 1);
+	if (error)
+		return error;
+	page = pte_val(__ptep_get(virt_to_kpte(va)));
+	return set_memory_valid(va, 1, 0) ?: CHECK(page & PTE_VALID) ?:
+		CHECK(!(page & PTE_NG) == !arm64_use_ng_mappings);
+}
+#else
+static int test_guard(void)
+{
+	return 0;
+}
+#endif
 
 /* On each CPU, at the same time: areas, single pages, and their neighbours. */
 static int stressor(void *until)
@@ -317,6 +343,7 @@ static const struct {
 } tests[] = {
 	{ "vmalloc", test_vmalloc },
 	{ "direct", test_direct },
+	{ "guard", test_guard },
 	{ "stress", test_stress },
 	{ "kprobes", test_kprobes },
 	{ "counts", linmap_test_counts },
