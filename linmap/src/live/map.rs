@@ -5,7 +5,9 @@
 //! store after a barrier. A long range is claimed, and its subtrees are built while no lock is held (`long_map.rs`).
 
 use crate::build::{BuildError, Tree};
-use crate::format::{Attributes, Descriptor, Geometry, Half, Leaf, Level, Pa, Span, TableAttributes, Va};
+use crate::format::{
+    Attributes, Descriptor, Geometry, Half, Leaf, Level, Pa, Span, TableAttributes, Va, in_place_bits,
+};
 use crate::live::attempt::Call;
 use crate::live::error::ChangeError;
 use crate::live::locked::{LeafVisitor, Locked};
@@ -91,7 +93,7 @@ impl Mapping {
         most: usize,
     ) -> Result<Survey, Stop> {
         let table = locked.deepest(locked.root(), piece);
-        let mut survey = Survey { mapping: *self, tables: 0, entries: 0, left: most };
+        let mut survey = Survey::new(*self, most);
         locked.visit_leaves(&table, piece, &mut survey)?;
         Ok(survey)
     }
@@ -110,7 +112,7 @@ impl Mapping {
         Span { first: of.first.max(self.span.first), last: of.last.min(self.span.last) }
     }
 
-    fn oa(&self, va: u64) -> Pa {
+    pub(crate) fn oa(&self, va: u64) -> Pa {
         Pa(self.oa.0.wrapping_add(va.wrapping_sub(self.span.first)))
     }
 
@@ -157,6 +159,23 @@ impl Mapping {
         fits && large && locked.geometry.makes_leaf(table.level)
     }
 
+    /// Returns the index after the last of the holes, from one that becomes a leaf on and up to `last`, that become leaves
+    /// as well.
+    #[inline]
+    pub(crate) fn leaves_end<P: Platform>(
+        &self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        (index, last): (usize, usize),
+    ) -> usize {
+        // Only the last can be partly outside the range.
+        let last = if self.span.last < table.span_of(last).last { last - 1 } else { last };
+        if last <= index {
+            return index + 1;
+        }
+        locked.same_but(0, table, (index + 1, last), Descriptor::HOLE)
+    }
+
     /// Returns true if the leaf that a hole becomes is in a contiguous run.
     fn is_in_run<P: Platform>(&self, locked: &Locked<'_, P>, table: &Table, index: usize) -> bool {
         let members = locked.geometry.run_to_make(table.level);
@@ -164,7 +183,7 @@ impl Mapping {
         let span = table.run_of(index, members);
         let aligned = (span.first ^ self.oa(span.first).0) & (span.last - span.first) == 0;
         // An entry that points to an empty table cannot be a member of the run.
-        let free = |i| !locked.load(table, i).is_table(table.level);
+        let free = |i| table.level == Level::PAGE || !locked.load(table, i).is_table(table.level);
         members > 1
             && self.leaves == Leaves::Largest
             && self.span.covers(span.first, span.last)
@@ -182,6 +201,16 @@ pub(crate) struct Survey {
     pub(crate) entries: u64,
     /// The number of entries that may still be read.
     left: usize,
+    /// The last address of the entries that were read.
+    pub(crate) done: u64,
+    /// The address at which to go on, if there are more.
+    pub(crate) next: Option<u64>,
+}
+
+impl Survey {
+    pub(crate) const fn new(mapping: Mapping, most: usize) -> Self {
+        Self { mapping, tables: 0, entries: 0, left: most, done: 0, next: None }
+    }
 }
 
 impl<P: Platform> LeafVisitor<P> for Survey {
@@ -189,23 +218,31 @@ impl<P: Platform> LeafVisitor<P> for Survey {
         &mut self,
         locked: &Locked<'_, P>,
         table: &Table,
-        (index, _): (usize, usize),
+        (index, last): (usize, usize),
         old: Descriptor,
     ) -> Result<usize, Stop> {
         let (g, at) = (locked.geometry, table.span_of(index));
-        self.left = self.left.checked_sub(1).ok_or(Stop::TooLong)?;
         let part = self.mapping.part(at);
+        if self.left == 0 {
+            self.next = Some(part.first);
+            return Err(Stop::TooLong);
+        }
         if old.is_valid() || old.is_leaf(g, table.level) {
             return Err(ChangeError::Occupied { va: Va(part.first) }.into());
         }
-        locked.covers(at)?;
-        self.entries += 1;
-        if !self.mapping.is_leaf(locked, table, index) {
+        let mut end = index + 1;
+        if self.mapping.is_leaf(locked, table, index) {
+            end = self.mapping.leaves_end(locked, table, (index, last.min(index + (self.left - 1))));
+            self.entries += (end - index) as u64;
+        } else {
             let tables = self.mapping.tables_below(g, table, part);
             self.tables += tables;
-            self.entries += tables << g.index_bits();
+            self.entries += 1 + (tables << g.index_bits());
         }
-        Ok(index + 1)
+        self.done = table.span_of(end - 1).last;
+        locked.covers(Span { first: at.first, last: self.done })?;
+        self.left -= end - index;
+        Ok(end)
     }
 }
 
@@ -226,6 +263,62 @@ impl Fill {
     pub(crate) fn publish<P: Platform>(&mut self, locked: &Locked<'_, P>) {
         self.links.publish(locked);
     }
+
+    /// Stores leaves in the place of adjacent holes, from one index to before another.
+    pub(crate) fn leaves_from<P: Platform>(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        (mut index, end): (usize, usize),
+    ) {
+        let members = locked.geometry.run_to_make(table.level);
+        while index < end {
+            let next = end.min((index | (members.max(Self::CHUNK) - 1)) + 1);
+            let contiguous = self.is_in_run(locked, table, (index, members));
+            index = self.store_chunk(locked, table, (index, next), contiguous);
+        }
+    }
+
+    /// Stores some of these leaves, all of them in one run or none. Returns the index after them.
+    fn store_chunk<P: Platform>(
+        &self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        (index, end): (usize, usize),
+        contiguous: bool,
+    ) -> usize {
+        let (g, mapping) = (locked.geometry, &self.mapping);
+        let (oa, last) = (mapping.oa(table.va(index)), mapping.oa(table.va(end - 1)));
+        // An address grows like its descriptor as far as the format keeps its bits in place.
+        let end = if (oa.0 ^ last.0) >> in_place_bits(g.oa_format()) == 0 { end } else { index + 1 };
+        let leaf = Leaf { oa, attributes: mapping.attributes, contiguous, valid: true };
+        let mut new = Descriptor::leaf(leaf, g, table.level);
+        for at in index..end {
+            locked.store(table, at, new);
+            new.0 = new.0.wrapping_add(1 << table.shift);
+        }
+        locked.counters().leaves(table.level, contiguous, (end - index) as i64);
+        end
+    }
+
+    /// The number of leaves that are stored together where there are no runs.
+    const CHUNK: usize = 16;
+
+    /// Returns true if a leaf is in a run, which is asked once for each run.
+    fn is_in_run<P: Platform>(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        (index, members): (usize, usize),
+    ) -> bool {
+        let run = (table.pa, index & !(members - 1));
+        let contiguous = match self.run {
+            Some((known, contiguous)) if known == run => contiguous,
+            _ => self.mapping.is_in_run(locked, table, index),
+        };
+        self.run = Some((run, contiguous));
+        contiguous
+    }
 }
 
 impl<P: Platform> LeafVisitor<P> for Fill {
@@ -233,29 +326,20 @@ impl<P: Platform> LeafVisitor<P> for Fill {
         &mut self,
         locked: &Locked<'_, P>,
         table: &Table,
-        (index, _): (usize, usize),
+        (index, last): (usize, usize),
         _: Descriptor,
     ) -> Result<usize, Stop> {
-        let (g, mapping, at) = (locked.geometry, self.mapping, table.span_of(index));
+        let (g, mapping) = (locked.geometry, self.mapping);
         if mapping.is_leaf(locked, table, index) {
-            let members = g.run_to_make(table.level);
-            let run = (table.pa, index & !(members - 1));
-            let contiguous = match self.run {
-                Some((known, contiguous)) if known == run => contiguous,
-                _ => mapping.is_in_run(locked, table, index),
-            };
-            self.run = Some((run, contiguous));
-            let oa = mapping.oa(at.first);
-            let leaf = Leaf { oa, attributes: mapping.attributes, contiguous, valid: true };
-            locked.store(table, index, Descriptor::leaf(leaf, g, table.level));
-            locked.counters().leaves(table.level, contiguous, 1);
-        } else {
-            let tables = mapping.table_attributes(locked);
-            let (frame, stats) =
-                mapping.subtree(locked.reserve, g, tables, (table, index)).map_err(ChangeError::from)?;
-            locked.counters().include(&stats);
-            self.links.add((*table, index, Descriptor::link(frame.into_pa(), g).with(tables)), locked);
+            let end = mapping.leaves_end(locked, table, (index, last));
+            self.leaves_from(locked, table, (index, end));
+            return Ok(end);
         }
+        let tables = mapping.table_attributes(locked);
+        let (frame, stats) =
+            mapping.subtree(locked.reserve, g, tables, (table, index)).map_err(ChangeError::from)?;
+        locked.counters().include(&stats);
+        self.links.add((*table, index, Descriptor::link(frame.into_pa(), g).with(tables)), locked);
         Ok(index + 1)
     }
 }
