@@ -70,7 +70,7 @@ impl Errno for ChangeError {
         match self {
             Self::Build(error) => error.errno(),
             Self::OutOfFrames { .. } => LINMAP_ENOMEM,
-            Self::OutsideHalf { .. } | Self::OutputAddress { .. } => LINMAP_ERANGE,
+            Self::OutsideHalf { .. } | Self::OutputAddress { .. } | Self::NotReached { .. } => LINMAP_ERANGE,
             Self::NotOwned { .. } => LINMAP_EPERM,
             Self::Occupied { .. } => LINMAP_EEXIST,
             Self::Hole { .. } => LINMAP_ENOENT,

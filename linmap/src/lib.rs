@@ -56,8 +56,8 @@ pub use format::{
     TableLimits, Tlbi, Transition, Unaligned, Va,
 };
 pub use live::{
-    AddressSpace, AdoptError, ChangeError, ChangeFlags, CreateError, GraftError, Reader, Reserved, create,
-    create_regions,
+    AddressSpace, AdoptError, ChangeError, ChangeFlags, CreateError, GraftError, Hotplug, Reader, Reserved,
+    create, create_regions,
 };
 pub use plan::{
     Decision, Kind, Layout, LayoutError, Leaves, Mode, Policy, Region, Rodata, Run, SplitFallback, Stats,

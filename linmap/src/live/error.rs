@@ -102,6 +102,22 @@ pub enum ChangeError {
         /// The first address of the operation that was refused.
         va: Va,
     },
+    /// Memory that is not plain RAM of the linear map, so it is not removed as such ([`Hotplug`](crate::Hotplug)).
+    #[error(
+        "the memory at {va} is not as RAM was added: valid, writable, at its own address; undo what was changed first"
+    )]
+    NotRam {
+        /// The first such address.
+        va: Va,
+    },
+    /// RAM beyond what the linear map reaches.
+    #[error("{pa} is beyond what the linear map reaches, which is {} to {}; a larger VA size reaches further", reach.0, reach.1)]
+    NotReached {
+        /// The first such address.
+        pa: Pa,
+        /// The first physical address that it reaches, and the one after the last.
+        reach: (Pa, Pa),
+    },
     /// Tables that this library would not write: a reserved descriptor.
     #[error(
         "the descriptor that translates {va} was not written by this library: it is reserved at its level"

@@ -31,17 +31,28 @@ pub(crate) fn unmap<P: Platform>(state: &MapState, platform: &P, span: Span) -> 
         unmap.span(locked, span);
         Ok(unmap.finish(locked))
     })?;
-    let emptied = match done {
-        Some(emptied) => emptied,
-        None => long(&mut call, span)?,
-    };
-    if emptied { prune(&mut call, span) } else { Ok(()) }
+    match done {
+        Some(true) => prune(&mut call, span),
+        Some(false) => Ok(()),
+        None => {
+            call.claim(span)?;
+            unmap_claimed(&mut call, span)
+        }
+    }
 }
 
-/// Removes the mappings of a range of many entries. Returns true if a table that takes more locks may be empty.
+/// Removes the mappings of a range of many entries, which the caller has claimed.
+///
+/// # Errors
+///
+/// As for [`unmap`], but for a claim.
 #[cold]
+pub(crate) fn unmap_claimed<P: Platform>(call: &mut Call<'_, P>, span: Span) -> Result<(), ChangeError> {
+    if long(call, span)? { prune(call, span) } else { Ok(()) }
+}
+
+/// Does so. Returns true if a table that takes more locks may be empty.
 fn long<P: Platform>(call: &mut Call<'_, P>, span: Span) -> Result<bool, ChangeError> {
-    call.claim(span)?;
     let mut unmap = Unmap::new(span);
     prepare_pieces(call, (LeafChange::REMOVE, span), &mut unmap.batch)?;
     call.pieces(span, |locked, piece| {

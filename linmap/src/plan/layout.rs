@@ -265,6 +265,11 @@ impl<'a> Layout<'a> {
         self.ram
     }
 
+    /// Returns the attributes of RAM.
+    pub(crate) const fn ram_attributes(&self) -> Attributes {
+        Attributes::RAM.of_type(self.memory_types.0)
+    }
+
     /// Returns the physical addresses that the linear map reaches. RAM outside is dropped.
     pub const fn mapped(&self) -> &Range<Pa> {
         &self.mapped

@@ -13,6 +13,7 @@ mod extremes;
 mod fewest;
 mod given_offset;
 mod hostile;
+mod hotplug;
 mod kept_bits;
 mod layout;
 mod live_sizes;

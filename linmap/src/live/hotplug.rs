@@ -1,0 +1,189 @@
+//! RAM that comes and goes while the map is in use: hot-add and hot-remove.
+//!
+//! *Add* maps RAM in the largest leaves, and merges them at both ends with what was there. *Remove* claims the range and
+//! checks that it is RAM as it was added; then it is unmapped. So the tables are afterwards what they would be if the
+//! RAM had been there, or not been there, when the map was created.
+
+use core::ops::Range;
+
+use crate::format::{Attributes, Descriptor, Leaf, Pa, Span, Unaligned, Va, in_place_bits};
+use crate::live::address_space::AddressSpace;
+use crate::live::attempt::Call;
+use crate::live::collapse::collapse;
+use crate::live::error::{ChangeError, refusal};
+use crate::live::locked::{LeafVisitor, Locked};
+use crate::live::map_state::MapState;
+use crate::live::stop::Stop;
+use crate::live::unmap::unmap_claimed;
+use crate::plan::Layout;
+use crate::platform::Platform;
+use crate::read::Table;
+
+/// The linear map of a live address space, whose RAM comes and goes.
+///
+/// ```
+/// use linmap::host::HostMemory;
+/// use linmap::{
+///     AddressSpace, Geometry, Granule, Half, Hotplug, Layout, Leaves, OaFormat, Pa, Policy, Tree, create,
+/// };
+///
+/// let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48)?;
+/// let memory = HostMemory::new(g, 16);
+/// let platform = memory.platform();
+/// let space = AddressSpace::adopt(Tree::build(&platform, g, Half::Upper, core::iter::empty())?);
+/// space.set_policy(Policy::Live);
+/// let mut ram = [Pa(0x4000_0000)..Pa(0x7fe0_0000)];
+/// let layout = Layout::of_ram(g, &mut ram)?;
+/// // SAFETY: no CPU uses these tables.
+/// unsafe { create(&space, &platform, &layout, Leaves::Largest)? };
+/// let at_boot = space.stats(&platform);
+///
+/// // The last 2 MiB of a gigabyte, and the gigabyte after it.
+/// let hotplug = Hotplug::new(&space, &layout);
+/// // SAFETY: as above.
+/// unsafe { hotplug.add(&platform, Pa(0x7fe0_0000)..Pa(0xc000_0000))? };
+/// assert_eq!(space.stats(&platform).tables, 2, "two leaves of a gigabyte, in the table below the root");
+///
+/// // SAFETY: as above.
+/// unsafe { hotplug.remove(&platform, Pa(0x7fe0_0000)..Pa(0xc000_0000))? };
+/// assert_eq!(space.stats(&platform), at_boot);
+/// # Ok::<(), Box<dyn core::error::Error>>(())
+/// ```
+#[derive(Clone, Debug)]
+pub struct Hotplug<'s> {
+    space: &'s AddressSpace,
+    /// The value to add to a physical address, wrapping.
+    offset: u64,
+    /// The physical addresses that the linear map reaches.
+    reach: Range<Pa>,
+    attributes: Attributes,
+}
+
+impl<'s> Hotplug<'s> {
+    /// Returns the linear map that was laid out like this: RAM is added at the same offset, with the same attributes.
+    pub const fn new(space: &'s AddressSpace, layout: &Layout<'_>) -> Self {
+        let Range { start, end } = layout.mapped();
+        let (offset, attributes) = (layout.offset(), layout.ram_attributes());
+        Self { space, offset, reach: *start..*end, attributes }
+    }
+
+    /// Adds RAM: maps it as [`AddressSpace::map`] does, and then returns to larger leaves where it continues RAM that was
+    /// there. An empty range is permitted.
+    ///
+    /// Nothing merges if the policy or the CPUs do not permit live changes of size, nor where pages are
+    /// [pinned](AddressSpace::pin), as those should be that were mapped in pages for a reason. Other leaves keep their size, so
+    /// the policy [`Fixed`](crate::Policy::Fixed) is enough to add RAM.
+    ///
+    /// Another CPU uses the RAM as `map` says: after a context synchronisation event.
+    ///
+    /// # Errors
+    ///
+    /// RAM beyond what the linear map reaches; a range that does not start and end at page boundaries; a mapping in it,
+    /// valid or present-invalid; out of frames; a claim in the way. Nothing has changed then.
+    ///
+    /// # Safety
+    ///
+    /// The range is RAM, which may be read and written through the linear map, as [`create`](crate::create) asks. The
+    /// platform is that of the tables.
+    pub unsafe fn add<P: Platform>(&self, platform: &P, ram: Range<Pa>) -> Result<(), ChangeError> {
+        let Some((va, pages)) = self.range(&ram)? else { return Ok(()) };
+        // SAFETY: the caller's promise.
+        unsafe { self.space.map(platform, va, pages, ram.start, self.attributes)? };
+        let last = Va(ram.end.0.wrapping_add(self.offset).wrapping_sub(1));
+        self.join(platform, va);
+        // After the highest address comes 0.
+        last.0.checked_add(1).inspect(|next| self.join(platform, Va(*next)));
+        Ok(())
+    }
+
+    /// Removes RAM: unmaps it as [`AddressSpace::unmap`] does, if all of it is RAM as [`add`](Self::add) and
+    /// [`create`](crate::create) map it: valid, at its own address, with their attributes. A leaf that reaches beyond
+    /// the range is split; a table that becomes empty is given back. On return no TLB has any of it. An empty range is
+    /// permitted.
+    ///
+    /// # Errors
+    ///
+    /// [`NotRam`](ChangeError::NotRam) for memory that is in use for something special: read-only, not valid, or of another
+    /// memory type; a hole; a leaf at an end that would have to be split although the policy or the CPUs do not permit it;
+    /// all others as for [`add`](Self::add). No translation has changed then.
+    ///
+    /// # Safety
+    ///
+    /// Nothing uses these addresses, and no memory of the range is a table page of the map.
+    pub unsafe fn remove<P: Platform>(&self, platform: &P, ram: Range<Pa>) -> Result<(), ChangeError> {
+        let state = self.space.state();
+        let Some((va, pages)) = self.range(&ram)? else { return Ok(()) };
+        let Some(span) = state.owned_span(va, pages)? else { return Ok(()) };
+        let mut call = Call::new(state, platform);
+        call.claim(span)?;
+        call.pieces(span, |locked, piece| {
+            locked.visit_leaves(&locked.deepest(locked.root(), piece), piece, &mut Plain(self, span))
+        })?;
+        unmap_claimed(&mut call, span)
+    }
+
+    /// Returns the first address of RAM in the linear map, and its pages, unless it is empty.
+    fn range(&self, ram: &Range<Pa>) -> Result<Option<(Va, u64)>, ChangeError> {
+        let g = self.space.geometry();
+        let unaligned = |pa: &Pa| pa.0 & (g.page_size() - 1) != 0;
+        if let Some(&pa) = [ram.start, ram.end].iter().find(|pa| unaligned(pa)) {
+            return Err(ChangeError::Unaligned(Unaligned::Pa(pa)));
+        }
+        if ram.start >= ram.end {
+            return Ok(None);
+        }
+        let Range { start, end } = self.reach;
+        if ram.start < start || end < ram.end {
+            let pa = if ram.start < start { ram.start } else { ram.start.max(end) };
+            return Err(ChangeError::NotReached { pa, reach: (start, end) });
+        }
+        let va = Va(ram.start.0.wrapping_add(self.offset));
+        Ok(Some((va, (ram.end.0 - ram.start.0) >> g.page_shift())))
+    }
+
+    /// Merges leaves on both sides of an address, if they may merge. The RAM is mapped in any case.
+    fn join<P: Platform>(&self, platform: &P, va: Va) {
+        let state: &MapState = self.space.state();
+        let (g, owned) = (state.geometry(), state.owned());
+        let largest = g.new_leaf_sizes()[0].bytes();
+        let before = va.0.wrapping_sub(g.page_size());
+        // No leaf has both where the largest begins.
+        if va.0 & (largest - 1) != 0 && owned.covers(before, va.0) {
+            _ = collapse(state, platform, Span { first: before, last: va.0 });
+        }
+    }
+}
+
+/// Checks that leaves are RAM as it is added, in a range that is removed.
+struct Plain<'h, 's>(&'h Hotplug<'s>, Span);
+
+impl<P: Platform> LeafVisitor<P> for Plain<'_, '_> {
+    fn leaves(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        (index, last): (usize, usize),
+        old: Descriptor,
+    ) -> Result<usize, Stop> {
+        let (g, hotplug, va) = (locked.geometry, self.0, table.va(index));
+        let oa = Pa(va.wrapping_sub(hotplug.offset));
+        let (attributes, contiguous) = (hotplug.attributes, old.is_contiguous());
+        let ram = |oa| Descriptor::leaf(Leaf { oa, attributes, contiguous, valid: true }, g, table.level);
+        if !old.is_leaf(g, table.level) {
+            return Err(refusal(va.max(self.1.first), table.level, old, g).into());
+        }
+        if old != ram(oa) {
+            return Err(ChangeError::NotRam { va: Va(va.max(self.1.first)) }.into());
+        }
+        // An address grows like its descriptor as far as the format keeps its bits in place.
+        let even = ((1u64 << in_place_bits(g.oa_format())) - 1) >> table.shift;
+        let left = even - (oa.0 >> table.shift & even);
+        let last = last.min(index.saturating_add(left as usize));
+        let (mut next, mut at) = (old.0, index);
+        while at <= last && locked.load(table, at).0 == next {
+            next = next.wrapping_add(1 << table.shift);
+            at += 1;
+        }
+        Ok(at)
+    }
+}
