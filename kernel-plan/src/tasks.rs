@@ -54,6 +54,7 @@ tasks! {
     "crash", Crash, "", READS, "seals, opens, loads and shrinks the crash kernel's memory";
     "dump", Dump, "", READS, "prints the linear map as it is in the tables";
     "early", Early, "", CHANGES, "splits a leaf at each moment of the boot at which a kernel may have to";
+    "hotplug", Hotplug, "", CHANGES, "removes RAM from the map and adds it again, while all CPUs look";
     "interrupts", Interrupts, "", READS, "tries timers, and CPUs that interrupt each other";
     "kprobes", Kprobes, "", READS, "probes functions while all CPUs call them";
     "late", Late(u64 = 10), "[:MS]", CHANGES,
@@ -230,6 +231,7 @@ mod tests {
         assert!(changing.eq([
             "bench",
             "early",
+            "hotplug",
             "late",
             "modes",
             "pagealloc",

@@ -8,6 +8,7 @@
 use linmap::{Change, ChangeError, LeafSize, Policy, Va};
 
 use super::counted::counted;
+use super::hot_costs;
 use crate::console::say;
 use crate::counters::Window;
 use crate::leaf::Leaf;
@@ -30,7 +31,11 @@ pub(super) fn run(system: &System<'_>) -> bool {
     if let Err(what) = counted {
         say!("bench: {what}");
     }
-    bench.restores() & counted.is_ok()
+    let hot = hot_costs::count(system);
+    if let Err(what) = &hot {
+        say!("bench: {what}");
+    }
+    bench.restores() & counted.is_ok() & hot.is_ok()
 }
 
 /// The reason why the counts are invalid.

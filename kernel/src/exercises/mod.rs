@@ -15,6 +15,8 @@ mod crash;
 mod early;
 mod endings;
 mod holds;
+mod hot_costs;
+mod hotplug;
 mod interrupts;
 mod kprobes;
 mod late;
@@ -47,6 +49,7 @@ pub(crate) fn run(system: &System<'_>, task: Task) -> bool {
         Task::Crash => crash::run(system),
         Task::Dump => report::dump(system),
         Task::Early => early::run(system),
+        Task::Hotplug => hotplug::run(system),
         Task::Interrupts => interrupts::run(),
         Task::Kprobes => kprobes::run(system),
         Task::Late(milliseconds) => late::run(system, milliseconds),

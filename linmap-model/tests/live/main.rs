@@ -5,6 +5,7 @@ mod aliased;
 mod areas;
 mod exhaustion;
 mod flat;
+mod hotplug;
 mod neighbours;
 mod operation;
 mod paced;

@@ -25,7 +25,8 @@ fn last(g: Geometry, (va, pages): (Va, u64)) -> u64 {
     va.0 + (pages * g.page_size() - 1)
 }
 
-fn walked(world: &World<'_>) -> Walked {
+/// Walks all of the map.
+pub(crate) fn walked(world: &World<'_>) -> Walked {
     let mut walked = Walked::default();
     let _ = world.space.visit(&world.cpu(0), world.all(), |&linmap::Visited { va, level, entry, .. }| {
         walked.add(va, level, entry);

@@ -15,6 +15,7 @@ mod given;
 mod guests;
 mod hardware_update;
 mod hosts;
+mod hotplug;
 mod invalidate;
 mod limits;
 mod order;
@@ -490,6 +491,12 @@ mutants! {
         Given on 0 at 0, "was given away by event";
     given::table_page_in_use: "a table page is given away, and is not given back",
         Given, "is a table page in use";
+    hotplug::removed_from_within_a_block: "a half of a block is removed and given away, and the TLBI is for another block",
+        Given, "was given away";
+    hotplug::removed_with_a_block_and_a_page: "a block and a page after it are removed, and the TLBI is for the block",
+        Given, "was given away";
+    hotplug::added_while_it_is_another_owners: "RAM is added before its owner has given it up",
+        Given, "was given away";
     given::given_twice: "a page is given away twice",
         Sequence, "already";
     given::taken_and_not_given: "two pages are taken back of which one was given away",

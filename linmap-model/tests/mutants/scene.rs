@@ -123,7 +123,7 @@ pub(crate) struct Tree {
     /// The first leaf's slot, and the address that it translates.
     slot: usize,
     pub(crate) va: u64,
-    level: Level,
+    pub(crate) level: Level,
     leaf: Leaf,
 }
 
