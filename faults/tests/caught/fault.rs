@@ -59,6 +59,8 @@ faults! {
     RunNotDissolved: ByThePlatform,
     /// Leaves in which different bits change are taken for alike.
     TakenForAlike: InTheText(Patch::TakenForAlike),
+    /// Memory with a special use is removed as RAM.
+    SpecialRemoved: InTheText(Patch::SpecialRemoved),
     /// No DSB after the stores.
     NoDsbAfterStores: ByThePlatform,
     /// No invalidation.

@@ -103,6 +103,13 @@ fn faults() -> Vec<(Fault, Rule, Scene)> {
         (Fault::NoDsbAfterStores, Rule::NotVisible, live.does(MAP, scene::FREE, 3)),
         (Fault::NoDsbAfterStores, Rule::Stale, a_page.clone()),
         (Fault::NoTlbi, Rule::Stale, a_page.clone()),
+        (Fault::NoTlbi, Rule::Stale, live.does(What::HotRemove(scene::OFFSET), 600, 3)),
+        (Fault::NoDsbBeforePublishing, Rule::Unfilled, live.does(What::HotRemove(scene::OFFSET), 100, 3)),
+        (
+            Fault::SpecialRemoved,
+            Rule::Promised,
+            live.after(READ_ONLY, 601, 1).does(What::HotRemove(scene::OFFSET), 600, 3),
+        ),
         (Fault::NoTlbi, Rule::Stale, pages.clone()),
         (Fault::NoTlbi, Rule::Freed, a_table.clone()),
         (Fault::TlbiOfOnePage, Rule::Stale, pages.clone()),

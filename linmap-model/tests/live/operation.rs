@@ -1,8 +1,8 @@
 //! The operations of an address space as values, and what each must do, by rules over ranges.
 
 use linmap::{
-    AddressSpace, Attributes, Change, ChangeError, ChangeFlags, Geometry, Half, Pa, Platform, Policy,
-    Promise, RepaintError, Unaligned, Va,
+    AddressSpace, Attributes, Change, ChangeError, ChangeFlags, Geometry, Half, Hotplug, Layout, Pa,
+    Platform, Policy, Promise, RepaintError, Unaligned, Va,
 };
 
 use crate::aliased::{self, Set};
@@ -62,6 +62,8 @@ pub(crate) enum What {
     Flush,
     Map(u64, Attributes),
     Unmap,
+    /// Of RAM that is mapped at this offset from its physical address.
+    HotRemove(u64),
     SplitToPages,
     Collapse,
     /// Of whole entries of the root; leaves from the first of these addresses to the second keep their size.
@@ -117,6 +119,7 @@ impl Operation {
             What::Flush => "flush",
             What::Map(..) => "map",
             What::Unmap => "unmap",
+            What::HotRemove(_) => "hot-remove",
             What::SplitToPages => "split to pages",
             What::Collapse => "collapse",
             What::Repaint(_) => "repaint",
@@ -240,6 +243,14 @@ impl Operation {
                 What::Flush => space.flush(platform, va, pages)?,
                 What::Map(oa, attributes) => space.map(platform, va, pages, Pa(oa), attributes)?,
                 What::Unmap => space.unmap(platform, va, pages)?,
+                What::HotRemove(offset) => {
+                    let g = space.geometry();
+                    let pa = |va: u64| Pa(va.wrapping_sub(offset));
+                    let mut page = [pa(self.va)..Pa(pa(self.va).0 + g.page_size())];
+                    let layout = Layout::of_ram(g, &mut page).and_then(|layout| layout.at(offset));
+                    let hotplug = Hotplug::new(space, &layout.expect("RAM that is reached"));
+                    hotplug.remove(platform, pa(self.va)..Pa(pa(self.last(g)).0 + 1))?;
+                }
                 What::SplitToPages => space.split_to_pages(platform, va, pages)?,
                 What::Collapse => space.collapse(platform, va, pages)?,
                 What::Repaint(keep) => {
@@ -265,7 +276,7 @@ impl Operation {
             }
             What::SetValid(valid) | What::SetPageValid(valid) => old.map(|m| Mapped { valid, ..m }),
             What::Map(oa, attributes) => Some(Mapped { pa: oa + (va - self.va), attributes, valid: true }),
-            What::Unmap => None,
+            What::Unmap | What::HotRemove(_) => None,
             What::SplitToPages | What::Collapse | What::Repaint(_) | What::Aliased(..) | What::Flush => old,
         };
         new.map(|m| flat::kept(m, g))
@@ -326,6 +337,12 @@ impl Operation {
                 (What::Map(..) | What::Collapse | What::Repaint(_) | What::Flush, _) => {}
                 (_, None) if self.skips_holes() => {}
                 (_, None) => return Err(Refused::Change(ChangeError::Hole { va })),
+                (What::HotRemove(offset), Some(old)) => {
+                    let pa = first.wrapping_sub(offset);
+                    if old != flat::kept(Mapped { pa, attributes: Attributes::RAM, valid: true }, g) {
+                        return Err(Refused::Change(ChangeError::NotRam { va }));
+                    }
+                }
                 (
                     What::Protect(_)
                     | What::SetValid(true)

@@ -451,7 +451,23 @@ fn any_operation(world: &World<'_>, random: &mut Random) -> Operation {
     // An empty range outside of the half is not tried: its result is not specified.
     let inside = g.base(world.half) <= va && va <= last_of(g, world.half);
     let pages = if inside { pages } else { pages.max(1) };
-    Operation { what, va, pages }
+    let operation = Operation { what, va, pages };
+    if what == What::Unmap && random.one_in(2) { hot_remove(world, operation) } else { operation }
+}
+
+/// The same as a removal of RAM, if its first page is mapped, and all of it is in the upper half.
+fn hot_remove(world: &World<'_>, unmap: Operation) -> Operation {
+    let (g, page) = (world.g, world.g.page_size());
+    let within = unmap.pages != 0
+        && unmap.va.is_multiple_of(page)
+        && (last_of(g, world.half) - unmap.va.min(last_of(g, world.half))) / page >= unmap.pages - 1;
+    let piece = world.flat.pieces().iter().find(|m| m.0 <= unmap.va && unmap.va <= m.1);
+    let offset = piece.map(|m| m.0.wrapping_sub(m.2.pa));
+    let ends = |offset: u64| unmap.last(g).wrapping_sub(offset) >> g.oa_bits() == 0;
+    match offset.filter(|&offset| within && world.half == Half::Upper && ends(offset)) {
+        Some(offset) => Operation { what: What::HotRemove(offset), ..unmap },
+        None => unmap,
+    }
 }
 
 /// Holes are refused: the part of a range that starts at its first page that is mapped and ends before a hole.

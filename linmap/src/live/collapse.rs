@@ -36,7 +36,7 @@ pub(crate) fn collapse<P: Platform>(state: &MapState, platform: &P, span: Span) 
         let mut last = window.last;
         // Others may have claimed addresses of the window: it is not the range of an operation, but a place to look.
         call.looks(window, |locked| {
-            let piece = piece(locked, window, span.last, entries);
+            let (piece, _) = piece(locked, window, span.last, entries);
             last = piece.last;
             collapse_piece(*locked, Span { first, last: last.min(window.last) })
         })?;
@@ -121,12 +121,13 @@ impl<P: Platform> Collapse<'_, P> {
     /// Returns the block or hole that can replace a table, if its entries are uniform.
     #[inline]
     fn uniform(&self, table: &Table) -> Option<Uniform> {
-        /// The number of entries that are compared at once: unrolled, 2.7 instructions each where none is in a run.
+        /// The number of entries that are compared at once: unrolled, 2.7 instructions each where none is in a run, or all are.
         const CHUNK: usize = 16;
         // Copied, so that its address stays in a register.
         let (g, table) = (self.locked.geometry, *table);
         let above = Level::new(table.level.number() - 1);
-        let first = self.locked.load(&table, 0).without_contiguous();
+        let raw = self.locked.load(&table, 0);
+        let first = raw.without_contiguous();
         let step = if first == Descriptor::HOLE {
             0
         } else if first.is_valid()
@@ -141,7 +142,7 @@ impl<P: Platform> Collapse<'_, P> {
         // Under some of its locks only, entries may change meanwhile: they are read one by one. What is found is then
         // looked at again under all of them.
         let alone = self.locked.covers(table.span_of_all(g)).is_ok();
-        let (mut expected, mut index, mut all) = (first.0, 0, 0);
+        let (mut expected, mut index, mut all) = (raw.0, 0, 0);
         while index < g.entries(table.level) {
             let mut next = expected;
             let mut eight = |index| self.locked.eight(&table, index, (&mut next, step));
@@ -159,7 +160,7 @@ impl<P: Platform> Collapse<'_, P> {
             index += CHUNK;
         }
         let leaf = if step == 0 { Descriptor::HOLE } else { first.parent(table.level) };
-        Some(Uniform { leaf, runs: Descriptor(all).is_contiguous() })
+        Some(Uniform { leaf, runs: raw.is_contiguous() || Descriptor(all).is_contiguous() })
     }
 
     /// Replaces a table by a leaf or a hole. Returns false if it has to stay.

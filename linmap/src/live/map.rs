@@ -176,19 +176,26 @@ impl Mapping {
         locked.same_but(0, table, (index + 1, last), Descriptor::HOLE)
     }
 
-    /// Returns true if the leaf that a hole becomes is in a contiguous run.
-    fn is_in_run<P: Platform>(&self, locked: &Locked<'_, P>, table: &Table, index: usize) -> bool {
+    /// Returns true if the leaf that a hole becomes is in a contiguous run. The entries from one index to before another
+    /// are known to be holes.
+    fn is_in_run<P: Platform>(
+        &self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        (index, end): (usize, usize),
+    ) -> bool {
         let members = locked.geometry.run_to_make(table.level);
         let first = index & !(members - 1);
         let span = table.run_of(index, members);
         let aligned = (span.first ^ self.oa(span.first).0) & (span.last - span.first) == 0;
         // An entry that points to an empty table cannot be a member of the run.
-        let free = |i| table.level == Level::PAGE || !locked.load(table, i).is_table(table.level);
+        let free = |i| !locked.load(table, i).is_table(table.level);
+        let mut others = (first..index).chain(end.min(first + members)..first + members);
         members > 1
             && self.leaves == Leaves::Largest
             && self.span.covers(span.first, span.last)
             && aligned
-            && (first..first + members).all(free)
+            && (table.level == Level::PAGE || others.all(free))
     }
 }
 
@@ -274,7 +281,7 @@ impl Fill {
         let members = locked.geometry.run_to_make(table.level);
         while index < end {
             let next = end.min((index | (members.max(Self::CHUNK) - 1)) + 1);
-            let contiguous = self.is_in_run(locked, table, (index, members));
+            let contiguous = self.is_in_run(locked, table, (index, end), members);
             index = self.store_chunk(locked, table, (index, next), contiguous);
         }
     }
@@ -292,11 +299,18 @@ impl Fill {
         // An address grows like its descriptor as far as the format keeps its bits in place.
         let end = if (oa.0 ^ last.0) >> in_place_bits(g.oa_format()) == 0 { end } else { index + 1 };
         let leaf = Leaf { oa, attributes: mapping.attributes, contiguous, valid: true };
-        let mut new = Descriptor::leaf(leaf, g, table.level);
-        for at in index..end {
-            locked.store(table, at, new);
-            new.0 = new.0.wrapping_add(1 << table.shift);
+        let (mut next, step) = (Descriptor::leaf(leaf, g, table.level).0, 1 << table.shift);
+        let mut new = || {
+            let new = Descriptor(next);
+            next = next.wrapping_add(step);
+            new
+        };
+        let mut at = index;
+        while at.is_multiple_of(2) && at + 8 <= end {
+            locked.store_eight(table, at, core::array::from_fn(|_| new()));
+            at += 8;
         }
+        (at..end).for_each(|at| locked.store(table, at, new()));
         locked.counters().leaves(table.level, contiguous, (end - index) as i64);
         end
     }
@@ -309,12 +323,13 @@ impl Fill {
         &mut self,
         locked: &Locked<'_, P>,
         table: &Table,
-        (index, members): (usize, usize),
+        holes: (usize, usize),
+        members: usize,
     ) -> bool {
-        let run = (table.pa, index & !(members - 1));
+        let run = (table.pa, holes.0 & !(members - 1));
         let contiguous = match self.run {
             Some((known, contiguous)) if known == run => contiguous,
-            _ => self.mapping.is_in_run(locked, table, index),
+            _ => self.mapping.is_in_run(locked, table, holes),
         };
         self.run = Some((run, contiguous));
         contiguous

@@ -8,11 +8,14 @@ use crate::live::locked::Locked;
 use crate::live::stop::Stop;
 use crate::platform::Platform;
 
+/// The most gigabytes of a piece.
+const MOST: u64 = 64;
+
 impl<P: Platform> Call<'_, P> {
     /// Calls `work` for a span piece by piece. A piece has at most [`HOLD`](crate::Hardware::HOLD) entries, and those
     /// that are left of a run, and ends where a leaf ends, except at the end of the span. It is in one gigabyte
-    /// unless it is one larger entry. The piece is marked for a repaint under way. `work` makes visible what it stores, since the next holder of a lock may build on it, or
-    /// park the CPUs.
+    /// unless it is one larger entry, or the piece before it had few entries. The piece is marked for a repaint under way.
+    /// `work` makes visible what it stores, since the next holder of a lock may build on it, or park the CPUs.
     ///
     /// # Errors
     ///
@@ -22,22 +25,25 @@ impl<P: Platform> Call<'_, P> {
         span: Span,
         mut work: impl FnMut(&Locked<'_, P>, Span) -> Result<(), Stop>,
     ) -> Result<(), ChangeError> {
-        let mut first = span.first;
+        let (mut first, mut gigabytes) = (span.first, 1);
         loop {
-            let window = Span { first, last: span.last.min(first | ((1 << GIGABYTE) - 1)) };
+            let more = (gigabytes - 1) << GIGABYTE;
+            let last = span.last.min(first.saturating_add(more) | ((1 << GIGABYTE) - 1));
+            let window = Span { first, last };
             let done = self.attempts(window, |locked| {
-                let piece = piece(locked, window, span.last, P::HOLD);
+                let (piece, left) = piece(locked, window, span.last, P::HOLD);
                 locked.covers(piece)?;
                 locked.mark(piece);
                 work(locked, piece)?;
-                Ok(piece.last)
+                Ok((piece.last, left))
             })?;
             // A piece is never too long.
-            let last = done.ok_or(ChangeError::Busy { va: Va(first) })?;
+            let (last, left) = done.ok_or(ChangeError::Busy { va: Va(first) })?;
             if last >= span.last {
                 return Ok(());
             }
             first = last + 1;
+            gigabytes = if left >= P::HOLD / 2 { (2 * gigabytes).min(MOST) } else { 1 };
         }
     }
 
@@ -60,22 +66,29 @@ impl<P: Platform> Call<'_, P> {
     }
 }
 
-/// Returns the piece at the start of a window: as many whole leaves, runs and holes as a hold may have. The last
-/// of them may end after the window.
-pub(crate) fn piece<P: Platform>(locked: &Locked<'_, P>, window: Span, end: u64, mut left: usize) -> Span {
+/// Returns the piece at the start of a window, as many whole leaves, runs and holes as a hold may have, and how many more it
+/// could have had. The last of them may end after the window.
+pub(crate) fn piece<P: Platform>(
+    locked: &Locked<'_, P>,
+    window: Span,
+    end: u64,
+    mut left: usize,
+) -> (Span, usize) {
     let mut last = window.first;
     loop {
         let (table, index) = locked.entry_of(last);
-        let mut at = index;
-        if table.level == Level::PAGE {
-            let most = locked.geometry.entries(Level::PAGE) - 1;
-            at = index + left.max(1).min(table.index_of(window.last).min(most) + 1 - index) - 1;
+        let most = table.index_of(window.last).min(locked.geometry.entries(table.level) - 1);
+        let most = most.min(index + left.max(1) - 1);
+        let mut at = most;
+        if table.level != Level::PAGE {
+            // There may be tables among them.
+            at = locked.alike(&table, index, locked.load(&table, index), most) - 1;
         }
         left = left.saturating_sub(at - index + 1);
         let members = locked.run(&table, locked.load(&table, at)).unwrap_or(1);
         last = table.run_of(at, members).last.min(end);
         if left == 0 || last >= window.last {
-            return Span { first: window.first, last };
+            return (Span { first: window.first, last }, left);
         }
         last += 1;
     }
