@@ -56,12 +56,12 @@ pub use format::{
     TableLimits, Tlbi, Transition, Unaligned, Va,
 };
 pub use live::{
-    AddressSpace, AdoptError, ChangeError, ChangeFlags, CreateError, GraftError, Hotplug, Reader, Reserved,
-    create, create_regions,
+    AddressSpace, AdoptError, ChangeError, ChangeFlags, CreateError, GraftError, Hidden, Hotplug, Reader,
+    Reserved, create, create_regions,
 };
 pub use plan::{
-    Decision, Kind, Layout, LayoutError, Leaves, Mode, Policy, Region, Rodata, Run, SplitFallback, Stats,
-    linear_range,
+    Decision, ImageAlias, Kind, Layout, LayoutError, Leaves, Mode, Policy, Region, Rodata, Run,
+    SplitFallback, Stats, linear_range,
 };
 #[cfg(target_arch = "aarch64")]
 pub use platform::arm64;

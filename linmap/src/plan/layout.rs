@@ -15,6 +15,7 @@ use core::fmt;
 use core::ops::Range;
 
 use crate::format::{Attributes, Geometry, LeafSizes, MemoryType, Pa, Va};
+use crate::plan::image_alias::ImageAlias;
 use crate::plan::offset;
 use crate::plan::ranges::{bytes, clip, down, dropped_bytes, up};
 use crate::plan::region::{Leaves, Region, Run};
@@ -51,6 +52,8 @@ pub enum Kind {
     CarveOut,
     /// The kernel's text and constants.
     Image,
+    /// The kernel's data and bss.
+    Data,
 }
 
 impl fmt::Display for Kind {
@@ -59,6 +62,7 @@ impl fmt::Display for Kind {
             Self::Ram => "RAM",
             Self::CarveOut => "carve-out",
             Self::Image => "kernel image",
+            Self::Data => "kernel data",
         })
     }
 }
@@ -129,6 +133,8 @@ pub struct Layout<'a> {
     carve_outs: &'a [Range<Pa>],
     image: Range<Pa>,
     rodata: Rodata,
+    data: Range<Pa>,
+    data_alias: ImageAlias,
     mapped: Range<Pa>,
     unaligned_bytes: u64,
     /// The memory types of RAM and of the image.
@@ -175,6 +181,8 @@ impl<'a> Layout<'a> {
             carve_outs,
             image: Pa(0)..Pa(0),
             rodata,
+            data: Pa(0)..Pa(0),
+            data_alias: ImageAlias::Writable,
             mapped,
             unaligned_bytes,
             memory_types,
@@ -209,9 +217,65 @@ impl<'a> Layout<'a> {
     /// An image that is not inside one RAM range, overlaps a carve-out, or is beyond the half.
     pub fn with_image(self, image: Range<Pa>, rodata: Rodata) -> Result<Self, LayoutError> {
         let image = whole_pages(&image, self.geometry.page_size());
-        check_specials(self.ram, self.carve_outs, &image)?;
-        check_reach(self.carve_outs, &image, &self.mapped)?;
-        Ok(Self { image, rodata, ..self })
+        let new = Self { image, rodata, ..self };
+        new.check_specials()?;
+        new.check_reach(&new.mapped)?;
+        Ok(new)
+    }
+
+    /// Adds the kernel's data and bss, whose alias in the map is as `alias` says. Like text and constants they share no leaf with
+    /// the memory around them, so they change and are hidden without a split. Ends move outward to page boundaries. May be
+    /// empty.
+    ///
+    /// Linux 7.2 makes this alias read-only, later releases unmap it: it gave those who can write to some physical address
+    /// one that they know.
+    ///
+    /// # Errors
+    ///
+    /// Data that is not inside one RAM range, overlaps a carve-out or text and constants, or is beyond the half.
+    pub fn with_data(self, data: Range<Pa>, alias: ImageAlias) -> Result<Self, LayoutError> {
+        let new = Self { data: whole_pages(&data, self.geometry.page_size()), data_alias: alias, ..self };
+        new.check_specials()?;
+        new.check_reach(&new.mapped)?;
+        Ok(new)
+    }
+
+    /// Returns the kernel's data and bss in whole pages, and what their alias is to be.
+    pub const fn data(&self) -> (&Range<Pa>, ImageAlias) {
+        (&self.data, self.data_alias)
+    }
+
+    /// Returns the ranges with special leaves.
+    fn specials(&self) -> impl Iterator<Item = (Kind, &Range<Pa>)> {
+        let carve_outs = self.carve_outs.iter().map(|r| (Kind::CarveOut, r));
+        let image = [(Kind::Image, &self.image), (Kind::Data, &self.data)];
+        carve_outs.chain(image).filter(|(_, r)| !r.is_empty())
+    }
+
+    /// Checks that they are in RAM, and that those of the image overlap nothing.
+    fn check_specials(&self) -> Result<(), LayoutError> {
+        let in_ram = |r: &Range<Pa>| self.ram.iter().any(|m| m.start <= r.start && r.end <= m.end);
+        if let Some((kind, range)) = self.specials().find(|(_, r)| !in_ram(r)) {
+            return Err(LayoutError::NotRam { kind, range: range.clone() });
+        }
+        for (n, second) in self.specials().enumerate() {
+            let overlaps = |(_, r): &(Kind, &Range<Pa>)| r.start < second.1.end && second.1.start < r.end;
+            let named = |(kind, range): (Kind, &Range<Pa>)| (kind, range.clone());
+            // Carve-outs have been joined where they meet.
+            let image = second.0 != Kind::CarveOut;
+            if let Some(first) = self.specials().take(n).filter(|_| image).find(overlaps) {
+                return Err(LayoutError::Overlap { first: named(first), second: named(second) });
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that a map of this memory reaches them.
+    fn check_reach(&self, mapped: &Range<Pa>) -> Result<(), LayoutError> {
+        match self.specials().find(|(_, r)| r.start < mapped.start || mapped.end < r.end) {
+            Some((kind, range)) => Err(LayoutError::Dropped { kind, range: range.clone() }),
+            None => Ok(()),
+        }
     }
 
     /// Moves the map to an offset of the caller's choice: the value to add to a physical address, wrapping. The map may
@@ -229,7 +293,7 @@ impl<'a> Layout<'a> {
         if offset & (self.geometry.page_size() - 1) != 0 || !reached {
             return Err(LayoutError::Offset { offset, page: self.geometry.page_size() });
         }
-        check_reach(self.carve_outs, &self.image, &mapped)?;
+        self.check_reach(&mapped)?;
         Ok(Self { offset, mapped, ..self })
     }
 
@@ -312,10 +376,8 @@ impl<'a> Layout<'a> {
 
     /// Returns the end and the kind of the first piece of a range.
     fn piece(&self, range: &Range<Pa>) -> (Pa, Kind) {
-        let carve_outs = self.carve_outs.iter().map(|r| (r, Kind::CarveOut));
         let mut end = range.end;
-        let specials = carve_outs.chain([(&self.image, Kind::Image)]).filter(|(r, _)| !r.is_empty());
-        for (special, kind) in specials {
+        for (kind, special) in self.specials() {
             if special.contains(&range.start) {
                 return (special.end.min(range.end), kind);
             }
@@ -333,7 +395,8 @@ impl<'a> Layout<'a> {
             Kind::Ram => (ram, leaves),
             Kind::CarveOut => (ram, Leaves::Pages),
             Kind::Image if self.rodata == Rodata::Off => (image, Leaves::Largest),
-            Kind::Image => (image.union(Attributes::READ_ONLY), Leaves::Largest),
+            Kind::Data if self.data_alias != ImageAlias::ReadOnly => (image, Leaves::Largest),
+            Kind::Image | Kind::Data => (image.union(Attributes::READ_ONLY), Leaves::Largest),
         };
         let va = Va(range.start.0.wrapping_add(self.offset));
         Region { va, oa: range.start, bytes: bytes(&range), attributes, leaves }
@@ -386,35 +449,4 @@ fn sort_and_join(
         }
     }
     Ok(&ranges[..whole])
-}
-
-/// Checks that carve-outs and image are in RAM, and that the image overlaps no carve-out.
-fn check_specials(ram: &[Range<Pa>], carve_outs: &[Range<Pa>], image: &Range<Pa>) -> Result<(), LayoutError> {
-    let in_ram = |r: &Range<Pa>| ram.iter().any(|m| m.start <= r.start && r.end <= m.end);
-    let not_ram = |kind, r: &Range<Pa>| LayoutError::NotRam { kind, range: r.clone() };
-    if let Some(r) = carve_outs.iter().find(|r| !in_ram(r)) {
-        return Err(not_ram(Kind::CarveOut, r));
-    }
-    if image.is_empty() {
-        return Ok(());
-    }
-    if !in_ram(image) {
-        return Err(not_ram(Kind::Image, image));
-    }
-    match carve_outs.iter().find(|r| r.start < image.end && image.start < r.end) {
-        Some(r) => Err(LayoutError::Overlap {
-            first: (Kind::CarveOut, r.clone()),
-            second: (Kind::Image, image.clone()),
-        }),
-        None => Ok(()),
-    }
-}
-
-/// Checks that the linear map reaches carve-outs and image.
-fn check_reach(carve_outs: &[Range<Pa>], image: &Range<Pa>, mapped: &Range<Pa>) -> Result<(), LayoutError> {
-    let mut all = carve_outs.iter().map(|r| (Kind::CarveOut, r)).chain([(Kind::Image, image)]);
-    match all.find(|(_, r)| !r.is_empty() && (r.start < mapped.start || mapped.end < r.end)) {
-        Some((kind, range)) => Err(LayoutError::Dropped { kind, range: range.clone() }),
-        None => Ok(()),
-    }
 }

@@ -12,6 +12,7 @@ mod exhaustion;
 mod extremes;
 mod fewest;
 mod given_offset;
+mod hidden;
 mod hostile;
 mod hotplug;
 mod kept_bits;
