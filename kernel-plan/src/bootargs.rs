@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use linmap::{Granule, Rodata, SplitFallback};
+use linmap::{Granule, ImageAlias, Rodata, SplitFallback};
 
 use crate::tasks::TaskInfo;
 
@@ -36,6 +36,8 @@ pub struct BootArgs<'a> {
     pub va_bits: Option<u32>,
     /// `rodata=full|on|noalias|off`.
     pub rodata: Rodata,
+    /// `data=rw|ro|hidden`: the alias of the image's data and bss in the linear map.
+    pub data: ImageAlias,
     /// `bbml2=auto|off|boot-cpu|N`.
     pub bbml2: Bbml2,
     /// `split=pages|park`.
@@ -74,9 +76,10 @@ impl fmt::Display for Ignored<'_> {
     }
 }
 
-const KNOWN: &str = "known are pagesize, va_bits, rodata, bbml2, split, root, cpus, crashkernel and run";
-const KEYS: [&str; 9] =
-    ["pagesize", "va_bits", "rodata", "bbml2", "root", "cpus", "crashkernel", "run", SPLIT];
+const KNOWN: &str =
+    "known are pagesize, va_bits, rodata, data, bbml2, split, root, cpus, crashkernel and run";
+const KEYS: [&str; 10] =
+    ["pagesize", "va_bits", "rodata", "data", "bbml2", "root", "cpus", "crashkernel", "run", SPLIT];
 const SPLIT: &str = "split";
 
 impl<'a> BootArgs<'a> {
@@ -135,6 +138,11 @@ impl<'a> BootArgs<'a> {
                     "off" => Rodata::Off,
                     _ => return Err("rodata is full, on (noalias) or off"),
                 }
+            }
+            "data" => {
+                let aliases = [ImageAlias::Writable, ImageAlias::ReadOnly, ImageAlias::Hidden];
+                let named = ["rw", "ro", "hidden"].iter().position(|name| *name == value);
+                self.data = aliases[named.ok_or("data is rw, ro or hidden")?];
             }
             "bbml2" => {
                 self.bbml2 = match value {
@@ -211,7 +219,7 @@ mod tests {
 
     #[test]
     fn every_argument_is_understood() {
-        let line = "pagesize=16k va_bits=47 rodata=noalias bbml2=off root=stays cpus=3 crashkernel=256M@0x50000000 run=dump,fault";
+        let line = "pagesize=16k va_bits=47 rodata=noalias data=hidden bbml2=off root=stays cpus=3 crashkernel=256M@0x50000000 run=dump,fault";
         let (args, ignored) = parse(line);
         assert_eq!(ignored, Vec::<String>::new());
         let crashkernel = Some(Reservation { size: 256 << 20, at: Some(0x5000_0000) });
@@ -219,6 +227,7 @@ mod tests {
             page_size: Some(Granule::K16),
             va_bits: Some(47),
             rodata: Rodata::On,
+            data: ImageAlias::Hidden,
             bbml2: Bbml2::First(0),
             split: SplitFallback::Pages,
             root_stays: true,
@@ -233,7 +242,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_and_the_rest_holds() {
         let (args, ignored) = parse(
-            "pagesize=8k va_bits=99 frobnicate pagesize=64k crashkernel=0 split=live cpus=0 bbml2=some root=here",
+            "pagesize=8k va_bits=99 frobnicate pagesize=64k crashkernel=0 split=live cpus=0 bbml2=some root=here data=off",
         );
         assert_eq!(args.page_size, Some(Granule::K64));
         assert_eq!(
@@ -241,12 +250,13 @@ mod tests {
             [
                 "boot argument 'pagesize=8k' ignored: page sizes are 4k, 16k and 64k",
                 "boot argument 'va_bits=99' ignored: VA sizes are 36 to 52 bits",
-                "boot argument 'frobnicate' ignored: known are pagesize, va_bits, rodata, bbml2, split, root, cpus, crashkernel and run",
+                "boot argument 'frobnicate' ignored: known are pagesize, va_bits, rodata, data, bbml2, split, root, cpus, crashkernel and run",
                 "boot argument 'crashkernel=0' ignored: crashkernel is SIZE[@OFFSET], as in 256M",
                 "boot argument 'split=live' ignored: split is pages or park",
                 "boot argument 'cpus=0' ignored: cpus is a number, 1 or more",
                 "boot argument 'bbml2=some' ignored: bbml2 is auto, off, boot-cpu or a number of CPUs",
                 "boot argument 'root=here' ignored: root is stays or moves",
+                "boot argument 'data=off' ignored: data is rw, ro or hidden",
             ]
         );
     }

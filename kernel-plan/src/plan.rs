@@ -6,7 +6,7 @@
 use core::fmt;
 use core::ops::Range;
 
-use linmap::{Geometry, Layout, LayoutError, Leaves, Level, Pa, Rodata, Stats};
+use linmap::{Geometry, ImageAlias, Layout, LayoutError, Leaves, Level, Pa, Rodata, Stats};
 
 use crate::bootargs::{BootArgs, Reservation};
 use crate::note::{Loaded, Note, Obstacle};
@@ -32,6 +32,8 @@ pub struct Given<'a> {
     pub image: Range<Pa>,
     /// Its code and constants.
     pub read_only: Range<Pa>,
+    /// Its data and bss.
+    pub data: Range<Pa>,
     /// The device tree.
     pub tree: Range<Pa>,
 }
@@ -167,8 +169,10 @@ impl<'a> Plan<'a> {
         };
         let alias = alias(given, &reached, note);
         let (ram, carve_outs) = (ram.as_mut_slice(), carve_outs.as_mut_slice());
-        let layout =
-            Layout::new(*geometry, ram, carve_outs, alias.clone(), args.rodata).map_err(PlanError::Layout)?;
+        let data = data(given, &reached);
+        let layout = Layout::new(*geometry, ram, carve_outs, alias.clone(), args.rodata)
+            .and_then(|layout| layout.with_data(data, args.data))
+            .map_err(PlanError::Layout)?;
         Ok(Self { layout, free, scratch, crash, alias, beyond_bytes })
     }
 
@@ -243,6 +247,14 @@ fn alias(given: &Given<'_>, reached: &Ranges, note: &mut dyn FnMut(Note<'_>)) ->
     ram.keep_whole(page);
     note(Note::ImageNotReached { image: given.image.clone(), is_ram: ram.covers(&range) });
     Pa(0)..Pa(0)
+}
+
+/// Returns data and bss of the image if the linear map has them and their alias is not as all RAM; otherwise an empty
+/// range. That the map does not reach the image has been noted.
+fn data(given: &Given<'_>, reached: &Ranges) -> Range<Pa> {
+    let range = outward(&given.data, given.geometry.page_size());
+    let apart = given.args.data != ImageAlias::Writable && reached.covers(&range);
+    if apart { range } else { Pa(0)..Pa(0) }
 }
 
 /// Returns the place of the crash kernel: as asked, or at the top of the longest free range; 2 MiB aligned.

@@ -54,6 +54,7 @@ tasks! {
     "crash", Crash, "", READS, "seals, opens, loads and shrinks the crash kernel's memory";
     "dump", Dump, "", READS, "prints the linear map as it is in the tables";
     "early", Early, "", CHANGES, "splits a leaf at each moment of the boot at which a kernel may have to";
+    "hidden", Hidden, "", READS, "tries to reach the image's data through the linear map";
     "hotplug", Hotplug, "", CHANGES, "removes RAM from the map and adds it again, while all CPUs look";
     "interrupts", Interrupts, "", READS, "tries timers, and CPUs that interrupt each other";
     "kprobes", Kprobes, "", READS, "probes functions while all CPUs call them";

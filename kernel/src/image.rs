@@ -53,6 +53,11 @@ impl Image {
         self.symbols(&raw const image_start, &raw const data_start)
     }
 
+    /// Returns data and bss.
+    pub(crate) fn data(&self) -> Range<Pa> {
+        self.symbols(&raw const data_start, &raw const bss_end)
+    }
+
     /// Returns the code.
     pub(crate) fn text(&self) -> Range<Pa> {
         self.symbols(&raw const image_start, &raw const rodata_start)

@@ -14,7 +14,7 @@
 //! - `boot`, `early`, `memory`: from the entry code's map to the final one, splits on the way, and the linear map.
 //! - `smp::{slot, mailbox, held, team, idle}`, `handler`, `system`: the other CPUs; the interrupt handler; all as one
 //!   value.
-//! - `leaf`, `area`, `code`, `poke`, `kprobes`, `crash`, `repaint`: users of the map.
+//! - `leaf`, `area`, `code`, `poke`, `kprobes`, `crash`, `hidden`, `repaint`: users of the map.
 //! - `smp::{stacks, bring_up}`, `report`: how the other CPUs come up; what is printed.
 //! - `exercises`: the tasks of `run=`; `tally`, `counted`, `planned` and `costs` before those that use them.
 //! - this file: the sequence of a boot.
@@ -37,6 +37,7 @@ mod exercises;
 mod frames;
 mod handler;
 mod hardware;
+mod hidden;
 mod identity;
 mod image;
 mod interrupts;
@@ -147,9 +148,9 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
     hardware::rely_on(&features, never_aborts);
 
     let tree = tree.clone();
-    let (range, read_only) = (image.range(), image.read_only());
+    let (range, read_only, data) = (image.range(), image.read_only(), image.data());
     let Machine { ram, reserved, no_map, .. } = machine;
-    let given = Given { ram, reserved, no_map, args, geometry, pa_bits, image: range, read_only, tree };
+    let given = Given { ram, reserved, no_map, args, geometry, pa_bits, image: range, read_only, data, tree };
     let mut room = Room::default();
     let memory = match Plan::new(&given, &mut room, &mut note) {
         Ok(memory) => memory,
@@ -224,6 +225,9 @@ fn run(mut system: System<'_>) -> ! {
         && system.memory.crash.is_some()
     {
         warn(format_args!("the crash kernel's memory may not stay in pages: {e}"));
+    }
+    if let Err(e) = hidden::hide(&system) {
+        fail(format_args!("the image's data cannot be hidden in the linear map: {e}"));
     }
     if system.args.root_stays {
         system.space.fix_root();

@@ -13,7 +13,7 @@ use crate::json::Text;
 use crate::smp::team::{MayAbort, RefusedCpu};
 use crate::system::{Repainted, System};
 use crate::warning::warn;
-use crate::{cpu, interrupts, parking};
+use crate::{cpu, hidden, interrupts, parking};
 
 /// Displays a number of bytes for people: whole, in the largest unit that keeps it so.
 struct Size(u64);
@@ -66,7 +66,13 @@ pub(crate) fn banner(system: &System<'_>) {
     );
     say!("  CPU        {} (MIDR {:#010x})", cpu_name(features.midr), features.midr);
     say!("  pages      {}, {} VA bits, {} levels", geometry.granule(), geometry.va_bits(), geometry.levels());
-    say!("  map        mode {}, policy {}, rodata={}", decision.mode.number(), decision.policy, args.rodata);
+    say!(
+        "  map        mode {}, policy {}, rodata={}, data={}",
+        decision.mode.number(),
+        decision.policy,
+        args.rodata,
+        args.data
+    );
     say!("  because    {}", Reason(system));
     for RefusedCpu { cpu, midr, why } in &system.team.refused {
         let name = midr.map_or("unknown CPU", cpu_name);
@@ -107,14 +113,15 @@ pub(crate) fn document(system: &System<'_>) {
     refused(system);
     say!(
         "linmap: {{\"page_size\":{},\"va_bits\":{},\"levels\":{},\"mode\":{},\"policy\":\"{}\",\
-         \"mode_reason\":\"{}\",\"rodata\":\"{}\"}}",
+         \"mode_reason\":\"{}\",\"rodata\":\"{}\",\"data\":\"{}\"}}",
         geometry.page_size(),
         geometry.va_bits(),
         geometry.levels(),
         decision.mode.number(),
         decision.policy,
         Text(Reason(system)),
-        args.rodata
+        args.rodata,
+        args.data
     );
     console::write(format_args!("linmap: {{\"memory\":{{\"ram\":["));
     for (i, r) in memory.layout.ram().iter().enumerate() {
@@ -277,6 +284,11 @@ pub(crate) fn check_map(system: &System<'_>) -> bool {
         say!("self-check: {finding}");
         if findings < MOST { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     });
+    let exposed = hidden::exposed(system);
+    if exposed != 0 {
+        findings += 1;
+        say!("self-check: {exposed} pages of the image's data can be accessed, though data={}", args.data);
+    }
     let ok = whole.is_continue() && findings == 0;
     say!("linmap: {{\"tests\":{{\"self-check\":{{\"ok\":{ok},\"findings\":{findings}}}}}}}");
     ok

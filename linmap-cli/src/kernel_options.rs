@@ -6,7 +6,7 @@
 use clap::Args;
 use clap::builder::{RangedU64ValueParser, TypedValueParser};
 use kernel_plan::bootargs::{Bbml2, BootArgs, Reservation};
-use linmap::{Granule, Rodata, SplitFallback};
+use linmap::{Granule, ImageAlias, Rodata, SplitFallback};
 
 use crate::choices::{choice, one_of};
 use crate::size::{Size, SizeError};
@@ -44,6 +44,7 @@ impl KernelOptions {
             page_size: Some(page_size),
             va_bits: Some(self.va_bits),
             rodata: self.rodata,
+            data: ImageAlias::Writable,
             bbml2: self.bbml2,
             split: self.split,
             root_stays: false,
@@ -56,11 +57,13 @@ impl KernelOptions {
 
 /// Writes boot arguments as text, which the kernel's own parser reads back as the same value.
 pub(crate) fn boot_line(arguments: &BootArgs<'_>) -> String {
-    let BootArgs { page_size, va_bits, rodata, bbml2, split, root_stays, cpus, crashkernel, run } = arguments;
+    let BootArgs { page_size, va_bits, rodata, data, bbml2, split, root_stays, cpus, crashkernel, run } =
+        arguments;
     let mut words = Vec::new();
     words.extend(page_size.map(|granule| format!("pagesize={}", granule.to_string().to_lowercase())));
     words.extend(va_bits.map(|bits| format!("va_bits={bits}")));
     words.push(format!("rodata={}", rodata_name(*rodata)));
+    words.extend((*data != ImageAlias::Writable).then(|| format!("data={data}")));
     words.push(format!("bbml2={bbml2}"));
     words.push(format!("split={}", split_name(*split)));
     words.extend(root_stays.then(|| "root=stays".to_owned()));
@@ -86,6 +89,15 @@ pub(crate) const fn rodata_name(rodata: Rodata) -> &'static str {
         Rodata::On => "on",
         Rodata::Off => "off",
     }
+}
+
+/// The choices for the alias of the image's data.
+const ALIASES: [ImageAlias; 3] = [ImageAlias::Writable, ImageAlias::ReadOnly, ImageAlias::Hidden];
+
+/// Returns clap's parser of the alias of the image's data.
+pub(crate) fn data() -> impl TypedValueParser<Value = ImageAlias> {
+    let (name, help) = (["rw", "ro", "hidden"], ["Readable and writable", "Read-only", "Not mapped"]);
+    one_of([0, 1, 2].map(|n| choice(ALIASES[n], name[n], help[n])))
 }
 
 fn rodata() -> impl TypedValueParser<Value = Rodata> {
@@ -158,6 +170,7 @@ mod tests {
             page_size in prop::option::of(prop::sample::select(Granule::ALL.to_vec())),
             va_bits in prop::option::of(36u32..=52),
             rodata in prop::sample::select(vec![Rodata::Full, Rodata::On, Rodata::Off]),
+            data in prop::sample::select(ALIASES.to_vec()),
             bbml2 in prop::option::of(0u32..600),
             park: bool,
             root_stays: bool,
@@ -169,6 +182,7 @@ mod tests {
                 page_size,
                 va_bits,
                 rodata,
+                data,
                 bbml2: bbml2.map_or(Bbml2::Auto, Bbml2::First),
                 split: if park { SplitFallback::Park } else { SplitFallback::Pages },
                 root_stays,

@@ -89,6 +89,8 @@ pub(super) fn way(dtb: &[u8], setting: &Setting, notes: &mut Vec<String>) -> End
         pa_bits: choice::pa_bits(&setting.features, geometry),
         image: setting.image.clone(),
         read_only: setting.read_only.clone(),
+        // What follows code and constants, to the end of the image.
+        data: setting.read_only.end.min(setting.image.end)..setting.image.end,
         tree: Pa(setting.tree_at)..Pa(setting.tree_at + dtb.len() as u64),
     };
     judge_consoles(&machine, given.pa_bits, &mut |note| notes.push(note.to_string()));

@@ -67,10 +67,10 @@ fn tables_take_one_range() {
         let dtb = tree(&[(GIB, GIB)], &reserved, &[], b"").to_dtb();
         let machine = Machine::read(&dtb, &mut |_| {}).expect("a machine");
         let (image, tree) = (Pa(0)..Pa(0), Pa(0)..Pa(0));
-        let read_only = image.clone();
+        let (read_only, data) = (image.clone(), image.clone());
         let Machine { ram, reserved, no_map, .. } = &machine;
         let given =
-            Given { ram, reserved, no_map, args: &args, geometry, pa_bits: 44, image, read_only, tree };
+            Given { ram, reserved, no_map, args: &args, geometry, pa_bits: 44, image, read_only, data, tree };
         let mut room = Room::default();
         let plan = Plan::new(&given, &mut room, &mut |_| {}).expect("a plan");
         assert!(plan.first_frames(Leaves::Largest).is_ok());

@@ -14,6 +14,7 @@ mod cpus;
 mod crash;
 mod early;
 mod endings;
+mod hidden;
 mod holds;
 mod hot_costs;
 mod hotplug;
@@ -49,6 +50,7 @@ pub(crate) fn run(system: &System<'_>, task: Task) -> bool {
         Task::Crash => crash::run(system),
         Task::Dump => report::dump(system),
         Task::Early => early::run(system),
+        Task::Hidden => hidden::run(system),
         Task::Hotplug => hotplug::run(system),
         Task::Interrupts => interrupts::run(),
         Task::Kprobes => kprobes::run(system),

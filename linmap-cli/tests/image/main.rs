@@ -16,6 +16,7 @@ mod executed;
 mod fixed;
 mod guest;
 mod halts;
+mod hidden;
 mod hotplug;
 mod interrupts;
 #[path = "../common/json_schema.rs"]

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::RangedU64ValueParser;
-use linmap::Granule;
+use linmap::{Granule, ImageAlias};
 
 use super::tasks;
-use crate::kernel_options::{KernelOptions, page_size};
+use crate::kernel_options::{KernelOptions, data, page_size};
 use crate::size::{Size, SizeError};
 
 /// Boot the image under QEMU, show its console and a summary of the linear map
@@ -46,6 +46,10 @@ pub(crate) struct Options {
     #[arg(long, value_name = "LIST", default_value = "dump", value_delimiter = ',', long_help = tasks::help())]
     #[arg(value_parser = tasks::task, help_heading = "Kernel")]
     pub(crate) run: Vec<String>,
+
+    /// The image's data and bss in the linear map
+    #[arg(long, value_name = "HOW", default_value = "rw", value_parser = data(), help_heading = "Kernel")]
+    pub(crate) data: ImageAlias,
 
     /// Kernel arguments to append
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true, help_heading = "Kernel")]

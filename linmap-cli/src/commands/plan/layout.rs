@@ -89,6 +89,7 @@ fn plan_input<'g>(
         pa_bits: choice::pa_bits(features, geometry),
         image: given.image.clone(),
         read_only: given.read_only.clone(),
+        data: Pa(0)..Pa(0),
         tree: given.tree.clone(),
     }
 }
