@@ -87,7 +87,7 @@ impl Test<'_> {
 
     #[inline(never)]
     fn remove(&self, part: &Range<Pa>) -> Result<(), ChangeError> {
-        // SAFETY: memory without an owner; whoever reads it expects a fault.
+        // SAFETY: memory without an owner; its readers expect a fault.
         parking::again(|| unsafe { self.hotplug.remove(&self.system.platform(), part.clone()) })
     }
 
@@ -177,7 +177,7 @@ impl Test<'_> {
         }
     }
 
-    /// What is there is not added, what is gone is not removed, and nothing has changed then.
+    /// RAM that is there is not added, nor is RAM out of reach, and nothing has changed then.
     #[inline(never)]
     fn is_all_or_nothing(&self) {
         let before = self.stats();

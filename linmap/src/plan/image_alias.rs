@@ -2,8 +2,8 @@
 
 use core::fmt;
 
-/// The linear map's alias of a part of the kernel's image. The image has addresses of its own; whoever knows a physical
-/// address could write to it by the alias.
+/// The linear map's alias of a part of the kernel's image. The image has addresses of its own; an attacker who
+/// knows a physical address could write to it by the alias.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ImageAlias {
     /// It may be read and written.

@@ -143,7 +143,7 @@ fn a_change_that_fails_leaves_it_as_it_was() {
     });
 }
 
-/// Threads look at once: whoever looks finds the range valid, and nobody finds it so when all have gone.
+/// Threads look at once: each that looks finds the range valid, and nobody finds it so when all have gone.
 #[test]
 fn many_look_at_once() {
     laid_out(four_k(), ImageAlias::Hidden, |layout| {
