@@ -10,6 +10,7 @@
 #include <asm/memory.h>
 
 #define linmap_is_realm() false
+#define linmap_cpus_repeat_tlbi() cpus_have_final_cap(ARM64_WORKAROUND_REPEAT_TLBI)
 #define LINMAP_TABLE_ATTRIBUTES (PMD_TABLE_PXN | PMD_TABLE_UXN)
 
 extern u32 __idmap_kpti_flag;

@@ -9,6 +9,7 @@
 #define linmap_is_realm() is_realm_world()
 #define linmap_cpu_never_aborts() cpu_supports_bbml3()
 #define linmap_cpus_never_abort() system_supports_bbml3()
+#define linmap_cpus_repeat_tlbi() cpus_have_final_cap(ARM64_WORKAROUND_REPEAT_TLBI_SYNC)
 #define LINMAP_TABLE_ATTRIBUTES (PMD_TABLE_PXN | PMD_TABLE_UXN | PMD_TABLE_AF)
 
 extern u32 idmap_kpti_bbml3_flag;

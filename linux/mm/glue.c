@@ -74,7 +74,7 @@ static u32 promise(bool alone)
 		bits |= LINMAP_NEVER_ABORTS;
 	if (system_supports_tlb_range())
 		bits |= LINMAP_RANGE_TLBI;
-	if (cpus_have_final_cap(ARM64_WORKAROUND_REPEAT_TLBI))
+	if (linmap_cpus_repeat_tlbi())
 		bits |= LINMAP_REPEAT_TLBI;
 	return bits;
 }
