@@ -70,6 +70,10 @@ impl Mapping {
     /// Returns what may be looked at in one hold, from an address of the range on. It ends with a gigabyte, and has more than
     /// one only if large leaves begin there, so that few entries may take many locks.
     fn window<P: Platform>(&self, g: Geometry, first: u64) -> Span {
+        let in_one = Span { first, last: self.span.last.min(first | ((1 << GIGABYTE) - 1)) };
+        if in_one.last == self.span.last {
+            return in_one;
+        }
         let fits = |size: &&LeafSize| {
             let within = size.bytes() - 1;
             (first | self.oa(first).0) & within == 0 && within <= self.span.last - first

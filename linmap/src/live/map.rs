@@ -168,11 +168,11 @@ impl Mapping {
         table: &Table,
         (index, last): (usize, usize),
     ) -> usize {
-        // Only the last can be partly outside the range.
-        let last = if self.span.last < table.span_of(last).last { last - 1 } else { last };
-        if last <= index {
+        if last == index {
             return index + 1;
         }
+        // Only the last can be partly outside the range.
+        let last = if self.span.last < table.span_of(last).last { last - 1 } else { last };
         locked.same_but(0, table, (index + 1, last), Descriptor::HOLE)
     }
 
@@ -185,17 +185,17 @@ impl Mapping {
         (index, end): (usize, usize),
     ) -> bool {
         let members = locked.geometry.run_to_make(table.level);
-        let first = index & !(members - 1);
         let span = table.run_of(index, members);
+        // Most mappings are shorter than a run.
+        if members == 1 || !self.span.covers(span.first, span.last) {
+            return false;
+        }
+        let first = index & !(members - 1);
         let aligned = (span.first ^ self.oa(span.first).0) & (span.last - span.first) == 0;
         // An entry that points to an empty table cannot be a member of the run.
         let free = |i| !locked.load(table, i).is_table(table.level);
         let mut others = (first..index).chain(end.min(first + members)..first + members);
-        members > 1
-            && self.leaves == Leaves::Largest
-            && self.span.covers(span.first, span.last)
-            && aligned
-            && (table.level == Level::PAGE || others.all(free))
+        self.leaves == Leaves::Largest && aligned && (table.level == Level::PAGE || others.all(free))
     }
 }
 
@@ -287,6 +287,7 @@ impl Fill {
     }
 
     /// Stores some of these leaves, all of them in one run or none. Returns the index after them.
+    #[inline(always)]
     fn store_chunk<P: Platform>(
         &self,
         locked: &Locked<'_, P>,
@@ -295,9 +296,10 @@ impl Fill {
         contiguous: bool,
     ) -> usize {
         let (g, mapping) = (locked.geometry, &self.mapping);
-        let (oa, last) = (mapping.oa(table.va(index)), mapping.oa(table.va(end - 1)));
+        let oa = mapping.oa(table.va(index));
         // An address grows like its descriptor as far as the format keeps its bits in place.
-        let end = if (oa.0 ^ last.0) >> in_place_bits(g.oa_format()) == 0 { end } else { index + 1 };
+        let last = oa.0 + (((end - 1 - index) as u64) << table.shift);
+        let end = if (oa.0 ^ last) >> in_place_bits(g.oa_format()) == 0 { end } else { index + 1 };
         let leaf = Leaf { oa, attributes: mapping.attributes, contiguous, valid: true };
         let (mut next, step) = (Descriptor::leaf(leaf, g, table.level).0, 1 << table.shift);
         let mut new = || {
@@ -319,6 +321,7 @@ impl Fill {
     const CHUNK: usize = 16;
 
     /// Returns true if a leaf is in a run, which is asked once for each run.
+    #[inline(always)]
     fn is_in_run<P: Platform>(
         &mut self,
         locked: &Locked<'_, P>,

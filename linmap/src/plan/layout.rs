@@ -248,8 +248,9 @@ impl<'a> Layout<'a> {
     /// Returns the ranges with special leaves.
     fn specials(&self) -> impl Iterator<Item = (Kind, &Range<Pa>)> {
         let carve_outs = self.carve_outs.iter().map(|r| (Kind::CarveOut, r));
-        let image = [(Kind::Image, &self.image), (Kind::Data, &self.data)];
-        carve_outs.chain(image).filter(|(_, r)| !r.is_empty())
+        let image = Some((Kind::Image, &self.image)).filter(|(_, r)| !r.is_empty());
+        let data = Some((Kind::Data, &self.data)).filter(|(_, r)| !r.is_empty());
+        carve_outs.chain(image).chain(data)
     }
 
     /// Checks that they are in RAM, and that those of the image overlap nothing.
