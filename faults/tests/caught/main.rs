@@ -107,7 +107,7 @@ fn faults() -> Vec<(Fault, Rule, Scene)> {
         (Fault::NoDsbBeforePublishing, Rule::Unfilled, live.does(What::HotRemove(scene::OFFSET), 100, 3)),
         (
             Fault::SpecialRemoved,
-            Rule::Promised,
+            Rule::InUse,
             live.after(READ_ONLY, 601, 1).does(What::HotRemove(scene::OFFSET), 600, 3),
         ),
         (Fault::NoTlbi, Rule::Stale, pages.clone()),

@@ -12,7 +12,8 @@ fn data_are_reached_as_chosen() {
         for (data, written, views) in [("rw", 8, 0), ("ro", 0, 0), ("hidden", 0, 160)] {
             let fixed = ["--ram", "1G", "--cpus", "4", "--run", "hidden,dump", "--data", data, "--count"];
             let what = format!("{granule} pages, data={data}");
-            let booted = boot(&[&fixed[..], &["--page-size", page_size(granule)]].concat()).expect_well(&what);
+            let booted =
+                boot(&[&fixed[..], &["--page-size", page_size(granule)]].concat()).expect_well(&what);
             assert_eq!(booted.text("/data"), data, "{what}");
             assert_eq!(booted.number("/tests/hidden/wrong"), 0, "{what}: {}", booted.console);
             assert_eq!(booted.number("/tests/hidden/written"), written, "{what}");
