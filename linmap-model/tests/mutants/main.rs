@@ -14,6 +14,7 @@ mod forms;
 mod given;
 mod guests;
 mod hardware_update;
+mod hidden;
 mod hosts;
 mod hotplug;
 mod invalidate;
@@ -491,6 +492,12 @@ mutants! {
         Given on 0 at 0, "was given away by event";
     given::table_page_in_use: "a table page is given away, and is not given back",
         Given, "is a table page in use";
+    hidden::used_after_the_view: "a hidden page is written after the view of it has ended",
+        TranslationFault on 0 at 0, "the tables do not translate it";
+    hidden::second_view_without_an_isb: "another CPU looks at what was shown, and has had no ISB",
+        Unsynchronised on 1 at 0, "cpu 1 has had no ISB since";
+    hidden::hidden_by_the_first_view_that_ends: "a page is hidden while another CPU looks",
+        TranslationFault on 1 at 0, "the tables do not translate it";
     hotplug::removed_from_within_a_block: "a half of a block is removed and given away, and the TLBI is for another block",
         Given, "was given away";
     hotplug::removed_with_a_block_and_a_page: "a block and a page after it are removed, and the TLBI is for the block",
