@@ -41,6 +41,9 @@ fn little_ram_is_enough() {
 /// The windows of each boot.
 const OF_CREATION: [&str; 3] = ["identity_build", "create", "identity_discard"];
 
+/// Those of RAM that comes and goes.
+const OF_HOTPLUG: [&str; 3] = ["create_64g", "hot_add", "hot_remove"];
+
 /// The expected counts of a window: the leaf, barriers and invalidations.
 struct Expected {
     name: &'static str,
@@ -92,7 +95,14 @@ fn a_change_costs_as_little_as_it_can() {
     for (granule, expected) in cases {
         let options = ["--count", "--run", "bench", "--page-size", page_size(granule), "--ram", "12G"];
         let booted = boot(&options).expect_well("counted");
-        assert_eq!(windows(&booted).len(), expected.len() + OF_CREATION.len(), "{:#}", booted.at("/windows"));
+        let others = OF_CREATION.len() + OF_HOTPLUG.len();
+        assert_eq!(windows(&booted).len(), expected.len() + others, "{:#}", booted.at("/windows"));
+        // A creation builds off line, and an addition beside leaves of every size. Neither visits a page.
+        let [create, add, remove] =
+            OF_HOTPLUG.map(|name| booted.number(&format!("/windows/{name}/instructions")));
+        println!("{granule}: {create} instructions create 64G, {add} add and {remove} remove it");
+        assert!(add < 8 * create && remove < 20 * create, "{create}, {add} and {remove} instructions");
+        assert_eq!(booted.number("/windows/create_64g/tlbi"), 0);
         for Expected { name, leaf_bytes, dsb, linux } in expected {
             let window = booted.at(&format!("/windows/{name}"));
             let [found_bytes, found_dsb, isb, tlbi, instructions] =
@@ -113,7 +123,7 @@ fn a_change_costs_as_little_as_it_can() {
 fn what_the_policy_rules_out_is_not_counted() {
     let pages = boot(&["--run", "bench", "--cpu", MAX, "--ram", "1G"]).expect_well("in pages");
     let names: Vec<&str> = windows(&pages).into_iter().map(|(name, _)| name).collect();
-    assert_eq!(names, [&OF_CREATION[..], &["protect_page"]].concat());
+    assert_eq!(names, [&OF_CREATION[..], &["protect_page"], &OF_HOTPLUG].concat());
     assert!(pages.at("/windows/protect_page/instructions").is_null());
     let fixed = boot(&["--run", "bench", "--rodata", "on", "--ram", "4G"]).expect_well("fixed");
     assert_eq!(windows(&fixed).len(), OF_CREATION.len());
