@@ -52,12 +52,12 @@ pub use alias::Aliased;
 pub use build::{BuildError, Changes, Tree};
 pub use format::{
     Attributes, Change, Descriptor, Entry, FixedBits, Geometry, GeometryError, Granule, Half, Instruction,
-    Leaf, LeafSize, LeafSizes, Level, Mair, MemoryType, OaFormat, Pa, RangePages, Scope, TableAttributes,
-    TableLimits, Tlbi, Transition, Unaligned, Va,
+    Leaf, LeafSize, LeafSizes, Level, Mair, MemoryType, OaFormat, Pa, RangePages, Remake, Scope,
+    TableAttributes, TableLimits, Tlbi, Transition, Unaligned, Va,
 };
 pub use live::{
     AddressSpace, AdoptError, ChangeError, ChangeFlags, CreateError, GraftError, Hidden, Hotplug, Reader,
-    Reserved, create, create_regions,
+    RemakeError, Remaking, Reserved, create, create_regions,
 };
 pub use plan::{
     Decision, ImageAlias, Kind, Layout, LayoutError, Leaves, Mode, Policy, Region, Rodata, Run,

@@ -38,6 +38,37 @@ patches! {
     AliasNotMarked: "locked.mark(alias);" => "if !FAULT { locked.mark(alias) }",
     /// A repaint does not copy again what has changed meanwhile.
     ChangeForgotten: "if self.state.attention.is_repaint() {" => "if self.state.attention.is_repaint() && !FAULT {",
+    /// A range that is remade stays in the TLBs.
+    RemadeNotInvalidated: "call.last_hold(span, |locked| batch.finish(locked))?;
+    if let Err(error) = step() {" => "if !FAULT {
+        call.last_hold(span, |locked| batch.finish(locked))?;
+    }
+    if let Err(error) = step() {",
+    /// A range is remade in place.
+    RemadeInPlace: "take_out(&mut call, span, &mut batch)?;" => "if !FAULT { take_out(&mut call, span, &mut batch)? }",
+    /// A range that is remade is not yet visible when it is back.
+    RemadeNotVisible: "put_back(&mut call, remade, span)?;
+    call.last_hold(span, |locked| TlbBatch::new().finish(locked))?;" => "put_back(&mut call, remade, span)?;
+    if !FAULT {
+        call.last_hold(span, |locked| TlbBatch::new().finish(locked))?;
+    }",
+    /// Of leaves that differ in their addresses alone, the first tells whether there is anything to remake.
+    RemadeAsTheFirst: "(index + 1..end).map(new).any(|(old, made)| made != old)" => "(index + 1..end).map(new).any(|(old, made)| !FAULT && made != old)",
+    /// The aliases of what is remade stay as they are.
+    RemadeWithoutAliases: "long.mapped_aliases(found, &mut |call, alias| take_out(call, alias, &mut batch))?;" => "if !FAULT {
+            long.mapped_aliases(found, &mut |call, alias| take_out(call, alias, &mut batch))?;
+        }",
+    /// The aliases of what is remade are not invalidated.
+    RemadeAliasCached: "let hull = Span { first, last: first };
+        long.call" => "let hull = Span { first, last: first };
+        if FAULT { batch = TlbBatch::new(); }
+        long.call",
+    /// Aliases do not come back.
+    RemadeAliasLost: "long.mapped_aliases(&found, &mut |call, alias| put_back(call, remade, alias))?;" => "if !FAULT {
+        long.mapped_aliases(&found, &mut |call, alias| put_back(call, remade, alias))?;
+    }",
+    /// Memory of any type is given tags in place.
+    RetypedInPlace: "retyped && !Attributes::from_bits_retain(old.0).is_normal()" => "retyped && !Attributes::from_bits_retain(old.0).is_normal() && !FAULT",
     /// Locks are taken in the order of their numbers or in the other one, by turns.
     LocksInAnyOrder: "pub(crate) fn hold<R>(&self, work: impl FnOnce() -> R) -> R {
         let locks = self.locks.bits();" => "fn turned<R>(&self, locks: u64, work: impl FnOnce() -> R) -> R {

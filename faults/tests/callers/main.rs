@@ -5,6 +5,7 @@
 extern crate model as linmap_model;
 
 #[allow(dead_code)] // used by the model's own tests
+#[allow(dead_code)]
 #[path = "../../../linmap-model/tests/live/aliased.rs"]
 mod aliased;
 #[allow(dead_code)]
@@ -13,6 +14,9 @@ mod flat;
 #[allow(dead_code)]
 #[path = "../../../linmap-model/tests/live/operation.rs"]
 mod operation;
+#[allow(dead_code)]
+#[path = "../../../linmap-model/tests/live/remade.rs"]
+mod remade;
 #[allow(dead_code)]
 #[path = "../../../linmap-model/tests/concurrent/scene.rs"]
 mod scene;

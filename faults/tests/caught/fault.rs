@@ -93,6 +93,22 @@ faults! {
     NotGivenBack: ByThePlatform,
     /// A repaint does not copy again what has changed meanwhile.
     ChangeForgotten: InTheText(Patch::ChangeForgotten),
+    /// A range that is remade stays in the TLBs.
+    RemadeNotInvalidated: InTheText(Patch::RemadeNotInvalidated),
+    /// A range is remade in place.
+    RemadeInPlace: InTheText(Patch::RemadeInPlace),
+    /// A range that is remade is not yet visible when it is back.
+    RemadeNotVisible: InTheText(Patch::RemadeNotVisible),
+    /// Of several leaves, the first tells whether there is anything to remake.
+    RemadeAsTheFirst: InTheText(Patch::RemadeAsTheFirst),
+    /// The aliases of what is remade stay as they are.
+    RemadeWithoutAliases: InTheText(Patch::RemadeWithoutAliases),
+    /// The aliases of what is remade are not invalidated.
+    RemadeAliasCached: InTheText(Patch::RemadeAliasCached),
+    /// Aliases do not come back.
+    RemadeAliasLost: InTheText(Patch::RemadeAliasLost),
+    /// Memory of any type is given tags in place.
+    RetypedInPlace: InTheText(Patch::RetypedInPlace),
     /// A repaint has no DSB between the filling of its tables and the switch to them.
     NoDsbBeforeSwitch: ByThePlatform,
     /// A repaint gives the old tables back before the switch.

@@ -69,14 +69,14 @@ pub(crate) fn interrupted<'m>(world: &World<'m>, platform: &Faulty<'m>, operatio
     let others = || {
         for operation in rest {
             other.begins(world.space.root(), operation.name(), &changes(operation));
-            other.done(operation.run(&world.space, &other).is_ok());
+            other.done(operation.run(&world.space, &other, &mut || {}).is_ok());
         }
     };
     let memory = Interrupted { platform, cpu, other: Cell::new(Some(&others)) };
     // SAFETY: all CPUs of a model take the same lock, or none where that is the mistake.
     let platform = unsafe { Combined::new(&memory, platform) };
     cpu.begins(world.space.root(), first.name(), &changes(first));
-    cpu.done(first.run(&world.space, &platform).is_ok());
+    cpu.done(first.run(&world.space, &platform, &mut || {}).is_ok());
     memory.let_other();
 }
 
@@ -139,13 +139,13 @@ pub(crate) fn overtaken<'m>(
     let others = || {
         let changes = operation.changes(&world.predict(operation).flat, world.g);
         other.begins(world.space.root(), operation.name(), &changes);
-        other.done(operation.run(&world.space, &other).is_ok());
+        other.done(operation.run(&world.space, &other, &mut || {}).is_ok());
     };
     let hardware = Overtaken { platform, locks: Cell::new(0), other: &others };
     // SAFETY: all CPUs of a model take the same lock.
     let platform = unsafe { Combined::new(platform, &hardware) };
     cpu.begins(world.space.root(), repaint.name(), &[]);
-    let result = repaint.run(&world.space, &platform);
+    let result = repaint.run(&world.space, &platform, &mut || {});
     assert!(result.is_ok() && hardware.locks.get() > 7, "{result:?}");
     cpu.done(true);
 }

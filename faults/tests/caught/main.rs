@@ -5,6 +5,7 @@
 
 extern crate model as linmap_model;
 
+#[allow(dead_code)]
 #[path = "../../../linmap-model/tests/live/aliased.rs"]
 mod aliased;
 mod fault;
@@ -16,18 +17,22 @@ mod interrupted;
 #[allow(dead_code)]
 #[path = "../../../linmap-model/tests/live/operation.rs"]
 mod operation;
+#[allow(dead_code)]
+#[path = "../../../linmap-model/tests/live/remade.rs"]
+mod remade;
 mod scene;
 #[allow(dead_code)]
 #[path = "../../../linmap-model/tests/live/world.rs"]
 mod world;
 
 use linmap::mistakes::Patch;
-use linmap::{Attributes, Change, Policy};
+use linmap::{Attributes, Change, MemoryType, Policy};
 use linmap_model::{Core, Rule};
 
 use aliased::Set;
 use fault::{Fault, How};
 use operation::What;
+use remade::Remade;
 use scene::Scene;
 
 const READ_ONLY: What = What::Protect(Change::READ_ONLY);
@@ -43,6 +48,12 @@ const MAP_AS_RUN: What = What::Map((1 << 40) + 528 * 4096, Attributes::RAM);
 const ALIASED_RO: What = What::Aliased(Set::ReadOnly, scene::OFFSET);
 const ALIASED_ROX: What = What::Aliased(Set::Code, scene::OFFSET);
 const ALIASED_RW: What = What::Aliased(Set::Writable, scene::OFFSET);
+
+const NOT_CACHEABLE: Remade = Remade { to_type: Some(MemoryType::NORMAL_NC), ..Remade::NONE };
+const REMAKE: What = What::Remake(NOT_CACHEABLE);
+const REMAKE_BOTH: What = What::Remake(Remade { linear: Some(scene::OFFSET), ..NOT_CACHEABLE });
+/// The bit by which memory is shared.
+const SHARE: What = What::Remake(Remade { bits: (1 << 47, 0), ..Remade::NONE });
 
 /// Another CPU that needs each batch of invalidations repeated.
 const REPEATS: Core = Core { repeat_tlbi: true, ..Core::STRONG };
@@ -71,7 +82,25 @@ fn faults() -> Vec<(Fault, Rule, Scene)> {
     let area_is_run = live.after(MAP_AS_RUN, scene::FREE, 16).after(ALIASED_RO, scene::FREE, 16);
     let area_in_run = area_is_run.does(ALIASED_RW, scene::FREE + 4, 3);
     let area_of_weak = repeats.after(MAP_TWICE, scene::FREE, 3).does(ALIASED_RO, scene::FREE, 3);
+    let remade = live.does(REMAKE, 600, 3);
+    let both = twice.does(REMAKE_BOTH, scene::FREE, 3);
     vec![
+        (Fault::RemadeNotInvalidated, Rule::Stale, remade.clone()),
+        (Fault::RemadeNotInvalidated, Rule::Stale, live.does(REMAKE, 100, 1)),
+        (Fault::RemadeInPlace, Rule::Promised, remade.clone()),
+        (Fault::RemadeNotVisible, Rule::NotVisible, remade.clone()),
+        (Fault::RemadeAsTheFirst, Rule::Promised, live.after(SHARE, 600, 1).does(SHARE, 600, 3)),
+        (Fault::RemadeWithoutAliases, Rule::Promised, both.clone()),
+        (Fault::RemadeAliasCached, Rule::Stale, both.clone()),
+        (Fault::RemadeAliasLost, Rule::Promised, both),
+        (
+            Fault::RetypedInPlace,
+            Rule::BreakBeforeMake,
+            live.after(REMAKE, 600, 3).does(What::SetTagged(true), 600, 3),
+        ),
+        (Fault::NoTlbi, Rule::Stale, remade.clone()),
+        (Fault::NoDsbAfterTlbi, Rule::Stale, remade.clone()),
+        (Fault::NoDsbAfterStores, Rule::Stale, remade),
         (Fault::NoLock, Rule::LostUpdate, live.interrupted()),
         (Fault::LastPageLeftOut, Rule::Promised, pages.clone()),
         (Fault::StaysDirtyManaged, Rule::DirtyManaged, live.does(READ_ONLY, scene::DIRTY_MANAGED, 1)),

@@ -5,6 +5,7 @@
 //! that it was of; `LINMAP_SEED` repeats the schedules of that scene.
 
 // One description of what operations do serves these tests too, which use a part of it.
+#[allow(dead_code)]
 #[path = "../live/aliased.rs"]
 mod aliased;
 #[allow(dead_code)]
@@ -13,6 +14,9 @@ mod flat;
 #[allow(dead_code)]
 #[path = "../live/operation.rs"]
 mod operation;
+#[allow(dead_code)]
+#[path = "../live/remade.rs"]
+mod remade;
 mod scene;
 mod serial;
 mod system;

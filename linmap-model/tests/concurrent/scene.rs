@@ -263,7 +263,7 @@ impl<'m> Run<'m> {
         for operation in &scene.before {
             let prediction = rules.predict(operation, &flat);
             cpu.begins(space.root(), operation.name(), &rules.changes(operation, &prediction.flat));
-            operation.run(&space, &cpu).expect("what comes before works");
+            operation.run(&space, &cpu, &mut || {}).expect("what comes before works");
             cpu.done(true);
             flat = prediction.flat;
         }
@@ -322,7 +322,7 @@ impl<'m> Run<'m> {
             // What stays is not named: others may change it meanwhile.
             cpu.on.begins(self.space.root(), operation.name(), &[]);
         }
-        let result = operation.run(&self.space, cpu);
+        let result = operation.run(&self.space, cpu, &mut || {});
         let (results, tells) = self.serial().returns(n, result.is_ok(), &self.rules);
         self.tell(tells);
         assert!(

@@ -29,7 +29,7 @@ impl Set {
         offset: u64,
         (va, pages): (Va, u64),
     ) -> Result<(), ChangeError> {
-        let aliased = Aliased::new(space, offset, Rodata::Full);
+        let aliased = Aliased::new(space, offset, Rodata::Full).sharing_bits(shared(space.geometry()));
         // SAFETY: these are tables of a model: no CPU uses the addresses, and the model judges the rest.
         unsafe {
             match self {
@@ -56,8 +56,19 @@ impl Set {
     }
 }
 
+/// The bit of an output address that says whose the memory is.
+pub(crate) const fn shared(g: Geometry) -> u64 {
+    1 << (g.oa_bits() - 1)
+}
+
+/// Returns the linear addresses of physical memory, to whom it may belong.
+fn linear((first, last): (u64, u64), offset: u64, g: Geometry) -> (u64, u64) {
+    let of = |pa: u64| (pa & !shared(g)).wrapping_add(offset);
+    (of(first), of(last))
+}
+
 /// Physical memory in a row that a part of an area is mapped to, where it is in the linear map, if that has any of it.
-fn aliases(flat: &Flat, (first, last): (u64, u64), offset: u64) -> Vec<(u64, u64)> {
+pub(crate) fn aliases(flat: &Flat, (first, last): (u64, u64), offset: u64, g: Geometry) -> Vec<(u64, u64)> {
     let mut stretches: Vec<(u64, u64)> = Vec::new();
     for (a, b, to) in flat.within(first, last) {
         let Some(Mapped { pa, .. }) = to else { continue };
@@ -66,13 +77,13 @@ fn aliases(flat: &Flat, (first, last): (u64, u64), offset: u64) -> Vec<(u64, u64
             _ => stretches.push((pa, pa + (b - a))),
         }
     }
-    let linear = stretches.into_iter().map(|(a, b)| (a.wrapping_add(offset), b.wrapping_add(offset)));
+    let linear = stretches.into_iter().map(|stretch| linear(stretch, offset, g));
     linear.filter(|&(a, b)| flat.within(a, b).iter().any(|p| p.2.is_some())).collect()
 }
 
 /// The ranges that change: none has a page of another.
-pub(crate) fn ranges(flat: &Flat, area: (u64, u64), offset: u64) -> Vec<(u64, u64)> {
-    let mut all = aliases(flat, area, offset);
+pub(crate) fn ranges(flat: &Flat, area: (u64, u64), offset: u64, g: Geometry) -> Vec<(u64, u64)> {
+    let mut all = aliases(flat, area, offset, g);
     all.push(area);
     all.sort_unstable();
     let mut apart: Vec<(u64, u64)> = Vec::new();
@@ -122,8 +133,8 @@ pub(crate) fn predict(
     now: Circumstances,
 ) -> Prediction {
     let area = (operation.va, operation.last(g));
-    let (all, before) = (aliases(flat, area, offset), flat.clone());
-    let judged = in_order(flat, area, offset, set, now).and_then(|()| {
+    let (all, before) = (aliases(flat, area, offset, g), flat.clone());
+    let judged = in_order(flat, area, (offset, g), set, now).and_then(|()| {
         let sides = all.iter().map(|&alias| (alias, set.alias())).chain([(area, set.area())]);
         let first = sides.filter_map(|(range, change)| resized(walked, range, change, g)).next();
         let live = now.policy == Policy::Live && now.promise.never_aborts;
@@ -147,17 +158,17 @@ pub(crate) fn predict(
 }
 
 /// Returns the error that the area and its aliases cause. An alias is judged when the next extent begins.
-fn in_order(
+pub(crate) fn in_order(
     flat: &Flat,
     area: (u64, u64),
-    offset: u64,
+    (offset, g): (u64, Geometry),
     set: Set,
     now: Circumstances,
 ) -> Result<(), ChangeError> {
-    let all = aliases(flat, area, offset);
+    let all = aliases(flat, area, offset, g);
     let mut stretch: Option<(u64, u64)> = None;
     let alias = |stretch: Option<(u64, u64)>| {
-        let linear = stretch.map(|(a, b)| (a.wrapping_add(offset), b.wrapping_add(offset)));
+        let linear = stretch.map(|stretch| linear(stretch, offset, g));
         linear.filter(|l| all.contains(l)).map_or(Ok(()), |l| contents(flat, l, set.alias(), now))
     };
     for (a, b, to) in flat.within(area.0, area.1) {

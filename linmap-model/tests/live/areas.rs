@@ -14,6 +14,7 @@ use test_support::{Random, case, geometries, is_one, number, seeds};
 use crate::aliased::Set;
 use crate::operation::{Operation, Refused, What};
 use crate::paced::Paced;
+use crate::remade::{Remade, any_remake};
 use crate::sequences::{A_MACHINE, any_circumstances, any_cores, any_geometry, any_policy};
 use crate::world::{Machine, World, ram};
 
@@ -185,7 +186,7 @@ fn on_a_machine(seed: u64) -> u64 {
             // Nothing is to be writable and executable where the linear map follows.
             let Some(operation) = any_operation(&world, &linear, &mut random) else { continue };
             let cpu = random.below(4) as u8;
-            let of_area = matches!(operation.what, What::Aliased(..));
+            let of_area = matches!(operation.what, What::Aliased(..) | What::Remake(_));
             // In one hold, or in several.
             let done = match of_area && random.one_in(2) {
                 true => in_holds(&mut world, cpu, &operation),
@@ -270,6 +271,12 @@ fn any_operation(world: &World<'_>, linear: &Linear, random: &mut Random) -> Opt
         _ => (What::Collapse, random.one_in(2)),
     };
     let (va, pages) = any_part(world, of_area, linear, random)?;
+    let what = if of_area && random.one_in(4) {
+        let remade = Remade { linear: Some(linear.offset), ..any_remake(world.g, random) };
+        What::Remake(remade)
+    } else {
+        what
+    };
     let pages = if what == What::SplitToPages { pages.min(70) } else { pages };
     Some(Operation { what, va, pages })
 }

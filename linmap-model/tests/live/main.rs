@@ -10,6 +10,8 @@ mod neighbours;
 mod operation;
 mod paced;
 mod promises;
+mod remade;
+mod remakes;
 mod restore;
 mod sequences;
 mod unmap_all;

@@ -1,12 +1,13 @@
 //! The operations of an address space as values, and what each must do, by rules over ranges.
 
 use linmap::{
-    AddressSpace, Attributes, Change, ChangeError, ChangeFlags, Geometry, Half, Hotplug, Layout, Pa,
-    Platform, Policy, Promise, RepaintError, Unaligned, Va,
+    AddressSpace, Attributes, Change, ChangeError, ChangeFlags, Geometry, Half, Hotplug, Layout, MemoryType,
+    Pa, Platform, Policy, Promise, RemakeError, RepaintError, Unaligned, Va,
 };
 
 use crate::aliased::{self, Set};
 use crate::flat::{self, Flat, Mapped, Seen, Walked};
+use crate::remade::{self, Remade};
 
 /// Why an operation of any kind did nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -18,6 +19,21 @@ pub(crate) enum Refused {
     },
     /// A second repaint at once.
     UnderWay,
+    /// The step of a remake failed.
+    Step {
+        va: Va,
+        pages: u64,
+    },
+}
+
+impl From<RemakeError<()>> for Refused {
+    fn from(error: RemakeError<()>) -> Self {
+        match error {
+            RemakeError::Refused(error) => Self::Change(error),
+            RemakeError::Step { va, pages, error: () } => Self::Step { va, pages },
+            other => panic!("{other:?}"),
+        }
+    }
 }
 
 impl From<ChangeError> for Refused {
@@ -70,6 +86,10 @@ pub(crate) enum What {
     Repaint(Option<(u64, u64)>),
     /// With the aliases in the linear map, which has physical memory at this offset.
     Aliased(Set, u64),
+    /// By break-before-make, perhaps with aliases.
+    Remake(Remade),
+    /// To tags or from tags.
+    SetTagged(bool),
 }
 
 /// A list of pages: each so many pages after the last one, from the first or from the last on, perhaps followed by all
@@ -89,6 +109,19 @@ pub(crate) struct Circumstances {
     pub(crate) promise: Promise,
     pub(crate) write_execute: bool,
     pub(crate) parkable: bool,
+}
+
+impl Circumstances {
+    /// Returns the error of an operation for which a leaf in use has to change its size.
+    pub(crate) fn may_resize(&self, va: u64) -> Result<(), ChangeError> {
+        let live = self.policy == Policy::Live && self.promise.never_aborts;
+        match self.policy {
+            Policy::Park if self.parkable => Ok(()),
+            Policy::Park => Err(ChangeError::CannotPark),
+            _ if live => Ok(()),
+            policy => Err(ChangeError::NeedsResize { va: Va(va), policy }),
+        }
+    }
 }
 
 /// The required outcome of an operation, if there are enough table pages.
@@ -124,6 +157,8 @@ impl Operation {
             What::Collapse => "collapse",
             What::Repaint(_) => "repaint",
             What::Aliased(set, _) => set.name(),
+            What::Remake(_) => "remake",
+            What::SetTagged(_) => "set tagged",
         }
     }
 
@@ -187,7 +222,8 @@ impl Operation {
     pub(crate) fn ranges(&self, flat: &Flat, g: Geometry) -> Vec<(u64, u64)> {
         let area = (self.va, self.last(g));
         match self.what {
-            What::Aliased(_, offset) => aliased::ranges(flat, area, offset),
+            What::Aliased(_, offset) => aliased::ranges(flat, area, offset, g),
+            What::Remake(remade) => remade.ranges(flat, area, g),
             What::ChangePages(..) => {
                 // Each page once, in ascending order.
                 let mut spans = self.spans(g);
@@ -221,7 +257,13 @@ impl Operation {
         read_only && self.va <= va && va <= self.last(g)
     }
 
-    pub(crate) fn run<P: Platform>(&self, space: &AddressSpace, platform: &P) -> Result<(), Refused> {
+    /// Does it. `step` is called where a remake calls its own.
+    pub(crate) fn run<P: Platform>(
+        &self,
+        space: &AddressSpace,
+        platform: &P,
+        step: &mut dyn FnMut(),
+    ) -> Result<(), Refused> {
         let (va, pages) = (Va(self.va), self.pages);
         if let What::Aliased(set, offset) = self.what {
             return Ok(set.run(space, platform, offset, (va, pages))?);
@@ -258,6 +300,8 @@ impl Operation {
                     let range = (va, Va(self.last(space.geometry())));
                     _ = space.repaint(platform, range, keep.as_slice())?;
                 }
+                What::SetTagged(tagged) => space.set_tagged(platform, va, pages, tagged)?,
+                What::Remake(remade) => remade.run(space, platform, (va, pages), step)?,
                 What::Aliased(..) => unreachable!("it has returned"),
             }
         }
@@ -277,7 +321,9 @@ impl Operation {
             What::SetValid(valid) | What::SetPageValid(valid) => old.map(|m| Mapped { valid, ..m }),
             What::Map(oa, attributes) => Some(Mapped { pa: oa + (va - self.va), attributes, valid: true }),
             What::Unmap | What::HotRemove(_) => None,
+            What::SetTagged(tagged) => old.map(|m| Mapped { attributes: tags(m.attributes, tagged), ..m }),
             What::SplitToPages | What::Collapse | What::Repaint(_) | What::Aliased(..) | What::Flush => old,
+            What::Remake(_) => unreachable!("it has its own prediction"),
         };
         new.map(|m| flat::kept(m, g))
     }
@@ -343,12 +389,16 @@ impl Operation {
                         return Err(Refused::Change(ChangeError::NotRam { va }));
                     }
                 }
+                (What::SetTagged(_), Some(m)) if !is_normal(m.attributes) => {
+                    return Err(Refused::Change(ChangeError::NotNormal { va }));
+                }
                 (
                     What::Protect(_)
                     | What::SetValid(true)
                     | What::SetPageValid(true)
                     | What::Change(..)
-                    | What::ChangePages(..),
+                    | What::ChangePages(..)
+                    | What::SetTagged(_),
                     Some(_),
                 ) => {
                     let new = self.of(first, old, g).expect("it is mapped");
@@ -402,20 +452,14 @@ impl Operation {
         if let What::Aliased(set, offset) = self.what {
             return aliased::predict(self, (set, offset), (flat, walked), g, now);
         }
+        if let What::Remake(remade) = self.what {
+            return remade::predict(self, &remade, (flat, walked), g, now);
+        }
         if let Err(error) = self.contents(flat, g, now) {
             return refused(error);
         }
-        if let Some(seen) = self.resized(walked, g) {
-            let live = now.policy == Policy::Live && now.promise.never_aborts;
-            if !live && now.policy != Policy::Park {
-                return refused(Refused::Change(ChangeError::NeedsResize {
-                    va: Va(seen.va),
-                    policy: now.policy,
-                }));
-            }
-            if now.policy == Policy::Park && !now.parkable {
-                return refused(Refused::Change(ChangeError::CannotPark));
-            }
+        if let Err(error) = self.resized(walked, g).map_or(Ok(()), |seen| now.may_resize(seen.va)) {
+            return refused(error.into());
         }
         // It is the upper half that CPUs are parked off.
         if matches!(self.what, What::Repaint(_)) && (!now.parkable || now.half == Half::Lower) {
@@ -431,4 +475,12 @@ impl Operation {
         };
         Prediction { result: Ok(()), flat }
     }
+}
+
+fn is_normal(a: Attributes) -> bool {
+    [MemoryType::NORMAL, MemoryType::NORMAL_TAGGED].contains(&a.memory_type())
+}
+
+fn tags(a: Attributes, tagged: bool) -> Attributes {
+    a.of_type(if tagged { MemoryType::NORMAL_TAGGED } else { MemoryType::NORMAL })
 }

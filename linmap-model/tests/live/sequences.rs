@@ -11,6 +11,7 @@ use test_support::{Random, case, geometries, number, seeds};
 
 use crate::flat::Mapped;
 use crate::operation::{List, Operation, What};
+use crate::remade::{self, Remade, any_remake, is_write_back};
 use crate::world::{Machine, World, last_of, ram};
 
 /// The number of sequences by default.
@@ -324,19 +325,18 @@ fn any_mapping(world: &World<'_>, va: u64, random: &mut Random) -> (u64, Attribu
     (oa, attributes | others)
 }
 
-/// The same mapping, and the number of pages, such that none is RAM at one address and a device's at another.
+/// The same mapping, and the number of pages, such that none is write-back at one address and not at another.
 fn of_one_type(
     world: &World<'_>,
     (oa, attributes): (u64, Attributes),
     pages: u64,
 ) -> ((u64, Attributes), u64) {
-    let is_device = |a: Attributes| a.memory_type() == Attributes::DEVICE.memory_type();
     let others = |pages: u64| {
         let last = oa.saturating_add(pages.saturating_mul(world.g.page_size()).saturating_sub(1));
         let leads_there = move |m: &&(u64, u64, Mapped)| m.2.pa <= last && oa <= m.2.pa + (m.1 - m.0);
         world.flat.pieces().iter().filter(leads_there).map(|m| m.2.attributes)
     };
-    if others(pages).all(|a| is_device(a) == is_device(attributes)) {
+    if others(pages).all(|a| is_write_back(a) == is_write_back(attributes)) {
         return ((oa, attributes), pages);
     }
     let of_page = others(1).next().map_or(attributes, |a| attributes.of_type(a.memory_type()));
@@ -392,7 +392,9 @@ fn any_operation(world: &World<'_>, random: &mut Random) -> Operation {
         0..4 => What::Protect(any_change(random)),
         4..6 if random.one_in(3) => What::SetPageValid(random.one_in(2)),
         4..6 => What::SetValid(random.one_in(2)),
-        6..11 => any_change_in_a_manner(random),
+        6..9 => any_change_in_a_manner(random),
+        9 => What::SetTagged(random.one_in(2)),
+        10 => What::Remake(any_remake(g, random)),
         11..13 => What::Unmap,
         13..14 => What::SplitToPages,
         14..17 => What::Collapse,
@@ -428,6 +430,12 @@ fn any_operation(world: &World<'_>, random: &mut Random) -> Operation {
     }
     if let What::SetPageValid(_) = what {
         pages = 1;
+    }
+    if let (What::Remake(remade), Some(bytes)) = (what, pages.checked_mul(g.page_size()).filter(|&b| b != 0))
+    {
+        let other = if random.one_in(8) { congruent(world, va, random) } else { None };
+        let remade = Remade { to: other, ..remade };
+        what = What::Remake(remade::of_one_type(&world.flat, (va, va.saturating_add(bytes - 1)), remade));
     }
     // No more pages than fill a table or two, where pages it will be.
     let a_table = 1 << g.index_bits();
@@ -468,6 +476,14 @@ fn hot_remove(world: &World<'_>, unmap: Operation) -> Operation {
         Some(offset) => Operation { what: What::HotRemove(offset), ..unmap },
         None => unmap,
     }
+}
+
+/// Other memory for an address, to which a leaf of any size can lead.
+fn congruent(world: &World<'_>, va: u64, random: &mut Random) -> Option<u64> {
+    let piece = world.flat.pieces().iter().find(|p| p.0 <= va && va <= p.1)?;
+    let largest = world.g.leaf_sizes()[0].bytes();
+    let to = (piece.2.pa + (va - piece.0)).checked_add(largest * (random.below(3) + 1))?;
+    (to < 1 << (world.g.oa_bits() - 1)).then_some(to)
 }
 
 /// Holes are refused: the part of a range that starts at its first page that is mapped and ends before a hole.

@@ -4,12 +4,13 @@ use std::ops::ControlFlow::Continue;
 
 use linmap::{
     AddressSpace, Attributes, ChangeError, Dsb, Entry, Geometry, Half, Hardware, LeafSize, Leaves, Level, Pa,
-    Platform, Policy, Promise, Region, Stats, TableAttributes, TableLimits, Tree, Va,
+    Platform, Policy, Promise, Region, Remaking, Stats, TableAttributes, TableLimits, Tree, Va,
 };
 use linmap_model::{Core, Expected, Mapping, Model, OnCpu, Register, Setup};
 
 use crate::flat::{Flat, Mapped, Seen, Walked, changes, fitting, kept};
 use crate::operation::{Circumstances, Operation, Prediction, Refused, What};
+use crate::remade;
 
 /// A map that CPUs use.
 pub(crate) struct World<'m> {
@@ -65,6 +66,11 @@ impl Machine {
         let model = Model::new(setup).expect("a machine");
         Self { model, cores: setup.cores.len() as u8, tables: setup.tables }
     }
+}
+
+/// Returns true if the step of a remake failed.
+fn is_step(result: Result<(), Refused>) -> bool {
+    matches!(result, Err(Refused::Step { .. }))
 }
 
 /// Returns the map of some regions.
@@ -261,6 +267,11 @@ impl<'m> World<'m> {
         self.history.push(format!("cpu {} {:x?}", cpu.number(), operation));
         let prediction = self.predict(operation);
         let changes = match prediction.result {
+            Ok(()) | Err(Refused::Step { .. }) if self.is_remade(operation, &prediction) => {
+                let ranges = operation.ranges(&self.flat, self.g);
+                let out = remade::without(&self.flat, &ranges);
+                ranges.into_iter().flat_map(|range| changes(&out, range)).collect()
+            }
             Ok(()) if operation.pages != 0 => {
                 let changes = operation.changes(&prediction.flat, self.g).into_iter();
                 // What is pending stays pending where translations are not its business.
@@ -274,10 +285,15 @@ impl<'m> World<'m> {
         let frames = self.frames.take().map_or(frames, |left| left.min(frames));
         cpu.begins(self.space.root(), operation.name(), &self.effective(changes));
         let events = self.model.events();
-        let result = operation.run(&self.space, platform);
+        let mut steps = 0;
+        let result = operation.run(&self.space, platform, &mut || {
+            steps += 1;
+            self.out(cpu, operation, &prediction);
+        });
         // A DSB and an ISB, or nothing: then there was no store.
         let stored = self.model.events() - events > if result.is_ok() { 2 } else { 0 };
         cpu.done(result.is_ok());
+        assert_eq!(steps > 0, result.is_ok() && self.is_remade(operation, &prediction) || is_step(result));
         self.model.limit_frames(None);
         self.history.push(format!("  {result:x?}"));
         if stored {
@@ -295,7 +311,10 @@ impl<'m> World<'m> {
             }
             // How many it takes is judged elsewhere.
             Err(Refused::Change(ChangeError::OutOfFrames { taken }))
-                if matches!(prediction.result, Ok(()) | Err(Refused::Change(ChangeError::CannotPark))) =>
+                if matches!(
+                    prediction.result,
+                    Ok(()) | Err(Refused::Step { .. } | Refused::Change(ChangeError::CannotPark))
+                ) =>
             {
                 assert_eq!(taken, frames as u64);
             }
@@ -305,7 +324,7 @@ impl<'m> World<'m> {
             }
             _ => assert_eq!(result, prediction.result),
         }
-        if result.is_ok() {
+        if result.is_ok() || is_step(result) {
             self.flat = prediction.flat;
         }
         self.compare(operation.name());
@@ -318,15 +337,35 @@ impl<'m> World<'m> {
         result
     }
 
+    /// Returns true if a remake takes its range out.
+    fn is_remade(&self, operation: &Operation, prediction: &Prediction) -> bool {
+        let goes = prediction.flat != self.flat || is_step(prediction.result);
+        matches!(operation.what, What::Remake(_)) && operation.pages != 0 && goes
+    }
+
+    /// The step of a remake: all of it is out, and no TLB has it. Then it comes back, or stays so.
+    fn out(&self, cpu: OnCpu<'_>, operation: &Operation, prediction: &Prediction) {
+        let ranges = operation.ranges(&self.flat, self.g);
+        cpu.done(true);
+        for &(first, last) in &ranges {
+            for va in [first, last] {
+                assert_eq!(self.space.remaking(&cpu, Va(va)), Some(Remaking::UnderWay), "at {va:#x}");
+            }
+        }
+        let back = ranges.into_iter().flat_map(|range| changes(&prediction.flat, range)).collect();
+        let back = if prediction.result.is_ok() { back } else { Vec::new() };
+        cpu.begins(self.space.root(), "remake: back", &self.effective(back));
+    }
+
     /// Looks at what an operation may have changed: the leaves that it had a part of, and where they
     /// collapse, all that could be in one leaf with its range. A refusal changes nothing.
     fn renew(&mut self, operation: &Operation, result: Result<(), Refused>) {
         let g = self.g;
-        if let Err(error) = result {
+        if let Err(error) = result.or_else(|error| if is_step(Err(error)) { Ok(()) } else { Err(error) }) {
             let now = self.walk(self.all());
             // What was cut stays cut: by a list of pages, and where CPUs stop parking between the holds of an area's change.
             let half_way = match operation.what {
-                What::Aliased(..) => error == Refused::Change(ChangeError::CannotPark),
+                What::Aliased(..) | What::Remake(_) => error == Refused::Change(ChangeError::CannotPark),
                 What::ChangePages(..) => matches!(
                     error,
                     Refused::Change(

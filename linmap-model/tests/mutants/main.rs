@@ -27,6 +27,7 @@ mod recipients;
 mod regimes;
 mod registers;
 mod relax;
+mod remake;
 mod repaint;
 mod replace;
 mod runs;
@@ -408,6 +409,23 @@ mutants! {
         WritableAlias at 0, "may still use";
     alias::hardware_may_write_the_alias: "the alias becomes read-only and keeps DBM",
         WritableAlias at 0, "writable";
+
+    remake::old_type_still_cached: "a page comes back not cacheable, and no TLBI was issued",
+        BreakBeforeMake at 0, "the memory type changes";
+    remake::tlbi_after_it_is_back: "the TLBI comes after the page is back as another type",
+        BreakBeforeMake at 0, "the memory type changes";
+    remake::shared_without_a_break: "a bit of the output address is set in place",
+        BreakBeforeMake at 0, "the output address changes";
+    remake::private_without_a_break: "a bit of the output address is cleared in place",
+        BreakBeforeMake at 0, "the output address changes";
+    remake::step_before_the_tlbi: "a page goes to the host, and TLBs have it",
+        Given at 0, "no TLBI was issued";
+    remake::alias_stays: "a page is remade not cacheable at one of its two addresses",
+        MismatchedAttributes at 0x28000, "and here it is write-back";
+    remake::back_beside_a_cached_alias: "a page comes back not cacheable while TLBs have its other address",
+        MismatchedAttributes at 0x28000, "cpu 0 may still use";
+    remake::used_while_it_is_out: "a page is used while it is out",
+        TranslationFault on 1 at 0, "";
 
     types::ram_as_a_device: "RAM is mapped a second time, as a device",
         MismatchedAttributes at 0, "and here it is write-back, inner shareable";

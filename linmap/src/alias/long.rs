@@ -46,16 +46,17 @@ pub(crate) fn long<P: Platform>(
     Ok(())
 }
 
-struct Long<'l, 'c, P: Platform> {
-    call: &'l mut Call<'c, P>,
-    sides: &'l Sides,
+/// A change under way.
+pub(crate) struct Long<'l, 'c, P: Platform> {
+    pub(crate) call: &'l mut Call<'c, P>,
+    pub(crate) sides: &'l Sides,
 }
 
 /// The findings of a survey of both sides.
 #[derive(Default)]
-struct Findings {
+pub(crate) struct Findings {
     /// Everything from the first alias to the last.
-    hull: Option<Span>,
+    pub(crate) hull: Option<Span>,
     /// The end of the alias before.
     last: Option<u64>,
     /// True if an alias begins before the end of the previous one, so that they may share pages.
@@ -65,7 +66,7 @@ struct Findings {
     alias_tables: TablesNeeded,
     area: Survey,
     aliases: Survey,
-    refused: Option<ChangeError>,
+    pub(crate) refused: Option<ChangeError>,
 }
 
 impl Findings {
@@ -77,7 +78,7 @@ impl Findings {
 
 impl<P: Platform> Long<'_, '_, P> {
     /// Claims both sides and takes table pages. Returns the survey under the claim.
-    fn claim(&mut self) -> Result<Findings, ChangeError> {
+    pub(crate) fn claim(&mut self) -> Result<Findings, ChangeError> {
         let mut found = self.survey();
         let mut hull = None;
         loop {
@@ -105,7 +106,7 @@ impl<P: Platform> Long<'_, '_, P> {
     }
 
     /// Finds aliases and checks every failure except allocation and parking. Stores nothing, and waits for nobody.
-    fn survey(&mut self) -> Findings {
+    pub(crate) fn survey(&mut self) -> Findings {
         let mut found = Findings::default();
         found.refused = self.survey_to(&mut found).err();
         found
@@ -221,12 +222,29 @@ impl<P: Platform> Long<'_, '_, P> {
         self.extents(LeafChange::NONE, &mut of).map(|_| ())
     }
 
+    /// Calls `each` for every alias of which the linear map has all.
+    pub(crate) fn mapped_aliases(
+        &mut self,
+        found: &Findings,
+        each: &mut dyn FnMut(&mut Call<'_, P>, Span) -> Result<(), ChangeError>,
+    ) -> Result<(), ChangeError> {
+        self.aliases(found, &mut |long, alias| {
+            let mut mapped = false;
+            let first = Span { last: alias.first, ..alias };
+            long.look(first, |locked, part, _| {
+                mapped = is_mapped(locked, part.first);
+                Ok(())
+            })?;
+            if mapped { each(long.call, alias) } else { Ok(()) }
+        })
+    }
+
     /// Splits leaves at the ends of the extents, with translations as they are.
     ///
     /// # Errors
     ///
     /// CPUs do not park, or the policy is another one now.
-    fn cut(&mut self, found: &Findings) -> Result<(), ChangeError> {
+    pub(crate) fn cut(&mut self, found: &Findings) -> Result<(), ChangeError> {
         let (sides, in_use) = (self.sides, found.in_use());
         if found.aliases.splits {
             self.aliases(found, &mut |long, alias| long.cut_ends((sides.aliases, alias), in_use))?;

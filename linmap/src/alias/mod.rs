@@ -6,7 +6,7 @@ mod budget;
 mod cuts;
 mod extents;
 mod long;
-
+mod remake_both;
 mod set_memory;
 mod sides;
 mod tables_needed;

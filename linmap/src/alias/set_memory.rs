@@ -2,13 +2,15 @@
 //!
 //! A vmalloc-like area maps pages of RAM, each of which the linear map has as well: its *alias*. When permissions are
 //! removed, the aliases change first; when permissions are granted, they change last (`both_sides.rs`). So a page that
-//! is read-only in the area is never writable through its alias, neither in the tables nor in a TLB.
+//! is read-only in the area is never writable through its alias, neither in the tables nor in a TLB. A memory type is of both,
+//! too: they go out together, and come back together (`remake_both.rs`).
 
 use crate::alias::both_sides::{BothSides, Findings};
 use crate::alias::long::long;
+use crate::alias::remake_both::remake_both;
 use crate::alias::sides::{Side, Sides};
-use crate::format::{Change, Va};
-use crate::live::{AddressSpace, Call, ChangeError};
+use crate::format::{Change, LeafChange, Remake, Va};
+use crate::live::{AddressSpace, Call, ChangeError, RemakeError};
 use crate::plan::{Rodata, linear_range};
 use crate::platform::Platform;
 
@@ -44,6 +46,8 @@ pub struct Aliased<'a> {
     space: &'a AddressSpace,
     offset: u64,
     range: (Va, Va),
+    /// Bits of output addresses that are not of the memory.
+    besides: u64,
     rodata: Rodata,
 }
 
@@ -72,7 +76,7 @@ impl<'a> Aliased<'a> {
     /// add to a physical address to get its linear address, wrapping ([`Layout::offset`](crate::Layout::offset)).
     /// Aliases change only with [`Rodata::Full`].
     pub const fn new(space: &'a AddressSpace, offset: u64, rodata: Rodata) -> Self {
-        Self { space, offset, range: linear_range(space.geometry()), rodata }
+        Self { space, offset, range: linear_range(space.geometry()), besides: 0, rodata }
     }
 
     /// Looks for aliases in a range of addresses, both included, instead of [`linear_range`]: that of the map
@@ -80,6 +84,13 @@ impl<'a> Aliased<'a> {
     #[must_use]
     pub const fn in_range(self, range: (Va, Va)) -> Self {
         Self { range, ..self }
+    }
+
+    /// Leaves these bits of output addresses out when aliases are looked for: they say whose the memory is, as the bit by which
+    /// a realm shares it, and memory has its alias where it has none of them.
+    #[must_use]
+    pub const fn sharing_bits(self, bits: u64) -> Self {
+        Self { besides: bits, ..self }
     }
 
     /// Makes `pages` pages from `va` on, and their aliases, read-only.
@@ -214,6 +225,49 @@ impl<'a> Aliased<'a> {
         unsafe { self.space.set_valid(platform, va, pages, valid) }
     }
 
+    /// Remakes `pages` pages from `va` on, and all their aliases with them, whatever [`Rodata`] says: memory that is write-back
+    /// at one address is not of another type at the other one (Arm ARM B2.11). Both sides are out before `step` is called,
+    /// and come back after it. Both are valid afterwards.
+    ///
+    /// The bits that [`Remake::address_bits`] sets or clears do not count when aliases are looked for
+    /// ([`sharing_bits`](Self::sharing_bits)). [`Remake::to`] has the area lead to other memory; then no alias changes.
+    ///
+    /// # Errors
+    ///
+    /// As for [`AddressSpace::remake`], for the area and for the aliases. Memory outside the linear map has no alias.
+    /// Consecutive memory of which the linear map has only a part is refused as a hole. If the step fails, both sides stay
+    /// invalid. Under [`Policy::Park`](crate::Policy::Park) CPUs are parked once for each extent of memory whose ends are
+    /// split.
+    ///
+    /// # Safety
+    ///
+    /// As for [`AddressSpace::remake`], for the pages by both addresses. No third address maps them.
+    pub unsafe fn remake<P: Platform, E>(
+        &self,
+        platform: &P,
+        va: Va,
+        pages: u64,
+        remake: Remake,
+        step: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), RemakeError<E>> {
+        let (Some(bits), true) = (remake.bits(), self.has_linear_map()) else {
+            // SAFETY: the caller's promise.
+            return unsafe { self.space.remake(platform, va, pages, remake, step) };
+        };
+        let state = self.space.state();
+        let Some(span) = state.remade_span(va, pages, remake)? else { return Ok(()) };
+        // All leaves of both sides go out, whatever they are, and are cut for that.
+        let (offset, range, goes) = (self.offset, self.range, LeafChange::REMOVE);
+        let besides = self.besides | bits;
+        let sides = Sides { offset, range, besides, span, area: goes, aliases: goes };
+        remake_both(&mut Call::new(state, platform), &sides, &remake.of(span.first, state.geometry()), step)
+    }
+
+    /// Returns true if the address space has the linear map, which the lower half has not.
+    fn has_linear_map(&self) -> bool {
+        self.space.state().base() == linear_range(self.space.geometry()).0.0
+    }
+
     /// Changes the pages, and their aliases before or after them.
     ///
     /// # Safety
@@ -226,9 +280,7 @@ impl<'a> Aliased<'a> {
         change: Change,
         alias: Alias,
     ) -> Result<(), ChangeError> {
-        // The lower half has no linear map.
-        if self.rodata != Rodata::Full || self.space.state().base() != linear_range(self.space.geometry()).0.0
-        {
+        if self.rodata != Rodata::Full || !self.has_linear_map() {
             // SAFETY: the caller's promise.
             return unsafe { self.space.protect(platform, va, pages, change) };
         }
@@ -236,7 +288,7 @@ impl<'a> Aliased<'a> {
         let (state, offset, range) = (self.space.state(), self.offset, self.range);
         let (Alias::First(follows) | Alias::Last(follows)) = alias;
         let (area, aliases) = (state.leaf_change(change), state.leaf_change(follows));
-        let sides = Sides { offset, range, span, area, aliases };
+        let sides = Sides { offset, range, besides: self.besides, span, area, aliases };
         let mut call = Call::new(state, platform);
         let done = call.attempts(span, |locked| {
             locked.mark(span);

@@ -16,6 +16,8 @@ pub(crate) struct Sides {
     pub(crate) offset: u64,
     /// The first and the last address that the linear map can have.
     pub(crate) range: (Va, Va),
+    /// Bits of physical addresses that are not of the memory, but say whose it is.
+    pub(crate) besides: u64,
     /// The area.
     pub(crate) span: Span,
     /// The changes of it and of the aliases.
@@ -36,7 +38,7 @@ impl Sides {
     pub(crate) fn reach(&self, extent: Span) -> Option<Reach> {
         let (Va(first), Va(last)) = self.range;
         // Relative to the first address of the linear map.
-        let at = |pa: u64| pa.wrapping_add(self.offset).wrapping_sub(first);
+        let at = |pa: u64| (pa & !self.besides).wrapping_add(self.offset).wrapping_sub(first);
         let (from, to, most) = (at(extent.first), at(extent.last), last - first);
         let (begins, ends) = (from <= most, to <= most);
         if !begins && !ends && from <= to {

@@ -110,6 +110,11 @@ impl Attributes {
         MemoryType::new((self.bits() >> 2) as u8)
     }
 
+    /// Returns true for [`MemoryType::NORMAL`] and [`MemoryType::NORMAL_TAGGED`].
+    pub(crate) const fn is_normal(self) -> bool {
+        matches!(self.memory_type(), MemoryType::NORMAL | MemoryType::NORMAL_TAGGED)
+    }
+
     /// Returns these attributes with another memory type.
     #[must_use]
     pub const fn of_type(self, memory_type: MemoryType) -> Self {

@@ -1,6 +1,6 @@
 //! The rules for replacing one live descriptor by another (Arm ARM D8.17.1, D8.17.2).
 
-use crate::format::attributes::{Attributes, MemoryType};
+use crate::format::attributes::Attributes;
 use crate::format::descriptor::{Descriptor, Entry, Leaf};
 use crate::format::geometry::{Geometry, Level};
 use crate::format::table_limits::TableLimits;
@@ -51,9 +51,8 @@ impl Descriptor {
 /// Both leaves are valid and of the same level.
 fn leaf_transition(old: Leaf, new: Leaf) -> Transition {
     let changed = old.attributes ^ new.attributes;
-    let normal = |a: Attributes| [MemoryType::NORMAL, MemoryType::NORMAL_TAGGED].contains(&a.memory_type());
-    let retyped =
-        changed.intersects(Attributes::MEMORY_TYPE) && !(normal(old.attributes) && normal(new.attributes));
+    let retyped = changed.intersects(Attributes::MEMORY_TYPE)
+        && !(old.attributes.is_normal() && new.attributes.is_normal());
     let localised_to_global =
         changed.contains(Attributes::NOT_GLOBAL) && old.attributes.contains(Attributes::NOT_GLOBAL);
     // Another address space counts as another address (D8.17.1 IWZRHR).

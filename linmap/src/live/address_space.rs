@@ -26,19 +26,21 @@ use core::ops::ControlFlow;
 
 use crate::build::{Changes, Tree, page_tables_for};
 use crate::format::{
-    Attributes, Change, Entry, Geometry, Half, LeafChange, Level, MemoryType, Pa, Span, TableAttributes,
-    Unaligned, Va,
+    Attributes, Change, Entry, Geometry, Half, LeafChange, Level, MemoryType, Pa, Remake, Span,
+    TableAttributes, Unaligned, Va,
 };
 use crate::live::attempt::Call;
 use crate::live::change_flags::ChangeFlags;
 use crate::live::change_list::{ListChange, Ranges};
 use crate::live::collapse::collapse;
-use crate::live::error::ChangeError;
+use crate::live::error::{ChangeError, RemakeError};
 use crate::live::lock_set::{GIGABYTE, LockSet};
 use crate::live::map::Mapping;
 use crate::live::map_state::MapState;
 use crate::live::protect::{Tried, change_one, change_part, protect};
 use crate::live::reader::Reader;
+use crate::live::remake::remake as live_remake;
+use crate::live::remakes::Remaking;
 use crate::live::settle::flush;
 use crate::live::split_to_pages::split_to_pages;
 use crate::live::unmap::{unmap, unmap_all};
@@ -331,6 +333,85 @@ impl AddressSpace {
     ) -> Result<(), ChangeError> {
         // SAFETY: the caller's promise.
         unsafe { self.protect(platform, va, pages, if valid { Change::VALID } else { Change::INVALID }) }
+    }
+
+    /// Gives `pages` pages from `va` on allocation tags, by [`MemoryType::NORMAL_TAGGED`], or takes them away, by
+    /// [`MemoryType::NORMAL`]. This takes no break-before-make, and the memory may have tags by one address and none by
+    /// another (Arm ARM D8.17.1 RWHZWS, B2.11). Otherwise as [`protect`](Self::protect).
+    ///
+    /// # Errors
+    ///
+    /// As for [`protect`](Self::protect); [`ChangeError::NotNormal`] for memory that is neither.
+    ///
+    /// # Safety
+    ///
+    /// `platform` is the platform of the tables. The indices of MAIR_EL1 have the meaning that
+    /// [`MemoryType::mair`] gives them.
+    pub unsafe fn set_tagged<P: Platform>(
+        &self,
+        platform: &P,
+        va: Va,
+        pages: u64,
+        tagged: bool,
+    ) -> Result<(), ChangeError> {
+        let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
+        let wanted = if tagged { MemoryType::NORMAL_TAGGED } else { MemoryType::NORMAL };
+        let set = Attributes::empty().of_type(wanted).bits();
+        let (clear, refuse_write_execute) =
+            (Attributes::MEMORY_TYPE.bits(), !self.state.allows_write_execute());
+        let change = LeafChange { clear, set, refuse_write_execute, ..LeafChange::NONE };
+        protect(&self.state, platform, (change, false, span))
+    }
+
+    /// Changes the memory type of `pages` pages from `va` on, bits of their output addresses, or where they lead, by way of
+    /// break-before-make (Arm ARM D8.17.1). Afterwards all of them are valid.
+    ///
+    /// Leaves that reach beyond the range are split. All of the range becomes present-invalid, and no TLB has it. Then `step`
+    /// is called, without any lock: cache maintenance at another address, a realm's call to its monitor. Then the range
+    /// comes back, each leaf by one store. A range that is already so costs its survey, and `step` is not called.
+    ///
+    /// Until this returns the range is claimed: others who change a part of it wait or are told [`ChangeError::Busy`], and so
+    /// are `step`'s own changes there, in vain. Readers see present-invalid leaves. A fault handler asks
+    /// [`remaking`](Self::remaking).
+    ///
+    /// # Errors
+    ///
+    /// [`RemakeError::Refused`]: a hole in the range; a range that is unaligned, outside the half, or not all of this map's;
+    /// memory that would be both writable and executable; address bits within a leaf ([`ChangeError::Misfit`]), which
+    /// [`split_to_pages`](Self::split_to_pages) remedies; address bits below the page size or beyond the descriptors' bits; out
+    /// of frames; a leaf in use that would have to change its size although the policy or the CPUs do not permit it. Nothing
+    /// has changed then, although leaves may have been split. [`RemakeError::Step`]: the step failed, and the range stays
+    /// invalid.
+    ///
+    /// # Safety
+    ///
+    /// No CPU relies on these addresses until this returns: an access faults. The memory may be accessed as its new type and
+    /// at its new address, and as all other addresses that map it have it: there are no mismatched memory types (B2.11).
+    /// `platform` is the platform of the tables, and `step` does not need the range.
+    pub unsafe fn remake<P: Platform, E>(
+        &self,
+        platform: &P,
+        va: Va,
+        pages: u64,
+        remake: Remake,
+        step: impl FnOnce() -> Result<(), E>,
+    ) -> Result<(), RemakeError<E>> {
+        let Some(span) = self.state.remade_span(va, pages, remake)? else { return Ok(()) };
+        live_remake(&self.state, platform, (&remake.of(span.first, self.geometry()), span), step)
+    }
+
+    /// Returns whether an address is invalid because of a [`remake`](Self::remake): one that is under way, or one whose step
+    /// failed. So a fault handler tells such a fault from others. `None` for an address that translates by now: the access may
+    /// be tried again.
+    ///
+    /// The last 16 ranges that failed are known. One is forgotten when a remake brings all of it back.
+    pub fn remaking<P: Platform>(&self, platform: &P, va: Va) -> Option<Remaking> {
+        let said = self.state.remakes.of(va.0)?;
+        // The entry as it is after that.
+        match self.entry(platform, va) {
+            Some((_, _, Entry::Leaf(leaf))) if !leaf.valid => Some(said),
+            _ => None,
+        }
     }
 
     /// Changes `pages` pages from `va` on as [`protect`](Self::protect) does, in the manner of these flags.

@@ -118,6 +118,24 @@ pub enum ChangeError {
         /// The first physical address that it reaches, and the one after the last.
         reach: (Pa, Pa),
     },
+    /// Memory of another type than Normal write-back, which has no allocation tags.
+    #[error("{va} is not Normal write-back memory; remake it as that first")]
+    NotNormal {
+        /// The first such address.
+        va: Va,
+    },
+    /// A leaf that is too large for where a remake would have it lead.
+    #[error(
+        "the leaf of {bytes} bytes at {va} cannot lead to {oa}, to which it is not aligned; split the range to pages first"
+    )]
+    Misfit {
+        /// The start of the leaf.
+        va: Va,
+        /// Its size.
+        bytes: u64,
+        /// The address, or the bits of it that are within the leaf.
+        oa: Pa,
+    },
     /// Tables that this library would not write: a reserved descriptor.
     #[error(
         "the descriptor that translates {va} was not written by this library: it is reserved at its level"
@@ -126,6 +144,34 @@ pub enum ChangeError {
         /// The first address that it translates.
         va: Va,
     },
+}
+
+/// The reason why a range was not remade.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RemakeError<E> {
+    /// It was refused, before the step. Each translation is as before, although leaves may have been split.
+    #[error(transparent)]
+    Refused(#[from] ChangeError),
+    /// The step failed. The range, and its aliases where they change with it, are invalid, and otherwise as before. No TLB has
+    /// them. A remake by [`Remake::NONE`](crate::Remake::NONE) brings them back as they were.
+    #[error(
+        "the step failed that {pages} pages from {va} on were taken out for, and they stay invalid: {error}"
+    )]
+    Step {
+        /// The start of the range.
+        va: Va,
+        /// Its length in pages.
+        pages: u64,
+        /// The error of the step.
+        error: E,
+    },
+}
+
+impl<E> From<CannotPark> for RemakeError<E> {
+    fn from(error: CannotPark) -> Self {
+        Self::Refused(error.into())
+    }
 }
 
 impl From<Infallible> for ChangeError {

@@ -405,6 +405,21 @@ impl<'a, P: Platform> Locked<'a, P> {
         change.refuse_write_execute && new.is_write_execute() && self.is_effective(new, va)
     }
 
+    /// Checks that a leaf may change in place to another memory type, if it does: between Normal with tags and without
+    /// (D8.17.1 RWHZWS leaves that out; B2.11: tags make no mismatch).
+    ///
+    /// # Errors
+    ///
+    /// It is of another type.
+    #[inline(always)]
+    pub(crate) fn may_retype(&self, old: Descriptor, new: Descriptor, va: u64) -> Result<(), ChangeError> {
+        let retyped = (old.0 ^ new.0) & Attributes::MEMORY_TYPE.bits() != 0 && new != Descriptor::HOLE;
+        if retyped && !Attributes::from_bits_retain(old.0).is_normal() {
+            return Err(ChangeError::NotNormal { va: Va(va) });
+        }
+        Ok(())
+    }
+
     /// Returns true if no table above a leaf that is both writable and executable prevents that, as far as is known.
     #[cold]
     fn is_effective(&self, leaf: Descriptor, va: u64) -> bool {

@@ -5,13 +5,14 @@ use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::R
 
 use crate::build::{Changes, Tree};
 use crate::format::{
-    Change, Descriptor, Geometry, Half, LeafChange, Level, Pa, Span, TableAttributes, Unaligned, Va,
+    Change, Descriptor, Geometry, Half, LeafChange, Level, Pa, Remake, Span, TableAttributes, Unaligned, Va,
 };
 use crate::live::claims::{Attention, Claims};
 use crate::live::copied::Copied;
 use crate::live::error::ChangeError;
 use crate::live::lock_set::LockSet;
 use crate::live::pending::Pending;
+use crate::live::remakes::Remakes;
 use crate::live::share::Share;
 use crate::plan::{Leaves, Policy, Stats};
 
@@ -43,6 +44,7 @@ pub(crate) struct MapState {
     /// The number of callers that want each gigabyte to stay split, by its lock.
     pins: [AtomicU32; MOST_LOCKS],
     pub(crate) claims: Claims,
+    pub(crate) remakes: Remakes,
     pub(crate) copied: Copied,
     shares: [Share; MOST_LOCKS],
     pending: [Pending; MOST_LOCKS],
@@ -98,6 +100,7 @@ impl MapState {
         parkings: AtomicU64::new(0),
         pins: [const { AtomicU32::new(0) }; MOST_LOCKS],
         claims: Claims::new(),
+        remakes: Remakes::new(),
         copied: Copied::none(),
         shares: [const { Share::new() }; MOST_LOCKS],
         pending: [const { Pending::none() }; MOST_LOCKS],
@@ -294,6 +297,29 @@ impl MapState {
     pub(crate) fn owned_span(&self, va: Va, pages: u64) -> Result<Option<Span>, ChangeError> {
         let Some(span) = self.span(va, pages)? else { return Ok(None) };
         self.owns(span).map(|()| Some(span))
+    }
+
+    /// Does the same for a range that is remade.
+    ///
+    /// # Errors
+    ///
+    /// As for [`owned_span`](Self::owned_span); an address that no page can have.
+    pub(crate) fn remade_span(
+        &self,
+        va: Va,
+        pages: u64,
+        remake: Remake,
+    ) -> Result<Option<Span>, ChangeError> {
+        let Some(span) = self.owned_span(va, pages)? else { return Ok(None) };
+        let (g, oa) = (self.geometry, remake.target().or(remake.bits().map(Pa)).unwrap_or(Pa(0)));
+        let length = if remake.target().is_some() { span.last - span.first } else { 0 };
+        if oa.0 & (g.page_size() - 1) != 0 {
+            return Err(ChangeError::Unaligned(Unaligned::Pa(oa)));
+        }
+        if oa.0.checked_add(length).is_none_or(|last| last >> g.oa_bits() != 0) {
+            return Err(ChangeError::OutputAddress { oa, pages, bits: g.oa_bits() });
+        }
+        Ok(Some(span))
     }
 
     /// Checks that a span belongs to this map.

@@ -66,6 +66,7 @@ impl Survey {
             }
             return Err(refusal(table.va(first).max(span.first), table.level, old, locked.geometry).into());
         }
+        locked.may_retype(old, new, table.va(first).max(span.first))?;
         let bits = (new.0 ^ old.0, old.is_valid());
         self.differs |= *self.first.get_or_insert(bits) != bits;
         if new == old {

@@ -19,6 +19,17 @@ impl Cpu {
         unsafe { asm!("dsb sy", options(nostack, preserves_flags)) };
     }
 
+    /// Writes the cached contents of `bytes` bytes from `va` on to memory, and drops them from the caches: for memory that is
+    /// accessed past the caches from now on, such as by another memory type. The addresses must be readable.
+    pub fn clean_and_drop(self, va: Va, bytes: u64) {
+        for line in CacheType::lines(Some(data_line()), va, bytes) {
+            // SAFETY: cleaning and dropping a line of readable memory does not change its contents.
+            unsafe { asm!("dc civac, {}", in(reg) line.0, options(nostack, preserves_flags)) };
+        }
+        // SAFETY: a barrier changes nothing but order.
+        unsafe { asm!("dsb sy", options(nostack, preserves_flags)) };
+    }
+
     /// Drops `bytes` bytes from `va` on from the caches without writing them to memory, for memory that is used with
     /// the MMU off. Call it before the first use, so that no cached line overwrites the memory later, and after the
     /// last, so that the memory is read again.

@@ -1,0 +1,83 @@
+//! Break-before-make of an area with its aliases: both go out before the step, and come back after it.
+//!
+//! Both are claimed together, and surveyed and cut as in `long.rs`. What becomes of a leaf depends on that leaf alone, so an
+//! alias that is found twice, or within the area, comes back as it shall, too.
+
+use crate::alias::long::{Findings, Long};
+use crate::alias::sides::Sides;
+use crate::format::{LeafChange, Remade, Span, Va};
+use crate::live::{Call, ChangeError, RemakeError, TlbBatch, fits, put_back, survey_remake, take_out};
+use crate::platform::Platform;
+
+/// Remakes both sides, or does nothing; or, if the step fails, leaves both invalid.
+///
+/// # Errors
+///
+/// The remake is refused; a claim in the way; the step's error.
+#[cold]
+pub(crate) fn remake_both<P: Platform, E>(
+    call: &mut Call<'_, P>,
+    sides: &Sides,
+    remade: &Remade,
+    step: impl FnOnce() -> Result<(), E>,
+) -> Result<(), RemakeError<E>> {
+    let (state, platform, span) = (call.state, call.platform, sides.span);
+    // Without a claim: is there anything to take out?
+    let looks = Sides { area: LeafChange::NONE, aliases: LeafChange::NONE, ..*sides };
+    let mut long = Long { call, sides: &looks };
+    let found = long.survey();
+    found.refused.map_or(Ok(()), Err)?;
+    if !changes(&mut long, remade, &found)? {
+        return Ok(());
+    }
+    let mut long = Long { call, sides };
+    let found = long.claim()?;
+    changes(&mut long, remade, &found)?;
+    long.cut(&found)?;
+    fits(long.call, remade, span)?;
+    long.mapped_aliases(&found, &mut |call, alias| fits(call, remade, alias))?;
+    let spans = [span, found.hull.unwrap_or(span)];
+    let under_way = state.remakes.begin(platform, &spans[..1 + usize::from(found.hull.is_some())]);
+    both_out(&mut long, &found)?;
+    if let Err(error) = step() {
+        let pages = ((span.last - span.first) >> state.geometry().page_shift()) + 1;
+        return Err(RemakeError::Step { va: Va(span.first), pages, error });
+    }
+    // The aliases first: they are found by the area.
+    long.mapped_aliases(&found, &mut |call, alias| put_back(call, remade, alias))?;
+    put_back(long.call, remade, span)?;
+    long.call.last_hold(span, |locked| TlbBatch::new().finish(locked))?;
+    under_way.end();
+    Ok(())
+}
+
+/// Returns true if some leaf of either side is not yet what it shall be.
+///
+/// # Errors
+///
+/// A leaf must not be what it would be.
+fn changes<P: Platform>(
+    long: &mut Long<'_, '_, P>,
+    remade: &Remade,
+    found: &Findings,
+) -> Result<bool, ChangeError> {
+    let mut changes = survey_remake(long.call, remade, long.sides.span)?.changes;
+    long.mapped_aliases(found, &mut |call, alias| {
+        changes |= survey_remake(call, remade, alias)?.changes;
+        Ok(())
+    })?;
+    Ok(changes)
+}
+
+/// Takes out both sides. No TLB has them on return.
+fn both_out<P: Platform>(long: &mut Long<'_, '_, P>, found: &Findings) -> Result<(), ChangeError> {
+    let (span, mut batch) = (long.sides.span, TlbBatch::new());
+    if let Some(Span { first, .. }) = found.hull {
+        long.mapped_aliases(found, &mut |call, alias| take_out(call, alias, &mut batch))?;
+        let hull = Span { first, last: first };
+        long.call.last_hold(hull, |locked| batch.finish(locked))?;
+        batch = TlbBatch::new();
+    }
+    take_out(long.call, span, &mut batch)?;
+    long.call.last_hold(span, |locked| batch.finish(locked))
+}
