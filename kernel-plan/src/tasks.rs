@@ -65,6 +65,8 @@ tasks! {
     "modules", Modules, "", READS, "loads and unloads code";
     "pagealloc", Pagealloc, "", CHANGES, "takes pages out of the map and puts them back, one, many, and on all CPUs";
     "protection", Protection, "", READS, "tries what each kind of memory permits";
+    "realm", Realm, "", READS, "shares memory by a bit of its address, as a realm does";
+    "retype", Retype, "", READS, "changes the type of memory while other CPUs use what is beside it";
     "selftest", Selftest, "", CHANGES, "changes the map and probes it";
     "stress", Stress(Stress = Stress::DEFAULT), "[:OPERATIONS[:SEED]]", CHANGES,
         "has all CPUs change the map at random, beside a model of it";

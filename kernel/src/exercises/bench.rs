@@ -5,7 +5,9 @@
 //! single one, the next contiguous run stays a run, the next block is in no run. Each is changed and restored once
 //! before it is counted, so that table pages come from where they usually do.
 
-use linmap::{Change, ChangeError, LeafSize, Policy, Va};
+use core::convert::Infallible;
+
+use linmap::{Change, ChangeError, LeafSize, MemoryType, Policy, Remake, Va};
 
 use super::counted::counted;
 use super::hot_costs;
@@ -18,6 +20,8 @@ use crate::{cpu, interrupts, parking, report};
 
 /// The number of pairs of changes that the map must survive.
 const PAIRS: u64 = 10_000;
+/// The number of pages that are remade together.
+const REMADE: u64 = 512;
 
 /// Counts changes of all leaves that the map has, then checks that the map is restored. Returns true if all went well.
 pub(super) fn run(system: &System<'_>) -> bool {
@@ -90,6 +94,11 @@ impl Bench<'_> {
                 self.count_protect(name, leaf)?;
             }
         }
+        let largest = [size(1, false), size(2, false)].into_iter().flatten().find_map(|s| self.neighbour(s));
+        if let Some(leaf) = largest {
+            self.count_remake("remake_page", leaf, 1)?;
+            self.count_remake("remake_pages", leaf, REMADE)?;
+        }
         if let Some(leaf) = size(2, false).and_then(|s| self.neighbour(s)) {
             self.count_collapse("collapse_l2", leaf)?;
             if policy == Policy::Park {
@@ -114,6 +123,22 @@ impl Bench<'_> {
         let page = Va(leaf.va.0 + within);
         let change = || self.protect(page, 1, Change::READ_ONLY);
         let undo = || self.protect(page, 1, Change::WRITABLE).and_then(|()| self.collapse(leaf));
+        self.count_change(name, leaf, change, undo)
+    }
+
+    /// Counts pages in the middle of a leaf becoming not cacheable, with a step that does nothing.
+    #[inline(never)]
+    fn count_remake(&self, name: &'static str, leaf: Leaf, pages: u64) -> Result<(), Wrong> {
+        let System { space, geometry: g, .. } = self.system;
+        let first = Va(leaf.va.0 + ((leaf.pages(self.system) * 2 / 3) << g.page_shift()));
+        let becomes = |memory_type| {
+            let (platform, remake) = (self.system.platform(), Remake::memory_type(memory_type));
+            // SAFETY: the scratch range has no owner, and nobody accesses it.
+            let done = unsafe { space.remake(&platform, first, pages, remake, || Ok::<(), Infallible>(())) };
+            done.map_err(ChangeError::from)
+        };
+        let change = || becomes(MemoryType::NORMAL_NC);
+        let undo = || becomes(MemoryType::NORMAL_TAGGED).and_then(|()| self.collapse(leaf));
         self.count_change(name, leaf, change, undo)
     }
 

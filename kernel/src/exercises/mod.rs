@@ -5,6 +5,7 @@
 
 mod area_holds;
 mod bench;
+mod buffer;
 mod churn;
 mod contend;
 mod copies;
@@ -26,8 +27,11 @@ mod micro;
 mod modes;
 mod modules;
 mod pagealloc;
+mod par;
 mod planned;
 mod protection;
+mod realm;
+mod retype;
 mod selftest;
 mod stress;
 mod tally;
@@ -60,6 +64,8 @@ pub(crate) fn run(system: &System<'_>, task: Task) -> bool {
         Task::Modules => modules::run(system),
         Task::Pagealloc => pagealloc::run(system),
         Task::Protection => protection::run(system),
+        Task::Realm => realm::run(system),
+        Task::Retype => retype::run(system),
         Task::Selftest => selftest::run(system),
         Task::Stress(parameters) => stress::run(system, parameters),
         Task::Together => together::run(system),

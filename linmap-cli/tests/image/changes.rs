@@ -38,6 +38,9 @@ fn little_ram_is_enough() {
     }
 }
 
+/// The windows of break-before-make.
+const OF_REMAKES: [&str; 2] = ["remake_page", "remake_pages"];
+
 /// The windows of each boot.
 const OF_CREATION: [&str; 3] = ["identity_build", "create", "identity_discard"];
 
@@ -95,7 +98,7 @@ fn a_change_costs_as_little_as_it_can() {
     for (granule, expected) in cases {
         let options = ["--count", "--run", "bench", "--page-size", page_size(granule), "--ram", "12G"];
         let booted = boot(&options).expect_well("counted");
-        let others = OF_CREATION.len() + OF_HOTPLUG.len();
+        let others = OF_CREATION.len() + OF_HOTPLUG.len() + OF_REMAKES.len();
         assert_eq!(windows(&booted).len(), expected.len() + others, "{:#}", booted.at("/windows"));
         // A creation builds off line, and an addition beside leaves of every size. Neither visits a page.
         let [create, add, remove] =
@@ -112,6 +115,14 @@ fn a_change_costs_as_little_as_it_can() {
             let instructions = instructions.expect("counted");
             println!("{granule} {name}: {instructions} instructions");
             assert!(instructions > 100 && linux.is_none_or(|linux| instructions < linux), "{name}: {window}");
+        }
+        for name in OF_REMAKES {
+            let window = booted.at(&format!("/windows/{name}"));
+            let [dsb, isb, tlbi] = ["dsb", "isb", "tlbi"].map(|key| window[key].as_u64().expect("counted"));
+            println!("{granule} {name}: {window}");
+            // Cut, out, back; one batch.
+            assert_eq!((dsb, isb), (7, 2), "{granule} {name}");
+            assert!((1..=4).contains(&tlbi), "{granule} {name}: {tlbi}");
         }
         assert_eq!(booted.at("/tests/bench-restore/ok"), true);
         assert_eq!(booted.number("/tests/bench-restore/refused"), 0);

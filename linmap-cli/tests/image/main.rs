@@ -29,4 +29,5 @@ mod modes;
 mod pagealloc;
 mod planned;
 mod prediction;
+mod remakes;
 mod stress;

@@ -404,7 +404,7 @@ impl AddressSpace {
     /// failed. So a fault handler tells such a fault from others. `None` for an address that translates by now: the access may
     /// be tried again.
     ///
-    /// The last 16 ranges that failed are known. One is forgotten when a remake brings all of it back.
+    /// At least the last 16 ranges that failed are known. One is forgotten when a remake brings all of it back.
     pub fn remaking<P: Platform>(&self, platform: &P, va: Va) -> Option<Remaking> {
         let said = self.state.remakes.of(va.0)?;
         // The entry as it is after that.

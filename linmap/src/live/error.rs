@@ -168,6 +168,16 @@ pub enum RemakeError<E> {
     },
 }
 
+/// A step that cannot fail.
+impl From<RemakeError<Infallible>> for ChangeError {
+    fn from(error: RemakeError<Infallible>) -> Self {
+        match error {
+            RemakeError::Refused(error) => error,
+            RemakeError::Step { error, .. } => match error {},
+        }
+    }
+}
+
 impl<E> From<CannotPark> for RemakeError<E> {
     fn from(error: CannotPark) -> Self {
         Self::Refused(error.into())

@@ -266,3 +266,123 @@ impl<P: Platform> LiveVisitor<P> for Back<'_> {
         Ok(end)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::Tree;
+    use crate::format::{
+        Attributes, Change, Entry, Geometry, Granule, Half, MemoryType, OaFormat, Pa, Remake, Unaligned,
+    };
+    use crate::live::{AddressSpace, Remaking};
+    use crate::plan::Policy;
+    use crate::platform::host::HostMemory;
+
+    const START: Va = Va(0xffff_0000_0000_0000);
+    const NOT_CACHEABLE: Remake = Remake::memory_type(MemoryType::NORMAL_NC);
+
+    fn page(n: u64) -> Va {
+        Va(START.0 + (n << 12))
+    }
+
+    fn leaf(space: &AddressSpace, memory: &HostMemory, va: Va) -> (Pa, MemoryType, bool) {
+        let Some((start, _, Entry::Leaf(leaf))) = space.entry(&memory.platform(), va) else { panic!("{va}") };
+        (Pa(leaf.oa.0 + (va.0 - start.0)), leaf.attributes.memory_type(), leaf.valid)
+    }
+
+    fn map() -> (AddressSpace, HostMemory) {
+        let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("built");
+        let memory = HostMemory::new(g, 16);
+        let tree = Tree::build(&memory.platform(), g, Half::Upper, core::iter::empty()).expect("a page");
+        let space = AddressSpace::adopt(tree);
+        space.set_policy(Policy::Live);
+        // SAFETY: no CPU uses these tables.
+        unsafe { space.map(&memory.platform(), START, 1024, Pa(0x4000_0000), Attributes::RAM) }
+            .expect("mapped");
+        (space, memory)
+    }
+
+    /// Others find the range claimed while the step runs, and not what is beside it.
+    #[test]
+    fn the_step_has_the_range_to_itself() {
+        let (space, memory) = map();
+        let p = memory.platform();
+        let mut steps = 0;
+        let step = || {
+            steps += 1;
+            assert_eq!(space.remaking(&p, page(7)), Some(Remaking::UnderWay));
+            assert_eq!(space.remaking(&p, page(6)), None);
+            assert_eq!(leaf(&space, &memory, page(7)), (Pa(0x4000_7000), MemoryType::NORMAL_TAGGED, false));
+            assert!(leaf(&space, &memory, page(6)).2 && leaf(&space, &memory, page(9)).2);
+            let busy = Err(ChangeError::Busy { va: page(8) });
+            // SAFETY: no CPU uses these tables.
+            unsafe {
+                assert_eq!(space.protect(&p, page(8), 1, Change::READ_ONLY), busy);
+                assert_eq!(space.protect(&p, page(9), 1, Change::READ_ONLY), Ok(()));
+                let other = space.remake(&p, page(600), 1, NOT_CACHEABLE, || Err(5));
+                assert_eq!(other, Err(RemakeError::Step { va: page(600), pages: 1, error: 5 }));
+            }
+            Ok::<(), Infallible>(())
+        };
+        // SAFETY: as above.
+        assert_eq!(unsafe { space.remake(&p, page(7), 2, NOT_CACHEABLE, step) }, Ok(()));
+        assert_eq!(steps, 1);
+        assert_eq!(leaf(&space, &memory, page(8)), (Pa(0x4000_8000), MemoryType::NORMAL_NC, true));
+        assert_eq!([7, 600].map(|n| space.remaking(&p, page(n))), [None, Some(Remaking::Failed)]);
+    }
+
+    /// Refused before the step.
+    #[test]
+    fn what_cannot_be_is_refused() {
+        let (space, memory) = map();
+        let p = memory.platform();
+        let remake = |va, pages, remake| {
+            // SAFETY: as above.
+            let done = unsafe { space.remake(&p, va, pages, remake, || Err(())) };
+            match done.expect_err("refused, or its step fails") {
+                RemakeError::Refused(error) => Some(error),
+                RemakeError::Step { .. } => None,
+            }
+        };
+        let misfit = |n, bytes, oa| Some(ChangeError::Misfit { va: page(n), bytes, oa: Pa(oa) });
+        let bits = Remake::address_bits;
+        assert_eq!(remake(page(0), 512, bits(1 << 13, 0)), misfit(0, 2 << 20, 1 << 13));
+        assert_eq!(
+            remake(page(0), 512, Remake::to(Pa(0x5000_0000 + (1 << 12)))),
+            misfit(0, 2 << 20, 0x5000_1000)
+        );
+        assert_eq!(remake(page(0), 1, bits(0, 1 << 5)), Some(Unaligned::Pa(Pa(1 << 5)).into()));
+        let beyond = |oa, pages| Some(ChangeError::OutputAddress { oa: Pa(oa), pages, bits: 48 });
+        assert_eq!(remake(page(0), 1, bits(1 << 48, 0)), beyond(1 << 48, 1));
+        assert_eq!(remake(page(0), 2, Remake::to(Pa((1 << 48) - 4096))), beyond((1 << 48) - 4096, 2));
+        assert_eq!(remake(page(1023), 2, NOT_CACHEABLE), Some(ChangeError::Hole { va: page(1024) }));
+        space.set_policy(Policy::Fixed);
+        let policy = Policy::Fixed;
+        assert_eq!(
+            remake(page(513), 1, NOT_CACHEABLE),
+            Some(ChangeError::NeedsResize { va: page(512), policy })
+        );
+        // A whole block keeps its size.
+        assert_eq!(remake(page(512), 512, NOT_CACHEABLE), None);
+        assert_eq!(space.remaking(&p, page(1023)), Some(Remaking::Failed));
+    }
+
+    /// Pages of a block that became pages lead anywhere.
+    #[test]
+    fn pages_lead_elsewhere_and_back() {
+        let (space, memory) = map();
+        let p = memory.platform();
+        space.split_to_pages(&p, page(3), 5).expect("frames enough");
+        let to = |pa| {
+            let step = || Ok::<(), Infallible>(());
+            // SAFETY: as above.
+            unsafe { space.remake(&p, page(3), 5, Remake::to(Pa(pa)), step) }
+        };
+        assert_eq!(to(0x1_2345_6000), Ok(()));
+        assert_eq!(leaf(&space, &memory, page(7)), (Pa(0x1_2345_a000), MemoryType::NORMAL_TAGGED, true));
+        assert_eq!(leaf(&space, &memory, page(8)).0, Pa(0x4000_8000));
+        assert_eq!(to(0x4000_3000), Ok(()));
+        assert_eq!(space.collapse(&p, page(3), 5), Ok(()));
+        assert_eq!(space.stats(&p).tables, 3);
+    }
+}

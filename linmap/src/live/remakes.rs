@@ -144,3 +144,45 @@ impl<H: Hardware> Drop for UnderWay<'_, H> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{Geometry, Granule, OaFormat};
+    use crate::platform::host::HostMemory;
+
+    const fn page(n: u64) -> Span {
+        Span { first: n << 12, last: (n << 12) + 0xfff }
+    }
+
+    #[test]
+    fn who_asks_is_told_of_what_failed_last() {
+        let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("built");
+        let memory = HostMemory::new(g, 1);
+        let (platform, remakes) = (memory.platform(), Remakes::new());
+        let at = |n: u64| remakes.of((n << 12) + 8);
+        assert_eq!(at(0), None);
+        for n in 0..40 {
+            let under_way = remakes.begin(&platform, &[page(n)]);
+            assert_eq!(at(n), Some(Remaking::UnderWay));
+            drop(under_way);
+            assert_eq!(at(n), Some(Remaking::Failed));
+        }
+        // The first are forgotten, and none that is under way.
+        assert_eq!(
+            [at(7), at(8), at(39), at(40)],
+            [None, Some(Remaking::Failed), Some(Remaking::Failed), None]
+        );
+        let again = remakes.begin(&platform, &[page(39), page(50)]);
+        assert_eq!(
+            [at(39), at(50), at(38)],
+            [Some(Remaking::UnderWay), Some(Remaking::UnderWay), Some(Remaking::Failed)]
+        );
+        (0..40).for_each(|n| drop(remakes.begin(&platform, &[page(n + 60)])));
+        assert_eq!([at(39), at(50)], [Some(Remaking::UnderWay); 2]);
+        again.end();
+        assert_eq!([at(39), at(50), at(99)], [None, None, Some(Remaking::Failed)]);
+        remakes.begin(&platform, &[Span { first: 0, last: u64::MAX }]).end();
+        assert!((0..100).all(|n| at(n).is_none()));
+    }
+}
