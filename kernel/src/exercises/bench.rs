@@ -97,7 +97,10 @@ impl Bench<'_> {
         let largest = [size(1, false), size(2, false)].into_iter().flatten().find_map(|s| self.neighbour(s));
         if let Some(leaf) = largest {
             self.count_remake("remake_page", leaf, 1)?;
-            self.count_remake("remake_pages", leaf, REMADE)?;
+            // From two thirds of it on there are so many.
+            if leaf.pages(self.system) >= 3 * REMADE {
+                self.count_remake("remake_pages", leaf, REMADE)?;
+            }
         }
         if let Some(leaf) = size(2, false).and_then(|s| self.neighbour(s)) {
             self.count_collapse("collapse_l2", leaf)?;
