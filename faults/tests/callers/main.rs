@@ -5,7 +5,6 @@
 extern crate model as linmap_model;
 
 #[allow(dead_code)] // used by the model's own tests
-#[allow(dead_code)]
 #[path = "../../../linmap-model/tests/live/aliased.rs"]
 mod aliased;
 #[allow(dead_code)]

@@ -82,7 +82,7 @@ impl Test<'_> {
         // What is so already takes no call.
         _ = self.tally.done(self.buffer.remake(remake, self.bit, || self.calls(true)), "it is so already");
         for page in [0, PAGES - 1] {
-            let pa = self.buffer.pa.0 + (page << self.buffer.system.geometry.page_shift()) | bit;
+            let pa = (self.buffer.pa.0 + (page << self.buffer.system.geometry.page_shift())) | bit;
             let is = self.buffer.translations(page).map(|translated| translated.map(|t| t.pa.0));
             self.tally.expect(is == [Some(pa); 2], format_args!("page {page} leads to {is:x?}, not {pa:#x}"));
         }

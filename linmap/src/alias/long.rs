@@ -46,6 +46,9 @@ pub(crate) fn long<P: Platform>(
     Ok(())
 }
 
+/// The work for each alias that is mapped.
+type EachMapped<'e, P> = &'e mut dyn FnMut(&mut Call<'_, P>, Span) -> Result<(), ChangeError>;
+
 /// A change under way.
 pub(crate) struct Long<'l, 'c, P: Platform> {
     pub(crate) call: &'l mut Call<'c, P>,
@@ -226,7 +229,7 @@ impl<P: Platform> Long<'_, '_, P> {
     pub(crate) fn mapped_aliases(
         &mut self,
         found: &Findings,
-        each: &mut dyn FnMut(&mut Call<'_, P>, Span) -> Result<(), ChangeError>,
+        each: EachMapped<'_, P>,
     ) -> Result<(), ChangeError> {
         self.aliases(found, &mut |long, alias| {
             let mut mapped = false;
