@@ -3,6 +3,8 @@
 //! TLBs count as tables do. Judged after each store into a live table: nothing else makes a page writable or read-only,
 //! and invalidations only drop entries.
 
+use linmap::linear_range;
+
 use super::reach::Held;
 use super::{Finding, Machine};
 use crate::Rule;
@@ -25,7 +27,12 @@ impl Machine {
             return Ok(());
         }
         let half = (place.va, place.va + ((1 << g.va_bits()) - 1));
-        let is_alias = |held: &Held<'_>| held.cached.oa_at(held.part.0).wrapping_add(offset) == held.part.0;
+        // What is mapped elsewhere may be where the linear map would be if it reached its memory.
+        let (start, end) = linear_range(g);
+        let is_alias = |held: &Held<'_>| {
+            let va = held.part.0;
+            held.cached.oa_at(va).wrapping_add(offset) == va && start.0 <= va && va <= end.0
+        };
         let (mut aliases, mut areas) = (Vec::new(), Vec::new());
         self.in_tables(root, span, &mut |held| {
             let writable = held.is_writable();

@@ -389,9 +389,6 @@ impl Operation {
                         return Err(Refused::Change(ChangeError::NotRam { va }));
                     }
                 }
-                (What::SetTagged(_), Some(m)) if !is_normal(m.attributes) => {
-                    return Err(Refused::Change(ChangeError::NotNormal { va }));
-                }
                 (
                     What::Protect(_)
                     | What::SetValid(true)
@@ -399,12 +396,15 @@ impl Operation {
                     | What::Change(..)
                     | What::ChangePages(..)
                     | What::SetTagged(_),
-                    Some(_),
+                    Some(m),
                 ) => {
                     let new = self.of(first, old, g).expect("it is mapped");
                     let a = new.attributes;
                     if new.valid && a.is_writable() && a.is_executable() && !now.write_execute {
                         return Err(Refused::Change(ChangeError::WriteExecute { va }));
+                    }
+                    if matches!(self.what, What::SetTagged(_)) && !is_normal(m.attributes) {
+                        return Err(Refused::Change(ChangeError::NotNormal { va }));
                     }
                 }
                 _ => {}

@@ -433,7 +433,7 @@ fn any_operation(world: &World<'_>, random: &mut Random) -> Operation {
     }
     if let (What::Remake(remade), Some(bytes)) = (what, pages.checked_mul(g.page_size()).filter(|&b| b != 0))
     {
-        let other = if random.one_in(8) { congruent(world, va, random) } else { None };
+        let other = if random.one_in(8) { congruent(world, (va, bytes), random) } else { None };
         let remade = Remade { to: other, ..remade };
         what = What::Remake(remade::of_one_type(&world.flat, (va, va.saturating_add(bytes - 1)), remade));
     }
@@ -478,9 +478,9 @@ fn hot_remove(world: &World<'_>, unmap: Operation) -> Operation {
     }
 }
 
-/// Other memory for an address, to which a leaf of any size can lead.
-fn congruent(world: &World<'_>, va: u64, random: &mut Random) -> Option<u64> {
-    let piece = world.flat.pieces().iter().find(|p| p.0 <= va && va <= p.1)?;
+/// Other memory for so many bytes of memory in a row, to which leaves of any size can lead.
+fn congruent(world: &World<'_>, (va, bytes): (u64, u64), random: &mut Random) -> Option<u64> {
+    let piece = world.flat.pieces().iter().find(|p| p.0 <= va && va <= p.1 && bytes - 1 <= p.1 - va)?;
     let largest = world.g.leaf_sizes()[0].bytes();
     let to = (piece.2.pa + (va - piece.0)).checked_add(largest * (random.below(3) + 1))?;
     (to < 1 << (world.g.oa_bits() - 1)).then_some(to)
