@@ -8,7 +8,7 @@ use kernel_plan::choice;
 use kernel_plan::plan::{Plan, PlanError};
 use kernel_plan::ranges::CAPACITY;
 use kernel_plan::uart::Consoles;
-use linmap::{AddressSpace, Combined, Decision, Features, Geometry, Pa, Reserved, Stats};
+use linmap::{AddressSpace, Combined, Decision, Features, Geometry, Pa, Policy, Reserved, Stats};
 
 use crate::boot;
 use crate::counters::{Counters, Window};
@@ -144,7 +144,8 @@ pub(crate) fn bring_up(
     let (space, identity_discard) =
         counters.window(&HARDWARE.cpu, || booted.leave_identity(frames, &HARDWARE.cpu));
     let make_identity = || identity::make(plan, frames, image, lower);
-    let identity_tables = make_identity();
+    // Where a split takes a parking, now; otherwise of what is left.
+    let identity_tables = (decision.policy == Policy::Park).then(make_identity).and_then(Result::ok);
     parking::start(image, geometry, space.root());
     // SAFETY: as above.
     let platform = unsafe { Combined::new(frames, &HARDWARE) };
@@ -154,7 +155,7 @@ pub(crate) fn bring_up(
     give_the_rest(plan, frames, &first_frames);
     // SAFETY: the entry code's tables are no longer in any TTBR, and the TLB has been cleared.
     give(&image.boot_tables(geometry.page_size()), |r| unsafe { frames.add(r) });
-    let identity_tables = identity_tables.or_else(|_| make_identity()).unwrap_or(0);
+    let identity_tables = identity_tables.or_else(|| make_identity().ok()).unwrap_or(0);
     let costs = Costs { identity_build, create, identity_discard };
     Ok(Mapped { space, stats, costs, identity_tables })
 }

@@ -10,6 +10,8 @@ use crate::platform::Platform;
 
 /// The most gigabytes of a piece.
 const MOST: u64 = 64;
+/// An entry above the page tables counts as so many: some operations look at each of them.
+const ABOVE: usize = 8;
 
 impl<P: Platform> Call<'_, P> {
     /// Calls `work` for a span piece by piece. A piece has at most [`HOLD`](crate::Hardware::HOLD) entries, and those
@@ -77,14 +79,15 @@ pub(crate) fn piece<P: Platform>(
     let mut last = window.first;
     loop {
         let (table, index) = locked.entry_of(last);
+        let each = if table.level == Level::PAGE { 1 } else { ABOVE };
         let most = table.index_of(window.last).min(locked.geometry.entries(table.level) - 1);
-        let most = most.min(index + left.max(1) - 1);
+        let most = most.min(index + (left / each).max(1) - 1);
         let mut at = most;
         if table.level != Level::PAGE {
             // There may be tables among them.
             at = locked.alike(&table, index, locked.load(&table, index), most) - 1;
         }
-        left = left.saturating_sub(at - index + 1);
+        left = left.saturating_sub((at - index + 1) * each);
         let members = locked.run(&table, locked.load(&table, at)).unwrap_or(1);
         last = table.run_of(at, members).last.min(end);
         if left == 0 || last >= window.last {
