@@ -57,7 +57,7 @@ pub use format::{
 };
 pub use live::{
     AddressSpace, AdoptError, ChangeError, ChangeFlags, CreateError, GraftError, Hidden, Hotplug, Reader,
-    RemakeError, Remaking, Reserved, create, create_regions,
+    RemakeError, Remaking, Reserved, SplitCost, create, create_regions,
 };
 pub use plan::{
     Decision, ImageAlias, Kind, Layout, LayoutError, Leaves, Mode, Policy, Region, Rodata, Run,
@@ -68,13 +68,13 @@ pub use platform::arm64;
 #[cfg(feature = "std")]
 pub use platform::host;
 pub use platform::{
-    BbmPromise, CacheType, CannotPark, Combined, Dsb, EntryUpdate, Features, Frame, Hardware, Memory, Midr,
-    OffsetMemory, Platform, Promise, Readers, Registers, RegistersError, RepeatedTlbi, Section, Slot,
-    Unshared, WithReaders,
+    BbmPromise, CacheType, CannotPark, Combined, Dsb, EntryUpdate, Features, Frame, Hardware,
+    HardwareUpdates, Memory, Midr, OffsetMemory, Platform, Promise, Readers, Reason, Registers,
+    RegistersError, RepeatedTlbi, Section, Slot, Tcr2, Unshared, Unsupported, WithReaders, WithReason,
 };
 pub use read::{
     Bounded, BoundedError, Checks, DumpError, Finding, MarkedRange, ReadTables, RunFault, Visited, check,
-    count, dump, dump_with, visit,
+    count, count_collapsed, dump, dump_with, visit,
 };
 pub use repaint::{RepaintError, RootEntries};
 

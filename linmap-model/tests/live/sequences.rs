@@ -268,6 +268,7 @@ fn any_change(random: &mut Random) -> Change {
         6 => random.of(&[Change::EXECUTABLE, Change::NOT_EXECUTABLE]),
         _ => Change::new(some(random), some(random)).expect("permissions"),
     };
+    let change = if random.one_in(16) { change.and(Change::NOT_GLOBAL) } else { change };
     match random.below(6) {
         0 => change.and(Change::INVALID),
         1 => change.and(Change::VALID),

@@ -320,3 +320,17 @@ pub(crate) fn of_another_asid(wrong: bool) -> Scene {
     let operand = s.address(0) | asid;
     with(s, Vale1is, operand)
 }
+
+/// A global page becomes one of an ASID, in place.
+pub(crate) fn made_local(wrong: bool) -> Scene {
+    let mut s = Plan::pages(&[Core::STRONG]).scene();
+    let new = s.with(0, A::RAM | A::NOT_GLOBAL);
+    s.begin("protect", [s.change(0..1, Some(new))]).put(0, new).dsb(Ishst);
+    if wrong {
+        s.tlbi_with(Aside1is, 0);
+    } else {
+        s.tlbi(Vaale1is, 0);
+    }
+    s.dsb(Ish).isb().done();
+    s
+}

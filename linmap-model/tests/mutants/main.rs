@@ -166,6 +166,8 @@ mutants! {
         Stale at 0, "does not cover the address";
     invalidate::of_another_asid: "the TLBI is for another ASID",
         Stale at 0, "it is for another ASID than 0";
+    invalidate::made_local: "the TLBI is by ASID, the old entry is global",
+        Stale at 0, "does not cover the address";
     invalidate::of_another_page: "the TLBI is for the next page",
         Stale at 0, "does not cover the address";
     invalidate::of_the_other_half: "the TLBI is for the other half",

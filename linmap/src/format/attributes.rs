@@ -130,6 +130,14 @@ impl Attributes {
         !self.contains(Self::READ_ONLY) || self.contains(Self::DIRTY_MANAGED)
     }
 
+    /// Returns true if a walker may update such a leaf: it has no access flag, or it is writable-clean, read-only with DBM
+    /// (D8.5.1, D8.5.2).
+    #[inline]
+    pub(crate) const fn is_hardware_updated(self) -> bool {
+        let clean = Self::READ_ONLY.union(Self::DIRTY_MANAGED);
+        !self.contains(Self::ACCESSED) || self.contains(clean)
+    }
+
     /// Returns true if it can be both written and executed.
     #[inline]
     pub(crate) const fn is_write_execute(self) -> bool {

@@ -22,10 +22,11 @@ pub struct Change {
     clear: u64,
 }
 
-/// Bits that must not change while a descriptor is in use.
+/// Bits that must not change in this way while a descriptor is in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
-    "the bits {bits:#x} of a descriptor cannot change in place; permissions, software bits and the valid bit can"
+    "the bits {bits:#x} of a descriptor cannot change in place; permissions, software bits and the valid bit can, and nG can \
+     be set"
 )]
 pub struct FixedBits {
     /// The bits.
@@ -42,6 +43,9 @@ const PERMISSIONS: Attributes = Attributes::READ_ONLY
     .union(Attributes::UXN)
     .union(Attributes::SOFTWARE);
 
+/// nG, which may be set in use. A global entry that might overlap others takes break-before-make (D8.17.1 RWHZWS).
+const NOT_GLOBAL: u64 = Attributes::NOT_GLOBAL.bits();
+
 impl Change {
     /// Not writable, even by hardware management of the dirty state.
     pub const READ_ONLY: Self = Self::plain(Attributes::READ_ONLY, Attributes::DIRTY_MANAGED);
@@ -56,14 +60,20 @@ impl Change {
     /// Valid again.
     pub const VALID: Self = Self { set: VALID, clear: 0 };
 
+    /// Not global: the entry belongs to one ASID, as kernels without KASLR want it that hide themselves from user space
+    /// (KPTI). There is no way back in place; a [`remake`](crate::AddressSpace::remake) or new tables can make leaves
+    /// global.
+    pub const NOT_GLOBAL: Self = Self::plain(Attributes::NOT_GLOBAL, Attributes::empty());
+
     const fn plain(set: Attributes, clear: Attributes) -> Self {
         Self { set: set.bits(), clear: clear.difference(set).bits() }
     }
 
     /// Returns the change that sets and clears these permissions and software bits. Returns `None` if other attributes
-    /// are among them: those cannot change while an entry is in use.
+    /// are among them: those cannot change while an entry is in use. nG can be set, and cannot be cleared.
     pub const fn new(set: Attributes, clear: Attributes) -> Option<Self> {
-        if PERMISSIONS.contains(set.union(clear)) { Some(Self::plain(set, clear)) } else { None }
+        let permissions = set.difference(Attributes::NOT_GLOBAL).union(clear);
+        if PERMISSIONS.contains(permissions) { Some(Self::plain(set, clear)) } else { None }
     }
 
     /// Returns the change that sets and clears these bits of a valid descriptor; `set` wins. Bit 0 says whether the
@@ -73,9 +83,9 @@ impl Change {
     /// # Errors
     ///
     /// Bits that the library must know, or that cannot change while an entry is in use (Arm ARM D8.17.1): all but
-    /// bit 0, the permissions and the software bits.
+    /// bit 0, the permissions, the software bits, and nG in `set`.
     pub const fn from_bits(set: u64, clear: u64) -> Result<Self, FixedBits> {
-        let bits = (set | clear) & !(PERMISSIONS.bits() | VALID);
+        let bits = (set & !NOT_GLOBAL | clear) & !(PERMISSIONS.bits() | VALID);
         if bits != 0 {
             return Err(FixedBits { bits });
         }
@@ -97,6 +107,15 @@ impl Change {
     /// Returns true if the leaves are valid afterwards, false if they are invalid, and `None` if they stay as they are.
     pub const fn validity(self) -> Option<bool> {
         if (self.set | self.clear) & VALID == 0 { None } else { Some(self.set & VALID != 0) }
+    }
+
+    /// Returns true if it may make a leaf writable-clean: it sets AP\[2\] and leaves DBM as it is, or the other way round.
+    #[inline(always)]
+    pub(crate) const fn may_make_clean(self) -> bool {
+        const READ_ONLY: u64 = Attributes::READ_ONLY.bits();
+        const DBM: u64 = Attributes::DIRTY_MANAGED.bits();
+        self.set & READ_ONLY != 0 && self.clear & DBM == 0
+            || self.set & DBM != 0 && self.clear & READ_ONLY == 0
     }
 
     /// Returns the bits that are cleared, and those that are set, [`VALID`] among them.
@@ -121,6 +140,7 @@ mod tests {
     fn only_permissions_change() {
         assert!(Change::new(Attributes::MEMORY_TYPE, Attributes::empty()).is_none());
         assert!(Change::new(Attributes::empty(), Attributes::NOT_GLOBAL).is_none());
+        assert_eq!(Change::new(Attributes::NOT_GLOBAL, Attributes::empty()), Some(Change::NOT_GLOBAL));
         assert!(Change::new(Attributes::GUARDED, Attributes::USER).is_some());
     }
 
@@ -132,9 +152,11 @@ mod tests {
         assert_eq!(Change::from_bits(1, 1), Ok(Change::VALID));
         assert_eq!(Change::INVALID.and(Change::VALID).validity(), Some(true));
         assert_eq!(Change::INVALID.and(Change::WRITABLE).validity(), Some(false));
+        assert_eq!(Change::from_bits(NOT_GLOBAL, 0), Ok(Change::NOT_GLOBAL));
         // Bit 1, the memory type, shareability, AF, nG, addresses, contiguous.
         for bit in [1, 2, 8, 10, 11, 12, 47, 49, 52] {
-            assert_eq!(Change::from_bits(1 << bit | 1, 0), Err(FixedBits { bits: 1 << bit }));
+            let set = Change::from_bits(1 << bit | 1, 0);
+            assert_eq!(set.is_err(), bit != 11, "{set:?}");
             assert_eq!(Change::from_bits(0, 1 << bit), Err(FixedBits { bits: 1 << bit }));
         }
     }

@@ -166,6 +166,17 @@ impl AddressSpace {
         self.state.table_attributes()
     }
 
+    /// Says that walkers of some CPU set the access flag or manage the dirty state (TCR_EL1.HA and HD), as user space wants
+    /// it; false by default. No leaf of the map must be one that they update, since a change is a load and a plain store: each
+    /// has its access flag, and none is read-only with DBM (writable-clean, D8.5.2). Changes and mappings that might make
+    /// another one are refused from now on. Those that exist, or are created or grafted, are the caller's; a
+    /// [`check`](Self::check) finds them ([`Checks::hardware_updates`](crate::Checks::hardware_updates)).
+    ///
+    /// With TCR2_EL1.HAFT tables have their flag, too: [`TableAttributes::ACCESSED`](crate::TableAttributes::ACCESSED).
+    pub fn expect_hardware_updates(&self, expect: bool) {
+        self.state.expect_hardware_updates(expect);
+    }
+
     /// Counts on the restrictions in table descriptors when memory that is both writable and executable is refused. By
     /// default each leaf is judged as if there were none, since the CPUs may ignore them
     /// ([`TableLimits`](crate::TableLimits)). The caller is
@@ -208,6 +219,12 @@ impl AddressSpace {
     /// Counts the leaves and tables from `first` to `last`, as [`Reader::count`] does.
     pub fn count<P: Platform>(&self, platform: &P, range: (Va, Va)) -> Stats {
         self.read(platform, |reader| reader.count(range))
+    }
+
+    /// Counts the leaves and tables that a collapse of all that is mapped from `first` to `last` would leave, as
+    /// [`Reader::count_collapsed`] does.
+    pub fn count_collapsed<P: Platform>(&self, platform: &P, range: (Va, Va)) -> Stats {
+        self.read(platform, |reader| reader.count_collapsed(range))
     }
 
     /// Prints a region, as [`dump`](crate::dump) does.
@@ -308,7 +325,7 @@ impl AddressSpace {
         change: Change,
     ) -> Result<(), ChangeError> {
         let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
-        self.change_span::<P, false>(platform, self.state.leaf_change(change), span)
+        self.change_span::<P, false>(platform, self.state.leaf_change(change, va)?, span)
     }
 
     /// Makes `pages` pages from `va` on invalid, so that every access faults, or valid again: [`protect`](Self::protect)
@@ -434,7 +451,7 @@ impl AddressSpace {
     ) -> Result<(), ChangeError> {
         let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
         let skip_holes = flags.contains(ChangeFlags::SKIP_HOLES);
-        let change = LeafChange { skip_holes, ..self.state.leaf_change(change) };
+        let change = LeafChange { skip_holes, ..self.state.leaf_change(change, va)? };
         match flags.contains(ChangeFlags::LATER) {
             true => self.change_span::<P, true>(platform, change, span),
             false => self.change_span::<P, false>(platform, change, span),
@@ -462,7 +479,7 @@ impl AddressSpace {
     ) -> Result<(), ChangeError> {
         let (state, skip_holes) = (&self.state, flags.contains(ChangeFlags::SKIP_HOLES));
         let later = flags.contains(ChangeFlags::LATER);
-        let change = LeafChange { skip_holes, ..state.leaf_change(change) };
+        let change = LeafChange { skip_holes, ..state.leaf_change(change, Va(state.base()))? };
         let Some(list) = ListChange::of::<P>(change, Ranges::of(state, pages))? else { return Ok(()) };
         match list.only() {
             Some(span) if (span.first ^ span.last) >> GIGABYTE == 0 => {
@@ -529,6 +546,9 @@ impl AddressSpace {
         }
         if attributes.is_write_execute() && !self.state.allows_write_execute() {
             return Err(ChangeError::WriteExecute { va });
+        }
+        if attributes.is_hardware_updated() && self.state.expects_hardware_updates() {
+            return Err(ChangeError::HardwareUpdated { va });
         }
         let (half, leaves) = (self.state.half(), self.state.leaves());
         let (mapping, mut call) =

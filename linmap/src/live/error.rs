@@ -82,6 +82,15 @@ pub enum ChangeError {
         /// The first such address.
         va: Va,
     },
+    /// Walkers would update a leaf, and the address space expects hardware updates
+    /// ([`expect_hardware_updates`](crate::AddressSpace::expect_hardware_updates)).
+    #[error(
+        "walkers would update a leaf at {va}: give it the access flag (AF), and not both AP[2] and DBM (D8.5.1, D8.5.2)"
+    )]
+    HardwareUpdated {
+        /// The first address of the change.
+        va: Va,
+    },
     /// A leaf in use would have to change its size, which the policy does not permit.
     #[error("the leaf at {va} would have to change its size while it is in use, which the policy \"{policy}\" rules out{}", remedy(*policy))]
     NeedsResize {

@@ -14,6 +14,7 @@ use crate::live::lock_set::LockSet;
 use crate::live::pending::Pending;
 use crate::live::remakes::Remakes;
 use crate::live::share::Share;
+use crate::live::split_cost::SplitCosts;
 use crate::plan::{Leaves, Policy, Stats};
 
 /// The properties of a live map that are known without reading its tables.
@@ -35,6 +36,7 @@ pub(crate) struct MapState {
     page_shift: u8,
     policy: AtomicU8,
     write_execute: AtomicBool,
+    hardware_updates: AtomicBool,
     count_table_limits: AtomicBool,
     /// The bits of the descriptors of new tables.
     table_attributes: AtomicU64,
@@ -46,6 +48,7 @@ pub(crate) struct MapState {
     pub(crate) claims: Claims,
     pub(crate) remakes: Remakes,
     pub(crate) copied: Copied,
+    pub(crate) split_costs: SplitCosts,
     shares: [Share; MOST_LOCKS],
     pending: [Pending; MOST_LOCKS],
 }
@@ -94,6 +97,7 @@ impl MapState {
         page_shift: 0,
         policy: AtomicU8::new(0),
         write_execute: AtomicBool::new(false),
+        hardware_updates: AtomicBool::new(false),
         count_table_limits: AtomicBool::new(false),
         table_attributes: AtomicU64::new(0),
         attention: Attention::none(),
@@ -102,6 +106,7 @@ impl MapState {
         claims: Claims::new(),
         remakes: Remakes::new(),
         copied: Copied::none(),
+        split_costs: SplitCosts::NONE,
         shares: [const { Share::new() }; MOST_LOCKS],
         pending: [const { Pending::none() }; MOST_LOCKS],
     };
@@ -238,6 +243,14 @@ impl MapState {
         self.write_execute.load(Relaxed)
     }
 
+    pub(crate) fn expect_hardware_updates(&self, expect: bool) {
+        self.hardware_updates.store(expect, Relaxed);
+    }
+
+    pub(crate) fn expects_hardware_updates(&self) -> bool {
+        self.hardware_updates.load(Relaxed)
+    }
+
     pub(crate) fn count_table_limits(&self, count: bool) {
         self.count_table_limits.store(count, Relaxed);
     }
@@ -337,11 +350,18 @@ impl MapState {
         Err(ChangeError::NotOwned { va: Va(va) })
     }
 
-    /// Returns a change of permissions and validity as a change of leaves.
+    /// Returns a change of permissions and validity, of leaves from `va` on, as a change of leaves.
+    ///
+    /// # Errors
+    ///
+    /// Walkers might update leaves after it.
     #[inline(always)]
-    pub(crate) fn leaf_change(&self, change: Change) -> LeafChange {
+    pub(crate) fn leaf_change(&self, change: Change, va: Va) -> Result<LeafChange, ChangeError> {
+        if change.may_make_clean() && self.expects_hardware_updates() {
+            return Err(ChangeError::HardwareUpdated { va });
+        }
         let refuse_write_execute = !self.allows_write_execute();
-        LeafChange { refuse_write_execute, ..LeafChange::of_bits(change.bits()) }
+        Ok(LeafChange { refuse_write_execute, ..LeafChange::of_bits(change.bits()) })
     }
 
     /// Returns the leaf sizes for new mappings.

@@ -12,7 +12,8 @@ use crate::live::map_state::MapState;
 use crate::plan::Stats;
 use crate::platform::{Memory, Slot};
 use crate::read::{
-    Checks, DumpError, Finding, Live, MarkedRange, ReadTables, Table, Visited, check, count, dump_with, visit,
+    Checks, DumpError, Finding, Live, MarkedRange, ReadTables, Table, Visited, check, count, count_collapsed,
+    dump_with, visit,
 };
 
 /// A reader of a live map, made by [`AddressSpace::read`](crate::AddressSpace::read).
@@ -75,6 +76,12 @@ impl<'a, M: Memory> Reader<'a, M> {
     /// Counts the leaves and tables from `first` to `last`, as [`count`] does.
     pub fn count(&self, range: (Va, Va)) -> Stats {
         count(&self.tables(), self.geometry(), self.state.root(), range).unwrap_or_else(|e| match e {})
+    }
+
+    /// Counts what a collapse would leave from `first` to `last`, as [`count_collapsed`] does.
+    pub fn count_collapsed(&self, range: (Va, Va)) -> Stats {
+        count_collapsed(&self.tables(), self.geometry(), self.state.root(), range)
+            .unwrap_or_else(|e| match e {})
     }
 
     /// Prints a region with memory types named by the caller, as [`dump_with`] does.

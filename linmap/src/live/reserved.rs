@@ -4,7 +4,9 @@ use crate::build::OutOfFrames;
 use crate::format::{Descriptor, Geometry, Level, Pa, Tlbi, Va};
 use crate::live::error::ChangeError;
 use crate::live::reserve::Reserve;
-use crate::platform::{CannotPark, Dsb, EntryUpdate, Frame, Hardware, Memory, Platform, Promise, Slot};
+use crate::platform::{
+    CannotPark, Dsb, EntryUpdate, Frame, Hardware, Memory, Platform, Promise, Reason, Slot,
+};
 
 /// A platform whose table pages come from a reserve that was taken before.
 ///
@@ -123,6 +125,10 @@ unsafe impl<P: Platform> Hardware for Reserved<'_, P> {
     #[inline]
     fn lock(&self, number: usize) -> Self::Held<'_> {
         self.platform.lock(number)
+    }
+
+    fn reason(&self) -> Reason {
+        self.platform.reason()
     }
 
     fn wait(&self) -> bool {

@@ -10,7 +10,7 @@ use crate::format::Descriptor;
 use crate::live::locked::Locked;
 use crate::live::stop::{Needs, Stop};
 use crate::plan::Policy;
-use crate::platform::{EntryUpdate, Platform};
+use crate::platform::{EntryUpdate, Platform, Reason};
 use crate::read::Table;
 
 /// A change of size of a leaf or a run, because a part of it changes.
@@ -120,6 +120,10 @@ impl Resize {
         if self.link.is_some() {
             counters.leaves(level, false, -1);
             counters.split(1);
+        }
+        let reason = locked.platform.reason();
+        if reason != Reason::NONE {
+            locked.state.split_costs.add(reason, locked, self);
         }
     }
 }

@@ -53,6 +53,14 @@ impl Stats {
         }
     }
 
+    /// Adds the counts of other tables, which exist in memory.
+    pub(crate) fn include(&mut self, other: &Self) {
+        for (to, from) in self.descriptors.iter_mut().flatten().zip(other.descriptors.iter().flatten()) {
+            *to = to.saturating_add(*from);
+        }
+        self.tables = self.tables.saturating_add(other.tables);
+    }
+
     /// Returns the number of leaf descriptors of one size. A run of sixteen 4K pages counts as 16.
     pub const fn descriptors(&self, size: LeafSize) -> u64 {
         self.descriptors[size.level.ordinal()][size.contiguous as usize]

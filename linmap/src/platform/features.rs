@@ -2,6 +2,7 @@
 
 use crate::format::Granule;
 use crate::platform::cache::CacheType;
+use crate::platform::extensions::HardwareUpdates;
 use crate::platform::midr::{BbmPromise, Midr};
 
 /// The ID registers that decide how a CPU can translate (Arm ARM D24.2).
@@ -13,8 +14,12 @@ pub struct Features {
     pub isar0: u64,
     /// ID_AA64MMFR0_EL1: granules and physical address size.
     pub mmfr0: u64,
+    /// ID_AA64MMFR1_EL1: hardware updates of the access flag and the dirty state.
+    pub mmfr1: u64,
     /// ID_AA64MMFR2_EL1: break-before-make level.
     pub mmfr2: u64,
+    /// ID_AA64MMFR3_EL1: TCR2_EL1, and what it can turn on.
+    pub mmfr3: u64,
     /// ID_AA64PFR1_EL1: memory tagging.
     pub pfr1: u64,
     /// ID_AA64DFR0_EL1: performance counters.
@@ -63,6 +68,33 @@ impl Features {
             6 => 52,
             _ => 56,
         }
+    }
+
+    /// Returns what walkers can write into the tables (HAFDBS). CPUs that share tables may differ in it: each leaf has its
+    /// access flag, and none is writable-clean.
+    pub const fn hardware_updates(&self) -> HardwareUpdates {
+        HardwareUpdates::of(field(self.mmfr1, 0))
+    }
+
+    /// Returns true if there is TCR2_EL1 (TCRX). What it turns on is refused by name
+    /// ([`Tcr2::check`](crate::Tcr2::check)), so a kernel writes 0 to it before it turns the MMU on.
+    pub const fn has_tcr2(&self) -> bool {
+        field(self.mmfr3, 0) != 0
+    }
+
+    /// Returns true if permissions can be indices (FEAT_S1PIE).
+    pub const fn has_indirect_permissions(&self) -> bool {
+        field(self.mmfr3, 8) != 0
+    }
+
+    /// Returns true if overlays can take permissions away (FEAT_S1POE).
+    pub const fn has_overlays(&self) -> bool {
+        field(self.mmfr3, 16) != 0
+    }
+
+    /// Returns true if descriptors can have 128 bits (FEAT_D128).
+    pub const fn has_128_bit_descriptors(&self) -> bool {
+        field(self.mmfr3, 32) != 0
     }
 
     /// Returns true if memory can hold allocation tags (MTE of 2 or more).
@@ -127,6 +159,21 @@ mod tests {
             let f = Features { mmfr0: n << 28 | n << 24 | n << 20, ..Features::default() };
             assert_eq!(Granule::ALL.map(|g| f.has(g)), [n < 8, n != 0, n < 8], "{n}");
         }
+    }
+
+    #[test]
+    fn extensions_have_their_fields() {
+        let f = |mmfr3| Features { mmfr3, ..Features::default() };
+        let has = |f: Features| {
+            [f.has_tcr2(), f.has_indirect_permissions(), f.has_overlays(), f.has_128_bit_descriptors()]
+        };
+        assert_eq!(
+            [1, 1 << 8, 1 << 16, 1 << 32].map(|mmfr3| has(f(mmfr3)).iter().position(|&h| h)),
+            [0, 1, 2, 3].map(Some)
+        );
+        assert_eq!(has(f(!(0xf | 0xf << 8 | 0xf << 16 | 0xf << 32))), [false; 4]);
+        let updates = |mmfr1| Features { mmfr1, ..f(0) }.hardware_updates();
+        assert_eq!((updates(0xf0), updates(0x12)), (HardwareUpdates::None, HardwareUpdates::DirtyState));
     }
 
     #[test]

@@ -5,6 +5,7 @@
 use crate::format::{Descriptor, Geometry, Level, Pa, Tlbi, Va};
 use crate::platform::entry_update::EntryUpdate;
 use crate::platform::memory::{Frame, Memory, Slot};
+use crate::platform::reason::Reason;
 
 /// Which accesses a DSB waits for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -97,6 +98,12 @@ pub unsafe trait Hardware {
     /// Locks may be held, so it does not wait: it may keep the page for later. The page must not be written until then.
     fn retire(&self, memory: &impl Memory, frame: Frame) {
         memory.give(frame);
+    }
+
+    /// Returns the reason of the changes that are made through this value, by which their splits are counted. The default
+    /// has none.
+    fn reason(&self) -> Reason {
+        Reason::NONE
     }
 
     /// Returns the promises that all CPUs keep.
@@ -269,6 +276,10 @@ unsafe impl<M, H: Hardware> Hardware for Combined<'_, M, H> {
     #[inline]
     fn lock(&self, number: usize) -> Self::Held<'_> {
         self.1.lock(number)
+    }
+
+    fn reason(&self) -> Reason {
+        self.1.reason()
     }
 
     fn wait(&self) -> bool {

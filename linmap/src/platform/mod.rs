@@ -5,6 +5,7 @@ pub mod arm64;
 pub(crate) mod atomic;
 mod cache;
 mod entry_update;
+mod extensions;
 mod features;
 mod hardware;
 #[cfg(feature = "std")]
@@ -14,11 +15,13 @@ mod midr;
 mod offset_memory;
 mod promise;
 mod readers;
+mod reason;
 mod registers;
 mod with_readers;
 
 pub use cache::CacheType;
 pub use entry_update::EntryUpdate;
+pub use extensions::{HardwareUpdates, Tcr2, Unsupported};
 pub use features::Features;
 pub use hardware::{CannotPark, Combined, Dsb, Hardware, Platform, Promise};
 pub(crate) use hardware::{all_locks, apart, with_locks};
@@ -26,5 +29,6 @@ pub use memory::{Frame, Memory, Slot};
 pub use midr::{BbmPromise, Midr, RepeatedTlbi};
 pub use offset_memory::{OffsetMemory, Unshared};
 pub use readers::{Readers, Section};
+pub use reason::{Reason, WithReason};
 pub use registers::{Registers, RegistersError};
 pub use with_readers::WithReaders;

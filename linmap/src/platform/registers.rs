@@ -1,12 +1,12 @@
 //! The registers with which a CPU translates at EL1, as values. Pure.
 
 use crate::format::{Geometry, Granule, MemoryType, OaFormat, Pa};
-use crate::platform::Features;
+use crate::platform::{Features, HardwareUpdates};
 
 /// The values of the system registers with which a CPU translates at EL1.
 ///
 /// Table walks are cacheable and inner shareable, memory types are those of [`MemoryType`], and hardware manages neither
-/// the access flag nor the dirty state.
+/// the access flag nor the dirty state, unless [`with_hardware_updates`](Self::with_hardware_updates) says so.
 ///
 /// ```
 /// use linmap::{Features, Geometry, Granule, OaFormat, Pa, Registers};
@@ -31,6 +31,8 @@ pub struct Registers {
     pub mair: u64,
     /// SCTLR_EL1, with the MMU and the caches on.
     pub sctlr: u64,
+    /// TCR2_EL1, if the CPU has it: 0, so that descriptors mean what the library takes them for.
+    pub tcr2: Option<u64>,
 }
 
 /// The reason why a CPU cannot use some tables.
@@ -90,7 +92,21 @@ impl Registers {
             tcr: Self::tcr(granule, format, lower.va_bits(), upper.va_bits()) | Self::ips(pa_bits),
             mair: MemoryType::mair(cpu.has_tags()),
             sctlr: Self::SCTLR_ON,
+            tcr2: if cpu.has_tcr2() { Some(0) } else { None },
         })
+    }
+
+    /// Returns these registers with walkers that write what this CPU can, up to `most`. The address space has to know
+    /// ([`expect_hardware_updates`](crate::AddressSpace::expect_hardware_updates)).
+    #[must_use]
+    pub const fn with_hardware_updates(self, cpu: &Features, most: HardwareUpdates) -> Self {
+        let has = cpu.hardware_updates();
+        let updates = if (has as u8) < most as u8 { has } else { most };
+        let tcr2 = match self.tcr2 {
+            Some(tcr2) => Some(tcr2 | updates.tcr2()),
+            None => None,
+        };
+        Self { tcr: self.tcr | updates.tcr(), tcr2, ..self }
     }
 
     /// SCTLR_EL1 with the MMU off: the bits that are RES1 or that keep the behaviour of CPUs without newer features
@@ -149,7 +165,9 @@ mod tests {
         midr: 0,
         isar0: 0,
         mmfr0: 0x1000_1026 | 2 << 20,
+        mmfr1: 3,
         mmfr2: 1 << 16,
+        mmfr3: 1,
         pfr1: 3 << 8,
         dfr0: 0,
         ctr: 0,
@@ -182,7 +200,14 @@ mod tests {
             assert_eq!(field(32, 3), if g.oa_bits() == 52 { 6 } else { 5 }, "{g:?}");
             let high = if g.oa_bits() == 52 { 5 << 2 | 0x4001_0000 } else { 0x5_0000_4001_0000 };
             assert_eq!((r.ttbr0, r.ttbr1), (0x4000_0000, high));
-            assert_eq!((r.mair, r.sctlr & 1), (MemoryType::mair(true), 1));
+            assert_eq!((r.mair, r.sctlr & 1, r.tcr2), (MemoryType::mair(true), 1, Some(0)));
+            let with = |most| r.with_hardware_updates(&MAX, most);
+            use HardwareUpdates::{DirtyState, Tables};
+            assert_eq!((with(DirtyState).tcr ^ r.tcr, with(DirtyState).tcr2), (3 << 39, Some(0)));
+            assert_eq!((with(Tables).tcr ^ r.tcr, with(Tables).tcr2), (3 << 39, Some(1 << 11)));
+            let old = Features { mmfr1: 1, mmfr3: 0, ..MAX };
+            let of_old = of(&old, g, g).map(|r| r.with_hardware_updates(&old, Tables));
+            assert_eq!(of_old.map(|old| (old.tcr ^ r.tcr, old.tcr2)), Ok((1 << 39, None)));
         }
     }
 

@@ -5,6 +5,7 @@ use crate::platform::entry_update::EntryUpdate;
 use crate::platform::hardware::{CannotPark, Dsb, Hardware, Promise};
 use crate::platform::memory::{Frame, Memory};
 use crate::platform::readers::Readers;
+use crate::platform::reason::Reason;
 
 /// Hardware with [`Readers`]: [`Hardware::read`] is a section of this CPU, and [`Hardware::retire`] lets pages wait for
 /// sections. All else is that of the hardware below, for example `arm64::Cpus`.
@@ -43,6 +44,10 @@ unsafe impl<H: Hardware, const CPUS: usize, const ROOM: usize> Hardware for With
     #[inline]
     fn lock(&self, number: usize) -> Self::Held<'_> {
         self.hardware.lock(number)
+    }
+
+    fn reason(&self) -> Reason {
+        self.hardware.reason()
     }
 
     fn wait(&self) -> bool {

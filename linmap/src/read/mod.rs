@@ -1,6 +1,7 @@
 //! Reading tables: live tables, dumps, anything that can be read.
 
 mod check;
+mod collapsed;
 mod cursor;
 mod ptdump;
 mod reader;
@@ -8,6 +9,7 @@ mod table;
 mod walk;
 
 pub use check::{Checks, Finding, RunFault, check};
+pub use collapsed::count_collapsed;
 pub(crate) use cursor::{Source, Visitor, visit_span};
 pub use ptdump::{DumpError, MarkedRange, dump, dump_with};
 pub(crate) use reader::Live;

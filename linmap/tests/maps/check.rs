@@ -146,6 +146,24 @@ fn writable_and_executable_is_what_the_manual_says() {
     }
 }
 
+/// Without AF, or read-only with DBM: found where walkers update leaves, and only there.
+#[test]
+fn leaves_that_walkers_update_are_found() {
+    for (accessed, dbm, ro) in (0..8).map(|b| (b & 1 != 0, b & 2 != 0, b & 4 != 0)) {
+        let leaf = PAGE & !(1 << 10 | 1 << 7)
+            | u64::from(accessed) << 10
+            | u64::from(dbm) << 51
+            | u64::from(ro) << 7
+            | 0x4000_0000;
+        let map = Tables::k4().with(BASE, 3, leaf);
+        let (va, descriptor) = (Va(BASE), Descriptor(leaf));
+        let finding = Finding::HardwareUpdated { va, level: L3, descriptor };
+        let found = |hardware_updates| map.findings(&Checks { hardware_updates, ..Checks::default() });
+        assert_eq!(found(true), if !accessed || dbm && ro { vec![finding] } else { vec![] }, "{leaf:#x}");
+        assert_eq!(found(false), vec![], "{leaf:#x}");
+    }
+}
+
 /// A run of sixteen pages, the third one changed.
 fn run_with(third: impl Fn(u64) -> u64) -> Vec<Finding> {
     let mut map = Tables::k4();

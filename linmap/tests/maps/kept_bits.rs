@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// Returns a change of permissions; half of them of software bits alone.
+    /// Returns a change of permissions; half of them of software bits alone. Some leaves are not global afterwards.
     fn change(&mut self) -> Change {
         let software = self.random.below(2) == 0;
         let mut bits = || {
@@ -83,7 +83,8 @@ impl World {
             if software { of(Attributes::SOFTWARE) } else { of(permissions()) }
         };
         let (set, clear) = (bits(), bits());
-        Change::new(set, clear - set).expect("permissions only")
+        let change = Change::new(set, clear - set).expect("permissions only");
+        if self.random.one_in(8) { change.and(Change::NOT_GLOBAL) } else { change }
     }
 
     fn at(&self, page: u64) -> Va {

@@ -6,6 +6,7 @@ mod between_holds;
 mod changes;
 mod changing_allocator;
 mod check;
+mod collapsed;
 mod dirty_memory;
 mod entry;
 mod exhaustion;

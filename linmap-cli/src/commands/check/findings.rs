@@ -51,6 +51,8 @@ impl Findings {
         let checks = Checks {
             pa_bits: pa_bits(view),
             hierarchical: view.cpu.tcr.is_none_or(|tcr| tcr & HPD1 == 0),
+            // HA and HD.
+            hardware_updates: view.cpu.tcr.is_some_and(|tcr| tcr & (1 << 39 | 1 << 40) != 0),
             linear_offset,
             linear_range: None,
             is_ram: Some(&is_ram),
@@ -177,6 +179,7 @@ const fn is_alias_of_data(finding: &Finding) -> bool {
 pub(super) fn address(finding: &Finding) -> Va {
     match *finding {
         Finding::WritableAndExecutable { va, .. }
+        | Finding::HardwareUpdated { va, .. }
         | Finding::WritableAlias { va, .. }
         | Finding::NotLinear { va, .. }
         | Finding::BrokenRun { va, .. }
@@ -196,6 +199,7 @@ pub(super) fn address(finding: &Finding) -> Va {
 pub(super) const fn kind(finding: &Finding) -> (&'static str, &'static str) {
     match finding {
         Finding::WritableAndExecutable { .. } => ("writable_and_executable", "writable and executable"),
+        Finding::HardwareUpdated { .. } => ("hardware_updated", "leaf that walkers update"),
         Finding::WritableAlias { executable: true, .. } => {
             ("writable_alias_of_code", "code that is writable in the linear map")
         }

@@ -44,7 +44,10 @@ impl Cpu {
             midr: read!("midr_el1"),
             isar0: read!("id_aa64isar0_el1"),
             mmfr0: read!("id_aa64mmfr0_el1"),
+            mmfr1: read!("id_aa64mmfr1_el1"),
             mmfr2: read!("id_aa64mmfr2_el1"),
+            // ID_AA64MMFR3_EL1, 0 on CPUs that are older than it.
+            mmfr3: read!("s3_0_c0_c7_3"),
             pfr1: read!("id_aa64pfr1_el1"),
             dfr0: read!("id_aa64dfr0_el1"),
             ctr: read!("ctr_el0"),

@@ -23,6 +23,20 @@ pub enum Finding {
         /// The level of the leaf.
         level: Level,
     },
+    /// A leaf that walkers may update while a change of it is a load and a store.
+    #[error(
+        "{va}, level {}: walkers may update descriptor {:#x}, as it has no access flag, or AP[2] and DBM (D8.5.1, D8.5.2)",
+        level.number(),
+        descriptor.0
+    )]
+    HardwareUpdated {
+        /// The first address.
+        va: Va,
+        /// The level of the leaf.
+        level: Level,
+        /// The descriptor.
+        descriptor: Descriptor,
+    },
     /// Memory that a leaf elsewhere makes read-only or executable is writable through the linear map.
     #[error(
         "{va}, level {}: {oa} is mapped {}, but the linear map can write {bytes:#x} bytes of it, at {alias}",

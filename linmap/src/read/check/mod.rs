@@ -36,6 +36,9 @@ pub struct Checks<'a> {
     pub pa_bits: u32,
     /// True if the restrictions in table descriptors apply. They do not where TCR.HPD0 or HPD1 is set.
     pub hierarchical: bool,
+    /// True if walkers of some CPU set the access flag or manage the dirty state (TCR_EL1.HA, HD): a leaf that they update
+    /// is a finding.
+    pub hardware_updates: bool,
     /// VA less PA in the linear map. If given, two more things are findings: a writable alias of memory that is
     /// read-only or executable elsewhere in the half, and a leaf of the linear map that is not at this offset. Only for
     /// the upper half.
@@ -60,6 +63,7 @@ impl Default for Checks<'_> {
         Self {
             pa_bits: 52,
             hierarchical: true,
+            hardware_updates: false,
             linear_offset: None,
             linear_range: None,
             is_ram: None,
@@ -311,6 +315,10 @@ impl<R: ReadTables, F: FnMut(Finding) -> ControlFlow<()>> Checker<'_, R, F> {
         if (oa.0 | (g.level_size(level) - 1)) & beyond(pa_bits) != 0 {
             fine = false;
             self.report(Finding::LeafBeyondPa { va, oa, level, pa_bits })?;
+        }
+        if self.checks.hardware_updates && leaf.attributes.is_hardware_updated() {
+            fine = false;
+            self.report(Finding::HardwareUpdated { va, level, descriptor: found.descriptor })?;
         }
         let attributes = limits.restrict(leaf.attributes);
         let (writable, executable) = (attributes.is_writable(), is_executable(attributes));
