@@ -60,6 +60,7 @@ tasks! {
     "kprobes", Kprobes, "", READS, "probes functions while all CPUs call them";
     "late", Late(u64 = 10), "[:MS]", CHANGES,
         "has CPUs not come to be parked or held, and waits for them for MS milliseconds";
+    "local", Local, "", CHANGES, "makes the linear map not global while all CPUs use it";
     "micro", Micro, "", READS, "counts single uses of page tables";
     "modes", Modes, "", CHANGES, "tries on each CPU what mode and policy say";
     "modules", Modules, "", READS, "loads and unloads code";
@@ -71,6 +72,7 @@ tasks! {
     "stress", Stress(Stress = Stress::DEFAULT), "[:OPERATIONS[:SEED]]", CHANGES,
         "has all CPUs change the map at random, beside a model of it";
     "together", Together, "", CHANGES, "splits and collapses leaves that other CPUs use";
+    "updates", Updates, "", READS, "tries what walkers write into the tables, and that no leaf of the map lets them";
     "vmalloc80", Vmalloc80, "", READS, "has most of RAM read-only for a while, by another address";
     "fail", Fail, "", READS, "fails";
     "fault", Fault, "", READS, "reads where nothing is mapped";
@@ -236,6 +238,7 @@ mod tests {
             "early",
             "hotplug",
             "late",
+            "local",
             "modes",
             "pagealloc",
             "selftest",

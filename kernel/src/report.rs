@@ -274,6 +274,7 @@ pub(crate) fn check_map(system: &System<'_>) -> bool {
     let is_ram = |pa: Pa| memory.layout.ram().iter().chain([&image.range()]).any(|r| r.contains(&pa));
     let checks = Checks {
         pa_bits: kernel_plan::choice::pa_bits(features, *geometry),
+        hardware_updates: true,
         linear_offset: (args.rodata != Rodata::Off).then(|| memory.layout.offset()),
         is_ram: Some(&is_ram),
         ..Checks::default()

@@ -2,11 +2,18 @@
 
 use aarch64_cpu::registers::{Readable, TCR_EL1, TTBR1_EL1};
 use kernel_plan::choice;
-use linmap::{Features, Geometry, MemoryType, OaFormat, Pa, Registers};
+use linmap::{Features, Geometry, HardwareUpdates, MemoryType, OaFormat, Pa, Registers};
 
-/// Returns TCR_EL1 of the CPU that runs this, with the physical address size of another one.
+/// Returns TCR_EL1 of the CPU that runs this, with the physical address size of another one, and what its walkers write.
 pub(crate) fn tcr_for(geometry: Geometry, cpu: &Features) -> u64 {
-    TCR_EL1.get() & !(7 << 32) | Registers::ips(choice::pa_bits(cpu, geometry))
+    let own = 7 << 32 | HardwareUpdates::Tables.tcr();
+    TCR_EL1.get() & !own | Registers::ips(choice::pa_bits(cpu, geometry)) | updates(cpu)
+}
+
+/// Returns the bits of TCR_EL1 by which walkers set the access flag and manage the dirty state, as user space wants it. The
+/// flag in table descriptors (HAFT) is left alone.
+pub(crate) fn updates(cpu: &Features) -> u64 {
+    cpu.hardware_updates().min(HardwareUpdates::DirtyState).tcr()
 }
 
 /// Returns the root table of the upper half of the CPU that runs this.

@@ -34,6 +34,7 @@ at_el1:
     msr     sctlr_el1, x0
     mov     x0, #(3 << 20)          // FP and SIMD do not trap
     msr     cpacr_el1, x0
+    bl      plain_descriptors
     isb
 
     // A granule: 4K with 2M blocks, else 64K pages, else 16K pages; 48 bits of address in each.
@@ -190,7 +191,11 @@ leave_el2:
 1:  mrs     x0, id_aa64mmfr1_el1
     ubfx    x0, x0, #40, #4
     cbz     x0, 1f
-    msr     s3_4_c1_c2_2, xzr       // HCRX_EL2
+    mrs     x0, s3_0_c0_c7_3        // ID_AA64MMFR3_EL1.TCRX: TCR2_EL1 belongs to EL1
+    tst     x0, #0xf
+    cset    x0, ne
+    lsl     x0, x0, #14             // TCR2En
+    msr     s3_4_c1_c2_2, x0        // HCRX_EL2
     // The identity that EL1 reads, and its MMU, off: both are unknown after reset.
 1:  mrs     x0, midr_el1
     msr     vpidr_el2, x0
@@ -206,6 +211,15 @@ leave_el2:
     msr     spsr_el2, x0
     msr     elr_el2, x30
     eret
+
+// Indirect permissions, overlays, 128-bit descriptors and all else in TCR2_EL1: off, where it exists. Clobbers x0.
+.global plain_descriptors
+plain_descriptors:
+    mrs     x0, s3_0_c0_c7_3        // ID_AA64MMFR3_EL1.TCRX
+    tst     x0, #0xf
+    b.eq    1f
+    msr     s3_0_c2_c0_3, xzr       // TCR2_EL1
+1:  ret
 
 // x5 = a cleared table, x22 moves on. Clobbers x6, x7.
 new_table:

@@ -14,7 +14,7 @@ use linmap::{
 use crate::frames::Frames;
 use crate::identity;
 use crate::image::Image;
-use crate::translation::mair;
+use crate::translation::{mair, updates};
 use crate::virtual_addresses::{DEVICE_VA, EMERGENCY_UART};
 
 global_asm!(
@@ -104,11 +104,12 @@ pub(crate) fn enter(
     let bits = (lower.geometry().va_bits(), geometry.va_bits());
     let format = geometry.oa_format();
     let tcr = Registers::tcr(geometry.granule(), format, bits.0, bits.1);
-    let tcr = tcr | Registers::ips(choice::pa_bits(features, geometry));
+    let tcr = tcr | Registers::ips(choice::pa_bits(features, geometry)) | updates(features);
     let mair = mair(features);
     let (ttbr0, ttbr1) = (Registers::ttbr(lower.root(), format), Registers::ttbr(upper.root(), format));
     let (identity_geometry, identity_root) = (lower.geometry(), lower.into_root());
     let space = AddressSpace::adopt(upper);
+    space.expect_hardware_updates(true);
     cpu.dsb(Dsb::Ish);
     let stub = image.pa(switch_tables as *const () as u64).0;
     // SAFETY:

@@ -22,6 +22,7 @@ mod hotplug;
 mod interrupts;
 mod kprobes;
 mod late;
+mod local;
 mod meter;
 mod micro;
 mod modes;
@@ -36,6 +37,7 @@ mod selftest;
 mod stress;
 mod tally;
 mod together;
+mod updates;
 mod vmalloc80;
 mod walks;
 mod watched;
@@ -59,6 +61,7 @@ pub(crate) fn run(system: &System<'_>, task: Task) -> bool {
         Task::Interrupts => interrupts::run(),
         Task::Kprobes => kprobes::run(system),
         Task::Late(milliseconds) => late::run(system, milliseconds),
+        Task::Local => local::run(system),
         Task::Micro => micro::run(system),
         Task::Modes => modes::run(system),
         Task::Modules => modules::run(system),
@@ -69,6 +72,7 @@ pub(crate) fn run(system: &System<'_>, task: Task) -> bool {
         Task::Selftest => selftest::run(system),
         Task::Stress(parameters) => stress::run(system, parameters),
         Task::Together => together::run(system),
+        Task::Updates => updates::run(system),
         Task::Vmalloc80 => vmalloc80::run(system),
         Task::Fail => endings::fail(),
         Task::Fault => endings::fault(),

@@ -19,19 +19,23 @@ secondary_start:
     msr     sctlr_el1, x0
     mov     x0, #(3 << 20)          // FP and SIMD do not trap
     msr     cpacr_el1, x0
+    bl      plain_descriptors
     isb
 
     mrs     x1, midr_el1
     mrs     x2, id_aa64isar0_el1
     mrs     x3, id_aa64mmfr0_el1
-    mrs     x4, id_aa64mmfr2_el1
-    mrs     x5, id_aa64pfr1_el1
-    mrs     x6, id_aa64dfr0_el1
-    mrs     x7, ctr_el0
+    mrs     x4, id_aa64mmfr1_el1
+    mrs     x5, id_aa64mmfr2_el1
+    mrs     x6, s3_0_c0_c7_3        // ID_AA64MMFR3_EL1
+    mrs     x7, id_aa64pfr1_el1
+    mrs     x8, id_aa64dfr0_el1
+    mrs     x9, ctr_el0
     stp     x1, x2, [x20, #{features}]
     stp     x3, x4, [x20, #{features} + 16]
     stp     x5, x6, [x20, #{features} + 32]
-    str     x7, [x20, #{features} + 48]
+    stp     x7, x8, [x20, #{features} + 48]
+    str     x9, [x20, #{features} + 64]
     dsb     sy
     mov     x0, #1
     str     x0, [x20, #{arrived}]

@@ -31,9 +31,8 @@ pub(super) struct Half<T>(pub(super) T);
 pub(super) struct Report {
     /// 1 when the rest is there.
     pub(super) arrived: u64,
-    /// MIDR_EL1, ID_AA64ISAR0_EL1, ID_AA64MMFR0_EL1, ID_AA64MMFR2_EL1, ID_AA64PFR1_EL1, ID_AA64DFR0_EL1,
-    /// CTR_EL0.
-    pub(super) features: [u64; 7],
+    /// MIDR_EL1, ID_AA64ISAR0_EL1, ID_AA64MMFR0_EL1 to MMFR3_EL1, ID_AA64PFR1_EL1, ID_AA64DFR0_EL1, CTR_EL0.
+    pub(super) features: [u64; 9],
 }
 
 /// The answer of the boot CPU.
@@ -93,8 +92,8 @@ impl Exchange {
             unsafe { report.read_volatile() }
         };
         let arrived = comes_true(|| read().arrived != 0);
-        let [midr, isar0, mmfr0, mmfr2, pfr1, dfr0, ctr] = read().features;
-        arrived.then_some(Features { midr, isar0, mmfr0, mmfr2, pfr1, dfr0, ctr })
+        let [midr, isar0, mmfr0, mmfr1, mmfr2, mmfr3, pfr1, dfr0, ctr] = read().features;
+        arrived.then_some(Features { midr, isar0, mmfr0, mmfr1, mmfr2, mmfr3, pfr1, dfr0, ctr })
     }
 
     /// Gives the CPU its orders.

@@ -31,3 +31,4 @@ mod planned;
 mod prediction;
 mod remakes;
 mod stress;
+mod updates;
