@@ -54,6 +54,15 @@ pub enum Change {
     },
     /// Nothing is mapped any more.
     Unmap,
+    /// Valid again after a break-before-make, in the course of which it was invalid.
+    Remade {
+        /// See [`Mapped`].
+        skewed: bool,
+    },
+    /// No RAM any more.
+    Removed,
+    /// RAM again, as at boot.
+    Added,
 }
 
 impl Change {
@@ -67,7 +76,13 @@ impl Change {
             Self::NotExecutable => Permissions::NOT_EXECUTABLE,
             Self::Code => Permissions::READ_ONLY.and(Permissions::EXECUTABLE),
             Self::Data => Permissions::WRITABLE.and(Permissions::NOT_EXECUTABLE),
-            Self::Valid | Self::Invalid | Self::Map { .. } | Self::Unmap => return None,
+            Self::Valid
+            | Self::Invalid
+            | Self::Map { .. }
+            | Self::Unmap
+            | Self::Remade { .. }
+            | Self::Removed
+            | Self::Added => return None,
         })
     }
 }
@@ -81,6 +96,8 @@ pub enum Refusal {
     Occupied,
     /// It would be writable and executable at once.
     WriteExecute,
+    /// It is not as RAM is at boot.
+    NotRam,
 }
 
 /// The outcome of an access.
@@ -133,6 +150,7 @@ impl Page {
                 Change::Map { skewed } => {
                     Ok(Self::Mapped(Mapped { valid: true, writable: true, executable: false, skewed }))
                 }
+                Change::Added => Ok(Self::RAM),
                 _ => Err(Refusal::Hole),
             };
         };
@@ -145,8 +163,17 @@ impl Page {
             Change::Data => Mapped { writable: true, executable: false, ..page },
             Change::Valid => Mapped { valid: true, ..page },
             Change::Invalid => Mapped { valid: false, ..page },
-            Change::Map { .. } => return Err(Refusal::Occupied),
+            Change::Remade { skewed } => Mapped { valid: true, skewed, ..page },
+            Change::Map { .. } | Change::Added => return Err(Refusal::Occupied),
             Change::Unmap => return Ok(Self::Hole),
+            Change::Removed => {
+                return match page {
+                    Mapped { valid: true, writable: true, executable: false, skewed: false } => {
+                        Ok(Self::Hole)
+                    }
+                    _ => Err(Refusal::NotRam),
+                };
+            }
         };
         if page.valid && page.writable && page.executable {
             return Err(Refusal::WriteExecute);

@@ -5,9 +5,11 @@ extern crate std;
 use std::string::ToString;
 use std::vec::Vec;
 
+use core::convert::Infallible;
 use linmap::host::HostMemory;
 use linmap::{
-    AddressSpace, Attributes, ChangeError, Entry, Geometry, Granule, Half, OaFormat, Pa, Policy, Tree, Va,
+    AddressSpace, Attributes, ChangeError, Entry, Geometry, Granule, Half, OaFormat, Pa, Policy, Remake,
+    Tree, Va,
 };
 
 use crate::stress::step::{Operation, Pages, Step};
@@ -90,6 +92,12 @@ impl Map<'_> {
                     let oa = self.oa(pages.start, skewed);
                     self.space.map(&platform, va, count, oa, Attributes::RAM)
                 }
+                Change::Remade { skewed } => {
+                    self.space.split_to_pages(&platform, va, count)?;
+                    let to = Remake::to(self.oa(pages.start, skewed));
+                    self.space.remake(&platform, va, count, to, || Ok::<_, Infallible>(()))?;
+                    Ok(())
+                }
                 change => match change.permissions() {
                     Some(permissions) => self.space.protect(&platform, va, count, permissions),
                     None => unreachable!("{change:?}"),
@@ -137,6 +145,9 @@ fn the_library_does_what_the_model_says() {
                 Operation::Restore => {
                     try_change(&map, model, Change::Data, range.clone(), false);
                     try_change(&map, model, Change::Valid, range, false);
+                }
+                Operation::Remake { skewed } => {
+                    try_change(&map, model, Change::Remade { skewed }, range, true)
                 }
                 Operation::Split if model.like_the_first(range.clone()) == range => {
                     let is_hole = model.at(range.start) == Page::Hole;

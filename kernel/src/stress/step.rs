@@ -30,6 +30,15 @@ pub enum Operation {
         /// See [`Mapped`](super::model::Mapped).
         skewed: bool,
     },
+    /// Break-before-make, with each page in a page table of its own.
+    Remake {
+        /// See [`Mapped`](super::model::Mapped).
+        skewed: bool,
+    },
+    /// RAM goes, and comes back.
+    Hotplug,
+    /// Look at data of the image that are hidden.
+    Look,
     /// Walk, and compare page by page.
     Walk,
     /// Probe only.
@@ -82,7 +91,7 @@ impl Step {
         let of = if is_linear { 0..pages.linear } else { pages.linear..pages.all() };
         let what = if is_linear { linear(&mut random) } else { vmalloc(&mut random) };
         // Operations that bring large leaves back need ranges as large.
-        let wide = matches!(what, Operation::Restore | Operation::Renew { .. });
+        let wide = matches!(what, Operation::Restore | Operation::Renew { .. } | Operation::Hotplug);
         let pages = Pages::some(of, wide, &mut random);
         Self { what, pages, fits: random.below(4) != 0, probes: random.next() }
     }
@@ -96,7 +105,10 @@ fn linear(random: &mut Random) -> Operation {
         20..22 => Operation::Split,
         22..25 => Operation::Collapse,
         25..28 => Operation::Restore,
-        28..29 => Operation::Walk,
+        28 => Operation::Walk,
+        29 => Operation::Remake { skewed: false },
+        30 => Operation::Hotplug,
+        _ if random.below(2) == 0 => Operation::Look,
         _ => Operation::Probe,
     }
 }
@@ -112,7 +124,8 @@ fn vmalloc(random: &mut Random) -> Operation {
         25..26 => Operation::Split,
         26..28 => Operation::Collapse,
         28..30 => Operation::Renew { skewed },
-        30..31 => Operation::Walk,
+        30 => Operation::Remake { skewed: random.below(2) == 0 },
+        _ if random.below(2) == 0 => Operation::Walk,
         _ => Operation::Probe,
     }
 }
@@ -165,7 +178,7 @@ mod tests {
                     done.push((vmalloc, what));
                 }
             }
-            assert_eq!(done.len(), if pages.vmalloc == 0 { 13 } else { 13 + 17 }, "{done:?}");
+            assert_eq!(done.len(), if pages.vmalloc == 0 { 16 } else { 16 + 19 }, "{done:?}");
         }
     }
 

@@ -66,7 +66,7 @@ fn at_random_at_64k() {
 fn at_random_and_at_once() {
     for (split, granule) in [("pages", Granule::K64), ("park", Granule::K4)] {
         for bbml2 in ["auto", "off"] {
-            let fixed = ["--ram", "1G", "--cpus", "4", "--run", "stress:800"];
+            let fixed = ["--ram", "1G", "--cpus", "4", "--data", "hidden", "--run", "stress:800"];
             let more = ["--bbml2", bbml2, "--split", split, "--page-size", page_size(granule)];
             let booted = boot(&[&fixed[..], &more].concat()).expect_well(split);
             expect_stressed(&booted, 800, &format!("{more:?}"));

@@ -9,6 +9,7 @@
 //!
 //! On one CPU the same seed does the same, step by step.
 
+mod more;
 mod probes;
 mod restore;
 mod state;
@@ -34,6 +35,7 @@ pub(super) fn run(system: &System<'_>, Parameters { operations, seed }: Paramete
     say!("stress: {operations} operations from seed {seed}");
     let whole = stress.whole_leaves();
     stress.fill();
+    stress.hide();
     smp::on_all(&|cpu| stress.work(cpu, operations, 0));
     system.frames.refuse_at_random(seed);
     stress.scarce.store(true, Relaxed);

@@ -31,6 +31,7 @@ impl Stress<'_> {
     /// leaves were split while they were invalid, and do not collapse; so they are mapped anew.
     pub(super) fn restore(&self, whole: Range<usize>) {
         let at = At { cpu: cpu::this().index, number: u64::MAX >> 8 };
+        self.add_missing(at);
         let is_ram = |page: usize| self.model.at(page) == Page::RAM;
         let (all, mut page) = (0..self.pages.linear, 0);
         while let Some(start) = (page..all.end).find(|page| !is_ram(*page)) {

@@ -20,7 +20,7 @@ const FOREIGN: usize = 3;
 
 /// The expected result of a call.
 #[derive(Clone, Copy, Debug)]
-enum Expected {
+pub(super) enum Expected {
     Done,
     /// Refused at this page.
     Refused(usize, Refusal),
@@ -100,6 +100,14 @@ impl Stress<'_> {
                     self.change(at, Change::Map { skewed }, pages);
                 }
             }
+            Operation::Remake { skewed } => self.remake(at, &pages, skewed),
+            Operation::Hotplug => {
+                let pages = self.model.fitting(pages, Change::Removed);
+                if self.change(at, Change::Removed, pages.clone()) {
+                    self.change(at, Change::Added, pages);
+                }
+            }
+            Operation::Look => self.look(at),
             Operation::Walk => self.walk(at, &pages),
             Operation::Probe => {}
         }
@@ -148,12 +156,13 @@ impl Stress<'_> {
         // memory type wherever it is mapped.
         unsafe {
             match change {
-                Change::Valid => space.set_valid(&platform, va, count, true),
-                Change::Invalid => space.set_valid(&platform, va, count, false),
+                Change::Valid | Change::Invalid => self.set_valid(pages, matches!(change, Change::Valid)),
                 Change::Unmap => space.unmap(&platform, va, count),
                 Change::Map { skewed } => {
                     space.map(&platform, va, count, self.oa(pages.start, skewed), Attributes::RAM)
                 }
+                Change::Removed => self.hotplug.remove(&platform, self.ram(pages)),
+                Change::Added => self.hotplug.add(&platform, self.ram(pages)),
                 change => match change.permissions() {
                     Some(permissions) => space.protect(&platform, va, count, permissions),
                     None => Ok(()),
@@ -162,7 +171,7 @@ impl Stress<'_> {
         }
     }
 
-    fn judge_call(
+    pub(super) fn judge_call(
         &self,
         at: At,
         what: (&dyn fmt::Debug, &Range<usize>),
@@ -185,6 +194,7 @@ impl Stress<'_> {
                     ChangeError::Hole { va } => Some((va, Refusal::Hole)),
                     ChangeError::Occupied { va } => Some((va, Refusal::Occupied)),
                     ChangeError::WriteExecute { va } => Some((va, Refusal::WriteExecute)),
+                    ChangeError::NotRam { va } => Some((va, Refusal::NotRam)),
                     _ => None,
                 };
                 (told == Some((self.va(page), why))).then_some(3)
@@ -222,17 +232,22 @@ impl Stress<'_> {
 
     /// Splits pages that this CPU owns.
     fn split(&self, at: At, pages: Range<usize>) {
-        let expected = match pages.clone().find(|page| self.model.at(*page) == Page::Hole) {
+        let (space, va) = (&self.system.space, self.va(pages.start));
+        let split = || space.split_to_pages(&self.system.platform(), va, pages.len() as u64);
+        let expected = self.expected_of_split(&pages);
+        let result = parking::again(split);
+        self.judge_call(at, (&Operation::Split, &pages), expected, result);
+    }
+
+    /// Returns what a split of pages that this CPU owns should end in.
+    pub(super) fn expected_of_split(&self, pages: &Range<usize>) -> Expected {
+        match pages.clone().find(|page| self.model.at(*page) == Page::Hole) {
             Some(page) => Expected::Refused(page, Refusal::Hole),
-            None if self.system.space.policy() == Policy::Fixed && self.has_large(&pages) => {
+            None if self.system.space.policy() == Policy::Fixed && self.has_large(pages) => {
                 Expected::NeedsResize
             }
             None => Expected::Done,
-        };
-        let (space, va) = (&self.system.space, self.va(pages.start));
-        let split = || space.split_to_pages(&self.system.platform(), va, pages.len() as u64);
-        let result = parking::again(split);
-        self.judge_call(at, (&Operation::Split, &pages), expected, result);
+        }
     }
 
     /// Returns true if a leaf in use larger than a page maps one of the pages.
