@@ -42,7 +42,7 @@ hooked() {
     sed -n 's/^file //p' "linux/$release/hooks" "linux/$release/hooks-test"
 }
 
-# Unpacks the source, once. The files that hooks change are kept as they were, too.
+# Unpacks the source, once.
 unpack() {
     [ ! -e "$port/source/complete" ] || [ ! -e "$port/source/tools/testing/selftests/mm" ] || return 0
     rm -f "$archive/fresh"
@@ -59,15 +59,18 @@ unpack() {
             --exclude='*/tools/testing/[!s]*' --exclude='*/tools/testing/selftests/[!km]*' ||
         die "linux-source-$release cannot be unpacked"
     rm -rf "$port/package"
-    hooked | while read -r file; do
-        mkdir -p "$port/original/$(dirname "$file")"
-        cp -p "$port/source/$file" "$port/original/$file"
-    done
     echo "$package" >"$port/source/complete"
 }
 
-# Puts linmap into the source. Files that are as they were keep their times, so that little is built again.
+# Puts linmap into the source; the files that hooks change are kept as they were, too. Files that are as they were keep their times, so that little is built again.
 patch_source() {
+    # Nothing has changed a file that had no hooks so far.
+    hooked | while read -r file; do
+        [ -e "$port/original/$file" ] || {
+            mkdir -p "$port/original/$(dirname "$file")"
+            cp -p "$port/source/$file" "$port/original/$file"
+        }
+    done
     rm -rf "$port/patched"
     cp -Rp "$port/original" "$port/patched"
     linux/apply --test --source "$port/patched"

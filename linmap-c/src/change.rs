@@ -57,7 +57,11 @@ impl From<RepaintError> for Refusal {
 ///
 /// As for [`Map::of`].
 #[inline(always)]
-pub(crate) unsafe fn on(map: *const Linmap, flags: u32, work: impl FnOnce(&Map, &Kernel) -> Result<(), Refusal>) -> i32 {
+pub(crate) unsafe fn on(
+    map: *const Linmap,
+    flags: u32,
+    work: impl FnOnce(&Map, &Kernel) -> Result<(), Refusal>,
+) -> i32 {
     // SAFETY: the caller's promise.
     let checked = unsafe { Map::of(map) }.and_then(|map| Ok((map, map.kernel(flags)?)));
     match answer(checked.map_err(Refusal::from).and_then(|(map, kernel)| work(map, &kernel))) {
