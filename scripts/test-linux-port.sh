@@ -62,7 +62,8 @@ unpack() {
     echo "$package" >"$port/source/complete"
 }
 
-# Puts linmap into the source; the files that hooks change are kept as they were, too. Files that are as they were keep their times, so that little is built again.
+# Puts linmap into the source; the files that hooks change are kept as they were, too. Files that are as they were keep their
+# times, so that little is built again.
 patch_source() {
     # Nothing has changed a file that had no hooks so far.
     hooked | while read -r file; do
