@@ -43,7 +43,7 @@
 // The addresses are in a part of the root that the map does not have (linmap_adopt).
 #define LINMAP_EPERM 1
 
-// A repaint is under way.
+// A repaint is under way; or memory that is to be removed is in use for something else than plain RAM.
 #define LINMAP_EBUSY 16
 
 // A leaf in use would have to change its size, and neither do all CPUs promise LINMAP_NEVER_ABORTS nor
@@ -390,6 +390,14 @@ int32_t linmap_repaint(struct linmap *map,
 int32_t linmap_promise(struct linmap *map,
                        uint32_t bits);
 
+// Returns true if a call is under way that has claimed addresses, or a repaint: a caller that cannot wait may be refused
+// there. False for a map that was not initialised.
+//
+// # Safety
+//
+// The map is one, or all zero, or null.
+bool linmap_is_busy(const struct linmap *map);
+
 // Writes the counts of a map to `stats`. Takes all locks for a moment. Returns 0 or a negative error.
 //
 // # Safety
@@ -473,6 +481,31 @@ uint64_t linmap_root(const struct linmap *map);
 // As for linmap_init, for all pages of the map. No other call is under way.
 int32_t linmap_move_tables(struct linmap *map,
                            uint64_t table_offset);
+
+// Adds RAM: maps a region where nothing is mapped, in the largest leaves or, with LINMAP_PAGES, in pages, whatever all CPUs
+// promise. Large leaves merge at both ends with what was there, as far as the promises permit. Returns 0 or a negative
+// error; nothing has changed then.
+//
+// Another CPU uses the addresses only after a context synchronisation event. Flags: LINMAP_ATOMIC.
+//
+// # Safety
+//
+// As for linmap_create. `region` is null or a region.
+int32_t linmap_add(struct linmap *map,
+                   const struct linmap_region *region,
+                   uint32_t flags);
+
+// Removes RAM: a region that is mapped as linmap_add and linmap_create map it, all of it valid and with these attributes,
+// which is checked. The leaves may be of any size; one that reaches beyond the region is split. On return no TLB has any of
+// it; tables that become empty are retired. Returns 0 or a negative error; no translation has changed then. -EBUSY says
+// that a page of it is in use for something else: it is not valid, or has other attributes. Flags: LINMAP_ATOMIC.
+//
+// # Safety
+//
+// The map is one, `region` is null or a region. Nothing uses the addresses, and no memory of the region is a table page.
+int32_t linmap_remove(struct linmap *map,
+                      const struct linmap_region *region,
+                      uint32_t flags);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -42,7 +42,7 @@ hooked() {
     sed -n 's/^file //p' "linux/$release/hooks" "linux/$release/hooks-test"
 }
 
-# Unpacks the source, once. The files that hooks change are kept as they were, too.
+# Unpacks the source, once.
 unpack() {
     [ ! -e "$port/source/complete" ] || [ ! -e "$port/source/tools/testing/selftests/mm" ] || return 0
     rm -f "$archive/fresh"
@@ -59,15 +59,19 @@ unpack() {
             --exclude='*/tools/testing/[!s]*' --exclude='*/tools/testing/selftests/[!km]*' ||
         die "linux-source-$release cannot be unpacked"
     rm -rf "$port/package"
-    hooked | while read -r file; do
-        mkdir -p "$port/original/$(dirname "$file")"
-        cp -p "$port/source/$file" "$port/original/$file"
-    done
     echo "$package" >"$port/source/complete"
 }
 
-# Puts linmap into the source. Files that are as they were keep their times, so that little is built again.
+# Puts linmap into the source; the files that hooks change are kept as they were, too. Files that are as they were keep their
+# times, so that little is built again.
 patch_source() {
+    # Nothing has changed a file that had no hooks so far.
+    hooked | while read -r file; do
+        [ -e "$port/original/$file" ] || {
+            mkdir -p "$port/original/$(dirname "$file")"
+            cp -p "$port/source/$file" "$port/original/$file"
+        }
+    done
     rm -rf "$port/patched"
     cp -Rp "$port/original" "$port/patched"
     linux/apply --test --source "$port/patched"
@@ -161,19 +165,27 @@ initramfs() {
     (cd "$build/with" && find . | cpio -o -H newc --quiet && cat "$build/initramfs") >"$build/initramfs-next"
 }
 
-# boot NAME CPU MEMORY CPUS ARGUMENTS...: boots the kernel of $build; its console goes to $build/NAME.log. The end of the first
-# process is a panic on purpose, of which kernels may print more. There is no ITS: a kernel that another one has started would go
-# on using the first one's interrupt tables, which nobody but EFI keeps free. On a busy host CPUs stand still for long, which RCU
-# would report.
-boot() {
-    name=$1 cpu=$2$narrow memory=$3 cpus=$4
-    shift 4
-    log=$build/$name.log
+# machine CPU MEMORY CPUS ARGUMENTS...: runs the kernel of $build, and prints what its console says. There is no ITS: a kernel
+# that another one has started would go on using the first one's interrupt tables, which nobody but EFI keeps free. On a busy
+# host CPUs stand still for long, which RCU would report.
+machine() {
+    cpu=$1$narrow memory=$2 cpus=$3
+    shift 3
     # shellcheck disable=SC2086 # QEMU's own arguments are a list
     timeout --foreground "${LINUX_PORT_TIMEOUT:-600}" qemu-system-aarch64 -nic none -nodefaults -nographic -serial stdio \
         -M virt,gic-version=3,its=off -cpu "$cpu" -m "$memory" -smp "$cpus" ${QEMU_MORE-} -no-reboot \
         -kernel "$build/arch/arm64/boot/Image" -initrd "$build/${INITRAMFS:-initramfs}" \
-        -append "console=ttyAMA0 panic=-1 rcupdate.rcu_cpu_stall_timeout=300 $*" </dev/null 2>&1 | tr -d '\r' >"$log" || true
+        -append "console=ttyAMA0 panic=-1 rcupdate.rcu_cpu_stall_timeout=300 $*" </dev/null 2>&1 | tr -d '\r' || true
+}
+
+# boot NAME CPU MEMORY CPUS ARGUMENTS...: boots the kernel of $build; its console goes to $build/NAME.log. The end of the first
+# process is a panic on purpose, of which kernels may print more. Where $AGAIN is set it boots again, with these tests.
+boot() {
+    name=$1
+    shift
+    log=$build/$name.log
+    machine "$@" >"$log"
+    [ -z "${AGAIN-}" ] || machine "$@" "tests=$AGAIN" >>"$log"
     if ! grep -q 'test: all done' "$log"; then
         tail -n 25 "$log"
         fail "$name did not end"
@@ -192,14 +204,19 @@ fail() {
     failed=yes
 }
 
-# same NAME [sizes]: compares what NAME and NAME-off print between marks: tables, or results of Linux's own tests. They are the
-# same, line by line, but for what is meant to differ: with `sizes`, also sizes of leaves where this release has only pages.
+# same NAME [sizes | joined]: compares what NAME and NAME-off print between marks: tables, or results of Linux's own tests. They
+# are the same, line by line, but for what is meant to differ: with `joined`, also sizes of leaves, and with `sizes`, these where
+# this release has only pages.
 same() {
     for log in "$1" "$1-off"; do
         linux/test/plain "$build/$log.log" >"$build/$log.plain"
         [ ! -e "linux/$release/plain" ] || {
             mv "$build/$log.plain" "$build/$log.full"
             "linux/$release/plain" ${2:+"$2"} <"$build/$log.full" >"$build/$log.plain"
+        }
+        [ "${2-}" != joined ] || {
+            mv "$build/$log.plain" "$build/$log.full"
+            linux/test/joined "$build/$log.full" >"$build/$log.plain"
         }
     done
     if [ ! -s "$build/$1.plain" ]; then
@@ -245,9 +262,13 @@ boots() {
     [ "$kind" != debug ] || {
         boot failing "$trusted" 1536M 4 tests=failing,on,direct,modules,stress,collapse
         boot debug-pagealloc "$trusted" 1536M 4 debug_pagealloc=on "tests=$all"
+        boot hotplug-pagealloc "$trusted" 2G 4 debug_pagealloc=on mem=1G linmap_test.ram=1G@2G \
+            "tests=on,add-low,add-high,remove-low,remove-high,whole,add-low,online,remove-low"
     }
     [ -z "$short" ] || return 0
     boots_next
+    boots_hotplug
+    boots_hibernate
     [ ! -e "$build/root/mm" ] || boots_mm
     # Where it is not Linux that knows the CPUs: one may abort under KASLR, and one that comes late.
     [ ! -e "linux/$release/release.c" ] || {
@@ -291,6 +312,35 @@ boots_next() {
         INITRAMFS=initramfs-next both "crash-$way" "$model" 1536M 4 crash,dump crashkernel=192M
         INITRAMFS=initramfs-next both "kexec-$way" "$model" 1536M 4 direct,kexec,dump
     done
+}
+
+# Memory comes and goes. Half of it is not known to Linux at first. Linux alone does not join what comes with what is there.
+boots_hotplug() {
+    halves=add-low,dump,add-high,dump,online,remove-low,dump,remove-high,dump
+    for way in trusted plain; do
+        eval "model=\$$way"
+        for whose in '' -off; do
+            # shellcheck disable=SC2086 # a list
+            boot "hotplug-$way$whose" "$model" 2G 4 $still mem=1G linmap_test.ram=1G@2G ${whose:+linmap=off} \
+                "tests=still,$halves,whole,device,dump,on,$all"
+        done
+        same "hotplug-$way" joined
+    done
+    boot hotplug-kaslr "$trusted" 2G 4 mem=1G linmap_test.ram=1G@2G "tests=on,$halves,whole,collapse,device"
+}
+
+# Suspends to disk and goes on in the next boot, which copies the tables of its linear map to put back all memory.
+boots_hibernate() {
+    truncate -s 1G "$build/disk"
+    for way in 'large trusted nokaslr' 'pages plain nokaslr' 'kaslr trusted kpti=1' 'off trusted linmap=off'; do
+        # shellcheck disable=SC2086 # words
+        set -- $way
+        eval "model=\$$2"
+        AGAIN=resume QEMU_MORE="-drive if=none,id=disk,format=raw,file=$build/disk -device virtio-blk-device,drive=disk" \
+            boot "hibernate-$1" "$model" 768M 4 "$3" kfence.sample_interval=100000000 \
+            "tests=on,modules,stress,take-out,hibernate,put-back,$all"
+    done
+    rm "$build/disk"
 }
 
 # Linux's own tests of mm: results are compared.

@@ -14,7 +14,7 @@ use crate::regions::attributes;
 use crate::types::*;
 
 /// The reason why a call was refused.
-enum Refusal {
+pub(crate) enum Refusal {
     Invalid(Invalid),
     Change(ChangeError),
     Repaint(RepaintError),
@@ -57,7 +57,11 @@ impl From<RepaintError> for Refusal {
 ///
 /// As for [`Map::of`].
 #[inline(always)]
-unsafe fn on(map: *const Linmap, flags: u32, work: impl FnOnce(&Map, &Kernel) -> Result<(), Refusal>) -> i32 {
+pub(crate) unsafe fn on(
+    map: *const Linmap,
+    flags: u32,
+    work: impl FnOnce(&Map, &Kernel) -> Result<(), Refusal>,
+) -> i32 {
     // SAFETY: the caller's promise.
     let checked = unsafe { Map::of(map) }.and_then(|map| Ok((map, map.kernel(flags)?)));
     match answer(checked.map_err(Refusal::from).and_then(|(map, kernel)| work(map, &kernel))) {
@@ -273,6 +277,18 @@ pub unsafe extern "C" fn linmap_promise(map: *mut Linmap, bits: u32) -> i32 {
         Ok(())
     });
     answer(promised)
+}
+
+/// Returns true if a call is under way that has claimed addresses, or a repaint: a caller that cannot wait may be refused
+/// there. False for a map that was not initialised.
+///
+/// # Safety
+///
+/// The map is one, or all zero, or null.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linmap_is_busy(map: *const Linmap) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { Map::of(map) }.is_ok_and(|map| map.space.is_claimed())
 }
 
 /// Writes the counts of a map to `stats`. Takes all locks for a moment. Returns 0 or a negative error.

@@ -17,7 +17,7 @@ pub const LINMAP_ERANGE: i32 = 34;
 pub const LINMAP_EACCES: i32 = 13;
 /// The addresses are in a part of the root that the map does not have (linmap_adopt).
 pub const LINMAP_EPERM: i32 = 1;
-/// A repaint is under way.
+/// A repaint is under way; or memory that is to be removed is in use for something else than plain RAM.
 pub const LINMAP_EBUSY: i32 = 16;
 /// A leaf in use would have to change its size, and neither do all CPUs promise LINMAP_NEVER_ABORTS nor
 /// does the kernel promise LINMAP_PARKS; or a repaint without LINMAP_PARKS.
@@ -78,6 +78,7 @@ impl Errno for ChangeError {
             Self::NeedsResize { .. } => LINMAP_EOPNOTSUPP,
             Self::CannotPark => LINMAP_ETIMEDOUT,
             Self::Busy { .. } => LINMAP_EAGAIN,
+            Self::NotRam { .. } => LINMAP_EBUSY,
             Self::NotUnderstood { .. } => LINMAP_EUCLEAN,
             _ => LINMAP_EINVAL,
         }

@@ -12,7 +12,7 @@
 //! | `platform` | the library's memory and hardware, made of callbacks |
 //! | `map` | the state of a map in memory of the kernel |
 //! | `regions` | the regions of a caller as the library's |
-//! | `create`, `change`, `cpu` | the functions that the kernel calls |
+//! | `create`, `change`, `hotplug`, `cpu` | the functions that the kernel calls |
 //! | `panic` | where a panic of the library goes |
 #![no_std]
 
@@ -21,6 +21,7 @@ mod change;
 mod cpu;
 mod create;
 mod errno;
+mod hotplug;
 mod map;
 #[cfg(feature = "object")]
 mod panic;
@@ -29,8 +30,8 @@ mod regions;
 mod types;
 
 pub use change::{
-    linmap_change, linmap_change_pages, linmap_collapse, linmap_flush, linmap_map, linmap_promise,
-    linmap_repaint, linmap_split, linmap_stats, linmap_unmap,
+    linmap_change, linmap_change_pages, linmap_collapse, linmap_flush, linmap_is_busy, linmap_map,
+    linmap_promise, linmap_repaint, linmap_split, linmap_stats, linmap_unmap,
 };
 pub use cpu::linmap_never_aborts;
 pub use create::{
@@ -40,4 +41,5 @@ pub use errno::{
     LINMAP_EACCES, LINMAP_EAGAIN, LINMAP_EBUSY, LINMAP_EEXIST, LINMAP_EINVAL, LINMAP_ENOENT, LINMAP_ENOMEM,
     LINMAP_EOPNOTSUPP, LINMAP_EPERM, LINMAP_ERANGE, LINMAP_ETIMEDOUT, LINMAP_EUCLEAN,
 };
+pub use hotplug::{linmap_add, linmap_remove};
 pub use types::*;

@@ -53,6 +53,11 @@ bool __init linmap_wants_pages(bool some_change)
 	return some_change && !relies_on_cpus;
 }
 
+bool linmap_adds_pages(bool some_change)
+{
+	return some_change && !(relies_on_cpus && never_abort);
+}
+
 void linmap_cpu_comes(void)
 {
 	if (linmap_cpu_never_aborts())

@@ -36,6 +36,9 @@ bool linmap_cpus_never_abort(void);
 /* Whether everything has to be in pages. Linux wants that if single pages change. */
 bool linmap_wants_pages(bool some_change);
 
+/* The same of memory that comes when all CPUs of the boot are there. */
+bool linmap_adds_pages(bool some_change);
+
 /* Large leaves change: a CPU that may abort must not. */
 bool linmap_relies_on_cpus(void);
 
@@ -48,6 +51,11 @@ void linmap_cpu_comes(void);
 #else
 
 static inline bool linmap_wants_pages(bool some_change)
+{
+	return some_change;
+}
+
+static inline bool linmap_adds_pages(bool some_change)
 {
 	return some_change;
 }

@@ -341,3 +341,8 @@ int linmap_to_pages(unsigned long start, unsigned long end)
 {
 	return linmap_split(&linear_map, start, (end - start) >> PAGE_SHIFT, 0);
 }
+
+bool linmap_is_changing(void)
+{
+	return linmap_is_on() && linmap_is_busy(&linear_map);
+}

@@ -76,6 +76,22 @@ void linmap_not_global(void);
 /* The range becomes pages. */
 int linmap_to_pages(unsigned long start, unsigned long end);
 
+/*
+ * Memory comes and goes after boot. The first fails as a whole; the second
+ * splits leaves that reach beyond the range.
+ */
+int linmap_add_memory(unsigned long va, u64 size, pgprot_t prot, bool pages);
+void linmap_remove_memory(unsigned long va, u64 size);
+
+/* A part of a leaf may go. */
+bool linmap_can_split(unsigned long va);
+
+/*
+ * A task is in the middle of a long change. Who copies all memory when no other
+ * task runs, and has to make pages valid for that, would not be let in there.
+ */
+bool linmap_is_changing(void);
+
 /* Until the end tables that go are not freed, also if the reader sleeps. */
 static inline void linmap_read_begin(void)
 {
@@ -140,6 +156,23 @@ static inline bool linmap_capabilities_final(bool large_leaves)
 	return false;
 }
 
+static inline int linmap_add_memory(unsigned long va, u64 size, pgprot_t prot,
+				    bool pages)
+{
+	return 0;
+}
+
+static inline bool linmap_can_split(unsigned long va)
+{
+	return false;
+}
+
+static inline bool linmap_is_changing(void)
+{
+	return false;
+}
+
+static inline void linmap_remove_memory(unsigned long va, u64 size) { }
 static inline void linmap_map_regions(void) { }
 static inline void linmap_not_global(void) { }
 static inline void linmap_read_begin(void) { }

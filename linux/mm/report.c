@@ -5,6 +5,7 @@
  */
 #include <linux/debugfs.h>
 #include <linux/init.h>
+#include <linux/memblock.h>
 #include <linux/mm.h>
 #include <linux/proc_fs.h>
 #include <linux/seq_file.h>
@@ -62,12 +63,14 @@ DEFINE_SHOW_ATTRIBUTE(stats);
  */
 int linmap_collapse_all(void)
 {
+	/* Hot-added memory is beyond high_memory. */
+	const unsigned long end = (unsigned long)__va(PFN_PHYS(max_pfn) - 1);
 	unsigned long va;
 	int error = 0;
 
 	if (debug_pagealloc_enabled())
 		return 0;
-	for (va = _PAGE_OFFSET(vabits_actual); !error && va < (unsigned long)high_memory; va += SZ_1G) {
+	for (va = _PAGE_OFFSET(vabits_actual); !error && va <= end; va += SZ_1G) {
 		error = linmap_collapse(&linear_map, va, SZ_1G >> PAGE_SHIFT, 0);
 		cond_resched();
 	}
@@ -84,7 +87,10 @@ static unsigned int collapse_seconds = 60;
 static void collapse_again(struct work_struct *work);
 static DECLARE_DEFERRABLE_WORK(collapse_work, collapse_again);
 
-/* Nothing is read where nothing was split since the last time. */
+/*
+ * Nothing is read where nothing was split since the last time. Not while tasks
+ * are frozen, since all memory is copied then.
+ */
 static void collapse_again(struct work_struct *work)
 {
 	static u64 splits;
@@ -95,7 +101,7 @@ static void collapse_again(struct work_struct *work)
 		linmap_collapse_all();
 	}
 	if (collapse_seconds)
-		schedule_delayed_work(&collapse_work, collapse_seconds * HZ);
+		queue_delayed_work(system_freezable_wq, &collapse_work, collapse_seconds * HZ);
 }
 
 static int seconds_set(void *unused, u64 value)
@@ -104,7 +110,7 @@ static int seconds_set(void *unused, u64 value)
 		return -EINVAL;
 	collapse_seconds = value;
 	if (value)
-		mod_delayed_work(system_percpu_wq, &collapse_work, value * HZ);
+		mod_delayed_work(system_freezable_wq, &collapse_work, value * HZ);
 	return 0;
 }
 
@@ -125,7 +131,7 @@ static int __init linmap_debugfs(void)
 	debugfs_create_file("stats", 0400, directory, NULL, &stats_fops);
 	debugfs_create_file("collapse", 0200, directory, NULL, &collapse_fops);
 	debugfs_create_file("collapse_seconds", 0600, directory, NULL, &seconds_fops);
-	schedule_delayed_work(&collapse_work, collapse_seconds * HZ);
+	queue_delayed_work(system_freezable_wq, &collapse_work, collapse_seconds * HZ);
 	return 0;
 }
 late_initcall(linmap_debugfs);

@@ -40,8 +40,7 @@ bool linmap_test_withholds(void)
 	return withheld == smp_processor_id();
 }
 
-/* What the CPU says of an address: whether it can be read, or written. */
-static bool readable(const void *va)
+bool linmap_test_readable(const void *va)
 {
 	unsigned long flags;
 	u64 par;
@@ -54,7 +53,7 @@ static bool readable(const void *va)
 	return !(par & 1);
 }
 
-static bool writable(const void *va)
+bool linmap_test_writable(const void *va)
 {
 	unsigned long flags;
 	u64 par;
@@ -78,7 +77,7 @@ static int aliases_writable(const void *area, unsigned long pages, bool expected
 	int error = 0;
 
 	for (i = 0; !error && i < pages; i++)
-		error = CHECK(writable(alias(area, i)) == expected);
+		error = CHECK(linmap_test_writable(alias(area, i)) == expected);
 	return error;
 }
 
@@ -92,10 +91,10 @@ static int ro_and_rw(unsigned long pages)
 		return -ENOMEM;
 	error = set_memory_ro((unsigned long)area, pages) ?:
 		aliases_writable(area, pages, !rodata_full) ?:
-		CHECK(!writable(area)) ?:
+		CHECK(!linmap_test_writable(area)) ?:
 		set_memory_rw((unsigned long)area, pages) ?:
 		aliases_writable(area, pages, true) ?:
-		CHECK(writable(area));
+		CHECK(linmap_test_writable(area));
 	vfree(area);
 	return error;
 }
@@ -135,7 +134,7 @@ static int test_vmalloc(void)
 	return error ?: CHECK(n > most / 2);
 }
 
-static int invalid_and_back(struct page *page)
+int linmap_test_invalid_and_back(struct page *page)
 {
 	void *va = page_address(page);
 	unsigned long start = (unsigned long)va;
@@ -144,10 +143,10 @@ static int invalid_and_back(struct page *page)
 	if (error)
 		return error;
 	flush_tlb_kernel_range(start, start + PAGE_SIZE);
-	error = CHECK(readable(va) == !can_set_direct_map()) ?:
+	error = CHECK(linmap_test_readable(va) == !can_set_direct_map()) ?:
 		CHECK(kernel_page_present(page) == !can_set_direct_map());
 	return set_direct_map_default_noflush(page) ?: error ?:
-	       CHECK(readable(va) && writable(va) && kernel_page_present(page));
+	       CHECK(linmap_test_readable(va) && linmap_test_writable(va) && kernel_page_present(page));
 }
 
 static int test_direct(void)
@@ -157,7 +156,7 @@ static int test_direct(void)
 
 	if (!page)
 		return -ENOMEM;
-	error = invalid_and_back(page);
+	error = linmap_test_invalid_and_back(page);
 	__free_page(page);
 	return error;
 }
@@ -252,7 +251,7 @@ static int area_writable(const void *area, unsigned long pages, bool expected)
 	int error = 0;
 
 	for (i = 0; !error && i < pages; i++)
-		error = CHECK(writable(area + i * PAGE_SIZE) == expected);
+		error = CHECK(linmap_test_writable(area + i * PAGE_SIZE) == expected);
 	return error;
 }
 
@@ -347,8 +346,20 @@ static const struct {
 	{ "stress", test_stress },
 	{ "kprobes", test_kprobes },
 	{ "counts", linmap_test_counts },
+	{ "take-out", linmap_test_take_out },
+	{ "put-back", linmap_test_put_back },
 #ifdef CONFIG_FAIL_PAGE_ALLOC
 	{ "failing", test_failing },
+#endif
+#ifdef CONFIG_MEMORY_HOTREMOVE
+	{ "add-low", linmap_test_add_low },
+	{ "add-high", linmap_test_add_high },
+	{ "remove-low", linmap_test_remove_low },
+	{ "remove-high", linmap_test_remove_high },
+	{ "whole", linmap_test_whole },
+#endif
+#ifdef CONFIG_ZONE_DEVICE
+	{ "device", linmap_test_device },
 #endif
 };
 

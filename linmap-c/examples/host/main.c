@@ -60,6 +60,7 @@ int main(void)
         {AT(IMAGE_PA), IMAGE_PA, IMAGE_BYTES, PLAIN, 0},
         {AT(IMAGE_PA + IMAGE_BYTES), IMAGE_PA + IMAGE_BYTES, RAM_PA + RAM_BYTES - IMAGE_PA - IMAGE_BYTES, PLAIN, 0},
     };
+    const struct linmap_region more = {AT(RAM_PA + RAM_BYTES), RAM_PA + RAM_BYTES, RAM_BYTES, PLAIN, 0};
     const struct linmap_range half = {BASE, BASE + (1ull << 48) - 1};
     const uint64_t block = AT(0x80000000ull), page = block + 7 * PAGE;
     const uint64_t list[] = {page + PAGE, page + 5 * PAGE, page};
@@ -88,6 +89,11 @@ int main(void)
     must(linmap_map(&map, block, 512, block - BASE, PLAIN, 0), "map");
     must(linmap_split(&map, block, 512, 0), "split");
     show("2M mapped anew, and split");
+
+    must(linmap_add(&map, &more, 0), "add");
+    show("RAM came");
+    must(linmap_remove(&map, &more, 0), "remove");
+    show("and went");
 
     /* Another CPU comes that may abort. */
     kernel.parks = true;

@@ -21,7 +21,10 @@ static const struct linmap_geometry geometry = {.page_shift = 12, .va_bits = 48,
 static const struct linmap_range all = {BASE, BASE + 512 * GIGA - 1};
 /* What a repaint leaves as it is, so that there are enough pages for the rest. */
 static const struct linmap_range kept = {BASE + GIGA, BASE + 4 * GIGA - 1};
-static unsigned wrong, changes;
+/* RAM that comes, and RAM that goes. */
+static const struct linmap_region comes = {BASE + 8 * GIGA + PAGE, 8 * GIGA + PAGE, GIGA, PLAIN, 0};
+static const struct linmap_region goes = {BASE + 2 * MEGA + PAGE, 2 * MEGA + PAGE, GIGA, PLAIN, 0};
+static unsigned wrong, changes, busy;
 
 static void is(int line, long answer, long right)
 {
@@ -77,17 +80,23 @@ static int operation(unsigned number, uint32_t flags)
         return linmap_map(&map, BASE + 8 * GIGA + PAGE, GIGA / PAGE, 8 * GIGA, PLAIN, flags);
     case 6:
         return linmap_map(&map, BASE + 8 * GIGA + PAGE, 3, 8 * GIGA, PLAIN, flags);
+    case 7:
+        return linmap_add(&map, &comes, flags);
+    case 8:
+        return linmap_remove(&map, &goes, flags);
     default:
         return linmap_repaint(&map, &all, &kept, 1, flags);
     }
 }
-#define MAPS(number) ((number) == 5 || (number) == 6)
-#define REPAINT 7
+#define MAPS(number) ((number) >= 5 && (number) <= 7)
+#define REPAINT 9
 
 static void undo(unsigned number)
 {
     if (MAPS(number))
-        IS(0, linmap_unmap(&map, BASE + 8 * GIGA + PAGE, number == 5 ? GIGA / PAGE : 3, 0));
+        IS(0, linmap_unmap(&map, BASE + 8 * GIGA + PAGE, number == 6 ? 3 : GIGA / PAGE, 0));
+    if (number == 8)
+        IS(0, linmap_add(&map, &goes, 0));
     if (number == 3)
         IS(0, linmap_map(&map, BASE + 2 * MEGA + PAGE, GIGA / PAGE, 2 * MEGA + PAGE, PLAIN, 0));
 }
@@ -139,6 +148,7 @@ static void change_own(void)
         return;
     inside = true;
     changes++;
+    busy += linmap_is_busy(&map);
     IS(0, linmap_change(&map, OWN, 1, 0, LINMAP_VALID, LINMAP_ATOMIC));
     IS(0, linmap_change(&map, OWN, 1, LINMAP_VALID, 0, 0));
     inside = false;
@@ -150,6 +160,7 @@ static void allocator_changes_the_map(void)
         make(LINMAP_NEVER_ABORTS);
         kernel.changes = change_own;
         IS(0, operation(number, 0));
+        IS(false, linmap_is_busy(&map));
         IS(0, linmap_split(&map, OWN, 64, 0));
         undo(number);
         unmake();
@@ -160,6 +171,8 @@ static void allocator_changes_the_map(void)
     IS(0, linmap_repaint(&map, &all, &kept, 1, 0));
     unmake();
     IS(1, changes > 10);
+    /* Long operations have claimed addresses meanwhile, others have not. */
+    IS(1, busy && busy < changes);
 }
 
 /* Where CPUs would have to be parked: they are not even asked. */

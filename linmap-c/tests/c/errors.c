@@ -10,6 +10,7 @@
 #define PLAIN (3ull << 8 | 1ull << 10 | 3ull << 53)
 #define PXN (1ull << 53)
 #define READ_ONLY (1ull << 7)
+#define MEGA (1ull << 20)
 #define GIGA (1ull << 30)
 /* Where the map has 2M blocks from its first address on, and where it has nothing. */
 #define BLOCK BASE
@@ -96,6 +97,7 @@ static void no_map(void)
     struct linmap_stats stats;
     uint64_t page = BLOCK;
     const struct linmap_range range = {BASE, BASE + 512 * GIGA - 1};
+    const struct linmap_region ram = {HOLE, 0, GIGA, PLAIN, 0};
 
     for (size_t n = 0; n < sizeof maps / sizeof *maps; n++) {
         ANSWERS(LINMAP_EINVAL, linmap_create(maps[n], NULL, 0));
@@ -104,6 +106,8 @@ static void no_map(void)
         ANSWERS(LINMAP_EINVAL, linmap_flush(maps[n], BLOCK, 1));
         ANSWERS(LINMAP_EINVAL, linmap_map(maps[n], HOLE, 1, 0, PLAIN, 0));
         ANSWERS(LINMAP_EINVAL, linmap_unmap(maps[n], BLOCK, 1, 0));
+        ANSWERS(LINMAP_EINVAL, linmap_add(maps[n], &ram, 0));
+        ANSWERS(LINMAP_EINVAL, linmap_remove(maps[n], &ram, 0));
         ANSWERS(LINMAP_EINVAL, linmap_split(maps[n], BLOCK, 1, 0));
         ANSWERS(LINMAP_EINVAL, linmap_collapse(maps[n], BLOCK, 1, 0));
         ANSWERS(LINMAP_EINVAL, linmap_repaint(maps[n], &range, NULL, 0, 0));
@@ -217,6 +221,57 @@ static void changes(void)
     kernel.limit = POOL_PAGES;
 }
 
+static int add(struct linmap_region region)
+{
+    return linmap_add(&map, &region, 0);
+}
+
+static int remove_ram(struct linmap_region region)
+{
+    return linmap_remove(&map, &region, 0);
+}
+
+/* RAM that comes and goes. */
+static void hotplug(void)
+{
+    const struct linmap_region blocks = {BLOCK + 4 * MEGA, 6 * MEGA, 4 * MEGA, PLAIN, 0}, fine = {HOLE, 0, GIGA, PLAIN, 0};
+    struct linmap_region other;
+    struct linmap_stats stats;
+
+#define OTHER(from, field, value) (other = (from), other.field = (value), other)
+    ANSWERS(LINMAP_EINVAL, linmap_add(&map, NULL, 0));
+    ANSWERS(LINMAP_EINVAL, linmap_remove(&map, NULL, 0));
+    ANSWERS(LINMAP_EINVAL, linmap_add(&map, &fine, LINMAP_NOFLUSH));
+    ANSWERS(LINMAP_EINVAL, add(OTHER(fine, va, HOLE + 8)));
+    ANSWERS(LINMAP_EINVAL, add(OTHER(fine, bytes, 0)));
+    ANSWERS(LINMAP_EINVAL, add(OTHER(fine, attributes, PLAIN | 1ull << 12)));
+    ANSWERS(LINMAP_EINVAL, add(OTHER(fine, flags, 2)));
+    ANSWERS(LINMAP_ERANGE, add(OTHER(fine, va, 0)));
+    ANSWERS(LINMAP_ERANGE, add(OTHER(fine, pa, 1ull << 48)));
+    ANSWERS(LINMAP_EACCES, add(OTHER(fine, attributes, PLAIN & ~PXN)));
+    ANSWERS(LINMAP_EEXIST, add(blocks));
+    kernel.limit = kernel.tables;
+    ANSWERS(LINMAP_ENOMEM, add(OTHER(fine, flags, LINMAP_PAGES)));
+    kernel.limit = POOL_PAGES;
+
+    /* It is mapped elsewhere, or nowhere; or in use for something special. */
+    ANSWERS(LINMAP_EBUSY, remove_ram(OTHER(blocks, pa, 0)));
+    ANSWERS(LINMAP_EBUSY, remove_ram(OTHER(blocks, attributes, PLAIN | READ_ONLY)));
+    ANSWERS(LINMAP_ENOENT, remove_ram(fine));
+    if (linmap_change(&map, BLOCK + 4 * MEGA, 512, 0, LINMAP_VALID, 0))
+        wrong++;
+    ANSWERS(LINMAP_EBUSY, remove_ram(blocks));
+    if (linmap_change(&map, BLOCK + 4 * MEGA, 512, LINMAP_VALID, 0, 0))
+        wrong++;
+
+    /* Pages, although there could be a leaf of a gigabyte. */
+    if (add(OTHER(fine, flags, LINMAP_PAGES)) || linmap_stats(&map, &stats) || stats.leaves[1].count ||
+        remove_ram(fine) || add(fine) || linmap_stats(&map, &stats) || stats.leaves[1].count != 1 || remove_ram(fine)) {
+        puts("RAM does not come and go");
+        wrong++;
+    }
+}
+
 /* Leaves in use that must not change their size. */
 static void promises(void)
 {
@@ -257,6 +312,7 @@ int main(void)
     regions();
     needed();
     changes();
+    hotplug();
     promises();
     if (linmap_promise(&map, LINMAP_NEVER_ABORTS) || linmap_unmap(&map, BLOCK, blocks.bytes / PAGE, 0) || kernel.tables != 1) {
         printf("%u tables are left\n", kernel.tables);

@@ -60,7 +60,11 @@ fn below<'o>(
 /// Returns the largest number of bytes that a call may take.
 pub(crate) fn most(name: &str) -> u64 {
     match name {
-        "linmap_root" | "linmap_promise" | "linmap_move_tables" | "linmap_never_aborts" => 64,
+        "linmap_root"
+        | "linmap_promise"
+        | "linmap_move_tables"
+        | "linmap_never_aborts"
+        | "linmap_is_busy" => 64,
         "linmap_init" | "linmap_stats" | "linmap_flush" | "linmap_tables_needed" => 1 << 10,
         "linmap_adopt" | "linmap_create" | "linmap_collapse" | "linmap_split" => 4 << 10,
         _ => 5 << 10,

@@ -44,7 +44,7 @@ use crate::live::remakes::Remaking;
 use crate::live::settle::flush;
 use crate::live::split_to_pages::split_to_pages;
 use crate::live::unmap::{unmap, unmap_all};
-use crate::plan::{Policy, Stats};
+use crate::plan::{Leaves, Policy, Stats};
 use crate::platform::{Platform, all_locks, with_locks};
 use crate::read::{Checks, Finding, MarkedRange, Visited};
 
@@ -510,6 +510,12 @@ impl AddressSpace {
         self.state.attention.is_pending()
     }
 
+    /// Returns true if a call is under way that has claimed addresses, or a repaint. Others may be refused meanwhile, if they
+    /// cannot wait. A call that holds a lock is not meant.
+    pub fn is_claimed(&self) -> bool {
+        self.state.attention.is_needed_for_more()
+    }
+
     /// Maps `pages` pages from `va` on to consecutive physical memory from `oa` on. The range must be unmapped.
     ///
     /// Uses the largest leaves, or pages under [`Policy::Pages`]. Nothing is invalidated.
@@ -536,6 +542,28 @@ impl AddressSpace {
         oa: Pa,
         attributes: Attributes,
     ) -> Result<(), ChangeError> {
+        let leaves = self.state.leaves();
+        // SAFETY: the caller's promise.
+        unsafe { self.map_in(platform, va, pages, (oa, attributes), leaves) }
+    }
+
+    /// Does so in these leaves, whatever the policy.
+    ///
+    /// # Errors
+    ///
+    /// As for [`map`](Self::map).
+    ///
+    /// # Safety
+    ///
+    /// As for [`map`](Self::map).
+    pub(crate) unsafe fn map_in<P: Platform>(
+        &self,
+        platform: &P,
+        va: Va,
+        pages: u64,
+        (oa, attributes): (Pa, Attributes),
+        leaves: Leaves,
+    ) -> Result<(), ChangeError> {
         let g = self.geometry();
         let Some(span) = self.state.owned_span(va, pages)? else { return Ok(()) };
         if oa.0 & (g.page_size() - 1) != 0 {
@@ -550,9 +578,8 @@ impl AddressSpace {
         if attributes.is_hardware_updated() && self.state.expects_hardware_updates() {
             return Err(ChangeError::HardwareUpdated { va });
         }
-        let (half, leaves) = (self.state.half(), self.state.leaves());
-        let (mapping, mut call) =
-            (Mapping { half, span, oa, attributes, leaves }, Call::new(&self.state, platform));
+        let mapping = Mapping { half: self.state.half(), span, oa, attributes, leaves };
+        let mut call = Call::new(&self.state, platform);
         if mapping.map(&mut call)? { Ok(()) } else { mapping.map_long(&mut call) }
     }
 

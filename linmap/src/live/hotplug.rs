@@ -15,7 +15,7 @@ use crate::live::locked::{LeafVisitor, Locked};
 use crate::live::map_state::MapState;
 use crate::live::stop::Stop;
 use crate::live::unmap::unmap_claimed;
-use crate::plan::Layout;
+use crate::plan::{Layout, Leaves};
 use crate::platform::Platform;
 use crate::read::Table;
 
@@ -57,14 +57,27 @@ pub struct Hotplug<'s> {
     /// The physical addresses that the linear map reaches.
     reach: Range<Pa>,
     attributes: Attributes,
+    /// The leaves of RAM that is added, if the policy does not say.
+    leaves: Option<Leaves>,
 }
 
 impl<'s> Hotplug<'s> {
     /// Returns the linear map that was laid out like this: RAM is added at the same offset, with the same attributes.
     pub const fn new(space: &'s AddressSpace, layout: &Layout<'_>) -> Self {
         let Range { start, end } = layout.mapped();
-        let (offset, attributes) = (layout.offset(), layout.ram_attributes());
-        Self { space, offset, reach: *start..*end, attributes }
+        Self::of(space, layout.offset(), *start..*end, layout.ram_attributes())
+    }
+
+    /// Returns a linear map of which this is known: the value to add to a physical address, wrapping; the physical
+    /// addresses that it reaches; and the attributes of RAM that comes and goes.
+    pub const fn of(space: &'s AddressSpace, offset: u64, reach: Range<Pa>, attributes: Attributes) -> Self {
+        Self { space, offset, reach, attributes, leaves: None }
+    }
+
+    /// Adds RAM in these leaves from now on, whatever the policy, as [`create`](crate::create) does: large ones are
+    /// permitted where nothing changes their size later. What is added in pages merges with nothing.
+    pub const fn with_leaves(self, leaves: Leaves) -> Self {
+        Self { leaves: Some(leaves), ..self }
     }
 
     /// Adds RAM: maps it as [`AddressSpace::map`] does, and then returns to larger leaves where it continues RAM that was
@@ -87,8 +100,12 @@ impl<'s> Hotplug<'s> {
     /// platform is that of the tables.
     pub unsafe fn add<P: Platform>(&self, platform: &P, ram: Range<Pa>) -> Result<(), ChangeError> {
         let Some((va, pages)) = self.range(&ram)? else { return Ok(()) };
+        let leaves = self.leaves.unwrap_or(self.space.state().leaves());
         // SAFETY: the caller's promise.
-        unsafe { self.space.map(platform, va, pages, ram.start, self.attributes)? };
+        unsafe { self.space.map_in(platform, va, pages, (ram.start, self.attributes), leaves)? };
+        if self.leaves == Some(Leaves::Pages) {
+            return Ok(());
+        }
         let last = Va(ram.end.0.wrapping_add(self.offset).wrapping_sub(1));
         self.join(platform, va);
         // After the highest address comes 0.

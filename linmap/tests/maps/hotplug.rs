@@ -307,3 +307,27 @@ fn pinned_pages_do_not_merge() {
         assert_eq!(entry.1.number() == 3, pinned);
     }
 }
+
+/// The caller may know better than the policy which leaves are right.
+#[test]
+fn leaves_are_those_that_the_caller_wants() {
+    let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("built");
+    let more = Pa(GB - (1 << 21))..Pa(3 * GB);
+    for (policy, leaves) in [(Policy::Live, Leaves::Pages), (Policy::Pages, Leaves::Largest)] {
+        let map = Map::new(g, &vec![Pa(0)..Pa(GB - (1 << 21))], policy);
+        let boot = map.seen();
+        // SAFETY: no CPU uses these tables.
+        unsafe { map.hotplug().with_leaves(leaves).add(&map.memory.platform(), more.clone()) }
+            .expect("frames enough");
+        let region = |first: u64, last: u64, leaves| Region {
+            leaves,
+            ..Region::new(map.va(first), Pa(first), last - first, Attributes::RAM)
+        };
+        let at_boot = if policy == Policy::Pages { Leaves::Pages } else { Leaves::Largest };
+        let regions = [region(0, more.start.0, at_boot), region(more.start.0, more.end.0, leaves)];
+        // Neither merges with what was there: a part of it is in pages.
+        assert_eq!(map.seen().1, Stats::of_runs(g, regions.into_iter().flat_map(|r| r.runs(g))));
+        map.remove(&more).expect("whole leaves");
+        assert_eq!(map.seen(), boot);
+    }
+}
