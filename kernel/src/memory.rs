@@ -72,15 +72,32 @@ impl From<linmap::CreateError> for NotMapped {
     }
 }
 
-/// The costs of creation.
+/// The costs of creation, in the order of its steps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
+    /// The layout.
+    pub(crate) layout: Window,
     /// The temporary 1:1 map, and the choice of the RAM in it.
     pub(crate) identity_build: Window,
+    /// The image's own map, and the switch to it and to the 1:1 map.
+    pub(crate) switch: Window,
     /// The linear map.
     pub(crate) create: Window,
     /// Leaving the temporary 1:1 map, and giving its tables back.
     pub(crate) identity_discard: Window,
+}
+
+impl Costs {
+    /// Returns the steps with their names.
+    pub(crate) const fn steps(&self) -> [(&'static str, &Window); 5] {
+        [
+            ("layout", &self.layout),
+            ("identity_build", &self.identity_build),
+            ("switch", &self.switch),
+            ("create", &self.create),
+            ("identity_discard", &self.identity_discard),
+        ]
+    }
 }
 
 /// Enters the chosen geometry, creates the linear map from free RAM, and takes the temporary 1:1 map down.
@@ -95,7 +112,7 @@ pub(crate) fn bring_up(
     (geometry, features): (Geometry, &Features),
     consoles: &Consoles,
     decision: &Decision,
-    counters: &Counters,
+    (counters, layout): (&Counters, Window),
 ) -> Result<Mapped, NotMapped> {
     let last = plan.free.as_slice().last().map_or(Pa(0), |r| r.end);
     let reach = last.max(image.range().end).0;
@@ -111,7 +128,13 @@ pub(crate) fn bring_up(
         Ok((first_frames, identity))
     });
     let (first_frames, identity) = reached?;
-    let booted = boot::enter(frames, &HARDWARE.cpu, image, geometry, features, identity, consoles)?;
+    let (booted, switch) = counters.window(&HARDWARE.cpu, || -> Result<_, NotMapped> {
+        let booted = boot::enter(frames, &HARDWARE.cpu, image, geometry, features, identity, consoles)?;
+        // SAFETY: free RAM, which `enter` has mapped 1:1.
+        give(&first_frames, |r| unsafe { frames.add(r) });
+        Ok(booted)
+    });
+    let booted = booted?;
     // SAFETY: `enter` has just mapped both as device memory, for good: the console of the device tree, and a page that
     // is not RAM.
     unsafe {
@@ -122,8 +145,6 @@ pub(crate) fn bring_up(
         }
     }
 
-    // SAFETY: free RAM, which `enter` has mapped 1:1.
-    give(&first_frames, |r| unsafe { frames.add(r) });
     // SAFETY: markers do nothing.
     unsafe { mark_create_begin() };
     // SAFETY: all live tables are of this frame source, and locked through `HARDWARE` alone.
@@ -138,11 +159,13 @@ pub(crate) fn bring_up(
     // From the first moment on a leaf can be split.
     booted.space.set_policy(decision.policy);
 
-    // SAFETY: the linear map reaches all free RAM, the first frames included, and maps it writable, as it does
-    // the image's pool if it reaches that; else its pages are still reached through the image's own map.
-    unsafe { frames.reach_ram_at(plan.layout.offset(), !is_reached(plan, &image.range())) };
-    let (space, identity_discard) =
-        counters.window(&HARDWARE.cpu, || booted.leave_identity(frames, &HARDWARE.cpu));
+    let boot::Booted { space, identity, .. } = booted;
+    let ((), identity_discard) = counters.window(&HARDWARE.cpu, || {
+        // SAFETY: the linear map reaches all free RAM, the first frames included, and maps it writable, as it does
+        // the image's pool if it reaches that; else its pages are still reached through the image's own map.
+        unsafe { frames.reach_ram_at(plan.layout.offset(), !is_reached(plan, &image.range())) };
+        identity.leave(frames, &HARDWARE.cpu);
+    });
     let make_identity = || identity::make(plan, frames, image, lower);
     // Where a split takes a parking, now; otherwise of what is left.
     let identity_tables = (decision.policy == Policy::Park).then(make_identity).and_then(Result::ok);
@@ -156,7 +179,7 @@ pub(crate) fn bring_up(
     // SAFETY: the entry code's tables are no longer in any TTBR, and the TLB has been cleared.
     give(&image.boot_tables(geometry.page_size()), |r| unsafe { frames.add(r) });
     let identity_tables = identity_tables.or_else(|| make_identity().ok()).unwrap_or(0);
-    let costs = Costs { identity_build, create, identity_discard };
+    let costs = Costs { layout, identity_build, switch, create, identity_discard };
     Ok(Mapped { space, stats, costs, identity_tables })
 }
 

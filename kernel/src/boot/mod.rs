@@ -5,7 +5,7 @@ use core::ops::Range;
 
 use kernel_plan::choice;
 use kernel_plan::uart::{Consoles, FALLBACK};
-use linmap::arm64::Counting;
+use linmap::arm64::{Counting, Uses};
 use linmap::{
     AddressSpace, Attributes, BuildError, Dsb, Features, Geometry, Granule, Half, Leaves, Memory, MemoryType,
     OaFormat, Pa, Region, Registers, Tree, Va,
@@ -48,11 +48,11 @@ pub(crate) struct Booted {
     /// The page where a PL011 may be that the device tree does not name.
     pub(crate) fallback_console: Option<Va>,
     /// The temporary 1:1 map.
-    identity: Temporary,
+    pub(crate) identity: Temporary,
 }
 
 /// The temporary 1:1 map.
-struct Temporary {
+pub(crate) struct Temporary {
     root: linmap::Frame,
     geometry: Geometry,
     /// The empty table that takes its place.
@@ -119,6 +119,7 @@ pub(crate) fn enter(
         let stub: unsafe extern "C" fn(u64, u64, u64, u64) = core::mem::transmute(stub as *const ());
         stub(ttbr0, ttbr1, tcr, mair);
     }
+    cpu.note(Uses { tlbi: 1, dsb: 1, isb: 3 });
     let identity = Temporary { root: identity_root, geometry: identity_geometry, empty };
     let within = |registers: Pa| registers.0 & (page - 1);
     Ok(Booted {
@@ -152,12 +153,12 @@ pub(crate) fn identity_tree(
     Tree::build(frames, geometry, Half::Lower, regions.into_iter().flat_map(|r| r.runs(geometry)))
 }
 
-impl Booted {
+impl Temporary {
     /// Takes the 1:1 map down and returns its table pages, depth first. `frames` no longer uses it.
     ///
     /// The empty table stays in TTBR0 from now on, so that the lower half faults.
-    pub(crate) fn leave_identity(self, frames: &Frames, cpu: &Counting) -> AddressSpace {
-        let Temporary { root, geometry, empty } = self.identity;
+    pub(crate) fn leave(self, frames: &Frames, cpu: &Counting) {
+        let Self { root, geometry, empty } = self;
         cpu.dsb(Dsb::Ishst);
         identity::set_empty(empty.into_pa(), geometry);
         identity::leave();
@@ -165,6 +166,5 @@ impl Booted {
         // TLBI is complete, so no walker and no TLB knows its tables; no other CPU has run yet.
         let tree = unsafe { Tree::from_root(root, geometry, Half::Lower) };
         tree.discard(frames);
-        self.space
     }
 }
