@@ -150,11 +150,11 @@ impl<'a> Lists<'a> {
     /// # Errors
     ///
     /// The ranges make no linear map.
+    #[inline]
     pub fn lay_out(self) -> Result<Layout<'a>, PlanError> {
         let Self { geometry, ram, carve_outs, image, rodata, data: (data, alias) } = self;
-        Layout::new(geometry, ram, carve_outs, image, rodata)
-            .and_then(|layout| layout.with_data(data, alias))
-            .map_err(PlanError::Layout)
+        let layout = Layout::new(geometry, ram, carve_outs, image, rodata).map_err(PlanError::Layout)?;
+        if data.is_empty() { Ok(layout) } else { layout.with_data(data, alias).map_err(PlanError::Layout) }
     }
 }
 

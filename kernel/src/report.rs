@@ -142,6 +142,7 @@ pub(crate) fn document(system: &System<'_>) {
     for (name, cost) in costs.steps() {
         window(name, cost, &[]);
     }
+    window("image_map", &costs.image_map, &[]);
     window("create_all", &Window::sum(costs.steps().into_iter().map(|(_, cost)| cost)), &[]);
     if let Some(Repainted { window: whole, stopped, stored }) = &system.repainted {
         window("repaint", whole, &[("stopped_instructions", *stopped), ("root_entries", *stored)]);

@@ -1,6 +1,7 @@
 //! Reading tables: live tables, dumps, anything that can be read.
 
 mod check;
+mod count;
 mod cursor;
 mod ptdump;
 mod reader;
@@ -8,10 +9,10 @@ mod table;
 mod walk;
 
 pub use check::{Checks, Finding, RunFault, check};
+pub(crate) use count::count_live;
 pub(crate) use cursor::{Source, Visitor, visit_span};
 pub use ptdump::{DumpError, MarkedRange, dump, dump_with};
 pub(crate) use reader::Live;
 pub use reader::{Bounded, BoundedError, ReadTables};
 pub(crate) use table::Table;
-pub(crate) use walk::count_live;
 pub use walk::{Visited, count, visit};

@@ -11,8 +11,7 @@ const KINDS: [(Map, &str); 2] = [(Map::Pages, "pages"), (Map::Large, "large leav
 pub(crate) fn section(results: &Results) -> String {
     let mut text =
         "Including the allocation of table pages; 48 VA bits, one CPU. *In full* is `windows.create_all`, with TLBIs \
-         and DSBs: layout, temporary 1:1 map, the image's own map, the switches to both and from the temporary one, and \
-         the linear map. *The window* is the linear map alone, from entry to exit, as Linux is counted. Factors are of \
+         and DSBs: layout, temporary 1:1 map, the switches to it and from it, and the linear map. *The window* is the linear map alone, from entry to exit, as Linux is counted. Factors are of \
          the full sum.\n".to_owned();
     for page_size in PageSize::ALL {
         for (map, kind) in KINDS {

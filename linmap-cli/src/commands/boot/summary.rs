@@ -108,8 +108,8 @@ fn cost_table(document: &Document) -> Option<String> {
 }
 
 /// The windows of the map's creation.
-const OF_CREATION: [&str; 6] =
-    ["layout", "identity_build", "switch", "create", "identity_discard", "create_all"];
+const OF_CREATION: [&str; 7] =
+    ["layout", "identity_build", "switch", "create", "identity_discard", "image_map", "create_all"];
 
 /// The cost of changes, window by window.
 fn window_table(document: &Document) -> Option<String> {
