@@ -123,17 +123,52 @@ impl fmt::Display for PlanError {
 
 impl core::error::Error for PlanError {}
 
-impl<'a> Plan<'a> {
-    /// Makes a plan. Calls `note` for each thing that is left out or moved.
+/// A plan without the layout of the linear map, which is made of the lists that come with it.
+#[derive(Clone, Debug)]
+pub struct Draft {
+    free: Ranges,
+    scratch: Scratch,
+    crash: Option<Range<Pa>>,
+    alias: Range<Pa>,
+    beyond_bytes: u64,
+}
+
+/// The lists that a layout of the linear map is made of.
+#[derive(Debug)]
+pub struct Lists<'a> {
+    geometry: Geometry,
+    ram: &'a mut [Range<Pa>],
+    carve_outs: &'a mut [Range<Pa>],
+    image: Range<Pa>,
+    rodata: Rodata,
+    data: (Range<Pa>, ImageAlias),
+}
+
+impl<'a> Lists<'a> {
+    /// Lays the linear map out.
+    ///
+    /// # Errors
+    ///
+    /// The ranges make no linear map.
+    #[inline]
+    pub fn lay_out(self) -> Result<Layout<'a>, PlanError> {
+        let Self { geometry, ram, carve_outs, image, rodata, data: (data, alias) } = self;
+        let layout = Layout::new(geometry, ram, carve_outs, image, rodata).map_err(PlanError::Layout)?;
+        if data.is_empty() { Ok(layout) } else { layout.with_data(data, alias).map_err(PlanError::Layout) }
+    }
+}
+
+impl Draft {
+    /// Drafts a plan. Calls `note` for each thing that is left out or moved.
     ///
     /// # Errors
     ///
     /// There is no RAM to map or none is free, or the device tree overlaps the image.
-    pub fn new(
+    pub fn new<'a>(
         given: &Given<'_>,
         room: &'a mut Room,
         note: &mut dyn FnMut(Note<'_>),
-    ) -> Result<Self, PlanError> {
+    ) -> Result<(Self, Lists<'a>), PlanError> {
         let Given { ram: all, args, geometry, pa_bits, image, tree, .. } = given;
         if overlap(image, tree) {
             return Err(PlanError::TreeInImage { tree: tree.clone(), image: image.clone() });
@@ -168,12 +203,37 @@ impl<'a> Plan<'a> {
             Scratch::default()
         };
         let alias = alias(given, &reached, note);
-        let (ram, carve_outs) = (ram.as_mut_slice(), carve_outs.as_mut_slice());
-        let data = data(given, &reached);
-        let layout = Layout::new(*geometry, ram, carve_outs, alias.clone(), args.rodata)
-            .and_then(|layout| layout.with_data(data, args.data))
-            .map_err(PlanError::Layout)?;
-        Ok(Self { layout, free, scratch, crash, alias, beyond_bytes })
+        let lists = Lists {
+            geometry: *geometry,
+            ram: ram.as_mut_slice(),
+            carve_outs: carve_outs.as_mut_slice(),
+            image: alias.clone(),
+            rodata: args.rodata,
+            data: (data(given, &reached), args.data),
+        };
+        Ok((Self { free, scratch, crash, alias, beyond_bytes }, lists))
+    }
+
+    /// Completes the plan by the layout of its lists.
+    pub fn with(self, layout: Layout<'_>) -> Plan<'_> {
+        let Self { free, scratch, crash, alias, beyond_bytes } = self;
+        Plan { layout, free, scratch, crash, alias, beyond_bytes }
+    }
+}
+
+impl<'a> Plan<'a> {
+    /// Makes a plan. Calls `note` for each thing that is left out or moved.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Draft::new`].
+    pub fn new(
+        given: &Given<'_>,
+        room: &'a mut Room,
+        note: &mut dyn FnMut(Note<'_>),
+    ) -> Result<Self, PlanError> {
+        let (draft, lists) = Draft::new(given, room, note)?;
+        Ok(draft.with(lists.lay_out()?))
     }
 
     /// Returns the free RAM for the tables of the linear map: as much as they need, from one range.

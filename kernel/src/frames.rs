@@ -2,6 +2,7 @@
 
 mod runs;
 mod scarce;
+mod together;
 
 use core::cell::{Cell, RefCell};
 use core::ops::Range;
@@ -10,6 +11,8 @@ use kernel_plan::ranges::Ranges;
 use linmap::{Descriptor, Frame, Memory, Pa, Slot, Va};
 
 use self::scarce::{Scarcity, first, is_marked, marked, with_first};
+pub(crate) use self::together::Together;
+use crate::cpu;
 use crate::image::Image;
 use crate::lock::{Lock, Taken};
 
@@ -45,6 +48,8 @@ pub(crate) struct Frames {
     lock: Lock,
     reach: Cell<Reach>,
     page_size: u64,
+    /// The CPU has vector registers, which neither the compiler nor a handler uses.
+    has_vectors: bool,
     /// The head of the free list: pages that were given back, linked through their first entry; 0 ends it. The head
     /// has a bit for injected shortage.
     chain: Cell<u64>,
@@ -72,6 +77,7 @@ impl Frames {
             lock: Lock::new(meanwhile),
             reach: Cell::new(reach),
             page_size,
+            has_vectors: cpu::has_vectors(),
             chain: Cell::new(0),
             scarcity: Scarcity::default(),
             cut: Cell::new(0),
@@ -228,10 +234,16 @@ impl Frames {
 //   off once, or comes back through `give`;
 // - `slots` is that one page, through the only mapping in use;
 // - `load` and `store` are volatile 64-bit accesses of aligned words, which are single-copy atomic;
+// - code is compiled without vector registers, they do not trap (`entry.s`, `secondary.s`), and handlers use none;
 // - it is the only memory of the image.
 unsafe impl Memory for Frames {
     fn page_size(&self) -> u64 {
         self.page_size
+    }
+
+    #[inline]
+    fn has_vectors(&self) -> bool {
+        self.has_vectors
     }
 
     const PLAIN: bool = true;

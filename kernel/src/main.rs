@@ -66,7 +66,7 @@ use kernel::crashkernel::Reserved;
 use kernel_plan::bootargs::BootArgs;
 use kernel_plan::device_tree::total_size;
 use kernel_plan::machine::{self, Machine};
-use kernel_plan::plan::{Given, Plan, Room};
+use kernel_plan::plan::{Draft, Given, Plan, Room};
 use kernel_plan::tasks::{Refusal, Task};
 use kernel_plan::uart::{self, Consoles};
 use kernel_plan::{admit, choice};
@@ -78,6 +78,7 @@ use crate::console::say;
 use crate::counters::Counters;
 use crate::ending::{fail, finish};
 use crate::frames::Frames;
+use crate::hardware::HARDWARE;
 use crate::image::Image;
 use crate::lock::Guarded;
 use crate::memory::Mapped;
@@ -152,12 +153,16 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
     let Machine { ram, reserved, no_map, .. } = machine;
     let given = Given { ram, reserved, no_map, args, geometry, pa_bits, image: range, read_only, data, tree };
     let mut room = Room::default();
-    let memory = match Plan::new(&given, &mut room, &mut note) {
-        Ok(memory) => memory,
+    let counters = Counters::start(&features);
+    let planned = Draft::new(&given, &mut room, &mut note).and_then(|(draft, lists)| {
+        let (layout, counted) = counters.window(&HARDWARE.cpu, || lists.lay_out());
+        Ok((draft.with(layout?), counted))
+    });
+    let (memory, layout) = match planned {
+        Ok(planned) => planned,
         Err(e) => fail(format_args!("{e}")),
     };
     let frames = Frames::new(&image, geometry.page_size(), parking::answer_if_asked);
-    let counters = Counters::start(&features);
     let consoles = Consoles::new(machine, pa_bits, &mut note);
     match memory::bring_up(
         (args, &memory),
@@ -166,7 +171,7 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
         (geometry, &features),
         &consoles,
         &decision,
-        &counters,
+        (&counters, layout),
     ) {
         Ok(Mapped { space, stats, costs, identity_tables }) => {
             let (frames, memory, image) = (&frames, &memory, &image);

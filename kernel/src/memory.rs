@@ -13,7 +13,7 @@ use linmap::{AddressSpace, Combined, Decision, Features, Geometry, Pa, Policy, R
 use crate::boot;
 use crate::counters::{Counters, Window};
 use crate::early::{self, Moment};
-use crate::frames::Frames;
+use crate::frames::{Frames, Together};
 use crate::hardware::HARDWARE;
 use crate::image::Image;
 use crate::warning::warn;
@@ -27,7 +27,7 @@ unsafe extern "C" {
 /// The linear map, up.
 pub(crate) struct Mapped {
     /// The upper half.
-    pub(crate) space: AddressSpace,
+    pub(crate) space: &'static AddressSpace,
     /// The counts of the linear map.
     pub(crate) stats: Stats,
     /// The costs.
@@ -72,15 +72,34 @@ impl From<linmap::CreateError> for NotMapped {
     }
 }
 
-/// The costs of creation.
+/// The costs of creation, in the order of its steps.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Costs {
+    /// The layout.
+    pub(crate) layout: Window,
     /// The temporary 1:1 map, and the choice of the RAM in it.
     pub(crate) identity_build: Window,
+    /// The switch to it and to the image's own map.
+    pub(crate) switch: Window,
     /// The linear map.
     pub(crate) create: Window,
     /// Leaving the temporary 1:1 map, and giving its tables back.
     pub(crate) identity_discard: Window,
+    /// The image's own map, which is no part of the linear map's creation.
+    pub(crate) image_map: Window,
+}
+
+impl Costs {
+    /// Returns the steps with their names.
+    pub(crate) const fn steps(&self) -> [(&'static str, &Window); 5] {
+        [
+            ("layout", &self.layout),
+            ("identity_build", &self.identity_build),
+            ("switch", &self.switch),
+            ("create", &self.create),
+            ("identity_discard", &self.identity_discard),
+        ]
+    }
 }
 
 /// Enters the chosen geometry, creates the linear map from free RAM, and takes the temporary 1:1 map down.
@@ -95,7 +114,7 @@ pub(crate) fn bring_up(
     (geometry, features): (Geometry, &Features),
     consoles: &Consoles,
     decision: &Decision,
-    counters: &Counters,
+    (counters, layout): (&Counters, Window),
 ) -> Result<Mapped, NotMapped> {
     let last = plan.free.as_slice().last().map_or(Pa(0), |r| r.end);
     let reach = last.max(image.range().end).0;
@@ -105,13 +124,24 @@ pub(crate) fn bring_up(
     // SAFETY: the image's own memory, set aside in image.ld; nothing else uses it.
     give(&image.pool(geometry.page_size()), |r| unsafe { frames.add(r) });
     let leaves = decision.leaves();
+    let pages = Together::of(frames);
     let (reached, identity_build) = counters.window(&HARDWARE.cpu, || -> Result<_, NotMapped> {
-        let first_frames = plan.first_frames(leaves)?;
-        let identity = boot::identity_tree(frames, lower, &image.text(), &first_frames)?;
+        let enough = image_has_tables(plan, image, decision);
+        let first_frames = if enough { Pa(0)..Pa(0) } else { plan.first_frames(leaves)? };
+        let identity = boot::identity_tree(&pages, lower, image, &first_frames)?;
         Ok((first_frames, identity))
     });
     let (first_frames, identity) = reached?;
-    let booted = boot::enter(frames, &HARDWARE.cpu, image, geometry, features, identity, consoles)?;
+    let build = || boot::image_tree(frames, geometry, image, consoles);
+    let (upper, image_map) = counters.window(&HARDWARE.cpu, build);
+    let trees = (upper?, identity);
+    let (booted, switch) = counters.window(&HARDWARE.cpu, || -> Result<_, NotMapped> {
+        let booted = boot::enter(frames, &HARDWARE.cpu, image, features, trees, consoles)?;
+        // SAFETY: free RAM, which `enter` has mapped 1:1.
+        give(&first_frames, |r| unsafe { frames.add(r) });
+        Ok(booted)
+    });
+    let booted = booted?;
     // SAFETY: `enter` has just mapped both as device memory, for good: the console of the device tree, and a page that
     // is not RAM.
     unsafe {
@@ -122,15 +152,13 @@ pub(crate) fn bring_up(
         }
     }
 
-    // SAFETY: free RAM, which `enter` has mapped 1:1.
-    give(&first_frames, |r| unsafe { frames.add(r) });
     // SAFETY: markers do nothing.
     unsafe { mark_create_begin() };
     // SAFETY: all live tables are of this frame source, and locked through `HARDWARE` alone.
     let platform = unsafe { Combined::new(frames, &HARDWARE) };
     // SAFETY: the plan's RAM is RAM in the device tree; the image's own map has it as normal memory, too, and nothing
     // depends on the free part of it. Text and constants are read-only, unless rodata=off asks for it.
-    let create = || unsafe { linmap::create(&booted.space, &platform, &plan.layout, leaves) };
+    let create = || unsafe { linmap::create_alone(booted.space, &platform, &plan.layout, leaves) };
     let (created, create) = counters.window(&HARDWARE.cpu, create);
     // SAFETY: as above.
     unsafe { mark_create_end() };
@@ -138,11 +166,14 @@ pub(crate) fn bring_up(
     // From the first moment on a leaf can be split.
     booted.space.set_policy(decision.policy);
 
-    // SAFETY: the linear map reaches all free RAM, the first frames included, and maps it writable, as it does
-    // the image's pool if it reaches that; else its pages are still reached through the image's own map.
-    unsafe { frames.reach_ram_at(plan.layout.offset(), !is_reached(plan, &image.range())) };
-    let (space, identity_discard) =
-        counters.window(&HARDWARE.cpu, || booted.leave_identity(frames, &HARDWARE.cpu));
+    let boot::Booted { space, empty, .. } = booted;
+    let space: &'static AddressSpace = space;
+    let ((), identity_discard) = counters.window(&HARDWARE.cpu, || {
+        // SAFETY: the linear map reaches all free RAM, the first frames included, and maps it writable, as it does
+        // the image's pool if it reaches that; else its pages are still reached through the image's own map.
+        unsafe { frames.reach_ram_at(plan.layout.offset(), !is_reached(plan, &image.range())) };
+        boot::leave_identity(empty, &pages, &HARDWARE.cpu);
+    });
     let make_identity = || identity::make(plan, frames, image, lower);
     // Where a split takes a parking, now; otherwise of what is left.
     let identity_tables = (decision.policy == Policy::Park).then(make_identity).and_then(Result::ok);
@@ -150,14 +181,27 @@ pub(crate) fn bring_up(
     // SAFETY: as above.
     let platform = unsafe { Combined::new(frames, &HARDWARE) };
     if let Ok(reserved) = Reserved::take(&platform, space.most_tables()) {
-        early::split(Moment::Created, (args, plan), &space, &reserved);
+        early::split(Moment::Created, (args, plan), space, &reserved);
     }
     give_the_rest(plan, frames, &first_frames);
     // SAFETY: the entry code's tables are no longer in any TTBR, and the TLB has been cleared.
     give(&image.boot_tables(geometry.page_size()), |r| unsafe { frames.add(r) });
     let identity_tables = identity_tables.or_else(|| make_identity().ok()).unwrap_or(0);
-    let costs = Costs { identity_build, create, identity_discard };
+    let costs = Costs { layout, image_map, identity_build, switch, create, identity_discard };
     Ok(Mapped { space, stats, costs, identity_tables })
+}
+
+/// Returns true if the image's own pages suffice for the tables of the linear map, and for a split before more are there. Then
+/// no RAM has to be reached before the linear map exists. Where a split takes a parking, the 1:1 map for it is made of what the
+/// first frames leave.
+fn image_has_tables(plan: &Plan<'_>, image: &Image, decision: &Decision) -> bool {
+    /// The most tables of the image's map and of the temporary one, and some for a split.
+    const OTHERS: u64 = 24 + 16;
+    let (page, pool) = (plan.layout.geometry().page_size(), image.pool(plan.layout.geometry().page_size()));
+    let (needed, free) = (plan.layout.most_tables(decision.leaves()), plan.free.longest());
+    // What `linmap plan` refuses is refused here as well.
+    let fits = |bytes: u64, range: &Range<Pa>| bytes <= range.end.0 - range.start.0;
+    decision.policy != Policy::Park && fits((needed + OTHERS) * page, &pool) && fits(needed * page, &free)
 }
 
 /// Gives free RAM to the frame source, without the first frames, which were given before.

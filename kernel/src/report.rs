@@ -139,13 +139,11 @@ pub(crate) fn document(system: &System<'_>) {
         frames.free_bytes()
     );
     linear(system, &system.stats());
-    for (name, cost) in [
-        ("identity_build", &costs.identity_build),
-        ("create", &costs.create),
-        ("identity_discard", &costs.identity_discard),
-    ] {
+    for (name, cost) in costs.steps() {
         window(name, cost, &[]);
     }
+    window("image_map", &costs.image_map, &[]);
+    window("create_all", &Window::sum(costs.steps().into_iter().map(|(_, cost)| cost)), &[]);
     if let Some(Repainted { window: whole, stopped, stored }) = &system.repainted {
         window("repaint", whole, &[("stopped_instructions", *stopped), ("root_entries", *stored)]);
     }

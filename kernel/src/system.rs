@@ -29,7 +29,7 @@ pub(crate) struct System<'a> {
     pub(crate) image: &'a Image,
     pub(crate) frames: &'a Frames,
     /// The upper half.
-    pub(crate) space: AddressSpace,
+    pub(crate) space: &'static AddressSpace,
     /// The counts of the linear map when all changes are undone.
     pub(crate) stats: SpinMutex<Stats>,
     /// The crash kernel's reservation, if there is one.

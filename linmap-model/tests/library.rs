@@ -2,7 +2,7 @@
 
 use linmap::{
     AddressSpace, Attributes, BuildError, CreateError, Dsb, Geometry, Granule, Half, Hardware, Layout,
-    Leaves, OaFormat, Pa, Rodata, Run, Tlbi, Tree, Va, create,
+    Leaves, OaFormat, Pa, Rodata, Run, Tlbi, Tree, Va, create, create_alone,
 };
 use linmap_model::{Core, Expected, Mapping, Model, Register, Rule, Setup};
 use test_support::geometries;
@@ -37,7 +37,7 @@ fn creation_keeps_every_rule_at_every_geometry() {
             let model = Model::new(&setup).expect("a machine");
             let cpu = model.cpu(0);
             let tree = Tree::build(&cpu, g, Half::Upper, core::iter::empty()).expect("one page");
-            let space = AddressSpace::adopt(tree);
+            let mut space = AddressSpace::adopt(tree);
             cpu.dsb(Dsb::Ishst);
             for n in 0..2 {
                 model.cpu(n).reports();
@@ -45,8 +45,13 @@ fn creation_keeps_every_rule_at_every_geometry() {
             }
             with_layout(g, |layout| {
                 cpu.begins(space.root(), "create", &changes(layout.runs(leaves), g));
+                // Without locks, too, which changes nothing of what CPUs see.
                 // SAFETY: the model judges what becomes of these addresses.
-                unsafe { create(&space, &cpu, layout, leaves) }.expect("frames enough");
+                let created = match g.va_bits() % 2 == 0 {
+                    true => unsafe { create(&space, &cpu, layout, leaves) },
+                    false => unsafe { create_alone(&mut space, &cpu, layout, leaves) },
+                };
+                created.expect("frames enough");
                 cpu.done(true);
             });
             model.finish().unwrap_or_else(|breach| panic!("{g:?}\n{breach}"));

@@ -288,7 +288,9 @@ discard_cached:
     ret
 
 // Changes granule and tables: x0 TTBR0, x1 TTBR1, x2 TCR, x3 MAIR. Runs at its physical address, mapped 1:1 by
-// the old and the new TTBR0; touches no memory; returns to the high address in x30.
+// the old and the new TTBR0; touches no memory; returns to the high address in x30. It lies in one page, of which it has
+// less than 64 bytes.
+.balign 64
 .global switch_tables
 switch_tables:
     mrs     x5, sctlr_el1

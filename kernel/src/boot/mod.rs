@@ -5,13 +5,13 @@ use core::ops::Range;
 
 use kernel_plan::choice;
 use kernel_plan::uart::{Consoles, FALLBACK};
-use linmap::arm64::Counting;
+use linmap::arm64::{Counting, Uses};
 use linmap::{
-    AddressSpace, Attributes, BuildError, Dsb, Features, Geometry, Granule, Half, Leaves, Memory, MemoryType,
-    OaFormat, Pa, Region, Registers, Tree, Va,
+    AddressSpace, Attributes, BlankSpace, BuildError, Dsb, Features, Geometry, Granule, Half, Leaves, Level,
+    MemoryType, OaFormat, Pa, Region, Registers, Tree, Va,
 };
 
-use crate::frames::Frames;
+use crate::frames::{Frames, Together};
 use crate::identity;
 use crate::image::Image;
 use crate::translation::{mair, updates};
@@ -39,41 +39,38 @@ unsafe extern "C" {
     fn switch_tables(ttbr0: u64, ttbr1: u64, tcr: u64, mair: u64);
 }
 
+/// The place of the kernel's own map, which [`enter`] uses once.
+static mut SPACE: BlankSpace = BlankSpace::new();
+
 /// The kernel's own map, live: the image by segment, and the console.
 pub(crate) struct Booted {
     /// The upper half.
-    pub(crate) space: AddressSpace,
+    pub(crate) space: &'static mut AddressSpace,
     /// The registers of the console that the device tree names.
     pub(crate) named_console: Option<Va>,
     /// The page where a PL011 may be that the device tree does not name.
     pub(crate) fallback_console: Option<Va>,
-    /// The temporary 1:1 map.
-    identity: Temporary,
+    /// The table that takes the place of the temporary 1:1 map.
+    pub(crate) empty: Empty,
 }
 
-/// The temporary 1:1 map.
-struct Temporary {
+/// An empty table for the lower half.
+pub(crate) struct Empty {
     root: linmap::Frame,
     geometry: Geometry,
-    /// The empty table that takes its place.
-    empty: linmap::Frame,
 }
 
-/// Leaves the entry code's map for tables of `geometry`: the image and the consoles in the upper half, an
-/// [`identity_tree`] in the lower one.
+/// Builds the image's own map, of `geometry`: its segments, and the consoles.
 ///
 /// # Errors
 ///
-/// The pool is too small for the tables; nothing has changed.
-pub(crate) fn enter(
+/// The pool is too small for its tables.
+pub(crate) fn image_tree(
     frames: &Frames,
-    cpu: &Counting,
-    image: &Image,
     geometry: Geometry,
-    features: &Features,
-    lower: Tree,
+    image: &Image,
     consoles: &Consoles,
-) -> Result<Booted, BuildError> {
+) -> Result<Tree, BuildError> {
     let page = geometry.page_size();
     let console = |va, registers: Pa| Region {
         va: Va(va),
@@ -86,29 +83,38 @@ pub(crate) fn enter(
     let named_page = named.map(|registers| console(DEVICE_VA, registers));
     let fallback_page = fallback.map(|registers| console(EMERGENCY_UART.0, registers));
     let regions = image.segments(page).into_iter().chain(named_page).chain(fallback_page);
-    let upper = regions.flat_map(|r| r.runs(geometry));
-    let upper = match Tree::build(frames, geometry, Half::Upper, upper) {
-        Ok(upper) => upper,
-        Err(e) => {
-            lower.discard(frames);
-            return Err(e);
-        }
-    };
-    let Some(mut empty) = frames.take() else {
-        upper.discard(frames);
-        lower.discard(frames);
-        return Err(BuildError::OutOfFrames { taken: 0 });
-    };
-    frames.slots(&mut empty).fill(0);
+    Tree::build_regions(frames, geometry, Half::Upper, regions)
+}
 
-    let bits = (lower.geometry().va_bits(), geometry.va_bits());
+/// Leaves the entry code's map for tables of other geometries: an [`image_tree`] in the upper half, an [`identity_tree`] in
+/// the lower one.
+///
+/// # Errors
+///
+/// There is no page for an empty table; nothing has changed, and the trees are lost.
+pub(crate) fn enter(
+    frames: &Frames,
+    cpu: &Counting,
+    image: &Image,
+    features: &Features,
+    (upper, lower): (Tree, Tree),
+    consoles: &Consoles,
+) -> Result<Booted, BuildError> {
+    // It is empty as a root of either half.
+    let both = [upper.geometry(), lower.geometry()];
+    let [entries, of_lower] = both.map(|g| g.entries(g.root()));
+    let [geometry, lower_geometry] = both;
+    let larger = if entries < of_lower { lower_geometry } else { geometry };
+    let empty = Tree::empty(frames, larger, Half::Lower)?.into_root();
+
     let format = geometry.oa_format();
-    let tcr = Registers::tcr(geometry.granule(), format, bits.0, bits.1);
+    let tcr = Registers::tcr(geometry.granule(), format, lower_geometry.va_bits(), geometry.va_bits());
     let tcr = tcr | Registers::ips(choice::pa_bits(features, geometry)) | updates(features);
-    let mair = mair(features);
     let (ttbr0, ttbr1) = (Registers::ttbr(lower.root(), format), Registers::ttbr(upper.root(), format));
-    let (identity_geometry, identity_root) = (lower.geometry(), lower.into_root());
-    let space = AddressSpace::adopt(upper);
+    // The pages of the lower tree are given back by `leave`.
+    _ = lower.into_root().into_pa();
+    // SAFETY: the boot enters once, on the first CPU, and nothing else names the static.
+    let space = unsafe { (*(&raw mut SPACE)).adopt(upper) };
     space.expect_hardware_updates(true);
     cpu.dsb(Dsb::Ish);
     let stub = image.pa(switch_tables as *const () as u64).0;
@@ -118,29 +124,31 @@ pub(crate) fn enter(
     // - both trees are complete and, after the barrier, visible to walkers; their owner gave them up.
     unsafe {
         let stub: unsafe extern "C" fn(u64, u64, u64, u64) = core::mem::transmute(stub as *const ());
-        stub(ttbr0, ttbr1, tcr, mair);
+        stub(ttbr0, ttbr1, tcr, mair(features));
     }
-    let identity = Temporary { root: identity_root, geometry: identity_geometry, empty };
-    let within = |registers: Pa| registers.0 & (page - 1);
+    cpu.note(Uses { tlbi: 1, dsb: 1, isb: 3 });
+    let within = |registers: Pa| registers.0 & (geometry.page_size() - 1);
     Ok(Booted {
         space,
-        named_console: named.map(|registers| Va(DEVICE_VA + within(registers))),
-        fallback_console: fallback.map(|registers| Va(EMERGENCY_UART.0 + within(registers))),
-        identity,
+        named_console: consoles.named.map(|registers| Va(DEVICE_VA + within(registers))),
+        fallback_console: consoles.fallback.map(|registers| Va(EMERGENCY_UART.0 + within(registers))),
+        empty: Empty { root: empty, geometry: lower_geometry },
     })
 }
 
-/// Builds the temporary 1:1 map, of a `geometry` that reaches it: the image's code, and RAM to take table pages from.
+/// Builds the temporary 1:1 map, of a `geometry` that reaches it: the code of the switch, and RAM to take table pages from,
+/// which may be none.
 ///
 /// # Errors
 ///
 /// The pool is too small for its tables.
 pub(crate) fn identity_tree(
-    frames: &Frames,
+    frames: &Together<'_>,
     geometry: Geometry,
-    text: &Range<Pa>,
+    image: &Image,
     ram: &Range<Pa>,
 ) -> Result<Tree, BuildError> {
+    let code = around(image.pa(switch_tables as *const () as u64), &image.range(), geometry);
     let region = |r: &Range<Pa>, attributes| Region {
         va: Va(r.start.0),
         oa: r.start,
@@ -148,24 +156,26 @@ pub(crate) fn identity_tree(
         attributes,
         leaves: Leaves::Largest,
     };
-    let mut regions = [region(text, Attributes::KERNEL_TEXT), region(ram, Attributes::RAM)];
-    regions.sort_unstable_by_key(|r| r.oa);
-    Tree::build(frames, geometry, Half::Lower, regions.into_iter().flat_map(|r| r.runs(geometry)))
+    let (code, ram) = (region(&code, Attributes::KERNEL_TEXT), region(ram, Attributes::RAM));
+    let regions = if ram.oa < code.oa { [ram, code] } else { [code, ram] };
+    Tree::build_regions(frames, geometry, Half::Lower, regions)
 }
 
-impl Booted {
-    /// Takes the 1:1 map down and returns its table pages, depth first. `frames` no longer uses it.
-    ///
-    /// The empty table stays in TTBR0 from now on, so that the lower half faults.
-    pub(crate) fn leave_identity(self, frames: &Frames, cpu: &Counting) -> AddressSpace {
-        let Temporary { root, geometry, empty } = self.identity;
-        cpu.dsb(Dsb::Ishst);
-        identity::set_empty(empty.into_pa(), geometry);
-        identity::leave();
-        // SAFETY: `root` came from `into_root` of a tree of this geometry; TTBR0 has changed and the
-        // TLBI is complete, so no walker and no TLB knows its tables; no other CPU has run yet.
-        let tree = unsafe { Tree::from_root(root, geometry, Half::Lower) };
-        tree.discard(frames);
-        self.space
-    }
+/// Returns the block of level 2 that an address is in if all of it is the image's, which takes a table less; else its page.
+fn around(pa: Pa, image: &Range<Pa>, geometry: Geometry) -> Range<Pa> {
+    let part = |bytes: u64| Pa(pa.0 & !(bytes - 1))..Pa((pa.0 & !(bytes - 1)) + bytes);
+    let block = part(geometry.level_size(Level::new(2)));
+    if image.start <= block.start && block.end <= image.end { block } else { part(geometry.page_size()) }
+}
+
+/// Leaves the temporary 1:1 map, which is in TTBR0, and gives its table pages back. `frames` no longer uses it.
+///
+/// The empty table stays in TTBR0 from now on, so that the lower half faults.
+pub(crate) fn leave_identity(empty: Empty, pages: &Together<'_>, cpu: &Counting) {
+    cpu.dsb(Dsb::Ishst);
+    identity::set_empty(empty.root.into_pa(), empty.geometry);
+    identity::leave();
+    // SAFETY: the pages are those of the tree that was in TTBR0. That has changed and the TLBI is complete, so no walker and
+    // no TLB knows its tables; no other CPU has run yet.
+    unsafe { pages.give_all() };
 }

@@ -42,7 +42,8 @@ fn little_ram_is_enough() {
 const OF_REMAKES: [&str; 2] = ["remake_page", "remake_pages"];
 
 /// The windows of each boot.
-const OF_CREATION: [&str; 3] = ["identity_build", "create", "identity_discard"];
+const OF_CREATION: [&str; 7] =
+    ["layout", "identity_build", "switch", "create", "identity_discard", "image_map", "create_all"];
 
 /// Those of RAM that comes and goes.
 const OF_HOTPLUG: [&str; 3] = ["create_64g", "hot_add", "hot_remove"];

@@ -7,10 +7,14 @@ use crate::fixed::image;
 use crate::guest::{Booted, boot};
 use crate::matrix::page_size;
 
-const WINDOWS: [&str; 20] = [
+const WINDOWS: [&str; 24] = [
+    "layout",
     "identity_build",
+    "switch",
     "create",
     "identity_discard",
+    "image_map",
+    "create_all",
     "module_load",
     "module_unload",
     "module_load_beside",

@@ -2,13 +2,84 @@
 
 use core::sync::atomic::{Ordering, compiler_fence};
 
+use crate::platform::Memory;
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
-use crate::platform::arm64::write_series;
+use crate::platform::arm64::{
+    write_eights_by_vectors, write_holes_by_vectors, write_series, write_series_by_vectors,
+};
+
+/// The stores of long fills: pairs of general registers, or vectors where a memory offers them.
+///
+/// Where the compiler uses vector registers itself, its own loops are as good, and a memory is not asked.
+#[derive(Clone, Copy)]
+pub(crate) struct Fills {
+    #[cfg_attr(
+        not(all(target_arch = "aarch64", not(target_feature = "neon"))),
+        expect(dead_code, reason = "the compiler's loops do without")
+    )]
+    by_vectors: bool,
+}
+
+impl Fills {
+    /// Returns the stores that a memory offers.
+    #[inline(always)]
+    pub(crate) fn of(memory: &impl Memory) -> Self {
+        Self { by_vectors: memory.has_vectors() }
+    }
+}
+
+#[cfg(not(all(target_arch = "aarch64", not(target_feature = "neon"))))]
+impl Fills {
+    /// Fills any part of a table.
+    #[inline]
+    pub(crate) fn series(self, slots: &mut [u64], first: u64, step: u64) {
+        fill_with_step(slots, first, step);
+    }
+
+    /// Fills a whole table below the root.
+    #[inline]
+    pub(crate) fn table(self, slots: &mut [u64], first: u64, step: u64) {
+        fill_with_step(slots, first, step);
+    }
+
+    /// Writes holes.
+    #[inline]
+    pub(crate) fn holes(self, slots: &mut [u64]) {
+        fill_holes(slots);
+    }
+}
+
+#[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
+impl Fills {
+    /// Fills any part of a table.
+    #[inline]
+    pub(crate) fn series(self, slots: &mut [u64], first: u64, step: u64) {
+        if self.by_vectors { fill_by_vectors(slots, first, step) } else { fill_with_step(slots, first, step) }
+    }
+
+    /// Fills a whole table below the root. Those of 4K pages are filled without a branch; the others have a multiple of 512
+    /// entries.
+    #[inline]
+    pub(crate) fn table(self, slots: &mut [u64], first: u64, step: u64) {
+        match slots.try_into() {
+            Ok(table) if self.by_vectors => fill_512_by_vectors(table, first, step),
+            Ok(table) => fill_512(table, first, step),
+            Err(_) if self.by_vectors => fill_many_by_vectors(slots.as_chunks_mut().0, first, step),
+            Err(_) => fill_chunks(slots.as_chunks_mut().0, first, step),
+        }
+    }
+
+    /// Writes holes.
+    #[inline]
+    pub(crate) fn holes(self, slots: &mut [u64]) {
+        if self.by_vectors { holes_by_vectors(slots) } else { fill_holes(slots) }
+    }
+}
 
 /// The hot loop of creation. The compiler turns a plain loop into vector stores if there are vector registers.
 #[cfg(not(all(target_arch = "aarch64", not(target_feature = "neon"))))]
 #[inline]
-pub(crate) fn fill_with_step(slots: &mut [u64], first: u64, step: u64) {
+fn fill_with_step(slots: &mut [u64], first: u64, step: u64) {
     let mut value = first;
     for slot in slots {
         *slot = value;
@@ -21,7 +92,7 @@ pub(crate) fn fill_with_step(slots: &mut [u64], first: u64, step: u64) {
 /// writes two registers at most.
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
 #[inline]
-pub(crate) fn fill_with_step(slots: &mut [u64], first: u64, step: u64) {
+fn fill_with_step(slots: &mut [u64], first: u64, step: u64) {
     let (long, rest) = slots.as_chunks_mut();
     fill_chunks(long, first, step);
     let mut value = first.wrapping_add(step.wrapping_mul(long.as_flattened().len() as u64));
@@ -40,29 +111,50 @@ fn fill_chunks(chunks: &mut [[u64; 128]], first: u64, step: u64) {
     chunks.iter_mut().fold(first, |value, chunk| write_series(chunk, value, step));
 }
 
-/// Fills a whole table below the root.
-#[cfg(not(all(target_arch = "aarch64", not(target_feature = "neon"))))]
-pub(crate) use fill_with_step as fill_table_with_step;
-
-/// Fills a whole table below the root. Those of 4K pages are filled without a branch; the others have a multiple of 512 entries.
-#[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
-#[inline]
-pub(crate) fn fill_table_with_step(slots: &mut [u64], first: u64, step: u64) {
-    match slots.try_into() {
-        Ok(table) => fill_512(table, first, step),
-        Err(_) => fill_chunks(slots.as_chunks_mut().0, first, step),
-    }
-}
-
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
 #[inline(never)]
 fn fill_512(table: &mut [u64; 512], first: u64, step: u64) {
     write_series(table, first, step);
 }
 
+#[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
+#[inline(never)]
+fn fill_512_by_vectors(table: &mut [u64; 512], first: u64, step: u64) {
+    write_series_by_vectors(table, first, step);
+}
+
+#[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
+fn fill_many_by_vectors(tables: &mut [[u64; 512]], first: u64, step: u64) {
+    let after = |n: usize| first.wrapping_add(step.wrapping_mul(512 * n as u64));
+    tables.iter_mut().enumerate().for_each(|(n, table)| fill_512_by_vectors(table, after(n), step));
+}
+
+#[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
+#[inline(never)]
+fn fill_by_vectors(slots: &mut [u64], first: u64, step: u64) {
+    let (long, rest) = slots.as_chunks_mut();
+    fill_many_by_vectors(long, first, step);
+    let mut value = first.wrapping_add(step.wrapping_mul(long.as_flattened().len() as u64));
+    let (eights, rest) = rest.as_chunks_mut();
+    write_eights_by_vectors(eights, value, step);
+    value = value.wrapping_add(step.wrapping_mul(eights.as_flattened().len() as u64));
+    for slot in rest {
+        *slot = value;
+        value = value.wrapping_add(step);
+    }
+}
+
+#[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
+#[inline(never)]
+fn holes_by_vectors(slots: &mut [u64]) {
+    let (long, rest) = slots.as_chunks_mut();
+    write_holes_by_vectors(long);
+    fill_holes(rest);
+}
+
 /// Writes holes, a few at a time. A single fill would become a call of `memset`, which costs five times as much if that
 /// `memset` is not optimised for long ranges.
-pub(crate) fn fill_holes(slots: &mut [u64]) {
+fn fill_holes(slots: &mut [u64]) {
     let (long, rest) = slots.as_chunks_mut::<32>();
     let (short, rest) = rest.as_chunks_mut::<8>();
     let clear = |part: &mut [u64; 8]| {

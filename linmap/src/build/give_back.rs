@@ -15,7 +15,11 @@ pub(crate) fn give_back<M: Memory>(
     memory.with_slots(&mut table, level, |slots| {
         let slots = &slots[..geometry.entries(level)];
         if level != Level::PAGE {
-            for entry in slots.iter().map(|&bits| Descriptor(bits)).filter(|entry| entry.is_table(level)) {
+            // Most tables above others have more holes than entries.
+            let (eights, rest) = slots.as_chunks::<8>();
+            let used = eights.iter().filter(|eight| eight.iter().fold(0, |any, bits| any | bits) != 0);
+            let entries = used.flatten().chain(rest).map(|&bits| Descriptor(bits));
+            for entry in entries.filter(|entry| entry.is_table(level)) {
                 // SAFETY: walkers could reach this table only through the one above, which is a frame. The tree owned it,
                 // and the only pointer to it is in the table above, which is given back as well.
                 let below = unsafe { Frame::from_pa(entry.next_table(geometry)) };

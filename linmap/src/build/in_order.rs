@@ -138,22 +138,29 @@ impl<'s, I> RegionsInOrder<'s, I> {
     }
 }
 
+impl<I: Iterator<Item = Region>> RegionsInOrder<'_, I> {
+    /// Goes on to the next region. Out of line, so that the runs of a region cost what they need.
+    #[inline(never)]
+    fn next_region(&mut self) -> Option<Result<(), BuildError>> {
+        self.rest = self.regions.next()?.up_to_last_address();
+        let Region { va, oa, bytes, .. } = self.rest;
+        // A region that does not start at a page, or has none, has no leaves.
+        let page = self.geometry.page_size();
+        let has_leaves = (va.0 | oa.0) & (page - 1) == 0 && bytes >= page;
+        Some(if has_leaves { self.check(self.rest) } else { Ok(()) })
+    }
+}
+
 impl<I: Iterator<Item = Region>> Iterator for RegionsInOrder<'_, I> {
     type Item = Result<Run, BuildError>;
 
+    #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             if let Some(run) = self.rest.take_run(self.sizes) {
                 return Some(Ok(run));
             }
-            self.rest = self.regions.next()?.up_to_last_address();
-            let Region { va, oa, bytes, .. } = self.rest;
-            // A region that does not start at a page, or has none, has no leaves.
-            let page = self.geometry.page_size();
-            if (va.0 | oa.0) & (page - 1) == 0
-                && bytes >= page
-                && let Err(error) = self.check(self.rest)
-            {
+            if let Err(error) = self.next_region()? {
                 return Some(Err(error));
             }
         }

@@ -5,7 +5,7 @@
 
 use crate::build::counters::Counters;
 use crate::build::error::OutOfFrames;
-use crate::build::fill::fill_with_step;
+use crate::build::fill::Fills;
 use crate::build::give_back::give_back;
 use crate::format::{Attributes, Descriptor, Geometry, LeafChange, Level, Span, TableAttributes};
 use crate::platform::{Frame, Memory};
@@ -116,12 +116,13 @@ impl<M: Memory> Replacement<'_, M> {
     /// partly in the span.
     #[inline(always)]
     fn fill(&self, table: &Table, slots: &mut [u64], first: Descriptor, part: &Part) {
+        let fills = Fills::of(self.memory);
         let (step, members) = (1 << table.shift, self.geometry.run_to_make_below(table.level, table.shift));
         if members == 1 {
-            fill_with_step(slots, first.0, step);
+            fills.table(slots, first.0, step);
             return self.counters.leaves(table.level, false, slots.len() as i64);
         }
-        fill_with_step(slots, first.with_contiguous().0, step);
+        fills.table(slots, first.with_contiguous().0, step);
         // Dissolves the runs that contain the ends of the part, or all runs in between, too.
         let (begins, ends) = (part.first & !(members - 1), part.last & !(members - 1));
         let cut = (

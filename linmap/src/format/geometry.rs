@@ -484,13 +484,17 @@ impl Geometry {
 
     /// Returns the sizes of leaves up to one of 2^`largest` bytes.
     const fn leaf_sizes_up_to(self, largest: u32) -> LeafSizes {
-        let entry_shift = self.page_shift();
-        let page = LeafSize { level: Level::PAGE, contiguous: false, shift: entry_shift, entry_shift };
+        let page_shift = self.page_shift();
+        let page =
+            LeafSize { level: Level::PAGE, contiguous: false, shift: page_shift, entry_shift: page_shift };
         let mut found = LeafSizes { sizes: [page; 8], count: 0 };
         let mut level = self.first_leaf_level();
+        let mut entry_shift = self.level_shift(level);
         loop {
-            let entry_shift = self.level_shift(level);
-            let run_shift = self.contiguous_entries(level).trailing_zeros();
+            let run_shift = match level.0 == self.root.0 {
+                true => self.contiguous_entries(level).trailing_zeros(),
+                false => self.run_shift_below(level),
+            };
             let shift = entry_shift + run_shift;
             if run_shift != 0 && shift <= largest {
                 found.sizes[found.count] = LeafSize { level, contiguous: true, shift, entry_shift };
@@ -505,6 +509,7 @@ impl Geometry {
                 return found;
             }
             level = level.next();
+            entry_shift -= self.index_bits();
         }
     }
 

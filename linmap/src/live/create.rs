@@ -30,12 +30,41 @@ pub unsafe fn create<P: Platform>(
     layout: &Layout<'_>,
     leaves: Leaves,
 ) -> Result<Stats, CreateError> {
-    Tree::fits(platform, layout.geometry())?;
-    // None of a layout's leaves is executable.
-    let tables = space.table_attributes();
-    let tree = Tree::build_judged(platform, layout.geometry(), Half::Upper, tables, layout.runs(leaves))?;
+    let tree = tree_of(space, platform, layout, leaves)?;
     // SAFETY: the caller's promise; the layout's leaves have the memory types that the caller chose, and none is executable.
     Ok(unsafe { space.graft(platform, tree) }?)
+}
+
+/// Does the same for a caller who has the address space alone, as the first CPU of a kernel does: no lock is taken.
+///
+/// # Errors
+///
+/// As for [`create`].
+///
+/// # Safety
+///
+/// As for [`create`].
+pub unsafe fn create_alone<P: Platform>(
+    space: &mut AddressSpace,
+    platform: &P,
+    layout: &Layout<'_>,
+    leaves: Leaves,
+) -> Result<Stats, CreateError> {
+    let tree = tree_of(space, platform, layout, leaves)?;
+    // SAFETY: as above.
+    Ok(unsafe { space.graft_alone(platform, tree) }?)
+}
+
+/// Builds the tree of a layout.
+#[inline]
+fn tree_of<P: Platform>(
+    space: &AddressSpace,
+    platform: &P,
+    layout: &Layout<'_>,
+    leaves: Leaves,
+) -> Result<Tree, CreateError> {
+    let (geometry, tables) = ((layout.geometry(), layout.sizes()), space.table_attributes());
+    Ok(Tree::of_regions(platform, geometry, Half::Upper, tables, layout.regions(leaves))?)
 }
 
 /// Creates mappings of the caller's own choice in a live address space: each region has its addresses, attributes and
@@ -85,7 +114,8 @@ pub unsafe fn create_regions<P: Platform>(
     regions: impl IntoIterator<Item = Region>,
 ) -> Result<Stats, CreateError> {
     let (g, half) = (space.geometry(), space.state().half());
-    let tree = Tree::of_regions(platform, g, half, space.table_attributes(), regions.into_iter())?;
+    let sizes = g.new_leaf_sizes();
+    let tree = Tree::of_regions(platform, (g, &sizes), half, space.table_attributes(), regions.into_iter())?;
     // SAFETY: the caller's promise.
     Ok(unsafe { space.graft(platform, tree) }?)
 }

@@ -5,6 +5,7 @@ use crate::format::{Descriptor, Span, Va};
 use crate::live::address_space::AddressSpace;
 use crate::live::attempt::Call;
 use crate::live::error::{ChangeError, GraftError};
+use crate::live::lock_set::LockSet;
 use crate::live::locked::Locked;
 use crate::plan::Stats;
 use crate::platform::{Dsb, Platform};
@@ -27,17 +28,25 @@ impl AddressSpace {
     /// As for [`map`](Self::map), for everything that the tree maps.
     pub unsafe fn graft<P: Platform>(&self, platform: &P, mut tree: Tree) -> Result<Stats, GraftError> {
         let grafted = self.may_graft(&tree).and_then(|()| self.publish(platform, &mut tree));
-        match grafted {
-            Ok(()) => {
-                let stats = tree.stats();
-                platform.give(tree.into_root());
-                Ok(stats)
-            }
-            Err(error) => {
-                tree.discard(platform);
-                Err(error)
-            }
-        }
+        settled(platform, tree, grafted)
+    }
+
+    /// Moves a tree into this address space as [`graft`](Self::graft) does, for a caller who has it alone: no lock is taken.
+    ///
+    /// # Errors
+    ///
+    /// As for [`graft`](Self::graft).
+    ///
+    /// # Safety
+    ///
+    /// As for [`map`](Self::map), for everything that the tree maps.
+    pub unsafe fn graft_alone<P: Platform>(
+        &mut self,
+        platform: &P,
+        mut tree: Tree,
+    ) -> Result<Stats, GraftError> {
+        let grafted = self.may_graft(&tree).and_then(|()| self.publish_alone(platform, &mut tree));
+        settled(platform, tree, grafted)
     }
 
     fn may_graft(&self, tree: &Tree) -> Result<(), GraftError> {
@@ -65,15 +74,9 @@ impl AddressSpace {
 
     /// Moves the entries of the tree's root into the live root.
     fn publish<P: Platform>(&self, platform: &P, tree: &mut Tree) -> Result<(), GraftError> {
-        let (used, state) = (tree.used(), self.state());
-        let at = |index: usize| state.base() + ((index as u64) << state.root_shift());
-        let last = used.end.max(used.start + 1) - 1;
-        let span = Span { first: at(used.start), last: at(last) + ((1 << state.root_shift()) - 1) };
-        let published = Call::new(state, platform).attempts(span, |locked| {
-            let root = locked.root();
-            if let Some(index) = used.clone().find(|&n| locked.load(&root, n) != Descriptor::HOLE) {
-                return Err(ChangeError::Occupied { va: Va(at(index)) }.into());
-            }
+        let span = self.touched_by(tree);
+        let published = Call::new(self.state(), platform).attempts(span, |locked| {
+            is_free(locked, tree)?;
             locked.mark(span);
             store_root(locked, tree);
             Ok(())
@@ -83,6 +86,58 @@ impl AddressSpace {
             Err(_) => Err(GraftError::Busy { va: Va(span.first) }),
             Ok(_) => Ok(()),
         }
+    }
+
+    /// Does the same without locks: the borrow excludes all other users, and with them claims and repaints.
+    fn publish_alone<P: Platform>(&mut self, platform: &P, tree: &mut Tree) -> Result<(), GraftError> {
+        let (span, call) = (self.touched_by(tree), Call::new(self.state(), platform));
+        let locked = call.locked(LockSet::of::<P>(span));
+        if let Err(ChangeError::Occupied { va }) = is_free(&locked, tree) {
+            return Err(GraftError::Occupied { va });
+        }
+        locked.settle(span);
+        store_root(&locked, tree);
+        Ok(())
+    }
+
+    /// Returns the addresses of the entries of the root that a tree's entries may take; those of one if it has none.
+    fn touched_by(&self, tree: &Tree) -> Span {
+        let (used, state) = (tree.used(), self.state());
+        let at = |index: usize| state.base() + ((index as u64) << state.root_shift());
+        let last = used.end.max(used.start + 1) - 1;
+        Span { first: at(used.start), last: at(last) + ((1 << state.root_shift()) - 1) }
+    }
+}
+
+/// Gives the root of a tree that was grafted back, or all of a tree that was not.
+fn settled<P: Platform>(
+    platform: &P,
+    tree: Tree,
+    grafted: Result<(), GraftError>,
+) -> Result<Stats, GraftError> {
+    match grafted {
+        Ok(()) => {
+            let stats = tree.stats();
+            platform.give(tree.into_root());
+            Ok(stats)
+        }
+        Err(error) => {
+            tree.discard(platform);
+            Err(error)
+        }
+    }
+}
+
+/// Checks that the live root has holes where a tree may have entries.
+///
+/// # Errors
+///
+/// It has something there.
+fn is_free<P: Platform>(locked: &Locked<'_, P>, tree: &Tree) -> Result<(), ChangeError> {
+    let root = locked.root();
+    match tree.used().find(|&n| locked.load(&root, n) != Descriptor::HOLE) {
+        Some(index) => Err(ChangeError::Occupied { va: Va(root.va(index)) }),
+        None => Ok(()),
     }
 }
 

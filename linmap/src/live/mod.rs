@@ -3,6 +3,7 @@
 mod address_space;
 mod alike;
 mod attempt;
+mod blank_space;
 mod change_flags;
 mod change_list;
 mod claims;
@@ -45,9 +46,10 @@ mod unmap;
 
 pub use address_space::AddressSpace;
 pub(crate) use attempt::Call;
+pub use blank_space::BlankSpace;
 pub use change_flags::ChangeFlags;
 pub(crate) use claims::Claim;
-pub use create::{create, create_regions};
+pub use create::{create, create_alone, create_regions};
 pub(crate) use ends::tables_for_ends;
 pub(crate) use error::refusal;
 pub use error::{AdoptError, ChangeError, CreateError, GraftError, RemakeError};

@@ -12,7 +12,7 @@ use crate::live::map_state::MapState;
 use crate::plan::Stats;
 use crate::platform::{Memory, Slot};
 use crate::read::{
-    Checks, DumpError, Finding, Live, MarkedRange, ReadTables, Table, Visited, check, count, count_collapsed,
+    Checks, DumpError, Finding, Live, MarkedRange, ReadTables, Visited, check, count_collapsed, count_live,
     dump_with, visit,
 };
 
@@ -61,21 +61,22 @@ impl<'a, M: Memory> Reader<'a, M> {
             return None;
         }
         let (g, tables) = (self.geometry(), self.tables());
-        let mut table = Table::root(self.state.root(), g, self.state.base());
+        let (bits, page_shift) = (g.index_bits(), g.page_shift());
+        let (mut table, mut shift, mut level) = (self.state.root(), self.state.root_shift(), g.root());
+        let mut index = ((va.0 - self.state.base()) >> shift) as usize;
         loop {
-            let index = table.index_of(va.0);
-            let entry =
-                tables.entry(Slot { table: table.pa, index }, table.level).unwrap_or_else(|e| match e {});
-            if !entry.is_table(table.level) {
-                return Some((Va(table.va(index)), table.level, entry.decode(g, table.level)));
+            let entry = tables.entry(Slot { table, index }, level).unwrap_or_else(|e| match e {});
+            if shift == page_shift || !entry.is_link() {
+                return Some((Va(va.0 & (u64::MAX << shift)), level, entry.decode(g, level)));
             }
-            table = Table::below(&table, index, entry.next_table(g), g);
+            (table, shift, level) = (entry.next_table(g), shift - bits, level.down(1));
+            index = (va.0 >> shift) as usize & ((1 << bits) - 1);
         }
     }
 
-    /// Counts the leaves and tables from `first` to `last`, as [`count`] does.
+    /// Counts the leaves and tables from `first` to `last`, as [`count`](crate::count) does. An entry may be read twice.
     pub fn count(&self, range: (Va, Va)) -> Stats {
-        count(&self.tables(), self.geometry(), self.state.root(), range).unwrap_or_else(|e| match e {})
+        count_live(&self.tables(), self.geometry(), self.state.root(), range)
     }
 
     /// Counts what a collapse would leave from `first` to `last`, as [`count_collapsed`] does.

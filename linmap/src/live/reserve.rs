@@ -103,6 +103,11 @@ unsafe impl<M: Memory> Memory for Reserve<'_, M> {
         unsafe { self.memory.store(slot, new) }
     }
 
+    #[inline]
+    fn has_vectors(&self) -> bool {
+        self.memory.has_vectors()
+    }
+
     const STORES_ROOT: bool = M::STORES_ROOT;
 
     #[inline]

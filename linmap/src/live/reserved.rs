@@ -68,6 +68,10 @@ unsafe impl<P: Platform> Memory for Reserved<'_, P> {
         self.platform.page_size()
     }
 
+    fn has_vectors(&self) -> bool {
+        self.platform.has_vectors()
+    }
+
     fn take(&self) -> Option<Frame> {
         Memory::take(&self.reserve)
     }

@@ -14,7 +14,7 @@
 use core::fmt;
 use core::ops::Range;
 
-use crate::format::{Attributes, Geometry, LeafSizes, MemoryType, Pa, Va};
+use crate::format::{Attributes, Geometry, LeafSize, LeafSizes, Level, MemoryType, Pa, Va};
 use crate::plan::image_alias::ImageAlias;
 use crate::plan::offset;
 use crate::plan::ranges::{bytes, clip, down, dropped_bytes, up};
@@ -155,6 +155,7 @@ impl<'a> Layout<'a> {
     /// # Errors
     ///
     /// No RAM; ranges that overlap; a carve-out or image that is not inside one RAM range or is beyond the half.
+    #[inline]
     pub fn new(
         geometry: Geometry,
         ram: &'a mut [Range<Pa>],
@@ -169,9 +170,9 @@ impl<'a> Layout<'a> {
         let first = ram.first().ok_or(LayoutError::NoRam)?.start;
         let kept: u64 = ram.iter().map(bytes).sum();
 
-        let (offset, mapped) = offset::chosen(geometry, ram, first);
-        let unaligned_bytes = given.saturating_sub(kept);
         let sizes = geometry.new_leaf_sizes();
+        let (offset, mapped) = offset::chosen((geometry, &sizes), ram, first);
+        let unaligned_bytes = given.saturating_sub(kept);
         let memory_types = (MemoryType::NORMAL_TAGGED, MemoryType::NORMAL);
         let without_image = Self {
             geometry,
@@ -215,12 +216,14 @@ impl<'a> Layout<'a> {
     /// # Errors
     ///
     /// An image that is not inside one RAM range, overlaps a carve-out, or is beyond the half.
-    pub fn with_image(self, image: Range<Pa>, rodata: Rodata) -> Result<Self, LayoutError> {
-        let image = whole_pages(&image, self.geometry.page_size());
-        let new = Self { image, rodata, ..self };
-        new.check_specials()?;
-        new.check_reach(&new.mapped)?;
-        Ok(new)
+    // Inlined, as the next: otherwise a layout is copied at each step.
+    #[inline(always)]
+    pub fn with_image(mut self, image: Range<Pa>, rodata: Rodata) -> Result<Self, LayoutError> {
+        self.image = whole_pages(&image, self.geometry.page_size());
+        self.rodata = rodata;
+        self.check_specials()?;
+        self.check_reach(&self.mapped)?;
+        Ok(self)
     }
 
     /// Adds the kernel's data and bss, whose alias in the map is as `alias` says. Like text and constants they share no leaf with
@@ -233,11 +236,13 @@ impl<'a> Layout<'a> {
     /// # Errors
     ///
     /// Data that is not inside one RAM range, overlaps a carve-out or text and constants, or is beyond the half.
-    pub fn with_data(self, data: Range<Pa>, alias: ImageAlias) -> Result<Self, LayoutError> {
-        let new = Self { data: whole_pages(&data, self.geometry.page_size()), data_alias: alias, ..self };
-        new.check_specials()?;
-        new.check_reach(&new.mapped)?;
-        Ok(new)
+    #[inline(always)]
+    pub fn with_data(mut self, data: Range<Pa>, alias: ImageAlias) -> Result<Self, LayoutError> {
+        self.data = whole_pages(&data, self.geometry.page_size());
+        self.data_alias = alias;
+        self.check_specials()?;
+        self.check_reach(&self.mapped)?;
+        Ok(self)
     }
 
     /// Returns the kernel's data and bss in whole pages, and what their alias is to be.
@@ -320,6 +325,11 @@ impl<'a> Layout<'a> {
         self.geometry
     }
 
+    /// Returns the sizes of its leaves.
+    pub(crate) const fn sizes(&self) -> &LeafSizes {
+        &self.sizes
+    }
+
     /// Returns the value to add to a physical address to get its address in the linear map, wrapping.
     pub const fn offset(&self) -> u64 {
         self.offset
@@ -359,6 +369,26 @@ impl<'a> Layout<'a> {
     /// Returns the leaves of the map in address order. With [`Leaves::Pages`] only the image's alias has large leaves.
     pub fn runs(&self, leaves: Leaves) -> impl Iterator<Item = Run> {
         self.regions(leaves).flat_map(|region| region.runs_of(&self.sizes))
+    }
+
+    /// Returns a number of table pages that no tree of this layout exceeds, the root included: a few numbers are added, and no
+    /// run is made. [`Stats::of_runs`](crate::Stats::of_runs) has the exact number.
+    pub fn most_tables(&self, leaves: Leaves) -> u64 {
+        let (g, bytes_of) = (self.geometry, |ranges: &[Range<Pa>]| ranges.iter().map(bytes).sum::<u64>());
+        let regions = (self.ram.len() + 2 * self.specials().count()) as u64;
+        let ram = bytes_of(self.ram);
+        let in_pages = if leaves == Leaves::Pages { ram } else { bytes_of(self.carve_outs) };
+        // Leaves of levels above this one are not aligned in both address spaces.
+        let fits = |size: &&LeafSize| self.offset & (size.bytes() - 1) == 0;
+        let first_leaf = self.sizes.iter().find(fits).map_or(Level::PAGE, |size| size.level);
+        let (mut level, mut tables) = (g.root(), 1);
+        while level != Level::PAGE {
+            // An entry of this level is a table where it cannot be a leaf, and at both ends of a region.
+            let cut = if level < first_leaf { ram } else { in_pages };
+            tables += (cut >> g.level_shift(level)) + 2 * regions;
+            level = level.next();
+        }
+        tables
     }
 
     /// Returns the regions of the map in address order.

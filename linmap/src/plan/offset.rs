@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use crate::format::{Geometry, Half, Level, Pa, Va};
+use crate::format::{Geometry, Half, LeafSizes, Level, Pa, Va};
 use crate::plan::ranges::{down, dropped_bytes, up};
 
 /// Returns the first and the last address of the linear map: the lower part of the upper half.
@@ -15,7 +15,7 @@ pub const fn linear_range(geometry: Geometry) -> (Va, Va) {
 ///
 /// Among the offsets that map the first RAM it takes one that drops the fewest bytes, to within an L2 block, and among
 /// those the one that permits the largest leaf.
-pub(super) fn chosen(g: Geometry, ram: &[Range<Pa>], first: Pa) -> (u64, Range<Pa>) {
+pub(super) fn chosen((g, sizes): (Geometry, &LeafSizes), ram: &[Range<Pa>], first: Pa) -> (u64, Range<Pa>) {
     let (start, last) = linear_range(g);
     let reach = last.0 - start.0 + 1;
     let oa_end = 1u64 << g.oa_bits();
@@ -24,7 +24,7 @@ pub(super) fn chosen(g: Geometry, ram: &[Range<Pa>], first: Pa) -> (u64, Range<P
         Pa(base)..Pa(base.saturating_add(reach).min(oa_end).max(base))
     };
     let fits = |leaf: u64| ram.iter().any(|r| up(r.start, leaf).0.saturating_add(leaf) <= r.end.0);
-    let (page, sizes) = (g.page_size(), g.new_leaf_sizes());
+    let page = g.page_size();
     let mut usable =
         sizes.iter().map(|s| s.bytes_of_known()).filter(|&l| l <= reach && (l == page || fits(l)));
     let dropped = |leaf: u64| dropped_bytes(ram, &window(leaf));

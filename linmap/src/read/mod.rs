@@ -2,6 +2,7 @@
 
 mod check;
 mod collapsed;
+mod count;
 mod cursor;
 mod ptdump;
 mod reader;
@@ -10,10 +11,10 @@ mod walk;
 
 pub use check::{Checks, Finding, RunFault, check};
 pub use collapsed::count_collapsed;
+pub(crate) use count::count_live;
 pub(crate) use cursor::{Source, Visitor, visit_span};
 pub use ptdump::{DumpError, MarkedRange, dump, dump_with};
 pub(crate) use reader::Live;
 pub use reader::{Bounded, BoundedError, ReadTables};
 pub(crate) use table::Table;
-pub(crate) use walk::count_live;
 pub use walk::{Visited, count, visit};

@@ -3,7 +3,7 @@
 use core::cell::Cell;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::format::{Descriptor, Geometry, Level};
+use crate::format::{Descriptor, Geometry, Level, Pa};
 use crate::platform::{Memory, Slot};
 use crate::read::cursor::Source;
 use crate::read::table::Table;
@@ -112,6 +112,35 @@ impl<'m, M: Memory> Live<'m, M> {
     /// Only live tables of this memory are read.
     pub(crate) const unsafe fn new(memory: &'m M) -> Self {
         Self(memory)
+    }
+
+    /// Returns the index after the last entry, from one on and up to `last`, that is known to differ from `entry`, which is the
+    /// first, only in its address. More are looked at by eights.
+    #[inline(always)]
+    pub(crate) fn alike(&self, table: Pa, (index, last): (usize, usize), entry: Descriptor) -> usize {
+        let mut next = index;
+        while next + 7 <= last {
+            let eight = self.eight(table, next);
+            if eight.iter().fold(0, |all, other| all | other.0 ^ entry.0) & !Descriptor::ADDRESS != 0 {
+                break;
+            }
+            next += 8;
+        }
+        next.max(index + 1)
+    }
+
+    /// Returns eight adjacent descriptors.
+    #[inline(always)]
+    fn eight(&self, table: Pa, index: usize) -> [Descriptor; 8] {
+        if M::PLAIN {
+            // SAFETY: the table is live, as the creator of this value promised; its memory is plain.
+            let first = unsafe { self.0.words(table).add(index) };
+            // SAFETY: as above; the caller knows that there are eight.
+            let load = |n| Descriptor(unsafe { AtomicU64::from_ptr(first.add(n)) }.load(Relaxed));
+            return [load(0), load(1), load(2), load(3), load(4), load(5), load(6), load(7)];
+        }
+        // SAFETY: the table is live, as the creator of this value promised.
+        core::array::from_fn(|n| unsafe { self.0.load(Slot { table, index: index + n }) })
     }
 }
 

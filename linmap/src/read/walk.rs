@@ -5,11 +5,12 @@
 
 use core::ops::ControlFlow;
 
-use crate::format::{Decoder, Descriptor, Entry, Geometry, Half, Level, Pa, Span, TableLimits, Va};
+use crate::format::{Decoder, Descriptor, Entry, Geometry, Level, Pa, TableLimits, Va};
 use crate::plan::Stats;
-use crate::platform::{Memory, Slot};
-use crate::read::cursor::{Source, Stop, Visitor, visit_span};
-use crate::read::reader::{Live, ReadTables, Reading};
+use crate::platform::Slot;
+use crate::read::count::translated;
+use crate::read::cursor::{Stop, Visitor, visit_span};
+use crate::read::reader::{ReadTables, Reading};
 use crate::read::table::Table;
 
 /// An entry that a walk visits.
@@ -44,26 +45,9 @@ pub fn visit<R: ReadTables>(
     range: (Va, Va),
     each: impl FnMut(&Visited) -> ControlFlow<()>,
 ) -> Result<ControlFlow<()>, R::Error> {
-    walk::<R, true>(reader, geometry, root, range, each)
-}
-
-/// Visits entries, with or without those that are 0.
-fn walk<R: ReadTables, const ZEROS: bool>(
-    reader: &R,
-    geometry: Geometry,
-    root: Pa,
-    (first, last): (Va, Va),
-    each: impl FnMut(&Visited) -> ControlFlow<()>,
-) -> Result<ControlFlow<()>, R::Error> {
-    let half = if first.0 >> 63 == 0 { Half::Lower } else { Half::Upper };
-    let base = geometry.base(half);
-    let end = base + ((1 << geometry.va_bits()) - 1);
-    let span = Span { first: first.0.max(base), last: last.0.min(end) };
-    if span.last < span.first {
-        return Ok(ControlFlow::Continue(()));
-    }
+    let Some((base, span)) = translated(geometry, range) else { return Ok(ControlFlow::Continue(())) };
     let source = Reading { reader, geometry };
-    let mut walk = Walk::<_, ZEROS> { geometry, limits: TableLimits::empty(), each };
+    let mut walk = Walk { geometry, limits: TableLimits::empty(), each };
     match visit_span(&source, &Table::root(root, geometry, base), span, &mut walk) {
         Ok(()) => Ok(ControlFlow::Continue(())),
         Err(Stop::Enough) => Ok(ControlFlow::Break(())),
@@ -82,63 +66,23 @@ pub fn count<R: ReadTables>(
     root: Pa,
     range: (Va, Va),
 ) -> Result<Stats, R::Error> {
-    count_by::<R, true>(reader, geometry, root, range)
-}
-
-/// Counts the same in live tables, which can all be read, and are mostly zeros: what is not 0 may be read twice.
-pub(crate) fn count_live<M: Memory>(
-    tables: &Live<'_, M>,
-    geometry: Geometry,
-    root: Pa,
-    range: (Va, Va),
-) -> Stats {
-    count_by::<_, false>(tables, geometry, root, range).unwrap_or_else(|e| match e {})
-}
-
-fn count_by<R: ReadTables, const ZEROS: bool>(
-    reader: &R,
-    geometry: Geometry,
-    root: Pa,
-    range: (Va, Va),
-) -> Result<Stats, R::Error> {
     let mut stats = Stats::ROOT;
-    let _ = walk::<R, ZEROS>(reader, geometry, root, range, |visited| {
+    let _ = visit(reader, geometry, root, range, |visited| {
         stats.count_entry(visited.level, visited.entry);
         ControlFlow::Continue(())
     })?;
     Ok(stats)
 }
 
-/// Returns the index of the first entry that is not 0, or of the one after the last. Most entries of a root that is taken over
-/// are 0, so it looks at four at a time.
-fn next_used<R: ReadTables>(
-    source: &Reading<'_, R>,
-    table: &Table,
-    (mut index, last): (usize, usize),
-) -> Result<usize, R::Error> {
-    let load = |index: usize| source.load(table, index).map(|entry| entry.0);
-    while index + 3 <= last {
-        let four = [load(index)?, load(index + 1)?, load(index + 2)?, load(index + 3)?];
-        if four[0] | four[1] | four[2] | four[3] != 0 {
-            return Ok(index + four.iter().take_while(|&&entry| entry == 0).count());
-        }
-        index += 4;
-    }
-    while index <= last && load(index)? == 0 {
-        index += 1;
-    }
-    Ok(index)
-}
-
 /// The visitor of a walk.
-struct Walk<F, const ZEROS: bool> {
+struct Walk<F> {
     geometry: Geometry,
     /// The restrictions on the next table.
     limits: TableLimits,
     each: F,
 }
 
-impl<F: FnMut(&Visited) -> ControlFlow<()>, const ZEROS: bool> Walk<F, ZEROS> {
+impl<F: FnMut(&Visited) -> ControlFlow<()>> Walk<F> {
     #[inline(always)]
     fn visited<E>(
         &mut self,
@@ -155,9 +99,7 @@ impl<F: FnMut(&Visited) -> ControlFlow<()>, const ZEROS: bool> Walk<F, ZEROS> {
     }
 }
 
-impl<R: ReadTables, F: FnMut(&Visited) -> ControlFlow<()>, const ZEROS: bool> Visitor<Reading<'_, R>>
-    for Walk<F, ZEROS>
-{
+impl<R: ReadTables, F: FnMut(&Visited) -> ControlFlow<()>> Visitor<Reading<'_, R>> for Walk<F> {
     type Stop = Stop<R::Error>;
     /// The decoder of the table's entries, and the restrictions on them.
     type Scratch = (Decoder, TableLimits);
@@ -170,15 +112,12 @@ impl<R: ReadTables, F: FnMut(&Visited) -> ControlFlow<()>, const ZEROS: bool> Vi
     #[inline(always)]
     fn leaves(
         &mut self,
-        source: &Reading<'_, R>,
+        _: &Reading<'_, R>,
         table: &Table,
         scratch: &mut Self::Scratch,
-        (index, last): (usize, usize),
+        (index, _): (usize, usize),
         entry: Descriptor,
     ) -> Result<usize, Self::Stop> {
-        if !ZEROS && entry == Descriptor::HOLE {
-            return Ok(next_used(source, table, (index + 1, last))?);
-        }
         self.visited(table, *scratch, index, entry)?;
         Ok(index + 1)
     }

@@ -112,15 +112,22 @@ impl Live {
         (text, root.collect(), self.memory.in_use())
     }
 
-    fn create(&mut self, layout: &Layout<'_>) -> Result<Stats, CreateError> {
+    /// Creates the map, with locks or `alone`.
+    fn create(&mut self, layout: &Layout<'_>, alone: bool) -> Result<Stats, CreateError> {
+        let (space, platform) = (&mut self.space, self.memory.platform());
         // SAFETY: no CPU uses these tables.
-        unsafe { linmap::create(&self.space, &self.memory.platform(), layout, Leaves::Largest) }
+        unsafe {
+            match alone {
+                true => linmap::create_alone(space, &platform, layout, Leaves::Largest),
+                false => linmap::create(space, &platform, layout, Leaves::Largest),
+            }
+        }
     }
 }
 
 #[test]
 fn creation_that_runs_out_of_frames_changes_nothing() {
-    for g in geometries() {
+    for (g, alone) in geometries().into_iter().flat_map(|g| [(g, false), (g, true)]) {
         with_layout(g, |layout| {
             let needed = Stats::of_runs(g, layout.runs(Leaves::Largest)).tables as usize;
             for spare in 0..needed {
@@ -128,7 +135,7 @@ fn creation_that_runs_out_of_frames_changes_nothing() {
                 let before = live.state();
                 let taken = spare as u64;
                 assert_eq!(
-                    live.create(&layout),
+                    live.create(&layout, alone),
                     Err(CreateError::Build(BuildError::OutOfFrames { taken })),
                     "{g:?}"
                 );
@@ -136,7 +143,8 @@ fn creation_that_runs_out_of_frames_changes_nothing() {
             }
             let mut live = Live::new(g, needed);
             let before = live.memory.in_use();
-            let stats = live.create(&layout).expect("enough");
+            let stats = live.create(&layout, alone).expect("enough");
+            assert_eq!(stats, Stats::of_runs(g, layout.runs(Leaves::Largest)), "{g:?}");
             // The root that was built is given back: the live one has its entries.
             assert_eq!(live.memory.in_use(), before + stats.tables as usize - 1, "{g:?}");
         });
@@ -145,15 +153,17 @@ fn creation_that_runs_out_of_frames_changes_nothing() {
 
 #[test]
 fn a_map_is_not_created_where_there_is_one() {
-    for g in geometries() {
+    for (g, alone) in geometries().into_iter().flat_map(|g| [(g, false), (g, true)]) {
         with_layout(g, |layout| {
             let needed = Stats::of_runs(g, layout.runs(Leaves::Largest)).tables as usize;
             let mut live = Live::new(g, 2 * needed);
-            live.create(&layout).expect("enough");
+            live.create(&layout, alone).expect("enough");
+            let counted = live.space.count(&live.memory.platform(), linmap::linear_range(g));
+            assert_eq!(counted, Stats::of_runs(g, layout.runs(Leaves::Largest)), "{g:?}");
             let before = live.state();
             let (start, _) = linmap::linear_range(g);
             assert_eq!(
-                live.create(&layout),
+                live.create(&layout, !alone),
                 Err(CreateError::Graft(GraftError::Occupied { va: start })),
                 "{g:?}"
             );

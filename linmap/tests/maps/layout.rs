@@ -2,7 +2,8 @@
 
 use std::ops::Range;
 
-use linmap::{Geometry, Granule, Kind, Layout, LayoutError, Leaves, OaFormat, Pa, Rodata};
+use linmap::{Geometry, Granule, ImageAlias, Kind, Layout, LayoutError, Leaves, OaFormat, Pa, Rodata, Stats};
+use test_support::geometries;
 
 const NO_IMAGE: Range<u64> = 0..0;
 
@@ -207,4 +208,33 @@ fn the_ends_of_the_map_are_reached() {
         assert_eq!(of(&mut [range.clone()], Pa(0)..Pa(0)), dropped(Kind::CarveOut));
         assert_eq!(of(&mut [], range.clone()), dropped(Kind::Image));
     }
+}
+
+/// The estimate is never too low, and near where a map has few tables: RAM of every alignment, with all kinds of ranges, at
+/// offsets that leave no large leaf aligned as well.
+#[test]
+fn no_tree_has_more_tables_than_estimated() {
+    const G: u64 = 1 << 30;
+    let mut estimated = 0;
+    for (g, at) in geometries().into_iter().flat_map(|g| [0, 1, 5].map(|at| (g, at))) {
+        let first = at * 0x7_0000 + G;
+        let mut ram = [Pa(first)..Pa(3 * G - 0x5_0000), Pa(9 * G + 0x1_0000)..Pa(11 * G + 0x3000)];
+        let mut carve_outs = [Pa(10 * G)..Pa(10 * G + 0x30_0000)];
+        let image = Pa(G + 0x29_0000)..Pa(G + 0x43_0000);
+        let Ok(layout) = Layout::new(g, &mut ram, &mut carve_outs, image, Rodata::Full) else { continue };
+        let layout = layout
+            .with_data(Pa(G + 0x43_0000)..Pa(G + 0x55_0000), ImageAlias::ReadOnly)
+            .expect("beside the image");
+        let skewed = layout.clone().at(layout.offset().wrapping_add(g.page_size()));
+        for layout in [Some(layout), skewed.ok()].into_iter().flatten() {
+            for leaves in [Leaves::Largest, Leaves::Pages] {
+                let exact = Stats::of_runs(g, layout.runs(leaves)).tables;
+                let most = layout.most_tables(leaves);
+                assert!(exact <= most, "{g:?} at {first:#x}, {leaves:?}: {exact} of {most}");
+                assert!(most <= exact + 80, "{g:?} at {first:#x}, {leaves:?}: {exact} of {most}");
+                estimated += 1;
+            }
+        }
+    }
+    assert!(estimated > 100, "{estimated} maps");
 }

@@ -108,7 +108,8 @@ fn cost_table(document: &Document) -> Option<String> {
 }
 
 /// The windows of the map's creation.
-const OF_CREATION: [&str; 3] = ["identity_build", "create", "identity_discard"];
+const OF_CREATION: [&str; 7] =
+    ["layout", "identity_build", "switch", "create", "identity_discard", "image_map", "create_all"];
 
 /// The cost of changes, window by window.
 fn window_table(document: &Document) -> Option<String> {
@@ -140,16 +141,11 @@ fn creation(document: &Document) -> Option<String> {
         let count = document.number(&format!("/windows/create/{name}"));
         count.map(|count| format!(", {} {}", grouped(count), name.to_uppercase())).unwrap_or_default()
     };
-    let temporary = ["identity_build", "identity_discard"]
-        .map(|name| document.number(&format!("/windows/{name}/instructions")).map(grouped));
-    let temporary = match temporary {
-        [Some(build), Some(discard)] => {
-            format!("; the temporary 1:1 map: {build} to build, {discard} to take down")
-        }
-        _ => String::new(),
-    };
+    let in_full = document.number("/windows/create_all/instructions").map_or_else(String::new, |all| {
+        format!("; in full, with layout, temporary 1:1 map and switches, {} instructions", grouped(all))
+    });
     Some(format!(
-        "{HEADING}Creation{HEADING:#}: {instructions}{}{}{}{temporary}\n",
+        "{HEADING}Creation{HEADING:#}: {instructions}{}{}{}{in_full}\n",
         count("tlbi"),
         count("dsb"),
         count("isb")

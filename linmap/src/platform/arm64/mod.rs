@@ -11,6 +11,8 @@ mod cpus;
 mod series;
 mod start;
 mod uses;
+#[cfg(not(target_feature = "neon"))]
+mod vectors;
 
 pub use counting::Counting;
 pub use cpus::{Cpus, Held};
@@ -18,6 +20,8 @@ pub use cpus::{Cpus, Held};
 pub(crate) use series::write_series;
 pub use start::{Start, start};
 pub use uses::Uses;
+#[cfg(not(target_feature = "neon"))]
+pub(crate) use vectors::{write_eights_by_vectors, write_holes_by_vectors, write_series_by_vectors};
 
 use crate::format::{Geometry, Instruction, Tlbi, Va};
 use crate::platform::cache::CacheType;

@@ -1,0 +1,82 @@
+//! Counts what live tables hold. Entries that differ only in their addresses are counted by eights.
+//!
+//! Live tables can all be read, and an entry may be read twice. For other sources each slot is read once (`walk.rs`).
+
+use crate::format::{Decoder, Descriptor, Entry, Geometry, Half, Pa, Span, Va};
+use crate::plan::Stats;
+use crate::platform::Memory;
+use crate::read::cursor::{Stop, Visitor, visit_span};
+use crate::read::reader::{Live, Reading};
+use crate::read::table::Table;
+
+/// Counts the leaves of live tables from the first address of a range to the last, and the tables that lead to them.
+pub(crate) fn count_live<M: Memory>(
+    tables: &Live<'_, M>,
+    geometry: Geometry,
+    root: Pa,
+    (first, last): (Va, Va),
+) -> Stats {
+    let mut count = Count { geometry, stats: Stats::ROOT };
+    if let Some((base, span)) = translated(geometry, (first, last)) {
+        let source = Reading { reader: tables, geometry };
+        match visit_span(&source, &Table::root(root, geometry, base), span, &mut count) {
+            Ok(()) | Err(Stop::Enough) => {}
+            Err(Stop::Read(e)) => match e {},
+        }
+    }
+    count.stats
+}
+
+/// Returns the first address of the half that a range begins in, and the part of the range that the half's root translates.
+pub(crate) fn translated(geometry: Geometry, (first, last): (Va, Va)) -> Option<(u64, Span)> {
+    let half = if first.0 >> 63 == 0 { Half::Lower } else { Half::Upper };
+    let base = geometry.base(half);
+    let end = base + ((1 << geometry.va_bits()) - 1);
+    let span = Span { first: first.0.max(base), last: last.0.min(end) };
+    (span.first <= span.last).then_some((base, span))
+}
+
+/// The visitor of a count.
+struct Count {
+    geometry: Geometry,
+    stats: Stats,
+}
+
+impl<M: Memory> Visitor<Reading<'_, Live<'_, M>>> for Count {
+    type Stop = Stop<core::convert::Infallible>;
+    type Scratch = Decoder;
+
+    #[inline(always)]
+    fn begin(&mut self, table: &Table) -> Decoder {
+        Decoder::new(self.geometry, table.level)
+    }
+
+    #[inline(always)]
+    fn leaves(
+        &mut self,
+        source: &Reading<'_, Live<'_, M>>,
+        table: &Table,
+        decoder: &mut Decoder,
+        (index, last): (usize, usize),
+        entry: Descriptor,
+    ) -> Result<usize, Self::Stop> {
+        let end = source.reader.alike(table.pa, (index, last), entry);
+        if let Entry::Leaf(leaf) = decoder.entry(entry) {
+            self.stats.count_leaves(table.level, leaf.contiguous, (end - index) as u64);
+        }
+        Ok(end)
+    }
+
+    #[inline(always)]
+    fn enter(
+        &mut self,
+        _: &Reading<'_, Live<'_, M>>,
+        _: &Table,
+        _: &mut Decoder,
+        _: usize,
+        _: Descriptor,
+    ) -> Result<bool, Self::Stop> {
+        self.stats.tables += 1;
+        Ok(true)
+    }
+}
