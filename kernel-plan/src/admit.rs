@@ -200,7 +200,9 @@ mod tests {
         midr: 0xc00f_ac30,
         isar0: 2 << 56,
         mmfr0: 0x0010_1126,
+        mmfr1: 0,
         mmfr2: 1 << 16,
+        mmfr3: 0,
         pfr1: 3 << 8,
         dfr0: 0,
         ctr: COHERENT,
@@ -371,7 +373,7 @@ mod tests {
             let promise = Promise { never_aborts, range_tlbi, repeat_tlbi };
             let cache = CacheType::of(used);
             let system = Needs { geometry, pa_bits: bits, tags, resizes_live, promise, cache };
-            let cpu = Features { midr, isar0, mmfr0, mmfr2, pfr1, dfr0, ctr };
+            let cpu = Features { midr, isar0, mmfr0, mmfr2, pfr1, dfr0, ctr, ..Features::default() };
             match admit(&system, &cpu, claims) {
                 Ok(Terms { promise: after, cache, leave_live }) => {
                     prop_assert_eq!(cache, system.cache.weakest(cpu.cache_type()));

@@ -107,8 +107,17 @@ mod tests {
     use std::string::{String, ToString};
     use std::vec::Vec;
 
-    const A72: Features =
-        Features { midr: 0x410f_d083, isar0: 0, mmfr0: 0x1124, mmfr2: 0, pfr1: 0, dfr0: 0, ctr: 0 };
+    const A72: Features = Features {
+        midr: 0x410f_d083,
+        isar0: 0,
+        mmfr0: 0x1124,
+        mmfr1: 0,
+        mmfr2: 0,
+        mmfr3: 0,
+        pfr1: 0,
+        dfr0: 0,
+        ctr: 0,
+    };
     const MAX: Features = Features { mmfr0: 0x1020_1126, ..A72 };
 
     fn choose(line: &str, features: &Features) -> (Granule, u32, Vec<String>) {

@@ -31,15 +31,7 @@ impl Setting {
     /// Returns QEMU's: a Cortex-A72 and 44-bit addresses, the image 2 MiB into RAM.
     pub(super) fn usual() -> Self {
         Self {
-            features: Features {
-                midr: 0x410f_d083,
-                isar0: 0,
-                mmfr0: 0x1124,
-                mmfr2: 0,
-                pfr1: 0,
-                dfr0: 0,
-                ctr: 0,
-            },
+            features: Features { midr: 0x410f_d083, mmfr0: 0x1124, ..Features::default() },
             image: Pa(0x4020_0000)..Pa(0x4040_0000),
             read_only: Pa(0x4020_0000)..Pa(0x4023_0000),
             tree_at: 0x4800_0000,

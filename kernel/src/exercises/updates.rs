@@ -1,4 +1,4 @@
-//! What walkers write into the tables of this CPU (FEAT_HAFDBS), on each CPU in turn: a page without its access flag, and one
+//! The words that walkers write into the tables of this CPU (FEAT_HAFDBS), on each CPU in turn: a page without its access flag, and one
 //! that is read-only with DBM, are put into the tables by hand, and used. The map itself has no such leaf, and the library
 //! refuses to make one.
 

@@ -147,7 +147,7 @@ fn the_library_does_what_the_model_says() {
                     try_change(&map, model, Change::Valid, range, false);
                 }
                 Operation::Remake { skewed } => {
-                    try_change(&map, model, Change::Remade { skewed }, range, true)
+                    try_change(&map, model, Change::Remade { skewed }, range, true);
                 }
                 Operation::Split if model.like_the_first(range.clone()) == range => {
                     let is_hole = model.at(range.start) == Page::Hole;

@@ -42,10 +42,11 @@ use crate::live::reader::Reader;
 use crate::live::remake::remake as live_remake;
 use crate::live::remakes::Remaking;
 use crate::live::settle::flush;
+use crate::live::split_cost::SplitCost;
 use crate::live::split_to_pages::split_to_pages;
 use crate::live::unmap::{unmap, unmap_all};
 use crate::plan::{Leaves, Policy, Stats};
-use crate::platform::{Platform, all_locks, with_locks};
+use crate::platform::{Platform, Reason, all_locks, with_locks};
 use crate::read::{Checks, Finding, MarkedRange, Visited};
 
 /// The live tables of one half of an address space.
@@ -193,6 +194,16 @@ impl AddressSpace {
     /// Returns the counts of operations on the map. Takes all locks for a moment.
     pub fn changes<P: Platform>(&self, platform: &P) -> Changes {
         with_locks(platform, all_locks::<P>(), || self.state.changes())
+    }
+
+    /// Returns what splits for a reason have cost since the map was made. It takes no lock, and counts each split once its
+    /// stores are made.
+    ///
+    /// A platform gives the reason by [`Hardware::reason`](crate::Hardware::reason), for example by
+    /// [`WithReason`](crate::WithReason). What a collapse would bring back is the difference of
+    /// [`count`](Self::count) and [`count_collapsed`](Self::count_collapsed).
+    pub fn split_cost(&self, reason: Reason) -> SplitCost {
+        self.state.split_costs.of(reason)
     }
 
     /// Calls `work` with a reader of the map, while others may change it ([`Hardware::read`](crate::Hardware::read)).

@@ -106,7 +106,7 @@ impl MapState {
         claims: Claims::new(),
         remakes: Remakes::new(),
         copied: Copied::none(),
-        split_costs: SplitCosts::NONE,
+        split_costs: SplitCosts::none(),
         shares: [const { Share::new() }; MOST_LOCKS],
         pending: [const { Pending::none() }; MOST_LOCKS],
     };

@@ -8,6 +8,7 @@
 use crate::build::discard;
 use crate::format::Descriptor;
 use crate::live::locked::Locked;
+use crate::live::split_cost::SplitCost;
 use crate::live::stop::{Needs, Stop};
 use crate::plan::Policy;
 use crate::platform::{EntryUpdate, Platform, Reason};
@@ -123,9 +124,36 @@ impl Resize {
         }
         let reason = locked.platform.reason();
         if reason != Reason::NONE {
-            locked.state.split_costs.add(reason, locked, self);
+            locked.state.split_costs.add(reason, self.cost(locked));
         }
     }
+
+    /// Returns what it has cost, after its stores. The new tables are read once for it, about three instructions for each of
+    /// their entries; only changes with a reason pay that.
+    #[cold]
+    fn cost<P: Platform>(&self, locked: &Locked<'_, P>) -> SplitCost {
+        let dissolved = self.dissolves.map_or(0, |members| members as u64 - 1);
+        let built = self.link.map_or(0, |link| {
+            // They take the place of one leaf, which was no hole.
+            tlb_entries(locked, &locked.below(&self.table, self.index, link)).saturating_sub(1)
+        });
+        SplitCost { splits: u64::from(self.link.is_some()), tlb_entries: dissolved + built }
+    }
+}
+
+/// Returns the number of TLB entries that cover a table. It is never deeper than there are levels.
+fn tlb_entries<P: Platform>(locked: &Locked<'_, P>, table: &Table) -> u64 {
+    let (g, level) = (locked.geometry, table.level);
+    let (mut single, mut members) = (0, 0);
+    for index in 0..g.entries(level) {
+        let entry = locked.load(table, index);
+        if entry.is_table(level) {
+            single += tlb_entries(locked, &locked.below(table, index, entry));
+        } else if entry.is_leaf(g, level) {
+            *if entry.is_contiguous() { &mut members } else { &mut single } += 1;
+        }
+    }
+    single + members / g.contiguous_entries(level) as u64
 }
 
 /// Returns true if the other CPUs are parked for a change of size.

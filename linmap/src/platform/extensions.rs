@@ -1,7 +1,7 @@
-//! What TCR_EL1 and TCR2_EL1 can add to the tables: updates by hardware, and formats of descriptors other than the library's.
+//! Additions of TCR_EL1 and TCR2_EL1 to the tables: updates by hardware, and formats of descriptors other than the library's.
 //! Pure.
 
-/// What the walkers of a CPU can write into the tables (ID_AA64MMFR1_EL1.HAFDBS). Each value includes those before it.
+/// The words that the walkers of a CPU can write into the tables (ID_AA64MMFR1_EL1.HAFDBS). Each value includes those before it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum HardwareUpdates {
     /// Nothing.

@@ -18,6 +18,7 @@ mod readers;
 mod reason;
 mod registers;
 mod with_readers;
+mod with_reason;
 
 pub use cache::CacheType;
 pub use entry_update::EntryUpdate;
@@ -29,6 +30,7 @@ pub use memory::{Frame, Memory, Slot};
 pub use midr::{BbmPromise, Midr, RepeatedTlbi};
 pub use offset_memory::{OffsetMemory, Unshared};
 pub use readers::{Readers, Section};
-pub use reason::{Reason, WithReason};
+pub use reason::Reason;
 pub use registers::{Registers, RegistersError};
 pub use with_readers::WithReaders;
+pub use with_reason::WithReason;

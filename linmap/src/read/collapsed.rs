@@ -86,7 +86,7 @@ impl Collapsed {
         let plain = valid.filter(|leaf| !leaf.contiguous);
         seen.run = match (seen.run, raw) {
             _ if plain.is_none() || members == 1 => None,
-            (_, Some(raw)) if index % members == 0 => {
+            (_, Some(raw)) if index.is_multiple_of(members) => {
                 is_aligned((members as u64) << table.shift).then(|| (follows(raw), 1))
             }
             (Some((next, n)), Some(raw)) if next == raw.0 => Some((follows(raw), n + 1)),

@@ -1,4 +1,4 @@
-//! What splits cost, by reason, and what a collapse would bring back: each is what counting the tables before and after shows.
+//! The cost of splits, by reason, and the gain of a collapse: each is what counting the tables before and after shows.
 
 use linmap::host::HostMemory;
 use linmap::{

@@ -1,5 +1,5 @@
-//! What a kernel does with its linear map besides: pages out and back with a later flush, break-before-make, RAM that comes
-//! and goes, and looks at what is hidden.
+//! A kernel does more with its linear map than to protect it: pages go out and come back with a later flush, others are changed by
+//! break-before-make, RAM comes and goes, and hidden data are looked at.
 
 use core::cell::Cell;
 use core::convert::Infallible;

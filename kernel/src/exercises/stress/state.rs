@@ -123,7 +123,7 @@ impl<'a> Stress<'a> {
             pages: Pages { linear: linear as usize, vmalloc: vmalloc as usize },
             linear: system.memory.layout.va(memory)?,
             memory,
-            hotplug: Hotplug::new(&system.space, &system.memory.layout),
+            hotplug: Hotplug::new(system.space, &system.memory.layout),
             hidden: hidden::data(system),
             scarce: AtomicBool::new(false),
             counts: [const { Counts::new() }; cpu::MAX],
