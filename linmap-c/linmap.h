@@ -104,6 +104,9 @@
 // The valid bit, for linmap_change.
 #define LINMAP_VALID (1 << 0)
 
+// nG, which linmap_change can set, and not clear.
+#define LINMAP_NOT_GLOBAL (1 << 11)
+
 // The call does not wait and does not sleep. It fails with -EAGAIN where it would have to wait for another caller, or for
 // the other CPUs to park.
 #define LINMAP_ATOMIC (1 << 0)
@@ -114,6 +117,25 @@
 
 // linmap_change and linmap_change_pages leave out what is not mapped, instead of refusing the range.
 #define LINMAP_SKIP_HOLES (1 << 2)
+
+// The reason of a change, in its flags, by which the leaves that it splits are counted (linmap_split_cost): a module of the
+// kernel. A call whose flags have none is not counted apart.
+#define LINMAP_BY_MODULE (1 << 8)
+
+// A program for the kernel's virtual machine (BPF).
+#define LINMAP_BY_BPF (2 << 8)
+
+// Pages that are watched for wrong accesses (KFENCE).
+#define LINMAP_BY_GUARD (3 << 8)
+
+// The range of a crash kernel.
+#define LINMAP_BY_CRASH (4 << 8)
+
+// Memory of a user that the kernel does not reach.
+#define LINMAP_BY_USER (5 << 8)
+
+// The bits of a reason in flags. 6 and 7 are the kernel's own.
+#define LINMAP_BY (7 << 8)
 
 // The largest number of ranges that a repaint leaves as they are.
 #define LINMAP_MOST_KEPT 8
@@ -176,6 +198,14 @@ struct linmap_stats {
   uint64_t invalidations;
   // The leaves by size, the largest first.
   struct linmap_leaves leaves[LINMAP_LEAF_SIZES];
+};
+
+// The cost of the splits for one reason since the map was made.
+struct linmap_split_cost {
+  // Leaves that became tables.
+  uint64_t splits;
+  // TLB entries that cover the map, more than before, if each contiguous run takes one.
+  uint64_t tlb_entries;
 };
 
 // The addresses that a map translates, and the format of its descriptors.
@@ -277,11 +307,12 @@ extern void linmap_tlbi(uint64_t va,
 #endif
 
 // Changes the leaves of `pages` pages from va on: clears some bits of a valid descriptor, then sets some. These are
-// LINMAP_VALID, AP, DBM, GP, PXN, UXN and the software bits; all others cannot change in place and are kept. Pages that become
+// LINMAP_VALID, AP, DBM, GP, PXN, UXN and the software bits, and LINMAP_NOT_GLOBAL, which can be set only; all others cannot
+// change in place and are kept. Pages that become
 // invalid keep all else that they say, and are no holes. A leaf that is partly in the range is split first. Returns 0 or a
 // negative error; no translation has changed then.
 //
-// Flags: LINMAP_ATOMIC, LINMAP_NOFLUSH, LINMAP_SKIP_HOLES.
+// Flags: LINMAP_ATOMIC, LINMAP_NOFLUSH, LINMAP_SKIP_HOLES, a reason (LINMAP_BY).
 //
 // # Safety
 //
@@ -404,6 +435,16 @@ bool linmap_is_busy(const struct linmap *map);
 //
 // The map is one, and `stats` is memory for the counts.
 int32_t linmap_stats(struct linmap *map, struct linmap_stats *stats);
+
+// Says what the splits for a reason have cost, one of LINMAP_BY_MODULE and its like: each is counted once its stores are made.
+// Returns 0 or a negative error.
+//
+// # Safety
+//
+// The map is one. `cost` is null or a struct to write to.
+int32_t linmap_split_cost(const struct linmap *map,
+                          uint32_t by,
+                          struct linmap_split_cost *cost);
 
 // Returns true if a CPU with this MIDR_EL1 and ID_AA64MMFR2_EL1 never aborts when a leaf in use changes its size. If all
 // CPUs that use a map are like that, they promise LINMAP_NEVER_ABORTS. Needs no map.

@@ -2,13 +2,13 @@
 
 use core::sync::atomic::Ordering::Relaxed;
 
-use linmap::{Change, ChangeError, ChangeFlags, Pa, RepaintError, Va};
+use linmap::{Change, ChangeError, ChangeFlags, Pa, RepaintError, SplitCost, Va};
 
 use crate::create::{policy, promise};
 use crate::errno::{
     Errno, Invalid, LINMAP_EAGAIN, LINMAP_EINVAL, LINMAP_EOPNOTSUPP, LINMAP_ETIMEDOUT, answer,
 };
-use crate::map::Map;
+use crate::map::{Map, reason};
 use crate::platform::Kernel;
 use crate::regions::attributes;
 use crate::types::*;
@@ -85,11 +85,12 @@ fn change_of(set: u64, clear: u64, flags: u32) -> Result<(Change, ChangeFlags), 
 }
 
 /// Changes the leaves of `pages` pages from va on: clears some bits of a valid descriptor, then sets some. These are
-/// LINMAP_VALID, AP, DBM, GP, PXN, UXN and the software bits; all others cannot change in place and are kept. Pages that become
+/// LINMAP_VALID, AP, DBM, GP, PXN, UXN and the software bits, and LINMAP_NOT_GLOBAL, which can be set only; all others cannot
+/// change in place and are kept. Pages that become
 /// invalid keep all else that they say, and are no holes. A leaf that is partly in the range is split first. Returns 0 or a
 /// negative error; no translation has changed then.
 ///
-/// Flags: LINMAP_ATOMIC, LINMAP_NOFLUSH, LINMAP_SKIP_HOLES.
+/// Flags: LINMAP_ATOMIC, LINMAP_NOFLUSH, LINMAP_SKIP_HOLES, a reason (LINMAP_BY).
 ///
 /// # Safety
 ///
@@ -322,4 +323,21 @@ pub unsafe extern "C" fn linmap_stats(map: *mut Linmap, stats: *mut LinmapStats)
     };
     // SAFETY: the caller's promise.
     unsafe { on(map, 0, work) }
+}
+
+/// Says what the splits for a reason have cost, one of LINMAP_BY_MODULE and its like: each is counted once its stores are made.
+/// Returns 0 or a negative error.
+///
+/// # Safety
+///
+/// The map is one. `cost` is null or a struct to write to.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn linmap_split_cost(map: *const Linmap, by: u32, cost: *mut LinmapSplitCost) -> i32 {
+    // SAFETY: the caller's promise.
+    let known = unsafe { Map::of(map) }.ok().filter(|_| !cost.is_null() && cost.is_aligned());
+    let Some(map) = known.filter(|_| by & !LINMAP_BY == 0 && by != 0) else { return -LINMAP_EINVAL };
+    let SplitCost { splits, tlb_entries } = map.space.split_cost(reason(by));
+    // SAFETY: the caller's promise.
+    unsafe { cost.write(LinmapSplitCost { splits, tlb_entries }) };
+    0
 }

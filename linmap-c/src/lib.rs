@@ -31,7 +31,7 @@ mod types;
 
 pub use change::{
     linmap_change, linmap_change_pages, linmap_collapse, linmap_flush, linmap_is_busy, linmap_map,
-    linmap_promise, linmap_repaint, linmap_split, linmap_stats, linmap_unmap,
+    linmap_promise, linmap_repaint, linmap_split, linmap_split_cost, linmap_stats, linmap_unmap,
 };
 pub use cpu::linmap_never_aborts;
 pub use create::{

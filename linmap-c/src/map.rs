@@ -2,11 +2,11 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 
-use linmap::{AddressSpace, Geometry};
+use linmap::{AddressSpace, Geometry, Reason};
 
 use crate::errno::Invalid;
 use crate::platform::Kernel;
-use crate::types::{LINMAP_ALIGN, LINMAP_ATOMIC, LINMAP_SIZE, Linmap};
+use crate::types::{LINMAP_ALIGN, LINMAP_ATOMIC, LINMAP_BY, LINMAP_SIZE, Linmap};
 
 /// The contents of a `struct linmap` once it is initialised.
 #[repr(C)]
@@ -55,14 +55,22 @@ impl Map {
     /// A flag that no call knows.
     #[inline]
     pub(crate) fn kernel(&self, flags: u32) -> Result<Kernel, Invalid> {
-        if flags & !LINMAP_ATOMIC != 0 {
+        if flags & !(LINMAP_ATOMIC | LINMAP_BY) != 0 {
             return Err(Invalid);
         }
         let may_wait = flags & LINMAP_ATOMIC == 0;
-        Ok(Kernel::new(self.geometry(), self.offset.load(Relaxed), self.promise.load(Relaxed), may_wait))
+        let kernel =
+            Kernel::new(self.geometry(), self.offset.load(Relaxed), self.promise.load(Relaxed), may_wait);
+        Ok(kernel.with_reason(reason(flags)))
     }
 
     pub(crate) const fn geometry(&self) -> Geometry {
         self.space.geometry()
     }
+}
+
+/// Returns the reason that flags name.
+#[inline]
+pub(crate) fn reason(flags: u32) -> Reason {
+    Reason::new(((flags & LINMAP_BY) >> LINMAP_BY.trailing_zeros()) as u8).unwrap_or_default()
 }

@@ -4,8 +4,8 @@ use core::mem::offset_of;
 use core::ptr::with_exposed_provenance_mut;
 
 use linmap::{
-    CannotPark, Descriptor, Dsb, EntryUpdate, Frame, Geometry, Hardware, Level, Memory, Pa, Promise, Slot,
-    Tlbi, Va,
+    CannotPark, Descriptor, Dsb, EntryUpdate, Frame, Geometry, Hardware, Level, Memory, Pa, Promise, Reason,
+    Slot, Tlbi, Va,
 };
 
 use crate::callbacks;
@@ -21,6 +21,7 @@ pub(crate) struct Kernel<T = AtOffset> {
     /// Bits of LINMAP_NEVER_ABORTS and its like.
     promise: u32,
     may_wait: bool,
+    reason: Reason,
     /// How new tables are reached.
     new: T,
 }
@@ -76,13 +77,18 @@ impl NewTables for ByLevel {
 
 impl Kernel {
     pub(crate) const fn new(geometry: Geometry, offset: u64, promise: u32, may_wait: bool) -> Self {
-        Self { geometry, offset, promise, may_wait, new: AtOffset }
+        Self { geometry, offset, promise, may_wait, reason: Reason::NONE, new: AtOffset }
+    }
+
+    /// Returns the same, for changes that have a reason.
+    pub(crate) const fn with_reason(self, reason: Reason) -> Self {
+        Self { reason, ..self }
     }
 
     /// Returns the same, for a call that makes whole trees.
     pub(crate) const fn by_level(self) -> Kernel<ByLevel> {
-        let Self { geometry, offset, promise, may_wait, .. } = self;
-        Kernel { geometry, offset, promise, may_wait, new: ByLevel(Pages::of(geometry)) }
+        let Self { geometry, offset, promise, may_wait, reason, .. } = self;
+        Kernel { geometry, offset, promise, may_wait, reason, new: ByLevel(Pages::of(geometry)) }
     }
 }
 
@@ -179,6 +185,10 @@ unsafe impl<T: 'static> Hardware for Kernel<T> {
         // SAFETY: the library takes locks in the order of their numbers.
         unsafe { callbacks::linmap_lock(number) };
         Held(number)
+    }
+
+    fn reason(&self) -> Reason {
+        self.reason
     }
 
     fn wait(&self) -> bool {

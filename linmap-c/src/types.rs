@@ -80,6 +80,8 @@ pub const LINMAP_PARKS: u32 = 1 << 3;
 
 /// The valid bit, for linmap_change.
 pub const LINMAP_VALID: u64 = 1 << 0;
+/// nG, which linmap_change can set, and not clear.
+pub const LINMAP_NOT_GLOBAL: u64 = 1 << 11;
 
 /// The call does not wait and does not sleep. It fails with -EAGAIN where it would have to wait for another caller, or for
 /// the other CPUs to park.
@@ -90,6 +92,30 @@ pub const LINMAP_ATOMIC: u32 = 1 << 0;
 pub const LINMAP_NOFLUSH: u32 = 1 << 1;
 /// linmap_change and linmap_change_pages leave out what is not mapped, instead of refusing the range.
 pub const LINMAP_SKIP_HOLES: u32 = 1 << 2;
+
+/// The reason of a change, in its flags, by which the leaves that it splits are counted (linmap_split_cost): a module of the
+/// kernel. A call whose flags have none is not counted apart.
+pub const LINMAP_BY_MODULE: u32 = 1 << 8;
+/// A program for the kernel's virtual machine (BPF).
+pub const LINMAP_BY_BPF: u32 = 2 << 8;
+/// Pages that are watched for wrong accesses (KFENCE).
+pub const LINMAP_BY_GUARD: u32 = 3 << 8;
+/// The range of a crash kernel.
+pub const LINMAP_BY_CRASH: u32 = 4 << 8;
+/// Memory of a user that the kernel does not reach.
+pub const LINMAP_BY_USER: u32 = 5 << 8;
+/// The bits of a reason in flags. 6 and 7 are the kernel's own.
+pub const LINMAP_BY: u32 = 7 << 8;
+
+/// The cost of the splits for one reason since the map was made.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LinmapSplitCost {
+    /// Leaves that became tables.
+    pub splits: u64,
+    /// TLB entries that cover the map, more than before, if each contiguous run takes one.
+    pub tlb_entries: u64,
+}
 
 /// A range of addresses.
 #[repr(C)]

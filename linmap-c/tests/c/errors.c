@@ -182,7 +182,7 @@ static void changes(void)
 
     ANSWERS(LINMAP_EINVAL, linmap_change(&map, BLOCK + 8, 1, READ_ONLY, 0, 0));
     ANSWERS(LINMAP_EINVAL, linmap_change(&map, BLOCK, 1, READ_ONLY, 0, 1u << 31));
-    ANSWERS(LINMAP_EINVAL, linmap_change(&map, BLOCK, 1, 1ull << 11, 0, 0));
+    ANSWERS(LINMAP_EINVAL, linmap_change(&map, BLOCK, 1, 1ull << 10, 0, 0));
     ANSWERS(LINMAP_EINVAL, linmap_change(&map, BLOCK, 1, 0, 1ull << 52, 0));
     ANSWERS(LINMAP_ERANGE, linmap_change(&map, 0, 1, READ_ONLY, 0, 0));
     ANSWERS(LINMAP_ERANGE, linmap_change(&map, BLOCK, ~0ull, READ_ONLY, 0, 0));
@@ -272,6 +272,29 @@ static void hotplug(void)
     }
 }
 
+/* A block is split for a reason, and counted; then it is whole again. */
+static void reasons(void)
+{
+    struct linmap_split_cost cost = {0, 0};
+
+    ANSWERS(LINMAP_EINVAL, linmap_split_cost(&map, 0, &cost));
+    ANSWERS(LINMAP_EINVAL, linmap_split_cost(&map, 8 << 8, &cost));
+    ANSWERS(LINMAP_EINVAL, linmap_split_cost(&map, LINMAP_BY_BPF | LINMAP_ATOMIC, &cost));
+    ANSWERS(LINMAP_EINVAL, linmap_split_cost(&map, LINMAP_BY_BPF, NULL));
+    ANSWERS(LINMAP_EINVAL, linmap_split_cost(&none, LINMAP_BY_BPF, &cost));
+    ANSWERS(LINMAP_EINVAL, linmap_change(&map, BLOCK, 1, 0, LINMAP_NOT_GLOBAL, 0));
+    /* A block becomes 31 runs of sixteen pages, and sixteen pages. */
+    if (linmap_change(&map, BLOCK + 32 * MEGA, 1, READ_ONLY, 0, LINMAP_BY_BPF) ||
+        linmap_split_cost(&map, LINMAP_BY_BPF, &cost) || cost.splits != 1 || cost.tlb_entries != 31 + 16 - 1 ||
+        linmap_split_cost(&map, LINMAP_BY_MODULE, &cost) || cost.splits || cost.tlb_entries) {
+        printf("a split for BPF is counted as %llu, %llu\n", (unsigned long long)cost.splits,
+               (unsigned long long)cost.tlb_entries);
+        wrong++;
+    }
+    if (linmap_change(&map, BLOCK + 32 * MEGA, 1, 0, READ_ONLY, 0) || linmap_collapse(&map, BLOCK, 512, 0))
+        wrong++;
+}
+
 /* Leaves in use that must not change their size. */
 static void promises(void)
 {
@@ -313,6 +336,7 @@ int main(void)
     needed();
     changes();
     hotplug();
+    reasons();
     promises();
     if (linmap_promise(&map, LINMAP_NEVER_ABORTS) || linmap_unmap(&map, BLOCK, blocks.bytes / PAGE, 0) || kernel.tables != 1) {
         printf("%u tables are left\n", kernel.tables);

@@ -26,6 +26,13 @@ impl Fills {
     pub(crate) fn of(memory: &impl Memory) -> Self {
         Self { by_vectors: memory.has_vectors() }
     }
+
+    /// Returns whether vectors fill. Without the feature no code for them is left.
+    #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
+    #[inline(always)]
+    const fn by_vectors(self) -> bool {
+        cfg!(feature = "vectors") && self.by_vectors
+    }
 }
 
 #[cfg(not(all(target_arch = "aarch64", not(target_feature = "neon"))))]
@@ -54,7 +61,7 @@ impl Fills {
     /// Fills any part of a table.
     #[inline]
     pub(crate) fn series(self, slots: &mut [u64], first: u64, step: u64) {
-        if self.by_vectors { fill_by_vectors(slots, first, step) } else { fill_with_step(slots, first, step) }
+        if self.by_vectors() { fill_by_vectors(slots, first, step) } else { fill_with_step(slots, first, step) }
     }
 
     /// Fills a whole table below the root. Those of 4K pages are filled without a branch; the others have a multiple of 512
@@ -62,9 +69,9 @@ impl Fills {
     #[inline]
     pub(crate) fn table(self, slots: &mut [u64], first: u64, step: u64) {
         match slots.try_into() {
-            Ok(table) if self.by_vectors => fill_512_by_vectors(table, first, step),
+            Ok(table) if self.by_vectors() => fill_512_by_vectors(table, first, step),
             Ok(table) => fill_512(table, first, step),
-            Err(_) if self.by_vectors => fill_many_by_vectors(slots.as_chunks_mut().0, first, step),
+            Err(_) if self.by_vectors() => fill_many_by_vectors(slots.as_chunks_mut().0, first, step),
             Err(_) => fill_chunks(slots.as_chunks_mut().0, first, step),
         }
     }
@@ -72,7 +79,7 @@ impl Fills {
     /// Writes holes.
     #[inline]
     pub(crate) fn holes(self, slots: &mut [u64]) {
-        if self.by_vectors { holes_by_vectors(slots) } else { fill_holes(slots) }
+        if self.by_vectors() { holes_by_vectors(slots) } else { fill_holes(slots) }
     }
 }
 

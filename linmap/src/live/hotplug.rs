@@ -158,7 +158,9 @@ impl<'s> Hotplug<'s> {
         Ok(Some((va, (ram.end.0 - ram.start.0) >> g.page_shift())))
     }
 
-    /// Merges leaves on both sides of an address, if they may merge. The RAM is mapped in any case.
+    /// Merges leaves on both sides of an address, if they may merge. The RAM is mapped in any case. It has a frame of the stack of its
+    /// own, which is gone while RAM is mapped.
+    #[inline(never)]
     fn join<P: Platform>(&self, platform: &P, va: Va) {
         let state: &MapState = self.space.state();
         let (g, owned) = (state.geometry(), state.owned());

@@ -116,8 +116,8 @@ pub unsafe trait Memory {
     ///
     /// Long fills of tables that no walker reaches then take less than half of the instructions: whole trees, the second tree of
     /// a repaint, the tables that replace a leaf. Each operation asks for itself, the last with a lock held: so a kernel may
-    /// say yes while it boots, and no later. It matters for code that is compiled without vector registers. The default is
-    /// false.
+    /// say yes while it boots, and no later. It matters for code that is compiled without vector registers, and is asked only with the feature
+    /// `vectors`. The default is false.
     #[inline(always)]
     fn has_vectors(&self) -> bool {
         false
