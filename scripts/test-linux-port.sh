@@ -262,6 +262,7 @@ boots() {
     [ "$kind" != debug ] || {
         boot failing "$trusted" 1536M 4 tests=failing,on,direct,modules,stress,collapse
         boot debug-pagealloc "$trusted" 1536M 4 debug_pagealloc=on "tests=$all"
+        boots_virtio_mem
         boot hotplug-pagealloc "$trusted" 2G 4 debug_pagealloc=on mem=1G linmap_test.ram=1G@2G \
             "tests=on,add-low,add-high,remove-low,remove-high,whole,add-low,online,remove-low"
     }
@@ -327,6 +328,23 @@ boots_hotplug() {
         same "hotplug-$way" joined
     done
     boot hotplug-kaslr "$trusted" 2G 4 mem=1G linmap_test.ram=1G@2G "tests=on,$halves,whole,collapse,device"
+}
+
+# A virtual device brings memory and takes it back, block by block.
+boots_virtio_mem() {
+    rm -f "$build"/monitor.*
+    mkfifo "$build/monitor.in" "$build/monitor.out"
+    log=$build/virtio-mem.log
+    : >"$log"
+    {
+        until grep -q 'test: the host may' "$log" || [ -e "$build/monitor.end" ]; do sleep 1; done
+        [ -e "$build/monitor.end" ] || echo 'qom-set more requested-size 0' >"$build/monitor.in"
+    } &
+    QEMU_MORE="-chardev pipe,id=monitor,path=$build/monitor -mon chardev=monitor -object memory-backend-ram,id=ram,size=2G
+        -device virtio-mem-pci,id=more,memdev=ram,requested-size=1G" \
+        boot virtio-mem "$trusted" 1G,maxmem=4G 4 memhp_default_state=online_movable "tests=on,virtio-mem,$all"
+    : >"$build/monitor.end"
+    wait $!
 }
 
 # Suspends to disk and goes on in the next boot, which copies the tables of its linear map to put back all memory.

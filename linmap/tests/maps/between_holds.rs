@@ -204,13 +204,16 @@ fn a_neighbour_of_aliases() {
         for number in 1..400 {
             let result = Cell::new(None);
             let neighbour = |space: &AddressSpace, platform: &Platform<'_, '_, 8>, _: &Interrupted<'_, 8>| {
+                let claimed = space.is_claimed();
                 // SAFETY: no CPU uses these tables.
-                result.set(Some(unsafe {
+                let refused = unsafe {
                     match va == taken {
                         true => space.unmap(platform, va, 1),
                         false => space.protect(platform, va, 1, Change::READ_ONLY),
                     }
-                }));
+                };
+                assert!(claimed || refused.is_ok(), "{refused:?}: nobody has claimed it");
+                result.set(Some(refused));
             };
             with_map::<8>(neighbour, |space, platform, hardware| {
                 let aliased = Aliased::new(space, block.wrapping_sub(pa(Va(block)).0), Rodata::Full);
@@ -225,6 +228,7 @@ fn a_neighbour_of_aliases() {
                     assert_eq!(aliased.set_memory_ro(platform, Va(area), PAGES), Ok(()));
                 }
                 hardware.left.set(0);
+                assert!(!space.is_claimed());
                 let done = result.get() == Some(Ok(()));
                 for n in 0..PAGES {
                     assert!(is_read_only(space, platform, Va(area + n * PAGE)), "before hold {number}");
