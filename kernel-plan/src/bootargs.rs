@@ -38,6 +38,8 @@ pub struct BootArgs<'a> {
     pub rodata: Rodata,
     /// `data=rw|ro|hidden`: the alias of the image's data and bss in the linear map.
     pub data: ImageAlias,
+    /// `text=ro|hidden`: true if the alias of the image's code and constants is hidden, not only read-only.
+    pub hides_text: bool,
     /// `bbml2=auto|off|boot-cpu|N`.
     pub bbml2: Bbml2,
     /// `split=pages|park`.
@@ -77,9 +79,9 @@ impl fmt::Display for Ignored<'_> {
 }
 
 const KNOWN: &str =
-    "known are pagesize, va_bits, rodata, data, bbml2, split, root, cpus, crashkernel and run";
-const KEYS: [&str; 10] =
-    ["pagesize", "va_bits", "rodata", "data", "bbml2", "root", "cpus", "crashkernel", "run", SPLIT];
+    "known are pagesize, va_bits, rodata, data, text, bbml2, split, root, cpus, crashkernel and run";
+const KEYS: [&str; 11] =
+    ["pagesize", "va_bits", "rodata", "data", "text", "bbml2", "root", "cpus", "crashkernel", "run", SPLIT];
 const SPLIT: &str = "split";
 
 impl<'a> BootArgs<'a> {
@@ -143,6 +145,13 @@ impl<'a> BootArgs<'a> {
                 let aliases = [ImageAlias::Writable, ImageAlias::ReadOnly, ImageAlias::Hidden];
                 let named = ["rw", "ro", "hidden"].iter().position(|name| *name == value);
                 self.data = aliases[named.ok_or("data is rw, ro or hidden")?];
+            }
+            "text" => {
+                self.hides_text = match value {
+                    "hidden" => true,
+                    "ro" => false,
+                    _ => return Err("text is ro or hidden"),
+                }
             }
             "bbml2" => {
                 self.bbml2 = match value {
@@ -219,7 +228,7 @@ mod tests {
 
     #[test]
     fn every_argument_is_understood() {
-        let line = "pagesize=16k va_bits=47 rodata=noalias data=hidden bbml2=off root=stays cpus=3 crashkernel=256M@0x50000000 run=dump,fault";
+        let line = "pagesize=16k va_bits=47 rodata=noalias data=hidden text=hidden bbml2=off root=stays cpus=3 crashkernel=256M@0x50000000 run=dump,fault";
         let (args, ignored) = parse(line);
         assert_eq!(ignored, Vec::<String>::new());
         let crashkernel = Some(Reservation { size: 256 << 20, at: Some(0x5000_0000) });
@@ -228,6 +237,7 @@ mod tests {
             va_bits: Some(47),
             rodata: Rodata::On,
             data: ImageAlias::Hidden,
+            hides_text: true,
             bbml2: Bbml2::First(0),
             split: SplitFallback::Pages,
             root_stays: true,
@@ -242,7 +252,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_and_the_rest_holds() {
         let (args, ignored) = parse(
-            "pagesize=8k va_bits=99 frobnicate pagesize=64k crashkernel=0 split=live cpus=0 bbml2=some root=here data=off",
+            "pagesize=8k va_bits=99 frobnicate pagesize=64k crashkernel=0 split=live cpus=0 bbml2=some root=here data=off text=rw",
         );
         assert_eq!(args.page_size, Some(Granule::K64));
         assert_eq!(
@@ -250,13 +260,14 @@ mod tests {
             [
                 "boot argument 'pagesize=8k' ignored: page sizes are 4k, 16k and 64k",
                 "boot argument 'va_bits=99' ignored: VA sizes are 36 to 52 bits",
-                "boot argument 'frobnicate' ignored: known are pagesize, va_bits, rodata, data, bbml2, split, root, cpus, crashkernel and run",
+                "boot argument 'frobnicate' ignored: known are pagesize, va_bits, rodata, data, text, bbml2, split, root, cpus, crashkernel and run",
                 "boot argument 'crashkernel=0' ignored: crashkernel is SIZE[@OFFSET], as in 256M",
                 "boot argument 'split=live' ignored: split is pages or park",
                 "boot argument 'cpus=0' ignored: cpus is a number, 1 or more",
                 "boot argument 'bbml2=some' ignored: bbml2 is auto, off, boot-cpu or a number of CPUs",
                 "boot argument 'root=here' ignored: root is stays or moves",
                 "boot argument 'data=off' ignored: data is rw, ro or hidden",
+                "boot argument 'text=rw' ignored: text is ro or hidden",
             ]
         );
     }

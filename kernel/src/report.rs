@@ -113,7 +113,7 @@ pub(crate) fn document(system: &System<'_>) {
     refused(system);
     say!(
         "linmap: {{\"page_size\":{},\"va_bits\":{},\"levels\":{},\"mode\":{},\"policy\":\"{}\",\
-         \"mode_reason\":\"{}\",\"rodata\":\"{}\",\"data\":\"{}\"}}",
+         \"mode_reason\":\"{}\",\"rodata\":\"{}\",\"data\":\"{}\",\"text\":\"{}\"}}",
         geometry.page_size(),
         geometry.va_bits(),
         geometry.levels(),
@@ -121,7 +121,8 @@ pub(crate) fn document(system: &System<'_>) {
         decision.policy,
         Text(Reason(system)),
         args.rodata,
-        args.data
+        args.data,
+        hidden::text_alias(system)
     );
     console::write(format_args!("linmap: {{\"memory\":{{\"ram\":["));
     for (i, r) in memory.layout.ram().iter().enumerate() {
@@ -286,7 +287,11 @@ pub(crate) fn check_map(system: &System<'_>) -> bool {
     let exposed = hidden::exposed(system);
     if exposed != 0 {
         findings += 1;
-        say!("self-check: {exposed} pages of the image's data can be accessed, though data={}", args.data);
+        say!(
+            "self-check: {exposed} pages of the image can be accessed, though data={}, text={}",
+            args.data,
+            hidden::text_alias(system)
+        );
     }
     let ok = whole.is_continue() && findings == 0;
     say!("linmap: {{\"tests\":{{\"self-check\":{{\"ok\":{ok},\"findings\":{findings}}}}}}}");

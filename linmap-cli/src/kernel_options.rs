@@ -45,6 +45,7 @@ impl KernelOptions {
             va_bits: Some(self.va_bits),
             rodata: self.rodata,
             data: ImageAlias::Writable,
+            hides_text: false,
             bbml2: self.bbml2,
             split: self.split,
             root_stays: false,
@@ -57,13 +58,25 @@ impl KernelOptions {
 
 /// Writes boot arguments as text, which the kernel's own parser reads back as the same value.
 pub(crate) fn boot_line(arguments: &BootArgs<'_>) -> String {
-    let BootArgs { page_size, va_bits, rodata, data, bbml2, split, root_stays, cpus, crashkernel, run } =
-        arguments;
+    let BootArgs {
+        page_size,
+        va_bits,
+        rodata,
+        data,
+        hides_text,
+        bbml2,
+        split,
+        root_stays,
+        cpus,
+        crashkernel,
+        run,
+    } = arguments;
     let mut words = Vec::new();
     words.extend(page_size.map(|granule| format!("pagesize={}", granule.to_string().to_lowercase())));
     words.extend(va_bits.map(|bits| format!("va_bits={bits}")));
     words.push(format!("rodata={}", rodata_name(*rodata)));
     words.extend((*data != ImageAlias::Writable).then(|| format!("data={data}")));
+    words.extend(hides_text.then(|| "text=hidden".to_owned()));
     words.push(format!("bbml2={bbml2}"));
     words.push(format!("split={}", split_name(*split)));
     words.extend(root_stays.then(|| "root=stays".to_owned()));
@@ -98,6 +111,12 @@ const ALIASES: [ImageAlias; 3] = [ImageAlias::Writable, ImageAlias::ReadOnly, Im
 pub(crate) fn data() -> impl TypedValueParser<Value = ImageAlias> {
     let (name, help) = (["rw", "ro", "hidden"], ["Readable and writable", "Read-only", "Not mapped"]);
     one_of([0, 1, 2].map(|n| choice(ALIASES[n], name[n], help[n])))
+}
+
+/// Returns clap's parser of the alias of the image's code and constants.
+pub(crate) fn text() -> impl TypedValueParser<Value = ImageAlias> {
+    let (name, help) = (["ro", "hidden"], ["Read-only, as --rodata says", "Not mapped"]);
+    one_of([0, 1].map(|n| choice(ALIASES[n + 1], name[n], help[n])))
 }
 
 fn rodata() -> impl TypedValueParser<Value = Rodata> {
@@ -171,6 +190,7 @@ mod tests {
             va_bits in prop::option::of(36u32..=52),
             rodata in prop::sample::select(vec![Rodata::Full, Rodata::On, Rodata::Off]),
             data in prop::sample::select(ALIASES.to_vec()),
+            hides_text: bool,
             bbml2 in prop::option::of(0u32..600),
             park: bool,
             root_stays: bool,
@@ -183,6 +203,7 @@ mod tests {
                 va_bits,
                 rodata,
                 data,
+                hides_text,
                 bbml2: bbml2.map_or(Bbml2::Auto, Bbml2::First),
                 split: if park { SplitFallback::Park } else { SplitFallback::Pages },
                 root_stays,

@@ -4,7 +4,7 @@
 use core::hint::black_box;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use linmap::{Hidden, ImageAlias, Va};
+use linmap::{Hidden, ImageAlias, Rodata, Va};
 
 use super::tally::Tally;
 use crate::hidden;
@@ -29,6 +29,7 @@ pub(super) fn run(system: &System<'_>) -> bool {
     }
     let tally = Tally::start("hidden", system);
     let test = Test { system, tally: &tally };
+    smp::on_all(&|_| test.reads_text());
     let (written, hidden) = (AtomicU64::new(0), hidden::data(system));
     smp::on_all(&|cpu| _ = written.fetch_add(test.attacks(cpu, alias), Relaxed));
     let views = AtomicU64::new(0);
@@ -56,6 +57,25 @@ impl Test<'_> {
     fn alias(&self, variable: &AtomicU64) -> Option<Va> {
         let pa = self.system.image.pa(core::ptr::from_ref(variable) as u64);
         self.system.memory.layout.va(pa)
+    }
+
+    /// Reads and writes code by its alias, which is read-only or hidden.
+    fn reads_text(&self) {
+        let System { image, memory, args, .. } = self.system;
+        let code = image.text().start;
+        let reached = !memory.alias.is_empty() && args.rodata != Rodata::Off;
+        let Some(va) = memory.layout.va(code).filter(|_| reached) else { return };
+        let (own, alias) = (Va(code.0.wrapping_add(image.offset())), hidden::text_alias(self.system));
+        let read = try_read(va);
+        // SAFETY: what is there already.
+        let write = try_read(own).map(|word| unsafe { try_write(va, word) });
+        let right = match alias {
+            ImageAlias::Hidden => {
+                matches!((read, write), (Err(Fault::Translation(_)), Ok(Err(Fault::Translation(_)))))
+            }
+            _ => read == try_read(own) && matches!(write, Ok(Err(Fault::Permission(_)))),
+        };
+        self.tally.expect(right, format_args!("{va}, text={alias}: read {read:x?}, write {write:x?}"));
     }
 
     fn variables(cpu: usize) -> [&'static AtomicU64; 2] {

@@ -106,7 +106,7 @@ impl<'a> Tally<'a> {
         Area::of(self.system).purge();
         self.expect(
             Self::held(self.system) == self.before,
-            "map, pages and allocations are not what they were",
+            format_args!("{:?} instead of {:?}", Self::held(self.system), self.before),
         );
         let walked = report::walked(self.system);
         self.expect(walked == self.before.0, "the counts are not what the tables hold");

@@ -9,12 +9,26 @@ use crate::matrix::{MODES, page_size};
 #[test]
 fn data_are_reached_as_chosen() {
     for granule in Granule::ALL {
-        for (data, written, views) in [("rw", 8, 0), ("ro", 0, 0), ("hidden", 0, 160)] {
-            let fixed = ["--ram", "1G", "--cpus", "4", "--run", "hidden,dump", "--data", data, "--count"];
+        for (data, text, written, views) in
+            [("rw", "ro", 8, 0), ("ro", "hidden", 0, 0), ("hidden", "hidden", 0, 160)]
+        {
+            let fixed = [
+                "--ram",
+                "1G",
+                "--cpus",
+                "4",
+                "--run",
+                "hidden,dump",
+                "--data",
+                data,
+                "--count",
+                "--text",
+                text,
+            ];
             let what = format!("{granule} pages, data={data}");
             let booted =
                 boot(&[&fixed[..], &["--page-size", page_size(granule)]].concat()).expect_well(&what);
-            assert_eq!(booted.text("/data"), data, "{what}");
+            assert_eq!((booted.text("/data"), booted.text("/text")), (data, text), "{what}");
             assert_eq!(booted.number("/tests/hidden/wrong"), 0, "{what}: {}", booted.console);
             assert_eq!(booted.number("/tests/hidden/written"), written, "{what}");
             assert_eq!(booted.number("/tests/hidden/views"), views, "{what}");
@@ -27,8 +41,9 @@ fn data_are_reached_as_chosen() {
 #[test]
 fn data_are_hidden_in_every_mode() {
     for (granule, (options, _, policy)) in Granule::ALL.into_iter().cycle().zip(MODES) {
-        let fixed = ["--ram", "1G", "--cpus", "4", "--data", "hidden", "--run", "together,hotplug,hidden"];
-        let more = ["--count", "--cpu", AMPERE_ONE, "--page-size", page_size(granule)];
+        let fixed = ["--ram", "1G", "--cpus", "4", "--data", "hidden", "--text", "hidden"];
+        let tasks = "together,hotplug,kprobes,modules,hidden";
+        let more = ["--run", tasks, "--count", "--cpu", AMPERE_ONE, "--page-size", page_size(granule)];
         let what = format!("{granule} pages, {options:?}");
         let booted = boot(&[&fixed[..], &more, options].concat()).expect_well(&what);
         assert_eq!(booted.text("/policy"), policy, "{what}");

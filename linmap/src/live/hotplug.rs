@@ -6,7 +6,7 @@
 
 use core::ops::Range;
 
-use crate::format::{Attributes, Descriptor, Leaf, Pa, Span, Unaligned, Va, in_place_bits};
+use crate::format::{Attributes, Descriptor, Entry, Leaf, Pa, Span, Unaligned, Va, in_place_bits};
 use crate::live::address_space::AddressSpace;
 use crate::live::attempt::Call;
 use crate::live::collapse::collapse;
@@ -83,8 +83,9 @@ impl<'s> Hotplug<'s> {
     /// Adds RAM: maps it as [`AddressSpace::map`] does, and then returns to larger leaves where it continues RAM that was
     /// there. An empty range is permitted.
     ///
-    /// Nothing merges if the policy or the CPUs do not permit live changes of size, nor where pages are
-    /// [pinned](AddressSpace::pin), as those should be that were mapped in pages for a reason. Other leaves keep their size, so
+    /// Nothing merges if the policy or the CPUs do not permit live changes of size, nor with what is not RAM of the same
+    /// attributes, nor where pages are [pinned](AddressSpace::pin), as those should be that were mapped in pages for a
+    /// reason. Other leaves keep their size, so
     /// the policy [`Fixed`](crate::Policy::Fixed) is enough to add RAM.
     ///
     /// Another CPU uses the RAM as `map` says: after a context synchronisation event.
@@ -167,9 +168,27 @@ impl<'s> Hotplug<'s> {
         let largest = g.new_leaf_sizes()[0].bytes();
         let before = va.0.wrapping_sub(g.page_size());
         // No leaf has both where the largest begins.
-        if va.0 & (largest - 1) != 0 && owned.covers(before, va.0) {
+        if va.0 & (largest - 1) != 0 && owned.covers(before, va.0) && self.continues(platform, before, va.0) {
             _ = collapse(state, platform, Span { first: before, last: va.0 });
         }
+    }
+}
+
+impl Hotplug<'_> {
+    /// Returns true if what is mapped at two addresses is RAM as it is added. What is beside RAM and not the same was mapped in
+    /// its leaves for a reason, and stays in them.
+    fn continues<P: Platform>(&self, platform: &P, before: u64, va: u64) -> bool {
+        let g = self.space.geometry();
+        let is_ram = |va: u64| match self.space.entry(platform, Va(va)) {
+            Some((start, level, Entry::Leaf(leaf))) => {
+                let (oa, attributes) = (Pa(start.0.wrapping_sub(self.offset)), self.attributes);
+                let ram = Leaf { oa, attributes, valid: true, ..leaf };
+                // Not all attributes are in all formats.
+                Descriptor::leaf(leaf, g, level) == Descriptor::leaf(ram, g, level)
+            }
+            _ => false,
+        };
+        is_ram(before) && is_ram(va)
     }
 }
 

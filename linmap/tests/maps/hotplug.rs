@@ -331,3 +331,29 @@ fn leaves_are_those_that_the_caller_wants() {
         assert_eq!(map.seen(), boot);
     }
 }
+
+/// Memory of others beside it that was mapped in pages stays so: it is not the same, and keeps even its own leaves.
+#[test]
+fn what_is_beside_it_and_not_the_same_keeps_its_leaves() {
+    for g in geometries() {
+        let run = g.contiguous_entries(Level::PAGE) as u64 * g.page_size();
+        if run == g.page_size() {
+            continue;
+        }
+        let map =
+            Map::new(g, &vec![0..GB].into_iter().map(|r| Pa(r.start)..Pa(r.end)).collect(), Policy::Live);
+        let (platform, pages) = (map.memory.platform(), run >> g.page_shift());
+        let special = Change::new(Attributes::SOFTWARE, Attributes::empty()).expect("a software bit");
+        map.space.split_to_pages(&platform, map.va(run), pages).expect("frames enough");
+        // SAFETY: no CPU uses these tables.
+        unsafe { map.space.protect(&platform, map.va(run), pages, special) }.expect("it is mapped");
+        let beside = || map.space.count(&platform, (map.va(run), Va(map.va(2 * run).0 - 1)));
+        let before = beside();
+        map.remove(&(Pa(0)..Pa(run))).expect("RAM");
+        map.add(&(Pa(0)..Pa(run))).expect("a hole");
+        assert_eq!(beside(), before, "{g:?}");
+        // A collapse there would have made a run of them.
+        map.space.collapse(&platform, map.va(run), 1).expect("nobody parks");
+        assert_ne!(beside(), before, "{g:?}");
+    }
+}

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::Path;
 
 use kernel_plan::bootargs::BootArgs;
+use linmap::ImageAlias;
 
 use super::options::Options;
 use crate::kernel_options::boot_line;
@@ -36,8 +37,9 @@ pub(crate) fn arguments(options: &Options, image: &Path) -> Vec<OsString> {
 /// Returns the kernel's command line. The user's text comes last, so that it wins.
 fn kernel_arguments(options: &Options) -> String {
     let run = options.run.join(",");
-    let line =
-        boot_line(&BootArgs { data: options.data, ..options.kernel.boot_arguments(options.page_size, &run) });
+    let (data, hides_text) = (options.data, options.text == ImageAlias::Hidden);
+    let args = options.kernel.boot_arguments(options.page_size, &run);
+    let line = boot_line(&BootArgs { data, hides_text, ..args });
     std::iter::once(line).chain(options.append.clone()).collect::<Vec<_>>().join(" ")
 }
 

@@ -7,7 +7,7 @@ use clap::builder::RangedU64ValueParser;
 use linmap::{Granule, ImageAlias};
 
 use super::tasks;
-use crate::kernel_options::{KernelOptions, data, page_size};
+use crate::kernel_options::{KernelOptions, data, page_size, text};
 use crate::size::{Size, SizeError};
 
 /// Boot the image under QEMU, show its console and a summary of the linear map
@@ -50,6 +50,10 @@ pub(crate) struct Options {
     /// The image's data and bss in the linear map
     #[arg(long, value_name = "HOW", default_value = "rw", value_parser = data(), help_heading = "Kernel")]
     pub(crate) data: ImageAlias,
+
+    /// The image's code and constants in the linear map
+    #[arg(long, value_name = "HOW", default_value = "ro", value_parser = text(), help_heading = "Kernel")]
+    pub(crate) text: ImageAlias,
 
     /// Kernel arguments to append
     #[arg(long, value_name = "ARGS", allow_hyphen_values = true, help_heading = "Kernel")]
