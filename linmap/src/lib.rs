@@ -56,8 +56,8 @@ pub use format::{
     TableAttributes, TableLimits, Tlbi, Transition, Unaligned, Va,
 };
 pub use live::{
-    AddressSpace, AdoptError, BlankSpace, ChangeError, ChangeFlags, CreateError, GraftError, Hidden, Hotplug, Reader,
-    RemakeError, Remaking, Reserved, create, create_alone, create_regions,
+    AddressSpace, AdoptError, BlankSpace, ChangeError, ChangeFlags, CreateError, GraftError, Hidden, Hotplug,
+    Reader, RemakeError, Remaking, Reserved, create, create_alone, create_regions,
 };
 pub use plan::{
     Decision, ImageAlias, Kind, Layout, LayoutError, Leaves, Mode, Policy, Region, Rodata, Run,

@@ -8,7 +8,8 @@ fn creation_is_counted_exactly_and_needs_no_invalidation() {
     for (cpu, page_size) in [(AMPERE_ONE, "4k"), (MAX, "4k"), (AMPERE_ONE, "64k"), (MAX, "16k")] {
         let options = ["--count", "--run", "", "--cpu", cpu, "--page-size", page_size, "--ram", "16G"];
         let booted = [(); 2].map(|()| boot(&options).expect_well("a counted run"));
-        let window = |name: &str| booted.each_ref().map(|booted| booted.at(&format!("/windows/{name}")).clone());
+        let window =
+            |name: &str| booted.each_ref().map(|booted| booted.at(&format!("/windows/{name}")).clone());
         let (counted, all) = (window("create"), window("create_all"));
         assert_eq!(counted[0], counted[1], "counts repeat exactly");
         // The way to the first map and from the temporary one, one invalidation each, are in the full sum.

@@ -110,7 +110,8 @@ impl Mapping {
         index: usize,
     ) -> Result<(), Stop> {
         let mut frame = locked.reserve.take().ok_or(Needs::Frames(1))?;
-        Fills::of(locked.platform).holes(&mut locked.reserve.slots(&mut frame)[..1 << locked.geometry.index_bits()]);
+        Fills::of(locked.platform)
+            .holes(&mut locked.reserve.slots(&mut frame)[..1 << locked.geometry.index_bits()]);
         locked.publish_barrier();
         let link = Descriptor::link(frame.into_pa(), locked.geometry).with(self.table_attributes(locked));
         locked.store(table, index, link);

@@ -44,8 +44,8 @@ mod tlb_batch;
 mod unmap;
 
 pub use address_space::AddressSpace;
-pub use blank_space::BlankSpace;
 pub(crate) use attempt::Call;
+pub use blank_space::BlankSpace;
 pub use change_flags::ChangeFlags;
 pub(crate) use claims::Claim;
 pub use create::{create, create_alone, create_regions};

@@ -15,11 +15,7 @@ pub const fn linear_range(geometry: Geometry) -> (Va, Va) {
 ///
 /// Among the offsets that map the first RAM it takes one that drops the fewest bytes, to within an L2 block, and among
 /// those the one that permits the largest leaf.
-pub(super) fn chosen(
-    (g, sizes): (Geometry, &LeafSizes),
-    ram: &[Range<Pa>],
-    first: Pa,
-) -> (u64, Range<Pa>) {
+pub(super) fn chosen((g, sizes): (Geometry, &LeafSizes), ram: &[Range<Pa>], first: Pa) -> (u64, Range<Pa>) {
     let (start, last) = linear_range(g);
     let reach = last.0 - start.0 + 1;
     let oa_end = 1u64 << g.oa_bits();

@@ -2,9 +2,7 @@
 
 use std::ops::Range;
 
-use linmap::{
-    Geometry, Granule, ImageAlias, Kind, Layout, LayoutError, Leaves, OaFormat, Pa, Rodata, Stats,
-};
+use linmap::{Geometry, Granule, ImageAlias, Kind, Layout, LayoutError, Leaves, OaFormat, Pa, Rodata, Stats};
 use test_support::geometries;
 
 const NO_IMAGE: Range<u64> = 0..0;
