@@ -151,10 +151,12 @@ impl<'a> Lists<'a> {
     ///
     /// The ranges make no linear map.
     #[inline]
-    pub fn lay_out(self) -> Result<Layout<'a>, PlanError> {
+    pub fn lay_out(self) -> Result<Layout<'a>, LayoutError> {
         let Self { geometry, ram, carve_outs, image, rodata, data: (data, alias) } = self;
-        let layout = Layout::new(geometry, ram, carve_outs, image, rodata).map_err(PlanError::Layout)?;
-        if data.is_empty() { Ok(layout) } else { layout.with_data(data, alias).map_err(PlanError::Layout) }
+        if data.is_empty() {
+            return Layout::new(geometry, ram, carve_outs, image, rodata);
+        }
+        Layout::new(geometry, ram, carve_outs, image, rodata)?.with_data(data, alias)
     }
 }
 
@@ -233,7 +235,7 @@ impl<'a> Plan<'a> {
         note: &mut dyn FnMut(Note<'_>),
     ) -> Result<Self, PlanError> {
         let (draft, lists) = Draft::new(given, room, note)?;
-        Ok(draft.with(lists.lay_out()?))
+        Ok(draft.with(lists.lay_out().map_err(PlanError::Layout)?))
     }
 
     /// Returns the free RAM for the tables of the linear map: as much as they need, from one range.

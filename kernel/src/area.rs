@@ -240,10 +240,10 @@ impl<'a> Area<'a> {
         mut each: impl FnMut(Range<Pa>) -> Result<(), E>,
     ) -> Result<(), E> {
         let end = start.0 + self.bytes(pages);
-        let mut from = start.0;
+        let (mut runs, mut from) = (ArrayVec::new(), start.0);
         while from < end {
-            let (runs, next) = self.runs(from, end);
-            for run in runs {
+            let next = self.runs(&mut runs, from, end);
+            for run in runs.drain(..) {
                 each(run)?;
             }
             // Past a hole, should there be one.
@@ -252,16 +252,17 @@ impl<'a> Area<'a> {
         Ok(())
     }
 
-    /// Returns the first runs of memory from one address to another, and the start of the next one.
-    fn runs(&self, from: u64, end: u64) -> (ArrayVec<Range<Pa>, RUNS>, u64) {
+    /// Collects the first runs of memory from one address to another. Returns the start of the next one.
+    fn runs(&self, runs: &mut ArrayVec<Range<Pa>, RUNS>, from: u64, end: u64) -> u64 {
         let System { space, geometry, .. } = self.system;
-        let (mut runs, mut next) = (ArrayVec::<Range<Pa>, RUNS>::new(), end);
-        let _ = space.visit(
+        let mut next = end;
+        let _ = space.visit_series(
             &self.system.platform(),
             (Va(from), Va(end - 1)),
-            |&linmap::Visited { va, level, entry, .. }| {
+            |&linmap::Visited { va, level, entry, .. }, entries| {
                 let Entry::Leaf(leaf) = entry else { return ControlFlow::Continue(()) };
-                let (first, behind) = (va.0.max(from), (va.0 + (1 << geometry.level_shift(level))).min(end));
+                let bytes = entries << geometry.level_shift(level);
+                let (first, behind) = (va.0.max(from), (va.0 + bytes).min(end));
                 let run = Pa(leaf.oa.0 + (first - va.0))..Pa(leaf.oa.0 + (behind - va.0));
                 let goes_on = runs.last_mut().filter(|last| last.end == run.start);
                 if let Some(last) = goes_on {
@@ -273,7 +274,7 @@ impl<'a> Area<'a> {
                 ControlFlow::Continue(())
             },
         );
-        (runs, next)
+        next
     }
 
     /// Maps a page of memory that has another owner, writable, at an address of its own, until it is
@@ -300,7 +301,8 @@ impl<'a> Area<'a> {
 
     /// Returns the memory that an address is mapped to.
     pub(crate) fn backing(&self, va: Va) -> Option<Pa> {
-        let (runs, _) = self.runs(va.0, va.0 + 1);
+        let mut runs = ArrayVec::new();
+        self.runs(&mut runs, va.0, va.0 + 1);
         runs.first().map(|run| run.start)
     }
 

@@ -66,7 +66,7 @@ use kernel::crashkernel::Reserved;
 use kernel_plan::bootargs::BootArgs;
 use kernel_plan::device_tree::total_size;
 use kernel_plan::machine::{self, Machine};
-use kernel_plan::plan::{Draft, Given, Plan, Room};
+use kernel_plan::plan::{Draft, Given, Plan, PlanError, Room};
 use kernel_plan::tasks::{Refusal, Task};
 use kernel_plan::uart::{self, Consoles};
 use kernel_plan::{admit, choice};
@@ -156,7 +156,7 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
     let counters = Counters::start(&features);
     let planned = Draft::new(&given, &mut room, &mut note).and_then(|(draft, lists)| {
         let (layout, counted) = counters.window(&HARDWARE.cpu, || lists.lay_out());
-        Ok((draft.with(layout?), counted))
+        Ok((draft.with(layout.map_err(PlanError::Layout)?), counted))
     });
     let (memory, layout) = match planned {
         Ok(planned) => planned,

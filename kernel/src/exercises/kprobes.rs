@@ -109,7 +109,8 @@ fn words(system: &System<'_>, area: Area<'_>, code: &Code<'_>) -> [Option<(Va, b
     let alias = |va: Va| area.backing(va).map(|pa| Va(pa.0.wrapping_add(memory.layout.offset())));
     let text = Va(probed_function as *const () as u64 + 16);
     let own = Va(code.start().0 + 64);
-    let has_alias = !memory.alias.is_empty();
+    // Hidden code has none that can be tried like the others.
+    let has_alias = !memory.alias.is_empty() && !args.hides_text;
     [
         Some((text, false)),
         alias(text).filter(|_| has_alias).map(|va| (va, args.rodata == Rodata::Off)),

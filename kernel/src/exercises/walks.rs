@@ -1,7 +1,7 @@
 //! The costs of walks: addresses are translated one by one, as a kernel does to find out what is mapped somewhere.
 
 use kernel::stress::Random;
-use linmap::{AddressSpace, Entry, Pa, Va};
+use linmap::{AddressSpace, Pa, Va};
 
 use super::counted::counted;
 use super::tally::Tally;
@@ -46,8 +46,5 @@ pub(crate) fn count_in(
 
 /// Returns the memory that an address is mapped to.
 fn translate(system: &System<'_>, space: &AddressSpace, va: Va) -> Option<Pa> {
-    match space.entry(&system.platform(), va)? {
-        (start, _, Entry::Leaf(leaf)) => Some(Pa(leaf.oa.0 + (va.0 - start.0))),
-        _ => None,
-    }
+    space.translate(&system.platform(), va)
 }

@@ -227,9 +227,25 @@ impl AddressSpace {
         platform.read(|| Reader::without_version(&self.state, platform).entry(va))
     }
 
+    /// Calls `each` for leaves that continue each other, as [`Reader::visit_series`] does.
+    pub fn visit_series<P: Platform>(
+        &self,
+        platform: &P,
+        range: (Va, Va),
+        each: impl FnMut(&Visited, u64) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        platform.read(|| Reader::without_version(&self.state, platform).visit_series(range, each))
+    }
+
+    /// Returns the memory that an address is mapped to, as [`Reader::translate`] does.
+    #[inline]
+    pub fn translate<P: Platform>(&self, platform: &P, va: Va) -> Option<Pa> {
+        platform.read(|| Reader::without_version(&self.state, platform).translate(va))
+    }
+
     /// Counts the leaves and tables from `first` to `last`, as [`Reader::count`] does.
     pub fn count<P: Platform>(&self, platform: &P, range: (Va, Va)) -> Stats {
-        self.read(platform, |reader| reader.count(range))
+        platform.read(|| Reader::without_version(&self.state, platform).count(range))
     }
 
     /// Counts the leaves and tables that a collapse of all that is mapped from `first` to `last` would leave, as

@@ -166,7 +166,12 @@ impl<'a, P: Platform> Locked<'a, P> {
     /// address. All these entries are leaves.
     #[inline(always)]
     pub(crate) fn alike(&self, table: &Table, index: usize, first: Descriptor, last: usize) -> usize {
-        self.same_but(Descriptor::ADDRESS, table, (index, last), first).max(index + 1)
+        // A single entry is not worth a call.
+        if index == last {
+            last + 1
+        } else {
+            self.same_but(Descriptor::ADDRESS, table, (index, last), first).max(index + 1)
+        }
     }
 
     /// Returns the index of the first entry, from one on and up to `last`, that differs from `other` in more than these
@@ -281,6 +286,20 @@ impl<'a, P: Platform> Locked<'a, P> {
         self.store_pair(table, index + 2, [c, d]);
         self.store_pair(table, index + 4, [e, f]);
         self.store_pair(table, index + 6, [g, h]);
+    }
+
+    /// Makes holes of the entries from one index to before another.
+    #[inline(always)]
+    pub(crate) fn clear(&self, table: &Table, (mut index, end): (usize, usize)) {
+        while index < end {
+            if index.is_multiple_of(2) && index + 8 <= end {
+                self.store_eight(table, index, [Descriptor::HOLE; 8]);
+                index += 8;
+            } else {
+                self.store(table, index, Descriptor::HOLE);
+                index += 1;
+            }
+        }
     }
 
     /// Returns true if eight entries are `next` and its successors, and advances `next` by eight. All are compared

@@ -7,13 +7,13 @@
 use core::fmt::{self, Write};
 use core::ops::ControlFlow;
 
-use crate::format::{Entry, Geometry, Level, MemoryType, Va};
+use crate::format::{Entry, Geometry, Level, MemoryType, Pa, Va};
 use crate::live::map_state::MapState;
 use crate::plan::Stats;
 use crate::platform::{Memory, Slot};
 use crate::read::{
     Checks, DumpError, Finding, Live, MarkedRange, ReadTables, Visited, check, count_collapsed, count_live,
-    dump_with, visit,
+    dump_with, visit, visit_series,
 };
 
 /// A reader of a live map, made by [`AddressSpace::read`](crate::AddressSpace::read).
@@ -50,6 +50,44 @@ impl<'a, M: Memory> Reader<'a, M> {
     /// Calls `each` for every entry that translates an address from `first` to `last`, as [`visit`] does.
     pub fn visit(&self, range: (Va, Va), each: impl FnMut(&Visited) -> ControlFlow<()>) -> ControlFlow<()> {
         visit(&self.tables(), self.geometry(), self.state.root(), range, each).unwrap_or_else(|e| match e {})
+    }
+
+    /// Calls `each` for leaves from `first` to `last`, valid or present-invalid, with the number of leaf descriptors from that one
+    /// on that continue it: each maps what follows the one before to the memory that follows, with the same attributes, in the
+    /// same table. They are not as many as possible: some may come one by one. An entry may be read twice.
+    ///
+    /// It is [`visit`](Self::visit) for those who look for memory, in a tenth of the instructions where much is adjacent.
+    pub fn visit_series(
+        &self,
+        range: (Va, Va),
+        each: impl FnMut(&Visited, u64) -> ControlFlow<()>,
+    ) -> ControlFlow<()> {
+        visit_series(&self.tables(), self.geometry(), self.state.root(), range, each)
+    }
+
+    /// Returns the memory that an address is mapped to, or `None` if no valid leaf maps it: what
+    /// [`entry`](Self::entry) says, without the rest.
+    #[inline]
+    pub fn translate(&self, va: Va) -> Option<Pa> {
+        let state = self.state;
+        if va.0.wrapping_sub(state.base()) >> self.geometry().va_bits() != 0 {
+            return None;
+        }
+        let (g, tables) = (self.geometry(), self.tables());
+        let (bits, page_shift) = (g.index_bits(), g.page_shift());
+        let (mut table, mut shift) = (state.root(), state.root_shift());
+        let mut index = ((va.0 - state.base()) >> shift) as usize;
+        let mut level = g.root();
+        loop {
+            let entry = tables.entry(Slot { table, index }, level).unwrap_or_else(|e| match e {});
+            if shift == page_shift || !entry.is_link() {
+                let is_mapped = entry.is_valid() && state.is_leaf(entry, level);
+                let within = va.0 & ((1 << shift) - 1);
+                return is_mapped.then(|| Pa(entry.next_table(g).0 & (u64::MAX << shift) | within));
+            }
+            (table, shift, level) = (entry.next_table(g), shift - bits, level.down(1));
+            index = (va.0 >> shift) as usize & ((1 << bits) - 1);
+        }
     }
 
     /// Returns the entry that translates an address: a leaf, a hole, or a reserved or restricted descriptor, with the

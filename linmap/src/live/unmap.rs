@@ -161,20 +161,23 @@ impl<P: Platform> LeafVisitor<P> for WholeLeaves {
         &mut self,
         locked: &Locked<'_, P>,
         table: &Table,
-        (index, _): (usize, usize),
+        (index, last): (usize, usize),
         old: Descriptor,
     ) -> Result<usize, Stop> {
-        self.left = self.left.checked_sub(1).ok_or(Stop::TooLong)?;
+        let end = locked.alike(table, index, old, last.min(index.saturating_add(self.left)));
+        self.left = self.left.checked_sub(end - index).ok_or(Stop::TooLong)?;
         if !old.is_leaf(locked.geometry, table.level) {
             let va = table.va(index).max(self.span.first);
             return Err(refusal(va, table.level, old, locked.geometry).into());
         }
-        let leaf = table.run_of(index, locked.run(table, old).unwrap_or(1));
-        if !self.span.covers(leaf.first, leaf.last) {
-            let policy = locked.policy;
-            return Err(ChangeError::NeedsResize { va: Va(leaf.first), policy }.into());
+        let members = locked.run(table, old).unwrap_or(1);
+        // Only the first and the last can be partly outside.
+        let (from, to) = (table.run_of(index, members), table.run_of(end - 1, members));
+        if self.span.covers(from.first, to.last) {
+            return Ok(end);
         }
-        Ok(index + 1)
+        let outside = if self.span.covers(from.first, from.last) { to } else { from };
+        Err(ChangeError::NeedsResize { va: Va(outside.first), policy: locked.policy }.into())
     }
 }
 
@@ -253,15 +256,16 @@ impl<P: Platform> LiveVisitor<P> for Unmap {
         if self.upper {
             return Ok(if table.level == Level::PAGE { last + 1 } else { index + 1 });
         }
-        if old != Descriptor::HOLE {
-            locked.store(table, index, Descriptor::HOLE);
-            locked.counters().leaves(table.level, old.is_contiguous(), -1);
-            if old.is_valid() {
-                let at = table.span_of(index);
-                self.batch.add(at.first, at.last, table.shift);
-            }
+        if old == Descriptor::HOLE {
+            return Ok(index + 1);
         }
-        Ok(index + 1)
+        let end = locked.alike(table, index, old, last);
+        locked.clear(table, (index, end));
+        locked.counters().leaves(table.level, old.is_contiguous(), -((end - index) as i64));
+        if old.is_valid() {
+            self.batch.add(table.va(index), table.span_of(end - 1).last, table.shift);
+        }
+        Ok(end)
     }
 
     /// A table within the span is removed entirely.
@@ -333,13 +337,14 @@ impl<P: Platform> LiveVisitor<P> for Uncount {
         &mut self,
         locked: &Locked<'_, P>,
         table: &Table,
-        (index, _): (usize, usize),
+        (index, last): (usize, usize),
         old: Descriptor,
     ) -> Result<usize, Infallible> {
+        let end = locked.alike(table, index, old, last);
         if old.is_leaf(locked.geometry, table.level) {
-            locked.counters().leaves(table.level, old.is_contiguous(), -1);
+            locked.counters().leaves(table.level, old.is_contiguous(), -((end - index) as i64));
         }
-        Ok(index + 1)
+        Ok(end)
     }
 
     fn enter(

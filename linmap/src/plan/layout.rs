@@ -174,13 +174,13 @@ impl<'a> Layout<'a> {
         let (offset, mapped) = offset::chosen((geometry, &sizes), ram, first);
         let unaligned_bytes = given.saturating_sub(kept);
         let memory_types = (MemoryType::NORMAL_TAGGED, MemoryType::NORMAL);
-        let without_image = Self {
+        let new = Self {
             geometry,
             sizes,
             offset,
             ram,
             carve_outs,
-            image: Pa(0)..Pa(0),
+            image: whole_pages(&image, page),
             rodata,
             data: Pa(0)..Pa(0),
             data_alias: ImageAlias::Writable,
@@ -188,7 +188,9 @@ impl<'a> Layout<'a> {
             unaligned_bytes,
             memory_types,
         };
-        without_image.with_image(image, rodata)
+        new.check_specials()?;
+        new.check_reach(&new.mapped)?;
+        Ok(new)
     }
 
     /// Lays out RAM alone, without carve-outs. [`with_image`](Self::with_image) adds the kernel's image.
@@ -375,7 +377,8 @@ impl<'a> Layout<'a> {
     /// run is made. [`Stats::of_runs`](crate::Stats::of_runs) has the exact number.
     pub fn most_tables(&self, leaves: Leaves) -> u64 {
         let (g, bytes_of) = (self.geometry, |ranges: &[Range<Pa>]| ranges.iter().map(bytes).sum::<u64>());
-        let regions = (self.ram.len() + 2 * self.specials().count()) as u64;
+        let of_image = [&self.image, &self.data].map(|range| usize::from(!range.is_empty()));
+        let regions = (self.ram.len() + 2 * (self.carve_outs.len() + of_image[0] + of_image[1])) as u64;
         let ram = bytes_of(self.ram);
         let in_pages = if leaves == Leaves::Pages { ram } else { bytes_of(self.carve_outs) };
         // Leaves of levels above this one are not aligned in both address spaces.

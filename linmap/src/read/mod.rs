@@ -6,6 +6,7 @@ mod count;
 mod cursor;
 mod ptdump;
 mod reader;
+mod series;
 mod table;
 mod walk;
 
@@ -16,5 +17,6 @@ pub(crate) use cursor::{Source, Visitor, visit_span};
 pub use ptdump::{DumpError, MarkedRange, dump, dump_with};
 pub(crate) use reader::Live;
 pub use reader::{Bounded, BoundedError, ReadTables};
+pub(crate) use series::visit_series;
 pub(crate) use table::Table;
 pub use walk::{Visited, count, visit};

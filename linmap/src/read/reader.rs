@@ -129,6 +129,30 @@ impl<'m, M: Memory> Live<'m, M> {
         next.max(index + 1)
     }
 
+    /// Returns the index after the last entry, from one on and up to `last`, that is known to be `entry`, which is the first, or
+    /// that plus a multiple of `step`, in sequence. More are looked at by eights.
+    #[inline(always)]
+    pub(crate) fn series(
+        &self,
+        table: Pa,
+        (index, last): (usize, usize),
+        (entry, step): (Descriptor, u64),
+    ) -> usize {
+        let (mut next, mut expected) = (index, entry.0);
+        while next + 7 <= last {
+            let mut differ = 0;
+            for other in self.eight(table, next) {
+                differ |= other.0 ^ expected;
+                expected = expected.wrapping_add(step);
+            }
+            if differ != 0 {
+                break;
+            }
+            next += 8;
+        }
+        next.max(index + 1)
+    }
+
     /// Returns eight adjacent descriptors.
     #[inline(always)]
     fn eight(&self, table: Pa, index: usize) -> [Descriptor; 8] {

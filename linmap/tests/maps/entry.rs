@@ -46,12 +46,66 @@ fn one_address_is_looked_up_as_by_a_walk() {
         for &(va, level, entry) in leaves {
             for at in [va.0, va.0 + 1, va.0 + (g.level_size(level) - 1)] {
                 assert_eq!(space.entry(&platform, Va(at)), Some((va, level, entry)), "{g:?} {at:#x}");
+                let memory = match entry {
+                    Entry::Leaf(leaf) if leaf.valid => Some(Pa(leaf.oa.0 + (at - va.0))),
+                    _ => None,
+                };
+                assert_eq!(space.translate(&platform, Va(at)), memory, "{g:?} {at:#x}");
             }
         }
         for va in [Va(0), Va(u64::MAX >> 1), Va(g.base(Half::Upper) - 1)] {
             assert_eq!(space.entry(&platform, va), None, "{g:?} {va:?}");
+            assert_eq!(space.translate(&platform, va), None, "{g:?} {va:?}");
         }
     }
+}
+
+/// Leaves that continue each other are those of a walk, each once; so are they where a series is broken, by memory, by
+/// permissions, by validity, where the format moves address bits, and where the range begins or ends within one.
+#[test]
+fn a_series_has_the_leaves_of_a_walk() {
+    let mut most = 0;
+    for g in geometries() {
+        let memory = dirty_memory(g, 64);
+        let (space, platform) = (space(g, &memory), memory.platform());
+        // A table of pages that jump now and then, over the address at which formats move bits.
+        let (page, start) = (g.page_size(), g.base(Half::Upper) + (1 << (g.va_bits() - 1)));
+        let mut oa = (1u64 << (g.oa_bits().min(50) - 1)).wrapping_sub(40 * page) & !(page - 1);
+        for n in 0..200u64 {
+            let va = Va(start + n * page);
+            // SAFETY: no CPU uses these tables.
+            unsafe { space.map(&platform, va, 1, Pa(oa), Attributes::RAM) }.expect("a hole");
+            oa += if n % 23 == 7 { 2 * page } else { page };
+            if n % 61 == 50 {
+                // SAFETY: as above.
+                unsafe { space.set_valid(&platform, va, 1, false) }.expect("mapped");
+            }
+        }
+        let all = (Va(g.base(Half::Upper)), Va(u64::MAX));
+        let within = (Va(start + 9 * page + 1), Va(start + 150 * page));
+        for range in [all, within] {
+            let (mut walked, mut series) = (Vec::new(), Vec::new());
+            let _ = space.visit(&platform, range, |visited| {
+                if let Entry::Leaf(leaf) = visited.entry {
+                    walked.push((visited.va, visited.level, visited.slot, visited.limits, leaf));
+                }
+                Continue(())
+            });
+            let _ = space.visit_series(&platform, range, |visited, entries| {
+                let Entry::Leaf(leaf) = visited.entry else { panic!("{g:?}: {visited:?} is no leaf") };
+                most = most.max(entries);
+                for n in 0..entries {
+                    let at = n * g.level_size(visited.level);
+                    let slot = Slot { index: visited.slot.index + n as usize, ..visited.slot };
+                    let leaf = linmap::Leaf { oa: Pa(leaf.oa.0 + at), ..leaf };
+                    series.push((Va(visited.va.0 + at), visited.level, slot, visited.limits, leaf));
+                }
+                Continue(())
+            });
+            assert!(walked == series, "{g:?} {range:?}: {} and {} leaves", walked.len(), series.len());
+        }
+    }
+    assert!(most >= 16, "at most {most} leaves came together");
 }
 
 /// Entries below a restricted table are found as well.

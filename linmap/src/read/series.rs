@@ -1,0 +1,92 @@
+//! Visits the leaves of live tables, those together that continue each other.
+
+use core::ops::ControlFlow;
+
+use crate::format::{Decoder, Descriptor, Entry, Geometry, Pa, TableLimits, Va, in_place_bits};
+use crate::platform::{Memory, Slot};
+use crate::read::count::translated;
+use crate::read::cursor::{Stop, Visitor, visit_span};
+use crate::read::reader::{Live, Reading};
+use crate::read::table::Table;
+use crate::read::walk::Visited;
+
+/// Calls `each` for the leaves that translate an address of a range, in address order, with the number of entries from that
+/// one on that map what follows it to the memory that follows, with the same attributes. An entry may be read twice.
+pub(crate) fn visit_series<M: Memory>(
+    tables: &Live<'_, M>,
+    geometry: Geometry,
+    root: Pa,
+    range: (Va, Va),
+    each: impl FnMut(&Visited, u64) -> ControlFlow<()>,
+) -> ControlFlow<()> {
+    let Some((base, span)) = translated(geometry, range) else { return ControlFlow::Continue(()) };
+    let source = Reading { reader: tables, geometry };
+    let mut series = Series { geometry, limits: TableLimits::empty(), each };
+    match visit_span(&source, &Table::root(root, geometry, base), span, &mut series) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(Stop::Enough) => ControlFlow::Break(()),
+        Err(Stop::Read(e)) => match e {},
+    }
+}
+
+struct Series<F> {
+    geometry: Geometry,
+    /// The restrictions on the next table.
+    limits: TableLimits,
+    each: F,
+}
+
+impl<M: Memory, F: FnMut(&Visited, u64) -> ControlFlow<()>> Visitor<Reading<'_, Live<'_, M>>> for Series<F> {
+    type Stop = Stop<core::convert::Infallible>;
+    /// The decoder of the table's entries, and the restrictions on them.
+    type Scratch = (Decoder, TableLimits);
+
+    #[inline(always)]
+    fn begin(&mut self, table: &Table) -> Self::Scratch {
+        (Decoder::new(self.geometry, table.level), self.limits)
+    }
+
+    #[inline(always)]
+    fn leaves(
+        &mut self,
+        source: &Reading<'_, Live<'_, M>>,
+        table: &Table,
+        (decoder, limits): &mut Self::Scratch,
+        (index, last): (usize, usize),
+        descriptor: Descriptor,
+    ) -> Result<usize, Self::Stop> {
+        let entry = decoder.entry(descriptor);
+        let Entry::Leaf(leaf) = entry else {
+            return Ok(source.reader.alike(table.pa, (index, last), descriptor));
+        };
+        let end = if index == last {
+            last + 1
+        } else {
+            // A descriptor grows like its address as far as the format keeps the bits of that in place.
+            let even = 1u64 << in_place_bits(self.geometry.oa_format());
+            let room = (even - (leaf.oa.0 & (even - 1))) >> table.shift;
+            let last = last.min(index.saturating_add(room as usize).saturating_sub(1));
+            source.reader.series(table.pa, (index, last), (descriptor, 1 << table.shift))
+        };
+        let (slot, limits) = (Slot { table: table.pa, index }, *limits);
+        let visited =
+            Visited { va: Va(table.va(index)), level: table.level, slot, descriptor, entry, limits };
+        match (self.each)(&visited, (end - index) as u64) {
+            ControlFlow::Break(()) => Err(Stop::Enough),
+            ControlFlow::Continue(()) => Ok(end),
+        }
+    }
+
+    #[inline(always)]
+    fn enter(
+        &mut self,
+        _: &Reading<'_, Live<'_, M>>,
+        _: &Table,
+        (_, limits): &mut Self::Scratch,
+        _: usize,
+        entry: Descriptor,
+    ) -> Result<bool, Self::Stop> {
+        self.limits = *limits | TableLimits::of(entry);
+        Ok(true)
+    }
+}
