@@ -2,8 +2,8 @@
 # Builds Linux with linmap from Debian's source package, boots it under QEMU in many ways, and compares.
 #
 #   scripts/test-linux-port.sh          4K pages, 48 bits
-#   scripts/test-linux-port.sh all      16K and 64K pages, 52 bits and a debug kernel too
-#   scripts/test-linux-port.sh KIND...  these: 4k 16k 64k 4k-52 debug
+#   scripts/test-linux-port.sh all      16K and 64K pages, 52 bits, a debug kernel, and one with more features too
+#   scripts/test-linux-port.sh KIND...  these: 4k 16k 64k 4k-52 debug more
 #   scripts/test-linux-port.sh 6.12 ... Linux 6.12 instead of 7.2
 #   scripts/test-linux-port.sh short .. a quarter of the boots, and no counts
 #
@@ -251,6 +251,12 @@ both() {
 # Every way of booting a kernel, or some of them.
 boots() {
     narrow=
+    # All else is that of 4k.
+    [ "$kind" != more ] || {
+        boots_hotplug
+        boots_hibernate
+        return 0
+    }
     # With 52 bits of small pages linmap turns itself off where the CPU has them. All other boots are on one that has not.
     [ "$kind" != 4k-52 ] || {
         boot lpa2 "$trusted" 1536M 4 "tests=unfit,direct,kprobes,vmalloc,modules,program-secretmem"
@@ -268,8 +274,6 @@ boots() {
     }
     [ -z "$short" ] || return 0
     boots_next
-    boots_hotplug
-    boots_hibernate
     [ ! -e "$build/root/mm" ] || boots_mm
     # Where it is not Linux that knows the CPUs: one may abort under KASLR, and one that comes late.
     [ ! -e "linux/$release/release.c" ] || {
@@ -417,7 +421,7 @@ for argument; do
         [ -e "linux/$argument/hooks" ] || die "no hooks for Linux $argument"
         release=$argument port=$target/linux-port/$argument prefix=$argument-
         ;;
-    all) kinds='4k 16k 64k 4k-52 debug' ;;
+    all) kinds='4k 16k 64k 4k-52 debug more' ;;
     *) kinds="$kinds $argument" ;;
     esac
 done
@@ -431,6 +435,6 @@ for kind in ${kinds:-4k}; do
     build "$kind"
     boots
     # With 52 bits the map is that of 48.
-    case $short$kind in short* | debug | 4k-52) ;; *) counts ;; esac
+    case $short$kind in short* | debug | more | 4k-52) ;; *) counts ;; esac
 done
 [ -z "$failed" ] || exit 1
