@@ -340,8 +340,7 @@ fn what_is_beside_it_and_not_the_same_keeps_its_leaves() {
         if run == g.page_size() {
             continue;
         }
-        let map =
-            Map::new(g, &vec![0..GB].into_iter().map(|r| Pa(r.start)..Pa(r.end)).collect(), Policy::Live);
+        let map = Map::new(g, &Vec::from([Pa(0)..Pa(GB)]), Policy::Live);
         let (platform, pages) = (map.memory.platform(), run >> g.page_shift());
         let special = Change::new(Attributes::SOFTWARE, Attributes::empty()).expect("a software bit");
         map.space.split_to_pages(&platform, map.va(run), pages).expect("frames enough");
