@@ -64,10 +64,11 @@ impl Fills {
         match slots.len() {
             // Runs between larger leaves are often this short.
             ..8 => {
-                _ = slots.iter_mut().fold(first, |value, slot| {
+                let mut value = first;
+                for slot in slots {
                     *slot = value;
-                    value.wrapping_add(step)
-                })
+                    value = value.wrapping_add(step);
+                }
             }
             _ if self.by_vectors() => fill_by_vectors(slots, first, step),
             _ => fill_with_step(slots, first, step),
