@@ -105,7 +105,8 @@ fn a_change_costs_as_little_as_it_can() {
         let [create, add, remove] =
             OF_HOTPLUG.map(|name| booted.number(&format!("/windows/{name}/instructions")));
         println!("{granule}: {create} instructions create 64G, {add} add and {remove} remove it");
-        assert!(add < 16 * create && remove < 40 * create, "{create}, {add} and {remove} instructions");
+        // An addition also cuts and joins leaves of every size at its ends.
+        assert!(add < 15 * create && remove < 20 * create, "{create}, {add} and {remove} instructions");
         assert_eq!(booted.number("/windows/create_64g/tlbi"), 0);
         for Expected { name, leaf_bytes, dsb, linux } in expected {
             let window = booted.at(&format!("/windows/{name}"));

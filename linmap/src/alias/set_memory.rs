@@ -9,8 +9,8 @@ use crate::alias::both_sides::{BothSides, Findings};
 use crate::alias::long::long;
 use crate::alias::remake_both::remake_both;
 use crate::alias::sides::{Side, Sides};
-use crate::format::{Change, LeafChange, Remake, Va};
-use crate::live::{AddressSpace, Call, ChangeError, RemakeError};
+use crate::format::{Change, LeafChange, Remake, Span, Va};
+use crate::live::{AddressSpace, Call, ChangeError, LockSet, RemakeError};
 use crate::plan::{Rodata, linear_range};
 use crate::platform::Platform;
 
@@ -263,6 +263,18 @@ impl<'a> Aliased<'a> {
         remake_both(&mut Call::new(state, platform), &sides, &remake.of(span.first, state.geometry()), step)
     }
 
+    /// Returns the locks of the area and of its first page's alias. Most areas have no other, and an attempt without that lock
+    /// would only find out that it takes it.
+    fn likely_locks<P: Platform>(&self, platform: &P, sides: &Sides) -> LockSet {
+        let own = LockSet::of::<P>(sides.span);
+        if P::LOCKS == 1 {
+            return own;
+        }
+        let first = self.space.translate(platform, Va(sides.span.first));
+        let reach = first.and_then(|pa| sides.reach(Span { first: pa.0, last: pa.0 }));
+        reach.map_or(own, |reach| own.and(LockSet::of::<P>(reach.alias)))
+    }
+
     /// Returns true if the address space has the linear map, which the lower half has not.
     fn has_linear_map(&self) -> bool {
         self.space.state().base() == linear_range(self.space.geometry()).0.0
@@ -290,7 +302,7 @@ impl<'a> Aliased<'a> {
         let (area, aliases) = (state.leaf_change(change, va)?, state.leaf_change(follows, va)?);
         let sides = Sides { offset, range, besides: self.besides, span, area, aliases };
         let mut call = Call::new(state, platform);
-        let done = call.attempts(span, |locked| {
+        let done = call.attempts_with(self.likely_locks(platform, &sides), span, |locked| {
             locked.mark(span);
             let (both, mut found) = (BothSides { locked, sides }, Findings::default());
             both.survey(&mut found)?;
