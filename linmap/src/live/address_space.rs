@@ -352,7 +352,10 @@ impl AddressSpace {
         change: Change,
     ) -> Result<(), ChangeError> {
         let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
-        self.change_span::<P, false>(platform, self.state.leaf_change(change, va)?, span)
+        if self.state.refuses(change) {
+            return Err(ChangeError::HardwareUpdated { va });
+        }
+        self.change_span::<P, false>(platform, self.state.leaf_change(change), span)
     }
 
     /// Makes `pages` pages from `va` on invalid, so that every access faults, or valid again: [`protect`](Self::protect)
@@ -477,8 +480,11 @@ impl AddressSpace {
         flags: ChangeFlags,
     ) -> Result<(), ChangeError> {
         let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
+        if self.state.refuses(change) {
+            return Err(ChangeError::HardwareUpdated { va });
+        }
         let skip_holes = flags.contains(ChangeFlags::SKIP_HOLES);
-        let change = LeafChange { skip_holes, ..self.state.leaf_change(change, va)? };
+        let change = LeafChange { skip_holes, ..self.state.leaf_change(change) };
         match flags.contains(ChangeFlags::LATER) {
             true => self.change_span::<P, true>(platform, change, span),
             false => self.change_span::<P, false>(platform, change, span),
@@ -506,7 +512,10 @@ impl AddressSpace {
     ) -> Result<(), ChangeError> {
         let (state, skip_holes) = (&self.state, flags.contains(ChangeFlags::SKIP_HOLES));
         let later = flags.contains(ChangeFlags::LATER);
-        let change = LeafChange { skip_holes, ..state.leaf_change(change, Va(state.base()))? };
+        if state.refuses(change) {
+            return Err(ChangeError::HardwareUpdated { va: Va(state.base()) });
+        }
+        let change = LeafChange { skip_holes, ..state.leaf_change(change) };
         let Some(list) = ListChange::of::<P>(change, Ranges::of(state, pages))? else { return Ok(()) };
         match list.only() {
             Some(span) if (span.first ^ span.last) >> GIGABYTE == 0 => {

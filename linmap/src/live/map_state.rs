@@ -350,18 +350,17 @@ impl MapState {
         Err(ChangeError::NotOwned { va: Va(va) })
     }
 
-    /// Returns a change of permissions and validity, of leaves from `va` on, as a change of leaves.
-    ///
-    /// # Errors
-    ///
-    /// Walkers might update leaves after it.
+    /// Returns a change of permissions and validity as a change of leaves.
     #[inline(always)]
-    pub(crate) fn leaf_change(&self, change: Change, va: Va) -> Result<LeafChange, ChangeError> {
-        if change.may_make_clean() && self.expects_hardware_updates() {
-            return Err(ChangeError::HardwareUpdated { va });
-        }
+    pub(crate) fn leaf_change(&self, change: Change) -> LeafChange {
         let refuse_write_execute = !self.allows_write_execute();
-        Ok(LeafChange { refuse_write_execute, ..LeafChange::of_bits(change.bits()) })
+        LeafChange { refuse_write_execute, ..LeafChange::of_bits(change.bits()) }
+    }
+
+    /// Returns true if walkers may update leaves after a change, and must not.
+    #[inline(always)]
+    pub(crate) fn refuses(&self, change: Change) -> bool {
+        self.expects_hardware_updates() && change.may_make_clean()
     }
 
     /// Returns the leaf sizes for new mappings.

@@ -150,34 +150,35 @@ pub(crate) fn change_one<P: Platform, const LATER: bool>(
 ) -> Tried {
     // It stays empty, so there is nothing to give back, and as nobody else sees it, it takes no instruction.
     let reserve = ManuallyDrop::new(Reserve::new(platform));
-    in_one_hold(state, &reserve, platform, (LATER, span), |locked, table| {
-        let index = table.index_of(span.first);
-        let old = locked.load(table, index);
-        let new = change.of(old, table.level);
-        let refused = change.refuse_write_execute && new.is_write_execute();
-        let within = (1 << table.shift) - 1;
-        let whole = span.first & within == 0 && span.first ^ span.last == within;
-        if refused || !whole || old.is_contiguous() || !state.is_leaf(old, table.level) {
-            let reserve = ManuallyDrop::new(Reserve::new(platform));
-            return change_other(state, &reserve, platform, table, &(change, LATER, span), (old, new));
+    let Some((_held, locked, table)) = one_hold(state, &reserve, platform, (LATER, span)) else {
+        return Tried::Not(0);
+    };
+    let index = table.index_of(span.first);
+    let old = locked.load(&table, index);
+    let new = change.of(old, table.level);
+    let refused = change.refuse_write_execute && new.is_write_execute();
+    let within = (1 << table.shift) - 1;
+    let whole = span.first & within == 0 && span.first ^ span.last == within;
+    if refused || !whole || old.is_contiguous() || !state.is_leaf(old, table.level) {
+        let reserve = ManuallyDrop::new(Reserve::new(platform));
+        return change_other(state, &reserve, platform, &table, &(change, LATER, span), (old, new));
+    }
+    if new != old {
+        let share = state.share(LockSet::number::<P>(span.first));
+        let version = share.changes_begin();
+        locked.store(&table, index, new);
+        if LATER && old.is_valid() {
+            state.leave_pending::<P>(Invalidated {
+                first: span.first,
+                last: span.last,
+                entry_shift: table.shift,
+            });
         }
-        if new != old {
-            let share = state.share(LockSet::number::<P>(span.first));
-            let version = share.changes_begin();
-            locked.store(table, index, new);
-            if LATER && old.is_valid() {
-                state.leave_pending::<P>(Invalidated {
-                    first: span.first,
-                    last: span.last,
-                    entry_shift: table.shift,
-                });
-            }
-            let invalidates = !LATER && old.is_valid();
-            finish_one(platform, state.geometry(), &share.counters, invalidates, span.first);
-            share.changes_end(version);
-        }
-        Tried::Done
-    })
+        let invalidates = !LATER && old.is_valid();
+        finish_one(platform, state.geometry(), &share.counters, invalidates, span.first);
+        share.changes_end(version);
+    }
+    Tried::Done
 }
 
 /// Does the rest of [`change_one`] with the table pages that it takes, or, if that is not all that it takes, what
@@ -196,11 +197,14 @@ pub(crate) fn change_part<P: Platform>(
     let (change, later, span) = wanted;
     let reserve = Reserve::new(platform);
     reserve.fill(frames)?;
-    let part = |locked: &Locked<'_, P>, table: &Table| {
-        let old = locked.load(table, table.index_of(span.first));
-        change_other(state, &reserve, platform, table, &wanted, (old, change.of(old, table.level)))
+    let tried = match one_hold(state, &reserve, platform, (later, span)) {
+        Some((_held, locked, table)) => {
+            let old = locked.load(&table, table.index_of(span.first));
+            change_other(state, &reserve, platform, &table, &wanted, (old, change.of(old, table.level)))
+        }
+        None => Tried::Not(0),
     };
-    match in_one_hold(state, &reserve, platform, (later, span), part) {
+    match tried {
         Tried::Done => Ok(()),
         Tried::Not(_) => {
             drop(reserve);
@@ -209,25 +213,26 @@ pub(crate) fn change_part<P: Platform>(
     }
 }
 
-/// Works on the deepest table that translates a span, which is in one gigabyte, under its lock. Does nothing if others have
-/// claimed some of it, or a repaint is under way.
+/// Takes the lock of a span, which is in one gigabyte. Returns it with the deepest table that translates all of the span, or
+/// `None` if others have claimed some of it, or a repaint is under way.
+///
+/// It returns a view instead of calling for one, so that the one that most changes take is inlined wherever it is used.
 #[inline(always)]
-fn in_one_hold<P: Platform>(
-    state: &MapState,
-    reserve: &Reserve<'_, P>,
-    platform: &P,
+fn one_hold<'a, P: Platform>(
+    state: &'a MapState,
+    reserve: &'a Reserve<'a, P>,
+    platform: &'a P,
     (later, span): (bool, Span),
-    work: impl FnOnce(&Locked<'_, P>, &Table) -> Tried,
-) -> Tried {
+) -> Option<(P::Held<'a>, Locked<'a, P>, Table)> {
     let number = LockSet::number::<P>(span.first);
-    let _held = platform.lock(number);
+    let held = platform.lock(number);
     let looks = if later { state.attention.is_needed_for_more() } else { state.attention.is_needed() };
     if looks && !heed(state, platform, later, span) {
-        return Tried::Not(0);
+        return None;
     }
     let locked = Locked::of_one(platform, state, number, reserve);
     let table = locked.deepest(locked.root(), span);
-    work(&locked, &table)
+    Some((held, locked, table))
 }
 
 /// Goes on, in the same hold, where the entry of a span is not a leaf as large as the span that is in no run. `old` becomes
