@@ -35,6 +35,10 @@ make_tree() {
         body machine_kexec_post_load '	rc = trans_pgd_create_copy(&info, &trans_pgd,' \
             '				   _PAGE_OFFSET(vabits_actual), PAGE_END);'
     } >"$tree/arch/arm64/kernel/machine_kexec.c"
+    {
+        echo '#include <asm/trans_pgd.h>'
+        body swsusp_arch_suspend '	flags = local_daif_save();'
+    } >"$tree/arch/arm64/kernel/hibernate.c"
     printf '#ifdef CONFIG_X86\n#endif\n' | tee "$tree/mm/vmstat.c" >"$tree/include/linux/vm_event_item.h"
     rm -rf "$work/before"
     cp -R "$tree" "$work/before"
@@ -56,6 +60,8 @@ make_6_12() {
         body update_mapping_prot '	__create_pgd_mapping(a);'
         body __map_memblock '	__create_pgd_mapping(b);'
         body map_mem '		flags |= NO_BLOCK_MAPPINGS;'
+        body __remove_pgd_mapping '	unmap_hotplug_range(a);'
+        body arch_add_memory '	__create_pgd_mapping(c);'
         body create_idmap '	return;'
     } >"$tree/arch/arm64/mm/mmu.c"
     {
@@ -84,6 +90,9 @@ make_7() {
         body __map_memblock '	early_create_pgd_mapping(b);'
         body elsewhere '	early_create_pgd_mapping(c);'
         body map_mem '	__map_memblock();'
+        body __remove_pgd_mapping '	unmap_hotplug_range(a);'
+        body arch_add_memory '	ret = __create_pgd_mapping(d);'
+        body can_unmap_without_split '	end =  __phys_to_virt(phys_end);' '	if (addr_splits_kernel_leaf(start))'
     } >"$tree/arch/arm64/mm/mmu.c"
     {
         echo '#include <asm/kfence.h>'
