@@ -60,9 +60,9 @@ make_6_12() {
         body update_mapping_prot '	__create_pgd_mapping(a);'
         body __map_memblock '	__create_pgd_mapping(b);'
         body map_mem '		flags |= NO_BLOCK_MAPPINGS;'
-        body create_idmap '	return;'
         body __remove_pgd_mapping '	unmap_hotplug_range(a);'
         body arch_add_memory '	__create_pgd_mapping(c);'
+        body create_idmap '	return;'
     } >"$tree/arch/arm64/mm/mmu.c"
     {
         echo '#include <asm/kfence.h>'
@@ -91,8 +91,8 @@ make_7() {
         body elsewhere '	early_create_pgd_mapping(c);'
         body map_mem '	__map_memblock();'
         body __remove_pgd_mapping '	unmap_hotplug_range(a);'
-        body arch_add_memory '	ret = __create_pgd_mapping(a);'
-        body can_unmap_without_split '	end =  __phys_to_virt(a);'
+        body arch_add_memory '	ret = __create_pgd_mapping(d);'
+        body can_unmap_without_split '	end =  __phys_to_virt(phys_end);' '	if (addr_splits_kernel_leaf(start))'
     } >"$tree/arch/arm64/mm/mmu.c"
     {
         echo '#include <asm/kfence.h>'

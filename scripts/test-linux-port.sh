@@ -327,7 +327,7 @@ boots_hotplug() {
         for whose in '' -off; do
             # shellcheck disable=SC2086 # a list
             boot "hotplug-$way$whose" "$model" 2G 4 $still mem=1G linmap_test.ram=1G@2G ${whose:+linmap=off} \
-                "tests=still,$halves,whole,device,dump,on,$all"
+                "tests=$halves,whole,device,dump,on,$all"
         done
         same "hotplug-$way" joined
     done

@@ -75,7 +75,7 @@ impl<'s> Hotplug<'s> {
     }
 
     /// Adds RAM in these leaves from now on, whatever the policy, as [`create`](crate::create) does: large ones are
-    /// permitted where nothing changes their size later. What is added in pages merges with nothing.
+    /// permitted where nothing changes their size later. RAM that is added in pages merges with nothing.
     pub const fn with_leaves(self, leaves: Leaves) -> Self {
         Self { leaves: Some(leaves), ..self }
     }
