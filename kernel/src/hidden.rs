@@ -8,7 +8,7 @@ use crate::system::System;
 
 /// Returns the data of the image in the linear map, if they are to be hidden and the map reaches them.
 pub(crate) fn data<'s>(system: &'s System<'_>) -> Option<Hidden<'s>> {
-    Hidden::new(&system.space, &system.memory.layout)
+    Hidden::new(system.space, &system.memory.layout)
 }
 
 /// Hides them, if they are to be hidden. No CPU uses that alias from then on, except while it is shown.

@@ -206,7 +206,7 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
 /// Starts interrupts, and lets this CPU take them. The system runs without them as well.
 fn start_interrupts(system: &System<'_>) {
     let pa_bits = choice::pa_bits(&system.features, system.geometry);
-    let started = interrupts::start(system.machine, pa_bits, &system.space, &system.platform());
+    let started = interrupts::start(system.machine, pa_bits, system.space, &system.platform());
     match started.and_then(|()| interrupts::start_cpu()) {
         Ok(()) => interrupts::unmask(),
         Err(e) => warn(format_args!("no interrupts: {e}")),

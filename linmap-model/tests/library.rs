@@ -46,10 +46,12 @@ fn creation_keeps_every_rule_at_every_geometry() {
             with_layout(g, |layout| {
                 cpu.begins(space.root(), "create", &changes(layout.runs(leaves), g));
                 // Without locks, too, which changes nothing of what CPUs see.
-                // SAFETY: the model judges what becomes of these addresses.
-                let created = match g.va_bits() % 2 == 0 {
-                    true => unsafe { create(&space, &cpu, layout, leaves) },
-                    false => unsafe { create_alone(&mut space, &cpu, layout, leaves) },
+                let created = if g.va_bits() % 2 == 0 {
+                    // SAFETY: the model judges what becomes of these addresses.
+                    unsafe { create(&space, &cpu, layout, leaves) }
+                } else {
+                    // SAFETY: as above.
+                    unsafe { create_alone(&mut space, &cpu, layout, leaves) }
                 };
                 created.expect("frames enough");
                 cpu.done(true);

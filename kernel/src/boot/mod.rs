@@ -114,7 +114,8 @@ pub(crate) fn enter(
     // The pages of the lower tree are given back by `leave`.
     _ = lower.into_root().into_pa();
     // SAFETY: the boot enters once, on the first CPU, and nothing else names the static.
-    let space = unsafe { (*(&raw mut SPACE)).adopt(upper) };
+    let place: &'static mut BlankSpace = unsafe { &mut *core::ptr::addr_of_mut!(SPACE) };
+    let space = place.adopt(upper);
     cpu.dsb(Dsb::Ish);
     let stub = image.pa(switch_tables as *const () as u64).0;
     // SAFETY:

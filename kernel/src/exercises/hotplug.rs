@@ -24,7 +24,7 @@ pub(super) fn run(system: &System<'_>) -> bool {
         return false;
     }
     let tally = Tally::start("hotplug", system);
-    let hotplug = Hotplug::new(&system.space, &system.memory.layout);
+    let hotplug = Hotplug::new(system.space, &system.memory.layout);
     let test = Test { system, tally: &tally, hotplug, all: range.clone() };
     let (mut went, mut refused) = (0, 0);
     for part in test.parts() {

@@ -36,7 +36,7 @@ pub(super) fn run(system: &System<'_>) -> bool {
         return true;
     }
     let tally = Tally::start("pagealloc", system);
-    let test = Test { system, space: &system.space, tally: &tally, start, rounds: AtomicU64::new(0) };
+    let test = Test { system, space: system.space, tally: &tally, start, rounds: AtomicU64::new(0) };
     if tally.done(test.pin(true), "the range cannot be pinned").is_some() {
         test.fill();
         test.together();

@@ -21,7 +21,7 @@ pub(crate) fn count(tally: &Tally<'_>, system: &System<'_>) {
         return warn(format_args!("walk: not counted, as there is no RAM where the linear map starts"));
     };
     let backing = |va: Va| Pa(va.0.wrapping_sub(layout.offset()));
-    count_in(tally, system, "walk", &system.space, (start, bytes(range.start, range.end)), backing);
+    count_in(tally, system, "walk", system.space, (start, bytes(range.start, range.end)), backing);
 }
 
 /// Counts this for addresses of a range, chosen at random as they are needed, the same in every run. `backing` returns

@@ -118,7 +118,7 @@ fn start(system: &mut System<'_>, index: usize, midr: &mut Option<u64>) -> Resul
 
 /// A leaf can be split at any moment.
 fn split(system: &System<'_>, moment: Moment) {
-    early::split(moment, (system.args, system.memory), &system.space, &system.platform());
+    early::split(moment, (system.args, system.memory), system.space, &system.platform());
 }
 
 /// Judges a CPU, and does what its terms ask for before it uses the tables. Returns its stack.

@@ -56,13 +56,15 @@ impl Fills {
     pub(crate) fn series(self, slots: &mut [u64], first: u64, step: u64) {
         match slots.len() {
             // Runs between larger leaves are often this short.
-            ..8 => slots.iter_mut().fold(first, |value, slot| {
-                *slot = value;
-                value.wrapping_add(step)
-            }),
-            _ if self.by_vectors => return fill_by_vectors(slots, first, step),
-            _ => return fill_with_step(slots, first, step),
-        };
+            ..8 => {
+                slots.iter_mut().fold(first, |value, slot| {
+                    *slot = value;
+                    value.wrapping_add(step)
+                });
+            }
+            _ if self.by_vectors => fill_by_vectors(slots, first, step),
+            _ => fill_with_step(slots, first, step),
+        }
     }
 
     /// Fills a whole table below the root. Those of 4K pages are filled without a branch; the others have a multiple of 512
