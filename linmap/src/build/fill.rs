@@ -1,5 +1,6 @@
 //! Fills of tables that no walker reaches: descriptors in arithmetic progression, and holes.
 
+use core::marker::PhantomData;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::platform::Memory;
@@ -11,25 +12,33 @@ use crate::platform::arm64::{
 /// The stores of long fills: pairs of general registers, or vectors where a memory offers them.
 ///
 /// Where the compiler uses vector registers itself, its own loops are as good, and a memory is not asked.
-#[derive(Clone, Copy)]
-pub(crate) struct Fills {
+pub(crate) struct Fills<M> {
     #[cfg_attr(
         not(all(target_arch = "aarch64", not(target_feature = "neon"))),
         expect(dead_code, reason = "the compiler's loops do without")
     )]
-    by_vectors: bool,
+    has_vectors: bool,
+    of: PhantomData<fn(&M)>,
 }
 
-impl Fills {
+impl<M> Clone for Fills<M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for Fills<M> {}
+
+impl<M: Memory> Fills<M> {
     /// Returns the stores that a memory offers.
     #[inline(always)]
-    pub(crate) fn of(memory: &impl Memory) -> Self {
-        Self { by_vectors: memory.has_vectors() }
+    pub(crate) fn of(memory: &M) -> Self {
+        Self { has_vectors: memory.has_vectors(), of: PhantomData }
     }
 }
 
 #[cfg(not(all(target_arch = "aarch64", not(target_feature = "neon"))))]
-impl Fills {
+impl<M: Memory> Fills<M> {
     /// Fills any part of a table.
     #[inline]
     pub(crate) fn series(self, slots: &mut [u64], first: u64, step: u64) {
@@ -50,7 +59,13 @@ impl Fills {
 }
 
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
-impl Fills {
+impl<M: Memory> Fills<M> {
+    /// Known at build time for a memory that never offers them.
+    #[inline(always)]
+    fn by_vectors(self) -> bool {
+        M::OFFERS_VECTORS && self.has_vectors
+    }
+
     /// Fills any part of a table.
     #[inline]
     pub(crate) fn series(self, slots: &mut [u64], first: u64, step: u64) {
@@ -62,7 +77,7 @@ impl Fills {
                     value.wrapping_add(step)
                 });
             }
-            _ if self.by_vectors => fill_by_vectors(slots, first, step),
+            _ if self.by_vectors() => fill_by_vectors(slots, first, step),
             _ => fill_with_step(slots, first, step),
         }
     }
@@ -72,9 +87,9 @@ impl Fills {
     #[inline]
     pub(crate) fn table(self, slots: &mut [u64], first: u64, step: u64) {
         match slots.try_into() {
-            Ok(table) if self.by_vectors => fill_512_by_vectors(table, first, step),
+            Ok(table) if self.by_vectors() => fill_512_by_vectors(table, first, step),
             Ok(table) => fill_512(table, first, step),
-            Err(_) if self.by_vectors => fill_many_by_vectors(slots.as_chunks_mut().0, first, step),
+            Err(_) if self.by_vectors() => fill_many_by_vectors(slots.as_chunks_mut().0, first, step),
             Err(_) => fill_chunks(slots.as_chunks_mut().0, first, step),
         }
     }
@@ -82,7 +97,7 @@ impl Fills {
     /// Writes holes.
     #[inline]
     pub(crate) fn holes(self, slots: &mut [u64]) {
-        if self.by_vectors { holes_by_vectors(slots) } else { fill_holes(slots) }
+        if self.by_vectors() { holes_by_vectors(slots) } else { fill_holes(slots) }
     }
 }
 
