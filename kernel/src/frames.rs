@@ -241,6 +241,8 @@ unsafe impl Memory for Frames {
         self.page_size
     }
 
+    const OFFERS_VECTORS: bool = true;
+
     #[inline]
     fn has_vectors(&self) -> bool {
         self.has_vectors

@@ -30,8 +30,7 @@
 //!
 //! # Features
 //!
-//! No feature is on by default. `std` adds the module `host`: table pages in host memory. `vectors` lets a memory lend vector
-//! registers to long fills ([`Memory::has_vectors`]). `fixed-4k`, `fixed-16k` and
+//! No feature is on by default. `std` adds the module `host`: table pages in host memory. `fixed-4k`, `fixed-16k` and
 //! `fixed-64k` fix the page size at build time; at most one of them can be on. The module `arm64` exists on arm64
 //! targets.
 #![no_std]

@@ -113,9 +113,9 @@ pub(crate) fn enter(
     let (ttbr0, ttbr1) = (Registers::ttbr(lower.root(), format), Registers::ttbr(upper.root(), format));
     // The pages of the lower tree are given back by `leave`.
     _ = lower.into_root().into_pa();
-    let blank = &raw mut SPACE;
     // SAFETY: the boot enters once, on the first CPU, and nothing else names the static.
-    let space = unsafe { (*blank).adopt(upper) };
+    let place: &'static mut BlankSpace = unsafe { &mut *core::ptr::addr_of_mut!(SPACE) };
+    let space = place.adopt(upper);
     space.expect_hardware_updates(true);
     cpu.dsb(Dsb::Ish);
     let stub = image.pa(switch_tables as *const () as u64).0;

@@ -103,7 +103,7 @@ impl<'a> Buffer<'a> {
 
     /// Gives the memory back: its alias is what it was at boot.
     pub(super) fn free(self) -> Result<(), ChangeError> {
-        let (space, platform) = (&self.system.space, self.system.platform());
+        let (space, platform) = (self.system.space, self.system.platform());
         let alias = self.alias(self.va);
         // SAFETY: its memory, which is Normal again.
         parking::again(|| unsafe { space.set_tagged(&platform, alias, PAGES, true) })?;

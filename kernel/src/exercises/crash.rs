@@ -75,7 +75,7 @@ impl Test<'_> {
 
     /// Every seal after every other, tried on all CPUs.
     fn seals(&self, reserved: &Reserved) {
-        let (space, platform) = (&self.system.space, self.system.platform());
+        let (space, platform) = (self.system.space, self.system.platform());
         let (stats, before) = (space.stats(&platform), space.changes(&platform));
         self.probe(reserved, Seal::Open);
         for seal in [

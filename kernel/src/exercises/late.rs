@@ -147,7 +147,7 @@ impl Test<'_> {
         self.tally.expect(result.is_ok(), format_args!("not done when all are there: {result:?}"));
         self.probe(!takes_parking, "done");
         if takes_parking {
-            let (space, platform) = (&self.system.space, self.system.platform());
+            let (space, platform) = (self.system.space, self.system.platform());
             // SAFETY: memory without an owner.
             let change = || unsafe { space.protect(&platform, self.page, 1, Change::WRITABLE) };
             self.tally.done(parking::again(change), "writable");

@@ -99,7 +99,7 @@ impl Test<'_> {
 
     /// One CPU makes a page read-only and restores it.
     fn judge_change(&self, cpu: usize) {
-        let (space, platform) = (&self.system.space, self.system.platform());
+        let (space, platform) = (self.system.space, self.system.platform());
         let (leaf, stats, before) =
             (Leaf::at(self.system, self.page), space.stats(&platform), self.changes());
         let is_large = leaf.is_some_and(|leaf| leaf.pages(self.system) > 1);

@@ -92,7 +92,7 @@ impl Test<'_> {
     /// The monitor refuses: both sides stay out, and are said to.
     fn is_refused(&self, remake: Remake) {
         let refused = self.buffer.remake(remake, self.bit, || self.calls(true));
-        let space = &self.buffer.system.space;
+        let space = self.buffer.system.space;
         let is_out = [self.buffer.va, self.buffer.alias(self.buffer.va)].iter().all(|va| {
             let said = space.remaking(&self.buffer.system.platform(), *va);
             said == Some(Remaking::Failed) && matches!(try_read(*va), Err(Fault::Translation(_)))

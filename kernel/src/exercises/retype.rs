@@ -113,7 +113,7 @@ impl Test<'_> {
 
     /// The step: cleans the memory through the window, while nothing else leads to it.
     fn clean(&self) -> Result<(), Failed> {
-        let (space, platform) = (&self.buffer.system.space, self.buffer.system.platform());
+        let (space, platform) = (self.buffer.system.space, self.buffer.system.platform());
         let lead = |pa| {
             // SAFETY: the window is this test's, and the memory nobody's at this moment.
             parking::again(|| unsafe {
@@ -150,7 +150,7 @@ impl Test<'_> {
 
     /// The step fails: the buffer stays out until it is remade.
     fn fails(&self, round: u64) {
-        let (space, platform) = (&self.buffer.system.space, self.buffer.system.platform());
+        let (space, platform) = (self.buffer.system.space, self.buffer.system.platform());
         let wanted = Remake::memory_type(TYPES[round as usize % 2]);
         let failed = self.buffer.remake(wanted, 0, || Err(Failed::OnPurpose));
         let va = self.buffer.page(round % PAGES);
@@ -167,7 +167,7 @@ impl Test<'_> {
 
     /// Uses a page beside the buffer at both of its addresses, and reads the buffer.
     fn other(&self, cpu: usize) {
-        let (space, platform) = (&self.buffer.system.space, self.buffer.system.platform());
+        let (space, platform) = (self.buffer.system.space, self.buffer.system.platform());
         let (own, mut round) = (self.buffer.neighbour(cpu), cpu as u64);
         while !self.over.load(Relaxed) {
             round += 1;

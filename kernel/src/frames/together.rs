@@ -47,6 +47,8 @@ unsafe impl Memory for Together<'_> {
         self.frames.page_size()
     }
 
+    const OFFERS_VECTORS: bool = true;
+
     fn has_vectors(&self) -> bool {
         self.frames.has_vectors()
     }

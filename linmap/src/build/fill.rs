@@ -1,5 +1,6 @@
 //! Fills of tables that no walker reaches: descriptors in arithmetic progression, and holes.
 
+use core::marker::PhantomData;
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::platform::Memory;
@@ -11,32 +12,33 @@ use crate::platform::arm64::{
 /// The stores of long fills: pairs of general registers, or vectors where a memory offers them.
 ///
 /// Where the compiler uses vector registers itself, its own loops are as good, and a memory is not asked.
-#[derive(Clone, Copy)]
-pub(crate) struct Fills {
+pub(crate) struct Fills<M> {
     #[cfg_attr(
         not(all(target_arch = "aarch64", not(target_feature = "neon"))),
         expect(dead_code, reason = "the compiler's loops do without")
     )]
-    by_vectors: bool,
+    has_vectors: bool,
+    of: PhantomData<fn(&M)>,
 }
 
-impl Fills {
+impl<M> Clone for Fills<M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for Fills<M> {}
+
+impl<M: Memory> Fills<M> {
     /// Returns the stores that a memory offers.
     #[inline(always)]
-    pub(crate) fn of(memory: &impl Memory) -> Self {
-        Self { by_vectors: memory.has_vectors() }
-    }
-
-    /// Returns whether vectors fill. Without the feature no code for them is left.
-    #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
-    #[inline(always)]
-    const fn by_vectors(self) -> bool {
-        cfg!(feature = "vectors") && self.by_vectors
+    pub(crate) fn of(memory: &M) -> Self {
+        Self { has_vectors: memory.has_vectors(), of: PhantomData }
     }
 }
 
 #[cfg(not(all(target_arch = "aarch64", not(target_feature = "neon"))))]
-impl Fills {
+impl<M: Memory> Fills<M> {
     /// Fills any part of a table.
     #[inline]
     pub(crate) fn series(self, slots: &mut [u64], first: u64, step: u64) {
@@ -57,18 +59,23 @@ impl Fills {
 }
 
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
-impl Fills {
+impl<M: Memory> Fills<M> {
+    /// Known at build time for a memory that never offers them.
+    #[inline(always)]
+    fn by_vectors(self) -> bool {
+        M::OFFERS_VECTORS && self.has_vectors
+    }
+
     /// Fills any part of a table.
     #[inline]
     pub(crate) fn series(self, slots: &mut [u64], first: u64, step: u64) {
         match slots.len() {
             // Runs between larger leaves are often this short.
             ..8 => {
-                let mut value = first;
-                for slot in slots {
+                slots.iter_mut().fold(first, |value, slot| {
                     *slot = value;
-                    value = value.wrapping_add(step);
-                }
+                    value.wrapping_add(step)
+                });
             }
             _ if self.by_vectors() => fill_by_vectors(slots, first, step),
             _ => fill_with_step(slots, first, step),

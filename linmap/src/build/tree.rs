@@ -247,7 +247,7 @@ impl Tree {
 
 struct Builder<'m, M, I> {
     memory: &'m M,
-    fills: Fills,
+    fills: Fills<M>,
     geometry: Geometry,
     tables: TableAttributes,
     /// The size in bytes, a power of 2, of the spans within which the address bits that the format moves are constant.

@@ -68,6 +68,8 @@ unsafe impl<P: Platform> Memory for Reserved<'_, P> {
         self.platform.page_size()
     }
 
+    const OFFERS_VECTORS: bool = P::OFFERS_VECTORS;
+
     fn has_vectors(&self) -> bool {
         self.platform.has_vectors()
     }

@@ -63,7 +63,7 @@ pub struct Slot {
 ///   atomic accesses, not torn, repeated or left out;
 /// - where [`PLAIN`](Self::PLAIN) is true, [`words`](Self::words) is the entire memory of that page, 8 bytes an entry,
 ///   and nothing else, and permits such accesses until the page is given back;
-/// - where [`has_vectors`](Self::has_vectors) returns true, that holds until the operation that asked has returned;
+/// - where [`OFFERS_VECTORS`](Self::OFFERS_VECTORS) is true and [`has_vectors`](Self::has_vectors) returns true, that holds until the operation that asked has returned;
 /// - where there is more than one memory, each panics if it is passed a page of another.
 pub unsafe trait Memory {
     /// True if live tables are plain memory at the address that [`words`](Self::words) returns. The library then
@@ -111,13 +111,17 @@ pub unsafe trait Memory {
         work(self.slots(frame))
     }
 
+    /// True if [`has_vectors`](Self::has_vectors) may ever return true. Otherwise a program has no vector instructions of the
+    /// library's own.
+    const OFFERS_VECTORS: bool = false;
+
     /// Returns true if the library may use vector registers of the CPU that asks: instructions of Advanced SIMD exist and do
     /// not trap, and nothing expects v0 to v4 to stay as they are, neither the caller nor what this may have interrupted.
     ///
     /// Long fills of tables that no walker reaches then take less than half of the instructions: whole trees, the second tree of
     /// a repaint, the tables that replace a leaf. Each operation asks for itself, the last with a lock held: so a kernel may
-    /// say yes while it boots, and no later. It matters for code that is compiled without vector registers, and is asked only with the feature
-    /// `vectors`. The default is false.
+    /// say yes while it boots, and no later. It matters for code that is compiled without vector registers. The default is
+    /// false.
     #[inline(always)]
     fn has_vectors(&self) -> bool {
         false

@@ -20,7 +20,7 @@ use crate::repaint::error::RepaintError;
 /// The copying of one hold.
 pub(crate) struct Copy<'a, P: Platform> {
     locked: &'a Locked<'a, P>,
-    fills: Fills,
+    fills: Fills<P>,
     /// The ranges within which leaves keep their size.
     keep: &'a [(Va, Va)],
     /// The counts of the second tree.
