@@ -125,9 +125,9 @@ patches! {
             self.change_area(found)?;
         }",
     /// A short operation looks for claims before it has its lock.
-    LooksBeforeLock: "let _held = platform.lock(number);
+    LooksBeforeLock: "let held = platform.lock(number);
     let looks = if later { state.attention.is_needed_for_more() } else { state.attention.is_needed() };" => "let early = state.attention.is_needed();
-    let _held = platform.lock(number);
+    let held = platform.lock(number);
     let looks = if FAULT { early } else if later { state.attention.is_needed_for_more() } else { state.attention.is_needed() };",
     /// Claims of others are not heeded.
     ClaimsIgnored: "self.state.attention.is_needed() && self.state.claims.overlap(span, self.own)"
