@@ -7,11 +7,11 @@ use core::fmt;
 use core::ops::Range;
 
 use kernel::crashkernel::{Refusal, Reserved, Seal, Step, apart};
-use linmap::{Change, Pa, Va};
+use linmap::{Change, Pa, Reason, Va};
 
 use crate::memory::warn_of_lost;
-use crate::parking;
 use crate::system::System;
+use crate::{cpu, parking};
 
 /// The reason why something is not done. Nothing has changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -120,6 +120,8 @@ fn change(system: &System<'_>, range: &Range<Pa>, from: Seal, to: Seal) -> Resul
 
 fn protect(system: &System<'_>, range: &Range<Pa>, change: Change) -> Result<(), linmap::ChangeError> {
     let Some((va, pages)) = pages(system, range) else { return Ok(()) };
-    // SAFETY: the memory is reserved for an image that uses it when this kernel does not run any more.
-    parking::again(|| unsafe { system.space.protect(&system.platform(), va, pages, change) })
+    cpu::because(Reason::CRASH, || {
+        // SAFETY: the memory is reserved for an image that uses it when this kernel does not run any more.
+        parking::again(|| unsafe { system.space.protect(&system.platform(), va, pages, change) })
+    })
 }

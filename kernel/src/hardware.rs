@@ -4,10 +4,10 @@
 //! for one answers others that park it, as the holder may.
 
 use linmap::{
-    CannotPark, Dsb, EntryUpdate, Features, Frame, Geometry, Hardware, Memory, Pa, Promise, Tlbi, Va,
+    CannotPark, Dsb, EntryUpdate, Features, Frame, Geometry, Hardware, Memory, Pa, Promise, Reason, Tlbi, Va,
 };
 
-use crate::cpu::relax;
+use crate::cpu::{self, relax};
 pub(crate) use crate::cpus::{HARDWARE, Kernel, Masked};
 use crate::lock::{Lock, Taken};
 use crate::{limbo, parking};
@@ -83,7 +83,8 @@ pub(crate) fn lock_all() -> AllHeld {
 //   way in (`secondary.s`), and all are in before any code is synchronised;
 // - a page that was a table is given back by `limbo`, when each section that was open has ended;
 // - `park` is `parking`, which gives its reasons;
-// - TCR_EL1.HA and HD are 0 in all that `translation` makes, and all CPUs have the same.
+// - walkers find nothing to write where TCR_EL1.HA and HD are set (`translation`): the upper half expects hardware updates
+//   from its first moment, and what is created has its access flags and is not writable-clean, which `report` checks.
 unsafe impl Hardware for Kernel {
     const LOCKS: usize = LOCKS;
     const HOLD: usize = 1024;
@@ -94,6 +95,11 @@ unsafe impl Hardware for Kernel {
     fn lock(&self, number: usize) -> Held {
         let _interrupts = Masked::new();
         Held { _tables: TABLES[number % LOCKS].0.lock(), _interrupts }
+    }
+
+    #[inline]
+    fn reason(&self) -> Reason {
+        cpu::reason()
     }
 
     fn wait(&self) -> bool {

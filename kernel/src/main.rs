@@ -257,6 +257,7 @@ fn run(mut system: System<'_>) -> ! {
     }
     report::unexpected_interrupts();
     report::parkings();
+    report::splits(system);
     finish(ok)
 }
 

@@ -4,7 +4,7 @@ use core::fmt;
 use core::ops::ControlFlow;
 
 use kernel_plan::bootargs::Bbml2;
-use linmap::{Checks, MarkedRange, Midr, Mode, Pa, Rodata, Stats, Va};
+use linmap::{Checks, MarkedRange, Midr, Mode, Pa, Reason as SplitReason, Rodata, SplitCost, Stats, Va};
 
 use crate::console::{self, say};
 use crate::counters::Window;
@@ -326,6 +326,33 @@ pub(crate) fn unexpected_interrupts() {
             warn(format_args!("CPU {cpu} had {count} unexpected interrupts, the last with INTID {last}"));
         }
     }
+}
+
+/// Prints the cost of splits by reason, if any had one, and what a collapse of the linear map would leave.
+pub(crate) fn splits(system: &System<'_>) {
+    let (space, g) = (system.space, system.geometry);
+    let costs = || SplitReason::all().map(|reason| (reason, space.split_cost(reason)));
+    let with_cost = || costs().filter(|(_, cost)| *cost != SplitCost::default());
+    if with_cost().next().is_none() {
+        return;
+    }
+    let (platform, range) = (system.platform(), linmap::linear_range(g));
+    let now = space.count(&platform, range).tlb_entries(g);
+    let collapsed = space.count_collapsed(&platform, range).tlb_entries(g);
+    for (reason, SplitCost { splits, tlb_entries }) in with_cost() {
+        say!("splits: {splits} leaves for {reason}, which took {tlb_entries} TLB entries more");
+    }
+    say!("splits: the linear map has {now} TLB entries, and {collapsed} after a collapse");
+    console::write(format_args!(
+        "linmap: {{\"splits\":{{\"tlb_entries\":{now},\"collapsed\":{collapsed},\"reasons\":{{"
+    ));
+    for (n, (reason, SplitCost { splits, tlb_entries })) in with_cost().enumerate() {
+        let comma = if n == 0 { "" } else { "," };
+        console::write(format_args!(
+            "{comma}\"{reason}\":{{\"splits\":{splits},\"tlb_entries\":{tlb_entries}}}"
+        ));
+    }
+    say!("}}}}}}");
 }
 
 /// Prints how long CPUs were stopped, if any was.

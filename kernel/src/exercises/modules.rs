@@ -4,7 +4,7 @@
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use arrayvec::ArrayVec;
-use linmap::{Policy, Rodata, Va};
+use linmap::{Policy, Reason, Rodata, Va};
 
 use super::costs::{self, adds};
 use super::tally::Tally;
@@ -53,7 +53,7 @@ pub(super) fn run(system: &System<'_>) -> bool {
 impl<'a> Test<'a> {
     fn load(&self, pages: u64, number: u16) -> Option<Code<'a>> {
         // SAFETY: the function has one parameter, and fits into any page.
-        let loaded = unsafe { Code::load(self.area, pages, &adds(number)) };
+        let loaded = cpu::because(Reason::MODULE, || unsafe { Code::load(self.area, pages, &adds(number)) });
         self.loaded.fetch_add(u64::from(loaded.is_ok()), Relaxed);
         self.tally.done(loaded, "a module cannot be loaded")
     }

@@ -5,7 +5,7 @@
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use linmap::{AddressSpace, Change, ChangeError, ChangeFlags, Policy, Va};
+use linmap::{AddressSpace, Change, ChangeError, ChangeFlags, Policy, Reason, Va};
 
 use super::counted::counted;
 use super::tally::Tally;
@@ -74,7 +74,10 @@ impl Test<'_> {
     fn pin(&self, pinned: bool) -> Result<(), ChangeError> {
         let platform = self.system.platform();
         match pinned {
-            true => parking::again(|| self.space.pin(&platform, self.start, TOGETHER)),
+            true => {
+                let pin = || self.space.pin(&platform, self.start, TOGETHER);
+                cpu::because(Reason::GUARD, || parking::again(pin))
+            }
             false => self.space.unpin(&platform, self.start, TOGETHER),
         }
     }

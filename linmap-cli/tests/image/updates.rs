@@ -1,4 +1,4 @@
-//! Walkers that write into the tables, and a map that becomes not global.
+//! Walkers that write into the tables, a map that becomes not global, and splits that have a reason.
 
 use linmap::Granule;
 
@@ -37,5 +37,26 @@ fn the_map_becomes_local_while_it_is_used() {
                 ["global", "local"].map(|name| booted.number(&format!("/tests/local/{name}")));
             assert!(global > 0 && local >= global, "{what}: {}", booted.console);
         }
+    }
+}
+
+/// Modules and guarded pages split leaves; what they cost is told apart, and comes back by a collapse.
+#[test]
+fn splits_are_counted_by_reason() {
+    for granule in Granule::ALL {
+        let fixed = ["--run", "modules,pagealloc", "--cpus", "2", "--ram", "4G", "--count"];
+        let booted =
+            boot(&[&fixed[..], &["--page-size", page_size(granule)]].concat()).expect_well("reasons");
+        for reason in ["module", "guard"] {
+            // Also where a split is only of a run.
+            let entries = booted.number(&format!("/splits/reasons/{reason}/tlb_entries"));
+            assert!(entries > 0, "{granule} {reason}: {}", booted.at("/splits"));
+        }
+        let [now, collapsed] =
+            ["tlb_entries", "collapsed"].map(|key| booted.number(&format!("/splits/{key}")));
+        assert!(collapsed <= now, "{granule}: {}", booted.at("/splits"));
+        // Without a reason nothing is told.
+        let booted = boot(&["--run", "protection", "--page-size", page_size(granule)]).expect_well("none");
+        assert!(!booted.says("splits: "), "{granule}: {}", booted.console);
     }
 }
