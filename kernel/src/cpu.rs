@@ -74,9 +74,10 @@ pub(crate) fn this() -> &'static PerCpu {
 }
 
 /// Returns the reason for which the CPU that runs this changes the map.
-#[inline]
+#[inline(always)]
 pub(crate) fn reason() -> Reason {
-    Reason::new(this().reason.load(Ordering::Relaxed)).unwrap_or_default()
+    // Masked, so that no branch is left of the check.
+    Reason::new(this().reason.load(Ordering::Relaxed) % Reason::COUNT as u8).unwrap_or_default()
 }
 
 /// Does something for a reason, by which the leaves that it splits are counted.

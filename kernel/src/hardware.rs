@@ -97,7 +97,7 @@ unsafe impl Hardware for Kernel {
         Held { _tables: TABLES[number % LOCKS].0.lock(), _interrupts }
     }
 
-    #[inline]
+    #[inline(always)]
     fn reason(&self) -> Reason {
         cpu::reason()
     }

@@ -124,20 +124,23 @@ impl Resize {
         }
         let reason = locked.platform.reason();
         if reason != Reason::NONE {
-            locked.state.split_costs.add(reason, self.cost(locked));
+            // Copies, so that the others need not be in memory.
+            Self::count_for(*self, *locked, reason);
         }
     }
 
-    /// Returns what it has cost, after its stores. The new tables are read once for it, about three instructions for each of
+    /// Counts what it has cost, after its stores. The new tables are read once for it, about three instructions for each of
     /// their entries; only changes with a reason pay that.
     #[cold]
-    fn cost<P: Platform>(&self, locked: &Locked<'_, P>) -> SplitCost {
+    #[inline(never)]
+    fn count_for<P: Platform>(self, locked: Locked<'_, P>, reason: Reason) {
         let dissolved = self.dissolves.map_or(0, |members| members as u64 - 1);
         let built = self.link.map_or(0, |link| {
             // They take the place of one leaf, which was no hole.
-            tlb_entries(locked, &locked.below(&self.table, self.index, link)).saturating_sub(1)
+            tlb_entries(&locked, &locked.below(&self.table, self.index, link)).saturating_sub(1)
         });
-        SplitCost { splits: u64::from(self.link.is_some()), tlb_entries: dissolved + built }
+        let cost = SplitCost { splits: u64::from(self.link.is_some()), tlb_entries: dissolved + built };
+        locked.state.split_costs.add(reason, cost);
     }
 }
 
