@@ -54,7 +54,7 @@ pub enum Change {
     },
     /// Nothing is mapped any more.
     Unmap,
-    /// Valid again after a break-before-make, in the course of which it was invalid.
+    /// Valid again: a break-before-make took it out for a moment.
     Remade {
         /// See [`Mapped`].
         skewed: bool,

@@ -299,9 +299,7 @@ impl<'a> Aliased<'a> {
         let Some(span) = self.space.state().span(va, pages)? else { return Ok(()) };
         let (state, offset, range) = (self.space.state(), self.offset, self.range);
         let (Alias::First(follows) | Alias::Last(follows)) = alias;
-        if state.refuses(change) || state.refuses(follows) {
-            return Err(ChangeError::HardwareUpdated { va });
-        }
+        state.may_change(change, va).and_then(|()| state.may_change(follows, va))?;
         let (area, aliases) = (state.leaf_change(change), state.leaf_change(follows));
         let sides = Sides { offset, range, besides: self.besides, span, area, aliases };
         let mut call = Call::new(state, platform);

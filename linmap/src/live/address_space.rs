@@ -352,9 +352,7 @@ impl AddressSpace {
         change: Change,
     ) -> Result<(), ChangeError> {
         let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
-        if self.state.refuses(change) {
-            return Err(ChangeError::HardwareUpdated { va });
-        }
+        self.state.may_change(change, va)?;
         self.change_span::<P, false>(platform, self.state.leaf_change(change), span)
     }
 
@@ -480,9 +478,7 @@ impl AddressSpace {
         flags: ChangeFlags,
     ) -> Result<(), ChangeError> {
         let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
-        if self.state.refuses(change) {
-            return Err(ChangeError::HardwareUpdated { va });
-        }
+        self.state.may_change(change, va)?;
         let skip_holes = flags.contains(ChangeFlags::SKIP_HOLES);
         let change = LeafChange { skip_holes, ..self.state.leaf_change(change) };
         match flags.contains(ChangeFlags::LATER) {
@@ -512,9 +508,7 @@ impl AddressSpace {
     ) -> Result<(), ChangeError> {
         let (state, skip_holes) = (&self.state, flags.contains(ChangeFlags::SKIP_HOLES));
         let later = flags.contains(ChangeFlags::LATER);
-        if state.refuses(change) {
-            return Err(ChangeError::HardwareUpdated { va: Va(state.base()) });
-        }
+        state.may_change(change, Va(state.base()))?;
         let change = LeafChange { skip_holes, ..state.leaf_change(change) };
         let Some(list) = ListChange::of::<P>(change, Ranges::of(state, pages))? else { return Ok(()) };
         match list.only() {

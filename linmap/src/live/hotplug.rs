@@ -68,8 +68,8 @@ impl<'s> Hotplug<'s> {
         Self::of(space, layout.offset(), *start..*end, layout.ram_attributes())
     }
 
-    /// Returns a linear map of which this is known: the value to add to a physical address, wrapping; the physical
-    /// addresses that it reaches; and the attributes of RAM that comes and goes.
+    /// Does the same without a layout. `offset` is the value to add to a physical address, wrapping; `reach` are the physical
+    /// addresses that the map can take in; RAM that comes and goes has these attributes.
     pub const fn of(space: &'s AddressSpace, offset: u64, reach: Range<Pa>, attributes: Attributes) -> Self {
         Self { space, offset, reach, attributes, leaves: None }
     }

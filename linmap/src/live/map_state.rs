@@ -357,10 +357,15 @@ impl MapState {
         LeafChange { refuse_write_execute, ..LeafChange::of_bits(change.bits()) }
     }
 
-    /// Returns true if walkers may update leaves after a change, and must not.
+    /// Checks that walkers will not update leaves after a change of the leaves from `va` on, where the map expects them.
+    ///
+    /// # Errors
+    ///
+    /// They may.
     #[inline(always)]
-    pub(crate) fn refuses(&self, change: Change) -> bool {
-        self.expects_hardware_updates() && change.may_make_clean()
+    pub(crate) fn may_change(&self, change: Change, va: Va) -> Result<(), ChangeError> {
+        let refused = self.expects_hardware_updates() && change.may_make_clean();
+        if refused { Err(ChangeError::HardwareUpdated { va }) } else { Ok(()) }
     }
 
     /// Returns the leaf sizes for new mappings.

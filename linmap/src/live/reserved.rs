@@ -1,12 +1,10 @@
 //! A platform with table pages of its own, for operations that may neither allocate nor fail for want of memory.
 
 use crate::build::OutOfFrames;
-use crate::format::{Descriptor, Geometry, Level, Pa, Tlbi, Va};
+use crate::format::{Descriptor, Level, Pa};
 use crate::live::error::ChangeError;
 use crate::live::reserve::Reserve;
-use crate::platform::{
-    CannotPark, Dsb, EntryUpdate, Frame, Hardware, Memory, Platform, Promise, Reason, Slot,
-};
+use crate::platform::{Frame, Hardware, Memory, Platform, Reason, Slot, leave_to_hardware};
 
 /// A platform whose table pages come from a reserve that was taken before.
 ///
@@ -120,25 +118,10 @@ unsafe impl<P: Platform> Memory for Reserved<'_, P> {
 
 // SAFETY: every method is the platform's own, which keeps its promises.
 unsafe impl<P: Platform> Hardware for Reserved<'_, P> {
-    const LOCKS: usize = P::LOCKS;
-    const HOLD: usize = P::HOLD;
-
-    type Held<'h>
-        = P::Held<'h>
-    where
-        Self: 'h;
-
-    #[inline]
-    fn lock(&self, number: usize) -> Self::Held<'_> {
-        self.platform.lock(number)
-    }
+    leave_to_hardware!(P, self => self.platform);
 
     fn reason(&self) -> Reason {
         self.platform.reason()
-    }
-
-    fn wait(&self) -> bool {
-        self.platform.wait()
     }
 
     fn read<R>(&self, work: impl FnOnce() -> R) -> R {
@@ -148,37 +131,5 @@ unsafe impl<P: Platform> Hardware for Reserved<'_, P> {
     /// Retired pages go back to the platform, since they are not free before readers have left.
     fn retire(&self, _: &impl Memory, frame: Frame) {
         self.platform.retire(self.platform, frame);
-    }
-
-    fn call(&self) -> Result<(), CannotPark> {
-        self.platform.call()
-    }
-
-    #[inline]
-    fn promise(&self) -> Promise {
-        self.platform.promise()
-    }
-
-    #[inline]
-    fn dsb(&self, kind: Dsb) {
-        self.platform.dsb(kind);
-    }
-
-    #[inline]
-    fn isb(&self) {
-        self.platform.isb();
-    }
-
-    #[inline]
-    fn tlbi(&self, op: Tlbi, geometry: Geometry) {
-        self.platform.tlbi(op, geometry);
-    }
-
-    fn sync_code(&self, va: Va, bytes: u64) {
-        self.platform.sync_code(va, bytes);
-    }
-
-    fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
-        self.platform.park(memory, root, updates)
     }
 }

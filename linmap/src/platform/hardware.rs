@@ -193,6 +193,67 @@ pub trait Platform: Memory + Hardware {}
 
 impl<P: Memory + Hardware> Platform for P {}
 
+/// Makes the methods of [`Hardware`] that wrappers leave to the hardware below, all but `read`, `retire` and `reason`. A method
+/// that is new in the trait goes here, so that no wrapper falls back to its default.
+macro_rules! leave_to_hardware {
+    ($below:ty, $self:ident => $hardware:expr) => {
+        const LOCKS: usize = <$below>::LOCKS;
+        const HOLD: usize = <$below>::HOLD;
+
+        type Held<'h>
+            = <$below as $crate::platform::Hardware>::Held<'h>
+        where
+            Self: 'h;
+
+        #[inline]
+        fn lock(&$self, number: usize) -> Self::Held<'_> {
+            $hardware.lock(number)
+        }
+
+        fn wait(&$self) -> bool {
+            $hardware.wait()
+        }
+
+        #[inline]
+        fn promise(&$self) -> $crate::platform::Promise {
+            $hardware.promise()
+        }
+
+        #[inline]
+        fn dsb(&$self, kind: $crate::platform::Dsb) {
+            $hardware.dsb(kind);
+        }
+
+        #[inline]
+        fn isb(&$self) {
+            $hardware.isb();
+        }
+
+        #[inline]
+        fn tlbi(&$self, op: $crate::format::Tlbi, geometry: $crate::format::Geometry) {
+            $hardware.tlbi(op, geometry);
+        }
+
+        fn sync_code(&$self, va: $crate::format::Va, bytes: u64) {
+            $hardware.sync_code(va, bytes);
+        }
+
+        fn call(&$self) -> Result<(), $crate::platform::CannotPark> {
+            $hardware.call()
+        }
+
+        fn park(
+            &$self,
+            memory: &impl $crate::platform::Memory,
+            root: $crate::format::Pa,
+            updates: &[$crate::platform::EntryUpdate],
+        ) -> Result<(), $crate::platform::CannotPark> {
+            $hardware.park(memory, root, updates)
+        }
+    };
+}
+pub(crate) use leave_to_hardware;
+
 /// A platform made from a memory and hardware.
 #[derive(Debug)]
 pub struct Combined<'a, M, H>(&'a M, &'a H);
@@ -272,25 +333,10 @@ unsafe impl<M: Memory, H> Memory for Combined<'_, M, H> {
 
 // SAFETY: every method is the hardware's own, which keeps its promises.
 unsafe impl<M, H: Hardware> Hardware for Combined<'_, M, H> {
-    type Held<'h>
-        = H::Held<'h>
-    where
-        Self: 'h;
-
-    const LOCKS: usize = H::LOCKS;
-    const HOLD: usize = H::HOLD;
-
-    #[inline]
-    fn lock(&self, number: usize) -> Self::Held<'_> {
-        self.1.lock(number)
-    }
+    leave_to_hardware!(H, self => self.1);
 
     fn reason(&self) -> Reason {
         self.1.reason()
-    }
-
-    fn wait(&self) -> bool {
-        self.1.wait()
     }
 
     fn read<R>(&self, work: impl FnOnce() -> R) -> R {
@@ -299,37 +345,5 @@ unsafe impl<M, H: Hardware> Hardware for Combined<'_, M, H> {
 
     fn retire(&self, memory: &impl Memory, frame: Frame) {
         self.1.retire(memory, frame);
-    }
-
-    fn call(&self) -> Result<(), CannotPark> {
-        self.1.call()
-    }
-
-    #[inline]
-    fn promise(&self) -> Promise {
-        self.1.promise()
-    }
-
-    #[inline]
-    fn dsb(&self, kind: Dsb) {
-        self.1.dsb(kind);
-    }
-
-    #[inline]
-    fn isb(&self) {
-        self.1.isb();
-    }
-
-    #[inline]
-    fn tlbi(&self, op: Tlbi, geometry: Geometry) {
-        self.1.tlbi(op, geometry);
-    }
-
-    fn sync_code(&self, va: Va, bytes: u64) {
-        self.1.sync_code(va, bytes);
-    }
-
-    fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
-        self.1.park(memory, root, updates)
     }
 }

@@ -1,8 +1,6 @@
 //! Hardware whose readers wait for nobody: any hardware, and counters of readers beside it.
 
-use crate::format::{Geometry, Pa, Tlbi, Va};
-use crate::platform::entry_update::EntryUpdate;
-use crate::platform::hardware::{CannotPark, Dsb, Hardware, Promise};
+use crate::platform::hardware::{Hardware, leave_to_hardware};
 use crate::platform::memory::{Frame, Memory};
 use crate::platform::readers::Readers;
 use crate::platform::reason::Reason;
@@ -33,25 +31,10 @@ impl<'a, H: Hardware, const CPUS: usize, const ROOM: usize> WithReaders<'a, H, C
 // SAFETY: a page is retired to the readers, through whom all others read, by the promise to `new`. They give it back when
 // the sections that were open have ended. Every other method is the hardware's own, which keeps its promises.
 unsafe impl<H: Hardware, const CPUS: usize, const ROOM: usize> Hardware for WithReaders<'_, H, CPUS, ROOM> {
-    const LOCKS: usize = H::LOCKS;
-    const HOLD: usize = H::HOLD;
-
-    type Held<'h>
-        = H::Held<'h>
-    where
-        Self: 'h;
-
-    #[inline]
-    fn lock(&self, number: usize) -> Self::Held<'_> {
-        self.hardware.lock(number)
-    }
+    leave_to_hardware!(H, self => self.hardware);
 
     fn reason(&self) -> Reason {
         self.hardware.reason()
-    }
-
-    fn wait(&self) -> bool {
-        self.hardware.wait()
     }
 
     #[inline]
@@ -64,37 +47,5 @@ unsafe impl<H: Hardware, const CPUS: usize, const ROOM: usize> Hardware for With
         if let Err(frame) = self.readers.retire(memory, frame) {
             self.readers.lose(frame);
         }
-    }
-
-    #[inline]
-    fn promise(&self) -> Promise {
-        self.hardware.promise()
-    }
-
-    #[inline]
-    fn dsb(&self, kind: Dsb) {
-        self.hardware.dsb(kind);
-    }
-
-    #[inline]
-    fn isb(&self) {
-        self.hardware.isb();
-    }
-
-    #[inline]
-    fn tlbi(&self, op: Tlbi, geometry: Geometry) {
-        self.hardware.tlbi(op, geometry);
-    }
-
-    fn sync_code(&self, va: Va, bytes: u64) {
-        self.hardware.sync_code(va, bytes);
-    }
-
-    fn call(&self) -> Result<(), CannotPark> {
-        self.hardware.call()
-    }
-
-    fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
-        self.hardware.park(memory, root, updates)
     }
 }

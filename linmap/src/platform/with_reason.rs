@@ -1,8 +1,6 @@
 //! Hardware whose changes are made for a reason, by which splits are counted.
 
-use crate::format::{Geometry, Pa, Tlbi, Va};
-use crate::platform::entry_update::EntryUpdate;
-use crate::platform::hardware::{CannotPark, Dsb, Hardware, Promise};
+use crate::platform::hardware::{Hardware, leave_to_hardware};
 use crate::platform::memory::{Frame, Memory};
 use crate::platform::reason::Reason;
 
@@ -44,27 +42,12 @@ impl<'a, H: Hardware> WithReason<'a, H> {
     }
 }
 
-// SAFETY: every method but `reason`, of which nothing is promised, is the hardware's own, which keeps its promises.
+// SAFETY: `reason` promises nothing. All other methods are the hardware's own, which keeps its promises.
 unsafe impl<H: Hardware> Hardware for WithReason<'_, H> {
-    const LOCKS: usize = H::LOCKS;
-    const HOLD: usize = H::HOLD;
-
-    type Held<'h>
-        = H::Held<'h>
-    where
-        Self: 'h;
+    leave_to_hardware!(H, self => self.hardware);
 
     fn reason(&self) -> Reason {
         self.reason
-    }
-
-    #[inline]
-    fn lock(&self, number: usize) -> Self::Held<'_> {
-        self.hardware.lock(number)
-    }
-
-    fn wait(&self) -> bool {
-        self.hardware.wait()
     }
 
     fn read<R>(&self, work: impl FnOnce() -> R) -> R {
@@ -73,37 +56,5 @@ unsafe impl<H: Hardware> Hardware for WithReason<'_, H> {
 
     fn retire(&self, memory: &impl Memory, frame: Frame) {
         self.hardware.retire(memory, frame);
-    }
-
-    #[inline]
-    fn promise(&self) -> Promise {
-        self.hardware.promise()
-    }
-
-    #[inline]
-    fn dsb(&self, kind: Dsb) {
-        self.hardware.dsb(kind);
-    }
-
-    #[inline]
-    fn isb(&self) {
-        self.hardware.isb();
-    }
-
-    #[inline]
-    fn tlbi(&self, op: Tlbi, geometry: Geometry) {
-        self.hardware.tlbi(op, geometry);
-    }
-
-    fn sync_code(&self, va: Va, bytes: u64) {
-        self.hardware.sync_code(va, bytes);
-    }
-
-    fn call(&self) -> Result<(), CannotPark> {
-        self.hardware.call()
-    }
-
-    fn park(&self, memory: &impl Memory, root: Pa, updates: &[EntryUpdate]) -> Result<(), CannotPark> {
-        self.hardware.park(memory, root, updates)
     }
 }

@@ -3,8 +3,9 @@
 //! It goes through the tables once, and decides for each, when it has seen its last entry, what a collapse decides: one leaf
 //! or a hole in its place, or runs in it.
 
-use crate::format::{Descriptor, Entry, Geometry, Half, Level, Pa, Span, TableLimits, Va};
+use crate::format::{Descriptor, Entry, Geometry, Level, Pa, TableLimits, Va};
 use crate::plan::Stats;
+use crate::read::count::translated;
 use crate::read::cursor::{Source, Visitor, visit_span};
 use crate::read::reader::{ReadTables, Reading};
 use crate::read::table::Table;
@@ -22,12 +23,10 @@ pub fn count_collapsed<R: ReadTables>(
     reader: &R,
     geometry: Geometry,
     root: Pa,
-    (first, last): (Va, Va),
+    range: (Va, Va),
 ) -> Result<Stats, R::Error> {
-    let base = geometry.base(if first.0 >> 63 == 0 { Half::Lower } else { Half::Upper });
-    let span = Span { first: first.0.max(base), last: last.0.min(base + ((1 << geometry.va_bits()) - 1)) };
     let mut seen = Collapsed { geometry, tables: [Seen::NOTHING; Level::COUNT] };
-    if first <= last && span.first <= span.last {
+    if let Some((base, span)) = translated(geometry, range) {
         let source = Reading { reader, geometry };
         visit_span(&source, &Table::root(root, geometry, base), span, &mut seen)?;
     }

@@ -3,7 +3,7 @@
 use core::ops::ControlFlow;
 
 use crate::format::{Decoder, Descriptor, Entry, Geometry, Pa, TableLimits, Va, in_place_bits};
-use crate::platform::{Memory, Slot};
+use crate::platform::Memory;
 use crate::read::count::translated;
 use crate::read::cursor::{Stop, Visitor, visit_span};
 use crate::read::reader::{Live, Reading};
@@ -68,9 +68,7 @@ impl<M: Memory, F: FnMut(&Visited, u64) -> ControlFlow<()>> Visitor<Reading<'_, 
             let last = last.min(index.saturating_add(room as usize).saturating_sub(1));
             source.reader.series(table.pa, (index, last), (descriptor, 1 << table.shift))
         };
-        let (slot, limits) = (Slot { table: table.pa, index }, *limits);
-        let visited =
-            Visited { va: Va(table.va(index)), level: table.level, slot, descriptor, entry, limits };
+        let visited = Visited::at(table, (index, descriptor), entry, *limits);
         match (self.each)(&visited, (end - index) as u64) {
             ControlFlow::Break(()) => Err(Stop::Enough),
             ControlFlow::Continue(()) => Ok(end),

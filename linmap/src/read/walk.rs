@@ -30,6 +30,20 @@ pub struct Visited {
     pub limits: TableLimits,
 }
 
+impl Visited {
+    /// Returns an entry of a table, whose meaning is known, with the restrictions on the table.
+    #[inline(always)]
+    pub(crate) const fn at(
+        table: &Table,
+        (index, descriptor): (usize, Descriptor),
+        entry: Entry,
+        limits: TableLimits,
+    ) -> Self {
+        let slot = Slot { table: table.pa, index };
+        Self { va: Va(table.va(index)), level: table.level, slot, descriptor, entry, limits }
+    }
+}
+
 /// Calls `each` for every entry that translates an address from `first` to `last`, both included.
 ///
 /// The half is that of `first`; addresses that the root does not translate are left out. Entries are visited in address
@@ -91,10 +105,7 @@ impl<F: FnMut(&Visited) -> ControlFlow<()>> Walk<F> {
         index: usize,
         descriptor: Descriptor,
     ) -> Result<(), Stop<E>> {
-        let entry = decoder.entry(descriptor);
-        let slot = Slot { table: table.pa, index };
-        let visited =
-            Visited { va: Va(table.va(index)), level: table.level, slot, descriptor, entry, limits };
+        let visited = Visited::at(table, (index, descriptor), decoder.entry(descriptor), limits);
         if (self.each)(&visited).is_break() { Err(Stop::Enough) } else { Ok(()) }
     }
 }

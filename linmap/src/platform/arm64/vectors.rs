@@ -6,6 +6,36 @@
 
 use core::arch::asm;
 
+/// The first eight entries in v0 to v3, and eight steps in each half of v4.
+macro_rules! first_eight {
+    () => {
+        concat!(
+            ".arch_extension simd\n",
+            "dup v0.2d, {first}\n",
+            "add {first}, {first}, {step}\n",
+            "mov v0.d[1], {first}\n",
+            "dup v4.2d, {twice}\n",
+            "add v1.2d, v0.2d, v4.2d\n",
+            "add v2.2d, v1.2d, v4.2d\n",
+            "add v3.2d, v2.2d, v4.2d\n",
+            "shl v4.2d, v4.2d, #2",
+        )
+    };
+}
+
+/// Stores eight entries, and goes on to the next.
+macro_rules! next_eight {
+    () => {
+        concat!(
+            "st1 {{v0.2d, v1.2d, v2.2d, v3.2d}}, [{next}], #64\n",
+            "add v0.2d, v0.2d, v4.2d\n",
+            "add v1.2d, v1.2d, v4.2d\n",
+            "add v2.2d, v2.2d, v4.2d\n",
+            "add v3.2d, v3.2d, v4.2d",
+        )
+    };
+}
+
 /// Writes `first`, `first + step` and so on: an addition for two entries and a store for eight.
 #[inline(always)]
 pub(crate) fn write_series_by_vectors<const N: usize>(slots: &mut [u64; N], first: u64, step: u64) {
@@ -13,21 +43,9 @@ pub(crate) fn write_series_by_vectors<const N: usize>(slots: &mut [u64; N], firs
     // SAFETY: the slots, which are borrowed mutably, are written, and vector registers that nothing else uses.
     unsafe {
         asm!(
-            ".arch_extension simd",
-            "dup v0.2d, {first}",
-            "add {first}, {first}, {step}",
-            "mov v0.d[1], {first}",
-            "dup v4.2d, {twice}",
-            "add v1.2d, v0.2d, v4.2d",
-            "add v2.2d, v1.2d, v4.2d",
-            "add v3.2d, v2.2d, v4.2d",
-            "shl v4.2d, v4.2d, #2",
+            first_eight!(),
             ".rept {eights}",
-            "st1 {{v0.2d, v1.2d, v2.2d, v3.2d}}, [{next}], #64",
-            "add v0.2d, v0.2d, v4.2d",
-            "add v1.2d, v1.2d, v4.2d",
-            "add v2.2d, v2.2d, v4.2d",
-            "add v3.2d, v3.2d, v4.2d",
+            next_eight!(),
             ".endr",
             eights = const N / 8,
             first = inout(reg) first => _,
@@ -48,25 +66,13 @@ pub(crate) fn write_eights_by_vectors(slots: &mut [[u64; 8]], first: u64, step: 
     // SAFETY: as above.
     unsafe {
         asm!(
-            ".arch_extension simd",
-            "dup v0.2d, {first}",
-            "add {first}, {first}, {step}",
-            "mov v0.d[1], {first}",
-            "dup v4.2d, {twice}",
-            "add v1.2d, v0.2d, v4.2d",
-            "add v2.2d, v1.2d, v4.2d",
-            "add v3.2d, v2.2d, v4.2d",
-            "shl v4.2d, v4.2d, #2",
+            first_eight!(),
             // Fours of eights, then what is left of them.
             "subs {left}, {left}, #4",
             "b.lo 3f",
             "2:",
             ".rept 4",
-            "st1 {{v0.2d, v1.2d, v2.2d, v3.2d}}, [{next}], #64",
-            "add v0.2d, v0.2d, v4.2d",
-            "add v1.2d, v1.2d, v4.2d",
-            "add v2.2d, v2.2d, v4.2d",
-            "add v3.2d, v3.2d, v4.2d",
+            next_eight!(),
             ".endr",
             "subs {left}, {left}, #4",
             "b.hs 2b",
@@ -74,11 +80,7 @@ pub(crate) fn write_eights_by_vectors(slots: &mut [[u64; 8]], first: u64, step: 
             "adds {left}, {left}, #4",
             "b.eq 5f",
             "4:",
-            "st1 {{v0.2d, v1.2d, v2.2d, v3.2d}}, [{next}], #64",
-            "add v0.2d, v0.2d, v4.2d",
-            "add v1.2d, v1.2d, v4.2d",
-            "add v2.2d, v2.2d, v4.2d",
-            "add v3.2d, v3.2d, v4.2d",
+            next_eight!(),
             "subs {left}, {left}, #1",
             "b.ne 4b",
             "5:",
