@@ -432,6 +432,10 @@ fn any_operation(world: &World<'_>, random: &mut Random) -> Operation {
     if let What::SetPageValid(_) = what {
         pages = 1;
     }
+    if g.oa_format() == OaFormat::Lpa2 && random.one_in(64) {
+        pages = pages.min(3);
+    }
+    // Of all its pages: no length changes after it.
     if let (What::Remake(remade), Some(bytes)) = (what, pages.checked_mul(g.page_size()).filter(|&b| b != 0))
     {
         let other = if random.one_in(8) { congruent(world, (va, bytes), random) } else { None };
@@ -449,9 +453,6 @@ fn any_operation(world: &World<'_>, random: &mut Random) -> Operation {
     };
     if in_pages && pages > a_table + 3 {
         pages = if random.one_in(6) { a_table + random.below(3) } else { pages % 70 + 1 };
-    }
-    if g.oa_format() == OaFormat::Lpa2 && random.one_in(64) {
-        pages = pages.min(3);
     }
     if let What::Map(oa, attributes) = what {
         let ((oa, attributes), of_one_type) = of_one_type(world, (oa, attributes), pages);
