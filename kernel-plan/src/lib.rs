@@ -10,7 +10,7 @@
 //! - [`note`]: each thing that is left out of a device tree or of memory, as a value.
 //! - [`device_tree`], `bus`: nodes of a device tree; the way from a CPU to their registers.
 //! - [`cpus`], [`gic`], `memory`, [`machine`]: CPUs, interrupt controller, RAM, and the whole machine as the kernel uses it.
-//! - [`tasks`], [`bootargs`]: the tasks of `run=`; all boot arguments.
+//! - [`measure`], [`tasks`], [`bootargs`]: the plan of `run=measure`; the tasks of `run=`; all boot arguments.
 //! - [`choice`], [`admit`]: the geometry; the CPUs that can use it.
 //! - [`scratch`], [`plan`]: memory, by its use.
 //! - [`uart`]: the console.
@@ -29,6 +29,7 @@ pub mod device_tree;
 mod fuzz;
 pub mod gic;
 pub mod machine;
+pub mod measure;
 mod memory;
 pub mod note;
 pub mod plan;
