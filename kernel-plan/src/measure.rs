@@ -21,7 +21,7 @@ const LEAST: u64 = 64 << 10;
 /// The most turns of a cell, over each map.
 pub const MOST_TURNS: usize = 10;
 
-/// How much `run=measure` does.
+/// The extent of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effort {
     /// Quick on an emulated CPU, full on any other.

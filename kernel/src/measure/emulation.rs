@@ -1,4 +1,4 @@
-//! Whether the CPU is emulated: its times then say nothing about hardware.
+//! Recognises an emulated CPU: its times say nothing about hardware.
 //!
 //! QEMU's machine for virtual machines is emulated unless a hypervisor answers that it runs there. KVM does, by a call of
 //! the range for vendor-specific hypervisor services: its four words name KVM.

@@ -4,7 +4,7 @@
 //! calculated without that memory. The image compares each turn with that.
 //!
 //! - `lines`: memory as lines of eight words.  `loads`, `page_reads`, `copy`, `cipher`, `hash`: the works.
-//! - [`spread`]: the distribution of a few samples.  [`emulation`]: whether a CPU's times mean anything.
+//! - [`spread`]: the distribution of a few samples.  [`emulation`]: recognises a CPU whose times mean nothing.
 
 mod cipher;
 mod copy;

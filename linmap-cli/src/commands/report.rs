@@ -3,7 +3,8 @@
 //!
 //! - `options`: the command line.  `input`: a console's log or a document becomes a measurement.
 //! - `measurement`: its values.  `verdict`: what two maps' times say.  `predicted`: the model of TLBs on the same accesses.
-//! - `published`: measurements by others.  `text`, `document`: the result.  `failure`: exit status 2.
+//! - `reported`: one file, measured and modelled.  `published`: measurements by others.
+//! - `text`, `document`: the result.  `failure`: exit status 2.
 
 mod document;
 mod failure;
@@ -12,6 +13,7 @@ mod measurement;
 mod options;
 mod predicted;
 mod published;
+mod reported;
 mod text;
 mod verdict;
 
@@ -20,14 +22,7 @@ pub(crate) use options::Options;
 use crate::status::Status;
 use crate::terminal;
 use failure::Failure;
-use measurement::Measurement;
-use predicted::Predicted;
-
-/// A measurement, and what the model says of it.
-struct Reported {
-    measurement: Measurement,
-    predicted: Predicted,
-}
+use reported::Reported;
 
 /// Reads all files and prints the report.
 pub(crate) fn run(options: &Options) -> Status {
@@ -47,12 +42,7 @@ pub(crate) fn run(options: &Options) -> Status {
 }
 
 fn report(options: &Options) -> Result<Vec<Reported>, Failure> {
-    options.file.iter().map(|path| reported(options, input::read(path)?)).collect()
-}
-
-fn reported(options: &Options, measurement: Measurement) -> Result<Reported, Failure> {
-    let predicted = predicted::of(&measurement, options.core.as_deref())?;
-    Ok(Reported { measurement, predicted })
+    options.file.iter().map(|path| reported::read(path, options.core.as_deref())).collect()
 }
 
 fn fail(failure: &Failure) -> Status {

@@ -1,4 +1,4 @@
-//! What the PMU counts of a turn: cycles, and the events of TLBs that the CPU has.
+//! Counts of the PMU: cycles, and the events of TLBs that the CPU has.
 //!
 //! The first event counter is that of `pmu`; these are the next ones. A CPU without a PMU, without an event or without a
 //! counter for it counts less (Arm ARM D14.2 has the events, D24.5.4 and D24.5.5 the registers that name those of a CPU).

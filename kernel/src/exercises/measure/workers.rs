@@ -13,7 +13,7 @@ use crate::cpu::{self, relax};
 use crate::exercises::tally::Tally;
 use crate::{interrupts, parking, smp};
 
-/// What a turn took.
+/// The cost of a turn.
 #[derive(Clone, Copy)]
 pub(super) struct Sample {
     /// The nanoseconds of the slowest CPU.

@@ -2,11 +2,11 @@
 
 use serde_json::{Map, Value, json};
 
-use super::Reported;
 use super::failure::Failure;
 use super::measurement::{Cell, Measurement, Setting, Turns};
 use super::predicted::{Modelled, Predicted};
 use super::published::PUBLISHED;
+use super::reported::Reported;
 use super::verdict;
 
 const SCHEMA: &str = "linmap.report/1";

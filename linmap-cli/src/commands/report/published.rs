@@ -5,7 +5,7 @@
 pub(crate) struct Published {
     /// The work that is most like it.
     pub(crate) work: &'static str,
-    /// What was measured, with the figure.
+    /// The figure, and its subject.
     pub(crate) what: &'static str,
 }
 

@@ -1,9 +1,9 @@
 //! The report for people: one machine in detail, or the changes of several side by side.
 
-use super::Reported;
 use super::measurement::{Cell, Measurement, Turns};
 use super::predicted::{Modelled, Predicted};
 use super::published::PUBLISHED;
+use super::reported::Reported;
 use super::verdict;
 use crate::size::{grouped, human};
 use crate::table::table;

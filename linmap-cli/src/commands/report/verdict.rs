@@ -1,4 +1,4 @@
-//! What the times over two maps say: how much more work large leaves do in the same time, if that is more than the spread
+//! Compares times over two maps: how much more work large leaves do in the same time, and if that is more than the spread
 //! of the turns.
 
 use super::measurement::{Cell, Ns, Setting};
@@ -6,7 +6,7 @@ use super::measurement::{Cell, Ns, Setting};
 /// The comparison of two maps.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Verdict {
-    /// How much more work is done in the same time in large leaves, in percent.
+    /// The work that is done more in the same time in large leaves, in percent.
     pub(crate) percent: f64,
     /// The middle halves of the turns overlap: the difference may be chance.
     pub(crate) within_spread: bool,
