@@ -4,20 +4,26 @@
 //! - `options`: the command line.  `input`: a console's log or a document becomes a measurement.
 //! - `measurement`: its values.  `verdict`: what two maps' times say.  `predicted`: the model of TLBs on the same accesses.
 //! - `reported`: one file, measured and modelled.  `published`: measurements by others.
-//! - `text`, `document`: the result.  `failure`: exit status 2.
+//! - `sections`: the result as tables and sentences.  `plot`: it as lines.  `text`, `html`, `document`: it as a whole.
+//! - `failure`: exit status 2.
 
 mod document;
 mod failure;
+mod html;
 mod input;
 mod measurement;
 mod options;
+mod plot;
 mod predicted;
 mod published;
 mod reported;
+mod sections;
 mod text;
 mod verdict;
 
 pub(crate) use options::Options;
+
+use std::path::Path;
 
 use crate::status::Status;
 use crate::terminal;
@@ -26,10 +32,10 @@ use reported::Reported;
 
 /// Reads all files and prints the report.
 pub(crate) fn run(options: &Options) -> Status {
-    let outcome = report(options);
+    let outcome = report(options).and_then(|reported| written(options, reported));
     let printed = match &outcome {
         Ok(reported) if options.json => terminal::print_document(&document::of(reported)),
-        Ok(reported) => terminal::print(&text::of(reported)),
+        Ok(reported) => terminal::print(&text::of(&sections::of(reported))),
         Err(failure) if options.json => terminal::print_document(&document::of_failure(failure)),
         Err(_) => Ok(()),
     };
@@ -43,6 +49,22 @@ pub(crate) fn run(options: &Options) -> Status {
 
 fn report(options: &Options) -> Result<Vec<Reported>, Failure> {
     options.file.iter().map(|path| reported::read(path, options.core.as_deref())).collect()
+}
+
+/// Writes the files that the options name.
+fn written(options: &Options, reported: Vec<Reported>) -> Result<Vec<Reported>, Failure> {
+    let plot = || plot::of(&reported).render().map_err(std::io::Error::other);
+    let write = |path: &Path, what, content: std::io::Result<String>| {
+        let written = content.and_then(|text| std::fs::write(path, text));
+        written.map_err(|error| Failure::File { what, path: path.into(), error })
+    };
+    if let Some(path) = &options.svg {
+        write(path, "the plot", plot())?;
+    }
+    if let Some(path) = &options.html {
+        write(path, "the page", plot().map(|svg| html::of(&sections::of(&reported), &svg)))?;
+    }
+    Ok(reported)
 }
 
 fn fail(failure: &Failure) -> Status {

@@ -59,8 +59,16 @@ fn expect_changes(booted: &Booted, names: &[&str]) {
 }
 
 /// All that are timed where leaves may be split.
-const CHANGES: [&str; 7] =
-    ["create_pages", "create_large", "split", "collapse", "split_loaded", "collapse_loaded", "repaint"];
+const CHANGES: [&str; 8] = [
+    "create_pages",
+    "create_large",
+    "park",
+    "split",
+    "collapse",
+    "split_loaded",
+    "collapse_loaded",
+    "repaint",
+];
 
 #[test]
 fn each_work_runs_as_planned_over_both_maps() {
@@ -79,7 +87,7 @@ fn each_work_runs_as_planned_over_both_maps() {
 fn the_crash_kernels_memory_stays_in_pages() {
     let booted = measured(&["--append", "crashkernel=64M"]);
     assert!(booted.says("warning: repaint: not timed, as the crash kernel's memory must stay in pages"));
-    expect_changes(&booted, &CHANGES[..6]);
+    expect_changes(&booted, &CHANGES[..7]);
 }
 
 /// Where the policy has no large leaves, or does not split them, the other map is not measured.
@@ -88,6 +96,6 @@ fn a_policy_with_one_map_measures_that_one() {
     for (options, map) in [(["--page-size", "64k"], Map::Pages), (["--rodata", "on"], Map::Large)] {
         let booted = measured(&[&["--cpu", MAX], &options[..]].concat());
         expect_plan(&booted, &[map]);
-        expect_changes(&booted, &CHANGES[..2]);
+        expect_changes(&booted, &CHANGES[..3]);
     }
 }

@@ -120,3 +120,31 @@ fn other_files_are_refused() {
     let document = report(&[&other], &["--json"]).exits(2).document();
     assert_eq!(json_schema::faults(&schema(), &document), Vec::<String>::new());
 }
+
+#[test]
+fn a_page_and_a_plot_are_written_where_they_can_be() {
+    let mut value = measurement();
+    value["machine"] = "<b>a board</b>".into();
+    let input = file("page.json", &value.to_string());
+    let outputs = [file("page.html", ""), file("page.svg", "")];
+    let [html, svg] = outputs.each_ref().map(|path| path.to_str().expect("a path in UTF-8"));
+    report(&[&input], &["--html", html, "--svg", svg]).exits(0);
+    let [page, plot] = outputs.map(|path| std::fs::read_to_string(path).expect("a file"));
+    assert!(
+        plot.starts_with("<svg ") && plot.contains("page.json, pages") && plot.contains("page.json, large")
+    );
+    assert!(page.contains(&plot) && page.ends_with("</html>\n") && !page.contains("<b>"), "{page}");
+    for said in [
+        "&lt;b&gt;a board&lt;/b&gt;, Neoverse N1",
+        "<td>128M</td>",
+        "<td>+100.0%</td>",
+        "where the model has",
+    ] {
+        assert!(page.contains(said), "{said}: {page}");
+    }
+    for (option, said) in
+        [("--html", "cannot write the page to `/dev/null/x`"), ("--svg", "cannot write the plot")]
+    {
+        assert_eq!(report(&[&input], &[option, "/dev/null/x"]).exits(2).says(said).stdout(), "");
+    }
+}

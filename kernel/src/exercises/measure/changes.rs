@@ -1,8 +1,8 @@
 //! How long changes of the map take: its creation, a split and a collapse while the other CPUs rest and while they load
-//! from that leaf, and a repaint.
+//! from that leaf, a parking, and a repaint.
 //!
 //! A map is created in an address space that no CPU is on. A split makes one page in the middle of the first leaf
-//! read-only; under `split=park` the parking is part of it. The repaint puts all of the linear map into pages, and a
+//! read-only; under `split=park` the parking is part of it. The parking alone stores nothing, and is over when all are back. The repaint puts all of the linear map into pages, and a
 //! collapse brings it back.
 
 use core::sync::atomic::AtomicBool;
@@ -10,7 +10,7 @@ use core::sync::atomic::AtomicBool;
 use arrayvec::ArrayVec;
 use kernel::measure::spread::spread;
 use kernel_plan::measure::{Cell, Effort, Work};
-use linmap::{Change, ChangeError, Leaves, Policy, Va, create, linear_range};
+use linmap::{Change, ChangeError, Hardware, Leaves, Policy, Va, create, linear_range};
 
 use super::workers::{self, nanoseconds};
 use crate::clock::now;
@@ -18,10 +18,11 @@ use crate::console::say;
 use crate::exercises::counted::has_room;
 use crate::exercises::hot_costs::{Wrong, in_a_space};
 use crate::exercises::tally::Tally;
+use crate::hardware::{HARDWARE, lock_all};
 use crate::leaf::Leaf;
 use crate::system::System;
 use crate::warning::warn;
-use crate::{cpu, parking, repaint};
+use crate::{cpu, identity, interrupts, parking, repaint};
 
 /// The most samples of one change.
 const MOST: usize = 100;
@@ -40,6 +41,7 @@ impl Changes<'_> {
     #[inline(never)]
     pub(super) fn measure(&self) {
         self.create();
+        self.park();
         let policy = self.system.space.policy();
         if !matches!(policy, Policy::Live | Policy::Park) {
             return;
@@ -131,6 +133,28 @@ impl Changes<'_> {
             change().map(|()| now().wrapping_sub(began))
         });
         self.tally.done(took, "a leaf cannot change its size").map(nanoseconds)
+    }
+
+    /// Times a parking, after a call that all CPUs answer.
+    #[inline(never)]
+    fn park(&self) {
+        if identity::ttbr0() == 0 || cpu::running().any(|cpu| !interrupts::is_started(cpu)) {
+            return;
+        }
+        let park = || {
+            HARDWARE.call()?;
+            let began = now();
+            let held = lock_all();
+            parking::park(self.system.space.root(), &[])?;
+            drop(held);
+            parking::settle();
+            Ok::<_, ChangeError>(now().wrapping_sub(began))
+        };
+        let mut samples = Samples::new();
+        for _ in 0..self.times(MOST) {
+            samples.extend(self.tally.done(parking::again(park), "the CPUs do not park").map(nanoseconds));
+        }
+        print("park", &mut samples);
     }
 
     /// Times the repaint of the linear map, and undoes it.

@@ -33,6 +33,9 @@ pub(crate) enum Failure {
     #[error(transparent)]
     Core(#[from] tlb::Failure),
 
+    #[error("cannot write {what} to `{}`: {error}", line(&path.display().to_string()))]
+    File { what: &'static str, path: PathBuf, error: io::Error },
+
     #[error("cannot write to stdout: {0}")]
     Output(String),
 }

@@ -19,6 +19,14 @@ pub(crate) struct Options {
     #[arg(long, value_name = "NAME|FILE")]
     pub(crate) core: Option<String>,
 
+    /// Write the report as one page of HTML, plot included, into this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+
+    /// Plot the time of a dependent load by working set into this file
+    #[arg(long, value_name = "FILE")]
+    pub(crate) svg: Option<PathBuf>,
+
     /// Print one JSON document
     #[arg(long)]
     pub(crate) json: bool,
