@@ -102,12 +102,12 @@ fn part<T: DeserializeOwned>(path: &Path, name: &str, value: Value) -> Result<T,
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use serde_json::json;
     use test_support::prelude::*;
 
-    fn parsed(value: &Value) -> Result<Measurement, Failure> {
+    pub(crate) fn parsed(value: &Value) -> Result<Measurement, Failure> {
         measurement(Path::new("f"), &document(Path::new("f"), value.to_string().as_bytes())?)
     }
 
