@@ -98,12 +98,7 @@ impl<'a, M: Memory> Reader<'a, M> {
     /// Translates an address that is so many bytes above the map's first one. `next` returns the address in an entry, without
     /// the bits below the page size.
     #[inline(always)]
-    fn translate_by(
-        &self,
-        from_base: u64,
-        page_shift: u32,
-        next: impl Fn(Descriptor) -> Pa,
-    ) -> Option<Pa> {
+    fn translate_by(&self, from_base: u64, page_shift: u32, next: impl Fn(Descriptor) -> Pa) -> Option<Pa> {
         let (state, tables, bits) = (self.state, self.tables(), page_shift - 3);
         let (mut table, mut shift, mut level) = (state.root(), state.root_shift(), state.geometry().root());
         loop {
