@@ -93,8 +93,14 @@ pub enum StartError {
     AlreadyOn,
     /// The firmware has no CPU_ON.
     NotSupported,
-    /// Anything else.
+    /// The firmware does not allow it.
+    Denied,
+    /// The firmware takes the address of the code for one that a CPU cannot start at.
+    BadAddress,
+    /// The firmware has tried, and failed.
     Failed,
+    /// Anything else.
+    Other,
 }
 
 impl fmt::Display for Refusal {
@@ -142,7 +148,18 @@ impl fmt::Display for Refusal {
             Self::NotStarted(StartError::NotSupported) => {
                 f.write_str("is not started: the firmware has no PSCI CPU_ON")
             }
-            Self::NotStarted(StartError::Failed) => f.write_str("is not started: PSCI CPU_ON failed"),
+            Self::NotStarted(StartError::Denied) => {
+                f.write_str("is refused by the firmware: PSCI CPU_ON returns DENIED")
+            }
+            Self::NotStarted(StartError::BadAddress) => f.write_str(
+                "is refused by the firmware: PSCI CPU_ON takes the address of the image for invalid",
+            ),
+            Self::NotStarted(StartError::Failed) => {
+                f.write_str("is not started: PSCI CPU_ON returns INTERNAL_FAILURE")
+            }
+            Self::NotStarted(StartError::Other) => {
+                f.write_str("is not started: PSCI CPU_ON fails for a reason that it does not have")
+            }
             Self::Silent => f.write_str("was started and has not reported in time"),
             Self::NoInterrupts => f.write_str("takes no interrupts, so nothing wakes it"),
         }
@@ -347,7 +364,19 @@ mod tests {
             (Refusal::Silent, "was started and has not reported in time"),
             (Refusal::NoInterrupts, "takes no interrupts, so nothing wakes it"),
             (Refusal::NoMemory, "has no memory for a stack: more RAM is needed"),
-            (Refusal::NotStarted(StartError::Failed), "is not started: PSCI CPU_ON failed"),
+            (
+                Refusal::NotStarted(StartError::Denied),
+                "is refused by the firmware: PSCI CPU_ON returns DENIED",
+            ),
+            (
+                Refusal::NotStarted(StartError::BadAddress),
+                "is refused by the firmware: PSCI CPU_ON takes the address of the image for invalid",
+            ),
+            (Refusal::NotStarted(StartError::Failed), "is not started: PSCI CPU_ON returns INTERNAL_FAILURE"),
+            (
+                Refusal::NotStarted(StartError::Other),
+                "is not started: PSCI CPU_ON fails for a reason that it does not have",
+            ),
         ] {
             assert_eq!(refusal.to_string(), said);
         }

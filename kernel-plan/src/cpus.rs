@@ -1,6 +1,6 @@
-//! The CPUs of a device tree: which exist, which can be started, and their order.
+//! The CPUs of a machine: which exist, how each is started, and their order; and how a device tree describes them.
 //!
-//! The tree is not trusted: a CPU that makes no sense is reported and left out.
+//! The description is not trusted: a CPU that makes no sense is reported and left out.
 
 use arrayvec::ArrayVec;
 use dtoolkit::fdt::{Fdt, FdtNode};
@@ -11,23 +11,23 @@ use crate::device_tree::text;
 use crate::note::{CpuDefect, Note};
 
 /// The most CPUs that are used.
-pub const MAX: usize = 64;
+pub const MAX: usize = 512;
 
 /// The fields of MPIDR_EL1 that tell CPUs apart, Aff3 to Aff0: PSCI and device trees name a CPU by them.
 pub const AFFINITY: u64 = 0xff_00ff_ffff;
 
 /// A CPU that may run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Listed {
-    mpidr: u64,
+pub(crate) struct Listed {
+    pub(crate) mpidr: u64,
     /// PSCI starts it.
-    by_psci: bool,
+    pub(crate) by_psci: bool,
 }
 
 /// The CPUs of a machine.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Cpus {
-    /// The number of nodes that describe one.
+    /// The number of CPUs that the description has.
     pub present: u32,
     listed: ArrayVec<Listed, MAX>,
     /// The number of CPUs that there was no room for.
@@ -46,23 +46,36 @@ impl Cpus {
         };
         let cell_bytes = (parent.address_space().address_cells as usize).saturating_mul(4);
         for node in parent.children().filter(is_cpu) {
-            cpus.present += 1;
-            match listed(node, cell_bytes) {
-                Ok(cpu) if cpus.listed.iter().any(|c| c.mpidr == cpu.mpidr) => {
-                    note(Note::Cpu { name: node.name(), defect: CpuDefect::Duplicate(cpu.mpidr) });
-                }
-                Ok(cpu) => cpus.beyond += u32::from(cpus.listed.try_push(cpu).is_err()),
-                Err(defect) => note(Note::Cpu { name: node.name(), defect }),
-            }
+            cpus.add(node.name(), listed(node, cell_bytes), note);
         }
-        if cpus.beyond != 0 {
-            note(Note::CpusLeftOut { count: cpus.beyond, most: MAX });
-        }
+        cpus.note_left_out(note);
         cpus
     }
 
+    /// Adds a CPU, by the name that notes call it.
+    pub(crate) fn add(&mut self, name: &str, cpu: Result<Listed, CpuDefect>, note: &mut dyn FnMut(Note<'_>)) {
+        self.present += 1;
+        match cpu {
+            Ok(Listed { mpidr, .. }) if mpidr & !AFFINITY != 0 => {
+                note(Note::Cpu { name, defect: CpuDefect::Mpidr(mpidr) });
+            }
+            Ok(Listed { mpidr, .. }) if self.listed.iter().any(|c| c.mpidr == mpidr) => {
+                note(Note::Cpu { name, defect: CpuDefect::Duplicate(mpidr) });
+            }
+            Ok(cpu) => self.beyond += u32::from(self.listed.try_push(cpu).is_err()),
+            Err(defect) => note(Note::Cpu { name, defect }),
+        }
+    }
+
+    /// Notes how many CPUs there was no room for.
+    pub(crate) fn note_left_out(&self, note: &mut dyn FnMut(Note<'_>)) {
+        if self.beyond != 0 {
+            note(Note::CpusLeftOut { count: self.beyond, most: MAX });
+        }
+    }
+
     /// Returns the CPUs to run: first the one that boots, which has this MPIDR, then the others in the order of the
-    /// device tree, `limit` in all. Calls `note` for each that cannot be started.
+    /// description, `limit` in all. Calls `note` for each that cannot be started.
     pub fn order(&self, boot: u64, limit: Option<u32>, note: &mut dyn FnMut(Note<'_>)) -> Order {
         let boot = boot & AFFINITY;
         let mut order = Order::new();
@@ -97,9 +110,6 @@ fn listed(node: FdtNode<'_>, cell_bytes: usize) -> Result<Listed, CpuDefect> {
         return Err(CpuDefect::Reg { bytes: bytes.len(), cell_bytes });
     }
     let mpidr = bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b));
-    if mpidr & !AFFINITY != 0 {
-        return Err(CpuDefect::Mpidr(mpidr));
-    }
     Ok(Listed { mpidr, by_psci: text(node, "enable-method") == Some("psci") })
 }
 
@@ -162,7 +172,7 @@ mod tests {
         assert_eq!(order(&cpus, 0, Some(1)), (vec![0], vec![]));
         let (known, notes) = order(&cpus, 7, None);
         assert_eq!(known, [7, 0, 1, 0x100, 0x101]);
-        assert_eq!(notes, ["the device tree lists no usable CPU with MPIDR 0x7, which boots"]);
+        assert_eq!(notes, ["no usable CPU is listed with MPIDR 0x7, which boots"]);
     }
 
     #[test]
@@ -206,16 +216,16 @@ mod tests {
 
     #[test]
     fn cpus_beyond_the_most_are_named() {
-        let regs: Vec<_> = (0..70u32).map(u32::to_be_bytes).collect();
+        let regs: Vec<_> = (0..518u32).map(u32::to_be_bytes).collect();
         let nodes: Vec<_> = regs.iter().map(|reg| [("reg", &reg[..]), PSCI]).collect();
         let (cpus, notes) = read(1, &nodes.iter().map(|n| &n[..]).collect::<Vec<_>>());
         assert_eq!(
             (cpus.present, notes),
-            (70, vec!["6 CPUs left out: 64 are the most that are used".into()])
+            (518, vec!["6 CPUs left out: 512 are the most that are used".into()])
         );
-        assert_eq!(order(&cpus, 0, None).0.len(), 64);
-        assert_eq!(order(&cpus, 69, None).0.len(), 64);
-        assert_eq!(order(&cpus, 0, Some(u32::MAX)).0.len(), 64);
+        assert_eq!(order(&cpus, 0, None).0.len(), MAX);
+        assert_eq!(order(&cpus, 517, None).0.len(), MAX);
+        assert_eq!(order(&cpus, 0, Some(u32::MAX)).0.len(), MAX);
     }
 
     #[test]

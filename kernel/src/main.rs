@@ -5,7 +5,7 @@
 //!
 //! A file uses only those before it in this list:
 //!
-//! - `json`, `virtual_addresses`, `psci`, `cpu`, `clock`, `lock`, `pmu`, `probe`: single facts about machine and CPU.
+//! - `json`, `virtual_addresses`, `psci`, `cpu`, `clock`, `lock`, `pmu`, `probe`, `port`: single facts about machine and CPU.
 //! - `translation`, `image`, `cpus`: register values, the image in memory, all CPUs as one.
 //! - `frames`, `identity`: table pages; the 1:1 map.
 //! - `interrupts`, `parking`, `limbo`, `hardware`: how CPUs reach each other, leave the upper half, read the tables, and
@@ -50,6 +50,7 @@ mod memory;
 mod parking;
 mod pmu;
 mod poke;
+mod port;
 mod probe;
 mod psci;
 mod repaint;
@@ -217,7 +218,8 @@ fn start_interrupts(system: &System<'_>) {
 fn highest(machine: &Machine, memory: &Plan<'_>, image: &Image, consoles: &Consoles) -> Pa {
     let (ram, reached) = (memory.layout.ram().last(), memory.layout.mapped().end);
     let ram = ram.map_or(reached, |range| range.end.min(reached));
-    let consoles = [consoles.named, consoles.fallback].into_iter().flatten().map(|uart| Pa(uart.0 + 1));
+    let consoles = [consoles.named.map(|uart| uart.registers), consoles.fallback];
+    let consoles = consoles.into_iter().flatten().map(|registers| Pa(registers.0 + 1));
     let known = [ram, image.range().end].into_iter().chain(consoles);
     let controller = machine.interrupts.iter().flat_map(|c| c.ranges()).map(|r| r.end);
     known.chain(controller).max().unwrap_or_default()

@@ -51,7 +51,10 @@ pub(crate) unsafe fn cpu_on(mpidr: u64, entry: Pa, x0: u64) -> Result<(), StartE
         Error::NotSupported => StartError::NotSupported,
         Error::InvalidParameters | Error::Disabled | Error::NotPresent => StartError::NoSuchCpu,
         Error::AlreadyOn | Error::OnPending => StartError::AlreadyOn,
-        _ => StartError::Failed,
+        Error::Denied => StartError::Denied,
+        Error::InvalidAddress => StartError::BadAddress,
+        Error::InternalFailure => StartError::Failed,
+        _ => StartError::Other,
     })
 }
 

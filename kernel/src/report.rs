@@ -320,7 +320,7 @@ pub(crate) fn dump(system: &System<'_>) -> bool {
 
 /// Warns of unexpected interrupts.
 pub(crate) fn unexpected_interrupts() {
-    for cpu in 0..cpu::MAX {
+    for cpu in 0..cpu::count() {
         let (count, last) = interrupts::unexpected(cpu);
         if count != 0 {
             warn(format_args!("CPU {cpu} had {count} unexpected interrupts, the last with INTID {last}"));

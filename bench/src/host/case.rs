@@ -24,10 +24,8 @@ pub(crate) enum Operation {
     Split,
     /// Collapses pages to the planned leaves, in one call.
     Collapse,
-    /// Visits all leaves, one by one.
+    /// Visits all leaves.
     Walk,
-    /// Counts all leaves by a walk.
-    Count,
     /// Looks up single addresses.
     LookUp,
 }
@@ -69,7 +67,7 @@ impl Case {
         use Operation::*;
         match self.operation {
             ProtectParts | Split | Collapse => self.plan.in_pages().tables() as usize,
-            Create | Protect | Walk | Count | LookUp => self.plan.tables() as usize,
+            Create | Protect | Walk | LookUp => self.plan.tables() as usize,
         }
     }
 
@@ -79,7 +77,7 @@ impl Case {
         match self.operation {
             Create | ProtectParts | Split => Loop::Fill,
             Protect => Loop::Change,
-            Collapse | Walk | Count | LookUp => Loop::Read,
+            Collapse | Walk | LookUp => Loop::Read,
         }
     }
 
@@ -120,7 +118,6 @@ pub(crate) fn sample<L: Library>(pool: &Pool, case: &Case, checked: bool) -> Res
             Operation::Create => timed(&mut total, create)?,
             _ => create()?,
         }
-        maps.iter_mut().for_each(Map::begin);
         run::<L>(&mut maps, case, &mut total)?;
         if checked {
             assert_eq!(maps[0].leaves(), case.after(), "{:?}", case.operation);
@@ -141,9 +138,8 @@ fn run<L: Library>(maps: &mut [L::Map<'_>], case: &Case, total: &mut i64) -> Res
         Operation::ProtectParts => timed(total, || maps.iter_mut().try_for_each(Map::protect_parts)),
         Operation::Split => timed(total, || maps.iter_mut().try_for_each(Map::split)),
         Operation::Collapse => timed(total, || maps.iter_mut().try_for_each(Map::collapse)),
-        Operation::Walk | Operation::Count => {
-            let walk = if case.operation == Operation::Walk { Map::walk } else { Map::count };
-            let leaves = timed(total, || maps.iter().map(walk).sum::<Result<u64, _>>())?;
+        Operation::Walk => {
+            let leaves = timed(total, || maps.iter().map(Map::walk).sum::<Result<u64, _>>())?;
             assert_eq!(leaves, maps.len() as u64 * case.plan.leaves());
             Ok(())
         }
