@@ -10,6 +10,7 @@
 //! - [`note`]: each thing that is left out of a device tree or of memory, as a value.
 //! - [`device_tree`], `bus`: nodes of a device tree; the way from a CPU to their registers.
 //! - [`cpus`], [`gic`], `memory`, [`machine`]: CPUs, interrupt controller, RAM, and the whole machine as the kernel uses it.
+//! - [`efi`]: what the EFI stub hands on.
 //! - [`tasks`], [`bootargs`]: the tasks of `run=`; all boot arguments.
 //! - [`choice`], [`admit`]: the geometry; the CPUs that can use it.
 //! - [`scratch`], [`plan`]: memory, by its use.
@@ -25,6 +26,7 @@ mod bus;
 pub mod choice;
 pub mod cpus;
 pub mod device_tree;
+pub mod efi;
 #[cfg(test)]
 mod fuzz;
 pub mod gic;
