@@ -10,6 +10,10 @@ use linmap::Pa;
 
 use crate::ranges::{CAPACITY, Lost};
 
+mod firmware_map;
+
+pub use firmware_map::MapDefect;
+
 /// The subject of a note, for callers that do not need all of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Subject {
@@ -71,6 +75,8 @@ pub enum Note<'a> {
     MemoryOverlaps(Range<Pa>),
     /// There are more separate ranges of memory than can be kept apart.
     MemoryLeftOut(Lost),
+    /// A descriptor in the memory map of EFI firmware makes no sense.
+    FirmwareMap(MapDefect),
     /// A text of the device tree is cut.
     TextCut {
         /// The property.
@@ -238,6 +244,7 @@ impl Note<'_> {
             | Self::NotByPsci { .. } => Subject::Cpus,
             Self::MemoryOverlaps(_)
             | Self::MemoryLeftOut(_)
+            | Self::FirmwareMap(_)
             | Self::FreeMemoryLost(_)
             | Self::FreeRangeLost(_) => Subject::Memory,
             Self::TextCut { .. } | Self::TextNotUtf8 { .. } => Subject::Texts,
@@ -266,6 +273,7 @@ impl fmt::Display for Note<'_> {
                 write!(f, "the CPU with MPIDR {mpidr:#x} is not started: not by PSCI")
             }
             Self::MemoryOverlaps(range) => write!(f, "memory {range:?} overlaps other memory; merged"),
+            Self::FirmwareMap(defect) => defect.fmt(f),
             Self::MemoryLeftOut(lost) => write!(f, "memory left out: {lost}"),
             Self::TextCut { property, bytes, used } => {
                 write!(f, "{property} is {bytes} bytes long; only the first {used} are used")
