@@ -23,7 +23,7 @@ _head:
     .ascii  "ARM\x64"
     .long   pe_header - _head
 pe_header:
-    .balign 4096                    // a section of a PE file starts at a page
+    .balign 4096, 0                 // a section of a PE file starts at a page
 
 // From the EFI stub: x1 is the physical address of the hand-over. All else is as at start.
 .global from_efi
