@@ -9,9 +9,9 @@
 //! - [`ranges`]: sets of physical ranges.
 //! - [`note`]: each thing that is left out of a description or of memory, as a value.
 //! - [`device_tree`], `bus`: nodes of a device tree; the way from a CPU to their registers.
-//! - [`cpus`], [`gic`], [`serial`], `memory`, [`nodes`], [`machine`]: CPUs, interrupt controller, serial port, RAM and its
-//!   nodes, and the whole machine as the kernel uses it.
-//! - [`acpi`]: the same machine from ACPI tables.
+//! - [`cpus`], [`gic`], [`serial`], `memory`, [`nodes`]: CPUs, interrupt controller, serial port, RAM and its nodes.
+//! - [`efi`]: what the EFI stub hands on.
+//! - [`machine`], [`acpi`]: the whole machine as the kernel uses it, from a device tree or from ACPI tables.
 //! - [`tasks`], [`bootargs`]: the tasks of `run=`; all boot arguments.
 //! - [`choice`], [`admit`]: the geometry; the CPUs that can use it.
 //! - [`scratch`], [`plan`]: memory, by its use.
@@ -28,6 +28,7 @@ mod bus;
 pub mod choice;
 pub mod cpus;
 pub mod device_tree;
+pub mod efi;
 #[cfg(test)]
 mod fuzz;
 pub mod gic;

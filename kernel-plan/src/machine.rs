@@ -6,6 +6,7 @@ use core::fmt;
 
 use crate::cpus::Cpus;
 use crate::device_tree::{bytes, text};
+use crate::efi::memory_map::{Memory, MemoryMap};
 use crate::gic::InterruptController;
 use crate::memory::{memory, reservations};
 use crate::nodes::Nodes;
@@ -82,6 +83,8 @@ pub enum MachineError {
     Unreadable(FdtParseError),
     /// It has no usable memory node.
     NoMemory,
+    /// The firmware's memory map has no RAM.
+    NoRam,
     /// It has memory, and none of it may be mapped.
     NothingToMap,
     /// It reserves more separate ranges than can be kept apart, so what is free is unknown.
@@ -98,6 +101,7 @@ impl fmt::Display for MachineError {
             Self::NoMemory => {
                 f.write_str("the device tree has no memory: a /memory node with a reg is needed")
             }
+            Self::NoRam => f.write_str("the memory map of the firmware has no RAM that may be cached"),
             Self::NothingToMap => f.write_str("no memory of the device tree may be mapped: all is no-map"),
         }
     }
@@ -110,15 +114,40 @@ impl Machine {
     ///
     /// The tree cannot be read, has no memory that may be mapped, or reserves too many ranges of it.
     pub fn read(dtb: &[u8], note: &mut dyn FnMut(Note<'_>)) -> Result<Self, MachineError> {
+        Self::read_with(dtb, None, note)
+    }
+
+    /// Reads a device tree whose firmware has a memory map: that says which memory there is, and the tree only what of it is
+    /// reserved.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`read`](Self::read).
+    pub fn read_with(
+        dtb: &[u8],
+        map: Option<MemoryMap<'_>>,
+        note: &mut dyn FnMut(Note<'_>),
+    ) -> Result<Self, MachineError> {
         let tree = Fdt::new(dtb).map_err(MachineError::Unreadable)?;
         let root = tree.root();
         let mut lost = Lost::default();
-        let mut ram = memory(root, &mut lost, note);
+        let firmware = map.map(|map| map.memory(&mut lost, note));
+        let (mut ram, by_firmware) = match firmware {
+            Some(Memory { ram, reserved, no_map }) => (ram, Some((reserved, no_map))),
+            None => (memory(root, &mut lost, note), None),
+        };
         if ram.as_slice().is_empty() {
-            return Err(MachineError::NoMemory);
+            return Err(if map.is_some() { MachineError::NoRam } else { MachineError::NoMemory });
         }
-        let (reserved, no_map) =
+        let (mut reserved, mut no_map) =
             reservations(tree, &mut ram, &mut lost, note).map_err(|Full| MachineError::TooManyReserved)?;
+        if let Some((kept, hidden)) = by_firmware {
+            for range in kept.as_slice() {
+                reserved.add(range.clone()).map_err(|Full| MachineError::TooManyReserved)?;
+            }
+            // None of it is RAM, so a full list loses nothing.
+            hidden.as_slice().iter().for_each(|range| _ = no_map.add(range.clone()));
+        }
         if lost != Lost::default() {
             note(Note::MemoryLeftOut(lost));
         }

@@ -3,6 +3,7 @@
 //! None of them keeps a kernel from booting. A function that may have something to note calls back with it; the caller
 //! prints it, keeps it, or drops it by its [`Subject`].
 
+mod firmware_map;
 mod table;
 
 use core::fmt;
@@ -10,6 +11,7 @@ use core::ops::Range;
 
 use linmap::Pa;
 
+pub use self::firmware_map::MapDefect;
 pub use self::table::{Signature, TableDefect};
 use crate::ranges::{CAPACITY, Lost};
 
@@ -83,6 +85,8 @@ pub enum Note<'a> {
     MemoryOverlaps(Range<Pa>),
     /// There are more separate ranges of memory than can be kept apart.
     MemoryLeftOut(Lost),
+    /// A descriptor in the memory map of EFI firmware makes no sense.
+    FirmwareMap(MapDefect),
     /// A text of the device tree is cut.
     TextCut {
         /// The property.
@@ -250,6 +254,7 @@ impl Note<'_> {
             | Self::NotByPsci { .. } => Subject::Cpus,
             Self::MemoryOverlaps(_)
             | Self::MemoryLeftOut(_)
+            | Self::FirmwareMap(_)
             | Self::FreeMemoryLost(_)
             | Self::FreeRangeLost(_) => Subject::Memory,
             Self::TextCut { .. } | Self::TextNotUtf8 { .. } => Subject::Texts,
@@ -279,6 +284,7 @@ impl fmt::Display for Note<'_> {
                 write!(f, "the CPU with MPIDR {mpidr:#x} is not started: not by PSCI")
             }
             Self::MemoryOverlaps(range) => write!(f, "memory {range:?} overlaps other memory; merged"),
+            Self::FirmwareMap(defect) => defect.fmt(f),
             Self::MemoryLeftOut(lost) => write!(f, "memory left out: {lost}"),
             Self::TextCut { property, bytes, used } => {
                 write!(f, "{property} is {bytes} bytes long; only the first {used} are used")

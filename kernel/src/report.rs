@@ -102,9 +102,10 @@ pub(crate) fn banner(system: &System<'_>) {
 pub(crate) fn document(system: &System<'_>) {
     let System { machine, features, decision, geometry, memory, args, costs, frames, .. } = system;
     say!(
-        "linmap: {{\"schema\":\"linmap.boot/1\",\"machine\":\"{}\",\"cpu\":{{\"midr\":\"{:#010x}\",\"name\":\"{}\"}},\
+        "linmap: {{\"schema\":\"linmap.boot/1\",\"machine\":\"{}\",\"described_by\":\"{}\",\"cpu\":{{\"midr\":\"{:#010x}\",\"name\":\"{}\"}},\
          \"cpus\":{},\"cpus_present\":{}}}",
         Text(&machine.model),
+        machine.source,
         features.midr,
         cpu_name(features.midr),
         cpu::running().count(),

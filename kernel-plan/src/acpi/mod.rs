@@ -21,7 +21,8 @@ use arrayvec::ArrayString;
 use self::layout::{Fadt, Gtdt};
 use self::tables::Table;
 pub use self::tables::{Memory, NoTables, Tables};
-use crate::machine::{Conduit, Machine, Source, copy};
+use crate::efi::memory_map::{self, MemoryMap};
+use crate::machine::{Conduit, Machine, MachineError, Source, copy};
 use crate::note::{Note, TableDefect};
 use crate::ranges::{Lost, Ranges};
 
@@ -38,6 +39,28 @@ pub struct FromLoader<'a> {
     pub no_map: Ranges,
     /// Ranges of RAM that there was no room for.
     pub left_out: Lost,
+}
+
+impl Machine {
+    /// Reads a machine from tables, which lie one after the other, and the firmware's memory map. It has no boot arguments. Calls
+    /// `note` for each thing that is left out.
+    ///
+    /// # Errors
+    ///
+    /// The map has no RAM.
+    pub fn read_acpi(
+        tables: &[u8],
+        map: MemoryMap<'_>,
+        note: &mut dyn FnMut(Note<'_>),
+    ) -> Result<Self, MachineError> {
+        let mut left_out = Lost::default();
+        let memory_map::Memory { ram, reserved, no_map } = map.memory(&mut left_out, note);
+        if ram.as_slice().is_empty() {
+            return Err(MachineError::NoRam);
+        }
+        let given = FromLoader { bootargs: b"", ram, reserved, no_map, left_out };
+        Ok(Tables::in_file(tables, note).machine(given, note))
+    }
 }
 
 impl Tables<'_> {

@@ -2,10 +2,12 @@
 //!
 //! The image is memory as the ELF's loadable segments describe it, from the lowest physical address
 //! to the last byte that is in the file. Gaps are zeroes. A .bss at the end is left out: the size in
-//! the Image's own header covers it.
+//! the Image's own header covers it. An ELF with the symbol `efi_entry` makes an EFI application as well (`pe`).
 //!
 //! `flatten --sizes IN.elf` prints, for each segment by address, its bytes in the file and those that only
 //! memory has.
+
+mod pe;
 
 use std::ffi::OsString;
 use std::fs;
@@ -47,7 +49,7 @@ fn run(input: &Path, output: &Path) -> Result<(), String> {
 fn print_sizes(input: &Path) -> Result<(), String> {
     let name = |e: String| format!("{}: {e}", input.display());
     let elf = fs::read(input).map_err(|e| name(e.to_string()))?;
-    for Segment { start, end, bytes } in segments(&elf).map_err(name)? {
+    for Segment { start, end, bytes, .. } in segments(&elf).map_err(name)? {
         println!("{} {}", bytes.len(), end - start - bytes.len() as u64);
     }
     Ok(())
@@ -68,6 +70,10 @@ fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
 struct Segment<'a> {
     start: u64,
     end: u64,
+    /// The address that it is linked at.
+    linked: u64,
+    /// `PF_X` and its like.
+    flags: u32,
     bytes: &'a [u8],
 }
 
@@ -96,6 +102,7 @@ fn flatten(elf: &[u8]) -> Result<Vec<u8>, String> {
         image.resize(offset as usize, 0);
         image.extend_from_slice(segment.bytes);
     }
+    pe::dress(elf, &segments, &mut image)?;
     Ok(image)
 }
 
@@ -124,7 +131,8 @@ fn segments(elf: &[u8]) -> Result<Vec<Segment<'_>>, String> {
         if bytes.len() as u64 > size {
             return Err(format!("the segment at physical {start:#x} is larger in the file than in memory"));
         }
-        segments.push(Segment { start, end, bytes });
+        let (linked, flags) = (header.p_vaddr(endian), header.p_flags(endian).0);
+        segments.push(Segment { start, end, linked, flags, bytes });
     }
     segments.sort_by_key(|segment| segment.start);
     Ok(segments)
