@@ -49,7 +49,8 @@ impl Firmware {
 
     /// Returns the address of a table of the firmware's list.
     pub(super) fn configuration(&self, guid: &Guid) -> Option<u64> {
-        let (first, count) = (self.table().configuration_table, self.table().number_of_configuration_table_entries);
+        let (first, count) =
+            (self.table().configuration_table, self.table().number_of_configuration_table_entries);
         if first.is_null() {
             return None;
         }
@@ -80,7 +81,8 @@ impl Firmware {
     /// bytes than there is room for.
     pub(super) fn read_file<'a>(&self, path: &[u16], room: &'a mut [u8]) -> Option<&'a [u8]> {
         let device = self.loaded_image()?.device_handle;
-        let volume = self.protocol::<SimpleFileSystemProtocol>(device, &SimpleFileSystemProtocol::GUID)?.as_ptr();
+        let volume =
+            self.protocol::<SimpleFileSystemProtocol>(device, &SimpleFileSystemProtocol::GUID)?.as_ptr();
         let mut root = ptr::null_mut();
         // SAFETY: a protocol of the firmware, and a place of this function.
         let opened = unsafe { ((*volume).open_volume)(volume, &raw mut root) };
@@ -116,9 +118,8 @@ impl Firmware {
 fn read(root: *mut FileProtocolV1, path: &[u16], room: &mut [u8]) -> Option<usize> {
     let (mut file, mut bytes) = (ptr::null_mut(), room.len());
     // SAFETY: an open directory; the path ends with a NUL, as `Firmware::read_file` is called with such paths alone.
-    let opened = unsafe {
-        ((*root).open)(root, &raw mut file, path.as_ptr(), FileMode::READ, FileAttribute::empty())
-    };
+    let opened =
+        unsafe { ((*root).open)(root, &raw mut file, path.as_ptr(), FileMode::READ, FileAttribute::empty()) };
     (opened == Status::SUCCESS).then_some(())?;
     // SAFETY: an open file, and as much room as it says.
     let status = unsafe { ((*file).read)(file, &raw mut bytes, room.as_mut_ptr().cast()) };

@@ -143,7 +143,10 @@ impl Place {
     /// Lays out memory that begins at `start`, a multiple of [`ALIGN`], for so many bytes of each part.
     fn new(start: u64, image: u64, line: u64, tree: u64, map: u64) -> Self {
         let area = start + image.next_multiple_of(ALIGN);
-        let behind = |before: Span, bytes| Span { address: (before.address + before.bytes).next_multiple_of(8), bytes };
+        let behind = |before: Span, bytes| Span {
+            address: (before.address + before.bytes).next_multiple_of(8),
+            bytes,
+        };
         let line = behind(Span { address: area, bytes: HEADER as u64 }, line);
         let tree = behind(line, tree);
         Self { image: start, area, line, tree, map: behind(tree, map) }
@@ -163,7 +166,8 @@ fn go_on(firmware: &mut Firmware, entered_at: u64) -> Result<core::convert::Infa
     }
     let tree = tree.map_or(Ok(Span::default()), tree_at)?;
     let map = room_for_map(firmware)?;
-    let (start, image) = ((&raw const image_start) as u64, &raw const image_end as u64 - &raw const image_start as u64);
+    let (start, image) =
+        ((&raw const image_start) as u64, &raw const image_end as u64 - &raw const image_start as u64);
     let line_bytes = line.as_str().len() as u64;
     let wanted = Place::new(0, image, line_bytes, tree.bytes, map);
     if wanted.end() - wanted.area > MOST {
@@ -172,11 +176,15 @@ fn go_on(firmware: &mut Firmware, entered_at: u64) -> Result<core::convert::Infa
     let bytes = wanted.end() + ALIGN;
     let at = firmware.allocate(bytes, REACHED).map_err(|status| NotLeft::NoMemory(bytes, status))?;
     let place = Place::new(at.next_multiple_of(ALIGN), image, line_bytes, tree.bytes, map);
-    copy(&raw const image_start as u64, Span { address: place.image, bytes: (&raw const bss_start) as u64 - start });
+    copy(
+        &raw const image_start as u64,
+        Span { address: place.image, bytes: (&raw const bss_start) as u64 - start },
+    );
     restore(start, place.image).map_err(NotLeft::Relocations)?;
     copy(line.as_str().as_ptr() as u64, place.line);
     copy(tree.address, place.tree);
-    let exit::Taken { bytes, descriptor_bytes, .. } = exit::leave(firmware, place.map).map_err(NotLeft::NoExit)?;
+    let exit::Taken { bytes, descriptor_bytes, .. } =
+        exit::leave(firmware, place.map).map_err(NotLeft::NoExit)?;
     let memory_map = Span { bytes, ..place.map };
     let handover = Handover {
         magic: MAGIC,
@@ -196,7 +204,15 @@ fn go_on(firmware: &mut Firmware, entered_at: u64) -> Result<core::convert::Infa
     // left it, and nothing of the firmware's is used any more.
     unsafe {
         to.write(handover);
-        leave_firmware(place.image, place.image + image, place.area, place.area + handover.bytes, entry, tree, place.area)
+        leave_firmware(
+            place.image,
+            place.image + image,
+            place.area,
+            place.area + handover.bytes,
+            entry,
+            tree,
+            place.area,
+        )
     }
 }
 
@@ -239,7 +255,9 @@ fn copy(from: u64, to: Span) {
     let from: *const u8 = ptr::with_exposed_provenance(from as usize);
     // SAFETY: the image, a text of this program, or the firmware's device tree, whose length has been read; and memory that was
     // allocated for it.
-    unsafe { from.copy_to_nonoverlapping(ptr::with_exposed_provenance_mut(to.address as usize), to.bytes as usize) };
+    unsafe {
+        from.copy_to_nonoverlapping(ptr::with_exposed_provenance_mut(to.address as usize), to.bytes as usize)
+    };
 }
 
 /// Makes the copy of the image what it is in the file: words that hold addresses hold the linked ones again.
