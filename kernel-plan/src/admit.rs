@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use linmap::{BbmPromise, CacheType, Features, Geometry, OaFormat, Promise};
+use linmap::{BbmPromise, CacheType, Features, Geometry, OaFormat, Pa, Promise};
 
 use crate::bootargs::Bbml2;
 
@@ -78,6 +78,8 @@ pub enum Refusal {
     NoMemory,
     /// The firmware does not start it.
     NotStarted(StartError),
+    /// The address of its spin table is not in RAM that is mapped.
+    NoRelease(Pa),
     /// It was started and did not report in time.
     Silent,
     /// It cannot be interrupted.
@@ -139,6 +141,9 @@ impl fmt::Display for Refusal {
                 )
             }
             Self::NoMemory => f.write_str("has no memory for a stack: more RAM is needed"),
+            Self::NoRelease(at) => {
+                write!(f, "is not started: its release address {at} is not in RAM that is mapped")
+            }
             Self::NotStarted(StartError::NoSuchCpu) => {
                 f.write_str("is not known to the firmware: PSCI CPU_ON takes its MPIDR for invalid")
             }
@@ -364,6 +369,10 @@ mod tests {
             (Refusal::Silent, "was started and has not reported in time"),
             (Refusal::NoInterrupts, "takes no interrupts, so nothing wakes it"),
             (Refusal::NoMemory, "has no memory for a stack: more RAM is needed"),
+            (
+                Refusal::NoRelease(Pa(0xd8)),
+                "is not started: its release address 0xd8 is not in RAM that is mapped",
+            ),
             (
                 Refusal::NotStarted(StartError::Denied),
                 "is refused by the firmware: PSCI CPU_ON returns DENIED",

@@ -6,8 +6,9 @@ use arrayvec::ArrayVec;
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::standard::NodeStandard;
 use dtoolkit::{Node, Property};
+use linmap::Pa;
 
-use crate::device_tree::text;
+use crate::device_tree::{number, text};
 use crate::note::{CpuDefect, Note};
 
 /// The most CPUs that are used.
@@ -16,12 +17,22 @@ pub const MAX: usize = 512;
 /// The fields of MPIDR_EL1 that tell CPUs apart, Aff3 to Aff0: PSCI and device trees name a CPU by them.
 pub const AFFINITY: u64 = 0xff_00ff_ffff;
 
+/// The way to start a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Start {
+    /// By PSCI CPU_ON.
+    Psci,
+    /// The CPU is in a loop of the firmware's until the address of code is stored here: 8 bytes, aligned.
+    SpinTable(Pa),
+    /// None that is known.
+    Unknown,
+}
+
 /// A CPU that may run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Listed {
     pub(crate) mpidr: u64,
-    /// PSCI starts it.
-    pub(crate) by_psci: bool,
+    pub(crate) start: Start,
 }
 
 /// The CPUs of a machine.
@@ -88,13 +99,17 @@ impl Cpus {
             if order.len() == most {
                 break;
             }
-            if cpu.by_psci {
-                order.push(cpu.mpidr);
-            } else {
-                note(Note::NotByPsci { mpidr: cpu.mpidr });
+            match cpu.start {
+                Start::Unknown => note(Note::NotByPsci { mpidr: cpu.mpidr }),
+                Start::Psci | Start::SpinTable(_) => order.push(cpu.mpidr),
             }
         }
         order
+    }
+
+    /// Returns the way to start a CPU.
+    pub fn start(&self, mpidr: u64) -> Start {
+        self.listed.iter().find(|cpu| cpu.mpidr == mpidr).map_or(Start::Unknown, |cpu| cpu.start)
     }
 }
 
@@ -110,7 +125,17 @@ fn listed(node: FdtNode<'_>, cell_bytes: usize) -> Result<Listed, CpuDefect> {
         return Err(CpuDefect::Reg { bytes: bytes.len(), cell_bytes });
     }
     let mpidr = bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b));
-    Ok(Listed { mpidr, by_psci: text(node, "enable-method") == Some("psci") })
+    Ok(Listed { mpidr, start: start(node) })
+}
+
+/// Returns the way to start the CPU of a node.
+fn start(node: FdtNode<'_>) -> Start {
+    let release = || number(node.property("cpu-release-addr")?.value()).filter(|at| at.is_multiple_of(8));
+    match text(node, "enable-method") {
+        Some("psci") => Start::Psci,
+        Some("spin-table") => release().map_or(Start::Unknown, |at| Start::SpinTable(Pa(at))),
+        _ => Start::Unknown,
+    }
 }
 
 fn is_cpu(node: &FdtNode<'_>) -> bool {
@@ -211,7 +236,31 @@ mod tests {
         );
         let (known, notes) = order(&cpus, 0, None);
         assert_eq!(known, [0, 8]);
-        assert_eq!(notes, ["the CPU with MPIDR 0x1 is not started: not by PSCI"]);
+        assert_eq!(
+            notes,
+            ["the CPU with MPIDR 0x1 is not started: not by PSCI, and no spin table has its release address"]
+        );
+    }
+
+    #[test]
+    fn a_spin_table_has_an_address_for_each_cpu() {
+        const SPIN: (&str, &[u8]) = ("enable-method", b"spin-table\0");
+        let release = |at: &'static [u8]| ("cpu-release-addr", at);
+        let (cpus, notes) = read(
+            1,
+            &[
+                &[("reg", &[0; 4]), SPIN, release(&[0, 0, 0, 0, 0, 0, 0, 0xd8])],
+                &[("reg", &[0, 0, 0, 1]), SPIN, release(&[0, 0, 0, 1, 0, 0, 0, 0xe0])],
+                &[("reg", &[0, 0, 0, 2]), SPIN, release(&[0, 0, 0, 0xe8])],
+                &[("reg", &[0, 0, 0, 3]), SPIN, release(&[0, 0, 0, 0xf4])],
+            ],
+        );
+        assert_eq!((order(&cpus, 0, None).0, notes), (vec![0, 1, 2], vec![]));
+        assert_eq!(cpus.start(1), Start::SpinTable(Pa(0x1_0000_00e0)));
+        assert_eq!(
+            [2, 3, 9].map(|mpidr| cpus.start(mpidr)),
+            [Start::SpinTable(Pa(0xe8)), Start::Unknown, Start::Unknown]
+        );
     }
 
     #[test]

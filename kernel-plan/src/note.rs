@@ -76,7 +76,7 @@ pub enum Note<'a> {
         /// Its affinity fields.
         mpidr: u64,
     },
-    /// A CPU stays off, as the device tree has another way than PSCI to start it.
+    /// A CPU stays off, as the description has no way to start it that is known.
     NotByPsci {
         /// Its affinity fields.
         mpidr: u64,
@@ -281,7 +281,11 @@ impl fmt::Display for Note<'_> {
                 write!(f, "no usable CPU is listed with MPIDR {mpidr:#x}, which boots")
             }
             Self::NotByPsci { mpidr } => {
-                write!(f, "the CPU with MPIDR {mpidr:#x} is not started: not by PSCI")
+                write!(
+                    f,
+                    "the CPU with MPIDR {mpidr:#x} is not started: not by PSCI, and no spin table has its release \
+                     address"
+                )
             }
             Self::MemoryOverlaps(range) => write!(f, "memory {range:?} overlaps other memory; merged"),
             Self::FirmwareMap(defect) => defect.fmt(f),

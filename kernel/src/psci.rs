@@ -58,14 +58,6 @@ pub(crate) unsafe fn cpu_on(mpidr: u64, entry: Pa, x0: u64) -> Result<(), StartE
     })
 }
 
-/// Turns off the CPU that runs this, or puts it to sleep for ever if the firmware has no such call.
-pub(crate) fn cpu_off() -> ! {
-    _ = call!(cpu_off());
-    loop {
-        aarch64_cpu::asm::wfi();
-    }
-}
-
 /// Returns true if the firmware reports that a CPU is off.
 pub(crate) fn is_off(mpidr: u64) -> bool {
     matches!(call!(affinity_info(mpidr, LowestAffinityLevel::All)), Ok(AffinityState::Off))

@@ -7,7 +7,7 @@ use arrayvec::ArrayString;
 use super::layout::{Gicc, Madt};
 use super::structures::each;
 use super::tables::{Table, Tables};
-use crate::cpus::{Cpus, Listed};
+use crate::cpus::{Cpus, Listed, Start};
 use crate::note::{Note, Signature, Subject, TableDefect};
 
 /// The type of a GICC structure.
@@ -18,6 +18,7 @@ pub(super) const ENABLED: u32 = 1 << 0;
 impl Tables<'_> {
     /// Returns the CPUs that are enabled, in the order of the table. If there is PSCI, that starts them.
     pub(super) fn cpus(&self, by_psci: bool, note: &mut dyn FnMut(Note<'_>)) -> Cpus {
+        let start = if by_psci { Start::Psci } else { Start::Unknown };
         let mut cpus = Cpus::default();
         let mut not_enabled = 0;
         // The interrupt controller's part notes what is wrong with the table.
@@ -32,7 +33,7 @@ impl Tables<'_> {
             let mut name = ArrayString::<32>::new();
             // There is room for any number.
             _ = write!(name, "the CPU with UID {}", gicc.uid.get());
-            cpus.add(&name, Ok(Listed { mpidr: gicc.mpidr.get(), by_psci }), note);
+            cpus.add(&name, Ok(Listed { mpidr: gicc.mpidr.get(), start }), note);
         });
         if not_enabled != 0 {
             let table: Signature = Table::Madt.signature();

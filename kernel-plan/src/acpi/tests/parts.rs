@@ -101,7 +101,10 @@ fn cpus_that_are_not_enabled_or_make_no_sense_are_left_out() {
     let order = machine.cpus.order(0x100, None, &mut |n| notes.push(n.to_string()));
     assert_eq!(
         (&order[..], &notes[0][..]),
-        (&[0x100][..], "the CPU with MPIDR 0x100ff0203 is not started: not by PSCI")
+        (
+            &[0x100][..],
+            "the CPU with MPIDR 0x100ff0203 is not started: not by PSCI, and no spin table has its release address"
+        )
     );
 }
 
