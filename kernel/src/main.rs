@@ -16,7 +16,7 @@
 //! - `smp::{slot, mailbox, held, team, idle}`, `handler`, `system`: the other CPUs; the interrupt handler; all as one
 //!   value.
 //! - `leaf`, `area`, `code`, `poke`, `kprobes`, `crash`, `hidden`, `repaint`: users of the map.
-//! - `smp::{stacks, bring_up}`, `report`: how the other CPUs come up; what is printed.
+//! - `smp::{stacks, spin_table, bring_up}`, `report`: how the other CPUs come up; what is printed.
 //! - `exercises`: the tasks of `run=`; `tally`, `counted`, `planned` and `costs` before those that use them.
 //! - this file: the sequence of a boot.
 #![no_std]
