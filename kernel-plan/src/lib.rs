@@ -8,9 +8,9 @@
 //!
 //! - [`ranges`]: sets of physical ranges.
 //! - [`note`]: each thing that is left out of a device tree or of memory, as a value.
+//! - [`efi`]: the start by EFI firmware: what its stub hands on, its memory map.
 //! - [`device_tree`], `bus`: nodes of a device tree; the way from a CPU to their registers.
 //! - [`cpus`], [`gic`], `memory`, [`machine`]: CPUs, interrupt controller, RAM, and the whole machine as the kernel uses it.
-//! - [`efi`]: what the EFI stub hands on.
 //! - [`tasks`], [`bootargs`]: the tasks of `run=`; all boot arguments.
 //! - [`choice`], [`admit`]: the geometry; the CPUs that can use it.
 //! - [`scratch`], [`plan`]: memory, by its use.

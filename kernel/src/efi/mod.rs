@@ -183,6 +183,8 @@ fn go_on(firmware: &mut Firmware, entered_at: u64) -> Result<core::convert::Infa
     restore(start, place.image).map_err(NotLeft::Relocations)?;
     copy(line.as_str().as_ptr() as u64, place.line);
     copy(tree.address, place.tree);
+    // The firmware's last line, so that the kernel's first one begins a line. Without a console there is nothing to end.
+    _ = writeln!(firmware);
     let exit::Taken { bytes, descriptor_bytes, .. } =
         exit::leave(firmware, place.map).map_err(NotLeft::NoExit)?;
     let memory_map = Span { bytes, ..place.map };
@@ -256,7 +258,7 @@ fn copy(from: u64, to: Span) {
     // SAFETY: the image, a text of this program, or the firmware's device tree, whose length has been read; and memory that was
     // allocated for it.
     unsafe {
-        from.copy_to_nonoverlapping(ptr::with_exposed_provenance_mut(to.address as usize), to.bytes as usize)
+        from.copy_to_nonoverlapping(ptr::with_exposed_provenance_mut(to.address as usize), to.bytes as usize);
     };
 }
 
