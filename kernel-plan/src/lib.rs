@@ -8,9 +8,9 @@
 //!
 //! - [`ranges`]: sets of physical ranges.
 //! - [`note`]: each thing that is left out of a description or of memory, as a value.
+//! - [`efi`]: the start by EFI firmware: what its stub hands on, its memory map.
 //! - [`device_tree`], `bus`: nodes of a device tree; the way from a CPU to their registers.
 //! - [`cpus`], [`gic`], [`serial`], `memory`, [`nodes`]: CPUs, interrupt controller, serial port, RAM and its nodes.
-//! - [`efi`]: what the EFI stub hands on.
 //! - [`machine`], [`acpi`]: the whole machine as the kernel uses it, from a device tree or from ACPI tables.
 //! - [`tasks`], [`bootargs`]: the tasks of `run=`; all boot arguments.
 //! - [`choice`], [`admit`]: the geometry; the CPUs that can use it.

@@ -112,7 +112,8 @@ extern "C" fn kernel_main(dtb: u64, image: u64, level: u64, handover: u64) -> ! 
         psci::use_conduit(conduit);
     }
     let args = BootArgs::parse(&machine.bootargs, |ignored| warn(format_args!("{ignored}")));
-    start(&machine, &args, image, &loaded)
+    let entered_at = efi.map(|efi| efi.entered_at());
+    start(&machine, &args, image, &loaded, entered_at)
 }
 
 /// Returns the machine that a loader's device tree describes, and where the tree is.
@@ -166,8 +167,9 @@ fn device_tree(dtb: u64) -> &'static [u8] {
     }
 }
 
-/// Chooses a geometry, plans memory, maps it, and runs. Never returns.
-fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>) -> ! {
+/// Chooses a geometry, plans memory, maps it, and runs. `tree` is where the loader's data are, `by_efi` the count when firmware
+/// called the image, if it did. Never returns.
+fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>, by_efi: Option<u64>) -> ! {
     let features = Cpu::features();
     let fell_back = |f| warn(format_args!("{f}"));
     let Ok(geometry) = choice::geometry(args, &features, fell_back) else {
@@ -210,6 +212,7 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
     ) {
         Ok(Mapped { space, stats, costs, identity_tables }) => {
             let (frames, memory, image) = (&frames, &memory, &image);
+            by_efi.inspect(|entered_at| report::map_is_live(*entered_at));
             exceptions::report_walks_of(exceptions::Tables { geometry, reach: frames.reach() });
             let reserved = memory.crash.clone().map(|range| Reserved::new(range, geometry.page_size()));
             run(System {

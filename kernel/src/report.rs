@@ -6,6 +6,7 @@ use core::ops::ControlFlow;
 use kernel_plan::bootargs::Bbml2;
 use linmap::{Checks, MarkedRange, Midr, Mode, Pa, Reason as SplitReason, Rodata, SplitCost, Stats, Va};
 
+use crate::clock;
 use crate::console::{self, say};
 use crate::counters::Window;
 use crate::ending::fail;
@@ -50,6 +51,12 @@ impl fmt::Display for Reason<'_> {
         }
         write!(f, "; {}", decision.because)
     }
+}
+
+/// Prints the time from the firmware's call to the linear map, where `entered_at` is the count of the former.
+pub(crate) fn map_is_live(entered_at: u64) {
+    let (ticks, frequency) = (clock::now().saturating_sub(entered_at), clock::counter_frequency());
+    say!("linmap: {{\"efi\":{{\"ticks\":{ticks},\"frequency\":{frequency}}}}}");
 }
 
 /// Prints a short account of the machine and the choices.

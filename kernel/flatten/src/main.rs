@@ -8,15 +8,14 @@
 //! memory has.
 
 mod pe;
+mod segments;
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-use object::LittleEndian;
-use object::elf::{EM_AARCH64, FileHeader64, PT_LOAD};
-use object::read::elf::{FileHeader, ProgramHeader};
+use segments::{Segment, segments};
 
 /// The largest image: more than any kernel has. A larger span means that a segment's address is wrong.
 const MAX_IMAGE: u64 = 256 << 20;
@@ -66,17 +65,6 @@ fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
     written
 }
 
-/// A loadable segment: its place in memory, and its bytes in the file.
-struct Segment<'a> {
-    start: u64,
-    end: u64,
-    /// The address that it is linked at.
-    linked: u64,
-    /// `PF_X` and its like.
-    flags: u32,
-    bytes: &'a [u8],
-}
-
 fn flatten(elf: &[u8]) -> Result<Vec<u8>, String> {
     let segments = segments(elf)?;
     let first = segments.first().ok_or("no loadable segment; is the linker script in use?")?.start;
@@ -104,38 +92,6 @@ fn flatten(elf: &[u8]) -> Result<Vec<u8>, String> {
     }
     pe::dress(elf, &segments, &mut image)?;
     Ok(image)
-}
-
-/// The segments that occupy memory, by physical address.
-fn segments(elf: &[u8]) -> Result<Vec<Segment<'_>>, String> {
-    let header =
-        FileHeader64::<LittleEndian>::parse(elf).map_err(|e| format!("not a 64-bit ELF file: {e}"))?;
-    let endian = header.endian().map_err(|e| format!("not a little-endian ELF file: {e}"))?;
-    let machine = header.e_machine(endian);
-    if machine != EM_AARCH64 {
-        return Err(format!("an ELF file for machine {}, not AArch64 ({})", machine.0, EM_AARCH64.0));
-    }
-
-    let mut segments = Vec::new();
-    for header in header.program_headers(endian, elf).map_err(|e| format!("program headers: {e}"))? {
-        let (start, size) = (header.p_paddr(endian), header.p_memsz(endian));
-        if header.p_type(endian) != PT_LOAD || size == 0 {
-            continue;
-        }
-        let end = start
-            .checked_add(size)
-            .ok_or(format!("the segment at physical {start:#x} ends past the last address"))?;
-        let bytes = header.data(endian, elf).map_err(|()| {
-            format!("the segment at physical {start:#x} is not all in the file: is it cut short?")
-        })?;
-        if bytes.len() as u64 > size {
-            return Err(format!("the segment at physical {start:#x} is larger in the file than in memory"));
-        }
-        let (linked, flags) = (header.p_vaddr(endian), header.p_flags(endian).0);
-        segments.push(Segment { start, end, linked, flags, bytes });
-    }
-    segments.sort_by_key(|segment| segment.start);
-    Ok(segments)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use object::elf::{
 };
 use object::read::elf::{FileHeader, Rela, SectionHeader, Sym};
 
-use crate::Segment;
+use crate::segments::Segment;
 
 /// The alignment of sections in memory and in the file.
 const PAGE: u64 = 4096;
@@ -21,7 +21,7 @@ const FILE: u64 = 512;
 const PE_AT: usize = 0x3c;
 const IMAGE_HEADER: usize = 64;
 
-/// What the ELF says for an EFI application: the linked addresses of its start and its entry, and the words to relocate.
+/// The part of the ELF that an EFI application takes: the linked addresses of its start and its entry, and the words to relocate.
 struct Efi {
     base: u64,
     entry: u64,

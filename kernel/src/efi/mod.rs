@@ -191,6 +191,8 @@ fn go_on(firmware: &mut Firmware, entered_at: u64) -> Result<core::convert::Infa
     if tree.bytes == 0 && acpi.bytes == 0 {
         return Err(NotLeft::NoDescription);
     }
+    // The firmware's last line, so that the kernel's first one begins a line. Without a console there is nothing to end.
+    _ = writeln!(firmware);
     let exit::Taken { bytes, descriptor_bytes, .. } =
         exit::leave(firmware, place.map).map_err(NotLeft::NoExit)?;
     let memory_map = Span { bytes, ..place.map };
@@ -264,7 +266,7 @@ fn copy(from: u64, to: Span) {
     // SAFETY: the image, a text of this program, or the firmware's device tree, whose length has been read; and memory that was
     // allocated for it.
     unsafe {
-        from.copy_to_nonoverlapping(ptr::with_exposed_provenance_mut(to.address as usize), to.bytes as usize)
+        from.copy_to_nonoverlapping(ptr::with_exposed_provenance_mut(to.address as usize), to.bytes as usize);
     };
 }
 

@@ -8,7 +8,7 @@ mod fat;
 mod files;
 mod gpt;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -98,9 +98,4 @@ fn disk(files: &Files<'_>, size: Size) -> std::io::Result<gpt::Partition> {
 
 fn done(text: &str) -> Result<(), Failure> {
     terminal::print(&format!("wrote {text}\n")).map_err(Failure::Output)
-}
-
-/// Returns the path of an application below a directory.
-fn below(directory: &Path, path: &str) -> PathBuf {
-    path.split('/').fold(directory.to_owned(), |at, part| at.join(part))
 }

@@ -33,6 +33,7 @@ fn expect_firmwares_map(booted: &Booted) {
     assert!(ranges.len() > 1 && ranges[0].0 == 0x4000_0000, "{ranges:x?}");
     assert!((0x3f00_0000..0x4000_0000).contains(&bytes), "{ranges:x?}");
     assert_eq!(booted.number("/linear/bytes"), bytes);
+    assert!(booted.number("/efi/ticks") > 0 && booted.number("/efi/frequency") > 0, "{:#}", booted.document);
 }
 
 /// At EL2, with several CPUs: the firmware finds the application on the disk, and the arguments are those of the file.

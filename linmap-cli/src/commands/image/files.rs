@@ -6,7 +6,6 @@ use std::path::{Path, PathBuf};
 
 use kernel_plan::efi::command_line::CommandLine;
 
-use super::below;
 use super::failure::Failure;
 
 /// The application that firmware starts from removable media (UEFI specification, section 3.5.1.1).
@@ -46,6 +45,11 @@ impl<'a> Files<'a> {
         }
         Ok(())
     }
+}
+
+/// Returns a path of a medium below a directory.
+fn below(directory: &Path, path: &str) -> PathBuf {
+    path.split('/').fold(directory.to_owned(), |at, part| at.join(part))
 }
 
 /// Writes a file beside `path` and renames it, so that a reader finds the old one or the whole new one.
