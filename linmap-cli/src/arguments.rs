@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use serde_json::json;
 
-use crate::commands::{boot, check, diff, dump, manual, plan, stat, tlb, walk};
+use crate::commands::{boot, check, diff, dump, image, manual, plan, stat, tlb, walk};
 use crate::source::is_address;
 use crate::status::Status;
 use crate::terminal::{self, Color};
@@ -28,6 +28,7 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Boot(boot::Options),
+    Image(image::Options),
     Dump(dump::Options),
     Stat(stat::Options),
     Check(check::Options),
@@ -51,6 +52,7 @@ impl Arguments {
         self.color.apply();
         match &self.command {
             Command::Boot(options) => boot::run(options),
+            Command::Image(options) => image::run(options),
             Command::Dump(options) => dump::run(options),
             Command::Stat(options) => stat::run(options),
             Command::Check(options) => check::run(options),

@@ -4,6 +4,7 @@ pub(crate) mod boot;
 pub(crate) mod check;
 pub(crate) mod diff;
 pub(crate) mod dump;
+pub(crate) mod image;
 pub(crate) mod manual;
 pub(crate) mod pausing;
 pub(crate) mod plan;

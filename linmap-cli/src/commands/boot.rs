@@ -12,7 +12,7 @@ mod command_line;
 mod console;
 mod cost;
 mod document;
-mod failure;
+pub(crate) mod failure;
 pub(crate) mod image;
 mod leaves;
 pub(crate) mod options;
