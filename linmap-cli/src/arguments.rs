@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use serde_json::json;
 
-use crate::commands::{boot, check, diff, dump, image, manual, plan, stat, tlb, walk};
+use crate::commands::{boot, check, diff, dump, image, manual, plan, report, stat, tlb, walk};
 use crate::source::is_address;
 use crate::status::Status;
 use crate::terminal::{self, Color};
@@ -36,6 +36,7 @@ enum Command {
     Diff(diff::Options),
     Plan(plan::Options),
     Tlb(tlb::Options),
+    Report(report::Options),
     Man(manual::ManOptions),
     Completions(manual::CompletionsOptions),
 }
@@ -60,6 +61,7 @@ impl Arguments {
             Command::Diff(options) => diff::run(options),
             Command::Plan(options) => plan::run(options),
             Command::Tlb(options) => tlb::run(options),
+            Command::Report(options) => report::run(options),
             Command::Man(options) => manual::man(options, Self::command()),
             Command::Completions(options) => manual::completions(options, Self::command()),
         }

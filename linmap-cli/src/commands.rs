@@ -9,6 +9,7 @@ pub(crate) mod manual;
 pub(crate) mod pausing;
 pub(crate) mod plan;
 pub(crate) mod reading;
+pub(crate) mod report;
 pub(crate) mod stat;
 pub(crate) mod tlb;
 pub(crate) mod walk;

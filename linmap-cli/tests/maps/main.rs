@@ -18,6 +18,7 @@ mod monitor;
 mod noise;
 mod outlets;
 mod pipes;
+mod report;
 mod run;
 mod saved;
 mod schema;
