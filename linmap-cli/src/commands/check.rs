@@ -19,8 +19,8 @@ use findings::Findings;
 /// Check the page tables of an arm64 kernel for mappings that must never be there
 ///
 /// Memory that is writable and executable, with the permissions of the tables above applied; memory that is read-only
-/// or executable and writable in the linear map; broken contiguous runs; tables outside RAM, shared or in a loop;
-/// reserved bits. Exit status: 0 nothing found, 1 findings, 2 error.
+/// or executable and writable in the linear map; memory that two mappings contradict each other about; broken contiguous
+/// runs; tables outside RAM, shared or in a loop; reserved bits. Exit status: 0 nothing found, 1 findings, 2 error.
 #[derive(Args)]
 #[command(args_override_self = true, after_long_help = SOURCES)]
 pub(crate) struct Options {

@@ -1,26 +1,30 @@
-//! `linmap walk`: one translation, level by level.
+//! `linmap walk`: one translation, level by level; or, from memory, every mapping of a page.
 //!
 //! - `fields`: the fields of a descriptor.  `walked`: the result, and its document.  `report`: the walk for people.
+//! - `mapped`: the mappings of a page.
 
 mod fields;
+mod mapped;
 mod report;
 mod walked;
 
 use clap::Args;
-use linmap::{Half, Va};
+use linmap::{Half, Pa, Va};
 
 use super::dump::parse_address;
 use super::reading::{Failure, SOURCES, SourceArgument, concluded, regions, view};
 use crate::map::descent::path;
 use crate::map::image::Image;
+use crate::map::mappings;
 use crate::source::{Source, VmcoreInfo, Wanted, is_address};
 use crate::status::Status;
 use crate::terminal;
+use mapped::Mapped;
 use walked::Walked;
 
 /// Translate one kernel address, level by level, with every field of each descriptor
 ///
-/// Exit status: 0 it translates, 1 it does not, 2 error.
+/// Exit status: 0 it translates, or something maps the page; 1 not so; 2 error.
 #[derive(Args)]
 #[command(args_override_self = true, allow_missing_positional = true, after_long_help = SOURCES)]
 pub(crate) struct Options {
@@ -28,8 +32,12 @@ pub(crate) struct Options {
     source: SourceArgument,
 
     /// The address, in hex, or a symbol in VMCOREINFO, such as _stext or swapper_pg_dir+0x8
-    #[arg(value_name = "VA")]
-    va: String,
+    #[arg(value_name = "VA", required_unless_present = "pa")]
+    va: Option<String>,
+
+    /// Show every mapping of a page of memory instead, by its physical address in hex
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
+    pa: Option<u64>,
 
     /// Print one JSON document
     #[arg(long)]
@@ -38,18 +46,53 @@ pub(crate) struct Options {
 
 /// Walks the tables and reports the result.
 pub(crate) fn run(options: &Options) -> Status {
-    concluded("walk", options.json, walk(options))
+    match (options.pa, &options.va) {
+        (Some(pa), _) => concluded("mappings", options.json, map_back(options, Pa(pa))),
+        (None, Some(va)) => concluded("walk", options.json, walk(options, va)),
+        // The parser refuses it.
+        (None, None) => Status::Error,
+    }
 }
 
-fn walk(options: &Options) -> Result<Status, Failure> {
-    if let Some(mistaken) = mistaken(&options.va, options.source.given()) {
+/// Shows every mapping of a page. A positional argument is then the SOURCE.
+fn map_back(options: &Options, pa: Pa) -> Result<Status, Failure> {
+    let opened = match (&options.va, options.source.given()) {
+        (Some(va), Some(_)) => {
+            let va = crate::printable::line(va);
+            return Err(Failure::Wrong(format!(
+                "`{va}` and --pa {pa}: either an address is walked, or a page's mappings"
+            )));
+        }
+        (Some(source), None) => options.source.open_named(source, Wanted::All)?,
+        (None, _) => options.source.open(Wanted::All)?,
+    };
+    let view = view(&opened)?;
+    if !view.has_addresses {
+        let name = view.name();
+        return Err(Failure::Wrong(format!(
+            "{name}: a text dump has no output addresses, so it does not say what maps {pa}"
+        )));
+    }
+    let image = Image::find(&view).map_err(Failure::walk(&view))?;
+    let found = mappings::of(&view, pa).map_err(Failure::walk(&view))?;
+    let mapped = Mapped::new(pa, found, &regions(&view, image.as_ref()));
+    if options.json {
+        terminal::print_document(&mapped.document(&view))?;
+    } else {
+        terminal::print(&mapped.report(&view))?;
+    }
+    Ok(if mapped.is_mapped() { Status::Fine } else { Status::Findings })
+}
+
+fn walk(options: &Options, asked: &str) -> Result<Status, Failure> {
+    if let Some(mistaken) = mistaken(asked, options.source.given()) {
         return Err(Failure::Wrong(mistaken));
     }
     // The address of a symbol is known only after everything was read.
     let opened = options.source.open(Wanted::All)?;
     let view = view(&opened)?;
     let info = view.kernel.info.as_ref();
-    let (va, symbol) = resolve(&options.va, info, view.name()).map_err(Failure::Wrong)?;
+    let (va, symbol) = resolve(asked, info, view.name()).map_err(Failure::Wrong)?;
     let base = view.geometry.base(Half::Upper);
     if va.0 < base {
         let bits = view.geometry.va_bits();

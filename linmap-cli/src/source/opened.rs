@@ -80,6 +80,7 @@ impl Tables {
             (Some(Unreadable::Gone(_)), _) => Err(Problem::Lost),
             (_, Some(unread)) if unread.level == geometry.root() => Err(Problem::Root((*unread).clone())),
             _ => {
+                let notes = memory.from().remark().into_iter().collect();
                 let (kernel, cpu) = (Kernel::default(), Cpu::default());
                 Ok(Self {
                     name,
@@ -91,7 +92,7 @@ impl Tables {
                     cpu,
                     paused: None,
                     missing: Vec::new(),
-                    notes: Vec::new(),
+                    notes,
                 })
             }
         }

@@ -1,6 +1,6 @@
 //! The findings for people: how many of each kind in each region, then the first of each.
 
-use super::findings::{Findings, kind};
+use super::findings::{Findings, Found, kind};
 use crate::commands::reading::facts;
 use crate::map::view::View;
 use crate::size::grouped;
@@ -11,7 +11,7 @@ use crate::terminal::{ASIDE, HEADING};
 const FIRST: usize = 3;
 
 /// The findings of one kind in one region: the kind, the region, how many, and the first ones.
-type Group<'f> = (&'static str, &'static str, usize, Vec<&'f linmap::Finding>);
+type Group<'f> = (&'static str, &'static str, usize, Vec<&'f Found>);
 
 /// Returns the whole report, ending in a line break.
 pub(super) fn of(view: &View<'_>, findings: &Findings, all: bool) -> String {
