@@ -12,6 +12,7 @@ use clap::Args;
 use linmap::{Half, Pa, Va};
 
 use super::dump::parse_address;
+use super::names::{Names, SymbolsArgument};
 use super::reading::{Failure, SOURCES, SourceArgument, concluded, regions, view};
 use crate::map::descent::path;
 use crate::map::image::Image;
@@ -31,13 +32,16 @@ pub(crate) struct Options {
     #[command(flatten)]
     source: SourceArgument,
 
-    /// The address, in hex, or a symbol in VMCOREINFO, such as _stext or swapper_pg_dir+0x8
+    /// The address, in hex, or a symbol of the kernel, such as _stext or swapper_pg_dir+0x8
     #[arg(value_name = "VA", required_unless_present = "pa")]
     va: Option<String>,
 
     /// Show every mapping of a page of memory instead, by its physical address in hex
     #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
     pa: Option<u64>,
+
+    #[command(flatten)]
+    symbols: SymbolsArgument,
 
     /// Print one JSON document
     #[arg(long)]
@@ -91,8 +95,10 @@ fn walk(options: &Options, asked: &str) -> Result<Status, Failure> {
     // The address of a symbol is known only after everything was read.
     let opened = options.source.open(Wanted::All)?;
     let view = view(&opened)?;
+    let names = options.symbols.names(&view)?;
     let info = view.kernel.info.as_ref();
-    let (va, symbol) = resolve(asked, info, view.name()).map_err(Failure::Wrong)?;
+    let (va, symbol) = resolve(asked, info, &names, view.name()).map_err(Failure::Wrong)?;
+    let symbol = symbol.or_else(|| names.name(va));
     let base = view.geometry.base(Half::Upper);
     if va.0 < base {
         let bits = view.geometry.va_bits();
@@ -135,23 +141,34 @@ fn mistaken(va: &str, source: Option<&Source>) -> Option<String> {
 }
 
 /// Reads an address: `_stext`, `_stext+0x1000`, `0xffff800080010000`.
-fn resolve(text: &str, info: Option<&VmcoreInfo>, source: &str) -> Result<(Va, Option<String>), String> {
+fn resolve(
+    text: &str,
+    info: Option<&VmcoreInfo>,
+    names: &Names,
+    source: &str,
+) -> Result<(Va, Option<String>), String> {
     let (name, offset) = match text.split_once('+') {
         Some((name, offset)) => (name, parse_address(offset).map_err(|why| format!("`{text}`: {why}"))?),
         None => (text, 0),
     };
-    if let Some(address) = info.and_then(|info| info.symbol(name)) {
+    if let Some(address) = info.and_then(|info| info.symbol(name)).or_else(|| names.address(name)) {
         return Ok((Va(address.wrapping_add(offset)), Some(text.to_owned())));
     }
     if let Ok(address) = parse_address(name) {
         return Ok((Va(address.wrapping_add(offset)), None));
     }
     let name = crate::printable::excerpt(name, 60);
+    let Some(why) = &names.missing else {
+        return Err(format!("`{name}` is neither a hexadecimal address nor a symbol of this kernel"));
+    };
     let known: Vec<&str> = info.into_iter().flat_map(VmcoreInfo::symbols).map(|(name, _)| name).collect();
     Err(match known[..] {
-        [] => format!("`{name}` is no hexadecimal address, and {source} has no VMCOREINFO with symbols"),
+        [] => format!(
+            "`{name}` is no hexadecimal address, and {source} has no VMCOREINFO with symbols; --symbols names a file of them"
+        ),
         _ => format!(
-            "`{name}` is neither a hexadecimal address nor among the symbols of VMCOREINFO: {}",
+            "`{name}` is neither a hexadecimal address nor among the symbols of VMCOREINFO: {}; {why}, and --symbols \
+             names a file of symbols",
             crate::printable::excerpt(&known.join(", "), 400)
         ),
     })
@@ -166,7 +183,8 @@ mod tests {
         let info = VmcoreInfo::parse(
             b"OSRELEASE=6.1\nSYMBOL(_stext)=ffff800008010000\nSYMBOL(face)=ffff800008020000\n",
         );
-        let at = |text: &str| resolve(text, Some(&info), "core").map(|(va, _)| va.0);
+        let none = Names::none("not told");
+        let at = |text: &str| resolve(text, Some(&info), &none, "core").map(|(va, _)| va.0);
         assert_eq!(at("_stext"), Ok(0xffff_8000_0801_0000));
         assert_eq!(at("_stext+0x10"), Ok(0xffff_8000_0801_0010));
         // A symbol comes before a number.
@@ -177,6 +195,6 @@ mod tests {
             assert!(at(wrong).is_err(), "{wrong}");
         }
         assert!(at("_etext").unwrap_err().contains("_stext"));
-        assert!(resolve("_stext", None, "text").unwrap_err().contains("no VMCOREINFO"));
+        assert!(resolve("_stext", None, &none, "text").unwrap_err().contains("no VMCOREINFO"));
     }
 }

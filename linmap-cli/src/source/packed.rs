@@ -192,7 +192,7 @@ mod tests {
             let whole = parts.concat();
             let gzip = parts.iter().flat_map(|part| gzip(part)).collect::<Vec<u8>>();
             prop_assert!(contents(&gzip).is_ok_and(|contents| contents == whole));
-            // A frame without contents in front of the others.
+            // A frame without contents before the others.
             let skipped = b"\x50\x2a\x4d\x18\x03\0\0\0abc";
             let mut zstd: Vec<Vec<u8>> = parts.iter().map(|part| zstd(part)).collect();
             zstd.insert(1, skipped.to_vec());

@@ -8,7 +8,7 @@ use std::ops::Range;
 pub(crate) const METHODS: [(u32, &str); 5] =
     [(0, "none"), (1, "zlib"), (2, "LZO"), (4, "Snappy"), (0x20, "Zstandard")];
 
-/// What is in a core, and how.
+/// The contents of a core, and its form.
 #[derive(Clone)]
 pub(crate) struct Dump<'a> {
     /// The size of pages and blocks.

@@ -93,3 +93,46 @@ fn one_question_at_a_time() {
     let path = path.to_str().expect("a path in UTF-8");
     crate::run::linmap(&["walk", path, "--pa", "0x40000000"]).exits(2).says("no output addresses");
 }
+
+/// A System.map has the addresses of a kernel that was not moved.
+#[test]
+fn symbols_come_from_a_file() {
+    let kernel = debian();
+    let core = kernel.core(|_| {});
+    let (path, moved) = (core.file("System.map"), 0x1_2340_0000);
+    let tables = crate::core::TABLES - 0x4020_0000;
+    let map = |tables: u64| {
+        let at = |offset: u64| kernel.image() - moved + offset;
+        let symbols = [(0, "T _stext"), (0x1200, "T schedule"), (tables, "B swapper_pg_dir"), (0x200_0000, "B _end")];
+        symbols.map(|(offset, name)| format!("{:016x} {name}\n", at(offset))).concat()
+    };
+    std::fs::write(&path, map(tables)).expect("room");
+    let file = path.to_str().expect("a path in UTF-8");
+    let by_name = core.run("walk", &["schedule+0x34", "--symbols", file]).exits(0).stdout();
+    let va = kernel.image() + 0x1234;
+    assert!(by_name.starts_with(&format!("{va:#x} (schedule+0x34), region kernel: ")), "{by_name}");
+    let by_address = core.run("walk", &[&format!("{va:#x}"), "--symbols", file, "--json"]).exits(0).document();
+    assert_eq!(by_address["symbol"], "schedule+0x34");
+    // In the rows of a dump: each begins in a symbol, or has no name.
+    let names = core.run("dump", &["--names", "--symbols", file, "--region", "kernel"]).exits(0).stdout();
+    let text = names.lines().find(|line| line.starts_with(&format!("{:#x}-", kernel.image()))).expect("the text");
+    assert!(text.ends_with("  _stext"), "{names}");
+    let document = core.run("dump", &["--names", "--symbols", file, "--json"]).exits(0).document();
+    let rows = document["rows"].as_array().expect("rows");
+    let named: Vec<_> = rows.iter().filter_map(|row| row["symbol"].as_str()).collect();
+    assert_eq!(named[..3], ["_stext", "schedule+0x1fee00", "schedule+0x3fee00"]);
+    assert!(named[3..].iter().all(|name| name.starts_with("swapper_pg_dir+")), "{named:?}");
+    let csv = core.run("dump", &["--names", "--symbols", file, "--csv"]).exits(0).stdout();
+    assert!(csv.lines().next().is_some_and(|head| head.ends_with(",words,symbol")), "{csv}");
+    assert!(csv.lines().any(|row| row.ends_with(",_stext")), "{csv}");
+    // The page of a finding.
+    let broken = kernel.core(|tables| tables.change(va & !0xfff, |leaf| leaf & !linmap::Attributes::READ_ONLY.bits()));
+    let check = broken.run("check", &["--symbols", file]).exits(1).stdout();
+    assert!(check.contains(" (_stext+0x1000)\n"), "{check}");
+    // A map of another kernel, a file that is none, and one that is not there.
+    std::fs::write(&path, map(tables + 0x1000)).expect("room");
+    core.run("walk", &["_stext", "--symbols", file]).exits(2).says("it is of another kernel");
+    std::fs::write(&path, "no symbols\n").expect("room");
+    core.run("walk", &["_stext", "--symbols", file]).exits(2).says("line 1 is no symbol");
+    core.run("walk", &["_stext", "--symbols", "/nonexistent"]).exits(2).says("--symbols `/nonexistent`");
+}

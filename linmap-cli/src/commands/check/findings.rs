@@ -9,6 +9,7 @@ use std::ops::ControlFlow;
 use linmap::{Checks, Entry, Features, Finding, Half, Pa, Va};
 use serde_json::{Value, json};
 
+use crate::commands::names::Names;
 use crate::commands::reading::{Failure, hex};
 use crate::linux::regions::{self, Name, Regions};
 use crate::map::linear;
@@ -304,11 +305,12 @@ impl fmt::Display for Found {
 }
 
 /// Returns one finding of a document.
-pub(super) fn document((region, finding): &(&'static str, Found)) -> Value {
+pub(super) fn document((region, finding): &(&'static str, Found), names: &Names) -> Value {
     json!({
         "kind": kind(finding).0,
         "region": region,
         "va": hex(address(finding).0),
+        "symbol": names.name(address(finding)),
         "text": finding.to_string(),
     })
 }

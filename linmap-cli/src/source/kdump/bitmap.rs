@@ -121,7 +121,7 @@ mod tests {
             let (mut count, mut ranges): (u64, Vec<Range<u64>>) = (0, Vec::new());
             for (page, set) in bits.iter().enumerate() {
                 let page = page as u64;
-                if page % 997 == 0 || page + 1 == bits.len() as u64 {
+                if page.is_multiple_of(997) || page + 1 == bits.len() as u64 {
                     prop_assert_eq!(bitmap.rank(&bytes, page).expect("a page"), (count, *set));
                 }
                 count += u64::from(*set);
