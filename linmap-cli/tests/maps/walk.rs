@@ -103,7 +103,8 @@ fn symbols_come_from_a_file() {
     let tables = crate::core::TABLES - 0x4020_0000;
     let map = |tables: u64| {
         let at = |offset: u64| kernel.image() - moved + offset;
-        let symbols = [(0, "T _stext"), (0x1200, "T schedule"), (tables, "B swapper_pg_dir"), (0x200_0000, "B _end")];
+        let symbols =
+            [(0, "T _stext"), (0x1200, "T schedule"), (tables, "B swapper_pg_dir"), (0x200_0000, "B _end")];
         symbols.map(|(offset, name)| format!("{:016x} {name}\n", at(offset))).concat()
     };
     std::fs::write(&path, map(tables)).expect("room");
@@ -111,11 +112,13 @@ fn symbols_come_from_a_file() {
     let by_name = core.run("walk", &["schedule+0x34", "--symbols", file]).exits(0).stdout();
     let va = kernel.image() + 0x1234;
     assert!(by_name.starts_with(&format!("{va:#x} (schedule+0x34), region kernel: ")), "{by_name}");
-    let by_address = core.run("walk", &[&format!("{va:#x}"), "--symbols", file, "--json"]).exits(0).document();
+    let by_address =
+        core.run("walk", &[&format!("{va:#x}"), "--symbols", file, "--json"]).exits(0).document();
     assert_eq!(by_address["symbol"], "schedule+0x34");
     // In the rows of a dump: each begins in a symbol, or has no name.
     let names = core.run("dump", &["--names", "--symbols", file, "--region", "kernel"]).exits(0).stdout();
-    let text = names.lines().find(|line| line.starts_with(&format!("{:#x}-", kernel.image()))).expect("the text");
+    let text =
+        names.lines().find(|line| line.starts_with(&format!("{:#x}-", kernel.image()))).expect("the text");
     assert!(text.ends_with("  _stext"), "{names}");
     let document = core.run("dump", &["--names", "--symbols", file, "--json"]).exits(0).document();
     let rows = document["rows"].as_array().expect("rows");
@@ -126,7 +129,8 @@ fn symbols_come_from_a_file() {
     assert!(csv.lines().next().is_some_and(|head| head.ends_with(",words,symbol")), "{csv}");
     assert!(csv.lines().any(|row| row.ends_with(",_stext")), "{csv}");
     // The page of a finding.
-    let broken = kernel.core(|tables| tables.change(va & !0xfff, |leaf| leaf & !linmap::Attributes::READ_ONLY.bits()));
+    let broken =
+        kernel.core(|tables| tables.change(va & !0xfff, |leaf| leaf & !linmap::Attributes::READ_ONLY.bits()));
     let check = broken.run("check", &["--symbols", file]).exits(1).stdout();
     assert!(check.contains(" (_stext+0x1000)\n"), "{check}");
     // A map of another kernel, a file that is none, and one that is not there.
