@@ -6,6 +6,7 @@ pub(crate) mod diff;
 pub(crate) mod dump;
 pub(crate) mod image;
 pub(crate) mod manual;
+pub(crate) mod names;
 pub(crate) mod pausing;
 pub(crate) mod plan;
 pub(crate) mod reading;
