@@ -6,7 +6,7 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use serde_json::json;
 
-use crate::commands::{boot, check, diff, dump, manual, plan, stat, tlb, walk};
+use crate::commands::{boot, check, compare, diff, dump, manual, picture, plan, stat, tlb, walk, watch};
 use crate::source::is_address;
 use crate::status::Status;
 use crate::terminal::{self, Color};
@@ -30,9 +30,12 @@ enum Command {
     Boot(boot::Options),
     Dump(dump::Options),
     Stat(stat::Options),
+    Watch(watch::Options),
     Check(check::Options),
     Walk(walk::Options),
     Diff(diff::Options),
+    Compare(compare::Options),
+    Map(picture::Options),
     Plan(plan::Options),
     Tlb(tlb::Options),
     Man(manual::ManOptions),
@@ -53,9 +56,12 @@ impl Arguments {
             Command::Boot(options) => boot::run(options),
             Command::Dump(options) => dump::run(options),
             Command::Stat(options) => stat::run(options),
+            Command::Watch(options) => watch::run(options),
             Command::Check(options) => check::run(options),
             Command::Walk(options) => walk::run(options),
+            Command::Compare(options) => compare::run(options),
             Command::Diff(options) => diff::run(options),
+            Command::Map(options) => picture::run(options),
             Command::Plan(options) => plan::run(options),
             Command::Tlb(options) => tlb::run(options),
             Command::Man(options) => manual::man(options, Self::command()),
