@@ -52,7 +52,10 @@ pub(crate) unsafe fn cpu_on(mpidr: u64, entry: Pa, x0: u64) -> Result<(), StartE
         Error::NotSupported => StartError::NotSupported,
         Error::InvalidParameters | Error::Disabled | Error::NotPresent => StartError::NoSuchCpu,
         Error::AlreadyOn | Error::OnPending => StartError::AlreadyOn,
-        _ => StartError::Failed,
+        Error::Denied => StartError::Denied,
+        Error::InvalidAddress => StartError::BadAddress,
+        Error::InternalFailure => StartError::Failed,
+        _ => StartError::Other,
     })
 }
 
@@ -69,14 +72,6 @@ pub(crate) fn vendor_uid() -> Option<[u32; 4]> {
     }
     let [a, b, c, d, ..] = Hvc::call32(VENDOR_UID, [0; 7]);
     Some([a, b, c, d])
-}
-
-/// Turns off the CPU that runs this, or puts it to sleep for ever if the firmware has no such call.
-pub(crate) fn cpu_off() -> ! {
-    _ = call!(cpu_off());
-    loop {
-        aarch64_cpu::asm::wfi();
-    }
 }
 
 /// Returns true if the firmware reports that a CPU is off.

@@ -12,7 +12,7 @@ mod command_line;
 pub(crate) mod console;
 mod cost;
 pub(crate) mod document;
-mod failure;
+pub(crate) mod failure;
 pub(crate) mod image;
 mod leaves;
 pub(crate) mod options;

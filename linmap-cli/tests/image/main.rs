@@ -12,6 +12,7 @@ mod contend;
 mod counts;
 mod cpus;
 mod early;
+mod efi;
 mod executed;
 mod fixed;
 mod guest;
