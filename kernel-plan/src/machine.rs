@@ -1,23 +1,22 @@
-//! The machine that a device tree describes, as far as the kernel uses it.
+//! A machine as far as the kernel uses it, and how a device tree describes it. `acpi` makes the same value from tables.
 //!
 //! The tree comes from a boot loader and is not trusted: what makes no sense is reported and left out.
 
 use core::fmt;
 
-use arrayvec::ArrayString;
-use dtoolkit::error::FdtParseError;
-use dtoolkit::fdt::{Fdt, FdtNode};
-use dtoolkit::{Node, Property};
-use linmap::Pa;
-
-use crate::bus::Place;
 use crate::cpus::Cpus;
 use crate::device_tree::{bytes, text};
 use crate::efi::memory_map::{Memory, MemoryMap};
 use crate::gic::InterruptController;
 use crate::memory::{memory, reservations};
-use crate::note::{Note, Subject};
+use crate::nodes::Nodes;
+use crate::note::Note;
 use crate::ranges::{CAPACITY, Full, Lost, Ranges};
+use crate::serial::Uart;
+use arrayvec::ArrayString;
+use dtoolkit::error::FdtParseError;
+use dtoolkit::fdt::{Fdt, FdtNode};
+use dtoolkit::{Node, Property};
 
 /// The instruction that calls the firmware (Arm SMCCC).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,9 +27,29 @@ pub enum Conduit {
     Smc,
 }
 
-/// A machine. Nothing here points into the device tree.
+/// The description that a machine was read from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// A device tree.
+    DeviceTree,
+    /// ACPI tables, and the memory map of EFI.
+    Acpi,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::DeviceTree => "device tree",
+            Self::Acpi => "ACPI",
+        })
+    }
+}
+
+/// A machine. Nothing here points into its description.
 #[derive(Clone, Debug)]
 pub struct Machine {
+    /// Its description.
+    pub source: Source,
     /// The name of the machine.
     pub model: ArrayString<64>,
     /// The boot arguments.
@@ -43,8 +62,10 @@ pub struct Machine {
     pub no_map: Ranges,
     /// Ranges of the memory nodes that there was no room for.
     pub left_out: Lost,
-    /// The registers of the console, a PL011.
-    pub uart: Option<Pa>,
+    /// The nodes that memory belongs to, where the description has them.
+    pub nodes: Nodes,
+    /// The console.
+    pub uart: Option<Uart>,
     /// The conduit of PSCI.
     pub conduit: Option<Conduit>,
     /// The interrupt controller.
@@ -134,18 +155,20 @@ impl Machine {
             return Err(MachineError::NothingToMap);
         }
         let chosen = tree.find_node("/chosen");
-        let uart = chosen.and_then(|n| text(n, "stdout-path")).and_then(|path| uart(tree, path, note));
+        let uart = chosen.and_then(|n| text(n, "stdout-path")).and_then(|path| Uart::read(tree, path, note));
         if uart.is_none() {
             note(Note::NoConsole);
         }
         let (interrupts, timer) = InterruptController::read(tree, note);
         Ok(Self {
+            source: Source::DeviceTree,
             model: copy(bytes(root, "model").unwrap_or(b"unknown machine"), "model", note),
             bootargs: copy(chosen.and_then(|n| bytes(n, "bootargs")).unwrap_or(b""), "bootargs", note),
             ram,
             reserved,
             no_map,
             left_out: lost,
+            nodes: Nodes::new(),
             uart,
             conduit: conduit(root),
             interrupts,
@@ -156,7 +179,7 @@ impl Machine {
 }
 
 /// Copies as much of a text as there is room for, in whole words, with `?` for what is not UTF-8.
-fn copy<const N: usize>(
+pub(crate) fn copy<const N: usize>(
     text: &[u8],
     property: &'static str,
     note: &mut dyn FnMut(Note<'_>),
@@ -184,17 +207,6 @@ fn copy<const N: usize>(
     copy
 }
 
-/// Returns the registers of the PL011 at a path, which may have options after a colon, or begin with an alias.
-fn uart(tree: Fdt<'_>, path: &str, note: &mut dyn FnMut(Note<'_>)) -> Option<Pa> {
-    let place = Place::find(tree, path.split(':').next()?)?;
-    if !place.node.compatible()?.any(|c| c == "arm,pl011") {
-        return None;
-    }
-    let mut first = None;
-    place.registers(Subject::Console, note, |range| _ = first.get_or_insert(range.start));
-    first
-}
-
 fn conduit(root: FdtNode<'_>) -> Option<Conduit> {
     let is_psci = |n: &FdtNode<'_>| n.compatible().is_some_and(|mut c| c.any(|c| c.starts_with("arm,psci")));
     let psci = root.children().find(is_psci)?;
@@ -208,8 +220,10 @@ fn conduit(root: FdtNode<'_>) -> Option<Conduit> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::note::Subject;
     use dtoolkit::memreserve::MemoryReservation;
     use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
+    use linmap::Pa;
     use std::cell::Cell;
     use std::format;
     use std::string::{String, ToString};
@@ -274,7 +288,7 @@ mod tests {
             read(&tree(&[0x1000, 0x1_0000, 0x1_1000, 0x1000], [no_map, taken].into()).to_dtb());
         let machine = machine.unwrap();
         assert_eq!((&*machine.model, &*machine.bootargs, machine.cpus.present), ("a board", "run=dump", 2));
-        assert_eq!((machine.uart, machine.conduit), (Some(Pa(0x900_0000)), Some(Conduit::Smc)));
+        assert_eq!((machine.uart, machine.conduit), (Some(Uart::pl011(Pa(0x900_0000))), Some(Conduit::Smc)));
         assert_eq!(set(&machine.ram), [(0x1000, 0x5000), (0x6000, 0x1_2000)]);
         assert_eq!(set(&machine.reserved), [(0x7000, 0x8000)]);
         assert_eq!(set(&machine.no_map), [(0x5000, 0x6000)]);

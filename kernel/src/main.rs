@@ -5,7 +5,7 @@
 //!
 //! A file uses only those before it in this list:
 //!
-//! - `json`, `virtual_addresses`, `psci`, `cpu`, `clock`, `lock`, `pmu`, `probe`: single facts about machine and CPU.
+//! - `json`, `virtual_addresses`, `psci`, `cpu`, `clock`, `lock`, `pmu`, `probe`, `port`: single facts about machine and CPU.
 //! - `translation`, `image`, `cpus`: register values, the image in memory, all CPUs as one.
 //! - `frames`, `identity`: table pages; the 1:1 map.
 //! - `interrupts`, `parking`, `limbo`, `hardware`: how CPUs reach each other, leave the upper half, read the tables, and
@@ -16,7 +16,7 @@
 //! - `smp::{slot, mailbox, held, team, idle}`, `handler`, `system`: the other CPUs; the interrupt handler; all as one
 //!   value.
 //! - `leaf`, `area`, `code`, `poke`, `kprobes`, `crash`, `hidden`, `repaint`: users of the map.
-//! - `smp::{stacks, bring_up}`, `report`: how the other CPUs come up; what is printed.
+//! - `smp::{stacks, spin_table, bring_up}`, `report`: how the other CPUs come up; what is printed.
 //! - `exercises`: the tasks of `run=`; `tally`, `counted`, `planned` and `costs` before those that use them.
 //! - this file: the sequence of a boot.
 #![no_std]
@@ -52,6 +52,7 @@ mod memory;
 mod parking;
 mod pmu;
 mod poke;
+mod port;
 mod probe;
 mod psci;
 mod repaint;
@@ -66,7 +67,7 @@ use core::ops::Range;
 
 use kernel::crashkernel::Reserved;
 use kernel_plan::bootargs::BootArgs;
-use kernel_plan::device_tree::total_size;
+use kernel_plan::device_tree::{is_empty, total_size};
 use kernel_plan::machine::{self, Machine};
 use kernel_plan::plan::{Draft, Given, Plan, PlanError, Room};
 use kernel_plan::tasks::{Refusal, Task};
@@ -131,20 +132,19 @@ fn by_efi(efi: &HandedOver) -> Machine {
         Ok(map) => map,
         Err(e) => fail(format_args!("{e}")),
     };
-    let Some(tree) = efi.device_tree() else {
-        fail(format_args!("the firmware describes the machine by ACPI alone: it must have a device tree"))
+    // A tree of boot arguments alone describes nothing.
+    let tree = efi.device_tree().filter(|tree| efi.acpi().is_none() || !is_empty(tree));
+    let read = match tree {
+        Some(tree) => Machine::read_with(tree, Some(map), &mut note),
+        None => Machine::read_acpi(efi.acpi().unwrap_or_default(), map, &mut note),
     };
-    match Machine::read_with(tree, Some(map), &mut note) {
-        Ok(mut machine) => {
-            if let Some(line) = efi.command_line() {
-                machine.bootargs.clear();
-                // There is room: a command line is no longer than boot arguments.
-                machine.bootargs.push_str(line);
-            }
-            machine
-        }
-        Err(e) => fail(format_args!("{e}")),
+    let mut machine = read.unwrap_or_else(|e| fail(format_args!("{e}")));
+    if let Some(line) = efi.command_line() {
+        machine.bootargs.clear();
+        // There is room: a command line is no longer than boot arguments.
+        machine.bootargs.push_str(line);
     }
+    machine
 }
 
 /// Returns the device tree that the loader left at `dtb`.
@@ -255,7 +255,8 @@ fn start_interrupts(system: &System<'_>) {
 fn highest(machine: &Machine, memory: &Plan<'_>, image: &Image, consoles: &Consoles) -> Pa {
     let (ram, reached) = (memory.layout.ram().last(), memory.layout.mapped().end);
     let ram = ram.map_or(reached, |range| range.end.min(reached));
-    let consoles = [consoles.named, consoles.fallback].into_iter().flatten().map(|uart| Pa(uart.0 + 1));
+    let consoles = [consoles.named.map(|uart| uart.registers), consoles.fallback];
+    let consoles = consoles.into_iter().flatten().map(|registers| Pa(registers.0 + 1));
     let known = [ram, image.range().end].into_iter().chain(consoles);
     let controller = machine.interrupts.iter().flat_map(|c| c.ranges()).map(|r| r.end);
     known.chain(controller).max().unwrap_or_default()

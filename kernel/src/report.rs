@@ -109,9 +109,10 @@ pub(crate) fn banner(system: &System<'_>) {
 pub(crate) fn document(system: &System<'_>) {
     let System { machine, features, decision, geometry, memory, args, costs, frames, .. } = system;
     say!(
-        "linmap: {{\"schema\":\"linmap.boot/1\",\"machine\":\"{}\",\"cpu\":{{\"midr\":\"{:#010x}\",\"name\":\"{}\"}},\
+        "linmap: {{\"schema\":\"linmap.boot/1\",\"machine\":\"{}\",\"described_by\":\"{}\",\"cpu\":{{\"midr\":\"{:#010x}\",\"name\":\"{}\"}},\
          \"cpus\":{},\"cpus_present\":{}}}",
         Text(&machine.model),
+        machine.source,
         features.midr,
         cpu_name(features.midr),
         cpu::running().count(),
@@ -327,7 +328,7 @@ pub(crate) fn dump(system: &System<'_>) -> bool {
 
 /// Warns of unexpected interrupts.
 pub(crate) fn unexpected_interrupts() {
-    for cpu in 0..cpu::MAX {
+    for cpu in 0..cpu::count() {
         let (count, last) = interrupts::unexpected(cpu);
         if count != 0 {
             warn(format_args!("CPU {cpu} had {count} unexpected interrupts, the last with INTID {last}"));

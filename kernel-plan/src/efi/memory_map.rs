@@ -124,6 +124,14 @@ impl<'a> MemoryMap<'a> {
         })
     }
 
+    /// Returns true if one descriptor has all of a range as memory, whatever its use: it can be read while the firmware's map of
+    /// addresses is in use.
+    pub fn has_memory(self, range: &Range<Pa>) -> bool {
+        self.ranges()
+            .flatten()
+            .any(|(memory, of)| of != Use::Other && memory.start <= range.start && range.end <= memory.end)
+    }
+
     /// Returns the memory. Counts RAM that there is no room for, and calls `note` for each thing that is left out.
     pub fn memory(self, lost: &mut Lost, note: &mut dyn FnMut(Note<'_>)) -> Memory {
         let mut memory = Memory::default();
@@ -208,6 +216,17 @@ mod tests {
 
     fn pages(ranges: &Ranges) -> Vec<(u64, u64)> {
         ranges.as_slice().iter().map(|r| (r.start.0 / PAGE, r.end.0 / PAGE)).collect()
+    }
+
+    #[test]
+    fn memory_of_any_use_can_be_read() {
+        let descriptors =
+            [(7, 16, 8, WRITE_BACK), (10, 32, 8, WRITE_BACK), (0, 48, 8, WRITE_BACK), (11, 64, 8, RUNTIME)];
+        let bytes = bytes(&descriptors);
+        let map = MemoryMap::new(&bytes, STRIDE).unwrap();
+        let has = |start: u64, end: u64| map.has_memory(&(Pa(start * PAGE)..Pa(end * PAGE)));
+        assert!(has(16, 24) && has(33, 34) && has(48, 56));
+        assert!(!has(64, 65) && !has(15, 17) && !has(20, 33) && !has(0, 1) && !has(23, 25));
     }
 
     #[test]

@@ -40,6 +40,11 @@ impl HandedOver {
         self.handover.part(self.handover.device_tree, self.start, self.area)
     }
 
+    /// Returns the ACPI tables that are used, one after the other, if the firmware has any.
+    pub(crate) fn acpi(&self) -> Option<&'static [u8]> {
+        self.handover.part(self.handover.acpi, self.start, self.area)
+    }
+
     /// Returns the command line, if there is one.
     pub(crate) fn command_line(&self) -> Option<&'static str> {
         let line = self.handover.part(self.handover.command_line, self.start, self.area)?;

@@ -9,6 +9,7 @@
 
 mod firmware;
 mod handed;
+mod tables;
 
 use core::arch::{asm, global_asm};
 use core::fmt::{self, Write};
@@ -76,7 +77,7 @@ impl fmt::Display for NotLeft {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NoDescription => {
-                f.write_str("the firmware describes the machine neither by a device tree nor by ACPI 2.0")
+                f.write_str("the firmware describes the machine neither by a device tree nor by ACPI 2.0 tables that can be read")
             }
             Self::BadTree(at) => write!(f, "the firmware's device tree at {at:#x} is none of at most 2 MiB"),
             Self::MapTooLong(bytes) => write!(f, "the firmware's memory map has {bytes:#x} bytes, too many"),
@@ -136,12 +137,13 @@ struct Place {
     area: u64,
     line: Span,
     tree: Span,
+    acpi: Span,
     map: Span,
 }
 
 impl Place {
     /// Lays out memory that begins at `start`, a multiple of [`ALIGN`], for so many bytes of each part.
-    fn new(start: u64, image: u64, line: u64, tree: u64, map: u64) -> Self {
+    fn new(start: u64, image: u64, [line, tree, acpi, map]: [u64; 4]) -> Self {
         let area = start + image.next_multiple_of(ALIGN);
         let behind = |before: Span, bytes| Span {
             address: (before.address + before.bytes).next_multiple_of(8),
@@ -149,7 +151,8 @@ impl Place {
         };
         let line = behind(Span { address: area, bytes: HEADER as u64 }, line);
         let tree = behind(line, tree);
-        Self { image: start, area, line, tree, map: behind(tree, map) }
+        let acpi = behind(tree, acpi);
+        Self { image: start, area, line, tree, acpi, map: behind(acpi, map) }
     }
 
     fn end(&self) -> u64 {
@@ -169,13 +172,14 @@ fn go_on(firmware: &mut Firmware, entered_at: u64) -> Result<core::convert::Infa
     let (start, image) =
         ((&raw const image_start) as u64, &raw const image_end as u64 - &raw const image_start as u64);
     let line_bytes = line.as_str().len() as u64;
-    let wanted = Place::new(0, image, line_bytes, tree.bytes, map);
+    let parts = [line_bytes, tree.bytes, rsdp.map_or(0, |_| tables::ROOM), map];
+    let wanted = Place::new(0, image, parts);
     if wanted.end() - wanted.area > MOST {
         return Err(NotLeft::MapTooLong(map));
     }
     let bytes = wanted.end() + ALIGN;
     let at = firmware.allocate(bytes, REACHED).map_err(|status| NotLeft::NoMemory(bytes, status))?;
-    let place = Place::new(at.next_multiple_of(ALIGN), image, line_bytes, tree.bytes, map);
+    let place = Place::new(at.next_multiple_of(ALIGN), image, parts);
     copy(
         &raw const image_start as u64,
         Span { address: place.image, bytes: (&raw const bss_start) as u64 - start },
@@ -183,6 +187,10 @@ fn go_on(firmware: &mut Firmware, entered_at: u64) -> Result<core::convert::Infa
     restore(start, place.image).map_err(NotLeft::Relocations)?;
     copy(line.as_str().as_ptr() as u64, place.line);
     copy(tree.address, place.tree);
+    let acpi = rsdp.map_or(Span::default(), |rsdp| tables::copy(firmware, rsdp, place.acpi, place.map));
+    if tree.bytes == 0 && acpi.bytes == 0 {
+        return Err(NotLeft::NoDescription);
+    }
     // The firmware's last line, so that the kernel's first one begins a line. Without a console there is nothing to end.
     _ = writeln!(firmware);
     let exit::Taken { bytes, descriptor_bytes, .. } =
@@ -193,7 +201,7 @@ fn go_on(firmware: &mut Firmware, entered_at: u64) -> Result<core::convert::Infa
         bytes: memory_map.address + bytes - place.area,
         device_tree: place.tree,
         rsdp: rsdp.unwrap_or(0),
-        acpi: Span::default(),
+        acpi,
         memory_map,
         descriptor_bytes,
         command_line: place.line,

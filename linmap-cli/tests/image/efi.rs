@@ -87,3 +87,18 @@ fn as_a_file_at_el1() {
     assert_eq!((booted.number("/page_size"), booted.number("/cpus")), (65536, 4));
     expect_firmwares_map(&booted);
 }
+
+/// Without a device tree, as servers are: CPUs, interrupts, console and PSCI are those of the ACPI tables.
+#[test]
+fn a_machine_with_acpi_alone() {
+    for (machine, gic) in [("gic-version=3,virtualization=on", 3), ("gic-version=2", 2)] {
+        let options =
+            ["--qemu", QEMU, "--ram", "1G", "--machine", machine, "--cpus", "3", "--run", "cpus,interrupts"];
+        let booted = boot_with(&options, &[]).expect_well(machine);
+        assert_eq!((booted.text("/described_by"), booted.text("/machine")), ("ACPI", "BOCHS BXPC"));
+        assert_eq!((booted.number("/cpus"), booted.number("/cpus_present")), (3, 3));
+        assert_eq!(booted.number("/tests/interrupts/gic"), gic);
+        assert!(!booted.says("the ACPI table"), "{}", booted.console);
+        expect_firmwares_map(&booted);
+    }
+}
