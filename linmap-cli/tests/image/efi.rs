@@ -12,15 +12,19 @@ use crate::loader::Loader;
 /// Runs QEMU with firmware.
 const QEMU: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/image/efi-qemu");
 
+/// U-Boot, which has the services of UEFI that the stub takes.
+const U_BOOT: &str = "/usr/lib/u-boot/qemu_arm64/u-boot.bin";
+const EDK2: &str = "/usr/share/qemu-efi-aarch64/QEMU_EFI.fd";
+
 /// Boots from a disk with these boot arguments.
-fn from_disk(arguments: &str, machine: &str, more: &[&str]) -> Booted {
+fn from_disk(arguments: &str, firmware: &str, machine: &str, more: &[&str]) -> Booted {
     let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let disk = directory.path().join("disk").into_os_string().into_string().expect("a plain path");
     let mut write = Command::new(env!("CARGO_BIN_EXE_linmap"));
     let written = write.args(["image", "--disk", &disk, "--args", arguments]).output().expect("linmap runs");
     assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
     let options = ["--qemu", QEMU, "--ram", "1G", "--machine", machine];
-    boot_with(&[&options, more].concat(), &[("LINMAP_DISK", &disk)])
+    boot_with(&[&options, more].concat(), &[("LINMAP_DISK", &disk), ("LINMAP_FIRMWARE", firmware)])
 }
 
 /// Fails unless RAM is that of the firmware's memory map: some of QEMU's is the firmware's own, and stays unmapped.
@@ -42,8 +46,9 @@ fn expect_firmwares_map(booted: &Booted) {
 /// At EL2, with several CPUs: the firmware finds the application on the disk, and the arguments are those of the file.
 #[test]
 fn from_a_disk_at_el2() {
-    let booted = from_disk("run=selftest,dump pagesize=16k", "acpi=off,virtualization=on", &["--cpus", "2"])
-        .expect_well("a disk, at EL2");
+    let booted =
+        from_disk("run=selftest,dump pagesize=16k", EDK2, "acpi=off,virtualization=on", &["--cpus", "2"])
+            .expect_well("a disk, at EL2");
     assert_eq!((booted.number("/page_size"), booted.number("/cpus")), (16384, 2));
     expect_firmwares_map(&booted);
     assert_eq!(booted.at("/tests/selftest/ok"), true);
@@ -76,6 +81,13 @@ fn where_e2h_stays_one() {
         psci.add_property(DeviceTreeProperty::new("method", b"smc\0".as_slice()).expect("a property"));
     });
     loader.boot_with(&options).expect_well("with E2H");
+}
+
+/// U-Boot finds the application as well. It starts with other regions, and leaves the MMU to the application as it likes.
+#[test]
+fn by_u_boot() {
+    let booted = from_disk("run=selftest", U_BOOT, "virtualization=on", &[]).expect_well("U-Boot, at EL2");
+    expect_firmwares_map(&booted);
 }
 
 /// At EL1: the firmware loads the image from QEMU, and the arguments are load options.
