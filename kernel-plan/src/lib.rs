@@ -12,7 +12,7 @@
 //! - [`device_tree`], `bus`: nodes of a device tree; the way from a CPU to their registers.
 //! - [`cpus`], [`gic`], [`serial`], `memory`, [`nodes`]: CPUs, interrupt controller, serial port, RAM and its nodes.
 //! - [`machine`], [`acpi`]: the whole machine as the kernel uses it, from a device tree or from ACPI tables.
-//! - [`tasks`], [`bootargs`]: the tasks of `run=`; all boot arguments.
+//! - [`measure`], [`tasks`], [`bootargs`]: the plan of `run=measure`; the tasks of `run=`; all boot arguments.
 //! - [`choice`], [`admit`]: the geometry; the CPUs that can use it.
 //! - [`scratch`], [`plan`]: memory, by its use.
 //! - [`uart`]: the console.
@@ -33,6 +33,7 @@ pub mod efi;
 mod fuzz;
 pub mod gic;
 pub mod machine;
+pub mod measure;
 mod memory;
 pub mod nodes;
 pub mod note;

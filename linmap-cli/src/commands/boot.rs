@@ -9,9 +9,9 @@
 
 mod child;
 mod command_line;
-mod console;
+pub(crate) mod console;
 mod cost;
-mod document;
+pub(crate) mod document;
 pub(crate) mod failure;
 pub(crate) mod image;
 mod leaves;
@@ -20,7 +20,7 @@ mod signals;
 mod summary;
 mod supervise;
 mod tasks;
-mod transcript;
+pub(crate) mod transcript;
 mod verdict;
 
 use std::io;

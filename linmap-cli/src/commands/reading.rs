@@ -26,9 +26,12 @@ use crate::terminal;
 pub(crate) const SOURCES: &str = "\
 SOURCE is one of
   (nothing)        this machine, by /proc/kcore; needs root
-  FILE             an ELF core of QEMU's dump-guest-memory or of kdump,
-                   a saved `linmap dump --json`, or the text of kernel_page_tables
-  -                the same from the standard input; from a pipe all but a core
+  FILE             a core of kdump, QEMU's dump-guest-memory or virsh dump
+                   --memory-only: ELF or kdump-compressed, filtered, flattened;
+                   a saved `linmap dump --json`, or the text of kernel_page_tables;
+                   each also compressed by gzip or zstd
+  DIRECTORY        the parts of a split kdump-compressed core
+  -                a FILE from the standard input
   qemu:SOCKET      a running QEMU, by the socket of its monitor (QMP or HMP)
   gdb:HOST:PORT    any gdbstub that shows system registers";
 
@@ -46,6 +49,12 @@ impl SourceArgument {
     /// Returns the SOURCE that was named, if there is one.
     pub(crate) const fn given(&self) -> Option<&Source> {
         self.source.as_ref()
+    }
+
+    /// Opens a SOURCE that was named in another place.
+    pub(crate) fn open_named(&self, source: &str, wanted: Wanted) -> Result<Opened, Failure> {
+        let source = Source::parse(source.into()).map_err(|why| Failure::Wrong(why.to_string()))?;
+        open(&source, wanted, self.pausing)
     }
 
     pub(crate) fn open(&self, wanted: Wanted) -> Result<Opened, Failure> {
@@ -67,8 +76,29 @@ pub(crate) fn view(opened: &Opened) -> Result<View<'_>, Failure> {
     Ok(view)
 }
 
-/// Opens a source, and shows progress meanwhile.
+/// Refuses several SOURCEs that are the standard input, which can be read once.
+pub(crate) fn once(sources: &[Source]) -> Result<(), Failure> {
+    if sources.iter().filter(|source| **source == Source::Standard).count() > 1 {
+        let why = "more than one SOURCE is the standard input, which can be read once";
+        return Err(Failure::Wrong(why.to_owned()));
+    }
+    Ok(())
+}
+
+/// Opens a source, shows progress meanwhile, and prints its notes.
 pub(crate) fn open(source: &Source, wanted: Wanted, pausing: Pausing) -> Result<Opened, Failure> {
+    let opened = open_quietly(source, wanted, pausing)?;
+    if let Opened::Tables(tables) = &opened {
+        if let Some(paused) = tables.paused {
+            terminal::note(format_args!("the guest was paused for {} ms", paused.as_millis()));
+        }
+        tables.notes.iter().for_each(terminal::note);
+    }
+    Ok(opened)
+}
+
+/// Opens a source, and shows progress meanwhile.
+pub(crate) fn open_quietly(source: &Source, wanted: Wanted, pausing: Pausing) -> Result<Opened, Failure> {
     let progress = Progress::default();
     let opened = source::open(source, wanted, pausing.into(), &|step| progress.show(step));
     progress.clear();
@@ -77,12 +107,6 @@ pub(crate) fn open(source: &Source, wanted: Wanted, pausing: Pausing) -> Result<
     match &mut opened {
         Opened::Tables(tables) => tables.name = line(&tables.name),
         Opened::Saved(saved) => saved.name = line(&saved.name),
-    }
-    if let Opened::Tables(tables) = &opened {
-        if let Some(paused) = tables.paused {
-            terminal::note(format_args!("the guest was paused for {} ms", paused.as_millis()));
-        }
-        tables.notes.iter().for_each(terminal::note);
     }
     Ok(opened)
 }

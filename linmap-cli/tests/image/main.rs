@@ -25,6 +25,7 @@ mod json_schema;
 mod late;
 mod loader;
 mod matrix;
+mod measure;
 mod micro;
 mod modes;
 mod pagealloc;
