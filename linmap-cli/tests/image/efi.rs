@@ -1,10 +1,13 @@
 //! The image as firmware starts it: from a disk that `linmap image` writes, and as a file that it is given.
 
+use std::path::Path;
 use std::process::Command;
 
+use dtoolkit::model::DeviceTreeProperty;
 use tempfile::TempDir;
 
 use crate::guest::{Booted, boot_with};
+use crate::loader::Loader;
 
 /// Runs QEMU with firmware.
 const QEMU: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/image/efi-qemu");
@@ -47,6 +50,32 @@ fn from_a_disk_at_el2() {
     // The hole that the firmware keeps is one in the map.
     let dump = booted.dump();
     assert!(dump.lines().filter(|line| line.contains("MEM/NORMAL")).count() > 2, "{dump}");
+}
+
+/// On CPUs whose HCR_EL2.E2H is always 1. QEMU has none, so the bit is set before the image, which does not clear it here:
+/// its write is left out.
+#[test]
+fn where_e2h_stays_one() {
+    const WRITE: [u32; 2] = [0xd2b0_0000, 0xd51c_1100]; // mov x0, #(1 << 31); msr hcr_el2, x0
+    const SET: [u32; 4] = [WRITE[0], 0xf2c0_0080, WRITE[1], 0xd503_3fdf]; // the same with movk x0, #4, lsl #32; isb
+    let words = |words: &[u32]| words.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<u8>>();
+    let built = Path::new(env!("CARGO_BIN_EXE_linmap")).ancestors().nth(2).expect("a target directory");
+    let mut image = std::fs::read(built.join("linmap.img")).expect("the image is built");
+    let write = words(&WRITE);
+    let at: Vec<usize> = (0..image.len() - 8).filter(|at| image[*at..].starts_with(&write)).collect();
+    assert_eq!(at.len(), 1, "all CPUs leave EL2 in one place");
+    image[at[0] + 4..at[0] + 8].copy_from_slice(&words(&[0xd503_201f])); // nop
+    let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let patched = directory.path().join("image");
+    std::fs::write(&patched, &image).expect("a file");
+    let options =
+        ["--image", patched.to_str().expect("a plain path"), "--machine", "virtualization=on", "--cpus", "1"];
+    let loader = Loader::new().first(&SET).bootargs("run=selftest").tree(|tree| {
+        // The tree is that of a machine that starts at EL1.
+        let psci = tree.find_node_mut("/psci").expect("QEMU's tree has PSCI");
+        psci.add_property(DeviceTreeProperty::new("method", b"smc\0".as_slice()).expect("a property"));
+    });
+    loader.boot_with(&options).expect_well("with E2H");
 }
 
 /// At EL1: the firmware loads the image from QEMU, and the arguments are load options.
