@@ -28,4 +28,5 @@ mod stat;
 mod stub;
 mod tables;
 mod walk;
+mod who;
 mod wrong;
