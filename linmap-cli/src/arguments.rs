@@ -6,7 +6,9 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use serde_json::json;
 
-use crate::commands::{boot, check, diff, dump, manual, plan, stat, tlb, walk};
+use crate::commands::{
+    boot, check, compare, diff, dump, image, manual, picture, plan, report, stat, tlb, walk, watch,
+};
 use crate::source::is_address;
 use crate::status::Status;
 use crate::terminal::{self, Color};
@@ -28,13 +30,18 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Boot(boot::Options),
+    Image(image::Options),
     Dump(dump::Options),
     Stat(stat::Options),
+    Watch(watch::Options),
     Check(check::Options),
     Walk(walk::Options),
     Diff(diff::Options),
+    Compare(compare::Options),
+    Map(picture::Options),
     Plan(plan::Options),
     Tlb(tlb::Options),
+    Report(report::Options),
     Man(manual::ManOptions),
     Completions(manual::CompletionsOptions),
 }
@@ -51,13 +58,18 @@ impl Arguments {
         self.color.apply();
         match &self.command {
             Command::Boot(options) => boot::run(options),
+            Command::Image(options) => image::run(options),
             Command::Dump(options) => dump::run(options),
             Command::Stat(options) => stat::run(options),
+            Command::Watch(options) => watch::run(options),
             Command::Check(options) => check::run(options),
             Command::Walk(options) => walk::run(options),
+            Command::Compare(options) => compare::run(options),
             Command::Diff(options) => diff::run(options),
+            Command::Map(options) => picture::run(options),
             Command::Plan(options) => plan::run(options),
             Command::Tlb(options) => tlb::run(options),
+            Command::Report(options) => report::run(options),
             Command::Man(options) => manual::man(options, Self::command()),
             Command::Completions(options) => manual::completions(options, Self::command()),
         }

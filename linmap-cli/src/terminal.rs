@@ -60,6 +60,11 @@ fn message(style: Style, label: &str, text: impl Display) {
     let _ = writeln!(anstream::stderr(), "{style}{label}:{style:#} {}", in_locale(&text));
 }
 
+/// Returns true if stdout is a terminal.
+pub(crate) fn is_terminal() -> bool {
+    io::stdout().is_terminal()
+}
+
 /// Returns the columns of the terminal behind stdout; `None` if it is not a terminal.
 pub(crate) fn width() -> Option<u16> {
     let out = io::stdout();
@@ -90,6 +95,27 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = anstream::stdout();
     let text = harmless(text);
     unless_closed(out.write_all(in_locale(&text).as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Writes text with styles to stdout, for a command that goes on. Returns false if nobody reads it any more.
+pub(crate) fn print_on(text: &str) -> io::Result<bool> {
+    let mut out = anstream::stdout();
+    let text = harmless(text);
+    is_read(out.write_all(in_locale(&text).as_bytes()).and_then(|()| out.flush()))
+}
+
+/// Writes text with styles over what the terminal shows. Returns false if nobody reads it any more.
+pub(crate) fn repaint(text: &str) -> io::Result<bool> {
+    let mut out = io::stdout();
+    let cleared = out.write_all(b"\x1b[H\x1b[J").and_then(|()| out.flush());
+    if is_read(cleared)? { print_on(text) } else { Ok(false) }
+}
+
+fn is_read(result: io::Result<()>) -> io::Result<bool> {
+    match result {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(false),
+        other => other.map(|()| true),
+    }
 }
 
 /// Writes one JSON document to stdout.

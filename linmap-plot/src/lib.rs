@@ -1,6 +1,6 @@
-//! Plots for linmap's command and benchmarks: lines over logarithmic axes, and groups of bars.
+//! Plots for linmap's command and benchmarks: lines over logarithmic axes, groups of bars, and pictures of memory.
 //!
-//! A plot is a plain value; `plotters` draws it as SVG. Text is escaped, so names may come from users.
+//! A plot is a plain value that becomes an SVG file; `plotters` draws those with axes. Text is escaped, so names may come from users.
 //!
 //! ```
 //! use linmap_plot::{Axis, Line, Lines};
@@ -24,10 +24,12 @@
 mod bars;
 mod lines;
 mod page;
+mod strips;
 
 pub use bars::{Bars, Group, Spread};
 pub use lines::{Axis, Line, Lines};
 pub use page::PlotError;
+pub use strips::{Class, Piece, Strip, Strips};
 
 /// Writes a number in a few characters: `950`, `1.5 k`, `28 M`.
 ///

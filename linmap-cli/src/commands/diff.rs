@@ -1,11 +1,9 @@
 //! `linmap diff`: what changed from one map to another.
 //!
-//! - `sweep`: pure, two lists of rows become the ranges where they differ.  `comparison`: those of two maps.
-//! - `report`: a comparison, for people and programs.
+//! - `comparison`: the ranges where two maps differ.  `report`: these, for people and programs.
 
 mod comparison;
 mod report;
-mod sweep;
 
 use clap::Args;
 use linmap::Va;
@@ -15,11 +13,11 @@ use super::pausing::Pausing;
 use super::reading::{Failure, SOURCES, concluded, open, source_parser, view};
 use crate::linux::regions;
 use crate::map::stretches::{self, Permissions};
+use crate::map::sweep::{Compared, sweep};
 use crate::map::view::View;
 use crate::source::{Opened, SavedRun, Source, Wanted};
 use crate::status::Status;
 use comparison::Diff;
-use sweep::{Compared, sweep};
 
 /// Show the differences between two maps
 ///

@@ -35,7 +35,7 @@ impl From<Pausing> for Pause {
 }
 
 /// Reads a time: `1`, `0.2`, `5s`, `200ms`.
-fn parse_time(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
     let (number, unit) = match text.strip_suffix("ms") {
         Some(number) => (number, 1e-3),
         None => (text.strip_suffix('s').unwrap_or(text), 1.0),

@@ -76,8 +76,29 @@ pub(crate) fn view(opened: &Opened) -> Result<View<'_>, Failure> {
     Ok(view)
 }
 
-/// Opens a source, and shows progress meanwhile.
+/// Refuses several SOURCEs that are the standard input, which can be read once.
+pub(crate) fn once(sources: &[Source]) -> Result<(), Failure> {
+    if sources.iter().filter(|source| **source == Source::Standard).count() > 1 {
+        let why = "more than one SOURCE is the standard input, which can be read once";
+        return Err(Failure::Wrong(why.to_owned()));
+    }
+    Ok(())
+}
+
+/// Opens a source, shows progress meanwhile, and prints its notes.
 pub(crate) fn open(source: &Source, wanted: Wanted, pausing: Pausing) -> Result<Opened, Failure> {
+    let opened = open_quietly(source, wanted, pausing)?;
+    if let Opened::Tables(tables) = &opened {
+        if let Some(paused) = tables.paused {
+            terminal::note(format_args!("the guest was paused for {} ms", paused.as_millis()));
+        }
+        tables.notes.iter().for_each(terminal::note);
+    }
+    Ok(opened)
+}
+
+/// Opens a source, and shows progress meanwhile.
+pub(crate) fn open_quietly(source: &Source, wanted: Wanted, pausing: Pausing) -> Result<Opened, Failure> {
     let progress = Progress::default();
     let opened = source::open(source, wanted, pausing.into(), &|step| progress.show(step));
     progress.clear();
@@ -86,12 +107,6 @@ pub(crate) fn open(source: &Source, wanted: Wanted, pausing: Pausing) -> Result<
     match &mut opened {
         Opened::Tables(tables) => tables.name = line(&tables.name),
         Opened::Saved(saved) => saved.name = line(&saved.name),
-    }
-    if let Opened::Tables(tables) = &opened {
-        if let Some(paused) = tables.paused {
-            terminal::note(format_args!("the guest was paused for {} ms", paused.as_millis()));
-        }
-        tables.notes.iter().for_each(terminal::note);
     }
     Ok(opened)
 }

@@ -2,11 +2,12 @@
 //!
 //! - `survey`: the leaves of the map.  `gather`: evidence from the source.  `findings`: these, and what follows.
 //! - `owners`, `who`: whose pages they are, and the cost of each owner.
-//! - `report`: the findings for people.  `document`: for programs.
+//! - `report`: the findings for people.  `document`: for programs.  `machines`: those of several machines.
 
 mod document;
 mod findings;
 mod gather;
+mod machines;
 mod owners;
 mod report;
 mod survey;
@@ -16,22 +17,31 @@ use clap::Args;
 use serde_json::Value;
 
 use super::names::SymbolsArgument;
-use super::reading::{Failure, SOURCES, SourceArgument, concluded, view};
-use crate::source::Wanted;
+use super::pausing::Pausing;
+use super::reading::{Failure, SOURCES, concluded, once, open, source_parser, view};
+use crate::source::{Source, Wanted};
 use crate::status::Status;
 use crate::terminal;
-use findings::Findings;
+pub(crate) use document::counts;
+pub(crate) use findings::Findings;
+pub(crate) use machines::{Facts, Machine, quoted};
+pub(crate) use report::share;
 use who::Who;
 
 /// Show the linear map of an arm64 kernel at a glance, and why it is as it is
 ///
 /// Leaves by size, memory for tables, TLB entries; the savings of large leaves; the reasons that it is in pages, seen
-/// or inferred; and remedies. Exit status: 0, or 2 for an error.
+/// or inferred; and remedies. Of several SOURCEs, one row each. Exit status: 0, or 2 for an error; then those of
+/// several that can be read are shown.
 #[derive(Args)]
 #[command(args_override_self = true, after_long_help = SOURCES)]
 pub(crate) struct Options {
+    /// Sources of page tables, one for each machine [default: this machine, by /proc/kcore]
+    #[arg(value_name = "SOURCE", value_parser = source_parser())]
+    sources: Vec<Source>,
+
     #[command(flatten)]
-    source: SourceArgument,
+    pausing: Pausing,
 
     /// Show whose pages are read-only or taken away, and the cost of each owner
     #[arg(long)]
@@ -41,8 +51,12 @@ pub(crate) struct Options {
     symbols: SymbolsArgument,
 
     /// Print one JSON document
-    #[arg(long)]
+    #[arg(long, conflicts_with = "csv")]
     pub(crate) json: bool,
+
+    /// Print comma-separated values, one row a machine
+    #[arg(long)]
+    csv: bool,
 }
 
 /// Reads the map and reports the result.
@@ -51,7 +65,16 @@ pub(crate) fn run(options: &Options) -> Status {
 }
 
 fn stat(options: &Options) -> Result<Status, Failure> {
-    let opened = options.source.open(Wanted::All)?;
+    once(&options.sources)?;
+    let only = match options.sources.as_slice() {
+        [] => &Source::Live,
+        [only] => only,
+        several => return all(options, several),
+    };
+    if options.csv {
+        return all(options, std::slice::from_ref(only));
+    }
+    let opened = open(only, Wanted::All, options.pausing)?;
     let view = view(&opened)?;
     let findings = Findings::of(&view)?;
     let who = options.who.then(|| Who::of(&view, &options.symbols.names(&view)?)).transpose()?;
@@ -64,4 +87,19 @@ fn stat(options: &Options) -> Result<Status, Failure> {
         terminal::print(&(report::of(&view, &findings) + &who))?;
     }
     Ok(Status::Fine)
+}
+
+/// Reports several machines, one after the other; an error of one does not hide the others.
+fn all(options: &Options, sources: &[Source]) -> Result<Status, Failure> {
+    let machines: Vec<Machine> =
+        sources.iter().map(|source| Machine::read(source, options.pausing)).collect();
+    if options.json {
+        terminal::print_document(&machines::document(&machines))?;
+    } else if options.csv {
+        terminal::print(&machines::csv(&machines))?;
+    } else {
+        terminal::print(&machines::text(&machines))?;
+    }
+    let failed = machines.iter().any(|machine| machine.facts.is_err());
+    Ok(if failed { Status::Error } else { Status::Fine })
 }

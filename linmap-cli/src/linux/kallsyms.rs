@@ -237,7 +237,7 @@ mod tests {
             let mut symbols: Vec<_> = symbols.into_iter().map(|(offset, name)| (STEXT + offset, name)).collect();
             symbols.insert(0, (STEXT, "_stext".to_owned()));
             let (pieces, told) = kernel(&symbols, is_relative);
-            prop_assert_eq!(read(&told, &memory(&pieces)), Ok(Symbols::new(symbols)));
+            prop_assert_eq!(read(&told, &memory(&pieces)), Ok(Symbols::new(symbols.clone())));
         }
 
         #[test]

@@ -52,6 +52,7 @@ pub(crate) use opened::{Opened, Tables};
 pub(crate) use pause::Pause;
 pub(crate) use saved::SCHEMA as DUMP_SCHEMA;
 pub(crate) use saved::{cpu_document, kernel_document, limits_document, row as dump_row};
+pub(crate) use seconds::Seconds;
 pub(crate) use snapshot::{Snapshot, Unread};
 pub(crate) use vmcoreinfo::VmcoreInfo;
 pub(crate) use wanted::{Step, Wanted};

@@ -133,6 +133,11 @@ impl Snapshot {
         self.tables.len()
     }
 
+    /// Returns the addresses of the tables that were read, in any order.
+    pub(crate) fn addresses(&self) -> impl Iterator<Item = Pa> {
+        self.tables.keys().copied()
+    }
+
     /// Returns the reason that reading ended early, if it did. The missing tables are then not all listed as unread.
     pub(crate) const fn ended(&self) -> Option<&Unreadable> {
         self.ended.as_ref()

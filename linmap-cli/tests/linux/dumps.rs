@@ -18,7 +18,10 @@ fn owner(stat: &Value, kind: &str) -> Option<(u64, String)> {
 fn owned_by_place(stat: &Value) {
     let missing = stat["who"]["missing"][0].as_str().unwrap_or_default();
     assert!(missing.contains("CONFIG_KALLSYMS_ALL is not set"), "{stat:#}");
-    assert!(owner(stat, "invalid").is_some_and(|(bytes, by)| bytes >= 300 * 4096 && by == "nothing"), "{stat:#}");
+    assert!(
+        owner(stat, "invalid").is_some_and(|(bytes, by)| bytes >= 300 * 4096 && by == "nothing"),
+        "{stat:#}"
+    );
     assert!(owner(stat, "vmalloc_region").is_some_and(|(_, by)| by == "place"), "{stat:#}");
     assert_eq!((owner(stat, "secretmem"), owner(stat, "bpf")), (None, None));
 }

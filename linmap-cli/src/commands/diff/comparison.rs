@@ -2,7 +2,7 @@
 
 use linmap::{Geometry, Va};
 
-use super::sweep::Difference;
+use crate::map::sweep::Difference;
 use crate::map::view::View;
 
 /// The comparison of two maps.

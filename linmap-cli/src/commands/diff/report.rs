@@ -6,9 +6,9 @@ use linmap::Pa;
 use serde_json::{Value, json};
 
 use super::comparison::Diff;
-use super::sweep::{Difference, Side};
 use crate::commands::reading::{facts, geometry, hex, schema};
 use crate::map::stretches::words;
+use crate::map::sweep::{Difference, Side};
 use crate::size::{grouped, human};
 use crate::source::EntryKind;
 use crate::terminal;

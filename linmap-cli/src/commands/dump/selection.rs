@@ -51,6 +51,11 @@ impl ValueEnum for Choice {
 pub(crate) type Part = MarkedRange;
 
 impl Selection {
+    /// Returns true if the options select nothing.
+    pub(crate) const fn is_default(&self) -> bool {
+        self.region.is_empty() && self.range.is_none()
+    }
+
     /// Returns the range, if the options name one.
     pub(crate) const fn range(&self) -> Option<(Va, Va)> {
         self.range

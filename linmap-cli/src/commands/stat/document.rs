@@ -69,7 +69,7 @@ fn advice(remedy: &Remedy) -> Value {
 }
 
 /// Leaves and cost of one map.
-fn counts(geometry: Geometry, stats: &Stats) -> Value {
+pub(crate) fn counts(geometry: Geometry, stats: &Stats) -> Value {
     let leaf = |size: &LeafSize| {
         json!({
             "size": 1_u64 << size.entry_shift,

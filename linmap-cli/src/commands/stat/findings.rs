@@ -11,16 +11,16 @@ use crate::map::image::Image;
 use crate::map::view::View;
 
 /// The findings about one map.
-pub(super) struct Findings {
-    pub(super) survey: Survey,
-    pub(super) evidence: Evidence,
-    pub(super) explanation: Explanation,
+pub(crate) struct Findings {
+    pub(crate) survey: Survey,
+    pub(crate) evidence: Evidence,
+    pub(crate) explanation: Explanation,
     /// The cost of the same memory in the largest leaves; unknown if it is too scattered.
-    pub(super) largest: Option<Stats>,
+    pub(crate) largest: Option<Stats>,
 }
 
 impl Findings {
-    pub(super) fn of(view: &View<'_>) -> Result<Self, Failure> {
+    pub(crate) fn of(view: &View<'_>) -> Result<Self, Failure> {
         let walk = Failure::walk(view);
         let image = Image::find(view).map_err(&walk)?;
         let memory = image.as_ref().map(Image::memory);

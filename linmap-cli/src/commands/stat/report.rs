@@ -5,6 +5,7 @@ use linmap::{Geometry, LeafSize, Stats};
 use super::findings::Findings;
 use crate::commands::reading::facts;
 use crate::linux::certainty::Certainty;
+use crate::map::leaves;
 use crate::map::view::View;
 use crate::size::{grouped, human};
 use crate::table::table;
@@ -15,7 +16,7 @@ pub(super) fn of(view: &View<'_>, findings: &Findings) -> String {
     let g = view.geometry;
     let stats = &findings.survey.stats;
     let mut parts =
-        vec![heading(view, findings), leaves(g, stats), cost(g, stats, findings.largest.as_ref())];
+        vec![heading(view, findings), leaf_table(g, stats), cost(g, stats, findings.largest.as_ref())];
     parts.extend(invalid(g, findings));
     parts.extend(why(findings));
     parts.extend(help(findings));
@@ -40,7 +41,7 @@ fn heading(view: &View<'_>, findings: &Findings) -> String {
     text
 }
 
-fn leaves(geometry: Geometry, stats: &Stats) -> String {
+fn leaf_table(geometry: Geometry, stats: &Stats) -> String {
     let total = stats.bytes(geometry);
     let sizes = geometry.leaf_sizes();
     let used: Vec<&LeafSize> = sizes.iter().filter(|size| stats.descriptors(**size) != 0).collect();
@@ -51,7 +52,7 @@ fn leaves(geometry: Geometry, stats: &Stats) -> String {
         .iter()
         .map(|size| {
             let descriptors = stats.descriptors(**size);
-            row(leaf_name(**size), descriptors, descriptors << size.entry_shift)
+            row(leaves::name(**size), descriptors, descriptors << size.entry_shift)
         })
         .collect();
     if used.len() > 1 {
@@ -59,16 +60,6 @@ fn leaves(geometry: Geometry, stats: &Stats) -> String {
         rows.push(row("total".to_owned(), descriptors, total));
     }
     table(&["leaves", "descriptors", "covered", "share"], rows)
-}
-
-/// Returns the name of a leaf: `2M`, or `32M contiguous (16 x 2M)`.
-fn leaf_name(size: LeafSize) -> String {
-    let entry = human(1 << size.entry_shift);
-    if size.contiguous {
-        format!("{} contiguous ({} x {entry})", human(size.bytes()), size.descriptors())
-    } else {
-        entry
-    }
 }
 
 fn cost(geometry: Geometry, stats: &Stats, largest: Option<&Stats>) -> String {
@@ -127,7 +118,7 @@ fn help(findings: &Findings) -> Option<String> {
 }
 
 /// Returns a part of a whole in percent.
-fn share(part: u64, whole: u64) -> String {
+pub(crate) fn share(part: u64, whole: u64) -> String {
     let percent = part as f64 * 100.0 / whole.max(1) as f64;
     match percent {
         _ if part == whole => "100%".to_owned(),

@@ -158,7 +158,9 @@ impl Who {
 /// Returns why the kernel's lists were not read, if they were not.
 fn missing(names: &Names, structures: &Structures<'_>) -> Option<String> {
     if let Some(why) = &names.missing {
-        return Some(format!("owners are known by their places alone: {why}; --symbols names a file of symbols"));
+        return Some(format!(
+            "owners are known by their places alone: {why}; --symbols names a file of symbols"
+        ));
     }
     if names.address("modules").is_none() {
         return Some(
@@ -167,7 +169,8 @@ fn missing(names: &Names, structures: &Structures<'_>) -> Option<String> {
                 .to_owned(),
         );
     }
-    let no_types = "the kernel has no BTF, so its lists of modules, of BPF programs and of secret memory were not read";
+    let no_types =
+        "the kernel has no BTF, so its lists of modules, of BPF programs and of secret memory were not read";
     (!structures.has_types()).then(|| no_types.to_owned())
 }
 

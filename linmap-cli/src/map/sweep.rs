@@ -7,33 +7,33 @@ use crate::source::{EntryKind, SavedRun};
 
 /// The facts that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Compared {
+pub(crate) struct Compared {
     /// Output addresses.
-    pub(super) addresses: bool,
+    pub(crate) addresses: bool,
     /// Attributes that no dump prints: DBM and the software bits.
-    pub(super) unprinted: bool,
+    pub(crate) unprinted: bool,
 }
 
 /// The contents of one map at some addresses: entries of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Side {
-    pub(super) what: EntryKind,
+pub(crate) struct Side {
+    pub(crate) what: EntryKind,
     /// The size of an entry in bytes; 0 for a hole.
-    pub(super) entry_bytes: u64,
+    pub(crate) entry_bytes: u64,
 }
 
 /// A range that differs in one way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Difference {
-    pub(super) va: Va,
-    pub(super) bytes: u64,
-    pub(super) sides: [Side; 2],
+pub(crate) struct Difference {
+    pub(crate) va: Va,
+    pub(crate) bytes: u64,
+    pub(crate) sides: [Side; 2],
 }
 
 const NOTHING: Side = Side { what: EntryKind::Hole, entry_bytes: 0 };
 
 /// Calls `each` for every range that differs, from the first address to the last.
-pub(super) fn sweep(
+pub(crate) fn sweep(
     (geometry_a, a): (Geometry, &[SavedRun]),
     (geometry_b, b): (Geometry, &[SavedRun]),
     (Va(first), Va(last)): (Va, Va),

@@ -1,0 +1,212 @@
+//! The class of each piece of memory, by the size of its leaf, its permissions or its owner.
+
+use clap::ValueEnum;
+use linmap::{Attributes, Geometry, LeafSize, Pa};
+use linmap_plot::Class;
+
+use crate::map::leaves;
+use crate::map::owners::{Owner, Owners};
+use crate::map::permissions::el1_executes;
+use crate::source::{EntryKind, SavedRun};
+
+/// The classes of memory that have colours.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum By {
+    /// The size of its leaves
+    Size,
+    /// Its permissions, with those of the tables above
+    Permission,
+    /// What else maps it: the kernel image, modules, vmalloc; and page tables
+    Owner,
+}
+
+impl By {
+    pub(super) const ALL: [Self; 3] = [Self::Size, Self::Permission, Self::Owner];
+
+    pub(super) const fn text(self) -> &'static str {
+        match self {
+            Self::Size => "leaf size",
+            Self::Permission => "permissions",
+            Self::Owner => "owner",
+        }
+    }
+
+    pub(super) const fn prefix(self) -> &'static str {
+        match self {
+            Self::Size => "s",
+            Self::Permission => "p",
+            Self::Owner => "o",
+        }
+    }
+}
+
+/// The colours of leaf sizes, largest first; those of the two smallest are the last ones.
+const SIZES: [u32; 6] = [0x08_306b, 0x21_71b5, 0x6b_aed6, 0x74_c476, 0xc7_e9c0, 0xfe_e391];
+const SMALLEST: [u32; 2] = [0xfd_ae61, 0xd7_301f];
+/// The colours of permissions, in their order.
+const PERMISSIONS: [(&str, u32); 4] = [
+    ("writable", 0x42_92c6),
+    ("read-only", 0x2e_8b57),
+    ("read-only, executable", 0xc9_8a00),
+    ("writable and executable", 0xd7_301f),
+];
+/// The colours of owners, in the order of [`Owner::ALL`].
+const OWNERS: [u32; 10] = [
+    0x00_0000, 0xd7_301f, 0xfd_8d3c, 0xfe_cc5c, 0x7a_0177, 0xc5_1b8a, 0xf7_68a1, 0x41_ab5d, 0x22_5ea8,
+    0x80_7dba,
+];
+/// The colour of memory without a known owner.
+const NOBODY: u32 = 0xc6_dbef;
+/// The colour of present-invalid memory.
+const INVALID: u32 = 0x52_5252;
+
+/// Memory of one class.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Piece {
+    /// Its first address.
+    pub(super) va: u64,
+    /// Its size in bytes, at least 1.
+    pub(super) bytes: u64,
+    /// The number of its class.
+    pub(super) class: usize,
+}
+
+/// Memory and its classes.
+#[derive(Debug)]
+pub(super) struct Painted {
+    /// In order of address, without overlaps.
+    pub(super) pieces: Vec<Piece>,
+    /// Name and colour of each class.
+    pub(super) names: Vec<(String, u32)>,
+    /// The bytes of all pieces, and of those that are invalid.
+    pub(super) bytes: u64,
+    pub(super) invalid: u64,
+}
+
+impl Painted {
+    /// Finds the class of everything that is mapped in these rows.
+    pub(super) fn of(geometry: Geometry, rows: &[SavedRun], owners: &Owners, by: By) -> Self {
+        let sizes = geometry.leaf_sizes();
+        let mut names: Vec<(String, u32)> = match by {
+            By::Size => {
+                let large = SIZES.iter().take(sizes.len().saturating_sub(SMALLEST.len()));
+                let colors = large.chain(&SMALLEST).copied();
+                sizes.iter().map(|size| leaves::name(*size)).zip(colors).collect()
+            }
+            By::Permission => PERMISSIONS.iter().map(|(name, color)| ((*name).to_owned(), *color)).collect(),
+            By::Owner => {
+                let owners = Owner::ALL.iter().map(|owner| owner.text().to_owned()).zip(OWNERS);
+                [("nothing else maps it".to_owned(), NOBODY)].into_iter().chain(owners).collect()
+            }
+        };
+        let invalid_class = names.len();
+        names.push(("present-invalid".to_owned(), INVALID));
+        let mut painted = Self { pieces: Vec::new(), names, bytes: 0, invalid: 0 };
+        for row in rows {
+            let EntryKind::Leaf { oa, attributes, contiguous, valid } = row.what else { continue };
+            painted.bytes = painted.bytes.saturating_add(row.bytes);
+            if !valid {
+                painted.invalid = painted.invalid.saturating_add(row.bytes);
+                painted.add(row.va.0, row.bytes, invalid_class);
+                continue;
+            }
+            match (by, oa) {
+                (By::Size, _) => {
+                    let size = leaves::size(geometry, row.level, contiguous);
+                    painted.add(row.va.0, row.bytes, number(&sizes, size));
+                }
+                (By::Permission, _) => painted.add(row.va.0, row.bytes, permission(attributes)),
+                (By::Owner, Some(oa)) => painted.add_owned(row, oa, owners),
+                (By::Owner, None) => painted.add(row.va.0, row.bytes, 0),
+            }
+        }
+        painted
+    }
+
+    /// Adds the pieces of a row by their owners.
+    fn add_owned(&mut self, row: &SavedRun, oa: Pa, owners: &Owners) {
+        let mut done = 0;
+        while done < row.bytes {
+            let (owner, end) = owners.at(Pa(oa.0.saturating_add(done)));
+            // At the last address of all there is no progress by the end alone.
+            let bytes = end.0.saturating_sub(oa.0).clamp(done + 1, row.bytes) - done;
+            self.add(row.va.0.saturating_add(done), bytes, owner.map_or(0, |owner| 1 + owner as usize));
+            done += bytes;
+        }
+    }
+
+    /// Adds a piece, joined with the last one if it goes on there.
+    fn add(&mut self, va: u64, bytes: u64, class: usize) {
+        match self.pieces.last_mut() {
+            Some(last) if last.class == class && last.va.checked_add(last.bytes) == Some(va) => {
+                last.bytes += bytes;
+            }
+            _ => self.pieces.push(Piece { va, bytes, class }),
+        }
+    }
+
+    /// Returns the classes for a legend.
+    pub(super) fn classes(&self) -> Vec<Class> {
+        let mut bytes = vec![0_u64; self.names.len()];
+        for piece in &self.pieces {
+            bytes[piece.class] = bytes[piece.class].saturating_add(piece.bytes);
+        }
+        let shown = |bytes: u64| if bytes == 0 { "none".to_owned() } else { crate::size::human(bytes) };
+        let class = |((name, color), bytes): (&(String, u32), u64)| Class {
+            name: format!("{name}: {}", shown(bytes)),
+            color: *color,
+        };
+        self.names.iter().zip(bytes).map(class).collect()
+    }
+}
+
+/// Returns the number of a size among all of them; an unknown one counts as the smallest.
+fn number(sizes: &[LeafSize], size: Option<LeafSize>) -> usize {
+    let found = size.and_then(|size| sizes.iter().position(|other| *other == size));
+    found.unwrap_or_else(|| sizes.len().saturating_sub(1))
+}
+
+/// Returns the number of permissions in [`PERMISSIONS`].
+fn permission(attributes: Attributes) -> usize {
+    match (attributes.is_writable(), el1_executes(attributes)) {
+        (true, false) => 0,
+        (false, false) => 1,
+        (false, true) => 2,
+        (true, true) => 3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use linmap::{Granule, Level, OaFormat, Va};
+
+    const BASE: u64 = 0xffff_0000_0000_0000;
+
+    fn row(va: u64, bytes: u64, level: i8, attributes: Attributes, valid: bool) -> SavedRun {
+        let what = EntryKind::Leaf { oa: Some(Pa(va)), attributes, contiguous: false, valid };
+        SavedRun { va: Va(BASE + va), bytes, level: Level::new(level), what, descriptor: None }
+    }
+
+    #[test]
+    fn each_piece_has_its_class() {
+        let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry");
+        let rows = [
+            row(0, 1 << 30, 1, Attributes::RAM, true),
+            row(1 << 30, 4 << 20, 2, Attributes::RAM, true),
+            row((1 << 30) + (4 << 20), 4096, 3, Attributes::KERNEL_RODATA, true),
+            row((1 << 30) + (4 << 20) + 4096, 4096, 3, Attributes::RAM, false),
+        ];
+        let of = |by| Painted::of(g, &rows, &Owners::default(), by);
+        let named = |painted: &Painted| {
+            let names = painted.pieces.iter().map(|piece| painted.names[piece.class].0.clone());
+            names.collect::<Vec<_>>()
+        };
+        assert_eq!(named(&of(By::Size)), ["1G", "2M", "4K", "present-invalid"]);
+        assert_eq!(named(&of(By::Permission)), ["writable", "read-only", "present-invalid"]);
+        let owned = of(By::Owner);
+        assert_eq!(named(&owned), ["nothing else maps it", "present-invalid"]);
+        assert_eq!((owned.bytes, owned.invalid), ((1 << 30) + (4 << 20) + 8192, 4096));
+        assert!(owned.classes()[1].name.ends_with(": none"), "{:?}", owned.classes());
+    }
+}

@@ -1,0 +1,98 @@
+//! `linmap map`: the picture has every byte of the map, and says what each column is.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::core::{Kernel, RAM, debian};
+use crate::run::linmap;
+
+/// Returns the texts on hover.
+fn hovers(svg: &str) -> Vec<&str> {
+    svg.split("<title>").skip(1).map(|rest| rest.split("</title>").next().expect("its end")).collect()
+}
+
+/// Returns the bytes of a class on hover, all columns together.
+fn bytes(svg: &str, class: &str) -> u64 {
+    let lines = hovers(svg).into_iter().flat_map(str::lines);
+    let sizes = lines.filter_map(|line| line.strip_prefix(class)?.strip_prefix(": "));
+    sizes
+        .map(|size| match size.split_at(size.len() - 1) {
+            (number, "K") => number.parse::<u64>().expect("whole") << 10,
+            (number, "M") => number.parse::<u64>().expect("whole") << 20,
+            (number, "G") => number.parse::<u64>().expect("whole") << 30,
+            _ => panic!("{size}"),
+        })
+        .sum()
+}
+
+#[test]
+fn the_picture_has_every_byte() {
+    let page = debian().linear(RAM + (80 << 20));
+    let kernel = Kernel { level: 2, ..debian() };
+    let core = kernel.core(|_| {});
+    let (svg, html) = (core.file("map.svg"), core.file("map.html"));
+    let files = [&svg, &html].map(|file| file.to_str().expect("UTF-8").to_owned());
+    core.run("map", &["--svg", &files[0], "--html", &files[1]]).exits(0);
+    let picture = std::fs::read_to_string(&svg).expect("a picture");
+    assert_eq!((bytes(&picture, "2M"), bytes(&picture, "4K")), (192 << 20, 64 << 20));
+    assert!(picture.contains("256M, by leaf size"), "{picture}");
+    let owner = |class: &str| {
+        core.run("map", &["--svg", &files[0], "--by", "owner"]).exits(0);
+        bytes(&std::fs::read_to_string(&svg).expect("a picture"), class)
+    };
+    // 256K of a module, 2M of code, and each table that was read.
+    assert_eq!((owner("code of modules or BPF"), owner("kernel code")), (256 << 10, 2 << 20));
+    let stat = core.run("stat", &["--json"]).exits(0).document();
+    let tables = stat["linear"]["tables"].as_u64().expect("a number") << 12;
+    assert!((tables..tables + (64 << 10)).contains(&owner("page tables")), "{}", owner("page tables"));
+    core.run("map", &["--svg", &files[0], "--by", "permission"]).exits(0);
+    let picture = std::fs::read_to_string(&svg).expect("a picture");
+    assert_eq!(bytes(&picture, "read-only"), (4 << 20) + (256 << 10));
+    let html = std::fs::read_to_string(&html).expect("a page");
+    assert_eq!((html.matches("<svg ").count(), html.matches("type=\"radio\"").count()), (3, 3));
+    assert!(!html.contains("<script") && !html.contains("http://localhost"));
+    // An invalid page is seen.
+    let kept = debian().core(|tables| tables.change(page, |word| word & !1));
+    kept.run("map", &["--svg", &files[0]]).exits(0);
+    assert_eq!(bytes(&std::fs::read_to_string(&svg).expect("a picture"), "present-invalid"), 4096);
+}
+
+#[test]
+fn other_addresses_have_pictures_as_well() {
+    let core = debian().core(|_| {});
+    let file = core.file("map.svg");
+    let svg = file.to_str().expect("UTF-8");
+    core.run("map", &["--region", "modules", "--svg", svg]).exits(0);
+    let picture = std::fs::read_to_string(&file).expect("a picture");
+    assert_eq!(bytes(&picture, "4K"), 256 << 10);
+    assert!(hovers(&picture)[0].starts_with("0xffff800000000000-"), "{:?}", hovers(&picture));
+    core.run("map", &["--range", "0xffff700000000000-0xffff700000001000", "--svg", svg])
+        .exits(2)
+        .says("no picture");
+    core.run("map", &[]).exits(2).says("--svg");
+    core.run("map", &["--svg", "/nonexistent/map.svg"])
+        .exits(2)
+        .says("`/nonexistent/map.svg` cannot be written");
+    // A text has no output addresses.
+    let text = core.file("text");
+    std::fs::write(&text, core.run("dump", &[]).exits(0).0.stdout).expect("room");
+    let text = text.to_str().expect("UTF-8");
+    linmap(&["map", text, "--by", "owner", "--svg", svg]).exits(2).says("owners are not known");
+    linmap(&["map", text, "--svg", svg, "--html", svg]).exits(0);
+    assert_eq!(std::fs::read_to_string(&file).expect("a page").matches("<svg ").count(), 2);
+}
+
+/// The picture of the documents is what is drawn now; `linmap map linmap/tests/data/ptdump-mode1.txt --svg docs/map.svg`
+/// writes it.
+#[test]
+fn the_picture_of_the_documents_is_up_to_date() {
+    let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let file = directory.path().join("map.svg");
+    let mut command = Command::new(env!("CARGO_BIN_EXE_linmap"));
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    command.current_dir(root).args(["map", "linmap/tests/data/ptdump-mode1.txt", "--svg"]).arg(&file);
+    assert!(command.output().expect("linmap runs").status.success());
+    let [drawn, kept] = [&file, &Path::new(root).join("docs/map.svg")]
+        .map(|file| std::fs::read_to_string(file).expect("a picture"));
+    assert!(drawn == kept, "docs/map.svg is stale");
+}
