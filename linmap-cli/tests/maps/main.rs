@@ -32,4 +32,5 @@ mod stub;
 mod tables;
 mod walk;
 mod watch;
+mod who;
 mod wrong;
