@@ -23,6 +23,7 @@ mod pipes;
 mod run;
 mod saved;
 mod schema;
+mod shared;
 mod stat;
 mod stub;
 mod tables;
