@@ -100,17 +100,33 @@ fn as_a_file_at_el1() {
     expect_firmwares_map(&booted);
 }
 
-/// Without a device tree, as servers are: CPUs, interrupts, console and PSCI are those of the ACPI tables.
+/// Boots a machine without a device tree, as servers are: CPUs, interrupts, console and PSCI are those of the ACPI tables.
+fn by_acpi(machine: &str, more: &str) -> Booted {
+    let options =
+        ["--qemu", QEMU, "--ram", "1G", "--machine", machine, "--cpus", "3", "--run", "cpus,interrupts"];
+    let booted = boot_with(&options, &[("LINMAP_MORE", more)]).expect_well(machine);
+    assert_eq!((booted.text("/described_by"), booted.text("/machine")), ("ACPI", "BOCHS BXPC"));
+    assert_eq!((booted.number("/cpus"), booted.number("/cpus_present")), (3, 3));
+    assert!(!booted.says("the ACPI table"), "{}", booted.console);
+    expect_firmwares_map(&booted);
+    booted
+}
+
 #[test]
 fn a_machine_with_acpi_alone() {
-    for (machine, gic) in [("gic-version=3,virtualization=on", 3), ("gic-version=2", 2)] {
-        let options =
-            ["--qemu", QEMU, "--ram", "1G", "--machine", machine, "--cpus", "3", "--run", "cpus,interrupts"];
-        let booted = boot_with(&options, &[]).expect_well(machine);
-        assert_eq!((booted.text("/described_by"), booted.text("/machine")), ("ACPI", "BOCHS BXPC"));
-        assert_eq!((booted.number("/cpus"), booted.number("/cpus_present")), (3, 3));
-        assert_eq!(booted.number("/tests/interrupts/gic"), gic);
-        assert!(!booted.says("the ACPI table"), "{}", booted.console);
-        expect_firmwares_map(&booted);
-    }
+    assert_eq!(by_acpi("gic-version=2", "").number("/tests/interrupts/gic"), 2);
+}
+
+/// RAM of two nodes, and room for more of the second.
+#[test]
+fn nodes_of_memory_are_those_of_acpi() {
+    let nodes = "-m slots=1,maxmem=2G -object memory-backend-ram,id=a,size=512M -numa node,memdev=a,cpus=0 \
+                 -object memory-backend-ram,id=b,size=512M -numa node,memdev=b,cpus=1-2";
+    let booted = by_acpi("gic-version=3,virtualization=on", nodes);
+    assert_eq!(booted.number("/tests/interrupts/gic"), 3);
+    let memory =
+        |n: usize| (booted.number(&format!("/nodes/{n}/node")), booted.text(&format!("/nodes/{n}/range/0")));
+    assert_eq!([memory(0), memory(1)], [(0, "0x40000000"), (1, "0x60000000")]);
+    let last = booted.at("/nodes/2");
+    assert_eq!((&last["node"], &last["hot_pluggable"]), (&1.into(), &true.into()), "{last}");
 }
