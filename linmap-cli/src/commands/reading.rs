@@ -123,11 +123,19 @@ impl Default for Progress {
     }
 }
 
+/// Returns true if stderr is the terminal of this process. In the background writing to it could stop the program, and a
+/// guest would be halted meanwhile.
+fn is_in_front() -> bool {
+    let stderr = io::stderr();
+    stderr.is_terminal()
+        && rustix::termios::tcgetpgrp(&stderr).is_ok_and(|group| group == rustix::process::getpgrp())
+}
+
 impl Progress {
     fn show(&self, step: Step) {
         let now = Instant::now();
         let recent = self.shown.get().is_some_and(|shown| now - shown < Duration::from_millis(100));
-        if recent || now - self.start < Duration::from_secs(1) || !io::stderr().is_terminal() {
+        if recent || now - self.start < Duration::from_secs(1) || !is_in_front() {
             return;
         }
         self.shown.set(Some(now));

@@ -22,6 +22,14 @@ pub(crate) fn descend<R: ReadTables>(
     })
 }
 
+/// Returns the meaning of a descriptor, as [`descend`] has it.
+pub(crate) fn meaning(descriptor: Descriptor, geometry: Geometry, level: Level) -> Entry {
+    match descriptor.decode(geometry, level) {
+        Entry::Hole => kept(descriptor, geometry, level),
+        entry => entry,
+    }
+}
+
 /// Returns a hole that is not empty as an invalid leaf: Linux takes pages away (KFENCE, debug_pagealloc, the crash
 /// kernel) by clearing the valid bit alone, in older kernels (6.12 is one) without the software-present bit.
 fn kept(descriptor: Descriptor, geometry: Geometry, level: Level) -> Entry {

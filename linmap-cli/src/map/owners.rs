@@ -1,13 +1,13 @@
-//! What else the memory of the linear map is used for, as far as tables tell: which other region of addresses maps it
-//! too, or that it holds page tables itself. Memory that nothing else maps is free, a user's, or the kernel's own data.
+//! The owners of memory in the linear map, as far as tables tell: the other region of addresses that maps it, or that it
+//! holds page tables itself. Memory that nothing else maps is free, a user's, or the kernel's own data.
 
 use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 
 use linmap::{Attributes, Entry, Pa};
 
-use super::descent::descend;
 use super::permissions::el1_executes;
+use super::runs::descend_runs;
 use super::view::{View, WalkError};
 use crate::linux::regions::{Name, Regions};
 
@@ -108,14 +108,14 @@ impl Owners {
             found.extend(at.map(|table| (table..Pa(table.0.saturating_add(page)), Owner::Tables)));
         }
         for region in regions.all().iter().filter(|region| region.name != Name::Linear) {
-            let _ =
-                descend(&view.bounded(), view.geometry, view.root, (region.first, region.last), |entry| {
-                    let Entry::Leaf(leaf) = entry.entry else { return ControlFlow::Continue(()) };
-                    let owner = Owner::of(region.name, entry.limits.restrict(leaf.attributes));
-                    let end = Pa(leaf.oa.0.saturating_add(view.geometry.level_size(entry.level)));
-                    add(&mut found, leaf.oa..end, owner.filter(|_| leaf.valid));
-                    if found.len() < MAX_PIECES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-                })?;
+            let _ = descend_runs(view, (region.first, region.last), |entries| {
+                let entry = entries.first;
+                let Entry::Leaf(leaf) = entry.entry else { return ControlFlow::Continue(()) };
+                let owner = Owner::of(region.name, entry.limits.restrict(leaf.attributes));
+                let end = Pa(leaf.oa.0.saturating_add(entries.bytes));
+                add(&mut found, leaf.oa..end, owner.filter(|_| leaf.valid));
+                if found.len() < MAX_PIECES { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+            })?;
         }
         Ok(Self { pieces: flat(found) })
     }

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 
 use linmap::{Attributes, Entry, Level, TableLimits, Va, Visited};
 
-use super::descent::descend;
+use super::runs::{Entries, descend_runs};
 use super::view::{View, WalkError};
 use crate::source::{EntryKind, Restriction, SavedRun};
 
@@ -37,7 +37,7 @@ pub(crate) fn of(
 ) -> Result<Vec<SavedRun>, StretchError> {
     let mut rows: Vec<SavedRun> = Vec::new();
     let mut beyond = None;
-    let _ = descend(&view.bounded(), view.geometry, view.root, range, |found| {
+    let _ = descend_runs(view, range, |found| {
         let Some(next) = stretch(view, found, permissions) else { return ControlFlow::Continue(()) };
         if let Some(last) = rows.last_mut()
             && joins(last, &next)
@@ -55,8 +55,9 @@ pub(crate) fn of(
     beyond.map_or(Ok(rows), |va| Err(StretchError::TooMany(va)))
 }
 
-/// Returns one entry as a row; a table is none.
-fn stretch(view: &View<'_>, found: &Visited, permissions: Permissions) -> Option<SavedRun> {
+/// Returns entries that follow each other as a row; a table is none.
+fn stretch(view: &View<'_>, entries: &Entries<'_>, permissions: Permissions) -> Option<SavedRun> {
+    let (found, bytes) = (entries.first, entries.bytes);
     let what = match found.entry {
         Entry::Table(_) => return None,
         Entry::Hole => EntryKind::Hole,
@@ -74,7 +75,6 @@ fn stretch(view: &View<'_>, found: &Visited, permissions: Permissions) -> Option
         },
     };
     let descriptor = (permissions == Permissions::Own && view.has_descriptors).then_some(found.descriptor.0);
-    let bytes = view.geometry.level_size(found.level);
     Some(SavedRun { va: found.va, bytes, level: found.level, what, descriptor })
 }
 
@@ -97,7 +97,8 @@ pub(crate) fn restrictions(view: &View<'_>, range: (Va, Va)) -> Result<Vec<Restr
     // By level ordinal: the index of the last one.
     let mut last: [Option<usize>; Level::COUNT] = [None; Level::COUNT];
     let mut beyond = None;
-    let _ = descend(&view.bounded(), view.geometry, view.root, range, |found| {
+    let _ = descend_runs(view, range, |entries| {
+        let found = entries.first;
         let limits = TableLimits::of(found.descriptor);
         if !matches!(found.entry, Entry::Table(_)) || limits.is_empty() {
             return ControlFlow::Continue(());

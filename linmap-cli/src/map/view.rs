@@ -127,6 +127,16 @@ impl<'o> View<'o> {
         slots.saturating_mul(USES).saturating_add(1 << 20)
     }
 
+    /// Returns how many entries from the one that was read last on grow in equal steps, as far as that is known, and the
+    /// step.
+    #[inline]
+    pub(crate) fn run(&self, slot: Slot, level: Level) -> (u64, u64) {
+        match &self.reader {
+            Reader::Snapshot(snapshot) => snapshot.run(slot, level),
+            Reader::Saved(_) => (1, 0),
+        }
+    }
+
     /// Returns the tables, for one walk of bounded length.
     pub(crate) fn bounded(&self) -> Bounded<'_, Self> {
         Bounded::new(self, self.limit())

@@ -26,7 +26,7 @@ pub(crate) use error::{GdbError, StubError};
 pub(super) use stub::resolve;
 
 use self::cpu::{Rank, Registers, Stage};
-use self::description::Description;
+pub(super) use self::description::Description;
 use self::facts::Before;
 use self::stub::Stub;
 use super::error::{Halted, Problem, and_released};
@@ -84,6 +84,8 @@ pub(super) fn open(
 pub(super) struct Attached {
     stub: Rc<Stub>,
     limit: Limit,
+    /// The description of its registers, once that was asked.
+    description: Option<Description>,
 }
 
 /// The facts that the registers of a target give.
@@ -103,7 +105,7 @@ impl Attached {
         };
         let stub = stub.map_err(GdbError::from)?;
         let limit = stub.limit();
-        Ok(Self { stub: Rc::new(stub), limit })
+        Ok(Self { stub: Rc::new(stub), limit, description: None })
     }
 
     /// Returns the time limit of this halt.
@@ -117,10 +119,28 @@ impl Attached {
     }
 
     /// Reads the registers.
-    pub(super) fn look(&self) -> Result<Looked, Problem> {
-        let (registers, midrs) = registers(&self.stub)?;
+    pub(super) fn look(&mut self) -> Result<Looked, Problem> {
+        let description = match self.description.take() {
+            Some(known) => {
+                self.stub.show_registers().map_err(GdbError::from)?;
+                known
+            }
+            None => described(&self.stub)?,
+        };
+        let (registers, midrs) = registers(&self.stub, &description)?;
+        self.description = Some(description);
         let regime = registers.regime().ok_or(GdbError::Off)??;
         Ok(Looked { regime, cpu: cpu(&registers, midrs) })
+    }
+
+    /// Takes the description of its registers, which a later connection need not ask again.
+    pub(super) const fn take_description(&mut self) -> Option<Description> {
+        self.description.take()
+    }
+
+    /// Uses the description that an earlier connection to the same stub has read.
+    pub(super) fn know(&mut self, description: Option<Description>) {
+        self.description = description;
     }
 
     /// Reads the tables through the stub, within the limit of this halt.
@@ -175,8 +195,8 @@ impl Physical for Through {
     }
 }
 
-/// Returns the registers of the CPU that shows the kernel's tables best, and MIDR_EL1 of each CPU.
-fn registers(stub: &Stub) -> Result<(Registers, Vec<u64>), GdbError> {
+/// Returns the description of the stub's registers, if they are those of arm64 that are needed.
+fn described(stub: &Stub) -> Result<Description, GdbError> {
     let description = stub.description()?.ok_or(GdbError::NoDescription)?;
     match &description.architecture {
         Some(name) if name.starts_with("aarch64") => {}
@@ -186,11 +206,16 @@ fn registers(stub: &Stub) -> Result<(Registers, Vec<u64>), GdbError> {
     for name in ["TTBR1_EL1", "TCR_EL1"] {
         description.register(&[name]).ok_or(GdbError::NoRegister(name))?;
     }
+    Ok(description)
+}
+
+/// Returns the registers of the CPU that shows the kernel's tables best, and MIDR_EL1 of each CPU.
+fn registers(stub: &Stub, description: &Description) -> Result<(Registers, Vec<u64>), GdbError> {
     let mut best: Option<Registers> = None;
     let threads = stub.threads()?;
     for thread in &threads {
         stub.select(thread)?;
-        let registers = of_thread(stub, &description)?;
+        let registers = of_thread(stub, description)?;
         if best.is_none_or(|best| best.rank() < registers.rank()) {
             best = Some(registers);
         }
@@ -199,7 +224,7 @@ fn registers(stub: &Stub) -> Result<(Registers, Vec<u64>), GdbError> {
         }
     }
     let best = best.filter(|best| best.rank() != Rank::Useless).ok_or(GdbError::Off)?;
-    Ok((best, midrs(stub, &description, &threads)?))
+    Ok((best, midrs(stub, description, &threads)?))
 }
 
 /// Returns MIDR_EL1 of all threads, or nothing if one does not show it.

@@ -10,12 +10,15 @@ use std::fs;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, OnceLock};
 
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
+use signal_hook::consts::{
+    SIGALRM, SIGHUP, SIGINT, SIGPROF, SIGQUIT, SIGTERM, SIGTSTP, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU,
+};
 use signal_hook::flag::{register_conditional_default, register_usize};
 use signal_hook::low_level::emulate_default_handler;
 
-/// Signals that end a program, and the one of Ctrl-Z: a guest must not wait for a stopped program.
-const ENDING: [i32; 4] = [SIGINT, SIGTERM, SIGHUP, SIGQUIT];
+/// Signals that end a program. With them the one of Ctrl-Z is held back: a guest must not wait for a stopped program.
+const ENDING: [i32; 10] =
+    [SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU];
 
 /// State that handlers share with the program.
 struct Signals {

@@ -188,6 +188,9 @@ impl Piece {
     }
 }
 
+/// The most neighbours that are read at once.
+const TOGETHER: usize = 64;
+
 /// Memory in pieces of a file: a core, the RAM of a guest, the memory of a process.
 ///
 /// It is read by `pread`, not mapped: then a guest that writes meanwhile, or a file that becomes shorter, is an
@@ -220,6 +223,24 @@ impl Pieces {
 }
 
 impl Physical for Pieces {
+    /// Tables often are neighbours: those are read together.
+    fn read_each(&self, at: &[Pa], bytes: usize, each: &mut Each<'_>) {
+        let mut buffer = vec![0; bytes.saturating_mul(at.len().min(TOGETHER))];
+        let mut index = 0;
+        while let Some(first) = at.get(index) {
+            let follows = |(n, pa): &(usize, &Pa)| first.0.checked_add((n * bytes) as u64) == Some(pa.0);
+            let count = at[index..].iter().take(TOGETHER).enumerate().take_while(follows).count();
+            let together = self.read(*first, &mut buffer[..count * bytes]);
+            for (n, pa) in at[index..index + count].iter().enumerate() {
+                let buffer = &mut buffer[n * bytes..(n + 1) * bytes];
+                // If one of several cannot be read, each is asked for alone.
+                let read = if together.is_ok() { Ok(()) } else { self.read(*pa, buffer) };
+                each(index + n, read.map(|()| &*buffer));
+            }
+            index += count;
+        }
+    }
+
     fn read(&self, pa: Pa, into: &mut [u8]) -> Result<(), Unreadable> {
         let mut done = 0;
         while done < into.len() {
@@ -261,6 +282,11 @@ mod tests {
         Bytes::of(file, bytes.len() as u64)
     }
 
+    fn alone(memory: &Pieces, pa: Pa) -> Result<Vec<u8>, Unreadable> {
+        let mut buffer = vec![0xff; 2];
+        memory.read(pa, &mut buffer).map(|()| buffer)
+    }
+
     #[test]
     fn pieces_make_one_memory() {
         let piece = |pa, bytes, stored, offset| Piece { pa, bytes, stored, offset };
@@ -282,6 +308,14 @@ mod tests {
         assert_eq!(read(0xff, 2), Err(Unreadable::NoRam(Pa(0xff))));
         assert_eq!(read(0x200, 8), Err(Unreadable::Ends(Pa(0x200))));
         assert_eq!(read(u64::MAX, 2), Err(Unreadable::NoRam(Pa(u64::MAX))));
+        // Neighbours are read together, also if one of them is not there.
+        let mut found = Vec::new();
+        let at = [0x100, 0x102, 0x104, 0x106, 0x108, 0x104, u64::MAX - 1, 0].map(Pa);
+        memory.read_each(&at, 2, &mut |index, read| found.push((index, read.map(<[u8]>::to_vec))));
+        assert_eq!(found.len(), at.len());
+        for (index, read) in found {
+            assert_eq!(read, alone(&memory, at[index]), "{index}");
+        }
     }
 
     #[test]

@@ -2,13 +2,15 @@
 //!
 //! - `monitor`: QMP or HMP.  `answers`: parses its answers.  `ram`: the guest's RAM, read from this process.
 //! - `stub`: a gdbstub for the registers, started if there is none and ended again.
+//! - `passes`: tables that are read while the guest runs, until two passes are equal.
 //!
-//! The guest is halted from the connection to the gdbstub until the last table is read. Everything that can be asked
-//! while it runs is asked before or afterwards.
+//! The guest is halted while there is a connection to the gdbstub. Everything that can be asked or read while it runs is
+//! read before, between or afterwards.
 
 pub(super) mod answers;
 mod error;
 mod monitor;
+mod passes;
 mod ram;
 mod stub;
 
@@ -21,15 +23,13 @@ use linmap::Pa;
 pub(crate) use error::QemuError;
 
 use self::monitor::Monitor;
-use self::stub::BorrowedStub;
+use self::passes::Halting;
+use self::stub::{BorrowedStub, GOODBYE};
 use super::error::{Problem, and_released};
 use super::memory::Memory;
 use super::opened::with_note;
 use super::pause::Pause;
 use super::{Step, Tables, Wanted};
-
-/// The time in which the gdbstub has to let the guest run; after that the monitor does.
-const GOODBYE: Duration = Duration::from_millis(500);
 
 /// Reads the tables of the guest.
 pub(super) fn open(
@@ -41,11 +41,10 @@ pub(super) fn open(
     let mut monitor = Monitor::connect(path).map_err(QemuError::from)?;
     let guest = Guest::of(&mut monitor)?;
     let lent = BorrowedStub::from(&mut monitor, pause)?;
-    let begun = Instant::now();
-    let read = read(&lent, guest, pause, wanted, progress);
+    let (read, halted) = read(&lent, guest, pause, wanted, progress);
     let (left, stood) = (lent.left_halted(), !lent.goes_on());
     let released = lent.give_back();
-    let paused = (!stood).then(|| begun.elapsed());
+    let paused = (!stood).then_some(halted);
     let mut tables = with_note(and_released(read, released), left.map(|mark| mark.note(pause)))?;
     tables.paused = paused;
     if !tables.memory.is_released() {
@@ -78,8 +77,28 @@ impl Guest {
     }
 }
 
-/// Halts the guest and reads.
+/// Reads the tables. Returns them, and how long the guest was halted.
 fn read(
+    lent: &BorrowedStub<'_>,
+    mut guest: Guest,
+    pause: Pause,
+    wanted: Wanted,
+    progress: &dyn Fn(Step),
+) -> (Result<Tables, Problem>, Duration) {
+    if lent.was_running()
+        && !wanted.is_small()
+        && let Some(readable) = guest.readable.take()
+    {
+        let mut halting = Halting { lent, pause, halted: Duration::ZERO };
+        let read = halting.read((guest.name, guest.ram), Box::new(readable.pieces), wanted, progress);
+        return (read, halting.halted);
+    }
+    let begun = Instant::now();
+    (read_halted(lent, guest, pause, wanted, progress), begun.elapsed())
+}
+
+/// Halts the guest and reads all of it.
+fn read_halted(
     lent: &BorrowedStub<'_>,
     guest: Guest,
     pause: Pause,

@@ -3,6 +3,11 @@
 //! Tables of pages are mostly such runs, so that 128 MiB of tables become a few. All tables of a level are read
 //! together, level by level, and none twice, whatever points to it: the time is bounded by the memory, not by the
 //! contents of tables. Nothing here judges; a table that cannot be read is recorded for the report.
+//!
+//! The tables of a machine that runs can be read again: those that differ are replaced, and no longer reached ones go.
+
+mod pass;
+mod runs;
 
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
@@ -11,6 +16,7 @@ use linmap::{Descriptor, Entry, Geometry, Half, Level, Pa, ReadTables, Slot, Va}
 
 use super::memory::{Physical, Unreadable};
 use super::{Step, Wanted};
+use runs::{Run, Runs};
 
 /// The most tables: those of 8 TiB in 4K pages.
 const MAX_TABLES: usize = 1 << 22;
@@ -47,17 +53,6 @@ pub(crate) struct TooMany {
     pub(crate) tables: usize,
 }
 
-/// Entries that grow in equal steps.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Run {
-    /// The first entry.
-    value: u64,
-    /// Its index in the table.
-    start: u16,
-    /// log2 of the step, or 0 if all are equal.
-    shift: u8,
-}
-
 /// The place of a table's entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stored {
@@ -78,6 +73,15 @@ pub(crate) struct Snapshot {
     ended: Option<Unreadable>,
     /// By level, the entries that were asked for last.
     last: [Cell<Last>; Level::COUNT],
+}
+
+/// The findings of one pass over the tables.
+#[derive(Debug, Default)]
+pub(super) struct Pass {
+    /// The tables that are new, or differ from what was known.
+    pub(super) differing: HashSet<Pa>,
+    /// The tables above the last level, each with its level.
+    pub(super) upper: Vec<(Pa, Level)>,
 }
 
 /// The entries that were asked for last, as a walk asks for the next ones soon.
@@ -111,21 +115,59 @@ impl Snapshot {
         progress: &dyn Fn(Step),
     ) -> Result<Self, TooMany> {
         let mut snapshot = Self::default();
-        let Some(range) = wanted.range(geometry) else { return Ok(snapshot) };
+        snapshot.read_again(from, (geometry, root), wanted, &|_, _| false, progress)?;
+        Ok(snapshot)
+    }
+
+    /// Reads the wanted tables that are not known, and those that `again` names. Tables that are not reached any more
+    /// are forgotten, unless reading ended early.
+    pub(super) fn read_again(
+        &mut self,
+        from: &dyn Physical,
+        (geometry, root): (Geometry, Pa),
+        wanted: Wanted,
+        again: &dyn Fn(Level, Pa) -> bool,
+        progress: &dyn Fn(Step),
+    ) -> Result<Pass, TooMany> {
+        (self.ended, self.last) = (None, Default::default());
+        let (mut pass, mut reached) = (Pass::default(), HashSet::new());
+        let Some(range) = wanted.range(geometry) else { return Ok(pass) };
         let base = Va(geometry.base(Half::Upper));
         let mut level = geometry.root();
         let mut pending = vec![clipped(geometry, level, root, base, range)];
         loop {
-            snapshot.read_level(from, geometry, level, &pending, progress)?;
-            if level == Level::PAGE || snapshot.ended.is_some() {
-                return Ok(snapshot);
+            let unknown = |table: Pa, known: bool| !known || again(level, table);
+            self.read_level(from, geometry, (level, &pending), &unknown, &mut pass.differing, progress)?;
+            reached.extend(pending.iter().map(|table| table.table));
+            if !self.unread.is_empty() {
+                let here: HashSet<Pa> = pending.iter().map(|table| table.table).collect();
+                self.unread.retain(|(table, at), _| *at != level || here.contains(table));
             }
-            pending = snapshot.children(geometry, level, &pending, range);
+            if self.ended.is_some() {
+                return Ok(pass);
+            }
+            if level == Level::PAGE {
+                self.tables.retain(|table, _| reached.contains(table));
+                return Ok(pass);
+            }
+            pass.upper.extend(pending.iter().map(|table| (table.table, level)));
+            pending = self.children(geometry, level, &pending, range);
             if pending.len() > MAX_TABLES {
-                return Err(TooMany { root, tables: snapshot.tables() });
+                return Err(TooMany { root, tables: self.tables() });
             }
             level = level.next();
         }
+    }
+
+    /// Returns how many entries from the one that was asked for last on grow in equal steps, itself included, and the
+    /// step; 1 if another table was asked for since then.
+    #[inline]
+    pub(crate) fn run(&self, slot: Slot, level: Level) -> (u64, u64) {
+        let last = self.last[level.ordinal()].get();
+        if last.table == slot.table && last.first <= slot.index && slot.index < last.end {
+            return ((last.end - slot.index) as u64, last.step);
+        }
+        (1, 0)
     }
 
     /// Returns how many tables were read.
@@ -150,17 +192,19 @@ impl Snapshot {
         unread
     }
 
-    /// Reads the tables of one level that were not read yet.
+    /// Reads the tables of one level that `is_wanted` names, by their address and whether they are known. Adds those
+    /// that are new or differ to `differing`.
     fn read_level(
         &mut self,
         from: &dyn Physical,
         geometry: Geometry,
-        level: Level,
-        pending: &[Pending],
+        (level, pending): (Level, &[Pending]),
+        is_wanted: &dyn Fn(Pa, bool) -> bool,
+        differing: &mut HashSet<Pa>,
         progress: &dyn Fn(Step),
     ) -> Result<(), TooMany> {
-        let mut new: Vec<&Pending> =
-            pending.iter().filter(|table| !self.tables.contains_key(&table.table)).collect();
+        let is_wanted = |table: &&Pending| is_wanted(table.table, self.tables.contains_key(&table.table));
+        let mut new: Vec<&Pending> = pending.iter().filter(is_wanted).collect();
         // In order of address, so that a file is read forwards.
         new.sort_by_key(|table| (table.table, table.va));
         new.dedup_by_key(|table| table.table);
@@ -168,16 +212,24 @@ impl Snapshot {
         let mut words = Vec::new();
         for batch in new.chunks(BATCH) {
             let at: Vec<Pa> = batch.iter().map(|table| table.table).collect();
-            from.read_each(&at, bytes, &mut |index, read| match read {
-                Ok(bytes) => {
-                    words.clear();
-                    words.extend(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)));
-                    self.store(at[index], &words);
+            from.read_each(&at, bytes, &mut |index, read| {
+                let (table, va) = (at[index], batch[index].va);
+                match read {
+                    Ok(bytes) => {
+                        words.clear();
+                        words.extend(bytes.as_chunks().0.iter().map(|word| u64::from_le_bytes(*word)));
+                        self.unread.remove(&(table, level));
+                        if self.holds(table, &words) {
+                            return;
+                        }
+                        self.store(table, &words);
+                    }
+                    Err(why) => {
+                        self.tables.remove(&table);
+                        self.unread.insert((table, level), Unread { table, level, va, why });
+                    }
                 }
-                Err(why) => {
-                    let (table, va) = (at[index], batch[index].va);
-                    self.unread.insert((table, level), Unread { table, level, va, why });
-                }
+                differing.insert(table);
             });
             let kept = self.words.len() + 2 * self.runs.len() + 32 * self.unread.len();
             if self.tables.len() > MAX_TABLES || kept > MAX_WORDS {
@@ -318,26 +370,5 @@ fn clipped(geometry: Geometry, level: Level, table: Pa, va: Va, (first, last): (
     Pending { table, va, first: slot(first).min(end), last: slot(last).min(end) }
 }
 
-/// The runs of a table, in order.
-struct Runs<'w> {
-    words: &'w [u64],
-    at: usize,
-}
-
-impl Iterator for Runs<'_> {
-    type Item = Run;
-
-    fn next(&mut self) -> Option<Run> {
-        let words = self.words.get(self.at..)?;
-        let value = *words.first()?;
-        let step = words.get(1).map_or(0, |second| second.wrapping_sub(value));
-        // A step is 0 or a power of two from 4K on; other entries are runs of one.
-        let stepped = step == 0 || step.is_power_of_two() && step >= 1 << 12;
-        let pairs = words.windows(2).take_while(|pair| pair[1].wrapping_sub(pair[0]) == step);
-        let count = if stepped { 1 + pairs.count() } else { 1 };
-        let shift = if count == 1 || step == 0 { 0 } else { step.trailing_zeros() as u8 };
-        let run = Run { value, start: self.at as u16, shift };
-        self.at += count;
-        Some(run)
-    }
-}
+#[cfg(test)]
+mod tests;

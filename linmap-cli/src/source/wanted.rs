@@ -11,6 +11,16 @@ pub(crate) enum Wanted {
     Range(Va, Va),
 }
 
+impl Wanted {
+    /// Returns true if its tables are read in a moment, whatever is mapped: at most 1 GiB of addresses.
+    pub(super) const fn is_small(self) -> bool {
+        match self {
+            Self::All => false,
+            Self::Range(first, last) => last.0.saturating_sub(first.0) < 1 << 30,
+        }
+    }
+}
+
 /// The progress of a long step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Step {

@@ -2,6 +2,9 @@
 //! stops when its gdbstub is connected to, reports that if it ran, and runs again only when told to.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
@@ -46,6 +49,8 @@ pub(crate) struct Guest {
     /// The number of tables.
     pub(crate) tables: usize,
     memory: BTreeMap<u64, Vec<u8>>,
+    /// The file that has its RAM, if that is shared.
+    shared: Option<(PathBuf, File)>,
     state: Mutex<State>,
     /// A message for each question about memory that is not answered.
     stuck: (Mutex<Sender<()>>, Mutex<Receiver<()>>),
@@ -55,6 +60,7 @@ struct State {
     running: bool,
     since: Instant,
     longest: Duration,
+    halts: u64,
     /// Character devices, by name.
     devices: BTreeMap<String, String>,
 }
@@ -82,6 +88,7 @@ impl Guest {
             running: true,
             since: Instant::now(),
             longest: Duration::ZERO,
+            halts: 0,
             devices: BTreeMap::from([("serial0".to_owned(), "null".to_owned())]),
         };
         let (sender, receiver) = channel();
@@ -92,9 +99,33 @@ impl Guest {
             ram: kernel.ram,
             tables: tables.pages.len(),
             memory,
+            shared: None,
             state: Mutex::new(state),
             stuck,
         }
+    }
+
+    /// The same, with its RAM in a shared file.
+    pub(crate) fn shared(kernel: Kernel, habits: Habits, path: &Path) -> Self {
+        let guest = Self::new(kernel, habits);
+        let file =
+            File::options().read(true).write(true).create(true).truncate(true).open(path).expect("a file");
+        file.set_len(guest.ram).expect("a sparse file");
+        for (pa, bytes) in &guest.memory {
+            file.write_all_at(bytes, pa - RAM).expect("room");
+        }
+        Self { shared: Some((path.to_owned(), file)), ..guest }
+    }
+
+    /// Changes a word of its shared RAM, if it runs.
+    pub(crate) fn store(&self, pa: u64, word: u64) -> bool {
+        let (_, file) = self.shared.as_ref().expect("shared RAM");
+        self.state(|state| {
+            if state.running {
+                file.write_all_at(&word.to_le_bytes(), pa - RAM).expect("room");
+            }
+            state.running
+        })
     }
 
     fn state<T>(&self, act: impl FnOnce(&mut State) -> T) -> T {
@@ -105,6 +136,7 @@ impl Guest {
     pub(crate) fn stop(&self) -> bool {
         self.state(|state| {
             state.since = Instant::now();
+            state.halts += u64::from(state.running);
             std::mem::replace(&mut state.running, false)
         })
     }
@@ -125,6 +157,11 @@ impl Guest {
     /// Returns the longest time for which it was halted.
     pub(crate) fn longest_halt(&self) -> Duration {
         self.state(|state| state.longest)
+    }
+
+    /// Returns how often it was halted.
+    pub(crate) fn halts(&self) -> u64 {
+        self.state(|state| state.halts)
     }
 
     /// Returns the names of its character devices, except those from its start.
@@ -171,6 +208,13 @@ impl Guest {
             ("info", "chardev") => self.state(|state| {
                 state.devices.iter().map(|(name, file)| format!("{name}: filename={file}\r\n")).collect()
             }),
+            ("info", "memdev") if self.shared.is_some() => {
+                "memory backend: mem\r\n  size:  1\r\n  share: true\r\n".to_owned()
+            }
+            ("qom-get", "/objects/mem mem-path") if self.shared.is_some() => {
+                let path = self.shared.as_ref().map(|shared| shared.0.display().to_string());
+                format!("{:?}\r\n", path.unwrap_or_default())
+            }
             ("qom-get", _) => "4208931888\r\n".to_owned(),
             ("chardev-add", device) => {
                 let name = device.strip_prefix("null,id=").expect("a null device with a name");

@@ -57,7 +57,7 @@ impl Machine {
 fn start(files: &Path, source: &str, more: &[&str]) -> Child {
     // Tests in the background of a shell ignore SIGINT, and so would their children.
     let mut command = Command::new("env");
-    command.args(["--default-signal=HUP,INT,TERM", env!("CARGO_BIN_EXE_linmap")]);
+    command.args(["--default-signal=HUP,INT,TERM,USR1,ALRM", env!("CARGO_BIN_EXE_linmap")]);
     command.args(["stat", source]).args(more).env("TMPDIR", files);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     command.spawn().expect("linmap runs")
@@ -74,7 +74,7 @@ const STUCK: Habits = Habits { most_reads: 5, ..QEMU };
 
 #[test]
 fn a_guest_goes_on_when_the_command_is_interrupted() {
-    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP, Signal::USR1, Signal::ALARM] {
         for by_port in [false, true] {
             let machine = Machine::new(STUCK);
             let source = &if by_port { stub::listen(&machine.guest) } else { machine.source.clone() };

@@ -27,6 +27,7 @@ mod report;
 mod run;
 mod saved;
 mod schema;
+mod shared;
 mod stat;
 mod stub;
 mod tables;

@@ -35,7 +35,7 @@ fn serve(guest: &Guest, mut socket: impl Read + Write) {
         let _ = send(&mut socket, b"T02thread:01;");
     }
     let (mut arrived, mut buffer, mut reads) = (Vec::new(), [0; 4096], 0);
-    let mut thread = 1;
+    let (mut thread, mut is_described) = (1, false);
     loop {
         let Some(packet) = take(&mut arrived) else {
             match socket.read(&mut buffer) {
@@ -51,6 +51,12 @@ fn serve(guest: &Guest, mut socket: impl Read + Write) {
                 guest.is_stuck();
                 continue;
             }
+        }
+        is_described |= packet.starts_with("qXfer:features:read:");
+        if packet.starts_with('p') && !is_described {
+            // QEMU shows only the registers that every debugger knows.
+            let _ = send(&mut socket, b"E14");
+            continue;
         }
         if let Some(selected) = packet.strip_prefix("Hg") {
             thread = selected.parse().expect("a thread");

@@ -16,7 +16,7 @@ pub(crate) enum By {
     Size,
     /// Its permissions, with those of the tables above
     Permission,
-    /// What else maps it: the kernel image, modules, vmalloc; and page tables
+    /// The region that maps it as well: the kernel image, modules, vmalloc; and page tables
     Owner,
 }
 

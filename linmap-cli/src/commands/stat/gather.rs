@@ -9,9 +9,9 @@ use crate::linux::evidence::{Evidence, Seen};
 use crate::linux::invalid::Context;
 use crate::linux::regions::{self, Name, Regions};
 use crate::linux::release::Release;
-use crate::map::descent::descend;
 use crate::map::image::Image;
 use crate::map::permissions::el1_executes;
+use crate::map::runs::descend_runs;
 use crate::map::view::{View, WalkError};
 
 /// The most pieces of code that are checked; all of them tell the same.
@@ -88,12 +88,12 @@ fn alias(view: &View<'_>, offset: u64, memory: Range<Pa>) -> Result<Seen, WalkEr
     if first < start || last > end || last < first {
         return Ok(seen);
     }
-    let _ = descend(&view.bounded(), view.geometry, view.root, (first, last), |found| {
+    let _ = descend_runs(view, (first, last), |entries| {
+        let found = entries.first;
         let Entry::Leaf(leaf) = found.entry else { return ControlFlow::Continue(()) };
         if leaf.valid && leaf.oa.0.wrapping_add(offset) == found.va.0 {
-            let bytes = view.geometry.level_size(found.level);
             let from = found.va.max(first);
-            let to = Va(found.va.0 + (bytes - 1)).min(last);
+            let to = Va(found.va.0 + (entries.bytes - 1)).min(last);
             let writable = found.limits.restrict(leaf.attributes).is_writable();
             *(if writable { &mut seen.writable } else { &mut seen.read_only }) += to.0 - from.0 + 1;
         }
@@ -119,15 +119,15 @@ fn code_elsewhere(
     };
     let mut code: Vec<Range<Pa>> = Vec::new();
     for place in places {
-        let _ = descend(&view.bounded(), view.geometry, view.root, place, |found| {
+        let _ = descend_runs(view, place, |entries| {
+            let found = entries.first;
             let Entry::Leaf(leaf) = found.entry else { return ControlFlow::Continue(()) };
             let attributes = found.limits.restrict(leaf.attributes);
-            let bytes = view.geometry.level_size(found.level);
-            let is_own = own.contains(&leaf.oa);
+            let end = Pa(leaf.oa.0.saturating_add(entries.bytes));
+            let is_own = leaf.oa < own.end && own.start < end;
             if !leaf.valid || attributes.is_writable() || !el1_executes(attributes) || is_own {
                 return ControlFlow::Continue(());
             }
-            let end = Pa(leaf.oa.0.saturating_add(bytes));
             match code.last_mut() {
                 Some(last) if last.end == leaf.oa => last.end = end,
                 _ => code.push(leaf.oa..end),

@@ -2,12 +2,12 @@
 
 use std::ops::{ControlFlow, Range};
 
-use linmap::{Entry, Geometry, Leaf, Level, Pa, Stats, Va};
+use linmap::{Entry, Geometry, Leaf, Level, Pa, Stats, Va, Visited};
 
 use crate::linux::invalid::Pieces;
 use crate::linux::regions;
-use crate::map::descent::descend;
 use crate::map::linear;
+use crate::map::runs::descend_runs;
 use crate::map::view::{View, WalkError};
 
 /// More banks of RAM than any machine has.
@@ -67,19 +67,21 @@ impl Surveyor {
     }
 
     fn walk(&mut self, view: &View<'_>, range: (Va, Va)) -> Result<(), WalkError> {
-        let _ = descend(&view.bounded(), self.geometry, view.root, range, |found| {
-            match found.entry {
-                Entry::Leaf(leaf) => self.leaf(found.va, found.level, leaf),
-                entry => self.survey.stats.add_entry(found.level, entry),
+        let _ = descend_runs(view, range, |found| {
+            let Visited { va, level, entry, .. } = *found.first;
+            match entry {
+                Entry::Leaf(leaf) => self.leaves((va, level, leaf), found.count),
+                entry => self.survey.stats.add_entry(level, entry),
             }
             ControlFlow::Continue(())
         })?;
         Ok(())
     }
 
+    /// Adds leaves that continue each other, by the first of them.
     #[inline]
-    fn leaf(&mut self, va: Va, level: Level, leaf: Leaf) {
-        let bytes = self.geometry.level_size(level);
+    fn leaves(&mut self, (va, level, leaf): (Va, Level, Leaf), count: u64) {
+        let bytes = self.geometry.level_size(level).saturating_mul(count);
         let survey = &mut self.survey;
         if survey.first.is_none() {
             survey.first = Some(va);
@@ -88,7 +90,7 @@ impl Surveyor {
             survey.invalid.add(va.0, leaf.oa.0, bytes);
             return;
         }
-        survey.stats.add_leaves(level, leaf.contiguous, 1);
+        survey.stats.add_leaves(level, leaf.contiguous, count);
         let end = Pa(leaf.oa.0.saturating_add(bytes));
         if let Some(last) = survey.memory.last_mut()
             && last.end == leaf.oa
@@ -100,8 +102,34 @@ impl Surveyor {
             survey.is_scattered = true;
         }
         if level != Level::PAGE || leaf.contiguous {
-            let is_image = leaf.oa < self.image.end && self.image.start < end;
-            survey.large += if is_image { 0 } else { bytes };
+            let size = self.geometry.level_size(level);
+            survey.large += bytes - size.saturating_mul(touched(&(leaf.oa..end), &self.image, size));
         }
+    }
+}
+
+/// Returns how many leaves of a size, in a piece of memory that consists of them, have a byte of the image.
+fn touched(piece: &Range<Pa>, image: &Range<Pa>, size: u64) -> u64 {
+    let (start, end) = (image.start.max(piece.start).0, image.end.min(piece.end).0);
+    if start >= end {
+        return 0;
+    }
+    let number = |at: u64| (at - piece.start.0) / size;
+    number(end - 1) - number(start) + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leaves_of_the_image_are_counted_whole() {
+        let piece = Pa(100)..Pa(200);
+        let of = |start, end| touched(&piece, &(Pa(start)..Pa(end)), 10);
+        assert_eq!(
+            [of(0, 100), of(0, 101), of(109, 111), of(110, 120), of(150, 900), of(200, 300)],
+            [0, 1, 2, 1, 5, 0]
+        );
+        assert_eq!(of(0, 0), 0);
     }
 }

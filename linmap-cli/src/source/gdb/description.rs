@@ -18,7 +18,7 @@ pub(super) struct Register {
 
 /// A description, as far as it was read.
 #[derive(Default, Debug)]
-pub(super) struct Description {
+pub(in crate::source) struct Description {
     /// The target's architecture, by gdb's name.
     pub(super) architecture: Option<String>,
     registers: HashMap<String, Register>,

@@ -156,6 +156,12 @@ impl Stub {
         Ok(Some(description))
     }
 
+    /// Makes the stub show all registers, whose description is known: QEMU shows those of the system only on a connection
+    /// that has asked for the description.
+    pub(super) fn show_registers(&self) -> Result<(), StubError> {
+        self.ask("qXfer:features:read:target.xml:0,8").map(drop)
+    }
+
     fn document(&self, name: &str) -> Result<Option<String>, StubError> {
         let mut document = String::new();
         while document.len() < MAX_DOCUMENT {

@@ -5,6 +5,7 @@ use std::net::TcpListener;
 use std::os::unix::fs::{DirBuilderExt, chown};
 use std::path::{Path, PathBuf};
 use std::process;
+use std::time::Duration;
 
 use super::answers::{self, Listening};
 use super::error::QemuError;
@@ -15,6 +16,8 @@ use crate::source::interrupts::{self, Held};
 use crate::source::mark::Mark;
 use crate::source::pause::Pause;
 
+/// The time in which the gdbstub has to let the guest run; after that the monitor does.
+pub(super) const GOODBYE: Duration = Duration::from_millis(500);
 /// The beginning of the name of the socket's directory.
 const DIRECTORY: &str = "linmap-";
 /// The socket's name in it.
@@ -97,6 +100,11 @@ impl<'m> BorrowedStub<'m> {
     /// Returns true if the guest is to run afterwards: if it ran before, or is to be resumed.
     pub(super) const fn goes_on(&self) -> bool {
         self.goes_on
+    }
+
+    /// Returns true if the guest ran before.
+    pub(super) const fn was_running(&self) -> bool {
+        self.running
     }
 
     /// Returns the mark of a killed run that left the guest halted, if there is one.
