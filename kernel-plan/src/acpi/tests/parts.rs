@@ -232,7 +232,7 @@ fn consoles_of_every_kind() {
     assert!(machine.uart.is_none() && notes[0].starts_with("no console is named"), "{notes:?}");
 }
 
-/// What is at other addresses than those that tables name is not known.
+/// A port at any other address than those that tables name is not known.
 #[test]
 fn no_console_is_tried_that_no_table_names() {
     let consoles = |file: &[u8]| Consoles::new(&machine(file).0, 40, &mut |note| panic!("{note}"));
