@@ -192,7 +192,7 @@ mod tests {
         let memory = vec![
             (NAMES, names),
             (OFFSETS, offsets),
-            (1, table),
+            (0x8000, table),
             (0x1000, index),
             (0x2000, count),
             (0x3000, base.to_le_bytes().to_vec()),
@@ -200,7 +200,7 @@ mod tests {
         let told = move |name: &str| match name {
             "kallsyms_names" => Some(NAMES),
             "kallsyms_offsets" => Some(OFFSETS),
-            "kallsyms_token_table" => Some(1),
+            "kallsyms_token_table" => Some(0x8000),
             "kallsyms_token_index" => Some(0x1000),
             "kallsyms_num_syms" => Some(0x2000),
             "kallsyms_relative_base" if !is_relative => Some(0x3000),
