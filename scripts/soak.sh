@@ -43,6 +43,11 @@ soak() {
     return $status
 }
 
+# As many CPUs as there can be: each comes in, works, and maps and unmaps a page while all others do.
+start=$SECONDS
+"$target/release/linmap" boot --json --image "$target/linmap.img" --ram 1G --cpus 512 --count --run cpus >/dev/null
+printf '512 CPUs work  %5d s\n' $((SECONDS - start))
+
 for size in ${SIZES:-4k 16k 64k}; do
     for mode in ${MODES:-1 2-pages 2-park 3-pages 3-park fixed}; do
         read -ra more < <(options "$mode" && echo)

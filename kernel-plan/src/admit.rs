@@ -2,7 +2,7 @@
 
 use core::fmt;
 
-use linmap::{BbmPromise, CacheType, Features, Geometry, OaFormat, Promise};
+use linmap::{BbmPromise, CacheType, Features, Geometry, OaFormat, Pa, Promise};
 
 use crate::bootargs::Bbml2;
 
@@ -78,6 +78,8 @@ pub enum Refusal {
     NoMemory,
     /// The firmware does not start it.
     NotStarted(StartError),
+    /// The address of its spin table is not in RAM that is mapped.
+    NoRelease(Pa),
     /// It was started and did not report in time.
     Silent,
     /// It cannot be interrupted.
@@ -93,8 +95,14 @@ pub enum StartError {
     AlreadyOn,
     /// The firmware has no CPU_ON.
     NotSupported,
-    /// Anything else.
+    /// The firmware does not allow it.
+    Denied,
+    /// The firmware takes the address of the code for one that a CPU cannot start at.
+    BadAddress,
+    /// The firmware has tried, and failed.
     Failed,
+    /// Anything else.
+    Other,
 }
 
 impl fmt::Display for Refusal {
@@ -133,6 +141,9 @@ impl fmt::Display for Refusal {
                 )
             }
             Self::NoMemory => f.write_str("has no memory for a stack: more RAM is needed"),
+            Self::NoRelease(at) => {
+                write!(f, "is not started: its release address {at} is not in RAM that is mapped")
+            }
             Self::NotStarted(StartError::NoSuchCpu) => {
                 f.write_str("is not known to the firmware: PSCI CPU_ON takes its MPIDR for invalid")
             }
@@ -142,7 +153,18 @@ impl fmt::Display for Refusal {
             Self::NotStarted(StartError::NotSupported) => {
                 f.write_str("is not started: the firmware has no PSCI CPU_ON")
             }
-            Self::NotStarted(StartError::Failed) => f.write_str("is not started: PSCI CPU_ON failed"),
+            Self::NotStarted(StartError::Denied) => {
+                f.write_str("is refused by the firmware: PSCI CPU_ON returns DENIED")
+            }
+            Self::NotStarted(StartError::BadAddress) => f.write_str(
+                "is refused by the firmware: PSCI CPU_ON takes the address of the image for invalid",
+            ),
+            Self::NotStarted(StartError::Failed) => {
+                f.write_str("is not started: PSCI CPU_ON returns INTERNAL_FAILURE")
+            }
+            Self::NotStarted(StartError::Other) => {
+                f.write_str("is not started: PSCI CPU_ON fails for a reason that it does not have")
+            }
             Self::Silent => f.write_str("was started and has not reported in time"),
             Self::NoInterrupts => f.write_str("takes no interrupts, so nothing wakes it"),
         }
@@ -347,7 +369,23 @@ mod tests {
             (Refusal::Silent, "was started and has not reported in time"),
             (Refusal::NoInterrupts, "takes no interrupts, so nothing wakes it"),
             (Refusal::NoMemory, "has no memory for a stack: more RAM is needed"),
-            (Refusal::NotStarted(StartError::Failed), "is not started: PSCI CPU_ON failed"),
+            (
+                Refusal::NoRelease(Pa(0xd8)),
+                "is not started: its release address 0xd8 is not in RAM that is mapped",
+            ),
+            (
+                Refusal::NotStarted(StartError::Denied),
+                "is refused by the firmware: PSCI CPU_ON returns DENIED",
+            ),
+            (
+                Refusal::NotStarted(StartError::BadAddress),
+                "is refused by the firmware: PSCI CPU_ON takes the address of the image for invalid",
+            ),
+            (Refusal::NotStarted(StartError::Failed), "is not started: PSCI CPU_ON returns INTERNAL_FAILURE"),
+            (
+                Refusal::NotStarted(StartError::Other),
+                "is not started: PSCI CPU_ON fails for a reason that it does not have",
+            ),
         ] {
             assert_eq!(refusal.to_string(), said);
         }

@@ -1,33 +1,44 @@
-//! The CPUs of a device tree: which exist, which can be started, and their order.
+//! The CPUs of a machine: which exist, how each is started, and their order; and how a device tree describes them.
 //!
-//! The tree is not trusted: a CPU that makes no sense is reported and left out.
+//! The description is not trusted: a CPU that makes no sense is reported and left out.
 
 use arrayvec::ArrayVec;
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::standard::NodeStandard;
 use dtoolkit::{Node, Property};
+use linmap::Pa;
 
-use crate::device_tree::text;
+use crate::device_tree::{number, text};
 use crate::note::{CpuDefect, Note};
 
 /// The most CPUs that are used.
-pub const MAX: usize = 64;
+pub const MAX: usize = 512;
 
 /// The fields of MPIDR_EL1 that tell CPUs apart, Aff3 to Aff0: PSCI and device trees name a CPU by them.
 pub const AFFINITY: u64 = 0xff_00ff_ffff;
 
+/// The way to start a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Start {
+    /// By PSCI CPU_ON.
+    Psci,
+    /// The CPU is in a loop of the firmware's until the address of code is stored here: 8 bytes, aligned.
+    SpinTable(Pa),
+    /// None that is known.
+    Unknown,
+}
+
 /// A CPU that may run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Listed {
-    mpidr: u64,
-    /// PSCI starts it.
-    by_psci: bool,
+pub(crate) struct Listed {
+    pub(crate) mpidr: u64,
+    pub(crate) start: Start,
 }
 
 /// The CPUs of a machine.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Cpus {
-    /// The number of nodes that describe one.
+    /// The number of CPUs that the description has.
     pub present: u32,
     listed: ArrayVec<Listed, MAX>,
     /// The number of CPUs that there was no room for.
@@ -46,23 +57,36 @@ impl Cpus {
         };
         let cell_bytes = (parent.address_space().address_cells as usize).saturating_mul(4);
         for node in parent.children().filter(is_cpu) {
-            cpus.present += 1;
-            match listed(node, cell_bytes) {
-                Ok(cpu) if cpus.listed.iter().any(|c| c.mpidr == cpu.mpidr) => {
-                    note(Note::Cpu { name: node.name(), defect: CpuDefect::Duplicate(cpu.mpidr) });
-                }
-                Ok(cpu) => cpus.beyond += u32::from(cpus.listed.try_push(cpu).is_err()),
-                Err(defect) => note(Note::Cpu { name: node.name(), defect }),
-            }
+            cpus.add(node.name(), listed(node, cell_bytes), note);
         }
-        if cpus.beyond != 0 {
-            note(Note::CpusLeftOut { count: cpus.beyond, most: MAX });
-        }
+        cpus.note_left_out(note);
         cpus
     }
 
+    /// Adds a CPU, by the name that notes call it.
+    pub(crate) fn add(&mut self, name: &str, cpu: Result<Listed, CpuDefect>, note: &mut dyn FnMut(Note<'_>)) {
+        self.present += 1;
+        match cpu {
+            Ok(Listed { mpidr, .. }) if mpidr & !AFFINITY != 0 => {
+                note(Note::Cpu { name, defect: CpuDefect::Mpidr(mpidr) });
+            }
+            Ok(Listed { mpidr, .. }) if self.listed.iter().any(|c| c.mpidr == mpidr) => {
+                note(Note::Cpu { name, defect: CpuDefect::Duplicate(mpidr) });
+            }
+            Ok(cpu) => self.beyond += u32::from(self.listed.try_push(cpu).is_err()),
+            Err(defect) => note(Note::Cpu { name, defect }),
+        }
+    }
+
+    /// Notes how many CPUs there was no room for.
+    pub(crate) fn note_left_out(&self, note: &mut dyn FnMut(Note<'_>)) {
+        if self.beyond != 0 {
+            note(Note::CpusLeftOut { count: self.beyond, most: MAX });
+        }
+    }
+
     /// Returns the CPUs to run: first the one that boots, which has this MPIDR, then the others in the order of the
-    /// device tree, `limit` in all. Calls `note` for each that cannot be started.
+    /// description, `limit` in all. Calls `note` for each that cannot be started.
     pub fn order(&self, boot: u64, limit: Option<u32>, note: &mut dyn FnMut(Note<'_>)) -> Order {
         let boot = boot & AFFINITY;
         let mut order = Order::new();
@@ -75,13 +99,17 @@ impl Cpus {
             if order.len() == most {
                 break;
             }
-            if cpu.by_psci {
-                order.push(cpu.mpidr);
-            } else {
-                note(Note::NotByPsci { mpidr: cpu.mpidr });
+            match cpu.start {
+                Start::Unknown => note(Note::NotByPsci { mpidr: cpu.mpidr }),
+                Start::Psci | Start::SpinTable(_) => order.push(cpu.mpidr),
             }
         }
         order
+    }
+
+    /// Returns the way to start a CPU.
+    pub fn start(&self, mpidr: u64) -> Start {
+        self.listed.iter().find(|cpu| cpu.mpidr == mpidr).map_or(Start::Unknown, |cpu| cpu.start)
     }
 }
 
@@ -97,10 +125,17 @@ fn listed(node: FdtNode<'_>, cell_bytes: usize) -> Result<Listed, CpuDefect> {
         return Err(CpuDefect::Reg { bytes: bytes.len(), cell_bytes });
     }
     let mpidr = bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b));
-    if mpidr & !AFFINITY != 0 {
-        return Err(CpuDefect::Mpidr(mpidr));
+    Ok(Listed { mpidr, start: start(node) })
+}
+
+/// Returns the way to start the CPU of a node.
+fn start(node: FdtNode<'_>) -> Start {
+    let release = || number(node.property("cpu-release-addr")?.value()).filter(|at| at.is_multiple_of(8));
+    match text(node, "enable-method") {
+        Some("psci") => Start::Psci,
+        Some("spin-table") => release().map_or(Start::Unknown, |at| Start::SpinTable(Pa(at))),
+        _ => Start::Unknown,
     }
-    Ok(Listed { mpidr, by_psci: text(node, "enable-method") == Some("psci") })
 }
 
 fn is_cpu(node: &FdtNode<'_>) -> bool {
@@ -162,7 +197,7 @@ mod tests {
         assert_eq!(order(&cpus, 0, Some(1)), (vec![0], vec![]));
         let (known, notes) = order(&cpus, 7, None);
         assert_eq!(known, [7, 0, 1, 0x100, 0x101]);
-        assert_eq!(notes, ["the device tree lists no usable CPU with MPIDR 0x7, which boots"]);
+        assert_eq!(notes, ["no usable CPU is listed with MPIDR 0x7, which boots"]);
     }
 
     #[test]
@@ -201,21 +236,45 @@ mod tests {
         );
         let (known, notes) = order(&cpus, 0, None);
         assert_eq!(known, [0, 8]);
-        assert_eq!(notes, ["the CPU with MPIDR 0x1 is not started: not by PSCI"]);
+        assert_eq!(
+            notes,
+            ["the CPU with MPIDR 0x1 is not started: not by PSCI, and no spin table has its release address"]
+        );
+    }
+
+    #[test]
+    fn a_spin_table_has_an_address_for_each_cpu() {
+        const SPIN: (&str, &[u8]) = ("enable-method", b"spin-table\0");
+        let release = |at: &'static [u8]| ("cpu-release-addr", at);
+        let (cpus, notes) = read(
+            1,
+            &[
+                &[("reg", &[0; 4]), SPIN, release(&[0, 0, 0, 0, 0, 0, 0, 0xd8])],
+                &[("reg", &[0, 0, 0, 1]), SPIN, release(&[0, 0, 0, 1, 0, 0, 0, 0xe0])],
+                &[("reg", &[0, 0, 0, 2]), SPIN, release(&[0, 0, 0, 0xe8])],
+                &[("reg", &[0, 0, 0, 3]), SPIN, release(&[0, 0, 0, 0xf4])],
+            ],
+        );
+        assert_eq!((order(&cpus, 0, None).0, notes), (vec![0, 1, 2], vec![]));
+        assert_eq!(cpus.start(1), Start::SpinTable(Pa(0x1_0000_00e0)));
+        assert_eq!(
+            [2, 3, 9].map(|mpidr| cpus.start(mpidr)),
+            [Start::SpinTable(Pa(0xe8)), Start::Unknown, Start::Unknown]
+        );
     }
 
     #[test]
     fn cpus_beyond_the_most_are_named() {
-        let regs: Vec<_> = (0..70u32).map(u32::to_be_bytes).collect();
+        let regs: Vec<_> = (0..518u32).map(u32::to_be_bytes).collect();
         let nodes: Vec<_> = regs.iter().map(|reg| [("reg", &reg[..]), PSCI]).collect();
         let (cpus, notes) = read(1, &nodes.iter().map(|n| &n[..]).collect::<Vec<_>>());
         assert_eq!(
             (cpus.present, notes),
-            (70, vec!["6 CPUs left out: 64 are the most that are used".into()])
+            (518, vec!["6 CPUs left out: 512 are the most that are used".into()])
         );
-        assert_eq!(order(&cpus, 0, None).0.len(), 64);
-        assert_eq!(order(&cpus, 69, None).0.len(), 64);
-        assert_eq!(order(&cpus, 0, Some(u32::MAX)).0.len(), 64);
+        assert_eq!(order(&cpus, 0, None).0.len(), MAX);
+        assert_eq!(order(&cpus, 517, None).0.len(), MAX);
+        assert_eq!(order(&cpus, 0, Some(u32::MAX)).0.len(), MAX);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! The tree is not trusted: what does not make sense is named and left out.
 
-use dtoolkit::fdt::FdtNode;
+use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::standard::NodeStandard;
 use dtoolkit::{Node, Property};
 
@@ -15,6 +15,12 @@ use crate::note::{Defect, Note, Subject};
 pub fn total_size(header: [u8; 8]) -> Option<usize> {
     let [a, b, c, d, size @ ..] = header;
     ([a, b, c, d] == [0xd0, 0x0d, 0xfe, 0xed]).then_some(u32::from_be_bytes(size) as usize)
+}
+
+/// Returns true if a tree describes no machine, but at most what a loader has chosen. Firmware with ACPI may have such a
+/// one. A tree that cannot be read may describe anything.
+pub fn is_empty(dtb: &[u8]) -> bool {
+    Fdt::new(dtb).is_ok_and(|tree| tree.root().children().all(|node| node.name() == "chosen"))
 }
 
 /// Returns a property that is one string.
@@ -79,4 +85,20 @@ pub(crate) fn each_reg(
 pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
     let (high, low) = bytes.split_at(bytes.len().saturating_sub(8));
     high.iter().all(|b| *b == 0).then(|| low.iter().fold(0, |n, b| n << 8 | u64::from(*b)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use dtoolkit::model::{DeviceTree, DeviceTreeNode};
+
+    #[test]
+    fn a_tree_with_boot_arguments_alone_describes_nothing() {
+        let mut tree = DeviceTree::new();
+        assert!(is_empty(&tree.to_dtb()));
+        tree.root.add_child(DeviceTreeNode::new("chosen").unwrap());
+        assert!(is_empty(&tree.to_dtb()));
+        tree.root.add_child(DeviceTreeNode::new("cpus").unwrap());
+        assert!(!is_empty(&tree.to_dtb()) && !is_empty(&[0; 64]));
+    }
 }

@@ -1,4 +1,4 @@
-//! The interrupt controller and the timer that a device tree describes.
+//! The interrupt controller of a machine, and how a device tree describes it and the timer.
 
 use core::ops::Range;
 
@@ -14,7 +14,10 @@ use crate::note::{Defect, Note, Subject};
 use crate::ranges::bytes;
 
 /// The most regions of redistributors that are used.
-pub const REGIONS: usize = 4;
+pub const REGIONS: usize = 8;
+
+/// Regions of redistributors.
+pub type Regions = ArrayVec<Range<Pa>, REGIONS>;
 
 /// A GIC, by its registers.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -31,9 +34,12 @@ pub enum InterruptController {
         /// The distributor.
         distributor: Range<Pa>,
         /// Regions of redistributors, one redistributor for each CPU.
-        redistributors: ArrayVec<Range<Pa>, REGIONS>,
-        /// Bytes from one redistributor to the next, if the tree has it.
+        redistributors: Regions,
+        /// Bytes from one redistributor to the next, if the description has it.
         stride: Option<u64>,
+        /// A region may have redistributors behind one that says that it is the last (GICR_TYPER.Last), as the region was
+        /// made of single ones.
+        joined: bool,
     },
 }
 
@@ -60,8 +66,8 @@ impl InterruptController {
         // Ranges after the redistributors are not used.
         place.registers(Subject::Interrupts, note, |range| _ = ranges.try_push(range));
         let controller = match version(node) {
-            Some(2) => Self::v2(&ranges),
-            _ => Self::v3(node, &ranges),
+            Some(2) => Self::v2_of(&ranges),
+            _ => Self::v3_of(node, &ranges),
         };
         if controller.is_none() {
             note(wrong(node, Defect::NotGic));
@@ -69,23 +75,36 @@ impl InterruptController {
         (controller, timer)
     }
 
-    fn v2(ranges: &[Range<Pa>]) -> Option<Self> {
-        let [distributor, cpu_interface, ..] = ranges else { return None };
-        let fits = bytes(distributor) >= DISTRIBUTOR && bytes(cpu_interface) >= CPU_INTERFACE;
-        fits.then(|| Self::V2 { distributor: distributor.clone(), cpu_interface: cpu_interface.clone() })
+    /// Makes a GICv2; none if it has too few registers.
+    pub(crate) fn v2(distributor: Range<Pa>, cpu_interface: Range<Pa>) -> Option<Self> {
+        let fits = bytes(&distributor) >= DISTRIBUTOR && bytes(&cpu_interface) >= CPU_INTERFACE;
+        fits.then_some(Self::V2 { distributor, cpu_interface })
     }
 
-    fn v3(node: FdtNode<'_>, ranges: &[Range<Pa>]) -> Option<Self> {
-        let (distributor, rest) = ranges.split_first()?;
-        let regions = value(node, "#redistributor-regions").unwrap_or(1).min(rest.len() as u64);
-        let redistributors: ArrayVec<_, REGIONS> =
-            rest[..regions as usize].iter().take(REGIONS).cloned().collect();
-        let stride = value(node, "redistributor-stride");
-        let fits = bytes(distributor) >= DISTRIBUTOR
+    /// Makes a GICv3; none if it has too few registers.
+    pub(crate) fn v3(
+        distributor: Range<Pa>,
+        redistributors: Regions,
+        stride: Option<u64>,
+        joined: bool,
+    ) -> Option<Self> {
+        let fits = bytes(&distributor) >= DISTRIBUTOR
             && !redistributors.is_empty()
             && redistributors.iter().all(|r| bytes(r) >= REDISTRIBUTOR)
             && stride.is_none_or(|stride| stride >= REDISTRIBUTOR && stride.is_multiple_of(0x1_0000));
-        fits.then(|| Self::V3 { distributor: distributor.clone(), redistributors, stride })
+        fits.then_some(Self::V3 { distributor, redistributors, stride, joined })
+    }
+
+    fn v2_of(ranges: &[Range<Pa>]) -> Option<Self> {
+        let [distributor, cpu_interface, ..] = ranges else { return None };
+        Self::v2(distributor.clone(), cpu_interface.clone())
+    }
+
+    fn v3_of(node: FdtNode<'_>, ranges: &[Range<Pa>]) -> Option<Self> {
+        let (distributor, rest) = ranges.split_first()?;
+        let regions = value(node, "#redistributor-regions").unwrap_or(1).min(rest.len() as u64);
+        let redistributors = rest[..regions as usize].iter().take(REGIONS).cloned().collect();
+        Self::v3(distributor.clone(), redistributors, value(node, "redistributor-stride"), false)
     }
 
     /// Returns the version that the controller is used as, 2 or 3.
@@ -221,10 +240,10 @@ mod tests {
 
     #[test]
     fn more_regions_than_there_is_room_for_are_left_out() {
-        let regions = (0..8).map(|i| (0x1000_0000 + i * 0x100_0000, 0x2_0000));
+        let regions = (0..REGIONS as u64 + 2).map(|i| (0x1000_0000 + i * 0x100_0000, 0x2_0000));
         let mut tree = with_v3(&[DISTRIBUTOR].into_iter().chain(regions).collect::<Vec<_>>());
         let node = tree.find_node_mut("/intc@8000000").unwrap();
-        set(node, "#redistributor-regions", &cells(&[8]));
+        set(node, "#redistributor-regions", &cells(&[REGIONS as u32 + 2]));
         assert_eq!(read(&tree).0.unwrap().ranges().count(), 1 + REGIONS);
     }
 

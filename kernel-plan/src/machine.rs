@@ -1,22 +1,22 @@
-//! The machine that a device tree describes, as far as the kernel uses it.
+//! A machine as far as the kernel uses it, and how a device tree describes it. `acpi` makes the same value from tables.
 //!
 //! The tree comes from a boot loader and is not trusted: what makes no sense is reported and left out.
 
 use core::fmt;
 
+use crate::cpus::Cpus;
+use crate::device_tree::{bytes, text};
+use crate::efi::memory_map::{Memory, MemoryMap};
+use crate::gic::InterruptController;
+use crate::memory::{memory, reservations};
+use crate::nodes::Nodes;
+use crate::note::Note;
+use crate::ranges::{CAPACITY, Full, Lost, Ranges};
+use crate::serial::Uart;
 use arrayvec::ArrayString;
 use dtoolkit::error::FdtParseError;
 use dtoolkit::fdt::{Fdt, FdtNode};
 use dtoolkit::{Node, Property};
-use linmap::Pa;
-
-use crate::bus::Place;
-use crate::cpus::Cpus;
-use crate::device_tree::{bytes, text};
-use crate::gic::InterruptController;
-use crate::memory::{memory, reservations};
-use crate::note::{Note, Subject};
-use crate::ranges::{CAPACITY, Full, Lost, Ranges};
 
 /// The instruction that calls the firmware (Arm SMCCC).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -27,9 +27,29 @@ pub enum Conduit {
     Smc,
 }
 
-/// A machine. Nothing here points into the device tree.
+/// The description that a machine was read from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// A device tree.
+    DeviceTree,
+    /// ACPI tables, and the memory map of EFI.
+    Acpi,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::DeviceTree => "device tree",
+            Self::Acpi => "ACPI",
+        })
+    }
+}
+
+/// A machine. Nothing here points into its description.
 #[derive(Clone, Debug)]
 pub struct Machine {
+    /// Its description.
+    pub source: Source,
     /// The name of the machine.
     pub model: ArrayString<64>,
     /// The boot arguments.
@@ -42,8 +62,10 @@ pub struct Machine {
     pub no_map: Ranges,
     /// Ranges of the memory nodes that there was no room for.
     pub left_out: Lost,
-    /// The registers of the console, a PL011.
-    pub uart: Option<Pa>,
+    /// The nodes that memory belongs to, where the description has them.
+    pub nodes: Nodes,
+    /// The console.
+    pub uart: Option<Uart>,
     /// The conduit of PSCI.
     pub conduit: Option<Conduit>,
     /// The interrupt controller.
@@ -61,6 +83,8 @@ pub enum MachineError {
     Unreadable(FdtParseError),
     /// It has no usable memory node.
     NoMemory,
+    /// The firmware's memory map has no RAM.
+    NoRam,
     /// It has memory, and none of it may be mapped.
     NothingToMap,
     /// It reserves more separate ranges than can be kept apart, so what is free is unknown.
@@ -77,6 +101,7 @@ impl fmt::Display for MachineError {
             Self::NoMemory => {
                 f.write_str("the device tree has no memory: a /memory node with a reg is needed")
             }
+            Self::NoRam => f.write_str("the memory map of the firmware has no RAM that may be cached"),
             Self::NothingToMap => f.write_str("no memory of the device tree may be mapped: all is no-map"),
         }
     }
@@ -89,15 +114,40 @@ impl Machine {
     ///
     /// The tree cannot be read, has no memory that may be mapped, or reserves too many ranges of it.
     pub fn read(dtb: &[u8], note: &mut dyn FnMut(Note<'_>)) -> Result<Self, MachineError> {
+        Self::read_with(dtb, None, note)
+    }
+
+    /// Reads a device tree whose firmware has a memory map: that says which memory there is, and the tree only what of it is
+    /// reserved.
+    ///
+    /// # Errors
+    ///
+    /// As those of [`read`](Self::read).
+    pub fn read_with(
+        dtb: &[u8],
+        map: Option<MemoryMap<'_>>,
+        note: &mut dyn FnMut(Note<'_>),
+    ) -> Result<Self, MachineError> {
         let tree = Fdt::new(dtb).map_err(MachineError::Unreadable)?;
         let root = tree.root();
         let mut lost = Lost::default();
-        let mut ram = memory(root, &mut lost, note);
+        let firmware = map.map(|map| map.memory(&mut lost, note));
+        let (mut ram, by_firmware) = match firmware {
+            Some(Memory { ram, reserved, no_map }) => (ram, Some((reserved, no_map))),
+            None => (memory(root, &mut lost, note), None),
+        };
         if ram.as_slice().is_empty() {
-            return Err(MachineError::NoMemory);
+            return Err(if map.is_some() { MachineError::NoRam } else { MachineError::NoMemory });
         }
-        let (reserved, no_map) =
+        let (mut reserved, mut no_map) =
             reservations(tree, &mut ram, &mut lost, note).map_err(|Full| MachineError::TooManyReserved)?;
+        if let Some((kept, hidden)) = by_firmware {
+            for range in kept.as_slice() {
+                reserved.add(range.clone()).map_err(|Full| MachineError::TooManyReserved)?;
+            }
+            // None of it is RAM, so a full list loses nothing.
+            hidden.as_slice().iter().for_each(|range| _ = no_map.add(range.clone()));
+        }
         if lost != Lost::default() {
             note(Note::MemoryLeftOut(lost));
         }
@@ -105,18 +155,20 @@ impl Machine {
             return Err(MachineError::NothingToMap);
         }
         let chosen = tree.find_node("/chosen");
-        let uart = chosen.and_then(|n| text(n, "stdout-path")).and_then(|path| uart(tree, path, note));
+        let uart = chosen.and_then(|n| text(n, "stdout-path")).and_then(|path| Uart::read(tree, path, note));
         if uart.is_none() {
             note(Note::NoConsole);
         }
         let (interrupts, timer) = InterruptController::read(tree, note);
         Ok(Self {
+            source: Source::DeviceTree,
             model: copy(bytes(root, "model").unwrap_or(b"unknown machine"), "model", note),
             bootargs: copy(chosen.and_then(|n| bytes(n, "bootargs")).unwrap_or(b""), "bootargs", note),
             ram,
             reserved,
             no_map,
             left_out: lost,
+            nodes: Nodes::new(),
             uart,
             conduit: conduit(root),
             interrupts,
@@ -127,7 +179,7 @@ impl Machine {
 }
 
 /// Copies as much of a text as there is room for, in whole words, with `?` for what is not UTF-8.
-fn copy<const N: usize>(
+pub(crate) fn copy<const N: usize>(
     text: &[u8],
     property: &'static str,
     note: &mut dyn FnMut(Note<'_>),
@@ -155,17 +207,6 @@ fn copy<const N: usize>(
     copy
 }
 
-/// Returns the registers of the PL011 at a path, which may have options after a colon, or begin with an alias.
-fn uart(tree: Fdt<'_>, path: &str, note: &mut dyn FnMut(Note<'_>)) -> Option<Pa> {
-    let place = Place::find(tree, path.split(':').next()?)?;
-    if !place.node.compatible()?.any(|c| c == "arm,pl011") {
-        return None;
-    }
-    let mut first = None;
-    place.registers(Subject::Console, note, |range| _ = first.get_or_insert(range.start));
-    first
-}
-
 fn conduit(root: FdtNode<'_>) -> Option<Conduit> {
     let is_psci = |n: &FdtNode<'_>| n.compatible().is_some_and(|mut c| c.any(|c| c.starts_with("arm,psci")));
     let psci = root.children().find(is_psci)?;
@@ -179,8 +220,10 @@ fn conduit(root: FdtNode<'_>) -> Option<Conduit> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::note::Subject;
     use dtoolkit::memreserve::MemoryReservation;
     use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
+    use linmap::Pa;
     use std::cell::Cell;
     use std::format;
     use std::string::{String, ToString};
@@ -245,7 +288,7 @@ mod tests {
             read(&tree(&[0x1000, 0x1_0000, 0x1_1000, 0x1000], [no_map, taken].into()).to_dtb());
         let machine = machine.unwrap();
         assert_eq!((&*machine.model, &*machine.bootargs, machine.cpus.present), ("a board", "run=dump", 2));
-        assert_eq!((machine.uart, machine.conduit), (Some(Pa(0x900_0000)), Some(Conduit::Smc)));
+        assert_eq!((machine.uart, machine.conduit), (Some(Uart::pl011(Pa(0x900_0000))), Some(Conduit::Smc)));
         assert_eq!(set(&machine.ram), [(0x1000, 0x5000), (0x6000, 0x1_2000)]);
         assert_eq!(set(&machine.reserved), [(0x7000, 0x8000)]);
         assert_eq!(set(&machine.no_map), [(0x5000, 0x6000)]);

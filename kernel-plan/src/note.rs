@@ -1,13 +1,18 @@
-//! Notes, as values: each thing of a device tree or of memory that is left out, cut or moved, and why.
+//! Notes, as values: each thing of a machine's description or of memory that is left out, cut or moved, and why.
 //!
 //! None of them keeps a kernel from booting. A function that may have something to note calls back with it; the caller
 //! prints it, keeps it, or drops it by its [`Subject`].
+
+mod firmware_map;
+mod table;
 
 use core::fmt;
 use core::ops::Range;
 
 use linmap::Pa;
 
+pub use self::firmware_map::MapDefect;
+pub use self::table::{Signature, TableDefect};
 use crate::ranges::{CAPACITY, Lost};
 
 /// The subject of a note, for callers that do not need all of them.
@@ -43,9 +48,18 @@ pub enum Note<'a> {
         /// The defect.
         defect: Defect<'a>,
     },
-    /// A node that describes a CPU is left out.
+    /// An ACPI table is wrong, in all or in part.
+    Table {
+        /// The subject that the table was read for.
+        subject: Subject,
+        /// The signature of the table.
+        table: Signature,
+        /// The defect.
+        defect: TableDefect,
+    },
+    /// A CPU of the description is left out.
     Cpu {
-        /// The name of the node.
+        /// The name of its node, or its number.
         name: &'a str,
         /// The defect.
         defect: CpuDefect,
@@ -57,12 +71,12 @@ pub enum Note<'a> {
         /// The most CPUs that are used.
         most: usize,
     },
-    /// The boot CPU is not among those of the device tree.
+    /// The boot CPU is not among those of the description.
     BootCpuUnlisted {
         /// Its affinity fields.
         mpidr: u64,
     },
-    /// A CPU stays off, as the device tree has another way than PSCI to start it.
+    /// A CPU stays off, as the description has no way to start it that is known.
     NotByPsci {
         /// Its affinity fields.
         mpidr: u64,
@@ -71,6 +85,8 @@ pub enum Note<'a> {
     MemoryOverlaps(Range<Pa>),
     /// There are more separate ranges of memory than can be kept apart.
     MemoryLeftOut(Lost),
+    /// A descriptor in the memory map of EFI firmware makes no sense.
+    FirmwareMap(MapDefect),
     /// A text of the device tree is cut.
     TextCut {
         /// The property.
@@ -85,7 +101,7 @@ pub enum Note<'a> {
         /// The property.
         property: &'static str,
     },
-    /// The device tree names no console that can be used.
+    /// The description names no console that can be used.
     NoConsole,
     /// The console's registers cannot be where the device tree has them.
     ConsoleMisplaced(Pa),
@@ -231,13 +247,14 @@ impl Note<'_> {
     /// Returns the subject of the note. It follows from what was read or planned, never from names in the device tree.
     pub const fn subject(&self) -> Subject {
         match self {
-            Self::Node { subject, .. } => *subject,
+            Self::Node { subject, .. } | Self::Table { subject, .. } => *subject,
             Self::Cpu { .. }
             | Self::CpusLeftOut { .. }
             | Self::BootCpuUnlisted { .. }
             | Self::NotByPsci { .. } => Subject::Cpus,
             Self::MemoryOverlaps(_)
             | Self::MemoryLeftOut(_)
+            | Self::FirmwareMap(_)
             | Self::FreeMemoryLost(_)
             | Self::FreeRangeLost(_) => Subject::Memory,
             Self::TextCut { .. } | Self::TextNotUtf8 { .. } => Subject::Texts,
@@ -255,17 +272,23 @@ impl fmt::Display for Note<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Node { name, defect, .. } => defect.of(name, f),
+            Self::Table { table, defect, .. } => write!(f, "the ACPI table {table} {defect}"),
             Self::Cpu { name, defect } => write!(f, "{}: {defect}; left out", name.escape_debug()),
             Self::CpusLeftOut { count, most } => {
                 write!(f, "{count} CPUs left out: {most} are the most that are used")
             }
             Self::BootCpuUnlisted { mpidr } => {
-                write!(f, "the device tree lists no usable CPU with MPIDR {mpidr:#x}, which boots")
+                write!(f, "no usable CPU is listed with MPIDR {mpidr:#x}, which boots")
             }
             Self::NotByPsci { mpidr } => {
-                write!(f, "the CPU with MPIDR {mpidr:#x} is not started: not by PSCI")
+                write!(
+                    f,
+                    "the CPU with MPIDR {mpidr:#x} is not started: not by PSCI, and no spin table has its release \
+                     address"
+                )
             }
             Self::MemoryOverlaps(range) => write!(f, "memory {range:?} overlaps other memory; merged"),
+            Self::FirmwareMap(defect) => defect.fmt(f),
             Self::MemoryLeftOut(lost) => write!(f, "memory left out: {lost}"),
             Self::TextCut { property, bytes, used } => {
                 write!(f, "{property} is {bytes} bytes long; only the first {used} are used")
@@ -273,9 +296,9 @@ impl fmt::Display for Note<'_> {
             Self::TextNotUtf8 { property } => {
                 write!(f, "{property} is not all UTF-8; read with '?' for the rest")
             }
-            Self::NoConsole => {
-                f.write_str("/chosen/stdout-path names no console: no PL011 that a CPU reaches")
-            }
+            Self::NoConsole => f.write_str(
+                "no console is named that can be used: a PL011, SBSA or 16550 UART that a CPU reaches",
+            ),
             Self::ConsoleMisplaced(uart) => {
                 write!(f, "no console can be at {uart}: that is RAM, unaligned or no address")
             }

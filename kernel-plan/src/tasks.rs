@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::measure::Effort;
+
 /// A task as it is offered.
 #[derive(Clone, Copy, Debug)]
 pub struct TaskInfo {
@@ -61,6 +63,8 @@ tasks! {
     "late", Late(u64 = 10), "[:MS]", CHANGES,
         "has CPUs not come to be parked or held, and waits for them for MS milliseconds";
     "local", Local, "", CHANGES, "makes the linear map not global while all CPUs use it";
+    "measure", Measure(Effort = Effort::Auto), "[:EFFORT]", CHANGES,
+        "times work over RAM in pages and in large leaves, in turns; EFFORT is quick or full";
     "micro", Micro, "", READS, "counts single uses of page tables";
     "modes", Modes, "", CHANGES, "tries on each CPU what mode and policy say";
     "modules", Modules, "", READS, "loads and unloads code";
@@ -122,6 +126,7 @@ impl fmt::Display for Refusal<'_> {
             Self::Parameters("stress", _) => f.write_str(
                 "stress takes two numbers, both may be left out: stress:OPS:SEED, as in stress:100000:7",
             ),
+            Self::Parameters(name @ "measure", _) => write!(f, "{name} is {name}:quick or {name}:full"),
             Self::Parameters(name, parameters) => write!(f, "{name} is {name}{parameters}, as in {name}:100"),
         }
     }
@@ -159,6 +164,7 @@ impl TaskInfo {
         let Some(rest) = rest else { return Ok((info, info.task)) };
         let given = match info.task {
             Task::Stress(_) => Stress::parse(rest).map(Task::Stress),
+            Task::Measure(_) => Effort::parse(rest).map(Task::Measure),
             Task::Late(_) => rest.parse().ok().filter(|ms| *ms != 0).map(Task::Late),
             _ => None,
         };
@@ -203,6 +209,8 @@ mod tests {
         assert_eq!(Task::parse("stress::7"), stress(Stress::DEFAULT.operations, Some(7)));
         assert_eq!(Task::parse("stress:0:0"), stress(0, Some(0)));
         assert_eq!(Task::parse("late:250"), Ok(Task::Late(250)));
+        let efforts = ["measure", "measure:quick", "measure:full"].map(Task::parse);
+        assert_eq!(efforts, [Effort::Auto, Effort::Quick, Effort::Full].map(|e| Ok(Task::Measure(e))));
         for (text, why) in [
             ("stress:many", "stress takes two numbers"),
             ("stress:1:2:3", "stress takes two numbers"),
@@ -210,6 +218,8 @@ mod tests {
             ("late:", "late is late[:MS]"),
             ("late:0", "late is late[:MS]"),
             ("late:1:2", "late is late[:MS]"),
+            ("measure:", "measure is measure:quick or measure:full"),
+            ("measure:auto", "measure is measure:quick or measure:full"),
             ("dump:1", "dump takes no numbers"),
             ("dump:", "dump takes no numbers"),
         ] {
@@ -239,6 +249,7 @@ mod tests {
             "hotplug",
             "late",
             "local",
+            "measure",
             "modes",
             "pagealloc",
             "selftest",

@@ -6,19 +6,17 @@ use linmap::Pa;
 
 use crate::machine::Machine;
 use crate::note::Note;
+use crate::serial::Uart;
 
 /// The PL011 of QEMU's virt machine: the only one to try where no device tree has been read, or where the console that
 /// it names does not work.
 pub const FALLBACK: Pa = Pa(0x0900_0000);
 
-/// The bytes of a PL011's registers.
-pub const BYTES: u64 = 0x1000;
-
 /// The consoles of a machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Consoles {
-    /// The one that the device tree names.
-    pub named: Option<Pa>,
+    /// The one that the description names.
+    pub named: Option<Uart>,
     /// [`FALLBACK`], if that is not RAM. It must still identify itself as a PL011.
     pub fallback: Option<Pa>,
 }
@@ -28,15 +26,13 @@ impl Consoles {
     /// not used.
     pub fn new(machine: &Machine, pa_bits: u32, note: &mut dyn FnMut(Note<'_>)) -> Self {
         let is_address = |registers: &Range<Pa>| (registers.end.0 - 1) >> pa_bits == 0;
-        let usable = |uart: &Pa| {
-            let registers = registers(*uart);
-            registers
-                .as_ref()
-                .is_some_and(|r| uart.0.is_multiple_of(4) && is_address(r) && !has_ram(machine, r))
+        let usable = |uart: &Uart| {
+            let registers = uart.range();
+            uart.is_aligned() && registers.is_some_and(|r| is_address(&r) && !has_ram(machine, &r))
         };
         let named = machine.uart.filter(usable);
         if let (None, Some(uart)) = (named, machine.uart) {
-            note(Note::ConsoleMisplaced(uart));
+            note(Note::ConsoleMisplaced(uart.registers));
         }
         Self { named, fallback: fallback(machine) }
     }
@@ -44,12 +40,8 @@ impl Consoles {
 
 /// Returns [`FALLBACK`] if the machine has no RAM there. RAM that was left out could be anywhere.
 pub fn fallback(machine: &Machine) -> Option<Pa> {
-    let is_ram = registers(FALLBACK).is_none_or(|registers| has_ram(machine, &registers));
+    let is_ram = Uart::pl011(FALLBACK).range().is_none_or(|registers| has_ram(machine, &registers));
     (!is_ram && machine.left_out.ranges == 0).then_some(FALLBACK)
-}
-
-fn registers(uart: Pa) -> Option<Range<Pa>> {
-    Some(uart..Pa(uart.0.checked_add(BYTES)?))
 }
 
 /// Returns true if a machine has RAM in a range, mapped or not.
@@ -67,7 +59,8 @@ mod tests {
     use std::vec::Vec;
 
     const VIRT: &[u8] = include_bytes!("../tests/data/virt.dtb");
-    const NO_UART: &str = "/chosen/stdout-path names no console: no PL011 that a CPU reaches";
+    const NO_UART: &str =
+        "no console is named that can be used: a PL011, SBSA or 16550 UART that a CPU reaches";
 
     fn set(node: &mut DeviceTreeNode, name: &str, value: &[u8]) {
         node.add_property(DeviceTreeProperty::new(name, value).unwrap());
@@ -90,7 +83,7 @@ mod tests {
         let mut note = |what: Note<'_>| notes.push(what.to_string());
         let machine = Machine::read(dtb, &mut note).unwrap();
         let Consoles { named, fallback } = Consoles::new(&machine, 40, &mut note);
-        (named.map(|pa| pa.0), fallback.map(|pa| pa.0), notes)
+        (named.map(|uart| uart.registers.0), fallback.map(|pa| pa.0), notes)
     }
 
     const GIB: u64 = 1 << 30;

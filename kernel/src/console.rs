@@ -1,26 +1,26 @@
-//! Console text: kept until a UART is known, then written as it comes, line by line from any CPU.
+//! Console text: kept until a serial port is known, then written as it comes, line by line from any CPU.
 
 use core::cell::UnsafeCell;
 use core::fmt::{self, Write};
 use core::ops::{Deref, DerefMut};
-use core::ptr::NonNull;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use arm_pl011_uart::{PL011Registers, Uart, UniqueMmioPointer};
 use arrayvec::ArrayVec;
+use kernel_plan::serial::Kind;
 use kernel_plan::uart::FALLBACK;
 use linmap::Va;
 
 use crate::clock::comes_true;
 use crate::cpu::{self, relax};
 use crate::parking;
+use crate::port::Port;
 use crate::probe::try_read;
 
 /// The console of the kernel.
 static CONSOLE: Shared = Shared {
     owner: AtomicUsize::new(0),
     console: UnsafeCell::new(Console {
-        uart: None,
+        port: None,
         kept: ArrayVec::new_const(),
         line: 0,
         torn: false,
@@ -98,8 +98,8 @@ impl Drop for Locked<'_> {
 }
 
 struct Console {
-    uart: Option<Uart<'static>>,
-    /// Text from before there was a UART: whole lines, and the one being written.
+    port: Option<Port>,
+    /// Text from before there was a port: whole lines, and the one being written.
     kept: ArrayVec<u8, 8192>,
     /// The start of that line.
     line: usize,
@@ -110,13 +110,6 @@ struct Console {
 }
 
 impl Console {
-    fn put(uart: &mut Uart<'static>, byte: u8) {
-        while uart.is_tx_fifo_full() {
-            relax();
-        }
-        uart.write_word(byte);
-    }
-
     /// Keeps a byte. A line that does not fit is left out whole, so that the others can be read.
     fn keep(&mut self, byte: u8) {
         self.torn |= self.kept.try_push(byte).is_err();
@@ -137,8 +130,8 @@ impl Write for Locked<'_> {
             if !self.is_still_owner() {
                 cpu::stop();
             }
-            match &mut self.uart {
-                Some(uart) => Console::put(uart, byte),
+            match &mut self.port {
+                Some(port) => port.put(byte),
                 None => self.keep(byte),
             }
         }
@@ -146,22 +139,24 @@ impl Write for Locked<'_> {
     }
 }
 
-/// Uses the PL011 at this address as the console from now on. Writes what was kept first.
+/// Uses the port at this address as the console from now on, if there is one. Writes what was kept first.
 ///
 /// # Safety
 ///
-/// A PL011 is mapped there as device memory, stays so, and nothing else uses it.
-pub(crate) unsafe fn attach(registers: Va) {
-    let Some(registers) = NonNull::new(core::ptr::with_exposed_provenance_mut(registers.0 as usize)) else {
-        return;
-    };
-    let mut console = CONSOLE.lock();
+/// The registers of a port of this kind are mapped there as device memory, stay so, and nothing else uses them.
+pub(crate) unsafe fn attach(kind: Kind, registers: Va) {
     // SAFETY: the caller's promise, word for word.
-    let registers = unsafe { UniqueMmioPointer::<PL011Registers>::new(registers) };
+    if let Some(port) = unsafe { Port::new(kind, registers) } {
+        use_port(port);
+    }
+}
+
+fn use_port(new: Port) {
+    let mut console = CONSOLE.lock();
     // In place: a copy of what was kept would need much of the stack of a CPU that reports a fault.
-    let Console { uart, kept, lost, .. } = &mut *console;
-    let uart = uart.insert(Uart::new(registers));
-    kept.iter().for_each(|&byte| Console::put(uart, byte));
+    let Console { port, kept, lost, .. } = &mut *console;
+    let port = port.insert(new);
+    kept.iter().for_each(|&byte| port.put(byte));
     kept.clear();
     let lost = core::mem::take(lost);
     if lost != 0 {
@@ -195,19 +190,17 @@ pub(crate) unsafe fn fall_back() {
     if at.0 == 0 || try_read(Va(at.0 + IDENTIFICATION)).is_err() {
         return;
     }
-    let Some(registers) = NonNull::new(core::ptr::with_exposed_provenance_mut(at.0 as usize)) else { return };
     // SAFETY: device memory that nothing else uses, by the promise of the caller of `may_fall_back_to`; only its
-    // identification is read.
-    let uart = Uart::new(unsafe { UniqueMmioPointer::<PL011Registers>::new(registers) });
-    if uart.read_identification().is_valid() {
-        // SAFETY: it is a PL011, and as above.
-        unsafe { attach(at) };
+    // identification is read, unless it is a PL011.
+    match unsafe { Port::new(Kind::Pl011, at) } {
+        Some(Port::Pl011(uart)) if uart.read_identification().is_valid() => use_port(Port::Pl011(uart)),
+        _ => {}
     }
 }
 
-/// Returns true if there is a UART yet.
+/// Returns true if there is a port yet.
 pub(crate) fn is_attached() -> bool {
-    CONSOLE.lock().uart.is_some()
+    CONSOLE.lock().port.is_some()
 }
 
 /// Gives the console to this CPU for good, as the run ends. Other CPUs that write have time to finish a line.

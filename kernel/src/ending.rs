@@ -8,7 +8,7 @@ use aarch64_cpu::asm::wfi;
 
 use crate::console::{self, say};
 use crate::json::Text;
-use crate::{cpu, psci};
+use crate::{cpu, efi, psci};
 
 /// The CPU that ends the run: its number plus one.
 static LAST: AtomicUsize = AtomicUsize::new(0);
@@ -73,6 +73,7 @@ fn power_off() -> ! {
 
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
+    efi::report_panic(info);
     match info.location() {
         Some(at) => fail(format_args!("panic at {}:{}: {}", at.file(), at.line(), info.message())),
         None => fail(format_args!("panic: {}", info.message())),

@@ -5,17 +5,18 @@
 //!
 //! A file uses only those before it in this list:
 //!
-//! - `json`, `virtual_addresses`, `psci`, `cpu`, `clock`, `lock`, `pmu`, `probe`: single facts about machine and CPU.
+//! - `json`, `virtual_addresses`, `psci`, `cpu`, `clock`, `lock`, `pmu`, `probe`, `port`: single facts about machine and CPU.
 //! - `translation`, `image`, `cpus`: register values, the image in memory, all CPUs as one.
 //! - `frames`, `identity`: table pages; the 1:1 map.
 //! - `interrupts`, `parking`, `limbo`, `hardware`: how CPUs reach each other, leave the upper half, read the tables, and
 //!   lock them.
+//! - `efi`: the start by EFI firmware.
 //! - `counters`, `console`, `warning`, `ending`, `exceptions`: counts and text, and how a run ends.
 //! - `boot`, `early`, `memory`: from the entry code's map to the final one, splits on the way, and the linear map.
 //! - `smp::{slot, mailbox, held, team, idle}`, `handler`, `system`: the other CPUs; the interrupt handler; all as one
 //!   value.
 //! - `leaf`, `area`, `code`, `poke`, `kprobes`, `crash`, `hidden`, `repaint`: users of the map.
-//! - `smp::{stacks, bring_up}`, `report`: how the other CPUs come up; what is printed.
+//! - `smp::{stacks, spin_table, bring_up}`, `report`: how the other CPUs come up; what is printed.
 //! - `exercises`: the tasks of `run=`; `tally`, `counted`, `planned` and `costs` before those that use them.
 //! - this file: the sequence of a boot.
 #![no_std]
@@ -31,6 +32,7 @@ mod cpu;
 mod cpus;
 mod crash;
 mod early;
+mod efi;
 mod ending;
 mod exceptions;
 mod exercises;
@@ -50,6 +52,7 @@ mod memory;
 mod parking;
 mod pmu;
 mod poke;
+mod port;
 mod probe;
 mod psci;
 mod repaint;
@@ -64,7 +67,7 @@ use core::ops::Range;
 
 use kernel::crashkernel::Reserved;
 use kernel_plan::bootargs::BootArgs;
-use kernel_plan::device_tree::total_size;
+use kernel_plan::device_tree::{is_empty, total_size};
 use kernel_plan::machine::{self, Machine};
 use kernel_plan::plan::{Draft, Given, Plan, PlanError, Room};
 use kernel_plan::tasks::{Refusal, Task};
@@ -76,6 +79,7 @@ use spin::mutex::SpinMutex;
 
 use crate::console::say;
 use crate::counters::Counters;
+use crate::efi::HandedOver;
 use crate::ending::{fail, finish};
 use crate::frames::Frames;
 use crate::hardware::HARDWARE;
@@ -86,18 +90,19 @@ use crate::smp::team::Team;
 use crate::system::System;
 use crate::warning::{note, warn};
 
-/// The entry code comes here, with the physical addresses of device tree and image, and the exception level that the
-/// loader started it at. The image is mapped at its high address.
+/// The entry code comes here, with the physical addresses of device tree and image, the exception level that the loader
+/// started it at, and the address of what the EFI stub handed on, or 0. The image is mapped at its high address.
 #[unsafe(no_mangle)]
-extern "C" fn kernel_main(dtb: u64, image: u64, level: u64) -> ! {
+extern "C" fn kernel_main(dtb: u64, image: u64, level: u64, handover: u64) -> ! {
     cpu::set_mpidr(0, cpu::own_mpidr());
     // Firmware is called by HVC from EL1 and by SMC from EL2, unless the device tree says otherwise.
     psci::use_conduit(if level == 2 { machine::Conduit::Smc } else { machine::Conduit::Hvc });
     let image = Image::at(Pa(image));
-    let tree = device_tree(dtb);
-    let machine = match Machine::read(tree, &mut note) {
-        Ok(machine) => machine,
-        Err(e) => fail(format_args!("{e}")),
+    // SAFETY: the entry code has the address from the stub, and maps it; the area is set apart.
+    let efi = unsafe { HandedOver::at(handover) };
+    let (machine, loaded) = match &efi {
+        Some(efi) => (by_efi(efi), efi.range()),
+        None => by_loader(dtb),
     };
     if uart::fallback(&machine).is_none() {
         // SAFETY: no address needs no promise.
@@ -107,8 +112,39 @@ extern "C" fn kernel_main(dtb: u64, image: u64, level: u64) -> ! {
         psci::use_conduit(conduit);
     }
     let args = BootArgs::parse(&machine.bootargs, |ignored| warn(format_args!("{ignored}")));
-    let tree = Pa(dtb)..Pa(dtb + tree.len() as u64);
-    start(&machine, &args, image, &tree)
+    let entered_at = efi.map(|efi| efi.entered_at());
+    start(&machine, &args, image, &loaded, entered_at)
+}
+
+/// Returns the machine that a loader's device tree describes, and where the tree is.
+fn by_loader(dtb: u64) -> (Machine, Range<Pa>) {
+    let tree = device_tree(dtb);
+    match Machine::read(tree, &mut note) {
+        Ok(machine) => (machine, Pa(dtb)..Pa(dtb + tree.len() as u64)),
+        Err(e) => fail(format_args!("{e}")),
+    }
+}
+
+/// Returns the machine that EFI firmware describes. Its memory map says which RAM there is; a command line of the stub's takes
+/// the place of the device tree's boot arguments.
+fn by_efi(efi: &HandedOver) -> Machine {
+    let map = match efi.memory_map() {
+        Ok(map) => map,
+        Err(e) => fail(format_args!("{e}")),
+    };
+    // A tree of boot arguments alone describes nothing.
+    let tree = efi.device_tree().filter(|tree| efi.acpi().is_none() || !is_empty(tree));
+    let read = match tree {
+        Some(tree) => Machine::read_with(tree, Some(map), &mut note),
+        None => Machine::read_acpi(efi.acpi().unwrap_or_default(), map, &mut note),
+    };
+    let mut machine = read.unwrap_or_else(|e| fail(format_args!("{e}")));
+    if let Some(line) = efi.command_line() {
+        machine.bootargs.clear();
+        // There is room: a command line is no longer than boot arguments.
+        machine.bootargs.push_str(line);
+    }
+    machine
 }
 
 /// Returns the device tree that the loader left at `dtb`.
@@ -131,8 +167,9 @@ fn device_tree(dtb: u64) -> &'static [u8] {
     }
 }
 
-/// Chooses a geometry, plans memory, maps it, and runs. Never returns.
-fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>) -> ! {
+/// Chooses a geometry, plans memory, maps it, and runs. `tree` is where the loader's data are, `by_efi` the count when firmware
+/// called the image, if it did. Never returns.
+fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>, by_efi: Option<u64>) -> ! {
     let features = Cpu::features();
     let fell_back = |f| warn(format_args!("{f}"));
     let Ok(geometry) = choice::geometry(args, &features, fell_back) else {
@@ -175,6 +212,7 @@ fn start(machine: &Machine, args: &BootArgs<'_>, image: Image, tree: &Range<Pa>)
     ) {
         Ok(Mapped { space, stats, costs, identity_tables }) => {
             let (frames, memory, image) = (&frames, &memory, &image);
+            by_efi.inspect(|entered_at| report::map_is_live(*entered_at));
             exceptions::report_walks_of(exceptions::Tables { geometry, reach: frames.reach() });
             let reserved = memory.crash.clone().map(|range| Reserved::new(range, geometry.page_size()));
             run(System {
@@ -217,7 +255,8 @@ fn start_interrupts(system: &System<'_>) {
 fn highest(machine: &Machine, memory: &Plan<'_>, image: &Image, consoles: &Consoles) -> Pa {
     let (ram, reached) = (memory.layout.ram().last(), memory.layout.mapped().end);
     let ram = ram.map_or(reached, |range| range.end.min(reached));
-    let consoles = [consoles.named, consoles.fallback].into_iter().flatten().map(|uart| Pa(uart.0 + 1));
+    let consoles = [consoles.named.map(|uart| uart.registers), consoles.fallback];
+    let consoles = consoles.into_iter().flatten().map(|registers| Pa(registers.0 + 1));
     let known = [ram, image.range().end].into_iter().chain(consoles);
     let controller = machine.interrupts.iter().flat_map(|c| c.ranges()).map(|r| r.end);
     known.chain(controller).max().unwrap_or_default()

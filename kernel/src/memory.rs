@@ -142,12 +142,12 @@ pub(crate) fn bring_up(
         Ok(booted)
     });
     let booted = booted?;
-    // SAFETY: `enter` has just mapped both as device memory, for good: the console of the device tree, and a page that
-    // is not RAM.
+    // SAFETY: `enter` has just mapped both as device memory, for good: the console of the description, and a page
+    // that is not RAM.
     unsafe {
         console::may_fall_back_to(booted.fallback_console);
         match booted.named_console {
-            Some(registers) => console::attach(registers),
+            Some((kind, registers)) => console::attach(kind, registers),
             None => console::fall_back(),
         }
     }

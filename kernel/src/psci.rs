@@ -2,12 +2,13 @@
 
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
+use kernel::measure::emulation::VENDOR_UID;
 use kernel_plan::admit::StartError;
 use kernel_plan::machine::Conduit;
 use linmap::Pa;
 use smccc::psci::error::Error;
 use smccc::psci::{self, AffinityState, LowestAffinityLevel};
-use smccc::{Hvc, Smc};
+use smccc::{Call, Hvc, Smc};
 
 /// The conduit in use: 1 for SMC, 0 for HVC, the default.
 static CONDUIT: AtomicU8 = AtomicU8::new(0);
@@ -51,16 +52,26 @@ pub(crate) unsafe fn cpu_on(mpidr: u64, entry: Pa, x0: u64) -> Result<(), StartE
         Error::NotSupported => StartError::NotSupported,
         Error::InvalidParameters | Error::Disabled | Error::NotPresent => StartError::NoSuchCpu,
         Error::AlreadyOn | Error::OnPending => StartError::AlreadyOn,
-        _ => StartError::Failed,
+        Error::Denied => StartError::Denied,
+        Error::InvalidAddress => StartError::BadAddress,
+        Error::InternalFailure => StartError::Failed,
+        _ => StartError::Other,
     })
 }
 
-/// Turns off the CPU that runs this, or puts it to sleep for ever if the firmware has no such call.
-pub(crate) fn cpu_off() -> ! {
-    _ = call!(cpu_off());
-    loop {
-        aarch64_cpu::asm::wfi();
+/// Asks the hypervisor who it is: the UID of its own services, as four words. None where it is not called by HVC, or where
+/// PSCI does not say that the call may be made.
+pub(crate) fn vendor_uid() -> Option<[u32; 4]> {
+    /// The function that PSCI_FEATURES is asked about: if it is there, so is the SMC Calling Convention from 1.1 on.
+    const SMCCC_VERSION: u32 = 0x8000_0000;
+    let may_ask = !is_smc()
+        && psci::version::<Hvc>().is_ok_and(|version| version.major >= 1)
+        && psci::psci_features::<Hvc>(SMCCC_VERSION).is_ok();
+    if !may_ask {
+        return None;
     }
+    let [a, b, c, d, ..] = Hvc::call32(VENDOR_UID, [0; 7]);
+    Some([a, b, c, d])
 }
 
 /// Returns true if the firmware reports that a CPU is off.

@@ -17,10 +17,8 @@ unsafe extern "C" {
 ///
 /// Out of frames, or a CPU does not park: the map is as before.
 pub(crate) fn repaint(system: &mut System<'_>) -> Result<(), RepaintError> {
-    let System { space, memory, geometry, counters, .. } = &*system;
-    let alias = &memory.alias;
-    let keep =
-        memory.layout.va(alias.start).map(|start| (start, Va(start.0 + (alias.end.0 - alias.start.0) - 1)));
+    let System { space, geometry, counters, .. } = &*system;
+    let keep = kept(system);
     let (platform, range, root) = (system.platform(), linear_range(*geometry), space.root());
     let entries = space.root_entries(&platform, range)?;
     parking::measure(true);
@@ -41,4 +39,11 @@ pub(crate) fn repaint(system: &mut System<'_>) -> Result<(), RepaintError> {
     *system.stats.get_mut() = stats;
     system.repainted = Some(Repainted { window, stopped, stored });
     Ok(())
+}
+
+/// Returns what a repaint leaves as it is: the alias of the image's code and constants.
+pub(crate) fn kept(system: &System<'_>) -> Option<(Va, Va)> {
+    let System { memory, .. } = system;
+    let start = memory.layout.va(memory.alias.start)?;
+    Some((start, Va(start.0 + (memory.alias.end.0 - memory.alias.start.0) - 1)))
 }

@@ -6,6 +6,7 @@ use core::ops::ControlFlow;
 use kernel_plan::bootargs::Bbml2;
 use linmap::{Checks, MarkedRange, Midr, Mode, Pa, Reason as SplitReason, Rodata, SplitCost, Stats, Va};
 
+use crate::clock;
 use crate::console::{self, say};
 use crate::counters::Window;
 use crate::ending::fail;
@@ -50,6 +51,12 @@ impl fmt::Display for Reason<'_> {
         }
         write!(f, "; {}", decision.because)
     }
+}
+
+/// Prints the time from the firmware's call to the linear map, where `entered_at` is the count of the former.
+pub(crate) fn map_is_live(entered_at: u64) {
+    let (ticks, frequency) = (clock::now().saturating_sub(entered_at), clock::counter_frequency());
+    say!("linmap: {{\"efi\":{{\"ticks\":{ticks},\"frequency\":{frequency}}}}}");
 }
 
 /// Prints a short account of the machine and the choices.
@@ -102,9 +109,10 @@ pub(crate) fn banner(system: &System<'_>) {
 pub(crate) fn document(system: &System<'_>) {
     let System { machine, features, decision, geometry, memory, args, costs, frames, .. } = system;
     say!(
-        "linmap: {{\"schema\":\"linmap.boot/1\",\"machine\":\"{}\",\"cpu\":{{\"midr\":\"{:#010x}\",\"name\":\"{}\"}},\
+        "linmap: {{\"schema\":\"linmap.boot/1\",\"machine\":\"{}\",\"described_by\":\"{}\",\"cpu\":{{\"midr\":\"{:#010x}\",\"name\":\"{}\"}},\
          \"cpus\":{},\"cpus_present\":{}}}",
         Text(&machine.model),
+        machine.source,
         features.midr,
         cpu_name(features.midr),
         cpu::running().count(),
@@ -320,7 +328,7 @@ pub(crate) fn dump(system: &System<'_>) -> bool {
 
 /// Warns of unexpected interrupts.
 pub(crate) fn unexpected_interrupts() {
-    for cpu in 0..cpu::MAX {
+    for cpu in 0..cpu::count() {
         let (count, last) = interrupts::unexpected(cpu);
         if count != 0 {
             warn(format_args!("CPU {cpu} had {count} unexpected interrupts, the last with INTID {last}"));

@@ -6,7 +6,9 @@ use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 use serde_json::json;
 
-use crate::commands::{boot, check, compare, diff, dump, manual, picture, plan, stat, tlb, walk, watch};
+use crate::commands::{
+    boot, check, compare, diff, dump, image, manual, picture, plan, report, stat, tlb, walk, watch,
+};
 use crate::source::is_address;
 use crate::status::Status;
 use crate::terminal::{self, Color};
@@ -28,6 +30,7 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     Boot(boot::Options),
+    Image(image::Options),
     Dump(dump::Options),
     Stat(stat::Options),
     Watch(watch::Options),
@@ -38,6 +41,7 @@ enum Command {
     Map(picture::Options),
     Plan(plan::Options),
     Tlb(tlb::Options),
+    Report(report::Options),
     Man(manual::ManOptions),
     Completions(manual::CompletionsOptions),
 }
@@ -54,6 +58,7 @@ impl Arguments {
         self.color.apply();
         match &self.command {
             Command::Boot(options) => boot::run(options),
+            Command::Image(options) => image::run(options),
             Command::Dump(options) => dump::run(options),
             Command::Stat(options) => stat::run(options),
             Command::Watch(options) => watch::run(options),
@@ -64,6 +69,7 @@ impl Arguments {
             Command::Map(options) => picture::run(options),
             Command::Plan(options) => plan::run(options),
             Command::Tlb(options) => tlb::run(options),
+            Command::Report(options) => report::run(options),
             Command::Man(options) => manual::man(options, Self::command()),
             Command::Completions(options) => manual::completions(options, Self::command()),
         }

@@ -24,8 +24,10 @@ pub(crate) enum Operation {
     Split,
     /// Collapses pages to the planned leaves, in one call.
     Collapse,
-    /// Visits all leaves.
+    /// Visits all leaves, one by one.
     Walk,
+    /// Counts all leaves by a walk.
+    Count,
     /// Looks up single addresses.
     LookUp,
 }
@@ -67,7 +69,7 @@ impl Case {
         use Operation::*;
         match self.operation {
             ProtectParts | Split | Collapse => self.plan.in_pages().tables() as usize,
-            Create | Protect | Walk | LookUp => self.plan.tables() as usize,
+            Create | Protect | Walk | Count | LookUp => self.plan.tables() as usize,
         }
     }
 
@@ -77,7 +79,7 @@ impl Case {
         match self.operation {
             Create | ProtectParts | Split => Loop::Fill,
             Protect => Loop::Change,
-            Collapse | Walk | LookUp => Loop::Read,
+            Collapse | Walk | Count | LookUp => Loop::Read,
         }
     }
 
@@ -118,6 +120,7 @@ pub(crate) fn sample<L: Library>(pool: &Pool, case: &Case, checked: bool) -> Res
             Operation::Create => timed(&mut total, create)?,
             _ => create()?,
         }
+        maps.iter_mut().for_each(Map::begin);
         run::<L>(&mut maps, case, &mut total)?;
         if checked {
             assert_eq!(maps[0].leaves(), case.after(), "{:?}", case.operation);
@@ -138,8 +141,9 @@ fn run<L: Library>(maps: &mut [L::Map<'_>], case: &Case, total: &mut i64) -> Res
         Operation::ProtectParts => timed(total, || maps.iter_mut().try_for_each(Map::protect_parts)),
         Operation::Split => timed(total, || maps.iter_mut().try_for_each(Map::split)),
         Operation::Collapse => timed(total, || maps.iter_mut().try_for_each(Map::collapse)),
-        Operation::Walk => {
-            let leaves = timed(total, || maps.iter().map(Map::walk).sum::<Result<u64, _>>())?;
+        Operation::Walk | Operation::Count => {
+            let walk = if case.operation == Operation::Walk { Map::walk } else { Map::count };
+            let leaves = timed(total, || maps.iter().map(walk).sum::<Result<u64, _>>())?;
             assert_eq!(leaves, maps.len() as u64 * case.plan.leaves());
             Ok(())
         }

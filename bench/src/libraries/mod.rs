@@ -43,6 +43,9 @@ pub(crate) trait Library {
 
 /// A map that can be changed and read.
 pub(crate) trait Map {
+    /// Makes what it takes besides the tables to change or read them, before a measurement.
+    fn begin(&mut self) {}
+
     /// Counts its leaves.
     fn leaves(&self) -> Leaves;
 
@@ -64,8 +67,13 @@ pub(crate) trait Map {
         Err(Lacks("does not collapse pages to blocks"))
     }
 
-    /// Visits all leaves. Returns their number.
+    /// Visits all leaves, one by one. Returns their number.
     fn walk(&self) -> Result<u64, Lacks>;
+
+    /// Returns the number of all leaves, from a walk in the quickest way that it has.
+    fn count(&self) -> Result<u64, Lacks> {
+        self.walk()
+    }
 
     /// Looks up each address. Returns the sum of the physical addresses.
     fn look_up(&self, addresses: &[u64]) -> Result<u64, Lacks>;

@@ -12,8 +12,14 @@ pub(crate) struct Linmap;
 
 pub(crate) struct Space<'m> {
     memory: &'m HostMemory,
-    space: AddressSpace,
+    map: Option<Made>,
     plan: Plan,
+}
+
+/// A tree, and what it becomes for changes.
+enum Made {
+    Tree(Tree),
+    Live(Box<AddressSpace>),
 }
 
 impl Library for Linmap {
@@ -26,15 +32,24 @@ impl Library for Linmap {
 
     fn create<'m>(memory: &'m &HostMemory, plan: &Plan) -> Result<Space<'m>, Lacks> {
         let tree = Tree::build(*memory, plan.geometry, Half::Upper, std::iter::once(plan.run()));
-        let space = AddressSpace::adopt(tree.expect("as many pages as planned"));
-        space.set_policy(Policy::Live);
-        Ok(Space { memory, space, plan: *plan })
+        Ok(Space { memory, map: Some(Made::Tree(tree.expect("as many pages as planned"))), plan: *plan })
     }
 }
 
 impl Space<'_> {
+    fn space(&self) -> &AddressSpace {
+        match &self.map {
+            Some(Made::Live(space)) => space,
+            _ => panic!("it has begun"),
+        }
+    }
+
     fn start(&self) -> u64 {
         self.plan.run().va.0
+    }
+
+    fn range(&self) -> (Va, Va) {
+        (Va(self.start()), Va(self.start() + (self.plan.bytes - 1)))
     }
 
     fn pages(&self) -> u64 {
@@ -43,17 +58,25 @@ impl Space<'_> {
 
     fn protect_pages(&self, va: u64, pages: u64, change: Change) {
         // SAFETY: no code uses these addresses.
-        let changed = unsafe { self.space.protect(&self.memory.platform(), Va(va), pages, change) };
+        let changed = unsafe { self.space().protect(&self.memory.platform(), Va(va), pages, change) };
         changed.expect("all of it is mapped");
     }
 }
 
 impl Map for Space<'_> {
+    fn begin(&mut self) {
+        if let Some(Made::Tree(tree)) = self.map.take() {
+            let space = Box::new(AddressSpace::adopt(tree));
+            space.set_policy(Policy::Live);
+            self.map = Some(Made::Live(space));
+        }
+    }
+
     fn leaves(&self) -> Leaves {
         let mut leaves = Leaves::default();
         let all = linear_range(self.plan.geometry);
         let _ =
-            self.space.visit(&self.memory.platform(), all, |&linmap::Visited { level, entry, .. }| {
+            self.space().visit(&self.memory.platform(), all, |&linmap::Visited { level, entry, .. }| {
                 if let Entry::Leaf(leaf) = entry {
                     leaves[level.number() as usize][usize::from(!leaf.attributes.is_writable())] += 1;
                 }
@@ -76,47 +99,58 @@ impl Map for Space<'_> {
     }
 
     fn split(&mut self) -> Result<(), Lacks> {
-        let split = self.space.split_to_pages(&self.memory.platform(), Va(self.start()), self.pages());
+        let split = self.space().split_to_pages(&self.memory.platform(), Va(self.start()), self.pages());
         split.expect("all of it is mapped");
         Ok(())
     }
 
     fn collapse(&mut self) -> Result<(), Lacks> {
-        let collapsed = self.space.collapse(&self.memory.platform(), Va(self.start()), self.pages());
+        let collapsed = self.space().collapse(&self.memory.platform(), Va(self.start()), self.pages());
         collapsed.expect("a range of the half");
         Ok(())
     }
 
     fn walk(&self) -> Result<u64, Lacks> {
-        let range = (Va(self.start()), Va(self.start() + (self.plan.bytes - 1)));
         let mut leaves = 0;
-        let _ = self.space.visit(&self.memory.platform(), range, |&linmap::Visited { entry, .. }| {
+        let each = |&linmap::Visited { entry, .. }: &linmap::Visited| {
             leaves += u64::from(matches!(entry, Entry::Leaf(_)));
             ControlFlow::Continue(())
-        });
+        };
+        let _ = self.space().visit(&self.memory.platform(), self.range(), each);
+        Ok(leaves)
+    }
+
+    fn count(&self) -> Result<u64, Lacks> {
+        let mut leaves = 0;
+        let each = |_: &linmap::Visited, adjacent| {
+            leaves += adjacent;
+            ControlFlow::Continue(())
+        };
+        let _ = self.space().visit_series(&self.memory.platform(), self.range(), each);
         Ok(leaves)
     }
 
     fn look_up(&self, addresses: &[u64]) -> Result<u64, Lacks> {
         let base = self.start() - OFFSET;
-        let one = |&address: &u64| {
-            let va = Va(base + address);
-            match self.space.entry(&self.memory.platform(), va) {
-                Some((start, _, Entry::Leaf(leaf))) => leaf.oa.0 + (va.0 - start.0),
-                other => panic!("{other:?} at {va:?}"),
-            }
-        };
-        Ok(addresses.iter().map(one).sum())
+        Ok(self.space().read(&self.memory.platform(), |reader| {
+            let one = |&address: &u64| reader.translate(Va(base + address)).expect("all of it is mapped").0;
+            addresses.iter().map(one).sum()
+        }))
     }
 }
 
 /// Returns the table pages to the pool.
 impl Drop for Space<'_> {
     fn drop(&mut self) {
-        // SAFETY: no walker or TLB has seen these tables. The root came from a tree, and the address space is not used
-        // again.
-        let tree =
-            unsafe { Tree::from_root(Frame::from_pa(self.space.root()), self.plan.geometry, Half::Upper) };
+        let tree = match self.map.take() {
+            Some(Made::Tree(tree)) => tree,
+            // SAFETY: no walker or TLB has seen these tables. The root came from a tree, and the address space is not used
+            // again.
+            Some(Made::Live(space)) => unsafe {
+                Tree::from_root(Frame::from_pa(space.root()), self.plan.geometry, Half::Upper)
+            },
+            None => return,
+        };
         tree.discard(self.memory);
     }
 }

@@ -144,7 +144,7 @@ patches! {
     NoDsbAfterCut: "// The next holder may change what is left of these leaves.
             locked.publish_barrier();" => "if !FAULT { locked.publish_barrier() }",
     /// Memory with a special use is removed as RAM.
-    SpecialRemoved: "if old != ram(oa) {" => "if old != ram(oa) && !FAULT {",
+    SpecialRemoved: "if old != ram(oa) ||" => "if !FAULT && old != ram(oa) ||",
     /// Fewer table pages are taken before an operation than it may need.
     FewerTables: "reserve.fill(pages)" => "reserve.fill(if FAULT { pages / 2 } else { pages })",
 }

@@ -1,4 +1,4 @@
-//! A boot from the device tree to the plan of memory, and what must hold of each.
+//! A boot from the description of a machine to the plan of memory, and what must hold of each.
 
 use core::ops::Range;
 use std::string::{String, ToString};
@@ -12,6 +12,7 @@ use crate::machine::Machine;
 use crate::note::Note;
 use crate::plan::{Given, Plan, PlanError, Room};
 use crate::ranges::bytes;
+use crate::serial::Uart;
 use crate::uart::Consoles;
 
 /// QEMU's virt machine with 4 GiB, as QEMU describes it.
@@ -20,7 +21,7 @@ pub(super) const GIB: u64 = 1 << 30;
 
 /// The input of a boot apart from the device tree.
 #[derive(Clone, Debug)]
-pub(super) struct Setting {
+pub(crate) struct Setting {
     pub(super) features: Features,
     pub(super) image: Range<Pa>,
     pub(super) read_only: Range<Pa>,
@@ -29,7 +30,7 @@ pub(super) struct Setting {
 
 impl Setting {
     /// Returns QEMU's: a Cortex-A72 and 44-bit addresses, the image 2 MiB into RAM.
-    pub(super) fn usual() -> Self {
+    pub(crate) fn usual() -> Self {
         Self {
             features: Features { midr: 0x410f_d083, mmfr0: 0x1124, ..Features::default() },
             image: Pa(0x4020_0000)..Pa(0x4040_0000),
@@ -41,7 +42,7 @@ impl Setting {
 
 /// The end of a boot without a plan, or the figures by which a plan is judged.
 #[derive(Debug, PartialEq)]
-pub(super) enum End {
+pub(crate) enum End {
     Unreadable,
     NoGranule,
     NoPlan(PlanError),
@@ -66,6 +67,11 @@ pub(super) fn way(dtb: &[u8], setting: &Setting, notes: &mut Vec<String>) -> End
             return End::Unreadable;
         }
     };
+    boot_machine(&machine, dtb.len() as u64, setting, notes)
+}
+
+/// Boots a machine whose description has so many bytes, as far as the plan.
+pub(crate) fn boot_machine(machine: &Machine, bytes: u64, setting: &Setting, notes: &mut Vec<String>) -> End {
     let args = BootArgs::parse(&machine.bootargs, |ignored| notes.push(ignored.to_string()));
     let order = machine.cpus.order(0, args.cpus, &mut |note| notes.push(note.to_string()));
     assert!(order.iter().enumerate().all(|(i, cpu)| !order[..i].contains(cpu)), "{order:?}");
@@ -83,9 +89,9 @@ pub(super) fn way(dtb: &[u8], setting: &Setting, notes: &mut Vec<String>) -> End
         read_only: setting.read_only.clone(),
         // What follows code and constants, to the end of the image.
         data: setting.read_only.end.min(setting.image.end)..setting.image.end,
-        tree: Pa(setting.tree_at)..Pa(setting.tree_at + dtb.len() as u64),
+        tree: Pa(setting.tree_at)..Pa(setting.tree_at + bytes),
     };
-    judge_consoles(&machine, given.pa_bits, &mut |note| notes.push(note.to_string()));
+    judge_consoles(machine, given.pa_bits, &mut |note| notes.push(note.to_string()));
     let mut room = Room::default();
     match Plan::new(&given, &mut room, &mut |note| notes.push(note.to_string())) {
         Ok(plan) => {
@@ -110,12 +116,12 @@ pub(super) fn apart(a: &Range<Pa>, b: &Range<Pa>) -> bool {
 /// Checks that no console is in RAM, or at no address.
 pub(super) fn judge_consoles(machine: &Machine, pa_bits: u32, note: &mut dyn FnMut(Note<'_>)) {
     let Consoles { named, fallback } = Consoles::new(machine, pa_bits, note);
-    for uart in [named, fallback].into_iter().flatten() {
-        let registers = uart..Pa(uart.0 + 0x1000);
+    for uart in [named, fallback.map(Uart::pl011)].into_iter().flatten() {
+        let registers = uart.range().expect("an address");
         let mut ram = machine.ram.as_slice().iter().chain(machine.no_map.as_slice());
         assert!(ram.all(|ram| apart(ram, &registers)), "{uart:?}");
     }
-    assert!(named.is_none_or(|uart| uart.0 >> pa_bits == 0), "{named:?}");
+    assert!(named.is_none_or(|uart| uart.registers.0 >> pa_bits == 0), "{named:?}");
 }
 
 /// Checks what every plan promises.

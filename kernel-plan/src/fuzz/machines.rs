@@ -13,13 +13,14 @@ use crate::choice;
 use crate::machine::Machine;
 use crate::plan::{Given, Plan, PlanError, Room};
 use crate::ranges::bytes;
+use crate::serial::Uart;
 
 #[test]
 fn registers_behind_buses_are_where_a_cpu_has_them() {
     let mut tree = tree(&[(GIB, GIB)], &[], &[], b"");
     behind_buses(&mut tree);
     let machine = Machine::read(&tree.to_dtb(), &mut |note| panic!("{note}")).expect("a machine");
-    assert_eq!(machine.uart, Some(Pa(0x900_0000)));
+    assert_eq!(machine.uart, Some(Uart::pl011(Pa(0x900_0000))));
     let gic = machine.interrupts.expect("a controller");
     assert!(gic.ranges().eq(&[Pa(0x800_0000)..Pa(0x801_0000), Pa(0x801_0000)..Pa(0x802_0000)]), "{gic:?}");
 }

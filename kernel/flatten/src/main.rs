@@ -2,19 +2,20 @@
 //!
 //! The image is memory as the ELF's loadable segments describe it, from the lowest physical address
 //! to the last byte that is in the file. Gaps are zeroes. A .bss at the end is left out: the size in
-//! the Image's own header covers it.
+//! the Image's own header covers it. An ELF with the symbol `efi_entry` makes an EFI application as well (`pe`).
 //!
 //! `flatten --sizes IN.elf` prints, for each segment by address, its bytes in the file and those that only
 //! memory has.
+
+mod pe;
+mod segments;
 
 use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-use object::LittleEndian;
-use object::elf::{EM_AARCH64, FileHeader64, PT_LOAD};
-use object::read::elf::{FileHeader, ProgramHeader};
+use segments::{Segment, segments};
 
 /// The largest image: more than any kernel has. A larger span means that a segment's address is wrong.
 const MAX_IMAGE: u64 = 256 << 20;
@@ -47,7 +48,7 @@ fn run(input: &Path, output: &Path) -> Result<(), String> {
 fn print_sizes(input: &Path) -> Result<(), String> {
     let name = |e: String| format!("{}: {e}", input.display());
     let elf = fs::read(input).map_err(|e| name(e.to_string()))?;
-    for Segment { start, end, bytes } in segments(&elf).map_err(name)? {
+    for Segment { start, end, bytes, .. } in segments(&elf).map_err(name)? {
         println!("{} {}", bytes.len(), end - start - bytes.len() as u64);
     }
     Ok(())
@@ -62,13 +63,6 @@ fn replace(path: &Path, bytes: &[u8]) -> std::io::Result<()> {
         let _ = fs::remove_file(&beside);
     }
     written
-}
-
-/// A loadable segment: its place in memory, and its bytes in the file.
-struct Segment<'a> {
-    start: u64,
-    end: u64,
-    bytes: &'a [u8],
 }
 
 fn flatten(elf: &[u8]) -> Result<Vec<u8>, String> {
@@ -96,38 +90,8 @@ fn flatten(elf: &[u8]) -> Result<Vec<u8>, String> {
         image.resize(offset as usize, 0);
         image.extend_from_slice(segment.bytes);
     }
+    pe::dress(elf, &segments, &mut image)?;
     Ok(image)
-}
-
-/// The segments that occupy memory, by physical address.
-fn segments(elf: &[u8]) -> Result<Vec<Segment<'_>>, String> {
-    let header =
-        FileHeader64::<LittleEndian>::parse(elf).map_err(|e| format!("not a 64-bit ELF file: {e}"))?;
-    let endian = header.endian().map_err(|e| format!("not a little-endian ELF file: {e}"))?;
-    let machine = header.e_machine(endian);
-    if machine != EM_AARCH64 {
-        return Err(format!("an ELF file for machine {}, not AArch64 ({})", machine.0, EM_AARCH64.0));
-    }
-
-    let mut segments = Vec::new();
-    for header in header.program_headers(endian, elf).map_err(|e| format!("program headers: {e}"))? {
-        let (start, size) = (header.p_paddr(endian), header.p_memsz(endian));
-        if header.p_type(endian) != PT_LOAD || size == 0 {
-            continue;
-        }
-        let end = start
-            .checked_add(size)
-            .ok_or(format!("the segment at physical {start:#x} ends past the last address"))?;
-        let bytes = header.data(endian, elf).map_err(|()| {
-            format!("the segment at physical {start:#x} is not all in the file: is it cut short?")
-        })?;
-        if bytes.len() as u64 > size {
-            return Err(format!("the segment at physical {start:#x} is larger in the file than in memory"));
-        }
-        segments.push(Segment { start, end, bytes });
-    }
-    segments.sort_by_key(|segment| segment.start);
-    Ok(segments)
 }
 
 #[cfg(test)]

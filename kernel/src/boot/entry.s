@@ -4,23 +4,35 @@
 // x0 is the physical address of the device tree. The MMU is off: no stack, no unaligned or exclusive
 // access, and memory written here is cleaned from the caches' view before the MMU goes on.
 //
-// x20 device tree   x21 image start (physical)   x22 next free table   x23 entry level (2 is EL2)
+// The file is also an EFI application: it begins with MZ, and flatten writes the PE header behind the header of the
+// Image. Firmware calls efi_entry (efi/mod.rs), which continues at from_efi of a copy as a loader would have left it.
+//
+// x19 hand-over of the EFI stub, or 0            x20 device tree, or 0
+// x21 image start (physical)   x22 next free table   x23 entry level (2 is EL2)
 // x24 page shift    x25 shift of the leaf size   x26 shift of the root entries
 
 .section .head, "ax"
 .global _head
 _head:
-    b       start                   // code0
-    nop                             // code1
+    ccmp    x18, #0, #0xd, pl       // code0: the letters MZ, and no more than flags
+    b       start                   // code1
     .quad   0                       // text offset
     .quad   image_size
     .quad   0b1000                  // little endian; may lie anywhere in RAM
     .quad   0, 0, 0
     .ascii  "ARM\x64"
-    .long   0
+    .long   pe_header - _head
+pe_header:
+    .balign 4096, 0                 // a section of a PE file starts at a page
 
+// From the EFI stub: x1 is the physical address of the hand-over. All else is as at start.
+.global from_efi
+from_efi:
+    mov     x19, x1
+    b       1f
 start:
-    msr     daifset, #0xf
+    mov     x19, xzr
+1:  msr     daifset, #0xf
     mov     x20, x0
     adr     x21, _head
     mrs     x23, CurrentEL
@@ -96,13 +108,17 @@ granule_found:
     mov     x2, x21
     ldr     x4, ={normal}
     bl      map
-    // The device tree, if there can be one: 8-byte aligned and not beyond 48 bits, up to 2 MiB.
+    // The hand-over, the device tree included, which is at most 4 MiB from a multiple of 2 MiB on.
+    mov     x1, x19
+    cbnz    x19, map_loaded
+    // Else the device tree, if there can be one: 8-byte aligned and not beyond 48 bits, up to 2 MiB.
     cbz     x20, no_tree
     tst     x20, #7
     b.ne    no_tree
     lsr     x0, x20, #48
     cbnz    x0, no_tree
     and     x1, x20, #~0x1fffff
+map_loaded:
     mov     x2, x1
     mov     x3, #0x400000
     mov     x0, x28
@@ -151,6 +167,7 @@ high:
     mov     x0, x20
     mov     x1, x21
     mov     x2, x23
+    mov     x3, x19
     bl      kernel_main
     b       .
 

@@ -4,6 +4,7 @@ use core::arch::global_asm;
 use core::ops::Range;
 
 use kernel_plan::choice;
+use kernel_plan::serial::Kind;
 use kernel_plan::uart::{Consoles, FALLBACK};
 use linmap::arm64::{Counting, Uses};
 use linmap::{
@@ -46,9 +47,9 @@ static mut SPACE: BlankSpace = BlankSpace::new();
 pub(crate) struct Booted {
     /// The upper half.
     pub(crate) space: &'static mut AddressSpace,
-    /// The registers of the console that the device tree names.
-    pub(crate) named_console: Option<Va>,
-    /// The page where a PL011 may be that the device tree does not name.
+    /// The console that the machine's description names: its kind and its registers.
+    pub(crate) named_console: Option<(Kind, Va)>,
+    /// The page where a PL011 may be that the description does not name.
     pub(crate) fallback_console: Option<Va>,
     /// The table that takes the place of the temporary 1:1 map.
     pub(crate) empty: Empty,
@@ -80,7 +81,7 @@ pub(crate) fn image_tree(
         leaves: Leaves::Pages,
     };
     let Consoles { named, fallback } = *consoles;
-    let named_page = named.map(|registers| console(DEVICE_VA, registers));
+    let named_page = named.map(|uart| console(DEVICE_VA, uart.registers));
     let fallback_page = fallback.map(|registers| console(EMERGENCY_UART.0, registers));
     let regions = image.segments(page).into_iter().chain(named_page).chain(fallback_page);
     Tree::build_regions(frames, geometry, Half::Upper, regions)
@@ -131,7 +132,7 @@ pub(crate) fn enter(
     let within = |registers: Pa| registers.0 & (geometry.page_size() - 1);
     Ok(Booted {
         space,
-        named_console: consoles.named.map(|registers| Va(DEVICE_VA + within(registers))),
+        named_console: consoles.named.map(|uart| (uart.kind, Va(DEVICE_VA + within(uart.registers)))),
         fallback_console: consoles.fallback.map(|registers| Va(EMERGENCY_UART.0 + within(registers))),
         empty: Empty { root: empty, geometry: lower_geometry },
     })

@@ -76,7 +76,7 @@ impl Work<'_> {
     /// All CPUs at once map a page of their own, and read through it what they write through the linear map.
     fn change(&self, cpu: usize) {
         self.jobs[cpu].fetch_add(1, Relaxed);
-        for round in 0..ROUNDS / cpu::running().count() as u64 {
+        for round in 0..(ROUNDS / cpu::running().count() as u64).max(1) {
             if let Err(e) = self.map_and_unmap(cpu, round) {
                 self.expect(false, cpu, "its page cannot be mapped");
                 say!("cpus: {e}");
@@ -88,7 +88,7 @@ impl Work<'_> {
         let System { space, frames, geometry, .. } = self.system;
         let platform = self.system.platform();
         let mut frame = frames.take().ok_or(ChangeError::OutOfFrames { taken: 0 })?;
-        let value = round << 8 | cpu as u64;
+        let value = round << 16 | cpu as u64;
         frames.slots(&mut frame)[0] = value;
         let area = (1u64 << (geometry.va_bits() - 1)).wrapping_neg();
         let va = Va(area + cpu as u64 * geometry.page_size());

@@ -84,7 +84,7 @@ pub(super) fn count(system: &System<'_>) -> Result<(), Wrong> {
 }
 
 /// Does something with an address space that no CPU is on, and gives its tables back.
-fn in_a_space<R>(
+pub(super) fn in_a_space<R>(
     system: &System<'_>,
     work: impl FnOnce(&AddressSpace) -> Result<R, Wrong>,
 ) -> Result<R, Wrong> {

@@ -23,6 +23,7 @@ mod interrupts;
 mod kprobes;
 mod late;
 mod local;
+mod measure;
 mod meter;
 mod micro;
 mod modes;
@@ -62,6 +63,7 @@ pub(crate) fn run(system: &System<'_>, task: Task) -> bool {
         Task::Kprobes => kprobes::run(system),
         Task::Late(milliseconds) => late::run(system, milliseconds),
         Task::Local => local::run(system),
+        Task::Measure(effort) => measure::run(system, effort),
         Task::Micro => micro::run(system),
         Task::Modes => modes::run(system),
         Task::Modules => modules::run(system),

@@ -70,7 +70,7 @@ impl Work<'_> {
 
     /// Returns the page of a CPU. These are far apart, and none is at the end of a leaf.
     fn page(&self, cpu: usize) -> Va {
-        let cpus = cpu::MAX as u64 + 1;
+        let cpus = cpu::count().max(64) as u64 + 1;
         let number = ((cpu as u64 + 1) * self.pages / cpus).max(cpu as u64 + 1) % self.pages;
         Va(self.start.0 + (number << self.system.geometry.page_shift()))
     }

@@ -62,6 +62,8 @@ pub(super) struct Gicv3 {
     distributor: Registers,
     redistributors: ArrayVec<Registers, REGIONS>,
     stride: Option<u64>,
+    /// GICR_TYPER.Last ends no region.
+    joined: bool,
 }
 
 impl Gicv3 {
@@ -69,8 +71,9 @@ impl Gicv3 {
         distributor: Registers,
         redistributors: ArrayVec<Registers, REGIONS>,
         stride: Option<u64>,
+        joined: bool,
     ) -> Self {
-        Self { distributor, redistributors, stride }
+        Self { distributor, redistributors, stride, joined }
     }
 
     /// Starts the distributor, without interrupts that all CPUs share. Routing changes while nothing is enabled.
@@ -117,7 +120,7 @@ impl Gicv3 {
                 if (typer >> 32) as u32 == affinity(mpidr) {
                     return Some(region.after(offset));
                 }
-                if typer & LAST != 0 {
+                if typer & LAST != 0 && !self.joined {
                     break;
                 }
                 let frames = if typer & VIRTUAL_LPIS == 0 { FRAMES } else { 2 * FRAMES };

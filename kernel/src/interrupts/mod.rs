@@ -142,11 +142,11 @@ pub(crate) fn start<P: Platform>(
             gic.start();
             Controller::V2(gic)
         }
-        InterruptController::V3 { distributor, redistributors, stride } => {
+        InterruptController::V3 { distributor, redistributors, stride, joined } => {
             let distributor = mapper.map(distributor)?;
             let redistributors =
                 redistributors.iter().map(|range| mapper.map(range)).collect::<Result<_, _>>()?;
-            let gic = Gicv3::new(distributor, redistributors, *stride);
+            let gic = Gicv3::new(distributor, redistributors, *stride, *joined);
             gic.start()?;
             Controller::V3(gic)
         }
@@ -198,7 +198,7 @@ pub(crate) fn send(cpu: usize, sgi: Sgi) {
 /// Interrupts all other CPUs whose interrupts are started. They see what was stored before.
 pub(crate) fn send_to_others(sgi: Sgi) {
     let own = cpu::this().index;
-    send_to((0..cpu::MAX).filter(|cpu| *cpu != own), sgi);
+    send_to((0..cpu::count()).filter(|cpu| *cpu != own), sgi);
 }
 
 fn send_to(cpus: impl Iterator<Item = usize>, sgi: Sgi) {

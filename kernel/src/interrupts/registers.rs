@@ -11,8 +11,8 @@ use super::error::Error;
 use crate::clock::comes_true;
 use crate::virtual_addresses::REGISTERS_VA;
 
-/// The most bytes that are mapped of one range: redistributors of 128 CPUs, or of 64 with twice the registers.
-const MOST: u64 = 16 << 20;
+/// The most bytes that are mapped of one range: redistributors of 512 CPUs with frames for virtual interrupts.
+const MOST: u64 = 128 << 20;
 
 /// A range of mapped registers.
 #[derive(Clone, Copy)]

@@ -3,9 +3,11 @@
 use core::arch::global_asm;
 
 use kernel_plan::admit::{self, Needs, Refusal, Terms};
+use kernel_plan::cpus::{AFFINITY, Start};
 use linmap::{BbmPromise, Decision, Features, Hardware, Policy, Promise, Registers, SplitFallback};
 
 use super::slot::{self, ADMITTED, Exchange, Orders};
+use super::spin_table;
 use super::stacks::Stack;
 use super::team::{MayAbort, RefusedCpu};
 use crate::clock::comes_true;
@@ -26,7 +28,10 @@ global_asm!(
     features = const slot::FEATURES,
     orders = const slot::ORDERS,
     verdict = const slot::VERDICT,
+    affinity = const AFFINITY,
     conduit = const slot::CONDUIT,
+    by_smc = const slot::BY_SMC,
+    asleep = const slot::ASLEEP,
     tables = const slot::TABLES,
     stack = const slot::STACK,
     admitted = const slot::ADMITTED,
@@ -63,12 +68,11 @@ pub(crate) fn bring_up(system: &mut System<'_>) {
 /// Starts one CPU, reads its report, and lets it in or turns it off. Sets `midr` if it reports.
 fn start(system: &mut System<'_>, index: usize, midr: &mut Option<u64>) -> Result<(), Refusal> {
     let frames = system.frames;
-    let slot = Exchange::new(frames).ok_or(Refusal::NoMemory)?;
-    let entry = system.image.pa(secondary_start as *const () as u64);
-    // SAFETY: `secondary.s` runs at its physical address with the MMU off, and takes the address of a slot.
-    if let Err(e) = unsafe { psci::cpu_on(cpu::mpidr(index), entry, slot.pa().0) } {
+    let way = system.machine.cpus.start(cpu::mpidr(index));
+    let slot = Exchange::new(frames, way == Start::Psci).ok_or(Refusal::NoMemory)?;
+    if let Err(why) = set_off(system, index, way, &slot) {
         slot.give_back(frames);
-        return Err(Refusal::NotStarted(e));
+        return Err(why);
     }
     let Some(features) = slot.report() else {
         // If it comes later, it finds that it is refused.
@@ -82,7 +86,7 @@ fn start(system: &mut System<'_>, index: usize, midr: &mut Option<u64>) -> Resul
         Ok(stack) => stack,
         Err(why) => {
             slot.refuse();
-            if comes_true(|| psci::is_off(cpu::mpidr(index))) {
+            if comes_true(|| slot.has_left(cpu::mpidr(index))) {
                 slot.give_back(frames);
             } else {
                 system.team.pages += 1;
@@ -93,9 +97,9 @@ fn start(system: &mut System<'_>, index: usize, midr: &mut Option<u64>) -> Resul
     split(system, Moment::Judged);
     // From when it is told the root until it answers as the others do, no CPU parks others or changes the root.
     let held = hardware::lock_all();
-    slot.order(orders(system, index, &features, &stack));
+    slot.order(Orders { conduit: slot.conduit(), ..orders(system, index, &features, &stack) });
     let leaves = || cpu::is(index, State::Leaving);
-    let gone = || leaves() && psci::is_off(cpu::mpidr(index));
+    let gone = || leaves() && slot.has_left(cpu::mpidr(index));
     let settled = || cpu::is_running(index) || gone();
     if !comes_true(settled) {
         // It may be using the tables, so wait for it: parking could not rely on having parked all. It waits for nothing
@@ -114,6 +118,20 @@ fn start(system: &mut System<'_>, index: usize, midr: &mut Option<u64>) -> Resul
     system.team.pages += stack.pages();
     split(system, Moment::In);
     Ok(())
+}
+
+/// Makes a CPU come to `secondary.s`, with its slot.
+fn set_off(system: &System<'_>, index: usize, way: Start, slot: &Exchange) -> Result<(), Refusal> {
+    let mpidr = cpu::mpidr(index);
+    let entry = system.image.pa(secondary_start as *const () as u64);
+    match way {
+        // SAFETY: the description has the address for this CPU, a multiple of 8; what a loader waits at is not free RAM.
+        Start::SpinTable(at) => unsafe { spin_table::release(system, at, mpidr, slot.pa()) },
+        // SAFETY: `secondary.s` runs at its physical address with the MMU off, and takes the address of a slot.
+        Start::Psci | Start::Unknown => unsafe {
+            psci::cpu_on(mpidr, entry, slot.pa().0).map_err(Refusal::NotStarted)
+        },
+    }
 }
 
 /// A leaf can be split at any moment.
@@ -171,7 +189,7 @@ fn orders(system: &System<'_>, index: usize, cpu: &Features, stack: &Stack) -> O
     let ttbr1 = Registers::ttbr(space.root(), geometry.oa_format());
     Orders {
         verdict: ADMITTED,
-        conduit: u64::from(psci::is_smc()),
+        conduit: 0,
         tables: [identity::ttbr0(), ttbr1, translation::tcr_for(*geometry, cpu), translation::mair(features)],
         stack: [stack.top(*geometry).0, core::ptr::from_ref(cpu::of(index)) as u64],
     }

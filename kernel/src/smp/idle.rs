@@ -7,19 +7,19 @@ use linmap::arm64::Cpu;
 
 use super::mailbox;
 use crate::warning::warn;
-use crate::{cpu, identity, interrupts, pmu, psci};
+use crate::{cpu, identity, interrupts, pmu};
 
-/// `secondary.s` comes here: on the CPU's own stack, in the upper half, the 1:1 map still in TTBR0, interrupts masked.
+/// `secondary.s` comes here: on the CPU's own stack, in the upper half, the 1:1 map still in TTBR0, interrupts masked. Returns
+/// if the CPU has to leave the system, in the state that it came in.
 #[unsafe(no_mangle)]
-extern "C" fn secondary_main() -> ! {
-    identity::leave();
+extern "C" fn secondary_main() {
     // Where instructions are counted at all, QEMU counts those of all CPUs in each.
     _ = pmu::start(&Cpu::features());
     if let Err(e) = interrupts::start_cpu() {
         warn(format_args!("CPU {}: {e}", cpu::this().index));
-        cpu::set_state(cpu::State::Leaving);
-        psci::cpu_off();
+        return cpu::set_state(cpu::State::Leaving);
     }
+    identity::leave();
     cpu::set_state(cpu::State::Running);
     idle()
 }

@@ -5,6 +5,7 @@ mod held;
 mod idle;
 mod mailbox;
 mod slot;
+mod spin_table;
 mod stacks;
 pub(crate) mod team;
 

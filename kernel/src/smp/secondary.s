@@ -4,7 +4,29 @@
 // x0 is the physical address of its slot (`Slot` in smp/slot.rs): a report, which it writes, and orders, which
 // it reads. The MMU is off, so neither goes through its caches; the boot CPU maintains its own.
 
+// A CPU of a spin table comes to spin_start with nothing, and finds its slot in SPIN_CALL (smp/spin_table.rs).
+
 .section .text, "ax"
+.global spin_start
+spin_start:
+    msr     daifset, #0xf
+    mrs     x1, mpidr_el1
+    ldr     x2, ={affinity}
+    and     x1, x1, x2
+    adrp    x3, SPIN_CALL
+    add     x3, x3, :lo12:SPIN_CALL
+1:  ldr     x2, [x3]                // whose the slot is
+    cmp     x2, x1
+    b.eq    2f
+    wfe
+    b       1b
+2:  dmb     sy
+    ldr     x0, [x3, #8]
+    dmb     sy
+    ldr     x2, [x3]                // it still is
+    cmp     x2, x1
+    b.ne    1b
+
 .global secondary_start
 secondary_start:
     msr     daifset, #0xf
@@ -51,10 +73,11 @@ secondary_start:
     cmp     x0, #{admitted}
     b.ne    4f
 
-    // The last use of the slot. What is loaded here comes from this CPU's orders alone.
+    // The last use of the slot by a CPU that stays. What is loaded here comes from this CPU's orders alone.
     ldp     x1, x2, [x20, #{tables}]        // TTBR0, TTBR1
     ldp     x3, x4, [x20, #{tables} + 16]   // TCR, MAIR
     ldp     x5, x6, [x20, #{stack}]         // stack, per-CPU data
+    adr     x21, 7f                         // physical
     ic      iallu
     tlbi    vmalle1
     dsb     nsh
@@ -78,16 +101,28 @@ secondary_high:
     mov     x29, #0
     mov     x30, #0
     bl      secondary_main
-    b       .
 
-    // Refused: off again, or asleep if the firmware has no such call.
+    // It leaves again, by the 1:1 map. Its stack and the map may be gone as soon as it is off, or says that it is asleep.
+    br      x21
+7:  ldr     x0, ={sctlr_off}
+    msr     sctlr_el1, x0
+    isb
+
+    // Refused, or leaving: off again, or asleep if the firmware has no such call.
 4:  ldr     x1, [x20, #{conduit}]
     ldr     w0, ={cpu_off}
-    cbnz    x1, 5f
+    cmp     x1, #{by_smc}
+    b.hi    6f
+    b.eq    5f
     hvc     #0
     b       6f
 5:  smc     #0
-6:  wfi
-    b       6b
+6:  sub     x1, x20, #{orders}
+    mov     x0, #{asleep}
+    str     x0, [x1, #{arrived}]
+    dsb     sy
+    sev
+8:  wfi
+    b       8b
 
     .ltorg

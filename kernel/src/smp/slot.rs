@@ -41,7 +41,7 @@ pub(super) struct Report {
 pub(super) struct Orders {
     /// [`ADMITTED`], [`REFUSED`] or nothing yet.
     pub(super) verdict: u64,
-    /// 1 if the firmware is called by SMC, else 0.
+    /// A way to turn itself off: [`BY_HVC`], [`BY_SMC`] or [`NEVER_OFF`].
     pub(super) conduit: u64,
     /// TTBR0_EL1, TTBR1_EL1, TCR_EL1, MAIR_EL1.
     pub(super) tables: [u64; 4],
@@ -54,19 +54,31 @@ pub(super) const ADMITTED: u64 = 1;
 /// The verdict that turns it off again.
 const REFUSED: u64 = 2;
 
+/// The firmware turns a CPU off by HVC.
+const BY_HVC: u64 = 0;
+/// The firmware turns a CPU off by SMC.
+pub(super) const BY_SMC: u64 = 1;
+/// A CPU is never off, but sleeps without any map.
+const NEVER_OFF: u64 = 2;
+
+/// [`Report::arrived`] of a CPU that sleeps so.
+pub(super) const ASLEEP: u64 = 2;
+
 /// A slot in use.
 pub(super) struct Exchange {
     page: Frame,
     at: *mut Slot,
+    /// Firmware can turn the CPU off.
+    by_psci: bool,
 }
 
 impl Exchange {
     /// Makes an empty slot; none if there is no memory.
-    pub(super) fn new(frames: &Frames) -> Option<Self> {
+    pub(super) fn new(frames: &Frames, by_psci: bool) -> Option<Self> {
         let mut page = frames.take()?;
         frames.slots(&mut page).fill(0);
         let at = core::ptr::with_exposed_provenance_mut(frames.reach().va(page.pa()).0 as usize);
-        let slot = Self { page, at };
+        let slot = Self { page, at, by_psci };
         clean_and_invalidate(at);
         Some(slot)
     }
@@ -111,12 +123,34 @@ impl Exchange {
 
     /// Turns the CPU off, or puts it to sleep where that is not possible.
     pub(super) fn refuse(&self) {
-        self.order(Orders { verdict: REFUSED, conduit: u64::from(psci::is_smc()), ..Orders::default() });
+        self.order(Orders { verdict: REFUSED, conduit: self.conduit(), ..Orders::default() });
+    }
+
+    /// Returns the way in which the CPU turns itself off.
+    pub(super) fn conduit(&self) -> u64 {
+        match (self.by_psci, psci::is_smc()) {
+            (false, _) => NEVER_OFF,
+            (true, false) => BY_HVC,
+            (true, true) => BY_SMC,
+        }
+    }
+
+    /// Returns true if the CPU of this affinity has left the system again: it is off, or sleeps without any map and does not
+    /// use the slot any more.
+    pub(super) fn has_left(&self, mpidr: u64) -> bool {
+        if self.by_psci {
+            return psci::is_off(mpidr);
+        }
+        // SAFETY: the page is this slot's, large enough, and mapped; an address is taken, nothing is read.
+        let arrived = unsafe { &raw mut (*self.at).report.0.arrived };
+        clean_and_invalidate(arrived);
+        // SAFETY: within the page; the CPU may write it meanwhile, as a whole word.
+        unsafe { arrived.read_volatile() == ASLEEP }
     }
 }
 
 /// Cleans and invalidates the cache lines of something, to the point of coherency; complete on return.
-fn clean_and_invalidate<T>(what: *mut T) {
+pub(super) fn clean_and_invalidate<T>(what: *mut T) {
     let line: u64;
     // SAFETY: reading an ID register has no side effect.
     unsafe { asm!("mrs {}, ctr_el0", out(reg) line, options(nomem, nostack, preserves_flags)) };

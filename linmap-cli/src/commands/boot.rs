@@ -9,10 +9,10 @@
 
 mod child;
 mod command_line;
-mod console;
+pub(crate) mod console;
 mod cost;
-mod document;
-mod failure;
+pub(crate) mod document;
+pub(crate) mod failure;
 pub(crate) mod image;
 mod leaves;
 pub(crate) mod options;
@@ -20,7 +20,7 @@ mod signals;
 mod summary;
 mod supervise;
 mod tasks;
-mod transcript;
+pub(crate) mod transcript;
 mod verdict;
 
 use std::io;

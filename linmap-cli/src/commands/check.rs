@@ -8,6 +8,7 @@ mod report;
 use clap::Args;
 use serde_json::{Value, json};
 
+use super::names::{Names, SymbolsArgument};
 use super::reading::{Failure, SOURCES, SourceArgument, concluded, document, regions, view};
 use crate::map::image::Image;
 use crate::map::view::View;
@@ -19,13 +20,16 @@ use findings::Findings;
 /// Check the page tables of an arm64 kernel for mappings that must never be there
 ///
 /// Memory that is writable and executable, with the permissions of the tables above applied; memory that is read-only
-/// or executable and writable in the linear map; broken contiguous runs; tables outside RAM, shared or in a loop;
-/// reserved bits. Exit status: 0 nothing found, 1 findings, 2 error.
+/// or executable and writable in the linear map; memory that two mappings contradict each other about; broken contiguous
+/// runs; tables outside RAM, shared or in a loop; reserved bits. Exit status: 0 nothing found, 1 findings, 2 error.
 #[derive(Args)]
 #[command(args_override_self = true, after_long_help = SOURCES)]
 pub(crate) struct Options {
     #[command(flatten)]
     source: SourceArgument,
+
+    #[command(flatten)]
+    symbols: SymbolsArgument,
 
     /// List every finding, not only the first of a kind
     #[arg(long)]
@@ -47,10 +51,13 @@ fn check(options: &Options) -> Result<Status, Failure> {
     let image = Image::find(&view).map_err(Failure::walk(&view))?;
     let regions = regions(&view, image.as_ref());
     let findings = Findings::of(&view, &regions)?;
+    // Without findings there is nothing to name.
+    let names =
+        if findings.count == 0 { Names::none("no findings") } else { options.symbols.names(&view)? };
     if options.json {
-        terminal::print_document(&json(&view, &findings))?;
+        terminal::print_document(&json(&view, &findings, &names))?;
     } else {
-        terminal::print(&report::of(&view, &findings, options.all))?;
+        terminal::print(&report::of(&view, &findings, &names, options.all))?;
     }
     if let Some(why) = findings.ended_by {
         // With `--json`, the document already has it.
@@ -60,13 +67,14 @@ fn check(options: &Options) -> Result<Status, Failure> {
     Ok(if findings.count == 0 { Status::Fine } else { Status::Findings })
 }
 
-fn json(view: &View<'_>, findings: &Findings) -> Value {
+fn json(view: &View<'_>, findings: &Findings, names: &Names) -> Value {
     let is_whole = findings.ended_by.is_none();
     let mut document = document("check", findings.count == 0 && is_whole, view);
     document["tables"] = json!(findings.tables);
     document["count"] = json!(findings.count);
     document["left_out"] = json!(findings.count - findings.list.len() as u64);
-    document["findings"] = json!(findings.list.iter().map(findings::document).collect::<Vec<_>>());
+    document["findings"] =
+        json!(findings.list.iter().map(|found| findings::document(found, names)).collect::<Vec<_>>());
     document["notes"] = json!(findings.notes);
     if let Some(why) = &findings.ended_by {
         document["error"] = json!(Failure::walk(view)(why.clone()).to_string());

@@ -9,10 +9,13 @@ mod text;
 use clap::Args;
 use linmap::Va;
 
+use super::names::{Names, SymbolsArgument};
 use super::reading::{Failure, SOURCES, SourceArgument, concluded, regions, view};
 use crate::map::image::Image;
+use crate::map::view::View;
 use crate::source::Wanted;
 use crate::status::Status;
+use crate::terminal;
 pub(crate) use selection::{Selection, parse_address, parse_range};
 
 /// Print the page tables of an arm64 kernel in the form of Linux's kernel_page_tables
@@ -31,6 +34,13 @@ pub(crate) struct Options {
     /// Print one JSON document, which linmap can read as a SOURCE
     #[arg(long, conflicts_with = "csv")]
     pub(crate) json: bool,
+
+    /// Show the symbol that each row begins in
+    #[arg(long)]
+    names: bool,
+
+    #[command(flatten)]
+    symbols: SymbolsArgument,
 
     /// Print comma-separated values, one row for consecutive entries with consecutive output addresses
     #[arg(long)]
@@ -53,14 +63,32 @@ fn dump(options: &Options) -> Result<Status, Failure> {
     };
     let regions = regions(&view, image.as_ref());
     let parts = options.selection.parts(&view, &regions)?;
+    let names = options.names(&view)?;
     if options.json {
-        rows::print_json(&view, &regions, &parts)?;
+        rows::print_json(&view, &regions, &parts, names.as_ref())?;
     } else if options.csv {
-        rows::print_csv(&view, &regions, &parts)?;
+        rows::print_csv(&view, &regions, &parts, names.as_ref())?;
     } else {
-        text::print(&view, &parts)?;
+        text::print(&view, &parts, names.as_ref())?;
     }
     Ok(Status::Fine)
+}
+
+impl Options {
+    /// Returns the symbols if rows are to have names.
+    fn names(&self, view: &View<'_>) -> Result<Option<Names>, Failure> {
+        if !self.names {
+            return Ok(None);
+        }
+        let names = self.symbols.names(view)?;
+        if let Some(why) = &names.missing {
+            terminal::note(format_args!(
+                "{}: no row has a name: {why}; --symbols names a file of them",
+                view.name()
+            ));
+        }
+        Ok(Some(names))
+    }
 }
 
 const fn wanted((first, last): (Va, Va)) -> Wanted {

@@ -26,9 +26,12 @@ use crate::terminal;
 pub(crate) const SOURCES: &str = "\
 SOURCE is one of
   (nothing)        this machine, by /proc/kcore; needs root
-  FILE             an ELF core of QEMU's dump-guest-memory or of kdump,
-                   a saved `linmap dump --json`, or the text of kernel_page_tables
-  -                the same from the standard input; from a pipe all but a core
+  FILE             a core of kdump, QEMU's dump-guest-memory or virsh dump
+                   --memory-only: ELF or kdump-compressed, filtered, flattened;
+                   a saved `linmap dump --json`, or the text of kernel_page_tables;
+                   each also compressed by gzip or zstd
+  DIRECTORY        the parts of a split kdump-compressed core
+  -                a FILE from the standard input
   qemu:SOCKET      a running QEMU, by the socket of its monitor (QMP or HMP)
   gdb:HOST:PORT    any gdbstub that shows system registers";
 
@@ -46,6 +49,12 @@ impl SourceArgument {
     /// Returns the SOURCE that was named, if there is one.
     pub(crate) const fn given(&self) -> Option<&Source> {
         self.source.as_ref()
+    }
+
+    /// Opens a SOURCE that was named in another place.
+    pub(crate) fn open_named(&self, source: &str, wanted: Wanted) -> Result<Opened, Failure> {
+        let source = Source::parse(source.into()).map_err(|why| Failure::Wrong(why.to_string()))?;
+        open(&source, wanted, self.pausing)
     }
 
     pub(crate) fn open(&self, wanted: Wanted) -> Result<Opened, Failure> {

@@ -1,17 +1,22 @@
 //! `linmap stat`: the linear map at a glance, the savings of large leaves, and why it has none.
 //!
 //! - `survey`: the leaves of the map.  `gather`: evidence from the source.  `findings`: these, and what follows.
+//! - `owners`, `who`: whose pages they are, and the cost of each owner.
 //! - `report`: the findings for people.  `document`: for programs.  `machines`: those of several machines.
 
 mod document;
 mod findings;
 mod gather;
 mod machines;
+mod owners;
 mod report;
 mod survey;
+mod who;
 
 use clap::Args;
+use serde_json::Value;
 
+use super::names::SymbolsArgument;
 use super::pausing::Pausing;
 use super::reading::{Failure, SOURCES, concluded, once, open, source_parser, view};
 use crate::source::{Source, Wanted};
@@ -21,6 +26,7 @@ pub(crate) use document::counts;
 pub(crate) use findings::Findings;
 pub(crate) use machines::{Facts, Machine, quoted};
 pub(crate) use report::share;
+use who::Who;
 
 /// Show the linear map of an arm64 kernel at a glance, and why it is as it is
 ///
@@ -36,6 +42,13 @@ pub(crate) struct Options {
 
     #[command(flatten)]
     pausing: Pausing,
+
+    /// Show whose pages are read-only or taken away, and the cost of each owner
+    #[arg(long)]
+    who: bool,
+
+    #[command(flatten)]
+    symbols: SymbolsArgument,
 
     /// Print one JSON document
     #[arg(long, conflicts_with = "csv")]
@@ -64,10 +77,14 @@ fn stat(options: &Options) -> Result<Status, Failure> {
     let opened = open(only, Wanted::All, options.pausing)?;
     let view = view(&opened)?;
     let findings = Findings::of(&view)?;
+    let who = options.who.then(|| Who::of(&view, &options.symbols.names(&view)?)).transpose()?;
     if options.json {
-        terminal::print_document(&document::of(&view, &findings))?;
+        let mut document = document::of(&view, &findings);
+        document["who"] = who.map_or(Value::Null, |who| who.document());
+        terminal::print_document(&document)?;
     } else {
-        terminal::print(&report::of(&view, &findings))?;
+        let who = who.map(|who| format!("\n{}", who.report())).unwrap_or_default();
+        terminal::print(&(report::of(&view, &findings) + &who))?;
     }
     Ok(Status::Fine)
 }

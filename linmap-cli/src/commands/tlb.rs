@@ -12,12 +12,13 @@ mod plot;
 mod published;
 mod report;
 
+pub(crate) use experiment::core;
+pub(crate) use failure::Failure;
 pub(crate) use options::Options;
 
 use crate::status::Status;
 use crate::terminal;
 use experiment::Experiment;
-use failure::Failure;
 
 /// Runs the workloads and prints the result.
 pub(crate) fn run(options: &Options) -> Status {

@@ -1,35 +1,47 @@
-//! `linmap walk`: one translation, level by level.
+//! `linmap walk`: one translation, level by level; or, from memory, every mapping of a page.
 //!
 //! - `fields`: the fields of a descriptor.  `walked`: the result, and its document.  `report`: the walk for people.
+//! - `mapped`: the mappings of a page.
 
 mod fields;
+mod mapped;
 mod report;
 mod walked;
 
 use clap::Args;
-use linmap::{Half, Va};
+use linmap::{Half, Pa, Va};
 
 use super::dump::parse_address;
+use super::names::{Names, SymbolsArgument};
 use super::reading::{Failure, SOURCES, SourceArgument, concluded, regions, view};
 use crate::map::descent::path;
 use crate::map::image::Image;
+use crate::map::mappings;
 use crate::source::{Source, VmcoreInfo, Wanted, is_address};
 use crate::status::Status;
 use crate::terminal;
+use mapped::Mapped;
 use walked::Walked;
 
 /// Translate one kernel address, level by level, with every field of each descriptor
 ///
-/// Exit status: 0 it translates, 1 it does not, 2 error.
+/// Exit status: 0 it translates, or something maps the page; 1 not so; 2 error.
 #[derive(Args)]
 #[command(args_override_self = true, allow_missing_positional = true, after_long_help = SOURCES)]
 pub(crate) struct Options {
     #[command(flatten)]
     source: SourceArgument,
 
-    /// The address, in hex, or a symbol in VMCOREINFO, such as _stext or swapper_pg_dir+0x8
-    #[arg(value_name = "VA")]
-    va: String,
+    /// The address, in hex, or a symbol of the kernel, such as _stext or swapper_pg_dir+0x8
+    #[arg(value_name = "VA", required_unless_present = "pa")]
+    va: Option<String>,
+
+    /// Show every mapping of a page of memory instead, by its physical address in hex
+    #[arg(long, value_name = "ADDRESS", value_parser = parse_address)]
+    pa: Option<u64>,
+
+    #[command(flatten)]
+    symbols: SymbolsArgument,
 
     /// Print one JSON document
     #[arg(long)]
@@ -38,18 +50,55 @@ pub(crate) struct Options {
 
 /// Walks the tables and reports the result.
 pub(crate) fn run(options: &Options) -> Status {
-    concluded("walk", options.json, walk(options))
+    match (options.pa, &options.va) {
+        (Some(pa), _) => concluded("mappings", options.json, map_back(options, Pa(pa))),
+        (None, Some(va)) => concluded("walk", options.json, walk(options, va)),
+        // The parser refuses it.
+        (None, None) => Status::Error,
+    }
 }
 
-fn walk(options: &Options) -> Result<Status, Failure> {
-    if let Some(mistaken) = mistaken(&options.va, options.source.given()) {
+/// Shows every mapping of a page. A positional argument is then the SOURCE.
+fn map_back(options: &Options, pa: Pa) -> Result<Status, Failure> {
+    let opened = match (&options.va, options.source.given()) {
+        (Some(va), Some(_)) => {
+            let va = crate::printable::line(va);
+            return Err(Failure::Wrong(format!(
+                "`{va}` and --pa {pa}: either an address is walked, or a page's mappings"
+            )));
+        }
+        (Some(source), None) => options.source.open_named(source, Wanted::All)?,
+        (None, _) => options.source.open(Wanted::All)?,
+    };
+    let view = view(&opened)?;
+    if !view.has_addresses {
+        let name = view.name();
+        return Err(Failure::Wrong(format!(
+            "{name}: a text dump has no output addresses, so it does not say what maps {pa}"
+        )));
+    }
+    let image = Image::find(&view).map_err(Failure::walk(&view))?;
+    let found = mappings::of(&view, pa).map_err(Failure::walk(&view))?;
+    let mapped = Mapped::new(pa, found, &regions(&view, image.as_ref()));
+    if options.json {
+        terminal::print_document(&mapped.document(&view))?;
+    } else {
+        terminal::print(&mapped.report(&view))?;
+    }
+    Ok(if mapped.is_mapped() { Status::Fine } else { Status::Findings })
+}
+
+fn walk(options: &Options, asked: &str) -> Result<Status, Failure> {
+    if let Some(mistaken) = mistaken(asked, options.source.given()) {
         return Err(Failure::Wrong(mistaken));
     }
     // The address of a symbol is known only after everything was read.
     let opened = options.source.open(Wanted::All)?;
     let view = view(&opened)?;
+    let names = options.symbols.names(&view)?;
     let info = view.kernel.info.as_ref();
-    let (va, symbol) = resolve(&options.va, info, view.name()).map_err(Failure::Wrong)?;
+    let (va, symbol) = resolve(asked, info, &names, view.name()).map_err(Failure::Wrong)?;
+    let symbol = symbol.or_else(|| names.name(va));
     let base = view.geometry.base(Half::Upper);
     if va.0 < base {
         let bits = view.geometry.va_bits();
@@ -92,23 +141,34 @@ fn mistaken(va: &str, source: Option<&Source>) -> Option<String> {
 }
 
 /// Reads an address: `_stext`, `_stext+0x1000`, `0xffff800080010000`.
-fn resolve(text: &str, info: Option<&VmcoreInfo>, source: &str) -> Result<(Va, Option<String>), String> {
+fn resolve(
+    text: &str,
+    info: Option<&VmcoreInfo>,
+    names: &Names,
+    source: &str,
+) -> Result<(Va, Option<String>), String> {
     let (name, offset) = match text.split_once('+') {
         Some((name, offset)) => (name, parse_address(offset).map_err(|why| format!("`{text}`: {why}"))?),
         None => (text, 0),
     };
-    if let Some(address) = info.and_then(|info| info.symbol(name)) {
+    if let Some(address) = info.and_then(|info| info.symbol(name)).or_else(|| names.address(name)) {
         return Ok((Va(address.wrapping_add(offset)), Some(text.to_owned())));
     }
     if let Ok(address) = parse_address(name) {
         return Ok((Va(address.wrapping_add(offset)), None));
     }
     let name = crate::printable::excerpt(name, 60);
+    let Some(why) = &names.missing else {
+        return Err(format!("`{name}` is neither a hexadecimal address nor a symbol of this kernel"));
+    };
     let known: Vec<&str> = info.into_iter().flat_map(VmcoreInfo::symbols).map(|(name, _)| name).collect();
     Err(match known[..] {
-        [] => format!("`{name}` is no hexadecimal address, and {source} has no VMCOREINFO with symbols"),
+        [] => format!(
+            "`{name}` is no hexadecimal address, and {source} has no VMCOREINFO with symbols; --symbols names a file of them"
+        ),
         _ => format!(
-            "`{name}` is neither a hexadecimal address nor among the symbols of VMCOREINFO: {}",
+            "`{name}` is neither a hexadecimal address nor among the symbols of VMCOREINFO: {}; {why}, and --symbols \
+             names a file of symbols",
             crate::printable::excerpt(&known.join(", "), 400)
         ),
     })
@@ -123,7 +183,8 @@ mod tests {
         let info = VmcoreInfo::parse(
             b"OSRELEASE=6.1\nSYMBOL(_stext)=ffff800008010000\nSYMBOL(face)=ffff800008020000\n",
         );
-        let at = |text: &str| resolve(text, Some(&info), "core").map(|(va, _)| va.0);
+        let none = Names::none("not told");
+        let at = |text: &str| resolve(text, Some(&info), &none, "core").map(|(va, _)| va.0);
         assert_eq!(at("_stext"), Ok(0xffff_8000_0801_0000));
         assert_eq!(at("_stext+0x10"), Ok(0xffff_8000_0801_0010));
         // A symbol comes before a number.
@@ -134,6 +195,6 @@ mod tests {
             assert!(at(wrong).is_err(), "{wrong}");
         }
         assert!(at("_etext").unwrap_err().contains("_stext"));
-        assert!(resolve("_stext", None, "text").unwrap_err().contains("no VMCOREINFO"));
+        assert!(resolve("_stext", None, &none, "text").unwrap_err().contains("no VMCOREINFO"));
     }
 }

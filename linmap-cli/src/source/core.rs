@@ -3,15 +3,13 @@
 //! This file reads the header, the segments and VMCOREINFO, and trusts none of them. `/proc/kcore` is such a file,
 //! too; its segments refer to memory of the running kernel.
 
-use std::fs::File;
-use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 
 use object::elf::{self, FileHeader64, ProgramHeader64};
 use object::read::elf::NoteIterator;
 use object::{LittleEndian, pod};
 
+use super::bytes::{Bytes, PartError};
 use super::memory::Piece;
 use super::vmcoreinfo::VmcoreInfo;
 
@@ -29,12 +27,8 @@ const MAX_NOTES: u64 = 64 << 20;
 /// Why an ELF file is not a core that can be read.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CoreError {
-    #[error("it cannot be read: {0}")]
-    Read(#[from] io::Error),
-    #[error(
-        "it is not whole: {what} should end at byte {end}, and the file has {bytes}; was there room for all of it?"
-    )]
-    Truncated { what: &'static str, end: u64, bytes: u64 },
+    #[error(transparent)]
+    Part(#[from] PartError),
     #[error("it is a 32-bit ELF file; a core of an arm64 kernel has 64")]
     Bits32,
     #[error("it is a big-endian ELF file; only little-endian kernels can be read")]
@@ -78,21 +72,21 @@ pub(super) struct Core {
 }
 
 impl Core {
-    /// Reads the headers of a file of so many bytes. All segments must be in the file.
-    pub(super) fn read(file: &File, bytes: u64) -> Result<Self, CoreError> {
-        let core = Self::read_headers(file, bytes)?;
+    /// Reads the headers of a file. All segments must be in it.
+    pub(super) fn read(bytes: &Bytes) -> Result<Self, CoreError> {
+        let core = Self::read_headers(bytes)?;
         for piece in &core.pieces {
-            within("a segment", piece.offset, piece.stored, bytes)?;
+            bytes.has("a segment", piece.offset, piece.stored)?;
         }
         if core.pieces.is_empty() { Err(CoreError::NoMemory) } else { Ok(core) }
     }
 
     /// Reads the headers; segments can reach beyond the end of the file.
-    pub(super) fn read_headers(file: &File, bytes: u64) -> Result<Self, CoreError> {
-        let header = read_at(file, "the ELF header", 0, size_of::<Header>() as u64, bytes)?;
+    pub(super) fn read_headers(bytes: &Bytes) -> Result<Self, CoreError> {
+        let header = bytes.part("the ELF header", 0, size_of::<Header>() as u64)?;
         let (header, _) = pod::from_bytes::<Header>(&header).map_err(|()| CoreError::Damaged("its size"))?;
         let table = segment_table(header)?;
-        let table = read_at(file, "the list of segments", table.start, table.end - table.start, bytes)?;
+        let table = bytes.part("the list of segments", table.start, table.end - table.start)?;
         let segments = pod::slice_from_all_bytes::<Segment>(&table);
         let segments = segments.map_err(|()| CoreError::Damaged("the list of segments"))?;
         let of_type = |wanted| segments.iter().filter(move |s| s.p_type.get(LittleEndian) == wanted);
@@ -104,7 +98,7 @@ impl Core {
             if length > MAX_NOTES {
                 return Err(CoreError::Damaged("its notes are longer than those of any machine"));
             }
-            let notes = read_at(file, "the notes", offset, length, bytes)?;
+            let notes = bytes.part("the notes", offset, length)?;
             info = info.or_else(|| vmcoreinfo(&notes));
         }
         Ok(Self { pieces, info })
@@ -166,22 +160,4 @@ fn vmcoreinfo(notes: &[u8]) -> Option<VmcoreInfo> {
         }
     }
     None
-}
-
-fn within(what: &'static str, offset: u64, length: u64, bytes: u64) -> Result<(), CoreError> {
-    let end = offset.checked_add(length).ok_or(CoreError::Damaged("a length in it is beyond any file"))?;
-    if end > bytes { Err(CoreError::Truncated { what, end, bytes }) } else { Ok(()) }
-}
-
-fn read_at(
-    file: &File,
-    what: &'static str,
-    offset: u64,
-    length: u64,
-    bytes: u64,
-) -> Result<Vec<u8>, CoreError> {
-    within(what, offset, length, bytes)?;
-    let mut buffer = vec![0; usize::try_from(length).map_err(|_| CoreError::Damaged("a length in it"))?];
-    file.read_exact_at(&mut buffer, offset)?;
-    Ok(buffer)
 }

@@ -3,9 +3,13 @@
 use std::io;
 
 use super::argument::Source;
+use super::bytes::PartError;
 use super::core::CoreError;
+use super::flattened::FlattenedError;
 use super::gdb::{GdbError, StubError};
 use super::kcore::LiveError;
+use super::kdump::KdumpError;
+use super::packed::PackedError;
 use super::qemu::QemuError;
 use super::regime::RegimeError;
 use super::saved::{JsonError, TextError};
@@ -38,10 +42,6 @@ pub(crate) enum Problem {
     NotRecognised { beginning: String },
     #[error("{0}")]
     Compressed(String),
-    #[error(
-        "it is a core, and comes through a pipe; cores are read here and there, so save it in a file first"
-    )]
-    PipedCore,
     #[error("it is a named pipe, and nobody wrote to it in {seconds} seconds")]
     NoWriter { seconds: u64 },
     #[error("it has {bytes} bytes or more, and no dump has more than {most}")]
@@ -52,6 +52,16 @@ pub(crate) enum Problem {
     Text(#[from] TextError),
     #[error(transparent)]
     Core(#[from] CoreError),
+    #[error(transparent)]
+    Kdump(#[from] KdumpError),
+    #[error(transparent)]
+    Flattened(#[from] FlattenedError),
+    #[error("it is in makedumpfile's flattened form, and the file in it is no core")]
+    FlattenedOther,
+    #[error(transparent)]
+    Packed(#[from] PackedError),
+    #[error(transparent)]
+    Part(#[from] PartError),
     #[error(
         "it has no VMCOREINFO, neither in a note nor in memory, so nothing says where its tables are; is it the memory of an arm64 Linux (4.19 or newer)?"
     )]

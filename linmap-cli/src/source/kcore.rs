@@ -11,6 +11,7 @@ use std::io;
 
 pub(crate) use error::LiveError;
 
+use super::bytes::Bytes;
 use super::core::Core;
 use super::error::Problem;
 use super::memory::{Memory, Piece, Pieces};
@@ -29,13 +30,14 @@ pub(super) fn open(wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Tables, Pr
         _ => LiveError::Open(error),
     })?;
     // Segments begin and end at kernel addresses, and the file has no size.
-    let core = Core::read_headers(&file, u64::MAX)?;
+    let bytes = Bytes::of(file, u64::MAX);
+    let core = Core::read_headers(&bytes)?;
     if core.pieces.is_empty() {
         return Err(LiveError::NoLinearMap.into());
     }
     let info = core.info.ok_or(LiveError::NoVmcoreInfo)?;
     let ram: Vec<_> = core.pieces.iter().map(Piece::range).collect();
-    let memory = Memory::new(ram, Box::new(Pieces::new(file, core.pieces)));
+    let memory = Memory::new(ram, Box::new(Pieces::new(bytes, core.pieces)));
     let regime = Regime::of_vmcoreinfo(&info, memory.from())?;
     let command_line = fs::read_to_string("/proc/cmdline").ok().map(|line| line.trim().to_owned());
     let kernel = Kernel { info: Some(info), command_line };

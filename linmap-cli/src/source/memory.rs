@@ -1,14 +1,13 @@
 //! Physical memory, in pieces of a file or behind a connection.
 
 use std::fmt::Debug;
-use std::fs::File;
 use std::io;
 use std::ops::Range;
-use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 use linmap::Pa;
 
+use super::bytes::Bytes;
 use super::seconds::Seconds;
 
 /// Why memory cannot be read.
@@ -20,6 +19,17 @@ pub(crate) enum Unreadable {
     /// The file ends before this address.
     #[error("the file ends before what should be at {0}; it is not whole")]
     Ends(Pa),
+    /// The page was left out of a filtered core.
+    #[error("the page of {pa} was filtered out of the core ({})", left_out(*.level))]
+    Filtered {
+        /// The address.
+        pa: Pa,
+        /// The kinds of pages that were left out: makedumpfile's dump level.
+        level: u32,
+    },
+    /// It is in another part of a split core.
+    #[error("another part of the split core has the page of {0}")]
+    OtherPart(Pa),
     /// The other side does not answer any more.
     #[error("{0} is not there any more")]
     Gone(&'static str),
@@ -42,6 +52,17 @@ pub(crate) enum Unreadable {
     NotInTime(Duration),
 }
 
+/// Returns what a dump level leaves out, for people.
+fn left_out(level: u32) -> String {
+    const KINDS: [(u32, &str); 5] =
+        [(1, "zeros"), (2, "cache"), (4, "private cache"), (8, "user pages"), (16, "free pages")];
+    let kinds: Vec<_> = KINDS.iter().filter(|(bit, _)| level & bit != 0).map(|(_, kind)| *kind).collect();
+    match kinds[..] {
+        [] => "it does not say which pages were left out".to_owned(),
+        _ => format!("dump level {level} leaves out {}", kinds.join(", ")),
+    }
+}
+
 /// Called for each piece that was read, with its number and its bytes.
 pub(super) type Each<'a> = dyn FnMut(usize, Result<&[u8], Unreadable>) + 'a;
 
@@ -61,6 +82,11 @@ pub(crate) trait Physical: Debug {
 
     /// Returns the reason that nothing more can be read at all, if there is one.
     fn ended(&self) -> Option<Unreadable> {
+        None
+    }
+
+    /// Returns what people should know of the answers since the last time, as a sentence.
+    fn remark(&self) -> Option<String> {
         None
     }
 }
@@ -171,13 +197,13 @@ const TOGETHER: usize = 64;
 /// ordinary event. A table costs less than a microsecond.
 #[derive(Debug)]
 pub(super) struct Pieces {
-    file: File,
+    bytes: Bytes,
     /// In order of address, without overlaps: where pieces overlapped, the first one has the bytes.
     pieces: Vec<Piece>,
 }
 
 impl Pieces {
-    pub(super) fn new(file: File, mut pieces: Vec<Piece>) -> Self {
+    pub(super) fn new(bytes: Bytes, mut pieces: Vec<Piece>) -> Self {
         pieces.sort_by_key(|piece| piece.pa);
         let mut end = 0;
         pieces.retain_mut(|piece| {
@@ -185,7 +211,7 @@ impl Pieces {
             end = if kept { piece.range().end.0 } else { end };
             kept
         });
-        Self { file, pieces }
+        Self { bytes, pieces }
     }
 
     /// Returns the piece that has an address.
@@ -227,7 +253,7 @@ impl Physical for Pieces {
             let part = &mut into[done..end];
             if stored {
                 let offset = piece.offset.checked_add(at).ok_or(Unreadable::Ends(Pa(here)))?;
-                self.file.read_exact_at(part, offset).map_err(|error| unreadable(Pa(here), &error))?;
+                self.bytes.read_at(part, offset).map_err(|error| unreadable(Pa(here), &error))?;
             } else {
                 part.fill(0);
             }
@@ -250,10 +276,10 @@ mod tests {
     use std::io::Write;
     use test_support::prelude::*;
 
-    fn file(bytes: &[u8]) -> File {
+    fn file(bytes: &[u8]) -> Bytes {
         let mut file = tempfile::tempfile().expect("a temporary file");
         file.write_all(bytes).expect("room for it");
-        file
+        Bytes::of(file, bytes.len() as u64)
     }
 
     fn alone(memory: &Pieces, pa: Pa) -> Result<Vec<u8>, Unreadable> {

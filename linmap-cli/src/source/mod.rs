@@ -10,24 +10,29 @@
 //! - `pause`: how long a guest may be halted.  `interrupts`: signals wait until it runs again.
 //! - `mark`: finds a guest that a killed run left halted.  `boot_line`: the arguments of the boot loader.
 //! - `core`, `kcore`, `gdb`, `qemu`, `saved`: one module for each kind of SOURCE.
-//! - `file`, `input`, `compressed`: files and pipes, and their kinds.
+//! - `file`, `input`, `bytes`: files and pipes, and their contents.  `kdump`: filtered, compressed cores.
+//! - `flattened`, `packed`: forms that are unpacked first.  `compressed`: those that are not read.
 
 mod argument;
 mod boot_line;
+mod bytes;
 mod compressed;
 mod core;
 mod dump;
 mod error;
 mod facts;
 mod file;
+mod flattened;
 mod gdb;
 mod input;
 mod interrupts;
 mod kcore;
+mod kdump;
 mod mapped;
 mod mark;
 mod memory;
 mod opened;
+mod packed;
 mod pause;
 mod qemu;
 mod regime;

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use linmap::{Geometry, Level, Pa};
+use linmap::{Geometry, Level, Pa, Va};
 
 use super::dump::Saved;
 use super::error::Problem;
 use super::facts::{Cpu, Kernel};
 use super::memory::{Memory, Unreadable};
 use super::pause::{Limit, Within};
-use super::regime::Regime;
+use super::regime::{Regime, translate};
 use super::seconds::Seconds;
 use super::snapshot::{Pass, Snapshot};
 use super::wanted::{Step, Wanted};
@@ -106,6 +106,7 @@ impl Tables {
             (Some(Unreadable::Gone(_)), _) => Err(Problem::Lost),
             (_, Some(unread)) if unread.level == geometry.root() => Err(Problem::Root((*unread).clone())),
             _ => {
+                let notes = memory.from().remark().into_iter().collect();
                 let (kernel, cpu) = (Kernel::default(), Cpu::default());
                 Ok(Self {
                     name,
@@ -117,7 +118,7 @@ impl Tables {
                     cpu,
                     paused: None,
                     missing: Vec::new(),
-                    notes: Vec::new(),
+                    notes,
                 })
             }
         }
@@ -142,6 +143,22 @@ impl Tables {
                 crate::size::grouped(self.snapshot.tables() as u64),
             ));
         }
+    }
+
+    /// Fills `into` from the kernel's memory at an address. Returns false if any of it is not mapped, or cannot be read any more.
+    pub(crate) fn read_virtual(&self, va: Va, into: &mut [u8]) -> bool {
+        let (page, mut done) = (self.geometry.page_size(), 0);
+        while done < into.len() {
+            let Some(here) = va.0.checked_add(done as u64) else { return false };
+            let Ok(Some(to)) = translate(&self.snapshot, self.regime(), Va(here)) else { return false };
+            let left = usize::try_from(page - here % page).unwrap_or(usize::MAX);
+            let end = into.len().min(done.saturating_add(left));
+            if self.memory.from().read(to.oa, &mut into[done..end]).is_err() {
+                return false;
+            }
+            done = end;
+        }
+        true
     }
 
     pub(super) fn regime(&self) -> Regime {

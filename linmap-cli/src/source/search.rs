@@ -5,11 +5,12 @@
 //! are checked that a pointer in the kernel's own data points to.
 
 use std::collections::{HashMap, HashSet};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use linmap::{Attributes, Bounded, Entry, Leaf, Pa, Va, visit};
 use memchr::memmem;
 
+use super::Step;
 use super::memory::Physical;
 use super::regime::{Regime, translate};
 use super::snapshot::Snapshot;
@@ -32,6 +33,8 @@ const MAX_ENTRIES: u64 = 1 << 26;
 const MAX_OFFSETS: usize = 4096;
 /// The number of pages that are read at once.
 const BATCH: usize = 256;
+/// The number of pages that are read at once if all memory is searched.
+const SEARCHED: usize = 4096;
 /// The number of data pages that are searched before the pages that they point to are checked.
 const CHUNK: usize = 64;
 
@@ -44,6 +47,26 @@ pub(super) fn texts(bytes: &[u8]) -> impl Iterator<Item = VmcoreInfo> {
         text_at(bytes, found.saturating_sub(LIMIT) + start)
     });
     in_pages.chain(anywhere).take(MAX_TEXTS)
+}
+
+/// Returns all texts that begin a page of memory, in order of address. This reads all of it.
+pub(super) fn in_memory<'m>(
+    ram: &'m [Range<Pa>],
+    memory: &'m dyn Physical,
+    progress: &'m dyn Fn(Step),
+) -> impl Iterator<Item = VmcoreInfo> + 'm {
+    let size = |range: &Range<Pa>| (range.end.0 - range.start.0) / PAGE as u64;
+    let total = Some(ram.iter().map(size).sum());
+    let pages =
+        ram.iter().flat_map(move |range| (0..size(range)).map(|page| Pa(range.start.0 + page * PAGE as u64)));
+    let (mut pages, mut done) = (pages, 0);
+    let batches = std::iter::from_fn(move || {
+        let batch: Vec<Pa> = pages.by_ref().take(SEARCHED).collect();
+        done += batch.len() as u64;
+        progress(Step { what: "looking for VMCOREINFO", done, total });
+        (!batch.is_empty()).then_some(batch)
+    });
+    batches.flat_map(|batch| texts_among(&batch, memory)).take(MAX_TEXTS)
 }
 
 /// Returns the text at this offset, if it has the line that is needed.
@@ -66,21 +89,24 @@ pub(super) fn by_pointer(tables: &Snapshot, regime: Regime, memory: &dyn Physica
         });
         pages.retain(|page| known.len() < MAX_PAGES && known.insert(*page));
         let at = pages.into_iter().filter_map(|page| translate(tables, regime, page).ok()?.map(|to| to.oa));
-        at.collect::<Vec<Pa>>().chunks(BATCH).find_map(|batch| text_among(batch, memory))
+        at.collect::<Vec<Pa>>().chunks(BATCH).find_map(|batch| texts_among(batch, memory).into_iter().next())
     })
 }
 
-/// Returns the first text at the start of one of these pages.
-fn text_among(pages: &[Pa], memory: &dyn Physical) -> Option<VmcoreInfo> {
-    let mut found = None;
+/// Returns the texts at the start of these pages.
+fn texts_among(pages: &[Pa], memory: &dyn Physical) -> Vec<VmcoreInfo> {
+    let mut found = Vec::new();
     memory.read_each(pages, BEGINNING.len(), &mut |index, read| {
         if read.is_ok_and(|bytes| bytes == BEGINNING) {
-            found = found.or(Some(pages[index]));
+            found.push(pages[index]);
         }
     });
-    let mut text = vec![0; PAGE];
-    memory.read(found?, &mut text).ok()?;
-    text_at(&text, 0)
+    let text = |pa: Pa| {
+        let mut text = vec![0; PAGE];
+        memory.read(pa, &mut text).ok()?;
+        text_at(&text, 0)
+    };
+    found.into_iter().filter_map(text).collect()
 }
 
 /// Returns the pages of the kernel's own writable data: those outside the linear map with the same difference between

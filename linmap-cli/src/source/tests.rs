@@ -11,6 +11,9 @@ use test_support::prelude::*;
 use super::memory::Unreadable;
 use super::*;
 
+#[path = "../../tests/common/kdump.rs"]
+mod kdump;
+
 /// Nothing is halted here.
 const PAUSE: Pause = Pause { most: Duration::ZERO, resume: false };
 /// The start of the RAM of all machines here.
@@ -55,6 +58,19 @@ impl Machine {
             "OSRELEASE=6.1.0\nPAGESIZE=4096\nSYMBOL(swapper_pg_dir)={SYMBOL:x}\nNUMBER(VA_BITS)=48\n\
              NUMBER(kimage_voffset)={offset:#x}\nNUMBER(TCR_EL1_T1SZ)=0x10\nNUMBER(PHYS_OFFSET)={RAM:#x}\n"
         )
+    }
+
+    /// Returns it as a kdump-compressed core.
+    fn kdump(&self, method: u32) -> Vec<u8> {
+        let first = RAM / 4096;
+        let pages =
+            self.ram.chunks(4096).enumerate().map(|(page, bytes)| (first + page as u64, bytes.to_vec()));
+        let pages = pages.filter(|(_, bytes)| bytes.iter().any(|byte| *byte != 0)).collect();
+        let text = self.text();
+        let info = self.note.then_some(text.as_str());
+        let ram = first..first + self.ram.len() as u64 / 4096;
+        kdump::Dump { block: 4096, ram, pages: &pages, info, method, level: 1, version: 6, split: None }
+            .file()
     }
 
     /// Returns it as an ELF core.
@@ -202,7 +218,7 @@ fn each_thing_that_is_no_source_is_told_from_the_others() {
     assert!(refusal(&[]).contains("empty"));
     assert!(refusal(b"\xde\xad\xbe\xef\0\x01").contains("it begins with"));
     assert!(refusal(b"root:x:0:0\nbin").contains("it begins with `root:x:0:0`"));
-    assert!(refusal(b"KDUMP   \x06").contains("compressed"));
+    assert!(refusal(b"KDUMP   \x06").contains("it is not whole: its header should end at byte 464"));
     assert!(refusal(b"{}").contains("missing field"));
     assert!(refusal(b"0x1 and so on").starts_with("it begins as a text of kernel_page_tables"));
 }
@@ -270,6 +286,32 @@ proptest! {
             Ok(Opened::Tables(tables)) => {
                 prop_assert!(is_read_as_it_is(&tables, tables.root, tables.geometry.root()));
                 // What a walk misses, the snapshot lacks.
+                let missed = walk(&tables).err();
+                prop_assert!(missed.is_none_or(|unread| tables.snapshot.unread().contains(&&unread)));
+            }
+            Ok(_) => prop_assert!(false, "no dump is a core"),
+            Err(error) => prop_assert!(is_one_line(&error.to_string()), "{error}"),
+        }
+    }
+
+    /// Headers, bitmaps, page descriptors and pages are damaged, under a flattened form or not.
+    #[test]
+    fn a_damaged_compressed_core_is_read_or_refused_on_one_line(note: bool, method in prop::sample::select(kdump::METHODS.to_vec()),
+        damage in prop::collection::vec((any::<prop::sample::Index>(), any::<u64>(), any::<bool>()), 1..6),
+        end in prop::option::of(any::<prop::sample::Index>()), is_flattened: bool) {
+        let mut core = Machine::new(note).kdump(method.0);
+        // The bitmaps are mostly empty: what is damaged is outside of them, or in their places for RAM.
+        let places: Vec<usize> = (0..core.len() - 8).filter(|at| *at < 600 || core[*at..*at + 8].iter().any(|byte| *byte != 0)).collect();
+        for (at, bytes, is_small) in damage {
+            let at = places[at.index(places.len())];
+            core[at..at + 8].copy_from_slice(&if is_small { bytes % 64 } else { bytes }.to_le_bytes());
+        }
+        if let Some(end) = end {
+            core.truncate(end.index(core.len()));
+        }
+        let core = if is_flattened { kdump::flattened(&core, 3000) } else { core };
+        match opened(&core) {
+            Ok(Opened::Tables(tables)) => {
                 let missed = walk(&tables).err();
                 prop_assert!(missed.is_none_or(|unread| tables.snapshot.unread().contains(&&unread)));
             }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use dtoolkit::Node;
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
 use tempfile::TempDir;
 
@@ -60,7 +61,8 @@ impl Board {
         let mut qemu = Command::new("qemu-system-aarch64");
         qemu.args(["-M", machine, "-display", "none", "-no-reboot", "-monitor", "none"]);
         qemu.arg("-kernel").arg(image.expect("a directory")).arg("-dtb").arg(dtb);
-        qemu.arg("-serial").arg(format!("file:{}", serial.display())).args(more);
+        // After the others, so that these can be serial ports before the one of the console.
+        qemu.args(more).arg("-serial").arg(format!("file:{}", serial.display()));
         // The boards have sound.
         qemu.env("QEMU_AUDIO_DRV", "none");
         Self { qemu: qemu.stdin(Stdio::null()).spawn().expect("QEMU is there"), directory }
@@ -87,22 +89,37 @@ fn directory() -> TempDir {
     TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory")
 }
 
-/// The console of a Raspberry Pi 3 is at 0x7e201000 on its bus, which a CPU reaches at 0x3f201000; 0x09000000 is RAM.
-/// There is no PSCI, so the run is over when it reports that.
-#[test]
-fn a_console_behind_a_bus_speaks() {
-    let reg = words(&[0x7e20_1000, 0x200]);
-    let uart = node("serial@7e201000", &[("compatible", b"arm,pl011\0arm,primecell\0"), ("reg", &reg)]);
+/// Boots a Raspberry Pi 3 with a port of this node as the console. Buses of the board have other addresses than CPUs; there is
+/// RAM at 0x09000000. There is no PSCI, so the run is over when it reports that.
+fn raspberry_pi(uart: DeviceTreeNode, more: &[&str]) {
+    let path = format!("/soc/{}\0", uart.name());
     let ranges = words(&[0x7e00_0000, 0x3f00_0000, 0x100_0000, 0x4000_0000, 0x4000_0000, 0x1000]);
     let one = words(&[1]);
     let mut soc = node("soc", &[("#address-cells", &one), ("#size-cells", &one), ("ranges", &ranges)]);
     soc.add_child(uart);
-    let aliases = node("aliases", &[("serial0", b"/soc/serial@7e201000\0")]);
+    let aliases = node("aliases", &[("serial0", path.as_bytes())]);
     let tree = tree(1, Some("serial0:115200n8"), [soc, aliases]);
-    let mut board = Board::start(directory(), "raspi3b", &tree, &[]);
+    let mut board = Board::start(directory(), "raspi3b", &tree, more);
     board.wait(|board| board.console().contains("\"finished\":"));
     let console = board.console();
     assert!(console.contains(WELL) && !console.contains("no console"), "{console}");
+}
+
+#[test]
+fn a_console_behind_a_bus_speaks() {
+    let reg = words(&[0x7e20_1000, 0x200]);
+    raspberry_pi(
+        node("serial@7e201000", &[("compatible", b"arm,pl011\0arm,primecell\0"), ("reg", &reg)]),
+        &[],
+    );
+}
+
+/// The second port of the board has registers like a 16550's, each a word.
+#[test]
+fn a_16550_with_registers_of_words_speaks() {
+    let reg = words(&[0x7e21_5040, 0x40]);
+    let uart = node("serial@7e215040", &[("compatible", b"brcm,bcm2835-aux-uart\0"), ("reg", &reg)]);
+    raspberry_pi(uart, &["-serial", "null"]);
 }
 
 /// A ZynqMP has no PL011, and RAM at the address of the console of QEMU's own machine: nothing is written there, and

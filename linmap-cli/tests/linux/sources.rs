@@ -67,7 +67,8 @@ pub(crate) fn read_by_all(guest: &mut Guest, samples: u64) -> Read {
     assert_eq!(guest.monitor(&named("dump-guest-memory ", &core)), "");
     let core_name = core.display().to_string();
     let expected = entries(&dump);
-    let others = [named("qemu:", &guest.hmp()), core_name, format!("gdb:{}", start_stub(guest))];
+    let mut others = vec![named("qemu:", &guest.hmp()), core_name, format!("gdb:{}", start_stub(guest))];
+    others.extend(compressed_cores(guest));
     for other in &others {
         let read = all(other);
         assert_eq!(read["geometry"], dump["geometry"], "{other}");
@@ -83,6 +84,23 @@ pub(crate) fn read_by_all(guest: &mut Guest, samples: u64) -> Read {
     }
     std::fs::remove_file(core).expect("the core is there");
     Read { stat, dump }
+}
+
+/// Returns the compressed cores that this QEMU writes, flattened or not; at least one.
+fn compressed_cores(guest: &Guest) -> Vec<String> {
+    let mut cores = Vec::new();
+    for method in ["-z", "-l", "-s"] {
+        let path = guest.path(&format!("core{method}"));
+        let answer = guest.monitor(&named(&format!("dump-guest-memory {method} "), &path));
+        match answer.trim() {
+            "" => cores.push(path.display().to_string()),
+            other => assert!(other.contains("not available"), "{method}: {other}"),
+        }
+    }
+    assert!(!cores.is_empty());
+    let beginning = std::fs::read(&cores[0]).expect("a core");
+    assert!(beginning.starts_with(b"makedumpfile") || beginning.starts_with(b"KDUMP   "));
+    cores
 }
 
 /// A dump of a halted SOURCE gives the same answers as the SOURCE.

@@ -49,6 +49,27 @@ fn each_mistake_is_named() {
     assert_eq!(found(|t| t.change(linear(RAM), |leaf| leaf | 1 << 48)), one("reserved_bits", "linear"));
 }
 
+/// Outside of the linear map, too.
+#[test]
+fn mappings_of_the_same_memory_that_contradict_each_other_are_named() {
+    let kernel = debian();
+    let vmalloc = kernel.modules() + (512 << 20);
+    let again = |pa: u64, attributes: Attributes| {
+        move |tables: &mut Tables| tables.map(vmalloc, pa, 3, 2, attributes, false)
+    };
+    let (ram, text) = (RAM + (80 << 20), RAM + 0x20_0000);
+    assert_eq!(found(again(ram, Attributes::DEVICE)), one("device_and_normal", "vmalloc"));
+    // Text that a second mapping writes to; in the linear map it is read-only.
+    let written = found(again(text, Attributes::KERNEL_DATA));
+    assert_eq!(written, one("writable_and_executable_elsewhere", "vmalloc"));
+    // The same memory once more, with nothing against it.
+    let fine = kernel.core(again(ram, Attributes::KERNEL_DATA)).run("check", &[]).exits(0).stdout();
+    assert!(fine.ends_with("Nothing found.\n"), "{fine}");
+    let pool = kernel.core(again(ram, Attributes::RAM.of_type(linmap::MemoryType::NORMAL_NC)));
+    let pool = pool.run("check", &[]).exits(0).stdout();
+    assert!(pool.contains("8K of memory are mapped as Normal-NC and as cached memory, too"), "{pool}");
+}
+
 #[test]
 fn tables_that_are_wrong_are_found_and_not_followed() {
     let g = debian().geometry;

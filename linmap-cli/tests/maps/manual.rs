@@ -9,7 +9,7 @@ fn every_command_has_a_page() {
     linmap(&["man", "--directory", path.to_str().expect("a path in UTF-8")]).exits(0);
     let page = |name: &str| std::fs::read_to_string(path.join(name)).expect("a page");
     assert!(page("linmap.1").contains("linmap\\-stat(1)"), "{}", page("linmap.1"));
-    for command in ["boot", "dump", "stat", "check", "walk", "diff"] {
+    for command in ["boot", "dump", "stat", "check", "walk", "diff", "report"] {
         let page = page(&format!("linmap-{command}.1"));
         assert!(
             page.contains(&format!("linmap {command}")) || page.contains(&format!("linmap\\-{command}")),

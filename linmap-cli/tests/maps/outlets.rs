@@ -22,7 +22,7 @@ fn a_full_device_is_an_error() {
     let core = debian().core(|_| {});
     let path = core.path();
     let path = path.to_str().expect("a path in UTF-8");
-    let lines: [&[&str]; 24] = [
+    let lines: [&[&str]; 25] = [
         &["--help"],
         &["-h"],
         &["--version"],
@@ -43,6 +43,7 @@ fn a_full_device_is_an_error() {
         &["plan", "--ram", "4G"],
         &["plan", "--ram", "4G", "--json"],
         &["tlb", "--help"],
+        &["report", "--help"],
         &["man"],
         &["completions", "bash"],
         &["stat", "/nonexistent", "--json"],

@@ -51,7 +51,9 @@ fn a_pipe_with_a_name_is_a_source() {
 #[test]
 fn a_pipe_that_has_no_dump_is_refused() {
     piped(&["stat", "-"], b"").exits(2).says("`-`: it is empty");
-    piped(&["stat", "-"], b"\x7fELF\x02\x01\x01").exits(2).says("save it in a file first");
+    piped(&["stat", "-"], b"\x7fELF\x02\x01\x01")
+        .exits(2)
+        .says("it is not whole: the ELF header should end at byte 64");
     piped(&["stat", "-"], b"some text\n").exits(2).says("it is no SOURCE");
     linmap(&["stat", "/dev/zero"]).exits(2).says("neither a file nor a pipe");
     // Endless, and recognised by its beginning.

@@ -45,6 +45,7 @@ fn documents_are_as_written_down() {
     }
     let paths = [before.path(), after.path()].map(|path| path.to_str().expect("a path in UTF-8").to_owned());
     assert_fits("diff", &linmap(&["diff", &paths[0], &paths[1], "--json"]).exits(1).document());
+    assert_fits("mappings", &before.run("walk", &["--pa", "0x40201000", "--json"]).exits(0).document());
     let pool = Attributes::RAM.bits() | RAM | 2;
     let kept = debian().core(|tables| tables.change(page, |_| pool));
     for command in ["dump", "stat"] {

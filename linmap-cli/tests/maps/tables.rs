@@ -77,6 +77,19 @@ impl Tables {
         }
     }
 
+    /// Returns the tables on the way to the page at an address, the root first.
+    pub(crate) fn path(&self, va: u64) -> Vec<Pa> {
+        let (mut level, mut path) = (self.geometry.root(), vec![self.root]);
+        while let Some(table) = path.last()
+            && let entry = self.pages[table][self.geometry.index(va, level)]
+            && let linmap::Entry::Table(next) = Descriptor(entry).decode(self.geometry, level)
+        {
+            path.push(next);
+            level = level.next();
+        }
+        path
+    }
+
     /// Changes the page at an address.
     pub(crate) fn change(&mut self, va: u64, change: impl FnOnce(u64) -> u64) {
         let slot = self.slot(va, Level::PAGE);

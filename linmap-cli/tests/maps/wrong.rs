@@ -113,25 +113,6 @@ fn an_address_and_a_source_in_each_others_place_are_told_apart() {
     linmap(&["diff", "-", "-"]).exits(2).says("both the standard input");
 }
 
-/// Headers of compressed files, as QEMU and makedumpfile write them.
-#[test]
-fn compressed_cores_are_named_and_not_read() {
-    let mut kdump = vec![0; 4096];
-    kdump[..8].copy_from_slice(b"KDUMP   ");
-    kdump[142..146].copy_from_slice(b"6.12");
-    kdump[272..279].copy_from_slice(b"aarch64");
-    for (status, method) in [(1_u8, "zlib"), (2, "LZO"), (4, "Snappy"), (0x20, "Zstandard")] {
-        kdump[424] = status;
-        refused(&kdump, &format!("it is a kdump-compressed core ({method}) of Linux 6.12 on aarch64; such"));
-    }
-    refused(&kdump, "`dump-guest-memory` without -z, -l and -s");
-    let mut flattened = b"makedumpfile\0".to_vec();
-    flattened.resize(4096 + 16, 0);
-    refused(&[&flattened[..], &kdump].concat(), "on aarch64, flattened; such cores are not read");
-    refused(&[&flattened[..], b"\x7fELF\x02\x01\x01"].concat(), "`makedumpfile -R CORE < FILE`");
-    refused(b"\x1f\x8b\x08\0\0\0\0", "compressed by gzip");
-}
-
 #[test]
 fn old_and_cut_texts_are_refused_by_name() {
     refused(

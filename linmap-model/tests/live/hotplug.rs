@@ -7,7 +7,7 @@ use linmap_model::Core;
 use test_support::{Random, Rows, geometries};
 
 use crate::flat::{Mapped, changes, fewest, kept};
-use crate::operation::{Operation, What};
+use crate::operation::{Operation, Refused, What};
 use crate::sequences::any_cores;
 use crate::unmap_all::walked;
 use crate::world::{Machine, World, ram};
@@ -176,5 +176,25 @@ fn where_nothing_merges() {
         slots.turn(1, 0, Ok(()));
         slots.turn(1, 1, Ok(()));
         assert_eq!(slots.world.walked.stats(), boot);
+    }
+}
+
+/// A block that follows a page in the map, and does not follow it in memory: its address is wrong in bits that its descriptor
+/// does not have.
+#[test]
+fn a_block_at_another_address_stays() {
+    for g in geometries() {
+        let machine = Machine::new(g, &[Core::STRONG], 30, 0x1000_0000);
+        let (page, block) = (g.page_size(), g.level_size(linmap::Level::new(2)));
+        let at = g.base(Half::Upper) + 4 * block;
+        let regions = [ram(at - page, 8 * block, page), ram(at, 8 * block, block)];
+        let mut world = World::new(&machine, Half::Upper, &regions);
+        world.set_policy(Policy::Live);
+        let offset = (at - page).wrapping_sub(8 * block);
+        let remove = |pages| Operation { what: What::HotRemove(offset), va: at - page, pages };
+        let refused = Err(Refused::Change(ChangeError::NotRam { va: Va(at) }));
+        assert_eq!(world.does(0, &remove(2)), refused);
+        assert_eq!(world.does(0, &remove(1)), Ok(()));
+        world.finish();
     }
 }

@@ -184,7 +184,7 @@ impl Hotplug<'_> {
                 let (oa, attributes) = (Pa(start.0.wrapping_sub(self.offset)), self.attributes);
                 let ram = Leaf { oa, attributes, valid: true, ..leaf };
                 // Not all attributes are in all formats.
-                Descriptor::leaf(leaf, g, level) == Descriptor::leaf(ram, g, level)
+                leaf.oa == oa && Descriptor::leaf(leaf, g, level) == Descriptor::leaf(ram, g, level)
             }
             _ => false,
         };
@@ -210,7 +210,8 @@ impl<P: Platform> LeafVisitor<P> for Plain<'_, '_> {
         if !old.is_leaf(g, table.level) {
             return Err(refusal(va.max(self.1.first), table.level, old, g).into());
         }
-        if old != ram(oa) {
+        // No descriptor has the bits of an address below the leaf's size.
+        if old != ram(oa) || oa.0 & ((1 << table.shift) - 1) != 0 {
             return Err(ChangeError::NotRam { va: Va(va.max(self.1.first)) }.into());
         }
         // An address grows like its descriptor as far as the format keeps its bits in place.

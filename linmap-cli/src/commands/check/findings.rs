@@ -1,16 +1,21 @@
 //! The library's check with all facts that the source has of the machine: its RAM, its physical addresses, the place
-//! of the linear map, and the effect of table restrictions.
+//! of the linear map, and the effect of table restrictions. Then mappings of the same memory outside of the linear map.
 
 use std::cell::RefCell;
 use std::collections::HashSet;
+use std::fmt;
 use std::ops::ControlFlow;
 
 use linmap::{Checks, Entry, Features, Finding, Half, Pa, Va};
 use serde_json::{Value, json};
 
+use crate::commands::names::Names;
 use crate::commands::reading::{Failure, hex};
 use crate::linux::regions::{self, Name, Regions};
 use crate::map::linear;
+use crate::map::mappings::{Contradiction, Kind, sweep};
+use crate::map::permissions::in_words;
+use crate::map::stretches::{self, Permissions, words};
 use crate::map::view::{View, WalkError};
 
 /// The most findings that are kept; the others are counted.
@@ -18,10 +23,19 @@ const MAX_LISTED: usize = 100_000;
 /// TCR.HPD1: table restrictions have no effect in the upper half.
 const HPD1: u64 = 1 << 42;
 
+/// A mapping that must not be there.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Found {
+    /// One that the library's check finds.
+    Entry(Finding),
+    /// Two of the same memory that contradict each other.
+    Pair(Contradiction),
+}
+
 /// The result of a check.
 pub(super) struct Findings {
-    /// The findings in order of address, each with its region.
-    pub(super) list: Vec<(&'static str, Finding)>,
+    /// The findings in order of address, those of pairs after the others, each with its region.
+    pub(super) list: Vec<(&'static str, Found)>,
     /// The number of findings, kept or not.
     pub(super) count: u64,
     /// The number of tables that were checked.
@@ -64,17 +78,50 @@ impl Findings {
         let half = (view.root, Half::Upper);
         let ended = linmap::check(&view.bounded(), view.geometry, half, &checks, |finding| {
             if !excused.takes(&finding, regions) {
-                found.add(regions.name_at(address(&finding)), finding);
+                found.add(regions.name_at(entry_address(&finding)), Found::Entry(finding));
             }
             ControlFlow::Continue(())
         });
         found.ended_by = ended.err();
         found.tables = tables.borrow().len();
         found.notes.extend(excused.notes());
+        if view.has_addresses && found.ended_by.is_none() {
+            found.compare(view, regions);
+        }
         Ok(found)
     }
 
-    fn add(&mut self, region: &'static str, finding: Finding) {
+    /// Adds the mappings of the same memory that contradict each other.
+    fn compare(&mut self, view: &View<'_>, regions: &Regions) {
+        let rows = match stretches::of(view, view.extent, Permissions::Effective) {
+            Ok(rows) => rows,
+            // Tables that are in a loop are findings already.
+            Err(why) => {
+                let why = Failure::rows(view)(why);
+                self.notes.push(format!("mappings of the same memory were not compared: {why}"));
+                return;
+            }
+        };
+        let mut not_cached = 0;
+        sweep(&rows, |pair| {
+            let is_linear = pair.vas.iter().any(|va| regions.of_address(*va) == Some(Name::Linear));
+            match pair.kind {
+                // The library finds what is writable in the linear map.
+                Kind::WrittenAndExecuted if is_linear => {}
+                Kind::CachedAndNot => not_cached += pair.bytes,
+                _ => self.add(regions.name_at(address(&Found::Pair(pair))), Found::Pair(pair)),
+            }
+        });
+        if not_cached != 0 {
+            self.notes.push(format!(
+                "{} of memory are mapped as Normal-NC and as cached memory, too: Linux maps its pool for devices that do not \
+                 snoop so, and cleans the caches",
+                crate::size::human(not_cached)
+            ));
+        }
+    }
+
+    fn add(&mut self, region: &'static str, finding: Found) {
         self.count += 1;
         if self.list.len() < MAX_LISTED {
             self.list.push((region, finding));
@@ -97,7 +144,7 @@ impl Excused {
         if !is_alias_of_data(finding) {
             return false;
         }
-        let in_fixmap = regions.of_address(address(finding)) == Some(Name::Fixmap);
+        let in_fixmap = regions.of_address(entry_address(finding)) == Some(Name::Fixmap);
         let is_unknown = regions.get(Name::Fixmap).is_none();
         self.fixmap += u64::from(in_fixmap);
         self.unknown += u64::from(!in_fixmap && is_unknown);
@@ -175,8 +222,15 @@ const fn is_alias_of_data(finding: &Finding) -> bool {
     matches!(finding, Finding::WritableAlias { executable: false, .. })
 }
 
-/// Returns the address of a finding.
-pub(super) fn address(finding: &Finding) -> Va {
+/// Returns the address of a finding: of two mappings, that outside of the linear map, which is the higher one.
+pub(super) fn address(found: &Found) -> Va {
+    match found {
+        Found::Entry(finding) => entry_address(finding),
+        Found::Pair(pair) => pair.vas[0].max(pair.vas[1]),
+    }
+}
+
+fn entry_address(finding: &Finding) -> Va {
     match *finding {
         Finding::WritableAndExecutable { va, .. }
         | Finding::HardwareUpdated { va, .. }
@@ -196,7 +250,11 @@ pub(super) fn address(finding: &Finding) -> Va {
 }
 
 /// Returns the kind of a finding: its name in documents, and for people.
-pub(super) const fn kind(finding: &Finding) -> (&'static str, &'static str) {
+pub(super) const fn kind(found: &Found) -> (&'static str, &'static str) {
+    let finding = match found {
+        Found::Entry(finding) => finding,
+        Found::Pair(pair) => return pair_kind(pair.kind),
+    };
     match finding {
         Finding::WritableAndExecutable { .. } => ("writable_and_executable", "writable and executable"),
         Finding::HardwareUpdated { .. } => ("hardware_updated", "leaf that walkers update"),
@@ -220,12 +278,39 @@ pub(super) const fn kind(finding: &Finding) -> (&'static str, &'static str) {
     }
 }
 
+const fn pair_kind(kind: Kind) -> (&'static str, &'static str) {
+    match kind {
+        Kind::WrittenAndExecuted => ("writable_and_executable_elsewhere", "code that is writable elsewhere"),
+        Kind::DeviceAndNormal => ("device_and_normal", "Device and Normal memory at once"),
+        Kind::CachedAndNot => ("cached_and_not", "cached memory and not"),
+    }
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let pair = match self {
+            Self::Entry(finding) => return finding.fmt(f),
+            Self::Pair(pair) => pair,
+        };
+        let of = |index: usize| {
+            let attributes = pair.attributes[index];
+            let what = match pair.kind {
+                Kind::WrittenAndExecuted => in_words(attributes),
+                _ => words(attributes, false, true),
+            };
+            format!("{} ({what})", pair.vas[index])
+        };
+        write!(f, "{:#x} bytes at {} are mapped at {} and at {}", pair.bytes, pair.pa, of(0), of(1))
+    }
+}
+
 /// Returns one finding of a document.
-pub(super) fn document((region, finding): &(&'static str, Finding)) -> Value {
+pub(super) fn document((region, finding): &(&'static str, Found), names: &Names) -> Value {
     json!({
         "kind": kind(finding).0,
         "region": region,
         "va": hex(address(finding).0),
+        "symbol": names.name(address(finding)),
         "text": finding.to_string(),
     })
 }

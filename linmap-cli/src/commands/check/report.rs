@@ -1,6 +1,7 @@
 //! The findings for people: how many of each kind in each region, then the first of each.
 
-use super::findings::{Findings, kind};
+use super::findings::{Findings, Found, address, kind};
+use crate::commands::names::Names;
 use crate::commands::reading::facts;
 use crate::map::view::View;
 use crate::size::grouped;
@@ -11,10 +12,10 @@ use crate::terminal::{ASIDE, HEADING};
 const FIRST: usize = 3;
 
 /// The findings of one kind in one region: the kind, the region, how many, and the first ones.
-type Group<'f> = (&'static str, &'static str, usize, Vec<&'f linmap::Finding>);
+type Group<'f> = (&'static str, &'static str, usize, Vec<&'f Found>);
 
 /// Returns the whole report, ending in a line break.
-pub(super) fn of(view: &View<'_>, findings: &Findings, all: bool) -> String {
+pub(super) fn of(view: &View<'_>, findings: &Findings, names: &Names, all: bool) -> String {
     let tables = grouped(findings.tables as u64);
     let mut text =
         format!("{HEADING}{}{HEADING:#}: {}, {tables} tables looked at\n", view.name(), facts(view));
@@ -31,7 +32,8 @@ pub(super) fn of(view: &View<'_>, findings: &Findings, all: bool) -> String {
     for (_, _, count, list) in &groups {
         let shown = if all { list.len() } else { FIRST.min(list.len()) };
         for finding in &list[..shown] {
-            text += &format!("{finding}\n");
+            let name = names.name(address(finding)).map(|name| format!(" ({name})")).unwrap_or_default();
+            text += &format!("{finding}{name}\n");
         }
         if *count > shown {
             text += &format!("{ASIDE}  and {} more{ASIDE:#}\n", grouped((count - shown) as u64));

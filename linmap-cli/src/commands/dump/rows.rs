@@ -6,6 +6,7 @@ use linmap::{Half, Va};
 use serde_json::{Value, json};
 
 use super::selection::Part;
+use crate::commands::names::Names;
 use crate::commands::reading::{Failure, document, hex};
 use crate::linux::regions::Regions;
 use crate::map::stretches::{self, Permissions, words};
@@ -16,7 +17,12 @@ use crate::source::{
 use crate::terminal;
 
 /// Prints the document of `docs/schema/linmap.dump-2.json`, one row a line.
-pub(super) fn print_json(view: &View<'_>, regions: &Regions, parts: &[Part]) -> Result<(), Failure> {
+pub(super) fn print_json(
+    view: &View<'_>,
+    regions: &Regions,
+    parts: &[Part],
+    names: Option<&Names>,
+) -> Result<(), Failure> {
     let rows = rows(view, parts)?;
     let mut head = document("dump", true, view);
     let list: Vec<Value> = regions
@@ -37,7 +43,7 @@ pub(super) fn print_json(view: &View<'_>, regions: &Regions, parts: &[Part]) -> 
         writeln!(out, "{},\n  \"rows\": [", head.trim_end_matches(['}', '\n']))?;
         for (index, row) in rows.iter().enumerate() {
             let comma = if index + 1 < rows.len() { "," } else { "" };
-            writeln!(out, "    {}{comma}", json_row(row, regions))?;
+            writeln!(out, "    {}{comma}", json_row(row, regions, names))?;
         }
         writeln!(out, "  ]\n}}")
     })?)
@@ -103,9 +109,12 @@ fn after(row: SavedRun, seen: Option<u64>) -> Option<SavedRun> {
 }
 
 /// Returns one row of the document, with keys for reading back and keys for people.
-fn json_row(row: &SavedRun, regions: &Regions) -> Value {
+fn json_row(row: &SavedRun, regions: &Regions, names: Option<&Names>) -> Value {
     let mut value = dump_row(row);
     value["region"] = json!(regions.name_at(row.va));
+    if let Some(name) = names.and_then(|names| names.name(row.va)) {
+        value["symbol"] = json!(name);
+    }
     if let EntryKind::Leaf { attributes, contiguous, valid, .. } = row.what {
         value["words"] = json!(words(attributes, contiguous, valid));
     }
@@ -121,12 +130,24 @@ const fn kind(what: &EntryKind) -> &'static str {
 }
 
 /// Prints all mapped entries, one line for each row.
-pub(super) fn print_csv(view: &View<'_>, regions: &Regions, parts: &[Part]) -> Result<(), Failure> {
+pub(super) fn print_csv(
+    view: &View<'_>,
+    regions: &Regions,
+    parts: &[Part],
+    names: Option<&Names>,
+) -> Result<(), Failure> {
     let rows = rows(view, parts)?;
     Ok(terminal::stream(|out| {
-        writeln!(out, "region,va,bytes,level,kind,pa,attributes,contiguous,valid,words")?;
+        let more = if names.is_some() { ",symbol" } else { "" };
+        writeln!(out, "region,va,bytes,level,kind,pa,attributes,contiguous,valid,words{more}")?;
         let mapped = rows.iter().filter(|row| row.what != EntryKind::Hole);
-        mapped.into_iter().try_for_each(|row| write_csv(out, row, regions))
+        mapped.into_iter().try_for_each(|row| {
+            write_csv(out, row, regions)?;
+            match names {
+                Some(names) => writeln!(out, ",{}", names.name(row.va).unwrap_or_default()),
+                None => writeln!(out),
+            }
+        })
     })?)
 }
 
@@ -134,11 +155,11 @@ fn write_csv(out: &mut dyn Write, row: &SavedRun, regions: &Regions) -> io::Resu
     let (region, va, kind) = (regions.name_at(row.va), row.va, kind(&row.what));
     write!(out, "{region},{va},{},{},{kind},", row.bytes, row.level.number())?;
     let EntryKind::Leaf { oa, attributes, contiguous, valid } = row.what else {
-        return writeln!(out, ",,,,");
+        return write!(out, ",,,,");
     };
     let pa = oa.map(|oa| oa.to_string()).unwrap_or_default();
     let words = words(attributes, contiguous, valid);
-    writeln!(out, "{pa},{:#x},{contiguous},{valid},{words}", attributes.bits())
+    write!(out, "{pa},{:#x},{contiguous},{valid},{words}", attributes.bits())
 }
 
 #[cfg(test)]

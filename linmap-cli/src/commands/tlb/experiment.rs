@@ -47,7 +47,7 @@ impl Work<'_> {
 
 /// Runs all workloads that the options name, or their trace.
 pub(crate) fn run(options: &Options) -> Result<Experiment, Failure> {
-    let core = core(options)?;
+    let core = core(&options.core, &options.set)?;
     let given = Given::read_or(&options.machine, options::RAM)?;
     let works: Vec<Work<'_>> = match (&options.trace, &options.workload[..]) {
         (Some(path), _) => vec![Work::Trace(path)],
@@ -68,9 +68,8 @@ pub(crate) fn run(options: &Options) -> Result<Experiment, Failure> {
     Ok(Experiment { core, geometry, machine, outcomes, notes })
 }
 
-/// Reads the core that the options name: a built-in one, or a file; with their changes.
-fn core(options: &Options) -> Result<Core, Failure> {
-    let name = &options.core;
+/// Reads a core: a built-in one, or a file; with changes.
+pub(crate) fn core(name: &str, changes: &[String]) -> Result<Core, Failure> {
     let mut parameters = match Parameters::built_in(name) {
         Err(CoreError::Unknown(_)) if Path::new(name).exists() => {
             let unreadable = |error| Failure::CoreFile { path: name.into(), error };
@@ -80,7 +79,7 @@ fn core(options: &Options) -> Result<Core, Failure> {
         Err(CoreError::Unknown(name)) => return Err(Failure::UnknownCore { name }),
         built_in => built_in?,
     };
-    for change in &options.set {
+    for change in changes {
         parameters.set(change, "the command line", &format!("--set {}", excerpt(change, 60)))?;
     }
     Ok(parameters.core()?)

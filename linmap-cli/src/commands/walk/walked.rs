@@ -11,7 +11,7 @@ use crate::map::view::View;
 /// The result of a walk.
 pub(super) struct Walked {
     pub(super) va: Va,
-    /// The symbol that was asked for.
+    /// The symbol that was asked for, or that the address belongs to.
     pub(super) symbol: Option<String>,
     pub(super) region: &'static str,
     pub(super) path: Vec<Visited>,

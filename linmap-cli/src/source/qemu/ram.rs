@@ -4,6 +4,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
+use super::super::bytes::Bytes;
 use super::super::memory::{Piece, Pieces};
 use super::answers::{self, Mapping, Ram};
 use super::monitor::{Monitor, MonitorError};
@@ -47,7 +48,7 @@ fn of_backend(monitor: &mut Monitor, ram: &[Ram]) -> Result<Option<Readable>, Mo
     let file = file.filter(|file| file.metadata().is_ok_and(|about| about.is_file() && about.len() >= whole));
     Ok(file.map(|file| {
         let pieces = ram.iter().map(|ram| piece(ram, ram.offset)).collect();
-        Readable { pieces: Pieces::new(file, pieces), by: "a shared file" }
+        Readable { pieces: Pieces::new(Bytes::of(file, u64::MAX), pieces), by: "a shared file" }
     }))
 }
 
@@ -69,14 +70,14 @@ fn of_mapping(pid: u32, at: &[(&Ram, u64)]) -> Option<Readable> {
         |file: &File| file.metadata().is_ok_and(|about| about.is_file() && about.ino() == mapping.inode);
     let paths = [Path::new(&handle), Path::new(&mapping.path)];
     let file = paths.into_iter().filter_map(|path| File::open(path).ok()).find(is_it)?;
-    Some(Readable { pieces: Pieces::new(file, pieces), by: "a shared file" })
+    Some(Readable { pieces: Pieces::new(Bytes::of(file, u64::MAX), pieces), by: "a shared file" })
 }
 
 /// Opens the memory of QEMU's process, if this process has the permission.
 fn of_process(pid: u32, at: &[(&Ram, u64)]) -> Option<Readable> {
     let file = File::open(format!("/proc/{pid}/mem")).ok()?;
     let pieces = at.iter().map(|(ram, host)| piece(ram, *host)).collect();
-    Some(Readable { pieces: Pieces::new(file, pieces), by: "QEMU's memory" })
+    Some(Readable { pieces: Pieces::new(Bytes::of(file, u64::MAX), pieces), by: "QEMU's memory" })
 }
 
 fn piece(ram: &Ram, offset: u64) -> Piece {

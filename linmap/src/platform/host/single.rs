@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::vec::Vec;
 
-use crate::format::{Descriptor, Geometry, Pa, Tlbi, Va};
+use crate::format::{Geometry, Pa, Tlbi, Va};
 use crate::platform::entry_update::EntryUpdate;
 use crate::platform::hardware::{CannotPark, Combined, Dsb, Hardware, Promise};
-use crate::platform::memory::{Frame, Memory, Slot};
+use crate::platform::memory::{Frame, Memory};
 
 /// A bounded supply of table pages in host memory.
 ///
@@ -96,13 +96,13 @@ impl HostMemory {
         self.fresh.get() - self.free.borrow().len()
     }
 
-    /// Returns the host address of an entry of a table.
-    fn entry(&self, slot: Slot) -> *mut u64 {
-        let number = (slot.table.0.wrapping_sub(self.base) >> self.page_shift) as usize;
-        let entries = 1 << (self.page_shift - 3);
-        assert!(number < self.limit && slot.index < entries, "{slot:x?} is not in this memory");
-        // SAFETY: the page and the entry in it lie within the allocation, as just checked.
-        unsafe { self.pages.add(number * entries + slot.index) }
+    /// Returns the host address of the first entry of a table.
+    #[inline]
+    fn table(&self, pa: Pa) -> *mut u64 {
+        let offset = pa.0.wrapping_sub(self.base);
+        assert!(offset < self.layout.size() as u64, "{pa} is not in this memory");
+        // SAFETY: it lies within the allocation, as just checked.
+        unsafe { self.pages.byte_add(offset as usize) }
     }
 }
 
@@ -116,9 +116,8 @@ impl Drop for HostMemory {
 // SAFETY:
 // - pages are numbered, and each number is handed out once until it is returned, so a frame is exclusive; the
 //   allocation is page-aligned and never moves;
-// - `slots` covers exactly that page;
-// - `load` and `store` are volatile accesses of aligned 64-bit words, and `HostMemory` is not `Sync`;
-// - no two memories share an address, and `entry` refuses the addresses of others.
+// - `words` is that one page, which is plain memory;
+// - no two memories share an address, and `table` refuses the addresses of others.
 unsafe impl Memory for HostMemory {
     fn page_size(&self) -> u64 {
         1 << self.page_shift
@@ -137,31 +136,15 @@ unsafe impl Memory for HostMemory {
     }
 
     fn give(&self, frame: Frame) {
-        self.entry(Slot { table: frame.pa(), index: 0 });
+        self.table(frame.pa());
         self.free.borrow_mut().push(frame.into_pa());
-    }
-
-    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
-        let first = self.entry(Slot { table: frame.pa(), index: 0 });
-        // SAFETY: the page is in the allocation and is initialised (zeroed at first). The frame is borrowed mutably, so
-        // this is the only reference to its page.
-        unsafe { core::slice::from_raw_parts_mut(first, 1 << (self.page_shift - 3)) }
     }
 
     const PLAIN: bool = true;
 
+    #[inline]
     unsafe fn words(&self, table: Pa) -> *mut u64 {
-        self.entry(Slot { table, index: 0 })
-    }
-
-    unsafe fn load(&self, slot: Slot) -> Descriptor {
-        // SAFETY: `entry` points to an aligned word in the allocation.
-        Descriptor(unsafe { self.entry(slot).read_volatile() })
-    }
-
-    unsafe fn store(&self, slot: Slot, new: Descriptor) {
-        // SAFETY: as above; live slots are written only through here.
-        unsafe { self.entry(slot).write_volatile(new.0) }
+        self.table(table)
     }
 }
 

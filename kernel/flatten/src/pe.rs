@@ -1,0 +1,209 @@
+//! The image as an EFI application: a PE header behind the header of the Image, and base relocations at the end of the file.
+//!
+//! An ELF without the symbol `efi_entry` stays a plain Image. The sections of the PE file are the segments of the ELF, and lie
+//! in the file where they are in memory, so that loaders of plain Images see no difference. Behind them are the base relocations,
+//! which a plain loader puts at the beginning of the .bss. The linked address of the ELF is the base of the PE file, as the
+//! words that hold addresses hold that one.
+
+use object::LittleEndian;
+use object::elf::{
+    FileHeader64, PF_W, PF_X, R_AARCH64_ABS16, R_AARCH64_ABS32, R_AARCH64_ABS64, R_AARCH64_ADR_GOT_PAGE,
+    R_AARCH64_MOVW_UABS_G0, R_AARCH64_MOVW_UABS_G3, SHF_ALLOC,
+};
+use object::read::elf::{FileHeader, Rela, SectionHeader, Sym};
+
+use crate::segments::Segment;
+
+/// The alignment of sections in memory and in the file.
+const PAGE: u64 = 4096;
+const FILE: u64 = 512;
+/// The offsets of the word that says where the PE header is, and the least for that header: behind the Image's.
+const PE_AT: usize = 0x3c;
+const IMAGE_HEADER: usize = 64;
+
+/// The part of the ELF that an EFI application takes: the linked addresses of its start and its entry, and the words to relocate.
+struct Efi {
+    base: u64,
+    entry: u64,
+    words: Vec<u64>,
+}
+
+/// Makes an EFI application of a flat image, if its ELF has the symbol `efi_entry`.
+pub(crate) fn dress(elf: &[u8], segments: &[Segment<'_>], image: &mut Vec<u8>) -> Result<(), String> {
+    let Some(efi) = read(elf, segments, image)? else { return Ok(()) };
+    let end = segments.last().map_or(0, |last| last.end) - segments[0].start;
+    let relocations = relocations(&efi.words);
+    let relocations_at = end.next_multiple_of(PAGE);
+    image.resize(image.len().next_multiple_of(FILE as usize), 0);
+    let in_file = image.len() as u64;
+    let bytes = (relocations.len() as u64).next_multiple_of(FILE);
+    if in_file + bytes > end {
+        return Err(format!("{bytes:#x} bytes of relocations are more than the .bss has room for"));
+    }
+    let mut sections = Vec::new();
+    for (index, segment) in segments.iter().enumerate() {
+        let next = segments.get(index + 1).map(|next| next.start - segments[0].start);
+        sections.push(Section::of(segment, segments[0].start, next.unwrap_or(in_file))?);
+    }
+    let table = relocations.len() as u64;
+    sections.push(Section {
+        name: *b".reloc\0\0",
+        at: relocations_at,
+        bytes: table,
+        file: in_file,
+        in_file: bytes,
+        kind: READ_ONLY,
+    });
+    let header = header(&efi, &sections, (relocations_at, table));
+    let at = room(image, header.len())?;
+    image[at..at + header.len()].copy_from_slice(&header);
+    image.extend(relocations);
+    image.resize((in_file + bytes) as usize, 0);
+    Ok(())
+}
+
+/// Returns where the image has room for a header of so many bytes, as the word in its own header says.
+fn room(image: &[u8], bytes: usize) -> Result<usize, String> {
+    let word = image.get(PE_AT..PE_AT + 4).and_then(|word| word.try_into().ok());
+    let at = word.map_or(0, u32::from_le_bytes) as usize;
+    let is_free = |room: &[u8]| room.iter().all(|byte| *byte == 0);
+    if at < IMAGE_HEADER || at + bytes > PAGE as usize || !image.get(at..at + bytes).is_some_and(is_free) {
+        return Err(format!(
+            "no room for a PE header of {bytes:#x} bytes at {at:#x}, as the word at 0x3c has it"
+        ));
+    }
+    if !image.starts_with(b"MZ") {
+        return Err("the image does not begin with MZ, the first instruction of an EFI application".into());
+    }
+    Ok(at)
+}
+
+fn read(elf: &[u8], segments: &[Segment<'_>], image: &[u8]) -> Result<Option<Efi>, String> {
+    let fail = |e| format!("sections: {e}");
+    let header = FileHeader64::<LittleEndian>::parse(elf).map_err(fail)?;
+    let endian = header.endian().map_err(fail)?;
+    let sections = header.sections(endian, elf).map_err(fail)?;
+    let symbols = sections.symbols(endian, elf, object::elf::SHT_SYMTAB).map_err(fail)?;
+    let entry = symbols.iter().find(|symbol| symbol.name(endian, symbols.strings()) == Ok(b"efi_entry"));
+    let Some(entry) = entry.map(|symbol| symbol.st_value(endian)) else { return Ok(None) };
+    let (base, start) = (segments[0].linked, segments[0].start);
+    let end = base.wrapping_add(segments.last().map_or(0, |last| last.end) - start);
+    let mut words = Vec::new();
+    for section in sections.iter() {
+        let Some((relocations, _)) = section.rela(endian, elf).map_err(fail)? else { continue };
+        let of = sections.section(object::SectionIndex(section.sh_info(endian) as usize)).map_err(fail)?;
+        if of.sh_flags(endian).0 & SHF_ALLOC.0 == 0 {
+            continue;
+        }
+        for relocation in relocations {
+            let at = relocation.r_offset(endian).wrapping_sub(base);
+            match relocation.r_type(endian, false) {
+                R_AARCH64_ABS64 => {
+                    let bytes = image.get(at as usize..).and_then(|rest| rest.first_chunk());
+                    let word = bytes.map(|bytes| u64::from_le_bytes(*bytes));
+                    let word = word.ok_or(format!("a relocation at {at:#x} is not in the file"))?;
+                    // Numbers that the linker has made of two addresses stay as they are.
+                    if (base..=end).contains(&word) {
+                        words.push(at);
+                    }
+                }
+                kind @ (R_AARCH64_ABS16 | R_AARCH64_ABS32 | R_AARCH64_ADR_GOT_PAGE) => {
+                    return Err(unsupported(at, kind.0));
+                }
+                kind if (R_AARCH64_MOVW_UABS_G0.0..=R_AARCH64_MOVW_UABS_G3.0).contains(&kind.0) => {
+                    return Err(unsupported(at, kind.0));
+                }
+                _ => {}
+            }
+        }
+    }
+    words.sort_unstable();
+    words.dedup();
+    Ok(Some(Efi { base, entry: entry.wrapping_sub(base), words }))
+}
+
+fn unsupported(at: u64, kind: u32) -> String {
+    format!("the relocation at {at:#x} is of type {kind}, which a PE file does not have")
+}
+
+/// Base relocations of words of 64 bits: a block for each page, of 4 bytes its address, 4 bytes the block's length, and 2 bytes a
+/// word, filled up to a multiple of 4.
+fn relocations(words: &[u64]) -> Vec<u8> {
+    const DIR64: u16 = 10 << 12;
+    let mut table = Vec::new();
+    for page in words.chunk_by(|a, b| a / PAGE == b / PAGE) {
+        let mut entries: Vec<u16> = page.iter().map(|word| DIR64 | (word % PAGE) as u16).collect();
+        entries.resize(entries.len().next_multiple_of(2), 0);
+        table.extend(((page[0] / PAGE * PAGE) as u32).to_le_bytes());
+        table.extend((8 + 2 * entries.len() as u32).to_le_bytes());
+        table.extend(entries.iter().flat_map(|entry| entry.to_le_bytes()));
+    }
+    table
+}
+
+/// Characteristics of sections: contents, and permissions. None is both writable and executable.
+const CODE: u32 = 0x6000_0020;
+const READ_ONLY: u32 = 0x4000_0040;
+const DATA: u32 = 0xc000_0040;
+
+struct Section {
+    name: [u8; 8],
+    /// The place and size in memory.
+    at: u64,
+    bytes: u64,
+    /// The place and size in the file.
+    file: u64,
+    in_file: u64,
+    kind: u32,
+}
+
+impl Section {
+    /// Returns a segment as a section, whose bytes in the file end at `file_end`. The first begins behind the headers.
+    fn of(segment: &Segment<'_>, first: u64, file_end: u64) -> Result<Self, String> {
+        let (name, kind) = match (segment.flags & PF_X.0 != 0, segment.flags & PF_W.0 != 0) {
+            (true, true) => {
+                return Err(format!("the segment at {:#x} is writable and executable", segment.start));
+            }
+            (true, false) => (*b".text\0\0\0", CODE),
+            (false, true) => (*b".data\0\0\0", DATA),
+            (false, false) => (*b".rodata\0", READ_ONLY),
+        };
+        let at = (segment.start - first).max(PAGE);
+        let end = segment.end - first;
+        if !at.is_multiple_of(PAGE) || end <= at || file_end < at {
+            return Err(format!(
+                "the segment at {:#x} does not begin at a page, or has no more than one",
+                segment.start
+            ));
+        }
+        Ok(Self { name, at, bytes: end - at, file: at, in_file: file_end - at, kind })
+    }
+}
+
+/// Returns the PE header: its signature, the file header, the optional header of 64 bits and the table of sections.
+fn header(efi: &Efi, sections: &[Section], relocations: (u64, u64)) -> Vec<u8> {
+    const OPTIONAL: u16 = 112 + 6 * 8;
+    let mut h = b"PE\0\0".to_vec();
+    let word =
+        |h: &mut Vec<u8>, values: &[u64]| values.iter().for_each(|v| h.extend((*v as u32).to_le_bytes()));
+    let half = |h: &mut Vec<u8>, values: &[u16]| values.iter().for_each(|v| h.extend(v.to_le_bytes()));
+    let of_kind = |kind| sections.iter().filter(move |s| s.kind == kind).map(|s| s.in_file).sum();
+    let end = sections.last().map_or(0, |last| (last.at + last.bytes).next_multiple_of(PAGE));
+    half(&mut h, &[0xaa64, sections.len() as u16]); // AArch64
+    word(&mut h, &[0, 0, 0]); // no time, no symbols
+    half(&mut h, &[OPTIONAL, 0x22e]); // executable, nothing but relocations to strip, large addresses
+    half(&mut h, &[0x20b, 0]); // 64 bits; no linker's version
+    word(&mut h, &[of_kind(CODE), of_kind(DATA) + of_kind(READ_ONLY), 0, efi.entry, PAGE]);
+    h.extend(efi.base.to_le_bytes());
+    word(&mut h, &[PAGE, FILE]);
+    half(&mut h, &[0; 6]); // versions of the system, the image and the subsystem
+    word(&mut h, &[0, end, PAGE, 0]); // reserved, size of image and headers, no checksum
+    half(&mut h, &[10, 0x100]); // an EFI application; no memory has to be writable and executable
+    word(&mut h, &[0; 9]); // sizes of stack and heap, each of 64 bits, and flags
+    word(&mut h, &[6, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, relocations.0, relocations.1]);
+    for s in sections {
+        h.extend(s.name);
+        word(&mut h, &[s.bytes, s.at, s.in_file, s.file, 0, 0, 0, u64::from(s.kind)]);
+    }
+    h
+}

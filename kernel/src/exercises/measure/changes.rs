@@ -1,0 +1,197 @@
+//! How long changes of the map take: its creation, a split and a collapse while the other CPUs rest and while they load
+//! from that leaf, a parking, and a repaint.
+//!
+//! A map is created in an address space that no CPU is on. A split makes one page in the middle of the first leaf
+//! read-only; under `split=park` the parking is part of it. The parking alone stores nothing, and is over when all are back. The repaint puts all of the linear map into pages, and a
+//! collapse brings it back.
+
+use core::sync::atomic::AtomicBool;
+
+use arrayvec::ArrayVec;
+use kernel::measure::spread::spread;
+use kernel_plan::measure::{Cell, Effort, Work};
+use linmap::{Change, ChangeError, Hardware, Leaves, Policy, Va, create, linear_range};
+
+use super::workers::{self, nanoseconds};
+use crate::clock::now;
+use crate::console::say;
+use crate::exercises::counted::has_room;
+use crate::exercises::hot_costs::{Wrong, in_a_space};
+use crate::exercises::tally::Tally;
+use crate::hardware::{HARDWARE, lock_all};
+use crate::leaf::Leaf;
+use crate::system::System;
+use crate::warning::warn;
+use crate::{cpu, identity, interrupts, parking, repaint};
+
+/// The most samples of one change.
+const MOST: usize = 100;
+
+type Samples = ArrayVec<u64, MOST>;
+
+/// The changes of one map.
+pub(super) struct Changes<'a> {
+    pub(super) system: &'a System<'a>,
+    pub(super) tally: &'a Tally<'a>,
+    pub(super) effort: Effort,
+}
+
+impl Changes<'_> {
+    /// Times all that the policy permits.
+    #[inline(never)]
+    pub(super) fn measure(&self) {
+        self.create();
+        self.park();
+        let policy = self.system.space.policy();
+        if !matches!(policy, Policy::Live | Policy::Park) {
+            return;
+        }
+        let range = &self.system.memory.scratch.range;
+        if let Some(leaf) = self.system.memory.layout.va(range.start).and_then(|va| Leaf::at(self.system, va))
+        {
+            self.split(leaf, ["split", "collapse"]);
+            self.split_under_load(leaf);
+        }
+        self.repaint(policy);
+    }
+
+    /// Returns how often something is timed.
+    fn times(&self, full: usize) -> usize {
+        if self.effort == Effort::Full { full } else { 3 }
+    }
+
+    /// Times the creation of the whole map, in pages and in large leaves in turns.
+    #[inline(never)]
+    fn create(&self) {
+        let System { geometry: g, memory, .. } = self.system;
+        let tables = memory.layout.most_tables(Leaves::Pages) + 16;
+        if !has_room(self.system, tables * g.page_size(), "create_pages, create_large") {
+            return;
+        }
+        let mut samples = [Samples::new(), Samples::new()];
+        for _ in 0..self.times(10) {
+            for (n, leaves) in [Leaves::Pages, Leaves::Largest].into_iter().enumerate() {
+                let took = in_a_space(self.system, |space| {
+                    let began = now();
+                    // SAFETY: no CPU is on these tables.
+                    let created = unsafe { create(space, &self.system.platform(), &memory.layout, leaves) };
+                    let took = now().wrapping_sub(began);
+                    created.map_err(Wrong::Create)?;
+                    Ok(took)
+                });
+                samples[n].extend(self.tally.done(took, "the map cannot be created again").map(nanoseconds));
+            }
+        }
+        print("create_pages", &mut samples[0]);
+        print("create_large", &mut samples[1]);
+    }
+
+    /// Times a split of a leaf and its collapse.
+    #[inline(never)]
+    fn split(&self, leaf: Leaf, names: [&str; 2]) {
+        let page = Va(leaf.va.0 + leaf.size.bytes() / 2);
+        let System { space, .. } = self.system;
+        let platform = self.system.platform();
+        // SAFETY: the scratch range has no owner, and nothing writes to it meanwhile.
+        let protect = |change| unsafe { space.protect(&platform, page, 1, change) };
+        let mut samples = [Samples::new(), Samples::new()];
+        for _ in 0..self.times(MOST) {
+            samples[0].extend(self.timed(|| protect(Change::READ_ONLY)));
+            let done = parking::again(|| protect(Change::WRITABLE));
+            self.tally.done(done, "a page cannot be made writable");
+            samples[1].extend(self.timed(|| space.collapse(&platform, leaf.va, leaf.pages(self.system))));
+        }
+        self.tally.expect(
+            Leaf::at(self.system, leaf.va) == Some(leaf),
+            "the leaf that was split did not come back",
+        );
+        let [split, collapse] = &mut samples;
+        print(names[0], split);
+        print(names[1], collapse);
+    }
+
+    /// Does the same while the other CPUs load from the leaf, each from its share of it.
+    #[inline(never)]
+    fn split_under_load(&self, leaf: Leaf) {
+        let others = cpu::running().count() as u64 - 1;
+        let share = (leaf.size.bytes() / (others + 1)).checked_ilog2().map_or(0, |log| 1 << log);
+        let cell = Cell { work: Work::Loads, share, cpus: others + 1, steps: 1000, turns: 1 };
+        if others == 0 || share < 64 << 10 {
+            return;
+        }
+        workers::fill(&cell, leaf.va);
+        let over = AtomicBool::new(false);
+        workers::first_and_others(&cell, leaf.va, &over, self.tally, || {
+            self.split(leaf, ["split_loaded", "collapse_loaded"]);
+        });
+    }
+
+    /// Does a change, again if a parking was called off, and returns the time of the last attempt.
+    fn timed(&self, change: impl Fn() -> Result<(), ChangeError>) -> Option<u64> {
+        let took = parking::again(|| {
+            let began = now();
+            change().map(|()| now().wrapping_sub(began))
+        });
+        self.tally.done(took, "a leaf cannot change its size").map(nanoseconds)
+    }
+
+    /// Times a parking, after a call that all CPUs answer.
+    #[inline(never)]
+    fn park(&self) {
+        if identity::ttbr0() == 0 || cpu::running().any(|cpu| !interrupts::is_started(cpu)) {
+            return;
+        }
+        let park = || {
+            HARDWARE.call()?;
+            let began = now();
+            let held = lock_all();
+            parking::park(self.system.space.root(), &[])?;
+            drop(held);
+            parking::settle();
+            Ok::<_, ChangeError>(now().wrapping_sub(began))
+        };
+        let mut samples = Samples::new();
+        for _ in 0..self.times(MOST) {
+            samples.extend(self.tally.done(parking::again(park), "the CPUs do not park").map(nanoseconds));
+        }
+        print("park", &mut samples);
+    }
+
+    /// Times the repaint of the linear map, and undoes it.
+    #[inline(never)]
+    fn repaint(&self, policy: Policy) {
+        let System { space, geometry: g, memory, .. } = self.system;
+        if memory.crash.is_some() {
+            return warn(format_args!("repaint: not timed, as the crash kernel's memory must stay in pages"));
+        }
+        let (platform, range) = (self.system.platform(), linear_range(*g));
+        let tables = memory.layout.most_tables(Leaves::Pages) + 16;
+        if !has_room(self.system, tables * g.page_size(), "repaint") {
+            return;
+        }
+        let mut samples = Samples::new();
+        let pages = (range.1.0 - range.0.0 + 1) >> g.page_shift();
+        for _ in 0..self.times(5) {
+            let keep = repaint::kept(self.system);
+            let repainted = parking::again(|| {
+                let began = now();
+                space.repaint(&platform, range, keep.as_slice()).map(|_| now().wrapping_sub(began))
+            });
+            samples.extend(self.tally.done(repainted, "the map cannot be repainted").map(nanoseconds));
+            space.set_policy(policy);
+            let collapsed = parking::again(|| space.collapse(&platform, range.0, pages));
+            self.tally.done(collapsed, "the repainted map does not collapse");
+        }
+        print("repaint", &mut samples);
+    }
+}
+
+/// Prints the times of one kind of change, for people and for programs.
+fn print(name: &str, samples: &mut Samples) {
+    let Some([least, lower, median, upper, most]) = spread(samples) else { return };
+    say!("measure: {name:15} {median} ns, {least} to {most}");
+    say!(
+        "linmap: {{\"measure\":{{\"changes\":{{\"{name}\":{{\"times\":{},\"ns\":[{least},{lower},{median},{upper},{most}]}}}}}}}}",
+        samples.len()
+    );
+}

@@ -1,0 +1,73 @@
+//! `linmap report`: what `run=measure` measured on one machine or several, beside the model of TLBs and beside what was
+//! published.
+//!
+//! - `options`: the command line.  `input`: a console's log or a document becomes a measurement.
+//! - `measurement`: its values.  `verdict`: what two maps' times say.  `predicted`: the model of TLBs on the same accesses.
+//! - `reported`: one file, measured and modelled.  `published`: measurements by others.
+//! - `sections`: the result as tables and sentences.  `plot`: it as lines.  `text`, `html`, `document`: it as a whole.
+//! - `failure`: exit status 2.
+
+mod document;
+mod failure;
+mod html;
+mod input;
+mod measurement;
+mod options;
+mod plot;
+mod predicted;
+mod published;
+mod reported;
+mod sections;
+mod text;
+mod verdict;
+
+pub(crate) use options::Options;
+
+use std::path::Path;
+
+use crate::status::Status;
+use crate::terminal;
+use failure::Failure;
+use reported::Reported;
+
+/// Reads all files and prints the report.
+pub(crate) fn run(options: &Options) -> Status {
+    let outcome = report(options).and_then(|reported| written(options, reported));
+    let printed = match &outcome {
+        Ok(reported) if options.json => terminal::print_document(&document::of(reported)),
+        Ok(reported) => terminal::print(&text::of(&sections::of(reported))),
+        Err(failure) if options.json => terminal::print_document(&document::of_failure(failure)),
+        Err(_) => Ok(()),
+    };
+    match (outcome, printed) {
+        (Err(failure), _) => fail(&failure),
+        (Ok(_), Err(error)) => fail(&Failure::Output(error.to_string())),
+        (Ok(reported), Ok(())) if reported.iter().any(|r| r.measurement.wrong() != 0) => Status::Findings,
+        (Ok(_), Ok(())) => Status::Fine,
+    }
+}
+
+fn report(options: &Options) -> Result<Vec<Reported>, Failure> {
+    options.file.iter().map(|path| reported::read(path, options.core.as_deref())).collect()
+}
+
+/// Writes the files that the options name.
+fn written(options: &Options, reported: Vec<Reported>) -> Result<Vec<Reported>, Failure> {
+    let plot = || plot::of(&reported).render().map_err(std::io::Error::other);
+    let write = |path: &Path, what, content: std::io::Result<String>| {
+        let written = content.and_then(|text| std::fs::write(path, text));
+        written.map_err(|error| Failure::File { what, path: path.into(), error })
+    };
+    if let Some(path) = &options.svg {
+        write(path, "the plot", plot())?;
+    }
+    if let Some(path) = &options.html {
+        write(path, "the page", plot().map(|svg| html::of(&sections::of(&reported), &svg)))?;
+    }
+    Ok(reported)
+}
+
+fn fail(failure: &Failure) -> Status {
+    terminal::error(failure);
+    Status::Error
+}

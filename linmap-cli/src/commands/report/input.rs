@@ -1,0 +1,186 @@
+//! A file becomes a measurement: the log of a console, whose lines for programs are merged as `linmap boot` does, or one
+//! document. Neither is trusted.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::failure::Failure;
+use super::measurement::{Cell, Changes, Measurement, Setting};
+use crate::commands::boot::console::Splitter;
+use crate::commands::boot::document::Document;
+use crate::commands::boot::transcript::Transcript;
+use crate::printable::excerpt;
+
+/// The longest file that is read.
+const LIMIT: u64 = 64 << 20;
+
+/// Reads the measurement in a file.
+pub(crate) fn read(path: &Path) -> Result<Measurement, Failure> {
+    let unreadable = |error| Failure::Unreadable { path: path.into(), error };
+    let mut bytes = Vec::new();
+    File::open(path).and_then(|file| file.take(LIMIT + 1).read_to_end(&mut bytes)).map_err(unreadable)?;
+    if bytes.len() as u64 > LIMIT {
+        return Err(Failure::TooLong { path: path.into(), limit: LIMIT });
+    }
+    measurement(path, &document(path, &bytes)?)
+}
+
+/// Returns the document in a file.
+fn document(path: &Path, bytes: &[u8]) -> Result<Document, Failure> {
+    let mut whole = Document::default();
+    if bytes.trim_ascii_start().starts_with(b"{") && whole.merge_line(bytes).is_ok() {
+        return Ok(whole);
+    }
+    let (mut splitter, mut transcript) = (Splitter::default(), Transcript::default());
+    splitter.push(bytes).into_iter().chain(splitter.finish()).for_each(|piece| transcript.take(piece));
+    match transcript.malformed_lines() {
+        Some((_, why)) => Err(Failure::Line { path: path.into(), why: why.to_owned() }),
+        None => Ok(transcript.document),
+    }
+}
+
+/// Returns the measurement in a document.
+fn measurement(path: &Path, document: &Document) -> Result<Measurement, Failure> {
+    if let Some(schema) = document.at("/schema").filter(|schema| *schema != "linmap.boot/1") {
+        return Err(Failure::Schema { path: path.into(), found: excerpt(&schema.to_string(), 60) });
+    }
+    let Some(measure) = document.at("/measure") else {
+        return Err(Failure::NoMeasurement { path: path.into() });
+    };
+    let at = |pointer: &str| document.at(pointer).cloned().unwrap_or_default();
+    let cells = measure.get("cells").and_then(Value::as_object);
+    let cells = cells.into_iter().flatten().map(|(name, cell)| {
+        let cell: Cell = part(path, &format!("/measure/cells/{name}"), cell.clone())?;
+        if cell.is_possible() {
+            return Ok(cell);
+        }
+        let why = "no CPU, no step, or fewer steps than CPUs".to_owned();
+        Err(Failure::Malformed {
+            path: path.into(),
+            part: format!("/measure/cells/{}", excerpt(name, 60)),
+            why,
+        })
+    });
+    let ram: Vec<(Value, Value)> = part(path, "/memory/ram", at("/memory/ram"))?;
+    let address = crate::commands::boot::document::address;
+    let ram: Option<Vec<_>> = ram.iter().map(|(start, end)| Some((address(start)?, address(end)?))).collect();
+    let malformed = |name: &str| Failure::Malformed {
+        path: path.into(),
+        part: name.to_owned(),
+        why: "an address is a text such as \"0x40000000\"".to_owned(),
+    };
+    let setting: Setting = part(path, "/measure", measure.clone())?;
+    Ok(Measurement {
+        name: excerpt(&path.file_name().unwrap_or_default().to_string_lossy(), 60),
+        machine: document.text("/machine").unwrap_or_default(),
+        cpu: document.text("/cpu/name").unwrap_or_default(),
+        page_size: part(path, "/page_size", at("/page_size"))?,
+        va_bits: part(path, "/va_bits", at("/va_bits"))?,
+        policy: document.text("/policy").unwrap_or_default(),
+        ram: ram.ok_or_else(|| malformed("/memory/ram"))?,
+        start: measure.get("start").and_then(address).ok_or_else(|| malformed("/measure/start"))?,
+        setting,
+        cells: cells.collect::<Result<_, _>>()?,
+        changes: measure
+            .get("changes")
+            .cloned()
+            .map_or(Ok(Changes::new()), |changes| part(path, "/measure/changes", changes))?,
+    })
+}
+
+/// Reads a part of a document.
+fn part<T: DeserializeOwned>(path: &Path, name: &str, value: Value) -> Result<T, Failure> {
+    serde_json::from_value(value).map_err(|error| Failure::Malformed {
+        path: path.into(),
+        part: excerpt(name, 80),
+        why: excerpt(&error.to_string(), 200),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+    use test_support::prelude::*;
+
+    fn parsed(value: &Value) -> Result<Measurement, Failure> {
+        measurement(Path::new("f"), &document(Path::new("f"), value.to_string().as_bytes())?)
+    }
+
+    pub(crate) fn smallest() -> Value {
+        json!({
+            "schema": "linmap.boot/1", "machine": "m", "cpu": {"name": "Neoverse N1"}, "page_size": 4096,
+            "va_bits": 48, "memory": {"ram": [["0x40000000", "0x80000000"]]},
+            "measure": {
+                "emulated": false, "effort": "full", "start": "0x7c000000", "bytes": 67_108_864,
+                "counter_hz": 25_000_000, "leaf_bytes": {"pages": 4096, "large": 2_097_152}, "events": ["cycles"],
+                "cells": {"loads-1048576-1": {
+                    "work": "loads", "bytes": 1_048_576, "cpus": 1, "steps": 1000, "step_bytes": 64, "wrong": 0,
+                    "pages": {"turns": 3, "ns": [900, 950, 1000, 1050, 1100], "cycles": 3000},
+                    "large": {"turns": 3, "ns": [450, 475, 500, 525, 550], "cycles": 1500}
+                }}
+            }
+        })
+    }
+
+    #[test]
+    fn a_document_and_a_log_say_the_same() {
+        let value = smallest();
+        let one = parsed(&value).expect("a measurement");
+        assert_eq!((one.cells.len(), &*one.cpu, one.start), (1, "Neoverse N1", 0x7c00_0000));
+        let cells = &value["measure"]["cells"];
+        let mut head = value.clone();
+        head["measure"].as_object_mut().expect("an object").remove("cells");
+        let log =
+            format!("U-Boot\r\nlinmap: {head}\r\ntext\nlinmap: {}\n", json!({"measure": {"cells": cells}}));
+        let log = document(Path::new("f"), log.as_bytes()).and_then(|d| measurement(Path::new("f"), &d));
+        assert_eq!(log.expect("a measurement"), one);
+    }
+
+    #[test]
+    fn each_refusal_says_what_would_be_right() {
+        let changed = |pointer: &str, new: Value| {
+            let mut value = smallest();
+            *value.pointer_mut(pointer).expect(pointer) = new;
+            parsed(&value).expect_err(pointer).to_string()
+        };
+        for (pointer, new, said) in [
+            (
+                "/schema",
+                json!("linmap.stat/1"),
+                "`f`: its schema is \"linmap.stat/1\", and linmap.boot/1 is right",
+            ),
+            ("/measure", Value::Null, "`f` has no measurement; boot the image with run=measure"),
+            ("/measure/start", json!(5), "`f`: /measure/start is not as"),
+            (
+                "/measure/emulated",
+                json!(5),
+                "`f`: /measure is not as docs/schema/linmap.boot-1.json has it: invalid type",
+            ),
+            ("/memory/ram", json!([["x", "y"]]), "`f`: /memory/ram is not as"),
+            (
+                "/measure/cells/loads-1048576-1/steps",
+                json!(0),
+                "`f`: /measure/cells/loads-1048576-1 is not as",
+            ),
+            ("/measure/cells/loads-1048576-1/pages/ns", json!([1, 2]), "invalid length 2"),
+        ] {
+            let text = changed(pointer, new);
+            assert!(text.contains(said), "{pointer}: {text}");
+        }
+        let noise = document(Path::new("f"), b"linmap: {\n").expect_err("a broken line").to_string();
+        assert!(noise.starts_with("`f`: a line for programs is malformed: `{`"), "{noise}");
+    }
+
+    proptest! {
+        #[test]
+        fn noise_is_refused(bytes: Vec<u8>) {
+            let read = document(Path::new("f"), &bytes).and_then(|d| measurement(Path::new("f"), &d));
+            prop_assert!(read.is_err());
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! The values of a measurement, as the image wrote them.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+
+/// All of it, with the facts about the machine that it needs.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Measurement {
+    /// The file's name.
+    pub(crate) name: String,
+    pub(crate) machine: String,
+    pub(crate) cpu: String,
+    pub(crate) page_size: u64,
+    pub(crate) va_bits: u32,
+    pub(crate) policy: String,
+    /// RAM as mapped: first address, and the address after the last.
+    pub(crate) ram: Vec<(u64, u64)>,
+    /// The physical address of the memory that is worked on.
+    pub(crate) start: u64,
+    pub(crate) setting: Setting,
+    pub(crate) cells: Vec<Cell>,
+    pub(crate) changes: Changes,
+}
+
+/// The circumstances.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+pub(crate) struct Setting {
+    pub(crate) emulated: bool,
+    pub(crate) effort: String,
+    /// The memory that is worked on, in bytes.
+    pub(crate) bytes: u64,
+    /// The size of a leaf, by map.
+    pub(crate) leaf_bytes: BTreeMap<String, u64>,
+}
+
+/// One work over one set on some CPUs.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+pub(crate) struct Cell {
+    pub(crate) work: String,
+    pub(crate) bytes: u64,
+    pub(crate) cpus: u64,
+    /// Those of all CPUs in one turn.
+    pub(crate) steps: u64,
+    /// The bytes of a step.
+    pub(crate) step_bytes: u64,
+    pub(crate) wrong: u64,
+    pub(crate) pages: Option<Turns>,
+    pub(crate) large: Option<Turns>,
+}
+
+/// All turns over one map.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+pub(crate) struct Turns {
+    pub(crate) turns: u64,
+    pub(crate) ns: Ns,
+    /// Medians of what the PMU counted of a turn, by name.
+    #[serde(flatten)]
+    pub(crate) counts: BTreeMap<String, u64>,
+}
+
+/// The least time, the quartiles and the longest time, in nanoseconds.
+pub(crate) type Ns = [u64; 5];
+
+/// Times of changes of the map, by name.
+pub(crate) type Changes = BTreeMap<String, Change>;
+
+/// The times of one kind of change.
+#[derive(Clone, Debug, Deserialize, PartialEq)]
+pub(crate) struct Change {
+    pub(crate) times: u64,
+    pub(crate) ns: Ns,
+}
+
+impl Measurement {
+    /// Returns the number of wrong results.
+    pub(crate) fn wrong(&self) -> u64 {
+        self.cells.iter().fold(0, |sum, cell| sum.saturating_add(cell.wrong))
+    }
+
+    /// Returns the cell of a work over a set on so many CPUs.
+    pub(crate) fn cell(&self, (work, bytes, cpus): (&str, u64, u64)) -> Option<&Cell> {
+        self.cells.iter().find(|cell| (&*cell.work, cell.bytes, cell.cpus) == (work, bytes, cpus))
+    }
+}
+
+impl Cell {
+    /// Returns true if its numbers can be divided by.
+    pub(crate) const fn is_possible(&self) -> bool {
+        self.cpus != 0 && self.steps >= self.cpus && self.step_bytes != 0
+    }
+
+    /// Returns the steps of one CPU in one turn.
+    pub(crate) const fn own_steps(&self) -> u64 {
+        self.steps / self.cpus
+    }
+
+    /// Returns the nanoseconds of a step, from the median of the turns.
+    pub(crate) fn ns_of_step(&self, turns: &Turns) -> f64 {
+        turns.ns[2] as f64 / self.own_steps() as f64
+    }
+
+    /// Returns an event for each 1,000 steps.
+    pub(crate) fn of_1000_steps(&self, turns: &Turns, event: &str) -> Option<f64> {
+        turns.counts.get(event).map(|count| *count as f64 * 1000.0 / self.steps as f64)
+    }
+}
