@@ -33,6 +33,9 @@ missing=
 has make || missing="$missing make"
 has cc || missing="$missing gcc libc6-dev"
 has qemu-system-aarch64 || missing="$missing qemu-system-arm"
+# The tests of tools/.
+has gdb-multiarch || missing="$missing gdb-multiarch"
+has drgn || missing="$missing python3-drgn"
 if [ "$c" ]; then
     has aarch64-linux-gnu-gcc || missing="$missing gcc-aarch64-linux-gnu"
     has clang || missing="$missing clang"
