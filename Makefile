@@ -23,6 +23,7 @@ test-linux-port: ## build and boot Linux with its linear map by linmap; ARGS=all
 # Only counts boot the image; the parts on the host need none.
 bench:    $(if $(filter-out counts,$(firstword $(ARGS))),setup,image fixed command) ## run all benchmarks and write docs/benchmarks; make bench ARGS=--help lists the parts
 	$(RUST) cargo run --release -p bench -- $(ARGS)
+	$(if $(ARGS),,$(RUST) cargo test --release -p linmap-cli --test maps -- --ignored --nocapture figures)
 
 fixed:    setup ## build the kernels for one page size: target/fixed/fixed-4k.img, -16k and -64k
 	$(RUST) scripts/fixed.sh

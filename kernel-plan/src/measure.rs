@@ -177,7 +177,7 @@ impl Cell {
 /// Iterates over the cells for so many bytes of memory, a power of two, and so many CPUs: each work over each working
 /// set, on one CPU and then on all.
 pub fn cells(effort: Effort, memory: u64, cpus: u64) -> impl Iterator<Item = Cell> {
-    let turns = if effort == Effort::Quick { 3 } else { MOST_TURNS };
+    let turns = if effort == Effort::Quick { 4 } else { MOST_TURNS };
     let all = [1, cpus].into_iter().take(if cpus > 1 { 2 } else { 1 });
     let cell = move |work: Work, set: u64, cpus: u64| {
         let share = previous_power_of_two(set / cpus)?;
@@ -243,7 +243,7 @@ mod tests {
         let cell = cells(Effort::Quick, 1 << 20, 1).next().expect("a cell");
         let turns: Vec<_> = cell.turns().collect();
         let (p, l) = (Map::Pages, Map::Large);
-        assert_eq!(turns, [(0, p), (0, l), (1, l), (1, p), (2, p), (2, l)]);
+        assert_eq!(turns, [(0, p), (0, l), (1, l), (1, p), (2, p), (2, l), (3, l), (3, p)]);
         for map in Map::ALL {
             assert_eq!(turns.iter().filter(|turn| turn.1 == map).count(), cell.turns);
         }

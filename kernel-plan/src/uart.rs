@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use linmap::Pa;
 
-use crate::machine::Machine;
+use crate::machine::{Machine, Source};
 use crate::note::Note;
 use crate::serial::Uart;
 
@@ -38,10 +38,12 @@ impl Consoles {
     }
 }
 
-/// Returns [`FALLBACK`] if the machine has no RAM there. RAM that was left out could be anywhere.
+/// Returns [`FALLBACK`] if the machine has no RAM there. RAM that was left out could be anywhere. A machine with ACPI names its
+/// console if it has one, and may answer a read where nothing is by an error that no probe survives.
 pub fn fallback(machine: &Machine) -> Option<Pa> {
     let is_ram = Uart::pl011(FALLBACK).range().is_none_or(|registers| has_ram(machine, &registers));
-    (!is_ram && machine.left_out.ranges == 0).then_some(FALLBACK)
+    let may_be = machine.source == Source::DeviceTree && !is_ram && machine.left_out.ranges == 0;
+    may_be.then_some(FALLBACK)
 }
 
 /// Returns true if a machine has RAM in a range, mapped or not.

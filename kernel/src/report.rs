@@ -4,6 +4,8 @@ use core::fmt;
 use core::ops::ControlFlow;
 
 use kernel_plan::bootargs::Bbml2;
+use kernel_plan::machine::Machine;
+use kernel_plan::nodes::NodeMemory;
 use linmap::{Checks, MarkedRange, Midr, Mode, Pa, Reason as SplitReason, Rodata, SplitCost, Stats, Va};
 
 use crate::clock;
@@ -105,6 +107,22 @@ pub(crate) fn banner(system: &System<'_>) {
     say!("");
 }
 
+/// Prints the ranges of memory that belong to nodes, if the machine's description has them.
+fn nodes(machine: &Machine) {
+    if machine.nodes.is_empty() {
+        return;
+    }
+    console::write(format_args!("linmap: {{\"nodes\":["));
+    for (i, NodeMemory { node, range, hot_pluggable }) in machine.nodes.iter().enumerate() {
+        let comma = if i == 0 { "" } else { "," };
+        console::write(format_args!(
+            "{comma}{{\"node\":{node},\"range\":[\"{}\",\"{}\"],\"hot_pluggable\":{hot_pluggable}}}",
+            range.start, range.end
+        ));
+    }
+    say!("]}}");
+}
+
 /// Prints the same for programs, with every count.
 pub(crate) fn document(system: &System<'_>) {
     let System { machine, features, decision, geometry, memory, args, costs, frames, .. } = system;
@@ -118,6 +136,7 @@ pub(crate) fn document(system: &System<'_>) {
         cpu::running().count(),
         machine.cpus.present
     );
+    nodes(machine);
     refused(system);
     say!(
         "linmap: {{\"page_size\":{},\"va_bits\":{},\"levels\":{},\"mode\":{},\"policy\":\"{}\",\

@@ -2,9 +2,10 @@
 //! that keeps its promises. The code is the image's own.
 //!
 //! `boot` goes through a boot and judges it, `trees` makes trees, `machines` has cases with exact results, `noise` has
-//! random ones. ACPI tables are damaged beside their reader.
+//! random ones, `firmware` starts with the memory map of UEFI firmware. ACPI tables are damaged beside their reader.
 
 pub(crate) mod boot;
+mod firmware;
 mod machines;
 mod noise;
 mod trees;

@@ -207,3 +207,138 @@ fn header(efi: &Efi, sections: &[Section], relocations: (u64, u64)) -> Vec<u8> {
     }
     h
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use object::elf::{PF_R, R_AARCH64_PREL64};
+    use object::pe::ImageNtHeaders64;
+    use object::read::pe::PeFile;
+    use object::write::{
+        Object as Writer, Relocation, RelocationFlags, StandardSegment, Symbol, SymbolSection,
+    };
+    use object::{Architecture, BinaryFormat, Endianness, Object as _, ObjectSection as _, SectionKind};
+    use object::{SymbolFlags, SymbolKind, SymbolScope};
+
+    /// The bytes of code and of data in the file, and of all.
+    const TEXT: usize = 0x3000;
+    const DATA: usize = 0x1200;
+    const ALL: u64 = 0x8000;
+
+    /// Code with the header of an Image, three words from 0x1008 on, and data.
+    fn image() -> Vec<u8> {
+        let mut image = vec![0; TEXT + DATA];
+        image[..2].copy_from_slice(b"MZ");
+        image[PE_AT] = 0x40;
+        for (at, word) in [(0x1008, 0x10), (0x1010, ALL + 1), (0x1018, ALL), (0x2ff8, 0x1000)] {
+            image[at..at + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        image
+    }
+
+    /// An ELF with relocations of these types at these offsets, and a symbol of this name.
+    fn elf(symbol: &str, relocations: &[(u64, object::elf::RelocationType)]) -> Vec<u8> {
+        let mut elf = Writer::new(BinaryFormat::Elf, Architecture::Aarch64, Endianness::Little);
+        let segment = elf.segment_name(StandardSegment::Text).to_vec();
+        let text = elf.add_section(segment.clone(), b".text".to_vec(), SectionKind::Text);
+        elf.append_section_data(text, &image()[..TEXT], 8);
+        let other = elf.add_section(Vec::new(), b".debug".to_vec(), SectionKind::Debug);
+        elf.append_section_data(other, &[0; 64], 8);
+        let (section, flags) = (SymbolSection::Section(text), SymbolFlags::None);
+        let (kind, scope) = (SymbolKind::Text, SymbolScope::Linkage);
+        let name = symbol.as_bytes().to_vec();
+        let symbol =
+            elf.add_symbol(Symbol { name, value: 0x1000, size: 0, kind, scope, weak: false, section, flags });
+        for (offset, r_type) in relocations {
+            let flags = RelocationFlags::Elf { r_type: *r_type };
+            elf.add_relocation(text, Relocation { offset: *offset, symbol, addend: 0, flags }).unwrap();
+        }
+        let flags = RelocationFlags::Elf { r_type: R_AARCH64_ABS32 };
+        elf.add_relocation(other, Relocation { offset: 0, symbol, addend: 0, flags }).unwrap();
+        elf.write().unwrap()
+    }
+
+    fn segments(image: &[u8], text: u32) -> [Segment<'_>; 2] {
+        let (code, data) = image.split_at(TEXT);
+        [
+            Segment { start: 0, end: 0x3000, linked: 0, flags: text, bytes: code },
+            Segment { start: 0x3000, end: ALL, linked: 0x3000, flags: PF_R.0 | PF_W.0, bytes: data },
+        ]
+    }
+
+    fn dressed(elf: &[u8], mut image: Vec<u8>) -> Result<Vec<u8>, String> {
+        let plain = image.clone();
+        dress(elf, &segments(&plain, PF_R.0 | PF_X.0), &mut image)?;
+        Ok(image)
+    }
+
+    #[test]
+    fn an_application_as_a_reader_of_its_own_sees_it() {
+        let words = [(0x1008, R_AARCH64_ABS64), (0x1010, R_AARCH64_ABS64), (0x2000, R_AARCH64_PREL64)];
+        let more = [(0x2ff8, R_AARCH64_ABS64), (0x1018, R_AARCH64_ABS64)];
+        let made = dressed(&elf("efi_entry", &[&words[..], &more].concat()), image()).unwrap();
+        let pe = PeFile::<ImageNtHeaders64>::parse(&*made).unwrap();
+        assert_eq!((pe.architecture(), pe.entry()), (Architecture::Aarch64, 0x1000));
+        let found: Vec<_> =
+            pe.sections().map(|s| (s.name().unwrap().to_owned(), s.address(), s.size())).collect();
+        let section = |name: &str, at, bytes| (name.to_owned(), at, bytes);
+        let table = found[2].2;
+        assert_eq!(
+            found,
+            [
+                section(".text", 0x1000, 0x2000),
+                section(".data", 0x3000, ALL - 0x3000),
+                section(".reloc", ALL, table)
+            ]
+        );
+        let mut blocks =
+            pe.data_directories().relocation_blocks(&*made, &pe.section_table()).unwrap().unwrap();
+        let mut relocated = Vec::new();
+        while let Some(block) = blocks.next().unwrap() {
+            relocated.extend(block.filter(|r| r.typ.0 != 0).map(|r| (r.virtual_address, r.typ.0)));
+        }
+        assert_eq!(relocated, [(0x1008, 10), (0x1018, 10), (0x2ff8, 10)], "not the number behind the end");
+        // All but the header is as it was, up to the end of the data.
+        let plain = image();
+        assert_eq!((&made[0x1000..plain.len()], &made[..0x40]), (&plain[0x1000..], &plain[..0x40]));
+        assert!(made.len().is_multiple_of(512));
+    }
+
+    #[test]
+    fn without_an_entry_it_stays_an_image() {
+        assert_eq!(dressed(&elf("start", &[(0x1008, R_AARCH64_ABS64)]), image()).unwrap(), image());
+    }
+
+    #[test]
+    fn what_cannot_be_relocated_is_refused() {
+        for kind in [R_AARCH64_ABS32, R_AARCH64_ABS16, R_AARCH64_ADR_GOT_PAGE, R_AARCH64_MOVW_UABS_G0] {
+            let refused = dressed(&elf("efi_entry", &[(0x1008, kind)]), image()).unwrap_err();
+            assert!(refused.contains("0x1008 is of type"), "{refused}");
+        }
+        let outside = dressed(&elf("efi_entry", &[(ALL, R_AARCH64_ABS64)]), image()).unwrap_err();
+        assert!(outside.contains("not in the file"), "{outside}");
+    }
+
+    #[test]
+    fn a_header_without_room_is_refused() {
+        let good = elf("efi_entry", &[]);
+        let change = |at: usize, value: u8| {
+            let mut image = image();
+            image[at] = value;
+            dressed(&good, image).unwrap_err()
+        };
+        assert!(change(0, b'X').contains("MZ"));
+        for (at, value) in [(PE_AT, 0), (PE_AT + 1, 0x0f), (PE_AT + 3, 0xff), (0x50, 1)] {
+            assert!(change(at, value).contains("no room for a PE header"), "{at:#x}");
+        }
+    }
+
+    #[test]
+    fn a_segment_to_write_and_execute_is_refused() {
+        let mut made = image();
+        let plain = made.clone();
+        let all = segments(&plain, PF_R.0 | PF_W.0 | PF_X.0);
+        let refused = dress(&elf("efi_entry", &[]), &all, &mut made).unwrap_err();
+        assert!(refused.contains("writable and executable"), "{refused}");
+    }
+}

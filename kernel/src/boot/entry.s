@@ -173,13 +173,28 @@ high:
 
 // From EL2 back to its caller at EL1: lets EL1 be AArch64, own its counters, timers, FP and interrupt
 // interface. Clobbers x0.
+//
+// HCR_EL2.E2H stays 1 on some CPUs. Then two registers have another layout, and SCTLR_EL1 has another name.
 leave_el2:
     mov     x0, #(1 << 31)
     msr     hcr_el2, x0
     isb
-    mov     x0, #0x33ff
+    mrs     x0, hcr_el2
+    tbz     x0, #34, 1f
+    mov     x0, #(3 << 20)          // CPTR_EL2.FPEN
     msr     cptr_el2, x0
-    msr     mdcr_el2, xzr
+    mov     x0, #(3 << 10)          // CNTHCTL_EL2: EL1PCTEN and EL1PTEN
+    msr     cnthctl_el2, x0
+    ldr     x0, ={sctlr_off}
+    msr     s3_5_c1_c0_0, x0        // SCTLR_EL12
+    b       2f
+1:  mov     x0, #0x33ff
+    msr     cptr_el2, x0
+    mov     x0, #3
+    msr     cnthctl_el2, x0
+    ldr     x0, ={sctlr_off}
+    msr     sctlr_el1, x0
+2:  msr     mdcr_el2, xzr
     mrs     x0, id_aa64dfr0_el1
     ubfx    x0, x0, #8, #4
     cbz     x0, 1f
@@ -213,16 +228,12 @@ leave_el2:
     cset    x0, ne
     lsl     x0, x0, #14             // TCR2En
     msr     s3_4_c1_c2_2, x0        // HCRX_EL2
-    // The identity that EL1 reads, and its MMU, off: both are unknown after reset.
+    // The identity that EL1 reads, which is unknown after reset.
 1:  mrs     x0, midr_el1
     msr     vpidr_el2, x0
     mrs     x0, mpidr_el1
     msr     vmpidr_el2, x0
     msr     vttbr_el2, xzr
-    ldr     x0, ={sctlr_off}
-    msr     sctlr_el1, x0
-    mov     x0, #3
-    msr     cnthctl_el2, x0
     msr     cntvoff_el2, xzr
     mov     x0, #0x3c5              // EL1h, everything masked
     msr     spsr_el2, x0

@@ -54,7 +54,6 @@ pub(super) fn run(system: &System<'_>, effort: Effort) -> bool {
         bench.measure(&cell);
         all += 1;
     }
-    bench.restore(bytes);
     Changes { system, tally: &tally, effort }.measure();
     tally.conclude(
         format_args!("{all} works over RAM in turns, and {} steps", bench.steps()),

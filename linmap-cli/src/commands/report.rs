@@ -71,3 +71,53 @@ fn fail(failure: &Failure) -> Status {
     terminal::error(failure);
     Status::Error
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::{Value, json};
+    use test_support::prelude::*;
+
+    /// Returns the values in a document that have no others in them.
+    fn values(value: &mut Value) -> Vec<&mut Value> {
+        match value {
+            Value::Object(keys) => keys.values_mut().flat_map(values).collect(),
+            Value::Array(items) => items.iter_mut().flat_map(values).collect(),
+            other => vec![other],
+        }
+    }
+
+    fn any_value() -> impl Strategy<Value = Value> {
+        prop_oneof![
+            any::<u64>().prop_map(|number| json!(number)),
+            (0..70u32).prop_map(|log| json!(1u64.checked_shl(log).unwrap_or(0))),
+            (0..64u32).prop_map(|log| json!(format!("{:#x}", 1u64 << log))),
+            Just(json!(true)),
+            Just(json!("loads")),
+        ]
+    }
+
+    proptest! {
+        /// Whatever a file says, it is refused or reported in every form.
+        #[test]
+        fn strange_numbers_are_refused_or_reported(
+            changes in prop::collection::vec((any::<prop::sample::Index>(), any_value()), 0..4),
+        ) {
+            let mut value = input::tests::smallest();
+            for (at, new) in changes {
+                let mut all = values(&mut value);
+                let at = at.index(all.len());
+                *all[at] = new;
+            }
+            if let Ok(measurement) = input::tests::parsed(&value) {
+                let predicted = predicted::of(&measurement, Some("neoverse-n1")).expect("a core");
+                let reported = [Reported { measurement, predicted }];
+                let sections = sections::of(&reported);
+                prop_assert!(text::of(&sections).ends_with('\n'));
+                let svg = plot::of(&reported).render();
+                prop_assert!(html::of(&sections, &svg.expect("room")).contains("<svg "));
+                prop_assert_eq!(&document::of(&reported)["schema"], "linmap.report/1");
+            }
+        }
+    }
+}

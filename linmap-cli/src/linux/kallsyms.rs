@@ -163,12 +163,12 @@ mod tests {
     const OFFSETS: u64 = 0xffff_8000_8200_0000;
     const STEXT: u64 = 0xffff_8000_8001_0000;
 
+    /// Memory: the address and the bytes of each piece.
+    type Pieces = Vec<(u64, Vec<u8>)>;
+
     /// Returns memory with the tables of these symbols, and the addresses of the tables. Letters are tokens of themselves,
     /// and the token 1 is `do_`.
-    fn kernel(
-        symbols: &[(u64, String)],
-        is_relative: bool,
-    ) -> (Vec<(u64, Vec<u8>)>, impl Fn(&str) -> Option<u64>) {
+    fn kernel(symbols: &[(u64, String)], is_relative: bool) -> (Pieces, impl Fn(&str) -> Option<u64>) {
         let base = STEXT - 0x1_0000;
         let (mut names, mut offsets) = (Vec::new(), Vec::new());
         for (index, (address, name)) in symbols.iter().enumerate() {

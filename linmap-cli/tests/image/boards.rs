@@ -10,6 +10,8 @@ use dtoolkit::Node;
 use dtoolkit::model::{DeviceTree, DeviceTreeNode, DeviceTreeProperty};
 use tempfile::TempDir;
 
+use crate::loader::Loader;
+
 /// The last line of a run that went well.
 const WELL: &str = "linmap: {\"finished\":true,\"ok\":true}";
 
@@ -120,6 +122,33 @@ fn a_16550_with_registers_of_words_speaks() {
     let reg = words(&[0x7e21_5040, 0x40]);
     let uart = node("serial@7e215040", &[("compatible", b"brcm,bcm2835-aux-uart\0"), ("reg", &reg)]);
     raspberry_pi(uart, &["-serial", "null"]);
+}
+
+/// A card on PCI, whose registers are at 0x3eff1000: code of the loader writes the card's first BAR and its command register.
+#[test]
+fn a_16550_with_registers_of_bytes_speaks() {
+    let code = [
+        0xd290_0200, // mov x0, #0x8010
+        0xf2a2_0000, // movk x0, #0x1000, lsl #16
+        0xf2c0_0800, // movk x0, #0x40, lsl #32
+        0x5282_0001, // mov w1, #0x1000
+        0xb900_0001, // str w1, [x0]: the BAR
+        0x5280_0021, // mov w1, #1
+        0xd100_3000, // sub x0, x0, #12
+        0x7900_0001, // strh w1, [x0]: the command
+        0xd503_3f9f, // dsb sy
+    ];
+    let loader =
+        Loader::new().first(&code).console("pci-serial,addr=1").bootargs("run=selftest").tree(|tree| {
+            let uart = tree.find_node_mut("/pl011@9000000").expect("QEMU's tree has a console");
+            for (name, value) in
+                [("compatible", &b"ns16550a\0"[..]), ("reg", &words(&[0, 0x3eff_1000, 0, 8]))]
+            {
+                uart.add_property(DeviceTreeProperty::new(name, value).expect("a property"));
+            }
+        });
+    let booted = loader.boot().expect_well("a 16550");
+    assert!(!booted.says("no console"), "{}", booted.console);
 }
 
 /// A ZynqMP has no PL011, and RAM at the address of the console of QEMU's own machine: nothing is written there, and

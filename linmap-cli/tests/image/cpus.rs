@@ -225,7 +225,8 @@ fn spin_table(cpus: &[(u32, u32)]) -> Vec<u32> {
     code
 }
 
-/// Firmware without PSCI: a CPU comes in, and one without a redistributor leaves again and sleeps; one waits where no RAM is.
+/// Firmware without PSCI: a CPU comes in, one without a redistributor leaves again and sleeps, and one waits where no RAM is. The
+/// console is what a machine that follows the Base System Architecture has.
 #[test]
 fn cpus_of_a_spin_table_come_and_go() {
     const PLACES: [u32; 3] = [0x4900_0000, 0x4900_0008, 0x900];
@@ -236,6 +237,9 @@ fn cpus_of_a_spin_table_come_and_go() {
             cpu(tree, mpidr, &[("enable-method", b"spin-table\0"), ("cpu-release-addr", &place)]);
         }
         tree.root.add_child(reserved(&[(PLACES[0].into(), 0x1000)]));
+        let uart = tree.find_node_mut("/pl011@9000000").expect("QEMU's tree has a console");
+        let generic = DeviceTreeProperty::new("compatible", &b"arm,sbsa-uart\0"[..]).expect("a property");
+        uart.add_property(generic);
         let gic = tree.find_node_mut("/intc@8000000").expect("QEMU's tree has a GICv3");
         let reg = [0x800_0000u64, 0x1_0000, 0x80a_0000, 0x4_0000].map(u64::to_be_bytes).concat();
         gic.add_property(DeviceTreeProperty::new("reg", reg.as_slice()).expect("a property"));

@@ -23,12 +23,14 @@ pub(crate) struct Loader {
     first: Vec<u32>,
     /// The address of the image.
     image_at: u64,
+    /// The device of QEMU that has the console; if it is empty, the machine's own.
+    console: &'static str,
 }
 
 impl Loader {
     /// Returns a loader with the tree of a machine of 1 GiB.
     pub(crate) fn new() -> Self {
-        Self { tree: qemus_own_tree(), tree_at: TREE, first: Vec::new(), image_at: 0x4020_0000 }
+        Self { tree: qemus_own_tree(), tree_at: TREE, first: Vec::new(), image_at: 0x4020_0000, console: "" }
     }
 
     /// Replaces the tree by bytes that are not one.
@@ -81,6 +83,11 @@ impl Loader {
         Self { first: code.to_vec(), ..self }
     }
 
+    /// Gives the console to another device of QEMU.
+    pub(crate) fn console(self, console: &'static str) -> Self {
+        Self { console, ..self }
+    }
+
     /// Boots a machine of 1 GiB with it.
     pub(crate) fn boot(&self) -> Booted {
         self.boot_with(&[])
@@ -100,7 +107,12 @@ impl Loader {
         let options = ["--qemu", QEMU, "--ram", "1G"];
         boot_with(
             &[&options, more].concat(),
-            &[("LINMAP_TREE", &tree), ("LINMAP_STUB", &stub), ("LINMAP_IMAGE_AT", &at)],
+            &[
+                ("LINMAP_TREE", &tree),
+                ("LINMAP_STUB", &stub),
+                ("LINMAP_IMAGE_AT", &at),
+                ("LINMAP_CONSOLE", self.console),
+            ],
         )
     }
 }

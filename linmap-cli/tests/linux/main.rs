@@ -2,6 +2,7 @@
 //!
 //! - `counts`: the known numbers of leaves.  `agreement`: other CPUs, other exception levels, at random places.
 //! - `advice`: advice is followed, on each release.  `taken`: pages that Linux takes out of its map.
+//! - `dumps`: compressed cores, symbols, and whose pages are.
 //! - `readme`: the examples of README.md.
 //! - `bad_guests`: messages if there is nothing to read.
 //! - `guest`: a kernel under QEMU.  `monitor`: QEMU's monitor.  `initrd`, `taker/`: the programs of the guest.
@@ -11,6 +12,7 @@ mod advice;
 mod agreement;
 mod bad_guests;
 mod counts;
+mod dumps;
 mod guest;
 mod initrd;
 mod monitor;

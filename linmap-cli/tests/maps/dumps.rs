@@ -23,7 +23,7 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
 }
 
 /// Returns the pages of a kernel's memory that are not zeros: those of its tables.
-fn pages(kernel: Kernel) -> BTreeMap<u64, Vec<u8>> {
+pub(crate) fn pages(kernel: Kernel) -> BTreeMap<u64, Vec<u8>> {
     let page = kernel.geometry.page_size();
     let mut pages: BTreeMap<u64, Vec<u8>> = BTreeMap::new();
     for (table, words) in &kernel.tables().pages {
@@ -35,7 +35,7 @@ fn pages(kernel: Kernel) -> BTreeMap<u64, Vec<u8>> {
     pages
 }
 
-fn dump<'a>(kernel: Kernel, pages: &'a BTreeMap<u64, Vec<u8>>, info: &'a str) -> Dump<'a> {
+pub(crate) fn dump<'a>(kernel: Kernel, pages: &'a BTreeMap<u64, Vec<u8>>, info: &'a str) -> Dump<'a> {
     let block = kernel.geometry.page_size();
     let ram = RAM / block..(RAM + kernel.ram) / block;
     Dump { block, ram, pages, info: Some(info), method: 1, level: 31, version: 6, split: None }

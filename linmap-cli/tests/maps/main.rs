@@ -34,4 +34,5 @@ mod tables;
 mod tools;
 mod walk;
 mod watch;
+mod who;
 mod wrong;

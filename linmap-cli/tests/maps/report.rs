@@ -148,3 +148,25 @@ fn a_page_and_a_plot_are_written_where_they_can_be() {
         assert_eq!(report(&[&input], &[option, "/dev/null/x"]).exits(2).says(said).stdout(), "");
     }
 }
+
+/// Each result of a machine that is stored can be shown, and a document is as its schema says.
+#[test]
+fn stored_results_can_be_shown() {
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/machines");
+    let files =
+        std::fs::read_dir(directory).expect("a directory").map(|entry| entry.expect("an entry").path());
+    let results: Vec<PathBuf> = files.filter(|path| !path.ends_with("README.md")).collect();
+    assert!(!results.is_empty());
+    for path in &results {
+        let document = report(&[path], &["--json"]).exits(0).document();
+        assert_eq!(json_schema::faults(&schema(), &document), Vec::<String>::new(), "{}", path.display());
+        if path.extension().is_some_and(|extension| extension == "json") {
+            let stored = std::fs::read(path).expect("a file");
+            let stored = serde_json::from_slice(&stored).expect("a document");
+            assert_eq!(
+                json_schema::faults(&json_schema::read("linmap.boot-1"), &stored),
+                Vec::<String>::new()
+            );
+        }
+    }
+}

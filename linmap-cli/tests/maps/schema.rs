@@ -34,6 +34,7 @@ fn documents_are_as_written_down() {
         for (command, more) in [
             ("dump", &[][..]),
             ("stat", &[]),
+            ("stat", &["--who"]),
             ("check", &[]),
             ("walk", &["_stext"]),
             ("walk", &["0xffff700000000000"]),

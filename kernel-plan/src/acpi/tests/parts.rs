@@ -12,6 +12,7 @@ use crate::gic::InterruptController;
 use crate::machine::{Conduit, Machine, Source};
 use crate::ranges::Ranges;
 use crate::serial::{Kind, Uart, Width};
+use crate::uart::Consoles;
 
 /// Makes a machine of tables and a gigabyte.
 fn machine(file: &[u8]) -> (Machine, Vec<String>) {
@@ -229,6 +230,15 @@ fn consoles_of_every_kind() {
     assert_eq!(machine(&spcr(0, gas(1, 8, 1, 0x3f8))).0.uart, None);
     let (machine, notes) = machine(&spcr(3, gas(0, 32, 3, 0)));
     assert!(machine.uart.is_none() && notes[0].starts_with("no console is named"), "{notes:?}");
+}
+
+/// A port at any other address than those that tables name is not known.
+#[test]
+fn no_console_is_tried_that_no_table_names() {
+    let consoles = |file: &[u8]| Consoles::new(&machine(file).0, 40, &mut |note| panic!("{note}"));
+    assert_eq!(consoles(&[]), Consoles { named: None, fallback: None });
+    let named = Some(Uart::pl011(Pa(0x900_0000)));
+    assert_eq!(consoles(VIRT), Consoles { named, fallback: None });
 }
 
 #[test]

@@ -46,7 +46,7 @@ impl<'a> Bench<'a> {
         self.turns.get()
     }
 
-    /// Measures a cell and prints the result.
+    /// Measures a cell and prints the result. Then the map is as before.
     #[inline(never)]
     pub(super) fn measure(&self, cell: &Cell) {
         workers::fill(cell, self.start);
@@ -54,20 +54,29 @@ impl<'a> Bench<'a> {
         let mut current = None;
         for (pair, map) in cell.turns().filter(|(_, map)| self.maps.contains(map)) {
             if current != Some(map) && !self.switch(cell.bytes(), map) {
-                return;
+                break;
             }
             current = Some(map);
-            let (_, right) = workers::run(cell, self.start, cell.warm_up(pair));
-            wrong += cell.cpus - right;
-            let (sample, right) = workers::run(cell, self.start, (cell.first_step(pair), cell.steps));
-            wrong += cell.cpus - right;
-            samples[map as usize].extend(sample);
-            self.steps.set(self.steps.get() + cell.steps * cell.cpus);
-            self.turns.set(self.turns.get() + 1);
+            wrong += self.turn(cell, pair, &mut samples[map as usize]);
         }
         let name = cell.work.name();
         self.tally.expect(wrong == 0, format_args!("{name}, {} bytes: {wrong} wrong results", cell.bytes()));
-        self.print(cell, &mut samples, wrong);
+        self.print(cell, &samples, wrong);
+        // The next set may be smaller, and its leaves larger than it.
+        if let Some(largest) = self.maps.last() {
+            self.switch(cell.bytes(), *largest);
+        }
+    }
+
+    /// Warms up, and times a turn. Returns the number of wrong results.
+    fn turn(&self, cell: &Cell, pair: usize, samples: &mut Samples) -> u64 {
+        let (_, right) = workers::run(cell, self.start, cell.warm_up(pair));
+        let wrong = cell.cpus - right;
+        let (sample, right) = workers::run(cell, self.start, (cell.first_step(pair), cell.steps));
+        samples.extend(sample);
+        self.steps.set(self.steps.get() + cell.steps * cell.cpus);
+        self.turns.set(self.turns.get() + 1);
+        wrong + cell.cpus - right
     }
 
     /// Makes the map of the first so many bytes pages or large. Returns false after a mistake, which is reported.
@@ -91,15 +100,9 @@ impl<'a> Bench<'a> {
         })
     }
 
-    /// Brings the map back.
-    pub(super) fn restore(&self, bytes: u64) {
-        let largest = self.maps.last().copied().unwrap_or(Map::Large);
-        self.switch(bytes, largest);
-    }
-
     /// Prints the result, for people and for programs.
     #[inline(never)]
-    fn print(&self, cell: &Cell, samples: &mut [Samples; 2], wrong: u64) {
+    fn print(&self, cell: &Cell, samples: &[Samples; 2], wrong: u64) {
         let (name, steps) = (cell.work.name(), cell.steps * cell.cpus);
         console::write(format_args!(
             "measure: {name:10} {:>8} KiB, {:2} CPUs, ns a step:",

@@ -9,9 +9,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::failure::Failure;
-use super::measurement::{Cell, Changes, Measurement, Setting};
+use super::measurement::{Cell, Measurement};
 use crate::commands::boot::console::Splitter;
-use crate::commands::boot::document::Document;
+use crate::commands::boot::document::{Document, address};
 use crate::commands::boot::transcript::Transcript;
 use crate::printable::excerpt;
 
@@ -48,66 +48,82 @@ fn measurement(path: &Path, document: &Document) -> Result<Measurement, Failure>
     if let Some(schema) = document.at("/schema").filter(|schema| *schema != "linmap.boot/1") {
         return Err(Failure::Schema { path: path.into(), found: excerpt(&schema.to_string(), 60) });
     }
-    let Some(measure) = document.at("/measure") else {
+    if document.at("/measure").is_none() {
         return Err(Failure::NoMeasurement { path: path.into() });
-    };
-    let at = |pointer: &str| document.at(pointer).cloned().unwrap_or_default();
-    let cells = measure.get("cells").and_then(Value::as_object);
-    let cells = cells.into_iter().flatten().map(|(name, cell)| {
-        let cell: Cell = part(path, &format!("/measure/cells/{name}"), cell.clone())?;
-        if cell.is_possible() {
-            return Ok(cell);
-        }
-        let why = "no CPU, no step, or fewer steps than CPUs".to_owned();
-        Err(Failure::Malformed {
-            path: path.into(),
-            part: format!("/measure/cells/{}", excerpt(name, 60)),
-            why,
-        })
-    });
-    let ram: Vec<(Value, Value)> = part(path, "/memory/ram", at("/memory/ram"))?;
-    let address = crate::commands::boot::document::address;
-    let ram: Option<Vec<_>> = ram.iter().map(|(start, end)| Some((address(start)?, address(end)?))).collect();
-    let malformed = |name: &str| Failure::Malformed {
-        path: path.into(),
-        part: name.to_owned(),
-        why: "an address is a text such as \"0x40000000\"".to_owned(),
-    };
-    let setting: Setting = part(path, "/measure", measure.clone())?;
+    }
+    let parts = Parts { path, document };
     Ok(Measurement {
         name: excerpt(&path.file_name().unwrap_or_default().to_string_lossy(), 60),
         machine: document.text("/machine").unwrap_or_default(),
         cpu: document.text("/cpu/name").unwrap_or_default(),
-        page_size: part(path, "/page_size", at("/page_size"))?,
-        va_bits: part(path, "/va_bits", at("/va_bits"))?,
+        page_size: parts.read("/page_size")?,
+        va_bits: parts.read("/va_bits")?,
         policy: document.text("/policy").unwrap_or_default(),
-        ram: ram.ok_or_else(|| malformed("/memory/ram"))?,
-        start: measure.get("start").and_then(address).ok_or_else(|| malformed("/measure/start"))?,
-        setting,
-        cells: cells.collect::<Result<_, _>>()?,
-        changes: measure
-            .get("changes")
-            .cloned()
-            .map_or(Ok(Changes::new()), |changes| part(path, "/measure/changes", changes))?,
+        ram: parts.ram()?,
+        start: parts.address("/measure/start", &parts.read("/measure/start")?)?,
+        setting: parts.read("/measure")?,
+        cells: parts.cells()?,
+        changes: parts.named("/measure/changes")?,
     })
 }
 
-/// Reads a part of a document.
-fn part<T: DeserializeOwned>(path: &Path, name: &str, value: Value) -> Result<T, Failure> {
-    serde_json::from_value(value).map_err(|error| Failure::Malformed {
-        path: path.into(),
-        part: excerpt(name, 80),
-        why: excerpt(&error.to_string(), 200),
-    })
+/// The parts of a document.
+struct Parts<'d> {
+    path: &'d Path,
+    document: &'d Document,
+}
+
+impl Parts<'_> {
+    fn malformed(&self, part: &str, why: impl ToString) -> Failure {
+        let (part, why) = (excerpt(part, 80), excerpt(&why.to_string(), 200));
+        Failure::Malformed { path: self.path.into(), part, why }
+    }
+
+    /// Reads the part at a JSON pointer.
+    fn read<T: DeserializeOwned>(&self, pointer: &str) -> Result<T, Failure> {
+        self.value(pointer, self.document.at(pointer).cloned().unwrap_or_default())
+    }
+
+    fn value<T: DeserializeOwned>(&self, name: &str, value: Value) -> Result<T, Failure> {
+        serde_json::from_value(value).map_err(|error| self.malformed(name, error))
+    }
+
+    /// Reads each value of an object, with its name; none if there is no object.
+    fn named<T: DeserializeOwned>(&self, pointer: &str) -> Result<Vec<(String, T)>, Failure> {
+        let keys = self.document.at(pointer).and_then(Value::as_object).into_iter().flatten();
+        let read = |(name, value): (&String, &Value)| {
+            Ok((name.clone(), self.value(&format!("{pointer}/{name}"), value.clone())?))
+        };
+        keys.map(read).collect()
+    }
+
+    fn cells(&self) -> Result<Vec<Cell>, Failure> {
+        let possible = |(name, cell): (String, Cell)| {
+            let why = "no CPU, no step, or fewer steps than CPUs";
+            let impossible = || self.malformed(&format!("/measure/cells/{name}"), why);
+            if cell.is_possible() { Ok(cell) } else { Err(impossible()) }
+        };
+        self.named("/measure/cells")?.into_iter().map(possible).collect()
+    }
+
+    fn ram(&self) -> Result<Vec<(u64, u64)>, Failure> {
+        const RAM: &str = "/memory/ram";
+        let ranges: Vec<(Value, Value)> = self.read(RAM)?;
+        ranges.iter().map(|(start, end)| Ok((self.address(RAM, start)?, self.address(RAM, end)?))).collect()
+    }
+
+    fn address(&self, name: &str, value: &Value) -> Result<u64, Failure> {
+        address(value).ok_or_else(|| self.malformed(name, "an address is a text such as \"0x40000000\""))
+    }
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use serde_json::json;
     use test_support::prelude::*;
 
-    fn parsed(value: &Value) -> Result<Measurement, Failure> {
+    pub(crate) fn parsed(value: &Value) -> Result<Measurement, Failure> {
         measurement(Path::new("f"), &document(Path::new("f"), value.to_string().as_bytes())?)
     }
 

@@ -62,8 +62,8 @@ pub(crate) struct Turns {
 /// The least time, the quartiles and the longest time, in nanoseconds.
 pub(crate) type Ns = [u64; 5];
 
-/// Times of changes of the map, by name.
-pub(crate) type Changes = BTreeMap<String, Change>;
+/// Times of changes of the map, with their names, in the order in which they were timed.
+pub(crate) type Changes = Vec<(String, Change)>;
 
 /// The times of one kind of change.
 #[derive(Clone, Debug, Deserialize, PartialEq)]

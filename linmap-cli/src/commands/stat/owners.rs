@@ -66,6 +66,15 @@ pub(super) struct Page {
     pub(super) writable: bool,
 }
 
+/// A read-only mapping outside of the linear map.
+#[derive(Clone, Debug)]
+struct Alias {
+    memory: Range<u64>,
+    /// The address of its first byte, and the region.
+    va: u64,
+    region: Option<Name>,
+}
+
 /// Everything that says whose a page is.
 pub(super) struct Owners<'s> {
     structures: &'s Structures<'s>,
@@ -76,8 +85,8 @@ pub(super) struct Owners<'s> {
     secret: Option<(Secret, u64)>,
     /// Modules and BPF, by address.
     areas: Vec<(Range<u64>, usize)>,
-    /// Read-only mappings outside of the linear map: memory, and its address there with its region.
-    aliases: Vec<(Range<u64>, u64, Option<Name>)>,
+    /// Read-only mappings outside of the linear map, in order of memory.
+    aliases: Vec<Alias>,
     pub(super) list: Vec<Owner>,
 }
 
@@ -219,8 +228,8 @@ impl<'s> Owners<'s> {
 
     /// Returns another address of some memory, and its region.
     fn alias(&self, pa: Pa) -> Option<(u64, Option<Name>)> {
-        let after = self.aliases.partition_point(|(memory, ..)| memory.start <= pa.0);
-        let (memory, va, region) = self.aliases.get(after.checked_sub(1)?)?;
+        let after = self.aliases.partition_point(|alias| alias.memory.start <= pa.0);
+        let Alias { memory, va, region } = self.aliases.get(after.checked_sub(1)?)?;
         memory.contains(&pa.0).then(|| (va.wrapping_add(pa.0 - memory.start), *region))
     }
 
@@ -233,17 +242,18 @@ impl<'s> Owners<'s> {
 }
 
 /// Returns read-only mappings outside of the linear map, in order of memory.
-fn aliases(view: &View<'_>, regions: &Regions) -> Result<Vec<(Range<u64>, u64, Option<Name>)>, Failure> {
+fn aliases(view: &View<'_>, regions: &Regions) -> Result<Vec<Alias>, Failure> {
     let rows = stretches::of(view, view.extent, Permissions::Effective).map_err(Failure::rows(view))?;
     let mut aliases = Vec::new();
     for row in rows {
         let EntryKind::Leaf { oa: Some(oa), attributes, valid: true, .. } = row.what else { continue };
         let region = regions.of_address(row.va);
         if region != Some(Name::Linear) && !attributes.is_writable() {
-            aliases.push((oa.0..oa.0.saturating_add(row.bytes), row.va.0, region));
+            let memory = oa.0..oa.0.saturating_add(row.bytes);
+            aliases.push(Alias { memory, va: row.va.0, region });
         }
     }
-    aliases.sort_by_key(|(memory, va, _)| (memory.start, *va));
+    aliases.sort_by_key(|alias| (alias.memory.start, alias.va));
     Ok(aliases)
 }
 

@@ -93,17 +93,7 @@ impl Who {
         let mut list: Vec<_> = count.owners.list.iter().cloned().zip(costs).collect();
         list.retain(|(_, cost)| *cost != Cost::default());
         list.sort_by_key(|(owner, cost)| (u64::MAX - cost.entries, u64::MAX - cost.bytes, owner.kind));
-        let mut missing: Vec<String> = names
-            .missing
-            .iter()
-            .map(|why| format!("owners are known by their places alone: {why}"))
-            .collect();
-        if missing.is_empty() && !structures.has_types() {
-            missing.push(
-                "the kernel has no BTF, so its lists of modules and BPF programs were not read".to_owned(),
-            );
-        }
-        Ok(Self { list, missing })
+        Ok(Self { list, missing: missing(names, structures).into_iter().collect() })
     }
 
     /// Returns the owners for documents.
@@ -163,6 +153,25 @@ impl Who {
         }
         rows
     }
+}
+
+/// Returns why the kernel's lists were not read, if they were not.
+fn missing(names: &Names, structures: &Structures<'_>) -> Option<String> {
+    if let Some(why) = &names.missing {
+        return Some(format!(
+            "owners are known by their places alone: {why}; --symbols names a file of symbols"
+        ));
+    }
+    if names.address("modules").is_none() {
+        return Some(
+            "owners are known by their places alone: the kernel's own symbols are those of code (CONFIG_KALLSYMS_ALL is not set); \
+             --symbols names a file of symbols"
+                .to_owned(),
+        );
+    }
+    let no_types =
+        "the kernel has no BTF, so its lists of modules, of BPF programs and of secret memory were not read";
+    (!structures.has_types()).then(|| no_types.to_owned())
 }
 
 impl Cost {
