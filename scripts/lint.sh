@@ -28,7 +28,7 @@ cargo run --quiet -p book -- check
 house() { cargo run --quiet -p house -- "$@"; }
 house lint
 house words linmap linmap-c linmap-model linmap-cli linmap-tlb linmap-plot kernel-plan kernel examples faults mutants test-support bench \
-    book house scripts linux docs ./*.md Makefile .ci/run
+    book house scripts tools linux docs ./*.md Makefile .ci/run
 
 # setup does not install these two, because no build needs them.
 if command -v shellcheck >/dev/null; then shellcheck scripts/*.sh .ci/run linux/apply linux/object linux/test/init linux/*/plain; fi

@@ -33,6 +33,9 @@ missing=
 has make || missing="$missing make"
 has cc || missing="$missing gcc libc6-dev"
 has qemu-system-aarch64 || missing="$missing qemu-system-arm"
+# The tests of tools/.
+has gdb-multiarch || missing="$missing gdb-multiarch"
+has drgn || missing="$missing python3-drgn"
 # Firmware that the image starts from under QEMU.
 [ -e /usr/share/qemu-efi-aarch64/QEMU_EFI.fd ] || missing="$missing qemu-efi-aarch64"
 [ -e /usr/lib/u-boot/qemu_arm64/u-boot.bin ] || missing="$missing u-boot-qemu"

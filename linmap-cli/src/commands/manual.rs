@@ -1,5 +1,9 @@
 //! `linmap man` and `linmap completions`: manual pages and shell completions, made from the definition that parses
 //! the command line.
+//!
+//! - `sections`: examples, exit status, environment and files.
+
+mod sections;
 
 use std::fs;
 use std::io;
@@ -36,7 +40,10 @@ pub(crate) struct CompletionsOptions {
 pub(crate) fn man(options: &ManOptions, command: Command) -> Status {
     let result = match &options.directory {
         Some(directory) => write_pages(command, directory),
-        None => terminal::stream(|mut out| Man::new(command).render(&mut out)),
+        None => terminal::stream(|mut out| {
+            Man::new(command).render(&mut out)?;
+            out.write_all(sections::of("").as_bytes())
+        }),
     };
     ended(result, options.directory.as_deref())
 }
@@ -64,5 +71,13 @@ fn ended(result: io::Result<()>, directory: Option<&Path>) -> Status {
 
 fn write_pages(command: Command, directory: &Path) -> io::Result<()> {
     fs::create_dir_all(directory)?;
-    clap_mangen::generate_to(command.disable_help_subcommand(true), directory)
+    let command = command.disable_help_subcommand(true);
+    let names: Vec<String> = command.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    clap_mangen::generate_to(command, directory)?;
+    let append = |page: &str, name: &str| {
+        let mut file = fs::File::options().append(true).open(directory.join(page))?;
+        io::Write::write_all(&mut file, sections::of(name).as_bytes())
+    };
+    append("linmap.1", "")?;
+    names.iter().try_for_each(|name| append(&format!("linmap-{name}.1"), name))
 }

@@ -31,6 +31,7 @@ mod shared;
 mod stat;
 mod stub;
 mod tables;
+mod tools;
 mod walk;
 mod watch;
 mod who;

@@ -9,13 +9,20 @@ fn every_command_has_a_page() {
     linmap(&["man", "--directory", path.to_str().expect("a path in UTF-8")]).exits(0);
     let page = |name: &str| std::fs::read_to_string(path.join(name)).expect("a page");
     assert!(page("linmap.1").contains("linmap\\-stat(1)"), "{}", page("linmap.1"));
-    for command in ["boot", "dump", "stat", "check", "walk", "diff", "report"] {
+    for command in
+        ["boot", "dump", "stat", "check", "walk", "diff", "report", "watch", "compare", "map", "plan"]
+    {
         let page = page(&format!("linmap-{command}.1"));
         assert!(
             page.contains(&format!("linmap {command}")) || page.contains(&format!("linmap\\-{command}")),
             "{page}"
         );
         assert!(page.contains("Exit status"), "{page}");
+        for section in ["EXIT STATUS", "ENVIRONMENT", "FILES"] {
+            assert!(page.contains(section), "{section}: {page}");
+        }
+        let has_example = page.contains(".SH EXAMPLES\n.nf\n") && page.contains(&format!("linmap {command}"));
+        assert!(has_example || command == "report", "{page}");
     }
     let whole = linmap(&["man"]).exits(0).stdout();
     assert!(whole.starts_with(".ie") && whole.contains(".TH linmap 1"), "{whole}");
