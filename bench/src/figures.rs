@@ -141,8 +141,8 @@ fn generate(root: &Path, what: &str) -> Result<Option<String>, String> {
 fn linmap(root: &Path, arguments: &str) -> Result<String, String> {
     let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
     let mut command = Command::new(target.join("release/linmap"));
-    // These two also end with 1, if they find something.
-    let finds = ["check ", "diff "].iter().any(|name| arguments.starts_with(name));
+    // These also end with 1, if they find something.
+    let finds = ["check ", "diff ", "compare "].iter().any(|name| arguments.starts_with(name));
     let ends: &[i32] = if finds { &[0, 1] } else { &[0] };
     printed(command.args(arguments.split_whitespace()), root, ends)
 }

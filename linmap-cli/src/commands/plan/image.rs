@@ -90,9 +90,17 @@ fn sizes_in(elf: &[u8], raw: &[u8]) -> Result<Option<Sizes>, String> {
     for segment in loaded() {
         let bytes = segment.data(endian, elf).map_err(|()| "a segment is not all in the file".to_owned())?;
         let from = (segment.p_paddr(endian) - start) as usize;
-        if raw.get(from..from + bytes.len()) != Some(bytes) {
+        if !raw.get(from..from + bytes.len()).is_some_and(|raw| is_made_of(raw, bytes, from)) {
             return Ok(None);
         }
     }
     Ok(Some(Sizes { image: size, read_only: written - start }))
+}
+
+/// Returns true if bytes at an offset of a raw image are those of its ELF. Into the room that the ELF leaves in its first page
+/// goes the header of an EFI application.
+fn is_made_of(raw: &[u8], elf: &[u8], from: usize) -> bool {
+    let room = 4096usize.saturating_sub(from).min(elf.len());
+    let same = |(raw, elf): (&u8, &u8)| raw == elf || *elf == 0;
+    raw[..room].iter().zip(&elf[..room]).all(same) && raw[room..] == elf[room..]
 }
