@@ -68,10 +68,13 @@ c-library: ## build linmap for kernels in C: target/c-library/linmap.o, liblinma
 command:  setup ## build the linmap command: target/release/linmap
 	$(RUST) cargo build --release -p linmap-cli
 
+deb:      setup ## make a Debian package of the command for arm64, statically linked: target/linmap_VERSION_arm64.deb
+	$(RUST) scripts/deb.sh
+
 setup:    ## install missing programs, and nothing else
 	@scripts/setup.sh
 
 clean:    ## remove all builds
 	$(RUST) cargo clean
 
-.PHONY: help run test test-linux test-linux-port bench counts figures docs soak mutants judges sizes lint image fixed command bare-metal c-library setup clean
+.PHONY: help run test test-linux test-linux-port bench counts figures docs soak mutants judges sizes lint image fixed command bare-metal c-library deb setup clean

@@ -2,6 +2,8 @@
 //! compare plans with its reports.
 
 mod input;
+#[path = "../common/json_schema.rs"]
+mod json_schema;
 mod output;
 
 use std::process::{Command, Output, Stdio};
@@ -28,7 +30,16 @@ pub(crate) fn printed(options: &[&str]) -> String {
     text(&output.stdout)
 }
 
+/// Returns the document of a run that went well, which fits its schema.
 pub(crate) fn document(options: &[&str]) -> Value {
     let text = printed(&[options, &["--json"]].concat());
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{options:?}: {error}: {text}"))
+    let document: Value =
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{options:?}: {error}: {text}"));
+    let name = document["schema"].as_str().expect("a name").replace('/', "-");
+    assert_eq!(
+        json_schema::faults(&json_schema::read(&name), &document),
+        Vec::<String>::new(),
+        "{options:?}"
+    );
+    document
 }
