@@ -44,7 +44,7 @@ pub(crate) struct Options {
 
     /// Tasks to run after boot, separated by commas, or '' for none
     #[arg(long, value_name = "LIST", default_value = "dump", value_delimiter = ',', long_help = tasks::help())]
-    #[arg(value_parser = tasks::task, help_heading = "Kernel")]
+    #[arg(value_parser = tasks::parser(), hide_possible_values = true, help_heading = "Kernel")]
     pub(crate) run: Vec<String>,
 
     /// The image's data and bss in the linear map

@@ -2,6 +2,8 @@
 
 use kernel_plan::tasks::{Refusal, TASKS, Task};
 
+use crate::choices::Offering;
+
 /// The least similarity (Jaro) at which another name is suggested.
 const ALIKE: f64 = 0.7;
 
@@ -17,8 +19,13 @@ pub(crate) fn help() -> String {
     )
 }
 
+/// Returns the parser of one task of the list.
+pub(crate) fn parser() -> Offering {
+    Offering { names: || TASKS.iter().map(|offer| offer.name).collect(), parse: task }
+}
+
 /// Returns one task of the list as it was written, if the kernel knows it; an empty one is no task.
-pub(crate) fn task(text: &str) -> Result<String, String> {
+fn task(text: &str) -> Result<String, String> {
     match Task::parse(text) {
         _ if text.is_empty() => Ok(String::new()),
         Ok(_) => Ok(text.to_owned()),

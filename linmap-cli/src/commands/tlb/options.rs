@@ -5,12 +5,16 @@ use std::path::PathBuf;
 use clap::Args;
 use clap::builder::{RangedU64ValueParser, TypedValueParser};
 use linmap::Granule;
-use linmap_tlb::{Placement, TraceFormat, Workload};
+use linmap_tlb::{Parameters, Placement, TraceFormat, Workload};
 
-use crate::choices::{choice, one_of};
+use crate::choices::{Offering, choice, one_of};
 use crate::commands::plan::MachineOptions;
 use crate::kernel_options;
 use crate::size::{Size, SizeError};
+
+/// A built-in core, or the path of a file.
+const CORES: Offering =
+    Offering { names: || Parameters::built_in_names().to_vec(), parse: |text| Ok(text.to_owned()) };
 
 /// Count the TLB misses of a workload on a modelled core, with the linear map in pages and in large leaves
 ///
@@ -58,6 +62,7 @@ pub(crate) struct Options {
     /// The core: neoverse-n1, neoverse-n2, neoverse-v2, cortex-a76, ampereone (nothing is published of it), or a
     /// core file
     #[arg(long, value_name = "NAME|FILE", default_value = "neoverse-n1", help_heading = "Core")]
+    #[arg(value_parser = CORES, hide_possible_values = true)]
     pub(crate) core: String,
 
     /// One parameter of the core, such as coalesce=1
