@@ -11,6 +11,7 @@ run:      image command ## boot the kernel in QEMU; make run ARGS="--page-size 6
 	"$(CARGO_TARGET_DIR)/release/linmap" boot $(ARGS)
 
 test:     image fixed command bare-metal ## run all tests, including those that boot the kernel; make test ONLY="library docs"
+	scripts/setup.sh --test
 	$(RUST) scripts/test.sh $(ONLY)
 
 test-linux: setup ## read the tables of Debian's kernels under QEMU in every way; needs the network once

@@ -1,7 +1,8 @@
 #!/bin/sh
-# Installs the programs that this machine lacks to build, boot and test linmap, and nothing else.
+# Installs the programs that this machine lacks to build and boot linmap, and nothing else.
 #
 #   scripts/setup.sh           does nothing, and prints nothing, if nothing is missing
+#   scripts/setup.sh --test    installs what only tests use as well: firmware, debuggers
 #   scripts/setup.sh --lint    installs rustfmt and clippy as well
 #   scripts/setup.sh --c       installs gcc and binutils for arm64, and clang, as well
 #   scripts/setup.sh --linux   installs what builds Linux for arm64 as well
@@ -10,8 +11,9 @@
 set -eu
 cd "$(dirname "$0")/.."
 PATH=$PATH:${CARGO_HOME:-${HOME-}/.cargo}/bin
-lint='' c='' linux=''
+tests='' lint='' c='' linux=''
 case ${1-} in
+--test) tests=yes ;;
 --lint) lint=yes ;;
 --c) c=yes ;;
 --linux) linux=yes ;;
@@ -33,12 +35,14 @@ missing=
 has make || missing="$missing make"
 has cc || missing="$missing gcc libc6-dev"
 has qemu-system-aarch64 || missing="$missing qemu-system-arm"
-# The tests of tools/.
-has gdb-multiarch || missing="$missing gdb-multiarch"
-has drgn || missing="$missing python3-drgn"
-# Firmware that the image starts from under QEMU.
-[ -e /usr/share/qemu-efi-aarch64/QEMU_EFI.fd ] || missing="$missing qemu-efi-aarch64"
-[ -e /usr/lib/u-boot/qemu_arm64/u-boot.bin ] || missing="$missing u-boot-qemu"
+if [ "$tests" ]; then
+    # The tests of tools/.
+    has gdb-multiarch || missing="$missing gdb-multiarch"
+    has drgn || missing="$missing python3-drgn"
+    # Firmware that the image starts from under QEMU.
+    [ -e /usr/share/qemu-efi-aarch64/QEMU_EFI.fd ] || missing="$missing qemu-efi-aarch64"
+    [ -e /usr/lib/u-boot/qemu_arm64/u-boot.bin ] || missing="$missing u-boot-qemu"
+fi
 if [ "$c" ]; then
     has aarch64-linux-gnu-gcc || missing="$missing gcc-aarch64-linux-gnu"
     has clang || missing="$missing clang"
