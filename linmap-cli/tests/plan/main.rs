@@ -1,6 +1,8 @@
 //! `linmap plan`: its output for people and programs, its errors on bad input, its sweeps. The tests of the image
 //! compare plans with its reports.
 
+#[path = "../common/document.rs"]
+mod fitted;
 mod input;
 #[path = "../common/json_schema.rs"]
 mod json_schema;
@@ -32,14 +34,5 @@ pub(crate) fn printed(options: &[&str]) -> String {
 
 /// Returns the document of a run that went well, which fits its schema.
 pub(crate) fn document(options: &[&str]) -> Value {
-    let text = printed(&[options, &["--json"]].concat());
-    let document: Value =
-        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{options:?}: {error}: {text}"));
-    let name = document["schema"].as_str().expect("a name").replace('/', "-");
-    assert_eq!(
-        json_schema::faults(&json_schema::read(&name), &document),
-        Vec::<String>::new(),
-        "{options:?}"
-    );
-    document
+    fitted::fitting(&printed(&[options, &["--json"]].concat()), options)
 }
