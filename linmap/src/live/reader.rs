@@ -95,21 +95,33 @@ impl<'a, M: Memory> Reader<'a, M> {
         self.translate_by(from_base, g.page_shift(), |entry| entry.next_table(g))
     }
 
-    /// Translates an address that is so many bytes above the map's first one. `next` returns the address in an entry, without
-    /// the bits below the page size.
+    /// Translates an address that is so many bytes above the map's first one.
     #[inline(always)]
     fn translate_by(&self, from_base: u64, page_shift: u32, next: impl Fn(Descriptor) -> Pa) -> Option<Pa> {
+        let (entry, shift, level) = self.last_entry(from_base, page_shift, &next);
+        if !entry.is_valid() || !self.state.is_leaf(entry, level) {
+            return None;
+        }
+        let within = (1 << shift) - 1;
+        Some(Pa(next(entry).0 & !within | from_base & within))
+    }
+
+    /// Goes down to the entry that translates an address, which is so many bytes above the map's first one. Returns it with log2 of
+    /// the bytes that it spans, and its level. `next` returns the address in an entry, without the bits below the page size.
+    #[inline(always)]
+    fn last_entry(
+        &self,
+        from_base: u64,
+        page_shift: u32,
+        next: impl Fn(Descriptor) -> Pa,
+    ) -> (Descriptor, u32, Level) {
         let (state, tables, bits) = (self.state, self.tables(), page_shift - 3);
         let (mut table, mut shift, mut level) = (state.root(), state.root_shift(), state.geometry().root());
         loop {
             let index = (from_base >> shift) as usize & ((1 << bits) - 1);
             let entry = tables.entry(Slot { table, index }, level).unwrap_or_else(|e| match e {});
             if shift == page_shift || !entry.is_link() {
-                if !entry.is_valid() || !state.is_leaf(entry, level) {
-                    return None;
-                }
-                let within = (1 << shift) - 1;
-                return Some(Pa(next(entry).0 & !within | from_base & within));
+                return (entry, shift, level);
             }
             (table, shift, level) = (next(entry), shift - bits, level.down(1));
         }
@@ -120,21 +132,13 @@ impl<'a, M: Memory> Reader<'a, M> {
     ///
     /// The result does not include restrictions by the tables above a leaf.
     pub fn entry(&self, va: Va) -> Option<(Va, Level, Entry)> {
-        if va.0.wrapping_sub(self.state.base()) >> self.geometry().va_bits() != 0 {
+        let g = self.geometry();
+        let from_base = va.0.wrapping_sub(self.state.base());
+        if from_base >> g.va_bits() != 0 {
             return None;
         }
-        let (g, tables) = (self.geometry(), self.tables());
-        let (bits, page_shift) = (g.index_bits(), g.page_shift());
-        let (mut table, mut shift, mut level) = (self.state.root(), self.state.root_shift(), g.root());
-        let mut index = ((va.0 - self.state.base()) >> shift) as usize;
-        loop {
-            let entry = tables.entry(Slot { table, index }, level).unwrap_or_else(|e| match e {});
-            if shift == page_shift || !entry.is_link() {
-                return Some((Va(va.0 & (u64::MAX << shift)), level, entry.decode(g, level)));
-            }
-            (table, shift, level) = (entry.next_table(g), shift - bits, level.down(1));
-            index = (va.0 >> shift) as usize & ((1 << bits) - 1);
-        }
+        let (entry, shift, level) = self.last_entry(from_base, g.page_shift(), |entry| entry.next_table(g));
+        Some((Va(va.0 & (u64::MAX << shift)), level, entry.decode(g, level)))
     }
 
     /// Counts the leaves and tables from `first` to `last`, as [`count`](crate::count) does. An entry may be read twice.
