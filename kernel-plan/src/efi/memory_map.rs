@@ -14,7 +14,7 @@ use crate::ranges::{Full, Lost, Ranges};
 
 /// The bytes of a page of EFI.
 const PAGE: u64 = 4096;
-/// The bytes of a descriptor, of which a firmware may have longer ones.
+/// The bytes of a descriptor that are known. A firmware may have longer ones.
 const DESCRIPTOR: usize = 40;
 
 /// `EFI_MEMORY_WB` and `EFI_MEMORY_SP`.

@@ -210,7 +210,7 @@ mod tests {
         (memory, told)
     }
 
-    /// Reads pages of which the end is zeros.
+    /// Reads whole pages: behind the bytes of each piece are zeros.
     fn memory(pieces: &[(u64, Vec<u8>)]) -> impl Fn(u64, &mut [u8]) -> bool {
         move |at, into| {
             let piece = pieces.iter().find(|(start, bytes)| {

@@ -38,7 +38,7 @@ impl Fact {
 }
 
 impl Comparison {
-    /// Compares machines, of which each was read.
+    /// Compares machines that have all been read.
     pub(super) fn of(machines: &[Machine]) -> Self {
         let facts = facts(machines);
         let mut groups: Vec<Vec<usize>> = Vec::new();

@@ -1,4 +1,4 @@
-//! One HTML page with several pictures, of which one is shown. It needs neither scripts nor other files.
+//! One HTML page with several pictures, and a choice of the one to show. It needs neither scripts nor other files.
 
 /// Returns the page of these pictures: their names, and SVG files.
 pub(super) fn of(title: &str, pictures: &[(&str, String)]) -> String {
