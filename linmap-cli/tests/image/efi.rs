@@ -90,6 +90,17 @@ fn by_u_boot() {
     expect_firmwares_map(&booted);
 }
 
+/// U-Boot's `booti` starts the file as it starts Linux, at either level: without services of UEFI, and with all of RAM.
+#[test]
+fn by_booti() {
+    for machine in ["virtualization=off", "virtualization=on"] {
+        let options = ["--qemu", QEMU, "--ram", "1G", "--machine", machine, "--run", "selftest"];
+        let booted = boot_with(&options, &[("LINMAP_FIRMWARE", U_BOOT)]).expect_well(machine);
+        assert!(booted.document.get("efi").is_none(), "{:#}", booted.document);
+        assert_eq!(booted.number("/linear/bytes"), 1 << 30);
+    }
+}
+
 /// At EL1: the firmware loads the image from QEMU, and the arguments are load options.
 #[test]
 fn as_a_file_at_el1() {
