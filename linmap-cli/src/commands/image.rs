@@ -10,7 +10,7 @@ mod gpt;
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use crate::commands::boot::image;
 use crate::size::{Size, SizeError};
@@ -27,9 +27,10 @@ use files::Files;
 ///
 /// Exit status: 0 written, 2 not.
 #[derive(Args)]
+#[command(group = ArgGroup::new("media").args(["esp", "disk"]).required(true).multiple(true))]
 pub(crate) struct Options {
     /// Directory to write the files into
-    #[arg(long, value_name = "DIR", required_unless_present = "disk")]
+    #[arg(long, value_name = "DIR")]
     esp: Option<PathBuf>,
 
     /// File to write a whole disk into: a GPT with one EFI system partition

@@ -37,7 +37,7 @@ pub(crate) enum Problem {
     #[error("it is empty; a SOURCE is a core or a saved dump")]
     Empty,
     #[error(
-        "it is no SOURCE: it begins with `{beginning}`, and neither as an ELF core does, nor as a text of kernel_page_tables (`---[` or `0x`), nor as a --json dump (`{{`)"
+        "it is no SOURCE: it begins with `{beginning}`, and neither as an ELF core or a core of makedumpfile does, nor as a text of kernel_page_tables (`---[` or `0x`), nor as a --json dump (`{{`)"
     )]
     NotRecognised { beginning: String },
     #[error("{0}")]

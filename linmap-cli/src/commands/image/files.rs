@@ -35,8 +35,9 @@ impl<'a> Files<'a> {
         [(APPLICATION, self.application), (ARGUMENTS, self.arguments.as_bytes())].into_iter()
     }
 
-    /// Writes them below a directory. An error has the path of its file.
+    /// Writes them below a directory, which must exist: a mistyped one is no medium. An error has the path of its file.
     pub(crate) fn write_into(&self, directory: &Path) -> Result<(), (PathBuf, io::Error)> {
+        fs::read_dir(directory).map_err(|error| (directory.to_owned(), error))?;
         for (path, content) in self.iter() {
             let path = below(directory, path);
             let written = path.parent().map_or(Ok(()), fs::create_dir_all);
@@ -105,6 +106,13 @@ pub(crate) mod tests {
             assert_eq!(read(ARGUMENTS), format!("{arguments}\n").as_bytes());
         }
         assert_eq!(fs::read_dir(directory.path().join("linmap")).unwrap().count(), 1);
+        let image = application();
+        let mistyped = directory.path().join("mistyped");
+        let refused = Files::new(&image, "").unwrap().unwrap().write_into(&mistyped);
+        assert_eq!(
+            refused.map_err(|(path, error)| (path, error.kind())),
+            Err((mistyped, io::ErrorKind::NotFound))
+        );
         let failed = replace(&directory.path().join("x"), |_| Err(io::Error::other("full")));
         assert_eq!(failed.unwrap_err().to_string(), "full");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
