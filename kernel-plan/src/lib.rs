@@ -11,7 +11,8 @@
 //! - [`efi`]: the start by EFI firmware: what its stub hands on, its memory map.
 //! - [`device_tree`], `bus`: nodes of a device tree; the way from a CPU to their registers.
 //! - [`cpus`], [`gic`], [`serial`], `memory`, [`nodes`]: CPUs, interrupt controller, serial port, RAM and its nodes.
-//! - [`machine`], [`acpi`]: the whole machine as the kernel uses it, from a device tree or from ACPI tables.
+//! - `text`: texts in bounded memory.
+//! - [`machine`], `tree`, [`acpi`]: the whole machine as the kernel uses it, from a device tree or from ACPI tables.
 //! - [`measure`], [`tasks`], [`bootargs`]: the plan of `run=measure`; the tasks of `run=`; all boot arguments.
 //! - [`choice`], [`admit`]: the geometry; the CPUs that can use it.
 //! - [`scratch`], [`plan`]: memory, by its use.
@@ -42,4 +43,6 @@ pub mod ranges;
 pub mod scratch;
 pub mod serial;
 pub mod tasks;
+mod text;
+mod tree;
 pub mod uart;

@@ -22,9 +22,10 @@ use self::layout::{Fadt, Gtdt};
 use self::tables::Table;
 pub use self::tables::{Memory, NoTables, Tables};
 use crate::efi::memory_map::{self, MemoryMap};
-use crate::machine::{Conduit, Machine, MachineError, Source, copy};
+use crate::machine::{Conduit, Machine, MachineError, Source};
 use crate::note::{Note, TableDefect};
 use crate::ranges::{Lost, Ranges};
+use crate::text::copy;
 
 /// The part of a machine's description that the loader hands over beside ACPI tables.
 #[derive(Clone, Debug, Default)]
