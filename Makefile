@@ -14,7 +14,7 @@ test:     image fixed command bare-metal ## run all tests, including those that 
 	scripts/setup.sh --test
 	$(RUST) scripts/test.sh $(ONLY)
 
-test-linux: setup ## read the tables of Debian's kernels under QEMU in every way; needs the network once
+test-linux: image ## read the tables of Debian's kernels under QEMU in every way; needs the network once
 	$(RUST) scripts/test-linux.sh $(ARGS)
 
 test-linux-port: ## build and boot Linux with its linear map by linmap; ARGS=all also with other page sizes; needs the network once

@@ -55,6 +55,7 @@ has_musl || { command -v rustup >/dev/null && timeout 120 rustup target add $mus
 has_musl || die "the static command needs Rust for $musl: rustup target add $musl"
 scripts/static.sh
 cp "$target/$musl/release/linmap" "$linux/linmap"
+cp "$target/linmap.img" "$linux/linmap.img"
 rustc --edition 2024 -O -C strip=symbols --target $musl -C linker=rust-lld \
     -o "$linux/taker" linmap-cli/tests/linux/taker/main.rs
 LINMAP_LINUX=$linux cargo test -p linmap-cli --test linux -- --test-threads=1 "$@"

@@ -38,6 +38,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) more: &'a [&'a str],
     /// True if QEMU starts with a gdbstub.
     pub(crate) stub: bool,
+    /// Files beside the kernels that the guest has in `/bin` as well.
+    pub(crate) files: &'a [&'a str],
 }
 
 /// 4 GiB, QEMU's own CPU, and no gdbstub.
@@ -49,6 +51,7 @@ pub(crate) const PLAIN: Machine<'static> = Machine {
     ram: "4G",
     more: &[],
     stub: false,
+    files: &[],
 };
 
 /// A guest that runs. Dropping it ends it.
@@ -74,7 +77,7 @@ impl Guest {
         let files = TempDir::new_in(linux()).expect("a directory");
         let path = |name: &str| sockets.path().join(name);
         let initrd = files.path().join("initrd");
-        std::fs::write(&initrd, initrd::archive(&linux())).expect("room for it");
+        std::fs::write(&initrd, initrd::archive(&linux(), machine.files)).expect("room for it");
         let console = UnixListener::bind(path("console")).expect("a socket");
         let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
         let mut command = Command::new("qemu-system-aarch64");
@@ -125,6 +128,15 @@ impl Guest {
     pub(crate) fn shell(&mut self, line: &str) -> String {
         self.console.write_all(format!("{line}\n").as_bytes()).expect("a console");
         self.until_ready()
+    }
+
+    /// Returns all output of the guest from a line on until it has ended.
+    pub(crate) fn last_words(&mut self, line: &str) -> String {
+        self.console.write_all(format!("{line}\n").as_bytes()).expect("a console");
+        self.console.set_read_timeout(Some(PATIENCE)).expect("a console");
+        let mut words = Vec::new();
+        self.console.read_to_end(&mut words).expect("an end");
+        String::from_utf8_lossy(&words).into_owned()
     }
 
     fn until_ready(&mut self) -> String {

@@ -16,7 +16,9 @@ while read -r line; do eval \"$line\"; echo '-- ready --'; done
 ";
 
 /// Returns an archive in the format that kernels unpack (`newc`).
-pub(crate) fn archive(linux: &Path) -> Vec<u8> {
+///
+/// `more` are further files of `linux`.
+pub(crate) fn archive(linux: &Path, more: &[&str]) -> Vec<u8> {
     let file = |name: &str| fs::read(linux.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
     let mut archive = Vec::new();
     for directory in ["bin", "proc", "sys", "dev"] {
@@ -27,6 +29,9 @@ pub(crate) fn archive(linux: &Path) -> Vec<u8> {
     entry(&mut archive, "bin/busybox", 0o100_755, &file("busybox"), (0, 0));
     entry(&mut archive, "bin/linmap", 0o100_755, &file("linmap"), (0, 0));
     entry(&mut archive, "bin/taker", 0o100_755, &file("taker"), (0, 0));
+    for name in more {
+        entry(&mut archive, &format!("bin/{name}"), 0o100_644, &file(name), (0, 0));
+    }
     entry(&mut archive, "init", 0o100_755, INIT.as_bytes(), (0, 0));
     entry(&mut archive, "TRAILER!!!", 0, &[], (0, 0));
     archive

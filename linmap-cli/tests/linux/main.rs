@@ -3,6 +3,7 @@
 //! - `counts`: the known numbers of leaves.  `agreement`: other CPUs, other exception levels, at random places.
 //! - `advice`: advice is followed, on each release.  `taken`: pages that Linux takes out of its map.
 //! - `dumps`: compressed cores, symbols, and whose pages are.
+//! - `kexec`: the image in the place of Linux.
 //! - `readme`: the examples of README.md.
 //! - `bad_guests`: messages if there is nothing to read.
 //! - `guest`: a kernel under QEMU.  `monitor`: QEMU's monitor.  `initrd`, `taker/`: the programs of the guest.
@@ -15,6 +16,7 @@ mod counts;
 mod dumps;
 mod guest;
 mod initrd;
+mod kexec;
 mod monitor;
 mod readme;
 mod sources;

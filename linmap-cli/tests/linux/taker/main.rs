@@ -1,7 +1,8 @@
-//! Runs in the guest, and has Linux take pages out of its linear map:
+//! Runs in the guest, and has Linux take pages out of its linear map, or give way to another kernel:
 //!
 //! - `taker secret PAGES`: memory of memfd_secret, held until the guest ends; the file `/taken` shows that it is done;
-//! - `taker crash ADDRESS`: a made-up crash kernel of 20 MiB and a page, loaded into the memory reserved for one.
+//! - `taker crash ADDRESS`: a made-up crash kernel of 20 MiB and a page, loaded into the memory reserved for one;
+//! - `taker kexec IMAGE`: the kernel in a file, in the place of Linux, with the device tree that Linux was given.
 
 use std::process::exit;
 
@@ -15,6 +16,10 @@ const PAGE: usize = 4096;
 const READ_WRITE: i64 = 3;
 const SHARED: i64 = 1;
 const ON_CRASH: i64 = 1;
+const REBOOT: i64 = 142;
+/// The numbers that `reboot` wants, and the command to start what is loaded.
+const MAGIC: [i64; 2] = [0xfee1_dead, 672_274_793];
+const START: i64 = 0x4558_4543;
 
 unsafe extern "C" {
     fn syscall(number: i64, ...) -> i64;
@@ -38,7 +43,8 @@ fn main() {
     match (arguments.get(1).map(String::as_str), arguments.get(2).and_then(|text| number(text))) {
         (Some("secret"), Some(pages)) => secret(pages),
         (Some("crash"), Some(address)) => crash(address),
-        _ => fail("taker secret PAGES, or taker crash ADDRESS"),
+        (Some("kexec"), _) if arguments.len() == 3 => kexec(&arguments[2]),
+        _ => fail("taker secret PAGES, taker crash ADDRESS, or taker kexec IMAGE"),
     }
 }
 
@@ -76,6 +82,37 @@ fn crash(address: usize) {
         fail("not loaded");
     }
     println!("taken");
+}
+
+/// Starts a kernel at 128 MiB from the start of QEMU's RAM, as a boot loader does: the address of the device tree in x0.
+fn kexec(image: &str) {
+    const IMAGE: usize = 0x4800_0000;
+    const TREE: usize = 0x5000_0000;
+    const START_CODE: usize = 0x5020_0000;
+    let read = |path| std::fs::read(path).unwrap_or_else(|_| fail("no such file"));
+    let (image, tree) = (read(image), read("/sys/firmware/fdt"));
+    // The bytes that the kernel takes in memory are in its header (Linux, Documentation/arch/arm64/booting.rst).
+    let header = image.get(16..24).and_then(|bytes| bytes.first_chunk());
+    let takes = header.map_or_else(|| fail("no image"), |bytes| u64::from_le_bytes(*bytes)) as usize;
+    // ldr x0, #16; ldr x4, #20; br x4; nop; and the two numbers.
+    let code = [0x5800_0080_u32, 0x5800_00a4, 0xd61f_0080, 0xd503_201f].map(u32::to_le_bytes).concat();
+    let code = [code, TREE.to_le_bytes().to_vec(), IMAGE.to_le_bytes().to_vec()].concat();
+    let segment = |from: &[u8], to, to_bytes: usize| Segment {
+        from: from.as_ptr(),
+        bytes: from.len(),
+        to,
+        to_bytes: to_bytes.max(from.len()).next_multiple_of(PAGE),
+    };
+    let segments =
+        [segment(&image, IMAGE, takes), segment(&tree, TREE, 0), segment(&code, START_CODE, 0)];
+    // SAFETY: the kernel copies bytes that stay valid. Then nothing of this program is left.
+    unsafe {
+        if syscall(KEXEC_LOAD, START_CODE, segments.len(), segments.as_ptr(), 0_i64) != 0 {
+            fail("not loaded");
+        }
+        syscall(REBOOT, MAGIC[0], MAGIC[1], START);
+    }
+    fail("not started");
 }
 
 fn fail(why: &str) -> ! {
