@@ -19,6 +19,9 @@ pub const REGIONS: usize = 8;
 /// Regions of redistributors.
 pub type Regions = ArrayVec<Range<Pa>, REGIONS>;
 
+/// Interrupt translation services, each by the address of its registers.
+pub type TranslationServices = ArrayVec<Pa, 16>;
+
 /// A GIC, by its registers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum InterruptController {

@@ -6,7 +6,7 @@ use arrayvec::ArrayString;
 use dtoolkit::error::FdtParseError;
 
 use crate::cpus::Cpus;
-use crate::gic::InterruptController;
+use crate::gic::{InterruptController, TranslationServices};
 use crate::nodes::Nodes;
 use crate::ranges::{CAPACITY, Lost, Ranges};
 use crate::serial::Uart;
@@ -63,6 +63,8 @@ pub struct Machine {
     pub conduit: Option<Conduit>,
     /// The interrupt controller.
     pub interrupts: Option<InterruptController>,
+    /// The interrupt translation services of ACPI, which are not used: no interrupt of a device is.
+    pub translation_services: TranslationServices,
     /// The INTID of the virtual timer.
     pub timer: Option<u32>,
     /// The CPUs.

@@ -8,7 +8,7 @@ use dtoolkit::{Node, Property};
 use crate::cpus::Cpus;
 use crate::device_tree::{bytes, text};
 use crate::efi::memory_map::{Memory, MemoryMap};
-use crate::gic::InterruptController;
+use crate::gic::{InterruptController, TranslationServices};
 use crate::machine::{Conduit, Machine, MachineError, Source};
 use crate::memory::{memory, reservations};
 use crate::nodes::Nodes;
@@ -65,7 +65,7 @@ impl Machine {
             return Err(MachineError::NothingToMap);
         }
         let chosen = tree.find_node("/chosen");
-        let uart = chosen.and_then(|n| text(n, "stdout-path")).and_then(|path| Uart::read(tree, path, note));
+        let uart = console(tree, note);
         if uart.is_none() {
             note(Note::NoConsole);
         }
@@ -82,10 +82,17 @@ impl Machine {
             uart,
             conduit: conduit(root),
             interrupts,
+            translation_services: TranslationServices::new(),
             timer,
             cpus: Cpus::read(tree, note),
         })
     }
+}
+
+/// Returns the console: the port at `/chosen/stdout-path`.
+pub(crate) fn console(tree: Fdt<'_>, note: &mut dyn FnMut(Note<'_>)) -> Option<Uart> {
+    let path = text(tree.find_node("/chosen")?, "stdout-path")?;
+    Uart::read(tree, path, note)
 }
 
 fn conduit(root: FdtNode<'_>) -> Option<Conduit> {

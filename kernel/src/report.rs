@@ -95,6 +95,9 @@ pub(crate) fn banner(system: &System<'_>) {
         let lost = Size(memory.layout.unaligned_bytes());
         warn(format_args!("{lost} of RAM lost where ranges do not start or end at a page"));
     }
+    if !machine.translation_services.is_empty() {
+        say!("  ITS        {}, not used: no interrupt of a device is", machine.translation_services.len());
+    }
     if let Some(crash) = &memory.crash {
         say!("  crash      {} at {:?}, page-mapped", Size(crash.end.0 - crash.start.0), crash.start);
     }
@@ -105,6 +108,18 @@ pub(crate) fn banner(system: &System<'_>) {
         returned >> 10
     );
     say!("");
+}
+
+/// Prints where interrupt translation services are, if the machine's description has them.
+fn translation_services(machine: &Machine) {
+    if machine.translation_services.is_empty() {
+        return;
+    }
+    console::write(format_args!("linmap: {{\"translation_services\":["));
+    for (i, registers) in machine.translation_services.iter().enumerate() {
+        console::write(format_args!("{}\"{registers}\"", if i == 0 { "" } else { "," }));
+    }
+    say!("]}}");
 }
 
 /// Prints the ranges of memory that belong to nodes, if the machine's description has them.
@@ -137,6 +152,7 @@ pub(crate) fn document(system: &System<'_>) {
         machine.cpus.present
     );
     nodes(machine);
+    translation_services(machine);
     refused(system);
     say!(
         "linmap: {{\"page_size\":{},\"va_bits\":{},\"levels\":{},\"mode\":{},\"policy\":\"{}\",\

@@ -9,15 +9,16 @@ use arrayvec::ArrayVec;
 use linmap::Pa;
 
 use super::cpus::{ENABLED, GICC};
-use super::layout::{Gicc, Gicd, Gicr, Madt};
+use super::layout::{GicIts, Gicc, Gicd, Gicr, Madt};
 use super::structures::each;
 use super::tables::{Table, Tables};
 use crate::cpus::MAX;
-use crate::gic::{InterruptController, REGIONS, Regions};
+use crate::gic::{InterruptController, REGIONS, Regions, TranslationServices};
 use crate::note::{Note, TableDefect};
 
 const GICD: u8 = 0xc;
 const GICR: u8 = 0xe;
+const GIC_ITS: u8 = 0xf;
 
 /// The bytes of registers, which the table does not have: of a distributor, of a GICv2 and of others; of a CPU interface.
 const DISTRIBUTOR_V2: u64 = 0x1000;
@@ -46,6 +47,24 @@ impl Tables<'_> {
             note(wrong(TableDefect::NotGic));
         }
         controller
+    }
+}
+
+impl Tables<'_> {
+    /// Returns the interrupt translation services (type 15, ACPI 5.2.12.18), by their registers.
+    pub(super) fn translation_services(&self, note: &mut dyn FnMut(Note<'_>)) -> TranslationServices {
+        let (mut all, mut left_out) = (TranslationServices::new(), false);
+        // What is wrong with the table itself is noted with the interrupt controller.
+        let Some((_, bytes)) = self.get::<Madt>(Table::Madt, false, &mut |_| {}) else { return all };
+        each((Table::Madt, bytes), size_of::<Madt>(), &mut |_| {}, |part, _| {
+            let its = (part.kind == GIC_ITS).then(|| part.read::<GicIts>(note)).flatten();
+            let base = its.map(|its| Pa(its.base.get())).filter(|base| !all.contains(base));
+            left_out |= base.is_some_and(|base| all.try_push(base).is_err());
+        });
+        if left_out {
+            note(wrong(TableDefect::Ranges { most: all.capacity() }));
+        }
+        all
     }
 }
 

@@ -40,6 +40,8 @@ layouts! {
     Gicd { start: Structure, reserved: U16, id: U32, base: U64, first: U32, version: u8, reserved_2: [u8; 3], }
     /// A range of redistributors.
     Gicr { start: Structure, reserved: U16, base: U64, length: U32, }
+    /// An interrupt translation service.
+    GicIts { start: Structure, reserved: U16, id: U32, base: U64, reserved_2: U32, }
     /// Generic Timer Description Table.
     Gtdt {
         header: Header, counter: U64, reserved: U32, secure: U32, secure_flags: U32, physical: U32,

@@ -88,6 +88,7 @@ impl Tables<'_> {
             uart,
             conduit,
             interrupts: self.interrupts(note),
+            translation_services: self.translation_services(note),
             timer: self.timer(note),
             cpus: self.cpus(conduit.is_some(), note),
         }

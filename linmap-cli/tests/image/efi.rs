@@ -135,6 +135,7 @@ fn nodes_of_memory_are_those_of_acpi() {
                  -object memory-backend-ram,id=b,size=512M -numa node,memdev=b,cpus=1-2";
     let booted = by_acpi("gic-version=3,virtualization=on", nodes);
     assert_eq!(booted.number("/tests/interrupts/gic"), 3);
+    assert_eq!(booted.text("/translation_services/0"), "0x8080000");
     let memory =
         |n: usize| (booted.number(&format!("/nodes/{n}/node")), booted.text(&format!("/nodes/{n}/range/0")));
     assert_eq!([memory(0), memory(1)], [(0, "0x40000000"), (1, "0x60000000")]);

@@ -6,8 +6,8 @@ use linmap::Pa;
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::acpi::layout::{
-    Dbg2, Dbg2Device, Gas, Gicc, Gicd, Gicr, Gtdt, Header, Madt, Rsdp1, Rsdp2, Spcr, Srat, SratMemory,
-    Structure,
+    Dbg2, Dbg2Device, Gas, GicIts, Gicc, Gicd, Gicr, Gtdt, Header, Madt, Rsdp1, Rsdp2, Spcr, Srat,
+    SratMemory, Structure,
 };
 
 /// The tables of QEMU's virt machine with three CPUs and a GICv3, one after the other.
@@ -85,6 +85,12 @@ pub(super) fn gicd(base: u64, version: u8) -> Vec<u8> {
     let (base, zero) = (base.into(), 0.into());
     let gicd = Gicd { start, reserved: 0.into(), id: zero, base, first: zero, version, reserved_2: [0; 3] };
     gicd.as_bytes().to_vec()
+}
+
+pub(super) fn its(id: u32, base: u64) -> Vec<u8> {
+    let start = start::<GicIts>(0xf);
+    let its = GicIts { start, reserved: 0.into(), id: id.into(), base: base.into(), reserved_2: 0.into() };
+    its.as_bytes().to_vec()
 }
 
 pub(super) fn gicr(base: u64, length: u32) -> Vec<u8> {

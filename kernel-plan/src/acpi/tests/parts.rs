@@ -5,7 +5,7 @@ use std::vec::Vec;
 
 use linmap::Pa;
 
-use super::build::{Cpu, VIRT, cpu, dbg2, fadt, gas, gicc, gicd, gicr, gtdt, madt, seal, spcr, srat};
+use super::build::{Cpu, VIRT, cpu, dbg2, fadt, gas, gicc, gicd, gicr, gtdt, its, madt, seal, spcr, srat};
 use crate::acpi::{FromLoader, Tables};
 use crate::cpus::MAX;
 use crate::gic::InterruptController;
@@ -50,6 +50,28 @@ fn qemu_s_machine_is_read_without_a_note() {
     };
     assert_eq!(distributor, Pa(0x800_0000)..Pa(0x801_0000));
     assert_eq!((&redistributors[..], stride, joined), (&[Pa(0x80a_0000)..Pa(0x900_0000)][..], None, false));
+    assert_eq!(machine.translation_services[..], [Pa(0x808_0000)]);
+}
+
+#[test]
+fn translation_services_are_listed_once_each() {
+    let services = |parts: &[Vec<u8>]| {
+        let (machine, notes) =
+            quiet(&[madt(&[&[gicd(0x1000, 3), gicr(0x80a_0000, 0x2_0000)], parts].concat())]);
+        (machine.translation_services.to_vec(), notes)
+    };
+    let both = [its(0, 0x808_0000), its(1, 0x1_0808_0000), its(0, 0x808_0000)];
+    assert_eq!(services(&both), (Vec::from([Pa(0x808_0000), Pa(0x1_0808_0000)]), Vec::new()));
+    let many: Vec<_> = (0..17).map(|n| its(n, u64::from(n) << 20)).collect();
+    let (kept, notes) = services(&many);
+    assert_eq!(
+        (kept.len(), &*notes[0]),
+        (16, "the ACPI table APIC has more than 16 ranges; the others are left out")
+    );
+    let mut short = its(0, 0x808_0000)[..12].to_vec();
+    short[1] = 12;
+    let (kept, notes) = services(&[short]);
+    assert!(kept.is_empty() && notes[0].contains("has a structure of type 15 and 12 bytes"), "{notes:?}");
 }
 
 #[test]
