@@ -3,7 +3,7 @@
 //!
 //! A map is created in an address space that no CPU is on. A split makes one page in the middle of the first leaf
 //! read-only; under `split=park` the parking is part of it. The parking alone stores nothing, and is over when all are back. The repaint puts all of the linear map into pages, and a
-//! collapse brings it back.
+//! collapse brings it back, but for the crash kernel's memory, which stays in pages.
 
 use core::sync::atomic::AtomicBool;
 
@@ -21,8 +21,7 @@ use crate::exercises::tally::Tally;
 use crate::hardware::{HARDWARE, lock_all};
 use crate::leaf::Leaf;
 use crate::system::System;
-use crate::warning::warn;
-use crate::{cpu, identity, interrupts, parking, repaint};
+use crate::{cpu, crash, identity, interrupts, parking, repaint, report};
 
 /// The most samples of one change.
 const MOST: usize = 100;
@@ -161,16 +160,13 @@ impl Changes<'_> {
     #[inline(never)]
     fn repaint(&self, policy: Policy) {
         let System { space, geometry: g, memory, .. } = self.system;
-        if memory.crash.is_some() {
-            return warn(format_args!("repaint: not timed, as the crash kernel's memory must stay in pages"));
-        }
         let (platform, range) = (self.system.platform(), linear_range(*g));
         let tables = memory.layout.most_tables(Leaves::Pages) + 16;
         if !has_room(self.system, tables * g.page_size(), "repaint") {
             return;
         }
         let mut samples = Samples::new();
-        let pages = (range.1.0 - range.0.0 + 1) >> g.page_shift();
+        let before = report::walked(self.system);
         for _ in 0..self.times(5) {
             let keep = repaint::kept(self.system);
             let repainted = parking::again(|| {
@@ -179,10 +175,30 @@ impl Changes<'_> {
             });
             samples.extend(self.tally.done(repainted, "the map cannot be repainted").map(nanoseconds));
             space.set_policy(policy);
-            let collapsed = parking::again(|| space.collapse(&platform, range.0, pages));
-            self.tally.done(collapsed, "the repainted map does not collapse");
+            for (va, bytes) in self.apart_from_crash(range) {
+                let collapsed = parking::again(|| space.collapse(&platform, va, bytes >> g.page_shift()));
+                self.tally.done(collapsed, "the repainted map does not collapse");
+            }
+            let after = report::walked(self.system);
+            self.tally.expect(
+                after == before,
+                format_args!("after a repaint the map is {after:?}, not {before:?}"),
+            );
         }
         print("repaint", &mut samples);
+    }
+
+    /// Returns the parts of the linear map beside the crash kernel's memory, each an address and its bytes.
+    fn apart_from_crash(&self, (first, last): (Va, Va)) -> ArrayVec<(Va, u64), 2> {
+        let reserved = crash::reserved(self.system).map(|reserved| reserved.range().clone());
+        let in_map = reserved.filter(|range| !range.is_empty()).and_then(|range| {
+            let start = self.system.memory.layout.va(range.start)?;
+            Some((start, Va(start.0 + (range.end.0 - range.start.0))))
+        });
+        // Without one, there is nothing between the parts, of which one is empty.
+        let (start, end) = in_map.unwrap_or((first, first));
+        let parts = [(first, start.0 - first.0), (end, last.0 - end.0 + 1)];
+        parts.into_iter().filter(|(_, bytes)| *bytes != 0).collect()
     }
 }
 
