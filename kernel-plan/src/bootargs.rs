@@ -4,7 +4,7 @@ use core::fmt;
 
 use linmap::{Granule, ImageAlias, Rodata, SplitFallback};
 
-use crate::tasks::TaskInfo;
+use crate::tasks::{Task, TaskInfo};
 
 /// The CPUs that claim never to abort: the argument `bbml2=`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -50,6 +50,8 @@ pub struct BootArgs<'a> {
     pub cpus: Option<u32>,
     /// `crashkernel=SIZE[@OFFSET]`.
     pub crashkernel: Option<Reservation>,
+    /// `end=off|reset`: true if the machine is reset at the end, and not turned off.
+    pub resets: bool,
     /// `run=NAME,NAME`: the tasks once the map is up.
     pub run: &'a str,
 }
@@ -79,9 +81,21 @@ impl fmt::Display for Ignored<'_> {
 }
 
 const KNOWN: &str =
-    "known are pagesize, va_bits, rodata, data, text, bbml2, split, root, cpus, crashkernel and run";
-const KEYS: [&str; 11] =
-    ["pagesize", "va_bits", "rodata", "data", "text", "bbml2", "root", "cpus", "crashkernel", "run", SPLIT];
+    "known are pagesize, va_bits, rodata, data, text, bbml2, split, root, cpus, crashkernel, end and run";
+const KEYS: [&str; 12] = [
+    "pagesize",
+    "va_bits",
+    "rodata",
+    "data",
+    "text",
+    "bbml2",
+    "root",
+    "cpus",
+    "crashkernel",
+    "end",
+    "run",
+    SPLIT,
+];
 const SPLIT: &str = "split";
 
 impl<'a> BootArgs<'a> {
@@ -93,6 +107,11 @@ impl<'a> BootArgs<'a> {
     /// Returns true if one of the tasks changes the linear map, for which RAM must be set aside.
     pub fn has_changing_task(&self) -> bool {
         self.tasks().any(|task| TaskInfo::parse(task).is_ok_and(|(info, _)| info.changes_the_map))
+    }
+
+    /// Returns true if one of the tasks measures.
+    pub fn measures(&self) -> bool {
+        self.tasks().any(|task| matches!(Task::parse(task), Ok(Task::Measure(_))))
     }
 
     /// Reads a command line. Of words that contradict each other the last wins. Calls `ignored` for each word that is
@@ -185,6 +204,13 @@ impl<'a> BootArgs<'a> {
                 self.crashkernel =
                     Some(reservation(value).ok_or("crashkernel is SIZE[@OFFSET], as in 256M")?);
             }
+            "end" => {
+                self.resets = match value {
+                    "reset" => true,
+                    "off" => false,
+                    _ => return Err("end is off or reset"),
+                }
+            }
             "run" => self.run = value,
             _ => return Err(KNOWN),
         }
@@ -228,7 +254,7 @@ mod tests {
 
     #[test]
     fn every_argument_is_understood() {
-        let line = "pagesize=16k va_bits=47 rodata=noalias data=hidden text=hidden bbml2=off root=stays cpus=3 crashkernel=256M@0x50000000 run=dump,fault";
+        let line = "pagesize=16k va_bits=47 rodata=noalias data=hidden text=hidden bbml2=off root=stays cpus=3 crashkernel=256M@0x50000000 end=reset run=dump,fault";
         let (args, ignored) = parse(line);
         assert_eq!(ignored, Vec::<String>::new());
         let crashkernel = Some(Reservation { size: 256 << 20, at: Some(0x5000_0000) });
@@ -243,6 +269,7 @@ mod tests {
             root_stays: true,
             cpus: Some(3),
             crashkernel,
+            resets: true,
             run: "dump,fault",
         };
         assert_eq!(args, expected);
@@ -252,7 +279,7 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_and_the_rest_holds() {
         let (args, ignored) = parse(
-            "pagesize=8k va_bits=99 frobnicate pagesize=64k crashkernel=0 split=live cpus=0 bbml2=some root=here data=off text=rw",
+            "pagesize=8k va_bits=99 frobnicate pagesize=64k crashkernel=0 split=live cpus=0 bbml2=some root=here data=off text=rw end=now",
         );
         assert_eq!(args.page_size, Some(Granule::K64));
         assert_eq!(
@@ -260,7 +287,7 @@ mod tests {
             [
                 "boot argument 'pagesize=8k' ignored: page sizes are 4k, 16k and 64k",
                 "boot argument 'va_bits=99' ignored: VA sizes are 36 to 52 bits",
-                "boot argument 'frobnicate' ignored: known are pagesize, va_bits, rodata, data, text, bbml2, split, root, cpus, crashkernel and run",
+                "boot argument 'frobnicate' ignored: known are pagesize, va_bits, rodata, data, text, bbml2, split, root, cpus, crashkernel, end and run",
                 "boot argument 'crashkernel=0' ignored: crashkernel is SIZE[@OFFSET], as in 256M",
                 "boot argument 'split=live' ignored: split is pages or park",
                 "boot argument 'cpus=0' ignored: cpus is a number, 1 or more",
@@ -268,6 +295,7 @@ mod tests {
                 "boot argument 'root=here' ignored: root is stays or moves",
                 "boot argument 'data=off' ignored: data is rw, ro or hidden",
                 "boot argument 'text=rw' ignored: text is ro or hidden",
+                "boot argument 'end=now' ignored: end is off or reset",
             ]
         );
     }

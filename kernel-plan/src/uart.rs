@@ -2,11 +2,15 @@
 
 use core::ops::Range;
 
+use dtoolkit::fdt::Fdt;
 use linmap::Pa;
 
+use crate::acpi::Tables;
+use crate::device_tree::is_empty;
 use crate::machine::{Machine, Source};
 use crate::note::Note;
 use crate::serial::Uart;
+use crate::tree::console;
 
 /// The PL011 of QEMU's virt machine: the only one to try where no device tree has been read, or where the console that
 /// it names does not work.
@@ -35,6 +39,17 @@ impl Consoles {
             note(Note::ConsoleMisplaced(uart.registers));
         }
         Self { named, fallback: fallback(machine) }
+    }
+}
+
+/// Returns true if a machine's description names a serial port of a known kind: a device tree, or, if that describes nothing, ACPI
+/// tables that lie one after the other.
+pub fn is_named(tree: Option<&[u8]>, acpi: Option<&[u8]>) -> bool {
+    let mut silent = |_: Note<'_>| {};
+    match (tree.filter(|tree| acpi.is_none() || !is_empty(tree)), acpi) {
+        (Some(tree), _) => Fdt::new(tree).is_ok_and(|tree| console(tree, &mut silent).is_some()),
+        (None, Some(acpi)) => Tables::in_file(acpi, &mut silent).console(&mut silent).is_some(),
+        (None, None) => false,
     }
 }
 
@@ -97,6 +112,17 @@ mod tests {
     #[test]
     fn qemu_s_machine_has_both() {
         assert_eq!(consoles(&virt(&[(GIB, GIB)], |_| {})), (Some(0x900_0000), Some(0x900_0000), Vec::new()));
+    }
+
+    #[test]
+    fn a_port_is_named_by_the_description_that_is_used() {
+        let named = virt(&[(GIB, GIB)], |_| {});
+        let silent = virt(&[(GIB, GIB)], no_path);
+        let (empty, no_tables) = (DeviceTree::new().to_dtb(), &[][..]);
+        assert!(is_named(Some(&named), None) && is_named(Some(&named), Some(no_tables)));
+        assert!(!is_named(Some(&silent), None) && !is_named(Some(&silent), Some(no_tables)));
+        assert!(!is_named(Some(&empty), Some(no_tables)) && !is_named(None, Some(no_tables)));
+        assert!(!is_named(None, None) && !is_named(Some(b"noise"), None));
     }
 
     /// A machine like xlnx-zcu102: no PL011, and RAM from 0 on.

@@ -38,6 +38,11 @@ pub(crate) fn system_off() {
     _ = call!(system_off());
 }
 
+/// Resets the machine. Returns only if the firmware has no such call.
+pub(crate) fn system_reset() {
+    _ = call!(system_reset());
+}
+
 /// Starts a CPU at a physical address, with its MMU off and a number in x0.
 ///
 /// # Errors

@@ -51,6 +51,7 @@ impl KernelOptions {
             root_stays: false,
             cpus: None,
             crashkernel: self.crashkernel,
+            resets: false,
             run,
         }
     }
@@ -69,6 +70,7 @@ pub(crate) fn boot_line(arguments: &BootArgs<'_>) -> String {
         root_stays,
         cpus,
         crashkernel,
+        resets,
         run,
     } = arguments;
     let mut words = Vec::new();
@@ -85,6 +87,7 @@ pub(crate) fn boot_line(arguments: &BootArgs<'_>) -> String {
         let at = at.map(|at| format!("@{}", Size(at))).unwrap_or_default();
         format!("crashkernel={}{at}", Size(size))
     }));
+    words.extend(resets.then(|| "end=reset".to_owned()));
     words.push(format!("run={run}"));
     words.join(" ")
 }
@@ -194,6 +197,7 @@ mod tests {
             bbml2 in prop::option::of(0u32..600),
             park: bool,
             root_stays: bool,
+            resets: bool,
             cpus in prop::option::of(1u32..600),
             crashkernel in prop::option::of((1u64.., prop::option::of(any::<u64>()))),
             run in prop::sample::select(vec!["", "dump", "dump,selftest", "stress:1000:7"]),
@@ -209,6 +213,7 @@ mod tests {
                 root_stays,
                 cpus,
                 crashkernel: crashkernel.map(|(size, at)| Reservation { size, at }),
+                resets,
                 run,
             };
             let line = boot_line(&arguments);

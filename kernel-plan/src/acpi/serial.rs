@@ -27,7 +27,7 @@ const ACCESS_32: u8 = 3;
 
 impl Tables<'_> {
     /// Returns the console. Notes each port that cannot be one.
-    pub(super) fn console(&self, note: &mut dyn FnMut(Note<'_>)) -> Option<Uart> {
+    pub(crate) fn console(&self, note: &mut dyn FnMut(Note<'_>)) -> Option<Uart> {
         if let Some((spcr, _)) = self.get::<Spcr>(Table::Spcr, false, note) {
             let kind = u16::from(spcr.kind);
             match uart(kind, &spcr.registers) {

@@ -6,11 +6,14 @@ use core::ptr::{self, NonNull};
 
 use kernel_plan::efi::exit::{BootServices, Taken};
 use kernel_plan::efi::handover::Span;
-use uefi_raw::protocol::file_system::{FileAttribute, FileMode, FileProtocolV1, SimpleFileSystemProtocol};
+use uefi_raw::protocol::file_system::{FileProtocolV1, SimpleFileSystemProtocol};
 use uefi_raw::protocol::loaded_image::LoadedImageProtocol;
 use uefi_raw::table::boot::{self, AllocateType, MemoryType};
 use uefi_raw::table::system::SystemTable;
-use uefi_raw::{Guid, Handle, Status};
+use uefi_raw::{Guid, Handle, Status, guid};
+
+use super::files::Directory;
+use super::variables::Services;
 
 /// The firmware, until boot services are left.
 pub(super) struct Firmware {
@@ -77,9 +80,26 @@ impl Firmware {
         }
     }
 
-    /// Reads a file of the volume that the image is from. Returns none if there is no such file or volume, or if it has more
-    /// bytes than there is room for.
-    pub(super) fn read_file<'a>(&self, path: &[u16], room: &'a mut [u8]) -> Option<&'a [u8]> {
+    /// Returns runtime services, if they have variables now and after boot services are left.
+    pub(super) fn variables(&self) -> Option<Services<'static>> {
+        /// EFI_RT_PROPERTIES_TABLE, and what of it is used: GetVariable, SetVariable, QueryVariableInfo.
+        const PROPERTIES: Guid = guid!("eb66918a-7eef-402a-842e-931d21c38ae9");
+        const USED: u32 = 1 << 4 | 1 << 6 | 1 << 13;
+        // Firmware without this table has all services.
+        let supported = self.configuration(&PROPERTIES).map_or(USED, |table| {
+            let table: *const [u32; 2] = ptr::with_exposed_provenance(table as usize);
+            // SAFETY: version and length, and the services that are there.
+            let [_, supported] = unsafe { table.read_unaligned() };
+            supported
+        });
+        // SAFETY: boot services have not been left, so all is mapped, and this is the one CPU that runs.
+        (supported & USED == USED).then(|| unsafe {
+            NonNull::new(self.table().runtime_services).map(|table| Services::at(table))
+        })?
+    }
+
+    /// Returns the root directory of the volume that the image is from.
+    fn volume(&self) -> Option<NonNull<FileProtocolV1>> {
         let device = self.loaded_image()?.device_handle;
         let volume =
             self.protocol::<SimpleFileSystemProtocol>(device, &SimpleFileSystemProtocol::GUID)?.as_ptr();
@@ -87,10 +107,18 @@ impl Firmware {
         // SAFETY: a protocol of the firmware, and a place of this function.
         let opened = unsafe { ((*volume).open_volume)(volume, &raw mut root) };
         (opened == Status::SUCCESS).then_some(())?;
-        let bytes = read(root, path, room);
-        // SAFETY: it has just been opened.
-        _ = unsafe { ((*root).close)(root) };
-        room.get(..bytes?)
+        NonNull::new(root)
+    }
+
+    /// Reads a file of the volume that the image is from. Returns none if there is no such file or volume, or if it has more
+    /// bytes than there is room for.
+    pub(super) fn read_file<'a>(&self, path: &str, room: &'a mut [u8]) -> Option<&'a [u8]> {
+        Directory::new(self.volume(), "").read(path, room)
+    }
+
+    /// Returns a directory of the volume that the image is from, for files to be written.
+    pub(super) fn directory(&self, path: &'static str) -> Directory {
+        Directory::new(self.volume(), path)
     }
 
     /// Takes pages for so many bytes below a physical address. They are never given back.
@@ -112,21 +140,6 @@ impl Firmware {
             aarch64_cpu::asm::wfi();
         }
     }
-}
-
-/// Reads a file of a directory into `room`. Returns its bytes.
-fn read(root: *mut FileProtocolV1, path: &[u16], room: &mut [u8]) -> Option<usize> {
-    let (mut file, mut bytes) = (ptr::null_mut(), room.len());
-    // SAFETY: an open directory; the path ends with a NUL, as `Firmware::read_file` is called with such paths alone.
-    let opened =
-        unsafe { ((*root).open)(root, &raw mut file, path.as_ptr(), FileMode::READ, FileAttribute::empty()) };
-    (opened == Status::SUCCESS).then_some(())?;
-    // SAFETY: an open file, and as much room as it says.
-    let status = unsafe { ((*file).read)(file, &raw mut bytes, room.as_mut_ptr().cast()) };
-    // SAFETY: it has just been opened.
-    _ = unsafe { ((*file).close)(file) };
-    // A file that fills the room may go on behind it.
-    (status == Status::SUCCESS && bytes < room.len()).then_some(bytes)
 }
 
 impl BootServices for Firmware {

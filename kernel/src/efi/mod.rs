@@ -2,14 +2,19 @@
 //!
 //! The firmware has put the image anywhere and relocated it, so that all of its code can run, at its physical addresses. The stub
 //! makes a copy of it as it is in the file, at a multiple of 2 MiB, and behind it the area that it hands on; leaves boot services;
-//! and continues in the entry code of the copy, with the MMU off.
+//! and continues in the entry code of the copy, with the MMU off. `collect` writes the document of an earlier run to the medium
+//! before that; `runtime` calls the services that stay, after it.
 //!
 //! Nothing here uses what the kernel sets up: its console, its data for each CPU. No static of the image is written but one in
 //! the .bss, as .data is copied.
 
+mod collect;
+mod files;
 mod firmware;
 mod handed;
+mod runtime;
 mod tables;
+mod variables;
 
 use core::arch::{asm, global_asm};
 use core::fmt::{self, Write};
@@ -23,6 +28,8 @@ use kernel_plan::efi::command_line::{self, CommandLine};
 use kernel_plan::efi::exit::{self, BootServices, NoExit};
 use kernel_plan::efi::handover::{ALIGN, HEADER, Handover, MAGIC, MOST, Span};
 use kernel_plan::efi::relocations::{BadRelocations, Relocations};
+use kernel_plan::efi::stored;
+use kernel_plan::uart;
 use uefi_raw::table::system::SystemTable;
 use uefi_raw::{Guid, Handle, Status, guid};
 
@@ -30,6 +37,7 @@ use crate::json::Text;
 use crate::virtual_addresses::KERNEL_VA;
 use firmware::Firmware;
 pub(crate) use handed::HandedOver;
+pub(crate) use runtime::{NoServices, with_services};
 
 global_asm!(include_str!("leave.s"));
 
@@ -46,10 +54,14 @@ const DEVICE_TREE: Guid = guid!("b1b621d5-f19c-41a5-830b-d9152c69aae0");
 const ACPI: Guid = guid!("8868e871-e4f1-11d3-bc22-0080c73c8881");
 
 /// The file with a command line on the volume that the image is from: `\linmap\cmdline.txt`.
-const COMMAND_LINE: &[u8] = b"\\linmap\\cmdline.txt\0";
+const COMMAND_LINE: &str = "\\linmap\\cmdline.txt";
 
 /// The end of the addresses that the entry code maps.
 const REACHED: u64 = 1 << 48;
+/// The bytes of a page of EFI.
+const PAGE: u64 = 4096;
+/// The room for a document of a run, and to store it.
+const ROOM: u64 = (stored::MOST + stored::WORK) as u64;
 /// The most bytes of a device tree.
 const MOST_TREE: usize = 2 << 20;
 
@@ -139,6 +151,7 @@ struct Place {
     tree: Span,
     acpi: Span,
     map: Span,
+    room: Span,
 }
 
 impl Place {
@@ -152,11 +165,13 @@ impl Place {
         let line = behind(Span { address: area, bytes: HEADER as u64 }, line);
         let tree = behind(line, tree);
         let acpi = behind(tree, acpi);
-        Self { image: start, area, line, tree, acpi, map: behind(acpi, map) }
+        let map = behind(acpi, map);
+        let room = Span { address: (map.address + map.bytes).next_multiple_of(PAGE), bytes: ROOM };
+        Self { image: start, area, line, tree, acpi, map, room }
     }
 
     fn end(&self) -> u64 {
-        self.map.address + self.map.bytes
+        self.room.address + self.room.bytes
     }
 }
 
@@ -174,7 +189,7 @@ fn go_on(firmware: &mut Firmware, entered_at: u64) -> Result<core::convert::Infa
     let line_bytes = line.as_str().len() as u64;
     let parts = [line_bytes, tree.bytes, rsdp.map_or(0, |_| tables::ROOM), map];
     let wanted = Place::new(0, image, parts);
-    if wanted.end() - wanted.area > MOST {
+    if wanted.room.address - wanted.area > MOST {
         return Err(NotLeft::MapTooLong(map));
     }
     let bytes = wanted.end() + ALIGN;
@@ -191,8 +206,18 @@ fn go_on(firmware: &mut Firmware, entered_at: u64) -> Result<core::convert::Infa
     if tree.bytes == 0 && acpi.bytes == 0 {
         return Err(NotLeft::NoDescription);
     }
+    // SAFETY: copies in the stub's own memory, which do not change.
+    let [of_tree, of_acpi] = [place.tree, acpi].map(|part| unsafe { written(part) });
+    if !uart::is_named(of_tree, of_acpi) {
+        _ = writeln!(
+            firmware,
+            "warning: the firmware names no serial port that is known: the run goes on, and prints nothing"
+        );
+    }
+    let collected = collect::document(firmware, place.room);
     // The firmware's last line, so that the kernel's first one begins a line. Without a console there is nothing to end.
     _ = writeln!(firmware);
+    let runtime = firmware.variables().map_or(0, |services| services.address());
     let exit::Taken { bytes, descriptor_bytes, .. } =
         exit::leave(firmware, place.map).map_err(NotLeft::NoExit)?;
     let memory_map = Span { bytes, ..place.map };
@@ -206,6 +231,9 @@ fn go_on(firmware: &mut Firmware, entered_at: u64) -> Result<core::convert::Infa
         descriptor_bytes,
         command_line: place.line,
         entered_at,
+        runtime,
+        room: place.room,
+        collected: collected.into(),
     };
     let to: *mut Handover = ptr::with_exposed_provenance_mut(place.area as usize);
     let entry = place.image + (from_efi as *const () as u64 - start);
@@ -228,10 +256,9 @@ fn go_on(firmware: &mut Firmware, entered_at: u64) -> Result<core::convert::Infa
 
 /// Returns the command line: of the file on the image's volume, then of the load options.
 fn command_line(firmware: &mut Firmware) -> CommandLine {
-    let (mut line, mut path) = (CommandLine::default(), [0; COMMAND_LINE.len()]);
-    path.iter_mut().zip(COMMAND_LINE).for_each(|(unit, byte)| *unit = u16::from(*byte));
+    let mut line = CommandLine::default();
     let mut room = [0; command_line::MOST + 1];
-    let read = firmware.read_file(&path, &mut room);
+    let read = firmware.read_file(COMMAND_LINE, &mut room);
     if read.is_some_and(|bytes| line.add_file(bytes).is_err()) {
         _ = writeln!(firmware, "warning: \\linmap\\cmdline.txt is no text; not used");
     }
@@ -268,6 +295,17 @@ fn copy(from: u64, to: Span) {
     unsafe {
         from.copy_to_nonoverlapping(ptr::with_exposed_provenance_mut(to.address as usize), to.bytes as usize);
     };
+}
+
+/// Returns a part of the stub's memory; none if it is empty.
+///
+/// # Safety
+///
+/// It has been written, and does not change.
+unsafe fn written(part: Span) -> Option<&'static [u8]> {
+    let start: *const u8 = ptr::with_exposed_provenance(part.address as usize);
+    // SAFETY: the caller's promise.
+    (part.bytes != 0).then(|| unsafe { core::slice::from_raw_parts(start, part.bytes as usize) })
 }
 
 /// Makes the copy of the image what it is in the file: words that hold addresses hold the linked ones again.

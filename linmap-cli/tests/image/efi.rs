@@ -1,31 +1,16 @@
 //! The image as firmware starts it: from a disk that `linmap image` writes, and as a file that it is given.
 
 use std::path::Path;
-use std::process::Command;
 
 use dtoolkit::model::DeviceTreeProperty;
 use tempfile::TempDir;
 
+use crate::disk::{Disk, EDK2, QEMU};
 use crate::guest::{Booted, boot_with};
 use crate::loader::Loader;
 
-/// Runs QEMU with firmware.
-const QEMU: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/image/efi-qemu");
-
 /// U-Boot, which has the services of UEFI that the stub takes.
-const U_BOOT: &str = "/usr/lib/u-boot/qemu_arm64/u-boot.bin";
-const EDK2: &str = "/usr/share/qemu-efi-aarch64/QEMU_EFI.fd";
-
-/// Boots from a disk with these boot arguments.
-fn from_disk(arguments: &str, firmware: &str, machine: &str, more: &[&str]) -> Booted {
-    let directory = TempDir::new_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
-    let disk = directory.path().join("disk").into_os_string().into_string().expect("a plain path");
-    let mut write = Command::new(env!("CARGO_BIN_EXE_linmap"));
-    let written = write.args(["image", "--disk", &disk, "--args", arguments]).output().expect("linmap runs");
-    assert!(written.status.success(), "{}", String::from_utf8_lossy(&written.stderr));
-    let options = ["--qemu", QEMU, "--ram", "1G", "--machine", machine];
-    boot_with(&[&options, more].concat(), &[("LINMAP_DISK", &disk), ("LINMAP_FIRMWARE", firmware)])
-}
+pub(crate) const U_BOOT: &str = "/usr/lib/u-boot/qemu_arm64/u-boot.bin";
 
 /// Fails unless RAM is that of the firmware's memory map: some of QEMU's is the firmware's own, and stays unmapped.
 #[track_caller]
@@ -46,9 +31,9 @@ fn expect_firmwares_map(booted: &Booted) {
 /// At EL2, with several CPUs: the firmware finds the application on the disk, and the arguments are those of the file.
 #[test]
 fn from_a_disk_at_el2() {
-    let booted =
-        from_disk("run=selftest,dump pagesize=16k", EDK2, "acpi=off,virtualization=on", &["--cpus", "2"])
-            .expect_well("a disk, at EL2");
+    let booted = Disk::new("run=selftest,dump pagesize=16k")
+        .boot(EDK2, "acpi=off,virtualization=on", &["--cpus", "2"])
+        .expect_well("a disk, at EL2");
     assert_eq!((booted.number("/page_size"), booted.number("/cpus")), (16384, 2));
     expect_firmwares_map(&booted);
     assert_eq!(booted.at("/tests/selftest/ok"), true);
@@ -86,7 +71,8 @@ fn where_e2h_stays_one() {
 /// U-Boot finds the application as well. It starts with other regions, and leaves the MMU to the application as it likes.
 #[test]
 fn by_u_boot() {
-    let booted = from_disk("run=selftest", U_BOOT, "virtualization=on", &[]).expect_well("U-Boot, at EL2");
+    let booted =
+        Disk::new("run=selftest").boot(U_BOOT, "virtualization=on", &[]).expect_well("U-Boot, at EL2");
     expect_firmwares_map(&booted);
 }
 

@@ -11,6 +11,7 @@ mod code;
 mod contend;
 mod counts;
 mod cpus;
+mod disk;
 mod early;
 mod efi;
 mod executed;
@@ -22,6 +23,7 @@ mod hotplug;
 mod interrupts;
 #[path = "../common/json_schema.rs"]
 mod json_schema;
+mod kept;
 mod late;
 mod loader;
 mod matrix;

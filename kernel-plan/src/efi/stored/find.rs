@@ -4,7 +4,7 @@ use core::fmt;
 
 use lzokay::decompress::decompress;
 
-use super::pieces::{HEADER, Header, MOST_PIECES, PIECE, Set};
+use super::pieces::{CRC, HEADER, Header, MOST_PIECES, PIECE, Set};
 use super::variables::Variables;
 
 /// The variables as they were found.
@@ -104,7 +104,7 @@ fn unpack<'a>(set: Set, pieces: u32, packed: &[u8], room: &'a mut [u8]) -> Resul
     if packed.len() as u64 != u64::from(set.packed.get()) {
         return Err(Torn::Length);
     }
-    if crc32fast::hash(packed) != set.checksum.get() {
+    if CRC.checksum(packed) != set.checksum.get() {
         return Err(Torn::Checksum);
     }
     let document = room.get_mut(..set.document.get() as usize).ok_or(Torn::Packing)?;

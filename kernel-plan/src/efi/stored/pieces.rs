@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 
+use crc::{CRC_32_ISO_HDLC, Crc};
 use lzokay::compress::{Dict, compress_worst_size};
 use zerocopy::little_endian::U32;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -27,6 +28,9 @@ pub(super) const MOST_PIECES: u32 = 256;
 const OVERHEAD: u64 = 128;
 /// Pieces with less content are not worth their overhead.
 const LEAST: u64 = 256;
+
+/// The checksum of a packed document.
+pub(super) const CRC: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
 
 /// The first bytes of a piece.
 const MAGIC: [u8; 8] = *b"linmap 1";

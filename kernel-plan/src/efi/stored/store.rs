@@ -5,7 +5,7 @@ use core::fmt;
 use lzokay::compress::{Dict, compress_no_alloc};
 use zerocopy::{FromBytes, IntoBytes};
 
-use super::pieces::{Cut, HEADER, Header, MOST, NoRoom, PIECE, Set};
+use super::pieces::{CRC, Cut, HEADER, Header, MOST, NoRoom, PIECE, Set};
 use super::variables::{Limits, Variables, remove};
 
 /// A document that is stored.
@@ -93,7 +93,7 @@ pub fn store(variables: &mut impl Variables, document: &[u8], work: &mut [u8]) -
         pieces: cut.pieces.into(),
         packed: (packed.len() as u32).into(),
         document: (document.len() as u32).into(),
-        checksum: crc32fast::hash(packed).into(),
+        checksum: CRC.checksum(packed).into(),
     };
     for number in 0..cut.pieces {
         let content = &packed[cut.content(number)];

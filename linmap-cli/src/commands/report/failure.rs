@@ -30,6 +30,9 @@ pub(crate) enum Failure {
     #[error("`{}`: a line for programs is malformed: {why}", line(&path.display().to_string()))]
     Line { path: PathBuf, why: String },
 
+    #[error("`{}`: its array of documents is malformed: {why}", line(&path.display().to_string()))]
+    Array { path: PathBuf, why: String },
+
     #[error(transparent)]
     Core(#[from] tlb::Failure),
 

@@ -1,5 +1,5 @@
-//! A file becomes a measurement: the log of a console, whose lines for programs are merged as `linmap boot` does, or one
-//! document. Neither is trusted.
+//! A file becomes a measurement: the log of a console, whose lines for programs are merged as `linmap boot` does, an array of what
+//! these lines have, as the image writes a file, or one document. None is trusted.
 
 use std::fs::File;
 use std::io::Read;
@@ -34,6 +34,11 @@ fn document(path: &Path, bytes: &[u8]) -> Result<Document, Failure> {
     let mut whole = Document::default();
     if bytes.trim_ascii_start().starts_with(b"{") && whole.merge_line(bytes).is_ok() {
         return Ok(whole);
+    }
+    if bytes.trim_ascii_start().starts_with(b"[") {
+        let mut whole = Document::default();
+        let merged = whole.merge_array(bytes);
+        return merged.map(|()| whole).map_err(|why| Failure::Array { path: path.into(), why });
     }
     let (mut splitter, mut transcript) = (Splitter::default(), Transcript::default());
     splitter.push(bytes).into_iter().chain(splitter.finish()).for_each(|piece| transcript.take(piece));
@@ -155,6 +160,9 @@ pub(crate) mod tests {
             format!("U-Boot\r\nlinmap: {head}\r\ntext\nlinmap: {}\n", json!({"measure": {"cells": cells}}));
         let log = document(Path::new("f"), log.as_bytes()).and_then(|d| measurement(Path::new("f"), &d));
         assert_eq!(log.expect("a measurement"), one);
+        let array = json!([head, {"measure": {"cells": cells}}]).to_string();
+        let array = document(Path::new("f"), array.as_bytes()).and_then(|d| measurement(Path::new("f"), &d));
+        assert_eq!(array.expect("a measurement"), one);
     }
 
     #[test]
@@ -190,6 +198,13 @@ pub(crate) mod tests {
         }
         let noise = document(Path::new("f"), b"linmap: {\n").expect_err("a broken line").to_string();
         assert!(noise.starts_with("`f`: a line for programs is malformed: `{`"), "{noise}");
+        for (array, why) in [("[{}, 5]", "not a JSON object"), ("[{}", "not JSON: EOF")] {
+            let said = document(Path::new("f"), array.as_bytes()).expect_err(array).to_string();
+            assert!(
+                said.starts_with("`f`: its array of documents is malformed: ") && said.contains(why),
+                "{said}"
+            );
+        }
     }
 
     proptest! {
