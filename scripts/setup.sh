@@ -42,6 +42,9 @@ if [ "$tests" ]; then
     # Firmware that the image starts from under QEMU.
     [ -e /usr/share/qemu-efi-aarch64/QEMU_EFI.fd ] || missing="$missing qemu-efi-aarch64"
     [ -e /usr/lib/u-boot/qemu_arm64/u-boot.bin ] || missing="$missing u-boot-qemu"
+    # The test of secure boot.
+    has sbsign || missing="$missing sbsigntool"
+    has openssl || missing="$missing openssl"
 fi
 if [ "$c" ]; then
     has aarch64-linux-gnu-gcc || missing="$missing gcc-aarch64-linux-gnu"

@@ -34,5 +34,6 @@ mod pagealloc;
 mod planned;
 mod prediction;
 mod remakes;
+mod secure_boot;
 mod stress;
 mod updates;
