@@ -34,14 +34,18 @@ download() {
 $(tail -n 5 "$archive/log")"
 }
 
-# fetch PACKAGE FILE PLACE: stores FILE, from any directory of PACKAGE, at PLACE.
+# fetch PACKAGE FILE PLACE [FILE PLACE]...: stores each FILE, from any directory of PACKAGE, at its PLACE.
 fetch() {
     echo "${0##*/}: fetching $1"
     download "$1" "$archive/new"
-    dpkg-deb --fsys-tarfile "$archive/new"/*.deb | tar -x -C "$archive/new" --wildcards "*/$2"
-    file=$(find "$archive/new" -type f -path "*/$2" | head -n 1)
-    [ "$file" ] || die "$1 has no $2"
-    mv "$file" "$3"
+    dpkg-deb -x "$archive/new"/*.deb "$archive/new"
+    shift
+    while [ $# -gt 0 ]; do
+        file=$(find "$archive/new" -type f -path "*/$1" | head -n 1)
+        [ "$file" ] || die "the package has no $1"
+        mv "$file" "$2"
+        shift 2
+    done
     rm -rf "$archive/new"
 }
 

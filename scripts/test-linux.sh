@@ -3,16 +3,18 @@
 #
 #   scripts/test-linux.sh [ARGUMENTS of the test...]
 #
-# Kernels and busybox for arm64 are fetched from Debian's archive into target/linux, if they are not there yet, and
-# are not installed. LINMAP_DEBIAN names a mirror; the default is that of this machine's apt. Linux 6.1 and 6.12 are
-# required. Other releases come and go with Debian's suites: the available ones are tested, the others are listed.
+# Kernels for arm64 with 4K and 16K pages, some of their modules, busybox, kexec and makedumpfile are fetched from Debian's
+# archive into target/linux, if they are not there yet, and are not installed. LINMAP_DEBIAN names a mirror; the default is
+# that of this machine's apt. Linux 6.1 and 6.12 are required. Other releases come and go with Debian's suites: the
+# available ones are tested, the others are listed.
 set -eu
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-$PWD/target}
 linux=$target/linux
 musl=aarch64-unknown-linux-musl
-always='6.1 6.12'
-others='6.17 6.18 7.0 7.2 7.3'
+always='6.1 6.12 6.12-16k'
+others='6.17 6.18 7.0 7.2 7.2-16k 7.3'
+with_modules='6.12 6.12-16k 7.2'
 
 die() {
     printf 'test-linux: %s\n' "$*" >&2
@@ -23,18 +25,60 @@ archive=$linux/apt
 # shellcheck source=scripts/debian.sh
 . scripts/debian.sh
 
-# kernel VERSION: fetches the newest kernel of that release from any suite, if one has it.
+# kernel VERSION: fetches the newest kernel of that release from any suite, if one has it; `-16k` at its end is the page size.
+# Of the releases in `with_modules`, some modules of the same build are fetched as well.
 kernel() {
-    [ ! -e "$linux/vmlinuz-$1" ] || return 0
+    release=${1%-16k}
+    flavour=arm64${1#"$release"}
+    case " $with_modules " in *" $1 "*) modules=$linux/modules-$1 ;; *) modules= ;; esac
+    if [ -e "$linux/vmlinuz-$1" ] && [ -e "${modules:-$linux}" ]; then return 0; fi
     lists
     # Since Linux 7 Debian has the kernel itself in a package of its own.
     for kind in binary image; do
-        package=$(apt apt-cache search --names-only "^linux-$kind-$1[.][^-]*(-[0-9]+)?-arm64\$" |
+        package=$(apt apt-cache search --names-only "^linux-$kind-$release[.][^-]*(-[0-9]+)?-$flavour\$" |
             cut -d' ' -f1 | sort -V | tail -n 1)
         [ -z "$package" ] || break
     done
     [ "$package" ] || return 0
-    fetch "$package" 'vmlinuz*' "$linux/vmlinuz-$1"
+    set -- "$package" 'vmlinuz*' "$linux/vmlinuz-$1"
+    if [ -z "$modules" ] || [ "$kind" = binary ]; then fetch "$@"; fi
+    if [ "$kind" = binary ]; then set -- "linux-modules-${package#linux-binary-}"; fi
+    [ -z "$modules" ] || modules_of "$modules" "$@"
+}
+
+# modules_of DIRECTORY PACKAGE [FILE PLACE]...: stores modules that need no others, and more files of their package.
+modules_of() {
+    new=$1.new
+    rm -rf "$new"
+    mkdir -p "$new"
+    directory=$1
+    shift
+    fetch "$@" block/loop.ko.xz "$new/loop.ko.xz" net/dummy.ko.xz "$new/dummy.ko.xz" \
+        block/virtio_blk.ko.xz "$new/virtio_blk.ko.xz"
+    xz -d "$new"/*.xz
+    mv "$new" "$directory"
+}
+
+# Fetches kexec and makedumpfile, which a crash takes, and the libraries that they need.
+crash_tools() {
+    [ ! -e "$linux/crash" ] || return 0
+    lists
+    packages=$(apt apt-cache depends --recurse --no-recommends --no-suggests --no-conflicts --no-breaks --no-replaces \
+        --no-enhances makedumpfile kexec-tools | sort -u |
+        grep -Ex 'lib(c6|bz2|dw|elf|lz|xen|zstd)[^ ]*|zlib1g|makedumpfile|kexec-tools')
+    rm -rf "$archive/root" "$linux/crash.new"
+    mkdir -p "$archive/root" "$linux/crash.new/bin" "$linux/crash.new/lib"
+    echo "test-linux: fetching kexec and makedumpfile"
+    for package in $packages; do
+        download "$package" "$archive/new"
+        dpkg-deb --fsys-tarfile "$archive/new"/*.deb | tar -x -C "$archive/root"
+    done
+    cp "$archive/root/usr/sbin/kexec" "$archive/root/usr/bin/makedumpfile" "$linux/crash.new/bin"
+    # By the names that programs ask for, which are links but for those of libc.
+    find "$archive/root/usr/lib/aarch64-linux-gnu" -maxdepth 1 -name '*.so.*' ! -name '*.so.*.*.*' \
+        -exec cp -L '{}' "$linux/crash.new/lib" ';'
+    rm -rf "$archive/new" "$archive/root"
+    mv "$linux/crash.new" "$linux/crash"
 }
 
 mkdir -p "$linux"
@@ -44,6 +88,7 @@ for version in $always; do
     [ -e "$linux/vmlinuz-$version" ] || die "Debian's archive has no Linux $version for arm64"
 done
 [ -e "$linux/busybox" ] || { lists && fetch busybox-static/bookworm bin/busybox "$linux/busybox"; }
+crash_tools
 
 # Without the network the others are missing, and are listed at the end.
 for version in $others; do

@@ -20,14 +20,22 @@ pub(crate) const KERNELS: [&str; 7] = ["6.1", "6.12", "6.17", "6.18", "7.0", "7.
 
 /// Returns those of them that are there; the script that fetches them names the others.
 pub(crate) fn at_hand() -> Vec<&'static str> {
-    let is_there = |kernel: &&str| linux().join(format!("vmlinuz-{kernel}")).exists();
-    KERNELS.into_iter().filter(is_there).collect()
+    KERNELS.into_iter().filter(|kernel| is_there(kernel)).collect()
+}
+
+/// Returns the kernels with 16K pages that are there, oldest first.
+pub(crate) fn at_hand_16k() -> Vec<&'static str> {
+    ["6.12-16k", "7.2-16k"].into_iter().filter(|kernel| is_there(kernel)).collect()
+}
+
+fn is_there(kernel: &str) -> bool {
+    linux().join(format!("vmlinuz-{kernel}")).exists()
 }
 
 /// A kernel to boot, and its machine.
 #[derive(Clone, Copy)]
 pub(crate) struct Machine<'a> {
-    /// One of [`KERNELS`].
+    /// One of [`KERNELS`], or one with 16K pages.
     pub(crate) kernel: &'a str,
     /// The kernel's command line.
     pub(crate) arguments: &'a str,
@@ -40,6 +48,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) stub: bool,
     /// Files beside the kernels that the guest has in `/bin` as well.
     pub(crate) files: &'a [&'a str],
+    /// True if it has modules, and the tools and the kernel for a crash.
+    pub(crate) crash: bool,
 }
 
 /// 4 GiB, QEMU's own CPU, and no gdbstub.
@@ -52,6 +62,7 @@ pub(crate) const PLAIN: Machine<'static> = Machine {
     more: &[],
     stub: false,
     files: &[],
+    crash: false,
 };
 
 /// A guest that runs. Dropping it ends it.
@@ -77,7 +88,11 @@ impl Guest {
         let files = TempDir::new_in(linux()).expect("a directory");
         let path = |name: &str| sockets.path().join(name);
         let initrd = files.path().join("initrd");
-        std::fs::write(&initrd, initrd::archive(&linux(), machine.files)).expect("room for it");
+        let archive = match machine.crash {
+            true => initrd::archive_for_a_crash(&linux(), machine.kernel),
+            false => initrd::archive(&linux(), machine.files),
+        };
+        std::fs::write(&initrd, archive).expect("room for it");
         let console = UnixListener::bind(path("console")).expect("a socket");
         let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
         let mut command = Command::new("qemu-system-aarch64");

@@ -1,5 +1,5 @@
 //! The initial RAM disk of the kernels: busybox, the static command, a program that takes pages, and a shell that
-//! runs given lines.
+//! runs given lines; for a guest that is to crash, also modules, the tools of a crash, and a kernel to crash into.
 
 use std::fs;
 use std::path::Path;
@@ -15,39 +15,81 @@ echo '-- ready --'
 while read -r line; do eval \"$line\"; echo '-- ready --'; done
 ";
 
-/// Returns an archive in the format that kernels unpack (`newc`).
-///
-/// `more` are further files of `linux`.
+/// Entries in the format that kernels unpack (`newc`).
+struct Archive(Vec<u8>);
+
+/// Returns an archive for any guest, with `more` files of `linux`.
 pub(crate) fn archive(linux: &Path, more: &[&str]) -> Vec<u8> {
-    let file = |name: &str| fs::read(linux.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
-    let mut archive = Vec::new();
-    for directory in ["bin", "proc", "sys", "dev"] {
-        entry(&mut archive, directory, 0o40_755, &[], (0, 0));
-    }
-    entry(&mut archive, "dev/console", 0o20_600, &[], (5, 1));
-    entry(&mut archive, "dev/null", 0o20_666, &[], (1, 3));
-    entry(&mut archive, "bin/busybox", 0o100_755, &file("busybox"), (0, 0));
-    entry(&mut archive, "bin/linmap", 0o100_755, &file("linmap"), (0, 0));
-    entry(&mut archive, "bin/taker", 0o100_755, &file("taker"), (0, 0));
+    let mut archive = Archive::of_programs(linux);
     for name in more {
-        entry(&mut archive, &format!("bin/{name}"), 0o100_644, &file(name), (0, 0));
+        archive.file(&format!("bin/{name}"), &read(&linux.join(name)));
     }
-    entry(&mut archive, "init", 0o100_755, INIT.as_bytes(), (0, 0));
-    entry(&mut archive, "TRAILER!!!", 0, &[], (0, 0));
-    archive
+    archive.finish()
 }
 
-fn entry(archive: &mut Vec<u8>, name: &str, mode: u32, data: &[u8], (major, minor): (u32, u32)) {
-    let inode = archive.len() as u32 + 1;
-    let (size, length) = (data.len() as u32, name.len() as u32 + 1);
-    let fields = [inode, mode, 0, 0, 1, 0, size, 0, 0, major, minor, length, 0];
-    archive.extend(b"070701");
-    for field in fields {
-        archive.extend(format!("{field:08x}").bytes());
+/// Returns an archive with the modules of a kernel, kexec, makedumpfile, and the kernel and the archive for its crash.
+pub(crate) fn archive_for_a_crash(linux: &Path, kernel: &str) -> Vec<u8> {
+    let with_tools = || {
+        let mut archive = Archive::of_programs(linux);
+        archive.directory(&linux.join("crash/bin"), "bin");
+        archive.directory(&linux.join("crash/lib"), "lib");
+        archive
+    };
+    let mut archive = with_tools();
+    archive.directory(&linux.join(format!("modules-{kernel}")), "modules");
+    archive.file("crash/kernel", &read(&linux.join(format!("vmlinuz-{kernel}"))));
+    archive.file("crash/initrd", &with_tools().finish());
+    archive.finish()
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()))
+}
+
+impl Archive {
+    fn of_programs(linux: &Path) -> Self {
+        let mut archive = Self(Vec::new());
+        for directory in ["bin", "lib", "proc", "sys", "dev", "tmp", "modules", "crash"] {
+            archive.entry(directory, 0o40_755, &[], (0, 0));
+        }
+        archive.entry("dev/console", 0o20_600, &[], (5, 1));
+        archive.entry("dev/null", 0o20_666, &[], (1, 3));
+        for program in ["busybox", "linmap", "taker"] {
+            archive.file(&format!("bin/{program}"), &read(&linux.join(program)));
+        }
+        archive.file("init", INIT.as_bytes());
+        archive
     }
-    archive.extend(name.bytes());
-    archive.push(0);
-    archive.resize(archive.len().next_multiple_of(4), 0);
-    archive.extend(data);
-    archive.resize(archive.len().next_multiple_of(4), 0);
+
+    /// Adds the files of a directory, if there is one.
+    fn directory(&mut self, from: &Path, to: &str) {
+        for entry in fs::read_dir(from).into_iter().flatten().flatten() {
+            self.file(&format!("{to}/{}", entry.file_name().display()), &read(&entry.path()));
+        }
+    }
+
+    fn file(&mut self, name: &str, data: &[u8]) {
+        self.entry(name, 0o100_755, data, (0, 0));
+    }
+
+    fn entry(&mut self, name: &str, mode: u32, data: &[u8], (major, minor): (u32, u32)) {
+        let Self(archive) = self;
+        let inode = archive.len() as u32 + 1;
+        let (size, length) = (data.len() as u32, name.len() as u32 + 1);
+        let fields = [inode, mode, 0, 0, 1, 0, size, 0, 0, major, minor, length, 0];
+        archive.extend(b"070701");
+        for field in fields {
+            archive.extend(format!("{field:08x}").bytes());
+        }
+        archive.extend(name.bytes());
+        archive.push(0);
+        archive.resize(archive.len().next_multiple_of(4), 0);
+        archive.extend(data);
+        archive.resize(archive.len().next_multiple_of(4), 0);
+    }
+
+    fn finish(mut self) -> Vec<u8> {
+        self.entry("TRAILER!!!", 0, &[], (0, 0));
+        self.0
+    }
 }

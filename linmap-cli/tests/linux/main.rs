@@ -4,6 +4,7 @@
 //! - `advice`: advice is followed, on each release.  `taken`: pages that Linux takes out of its map.
 //! - `dumps`: compressed cores, symbols, and whose pages are.
 //! - `kexec`: the image in the place of Linux.
+//! - `crash`: a crash kernel reads the one that panicked, and makedumpfile writes it.  `owned`: pages of known owners.
 //! - `readme`: the examples of README.md.
 //! - `bad_guests`: messages if there is nothing to read.
 //! - `guest`: a kernel under QEMU.  `monitor`: QEMU's monitor.  `initrd`, `taker/`: the programs of the guest.
@@ -13,11 +14,13 @@ mod advice;
 mod agreement;
 mod bad_guests;
 mod counts;
+mod crash;
 mod dumps;
 mod guest;
 mod initrd;
 mod kexec;
 mod monitor;
+mod owned;
 mod readme;
 mod sources;
 mod taken;
