@@ -26,7 +26,7 @@ pub(crate) use error::{GdbError, StubError};
 pub(super) use stub::resolve;
 
 use self::cpu::{Rank, Registers, Stage};
-pub(super) use self::description::Description;
+use self::description::{Description, Register};
 use self::facts::Before;
 use self::stub::Stub;
 use super::error::{Halted, Problem, and_released};
@@ -65,6 +65,7 @@ pub(super) fn open(
         attached.tables(format!("gdbstub {address}"), [], wanted, progress)
     });
     let read = read.map(|mut tables| {
+        tables.cpu.midrs = attached.midrs();
         facts::learn(&attached.stub, &mut tables);
         tables.lack(attached.stub.ended());
         tables
@@ -84,8 +85,16 @@ pub(super) fn open(
 pub(super) struct Attached {
     stub: Rc<Stub>,
     limit: Limit,
-    /// The description of its registers, once that was asked.
-    description: Option<Description>,
+    known: Option<Known>,
+}
+
+/// Facts that a later connection to the same stub need not ask again.
+#[derive(Debug)]
+pub(super) struct Known {
+    /// The description of its registers.
+    description: Description,
+    /// The CPU whose registers were read.
+    thread: String,
 }
 
 /// The facts that the registers of a target give.
@@ -105,7 +114,7 @@ impl Attached {
         };
         let stub = stub.map_err(GdbError::from)?;
         let limit = stub.limit();
-        Ok(Self { stub: Rc::new(stub), limit, description: None })
+        Ok(Self { stub: Rc::new(stub), limit, known: None })
     }
 
     /// Returns the time limit of this halt.
@@ -118,29 +127,35 @@ impl Attached {
         self.stub_mut()?.greet().map_err(|error| GdbError::from(error).into())
     }
 
-    /// Reads the registers.
+    /// Reads the registers of the CPU that shows the kernel's tables best.
     pub(super) fn look(&mut self) -> Result<Looked, Problem> {
-        let description = match self.description.take() {
-            Some(known) => {
-                self.stub.show_registers().map_err(GdbError::from)?;
-                known
-            }
+        let description = match self.known.take() {
+            Some(known) => known.description,
             None => described(&self.stub)?,
         };
-        let (registers, midrs) = registers(&self.stub, &description)?;
-        self.description = Some(description);
-        let regime = registers.regime().ok_or(GdbError::Off)??;
-        Ok(Looked { regime, cpu: cpu(&registers, midrs) })
+        let (registers, thread) = registers(&self.stub, &description)?;
+        self.known = Some(Known { description, thread });
+        looked(&registers)
     }
 
-    /// Takes the description of its registers, which a later connection need not ask again.
-    pub(super) const fn take_description(&mut self) -> Option<Description> {
-        self.description.take()
+    /// Reads the registers of the CPU that an earlier connection has found, and looks at all if that does not run the kernel now.
+    pub(super) fn look_again(&mut self, known: Known) -> Result<Looked, Problem> {
+        let wanted = wanted(&known.description);
+        let values = self.stub.registers_again(&known.thread, &wanted).map_err(GdbError::from)?;
+        let registers = of_values(&values);
+        self.known = Some(known);
+        if registers.rank() == Rank::Kernel { looked(&registers) } else { self.look() }
     }
 
-    /// Uses the description that an earlier connection to the same stub has read.
-    pub(super) fn know(&mut self, description: Option<Description>) {
-        self.description = description;
+    /// Takes the facts that a later connection need not ask again.
+    pub(super) const fn take_known(&mut self) -> Option<Known> {
+        self.known.take()
+    }
+
+    /// Returns MIDR_EL1 of each CPU, as far as there is time and the stub shows it.
+    fn midrs(&self) -> Vec<u64> {
+        let midrs = self.known.as_ref().map(|known| midrs(&self.stub, &known.description));
+        midrs.and_then(Result::ok).unwrap_or_default()
     }
 
     /// Reads the tables through the stub, within the limit of this halt.
@@ -209,32 +224,42 @@ fn described(stub: &Stub) -> Result<Description, GdbError> {
     Ok(description)
 }
 
-/// Returns the registers of the CPU that shows the kernel's tables best, and MIDR_EL1 of each CPU.
-fn registers(stub: &Stub, description: &Description) -> Result<(Registers, Vec<u64>), GdbError> {
-    let mut best: Option<Registers> = None;
-    let threads = stub.threads()?;
-    for thread in &threads {
-        stub.select(thread)?;
-        let registers = of_thread(stub, description)?;
-        if best.is_none_or(|best| best.rank() < registers.rank()) {
-            best = Some(registers);
-        }
-        if registers.rank() == Rank::Kernel {
-            break;
+/// Returns the registers of the CPU that shows the kernel's tables best, and its thread. The list of all CPUs is asked only
+/// if the first one does not run the kernel: QEMU names one at a time.
+fn registers(stub: &Stub, description: &Description) -> Result<(Registers, String), GdbError> {
+    let mut best: Option<(Registers, String)> = None;
+    let mut looked = Vec::new();
+    for list in [Stub::first_threads, Stub::threads] {
+        for thread in list(stub)? {
+            if looked.contains(&thread) {
+                continue;
+            }
+            let registers = of_values(&stub.registers(&thread, &wanted(description))?);
+            let rank = registers.rank();
+            looked.push(thread.clone());
+            if best.as_ref().is_none_or(|best| best.0.rank() < rank) {
+                best = Some((registers, thread));
+            }
+            if rank == Rank::Kernel {
+                return best.ok_or(GdbError::Off);
+            }
         }
     }
-    let best = best.filter(|best| best.rank() != Rank::Useless).ok_or(GdbError::Off)?;
-    Ok((best, midrs(stub, description, &threads)?))
+    best.filter(|best| best.0.rank() != Rank::Useless).ok_or(GdbError::Off)
+}
+
+fn looked(registers: &Registers) -> Result<Looked, Problem> {
+    let regime = registers.regime().ok_or(GdbError::Off)??;
+    Ok(Looked { regime, cpu: cpu(registers) })
 }
 
 /// Returns MIDR_EL1 of all threads, or nothing if one does not show it.
-fn midrs(stub: &Stub, description: &Description, threads: &[String]) -> Result<Vec<u64>, GdbError> {
+fn midrs(stub: &Stub, description: &Description) -> Result<Vec<u64>, GdbError> {
     let Some(register) = description.register(&MIDR) else { return Ok(Vec::new()) };
     let mut midrs = Vec::new();
-    for thread in threads {
-        stub.select(thread)?;
-        match stub.register(register)? {
-            Some(midr @ 1..) => midrs.push(midr),
+    for thread in stub.threads()? {
+        match stub.registers(&thread, &[Some(register)])?[..] {
+            [Some(midr @ 1..)] => midrs.push(midr),
             _ => return Ok(Vec::new()),
         }
     }
@@ -243,39 +268,43 @@ fn midrs(stub: &Stub, description: &Description, threads: &[String]) -> Result<V
 
 /// The names of MIDR_EL1 in stubs.
 const MIDR: [&str; 2] = ["MIDR_EL1", "MIDR"];
+/// The names of the registers that are read. QEMU names SCTLR of EL1 without its suffix.
+const NAMES: [&[&str]; 12] = [
+    &["CPSR"],
+    &["HCR_EL2"],
+    &["ID_AA64MMFR0_EL1"],
+    &["ID_AA64MMFR2_EL1"],
+    &["SCTLR_EL1", "SCTLR"],
+    &["TTBR1_EL1"],
+    &["TCR_EL1"],
+    &["MAIR_EL1"],
+    &["SCTLR_EL2"],
+    &["TTBR1_EL2"],
+    &["TCR_EL2"],
+    &["MAIR_EL2"],
+];
 
-fn of_thread(stub: &Stub, description: &Description) -> Result<Registers, GdbError> {
-    let read = |names: &[&str]| match description.register(names) {
-        Some(register) => stub.register(register),
-        None => Ok(None),
-    };
-    let mut registers = Registers {
-        cpsr: read(&["CPSR"])?,
-        hcr_el2: read(&["HCR_EL2"])?,
-        mmfr0: read(&["ID_AA64MMFR0_EL1"])?,
-        mmfr2: read(&["ID_AA64MMFR2_EL1"])?,
-        ..Registers::default()
-    };
-    // QEMU names SCTLR of EL1 without its suffix.
-    registers.el1 = Stage {
-        sctlr: read(&["SCTLR_EL1", "SCTLR"])?,
-        ttbr1: read(&["TTBR1_EL1"])?,
-        tcr: read(&["TCR_EL1"])?,
-        mair: read(&["MAIR_EL1"])?,
-    };
-    if registers.hcr_el2.is_some() {
-        registers.el2 = Stage {
-            sctlr: read(&["SCTLR_EL2"])?,
-            ttbr1: read(&["TTBR1_EL2"])?,
-            tcr: read(&["TCR_EL2"])?,
-            mair: read(&["MAIR_EL2"])?,
-        };
-    }
-    Ok(registers)
+/// Returns the registers to be read, as far as the stub has them.
+fn wanted(description: &Description) -> [Option<Register>; NAMES.len()] {
+    NAMES.map(|names| description.register(names))
 }
 
-fn cpu(registers: &Registers, midrs: Vec<u64>) -> Cpu {
+/// Returns the registers by their values, in the order of their names.
+fn of_values(values: &[Option<u64>]) -> Registers {
+    let value = |index: usize| values.get(index).copied().flatten();
+    let stage = |first| Stage {
+        sctlr: value(first),
+        ttbr1: value(first + 1),
+        tcr: value(first + 2),
+        mair: value(first + 3),
+    };
+    let hcr_el2 = value(1);
+    let el2 = if hcr_el2.is_some() { stage(8) } else { Stage::default() };
+    Registers { cpsr: value(0), hcr_el2, mmfr0: value(2), mmfr2: value(3), el1: stage(4), el2 }
+}
+
+fn cpu(registers: &Registers) -> Cpu {
     let Registers { mmfr0, mmfr2, .. } = *registers;
     let Stage { tcr, mair, .. } = *registers.stage();
-    Cpu { tcr, mair, midrs, mmfr0, mmfr2 }
+    Cpu { tcr, mair, midrs: Vec::new(), mmfr0, mmfr2 }
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use linmap::{Geometry, Level, Pa, Va};
+use linmap::{Geometry, Pa, Va};
 
 use super::dump::Saved;
 use super::error::Problem;
@@ -11,7 +11,7 @@ use super::memory::{Memory, Unreadable};
 use super::pause::{Limit, Within};
 use super::regime::{Regime, translate};
 use super::seconds::Seconds;
-use super::snapshot::{Pass, Snapshot};
+use super::snapshot::Snapshot;
 use super::wanted::{Step, Wanted};
 use super::{boot_line, search};
 
@@ -22,14 +22,6 @@ pub(crate) enum Opened {
     Tables(Box<Tables>),
     /// A dump of them.
     Saved(Box<Saved>),
-}
-
-/// Tables that were read while their guest ran.
-#[derive(Debug, Default)]
-pub(super) struct Known {
-    pub(super) snapshot: Snapshot,
-    /// The last pass: which of them have to be read again.
-    pub(super) pass: Pass,
 }
 
 /// The tables of the upper half, and the known facts about their kernel.
@@ -81,27 +73,20 @@ impl Tables {
         wanted: Wanted,
         progress: &dyn Fn(Step),
     ) -> Result<Self, Problem> {
-        Self::read_beside(Known::default(), limit, name, regime, memory, wanted, progress)
+        let Regime { root, geometry } = regime;
+        let from = Within { memory: memory.from(), limit };
+        let snapshot = Snapshot::read(&from, geometry, root, wanted, progress)?;
+        Self::of(snapshot, name, regime, memory)
     }
 
-    /// Does the same beside tables that are known: of those, the upper levels and the ones that differed are read
-    /// again.
-    pub(super) fn read_beside(
-        known: Known,
-        limit: Limit,
+    /// Returns tables that were read, if there is a root among them.
+    pub(super) fn of(
+        snapshot: Snapshot,
         name: String,
         regime: Regime,
         memory: Memory,
-        wanted: Wanted,
-        progress: &dyn Fn(Step),
     ) -> Result<Self, Problem> {
         let Regime { root, geometry } = regime;
-        let from = Within { memory: memory.from(), limit };
-        let Known { mut snapshot, pass } = known;
-        if pass.upper.is_empty() || !snapshot.confirm(&from, geometry, &pass) {
-            let again = |level, table| level != Level::PAGE || pass.differing.contains(&table);
-            snapshot.read_again(&from, (geometry, root), wanted, &again, progress)?;
-        }
         match (snapshot.ended(), snapshot.unread().first()) {
             (Some(Unreadable::Gone(_)), _) => Err(Problem::Lost),
             (_, Some(unread)) if unread.level == geometry.root() => Err(Problem::Root((*unread).clone())),

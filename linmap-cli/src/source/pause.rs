@@ -34,6 +34,12 @@ impl Limit {
     /// The limit if nothing is halted: there is none.
     pub(super) const NONE: Self = Self { halt: None };
 
+    /// Returns a limit that is over after a time from now on, and no later than this one.
+    pub(super) fn at_most(&self, time: Duration) -> Self {
+        let left = self.halt.map_or(Duration::MAX, |(begun, most)| most.saturating_sub(begun.elapsed()));
+        Self { halt: Some((Instant::now(), time.min(left))) }
+    }
+
     /// Returns true if the time is over, or if a signal asks this program to end.
     pub(super) fn is_over(&self) -> bool {
         interrupts::came() || self.halt.is_some_and(|(begun, most)| begun.elapsed() >= most)
@@ -91,6 +97,11 @@ mod tests {
         let limit = |most| Pause { most, resume: false }.limit();
         assert!(limit(Duration::ZERO).is_over() && !limit(Duration::from_secs(3600)).is_over());
         assert!(!limit(Duration::MAX).is_over() && !Limit::NONE.is_over());
+        let hour = Duration::from_secs(3600);
+        assert!(
+            limit(Duration::ZERO).at_most(hour).is_over() && limit(hour).at_most(Duration::ZERO).is_over()
+        );
+        assert_eq!(Limit::NONE.at_most(hour).most(), hour);
         assert_eq!(limit(Duration::ZERO).unreadable(), Some(Unreadable::NotInTime(Duration::ZERO)));
     }
 }

@@ -2,11 +2,12 @@
 //!
 //! - `monitor`: QMP or HMP.  `answers`: parses its answers.  `ram`: the guest's RAM, read from this process.
 //! - `stub`: a gdbstub for the registers, started if there is none and ended again.
-//! - `passes`: tables that are read while the guest runs, until two passes are equal.
+//! - `passes`: tables that are read while the guest runs, until two passes are equal.  `ahead`: haste while it is halted.
 //!
 //! The guest is halted while there is a connection to the gdbstub. Everything that can be asked or read while it runs is
 //! read before, between or afterwards.
 
+mod ahead;
 pub(super) mod answers;
 mod error;
 mod monitor;
@@ -22,6 +23,7 @@ use linmap::Pa;
 
 pub(crate) use error::QemuError;
 
+use self::ahead::Ahead;
 use self::monitor::Monitor;
 use self::passes::Halting;
 use self::stub::{BorrowedStub, GOODBYE};
@@ -105,6 +107,7 @@ fn read_halted(
     wanted: Wanted,
     progress: &dyn Fn(Step),
 ) -> Result<Tables, Problem> {
+    let _ahead = Ahead::of_others();
     let mut attached = lent.attach(pause)?;
     let read = attached.greet().and_then(|()| {
         let Some(readable) = guest.readable else {

@@ -1,6 +1,6 @@
 //! One of Debian's kernels under QEMU, from its start to its certain end.
 
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::TcpListener;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -74,6 +74,8 @@ pub(crate) struct Guest {
     /// For files, which are large.
     files: TempDir,
     port: u16,
+    kernel: String,
+    begun: Instant,
 }
 
 /// Returns the directory of the kernels, which has room for cores.
@@ -84,6 +86,7 @@ pub(crate) fn linux() -> PathBuf {
 impl Guest {
     /// Boots a kernel and waits for its shell.
     pub(crate) fn boot(machine: Machine<'_>) -> Self {
+        let begun = Instant::now();
         let sockets = TempDir::new().expect("a directory");
         let files = TempDir::new_in(linux()).expect("a directory");
         let path = |name: &str| sockets.path().join(name);
@@ -111,7 +114,8 @@ impl Guest {
         command.args(machine.more.iter().map(|argument| argument.replace("RAM", &ram)));
         let qemu = command.stdin(Stdio::null()).spawn().expect("QEMU starts");
         let (console, _) = console.accept().expect("QEMU connects");
-        let mut guest = Self { qemu, console, sockets, files, port };
+        let kernel = machine.kernel.to_owned();
+        let mut guest = Self { qemu, console, sockets, files, port, kernel, begun };
         guest.until_ready();
         guest
     }
@@ -174,6 +178,8 @@ impl Drop for Guest {
     fn drop(&mut self) {
         let _ = self.qemu.kill();
         let _ = self.qemu.wait();
+        // Beside the name of the test, and shown for tests that pass, too.
+        let _ = write!(io::stderr(), "[{} {} s] ", self.kernel, self.begun.elapsed().as_secs());
     }
 }
 

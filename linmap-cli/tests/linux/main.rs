@@ -5,6 +5,7 @@
 //! - `dumps`: compressed cores, symbols, and whose pages are.
 //! - `kexec`: the image in the place of Linux.
 //! - `crash`: a crash kernel reads the one that panicked, and makedumpfile writes it.  `owned`: pages of known owners.
+//! - `halts`: how long a guest stands still.
 //! - `readme`: the examples of README.md.
 //! - `bad_guests`: messages if there is nothing to read.
 //! - `guest`: a kernel under QEMU.  `monitor`: QEMU's monitor.  `initrd`, `taker/`: the programs of the guest.
@@ -17,6 +18,7 @@ mod counts;
 mod crash;
 mod dumps;
 mod guest;
+mod halts;
 mod initrd;
 mod kexec;
 mod monitor;

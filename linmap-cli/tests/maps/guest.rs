@@ -20,6 +20,8 @@ const INFO: u64 = RAM + 0x310_0000;
 const TREE: u64 = RAM + 0x800_0000;
 /// The fixmap's address of the tree, in the layout of these kernels.
 const FIXED: u64 = 0xffff_fbff_fdc0_0000;
+/// The address of a copy of the root table.
+const COPY: u64 = RAM + 0x320_0000;
 /// A page of the kernel's data with the pointer to the text.
 const POINTER: u64 = RAM + 0x20_0000 + 0x40_0000 + 0x5000;
 
@@ -36,11 +38,19 @@ pub(crate) struct Habits {
     pub(crate) monitor: bool,
     /// MIDR_EL1 of each CPU, if it is shown.
     pub(crate) midrs: Option<[u64; 2]>,
+    /// True if its root is copied, and used there from its second halt on, as if another kernel had been started.
+    pub(crate) moves: bool,
 }
 
 /// The behaviour of QEMU 7.2.
-pub(crate) const QEMU: Habits =
-    Habits { delay: Duration::ZERO, most_reads: usize::MAX, tells: true, monitor: true, midrs: None };
+pub(crate) const QEMU: Habits = Habits {
+    delay: Duration::ZERO,
+    most_reads: usize::MAX,
+    tells: true,
+    monitor: true,
+    midrs: None,
+    moves: false,
+};
 
 pub(crate) struct Guest {
     pub(crate) habits: Habits,
@@ -81,6 +91,7 @@ impl Guest {
         for (page, bytes) in tree.chunks(PAGE as usize).enumerate() {
             memory.insert(TREE + page as u64 * PAGE, bytes.to_vec());
         }
+        memory.insert(COPY, memory[&root.0].clone());
         for page in memory.values_mut() {
             page.resize(PAGE as usize, 0);
         }
@@ -162,6 +173,11 @@ impl Guest {
     /// Returns how often it was halted.
     pub(crate) fn halts(&self) -> u64 {
         self.state(|state| state.halts)
+    }
+
+    /// Returns the root that its registers name now.
+    pub(crate) fn root_now(&self) -> u64 {
+        if self.habits.moves && self.halts() >= 2 { COPY } else { self.root.0 }
     }
 
     /// Returns the names of its character devices, except those from its start.

@@ -112,6 +112,26 @@ fn changed_meanwhile() -> (u64, u64) {
     (number(&row["pa"]) + (page - number(&row["va"])), last.load(SeqCst))
 }
 
+/// Another kernel is there in the second halt. Its 128 MiB of tables take longer than a moment, so the guest is let go, and they
+/// are read in passes.
+#[test]
+fn a_halt_that_would_be_long_is_broken_off() {
+    let directory = TempDir::new().expect("a directory");
+    let kernel = Kernel { ram: 64 << 30, ..debian() };
+    let read = |name: &str, moves| {
+        let habits = Habits { most_reads: 0, moves, ..QEMU };
+        let guest = Arc::new(Guest::shared(kernel, habits, &directory.path().join(name)));
+        let source = monitor::listen(&guest, &directory.path().join(name).with_extension("qmp"));
+        let stat = linmap(&["stat", &source, "--json", "--max-pause", "600"]).exits(0).document();
+        assert!(guest.runs() && guest.marks().is_empty());
+        (stat, guest.halts())
+    };
+    let (moved, halts) = read("moved", true);
+    assert!(halts > 2, "{halts} halts");
+    assert!(moved["missing"].to_string().contains("two equal passes"), "{}", moved["missing"]);
+    assert_eq!(moved["linear"], read("stays", false).0["linear"]);
+}
+
 /// Both halts share one limit.
 #[test]
 fn two_halts_are_no_longer_than_one() {

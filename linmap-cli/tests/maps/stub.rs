@@ -104,7 +104,7 @@ fn description(guest: &Guest) -> String {
 fn register(guest: &Guest, packet: &str, thread: usize) -> String {
     let midr = guest.habits.midrs.map_or(0, |midrs| midrs[thread - 1]);
     let number = usize::from_str_radix(&packet[1..], 16).expect("a number");
-    let values: [u64; 5] = [1 << 2, 1, guest.root.0, TCR, midr];
+    let values: [u64; 5] = [1 << 2, 1, guest.root_now(), TCR, midr];
     values.get(number).map_or_else(|| "E01".to_owned(), |value| hex(&value.to_le_bytes()))
 }
 

@@ -27,6 +27,8 @@ const AHEAD: usize = 32;
 /// The most documents of a description, and the most bytes of one.
 const MAX_DOCUMENTS: usize = 64;
 const MAX_DOCUMENT: usize = 4 << 20;
+/// The pieces of a document that are asked for together.
+const PIECES: usize = 16;
 /// The most bytes that a monitor answers to one command.
 const MAX_OUTPUT: usize = 4 << 20;
 /// The most CPUs that are looked at.
@@ -110,7 +112,7 @@ impl Stub {
             wire.send([question])?;
             wire.answer(question)
         })?;
-        String::from_utf8(answer).map_err(|_| StubError::Damaged(question.to_owned()))
+        text(question, answer)
     }
 
     /// Executes a command of the monitor and returns its output, with lines ended by `\n`, or `None` if there is no
@@ -156,56 +158,76 @@ impl Stub {
         Ok(Some(description))
     }
 
-    /// Makes the stub show all registers, whose description is known: QEMU shows those of the system only on a connection
-    /// that has asked for the description.
-    pub(super) fn show_registers(&self) -> Result<(), StubError> {
-        self.ask("qXfer:features:read:target.xml:0,8").map(drop)
+    /// Returns registers of a thread on a connection that has not asked for the description: QEMU shows registers of the system
+    /// only on one that has.
+    pub(super) fn registers_again(
+        &self,
+        thread: &str,
+        registers: &[Option<Register>],
+    ) -> Result<Vec<Option<u64>>, StubError> {
+        let description = "qXfer:features:read:target.xml:0,8".to_owned();
+        let questions = [vec![description], of_registers(thread, registers)].concat();
+        values_of(registers, thread, self.ask_all(&questions)?.split_off(1))
     }
 
+    /// Returns a document. Its first piece shows how long pieces are; the others are asked for together.
     fn document(&self, name: &str) -> Result<Option<String>, StubError> {
+        let question = |at: usize| format!("qXfer:features:read:{name}:{at:x},ff0");
         let mut document = String::new();
+        let mut pieces = 1;
+        let mut step = 0;
         while document.len() < MAX_DOCUMENT {
-            let question = format!("qXfer:features:read:{name}:{:x},ff0", document.len());
-            let answer = self.ask(&question)?;
-            match answer.split_at_checked(1) {
-                Some(("m", part)) if !part.is_empty() => document.push_str(part),
-                Some(("l", part)) => return Ok(Some(document + part)),
-                Some(("E", _)) | None => return Ok(None),
-                Some(_) => return Err(senseless(&question, &answer)),
+            let start = document.len();
+            let questions: Vec<_> = (0..pieces).map(|n| question(start + n * step)).collect();
+            for (n, answer) in self.ask_all(&questions)?.iter().enumerate() {
+                if document.len() != start + n * step {
+                    break;
+                }
+                match answer.split_at_checked(1) {
+                    Some(("m", part)) if !part.is_empty() => document.push_str(part),
+                    Some(("l", part)) => return Ok(Some(document + part)),
+                    Some(("E", _)) | None => return Ok(None),
+                    Some(_) => return Err(senseless(&questions[n], answer)),
+                }
             }
+            step = if step == 0 { document.len() } else { step };
+            pieces = PIECES;
         }
         Err(senseless(name, "a document that goes on and on"))
     }
 
     /// Returns all threads: QEMU's CPUs.
     pub(super) fn threads(&self) -> Result<Vec<String>, StubError> {
-        let mut threads = Vec::new();
-        let mut question = "qfThreadInfo";
-        while threads.len() < MAX_THREADS {
-            let answer = self.ask(question)?;
-            let Some(list) = answer.strip_prefix('m') else { break };
-            threads.extend(list.split(',').map(str::to_owned));
-            question = "qsThreadInfo";
+        let mut threads = self.first_threads()?;
+        while !threads.is_empty() && threads.len() < MAX_THREADS {
+            match self.more_threads("qsThreadInfo")? {
+                more if more.is_empty() => break,
+                more => threads.extend(more),
+            }
         }
         Ok(threads)
     }
 
-    /// Selects the thread whose registers are read from now on.
-    pub(super) fn select(&self, thread: &str) -> Result<(), StubError> {
-        let question = format!("Hg{thread}");
-        match self.ask(&question)?.as_str() {
-            "OK" => Ok(()),
-            answer => Err(senseless(&question, answer)),
-        }
+    /// Returns the first thread, or a few.
+    pub(super) fn first_threads(&self) -> Result<Vec<String>, StubError> {
+        self.more_threads("qfThreadInfo")
     }
 
-    /// Returns a register of up to 64 bits, or `None` if the stub does not have its value.
-    pub(super) fn register(&self, register: Register) -> Result<Option<u64>, StubError> {
-        let answer = self.ask(&format!("p{:x}", register.number))?;
-        let mut bytes = [0; 8];
-        let digits = answer.as_bytes();
-        let known = bytes.get_mut(..digits.len() / 2).and_then(|bytes| unhex(digits, bytes));
-        Ok(known.filter(|()| !digits.is_empty()).map(|()| u64::from_le_bytes(bytes)))
+    fn more_threads(&self, question: &str) -> Result<Vec<String>, StubError> {
+        let answer = self.ask(question)?;
+        Ok(answer
+            .strip_prefix('m')
+            .map(|list| list.split(',').map(str::to_owned).collect())
+            .unwrap_or_default())
+    }
+
+    /// Returns registers of a thread, of up to 64 bits each, or `None` for those of which the stub does not have the value.
+    pub(super) fn registers(
+        &self,
+        thread: &str,
+        registers: &[Option<Register>],
+    ) -> Result<Vec<Option<u64>>, StubError> {
+        values_of(registers, thread, self.ask_all(&of_registers(thread, registers))?)
     }
 
     /// Makes memory physical memory from now on. Returns false if the stub cannot do that.
@@ -245,28 +267,49 @@ impl Stub {
         }
     }
 
-    /// Reads pieces of memory, none larger than a packet holds. Many questions are sent ahead, but not to a slow
-    /// stub, since it answers all of them before the goodbye.
-    fn read_pieces(&self, pieces: &[(Pa, usize)], each: &mut Each<'_>) -> Result<(), StubError> {
+    /// Asks several questions at once; their answers are text.
+    pub(super) fn ask_all(&self, questions: &[String]) -> Result<Vec<String>, StubError> {
+        let mut answers = Vec::with_capacity(questions.len());
+        self.each_answer(questions, &mut |index, answer| {
+            answers.push(text(&questions[index], answer)?);
+            Ok(())
+        })?;
+        Ok(answers)
+    }
+
+    /// Asks questions, many of them ahead, but not of a slow stub, since it answers all of them before the goodbye. Each answer
+    /// comes with the number of its question.
+    fn each_answer(
+        &self,
+        questions: &[String],
+        each: &mut dyn FnMut(usize, Vec<u8>) -> Result<(), StubError>,
+    ) -> Result<(), StubError> {
         self.wire.borrow_mut().act(|wire| {
-            let question = |(pa, bytes): &(Pa, usize)| format!("m{:x},{bytes:x}", pa.0);
-            let mut buffer = vec![0; self.most];
             let mut asked = 0;
-            for (index, piece) in pieces.iter().enumerate() {
+            for (index, question) in questions.iter().enumerate() {
                 if asked == index {
-                    asked = pieces.len().min(index + wire.ahead(AHEAD));
-                    let questions: Vec<String> = pieces[index..asked].iter().map(question).collect();
-                    wire.send(questions.iter().map(String::as_str))?;
+                    asked = questions.len().min(index + wire.ahead(AHEAD));
+                    wire.send(questions[index..asked].iter().map(String::as_str))?;
                 }
-                let answer = wire.answer("m")?;
-                let buffer = &mut buffer[..piece.1];
-                match unhex(&answer, buffer) {
-                    Some(()) => each(index, Ok(buffer)),
-                    None => {
-                        let answer = String::from_utf8_lossy(&answer[..answer.len().min(8)]);
-                        let why = format!("the gdbstub says `{answer}`");
-                        each(index, Err(Unreadable::Failed { pa: piece.0, why }));
-                    }
+                let answer = wire.answer(question)?;
+                each(index, answer)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Reads pieces of memory, none larger than a packet holds.
+    fn read_pieces(&self, pieces: &[(Pa, usize)], each: &mut Each<'_>) -> Result<(), StubError> {
+        let questions: Vec<_> = pieces.iter().map(|(pa, bytes)| format!("m{:x},{bytes:x}", pa.0)).collect();
+        let mut buffer = vec![0; self.most];
+        self.each_answer(&questions, &mut |index, answer| {
+            let (pa, bytes) = pieces[index];
+            let buffer = &mut buffer[..bytes];
+            match unhex(&answer, buffer) {
+                Some(()) => each(index, Ok(buffer)),
+                None => {
+                    let answer = String::from_utf8_lossy(&answer[..answer.len().min(8)]);
+                    each(index, Err(Unreadable::Failed { pa, why: format!("the gdbstub says `{answer}`") }));
                 }
             }
             Ok(())
@@ -311,6 +354,39 @@ impl Physical for Stub {
     fn ended(&self) -> Option<Unreadable> {
         self.wire.borrow().ended()
     }
+}
+
+/// Returns the questions for registers of a thread.
+fn of_registers(thread: &str, registers: &[Option<Register>]) -> Vec<String> {
+    let shown = registers.iter().flatten().map(|register| format!("p{:x}", register.number));
+    [format!("Hg{thread}")].into_iter().chain(shown).collect()
+}
+
+/// Returns the values in the answers to these questions.
+fn values_of(
+    registers: &[Option<Register>],
+    thread: &str,
+    answers: Vec<String>,
+) -> Result<Vec<Option<u64>>, StubError> {
+    let mut answers = answers.into_iter();
+    let selected = answers.next().unwrap_or_default();
+    if selected != "OK" {
+        return Err(senseless(&format!("Hg{thread}"), &selected));
+    }
+    let value = |register: &Option<Register>| register.and_then(|_| value(&answers.next()?));
+    Ok(registers.iter().map(value).collect())
+}
+
+/// Parses the value of a register; `None` if there is none, or if it is larger than 64 bits.
+fn value(answer: &str) -> Option<u64> {
+    let mut bytes = [0; 8];
+    let digits = answer.as_bytes();
+    let known = bytes.get_mut(..digits.len() / 2).and_then(|bytes| unhex(digits, bytes));
+    known.filter(|()| !digits.is_empty()).map(|()| u64::from_le_bytes(bytes))
+}
+
+fn text(question: &str, answer: Vec<u8>) -> Result<String, StubError> {
+    String::from_utf8(answer).map_err(|_| StubError::Damaged(question.to_owned()))
 }
 
 fn monitor_packet(command: &str) -> String {

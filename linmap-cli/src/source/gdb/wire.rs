@@ -17,7 +17,7 @@ use super::packet::{Arrived, MAX_PACKET, frame, printed, take};
 const MOMENT: Duration = Duration::from_millis(20);
 /// The time in which a stub has to accept a question.
 const WRITING: Duration = Duration::from_secs(5);
-/// A stub is fast if answers to questions sent together arrive within this time.
+/// As many questions are sent together as are answered in this time.
 const FAST: Duration = Duration::from_millis(100);
 
 /// Sockets of both kinds.
@@ -46,11 +46,13 @@ pub(super) struct Wire {
     limit: Limit,
     /// Questions that are not answered yet.
     unanswered: usize,
-    /// The number of questions that may be sent together, and the time when that was last done.
+    /// The number of questions that were sent together last, and the time when that was done.
     ahead: usize,
     asked: Instant,
     /// True if the target has reported that it stopped.
     pub(super) has_stopped: bool,
+    /// Acknowledgements that are not sent yet: they are sent together, before this side waits.
+    owed: usize,
     /// True while packets are acknowledged. QEMU stops a running target for any byte that it does not expect, so
     /// packets after the goodbye are not acknowledged.
     acknowledges: bool,
@@ -66,9 +68,10 @@ impl Wire {
             taken: 0,
             limit,
             unanswered: 0,
-            ahead: 0,
+            ahead: 1,
             asked: Instant::now(),
             has_stopped: false,
+            owed: 0,
             acknowledges: true,
             failed: None,
         }
@@ -104,16 +107,15 @@ impl Wire {
         self.failed.clone().or_else(|| self.limit.unreadable())
     }
 
-    /// Returns how many questions to send next: one at first, then twice as many each time while answers come fast.
+    /// Returns how many questions to send next: as many as are answered in a short time, by the time that the last ones took.
     pub(super) fn ahead(&mut self, most: usize) -> usize {
-        let fast = self.asked.elapsed() < FAST;
-        self.ahead = if fast { (2 * self.ahead).clamp(1, most) } else { 1 };
+        self.ahead = answered_in(FAST, self.ahead, self.asked.elapsed()).clamp(1, most);
         self.asked = Instant::now();
         self.ahead
     }
 
     pub(super) fn send<'q>(&mut self, questions: impl IntoIterator<Item = &'q str>) -> Result<(), StubError> {
-        let mut bytes = Vec::new();
+        let mut bytes = self.owed();
         for question in questions {
             bytes.extend(frame(question));
             self.unanswered += 1;
@@ -158,9 +160,7 @@ impl Wire {
             match take(&self.arrived[self.taken..]) {
                 Arrived::Packet(packet, bytes) => {
                     self.taken += bytes;
-                    if self.acknowledges {
-                        self.write(b"+", || false)?;
-                    }
+                    self.owed += usize::from(self.acknowledges);
                     if !matches!(packet.first(), Some(b'T' | b'S' | b'W' | b'X')) {
                         return Ok(Some(packet));
                     }
@@ -172,8 +172,15 @@ impl Wire {
         }
     }
 
+    /// Takes the acknowledgements that are to be sent.
+    fn owed(&mut self) -> Vec<u8> {
+        vec![b'+'; std::mem::take(&mut self.owed)]
+    }
+
     /// Waits a moment for bytes to arrive.
     fn receive(&mut self, question: &str) -> Result<(), StubError> {
+        let owed = self.owed();
+        self.write(&owed, || false)?;
         self.arrived.drain(..self.taken);
         self.taken = 0;
         if self.arrived.len() > 2 * MAX_PACKET {
@@ -213,7 +220,8 @@ impl Wire {
     /// Sends the last packets and waits until everything is answered, or each of them with `OK`, as a stub may owe
     /// other answers. Returns the answer to the last one.
     pub(super) fn goodbye(&mut self, packets: &[String], patience: Duration) -> Result<Vec<u8>, StubError> {
-        let bytes: Vec<u8> = packets.iter().flat_map(|packet| frame(packet)).collect();
+        let mut bytes = self.owed();
+        bytes.extend(packets.iter().flat_map(|packet| frame(packet)));
         self.unanswered += packets.len();
         self.acknowledges = false;
         self.write(&bytes, || false)?;
@@ -237,6 +245,12 @@ impl Wire {
     }
 }
 
+/// Returns how many questions are answered in a time, if so many took as long as they did.
+fn answered_in(time: Duration, questions: usize, took: Duration) -> usize {
+    let each = took.as_nanos().max(1) / questions.max(1) as u128;
+    usize::try_from(time.as_nanos() / each.max(1)).unwrap_or(usize::MAX)
+}
+
 /// Returns true if nothing failed, but time passed or a signal came.
 fn is_a_moment(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
@@ -248,5 +262,19 @@ fn lost(error: io::Error) -> StubError {
             StubError::Gone
         }
         _ => StubError::Io(error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_stub_is_asked_one_by_one() {
+        let in_100_ms = |questions, took| answered_in(FAST, questions, Duration::from_micros(took));
+        assert_eq!(in_100_ms(1, 100_000), 1);
+        assert_eq!(in_100_ms(1, 250_000), 0);
+        assert_eq!(in_100_ms(8, 8_000), 100);
+        assert_eq!((in_100_ms(1, 0), in_100_ms(0, 100_000)), (100_000_000, 1));
     }
 }
