@@ -8,6 +8,7 @@ pub(crate) mod dump;
 pub(crate) mod image;
 pub(crate) mod manual;
 pub(crate) mod names;
+pub(crate) mod owners;
 pub(crate) mod pausing;
 pub(crate) mod picture;
 pub(crate) mod plan;

@@ -15,6 +15,8 @@ use linmap::{Va, linear_range};
 use linmap_plot::Strips;
 
 use super::dump::Selection;
+use super::names::SymbolsArgument;
+use super::owners;
 use super::reading::{Failure, SOURCES, SourceArgument, concluded, facts, regions, view};
 use crate::linux::regions;
 use crate::map::image::Image;
@@ -43,6 +45,9 @@ pub(crate) struct Options {
     #[command(flatten)]
     selection: Selection,
 
+    #[command(flatten)]
+    symbols: SymbolsArgument,
+
     /// Write the picture into this file
     #[arg(long, value_name = "FILE")]
     svg: Option<PathBuf>,
@@ -67,7 +72,10 @@ fn draw(options: &Options) -> Result<Status, Failure> {
     let walk = Failure::walk(&view);
     let image = Image::find(&view).map_err(&walk)?;
     let regions = regions(&view, image.as_ref());
-    let owners = Owners::of(&view, &regions).map_err(&walk)?;
+    let owners = match options.html.is_some() || options.by == By::Owner {
+        true => owners::of(&view, &regions, &options.symbols.names(&view)?)?.owners,
+        false => Owners::default(),
+    };
     let is_linear = options.selection.is_default();
     let mut rows = Vec::new();
     for range in ranges(options, &view, &regions)? {

@@ -1,14 +1,13 @@
 //! `linmap stat`: the linear map at a glance, the savings of large leaves, and why it has none.
 //!
 //! - `survey`: the leaves of the map.  `gather`: evidence from the source.  `findings`: these, and what follows.
-//! - `owners`, `who`: whose pages they are, and the cost of each owner.
+//! - `who`: whose pages they are, and the cost of each owner.
 //! - `report`: the findings for people.  `document`: for programs.  `machines`: those of several machines.
 
 mod document;
 mod findings;
 mod gather;
 mod machines;
-mod owners;
 mod report;
 mod survey;
 mod who;
@@ -19,6 +18,7 @@ use serde_json::Value;
 use super::names::SymbolsArgument;
 use super::pausing::Pausing;
 use super::reading::{Failure, SOURCES, concluded, once, open, source_parser, view};
+use crate::linux::regions::linear;
 use crate::source::{Source, Wanted};
 use crate::status::Status;
 use crate::terminal;
@@ -77,7 +77,10 @@ fn stat(options: &Options) -> Result<Status, Failure> {
     let opened = open(only, Wanted::All, options.pausing)?;
     let view = view(&opened)?;
     let findings = Findings::of(&view)?;
-    let who = options.who.then(|| Who::of(&view, &options.symbols.names(&view)?)).transpose()?;
+    let who = options
+        .who
+        .then(|| Who::of(&view, &options.symbols.names(&view)?, &[linear(view.geometry)]))
+        .transpose()?;
     if options.json {
         let mut document = document::of(&view, &findings);
         document["who"] = who.map_or(Value::Null, |who| who.document());

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 
 use clap::Args;
 
+use super::names::SymbolsArgument;
 use super::pausing::{Pausing, parse_time};
 use super::reading::{Failure, SOURCES, concluded, open_quietly, source_parser, view};
 use crate::map::view::View;
@@ -58,6 +59,9 @@ pub(crate) struct Options {
     csv: bool,
 
     #[command(flatten)]
+    symbols: SymbolsArgument,
+
+    #[command(flatten)]
     pausing: Pausing,
 }
 
@@ -76,7 +80,7 @@ fn watch(options: &Options) -> Result<Status, Failure> {
     loop {
         let begun = Instant::now();
         let is_first = history.newest().is_none();
-        match read(source, options.pausing, is_first) {
+        match read(source, options, is_first) {
             Ok(reading) => history.add(reading),
             Err(failure) if is_first => return Err(failure),
             Err(failure) => history.failed(failure.to_string()),
@@ -93,11 +97,11 @@ fn watch(options: &Options) -> Result<Status, Failure> {
 }
 
 /// Reads the map once. Facts that the source lacks are noted at the first reading alone.
-fn read(source: &Source, pausing: Pausing, is_first: bool) -> Result<Reading, Failure> {
+fn read(source: &Source, options: &Options, is_first: bool) -> Result<Reading, Failure> {
     let begun = Instant::now();
-    let opened = open_quietly(source, Wanted::All, pausing)?;
+    let opened = open_quietly(source, Wanted::All, options.pausing)?;
     let view = if is_first { view(&opened)? } else { View::of(&opened)? };
-    Reading::of(&view, begun.elapsed())
+    Reading::of(&view, &options.symbols, begun.elapsed())
 }
 
 /// Shows the newest reading. Returns false if nobody reads it any more.

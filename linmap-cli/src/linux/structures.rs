@@ -2,6 +2,11 @@
 //! memory. Pure: memory is read by a function of the caller.
 //!
 //! Symbols say where a list begins, and BTF where the members of a structure are. Without either there is no answer.
+//!
+//! - `per_cpu`: the areas of each CPU.  `pages`: what the array of struct page says of a page.
+
+pub(crate) mod pages;
+pub(crate) mod per_cpu;
 
 use std::ops::Range;
 
@@ -12,6 +17,9 @@ use super::kallsyms::Read;
 const MAX_ENTRIES: usize = 1 << 16;
 /// The bytes of a module's name.
 const NAME: usize = 56;
+/// The first word of a flattened device tree, and the largest one that Linux maps, in bytes.
+const TREE: u32 = 0xd00d_feed;
+const MAX_TREE: u32 = 2 << 20;
 /// More bytes of BTF than a kernel has.
 const MAX_BTF: u64 = 256 << 20;
 
@@ -20,18 +28,6 @@ pub(crate) struct Structures<'a> {
     symbol: &'a dyn Fn(&str) -> Option<u64>,
     read: &'a Read<'a>,
     btf: Option<Btf>,
-}
-
-/// A way to tell the pages of `memfd_secret`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Secret {
-    /// The bytes of a `struct page`.
-    size: u64,
-    /// The offset of its mapping, and that of a mapping's operations.
-    mapping: u64,
-    operations: u64,
-    /// The operations of secret memory.
-    own: u64,
 }
 
 impl<'a> Structures<'a> {
@@ -68,9 +64,18 @@ impl<'a> Structures<'a> {
         Some(self.btf.as_ref()?.member(name, member)?.offset)
     }
 
+    /// Returns the address of a symbol.
+    fn symbol(&self, name: &str) -> Option<u64> {
+        (self.symbol)(name)
+    }
+
     /// Returns the structures of a list whose head is a symbol; `link` is the offset of the list in each.
     fn list(&self, head: &str, link: u64) -> Vec<u64> {
-        let Some(head) = (self.symbol)(head) else { return Vec::new() };
+        self.symbol(head).map_or_else(Vec::new, |head| self.list_at(head, link))
+    }
+
+    /// Returns the structures of a list by the address of its head.
+    fn list_at(&self, head: u64, link: u64) -> Vec<u64> {
         let mut entries = Vec::new();
         let mut next = self.word(head);
         while let Some(entry) = next.filter(|entry| *entry != head && *entry != 0)
@@ -161,42 +166,35 @@ impl<'a> Structures<'a> {
         ["crashk_res", "crashk_low_res"].into_iter().filter_map(area).collect()
     }
 
-    /// Returns the way to tell pages of `memfd_secret`, if the kernel has them.
-    pub(crate) fn secret(&self) -> Option<Secret> {
-        let mapping = self.offset("page", "mapping").or_else(|| self.offset("folio", "mapping"))?;
-        Some(Secret {
-            size: self.btf.as_ref()?.size("page")?,
-            mapping,
-            operations: self.offset("address_space", "a_ops")?,
-            own: (self.symbol)("secretmem_aops")?,
-        })
-    }
-
-    /// Returns true if a page is one of secret memory. `pages` is the address of the `struct page` of page 0.
-    pub(crate) fn is_secret(&self, secret: Secret, pages: u64, page: u64) -> bool {
-        let at = pages.wrapping_add(page.wrapping_mul(secret.size)).wrapping_add(secret.mapping);
-        // The lowest bits of the pointer are flags of other kinds of pages.
-        let mapping = self.word(at).filter(|mapping| *mapping != 0 && mapping & 3 == 0);
-        mapping.and_then(|mapping| self.word(mapping.wrapping_add(secret.operations))) == Some(secret.own)
+    /// Returns the device tree that the kernel booted with: its address, and that after it.
+    pub(crate) fn device_tree(&self) -> Option<Range<u64>> {
+        let start = self.word(self.symbol("initial_boot_params")?).filter(|start| *start != 0)?;
+        let head = self.word(start)?.to_le_bytes();
+        let (magic, size) = (head.first_chunk()?, head.last_chunk()?);
+        let size = u32::from_be_bytes(*size);
+        (u32::from_be_bytes(*magic) == TREE && size <= MAX_TREE)
+            .then(|| start..start.saturating_add(size.into()))
     }
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::super::btf::tests::Writer;
     use super::*;
     use std::collections::BTreeMap;
 
-    const BTF: u64 = 0xffff_8000_8200_0000;
+    pub(super) const BTF: u64 = 0xffff_8000_8200_0000;
+    /// Where the image has the first values of per-CPU variables.
+    pub(super) const IMAGE: u64 = 0xffff_8000_8100_0000;
 
     /// Memory by words, and the types that it is of.
-    struct Machine {
+    pub(super) struct Machine {
         words: BTreeMap<u64, u64>,
         types: Vec<u8>,
     }
 
     impl Machine {
-        fn new(is_old: bool) -> Self {
+        pub(super) fn new(is_old: bool) -> Self {
             let mut writer = Writer::new();
             let area = writer.structure("module_memory", 24, &[("base", 1, 0), ("size", 1, 8)]);
             let layout = writer.structure("module_layout", 24, &[("base", 1, 8), ("size", 1, 16)]);
@@ -210,17 +208,22 @@ mod tests {
             writer.structure("module", 256, &[&members, of_areas].concat());
             writer.structure("bpf_prog_pack", 24, &[("list", 1, 0), ("ptr", 1, 16)]);
             writer.structure("bpf_ksym", 64, &[("start", 1, 0), ("end", 1, 8), ("lnode", 1, 32)]);
-            let inner = writer.structure("", 16, &[("mapping", 1, 8)]);
-            writer.structure("page", 64, &[("flags", 1, 0), ("", inner, 8)]);
+            let inner = writer.structure("", 16, &[("mapping", 1, 8), ("compound_head", 1, 0)]);
+            writer.structure("page", 64, &[("flags", 1, 0), ("", inner, 8), ("_refcount", 1, 52)]);
             writer.structure("address_space", 64, &[("host", 1, 0), ("a_ops", 1, 40)]);
+            writer.structure(
+                "pcpu_chunk",
+                128,
+                &[("list", 1, 16), ("base_addr", 1, 64), ("nr_pages", 1, 100)],
+            );
             Self { words: BTreeMap::new(), types: writer.finish() }
         }
 
-        fn put(&mut self, at: u64, words: &[u64]) {
+        pub(super) fn put(&mut self, at: u64, words: &[u64]) {
             self.words.extend(words.iter().enumerate().map(|(index, word)| (at + index as u64 * 8, *word)));
         }
 
-        fn read(&self, at: u64, into: &mut [u8]) -> bool {
+        pub(super) fn read(&self, at: u64, into: &mut [u8]) -> bool {
             if let Some(from) = at.checked_sub(BTF).filter(|from| *from < self.types.len() as u64) {
                 into.copy_from_slice(&self.types[from as usize..from as usize + into.len()]);
                 return true;
@@ -232,7 +235,7 @@ mod tests {
             })
         }
 
-        fn symbol(&self, name: &str) -> Option<u64> {
+        pub(super) fn symbol(&self, name: &str) -> Option<u64> {
             Some(match name {
                 "__start_BTF" => BTF,
                 "__stop_BTF" => BTF + self.types.len() as u64,
@@ -242,6 +245,16 @@ mod tests {
                 "crashk_res" => 0x4000,
                 "__kfence_pool" => 0x5000,
                 "secretmem_aops" => 0x6000,
+                "__per_cpu_start" => IMAGE,
+                "__per_cpu_end" => IMAGE + 0x2100,
+                "__per_cpu_offset" => 0x8000,
+                "nr_cpu_ids" => 0x8100,
+                "pcpu_base_addr" => 0x8108,
+                "pcpu_chunk_lists" => 0x8110,
+                "pcpu_nr_slots" => 0x8118,
+                "pcpu_reserved_chunk" => 0x8120,
+                "_debug_pagealloc_enabled_early" => 0x8128,
+                "initial_boot_params" => 0x8130,
                 _ => return None,
             })
         }
@@ -268,10 +281,6 @@ mod tests {
             machine.put(0x4_0000, &[0xc000_0100, 0xc000_0200, 0, 0, 0x3000]);
             machine.put(0x4000, &[0x8000_0000, 0x8fff_ffff]);
             machine.put(0x5000, &[0xffff_0000_1000_0000]);
-            // Page 3 is secret, page 4 is another's.
-            machine.put(0x10_0000 + 3 * 64 + 16, &[0x7000]);
-            machine.put(0x10_0000 + 4 * 64 + 16, &[0x7101]);
-            machine.put(0x7028, &[0x6000]);
             let (symbol, read) =
                 (|name: &str| machine.symbol(name), |at, into: &mut [u8]| machine.read(at, into));
             let kernel = Structures::new(&symbol, &read);
@@ -283,8 +292,6 @@ mod tests {
             assert_eq!(kernel.programs().first(), Some(&(0xc000_0100..0xc000_0200)));
             assert_eq!(kernel.crash_kernels().first(), Some(&(0x8000_0000..0x9000_0000)));
             assert_eq!(kernel.kfence_pool(), Some(0xffff_0000_1000_0000));
-            let secret = kernel.secret().expect("it is known");
-            assert_eq!([3, 4, 5].map(|page| kernel.is_secret(secret, 0x10_0000, page)), [true, false, false]);
         }
     }
 
@@ -301,6 +308,21 @@ mod tests {
         assert!(
             kernel.modules().is_empty() && kernel.packs().is_empty() && kernel.crash_kernels().is_empty()
         );
-        assert_eq!((kernel.kfence_pool(), kernel.secret(), kernel.has_types()), (None, None, false));
+        assert_eq!((kernel.kfence_pool(), kernel.device_tree(), kernel.has_types()), (None, None, false));
+    }
+
+    #[test]
+    fn a_device_tree_is_as_long_as_its_header_says() {
+        let tree = |magic: u32, size: u32| {
+            let mut machine = Machine::new(false);
+            machine.put(0x8130, &[0xffff_fdff_fe20_0000]);
+            let [magic, size] = [magic, size].map(|word| u64::from(word.swap_bytes()));
+            machine.put(0xffff_fdff_fe20_0000, &[size << 32 | magic]);
+            let (symbol, read) =
+                (|name: &str| machine.symbol(name), |at, into: &mut [u8]| machine.read(at, into));
+            Structures::new(&symbol, &read).device_tree()
+        };
+        assert_eq!(tree(TREE, 0x1_2345), Some(0xffff_fdff_fe20_0000..0xffff_fdff_fe21_2345));
+        assert_eq!((tree(TREE + 1, 0x1_2345), tree(TREE, MAX_TREE + 1)), (None, None));
     }
 }

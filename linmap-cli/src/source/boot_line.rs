@@ -1,4 +1,4 @@
-//! The arguments that the boot loader gave the kernel: `/chosen/bootargs` of the device tree.
+//! The device tree, and the arguments in it that the boot loader gave the kernel: `/chosen/bootargs`.
 //!
 //! Linux keeps the tree mapped where it first read it: read-only, in the fixmap, near the top of all addresses. Under
 //! ACPI this is the small tree of the EFI stub, which has the arguments as well. Only its header, structure and names
@@ -35,8 +35,23 @@ struct Range {
 
 /// Returns the arguments, if a mapped tree has some.
 pub(super) fn find(tables: &Snapshot, regime: Regime, memory: &dyn Physical) -> Option<String> {
+    each_tree(tables, regime, memory, |tree| arguments(&tree.read(memory)?))
+}
+
+/// Returns the memory of the device tree, if one is mapped.
+pub(super) fn place(tables: &Snapshot, regime: Regime, memory: &dyn Physical) -> Option<std::ops::Range<Pa>> {
+    each_tree(tables, regime, memory, |tree| Some(tree.at..Pa(tree.at.0.checked_add(tree.total)?)))
+}
+
+/// Returns the first answer of `ask` for a tree that is mapped, from the top of all addresses down.
+fn each_tree<T>(
+    tables: &Snapshot,
+    regime: Regime,
+    memory: &dyn Physical,
+    ask: impl Fn(&Tree) -> Option<T>,
+) -> Option<T> {
     let ranges = read_only(tables, regime);
-    ranges.iter().rev().take(MAX_RANGES).find_map(|range| in_range(*range, memory))
+    ranges.iter().rev().take(MAX_RANGES).find_map(|range| ask(&Tree::in_range(*range, memory)?))
 }
 
 /// Returns the ranges above the linear map that are mapped read-only and not executable.
@@ -56,31 +71,42 @@ fn read_only(tables: &Snapshot, regime: Regime) -> Vec<Range> {
     ranges
 }
 
-/// Returns the arguments of the tree at the start of a range.
-fn in_range(range: Range, memory: &dyn Physical) -> Option<String> {
-    let mut page = [0; PAGE];
-    memory.read(range.pa, &mut page).ok()?;
-    let places = (0..=PAGE - HEAD).step_by(ALIGNMENT);
-    let at = places.into_iter().find(|at| page[*at..].starts_with(&MAGIC))?;
-    let head = page[at..at + HEAD].as_chunks().0;
-    let length = needed(head)?;
-    if at as u64 + length > range.bytes {
-        return None;
-    }
-    let mut tree = vec![0; usize::try_from(length).ok()?];
-    memory.read(Pa(range.pa.0 + at as u64), &mut tree).ok()?;
-    // The rest was not read.
-    tree.get_mut(4..8)?.copy_from_slice(&u32::try_from(length).ok()?.to_be_bytes());
-    arguments(&tree)
+/// A flattened device tree in memory.
+struct Tree {
+    at: Pa,
+    /// Its bytes, and those of them that are in use.
+    total: u64,
+    needed: u64,
 }
 
-/// Returns how many bytes of the tree are in use, by its header, or `None` if the header makes no sense.
-fn needed(head: &[[u8; 4]]) -> Option<u64> {
+impl Tree {
+    /// Finds the tree at the start of a range.
+    fn in_range(range: Range, memory: &dyn Physical) -> Option<Self> {
+        let mut page = [0; PAGE];
+        memory.read(range.pa, &mut page).ok()?;
+        let places = (0..=PAGE - HEAD).step_by(ALIGNMENT);
+        let at = places.into_iter().find(|at| page[*at..].starts_with(&MAGIC))?;
+        let (total, needed) = sizes(page[at..at + HEAD].as_chunks().0)?;
+        let is_inside = at as u64 + needed <= range.bytes;
+        is_inside.then_some(Self { at: Pa(range.pa.0 + at as u64), total, needed })
+    }
+
+    /// Reads the part that is in use, as a tree that is no longer.
+    fn read(&self, memory: &dyn Physical) -> Option<Vec<u8>> {
+        let mut tree = vec![0; usize::try_from(self.needed).ok()?];
+        memory.read(self.at, &mut tree).ok()?;
+        tree.get_mut(4..8)?.copy_from_slice(&u32::try_from(self.needed).ok()?.to_be_bytes());
+        Some(tree)
+    }
+}
+
+/// Returns how many bytes a tree has and how many of them are in use, by its header, or `None` if the header makes no sense.
+fn sizes(head: &[[u8; 4]]) -> Option<(u64, u64)> {
     let word = |index: usize| head.get(index).map(|word| u64::from(u32::from_be_bytes(*word)));
     let [total, structure, strings, reserved] = [word(1)?, word(2)?, word(3)?, word(4)?];
     let [strings_bytes, structure_bytes] = [word(8)?, word(9)?];
     let end = (structure + structure_bytes).max(strings + strings_bytes).max(reserved + 16);
-    (end <= total && total <= MAX_TREE && structure >= HEAD as u64).then_some(end)
+    (end <= total && total <= MAX_TREE && structure >= HEAD as u64).then_some((total, end))
 }
 
 fn arguments(tree: &[u8]) -> Option<String> {
@@ -126,11 +152,17 @@ mod tests {
         (Range { va: Va(0), pa: Pa(0), bytes: 2 * PAGE as u64 }, From(bytes))
     }
 
+    fn in_range(range: Range, memory: &From) -> Option<String> {
+        arguments(&Tree::in_range(range, memory)?.read(memory)?)
+    }
+
     #[test]
     fn the_arguments_are_read_without_what_follows_them() {
         for (at, total) in [(0, MAX_TREE as usize), (0x108, 4096)] {
             let (range, memory) = mapped("console=ttyAMA0 rodata=on", at, total);
             assert_eq!(in_range(range, &memory).as_deref(), Some("console=ttyAMA0 rodata=on"));
+            let found = Tree::in_range(range, &memory).map(|tree| (tree.at, tree.total));
+            assert_eq!(found, Some((Pa(at as u64), total as u64)));
         }
         let (range, memory) = mapped("", 0, MAX_TREE as usize + 1);
         assert_eq!(in_range(range, &memory), None);

@@ -1,5 +1,6 @@
 //! The contents of a SOURCE: tables with facts about their kernel, or a dump.
 
+use std::ops::Range;
 use std::time::Duration;
 
 use linmap::{Geometry, Pa, Va};
@@ -144,6 +145,11 @@ impl Tables {
             done = end;
         }
         true
+    }
+
+    /// Returns the memory of the device tree that the kernel has mapped, as far as memory can still be read.
+    pub(crate) fn device_tree(&self) -> Option<Range<Pa>> {
+        boot_line::place(&self.snapshot, self.regime(), self.memory.from())
     }
 
     pub(super) fn regime(&self) -> Regime {

@@ -15,24 +15,34 @@ fn owner(stat: &Value, kind: &str) -> Option<(u64, String)> {
 }
 
 /// Its lists are not known, and it says so.
-fn owned_by_place(stat: &Value) {
+fn owned_by_address(stat: &Value) {
     let missing = stat["who"]["missing"][0].as_str().unwrap_or_default();
     assert!(missing.contains("CONFIG_KALLSYMS_ALL is not set"), "{stat:#}");
     assert!(
         owner(stat, "invalid").is_some_and(|(bytes, by)| bytes >= 300 * 4096 && by == "nothing"),
         "{stat:#}"
     );
-    assert!(owner(stat, "vmalloc_region").is_some_and(|(_, by)| by == "place"), "{stat:#}");
+    assert!(owner(stat, "vmalloc").is_some_and(|(_, by)| by == "address"), "{stat:#}");
+    // QEMU's tree, by its mapping alone.
+    assert_eq!(owner(stat, "device_tree"), Some((1 << 20, "address".to_owned())), "{stat:#}");
     assert_eq!((owner(stat, "secretmem"), owner(stat, "bpf")), (None, None));
 }
 
 fn owned_by_lists(kernel: &str, stat: &Value) {
-    let (who, lists) = (&stat["who"], "lists".to_owned());
+    let (who, [list, symbol]) = (&stat["who"], ["list", "symbol"].map(str::to_owned));
     assert_eq!(who["missing"], Value::Array(Vec::new()), "{kernel}: {who:#}");
-    assert_eq!(owner(stat, "secretmem"), Some((300 * 4096, lists.clone())), "{kernel}: {who:#}");
-    assert_eq!(owner(stat, "bpf"), Some((2 << 20, lists.clone())), "{kernel}: {who:#}");
-    assert_eq!(owner(stat, "kfence"), Some((2 << 20, lists)), "{kernel}: {who:#}");
-    assert!(owner(stat, "image").is_some_and(|(bytes, _)| bytes > 8 << 20), "{kernel}: {who:#}");
+    assert_eq!(owner(stat, "secretmem"), Some((300 * 4096, list.clone())), "{kernel}: {who:#}");
+    assert_eq!(owner(stat, "bpf"), Some((2 << 20, list)), "{kernel}: {who:#}");
+    assert_eq!(owner(stat, "kfence"), Some((2 << 20, symbol.clone())), "{kernel}: {who:#}");
+    assert_eq!(owner(stat, "device_tree"), Some((1 << 20, symbol)), "{kernel}: {who:#}");
+    assert!(owner(stat, "kernel_code").is_some_and(|(bytes, _)| bytes > 8 << 20), "{kernel}: {who:#}");
+    // The variables of each CPU by symbols, and what the allocator has beside them by its lists.
+    for by in ["symbol", "list"] {
+        let owners = who["owners"].as_array().expect("owners");
+        let per_cpu = owners.iter().find(|owner| owner["owner"] == "per_cpu" && owner["by"] == by);
+        let bytes = per_cpu.and_then(|owner| owner["bytes"].as_u64()).unwrap_or(0);
+        assert!((2 << 14..64 << 20).contains(&bytes), "{kernel}: {by}: {who:#}");
+    }
     // Nothing that was taken has no owner.
     assert_eq!(owner(stat, "invalid"), None, "{kernel}: {who:#}");
 }
@@ -67,7 +77,7 @@ fn symbols_and_owners_of_a_compressed_core_are_the_guests() {
         assert!(compared >= if kernel == "6.1" { 2 } else { 4 }, "{kernel}: {text}");
         let stat = document(&["stat", "--who", "--json", &core]);
         if kernel == "6.1" {
-            owned_by_place(&stat);
+            owned_by_address(&stat);
         } else {
             owned_by_lists(kernel, &stat);
         }

@@ -11,7 +11,7 @@ use crate::tables::Tables;
 
 pub(crate) const RAM: u64 = 0x4000_0000;
 /// The address of the image: text, then constants, then data with the tables in it.
-const IMAGE: u64 = RAM + 0x20_0000;
+pub(crate) const IMAGE: u64 = RAM + 0x20_0000;
 const TEXT: u64 = 0x20_0000;
 const RODATA: u64 = 0x20_0000;
 const DATA: u64 = 0x100_0000;

@@ -41,10 +41,17 @@ fn the_picture_has_every_byte() {
         bytes(&std::fs::read_to_string(&svg).expect("a picture"), class)
     };
     // 256K of a module, 2M of code, and each table that was read.
-    assert_eq!((owner("code of modules or BPF"), owner("kernel code")), (256 << 10, 2 << 20));
+    assert_eq!(
+        (owner("code of modules or BPF [address]"), owner("kernel code [address]")),
+        (256 << 10, 2 << 20)
+    );
     let stat = core.run("stat", &["--json"]).exits(0).document();
     let tables = stat["linear"]["tables"].as_u64().expect("a number") << 12;
-    assert!((tables..tables + (64 << 10)).contains(&owner("page tables")), "{}", owner("page tables"));
+    assert!(
+        (tables..tables + (64 << 10)).contains(&owner("page tables [address]")),
+        "{}",
+        owner("page tables [address]")
+    );
     core.run("map", &["--svg", &files[0], "--by", "permission"]).exits(0);
     let picture = std::fs::read_to_string(&svg).expect("a picture");
     assert_eq!(bytes(&picture, "read-only"), (4 << 20) + (256 << 10));

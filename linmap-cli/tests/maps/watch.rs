@@ -70,8 +70,12 @@ fn a_split_is_seen_with_its_owner() {
     let change = &documents[1]["changes"][0];
     assert_eq!(
         (&change["kind"], &change["who"]),
-        (&"split".into(), &"code of modules or BPF".into()),
+        (&"split".into(), &"code of modules or BPF [address]".into()),
         "{change:#}"
+    );
+    assert_eq!(
+        change["owners"][0],
+        serde_json::json!({ "owner": "modules_code", "name": null, "by": "address" })
     );
     assert_eq!(change["va"], format!("{:#x}", blocks().linear(BLOCK)));
     // A reading that fails is said, and the next one goes on.

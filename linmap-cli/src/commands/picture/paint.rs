@@ -5,7 +5,7 @@ use linmap::{Attributes, Geometry, LeafSize, Pa};
 use linmap_plot::Class;
 
 use crate::map::leaves;
-use crate::map::owners::{Owner, Owners};
+use crate::map::owners::{Kind, Owners};
 use crate::map::permissions::el1_executes;
 use crate::source::{EntryKind, SavedRun};
 
@@ -16,7 +16,7 @@ pub(crate) enum By {
     Size,
     /// Its permissions, with those of the tables above
     Permission,
-    /// The region that maps it as well: the kernel image, modules, vmalloc; and page tables
+    /// Who has it, by the kernel's lists, by symbols, or by the region that maps it as well
     Owner,
 }
 
@@ -50,10 +50,10 @@ const PERMISSIONS: [(&str, u32); 4] = [
     ("read-only, executable", 0xc9_8a00),
     ("writable and executable", 0xd7_301f),
 ];
-/// The colours of owners, in the order of [`Owner::ALL`].
-const OWNERS: [u32; 10] = [
-    0x00_0000, 0xd7_301f, 0xfd_8d3c, 0xfe_cc5c, 0x7a_0177, 0xc5_1b8a, 0xf7_68a1, 0x41_ab5d, 0x22_5ea8,
-    0x80_7dba,
+/// The colours of owners, in the order of [`Kind::ALL`].
+const OWNERS: [u32; 18] = [
+    0x00_0000, 0xd7_301f, 0xfd_8d3c, 0xfe_cc5c, 0xc5_1b8a, 0x7a_0177, 0x8c_510a, 0x01_665e, 0x99_0000,
+    0xbf_812d, 0x54_2788, 0x96_9696, 0xae_017e, 0xf7_68a1, 0xdd_3497, 0x41_ab5d, 0x22_5ea8, 0x80_7dba,
 ];
 /// The colour of memory without a known owner.
 const NOBODY: u32 = 0xc6_dbef;
@@ -95,8 +95,8 @@ impl Painted {
             }
             By::Permission => PERMISSIONS.iter().map(|(name, color)| ((*name).to_owned(), *color)).collect(),
             By::Owner => {
-                let owners = Owner::ALL.iter().map(|owner| owner.text().to_owned()).zip(OWNERS);
-                [("nothing else maps it".to_owned(), NOBODY)].into_iter().chain(owners).collect()
+                let kinds = Kind::ALL.iter().map(|kind| evidence(*kind, owners)).zip(OWNERS);
+                [("unknown".to_owned(), NOBODY)].into_iter().chain(kinds).collect()
             }
         };
         let invalid_class = names.len();
@@ -130,7 +130,11 @@ impl Painted {
             let (owner, end) = owners.at(Pa(oa.0.saturating_add(done)));
             // At the last address of all there is no progress by the end alone.
             let bytes = end.0.saturating_sub(oa.0).clamp(done + 1, row.bytes) - done;
-            self.add(row.va.0.saturating_add(done), bytes, owner.map_or(0, |owner| 1 + owner as usize));
+            self.add(
+                row.va.0.saturating_add(done),
+                bytes,
+                owner.map_or(0, |owner| 1 + owners.list()[owner].kind as usize),
+            );
             done += bytes;
         }
     }
@@ -158,6 +162,14 @@ impl Painted {
         };
         self.names.iter().zip(bytes).map(class).collect()
     }
+}
+
+/// Returns the name of a kind of owners, with the evidence for those that there are: `vmalloc [address]`.
+fn evidence(kind: Kind, owners: &Owners) -> String {
+    let mut by: Vec<&str> =
+        owners.list().iter().filter(|owner| owner.kind == kind).map(|owner| owner.by.id()).collect();
+    by.dedup();
+    if by.is_empty() { kind.text().to_owned() } else { format!("{} [{}]", kind.text(), by.join(", ")) }
 }
 
 /// Returns the number of a size among all of them; an unknown one counts as the smallest.
@@ -205,7 +217,7 @@ mod tests {
         assert_eq!(named(&of(By::Size)), ["1G", "2M", "4K", "present-invalid"]);
         assert_eq!(named(&of(By::Permission)), ["writable", "read-only", "present-invalid"]);
         let owned = of(By::Owner);
-        assert_eq!(named(&owned), ["nothing else maps it", "present-invalid"]);
+        assert_eq!(named(&owned), ["unknown", "present-invalid"]);
         assert_eq!((owned.bytes, owned.invalid), ((1 << 30) + (4 << 20) + 8192, 4096));
         assert!(owned.classes()[1].name.ends_with(": none"), "{:?}", owned.classes());
     }

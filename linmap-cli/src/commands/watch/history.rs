@@ -6,11 +6,13 @@ use std::time::{Duration, Instant, SystemTime};
 use linmap::{Geometry, LeafSize, Stats, Va};
 
 use super::changes::{Change, Collector, Counts};
+use crate::commands::names::SymbolsArgument;
+use crate::commands::owners;
 use crate::commands::reading::{Failure, facts, regions, release};
 use crate::commands::stat::Findings;
 use crate::linux::regions::linear;
 use crate::map::image::Image;
-use crate::map::owners::Owners;
+use crate::map::owners::{Owner, Owners};
 use crate::map::stretches::{self, Permissions};
 use crate::map::sweep::{Compared, sweep};
 use crate::map::view::View;
@@ -43,11 +45,11 @@ pub(super) struct Reading {
 
 impl Reading {
     /// Makes a reading of a view.
-    pub(super) fn of(view: &View<'_>, took: Duration) -> Result<Self, Failure> {
+    pub(super) fn of(view: &View<'_>, symbols: &SymbolsArgument, took: Duration) -> Result<Self, Failure> {
         let findings = Findings::of(view)?;
         let walk = Failure::walk(view);
         let image = Image::find(view).map_err(&walk)?;
-        let owners = Owners::of(view, &regions(view, image.as_ref())).map_err(&walk)?;
+        let owners = owners::of(view, &regions(view, image.as_ref()), &symbols.names(view)?)?.owners;
         let range = linear(view.geometry);
         let rows = stretches::of(view, range, Permissions::Effective).map_err(Failure::rows(view))?;
         let invalid = findings.evidence.invalid.iter().map(|kind| kind.bytes).fold(0, u64::saturating_add);
@@ -85,8 +87,8 @@ pub(super) struct Seen {
     /// The time from the first reading to the one that shows it.
     pub(super) after: Duration,
     pub(super) change: Change,
-    /// The owners, as far as tables tell, for people and in documents.
-    pub(super) who: String,
+    /// The known owners.
+    pub(super) who: Vec<Owner>,
     /// The number of the reading that shows it.
     pub(super) reading: u64,
 }
@@ -173,10 +175,18 @@ impl History {
     }
 }
 
+impl Seen {
+    /// Returns the owners for people, each with the evidence: `vmalloc [address]`; empty if none is known.
+    pub(super) fn who(&self) -> String {
+        let owner = |owner: &Owner| format!("{} [{}]", owner.text(), owner.by.id());
+        self.who.iter().map(owner).collect::<Vec<_>>().join(", ")
+    }
+}
+
 /// Returns who has the memory of a change.
-fn who(owners: &Owners, change: &Change) -> String {
+fn who(owners: &Owners, change: &Change) -> Vec<Owner> {
     let mut found: Vec<_> = change.memory.iter().flat_map(|memory| owners.within(memory.clone())).collect();
     found.sort_unstable();
     found.dedup();
-    found.into_iter().map(|owner| owner.text()).collect::<Vec<_>>().join(", ")
+    found.into_iter().map(|number| owners.list()[number].clone()).collect()
 }

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::history::{History, Reading, Seen};
+use crate::commands::owners;
 use crate::commands::reading::{geometry, hex, schema};
 use crate::commands::stat::{counts, quoted};
 use crate::map::leaves;
@@ -38,7 +39,7 @@ pub(super) fn text(history: &History) -> String {
 /// `2M split at 0xffff000012200000 (modules)`: one change, in a few words.
 pub(super) fn described(seen: &Seen) -> String {
     let change = &seen.change;
-    let who = if seen.who.is_empty() { String::new() } else { format!(" ({})", seen.who) };
+    let who = if seen.who.is_empty() { String::new() } else { format!(" ({})", seen.who()) };
     format!("{} {} at {:#x}{who}", human(change.bytes), change.kind.text(), change.va.0)
 }
 
@@ -122,6 +123,7 @@ fn change(seen: &Seen) -> Value {
         "bytes": change.bytes,
         "before": before,
         "after": after,
-        "who": seen.who,
+        "who": seen.who(),
+        "owners": seen.who.iter().map(owners::document).collect::<Vec<_>>(),
     })
 }

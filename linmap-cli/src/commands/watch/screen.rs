@@ -95,7 +95,7 @@ fn changes(history: &History) -> String {
             change.kind.text().to_owned(),
             sizes.join(" -> "),
             format!("{} s", seen.after.as_secs()),
-            seen.who.clone(),
+            seen.who(),
         ]
     });
     table(&["newest changes at", "bytes", "kind", "leaves", "after", "who has the memory"], rows)

@@ -1,0 +1,51 @@
+//! The owners of memory, for the commands that show them, and why no more of them are known.
+
+use linmap::Va;
+use serde_json::{Value, json};
+
+use super::names::Names;
+use super::reading::Failure;
+use crate::linux::regions::Regions;
+use crate::linux::structures::Structures;
+use crate::map::owners::{Owner, Owners};
+use crate::map::view::View;
+
+/// The owners of a map.
+pub(crate) struct Known {
+    pub(crate) owners: Owners,
+    /// Why the kernel's own lists were not read, as a sentence, if they were not.
+    pub(crate) missing: Option<String>,
+}
+
+/// Finds the owners, by the kernel's own lists as far as symbols and memory are there.
+pub(crate) fn of(view: &View<'_>, regions: &Regions, names: &Names) -> Result<Known, Failure> {
+    let info = view.kernel.info.as_ref();
+    let symbol = |name: &str| names.address(name).or_else(|| info?.symbol(name));
+    let read = |va: u64, into: &mut [u8]| view.tables.is_some_and(|tables| tables.read_virtual(Va(va), into));
+    let structures = Structures::new(&symbol, &read);
+    let owners = Owners::of(view, regions, &structures).map_err(Failure::walk(view))?;
+    Ok(Known { owners, missing: missing(names, &structures) })
+}
+
+/// Returns an owner for documents.
+pub(crate) fn document(owner: &Owner) -> Value {
+    json!({ "owner": owner.kind.id(), "name": owner.name, "by": owner.by.id() })
+}
+
+fn missing(names: &Names, structures: &Structures<'_>) -> Option<String> {
+    if let Some(why) = &names.missing {
+        return Some(format!(
+            "owners are known by their addresses alone: {why}; --symbols names a file of symbols"
+        ));
+    }
+    if names.address("modules").is_none() {
+        return Some(
+            "owners are known by their addresses alone: the kernel's own symbols are those of code (CONFIG_KALLSYMS_ALL \
+             is not set); --symbols names a file of symbols"
+                .to_owned(),
+        );
+    }
+    let no_types = "the kernel has no BTF, so its lists of modules, of BPF programs, of per-CPU chunks and of pages were \
+                    not read";
+    (!structures.has_types()).then(|| no_types.to_owned())
+}
