@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::commands::{
     boot, check, compare, diff, dump, image, manual, picture, plan, report, stat, tlb, walk, watch,
 };
+use crate::progress;
 use crate::source::is_address;
 use crate::status::Status;
 use crate::terminal::{self, Color};
@@ -56,6 +57,12 @@ impl Arguments {
     /// Runs the command.
     pub(crate) fn run(&self) -> Status {
         self.color.apply();
+        let status = self.run_command();
+        progress::end();
+        status
+    }
+
+    fn run_command(&self) -> Status {
         match &self.command {
             Command::Boot(options) => boot::run(options),
             Command::Image(options) => image::run(options),
@@ -129,10 +136,13 @@ impl UsageError {
         }
     }
 
-    /// Returns the schema of the command that was meant.
+    /// Returns the schema of the command that was meant, if it has documents.
     fn schema(&self) -> String {
         let commands = Arguments::command();
-        let meant = commands.get_subcommands().map(clap::Command::get_name).find(|name| self.has(name));
+        let with_documents = commands
+            .get_subcommands()
+            .filter(|command| command.get_arguments().any(|arg| arg.get_id() == "json"));
+        let meant = with_documents.map(clap::Command::get_name).find(|name| self.has(name));
         crate::commands::reading::schema(meant.unwrap_or("error"))
     }
 
@@ -154,6 +164,51 @@ mod tests {
         Arguments::command().debug_assert();
     }
 
+    /// Returns all that a user sees of an option, or an empty text if a command does not have it.
+    fn option(command: &clap::Command, name: &str) -> String {
+        let found = command.get_arguments().find(|arg| arg.get_long() == Some(name));
+        found.map_or_else(String::new, |arg| {
+            let values: Vec<String> =
+                arg.get_possible_values().iter().map(|value| value.get_name().to_owned()).collect();
+            format!(
+                "{:?} {:?} {:?} {values:?} {:?}",
+                arg.get_help().map(ToString::to_string),
+                arg.get_long_help().map(ToString::to_string),
+                arg.get_value_names(),
+                arg.get_default_values()
+            )
+        })
+    }
+
+    /// Subcommands by options: one that reads a map has the same options as the others, and one that does not has none of
+    /// those for maps. `tests/maps/options.rs` drives each.
+    #[test]
+    fn commands_that_read_a_map_have_the_same_options() {
+        let mut all = Arguments::command();
+        all.build();
+        let reads_a_map = |command: &&clap::Command| {
+            let names = |arg: &clap::Arg| {
+                arg.get_value_names().is_some_and(|names| names[0] == "SOURCE" || names[0] == "A")
+            };
+            command.get_positionals().any(names)
+        };
+        let (maps, others): (Vec<_>, Vec<_>) = all.get_subcommands().partition(reads_a_map);
+        let names: Vec<&str> = maps.iter().map(|command| command.get_name()).collect();
+        assert_eq!(names, ["dump", "stat", "watch", "check", "walk", "diff", "compare", "map"]);
+        for name in ["region", "range", "json", "csv", "max-pause", "resume", "color"] {
+            let first = option(maps[0], name);
+            assert!(!first.is_empty(), "{name}");
+            for command in &maps {
+                assert_eq!(option(command, name), first, "{} --{name}", command.get_name());
+            }
+        }
+        for command in others {
+            for name in ["region", "range", "csv", "max-pause", "resume"] {
+                assert_eq!(option(command, name), "", "{} --{name}", command.get_name());
+            }
+        }
+    }
+
     #[test]
     fn a_refusal_names_its_command_and_its_reason() {
         let line: Vec<OsString> = ["linmap", "boot", "--json", "extra"].map(Into::into).into();
@@ -161,5 +216,9 @@ mod tests {
         let refused = UsageError { error, line };
         assert_eq!(refused.schema(), "linmap.boot/1");
         assert_eq!(refused.reason(), "unexpected argument 'extra' found");
+        // The manual has no documents.
+        let line: Vec<OsString> = ["linmap", "man", "--json"].map(Into::into).into();
+        let error = Arguments::try_parse_from(&line).err().expect("an argument too many");
+        assert_eq!(UsageError { error, line }.schema(), "linmap.error/1");
     }
 }

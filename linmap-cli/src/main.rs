@@ -5,7 +5,7 @@
 //! - `status`: the exit status.
 //! - `terminal`: output to the terminal: messages, documents, colours.
 //! - `source`: reads page tables.  `map`: page tables as the commands see them.  `linux`: facts about Linux.
-//! - `table`: tables for people.
+//! - `table`: tables for people.  `progress`: the line on a terminal for what takes longer than a second.
 //! - `size`, `printable`: numbers and untrusted text in a form fit for people.
 
 mod arguments;
@@ -15,6 +15,7 @@ mod kernel_options;
 mod linux;
 mod map;
 mod printable;
+mod progress;
 mod size;
 mod source;
 mod status;

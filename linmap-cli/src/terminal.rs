@@ -13,6 +13,7 @@ use clap::ValueEnum;
 use serde_json::Value;
 
 use crate::printable::{harmless, text_lines};
+use crate::progress;
 
 /// The style of headings.
 pub(crate) const HEADING: Style = Style::new().bold();
@@ -55,6 +56,7 @@ pub(crate) fn note(text: impl Display) {
 }
 
 fn message(style: Style, label: &str, text: impl Display) {
+    progress::end();
     let text = text_lines(&text.to_string());
     // If stderr is gone, there is no place to complain.
     let _ = writeln!(anstream::stderr(), "{style}{label}:{style:#} {}", in_locale(&text));
@@ -92,6 +94,7 @@ fn in_locale(text: &str) -> Cow<'_, str> {
 
 /// Writes text with styles to stdout.
 pub(crate) fn print(text: &str) -> io::Result<()> {
+    progress::end();
     let mut out = anstream::stdout();
     let text = harmless(text);
     unless_closed(out.write_all(in_locale(&text).as_bytes()).and_then(|()| out.flush()))
@@ -99,6 +102,7 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
 
 /// Writes text with styles to stdout, for a command that goes on. Returns false if nobody reads it any more.
 pub(crate) fn print_on(text: &str) -> io::Result<bool> {
+    progress::end();
     let mut out = anstream::stdout();
     let text = harmless(text);
     is_read(out.write_all(in_locale(&text).as_bytes()).and_then(|()| out.flush()))
@@ -106,6 +110,7 @@ pub(crate) fn print_on(text: &str) -> io::Result<bool> {
 
 /// Writes text with styles over what the terminal shows. Returns false if nobody reads it any more.
 pub(crate) fn repaint(text: &str) -> io::Result<bool> {
+    progress::end();
     let mut out = io::stdout();
     let cleared = out.write_all(b"\x1b[H\x1b[J").and_then(|()| out.flush());
     if is_read(cleared)? { print_on(text) } else { Ok(false) }
@@ -120,6 +125,7 @@ fn is_read(result: io::Result<()>) -> io::Result<bool> {
 
 /// Writes one JSON document to stdout.
 pub(crate) fn print_document(document: &Value) -> io::Result<()> {
+    progress::end();
     let mut out = io::stdout();
     let text = json_text(document);
     unless_closed(writeln!(out, "{text}").and_then(|()| out.flush()))
@@ -140,8 +146,14 @@ pub(crate) fn json_text(document: &Value) -> String {
 
 /// Writes a large amount of data to stdout, in parts.
 pub(crate) fn stream(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
+    progress::end();
+    if !is_terminal() {
+        progress::begin("writing");
+    }
     let mut out = io::BufWriter::with_capacity(1 << 16, io::stdout().lock());
-    unless_closed(write(&mut out).and_then(|()| out.flush()))
+    let written = write(&mut out).and_then(|()| out.flush());
+    progress::end();
+    unless_closed(written)
 }
 
 /// Writes clap's help to stdout, or its error to stderr.

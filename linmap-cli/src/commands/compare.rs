@@ -7,9 +7,10 @@ mod facts;
 use clap::Args;
 use serde_json::{Value, json};
 
-use super::pausing::Pausing;
+use super::csv::quoted;
+use super::options::MapOptions;
 use super::reading::{Failure, SOURCES, concluded, once, schema, source_parser};
-use super::stat::{Machine, quoted};
+use super::stat::Machine;
 use crate::source::Source;
 use crate::status::Status;
 use crate::table::table;
@@ -19,7 +20,7 @@ use facts::{Comparison, Fact};
 /// Compare machines at a glance: kernels, CPUs, leaves, causes
 ///
 /// Only facts that differ are in the table, and machines that agree in all of them share a column. A fact that a
-/// SOURCE does not show is not compared. `linmap diff` compares two maps address by address. Exit status: 0 nothing
+/// SOURCE does not show is not compared. --csv prints one row for each fact. `linmap diff` compares two maps address by address. Exit status: 0 nothing
 /// differs, 1 something does, 2 error.
 #[derive(Args)]
 #[command(args_override_self = true, after_long_help = SOURCES)]
@@ -29,26 +30,18 @@ pub(crate) struct Options {
     sources: Vec<Source>,
 
     #[command(flatten)]
-    pausing: Pausing,
-
-    /// Print one JSON document
-    #[arg(long, conflicts_with = "csv")]
-    pub(crate) json: bool,
-
-    /// Print comma-separated values: one row for each fact, one column for each machine
-    #[arg(long)]
-    csv: bool,
+    map: MapOptions,
 }
 
 /// Compares machines and reports the differences.
 pub(crate) fn run(options: &Options) -> Status {
-    concluded("compare", options.json, compare(options))
+    concluded("compare", options.map.form.json, compare(options))
 }
 
 fn compare(options: &Options) -> Result<Status, Failure> {
     once(&options.sources)?;
-    let machines: Vec<Machine> =
-        options.sources.iter().map(|source| Machine::read(source, options.pausing)).collect();
+    let read = |source| Machine::read(source, &options.map, "compare");
+    let machines: Vec<Machine> = options.sources.iter().map(read).collect();
     let unread = machines.iter().filter(|machine| machine.facts.is_err()).count();
     if unread > 0 {
         let all = machines.len();
@@ -57,9 +50,9 @@ fn compare(options: &Options) -> Result<Status, Failure> {
         )));
     }
     let comparison = Comparison::of(&machines);
-    if options.json {
+    if options.map.form.json {
         terminal::print_document(&document(&comparison))?;
-    } else if options.csv {
+    } else if options.map.form.csv {
         terminal::print(&csv(&comparison))?;
     } else {
         terminal::print(&text(&comparison))?;

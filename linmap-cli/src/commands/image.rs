@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 
 use crate::commands::boot::image;
+use crate::progress;
 use crate::size::{Size, SizeError};
 use crate::status::Status;
 use crate::terminal;
@@ -65,6 +66,7 @@ fn disk_size(text: &str) -> Result<Size, String> {
 
 /// Writes what is asked for.
 pub(crate) fn run(options: &Options) -> Status {
+    progress::begin("writing the medium");
     match write(options) {
         Ok(()) => Status::Fine,
         Err(failure) => {

@@ -10,6 +10,7 @@ use crate::linux::kallsyms;
 use crate::linux::symbols::Symbols;
 use crate::map::view::View;
 use crate::printable::line;
+use crate::progress;
 
 /// The most bytes of a file of symbols.
 const MAX_BYTES: u64 = 256 << 20;
@@ -30,8 +31,17 @@ pub(crate) struct Names {
 }
 
 impl SymbolsArgument {
+    /// Refuses a file that would not be read, for this reason.
+    pub(crate) fn refuse(&self, why: &str) -> Result<(), Failure> {
+        match &self.symbols {
+            Some(_) => Err(Failure::Wrong(format!("--symbols does not apply: {why}"))),
+            None => Ok(()),
+        }
+    }
+
     /// Returns the symbols of the kernel. A file that was named must have them.
     pub(crate) fn names(&self, view: &View<'_>) -> Result<Names, Failure> {
+        progress::begin("reading symbols");
         if let Some(path) = &self.symbols {
             let wrong =
                 |why: String| Failure::Wrong(format!("--symbols `{}`: {why}", line(&path.to_string_lossy())));

@@ -9,6 +9,7 @@ use crate::linux::regions::Regions;
 use crate::linux::structures::Structures;
 use crate::map::owners::{Owner, Owners};
 use crate::map::view::View;
+use crate::progress;
 
 /// The owners of a map.
 pub(crate) struct Known {
@@ -19,6 +20,7 @@ pub(crate) struct Known {
 
 /// Finds the owners, by the kernel's own lists as far as symbols and memory are there.
 pub(crate) fn of(view: &View<'_>, regions: &Regions, names: &Names) -> Result<Known, Failure> {
+    progress::begin("looking for owners");
     let info = view.kernel.info.as_ref();
     let symbol = |name: &str| names.address(name).or_else(|| info?.symbol(name));
     let read = |va: u64, into: &mut [u8]| view.tables.is_some_and(|tables| tables.read_virtual(Va(va), into));

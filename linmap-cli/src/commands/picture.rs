@@ -1,9 +1,10 @@
 //! `linmap map`: the linear map as a picture.
 //!
 //! - `paint`: the class of each piece, by leaf size, permissions or owner.  `grid`: pure, pieces become strips.
-//! - `page`: an HTML page with all of them.
+//! - `page`: an HTML page with all of them.  `list`: the pieces as rows and as a document.
 
 mod grid;
+mod list;
 mod page;
 mod paint;
 
@@ -14,8 +15,8 @@ use clap::Args;
 use linmap::{Va, linear_range};
 use linmap_plot::Strips;
 
-use super::dump::Selection;
 use super::names::SymbolsArgument;
+use super::options::MapOptions;
 use super::owners;
 use super::reading::{Failure, SOURCES, SourceArgument, concluded, facts, regions, view};
 use crate::linux::regions;
@@ -24,26 +25,29 @@ use crate::map::linear;
 use crate::map::owners::Owners;
 use crate::map::stretches::{self, Permissions};
 use crate::map::view::View;
+use crate::progress;
 use crate::size::human;
-use crate::source::Wanted;
+use crate::source::{SavedRun, Wanted};
 use crate::status::Status;
+use crate::terminal;
 use grid::{Axis, Grid};
 use paint::{By, Painted};
 
 /// Draw the linear map as a picture, coloured by leaf size, permissions or owner
 ///
 /// One strip is a power of two of memory, as many as fit on a page; a column of a strip shows the classes that it has,
-/// and its numbers on hover. --region and --range draw other addresses than the linear map. Exit status: 0, or 2 for
+/// and its numbers on hover. --csv and --json list the pieces of memory instead, each of one class. --region and --range
+/// draw other addresses than the linear map. Exit status: 0, or 2 for
 /// an error.
 #[derive(Args)]
 #[command(args_override_self = true, after_long_help = SOURCES)]
-#[group(id = "files", required = true, multiple = true, args = ["svg", "html"])]
+#[group(id = "forms", required = true, multiple = true, args = ["svg", "html", "json", "csv"])]
 pub(crate) struct Options {
     #[command(flatten)]
     source: SourceArgument,
 
     #[command(flatten)]
-    selection: Selection,
+    map: MapOptions,
 
     #[command(flatten)]
     symbols: SymbolsArgument,
@@ -56,67 +60,98 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     html: Option<PathBuf>,
 
-    /// Colour the SVG picture by
+    /// Colour the SVG picture by this class, or list pieces of memory by it with --csv and --json
     #[arg(long, value_name = "CLASS", value_enum, default_value_t = By::Size)]
     by: By,
 }
 
 /// Draws the pictures.
 pub(crate) fn run(options: &Options) -> Status {
-    concluded("map", false, draw(options))
+    concluded("map", options.map.form.json, draw(options))
 }
 
 fn draw(options: &Options) -> Result<Status, Failure> {
-    let opened = options.source.open(Wanted::All)?;
+    let opened = options.source.open(Wanted::All, options.map.pausing)?;
     let view = view(&opened)?;
-    let walk = Failure::walk(&view);
-    let image = Image::find(&view).map_err(&walk)?;
-    let regions = regions(&view, image.as_ref());
-    let owners = match options.html.is_some() || options.by == By::Owner {
-        true => owners::of(&view, &regions, &options.symbols.names(&view)?)?.owners,
-        false => Owners::default(),
-    };
-    let is_linear = options.selection.is_default();
-    let mut rows = Vec::new();
-    for range in ranges(options, &view, &regions)? {
-        rows.extend(stretches::of(&view, range, Permissions::Effective).map_err(Failure::rows(&view))?);
-    }
-    let offset = linear::offset(&view).map_err(&walk)?.filter(|_| view.has_addresses && is_linear);
-    let (start, _) = linear_range(view.geometry);
-    let axis = match offset {
-        Some(offset) => Axis { origin: offset, physical: true },
-        None => Axis { origin: if is_linear { start.0 } else { 0 }, physical: false },
-    };
-    let picture = |by: By| {
-        let painted = Painted::of(view.geometry, &rows, &owners, by);
-        let grid = Grid::of(&painted, axis);
-        grid.map(|grid| strips(&view, by, &painted, &grid))
-    };
-    let nothing =
-        || Failure::Wrong(format!("{}: nothing is mapped there, so there is no picture", view.name()));
     if options.by == By::Owner && !view.has_addresses && options.html.is_none() {
         return Err(Failure::Wrong(format!(
             "{}: a text dump has no output addresses, so owners are not known",
             view.name()
         )));
     }
+    if options.by != By::Owner && options.html.is_none() {
+        options.symbols.refuse("owners are not shown without --by owner or --html")?;
+    }
+    let drawing = Drawing::of(options, &view)?;
+    let nothing =
+        || Failure::Wrong(format!("{}: nothing is mapped there, so there is no picture", view.name()));
+    if options.map.form.json {
+        terminal::print_document(&list::document(&view, options.by, &drawing.painted(options.by)))?;
+    } else if options.map.form.csv {
+        terminal::print(&list::csv(&drawing.painted(options.by)))?;
+    }
     if let Some(file) = &options.svg {
-        write(file, &picture(options.by).ok_or_else(nothing)?.render())?;
+        write(file, &drawing.picture(options.by).ok_or_else(nothing)?.render())?;
     }
     if let Some(file) = &options.html {
         let known = By::ALL.into_iter().filter(|by| *by != By::Owner || view.has_addresses);
         // A style in one SVG of a page counts in all of them.
-        let draw = |by: By| Some((by.text(), picture(by)?.render_in(by.prefix())));
+        let draw = |by: By| Some((by.text(), drawing.picture(by)?.render_in(by.prefix())));
         let pictures = known.map(draw).collect::<Option<Vec<_>>>();
         write(file, &page::of(&title(&view), &pictures.ok_or_else(nothing)?))?;
     }
     Ok(Status::Fine)
 }
 
+/// Everything that pictures of a map are drawn from.
+struct Drawing<'v> {
+    view: &'v View<'v>,
+    rows: Vec<SavedRun>,
+    owners: Owners,
+    axis: Axis,
+}
+
+impl<'v> Drawing<'v> {
+    fn of(options: &Options, view: &'v View<'v>) -> Result<Self, Failure> {
+        let walk = Failure::walk(view);
+        let image = Image::find(view).map_err(&walk)?;
+        let regions = regions(view, image.as_ref());
+        let has_owners = options.html.is_some() || options.by == By::Owner;
+        let owners = match has_owners.then(|| options.symbols.names(view)).transpose()? {
+            Some(names) => owners::of(view, &regions, &names)?.owners,
+            None => Owners::default(),
+        };
+        let is_linear = options.map.selection.is_default();
+        progress::begin("drawing");
+        let mut rows = Vec::new();
+        for range in ranges(options, view, &regions)? {
+            rows.extend(stretches::of(view, range, Permissions::Effective).map_err(Failure::rows(view))?);
+        }
+        let offset = linear::offset(view).map_err(&walk)?.filter(|_| view.has_addresses && is_linear);
+        let (start, _) = linear_range(view.geometry);
+        let axis = match offset {
+            Some(offset) => Axis { origin: offset, physical: true },
+            None => Axis { origin: if is_linear { start.0 } else { 0 }, physical: false },
+        };
+        Ok(Self { view, rows, owners, axis })
+    }
+
+    fn painted(&self, by: By) -> Painted {
+        Painted::of(self.view.geometry, &self.rows, &self.owners, by)
+    }
+
+    /// Returns the picture; `None` if nothing is mapped.
+    fn picture(&self, by: By) -> Option<Strips> {
+        let painted = self.painted(by);
+        let grid = Grid::of(&painted, self.axis)?;
+        Some(strips(self.view, by, &painted, &grid))
+    }
+}
+
 /// Returns the addresses to draw: the linear map unless the options name others.
 fn ranges(options: &Options, view: &View<'_>, known: &regions::Regions) -> Result<Vec<(Va, Va)>, Failure> {
-    if !options.selection.is_default() {
-        return Ok(options.selection.parts(view, known)?.iter().map(|part| part.range).collect());
+    if !options.map.selection.is_default() {
+        return Ok(options.map.selection.parts(view, known)?.iter().map(|part| part.range).collect());
     }
     let (first, last) = regions::linear(view.geometry);
     let known = view.known().into_iter();

@@ -29,12 +29,14 @@ pub(crate) use layout::{Laid, lay_out};
 pub(crate) use options::Options;
 pub(crate) use report::granule_name;
 
+use crate::progress;
 use crate::status::Status;
 use crate::terminal;
 use planned::Planned;
 
 /// Makes the plan and prints it.
 pub(crate) fn run(options: &Options) -> Status {
+    progress::begin("planning");
     let outcome = plan(options);
     let printed = match &outcome {
         Ok(told) if options.json => terminal::print_document(&told.document),

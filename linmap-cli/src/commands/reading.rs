@@ -2,8 +2,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::io::{self, IsTerminal, Write};
-use std::time::{Duration, Instant};
+use std::io;
 
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
@@ -18,7 +17,8 @@ use crate::map::rebuilt::Inconsistent;
 use crate::map::stretches::StretchError;
 use crate::map::view::{View, WalkError};
 use crate::printable::line;
-use crate::source::{self, Opened, Saved, Source, SourceError, Step, Wanted};
+use crate::progress;
+use crate::source::{self, Opened, Request, Saved, Source, SourceError, Wanted};
 use crate::status::Status;
 use crate::terminal;
 
@@ -40,9 +40,6 @@ pub(crate) struct SourceArgument {
     /// Source of the page tables [default: this machine, by /proc/kcore]
     #[arg(value_name = "SOURCE", value_parser = source_parser())]
     source: Option<Source>,
-
-    #[command(flatten)]
-    pausing: Pausing,
 }
 
 impl SourceArgument {
@@ -51,14 +48,8 @@ impl SourceArgument {
         self.source.as_ref()
     }
 
-    /// Opens a SOURCE that was named in another place.
-    pub(crate) fn open_named(&self, source: &str, wanted: Wanted) -> Result<Opened, Failure> {
-        let source = Source::parse(source.into()).map_err(|why| Failure::Wrong(why.to_string()))?;
-        open(&source, wanted, self.pausing)
-    }
-
-    pub(crate) fn open(&self, wanted: Wanted) -> Result<Opened, Failure> {
-        open(self.source.as_ref().unwrap_or(&Source::Live), wanted, self.pausing)
+    pub(crate) fn open(&self, wanted: Wanted, pausing: Pausing) -> Result<Opened, Failure> {
+        open(self.source.as_ref().unwrap_or(&Source::Live), wanted, pausing)
     }
 }
 
@@ -99,58 +90,16 @@ pub(crate) fn open(source: &Source, wanted: Wanted, pausing: Pausing) -> Result<
 
 /// Opens a source, and shows progress meanwhile.
 pub(crate) fn open_quietly(source: &Source, wanted: Wanted, pausing: Pausing) -> Result<Opened, Failure> {
-    let progress = Progress::default();
-    let opened = source::open(source, wanted, pausing.into(), &|step| progress.show(step));
-    progress.clear();
-    let mut opened = opened?;
+    progress::begin("opening the SOURCE");
+    let mut opened = source::open(source, Request { wanted, progress: &progress::show }, pausing.into())?;
+    // Commands name their own steps.
+    progress::begin("working");
     // A VM's words or any file name can be in it.
     match &mut opened {
         Opened::Tables(tables) => tables.name = line(&tables.name),
         Opened::Saved(saved) => saved.name = line(&saved.name),
     }
     Ok(opened)
-}
-
-/// A line on a terminal, for steps that take longer than a second.
-struct Progress {
-    start: Instant,
-    shown: std::cell::Cell<Option<Instant>>,
-}
-
-impl Default for Progress {
-    fn default() -> Self {
-        Self { start: Instant::now(), shown: std::cell::Cell::new(None) }
-    }
-}
-
-/// Returns true if stderr is the terminal of this process. In the background writing to it could stop the program, and a
-/// guest would be halted meanwhile.
-fn is_in_front() -> bool {
-    let stderr = io::stderr();
-    stderr.is_terminal()
-        && rustix::termios::tcgetpgrp(&stderr).is_ok_and(|group| group == rustix::process::getpgrp())
-}
-
-impl Progress {
-    fn show(&self, step: Step) {
-        let now = Instant::now();
-        let recent = self.shown.get().is_some_and(|shown| now - shown < Duration::from_millis(100));
-        if recent || now - self.start < Duration::from_secs(1) || !is_in_front() {
-            return;
-        }
-        self.shown.set(Some(now));
-        let total =
-            step.total.map(|total| format!(" of {}", crate::size::grouped(total))).unwrap_or_default();
-        // If stderr is gone, progress is of no use.
-        let _ = write!(io::stderr(), "\r\x1b[K{}: {}{total}", step.what, crate::size::grouped(step.done));
-    }
-
-    fn clear(&self) {
-        if self.shown.get().is_some() {
-            // As above.
-            let _ = write!(io::stderr(), "\r\x1b[K");
-        }
-    }
 }
 
 /// Why a command failed.

@@ -25,6 +25,7 @@ pub(crate) use options::Options;
 
 use std::path::Path;
 
+use crate::progress;
 use crate::status::Status;
 use crate::terminal;
 use failure::Failure;
@@ -32,6 +33,7 @@ use reported::Reported;
 
 /// Reads all files and prints the report.
 pub(crate) fn run(options: &Options) -> Status {
+    progress::begin("reading reports");
     let outcome = report(options).and_then(|reported| written(options, reported));
     let printed = match &outcome {
         Ok(reported) if options.json => terminal::print_document(&document::of(reported)),

@@ -16,22 +16,22 @@ use clap::Args;
 use serde_json::Value;
 
 use super::names::SymbolsArgument;
-use super::pausing::Pausing;
+use super::options::MapOptions;
 use super::reading::{Failure, SOURCES, concluded, once, open, source_parser, view};
-use crate::linux::regions::linear;
 use crate::source::{Source, Wanted};
 use crate::status::Status;
 use crate::terminal;
 pub(crate) use document::counts;
 pub(crate) use findings::Findings;
-pub(crate) use machines::{Facts, Machine, quoted};
+pub(crate) use machines::{Facts, Machine};
 pub(crate) use report::share;
 use who::Who;
 
 /// Show the linear map of an arm64 kernel at a glance, and why it is as it is
 ///
 /// Leaves by size, memory for tables, TLB entries; the savings of large leaves; the reasons that it is in pages, seen
-/// or inferred; and remedies. Of several SOURCEs, one row each. Exit status: 0, or 2 for an error; then those of
+/// or inferred; and remedies. Of several SOURCEs, one row each. --range shows a part of the linear map: leaves that
+/// translate an address of it count as a whole. Exit status: 0, or 2 for an error; then those of
 /// several that can be read are shown.
 #[derive(Args)]
 #[command(args_override_self = true, after_long_help = SOURCES)]
@@ -41,47 +41,50 @@ pub(crate) struct Options {
     sources: Vec<Source>,
 
     #[command(flatten)]
-    pausing: Pausing,
+    map: MapOptions,
 
-    /// Show whose pages are read-only or taken away, and the cost of each owner
+    /// Show who has the memory, by which evidence, and the cost of each owner
     #[arg(long)]
     who: bool,
 
     #[command(flatten)]
     symbols: SymbolsArgument,
-
-    /// Print one JSON document
-    #[arg(long, conflicts_with = "csv")]
-    pub(crate) json: bool,
-
-    /// Print comma-separated values, one row a machine
-    #[arg(long)]
-    csv: bool,
 }
 
 /// Reads the map and reports the result.
 pub(crate) fn run(options: &Options) -> Status {
-    concluded("stat", options.json, stat(options))
+    concluded("stat", options.map.form.json, stat(options))
 }
 
 fn stat(options: &Options) -> Result<Status, Failure> {
     once(&options.sources)?;
+    if !options.who {
+        options.symbols.refuse("owners are not shown without --who")?;
+    }
     let only = match options.sources.as_slice() {
         [] => &Source::Live,
         [only] => only,
+        _ if options.who => {
+            let why =
+                "--who does not apply: it shows the owners of one machine, and several SOURCEs are named";
+            return Err(Failure::Wrong(why.to_owned()));
+        }
         several => return all(options, several),
     };
-    if options.csv {
+    let form = options.map.form;
+    if form.csv && !options.who {
         return all(options, std::slice::from_ref(only));
     }
-    let opened = open(only, Wanted::All, options.pausing)?;
+    let opened = open(only, Wanted::All, options.map.pausing)?;
     let view = view(&opened)?;
-    let findings = Findings::of(&view)?;
-    let who = options
-        .who
-        .then(|| Who::of(&view, &options.symbols.names(&view)?, &[linear(view.geometry)]))
-        .transpose()?;
-    if options.json {
+    let range = options.map.selection.linear(&view, "stat")?;
+    let who = options.who.then(|| Who::of(&view, &options.symbols.names(&view)?, range)).transpose()?;
+    if let Some(who) = who.as_ref().filter(|_| form.csv) {
+        terminal::print(&who.csv())?;
+        return Ok(Status::Fine);
+    }
+    let findings = Findings::of(&view, range)?;
+    if form.json {
         let mut document = document::of(&view, &findings);
         document["who"] = who.map_or(Value::Null, |who| who.document());
         terminal::print_document(&document)?;
@@ -94,11 +97,11 @@ fn stat(options: &Options) -> Result<Status, Failure> {
 
 /// Reports several machines, one after the other; an error of one does not hide the others.
 fn all(options: &Options, sources: &[Source]) -> Result<Status, Failure> {
-    let machines: Vec<Machine> =
-        sources.iter().map(|source| Machine::read(source, options.pausing)).collect();
-    if options.json {
+    let read = |source| Machine::read(source, &options.map, "stat");
+    let machines: Vec<Machine> = sources.iter().map(read).collect();
+    if options.map.form.json {
         terminal::print_document(&machines::document(&machines))?;
-    } else if options.csv {
+    } else if options.map.form.csv {
         terminal::print(&machines::csv(&machines))?;
     } else {
         terminal::print(&machines::text(&machines))?;

@@ -16,12 +16,14 @@ pub(crate) use experiment::core;
 pub(crate) use failure::Failure;
 pub(crate) use options::Options;
 
+use crate::progress;
 use crate::status::Status;
 use crate::terminal;
 use experiment::Experiment;
 
 /// Runs the workloads and prints the result.
 pub(crate) fn run(options: &Options) -> Status {
+    progress::begin("preparing the accesses");
     let outcome = experiment::run(options).and_then(|done| plotted(options, done));
     let printed = match &outcome {
         Ok(done) if options.json => terminal::print_document(&document::of(options, done)),

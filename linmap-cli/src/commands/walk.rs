@@ -11,12 +11,14 @@ mod walked;
 use clap::Args;
 use linmap::{Half, Pa, Va};
 
-use super::dump::parse_address;
 use super::names::{Names, SymbolsArgument};
-use super::reading::{Failure, SOURCES, SourceArgument, concluded, regions, view};
+use super::options::MapOptions;
+use super::reading::{Failure, SOURCES, SourceArgument, concluded, open, regions, view};
+use super::selection::parse_address;
 use crate::map::descent::path;
 use crate::map::image::Image;
 use crate::map::mappings;
+use crate::progress;
 use crate::source::{Source, VmcoreInfo, Wanted, is_address};
 use crate::status::Status;
 use crate::terminal;
@@ -25,7 +27,7 @@ use walked::Walked;
 
 /// Translate one kernel address, level by level, with every field of each descriptor
 ///
-/// Exit status: 0 it translates, or something maps the page; 1 not so; 2 error.
+/// With --pa, --region and --range say where mappings are looked for. Exit status: 0 it translates, or something maps the page; 1 not so; 2 error.
 #[derive(Args)]
 #[command(args_override_self = true, allow_missing_positional = true, after_long_help = SOURCES)]
 pub(crate) struct Options {
@@ -41,18 +43,17 @@ pub(crate) struct Options {
     pa: Option<u64>,
 
     #[command(flatten)]
-    symbols: SymbolsArgument,
+    map: MapOptions,
 
-    /// Print one JSON document
-    #[arg(long)]
-    pub(crate) json: bool,
+    #[command(flatten)]
+    symbols: SymbolsArgument,
 }
 
 /// Walks the tables and reports the result.
 pub(crate) fn run(options: &Options) -> Status {
     match (options.pa, &options.va) {
-        (Some(pa), _) => concluded("mappings", options.json, map_back(options, Pa(pa))),
-        (None, Some(va)) => concluded("walk", options.json, walk(options, va)),
+        (Some(pa), _) => concluded("mappings", options.map.form.json, map_back(options, Pa(pa))),
+        (None, Some(va)) => concluded("walk", options.map.form.json, walk(options, va)),
         // The parser refuses it.
         (None, None) => Status::Error,
     }
@@ -67,8 +68,11 @@ fn map_back(options: &Options, pa: Pa) -> Result<Status, Failure> {
                 "`{va}` and --pa {pa}: either an address is walked, or a page's mappings"
             )));
         }
-        (Some(source), None) => options.source.open_named(source, Wanted::All)?,
-        (None, _) => options.source.open(Wanted::All)?,
+        (Some(source), None) => {
+            let source = Source::parse(source.into()).map_err(|why| Failure::Wrong(why.to_string()))?;
+            open(&source, Wanted::All, options.map.pausing)?
+        }
+        (None, _) => options.source.open(Wanted::All, options.map.pausing)?,
     };
     let view = view(&opened)?;
     if !view.has_addresses {
@@ -78,10 +82,16 @@ fn map_back(options: &Options, pa: Pa) -> Result<Status, Failure> {
         )));
     }
     let image = Image::find(&view).map_err(Failure::walk(&view))?;
-    let found = mappings::of(&view, pa).map_err(Failure::walk(&view))?;
-    let mapped = Mapped::new(pa, found, &regions(&view, image.as_ref()));
-    if options.json {
+    let regions = regions(&view, image.as_ref());
+    let parts = options.map.selection.parts(&view, &regions)?;
+    let ranges: Vec<(Va, Va)> = parts.iter().map(|part| part.range).collect();
+    progress::begin("looking for mappings");
+    let found = mappings::of(&view, pa, &ranges).map_err(Failure::walk(&view))?;
+    let mapped = Mapped::new(pa, found, &regions);
+    if options.map.form.json {
         terminal::print_document(&mapped.document(&view))?;
+    } else if options.map.form.csv {
+        terminal::print(&mapped.csv())?;
     } else {
         terminal::print(&mapped.report(&view))?;
     }
@@ -92,8 +102,11 @@ fn walk(options: &Options, asked: &str) -> Result<Status, Failure> {
     if let Some(mistaken) = mistaken(asked, options.source.given()) {
         return Err(Failure::Wrong(mistaken));
     }
+    options.map.selection.refuse(
+        "one address is translated; `linmap walk --pa` looks for mappings in a part of the addresses, and `linmap dump` prints one",
+    )?;
     // The address of a symbol is known only after everything was read.
-    let opened = options.source.open(Wanted::All)?;
+    let opened = options.source.open(Wanted::All, options.map.pausing)?;
     let view = view(&opened)?;
     let names = options.symbols.names(&view)?;
     let info = view.kernel.info.as_ref();
@@ -113,8 +126,10 @@ fn walk(options: &Options, asked: &str) -> Result<Status, Failure> {
     let region = regions(&view, image.as_ref()).name_at(va);
     let path = path(&view.bounded(), view.geometry, view.root, va).map_err(Failure::walk(&view))?;
     let walked = Walked { va, symbol, region, path };
-    if options.json {
+    if options.map.form.json {
         terminal::print_document(&walked.document(&view))?;
+    } else if options.map.form.csv {
+        terminal::print(&walked.csv(&view))?;
     } else {
         terminal::print(&report::of(&view, &walked))?;
     }

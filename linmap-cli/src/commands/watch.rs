@@ -15,7 +15,8 @@ use std::time::{Duration, Instant};
 use clap::Args;
 
 use super::names::SymbolsArgument;
-use super::pausing::{Pausing, parse_time};
+use super::options::MapOptions;
+use super::pausing::parse_time;
 use super::reading::{Failure, SOURCES, concluded, open_quietly, source_parser, view};
 use crate::map::view::View;
 use crate::source::{Source, Wanted};
@@ -25,7 +26,7 @@ use history::{History, Reading};
 
 /// Show the linear map of a machine over time: leaves, splits and collapses, and who has the memory
 ///
-/// On a terminal it is a view that is drawn anew; elsewhere one line a reading. A change that is undone before the next
+/// On a terminal it is a view that is drawn anew; elsewhere one line, row or document a reading. A change that is undone before the next
 /// reading is not seen. Later readings that fail are counted, and the next one is tried; the first has to succeed.
 /// Ends with Ctrl-C, or after --count readings. Exit status: 0, or 2 for an error.
 #[derive(Args)]
@@ -50,24 +51,16 @@ pub(crate) struct Options {
     #[arg(long, value_name = "FILE")]
     openmetrics: Option<PathBuf>,
 
-    /// Print one JSON document a line for each reading
-    #[arg(long, conflicts_with = "csv")]
-    pub(crate) json: bool,
-
-    /// Print comma-separated values, one row for each reading
-    #[arg(long)]
-    csv: bool,
-
     #[command(flatten)]
     symbols: SymbolsArgument,
 
     #[command(flatten)]
-    pausing: Pausing,
+    map: MapOptions,
 }
 
 /// Reads the map again and again, and reports each reading.
 pub(crate) fn run(options: &Options) -> Status {
-    concluded("watch", options.json, watch(options))
+    concluded("watch", options.map.form.json, watch(options))
 }
 
 fn watch(options: &Options) -> Result<Status, Failure> {
@@ -99,16 +92,17 @@ fn watch(options: &Options) -> Result<Status, Failure> {
 /// Reads the map once. Facts that the source lacks are noted at the first reading alone.
 fn read(source: &Source, options: &Options, is_first: bool) -> Result<Reading, Failure> {
     let begun = Instant::now();
-    let opened = open_quietly(source, Wanted::All, options.pausing)?;
+    let opened = open_quietly(source, Wanted::All, options.map.pausing)?;
     let view = if is_first { view(&opened)? } else { View::of(&opened)? };
-    Reading::of(&view, &options.symbols, begun.elapsed())
+    let range = options.map.selection.linear(&view, "watch")?;
+    Reading::of(&view, range, &options.symbols, begun.elapsed())
 }
 
 /// Shows the newest reading. Returns false if nobody reads it any more.
 fn show(options: &Options, history: &History) -> Result<bool, Failure> {
-    Ok(if options.json {
+    Ok(if options.map.form.json {
         terminal::print_on(&format!("{}\n", lines::json(history)))?
-    } else if options.csv {
+    } else if options.map.form.csv {
         terminal::print_on(&lines::csv(history))?
     } else if terminal::is_terminal() {
         terminal::repaint(&screen::of(history))?

@@ -4,8 +4,8 @@ use std::ops::ControlFlow;
 
 use linmap::{Attributes, Entry, MemoryType, Pa, Va};
 
-use super::descent::descend;
 use super::permissions::el1_executes;
+use super::runs::descend_runs;
 use super::view::{View, WalkError};
 use crate::source::{EntryKind, SavedRun};
 
@@ -26,25 +26,29 @@ pub(crate) struct Mapping {
     pub(crate) valid: bool,
 }
 
-/// Returns every mapping of an address in memory, in order of their addresses, and at most [`MAX_MAPPINGS`] of them.
-pub(crate) fn of(view: &View<'_>, pa: Pa) -> Result<Vec<Mapping>, WalkError> {
+/// Returns every mapping of an address in memory at addresses of these ranges, in their order, and at most [`MAX_MAPPINGS`]
+/// of them.
+pub(crate) fn of(view: &View<'_>, pa: Pa, ranges: &[(Va, Va)]) -> Result<Vec<Mapping>, WalkError> {
     let mut mappings = Vec::new();
-    let _ = descend(&view.bounded(), view.geometry, view.root, view.extent, |found| {
-        let Entry::Leaf(leaf) = found.entry else { return ControlFlow::Continue(()) };
-        let bytes = view.geometry.level_size(found.level);
-        let offset = pa.0.wrapping_sub(leaf.oa.0);
-        if offset >= bytes {
-            return ControlFlow::Continue(());
-        }
-        mappings.push(Mapping {
-            va: Va(found.va.0.wrapping_add(offset)),
-            bytes,
-            attributes: found.limits.restrict(leaf.attributes),
-            contiguous: leaf.contiguous,
-            valid: leaf.valid,
-        });
-        if mappings.len() < MAX_MAPPINGS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
-    })?;
+    for (first, last) in ranges {
+        let _ = descend_runs(view, (*first, *last), |entries| {
+            let found = entries.first;
+            let Entry::Leaf(leaf) = found.entry else { return ControlFlow::Continue(()) };
+            let offset = pa.0.wrapping_sub(leaf.oa.0);
+            let va = Va(found.va.0.wrapping_add(offset));
+            if offset >= entries.bytes || va < *first || *last < va {
+                return ControlFlow::Continue(());
+            }
+            mappings.push(Mapping {
+                va,
+                bytes: view.geometry.level_size(found.level),
+                attributes: found.limits.restrict(leaf.attributes),
+                contiguous: leaf.contiguous,
+                valid: leaf.valid,
+            });
+            if mappings.len() < MAX_MAPPINGS { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        })?;
+    }
     Ok(mappings)
 }
 

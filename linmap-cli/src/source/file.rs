@@ -10,27 +10,27 @@ use super::error::Problem;
 use super::input::{self, Input};
 use super::kdump::{self, Kdump};
 use super::memory::{Memory, Piece, Pieces};
+use super::opened::Place;
 use super::packed::{self, Packing};
 use super::regime::{Regime, RegimeError};
 use super::vmcoreinfo::VmcoreInfo;
-use super::{Kernel, Opened, Step, Tables, Wanted, compressed, flattened, mapped, saved, search};
+use super::{Kernel, Opened, Request, Step, Tables, compressed, flattened, mapped, saved, search};
 use crate::printable::line;
 
 /// More files than a split core has.
 const MAX_FILES: usize = 4096;
 
-/// A name, the wanted tables and whom to tell: what all kinds of files are read with.
+/// A name and a request: what all kinds of files are read with.
 #[derive(Clone, Copy)]
 struct Reading<'a> {
     name: &'a str,
-    wanted: Wanted,
-    progress: &'a dyn Fn(Step),
+    request: Request<'a>,
 }
 
 /// Opens a file of any kind, or a directory with the parts of a split core.
-pub(super) fn open(path: &Path, wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Opened, Problem> {
+pub(super) fn open(path: &Path, request: Request<'_>) -> Result<Opened, Problem> {
     let name = line(&path.to_string_lossy());
-    let reading = Reading { name: &name, wanted, progress };
+    let reading = Reading { name: &name, request };
     if path.is_dir() {
         return open_kdump(directory(path)?, reading);
     }
@@ -38,8 +38,8 @@ pub(super) fn open(path: &Path, wanted: Wanted, progress: &dyn Fn(Step)) -> Resu
 }
 
 /// Reads the standard input, of any kind.
-pub(super) fn open_standard(wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Opened, Problem> {
-    read(input::standard()?, Reading { name: "-", wanted, progress })
+pub(super) fn open_standard(request: Request<'_>) -> Result<Opened, Problem> {
+    read(input::standard()?, Reading { name: "-", request })
 }
 
 fn read(input: Input, reading: Reading<'_>) -> Result<Opened, Problem> {
@@ -58,7 +58,7 @@ fn read(input: Input, reading: Reading<'_>) -> Result<Opened, Problem> {
     let from = beginning.chain(from);
     match packing {
         Some(packing) => {
-            let (file, bytes) = packed::unpacked(packing, from, reading.progress)?;
+            let (file, bytes) = packed::unpacked(packing, from, reading.request.progress)?;
             read_file(file, bytes, reading)
         }
         None => read_saved(&beginning, from, reading),
@@ -137,33 +137,33 @@ fn directory(path: &Path) -> Result<Vec<Bytes>, Problem> {
 
 fn open_kdump(
     files: impl IntoIterator<Item = Bytes>,
-    Reading { name, wanted, progress }: Reading<'_>,
+    Reading { name, request }: Reading<'_>,
 ) -> Result<Opened, Problem> {
     let core = Kdump::open(files)?;
     let (ram, info, notes) = (core.ram(), core.info()?, core.notes());
     let memory = Memory::new(ram.iter().cloned(), Box::new(core));
-    let search = || confirmed(search::in_memory(&ram, memory.from(), progress), &memory);
+    let search = || confirmed(search::in_memory(&ram, memory.from(), request.progress), &memory);
     let (info, regime) = told_or_found(info, &memory, search)?;
     // What was read to find it is no news.
     let _ = memory.from().remark();
     let kernel = Kernel { info: Some(info), ..Kernel::default() };
-    let mut tables = Tables::read(format!("core `{name}`"), regime, memory, kernel, wanted, progress)?;
+    let mut tables = Tables::read(Place { name: format!("core `{name}`"), regime, memory }, kernel, request)?;
     tables.notes.extend(notes);
     Ok(Opened::Tables(tables.into()))
 }
 
-fn open_core(bytes: Bytes, Reading { name, wanted, progress }: Reading<'_>) -> Result<Opened, Problem> {
+fn open_core(bytes: Bytes, Reading { name, request }: Reading<'_>) -> Result<Opened, Problem> {
     let core = Core::read(&bytes)?;
     let ram: Vec<_> = core.pieces.iter().map(Piece::range).collect();
     let file = bytes.plain().map(File::try_clone).transpose()?;
     let memory = Memory::new(ram.clone(), Box::new(Pieces::new(bytes, core.pieces.clone())));
     let search = || match &file {
-        Some(file) => found_in(file, &core.pieces, &memory, progress),
-        None => confirmed(search::in_memory(&ram, memory.from(), progress), &memory),
+        Some(file) => found_in(file, &core.pieces, &memory, request.progress),
+        None => confirmed(search::in_memory(&ram, memory.from(), request.progress), &memory),
     };
     let (info, regime) = told_or_found(core.info, &memory, search)?;
     let kernel = Kernel { info: Some(info), ..Kernel::default() };
-    let tables = Tables::read(format!("core `{name}`"), regime, memory, kernel, wanted, progress)?;
+    let tables = Tables::read(Place { name: format!("core `{name}`"), regime, memory }, kernel, request)?;
     Ok(Opened::Tables(tables.into()))
 }
 

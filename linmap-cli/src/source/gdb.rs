@@ -31,10 +31,10 @@ use self::facts::Before;
 use self::stub::Stub;
 use super::error::{Halted, Problem, and_released};
 use super::memory::{Each, Memory, Physical, Unreadable};
-use super::opened::with_note;
+use super::opened::{Place, with_note};
 use super::pause::{Limit, Pause};
 use super::regime::Regime;
-use super::{Cpu, Step, Tables, Wanted, interrupts};
+use super::{Cpu, Request, Tables, interrupts};
 
 /// The time in which a stub has to confirm that its target runs; the target does not wait for that.
 const GOODBYE: Duration = Duration::from_secs(5);
@@ -49,12 +49,7 @@ pub(super) enum Address<'a> {
 }
 
 /// Reads the tables through a stub.
-pub(super) fn open(
-    address: &str,
-    wanted: Wanted,
-    pause: Pause,
-    progress: &dyn Fn(Step),
-) -> Result<Tables, Problem> {
+pub(super) fn open(address: &str, request: Request<'_>, pause: Pause) -> Result<Tables, Problem> {
     let addresses = resolve(address).map_err(GdbError::from)?;
     let held = interrupts::hold();
     let mut attached = Attached::to(Address::Tcp(&addresses), pause)?;
@@ -62,7 +57,7 @@ pub(super) fn open(
     let mut before = Before::Unknown;
     let read = attached.greet().and_then(|()| {
         before = Before::of(&attached.stub);
-        attached.tables(format!("gdbstub {address}"), [], wanted, progress)
+        attached.tables(format!("gdbstub {address}"), [], request)
     });
     let read = read.map(|mut tables| {
         tables.cpu.midrs = attached.midrs();
@@ -163,8 +158,7 @@ impl Attached {
         &mut self,
         name: String,
         ram: impl IntoIterator<Item = Range<Pa>>,
-        wanted: Wanted,
-        progress: &dyn Fn(Step),
+        request: Request<'_>,
     ) -> Result<Tables, Problem> {
         let looked = self.look()?;
         if !self.stub_mut()?.be_physical().map_err(GdbError::from)? {
@@ -172,7 +166,7 @@ impl Attached {
         }
         let memory = Memory::new(ram, Box::new(Through(self.stub.clone())));
         let regime = looked.regime.behind_trampoline(memory.from());
-        let mut tables = Tables::read_within(self.limit, name, regime, memory, wanted, progress)?;
+        let mut tables = Tables::read_within(self.limit, Place { name, regime, memory }, request)?;
         tables.cpu = looked.cpu;
         tables.learn();
         tables.lack(self.stub.ended());

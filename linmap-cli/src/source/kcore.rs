@@ -15,13 +15,14 @@ use super::bytes::Bytes;
 use super::core::Core;
 use super::error::Problem;
 use super::memory::{Memory, Piece, Pieces};
+use super::opened::Place;
 use super::regime::Regime;
-use super::{Cpu, Kernel, Step, Tables, Wanted};
+use super::{Cpu, Kernel, Request, Tables};
 
 const PATH: &str = "/proc/kcore";
 
 /// Reads the tables of the running kernel.
-pub(super) fn open(wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Tables, Problem> {
+pub(super) fn open(request: Request<'_>) -> Result<Tables, Problem> {
     if !cfg!(all(target_arch = "aarch64", target_endian = "little")) {
         return Err(LiveError::Machine(std::env::consts::ARCH).into());
     }
@@ -41,7 +42,7 @@ pub(super) fn open(wanted: Wanted, progress: &dyn Fn(Step)) -> Result<Tables, Pr
     let regime = Regime::of_vmcoreinfo(&info, memory.from())?;
     let command_line = fs::read_to_string("/proc/cmdline").ok().map(|line| line.trim().to_owned());
     let kernel = Kernel { info: Some(info), command_line };
-    let tables = Tables::read(PATH.to_owned(), regime, memory, kernel, wanted, progress)?;
+    let tables = Tables::read(Place { name: PATH.to_owned(), regime, memory }, kernel, request)?;
     Ok(Tables { cpu: Cpu { midrs: midrs(), ..Cpu::default() }, ..tables })
 }
 

@@ -55,23 +55,18 @@ pub(crate) use saved::{cpu_document, kernel_document, limits_document, row as du
 pub(crate) use seconds::Seconds;
 pub(crate) use snapshot::{Snapshot, Unread};
 pub(crate) use vmcoreinfo::VmcoreInfo;
-pub(crate) use wanted::{Step, Wanted};
+pub(crate) use wanted::{Request, Wanted};
+
+use crate::progress::Step;
 
 /// Reads the wanted tables of a SOURCE. If a guest has to be halted, `pause` says for how long.
-///
-/// `progress` is called thousands of times; it decides which steps take long enough to be shown.
-pub(crate) fn open(
-    source: &Source,
-    wanted: Wanted,
-    pause: Pause,
-    progress: &dyn Fn(Step),
-) -> Result<Opened, SourceError> {
+pub(crate) fn open(source: &Source, request: Request<'_>, pause: Pause) -> Result<Opened, SourceError> {
     let opened = match source {
-        Source::File(path) => file::open(path, wanted, progress),
-        Source::Standard => file::open_standard(wanted, progress),
-        Source::Gdb(address) => gdb::open(address, wanted, pause, progress).map(|t| Opened::Tables(t.into())),
-        Source::Qemu(path) => qemu::open(path, wanted, pause, progress).map(|t| Opened::Tables(t.into())),
-        Source::Live => kcore::open(wanted, progress).map(|t| Opened::Tables(t.into())),
+        Source::File(path) => file::open(path, request),
+        Source::Standard => file::open_standard(request),
+        Source::Gdb(address) => gdb::open(address, request, pause).map(|t| Opened::Tables(t.into())),
+        Source::Qemu(path) => qemu::open(path, request, pause).map(|t| Opened::Tables(t.into())),
+        Source::Live => kcore::open(request).map(|t| Opened::Tables(t.into())),
     };
     opened.map_err(|why| SourceError { subject: source.clone(), why })
 }

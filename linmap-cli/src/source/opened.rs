@@ -13,7 +13,7 @@ use super::pause::{Limit, Within};
 use super::regime::{Regime, translate};
 use super::seconds::Seconds;
 use super::snapshot::Snapshot;
-use super::wanted::{Step, Wanted};
+use super::wanted::Request;
 use super::{boot_line, search};
 
 /// The contents of a SOURCE.
@@ -23,6 +23,14 @@ pub(crate) enum Opened {
     Tables(Box<Tables>),
     /// A dump of them.
     Saved(Box<Saved>),
+}
+
+/// The place of tables: the name of what has them, for people, their root and geometry, and the memory that they are in.
+#[derive(Debug)]
+pub(super) struct Place {
+    pub(super) name: String,
+    pub(super) regime: Regime,
+    pub(super) memory: Memory,
 }
 
 /// The tables of the upper half, and the known facts about their kernel.
@@ -53,40 +61,21 @@ pub(crate) struct Tables {
 
 impl Tables {
     /// Reads tables from memory that is not halted for it.
-    pub(super) fn read(
-        name: String,
-        regime: Regime,
-        memory: Memory,
-        kernel: Kernel,
-        wanted: Wanted,
-        progress: &dyn Fn(Step),
-    ) -> Result<Self, Problem> {
-        let tables = Self::read_within(Limit::NONE, name, regime, memory, wanted, progress)?;
-        Ok(Self { kernel, ..tables })
+    pub(super) fn read(place: Place, kernel: Kernel, request: Request<'_>) -> Result<Self, Problem> {
+        Ok(Self { kernel, ..Self::read_within(Limit::NONE, place, request)? })
     }
 
     /// Reads tables while a guest is halted. After the limit, tables that were not read are missing.
-    pub(super) fn read_within(
-        limit: Limit,
-        name: String,
-        regime: Regime,
-        memory: Memory,
-        wanted: Wanted,
-        progress: &dyn Fn(Step),
-    ) -> Result<Self, Problem> {
-        let Regime { root, geometry } = regime;
-        let from = Within { memory: memory.from(), limit };
-        let snapshot = Snapshot::read(&from, geometry, root, wanted, progress)?;
-        Self::of(snapshot, name, regime, memory)
+    pub(super) fn read_within(limit: Limit, place: Place, request: Request<'_>) -> Result<Self, Problem> {
+        let Regime { root, geometry } = place.regime;
+        let from = Within { memory: place.memory.from(), limit };
+        let snapshot = Snapshot::read(&from, geometry, root, request)?;
+        Self::of(snapshot, place)
     }
 
     /// Returns tables that were read, if there is a root among them.
-    pub(super) fn of(
-        snapshot: Snapshot,
-        name: String,
-        regime: Regime,
-        memory: Memory,
-    ) -> Result<Self, Problem> {
+    pub(super) fn of(snapshot: Snapshot, place: Place) -> Result<Self, Problem> {
+        let Place { name, regime, memory } = place;
         let Regime { root, geometry } = regime;
         match (snapshot.ended(), snapshot.unread().first()) {
             (Some(Unreadable::Gone(_)), _) => Err(Problem::Lost),

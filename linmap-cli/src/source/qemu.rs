@@ -29,21 +29,16 @@ use self::passes::Halting;
 use self::stub::{BorrowedStub, GOODBYE};
 use super::error::{Problem, and_released};
 use super::memory::Memory;
-use super::opened::with_note;
+use super::opened::{Place, with_note};
 use super::pause::Pause;
-use super::{Step, Tables, Wanted};
+use super::{Request, Tables};
 
 /// Reads the tables of the guest.
-pub(super) fn open(
-    path: &Path,
-    wanted: Wanted,
-    pause: Pause,
-    progress: &dyn Fn(Step),
-) -> Result<Tables, Problem> {
+pub(super) fn open(path: &Path, request: Request<'_>, pause: Pause) -> Result<Tables, Problem> {
     let mut monitor = Monitor::connect(path).map_err(QemuError::from)?;
     let guest = Guest::of(&mut monitor)?;
     let lent = BorrowedStub::from(&mut monitor, pause)?;
-    let (read, halted) = read(&lent, guest, pause, wanted, progress);
+    let (read, halted) = read(&lent, guest, pause, request);
     let (left, stood) = (lent.left_halted(), !lent.goes_on());
     let released = lent.give_back();
     let paused = (!stood).then_some(halted);
@@ -84,19 +79,18 @@ fn read(
     lent: &BorrowedStub<'_>,
     mut guest: Guest,
     pause: Pause,
-    wanted: Wanted,
-    progress: &dyn Fn(Step),
+    request: Request<'_>,
 ) -> (Result<Tables, Problem>, Duration) {
     if lent.was_running()
-        && !wanted.is_small()
+        && !request.wanted.is_small()
         && let Some(readable) = guest.readable.take()
     {
         let mut halting = Halting { lent, pause, halted: Duration::ZERO };
-        let read = halting.read((guest.name, guest.ram), Box::new(readable.pieces), wanted, progress);
+        let read = halting.read((guest.name, guest.ram), Box::new(readable.pieces), request);
         return (read, halting.halted);
     }
     let begun = Instant::now();
-    (read_halted(lent, guest, pause, wanted, progress), begun.elapsed())
+    (read_halted(lent, guest, pause, request), begun.elapsed())
 }
 
 /// Halts the guest and reads all of it.
@@ -104,19 +98,19 @@ fn read_halted(
     lent: &BorrowedStub<'_>,
     guest: Guest,
     pause: Pause,
-    wanted: Wanted,
-    progress: &dyn Fn(Step),
+    request: Request<'_>,
 ) -> Result<Tables, Problem> {
     let _ahead = Ahead::of_others();
     let mut attached = lent.attach(pause)?;
     let read = attached.greet().and_then(|()| {
         let Some(readable) = guest.readable else {
-            return attached.tables(guest.name, guest.ram, wanted, progress);
+            return attached.tables(guest.name, guest.ram, request);
         };
         let memory = Memory::new(guest.ram, Box::new(readable.pieces));
         let looked = attached.look()?;
         let regime = looked.regime.behind_trampoline(memory.from());
-        let tables = Tables::read_within(attached.limit(), guest.name, regime, memory, wanted, progress)?;
+        let place = Place { name: guest.name, regime, memory };
+        let tables = Tables::read_within(attached.limit(), place, request)?;
         Ok(Tables { cpu: looked.cpu, ..tables })
     });
     // The monitor confirms later that the guest runs.

@@ -10,10 +10,10 @@ use linmap::{
     Attributes, Descriptor, Entry, Geometry, GeometryError, Granule, OaFormat, Pa, ReadTables, Slot, Va,
 };
 
-use super::Wanted;
 use super::memory::Physical;
 use super::snapshot::{Snapshot, Unread};
 use super::vmcoreinfo::VmcoreInfo;
+use super::{Request, Wanted};
 
 /// Tables of the upper half, as hardware is told of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -176,8 +176,8 @@ impl Claim {
     /// Returns true if these tables map the symbol to its own address, by a leaf of this format.
     fn is_proved_by(&self, regime: Regime, memory: &dyn Physical) -> Result<bool, Box<Unread>> {
         let (geometry, symbol) = (regime.geometry, self.symbol);
-        let wanted = Wanted::Range(symbol, symbol);
-        let Ok(tables) = Snapshot::read(memory, geometry, regime.root, wanted, &|_| ()) else {
+        let request = Request { wanted: Wanted::Range(symbol, symbol), progress: &|_| () };
+        let Ok(tables) = Snapshot::read(memory, geometry, regime.root, request) else {
             return Ok(false);
         };
         let Some(leaf) = translate(&tables, regime, symbol).map_err(Box::new)? else { return Ok(false) };

@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use linmap::{Descriptor, Entry, Geometry, Half, Level, Pa, ReadTables, Slot, Va};
 
 use super::memory::{Physical, Unreadable};
-use super::{Step, Wanted};
+use super::{Request, Step, Wanted};
 use runs::{Run, Runs};
 
 /// The most tables: those of 8 TiB in 4K pages.
@@ -111,11 +111,10 @@ impl Snapshot {
         from: &dyn Physical,
         geometry: Geometry,
         root: Pa,
-        wanted: Wanted,
-        progress: &dyn Fn(Step),
+        request: Request<'_>,
     ) -> Result<Self, TooMany> {
         let mut snapshot = Self::default();
-        snapshot.read_again(from, (geometry, root), wanted, &|_, _| false, progress)?;
+        snapshot.read_again(from, (geometry, root), request, &|_, _| false)?;
         Ok(snapshot)
     }
 
@@ -125,19 +124,25 @@ impl Snapshot {
         &mut self,
         from: &dyn Physical,
         (geometry, root): (Geometry, Pa),
-        wanted: Wanted,
+        request: Request<'_>,
         again: &dyn Fn(Level, Pa) -> bool,
-        progress: &dyn Fn(Step),
     ) -> Result<Pass, TooMany> {
         (self.ended, self.last) = (None, Default::default());
         let (mut pass, mut reached) = (Pass::default(), HashSet::new());
-        let Some(range) = wanted.range(geometry) else { return Ok(pass) };
+        let Some(range) = request.wanted.range(geometry) else { return Ok(pass) };
         let base = Va(geometry.base(Half::Upper));
         let mut level = geometry.root();
         let mut pending = vec![clipped(geometry, level, root, base, range)];
         loop {
             let unknown = |table: Pa, known: bool| !known || again(level, table);
-            self.read_level(from, geometry, (level, &pending), &unknown, &mut pass.differing, progress)?;
+            self.read_level(
+                from,
+                geometry,
+                (level, &pending),
+                &unknown,
+                &mut pass.differing,
+                request.progress,
+            )?;
             reached.extend(pending.iter().map(|table| table.table));
             if !self.unread.is_empty() {
                 let here: HashSet<Pa> = pending.iter().map(|table| table.table).collect();

@@ -101,7 +101,7 @@ impl Machine {
 fn opened(bytes: &[u8]) -> Result<Opened, SourceError> {
     let mut file = NamedTempFile::new().expect("a temporary file");
     file.write_all(bytes).expect("room for it");
-    open(&Source::File(file.path().into()), Wanted::All, PAUSE, &|_| ())
+    open(&Source::File(file.path().into()), Request { wanted: Wanted::All, progress: &|_| () }, PAUSE)
 }
 
 fn tables(bytes: &[u8]) -> Box<Tables> {
@@ -164,7 +164,7 @@ fn only_what_is_wanted_is_read() {
     let mut file = NamedTempFile::new().expect("a temporary file");
     file.write_all(&Machine::new(true).core()).expect("room for it");
     let source = Source::File(file.path().into());
-    let read = |wanted| match open(&source, wanted, PAUSE, &|_| ()) {
+    let read = |wanted| match open(&source, Request { wanted, progress: &|_| () }, PAUSE) {
         Ok(Opened::Tables(tables)) => (tables.snapshot.tables(), walk(&tables).is_ok()),
         other => panic!("{other:?}"),
     };

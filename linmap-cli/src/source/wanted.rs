@@ -1,6 +1,8 @@
-//! The tables that are to be read of a SOURCE, and the progress of reading.
+//! The tables that are to be read of a SOURCE, and who is told how far reading is.
 
 use linmap::Va;
+
+use crate::progress::Step;
 
 /// The tables of the upper half that are to be read. Others are not in the [`Snapshot`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,13 +23,10 @@ impl Wanted {
     }
 }
 
-/// The progress of a long step.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Step {
-    /// The step, in words such as `reading tables`.
-    pub(crate) what: &'static str,
-    /// The part that is done, in units of the step.
-    pub(crate) done: u64,
-    /// The whole, if known.
-    pub(crate) total: Option<u64>,
+/// A request to read tables.
+#[derive(Clone, Copy)]
+pub(crate) struct Request<'p> {
+    pub(crate) wanted: Wanted,
+    /// Is called thousands of times; it decides which steps take long enough to be shown.
+    pub(crate) progress: &'p dyn Fn(Step),
 }

@@ -64,6 +64,36 @@ fn the_picture_has_every_byte() {
     assert_eq!(bytes(&std::fs::read_to_string(&svg).expect("a picture"), "present-invalid"), 4096);
 }
 
+/// A page that is hidden from the linear map has the owner that its other mapping tells, or is unknown.
+#[test]
+fn hidden_pages_have_owners() {
+    let kernel = debian();
+    let (data, taken) = (crate::core::IMAGE + 0x60_0000, RAM + (80 << 20));
+    let core = kernel.core(|tables| {
+        for pa in [data, taken] {
+            tables.change(kernel.linear(pa), |word| word & !1);
+        }
+    });
+    let map = core.run("map", &["--by", "owner", "--json"]).exits(0).document();
+    assert_eq!((&map["by"], &map["invalid_bytes"]), (&"owner".into(), &8192.into()));
+    let at = |pa: u64| {
+        let number = |text: &serde_json::Value| {
+            u64::from_str_radix(&text.as_str().expect("an address")[2..], 16).expect("hex")
+        };
+        let va = kernel.linear(pa);
+        let pieces = map["pieces"].as_array().expect("pieces").iter();
+        let mut here = pieces.filter(|piece| {
+            let start = number(&piece["va"]);
+            start <= va && va - start < piece["bytes"].as_u64().expect("a number")
+        });
+        let piece = here.next().expect("a piece");
+        (piece["class"].as_str().expect("a name").to_owned(), piece["by"].as_str().map(str::to_owned))
+    };
+    assert_eq!(at(data), ("kernel data".to_owned(), Some("address".to_owned())));
+    assert_eq!(at(taken), ("present-invalid".to_owned(), None));
+    assert_eq!(at(taken + 4096), ("unknown".to_owned(), None));
+}
+
 #[test]
 fn other_addresses_have_pictures_as_well() {
     let core = debian().core(|_| {});

@@ -36,6 +36,8 @@ fn documents_are_as_written_down() {
             ("stat", &[]),
             ("stat", &["--who"]),
             ("check", &[]),
+            ("map", &[]),
+            ("map", &["--by", "owner"]),
             ("walk", &["_stext"]),
             ("walk", &["0xffff700000000000"]),
         ] {
@@ -70,6 +72,26 @@ fn saved_dumps_have_documents_as_well() {
         let from = if more.is_empty() { "the dump's own marker lines" } else { "VMCOREINFO" };
         assert_eq!(document["regions_from"], from);
         assert_eq!(document["regions"][1]["name"], "modules");
+    }
+}
+
+/// A command with documents has a schema for them, and a line without such a command has one of its own.
+#[test]
+fn every_document_has_a_schema() {
+    let help = linmap(&["--help"]).exits(0).stdout();
+    let (_, list) = help.split_once("Commands:\n").expect("a list");
+    let commands: Vec<&str> = list
+        .lines()
+        .take_while(|line| !line.is_empty())
+        .filter_map(|line| line.split_whitespace().next())
+        .collect();
+    assert!(commands.contains(&"stat") && commands.contains(&"completions"), "{commands:?}");
+    let lines = commands.iter().map(|command| vec![*command, "--json", "--nonsense"]);
+    for line in lines.chain([vec!["--json"]]) {
+        let document = linmap(&line).exits(2).document();
+        let name = document["schema"].as_str().expect("a name").replace('/', "-");
+        let schema = json_schema::read(&name);
+        assert_eq!(json_schema::faults(&schema, &document), [""; 0], "{line:?}");
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use crate::commands::names::Names;
 use crate::commands::reading::{Failure, hex};
+use crate::commands::selection::{Part, Selection};
 use crate::linux::regions::{self, Name, Regions};
 use crate::map::linear;
 use crate::map::mappings::{Contradiction, Kind, sweep};
@@ -47,8 +48,8 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// Checks all tables of a view.
-    pub(super) fn of(view: &View<'_>, regions: &Regions) -> Result<Self, Failure> {
+    /// Checks all tables of a view, and keeps the findings at these addresses.
+    pub(super) fn of(view: &View<'_>, regions: &Regions, parts: &[Part]) -> Result<Self, Failure> {
         let mut notes = Vec::new();
         if view.saved.is_some() {
             notes.push(
@@ -77,7 +78,7 @@ impl Findings {
         let mut excused = Excused::default();
         let half = (view.root, Half::Upper);
         let ended = linmap::check(&view.bounded(), view.geometry, half, &checks, |finding| {
-            if !excused.takes(&finding, regions) {
+            if Selection::has(parts, entry_address(&finding)) && !excused.takes(&finding, regions) {
                 found.add(regions.name_at(entry_address(&finding)), Found::Entry(finding));
             }
             ControlFlow::Continue(())
@@ -86,13 +87,13 @@ impl Findings {
         found.tables = tables.borrow().len();
         found.notes.extend(excused.notes());
         if view.has_addresses && found.ended_by.is_none() {
-            found.compare(view, regions);
+            found.compare(view, regions, parts);
         }
         Ok(found)
     }
 
     /// Adds the mappings of the same memory that contradict each other.
-    fn compare(&mut self, view: &View<'_>, regions: &Regions) {
+    fn compare(&mut self, view: &View<'_>, regions: &Regions, parts: &[Part]) {
         let rows = match stretches::of(view, view.extent, Permissions::Effective) {
             Ok(rows) => rows,
             // Tables that are in a loop are findings already.
@@ -104,6 +105,9 @@ impl Findings {
         };
         let mut not_cached = 0;
         sweep(&rows, |pair| {
+            if !pair.vas.iter().any(|va| Selection::has(parts, *va)) {
+                return;
+            }
             let is_linear = pair.vas.iter().any(|va| regions.of_address(*va) == Some(Name::Linear));
             match pair.kind {
                 // The library finds what is writable in the linear map.

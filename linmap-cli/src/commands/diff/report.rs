@@ -6,6 +6,8 @@ use linmap::Pa;
 use serde_json::{Value, json};
 
 use super::comparison::Diff;
+use crate::commands::csv;
+use crate::commands::options::Form;
 use crate::commands::reading::{facts, geometry, hex, schema};
 use crate::map::stretches::words;
 use crate::map::sweep::{Difference, Side};
@@ -14,8 +16,47 @@ use crate::source::EntryKind;
 use crate::terminal;
 
 /// Prints all differences.
-pub(super) fn print(diff: &Diff<'_>, json: bool) -> io::Result<()> {
-    if json { terminal::print_document(&document(diff)) } else { terminal::stream(|out| text(diff, out)) }
+pub(super) fn print(diff: &Diff<'_>, form: Form) -> io::Result<()> {
+    if form.json {
+        terminal::print_document(&document(diff))
+    } else if form.csv {
+        terminal::stream(|out| csv_rows(diff, out))
+    } else {
+        terminal::stream(|out| text(diff, out))
+    }
+}
+
+fn csv_rows(diff: &Diff<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let side = ["kind", "entry_bytes", "pa", "attributes", "contiguous", "valid", "words"];
+    let sides = ["a", "b"].iter().flat_map(|name| side.map(|column| format!("{name}_{column}")));
+    let head = ["va", "bytes"].map(str::to_owned).into_iter().chain(sides);
+    out.write_all(csv::row(head).as_bytes())?;
+    for difference in &diff.differences {
+        let place = [hex(difference.va.0), difference.bytes.to_string()];
+        let cells = place.into_iter().chain(difference.sides.iter().flat_map(cells));
+        out.write_all(csv::row(cells).as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Returns one side of a difference; a hole is empty.
+fn cells(side: &Side) -> [String; 7] {
+    const EMPTY: String = String::new();
+    match side.what {
+        EntryKind::Hole => [EMPTY; 7],
+        EntryKind::Reserved => {
+            ["reserved".to_owned(), side.entry_bytes.to_string(), EMPTY, EMPTY, EMPTY, EMPTY, EMPTY]
+        }
+        EntryKind::Leaf { oa, attributes, contiguous, valid } => [
+            "leaf".to_owned(),
+            side.entry_bytes.to_string(),
+            oa.map(|oa| hex(oa.0)).unwrap_or_default(),
+            hex(attributes.bits()),
+            contiguous.to_string(),
+            valid.to_string(),
+            words(attributes, contiguous, valid),
+        ],
+    }
 }
 
 fn text(diff: &Diff<'_>, out: &mut dyn Write) -> io::Result<()> {

@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use linmap::{Half, Va};
 use serde_json::{Value, json};
 
-use super::selection::Part;
 use crate::commands::names::Names;
 use crate::commands::reading::{Failure, document, hex};
+use crate::commands::selection::Part;
 use crate::linux::regions::Regions;
 use crate::map::stretches::{self, Permissions, words};
 use crate::map::view::View;

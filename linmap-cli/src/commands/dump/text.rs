@@ -6,9 +6,9 @@ use std::ops::ControlFlow;
 
 use linmap::{DumpError, Entry, MarkedRange, Va, dump};
 
-use super::selection::Part;
 use crate::commands::names::Names;
 use crate::commands::reading::Failure;
+use crate::commands::selection::Part;
 use crate::map::descent::{descend, path};
 use crate::map::view::View;
 use crate::terminal;

@@ -9,6 +9,7 @@ const EXAMPLES: [(&str, &[&str]); 10] = [
             "linmap stat qemu:/run/vm.sock",
             "linmap stat fleet/*.json --csv",
             "linmap stat vmcore --json",
+            "linmap stat vmcore --who --symbols System.map",
         ],
     ),
     (
@@ -18,11 +19,25 @@ const EXAMPLES: [(&str, &[&str]); 10] = [
             "sudo linmap watch --openmetrics /var/lib/node_exporter/linmap.prom > /dev/null",
         ],
     ),
-    ("map", &["linmap map vmcore --svg map.svg --by owner", "sudo linmap map --html map.html"]),
+    (
+        "map",
+        &[
+            "linmap map vmcore --svg map.svg --by owner",
+            "sudo linmap map --html map.html",
+            "linmap map vmcore --by owner --csv",
+        ],
+    ),
     ("dump", &["sudo linmap dump --json > monday.json", "linmap dump vmcore --region modules --csv"]),
-    ("check", &["linmap check vmcore", "linmap check gdb:localhost:1234 --max-pause 200ms"]),
+    (
+        "check",
+        &[
+            "linmap check vmcore",
+            "linmap check vmcore --region modules --csv",
+            "linmap check gdb:localhost:1234 --max-pause 200ms",
+        ],
+    ),
     ("walk", &["linmap walk vmcore _stext", "linmap walk qemu:/run/vm.sock 0xffff000040000000"]),
-    ("diff", &["linmap diff monday.json tuesday.json --linear"]),
+    ("diff", &["linmap diff monday.json tuesday.json --region linear"]),
     ("compare", &["linmap compare fleet/*.json"]),
     ("boot", &["linmap boot --cpus 4 --run selftest", "linmap boot --page-size 64k --ram 300G"]),
     ("plan", &["linmap plan --ram 256G", "linmap plan --sweep ram --svg ram.svg"]),

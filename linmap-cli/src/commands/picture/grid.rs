@@ -157,13 +157,14 @@ fn hover(painted: &Painted, axis: Axis, from: u64, bytes: u64, shares: &Column, 
         text += &format!("\nphysical {from:#x}-{:#x}", from.wrapping_add(bytes));
     }
     for (class, share) in shares {
-        text += &format!("\n{}: {}", painted.names[*class].0, human(share.saturating_mul(columns)));
+        text += &format!("\n{}: {}", painted.names[*class].shown(), human(share.saturating_mul(columns)));
     }
     text
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::paint::Name;
     use super::*;
     use test_support::prelude::*;
 
@@ -172,7 +173,7 @@ mod tests {
     fn painted(pieces: &[(u64, u64, usize)]) -> Painted {
         let pieces: Vec<Piece> =
             pieces.iter().map(|(va, bytes, class)| Piece { va: *va, bytes: *bytes, class: *class }).collect();
-        let names = ["large", "small"].map(|name| (name.to_owned(), 0)).to_vec();
+        let names = ["large", "small"].map(|name| Name::new(name, 0)).to_vec();
         Painted { bytes: pieces.iter().map(|piece| piece.bytes).sum(), pieces, names, invalid: 0 }
     }
 

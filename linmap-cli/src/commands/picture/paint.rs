@@ -31,6 +31,15 @@ impl By {
         }
     }
 
+    /// Returns its name on the command line and in documents.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Size => "size",
+            Self::Permission => "permission",
+            Self::Owner => "owner",
+        }
+    }
+
     pub(super) const fn prefix(self) -> &'static str {
         match self {
             Self::Size => "s",
@@ -71,13 +80,44 @@ pub(super) struct Piece {
     pub(super) class: usize,
 }
 
+/// A class: its name, how the owners in it are known, and its colour.
+#[derive(Clone, Debug)]
+pub(super) struct Name {
+    pub(super) text: String,
+    /// Such as `list, symbol`; empty for a class that is none of owners.
+    pub(super) evidence: String,
+    pub(super) color: u32,
+}
+
+impl Name {
+    pub(super) fn new(text: impl Into<String>, color: u32) -> Self {
+        Self { text: text.into(), evidence: String::new(), color }
+    }
+
+    /// Returns the class of a kind of owners.
+    fn of_owners(kind: Kind, owners: &Owners, color: u32) -> Self {
+        let known = owners.list().iter().filter(|owner| owner.kind == kind);
+        let evidence: std::collections::BTreeSet<_> = known.map(|owner| owner.by).collect();
+        let evidence: Vec<&str> = evidence.into_iter().map(crate::map::owners::By::id).collect();
+        Self { text: kind.text().to_owned(), evidence: evidence.join(", "), color }
+    }
+
+    /// Returns the name for a legend: `vmalloc [address]`.
+    pub(super) fn shown(&self) -> String {
+        if self.evidence.is_empty() {
+            self.text.clone()
+        } else {
+            format!("{} [{}]", self.text, self.evidence)
+        }
+    }
+}
+
 /// Memory and its classes.
 #[derive(Debug)]
 pub(super) struct Painted {
     /// In order of address, without overlaps.
     pub(super) pieces: Vec<Piece>,
-    /// Name and colour of each class.
-    pub(super) names: Vec<(String, u32)>,
+    pub(super) names: Vec<Name>,
     /// The bytes of all pieces, and of those that are invalid.
     pub(super) bytes: u64,
     pub(super) invalid: u64,
@@ -87,44 +127,46 @@ impl Painted {
     /// Finds the class of everything that is mapped in these rows.
     pub(super) fn of(geometry: Geometry, rows: &[SavedRun], owners: &Owners, by: By) -> Self {
         let sizes = geometry.leaf_sizes();
-        let mut names: Vec<(String, u32)> = match by {
+        let mut names: Vec<Name> = match by {
             By::Size => {
                 let large = SIZES.iter().take(sizes.len().saturating_sub(SMALLEST.len()));
                 let colors = large.chain(&SMALLEST).copied();
-                sizes.iter().map(|size| leaves::name(*size)).zip(colors).collect()
+                sizes.iter().zip(colors).map(|(size, color)| Name::new(leaves::name(*size), color)).collect()
             }
-            By::Permission => PERMISSIONS.iter().map(|(name, color)| ((*name).to_owned(), *color)).collect(),
+            By::Permission => PERMISSIONS.iter().map(|(name, color)| Name::new(*name, *color)).collect(),
             By::Owner => {
-                let kinds = Kind::ALL.iter().map(|kind| evidence(*kind, owners)).zip(OWNERS);
-                [("unknown".to_owned(), NOBODY)].into_iter().chain(kinds).collect()
+                let kinds = Kind::ALL.into_iter().zip(OWNERS);
+                let kinds = kinds.map(|(kind, color)| Name::of_owners(kind, owners, color));
+                [Name::new("unknown", NOBODY)].into_iter().chain(kinds).collect()
             }
         };
         let invalid_class = names.len();
-        names.push(("present-invalid".to_owned(), INVALID));
+        names.push(Name::new("present-invalid", INVALID));
         let mut painted = Self { pieces: Vec::new(), names, bytes: 0, invalid: 0 };
         for row in rows {
             let EntryKind::Leaf { oa, attributes, contiguous, valid } = row.what else { continue };
             painted.bytes = painted.bytes.saturating_add(row.bytes);
             if !valid {
                 painted.invalid = painted.invalid.saturating_add(row.bytes);
-                painted.add(row.va.0, row.bytes, invalid_class);
-                continue;
             }
             match (by, oa) {
+                (By::Owner, Some(oa)) => {
+                    painted.add_owned(row, oa, owners, if valid { 0 } else { invalid_class });
+                }
+                _ if !valid => painted.add(row.va.0, row.bytes, invalid_class),
                 (By::Size, _) => {
                     let size = leaves::size(geometry, row.level, contiguous);
                     painted.add(row.va.0, row.bytes, number(&sizes, size));
                 }
                 (By::Permission, _) => painted.add(row.va.0, row.bytes, permission(attributes)),
-                (By::Owner, Some(oa)) => painted.add_owned(row, oa, owners),
                 (By::Owner, None) => painted.add(row.va.0, row.bytes, 0),
             }
         }
         painted
     }
 
-    /// Adds the pieces of a row by their owners.
-    fn add_owned(&mut self, row: &SavedRun, oa: Pa, owners: &Owners) {
+    /// Adds the pieces of a row by their owners; those without one are of class `unknown`.
+    fn add_owned(&mut self, row: &SavedRun, oa: Pa, owners: &Owners, unknown: usize) {
         let mut done = 0;
         while done < row.bytes {
             let (owner, end) = owners.at(Pa(oa.0.saturating_add(done)));
@@ -133,7 +175,7 @@ impl Painted {
             self.add(
                 row.va.0.saturating_add(done),
                 bytes,
-                owner.map_or(0, |owner| 1 + owners.list()[owner].kind as usize),
+                owner.map_or(unknown, |owner| 1 + owners.list()[owner].kind as usize),
             );
             done += bytes;
         }
@@ -156,20 +198,12 @@ impl Painted {
             bytes[piece.class] = bytes[piece.class].saturating_add(piece.bytes);
         }
         let shown = |bytes: u64| if bytes == 0 { "none".to_owned() } else { crate::size::human(bytes) };
-        let class = |((name, color), bytes): (&(String, u32), u64)| Class {
-            name: format!("{name}: {}", shown(bytes)),
-            color: *color,
+        let class = |(name, bytes): (&Name, u64)| Class {
+            name: format!("{}: {}", name.shown(), shown(bytes)),
+            color: name.color,
         };
         self.names.iter().zip(bytes).map(class).collect()
     }
-}
-
-/// Returns the name of a kind of owners, with the evidence for those that there are: `vmalloc [address]`.
-fn evidence(kind: Kind, owners: &Owners) -> String {
-    let mut by: Vec<&str> =
-        owners.list().iter().filter(|owner| owner.kind == kind).map(|owner| owner.by.id()).collect();
-    by.dedup();
-    if by.is_empty() { kind.text().to_owned() } else { format!("{} [{}]", kind.text(), by.join(", ")) }
 }
 
 /// Returns the number of a size among all of them; an unknown one counts as the smallest.
@@ -211,7 +245,7 @@ mod tests {
         ];
         let of = |by| Painted::of(g, &rows, &Owners::default(), by);
         let named = |painted: &Painted| {
-            let names = painted.pieces.iter().map(|piece| painted.names[piece.class].0.clone());
+            let names = painted.pieces.iter().map(|piece| painted.names[piece.class].text.clone());
             names.collect::<Vec<_>>()
         };
         assert_eq!(named(&of(By::Size)), ["1G", "2M", "4K", "present-invalid"]);

@@ -9,6 +9,7 @@ use crate::linux::evidence::Evidence;
 use crate::linux::explanation::{Explanation, explain};
 use crate::map::image::Image;
 use crate::map::view::View;
+use crate::progress;
 
 /// The findings about one map.
 pub(crate) struct Findings {
@@ -20,13 +21,16 @@ pub(crate) struct Findings {
 }
 
 impl Findings {
-    pub(crate) fn of(view: &View<'_>) -> Result<Self, Failure> {
+    /// Finds everything about these addresses of the linear map.
+    pub(crate) fn of(view: &View<'_>, range: (Va, Va)) -> Result<Self, Failure> {
+        progress::begin("surveying the linear map");
         let walk = Failure::walk(view);
         let image = Image::find(view).map_err(&walk)?;
         let memory = image.as_ref().map(Image::memory);
-        let survey = Survey::of(view, memory.as_ref()).map_err(&walk)?;
+        let survey = Survey::of(view, range, memory.as_ref()).map_err(&walk)?;
         if survey.first.is_none() {
-            let (Va(first), Va(last)) = linmap::linear_range(view.geometry);
+            let (Va(first), Va(last)) =
+                (range.0, range.1.min(linmap::linear_range(view.geometry).1).max(range.0));
             let name = view.name();
             return Err(Failure::Wrong(format!(
                 "{name}: no linear map: nothing is mapped from {first:#x} to {last:#x}"

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 
 use super::document;
 use super::findings::Findings;
-use crate::commands::pausing::Pausing;
+use crate::commands::csv::quoted;
+use crate::commands::options::MapOptions;
 use crate::commands::reading::{Failure, open, release, schema, view};
 use crate::linux::cause::cpu_name;
 use crate::map::view::View;
@@ -49,18 +50,19 @@ pub(crate) struct Facts {
 
 impl Machine {
     /// Reads one machine. An error is reported at once and kept.
-    pub(crate) fn read(source: &Source, pausing: Pausing) -> Self {
-        let facts = Self::facts(source, pausing).map_err(|why| {
+    pub(crate) fn read(source: &Source, options: &MapOptions, command: &str) -> Self {
+        let facts = Self::facts(source, options, command).map_err(|why| {
             terminal::error(&why);
             why.to_string()
         });
         Self { source: source.to_string(), facts }
     }
 
-    fn facts(source: &Source, pausing: Pausing) -> Result<Facts, Failure> {
-        let opened = open(source, Wanted::All, pausing)?;
+    fn facts(source: &Source, options: &MapOptions, command: &str) -> Result<Facts, Failure> {
+        let opened = open(source, Wanted::All, options.pausing)?;
         let view = view(&opened)?;
-        Ok(Facts::of(&view, &Findings::of(&view)?))
+        let range = options.selection.linear(&view, command)?;
+        Ok(Facts::of(&view, &Findings::of(&view, range)?))
     }
 }
 
@@ -177,15 +179,6 @@ pub(super) fn csv(machines: &[Machine]) -> String {
     text
 }
 
-/// Returns a field of comma-separated values.
-pub(crate) fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.to_owned()
-    }
-}
-
 /// Returns the document of `docs/schema/linmap.stats-1.json`.
 pub(super) fn document(machines: &[Machine]) -> Value {
     let all: Vec<Value> = machines.iter().map(one).collect();
@@ -208,12 +201,6 @@ fn one(machine: &Machine) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn fields_are_quoted_if_they_must_be() {
-        assert_eq!(quoted("6.1.0-40-arm64"), "6.1.0-40-arm64");
-        assert_eq!(quoted("a,\"b\""), "\"a,\"\"b\"\"\"");
-    }
 
     #[test]
     fn a_row_has_all_columns() {

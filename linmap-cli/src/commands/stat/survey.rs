@@ -5,7 +5,6 @@ use std::ops::{ControlFlow, Range};
 use linmap::{Entry, Geometry, Leaf, Level, Pa, Stats, Va, Visited};
 
 use crate::linux::invalid::Pieces;
-use crate::linux::regions;
 use crate::map::linear;
 use crate::map::runs::descend_runs;
 use crate::map::view::{View, WalkError};
@@ -33,21 +32,23 @@ pub(crate) struct Survey {
 }
 
 impl Survey {
-    /// Surveys the linear map; `image` is the kernel's memory, if it is known.
-    pub(crate) fn of(view: &View<'_>, image: Option<&Range<Pa>>) -> Result<Self, WalkError> {
+    /// Surveys these addresses of the linear map; `image` is the kernel's memory, if it is known.
+    pub(crate) fn of(view: &View<'_>, range: (Va, Va), image: Option<&Range<Pa>>) -> Result<Self, WalkError> {
         let g = view.geometry;
-        let (first, last) = linmap::linear_range(g);
+        let (_, half) = linmap::linear_range(g);
         let mut surveyor = Surveyor::new(g, image.cloned());
         surveyor.survey.stats = Stats::ROOT;
         surveyor.survey.offset = linear::offset(view)?.unwrap_or(0);
-        surveyor.walk(view, (first, last))?;
+        if range.0 <= half {
+            surveyor.walk(view, (range.0, range.1.min(half)))?;
+        }
         // A kernel with 52 VA bits can use more than half of them; the tables on the way there count only if it does.
-        let (_, end) = regions::linear(g);
-        if end > last {
+        if range.1 > half {
+            let rest = (range.0.max(Va(half.0 + 1)), range.1);
             let mut beyond = Surveyor::new(g, image.cloned());
-            beyond.walk(view, (Va(last.0 + 1), end))?;
+            beyond.walk(view, rest)?;
             if beyond.survey.first.is_some() {
-                surveyor.walk(view, (Va(last.0 + 1), end))?;
+                surveyor.walk(view, rest)?;
             }
         }
         Ok(surveyor.survey)

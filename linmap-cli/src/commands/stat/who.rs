@@ -10,6 +10,7 @@ use std::ops::ControlFlow;
 use linmap::{Entry, Level, Pa, Va};
 use serde_json::{Value, json};
 
+use crate::commands::csv::quoted;
 use crate::commands::names::Names;
 use crate::commands::owners::{self, Known};
 use crate::commands::reading::{Failure, regions};
@@ -101,7 +102,7 @@ struct Part {
 
 impl Who {
     /// Finds the owners of these addresses of the linear map.
-    pub(super) fn of(view: &View<'_>, names: &Names, ranges: &[(Va, Va)]) -> Result<Self, Failure> {
+    pub(super) fn of(view: &View<'_>, names: &Names, range: (Va, Va)) -> Result<Self, Failure> {
         if !view.has_addresses {
             let why = format!(
                 "{}: a text dump has no output addresses, so it does not say whose pages are",
@@ -114,13 +115,11 @@ impl Who {
         let known = owners::of(view, &regions(view, image.as_ref()), names)?;
         let (costs, block) = (BTreeMap::new(), Block::default());
         let mut count = Count { view, owners: &known.owners, costs, block, last: None };
-        for range in ranges {
-            let _ = descend_runs(view, *range, |found| {
-                count.add(found);
-                ControlFlow::Continue(())
-            })
-            .map_err(&walk)?;
-        }
+        let _ = descend_runs(view, range, |found| {
+            count.add(found);
+            ControlFlow::Continue(())
+        })
+        .map_err(&walk)?;
         count.end_block();
         let mut list: Vec<_> = count.costs.into_iter().collect();
         list.sort_by_key(|(whose, cost)| (u64::MAX - cost.entries, u64::MAX - cost.bytes, *whose));
@@ -142,6 +141,24 @@ impl Who {
             owner
         };
         json!({ "owners": self.list.iter().map(owner).collect::<Vec<_>>(), "missing": self.missing() })
+    }
+
+    /// Returns comma-separated values, one row for each owner after the names of the columns.
+    pub(super) fn csv(&self) -> String {
+        let mut text =
+            "owner,name,by,bytes,protected_bytes,pieces,blocks_in_pages,tlb_entries_lost\n".to_owned();
+        for (whose, cost) in &self.list {
+            let (id, name, by) = match whose {
+                Whose::Known(number) => {
+                    let owner = &self.known.owners.list()[*number];
+                    (owner.kind.id(), owner.name.as_deref().unwrap_or_default(), owner.by.id())
+                }
+                _ => (whose.names().0, "", "nothing"),
+            };
+            let Cost { bytes, protected, pieces, blocks, entries } = cost;
+            text += &format!("{id},{},{by},{bytes},{protected},{pieces},{blocks},{entries}\n", quoted(name));
+        }
+        text
     }
 
     /// Returns the owners for people, ending in a line break.

@@ -11,6 +11,7 @@ use super::failure::Failure;
 use super::options::{self, Options};
 use crate::commands::plan::{self, Given, Laid};
 use crate::printable::excerpt;
+use crate::progress::{self, Step};
 
 /// The results of all runs, and the circumstances.
 pub(crate) struct Experiment {
@@ -59,8 +60,9 @@ pub(crate) fn run(options: &Options) -> Result<Experiment, Failure> {
         let Laid { layout, geometry, alias, crash, notes, .. } = laid;
         let reserved: Vec<_> = std::iter::once(alias).chain(crash).collect();
         let simulation = Simulation::new(&core, layout, &reserved)?;
+        let mut runs = Runs { done: 0, total: works.len() as u64 * u64::from(options.seeds) };
         let outcomes: Result<Vec<_>, Failure> =
-            works.iter().map(|work| outcome(&simulation, work, options)).collect();
+            works.iter().map(|work| outcome(&simulation, work, options, &mut runs)).collect();
         Ok((outcomes?, geometry, notes))
     })?;
     let (outcomes, geometry, notes) = done.map_err(|failure: Failure| failure)?;
@@ -85,7 +87,18 @@ pub(crate) fn core(name: &str, changes: &[String]) -> Result<Core, Failure> {
     Ok(parameters.core()?)
 }
 
-fn outcome(simulation: &Simulation<'_>, work: &Work<'_>, options: &Options) -> Result<Outcome, Failure> {
+/// The runs that are done, and all: one for each workload and seed.
+struct Runs {
+    done: u64,
+    total: u64,
+}
+
+fn outcome(
+    simulation: &Simulation<'_>,
+    work: &Work<'_>,
+    options: &Options,
+    runs: &mut Runs,
+) -> Result<Outcome, Failure> {
     let seeds = (0..u64::from(options.seeds)).map(|number| options.seed.wrapping_add(number));
     let counts = seeds.map(|seed| {
         let conditions = Conditions {
@@ -94,6 +107,8 @@ fn outcome(simulation: &Simulation<'_>, work: &Work<'_>, options: &Options) -> R
             accesses: options.accesses,
             seed,
         };
+        progress::show(Step { what: "runs of workloads", done: runs.done, total: Some(runs.total) });
+        runs.done += 1;
         match work {
             Work::Workload(workload) => simulation.run(*workload, &conditions),
             Work::Trace(path) => simulation.replay(path, options.trace_format, &conditions),

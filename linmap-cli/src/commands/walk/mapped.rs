@@ -3,6 +3,7 @@
 use linmap::Pa;
 use serde_json::{Value, json};
 
+use crate::commands::csv;
 use crate::commands::reading::{document, facts, hex};
 use crate::linux::regions::Regions;
 use crate::map::mappings::{MAX_MAPPINGS, Mapping, contradictions};
@@ -63,6 +64,23 @@ impl Mapped {
         };
         document["mappings"] = json!(self.mappings.iter().map(mapping).collect::<Vec<_>>());
         document
+    }
+
+    /// Returns comma-separated values, a row for each mapping.
+    pub(super) fn csv(&self) -> String {
+        let head = "va,region,leaf_bytes,contiguous,valid,attributes,permissions\n".to_owned();
+        self.mappings.iter().fold(head, |text, (region, mapping)| {
+            let Mapping { va, bytes, attributes, contiguous, valid } = *mapping;
+            text + &csv::row([
+                hex(va.0),
+                (*region).to_owned(),
+                bytes.to_string(),
+                contiguous.to_string(),
+                valid.to_string(),
+                hex(attributes.bits()),
+                in_words(attributes),
+            ])
+        })
     }
 
     /// Returns the report for people, ending in a line break.

@@ -4,6 +4,7 @@ use linmap::{Attributes, Entry, Leaf, Va, Visited};
 use serde_json::{Value, json};
 
 use super::fields;
+use crate::commands::csv;
 use crate::commands::reading::{document, hex};
 use crate::map::permissions::in_words;
 use crate::map::view::View;
@@ -25,6 +26,37 @@ impl Walked {
             Entry::Leaf(leaf) if leaf.valid => Some((last, leaf, last.limits.restrict(leaf.attributes))),
             _ => None,
         }
+    }
+
+    /// Returns comma-separated values: a row for each level, of which the last has the translation.
+    pub(super) fn csv(&self, view: &View<'_>) -> String {
+        let mut text =
+            "level,table,index,descriptor,kind,pa,leaf_bytes,contiguous,attributes,permissions\n".to_owned();
+        for (index, found) in self.path.iter().enumerate() {
+            let mut cells = vec![
+                found.level.number().to_string(),
+                view.tables.map(|_| hex(found.slot.table.0)).unwrap_or_default(),
+                found.slot.index.to_string(),
+                descriptor(view, found).map(hex).unwrap_or_default(),
+                fields::kind(found).to_owned(),
+            ];
+            match self.translation().filter(|_| index + 1 == self.path.len()) {
+                Some((found, leaf, attributes)) => cells.extend([
+                    if view.has_addresses {
+                        hex(leaf.oa.0.wrapping_add(self.va.0 - found.va.0))
+                    } else {
+                        String::new()
+                    },
+                    view.geometry.level_size(found.level).to_string(),
+                    leaf.contiguous.to_string(),
+                    hex(attributes.bits()),
+                    in_words(attributes),
+                ]),
+                None => cells.extend([const { String::new() }; 5]),
+            }
+            text += &csv::row(cells);
+        }
+        text
     }
 
     pub(super) fn document(&self, view: &View<'_>) -> Value {

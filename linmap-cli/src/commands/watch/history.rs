@@ -10,12 +10,12 @@ use crate::commands::names::SymbolsArgument;
 use crate::commands::owners;
 use crate::commands::reading::{Failure, facts, regions, release};
 use crate::commands::stat::Findings;
-use crate::linux::regions::linear;
 use crate::map::image::Image;
 use crate::map::owners::{Owner, Owners};
 use crate::map::stretches::{self, Permissions};
 use crate::map::sweep::{Compared, sweep};
 use crate::map::view::View;
+use crate::progress;
 use crate::source::SavedRun;
 
 /// The most changes that are remembered.
@@ -44,13 +44,18 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Makes a reading of a view.
-    pub(super) fn of(view: &View<'_>, symbols: &SymbolsArgument, took: Duration) -> Result<Self, Failure> {
-        let findings = Findings::of(view)?;
+    /// Makes a reading of these addresses of a view.
+    pub(super) fn of(
+        view: &View<'_>,
+        range: (Va, Va),
+        symbols: &SymbolsArgument,
+        took: Duration,
+    ) -> Result<Self, Failure> {
+        let findings = Findings::of(view, range)?;
         let walk = Failure::walk(view);
         let image = Image::find(view).map_err(&walk)?;
         let owners = owners::of(view, &regions(view, image.as_ref()), &symbols.names(view)?)?.owners;
-        let range = linear(view.geometry);
+        progress::begin("collecting rows");
         let rows = stretches::of(view, range, Permissions::Effective).map_err(Failure::rows(view))?;
         let invalid = findings.evidence.invalid.iter().map(|kind| kind.bytes).fold(0, u64::saturating_add);
         Ok(Self {

@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 
 use super::history::{History, Reading, Seen};
+use crate::commands::csv::quoted;
 use crate::commands::owners;
 use crate::commands::reading::{geometry, hex, schema};
-use crate::commands::stat::{counts, quoted};
+use crate::commands::stat::counts;
 use crate::map::leaves;
 use crate::size::{grouped, human};
 

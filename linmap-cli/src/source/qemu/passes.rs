@@ -17,10 +17,11 @@ use crate::size::grouped;
 use crate::source::error::{Problem, and_released};
 use crate::source::gdb::{Attached, Known, Looked};
 use crate::source::memory::{Memory, Physical};
+use crate::source::opened::Place;
 use crate::source::pause::{Limit, Pause, Within};
 use crate::source::regime::Regime;
 use crate::source::snapshot::{Pass, Snapshot};
-use crate::source::{Step, Tables, Wanted};
+use crate::source::{Request, Tables};
 
 /// The most passes after the first.
 const PASSES: usize = 4;
@@ -64,26 +65,25 @@ impl Halting<'_, '_> {
         &mut self,
         (name, ram): (String, Vec<Range<Pa>>),
         pieces: Box<dyn Physical>,
-        wanted: Wanted,
-        progress: &dyn Fn(Step),
+        request: Request<'_>,
     ) -> Result<Tables, Problem> {
         let (looked, mut known) = self.halt(None, |attached, looked| Ok((looked, attached.take_known())))?;
         let memory = Memory::new(ram, pieces);
         let mut tables = Reading::of(looked.regime.behind_trampoline(memory.from()));
         for round in 1.. {
-            tables.pass(&memory, wanted, progress);
+            tables.pass(&memory, request);
             // Half of the time is for the last halt, and a signal ends all.
             let is_last = round == ROUNDS || 2 * self.halted >= self.pause.most || Limit::NONE.is_over();
             let halted = self.halt(known, |attached, looked| {
                 let now = looked.regime.behind_trampoline(memory.from());
                 let limit = if is_last { attached.limit() } else { attached.limit().at_most(MOMENT) };
-                let is_settled = tables.settle(&memory, now, limit, wanted, progress)?;
+                let is_settled = tables.settle(&memory, now, limit, request)?;
                 Ok((looked.cpu, is_settled, attached.take_known()))
             })?;
             known = halted.2;
             if halted.1 || is_last {
                 let missing = tables.missing().into_iter().collect();
-                let tables = Tables::of(tables.snapshot, name, tables.regime, memory)?;
+                let tables = Tables::of(tables.snapshot, Place { name, regime: tables.regime, memory })?;
                 return Ok(Tables { cpu: halted.0, missing, ..tables });
             }
         }
@@ -106,19 +106,19 @@ impl Reading {
 
     /// Reads all tables again and again, until few differ. If they cannot be read as those of a kernel, nothing is known, and the
     /// halted guest is read instead.
-    fn pass(&mut self, memory: &Memory, wanted: Wanted, progress: &dyn Fn(Step)) {
-        if self.passes(memory, wanted, progress).is_none() {
+    fn pass(&mut self, memory: &Memory, request: Request<'_>) {
+        if self.passes(memory, request).is_none() {
             (self.snapshot, self.pass) = Default::default();
         }
     }
 
-    fn passes(&mut self, memory: &Memory, wanted: Wanted, progress: &dyn Fn(Step)) -> Option<()> {
+    fn passes(&mut self, memory: &Memory, request: Request<'_>) -> Option<()> {
         let from = Within { memory: memory.from(), limit: Limit::NONE };
         let tables = (self.regime.geometry, self.regime.root);
         // Tables that are known from an earlier round are compared in the first pass already.
         for _ in 0..=PASSES {
             let is_first = self.snapshot.tables() == 0;
-            self.pass = self.snapshot.read_again(&from, tables, wanted, &|_, _| true, progress).ok()?;
+            self.pass = self.snapshot.read_again(&from, tables, request, &|_, _| true).ok()?;
             if self.snapshot.ended().is_some() {
                 return None;
             }
@@ -135,8 +135,7 @@ impl Reading {
         memory: &Memory,
         now: Regime,
         limit: Limit,
-        wanted: Wanted,
-        progress: &dyn Fn(Step),
+        request: Request<'_>,
     ) -> Result<bool, Problem> {
         if self.regime != now {
             // Another kernel has been started meanwhile.
@@ -146,7 +145,7 @@ impl Reading {
         let Self { snapshot, pass, .. } = self;
         if pass.upper.is_empty() || !snapshot.confirm(&from, now.geometry, pass) {
             let again = |level, table| level != Level::PAGE || pass.differing.contains(&table);
-            let halted = snapshot.read_again(&from, (now.geometry, now.root), wanted, &again, progress)?;
+            let halted = snapshot.read_again(&from, (now.geometry, now.root), request, &again)?;
             pass.upper = halted.upper;
             pass.differing.extend(halted.differing);
         }

@@ -7,6 +7,9 @@ use test_support::prelude::*;
 
 use super::*;
 
+/// All tables, and nobody is told.
+const ALL: Request<'_> = Request { wanted: Wanted::All, progress: &|_| () };
+
 const ROOT: Pa = Pa(0x1000);
 /// A leaf of a page, and one of a block of 2 MiB.
 const PAGE: u64 = 0x0060_0000_0000_0703;
@@ -54,12 +57,12 @@ fn geometry() -> Geometry {
 }
 
 fn read(words: &Words) -> Snapshot {
-    Snapshot::read(words, geometry(), ROOT, Wanted::All, &|_| ()).expect("an end")
+    Snapshot::read(words, geometry(), ROOT, ALL).expect("an end")
 }
 
 fn again(snapshot: &mut Snapshot, words: &Words, which: &dyn Fn(Level, Pa) -> bool) -> Vec<u64> {
     let tables = (geometry(), ROOT);
-    let pass = snapshot.read_again(words, tables, Wanted::All, which, &|_| ()).expect("an end");
+    let pass = snapshot.read_again(words, tables, ALL, which).expect("an end");
     let mut differing: Vec<u64> = pass.differing.into_iter().map(|table| table.0).collect();
     differing.sort_unstable();
     differing
@@ -109,7 +112,7 @@ fn a_halt_is_short_unless_an_upper_table_changed() {
     let mut snapshot = read(&words);
     words.put(0x5000, 7, 0);
     let tables = (geometry(), ROOT);
-    let pass = snapshot.read_again(&words, tables, Wanted::All, &|_, _| true, &|_| ()).expect("an end");
+    let pass = snapshot.read_again(&words, tables, ALL, &|_, _| true).expect("an end");
     let upper: Vec<u64> = pass.upper.iter().map(|upper| upper.0.0).collect();
     assert_eq!(upper, [0x1000, 0x2000, 0x3000]);
     // A table that differed may be another now, and one that did not is not looked at.

@@ -27,7 +27,7 @@ fn saved(leaves: &[(u64, u64, i8, u64, bool, bool)]) -> Opened {
 fn survey(leaves: &[(u64, u64, i8, u64, bool, bool)], image: Option<&std::ops::Range<Pa>>) -> Survey {
     let opened = saved(leaves);
     let view = View::of(&opened).expect("a map");
-    Survey::of(&view, image).expect("walked")
+    Survey::of(&view, crate::linux::regions::linear(view.geometry), image).expect("walked")
 }
 
 /// The survey's counts are those of the library's own builder.

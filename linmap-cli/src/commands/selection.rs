@@ -1,20 +1,21 @@
-//! Selects addresses: a region by its name, or a range.
+//! Selects addresses: a region by its name, or a range. What a command does with them is the same in all commands: it is about
+//! these addresses and no others.
 
 use clap::{Args, ValueEnum};
 use linmap::{Geometry, Half, MarkedRange, Va};
 
 use crate::commands::reading::Failure;
-use crate::linux::regions::{Name, Regions};
+use crate::linux::regions::{Name, Regions, linear};
 use crate::map::view::View;
 use crate::source::SavedPart;
 
 #[derive(Args)]
 pub(crate) struct Selection {
-    /// Part of the kernel's addresses; can be given several times [default: all]
+    /// Part of the kernel's addresses; can be given several times [default: all that the command is about]
     #[arg(long, value_name = "NAME", value_enum, value_delimiter = ',', conflicts_with = "range")]
     region: Vec<Choice>,
 
-    /// Only entries that translate addresses from A up to, but not including, B: both in hex, as in a dump
+    /// Only entries that translate addresses from A up to, but not including, B: both in hex, as a dump has them
     #[arg(long, value_name = "A-B", value_parser = parse_range)]
     range: Option<(Va, Va)>,
 }
@@ -23,6 +24,15 @@ pub(crate) struct Selection {
 enum Choice {
     All,
     One(Name),
+}
+
+impl Choice {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::One(name) => name.text(),
+            Self::All => "all",
+        }
+    }
 }
 
 impl ValueEnum for Choice {
@@ -59,6 +69,42 @@ impl Selection {
     /// Returns the range, if the options name one.
     pub(crate) const fn range(&self) -> Option<(Va, Va)> {
         self.range
+    }
+
+    /// Returns the addresses for a command that is about the linear map alone: all of it, or a range in it.
+    pub(crate) fn linear(&self, view: &View<'_>, command: &str) -> Result<(Va, Va), Failure> {
+        let (start, end) = linear(view.geometry);
+        if let Some(other) = self.region.iter().find(|choice| **choice != Choice::One(Name::Linear)) {
+            let name = other.text();
+            return Err(Failure::Wrong(format!(
+                "--region {name} does not apply: `linmap {command}` is about the linear map; `linmap dump --region \
+                 {name}` prints what you name"
+            )));
+        }
+        let Some((first, last)) = self.range else { return Ok((start, end)) };
+        if first < start || end < last {
+            return Err(Failure::Wrong(format!(
+                "--range does not apply: {first} to {last} is not in the linear map, from {start} to {end}, and \
+                 `linmap {command}` is about it; `linmap dump --range` prints any addresses"
+            )));
+        }
+        saved(view, vec![MarkedRange { range: (first, last), start: RANGE.0, end: RANGE.1 }])?;
+        Ok((first, last))
+    }
+
+    /// Refuses any selection, for this reason.
+    pub(crate) fn refuse(&self, why: &str) -> Result<(), Failure> {
+        let option = match (self.region.is_empty(), self.range) {
+            (true, None) => return Ok(()),
+            (false, _) => "--region",
+            (true, Some(_)) => "--range",
+        };
+        Err(Failure::Wrong(format!("{option} does not apply: {why}")))
+    }
+
+    /// Returns true if an address is among the selected ones.
+    pub(crate) fn has(parts: &[Part], va: Va) -> bool {
+        parts.iter().any(|part| part.range.0 <= va && va <= part.range.1)
     }
 
     /// Returns the selected ranges in order of address.
