@@ -77,6 +77,8 @@ struct Walk<'e> {
 }
 
 impl<P: Platform> LeafVisitor<P> for Walk<'_> {
+    // Apart, so that the cursor does not prepare for it in each table above.
+    #[inline(never)]
     fn leaves(
         &mut self,
         locked: &Locked<'_, P>,
@@ -123,6 +125,9 @@ fn consecutive<P: Platform>(
     if !index.is_multiple_of(2) {
         (next, end) = (next.wrapping_add(step), index + 1);
     }
+    let start = end;
+    end = locked.series_by_vectors::<4>(table, (end, last + 1), next, step);
+    next = next.wrapping_add(step.wrapping_mul((end - start) as u64));
     for _ in 0..(last + 1 - end) / 8 {
         let mut eight = next;
         if !locked.eight(table, end, (&mut eight, step)) {

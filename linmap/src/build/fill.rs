@@ -6,7 +6,8 @@ use core::sync::atomic::{Ordering, compiler_fence};
 use crate::platform::Memory;
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
 use crate::platform::arm64::{
-    write_eights_by_vectors, write_holes_by_vectors, write_series, write_series_by_vectors,
+    flip_eights_by_vectors, write_eights_by_vectors, write_holes_by_vectors, write_series,
+    write_series_by_vectors,
 };
 
 /// The stores of long fills: pairs of general registers, or vectors where a memory offers them.
@@ -56,6 +57,12 @@ impl<M: Memory> Fills<M> {
     pub(crate) fn holes(self, slots: &mut [u64]) {
         fill_holes(slots);
     }
+
+    /// Flips bits of all entries.
+    #[inline]
+    pub(crate) fn flip(self, slots: &mut [u64], bits: u64) {
+        flip(slots, bits);
+    }
 }
 
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
@@ -99,6 +106,24 @@ impl<M: Memory> Fills<M> {
     pub(crate) fn holes(self, slots: &mut [u64]) {
         if self.by_vectors() { holes_by_vectors(slots) } else { fill_holes(slots) }
     }
+
+    /// Flips bits of all entries.
+    #[inline]
+    pub(crate) fn flip(self, slots: &mut [u64], bits: u64) {
+        if !self.by_vectors() {
+            return flip(slots, bits);
+        }
+        let (eights, rest) = slots.as_chunks_mut();
+        flip_eights_by_vectors(eights, bits);
+        rest.iter_mut().for_each(|slot| *slot ^= bits);
+    }
+}
+
+/// Flips bits of entries by general registers.
+fn flip(slots: &mut [u64], bits: u64) {
+    let (eights, rest) = slots.as_chunks_mut::<8>();
+    eights.iter_mut().for_each(|eight| *eight = eight.map(|entry| entry ^ bits));
+    rest.iter_mut().for_each(|slot| *slot ^= bits);
 }
 
 /// The hot loop of creation. The compiler turns a plain loop into vector stores if there are vector registers.

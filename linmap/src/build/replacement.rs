@@ -186,12 +186,7 @@ impl<M: Memory> Replacement<'_, M> {
         match self.change.of(old, table.level) {
             Descriptor::HOLE => slots.iter_mut().for_each(|slot| self.edit_entry(table, slot)),
             new if new == old => {}
-            new => {
-                let changes = new.0 ^ old.0;
-                let (eights, rest) = slots.as_chunks_mut::<8>();
-                eights.iter_mut().for_each(|eight| *eight = eight.map(|bits| bits ^ changes));
-                rest.iter_mut().for_each(|slot| *slot ^= changes);
-            }
+            new => Fills::of(self.memory).flip(slots, new.0 ^ old.0),
         }
     }
 

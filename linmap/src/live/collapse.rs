@@ -142,8 +142,12 @@ impl<P: Platform> Collapse<'_, P> {
         // Under some of its locks only, entries may change meanwhile: they are read one by one. What is found is then
         // looked at again under all of them.
         let alone = self.locked.covers(table.span_of_all(g)).is_ok();
-        let (mut expected, mut index, mut all) = (raw.0, 0, 0);
-        while index < g.entries(table.level) {
+        let (entries, mut index, mut all) = (g.entries(table.level), 0, 0);
+        if alone {
+            index = self.locked.series_by_vectors::<8>(&table, (0, entries), raw.0, step);
+        }
+        let mut expected = raw.0.wrapping_add(step.wrapping_mul(index as u64));
+        while index < entries {
             let mut next = expected;
             let mut eight = |index| self.locked.eight(&table, index, (&mut next, step));
             if alone && eight(index) && eight(index + 8) {

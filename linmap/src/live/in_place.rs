@@ -77,6 +77,7 @@ impl<'b> InPlace<'b> {
             locked.store(&table, index, changed(old));
             index += 1;
         }
+        index = locked.flip_by_vectors(&table, (index, last + 1), changes);
         // Two eights a turn, which spares half of the turns; then one.
         for _ in 0..(last + 1 - index) / 16 {
             for at in [index, index + 8] {

@@ -4,6 +4,7 @@ mod address_space;
 mod alike;
 mod attempt;
 mod blank_space;
+mod by_vectors;
 mod change_flags;
 mod change_list;
 mod claims;

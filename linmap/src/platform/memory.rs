@@ -116,12 +116,13 @@ pub unsafe trait Memory {
     const OFFERS_VECTORS: bool = false;
 
     /// Returns true if the library may use vector registers of the CPU that asks: instructions of Advanced SIMD exist and do
-    /// not trap, and nothing expects v0 to v4 to stay as they are, neither the caller nor what this may have interrupted.
+    /// not trap, and nothing expects v0 to v7 and v16 to v31 to stay as they are, neither the caller nor what this may have
+    /// interrupted. These are the registers that a called function may change (AAPCS64).
     ///
     /// Long fills of tables that no walker reaches then take less than half of the instructions: whole trees, the second tree of
-    /// a repaint, the tables that replace a leaf. Each operation asks for itself, the last with a lock held: so a kernel may
-    /// say yes while it boots, and no later. It matters for code that is compiled without vector registers. The default is
-    /// false.
+    /// a repaint, the tables that replace a leaf. So do comparisons and changes of many pages at once, where pages are
+    /// [`PLAIN`](Self::PLAIN). Each operation asks for itself, most with a lock held: so a kernel may say yes while it boots,
+    /// and no later. It matters for code that is compiled without vector registers. The default is false.
     #[inline(always)]
     fn has_vectors(&self) -> bool {
         false

@@ -21,7 +21,10 @@ pub(crate) use series::write_series;
 pub use start::{Start, start};
 pub use uses::Uses;
 #[cfg(not(target_feature = "neon"))]
-pub(crate) use vectors::{write_eights_by_vectors, write_holes_by_vectors, write_series_by_vectors};
+pub(crate) use vectors::{
+    flip_eights_by_vectors, flip_entries_by_vectors, turns_in_series_by_vectors, write_eights_by_vectors,
+    write_holes_by_vectors, write_series_by_vectors,
+};
 
 use crate::format::{Geometry, Instruction, Tlbi, Va};
 use crate::platform::cache::CacheType;

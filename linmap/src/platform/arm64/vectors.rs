@@ -1,5 +1,5 @@
-//! Entries in arithmetic progression by vector stores, where the platform says that vector registers are free
-//! ([`Memory::has_vectors`](crate::Memory::has_vectors)).
+//! Entries in arithmetic progression written and compared by vectors, and bits flipped, where the platform says that vector
+//! registers are free ([`Memory::has_vectors`](crate::Memory::has_vectors)).
 //!
 //! The code around is compiled without vector instructions. So the assembler is told of them here, and the compiler, which
 //! keeps nothing in vector registers, need not know which of them change.
@@ -23,16 +23,22 @@ macro_rules! first_eight {
     };
 }
 
-/// Stores eight entries, and goes on to the next.
-macro_rules! next_eight {
+/// Goes on from eight entries to those after them.
+macro_rules! go_on {
     () => {
         concat!(
-            "st1 {{v0.2d, v1.2d, v2.2d, v3.2d}}, [{next}], #64\n",
             "add v0.2d, v0.2d, v4.2d\n",
             "add v1.2d, v1.2d, v4.2d\n",
             "add v2.2d, v2.2d, v4.2d\n",
             "add v3.2d, v3.2d, v4.2d",
         )
+    };
+}
+
+/// Stores eight entries, and goes on to the next.
+macro_rules! next_eight {
+    () => {
+        concat!("st1 {{v0.2d, v1.2d, v2.2d, v3.2d}}, [{next}], #64\n", go_on!())
     };
 }
 
@@ -118,4 +124,116 @@ pub(crate) fn write_holes_by_vectors(slots: &mut [[u64; 16]]) {
             options(nostack),
         );
     }
+}
+
+/// Compares entries with `first`, `first + step` and so on, so many turns of `N` eights at the most: three instructions for two
+/// entries, and a load for eight. Returns the number of turns that are as expected, those before the first that is not.
+///
+/// # Safety
+///
+/// `words` has so many entries, which nothing else writes meanwhile, and is aligned to 8 bytes.
+#[inline(always)]
+pub(crate) unsafe fn turns_in_series_by_vectors<const N: usize>(
+    words: *const u64,
+    turns: usize,
+    first: u64,
+    step: u64,
+) -> usize {
+    if turns == 0 {
+        return 0;
+    }
+    let left: usize;
+    // SAFETY: reads the entries by the caller's promise, and changes vector registers that nothing else uses.
+    unsafe {
+        asm!(
+            first_eight!(),
+            "movi v5.2d, #0",
+            "2:",
+            ".rept {eights}",
+            "ld1 {{v16.2d, v17.2d, v18.2d, v19.2d}}, [{next}], #64",
+            "eor v16.16b, v16.16b, v0.16b",
+            "eor v17.16b, v17.16b, v1.16b",
+            "eor v18.16b, v18.16b, v2.16b",
+            "eor v19.16b, v19.16b, v3.16b",
+            "orr v16.16b, v16.16b, v17.16b",
+            "orr v18.16b, v18.16b, v19.16b",
+            "orr v5.16b, v5.16b, v16.16b",
+            "orr v5.16b, v5.16b, v18.16b",
+            go_on!(),
+            ".endr",
+            "umaxp v16.4s, v5.4s, v5.4s",
+            "fmov {differs}, d16",
+            "cbnz {differs}, 3f",
+            "subs {left}, {left}, #1",
+            "b.ne 2b",
+            "3:",
+            eights = const N,
+            first = inout(reg) first => _,
+            step = in(reg) step,
+            twice = in(reg) step.wrapping_mul(2),
+            next = inout(reg) words => _,
+            left = inout(reg) turns => left,
+            differs = out(reg) _,
+            options(nostack, readonly),
+        );
+    }
+    turns - left
+}
+
+/// Flips bits of so many eights of entries: a load, a store and four instructions for eight. Each entry is read and written by
+/// one single-copy atomic access (Arm ARM B2.2.1: elements of 64 bits).
+///
+/// # Safety
+///
+/// `words` has so many entries, which nothing else writes meanwhile, and is aligned to 8 bytes.
+#[inline(always)]
+pub(crate) unsafe fn flip_entries_by_vectors(words: *mut u64, eights: usize, bits: u64) {
+    /// Loads eight entries, flips their bits, and stores them.
+    macro_rules! flip_eight {
+        () => {
+            concat!(
+                "ld1 {{v0.2d, v1.2d, v2.2d, v3.2d}}, [{next}]\n",
+                "eor v0.16b, v0.16b, v4.16b\n",
+                "eor v1.16b, v1.16b, v4.16b\n",
+                "eor v2.16b, v2.16b, v4.16b\n",
+                "eor v3.16b, v3.16b, v4.16b\n",
+                "st1 {{v0.2d, v1.2d, v2.2d, v3.2d}}, [{next}], #64",
+            )
+        };
+    }
+    // SAFETY: changes the entries by the caller's promise, and vector registers that nothing else uses.
+    unsafe {
+        asm!(
+            ".arch_extension simd",
+            "dup v4.2d, {bits}",
+            // Fours of eights, then what is left of them.
+            "subs {left}, {left}, #4",
+            "b.lo 3f",
+            "2:",
+            ".rept 4",
+            flip_eight!(),
+            ".endr",
+            "subs {left}, {left}, #4",
+            "b.hs 2b",
+            "3:",
+            "adds {left}, {left}, #4",
+            "b.eq 5f",
+            "4:",
+            flip_eight!(),
+            "subs {left}, {left}, #1",
+            "b.ne 4b",
+            "5:",
+            bits = in(reg) bits,
+            next = inout(reg) words => _,
+            left = inout(reg) eights => _,
+            options(nostack),
+        );
+    }
+}
+
+/// Flips bits of entries that no walker reaches.
+#[inline(always)]
+pub(crate) fn flip_eights_by_vectors(slots: &mut [[u64; 8]], bits: u64) {
+    // SAFETY: the slots are borrowed mutably.
+    unsafe { flip_entries_by_vectors(slots.as_mut_ptr().cast(), slots.len(), bits) };
 }
