@@ -5,7 +5,7 @@
 //! leaf in it and walk caches drop the table (Arm ARM D8.17, RRVJDB). So no TLB ever holds an entry that is smaller
 //! than the leaf now in the tables, and a later change can invalidate that leaf by one of its addresses.
 
-use crate::format::{Attributes, Descriptor, Entry, Level, Span, TableLimits};
+use crate::format::{Attributes, Descriptor, Level, Pa, Span, TableLimits};
 use crate::live::attempt::Call;
 use crate::live::deferred_tables::DeferredTables;
 use crate::live::error::ChangeError;
@@ -30,15 +30,18 @@ pub(crate) fn collapse<P: Platform>(state: &MapState, platform: &P, span: Span) 
     let mut call = Call::new(state, platform);
     // At least one table, since a table is merged as a whole.
     let entries = state.geometry().entries(Level::PAGE).max(P::HOLD);
+    let above_pages = state.geometry().level_shift(Level::new(Level::PAGE.number() - 1));
     let mut first = span.first;
     loop {
         let window = Span { first, last: span.last.min(first | ((1 << GIGABYTE) - 1)) };
         let mut last = window.last;
         // Others may have claimed addresses of the window: it is not the range of an operation, but a place to look.
         call.looks(window, |locked| {
-            let (piece, _) = piece(locked, window, span.last, entries);
-            last = piece.last;
-            collapse_piece(*locked, Span { first, last: last.min(window.last) })
+            // The pages of one table are a piece.
+            if (window.first ^ window.last) >> above_pages != 0 {
+                last = piece(locked, window, span.last, entries).0.last;
+            }
+            collapse_piece(locked, Span { first, last: last.min(window.last) })
         })?;
         if last >= span.last {
             return Ok(());
@@ -47,7 +50,7 @@ pub(crate) fn collapse<P: Platform>(state: &MapState, platform: &P, span: Span) 
     }
 }
 
-fn collapse_piece<P: Platform>(locked: Locked<'_, P>, span: Span) -> Result<(), Stop> {
+fn collapse_piece<P: Platform>(locked: &Locked<'_, P>, span: Span) -> Result<(), Stop> {
     let policy = locked.policy;
     if locked.may_resize(policy, Some(span.first)).is_err() {
         return Ok(());
@@ -56,15 +59,15 @@ fn collapse_piece<P: Platform>(locked: Locked<'_, P>, span: Span) -> Result<(), 
     let mut collapse = Collapse { locked, policy, span, batch, deferred, changed: false };
     let result = collapse.deepest_first();
     if collapse.changed {
-        collapse.batch.finish(&locked);
+        collapse.batch.finish(locked);
     }
-    collapse.deferred.retire(&locked);
+    collapse.deferred.retire(locked);
     result
 }
 
 /// A collapse under way.
-struct Collapse<'a, P: Platform> {
-    locked: Locked<'a, P>,
+struct Collapse<'l, 'a, P: Platform> {
+    locked: &'l Locked<'a, P>,
     policy: Policy,
     span: Span,
     batch: TlbBatch,
@@ -81,7 +84,7 @@ struct Uniform {
     runs: bool,
 }
 
-impl<P: Platform> Collapse<'_, P> {
+impl<P: Platform> Collapse<'_, '_, P> {
     /// Starts at the deepest table that translates the whole span, and goes up as long as tables collapse: a table
     /// above one that stays is not uniform.
     fn deepest_first(&mut self) -> Result<(), Stop> {
@@ -94,7 +97,7 @@ impl<P: Platform> Collapse<'_, P> {
         }
         if path[depth].level != Level::PAGE {
             let (locked, span) = (self.locked, self.span);
-            visit_span(&locked, &path[depth], span, self)?;
+            visit_span(locked, &path[depth], span, self)?;
         }
         while depth > 0 {
             let Some(uniform) = self.uniform(&path[depth]) else { break };
@@ -181,7 +184,7 @@ impl<P: Platform> Collapse<'_, P> {
         }
         self.locked.mark(at);
         let store = EntryUpdate::replace(self.locked.place(table), index, leaf);
-        resize::update(&self.locked, (self.policy, leaf.is_valid()), &[store])?;
+        resize::update(self.locked, (self.policy, leaf.is_valid()), &[store])?;
         self.changed = true;
         self.locked.counters().no_table();
         if leaf != Descriptor::HOLE {
@@ -190,7 +193,7 @@ impl<P: Platform> Collapse<'_, P> {
         }
         self.locked.counters().collapsed(1);
         self.batch.add(at.first, at.last, child.shift);
-        self.deferred.add((child.pa, child.level), &mut self.batch, &self.locked);
+        self.deferred.add((child.pa, child.level), &mut self.batch, self.locked);
         Ok(true)
     }
 
@@ -242,7 +245,7 @@ impl<P: Platform> Collapse<'_, P> {
                 }
                 self.locked.mark(at);
                 let join = EntryUpdate::join(self.locked.place(table), start, members);
-                resize::update(&self.locked, (self.policy, leaf.is_valid()), &[join])?;
+                resize::update(self.locked, (self.policy, leaf.is_valid()), &[join])?;
                 self.changed = true;
                 self.locked.counters().dissolved(table.level, -(members as i64));
             }
@@ -252,21 +255,25 @@ impl<P: Platform> Collapse<'_, P> {
 
     /// Returns the first of `members` leaves, if they can be a contiguous run and are none yet.
     fn run_at(&self, table: &Table, start: usize, members: usize) -> Option<Descriptor> {
-        let first = self.locked.load(table, start);
-        let Entry::Leaf(leaf) = first.decode(self.locked.geometry, table.level) else { return None };
-        let step = 1u64 << table.shift;
-        if !leaf.valid || leaf.contiguous || leaf.oa.0 & (step * members as u64 - 1) != 0 {
+        let (locked, step) = (self.locked, 1u64 << table.shift);
+        let first = locked.load(table, start);
+        let follows =
+            |n: usize| locked.load(table, start + n).0 == first.0.wrapping_add(step.wrapping_mul(n as u64));
+        // Most fail here.
+        if !first.is_valid()
+            || first.is_contiguous()
+            || !follows(1)
+            || !locked.state.is_leaf(first, table.level)
+        {
             return None;
         }
-        let same = (1..members).all(|n| {
-            let expected = first.0.wrapping_add(step.wrapping_mul(n as u64));
-            self.locked.load(table, start + n).0 == expected
-        });
+        let Pa(oa) = first.oa(locked.geometry, table.level);
+        let same = oa & (step * members as u64 - 1) == 0 && (2..members).all(follows);
         same.then_some(first)
     }
 }
 
-impl<P: Platform> LiveVisitor<P> for Collapse<'_, P> {
+impl<P: Platform> LiveVisitor<P> for Collapse<'_, '_, P> {
     type Stop = Stop;
 
     /// Leaves are handled when the walk returns from their table.
