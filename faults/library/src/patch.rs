@@ -33,7 +33,7 @@ patches! {
         } {
             Self::First(_) => [Side::Aliases, Side::Area],",
     /// Aliases do not follow.
-    AliasForgotten: "!found.aliases.changes()" => "(!found.aliases.changes() || FAULT)",
+    AliasForgotten: "state.leaf_change(follows)" => "if FAULT { LeafChange::NONE } else { state.leaf_change(follows) }",
     /// A repaint is not told of aliases.
     AliasNotMarked: "locked.mark(alias);" => "if !FAULT { locked.mark(alias) }",
     /// A repaint does not copy again what has changed meanwhile.

@@ -3,9 +3,11 @@
 //! Three steps. *Survey*: find the aliases, in the longest possible extents, and check that everything is mapped and
 //! may change. Nothing is stored. *Cut*: split the leaves that contain ends of extents (`cuts.rs`). Table allocation or
 //! parking can fail here, before anything is stored. *Change* in place, each side in one batch of invalidations. This
-//! cannot fail.
+//! cannot fail. If only one alias is cut, and changes first, the tables that replace its leaves are built with the change.
 //!
 //! If there are too many entries for one hold, nothing is stored, and the change takes another way (`long.rs`).
+
+use core::cell::Cell;
 
 use crate::alias::budget::Budget;
 use crate::alias::cuts::Cuts;
@@ -13,7 +15,7 @@ use crate::alias::extents::Extents;
 use crate::alias::sides::{Reach, Side, Sides};
 use crate::format::{Descriptor, LeafChange, Level, Span, Va};
 use crate::live::{
-    ChangeError, InPlace, LiveVisitor, LockSet, Locked, Needs, Stop, Survey, TlbBatch, tables_for_ends,
+    ChangeError, Ends, InPlace, LiveVisitor, LockSet, Locked, Needs, Stop, Survey, TlbBatch, tables_for_ends,
 };
 use crate::platform::Platform;
 use crate::read::{Table, visit_span};
@@ -21,7 +23,9 @@ use crate::read::{Table, visit_span};
 /// A change of both sides in one hold.
 pub(crate) struct BothSides<'a, P: Platform> {
     pub(crate) locked: &'a Locked<'a, P>,
-    pub(crate) sides: Sides,
+    pub(crate) sides: &'a Sides,
+    /// True until an attempt has said how many table pages it wishes for.
+    pub(crate) wishes: &'a Cell<bool>,
 }
 
 /// The findings of a survey of both sides.
@@ -30,7 +34,7 @@ pub(crate) struct Findings {
     /// The number of extents that have an alias, and the last alias. Other aliases are looked up again each time.
     extents: usize,
     alias: Option<Span>,
-    /// The number of table pages to split leaves, at the most.
+    /// The number of table pages to split leaves, at the most, for an attempt that may wish for them.
     frames: u64,
     /// True if an alias begins before the end of the previous one, so that they may share pages.
     overlap: bool,
@@ -45,6 +49,11 @@ impl Findings {
     fn in_use(&self) -> Option<u64> {
         self.aliases.resizes.or(self.area.resizes)
     }
+
+    /// Returns true if only leaves of the one alias are cut, which maps no part of the area.
+    fn cuts_one_alias(&self) -> bool {
+        self.extents == 1 && self.aliases.splits && !self.area.splits && !self.within
+    }
 }
 
 impl<P: Platform> BothSides<'_, P> {
@@ -54,7 +63,7 @@ impl<P: Platform> BothSides<'_, P> {
     ///
     /// The area or an alias must not change in this way, it takes more locks, or it is too long for one hold.
     pub(crate) fn survey(&self, found: &mut Findings) -> Result<(), Stop> {
-        let (locked, Sides { span, area, aliases, .. }) = (self.locked, self.sides);
+        let (locked, &Sides { span, area, aliases, .. }) = (self.locked, self.sides);
         let (mut locks, mut any, budget) = (locked.locks, false, Budget::new(P::HOLD));
         found.area = Extents::visit(locked, (area, span), &budget, &mut |extent| {
             // What the first one costs is in every hold.
@@ -81,8 +90,10 @@ impl<P: Platform> BothSides<'_, P> {
             if survey.changes() {
                 locked.mark(alias);
             }
-            if survey.splits {
-                found.frames += self.frames(alias);
+            if survey.splits && self.wishes.get() {
+                // Those for the first alias have been taken before, as far as they could be told.
+                let had = if found.extents == 1 { locked.reserve.count() } else { 0 };
+                found.frames += if had == 0 { self.frames(alias) } else { had };
             }
             // The tables that replace leaves at its ends.
             if survey.splits && found.extents > 1 {
@@ -138,16 +149,16 @@ impl<P: Platform> BothSides<'_, P> {
     /// # Errors
     ///
     /// CPUs that do not park, it takes more locks or table pages, or these are too many for one hold.
-    pub(crate) fn cut(&self, found: &Findings) -> Result<(), Stop> {
+    fn cut(&self, found: &Findings) -> Result<(), Stop> {
         let (locked, policy) = (self.locked, self.locked.policy);
         locked.may_resize(policy, found.in_use())?;
         if !found.aliases.splits && !found.area.splits {
             return Ok(());
         }
-        let least = locked.reserve.count() + 1;
-        if least == 1 && found.frames != 0 {
+        let had = locked.reserve.count();
+        if self.wishes.take() && found.frames > had {
             let wish = found.frames + u64::from(found.area.splits);
-            return Err(Needs::MoreFrames { least, wish }.into());
+            return Err(Needs::MoreFrames { least: had.max(1), wish }.into());
         }
         let mut cuts = Cuts::new(locked, [self.sides.area, self.sides.aliases]);
         match self.add_to(&mut cuts, found) {
@@ -194,8 +205,40 @@ impl<P: Platform> BothSides<'_, P> {
         Extents::visit(self.locked, (LeafChange::NONE, self.sides.span), &all, &mut of).map(|_| ())
     }
 
+    /// Changes both sides in this order.
+    ///
+    /// # Errors
+    ///
+    /// As for [`cut`](Self::cut). Nothing has changed.
+    pub(crate) fn change_both(&self, [first, second]: [Side; 2], found: &Findings) -> Result<(), Stop> {
+        match (first, found.alias) {
+            (Side::Aliases, Some(alias)) if found.cuts_one_alias() => self.cut_and_change(alias, found)?,
+            _ => {
+                self.cut(found)?;
+                self.change(first, found);
+            }
+        }
+        self.change(second, found);
+        Ok(())
+    }
+
+    /// Changes the one alias, with the change in the tables that replace the leaves at its ends.
+    ///
+    /// # Errors
+    ///
+    /// As for [`cut`](Self::cut).
+    fn cut_and_change(&self, alias: Span, found: &Findings) -> Result<(), Stop> {
+        let (mut batch, change) = (TlbBatch::new(), self.sides.aliases);
+        Ends::new(self.locked, change, alias).resize(found.aliases.resizes, &mut batch)?;
+        if found.aliases.in_place {
+            self.in_place(&mut InPlace::new(change, found.aliases.is_alike(), &mut batch), alias);
+        }
+        batch.finish(self.locked);
+        Ok(())
+    }
+
     /// Changes one side.
-    pub(crate) fn change(&self, side: Side, found: &Findings) {
+    fn change(&self, side: Side, found: &Findings) {
         match side {
             Side::Area => self.change_area(found),
             Side::Aliases => self.change_aliases(found),

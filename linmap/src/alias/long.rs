@@ -32,7 +32,7 @@ const NOTED: usize = 8;
 pub(crate) fn long<P: Platform>(
     call: &mut Call<'_, P>,
     sides: &Sides,
-    order: impl Iterator<Item = Side>,
+    order: [Side; 2],
 ) -> Result<(), ChangeError> {
     let mut long = Long { call, sides };
     let found = long.claim()?;

@@ -5,12 +5,14 @@
 //! is read-only in the area is never writable through its alias, neither in the tables nor in a TLB. A memory type is of both,
 //! too: they go out together, and come back together (`remake_both.rs`).
 
+use core::cell::Cell;
+
 use crate::alias::both_sides::{BothSides, Findings};
 use crate::alias::long::long;
 use crate::alias::remake_both::remake_both;
 use crate::alias::sides::{Side, Sides};
 use crate::format::{Change, LeafChange, Remake, Span, Va};
-use crate::live::{AddressSpace, Call, ChangeError, LockSet, RemakeError};
+use crate::live::{AddressSpace, Call, ChangeError, LockSet, Reader, RemakeError, tables_for_ends};
 use crate::plan::{Rodata, linear_range};
 use crate::platform::Platform;
 
@@ -62,12 +64,11 @@ enum Alias {
 
 impl Alias {
     /// Returns the sides in the order of their changes.
-    fn phases(self) -> core::array::IntoIter<Side, 2> {
+    fn phases(self) -> [Side; 2] {
         match self {
             Self::First(_) => [Side::Aliases, Side::Area],
             Self::Last(_) => [Side::Area, Side::Aliases],
         }
-        .into_iter()
     }
 }
 
@@ -263,16 +264,21 @@ impl<'a> Aliased<'a> {
         remake_both(&mut Call::new(state, platform), &sides, &remake.of(span.first, state.geometry()), step)
     }
 
-    /// Returns the locks of the area and of its first page's alias. Most areas have no other, and an attempt without that lock
-    /// would only find out that it takes it.
-    fn likely_locks<P: Platform>(&self, platform: &P, sides: &Sides) -> LockSet {
-        let own = LockSet::of::<P>(sides.span);
-        if P::LOCKS == 1 {
-            return own;
-        }
-        let first = self.space.translate(platform, Va(sides.span.first));
-        let reach = first.and_then(|pa| sides.reach(Span { first: pa.0, last: pa.0 }));
-        reach.map_or(own, |reach| own.and(LockSet::of::<P>(reach.alias)))
+    /// Returns the locks of the area and of its first page's alias, and the number of table pages that it takes to cut the alias
+    /// out of the leaf that this is in. Most areas take no more. An attempt without them would only find out that it takes them.
+    fn likely_needs<P: Platform>(&self, platform: &P, sides: &Sides) -> (LockSet, u64) {
+        let (g, own) = (self.space.geometry(), LockSet::of::<P>(sides.span));
+        let looked_up = platform.read(|| {
+            let reader = Reader::without_version(self.space.state(), platform);
+            let first = reader.translate(Va(sides.span.first))?.0;
+            let last = first + (sides.span.last - sides.span.first);
+            let alias = sides.reach(Span { first, last })?.alias;
+            reader.entry(Va(alias.first)).map(|(Va(leaf), level, _)| (alias, leaf, level))
+        });
+        let Some((alias, first, level)) = looked_up else { return (own, 0) };
+        let leaf = Span { first, last: first + (g.level_size(level) - 1) };
+        let alias_lock = LockSet::one(LockSet::number::<P>(alias.first));
+        (own.and(alias_lock), tables_for_ends(g, level, leaf, alias))
     }
 
     /// Returns true if the address space has the linear map, which the lower half has not.
@@ -303,13 +309,16 @@ impl<'a> Aliased<'a> {
         let (area, aliases) = (state.leaf_change(change), state.leaf_change(follows));
         let sides = Sides { offset, range, besides: self.besides, span, area, aliases };
         let mut call = Call::new(state, platform);
-        let done = call.attempts_with(self.likely_locks(platform, &sides), span, |locked| {
+        let (locks, tables) = self.likely_needs(platform, &sides);
+        // Without them the attempt says whether it takes them.
+        _ = call.frames(tables);
+        let wishes = Cell::new(true);
+        let done = call.attempts_with(locks, span, |locked| {
             locked.mark(span);
-            let (both, mut found) = (BothSides { locked, sides }, Findings::default());
+            let both = BothSides { locked, sides: &sides, wishes: &wishes };
+            let mut found = Findings::default();
             both.survey(&mut found)?;
-            both.cut(&found)?;
-            alias.phases().for_each(|phase| both.change(phase, &found));
-            Ok(())
+            both.change_both(alias.phases(), &found)
         })?;
         if done.is_none() { long(&mut call, &sides, alias.phases()) } else { Ok(()) }
     }

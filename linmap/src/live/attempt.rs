@@ -111,10 +111,8 @@ impl<'a, P: Platform> Call<'a, P> {
         mut attempt: impl FnMut(&Locked<'_, P>) -> Result<R, Stop>,
     ) -> Result<Option<R>, ChangeError> {
         loop {
-            let locked = self.locked(locks);
-            // Read under the locks: a repaint that has switched by then has made it another.
-            let under_locks = || attempt(&Locked { policy: self.state.policy(), ..locked });
-            match locked.hold(under_locks) {
+            // The policy is read under the locks: a repaint that has switched by then has made it another.
+            match self.locked(locks).hold(|| attempt(&self.locked(locks))) {
                 Ok(done) => return Ok(Some(done)),
                 Err(Stop::TooLong) => return Ok(None),
                 Err(Stop::Refused(error)) => return Err(error),

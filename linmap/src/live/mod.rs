@@ -51,7 +51,7 @@ pub use blank_space::BlankSpace;
 pub use change_flags::ChangeFlags;
 pub(crate) use claims::Claim;
 pub use create::{create, create_alone, create_regions};
-pub(crate) use ends::tables_for_ends;
+pub(crate) use ends::{Ends, tables_for_ends};
 pub(crate) use error::refusal;
 pub use error::{AdoptError, ChangeError, CreateError, GraftError, RemakeError};
 pub(crate) use handover::whole_entries;

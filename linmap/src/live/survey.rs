@@ -57,8 +57,8 @@ impl Survey {
     ) -> Result<(), Stop> {
         let new = change.of(old, table.level);
         let refused = locked.refuses(change, new, table.va(first));
-        if refused || !old.is_leaf(locked.geometry, table.level) {
-            let is_hole = !old.is_valid() && !old.is_leaf(locked.geometry, table.level);
+        if refused || !locked.state.is_leaf(old, table.level) {
+            let is_hole = !old.is_valid() && !locked.state.is_leaf(old, table.level);
             if change.skip_holes && is_hole {
                 // So the leaves around it are visited one by one.
                 self.differs = true;
@@ -72,8 +72,10 @@ impl Survey {
         if new == old {
             return Ok(());
         }
-        let (from, to) = (table.span_of(first).first, table.span_of(last).last);
-        if !old.is_contiguous() && span.covers(from, to) {
+        // If they are in runs, the runs that have the first and the last.
+        let members = locked.run(table, old).unwrap_or(1);
+        let (from, to) = (table.run_of(first, members).first, table.run_of(last, members).last);
+        if span.covers(from, to) {
             self.in_place = true;
             return Ok(());
         }
