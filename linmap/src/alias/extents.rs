@@ -77,8 +77,6 @@ struct Walk<'e> {
 }
 
 impl<P: Platform> LeafVisitor<P> for Walk<'_> {
-    // Apart, so that the cursor does not prepare for it in each table above.
-    #[inline(never)]
     fn leaves(
         &mut self,
         locked: &Locked<'_, P>,
@@ -109,6 +107,20 @@ impl<P: Platform> LeafVisitor<P> for Walk<'_> {
     }
 }
 
+/// So many entries are worth a call.
+const LONG: usize = 64;
+
+/// Returns the index up to which entries, from one on and before another, are a series, as far as vectors tell.
+#[inline(never)]
+fn long_series<P: Platform>(
+    locked: &Locked<'_, P>,
+    table: &Table,
+    part: (usize, usize),
+    (first, step): (u64, u64),
+) -> usize {
+    locked.series_by_vectors::<4>(table, part, first, step)
+}
+
 /// Returns the number of entries, from one on and up to the last, that map consecutive physical memory with equal
 /// attributes.
 fn consecutive<P: Platform>(
@@ -125,9 +137,11 @@ fn consecutive<P: Platform>(
     if !index.is_multiple_of(2) {
         (next, end) = (next.wrapping_add(step), index + 1);
     }
-    let start = end;
-    end = locked.series_by_vectors::<4>(table, (end, last + 1), next, step);
-    next = next.wrapping_add(step.wrapping_mul((end - start) as u64));
+    if last + 1 - end >= LONG {
+        let start = end;
+        end = long_series(locked, table, (end, last + 1), (next, step));
+        next = next.wrapping_add(step.wrapping_mul((end - start) as u64));
+    }
     for _ in 0..(last + 1 - end) / 8 {
         let mut eight = next;
         if !locked.eight(table, end, (&mut eight, step)) {
