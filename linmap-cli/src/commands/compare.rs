@@ -20,8 +20,8 @@ use facts::{Comparison, Fact};
 /// Compare machines at a glance: kernels, CPUs, leaves, causes
 ///
 /// Only facts that differ are in the table, and machines that agree in all of them share a column. A fact that a
-/// SOURCE does not show is not compared. --csv prints one row for each fact. `linmap diff` compares two maps address by address. Exit status: 0 nothing
-/// differs, 1 something does, 2 error.
+/// SOURCE does not show is not compared. --csv prints one row for each fact. `linmap diff` compares two maps address by
+/// address. Exit status: 0 nothing differs, 1 something does, 2 error.
 #[derive(Args)]
 #[command(args_override_self = true, after_long_help = SOURCES)]
 pub(crate) struct Options {

@@ -26,9 +26,9 @@ use history::{History, Reading};
 
 /// Show the linear map of a machine over time: leaves, splits and collapses, and who has the memory
 ///
-/// On a terminal it is a view that is drawn anew; elsewhere one line, row or document a reading. A change that is undone before the next
-/// reading is not seen. Later readings that fail are counted, and the next one is tried; the first has to succeed.
-/// Ends with Ctrl-C, or after --count readings. Exit status: 0, or 2 for an error.
+/// On a terminal it is a view that is drawn anew; elsewhere one line, row or document for each reading. A change that is
+/// undone before the next reading is not seen. Later readings that fail are counted, and the next one is tried; the first
+/// has to succeed. Ends with Ctrl-C, or after --count readings. Exit status: 0, or 2 for an error.
 #[derive(Args)]
 #[command(args_override_self = true, after_long_help = SOURCES)]
 pub(crate) struct Options {

@@ -57,11 +57,13 @@ fn survives(round: u32, seed: u64) {
     let core = Core::new(&tables, kernel.ram, Some(&kernel.info()));
     let path = core.path();
     let path = path.to_str().expect("a path in UTF-8");
-    let lines: [&[&str]; 7] = [
+    let lines: [&[&str]; 9] = [
         &["dump", path],
         &["dump", path, "--json"],
         &["dump", path, "--csv"],
         &["stat", path],
+        &["stat", path, "--who"],
+        &["map", path, "--by", "owner", "--csv"],
         &["check", path],
         &["walk", path, "0xffff000000000000"],
         &["diff", path, path],

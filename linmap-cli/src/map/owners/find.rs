@@ -16,6 +16,8 @@ use crate::map::view::{View, WalkError};
 
 /// The most pages of KFENCE's pool, and of a pack of BPF programs.
 const MAX_POOL: u64 = 1 << 17;
+/// The most hidden pages whose uses are looked up; those of a damaged table can be more than there is memory.
+const MAX_HIDDEN: u64 = 1 << 26;
 /// More bytes than one area of a list has; a damaged list has larger ones.
 const MAX_AREA: u64 = 1 << 30;
 
@@ -135,14 +137,16 @@ impl Finder<'_> {
         let start = self.view.kernel.info.as_ref().and_then(|info| info.symbol("vmemmap"));
         let Some(pages) = start.and_then(|start| Pages::of(self.kernel, start)) else { return Ok(()) };
         let (secret, free) = (owner(Kind::Secret, By::List), owner(Kind::Free, By::List));
-        let shift = self.view.geometry.page_shift();
+        let (shift, mut left) = (self.view.geometry.page_shift(), MAX_HIDDEN);
         let _ = descend_runs(self.view, linear(self.view.geometry), |entries| {
             let Entry::Leaf(leaf) = entries.first.entry else { return ControlFlow::Continue(()) };
             if leaf.valid {
                 return ControlFlow::Continue(());
             }
             let (mut at, mut has_room) = (leaf.oa.0, true);
-            pages.uses(at >> shift, entries.bytes >> shift, |count, of| {
+            let count = (entries.bytes >> shift).min(left);
+            left -= count;
+            pages.uses(at >> shift, count, |count, of| {
                 let end = at.saturating_add(count << shift);
                 let owner = of.map(|of| match of {
                     Use::Secret => &secret,
@@ -151,7 +155,7 @@ impl Finder<'_> {
                 has_room &= owner.is_none_or(|owner| self.found.add(Pa(at)..Pa(end), owner));
                 at = end;
             });
-            go_on(has_room)
+            go_on(has_room && left > 0)
         })?;
         Ok(())
     }
