@@ -107,20 +107,6 @@ impl<P: Platform> LeafVisitor<P> for Walk<'_> {
     }
 }
 
-/// So many entries are worth a call.
-const LONG: usize = 64;
-
-/// Returns the index up to which entries, from one on and before another, are a series, as far as vectors tell.
-#[inline(never)]
-fn long_series<P: Platform>(
-    locked: &Locked<'_, P>,
-    table: &Table,
-    part: (usize, usize),
-    (first, step): (u64, u64),
-) -> usize {
-    locked.series_by_vectors::<4>(table, part, first, step)
-}
-
 /// Returns the number of entries, from one on and up to the last, that map consecutive physical memory with equal
 /// attributes.
 fn consecutive<P: Platform>(
@@ -129,19 +115,31 @@ fn consecutive<P: Platform>(
     (index, last): (usize, usize),
     first: Descriptor,
 ) -> usize {
-    if table.level != Level::PAGE || first == Descriptor::HOLE {
+    let step = 1 << table.shift;
+    let is_alone = table.level != Level::PAGE || first == Descriptor::HOLE || index == last;
+    // Pages that lie apart cost no more than this.
+    if is_alone || locked.load(table, index + 1).0 != first.0.wrapping_add(step) {
         return 1;
     }
+    series(locked, table, (index, last), first)
+}
+
+/// Returns the same for a page that is not the last.
+#[inline(never)]
+fn series<P: Platform>(
+    locked: &Locked<'_, P>,
+    table: &Table,
+    (index, last): (usize, usize),
+    first: Descriptor,
+) -> usize {
     let (step, mut next, mut end) = (1 << table.shift, first.0, index);
     let one = |end: usize, next: u64| end <= last && locked.load(table, end).0 == next;
     if !index.is_multiple_of(2) {
         (next, end) = (next.wrapping_add(step), index + 1);
     }
-    if last + 1 - end >= LONG {
-        let start = end;
-        end = long_series(locked, table, (end, last + 1), (next, step));
-        next = next.wrapping_add(step.wrapping_mul((end - start) as u64));
-    }
+    let start = end;
+    end = locked.series_by_vectors::<4>(table, (end, last + 1), next, step);
+    next = next.wrapping_add(step.wrapping_mul((end - start) as u64));
     for _ in 0..(last + 1 - end) / 8 {
         let mut eight = next;
         if !locked.eight(table, end, (&mut eight, step)) {
