@@ -21,7 +21,7 @@ pub struct Changes {
 /// Counts of tables and of operations. One caller at a time writes them, so plain loads and stores suffice.
 #[derive(Debug)]
 pub(crate) struct Counters {
-    leaves: [[AtomicI64; 2]; Level::COUNT],
+    leaves: [[AtomicI64; 2]; Level::WITH_LEAVES],
     tables: AtomicI64,
     splits: AtomicU64,
     collapses: AtomicU64,
@@ -42,7 +42,7 @@ impl Counters {
     /// Returns counts of nothing.
     pub(crate) const fn new() -> Self {
         Self {
-            leaves: [const { [AtomicI64::new(0), AtomicI64::new(0)] }; Level::COUNT],
+            leaves: [const { [AtomicI64::new(0), AtomicI64::new(0)] }; Level::WITH_LEAVES],
             tables: AtomicI64::new(0),
             splits: AtomicU64::new(0),
             collapses: AtomicU64::new(0),
@@ -73,7 +73,7 @@ impl Counters {
     /// Adds or subtracts leaf descriptors of one kind.
     #[inline]
     pub(crate) fn leaves(&self, level: Level, contiguous: bool, descriptors: i64) {
-        grow(&self.leaves[level.ordinal()][usize::from(contiguous)], descriptors);
+        grow(&self.leaves[level.leaf_ordinal()][usize::from(contiguous)], descriptors);
     }
 
     /// Adds one table.
@@ -95,7 +95,7 @@ impl Counters {
     /// Counts a contiguous run as single leaves from now on.
     #[inline]
     pub(crate) fn dissolved(&self, level: Level, members: i64) {
-        let [plain, contiguous] = &self.leaves[level.ordinal()];
+        let [plain, contiguous] = &self.leaves[level.leaf_ordinal()];
         grow(plain, members);
         grow(contiguous, -members);
     }

@@ -1,12 +1,13 @@
 //! Fills of tables that no walker reaches: descriptors in arithmetic progression, and holes.
 
 use core::marker::PhantomData;
+#[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::platform::Memory;
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
 use crate::platform::arm64::{
-    flip_eights_by_vectors, write_eights_by_vectors, write_holes_by_vectors, write_series,
+    flip_eights_by_vectors, write_any_by_vectors, write_holes_by_vectors, write_series,
     write_series_by_vectors,
 };
 
@@ -76,14 +77,9 @@ impl<M: Memory> Fills<M> {
     /// Fills any part of a table.
     #[inline]
     pub(crate) fn series(self, slots: &mut [u64], first: u64, step: u64) {
-        match slots.len() {
-            // Runs between larger leaves are often this short.
-            ..8 => {
-                slots.iter_mut().fold(first, |value, slot| {
-                    *slot = value;
-                    value.wrapping_add(step)
-                });
-            }
+        match slots {
+            // A block among contiguous runs, or a page that has no neighbour.
+            [slot] => *slot = first,
             _ if self.by_vectors() => fill_by_vectors(slots, first, step),
             _ => fill_with_step(slots, first, step),
         }
@@ -141,7 +137,7 @@ fn fill_with_step(slots: &mut [u64], first: u64, step: u64) {
 /// than 1.5 is not possible. Each entry is another value, which an instruction has to bring into a register, and a store
 /// writes two registers at most.
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
-#[inline]
+#[inline(never)]
 fn fill_with_step(slots: &mut [u64], first: u64, step: u64) {
     let (long, rest) = slots.as_chunks_mut();
     fill_chunks(long, first, step);
@@ -182,28 +178,26 @@ fn fill_many_by_vectors(tables: &mut [[u64; 512]], first: u64, step: u64) {
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
 #[inline(never)]
 fn fill_by_vectors(slots: &mut [u64], first: u64, step: u64) {
-    let (long, rest) = slots.as_chunks_mut();
-    fill_many_by_vectors(long, first, step);
-    let mut value = first.wrapping_add(step.wrapping_mul(long.as_flattened().len() as u64));
-    let (eights, rest) = rest.as_chunks_mut();
-    write_eights_by_vectors(eights, value, step);
-    value = value.wrapping_add(step.wrapping_mul(eights.as_flattened().len() as u64));
-    for slot in rest {
-        *slot = value;
-        value = value.wrapping_add(step);
-    }
+    write_any_by_vectors(slots, first, step);
 }
 
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
 #[inline(never)]
 fn holes_by_vectors(slots: &mut [u64]) {
-    let (long, rest) = slots.as_chunks_mut();
-    write_holes_by_vectors(long);
-    fill_holes(rest);
+    write_holes_by_vectors(slots);
+}
+
+/// Writes holes. Where the compiler uses vector registers, there is a `memset` that is better than any loop.
+#[cfg(not(all(target_arch = "aarch64", not(target_feature = "neon"))))]
+#[inline]
+fn fill_holes(slots: &mut [u64]) {
+    slots.fill(0);
 }
 
 /// Writes holes, a few at a time. A single fill would become a call of `memset`, which costs five times as much if that
 /// `memset` is not optimised for long ranges.
+#[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
+#[inline(never)]
 fn fill_holes(slots: &mut [u64]) {
     let (long, rest) = slots.as_chunks_mut::<32>();
     let (short, rest) = rest.as_chunks_mut::<8>();

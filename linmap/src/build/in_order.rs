@@ -1,16 +1,33 @@
-//! The parts of a tree, judged before tables are made for them: runs of any origin, or regions, whose runs are right if the
-//! regions are.
+//! The parts of a tree, judged before tables are made for them: runs of any origin, or regions.
 
 use core::ops::Range;
 
 use crate::build::error::BuildError;
-use crate::format::{Geometry, Half, LeafSizes, Unaligned, Va};
-use crate::plan::{Region, Run};
+use crate::format::{Attributes, Geometry, Half, Level, Pa, Unaligned, Va};
+use crate::plan::{Leaves, Region, Run};
+
+/// Memory that is mapped linearly, with one set of attributes: a region or a run.
+#[derive(Clone, Copy)]
+pub(super) struct Part {
+    /// The first address, relative to the base of the half.
+    pub(super) offset: u64,
+    /// The output address of the first one.
+    pub(super) oa: u64,
+    /// The length in bytes, in whole leaves.
+    pub(super) bytes: u64,
+    pub(super) attributes: Attributes,
+    /// The first level that may have its leaves. The largest that fit are made.
+    pub(super) first_leaf: Level,
+    /// True if contiguous runs are made of them where they fit.
+    pub(super) in_runs: bool,
+}
 
 /// Where the next part of a tree may be.
 pub(super) struct Place {
     /// The first address of the half.
     base: u64,
+    /// The bytes of the half, and of the output addresses.
+    sizes: (u64, u64),
     /// The start of the first part, relative to the base of the half.
     first: Option<u64>,
     /// The lowest address at which the next part may start, relative to the base of the half.
@@ -19,7 +36,8 @@ pub(super) struct Place {
 
 impl Place {
     const fn new(geometry: Geometry, half: Half) -> Self {
-        Self { base: geometry.base(half), first: None, next: 0 }
+        let sizes = (1 << geometry.va_bits(), 1 << geometry.oa_bits());
+        Self { base: geometry.base(half), sizes, first: None, next: 0 }
     }
 
     /// Returns the slots of the root from the first to the last that is used.
@@ -32,12 +50,17 @@ impl Place {
         }
     }
 
-    /// Returns the start of a part, relative to the base of the half, and the number of bytes that are left from there on.
+    /// Returns the start of a part, relative to the base of the half, and the number of bytes that are left from there on, of
+    /// addresses as of output addresses.
     #[inline]
-    fn room(&self, g: Geometry, va: Va) -> Result<(u64, u64), BuildError> {
-        let offset = va.0.wrapping_sub(self.base);
-        let room = (1u64 << g.va_bits()).checked_sub(offset).ok_or(BuildError::OutOfRange { va })?;
-        if offset < self.next { Err(BuildError::Unordered { va }) } else { Ok((offset, room)) }
+    fn room(&self, va: Va, oa: Pa) -> Result<(u64, u64), BuildError> {
+        let (offset, (addresses, outputs)) = (va.0.wrapping_sub(self.base), self.sizes);
+        let room = addresses.checked_sub(offset).ok_or(BuildError::OutOfRange { va })?;
+        if offset < self.next {
+            return Err(BuildError::Unordered { va });
+        }
+        let oa_room = outputs.checked_sub(oa.0).ok_or(BuildError::OutOfRange { va })?;
+        Ok((offset, room.min(oa_room)))
     }
 
     #[inline]
@@ -61,18 +84,18 @@ impl<I> RunsInOrder<I> {
 }
 
 impl<I: Iterator<Item = Run>> Iterator for RunsInOrder<I> {
-    type Item = Result<Run, BuildError>;
+    type Item = Result<Part, BuildError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let run = self.runs.next()?;
-        Some(self.check(run).map(|()| run))
+        Some(self.check(run))
     }
 }
 
 impl<I> RunsInOrder<I> {
-    fn check(&mut self, run: Run) -> Result<(), BuildError> {
+    fn check(&mut self, run: Run) -> Result<Part, BuildError> {
         let (g, va) = (self.geometry, run.va);
-        let (offset, room) = self.place.room(g, va)?;
+        let (offset, room) = self.place.room(va, run.oa)?;
         let members = if run.contiguous { g.run_to_make(run.level) as u64 } else { 1 };
         if !g.makes_leaf(run.level) || run.descriptors == 0 || (run.contiguous && members == 1) {
             return Err(BuildError::NotALeaf { va, level: run.level });
@@ -82,12 +105,13 @@ impl<I> RunsInOrder<I> {
         if (va.0 | run.oa.0) & (leaf - 1) | run.descriptors & (members - 1) != 0 {
             return Err(BuildError::Unaligned { va, unaligned: unaligned(&run, leaf, 1 << shift), leaf });
         }
-        let oa_room = (1u64 << g.oa_bits()).checked_sub(run.oa.0).ok_or(BuildError::OutOfRange { va })?;
-        if run.descriptors > room.min(oa_room) >> shift {
+        if run.descriptors > room >> shift {
             return Err(BuildError::OutOfRange { va });
         }
-        self.place.used(offset, run.descriptors << shift);
-        Ok(())
+        let Run { oa, level, contiguous, attributes, .. } = run;
+        let bytes = run.descriptors << shift;
+        self.place.used(offset, bytes);
+        Ok(Part { offset, oa: oa.0, bytes, attributes, first_leaf: level, in_runs: contiguous })
     }
 }
 
@@ -103,65 +127,53 @@ fn unaligned(run: &Run, leaf: u64, entry: u64) -> Unaligned {
     }
 }
 
-/// Iterator over the runs of regions. It checks each region against the geometry and the region before it.
-pub(super) struct RegionsInOrder<'s, I> {
+/// Iterator over regions that checks each against the geometry and the region before it.
+pub(super) struct RegionsInOrder<I> {
     regions: I,
-    geometry: Geometry,
-    sizes: &'s LeafSizes,
-    /// The rest of the current region.
-    rest: Region,
+    page_size: u64,
+    /// The first level at which leaves are made.
+    first_leaf: Level,
     pub(super) place: Place,
     /// The first address that is both writable and executable.
     pub(super) write_execute: Option<Va>,
 }
 
-impl<'s, I> RegionsInOrder<'s, I> {
-    /// The leaf sizes are those that the geometry makes.
-    pub(super) const fn new(regions: I, geometry: Geometry, sizes: &'s LeafSizes, half: Half) -> Self {
-        let (rest, place) = (Region::NONE, Place::new(geometry, half));
-        Self { regions, geometry, sizes, rest, place, write_execute: None }
+impl<I> RegionsInOrder<I> {
+    pub(super) const fn new(regions: I, geometry: Geometry, half: Half) -> Self {
+        let (page_size, first_leaf) = (geometry.page_size(), geometry.first_level_to_make());
+        Self { regions, page_size, first_leaf, place: Place::new(geometry, half), write_execute: None }
     }
 
-    fn check(&mut self, region: Region) -> Result<(), BuildError> {
-        let (g, Region { va, oa, bytes, .. }) = (self.geometry, region);
-        let (offset, room) = self.place.room(g, va)?;
-        let oa_room = (1u64 << g.oa_bits()).checked_sub(oa.0).ok_or(BuildError::OutOfRange { va })?;
-        let bytes = bytes & !(g.page_size() - 1);
-        if bytes > room.min(oa_room) {
+    fn check(&mut self, region: Region) -> Result<Part, BuildError> {
+        let Region { va, oa, attributes, .. } = region;
+        let (offset, room) = self.place.room(va, oa)?;
+        let bytes = region.bytes & !(self.page_size - 1);
+        if bytes > room {
             return Err(BuildError::OutOfRange { va });
         }
         self.place.used(offset, bytes);
-        if region.attributes.is_write_execute() {
+        if attributes.is_write_execute() {
             self.write_execute.get_or_insert(va);
         }
-        Ok(())
+        let (first_leaf, in_runs) = match region.leaves {
+            Leaves::Largest => (self.first_leaf, true),
+            Leaves::Pages => (Level::PAGE, false),
+        };
+        Ok(Part { offset, oa: oa.0, bytes, attributes, first_leaf, in_runs })
     }
 }
 
-impl<I: Iterator<Item = Region>> RegionsInOrder<'_, I> {
-    /// Goes on to the next region. Out of line, so that the runs of a region cost what they need.
-    #[inline(never)]
-    fn next_region(&mut self) -> Option<Result<(), BuildError>> {
-        self.rest = self.regions.next()?.up_to_last_address();
-        let Region { va, oa, bytes, .. } = self.rest;
-        // A region that does not start at a page, or has none, has no leaves.
-        let page = self.geometry.page_size();
-        let has_leaves = (va.0 | oa.0) & (page - 1) == 0 && bytes >= page;
-        Some(if has_leaves { self.check(self.rest) } else { Ok(()) })
-    }
-}
-
-impl<I: Iterator<Item = Region>> Iterator for RegionsInOrder<'_, I> {
-    type Item = Result<Run, BuildError>;
+impl<I: Iterator<Item = Region>> Iterator for RegionsInOrder<I> {
+    type Item = Result<Part, BuildError>;
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
+        let page = self.page_size;
         loop {
-            if let Some(run) = self.rest.take_run(self.sizes) {
-                return Some(Ok(run));
-            }
-            if let Err(error) = self.next_region()? {
-                return Some(Err(error));
+            let region = self.regions.next()?.up_to_last_address();
+            // A region that does not start at a page, or has none, has no leaves.
+            if (region.va.0 | region.oa.0) & (page - 1) == 0 && region.bytes >= page {
+                return Some(self.check(region));
             }
         }
     }

@@ -1,5 +1,6 @@
 //! Tables that no walker reaches: whole trees, and the replacements of leaves.
 
+mod builder;
 mod counters;
 mod error;
 mod fill;

@@ -1,16 +1,13 @@
 //! A whole tree of tables, built off line in plain memory that no walker can reach.
-//!
-//! It is built in one pass in address order. A table is taken when its first entry is known, and every slot is written
-//! exactly once: leaves by long constant fills, all other slots as holes. Nothing is zeroed first. When frames run out,
-//! everything built so far is given back.
 
 use core::ops::Range;
 
+use crate::build::builder::Builder;
 use crate::build::error::BuildError;
 use crate::build::fill::Fills;
 use crate::build::give_back::give_back;
 use crate::build::in_order::{RegionsInOrder, RunsInOrder};
-use crate::format::{Descriptor, Geometry, Half, LeafSizes, Level, Pa, TableAttributes, Va, in_place_bits};
+use crate::format::{Geometry, Half, Level, Pa, TableAttributes, Va};
 use crate::plan::{Region, Run, Stats};
 use crate::platform::{Frame, Memory};
 
@@ -84,31 +81,17 @@ impl Tree {
                 write_execute.get_or_insert(run.va);
             }
         });
-        let tree = Self::build_judged(memory, geometry, half, tables, judged)?;
-        Ok(Self { write_execute, ..tree })
+        let parts = RunsInOrder::new(judged, geometry, half);
+        let mut builder = Builder::new(memory, geometry, tables, parts);
+        let root = builder.build(geometry.root(), 0)?;
+        let (used, stats) = (builder.parts.place.root_slots(geometry), builder.stats());
+        Ok(Self { root, geometry, half, stats, used, write_execute })
     }
 
     /// Returns an error if the memory's pages are not of the geometry's page size.
     pub(crate) fn fits<M: Memory>(memory: &M, geometry: Geometry) -> Result<(), BuildError> {
         let (memory, tables) = (memory.page_size(), geometry.page_size());
         if memory == tables { Ok(()) } else { Err(BuildError::PageSize { memory, tables }) }
-    }
-
-    /// Builds a tree as [`build`](Self::build) does. The memory must have [the right page size](Self::fits), and no run
-    /// may be both writable and executable.
-    pub(crate) fn build_judged<M: Memory>(
-        memory: &M,
-        geometry: Geometry,
-        half: Half,
-        tables: TableAttributes,
-        mut runs: impl Iterator<Item = Run>,
-    ) -> Result<Self, BuildError> {
-        let runs = RunsInOrder::new(&mut runs, geometry, half);
-        let mut builder = Builder::new(memory, geometry, tables, runs);
-        builder.refill()?;
-        let (root, _) = builder.table(geometry.root(), geometry.base(half))?;
-        let used = builder.runs.place.root_slots(geometry);
-        Ok(Self { root, geometry, half, stats: builder.stats, used, write_execute: None })
     }
 
     /// Builds the tables that map `regions`, which must be in ascending address order within `half`.
@@ -124,41 +107,39 @@ impl Tree {
         half: Half,
         regions: impl IntoIterator<Item = Region>,
     ) -> Result<Self, BuildError> {
-        let sizes = geometry.new_leaf_sizes();
-        Self::of_regions(memory, (geometry, &sizes), half, TableAttributes::empty(), regions.into_iter())
+        Self::of_regions(memory, geometry, half, TableAttributes::empty(), regions.into_iter())
     }
 
-    /// Builds a tree as [`build_with`](Self::build_with) does, that maps these regions in leaves of these sizes, which are
-    /// those of new leaves.
+    /// Builds a tree as [`build_with`](Self::build_with) does, that maps these regions.
+    // Inlined, as what is done with it: otherwise the tree is copied at each step.
+    #[inline(always)]
     pub(crate) fn of_regions<M: Memory>(
         memory: &M,
-        (geometry, sizes): (Geometry, &LeafSizes),
+        geometry: Geometry,
         half: Half,
         tables: TableAttributes,
         regions: impl Iterator<Item = Region>,
     ) -> Result<Self, BuildError> {
         Self::fits(memory, geometry)?;
-        let regions = RegionsInOrder::new(regions, geometry, sizes, half);
-        let mut builder = Builder::new(memory, geometry, tables, regions);
-        builder.refill()?;
-        let (root, _) = builder.table(geometry.root(), geometry.base(half))?;
-        let (used, write_execute) = (builder.runs.place.root_slots(geometry), builder.runs.write_execute);
-        Ok(Self { root, geometry, half, stats: builder.stats, used, write_execute })
+        let parts = RegionsInOrder::new(regions, geometry, half);
+        let mut builder = Builder::new(memory, geometry, tables, parts);
+        let root = builder.build(geometry.root(), 0)?;
+        let (used, write_execute) = (builder.parts.place.root_slots(geometry), builder.parts.write_execute);
+        Ok(Self { root, geometry, half, stats: builder.stats(), used, write_execute })
     }
 
-    /// Builds the table at `level` that starts at `base`, and all below it, for runs that lie within it.
+    /// Builds the table at `level` that starts at `base`, and all below it, for a region that lies within it.
     pub(crate) fn subtree<M: Memory>(
         memory: &M,
         geometry: Geometry,
         (half, level, base): (Half, Level, u64),
         tables: TableAttributes,
-        mut runs: impl Iterator<Item = Run>,
+        region: Region,
     ) -> Result<(Frame, Stats), BuildError> {
-        let runs = RunsInOrder::new(&mut runs, geometry, half);
-        let mut builder = Builder::new(memory, geometry, tables, runs);
-        builder.refill()?;
-        let (table, _) = builder.table(level, base)?;
-        Ok((table, builder.stats))
+        let parts = RegionsInOrder::new(core::iter::once(region), geometry, half);
+        let mut builder = Builder::new(memory, geometry, tables, parts);
+        let table = builder.build(level, base.wrapping_sub(geometry.base(half)))?;
+        Ok((table, builder.stats()))
     }
 
     /// Returns the counts of the tree's leaves and tables.
@@ -243,173 +224,4 @@ impl Tree {
         });
         Self { root, geometry, half, stats, used, write_execute }
     }
-}
-
-struct Builder<'m, M, I> {
-    memory: &'m M,
-    fills: Fills<M>,
-    geometry: Geometry,
-    tables: TableAttributes,
-    /// The size in bytes, a power of 2, of the spans within which the address bits that the format moves are constant.
-    even_span: u64,
-    runs: I,
-    /// The rest of the current run, without descriptors when there are no more runs.
-    rest: Run,
-    stats: Stats,
-}
-
-impl<'m, M: Memory, I: Iterator<Item = Result<Run, BuildError>>> Builder<'m, M, I> {
-    #[inline(always)]
-    fn new(memory: &'m M, geometry: Geometry, tables: TableAttributes, runs: I) -> Self {
-        let even_span = 1 << in_place_bits(geometry.oa_format());
-        let (rest, stats, fills) = (Run::NONE, Stats::EMPTY, Fills::of(memory));
-        Self { memory, fills, geometry, tables, even_span, runs, rest, stats }
-    }
-
-    fn refill(&mut self) -> Result<(), BuildError> {
-        self.rest = self.runs.next().transpose()?.unwrap_or(Run::NONE);
-        Ok(())
-    }
-
-    /// Builds the table at `level` whose first slot translates `base`, and all tables below it. Returns it with the
-    /// attributes of its descriptor.
-    fn table(&mut self, level: Level, base: u64) -> Result<(Frame, TableAttributes), BuildError> {
-        let taken = self.stats.tables;
-        let mut table = self.memory.take().ok_or(BuildError::OutOfFrames { taken })?;
-        self.stats.tables += 1;
-        let (memory, entries) = (self.memory, self.geometry.entries(level));
-        let fill = |slots: &mut [u64]| self.fill_table(level, base, &mut slots[..entries]);
-        match memory.with_slots(&mut table, level, fill) {
-            Ok(attributes) => Ok((table, attributes)),
-            Err(error) => {
-                give_back(self.memory, self.geometry, level, table, &mut |_, _| {});
-                Err(error)
-            }
-        }
-    }
-
-    /// Writes every slot once, even in case of an error: slots that were not reached become holes.
-    fn fill_table(
-        &mut self,
-        level: Level,
-        base: u64,
-        slots: &mut [u64],
-    ) -> Result<TableAttributes, BuildError> {
-        let shift = self.geometry.level_shift(level);
-        let (mut filled, mut attributes) = (0, self.tables);
-        while self.rest.descriptors != 0 {
-            let index = (self.rest.va.0.wrapping_sub(base) >> shift) as usize;
-            if index >= slots.len() {
-                break;
-            }
-            if filled < index {
-                self.fills.holes(&mut slots[filled..index]);
-            }
-            let rest = &mut slots[index..];
-            let step = if self.rest.level == level {
-                self.leaves(rest)
-            } else if self.rest.level == level.next() && self.covers_a_table() {
-                self.whole_tables(rest)
-            } else {
-                self.one_table(level.next(), base.wrapping_add((index as u64) << shift), rest)
-            };
-            match step {
-                Ok((done, within)) => {
-                    filled = index + done;
-                    attributes &= within;
-                }
-                Err(Broken { done, error }) => {
-                    self.fills.holes(&mut rest[done..]);
-                    return Err(error);
-                }
-            }
-        }
-        self.fills.holes(&mut slots[filled..]);
-        Ok(attributes)
-    }
-
-    /// Writes leaves of this level. Like the next two functions, returns the number of slots written, and the attributes
-    /// of tables that remove nothing from what is there.
-    // What a table of each level needs while those below it are built is the frame of `table`, without that of this and the next.
-    #[inline(never)]
-    fn leaves(&mut self, slots: &mut [u64]) -> Result<(usize, TableAttributes), Broken> {
-        let (run, shift) = (&self.rest, self.geometry.level_shift(self.rest.level));
-        let tables = self.tables.within(run.attributes);
-        let n = slots.len().min(self.even() as usize);
-        let first = Descriptor::leaf(run.first_leaf(), self.geometry, run.level);
-        self.fills.series(&mut slots[..n], first.0, 1 << shift);
-        self.stats.count_leaves(run.level, run.contiguous, n as u64);
-        self.advance(n as u64).map_err(|error| Broken { done: n, error })?;
-        Ok((n, tables))
-    }
-
-    /// Returns the number of descriptors at the start of the run that differ only by addition. A format may move high
-    /// address bits to another field; the series ends where those change.
-    fn even(&self) -> u64 {
-        let shift = self.geometry.level_shift(self.rest.level);
-        let room = self.even_span - (self.rest.oa.0 & (self.even_span - 1));
-        self.rest.descriptors.min(room >> shift)
-    }
-
-    /// Returns true if the current run starts at the start of a table of its level, and fills it.
-    fn covers_a_table(&self) -> bool {
-        let bits = self.geometry.index_bits();
-        let span = 1u64 << (self.geometry.level_shift(self.rest.level) + bits);
-        self.rest.va.0 & (span - 1) == 0 && self.even() >> bits != 0
-    }
-
-    /// Builds the tables of the next level that the current run covers entirely, without the bookkeeping of the general
-    /// case. Most of a map in pages is built here.
-    #[inline(never)]
-    fn whole_tables(&mut self, slots: &mut [u64]) -> Result<(usize, TableAttributes), Broken> {
-        let (g, level, bits) = (self.geometry, self.rest.level, self.geometry.index_bits());
-        let (step, tables) = (1u64 << g.level_shift(level), self.tables.within(self.rest.attributes));
-        let n = slots.len().min((self.even() >> bits) as usize);
-        let mut first = Descriptor::leaf(self.rest.first_leaf(), g, level).0;
-        for (done, slot) in slots[..n].iter_mut().enumerate() {
-            let Some(mut table) = self.memory.take() else {
-                let taken = self.stats.tables + done as u64;
-                return Err(Broken { done, error: BuildError::OutOfFrames { taken } });
-            };
-            self.memory.with_slots(&mut table, level, |slots| self.fills.table(slots, first, step));
-            first = first.wrapping_add(step << bits);
-            *slot = Descriptor::link(table.into_pa(), g).with(tables).0;
-        }
-        self.stats.tables += n as u64;
-        let leaves = (n as u64) << bits;
-        self.stats.count_leaves(level, self.rest.contiguous, leaves);
-        self.advance(leaves).map_err(|error| Broken { done: n, error })?;
-        Ok((n, tables))
-    }
-
-    /// Builds a table of the next level that has several kinds of entries.
-    fn one_table(
-        &mut self,
-        level: Level,
-        base: u64,
-        slots: &mut [u64],
-    ) -> Result<(usize, TableAttributes), Broken> {
-        let (table, tables) = self.table(level, base).map_err(|error| Broken { done: 0, error })?;
-        slots[0] = Descriptor::link(table.into_pa(), self.geometry).with(tables).0;
-        Ok((1, tables))
-    }
-
-    /// Removes `n` descriptors from the start of the current run.
-    fn advance(&mut self, n: u64) -> Result<(), BuildError> {
-        let bytes = n << self.geometry.level_shift(self.rest.level);
-        let run = &mut self.rest;
-        run.descriptors -= n;
-        if run.descriptors == 0 {
-            return self.refill();
-        }
-        run.va.0 = run.va.0.wrapping_add(bytes);
-        run.oa.0 += bytes;
-        Ok(())
-    }
-}
-
-/// A step that failed, with the number of slots that it had written.
-struct Broken {
-    done: usize,
-    error: BuildError,
 }

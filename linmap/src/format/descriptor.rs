@@ -93,6 +93,21 @@ impl Descriptor {
         if leaf.valid { Self(bits | VALID) } else { Self(bits).made_invalid() }
     }
 
+    /// Returns the descriptor of a valid block less its output address. It is the same for all addresses that differ only in
+    /// bits that the format keeps in place.
+    #[inline]
+    pub(crate) const fn block_less_oa(oa: u64, attributes: Attributes, format: OaFormat) -> u64 {
+        let bits = encode_oa(Pa(oa), format) | (attributes.bits() & attribute_mask(format)) | VALID;
+        bits.wrapping_sub(oa)
+    }
+
+    /// Returns the descriptor of a leaf at `level`, given that of a block with its address and attributes.
+    #[inline]
+    pub(crate) const fn leaf_of_block(block: u64, level: Level, contiguous: bool) -> Self {
+        let page = if level.number() == Level::PAGE.number() { TABLE_OR_PAGE } else { 0 };
+        Self(block | page | if contiguous { CONTIGUOUS } else { 0 })
+    }
+
     /// Returns true if the valid bit is set.
     #[inline]
     pub const fn is_valid(self) -> bool {

@@ -132,6 +132,15 @@ impl Level {
         (self.0 + 1) as usize
     }
 
+    /// The number of levels that may have leaves: those from 0 on.
+    pub(crate) const WITH_LEAVES: usize = 4;
+
+    /// Returns the index of a level that may have leaves, from 0 on.
+    #[inline(always)]
+    pub(crate) const fn leaf_ordinal(self) -> usize {
+        self.0 as usize
+    }
+
     /// Returns the level of the tables that this level's table descriptors point to. For pages, returns the level of
     /// pages.
     pub const fn next(self) -> Self {
@@ -455,6 +464,19 @@ impl Geometry {
     #[inline]
     pub(crate) const fn makes_leaf(self, level: Level) -> bool {
         self.may_be_leaf(level) && self.level_shift(level) <= self.largest as u32
+    }
+
+    /// Returns the first level at which leaves are made.
+    #[inline]
+    pub(crate) const fn first_level_to_make(self) -> Level {
+        let mut level = self.first_leaf_level();
+        let mut shift = self.level_shift(level);
+        // Pages always are.
+        while shift > self.largest as u32 {
+            level = level.down(1);
+            shift -= self.index_bits();
+        }
+        level
     }
 
     /// Returns the number of descriptors in the contiguous runs that are made at `level`, or 1 where none are.

@@ -56,14 +56,15 @@ pub unsafe fn create_alone<P: Platform>(
 }
 
 /// Builds the tree of a layout.
-#[inline]
+// Inlined, as all that is done with it: otherwise the tree is copied at each step.
+#[inline(always)]
 fn tree_of<P: Platform>(
     space: &AddressSpace,
     platform: &P,
     layout: &Layout<'_>,
     leaves: Leaves,
 ) -> Result<Tree, CreateError> {
-    let (geometry, tables) = ((layout.geometry(), layout.sizes()), space.table_attributes());
+    let (geometry, tables) = (layout.geometry(), space.table_attributes());
     Ok(Tree::of_regions(platform, geometry, Half::Upper, tables, layout.regions(leaves))?)
 }
 
@@ -114,8 +115,7 @@ pub unsafe fn create_regions<P: Platform>(
     regions: impl IntoIterator<Item = Region>,
 ) -> Result<Stats, CreateError> {
     let (g, half) = (space.geometry(), space.state().half());
-    let sizes = g.new_leaf_sizes();
-    let tree = Tree::of_regions(platform, (g, &sizes), half, space.table_attributes(), regions.into_iter())?;
+    let tree = Tree::of_regions(platform, g, half, space.table_attributes(), regions.into_iter())?;
     // SAFETY: the caller's promise.
     Ok(unsafe { space.graft(platform, tree) }?)
 }

@@ -40,6 +40,7 @@ impl AddressSpace {
     /// # Safety
     ///
     /// As for [`map`](Self::map), for everything that the tree maps.
+    #[inline(always)]
     pub unsafe fn graft_alone<P: Platform>(
         &mut self,
         platform: &P,
@@ -53,8 +54,8 @@ impl AddressSpace {
         if (tree.geometry(), tree.half()) != (self.geometry(), self.state().half()) {
             return Err(GraftError::OtherGeometry);
         }
-        if let Some(span) = self.span_of(tree)
-            && let Err(ChangeError::NotOwned { va }) = self.state().owns(span)
+        if !tree.used().is_empty()
+            && let Err(ChangeError::NotOwned { va }) = self.state().owns(self.touched_by(tree))
         {
             return Err(GraftError::NotOwned { va });
         }
@@ -62,14 +63,6 @@ impl AddressSpace {
             Some(va) if !self.state().allows_write_execute() => Err(GraftError::WriteExecute { va }),
             _ => Ok(()),
         }
-    }
-
-    /// Returns the addresses that the used entries of the tree's root translate.
-    fn span_of(&self, tree: &Tree) -> Option<Span> {
-        let (used, state) = (tree.used(), self.state());
-        let first = state.base() + ((used.start as u64) << state.root_shift());
-        (!used.is_empty())
-            .then(|| Span { first, last: first + (((used.len() as u64) << state.root_shift()) - 1) })
     }
 
     /// Moves the entries of the tree's root into the live root.
@@ -89,6 +82,7 @@ impl AddressSpace {
     }
 
     /// Does the same without locks: the borrow excludes all other users, and with them claims and repaints.
+    #[inline(always)]
     fn publish_alone<P: Platform>(&mut self, platform: &P, tree: &mut Tree) -> Result<(), GraftError> {
         let (span, call) = (self.touched_by(tree), Call::new(self.state(), platform));
         let locked = call.locked(LockSet::of::<P>(span));
@@ -110,6 +104,7 @@ impl AddressSpace {
 }
 
 /// Gives the root of a tree that was grafted back, or all of a tree that was not.
+#[inline(always)]
 fn settled<P: Platform>(
     platform: &P,
     tree: Tree,
@@ -142,6 +137,7 @@ fn is_free<P: Platform>(locked: &Locked<'_, P>, tree: &Tree) -> Result<(), Chang
 }
 
 /// Stores the entries of a tree's root, which are holes in the live root, and counts the tree.
+#[inline(always)]
 fn store_root<P: Platform>(locked: &Locked<'_, P>, tree: &mut Tree) {
     let (used, stats, root) = (tree.used(), tree.stats(), locked.root());
     locked.publish_barrier();

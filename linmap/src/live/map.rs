@@ -141,8 +141,8 @@ impl Mapping {
         (table, index): (&Table, usize),
     ) -> Result<(Frame, Stats), BuildError> {
         let at = table.span_of(index);
-        let runs = self.region(self.part(at)).runs(g);
-        Tree::subtree(reserve, g, (self.half, table.level.next(), at.first), tables, runs)
+        let region = self.region(self.part(at));
+        Tree::subtree(reserve, g, (self.half, table.level.next(), at.first), tables, region)
     }
 
     /// Returns the attributes of the tables that the mapping takes.

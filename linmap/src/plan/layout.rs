@@ -327,11 +327,6 @@ impl<'a> Layout<'a> {
         self.geometry
     }
 
-    /// Returns the sizes of its leaves.
-    pub(crate) const fn sizes(&self) -> &LeafSizes {
-        &self.sizes
-    }
-
     /// Returns the value to add to a physical address to get its address in the linear map, wrapping.
     pub const fn offset(&self) -> u64 {
         self.offset
@@ -411,15 +406,13 @@ impl<'a> Layout<'a> {
     /// Returns the end and the kind of the first piece of a range.
     fn piece(&self, range: &Range<Pa>) -> (Pa, Kind) {
         let mut end = range.end;
-        for (kind, special) in self.specials() {
-            if special.contains(&range.start) {
-                return (special.end.min(range.end), kind);
-            }
+        let special = self.specials().find_map(|(kind, special)| {
             if range.contains(&special.start) {
                 end = end.min(special.start);
             }
-        }
-        (end, Kind::Ram)
+            special.contains(&range.start).then(|| (special.end.min(range.end), kind))
+        });
+        special.unwrap_or((end, Kind::Ram))
     }
 
     fn region(&self, range: Range<Pa>, kind: Kind, leaves: Leaves) -> Region {

@@ -50,16 +50,6 @@ pub struct Run {
 }
 
 impl Run {
-    /// An empty run.
-    pub(crate) const NONE: Self = Self {
-        va: Va(0),
-        oa: Pa(0),
-        level: Level::PAGE,
-        contiguous: false,
-        descriptors: 0,
-        attributes: Attributes::empty(),
-    };
-
     /// Returns `leaves` leaves of one size that map addresses from `va` on to memory from `oa` on. A contiguous run
     /// counts as one leaf.
     ///
@@ -90,9 +80,6 @@ impl Region {
         Self { va, oa, bytes, attributes, leaves: Leaves::Largest }
     }
 
-    /// A region without leaves.
-    pub(crate) const NONE: Self = Self::new(Va(0), Pa(0), 0, Attributes::empty());
-
     /// Returns a region that maps physical memory to equal virtual addresses, in the largest leaves.
     pub const fn identity(range: Range<Pa>, attributes: Attributes) -> Self {
         Self::new(Va(range.start.0), range.start, range.end.0.saturating_sub(range.start.0), attributes)
@@ -120,7 +107,7 @@ impl Region {
 
     /// Removes the first run for known leaf sizes from the region, which must not extend beyond the last address.
     #[inline]
-    pub(crate) fn take_run(&mut self, sizes: &[LeafSize]) -> Option<Run> {
+    fn take_run(&mut self, sizes: &[LeafSize]) -> Option<Run> {
         let (size, bytes) = self.next_piece(sizes)?;
         let run = Run {
             va: self.va,

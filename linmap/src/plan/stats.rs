@@ -8,24 +8,26 @@ use crate::plan::region::Run;
 /// `tables` counts the table pages that hold an entry of the map, including the root. Counts saturate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// The number of leaf descriptors by level ordinal: single leaves first, then members of contiguous runs.
-    pub(crate) descriptors: [[u64; 2]; Level::COUNT],
+    /// The number of leaf descriptors by level, from 0 on: single leaves first, then members of contiguous runs.
+    pub(crate) descriptors: [[u64; 2]; Level::WITH_LEAVES],
     /// The number of table pages.
     pub tables: u64,
 }
 
 impl Stats {
     /// No leaves and no tables.
-    pub const EMPTY: Self = Self { descriptors: [[0; 2]; Level::COUNT], tables: 0 };
+    pub const EMPTY: Self = Self { descriptors: [[0; 2]; Level::WITH_LEAVES], tables: 0 };
 
     /// An empty root table.
     pub const ROOT: Self = Self { tables: 1, ..Self::EMPTY };
 
-    /// Adds leaf descriptors of one kind.
+    /// Adds leaf descriptors of one kind. Level -1 has none.
     #[inline]
     pub const fn add_leaves(&mut self, level: Level, contiguous: bool, descriptors: u64) {
-        let leaves = &mut self.descriptors[level.ordinal()][contiguous as usize];
-        *leaves = leaves.saturating_add(descriptors);
+        if level.number() >= 0 {
+            let leaves = &mut self.descriptors[level.leaf_ordinal()][contiguous as usize];
+            *leaves = leaves.saturating_add(descriptors);
+        }
     }
 
     /// Adds an entry that a walk visits: a leaf, or the table that it points to.
@@ -40,7 +42,7 @@ impl Stats {
     /// Adds leaf descriptors that exist in memory, so that the sum cannot overflow.
     #[inline(always)]
     pub(crate) const fn count_leaves(&mut self, level: Level, contiguous: bool, descriptors: u64) {
-        self.descriptors[level.ordinal()][contiguous as usize] += descriptors;
+        self.descriptors[level.leaf_ordinal()][contiguous as usize] += descriptors;
     }
 
     /// Adds an entry that exists in memory, so that the counts cannot overflow.
@@ -53,6 +55,14 @@ impl Stats {
         }
     }
 
+    /// Returns these counts, copied one by one. A kernel that is compiled without vector registers calls `memcpy` for an array
+    /// of this size, which takes five times as long.
+    #[inline(always)]
+    pub(crate) const fn of_counts(leaves: &[[u64; 2]; Level::WITH_LEAVES], tables: u64) -> Self {
+        let [a, b, c, d] = leaves;
+        Self { descriptors: [[a[0], a[1]], [b[0], b[1]], [c[0], c[1]], [d[0], d[1]]], tables }
+    }
+
     /// Adds the counts of other tables, which exist in memory.
     pub(crate) fn include(&mut self, other: &Self) {
         for (to, from) in self.descriptors.iter_mut().flatten().zip(other.descriptors.iter().flatten()) {
@@ -63,7 +73,11 @@ impl Stats {
 
     /// Returns the number of leaf descriptors of one size. A run of sixteen 4K pages counts as 16.
     pub const fn descriptors(&self, size: LeafSize) -> u64 {
-        self.descriptors[size.level.ordinal()][size.contiguous as usize]
+        if size.level.number() < 0 {
+            0
+        } else {
+            self.descriptors[size.level.leaf_ordinal()][size.contiguous as usize]
+        }
     }
 
     /// Returns the number of bytes that the leaves map.

@@ -92,7 +92,7 @@ impl Collapsed {
             _ => None,
         };
         if seen.run.is_some_and(|(_, n)| n == members) {
-            let [single, in_runs] = &mut seen.stats.descriptors[level.ordinal()];
+            let [single, in_runs] = &mut seen.stats.descriptors[level.leaf_ordinal()];
             (*single, *in_runs) = (*single - members as u64, *in_runs + members as u64);
         }
         seen.entries += 1;

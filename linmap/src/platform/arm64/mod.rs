@@ -22,7 +22,7 @@ pub use start::{Start, start};
 pub use uses::Uses;
 #[cfg(not(target_feature = "neon"))]
 pub(crate) use vectors::{
-    flip_eights_by_vectors, flip_entries_by_vectors, turns_in_series_by_vectors, write_eights_by_vectors,
+    flip_eights_by_vectors, flip_entries_by_vectors, turns_in_series_by_vectors, write_any_by_vectors,
     write_holes_by_vectors, write_series_by_vectors,
 };
 

@@ -63,33 +63,50 @@ pub(crate) fn write_series_by_vectors<const N: usize>(slots: &mut [u64; N], firs
     }
 }
 
-/// Does the same for any number of eights.
+/// What is left after whole blocks of 64 entries: `left`, which is 64 too low, has the number in its low bits.
+macro_rules! last_eights {
+    ($eight:expr) => {
+        concat!(
+            "tbz {left}, #5, 4f\n.rept 4\n",
+            $eight,
+            "\n.endr\n4: tbz {left}, #4, 5f\n.rept 2\n",
+            $eight,
+            "\n.endr\n5: tbz {left}, #3, 6f\n",
+            $eight,
+            "\n6:",
+        )
+    };
+}
+
+/// Does the same for any number of entries.
 #[inline(always)]
-pub(crate) fn write_eights_by_vectors(slots: &mut [[u64; 8]], first: u64, step: u64) {
-    if slots.is_empty() {
-        return;
-    }
+pub(crate) fn write_any_by_vectors(slots: &mut [u64], first: u64, step: u64) {
     // SAFETY: as above.
     unsafe {
         asm!(
             first_eight!(),
-            // Fours of eights, then what is left of them.
-            "subs {left}, {left}, #4",
+            "subs {left}, {left}, #64",
             "b.lo 3f",
             "2:",
-            ".rept 4",
+            ".rept 8",
             next_eight!(),
             ".endr",
-            "subs {left}, {left}, #4",
+            "subs {left}, {left}, #64",
             "b.hs 2b",
             "3:",
-            "adds {left}, {left}, #4",
-            "b.eq 5f",
-            "4:",
-            next_eight!(),
-            "subs {left}, {left}, #1",
-            "b.ne 4b",
-            "5:",
+            last_eights!(next_eight!()),
+            "tbz {left}, #2, 7f",
+            "st1 {{v0.2d, v1.2d}}, [{next}], #32",
+            "mov v0.16b, v2.16b",
+            "mov v1.16b, v3.16b",
+            "7:",
+            "tbz {left}, #1, 8f",
+            "st1 {{v0.2d}}, [{next}], #16",
+            "mov v0.16b, v1.16b",
+            "8:",
+            "tbz {left}, #0, 9f",
+            "str d0, [{next}]",
+            "9:",
             first = inout(reg) first => _,
             step = in(reg) step,
             twice = in(reg) step.wrapping_mul(2),
@@ -100,12 +117,16 @@ pub(crate) fn write_eights_by_vectors(slots: &mut [[u64; 8]], first: u64, step: 
     }
 }
 
-/// Writes holes: a store for eight, two stores in a loop.
+/// Stores eight holes.
+macro_rules! eight_holes {
+    () => {
+        "st1 {{v0.2d, v1.2d, v2.2d, v3.2d}}, [{next}], #64"
+    };
+}
+
+/// Writes holes: a store for eight.
 #[inline(always)]
-pub(crate) fn write_holes_by_vectors(slots: &mut [[u64; 16]]) {
-    if slots.is_empty() {
-        return;
-    }
+pub(crate) fn write_holes_by_vectors(slots: &mut [u64]) {
     // SAFETY: as above.
     unsafe {
         asm!(
@@ -114,11 +135,25 @@ pub(crate) fn write_holes_by_vectors(slots: &mut [[u64; 16]]) {
             "movi v1.2d, #0",
             "movi v2.2d, #0",
             "movi v3.2d, #0",
+            "subs {left}, {left}, #64",
+            "b.lo 3f",
             "2:",
-            "st1 {{v0.2d, v1.2d, v2.2d, v3.2d}}, [{next}], #64",
-            "st1 {{v0.2d, v1.2d, v2.2d, v3.2d}}, [{next}], #64",
-            "subs {left}, {left}, #1",
-            "b.ne 2b",
+            ".rept 8",
+            eight_holes!(),
+            ".endr",
+            "subs {left}, {left}, #64",
+            "b.hs 2b",
+            "3:",
+            last_eights!(eight_holes!()),
+            "tbz {left}, #2, 7f",
+            "st1 {{v0.2d, v1.2d}}, [{next}], #32",
+            "7:",
+            "tbz {left}, #1, 8f",
+            "st1 {{v0.2d}}, [{next}], #16",
+            "8:",
+            "tbz {left}, #0, 9f",
+            "str d0, [{next}]",
+            "9:",
             next = inout(reg) slots.as_mut_ptr() => _,
             left = inout(reg) slots.len() => _,
             options(nostack),

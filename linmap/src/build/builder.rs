@@ -1,0 +1,279 @@
+//! The one pass in which the tables of a tree are written, in address order.
+//!
+//! A table is taken when its first entry is known, and every slot is written exactly once: leaves by long fills, all other
+//! slots as holes. Nothing is zeroed first. After a failure there are no more parts, so the tables that exist are
+//! completed with holes, and all of them are given back.
+
+use crate::build::error::BuildError;
+use crate::build::fill::Fills;
+use crate::build::give_back::give_back;
+use crate::build::in_order::Part;
+use crate::format::{Attributes, Descriptor, Geometry, Level, TableAttributes, in_place_bits};
+use crate::plan::Stats;
+use crate::platform::{Frame, Memory};
+
+pub(super) struct Builder<'m, M, I> {
+    memory: &'m M,
+    fills: Fills<M>,
+    geometry: Geometry,
+    /// The attributes of tables, as far as they remove nothing from what is below.
+    tables: TableAttributes,
+    /// The size in bytes, a power of 2, of the spans within which the address bits that the format moves are constant.
+    even_span: u64,
+    pub(super) parts: I,
+    /// The rest of the current part up to the end of such a span: empty when there are no more parts.
+    part: Part,
+    /// The bytes of the part that follow.
+    beyond: u64,
+    /// The descriptor of a block less its output address, which is the same in the whole part.
+    block: u64,
+    /// The attributes of tables that remove nothing from the part.
+    within: TableAttributes,
+    /// The leaf descriptors and the tables that are written, as [`Stats`] has them.
+    leaf_counts: [[u64; 2]; Level::WITH_LEAVES],
+    tables_taken: u64,
+    failure: Option<BuildError>,
+}
+
+/// The place of a table.
+#[derive(Clone, Copy)]
+struct Place {
+    level: Level,
+    /// log2 of the bytes that an entry spans.
+    shift: u32,
+    /// The number of members of the contiguous runs that are made in it, or 1 where none are.
+    members: usize,
+    /// The first address that it translates, relative to the base of the half.
+    base: u64,
+}
+
+impl Place {
+    /// Returns the place of a table below this one.
+    #[inline(always)]
+    const fn below(self, geometry: Geometry, base: u64) -> Self {
+        let (level, shift) = (self.level.down(1), self.shift - geometry.index_bits());
+        Self { level, shift, members: geometry.run_to_make_below(level, shift), base }
+    }
+}
+
+impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M, I> {
+    #[inline(always)]
+    pub(super) fn new(memory: &'m M, geometry: Geometry, tables: TableAttributes, parts: I) -> Self {
+        let attributes = Attributes::empty();
+        Self {
+            memory,
+            fills: Fills::of(memory),
+            geometry,
+            tables,
+            even_span: 1 << in_place_bits(geometry.oa_format()),
+            parts,
+            part: Part { offset: 0, oa: 0, bytes: 0, attributes, first_leaf: Level::PAGE, in_runs: false },
+            beyond: 0,
+            block: 0,
+            within: tables,
+            leaf_counts: [[0; 2]; Level::WITH_LEAVES],
+            tables_taken: 1,
+            failure: None,
+        }
+    }
+
+    /// Builds the table at `level` whose first slot translates `base`, relative to the base of the half, and all tables
+    /// below it. All parts must lie within it.
+    #[inline(always)]
+    pub(super) fn build(&mut self, level: Level, base: u64) -> Result<Frame, BuildError> {
+        self.next_part();
+        let mut top = self.memory.take().ok_or(BuildError::OutOfFrames { taken: 0 })?;
+        let (memory, entries) = (self.memory, self.geometry.entries(level));
+        let (shift, members) = (self.geometry.level_shift(level), self.geometry.run_to_make(level));
+        let place = Place { level, shift, members, base };
+        memory.with_slots(&mut top, level, |slots| self.fill_table(&place, &mut slots[..entries]));
+        match self.failure.take() {
+            None => Ok(top),
+            Some(error) => {
+                give_back(memory, self.geometry, level, top, &mut |_, _| {});
+                Err(error)
+            }
+        }
+    }
+
+    /// Returns the counts of what has been built.
+    #[inline(always)]
+    pub(super) const fn stats(&self) -> Stats {
+        Stats::of_counts(&self.leaf_counts, self.tables_taken)
+    }
+
+    /// Takes a table page. If there is none, building has failed.
+    #[inline]
+    fn take(&mut self) -> Option<Frame> {
+        let frame = self.memory.take();
+        match frame {
+            Some(_) => self.tables_taken += 1,
+            None => self.fail(BuildError::OutOfFrames { taken: self.tables_taken }),
+        }
+        frame
+    }
+
+    #[cold]
+    fn fail(&mut self, error: BuildError) {
+        self.failure = Some(error);
+        (self.part.bytes, self.beyond) = (0, 0);
+    }
+
+    /// Goes on to the next part.
+    fn next_part(&mut self) {
+        match self.parts.next() {
+            None => self.part.bytes = 0,
+            Some(Ok(part)) => self.begin(part),
+            Some(Err(error)) => self.fail(error),
+        }
+    }
+
+    #[inline]
+    fn begin(&mut self, part: Part) {
+        let bytes = part.bytes.min(self.even_span - (part.oa & (self.even_span - 1)));
+        self.block = Descriptor::block_less_oa(part.oa, part.attributes, self.geometry.oa_format());
+        if !self.tables.is_empty() {
+            self.within = self.tables.within(part.attributes);
+        }
+        self.beyond = part.bytes - bytes;
+        self.part = Part { bytes, ..part };
+    }
+
+    /// Removes `bytes` from the start of the current part.
+    #[inline(always)]
+    fn advance(&mut self, bytes: u64) {
+        self.part.offset += bytes;
+        self.part.oa += bytes;
+        self.part.bytes -= bytes;
+        if self.part.bytes == 0 {
+            self.after_part();
+        }
+    }
+
+    #[inline(never)]
+    fn after_part(&mut self) {
+        match self.beyond {
+            0 => self.next_part(),
+            bytes => self.begin(Part { bytes, ..self.part }),
+        }
+    }
+
+    /// Writes every slot of a table once, and builds the tables below. Returns the attributes of tables that remove nothing
+    /// from what it maps.
+    fn fill_table(&mut self, table: &Place, slots: &mut [u64]) -> TableAttributes {
+        let (mut filled, mut attributes, entry) = (0, self.tables, 1u64 << table.shift);
+        while self.part.bytes != 0 {
+            let index = ((self.part.offset - table.base) >> table.shift) as usize;
+            if index >= slots.len() {
+                break;
+            }
+            if filled < index {
+                self.fills.holes(&mut slots[filled..index]);
+            }
+            let (rest, Part { offset, oa, bytes, first_leaf, .. }) = (&mut slots[index..], self.part);
+            filled = index;
+            if table.level >= first_leaf && (offset | oa) & (entry - 1) == 0 && bytes >= entry {
+                attributes &= self.within;
+                filled += self.leaves(table, rest);
+            } else {
+                filled += self.tables_below(table, rest, index);
+                attributes &= TableAttributes::from_bits_retain(rest[0]);
+            }
+        }
+        self.fills.holes(&mut slots[filled..]);
+        attributes
+    }
+
+    /// Writes adjacent leaves of one size, the largest that fits. Returns their number.
+    #[inline]
+    fn leaves(&mut self, table: &Place, slots: &mut [u64]) -> usize {
+        let Place { level, shift, .. } = *table;
+        let n = slots.len().min((self.part.bytes >> shift) as usize);
+        let (n, contiguous) = self.up_to_other_size(table, n);
+        let first = self.first_leaf(level, contiguous);
+        self.fills.series(&mut slots[..n], first.0, 1 << shift);
+        self.leaf_counts[level.leaf_ordinal()][usize::from(contiguous)] += n as u64;
+        self.advance((n as u64) << shift);
+        n
+    }
+
+    /// Returns how many of the next `n` leaves have one size, and whether they are in contiguous runs.
+    #[inline]
+    fn up_to_other_size(&self, table: &Place, n: usize) -> (usize, bool) {
+        let members = table.members;
+        if !self.part.in_runs || members == 1 || !self.is_congruent(members, table.shift) {
+            return (n, false);
+        }
+        let before = (self.part.oa >> table.shift).wrapping_neg() as usize & (members - 1);
+        match before {
+            0 if n >= members => (n & !(members - 1), true),
+            1.. if n - before.min(n) >= members => (before, false),
+            _ => (n, false),
+        }
+    }
+
+    /// Returns true if addresses and output addresses of the current part are the same modulo a contiguous run.
+    #[inline]
+    fn is_congruent(&self, members: usize, shift: u32) -> bool {
+        (self.part.offset ^ self.part.oa) & (((members as u64) << shift) - 1) == 0
+    }
+
+    /// Returns the descriptor of the first leaf of the current part.
+    #[inline]
+    fn first_leaf(&self, level: Level, contiguous: bool) -> Descriptor {
+        Descriptor::leaf_of_block(self.block.wrapping_add(self.part.oa), level, contiguous)
+    }
+
+    /// Builds tables of the next level from the entry at `index` on, the first of these slots. Returns their number.
+    // Out of line, so that a table of each level keeps little while those below it are built.
+    #[inline(never)]
+    fn tables_below(&mut self, table: &Place, slots: &mut [u64], index: usize) -> usize {
+        if self.covers_tables(table) {
+            return self.whole_tables(table, slots);
+        }
+        let base = table.base + ((index as u64) << table.shift);
+        slots[0] = self.one_table(&table.below(self.geometry, base)).0;
+        1
+    }
+
+    /// Returns true if the current part covers the first table below this one, and all of it in leaves.
+    #[inline]
+    fn covers_tables(&self, table: &Place) -> bool {
+        let (entry, below) = (1u64 << table.shift, table.shift - self.geometry.index_bits());
+        let Part { offset, oa, bytes, first_leaf, .. } = self.part;
+        table.level.down(1) >= first_leaf
+            && bytes >= entry
+            && offset & (entry - 1) | oa & ((1 << below) - 1) == 0
+    }
+
+    /// Builds the tables of the next level that the current part covers entirely, without the bookkeeping of the general
+    /// case. Most of a map in pages is built here. Returns the number of tables.
+    #[inline(never)]
+    fn whole_tables(&mut self, table: &Place, slots: &mut [u64]) -> usize {
+        let (g, below, bits) = (self.geometry, table.below(self.geometry, 0), self.geometry.index_bits());
+        let Place { level, shift, .. } = below;
+        let (n, step) = (slots.len().min((self.part.bytes >> table.shift) as usize), 1u64 << shift);
+        let (_, contiguous) = self.up_to_other_size(&below, 1 << bits);
+        let mut first = self.first_leaf(level, contiguous).0;
+        let mut done = 0;
+        for slot in &mut slots[..n] {
+            let Some(mut below) = self.take() else { return done };
+            self.memory.with_slots(&mut below, level, |slots| self.fills.table(slots, first, step));
+            first = first.wrapping_add(step << bits);
+            *slot = Descriptor::link(below.into_pa(), g).with(self.within).0;
+            done += 1;
+        }
+        self.leaf_counts[level.leaf_ordinal()][usize::from(contiguous)] += (n as u64) << bits;
+        self.advance((n as u64) << table.shift);
+        n
+    }
+
+    /// Builds a table that has several kinds of entries. Returns its descriptor; a hole if there is no page for it.
+    #[inline]
+    fn one_table(&mut self, place: &Place) -> Descriptor {
+        let Some(mut table) = self.take() else { return Descriptor::HOLE };
+        let memory = self.memory;
+        let attributes = memory.with_slots(&mut table, place.level, |slots| self.fill_table(place, slots));
+        Descriptor::link(table.into_pa(), self.geometry).with(attributes)
+    }
+}
