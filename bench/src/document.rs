@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::{env, fs, io};
 
+use crate::counters;
 use crate::host::LIBRARIES;
 
 /// The versions that cargo chose.
@@ -28,6 +29,12 @@ impl Document {
              Figures are ratios of the two: the median, and in brackets the range of the middle eight of ten. So no \
              quiet machine is needed. Microseconds are medians on the machine of the run.\n",
         );
+        self.add(if counters::are_there() {
+            "Cycles, instructions and cache misses are those of linmap outside of the kernel, by the CPU's counters, for one \
+             map or one look-up.\n"
+        } else {
+            "This machine offers no counters of cycles, instructions and cache misses, so the tables have times alone.\n"
+        });
         self.add(
             "All maps have the same size and the same addresses. After the first sample of each kind the leaves in the \
              tables are counted without the library and compared with the plan. `page_table_multiarch` and `x86_64` write \

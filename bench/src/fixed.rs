@@ -138,7 +138,7 @@ pub(crate) fn work(size: &str) -> io::Result<()> {
     let pool = Pool::new(cases[0].plan.geometry, most.unwrap_or_default());
     for line in io::stdin().lines() {
         let case = line?.parse().ok().and_then(|n: usize| cases.get(n)).ok_or_else(unknown)?;
-        println!("{}", sample::<Linmap>(&pool, case, false).expect("linmap can do all"));
+        println!("{}", sample::<Linmap>(&pool, case, false).expect("linmap can do all").ns);
     }
     Ok(())
 }

@@ -6,6 +6,7 @@
 
 mod callers;
 mod clock;
+mod counters;
 mod counts;
 mod document;
 mod figures;
@@ -31,10 +32,11 @@ struct Part {
     run: fn(&mut Document) -> io::Result<()>,
 }
 
-const PARTS: [Part; 6] = [
+const PARTS: [Part; 7] = [
     Part { name: "creation", what: "trees of 4 to 512 GiB", run: parts::creation },
     Part { name: "changes", what: "permission sweep, split, collapse", run: parts::changes },
-    Part { name: "reading", what: "walks and single addresses", run: parts::reading },
+    Part { name: "reading", what: "walks", run: parts::reading },
+    Part { name: "look-ups", what: "single addresses", run: parts::look_ups },
     Part { name: "callers", what: "two threads that change maps at the same time", run: callers::at_once },
     Part { name: "fixed", what: "the page size chosen at boot, or fixed when built", run: fixed::choosing },
     Part { name: "model", what: "speed of the model", run: parts::judging },

@@ -4,11 +4,12 @@ use std::io;
 
 use linmap::{Granule, Level};
 
+use crate::counters::{self, EVENTS};
 use crate::document::Document;
-use crate::host::{Case, LIBRARIES, Operation, Plan, Row, row, versus};
+use crate::host::{Case, LIBRARIES, LOOK_UPS, Operation, Plan, Row, row, versus};
 use crate::libraries::Lacks;
 use crate::model;
-use crate::report;
+use crate::report::{self, thousands};
 use crate::samples::Samples;
 
 const GIB: u64 = 1 << 30;
@@ -81,29 +82,32 @@ pub(crate) fn reading(to: &mut Document) -> io::Result<()> {
             section(to, &format!("Walk {how}, {name}"), &all);
         }
     }
-    look_ups(to);
     Ok(())
 }
 
 /// Measures look-ups of single addresses. They have no equivalent in memset, so linmap is the unit.
-fn look_ups(to: &mut Document) {
+pub(crate) fn look_ups(to: &mut Document) -> io::Result<()> {
     let mut rows = Vec::new();
     for (name, level) in &LEAVES[..2] {
         let plan = Plan::new(Granule::K4, *level, 64 * GIB);
-        let (ours, ratios) = versus(Case::new(Operation::LookUp, plan));
-        let each = ours.median() / crate::host::LOOK_UPS as f64;
-        let mut cells = vec![format!("64 GiB, {name}"), format!("{each:.0}")];
-        cells.extend(ratios.iter().map(cell));
+        let versus = versus(Case::new(Operation::LookUp, plan));
+        let each = versus.ours.median() / LOOK_UPS as f64;
+        let mut cells = vec![format!("64 GiB, {name}"), format!("{each:.1}")];
+        cells.extend(versus.ratios.iter().map(cell));
+        cells.extend(event_cells(versus.events, |event| format!("{:.1}", event / LOOK_UPS as f64)));
         rows.push(cells);
     }
     let mut header = vec!["", "linmap, ns"];
     header.extend(LIBRARIES[1..].iter().map(|(name, _)| *name));
+    let events = event_columns();
+    header.extend(events.iter().map(String::as_str));
     to.add("### Single random addresses\n");
     to.add(
         "The physical address of each, by the function that each library has for it (page_table_multiarch returns flags, too). \
          linmap opens one section of a reader for all of them. Time of the others, divided by that of linmap.\n",
     );
     to.add(&report::table(&header, &rows));
+    Ok(())
 }
 
 /// Measures the speed of the model.
@@ -129,6 +133,8 @@ fn section(to: &mut Document, title: &str, rows: &[Row]) {
     let mut header = vec!["RAM", "tables, KiB", "memset, us", "linmap / loop"];
     let names: Vec<String> = LIBRARIES.iter().map(|(name, _)| format!("{name} / memset")).collect();
     header.extend(names.iter().map(String::as_str));
+    let events = event_columns();
+    header.extend(events.iter().map(String::as_str));
     header.push("rounds");
     to.add(&format!("### {title}\n"));
     to.add(&report::table(&header, &rows.iter().map(cells).collect::<Vec<_>>()));
@@ -149,8 +155,21 @@ fn cells(row: &Row) -> Vec<String> {
         row.to_ideal.to_string(),
     ];
     cells.extend(row.to_memset.iter().map(cell));
+    cells.extend(event_cells(row.events, |event| thousands(event as u64)));
     cells.push(row.rounds.to_string());
     cells
+}
+
+/// Returns the cells below [`event_columns`]; a dash where the counters did not run all the time.
+fn event_cells(events: Option<[f64; 3]>, text: impl Fn(f64) -> String) -> Vec<String> {
+    let cells = events.map_or(["-"; 3].map(str::to_owned), |events| events.map(text));
+    if counters::are_there() { cells.to_vec() } else { Vec::new() }
+}
+
+/// Returns the headers of the columns for events of linmap: none where they are not counted.
+fn event_columns() -> Vec<String> {
+    let counted = EVENTS.iter().filter(|_| counters::are_there());
+    counted.map(|event| format!("linmap, {event}")).collect()
 }
 
 fn cell(samples: &Result<Samples, Lacks>) -> String {

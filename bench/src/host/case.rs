@@ -5,7 +5,7 @@ use std::hint::black_box;
 use linmap::Level;
 
 use super::{Loop, Plan, Pool};
-use crate::clock::timed;
+use crate::counters::{Cost, measured};
 use crate::libraries::{Lacks, Leaves, Library, Map};
 
 /// The addresses looked up in a sample.
@@ -103,10 +103,10 @@ impl Case {
     }
 }
 
-/// Measures the operation with a library. Returns its nanoseconds for one map. If `checked`, compares the leaves
+/// Measures the operation with a library. Returns its cost for one map. If `checked`, compares the leaves
 /// afterwards with the plan.
-pub(crate) fn sample<L: Library>(pool: &Pool, case: &Case, checked: bool) -> Result<f64, Lacks> {
-    let (plan, mut total) = (case.before(), 0);
+pub(crate) fn sample<L: Library>(pool: &Pool, case: &Case, checked: bool) -> Result<Cost, Lacks> {
+    let (plan, mut total) = (case.before(), Cost::default());
     for _ in 0..case.turns {
         let pages = L::pages(pool);
         let mut maps = Vec::with_capacity(case.copies);
@@ -117,7 +117,7 @@ pub(crate) fn sample<L: Library>(pool: &Pool, case: &Case, checked: bool) -> Res
             Ok(())
         };
         match case.operation {
-            Operation::Create => timed(&mut total, create)?,
+            Operation::Create => measured(&mut total, create)?,
             _ => create()?,
         }
         maps.iter_mut().for_each(Map::begin);
@@ -126,31 +126,31 @@ pub(crate) fn sample<L: Library>(pool: &Pool, case: &Case, checked: bool) -> Res
             assert_eq!(maps[0].leaves(), case.after(), "{:?}", case.operation);
         }
         if case.operation == Operation::Protect {
-            timed(&mut total, || maps.iter_mut().try_for_each(|map| map.protect(false)))?;
+            measured(&mut total, || maps.iter_mut().try_for_each(|map| map.protect(false)))?;
         }
     }
     let halves = if case.operation == Operation::Protect { 2 } else { 1 };
-    Ok(total as f64 / (case.turns * case.copies * halves) as f64)
+    Ok(total.part(case.turns * case.copies * halves))
 }
 
 /// Carries out the operation, or its first half, on existing maps.
-fn run<L: Library>(maps: &mut [L::Map<'_>], case: &Case, total: &mut i64) -> Result<(), Lacks> {
+fn run<L: Library>(maps: &mut [L::Map<'_>], case: &Case, total: &mut Cost) -> Result<(), Lacks> {
     match case.operation {
         Operation::Create => Ok(()),
-        Operation::Protect => timed(total, || maps.iter_mut().try_for_each(|map| map.protect(true))),
-        Operation::ProtectParts => timed(total, || maps.iter_mut().try_for_each(Map::protect_parts)),
-        Operation::Split => timed(total, || maps.iter_mut().try_for_each(Map::split)),
-        Operation::Collapse => timed(total, || maps.iter_mut().try_for_each(Map::collapse)),
+        Operation::Protect => measured(total, || maps.iter_mut().try_for_each(|map| map.protect(true))),
+        Operation::ProtectParts => measured(total, || maps.iter_mut().try_for_each(Map::protect_parts)),
+        Operation::Split => measured(total, || maps.iter_mut().try_for_each(Map::split)),
+        Operation::Collapse => measured(total, || maps.iter_mut().try_for_each(Map::collapse)),
         Operation::Walk | Operation::Count => {
             let walk = if case.operation == Operation::Walk { Map::walk } else { Map::count };
-            let leaves = timed(total, || maps.iter().map(walk).sum::<Result<u64, _>>())?;
+            let leaves = measured(total, || maps.iter().map(walk).sum::<Result<u64, _>>())?;
             assert_eq!(leaves, maps.len() as u64 * case.plan.leaves());
             Ok(())
         }
         Operation::LookUp => {
             let addresses = case.plan.addresses(LOOK_UPS);
             let sums =
-                timed(total, || maps.iter().map(|map| map.look_up(&addresses)).sum::<Result<u64, _>>())?;
+                measured(total, || maps.iter().map(|map| map.look_up(&addresses)).sum::<Result<u64, _>>())?;
             let expected = addresses.iter().map(|a| a - super::OFFSET + case.plan.pa).sum::<u64>();
             assert_eq!(sums, maps.len() as u64 * expected);
             Ok(())

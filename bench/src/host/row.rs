@@ -3,6 +3,7 @@
 use super::case::sample;
 use super::{Case, Pool};
 use crate::clock::now;
+use crate::counters::Cost;
 use crate::libraries::{Lacks, Linmap, Multiarch, Paging};
 use crate::samples::Samples;
 
@@ -10,7 +11,7 @@ use crate::samples::Samples;
 use crate::libraries::X86;
 
 /// Measures a sample with one library.
-type Sample = fn(&Pool, &Case, bool) -> Result<f64, Lacks>;
+type Sample = fn(&Pool, &Case, bool) -> Result<Cost, Lacks>;
 
 /// The libraries for this machine, linmap first.
 pub(crate) const LIBRARIES: &[(&str, Sample)] = &[
@@ -42,6 +43,8 @@ pub(crate) struct Row {
     pub(crate) rounds: usize,
     /// Nanoseconds for memset of the tables, a page at a time.
     pub(crate) memset: Samples,
+    /// The events of linmap for one map, if this machine counts them.
+    pub(crate) events: Option<[f64; 3]>,
     /// linmap, divided by a plain loop.
     pub(crate) to_ideal: Samples,
     /// Each library, divided by memset.
@@ -58,45 +61,65 @@ pub(crate) fn row(case: Case) -> Row {
     };
     let ideal = || mean(&case, || pool.ideal(case.pages(), case.ideal()));
     let mut ratios: Vec<Result<Vec<f64>, Lacks>> = LIBRARIES.iter().map(|_| Ok(Vec::new())).collect();
-    let (mut memsets, mut to_ideal) = (Vec::new(), Vec::new());
+    let (mut memsets, mut to_ideal, mut events) = (Vec::new(), Vec::new(), Vec::new());
     let rounds = rounds(|first| {
         for (library, (_, sample)) in LIBRARIES.iter().enumerate() {
             let Ok(ratios_so_far) = &mut ratios[library] else { continue };
             let beside = memset();
             let ideal = (library == 0).then(&ideal);
             match sample(&pool, &case, first) {
-                Ok(time) => {
+                Ok(cost) => {
                     memsets.push(beside);
-                    ratios_so_far.push(time / beside);
-                    to_ideal.extend(ideal.map(|ideal| time / ideal));
+                    ratios_so_far.push(cost.ns / beside);
+                    to_ideal.extend(ideal.map(|ideal| cost.ns / ideal));
+                    events.extend(ideal.and(cost.events));
                 }
                 Err(lacks) => ratios[library] = Err(lacks),
             }
         }
     });
     let to_memset = ratios.into_iter().map(|ratios| ratios.map(Samples::new)).collect();
-    Row { case, rounds, memset: Samples::new(memsets), to_ideal: Samples::new(to_ideal), to_memset }
+    let (memset, to_ideal, events) = (Samples::new(memsets), Samples::new(to_ideal), medians(&events));
+    Row { case, rounds, memset, events, to_ideal, to_memset }
 }
 
-/// Measures one case. Returns the nanoseconds of linmap, and the ratios of the others to them.
-pub(crate) fn versus(case: Case) -> (Samples, Vec<Result<Samples, Lacks>>) {
+/// The measurements of one case, with linmap as the unit.
+pub(crate) struct Versus {
+    /// Nanoseconds of linmap.
+    pub(crate) ours: Samples,
+    /// The events of linmap, if this machine counts them.
+    pub(crate) events: Option<[f64; 3]>,
+    /// Each of the others, divided by linmap.
+    pub(crate) ratios: Vec<Result<Samples, Lacks>>,
+}
+
+/// Measures one case.
+pub(crate) fn versus(case: Case) -> Versus {
     let pool = Pool::new(case.plan.geometry, case.pages());
-    let mut ours = Vec::new();
+    let (mut ours, mut events) = (Vec::new(), Vec::new());
     let mut ratios: Vec<Result<Vec<f64>, Lacks>> = LIBRARIES[1..].iter().map(|_| Ok(Vec::new())).collect();
     rounds(|first| {
         for (ratios, (_, library)) in ratios.iter_mut().zip(&LIBRARIES[1..]) {
             let Ok(so_far) = ratios else { continue };
             match library(&pool, &case, first) {
-                Ok(time) => {
+                Ok(cost) => {
                     let beside = LIBRARIES[0].1(&pool, &case, first).expect("linmap can do all");
-                    so_far.push(time / beside);
-                    ours.push(beside);
+                    so_far.push(cost.ns / beside.ns);
+                    ours.push(beside.ns);
+                    events.extend(beside.events);
                 }
                 Err(lacks) => *ratios = Err(lacks),
             }
         }
     });
-    (Samples::new(ours), ratios.into_iter().map(|ratios| ratios.map(Samples::new)).collect())
+    let ratios = ratios.into_iter().map(|ratios| ratios.map(Samples::new)).collect();
+    Versus { ours: Samples::new(ours), events: medians(&events), ratios }
+}
+
+/// Returns the median of each event, or `None` if nothing was counted.
+fn medians(samples: &[[f64; 3]]) -> Option<[f64; 3]> {
+    let median = |event: usize| Samples::new(samples.iter().map(|events| events[event]).collect()).median();
+    (!samples.is_empty()).then(|| std::array::from_fn(median))
 }
 
 /// Returns the mean time of one map, from samples of all maps made at once.

@@ -12,7 +12,7 @@ fn all(operation: Operation, granule: Granule, level: i8, bytes: u64) -> Vec<Res
     let plan = Plan::new(granule, Level::new(level), bytes);
     let case = Case { copies: 2, turns: 2, ..Case::new(operation, plan) };
     let pool = Pool::new(plan.geometry, case.pages());
-    LIBRARIES.iter().map(|(_, sample)| sample(&pool, &case, true)).collect()
+    LIBRARIES.iter().map(|(_, sample)| sample(&pool, &case, true).map(|cost| cost.ns)).collect()
 }
 
 #[test]
