@@ -18,7 +18,9 @@ use crate::live::split_cost::SplitCosts;
 use crate::plan::{Leaves, Policy, Stats};
 
 /// The properties of a live map that are known without reading its tables.
+// In this order: what each operation reads is at the beginning, where one instruction reaches it.
 #[derive(Debug)]
+#[repr(C)]
 pub(crate) struct MapState {
     /// The physical address of the root, which changes under the lock.
     root: AtomicU64,
@@ -206,6 +208,13 @@ impl MapState {
     /// Returns the first address of the half.
     pub(crate) const fn base(&self) -> u64 {
         self.base
+    }
+
+    /// Returns the number of bytes from the first address of the half to this one, or `None` if it is not in the half.
+    #[inline(always)]
+    pub(crate) const fn from_base(&self, va: Va) -> Option<u64> {
+        let bytes = va.0.wrapping_sub(self.base);
+        if bytes >> self.geometry.va_bits() == 0 { Some(bytes) } else { None }
     }
 
     /// Returns log2 of the bytes that an entry of the root spans.

@@ -12,8 +12,8 @@ use crate::live::map_state::MapState;
 use crate::plan::Stats;
 use crate::platform::{Memory, Slot};
 use crate::read::{
-    Checks, DumpError, Finding, Live, MarkedRange, ReadTables, Visited, check, count_collapsed, count_live,
-    dump_with, visit, visit_series,
+    AtOffset, Checks, DumpError, Finding, Live, MarkedRange, ReadTables, Visited, check, count_collapsed,
+    count_live, dump_with, translate, visit, visit_series,
 };
 
 /// A reader of a live map, made by [`AddressSpace::read`](crate::AddressSpace::read).
@@ -69,61 +69,10 @@ impl<'a, M: Memory> Reader<'a, M> {
     /// [`entry`](Self::entry) says, without the rest.
     #[inline]
     pub fn translate(&self, va: Va) -> Option<Pa> {
-        let g = self.geometry();
-        let from_base = va.0.wrapping_sub(self.state.base());
-        if from_base >> g.va_bits() != 0 {
-            return None;
-        }
-        // With constants a step down takes half of the instructions.
-        match (g.oa_format(), g.granule()) {
-            (OaFormat::Bits48, Granule::K4) => self.translate_in_48_bits(from_base, 12),
-            (OaFormat::Bits48, Granule::K16) => self.translate_in_48_bits(from_base, 14),
-            (OaFormat::Bits48, Granule::K64) => self.translate_in_48_bits(from_base, 16),
-            _ => self.translate_in_52_bits(from_base),
-        }
-    }
-
-    #[inline(always)]
-    fn translate_in_48_bits(&self, from_base: u64, page_shift: u32) -> Option<Pa> {
-        let addresses = (1 << 48) - (1 << page_shift);
-        self.translate_by(from_base, page_shift, |entry| Pa(entry.0 & addresses))
-    }
-
-    #[inline(never)]
-    fn translate_in_52_bits(&self, from_base: u64) -> Option<Pa> {
-        let g = self.geometry();
-        self.translate_by(from_base, g.page_shift(), |entry| entry.next_table(g))
-    }
-
-    /// Translates an address that is so many bytes above the map's first one.
-    #[inline(always)]
-    fn translate_by(&self, from_base: u64, page_shift: u32, next: impl Fn(Descriptor) -> Pa) -> Option<Pa> {
-        let (entry, shift, level) = self.last_entry(from_base, page_shift, &next);
-        if !entry.is_valid() || !self.state.is_leaf(entry, level) {
-            return None;
-        }
-        let within = (1 << shift) - 1;
-        Some(Pa(next(entry).0 & !within | from_base & within))
-    }
-
-    /// Goes down to the entry that translates an address, which is so many bytes above the map's first one. Returns it with log2 of
-    /// the bytes that it spans, and its level. `next` returns the address in an entry, without the bits below the page size.
-    #[inline(always)]
-    fn last_entry(
-        &self,
-        from_base: u64,
-        page_shift: u32,
-        next: impl Fn(Descriptor) -> Pa,
-    ) -> (Descriptor, u32, Level) {
-        let (state, tables, bits) = (self.state, self.tables(), page_shift - 3);
-        let (mut table, mut shift, mut level) = (state.root(), state.root_shift(), state.geometry().root());
-        loop {
-            let index = (from_base >> shift) as usize & ((1 << bits) - 1);
-            let entry = tables.entry(Slot { table, index }, level).unwrap_or_else(|e| match e {});
-            if shift == page_shift || !entry.is_link() {
-                return (entry, shift, level);
-            }
-            (table, shift, level) = (next(entry), shift - bits, level.down(1));
+        let root = self.state.root();
+        match self.tables().at_offset(root) {
+            Some(tables) => translate_at_offset(self.state, root, tables, va),
+            None => translate_by(self.state, root, va, |slot, level| self.load(slot, level)),
         }
     }
 
@@ -133,11 +82,9 @@ impl<'a, M: Memory> Reader<'a, M> {
     /// The result does not include restrictions by the tables above a leaf.
     pub fn entry(&self, va: Va) -> Option<(Va, Level, Entry)> {
         let g = self.geometry();
-        let from_base = va.0.wrapping_sub(self.state.base());
-        if from_base >> g.va_bits() != 0 {
-            return None;
-        }
-        let (entry, shift, level) = self.last_entry(from_base, g.page_shift(), |entry| entry.next_table(g));
+        let from_base = self.state.from_base(va)?;
+        let (entry, shift, level) =
+            last_entry((self.state, self.state.root()), from_base, |slot, level| self.load(slot, level));
         Some((Va(va.0 & (u64::MAX << shift)), level, entry.decode(g, level)))
     }
 
@@ -184,10 +131,61 @@ impl<'a, M: Memory> Reader<'a, M> {
         self.state.geometry()
     }
 
+    #[inline(always)]
+    fn load(&self, slot: Slot, level: Level) -> Descriptor {
+        self.tables().entry(slot, level).unwrap_or_else(|e| match e {})
+    }
+
     /// Returns the tables, for as long as the section lasts.
     fn tables(&self) -> Live<'a, M> {
         // SAFETY: only tables below the root of this map are read. They are live, or were when the section began, and
         // are not given back before it ends. A memory that they do not belong to refuses them.
         unsafe { Live::new(self.memory) }
+    }
+}
+
+/// Translates an address in tables at one offset.
+#[inline(never)]
+fn translate_at_offset(state: &MapState, root: Pa, tables: AtOffset, va: Va) -> Option<Pa> {
+    let from_base = state.from_base(va)?;
+    let (g, load) = (state.geometry(), move |slot| tables.load(slot));
+    let top = (root, g.root());
+    match (g.oa_format(), g.granule()) {
+        (OaFormat::Bits48, Granule::K4) => translate::<12>(top, from_base, load),
+        (OaFormat::Bits48, Granule::K16) => translate::<14>(top, from_base, load),
+        (OaFormat::Bits48, Granule::K64) => translate::<16>(top, from_base, load),
+        _ => translate_by(state, root, va, move |slot, _| tables.load(slot)),
+    }
+}
+
+/// Translates an address in tables of any format.
+#[inline(never)]
+fn translate_by(state: &MapState, root: Pa, va: Va, load: impl Fn(Slot, Level) -> Descriptor) -> Option<Pa> {
+    let from_base = state.from_base(va)?;
+    let (entry, shift, level) = last_entry((state, root), from_base, load);
+    if !entry.is_valid() || !state.is_leaf(entry, level) {
+        return None;
+    }
+    let within = (1 << shift) - 1;
+    Some(Pa(entry.next_table(state.geometry()).0 & !within | from_base & within))
+}
+
+/// Goes down to the entry that translates an address, which is so many bytes above the map's first one. Returns it with log2 of
+/// the bytes that it spans, and its level.
+#[inline(always)]
+fn last_entry(
+    (state, root): (&MapState, Pa),
+    from_base: u64,
+    load: impl Fn(Slot, Level) -> Descriptor,
+) -> (Descriptor, u32, Level) {
+    let g = state.geometry();
+    let (mut table, mut shift, mut level) = (root, state.root_shift(), g.root());
+    loop {
+        let index = (from_base >> shift) as usize & ((1 << g.index_bits()) - 1);
+        let entry = load(Slot { table, index }, level);
+        if shift == g.page_shift() || !entry.is_link() {
+            return (entry, shift, level);
+        }
+        (table, shift, level) = (entry.next_table(g), shift - g.index_bits(), level.down(1));
     }
 }

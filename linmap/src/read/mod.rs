@@ -8,6 +8,7 @@ mod ptdump;
 mod reader;
 mod series;
 mod table;
+mod translate;
 mod walk;
 
 pub use check::{Checks, Finding, RunFault, check};
@@ -15,8 +16,9 @@ pub use collapsed::count_collapsed;
 pub(crate) use count::count_live;
 pub(crate) use cursor::{Source, Visitor, visit_span};
 pub use ptdump::{DumpError, MarkedRange, dump, dump_with};
-pub(crate) use reader::Live;
+pub(crate) use reader::{AtOffset, Live};
 pub use reader::{Bounded, BoundedError, ReadTables};
 pub(crate) use series::visit_series;
 pub(crate) use table::Table;
+pub(crate) use translate::translate;
 pub use walk::{Visited, count, visit};

@@ -114,6 +114,16 @@ impl<'m, M: Memory> Live<'m, M> {
         Self(memory)
     }
 
+    /// Returns the same tables as a value without a type of its own, if all of them are at one offset. `root` is one of them.
+    #[inline(always)]
+    pub(crate) fn at_offset(&self, root: Pa) -> Option<AtOffset> {
+        if !M::PLAIN || !self.0.has_one_offset() {
+            return None;
+        }
+        // SAFETY: the root is live, as the creator of this value promised; the memory is plain.
+        Some(AtOffset(unsafe { self.0.words(root) }.wrapping_byte_sub(root.0 as usize)))
+    }
+
     /// Returns the index after the last entry, from one on and up to `last`, that is known to differ from `entry`, which is the
     /// first, only in its address. More are looked at by eights.
     #[inline(always)]
@@ -180,5 +190,20 @@ impl<M: Memory> ReadTables for Live<'_, M> {
         }
         // SAFETY: the table is live, as the creator of this value promised.
         Ok(unsafe { self.0.load(slot) })
+    }
+}
+
+/// Live tables, each at its physical address plus the same number. No part of it depends on the memory, so that code which reads
+/// them exists once.
+#[derive(Clone, Copy)]
+pub(crate) struct AtOffset(*mut u64);
+
+impl AtOffset {
+    /// Returns the descriptor in `slot`.
+    #[inline(always)]
+    pub(crate) fn load(self, slot: Slot) -> Descriptor {
+        let entry = self.0.wrapping_byte_add(slot.table.0 as usize).wrapping_add(slot.index);
+        // SAFETY: the table is live, as for `Live`; its memory is plain, and has each page at this offset.
+        Descriptor(unsafe { AtomicU64::from_ptr(entry) }.load(Relaxed))
     }
 }

@@ -1,11 +1,13 @@
 //! A look-up of one address agrees with a walk of everything, at every geometry.
 
+use std::cell::Cell;
 use std::ops::ControlFlow::Continue;
 
 use crate::dirty_memory::dirty_memory;
+use linmap::host::{HostMemory, NoHardware};
 use linmap::{
-    AddressSpace, Attributes, Change, Descriptor, Entry, Geometry, Half, Level, Memory, Pa, Policy, Slot,
-    TableLimits, Tree, Va,
+    AddressSpace, Attributes, Change, Combined, Descriptor, Entry, Frame, Geometry, Half, Level, Memory, Pa,
+    Policy, Slot, TableLimits, Tree, Va,
 };
 use test_support::geometries;
 
@@ -57,6 +59,84 @@ fn one_address_is_looked_up_as_by_a_walk() {
             assert_eq!(space.entry(&platform, va), None, "{g:?} {va:?}");
             assert_eq!(space.translate(&platform, va), None, "{g:?} {va:?}");
         }
+    }
+}
+
+/// A memory that says nothing of an offset, so that it is asked for each table.
+struct Asked<'m>(&'m HostMemory, Cell<u64>);
+
+// SAFETY: all of it is the memory's own.
+unsafe impl Memory for Asked<'_> {
+    const PLAIN: bool = true;
+
+    unsafe fn words(&self, table: Pa) -> *mut u64 {
+        self.1.set(self.1.get() + 1);
+        // SAFETY: the caller's promise.
+        unsafe { self.0.words(table) }
+    }
+
+    fn page_size(&self) -> u64 {
+        self.0.page_size()
+    }
+
+    fn take(&self) -> Option<Frame> {
+        self.0.take()
+    }
+
+    fn give(&self, frame: Frame) {
+        self.0.give(frame);
+    }
+}
+
+/// Whatever an entry has in its two lowest bits, at any level: a look-up finds memory where the entry is a valid leaf, and
+/// nowhere else. So it does in a memory with one offset and in one that is asked for each table.
+#[test]
+fn a_look_up_finds_valid_leaves_and_nothing_else() {
+    for g in geometries() {
+        let memory = dirty_memory(g, 64);
+        let (space, platform) = (space(g, &memory), memory.platform());
+        let (asked, hardware) = (Asked(&memory, Cell::new(0)), NoHardware::default());
+        // SAFETY: nothing locks these tables.
+        let each_asked = unsafe { Combined::new(&asked, &hardware) };
+        let mut slots = Vec::new();
+        let _ = space.visit(&platform, (Va(g.base(Half::Upper)), Va(u64::MAX)), |visited| {
+            slots.push((visited.va, visited.slot, visited.level));
+            Continue(())
+        });
+        for (va, slot, level) in slots {
+            // SAFETY: a live table, and no CPU uses it.
+            let before = unsafe { memory.load(slot) };
+            for bits in 0..4 {
+                let is_table = bits == 3 && level != Level::PAGE;
+                if is_table && matches!(before.decode(g, level), Entry::Leaf(_) | Entry::Hole) {
+                    continue;
+                }
+                // SAFETY: as above. It points to a table if it did before.
+                unsafe { memory.store(slot, Descriptor(before.0 & !3 | bits)) };
+                let at = Va(va.0 + g.page_size() / 2);
+                let expected = match space.entry(&platform, at).expect("an address of the half") {
+                    (va, _, Entry::Leaf(leaf)) if leaf.valid => Some(Pa(leaf.oa.0 + (at.0 - va.0))),
+                    _ => None,
+                };
+                assert_eq!(space.translate(&platform, at), expected, "{g:?} {level:?} {bits}");
+                assert_eq!(space.translate(&each_asked, at), expected, "{g:?} {level:?} {bits}");
+            }
+            // SAFETY: as above.
+            unsafe { memory.store(slot, before) };
+        }
+        assert!(asked.1.get() > 0, "{g:?}");
+    }
+}
+
+/// The tables of one memory are not read through another one, which has no look-up either.
+#[test]
+fn a_look_up_refuses_the_tables_of_another_memory() {
+    for g in geometries() {
+        let (memory, other) = (dirty_memory(g, 64), dirty_memory(g, 64));
+        let space = space(g, &memory);
+        let by_other = || space.translate(&other.platform(), Va(g.base(Half::Upper)));
+        let refused = std::panic::catch_unwind(std::panic::AssertUnwindSafe(by_other));
+        assert!(refused.is_err(), "{g:?}: {refused:?}");
     }
 }
 

@@ -161,4 +161,9 @@ unsafe impl Memory for SharedMemory {
     unsafe fn words(&self, table: Pa) -> *mut u64 {
         self.page(table)
     }
+
+    #[inline]
+    fn has_one_offset(&self) -> bool {
+        true
+    }
 }

@@ -146,6 +146,11 @@ unsafe impl Memory for HostMemory {
     unsafe fn words(&self, table: Pa) -> *mut u64 {
         self.table(table)
     }
+
+    #[inline]
+    fn has_one_offset(&self) -> bool {
+        true
+    }
 }
 
 /// Hardware for tables that no CPU uses: barriers and invalidations do nothing.
