@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::guest::{Guest, named};
+use crate::guest::{Guest, at_hand, named};
 use crate::owned::{self, SECRET, Told, owned};
 use crate::sources::{Entries, document, entries, inside};
 
@@ -55,7 +55,13 @@ fn known_to_makedumpfile(guest: &mut Guest, va_bits: u64) -> &'static str {
 }
 
 /// The guest panics, and everything in its crash kernel agrees with the reading from before.
-fn panic_and_compare(guest: &mut Guest, told: &Told, before: &Reading, is_built_for_52_bits: bool) {
+fn panic_and_compare(
+    guest: &mut Guest,
+    told: &Told,
+    before: &Reading,
+    forms: &[&str],
+    is_built_for_52_bits: bool,
+) {
     let said = guest.shell("echo c >/proc/sysrq-trigger");
     assert!(said.contains("Starting crashdump kernel"), "{said}");
     let with = |source: &'static str| move |arguments: &str| format!("{arguments} {source}");
@@ -64,7 +70,7 @@ fn panic_and_compare(guest: &mut Guest, told: &Told, before: &Reading, is_built_
     assert_eq!(&after, before, "/proc/vmcore");
     let va_bits = before.geometry["va_bits"].as_u64().expect("a number");
     let info = if is_built_for_52_bits { known_to_makedumpfile(guest, va_bits) } else { "" };
-    for form in FORMS {
+    for form in forms {
         let to = if form.starts_with("-F") { "> /tmp/core" } else { "/tmp/core" };
         let said =
             guest.shell(&format!("rm -f /tmp/core; makedumpfile {info} -d 31 {form} /proc/vmcore {to}"));
@@ -86,7 +92,7 @@ fn before(guest: &Guest, told: &Told) -> Reading {
     before
 }
 
-fn owners_and_a_panic(kernel: &str) {
+fn owners_and_a_panic(kernel: &str, forms: &[&str]) {
     let mut guest = owned::boot(kernel);
     let told = Told::by(&mut guest);
     let stat = document(&["stat", "--who", "--json", &named("qemu:", &guest.qmp())]);
@@ -94,17 +100,25 @@ fn owners_and_a_panic(kernel: &str) {
     told.expect(kernel, &inside(&mut guest, "stat --who --json"));
     load(&mut guest);
     let before = before(&guest, &told);
-    panic_and_compare(&mut guest, &told, &before, true);
+    panic_and_compare(&mut guest, &told, &before, forms, true);
 }
 
 #[test]
 fn linux_6_12() {
-    owners_and_a_panic("6.12");
+    owners_and_a_panic("6.12", &FORMS);
 }
 
 #[test]
 fn linux_6_12_with_16k_pages() {
-    owners_and_a_panic("6.12-16k");
+    owners_and_a_panic("6.12-16k", &FORMS);
+}
+
+/// Newer than makedumpfile.
+#[test]
+fn linux_7_2() {
+    if at_hand().contains(&"7.2") {
+        owners_and_a_panic("7.2", &[]);
+    }
 }
 
 /// The table of symbols of 6.1 has those of code alone, so it does not name owners; its crash kernel is out of the map.
@@ -119,5 +133,5 @@ fn linux_6_1_without_a_crash_kernel_in_its_map() {
     let loaded = load(&mut guest);
     let before = before(&guest, &told);
     assert_eq!(before.owned["invalid"].as_u64(), Some(loaded + SECRET * told.page), "{before:#?}");
-    panic_and_compare(&mut guest, &told, &before, false);
+    panic_and_compare(&mut guest, &told, &before, &FORMS, false);
 }

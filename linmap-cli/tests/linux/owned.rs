@@ -24,7 +24,7 @@ pub(crate) struct Told {
     bpf: u64,
     /// Addresses of KFENCE's pool.
     pub(crate) kfence: Range<u64>,
-    /// The kernel's code with its constants, and its data.
+    /// The kernel's code with its constants, and its data up to the end of bss.
     code: u64,
     data: u64,
 }
@@ -69,11 +69,11 @@ impl Told {
         let text = guest.shell("cat /proc/vmallocinfo");
         let areas: Vec<Area<'_>> = text.lines().filter_map(|line| area(line, page)).collect();
         let iomem = guest.shell("cat /proc/iomem");
-        let memory = |name: &str| {
-            let line = iomem.lines().find(|line| line.ends_with(name)).expect("it is there");
-            let (first, last) =
-                line.split_once(" : ").and_then(|(range, _)| range.split_once('-')).expect("a range");
-            hex(last) + 1 - hex(first)
+        let code = iomem.lines().find_map(|line| line.trim().strip_suffix(" : Kernel code")?.split_once('-'));
+        let symbols = guest.shell("busybox grep -E ' (_sdata|__bss_stop)$' /proc/kallsyms");
+        let symbol = |name: &str| {
+            let line = symbols.lines().find(|line| line.trim().ends_with(name))?;
+            line.split_whitespace().next().map(hex)
         };
         let log = guest.shell("dmesg | busybox grep 'kfence: initialized'");
         let kfence = log.split_whitespace().next_back().and_then(|range| range.split_once('-'));
@@ -83,8 +83,10 @@ impl Told {
             modules: modules(guest, &areas),
             bpf: areas.iter().filter(is_bpf).map(|area| area.bytes).sum(),
             kfence: kfence.map_or(0..0, |(start, end)| hex(start)..hex(end)),
-            code: memory("Kernel code"),
-            data: memory("Kernel data"),
+            code: code.map_or(0, |(first, last)| hex(last) + 1 - hex(first)),
+            data: symbol("__bss_stop")
+                .zip(symbol("_sdata"))
+                .map_or(0, |(end, start)| end.next_multiple_of(page) - start),
         }
     }
 
