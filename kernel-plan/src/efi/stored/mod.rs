@@ -7,7 +7,7 @@
 //!
 //! - `variables`: the firmware's variables as far as they are used.
 //! - `pieces`: how large documents and pieces are, and the header by which a piece says which set it belongs to.
-//! - [`mod@store`]: into the variables.  [`find`]: out of them.  [`mod@collect`]: into a file.
+//! - `store`: into the variables.  `find`: out of them.  `collect`: into a file.
 
 mod collect;
 mod find;
