@@ -44,8 +44,7 @@ pub(crate) struct System<'a> {
     pub(crate) held_tables: u64,
     /// The table pages of the 1:1 map.
     pub(crate) identity_tables: u64,
-    /// What the firmware handed on that started the image, and memory to store the document of this run with, if it is
-    /// recorded.
+    /// The area that firmware handed on, and memory to store the document of this run with, if that is recorded.
     pub(crate) firmware: Option<(HandedOver, SpinMutex<&'static mut [u8]>)>,
     /// The end of all that is mapped, as a physical address.
     pub(crate) highest: Pa,

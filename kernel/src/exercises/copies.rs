@@ -1,4 +1,4 @@
-//! The costs of the tables of 1 GB in pages, walked, copied and freed, as when a process forks and unmaps its memory.
+//! The costs of the tables of 1 GB in pages, built, walked, copied and freed, as when a process forks and unmaps its memory.
 //!
 //! The tables are of the lower half and in no TTBR. Nothing is accessed through them, so the pages may have any owner.
 //! Each table is built twice and counted the second time, so that table pages come from where they usually do.
@@ -28,7 +28,11 @@ pub(crate) fn count(tally: &Tally<'_>, system: &System<'_>) {
     let copies = Copies { tally, system };
     // Two trees, and their upper levels.
     let tables = 2 * (copies.pages() / (system.geometry.page_size() / 8) + 4);
-    if !has_room(system, tables * system.geometry.page_size(), "copy_tables, unmap_tables, walk_all") {
+    if !has_room(
+        system,
+        tables * system.geometry.page_size(),
+        "build_tables, copy_tables, unmap_tables, walk_all",
+    ) {
         return;
     }
     copies.apart();
@@ -50,7 +54,14 @@ impl Copies<'_> {
         let page = self.system.geometry.page_size();
         let backing = |va: Va| Pa((va.0 - START.0 + self.memory().0) ^ page);
         let run = |n| self.run(Va(START.0 + n * page), backing(Va(START.0 + n * page)), 1);
-        let Some(source) = self.build((0..self.pages()).map(run)) else { return };
+        let build = || self.tree((0..self.pages()).map(run));
+        let Some(first) = self.tally.done(build(), "1 GB cannot be mapped") else { return };
+        first.discard(self.system.frames);
+        let (tree, window) = counted(self.system, build);
+        let Some(tree) = self.tally.done(tree, "1 GB cannot be mapped") else { return };
+        let leaves = [self.leaves(tree.stats()), ("tables", Some(tree.stats().tables))];
+        report::window("build_tables", &window, &leaves);
+        let source = AddressSpace::adopt(tree);
         self.walk_all(&source);
         walks::count_in(self.tally, self.system, "walk_pages", &source, (START, BYTES), backing);
         if let Some(copy) = self.copy("copy_tables", &source) {
@@ -62,7 +73,8 @@ impl Copies<'_> {
 
     fn adjacent(&self) {
         let all = self.run(START, self.memory(), self.pages());
-        let Some(source) = self.build(core::iter::once(all)) else { return };
+        let tree = self.tally.done(self.tree(core::iter::once(all)), "1 GB cannot be mapped");
+        let Some(source) = tree.map(AddressSpace::adopt) else { return };
         if let Some(copy) = self.copy("copy_tables_adjacent", &source) {
             self.discard(&copy);
         }
@@ -84,10 +96,6 @@ impl Copies<'_> {
         Tree::build(self.system.frames, self.system.geometry, Half::Lower, runs)
     }
 
-    fn build(&self, runs: impl Iterator<Item = Run>) -> Option<AddressSpace> {
-        self.tally.done(self.tree(runs), "1 GB cannot be mapped").map(AddressSpace::adopt)
-    }
-
     /// Counts a walk of all leaves.
     fn walk_all(&self, space: &AddressSpace) {
         let (walked, window) = counted(self.system, || space.count(&self.system.platform(), (START, LAST)));
@@ -95,9 +103,9 @@ impl Copies<'_> {
         report::window("walk_all", &window, &[self.leaves(walked), ("tables", Some(walked.tables))]);
     }
 
-    /// Counts a copy: walks the tables and builds the same ones, in another tree.
+    /// Counts a copy of the tables, in another tree.
     fn copy(&self, name: &str, source: &AddressSpace) -> Option<AddressSpace> {
-        let copy = || self.tree(Runs::of(self.system, source));
+        let copy = || source.copy(&self.system.platform(), (START, LAST));
         self.tally.done(copy(), "1 GB cannot be copied")?.discard(self.system.frames);
         let (copied, window) = counted(self.system, copy);
         let copied = self.tally.done(copied, "1 GB cannot be copied").map(AddressSpace::adopt)?;

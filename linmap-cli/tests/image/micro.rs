@@ -27,6 +27,7 @@ const WINDOWS: [&str; 24] = [
     "churn_16",
     "churn_512",
     "walk",
+    "build_tables",
     "walk_all",
     "walk_pages",
     "copy_tables",

@@ -1,6 +1,7 @@
 //! Tables that no walker reaches: whole trees, and the replacements of leaves.
 
 mod builder;
+mod copy;
 mod counters;
 mod error;
 mod fill;

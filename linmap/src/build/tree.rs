@@ -3,6 +3,7 @@
 use core::ops::Range;
 
 use crate::build::builder::Builder;
+use crate::build::copy::Copy;
 use crate::build::error::BuildError;
 use crate::build::fill::Fills;
 use crate::build::give_back::give_back;
@@ -10,6 +11,7 @@ use crate::build::in_order::{RegionsInOrder, RunsInOrder};
 use crate::format::{Geometry, Half, Level, Pa, TableAttributes, Va};
 use crate::plan::{Region, Run, Stats};
 use crate::platform::{Frame, Memory};
+use crate::read::{Live, Table, translated};
 
 /// A tree that no walker can reach. It owns all of its table pages.
 ///
@@ -140,6 +142,32 @@ impl Tree {
         let mut builder = Builder::new(memory, geometry, tables, parts);
         let table = builder.build(level, base.wrapping_sub(geometry.base(half)))?;
         Ok((table, builder.stats()))
+    }
+
+    /// Builds a copy of the entries that translate addresses of a range, from live tables that can all be read, and of the
+    /// tables that lead to them. A leaf or run that is partly in the range is copied as a whole.
+    pub(crate) fn copy_of<M: Memory>(
+        memory: &M,
+        tables: Live<'_, M>,
+        (root, geometry, half): (Pa, Geometry, Half),
+        range: (Va, Va),
+    ) -> Result<Self, BuildError> {
+        let Some((base, span)) = translated(geometry, range).filter(|(base, _)| *base == geometry.base(half))
+        else {
+            return Self::empty(memory, geometry, half);
+        };
+        let from = Table::root(root, geometry, base);
+        let (stats, write_execute, is_out_of_frames) = (Stats::EMPTY, None, false);
+        let fills = Fills::of(memory);
+        let mut copy = Copy { memory, fills, tables, geometry, span, stats, write_execute, is_out_of_frames };
+        let (first, last) = copy.copied(&from);
+        let root = copy.table(&from).ok_or(BuildError::OutOfFrames { taken: 0 })?;
+        let Copy { stats, write_execute, .. } = copy;
+        if copy.is_out_of_frames {
+            give_back(memory, geometry, geometry.root(), root, &mut |_, _| {});
+            return Err(BuildError::OutOfFrames { taken: stats.tables });
+        }
+        Ok(Self { root, geometry, half, stats, used: first..last + 1, write_execute })
     }
 
     /// Returns the counts of the tree's leaves and tables.

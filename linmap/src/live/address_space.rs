@@ -24,7 +24,7 @@ use core::fmt::{self, Write};
 use core::mem::MaybeUninit;
 use core::ops::ControlFlow;
 
-use crate::build::{Changes, Tree, page_tables_for};
+use crate::build::{BuildError, Changes, Tree, page_tables_for};
 use crate::format::{
     Attributes, Change, Entry, Geometry, Half, LeafChange, Level, MemoryType, Pa, Remake, Span,
     TableAttributes, Unaligned, Va,
@@ -246,6 +246,15 @@ impl AddressSpace {
     /// Counts the leaves and tables from `first` to `last`, as [`Reader::count`] does.
     pub fn count<P: Platform>(&self, platform: &P, range: (Va, Va)) -> Stats {
         platform.read(|| Reader::without_version(&self.state, platform).count(range))
+    }
+
+    /// Builds a copy of the tables from `first` to `last`, as [`Reader::copy`] does.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Reader::copy`].
+    pub fn copy<P: Platform>(&self, platform: &P, range: (Va, Va)) -> Result<Tree, BuildError> {
+        platform.read(|| Reader::without_version(&self.state, platform).copy(range))
     }
 
     /// Counts the leaves and tables that a collapse of all that is mapped from `first` to `last` would leave, as

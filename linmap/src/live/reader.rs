@@ -7,6 +7,7 @@
 use core::fmt::{self, Write};
 use core::ops::ControlFlow;
 
+use crate::build::{BuildError, Tree};
 use crate::format::{Descriptor, Entry, Geometry, Granule, Level, MemoryType, OaFormat, Pa, Va};
 use crate::live::map_state::MapState;
 use crate::plan::Stats;
@@ -91,6 +92,25 @@ impl<'a, M: Memory> Reader<'a, M> {
     /// Counts the leaves and tables from `first` to `last`, as [`count`](crate::count) does. An entry may be read twice.
     pub fn count(&self, range: (Va, Va)) -> Stats {
         count_live(&self.tables(), self.geometry(), self.state.root(), range)
+    }
+
+    /// Builds a tree off line that has the same entries from `first` to `last`: leaves of the same sizes, valid or
+    /// present-invalid, and tables with the same attributes. A leaf or run that is partly in the range is copied as a whole. The
+    /// copy owns its tables, which are pages of the same memory.
+    ///
+    /// So a kernel makes tables that stay as they are while its own are overwritten: to resume from hibernation, or to
+    /// start another kernel. It takes a few instructions a leaf, wherever in memory each is.
+    ///
+    /// # Errors
+    ///
+    /// Out of frames. Every frame has been given back.
+    pub fn copy(&self, range: (Va, Va)) -> Result<Tree, BuildError> {
+        Tree::copy_of(
+            self.memory,
+            self.tables(),
+            (self.state.root(), self.geometry(), self.state.half()),
+            range,
+        )
     }
 
     /// Counts what a collapse would leave from `first` to `last`, as [`count_collapsed`] does.

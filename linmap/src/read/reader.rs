@@ -165,7 +165,7 @@ impl<'m, M: Memory> Live<'m, M> {
 
     /// Returns eight adjacent descriptors.
     #[inline(always)]
-    fn eight(&self, table: Pa, index: usize) -> [Descriptor; 8] {
+    pub(crate) fn eight(&self, table: Pa, index: usize) -> [Descriptor; 8] {
         if M::PLAIN {
             // SAFETY: the table is live, as the creator of this value promised; its memory is plain.
             let first = unsafe { self.0.words(table).add(index) };

@@ -7,6 +7,7 @@ mod changes;
 mod changing_allocator;
 mod check;
 mod collapsed;
+mod copy;
 mod dirty_memory;
 mod entry;
 mod exhaustion;
