@@ -65,10 +65,16 @@ impl CacheType {
 
     /// Returns the addresses of the lines that contain `bytes` bytes from `va` on; none if `line` is `None`.
     pub fn lines(line: Option<u64>, va: Va, bytes: u64) -> impl Iterator<Item = Va> {
+        let (first, count) = Self::first_and_count(line, va, bytes);
+        (0..count).map(move |n| Va(first.0.wrapping_add(n.wrapping_mul(line.unwrap_or(0)))))
+    }
+
+    /// Returns the first of these lines, and their number.
+    pub(crate) fn first_and_count(line: Option<u64>, va: Va, bytes: u64) -> (Va, u64) {
         let line = line.unwrap_or(0);
         let within = va.0 & line.wrapping_sub(1);
         let count = if line == 0 { 0 } else { bytes.saturating_add(within).div_ceil(line) };
-        (0..count).map(move |n| Va((va.0 - within).wrapping_add(n.wrapping_mul(line))))
+        (Va(va.0 - within), count)
     }
 }
 

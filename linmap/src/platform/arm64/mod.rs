@@ -4,6 +4,8 @@
 
 use core::arch::asm;
 
+#[macro_use]
+mod lines;
 mod caches;
 mod counting;
 mod cpus;
@@ -113,17 +115,13 @@ impl Cpu {
     ///
     /// `cache` is that of the weakest CPU that will execute the code ([`CacheType::weakest`]).
     pub fn sync_code(self, cache: CacheType, va: Va, bytes: u64) -> Uses {
-        for line in CacheType::lines(cache.data_line(), va, bytes) {
-            // SAFETY: cleaning a line of readable memory does not change its contents.
-            unsafe { asm!("dc cvau, {}", in(reg) line.0, options(nostack, preserves_flags)) };
-        }
+        // SAFETY: cleaning a line of readable memory does not change its contents.
+        unsafe { each_line!("dc cvau", cache.data_line(), va, bytes) };
         self.dsb(Dsb::Ish);
         let mut uses = Uses { tlbi: 0, dsb: 1, isb: 1 };
         if cache.code_line().is_some() {
-            for line in CacheType::lines(cache.code_line(), va, bytes) {
-                // SAFETY: dropping a line of an instruction cache is always allowed.
-                unsafe { asm!("ic ivau, {}", in(reg) line.0, options(nostack, preserves_flags)) };
-            }
+            // SAFETY: dropping a line of an instruction cache is always allowed.
+            unsafe { each_line!("ic ivau", cache.code_line(), va, bytes) };
             self.dsb(Dsb::Ish);
             uses.dsb += 1;
         }
