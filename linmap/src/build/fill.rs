@@ -100,7 +100,7 @@ impl<M: Memory> Fills<M> {
     /// Writes holes.
     #[inline]
     pub(crate) fn holes(self, slots: &mut [u64]) {
-        if self.by_vectors() { holes_by_vectors(slots) } else { fill_holes(slots) }
+        if self.by_vectors() { fill_holes_by_vectors(slots) } else { fill_holes(slots) }
     }
 
     /// Flips bits of all entries.
@@ -183,7 +183,7 @@ fn fill_by_vectors(slots: &mut [u64], first: u64, step: u64) {
 
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
 #[inline(never)]
-fn holes_by_vectors(slots: &mut [u64]) {
+fn fill_holes_by_vectors(slots: &mut [u64]) {
     write_holes_by_vectors(slots);
 }
 

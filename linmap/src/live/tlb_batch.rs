@@ -102,6 +102,11 @@ impl TlbBatch {
     #[inline(never)]
     fn is_long(&self, geometry: Geometry, range_tlbi: bool) -> bool {
         let ranges = self.ranges[..self.used].iter();
+        let pages = ranges.clone().map(|range| ((range.last - range.first) >> geometry.page_shift()) + 1);
+        // Each invalidation is of a page at least.
+        if pages.fold(0, u64::saturating_add) <= Tlbi::BREAK_EVEN as u64 {
+            return false;
+        }
         ranges.flat_map(|range| self.cover(range, geometry, range_tlbi)).nth(Tlbi::BREAK_EVEN).is_some()
     }
 

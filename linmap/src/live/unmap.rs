@@ -367,14 +367,12 @@ fn goes_on<P: Platform>(locked: &Locked<'_, P>, table: &Table, span: Span) -> bo
 
 fn is_empty<P: Platform>(locked: &Locked<'_, P>, table: &Table) -> bool {
     let entries = locked.geometry.entries(table.level);
-    // A root may have fewer than eight entries.
     let alone = locked.covers(table.span_of_all(locked.geometry)).is_ok();
-    let eights = if alone { entries & !7 } else { 0 };
     if !alone {
         // If two callers remove the last entries at once, each under its own lock, one of them sees the other's store.
         fence(SeqCst);
     }
-    let is_hole = |entry: &Descriptor| *entry == Descriptor::HOLE;
-    (0..eights).step_by(8).all(|index| locked.load_eight(table, index).iter().all(is_hole))
-        && (eights..entries).all(|index| is_hole(&locked.load(table, index)))
+    // Most tables are in use, and many of them from the start.
+    let at_first = (0..entries.min(8)).all(|index| locked.load(table, index) == Descriptor::HOLE);
+    at_first && locked.has_holes_only(table, alone)
 }
