@@ -105,6 +105,10 @@ patches! {
             let of = Span { first, last: if less { border - 1 } else { span.last } };
             self.attempts_with(LockSet::of::<P>(of), span, attempt)
         }",
+    /// A table takes the place of a hole without the lock that all agree on.
+    TableUnagreed: "if self.locks.has(agreed) {" => "if FAULT || self.locks.has(agreed) {",
+    /// Nobody waits until walkers see a table that another caller has just published.
+    TableNotAwaited: "if self.locks.has(first) || " => "if FAULT || self.locks.has(first) || ",
     /// A range is claimed after it was surveyed.
     ClaimAfterSurvey: "call.claim(span)?;
     let mut batch = TlbBatch::of(call.is_later());
@@ -156,6 +160,8 @@ impl Patch {
         Self::NoGrace,
         Self::CountLost,
         Self::LastGigabyteForgotten,
+        Self::TableUnagreed,
+        Self::TableNotAwaited,
         Self::ClaimAfterSurvey,
         Self::AliasesNotClaimed,
         Self::SideNotFinished,

@@ -38,7 +38,7 @@ use shuttle::{Config, MaxSteps, Runner};
 
 use aliased::Set;
 use operation::{Operation, What};
-use scene::{AREA, BLOCK, BORDER, HOLE, NEXT_BLOCK, OFFSET, Scene, Step, does, on};
+use scene::{AREA, BLOCK, BORDER, HOLE, NEXT_BLOCK, OFFSET, Scene, Step, does, far, on};
 
 const READ_ONLY: What = What::Protect(Change::READ_ONLY);
 const INVALID: What = What::SetValid(false);
@@ -65,6 +65,8 @@ fn faults() -> Vec<(Patch, [Step; 2], &'static [Operation], &'static str)> {
             &BORDER_IN_PAGES,
             "NotVisible",
         ),
+        (Patch::TableUnagreed, [Step::Does(far(1, 3, MAP)), Step::Does(far(2, 2, MAP))], &[], "NotVisible"),
+        (Patch::TableNotAwaited, [Step::Does(far(1, 3, MAP)), Step::Does(far(2, 2, MAP))], &[], "NotVisible"),
         (Patch::ClaimAfterSurvey, [long, does(BLOCK + 100, 2, What::Unmap)], &IN_PAGES, "Translation"),
         (Patch::AliasesNotClaimed, [area, does(BLOCK + 9, 1, What::Unmap)], &[], "NowhereWritable"),
         (Patch::SideNotFinished, [area, Step::Visits], &[], "WritableAlias"),
@@ -85,7 +87,11 @@ fn faults() -> Vec<(Patch, [Step; 2], &'static [Operation], &'static str)> {
 /// Tries schedules of two callers. Returns what the first that fails says.
 fn fails(pair: &[Step], before: &[Operation]) -> Option<String> {
     let area = pair.iter().any(|step| matches!(step, Step::Does(Operation { what: What::Aliased(..), .. })));
-    let scene = Scene { wide: !area, area, policy: Policy::Live, ..Scene::new(pair).after(before) };
+    let far = far(0, 0, MAP).va;
+    let upper =
+        pair.iter().any(|step| matches!(step, Step::Does(o) if (far..far + (1 << 39)).contains(&o.va)));
+    let wide = !area && !upper;
+    let scene = Scene { wide, upper, area, policy: Policy::Live, ..Scene::new(pair).after(before) };
     let mut config = Config::new();
     (config.stack_size, config.max_steps) = (1 << 18, MaxSteps::FailAfter(100_000));
     // A fixed seed: this shows that what is wrong is found, and finds nothing new.

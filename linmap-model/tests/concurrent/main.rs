@@ -32,7 +32,8 @@ use test_support::Rows;
 use aliased::Set;
 use operation::{List, Operation, What};
 use scene::{
-    AREA, BLOCK, BORDER, GIGABYTES, HOLE, NEXT_BLOCK, OFFSET, PAGES, REPAINT, RUN, Scene, Step, does, on,
+    AREA, BLOCK, BORDER, GIGABYTES, HOLE, NEXT_BLOCK, OFFSET, PAGES, REPAINT, REPAINT_FAR, RUN, Scene, Step,
+    does, far, on,
 };
 use system::Kind;
 
@@ -588,6 +589,52 @@ fn three_callers_in_other_gigabytes() {
         };
         cases.row(|seed| schedules(RandomScheduler::new_from_seed(seed, 150), run));
         cases.row(|seed| schedules(PctScheduler::new_from_seed(seed, 3, 250), run));
+    }
+}
+
+/// Tables take the place of a hole that translates several gigabytes, under one lock that all agree on, while others map, look
+/// and take tables away in gigabytes of the same hole.
+#[test]
+fn tables_in_the_same_hole() {
+    const STEPS: [Operation; 8] = [
+        far(1, 3, MAP),
+        far(2, 2, MAP),
+        far(1, 3, What::Unmap),
+        far(2, 2, READ_ONLY),
+        far(65, 1, MAP),
+        // A leaf of a gigabyte, and pages on both sides of a border.
+        far(3, 1 << 18, What::Map(1 << 30, Attributes::RAM)),
+        Operation { va: far(2, 0, MAP).va - 4096, pages: 2, ..far(2, 2, MAP) },
+        far(64, 40, MAP),
+    ];
+    const LEAF: usize = 5;
+    let step = |n: usize| Step::Does(STEPS[n]);
+    let mut cases = Rows::new();
+    for policy in [Policy::Live, Policy::Park] {
+        let scene = Scene { policy, upper: true, ..Scene::new(&[]) };
+        for one in 0..STEPS.len() {
+            for other in one..STEPS.len() {
+                for before in [&[][..], &STEPS[..1]] {
+                    let callers = vec![vec![step(one)], vec![step(other)]];
+                    some(&mut cases, Scene { callers, ..scene.clone() }.after(before), 10);
+                }
+            }
+            // A leaf of a gigabyte would take as many tables as the model has pages.
+            if one != LEAF {
+                let callers = vec![vec![REPAINT_FAR], vec![step(one), Step::Visits, step(2)]];
+                some(&mut cases, Scene { callers, ..scene.clone() }, 30);
+            }
+        }
+        all(&mut cases, &Scene { callers: vec![vec![step(0)], vec![step(1)]], ..scene.clone() });
+        let one_lock = Scene { locks: false, callers: vec![vec![step(0)], vec![step(4)]], ..scene.clone() };
+        some(&mut cases, one_lock, 20);
+        let run = move || {
+            let mut random = shuttle::rand::thread_rng();
+            let mut steps = || (0..3).map(|_| Step::Does(STEPS[random.gen_range(0..STEPS.len())])).collect();
+            let callers = vec![steps(), steps(), steps()];
+            Scene { callers, ..scene.clone() }.run();
+        };
+        cases.row(|seed| schedules(PctScheduler::new_from_seed(seed, 3, 150), run));
     }
 }
 

@@ -42,8 +42,10 @@ const RAM: u64 = 0x8000_0000;
 const LINEAR: u64 = 0xffff_ff80_0000_0000;
 const BASE: u64 = LINEAR + 0x4000_0000;
 const PAGE: u64 = 4096;
-/// All that is ever mapped.
+/// All that is ever mapped below entries of the root that translate a gigabyte each.
 const ALL: (u64, u64) = (BASE, LINEAR + (32 << 30) - 1);
+/// The addresses of another entry of the root, where each of them translates 512 gigabytes. Nothing is mapped there at first.
+const FAR: u64 = LINEAR - (512 << 30);
 
 /// The next step of a caller.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -78,6 +80,8 @@ pub(crate) struct Scene {
     pub(crate) area: bool,
     /// True if the map goes on in other gigabytes.
     pub(crate) wide: bool,
+    /// True if an entry of the root translates 512 gigabytes, which have a lock each, and not one.
+    pub(crate) upper: bool,
     /// The steps before the callers begin.
     pub(crate) before: Vec<Operation>,
     /// The steps of each CPU, from the first CPU on.
@@ -98,6 +102,14 @@ pub(crate) const fn does(page: u64, pages: u64, what: What) -> Step {
     Step::Does(on(page, pages, what))
 }
 
+/// Returns an operation on the first pages of a gigabyte below an entry of the root that is a hole at first.
+pub(crate) const fn far(gigabyte: u64, pages: u64, what: What) -> Operation {
+    Operation { what, va: FAR + (gigabyte << 30), pages }
+}
+
+/// All that is below this entry becomes pages.
+pub(crate) const REPAINT_FAR: Step = Step::Does(far(0, 512 << 18, What::Repaint(None)));
+
 impl Scene {
     /// Callers of one step each.
     pub(crate) fn new(steps: &[Step]) -> Self {
@@ -113,6 +125,7 @@ impl Scene {
             fixed: false,
             area: false,
             wide: false,
+            upper: false,
             before: Vec::new(),
             callers,
         }
@@ -123,14 +136,20 @@ impl Scene {
     }
 
     fn repaints(&self) -> usize {
-        self.callers.iter().flatten().filter(|&&step| step == REPAINT).count()
+        self.callers.iter().flatten().filter(|&&step| step == REPAINT || step == REPAINT_FAR).count()
     }
 
     /// Returns true if a caller may claim a range. A table that another caller empties there stays.
     fn claims(&self) -> bool {
         let steps = || self.callers.iter().flatten();
-        let claims = |o: &Operation| o.pages > HOLD as u64 || matches!(o.what, What::Aliased(..));
+        let claims =
+            |o: &Operation| self.upper || o.pages > HOLD as u64 || matches!(o.what, What::Aliased(..));
         self.callers.len() > 1 && steps().any(|step| matches!(step, Step::Does(o) if claims(o)))
+    }
+
+    /// Returns the addresses of all that is ever mapped.
+    const fn all(&self) -> (u64, u64) {
+        if self.upper { (FAR, ALL.1) } else { ALL }
     }
 
     /// Runs it once: what `shuttle` has run again and again.
@@ -139,7 +158,8 @@ impl Scene {
     }
 
     fn run_with<const LOCKS: usize>(&self) {
-        let g = Geometry::new(Granule::K4, 39, OaFormat::Bits48).expect("a geometry");
+        let va_bits = if self.upper { 48 } else { 39 };
+        let g = Geometry::new(Granule::K4, va_bits, OaFormat::Bits48).expect("a geometry");
         let core = if self.policy == Policy::Park { Core::WEAK } else { Core::STRONG };
         // One CPU more looks on.
         let setup = Setup {
@@ -246,7 +266,7 @@ impl<'m> Run<'m> {
             let to = kept(Mapped { pa: r.oa.0, attributes: r.attributes, valid: true }, g);
             flat.push((r.va.0, r.va.0 + (r.bytes - 1), to));
         }
-        cpu.begins(space.root(), "create", &flat::changes(&flat, ALL));
+        cpu.begins(space.root(), "create", &flat::changes(&flat, scene.all()));
         let runs = regions.iter().flat_map(|r| r.runs(g));
         let tree = Tree::build(&cpu, g, Half::Upper, runs).expect("frames enough");
         // SAFETY: the model judges what becomes of these addresses.
@@ -302,7 +322,7 @@ impl<'m> Run<'m> {
             cpu.call_begins();
             match step {
                 Step::Does(operation) => self.call(cpu, operation),
-                Step::Visits => self.visits(cpu, ALL),
+                Step::Visits => self.visits(cpu, self.scene.all()),
                 &Step::Pins(page, pages) => self.pins(cpu, BASE + page * PAGE, pages),
                 Step::Asks => {
                     let stats = self.space.stats(cpu);
@@ -410,11 +430,12 @@ impl<'m> Run<'m> {
     /// No CPU is changing anything: tables and counts say what they must, and no table page is lost.
     fn quiet(&self) {
         let looks_on = self.model.cpu(self.scene.callers.len() as CpuId);
-        let walked = self.walk(&looks_on, ALL);
+        let walked = self.walk(&looks_on, self.scene.all());
         assert_eq!(walked.flat(self.rules.g), self.serial().flat, "the map");
         let stats = self.space.stats(&looks_on);
         assert_eq!(stats, walked.stats(), "the counts");
-        assert_eq!(stats, self.space.count(&looks_on, (Va(ALL.0), Va(ALL.1))), "what is counted");
+        let (first, last) = self.scene.all();
+        assert_eq!(stats, self.space.count(&looks_on, (Va(first), Va(last))), "what is counted");
         if self.others.load(Relaxed) == 0 {
             // And the one on which CPUs are parked.
             assert_eq!(self.model.in_use() as u64, stats.tables + 1, "table pages in use");
@@ -432,7 +453,7 @@ impl<const LOCKS: usize> Watch<LOCKS> for Run<'_> {
             return self.serial().takes(n, &self.rules);
         }
         let looks_on = self.model.cpu(self.scene.callers.len() as CpuId);
-        let counts = (!self.serial().is_changing()).then(|| self.walk(&looks_on, ALL).stats());
+        let counts = (!self.serial().is_changing()).then(|| self.walk(&looks_on, self.scene.all()).stats());
         self.counts()[n] = counts;
     }
 

@@ -11,6 +11,9 @@ use crate::platform::arm64::{
     write_series_by_vectors,
 };
 
+/// So many entries of a table that is filled take no longer than one that is read and stored.
+pub(crate) const FILLED: usize = 6;
+
 /// The stores of long fills: pairs of general registers, or vectors where a memory offers them.
 ///
 /// Where the compiler uses vector registers itself, its own loops are as good, and a memory is not asked.

@@ -14,7 +14,7 @@ pub use counters::Changes;
 pub(crate) use counters::Counters;
 pub use error::BuildError;
 pub(crate) use error::OutOfFrames;
-pub(crate) use fill::Fills;
+pub(crate) use fill::{FILLED, Fills};
 pub(crate) use give_back::give_back;
 pub(crate) use replacement::{Replacement, discard, page_tables_for};
 pub use tree::Tree;

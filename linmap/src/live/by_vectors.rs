@@ -16,7 +16,7 @@ use crate::platform::arm64::{flip_entries_by_vectors, turns_in_series_by_vectors
 impl<P: Platform> Locked<'_, P> {
     /// Returns true if entries of a table may be read and written by vectors: live tables are plain memory there.
     #[inline(always)]
-    fn has_vectors(&self, table: &Table) -> bool {
+    pub(super) fn has_vectors(&self, table: &Table) -> bool {
         let is_plain = P::PLAIN && !(P::STORES_ROOT && table.level == self.geometry.root());
         P::OFFERS_VECTORS && is_plain && self.platform.has_vectors()
     }

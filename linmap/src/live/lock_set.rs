@@ -3,6 +3,10 @@
 //! The gigabyte with the number `n` has the lock `n % LOCKS`. To store to a descriptor takes the locks of all addresses
 //! that it translates, and that the other members of its contiguous run translate. To rely on a descriptor takes one of
 //! them. So a walk down to a gigabyte is safe under its lock alone: nobody can change the tables above it.
+//!
+//! A table that maps nothing takes the place of a hole under fewer locks, since it changes nothing that others rely on: their
+//! addresses are unmapped before and after. Two callers must not both do so, which one lock of the entry decides that all agree
+//! on ([`LockSet::agreed`]). With it go the locks of what is mapped below the table in the same store.
 
 use crate::format::Span;
 use crate::platform::Hardware;
@@ -62,6 +66,13 @@ impl LockSet {
     #[inline]
     pub(crate) const fn has(self, other: Self) -> bool {
         other.0 & !self.0 == 0
+    }
+
+    /// Returns the one of the locks, of which there is at least one, that all agree on who publish a table in the place of a hole
+    /// with these locks. It is the lowest.
+    #[inline]
+    pub(crate) const fn agreed(self) -> Self {
+        Self(self.0 & self.0.wrapping_neg())
     }
 
     /// Returns the set as bits.

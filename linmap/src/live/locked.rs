@@ -14,7 +14,7 @@ use crate::live::stop::{Needs, Stop};
 use crate::plan::Policy;
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
 use crate::platform::arm64::{COMPARED, holes_by_vectors, same_by_vectors};
-use crate::platform::{Dsb, Platform, Slot, apart};
+use crate::platform::{Dsb, Platform, Slot, with_more_locks};
 use crate::read::{Source, Table, Visitor, visit_span};
 
 /// Live tables under locks: their platform, the state of the map, and what the holder has.
@@ -56,22 +56,16 @@ impl<'a, P: Platform> Locked<'a, P> {
         Self { platform, geometry, state, locks, reserve, policy: Policy::Fixed, own: 0, answered: false }
     }
 
-    /// Runs `work` while the locks are held. Readers without a lock can tell that tables may change meanwhile.
+    /// Runs `work` while the locks are held. Readers without a lock can tell that tables may change meanwhile, by the version
+    /// that belongs to the first lock: theirs is the sum of all.
     #[inline]
     pub(crate) fn hold<R>(&self, work: impl FnOnce() -> R) -> R {
         let locks = self.locks.bits();
         match locks & (locks - 1) {
-            others if P::LOCKS > 1 && others != 0 => self.hold_one(locks, || self.hold_more(others, work)),
+            others if P::LOCKS > 1 && others != 0 => {
+                self.hold_one(locks, || with_more_locks(self.platform, others, work))
+            }
             _ => self.hold_one(locks, work),
-        }
-    }
-
-    /// Runs `work` in a frame of its own, while more locks are held: each of them takes a frame of the stack.
-    #[inline(never)]
-    fn hold_more<R>(&self, locks: u64, work: impl FnOnce() -> R) -> R {
-        match locks & (locks - 1) {
-            0 => self.hold_one(locks, || apart(work)),
-            others => self.hold_one(locks, || self.hold_more(others, work)),
         }
     }
 
@@ -123,6 +117,42 @@ impl<'a, P: Platform> Locked<'a, P> {
     pub(crate) fn covers(&self, span: Span) -> Result<(), Needs> {
         let needed = LockSet::of::<P>(span);
         if self.locks.has(needed) { Ok(()) } else { Err(Needs::Locks(needed)) }
+    }
+
+    /// Checks that the holder may publish a table in the place of a hole that translates `entry`. Besides, it holds the locks of
+    /// all addresses that are mapped below the table.
+    ///
+    /// # Errors
+    ///
+    /// It takes one more lock, under which the entry is to be read again.
+    #[inline]
+    pub(crate) fn may_publish(&self, entry: Span) -> Result<(), Needs> {
+        let agreed = LockSet::of::<P>(entry).agreed();
+        if self.locks.has(agreed) { Ok(()) } else { Err(Needs::Locks(agreed)) }
+    }
+
+    /// Checks that walkers see the tables that the holder has come by. One above a gigabyte may have been published under other
+    /// locks than its own, and a moment ago. Its publisher has the first lock of all, since an entry that translates more than a
+    /// gigabyte translates at least 64.
+    ///
+    /// # Errors
+    ///
+    /// It takes that lock, which waits until walkers see it.
+    #[inline]
+    pub(crate) fn sees_published(&self) -> Result<(), Needs> {
+        let first = LockSet::one(0);
+        if self.locks.has(first) || !self.state.publishing.is_under_way() {
+            return Ok(());
+        }
+        Err(Needs::Locks(first))
+    }
+
+    /// Publishes tables above a gigabyte in the place of holes, by `stores`: callers in other gigabytes come by them at once.
+    pub(crate) fn publish_upper(&self, stores: impl FnOnce()) {
+        self.state.publishing.begins();
+        stores();
+        self.publish_barrier();
+        self.state.publishing.ends();
     }
 
     /// Checks that the reserve has so many table pages.
@@ -221,7 +251,7 @@ impl<'a, P: Platform> Locked<'a, P> {
         other: Descriptor,
     ) -> usize {
         let groups = (last + 1).saturating_sub(next) / COMPARED;
-        if groups == 0 || !self.by_vectors() {
+        if groups == 0 || !self.has_vectors(table) {
             return 0;
         }
         // SAFETY: the table is live, its memory plain, and it has these entries. So many have one lock, or all of theirs are held,
@@ -236,19 +266,12 @@ impl<'a, P: Platform> Locked<'a, P> {
         0
     }
 
-    /// Returns true if tables are plain memory that may be read into vector registers.
-    #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
-    #[inline(always)]
-    fn by_vectors(&self) -> bool {
-        P::PLAIN && P::OFFERS_VECTORS && self.platform.has_vectors()
-    }
-
     /// Returns true if all entries of a table are holes. Others may store to it meanwhile, unless the caller is `alone`.
     #[inline(never)]
     pub(crate) fn has_holes_only(&self, table: &Table, alone: bool) -> bool {
         let entries = self.geometry.entries(table.level);
         #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
-        if entries.is_multiple_of(COMPARED) && self.by_vectors() {
+        if entries.is_multiple_of(COMPARED) && self.has_vectors(table) {
             // SAFETY: the table is live, its memory plain, and it has these entries.
             return unsafe { holes_by_vectors(table.words, entries / COMPARED) };
         }

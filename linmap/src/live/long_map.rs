@@ -114,7 +114,11 @@ impl Mapping {
             .holes(&mut locked.reserve.slots(&mut frame)[..1 << locked.geometry.index_bits()]);
         locked.publish_barrier();
         let link = Descriptor::link(frame.into_pa(), locked.geometry).with(self.table_attributes(locked));
-        locked.store(table, index, link);
+        if table.shift > GIGABYTE {
+            locked.publish_upper(|| locked.store(table, index, link));
+        } else {
+            locked.store(table, index, link);
+        }
         locked.counters().table();
         Ok(())
     }
@@ -142,25 +146,28 @@ impl<P: Platform> LeafVisitor<P> for Paced {
         old: Descriptor,
     ) -> Result<usize, Stop> {
         let (g, mapping, at) = (locked.geometry, self.fill.mapping, table.span_of(index));
-        if let Err(needs) = locked.covers(at)
-            && self.done.is_none()
-        {
-            return Err(needs.into());
-        }
+        let is_leaf = mapping.is_leaf(locked, table, index);
+        let has_locks = if is_leaf { locked.covers(at) } else { locked.may_publish(at) };
+        let may_store = has_locks.and_then(|()| locked.sees_published());
         let part = mapping.part(at);
-        if self.left == 0 || locked.covers(at).is_err() {
-            self.next = Some(part.first);
-            return Err(Stop::TooLong);
+        match may_store {
+            Err(needs) if self.done.is_none() => return Err(needs.into()),
+            Ok(()) if self.left != 0 => {}
+            _ => {
+                self.next = Some(part.first);
+                return Err(Stop::TooLong);
+            }
         }
-        if mapping.is_leaf(locked, table, index) {
+        if is_leaf {
             return Ok(self.leaves_from(locked, table, (index, last)));
         }
-        locked.mark(part);
         if mapping.tables_below(g, table, part) > 1 {
+            // It maps nothing yet, so a repaint under way need not know of it.
             self.next = Some(part.first);
             mapping.publish_empty(locked, table, index)?;
             return Err(Stop::TooLong);
         }
+        locked.mark(part);
         self.done = Some(at.last);
         self.left = self.left.saturating_sub(g.entries(table.level.next()));
         self.fill.leaves(locked, table, (index, last), old)

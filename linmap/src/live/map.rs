@@ -4,12 +4,13 @@
 //! *Fill*: store leaves where they fit, build subtrees off line for all other entries, and publish each of them by one
 //! store after a barrier. A long range is claimed, and its subtrees are built while no lock is held (`long_map.rs`).
 
-use crate::build::{BuildError, Tree};
+use crate::build::{BuildError, FILLED, Tree, page_tables_for};
 use crate::format::{
     Attributes, Descriptor, Geometry, Half, Leaf, Level, Pa, Span, TableAttributes, Va, in_place_bits,
 };
 use crate::live::attempt::Call;
 use crate::live::error::ChangeError;
+use crate::live::lock_set::GIGABYTE;
 use crate::live::locked::{LeafVisitor, Locked};
 use crate::live::stop::Stop;
 use crate::live::tlb_batch::TlbBatch;
@@ -50,11 +51,17 @@ impl Links {
     }
 
     fn publish<P: Platform>(&mut self, locked: &Locked<'_, P>) {
-        if self.used != 0 {
-            locked.publish_barrier();
+        if self.used == 0 {
+            return;
         }
-        for (table, index, link) in self.waiting[..core::mem::take(&mut self.used)].iter().flatten() {
-            locked.store(table, *index, *link);
+        let waiting = &self.waiting[..core::mem::take(&mut self.used)];
+        let store =
+            || waiting.iter().flatten().for_each(|(table, index, link)| locked.store(table, *index, *link));
+        locked.publish_barrier();
+        if waiting.iter().flatten().any(|(table, ..)| table.shift > GIGABYTE) {
+            locked.publish_upper(store);
+        } else {
+            store();
         }
     }
 }
@@ -124,6 +131,10 @@ impl Mapping {
 
     /// Returns the number of tables that map a part of the range below an entry of a table.
     pub(crate) fn tables_below(&self, g: Geometry, table: &Table, part: Span) -> u64 {
+        let block = 1 << (g.page_shift() + g.index_bits());
+        if self.leaves == Leaves::Pages || part.last - part.first < block - 1 {
+            return page_tables_for(g, table.level, part, part);
+        }
         let above = (table.level.number() - g.root().number() + 1) as u64;
         Stats::of_runs(g, self.region(part).runs(g)).tables - above
     }
@@ -241,13 +252,15 @@ impl<P: Platform> LeafVisitor<P> for Survey {
         if self.mapping.is_leaf(locked, table, index) {
             end = self.mapping.leaves_end(locked, table, (index, last.min(index + (self.left - 1))));
             self.entries += (end - index) as u64;
+            locked.covers(Span { first: at.first, last: table.span_of(end - 1).last })?;
         } else {
             let tables = self.mapping.tables_below(g, table, part);
             self.tables += tables;
-            self.entries += 1 + (tables << g.index_bits());
+            self.entries += 1 + (tables << g.index_bits()) / FILLED as u64;
+            locked.may_publish(at)?;
         }
+        locked.sees_published()?;
         self.done = table.span_of(end - 1).last;
-        locked.covers(Span { first: at.first, last: self.done })?;
         self.left -= end - index;
         Ok(end)
     }

@@ -12,6 +12,7 @@ use crate::live::copied::Copied;
 use crate::live::error::ChangeError;
 use crate::live::lock_set::LockSet;
 use crate::live::pending::Pending;
+use crate::live::publishing::Publishing;
 use crate::live::remakes::Remakes;
 use crate::live::share::Share;
 use crate::live::split_cost::SplitCosts;
@@ -43,6 +44,7 @@ pub(crate) struct MapState {
     /// The bits of the descriptors of new tables.
     table_attributes: AtomicU64,
     pub(crate) attention: Attention,
+    pub(crate) publishing: Publishing,
     /// The number of times that the CPUs were parked. They are parked by one CPU at a time.
     parkings: AtomicU64,
     /// The number of callers that want each gigabyte to stay split, by its lock.
@@ -103,6 +105,7 @@ impl MapState {
         count_table_limits: AtomicBool::new(false),
         table_attributes: AtomicU64::new(0),
         attention: Attention::none(),
+        publishing: Publishing::none(),
         parkings: AtomicU64::new(0),
         pins: [const { AtomicU32::new(0) }; MOST_LOCKS],
         claims: Claims::new(),

@@ -30,6 +30,7 @@ mod one_page;
 mod pending;
 mod pieces;
 mod protect;
+mod publishing;
 mod reader;
 mod remake;
 mod remakes;

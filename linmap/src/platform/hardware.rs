@@ -174,7 +174,11 @@ pub(crate) fn with_locks<H: Hardware + ?Sized, R>(hardware: &H, set: u64, work: 
 
 /// Does the same inside another lock. Each lock takes a frame of the stack, so the frames of `work` are not among them.
 #[inline(never)]
-fn with_more_locks<H: Hardware + ?Sized, R>(hardware: &H, set: u64, work: impl FnOnce() -> R) -> R {
+pub(crate) fn with_more_locks<H: Hardware + ?Sized, R>(
+    hardware: &H,
+    set: u64,
+    work: impl FnOnce() -> R,
+) -> R {
     let _held = hardware.lock(set.trailing_zeros() as usize);
     match set & (set - 1) {
         0 => apart(work),
@@ -184,7 +188,7 @@ fn with_more_locks<H: Hardware + ?Sized, R>(hardware: &H, set: u64, work: impl F
 
 /// Runs `work` in a frame of its own.
 #[inline(never)]
-pub(crate) fn apart<R>(work: impl FnOnce() -> R) -> R {
+fn apart<R>(work: impl FnOnce() -> R) -> R {
     work()
 }
 

@@ -9,7 +9,7 @@
 
 use core::ops::Range;
 
-use crate::build::{Counters, Fills, OutOfFrames};
+use crate::build::{Counters, FILLED, Fills, OutOfFrames};
 use crate::format::{Attributes, Descriptor, Geometry, Level, Span, Va};
 use crate::live::Locked;
 use crate::platform::{Frame, Memory, Platform};
@@ -50,9 +50,6 @@ struct Source {
 type Rest = Option<u64>;
 
 impl<'a, P: Platform> Copy<'a, P> {
-    /// So many entries of a table that is filled take no longer than one that is read and copied.
-    pub(crate) const FILLED: usize = 6;
-
     pub(crate) fn new(
         locked: &'a Locked<'a, P>,
         keep: &'a [(Va, Va)],
@@ -131,7 +128,7 @@ impl<'a, P: Platform> Copy<'a, P> {
         let (g, table, memory) = (self.locked.geometry, &from.table, self.locked.reserve);
         let Some(leaf) = from.leaf.filter(|_| table.level.down(1) == Level::PAGE) else { return first };
         let (pages, page_shift) = (1 << g.index_bits(), g.page_shift());
-        let cost = pages / Self::FILLED + 1;
+        let cost = pages / FILLED + 1;
         let page = leaf.child(table.level, false);
         let link = self.link(leaf);
         let mut index = first;

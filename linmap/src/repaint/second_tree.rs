@@ -11,7 +11,7 @@
 
 use core::ops::Range;
 
-use crate::build::{Counters, Fills, OutOfFrames, give_back};
+use crate::build::{Counters, FILLED, Fills, OutOfFrames, give_back};
 use crate::format::{Descriptor, Level, Pa, Span, Va};
 use crate::live::marks::{self, Parts};
 use crate::live::{AddressSpace, Call, Claim, GIGABYTE, LockSet};
@@ -229,7 +229,7 @@ impl<'a, P: Platform> Repaint<'a, P> {
         self.holds += 1;
         let Self { call, keep, counters, root, old, detached, .. } = self;
         let (g, platform) = (call.state.geometry(), call.platform);
-        let most = ((Copy::<P>::FILLED * P::HOLD) >> g.index_bits()) as u64 + u64::from(g.levels());
+        let most = ((FILLED * P::HOLD) >> g.index_bits()) as u64 + u64::from(g.levels());
         // The hold goes as far as those that there are suffice.
         _ = call.reserve.fill(most.min(Self::MOST_FRAMES));
         let slots = &mut platform.slots(root)[..g.entries(g.root())];

@@ -7,6 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 mod atomic;
 mod claims_test;
+mod publishing_test;
 mod readers_test;
 mod versions_test;
 
@@ -50,6 +51,9 @@ mod claims;
 #[path = "../../src/live/lock_set.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod lock_set;
+#[path = "../../src/live/publishing.rs"]
+#[allow(dead_code, unreachable_pub)]
+mod publishing;
 #[path = "../../src/platform/readers.rs"]
 #[allow(dead_code, unreachable_pub)]
 mod readers;
