@@ -7,7 +7,7 @@ use crate::fixed::image;
 use crate::guest::{Booted, boot};
 use crate::matrix::page_size;
 
-const WINDOWS: [&str; 24] = [
+const WINDOWS: [&str; 25] = [
     "layout",
     "identity_build",
     "switch",

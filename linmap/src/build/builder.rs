@@ -255,13 +255,11 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
         let (n, step) = (slots.len().min((self.part.bytes >> table.shift) as usize), 1u64 << shift);
         let (_, contiguous) = self.up_to_other_size(&below, 1 << bits);
         let mut first = self.first_leaf(level, contiguous).0;
-        let mut done = 0;
-        for slot in &mut slots[..n] {
+        for (done, slot) in slots[..n].iter_mut().enumerate() {
             let Some(mut below) = self.take() else { return done };
             self.memory.with_slots(&mut below, level, |slots| self.fills.table(slots, first, step));
             first = first.wrapping_add(step << bits);
             *slot = Descriptor::link(below.into_pa(), g).with(self.within).0;
-            done += 1;
         }
         self.leaf_counts[level.leaf_ordinal()][usize::from(contiguous)] += (n as u64) << bits;
         self.advance((n as u64) << table.shift);

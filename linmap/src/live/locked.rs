@@ -131,7 +131,7 @@ impl<'a, P: Platform> Locked<'a, P> {
         if self.locks.has(agreed) { Ok(()) } else { Err(Needs::Locks(agreed)) }
     }
 
-    /// Checks that walkers see the tables that the holder has come by. One above a gigabyte may have been published under other
+    /// Checks that walkers see the tables that the holder has reached. One above a gigabyte may have been published under other
     /// locks than its own, and a moment ago. Its publisher has the first lock of all, since an entry that translates more than a
     /// gigabyte translates at least 64.
     ///
@@ -147,7 +147,7 @@ impl<'a, P: Platform> Locked<'a, P> {
         Err(Needs::Locks(first))
     }
 
-    /// Publishes tables above a gigabyte in the place of holes, by `stores`: callers in other gigabytes come by them at once.
+    /// Publishes tables above a gigabyte in the place of holes, by `stores`: callers in other gigabytes reach them at once.
     pub(crate) fn publish_upper(&self, stores: impl FnOnce()) {
         self.state.publishing.begins();
         stores();

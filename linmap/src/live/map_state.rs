@@ -215,7 +215,7 @@ impl MapState {
 
     /// Returns the number of bytes from the first address of the half to this one, or `None` if it is not in the half.
     #[inline(always)]
-    pub(crate) const fn from_base(&self, va: Va) -> Option<u64> {
+    pub(crate) const fn offset_of(&self, va: Va) -> Option<u64> {
         let bytes = va.0.wrapping_sub(self.base);
         if bytes >> self.geometry.va_bits() == 0 { Some(bytes) } else { None }
     }

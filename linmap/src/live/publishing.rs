@@ -1,6 +1,6 @@
 //! Tables above a gigabyte that have been published, and that walkers may not see yet.
 //!
-//! The publisher of such a table has the locks of some gigabytes below it. Callers in other gigabytes come by the table under
+//! The publisher of such a table has the locks of some gigabytes below it. Callers in other gigabytes reach the table under
 //! their own locks as soon as it is stored, which may be before the publisher's DSB. One that makes something valid below it
 //! looks here first, and waits for the publisher's lock if need be. So it returns only when walkers see all of the way down.
 

@@ -83,7 +83,7 @@ impl<'a, M: Memory> Reader<'a, M> {
     /// The result does not include restrictions by the tables above a leaf.
     pub fn entry(&self, va: Va) -> Option<(Va, Level, Entry)> {
         let g = self.geometry();
-        let from_base = self.state.from_base(va)?;
+        let from_base = self.state.offset_of(va)?;
         let (entry, shift, level) =
             last_entry((self.state, self.state.root()), from_base, |slot, level| self.load(slot, level));
         Some((Va(va.0 & (u64::MAX << shift)), level, entry.decode(g, level)))
@@ -167,7 +167,7 @@ impl<'a, M: Memory> Reader<'a, M> {
 /// Translates an address in tables at one offset.
 #[inline(never)]
 fn translate_at_offset(state: &MapState, root: Pa, tables: AtOffset, va: Va) -> Option<Pa> {
-    let from_base = state.from_base(va)?;
+    let from_base = state.offset_of(va)?;
     let (g, load) = (state.geometry(), move |slot| tables.load(slot));
     let top = (root, g.root());
     match (g.oa_format(), g.granule()) {
@@ -181,7 +181,7 @@ fn translate_at_offset(state: &MapState, root: Pa, tables: AtOffset, va: Va) -> 
 /// Translates an address in tables of any format.
 #[inline(never)]
 fn translate_by(state: &MapState, root: Pa, va: Va, load: impl Fn(Slot, Level) -> Descriptor) -> Option<Pa> {
-    let from_base = state.from_base(va)?;
+    let from_base = state.offset_of(va)?;
     let (entry, shift, level) = last_entry((state, root), from_base, load);
     if !entry.is_valid() || !state.is_leaf(entry, level) {
         return None;

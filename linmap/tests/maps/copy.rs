@@ -72,7 +72,7 @@ fn a_copy_has_the_same_entries() {
     }
 }
 
-/// What is outside the range has no entries, and entries at its ends are whole.
+/// Addresses outside the range have no entries, and entries at its ends are whole.
 #[test]
 fn a_part_is_copied() {
     for g in geometries() {

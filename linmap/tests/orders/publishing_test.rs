@@ -1,4 +1,4 @@
-//! `Publishing`: a caller that comes by a table, and is not told that it is being published, finds that its DSB is done.
+//! `Publishing`: a caller that reaches a table, and is not told that it is being published, finds that its DSB is done.
 
 use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering::Relaxed};

@@ -63,7 +63,7 @@ pub(crate) fn write_series_by_vectors<const N: usize>(slots: &mut [u64; N], firs
     }
 }
 
-/// What is left after whole blocks of 64 entries: `left`, which is 64 too low, has the number in its low bits.
+/// The rest after whole blocks of 64 entries: `left`, which is 64 too low, has the number in its low bits.
 macro_rules! last_eights {
     ($eight:expr) => {
         concat!(
