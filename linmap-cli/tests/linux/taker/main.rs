@@ -156,7 +156,7 @@ fn kexec(image: &str) {
         from: from.as_ptr(),
         bytes: from.len(),
         to,
-        to_bytes: to_bytes.max(from.len()).next_multiple_of(PAGE),
+        to_bytes: to_bytes.max(from.len()).next_multiple_of(page_size()),
     };
     let segments =
         [segment(&image, IMAGE, takes), segment(&tree, TREE, 0), segment(&code, START_CODE, 0)];
