@@ -7,11 +7,13 @@
 //! - `tlb`: figures of the TLB model and of hardware (`reach`);
 //! - `counts NAME`: a table of stored counts and those of Linux (`tables`);
 //! - `linux-port KIND`: a table of what `make test-linux-port` has counted;
+//! - `efi`: the size of the file, and a start by firmware (`efi`);
 //! - `linux NAME`: checked by `make test-linux` on a real kernel, and left alone here.
 //!
 //! The image sizes that the command falls back on are generated in the same way.
 
 pub(crate) mod blocks;
+mod efi;
 mod reach;
 mod tables;
 
@@ -124,6 +126,11 @@ fn generate(root: &Path, what: &str) -> Result<Option<String>, String> {
     if what == "tlb" {
         return reach::table(|arguments| linmap(root, arguments)).map(Some);
     }
+    if what == "efi" {
+        let image = target(root).join("linmap.img");
+        let bytes = fs::metadata(&image).map_err(|e| format!("{}: {e}", image.display()))?.len();
+        return efi::table(|arguments| linmap(root, arguments), bytes).map(Some);
+    }
     match what.split_once(' ') {
         Some(("linmap", arguments)) => fenced(linmap(root, arguments)?),
         Some(("example", name)) => {
@@ -133,18 +140,22 @@ fn generate(root: &Path, what: &str) -> Result<Option<String>, String> {
         Some(("counts", name)) => tables::of(name, &repository::read(root, crate::counts::STORED)?).map(Some),
         Some(("linux-port", kind)) => crate::port::table(root, kind).map(Some),
         Some(("linux", _)) => Ok(None),
-        _ => Err(format!("\"{what}\" should be linmap, example, tlb, counts, linux-port or linux")),
+        _ => Err(format!("\"{what}\" should be linmap, example, tlb, efi, counts, linux-port or linux")),
     }
 }
 
 /// Returns the output of the command, run in the repository with the image built there.
 fn linmap(root: &Path, arguments: &str) -> Result<String, String> {
-    let target = env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from);
-    let mut command = Command::new(target.join("release/linmap"));
+    let mut command = Command::new(target(root).join("release/linmap"));
     // These also end with 1, if they find something.
     let finds = ["check ", "diff ", "compare "].iter().any(|name| arguments.starts_with(name));
     let ends: &[i32] = if finds { &[0, 1] } else { &[0] };
     printed(command.args(arguments.split_whitespace()), root, ends)
+}
+
+/// Returns the folder of what is built.
+fn target(root: &Path) -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from)
 }
 
 fn printed(command: &mut Command, root: &Path, ends: &[i32]) -> Result<String, String> {
