@@ -36,6 +36,7 @@ counts:   image command ## compare exact counts with the stored ones; 2% more fa
 	$(RUST) cargo run --quiet --release -p bench -- counts $(ARGS)
 
 figures:  image command ## compare figures in documents with measured ones; ARGS=--update writes them
+	scripts/setup.sh --test
 	$(RUST) cargo run --quiet --release -p bench -- figures $(ARGS)
 
 docs:     setup ## check all links and build the book: target/book/index.html
