@@ -517,7 +517,7 @@ impl AddressSpace {
     ) -> Result<(), ChangeError> {
         let (state, skip_holes) = (&self.state, flags.contains(ChangeFlags::SKIP_HOLES));
         let later = flags.contains(ChangeFlags::LATER);
-        state.may_change(change, Va(state.base()))?;
+        state.may_change(change, pages.clone().next().unwrap_or(Va(state.base())))?;
         let change = LeafChange { skip_holes, ..state.leaf_change(change) };
         let Some(list) = ListChange::of::<P>(change, Ranges::of(state, pages))? else { return Ok(()) };
         match list.only() {

@@ -266,6 +266,22 @@ fn a_list_that_runs_out_of_tables_changes_nothing() {
     }
 }
 
+/// Both calls name the first page.
+#[test]
+fn leaves_that_walkers_would_update_are_refused() {
+    let clean = Change::new(Attributes::READ_ONLY, Attributes::empty()).expect("permissions");
+    for g in geometries() {
+        with_map(g, 16, |map| {
+            map.space.expect_hardware_updates(true);
+            let refused = Err(ChangeError::HardwareUpdated { va: map.va(3) });
+            assert_eq!(map.change(3, 1, clean, NOW), refused);
+            assert_eq!(map.list(&[3, 9], clean, NOW), refused);
+            map.space.expect_hardware_updates(false);
+            assert_eq!(map.list(&[3, 9], clean, NOW), Ok(()));
+        });
+    }
+}
+
 #[test]
 fn bad_lists_are_refused() {
     for g in geometries() {
