@@ -13,7 +13,7 @@ pub(crate) const SECRET: u64 = 300;
 /// BPF programs: each is 32K of code, so that a pack of 2M is not enough.
 const PROGRAMS: u32 = 100;
 
-/// The memory of each owner in the linear map, in bytes, as the kernel's files have it.
+/// The memory of each owner that is read-only or invalid in the linear map, in bytes, as the kernel's files have it.
 #[derive(Debug)]
 pub(crate) struct Told {
     /// The size of a page.
@@ -106,21 +106,38 @@ impl Told {
         assert!(expected.values().all(|bytes| *bytes > 0) && self.modules.len() == 3, "{kernel}: {self:?}");
         expected.extend(self.modules.iter().map(|(name, bytes)| (format!("module {name}"), *bytes)));
         assert_eq!(owned(stat), expected, "{kernel}: {who:#}");
-        let how = |owner: &Value| owner["by"] == if owner["owner"] == "image" { "place" } else { "lists" };
+        let how = |owner: &Value| {
+            let kind = owner["owner"].as_str().expect("a kind");
+            owner["by"]
+                == if is_of_image(kind) {
+                    "address"
+                } else if kind == "kfence" {
+                    "symbol"
+                } else {
+                    "list"
+                }
+        };
         let owners = who["owners"].as_array().expect("owners").iter();
-        assert!(owners.filter(|owner| owner["bytes"] != 0).all(how), "{kernel}: {who:#}");
+        assert!(owners.filter(|owner| owner["protected_bytes"] != 0).all(how), "{kernel}: {who:#}");
     }
 }
 
-/// Returns the bytes of all owners that have any, by kind and name.
+/// Tells whether the memory of this owner is in the kernel's image. Of the tables the first one is.
+fn is_of_image(kind: &str) -> bool {
+    kind.starts_with("kernel_") || kind == "page_tables"
+}
+
+/// Returns the bytes of all owners with any that are read-only or invalid, by kind and name. The image is one of them.
 pub(crate) fn owned(stat: &Value) -> BTreeMap<String, u64> {
-    let owners = stat["who"]["owners"].as_array().expect("owners").iter();
-    let name = |owner: &Value| {
-        let kind = owner["owner"].as_str().expect("a kind").to_owned();
-        owner["name"].as_str().map_or(kind.clone(), |name| format!("{kind} {name}"))
-    };
-    let bytes = |owner: &Value| owner["bytes"].as_u64().filter(|bytes| *bytes > 0);
-    owners.filter_map(|owner| Some((name(owner), bytes(owner)?))).collect()
+    let mut owned = BTreeMap::new();
+    for owner in stat["who"]["owners"].as_array().expect("owners") {
+        let kind = owner["owner"].as_str().expect("a kind");
+        let kind = if is_of_image(kind) { "image" } else { kind };
+        let name = owner["name"].as_str().map_or(kind.to_owned(), |name| format!("{kind} {name}"));
+        *owned.entry(name).or_default() += owner["protected_bytes"].as_u64().expect("a number");
+    }
+    owned.retain(|_, bytes| *bytes > 0);
+    owned
 }
 
 /// Parses `0xffff80007ab36000-0xffff80007ab3c000   24576 load_module+0x670/0x22a0 pages=5 vmalloc N0=5`.
