@@ -6,7 +6,7 @@
 //! - `terminal`: output to the terminal: messages, documents, colours.
 //! - `source`: reads page tables.  `map`: page tables as the commands see them.  `linux`: facts about Linux.
 //! - `table`: tables for people.  `progress`: the line on a terminal for what takes longer than a second.
-//! - `size`, `printable`: numbers and untrusted text in a form fit for people.
+//! - `size`, `printable`: numbers and untrusted text in a form fit for people.  `whole_file`: files that are replaced.
 
 mod arguments;
 mod choices;
@@ -21,6 +21,7 @@ mod source;
 mod status;
 mod table;
 mod terminal;
+mod whole_file;
 
 use std::process::ExitCode;
 

@@ -8,6 +8,7 @@ mod fat;
 mod files;
 mod gpt;
 
+use std::fs::File;
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
@@ -17,6 +18,7 @@ use crate::progress;
 use crate::size::{Size, SizeError};
 use crate::status::Status;
 use crate::terminal;
+use crate::whole_file::replace;
 use failure::Failure;
 use files::Files;
 
@@ -86,8 +88,8 @@ fn write(options: &Options) -> Result<(), Failure> {
     }
     if let Some(path) = &options.disk {
         let disk = disk(&files, options.size).map_err(|error| Failure::Unwritable(path.clone(), error))?;
-        files::replace(path, |file| gpt::write(file, &disk, options.size.0))
-            .map_err(|error| Failure::Unwritable(path.clone(), error))?;
+        let write = |file: &mut File| gpt::write(file, &disk, options.size.0).and_then(|()| file.sync_all());
+        replace(path, write).map_err(|error| Failure::Unwritable(path.clone(), error))?;
         done(&format!("{}: a disk of {} with an EFI system partition", path.display(), options.size))?;
     }
     Ok(())

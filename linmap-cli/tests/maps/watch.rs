@@ -153,6 +153,12 @@ fn what_cannot_be_watched_is_said() {
     let path = path.to_str().expect("UTF-8");
     let line = ["watch", path, "--count", "1", "--openmetrics", "/nonexistent/linmap.prom"];
     linmap(&line).exits(2).says("`/nonexistent/linmap.prom` cannot be written");
+    // Nothing but a file is replaced by a file.
+    let directory = core.file("directory");
+    std::fs::create_dir(&directory).expect("a directory");
+    let directory = directory.to_str().expect("UTF-8");
+    let line = ["watch", path, "--count", "1", "--openmetrics", directory];
+    linmap(&line).exits(2).says("something else than a file");
     let ran = linmap(&["watch", path, "--count", "1"]).exits(0);
     assert!(ran.stdout().starts_with("reading") && ran.stdout().lines().count() == 2, "{}", ran.stdout());
 }

@@ -1,12 +1,13 @@
 //! The files that firmware and the image look for on a medium.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use kernel_plan::efi::command_line::CommandLine;
 
 use super::failure::Failure;
+use crate::whole_file::replace;
 
 /// The application that firmware starts from removable media (UEFI specification, section 3.5.1.1).
 pub(crate) const APPLICATION: &str = "EFI/BOOT/BOOTAA64.EFI";
@@ -41,7 +42,8 @@ impl<'a> Files<'a> {
         for (path, content) in self.iter() {
             let path = below(directory, path);
             let written = path.parent().map_or(Ok(()), fs::create_dir_all);
-            let written = written.and_then(|()| replace(&path, |file| file.write_all(content)));
+            let written = written
+                .and_then(|()| replace(&path, |file| file.write_all(content).and_then(|()| file.sync_all())));
             written.map_err(|error| (path, error))?;
         }
         Ok(())
@@ -51,22 +53,6 @@ impl<'a> Files<'a> {
 /// Returns a path of a medium below a directory.
 fn below(directory: &Path, path: &str) -> PathBuf {
     path.split('/').fold(directory.to_owned(), |at, part| at.join(part))
-}
-
-/// Writes a file beside `path` and renames it, so that a reader finds the old one or the whole new one.
-pub(crate) fn replace(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
-    let mut beside = path.as_os_str().to_owned();
-    beside.push(format!(".{}.tmp", std::process::id()));
-    let create = || {
-        let mut file = File::create(&beside)?;
-        write(&mut file)?;
-        file.sync_all()
-    };
-    let written = create().and_then(|()| fs::rename(&beside, path));
-    if written.is_err() {
-        let _ = fs::remove_file(&beside);
-    }
-    written
 }
 
 #[cfg(test)]
@@ -113,8 +99,5 @@ pub(crate) mod tests {
             refused.map_err(|(path, error)| (path, error.kind())),
             Err((mistyped, io::ErrorKind::NotFound))
         );
-        let failed = replace(&directory.path().join("x"), |_| Err(io::Error::other("full")));
-        assert_eq!(failed.unwrap_err().to_string(), "full");
-        assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 2);
     }
 }

@@ -1,33 +1,18 @@
 //! The newest values in the format of OpenMetrics, for the textfile collector of node_exporter.
-//!
-//! The file is written beside its place and renamed, so that no reader sees a part of it.
 
-use std::ffi::OsString;
 use std::fmt::Write as _;
-use std::fs;
-use std::path::{Path, PathBuf};
+use std::io::Write as _;
+use std::path::Path;
 
 use super::history::History;
 use crate::commands::reading::Failure;
 use crate::size::Size;
+use crate::whole_file::replace;
 
 /// Writes the file.
 pub(super) fn write(file: &Path, history: &History) -> Result<(), Failure> {
-    let wrong = |error| Failure::Wrong(format!("`{}` cannot be written: {error}", file.display()));
-    let beside = beside(file);
-    fs::write(&beside, of(history)).and_then(|()| fs::rename(&beside, file)).map_err(|error| {
-        // It may not exist.
-        let _ = fs::remove_file(&beside);
-        wrong(error)
-    })
-}
-
-/// Returns a name in the same directory that no collector takes for its own.
-fn beside(file: &Path) -> PathBuf {
-    let mut name = OsString::from(".");
-    name.push(file.file_name().unwrap_or_default());
-    name.push(format!(".{}", std::process::id()));
-    file.with_file_name(name)
+    replace(file, |new| new.write_all(of(history).as_bytes()))
+        .map_err(|error| Failure::Wrong(format!("`{}` cannot be written: {error}", file.display())))
 }
 
 /// A kind of metric.
@@ -131,13 +116,5 @@ mod tests {
             "{text}"
         );
         assert!(text.ends_with("# EOF\n"));
-    }
-
-    #[test]
-    fn the_file_beside_is_hidden_and_no_prom_file() {
-        let name = beside(Path::new("/var/lib/x/linmap.prom"));
-        assert_eq!(name.parent(), Some(Path::new("/var/lib/x")));
-        let name = name.to_string_lossy().into_owned();
-        assert!(name.starts_with("/var/lib/x/.linmap.prom.") && !name.ends_with(".prom"), "{name}");
     }
 }
