@@ -6,16 +6,18 @@ use clap::Args;
 
 use crate::source::Pause;
 
+/// The heading of these options in a help. `next_help_heading` would be that of the options after them as well.
+const HEADING: &str = "Halting a guest (qemu: and gdb:)";
+
 /// For `qemu:` and `gdb:`; other SOURCEs are not halted.
 #[derive(Args, Clone, Copy)]
-#[command(next_help_heading = "Halting a guest (qemu: and gdb:)")]
 pub(crate) struct Pausing {
     /// The longest time that the guest is halted, in seconds such as 0.2 or as 200ms
     ///
     /// The guest is halted while its tables are read. When this time is over it runs again, whatever was read; the
     /// command then names the parts that it could not read and exits with 2. Tables of 1 GiB in 4K pages take about
     /// 20 ms through a gdbstub, and 1 ms if the guest's RAM can be read in another way.
-    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "1")]
+    #[arg(long, value_name = "TIME", value_parser = parse_time, default_value = "1", help_heading = HEADING)]
     max_pause: Duration,
 
     /// Let the guest run afterwards even if it was halted before
@@ -24,7 +26,7 @@ pub(crate) struct Pausing {
     /// read the guest, is recognised by a mark in QEMU (a character device `linmap-reads-PID`), and the command
     /// reports it; this option lets it run. If a stub does not tell whether its target ran, the target runs
     /// afterwards in any case.
-    #[arg(long)]
+    #[arg(long, help_heading = HEADING)]
     resume: bool,
 }
 

@@ -28,6 +28,18 @@ fn every_command_has_a_page() {
     assert!(whole.starts_with(".ie") && whole.contains(".TH linmap 1"), "{whole}");
 }
 
+/// Under the heading on halted guests are only options on them.
+#[test]
+fn options_are_under_their_own_headings() {
+    for command in ["stat", "watch", "map", "dump", "check", "walk", "diff", "compare"] {
+        let help = linmap(&[command, "-h"]).exits(0).stdout();
+        let (_, halting) = help.split_once("Halting a guest (qemu: and gdb:):\n").expect("the heading");
+        let lines = halting.lines().take_while(|line| !line.is_empty());
+        let options: Vec<&str> = lines.filter_map(|line| line.split_whitespace().next()).collect();
+        assert_eq!(options, ["--max-pause", "--resume"], "{command}");
+    }
+}
+
 #[test]
 fn shells_are_told_of_every_command() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
