@@ -1,10 +1,13 @@
 //! The owners of memory, for the commands that show them, and why no more of them are known.
 
+use std::rc::Rc;
+
 use linmap::Va;
 use serde_json::{Value, json};
 
 use super::names::Names;
 use super::reading::Failure;
+use crate::linux::btf::Btf;
 use crate::linux::regions::Regions;
 use crate::linux::structures::Structures;
 use crate::map::owners::{Owner, Owners};
@@ -20,11 +23,22 @@ pub(crate) struct Known {
 
 /// Finds the owners, by the kernel's own lists as far as symbols and memory are there.
 pub(crate) fn of(view: &View<'_>, regions: &Regions, names: &Names) -> Result<Known, Failure> {
+    with_types(view, regions, names, &mut None)
+}
+
+/// Finds the owners. The kernel's types are read unless they are known, and are known afterwards if they could be read.
+pub(crate) fn with_types(
+    view: &View<'_>,
+    regions: &Regions,
+    names: &Names,
+    types: &mut Option<Rc<Btf>>,
+) -> Result<Known, Failure> {
     progress::begin("looking for owners");
     let info = view.kernel.info.as_ref();
     let symbol = |name: &str| names.address(name).or_else(|| info?.symbol(name));
     let read = |va: u64, into: &mut [u8]| view.tables.is_some_and(|tables| tables.read_virtual(Va(va), into));
-    let structures = Structures::new(&symbol, &read);
+    let structures = Structures::new(&symbol, &read, types.take());
+    *types = structures.types().cloned();
     let owners = Owners::of(view, regions, &structures).map_err(Failure::walk(view))?;
     Ok(Known { owners, missing: missing(names, &structures) })
 }
@@ -49,5 +63,5 @@ fn missing(names: &Names, structures: &Structures<'_>) -> Option<String> {
     }
     let no_types = "the kernel has no BTF, so its lists of modules, of BPF programs, of per-CPU chunks and of pages were \
                     not read";
-    (!structures.has_types()).then(|| no_types.to_owned())
+    structures.types().is_none().then(|| no_types.to_owned())
 }

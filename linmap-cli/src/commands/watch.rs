@@ -1,10 +1,12 @@
 //! `linmap watch`: the linear map over time.
 //!
 //! - `changes`: pure, the ranges where two readings differ become splits, collapses and changes of permissions.
+//! - `kept`: the parts of a kernel that stay the same.
 //! - `history`: the readings so far.  `lines`: one line for each.  `screen`: a view of all.  `metrics`: OpenMetrics.
 
 mod changes;
 mod history;
+mod kept;
 mod lines;
 mod metrics;
 mod screen;
@@ -23,6 +25,7 @@ use crate::source::{Source, Wanted};
 use crate::status::Status;
 use crate::terminal;
 use history::{History, Reading};
+use kept::Kept;
 
 /// Show the linear map of a machine over time: leaves, splits and collapses, and who has the memory
 ///
@@ -70,10 +73,11 @@ fn watch(options: &Options) -> Result<Status, Failure> {
         return Err(Failure::Wrong(why.to_owned()));
     }
     let mut history = History::new(source.to_string(), options.interval);
+    let mut kept = Kept::default();
     loop {
         let begun = Instant::now();
         let is_first = history.newest().is_none();
-        match read(source, options, is_first) {
+        match read(source, options, &mut kept, is_first) {
             Ok(reading) => history.add(reading),
             Err(failure) if is_first => return Err(failure),
             Err(failure) => history.failed(failure.to_string()),
@@ -90,12 +94,12 @@ fn watch(options: &Options) -> Result<Status, Failure> {
 }
 
 /// Reads the map once. Facts that the source lacks are noted at the first reading alone.
-fn read(source: &Source, options: &Options, is_first: bool) -> Result<Reading, Failure> {
+fn read(source: &Source, options: &Options, kept: &mut Kept, is_first: bool) -> Result<Reading, Failure> {
     let begun = Instant::now();
     let opened = open_quietly(source, Wanted::All, options.map.pausing)?;
     let view = if is_first { view(&opened)? } else { View::of(&opened)? };
     let range = options.map.selection.linear(&view, "watch")?;
-    Reading::of(&view, range, &options.symbols, begun.elapsed())
+    Reading::of(&view, range, &options.symbols, kept, begun)
 }
 
 /// Shows the newest reading. Returns false if nobody reads it any more.

@@ -9,6 +9,7 @@ pub(crate) mod pages;
 pub(crate) mod per_cpu;
 
 use std::ops::Range;
+use std::rc::Rc;
 
 use super::btf::Btf;
 use super::kallsyms::Read;
@@ -27,22 +28,29 @@ const MAX_BTF: u64 = 256 << 20;
 pub(crate) struct Structures<'a> {
     symbol: &'a dyn Fn(&str) -> Option<u64>,
     read: &'a Read<'a>,
-    btf: Option<Btf>,
+    btf: Option<Rc<Btf>>,
 }
 
 impl<'a> Structures<'a> {
-    pub(crate) fn new(symbol: &'a dyn Fn(&str) -> Option<u64>, read: &'a Read<'a>) -> Self {
-        let mut kernel = Self { symbol, read, btf: None };
-        kernel.btf = kernel.types();
+    /// Takes the kernel's types if they are known; otherwise reads them.
+    pub(crate) fn new(
+        symbol: &'a dyn Fn(&str) -> Option<u64>,
+        read: &'a Read<'a>,
+        types: Option<Rc<Btf>>,
+    ) -> Self {
+        let mut kernel = Self { symbol, read, btf: types };
+        if kernel.btf.is_none() {
+            kernel.btf = kernel.read_types().map(Rc::new);
+        }
         kernel
     }
 
-    /// Returns true if the places of members are known.
-    pub(crate) const fn has_types(&self) -> bool {
-        self.btf.is_some()
+    /// Returns the types, by which the places of members are known.
+    pub(crate) const fn types(&self) -> Option<&Rc<Btf>> {
+        self.btf.as_ref()
     }
 
-    fn types(&self) -> Option<Btf> {
+    fn read_types(&self) -> Option<Btf> {
         let (start, end) = ((self.symbol)("__start_BTF")?, (self.symbol)("__stop_BTF")?);
         let length = end.checked_sub(start).filter(|length| *length <= MAX_BTF)?;
         let mut bytes = vec![0; usize::try_from(length).ok()?];
@@ -283,8 +291,8 @@ pub(super) mod tests {
             machine.put(0x5000, &[0xffff_0000_1000_0000]);
             let (symbol, read) =
                 (|name: &str| machine.symbol(name), |at, into: &mut [u8]| machine.read(at, into));
-            let kernel = Structures::new(&symbol, &read);
-            assert!(kernel.has_types());
+            let kernel = Structures::new(&symbol, &read, None);
+            assert!(kernel.types().is_some());
             let names = ["ext4".to_owned(), "ext4".to_owned()];
             let areas = [0xa000_0000..0xa000_3000, 0xb000_0000..0xb000_3000];
             assert_eq!(kernel.modules(), names.into_iter().zip(areas).collect::<Vec<_>>(), "{is_old}");
@@ -303,12 +311,13 @@ pub(super) mod tests {
         machine.put(0x3_0000, &[0x3_0000, 0, 0xc000_0000]);
         let (symbol, read) =
             (|name: &str| machine.symbol(name), |at, into: &mut [u8]| machine.read(at, into));
-        assert_eq!(Structures::new(&symbol, &read).packs().len(), MAX_ENTRIES);
-        let kernel = Structures::new(&|_| None, &read);
+        assert_eq!(Structures::new(&symbol, &read, None).packs().len(), MAX_ENTRIES);
+        let kernel = Structures::new(&|_| None, &read, None);
         assert!(
             kernel.modules().is_empty() && kernel.packs().is_empty() && kernel.crash_kernels().is_empty()
         );
-        assert_eq!((kernel.kfence_pool(), kernel.device_tree(), kernel.has_types()), (None, None, false));
+        assert_eq!((kernel.kfence_pool(), kernel.device_tree()), (None, None));
+        assert!(kernel.types().is_none());
     }
 
     #[test]
@@ -320,7 +329,7 @@ pub(super) mod tests {
             machine.put(0xffff_fdff_fe20_0000, &[size << 32 | magic]);
             let (symbol, read) =
                 (|name: &str| machine.symbol(name), |at, into: &mut [u8]| machine.read(at, into));
-            Structures::new(&symbol, &read).device_tree()
+            Structures::new(&symbol, &read, None).device_tree()
         };
         assert_eq!(tree(TREE, 0x1_2345), Some(0xffff_fdff_fe20_0000..0xffff_fdff_fe21_2345));
         assert_eq!((tree(TREE + 1, 0x1_2345), tree(TREE, MAX_TREE + 1)), (None, None));

@@ -10,6 +10,7 @@ use serde_json::Value;
 use crate::core::{self, Core, Kernel, RAM, debian};
 use crate::json_schema;
 use crate::run::linmap;
+use crate::who;
 
 /// A kernel whose RAM above 64 MiB is in blocks.
 fn blocks() -> Kernel {
@@ -81,6 +82,32 @@ fn a_split_is_seen_with_its_owner() {
     // A reading that fails is said, and the next one goes on.
     assert_eq!((&documents[2]["ok"], &documents[2]["reading"]), (&false.into(), &3.into()), "{documents:#?}");
     assert_eq!((splits(3, "now"), splits(3, "since_start")), (Some(0), Some(1)));
+}
+
+/// The symbols of a kernel are read once, and again if it is another one.
+#[test]
+fn symbols_are_kept_while_the_kernel_is_the_same() {
+    let (core, symbols) = who::with_variables();
+    let changed = |kernel: Kernel| {
+        let mut tables = who::tables();
+        tables.change(kernel.linear(who::AREA), |leaf| leaf | Attributes::READ_ONLY.bits());
+        let beside = core.file("beside");
+        core::write(&beside, &tables, kernel.ram, Some(&kernel.info()));
+        std::fs::rename(beside, core.path()).expect("one directory");
+    };
+    let lines = watched(&core, &["--json", "--count", "3", "--symbols", &symbols], |line| match line {
+        1 => {
+            std::fs::remove_file(&symbols).expect("a file");
+            changed(debian());
+        }
+        2 => changed(Kernel { release: "6.1.0-41-arm64", ..debian() }),
+        _ => {}
+    });
+    let documents: Vec<Value> =
+        lines.iter().map(|line| serde_json::from_str(line).expect("a document")).collect();
+    assert_eq!(documents[1]["changes"][0]["who"], "per-CPU areas [symbol]", "{documents:#?}");
+    let why = documents[2]["error"].as_str().expect("an error");
+    assert!(why.contains("--symbols") && why.contains("No such file"), "{why}");
 }
 
 /// Reads samples: name with labels, and value. Fails on everything that OpenMetrics does not permit here.

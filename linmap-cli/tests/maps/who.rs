@@ -4,7 +4,8 @@
 use linmap::{Attributes, Pa};
 use serde_json::Value;
 
-use crate::core::{RAM, debian};
+use crate::core::{Core, RAM, debian};
+use crate::tables::Tables;
 
 fn owner<'d>(document: &'d Value, kind: &str) -> Option<&'d Value> {
     document["who"]["owners"].as_array().expect("owners").iter().find(|owner| owner["owner"] == kind)
@@ -63,28 +64,35 @@ fn pages_have_owners_by_their_addresses() {
 /// The places of a kernel's variables, of the areas of its two CPUs, and of its device tree.
 const VARIABLES: u64 = 0x70_0000;
 const TEMPLATE: u64 = 0x78_0000;
-const AREA: u64 = RAM + (120 << 20);
+pub(crate) const AREA: u64 = RAM + (120 << 20);
 const TREE: u64 = RAM + (130 << 20);
 const FIXED: u64 = 0xffff_fbff_fdc0_0000;
 
-/// Returns a core of a kernel with per-CPU areas and a device tree of 72K, and a file of its symbols.
-fn with_variables() -> (crate::core::Core, String) {
+/// Returns the tables of a kernel with per-CPU areas and a device tree of 72K, and pages with its variables.
+pub(crate) fn tables() -> Tables {
+    let kernel = debian();
+    let image = kernel.image();
+    let mut tables = kernel.tables();
+    let offset = kernel.linear(AREA).wrapping_sub(image + TEMPLATE);
+    let mut words = vec![offset, offset.wrapping_add(0x1_0000), 2, FIXED + 0x200];
+    words.resize(512, 0);
+    tables.pages.insert(Pa(crate::core::IMAGE + VARIABLES), words);
+    // The header of the tree, big-endian: its mark, its size, and a structure of 64 bytes with strings behind.
+    let head = [0xd00d_feed_u32, 72 << 10, 56, 120, 40, 17, 16, 0, 0, 64];
+    let mut words = vec![0; 512];
+    for (index, pair) in head.chunks(2).enumerate() {
+        words[64 + index] = u64::from(pair[1].swap_bytes()) << 32 | u64::from(pair[0].swap_bytes());
+    }
+    tables.pages.insert(Pa(TREE), words);
+    tables.map(FIXED, TREE, 3, 512, Attributes::KERNEL_RODATA, false);
+    tables
+}
+
+/// Returns a core of such a kernel, and a file of its symbols.
+pub(crate) fn with_variables() -> (Core, String) {
     let kernel = debian();
     let (image, page) = (kernel.image(), 0x1000);
-    let core = kernel.core(|tables| {
-        let offset = kernel.linear(AREA).wrapping_sub(image + TEMPLATE);
-        let mut words = vec![offset, offset.wrapping_add(0x1_0000), 2, FIXED + 0x200];
-        words.resize(512, 0);
-        tables.pages.insert(Pa(crate::core::IMAGE + VARIABLES), words);
-        // The header of the tree, big-endian: its mark, its size, and a structure of 64 bytes with strings behind.
-        let head = [0xd00d_feed_u32, 72 << 10, 56, 120, 40, 17, 16, 0, 0, 64];
-        let mut words = vec![0; 512];
-        for (index, pair) in head.chunks(2).enumerate() {
-            words[64 + index] = u64::from(pair[1].swap_bytes()) << 32 | u64::from(pair[0].swap_bytes());
-        }
-        tables.pages.insert(Pa(TREE), words);
-        tables.map(FIXED, TREE, 3, 512, Attributes::KERNEL_RODATA, false);
-    });
+    let core = Core::new(&tables(), kernel.ram, Some(&kernel.info()));
     let at = |name: &str, address: u64| format!("{address:016x} D {name}\n");
     let text = [
         at("_stext", image),

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant, SystemTime};
 use linmap::{Geometry, LeafSize, Stats, Va};
 
 use super::changes::{Change, Collector, Counts};
+use super::kept::Kept;
 use crate::commands::names::SymbolsArgument;
-use crate::commands::owners;
 use crate::commands::reading::{Failure, facts, regions, release};
 use crate::commands::stat::Findings;
 use crate::map::image::Image;
@@ -25,7 +25,7 @@ const REMEMBERED: usize = 100;
 pub(super) struct Reading {
     /// When it was read.
     pub(super) at: SystemTime,
-    /// How long that took, and how long a guest was halted for it.
+    /// How long all of that took, and how long a guest was halted for it.
     pub(super) took: Duration,
     pub(super) halted: Option<Duration>,
     /// The name of what was read, and facts about it, for people.
@@ -44,23 +44,24 @@ pub(super) struct Reading {
 }
 
 impl Reading {
-    /// Makes a reading of these addresses of a view.
+    /// Makes a reading of these addresses of a view; reading it began at `begun`.
     pub(super) fn of(
         view: &View<'_>,
         range: (Va, Va),
         symbols: &SymbolsArgument,
-        took: Duration,
+        kept: &mut Kept,
+        begun: Instant,
     ) -> Result<Self, Failure> {
         let findings = Findings::of(view, range)?;
         let walk = Failure::walk(view);
         let image = Image::find(view).map_err(&walk)?;
-        let owners = owners::of(view, &regions(view, image.as_ref()), &symbols.names(view)?)?.owners;
+        let owners = kept.owners(view, &regions(view, image.as_ref()), symbols)?;
         progress::begin("collecting rows");
         let rows = stretches::of(view, range, Permissions::Effective).map_err(Failure::rows(view))?;
         let invalid = findings.evidence.invalid.iter().map(|kind| kind.bytes).fold(0, u64::saturating_add);
         Ok(Self {
             at: SystemTime::now(),
-            took,
+            took: begun.elapsed(),
             halted: view.tables.and_then(|tables| tables.paused),
             name: view.name().to_owned(),
             facts: facts(view),

@@ -156,7 +156,7 @@ mod tests {
     fn uses(machine: &Machine, first: u64, count: u64) -> Vec<(u64, Option<Use>)> {
         let (symbol, read) =
             (|name: &str| machine.symbol(name), |at, into: &mut [u8]| machine.read(at, into));
-        let kernel = Structures::new(&symbol, &read);
+        let kernel = Structures::new(&symbol, &read, None);
         let pages = Pages::of(&kernel, START).expect("it is known");
         let mut found: Vec<(u64, Option<Use>)> = Vec::new();
         pages.uses(first, count, |count, of| match found.last_mut() {
@@ -183,6 +183,6 @@ mod tests {
     fn without_types_nothing_is_told() {
         let machine = machine(1);
         let (symbol, read) = (|_: &str| None, |at, into: &mut [u8]| machine.read(at, into));
-        assert!(Pages::of(&Structures::new(&symbol, &read), START).is_none());
+        assert!(Pages::of(&Structures::new(&symbol, &read, None), START).is_none());
     }
 }

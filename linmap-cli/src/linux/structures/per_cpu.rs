@@ -106,7 +106,7 @@ mod tests {
     fn per_cpu(machine: &Machine, without: &str) -> PerCpu {
         let symbol = |name: &str| machine.symbol(name).filter(|_| name != without);
         let read = |at, into: &mut [u8]| machine.read(at, into);
-        PerCpu::of(&Structures::new(&symbol, &read), PAGE)
+        PerCpu::of(&Structures::new(&symbol, &read, None), PAGE)
     }
 
     #[test]
