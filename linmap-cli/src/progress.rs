@@ -2,7 +2,7 @@
 //!
 //! Steps follow each other until the command writes anything; the second counts from the first of them. A thread draws the line, so that work that
 //! counts nothing is seen as well, and costs nothing. Unless stderr is the terminal of this process there is no line: in a
-//! pipe never, and not in the background, where writing could stop the program while a guest is halted.
+//! pipe never, not if TERM is dumb, and not in the background, where writing could stop the program while a guest is halted.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -56,7 +56,7 @@ pub(crate) fn show(step: Step) {
 
 fn draw(mut line: MutexGuard<'_, Line>, step: Step) {
     line.show(step);
-    if !line.has_thread && io::stderr().is_terminal() {
+    if !line.has_thread && io::stderr().is_terminal() && !is_dumb() {
         // Without the thread there is no line, which nothing depends on.
         line.has_thread = std::thread::Builder::new().spawn(draw_again_and_again).is_ok();
     }
@@ -71,6 +71,11 @@ pub(crate) fn end() {
         // If stderr is gone, progress is of no use.
         let _ = write!(io::stderr(), "\r\x1b[K");
     }
+}
+
+/// Returns true if the terminal prints lines, and knows no sequences that move its cursor.
+pub(crate) fn is_dumb() -> bool {
+    std::env::var_os("TERM").is_some_and(|name| name == "dumb")
 }
 
 fn line() -> MutexGuard<'static, Line> {

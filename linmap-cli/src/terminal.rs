@@ -74,6 +74,15 @@ pub(crate) fn width() -> Option<u16> {
     Some(size.ws_col).filter(|columns| *columns > 0)
 }
 
+/// Returns the rows of the terminal behind stdout; `None` if it is none on which the cursor can be moved. One that does
+/// not tell has as many as fit on the oldest.
+pub(crate) fn rows() -> Option<u16> {
+    let out = io::stdout();
+    let is_screen = out.is_terminal() && !progress::is_dumb();
+    let size = || rustix::termios::tcgetwinsize(&out).ok().map(|size| size.ws_row);
+    is_screen.then(|| size().filter(|rows| *rows > 0).unwrap_or(24))
+}
+
 /// Returns true if the locale has the characters that tables are drawn with: UTF-8, or no locale at all.
 fn is_utf8() -> bool {
     let named = |name| std::env::var(name).ok().filter(|locale| !locale.is_empty());

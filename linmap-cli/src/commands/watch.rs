@@ -29,9 +29,10 @@ use kept::Kept;
 
 /// Show the linear map of a machine over time: leaves, splits and collapses, and who has the memory
 ///
-/// On a terminal it is a view that is drawn anew; elsewhere one line, row or document for each reading. A change that is
-/// undone before the next reading is not seen. Later readings that fail are counted, and the next one is tried; the first
-/// has to succeed. Ends with Ctrl-C, or after --count readings. Exit status: 0, or 2 for an error.
+/// On a terminal it is a view that is drawn anew; elsewhere, and if TERM is dumb, one line, row or document for each
+/// reading. A change that is undone before the next reading is not seen. Later readings that fail are counted, and the
+/// next one is tried; the first has to succeed. Ends with Ctrl-C, or after --count readings. Exit status: 0, or 2 for an
+/// error.
 #[derive(Args)]
 #[command(args_override_self = true, after_long_help = SOURCES)]
 pub(crate) struct Options {
@@ -108,8 +109,8 @@ fn show(options: &Options, history: &History) -> Result<bool, Failure> {
         terminal::print_on(&format!("{}\n", lines::json(history)))?
     } else if options.map.form.csv {
         terminal::print_on(&lines::csv(history))?
-    } else if terminal::is_terminal() {
-        terminal::repaint(&screen::of(history))?
+    } else if let Some(rows) = terminal::rows() {
+        terminal::repaint(&screen::of(history, rows))?
     } else {
         terminal::print_on(&lines::text(history))?
     })

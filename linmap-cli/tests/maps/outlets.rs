@@ -60,8 +60,8 @@ fn a_full_device_is_an_error() {
     }
 }
 
-/// Returns the output of a command on a terminal of so many columns.
-fn on_a_terminal(arguments: &[&str], columns: u16) -> String {
+/// Returns the output of a command on a terminal of so many columns and of this kind.
+fn on_a_terminal(arguments: &[&str], columns: u16, kind: &str) -> String {
     let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     grantpt(&master).and_then(|()| unlockpt(&master)).expect("a terminal");
     tcsetwinsize(&master, Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 })
@@ -70,7 +70,7 @@ fn on_a_terminal(arguments: &[&str], columns: u16) -> String {
     let name = name.to_str().expect("a path in UTF-8").to_owned();
     let slave = OpenOptions::new().read(true).write(true).open(name).expect("a terminal");
     let mut command = command(arguments);
-    command.arg("--color=never").stdout(slave).stderr(Stdio::null());
+    command.arg("--color=never").env("TERM", kind).stdout(slave).stderr(Stdio::null());
     let mut child = command.spawn().expect("linmap runs");
     // The other end is closed when the last owner is dropped.
     drop(command);
@@ -89,9 +89,9 @@ fn tables_are_no_wider_than_the_terminal() {
     let core = debian().core(|_| {});
     let path = core.path();
     let path = path.to_str().expect("a path in UTF-8");
-    let wide = on_a_terminal(&["stat", path], 100);
+    let wide = on_a_terminal(&["stat", path], 100, "xterm");
     assert_eq!(wide, core.run("stat", &[]).exits(0).stdout());
-    let narrow = on_a_terminal(&["stat", path], 44);
+    let narrow = on_a_terminal(&["stat", path], 44, "xterm");
     // The tables: from the line before a rule to the empty line after it.
     let blocks: Vec<&str> = narrow.split("\n\n").filter(|block| block.contains('─')).collect();
     assert_eq!(blocks.len(), 2, "{narrow}");
@@ -99,6 +99,16 @@ fn tables_are_no_wider_than_the_terminal() {
         assert!(line.chars().count() <= 44, "{narrow}");
     }
     assert!(narrow.contains("65,536") && narrow.contains("2,849x"), "numbers are whole: {narrow}");
+}
+
+/// One that only prints lines gets lines.
+#[test]
+fn a_dumb_terminal_gets_no_sequences() {
+    let core = debian().core(|_| {});
+    let path = core.path();
+    let line = ["watch", path.to_str().expect("a path in UTF-8"), "--count", "1"];
+    assert!(on_a_terminal(&line, 100, "xterm").starts_with("\x1b[H\x1b[J"));
+    assert_eq!(on_a_terminal(&line, 100, "dumb"), linmap(&line).exits(0).stdout());
 }
 
 #[test]

@@ -64,6 +64,10 @@ pub(super) fn of(command: &str) -> String {
     text += ".SH ENVIRONMENT\n";
     text +=
         &entry("NO_COLOR", "If it is set and not empty, output has no colours unless --color asks for them.");
+    text += &entry(
+        "TERM",
+        "If it is dumb, nothing is drawn anew: watch prints lines, and there is no line of progress.",
+    );
     text += &entry("LC_ALL, LC_CTYPE, LANG", "A locale other than UTF-8 gets tables in ASCII.");
     text += &entry(
         "TMPDIR",

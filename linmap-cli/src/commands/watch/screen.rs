@@ -7,19 +7,27 @@ use crate::source::Seconds;
 use crate::table::table;
 use crate::terminal::{ASIDE, HEADING};
 
-/// The most changes in the view.
-const CHANGES: usize = 12;
+/// The fewest and the most changes in the view.
+const FEWEST: usize = 3;
+const MOST: usize = 100;
+/// The rows around the changes: their heading, its rule, and the row of the cursor.
+const AROUND: usize = 3;
 
-/// Returns the view, ending in a line break.
-pub(super) fn of(history: &History) -> String {
+/// Returns the view for so many rows, ending in a line break.
+pub(super) fn of(history: &History, rows: u16) -> String {
     let Some(reading) = history.newest() else { return String::new() };
     let mut text = heading(history, reading);
     text += &leaf_table(history, reading);
     text.push('\n');
     text += &totals(history, reading);
     text.push('\n');
-    text += &changes(history);
+    text += &changes(history, room(rows, text.lines().count()));
     text
+}
+
+/// Returns the number of changes that fit below so many lines. A terminal that is too low scrolls.
+fn room(rows: u16, above: usize) -> usize {
+    usize::from(rows).saturating_sub(above + AROUND).clamp(FEWEST, MOST)
 }
 
 fn heading(history: &History, reading: &Reading) -> String {
@@ -82,11 +90,11 @@ fn totals(history: &History, reading: &Reading) -> String {
     )
 }
 
-fn changes(history: &History) -> String {
+fn changes(history: &History, most: usize) -> String {
     if history.seen.is_empty() {
         return "Nothing has changed so far.\n".to_owned();
     }
-    let rows = history.seen.iter().take(CHANGES).map(|seen| {
+    let rows = history.seen.iter().take(most).map(|seen| {
         let change = &seen.change;
         let sizes: Vec<String> = change.sizes.iter().flatten().map(|size| human(size.bytes())).collect();
         vec![
@@ -99,4 +107,18 @@ fn changes(history: &History) -> String {
         ]
     });
     table(&["newest changes at", "bytes", "kind", "leaves", "after", "who has the memory"], rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn changes_are_as_many_as_there_is_room_for() {
+        for (rows, above, expected) in
+            [(24, 18, FEWEST), (10, 18, FEWEST), (50, 18, 29), (u16::MAX, 18, MOST)]
+        {
+            assert_eq!(room(rows, above), expected, "{rows}");
+        }
+    }
 }
