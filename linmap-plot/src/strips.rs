@@ -16,8 +16,10 @@ const RIGHT: f64 = 20.0;
 const TITLE: f64 = 26.0;
 const SUBTITLE: f64 = 46.0;
 const LEGEND: f64 = 70.0;
-/// The width of one entry of the legend, and the height of its rows.
+/// The least width of one entry of the legend, of its colour, and of a letter; the height of its rows.
 const ENTRY: f64 = 256.0;
+const COLOR: f64 = 18.0;
+const LETTER: f64 = 6.0;
 const ROW: f64 = 20.0;
 /// Whatever a column has is drawn at least so high, so that one page in gigabytes can be seen.
 const LEAST: f64 = 2.0;
@@ -78,7 +80,9 @@ impl Strips {
     /// is letters and digits, a letter last.
     pub fn render_in(&self, prefix: &str) -> String {
         let width = LEFT + STRIP + RIGHT;
-        let columns = ((width - 16.0) / ENTRY) as usize;
+        let letters = self.classes.iter().map(|class| class.name.chars().count()).max().unwrap_or(0);
+        let entry = (COLOR + letters as f64 * LETTER).max(ENTRY);
+        let columns = ((width - 16.0) / entry) as usize;
         let legend_rows = self.classes.len().div_ceil(columns.max(1));
         let top = LEGEND + legend_rows as f64 * ROW;
         let height = top + self.strips.len() as f64 * PITCH + 12.0;
@@ -94,13 +98,13 @@ impl Strips {
         text(&mut svg, (16.0, SUBTITLE), "font-size=\"12\"", &self.subtitle);
         for (number, class) in self.classes.iter().enumerate() {
             let (column, row) = (number % columns.max(1), number / columns.max(1));
-            let (x, y) = (16.0 + column as f64 * ENTRY, LEGEND + row as f64 * ROW);
+            let (x, y) = (16.0 + column as f64 * entry, LEGEND + row as f64 * ROW);
             let _ = writeln!(
                 svg,
                 "<rect class=\"{prefix}{number}\" x=\"{x}\" y=\"{}\" width=\"12\" height=\"12\"/>",
                 y - 10.0
             );
-            text(&mut svg, (x + 18.0, y), "", &class.name);
+            text(&mut svg, (x + COLOR, y), "", &class.name);
         }
         for (number, strip) in self.strips.iter().enumerate() {
             draw(&mut svg, prefix, strip, top + number as f64 * PITCH);
@@ -209,6 +213,25 @@ mod tests {
         assert!(svg.contains("a &lt; b") && svg.contains("c &amp; d"), "{svg}");
         assert!(svg.contains("<title>&lt;0x0&gt;\n2M</title>"), "{svg}");
         assert!(svg.starts_with("<svg ") && svg.ends_with("</svg>\n") && svg.contains("dasharray"));
+    }
+
+    /// The places of entries of the legend do not overlap, however long their names are.
+    #[test]
+    fn long_names_have_room() {
+        let places = |name: &str| {
+            let class = Class { name: name.into(), color: 0 };
+            let svg = Strips { classes: vec![class; 4], ..strips(Vec::new()) }.render();
+            let entries = svg.lines().filter(|line| line.contains("width=\"12\" height=\"12\""));
+            let place = |line: &str, key: &str| {
+                let value = line.split_once(&format!(" {key}=\"")).and_then(|(_, rest)| rest.split_once('"'));
+                value.map(|(value, _)| value.parse::<f64>().expect("a number")).expect("a key")
+            };
+            entries.map(|line| (place(line, "x"), place(line, "y"))).collect::<Vec<_>>()
+        };
+        assert_eq!(places("short"), [16.0, 272.0, 528.0, 784.0].map(|x| (x, 60.0)));
+        let long = "x".repeat(60);
+        assert_eq!(places(&long), [(16.0, 60.0), (394.0, 60.0), (772.0, 60.0), (16.0, 80.0)]);
+        assert!(places(&"x".repeat(500)).iter().all(|place| place.0 == 16.0));
     }
 
     #[test]
