@@ -12,7 +12,11 @@ use crate::linux::regions::Regions;
 use crate::linux::structures::Structures;
 use crate::map::owners::{Owner, Owners};
 use crate::map::view::View;
+use crate::printable::line;
 use crate::progress;
+
+/// The names of modules that are shown to people as one.
+const SHOWN: usize = 4;
 
 /// The owners of a map.
 pub(crate) struct Known {
@@ -41,6 +45,13 @@ pub(crate) fn with_types(
     *types = structures.types().cloned();
     let owners = Owners::of(view, regions, &structures).map_err(Failure::walk(view))?;
     Ok(Known { owners, missing: missing(names, &structures) })
+}
+
+/// Returns one name for several modules, for people: `modules: ext4, xfs and 3 more`.
+pub(crate) fn named(modules: &[&str]) -> String {
+    let (shown, more) = modules.split_at(modules.len().min(SHOWN));
+    let more = if more.is_empty() { String::new() } else { format!(" and {} more", more.len()) };
+    format!("modules: {}{more}", line(&shown.join(", ")))
 }
 
 /// Returns an owner for documents.

@@ -71,9 +71,14 @@ pub(crate) fn run(options: &Options) -> Status {
 }
 
 fn draw(options: &Options) -> Result<Status, Failure> {
+    if options.svg.is_some() && options.svg == options.html {
+        return Err(Failure::Wrong("--svg and --html name the same file".to_owned()));
+    }
     let opened = options.source.open(Wanted::All, options.map.pausing)?;
     let view = view(&opened)?;
-    if options.by == By::Owner && !view.has_addresses && options.html.is_none() {
+    // A page leaves that picture out.
+    let is_only_page = options.svg.is_none() && !options.map.form.json && !options.map.form.csv;
+    if options.by == By::Owner && !view.has_addresses && !is_only_page {
         return Err(Failure::Wrong(format!(
             "{}: a text dump has no output addresses, so owners are not known",
             view.name()
@@ -178,7 +183,7 @@ fn strips(view: &View<'_>, by: By, painted: &Painted, grid: &Grid) -> Strips {
             human(grid.strip),
             human(grid.column)
         ),
-        classes: painted.classes(),
+        classes: painted.legend(),
         strips: grid.strips.clone(),
     }
 }

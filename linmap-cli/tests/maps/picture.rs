@@ -115,8 +115,16 @@ fn other_addresses_have_pictures_as_well() {
     std::fs::write(&text, core.run("dump", &[]).exits(0).0.stdout).expect("room");
     let text = text.to_str().expect("UTF-8");
     linmap(&["map", text, "--by", "owner", "--svg", svg]).exits(2).says("owners are not known");
-    linmap(&["map", text, "--svg", svg, "--html", svg]).exits(0);
-    assert_eq!(std::fs::read_to_string(&file).expect("a page").matches("<svg ").count(), 2);
+    let page = core.file("map.html");
+    let html = page.to_str().expect("UTF-8");
+    linmap(&["map", text, "--svg", svg, "--html", html]).exits(0);
+    assert_eq!(std::fs::read_to_string(&page).expect("a page").matches("<svg ").count(), 2);
+    // With a page as well, too; the page alone leaves that picture out.
+    linmap(&["map", text, "--by", "owner", "--svg", svg, "--html", html])
+        .exits(2)
+        .says("owners are not known");
+    linmap(&["map", text, "--by", "owner", "--html", html]).exits(0);
+    linmap(&["map", text, "--svg", svg, "--html", svg]).exits(2).says("name the same file");
 }
 
 /// The picture of the documents is what is drawn now; `linmap map linmap/tests/data/ptdump-mode1.txt --svg docs/map.svg`

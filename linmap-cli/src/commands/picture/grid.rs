@@ -1,5 +1,7 @@
 //! Pure: pieces of memory become strips of columns, as few and as large as a page needs.
 
+use std::collections::BTreeMap;
+
 use linmap_plot::Strip;
 
 use super::paint::{Painted, Piece};
@@ -9,6 +11,8 @@ use crate::size::{Size, human};
 const COLUMNS: u64 = 512;
 /// The most strips on a page. Twice as much memory makes each strip twice as long.
 const STRIPS: usize = 64;
+/// The most modules that the text of a column names.
+const NAMED: usize = 12;
 /// The fewest bytes of a column.
 const LEAST: u64 = 4096;
 
@@ -96,10 +100,7 @@ impl Grid {
                 pieces.push(linmap_plot::Piece {
                     from: first as f64 / COLUMNS as f64,
                     to: (first + same) as f64 / COLUMNS as f64,
-                    shares: columns[first]
-                        .iter()
-                        .map(|(class, bytes)| (*class, *bytes as f64 / self.column as f64))
-                        .collect(),
+                    shares: shares(painted, &columns[first], self.column),
                     hover: hover(
                         painted,
                         axis,
@@ -156,16 +157,37 @@ fn hover(painted: &Painted, axis: Axis, from: u64, bytes: u64, shares: &Column, 
     if axis.physical {
         text += &format!("\nphysical {from:#x}-{:#x}", from.wrapping_add(bytes));
     }
-    for (class, share) in shares {
-        text += &format!("\n{}: {}", painted.names[*class].shown(), human(share.saturating_mul(columns)));
+    // Modules are many; the largest have lines of their own.
+    let (mut lines, mut modules): (Column, Column) = shares.iter().copied().partition(|(class, _)| {
+        painted.names[*class].owner.as_ref().is_none_or(|owner| owner.name.is_none())
+    });
+    modules.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+    let more = modules.split_off(modules.len().min(NAMED));
+    lines.extend(modules);
+    for (class, share) in lines {
+        text += &format!("\n{}: {}", painted.names[class].shown(), human(share.saturating_mul(columns)));
+    }
+    if !more.is_empty() {
+        let bytes = more.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
+        text += &format!("\n{} more modules: {}", more.len(), human(bytes.saturating_mul(columns)));
     }
     text
+}
+
+/// Returns the parts of a column that the entries of the legend have.
+fn shares(painted: &Painted, column: &Column, bytes: u64) -> Vec<(usize, f64)> {
+    let mut entries: BTreeMap<usize, u64> = BTreeMap::new();
+    for (class, share) in column {
+        *entries.entry(painted.names[*class].entry).or_default() += share;
+    }
+    entries.into_iter().map(|(entry, share)| (entry, share as f64 / bytes as f64)).collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::paint::Name;
     use super::*;
+    use crate::map::owners::{By, Kind, Owner};
     use test_support::prelude::*;
 
     const AXIS: Axis = Axis { origin: 0, physical: true };
@@ -173,8 +195,9 @@ mod tests {
     fn painted(pieces: &[(u64, u64, usize)]) -> Painted {
         let pieces: Vec<Piece> =
             pieces.iter().map(|(va, bytes, class)| Piece { va: *va, bytes: *bytes, class: *class }).collect();
-        let names = ["large", "small"].map(|name| Name::new(name, 0)).to_vec();
-        Painted { bytes: pieces.iter().map(|piece| piece.bytes).sum(), pieces, names, invalid: 0 }
+        let names = vec![Name::new("large", 0), Name::new("small", 1)];
+        let bytes = pieces.iter().map(|piece| piece.bytes).sum();
+        Painted { bytes, pieces, names, entries: Vec::new(), invalid: 0 }
     }
 
     #[test]
@@ -200,6 +223,26 @@ mod tests {
         assert_eq!(first.shares.len(), 2, "{first:?}");
         assert!(first.hover.contains("physical 0x1000000000-0x1000010000"), "{}", first.hover);
         assert!(first.hover.ends_with("large: 60K\nsmall: 4K"), "{}", first.hover);
+    }
+
+    /// Of many modules in a column, the largest have names; in the picture all are one.
+    #[test]
+    fn a_column_names_its_largest_modules() {
+        let module = |n| {
+            let owner = Owner { kind: Kind::Module, name: Some(format!("m{n}")), by: By::List };
+            Name { text: owner.text(), owner: Some(owner), entry: 1 }
+        };
+        let count = NAMED + 2;
+        let mut all = painted(&[]);
+        all.names.extend((0..count).map(module));
+        let column: Column = (0..count).map(|n| (2 + n, (n as u64 + 1) << 12)).collect();
+        let hover = hover(&all, AXIS, 0, 1 << 20, &column, 1);
+        assert!(
+            hover.ends_with("\n2 more modules: 12K") && hover.contains("\nmodule m13 [list]: 56K\n"),
+            "{hover}"
+        );
+        assert_eq!(hover.matches("\nmodule ").count(), NAMED);
+        assert_eq!(shares(&all, &column, 1 << 20), [(1, 105.0 / 256.0)]);
     }
 
     proptest! {

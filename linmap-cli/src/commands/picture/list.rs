@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::paint::{By, Painted};
 use crate::commands::csv;
+use crate::commands::owners;
 use crate::commands::reading::{document as head, hex};
 use crate::map::view::View;
 
@@ -12,7 +13,8 @@ pub(super) fn csv(painted: &Painted) -> String {
     let head = csv::row(["va", "bytes", "class", "by"]);
     painted.pieces.iter().fold(head, |mut text, piece| {
         let name = &painted.names[piece.class];
-        text += &csv::row([&hex(piece.va), &piece.bytes.to_string(), &name.text, &name.evidence]);
+        let by = name.owner.as_ref().map_or("", |owner| owner.by.id());
+        text += &csv::row([&hex(piece.va), &piece.bytes.to_string(), &name.text, by]);
         text
     })
 }
@@ -25,8 +27,14 @@ pub(super) fn document(view: &View<'_>, by: By, painted: &Painted) -> Value {
     document["invalid_bytes"] = json!(painted.invalid);
     let piece = |piece: &super::paint::Piece| {
         let name = &painted.names[piece.class];
-        let evidence = Some(&name.evidence).filter(|evidence| !evidence.is_empty());
-        json!({ "va": hex(piece.va), "bytes": piece.bytes, "class": name.text, "by": evidence })
+        let mut document = json!({ "owner": null, "name": null, "by": null });
+        if let Some(owner) = &name.owner {
+            document = owners::document(owner);
+        }
+        document["va"] = json!(hex(piece.va));
+        document["bytes"] = json!(piece.bytes);
+        document["class"] = json!(name.text);
+        document
     };
     document["pieces"] = painted.pieces.iter().map(piece).collect::<Vec<_>>().into();
     document

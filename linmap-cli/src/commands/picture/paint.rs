@@ -1,12 +1,16 @@
 //! The class of each piece of memory, by the size of its leaf, its permissions or its owner.
 
+use std::collections::BTreeSet;
+
 use clap::ValueEnum;
 use linmap::{Attributes, Geometry, LeafSize, Pa};
 use linmap_plot::Class;
 
+use crate::commands::owners::named;
 use crate::map::leaves;
-use crate::map::owners::{Kind, Owners};
+use crate::map::owners::{self, Kind, Owner, Owners};
 use crate::map::permissions::el1_executes;
+use crate::size::human;
 use crate::source::{EntryKind, SavedRun};
 
 /// The classes of memory that have colours.
@@ -80,36 +84,36 @@ pub(super) struct Piece {
     pub(super) class: usize,
 }
 
-/// A class: its name, how the owners in it are known, and its colour.
+/// A class of pieces: its name, its owner if it has a known one, and the number of its entry in the legend.
 #[derive(Clone, Debug)]
 pub(super) struct Name {
     pub(super) text: String,
-    /// Such as `list, symbol`; empty for a class that is none of owners.
-    pub(super) evidence: String,
-    pub(super) color: u32,
+    pub(super) owner: Option<Owner>,
+    pub(super) entry: usize,
 }
 
 impl Name {
-    pub(super) fn new(text: impl Into<String>, color: u32) -> Self {
-        Self { text: text.into(), evidence: String::new(), color }
+    pub(super) fn new(text: impl Into<String>, entry: usize) -> Self {
+        Self { text: text.into(), owner: None, entry }
     }
 
-    /// Returns the class of a kind of owners.
-    fn of_owners(kind: Kind, owners: &Owners, color: u32) -> Self {
-        let known = owners.list().iter().filter(|owner| owner.kind == kind);
-        let evidence: std::collections::BTreeSet<_> = known.map(|owner| owner.by).collect();
-        let evidence: Vec<&str> = evidence.into_iter().map(crate::map::owners::By::id).collect();
-        Self { text: kind.text().to_owned(), evidence: evidence.join(", "), color }
+    /// Returns the class of an owner. All owners of a kind share an entry of the legend.
+    fn of_owner(owner: &Owner) -> Self {
+        Self { text: owner.text(), owner: Some(owner.clone()), entry: 1 + owner.kind as usize }
     }
 
-    /// Returns the name for a legend: `vmalloc [address]`.
+    /// Returns the name for people: `vmalloc [address]`.
     pub(super) fn shown(&self) -> String {
-        if self.evidence.is_empty() {
-            self.text.clone()
-        } else {
-            format!("{} [{}]", self.text, self.evidence)
+        match &self.owner {
+            Some(owner) => format!("{} [{}]", self.text, owner.by.id()),
+            None => self.text.clone(),
         }
     }
+}
+
+/// An entry of the legend.
+fn entry(name: impl Into<String>, color: u32) -> Class {
+    Class { name: name.into(), color }
 }
 
 /// Memory and its classes.
@@ -118,6 +122,8 @@ pub(super) struct Painted {
     /// In order of address, without overlaps.
     pub(super) pieces: Vec<Piece>,
     pub(super) names: Vec<Name>,
+    /// The entries of the legend, without bytes.
+    pub(super) entries: Vec<Class>,
     /// The bytes of all pieces, and of those that are invalid.
     pub(super) bytes: u64,
     pub(super) invalid: u64,
@@ -127,22 +133,29 @@ impl Painted {
     /// Finds the class of everything that is mapped in these rows.
     pub(super) fn of(geometry: Geometry, rows: &[SavedRun], owners: &Owners, by: By) -> Self {
         let sizes = geometry.leaf_sizes();
-        let mut names: Vec<Name> = match by {
+        let mut entries: Vec<Class> = match by {
             By::Size => {
                 let large = SIZES.iter().take(sizes.len().saturating_sub(SMALLEST.len()));
                 let colors = large.chain(&SMALLEST).copied();
-                sizes.iter().zip(colors).map(|(size, color)| Name::new(leaves::name(*size), color)).collect()
+                sizes.iter().zip(colors).map(|(size, color)| entry(leaves::name(*size), color)).collect()
             }
-            By::Permission => PERMISSIONS.iter().map(|(name, color)| Name::new(*name, *color)).collect(),
+            By::Permission => PERMISSIONS.iter().map(|(name, color)| entry(*name, *color)).collect(),
             By::Owner => {
-                let kinds = Kind::ALL.into_iter().zip(OWNERS);
-                let kinds = kinds.map(|(kind, color)| Name::of_owners(kind, owners, color));
-                [Name::new("unknown", NOBODY)].into_iter().chain(kinds).collect()
+                let kinds = Kind::ALL.into_iter().zip(OWNERS).map(|(kind, color)| entry(kind.text(), color));
+                [entry("unknown", NOBODY)].into_iter().chain(kinds).collect()
             }
         };
+        let mut names: Vec<Name> = match by {
+            By::Owner => {
+                let owners = owners.list().iter().map(Name::of_owner);
+                [Name::new("unknown", 0)].into_iter().chain(owners).collect()
+            }
+            _ => entries.iter().enumerate().map(|(number, class)| Name::new(&class.name, number)).collect(),
+        };
         let invalid_class = names.len();
-        names.push(Name::new("present-invalid", INVALID));
-        let mut painted = Self { pieces: Vec::new(), names, bytes: 0, invalid: 0 };
+        names.push(Name::new("present-invalid", entries.len()));
+        entries.push(entry("present-invalid", INVALID));
+        let mut painted = Self { pieces: Vec::new(), names, entries, bytes: 0, invalid: 0 };
         for row in rows {
             let EntryKind::Leaf { oa, attributes, contiguous, valid } = row.what else { continue };
             painted.bytes = painted.bytes.saturating_add(row.bytes);
@@ -172,11 +185,7 @@ impl Painted {
             let (owner, end) = owners.at(Pa(oa.0.saturating_add(done)));
             // At the last address of all there is no progress by the end alone.
             let bytes = end.0.saturating_sub(oa.0).clamp(done + 1, row.bytes) - done;
-            self.add(
-                row.va.0.saturating_add(done),
-                bytes,
-                owner.map_or(unknown, |owner| 1 + owners.list()[owner].kind as usize),
-            );
+            self.add(row.va.0.saturating_add(done), bytes, owner.map_or(unknown, |owner| 1 + owner));
             done += bytes;
         }
     }
@@ -191,19 +200,33 @@ impl Painted {
         }
     }
 
-    /// Returns the classes for a legend.
-    pub(super) fn classes(&self) -> Vec<Class> {
+    /// Returns the legend: entries with the bytes of their classes, and for owners how they are known.
+    pub(super) fn legend(&self) -> Vec<Class> {
         let mut bytes = vec![0_u64; self.names.len()];
         for piece in &self.pieces {
             bytes[piece.class] = bytes[piece.class].saturating_add(piece.bytes);
         }
-        let shown = |bytes: u64| if bytes == 0 { "none".to_owned() } else { crate::size::human(bytes) };
-        let class = |(name, bytes): (&Name, u64)| Class {
-            name: format!("{}: {}", name.shown(), shown(bytes)),
-            color: name.color,
+        let of_entry = |(number, class): (usize, &Class)| {
+            let mut members: Vec<(&Name, u64)> = self.names.iter().zip(bytes.iter().copied()).collect();
+            members.retain(|(name, _)| name.entry == number);
+            members.sort_by_key(|(_, bytes)| std::cmp::Reverse(*bytes));
+            let sum = members.iter().map(|(_, bytes)| *bytes).fold(0, u64::saturating_add);
+            let shown = if sum == 0 { "none".to_owned() } else { human(sum) };
+            entry(format!("{}: {shown}", described(&class.name, &members)), class.color)
         };
-        self.names.iter().zip(bytes).map(class).collect()
+        self.entries.iter().enumerate().map(of_entry).collect()
     }
+}
+
+/// Returns the name of an entry of the legend with its owners, of whom only modules have names: `per-CPU areas [list, symbol]`.
+fn described(name: &str, members: &[(&Name, u64)]) -> String {
+    let owners = || members.iter().filter_map(|(name, _)| name.owner.as_ref());
+    let drawn = members.iter().filter(|(_, bytes)| *bytes > 0);
+    let modules: Vec<&str> = drawn.filter_map(|(name, _)| name.owner.as_ref()?.name.as_deref()).collect();
+    let name = if modules.is_empty() { name.to_owned() } else { named(&modules) };
+    let evidence: BTreeSet<_> = owners().map(|owner| owner.by).collect();
+    let evidence: Vec<&str> = evidence.into_iter().map(owners::By::id).collect();
+    if evidence.is_empty() { name } else { format!("{name} [{}]", evidence.join(", ")) }
 }
 
 /// Returns the number of a size among all of them; an unknown one counts as the smallest.
@@ -253,6 +276,23 @@ mod tests {
         let owned = of(By::Owner);
         assert_eq!(named(&owned), ["unknown", "present-invalid"]);
         assert_eq!((owned.bytes, owned.invalid), ((1 << 30) + (4 << 20) + 8192, 4096));
-        assert!(owned.classes()[1].name.ends_with(": none"), "{:?}", owned.classes());
+        assert!(owned.legend()[1].name.ends_with(": none"), "{:?}", owned.legend());
+    }
+
+    /// Each module is a class, and all of them are one entry of the legend, which names the largest.
+    #[test]
+    fn modules_have_names() {
+        let g = Geometry::new(Granule::K4, 48, OaFormat::Bits48).expect("a geometry");
+        let module = |name: String| Owner { kind: Kind::Module, name: Some(name), by: owners::By::List };
+        let pages =
+            (0..7u64).map(|n| (Pa(n << 16)..Pa((n << 16) + ((n + 1) << 12)), module(format!("m{n}"))));
+        let owners = Owners::from_found(pages);
+        let painted = Painted::of(g, &[row(0, 1 << 20, 2, Attributes::RAM, true)], &owners, By::Owner);
+        let classes: BTreeSet<_> =
+            painted.pieces.iter().map(|piece| painted.names[piece.class].shown()).collect();
+        assert!(classes.contains("module m0 [list]") && classes.len() == 8, "{classes:?}");
+        let legend: Vec<_> = painted.legend().into_iter().map(|class| class.name).collect();
+        assert!(legend.contains(&"modules: m6, m5, m4, m3 and 3 more [list]: 112K".to_owned()), "{legend:?}");
+        assert_eq!(legend.len(), 2 + Kind::ALL.len());
     }
 }

@@ -22,9 +22,6 @@ use crate::size::{grouped, human};
 use crate::table::table;
 use crate::terminal::{ASIDE, HEADING};
 
-/// The names of modules that are shown to people.
-const SHOWN: usize = 4;
-
 /// Whose pages are, or why they are in pages though they are nobody's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Whose {
@@ -211,10 +208,7 @@ impl Who {
             }
         }
         if !names.is_empty() {
-            let (shown, more) = (names.len().min(SHOWN), names.len().saturating_sub(SHOWN));
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            let names = crate::printable::line(&names[..shown].join(", "));
-            rows.push((format!("modules: {names}{more}"), by, all));
+            rows.push((owners::named(&names), by, all));
             rows.sort_by_key(|(_, _, cost)| (u64::MAX - cost.entries, u64::MAX - cost.bytes));
         }
         rows
