@@ -45,7 +45,7 @@ def document(prog, command, *arguments, source=None):
 
 
 def stat(prog, **options):
-    """Returns the linear map at a glance (`linmap.stat/1`)."""
+    """Returns the linear map at a glance (`linmap.stat/2`)."""
     return document(prog, "stat", **options)
 
 

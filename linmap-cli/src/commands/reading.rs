@@ -166,6 +166,8 @@ pub(crate) fn concluded(command: &str, json: bool, result: Result<Status, Failur
 pub(crate) fn schema(command: &str) -> String {
     match command {
         "dump" => crate::source::DUMP_SCHEMA.to_owned(),
+        // In the first, owners had other names, and `bytes` were those of their protected pages.
+        "stat" => "linmap.stat/2".to_owned(),
         _ => format!("linmap.{command}/1"),
     }
 }

@@ -8,7 +8,7 @@ use crate::json_schema;
 use crate::run::linmap;
 
 fn schema(command: &str) -> Value {
-    let version = if command == "dump" { 2 } else { 1 };
+    let version = if ["dump", "stat"].contains(&command) { 2 } else { 1 };
     json_schema::read(&format!("linmap.{command}-{version}"))
 }
 

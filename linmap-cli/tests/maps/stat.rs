@@ -42,7 +42,7 @@ What would help, any of
 fn debian_13_has_kfence_as_well() {
     let kernel = Kernel { release: "6.12.48+deb13-arm64", ..debian() };
     let document = kernel.core(|_| {}).run("stat", &["--json"]).exits(0).document();
-    assert_eq!(document["schema"], "linmap.stat/1");
+    assert_eq!(document["schema"], "linmap.stat/2");
     assert_eq!(document["in_pages"], true);
     assert_eq!(document["causes"][0]["cause"], "rodata=full");
     assert_eq!(document["causes"][1]["cause"], "kfence");

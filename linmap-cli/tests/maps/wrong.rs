@@ -21,7 +21,7 @@ fn refused(contents: &[u8], words: &str) {
         let ran = linmap(&[command, &[path], more].concat()).exits(2).says(words);
         assert_eq!(ran.stdout(), "");
         let document = linmap(&[command, &[path], more, &["--json"]].concat()).exits(2).document();
-        let version = if command == ["dump"] { 2 } else { 1 };
+        let version = if [["dump"], ["stat"]].contains(&[command[0]]) { 2 } else { 1 };
         assert_eq!(document["schema"], format!("linmap.{}/{version}", command[0]));
         assert_eq!(document["ok"], false);
         assert!(document["error"].as_str().is_some_and(|error| error.contains(words)), "{document}");
