@@ -11,6 +11,7 @@
 mod arguments;
 mod choices;
 mod commands;
+mod distinct;
 mod kernel_options;
 mod linux;
 mod map;

@@ -14,6 +14,7 @@ use std::path::PathBuf;
 use clap::{ArgGroup, Args};
 
 use crate::commands::boot::image;
+use crate::distinct::distinct;
 use crate::progress;
 use crate::size::{Size, SizeError};
 use crate::status::Status;
@@ -80,6 +81,7 @@ pub(crate) fn run(options: &Options) -> Status {
 
 fn write(options: &Options) -> Result<(), Failure> {
     let image = image::find(options.image.as_deref())?;
+    distinct(&[options.disk.as_deref()], &[&image])?;
     let content = std::fs::read(&image).map_err(|error| Failure::Unreadable(image.clone(), error))?;
     let files = Files::new(&content, &options.args).ok_or_else(|| Failure::NotEfi(image.clone()))??;
     if let Some(directory) = &options.esp {

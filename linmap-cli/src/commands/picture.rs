@@ -19,6 +19,7 @@ use super::names::SymbolsArgument;
 use super::options::MapOptions;
 use super::owners;
 use super::reading::{Failure, SOURCES, SourceArgument, concluded, facts, regions, view};
+use crate::distinct::distinct;
 use crate::linux::regions;
 use crate::map::image::Image;
 use crate::map::linear;
@@ -27,7 +28,7 @@ use crate::map::stretches::{self, Permissions};
 use crate::map::view::View;
 use crate::progress;
 use crate::size::human;
-use crate::source::{SavedRun, Wanted};
+use crate::source::{SavedRun, Source, Wanted};
 use crate::status::Status;
 use crate::terminal;
 use grid::{Axis, Grid};
@@ -71,9 +72,9 @@ pub(crate) fn run(options: &Options) -> Status {
 }
 
 fn draw(options: &Options) -> Result<Status, Failure> {
-    if options.svg.is_some() && options.svg == options.html {
-        return Err(Failure::Wrong("--svg and --html name the same file".to_owned()));
-    }
+    let read = options.source.given().and_then(Source::file);
+    distinct(&[options.svg.as_deref(), options.html.as_deref()], read.as_slice())
+        .map_err(|collision| Failure::Wrong(collision.to_string()))?;
     let opened = options.source.open(Wanted::All, options.map.pausing)?;
     let view = view(&opened)?;
     // A page leaves that picture out.

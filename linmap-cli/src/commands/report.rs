@@ -23,8 +23,9 @@ mod verdict;
 
 pub(crate) use options::Options;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use crate::distinct::distinct;
 use crate::progress;
 use crate::status::Status;
 use crate::terminal;
@@ -34,7 +35,9 @@ use reported::Reported;
 /// Reads all files and prints the report.
 pub(crate) fn run(options: &Options) -> Status {
     progress::begin("reading reports");
-    let outcome = report(options).and_then(|reported| written(options, reported));
+    let outcome = distinct_files(options)
+        .and_then(|()| report(options))
+        .and_then(|reported| written(options, reported));
     let printed = match &outcome {
         Ok(reported) if options.json => terminal::print_document(&document::of(reported)),
         Ok(reported) => terminal::print(&text::of(&sections::of(reported))),
@@ -47,6 +50,11 @@ pub(crate) fn run(options: &Options) -> Status {
         (Ok(reported), Ok(())) if reported.iter().any(|r| r.measurement.wrong() != 0) => Status::Findings,
         (Ok(_), Ok(())) => Status::Fine,
     }
+}
+
+fn distinct_files(options: &Options) -> Result<(), Failure> {
+    let read: Vec<&Path> = options.file.iter().map(PathBuf::as_path).collect();
+    Ok(distinct(&[options.svg.as_deref(), options.html.as_deref()], &read)?)
 }
 
 fn report(options: &Options) -> Result<Vec<Reported>, Failure> {

@@ -20,6 +20,7 @@ use super::names::SymbolsArgument;
 use super::options::MapOptions;
 use super::pausing::parse_time;
 use super::reading::{Failure, SOURCES, concluded, open_quietly, source_parser, view};
+use crate::distinct::distinct;
 use crate::map::view::View;
 use crate::source::{Source, Wanted};
 use crate::status::Status;
@@ -73,6 +74,8 @@ fn watch(options: &Options) -> Result<Status, Failure> {
         let why = "the standard input can be read once, and is not watched; `linmap stat -` reads it";
         return Err(Failure::Wrong(why.to_owned()));
     }
+    distinct(&[options.openmetrics.as_deref()], source.file().as_slice())
+        .map_err(|collision| Failure::Wrong(collision.to_string()))?;
     let mut history = History::new(source.to_string(), options.interval);
     let mut kept = Kept::default();
     loop {

@@ -3,7 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use crate::printable::line;
 
@@ -40,6 +40,11 @@ pub(crate) enum NotASource {
 }
 
 impl Source {
+    /// Returns the file of a source, if it is one.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        if let Self::File(path) = self { Some(path) } else { None }
+    }
+
     /// Reads a SOURCE, for clap: `#[arg(value_parser =
     /// clap::builder::OsStringValueParser::new().try_map(Source::parse))]`.
     pub(crate) fn parse(text: OsString) -> Result<Self, NotASource> {

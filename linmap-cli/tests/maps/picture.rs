@@ -124,7 +124,21 @@ fn other_addresses_have_pictures_as_well() {
         .exits(2)
         .says("owners are not known");
     linmap(&["map", text, "--by", "owner", "--html", html]).exits(0);
-    linmap(&["map", text, "--svg", svg, "--html", svg]).exits(2).says("name the same file");
+    linmap(&["map", text, "--svg", svg, "--html", svg]).exits(2).says("is to have two contents");
+}
+
+/// Where a picture or a table of values would take the place of its source.
+#[test]
+fn a_source_is_not_written_over() {
+    let core = debian().core(|_| {});
+    let file = core.file("saved");
+    std::fs::write(&file, core.run("dump", &[]).exits(0).0.stdout).expect("room");
+    let before = std::fs::read(&file).expect("a file");
+    let name = file.to_str().expect("a path in UTF-8");
+    linmap(&["map", name, "--svg", name]).exits(2).says("would be lost");
+    linmap(&["watch", name, "--count", "1", "--openmetrics", name]).exits(2).says("would be lost");
+    linmap(&["report", name, "--html", name]).exits(2).says("would be lost");
+    assert_eq!(std::fs::read(&file).expect("a file"), before);
 }
 
 /// The picture of the documents is what is drawn now; `linmap map linmap/tests/data/ptdump-mode1.txt --svg docs/map.svg`

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use kernel_plan::efi::command_line::{MOST, NotText};
 
 use crate::commands::boot;
+use crate::distinct::Collision;
 
 /// Why the exit status is 2.
 #[derive(Debug, thiserror::Error)]
@@ -18,6 +19,9 @@ pub(crate) enum Failure {
 
     #[error("`{}` is an arm64 kernel image and no EFI application: it has no PE header; `make image` builds one that has", .0.display())]
     NotEfi(PathBuf),
+
+    #[error(transparent)]
+    Collision(#[from] Collision),
 
     #[error("--args: {}", refusal(*.0))]
     Arguments(NotText),

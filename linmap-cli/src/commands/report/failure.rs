@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 
 use crate::commands::tlb;
+use crate::distinct::Collision;
 use crate::printable::line;
 
 /// Why the exit status is 2.
@@ -32,6 +33,9 @@ pub(crate) enum Failure {
 
     #[error("`{}`: its array of documents is malformed: {why}", line(&path.display().to_string()))]
     Array { path: PathBuf, why: String },
+
+    #[error(transparent)]
+    Collision(#[from] Collision),
 
     #[error(transparent)]
     Core(#[from] tlb::Failure),
