@@ -52,7 +52,7 @@ impl Place {
     #[inline(always)]
     const fn below(self, geometry: Geometry, base: u64) -> Self {
         let (level, shift) = (self.level.down(1), self.shift - geometry.index_bits());
-        Self { level, shift, members: geometry.run_to_make_below(level, shift), base }
+        Self { level, shift, members: geometry.run_to_make_of(level, shift), base }
     }
 }
 

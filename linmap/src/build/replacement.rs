@@ -93,7 +93,7 @@ impl<M: Memory> Replacement<'_, M> {
         let mut frame = unsafe { Frame::from_pa(link.next_table(g)) };
         let slots = self.memory.slots(&mut frame);
         let part = Part::of(self.span, &table, slots.len());
-        let members = g.run_below(table.level);
+        let members = g.contiguous_entries(table.level);
         for (index, at) in [(part.first, part.start), (part.last, part.end)] {
             let run = &mut slots[index & !(members - 1)..][..members];
             if at & ((members << table.shift) - 1) != 0 && Descriptor(run[0]).is_contiguous() {
@@ -117,7 +117,7 @@ impl<M: Memory> Replacement<'_, M> {
     #[inline(always)]
     fn fill(&self, table: &Table, slots: &mut [u64], first: Descriptor, part: &Part) {
         let fills = Fills::of(self.memory);
-        let (step, members) = (1 << table.shift, self.geometry.run_to_make_below(table.level, table.shift));
+        let (step, members) = (1 << table.shift, self.geometry.run_to_make_of(table.level, table.shift));
         if members == 1 {
             fills.table(slots, first.0, step);
             return self.counters.leaves(table.level, false, slots.len() as i64);

@@ -54,15 +54,6 @@ impl Granule {
         None => &Self::ALL,
     };
 
-    /// Returns this granule, as a constant if the build has no other.
-    #[inline]
-    const fn built(self) -> Self {
-        match FIXED {
-            Some(fixed) => fixed,
-            None => self,
-        }
-    }
-
     /// Returns log2 of the page size in bytes.
     #[inline]
     pub const fn page_shift(self) -> u32 {
@@ -76,6 +67,16 @@ impl Granule {
     /// Returns the page size in bytes.
     pub const fn page_size(self) -> u64 {
         1 << self.page_shift()
+    }
+
+    /// Returns log2 of the number of descriptors in a contiguous run at each level from 0 on, four bits each, lowest first:
+    /// 0 where there are no runs (D8.7.1, table D8-104).
+    const fn runs(self) -> u16 {
+        match self {
+            Self::K4 => 0x4440,
+            Self::K16 => 0x7500,
+            Self::K64 => 0x5500,
+        }
     }
 }
 
@@ -233,13 +234,18 @@ pub enum Half {
 // It is one word: five bytes would be two loads wherever it is passed through memory.
 #[repr(align(8))]
 pub struct Geometry {
-    granule: Granule,
+    /// log2 of the page size in bytes, which stands for the granule, so that it is not looked up.
+    page_shift: u8,
     va_bits: u8,
     oa: OaFormat,
     /// The root level, computed once, so that hot paths need no division.
     root: Level,
+    /// The first level whose descriptors may be leaves.
+    first_leaf: Level,
     /// log2 of the bytes of the largest leaf that is made.
     largest: u8,
+    /// The contiguous runs of the granule, as [`Granule::runs`] has them.
+    runs: u16,
 }
 
 /// The reason why a geometry is not possible.
@@ -275,8 +281,15 @@ pub enum GeometryError {
 
 impl Geometry {
     /// All zero, for a value whose geometry is not known yet.
-    pub(crate) const NONE: Self =
-        Self { granule: Granule::K4, va_bits: 0, oa: OaFormat::Bits48, root: Level(0), largest: 0 };
+    pub(crate) const NONE: Self = Self {
+        page_shift: 0,
+        va_bits: 0,
+        oa: OaFormat::Bits48,
+        root: Level(0),
+        first_leaf: Level(0),
+        largest: 0,
+        runs: 0,
+    };
 
     /// The smallest VA size in bits.
     pub const MIN_VA_BITS: u32 = 36;
@@ -303,7 +316,20 @@ impl Geometry {
             return Err(GeometryError::VaBits { va_bits, granule, max });
         }
         let levels = (va_bits - granule.page_shift()).div_ceil(granule.page_shift() - 3);
-        Ok(Self { granule, va_bits: va_bits as u8, oa, root: Level(4 - levels as i8), largest: u8::MAX })
+        let (root, first_leaf) = (Level(4 - levels as i8), Self::first_level_with_leaves(granule, oa));
+        let first_leaf = if first_leaf.0 > root.0 { first_leaf } else { root };
+        let (page_shift, va_bits, largest) = (granule.page_shift() as u8, va_bits as u8, u8::MAX);
+        Ok(Self { page_shift, va_bits, oa, root, first_leaf, largest, runs: granule.runs() })
+    }
+
+    /// Returns the first level whose descriptors may be leaves, wherever the root is (D8.3). Levels 0 and 1 depend on the
+    /// 52-bit formats.
+    const fn first_level_with_leaves(granule: Granule, oa: OaFormat) -> Level {
+        match (granule, oa) {
+            (Granule::K4, OaFormat::Lpa2) => Level(0),
+            (Granule::K4, _) | (Granule::K16, OaFormat::Lpa2) | (Granule::K64, OaFormat::Lpa) => Level(1),
+            _ => Level(2),
+        }
     }
 
     /// Returns this geometry with a limit for leaves: none that is larger than two to the power of `shift` bytes is made,
@@ -329,7 +355,11 @@ impl Geometry {
     /// Returns the translation granule.
     #[inline]
     pub const fn granule(self) -> Granule {
-        self.granule.built()
+        match self.page_shift() {
+            12 => Granule::K4,
+            14 => Granule::K16,
+            _ => Granule::K64,
+        }
     }
 
     /// Returns the number of VA bits that are translated: 64 less TCR.T0SZ or T1SZ.
@@ -354,12 +384,15 @@ impl Geometry {
     /// Returns log2 of the page size in bytes.
     #[inline]
     pub const fn page_shift(self) -> u32 {
-        self.granule.built().page_shift()
+        match FIXED {
+            Some(fixed) => fixed.page_shift(),
+            None => self.page_shift as u32,
+        }
     }
 
     /// Returns the size in bytes of a page, which is also that of a table.
     pub const fn page_size(self) -> u64 {
-        self.granule.built().page_size()
+        1 << self.page_shift()
     }
 
     /// Returns the number of VA bits that one full table resolves. A descriptor has 8 bytes.
@@ -416,15 +449,10 @@ impl Geometry {
         }
     }
 
-    /// Returns the first level whose descriptors may be leaves (D8.3). Levels 0 and 1 depend on the 52-bit formats.
+    /// Returns the first level whose descriptors may be leaves (D8.3).
     #[inline]
     pub const fn first_leaf_level(self) -> Level {
-        let first = match (self.granule.built(), self.oa) {
-            (Granule::K4, OaFormat::Lpa2) => 0,
-            (Granule::K4, _) | (Granule::K16, OaFormat::Lpa2) | (Granule::K64, OaFormat::Lpa) => 1,
-            _ => 2,
-        };
-        if first > self.root.0 { Level(first) } else { self.root }
+        self.first_leaf
     }
 
     /// Returns true if a descriptor at `level` may be a leaf.
@@ -434,30 +462,21 @@ impl Geometry {
     }
 
     /// Returns the number of descriptors in a contiguous run at `level`, or 1 where there are no runs (D8.7.1, table
-    /// D8-104).
+    /// D8-104). No root is too short for a run.
     #[inline(always)]
     pub const fn contiguous_entries(self, level: Level) -> usize {
-        let run = self.run_below(level);
-        // Only the root may be too short for a run.
-        if level.0 == self.root.0 && run > self.entries(level) { 1 } else { run }
-    }
-
-    /// Returns the number of descriptors in a contiguous run, for a table that is not the root and so has all its
-    /// entries.
-    #[inline(always)]
-    pub(crate) const fn run_below(self, level: Level) -> usize {
-        1 << self.run_shift_below(level)
+        1 << self.run_shift(level)
     }
 
     /// Returns log2 of that number.
     #[inline(always)]
-    const fn run_shift_below(self, level: Level) -> u32 {
-        match (self.granule.built(), level.0) {
-            (Granule::K4, 1..=3) => 4,
-            (Granule::K16, 2) | (Granule::K64, 2 | 3) => 5,
-            (Granule::K16, 3) => 7,
-            _ => 0,
-        }
+    const fn run_shift(self, level: Level) -> u32 {
+        let runs = match FIXED {
+            Some(fixed) => fixed.runs(),
+            None => self.runs,
+        };
+        // The shift of level -1 wraps to the highest bits, which are 0.
+        (runs as u32).wrapping_shr((4 * level.0) as u32) & 0xf
     }
 
     /// Returns true if leaves are made at `level`, of one descriptor each.
@@ -482,14 +501,13 @@ impl Geometry {
     /// Returns the number of descriptors in the contiguous runs that are made at `level`, or 1 where none are.
     #[inline(always)]
     pub(crate) const fn run_to_make(self, level: Level) -> usize {
-        let members = self.contiguous_entries(level);
-        if self.level_shift(level) + members.trailing_zeros() > self.largest as u32 { 1 } else { members }
+        self.run_to_make_of(level, self.level_shift(level))
     }
 
-    /// Returns the same for a table that is not the root, whose entries span 2^`shift` bytes.
+    /// Returns the same for a level whose entries span 2^`shift` bytes.
     #[inline(always)]
-    pub(crate) const fn run_to_make_below(self, level: Level, shift: u32) -> usize {
-        let run = self.run_shift_below(level);
+    pub(crate) const fn run_to_make_of(self, level: Level, shift: u32) -> usize {
+        let run = self.run_shift(level);
         if shift + run > self.largest as u32 { 1 } else { 1 << run }
     }
 
@@ -513,10 +531,7 @@ impl Geometry {
         let mut level = self.first_leaf_level();
         let mut entry_shift = self.level_shift(level);
         loop {
-            let run_shift = match level.0 == self.root.0 {
-                true => self.contiguous_entries(level).trailing_zeros(),
-                false => self.run_shift_below(level),
-            };
+            let run_shift = self.run_shift(level);
             let shift = entry_shift + run_shift;
             if run_shift != 0 && shift <= largest {
                 found.sizes[found.count] = LeafSize { level, contiguous: true, shift, entry_shift };
@@ -593,15 +608,13 @@ mod tests {
         assert_eq!(sizes(g(K64, 52, Lpa)), [4096 * G, 16 * G, 512 * M, 2 * M, 64 * K]);
     }
 
-    /// Both ways to ask for a run that is made: by the level, and by what a table's entries span.
     #[test]
     fn runs_are_made_up_to_the_largest_leaf() {
         for all in [g(Granule::K4, 48, OaFormat::Bits48), g(Granule::K16, 47, OaFormat::Bits48)] {
             for size in all.leaf_sizes().iter() {
                 let g = all.with_largest_leaf(size.bytes().trailing_zeros());
                 for level in (2..=3).map(Level::new) {
-                    let members = g.run_to_make_below(level, g.level_shift(level));
-                    assert_eq!(members, g.run_to_make(level));
+                    let members = g.run_to_make(level);
                     let sizes = g.leaf_sizes();
                     let run = sizes.iter().find(|s| s.level == level && s.contiguous).unwrap();
                     assert_eq!(members > 1, run.bytes() <= size.bytes(), "{g:?} {level:?}");

@@ -163,7 +163,7 @@ impl Tlbi {
     /// [`OaFormat::Lpa2`], single pages come first, up to a multiple of 64K.
     ///
     /// No invalidation names an address outside the range or beyond the end of the address space.
-    #[inline]
+    #[inline(always)]
     pub fn cover(
         geometry: Geometry,
         first: Va,

@@ -35,8 +35,6 @@ pub(crate) struct MapState {
     fixed_root: AtomicBool,
     /// log2 of the bytes that an entry of the root spans.
     root_shift: u8,
-    first_leaf: Level,
-    page_shift: u8,
     policy: AtomicU8,
     write_execute: AtomicBool,
     hardware_updates: AtomicBool,
@@ -79,9 +77,7 @@ impl MapState {
         self.root = AtomicU64::new(root.0);
         (self.geometry, self.half, self.base) = (geometry, half, geometry.base(half));
         self.owned = Span { first: self.base, last: self.base + ((1 << geometry.va_bits()) - 1) };
-        self.first_leaf = geometry.first_leaf_level();
         self.root_shift = geometry.level_shift(geometry.root()) as u8;
-        self.page_shift = geometry.page_shift() as u8;
         self.set_policy(Policy::Fixed);
         self.shares[0].counters.include(stats);
     }
@@ -96,9 +92,7 @@ impl MapState {
         base: 0,
         owned: Span { first: 0, last: 0 },
         fixed_root: AtomicBool::new(false),
-        first_leaf: Level::new(0),
         root_shift: 0,
-        page_shift: 0,
         policy: AtomicU8::new(0),
         write_execute: AtomicBool::new(false),
         hardware_updates: AtomicBool::new(false),
@@ -229,7 +223,7 @@ impl MapState {
     /// Returns true if an entry at a level is a leaf, valid or present-invalid.
     #[inline(always)]
     pub(crate) const fn is_leaf(&self, entry: Descriptor, level: Level) -> bool {
-        entry.is_leaf_from(self.first_leaf, level)
+        entry.is_leaf(self.geometry, level)
     }
 
     /// Returns the policy for leaves in use that would have to change their size.
@@ -293,11 +287,11 @@ impl MapState {
     ///
     /// The range is not page-aligned, or is not in the half.
     pub(crate) fn span(&self, va: Va, pages: u64) -> Result<Option<Span>, ChangeError> {
-        let (va_bits, page) = (self.geometry.va_bits(), self.page_shift);
+        let (va_bits, page) = (self.geometry.va_bits(), self.geometry.page_shift());
         if va.0 & ((1 << page) - 1) != 0 {
             return Err(ChangeError::Unaligned(Unaligned::Va(va)));
         }
-        let (all, before) = (1u64 << (va_bits - u32::from(page)), va.0.wrapping_sub(self.base) >> page);
+        let (all, before) = (1u64 << (va_bits - page), va.0.wrapping_sub(self.base) >> page);
         if before > all || pages > all - before {
             return Err(ChangeError::OutsideHalf { va, pages });
         }
@@ -310,7 +304,7 @@ impl MapState {
     /// Returns true for the first address of a page of the half.
     #[inline(always)]
     pub(crate) const fn is_page(&self, va: Va) -> bool {
-        let (within, before) = ((1 << self.page_shift) - 1, va.0.wrapping_sub(self.base));
+        let (within, before) = ((1 << self.geometry.page_shift()) - 1, va.0.wrapping_sub(self.base));
         va.0 & within == 0 && before >> self.geometry.va_bits() == 0
     }
 

@@ -338,7 +338,7 @@ impl<'a, P: Platform> Copy<'a, P> {
     /// Copies entries of a page table from the one at `first` on. Runs become single pages, except for those that keep
     /// their size.
     fn copy(&self, from: &Table, first: usize, to: &mut [u64]) -> Result<(), RepaintError> {
-        let members = self.locked.geometry.run_below(Level::PAGE);
+        let members = self.locked.geometry.contiguous_entries(Level::PAGE);
         let last = from.span_of(first + to.len() - 1).last;
         let keeps = self.keep.iter().any(|keep| keep.0.0 <= last && from.va(first) <= keep.1.0);
         let mut tally = Tally::default();
@@ -358,7 +358,7 @@ impl<'a, P: Platform> Copy<'a, P> {
 /// Returns the entries of a page table that contain a span, in whole runs.
 fn part(table: &Table, span: Span, g: Geometry) -> Range<usize> {
     // A run has a multiple of eight members.
-    let members = g.run_below(Level::PAGE);
+    let members = g.contiguous_entries(Level::PAGE);
     let (first, last) = table.entries_of(span, g);
     first & !(members - 1)..(last | (members - 1)) + 1
 }
