@@ -10,6 +10,8 @@ fn main() {
         let max_page = [4, 16, 64].into_iter().find(fixed).unwrap_or(64) << 10;
         println!("cargo::rustc-link-arg-bins=--defsym=MAX_PAGE={max_page}");
         println!("cargo::rustc-link-arg-bins=-T{here}/image.ld");
+        // Generic functions that differ in their types alone are one: the compiler merges only those that call the same.
+        println!("cargo::rustc-link-arg-bins=--icf=all");
         // For flatten: the words that hold addresses of the image, which EFI firmware relocates.
         println!("cargo::rustc-link-arg-bins=--emit-relocs");
     }
