@@ -35,7 +35,7 @@ const PAGES: &str = "docs/benchmarks";
 ///
 /// # Errors
 ///
-/// A boot fails, a figure has grown by more than 2%, or a file cannot be read or written.
+/// A boot fails, a figure has grown by more than 2% or is above its budget, or a file cannot be read or written.
 pub(crate) fn run(args: &[String]) -> Result<(), String> {
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let machine = Machine::new()?;
@@ -113,8 +113,12 @@ fn images(machine: &Machine) -> Result<BTreeMap<Option<PageSize>, Image>, String
 
 fn sizes(machine: &Machine) -> Result<(), String> {
     let results = boot_all(machine, &boots::choosing())?;
-    print!("{}", choosing::section(&results, &images(machine)?));
-    Ok(())
+    let section = choosing::section(&results, &images(machine)?);
+    print!("{section}");
+    match choosing::missed(&section) {
+        0 => Ok(()),
+        missed => Err(format!("{missed} figures are above their budgets, marked \"no\".")),
+    }
 }
 
 fn report(machine: &Machine) -> Result<(), String> {

@@ -41,15 +41,23 @@ impl Segments {
     }
 }
 
+/// What stands beside a figure that is above its budget.
+const NOT_MET: &str = "**no**";
+
+/// Returns the number of figures in the section that are above their budgets.
+pub(crate) fn missed(section: &str) -> usize {
+    section.matches(NOT_MET).count()
+}
+
 /// The most that a figure may exceed that of the image for one page size.
 struct Target {
     what: &'static str,
     percent: f64,
 }
 
-const CREATE: Target = Target { what: "create", percent: 2.0 };
+const CREATE: Target = Target { what: "create", percent: 1.0 };
 const CHANGE: Target = Target { what: "protect and split", percent: 10.0 };
-const TEXT: Target = Target { what: "text", percent: 1.0 };
+const TEXT: Target = Target { what: "text", percent: 1.5 };
 const HELD: Target = Target { what: "RAM held", percent: 0.5 };
 
 impl Target {
@@ -64,7 +72,7 @@ impl Target {
     /// Returns the budget, and "yes" if `all` is within it.
     fn verdict(&self, one: u64, all: u64) -> [String; 2] {
         let met = all as f64 <= one as f64 * (1.0 + self.percent / 100.0);
-        [format!("+{}%", self.percent), if met { "yes" } else { "**no**" }.to_owned()]
+        [format!("+{}%", self.percent), if met { "yes" } else { NOT_MET }.to_owned()]
     }
 }
 
@@ -170,15 +178,29 @@ mod tests {
 
     #[test]
     fn a_target_is_met_up_to_its_percentage() {
-        assert_eq!(CREATE.verdict(1000, 1020), ["+2%", "yes"]);
-        assert_eq!(CREATE.verdict(1000, 1021), ["+2%", "**no**"]);
+        assert_eq!(CREATE.verdict(1000, 1010), ["+1%", "yes"]);
+        assert_eq!(CREATE.verdict(1000, 1011), ["+1%", "**no**"]);
         assert_eq!(HELD.verdict(1000, 900), ["+0.5%", "yes"]);
+    }
+
+    #[test]
+    fn what_is_above_a_budget_is_counted() {
+        let image = |text| Image {
+            segments: Segments { text, rodata: 0, data: 0, bss: 0 },
+            file: 0,
+            held: BTreeMap::new(),
+        };
+        let count = |all| {
+            let images = [(None, image(all)), (Some(PageSize::K4), image(1000))];
+            missed(&section(&Results(BTreeMap::new()), &images.into()))
+        };
+        assert_eq!([1014, 1016].map(count), [0, 1]);
     }
 
     #[test]
     fn changes_have_targets_and_walks_have_none() {
         let percent = |name| Target::of_window(name).map(|target| target.percent);
         let targets = ["create", "protect_l2", "split_to_pages", "walk"].map(percent);
-        assert_eq!(targets, [Some(2.0), Some(10.0), Some(10.0), None]);
+        assert_eq!(targets, [Some(1.0), Some(10.0), Some(10.0), None]);
     }
 }
