@@ -151,7 +151,7 @@ fn cells(row: &Row) -> Vec<String> {
     let mut cells = vec![
         format!("{} GiB{larger}", row.case.plan.bytes / GIB),
         format!("{}", (row.case.tables() as u64 * page) >> 10),
-        format!("{:.1}", row.memset.median() / 1e3),
+        row.memset.times(1e-3).to_string(),
         row.to_ideal.to_string(),
     ];
     cells.extend(row.to_memset.iter().map(cell));
@@ -240,7 +240,8 @@ fn limits(to: &mut Document, row: &Row) {
     let bars: Vec<_> = medians.collect();
     let best = bars[1..].iter().min_by(|a, b| a.1.total_cmp(&b.1)).expect("another library");
     let others = format!("{:.1} ({}); {} when the limit was set", best.1, best.0, limit.known);
-    to.target([limit.what.to_owned(), limit.most.to_string(), cell(&row.to_memset[0]), others]);
+    let spread = row.memset.times(1.0 / row.memset.median()).to_string();
+    to.target([limit.what.to_owned(), limit.most.to_string(), cell(&row.to_memset[0]), spread, others]);
     let (title, most) = (format!("64 GiB: {}", limit.what), Some(("at most".to_owned(), limit.most)));
     let unit = "multiples of memset of the same tables";
     to.plot(limit.plot, &title, report::bars(&title, unit, &bars, most));

@@ -15,6 +15,11 @@ impl Samples {
         self.at(0.5)
     }
 
+    /// Returns all samples times a positive factor.
+    pub(crate) fn times(&self, factor: f64) -> Self {
+        Self(self.0.iter().map(|sample| sample * factor).collect())
+    }
+
     /// Returns the value below which this part of the samples lies.
     fn at(&self, part: f64) -> f64 {
         self.0[((self.0.len() - 1) as f64 * part).round() as usize]
@@ -37,5 +42,6 @@ mod tests {
         let samples = Samples::new((0..=10).rev().map(f64::from).collect());
         assert_eq!(samples.median(), 5.0);
         assert_eq!(samples.to_string(), "5.00 (1.00-9.00)");
+        assert_eq!(samples.times(0.5).to_string(), "2.50 (0.50-4.50)");
     }
 }
