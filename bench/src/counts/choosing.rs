@@ -41,7 +41,7 @@ impl Segments {
     }
 }
 
-/// What stands beside a figure that is above its budget.
+/// The verdict on a figure that is above its budget.
 const NOT_MET: &str = "**no**";
 
 /// Returns the number of figures in the section that are above their budgets.
