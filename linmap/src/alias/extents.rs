@@ -108,7 +108,7 @@ impl<P: Platform> LeafVisitor<P> for Walk<'_> {
 }
 
 /// Returns the number of entries, from one on and up to the last, that map consecutive physical memory with equal
-/// attributes.
+/// attributes, in runs or not.
 fn consecutive<P: Platform>(
     locked: &Locked<'_, P>,
     table: &Table,
@@ -118,10 +118,15 @@ fn consecutive<P: Platform>(
     let step = 1 << table.shift;
     let is_alone = table.level != Level::PAGE || first == Descriptor::HOLE || index == last;
     // Pages that lie apart cost no more than this.
-    if is_alone || locked.load(table, index + 1).0 != first.0.wrapping_add(step) {
+    if is_alone || !is_next(locked.load(table, index + 1), first.0.wrapping_add(step)) {
         return 1;
     }
     series(locked, table, (index, last), first)
+}
+
+/// Returns true if an entry is the next of a series, in a run or not.
+fn is_next(entry: Descriptor, next: u64) -> bool {
+    Descriptor(entry.0 ^ next).without_contiguous() == Descriptor::HOLE
 }
 
 /// Returns the same for a page that is not the last.
@@ -132,26 +137,29 @@ fn series<P: Platform>(
     (index, last): (usize, usize),
     first: Descriptor,
 ) -> usize {
-    let (step, mut next, mut end) = (1 << table.shift, first.0, index);
-    let one = |end: usize, next: u64| end <= last && locked.load(table, end).0 == next;
-    if !index.is_multiple_of(2) {
-        (next, end) = (next.wrapping_add(step), index + 1);
+    let step = 1 << table.shift;
+    let value = |at: usize| first.0.wrapping_add(step * (at - index) as u64);
+    let is_next = |at: usize| at <= last && is_next(locked.load(table, at), value(at));
+    let mut end = index + (index & 1);
+    end = locked.series_by_vectors::<2>(table, (end, last + 1), (value(end), step)).end;
+    // A run begins and ends at a multiple of eight.
+    while !end.is_multiple_of(8) && is_next(end) {
+        end += 1;
     }
-    let start = end;
-    end = locked.series_by_vectors::<4>(table, (end, last + 1), next, step);
-    next = next.wrapping_add(step.wrapping_mul((end - start) as u64));
-    for _ in 0..(last + 1 - end) / 8 {
-        let mut eight = next;
-        if !locked.eight(table, end, (&mut eight, step)) {
-            break;
+    if end.is_multiple_of(8) {
+        for _ in 0..(last + 1).saturating_sub(end) / 8 {
+            let contiguous = (locked.load(table, end).0 ^ first.0) & Descriptor::HOLE.with_contiguous().0;
+            if !locked.eight(table, end, (&mut (value(end) ^ contiguous), step)) {
+                break;
+            }
+            end += 8;
         }
-        (next, end) = (eight, end + 8);
     }
-    while one(end, next) {
-        (next, end) = (next.wrapping_add(step), end + 1);
+    while is_next(end) {
+        end += 1;
     }
     let bits = in_place_bits(locked.geometry.oa_format());
-    if (first.0 ^ next.wrapping_sub(step)) >> bits != 0 {
+    if (first.0 ^ value(end - 1)) >> bits != 0 {
         // Beyond that address, the format moves high address bits to another field, so addition does not give the next
         // entry.
         let within = first.0 & ((1 << bits) - 1);

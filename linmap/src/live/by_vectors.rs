@@ -5,12 +5,24 @@
 //! without vectors, and for a processor that is not this one. Where the compiler uses vector registers itself, its own loops
 //! are as good.
 
+#[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
+use crate::format::Descriptor;
 use crate::live::locked::Locked;
 use crate::platform::Platform;
 use crate::read::Table;
 
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
-use crate::platform::arm64::{flip_entries_by_vectors, turns_in_series_by_vectors};
+use crate::platform::arm64::{Turns, flip_entries_by_vectors, turns_in_series_by_vectors};
+
+/// How far entries continue a series, as far as it was looked at by vectors.
+pub(crate) struct InSeries {
+    /// The index up to which they are as expected.
+    pub(crate) end: usize,
+    /// True if one of the entries that follow is not.
+    pub(crate) differs: bool,
+    /// True if they are, but have not all the contiguous bit of the first.
+    pub(crate) mixed: bool,
+}
 
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
 impl<P: Platform> Locked<'_, P> {
@@ -21,25 +33,35 @@ impl<P: Platform> Locked<'_, P> {
         P::OFFERS_VECTORS && is_plain && self.platform.has_vectors()
     }
 
-    /// Compares entries, from one on and before another, with `first`, `first + step` and so on, `N` eights at a time. Returns
-    /// the index up to which they are as expected, as far as it has looked.
+    /// Compares entries, from one on and before another, with `first`, `first + step` and so on, in all but the contiguous bit, `N`
+    /// sixteens at a time. Returns how far it has come.
     #[inline(always)]
     pub(crate) fn series_by_vectors<const N: usize>(
         &self,
         table: &Table,
         (index, end): (usize, usize),
-        first: u64,
-        step: u64,
-    ) -> usize {
-        if !self.has_vectors(table) {
-            return index;
+        (first, step): (u64, u64),
+    ) -> InSeries {
+        let turns = (end - index) / (16 * N);
+        // The lower half of a descriptor is counted up. Most series end before it is full.
+        let room = (1 << 32) - (first & u64::from(u32::MAX) & step.wrapping_neg());
+        let most = if step == 0 { turns } else { (room >> step.trailing_zeros()) as usize / (16 * N) };
+        let turns = turns.min(most);
+        // Entries are taken apart from their lowest 16 bits on.
+        if turns == 0 || cfg!(target_endian = "big") || !self.has_vectors(table) {
+            return InSeries { end: index, differs: false, mixed: false };
         }
         // SAFETY: the table is live and has these entries, and its memory is plain. The caller holds the locks of what
-        // they translate, so nothing writes meanwhile.
-        let turns = unsafe {
-            turns_in_series_by_vectors::<N>(table.words.add(index), (end - index) / (8 * N), first, step)
+        // they translate, so nothing writes meanwhile. So many entries have the same upper half.
+        let Turns { same, others } = unsafe {
+            turns_in_series_by_vectors::<N>(
+                table.words.add(index),
+                turns,
+                (first, step),
+                Descriptor::HOLE.with_contiguous().0,
+            )
         };
-        index + turns * 8 * N
+        InSeries { end: index + same * 16 * N, differs: same < turns, mixed: others }
     }
 
     /// Flips bits of entries, from one on and before another. Returns the index of the first that still has its old bits.
@@ -62,10 +84,9 @@ impl<P: Platform> Locked<'_, P> {
         &self,
         _: &Table,
         (index, _): (usize, usize),
-        _: u64,
-        _: u64,
-    ) -> usize {
-        index
+        _: (u64, u64),
+    ) -> InSeries {
+        InSeries { end: index, differs: false, mixed: false }
     }
 
     #[inline(always)]

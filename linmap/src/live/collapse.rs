@@ -147,7 +147,12 @@ impl<P: Platform> Collapse<'_, '_, P> {
         let alone = self.locked.covers(table.span_of_all(g)).is_ok();
         let (entries, mut index, mut all) = (g.entries(table.level), 0, 0);
         if alone {
-            index = self.locked.series_by_vectors::<8>(&table, (0, entries), raw.0, step);
+            let compared = self.locked.series_by_vectors::<4>(&table, (0, entries), (raw.0, step));
+            if compared.differs {
+                return None;
+            }
+            index = compared.end;
+            all = if compared.mixed { Descriptor::HOLE.with_contiguous().0 } else { 0 };
         }
         let mut expected = raw.0.wrapping_add(step.wrapping_mul(index as u64));
         while index < entries {
@@ -222,11 +227,11 @@ impl<P: Platform> Collapse<'_, '_, P> {
     fn count(&mut self, table: &Table, runs: bool) {
         let entries = self.locked.geometry.entries(table.level);
         let members = if runs { self.locked.geometry.contiguous_entries(table.level) } else { entries };
-        for first in (0..entries).step_by(members) {
-            // Either all members of a run are in the table, or none.
-            let contiguous = self.locked.load(table, first).is_contiguous();
-            self.locked.counters().leaves(table.level, contiguous, -(members as i64));
-        }
+        // Either all members of a run are in the table, or none.
+        let is_run = |&first: &usize| self.locked.load(table, first).is_contiguous();
+        let in_runs = (0..entries).step_by(members).filter(is_run).count() * members;
+        self.locked.counters().leaves(table.level, true, -(in_runs as i64));
+        self.locked.counters().leaves(table.level, false, in_runs as i64 - entries as i64);
     }
 
     /// Turns leaves of a table into contiguous runs where possible.

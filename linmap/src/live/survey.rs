@@ -42,7 +42,7 @@ impl Survey {
         self.differs |= other.differs || other.first.is_some_and(|other| other != first);
     }
 
-    /// Adds leaves that differ only in their addresses, from one entry of a table to another, both included.
+    /// Adds leaves that differ only in their addresses and runs, from one entry of a table to another, both included.
     ///
     /// # Errors
     ///
@@ -73,8 +73,9 @@ impl Survey {
             return Ok(());
         }
         // If they are in runs, the runs that have the first and the last.
-        let members = locked.run(table, old).unwrap_or(1);
-        let (from, to) = (table.run_of(first, members).first, table.run_of(last, members).last);
+        let end = if last == first { old } else { locked.load(table, last) };
+        let run = |index, entry| table.run_of(index, locked.run(table, entry).unwrap_or(1));
+        let (from, to) = (run(first, old).first, run(last, end).last);
         if span.covers(from, to) {
             self.in_place = true;
             return Ok(());
@@ -83,7 +84,7 @@ impl Survey {
         self.in_place |= last - first > 1;
         self.size(locked, span, (table, first, first), old);
         if last != first {
-            self.size(locked, span, (table, first, last), old);
+            self.size(locked, span, (table, first, last), end);
         }
         Ok(())
     }

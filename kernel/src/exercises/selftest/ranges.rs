@@ -55,6 +55,7 @@ impl Test<'_> {
             }
         }
         tally.add("what is partly right already", self.start, self.partly());
+        tally.add("one page of a table that differs", self.start, self.one_differs());
         let ends = self.system.memory.scratch.ends;
         for (what, end) in ["the first page of RAM", "the last page of RAM"].into_iter().zip(ends) {
             if let Some(va) = end.and_then(|pa| self.system.memory.layout.va(pa)) {
@@ -95,6 +96,32 @@ impl Test<'_> {
         Self::judge(&probed, Access::ReadWrite, "writable")?;
         expect(self.stats() == before, "not the leaves that it had")?;
         self.counted()
+    }
+
+    /// A page that differs from all others of its table, wherever it is, keeps the table.
+    fn one_differs(&self) -> Result<(), Wrong> {
+        let (before, pages) = (self.stats(), 1 << self.system.geometry.index_bits());
+        let table = Span { va: self.start, pages };
+        if !self.has(table) || self.is_refused(Span { pages: 1, ..table }) {
+            return Ok(());
+        }
+        // While others are parked, eight will do.
+        let tries = if self.system.space.policy() == Policy::Live { pages.min(512) } else { 8 };
+        let apart = pages / tries;
+        for n in 0..tries {
+            let va = Va(table.va.0 + (n * apart + n % apart) * self.page());
+            let after = Va(table.va.0 + (va.0 - table.va.0 + self.page()) % (pages * self.page()));
+            let page = Span { va, pages: 1 };
+            Self::fill(&only(va))?;
+            Self::fill(&only(after))?;
+            done("read-only", self.protect(page, Change::READ_ONLY))?;
+            self.collapse(table.va, table.pages)?;
+            Self::judge(&only(va), Access::ReadOnly, "after a collapse beside it")?;
+            Self::judge(&only(after), Access::ReadWrite, "after a collapse of it")?;
+            done("writable", self.protect(page, Change::WRITABLE))?;
+        }
+        self.collapse(table.va, table.pages)?;
+        expect(self.stats() == before, "not the leaves that it had")
     }
 
     /// Makes a span read-only, invalid, both, and restores it; then collapses.

@@ -5,6 +5,7 @@
 //! keeps nothing in vector registers, need not know which of them change.
 
 use core::arch::asm;
+use core::mem::MaybeUninit;
 
 /// The first eight entries in v0 to v3, and eight steps in each half of v4.
 macro_rules! first_eight {
@@ -161,58 +162,99 @@ pub(crate) fn write_holes_by_vectors(slots: &mut [u64]) {
     }
 }
 
-/// Compares entries with `first`, `first + step` and so on, so many turns of `N` eights at the most: three instructions for two
-/// entries, and a load for eight. Returns the number of turns that are as expected, those before the first that is not.
+/// The result of a comparison with a series.
+pub(crate) struct Turns {
+    /// The number of turns that are as expected, those before the first that is not.
+    pub(crate) same: usize,
+    /// True if some of the entries that were looked at differ in bits that do not count.
+    pub(crate) others: bool,
+}
+
+/// Compares entries with `first`, `first + step` and so on, so many turns of `N` sixteens at the most, in all bits but `besides`,
+/// which are some of the highest 16: 1.4 instructions an entry.
+///
+/// LD4 takes eight entries apart, into vectors of their lowest 16 bits, of the next and so on. Of sixteen entries, only the second
+/// lowest 16 bits are others than those of the sixteen before. So there are two additions for sixteen, and not eight.
+///
+/// Each 16 bits are read by an access of their own (B2.2.1, elements). So nothing may write meanwhile; walkers do not, as the
+/// platform promises ([`Hardware`](crate::Hardware)).
 ///
 /// # Safety
 ///
-/// `words` has so many entries, which nothing else writes meanwhile, and is aligned to 8 bytes.
+/// `words` has so many entries, which nothing else writes meanwhile, and is aligned to 8 bytes. All of them have the same highest
+/// 32 bits if they are as expected. `step` is 0, or a power of 2 and at least 4K.
 #[inline(always)]
 pub(crate) unsafe fn turns_in_series_by_vectors<const N: usize>(
     words: *const u64,
     turns: usize,
-    first: u64,
-    step: u64,
-) -> usize {
-    if turns == 0 {
-        return 0;
-    }
-    let left: usize;
-    // SAFETY: reads the entries by the caller's promise, and changes vector registers that nothing else uses.
+    (first, step): (u64, u64),
+    besides: u64,
+) -> Turns {
+    let mut sixteen = MaybeUninit::<[u64; 16]>::uninit();
+    let (left, others): (usize, u64);
+    // SAFETY: reads the entries by the caller's promise, writes an array and reads it, and changes vector registers that nothing
+    // else uses.
     unsafe {
         asm!(
             first_eight!(),
-            "movi v5.2d, #0",
+            "st1 {{v0.2d, v1.2d, v2.2d, v3.2d}}, [{sixteen}], #64",
+            go_on!(),
+            "st1 {{v0.2d, v1.2d, v2.2d, v3.2d}}, [{sixteen}]",
+            "ld4 {{v4.8h, v5.8h, v6.8h, v7.8h}}, [{sixteen}]",
+            "sub {sixteen}, {sixteen}, #64",
+            "ld4 {{v0.8h, v1.8h, v2.8h, v3.8h}}, [{sixteen}]",
+            "dup v6.8h, {rise:w}",
+            "dup v7.8h, {besides:w}",
+            // All differences, those of the highest 16 bits apart.
+            "movi v24.2d, #0",
+            "movi v25.2d, #0",
             "2:",
-            ".rept {eights}",
-            "ld1 {{v16.2d, v17.2d, v18.2d, v19.2d}}, [{next}], #64",
+            ".rept {sixteens}",
+            "ld4 {{v16.8h, v17.8h, v18.8h, v19.8h}}, [{next}], #64",
+            "ld4 {{v20.8h, v21.8h, v22.8h, v23.8h}}, [{next}], #64",
             "eor v16.16b, v16.16b, v0.16b",
             "eor v17.16b, v17.16b, v1.16b",
             "eor v18.16b, v18.16b, v2.16b",
             "eor v19.16b, v19.16b, v3.16b",
+            "eor v20.16b, v20.16b, v4.16b",
+            "eor v21.16b, v21.16b, v5.16b",
+            "eor v22.16b, v22.16b, v2.16b",
+            "eor v23.16b, v23.16b, v3.16b",
             "orr v16.16b, v16.16b, v17.16b",
-            "orr v18.16b, v18.16b, v19.16b",
-            "orr v5.16b, v5.16b, v16.16b",
-            "orr v5.16b, v5.16b, v18.16b",
-            go_on!(),
+            "orr v18.16b, v18.16b, v20.16b",
+            "orr v21.16b, v21.16b, v22.16b",
+            "orr v19.16b, v19.16b, v23.16b",
+            "orr v16.16b, v16.16b, v18.16b",
+            "orr v24.16b, v24.16b, v21.16b",
+            "orr v25.16b, v25.16b, v19.16b",
+            "orr v24.16b, v24.16b, v16.16b",
+            "add v1.8h, v1.8h, v6.8h",
+            "add v5.8h, v5.8h, v6.8h",
             ".endr",
-            "umaxp v16.4s, v5.4s, v5.4s",
+            "bic v16.16b, v25.16b, v7.16b",
+            "orr v16.16b, v16.16b, v24.16b",
+            "umaxp v16.4s, v16.4s, v16.4s",
             "fmov {differs}, d16",
             "cbnz {differs}, 3f",
             "subs {left}, {left}, #1",
             "b.ne 2b",
             "3:",
-            eights = const N,
+            "umaxp v25.4s, v25.4s, v25.4s",
+            "fmov {differs}, d25",
+            sixteens = const N,
             first = inout(reg) first => _,
             step = in(reg) step,
             twice = in(reg) step.wrapping_mul(2),
+            rise = in(reg) step >> 12,
+            besides = in(reg) besides >> 48,
+            sixteen = inout(reg) sixteen.as_mut_ptr() => _,
             next = inout(reg) words => _,
             left = inout(reg) turns => left,
-            differs = out(reg) _,
-            options(nostack, readonly),
+            differs = out(reg) others,
+            options(nostack),
         );
     }
-    turns - left
+    Turns { same: turns - left, others: others != 0 }
 }
 
 /// Flips bits of so many eights of entries: a load, a store and four instructions for eight. Each entry is read and written by
