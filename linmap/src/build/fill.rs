@@ -81,6 +81,7 @@ impl<M: Memory> Fills<M> {
     #[inline]
     pub(crate) fn series(self, slots: &mut [u64], first: u64, step: u64) {
         match slots {
+            [] => {}
             // A block among contiguous runs, or a page that has no neighbour.
             [slot] => *slot = first,
             _ if self.by_vectors() => fill_by_vectors(slots, first, step),

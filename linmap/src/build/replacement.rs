@@ -11,6 +11,10 @@ use crate::format::{Attributes, Descriptor, Geometry, LeafChange, Level, Span, T
 use crate::platform::{Frame, Memory};
 use crate::read::Table;
 
+/// More entries than this are filled with the change in them. Fewer are changed afterwards: a fill in three parts takes 100
+/// instructions more.
+const LONG: usize = 64;
+
 /// The split of a leaf, with a change of the part of it that lies within the span.
 pub(crate) struct Replacement<'m, M> {
     /// The memory that provides tables.
@@ -47,9 +51,9 @@ impl<M: Memory> Replacement<'_, M> {
         let Some(mut frame) = self.memory.take() else { return Err(OutOfFrames(0)) };
         let slots = self.memory.slots(&mut frame);
         let part = Part::of(self.span, &table, slots.len());
-        self.fill(&table, slots, old.child(above.level, false), &part);
+        let filled = self.fill(&table, slots, old.child(above.level, false), &part);
         self.counters.table();
-        let changed = self.change(&table, slots, &part);
+        let changed = if filled { Ok(()) } else { self.change(&table, slots, &part) };
         let link = Descriptor::link(frame.into_pa(), self.geometry).with(self.attributes(old, above.level));
         match changed {
             Ok(()) => Ok(link),
@@ -113,16 +117,15 @@ impl<M: Memory> Replacement<'_, M> {
     }
 
     /// Fills a new table with the leaf's content, starting with the entry `first`: in runs, except for runs that are
-    /// partly in the span.
+    /// partly in the span. Returns true if the part has the change already.
     #[inline(always)]
-    fn fill(&self, table: &Table, slots: &mut [u64], first: Descriptor, part: &Part) {
-        let fills = Fills::of(self.memory);
-        let (step, members) = (1 << table.shift, self.geometry.run_to_make_of(table.level, table.shift));
+    fn fill(&self, table: &Table, slots: &mut [u64], first: Descriptor, part: &Part) -> bool {
+        let members = self.geometry.run_to_make_of(table.level, table.shift);
         if members == 1 {
-            fills.table(slots, first.0, step);
-            return self.counters.leaves(table.level, false, slots.len() as i64);
+            self.counters.leaves(table.level, false, slots.len() as i64);
+            return self.series(table, slots, first, part);
         }
-        fills.table(slots, first.with_contiguous().0, step);
+        let filled = self.series(table, slots, first.with_contiguous(), part);
         // Dissolves the runs that contain the ends of the part, or all runs in between, too.
         let (begins, ends) = (part.first & !(members - 1), part.last & !(members - 1));
         let cut = (
@@ -141,12 +144,40 @@ impl<M: Memory> Replacement<'_, M> {
         };
         self.counters.leaves(table.level, true, (slots.len() - plain) as i64);
         self.counters.leaves(table.level, false, plain as i64);
+        filled
+    }
+
+    /// Fills a new table with entries in arithmetic progression. Returns true if those of a long part have the change.
+    #[inline(always)]
+    fn series(&self, table: &Table, slots: &mut [u64], first: Descriptor, part: &Part) -> bool {
+        let (fills, step) = (Fills::of(self.memory), 1 << table.shift);
+        let mut new = Descriptor::HOLE;
+        if part.last - part.first >= LONG && !self.splits(table, part) {
+            new = self.change.of(first, table.level);
+        }
+        if new == Descriptor::HOLE {
+            fills.table(slots, first.0, step);
+            return false;
+        }
+        let at = |first: Descriptor, index: usize| first.0.wrapping_add(step * index as u64);
+        let (before, rest) = slots.split_at_mut(part.first);
+        let (within, after) = rest.split_at_mut(part.last + 1 - part.first);
+        fills.series(before, first.0, step);
+        fills.series(within, at(new, part.first), step);
+        fills.series(after, at(first, part.last + 1), step);
+        true
+    }
+
+    /// Returns true if some entries of a part become tables.
+    #[inline(always)]
+    fn splits(&self, table: &Table, part: &Part) -> bool {
+        table.level != Level::PAGE && (self.pages || part.is_cut(table.shift))
     }
 
     /// Changes the part of a new table that lies within the span.
     #[inline(always)]
     fn change(&self, table: &Table, slots: &mut [u64], part: &Part) -> Result<(), OutOfFrames> {
-        if table.level == Level::PAGE || !(self.pages || part.is_cut(table.shift)) {
+        if !self.splits(table, part) {
             self.edit_alike(table, &mut slots[part.first..=part.last]);
             return Ok(());
         }
