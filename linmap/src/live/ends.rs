@@ -1,6 +1,8 @@
 //! The two ends of a range that changes: the leaves and contiguous runs that contain them are cut, so that the change
 //! affects whole leaves only.
 
+use core::slice::from_ref;
+
 use crate::format::{Geometry, LeafChange, Level, Span};
 use crate::live::locked::Locked;
 use crate::live::resize::Resize;
@@ -70,12 +72,11 @@ impl<'a, P: Platform> Ends<'a, P> {
         {
             last.dissolves = None;
         }
-        match resizes {
-            [Some(first), Some(last)] => {
-                Resize::all::<P, 4>(locked, (policy, in_use.is_some()), &[first, last], true)?;
-            }
+        let policies = (policy, in_use.is_some());
+        match &resizes {
+            [Some(first), Some(last)] => Resize::all::<P, 4>(locked, policies, &[*first, *last], true)?,
             [Some(one), None] | [None, Some(one)] => {
-                Resize::all::<P, 4>(locked, (policy, in_use.is_some()), &[one], true)?;
+                Resize::all::<P, 4>(locked, policies, from_ref(one), true)?;
             }
             [None, None] => {}
         }

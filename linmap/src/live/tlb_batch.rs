@@ -65,11 +65,17 @@ impl TlbBatch {
     }
 
     /// Notes what is left to a flush, if that is so. The holder has the locks of all of it.
+    #[inline(always)]
     pub(crate) fn leave<P: Platform>(&mut self, locked: &Locked<'_, P>) {
         if self.later {
-            self.ranges[..self.used].iter().for_each(|range| locked.state.leave_pending::<P>(*range));
-            self.used = 0;
+            self.leave_all(locked);
         }
+    }
+
+    #[cold]
+    fn leave_all<P: Platform>(&mut self, locked: &Locked<'_, P>) {
+        self.ranges[..self.used].iter().for_each(|range| locked.state.leave_pending::<P>(*range));
+        self.used = 0;
     }
 
     /// Makes the stores visible, invalidates, and waits until the invalidations are complete on all CPUs. If they are left to
@@ -90,10 +96,10 @@ impl TlbBatch {
         }
         let mut issued = 0;
         for range in &self.ranges[..self.used] {
-            for op in self.cover(range, geometry, range_tlbi) {
+            self.cover(range, geometry, range_tlbi).for_each(|op| {
                 hardware.tlbi(op, geometry);
                 issued += 1;
-            }
+            });
         }
         counters.invalidated(issued);
     }
