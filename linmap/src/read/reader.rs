@@ -139,8 +139,8 @@ impl<'m, M: Memory> Live<'m, M> {
         next.max(index + 1)
     }
 
-    /// Returns the index after the last entry, from one on and up to `last`, that is known to be `entry`, which is the first, or
-    /// that plus a multiple of `step`, in sequence. More are looked at by eights.
+    /// Returns the index after the last entry, from one on and up to `last`, that is `entry`, which is the first, or that plus a
+    /// multiple of `step`, in sequence.
     #[inline(always)]
     pub(crate) fn series(
         &self,
@@ -148,19 +148,38 @@ impl<'m, M: Memory> Live<'m, M> {
         (index, last): (usize, usize),
         (entry, step): (Descriptor, u64),
     ) -> usize {
-        let (mut next, mut expected) = (index, entry.0);
+        let (mut next, mut expected) = (index + 1, entry.0.wrapping_add(step));
+        let is_next = |next, expected| next <= last && self.one(table, next).0 == expected;
+        // An entry that nothing continues costs no more than this.
+        if !is_next(next, expected) {
+            return next;
+        }
         while next + 7 <= last {
-            let mut differ = 0;
+            let (mut differ, mut after) = (0, expected);
             for other in self.eight(table, next) {
-                differ |= other.0 ^ expected;
-                expected = expected.wrapping_add(step);
+                differ |= other.0 ^ after;
+                after = after.wrapping_add(step);
             }
             if differ != 0 {
                 break;
             }
-            next += 8;
+            (next, expected) = (next + 8, after);
         }
-        next.max(index + 1)
+        while is_next(next, expected) {
+            (next, expected) = (next + 1, expected.wrapping_add(step));
+        }
+        next
+    }
+
+    #[inline(always)]
+    fn one(&self, table: Pa, index: usize) -> Descriptor {
+        if M::PLAIN {
+            // SAFETY: the table is live, as the creator of this value promised; its memory is plain.
+            let entry = unsafe { AtomicU64::from_ptr(self.0.words(table).add(index)) };
+            return Descriptor(entry.load(Relaxed));
+        }
+        // SAFETY: the table is live, as the creator of this value promised.
+        unsafe { self.0.load(Slot { table, index }) }
     }
 
     /// Returns eight adjacent descriptors.
@@ -183,13 +202,7 @@ impl<M: Memory> ReadTables for Live<'_, M> {
 
     #[inline]
     fn entry(&self, slot: Slot, _: Level) -> Result<Descriptor, Self::Error> {
-        if M::PLAIN {
-            // SAFETY: the table is live, as the creator of this value promised; its memory is plain.
-            let entry = unsafe { AtomicU64::from_ptr(self.0.words(slot.table).add(slot.index)) };
-            return Ok(Descriptor(entry.load(Relaxed)));
-        }
-        // SAFETY: the table is live, as the creator of this value promised.
-        Ok(unsafe { self.0.load(slot) })
+        Ok(self.one(slot.table, slot.index))
     }
 }
 
