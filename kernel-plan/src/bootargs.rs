@@ -42,7 +42,7 @@ pub struct BootArgs<'a> {
     pub hides_text: bool,
     /// `bbml2=auto|off|boot-cpu|N`.
     pub bbml2: Bbml2,
-    /// `split=pages|park`.
+    /// `split=pages|park`; without it `park` if a task measures, else `pages`.
     pub split: SplitFallback,
     /// `root=stays|moves`: true if the root table of the upper half stays where it is for ever.
     pub root_stays: bool,
@@ -132,8 +132,13 @@ impl<'a> BootArgs<'a> {
             }
         }
         let [.., split] = words;
-        if let Some(word) = split.filter(|_| args.rodata != Rodata::Full) {
-            ignored(Ignored { word, remedy: "nothing is split unless rodata is full" });
+        match split {
+            Some(word) if args.rodata != Rodata::Full => {
+                ignored(Ignored { word, remedy: "nothing is split unless rodata is full" });
+            }
+            // A measurement compares pages with large leaves, whether CPUs may abort or not.
+            None if args.measures() => args.split = SplitFallback::Park,
+            _ => {}
         }
         args
     }
@@ -331,6 +336,20 @@ mod tests {
     }
 
     #[test]
+    fn a_measurement_splits_by_parking_unless_told_otherwise() {
+        for (line, split) in [
+            ("run=measure", SplitFallback::Park),
+            ("run=dump,measure:full end=reset", SplitFallback::Park),
+            ("run=measure split=pages", SplitFallback::Pages),
+            ("run=measure run=selftest", SplitFallback::Pages),
+            ("run=measured", SplitFallback::Pages),
+        ] {
+            assert_eq!(parse(line).0.split, split, "{line}");
+        }
+        assert_eq!(parse("run=measure rodata=on").1, Vec::<String>::new());
+    }
+
+    #[test]
     fn how_to_split_means_nothing_where_nothing_is_split() {
         assert_eq!(parse("split=pages").1, Vec::<String>::new());
         for rodata in ["off", "on"] {
@@ -354,7 +373,9 @@ mod tests {
 
     /// A word: noise, or an argument with a value that is right, wrong or noise.
     fn word() -> impl Strategy<Value = String> {
-        let values = ["4k", "64k", "40", "full", "off", "park", "pages", "stays", "1", "256M@1G", "a,b", ""];
+        let values = [
+            "4k", "64k", "40", "full", "off", "park", "pages", "stays", "1", "256M@1G", "a,b", "measure", "",
+        ];
         let value = prop_oneof![prop::sample::select(values.to_vec()).prop_map(String::from), ".{0,5}"];
         let argument = (prop::sample::select(KEYS.to_vec()), value);
         prop_oneof![".{0,20}", argument.prop_map(|(key, value)| std::format!("{key}={value}"))]
