@@ -1,7 +1,7 @@
 //! `linmap report`: what `run=measure` measured on one machine or several, beside the model of TLBs and beside what was
 //! published.
 //!
-//! - `options`: the command line.  `input`: a console's log or a document becomes a measurement.
+//! - `options`: the command line.  `input`: a file becomes a measurement.  `log`: the log of a console becomes a document.
 //! - `measurement`: its values.  `verdict`: what two maps' times say.  `predicted`: the model of TLBs on the same accesses.
 //! - `reported`: one file, measured and modelled.  `published`: measurements by others.
 //! - `sections`: the result as tables and sentences.  `plot`: it as lines.  `text`, `html`, `document`: it as a whole.
@@ -11,6 +11,7 @@ mod document;
 mod failure;
 mod html;
 mod input;
+mod log;
 mod measurement;
 mod options;
 mod plot;

@@ -100,6 +100,72 @@ fn an_emulated_cpu_has_times_that_mean_nothing() {
     assert_eq!(document["machines"][0]["cells"][0]["more_work_percent"], Value::Null);
 }
 
+/// A published figure of TLB misses stands beside the misses that were counted.
+#[test]
+fn misses_are_compared_with_published_misses() {
+    let published = |value: &Value| {
+        let text = report(&[&file("misses.json", &value.to_string())], &[]).exits(0).stdout();
+        text.lines()
+            .find(|line| line.contains("4K reads from a ramdisk"))
+            .expect("a published figure")
+            .to_owned()
+    };
+    let mut value = measurement();
+    let said = published(&value);
+    assert!(said.ends_with("+100.0%, -99.9% walks"), "{said}");
+    let cell = &mut value["measure"]["cells"]["page-reads-134217728-1"];
+    (cell["pages"]["l1d_tlb_refill"], cell["large"]["l1d_tlb_refill"]) = (800.into(), 200.into());
+    let said = published(&value);
+    assert!(said.ends_with("+100.0%, -75.0% L1 TLB refills"), "{said}");
+    value["measure"]["emulated"] = true.into();
+    assert!(published(&value).ends_with("emulated"));
+}
+
+/// A part that is missing is said, and the rest is shown.
+#[test]
+fn what_is_missing_is_said() {
+    let said = |value: &Value| {
+        let path = file("missing.json", &value.to_string());
+        let document = report(&[&path], &["--json"]).exits(0).document();
+        assert_eq!(json_schema::faults(&schema(), &document), Vec::<String>::new());
+        (report(&[&path], &[]).exits(0).stdout(), document)
+    };
+    let without = |map: &str| {
+        let mut value = measurement();
+        for cell in value["measure"]["cells"].as_object_mut().expect("cells").values_mut() {
+            cell.as_object_mut().expect("a cell").remove(map);
+        }
+        said(&value).0
+    };
+    assert!(
+        without("large").contains("Large leaves were not measured: policy live has none; split=park has")
+    );
+    assert!(without("pages").contains("Pages were not measured: policy live splits no leaves"));
+    let mut value = measurement();
+    value["measure"]["cells"] = json!({});
+    value["finished"] = false.into();
+    value["fault"] = "an abort".into();
+    let (text, document) = said(&value);
+    for part in ["No work was measured.", "The run did not finish, so parts are missing: an abort."] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    assert_eq!(
+        (&document["machines"][0]["cut_off"], &document["machines"][0]["earlier"]),
+        (&json!("an abort"), &json!(0))
+    );
+    let (whole, document) = said(&measurement());
+    assert!(
+        !["not measured", "No work", "did not finish", "before this one"]
+            .iter()
+            .any(|part| whole.contains(part)),
+        "{whole}"
+    );
+    assert_eq!(document["machines"][0]["cut_off"], Value::Null);
+    let log = format!("linmap: {0}\nlinmap: {0}\nlinmap: {{\"mea", measurement());
+    let text = report(&[&file("twice.log", &log)], &[]).exits(0).stdout();
+    assert!(text.contains("Other measurements before this one in the log: 1."), "{text}");
+}
+
 #[test]
 fn wrong_results_are_findings() {
     let mut value = measurement();

@@ -49,6 +49,8 @@ fn machine(reported: &Reported) -> Value {
         "bytes": setting.bytes,
         "leaf_bytes": setting.leaf_bytes,
         "wrong": reported.measurement.wrong(),
+        "cut_off": reported.measurement.cut_off,
+        "earlier": reported.measurement.earlier,
         "cells": cells.iter().map(|one| cell(setting, one)).collect::<Vec<_>>(),
         "changes": changes,
         "model": { "core": core, "why_not": why, "cells": modelled },

@@ -31,8 +31,8 @@ pub(crate) enum Failure {
     #[error("`{}`: a line for programs is malformed: {why}", line(&path.display().to_string()))]
     Line { path: PathBuf, why: String },
 
-    #[error("`{}`: its array of documents is malformed: {why}", line(&path.display().to_string()))]
-    Array { path: PathBuf, why: String },
+    #[error("`{}`: its document is malformed: {why}", line(&path.display().to_string()))]
+    Document { path: PathBuf, why: String },
 
     #[error(transparent)]
     Collision(#[from] Collision),

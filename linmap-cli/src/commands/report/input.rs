@@ -1,5 +1,5 @@
-//! A file becomes a measurement: the log of a console, whose lines for programs are merged as `linmap boot` does, an array of what
-//! these lines have, as the image writes a file, or one document. None is trusted.
+//! A file becomes a measurement: the log of a console, an array of what its lines for programs have, as the image writes a file,
+//! or one document. None is trusted.
 
 use std::fs::File;
 use std::io::Read;
@@ -9,10 +9,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::failure::Failure;
+use super::log;
 use super::measurement::{Cell, Measurement};
-use crate::commands::boot::console::Splitter;
 use crate::commands::boot::document::{Document, address};
-use crate::commands::boot::transcript::Transcript;
 use crate::printable::excerpt;
 
 /// The longest file that is read.
@@ -26,26 +25,24 @@ pub(crate) fn read(path: &Path) -> Result<Measurement, Failure> {
     if bytes.len() as u64 > LIMIT {
         return Err(Failure::TooLong { path: path.into(), limit: LIMIT });
     }
-    measurement(path, &document(path, &bytes)?)
+    let (document, earlier) = document(path, &bytes)?;
+    Ok(Measurement { earlier, ..measurement(path, &document)? })
 }
 
-/// Returns the document in a file.
-fn document(path: &Path, bytes: &[u8]) -> Result<Document, Failure> {
+/// Returns the document in a file, and the number of measurements before it.
+fn document(path: &Path, bytes: &[u8]) -> Result<(Document, usize), Failure> {
+    let malformed = |why| Failure::Document { path: path.into(), why };
     let mut whole = Document::default();
-    if bytes.trim_ascii_start().starts_with(b"{") && whole.merge_line(bytes).is_ok() {
-        return Ok(whole);
+    match bytes.trim_ascii_start().first() {
+        Some(b'[') => whole.merge_array(bytes).map_err(malformed)?,
+        Some(b'{') => match whole.merge_line(bytes) {
+            Err(why) if !log::is_one(bytes) => return Err(malformed(why)),
+            Err(_) => return log::last_boot(path, bytes),
+            Ok(()) => {}
+        },
+        _ => return log::last_boot(path, bytes),
     }
-    if bytes.trim_ascii_start().starts_with(b"[") {
-        let mut whole = Document::default();
-        let merged = whole.merge_array(bytes);
-        return merged.map(|()| whole).map_err(|why| Failure::Array { path: path.into(), why });
-    }
-    let (mut splitter, mut transcript) = (Splitter::default(), Transcript::default());
-    splitter.push(bytes).into_iter().chain(splitter.finish()).for_each(|piece| transcript.take(piece));
-    match transcript.malformed_lines() {
-        Some((_, why)) => Err(Failure::Line { path: path.into(), why: why.to_owned() }),
-        None => Ok(transcript.document),
-    }
+    Ok((whole, 0))
 }
 
 /// Returns the measurement in a document.
@@ -69,6 +66,8 @@ fn measurement(path: &Path, document: &Document) -> Result<Measurement, Failure>
         setting: parts.read("/measure")?,
         cells: parts.cells()?,
         changes: parts.named("/measure/changes")?,
+        cut_off: parts.cut_off(),
+        earlier: 0,
     })
 }
 
@@ -102,6 +101,15 @@ impl Parts<'_> {
         keys.map(read).collect()
     }
 
+    /// Returns the reason why the run has not come to its end, if it has not.
+    fn cut_off(&self) -> Option<String> {
+        if self.document.flag("/finished") == Some(true) {
+            return None;
+        }
+        let said = ["/fault", "/error"].iter().find_map(|pointer| self.document.text(pointer));
+        Some(said.unwrap_or_else(|| "the file ends before the run does".to_owned()))
+    }
+
     fn cells(&self) -> Result<Vec<Cell>, Failure> {
         let possible = |(name, cell): (String, Cell)| {
             let why = "no CPU, no step, or fewer steps than CPUs";
@@ -129,12 +137,18 @@ pub(crate) mod tests {
     use test_support::prelude::*;
 
     pub(crate) fn parsed(value: &Value) -> Result<Measurement, Failure> {
-        measurement(Path::new("f"), &document(Path::new("f"), value.to_string().as_bytes())?)
+        read_bytes(value.to_string().as_bytes())
+    }
+
+    fn read_bytes(bytes: &[u8]) -> Result<Measurement, Failure> {
+        let path = Path::new("f");
+        let (document, earlier) = document(path, bytes)?;
+        Ok(Measurement { earlier, ..measurement(path, &document)? })
     }
 
     pub(crate) fn smallest() -> Value {
         json!({
-            "schema": "linmap.boot/1", "machine": "m", "cpu": {"name": "Neoverse N1"}, "page_size": 4096,
+            "schema": "linmap.boot/1", "finished": true, "machine": "m", "cpu": {"name": "Neoverse N1"}, "page_size": 4096,
             "va_bits": 48, "memory": {"ram": [["0x40000000", "0x80000000"]]},
             "measure": {
                 "emulated": false, "effort": "full", "start": "0x7c000000", "bytes": 67_108_864,
@@ -158,11 +172,53 @@ pub(crate) mod tests {
         head["measure"].as_object_mut().expect("an object").remove("cells");
         let log =
             format!("U-Boot\r\nlinmap: {head}\r\ntext\nlinmap: {}\n", json!({"measure": {"cells": cells}}));
-        let log = document(Path::new("f"), log.as_bytes()).and_then(|d| measurement(Path::new("f"), &d));
-        assert_eq!(log.expect("a measurement"), one);
+        assert_eq!(read_bytes(log.as_bytes()).expect("a measurement"), one);
         let array = json!([head, {"measure": {"cells": cells}}]).to_string();
-        let array = document(Path::new("f"), array.as_bytes()).and_then(|d| measurement(Path::new("f"), &d));
-        assert_eq!(array.expect("a measurement"), one);
+        assert_eq!(read_bytes(array.as_bytes()).expect("a measurement"), one);
+    }
+
+    #[test]
+    fn what_is_cut_off_says_so() {
+        let log = |parts: &[Value]| parts.iter().map(|part| format!("linmap: {part}\n")).collect::<String>();
+        let cut_off = |text: &str| read_bytes(text.as_bytes()).expect(text).cut_off;
+        let mut head = smallest();
+        head.as_object_mut().expect("an object").remove("finished");
+        let (head, end) = (log(&[head]), log(&[json!({"finished": true, "ok": true})]));
+        let ends = Some("the file ends before the run does".to_owned());
+        for cut in 0..end.len() - 1 {
+            // A line without its end is a part of one, unless it is whole but for the break.
+            let expected = if cut + 1 == end.len() - 1 { None } else { ends.clone() };
+            assert_eq!(cut_off(&format!("{head}{}", &end[..cut + 1])), expected, "{cut}");
+        }
+        let fault = log(&[json!({"finished": false, "ok": false, "fault": "no memory"})]);
+        assert_eq!(cut_off(&format!("{head}{fault}")).as_deref(), Some("no memory"));
+        let document = smallest().to_string();
+        let said = read_bytes(&document.as_bytes()[..document.len() - 1]).expect_err("cut off").to_string();
+        assert!(said.starts_with("`f`: its document is malformed: not JSON: EOF"), "{said}");
+    }
+
+    /// The parts of two boots are not mixed: the last one that finished is read.
+    #[test]
+    fn a_log_of_several_boots_has_the_last_measurement() {
+        let boot = |machine: &str, cell: &str, finished: bool| {
+            let mut value = smallest();
+            (value["machine"], value["finished"]) = (json!(machine), json!(finished));
+            let cells = value["measure"]["cells"].as_object_mut().expect("cells");
+            let only = cells.remove("loads-1048576-1").expect("a cell");
+            cells.insert(cell.to_owned(), only);
+            format!("EDK II\nlinmap: {value}\n")
+        };
+        let read = |boots: &[String]| {
+            let read = read_bytes(boots.concat().as_bytes()).expect("a measurement");
+            (read.machine, read.cells.len(), read.earlier)
+        };
+        let other = "linmap: {\"schema\":\"linmap.boot/1\",\"finished\":true}\n".to_owned();
+        let (a, b, cut) = (boot("a", "x", true), boot("b", "y", true), boot("c", "z", false));
+        let expected = |machine: &str, earlier| (machine.to_owned(), 1, earlier);
+        assert_eq!(read(&[a.clone(), b.clone()]), expected("b", 1));
+        assert_eq!(read(&[a.clone(), b, cut.clone()]), expected("b", 1));
+        assert_eq!(read(&[a, other.clone()]), expected("a", 0));
+        assert_eq!(read(&[other, cut]), expected("c", 0));
     }
 
     #[test]
@@ -196,22 +252,18 @@ pub(crate) mod tests {
             let text = changed(pointer, new);
             assert!(text.contains(said), "{pointer}: {text}");
         }
-        let noise = document(Path::new("f"), b"linmap: {\n").expect_err("a broken line").to_string();
+        let noise = read_bytes(b"linmap: {\n").expect_err("a broken line").to_string();
         assert!(noise.starts_with("`f`: a line for programs is malformed: `{`"), "{noise}");
         for (array, why) in [("[{}, 5]", "not a JSON object"), ("[{}", "not JSON: EOF")] {
-            let said = document(Path::new("f"), array.as_bytes()).expect_err(array).to_string();
-            assert!(
-                said.starts_with("`f`: its array of documents is malformed: ") && said.contains(why),
-                "{said}"
-            );
+            let said = read_bytes(array.as_bytes()).expect_err(array).to_string();
+            assert!(said.starts_with("`f`: its document is malformed: ") && said.contains(why), "{said}");
         }
     }
 
     proptest! {
         #[test]
         fn noise_is_refused(bytes: Vec<u8>) {
-            let read = document(Path::new("f"), &bytes).and_then(|d| measurement(Path::new("f"), &d));
-            prop_assert!(read.is_err());
+            prop_assert!(read_bytes(&bytes).is_err());
         }
     }
 }

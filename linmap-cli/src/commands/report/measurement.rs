@@ -21,6 +21,10 @@ pub(crate) struct Measurement {
     pub(crate) setting: Setting,
     pub(crate) cells: Vec<Cell>,
     pub(crate) changes: Changes,
+    /// The reason why the run did not come to its end, if it did not.
+    pub(crate) cut_off: Option<String>,
+    /// The number of other measurements before it in its file.
+    pub(crate) earlier: usize,
 }
 
 /// The circumstances.

@@ -75,7 +75,28 @@ fn heading(measurement: &Measurement) -> Section {
         0 => {}
         wrong => section.says.push(format!("{} results were WRONG: the times are void.", grouped(wrong))),
     }
+    section.says.extend(missing(measurement));
     section
+}
+
+/// Says which parts of a whole measurement are not there.
+fn missing(measurement: &Measurement) -> Vec<String> {
+    let Measurement { cut_off, earlier, cells, policy, .. } = measurement;
+    let mut says = Vec::new();
+    says.extend(cut_off.as_ref().map(|why| format!("The run did not finish, so parts are missing: {why}.")));
+    if *earlier != 0 {
+        says.push(format!("Other measurements before this one in the log: {}.", grouped(*earlier as u64)));
+    }
+    if cells.is_empty() {
+        says.push("No work was measured.".to_owned());
+    } else if cells.iter().all(|cell| cell.large.is_none()) {
+        says.push(format!(
+            "Large leaves were not measured: policy {policy} has none; split=park has, on any CPU."
+        ));
+    } else if cells.iter().all(|cell| cell.pages.is_none()) {
+        says.push(format!("Pages were not measured: policy {policy} splits no leaves; rodata=full does."));
+    }
+    says
 }
 
 /// All cells of one machine.
@@ -117,6 +138,24 @@ fn shown(measurement: &Measurement, cell: &Cell) -> String {
         None if measurement.setting.emulated => "emulated".to_owned(),
         None => String::new(),
     }
+}
+
+/// Returns the same, and the change of TLB misses if they were counted: some of the published figures are of these.
+fn beside_published(measurement: &Measurement, cell: &Cell) -> String {
+    let work = shown(measurement, cell);
+    match tlb_misses(cell).filter(|_| !measurement.setting.emulated) {
+        Some(misses) => format!("{work}, {misses}"),
+        None => work,
+    }
+}
+
+/// Returns the change of TLB misses in large leaves: of refills of the first level, else of walks, as both maps counted them.
+fn tlb_misses(cell: &Cell) -> Option<String> {
+    [("l1d_tlb_refill", "L1 TLB refills"), ("dtlb_walk", "walks")].into_iter().find_map(|(event, name)| {
+        let [pages, large] = count_of_1000(cell, event)?;
+        let percent = (large? / pages.filter(|pages| *pages > 0.0)? - 1.0) * 100.0;
+        Some(format!("{percent:+.1}% {name}"))
+    })
 }
 
 /// Returns an event for each 1,000 steps over both maps, if one of them counted it.
@@ -207,7 +246,7 @@ fn published(reported: &[Reported]) -> Section {
     let rows = PUBLISHED.iter().map(|published| {
         let measured = reported.iter().map(|one| {
             let largest = largest(&one.measurement, published.work);
-            largest.map(|cell| shown(&one.measurement, cell)).unwrap_or_default()
+            largest.map(|cell| beside_published(&one.measurement, cell)).unwrap_or_default()
         });
         [published.work.to_owned(), published.what.to_owned()].into_iter().chain(measured).collect()
     });
