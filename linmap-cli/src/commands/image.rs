@@ -1,8 +1,9 @@
 //! `linmap image`: writes the image where firmware of machines starts it by itself.
 //!
-//! - `failure`: the reasons why it cannot.  `files`: the files that firmware looks for.
+//! - `failure`: the reasons why it cannot.  `arguments`: the boot arguments.  `files`: the files that firmware looks for.
 //! - `fat`, `gpt`: a file system with these files; a disk with this file system.
 
+mod arguments;
 mod failure;
 mod fat;
 mod files;
@@ -45,7 +46,7 @@ pub(crate) struct Options {
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = disk_size, requires = "disk")]
     size: Size,
 
-    /// Boot arguments
+    /// Boot arguments, such as `run=measure end=reset`; docs/commands.md lists them
     #[arg(long, value_name = "ARGS", default_value = "run=dump", allow_hyphen_values = true)]
     args: String,
 
@@ -80,6 +81,10 @@ pub(crate) fn run(options: &Options) -> Status {
 }
 
 fn write(options: &Options) -> Result<(), Failure> {
+    let wrong = arguments::wrong(&options.args);
+    if !wrong.is_empty() {
+        return Err(Failure::Ignored(wrong));
+    }
     let image = image::find(options.image.as_deref())?;
     distinct(&[options.disk.as_deref()], &[&image])?;
     let content = std::fs::read(&image).map_err(|error| Failure::Unreadable(image.clone(), error))?;

@@ -26,6 +26,9 @@ pub(crate) enum Failure {
     #[error("--args: {}", refusal(*.0))]
     Arguments(NotText),
 
+    #[error("--args: the image would not do as they say:\n  {}", .0.join("\n  "))]
+    Ignored(Vec<String>),
+
     #[error("`{}` cannot be written: {}", .0.display(), .1)]
     Unwritable(PathBuf, io::Error),
 
