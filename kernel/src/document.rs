@@ -34,8 +34,13 @@ impl fmt::Display for NotKept {
     }
 }
 
-/// Stores the document of this run, which is about to end, if it is recorded. Returns false if a reset would not bring it further: it
-/// is not stored, or the start of this run has written one to a file already.
+/// Returns true if a measurement that ends by a reset is over: this start has written its document to a file.
+pub(crate) fn is_collected(system: &System<'_>) -> bool {
+    system.args.resets && system.firmware.as_ref().is_some_and(|(handed, _)| handed.has_collected())
+}
+
+/// Stores the document of this run, which is about to end, if it is recorded. Returns false if a reset would not bring it further,
+/// as it is not stored.
 pub(crate) fn keep(system: &System<'_>, ok: bool) -> bool {
     let Some(document) = console::recorded(format_args!("{}\n", ending::Finished { ok })) else {
         return true;
@@ -45,7 +50,7 @@ pub(crate) fn keep(system: &System<'_>, ok: bool) -> bool {
             say!(
                 "measure: the firmware keeps this document, the next start makes it a file ({pieces} of its variables, {packed} bytes)"
             );
-            !system.firmware.as_ref().is_some_and(|(handed, _)| handed.has_collected())
+            true
         }
         Err(why) => {
             warn(format_args!("this document becomes no file: {why}"));

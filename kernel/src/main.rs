@@ -315,6 +315,10 @@ fn run(mut system: System<'_>) -> ! {
     report::banner(system);
     report::document(system);
     let mut ok = report::check_frames(system) & report::check_map(system);
+    if document::is_collected(system) {
+        say!("measure: the file of the last run is written, so nothing is measured again");
+        finish(ok, false);
+    }
     for name in system.args.tasks() {
         match Task::parse(name) {
             Ok(task) => ok &= exercises::run(system, task) || failed(name),
@@ -330,7 +334,7 @@ fn run(mut system: System<'_>) -> ! {
     report::unexpected_interrupts();
     report::parkings();
     report::splits(system);
-    // A machine does not measure again and again.
+    // Without a document to collect, a machine would measure again and again.
     let may_reset = document::keep(system, ok);
     finish(ok, system.args.resets && may_reset)
 }

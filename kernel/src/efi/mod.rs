@@ -178,6 +178,8 @@ impl Place {
 /// Hands the machine over to a copy of the image.
 fn go_on(firmware: &mut Firmware, entered_at: u64) -> Result<core::convert::Infallible, NotLeft> {
     let line = command_line(firmware);
+    // On a machine without a serial port that is known, the only sign that the run has begun.
+    _ = writeln!(firmware, "linmap starts with the boot arguments `{}`", line.as_str());
     let (tree, rsdp) = (firmware.configuration(&DEVICE_TREE), firmware.configuration(&ACPI));
     if tree.or(rsdp).is_none() {
         return Err(NotLeft::NoDescription);

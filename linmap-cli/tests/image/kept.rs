@@ -11,6 +11,8 @@ use crate::guest::Booted;
 
 /// The variables of a run that has been stored.
 const STORED: &str = "measure: the firmware keeps this document";
+/// A line on the firmware's console before the run begins.
+const ARGUMENTS: &str = "linmap starts with the boot arguments `run=measure:quick pagesize=64k end=reset`";
 
 /// Merges an object as `linmap boot` does.
 fn merge(into: &mut Value, part: Value) {
@@ -41,19 +43,29 @@ fn expect_document(file: &[u8], booted: &Booted) {
     assert_eq!(whole, expected);
 }
 
-/// Two runs: one measures, with its data at pages of 64K, without a device tree, and resets; the next finds its document, writes it
-/// beside a file that is there, and measures again.
+/// Three runs: one measures, with its data at pages of 64K, without a device tree, and resets; the next finds its document, writes it
+/// beside a file that is there, and measures again; the last one, which would reset, writes the second document and ends.
 #[test]
 fn the_next_start_makes_a_file() {
     let disk = Disk::new("run=measure:quick pagesize=64k end=reset").keep(EMPTY);
     disk.write("linmap/measure-1.json", b"mine");
-    let first = disk.boot(EDK2, "gic-version=3", &["--cpus", "2"]).expect_well("the first run");
+    let first = disk.boot(EDK2, "gic-version=3", &["--cpus", "1", "--cpu", "neoverse-n1"]);
+    let first = first.expect_well("the first run");
+    assert!(first.says(ARGUMENTS), "{}", first.console);
     assert!(first.says(STORED), "{}", first.console);
     assert_eq!((first.text("/described_by"), first.number("/page_size")), ("ACPI", 65536));
     assert_eq!(disk.names("linmap"), ["cmdline.txt", "measure-1.json"]);
+    // This CPU may abort, and yet both maps are measured.
+    assert_eq!(first.text("/policy"), "park");
+    let cells = first.at("/measure/cells").as_object().expect("cells");
+    assert!(
+        !cells.is_empty()
+            && cells.values().all(|cell| cell["pages"].is_object() && cell["large"].is_object())
+    );
 
+    disk.write("linmap/cmdline.txt", b"run=measure:quick");
     let second =
-        disk.boot(EDK2, "acpi=off,virtualization=on", &["--cpus", "1"]).expect_well("the second run");
+        disk.boot(EDK2, "acpi=off,virtualization=on", &["--cpus", "2"]).expect_well("the second run");
     assert!(second.says(r"the document of the last run is in \linmap\measure-2.json"), "{}", second.console);
     assert!(second.says(STORED), "{}", second.console);
     assert_eq!(disk.names("linmap"), ["cmdline.txt", "measure-1.json", "measure-2.json"]);
@@ -61,6 +73,12 @@ fn the_next_start_makes_a_file() {
     assert_eq!(disk.read("linmap/measure-1.json"), b"mine");
     expect_document(&file, &first);
     expect_report(&file);
+
+    disk.write("linmap/cmdline.txt", b"run=measure:quick end=reset");
+    let third = disk.boot(EDK2, "acpi=off", &["--cpus", "1"]).expect_well("the third run");
+    assert!(third.says("so nothing is measured again") && !third.says(STORED), "{}", third.console);
+    assert_eq!(third.document.get("measure"), None);
+    expect_document(&disk.read("linmap/measure-3.json"), &second);
 }
 
 /// `linmap report` reads such a file.
