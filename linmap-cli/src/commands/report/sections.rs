@@ -1,5 +1,9 @@
 //! The report as sections of tables and sentences: one machine in detail, or the changes of several side by side.
 
+use std::collections::BTreeSet;
+
+use kernel_plan::measure::Work;
+
 use super::measurement::{Cell, Measurement, Turns};
 use super::predicted::{Modelled, Predicted};
 use super::published::PUBLISHED;
@@ -42,6 +46,7 @@ pub(crate) fn of(reported: &[Reported]) -> Vec<Section> {
     match reported {
         [one] => {
             sections.push(works(&one.measurement));
+            sections.extend(counts(&one.measurement));
             sections.extend(changes(&one.measurement));
             sections.push(model(&one.measurement, &one.predicted));
         }
@@ -152,8 +157,7 @@ fn beside_published(measurement: &Measurement, cell: &Cell) -> String {
 /// Returns the change of TLB misses in large leaves: of refills of the first level, else of walks, as both maps counted them.
 fn tlb_misses(cell: &Cell) -> Option<String> {
     [("l1d_tlb_refill", "L1 TLB refills"), ("dtlb_walk", "walks")].into_iter().find_map(|(event, name)| {
-        let [pages, large] = count_of_1000(cell, event)?;
-        let percent = (large? / pages.filter(|pages| *pages > 0.0)? - 1.0) * 100.0;
+        let percent = change(count_of_1000(cell, event)?)?;
         Some(format!("{percent:+.1}% {name}"))
     })
 }
@@ -163,6 +167,34 @@ fn count_of_1000(cell: &Cell, event: &str) -> Option<[Option<f64>; 2]> {
     let of = |turns: &Option<Turns>| turns.as_ref().and_then(|turns| cell.of_1000_steps(turns, event));
     let both = [of(&cell.pages), of(&cell.large)];
     both.iter().any(Option::is_some).then_some(both)
+}
+
+/// The events that the PMU counted over the largest set of each work.
+fn counts(measurement: &Measurement) -> Option<Section> {
+    let works = Work::ALL.iter().filter_map(|work| largest(measurement, work.name()));
+    let rows = works.flat_map(|cell| {
+        let both = [&cell.pages, &cell.large].into_iter().flatten();
+        let events: BTreeSet<&String> = both.flat_map(|turns| turns.counts.keys()).collect();
+        events.into_iter().filter_map(|event| counted(cell, event))
+    });
+    let header = ["work", "set", "CPUs", "event", "pages", "large", "change"];
+    let section = Section::new("Counts", "events over the largest set of each work, for each 1,000 steps");
+    let section = section.table(&header, rows);
+    (!section.rows.is_empty() && !measurement.setting.emulated).then_some(section)
+}
+
+/// One event of a cell.
+fn counted(cell: &Cell, event: &str) -> Option<Vec<String>> {
+    let counts = count_of_1000(cell, event)?;
+    let [pages, large] = counts.map(|count| count.map(number).unwrap_or_default());
+    let change = change(counts).map(|percent| format!("{percent:+.1}%")).unwrap_or_default();
+    let event = crate::printable::excerpt(event, 40);
+    Some(vec![cell.work.clone(), human(cell.bytes), cell.cpus.to_string(), event, pages, large, change])
+}
+
+/// Returns the change of a count from pages to large leaves in percent, if both have it.
+fn change([pages, large]: [Option<f64>; 2]) -> Option<f64> {
+    Some((large? / pages.filter(|pages| *pages > 0.0)? - 1.0) * 100.0)
 }
 
 /// The times of changes of the map.
