@@ -104,8 +104,28 @@ impl Cell {
         turns.ns[2] as f64 / self.own_steps() as f64
     }
 
-    /// Returns an event for each 1,000 steps.
+    /// Returns an event for each 1,000 steps. Cycles are those of the slowest CPU, other events those of all CPUs.
     pub(crate) fn of_1000_steps(&self, turns: &Turns, event: &str) -> Option<f64> {
-        turns.counts.get(event).map(|count| *count as f64 * 1000.0 / self.steps as f64)
+        let steps = if event == "cycles" { self.own_steps() } else { self.steps };
+        turns.counts.get(event).map(|count| *count as f64 * 1000.0 / steps as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::input::tests::{parsed, smallest};
+
+    #[test]
+    fn cycles_are_of_one_cpu_and_other_events_of_all() {
+        let mut value = smallest();
+        let cell = &mut value["measure"]["cells"]["loads-1048576-1"];
+        (cell["cpus"], cell["steps"]) = (4.into(), 4000.into());
+        cell["pages"]["dtlb_walk"] = 2000.into();
+        let measurement = parsed(&value).expect("a measurement");
+        let cell = &measurement.cells[0];
+        let pages = cell.pages.as_ref().expect("turns");
+        // 3,000 cycles, of 1,000 steps on each CPU.
+        let counts = ["cycles", "dtlb_walk", "none"].map(|event| cell.of_1000_steps(pages, event));
+        assert_eq!(counts, [Some(3000.0), Some(500.0), None]);
     }
 }
