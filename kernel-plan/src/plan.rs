@@ -11,7 +11,7 @@ use linmap::{Geometry, ImageAlias, Layout, LayoutError, Leaves, Level, Pa, Rodat
 use crate::bootargs::{BootArgs, Reservation};
 use crate::note::{Loaded, Note, Obstacle};
 use crate::ranges::{Lost, Ranges};
-use crate::scratch::Scratch;
+use crate::scratch::{Scratch, Wanted};
 
 /// The input of a plan.
 #[derive(Clone, Debug)]
@@ -200,7 +200,8 @@ impl Draft {
             return Err(PlanError::NothingFree { bytes: reached.bytes() });
         }
         let scratch = if args.has_changing_task() {
-            Scratch::take(&mut free, &reached, *geometry)
+            let wanted = if args.measures() { Wanted::Most } else { Wanted::Leaves };
+            Scratch::take(&mut free, &reached, *geometry, wanted)
         } else {
             Scratch::default()
         };
