@@ -21,8 +21,8 @@ use crate::document::Document;
 use crate::report;
 use crate::samples::Samples;
 
-/// The pages that a thread changes in a sample.
-const PAGES: u64 = 8192;
+/// The calls of a thread in a sample: about a millisecond, beside which it is short to ask for the time.
+const CALLS: u64 = 8192;
 /// The rounds that count, and the time after which no other one begins.
 const ROUNDS: usize = 101;
 const ENOUGH: Duration = Duration::from_secs(20);
@@ -66,12 +66,12 @@ impl<const LOCKS: usize> Map<LOCKS> {
         Va(self.base + (gigabyte << 30) + (number << 12))
     }
 
-    /// Changes `pages` pages of a gigabyte in each of the calls.
+    /// Changes `pages` pages of a gigabyte in each of the calls, all 512 of them by turns to read-only and back.
     fn work(&self, gigabyte: u64, pages: u64) {
         let platform = self.platform();
-        for call in 0..PAGES / pages {
-            let change = if call & 512 == 0 { Change::READ_ONLY } else { Change::WRITABLE };
-            let first = self.page(gigabyte, call * pages % 512);
+        for page in (0..CALLS).map(|call| call * pages) {
+            let change = if page & 512 == 0 { Change::READ_ONLY } else { Change::WRITABLE };
+            let first = self.page(gigabyte, page % 512);
             // SAFETY: no CPU uses these tables.
             unsafe { self.space.protect(&platform, black_box(first), pages, change) }
                 .expect("nothing to refuse");
@@ -120,7 +120,7 @@ fn share<const LOCKS: usize>(pages: u64) -> (Samples, Samples, usize) {
         let apart = apart();
         if let (Some(together), Some(apart)) = (before.unwrap_or_else(together), apart) {
             shares.push(apart / together);
-            times.push(apart * 1e9 / (PAGES / pages) as f64);
+            times.push(apart * 1e9 / CALLS as f64);
         }
     }
     let rounds = shares.len();

@@ -6,7 +6,7 @@ use linmap::{Geometry, Pa};
 
 use crate::ranges::Ranges;
 
-/// How much they want.
+/// The size that a task wants.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Wanted {
     /// Two leaves of one size, which is what changes are about.
