@@ -114,7 +114,7 @@ mod tests {
         Box::leak(vec![0; bytes].into_boxed_slice())
     }
 
-    /// Records a text, of which so many bytes come before there is room.
+    /// Records a text. Its first `early` bytes come before there is room.
     fn recorded(text: &str, early: usize, bytes: usize) -> Result<String, Lost> {
         let mut record = Record::new();
         let early = early.min(text.len());

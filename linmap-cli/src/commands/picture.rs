@@ -73,8 +73,7 @@ pub(crate) fn run(options: &Options) -> Status {
 
 fn draw(options: &Options) -> Result<Status, Failure> {
     let read = options.source.given().and_then(Source::file);
-    distinct(&[options.svg.as_deref(), options.html.as_deref()], read.as_slice())
-        .map_err(|collision| Failure::Wrong(collision.to_string()))?;
+    distinct(&[options.svg.as_deref(), options.html.as_deref()], read.as_slice())?;
     let opened = options.source.open(Wanted::All, options.map.pausing)?;
     let view = view(&opened)?;
     // A page leaves that picture out.

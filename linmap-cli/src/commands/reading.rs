@@ -10,6 +10,7 @@ use linmap::{BoundedError, Geometry, OaFormat, Va};
 use serde_json::{Value, json};
 
 use super::pausing::Pausing;
+use crate::distinct::Collision;
 use crate::linux::regions::{Hints, Name, Regions};
 use crate::linux::release::Release;
 use crate::map::image::Image;
@@ -113,6 +114,8 @@ pub(crate) enum Failure {
     Walk { name: String, why: WalkError },
     #[error("{name}: more rows than any machine has, the first one too many at {va}; a --range has fewer")]
     TooMany { name: String, va: Va },
+    #[error("{0}")]
+    Collision(#[from] Collision),
     #[error("{0}")]
     Wrong(String),
     #[error("the output could not be written: {0}")]

@@ -74,8 +74,7 @@ fn watch(options: &Options) -> Result<Status, Failure> {
         let why = "the standard input can be read once, and is not watched; `linmap stat -` reads it";
         return Err(Failure::Wrong(why.to_owned()));
     }
-    distinct(&[options.openmetrics.as_deref()], source.file().as_slice())
-        .map_err(|collision| Failure::Wrong(collision.to_string()))?;
+    distinct(&[options.openmetrics.as_deref()], source.file().as_slice())?;
     let mut history = History::new(source.to_string(), options.interval);
     let mut kept = Kept::default();
     loop {

@@ -139,11 +139,11 @@ fn series<P: Platform>(
 ) -> usize {
     let step = 1 << table.shift;
     let value = |at: usize| first.0.wrapping_add(step * (at - index) as u64);
-    let is_next = |at: usize| at <= last && is_next(locked.load(table, at), value(at));
+    let continues = |at: usize| at <= last && is_next(locked.load(table, at), value(at));
     let mut end = index + (index & 1);
     end = locked.series_by_vectors::<2>(table, (end, last + 1), (value(end), step)).end;
     // A run begins and ends at a multiple of eight.
-    while !end.is_multiple_of(8) && is_next(end) {
+    while !end.is_multiple_of(8) && continues(end) {
         end += 1;
     }
     if end.is_multiple_of(8) {
@@ -155,7 +155,7 @@ fn series<P: Platform>(
             end += 8;
         }
     }
-    while is_next(end) {
+    while continues(end) {
         end += 1;
     }
     let bits = in_place_bits(locked.geometry.oa_format());

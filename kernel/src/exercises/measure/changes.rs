@@ -195,7 +195,7 @@ impl Changes<'_> {
             let start = self.system.memory.layout.va(range.start)?;
             Some((start, Va(start.0 + (range.end.0 - range.start.0))))
         });
-        // Without one, there is nothing between the parts, of which one is empty.
+        // Without one, the first part is empty, and nothing lies between the two.
         let (start, end) = in_map.unwrap_or((first, first));
         let parts = [(first, start.0 - first.0), (end, last.0 - end.0 + 1)];
         parts.into_iter().filter(|(_, bytes)| *bytes != 0).collect()

@@ -28,7 +28,7 @@ impl Walked {
         }
     }
 
-    /// Returns comma-separated values: a row for each level, of which the last has the translation.
+    /// Returns comma-separated values: a row for each level. The last row has the translation.
     pub(super) fn csv(&self, view: &View<'_>) -> String {
         let mut text =
             "level,table,index,descriptor,kind,pa,leaf_bytes,contiguous,attributes,permissions\n".to_owned();
