@@ -129,10 +129,10 @@ patches! {
             self.change_area(found)?;
         }",
     /// A short operation looks for claims before it has its lock.
-    LooksBeforeLock: "let held = platform.lock(number);
-    let looks = if later { state.attention.is_needed_for_more() } else { state.attention.is_needed() };" => "let early = state.attention.is_needed();
-    let held = platform.lock(number);
-    let looks = if FAULT { early } else if later { state.attention.is_needed_for_more() } else { state.attention.is_needed() };",
+    LooksBeforeLock: "let Some(held) = platform.try_lock(number) else { return Err(Other::Way) };
+    let looks = if LATER { state.attention.is_needed_for_more() } else { state.attention.is_needed() };" => "let early = state.attention.is_needed();
+    let Some(held) = platform.try_lock(number) else { return Err(Other::Way) };
+    let looks = if FAULT { early } else if LATER { state.attention.is_needed_for_more() } else { state.attention.is_needed() };",
     /// Claims of others are not heeded.
     ClaimsIgnored: "self.state.attention.is_needed() && self.state.claims.overlap(span, self.own)"
         => "!FAULT && self.state.attention.is_needed() && self.state.claims.overlap(span, self.own)",

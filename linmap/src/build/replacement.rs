@@ -63,6 +63,47 @@ impl<M: Memory> Replacement<'_, M> {
         }
     }
 
+    /// Builds them for a leaf, an entry of `above`, of which one page is in the span, and stays mapped: a table of each level, the
+    /// last level first.
+    ///
+    /// # Errors
+    ///
+    /// As for [`leaf`](Self::leaf).
+    #[inline(always)]
+    pub(crate) fn page(&self, old: Descriptor, above: &Table) -> Result<Descriptor, OutOfFrames> {
+        let (g, page, counters) = (self.geometry, self.span.first, self.counters);
+        let (attributes, within_leaf) = (self.attributes(old, above.level), (1 << above.shift) - 1);
+        let (mut link, mut level, mut shift) = (None, Level::PAGE, g.page_shift());
+        loop {
+            let Some(mut frame) = self.memory.take() else {
+                let built = link.map_or(0, |link| discard(self.memory, g, counters, (link, level.next())));
+                return Err(OutOfFrames(built));
+            };
+            let slots = self.memory.slots(&mut frame);
+            let (index, members) =
+                ((page >> shift) as usize & (slots.len() - 1), g.run_to_make_of(level, shift));
+            // The table's first address. A leaf has the lower bits of addresses where all descriptors have them.
+            let begins = page & within_leaf & (u64::MAX << (shift + g.index_bits()));
+            let first = old.child(level.down(-1), members > 1).0 + begins;
+            Fills::of(self.memory).table(slots, first, 1 << shift);
+            let mut plain = slots.len();
+            if members > 1 {
+                plain = dissolve(&mut slots[index & !(members - 1)..][..members]);
+                counters.leaves(level, true, (slots.len() - plain) as i64);
+            }
+            counters.leaves(level, false, plain as i64 - i64::from(link.is_some()));
+            counters.table();
+            let slot = &mut slots[index];
+            *slot = link.unwrap_or_else(|| self.change.of(Descriptor(*slot), level)).0;
+            let built = Descriptor::link(frame.into_pa(), g).with(attributes);
+            (level, shift) = (level.down(-1), shift + g.index_bits());
+            if level == above.level {
+                return Ok(built);
+            }
+            link = Some(built);
+        }
+    }
+
     /// Returns the same for a leaf at `level` that changes later: new tables remove nothing from it then either.
     #[inline]
     #[must_use]

@@ -44,10 +44,24 @@ impl LeafChange {
         Descriptor(old.0 & !self.clear | self.set)
     }
 
+    /// Returns the changed page, without a call.
+    #[inline(always)]
+    pub(crate) const fn of_page(self, old: Descriptor) -> Descriptor {
+        if self.moved != 0 {
+            return self.moved(old, Level::PAGE);
+        }
+        self.of(old, Level::PAGE)
+    }
+
     /// A separate function, so that the other changes are an AND and an OR.
     #[cold]
     #[inline(never)]
     const fn of_valid(self, old: Descriptor, level: Level) -> Descriptor {
+        self.moved(old, level)
+    }
+
+    #[inline(always)]
+    const fn moved(self, old: Descriptor, level: Level) -> Descriptor {
         let valid = if (self.clear | self.set) & VALID == 0 { old.is_valid() } else { self.set & VALID != 0 };
         let shown = old.with_validity(true, level);
         Descriptor(shown.0 & !self.clear | self.set | VALID).with_validity(valid, level)

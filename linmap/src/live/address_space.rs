@@ -37,10 +37,12 @@ use crate::live::error::{ChangeError, RemakeError};
 use crate::live::lock_set::{GIGABYTE, LockSet};
 use crate::live::map::Mapping;
 use crate::live::map_state::MapState;
-use crate::live::protect::{Tried, change_one, change_part, protect};
+use crate::live::one_page::{change as change_any, change_one_later};
+use crate::live::protect::{change_part, protect};
 use crate::live::reader::Reader;
 use crate::live::remake::remake as live_remake;
 use crate::live::remakes::Remaking;
+use crate::live::reserve::Reserve;
 use crate::live::settle::flush;
 use crate::live::split_cost::SplitCost;
 use crate::live::split_to_pages::split_to_pages;
@@ -316,27 +318,6 @@ impl AddressSpace {
         page_tables_for(self.geometry(), self.geometry().root(), span, span)
     }
 
-    /// Changes the leaves of a span.
-    #[inline(always)]
-    fn change_span<P: Platform, const LATER: bool>(
-        &self,
-        platform: &P,
-        change: LeafChange,
-        span: Span,
-    ) -> Result<(), ChangeError> {
-        let state = &self.state;
-        let tried = if (span.first ^ span.last) >> GIGABYTE == 0 {
-            change_one::<P, LATER>(state, platform, change, span)
-        } else {
-            Tried::Not(0)
-        };
-        match tried {
-            Tried::Done => Ok(()),
-            Tried::Not(0) => protect(state, platform, (change, LATER, span)),
-            Tried::Not(frames) => change_part(state, platform, (change, LATER, span), frames),
-        }
-    }
-
     /// Changes the permissions of `pages` pages from `va` on, their validity, or both.
     ///
     /// Leaves within the range change in place. A leaf that is partly in the range is split first, which can happen at
@@ -353,6 +334,7 @@ impl AddressSpace {
     ///
     /// All users of these addresses expect the change: no CPU executes or writes memory that is no longer executable or
     /// writable, nor uses pages that become invalid. `platform` is the platform of the tables.
+    #[inline]
     pub unsafe fn protect<P: Platform>(
         &self,
         platform: &P,
@@ -360,9 +342,8 @@ impl AddressSpace {
         pages: u64,
         change: Change,
     ) -> Result<(), ChangeError> {
-        let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
-        self.state.may_change(change, va)?;
-        self.change_span::<P, false>(platform, self.state.leaf_change(change), span)
+        // SAFETY: the caller's promise.
+        unsafe { self.change(platform, va, pages, change, ChangeFlags::empty()) }
     }
 
     /// Makes `pages` pages from `va` on invalid, so that every access faults, or valid again: [`protect`](Self::protect)
@@ -478,6 +459,7 @@ impl AddressSpace {
     ///
     /// As for [`protect`](Self::protect). With [`ChangeFlags::LATER`] CPUs may use the old translations until the range
     /// has been [flushed](Self::flush).
+    #[inline(never)]
     pub unsafe fn change<P: Platform>(
         &self,
         platform: &P,
@@ -486,14 +468,30 @@ impl AddressSpace {
         change: Change,
         flags: ChangeFlags,
     ) -> Result<(), ChangeError> {
-        let Some(span) = self.state.span(va, pages)? else { return Ok(()) };
-        self.state.may_change(change, va)?;
-        let skip_holes = flags.contains(ChangeFlags::SKIP_HOLES);
-        let change = LeafChange { skip_holes, ..self.state.leaf_change(change) };
-        match flags.contains(ChangeFlags::LATER) {
-            true => self.change_span::<P, true>(platform, change, span),
-            false => self.change_span::<P, false>(platform, change, span),
-        }
+        change_any(&self.state, platform, (va, pages), change, flags)
+    }
+
+    /// Makes one page invalid, or valid again, and leaves the invalidation to a [`flush`](Self::flush):
+    /// [`change`](Self::change) with [`ChangeFlags::LATER`]. Where the page is in a page table and in no run it allocates nothing
+    /// and cannot fail, so it may be called from any context in which the platform's lock may be taken. A kernel that guards
+    /// single pages [pins](Self::pin) their range before.
+    ///
+    /// # Errors
+    ///
+    /// As for [`protect`](Self::protect).
+    ///
+    /// # Safety
+    ///
+    /// As for [`set_valid`](Self::set_valid). CPUs may use the old translation until the page has been flushed.
+    #[inline]
+    pub unsafe fn set_page_valid<P: Platform>(
+        &self,
+        platform: &P,
+        va: Va,
+        valid: bool,
+    ) -> Result<(), ChangeError> {
+        let change = if valid { Change::VALID } else { Change::INVALID };
+        change_one_later(&self.state, platform, va, change, ChangeFlags::LATER)
     }
 
     /// Changes single pages, in any order, as [`change`](Self::change) does one range: all of them, or none. Pages that
@@ -515,14 +513,13 @@ impl AddressSpace {
         change: Change,
         flags: ChangeFlags,
     ) -> Result<(), ChangeError> {
-        let (state, skip_holes) = (&self.state, flags.contains(ChangeFlags::SKIP_HOLES));
-        let later = flags.contains(ChangeFlags::LATER);
+        let (state, later) = (&self.state, flags.contains(ChangeFlags::LATER));
         state.may_change(change, pages.clone().next().unwrap_or(Va(state.base())))?;
-        let change = LeafChange { skip_holes, ..state.leaf_change(change) };
+        let change = state.leaf_change_with(change, flags);
         let Some(list) = ListChange::of::<P>(change, Ranges::of(state, pages))? else { return Ok(()) };
         match list.only() {
             Some(span) if (span.first ^ span.last) >> GIGABYTE == 0 => {
-                change_part(state, platform, (change, later, span), 0)
+                change_part(state, platform, &(change, later, span), Reserve::new(platform), None)
             }
             Some(span) => protect(state, platform, (change, later, span)),
             None => list.run(state, platform, later),

@@ -432,27 +432,6 @@ impl<'a, P: Platform> Locked<'a, P> {
         (table.pa, table.level == self.geometry.root())
     }
 
-    /// Returns the page table that translates an address, and the index there, or `None` if a leaf or a hole is above it.
-    #[inline(always)]
-    pub(crate) fn page_entry(&self, va: u64) -> Option<(Table, usize)> {
-        let (g, root) = (self.geometry, self.root());
-        let (bits, page_shift) = (g.index_bits(), g.page_shift());
-        let (mut at, mut shift) = ((root.pa, root.words), root.shift);
-        let mut index = ((va - root.base) >> shift) as usize;
-        while shift > page_shift {
-            let entry = self.load_at(at, index);
-            if !entry.is_link() {
-                return None;
-            }
-            let below = entry.next_table(g);
-            at = (below, self.words(below));
-            shift -= bits;
-            index = (va >> shift) as usize & ((1 << bits) - 1);
-        }
-        let base = va & !((1 << (page_shift + bits)) - 1);
-        Some((Table { pa: at.0, words: at.1, level: Level::PAGE, shift, base }, index))
-    }
-
     /// Returns the deepest table that translates all of a span.
     #[inline(always)]
     pub(crate) fn deepest(&self, from: Table, span: Span) -> Table {

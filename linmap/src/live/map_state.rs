@@ -7,6 +7,7 @@ use crate::build::{Changes, Tree};
 use crate::format::{
     Change, Descriptor, Geometry, Half, LeafChange, Level, Pa, Remake, Span, TableAttributes, Unaligned, Va,
 };
+use crate::live::change_flags::ChangeFlags;
 use crate::live::claims::{Attention, Claims};
 use crate::live::copied::Copied;
 use crate::live::error::ChangeError;
@@ -17,6 +18,7 @@ use crate::live::remakes::Remakes;
 use crate::live::share::Share;
 use crate::live::split_cost::SplitCosts;
 use crate::plan::{Leaves, Policy, Stats};
+use crate::platform::Hardware;
 
 /// The properties of a live map that are known without reading its tables.
 // In this order: what each operation reads is at the beginning, where one instruction reaches it.
@@ -237,6 +239,12 @@ impl MapState {
         }
     }
 
+    /// Returns true if leaves in use change their size in place.
+    #[inline(always)]
+    pub(crate) fn may_resize<H: Hardware>(&self, hardware: &H) -> bool {
+        self.policy() == Policy::Live && hardware.promise().never_aborts
+    }
+
     pub(crate) fn set_policy(&self, policy: Policy) {
         self.policy.store(policy as u8, Relaxed);
     }
@@ -301,13 +309,6 @@ impl MapState {
         Ok(Some(Span { first: va.0, last: va.0 + ((pages << page) - 1) }))
     }
 
-    /// Returns true for the first address of a page of the half.
-    #[inline(always)]
-    pub(crate) const fn is_page(&self, va: Va) -> bool {
-        let (within, before) = ((1 << self.geometry.page_shift()) - 1, va.0.wrapping_sub(self.base));
-        va.0 & within == 0 && before >> self.geometry.va_bits() == 0
-    }
-
     /// Does the same as [`span`](Self::span) for an operation that changes more than the contents of leaves.
     ///
     /// # Errors
@@ -361,6 +362,12 @@ impl MapState {
     pub(crate) fn leaf_change(&self, change: Change) -> LeafChange {
         let refuse_write_execute = !self.allows_write_execute();
         LeafChange { refuse_write_execute, ..LeafChange::of_bits(change.bits()) }
+    }
+
+    /// Returns the same in the manner of these flags.
+    #[inline(always)]
+    pub(crate) fn leaf_change_with(&self, change: Change, flags: ChangeFlags) -> LeafChange {
+        LeafChange { skip_holes: flags.contains(ChangeFlags::SKIP_HOLES), ..self.leaf_change(change) }
     }
 
     /// Checks that walkers will not update leaves after a change of the leaves from `va` on, where the map expects them.

@@ -11,6 +11,7 @@ mod claims;
 mod collapse;
 mod copied;
 mod create;
+mod cut_page;
 mod deferred_tables;
 mod ends;
 mod error;

@@ -1,7 +1,7 @@
 //! Changes the permissions or the validity of any page range, whatever its leaves.
 //!
-//! Most changes are of one whole leaf and take one store ([`change_one`]), or of pages that differ only in their addresses
-//! (`alike.rs`). Any other range takes three steps. *Survey* the range: is the change possible, and must a leaf change its
+//! Most changes are of one page and take one store (`one_page.rs`), of one leaf ([`change_part`]), or of pages that differ only in
+//! their addresses (`alike.rs`). Any other range takes three steps. *Survey* the range: is the change possible, and must a leaf change its
 //! size? *Resize* the leaves that contain the ends of the range, at most two: build the replacement tables off line and in
 //! their final state, and publish each with one store; dissolve a contiguous run that contains an end. *Change* the leaves
 //! within the range in place. Three things can fail, all before the first store: the survey, the allocation of table
@@ -10,16 +10,15 @@
 //! A range of many entries is claimed, and surveyed and changed piece by piece. Its translations are invalidated once, at
 //! the end: nobody else gets at these addresses before.
 
-use core::mem::ManuallyDrop;
-
-use crate::format::{Descriptor, LeafChange, Span};
+use crate::format::{Change, Descriptor, LeafChange, Span, Va};
 use crate::live::alike::change_alike;
 use crate::live::attempt::Call;
+use crate::live::change_flags::ChangeFlags;
 use crate::live::ends::{Ends, tables_for_ends};
 use crate::live::error::ChangeError;
 use crate::live::in_place::InPlace;
 use crate::live::invalidated::Invalidated;
-use crate::live::lock_set::LockSet;
+use crate::live::lock_set::{GIGABYTE, LockSet};
 use crate::live::locked::Locked;
 use crate::live::map_state::MapState;
 use crate::live::reserve::Reserve;
@@ -28,7 +27,6 @@ use crate::live::settle::heed;
 use crate::live::stop::Stop;
 use crate::live::survey::{Survey, Surveyor};
 use crate::live::tlb_batch::{TlbBatch, finish_one};
-use crate::plan::Policy;
 use crate::platform::Platform;
 use crate::read::Table;
 
@@ -139,100 +137,99 @@ pub(crate) enum Tried {
     Not(u64),
 }
 
-/// Changes the one leaf that contains a span. If that is exactly the span and not in a contiguous run, it is as short as can
-/// be, since most changes are of this kind. The span is in one gigabyte. If `LATER`, its invalidation is left to a flush.
-#[inline(always)]
-pub(crate) fn change_one<P: Platform, const LATER: bool>(
-    state: &MapState,
-    platform: &P,
-    change: LeafChange,
-    span: Span,
-) -> Tried {
-    // It stays empty, so there is nothing to give back, and as nobody else sees it, it takes no instruction.
-    let reserve = ManuallyDrop::new(Reserve::new(platform));
-    let Some((_held, locked, table)) = one_hold(state, &reserve, platform, (LATER, span)) else {
-        return Tried::Not(0);
-    };
-    let index = table.index_of(span.first);
-    let old = locked.load(&table, index);
-    let new = change.of(old, table.level);
-    let refused = change.refuse_write_execute && new.is_write_execute();
-    let within = (1 << table.shift) - 1;
-    let whole = span.first & within == 0 && span.first ^ span.last == within;
-    if refused || !whole || old.is_contiguous() || !state.is_leaf(old, table.level) {
-        let reserve = ManuallyDrop::new(Reserve::new(platform));
-        return change_other(state, &reserve, platform, &table, &(change, LATER, span), (old, new));
-    }
-    if new != old {
-        let share = state.share(LockSet::number::<P>(span.first));
-        let version = share.changes_begin();
-        locked.store(&table, index, new);
-        if LATER && old.is_valid() {
-            state.leave_pending::<P>(Invalidated {
-                first: span.first,
-                last: span.last,
-                entry_shift: table.shift,
-            });
-        }
-        let invalidates = !LATER && old.is_valid();
-        finish_one(platform, state.geometry(), &share.counters, invalidates, span.first);
-        share.changes_end(version);
-    }
-    Tried::Done
-}
-
-/// Does the rest of [`change_one`] with the table pages that it takes, or, if that is not all that it takes, what
-/// [`protect`] does.
+/// Changes a range that is not one page in a page table.
 ///
 /// # Errors
 ///
 /// As for [`protect`].
 #[inline(never)]
-pub(crate) fn change_part<P: Platform>(
+pub(crate) fn change_range<P: Platform>(
     state: &MapState,
     platform: &P,
-    wanted: Wanted,
-    frames: u64,
+    va: Va,
+    pages: u64,
+    change: Change,
+    flags: ChangeFlags,
 ) -> Result<(), ChangeError> {
-    let (change, later, span) = wanted;
-    let reserve = Reserve::new(platform);
-    reserve.fill(frames)?;
-    let tried = match one_hold(state, &reserve, platform, (later, span)) {
-        Some((_held, locked, table)) => {
-            let old = locked.load(&table, table.index_of(span.first));
-            change_other(state, &reserve, platform, &table, &wanted, (old, change.of(old, table.level)))
-        }
-        None => Tried::Not(0),
-    };
-    match tried {
-        Tried::Done => Ok(()),
-        Tried::Not(_) => {
-            drop(reserve);
-            protect(state, platform, wanted)
-        }
+    let Some(span) = state.span(va, pages)? else { return Ok(()) };
+    state.may_change(change, va)?;
+    let wanted = (state.leaf_change_with(change, flags), flags.contains(ChangeFlags::LATER), span);
+    if (span.first ^ span.last) >> GIGABYTE != 0 {
+        return protect(state, platform, wanted);
     }
+    change_part(state, platform, &wanted, Reserve::new(platform), None)
 }
 
-/// Takes the lock of a span, which is in one gigabyte. Returns it with the deepest table that translates all of the span, or
-/// `None` if others have claimed some of it, or a repaint is under way.
+/// Changes one page, whose lock the caller has taken. If `LATER`, its invalidation is left to a flush.
 ///
-/// It returns a view instead of calling for one, so that the one that most changes take is inlined wherever it is used.
+/// # Errors
+///
+/// As for [`protect`].
+#[inline(never)]
+pub(crate) fn change_held<'a, P: Platform, const LATER: bool>(
+    state: &MapState,
+    platform: &'a P,
+    va: Va,
+    change: Change,
+    held: P::Held<'a>,
+) -> Result<(), ChangeError> {
+    let span = Span { first: va.0, last: va.0 + (state.geometry().page_size() - 1) };
+    let wanted = (state.leaf_change(change), LATER, span);
+    change_part(state, platform, &wanted, Reserve::new(platform), Some(held))
+}
+
+/// Changes a range in one gigabyte: the one leaf that contains it, or pages that are alike, or by [`protect`]. Its lock is taken,
+/// unless it is `held`. There may be table pages from before.
+///
+/// # Errors
+///
+/// As for [`protect`].
+#[inline(never)]
+pub(crate) fn change_part<'a, P: Platform>(
+    state: &MapState,
+    platform: &'a P,
+    wanted: &Wanted,
+    reserve: Reserve<'a, P>,
+    mut held: Option<P::Held<'a>>,
+) -> Result<(), ChangeError> {
+    let &(change, later, span) = wanted;
+    loop {
+        let taken = held.take().unwrap_or_else(|| platform.lock(LockSet::number::<P>(span.first)));
+        let tried = match one_hold(state, &reserve, platform, (later, span)) {
+            Some((locked, table)) => {
+                let old = locked.load(&table, table.index_of(span.first));
+                change_other(state, &reserve, platform, &table, wanted, (old, change.of(old, table.level)))
+            }
+            None => Tried::Not(0),
+        };
+        drop(taken);
+        match tried {
+            Tried::Done => return Ok(()),
+            Tried::Not(0) => break,
+            Tried::Not(frames) => reserve.fill(frames)?,
+        }
+    }
+    drop(reserve);
+    protect(state, platform, *wanted)
+}
+
+/// Returns the view of the holder of a span's lock, with the deepest table that translates all of the span, or `None` if others
+/// have claimed some of it, or a repaint is under way.
 #[inline(always)]
 fn one_hold<'a, P: Platform>(
     state: &'a MapState,
     reserve: &'a Reserve<'a, P>,
     platform: &'a P,
     (later, span): (bool, Span),
-) -> Option<(P::Held<'a>, Locked<'a, P>, Table)> {
+) -> Option<(Locked<'a, P>, Table)> {
     let number = LockSet::number::<P>(span.first);
-    let held = platform.lock(number);
     let looks = if later { state.attention.is_needed_for_more() } else { state.attention.is_needed() };
     if looks && !heed(state, platform, later, span) {
         return None;
     }
     let locked = Locked::of_one(platform, state, number, reserve);
     let table = locked.deepest(locked.root(), span);
-    Some((held, locked, table))
+    Some((locked, table))
 }
 
 /// Goes on, in the same hold, where the entry of a span is not a leaf as large as the span that is in no run. `old` becomes
@@ -254,17 +251,22 @@ fn change_other<P: Platform>(
         return if done { Tried::Done } else { Tried::Not(0) };
     }
     let refused = change.refuse_write_execute && new.is_write_execute();
-    let live = state.policy() == Policy::Live && platform.promise().never_aborts;
-    if refused || !state.is_leaf(old, table.level) || old.is_valid() && !live {
+    if refused || !state.is_leaf(old, table.level) {
         return Tried::Not(0);
     }
     if new == old {
         return Tried::Done;
     }
     let whole = span.covers(at.first, at.last);
-    // If there are some, they are most likely enough; if not, they are back in the reserve after it.
-    if !whole && reserve.count() == 0 {
-        return Tried::Not(tables_for_ends(state.geometry(), table.level, at, span));
+    let resizes = !whole || old.is_contiguous();
+    if resizes && old.is_valid() && !state.may_resize(platform) {
+        return Tried::Not(0);
+    }
+    if !whole {
+        let frames = tables_for_ends(state.geometry(), table.level, at, span);
+        if reserve.count() < frames {
+            return Tried::Not(frames);
+        }
     }
     let number = LockSet::number::<P>(span.first);
     let locked = &Locked::of_one(platform, state, number, reserve);
@@ -301,7 +303,7 @@ fn resize_one<P: Platform>(
     // A list of one page may have come here with a whole leaf in no run: it keeps its size.
     if resize.link.is_some() || resize.dissolves.is_some() {
         locked.settle(span);
-        Resize::all_in_place(locked, core::iter::once(resize), true);
+        resize.one_in_place(locked);
     }
     if whole {
         locked.store(&table, index, new.without_contiguous());

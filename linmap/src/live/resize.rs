@@ -62,20 +62,34 @@ impl Resize {
         resizes: impl Iterator<Item = Self> + Clone,
         then_changed: bool,
     ) {
-        for resize in resizes.clone() {
-            if let Some(members) = resize.dissolves {
-                dissolve(locked, &resize.table, resize.index, members);
-            }
-        }
+        resizes.clone().for_each(|resize| resize.dissolve(locked));
         if then_changed || resizes.clone().any(|resize| resize.link.is_some()) {
             locked.publish_barrier();
         }
-        for resize in resizes {
-            if let Some(link) = resize.link {
-                locked.store(&resize.table, resize.index, link);
-            }
-            resize.count(locked);
+        resizes.for_each(|resize| resize.publish(locked));
+    }
+
+    /// Carries out one whose entry changes next, where no CPU has to be parked.
+    #[inline(always)]
+    pub(crate) fn one_in_place<P: Platform>(&self, locked: &Locked<'_, P>) {
+        self.dissolve(locked);
+        locked.publish_barrier();
+        self.publish(locked);
+    }
+
+    #[inline(always)]
+    fn dissolve<P: Platform>(&self, locked: &Locked<'_, P>) {
+        if let Some(members) = self.dissolves {
+            dissolve(locked, &self.table, self.index, members);
         }
+    }
+
+    #[inline(always)]
+    fn publish<P: Platform>(&self, locked: &Locked<'_, P>) {
+        if let Some(link) = self.link {
+            locked.store(&self.table, self.index, link);
+        }
+        self.count(locked);
     }
 
     #[cold]
@@ -199,8 +213,8 @@ fn park<P: Platform>(locked: &Locked<'_, P>, updates: &[EntryUpdate]) -> Result<
 }
 
 /// Clears the contiguous bit of the run of `members` entries that an entry is in.
-#[inline]
-fn dissolve<P: Platform>(locked: &Locked<'_, P>, table: &Table, index: usize, members: usize) {
+#[inline(always)]
+pub(crate) fn dissolve<P: Platform>(locked: &Locked<'_, P>, table: &Table, index: usize, members: usize) {
     // Copied, so that its address stays in a register.
     let table = *table;
     let first = index & !(members - 1);

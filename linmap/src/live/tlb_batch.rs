@@ -133,6 +133,18 @@ pub(crate) fn finish_one<H: Hardware>(
     was_valid: bool,
     va: u64,
 ) {
+    complete_one(hardware, geometry, counters, was_valid, va);
+}
+
+/// Does the same without a call.
+#[inline(always)]
+pub(crate) fn complete_one<H: Hardware>(
+    hardware: &H,
+    geometry: Geometry,
+    counters: &Counters,
+    was_valid: bool,
+    va: u64,
+) {
     complete(hardware, geometry, counters, was_valid, || {
         hardware.tlbi(Tlbi::Page(Va(va), Scope::LastLevel), geometry);
         counters.invalidated(1);

@@ -149,7 +149,7 @@ impl<'m, M: Memory> Live<'m, M> {
         (entry, step): (Descriptor, u64),
     ) -> usize {
         let (mut next, mut expected) = (index + 1, entry.0.wrapping_add(step));
-        let is_next = |next, expected| next <= last && self.one(table, next).0 == expected;
+        let is_next = |next, expected| next <= last && self.one(Slot { table, index: next }).0 == expected;
         // An entry that nothing continues costs no more than this.
         if !is_next(next, expected) {
             return next;
@@ -171,8 +171,9 @@ impl<'m, M: Memory> Live<'m, M> {
         next
     }
 
+    /// Returns a descriptor.
     #[inline(always)]
-    fn one(&self, table: Pa, index: usize) -> Descriptor {
+    pub(crate) fn one(&self, Slot { table, index }: Slot) -> Descriptor {
         if M::PLAIN {
             // SAFETY: the table is live, as the creator of this value promised; its memory is plain.
             let entry = unsafe { AtomicU64::from_ptr(self.0.words(table).add(index)) };
@@ -202,7 +203,7 @@ impl<M: Memory> ReadTables for Live<'_, M> {
 
     #[inline]
     fn entry(&self, slot: Slot, _: Level) -> Result<Descriptor, Self::Error> {
-        Ok(self.one(slot.table, slot.index))
+        Ok(self.one(slot))
     }
 }
 
@@ -215,8 +216,13 @@ impl AtOffset {
     /// Returns the descriptor in `slot`.
     #[inline(always)]
     pub(crate) fn load(self, slot: Slot) -> Descriptor {
-        let entry = self.0.wrapping_byte_add(slot.table.0 as usize).wrapping_add(slot.index);
         // SAFETY: the table is live, as for `Live`; its memory is plain, and has each page at this offset.
-        Descriptor(unsafe { AtomicU64::from_ptr(entry) }.load(Relaxed))
+        Descriptor(unsafe { AtomicU64::from_ptr(self.word(slot)) }.load(Relaxed))
+    }
+
+    /// Returns the address of `slot`.
+    #[inline(always)]
+    pub(crate) fn word(self, slot: Slot) -> *mut u64 {
+        self.0.wrapping_byte_add(slot.table.0 as usize).wrapping_add(slot.index)
     }
 }
