@@ -100,13 +100,18 @@ fn step<const PAGE_SHIFT: u32>(
 ) -> ControlFlow<Option<Pa>, Pa> {
     let entry = load(slot::<PAGE_SHIFT>(table, level, from_base));
     let (addresses, within) = (addresses::<PAGE_SHIFT>(), (1 << shift_of::<PAGE_SHIFT>(level)) - 1);
+    let memory = Pa(entry.0 & addresses & !within | from_base & within);
+    if level == 3 {
+        // Valid or not says whether there is a result, without a branch.
+        return Break(if entry.is_table_or_page() { entry.is_valid().then_some(memory) } else { None });
+    }
     if !entry.is_valid() {
         return Break(None);
     }
     match (entry.is_table_or_page(), level) {
-        (true, ..3) => Continue(Pa(entry.0 & addresses)),
-        (false, 3) | (false, 0) => Break(None),
+        (true, _) => Continue(Pa(entry.0 & addresses)),
+        (false, 0) => Break(None),
         (false, 1) if PAGE_SHIFT != 12 => Break(None),
-        _ => Break(Some(Pa(entry.0 & addresses & !within | from_base & within))),
+        _ => Break(Some(memory)),
     }
 }
