@@ -150,6 +150,26 @@ impl Tlbi {
         }
     }
 
+    /// Returns the only invalidation that [`cover`](Self::cover) returns, if it names exactly these pages, or all of them are in one
+    /// entry. There is at least one page, and none is beyond the end of the address space.
+    #[inline(always)]
+    pub(crate) fn single(
+        geometry: Geometry,
+        first: Va,
+        pages: u64,
+        entry_shift: u32,
+        scope: Scope,
+        range_tlbi: bool,
+    ) -> Option<Self> {
+        let last = first.0 + ((pages << geometry.page_shift()) - 1);
+        if (first.0 ^ last) >> entry_shift.clamp(geometry.page_shift(), 63) == 0 {
+            return Some(Self::Page(first, scope));
+        }
+        let may_start = geometry.oa_format() != OaFormat::Lpa2 || first.0.is_multiple_of(LPA2_ALIGNMENT);
+        let pages = RangePages::at_most(pages).filter(|range| range.count() == pages)?;
+        (range_tlbi && may_start).then_some(Self::Range { from: first, pages, scope })
+    }
+
     /// Returns the invalidations that cover `pages` pages from `first` on, or one [`Tlbi::All`] if there would be more
     /// than [`Tlbi::BREAK_EVEN`].
     ///
@@ -321,6 +341,28 @@ mod tests {
             assert_eq!(Tlbi::Page(va, AnyLevel).encode(g), (Vaae1is, page), "{g:?}");
             assert_eq!(Tlbi::All.encode(g), (Vmalle1is, 0));
             assert_eq!(Tlbi::Repeat.encode(g), (Vale1is, 0));
+        }
+    }
+
+    proptest! {
+        /// A single invalidation is found without counting.
+        #[test]
+        fn a_single_invalidation_is_that_of_a_cover(page: u64, pages in 1_u64..5000, entry in 0_u32..40, range: bool, even: bool) {
+            for g in geometries() {
+                let (page_shift, all) = (g.page_shift(), 1 << (g.va_bits() - g.page_shift()));
+                let pages = if even { pages.next_power_of_two() } else { pages };
+                let first = Va(g.base(Half::Upper) + ((page % (all - pages)) << page_shift));
+                let of = |scope| (
+                    Tlbi::cover(g, first, pages, entry, scope, range).collect::<Vec<_>>(),
+                    Tlbi::single(g, first, pages, entry, scope, range),
+                );
+                let (cover, single) = of(Scope::AnyLevel);
+                if let Some(single) = single {
+                    prop_assert_eq!(cover, [single], "{:?} {:?} {}", g, first, pages);
+                } else if entry <= page_shift {
+                    prop_assert!(cover.len() > 1 || cover[0] == Tlbi::All, "{:?} {:?} {}", g, first, pages);
+                }
+            }
         }
     }
 

@@ -12,10 +12,12 @@ use crate::live::error::ChangeError;
 use crate::live::lock_set::{GIGABYTE, LockSet};
 use crate::live::locked::{LiveVisitor, Locked};
 use crate::live::map_state::MapState;
+use crate::live::merge_table::{Merged, merge_table};
 use crate::live::pieces::piece;
 use crate::live::resize;
 use crate::live::stop::Stop;
 use crate::live::tlb_batch::TlbBatch;
+use crate::live::uniform::{block_for, follow};
 use crate::plan::Policy;
 use crate::platform::{EntryUpdate, Platform};
 use crate::read::{Table, visit_span};
@@ -27,10 +29,29 @@ use crate::read::{Table, visit_span};
 ///
 /// CPUs cannot be parked. Tables that had collapsed by then stay collapsed.
 pub(crate) fn collapse<P: Platform>(state: &MapState, platform: &P, span: Span) -> Result<(), ChangeError> {
+    let above_pages = state.geometry().level_shift(Level::PAGE.down(-1));
+    let mut differs = false;
+    if (span.first ^ span.last) >> above_pages == 0 {
+        match merge_table(state, platform, span) {
+            Merged::Done => return Ok(()),
+            merged => differs = merged == Merged::Differs,
+        }
+    }
+    collapse_in_pieces(state, platform, span, differs)
+}
+
+/// Does the rest of [`collapse`]. If `differs`, the span is within one table of pages, whose entries differ.
+#[inline(never)]
+fn collapse_in_pieces<P: Platform>(
+    state: &MapState,
+    platform: &P,
+    span: Span,
+    differs: bool,
+) -> Result<(), ChangeError> {
     let mut call = Call::new(state, platform);
     // At least one table, since a table is merged as a whole.
     let entries = state.geometry().entries(Level::PAGE).max(P::HOLD);
-    let above_pages = state.geometry().level_shift(Level::new(Level::PAGE.number() - 1));
+    let above_pages = state.geometry().level_shift(Level::PAGE.down(-1));
     let mut first = span.first;
     loop {
         let window = Span { first, last: span.last.min(first | ((1 << GIGABYTE) - 1)) };
@@ -41,7 +62,7 @@ pub(crate) fn collapse<P: Platform>(state: &MapState, platform: &P, span: Span) 
             if (window.first ^ window.last) >> above_pages != 0 {
                 last = piece(locked, window, span.last, entries).0.last;
             }
-            collapse_piece(locked, Span { first, last: last.min(window.last) })
+            collapse_piece(locked, Span { first, last: last.min(window.last) }, differs)
         })?;
         if last >= span.last {
             return Ok(());
@@ -50,13 +71,13 @@ pub(crate) fn collapse<P: Platform>(state: &MapState, platform: &P, span: Span) 
     }
 }
 
-fn collapse_piece<P: Platform>(locked: &Locked<'_, P>, span: Span) -> Result<(), Stop> {
+fn collapse_piece<P: Platform>(locked: &Locked<'_, P>, span: Span, differs: bool) -> Result<(), Stop> {
     let policy = locked.policy;
     if locked.may_resize(policy, Some(span.first)).is_err() {
         return Ok(());
     }
     let (batch, deferred) = (TlbBatch::new(), DeferredTables::new());
-    let mut collapse = Collapse { locked, policy, span, batch, deferred, changed: false };
+    let mut collapse = Collapse { locked, policy, span, batch, deferred, changed: false, differs };
     let result = collapse.deepest_first();
     if collapse.changed {
         collapse.batch.finish(locked);
@@ -74,6 +95,8 @@ struct Collapse<'l, 'a, P: Platform> {
     deferred: DeferredTables,
     /// True if something was stored.
     changed: bool,
+    /// True if the table of pages that translates all of the span is known to have entries that differ.
+    differs: bool,
 }
 
 /// A table that one entry can replace.
@@ -124,55 +147,19 @@ impl<P: Platform> Collapse<'_, '_, P> {
     /// Returns the block or hole that can replace a table, if its entries are uniform.
     #[inline]
     fn uniform(&self, table: &Table) -> Option<Uniform> {
-        /// The number of entries that are compared at once: unrolled, 2.7 instructions each where none is in a run, or all are.
-        const CHUNK: usize = 16;
-        // Copied, so that its address stays in a register.
-        let (g, table) = (self.locked.geometry, *table);
-        let above = Level::new(table.level.number() - 1);
-        let raw = self.locked.load(&table, 0);
-        let first = raw.without_contiguous();
-        let step = if first == Descriptor::HOLE {
-            0
-        } else if first.is_valid()
-            && first.is_leaf(g, table.level)
-            && g.makes_leaf(above)
-            && first.oa(g, table.level).0 & ((1 << (table.shift + g.index_bits())) - 1) == 0
-        {
-            1 << table.shift
-        } else {
+        if self.differs && table.level == Level::PAGE {
             return None;
+        }
+        let (g, raw) = (self.locked.geometry, self.locked.load(table, 0));
+        let (leaf, step) = if raw.without_contiguous() == Descriptor::HOLE {
+            (Descriptor::HOLE, 0)
+        } else {
+            (block_for(g, table, raw)?, 1 << table.shift)
         };
-        // Under some of its locks only, entries may change meanwhile: they are read one by one. What is found is then
-        // looked at again under all of them.
+        // Under some of its locks only, entries may change meanwhile. What is found is then looked at again under all of them.
         let alone = self.locked.covers(table.span_of_all(g)).is_ok();
-        let (entries, mut index, mut all) = (g.entries(table.level), 0, 0);
-        if alone {
-            let compared = self.locked.series_by_vectors::<4>(&table, (0, entries), (raw.0, step));
-            if compared.differs {
-                return None;
-            }
-            index = compared.end;
-            all = if compared.mixed { Descriptor::HOLE.with_contiguous().0 } else { 0 };
-        }
-        let mut expected = raw.0.wrapping_add(step.wrapping_mul(index as u64));
-        while index < entries {
-            let mut next = expected;
-            let mut eight = |index| self.locked.eight(&table, index, (&mut next, step));
-            if alone && eight(index) && eight(index + 8) {
-                expected = next;
-            } else {
-                for entry in index..index + CHUNK {
-                    all |= self.locked.load(&table, entry).0 ^ expected;
-                    expected = expected.wrapping_add(step);
-                }
-                if Descriptor(all).without_contiguous().0 != 0 {
-                    return None;
-                }
-            }
-            index += CHUNK;
-        }
-        let leaf = if step == 0 { Descriptor::HOLE } else { first.parent(table.level) };
-        Some(Uniform { leaf, runs: raw.is_contiguous() || Descriptor(all).is_contiguous() })
+        let mixed = follow(self.locked, table, raw, step, alone)?;
+        Some(Uniform { leaf, runs: raw.is_contiguous() || mixed })
     }
 
     /// Replaces a table by a leaf or a hole. Returns false if it has to stay.
@@ -188,8 +175,12 @@ impl<P: Platform> Collapse<'_, '_, P> {
             return Ok(false);
         }
         self.locked.mark(at);
-        let store = EntryUpdate::replace(self.locked.place(table), index, leaf);
-        resize::update(self.locked, (self.policy, leaf.is_valid()), &[store])?;
+        if resize::parks(self.policy, leaf.is_valid()) {
+            let store = EntryUpdate::replace(self.locked.place(table), index, leaf);
+            resize::update(self.locked, (self.policy, true), &[store])?;
+        } else {
+            self.locked.store(table, index, leaf);
+        }
         self.changed = true;
         self.locked.counters().no_table();
         if leaf != Descriptor::HOLE {

@@ -49,8 +49,8 @@ impl DeferredTables {
     }
 }
 
-/// Retires a table and all tables below it.
-fn retire<P: Platform>(locked: &Locked<'_, P>, table: &Table) {
+/// Retires a table and all tables below it, which walkers and walk caches do not lead to any more.
+pub(crate) fn retire<P: Platform>(locked: &Locked<'_, P>, table: &Table) {
     if table.level != Level::PAGE {
         for index in 0..locked.geometry.entries(table.level) {
             let entry = locked.load(table, index);

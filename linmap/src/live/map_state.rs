@@ -190,6 +190,12 @@ impl MapState {
         locks.numbers().any(|number| self.pins[number].load(Relaxed) != 0)
     }
 
+    /// Returns true if the gigabytes of one lock have to stay split. The caller holds it.
+    #[inline(always)]
+    pub(crate) fn is_pinned_by(&self, number: usize) -> bool {
+        self.pins[number & (MOST_LOCKS - 1)].load(Relaxed) != 0
+    }
+
     /// Returns the physical address of the root table.
     #[inline]
     pub(crate) fn root(&self) -> Pa {

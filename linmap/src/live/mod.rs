@@ -27,6 +27,7 @@ mod long_map;
 mod map;
 mod map_state;
 pub(crate) mod marks;
+mod merge_table;
 mod one_page;
 mod pending;
 mod pieces;
@@ -45,6 +46,7 @@ mod split_to_pages;
 mod stop;
 mod survey;
 mod tlb_batch;
+mod uniform;
 mod unmap;
 
 pub use address_space::AddressSpace;

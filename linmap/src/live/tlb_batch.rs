@@ -88,11 +88,25 @@ impl TlbBatch {
         });
     }
 
+    #[inline(always)]
     fn issue<P: Platform>(&self, locked: &Locked<'_, P>, range_tlbi: bool) {
         let (hardware, geometry, counters) = (locked.platform, locked.geometry, locked.counters());
+        // Most batches are one invalidation.
+        if let [only] = &self.ranges[..self.used]
+            && let Some(op) = single(only, geometry, self.scope, range_tlbi)
+        {
+            hardware.tlbi(op, geometry);
+            return counters.invalidated(1);
+        }
+        counters.invalidated(self.issue_many(hardware, geometry, range_tlbi));
+    }
+
+    /// Issues several invalidations. Returns their number.
+    #[inline(never)]
+    fn issue_many<H: Hardware>(&self, hardware: &H, geometry: Geometry, range_tlbi: bool) -> u64 {
         if self.used > 1 && self.is_long(geometry, range_tlbi) {
             hardware.tlbi(Tlbi::All, geometry);
-            return counters.invalidated(1);
+            return 1;
         }
         let mut issued = 0;
         for range in &self.ranges[..self.used] {
@@ -101,7 +115,7 @@ impl TlbBatch {
                 issued += 1;
             });
         }
-        counters.invalidated(issued);
+        issued
     }
 
     /// Returns true if it takes more invalidations than one of everything is worth.
@@ -122,6 +136,30 @@ impl TlbBatch {
         let pages = ((range.last - range.first) >> geometry.page_shift()) + 1;
         Tlbi::cover(geometry, Va(range.first), pages, range.entry_shift, self.scope, range_tlbi)
     }
+}
+
+/// Returns the invalidation that is all of a range, if it is one.
+#[inline(always)]
+fn single(range: &Invalidated, geometry: Geometry, scope: Scope, range_tlbi: bool) -> Option<Tlbi> {
+    let pages = ((range.last - range.first) >> geometry.page_shift()) + 1;
+    Tlbi::single(geometry, Va(range.first), pages, range.entry_shift, scope, range_tlbi)
+}
+
+/// Completes an operation that has taken a table out, by the range that it translated.
+#[inline(always)]
+pub(crate) fn finish_range<H: Hardware>(
+    hardware: &H,
+    geometry: Geometry,
+    counters: &Counters,
+    range: &Invalidated,
+) {
+    complete(hardware, geometry, counters, true, || {
+        let range_tlbi = hardware.promise().range_tlbi;
+        let op = single(range, geometry, Scope::AnyLevel, range_tlbi);
+        // Without ranges one for each page is one too many, or nearly so.
+        hardware.tlbi(op.unwrap_or(Tlbi::All), geometry);
+        counters.invalidated(1);
+    });
 }
 
 /// Completes the change of one leaf. If the leaf was valid, it is invalidated by one of its addresses.
