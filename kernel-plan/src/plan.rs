@@ -266,6 +266,14 @@ impl<'a> Plan<'a> {
     }
 }
 
+/// Returns the bytes of an image from its start on that are mapped read-only, of those that code and constants take: whole
+/// pages, and at 4K whole runs of 64K, as a run that ends in between would be a leaf more in each map. The rest up to the data
+/// is free RAM.
+pub const fn read_only_bytes(code_and_constants: u64, page: u64) -> u64 {
+    const RUN_OF_4K: u64 = 64 << 10;
+    code_and_constants.next_multiple_of(if page < 16 << 10 { RUN_OF_4K } else { page })
+}
+
 /// Returns the whole pages of RAM in the linear map.
 fn reached(geometry: Geometry, ram: &Ranges) -> Result<Ranges, LayoutError> {
     let mut copy = ram.clone();

@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 
+use kernel_plan::plan::read_only_bytes;
 use linmap::{Attributes, Leaves, Pa, Region, Va};
 
 use crate::virtual_addresses::KERNEL_VA;
@@ -9,6 +10,7 @@ use crate::virtual_addresses::KERNEL_VA;
 unsafe extern "C" {
     static image_start: u8;
     static rodata_start: u8;
+    static rodata_end: u8;
     static data_start: u8;
     static bss_end: u8;
     static boot_stack_top: u8;
@@ -48,9 +50,14 @@ impl Image {
         self.symbols(&raw const image_start, &raw const image_end)
     }
 
-    /// Returns code and constants, which are never written.
-    pub(crate) fn read_only(&self) -> Range<Pa> {
-        self.symbols(&raw const image_start, &raw const data_start)
+    /// Returns code and constants, which are never written, in whole pages.
+    pub(crate) fn read_only(&self, page: u64) -> Range<Pa> {
+        self.symbols(&raw const image_start, read_only_end(page))
+    }
+
+    /// Returns the pages between constants and data, which the alignment of segments for larger pages leaves.
+    pub(crate) fn tail(&self, page: u64) -> Range<Pa> {
+        self.symbols(read_only_end(page), &raw const data_start)
     }
 
     /// Returns data and bss.
@@ -79,7 +86,8 @@ impl Image {
         [self.pool(page), self.boot_tables(page)].iter().map(|r| r.end.0 - r.start.0).sum()
     }
 
-    /// Returns the segments at their high addresses, each with its permissions: all but the guards of the stacks.
+    /// Returns the segments at their high addresses, each with its permissions: all but the guards of the stacks. The
+    /// [tail](Self::tail) of the constants is writable, as the data behind it.
     pub(crate) fn segments(&self, page: u64) -> [Region; 5] {
         let segment = |from: *const u8, to: *const u8, attributes| Region {
             va: Va(from as u64),
@@ -89,7 +97,7 @@ impl Image {
             leaves: Leaves::Largest,
         };
         let (text, rodata) = (&raw const image_start, &raw const rodata_start);
-        let (data, end) = (&raw const data_start, &raw const image_end);
+        let (data, end) = (read_only_end(page), &raw const image_end);
         let [boot, emergency] = stack_guards(page);
         [
             segment(text, rodata, Attributes::KERNEL_TEXT),
@@ -99,6 +107,12 @@ impl Image {
             segment(emergency.wrapping_add(page as usize), end, Attributes::KERNEL_DATA),
         ]
     }
+}
+
+/// Returns the end of the constants, in whole pages.
+fn read_only_end(page: u64) -> *const u8 {
+    let (start, end) = (&raw const image_start, &raw const rodata_end);
+    start.wrapping_add(read_only_bytes(end as u64 - start as u64, page) as usize)
 }
 
 /// Returns true for an address in the unmapped page below a stack of the image.

@@ -199,7 +199,7 @@ fn start(
     hardware::rely_on(&features, never_aborts);
 
     let tree = tree.clone();
-    let (range, read_only, data) = (image.range(), image.read_only(), image.data());
+    let (range, read_only, data) = (image.range(), image.read_only(geometry.page_size()), image.data());
     let Machine { ram, reserved, no_map, .. } = machine;
     let given = Given { ram, reserved, no_map, args, geometry, pa_bits, image: range, read_only, data, tree };
     let mut room = Room::default();

@@ -186,6 +186,8 @@ pub(crate) fn bring_up(
     give_the_rest(plan, frames, &first_frames);
     // SAFETY: the entry code's tables are no longer in any TTBR, and the TLB has been cleared.
     give(&image.boot_tables(geometry.page_size()), |r| unsafe { frames.add(r) });
+    // SAFETY: nothing is between constants and data; it is writable, in the image's own map and in the linear map.
+    give(&image.tail(geometry.page_size()), |r| unsafe { frames.add(r) });
     let identity_tables = identity_tables.or_else(|| make_identity().ok()).unwrap_or(0);
     let costs = Costs { layout, image_map, identity_build, switch, create, identity_discard };
     Ok(Mapped { space, stats, costs, identity_tables })

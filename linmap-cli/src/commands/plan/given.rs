@@ -11,6 +11,7 @@ use clap::Args;
 use clap::builder::RangedU64ValueParser;
 use kernel_plan::machine::Machine;
 use kernel_plan::note::Subject;
+use kernel_plan::plan::read_only_bytes;
 use kernel_plan::ranges::{CAPACITY, Full, Ranges};
 use linmap::Pa;
 
@@ -129,7 +130,7 @@ pub(crate) struct Given<'o> {
     pub(crate) memory: Memory,
     /// The kernel image; may be empty.
     pub(crate) image: Range<Pa>,
-    /// The image's code and constants.
+    /// The image's code and constants: [`mapped_read_only`](Self::mapped_read_only) has what is mapped apart for them.
     pub(crate) read_only: Range<Pa>,
     /// The basis of that.
     pub(crate) basis: Basis,
@@ -208,6 +209,15 @@ impl<'o> Given<'o> {
             machine.map_err(|error| Failure::Dtb { path: path.to_owned(), reason: error.to_string() })?;
         let memory = Memory { ram, reserved, no_map };
         Ok(Self { notes, ..Self::new(options, format!("`{}`", path.display()), memory) })
+    }
+
+    /// Returns what is mapped read-only for code and constants: of our image as it does so itself, of others as given.
+    pub(crate) fn mapped_read_only(&self, page: u64) -> Range<Pa> {
+        let Range { start, end } = self.read_only;
+        match self.basis {
+            Basis::Measured | Basis::Assumed => start..Pa(start.0 + read_only_bytes(end.0 - start.0, page)),
+            Basis::Nothing | Basis::Named | Basis::Iomem => start..end,
+        }
     }
 
     /// Returns a machine without a kernel.

@@ -18,13 +18,15 @@ const ELF_PLACES: [&str; 2] =
     ["aarch64-unknown-none-softfloat/image/kernel", "aarch64-unknown-linux-gnu/image/kernel"];
 /// More bytes than any image has.
 const MAX_SIZE: u64 = 256 << 20;
+/// The bytes of which each part of an image's maps is a multiple, at every page size.
+const SMALLEST_PART: u64 = 16 << 10;
 
 /// The sizes of an image in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sizes {
     /// The whole image.
     pub(crate) image: u64,
-    /// Code and constants, at its start.
+    /// Code and constants, at its start, in whole pages of 16K: no map of the image has smaller parts.
     pub(crate) read_only: u64,
 }
 
@@ -81,8 +83,9 @@ fn sizes_in(elf: &[u8], raw: &[u8]) -> Result<Option<Sizes>, String> {
     let loaded = || segments.iter().filter(|s| s.p_type(endian) == PT_LOAD && s.p_memsz(endian) != 0);
     let start = loaded().map(|s| s.p_paddr(endian)).min().ok_or("it has no segment to load")?;
     let end = loaded().filter_map(|s| s.p_paddr(endian).checked_add(s.p_memsz(endian))).max();
-    let written = loaded().filter(|s| s.p_flags(endian).contains(PF_W));
-    let written = written.map(|s| s.p_paddr(endian)).min().or(end).unwrap_or(start);
+    let constant = loaded().filter(|s| !s.p_flags(endian).contains(PF_W));
+    let constant =
+        constant.filter_map(|s| s.p_paddr(endian).checked_add(s.p_memsz(endian))).max().unwrap_or(start);
     let size = end.unwrap_or(start) - start;
     if size > MAX_SIZE {
         return Err(format!("its segments span {size:#x} bytes; {MAX_SIZE:#x} are the most"));
@@ -94,7 +97,7 @@ fn sizes_in(elf: &[u8], raw: &[u8]) -> Result<Option<Sizes>, String> {
             return Ok(None);
         }
     }
-    Ok(Some(Sizes { image: size, read_only: written - start }))
+    Ok(Some(Sizes { image: size, read_only: (constant - start).next_multiple_of(SMALLEST_PART) }))
 }
 
 /// Returns true if bytes at an offset of a raw image are those of its ELF. Into the room that the ELF leaves in its first page

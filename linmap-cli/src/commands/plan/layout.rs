@@ -88,7 +88,7 @@ fn plan_input<'g>(
         geometry,
         pa_bits: choice::pa_bits(features, geometry),
         image: given.image.clone(),
-        read_only: given.read_only.clone(),
+        read_only: given.mapped_read_only(geometry.page_size()),
         data: Pa(0)..Pa(0),
         tree: given.tree.clone(),
     }
