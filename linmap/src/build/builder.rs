@@ -41,18 +41,23 @@ struct Place {
     level: Level,
     /// log2 of the bytes that an entry spans.
     shift: u32,
-    /// The number of members of the contiguous runs that are made in it, or 1 where none are.
-    members: usize,
+    /// The number of other members that each has in the contiguous runs that are made in it, or 0 where none are.
+    others: usize,
     /// The first address that it translates, relative to the base of the half.
     base: u64,
 }
 
 impl Place {
+    /// Returns the place of a table at a level whose entries span 2^`shift` bytes.
+    #[inline(always)]
+    const fn at(geometry: Geometry, (level, shift): (Level, u32), base: u64) -> Self {
+        Self { level, shift, others: geometry.run_to_make_of(level, shift) - 1, base }
+    }
+
     /// Returns the place of a table below this one.
     #[inline(always)]
     const fn below(self, geometry: Geometry, base: u64) -> Self {
-        let (level, shift) = (self.level.down(1), self.shift - geometry.index_bits());
-        Self { level, shift, members: geometry.run_to_make_of(level, shift), base }
+        Self::at(geometry, (self.level.down(1), self.shift - geometry.index_bits()), base)
     }
 }
 
@@ -77,15 +82,15 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
         }
     }
 
-    /// Builds the table at `level` whose first slot translates `base`, relative to the base of the half, and all tables
-    /// below it. All parts must lie within it.
+    /// Builds the table at `level`, whose entries span 2^`shift` bytes and whose first one translates `base`, relative to the
+    /// base of the half, and all tables below it. All parts must lie within it.
     #[inline(always)]
-    pub(super) fn build(&mut self, level: Level, base: u64) -> Result<Frame, BuildError> {
+    pub(super) fn build(&mut self, (level, shift): (Level, u32), base: u64) -> Result<Frame, BuildError> {
         self.next_part();
         let mut top = self.memory.take().ok_or(BuildError::OutOfFrames { taken: 0 })?;
-        let (memory, entries) = (self.memory, self.geometry.entries(level));
-        let (shift, members) = (self.geometry.level_shift(level), self.geometry.run_to_make(level));
-        let place = Place { level, shift, members, base };
+        let (memory, g) = (self.memory, self.geometry);
+        let bits = if level == g.root() { g.va_bits() - shift } else { g.index_bits() };
+        let (place, entries) = (Place::at(g, (level, shift), base), 1 << bits);
         memory.with_slots(&mut top, level, |slots| self.fill_table(&place, &mut slots[..entries]));
         match self.failure.take() {
             None => Ok(top),
@@ -142,9 +147,13 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
     /// Removes `bytes` from the start of the current part.
     #[inline(always)]
     fn advance(&mut self, bytes: u64) {
-        self.part.offset += bytes;
-        self.part.oa += bytes;
-        self.part.bytes -= bytes;
+        self.part.skip(bytes);
+        self.end_part();
+    }
+
+    /// Goes on to the next part if nothing is left of the current one.
+    #[inline(always)]
+    fn end_part(&mut self) {
         if self.part.bytes == 0 {
             self.after_part();
         }
@@ -161,7 +170,7 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
     /// Writes every slot of a table once, and builds the tables below. Returns the attributes of tables that remove nothing
     /// from what it maps.
     fn fill_table(&mut self, table: &Place, slots: &mut [u64]) -> TableAttributes {
-        let (mut filled, mut attributes, entry) = (0, self.tables, 1u64 << table.shift);
+        let (mut filled, mut attributes, within) = (0, self.tables, (1u64 << table.shift) - 1);
         while self.part.bytes != 0 {
             let index = ((self.part.offset - table.base) >> table.shift) as usize;
             if index >= slots.len() {
@@ -172,9 +181,10 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
             }
             let (rest, Part { offset, oa, bytes, first_leaf, .. }) = (&mut slots[index..], self.part);
             filled = index;
-            if table.level >= first_leaf && (offset | oa) & (entry - 1) == 0 && bytes >= entry {
+            let whole = (bytes >> table.shift) as usize;
+            if table.level >= first_leaf && (offset | oa) & within == 0 && whole != 0 {
                 attributes &= self.within;
-                filled += self.leaves(table, rest);
+                filled += self.leaves(table, rest, (index, whole));
             } else {
                 filled += self.tables_below(table, rest, index);
                 attributes &= TableAttributes::from_bits_retain(rest[0]);
@@ -184,38 +194,34 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
         attributes
     }
 
-    /// Writes adjacent leaves of one size, the largest that fits. Returns their number.
+    /// Writes adjacent leaves of one size, the largest that fits, of the `whole` ones in the current part, from the entry at
+    /// `index` on, the first of these slots. Returns their number.
     #[inline]
-    fn leaves(&mut self, table: &Place, slots: &mut [u64]) -> usize {
+    fn leaves(&mut self, table: &Place, slots: &mut [u64], (index, whole): (usize, usize)) -> usize {
         let Place { level, shift, .. } = *table;
-        let n = slots.len().min((self.part.bytes >> shift) as usize);
-        let (n, contiguous) = self.up_to_other_size(table, n);
+        let (n, contiguous) = self.up_to_other_size(table, index, slots.len().min(whole));
         let first = self.first_leaf(level, contiguous);
-        self.fills.series(&mut slots[..n], first.0, 1 << shift);
-        self.leaf_counts[level.leaf_ordinal()][usize::from(contiguous)] += n as u64;
+        self.fills.some(&mut slots[..n], first.0, 1 << shift);
+        self.leaf_counts[level.leaf_ordinal() % Level::WITH_LEAVES][usize::from(contiguous)] += n as u64;
         self.advance((n as u64) << shift);
         n
     }
 
-    /// Returns how many of the next `n` leaves have one size, and whether they are in contiguous runs.
+    /// Returns how many of the next `n` leaves, from the entry at `index` on, have one size, and whether they are in
+    /// contiguous runs.
     #[inline]
-    fn up_to_other_size(&self, table: &Place, n: usize) -> (usize, bool) {
-        let members = table.members;
-        if !self.part.in_runs || members == 1 || !self.is_congruent(members, table.shift) {
+    fn up_to_other_size(&self, table: &Place, index: usize, n: usize) -> (usize, bool) {
+        // The same members, counted from the last boundary of runs, in the table as in memory: a table begins at one.
+        let others = table.others;
+        let skew = index ^ (self.part.oa >> table.shift) as usize;
+        if others == 0 || !self.part.in_runs || skew & others != 0 {
             return (n, false);
         }
-        let before = (self.part.oa >> table.shift).wrapping_neg() as usize & (members - 1);
-        match before {
-            0 if n >= members => (n & !(members - 1), true),
-            1.. if n - before.min(n) >= members => (before, false),
+        match index.wrapping_neg() & others {
+            0 if n > others => (n - (n & others), true),
+            before @ 1.. if n - before.min(n) > others => (before, false),
             _ => (n, false),
         }
-    }
-
-    /// Returns true if addresses and output addresses of the current part are the same modulo a contiguous run.
-    #[inline]
-    fn is_congruent(&self, members: usize, shift: u32) -> bool {
-        (self.part.offset ^ self.part.oa) & (((members as u64) << shift) - 1) == 0
     }
 
     /// Returns the descriptor of the first leaf of the current part.
@@ -253,7 +259,7 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
         let (g, below, bits) = (self.geometry, table.below(self.geometry, 0), self.geometry.index_bits());
         let Place { level, shift, .. } = below;
         let (n, step) = (slots.len().min((self.part.bytes >> table.shift) as usize), 1u64 << shift);
-        let (_, contiguous) = self.up_to_other_size(&below, 1 << bits);
+        let (_, contiguous) = self.up_to_other_size(&below, 0, 1 << bits);
         let mut first = self.first_leaf(level, contiguous).0;
         for (done, slot) in slots[..n].iter_mut().enumerate() {
             let Some(mut below) = self.take() else { return done };

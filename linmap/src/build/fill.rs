@@ -50,6 +50,12 @@ impl<M: Memory> Fills<M> {
         fill_with_step(slots, first, step);
     }
 
+    /// Fills a part of a table that is hardly ever empty.
+    #[inline]
+    pub(crate) fn some(self, slots: &mut [u64], first: u64, step: u64) {
+        fill_with_step(slots, first, step);
+    }
+
     /// Fills a whole table below the root.
     #[inline]
     pub(crate) fn table(self, slots: &mut [u64], first: u64, step: u64) {
@@ -80,8 +86,15 @@ impl<M: Memory> Fills<M> {
     /// Fills any part of a table.
     #[inline]
     pub(crate) fn series(self, slots: &mut [u64], first: u64, step: u64) {
+        if !slots.is_empty() {
+            self.some(slots, first, step);
+        }
+    }
+
+    /// Fills a part of a table that is hardly ever empty.
+    #[inline]
+    pub(crate) fn some(self, slots: &mut [u64], first: u64, step: u64) {
         match slots {
-            [] => {}
             // A block among contiguous runs, or a page that has no neighbour.
             [slot] => *slot = first,
             _ if self.by_vectors() => fill_by_vectors(slots, first, step),

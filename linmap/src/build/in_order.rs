@@ -22,6 +22,16 @@ pub(super) struct Part {
     pub(super) in_runs: bool,
 }
 
+impl Part {
+    /// Leaves out so many bytes at its start.
+    #[inline(always)]
+    pub(super) const fn skip(&mut self, bytes: u64) {
+        self.offset += bytes;
+        self.oa += bytes;
+        self.bytes -= bytes;
+    }
+}
+
 /// Where the next part of a tree may be.
 pub(super) struct Place {
     /// The first address of the half.
@@ -40,9 +50,9 @@ impl Place {
         Self { base: geometry.base(half), sizes, first: None, next: 0 }
     }
 
-    /// Returns the slots of the root from the first to the last that is used.
-    pub(super) fn root_slots(&self, geometry: Geometry) -> Range<usize> {
-        let shift = geometry.level_shift(geometry.root());
+    /// Returns the slots of the root, whose entries span 2^`shift` bytes, from the first to the last that is used.
+    #[inline(always)]
+    pub(super) const fn root_slots(&self, shift: u32) -> Range<usize> {
         let end = 1u64 << shift;
         match self.first {
             Some(first) => (first >> shift) as usize..((self.next + end - 1) >> shift) as usize,
@@ -147,9 +157,13 @@ impl<I> RegionsInOrder<I> {
     fn check(&mut self, region: Region) -> Result<Part, BuildError> {
         let Region { va, oa, attributes, .. } = region;
         let (offset, room) = self.place.room(va, oa)?;
-        let bytes = region.bytes & !(self.page_size - 1);
+        let mut bytes = region.bytes & !(self.page_size - 1);
         if bytes > room {
-            return Err(BuildError::OutOfRange { va });
+            // What goes beyond the last address is cut off.
+            bytes = region.up_to_last_address().bytes & !(self.page_size - 1);
+            if bytes > room {
+                return Err(BuildError::OutOfRange { va });
+            }
         }
         self.place.used(offset, bytes);
         if attributes.is_write_execute() {
@@ -170,7 +184,7 @@ impl<I: Iterator<Item = Region>> Iterator for RegionsInOrder<I> {
     fn next(&mut self) -> Option<Self::Item> {
         let page = self.page_size;
         loop {
-            let region = self.regions.next()?.up_to_last_address();
+            let region = self.regions.next()?;
             // A region that does not start at a page, or has none, has no leaves.
             if (region.va.0 | region.oa.0) & (page - 1) == 0 && region.bytes >= page {
                 return Some(self.check(region));

@@ -85,8 +85,9 @@ impl Tree {
         });
         let parts = RunsInOrder::new(judged, geometry, half);
         let mut builder = Builder::new(memory, geometry, tables, parts);
-        let root = builder.build(geometry.root(), 0)?;
-        let (used, stats) = (builder.parts.place.root_slots(geometry), builder.stats());
+        let shift = geometry.level_shift(geometry.root());
+        let root = builder.build((geometry.root(), shift), 0)?;
+        let (used, stats) = (builder.parts.place.root_slots(shift), builder.stats());
         Ok(Self { root, geometry, half, stats, used, write_execute })
     }
 
@@ -125,8 +126,9 @@ impl Tree {
         Self::fits(memory, geometry)?;
         let parts = RegionsInOrder::new(regions, geometry, half);
         let mut builder = Builder::new(memory, geometry, tables, parts);
-        let root = builder.build(geometry.root(), 0)?;
-        let (used, write_execute) = (builder.parts.place.root_slots(geometry), builder.parts.write_execute);
+        let shift = geometry.level_shift(geometry.root());
+        let root = builder.build((geometry.root(), shift), 0)?;
+        let (used, write_execute) = (builder.parts.place.root_slots(shift), builder.parts.write_execute);
         Ok(Self { root, geometry, half, stats: builder.stats(), used, write_execute })
     }
 
@@ -140,7 +142,8 @@ impl Tree {
     ) -> Result<(Frame, Stats), BuildError> {
         let parts = RegionsInOrder::new(core::iter::once(region), geometry, half);
         let mut builder = Builder::new(memory, geometry, tables, parts);
-        let table = builder.build(level, base.wrapping_sub(geometry.base(half)))?;
+        let shift = geometry.level_shift(level);
+        let table = builder.build((level, shift), base.wrapping_sub(geometry.base(half)))?;
         Ok((table, builder.stats()))
     }
 

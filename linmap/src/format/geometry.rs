@@ -14,6 +14,7 @@
 //! | 64K | 13 | 64K | 32 = 2M  | 512M | 32 = 16G | 4T, only with a 52-bit OA | none |
 
 use core::fmt;
+use core::hash::{Hash, Hasher};
 
 #[cfg(any(
     all(feature = "fixed-4k", feature = "fixed-16k"),
@@ -230,9 +231,9 @@ pub enum Half {
 /// assert_eq!(g.contiguous_entries(Level::PAGE), 16);
 /// # Ok::<(), linmap::GeometryError>(())
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Hash)]
-// It is one word: five bytes would be two loads wherever it is passed through memory.
-#[repr(align(8))]
+#[derive(Clone, Copy, Debug)]
+// It is one word, in the order of `word`: five bytes would be two loads wherever it is passed through memory.
+#[repr(C, align(8))]
 pub struct Geometry {
     /// log2 of the page size in bytes, which stands for the granule, so that it is not looked up.
     page_shift: u8,
@@ -279,7 +280,31 @@ pub enum GeometryError {
     },
 }
 
+/// Compared as the one word that it is.
+impl PartialEq for Geometry {
+    #[inline]
+    fn eq(&self, other: &Self) -> bool {
+        self.word() == other.word()
+    }
+}
+
+impl Eq for Geometry {}
+
+impl Hash for Geometry {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.word().hash(state);
+    }
+}
+
 impl Geometry {
+    /// Returns all of it as a number.
+    #[inline]
+    const fn word(self) -> u64 {
+        let [low, high] = self.runs.to_ne_bytes();
+        let (oa, root, first_leaf) = (self.oa as u8, self.root.0 as u8, self.first_leaf.0 as u8);
+        u64::from_ne_bytes([self.page_shift, self.va_bits, oa, root, first_leaf, self.largest, low, high])
+    }
+
     /// All zero, for a value whose geometry is not known yet.
     pub(crate) const NONE: Self = Self {
         page_shift: 0,

@@ -9,6 +9,7 @@ use crate::live::lock_set::LockSet;
 use crate::live::locked::Locked;
 use crate::plan::Stats;
 use crate::platform::{Dsb, Platform};
+use crate::read::Table;
 
 impl AddressSpace {
     /// Moves a tree of the same geometry and half into this address space, where the root has holes.
@@ -27,7 +28,7 @@ impl AddressSpace {
     ///
     /// As for [`map`](Self::map), for everything that the tree maps.
     pub unsafe fn graft<P: Platform>(&self, platform: &P, mut tree: Tree) -> Result<Stats, GraftError> {
-        let grafted = self.may_graft(&tree).and_then(|()| self.publish(platform, &mut tree));
+        let grafted = self.may_graft(&tree).and_then(|span| self.publish(platform, &mut tree, span));
         settled(platform, tree, grafted)
     }
 
@@ -46,32 +47,34 @@ impl AddressSpace {
         platform: &P,
         mut tree: Tree,
     ) -> Result<Stats, GraftError> {
-        let grafted = self.may_graft(&tree).and_then(|()| self.publish_alone(platform, &mut tree));
+        let grafted = self.may_graft(&tree).and_then(|span| self.publish_alone(platform, &mut tree, span));
         settled(platform, tree, grafted)
     }
 
-    fn may_graft(&self, tree: &Tree) -> Result<(), GraftError> {
+    /// Checks a tree. Returns the addresses of the entries of the root that its entries may take; those of one if it has none.
+    fn may_graft(&self, tree: &Tree) -> Result<Span, GraftError> {
         if (tree.geometry(), tree.half()) != (self.geometry(), self.state().half()) {
             return Err(GraftError::OtherGeometry);
         }
+        let span = self.touched_by(tree);
         if !tree.used().is_empty()
-            && let Err(ChangeError::NotOwned { va }) = self.state().owns(self.touched_by(tree))
+            && let Err(ChangeError::NotOwned { va }) = self.state().owns(span)
         {
             return Err(GraftError::NotOwned { va });
         }
         match tree.write_execute() {
             Some(va) if !self.state().allows_write_execute() => Err(GraftError::WriteExecute { va }),
-            _ => Ok(()),
+            _ => Ok(span),
         }
     }
 
     /// Moves the entries of the tree's root into the live root.
-    fn publish<P: Platform>(&self, platform: &P, tree: &mut Tree) -> Result<(), GraftError> {
-        let span = self.touched_by(tree);
+    fn publish<P: Platform>(&self, platform: &P, tree: &mut Tree, span: Span) -> Result<(), GraftError> {
         let published = Call::new(self.state(), platform).attempts(span, |locked| {
-            is_free(locked, tree)?;
+            let root = locked.root();
+            is_free(locked, &root, tree)?;
             locked.mark(span);
-            store_root(locked, tree);
+            store_root(locked, &root, tree);
             Ok(())
         });
         match published {
@@ -83,18 +86,24 @@ impl AddressSpace {
 
     /// Does the same without locks: the borrow excludes all other users, and with them claims and repaints.
     #[inline(always)]
-    fn publish_alone<P: Platform>(&mut self, platform: &P, tree: &mut Tree) -> Result<(), GraftError> {
-        let (span, call) = (self.touched_by(tree), Call::new(self.state(), platform));
+    fn publish_alone<P: Platform>(
+        &mut self,
+        platform: &P,
+        tree: &mut Tree,
+        span: Span,
+    ) -> Result<(), GraftError> {
+        let call = Call::new(self.state(), platform);
         let locked = call.locked(LockSet::of::<P>(span));
-        if let Err(ChangeError::Occupied { va }) = is_free(&locked, tree) {
+        let root = locked.root();
+        if let Err(ChangeError::Occupied { va }) = is_free(&locked, &root, tree) {
             return Err(GraftError::Occupied { va });
         }
         locked.settle(span);
-        store_root(&locked, tree);
+        store_root(&locked, &root, tree);
         Ok(())
     }
 
-    /// Returns the addresses of the entries of the root that a tree's entries may take; those of one if it has none.
+    #[inline(always)]
     fn touched_by(&self, tree: &Tree) -> Span {
         let (used, state) = (tree.used(), self.state());
         let at = |index: usize| state.base() + ((index as u64) << state.root_shift());
@@ -128,9 +137,8 @@ fn settled<P: Platform>(
 /// # Errors
 ///
 /// It has something there.
-fn is_free<P: Platform>(locked: &Locked<'_, P>, tree: &Tree) -> Result<(), ChangeError> {
-    let root = locked.root();
-    match tree.used().find(|&n| locked.load(&root, n) != Descriptor::HOLE) {
+fn is_free<P: Platform>(locked: &Locked<'_, P>, root: &Table, tree: &Tree) -> Result<(), ChangeError> {
+    match tree.used().find(|&n| locked.load(root, n) != Descriptor::HOLE) {
         Some(index) => Err(ChangeError::Occupied { va: Va(root.va(index)) }),
         None => Ok(()),
     }
@@ -138,19 +146,18 @@ fn is_free<P: Platform>(locked: &Locked<'_, P>, tree: &Tree) -> Result<(), Chang
 
 /// Stores the entries of a tree's root, which are holes in the live root, and counts the tree.
 #[inline(always)]
-fn store_root<P: Platform>(locked: &Locked<'_, P>, tree: &mut Tree) {
-    let (used, stats, root) = (tree.used(), tree.stats(), locked.root());
+fn store_root<P: Platform>(locked: &Locked<'_, P>, root: &Table, tree: &mut Tree) {
+    let (used, stats) = (tree.used(), tree.stats());
     locked.publish_barrier();
     tree.with_root_entries(locked.platform, |entries| {
         for (index, &bits) in used.clone().zip(&entries[used]) {
             if bits != 0 {
-                locked.store(&root, index, Descriptor(bits));
+                locked.store(root, index, Descriptor(bits));
             }
         }
     });
     locked.platform.dsb(Dsb::Ishst);
     locked.platform.isb();
-    locked.counters().include(&stats);
     // The tree's own root is given back.
-    locked.counters().no_table();
+    locked.counters().include(&Stats { tables: stats.tables - 1, ..stats });
 }

@@ -28,11 +28,11 @@ impl MapState {
         }
     }
 
-    /// Returns true if invalidations of a span are pending in some locks.
+    /// Returns true if invalidations of a span are pending in some locks. These are found out if there are any at all.
     #[inline]
-    fn has_pending(&self, locks: LockSet, span: Span) -> bool {
+    fn has_pending(&self, locks: impl FnOnce() -> LockSet, span: Span) -> bool {
         let overlaps = |number| self.pending(number).overlaps(span);
-        self.attention.is_pending() && locks.numbers().any(overlaps)
+        self.attention.is_pending() && locks().numbers().any(overlaps)
     }
 }
 
@@ -56,13 +56,13 @@ pub(crate) fn heed<P: Platform>(state: &MapState, platform: &P, later: bool, spa
 impl<P: Platform> Locked<'_, P> {
     /// Returns true if invalidations of a span are pending. The holder has its locks.
     pub(crate) fn is_pending(&self, span: Span) -> bool {
-        self.state.has_pending(LockSet::of::<P>(span), span)
+        self.state.has_pending(|| LockSet::of::<P>(span), span)
     }
 
     /// Invalidates what is pending and overlaps a span, as far as its locks are held.
     #[inline]
     pub(crate) fn settle(&self, span: Span) {
-        if self.state.has_pending(LockSet::of::<P>(span).common(self.locks), span) {
+        if self.state.has_pending(|| LockSet::of::<P>(span).common(self.locks), span) {
             self.settle_pending(span);
         }
     }

@@ -426,7 +426,7 @@ impl<'a> Layout<'a> {
             Kind::Image | Kind::Data => (image.union(Attributes::READ_ONLY), Leaves::Largest),
         };
         let va = Va(range.start.0.wrapping_add(self.offset));
-        Region { va, oa: range.start, bytes: bytes(&range), attributes, leaves }
+        Region { va, oa: range.start, bytes: range.end.0 - range.start.0, attributes, leaves }
     }
 }
 
