@@ -57,12 +57,16 @@ pub fn geometry(
     features: &Features,
     mut fell_back: impl FnMut(Fallback),
 ) -> Result<Geometry, NoGranule> {
-    let has = |g: &Granule| features.has(*g);
-    let built = || Granule::BUILT.iter().copied();
-    let smallest = built().find(has).ok_or(NoGranule)?;
-    let asked = args.page_size.unwrap_or(smallest);
-    let distance = |g: &Granule| g.page_shift().abs_diff(asked.page_shift());
-    let granule = built().filter(has).min_by_key(distance).ok_or(NoGranule)?;
+    // The first that is there will do if none was asked for.
+    let (mut asked, mut nearest) = (args.page_size, None);
+    for &granule in Granule::BUILT.iter().filter(|granule| features.has(**granule)) {
+        let asked = *asked.get_or_insert(granule);
+        let distance = granule.page_shift().abs_diff(asked.page_shift());
+        if nearest.is_none_or(|(least, _)| distance < least) {
+            nearest = Some((distance, granule));
+        }
+    }
+    let ((_, granule), asked) = nearest.zip(asked).ok_or(NoGranule)?;
     if granule != asked {
         fell_back(Fallback::Granule { asked, used: granule });
     }

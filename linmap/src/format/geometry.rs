@@ -324,6 +324,7 @@ impl Geometry {
     /// # Errors
     ///
     /// A VA size outside that range, a format of another granule, or a granule that is not in this build.
+    #[inline(never)]
     pub const fn new(granule: Granule, va_bits: u32, oa: OaFormat) -> Result<Self, GeometryError> {
         if let Some(fixed) = FIXED
             && granule.page_shift() != fixed.page_shift()

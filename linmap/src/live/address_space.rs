@@ -661,6 +661,7 @@ impl AddressSpace {
     /// As for [`protect`](Self::protect). Under [`Policy::Park`] the CPUs are parked once for each leaf, and once
     /// before that, to test whether they park. If one of them stops answering half way, the leaves that were split stay
     /// split.
+    #[inline(never)]
     pub fn split_to_pages<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), ChangeError> {
         let Some(span) = self.state.owned_span(va, pages)? else { return Ok(()) };
         split_to_pages(&self.state, platform, span)
@@ -681,6 +682,7 @@ impl AddressSpace {
     ///
     /// A range that is unaligned or outside the half; CPUs that cannot be parked. Tables that had collapsed by then
     /// stay collapsed.
+    #[inline(never)]
     pub fn collapse<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), ChangeError> {
         let Some(span) = self.state.owned_span(va, pages)? else { return Ok(()) };
         collapse(&self.state, platform, span)

@@ -135,7 +135,7 @@ impl<'s> Hotplug<'s> {
         let mut call = Call::new(state, platform);
         call.claim(span)?;
         call.pieces(span, |locked, piece| {
-            locked.visit_leaves(&locked.deepest(locked.root(), piece), piece, &mut Plain(self, span))
+            locked.visit_leaves(&locked.table_of(piece), piece, &mut Plain(self, span))
         })?;
         unmap_claimed(&mut call, span)
     }

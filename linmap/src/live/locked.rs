@@ -458,6 +458,12 @@ impl<'a, P: Platform> Locked<'a, P> {
         Table { pa: at.0, words: at.1, level: from.level.down(steps), shift, base }
     }
 
+    /// Does the same from the root on, for operations that look at many entries: out of line, as there are many of them.
+    #[inline(never)]
+    pub(crate) fn table_of(&self, span: Span) -> Table {
+        self.deepest(self.root(), span)
+    }
+
     /// Returns the restrictions of all tables above the entry that translates an address.
     #[cold]
     pub(crate) fn limits_at(&self, va: u64) -> TableLimits {

@@ -48,7 +48,7 @@ impl Mapping {
             let window = self.window::<P>(g, first);
             let surveyed = call.attempts(window, |locked| {
                 let mut survey = Survey::new(*self, P::HOLD.max(1));
-                let table = locked.deepest(locked.root(), window);
+                let table = locked.table_of(window);
                 match locked.visit_leaves(&table, window, &mut survey) {
                     Err(Stop::TooLong) | Ok(()) => Ok((survey.tables, survey.next, survey.done)),
                     Err(other) => Err(other),
@@ -89,7 +89,7 @@ impl Mapping {
     /// Maps as much from the start of a window on as a hold may write. Returns the address at which to go on.
     fn some<P: Platform>(&self, locked: &Locked<'_, P>, window: Span) -> Result<Option<u64>, Stop> {
         let mut paced = Paced { fill: Fill::new(*self), left: P::HOLD.max(1), done: None, next: None };
-        let table = locked.deepest(locked.root(), window);
+        let table = locked.table_of(window);
         match locked.visit_leaves(&table, window, &mut paced) {
             Ok(()) | Err(Stop::TooLong) => {}
             Err(other) => return Err(other),

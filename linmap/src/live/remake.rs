@@ -79,9 +79,7 @@ pub(crate) fn survey<P: Platform>(
     span: Span,
 ) -> Result<Found, ChangeError> {
     let mut surveyor = Surveyor { remade, span, found: Found::default() };
-    call.pieces(span, |locked, piece| {
-        locked.visit_leaves(&locked.deepest(locked.root(), piece), piece, &mut surveyor)
-    })?;
+    call.pieces(span, |locked, piece| locked.visit_leaves(&locked.table_of(piece), piece, &mut surveyor))?;
     Ok(surveyor.found)
 }
 
@@ -153,7 +151,7 @@ pub(crate) fn fits<P: Platform>(
         return Ok(());
     }
     call.pieces(span, |locked, piece| {
-        locked.visit_leaves(&locked.deepest(locked.root(), piece), piece, &mut Fits { remade })
+        locked.visit_leaves(&locked.table_of(piece), piece, &mut Fits { remade })
     })
 }
 
@@ -192,7 +190,7 @@ pub(crate) fn take_out<P: Platform>(
     batch: &mut TlbBatch,
 ) -> Result<(), ChangeError> {
     call.pieces(span, |locked, piece| {
-        let table = locked.deepest(locked.root(), piece);
+        let table = locked.table_of(piece);
         let Ok(()) = visit_span(locked, &table, piece, &mut Out { batch });
         locked.publish_barrier();
         Ok(())
@@ -237,7 +235,7 @@ pub(crate) fn put_back<P: Platform>(
     span: Span,
 ) -> Result<(), ChangeError> {
     call.pieces(span, |locked, piece| {
-        let table = locked.deepest(locked.root(), piece);
+        let table = locked.table_of(piece);
         let Ok(()) = visit_span(locked, &table, piece, &mut Back { remade });
         locked.publish_barrier();
         Ok(())

@@ -69,7 +69,7 @@ fn split<P: Platform>(locked: &Locked<'_, P>, span: Span, first: bool) -> Result
         may_split(locked, survey.in_use)?;
     }
     locked.mark(span);
-    let table = locked.deepest(locked.root(), span);
+    let table = locked.table_of(span);
     let result = locked.visit_leaves(&table, span, &mut Splits { span, policy });
     // The old leaves that TLBs hold translate as the pages do, so nothing is invalidated.
     TlbBatch::new().finish(locked);
@@ -84,7 +84,7 @@ fn may_split<P: Platform>(locked: &Locked<'_, P>, in_use: Option<u64>) -> Result
 
 /// Surveys a piece of a span that is to be split.
 fn survey<P: Platform>(locked: &Locked<'_, P>, span: Span, piece: Span) -> Result<Survey, Stop> {
-    let table = locked.deepest(locked.root(), piece);
+    let table = locked.table_of(piece);
     let mut survey = Survey { span, any: false, tables: 0, in_use: None };
     locked.visit_leaves(&table, piece, &mut survey)?;
     Ok(survey)

@@ -91,7 +91,7 @@ pub(crate) fn unmap_all<P: Platform>(
         let mut left = P::HOLD;
         for span in spans() {
             let mut whole = WholeLeaves { span, left };
-            locked.visit_leaves(&locked.deepest(locked.root(), span), span, &mut whole)?;
+            locked.visit_leaves(&locked.table_of(span), span, &mut whole)?;
             left = whole.left;
         }
         let mut unmap = Unmap::new(hull);
@@ -119,7 +119,7 @@ fn long_unmap_all<P: Platform>(
     for span in spans.clone() {
         call.pieces(span, |locked, piece| {
             let mut whole = WholeLeaves { span, left: usize::MAX };
-            locked.visit_leaves(&locked.deepest(locked.root(), piece), piece, &mut whole)
+            locked.visit_leaves(&locked.table_of(piece), piece, &mut whole)
         })?;
     }
     let mut unmap = Unmap::new(hull);

@@ -221,6 +221,7 @@ impl<'a, P: Platform> Repaint<'a, P> {
     }
 
     /// Copies in a hold of one lock. Table pages are taken before, and given back after it.
+    #[inline(never)]
     fn hold<R>(
         &mut self,
         lock: usize,
