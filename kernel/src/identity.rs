@@ -57,7 +57,7 @@ pub(crate) fn make(
         attributes,
         leaves: Leaves::Largest,
     };
-    let (whole, read_only, text) = (image.range(), image.read_only(page), image.text());
+    let (whole, read_only, text) = (image.range(), image.read_only(page), image.text(page));
     let free = |below: bool| plan.free.as_slice().iter().filter(move |r| (r.start < whole.start) == below);
     let of_image = [
         (text.clone(), Attributes::KERNEL_TEXT),

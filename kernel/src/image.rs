@@ -9,6 +9,7 @@ use crate::virtual_addresses::KERNEL_VA;
 
 unsafe extern "C" {
     static image_start: u8;
+    static text_end: u8;
     static rodata_start: u8;
     static rodata_end: u8;
     static data_start: u8;
@@ -52,12 +53,12 @@ impl Image {
 
     /// Returns code and constants, which are never written, in whole pages.
     pub(crate) fn read_only(&self, page: u64) -> Range<Pa> {
-        self.symbols(&raw const image_start, read_only_end(page))
+        self.symbols(&raw const image_start, end_in_pages(&raw const rodata_end, page))
     }
 
     /// Returns the pages between constants and data, which the alignment of segments for larger pages leaves.
     pub(crate) fn tail(&self, page: u64) -> Range<Pa> {
-        self.symbols(read_only_end(page), &raw const data_start)
+        self.symbols(end_in_pages(&raw const rodata_end, page), &raw const data_start)
     }
 
     /// Returns data and bss.
@@ -65,9 +66,22 @@ impl Image {
         self.symbols(&raw const data_start, &raw const bss_end)
     }
 
-    /// Returns the code.
-    pub(crate) fn text(&self) -> Range<Pa> {
-        self.symbols(&raw const image_start, &raw const rodata_start)
+    /// Returns the code, in whole pages.
+    pub(crate) fn text(&self, page: u64) -> Range<Pa> {
+        self.symbols(&raw const image_start, end_in_pages(&raw const text_end, page))
+    }
+
+    /// Returns the pages between code and constants, which the alignment of segments for larger pages leaves. The linear
+    /// map has them read-only, as their neighbours, so they are memory that is used at another address alone.
+    fn gap(&self, page: u64) -> Range<Pa> {
+        self.symbols(end_in_pages(&raw const text_end, page), &raw const rodata_start)
+    }
+
+    /// Returns the memory that the emergency stack has without the [gap](Self::gap): free RAM as far as it uses that.
+    pub(crate) fn spared(&self, page: u64) -> Range<Pa> {
+        let (gap, from) = (self.gap(page), stack_guards(page)[1].wrapping_add(page as usize));
+        let stack = self.symbols(from, &raw const image_end);
+        stack.start..Pa(stack.end.0.min(stack.start.0 + (gap.end.0 - gap.start.0)))
     }
 
     /// Returns the memory for tables of the image map and of the 1:1 map, up to the guard of the emergency stack.
@@ -87,8 +101,9 @@ impl Image {
     }
 
     /// Returns the segments at their high addresses, each with its permissions: all but the guards of the stacks. The
-    /// [tail](Self::tail) of the constants is writable, as the data behind it.
-    pub(crate) fn segments(&self, page: u64) -> [Region; 5] {
+    /// [tail](Self::tail) of the constants is writable, as the data behind it; the [gap](Self::gap) behind the code is not
+    /// mapped, but for the emergency stack.
+    pub(crate) fn segments(&self, page: u64) -> [Region; 6] {
         let segment = |from: *const u8, to: *const u8, attributes| Region {
             va: Va(from as u64),
             oa: self.pa(from as u64),
@@ -96,22 +111,26 @@ impl Image {
             attributes,
             leaves: Leaves::Largest,
         };
-        let (text, rodata) = (&raw const image_start, &raw const rodata_start);
-        let (data, end) = (read_only_end(page), &raw const image_end);
+        let (text, rodata, end) = (&raw const image_start, &raw const rodata_start, &raw const image_end);
+        let [code_end, data] =
+            [&raw const text_end, &raw const rodata_end].map(|end| end_in_pages(end, page));
         let [boot, emergency] = stack_guards(page);
+        let (stack, spared) = (emergency.wrapping_add(page as usize), self.spared(page));
+        let rest = stack.wrapping_add((spared.end.0 - spared.start.0) as usize);
         [
-            segment(text, rodata, Attributes::KERNEL_TEXT),
+            segment(text, code_end, Attributes::KERNEL_TEXT),
             segment(rodata, data, Attributes::KERNEL_RODATA),
             segment(data, boot, Attributes::KERNEL_DATA),
             segment(boot.wrapping_add(page as usize), emergency, Attributes::KERNEL_DATA),
-            segment(emergency.wrapping_add(page as usize), end, Attributes::KERNEL_DATA),
+            Region { oa: self.gap(page).start, ..segment(stack, rest, Attributes::KERNEL_DATA) },
+            segment(rest, end, Attributes::KERNEL_DATA),
         ]
     }
 }
 
-/// Returns the end of the constants, in whole pages.
-fn read_only_end(page: u64) -> *const u8 {
-    let (start, end) = (&raw const image_start, &raw const rodata_end);
+/// Returns the end of code or constants, in whole pages.
+fn end_in_pages(end: *const u8, page: u64) -> *const u8 {
+    let start = &raw const image_start;
     start.wrapping_add(read_only_bytes(end as u64 - start as u64, page) as usize)
 }
 

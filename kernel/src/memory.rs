@@ -188,6 +188,10 @@ pub(crate) fn bring_up(
     give(&image.boot_tables(geometry.page_size()), |r| unsafe { frames.add(r) });
     // SAFETY: nothing is between constants and data; it is writable, in the image's own map and in the linear map.
     give(&image.tail(geometry.page_size()), |r| unsafe { frames.add(r) });
+    if is_reached(plan, &image.range()) {
+        // SAFETY: the stack is elsewhere, and the linear map has this memory writable, where it is reached from now on.
+        give(&image.spared(geometry.page_size()), |r| unsafe { frames.add(r) });
+    }
     let identity_tables = identity_tables.or_else(|| make_identity().ok()).unwrap_or(0);
     let costs = Costs { layout, image_map, identity_build, switch, create, identity_discard };
     Ok(Mapped { space, stats, costs, identity_tables })

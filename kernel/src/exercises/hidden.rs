@@ -62,7 +62,7 @@ impl Test<'_> {
     /// Reads and writes code by its alias, which is read-only or hidden.
     fn reads_text(&self) {
         let System { image, memory, args, .. } = self.system;
-        let code = image.text().start;
+        let code = image.range().start;
         let reached = !memory.alias.is_empty() && args.rodata != Rodata::Off;
         let Some(va) = memory.layout.va(code).filter(|_| reached) else { return };
         let (own, alias) = (Va(code.0.wrapping_add(image.offset())), hidden::text_alias(self.system));
