@@ -15,7 +15,8 @@ use crate::alias::extents::Extents;
 use crate::alias::sides::{Reach, Side, Sides};
 use crate::format::{Descriptor, LeafChange, Level, Span, Va};
 use crate::live::{
-    ChangeError, Ends, InPlace, LiveVisitor, LockSet, Locked, Needs, Stop, Survey, TlbBatch, tables_for_ends,
+    ChangeError, Ends, InPlace, LiveVisitor, LockSet, Locked, Needs, Stop, Survey, Surveyor, TlbBatch,
+    tables_for_ends,
 };
 use crate::platform::Platform;
 use crate::read::{Table, visit_span};
@@ -26,6 +27,8 @@ pub(crate) struct BothSides<'a, P: Platform> {
     pub(crate) sides: &'a Sides,
     /// True until an attempt has said how many table pages it wishes for.
     pub(crate) wishes: &'a Cell<bool>,
+    /// The deepest table that translates all of the area.
+    pub(crate) way: Table,
 }
 
 /// The findings of a survey of both sides.
@@ -63,9 +66,9 @@ impl<P: Platform> BothSides<'_, P> {
     ///
     /// The area or an alias must not change in this way, it takes more locks, or it is too long for one hold.
     pub(crate) fn survey(&self, found: &mut Findings) -> Result<(), Stop> {
-        let (locked, &Sides { span, area, aliases, .. }) = (self.locked, self.sides);
+        let (locked, &Sides { span, area, .. }) = (self.locked, self.sides);
         let (mut locks, mut any, budget) = (locked.locks, false, Budget::new(P::HOLD));
-        found.area = Extents::visit(locked, (area, span), &budget, &mut |extent| {
+        found.area = Extents::visit(locked, &self.way, (area, span), &budget, &mut |extent| {
             // What the first one costs is in every hold.
             if core::mem::replace(&mut any, true) {
                 budget.take(Budget::EXTENT)?;
@@ -77,32 +80,44 @@ impl<P: Platform> BothSides<'_, P> {
                 locks = locks.and(needed);
                 return Ok(());
             }
-            let Some(alias) = self.mapped(&reach, &budget)? else { return Ok(()) };
-            if locked.is_claimed(alias) {
-                return Err(Needs::Patience.into());
-            }
-            // Also where it does not change: an alias that is read-only must not be writable in a TLB.
-            locked.settle(alias);
-            found.overlap |= found.alias.is_some_and(|before| alias.first <= before.last);
-            found.within |= alias != span && alias.first <= span.last && span.first <= alias.last;
-            (found.extents, found.alias) = (found.extents + 1, Some(alias));
-            let survey = Extents::visit(locked, (aliases, alias), &budget, &mut |_| Ok(()))?;
-            if survey.changes() {
-                locked.mark(alias);
-            }
-            if survey.splits && self.wishes.get() {
-                // Those for the first alias have been taken before, as far as they could be told.
-                let had = if found.extents == 1 { locked.reserve.count() } else { 0 };
-                found.frames += if had == 0 { self.frames(alias) } else { had };
-            }
-            // The tables that replace leaves at its ends.
-            if survey.splits && found.extents > 1 {
-                budget.take(self.locked.geometry.entries(Level::PAGE) / 8)?;
-            }
-            found.aliases.include(&survey);
-            Ok(())
+            self.survey_alias(&reach, found, &budget)
         })?;
         if locks != locked.locks { Err(Needs::Locks(locks).into()) } else { Ok(()) }
+    }
+
+    /// Does so for one alias, if the linear map has any of it.
+    fn survey_alias(&self, reach: &Reach, found: &mut Findings, budget: &Budget) -> Result<(), Stop> {
+        let (locked, alias, span) = (self.locked, reach.alias, self.sides.span);
+        let way = locked.deepest(locked.root(), alias);
+        if !self.maps(&way, reach, budget)? {
+            return Ok(());
+        }
+        if locked.is_claimed(alias) {
+            return Err(Needs::Patience.into());
+        }
+        // Also where it does not change: an alias that is read-only must not be writable in a TLB.
+        locked.settle(alias);
+        found.overlap |= found.alias.is_some_and(|before| alias.first <= before.last);
+        found.within |= alias != span && alias.first <= span.last && span.first <= alias.last;
+        (found.extents, found.alias) = (found.extents + 1, Some(alias));
+        let mut surveyor = Surveyor::new(self.sides.aliases, budget.left());
+        surveyor.add(locked, &way, (alias, alias))?;
+        budget.keep(surveyor.left());
+        let survey = surveyor.found();
+        if survey.changes() {
+            locked.mark(alias);
+        }
+        if survey.splits && self.wishes.get() {
+            // Those for the first alias have been taken before, as far as they could be told.
+            let had = if found.extents == 1 { locked.reserve.count() } else { 0 };
+            found.frames += if had == 0 { self.frames(alias) } else { had };
+        }
+        // The tables that replace leaves at its ends.
+        if survey.splits && found.extents > 1 {
+            budget.take(locked.geometry.entries(Level::PAGE) / 8)?;
+        }
+        found.aliases.include(&survey);
+        Ok(())
     }
 
     /// Returns the number of table pages that it takes to split the leaves at the ends of an alias, if none has another end.
@@ -116,21 +131,18 @@ impl<P: Platform> BothSides<'_, P> {
         first + if last < alias.last { of(alias.last).0 } else { 0 }
     }
 
-    /// Returns the alias if the linear map has any of it.
+    /// Returns true if the linear map has any of an alias, all of which `way` translates.
     ///
     /// # Errors
     ///
     /// Only a part of it is within the reach of the linear map, or it is too long.
-    fn mapped(&self, &Reach { alias, beyond }: &Reach, budget: &Budget) -> Result<Option<Span>, Stop> {
-        if !self.is_mapped(alias.first) && !self.maps_any(alias, budget)? {
-            return Ok(None);
+    fn maps(&self, way: &Table, &Reach { alias, beyond }: &Reach, budget: &Budget) -> Result<bool, Stop> {
+        let table = self.locked.deepest(*way, Span { last: alias.first, ..alias });
+        let first = self.locked.load(&table, table.index_of(alias.first));
+        if !first.is_leaf(self.locked.geometry, table.level) && !self.maps_any(alias, budget)? {
+            return Ok(false);
         }
-        beyond.map_or(Ok(Some(alias)), |va| Err(ChangeError::Hole { va: Va(va) }.into()))
-    }
-
-    fn is_mapped(&self, va: u64) -> bool {
-        let (table, index) = self.locked.entry_of(va);
-        self.locked.load(&table, index).is_leaf(self.locked.geometry, table.level)
+        beyond.map_or(Ok(true), |va| Err(ChangeError::Hole { va: Va(va) }.into()))
     }
 
     /// Returns true if anything is mapped in a range.
@@ -197,12 +209,14 @@ impl<P: Platform> BothSides<'_, P> {
             return each(alias);
         }
         // They were counted by the survey.
-        let all = Budget::new(usize::MAX);
-        let mut of = |extent| {
-            let alias = self.sides.reach(extent).map_or(Ok(None), |reach| self.mapped(&reach, &all))?;
-            alias.map_or(Ok(()), &mut *each)
+        let (locked, all) = (self.locked, Budget::new(usize::MAX));
+        let mut of = |extent| match self.sides.reach(extent) {
+            Some(reach) if self.maps(&locked.deepest(locked.root(), reach.alias), &reach, &all)? => {
+                each(reach.alias)
+            }
+            _ => Ok(()),
         };
-        Extents::visit(self.locked, (LeafChange::NONE, self.sides.span), &all, &mut of).map(|_| ())
+        Extents::visit(locked, &self.way, (LeafChange::NONE, self.sides.span), &all, &mut of).map(|_| ())
     }
 
     /// Changes both sides in this order.
@@ -250,8 +264,7 @@ impl<P: Platform> BothSides<'_, P> {
         if found.area.changes() {
             let mut batch = TlbBatch::new();
             let alike = found.area.is_alike() && !found.within;
-            let mut in_place = InPlace::new(self.sides.area, alike, &mut batch);
-            self.in_place(&mut in_place, self.sides.span);
+            InPlace::new(self.sides.area, alike, &mut batch).run(self.locked, &self.way, self.sides.span);
             batch.finish(self.locked);
         }
     }

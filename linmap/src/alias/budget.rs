@@ -39,8 +39,20 @@ impl Budget {
         Ok(())
     }
 
+    /// Returns the number of entries that are left.
+    #[inline]
+    pub(crate) fn left(&self) -> usize {
+        self.0.get()
+    }
+
+    /// Keeps so many entries of those that were left.
+    #[inline]
+    pub(crate) fn keep(&self, entries: usize) {
+        self.0.set(entries);
+    }
+
     /// Ends the hold at the next entry.
     pub(crate) fn end(&self) {
-        self.0.set(0);
+        self.keep(0);
     }
 }

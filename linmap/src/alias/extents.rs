@@ -3,9 +3,9 @@
 
 use crate::alias::budget::Budget;
 use crate::format::{Descriptor, LeafChange, Level, Pa, Span, in_place_bits};
-use crate::live::{LeafVisitor, Locked, Stop, Survey};
+use crate::live::{LiveVisitor, Locked, Stop, Survey};
 use crate::platform::Platform;
-use crate::read::Table;
+use crate::read::{Table, visit_span};
 
 /// A walk of a range that must be mapped everywhere; present-invalid leaves count as mapped. It also surveys the range.
 pub(crate) struct Extents {
@@ -24,7 +24,8 @@ impl Extents {
         Self { change, span, found: Survey::default(), extent: None, done: None }
     }
 
-    /// Calls `each` for every extent of physical addresses, in the order of the range. Returns the survey of the range.
+    /// Calls `each` for every extent of physical addresses, in the order of the range, which `table` translates. Returns the survey
+    /// of the range.
     ///
     /// # Errors
     ///
@@ -32,12 +33,13 @@ impl Extents {
     /// the error of `each`. `each` may have been called for some extents by then.
     pub(crate) fn visit<P: Platform>(
         locked: &Locked<'_, P>,
+        table: &Table,
         (change, span): (LeafChange, Span),
         budget: &Budget,
         each: &mut dyn FnMut(Span) -> Result<(), Stop>,
     ) -> Result<Survey, Stop> {
         let mut extents = Self::new(change, span);
-        extents.go_on(locked, span, budget, each)?;
+        visit_span(locked, table, span, &mut Walk { extents: &mut extents, part: span, budget, each })?;
         extents.extent.map_or(Ok(()), each)?;
         Ok(extents.found)
     }
@@ -55,7 +57,7 @@ impl Extents {
         each: &mut dyn FnMut(Span) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
         let table = locked.deepest(locked.root(), part);
-        locked.visit_leaves(&table, part, &mut Walk { extents: self, budget, each })
+        visit_span(locked, &table, part, &mut Walk { extents: self, part, budget, each })
     }
 
     /// Returns the address at which to go on, if not all of the range has been visited.
@@ -72,12 +74,69 @@ impl Extents {
 /// A part of a walk, in one hold.
 struct Walk<'e> {
     extents: &'e mut Extents,
+    part: Span,
     budget: &'e Budget,
     each: &'e mut dyn FnMut(Span) -> Result<(), Stop>,
 }
 
-impl<P: Platform> LeafVisitor<P> for Walk<'_> {
+impl<P: Platform> LiveVisitor<P> for Walk<'_> {
+    type Stop = Stop;
+
+    #[inline(always)]
     fn leaves(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        (index, last): (usize, usize),
+        old: Descriptor,
+    ) -> Result<usize, Stop> {
+        self.entries(locked, table, (index, last), old)
+    }
+
+    /// A page table is visited at once, since there is nothing below it.
+    #[inline(always)]
+    fn enter(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        index: usize,
+        old: Descriptor,
+    ) -> Result<bool, Stop> {
+        let below = locked.below(table, index, old);
+        if below.level != Level::PAGE {
+            return Ok(true);
+        }
+        let (first, last) = below.entries_of(self.part, locked.geometry);
+        self.entries(locked, &below, (first, last), locked.load(&below, first)).map(|_| false)
+    }
+}
+
+impl Walk<'_> {
+    /// Visits entries up to `last`, from one on that is not a table descriptor and up to the next one that is. Returns the index
+    /// after them. A separate function, so that the walk down to it is short.
+    #[inline(never)]
+    fn entries<P: Platform>(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        (mut index, last): (usize, usize),
+        mut old: Descriptor,
+    ) -> Result<usize, Stop> {
+        loop {
+            index = self.alike(locked, table, (index, last), old)?;
+            if index > last {
+                return Ok(index);
+            }
+            old = locked.load(table, index);
+            if old.is_table(table.level) {
+                return Ok(index);
+            }
+        }
+    }
+
+    /// Visits the entries that continue the first.
+    #[inline(always)]
+    fn alike<P: Platform>(
         &mut self,
         locked: &Locked<'_, P>,
         table: &Table,

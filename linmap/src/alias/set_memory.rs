@@ -315,7 +315,8 @@ impl<'a> Aliased<'a> {
         let wishes = Cell::new(true);
         let done = call.attempts_with(locks, span, |locked| {
             locked.mark(span);
-            let both = BothSides { locked, sides: &sides, wishes: &wishes };
+            let way = locked.deepest(locked.root(), span);
+            let both = BothSides { locked, sides: &sides, wishes: &wishes, way };
             let mut found = Findings::default();
             both.survey(&mut found)?;
             both.change_both(alias.phases(), &found)

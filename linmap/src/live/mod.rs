@@ -71,5 +71,5 @@ pub use reserved::Reserved;
 pub(crate) use resize::{Resize, parks};
 pub use split_cost::SplitCost;
 pub(crate) use stop::{Needs, Stop};
-pub(crate) use survey::Survey;
+pub(crate) use survey::{Survey, Surveyor};
 pub(crate) use tlb_batch::TlbBatch;

@@ -161,11 +161,13 @@ impl Surveyor {
         (span, piece): (Span, Span),
     ) -> Result<(), Stop> {
         self.span = span;
-        if table.level == Level::PAGE && (piece.first ^ piece.last) >> table.shift == 0 {
+        if (piece.first ^ piece.last) >> table.shift == 0 {
             let index = table.index_of(piece.first);
             let old = locked.load(table, index);
-            self.take(1)?;
-            return self.found.leaves(locked, (self.change, span), (table, index, index), old);
+            if !old.is_table(table.level) {
+                self.take(1)?;
+                return self.found.leaves(locked, (self.change, span), (table, index, index), old);
+            }
         }
         locked.visit_leaves(table, piece, self)
     }
@@ -185,6 +187,11 @@ impl Surveyor {
     pub(crate) const fn found(&self) -> Survey {
         self.found
     }
+
+    /// Returns the number of entries that may still be read.
+    pub(crate) const fn left(&self) -> usize {
+        self.left
+    }
 }
 
 impl<P: Platform> LeafVisitor<P> for Surveyor {
@@ -198,7 +205,12 @@ impl<P: Platform> LeafVisitor<P> for Surveyor {
     ) -> Result<usize, Stop> {
         // A table may have more entries than a hold.
         let last = last.min(index.saturating_add(self.left));
-        let end = locked.alike(table, index, old, last);
+        // Pages in runs and others are compared as one.
+        let end = if table.level == Level::PAGE && index != last {
+            locked.same_but(Descriptor::PAGE, table, (index, last), old).max(index + 1)
+        } else {
+            locked.alike(table, index, old, last)
+        };
         self.take(end - index)?;
         self.found.leaves(locked, (self.change, self.span), (table, index, end - 1), old)?;
         Ok(end)
