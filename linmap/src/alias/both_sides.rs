@@ -34,9 +34,10 @@ pub(crate) struct BothSides<'a, P: Platform> {
 /// The findings of a survey of both sides.
 #[derive(Default)]
 pub(crate) struct Findings {
-    /// The number of extents that have an alias, and the last alias. Other aliases are looked up again each time.
+    /// The number of extents that have an alias, and the last alias, with the deepest table that translates all of it. Other aliases
+    /// are looked up again each time.
     extents: usize,
-    alias: Option<Span>,
+    alias: Option<(Span, Table)>,
     /// The number of table pages to split leaves, at the most, for an attempt that may wish for them.
     frames: u64,
     /// True if an alias begins before the end of the previous one, so that they may share pages.
@@ -97,9 +98,9 @@ impl<P: Platform> BothSides<'_, P> {
         }
         // Also where it does not change: an alias that is read-only must not be writable in a TLB.
         locked.settle(alias);
-        found.overlap |= found.alias.is_some_and(|before| alias.first <= before.last);
+        found.overlap |= found.alias.is_some_and(|(before, _)| alias.first <= before.last);
         found.within |= alias != span && alias.first <= span.last && span.first <= alias.last;
-        (found.extents, found.alias) = (found.extents + 1, Some(alias));
+        (found.extents, found.alias) = (found.extents + 1, Some((alias, way)));
         let mut surveyor = Surveyor::new(self.sides.aliases, budget.left());
         surveyor.add(locked, &way, (alias, alias))?;
         budget.keep(surveyor.left());
@@ -191,7 +192,7 @@ impl<P: Platform> BothSides<'_, P> {
 
     fn add_to(&self, cuts: &mut Cuts<'_, P>, found: &Findings) -> Result<(), Stop> {
         if found.aliases.splits {
-            self.each_alias(found, &mut |alias| cuts.add(self.sides.aliases, alias))?;
+            self.each_alias(found, &mut |alias, _| cuts.add(self.sides.aliases, alias))?;
         }
         if found.area.splits {
             cuts.add(self.sides.area, self.sides.span)?;
@@ -199,22 +200,21 @@ impl<P: Platform> BothSides<'_, P> {
         Ok(())
     }
 
-    /// Calls `each` for every alias.
+    /// Calls `each` for every alias, with a table that translates all of it.
     fn each_alias(
         &self,
         found: &Findings,
-        each: &mut dyn FnMut(Span) -> Result<(), Stop>,
+        each: &mut dyn FnMut(Span, &Table) -> Result<(), Stop>,
     ) -> Result<(), Stop> {
-        if let (1, Some(alias)) = (found.extents, found.alias) {
-            return each(alias);
+        if let (1, Some((alias, way))) = (found.extents, &found.alias) {
+            return each(*alias, way);
         }
         // They were counted by the survey.
         let (locked, all) = (self.locked, Budget::new(usize::MAX));
-        let mut of = |extent| match self.sides.reach(extent) {
-            Some(reach) if self.maps(&locked.deepest(locked.root(), reach.alias), &reach, &all)? => {
-                each(reach.alias)
-            }
-            _ => Ok(()),
+        let mut of = |extent| {
+            let Some(reach) = self.sides.reach(extent) else { return Ok(()) };
+            let way = locked.deepest(locked.root(), reach.alias);
+            if self.maps(&way, &reach, &all)? { each(reach.alias, &way) } else { Ok(()) }
         };
         Extents::visit(locked, &self.way, (LeafChange::NONE, self.sides.span), &all, &mut of).map(|_| ())
     }
@@ -226,7 +226,9 @@ impl<P: Platform> BothSides<'_, P> {
     /// As for [`cut`](Self::cut). Nothing has changed.
     pub(crate) fn change_both(&self, [first, second]: [Side; 2], found: &Findings) -> Result<(), Stop> {
         match (first, found.alias) {
-            (Side::Aliases, Some(alias)) if found.cuts_one_alias() => self.cut_and_change(alias, found)?,
+            (Side::Aliases, Some((alias, way))) if found.cuts_one_alias() => {
+                self.cut_and_change((alias, &way), found)?;
+            }
             _ => {
                 self.cut(found)?;
                 self.change(first, found);
@@ -241,11 +243,11 @@ impl<P: Platform> BothSides<'_, P> {
     /// # Errors
     ///
     /// As for [`cut`](Self::cut).
-    fn cut_and_change(&self, alias: Span, found: &Findings) -> Result<(), Stop> {
+    fn cut_and_change(&self, (alias, way): (Span, &Table), found: &Findings) -> Result<(), Stop> {
         let (mut batch, change) = (TlbBatch::new(), self.sides.aliases);
-        Ends::new(self.locked, change, alias).resize(found.aliases.resizes, &mut batch)?;
+        Ends::new(self.locked, change, alias).below(*way).resize(found.aliases.resizes, &mut batch)?;
         if found.aliases.in_place {
-            self.in_place(&mut InPlace::new(change, found.aliases.is_alike(), &mut batch), alias);
+            InPlace::new(change, found.aliases.is_alike(), &mut batch).run(self.locked, way, alias);
         }
         batch.finish(self.locked);
         Ok(())
@@ -277,16 +279,11 @@ impl<P: Platform> BothSides<'_, P> {
         let alike = found.aliases.is_alike() && !found.overlap;
         let mut batch = TlbBatch::new();
         let mut in_place = InPlace::new(self.sides.aliases, alike, &mut batch);
-        _ = self.each_alias(found, &mut |alias| {
-            self.in_place(&mut in_place, alias);
+        _ = self.each_alias(found, &mut |alias, way| {
+            in_place.run(self.locked, way, alias);
             Ok(())
         });
         batch.finish(self.locked);
-    }
-
-    fn in_place(&self, in_place: &mut InPlace<'_>, span: Span) {
-        let table = self.locked.deepest(self.locked.root(), span);
-        in_place.run(self.locked, &table, span);
     }
 }
 

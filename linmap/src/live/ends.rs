@@ -1,9 +1,7 @@
 //! The two ends of a range that changes: the leaves and contiguous runs that contain them are cut, so that the change
 //! affects whole leaves only.
 
-use core::slice::from_ref;
-
-use crate::format::{Geometry, LeafChange, Level, Span};
+use crate::format::{Descriptor, Geometry, LeafChange, Level, Span};
 use crate::live::locked::Locked;
 use crate::live::resize::Resize;
 use crate::live::stop::Stop;
@@ -19,25 +17,41 @@ pub(crate) struct Ends<'a, P: Platform> {
     /// The change that is made with the cut: the same, or none.
     built: LeafChange,
     span: Span,
+    /// A table that translates all of the range.
+    above: Table,
 }
 
 /// A leaf that contains an end of a range, or the run that it is in.
+#[derive(Clone, Copy)]
 struct End {
-    table: Table,
-    index: usize,
-    dissolves: Option<usize>,
+    /// Its change, without the tables that replace it.
+    resize: Resize,
     /// True if the leaf itself is cut.
     split: bool,
 }
 
+impl End {
+    /// Returns the addresses of the leaf.
+    #[inline(always)]
+    fn leaf(&self) -> Span {
+        self.resize.table.span_of(self.resize.index)
+    }
+}
+
 impl<'a, P: Platform> Ends<'a, P> {
-    pub(crate) const fn new(locked: &'a Locked<'a, P>, change: LeafChange, span: Span) -> Self {
-        Self { locked, change, built: change, span }
+    pub(crate) fn new(locked: &'a Locked<'a, P>, change: LeafChange, span: Span) -> Self {
+        Self { locked, change, built: change, span, above: locked.root() }
     }
 
     /// Returns the ends of a range whose leaves are cut for this change, but do not change yet.
-    pub(crate) const fn cutting(locked: &'a Locked<'a, P>, change: LeafChange, span: Span) -> Self {
-        Self { locked, change, built: LeafChange::NONE, span }
+    pub(crate) fn cutting(locked: &'a Locked<'a, P>, change: LeafChange, span: Span) -> Self {
+        Self { built: LeafChange::NONE, ..Self::new(locked, change, span) }
+    }
+
+    /// Looks for them from this table on, which translates all of the range.
+    #[must_use]
+    pub(crate) fn below(self, above: Table) -> Self {
+        Self { above, ..self }
     }
 
     /// Changes the size of the leaves that contain the ends. `in_use` is the first of them that is in use.
@@ -46,79 +60,92 @@ impl<'a, P: Platform> Ends<'a, P> {
     ///
     /// The policy or the CPUs do not permit it, or it takes more locks or table pages. Nothing has changed.
     pub(crate) fn resize(&self, in_use: Option<u64>, batch: &mut TlbBatch) -> Result<(), Stop> {
-        let (locked, policy) = (self.locked, self.locked.policy);
-        locked.may_resize(policy, in_use)?;
+        let locked = self.locked;
+        locked.may_resize(locked.policy, in_use)?;
         locked.settle(self.span);
-        let mut ends = [self.end(self.span.first)?, None];
+        let in_use = in_use.is_some();
+        let first = self.end(self.span.first)?;
         // The other end may be in the same leaf.
-        let both = |end: &End| end.split && self.span.last <= end.table.span_of(end.index).last;
-        if !ends[0].as_ref().is_some_and(both) {
-            ends[1] = self.end(self.span.last)?;
+        let last = match first {
+            Some(both) if both.split && both.leaf().covers(self.span.last, self.span.last) => None,
+            _ => self.end(self.span.last)?,
+        };
+        match (first, last) {
+            (Some(first), Some(last)) => self.carry_out([first, last], in_use, batch),
+            (Some(one), None) | (None, Some(one)) => self.carry_out([one], in_use, batch),
+            (None, None) => Ok(()),
         }
-        let frames = ends.iter().flatten().map(|end| self.frames(end)).sum();
-        locked.has_frames(frames)?;
-        let mut resizes = [None; 2];
-        for (resize, end) in resizes.iter_mut().zip(&ends) {
-            *resize = end.as_ref().map(|end| self.build(end)).transpose()?;
+    }
+
+    /// Does so for one leaf or two.
+    #[inline(always)]
+    fn carry_out<const N: usize>(
+        &self,
+        ends: [End; N],
+        in_use: bool,
+        batch: &mut TlbBatch,
+    ) -> Result<(), Stop> {
+        let (locked, policy) = (self.locked, self.locked.policy);
+        locked.has_frames(ends.iter().map(|end| self.frames(end)).sum())?;
+        let mut resizes = ends.map(|End { resize, .. }| resize);
+        for (resize, end) in resizes.iter_mut().zip(ends) {
+            if end.split {
+                resize.link = Some(self.build(&end.resize)?);
+            }
         }
-        for end in ends.iter().flatten() {
+        for Resize { table, index, dissolves, .. } in &resizes {
             // In a long operation this hold is the only one that changes them.
-            let at = end.table.run_of(end.index, end.dissolves.unwrap_or(1));
+            let at = table.run_of(*index, dissolves.unwrap_or(1));
             let (first, last) = (at.first.max(self.span.first), at.last.min(self.span.last));
             locked.mark(Span { first, last });
         }
-        if let [Some(first), Some(last)] = &mut resizes
+        if let [first, last] = &mut resizes[..]
             && last.dissolves_run_of(first)
         {
             last.dissolves = None;
         }
-        let policies = (policy, in_use.is_some());
-        match &resizes {
-            [Some(first), Some(last)] => Resize::all::<P, 4>(locked, policies, &[*first, *last], true)?,
-            [Some(one), None] | [None, Some(one)] => {
-                Resize::all::<P, 4>(locked, policies, from_ref(one), true)?;
+        Resize::all::<P, 4>(locked, (policy, in_use), &resizes, true)?;
+        if in_use && policy != Policy::Park {
+            for resize in &resizes {
+                self.invalidate(resize, batch);
             }
-            [None, None] => {}
-        }
-        if in_use.is_some() && policy != Policy::Park {
-            self.invalidate(&resizes, batch);
         }
         Ok(())
     }
 
-    /// Adds the leaves that were split to a batch.
-    fn invalidate(&self, resizes: &[Option<Resize>; 2], batch: &mut TlbBatch) {
-        for end in resizes.iter().flatten().filter(|end| end.link.is_some()) {
+    /// Adds a leaf to a batch if it was split.
+    #[inline(always)]
+    fn invalidate(&self, &Resize { table, index, link, .. }: &Resize, batch: &mut TlbBatch) {
+        if link.is_some() {
             // One TLB entry held the leaf, so any of its addresses invalidates it (D8.17, RLGSCG).
-            let leaf = end.table.span_of(end.index);
+            let leaf = table.span_of(index);
             let (first, last) = (leaf.first.max(self.span.first), leaf.last.min(self.span.last));
-            batch.add(first, last, end.table.shift);
+            batch.add(first, last, table.shift);
         }
     }
 
     /// Returns the number of table pages that it takes to split the leaf of an end.
+    #[inline(always)]
     fn frames(&self, end: &End) -> u64 {
-        let leaf = end.table.span_of(end.index);
-        if end.split { tables_for_ends(self.locked.geometry, end.table.level, leaf, self.span) } else { 0 }
+        let (g, level) = (self.locked.geometry, end.resize.table.level);
+        if end.split { tables_for_ends(g, level, end.leaf(), self.span) } else { 0 }
     }
 
-    /// Builds the tables that replace the leaf of an end.
-    fn build(&self, end: &End) -> Result<Resize, Stop> {
-        let &End { table, index, dissolves, split } = end;
-        let mut link = None;
-        if split {
-            let old = self.locked.load(&table, index);
-            let replacement = self.locked.replacement(self.built, self.span);
-            let replacement = replacement.before(self.change, old, table.level);
-            link = Some(replacement.leaf(old, &table, table.va(index))?);
-        }
-        Ok(Resize { table, index, dissolves, link })
+    /// Builds the tables that replace a leaf.
+    #[inline(always)]
+    fn build(&self, &Resize { table, index, .. }: &Resize) -> Result<Descriptor, Stop> {
+        let old = self.locked.load(&table, index);
+        let replacement = self.locked.replacement(self.built, self.span);
+        let replacement = replacement.before(self.change, old, table.level);
+        Ok(replacement.leaf(old, &table, table.va(index))?)
     }
 
     /// Returns the leaf or run that contains an end of the range and has to be cut, if there is one.
+    #[inline(always)]
     fn end(&self, va: u64) -> Result<Option<End>, Stop> {
         let locked = self.locked;
-        let (table, index) = locked.entry_of(va);
+        let table = locked.deepest(self.above, Span { first: va, last: va });
+        let index = table.index_of(va);
         let old = locked.load(&table, index);
         let at = table.span_of(index);
         if self.change.of(old, table.level) == old || !locked.state.is_leaf(old, table.level) {
@@ -133,7 +160,7 @@ impl<'a, P: Platform> Ends<'a, P> {
         let changes = table.run_of(index, dissolves.unwrap_or(1));
         locked.state.owns(changes)?;
         locked.covers(changes)?;
-        Ok(Some(End { table, index, dissolves, split }))
+        Ok(Some(End { resize: Resize { table, index, dissolves, link: None }, split }))
     }
 }
 

@@ -40,6 +40,7 @@ impl Resize {
     /// # Errors
     ///
     /// CPUs do not park. Nothing was stored, and the tables that would have been published are given back.
+    #[inline(always)]
     pub(crate) fn all<P: Platform, const ROOM: usize>(
         locked: &Locked<'_, P>,
         (policy, in_use): (Policy, bool),
