@@ -117,7 +117,7 @@ impl<P: Platform> BothSides<'_, P> {
         if survey.splits && found.extents > 1 {
             budget.take(locked.geometry.entries(Level::PAGE) / 8)?;
         }
-        found.aliases.include(&survey);
+        found.aliases.include(survey);
         Ok(())
     }
 
@@ -137,20 +137,33 @@ impl<P: Platform> BothSides<'_, P> {
     /// # Errors
     ///
     /// Only a part of it is within the reach of the linear map, or it is too long.
+    #[inline(always)]
     fn maps(&self, way: &Table, &Reach { alias, beyond }: &Reach, budget: &Budget) -> Result<bool, Stop> {
-        let table = self.locked.deepest(*way, Span { last: alias.first, ..alias });
-        let first = self.locked.load(&table, table.index_of(alias.first));
-        if !first.is_leaf(self.locked.geometry, table.level) && !self.maps_any(alias, budget)? {
-            return Ok(false);
+        let first = self.locked.load(way, way.index_of(alias.first));
+        let begins = if first.is_table(way.level) {
+            self.is_mapped(way, alias.first)
+        } else {
+            first.is_leaf(self.locked.geometry, way.level)
+        };
+        let maps = begins || self.maps_any(way, alias, budget)?;
+        match beyond {
+            Some(va) if maps => Err(ChangeError::Hole { va: Va(va) }.into()),
+            _ => Ok(maps),
         }
-        beyond.map_or(Ok(true), |va| Err(ChangeError::Hole { va: Va(va) }.into()))
     }
 
-    /// Returns true if anything is mapped in a range.
+    /// Returns true if an address below a table is mapped.
+    #[inline(never)]
+    fn is_mapped(&self, way: &Table, va: u64) -> bool {
+        let table = self.locked.deepest(*way, Span { first: va, last: va });
+        self.locked.load(&table, table.index_of(va)).is_leaf(self.locked.geometry, table.level)
+    }
+
+    /// Returns true if anything is mapped in a range, all of which a table translates.
     #[cold]
-    fn maps_any(&self, span: Span, budget: &Budget) -> Result<bool, Stop> {
+    fn maps_any(&self, way: &Table, span: Span, budget: &Budget) -> Result<bool, Stop> {
         let mut any = AnyLeaf { budget, found: false };
-        match visit_span(self.locked, &self.locked.root(), span, &mut any) {
+        match visit_span(self.locked, way, span, &mut any) {
             Err(_) if any.found => Ok(true),
             Err(stop) => Err(stop),
             Ok(()) => Ok(false),

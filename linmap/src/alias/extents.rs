@@ -112,26 +112,16 @@ impl<P: Platform> LiveVisitor<P> for Walk<'_> {
 }
 
 impl Walk<'_> {
-    /// Visits entries up to `last`, from one on that is not a table descriptor and up to the next one that is. Returns the index
-    /// after them. A separate function, so that the walk down to it is short.
+    /// Visits entries up to the next table descriptor, as [`each_leaf`](Locked::each_leaf) does.
     #[inline(never)]
     fn entries<P: Platform>(
         &mut self,
         locked: &Locked<'_, P>,
         table: &Table,
-        (mut index, last): (usize, usize),
-        mut old: Descriptor,
+        at: (usize, usize),
+        old: Descriptor,
     ) -> Result<usize, Stop> {
-        loop {
-            index = self.alike(locked, table, (index, last), old)?;
-            if index > last {
-                return Ok(index);
-            }
-            old = locked.load(table, index);
-            if old.is_table(table.level) {
-                return Ok(index);
-            }
-        }
+        locked.each_leaf(table, at, old, |at, old| self.alike(locked, table, at, old))
     }
 
     /// Visits the entries that continue the first.

@@ -273,7 +273,7 @@ impl<'a> Aliased<'a> {
             let first = reader.translate(Va(sides.span.first))?.0;
             let last = first + (sides.span.last - sides.span.first);
             let alias = sides.reach(Span { first, last })?.alias;
-            reader.entry(Va(alias.first)).map(|(Va(leaf), level, _)| (alias, leaf, level))
+            reader.descriptor(Va(alias.first)).map(|(Va(leaf), level, _)| (alias, leaf, level))
         });
         let Some((alias, first, level)) = looked_up else { return (own, 0) };
         let leaf = Span { first, last: first + (g.level_size(level) - 1) };

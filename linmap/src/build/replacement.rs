@@ -88,7 +88,7 @@ impl<M: Memory> Replacement<'_, M> {
             Fills::of(self.memory).table(slots, first, 1 << shift);
             let mut plain = slots.len();
             if members > 1 {
-                plain = dissolve(&mut slots[index & !(members - 1)..][..members]);
+                plain = dissolve(self.memory, &mut slots[index & !(members - 1)..][..members]);
                 counters.leaves(level, true, (slots.len() - plain) as i64);
             }
             counters.leaves(level, false, plain as i64 - i64::from(link.is_some()));
@@ -142,16 +142,16 @@ impl<M: Memory> Replacement<'_, M> {
         for (index, at) in [(part.first, part.start), (part.last, part.end)] {
             let run = &mut slots[index & !(members - 1)..][..members];
             if at & ((members << table.shift) - 1) != 0 && Descriptor(run[0]).is_contiguous() {
-                self.counters.dissolved(table.level, dissolve(run) as i64);
+                self.counters.dissolved(table.level, dissolve(self.memory, run) as i64);
             }
-            let slot = &mut slots[index];
+            let entry = Descriptor(slots[index]);
             if at & ((1 << table.shift) - 1) == 0 {
                 continue;
             }
-            if Descriptor(*slot).is_table(table.level) {
-                self.cut_again(Descriptor(*slot), &table, table.va(index))?;
+            if entry.is_table(table.level) {
+                self.cut_again(entry, &table, table.va(index))?;
             } else {
-                self.split_entry(&table, slot, index)?;
+                self.split_entry(&table, slots, index)?;
             }
         }
         Ok(())
@@ -174,12 +174,13 @@ impl<M: Memory> Replacement<'_, M> {
             part.end & ((members << table.shift) - 1) != 0,
         );
         let plain = if self.pages {
-            dissolve(&mut slots[begins..ends + members])
+            dissolve(self.memory, &mut slots[begins..ends + members])
         } else {
             let begin = cut.0 || (cut.1 && begins == ends);
-            let mut plain = if begin { dissolve(&mut slots[begins..begins + members]) } else { 0 };
+            let mut plain =
+                if begin { dissolve(self.memory, &mut slots[begins..begins + members]) } else { 0 };
             if cut.1 && begins != ends {
-                plain += dissolve(&mut slots[ends..ends + members]);
+                plain += dissolve(self.memory, &mut slots[ends..ends + members]);
             }
             plain
         };
@@ -218,32 +219,37 @@ impl<M: Memory> Replacement<'_, M> {
     /// Changes the part of a new table that lies within the span.
     #[inline(always)]
     fn change(&self, table: &Table, slots: &mut [u64], part: &Part) -> Result<(), OutOfFrames> {
-        if !self.splits(table, part) {
-            self.edit_alike(table, &mut slots[part.first..=part.last]);
-            return Ok(());
+        if self.splits(table, part) {
+            return self.split_ends(table, slots, part);
         }
-        if part.first == part.last {
-            return self.split_entry(table, &mut slots[part.first], part.first);
-        }
-        self.change_each(table, slots, part)
+        self.edit_alike(table, &mut slots[part.first..=part.last]);
+        Ok(())
     }
 
-    /// Does the same, where only some entries are split.
+    /// Does the same, where the first entry or the last is split, or all of them.
     #[inline(never)]
-    fn change_each(&self, table: &Table, slots: &mut [u64], part: &Part) -> Result<(), OutOfFrames> {
-        for (index, slot) in (part.first..).zip(&mut slots[part.first..=part.last]) {
-            if self.pages || part.cuts(index, table.shift) {
-                self.split_entry(table, slot, index)?;
-            } else {
-                self.edit_entry(table, slot);
-            }
+    fn split_ends(&self, table: &Table, slots: &mut [u64], part: &Part) -> Result<(), OutOfFrames> {
+        if self.pages {
+            return (part.first..=part.last).try_for_each(|index| self.split_entry(table, slots, index));
+        }
+        let (mut first, mut end) = (part.first, part.last + 1);
+        if part.cuts(first, table.shift) {
+            self.split_entry(table, slots, first)?;
+            first += 1;
+        }
+        if first < end && part.cuts(end - 1, table.shift) {
+            end -= 1;
+            self.split_entry(table, slots, end)?;
+        }
+        if first < end {
+            self.edit_alike(table, &mut slots[first..end]);
         }
         Ok(())
     }
 
     #[inline(always)]
-    fn split_entry(&self, table: &Table, slot: &mut u64, index: usize) -> Result<(), OutOfFrames> {
-        *slot = self.leaf(Descriptor(*slot), table, table.va(index))?.0;
+    fn split_entry(&self, table: &Table, slots: &mut [u64], index: usize) -> Result<(), OutOfFrames> {
+        slots[index] = self.leaf(Descriptor(slots[index]), table, table.va(index))?.0;
         self.counters.leaves(table.level, false, -1);
         Ok(())
     }
@@ -306,12 +312,9 @@ impl Part {
 }
 
 /// Turns whole runs into plain entries. Returns the number of entries.
-#[inline(always)]
-fn dissolve(runs: &mut [u64]) -> usize {
-    // A run has at least eight members.
-    for eight in runs.as_chunks_mut::<8>().0 {
-        *eight = eight.map(|bits| Descriptor(bits).without_contiguous().0);
-    }
+#[inline(never)]
+fn dissolve<M: Memory>(memory: &M, runs: &mut [u64]) -> usize {
+    Fills::of(memory).flip(runs, Descriptor::HOLE.with_contiguous().0);
     runs.len()
 }
 

@@ -56,6 +56,26 @@ impl<'b> InPlace<'b> {
         }
     }
 
+    /// Changes leaves up to the next table descriptor, as [`each_leaf`](Locked::each_leaf) does.
+    #[inline(never)]
+    fn entries<P: Platform>(
+        &mut self,
+        locked: &Locked<'_, P>,
+        table: &Table,
+        at: (usize, usize),
+        old: Descriptor,
+    ) -> usize {
+        let Ok(end) = locked.each_leaf(table, at, old, |(index, last), old| {
+            let end = if self.alike { locked.alike(table, index, old, last) } else { index + 1 };
+            match end - index {
+                1 => self.one(locked, table, index, old),
+                _ => self.all_alike(locked, *table, (index, end - 1), old),
+            }
+            Ok::<_, Infallible>(end)
+        });
+        end
+    }
+
     /// Changes leaves from one entry of a table to another, both included. The same bits change in all of them, so only
     /// the first is examined. A table that was built for this operation already has the change, as its first entry
     /// shows.
@@ -109,12 +129,7 @@ impl<P: Platform> LiveVisitor<P> for InPlace<'_> {
         (index, last): (usize, usize),
         old: Descriptor,
     ) -> Result<usize, Infallible> {
-        let end = if self.alike { locked.alike(table, index, old, last) } else { index + 1 };
-        match end - index {
-            1 => self.one(locked, table, index, old),
-            _ => self.all_alike(locked, *table, (index, end - 1), old),
-        }
-        Ok(end)
+        Ok(self.entries(locked, table, (index, last), old))
     }
 
     #[inline(always)]

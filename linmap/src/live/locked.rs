@@ -194,6 +194,34 @@ impl<'a, P: Platform> Locked<'a, P> {
         visit_span(self, table, span, &mut LeavesOnly { visitor })
     }
 
+    /// Calls `work` for entries up to `last`, from one on that is not a table descriptor and up to the next one that is; `work`
+    /// returns the index after those that it has handled. Returns the index after all of them.
+    ///
+    /// A visitor that does this in a function of its own keeps what it needs for leaves out of the walk down to them.
+    ///
+    /// # Errors
+    ///
+    /// The first error of `work`.
+    #[inline(always)]
+    pub(crate) fn each_leaf<E>(
+        &self,
+        table: &Table,
+        (mut index, last): (usize, usize),
+        mut entry: Descriptor,
+        mut work: impl FnMut((usize, usize), Descriptor) -> Result<usize, E>,
+    ) -> Result<usize, E> {
+        loop {
+            index = work((index, last), entry)?;
+            if index > last {
+                return Ok(index);
+            }
+            entry = self.load(table, index);
+            if entry.is_table(table.level) {
+                return Ok(index);
+            }
+        }
+    }
+
     /// Returns the index after the last entry, from a leaf on and up to `last`, that differs from it only in its
     /// address. All these entries are leaves.
     #[inline(always)]

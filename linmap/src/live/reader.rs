@@ -82,11 +82,17 @@ impl<'a, M: Memory> Reader<'a, M> {
     ///
     /// The result does not include restrictions by the tables above a leaf.
     pub fn entry(&self, va: Va) -> Option<(Va, Level, Entry)> {
-        let g = self.geometry();
+        let (va, level, entry) = self.descriptor(va)?;
+        Some((va, level, entry.decode(self.geometry(), level)))
+    }
+
+    /// Returns the same with the descriptor as it is.
+    #[inline(always)]
+    pub(crate) fn descriptor(&self, va: Va) -> Option<(Va, Level, Descriptor)> {
         let from_base = self.state.offset_of(va)?;
         let (entry, shift, level) =
             last_entry((self.state, self.state.root()), from_base, |slot, level| self.load(slot, level));
-        Some((Va(va.0 & (u64::MAX << shift)), level, entry.decode(g, level)))
+        Some((Va(va.0 & (u64::MAX << shift)), level, entry))
     }
 
     /// Counts the leaves and tables from `first` to `last`, as [`count`](crate::count) does. An entry may be read twice.

@@ -184,8 +184,8 @@ impl Surveyor {
     }
 
     /// Returns the findings.
-    pub(crate) const fn found(&self) -> Survey {
-        self.found
+    pub(crate) const fn found(&self) -> &Survey {
+        &self.found
     }
 
     /// Returns the number of entries that may still be read.
