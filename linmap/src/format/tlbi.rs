@@ -8,7 +8,7 @@
 //! still be cached, and an invalidation with a wrong hint has no effect (RSQXYZ).
 
 use crate::format::address::Va;
-use crate::format::geometry::{Geometry, Granule, OaFormat};
+use crate::format::geometry::{Geometry, OaFormat};
 
 /// The cached entries of an address that an invalidation drops.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -134,11 +134,8 @@ impl Tlbi {
                     Scope::LastLevel => Instruction::Rvaale1is,
                     Scope::AnyLevel => Instruction::Rvaae1is,
                 };
-                let granule: u64 = match geometry.granule() {
-                    Granule::K4 => 0b01,
-                    Granule::K16 => 0b10,
-                    Granule::K64 => 0b11,
-                };
+                // 1 for 4K, 2 for 16K, 3 for 64K: computed, as this stands where each range is issued.
+                let granule = (geometry.page_shift() as u64 - 10) / 2;
                 let base = match geometry.oa_format() {
                     OaFormat::Lpa2 => from.0 / LPA2_ALIGNMENT,
                     OaFormat::Bits48 | OaFormat::Lpa => from.0 >> geometry.page_shift(),
@@ -151,7 +148,7 @@ impl Tlbi {
     }
 
     /// Returns the only invalidation that [`cover`](Self::cover) returns, if it names exactly these pages, or all of them are in one
-    /// entry. There is at least one page, and none is beyond the end of the address space.
+    /// entry. There is at least one page, none is beyond the end of the address space, and no entry is smaller than a page.
     #[inline(always)]
     pub(crate) fn single(
         geometry: Geometry,
@@ -162,7 +159,7 @@ impl Tlbi {
         range_tlbi: bool,
     ) -> Option<Self> {
         let last = first.0 + ((pages << geometry.page_shift()) - 1);
-        if (first.0 ^ last) >> entry_shift.clamp(geometry.page_shift(), 63) == 0 {
+        if (first.0 ^ last) >> entry_shift == 0 {
             return Some(Self::Page(first, scope));
         }
         let may_start = geometry.oa_format() != OaFormat::Lpa2 || first.0.is_multiple_of(LPA2_ALIGNMENT);
@@ -266,7 +263,7 @@ impl Iterator for Each {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::format::geometry::Half;
+    use crate::format::geometry::{Granule, Half};
     use crate::tests::geometries;
     use Instruction::*;
     use test_support::prelude::*;
@@ -354,7 +351,7 @@ mod tests {
                 let first = Va(g.base(Half::Upper) + ((page % (all - pages)) << page_shift));
                 let of = |scope| (
                     Tlbi::cover(g, first, pages, entry, scope, range).collect::<Vec<_>>(),
-                    Tlbi::single(g, first, pages, entry, scope, range),
+                    Tlbi::single(g, first, pages, entry.max(page_shift), scope, range),
                 );
                 let (cover, single) = of(Scope::AnyLevel);
                 if let Some(single) = single {
