@@ -4,6 +4,7 @@
 //! A loop would compute at each step what is known here: where the index is, whether this is the last level, and whether a
 //! leaf may be here.
 
+use core::hint::black_box;
 use core::ops::ControlFlow::{self, Break, Continue};
 
 use crate::format::{Descriptor, Level, Pa};
@@ -54,7 +55,10 @@ pub(crate) fn page_entry<const PAGE_SHIFT: u32>(
         table = link::<PAGE_SHIFT>(table, 1, from_base, &load)?;
     }
     let slot = slot::<PAGE_SHIFT>(link::<PAGE_SHIFT>(table, 2, from_base, &load)?, 3, from_base);
-    Ok((slot, load(slot)))
+    let entry = load(slot);
+    // Otherwise the compiler joins the ways of all page sizes before this load, with what is constant in each as a variable.
+    black_box(());
+    Ok((slot, entry))
 }
 
 /// Returns the table that an entry points to, for [`page_entry`].
