@@ -17,7 +17,7 @@ use crate::live::uniform::{block_for, follow};
 use crate::platform::Platform;
 use crate::read::Table;
 
-/// What has become of a table.
+/// The outcome of a merge.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Merged {
     /// It is a block now.

@@ -1,4 +1,4 @@
-//! Whether one block can replace a table: its entries are leaves that follow each other, and the first is where a block begins.
+//! Tables that one block can replace: their entries are leaves that follow each other, and the first is where a block begins.
 
 use crate::format::{Descriptor, Geometry};
 use crate::live::locked::Locked;
