@@ -77,6 +77,10 @@ pub(crate) struct Function {
     pub(crate) code: Vec<Line>,
     /// The functions that it calls, or goes on in.
     pub(crate) calls: BTreeSet<String>,
+    /// Those of them that are called while its frame is on the stack. It goes on in the others after it has taken that off.
+    pub(crate) within: BTreeSet<String>,
+    /// True if the last instruction has raised the stack pointer, and if the one before has.
+    raises: (bool, bool),
     /// The bytes by which it lowers the stack pointer.
     pub(crate) frame: u64,
 }
@@ -143,6 +147,10 @@ impl Function {
             let section = target.strip_prefix(".text.");
             let name = section.map_or(target, |name| name.strip_prefix("unlikely.").unwrap_or(name));
             self.calls.insert(name.to_owned());
+            let (_, is_released) = self.raises;
+            if kind == "R_AARCH64_CALL26" || !is_released {
+                self.within.insert(name.to_owned());
+            }
         }
     }
 
@@ -150,6 +158,7 @@ impl Function {
     fn recursion(&mut self, calls_itself: bool) {
         if calls_itself {
             self.calls.insert(self.name.clone());
+            self.within.insert(self.name.clone());
         }
     }
 
@@ -164,6 +173,11 @@ impl Function {
         let words = rest.split(|c: char| !c.is_alphanumeric() && c != '-').filter(|word| !word.is_empty());
         let operands: Vec<String> = words.map(str::to_owned).collect();
         self.frame += lowers(instruction, rest, &operands).unwrap_or_else(|| panic!("{}: {code}", self.name));
+        let raises = match instruction {
+            "add" => operands.first().is_some_and(|operand| operand == "sp"),
+            _ => rest.contains("[sp], #"),
+        };
+        self.raises = (raises, self.raises.0);
         let into = |line: &Line| line.instruction == "adr" && line.operands.first() == operands.first();
         let computed = self.code.iter().rev().take(6).any(into);
         let is_jump_table = instruction == "br" && computed;

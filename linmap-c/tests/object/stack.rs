@@ -47,13 +47,19 @@ fn below<'o>(
     let frame: u64 = mutual.iter().map(|member| object.functions[*member].frame).sum();
     let frame = if recursive { frame * levels(name) } else { frame };
     let outside: BTreeSet<&String> = calls.filter(|call| !mutual.contains(call.as_str())).collect();
+    // A function may go on in another one without its frame.
+    let is_alone = mutual.len() == 1 && !recursive;
+    let on = |call: &str| if is_alone && !function.within.contains(call) { 0 } else { frame };
     let (deepest, path) = outside
         .into_iter()
-        .map(|call| below(object, reached, known, call))
+        .map(|call| {
+            let (deepest, path) = below(object, reached, known, call);
+            (on(call) + deepest, core::iter::once((name.to_owned(), on(call))).chain(path).collect::<Path>())
+        })
+        .chain(core::iter::once((frame, vec![(name.to_owned(), frame)])))
         .max_by_key(|found| found.0)
         .unwrap_or_default();
-    let path = core::iter::once((name.to_owned(), frame)).chain(path).collect();
-    known.insert(&function.name, (frame + deepest, path));
+    known.insert(&function.name, (deepest, path));
     known[name].clone()
 }
 

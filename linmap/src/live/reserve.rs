@@ -35,13 +35,6 @@ impl<'m, M: Memory> Reserve<'m, M> {
         Ok(())
     }
 
-    #[inline(never)]
-    fn give_all(&self) {
-        while let Some(frame) = Memory::take(self) {
-            self.memory.give(frame);
-        }
-    }
-
     /// Returns the number of frames in it.
     #[inline]
     pub(crate) const fn count(&self) -> u64 {
@@ -51,10 +44,10 @@ impl<'m, M: Memory> Reserve<'m, M> {
 
 /// Gives back the frames that were not used.
 impl<M: Memory> Drop for Reserve<'_, M> {
-    #[inline(always)]
+    #[inline]
     fn drop(&mut self) {
-        if self.count() != 0 {
-            self.give_all();
+        while let Some(frame) = Memory::take(self) {
+            self.memory.give(frame);
         }
     }
 }
