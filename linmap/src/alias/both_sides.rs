@@ -257,10 +257,10 @@ impl<P: Platform> BothSides<'_, P> {
     ///
     /// As for [`cut`](Self::cut).
     fn cut_and_change(&self, (alias, way): (Span, &Table), found: &Findings) -> Result<(), Stop> {
-        let (mut batch, change) = (TlbBatch::new(), self.sides.aliases);
-        Ends::new(self.locked, change, alias).below(*way).resize(found.aliases.resizes, &mut batch)?;
+        let (mut batch, change) = (TlbBatch::new(), &self.sides.aliases);
+        Ends::new(self.locked, change, (way, alias)).resize(found.aliases.resizes, &mut batch)?;
         if found.aliases.in_place {
-            InPlace::new(change, found.aliases.is_alike(), &mut batch).run(self.locked, way, alias);
+            InPlace::new(*change, found.aliases.is_alike(), &mut batch).run(self.locked, way, alias);
         }
         batch.finish(self.locked);
         Ok(())

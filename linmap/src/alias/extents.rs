@@ -188,13 +188,18 @@ fn series<P: Platform>(
 ) -> usize {
     let step = 1 << table.shift;
     let value = |at: usize| first.0.wrapping_add(step * (at - index) as u64);
-    let continues = |at: usize| at <= last && is_next(locked.load(table, at), value(at));
+    // Goes on one by one, to an index at most.
+    let one_by_one = |mut at: usize, end: usize| {
+        let mut next = value(at);
+        while at < end && is_next(locked.load(table, at), next) {
+            (at, next) = (at + 1, next.wrapping_add(step));
+        }
+        at
+    };
     let mut end = index + (index & 1);
     end = locked.series_by_vectors::<2>(table, (end, last + 1), (value(end), step)).end;
     // A run begins and ends at a multiple of eight.
-    while !end.is_multiple_of(8) && continues(end) {
-        end += 1;
-    }
+    end = one_by_one(end, end.next_multiple_of(8).min(last + 1));
     if end.is_multiple_of(8) {
         for _ in 0..(last + 1).saturating_sub(end) / 8 {
             let contiguous = (locked.load(table, end).0 ^ first.0) & Descriptor::HOLE.with_contiguous().0;
@@ -204,9 +209,7 @@ fn series<P: Platform>(
             end += 8;
         }
     }
-    while continues(end) {
-        end += 1;
-    }
+    end = one_by_one(end, last + 1);
     let bits = in_place_bits(locked.geometry.oa_format());
     if (first.0 ^ value(end - 1)) >> bits != 0 {
         // Beyond that address, the format moves high address bits to another field, so addition does not give the next

@@ -12,7 +12,7 @@ use crate::platform::Platform;
 use crate::read::Table;
 
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
-use crate::platform::arm64::{Turns, flip_entries_by_vectors, turns_in_series_by_vectors};
+use crate::platform::arm64::{Sixteens, flip_entries_by_vectors, sixteens_in_series_by_vectors};
 
 /// How far entries continue a series, as far as it was looked at by vectors.
 pub(crate) struct InSeries {
@@ -34,7 +34,7 @@ impl<P: Platform> Locked<'_, P> {
     }
 
     /// Compares entries, from one on and before another, with `first`, `first + step` and so on, in all but the contiguous bit, `N`
-    /// sixteens at a time. Returns how far it has come.
+    /// sixteens between two branches. Returns how far it has come.
     #[inline(always)]
     pub(crate) fn series_by_vectors<const N: usize>(
         &self,
@@ -42,26 +42,29 @@ impl<P: Platform> Locked<'_, P> {
         (index, end): (usize, usize),
         (first, step): (u64, u64),
     ) -> InSeries {
-        let turns = (end - index) / (16 * N);
+        let sixteens = (end - index) / 16;
+        if sixteens == 0 {
+            return InSeries { end: index, differs: false, mixed: false };
+        }
         // The lower half of a descriptor is counted up. Most series end before it is full.
         let room = (1 << 32) - (first & u64::from(u32::MAX) & step.wrapping_neg());
-        let most = if step == 0 { turns } else { (room >> step.trailing_zeros()) as usize / (16 * N) };
-        let turns = turns.min(most);
+        let most = if step == 0 { sixteens } else { (room >> step.trailing_zeros()) as usize / 16 };
+        let sixteens = sixteens.min(most);
         // Entries are taken apart from their lowest 16 bits on.
-        if turns == 0 || cfg!(target_endian = "big") || !self.has_vectors(table) {
+        if sixteens == 0 || cfg!(target_endian = "big") || !self.has_vectors(table) {
             return InSeries { end: index, differs: false, mixed: false };
         }
         // SAFETY: the table is live and has these entries, and its memory is plain. The caller holds the locks of what
         // they translate, so nothing writes meanwhile. So many entries have the same upper half.
-        let Turns { same, others } = unsafe {
-            turns_in_series_by_vectors::<N>(
+        let Sixteens { same, others } = unsafe {
+            sixteens_in_series_by_vectors::<N>(
                 table.words.add(index),
-                turns,
+                sixteens,
                 (first, step),
                 Descriptor::HOLE.with_contiguous().0,
             )
         };
-        InSeries { end: index + same * 16 * N, differs: same < turns, mixed: others }
+        InSeries { end: index + same * 16, differs: same < sixteens, mixed: others }
     }
 
     /// Flips bits of entries, from one on and before another. Returns the index of the first that still has its old bits.

@@ -290,7 +290,8 @@ impl<'s, I: Iterator<Item = Va> + Clone> ListChange<'s, I> {
                     found.include(&self.survey(locked, (span, end))?);
                 }
                 if found.splits {
-                    Ends::cutting(locked, self.change, span).resize(found.resizes, &mut TlbBatch::new())?;
+                    Ends::cutting(locked, &self.change, (&locked.root(), span))
+                        .resize(found.resizes, &mut TlbBatch::new())?;
                     // Translations stay, so nothing is invalidated.
                     TlbBatch::new().finish(locked);
                 }

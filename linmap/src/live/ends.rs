@@ -1,10 +1,11 @@
 //! The two ends of a range that changes: the leaves and contiguous runs that contain them are cut, so that the change
 //! affects whole leaves only.
 
+use crate::build::OutOfFrames;
 use crate::format::{Descriptor, Geometry, LeafChange, Level, Span};
 use crate::live::locked::Locked;
 use crate::live::resize::Resize;
-use crate::live::stop::Stop;
+use crate::live::stop::{Needs, Stop};
 use crate::live::tlb_batch::TlbBatch;
 use crate::plan::Policy;
 use crate::platform::Platform;
@@ -13,12 +14,12 @@ use crate::read::Table;
 /// The two ends of a range, which may be within leaves.
 pub(crate) struct Ends<'a, P: Platform> {
     locked: &'a Locked<'a, P>,
-    change: LeafChange,
+    change: &'a LeafChange,
     /// The change that is made with the cut: the same, or none.
-    built: LeafChange,
+    built: &'a LeafChange,
     span: Span,
     /// A table that translates all of the range.
-    above: Table,
+    above: &'a Table,
 }
 
 /// A leaf that contains an end of a range, or the run that it is in.
@@ -39,19 +40,22 @@ impl End {
 }
 
 impl<'a, P: Platform> Ends<'a, P> {
-    pub(crate) fn new(locked: &'a Locked<'a, P>, change: LeafChange, span: Span) -> Self {
-        Self { locked, change, built: change, span, above: locked.root() }
+    /// Returns the ends of a range, all of which a table translates.
+    pub(crate) const fn new(
+        locked: &'a Locked<'a, P>,
+        change: &'a LeafChange,
+        (above, span): (&'a Table, Span),
+    ) -> Self {
+        Self { locked, change, built: change, span, above }
     }
 
     /// Returns the ends of a range whose leaves are cut for this change, but do not change yet.
-    pub(crate) fn cutting(locked: &'a Locked<'a, P>, change: LeafChange, span: Span) -> Self {
-        Self { built: LeafChange::NONE, ..Self::new(locked, change, span) }
-    }
-
-    /// Looks for them from this table on, which translates all of the range.
-    #[must_use]
-    pub(crate) fn below(self, above: Table) -> Self {
-        Self { above, ..self }
+    pub(crate) const fn cutting(
+        locked: &'a Locked<'a, P>,
+        change: &'a LeafChange,
+        at: (&'a Table, Span),
+    ) -> Self {
+        Self { built: &LeafChange::NONE, ..Self::new(locked, change, at) }
     }
 
     /// Changes the size of the leaves that contain the ends. `in_use` is the first of them that is in use.
@@ -86,11 +90,15 @@ impl<'a, P: Platform> Ends<'a, P> {
         batch: &mut TlbBatch,
     ) -> Result<(), Stop> {
         let (locked, policy) = (self.locked, self.locked.policy);
-        locked.has_frames(ends.iter().map(|end| self.frames(end)).sum())?;
+        let frames = || ends.iter().map(|end| self.frames(end)).sum();
+        // The tables of one leaf are built or given back.
+        if N > 1 {
+            locked.has_frames(frames())?;
+        }
         let mut resizes = ends.map(|End { resize, .. }| resize);
         for (resize, end) in resizes.iter_mut().zip(ends) {
             if end.split {
-                resize.link = Some(self.build(&end.resize)?);
+                resize.link = Some(self.build(&end.resize).map_err(|_| Needs::Frames(frames()))?);
             }
         }
         for Resize { table, index, dissolves, .. } in &resizes {
@@ -133,18 +141,18 @@ impl<'a, P: Platform> Ends<'a, P> {
 
     /// Builds the tables that replace a leaf.
     #[inline(always)]
-    fn build(&self, &Resize { table, index, .. }: &Resize) -> Result<Descriptor, Stop> {
+    fn build(&self, &Resize { table, index, .. }: &Resize) -> Result<Descriptor, OutOfFrames> {
         let old = self.locked.load(&table, index);
-        let replacement = self.locked.replacement(self.built, self.span);
-        let replacement = replacement.before(self.change, old, table.level);
-        Ok(replacement.leaf(old, &table, table.va(index))?)
+        let replacement = self.locked.replacement(*self.built, self.span);
+        let replacement = replacement.before(*self.change, old, table.level);
+        replacement.leaf(old, &table, table.va(index))
     }
 
     /// Returns the leaf or run that contains an end of the range and has to be cut, if there is one.
     #[inline(always)]
     fn end(&self, va: u64) -> Result<Option<End>, Stop> {
         let locked = self.locked;
-        let table = locked.deepest(self.above, Span { first: va, last: va });
+        let table = locked.deepest(*self.above, Span { first: va, last: va });
         let index = table.index_of(va);
         let old = locked.load(&table, index);
         let at = table.span_of(index);
@@ -170,12 +178,13 @@ pub(crate) fn tables_for_ends(g: Geometry, level: Level, leaf: Span, span: Span)
     let (first, last) = (leaf.first.max(span.first), leaf.last.min(span.last));
     // After the highest address comes 0.
     let (mut tables, after) = (0, last.wrapping_add(1));
-    for n in level.number()..Level::PAGE.number() {
-        let shift = g.level_shift(Level::new(n));
+    let mut shift = g.level_shift(level);
+    while shift > g.page_shift() {
         let within = (1u64 << shift) - 1;
         let begins = first & within != 0 || first >> shift == last >> shift && after & within != 0;
         let ends = after & within != 0 && first >> shift != last >> shift;
         tables += u64::from(begins) + u64::from(ends);
+        shift -= g.index_bits();
     }
     tables
 }

@@ -6,7 +6,7 @@ use crate::format::{Descriptor, LeafChange, Level, Span};
 use crate::live::locked::{LiveVisitor, Locked};
 use crate::live::tlb_batch::TlbBatch;
 use crate::platform::Platform;
-use crate::read::{Table, visit_span};
+use crate::read::{Table, visit_span, visit_table};
 
 /// A change in place, of one range or of several with one batch of invalidations.
 pub(crate) struct InPlace<'b> {
@@ -34,7 +34,11 @@ impl<'b> InPlace<'b> {
             let index = table.index_of(span.first);
             return self.one(locked, table, index, locked.load(table, index));
         }
-        let Ok(()) = visit_span(locked, table, span, self);
+        let Ok(()) = if self.alike && table.is_above_pages() {
+            visit_table(locked, table, span, self)
+        } else {
+            visit_span(locked, table, span, self)
+        };
     }
 
     /// Changes the pages of the span in a page table. The same bits change in all of them.
@@ -92,24 +96,24 @@ impl<'b> InPlace<'b> {
             return;
         }
         let changed = |entry: Descriptor| Descriptor(entry.0 ^ changes);
-        let mut index = first;
+        let (mut index, end) = (first, last + 1);
         if !index.is_multiple_of(2) {
             locked.store(&table, index, changed(old));
             index += 1;
         }
-        index = locked.flip_by_vectors(&table, (index, last + 1), changes);
+        index = locked.flip_by_vectors(&table, (index, end), changes);
         // Two eights a turn, which spares half of the turns; then one.
-        for _ in 0..(last + 1 - index) / 16 {
+        for _ in 0..(end - index) / 16 {
             for at in [index, index + 8] {
                 locked.store_eight(&table, at, locked.load_eight(&table, at).map(changed));
             }
             index += 16;
         }
-        for _ in 0..(last + 1 - index) / 8 {
+        for _ in 0..(end - index) / 8 {
             locked.store_eight(&table, index, locked.load_eight(&table, index).map(changed));
             index += 8;
         }
-        for index in index..=last {
+        for index in index..end {
             locked.store(&table, index, changed(locked.load(&table, index)));
         }
         if old.is_valid() {

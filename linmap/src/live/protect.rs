@@ -96,7 +96,7 @@ pub(crate) fn prepare<P: Platform>(
     let table = locked.deepest(locked.root(), span);
     let survey = Surveyor::survey(locked, &table, (change, span), (span, P::HOLD))?;
     if survey.splits {
-        Ends::new(locked, change, span).resize(survey.resizes, batch)?;
+        Ends::new(locked, &change, (&locked.root(), span)).resize(survey.resizes, batch)?;
     }
     Ok(survey)
 }
@@ -120,7 +120,7 @@ pub(crate) fn prepare_pieces<P: Platform>(
     if survey.splits {
         let end = |va| LockSet::of::<P>(Span { first: va, last: va });
         call.attempts_with(end(span.first).and(end(span.last)), span, |locked| {
-            Ends::new(locked, change, span).resize(survey.resizes, batch)?;
+            Ends::new(locked, &change, (&locked.root(), span)).resize(survey.resizes, batch)?;
             batch.leave(locked);
             // The next holder may change what is left of these leaves.
             locked.publish_barrier();

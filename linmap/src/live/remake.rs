@@ -129,7 +129,8 @@ fn cut<P: Platform>(call: &mut Call<'_, P>, span: Span, found: &Survey) -> Resul
     let end = |va| LockSet::of::<P>(Span { first: va, last: va });
     let cut = call.attempts_with(end(span.first).and(end(span.last)), span, |locked| {
         // What TLBs hold translates as before, and goes when the leaves in its place go out.
-        Ends::cutting(locked, LeafChange::REMOVE, span).resize(found.resizes, &mut TlbBatch::new())?;
+        Ends::cutting(locked, &LeafChange::REMOVE, (&locked.root(), span))
+            .resize(found.resizes, &mut TlbBatch::new())?;
         // The next holder changes what is left of these leaves.
         locked.publish_barrier();
         Ok(())

@@ -35,6 +35,13 @@ impl Survey {
 
     /// Adds the findings of another survey.
     pub(crate) fn include(&mut self, other: &Self) {
+        // Most surveys are of one range.
+        if self.first.is_none() {
+            (self.resizes, self.first) = (other.resizes, other.first);
+            (self.splits, self.in_place) = (other.splits, other.in_place);
+            self.differs |= other.differs;
+            return;
+        }
         self.resizes = self.resizes.or(other.resizes);
         self.splits |= other.splits;
         self.in_place |= other.in_place;

@@ -76,6 +76,33 @@ pub(crate) trait Visitor<S: Source> {
     }
 }
 
+/// Visits the entries of one table that translate addresses of `span`, for a visitor that looks itself at tables below. The span
+/// must overlap the table.
+///
+/// # Errors
+///
+/// The first error of the visitor or the source.
+#[inline(always)]
+pub(crate) fn visit_table<S: Source, V: Visitor<S>>(
+    source: &S,
+    table: &Table,
+    span: Span,
+    visitor: &mut V,
+) -> Result<(), V::Stop> {
+    let (mut index, last) = table.entries_of(span, source.geometry());
+    let mut scratch = visitor.begin(table);
+    while index <= last {
+        let entry = source.load(table, index)?;
+        index = if entry.is_table(table.level) {
+            visitor.enter(source, table, &mut scratch, index, entry)?;
+            index + 1
+        } else {
+            visitor.leaves(source, table, &mut scratch, (index, last), entry)?
+        };
+    }
+    Ok(())
+}
+
 /// Visits the entries of `table`, and of the tables below it, that translate addresses of `span`. The span must overlap
 /// the table.
 ///

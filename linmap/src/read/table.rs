@@ -58,6 +58,12 @@ impl Table {
         self.base + ((index as u64) << self.shift)
     }
 
+    /// Returns true if only page tables are below it, if any are.
+    #[inline]
+    pub(crate) const fn is_above_pages(&self) -> bool {
+        self.level.number() >= Level::PAGE.number() - 1
+    }
+
     /// Returns the addresses that an entry translates.
     #[inline]
     pub(crate) const fn span_of(&self, index: usize) -> Span {

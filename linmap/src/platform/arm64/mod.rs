@@ -24,8 +24,8 @@ pub use start::{Start, start};
 pub use uses::Uses;
 #[cfg(not(target_feature = "neon"))]
 pub(crate) use vectors::{
-    COMPARED, Turns, flip_eights_by_vectors, flip_entries_by_vectors, holes_by_vectors, same_by_vectors,
-    turns_in_series_by_vectors, write_any_by_vectors, write_holes_by_vectors, write_series_by_vectors,
+    COMPARED, Sixteens, flip_eights_by_vectors, flip_entries_by_vectors, holes_by_vectors, same_by_vectors,
+    sixteens_in_series_by_vectors, write_any_by_vectors, write_holes_by_vectors, write_series_by_vectors,
 };
 
 use crate::format::{Geometry, Instruction, Tlbi, Va};

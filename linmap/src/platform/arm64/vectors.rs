@@ -162,16 +162,56 @@ pub(crate) fn write_holes_by_vectors(slots: &mut [u64]) {
     }
 }
 
+/// Compares sixteen entries, and goes on to the next.
+macro_rules! compare_sixteen {
+    () => {
+        concat!(
+            "ld4 {{v16.8h, v17.8h, v18.8h, v19.8h}}, [{next}], #64\n",
+            "ld4 {{v20.8h, v21.8h, v22.8h, v23.8h}}, [{next}], #64\n",
+            "eor v16.16b, v16.16b, v0.16b\n",
+            "eor v17.16b, v17.16b, v1.16b\n",
+            "eor v18.16b, v18.16b, v2.16b\n",
+            "eor v19.16b, v19.16b, v3.16b\n",
+            "eor v20.16b, v20.16b, v4.16b\n",
+            "eor v21.16b, v21.16b, v5.16b\n",
+            "eor v22.16b, v22.16b, v2.16b\n",
+            "eor v23.16b, v23.16b, v3.16b\n",
+            "orr v16.16b, v16.16b, v17.16b\n",
+            "orr v18.16b, v18.16b, v20.16b\n",
+            "orr v21.16b, v21.16b, v22.16b\n",
+            "orr v19.16b, v19.16b, v23.16b\n",
+            "orr v16.16b, v16.16b, v18.16b\n",
+            "orr v24.16b, v24.16b, v21.16b\n",
+            "orr v25.16b, v25.16b, v19.16b\n",
+            "orr v24.16b, v24.16b, v16.16b\n",
+            "add v1.8h, v1.8h, v6.8h\n",
+            "add v5.8h, v5.8h, v6.8h",
+        )
+    };
+}
+
+/// Makes one number of all differences so far.
+macro_rules! differences {
+    () => {
+        concat!(
+            "bic v16.16b, v25.16b, v7.16b\n",
+            "orr v16.16b, v16.16b, v24.16b\n",
+            "umaxp v16.4s, v16.4s, v16.4s\n",
+            "fmov {differs}, d16",
+        )
+    };
+}
+
 /// The result of a comparison with a series.
-pub(crate) struct Turns {
-    /// The number of turns that are as expected, those before the first that is not.
+pub(crate) struct Sixteens {
+    /// The number of sixteens that are as expected, those before the first that is not, or fewer.
     pub(crate) same: usize,
     /// True if some of the entries that were looked at differ in bits that do not count.
     pub(crate) others: bool,
 }
 
-/// Compares entries with `first`, `first + step` and so on, so many turns of `N` sixteens at the most, in all bits but `besides`,
-/// which are some of the highest 16: 1.4 instructions an entry.
+/// Compares entries with `first`, `first + step` and so on, so many sixteens at the most, in all bits but `besides`, which are
+/// some of the highest 16: 1.4 instructions an entry. There is a branch after each `N` of them.
 ///
 /// LD4 takes eight entries apart, into vectors of their lowest 16 bits, of the next and so on. Of sixteen entries, only the second
 /// lowest 16 bits are others than those of the sixteen before. So there are two additions for sixteen, and not eight.
@@ -184,12 +224,12 @@ pub(crate) struct Turns {
 /// `words` has so many entries, which nothing else writes meanwhile, and is aligned to 8 bytes. All of them have the same highest
 /// 32 bits if they are as expected. `step` is 0, or a power of 2 and at least 4K.
 #[inline(always)]
-pub(crate) unsafe fn turns_in_series_by_vectors<const N: usize>(
+pub(crate) unsafe fn sixteens_in_series_by_vectors<const N: usize>(
     words: *const u64,
-    turns: usize,
+    sixteens: usize,
     (first, step): (u64, u64),
     besides: u64,
-) -> Turns {
+) -> Sixteens {
     let mut sixteen = MaybeUninit::<[u64; 16]>::uninit();
     let (left, others): (usize, u64);
     // SAFETY: reads the entries by the caller's promise, writes an array and reads it, and changes vector registers that nothing
@@ -208,40 +248,32 @@ pub(crate) unsafe fn turns_in_series_by_vectors<const N: usize>(
             // All differences, those of the highest 16 bits apart.
             "movi v24.2d, #0",
             "movi v25.2d, #0",
+            "subs {left}, {left}, #{n}",
+            "b.lo 4f",
             "2:",
-            ".rept {sixteens}",
-            "ld4 {{v16.8h, v17.8h, v18.8h, v19.8h}}, [{next}], #64",
-            "ld4 {{v20.8h, v21.8h, v22.8h, v23.8h}}, [{next}], #64",
-            "eor v16.16b, v16.16b, v0.16b",
-            "eor v17.16b, v17.16b, v1.16b",
-            "eor v18.16b, v18.16b, v2.16b",
-            "eor v19.16b, v19.16b, v3.16b",
-            "eor v20.16b, v20.16b, v4.16b",
-            "eor v21.16b, v21.16b, v5.16b",
-            "eor v22.16b, v22.16b, v2.16b",
-            "eor v23.16b, v23.16b, v3.16b",
-            "orr v16.16b, v16.16b, v17.16b",
-            "orr v18.16b, v18.16b, v20.16b",
-            "orr v21.16b, v21.16b, v22.16b",
-            "orr v19.16b, v19.16b, v23.16b",
-            "orr v16.16b, v16.16b, v18.16b",
-            "orr v24.16b, v24.16b, v21.16b",
-            "orr v25.16b, v25.16b, v19.16b",
-            "orr v24.16b, v24.16b, v16.16b",
-            "add v1.8h, v1.8h, v6.8h",
-            "add v5.8h, v5.8h, v6.8h",
+            ".rept {n}",
+            compare_sixteen!(),
             ".endr",
-            "bic v16.16b, v25.16b, v7.16b",
-            "orr v16.16b, v16.16b, v24.16b",
-            "umaxp v16.4s, v16.4s, v16.4s",
-            "fmov {differs}, d16",
+            differences!(),
             "cbnz {differs}, 3f",
+            "subs {left}, {left}, #{n}",
+            "b.hs 2b",
+            "4:",
+            "adds {left}, {left}, #{n}",
+            "b.eq 6f",
+            "5:",
+            compare_sixteen!(),
+            differences!(),
+            "cbnz {differs}, 6f",
             "subs {left}, {left}, #1",
-            "b.ne 2b",
+            "b.ne 5b",
+            "b 6f",
             "3:",
+            "add {left}, {left}, #{n}",
+            "6:",
             "umaxp v25.4s, v25.4s, v25.4s",
             "fmov {differs}, d25",
-            sixteens = const N,
+            n = const N,
             first = inout(reg) first => _,
             step = in(reg) step,
             twice = in(reg) step.wrapping_mul(2),
@@ -249,12 +281,12 @@ pub(crate) unsafe fn turns_in_series_by_vectors<const N: usize>(
             besides = in(reg) besides >> 48,
             sixteen = inout(reg) sixteen.as_mut_ptr() => _,
             next = inout(reg) words => _,
-            left = inout(reg) turns => left,
+            left = inout(reg) sixteens => left,
             differs = out(reg) others,
             options(nostack),
         );
     }
-    Turns { same: turns - left, others: others != 0 }
+    Sixteens { same: sixteens - left, others: others != 0 }
 }
 
 /// Flips bits of so many eights of entries: a load, a store and four instructions for eight. Each entry is read and written by
