@@ -15,6 +15,7 @@ mod cut_page;
 mod deferred_tables;
 mod ends;
 mod error;
+mod few_pages;
 mod graft;
 mod handover;
 mod hidden;

@@ -16,6 +16,7 @@ use crate::live::attempt::Call;
 use crate::live::change_flags::ChangeFlags;
 use crate::live::ends::{Ends, tables_for_ends};
 use crate::live::error::ChangeError;
+use crate::live::few_pages::{FEW, change_few};
 use crate::live::in_place::InPlace;
 use crate::live::invalidated::Invalidated;
 use crate::live::lock_set::{GIGABYTE, LockSet};
@@ -156,6 +157,9 @@ pub(crate) fn change_range<P: Platform>(
     let wanted = (state.leaf_change_with(change, flags), flags.contains(ChangeFlags::LATER), span);
     if (span.first ^ span.last) >> GIGABYTE != 0 {
         return protect(state, platform, wanted);
+    }
+    if pages <= FEW && !wanted.1 && change_few(state, platform, &wanted.0, span) {
+        return Ok(());
     }
     change_part(state, platform, &wanted, Reserve::new(platform), None)
 }

@@ -162,6 +162,28 @@ pub(crate) fn finish_range<H: Hardware>(
     });
 }
 
+/// Completes the change of a range of equal leaves. If they were valid, they are invalidated, one by one without ranges.
+#[inline(always)]
+pub(crate) fn complete_range<H: Hardware>(
+    hardware: &H,
+    geometry: Geometry,
+    counters: &Counters,
+    was_valid: bool,
+    range: &Invalidated,
+) {
+    complete(hardware, geometry, counters, was_valid, || {
+        let range_tlbi = hardware.promise().range_tlbi;
+        if let Some(op) = single(range, geometry, Scope::LastLevel, range_tlbi) {
+            hardware.tlbi(op, geometry);
+            return counters.invalidated(1);
+        }
+        for va in (range.first..range.last).step_by(1 << range.entry_shift) {
+            hardware.tlbi(Tlbi::Page(Va(va), Scope::LastLevel), geometry);
+            counters.invalidated(1);
+        }
+    });
+}
+
 /// Completes the change of one leaf. If the leaf was valid, it is invalidated by one of its addresses.
 #[inline(never)]
 pub(crate) fn finish_one<H: Hardware>(
