@@ -2,10 +2,10 @@
 
 use core::ops::ControlFlow;
 
-use crate::format::{Decoder, Descriptor, Entry, Geometry, Pa, TableLimits, Va, in_place_bits};
+use crate::format::{Decoder, Descriptor, Entry, Geometry, Pa, Span, TableLimits, Va, in_place_bits};
 use crate::platform::Memory;
 use crate::read::count::translated;
-use crate::read::cursor::{Stop, Visitor, visit_span};
+use crate::read::cursor::{Source, Stop, Visitor, visit_span};
 use crate::read::reader::{Live, Reading};
 use crate::read::table::Table;
 use crate::read::walk::Visited;
@@ -21,12 +21,33 @@ pub(crate) fn visit_series<M: Memory>(
 ) -> ControlFlow<()> {
     let Some((base, span)) = translated(geometry, range) else { return ControlFlow::Continue(()) };
     let source = Reading { reader: tables, geometry };
-    let mut series = Series { geometry, limits: TableLimits::empty(), each };
-    match visit_span(&source, &Table::root(root, geometry, base), span, &mut series) {
+    let (table, limits) = deepest(&source, Table::root(root, geometry, base), span);
+    let mut series = Series { geometry, limits, each };
+    match visit_span(&source, &table, span, &mut series) {
         Ok(()) => ControlFlow::Continue(()),
         Err(Stop::Enough) => ControlFlow::Break(()),
         Err(Stop::Read(e)) => match e {},
     }
+}
+
+/// Returns the deepest table that translates all of a span, and the restrictions on it: a step down takes less than a visit.
+#[inline(always)]
+fn deepest<M: Memory>(
+    source: &Reading<'_, Live<'_, M>>,
+    mut table: Table,
+    span: Span,
+) -> (Table, TableLimits) {
+    let mut limits = TableLimits::empty();
+    while table.index_of(span.first) == table.index_of(span.last) {
+        let index = table.index_of(span.first);
+        let Ok(entry) = source.load(&table, index);
+        if !entry.is_table(table.level) {
+            break;
+        }
+        limits |= TableLimits::of(entry);
+        table = source.below(&table, index, entry);
+    }
+    (table, limits)
 }
 
 struct Series<F> {
