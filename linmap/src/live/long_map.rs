@@ -47,7 +47,7 @@ impl Mapping {
         while let Some(first) = next {
             let window = self.window::<P>(g, first);
             let surveyed = call.attempts(window, |locked| {
-                let mut survey = Survey::new(*self, P::HOLD.max(1));
+                let mut survey = Survey::new(self, P::HOLD.max(1));
                 let table = locked.table_of(window);
                 match locked.visit_leaves(&table, window, &mut survey) {
                     Err(Stop::TooLong) | Ok(()) => Ok((survey.tables, survey.next, survey.done)),
@@ -88,7 +88,7 @@ impl Mapping {
 
     /// Maps as much from the start of a window on as a hold may write. Returns the address at which to go on.
     fn some<P: Platform>(&self, locked: &Locked<'_, P>, window: Span) -> Result<Option<u64>, Stop> {
-        let mut paced = Paced { fill: Fill::new(*self), left: P::HOLD.max(1), done: None, next: None };
+        let mut paced = Paced { fill: Fill::new(self), left: P::HOLD.max(1), done: None, next: None };
         let table = locked.table_of(window);
         match locked.visit_leaves(&table, window, &mut paced) {
             Ok(()) | Err(Stop::TooLong) => {}
@@ -125,8 +125,8 @@ impl Mapping {
 }
 
 /// Fills a range, up to a number of entries.
-struct Paced {
-    fill: Fill,
+struct Paced<'m> {
+    fill: Fill<'m>,
     /// The number of entries that may still be written.
     left: usize,
     /// The last address of the entries that were filled.
@@ -135,7 +135,7 @@ struct Paced {
     next: Option<u64>,
 }
 
-impl<P: Platform> LeafVisitor<P> for Paced {
+impl<P: Platform> LeafVisitor<P> for Paced<'_> {
     // The walk, which has a frame of the stack for each level, is not to have that of this.
     #[inline(never)]
     fn leaves(
@@ -174,7 +174,7 @@ impl<P: Platform> LeafVisitor<P> for Paced {
     }
 }
 
-impl Paced {
+impl Paced<'_> {
     /// Stores leaves in the place of holes from one index on, no more than may still be written. Returns the index after
     /// them.
     fn leaves_from<P: Platform>(

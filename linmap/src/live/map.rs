@@ -98,10 +98,10 @@ impl Mapping {
         locked: &Locked<'_, P>,
         piece: Span,
         most: usize,
-    ) -> Result<Survey, Stop> {
+    ) -> Result<Survey<'_>, Stop> {
         let table = locked.deepest(locked.root(), piece);
-        let mut survey = Survey::new(*self, most);
-        locked.visit_leaves(&table, piece, &mut survey)?;
+        let mut survey = Survey::new(self, most);
+        visit(locked, &table, piece, &mut survey)?;
         Ok(survey)
     }
 
@@ -109,8 +109,8 @@ impl Mapping {
     #[inline(never)]
     fn fill<P: Platform>(&self, locked: &Locked<'_, P>, piece: Span) -> Result<(), Stop> {
         let table = locked.deepest(locked.root(), piece);
-        let mut fill = Fill::new(*self);
-        locked.visit_leaves(&table, piece, &mut fill)?;
+        let mut fill = Fill::new(self);
+        visit(locked, &table, piece, &mut fill)?;
         fill.publish(locked);
         Ok(())
     }
@@ -210,9 +210,27 @@ impl Mapping {
     }
 }
 
+/// Visits a piece in a table that translates all of it. Most have one hole there, which takes no walk.
+#[inline(always)]
+fn visit<P: Platform, V: LeafVisitor<P>>(
+    locked: &Locked<'_, P>,
+    table: &Table,
+    piece: Span,
+    visitor: &mut V,
+) -> Result<(), Stop> {
+    let index = table.index_of(piece.first);
+    if index == table.index_of(piece.last) {
+        let old = locked.load(table, index);
+        if !old.is_table(table.level) {
+            return visitor.leaves(locked, table, (index, index), old).map(|_| ());
+        }
+    }
+    locked.visit_leaves(table, piece, visitor)
+}
+
 /// Checks that nothing is mapped in a range, and counts what is needed to map it.
-pub(crate) struct Survey {
-    mapping: Mapping,
+pub(crate) struct Survey<'m> {
+    mapping: &'m Mapping,
     /// The number of tables.
     pub(crate) tables: u64,
     /// The number of entries that are written, those of new tables included.
@@ -225,13 +243,13 @@ pub(crate) struct Survey {
     pub(crate) next: Option<u64>,
 }
 
-impl Survey {
-    pub(crate) const fn new(mapping: Mapping, most: usize) -> Self {
+impl<'m> Survey<'m> {
+    pub(crate) const fn new(mapping: &'m Mapping, most: usize) -> Self {
         Self { mapping, tables: 0, entries: 0, left: most, done: 0, next: None }
     }
 }
 
-impl<P: Platform> LeafVisitor<P> for Survey {
+impl<P: Platform> LeafVisitor<P> for Survey<'_> {
     fn leaves(
         &mut self,
         locked: &Locked<'_, P>,
@@ -267,15 +285,15 @@ impl<P: Platform> LeafVisitor<P> for Survey {
 }
 
 /// Stores the leaves of a mapping, and builds the tables.
-pub(crate) struct Fill {
-    pub(crate) mapping: Mapping,
+pub(crate) struct Fill<'m> {
+    pub(crate) mapping: &'m Mapping,
     links: Links,
     /// The entries that were examined last, by table and first index, and whether they become a contiguous run.
     run: Option<((Pa, usize), bool)>,
 }
 
-impl Fill {
-    pub(crate) const fn new(mapping: Mapping) -> Self {
+impl<'m> Fill<'m> {
+    pub(crate) const fn new(mapping: &'m Mapping) -> Self {
         Self { mapping, links: Links::new(), run: None }
     }
 
@@ -308,7 +326,7 @@ impl Fill {
         (index, end): (usize, usize),
         contiguous: bool,
     ) -> usize {
-        let (g, mapping) = (locked.geometry, &self.mapping);
+        let (g, mapping) = (locked.geometry, self.mapping);
         let oa = mapping.oa(table.va(index));
         // An address grows like its descriptor as far as the format keeps its bits in place.
         let last = oa.0 + (((end - 1 - index) as u64) << table.shift);
@@ -352,7 +370,7 @@ impl Fill {
     }
 }
 
-impl<P: Platform> LeafVisitor<P> for Fill {
+impl<P: Platform> LeafVisitor<P> for Fill<'_> {
     fn leaves(
         &mut self,
         locked: &Locked<'_, P>,
