@@ -42,16 +42,26 @@ struct Costs<'a> {
 }
 
 impl<'a> Costs<'a> {
-    /// Counts a module as the only one, and beside another.
+    /// Counts a module where there was none, as the only one, and beside another, and the table that they leave.
     fn modules(&self) {
         if let Some(code) = self.load() {
             code.unload();
         }
+        self.trim();
+        self.module(["module_load_first", "module_unload_first"]);
         self.module(["module_load", "module_unload"]);
         if let Some(other) = self.load() {
             self.module(["module_load_beside", "module_unload_beside"]);
             other.unload();
         }
+        let before = self.tables();
+        let ((), window) = counted(self.area.system, || self.trim());
+        report::window("trim", &window, &[("tables_before", before), ("tables_after", self.tables())]);
+    }
+
+    /// Gives back the table that is left for the next module.
+    fn trim(&self) {
+        self.area.system.space.trim(&self.area.system.platform());
     }
 
     fn load(&self) -> Option<Code<'a>> {

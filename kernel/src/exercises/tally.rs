@@ -104,6 +104,7 @@ impl<'a> Tally<'a> {
     ) -> bool {
         let took = now().wrapping_sub(self.began).saturating_mul(1000) / counter_frequency().max(1);
         Area::of(self.system).purge();
+        self.system.space.trim(&self.system.platform());
         self.expect(
             Self::held(self.system) == self.before,
             format_args!("{:?} instead of {:?}", Self::held(self.system), self.before),

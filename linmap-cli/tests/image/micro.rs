@@ -7,7 +7,7 @@ use crate::fixed::image;
 use crate::guest::{Booted, boot};
 use crate::matrix::page_size;
 
-const WINDOWS: [&str; 25] = [
+const WINDOWS: [&str; 28] = [
     "layout",
     "identity_build",
     "switch",
@@ -15,10 +15,13 @@ const WINDOWS: [&str; 25] = [
     "identity_discard",
     "image_map",
     "create_all",
+    "module_load_first",
+    "module_unload_first",
     "module_load",
     "module_unload",
     "module_load_beside",
     "module_unload_beside",
+    "trim",
     "free_each",
     "free_together",
     "set_memory_ro",
@@ -71,6 +74,13 @@ fn expect_tables(booted: &Booted, granule: Granule) {
     for (load, unload) in [("module_load", "module_unload"), ("module_load_beside", "module_unload_beside")] {
         assert_eq!(number(load, "tables_before"), number(unload, "tables_after"), "{granule}");
     }
+    // The first takes a table that stays for the next, until it is given back.
+    let first = number("module_load_first", "tables_before");
+    for name in ["module_unload_first", "module_unload"] {
+        assert_eq!(number(name, "tables_after"), first + 1, "{granule} {name}");
+    }
+    let trimmed = ["tables_before", "tables_after"].map(|key| number("trim", key));
+    assert_eq!(trimmed, [first + 1, first], "{granule}");
 }
 
 fn counted_at(granule: Granule) {

@@ -46,7 +46,7 @@ use crate::live::reserve::Reserve;
 use crate::live::settle::flush;
 use crate::live::split_cost::SplitCost;
 use crate::live::split_to_pages::split_to_pages;
-use crate::live::unmap::{unmap, unmap_all};
+use crate::live::unmap::{trim, unmap, unmap_all};
 use crate::plan::{Leaves, Policy, Stats};
 use crate::platform::{Platform, Reason, all_locks, with_locks};
 use crate::read::{Checks, Finding, MarkedRange, Visited};
@@ -637,6 +637,10 @@ impl AddressSpace {
     /// Removes the mappings of several ranges of pages, as [`unmap`](Self::unmap) does for one. TLBs are invalidated
     /// once, at the end, so ranges that were released at different times cost a single invalidation.
     ///
+    /// A table of more than one gigabyte that becomes empty is left for the next mapping there, until another one becomes empty,
+    /// if the platform has several locks: to take it out takes all of them. So areas whose pages come and go do not stop other
+    /// callers. [`trim`](Self::trim) gives it back.
+    ///
     /// # Errors
     ///
     /// As for [`unmap`](Self::unmap), for any of the ranges. Also [`ChangeError::NeedsResize`], under every policy, for
@@ -651,6 +655,12 @@ impl AddressSpace {
         ranges: &[(Va, u64)],
     ) -> Result<(), ChangeError> {
         unmap_all(&self.state, platform, ranges)
+    }
+
+    /// Gives back the empty table that [`unmap_all`](Self::unmap_all) has left, if there is one and it is still empty: for a kernel
+    /// that is short of memory.
+    pub fn trim<P: Platform>(&self, platform: &P) {
+        trim(&self.state, platform);
     }
 
     /// Splits everything from `va` on, for `pages` pages, into single pages, so that any of them can change later

@@ -45,6 +45,8 @@ pub(crate) struct MapState {
     table_attributes: AtomicU64,
     pub(crate) attention: Attention,
     pub(crate) publishing: Publishing,
+    /// The first address of an empty table above a gigabyte that was left where it is, with a bit that says so, or 0.
+    left_empty: AtomicU64,
     /// The number of times that the CPUs were parked. They are parked by one CPU at a time.
     parkings: AtomicU64,
     /// The number of callers that want each gigabyte to stay split, by its lock.
@@ -102,6 +104,7 @@ impl MapState {
         table_attributes: AtomicU64::new(0),
         attention: Attention::none(),
         publishing: Publishing::none(),
+        left_empty: AtomicU64::new(0),
         parkings: AtomicU64::new(0),
         pins: [const { AtomicU32::new(0) }; MOST_LOCKS],
         claims: Claims::new(),
@@ -163,6 +166,13 @@ impl MapState {
     pub(crate) const fn most_tables(&self) -> u64 {
         let levels = Level::PAGE.number() - self.geometry.root().number();
         2 * levels as u64
+    }
+
+    /// Notes that a table has become empty and is left where it is, by its first address, or that none is. Returns that of the one
+    /// before.
+    pub(crate) fn leave_empty(&self, first: Option<u64>) -> Option<u64> {
+        let before = self.left_empty.swap(first.map_or(0, |first| first | 1), Relaxed);
+        (before != 0).then_some(before & !1)
     }
 
     /// Counts a parking.

@@ -32,8 +32,7 @@ pub(crate) fn unmap<P: Platform>(state: &MapState, platform: &P, span: Span) -> 
         Ok(unmap.finish(locked))
     })?;
     match done {
-        Some(true) => prune(&mut call, span),
-        Some(false) => Ok(()),
+        Some(emptied) => prune_if(&mut call, span, emptied),
         None => {
             call.claim(span)?;
             unmap_claimed(&mut call, span)
@@ -48,18 +47,19 @@ pub(crate) fn unmap<P: Platform>(state: &MapState, platform: &P, span: Span) -> 
 /// As for [`unmap`], but for a claim.
 #[cold]
 pub(crate) fn unmap_claimed<P: Platform>(call: &mut Call<'_, P>, span: Span) -> Result<(), ChangeError> {
-    if long(call, span)? { prune(call, span) } else { Ok(()) }
+    let emptied = long(call, span)?;
+    prune_if(call, span, emptied)
 }
 
-/// Does so. Returns true if a table that takes more locks may be empty.
-fn long<P: Platform>(call: &mut Call<'_, P>, span: Span) -> Result<bool, ChangeError> {
+/// Does so. Returns the tables that take more locks and may be empty.
+fn long<P: Platform>(call: &mut Call<'_, P>, span: Span) -> Result<Emptied, ChangeError> {
     let mut unmap = Unmap::new(span);
     prepare_pieces(call, (LeafChange::REMOVE, span), &mut unmap.batch)?;
     call.pieces(span, |locked, piece| {
         unmap.piece(locked, piece);
         Ok(())
     })?;
-    let mut emptied = false;
+    let mut emptied = Emptied::None;
     call.last_hold(span, |locked| emptied = unmap.finish(locked))?;
     Ok(emptied)
 }
@@ -105,7 +105,7 @@ pub(crate) fn unmap_all<P: Platform>(
         Some(emptied) => emptied,
         None => long_unmap_all(&mut call, hull, spans())?,
     };
-    if emptied { prune(&mut call, hull) } else { Ok(()) }
+    leave_one(&mut call, hull, emptied)
 }
 
 /// Does the same for ranges with many entries.
@@ -114,7 +114,7 @@ fn long_unmap_all<P: Platform>(
     call: &mut Call<'_, P>,
     hull: Span,
     spans: impl Iterator<Item = Span> + Clone,
-) -> Result<bool, ChangeError> {
+) -> Result<Emptied, ChangeError> {
     call.claim(hull)?;
     for span in spans.clone() {
         call.pieces(span, |locked, piece| {
@@ -129,13 +129,44 @@ fn long_unmap_all<P: Platform>(
             Ok(())
         })?;
     }
-    let mut emptied = false;
+    let mut emptied = Emptied::None;
     call.last_hold(hull, |locked| emptied = unmap.finish(locked))?;
     Ok(emptied)
 }
 
-/// Removes the empty tables that translate addresses of a span and more than one gigabyte. They take many locks, so this is
-/// done only if such a table may be empty.
+/// Tables that translate more than a gigabyte and have become empty.
+#[derive(Clone, Copy)]
+enum Emptied {
+    None,
+    /// The first address that the only one translates.
+    One(u64),
+    Several,
+}
+
+/// Leaves such a table where it is for the next mapping there, since to take it out excludes all other callers, and removes the
+/// one that was left before, if that is another.
+fn leave_one<P: Platform>(call: &mut Call<'_, P>, span: Span, emptied: Emptied) -> Result<(), ChangeError> {
+    let Emptied::One(first) = emptied else { return prune_if(call, span, emptied) };
+    match call.state.leave_empty(Some(first)) {
+        Some(before) if before != first => prune(call, Span { first: before, last: before }),
+        _ => Ok(()),
+    }
+}
+
+/// Removes the table that was left, if it is still empty.
+pub(crate) fn trim<P: Platform>(state: &MapState, platform: &P) {
+    if let Some(first) = state.leave_empty(None) {
+        // Nothing is refused or allocated.
+        _ = prune(&mut Call::new(state, platform), Span { first, last: first });
+    }
+}
+
+/// Removes such tables.
+fn prune_if<P: Platform>(call: &mut Call<'_, P>, span: Span, emptied: Emptied) -> Result<(), ChangeError> {
+    if matches!(emptied, Emptied::None) { Ok(()) } else { prune(call, span) }
+}
+
+/// Removes the empty tables that translate addresses of a span and more than one gigabyte.
 #[cold]
 fn prune<P: Platform>(call: &mut Call<'_, P>, span: Span) -> Result<(), ChangeError> {
     let all = Span { first: 0, last: u64::MAX };
@@ -191,8 +222,8 @@ struct Unmap {
     deferred: DeferredTables,
     /// True if only empty tables are removed that translate more than a gigabyte.
     upper: bool,
-    /// True if such a table may be empty, but its locks are not held.
-    emptied: bool,
+    /// Those that may be empty, but their locks are not held.
+    emptied: Emptied,
     /// True if a table was removed that also translated addresses outside the range.
     beyond: bool,
 }
@@ -200,7 +231,7 @@ struct Unmap {
 impl Unmap {
     const fn new(span: Span) -> Self {
         let (batch, deferred) = (TlbBatch::new(), DeferredTables::new());
-        Self { all: span, span, batch, deferred, upper: false, emptied: false, beyond: false }
+        Self { all: span, span, batch, deferred, upper: false, emptied: Emptied::None, beyond: false }
     }
 
     /// Removes the leaves of a piece of a long range in a hold of its own.
@@ -223,8 +254,8 @@ impl Unmap {
         let Ok(()) = visit_span(locked, &locked.root(), span, self);
     }
 
-    /// Completes the removal. Returns true if a table may be empty for which more locks are needed.
-    fn finish<P: Platform>(&mut self, locked: &Locked<'_, P>) -> bool {
+    /// Completes the removal. Returns the tables that may be empty and take more locks.
+    fn finish<P: Platform>(&mut self, locked: &Locked<'_, P>) -> Emptied {
         self.batch.finish(locked);
         self.deferred.retire(locked);
         self.emptied
@@ -301,7 +332,10 @@ impl<P: Platform> LiveVisitor<P> for Unmap {
         if !goes_on(locked, below, self.span) && is_empty(locked, below) {
             let at = table.span_of(index);
             if locked.covers(at).is_err() {
-                self.emptied = true;
+                self.emptied = match self.emptied {
+                    Emptied::None => Emptied::One(at.first),
+                    _ => Emptied::Several,
+                };
                 return Ok(());
             }
             // Another caller may be about to use it.

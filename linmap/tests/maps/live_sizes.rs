@@ -262,3 +262,43 @@ fn an_upper_table_goes_with_its_last_leaf() {
         assert_eq!(space.count(&platform, (va, Va(u64::MAX))).tables, 1, "{g:?}");
     }
 }
+
+/// One empty upper table is left by what unmaps pages that come and go: for the next of them there, until another becomes
+/// empty or it is given back.
+#[test]
+fn one_upper_table_is_left_for_the_next_pages() {
+    for g in geometries().into_iter().filter(|g| g.level_shift(g.root()) > 31 && g.entries(g.root()) > 1) {
+        let (memory, threads) = (SharedMemory::new(g, 64), Threads::<64>::new());
+        // SAFETY: the threads have no other locks for these tables.
+        let platform = unsafe { memory.platform(&threads) };
+        let tree = Tree::build(&platform, g, Half::Upper, std::iter::empty()).expect("a root");
+        let (space, base) = (AddressSpace::adopt(tree), g.base(Half::Upper));
+        let tables = || space.stats(&platform).tables;
+        // SAFETY: no CPU uses these tables.
+        let come_and_go = |va| unsafe {
+            space.map(&platform, va, 1, Pa(0), Attributes::RAM).expect("a hole");
+            let mapped = tables();
+            space.unmap_all(&platform, &[(va, 1)]).expect("it is mapped");
+            mapped
+        };
+        let (one, other) = (Va(base), Va(base + (1 << g.level_shift(g.root()))));
+        let all = come_and_go(one);
+        let left = tables();
+        assert!(left > 1 && left < all, "{g:?}: {left} of {all}");
+        for va in [one, other, other, one] {
+            let both = come_and_go(va);
+            assert!(both == all || both == all + left - 1, "{g:?}: {both}");
+            assert_eq!(tables(), left, "{g:?}");
+        }
+        // SAFETY: as above.
+        unsafe { space.map(&platform, other, 1, Pa(0), Attributes::RAM) }.expect("a hole");
+        space.trim(&platform);
+        assert_eq!(tables(), all, "{g:?}");
+        // One that is in use again is not taken out.
+        come_and_go(one);
+        // SAFETY: as above.
+        unsafe { space.map(&platform, one, 1, Pa(0), Attributes::RAM) }.expect("a hole");
+        space.trim(&platform);
+        assert_eq!(tables(), 2 * all - 1, "{g:?}");
+    }
+}
