@@ -4,6 +4,7 @@
 //! memory are linked through their own first words. An allocation with changed permissions is unmapped at once: first
 //! in the area, then its alias becomes writable again. Others may wait and be unmapped together.
 
+use core::convert::Infallible;
 use core::fmt;
 use core::ops::{ControlFlow, Range};
 
@@ -102,7 +103,13 @@ impl<'a> Area<'a> {
             match added {
                 Ok(added) => mapped += added,
                 Err(e) => {
-                    self.take_down(&[(start, mapped)]);
+                    let range = (start, mapped);
+                    let mut chain = Chain { area: self, first: None };
+                    _ = self.each_run(range, |run| {
+                        chain.add(run);
+                        Ok::<(), Infallible>(())
+                    });
+                    self.take_down(&[range], chain);
                     return Err(e);
                 }
             }
@@ -114,8 +121,10 @@ impl<'a> Area<'a> {
     fn take(&self, pages: u64, pa: Pa) -> Result<Va, Error> {
         let (bounds, page) = (self.bounds(), self.system.geometry.page_size());
         let (all, bytes) = (bounds.end - bounds.start, pages.saturating_mul(page));
-        let sizes = self.system.geometry.leaf_sizes();
-        let fits = sizes.iter().map(|size| size.bytes()).find(|size| *size <= bytes && *size <= all / 64);
+        // No leaf has as few pages as most allocations.
+        let fits = (pages >= 16).then(|| self.system.geometry.leaf_sizes()).and_then(|sizes| {
+            sizes.iter().map(|size| size.bytes()).find(|size| *size <= bytes && *size <= all / 64)
+        });
         let like = |modulus| Like { address: pa.0, modulus };
         TAKEN
             .with(|addresses| {
@@ -185,44 +194,47 @@ impl<'a> Area<'a> {
     /// Unmaps allocations together, or makes those wait for which that fails. Returns true if one is gone.
     fn unmap(&self, leaving: &[Allocation]) -> bool {
         let mut ranges = ArrayVec::<(Va, u64), WAITING>::new();
+        let mut chain = Chain { area: self, first: None };
         for left in leaving {
-            // Out of tables, or a CPU does not park: it stays mapped and unused.
-            match if left.changed { self.loosen(left) } else { Ok(()) } {
+            let before = chain.first.clone();
+            match self.loosen(left, &mut chain) {
                 Ok(()) => ranges.push((left.start, left.pages)),
-                Err(_) => TAKEN.with(|addresses| _ = addresses.wait(left.start)),
+                // Out of tables, or a CPU does not park: it stays mapped and unused.
+                Err(_) => {
+                    chain.first = before;
+                    TAKEN.with(|addresses| _ = addresses.wait(left.start));
+                }
             }
         }
-        self.take_down(&ranges);
+        self.take_down(&ranges, chain);
         !ranges.is_empty()
     }
 
-    /// Makes an allocation unreachable through the area and its alias writable.
-    fn loosen(&self, left: &Allocation) -> Result<(), linmap::ChangeError> {
+    /// Adds an allocation's memory to a chain. If its permissions have changed, it becomes unreachable through the area before,
+    /// and its alias writable.
+    fn loosen(&self, left: &Allocation, chain: &mut Chain<'_>) -> Result<(), linmap::ChangeError> {
         let System { space, args, memory, .. } = self.system;
         let platform = self.system.platform();
-        // SAFETY: nothing uses it any more.
-        parking::again(|| unsafe { space.set_valid(&platform, left.start, left.pages, false) })?;
-        if args.rodata != Rodata::Full {
-            return Ok(());
+        if left.changed {
+            // SAFETY: nothing uses it any more.
+            parking::again(|| unsafe { space.set_valid(&platform, left.start, left.pages, false) })?;
         }
+        let tightened = left.changed && args.rodata == Rodata::Full;
         self.each_run((left.start, left.pages), |run| {
-            let pages = (run.end.0 - run.start.0) >> self.system.geometry.page_shift();
-            let alias = Va(run.start.0.wrapping_add(memory.layout.offset()));
-            // SAFETY: memory that nothing uses, and that is not executable anywhere.
-            parking::again(|| unsafe { space.protect(&platform, alias, pages, Change::WRITABLE) })?;
-            parking::again(|| space.collapse(&platform, alias, pages))
+            if tightened {
+                let pages = (run.end.0 - run.start.0) >> self.system.geometry.page_shift();
+                let alias = Va(run.start.0.wrapping_add(memory.layout.offset()));
+                // SAFETY: memory that nothing uses, and that is not executable anywhere.
+                parking::again(|| unsafe { space.protect(&platform, alias, pages, Change::WRITABLE) })?;
+                parking::again(|| space.collapse(&platform, alias, pages))?;
+            }
+            chain.add(run);
+            Ok(())
         })
     }
 
-    /// Unmaps pages, whose memory is writable through the linear map, and gives memory and addresses back.
-    fn take_down(&self, ranges: &[(Va, u64)]) {
-        let mut chain = Chain { area: self, first: None };
-        for range in ranges {
-            _ = self.each_run(*range, |run| {
-                chain.add(run);
-                Ok::<(), core::convert::Infallible>(())
-            });
-        }
+    /// Unmaps pages, and gives their memory, which a chain has, and their addresses back.
+    fn take_down(&self, ranges: &[(Va, u64)], chain: Chain<'_>) {
         // SAFETY: nothing uses them any more.
         let unmapped = unsafe { self.system.space.unmap_all(&self.system.platform(), ranges) };
         if unmapped.is_err() {
