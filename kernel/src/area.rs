@@ -4,7 +4,6 @@
 //! memory are linked through their own first words. An allocation with changed permissions is unmapped at once: first
 //! in the area, then its alias becomes writable again. Others may wait and be unmapped together.
 
-use core::convert::Infallible;
 use core::fmt;
 use core::ops::{ControlFlow, Range};
 
@@ -103,13 +102,10 @@ impl<'a> Area<'a> {
             match added {
                 Ok(added) => mapped += added,
                 Err(e) => {
-                    let range = (start, mapped);
                     let mut chain = Chain { area: self, first: None };
-                    _ = self.each_run(range, |run| {
-                        chain.add(run);
-                        Ok::<(), Infallible>(())
-                    });
-                    self.take_down(&[range], chain);
+                    // Nothing fails, as no permissions have changed.
+                    _ = self.loosen((start, mapped), false, &mut chain);
+                    self.take_down(&[(start, mapped)], chain);
                     return Err(e);
                 }
             }
@@ -197,7 +193,7 @@ impl<'a> Area<'a> {
         let mut chain = Chain { area: self, first: None };
         for left in leaving {
             let before = chain.first.clone();
-            match self.loosen(left, &mut chain) {
+            match self.loosen((left.start, left.pages), left.changed, &mut chain) {
                 Ok(()) => ranges.push((left.start, left.pages)),
                 // Out of tables, or a CPU does not park: it stays mapped and unused.
                 Err(_) => {
@@ -210,17 +206,23 @@ impl<'a> Area<'a> {
         !ranges.is_empty()
     }
 
-    /// Adds an allocation's memory to a chain. If its permissions have changed, it becomes unreachable through the area before,
-    /// and its alias writable.
-    fn loosen(&self, left: &Allocation, chain: &mut Chain<'_>) -> Result<(), linmap::ChangeError> {
+    /// Adds the memory of pages to a chain. If permissions have changed, they become unreachable through the area before, and their
+    /// alias writable.
+    #[inline(never)]
+    fn loosen(
+        &self,
+        (start, pages): (Va, u64),
+        changed: bool,
+        chain: &mut Chain<'_>,
+    ) -> Result<(), linmap::ChangeError> {
         let System { space, args, memory, .. } = self.system;
         let platform = self.system.platform();
-        if left.changed {
+        if changed {
             // SAFETY: nothing uses it any more.
-            parking::again(|| unsafe { space.set_valid(&platform, left.start, left.pages, false) })?;
+            parking::again(|| unsafe { space.set_valid(&platform, start, pages, false) })?;
         }
-        let tightened = left.changed && args.rodata == Rodata::Full;
-        self.each_run((left.start, left.pages), |run| {
+        let tightened = changed && args.rodata == Rodata::Full;
+        self.each_run((start, pages), |run| {
             if tightened {
                 let pages = (run.end.0 - run.start.0) >> self.system.geometry.page_shift();
                 let alias = Va(run.start.0.wrapping_add(memory.layout.offset()));

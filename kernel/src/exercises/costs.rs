@@ -64,6 +64,7 @@ impl<'a> Costs<'a> {
         self.area.system.space.trim(&self.area.system.platform());
     }
 
+    #[inline(never)]
     fn load(&self) -> Option<Code<'a>> {
         // SAFETY: the function has one parameter, and fits into any page.
         let loaded = unsafe { Code::load(self.area, PAGES, &adds(1)) };
@@ -74,6 +75,7 @@ impl<'a> Costs<'a> {
         Some(self.area.system.space.stats(&self.area.system.platform()).tables)
     }
 
+    #[inline(never)]
     fn module(&self, [load, unload]: [&str; 2]) {
         let before = self.tables();
         let (code, loading) = counted(self.area.system, || self.load());

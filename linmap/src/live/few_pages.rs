@@ -34,7 +34,7 @@ pub(crate) fn change_few<P: Platform>(
     // It stays empty, and as nobody else sees it, it takes no instruction.
     let reserve = ManuallyDrop::new(Reserve::new(platform));
     let locked = &Locked::of_one(platform, state, number, &reserve);
-    let table = locked.deepest(locked.root(), span);
+    let table = locked.table_of(span);
     if table.level != Level::PAGE {
         return false;
     }
