@@ -1,7 +1,7 @@
 //! Changes the permissions or the validity of any page range, whatever its leaves.
 //!
 //! Most changes are of one page and take one store (`one_page.rs`), of one leaf ([`change_part`]), or of pages that differ only in
-//! their addresses (`alike.rs`). Any other range takes three steps. *Survey* the range: is the change possible, and must a leaf change its
+//! their addresses: a few (`few_pages.rs`), or many (`alike.rs`). Any other range takes three steps. *Survey* the range: is the change possible, and must a leaf change its
 //! size? *Resize* the leaves that contain the ends of the range, at most two: build the replacement tables off line and in
 //! their final state, and publish each with one store; dissolve a contiguous run that contains an end. *Change* the leaves
 //! within the range in place. Three things can fail, all before the first store: the survey, the allocation of table
@@ -158,7 +158,8 @@ pub(crate) fn change_range<P: Platform>(
     if (span.first ^ span.last) >> GIGABYTE != 0 {
         return protect(state, platform, wanted);
     }
-    if pages <= FEW && !wanted.1 && change_few(state, platform, &wanted.0, span) {
+    // One page has been tried (`one_page.rs`).
+    if (2..=FEW).contains(&pages) && !wanted.1 && change_few(state, platform, &wanted.0, span) {
         return Ok(());
     }
     change_part(state, platform, &wanted, Reserve::new(platform), None)
