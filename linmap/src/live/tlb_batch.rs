@@ -162,7 +162,7 @@ pub(crate) fn finish_range<H: Hardware>(
     });
 }
 
-/// Completes the change of a range of equal leaves. If they were valid, they are invalidated, one by one without ranges.
+/// Completes the change of a range of equal leaves. If they were valid, they are invalidated.
 #[inline(always)]
 pub(crate) fn complete_range<H: Hardware>(
     hardware: &H,
@@ -177,10 +177,12 @@ pub(crate) fn complete_range<H: Hardware>(
             hardware.tlbi(op, geometry);
             return counters.invalidated(1);
         }
-        for va in (range.first..range.last).step_by(1 << range.entry_shift) {
-            hardware.tlbi(Tlbi::Page(Va(va), Scope::LastLevel), geometry);
+        let pages = ((range.last - range.first) >> geometry.page_shift()) + 1;
+        let scope = Scope::LastLevel;
+        Tlbi::cover(geometry, Va(range.first), pages, range.entry_shift, scope, range_tlbi).for_each(|op| {
+            hardware.tlbi(op, geometry);
             counters.invalidated(1);
-        }
+        });
     });
 }
 
