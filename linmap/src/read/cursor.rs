@@ -76,12 +76,31 @@ pub(crate) trait Visitor<S: Source> {
     }
 }
 
-/// Visits the entries of one table that translate addresses of `span`, for a visitor that looks itself at tables below. The span
-/// must overlap the table.
+/// Visits the entries of `table`, and of the tables below it, that translate addresses of `span`. The span must overlap
+/// the table.
 ///
 /// # Errors
 ///
 /// The first error of the visitor or the source.
+#[inline(never)]
+pub(crate) fn visit_span<S: Source, V: Visitor<S>>(
+    source: &S,
+    table: &Table,
+    span: Span,
+    visitor: &mut V,
+) -> Result<(), V::Stop> {
+    visit_entries(source, table, span, visitor, |visitor, index, entry| {
+        let below = source.below(table, index, entry);
+        visit_span(source, &below, span, visitor)?;
+        visitor.leave(source, table, index, &below)
+    })
+}
+
+/// Does the same for the entries of one table alone: for a visitor that enters no table from here.
+///
+/// # Errors
+///
+/// As for [`visit_span`].
 #[inline(always)]
 pub(crate) fn visit_table<S: Source, V: Visitor<S>>(
     source: &S,
@@ -89,31 +108,17 @@ pub(crate) fn visit_table<S: Source, V: Visitor<S>>(
     span: Span,
     visitor: &mut V,
 ) -> Result<(), V::Stop> {
-    let (mut index, last) = table.entries_of(span, source.geometry());
-    let mut scratch = visitor.begin(table);
-    while index <= last {
-        let entry = source.load(table, index)?;
-        index = if entry.is_table(table.level) {
-            visitor.enter(source, table, &mut scratch, index, entry)?;
-            index + 1
-        } else {
-            visitor.leaves(source, table, &mut scratch, (index, last), entry)?
-        };
-    }
-    Ok(())
+    visit_entries(source, table, span, visitor, |_, _, _| Ok(()))
 }
 
-/// Visits the entries of `table`, and of the tables below it, that translate addresses of `span`. The span must overlap
-/// the table.
-///
-/// # Errors
-///
-/// The first error of the visitor or the source.
-pub(crate) fn visit_span<S: Source, V: Visitor<S>>(
+/// Visits the entries of one table, and descends by `descend` into the tables that the visitor enters.
+#[inline(always)]
+fn visit_entries<S: Source, V: Visitor<S>>(
     source: &S,
     table: &Table,
     span: Span,
     visitor: &mut V,
+    descend: impl Fn(&mut V, usize, Descriptor) -> Result<(), V::Stop>,
 ) -> Result<(), V::Stop> {
     let (first, last) = table.entries_of(span, source.geometry());
     let mut scratch = visitor.begin(table);
@@ -125,9 +130,7 @@ pub(crate) fn visit_span<S: Source, V: Visitor<S>>(
             continue;
         }
         if visitor.enter(source, table, &mut scratch, index, entry)? {
-            let below = source.below(table, index, entry);
-            visit_span(source, &below, span, visitor)?;
-            visitor.leave(source, table, index, &below)?;
+            descend(visitor, index, entry)?;
         }
         index += 1;
     }

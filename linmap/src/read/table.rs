@@ -58,7 +58,7 @@ impl Table {
         self.base + ((index as u64) << self.shift)
     }
 
-    /// Returns true if only page tables are below it, if any are.
+    /// Returns true if there are no tables below it but page tables.
     #[inline]
     pub(crate) const fn is_above_pages(&self) -> bool {
         self.level.number() >= Level::PAGE.number() - 1
