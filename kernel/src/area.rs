@@ -117,7 +117,7 @@ impl<'a> Area<'a> {
     fn take(&self, pages: u64, pa: Pa) -> Result<Va, Error> {
         let (bounds, page) = (self.bounds(), self.system.geometry.page_size());
         let (all, bytes) = (bounds.end - bounds.start, pages.saturating_mul(page));
-        // No leaf has as few pages as most allocations.
+        // A leaf larger than a page has 16 of them at least. Most allocations have fewer.
         let fits = (pages >= 16).then(|| self.system.geometry.leaf_sizes()).and_then(|sizes| {
             sizes.iter().map(|size| size.bytes()).find(|size| *size <= bytes && *size <= all / 64)
         });
@@ -208,6 +208,7 @@ impl<'a> Area<'a> {
 
     /// Adds the memory of pages to a chain. If permissions have changed, they become unreachable through the area before, and their
     /// alias writable.
+    // Out of line, since two callers need it.
     #[inline(never)]
     fn loosen(
         &self,

@@ -64,6 +64,7 @@ impl<'a> Costs<'a> {
         self.area.system.space.trim(&self.area.system.platform());
     }
 
+    // Out of line, as the next one: each is called several times, and is much code.
     #[inline(never)]
     fn load(&self) -> Option<Code<'a>> {
         // SAFETY: the function has one parameter, and fits into any page.

@@ -188,7 +188,7 @@ fn series<P: Platform>(
 ) -> usize {
     let step = 1 << table.shift;
     let value = |at: usize| first.0.wrapping_add(step * (at - index) as u64);
-    // Goes on one by one, to an index at most.
+    // Compares one entry after the other, and stops before `end`.
     let one_by_one = |mut at: usize, end: usize| {
         let mut next = value(at);
         while at < end && is_next(locked.load(table, at), next) {

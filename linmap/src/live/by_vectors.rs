@@ -24,6 +24,13 @@ pub(crate) struct InSeries {
     pub(crate) mixed: bool,
 }
 
+impl InSeries {
+    /// Returns that nothing was looked at from an index on.
+    const fn unknown(end: usize) -> Self {
+        Self { end, differs: false, mixed: false }
+    }
+}
+
 #[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
 impl<P: Platform> Locked<'_, P> {
     /// Returns true if entries of a table may be read and written by vectors: live tables are plain memory there.
@@ -44,7 +51,7 @@ impl<P: Platform> Locked<'_, P> {
     ) -> InSeries {
         let sixteens = (end - index) / 16;
         if sixteens == 0 {
-            return InSeries { end: index, differs: false, mixed: false };
+            return InSeries::unknown(index);
         }
         // The lower half of a descriptor is counted up. Most series end before it is full.
         let room = (1 << 32) - (first & u64::from(u32::MAX) & step.wrapping_neg());
@@ -52,7 +59,7 @@ impl<P: Platform> Locked<'_, P> {
         let sixteens = sixteens.min(most);
         // Entries are taken apart from their lowest 16 bits on.
         if sixteens == 0 || cfg!(target_endian = "big") || !self.has_vectors(table) {
-            return InSeries { end: index, differs: false, mixed: false };
+            return InSeries::unknown(index);
         }
         // SAFETY: the table is live and has these entries, and its memory is plain. The caller holds the locks of what
         // they translate, so nothing writes meanwhile. So many entries have the same upper half.
@@ -89,7 +96,7 @@ impl<P: Platform> Locked<'_, P> {
         (index, _): (usize, usize),
         _: (u64, u64),
     ) -> InSeries {
-        InSeries { end: index, differs: false, mixed: false }
+        InSeries::unknown(index)
     }
 
     #[inline(always)]

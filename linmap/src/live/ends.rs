@@ -40,7 +40,7 @@ impl End {
 }
 
 impl<'a, P: Platform> Ends<'a, P> {
-    /// Returns the ends of a range, all of which a table translates.
+    /// Returns the ends of a range, which lies within one table.
     pub(crate) const fn new(
         locked: &'a Locked<'a, P>,
         change: &'a LeafChange,

@@ -210,7 +210,7 @@ impl Mapping {
     }
 }
 
-/// Visits a piece in a table that translates all of it. Most have one hole there, which takes no walk.
+/// Visits a piece, which lies within one table. Most pieces are in one hole, and need no walk.
 #[inline(always)]
 fn visit<P: Platform, V: LeafVisitor<P>>(
     locked: &Locked<'_, P>,

@@ -168,8 +168,7 @@ impl MapState {
         2 * levels as u64
     }
 
-    /// Notes that a table has become empty and is left where it is, by its first address, or that none is. Returns that of the one
-    /// before.
+    /// Notes the first address of an empty table that stays where it is, or that there is none. Returns what was noted before.
     pub(crate) fn leave_empty(&self, first: Option<u64>) -> Option<u64> {
         let before = self.left_empty.swap(first.map_or(0, |first| first | 1), Relaxed);
         (before != 0).then_some(before & !1)

@@ -45,8 +45,7 @@ impl Survey {
         self.resizes = self.resizes.or(other.resizes);
         self.splits |= other.splits;
         self.in_place |= other.in_place;
-        let first = *self.first.get_or_insert(other.first.unwrap_or_default());
-        self.differs |= other.differs || other.first.is_some_and(|other| other != first);
+        self.differs |= other.differs || other.first.is_some() && other.first != self.first;
     }
 
     /// Adds leaves that differ only in their addresses and runs, from one entry of a table to another, both included.

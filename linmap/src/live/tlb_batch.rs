@@ -133,9 +133,20 @@ impl TlbBatch {
     /// Returns the invalidations of a range.
     #[inline(always)]
     fn cover(&self, range: &Invalidated, geometry: Geometry, range_tlbi: bool) -> impl Iterator<Item = Tlbi> {
-        let pages = ((range.last - range.first) >> geometry.page_shift()) + 1;
-        Tlbi::cover(geometry, Va(range.first), pages, range.entry_shift, self.scope, range_tlbi)
+        cover(range, geometry, self.scope, range_tlbi)
     }
+}
+
+/// Returns the invalidations of a range.
+#[inline(always)]
+fn cover(
+    range: &Invalidated,
+    geometry: Geometry,
+    scope: Scope,
+    range_tlbi: bool,
+) -> impl Iterator<Item = Tlbi> {
+    let pages = ((range.last - range.first) >> geometry.page_shift()) + 1;
+    Tlbi::cover(geometry, Va(range.first), pages, range.entry_shift, scope, range_tlbi)
 }
 
 /// Returns the invalidation that is all of a range, if it is one.
@@ -177,9 +188,7 @@ pub(crate) fn complete_range<H: Hardware>(
             hardware.tlbi(op, geometry);
             return counters.invalidated(1);
         }
-        let pages = ((range.last - range.first) >> geometry.page_shift()) + 1;
-        let scope = Scope::LastLevel;
-        Tlbi::cover(geometry, Va(range.first), pages, range.entry_shift, scope, range_tlbi).for_each(|op| {
+        cover(range, geometry, Scope::LastLevel, range_tlbi).for_each(|op| {
             hardware.tlbi(op, geometry);
             counters.invalidated(1);
         });
