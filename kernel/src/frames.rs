@@ -8,7 +8,7 @@ use core::cell::{Cell, RefCell};
 use core::ops::Range;
 
 use kernel_plan::ranges::Ranges;
-use linmap::{Descriptor, Frame, Memory, Pa, Slot, Va};
+use linmap::{BuildError, Descriptor, Frame, Geometry, Half, Memory, Pa, Region, Slot, Tree, Va};
 
 use self::scarce::{Scarcity, first, is_marked, marked, with_first};
 pub(crate) use self::together::Together;
@@ -180,6 +180,20 @@ impl Frames {
 }
 
 impl Frames {
+    /// Builds a tree of regions from any iterator, so that the image has one copy of the code for all of them.
+    ///
+    /// # Errors
+    ///
+    /// As for [`Tree::build_regions`].
+    pub(crate) fn tree(
+        &self,
+        geometry: Geometry,
+        half: Half,
+        regions: &mut dyn Iterator<Item = Region>,
+    ) -> Result<Tree, BuildError> {
+        Tree::build_regions(self, geometry, half, regions)
+    }
+
     /// Refuses pages at random from now on, as `seed` decides.
     pub(crate) fn refuse_at_random(&self, seed: u64) {
         let _taken = self.lock();

@@ -10,7 +10,7 @@ use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use aarch64_cpu::registers::{TTBR0_EL1, Writeable};
 use kernel_plan::plan::Plan;
 use linmap::arm64::Uses;
-use linmap::{Attributes, BuildError, Dsb, Geometry, Half, Leaves, Pa, Region, Registers, Tree, Va};
+use linmap::{Attributes, BuildError, Dsb, Geometry, Half, Leaves, Pa, Region, Registers, Va};
 
 use crate::cpus::HARDWARE;
 use crate::frames::Frames;
@@ -66,8 +66,8 @@ pub(crate) fn make(
     ];
     let ram = |r: &Range<Pa>| (r.clone(), Attributes::RAM);
     let all = free(true).map(ram).chain(of_image).chain(free(false).map(ram));
-    let regions = all.map(|(range, attributes)| region(range, attributes));
-    let tree = Tree::build(frames, lower, Half::Lower, regions.flat_map(|r| r.runs(lower)))?;
+    let mut regions = all.map(|(range, attributes)| region(range, attributes));
+    let tree = frames.tree(lower, Half::Lower, &mut regions)?;
     let tables = tree.stats().tables;
     // Before a walker of any CPU reaches it.
     HARDWARE.cpu.dsb(Dsb::Ishst);

@@ -11,7 +11,7 @@ use aarch64_cpu::registers::{Readable, TCR_EL1};
 use kernel_plan::choice;
 use kernel_plan::efi::memory_map::BadStride;
 use kernel_plan::efi::runtime::{NoRuntime, regions};
-use linmap::{BuildError, Dsb, Geometry, GeometryError, Half, Pa, Registers, Tree};
+use linmap::{BuildError, Dsb, Geometry, GeometryError, Half, Pa, Registers};
 
 use super::handed::HandedOver;
 use super::variables::Services;
@@ -73,7 +73,7 @@ pub(crate) fn with_services<R>(
     }
     let end = regions.last().map_or(0, |last| last.oa.0 + last.bytes);
     let lower = choice::identity_geometry(geometry, end).map_err(NoServices::Geometry)?;
-    let tree = Tree::build_regions(frames, lower, Half::Lower, regions).map_err(NoServices::Build)?;
+    let tree = frames.tree(lower, Half::Lower, &mut regions.into_iter()).map_err(NoServices::Build)?;
     HARDWARE.cpu.dsb(Dsb::Ishst);
     let result = {
         let _masked = Masked::new();

@@ -13,6 +13,22 @@ use crate::system::System;
 /// The pages that are remade, of three times as many.
 pub(super) const PAGES: u64 = 8;
 
+/// The mistake of a step that fails on purpose, as a realm's monitor may, or what went wrong in one.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Failed {
+    OnPurpose,
+    Window(ChangeError),
+}
+
+impl core::fmt::Display for Failed {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::OnPurpose => f.write_str("on purpose"),
+            Self::Window(e) => e.fmt(f),
+        }
+    }
+}
+
 /// The buffer.
 pub(super) struct Buffer<'a> {
     pub(super) system: &'a System<'a>,
@@ -75,17 +91,17 @@ impl<'a> Buffer<'a> {
     }
 
     /// Remakes the buffer and its aliases. `shared` are the bits of an address that are not of the memory.
-    pub(super) fn remake<E: PartialEq>(
+    pub(super) fn remake(
         &self,
         remake: Remake,
         shared: u64,
-        step: impl Fn() -> Result<(), E>,
-    ) -> Result<(), RemakeError<E>> {
+        step: &dyn Fn() -> Result<(), Failed>,
+    ) -> Result<(), RemakeError<Failed>> {
         let System { space, args, memory, .. } = self.system;
         let aliased = Aliased::new(space, memory.layout.offset(), args.rodata).sharing_bits(shared);
         let platform = self.system.platform();
         // SAFETY: this exercise's memory, by its only two addresses; who reads it meanwhile expects a fault.
-        parking::again(|| unsafe { aliased.remake(&platform, self.va, PAGES, remake, &step) })
+        parking::again(|| unsafe { aliased.remake(&platform, self.va, PAGES, remake, step) })
     }
 
     /// Returns the translations of a page at both addresses.

@@ -53,8 +53,7 @@ impl Copies<'_> {
     fn apart(&self) {
         let page = self.system.geometry.page_size();
         let backing = |va: Va| Pa((va.0 - START.0 + self.memory().0) ^ page);
-        let run = |n| self.run(Va(START.0 + n * page), backing(Va(START.0 + n * page)), 1);
-        let build = || self.tree((0..self.pages()).map(run));
+        let build = || self.tree(1, page);
         let Some(first) = self.tally.done(build(), "1 GB cannot be mapped") else { return };
         first.discard(self.system.frames);
         let (tree, window) = counted(self.system, build);
@@ -72,8 +71,7 @@ impl Copies<'_> {
     }
 
     fn adjacent(&self) {
-        let all = self.run(START, self.memory(), self.pages());
-        let tree = self.tally.done(self.tree(core::iter::once(all)), "1 GB cannot be mapped");
+        let tree = self.tally.done(self.tree(self.pages(), 0), "1 GB cannot be mapped");
         let Some(source) = tree.map(AddressSpace::adopt) else { return };
         if let Some(copy) = self.copy("copy_tables_adjacent", &source) {
             self.discard(&copy);
@@ -87,13 +85,18 @@ impl Copies<'_> {
         Pa(first.map_or(0, |range| range.start.0 & !(BYTES - 1)))
     }
 
-    const fn run(&self, va: Va, oa: Pa, descriptors: u64) -> Run {
-        let (level, attributes) = (Level::PAGE, Attributes::KERNEL_DATA);
-        Run { va, oa, level, contiguous: false, descriptors, attributes }
-    }
-
-    fn tree(&self, runs: impl Iterator<Item = Run>) -> Result<Tree, linmap::BuildError> {
-        Tree::build(self.system.frames, self.system.geometry, Half::Lower, runs)
+    /// Maps runs of so many pages, whose addresses in memory have the bits `flipped`.
+    fn tree(&self, descriptors: u64, flipped: u64) -> Result<Tree, linmap::BuildError> {
+        let (bytes, memory) = (descriptors << self.system.geometry.page_shift(), self.memory());
+        let run = |n| Run {
+            va: Va(START.0 + n * bytes),
+            oa: Pa((memory.0 + n * bytes) ^ flipped),
+            level: Level::PAGE,
+            contiguous: false,
+            descriptors,
+            attributes: Attributes::KERNEL_DATA,
+        };
+        Tree::build(self.system.frames, self.system.geometry, Half::Lower, (0..BYTES / bytes).map(run))
     }
 
     /// Counts a walk of all leaves.

@@ -88,13 +88,13 @@ pub(super) fn in_a_space<R>(
     system: &System<'_>,
     work: impl FnOnce(&AddressSpace) -> Result<R, Wrong>,
 ) -> Result<R, Wrong> {
-    let (platform, g) = (system.platform(), system.geometry);
-    let tree = Tree::build(&platform, g, Half::Upper, core::iter::empty());
+    let (frames, g) = (system.frames, system.geometry);
+    let tree = Tree::empty(frames, g, Half::Upper);
     let space = AddressSpace::adopt(tree.map_err(|e| Wrong::Create(e.into()))?);
     space.set_policy(system.space.policy());
     let result = work(&space);
     // SAFETY: the root of a tree that no CPU has loaded.
-    unsafe { Tree::from_root(Frame::from_pa(space.root()), g, Half::Upper) }.discard(&platform);
+    unsafe { Tree::from_root(Frame::from_pa(space.root()), g, Half::Upper) }.discard(frames);
     result
 }
 

@@ -61,7 +61,7 @@ impl Meter<'_> {
     /// Returns a map of nothing, in which leaves change their sizes live.
     pub(super) fn empty(&self, half: Half) -> Option<AddressSpace> {
         let System { frames, geometry, .. } = self.system;
-        let tree = Tree::build(*frames, *geometry, half, core::iter::empty());
+        let tree = Tree::empty(*frames, *geometry, half);
         let space = AddressSpace::adopt(self.tally.done(tree, "no table")?);
         space.set_policy(Policy::Live);
         Some(space)

@@ -9,23 +9,13 @@ use core::cell::Cell;
 
 use linmap::{Policy, Remake, RemakeError, Remaking};
 
-use super::buffer::{Buffer, PAGES};
+use super::buffer::{Buffer, Failed, PAGES};
 use super::tally::Tally;
 use crate::probe::{Fault, try_read};
 use crate::system::System;
 
 /// The times that it is shared.
 const ROUNDS: u64 = 10;
-
-/// The monitor refuses.
-#[derive(Clone, Copy, PartialEq, Debug)]
-struct Refuses;
-
-impl core::fmt::Display for Refuses {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        f.write_str("the monitor refuses")
-    }
-}
 
 /// Shares the buffer and takes it back. Returns true if all went well.
 #[inline(never)]
@@ -57,9 +47,9 @@ struct Test<'a> {
 }
 
 impl Test<'_> {
-    fn calls(&self, refuses: bool) -> Result<(), Refuses> {
+    fn calls(&self, refuses: bool) -> Result<(), Failed> {
         self.calls.set(self.calls.get() + 1);
-        if refuses { Err(Refuses) } else { Ok(()) }
+        if refuses { Err(Failed::OnPurpose) } else { Ok(()) }
     }
 
     /// Returns 1 if it was shared and came back.
@@ -76,11 +66,11 @@ impl Test<'_> {
 
     fn becomes(&self, remake: Remake, bit: u64) -> bool {
         let before = self.calls.get();
-        let done = self.buffer.remake(remake, self.bit, || self.calls(false));
+        let done = self.buffer.remake(remake, self.bit, &|| self.calls(false));
         let done = self.tally.done(done, "the buffer is not remade").is_some();
         self.tally.expect(self.calls.get() == before + 1, "the monitor is not called once");
         // What is so already takes no call.
-        _ = self.tally.done(self.buffer.remake(remake, self.bit, || self.calls(true)), "it is so already");
+        _ = self.tally.done(self.buffer.remake(remake, self.bit, &|| self.calls(true)), "it is so already");
         for page in [0, PAGES - 1] {
             let pa = (self.buffer.pa.0 + (page << self.buffer.system.geometry.page_shift())) | bit;
             let is = self.buffer.translations(page).map(|translated| translated.map(|t| t.pa.0));
@@ -91,13 +81,13 @@ impl Test<'_> {
 
     /// The monitor refuses: both sides stay out, and are said to.
     fn is_refused(&self, remake: Remake) {
-        let refused = self.buffer.remake(remake, self.bit, || self.calls(true));
+        let refused = self.buffer.remake(remake, self.bit, &|| self.calls(true));
         let space = self.buffer.system.space;
         let is_out = [self.buffer.va, self.buffer.alias(self.buffer.va)].iter().all(|va| {
             let said = space.remaking(&self.buffer.system.platform(), *va);
             said == Some(Remaking::Failed) && matches!(try_read(*va), Err(Fault::Translation(_)))
         });
-        let is = matches!(refused, Err(RemakeError::Step { error: Refuses, .. }));
+        let is = matches!(refused, Err(RemakeError::Step { error: Failed::OnPurpose, .. }));
         self.tally.expect(is && is_out, "what the monitor refuses is not out");
     }
 }

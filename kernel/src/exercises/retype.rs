@@ -9,7 +9,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use linmap::arm64::Cpu;
 use linmap::{ChangeError, Mair, MemoryType, Policy, Remake, RemakeError, Remaking, Va};
 
-use super::buffer::{Buffer, PAGES};
+use super::buffer::{Buffer, Failed, PAGES};
 use super::par::translate;
 use super::tally::Tally;
 use crate::area::Area;
@@ -34,22 +34,6 @@ struct Test<'a> {
     told: AtomicU64,
     /// The accesses beside it.
     accesses: AtomicU64,
-}
-
-/// The mistake of a step that fails on purpose, or what went wrong in one.
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Failed {
-    OnPurpose,
-    Window(ChangeError),
-}
-
-impl core::fmt::Display for Failed {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match self {
-            Self::OnPurpose => f.write_str("on purpose"),
-            Self::Window(e) => e.fmt(f),
-        }
-    }
 }
 
 /// Retypes the buffer on all CPUs. Returns true if all went well.
@@ -103,7 +87,7 @@ impl Test<'_> {
 
     /// Its alias cannot be taken out of a larger leaf.
     fn is_refused(&self) {
-        let refused = self.buffer.remake(Remake::memory_type(TYPES[0]), 0, || self.clean());
+        let refused = self.buffer.remake(Remake::memory_type(TYPES[0]), 0, &|| self.clean());
         let is = matches!(refused, Ok(()) | Err(RemakeError::Refused(ChangeError::NeedsResize { .. })));
         self.tally.expect(is, "the policy is fixed, and something else is refused");
         if refused.is_ok() {
@@ -133,7 +117,7 @@ impl Test<'_> {
     }
 
     fn becomes(&self, memory_type: MemoryType) {
-        let done = self.buffer.remake(Remake::memory_type(memory_type), 0, || self.clean());
+        let done = self.buffer.remake(Remake::memory_type(memory_type), 0, &|| self.clean());
         if self.tally.done(done, "the buffer is not remade").is_some() {
             self.remakes.fetch_add(1, Relaxed);
         }
@@ -152,7 +136,7 @@ impl Test<'_> {
     fn fails(&self, round: u64) {
         let (space, platform) = (self.buffer.system.space, self.buffer.system.platform());
         let wanted = Remake::memory_type(TYPES[round as usize % 2]);
-        let failed = self.buffer.remake(wanted, 0, || Err(Failed::OnPurpose));
+        let failed = self.buffer.remake(wanted, 0, &|| Err(Failed::OnPurpose));
         let va = self.buffer.page(round % PAGES);
         let said = space.remaking(&platform, va) == Some(Remaking::Failed);
         let is_out = [va, self.buffer.alias(va)]
@@ -160,7 +144,7 @@ impl Test<'_> {
             .all(|at| matches!(try_read(*at), Err(Fault::Translation(_))) && translate(*at).is_none());
         let expected = matches!(failed, Err(RemakeError::Step { error: Failed::OnPurpose, .. }));
         self.tally.expect(expected && said && is_out, "a failed step does not leave the buffer out");
-        let back = self.buffer.remake(Remake::NONE, 0, || Ok::<(), Failed>(()));
+        let back = self.buffer.remake(Remake::NONE, 0, &|| Ok(()));
         self.tally.done(back, "the buffer does not come back");
         self.tally.expect(space.remaking(&platform, va).is_none(), "the buffer is back, and said to be out");
     }

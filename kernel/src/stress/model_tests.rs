@@ -129,7 +129,7 @@ fn the_library_does_what_the_model_says() {
     for granule in Granule::ALL {
         let geometry = Geometry::new(granule, 48, OaFormat::Bits48).unwrap();
         let memory = HostMemory::new(geometry, 400);
-        let empty = Tree::build(&memory, geometry, Half::Upper, core::iter::empty()).unwrap();
+        let empty = Tree::empty(&memory, geometry, Half::Upper).unwrap();
         let pages = Pages { linear: 1500, vmalloc: 1100 };
         let map = Map { memory: &memory, geometry, space: AddressSpace::adopt(empty), pages };
         map.space.set_policy(Policy::Live);

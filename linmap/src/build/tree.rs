@@ -36,6 +36,8 @@ impl Tree {
     /// # Errors
     ///
     /// A memory whose pages are not of the geometry's size; out of frames.
+    // Inlined, as what builds others, so that a tree is written where it stays.
+    #[inline(always)]
     pub fn empty<M: Memory>(memory: &M, geometry: Geometry, half: Half) -> Result<Self, BuildError> {
         Self::fits(memory, geometry)?;
         let mut root = memory.take().ok_or(BuildError::OutOfFrames { taken: 0 })?;
