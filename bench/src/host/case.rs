@@ -109,18 +109,22 @@ pub(crate) fn sample<L: Library>(pool: &Pool, case: &Case, checked: bool) -> Res
     let (plan, mut total) = (case.before(), Cost::default());
     for _ in 0..case.turns {
         let pages = L::pages(pool);
-        let mut maps = Vec::with_capacity(case.copies);
-        let mut create = || {
+        let mut built = Vec::with_capacity(case.copies);
+        let mut build = || {
             for _ in 0..case.copies {
-                maps.push(L::create(&pages, black_box(&plan))?);
+                built.push(L::build(&pages, black_box(&plan))?);
             }
             Ok(())
         };
         match case.operation {
-            Operation::Create => measured(&mut total, create)?,
-            _ => create()?,
+            Operation::Create => measured(&mut total, build)?,
+            _ => build()?,
         }
-        maps.iter_mut().for_each(Map::begin);
+        let mut maps: Vec<_> = built.into_iter().map(|built| L::map(&pages, built, &plan)).collect();
+        // What changes take besides the tables would push these out of the caches before the next turn.
+        if case.operation != Operation::Create || checked {
+            maps.iter_mut().for_each(Map::begin);
+        }
         run::<L>(&mut maps, case, &mut total)?;
         if checked {
             assert_eq!(maps[0].leaves(), case.after(), "{:?}", case.operation);

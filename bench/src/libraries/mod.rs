@@ -31,14 +31,19 @@ pub(crate) type Leaves = [[u64; 2]; 4];
 pub(crate) trait Library {
     /// The source of its table pages.
     type Pages<'p>;
+    /// The tables of a map, as it returns them.
+    type Built<'m>;
     /// A map made by it.
     type Map<'m>: Map;
 
     /// Returns the pages of a pool, all free.
     fn pages(pool: &Pool) -> Self::Pages<'_>;
 
-    /// Makes a map of writable memory as planned.
-    fn create<'m>(pages: &'m Self::Pages<'_>, plan: &Plan) -> Result<Self::Map<'m>, Lacks>;
+    /// Builds the tables of writable memory as planned. Inlined, so that nothing is measured but the library.
+    fn build<'m>(pages: &'m Self::Pages<'_>, plan: &Plan) -> Result<Self::Built<'m>, Lacks>;
+
+    /// Returns the map that has these tables.
+    fn map<'m>(pages: &'m Self::Pages<'_>, built: Self::Built<'m>, plan: &Plan) -> Self::Map<'m>;
 }
 
 /// A map that can be changed and read.

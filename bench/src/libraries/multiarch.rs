@@ -28,7 +28,7 @@ pub(crate) struct Table<'m> {
 }
 
 /// Table pages on loan; physical addresses are those of this process.
-struct Lent;
+pub(crate) struct Lent;
 
 impl PagingHandler for Lent {
     fn alloc_frames(num: usize, _: usize) -> Option<PhysAddr> {
@@ -51,13 +51,15 @@ fn pointer(address: PhysAddr) -> *mut u64 {
 
 impl Library for Multiarch {
     type Pages<'p> = Loan<'p>;
+    type Built<'m> = PageTable<Lent>;
     type Map<'m> = Table<'m>;
 
     fn pages(pool: &Pool) -> Loan<'_> {
         pool.lend()
     }
 
-    fn create<'m>(pages: &'m Loan<'_>, plan: &Plan) -> Result<Table<'m>, Lacks> {
+    #[inline(always)]
+    fn build(_: &Loan<'_>, plan: &Plan) -> Result<PageTable<Lent>, Lacks> {
         only_4k(plan)?;
         let mut table = PageTable::<Lent>::try_new().expect("as many pages as planned");
         let offset = (plan.pa - OFFSET) as usize;
@@ -67,7 +69,11 @@ impl Library for Multiarch {
         let flags = MappingFlags::READ | MappingFlags::WRITE;
         let mapped = table.cursor().map_region(start(), pa, plan.bytes as usize, flags, large);
         mapped.expect("a free range");
-        Ok(Table { table, plan: *plan, _pages: pages })
+        Ok(table)
+    }
+
+    fn map<'m>(pages: &'m Loan<'_>, table: PageTable<Lent>, plan: &Plan) -> Table<'m> {
+        Table { table, plan: *plan, _pages: pages }
     }
 }
 

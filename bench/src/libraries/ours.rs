@@ -24,15 +24,21 @@ enum Made {
 
 impl Library for Linmap {
     type Pages<'p> = &'p HostMemory;
+    type Built<'m> = Tree;
     type Map<'m> = Space<'m>;
 
     fn pages(pool: &Pool) -> &HostMemory {
         pool.memory()
     }
 
-    fn create<'m>(memory: &'m &HostMemory, plan: &Plan) -> Result<Space<'m>, Lacks> {
+    #[inline(always)]
+    fn build(memory: &&HostMemory, plan: &Plan) -> Result<Tree, Lacks> {
         let tree = Tree::build(*memory, plan.geometry, Half::Upper, std::iter::once(plan.run()));
-        Ok(Space { memory, map: Some(Made::Tree(tree.expect("as many pages as planned"))), plan: *plan })
+        Ok(tree.expect("as many pages as planned"))
+    }
+
+    fn map<'m>(memory: &'m &HostMemory, tree: Tree, plan: &Plan) -> Space<'m> {
+        Space { memory, map: Some(Made::Tree(tree)), plan: *plan }
     }
 }
 

@@ -17,7 +17,7 @@ pub(crate) struct Mapping<'m> {
 }
 
 /// Table pages on loan; physical addresses are those of this process.
-struct Lent;
+pub(crate) struct Lent;
 
 impl Translation<El1Attributes> for Lent {
     fn allocate_table(&mut self) -> (NonNull<PageTable<El1Attributes>>, PhysicalAddress) {
@@ -38,13 +38,15 @@ impl Translation<El1Attributes> for Lent {
 
 impl Library for Paging {
     type Pages<'p> = Loan<'p>;
+    type Built<'m> = aarch64_paging::Mapping<Lent, El1And0>;
     type Map<'m> = Mapping<'m>;
 
     fn pages(pool: &Pool) -> Loan<'_> {
         pool.lend()
     }
 
-    fn create<'m>(pages: &'m Loan<'_>, plan: &Plan) -> Result<Mapping<'m>, Lacks> {
+    #[inline(always)]
+    fn build<'m>(_: &'m Loan<'_>, plan: &Plan) -> Result<Self::Built<'m>, Lacks> {
         only_4k(plan)?;
         let attributes = El1Attributes::VALID
             | El1Attributes::ATTRIBUTE_INDEX_1
@@ -61,7 +63,11 @@ impl Library for Paging {
         };
         let pa = PhysicalAddress(plan.pa as usize);
         mapping.map_range(&region(OFFSET, plan.bytes), pa, attributes, constraints).expect("a free range");
-        Ok(Mapping { mapping, plan: *plan, _pages: pages })
+        Ok(mapping)
+    }
+
+    fn map<'m>(pages: &'m Loan<'_>, mapping: Self::Built<'m>, plan: &Plan) -> Mapping<'m> {
+        Mapping { mapping, plan: *plan, _pages: pages }
     }
 }
 

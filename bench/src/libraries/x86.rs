@@ -34,55 +34,61 @@ const WRITABLE: PageTableFlags =
 
 impl Library for X86 {
     type Pages<'p> = Loan<'p>;
+    type Built<'m> = OffsetPageTable<'m>;
     type Map<'m> = Table<'m>;
 
     fn pages(pool: &Pool) -> Loan<'_> {
         pool.lend()
     }
 
-    fn create<'m>(_: &'m Loan<'_>, plan: &Plan) -> Result<Table<'m>, Lacks> {
+    #[inline(always)]
+    fn build<'m>(_: &'m Loan<'_>, plan: &Plan) -> Result<OffsetPageTable<'m>, Lacks> {
         only_4k(plan)?;
         let mut root = take().expect("as many pages as planned").cast::<PageTable>();
         // SAFETY: the page has no other owner while it is on loan; zeros are a valid table. Tables point to each
         // other by addresses of this process.
-        let table = unsafe {
+        let mut table = unsafe {
             root.write_bytes(0, 1);
             OffsetPageTable::new(root.as_mut(), VirtAddr::zero())
         };
-        let mut map = Table { table, plan: *plan };
         match plan.level {
-            Level::PAGE => map.map_all::<Size4KiB>(),
-            level if level.number() == 2 => map.map_all::<Size2MiB>(),
-            _ => map.map_all::<Size1GiB>(),
+            Level::PAGE => map_all::<Size4KiB>(&mut table, plan),
+            level if level.number() == 2 => map_all::<Size2MiB>(&mut table, plan),
+            _ => map_all::<Size1GiB>(&mut table, plan),
         }
-        Ok(map)
+        Ok(table)
+    }
+
+    fn map<'m>(_: &'m Loan<'_>, table: OffsetPageTable<'m>, plan: &Plan) -> Table<'m> {
+        Table { table, plan: *plan }
+    }
+}
+
+/// Returns the pages of a plan and their memory.
+fn pages<S: PageSize>(plan: &Plan) -> impl Iterator<Item = (Page<S>, u64)> + use<S> {
+    let (pa, bytes) = (plan.pa, plan.bytes);
+    let page = |offset| Page::containing_address(VirtAddr::new_truncate(OFFSET + offset));
+    (0..bytes / S::SIZE).map(move |n| (page(n * S::SIZE), pa + n * S::SIZE))
+}
+
+fn map_all<'m, S: PageSize + std::fmt::Debug>(table: &mut OffsetPageTable<'m>, plan: &Plan)
+where
+    OffsetPageTable<'m>: Mapper<S>,
+{
+    for (page, pa) in pages::<S>(plan) {
+        let frame = PhysFrame::containing_address(PhysAddr::new_truncate(pa));
+        // SAFETY: no CPU uses these tables.
+        let mapped = unsafe { table.map_to(page, frame, WRITABLE, &mut Lent) };
+        mapped.expect("a free range").ignore();
     }
 }
 
 impl<'m> Table<'m> {
-    fn pages<S: PageSize>(&self) -> impl Iterator<Item = (Page<S>, u64)> + use<S> {
-        let (pa, bytes) = (self.plan.pa, self.plan.bytes);
-        let page = |offset| Page::containing_address(VirtAddr::new_truncate(OFFSET + offset));
-        (0..bytes / S::SIZE).map(move |n| (page(n * S::SIZE), pa + n * S::SIZE))
-    }
-
-    fn map_all<S: PageSize + std::fmt::Debug>(&mut self)
-    where
-        OffsetPageTable<'m>: Mapper<S>,
-    {
-        for (page, pa) in self.pages::<S>() {
-            let frame = PhysFrame::containing_address(PhysAddr::new_truncate(pa));
-            // SAFETY: no CPU uses these tables.
-            let mapped = unsafe { self.table.map_to(page, frame, WRITABLE, &mut Lent) };
-            mapped.expect("a free range").ignore();
-        }
-    }
-
     fn update_all<S: PageSize>(&mut self, flags: PageTableFlags)
     where
         OffsetPageTable<'m>: Mapper<S>,
     {
-        for (page, _) in self.pages::<S>() {
+        for (page, _) in pages::<S>(&self.plan) {
             // SAFETY: no CPU uses these tables.
             let updated = unsafe { self.table.update_flags(page, flags) };
             updated.expect("all of it is mapped").ignore();
