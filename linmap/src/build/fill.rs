@@ -1,7 +1,6 @@
 //! Fills of tables that no walker reaches: descriptors in arithmetic progression, and holes.
 
 use core::marker::PhantomData;
-#[cfg(all(target_arch = "aarch64", not(target_feature = "neon")))]
 use core::sync::atomic::{Ordering, compiler_fence};
 
 use crate::platform::Memory;
@@ -204,11 +203,16 @@ fn fill_holes_by_vectors(slots: &mut [u64]) {
     write_holes_by_vectors(slots);
 }
 
-/// Writes holes. Where the compiler uses vector registers, there is a `memset` that is better than any loop.
+/// Writes holes, a kilobyte at a time. Where the compiler uses vector registers, there is a `memset` that is better than any loop;
+/// but from two kilobytes on it may be one instruction of the CPU, which takes longer, and hardly overlaps with what follows.
 #[cfg(not(all(target_arch = "aarch64", not(target_feature = "neon"))))]
 #[inline]
 fn fill_holes(slots: &mut [u64]) {
-    slots.fill(0);
+    for part in slots.chunks_mut(128) {
+        part.fill(0);
+        // Prevents the compiler from joining the parts again.
+        compiler_fence(Ordering::SeqCst);
+    }
 }
 
 /// Writes holes, a few at a time. A single fill would become a call of `memset`, which costs five times as much if that
