@@ -47,8 +47,8 @@ fn unmapping(with_tlbi: bool) -> Vec<u8> {
     cpu.done(true);
     cpu.loads(Register::Ttbr1, tree.into_root().pa());
     cpu.begins(table, "unmap", &[Expected::new(base, 1 << 16, None)]);
-    // The last table that was taken is that of the pages.
-    let pages = Pa(setup.tables_at + 2 * g.page_size());
+    // The first table that was taken is that of the pages.
+    let pages = Pa(setup.tables_at);
     cpu.step(Event::write(0, pages, 0, 0));
     cpu.dsb(linmap::Dsb::Ishst);
     if with_tlbi {

@@ -85,8 +85,18 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
     /// Builds the table at `level`, whose entries span 2^`shift` bytes and whose first one translates `base`, relative to the
     /// base of the half, and all tables below it. All parts must lie within it.
     #[inline(always)]
-    pub(super) fn build(&mut self, (level, shift): (Level, u32), base: u64) -> Result<Frame, BuildError> {
+    pub(super) fn build(&mut self, top: (Level, u32), base: u64) -> Result<Frame, BuildError> {
         self.next_part();
+        self.build_begun(top, base)
+    }
+
+    /// Does the same where the first part has [begun](Self::begin).
+    #[inline(always)]
+    pub(super) fn build_begun(
+        &mut self,
+        (level, shift): (Level, u32),
+        base: u64,
+    ) -> Result<Frame, BuildError> {
         let mut top = self.memory.take().ok_or(BuildError::OutOfFrames { taken: 0 })?;
         let (memory, g) = (self.memory, self.geometry);
         let bits = if level == g.root() { g.va_bits() - shift } else { g.index_bits() };
@@ -125,7 +135,7 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
     }
 
     /// Goes on to the next part.
-    fn next_part(&mut self) {
+    pub(super) fn next_part(&mut self) {
         match self.parts.next() {
             None => self.part.bytes = 0,
             Some(Ok(part)) => self.begin(part),
@@ -134,7 +144,7 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
     }
 
     #[inline]
-    fn begin(&mut self, part: Part) {
+    pub(super) fn begin(&mut self, part: Part) {
         let bytes = part.bytes.min(self.even_span - (part.oa & (self.even_span - 1)));
         self.block = Descriptor::block_less_oa(part.oa, part.attributes, self.geometry.oa_format());
         if !self.tables.is_empty() {

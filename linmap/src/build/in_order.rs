@@ -85,11 +85,13 @@ pub(super) struct RunsInOrder<I> {
     runs: I,
     geometry: Geometry,
     pub(super) place: Place,
+    /// The first address that is both writable and executable.
+    pub(super) write_execute: Option<Va>,
 }
 
 impl<I> RunsInOrder<I> {
     pub(super) const fn new(runs: I, geometry: Geometry, half: Half) -> Self {
-        Self { runs, geometry, place: Place::new(geometry, half) }
+        Self { runs, geometry, place: Place::new(geometry, half), write_execute: None }
     }
 }
 
@@ -103,7 +105,9 @@ impl<I: Iterator<Item = Run>> Iterator for RunsInOrder<I> {
 }
 
 impl<I> RunsInOrder<I> {
-    fn check(&mut self, run: Run) -> Result<Part, BuildError> {
+    /// Judges the next run.
+    #[inline(always)]
+    pub(super) fn check(&mut self, run: Run) -> Result<Part, BuildError> {
         let (g, va) = (self.geometry, run.va);
         let (offset, room) = self.place.room(va, run.oa)?;
         let members = if run.contiguous { g.run_to_make(run.level) as u64 } else { 1 };
@@ -121,6 +125,10 @@ impl<I> RunsInOrder<I> {
         let Run { oa, level, contiguous, attributes, .. } = run;
         let bytes = run.descriptors << shift;
         self.place.used(offset, bytes);
+        // Most runs are not executable, so that is tested first.
+        if attributes.is_executable() && attributes.is_writable() {
+            self.write_execute.get_or_insert(va);
+        }
         Ok(Part { offset, oa: oa.0, bytes, attributes, first_leaf: level, in_runs: contiguous })
     }
 }

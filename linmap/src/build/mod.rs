@@ -7,6 +7,7 @@ mod error;
 mod fill;
 mod give_back;
 mod in_order;
+mod one_run;
 mod replacement;
 mod tree;
 

@@ -8,6 +8,7 @@ use crate::build::error::BuildError;
 use crate::build::fill::Fills;
 use crate::build::give_back::give_back;
 use crate::build::in_order::{RegionsInOrder, RunsInOrder};
+use crate::build::one_run::OneRun;
 use crate::format::{Geometry, Half, Level, Pa, TableAttributes, Va};
 use crate::plan::{Region, Run, Stats};
 use crate::platform::{Frame, Memory};
@@ -55,6 +56,7 @@ impl Tree {
     ///
     /// A memory whose pages are not of the geometry's size; out of frames; a run that is unordered, misaligned or
     /// outside the half. Every frame has then been given back.
+    #[inline]
     pub fn build<M: Memory>(
         memory: &M,
         geometry: Geometry,
@@ -70,27 +72,36 @@ impl Tree {
     /// # Errors
     ///
     /// As for [`build`](Self::build).
+    #[inline]
     pub fn build_with<M: Memory>(
         memory: &M,
         geometry: Geometry,
         half: Half,
         tables: TableAttributes,
-        runs: impl Iterator<Item = Run>,
+        mut runs: impl Iterator<Item = Run>,
     ) -> Result<Self, BuildError> {
         Self::fits(memory, geometry)?;
-        let mut write_execute = None;
-        let judged = runs.inspect(|run| {
-            // Most runs are not executable, so that is tested first.
-            if run.attributes.is_executable() && run.attributes.is_writable() {
-                write_execute.get_or_insert(run.va);
-            }
-        });
-        let parts = RunsInOrder::new(judged, geometry, half);
+        let only = if runs.size_hint().1 == Some(1) { runs.next() } else { None };
+        if let Some(run) = only
+            && tables.is_empty()
+            && let Some(OneRun { root, used, tables }) = OneRun::build(memory, geometry, half, run)
+        {
+            let stats = Stats::of_series(run.level, run.descriptors, tables.into());
+            let used = used.start.into()..used.end.into();
+            let write_execute = run.attributes.is_write_execute().then_some(run.va);
+            return Ok(Self { root, geometry, half, stats, used, write_execute });
+        }
+        let mut parts = RunsInOrder::new(runs, geometry, half);
+        let only = only.map(|run| parts.check(run)).transpose()?;
         let mut builder = Builder::new(memory, geometry, tables, parts);
+        match only {
+            Some(part) => builder.begin(part),
+            None => builder.next_part(),
+        }
         let shift = geometry.level_shift(geometry.root());
-        let root = builder.build((geometry.root(), shift), 0)?;
-        let (used, stats) = (builder.parts.place.root_slots(shift), builder.stats());
-        Ok(Self { root, geometry, half, stats, used, write_execute })
+        let root = builder.build_begun((geometry.root(), shift), 0)?;
+        let (used, write_execute) = (builder.parts.place.root_slots(shift), builder.parts.write_execute);
+        Ok(Self { root, geometry, half, stats: builder.stats(), used, write_execute })
     }
 
     /// Returns an error if the memory's pages are not of the geometry's page size.

@@ -103,6 +103,7 @@ pub unsafe trait Memory {
     fn give(&self, frame: Frame);
 
     /// Returns the entries of a page that no walker can reach.
+    #[inline]
     fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
         const { assert!(Self::PLAIN, "a memory that is not PLAIN says how a page is reached: `slots`") };
         let entries = self.page_size() as usize / size_of::<u64>();
@@ -112,8 +113,8 @@ pub unsafe trait Memory {
 
     /// Calls `work` with the entries of a page that no walker can reach, and that is or will be a table at `level`.
     ///
-    /// [`Tree::build`](crate::Tree::build) and [`create`](crate::create) reach pages by this alone, calls for tables of the
-    /// next level nested within it, and never for two tables of one level at a time. So a platform that can map one page
+    /// [`Tree::build`](crate::Tree::build) and [`create`](crate::create) reach pages by this alone. Calls may be nested
+    /// within it for tables of the next level, but never for two tables of one level. So a platform that can map one page
     /// of each level, such as a fixmap, maps it here and unmaps it when `work` has returned. The default is
     /// [`slots`](Self::slots).
     #[inline(always)]

@@ -123,6 +123,7 @@ unsafe impl Memory for HostMemory {
         1 << self.page_shift
     }
 
+    #[inline]
     fn take(&self) -> Option<Frame> {
         let pa = self.free.borrow_mut().pop().or_else(|| {
             let fresh = self.fresh.get();
