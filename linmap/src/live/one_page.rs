@@ -144,12 +144,12 @@ fn change_page<'a, P: Platform, const LATER: bool>(
     Ok(())
 }
 
-/// Returns true if a valid block is as the change makes it.
+/// Returns true if a valid block is as the change makes it, and may be so.
 #[inline(always)]
 const fn is_right(block: Descriptor, change: Change) -> bool {
     // It stays valid then, so no bit has another place.
     let (clear, set) = change.bits();
-    block.0 & !clear | set == block.0
+    block.0 & !clear | set == block.0 && !block.is_write_execute()
 }
 
 /// Returns the changed entry of a page. Returns `None` if it is that of no page, or of a page that is not valid, unless it is

@@ -76,6 +76,31 @@ const LATER: ChangeFlags = ChangeFlags::LATER;
 const KEPT: Change = Change::READ_ONLY.and(Change::INVALID);
 const BACK: Change = Change::WRITABLE.and(Change::VALID);
 
+/// Memory that is both writable and executable, and may be so no longer, is refused also where nothing would change.
+#[test]
+fn what_is_writable_and_executable_already_is_refused() {
+    for g in geometries() {
+        with_map(g, 16, |map| {
+            map.space.allow_write_execute(true);
+            map.change(0, 2 * map.pages, Change::EXECUTABLE, NOW).expect("permitted");
+            // The first leaf becomes pages; the second stays.
+            map.space.split_to_pages(map.platform, map.va(0), map.pages).expect("live");
+            map.space.allow_write_execute(false);
+            for page in [1, map.pages + 1] {
+                let refused = Err(ChangeError::WriteExecute { va: map.va(page) });
+                for (change, flags) in [(Change::VALID, NOW), (Change::WRITABLE, NOW), (Change::VALID, LATER)]
+                {
+                    assert_eq!(map.change(page, 1, change, flags), refused, "{g:?}, {page}: {change:?}");
+                    assert_eq!(map.list(&[page], change, flags), refused, "{g:?}, {page}: {change:?}");
+                }
+                // SAFETY: no CPU uses these tables.
+                let later = unsafe { map.space.set_page_valid(map.platform, map.va(page), true) };
+                assert_eq!(later, refused, "{g:?}, {page}");
+            }
+        });
+    }
+}
+
 #[test]
 fn permissions_and_validity_change_in_one_call() {
     for g in geometries() {
