@@ -62,11 +62,12 @@ impl Frames {
         let (cut, end) = (self.cut.get(), self.cut_end.get());
         if cut == end || self.is_in_image(cut) {
             let mut waiting = self.waiting.borrow_mut();
-            let ranges = waiting.as_slice().iter().filter(|range| !self.is_in_image(range.start.0));
-            let next = ranges.max_by_key(|range| range.end.0 - range.start.0)?.clone();
+            // A range at its end may begin in the image.
+            let outside = waiting.without(core::iter::once(self.image()));
+            let next = outside.max_by_key(|range| range.end.0 - range.start.0)?;
+            waiting.add(Pa(cut)..Pa(end)).ok()?;
+            self.cut.set(end);
             waiting.remove(&next).ok()?;
-            // There is room, as one has just gone.
-            _ = waiting.add(Pa(cut)..Pa(end));
             self.cut.set(next.start.0);
             self.cut_end.set(next.end.0);
         }
