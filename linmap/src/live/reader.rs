@@ -171,7 +171,7 @@ impl<'a, M: Memory> Reader<'a, M> {
 }
 
 /// Translates an address in tables at one offset.
-#[inline(never)]
+#[inline]
 fn translate_at_offset(state: &MapState, root: Pa, tables: AtOffset, va: Va) -> Option<Pa> {
     let from_base = state.offset_of(va)?;
     let (g, load) = (state.geometry(), move |slot| tables.load(slot));
