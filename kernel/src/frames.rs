@@ -180,7 +180,7 @@ impl Frames {
 }
 
 impl Frames {
-    /// Builds a tree of regions from any iterator, so that the image has one copy of the code for all of them.
+    /// Builds a tree of regions from any iterator, so that the image has one copy of the code for several.
     ///
     /// # Errors
     ///
