@@ -84,19 +84,18 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
 
     /// Builds the table at `level`, whose entries span 2^`shift` bytes and whose first one translates `base`, relative to the
     /// base of the half, and all tables below it. All parts must lie within it.
+    /// `first` is a part before all others, if there is one.
     #[inline(always)]
-    pub(super) fn build(&mut self, top: (Level, u32), base: u64) -> Result<Frame, BuildError> {
-        self.next_part();
-        self.build_begun(top, base)
-    }
-
-    /// Does the same where the first part has [begun](Self::begin).
-    #[inline(always)]
-    pub(super) fn build_begun(
+    pub(super) fn build(
         &mut self,
         (level, shift): (Level, u32),
         base: u64,
+        first: Option<Part>,
     ) -> Result<Frame, BuildError> {
+        match first {
+            Some(part) => self.begin(part),
+            None => self.next_part(),
+        }
         let mut top = self.memory.take().ok_or(BuildError::OutOfFrames { taken: 0 })?;
         let (memory, g) = (self.memory, self.geometry);
         let bits = if level == g.root() { g.va_bits() - shift } else { g.index_bits() };
@@ -135,7 +134,7 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
     }
 
     /// Goes on to the next part.
-    pub(super) fn next_part(&mut self) {
+    fn next_part(&mut self) {
         match self.parts.next() {
             None => self.part.bytes = 0,
             Some(Ok(part)) => self.begin(part),
@@ -144,7 +143,7 @@ impl<'m, M: Memory, I: Iterator<Item = Result<Part, BuildError>>> Builder<'m, M,
     }
 
     #[inline]
-    pub(super) fn begin(&mut self, part: Part) {
+    fn begin(&mut self, part: Part) {
         let bytes = part.bytes.min(self.even_span - (part.oa & (self.even_span - 1)));
         self.block = Descriptor::block_less_oa(part.oa, part.attributes, self.geometry.oa_format());
         if !self.tables.is_empty() {

@@ -4,111 +4,73 @@
 //! entry or one series: it is cleared and written, from the last level up. Hardly anything else is stored, as that would wait for
 //! the tables.
 
-use core::ops::Range;
-
 use crate::build::fill::Fills;
 use crate::build::give_back::give_back;
-use crate::format::{Descriptor, Geometry, Half, Level, in_place_bits};
-use crate::plan::Run;
+use crate::build::in_order::Part;
+use crate::format::{Descriptor, Geometry, Level, in_place_bits};
 use crate::platform::{Frame, Memory};
 
-/// The tables of a run.
-pub(super) struct OneRun {
-    pub(super) root: Frame,
-    /// The slots of the root that are used.
-    pub(super) used: Range<u16>,
-    pub(super) tables: u8,
-}
-
-impl OneRun {
-    /// Builds the tables of a run. Returns `None` if leaves are not in one table or are in contiguous runs, if anything is wrong
-    /// with the run, or if there are too few pages. All that were taken have been given back.
-    pub(super) fn build<M: Memory>(memory: &M, geometry: Geometry, half: Half, run: Run) -> Option<Self> {
-        let (mut level, mut shift) = (run.level, geometry.level_shift(run.level));
-        let way = Way { geometry, offset: run.va.0.wrapping_sub(geometry.base(half)) };
-        let first = way.first_leaf(&run, shift)?;
-        let mut root = memory.take()?;
-        way.clear(memory, &mut root, (level, shift), |slots| {
-            Fills::of(memory).some(&mut slots[..run.descriptors as usize], first.0, 1 << shift);
-        });
-        let (mut entries, mut tables) = (run.descriptors as u16, 1);
-        while level != geometry.root() {
-            let Some(mut above) = memory.take() else {
-                give_back(memory, geometry, level, root, &mut |_, _| {});
-                return None;
-            };
-            (level, shift) = (level.above(), shift + geometry.index_bits());
-            let link = Descriptor::link(root.into_pa(), geometry);
-            way.clear(memory, &mut above, (level, shift), |slots| slots[0] = link.0);
-            (root, entries, tables) = (above, 1, tables + 1);
-        }
-        let first = way.index(shift) as u16;
-        Some(Self { root, used: first..first + entries, tables })
+/// Builds the tables of a part. Returns the root and the number of leaves, or `None` if they are not in one table or are in
+/// contiguous runs, or if there are too few pages. All that were taken have been given back.
+pub(super) fn one_part<M: Memory>(memory: &M, geometry: Geometry, part: Part) -> Option<(Frame, usize)> {
+    let Part { offset, oa, bytes, attributes, first_leaf: mut level, in_runs } = part;
+    let mut shift = geometry.level_shift(level);
+    // The descriptors differ in bits alone that the format keeps in place.
+    let apart = (offset ^ (offset + (bytes - 1))) >> (shift + geometry.index_bits())
+        | (oa ^ (oa + (bytes - 1))) >> in_place_bits(geometry.oa_format());
+    if in_runs || apart != 0 {
+        return None;
     }
+    let leaves = (bytes >> shift) as usize;
+    let mut root = memory.take()?;
+    clear(memory, geometry, &mut root, (level, shift), offset, |slots| {
+        let block = Descriptor::block_less_oa(oa, attributes, geometry.oa_format()).wrapping_add(oa);
+        let first = Descriptor::leaf_of_block(block, level, false);
+        Fills::of(memory).some(&mut slots[..leaves], first.0, 1 << shift);
+    });
+    while level != geometry.root() {
+        let Some(mut above) = memory.take() else {
+            give_back(memory, geometry, level, root, &mut |_, _| {});
+            return None;
+        };
+        (level, shift) = (level.above(), shift + geometry.index_bits());
+        let link = Descriptor::link(root.into_pa(), geometry);
+        clear(memory, geometry, &mut above, (level, shift), offset, |slots| slots[0] = link.0);
+        root = above;
+    }
+    Some((root, leaves))
 }
 
-/// The tables that lead to an address, relative to the base of the half.
-#[derive(Clone, Copy)]
-struct Way {
+/// Clears a table whose entries span 2^`shift` bytes, and calls `write` with its slots from the one on that translates `offset`,
+/// relative to the base of the half.
+#[inline(always)]
+fn clear<M: Memory>(
+    memory: &M,
     geometry: Geometry,
+    table: &mut Frame,
+    (level, shift): (Level, u32),
     offset: u64,
-}
-
-impl Way {
-    /// Returns the first descriptor of a run from here on whose leaves span 2^`shift` bytes each, if they are all in one table.
-    #[inline(always)]
-    fn first_leaf(self, run: &Run, shift: u32) -> Option<Descriptor> {
-        let (Self { geometry: g, offset }, Run { oa, level, descriptors, attributes, .. }) = (self, *run);
-        if run.contiguous || !g.makes_leaf(level) || descriptors.wrapping_sub(1) >> g.index_bits() != 0 {
-            return None;
-        }
-        let bytes = descriptors << shift;
-        let (last, last_oa) = (offset.wrapping_add(bytes - 1), oa.0.wrapping_add(bytes - 1));
-        let unaligned = (offset | oa.0) & ((1 << shift) - 1);
-        let beyond = last >> g.va_bits() | last_oa >> g.oa_bits();
-        // The descriptors differ in bits alone that the format keeps in place.
-        let apart =
-            (offset ^ last) >> (shift + g.index_bits()) | (oa.0 ^ last_oa) >> in_place_bits(g.oa_format());
-        if unaligned | beyond | apart != 0 {
-            return None;
-        }
-        let block = Descriptor::block_less_oa(oa.0, attributes, g.oa_format()).wrapping_add(oa.0);
-        Some(Descriptor::leaf_of_block(block, level, false))
-    }
-
-    /// Clears a table whose entries span 2^`shift` bytes, and calls `write` with its slots from the one on that leads here.
-    #[inline(always)]
-    fn clear<M: Memory>(
-        self,
-        memory: &M,
-        table: &mut Frame,
-        (level, shift): (Level, u32),
-        write: impl FnOnce(&mut [u64]),
-    ) {
-        let g = self.geometry;
-        memory.with_slots(table, level, |slots| {
-            let slots = &mut slots[..1 << g.index_bits().min(g.va_bits() - shift)];
-            Fills::of(memory).holes(slots);
-            write(&mut slots[self.index(shift)..]);
-        });
-    }
-
-    /// Returns the index of the entry that leads here, in a table whose entries span 2^`shift` bytes.
-    #[inline(always)]
-    const fn index(self, shift: u32) -> usize {
-        (self.offset >> shift) as usize & ((1 << self.geometry.index_bits()) - 1)
-    }
+    write: impl FnOnce(&mut [u64]),
+) {
+    memory.with_slots(table, level, |slots| {
+        let slots = &mut slots[..1 << geometry.index_bits().min(geometry.va_bits() - shift)];
+        Fills::of(memory).holes(slots);
+        write(&mut slots[(offset >> shift) as usize & ((1 << geometry.index_bits()) - 1)..]);
+    });
 }
 
 #[cfg(test)]
 mod tests {
     extern crate std;
 
+    use core::ops::Range;
     use std::vec::Vec;
 
     use super::*;
+    use crate::build::in_order::RunsInOrder;
     use crate::build::{BuildError, Tree};
-    use crate::format::{Attributes, Pa, Va};
+    use crate::format::{Attributes, Half, Pa, Va};
+    use crate::plan::Run;
     use crate::platform::host::HostMemory;
     use crate::tests::geometries;
     use test_support::{Random, each, is_one};
@@ -201,9 +163,10 @@ mod tests {
                     "{g:?} {half:?} {pages} {run:?}"
                 );
                 let memory = HostMemory::new(g, 8);
-                if let Some(one) = OneRun::build(&memory, g, half, run) {
+                let part = RunsInOrder::new(core::iter::empty::<Run>(), g, half).check(run);
+                if let Some((root, _)) = part.ok().and_then(|part| one_part(&memory, g, part)) {
                     alone += 1;
-                    give_back(&memory, g, g.root(), one.root, &mut |_, _| {});
+                    give_back(&memory, g, g.root(), root, &mut |_, _| {});
                 }
             }
         });

@@ -8,7 +8,7 @@ use crate::build::error::BuildError;
 use crate::build::fill::Fills;
 use crate::build::give_back::give_back;
 use crate::build::in_order::{RegionsInOrder, RunsInOrder};
-use crate::build::one_run::OneRun;
+use crate::build::one_run::one_part;
 use crate::format::{Geometry, Half, Level, Pa, TableAttributes, Va};
 use crate::plan::{Region, Run, Stats};
 use crate::platform::{Frame, Memory};
@@ -82,24 +82,20 @@ impl Tree {
     ) -> Result<Self, BuildError> {
         Self::fits(memory, geometry)?;
         let only = if runs.size_hint().1 == Some(1) { runs.next() } else { None };
-        if let Some(run) = only
+        let mut parts = RunsInOrder::new(runs, geometry, half);
+        let shift = geometry.level_shift(geometry.root());
+        let only = only.map(|run| parts.check(run)).transpose()?;
+        if let Some(part) = only
             && tables.is_empty()
-            && let Some(OneRun { root, used, tables }) = OneRun::build(memory, geometry, half, run)
+            && let Some((root, leaves)) = one_part(memory, geometry, part)
         {
-            let stats = Stats::of_series(run.level, run.descriptors, tables.into());
-            let used = used.start.into()..used.end.into();
-            let write_execute = run.attributes.is_write_execute().then_some(run.va);
+            let tables = (part.first_leaf.number() - geometry.root().number() + 1) as u64;
+            let stats = Stats::of_series(part.first_leaf, leaves as u64, tables);
+            let (used, write_execute) = (parts.place.root_slots(shift), parts.write_execute);
             return Ok(Self { root, geometry, half, stats, used, write_execute });
         }
-        let mut parts = RunsInOrder::new(runs, geometry, half);
-        let only = only.map(|run| parts.check(run)).transpose()?;
         let mut builder = Builder::new(memory, geometry, tables, parts);
-        match only {
-            Some(part) => builder.begin(part),
-            None => builder.next_part(),
-        }
-        let shift = geometry.level_shift(geometry.root());
-        let root = builder.build_begun((geometry.root(), shift), 0)?;
+        let root = builder.build((geometry.root(), shift), 0, only)?;
         let (used, write_execute) = (builder.parts.place.root_slots(shift), builder.parts.write_execute);
         Ok(Self { root, geometry, half, stats: builder.stats(), used, write_execute })
     }
@@ -140,7 +136,7 @@ impl Tree {
         let parts = RegionsInOrder::new(regions, geometry, half);
         let mut builder = Builder::new(memory, geometry, tables, parts);
         let shift = geometry.level_shift(geometry.root());
-        let root = builder.build((geometry.root(), shift), 0)?;
+        let root = builder.build((geometry.root(), shift), 0, None)?;
         let (used, write_execute) = (builder.parts.place.root_slots(shift), builder.parts.write_execute);
         Ok(Self { root, geometry, half, stats: builder.stats(), used, write_execute })
     }
@@ -156,7 +152,7 @@ impl Tree {
         let parts = RegionsInOrder::new(core::iter::once(region), geometry, half);
         let mut builder = Builder::new(memory, geometry, tables, parts);
         let shift = geometry.level_shift(level);
-        let table = builder.build((level, shift), base.wrapping_sub(geometry.base(half)))?;
+        let table = builder.build((level, shift), base.wrapping_sub(geometry.base(half)), None)?;
         Ok((table, builder.stats()))
     }
 
