@@ -1,12 +1,12 @@
 //! The crash kernel's reservation in the linear map: sealed, opened, loaded, shrunk.
 //!
-//! It is mapped in pages from the start, and kept apart from the memory beside it, so that it stays in pages. So a seal
-//! takes no memory and changes the size of no leaf, and can be done where nothing can wait.
+//! It is mapped in pages from the start, as a carve-out of the layout, so it stays in pages. So a seal takes no memory and
+//! changes the size of no leaf, and can be done where nothing can wait.
 
 use core::fmt;
 use core::ops::Range;
 
-use kernel::crashkernel::{Refusal, Reserved, Seal, Step, apart};
+use kernel::crashkernel::{Refusal, Reserved, Seal, Step};
 use linmap::{Change, Pa, Reason, Va};
 
 use crate::memory::warn_of_lost;
@@ -57,11 +57,6 @@ pub(crate) fn reserved(system: &System<'_>) -> Option<Reserved> {
     with(system, |reserved| Ok(reserved.clone())).ok()
 }
 
-/// Marks its pages as apart from others. Once, before anything collapses.
-pub(crate) fn set_apart(system: &System<'_>) -> Result<(), Error> {
-    with(system, |reserved| Ok(protect(system, reserved.range(), apart(true))?))
-}
-
 /// Seals it, or opens it again.
 pub(crate) fn seal(system: &System<'_>, seal: Seal) -> Result<(), Error> {
     with(system, |reserved| {
@@ -82,11 +77,11 @@ pub(crate) fn shrink(system: &System<'_>, size: u64) -> Result<Range<Pa>, Error>
     with(system, |reserved| {
         let (tail, seal) = (reserved.tail(size)?, reserved.seal());
         change(system, &tail, seal, Seal::Open)?;
-        protect(system, &tail, apart(false))?;
+        pin(system, &tail, false)?;
         // SAFETY: reserved memory that nothing uses from here on, and that is mapped as all RAM is again.
         let lost = unsafe { system.frames.add(&tail) };
         if lost.as_ref() == Some(&tail) {
-            protect(system, &tail, apart(true))?;
+            pin(system, &tail, true)?;
             change(system, &tail, Seal::Open, seal)?;
             return Err(Error::Frames);
         }
@@ -116,6 +111,13 @@ fn change(system: &System<'_>, range: &Range<Pa>, from: Seal, to: Seal) -> Resul
             parking::again(|| unsafe { system.space.set_valid(&system.platform(), va, pages, valid) })
         }
     })
+}
+
+/// Lets pages stay pages, or merge with others.
+fn pin(system: &System<'_>, range: &Range<Pa>, stay: bool) -> Result<(), linmap::ChangeError> {
+    let Some((va, pages)) = pages(system, range) else { return Ok(()) };
+    let (space, platform) = (system.space, system.platform());
+    parking::again(|| if stay { space.pin(&platform, va, pages) } else { space.unpin(&platform, va, pages) })
 }
 
 fn protect(system: &System<'_>, range: &Range<Pa>, change: Change) -> Result<(), linmap::ChangeError> {

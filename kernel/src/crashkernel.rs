@@ -3,20 +3,7 @@
 use core::fmt;
 use core::ops::Range;
 
-use linmap::{Attributes, Change, Pa};
-
-/// A bit that hardware leaves to software, on the reservation's pages alone, so that no collapse joins them with
-/// others.
-const APART: Attributes = Attributes::from_bits_retain(1 << 58);
-
-/// Sets that bit on pages, or clears it.
-pub const fn apart(apart: bool) -> Change {
-    let (set, clear) = if apart { (APART, Attributes::empty()) } else { (Attributes::empty(), APART) };
-    match Change::new(set, clear) {
-        Some(change) => change,
-        None => unreachable!(),
-    }
-}
+use linmap::{Change, Pa};
 
 /// The accesses that the linear map allows of the reserved memory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -213,14 +200,6 @@ mod tests {
         for (from, to, expected) in cases {
             assert_eq!(from.steps(to).collect::<Vec<_>>(), expected, "{from} to {to}");
         }
-    }
-
-    #[test]
-    fn pages_are_set_apart_by_a_bit_and_no_more() {
-        let set_apart = apart(true).of(Attributes::RAM);
-        assert_ne!(set_apart, Attributes::RAM);
-        assert_eq!(set_apart.difference(Attributes::SOFTWARE), Attributes::RAM);
-        assert_eq!(apart(false).of(set_apart), Attributes::RAM);
     }
 
     #[test]

@@ -298,11 +298,6 @@ fn highest(machine: &Machine, memory: &Plan<'_>, image: &Image, consoles: &Conso
 /// Starts the other CPUs, then does what `run=` names, in its order. Never returns.
 fn run(mut system: System<'_>) -> ! {
     system.held_tables = report::kept_tables(&system);
-    if let Err(e) = crash::set_apart(&system)
-        && system.memory.crash.is_some()
-    {
-        warn(format_args!("the crash kernel's memory may not stay in pages: {e}"));
-    }
     if let Err(e) = hidden::hide(&system) {
         fail(format_args!("the image's data cannot be hidden in the linear map: {e}"));
     }

@@ -47,7 +47,8 @@ pub struct LinmapGeometry {
     pub table_attributes: u64,
 }
 
-/// The region is mapped in pages that are in no contiguous run, so that each can change without a change of size.
+/// The region is mapped in pages that are in no contiguous run, so that each can change without a change of size. Bit 58 of their
+/// descriptors says that they stay pages: linmap_collapse leaves them.
 pub const LINMAP_PAGES: u32 = 1 << 0;
 
 /// Memory that is mapped linearly with one set of attributes.

@@ -214,34 +214,6 @@ pub enum Event {
         /// The use of it.
         how: Access,
     },
-    /// A range was split for callers that must not fail: until it is unpinned, nobody makes its leaves larger.
-    Pin {
-        /// The CPU.
-        cpu: CpuId,
-        /// The root of the tables.
-        #[serde(with = "hex")]
-        root: u64,
-        /// The first address.
-        #[serde(with = "hex")]
-        va: u64,
-        /// The size in bytes: whole pages.
-        #[serde(with = "hex")]
-        bytes: u64,
-    },
-    /// A pin is lifted. It names the range of the pin; a range that was pinned twice stays pinned once.
-    Unpin {
-        /// The CPU.
-        cpu: CpuId,
-        /// The root of the tables.
-        #[serde(with = "hex")]
-        root: u64,
-        /// The first address.
-        #[serde(with = "hex")]
-        va: u64,
-        /// The size in bytes: whole pages.
-        #[serde(with = "hex")]
-        bytes: u64,
-    },
     /// The CPU begins to read live tables without a lock. Such sections can be nested.
     ReadBegin {
         /// The CPU.
@@ -465,8 +437,6 @@ impl Event {
             | Self::Cache { cpu, .. }
             | Self::Execute { cpu, .. }
             | Self::Access { cpu, .. }
-            | Self::Pin { cpu, .. }
-            | Self::Unpin { cpu, .. }
             | Self::ReadBegin { cpu }
             | Self::ReadEnd { cpu }
             | Self::Cas { cpu, .. }
@@ -522,8 +492,6 @@ impl fmt::Display for Event {
                 write!(f, "walker makes {table:#x}[{index}] writable-dirty")
             }
             Self::Access { va, how, .. } => write!(f, "{how} at {va:#x}"),
-            Self::Pin { va, bytes, .. } => write!(f, "pin {va:#x}+{bytes:#x}"),
-            Self::Unpin { va, bytes, .. } => write!(f, "unpin {va:#x}+{bytes:#x}"),
             Self::ReadBegin { .. } => write!(f, "begins to read"),
             Self::ReadEnd { .. } => write!(f, "has read"),
         }

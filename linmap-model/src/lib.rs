@@ -21,9 +21,9 @@
 //! [`Event::Access`] says where a CPU uses an address. It is judged against all that the CPU may use for it then.
 //!
 //! Several callers owe each other four things, which are judged too: who returns leaves no stale entry of its range, even
-//! where another one stored; what another has yet to invalidate is not merged, retyped or freed; a range that is pinned
-//! ([`Event::Pin`]) is not merged; and a table is given back after all have ended who read without a lock when it was live
-//! ([`Event::ReadBegin`]).
+//! where another one stored; what another has yet to invalidate is not merged, retyped or freed; a leaf that stays split
+//! ([`STAYS_SPLIT`](linmap::Attributes::STAYS_SPLIT)) is not merged; and a table is given back after all have ended who read
+//! without a lock when it was live ([`Event::ReadBegin`]).
 //!
 //! A root without announcements that a CPU loads replaces the one that the CPU was on before: it must have the same
 //! translations at once, and later announcements are of both, for as long as some CPU is still on the old one.
@@ -108,7 +108,6 @@ mod model;
 mod on_cpu;
 mod pages;
 mod physical;
-mod pinned;
 mod place;
 mod register;
 mod replay;

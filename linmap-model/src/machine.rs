@@ -14,7 +14,7 @@
 //! (`access.rs`), walkers that store (`hardware_update.rs`), the members of contiguous runs (`run.rs`), the order
 //! in which walkers see stores into them (`run_order.rs`), walks of several levels (`walk_order.rs`), operations with
 //! their promises (`operation.rs`), and the contract of callers at the same time: those that have not invalidated yet
-//! (`pending.rs`), ranges that stay split (`pins.rs`), and readers without a lock (`readers.rs`).
+//! (`pending.rs`), leaves that stay split (`stays_split.rs`), and readers without a lock (`readers.rs`).
 
 mod access;
 mod alias;
@@ -30,7 +30,6 @@ mod maintenance;
 mod memory_types;
 mod operation;
 mod pending;
-mod pins;
 mod power;
 mod reach;
 mod readers;
@@ -39,6 +38,7 @@ mod registers;
 mod run;
 mod run_order;
 mod spurious;
+mod stays_split;
 mod store;
 mod succession;
 mod switch;
@@ -54,8 +54,7 @@ use crate::cache_lines::Uncached;
 use crate::code::Code;
 use crate::flat::Flat;
 use crate::pages::{Pages, Place};
-use crate::physical::Physical;
-use crate::pinned::Pins;
+use crate::physical::{Physical, Ranges};
 use crate::space::{Context, Space};
 use crate::stale::{Issued, Stale};
 use crate::{Breach, Core, CpuId, Event, Expected, Register, Rule, Setup};
@@ -82,7 +81,9 @@ pub struct Machine {
     shared_entries: bool,
     /// Stores that made something valid, until their CPU's next DSB.
     fresh: Vec<Fresh>,
-    pins: Pins,
+    /// The sizes of leaves that stay split and were made holes, by the roots of their trees. While their addresses are in use
+    /// the leaves that come there are no larger.
+    broken: HashMap<u64, Ranges>,
     /// The trees that CPUs used and none does any more, by their roots: the event at which the last one left.
     left_at: HashMap<u64, usize>,
     /// The number of the event at hand.
@@ -228,7 +229,7 @@ impl Machine {
             uncached: Uncached::default(),
             shared_entries: setup.cores.iter().any(|c| c.cnp),
             fresh: Vec::new(),
-            pins: Pins::default(),
+            broken: HashMap::default(),
             left_at: HashMap::new(),
             now: 0,
             log: VecDeque::new(),
@@ -385,8 +386,6 @@ impl Machine {
             }
             Event::Execute { pa, .. } => self.executes(cpu, pa),
             Event::Access { va, how, .. } => self.access(cpu, va, how),
-            Event::Pin { root, va, bytes, .. } => self.pin(cpu, root, (va, bytes)),
-            Event::Unpin { root, va, bytes, .. } => self.unpin(cpu, root, (va, bytes)),
             Event::ReadBegin { .. } => {
                 let now = self.now;
                 self.cpu_mut(cpu).reads_since.push(now);

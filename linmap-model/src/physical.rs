@@ -40,6 +40,16 @@ impl Ranges {
         Some(((from.max(first), to.min(last)), since))
     }
 
+    /// Returns all ranges that have addresses from `first` to `last`, clipped to these.
+    pub(crate) fn within(&self, (first, last): (u64, u64)) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let mut next = Some(first);
+        std::iter::from_fn(move || {
+            let (found, _) = self.first_in(next.filter(|&first| first <= last)?, last)?;
+            next = found.1.checked_add(1);
+            Some(found)
+        })
+    }
+
     /// Returns true if all addresses from `first` to `last` are in a range.
     pub(crate) fn has_all(&self, mut first: u64, last: u64) -> bool {
         while let Some(((from, to), _)) = self.first_in(first, last) {

@@ -142,9 +142,9 @@ rules! {
     /// A table page is given back, or written anew, while a reader without a lock may be in it.
     UnderReader = "a table page is given back, or used anew, while a CPU reads that began when the page was a live table",
         "the contract of readers: a table is given back after a grace period";
-    /// A leaf in a range that was split for callers which must not fail becomes larger.
-    Pinned = "a leaf in a pinned range becomes larger",
-        "the contract of pins: what was split for callers that must not fail stays split";
+    /// A leaf that stays split, for callers that must not fail, becomes larger.
+    StaysSplit = "a leaf that stays split becomes larger",
+        "the contract of Attributes::STAYS_SPLIT: what was split for callers that must not fail stays split";
     /// A range changes its leaves or loses its tables while another caller's invalidations of it are pending.
     Pending = "a range is merged, or its table given back, while another caller has stored there and not invalidated yet",
         "the contract of callers: a range with pending invalidations is not collapsed, retyped or freed";

@@ -117,7 +117,7 @@ fn what_cannot_be_expressed_is_named() {
     let right = replaced("unmap", 0);
     let inside = right.len() - 2;
     let line = 0x4000_0000;
-    let rows: [(Event, Option<&str>, Option<&str>); 21] = [
+    let rows: [(Event, Option<&str>, Option<&str>); 20] = [
         (Event::Dsb { cpu: 0, kind: Barrier::Nsh }, Some("no DSB for one CPU alone"), None),
         (Event::Tlbi { cpu: 0, op: Tlb::Vmalle1, operand: 0 }, Some("no TLBI for one CPU alone"), None),
         (
@@ -150,7 +150,6 @@ fn what_cannot_be_expressed_is_named() {
             Some("no updates of entries"),
         ),
         (Event::Give { cpu: 0, pa: line, bytes: 0x1000 }, None, None),
-        (Event::Pin { cpu: 0, root: ROOT, va: base(), bytes: 0x1000 }, None, None),
         (Event::ReadBegin { cpu: 1 }, None, None),
         (Event::Reset { cpu: 0 }, Some("no CPUs that are reset"), Some("no CPUs that are reset")),
         (Event::Access { cpu: 0, va: base(), how: Access::Read }, None, Some("no accesses in the operation")),
@@ -225,7 +224,7 @@ fn a_tlbi_that_does_not_reach_the_address_is_left_out() {
 }
 
 /// The number of kinds of events.
-const KINDS: usize = 25;
+const KINDS: usize = 23;
 
 /// Returns the number of an event's kind: a new kind is missed here.
 const fn kind(event: &Event) -> usize {
@@ -251,10 +250,8 @@ const fn kind(event: &Event) -> usize {
         Event::Cache { .. } => 18,
         Event::Execute { .. } => 19,
         Event::Access { .. } => 20,
-        Event::Pin { .. } => 21,
-        Event::Unpin { .. } => 22,
-        Event::ReadBegin { .. } => 23,
-        Event::ReadEnd { .. } => 24,
+        Event::ReadBegin { .. } => 21,
+        Event::ReadEnd { .. } => 22,
     }
 }
 
@@ -287,7 +284,7 @@ fn any_event(rng: &mut Random, g: Geometry) -> Event {
     let (table, value, other) = (number(), number(), number());
     let index = if other > 600 { 0 } else { other as usize };
     let change = Expected::new(linmap::Va(value), other, None);
-    match rng.below(32) {
+    match rng.below(30) {
         0..=2 => Event::write(cpu, Pa(table), index, value),
         3 => {
             let (index, count) = (value as usize, other as usize);
@@ -313,10 +310,8 @@ fn any_event(rng: &mut Random, g: Geometry) -> Event {
         24 => Event::Code { cpu, pa: value },
         25 => Event::Cache { cpu, op: rng.of(&CACHE_OPS), pa: value },
         26 => Event::Execute { cpu, pa: value },
-        27 => Event::Pin { cpu, root: table, va: value, bytes: other },
-        28 => Event::Unpin { cpu, root: table, va: value, bytes: other },
-        29 => Event::ReadBegin { cpu },
-        30 => Event::ReadEnd { cpu },
+        27 => Event::ReadBegin { cpu },
+        28 => Event::ReadEnd { cpu },
         _ => Event::Access { cpu, va: value, how: rng.of(&ACCESSES) },
     }
 }

@@ -138,9 +138,9 @@ patches! {
         => "!FAULT && self.state.attention.is_needed() && self.state.claims.overlap(span, self.own)",
     /// A range is collapsed that another caller has claimed.
     CollapsesClaimed: "!self.locked.is_claimed(span) &&" => "(FAULT || !self.locked.is_claimed(span)) &&",
-    /// A pinned range is collapsed.
-    CollapsesPinned: "self.locked.state.is_pinned(LockSet::of::<P>(span));"
-        => "!FAULT && self.locked.state.is_pinned(LockSet::of::<P>(span));",
+    /// Leaves that stay split are merged.
+    MergesWhatStaysSplit: "self.0 & Attributes::STAYS_SPLIT.bits() != 0"
+        => "!FAULT && self.0 & Attributes::STAYS_SPLIT.bits() != 0",
     /// A hold of a long operation ends before walkers see its tables.
     NoDsbBetweenHolds: "// The next holder may map something below these tables.
         locked.publish_barrier();" => "if !FAULT { locked.publish_barrier() }",
@@ -168,7 +168,7 @@ impl Patch {
         Self::LooksBeforeLock,
         Self::ClaimsIgnored,
         Self::CollapsesClaimed,
-        Self::CollapsesPinned,
+        Self::MergesWhatStaysSplit,
         Self::NoDsbBetweenHolds,
         Self::NoDsbAfterCut,
         Self::FewerTables,

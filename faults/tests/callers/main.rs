@@ -73,7 +73,7 @@ fn faults() -> Vec<(Patch, [Step; 2], &'static [Operation], &'static str)> {
         (Patch::LooksBeforeLock, [does(BLOCK + 190, 40, READ_ONLY), one], &IN_PAGES, "Stale"),
         (Patch::ClaimsIgnored, [long, one], &IN_PAGES, "Promised"),
         (Patch::CollapsesClaimed, [long, COLLAPSE], &IN_PAGES, "Pending"),
-        (Patch::CollapsesPinned, [Step::Pins(BLOCK + 5, 2), COLLAPSE], &IN_PAGES, "Pinned"),
+        (Patch::MergesWhatStaysSplit, [Step::Pins(BLOCK, 512), COLLAPSE], &IN_PAGES, "StaysSplit"),
         (Patch::NoDsbBetweenHolds, [does(HOLE, 600, MAP), does(HOLE + 620, 3, MAP)], &[], "NotVisible"),
         (
             Patch::NoDsbAfterCut,

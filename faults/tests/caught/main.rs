@@ -205,7 +205,7 @@ const NOT_ITS_OWN: &[(Rule, &str)] = &[
     (Rule::MismatchedAttributes, "the caller chooses the memory type of a page"),
     (Rule::Given, "the caller gives pages away, after an operation that is judged when it returns"),
     (Rule::UnderReader, "it takes several callers at once (`tests/callers`)"),
-    (Rule::Pinned, "the same"),
+    (Rule::StaysSplit, "the same"),
     (Rule::Pending, "the same"),
     (Rule::Sequence, "about the events that a test makes up, not about tables"),
 ];

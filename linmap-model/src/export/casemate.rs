@@ -120,7 +120,7 @@ impl Trace {
             Event::Reset { .. } => return lacks("CPUs that are reset"),
             // They matter to other rules than casemate's.
             Event::Report { .. } | Event::Access { .. } | Event::Give { .. } | Event::Take { .. } => {}
-            Event::Pin { .. } | Event::Unpin { .. } | Event::ReadBegin { .. } | Event::ReadEnd { .. } => {}
+            Event::ReadBegin { .. } | Event::ReadEnd { .. } => {}
             // Refused with the tables.
             Event::Cas { .. } | Event::Update { .. } => {}
             Event::Alloc { table, .. } => self.page(n, cpu, "mem-init", table),

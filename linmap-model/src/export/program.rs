@@ -163,8 +163,6 @@ impl Operation<'_> {
             | Event::Update { .. }
             | Event::Give { .. }
             | Event::Take { .. }
-            | Event::Pin { .. }
-            | Event::Unpin { .. }
             | Event::ReadBegin { .. }
             | Event::ReadEnd { .. }
             | Event::Alloc { .. }

@@ -163,7 +163,7 @@ impl Machine {
         }
         self.replaces_nothing(cpu, (place.root, old))?;
         self.note_touched(&store, old);
-        let pinned = self.pinned_leaves(place.root, store.span);
+        let staying = self.staying(place.root, store.span);
         if self.makes_valid(&store, old) && self.holders(place.root) != 0 {
             let (root, span, slot) = (place.root, store.span, Some((table, index)));
             self.fresh.push(super::Fresh { cpu, root, slot, span });
@@ -172,7 +172,7 @@ impl Machine {
         self.replace_old(&store, old)?;
         self.pages.store(cpu, table, index, std::iter::once(value));
         self.entry_is_right(&store)?;
-        self.none_has_grown(cpu, place.root, pinned)?;
+        self.none_has_grown(cpu, place.root, staying)?;
         if self.merges((table, index), old, place) {
             self.nothing_pending(cpu, place.root, store.span)?;
         }

@@ -22,7 +22,9 @@ impl Machine {
         self.physical.nowhere_writable.succeed(old, root);
         self.physical.spurious_faults.succeed(old, root);
         self.physical.left.succeed(old, root);
-        self.pins.succeed(old, root);
+        if let Some(broken) = self.broken.remove(&old) {
+            self.broken.insert(root, broken);
+        }
         self.replaced.push((old, root));
         for operation in self.cpus.iter_mut().filter_map(|c| c.operation.as_mut()) {
             if operation.root == old {
@@ -54,7 +56,7 @@ impl Machine {
         self.physical.nowhere_writable.forget(root);
         self.physical.spurious_faults.forget(root);
         self.physical.left.forget(root);
-        self.pins.forget(root);
+        self.broken.remove(&root);
         self.left_at.remove(&root);
         self.replaced.retain(|r| r.0 != root && r.1 != root);
         for came_from in self.cpus.iter_mut().flat_map(|c| &mut c.came_from) {

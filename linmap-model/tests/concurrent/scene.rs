@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use linmap::{
-    AddressSpace, Attributes, ChangeError, Dsb, Geometry, Granule, Half, Hardware, Leaves, OaFormat, Pa,
-    Platform, Policy, Region, Stats, Tree, Va,
+    AddressSpace, Attributes, ChangeError, Dsb, Entry, Geometry, Granule, Half, Hardware, Leaf, Leaves,
+    OaFormat, Pa, Platform, Policy, Region, Stats, Tree, Va,
 };
-use linmap_model::{Core, CpuId, Event, Model, Register, Setup};
+use linmap_model::{Core, CpuId, Model, Register, Setup};
 use shuttle::thread;
 
 use crate::flat::{self, Flat, Mapped, Walked, kept};
@@ -356,21 +356,21 @@ impl<'m> Run<'m> {
 
     /// Pins a range, and lifts the pin after a moment.
     fn pins<const LOCKS: usize>(&self, cpu: &Cpu<'_, LOCKS>, va: u64, pages: u64) {
-        let (n, root, bytes) = (cpu.number(), self.space.root().0, pages * PAGE);
-        cpu.on.begins(self.space.root(), "pin", &[]);
-        self.others.fetch_add(1, Relaxed);
-        let pinned = self.space.pin(cpu, Va(va), pages);
-        self.others.fetch_sub(1, Relaxed);
-        cpu.on.done(pinned.is_ok());
-        if pinned.is_ok() {
-            cpu.on.step(Event::Pin { cpu: n, root, va, bytes });
+        let pin = |pins: bool| {
+            cpu.on.begins(self.space.root(), if pins { "pin" } else { "unpin" }, &[]);
+            self.others.fetch_add(1, Relaxed);
+            let done =
+                if pins { self.space.pin(cpu, Va(va), pages) } else { self.space.unpin(cpu, Va(va), pages) };
+            self.others.fetch_sub(1, Relaxed);
+            cpu.on.done(done.is_ok());
+            let parks = pins && self.scene.policy == Policy::Park;
+            let is_busy = !self.scene.waits && matches!(done, Err(ChangeError::Busy { .. }));
+            assert!(done.is_ok() || parks && done == Err(ChangeError::CannotPark) || is_busy, "{done:?}");
+            done.is_ok()
+        };
+        if pin(true) {
             cpu.point();
-            cpu.on.step(Event::Unpin { cpu: n, root, va, bytes });
-            self.space.unpin(cpu, Va(va), pages).expect("it was pinned");
-        } else {
-            let parks = self.scene.policy == Policy::Park;
-            let is_busy = !self.scene.waits && matches!(pinned, Err(ChangeError::Busy { .. }));
-            assert!(parks && pinned == Err(ChangeError::CannotPark) || is_busy, "{pinned:?}");
+            pin(false);
         }
     }
 
@@ -421,6 +421,13 @@ impl<'m> Run<'m> {
         let mut walked = Walked::default();
         let range = (Va(range.0), Va(range.1));
         let _ = self.space.visit(platform, range, |&linmap::Visited { va, level, entry, .. }| {
+            // What stays split translates as it did.
+            let entry = match entry {
+                Entry::Leaf(leaf) => {
+                    Entry::Leaf(Leaf { attributes: leaf.attributes - Attributes::STAYS_SPLIT, ..leaf })
+                }
+                other => other,
+            };
             walked.add(va, level, entry);
             Continue(())
         });

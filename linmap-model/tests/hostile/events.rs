@@ -130,15 +130,9 @@ impl Events<'_> {
         }
     }
 
-    /// Pins, and reading without a lock.
+    /// Reading without a lock.
     fn contract(&mut self, cpu: CpuId) -> Event {
-        let (root, va, bytes) = (self.table(), self.address(), self.bytes());
-        match self.random.below(4) {
-            0 => Event::Pin { cpu, root, va, bytes },
-            1 => Event::Unpin { cpu, root, va, bytes },
-            2 => Event::ReadBegin { cpu },
-            _ => Event::ReadEnd { cpu },
-        }
+        if self.random.one_in(2) { Event::ReadBegin { cpu } } else { Event::ReadEnd { cpu } }
     }
 
     fn code(&mut self, cpu: CpuId) -> Event {

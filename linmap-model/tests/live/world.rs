@@ -443,8 +443,10 @@ impl<'m> World<'m> {
             // What is pending stays as it is.
             // A table with restrictions may have to stay.
             What::Collapse if live && !self.restricted && !self.space.has_pending() => {
-                // Only valid leaves collapse.
-                for seen in leaves.iter().filter(|seen| seen.leaf.valid) {
+                // Only valid leaves collapse, and none that stays split.
+                let merges =
+                    |seen: &&Seen| seen.leaf.valid && !seen.leaf.attributes.contains(Attributes::STAYS_SPLIT);
+                for seen in leaves.iter().filter(merges) {
                     let size = self.largest_near(seen.va, (first, last));
                     let is = (seen.level, seen.leaf.contiguous);
                     assert_eq!(is, (size.level, size.contiguous), "the size at {:#x}", seen.va);

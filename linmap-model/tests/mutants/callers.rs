@@ -5,8 +5,6 @@ use linmap_model::{Barrier::*, Core, Event, Tlb::*};
 
 use crate::scene::{K4, Plan, READ_ONLY, Scene};
 
-const PAGE: u64 = 4096;
-
 /// Two CPUs and a table full of pages. CPU 0 acts.
 fn full() -> Scene {
     Scene::full_table(&[Core::STRONG; 2])
@@ -269,15 +267,22 @@ pub(crate) fn reset_while_it_reads(wrong: bool) -> Scene {
     s
 }
 
-/// A pin of page 3, in the tree that was created first.
+/// Page 3 gets the bit by which it stays split, or loses it.
+fn marked(s: &mut Scene, stays: bool) -> &mut Scene {
+    let leaf = s.leaf(3);
+    let attributes = match stays {
+        true => leaf.attributes | Attributes::STAYS_SPLIT,
+        false => leaf.attributes - Attributes::STAYS_SPLIT,
+    };
+    s.begin("pin", []).put(3, Leaf { attributes, ..leaf }).flush(3..4).done()
+}
+
 fn pin(s: &mut Scene) -> &mut Scene {
-    let (root, va) = (s.tree.tables[0], s.va(3));
-    s.event(Event::Pin { cpu: 0, root, va, bytes: PAGE })
+    marked(s, true)
 }
 
 fn unpin(s: &mut Scene) -> &mut Scene {
-    let (root, va) = (s.tree.tables[0], s.va(3));
-    s.event(Event::Unpin { cpu: 0, root, va, bytes: PAGE })
+    marked(s, false)
 }
 
 pub(crate) fn pinned_and_merged(wrong: bool) -> Scene {
@@ -312,26 +317,12 @@ pub(crate) fn pinned_and_merged_while_parked(wrong: bool) -> Scene {
     s
 }
 
-pub(crate) fn pinned_twice_and_unpinned_once(wrong: bool) -> Scene {
-    let mut s = full();
-    unpin(pin(pin(&mut s))).in_order(!wrong, unpin, collapsed);
-    s
-}
-
-/// The pin is of the map, whichever tree it is in.
+/// The tree has taken the place of the first, and nothing was announced of it.
 pub(crate) fn pinned_after_a_repaint(wrong: bool) -> Scene {
     let mut s = full();
-    let first = switched(pin(&mut s));
+    let first = switched(&mut s);
+    pin(&mut s);
     first.iter().for_each(|&table| _ = s.free(table));
     s.in_order(!wrong, unpin, collapsed);
-    s
-}
-
-pub(crate) fn unpinned_and_never_pinned(wrong: bool) -> Scene {
-    let mut s = full();
-    unpin(pin(&mut s));
-    if wrong {
-        unpin(&mut s);
-    }
     s
 }

@@ -944,17 +944,13 @@ mutants! {
     callers::reset_while_it_reads: "a CPU is reset while it reads",
         Sequence on 1, "is reset while it reads";
     callers::pinned_and_merged: "a table becomes a block, and one of its pages is pinned",
-        Pinned on 0 at 0x3000, "one of 0x1000 bytes was";
+        StaysSplit on 0 at 0x3000, "one of 0x1000 bytes stays split";
     callers::pinned_and_made_a_run: "pages become a run, and one of them is pinned",
-        Pinned on 0 at 0x3000, "makes a leaf of 0x10000 bytes";
+        StaysSplit on 0 at 0x3000, "makes a leaf of 0x10000 bytes";
     callers::pinned_and_merged_while_parked: "a table is broken and made a block while CPUs are parked, and it is pinned",
-        Pinned on 0 at 0x3000, "makes a leaf of 0x200000 bytes";
-    callers::pinned_twice_and_unpinned_once: "a page is pinned twice, unpinned once and merged",
-        Pinned on 0 at 0x3000, "one of 0x1000 bytes was";
-    callers::pinned_after_a_repaint: "a page is pinned, and merged in the tree that has taken the place of the first",
-        Pinned on 0 at 0x3000, "one of 0x1000 bytes was";
-    callers::unpinned_and_never_pinned: "a range is unpinned twice",
-        Sequence at 0x3000, "no such range is pinned";
+        StaysSplit on 0 at 0x3000, "makes a leaf of 0x200000 bytes";
+    callers::pinned_after_a_repaint: "a page of a tree that has taken the place of the first is pinned, and merged",
+        StaysSplit on 0 at 0x3000, "one of 0x1000 bytes stays split";
 
     code::with_barriers_of_its_own: "the DSBs are for the CPU that stores alone",
         Code, "lack DSB ISH";

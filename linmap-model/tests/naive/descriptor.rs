@@ -16,6 +16,8 @@ pub(crate) const PXN: u64 = 1 << 53;
 pub(crate) const UXN: u64 = 1 << 54;
 /// Hardware ignores them.
 pub(crate) const SOFTWARE: u64 = 0b1111 << 55;
+/// One of them that means nothing to the library either: its leaves may merge.
+pub(crate) const SOFTWARE_BIT: u64 = 1 << 55;
 
 const NON_SECURE: u64 = 1 << 5;
 const GUARDED: u64 = 1 << 50;

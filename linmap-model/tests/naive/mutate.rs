@@ -7,8 +7,8 @@ use linmap_model::{Barrier, Event, Tlb};
 use test_support::Random;
 
 use crate::descriptor::{
-    ACCESSED, BLOCK, CONTIGUOUS, DIRTY_MANAGED, NOT_GLOBAL, PAGE, PXN, READ_ONLY, SOFTWARE, TABLE_OR_PAGE,
-    UXN, VALID,
+    ACCESSED, BLOCK, CONTIGUOUS, DIRTY_MANAGED, NOT_GLOBAL, PAGE, PXN, READ_ONLY, SOFTWARE_BIT,
+    TABLE_OR_PAGE, UXN, VALID,
 };
 use crate::places::{
     AS_BLOCK, BASE, CHILD, L2, as_page, begin, change, dsb, fill, isb, kept, link, place, tlbi, tlbi_all,
@@ -182,7 +182,8 @@ pub(crate) fn anything(random: &mut Random, watched: &[u64], cpus: usize) -> Eve
             write(cpu, L2, place(va).0, random.of(&values))
         }
         3..6 => {
-            let values = [0, page, page, page ^ READ_ONLY, kept(page), page | CONTIGUOUS, page ^ SOFTWARE];
+            let values =
+                [0, page, page, page ^ READ_ONLY, kept(page), page | CONTIGUOUS, page ^ SOFTWARE_BIT];
             write(cpu, child, slot, random.of(&values))
         }
         6 => fill(cpu, child, random.of(&[0, as_page(0)]), 512, PAGE),

@@ -33,8 +33,13 @@ bitflags::bitflags! {
         const PXN = 1 << 53;
         /// UXN: not executable at EL0.
         const UXN = 1 << 54;
-        /// Bits 58:55, which hardware leaves to software.
+        /// Bits 58:55, which hardware leaves to software. Bit 58 has a meaning: [`STAYS_SPLIT`](Self::STAYS_SPLIT).
         const SOFTWARE = 0b1111 << 55;
+        /// Bit 58, which hardware ignores: the leaf keeps its size. No collapse merges it into a block or a contiguous run.
+        ///
+        /// A [`Layout`](crate::Layout) sets it on its carve-outs, [`create_regions`](crate::create_regions) on regions in pages
+        /// and [`AddressSpace::pin`](crate::AddressSpace::pin) on a range.
+        const STAYS_SPLIT = 1 << 58;
         /// Bits 63:59, which the library keeps and never interprets: PBHA, POIndex and others, by the features of the CPU.
         const UPPER = 0b1_1111 << 59;
     }

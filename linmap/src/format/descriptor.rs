@@ -184,6 +184,12 @@ impl Descriptor {
         self.0 & CONTIGUOUS != 0
     }
 
+    /// Returns true for a leaf that nothing merges with others.
+    #[inline]
+    pub(crate) fn stays_split(self) -> bool {
+        self.0 & Attributes::STAYS_SPLIT.bits() != 0
+    }
+
     /// Returns this leaf without the contiguous bit.
     #[inline]
     pub(crate) const fn without_contiguous(self) -> Self {

@@ -34,7 +34,7 @@ use crate::live::change_flags::ChangeFlags;
 use crate::live::change_list::{ListChange, Ranges};
 use crate::live::collapse::collapse;
 use crate::live::error::{ChangeError, RemakeError};
-use crate::live::lock_set::{GIGABYTE, LockSet};
+use crate::live::lock_set::GIGABYTE;
 use crate::live::map::Mapping;
 use crate::live::map_state::MapState;
 use crate::live::one_page::{change as change_any, change_one_later};
@@ -698,34 +698,36 @@ impl AddressSpace {
         collapse(&self.state, platform, span)
     }
 
-    /// Splits everything from `va` on, for `pages` pages, into single pages, and pins it: nobody merges it before it is
-    /// [unpinned](Self::unpin) as many times as it was pinned. So a later change of some of its pages needs neither table
-    /// pages nor a change of size, and cannot fail for want of either. Pins count by gigabyte, so nothing in the same
-    /// gigabytes is merged.
+    /// Splits everything from `va` on, for `pages` pages, into single pages that stay single: no collapse merges them before
+    /// they are [unpinned](Self::unpin). So a later change of some of them needs neither table pages nor a change of size.
+    ///
+    /// The leaves themselves say so, by [`Attributes::STAYS_SPLIT`], so pins are not counted, and an unmapped page has none.
     ///
     /// # Errors
     ///
     /// As for [`split_to_pages`](Self::split_to_pages). Nothing is pinned then.
     pub fn pin<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), ChangeError> {
         let Some(span) = self.state.owned_span(va, pages)? else { return Ok(()) };
-        // Pinned first: nobody merges what has been split.
-        self.pins(platform, span, true);
-        split_to_pages(&self.state, platform, span).inspect_err(|_| self.pins(platform, span, false))
+        // What cannot be split is refused before anything is marked. After that only a collapse may have come between.
+        split_to_pages(&self.state, platform, span)?;
+        self.stay_split(platform, span, (0, Attributes::STAYS_SPLIT.bits()))?;
+        split_to_pages(&self.state, platform, span)
     }
 
-    /// Takes back one [`pin`](Self::pin) of the same range.
+    /// Lets the pages of a range be merged again, pinned or mapped in pages for other reasons. Holes are left out.
     ///
     /// # Errors
     ///
-    /// A range that is unaligned or outside the half.
+    /// A range that is unaligned, outside the half or not all of this map's; a claim in the way. If the range begins or ends
+    /// within a leaf, all of [`protect`](Self::protect)'s.
     pub fn unpin<P: Platform>(&self, platform: &P, va: Va, pages: u64) -> Result<(), ChangeError> {
         let Some(span) = self.state.owned_span(va, pages)? else { return Ok(()) };
-        self.pins(platform, span, false);
-        Ok(())
+        self.stay_split(platform, span, (Attributes::STAYS_SPLIT.bits(), 0))
     }
 
-    fn pins<P: Platform>(&self, platform: &P, span: Span, pinned: bool) {
-        let locks = LockSet::of::<P>(span);
-        with_locks(platform, locks.bits(), || self.state.pin(locks, pinned));
+    /// Clears and sets a bit that hardware ignores.
+    fn stay_split<P: Platform>(&self, platform: &P, span: Span, bits: (u64, u64)) -> Result<(), ChangeError> {
+        let change = LeafChange { skip_holes: true, ..LeafChange::of_bits(bits) };
+        protect(&self.state, platform, (change, false, span))
     }
 }

@@ -9,7 +9,7 @@ use crate::format::{Attributes, Descriptor, Level, Pa, Span, TableLimits};
 use crate::live::attempt::Call;
 use crate::live::deferred_tables::DeferredTables;
 use crate::live::error::ChangeError;
-use crate::live::lock_set::{GIGABYTE, LockSet};
+use crate::live::lock_set::GIGABYTE;
 use crate::live::locked::{LiveVisitor, Locked};
 use crate::live::map_state::MapState;
 use crate::live::merge_table::{Merged, merge_table};
@@ -22,7 +22,8 @@ use crate::plan::Policy;
 use crate::platform::{EntryUpdate, Platform};
 use crate::read::{Table, visit_span};
 
-/// Collapses the tables that overlap a span, where possible, piece by piece. Leaves out what others have claimed or pinned.
+/// Collapses the tables that overlap a span, where possible, piece by piece. Leaves out what others have claimed, and
+/// leaves that stay split.
 /// Does nothing where the policy or the CPUs do not permit live changes of size.
 ///
 /// # Errors
@@ -203,15 +204,14 @@ impl<P: Platform> Collapse<'_, '_, P> {
         own.contains(limits) && without_effect
     }
 
-    /// Returns true if nobody has claimed or pinned any of these addresses, and no invalidations of them are pending.
+    /// Returns true if nobody has claimed any of these addresses, and no invalidations of them are pending.
     ///
     /// # Errors
     ///
     /// It takes more locks.
     fn may_merge(&self, span: Span) -> Result<bool, Stop> {
         self.locked.covers(span)?;
-        let is_pinned = self.locked.state.is_pinned(LockSet::of::<P>(span));
-        Ok(!self.locked.is_claimed(span) && !is_pinned && !self.locked.is_pending(span))
+        Ok(!self.locked.is_claimed(span) && !self.locked.is_pending(span))
     }
 
     /// Subtracts the leaves of a table from the counts.
@@ -258,6 +258,7 @@ impl<P: Platform> Collapse<'_, '_, P> {
         // Most fail here.
         if !first.is_valid()
             || first.is_contiguous()
+            || first.stays_split()
             || !follows(1)
             || !locked.state.is_leaf(first, table.level)
         {

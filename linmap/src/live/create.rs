@@ -73,7 +73,8 @@ fn tree_of<P: Platform>(
 ///
 /// So a kernel makes a linear map whose layout it knows already, with several parts that have attributes of their own. A
 /// region shares no leaf with its neighbours, even if they continue it: the alias of the kernel's text, as a region of its
-/// own, becomes read-only later without a change of size. [`Stats::of_runs`] of the regions' runs counts what it takes.
+/// own, becomes read-only later without a change of size. A region in pages ([`Leaves::Pages`]) stays in pages
+/// ([`Attributes::STAYS_SPLIT`](crate::Attributes::STAYS_SPLIT)). [`Stats::of_runs`] of the regions' runs counts what it takes.
 ///
 /// ```
 /// use linmap::host::HostMemory;
@@ -115,7 +116,8 @@ pub unsafe fn create_regions<P: Platform>(
     regions: impl IntoIterator<Item = Region>,
 ) -> Result<Stats, CreateError> {
     let (g, half) = (space.geometry(), space.state().half());
-    let tree = Tree::of_regions(platform, g, half, space.table_attributes(), regions.into_iter())?;
+    let regions = regions.into_iter().map(Region::that_stays);
+    let tree = Tree::of_regions(platform, g, half, space.table_attributes(), regions)?;
     // SAFETY: the caller's promise.
     Ok(unsafe { space.graft(platform, tree) }?)
 }

@@ -75,7 +75,8 @@ impl<'s> Hotplug<'s> {
     }
 
     /// Adds RAM in these leaves from now on, whatever the policy, as [`create`](crate::create) does: large ones are
-    /// permitted where nothing changes their size later. RAM that is added in pages merges with nothing.
+    /// permitted where nothing changes their size later. RAM that is added in pages stays in pages
+    /// ([`Attributes::STAYS_SPLIT`]).
     pub const fn with_leaves(self, leaves: Leaves) -> Self {
         Self { leaves: Some(leaves), ..self }
     }
@@ -84,9 +85,8 @@ impl<'s> Hotplug<'s> {
     /// there. An empty range is permitted.
     ///
     /// Nothing merges if the policy or the CPUs do not permit live changes of size, nor with what is not RAM of the same
-    /// attributes, nor where pages are [pinned](AddressSpace::pin), as those should be that were mapped in pages for a
-    /// reason. Other leaves keep their size, so
-    /// the policy [`Fixed`](crate::Policy::Fixed) is enough to add RAM.
+    /// attributes, of which [`Attributes::STAYS_SPLIT`] is one. Other leaves keep their size, so the policy
+    /// [`Fixed`](crate::Policy::Fixed) is enough to add RAM.
     ///
     /// Another CPU uses the RAM as `map` says: after a context synchronisation event.
     ///
@@ -101,10 +101,13 @@ impl<'s> Hotplug<'s> {
     /// platform is that of the tables.
     pub unsafe fn add<P: Platform>(&self, platform: &P, ram: Range<Pa>) -> Result<(), ChangeError> {
         let Some((va, pages)) = self.range(&ram)? else { return Ok(()) };
+        let stays =
+            if self.leaves == Some(Leaves::Pages) { Attributes::STAYS_SPLIT } else { Attributes::empty() };
         let leaves = self.leaves.unwrap_or(self.space.state().leaves());
+        let attributes = self.attributes.union(stays);
         // SAFETY: the caller's promise.
-        unsafe { self.space.map_in(platform, va, pages, (ram.start, self.attributes), leaves)? };
-        if self.leaves == Some(Leaves::Pages) {
+        unsafe { self.space.map_in(platform, va, pages, (ram.start, attributes), leaves)? };
+        if !stays.is_empty() {
             return Ok(());
         }
         let last = Va(ram.end.0.wrapping_add(self.offset).wrapping_sub(1));
@@ -115,9 +118,9 @@ impl<'s> Hotplug<'s> {
     }
 
     /// Removes RAM: unmaps it as [`AddressSpace::unmap`] does, if all of it is RAM as [`add`](Self::add) and
-    /// [`create`](crate::create) map it: valid, at its own address, with their attributes. A leaf that reaches beyond
-    /// the range is split; a table that becomes empty is given back. On return no TLB has any of it. An empty range is
-    /// permitted.
+    /// [`create`](crate::create) map it: valid, at its own address, with their attributes, whether in pages that stay so or
+    /// not. A leaf that reaches beyond the range is split; a table that becomes empty is given back. On return no TLB has any
+    /// of it. An empty range is permitted.
     ///
     /// # Errors
     ///
@@ -205,7 +208,8 @@ impl<P: Platform> LeafVisitor<P> for Plain<'_, '_> {
     ) -> Result<usize, Stop> {
         let (g, hotplug, va) = (locked.geometry, self.0, table.va(index));
         let oa = Pa(va.wrapping_sub(hotplug.offset));
-        let (attributes, contiguous) = (hotplug.attributes, old.is_contiguous());
+        let stays = Attributes::from_bits_retain(old.0).intersection(Attributes::STAYS_SPLIT);
+        let (attributes, contiguous) = (hotplug.attributes.union(stays), old.is_contiguous());
         let ram = |oa| Descriptor::leaf(Leaf { oa, attributes, contiguous, valid: true }, g, table.level);
         if !old.is_leaf(g, table.level) {
             return Err(refusal(va.max(self.1.first), table.level, old, g).into());

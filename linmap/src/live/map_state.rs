@@ -1,7 +1,7 @@
-//! The state of a live map outside its tables: the root, the policy, claims and pins, and for each lock a share and what is
+//! The state of a live map outside its tables: the root, the policy, claims, and for each lock a share and what is
 //! pending.
 
-use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering::Relaxed};
 
 use crate::build::{Changes, Tree};
 use crate::format::{
@@ -11,7 +11,6 @@ use crate::live::change_flags::ChangeFlags;
 use crate::live::claims::{Attention, Claims};
 use crate::live::copied::Copied;
 use crate::live::error::ChangeError;
-use crate::live::lock_set::LockSet;
 use crate::live::pending::Pending;
 use crate::live::publishing::Publishing;
 use crate::live::remakes::Remakes;
@@ -49,8 +48,6 @@ pub(crate) struct MapState {
     left_empty: AtomicU64,
     /// The number of times that the CPUs were parked. They are parked by one CPU at a time.
     parkings: AtomicU64,
-    /// The number of callers that want each gigabyte to stay split, by its lock.
-    pins: [AtomicU32; MOST_LOCKS],
     pub(crate) claims: Claims,
     pub(crate) remakes: Remakes,
     pub(crate) copied: Copied,
@@ -106,7 +103,6 @@ impl MapState {
         publishing: Publishing::none(),
         left_empty: AtomicU64::new(0),
         parkings: AtomicU64::new(0),
-        pins: [const { AtomicU32::new(0) }; MOST_LOCKS],
         claims: Claims::new(),
         remakes: Remakes::new(),
         copied: Copied::none(),
@@ -183,26 +179,6 @@ impl MapState {
     pub(crate) fn version(&self) -> Option<u64> {
         let versions = self.shares.iter().map(Share::version);
         versions.into_iter().try_fold(0, |sum, version| version.is_multiple_of(2).then_some(sum + version))
-    }
-
-    /// Adds callers that want the gigabytes of some locks to stay split, or subtracts them. The caller holds the locks.
-    pub(crate) fn pin(&self, locks: LockSet, pins: bool) {
-        for number in locks.numbers() {
-            let count = self.pins[number].load(Relaxed);
-            self.pins[number]
-                .store(if pins { count.saturating_add(1) } else { count.saturating_sub(1) }, Relaxed);
-        }
-    }
-
-    /// Returns true if one of the gigabytes of some locks has to stay split. The caller holds the locks.
-    pub(crate) fn is_pinned(&self, locks: LockSet) -> bool {
-        locks.numbers().any(|number| self.pins[number].load(Relaxed) != 0)
-    }
-
-    /// Returns true if the gigabytes of one lock have to stay split. The caller holds it.
-    #[inline(always)]
-    pub(crate) fn is_pinned_by(&self, number: usize) -> bool {
-        self.pins[number & (MOST_LOCKS - 1)].load(Relaxed) != 0
     }
 
     /// Returns the physical address of the root table.

@@ -1,7 +1,7 @@
 //! Merges one table of pages into a block, in the shortest way: what a kernel does when it has made pages alike again.
 //!
-//! It is for a table whose block joins no run and has no uniform neighbours, on CPUs that never abort, and while nobody has claimed,
-//! pinned or left anything. All else is left to the general way (`collapse.rs`), which is told if the table is not uniform.
+//! It is for a table whose block joins no run and has no uniform neighbours, on CPUs that never abort, and while nobody has claimed
+//! or left anything. All else is left to the general way (`collapse.rs`), which is told if the table is not uniform.
 
 use core::mem::ManuallyDrop;
 
@@ -33,8 +33,7 @@ pub(crate) fn merge_table<P: Platform>(state: &MapState, platform: &P, span: Spa
     // It stays empty, and as nobody else sees it, it takes no instruction.
     let (number, reserve) = (LockSet::number::<P>(span.first), ManuallyDrop::new(Reserve::new(platform)));
     let _held = platform.lock(number);
-    let is_free = !state.attention.is_needed() && !state.is_pinned_by(number);
-    if !is_free || !state.may_resize(platform) {
+    if state.attention.is_needed() || !state.may_resize(platform) {
         return Merged::Other;
     }
     let locked = &Locked::of_one(platform, state, number, &reserve);

@@ -5,7 +5,7 @@ use crate::live::locked::Locked;
 use crate::platform::Platform;
 use crate::read::Table;
 
-/// Returns the block that maps the same as a table whose first entry is this one, if its leaves are adjacent.
+/// Returns the block that maps the same as a table whose first entry is this one, if its leaves are adjacent and may merge.
 #[inline(always)]
 pub(crate) fn block_for(g: Geometry, table: &Table, first: Descriptor) -> Option<Descriptor> {
     let above = table.level.down(-1);
@@ -13,7 +13,7 @@ pub(crate) fn block_for(g: Geometry, table: &Table, first: Descriptor) -> Option
     let within = ((1 << (table.shift + g.index_bits())) - 1) & !(g.page_size() - 1);
     let is_first =
         first.is_valid() && first.is_leaf(g, table.level) && first.0 & within & Descriptor::ADDRESS == 0;
-    (is_first && g.makes_leaf(above)).then(|| first.parent(table.level))
+    (is_first && !first.stays_split() && g.makes_leaf(above)).then(|| first.parent(table.level))
 }
 
 /// Returns true if entries of a table differ from `first`, which is its first, and those that follow it by `step`, in the contiguous

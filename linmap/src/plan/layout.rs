@@ -48,7 +48,7 @@ impl fmt::Display for Rodata {
 pub enum Kind {
     /// RAM.
     Ram,
-    /// Memory that is mapped in pages from the start.
+    /// Memory that is mapped in pages, and stays so.
     CarveOut,
     /// The kernel's text and constants.
     Image,
@@ -146,7 +146,8 @@ impl<'a> Layout<'a> {
     ///
     /// - `ram`: the memory to map, without `no-map` ranges, in any order. Adjacent ranges are joined. Ends that are not
     ///   page-aligned move inward; [`unaligned_bytes`](Self::unaligned_bytes) returns the loss.
-    /// - `carve_outs`: ranges that are mapped in pages from the start. Ends move outward to page boundaries.
+    /// - `carve_outs`: ranges that are mapped in pages and stay so ([`Attributes::STAYS_SPLIT`]). Ends move outward to page
+    ///   boundaries.
     /// - `image`: the kernel's text and constants. They are mapped separately from the memory around them, so that they
     ///   can change without a split, and read-only unless `rodata` is off. May be empty.
     ///
@@ -416,17 +417,20 @@ impl<'a> Layout<'a> {
     }
 
     fn region(&self, range: Range<Pa>, kind: Kind, leaves: Leaves) -> Region {
+        let (oa, bytes) = (range.start, range.end.0 - range.start.0);
+        let va = Va(oa.0.wrapping_add(self.offset));
         let (of_ram, of_image) = self.memory_types;
         let (ram, image) = (Attributes::RAM.of_type(of_ram), Attributes::KERNEL_DATA.of_type(of_image));
         let (attributes, leaves) = match kind {
             Kind::Ram => (ram, leaves),
-            Kind::CarveOut => (ram, Leaves::Pages),
+            Kind::CarveOut => {
+                return Region { va, oa, bytes, attributes: ram, leaves: Leaves::Pages }.that_stays();
+            }
             Kind::Image if self.rodata == Rodata::Off => (image, Leaves::Largest),
             Kind::Data if self.data_alias != ImageAlias::ReadOnly => (image, Leaves::Largest),
             Kind::Image | Kind::Data => (image.union(Attributes::READ_ONLY), Leaves::Largest),
         };
-        let va = Va(range.start.0.wrapping_add(self.offset));
-        Region { va, oa: range.start, bytes: range.end.0 - range.start.0, attributes, leaves }
+        Region { va, oa, bytes, attributes, leaves }
     }
 }
 

@@ -85,6 +85,15 @@ impl Region {
         Self::new(Va(range.start.0), range.start, range.end.0.saturating_sub(range.start.0), attributes)
     }
 
+    /// Returns this region with leaves that stay pages if it is to be in pages.
+    pub(crate) const fn that_stays(self) -> Self {
+        let stays = match self.leaves {
+            Leaves::Pages => Attributes::STAYS_SPLIT,
+            Leaves::Largest => Attributes::empty(),
+        };
+        Self { attributes: self.attributes.union(stays), ..self }
+    }
+
     /// Returns the leaves of this region in address order, as runs of equal leaves.
     ///
     /// Addresses and length should be multiples of the page size. A region that does not start at a page has no leaves,

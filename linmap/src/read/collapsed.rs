@@ -3,7 +3,7 @@
 //! It goes through the tables once, and decides for each, when it has seen its last entry, what a collapse decides: one leaf
 //! or a hole in its place, or runs in it.
 
-use crate::format::{Descriptor, Entry, Geometry, Level, Pa, TableLimits, Va};
+use crate::format::{Attributes, Descriptor, Entry, Geometry, Level, Pa, TableLimits, Va};
 use crate::plan::Stats;
 use crate::read::count::translated;
 use crate::read::cursor::{Source, Visitor, visit_span};
@@ -13,8 +13,8 @@ use crate::read::table::Table;
 /// Counts the leaves and tables from `first` to `last`, both included, as they would be after
 /// [`collapse`](crate::AddressSpace::collapse) of all that the tables map there. The tables stay as they are.
 ///
-/// It is the most that a collapse reaches: pins, claims and pending invalidations are not in the tables. A table with
-/// restrictions is taken to stay.
+/// It is the most that a collapse reaches: claims and pending invalidations are not in the tables. A table with restrictions
+/// is taken to stay. A leaf that [stays split](crate::Attributes::STAYS_SPLIT) stays as it is.
 ///
 /// # Errors
 ///
@@ -70,7 +70,7 @@ impl Collapsed {
         if let Some(leaf) = leaf {
             seen.stats.add_leaves(level, leaf.contiguous, 1);
         }
-        let valid = leaf.filter(|leaf| leaf.valid);
+        let valid = leaf.filter(|leaf| leaf.valid && !leaf.attributes.contains(Attributes::STAYS_SPLIT));
         let step = if valid.is_some() { 1 << table.shift } else { 0 };
         let follows = |raw: Descriptor| raw.0.wrapping_add(step);
         let is_aligned = |bytes: u64| valid.is_some_and(|leaf| leaf.oa.0 & (bytes - 1) == 0);

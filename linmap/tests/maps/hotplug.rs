@@ -300,7 +300,8 @@ fn pinned_pages_do_not_merge() {
     for pinned in [false, true] {
         let map = Map::new(g, &vec![Pa(0)..Pa(2 * GB - (1 << 20))], Policy::Live);
         if pinned {
-            map.space.pin(&map.memory.platform(), map.va(GB), 1).expect("frames enough");
+            let last = map.va(2 * GB - (1 << 20) - g.page_size());
+            map.space.pin(&map.memory.platform(), last, 1).expect("frames enough");
         }
         map.add(&(Pa(2 * GB - (1 << 20))..Pa(2 * GB))).expect("frames enough");
         let entry = map.space.entry(&map.memory.platform(), map.va(2 * GB - (1 << 20))).expect("mapped");
@@ -342,7 +343,8 @@ fn what_is_beside_it_and_not_the_same_keeps_its_leaves() {
         }
         let map = Map::new(g, &Vec::from([Pa(0)..Pa(GB)]), Policy::Live);
         let (platform, pages) = (map.memory.platform(), run >> g.page_shift());
-        let special = Change::new(Attributes::SOFTWARE, Attributes::empty()).expect("a software bit");
+        let bit = Attributes::from_bits_retain(1 << 55);
+        let special = Change::new(bit, Attributes::empty()).expect("a software bit");
         map.space.split_to_pages(&platform, map.va(run), pages).expect("frames enough");
         // SAFETY: no CPU uses these tables.
         unsafe { map.space.protect(&platform, map.va(run), pages, special) }.expect("it is mapped");

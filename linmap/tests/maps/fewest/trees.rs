@@ -72,10 +72,12 @@ fn build_and_compare(machine: &Machine, g: Geometry, leaves: Leaves, rodata: Rod
 }
 
 impl Built<'_> {
-    /// The descriptor fields of memory of this kind: UXN, PXN, AF, SH inner, AP read-only, AttrIndx.
+    /// The descriptor fields of memory of this kind: UXN, PXN, AF, SH inner, AP read-only, AttrIndx; and of a carve-out the bit
+    /// of software by which it stays in pages.
     fn fields(&self, kind: Kind) -> u64 {
         let fields = match (kind, self.rodata) {
-            (Kind::Ram | Kind::Carved, _) => 0x0060_0000_0000_0704,
+            (Kind::Ram, _) => 0x0060_0000_0000_0704,
+            (Kind::Carved, _) => 0x0460_0000_0000_0704,
             (Kind::Image, Rodata::Off) => 0x0060_0000_0000_0700,
             (Kind::Image, _) => 0x0060_0000_0000_0780,
         };
@@ -114,7 +116,7 @@ impl Built<'_> {
         assert!(runs.iter().all(is_whole), "{:?}: a contiguous run is not whole: {runs:?}", self.g);
     }
 
-    /// The spans with their fields; a carve-out looks like the RAM around it.
+    /// The spans with their fields.
     fn expected(&self) -> Vec<(std::ops::Range<u64>, u64)> {
         let mut expected: Vec<(std::ops::Range<u64>, u64)> = Vec::new();
         for Span { at, kind } in &self.map.spans {
