@@ -30,7 +30,7 @@ impl LockSet {
         if last - first >= locks - 1 {
             return Self(u64::MAX >> (64 - locks));
         }
-        let run = (2 << (last - first)) - 1;
+        let run = u64::MAX >> (63 - (last - first));
         let at = first & (locks - 1);
         // Those beyond the last lock start again with the first.
         let wide = (run as u128) << at;
@@ -94,5 +94,54 @@ impl LockSet {
             left &= left.checked_sub(1)?;
             Some(number)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::platform::host::Threads;
+    use test_support::prelude::*;
+
+    /// Compares the locks of a number of gigabytes with those that a loop finds.
+    fn compare<const LOCKS: usize>(first: u64, gigabytes: u64) {
+        let expected = (first..first + gigabytes.min(64)).fold(0, |set, n| set | 1 << (n % LOCKS as u64));
+        // The last address is the first or the last one of its gigabyte.
+        for within in [0, (1 << GIGABYTE) - 1] {
+            let last = ((first + (gigabytes - 1)) << GIGABYTE) + within;
+            let span = Span { first: first << GIGABYTE, last };
+            let found = LockSet::of::<Threads<LOCKS>>(span);
+            assert_eq!(found, LockSet(expected), "{gigabytes} from {first} on, {LOCKS} locks");
+            let numbers = (0..LOCKS).filter(|number| expected >> number & 1 == 1);
+            assert!(found.numbers().eq(numbers));
+        }
+    }
+
+    /// Compares them for each number of locks.
+    fn compare_all(first: u64, gigabytes: u64) {
+        compare::<1>(first, gigabytes);
+        compare::<2>(first, gigabytes);
+        compare::<4>(first, gigabytes);
+        compare::<8>(first, gigabytes);
+        compare::<16>(first, gigabytes);
+        compare::<32>(first, gigabytes);
+        compare::<64>(first, gigabytes);
+    }
+
+    #[test]
+    fn a_span_has_the_locks_of_all_its_gigabytes() {
+        for first in 0..64 {
+            (1..=130).for_each(|gigabytes| compare_all(first, gigabytes));
+        }
+        // All that there is.
+        compare_all(0, 1 << 34);
+        compare_all((1 << 34) - 64, 64);
+    }
+
+    proptest! {
+        #[test]
+        fn wherever_it_is(first in 0u64..1 << 34, length: u64, bits in 0u32..35) {
+            compare_all(first, 1 + length % ((1 << 34) - first).min(1u64 << bits));
+        }
     }
 }
