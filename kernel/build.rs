@@ -7,7 +7,7 @@ fn main() {
     if target.starts_with("aarch64") {
         let here = std::env::var("CARGO_MANIFEST_DIR").unwrap_or_default();
         let fixed = |size: &u32| std::env::var_os(format!("CARGO_FEATURE_FIXED_{size}K")).is_some();
-        let max_page = [4, 16, 64].into_iter().find(fixed).unwrap_or(64) << 10;
+        let max_page = [4, 16, 64].into_iter().find(fixed).unwrap_or(64) << 10u32;
         println!("cargo::rustc-link-arg-bins=--defsym=MAX_PAGE={max_page}");
         println!("cargo::rustc-link-arg-bins=-T{here}/image.ld");
         // Generic functions that differ in their types alone are one: the compiler merges only those that call the same.

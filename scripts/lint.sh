@@ -9,6 +9,11 @@ if git grep -n 'use proptest::prelude' -- '*.rs' ':!test-support'; then
     echo "$0: use 'test_support::prelude' instead, which prints seeds and repeats them" >&2
     exit 1
 fi
+# `1 << n` may be 32 bits wide where 64 are meant, unless literals without a type are refused. Tests may have them.
+if git ls-files '*/src/lib.rs' '*/src/main.rs' ':!faults/library' | xargs grep -L clippy::default_numeric_fallback | grep .; then
+    echo "$0: deny 'clippy::default_numeric_fallback' in these, as the other crates do" >&2
+    exit 1
+fi
 cargo clippy --all-targets --features linmap-model/cli -- -D warnings
 cargo clippy -p kernel --lib --tests -- -D warnings
 # Not in a plain build: tests that boot images, and the book as HTML.

@@ -92,7 +92,7 @@ fn seconds(first: impl Fn() + Sync, second: impl Fn() + Sync) -> Option<f64> {
         let start = Instant::now();
         timed(&mut cpu, work);
         let end = Instant::now();
-        let present = cpu as f64 / 1e9 >= PRESENT * end.duration_since(start).as_secs_f64();
+        let present = cpu as f64 / 1e9f64 >= PRESENT * end.duration_since(start).as_secs_f64();
         present.then_some((start, end))
     };
     let [one, other] = thread::scope(|scope| {
@@ -120,7 +120,7 @@ fn share<const LOCKS: usize>(pages: u64) -> (Samples, Samples, usize) {
         let apart = apart();
         if let (Some(together), Some(apart)) = (before.unwrap_or_else(together), apart) {
             shares.push(apart / together);
-            times.push(apart * 1e9 / CALLS as f64);
+            times.push(apart * 1e9f64 / CALLS as f64);
         }
     }
     let rounds = shares.len();

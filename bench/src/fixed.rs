@@ -44,7 +44,7 @@ pub(crate) fn choosing(to: &mut Document) -> io::Result<()> {
         let mut chosen = Worker::start(&one_for_all, size)?;
         for (number, (name, ..)) in OPERATIONS.iter().enumerate() {
             let (time, ratios) = turns(&mut chosen, &mut fixed, number)?;
-            let us = format!("{:.1}", time.median() / 1e3);
+            let us = format!("{:.1}", time.median() / 1e3f64);
             rows.push(vec![format!("{}, {name}", size.to_uppercase()), us, ratios.to_string()]);
         }
         fixed.end()?;

@@ -3,6 +3,7 @@
 //!
 //! Without a name all parts run and write docs/benchmarks, with plots. On the host the subjects of a comparison are
 //! measured in turns and reported as ratios with their spread, so no number needs a quiet machine.
+#![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 mod callers;
 mod clock;

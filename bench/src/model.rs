@@ -147,7 +147,7 @@ impl Map {
         let read_only = new & Attributes::READ_ONLY.bits() != 0;
         let bytes = if page.is_some() { PAGE } else { BLOCK };
         let offset = block * BLOCK + page.unwrap_or(0) * PAGE;
-        let operand = (self.base + offset) >> 12 & ((1 << 44) - 1);
+        let operand = (self.base + offset) >> 12u32 & ((1 << 44u32) - 1);
         let change = self.change(offset, bytes, read_only);
         self.steps(&[
             Event::Begin { cpu: 0, root: TABLES, name: "protect".into(), changes: vec![change] },

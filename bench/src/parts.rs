@@ -113,11 +113,11 @@ pub(crate) fn look_ups(to: &mut Document) -> io::Result<()> {
 /// Measures the speed of the model.
 pub(crate) fn judging(to: &mut Document) -> io::Result<()> {
     let (sequences, events, seconds) = model::speed();
-    let a_minute = sequences as f64 / seconds * 60.0;
+    let a_minute = sequences as f64 / seconds * 60.0f64;
     to.add("## The model\n");
     to.add(&format!(
         "It judges {:.2} million events a second,\n{a_minute:.0} random small sequences a minute ({:.0} events each), on one core.",
-        events as f64 / seconds / 1e6,
+        events as f64 / seconds / 1e6f64,
         events as f64 / sequences as f64
     ));
     Ok(())
@@ -147,10 +147,10 @@ fn section(to: &mut Document, title: &str, rows: &[Row]) {
 
 fn cells(row: &Row) -> Vec<String> {
     let page = row.case.plan.geometry.page_size();
-    let larger = if page == 4096 { String::new() } else { format!(", {}K pages", page >> 10) };
+    let larger = if page == 4096 { String::new() } else { format!(", {}K pages", page >> 10u32) };
     let mut cells = vec![
         format!("{} GiB{larger}", row.case.plan.bytes / GIB),
-        format!("{}", (row.case.tables() as u64 * page) >> 10),
+        format!("{}", (row.case.tables() as u64 * page) >> 10u32),
         row.memset.times(1e-3).to_string(),
         row.to_ideal.to_string(),
     ];

@@ -16,7 +16,7 @@ pub(crate) fn lines(title: &str, (x, y): (&str, &str), series: &[(String, Vec<(f
         points: points.clone(),
     });
     let (title, subtitle) = (title.to_owned(), String::new());
-    let plot = Lines { title, subtitle, x: axis(x, 2.0), y: axis(y, 10.0), lines: lines.collect() };
+    let plot = Lines { title, subtitle, x: axis(x, 2.0f64), y: axis(y, 10.0f64), lines: lines.collect() };
     plot.render().expect("a page with room for its plot")
 }
 

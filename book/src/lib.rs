@@ -2,6 +2,7 @@
 //!
 //! [`check()`] follows every link in them, without a network. The binary builds the book. The Rust in the chapters is
 //! compiled and run by `cargo test --doc -p book`.
+#![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 mod check;
 mod document;

@@ -4,6 +4,7 @@
 //! book check            all links in all documents
 //! book build FOLDER     the book, as pages for a browser (feature `html`)
 //! ```
+#![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 #[cfg(feature = "html")]
 mod html;

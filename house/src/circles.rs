@@ -26,7 +26,8 @@ pub fn circles(arrows: &[Arrow]) -> Vec<Vec<PathBuf>> {
 pub fn shortest<'a>(arrows: &'a [Arrow], knot: &[PathBuf]) -> Vec<&'a Arrow> {
     let graph = graph(arrows);
     let back = |arrow: &'a Arrow| {
-        let (length, path) = astar(&graph, arrow.to.as_path(), |file| file == arrow.from, |_| 1, |_| 0)?;
+        let (length, path) =
+            astar(&graph, arrow.to.as_path(), |file| file == arrow.from, |_| 1i32, |_| 0i32)?;
         Some((length, arrow, path))
     };
     let inside = arrows.iter().filter(|arrow| knot.contains(&arrow.from) && knot.contains(&arrow.to));

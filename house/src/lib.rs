@@ -17,6 +17,7 @@
 //!
 //! A crate gives its rooms an order by a table like this one, headed `room`, in the first comment of its root.
 //! A room is a module with all that is below it, and uses only those above it in the table.
+#![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 mod arrows;
 mod circles;

@@ -6,6 +6,7 @@
 //! house arrows [CRATE...]    prints which file uses which
 //! house figures [CRATE...]   prints sizes, arrows and circles
 //! ```
+#![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 use std::fmt::Display;
 use std::io::{self, Write};

@@ -234,9 +234,9 @@ fn reservation(text: &str) -> Option<Reservation> {
 
 /// Reads a number of bytes, decimal or with 0x, and perhaps a unit.
 fn bytes(text: &str) -> Option<u64> {
-    let units = [(['k', 'K'], 10), (['m', 'M'], 20), (['g', 'G'], 30), (['t', 'T'], 40)];
+    let units = [(['k', 'K'], 10i32), (['m', 'M'], 20i32), (['g', 'G'], 30i32), (['t', 'T'], 40i32)];
     let with_unit = units.iter().find_map(|(unit, shift)| Some((text.strip_suffix(unit)?, *shift)));
-    let (digits, shift) = with_unit.unwrap_or((text, 0));
+    let (digits, shift) = with_unit.unwrap_or((text, 0i32));
     let number = match digits.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16),
         None => digits.parse(),

@@ -124,7 +124,7 @@ fn listed(node: FdtNode<'_>, cell_bytes: usize) -> Result<Listed, CpuDefect> {
     if bytes.is_empty() || bytes.len() > 8 || bytes.len() != cell_bytes {
         return Err(CpuDefect::Reg { bytes: bytes.len(), cell_bytes });
     }
-    let mpidr = bytes.iter().fold(0, |n, b| n << 8 | u64::from(*b));
+    let mpidr = bytes.iter().fold(0, |n, b| n << 8u32 | u64::from(*b));
     Ok(Listed { mpidr, start: start(node) })
 }
 

@@ -84,7 +84,7 @@ pub(crate) fn each_reg(
 /// Reads a big-endian number; none if it has more than 64 bits.
 pub(crate) fn number(bytes: &[u8]) -> Option<u64> {
     let (high, low) = bytes.split_at(bytes.len().saturating_sub(8));
-    high.iter().all(|b| *b == 0).then(|| low.iter().fold(0, |n, b| n << 8 | u64::from(*b)))
+    high.iter().all(|b| *b == 0).then(|| low.iter().fold(0, |n, b| n << 8u32 | u64::from(*b)))
 }
 
 #[cfg(test)]

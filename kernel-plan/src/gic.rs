@@ -169,7 +169,7 @@ fn value(node: FdtNode<'_>, name: &str) -> Option<u64> {
 /// Returns the virtual addresses for a range of registers, from `next` on: congruent to the physical ones, so that
 /// large leaves and contiguous runs can map them at any page size.
 pub fn place(next: u64, range: &Range<Pa>) -> Range<u64> {
-    let align = if bytes(range) < 2 << 20 { 64 << 10 } else { 2 << 20 };
+    let align = if bytes(range) < 2 << 20u32 { 64 << 10u32 } else { 2 << 20u32 };
     let start = next.next_multiple_of(align) + range.start.0 % align;
     start..start + bytes(range)
 }

@@ -18,6 +18,7 @@
 //! - [`scratch`], [`plan`]: memory, by its use.
 //! - [`uart`]: the console.
 #![no_std]
+#![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 #[cfg(test)]
 extern crate std;

@@ -103,11 +103,11 @@ impl Work {
     /// Returns the steps of one CPU in one turn.
     const fn steps(self, effort: Effort) -> u64 {
         let (quick, full) = match self {
-            Self::Loads => (8192, 2 << 20),
-            Self::PageReads => (256, 64 << 10),
-            Self::Copy => (128, 128 << 10),
-            Self::Cipher => (16, 16 << 10),
-            Self::Hash => (2048, 1 << 20),
+            Self::Loads => (8192, 2 << 20u32),
+            Self::PageReads => (256, 64 << 10u32),
+            Self::Copy => (128, 128 << 10u32),
+            Self::Cipher => (16, 16 << 10u32),
+            Self::Hash => (2048, 1 << 20u32),
         };
         if matches!(effort, Effort::Quick) { quick } else { full }
     }

@@ -335,7 +335,7 @@ fn crash_kernel(
     (reached, free): (&Ranges, &Ranges),
     note: &mut dyn FnMut(Note<'_>),
 ) -> Option<Range<Pa>> {
-    let align = given.geometry.page_size().max(2 << 20);
+    let align = given.geometry.page_size().max(2 << 20u32);
     let mut blocks = free.clone();
     blocks.keep_whole(align);
     let roomiest = blocks.longest();

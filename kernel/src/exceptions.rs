@@ -56,7 +56,7 @@ impl ReadTables for Tables {
 /// Prints the descriptor of each level for an address of the upper half.
 fn print_walk(va: Va) {
     let Some(tables) = TABLES.try_lock().and_then(|tables| *tables) else { return };
-    if va.0 >> 63 == 0 {
+    if va.0 >> 63u32 == 0 {
         return say!("  the lower half is empty");
     }
     let g = tables.geometry;
@@ -129,7 +129,7 @@ const fn is_address_fault(esr: u64) -> bool {
 
 /// Returns the syndrome in words (Arm ARM D24.2, ESR_EL1).
 fn syndrome(esr: u64) -> &'static str {
-    let is_write = esr & 1 << 6 != 0;
+    let is_write = esr & 1 << 6u32 != 0;
     match (esr >> 26 & 0x3f, Fault::of(esr), is_write) {
         (0x25, Fault::Translation(_), false) => "data abort: read of an address that is not mapped",
         (0x25, Fault::Translation(_), true) => "data abort: write to an address that is not mapped",

@@ -3,6 +3,7 @@
 //!
 //! Decisions before the linear map exists are in the crate `kernel-plan`.
 #![no_std]
+#![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 #[cfg(test)]
 extern crate std;

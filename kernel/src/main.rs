@@ -22,6 +22,7 @@
 //! - this file: the sequence of a boot.
 #![no_std]
 #![no_main]
+#![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 mod area;
 mod boot;

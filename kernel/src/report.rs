@@ -104,8 +104,8 @@ pub(crate) fn banner(system: &System<'_>) {
     let (set_aside, returned) = storage(system);
     say!(
         "  storage    {}K for tables set aside in the image, {}K given back",
-        set_aside >> 10,
-        returned >> 10
+        set_aside >> 10u32,
+        returned >> 10u32
     );
     say!("");
 }

@@ -9,8 +9,8 @@ pub const fn affinity(mpidr: u64) -> u32 {
 /// 16 that the range selector names.
 pub const fn sgi1r(mpidr: u64, intid: u32) -> u64 {
     let [aff0, aff1, aff2, _] = affinity(mpidr).to_le_bytes();
-    let (aff0, aff1, aff2, aff3) = (aff0 as u64, aff1 as u64, aff2 as u64, mpidr >> 32 & 0xff);
-    let (range, target) = (aff0 >> 4, 1 << (aff0 & 15));
+    let (aff0, aff1, aff2, aff3) = (aff0 as u64, aff1 as u64, aff2 as u64, mpidr >> 32u32 & 0xff);
+    let (range, target) = (aff0 >> 4u32, 1 << (aff0 & 15));
     aff3 << 48 | range << 44 | aff2 << 32 | (intid as u64 & 15) << 24 | aff1 << 16 | target
 }
 

@@ -6,7 +6,7 @@ use linmap::{Features, Geometry, HardwareUpdates, MemoryType, OaFormat, Pa, Regi
 
 /// Returns TCR_EL1 of the CPU that runs this, with the physical address size of another one, and what its walkers write.
 pub(crate) fn tcr_for(geometry: Geometry, cpu: &Features) -> u64 {
-    let own = 7 << 32 | HardwareUpdates::Tables.tcr();
+    let own = 7 << 32u32 | HardwareUpdates::Tables.tcr();
     TCR_EL1.get() & !own | Registers::ips(choice::pa_bits(cpu, geometry)) | updates(cpu)
 }
 

@@ -36,7 +36,7 @@ pub(crate) trait Errno {
 
 /// Returns 0 or a negative error.
 pub(crate) fn answer<E: Errno>(result: Result<(), E>) -> i32 {
-    result.map_or_else(|error| -error.errno(), |()| 0)
+    result.map_or_else(|error| -error.errno(), |()| 0i32)
 }
 
 /// An argument that is refused before the library sees it.

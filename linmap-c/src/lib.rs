@@ -15,6 +15,7 @@
 //! | `create`, `change`, `hotplug`, `cpu` | the functions that the kernel calls |
 //! | `panic` | where a panic of the library goes |
 #![no_std]
+#![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 mod callbacks;
 mod change;

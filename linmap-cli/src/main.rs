@@ -7,6 +7,7 @@
 //! - `source`: reads page tables.  `map`: page tables as the commands see them.  `linux`: facts about Linux.
 //! - `table`: tables for people.  `progress`: the line on a terminal for what takes longer than a second.
 //! - `size`, `printable`: numbers and untrusted text in a form fit for people.  `whole_file`: files that are replaced.
+#![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 mod arguments;
 mod choices;

@@ -135,9 +135,9 @@ impl Cached {
     pub(crate) fn describe(&self) -> String {
         let size = 1u64 << self.shift;
         let (count, unit) = match size {
-            s if s >= 1 << 30 => (s >> 30, "G"),
-            s if s >= 1 << 20 => (s >> 20, "M"),
-            s => (s >> 10, "K"),
+            s if s >= 1 << 30u32 => (s >> 30u32, "G"),
+            s if s >= 1 << 20u32 => (s >> 20u32, "M"),
+            s => (s >> 10u32, "K"),
         };
         let run = if self.contiguous { format!(" run of {}", self.members) } else { String::new() };
         let a = self.attributes;

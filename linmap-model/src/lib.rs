@@ -93,6 +93,7 @@
 //! not (D8.17.2, IHYQMB: table descriptors conflict likewise); `linmap::Descriptor::transition` asks for
 //! break-before-make there, to be on the safe side. A change of the output address always needs break-before-make, even
 //! where D8.17.1 RWHZWS permits it because both pages are read-only and have the same contents.
+#![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 mod asid;
 mod cache_lines;

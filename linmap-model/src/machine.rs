@@ -285,7 +285,7 @@ impl Machine {
     /// The CPUs that use tables in the upper half, and the values of their TTBR1.
     pub(crate) fn users_of_upper_half(&self) -> Vec<(CpuId, u64)> {
         let loaded = self.cpus.iter().enumerate().filter_map(|(n, c)| Some((n as CpuId, c.ttbr[1]?)));
-        loaded.map(|(n, t)| (n, (t.root & ((1 << 48) - 1)) | (t.root >> 48) << 2)).collect()
+        loaded.map(|(n, t)| (n, (t.root & ((1 << 48u32) - 1)) | (t.root >> 48u32) << 2u32)).collect()
     }
 
     /// Takes a step. After a breach the machine stays where it is: every step returns that breach.
@@ -458,6 +458,6 @@ fn lowest(cpus: u8) -> CpuId {
 
 /// The CPUs of some bits, in words.
 fn named(cpus: u8) -> String {
-    let names: Vec<_> = (0..8).filter(|n| cpus & 1 << n != 0).map(|n| n.to_string()).collect();
+    let names: Vec<_> = (0i32..8i32).filter(|n| cpus & 1 << n != 0).map(|n| n.to_string()).collect();
     format!("cpu {}", names.join(", "))
 }

@@ -1,4 +1,5 @@
 //! `linmap-model`: judges a saved log of page-table events, and writes it for other judges.
+#![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Write};

@@ -179,7 +179,7 @@ impl Setup {
         if self.cores.is_empty() || self.cores.len() > 8 {
             return Err(format!("{} CPUs: there are 1 to 8", self.cores.len()));
         }
-        if self.tables > 1 << 24 {
+        if self.tables > 1 << 24u32 {
             return Err(format!("{} table pages: at most {}", self.tables, 1 << 24));
         }
         if !self.tables_at.is_multiple_of(page) || end.is_none_or(|e| e > 1 << self.geometry.oa_bits()) {

@@ -74,7 +74,7 @@ pub(crate) const fn type_changes(changed: Attributes) -> bool {
 /// Describes the permissions and the memory type of a leaf.
 pub(crate) fn describe(attributes: Attributes) -> String {
     let may = |bit: u32, what: &'static str| if attributes.bits() >> bit & 1 == 1 { what } else { "" };
-    let execute = if attributes.bits() >> 53 & 0b11 == 0 { ", executable" } else { "" };
-    let memory = attributes.bits() >> 2 & 0b1111;
+    let execute = if attributes.bits() >> 53u32 & 0b11 == 0 { ", executable" } else { "" };
+    let memory = attributes.bits() >> 2u32 & 0b1111;
     format!("{}{}{execute}, memory {memory:#06b}, stage 2", may(6, "readable"), may(7, ", writable"))
 }

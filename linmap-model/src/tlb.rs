@@ -187,7 +187,7 @@ impl Tlb {
     ) -> Result<Invalidation, String> {
         let Form { what, whose, by_asid, last_level, nxs, .. } = self.form();
         // Without E2H the regime of EL2 has no ASID, and the field is zero.
-        let asid = (by_asid && (whose != Whose::E2 || context.e2h)).then_some((operand >> 48) as u16);
+        let asid = (by_asid && (whose != Whose::E2 || context.e2h)).then_some((operand >> 48u32) as u16);
         let all = Invalidation {
             target: target(whose, context),
             addresses: None,
@@ -199,7 +199,7 @@ impl Tlb {
             range: what == What::Range,
             nxs,
         };
-        let above = operand >> 48;
+        let above = operand >> 48u32;
         if above != 0 && asid.is_none() {
             return Err(format!("bits 63:48 are {above:#x} and must be zero: {self} takes no ASID"));
         }
@@ -249,7 +249,7 @@ const fn extended(va: u64) -> u64 {
 
 /// The level that a four-bit TTL names, and whether it is of another granule (table D8-123).
 const fn page_hint(hint: u64, g: Geometry) -> (Option<i8>, bool) {
-    let (granule, level) = (hint >> 2, (hint & 3) as i8);
+    let (granule, level) = (hint >> 2u32, (hint & 3) as i8);
     let ours = match g.granule() {
         Granule::K4 => 1,
         Granule::K16 => 2,
@@ -272,17 +272,17 @@ fn decode_range(operand: u64, g: Geometry, ttl: bool, all: Invalidation) -> Resu
         return Err(format!("bits 38:37 are {hint} and must be zero without FEAT_TTL"));
     }
     let (ours, shift) = match g.granule() {
-        Granule::K4 => (1, 12),
-        Granule::K16 => (2, 14),
-        Granule::K64 => (3, 16),
+        Granule::K4 => (1, 12i32),
+        Granule::K16 => (2, 14i32),
+        Granule::K64 => (3, 16i32),
     };
     let lpa2 = matches!(g.oa_format(), OaFormat::Lpa2);
-    let base = operand & ((1 << 37) - 1);
+    let base = operand & ((1 << 37u32) - 1);
     // BaseADDR[48:12], [50:14] or, with DS=1 and for 64K, [52:16] (RQNPXY and what follows it).
-    let shift = if lpa2 { 16 } else { shift };
+    let shift = if lpa2 { 16i32 } else { shift };
     let from = match all.target {
         Target::Stage2(_) => base << shift,
-        _ => ((base << (64 - 37)) as i64 >> (64 - 37 - shift)) as u64,
+        _ => ((base << (64i32 - 37i32)) as i64 >> (64i32 - 37i32 - shift)) as u64,
     };
     // Without a hint a range may start anywhere, with DS=1 as well: the first bullet of ITYBWT says otherwise for 4K,
     // but not the description of any of the instructions (C5.5), nor their pseudocode (J1.1.3.451 TLBIRange).

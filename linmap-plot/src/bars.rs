@@ -51,7 +51,7 @@ impl Spread {
 
     /// Returns the heights to draw: values outside 1e-15 to 1e21 have none.
     fn drawn(self) -> Self {
-        let height = |value: f64| if DRAWN.contains(&value) { value } else { 0.0 };
+        let height = |value: f64| if DRAWN.contains(&value) { value } else { 0.0f64 };
         Self { mean: height(self.mean), least: height(self.least), most: height(self.most) }
     }
 }
@@ -67,12 +67,12 @@ impl Bars {
         let legend: Vec<_> = named.map(|(number, name)| (name.as_str(), number, false)).collect();
         page((&self.title, &self.subtitle), &legend, |root, area| {
             let mut chart = ChartBuilder::on(area)
-                .margin_left(14)
-                .margin_right(24)
-                .margin_top(16)
-                .x_label_area_size(52)
-                .y_label_area_size(78)
-                .build_cartesian_2d(0.0..self.groups.len().max(1) as f64, 0.0..self.top())?;
+                .margin_left(14i32)
+                .margin_right(24i32)
+                .margin_top(16i32)
+                .x_label_area_size(52i32)
+                .y_label_area_size(78i32)
+                .build_cartesian_2d(0.0f64..self.groups.len().max(1) as f64, 0.0f64..self.top())?;
             chart
                 .configure_mesh()
                 .disable_x_mesh()
@@ -83,28 +83,31 @@ impl Bars {
                 .y_desc(self.y.clone())
                 .draw()?;
             let plot = chart.plotting_area();
-            let width = 0.8 / self.series.len().max(1) as f64;
+            let width = 0.8f64 / self.series.len().max(1) as f64;
             for (number, group) in self.groups.iter().enumerate() {
                 for (series, value) in group.values.iter().map(|value| value.drawn()).enumerate() {
-                    let left = number as f64 + 0.1 + series as f64 * width;
-                    let (right, middle) = (left + width * 0.9, left + width * 0.45);
-                    plot.draw(&Rectangle::new([(left, 0.0), (right, value.mean)], color(series).filled()))?;
+                    let left = number as f64 + 0.1f64 + series as f64 * width;
+                    let (right, middle) = (left + width * 0.9f64, left + width * 0.45f64);
+                    plot.draw(&Rectangle::new(
+                        [(left, 0.0f64), (right, value.mean)],
+                        color(series).filled(),
+                    ))?;
                     plot.draw(&PathElement::new([(middle, value.least), (middle, value.most)], BLACK))?;
                     let (x, y) = plot.map_coordinate(&(middle, value.most.max(value.mean)));
-                    root.draw(&Text::new(short(value.mean), (x, y - 8), text(10, HPos::Center)))?;
+                    root.draw(&Text::new(short(value.mean), (x, y - 8i32), text(10, HPos::Center)))?;
                 }
                 // More than three names are written in two rows.
-                let (x, y) = plot.map_coordinate(&(number as f64 + 0.5, 0.0));
-                let row = y + 14 + if self.groups.len() > 3 { number as i32 % 2 * 16 } else { 0 };
+                let (x, y) = plot.map_coordinate(&(number as f64 + 0.5f64, 0.0f64));
+                let row = y + 14i32 + if self.groups.len() > 3 { number as i32 % 2i32 * 16i32 } else { 0i32 };
                 root.draw(&Text::new(group.name.clone(), (x, row), text(12, HPos::Center)))?;
             }
             if let Some((name, value)) = &self.limit {
                 let value = Spread::of(*value).drawn().mean;
-                let ends = [(0.0, value), (self.groups.len().max(1) as f64, value)];
+                let ends = [(0.0f64, value), (self.groups.len().max(1) as f64, value)];
                 chart.draw_series(DashedLineSeries::new(ends, DASH.0, DASH.1, BLACK.stroke_width(1)))?;
                 let (x, y) = chart.plotting_area().map_coordinate(&ends[1]);
                 let label = format!("{name}: {}", short(value));
-                root.draw(&Text::new(label, (x, y - 8), text(12, HPos::Right)))?;
+                root.draw(&Text::new(label, (x, y - 8i32), text(12, HPos::Right)))?;
             }
             Ok(())
         })

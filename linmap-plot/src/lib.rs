@@ -20,6 +20,7 @@
 //! assert!(plot.render()?.starts_with("<svg "));
 //! # Ok::<(), linmap_plot::PlotError>(())
 //! ```
+#![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 mod bars;
 mod lines;
@@ -37,12 +38,12 @@ pub use strips::{Class, Piece, Strip, Strips};
 /// assert_eq!([0.25, 12.34, 28e6].map(linmap_plot::short), ["0.25", "12.3", "28 M"]);
 /// ```
 pub fn short(value: f64) -> String {
-    let units = [(1e12, " T"), (1e9, " G"), (1e6, " M"), (1e3, " k")];
-    let (scale, unit) = units.into_iter().find(|(scale, _)| value >= *scale).unwrap_or((1.0, ""));
+    let units = [(1e12f64, " T"), (1e9f64, " G"), (1e6f64, " M"), (1e3f64, " k")];
+    let (scale, unit) = units.into_iter().find(|(scale, _)| value >= *scale).unwrap_or((1.0f64, ""));
     let digits = match value / scale {
-        v if v >= 100.0 || v == 0.0 => 0,
-        v if v >= 10.0 => 1,
-        v if v >= 1.0 => 2,
+        v if v >= 100.0f64 || v == 0.0f64 => 0,
+        v if v >= 10.0f64 => 1,
+        v if v >= 1.0f64 => 2,
         _ => 4,
     };
     let text = format!("{:.digits$}", value / scale);

@@ -54,10 +54,10 @@ impl Lines {
             let x = powers(points().map(|point| point.0), self.x.base);
             let y = powers(points().map(|point| point.1), self.y.base);
             let mut chart = ChartBuilder::on(area)
-                .margin_left(14)
-                .margin_right(24)
-                .x_label_area_size(44)
-                .y_label_area_size(78)
+                .margin_left(14i32)
+                .margin_right(24i32)
+                .x_label_area_size(44i32)
+                .y_label_area_size(78i32)
                 .build_cartesian_2d(
                     (x.0..x.1).log_scale().base(self.x.base),
                     (y.0..y.1).log_scale().base(self.y.base),
@@ -82,7 +82,7 @@ impl Lines {
                     } else {
                         chart.draw_series(LineSeries::new(joined, style))?;
                     }
-                    chart.draw_series(part.iter().map(|at| Circle::new(*at, 3, style.filled())))?;
+                    chart.draw_series(part.iter().map(|at| Circle::new(*at, 3i32, style.filled())))?;
                 }
             }
             Ok(())

@@ -25,7 +25,7 @@ pub(crate) const GRID: RGBColor = RGBColor(0xe4, 0xe4, 0xe4);
 pub(crate) const DASH: (i32, i32) = (7, 4);
 
 /// The values that can be drawn. Beyond, `plotters` draws no ticks.
-pub(crate) const DRAWN: std::ops::RangeInclusive<f64> = 1e-15..=1e21;
+pub(crate) const DRAWN: std::ops::RangeInclusive<f64> = 1e-15f64..=1e21f64;
 
 /// The reason why a plot cannot be drawn.
 #[derive(Debug)]
@@ -67,20 +67,20 @@ pub(crate) fn page(
     {
         let root = SVGBackend::with_string(&mut svg, (WIDTH, HEIGHT)).into_drawing_area();
         root.fill(&WHITE)?;
-        root.draw(&Text::new(title.to_owned(), (16, 20), text(17, HPos::Left)))?;
-        root.draw(&Text::new(subtitle.to_owned(), (16, 42), text(12, HPos::Left)))?;
+        root.draw(&Text::new(title.to_owned(), (16i32, 20i32), text(17, HPos::Left)))?;
+        root.draw(&Text::new(subtitle.to_owned(), (16i32, 42i32), text(12, HPos::Left)))?;
         let (left, _) = root.split_horizontally(WIDTH as i32 - LEGEND);
         let (_, area) = left.split_vertically(TITLE);
         plot(&root, &area)?;
         for (row, (name, series, dashed)) in legend.iter().enumerate() {
-            let (x, y) = (WIDTH as i32 - LEGEND + 12, TITLE + 14 + row as i32 * ROW);
-            let (ends, style) = ([(x, y), (x + 26, y)], color(*series).stroke_width(3));
+            let (x, y) = (WIDTH as i32 - LEGEND + 12i32, TITLE + 14i32 + row as i32 * ROW);
+            let (ends, style) = ([(x, y), (x + 26i32, y)], color(*series).stroke_width(3));
             if *dashed {
                 root.draw(&DashedPathElement::new(ends, DASH.0, DASH.1, style))?;
             } else {
                 root.draw(&PathElement::new(ends, style))?;
             }
-            root.draw(&Text::new((*name).to_owned(), (x + 34, y), text(12, HPos::Left)))?;
+            root.draw(&Text::new((*name).to_owned(), (x + 34i32, y), text(12, HPos::Left)))?;
         }
         root.present()?;
     }

@@ -82,10 +82,10 @@ impl Strips {
         let width = LEFT + STRIP + RIGHT;
         let letters = self.classes.iter().map(|class| class.name.chars().count()).max().unwrap_or(0);
         let entry = (COLOR + letters as f64 * LETTER).max(ENTRY);
-        let columns = ((width - 16.0) / entry) as usize;
+        let columns = ((width - 16.0f64) / entry) as usize;
         let legend_rows = self.classes.len().div_ceil(columns.max(1));
         let top = LEGEND + legend_rows as f64 * ROW;
-        let height = top + self.strips.len() as f64 * PITCH + 12.0;
+        let height = top + self.strips.len() as f64 * PITCH + 12.0f64;
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
              height=\"{height}\" font-family=\"sans-serif\" font-size=\"11\">\n<style>"
@@ -94,15 +94,15 @@ impl Strips {
             let _ = write!(svg, ".{prefix}{number}{{fill:#{:06x}}}", class.color & 0xff_ffff);
         }
         svg += "g:hover rect{opacity:.7}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n";
-        text(&mut svg, (16.0, TITLE), "font-size=\"17\"", &self.title);
-        text(&mut svg, (16.0, SUBTITLE), "font-size=\"12\"", &self.subtitle);
+        text(&mut svg, (16.0f64, TITLE), "font-size=\"17\"", &self.title);
+        text(&mut svg, (16.0f64, SUBTITLE), "font-size=\"12\"", &self.subtitle);
         for (number, class) in self.classes.iter().enumerate() {
             let (column, row) = (number % columns.max(1), number / columns.max(1));
-            let (x, y) = (16.0 + column as f64 * entry, LEGEND + row as f64 * ROW);
+            let (x, y) = (16.0f64 + column as f64 * entry, LEGEND + row as f64 * ROW);
             let _ = writeln!(
                 svg,
                 "<rect class=\"{prefix}{number}\" x=\"{x}\" y=\"{}\" width=\"12\" height=\"12\"/>",
-                y - 10.0
+                y - 10.0f64
             );
             text(&mut svg, (x + COLOR, y), "", &class.name);
         }
@@ -116,13 +116,13 @@ impl Strips {
 /// Draws one strip, whose upper edge is at `y`.
 fn draw(svg: &mut String, prefix: &str, strip: &Strip, y: f64) {
     if strip.gap {
-        let (at, end) = (y - 1.5, LEFT + STRIP);
+        let (at, end) = (y - 1.5f64, LEFT + STRIP);
         let _ = writeln!(
             svg,
             "<path d=\"M16 {at}H{end}\" stroke=\"#999\" stroke-dasharray=\"2 4\" fill=\"none\"/>"
         );
     }
-    text(svg, (LEFT - 8.0, y + HEIGHT - 3.0), "text-anchor=\"end\"", &strip.label);
+    text(svg, (LEFT - 8.0f64, y + HEIGHT - 3.0f64), "text-anchor=\"end\"", &strip.label);
     let _ = writeln!(
         svg,
         "<rect x=\"{LEFT}\" y=\"{y}\" width=\"{STRIP}\" height=\"{HEIGHT}\" fill=\"#f1f1f1\"/>"
@@ -152,13 +152,13 @@ fn unit(value: f64) -> f64 {
 
 /// Returns the heights of the classes of a column, together at most that of a strip.
 fn heights(shares: &[(usize, f64)]) -> Vec<(usize, f64)> {
-    let present = shares.iter().filter(|share| unit(share.1) > 0.0);
+    let present = shares.iter().filter(|share| unit(share.1) > 0.0f64);
     let heights: Vec<(usize, f64)> =
         present.map(|(class, share)| (*class, (unit(*share) * HEIGHT).max(LEAST))).collect();
     let sum: f64 = heights.iter().map(|height| height.1).sum();
     // The tall ones give what the small ones take beyond their share.
     let (over, tall) = (sum - HEIGHT, heights.iter().map(|height| height.1 - LEAST).sum::<f64>());
-    if over <= 0.0 {
+    if over <= 0.0f64 {
         return heights;
     }
     if tall < over {

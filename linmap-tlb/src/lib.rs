@@ -63,6 +63,7 @@
 //! instruction side, other CPUs, invalidations, prefetching of translations, and stage 2.
 
 #![deny(missing_docs)]
+#![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 mod associative;
 mod core_file;

@@ -35,6 +35,7 @@
 //! targets.
 #![no_std]
 #![cfg_attr(docsrs, feature(doc_cfg))]
+#![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 mod alias;
 mod build;

@@ -4,6 +4,7 @@
 //! cargo-mutants lists the mutants. A sample of them is drawn by a seed and judged in a copy of the last commit, round
 //! by round (`rounds.rs`). Outcomes are stored as they come, so a run that was stopped continues. Survivors are judged
 //! by people, once, in `mutants/survivors.toml`.
+#![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 mod arguments;
 mod error;
@@ -98,12 +99,12 @@ fn run(arguments: &Arguments) -> Result<Report, Error> {
 
 /// Judges mutants, each job the next one that no other has taken.
 fn judge(trees: &[Tree], waiting: &[&Mutant], outcomes: Outcomes) -> Result<Outcomes, Error> {
-    let (next, outcomes) = (AtomicUsize::new(0), Mutex::new((0, outcomes)));
+    let (next, outcomes) = (AtomicUsize::new(0), Mutex::new((0i32, outcomes)));
     let job = |tree: &Tree| {
         while let Some(mutant) = waiting.get(next.fetch_add(1, Ordering::Relaxed)) {
             let outcome = tree.judge(mutant)?;
             let (judged, outcomes) = &mut *outcomes.lock().expect("no job has panicked");
-            *judged += 1;
+            *judged += 1i32;
             println!("{judged} of {}: {outcome}: {}", waiting.len(), mutant.name);
             outcomes.add(mutant, outcome)?;
         }

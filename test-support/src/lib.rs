@@ -9,6 +9,7 @@
 //! ```
 //!
 //! With `LINMAP_SEED` set to a seed each test tries that case and no other; with two dots after it, it starts there.
+#![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 mod flat;
 mod geometries;

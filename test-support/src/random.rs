@@ -14,9 +14,9 @@ impl Random {
 
     /// The next 64 bits.
     pub const fn bits(&mut self) -> u64 {
-        self.0 ^= self.0 >> 12;
-        self.0 ^= self.0 << 25;
-        self.0 ^= self.0 >> 27;
+        self.0 ^= self.0 >> 12u32;
+        self.0 ^= self.0 << 25u32;
+        self.0 ^= self.0 >> 27u32;
         self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
     }
 

@@ -71,7 +71,7 @@ impl Target {
 
     /// Returns the budget, and "yes" if `all` is within it.
     fn verdict(&self, one: u64, all: u64) -> [String; 2] {
-        let met = all as f64 <= one as f64 * (1.0 + self.percent / 100.0);
+        let met = all as f64 <= one as f64 * (1.0f64 + self.percent / 100.0f64);
         [format!("+{}%", self.percent), if met { "yes" } else { NOT_MET }.to_owned()]
     }
 }

@@ -24,7 +24,7 @@ pub(super) fn table(linmap: impl Fn(&str) -> Result<String, String>, bytes: u64)
     let (Some(ticks), Some(frequency)) = (number("ticks"), number("frequency")) else {
         return Err("the document of a boot by firmware lacks its time".to_owned());
     };
-    let instructions = (ticks * (NANOSECONDS / frequency)) as f64 / 1e6;
+    let instructions = (ticks * (NANOSECONDS / frequency)) as f64 / 1e6f64;
     let rows = [
         vec!["bytes of the file, debug information left out".to_owned(), report::thousands(bytes)],
         vec![LIVE.to_owned(), format!("{instructions:.1} million instructions")],

@@ -40,7 +40,7 @@ fn row(runs: &[Value], workload: usize) -> Option<Vec<String>> {
     }
     let walks = runs.iter().map(|run| change(run, "walks")).collect::<Option<Vec<_>>>()?;
     let least = walks.into_iter().fold(f64::NEG_INFINITY, f64::max);
-    row.push(if least < -99.9 { "below -99.9%".to_owned() } else { format!("{least:.1}% or less") });
+    row.push(if least < -99.9f64 { "below -99.9%".to_owned() } else { format!("{least:.1}% or less") });
     Some(row)
 }
 

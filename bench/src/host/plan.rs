@@ -20,7 +20,7 @@ impl Plan {
     /// Plans a map of `bytes` in leaves of one level.
     pub(crate) fn new(granule: Granule, level: Level, bytes: u64) -> Self {
         let geometry = Geometry::new(granule, 48, OaFormat::Bits48).expect("every granule has 48 bits");
-        let pa = (1 << 39) + (1 << geometry.level_shift(level));
+        let pa = (1 << 39u32) + (1 << geometry.level_shift(level));
         Self { geometry, level, bytes, pa }
     }
 
@@ -59,9 +59,9 @@ impl Plan {
         let mut random = 0x9e37_79b9_7f4a_7c15u64;
         let page = self.geometry.page_size();
         let next = |_| {
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
+            random ^= random << 13u32;
+            random ^= random >> 7u32;
+            random ^= random << 17u32;
             OFFSET + random % (self.bytes / page) * page
         };
         (0..count).map(next).collect()

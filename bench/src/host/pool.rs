@@ -46,7 +46,7 @@ impl Pool {
 
     /// Measures a loop over the entries of `pages` pages. Returns nanoseconds.
     pub(crate) fn ideal(&self, pages: usize, kind: Loop) -> f64 {
-        let step = black_box(1 << 12);
+        let step = black_box(1 << 12u32);
         match kind {
             Loop::Fill => self.each_page(pages, |slots| {
                 let mut value = black_box(0x0060_0000_0000_0707);

@@ -2,6 +2,7 @@
 //!
 //!     make bare-metal
 //!     qemu-system-aarch64 -M virt -cpu max -smp 2 -m 512M -nographic -kernel target/bare-metal.elf
+#![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 // ANCHOR: imports
 #![no_std]
 #![no_main]
@@ -141,7 +142,7 @@ extern "C" fn fault() -> ! {
     // SAFETY: reading them has no side effect.
     unsafe { asm!("mrs {}, esr_el1", "mrs {}, far_el1", out(reg) esr, out(reg) far) };
     // A data abort of this level, for a write, by permission.
-    let due = far == STEP.load(Acquire) && esr >> 26 == 0x25 && esr & 0x7c == 0x4c;
+    let due = far == STEP.load(Acquire) && esr >> 26u32 == 0x25 && esr & 0x7c == 0x4c;
     let what = if due { "the write to the read-only page faults" } else { "wrong: an exception" };
     end(format_args!("{what}: ESR {esr:#x}, FAR {far:#x}"))
 }

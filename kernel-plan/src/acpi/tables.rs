@@ -108,7 +108,7 @@ impl<'a> Tables<'a> {
         let (root, width) = root(rsdp, memory, note)?;
         let mut tables = Self::default();
         for address in root[size_of::<Header>()..].chunks_exact(width) {
-            let at = Pa(address.iter().rev().fold(0, |n, byte| n << 8 | u64::from(*byte)));
+            let at = Pa(address.iter().rev().fold(0, |n, byte| n << 8u32 | u64::from(*byte)));
             let header = memory(at, size_of::<Header>());
             let Some(table) = header.and_then(|bytes| Table::of(bytes.first_chunk().copied()?)) else {
                 continue;

@@ -80,7 +80,7 @@ impl<'a> Relocations<'a> {
             for (index, entry) in entries.chunks_exact(2).enumerate() {
                 let entry = u16::from_le_bytes([entry[0], entry[1]]);
                 let word = u64::from(page) + u64::from(entry & 0xfff);
-                match entry >> 12 {
+                match entry >> 12u32 {
                     ABSOLUTE => {}
                     DIR64 if word + 8 <= image_bytes => relocate(word),
                     DIR64 => return Err(BadRelocations::Outside(word)),

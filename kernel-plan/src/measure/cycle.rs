@@ -36,7 +36,7 @@ impl Cycle {
             }
             add = add.wrapping_mul(multiply.wrapping_add(1));
             multiply = multiply.wrapping_mul(multiply);
-            steps >>= 1;
+            steps >>= 1u32;
         }
         at & self.mask
     }

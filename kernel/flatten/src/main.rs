@@ -6,6 +6,7 @@
 //!
 //! `flatten --sizes IN.elf` prints, for each segment by address, its bytes in the file and those that only
 //! memory has.
+#![cfg_attr(not(test), deny(clippy::default_numeric_fallback))]
 
 mod pe;
 mod segments;

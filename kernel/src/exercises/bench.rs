@@ -223,12 +223,12 @@ impl Bench<'_> {
         let (System { space, geometry: g, .. }, stats) = (self.system, self.system.stats());
         let platform = self.system.platform();
         let pages = self.bytes >> g.page_shift();
-        let (mut random, mut refused) = (0x2545_f491_4f6c_dd1d_u64, 0);
+        let (mut random, mut refused) = (0x2545_f491_4f6c_dd1d_u64, 0i32);
         let mut next = |below: u64| {
             // xorshift64: the same numbers in every run.
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
+            random ^= random << 13u32;
+            random ^= random >> 7u32;
+            random ^= random << 17u32;
             random % below
         };
         let mut failed = None;
@@ -241,7 +241,7 @@ impl Bench<'_> {
             let changed = parking::again(|| self.protect(va, count, Change::READ_ONLY));
             match changed.and_then(|()| parking::again(|| self.protect(va, count, Change::WRITABLE))) {
                 Ok(()) => {}
-                Err(ChangeError::NeedsResize { policy: Policy::Fixed, .. }) => refused += 1,
+                Err(ChangeError::NeedsResize { policy: Policy::Fixed, .. }) => refused += 1i32,
                 Err(e) => _ = failed.get_or_insert(e),
             }
         }

@@ -44,14 +44,14 @@ impl<'a> Buffer<'a> {
     pub(super) fn new(tally: &Tally<'a>, system: &'a System<'a>) -> Option<Self> {
         let area = Area::of(system);
         let start = tally.done(area.allocate(3 * PAGES), "the pages cannot be mapped")?;
-        let mut runs = 0;
+        let mut runs = 0i32;
         _ = area.each_run((start, 3 * PAGES), |_| {
-            runs += 1;
+            runs += 1i32;
             Ok::<(), core::convert::Infallible>(())
         });
-        tally.expect(runs == 1, "the memory of the buffer is not in a row");
+        tally.expect(runs == 1i32, "the memory of the buffer is not in a row");
         let va = Va(start.0 + (PAGES << system.geometry.page_shift()));
-        let Some(pa) = area.backing(va).filter(|_| runs == 1) else {
+        let Some(pa) = area.backing(va).filter(|_| runs == 1i32) else {
             area.free(start);
             return None;
         };

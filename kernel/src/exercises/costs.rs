@@ -144,13 +144,13 @@ impl<'a> Costs<'a> {
 
     /// Returns the bytes of the leaf in the linear map for the first of the pages, if these are adjacent in memory.
     fn one_run(&self, start: Va) -> Option<u64> {
-        let (mut runs, mut first) = (0, None);
+        let (mut runs, mut first) = (0i32, None);
         _ = self.area.each_run((start, READ_ONLY), |run| {
             first.get_or_insert(run.start);
-            runs += 1;
+            runs += 1i32;
             Ok::<(), Infallible>(())
         });
-        let pa = first.filter(|_| runs == 1)?;
+        let pa = first.filter(|_| runs == 1i32)?;
         let alias = Va(pa.0.wrapping_add(self.area.system.memory.layout.offset()));
         Leaf::at(self.area.system, alias).map(|leaf| leaf.size.bytes())
     }

@@ -18,8 +18,8 @@ pub(super) fn has_room(system: &System<'_>, bytes: u64, what: &str) -> bool {
     if free <= bytes {
         warn(format_args!(
             "{what}: not counted, as that takes {} KiB of RAM, and {} are free",
-            bytes >> 10,
-            free >> 10
+            bytes >> 10u32,
+            free >> 10u32
         ));
     }
     free > bytes

@@ -88,7 +88,7 @@ impl Work<'_> {
         let System { space, frames, geometry, .. } = self.system;
         let platform = self.system.platform();
         let mut frame = frames.take().ok_or(ChangeError::OutOfFrames { taken: 0 })?;
-        let value = round << 16 | cpu as u64;
+        let value = round << 16u32 | cpu as u64;
         frames.slots(&mut frame)[0] = value;
         let area = (1u64 << (geometry.va_bits() - 1)).wrapping_neg();
         let va = Va(area + cpu as u64 * geometry.page_size());

@@ -69,7 +69,7 @@ pub(super) fn count(system: &System<'_>) -> Result<(), Wrong> {
     }
     let more = BEFORE.end..Pa(BEFORE.end.0 + ADDED);
     let mut all = [None; 3];
-    for _ in 0..2 {
+    for _ in 0i32..2i32 {
         all = [Some(in_a_space(system, |space| created(system, space, (more.clone(), leaves)))?), None, None];
         let [added, removed] = in_a_space(system, |space| {
             created(system, space, (BEFORE, leaves))?;

@@ -56,9 +56,9 @@ impl Test<'_> {
         let mut random = 0x2545_f491_4f6c_dd1d_u64;
         let mut next = move |below: u64| {
             // xorshift64: the same numbers in every run.
-            random ^= random << 13;
-            random ^= random >> 7;
-            random ^= random << 17;
+            random ^= random << 13u32;
+            random ^= random >> 7u32;
+            random ^= random << 17u32;
             random % below
         };
         let some = (0..PARTS).map(move |n| {

@@ -29,9 +29,9 @@ static DATA: core::sync::atomic::AtomicU64 = core::sync::atomic::AtomicU64::new(
 
 /// Tries all of them. Returns true if each was right.
 pub(super) fn run(system: &System<'_>) -> bool {
-    let (mut tried, mut wrong) = (0, 0);
+    let (mut tried, mut wrong) = (0i32, 0);
     for case in cases(system).into_iter().flatten() {
-        tried += 1;
+        tried += 1i32;
         wrong += u32::from(!try_case(&case));
     }
     let ok = wrong == 0;

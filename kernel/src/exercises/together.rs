@@ -45,7 +45,7 @@ pub(super) fn run(system: &System<'_>) -> bool {
         return false;
     };
     let leaf = Leaf::at(system, start).map_or(0, |leaf| leaf.size.bytes());
-    let bytes = (range.end.0 - range.start.0).min(leaf.max(4 << 20));
+    let bytes = (range.end.0 - range.start.0).min(leaf.max(4 << 20u32));
     let work = Work {
         system,
         start,
@@ -120,7 +120,7 @@ impl Work<'_> {
         let word: *mut u64 = core::ptr::with_exposed_provenance_mut(page.0 as usize);
         let mut round = cpu as u64;
         while !self.over.load(Relaxed) {
-            for _ in 0..50 {
+            for _ in 0i32..50i32 {
                 round += cpu::MAX as u64;
                 // SAFETY: a page of free RAM that is this CPU's alone, mapped and writable.
                 let read = unsafe {
@@ -130,7 +130,8 @@ impl Work<'_> {
                 self.expect(read == round, cpu, "it reads something else than it wrote");
             }
             self.accesses.fetch_add(50, Relaxed);
-            (0..10).for_each(|_| self.expect(self.is_mapped(page), cpu, "the tables have lost its page"));
+            (0i32..10i32)
+                .for_each(|_| self.expect(self.is_mapped(page), cpu, "the tables have lost its page"));
             self.lookups.fetch_add(10, Relaxed);
             if self.protect(cpu, page, Change::READ_ONLY) {
                 // SAFETY: as above.

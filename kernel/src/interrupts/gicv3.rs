@@ -117,7 +117,7 @@ impl Gicv3 {
             let mut offset = 0;
             while offset + FRAMES <= region.bytes() {
                 let typer = region.read64(offset + GICR_TYPER);
-                if (typer >> 32) as u32 == affinity(mpidr) {
+                if (typer >> 32u32) as u32 == affinity(mpidr) {
                     return Some(region.after(offset));
                 }
                 if typer & LAST != 0 && !self.joined {
@@ -173,7 +173,7 @@ fn generate(value: u64) {
 /// Starts the CPU interface of this CPU.
 fn start_interface() -> Result<(), Error> {
     // ID_AA64PFR0_EL1.GIC
-    if read_register!("id_aa64pfr0_el1") >> 24 & 0xf == 0 {
+    if read_register!("id_aa64pfr0_el1") >> 24u32 & 0xf == 0 {
         return Err(Error::NoSystemRegisters);
     }
     // ICC_SRE_EL1.SRE

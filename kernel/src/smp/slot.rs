@@ -154,7 +154,7 @@ pub(super) fn clean_and_invalidate<T>(what: *mut T) {
     let line: u64;
     // SAFETY: reading an ID register has no side effect.
     unsafe { asm!("mrs {}, ctr_el0", out(reg) line, options(nomem, nostack, preserves_flags)) };
-    let line = 4u64 << (line >> 16 & 0xf);
+    let line = 4u64 << (line >> 16u32 & 0xf);
     // SAFETY: a barrier and cache maintenance; contents do not change.
     unsafe { asm!("dsb ish", options(nostack, preserves_flags)) };
     let start = what as u64 & !(line - 1);

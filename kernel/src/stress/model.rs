@@ -261,7 +261,7 @@ impl Model<'_> {
     pub fn end(&self, pages: Range<usize>, made: bool) {
         for byte in &self.0[pages] {
             let both = byte.load(Ordering::Relaxed);
-            let code = if made { both & 0xf } else { both >> 4 };
+            let code = if made { both & 0xf } else { both >> 4u32 };
             byte.store(code << 4 | code, Ordering::Release);
         }
     }

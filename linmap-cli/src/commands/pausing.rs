@@ -39,8 +39,8 @@ impl From<Pausing> for Pause {
 /// Reads a time: `1`, `0.2`, `5s`, `200ms`.
 pub(crate) fn parse_time(text: &str) -> Result<Duration, String> {
     let (number, unit) = match text.strip_suffix("ms") {
-        Some(number) => (number, 1e-3),
-        None => (text.strip_suffix('s').unwrap_or(text), 1.0),
+        Some(number) => (number, 1e-3f64),
+        None => (text.strip_suffix('s').unwrap_or(text), 1.0f64),
     };
     let is_plain = number.starts_with(|c: char| c.is_ascii_digit())
         && number.chars().all(|c| c.is_ascii_digit() || c == '.');

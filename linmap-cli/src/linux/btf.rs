@@ -57,7 +57,7 @@ impl Btf {
         }
         let mut btf = Self { bytes, strings, types, structs: HashMap::new() };
         for (index, at) in btf.types.iter().enumerate() {
-            if half(&btf.bytes, at + 4)? >> 24 & 0x1f == STRUCT {
+            if half(&btf.bytes, at + 4)? >> 24u32 & 0x1f == STRUCT {
                 let name = btf.name(half(&btf.bytes, *at)?)?.to_vec();
                 btf.structs.entry(name).or_insert(index as u32 + 1);
             }
@@ -77,13 +77,13 @@ impl Btf {
 
     /// Returns the number of elements of an array.
     pub(crate) fn elements(&self, kind: u32) -> Option<u64> {
-        let is_array = self.word(kind, 4)? >> 24 & 0x1f == ARRAY;
+        let is_array = self.word(kind, 4)? >> 24u32 & 0x1f == ARRAY;
         self.word(kind, 20).filter(|_| is_array).map(u64::from)
     }
 
     fn find(&self, number: u32, member: &[u8], depth: u32) -> Option<Member> {
         let info = self.word(number, 4)?;
-        if !matches!(info >> 24 & 0x1f, STRUCT | UNION) || depth > MAX_DEPTH {
+        if !matches!(info >> 24u32 & 0x1f, STRUCT | UNION) || depth > MAX_DEPTH {
             return None;
         }
         (0..(info & 0xffff) as usize).find_map(|index| {
@@ -91,7 +91,7 @@ impl Btf {
             let (name, kind, place) =
                 (self.word(number, at)?, self.word(number, at + 4)?, self.word(number, at + 8)?);
             // With bit fields, the upper byte is their width.
-            let bits = if info >> 31 == 1 { place & 0xff_ffff } else { place };
+            let bits = if info >> 31u32 == 1 { place & 0xff_ffff } else { place };
             let offset = u64::from(bits / 8);
             match self.name(name)? {
                 own if own == member => Some(Member { offset, kind }),

@@ -108,7 +108,7 @@ fn names(places: &Places, count: usize, read: &Read<'_>) -> Result<Vec<String>, 
         let mut length = usize::from(bytes.next()?);
         // Since Linux 6.1 a long name has a second byte for its length.
         if length & 0x80 != 0 {
-            length = length & 0x7f | usize::from(bytes.next()?) << 7;
+            length = length & 0x7f | usize::from(bytes.next()?) << 7u32;
         }
         let mut name = Vec::new();
         for _ in 0..length {

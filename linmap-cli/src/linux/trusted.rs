@@ -40,7 +40,7 @@ pub(crate) fn name(midr: Midr) -> Option<&'static str> {
 }
 
 fn later(midr: Midr) -> Option<(u16, &'static str, u8)> {
-    let (implementer, part) = (midr.0 >> 24 & 0xff, midr.0 >> 4 & 0xfff);
+    let (implementer, part) = (midr.0 >> 24u32 & 0xff, midr.0 >> 4u32 & 0xfff);
     LATER.into_iter().find(|listed| implementer == 0x41 && u64::from(listed.0) == part)
 }
 

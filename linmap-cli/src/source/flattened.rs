@@ -60,7 +60,7 @@ impl Flattened {
             }
             let start = at + PIECE_HEADER;
             let damaged = || FlattenedError::Damaged { at };
-            offset.checked_add(length).filter(|end| *end < 1 << 62).ok_or_else(damaged)?;
+            offset.checked_add(length).filter(|end| *end < 1 << 62u32).ok_or_else(damaged)?;
             let next = start.checked_add(length).ok_or_else(damaged)?;
             if next > bytes {
                 return Err(FlattenedError::Truncated { at: bytes });

@@ -54,7 +54,7 @@ pub(super) fn standard() -> Result<Input, Problem> {
 
 /// Opens a named pipe. Opening one for reading usually blocks until there is a writer; this wait ends.
 fn fifo(path: &Path) -> Result<Input, Problem> {
-    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0);
+    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or(0i32);
     let mut file = fs::OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(Problem::Open)?;
     let begun = Instant::now();
     let mut first = [0];

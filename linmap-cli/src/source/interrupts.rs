@@ -77,7 +77,7 @@ fn install() -> Signals {
     };
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let ignored = ignored(&status);
-    for signal in ENDING.into_iter().chain([SIGTSTP]).filter(|signal| ignored >> (signal - 1) & 1 == 0) {
+    for signal in ENDING.into_iter().chain([SIGTSTP]).filter(|signal| ignored >> (signal - 1i32) & 1 == 0) {
         let kept = if signal == SIGTSTP { &signals.stopping } else { &signals.ending };
         // They fail only for signals that cannot be handled. Actions run in the order in which they were added.
         let _ = register_usize(signal, kept.clone(), signal as usize);

@@ -51,14 +51,14 @@ impl Regime {
         if tcr & EPD1 != 0 {
             return Err(RegimeError::Off { tcr });
         }
-        let granule = match tcr >> 30 & 3 {
+        let granule = match tcr >> 30u32 & 3 {
             1 => Granule::K16,
             2 => Granule::K4,
             3 => Granule::K64,
             _ => return Err(RegimeError::Granule { tcr }),
         };
         let format = match granule {
-            Granule::K64 if tcr >> 32 & 7 == IPS_52 => OaFormat::Lpa,
+            Granule::K64 if tcr >> 32u32 & 7 == IPS_52 => OaFormat::Lpa,
             Granule::K4 | Granule::K16 if tcr & DS != 0 => OaFormat::Lpa2,
             _ => OaFormat::Bits48,
         };

@@ -249,7 +249,7 @@ impl Trace {
         for va in addresses {
             let at_page = self.tables.find(root, va).is_none_or(|found| found.level == Level::PAGE);
             let name = if tlbi.last_level && at_page { "vale2is" } else { "vae2is" };
-            let page = (va & ((1 << g.va_bits()) - 1)) >> 12;
+            let page = (va & ((1 << g.va_bits()) - 1)) >> 12u32;
             self.record(n, cpu, "tlbi", &format!("{name} (value {page:#x})"));
         }
         Ok(())

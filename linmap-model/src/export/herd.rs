@@ -187,7 +187,7 @@ impl Test {
             (_, Translation::Nothing) => (vec![load], format!("~{fault}")),
             (Translation::Nothing, Translation::Page(_)) => (vec![load], fault),
             (Translation::Page(a), Translation::Page(b)) if a.pa != b.pa => {
-                let new = if self.pages.first() == Some(&b.pa) { 1 } else { 2 };
+                let new = if self.pages.first() == Some(&b.pa) { 1i32 } else { 2i32 };
                 (vec![load], format!("{fault} \\/ ~({cpu}:X6={new})"))
             }
             (Translation::Page(a), Translation::Page(b)) if a.writable && !b.writable => {

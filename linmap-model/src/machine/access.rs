@@ -29,7 +29,7 @@ struct Use {
 impl Machine {
     /// Judges that a CPU may use an address.
     pub(super) fn access(&self, cpu: CpuId, va: u64, how: Access) -> Result<(), Finding> {
-        let (this, half) = (self.cpu(cpu), usize::from(va >> 63 == 1));
+        let (this, half) = (self.cpu(cpu), usize::from(va >> 63u32 == 1));
         if how == Access::Tag && !this.core.mte {
             let fact = format!("cpu {cpu} has no allocation tags");
             return Err(Finding::new(Rule::Untagged, fact).on(cpu).at(va));
@@ -67,7 +67,7 @@ impl Machine {
     fn access_through(&self, usage: Use) -> Result<(), Finding> {
         let Use { cpu, root, va, .. } = usage;
         let g = self.geometry();
-        let place = self.place_of_root(root, usize::from(va >> 63 == 1));
+        let place = self.place_of_root(root, usize::from(va >> 63u32 == 1));
         let mut end = None;
         if va >= place.va && va - place.va < 1 << g.va_bits() {
             self.pages.tables((root, place), (va, va), g, &mut |(table, place), slots| {

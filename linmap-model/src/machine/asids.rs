@@ -70,7 +70,7 @@ impl Machine {
 
     /// Judges a store into a table of the upper half in the same way, for all CPUs.
     pub(super) fn stored_pages_have_one_asid(&self, place: Place, span: (u64, u64)) -> Result<(), Finding> {
-        if place.va >> 63 == 0 {
+        if place.va >> 63u32 == 0 {
             return Ok(());
         }
         let two = |c: &Cpu| {

@@ -54,7 +54,7 @@ impl Machine {
             return refused("no walks in a half that has tables");
         }
         let walks = tcr::walks(value, half);
-        if walks & 3 == 0 || walks >> 2 & 3 == 0 || walks >> 4 == 0 {
+        if walks & 3 == 0 || walks >> 2u32 & 3 == 0 || walks >> 4u32 == 0 {
             return refused("walks that are not cacheable or not shareable");
         }
         let end = 1u64 << tcr::pa_bits(value);
@@ -106,7 +106,7 @@ impl Machine {
                         is not modelled; write it to both";
             return Err(sequence(cpu, fact));
         }
-        match asids.iter().find(|&asid| value & tcr::AS == 0 && asid >> 8 != 0) {
+        match asids.iter().find(|&asid| value & tcr::AS == 0 && asid >> 8u32 != 0) {
             Some(asid) => {
                 Err(sequence(cpu, format!("ASID {asid:#x}, and TCR_EL1.AS says that it has 8 bits")))
             }

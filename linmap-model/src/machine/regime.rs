@@ -176,7 +176,7 @@ impl Machine {
                     context = Context { e2h: value & E2H != 0, tge: value & TGE != 0, ..context };
                 }
                 Event::Msr { register: Register::Vttbr, value, .. } => {
-                    context.vmid = (value >> 48) as u16;
+                    context.vmid = (value >> 48u32) as u16;
                 }
                 _ => {}
             }

@@ -207,7 +207,7 @@ pub(super) mod tcr {
         let fields = [
             (format!("T{half}SZ"), field(0, 6), size),
             (format!("TG{half}"), field(14, 2), granule[half]),
-            ("DS".to_owned(), value >> 59 & 1, ds),
+            ("DS".to_owned(), value >> 59u32 & 1, ds),
         ];
         let (name, is, wanted) = fields.into_iter().find(|f| f.1 != f.2)?;
         Some(format!("{name} is {is:#x}, and the tables need {wanted:#x}"))

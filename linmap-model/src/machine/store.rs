@@ -394,7 +394,7 @@ impl Machine {
         walkers: u8,
     ) -> Result<(), Finding> {
         let (all, level) = (self.stale_of(below.space), Level::new(below.level.number() - 1));
-        let apart = |held: Asid| below.va >> 63 == 0 && self.is_apart(held, below.root);
+        let apart = |held: Asid| below.va >> 63u32 == 0 && self.is_apart(held, below.root);
         let leaves = all.leaves.iter().filter(|l| {
             l.cached.level <= level
                 && l.members & l.cached.members_in(first, last) != 0

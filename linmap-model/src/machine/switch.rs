@@ -92,7 +92,7 @@ impl Machine {
     pub(super) fn base_register(&self, value: u64) -> Ttbr {
         let high = match self.geometry().oa_format() {
             OaFormat::Bits48 => 0,
-            OaFormat::Lpa | OaFormat::Lpa2 => (value >> 2 & 0xf) << 48,
+            OaFormat::Lpa | OaFormat::Lpa2 => (value >> 2u32 & 0xf) << 48u32,
         };
         Ttbr { root: value & 0x0000_ffff_ffff_ffc0 | high, asid: (value >> 48) as u16, space: Space::HOME }
     }
@@ -215,6 +215,6 @@ impl Machine {
 
     /// Returns the half that a root which no CPU has loaded yet is to map.
     fn half_of(&self, root: u64) -> Option<usize> {
-        self.expected.get(&self.current(root))?.first().map(|va| (va >> 63) as usize)
+        self.expected.get(&self.current(root))?.first().map(|va| (va >> 63u32) as usize)
     }
 }

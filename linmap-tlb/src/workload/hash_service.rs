@@ -78,7 +78,7 @@ impl AccessPattern for HashService {
         memory.object(&self.sockets, random.random_range(0..CONNECTIONS), 256);
         memory.touch(self.buckets, hash.wrapping_mul(8) % self.buckets.bytes, 8);
         // Buckets hold one item and a half on average.
-        if hash >> 32 & 1 == 1 {
+        if hash >> 32u32 & 1 == 1 {
             self.item(memory, scrambled(hash) % self.count, HEADER);
         }
         let size = self.item(memory, item, u64::MAX);

@@ -37,7 +37,7 @@ pub(crate) const fn in_place(format: OaFormat) -> u64 {
 #[inline]
 pub(crate) const fn encode_oa(oa: Pa, format: OaFormat) -> u64 {
     // Below 2^48 every format keeps addresses in place. Most are, and every fill calls this.
-    if oa.0 >> 48 == 0 {
+    if oa.0 >> 48u32 == 0 {
         return oa.0;
     }
     match format {

@@ -45,7 +45,7 @@ impl Remake {
     /// Memory that is write-back at one address is not to be of another type at another address meanwhile (B2.11): all
     /// mappings of it change together ([`Aliased::remake`](crate::Aliased::remake)).
     pub const fn memory_type(memory_type: MemoryType) -> Self {
-        let set = (memory_type.index() as u64) << 2;
+        let set = (memory_type.index() as u64) << 2u32;
         Self { clear: Attributes::MEMORY_TYPE.bits(), set, ..Self::NONE }
     }
 

@@ -54,7 +54,7 @@ impl<P: Platform> Locked<'_, P> {
             return InSeries::unknown(index);
         }
         // The lower half of a descriptor is counted up. Most series end before it is full.
-        let room = (1 << 32) - (first & u64::from(u32::MAX) & step.wrapping_neg());
+        let room = (1 << 32u32) - (first & u64::from(u32::MAX) & step.wrapping_neg());
         let most = if step == 0 { sixteens } else { (room >> step.trailing_zeros()) as usize / 16 };
         let sixteens = sixteens.min(most);
         // Entries are taken apart from their lowest 16 bits on.

@@ -368,7 +368,7 @@ impl<'a, P: Platform> Locked<'a, P> {
             // SAFETY: the table is live, its memory plain and aligned to 16 bytes; nothing writes to it.
             let both = unsafe { table.words.add(index).cast::<u128>().read_volatile() };
             // The first is at the lower address, in either byte order.
-            let [low, high] = [both as u64, (both >> 64) as u64].map(Descriptor);
+            let [low, high] = [both as u64, (both >> 64u32) as u64].map(Descriptor);
             return if cfg!(target_endian = "little") { [low, high] } else { [high, low] };
         }
         [self.load(table, index), self.load(table, index + 1)]
@@ -426,7 +426,7 @@ impl<'a, P: Platform> Locked<'a, P> {
     pub(crate) fn store_pair(&self, table: &Table, index: usize, [first, second]: [Descriptor; 2]) {
         if P::PLAIN && !self.stores_root(table) {
             let [low, high] = if cfg!(target_endian = "little") { [first, second] } else { [second, first] };
-            let both = u128::from(low.0) | u128::from(high.0) << 64;
+            let both = u128::from(low.0) | u128::from(high.0) << 64u32;
             // SAFETY: as for `load_pair` and `store`.
             return unsafe { table.words.add(index).cast::<u128>().write_volatile(both) };
         }

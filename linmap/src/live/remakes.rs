@@ -90,7 +90,7 @@ impl Remakes {
         with_locks(hardware, 1, || {
             for &span in spans {
                 let number =
-                    self.slots.iter().fold(0, |most, slot| most.max(slot.state.load(Relaxed) >> 1)) + 1;
+                    self.slots.iter().fold(0, |most, slot| most.max(slot.state.load(Relaxed) >> 1u32)) + 1;
                 // The one that failed first is forgotten if none is free.
                 let oldest =
                     |slot: &&(usize, &Slot)| if slot.1.is_free() { 0 } else { slot.1.state.load(Relaxed) };

@@ -197,7 +197,7 @@ impl BbmPromise {
     /// assert_eq!(BbmPromise::of(Midr(0x410f_d0c0), 2 << 52), BbmPromise::MayAbort(2));
     /// ```
     pub fn of(midr: Midr, id_aa64mmfr2: u64) -> Self {
-        let bbm = (id_aa64mmfr2 >> 52) as u8 & 0xf;
+        let bbm = (id_aa64mmfr2 >> 52u32) as u8 & 0xf;
         match (midr.listed(), bbm) {
             (Some(l), _) if (l.revisions.0..=l.revisions.1).contains(&midr.revision()) => Self::Listed,
             (_, 3..) => Self::Level3,

@@ -133,9 +133,9 @@ impl Registers {
             Granule::K64 => (1, 3),
         };
         // IRGN and ORGN write-back, SH inner shareable.
-        let walks = 1 | 1 << 2 | 3 << 4;
-        let lower = 64u32.saturating_sub(lower_bits) as u64 | walks << 8 | tg0 << 14;
-        let upper = 64u32.saturating_sub(upper_bits) as u64 | walks << 8 | tg1 << 14;
+        let walks = 1 | 1 << 2u32 | 3 << 4u32;
+        let lower = 64u32.saturating_sub(lower_bits) as u64 | walks << 8u32 | tg0 << 14u32;
+        let upper = 64u32.saturating_sub(upper_bits) as u64 | walks << 8u32 | tg1 << 14u32;
         let ds = matches!(format, OaFormat::Lpa2) as u64;
         lower | upper << 16 | ds << 59
     }

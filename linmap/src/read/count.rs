@@ -29,7 +29,7 @@ pub(crate) fn count_live<M: Memory>(
 
 /// Returns the first address of the half that a range begins in, and the part of the range that the half's root translates.
 pub(crate) fn translated(geometry: Geometry, (first, last): (Va, Va)) -> Option<(u64, Span)> {
-    let half = if first.0 >> 63 == 0 { Half::Lower } else { Half::Upper };
+    let half = if first.0 >> 63u32 == 0 { Half::Lower } else { Half::Upper };
     let base = geometry.base(half);
     let end = base + ((1 << geometry.va_bits()) - 1);
     let span = Span { first: first.0.max(base), last: last.0.min(end) };

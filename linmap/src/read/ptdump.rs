@@ -214,12 +214,12 @@ impl<W: Write> Lines<'_, W> {
 
 /// Returns a size in the largest unit that divides it, from K to E.
 fn whole_units(bytes: u64) -> (u64, char) {
-    let mut size = bytes >> 10;
+    let mut size = bytes >> 10u32;
     for unit in ['K', 'M', 'G', 'T', 'P'] {
         if size == 0 || !size.is_multiple_of(1024) {
             return (size, unit);
         }
-        size >>= 10;
+        size >>= 10u32;
     }
     (size, 'E')
 }

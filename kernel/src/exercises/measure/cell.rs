@@ -106,7 +106,7 @@ impl<'a> Bench<'a> {
         let (name, steps) = (cell.work.name(), cell.steps * cell.cpus);
         console::write(format_args!(
             "measure: {name:10} {:>8} KiB, {:2} CPUs, ns a step:",
-            cell.bytes() >> 10,
+            cell.bytes() >> 10u32,
             cell.cpus
         ));
         for map in Map::ALL {

@@ -115,7 +115,7 @@ impl Changes<'_> {
         let others = cpu::running().count() as u64 - 1;
         let share = (leaf.size.bytes() / (others + 1)).checked_ilog2().map_or(0, |log| 1 << log);
         let cell = Cell { work: Work::Loads, share, cpus: others + 1, steps: 1000, turns: 1 };
-        if others == 0 || share < 64 << 10 {
+        if others == 0 || share < 64 << 10u32 {
             return;
         }
         workers::fill(&cell, leaf.va);

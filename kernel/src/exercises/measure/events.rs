@@ -58,8 +58,8 @@ impl Events {
         if !Cpu::features().has_counters() {
             return Self { present: false, counted: [false; EVENTS.len()] };
         }
-        let counters = read!("pmcr_el0") >> 11 & 0x1f;
-        let common = (read!("pmceid0_el0") & 0xffff_ffff) | read!("pmceid1_el0") << 32;
+        let counters = read!("pmcr_el0") >> 11u32 & 0x1f;
+        let common = (read!("pmceid0_el0") & 0xffff_ffff) | read!("pmceid1_el0") << 32u32;
         let mut counted = [false; EVENTS.len()];
         for (n, (_, number)) in EVENTS.into_iter().enumerate() {
             counted[n] = n as u64 + 1 < counters && common >> number & 1 != 0;

@@ -43,7 +43,7 @@ impl Stress<'_> {
         // Uses what other CPUs made valid from here on.
         barrier::isb(barrier::SY);
         let read = try_read(Va(va.0 + 8 * ADDRESS as u64));
-        let value = at.number << 8 | at.cpu as u64;
+        let value = at.number << 8u32 | at.cpu as u64;
         // SAFETY: this CPU's word of a page that only this test uses.
         let write = unsafe { try_write(own, value) };
         let kept = write.is_err() || try_read(own).map_or(true, |read| read == value);

@@ -163,13 +163,13 @@ impl<'a> Stress<'a> {
             let words: *mut u64 = core::ptr::with_exposed_provenance_mut(va.0 as usize);
             // SAFETY: memory without an owner, mapped and writable.
             unsafe {
-                words.write_volatile(RET << 32 | RET);
+                words.write_volatile(RET << 32u32 | RET);
                 words.add(ADDRESS).write_volatile(self.oa(page, false).0);
             }
             let again = words.wrapping_add(AGAIN.start);
             for word in 0..AGAIN.len() {
                 // SAFETY: as above.
-                unsafe { again.add(word).write_volatile(RET << 32 | RET) };
+                unsafe { again.add(word).write_volatile(RET << 32u32 | RET) };
             }
             HARDWARE.sync_code(va, 8 * AGAIN.end as u64);
         }

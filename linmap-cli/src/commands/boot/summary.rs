@@ -196,7 +196,7 @@ fn row<const COLUMNS: usize>(cells: [String; COLUMNS]) -> Row {
 
 /// Returns a part of a whole in percent.
 fn share(part: u64, whole: u64) -> String {
-    let percent = part as f64 * 100.0 / whole as f64;
+    let percent = part as f64 * 100.0f64 / whole as f64;
     match percent {
         _ if part == whole => "100%".to_owned(),
         small if small < 0.1 => "<0.1%".to_owned(),

@@ -67,7 +67,7 @@ impl Findings {
             pa_bits: pa_bits(view),
             hierarchical: view.cpu.tcr.is_none_or(|tcr| tcr & HPD1 == 0),
             // HA and HD.
-            hardware_updates: view.cpu.tcr.is_some_and(|tcr| tcr & (1 << 39 | 1 << 40) != 0),
+            hardware_updates: view.cpu.tcr.is_some_and(|tcr| tcr & (1 << 39u32 | 1 << 40u32) != 0),
             linear_offset,
             linear_range: None,
             is_ram: Some(&is_ram),

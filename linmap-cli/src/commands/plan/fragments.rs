@@ -33,7 +33,7 @@ pub(crate) struct State {
 pub(crate) fn grow(layout: &Layout<'_>, seed: u64, rounds: u32) -> Vec<State> {
     let regions: Vec<Region> = layout.regions(Leaves::Largest).collect();
     let candidates = Candidates::of(layout.geometry(), &regions);
-    let counts = std::iter::once(0).chain((0..).map(|power| 1 << power));
+    let counts = std::iter::once(0).chain((0i32..).map(|power| 1 << power));
     // At most half of all pages, so that random choices end soon.
     let counts = counts.take_while(|pages| *pages <= MAX_PAGES && *pages <= candidates.pages / 2);
     counts.map(|pages| state(layout.geometry(), &regions, &candidates, pages, (seed, rounds))).collect()

@@ -107,7 +107,7 @@ impl Cell {
     /// Returns an event for each 1,000 steps. Cycles are those of the slowest CPU, other events those of all CPUs.
     pub(crate) fn of_1000_steps(&self, turns: &Turns, event: &str) -> Option<f64> {
         let steps = if event == "cycles" { self.own_steps() } else { self.steps };
-        turns.counts.get(event).map(|count| *count as f64 * 1000.0 / steps as f64)
+        turns.counts.get(event).map(|count| *count as f64 * 1000.0f64 / steps as f64)
     }
 }
 

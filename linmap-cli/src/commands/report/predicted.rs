@@ -94,7 +94,7 @@ fn model(core: &Core, layout: &Layout<'_>, cell: &Cell, start: u64) -> Result<Mo
         }
     };
     let counts = [run(Leaves::Pages)?, run(Leaves::Largest)?];
-    let of_1000 = |count: u64| count as f64 * 1000.0 / steps as f64;
+    let of_1000 = |count: u64| count as f64 * 1000.0f64 / steps as f64;
     Ok(Modelled {
         work: Work::Loads,
         bytes: cell.bytes,

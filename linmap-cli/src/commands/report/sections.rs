@@ -194,7 +194,7 @@ fn counted(cell: &Cell, event: &str) -> Option<Vec<String>> {
 
 /// Returns the change of a count from pages to large leaves in percent, if both have it.
 fn change([pages, large]: [Option<f64>; 2]) -> Option<f64> {
-    Some((large? / pages.filter(|pages| *pages > 0.0)? - 1.0) * 100.0)
+    Some((large? / pages.filter(|pages| *pages > 0.0f64)? - 1.0) * 100.0)
 }
 
 /// The times of changes of the map.
@@ -238,7 +238,7 @@ fn difference(measurement: &Measurement, modelled: &Modelled) -> Option<String> 
         .into_iter()
         .zip(modelled.walks.into_iter().zip(measured_walks(measurement, modelled)))
         .filter_map(|(map, (modelled, measured))| {
-            let measured = measured.filter(|measured| (measured - modelled).abs() > 100.0)?;
+            let measured = measured.filter(|measured| (measured - modelled).abs() > 100.0f64)?;
             Some(format!("{} walks in {map} where the model has {}", number(measured), number(modelled)))
         })
         .collect();

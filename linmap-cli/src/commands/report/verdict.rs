@@ -22,7 +22,7 @@ pub(crate) fn of(setting: &Setting, cell: &Cell) -> Option<Verdict> {
 }
 
 fn between(pages: &Ns, large: &Ns) -> Option<Verdict> {
-    let percent = (pages[2] as f64 / large[2] as f64 - 1.0) * 100.0;
+    let percent = (pages[2] as f64 / large[2] as f64 - 1.0f64) * 100.0f64;
     let within_spread = pages[1] <= large[3] && large[1] <= pages[3];
     percent.is_finite().then_some(Verdict { percent, within_spread })
 }

@@ -119,7 +119,7 @@ fn help(findings: &Findings) -> Option<String> {
 
 /// Returns a part of a whole in percent.
 pub(crate) fn share(part: u64, whole: u64) -> String {
-    let percent = part as f64 * 100.0 / whole.max(1) as f64;
+    let percent = part as f64 * 100.0f64 / whole.max(1) as f64;
     match percent {
         _ if part == whole => "100%".to_owned(),
         _ if part == 0 => "0%".to_owned(),

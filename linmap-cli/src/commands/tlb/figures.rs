@@ -34,7 +34,7 @@ impl Figure {
     pub(crate) fn change(&self, outcome: &Outcome) -> Option<Spread> {
         let changes = outcome.counts.iter().map(|counts| {
             let (pages, large) = ((self.of)(&counts.pages), (self.of)(&counts.large));
-            (large - pages) * 100.0 / pages
+            (large - pages) * 100.0f64 / pages
         });
         let all = spread(changes);
         all.mean.is_finite().then_some(all)

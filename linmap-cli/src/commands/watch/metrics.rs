@@ -66,7 +66,7 @@ fn of(history: &History) -> String {
         let (g, stats) = (reading.geometry, &reading.stats);
         let release = escaped(reading.release.as_deref().unwrap_or_default());
         let info = format!(",release=\"{release}\",granule=\"{}\",va_bits=\"{}\"", g.granule(), g.va_bits());
-        m.family(Kind::Gauge, "map", "", "1; its labels describe the map", &[(info, 1.0)]);
+        m.family(Kind::Gauge, "map", "", "1; its labels describe the map", &[(info, 1.0f64)]);
         let leaves = reading.leaves().into_iter().map(|(size, count)| {
             let (entry, contiguous) = (Size(1 << size.entry_shift), size.contiguous);
             (format!(",size=\"{entry}\",contiguous=\"{contiguous}\""), count as f64)

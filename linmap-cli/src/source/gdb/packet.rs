@@ -82,7 +82,7 @@ pub(super) fn unhex(digits: &[u8], into: &mut [u8]) -> Option<()> {
         if (high | low) > 0xf {
             return None;
         }
-        *byte = high << 4 | low;
+        *byte = high << 4u32 | low;
     }
     Some(())
 }

@@ -97,7 +97,7 @@ impl Stub {
         self.greeted = true;
         let size = features.split(';').find_map(|feature| feature.strip_prefix("PacketSize="));
         let size = size.and_then(|size| usize::from_str_radix(size, 16).ok()).unwrap_or(128);
-        self.most = (size / 2).clamp(8, 1 << 16);
+        self.most = (size / 2).clamp(8, 1 << 16u32);
         Ok(())
     }
 

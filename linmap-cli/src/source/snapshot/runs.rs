@@ -37,7 +37,7 @@ impl Iterator for Runs<'_> {
         let value = *words.first()?;
         let step = words.get(1).map_or(0, |second| second.wrapping_sub(value));
         // A step is 0 or a power of two from 4K on; other entries are runs of one.
-        let stepped = step == 0 || step.is_power_of_two() && step >= 1 << 12;
+        let stepped = step == 0 || step.is_power_of_two() && step >= 1 << 12u32;
         let pairs = words.windows(2).take_while(|pair| pair[1].wrapping_sub(pair[0]) == step);
         let count = if stepped { 1 + pairs.count() } else { 1 };
         let shift = if count == 1 || step == 0 { 0 } else { step.trailing_zeros() as u8 };

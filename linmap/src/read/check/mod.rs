@@ -115,9 +115,9 @@ const fn is_executable(a: Attributes) -> bool {
 fn reserved_bits(geometry: Geometry, shift: u32) -> u64 {
     const PAGE_OFFSET: u64 = (1 << 12) - 1;
     let in_place = in_place_bits(geometry.oa_format());
-    let elsewhere = if geometry.oa_format() == OaFormat::Lpa { 0b1111 << 12 } else { 0 };
+    let elsewhere = if geometry.oa_format() == OaFormat::Lpa { 0b1111 << 12u32 } else { 0 };
     let below = ((1 << shift) - 1) & !PAGE_OFFSET & !elsewhere;
-    let above = (1 << 50) - (1 << in_place);
+    let above = (1 << 50u32) - (1 << in_place);
     below | above
 }
 
