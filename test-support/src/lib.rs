@@ -1,4 +1,4 @@
-//! Support for the tests of several crates: seeds and random numbers, all geometries, and a map without tables.
+//! Support for the tests of several crates: seeds and random numbers, all geometries, numbers of locks, and a map without tables.
 //!
 //! Each random case has a seed, and one variable repeats it. Every run draws its first seed from the system and prints
 //! it before it tries anything. A case that fails prints its own as soon as it panics, even if the process then aborts:
@@ -13,12 +13,14 @@
 
 mod flat;
 mod geometries;
+mod locks;
 mod property;
 mod random;
 mod seed;
 
 pub use flat::{Flat, Mapped, Piece};
 pub use geometries::geometries;
+pub use locks::LOCKS;
 pub use property::property;
 pub use random::Random;
 pub use seed::{Rows, case, each, is_one, number, parsed, seeds};

@@ -17,14 +17,15 @@ impl Page {
 /// Consecutive pages of one thread. `None` is a hole.
 #[derive(Debug)]
 pub(crate) struct Area {
-    /// The number of the first page in the map.
+    /// The number of the first page in the window.
     pub(crate) first: u64,
     pub(crate) pages: Vec<Option<Page>>,
 }
 
-/// Where everything is mapped, if it is: each page has one physical address for ever.
-pub(crate) fn pa_of(page: u64) -> Pa {
-    Pa((1 << 40) + (page << 12))
+/// Where everything is mapped, if it is: each address has one physical address for ever. `base` is the first address of the
+/// window, in the middle of all memory.
+pub(crate) fn pa_of(base: u64, va: Va) -> Pa {
+    Pa((1u64 << 46).wrapping_add(va.0.wrapping_sub(base)))
 }
 
 impl Area {
@@ -87,7 +88,7 @@ impl Area {
             Entry::Hole => None,
             Entry::Leaf(leaf) => {
                 let pa = Pa(leaf.oa.0 + (at(base, page).0 - of.0));
-                assert_eq!(pa, pa_of(page), "the address of page {page:#x}");
+                assert_eq!(pa, pa_of(base, at(base, page)), "the address of page {page:#x}");
                 let read_only = leaf.attributes.contains(Attributes::READ_ONLY);
                 Some(Page { read_only, valid: leaf.valid })
             }

@@ -1,0 +1,140 @@
+//! A call over many gigabytes takes the locks of all of them: another caller's change of a page there is not lost, no table
+//! page is, and what is pending there is found. There are as many gigabytes as any number of locks can tell apart, and more.
+
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::thread;
+
+use linmap::host::{SharedMemory, Threads};
+use linmap::{AddressSpace, Attributes, Change, ChangeFlags, Combined, Entry, Half, Pa, Policy, Tree, Va};
+use test_support::{LOCKS, Random, Rows, with_locks};
+
+use crate::{GIGABYTE, geometry};
+
+/// A map of gigabytes, and nothing else.
+struct Large<const LOCKS: usize> {
+    memory: SharedMemory,
+    threads: Threads<LOCKS>,
+    space: AddressSpace,
+    gigabytes: u64,
+}
+
+impl<const LOCKS: usize> Large<LOCKS> {
+    fn new(gigabytes: u64) -> Self {
+        let g = geometry();
+        let (memory, threads) = (SharedMemory::new(g, 4096), Threads::new());
+        let tree = Tree::build(&memory, g, Half::Upper, std::iter::empty()).expect("a root");
+        let space = AddressSpace::adopt(tree);
+        space.set_policy(Policy::Live);
+        let map = Self { memory, threads, space, gigabytes };
+        // SAFETY: no CPU uses these tables.
+        unsafe { map.space.map(&map.platform(), map.page(0), map.pages(), Pa(1 << 46), Attributes::RAM) }
+            .expect("room");
+        map
+    }
+
+    fn platform(&self) -> Combined<'_, SharedMemory, Threads<LOCKS>> {
+        // SAFETY: nothing else locks these tables.
+        unsafe { self.memory.platform(&self.threads) }
+    }
+
+    fn pages(&self) -> u64 {
+        self.gigabytes * GIGABYTE
+    }
+
+    fn page(&self, number: u64) -> Va {
+        Va(geometry().base(Half::Upper) + (number << 12))
+    }
+
+    /// Makes a page read-only and writable again and merges its gigabyte, so many times.
+    fn protects(&self, page: Va, times: u32) {
+        let (p, space) = (&self.platform(), &self.space);
+        for _ in 0..times {
+            // SAFETY: no CPU uses these tables.
+            unsafe { space.protect(p, page, 1, Change::READ_ONLY) }.expect("mapped");
+            let Some((_, _, Entry::Leaf(leaf))) = space.entry(p, page) else { panic!("{page} is mapped") };
+            assert!(leaf.attributes.contains(Attributes::READ_ONLY), "{page} was made read-only");
+            // SAFETY: as above.
+            unsafe { space.protect(p, page, 1, Change::WRITABLE) }.expect("mapped");
+            space.collapse(p, page, 1).expect("mapped");
+        }
+    }
+
+    /// Changes a software bit of all pages again and again.
+    fn changes(&self, done: &AtomicBool) {
+        let (bit, none) = (Attributes::from_bits_retain(1 << 55), Attributes::empty());
+        let changes =
+            [(bit, none), (none, bit)].map(|(set, clear)| Change::new(set, clear).expect("software bits"));
+        while !done.load(Relaxed) {
+            for change in changes {
+                // SAFETY: no CPU uses these tables.
+                unsafe { self.space.protect(&self.platform(), self.page(0), self.pages(), change) }
+                    .expect("mapped");
+            }
+        }
+    }
+
+    /// The counts are those of the tables, and no table page is lost.
+    fn the_end(&self) {
+        self.threads.readers().give_back(&self.memory);
+        self.space.trim(&self.platform());
+        let (stats, range) =
+            (self.space.stats(&self.platform()), (self.page(0), self.page(self.pages() - 1)));
+        assert_eq!(stats, self.space.count(&self.platform(), range), "the counts");
+        assert_eq!(self.memory.in_use() as u64, stats.tables, "no page is lost");
+    }
+}
+
+/// One caller changes all gigabytes, and another one a page.
+fn keeps_a_page_read_only<const LOCKS: usize>(seed: u64, gigabytes: u64) {
+    let map = &Large::<LOCKS>::new(gigabytes);
+    let page = map.page(Random::new(seed).below(map.pages()));
+    let done = AtomicBool::new(false);
+    thread::scope(|scope| {
+        let all = scope.spawn(|| map.changes(&done));
+        let one = scope.spawn(|| map.protects(page, 300)).join();
+        done.store(true, Relaxed);
+        one.expect("a page is what its caller made it");
+        all.join().expect("nothing is refused");
+    });
+    map.the_end();
+}
+
+/// What a call over all of it left for later is pending for each page.
+fn finds_what_is_pending<const LOCKS: usize>(seed: u64, gigabytes: u64) {
+    let map = Large::<LOCKS>::new(gigabytes);
+    let p = &map.platform();
+    let page = map.page(Random::new(seed).below(map.pages()));
+    // SAFETY: no CPU uses these tables.
+    unsafe { map.space.change(p, map.page(0), map.pages(), Change::READ_ONLY, ChangeFlags::LATER) }
+        .expect("mapped");
+    let before = map.space.changes(p).invalidations;
+    map.space.flush(p, page, 1).expect("in the half");
+    assert!(map.space.changes(p).invalidations > before, "{page} is pending");
+}
+
+/// Numbers of gigabytes around each number of locks, and one that is drawn.
+fn each(case: impl Fn(u64, usize, u64)) {
+    let mut rows = Rows::new();
+    for locks in LOCKS {
+        for gigabytes in [1, 31, 32, 33, 34, 40, 48, 62, 63, 64, 65, 0] {
+            rows.row(|seed| {
+                let drawn = Random::new(seed).size(1 << 10);
+                case(seed, locks, if gigabytes == 0 { drawn } else { gigabytes });
+            });
+        }
+    }
+}
+
+#[test]
+fn a_page_stays_read_only_beside_a_call_over_many_gigabytes() {
+    each(|seed, locks, gigabytes| {
+        with_locks!(locks, LOCKS => keeps_a_page_read_only::<LOCKS>(seed, gigabytes));
+    });
+}
+
+#[test]
+fn what_is_pending_over_many_gigabytes_is_pending_for_each_page() {
+    each(
+        |seed, locks, gigabytes| with_locks!(locks, LOCKS => finds_what_is_pending::<LOCKS>(seed, gigabytes)),
+    );
+}
