@@ -100,25 +100,19 @@ impl Remake {
 
     /// Returns the same for a range that starts at an address.
     pub(crate) const fn of(self, start: u64, geometry: Geometry) -> Remade {
-        let format = geometry.oa_format();
-        let (clear, set, offset) = match self.leads {
-            Leads::Same { clear, set } => (encode_oa(Pa(clear), format), encode_oa(Pa(set), format), None),
-            Leads::To(pa) => (0, 0, Some(pa.0.wrapping_sub(start))),
-        };
-        Remade { clear: self.clear | clear, set: self.set | set, bits: self.bits(), offset, geometry }
+        Remade { clear: self.clear, set: self.set, leads: self.leads, start, geometry }
     }
 }
 
 /// A remake of one range.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Remade {
-    /// The bits of descriptors that are cleared, and those that are set after that.
+    /// Attributes that are cleared, and those that are set after that.
     clear: u64,
     set: u64,
-    /// The address bits that may change, if leaves lead to the same memory otherwise.
-    bits: Option<u64>,
-    /// The difference of the output address and the address, wrapping, if they lead elsewhere.
-    offset: Option<u64>,
+    leads: Leads,
+    /// The first address of the range.
+    start: u64,
     geometry: Geometry,
 }
 
@@ -126,13 +120,33 @@ impl Remade {
     /// Returns the leaf that takes the place of another one, which translates addresses from `va` on. It is valid.
     #[inline(always)]
     pub(crate) const fn leaf(&self, old: Descriptor, va: u64, level: Level) -> Descriptor {
-        let mut bits = old.0;
-        if let Some(offset) = self.offset {
-            let field = self.address_field(level);
-            let to = encode_oa(Pa(va.wrapping_add(offset)), self.geometry.oa_format());
-            bits = bits & !field | to & field;
+        let (g, field) = (self.geometry, self.address_field(level));
+        let to = encode_oa(self.address(va, old.oa(g, level)), g.oa_format());
+        Descriptor(old.0 & !(field | self.clear) | to & field | self.set).with_validity(true, level)
+    }
+
+    /// Returns where an address leads afterwards that leads to `oa`.
+    const fn address(&self, va: u64, oa: Pa) -> Pa {
+        match self.leads {
+            Leads::Same { clear, set } => Pa(oa.0 & !clear | set),
+            Leads::To(pa) => Pa(pa.0.wrapping_add(va.wrapping_sub(self.start))),
         }
-        Descriptor(bits & !self.clear | self.set).with_validity(true, level)
+    }
+
+    /// Returns true if a leaf of these addresses already is what its pages of a part shall be, which is all of it or less.
+    /// Pages can lead elsewhere by less than the size of the leaf that they are in.
+    pub(crate) const fn is_made(&self, old: Descriptor, level: Level, leaf: Span, part: Span) -> bool {
+        let oa = old.oa(self.geometry, level).0 + (part.first - leaf.first);
+        let differ = match self.leads {
+            // Of the bits that shall be the same in all pages, those that are not.
+            Leads::Same { clear, set } if clear | set != 0 => {
+                (oa ^ (oa + (part.last - part.first))) >> (clear | set).trailing_zeros()
+            }
+            _ => 0,
+        };
+        differ == 0
+            && self.address(part.first, Pa(oa)).0 == oa
+            && self.leaf(old, leaf.first, level).0 == old.0
     }
 
     /// Returns the bits that hold the address of a leaf.
@@ -147,24 +161,26 @@ impl Remade {
 
     /// Returns true if every leaf within a span can lead where it shall, whatever its size.
     pub(crate) const fn fits_all_within(&self, span: Span) -> bool {
-        match self.bits {
+        match self.leads {
             // None is larger than the span.
-            Some(bits) => bits == 0 || 1 << bits.trailing_zeros() > span.last - span.first,
-            None => false,
+            Leads::Same { clear, set } => {
+                clear | set == 0 || 1 << (clear | set).trailing_zeros() > span.last - span.first
+            }
+            Leads::To(_) => false,
         }
     }
 
     /// Returns the address to which a leaf or run could not lead, because of its size.
     pub(crate) const fn misfit(&self, at: Span) -> Option<Pa> {
         let within = at.last - at.first;
-        if let Some(offset) = self.offset {
-            let to = at.first.wrapping_add(offset);
-            return if to & within != 0 { Some(Pa(to)) } else { None };
-        }
-        match self.bits {
-            Some(bits) if bits & within != 0 => Some(Pa(bits & within)),
-            _ => None,
-        }
+        let (to, bits) = match self.leads {
+            Leads::Same { clear, set } => (Pa((clear | set) & within), (clear | set) & within),
+            Leads::To(_) => {
+                let to = self.address(at.first, Pa(0));
+                (to, to.0 & within)
+            }
+        };
+        if bits == 0 { None } else { Some(to) }
     }
 }
 

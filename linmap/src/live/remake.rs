@@ -101,18 +101,19 @@ impl<P: Platform> LeafVisitor<P> for Surveyor<'_> {
         let Found { changes, leaves } = &mut self.found;
         // All of them go out, whatever they are. Refused are those that are no leaves.
         leaves.leaves(locked, (LeafChange::REMOVE, self.span), (table, index, end - 1), old)?;
-        let new = |index: usize| {
-            let old = locked.load(table, index);
-            (old, self.remade.leaf(old, table.va(index), table.level))
-        };
-        let (first, made) = new(index);
+        let made = self.remade.leaf(old, table.va(index), table.level);
         let refuses =
             LeafChange { refuse_write_execute: !locked.state.allows_write_execute(), ..LeafChange::NONE };
         if locked.refuses(refuses, made, table.va(index)) {
             let va = Va(table.va(index).max(self.span.first));
             return Err(ChangeError::WriteExecute { va }.into());
         }
-        *changes = *changes || made != first || (index + 1..end).map(new).any(|(old, made)| made != old);
+        let is_made = |index: usize| {
+            let leaf = table.span_of(index);
+            let part = Span { first: leaf.first.max(self.span.first), last: leaf.last.min(self.span.last) };
+            self.remade.is_made(locked.load(table, index), table.level, leaf, part)
+        };
+        *changes = *changes || !(index..end).all(is_made);
         Ok(end)
     }
 }
@@ -271,11 +272,16 @@ mod tests {
     use super::*;
     use crate::build::Tree;
     use crate::format::{
-        Attributes, Change, Entry, Geometry, Granule, Half, MemoryType, OaFormat, Pa, Remake, Unaligned,
+        Attributes, Change, Entry, Geometry, Granule, Half, Level, MemoryType, OaFormat, Pa, Remake,
+        Unaligned,
     };
     use crate::live::{AddressSpace, Remaking};
     use crate::plan::Policy;
     use crate::platform::host::HostMemory;
+    use crate::tests::geometries;
+    use test_support::prelude::*;
+    extern crate std;
+    use std::vec::Vec;
 
     const START: Va = Va(0xffff_0000_0000_0000);
     const NOT_CACHEABLE: Remake = Remake::memory_type(MemoryType::NORMAL_NC);
@@ -366,6 +372,33 @@ mod tests {
         assert_eq!(space.remaking(&p, page(1023)), Some(Remaking::Failed));
     }
 
+    /// A part of a block leads elsewhere within the same block, and by a bit within it.
+    #[test]
+    fn less_than_the_size_of_a_block_is_elsewhere() {
+        let (space, memory) = map();
+        let p = memory.platform();
+        let mut steps = 0;
+        let mut remake = |n, pages, remake| {
+            let step = || {
+                steps += 1;
+                Ok::<(), Infallible>(())
+            };
+            // SAFETY: no CPU uses these tables.
+            let done = unsafe { space.remake(&p, page(n), pages, remake, step) };
+            (done, core::mem::take(&mut steps))
+        };
+        let misfit = |oa| ChangeError::Misfit { va: page(0), bytes: 2 << 20, oa: Pa(oa) };
+        assert_eq!(remake(0, 512, Remake::to(Pa(0x4000_1000))), (Err(misfit(0x4000_1000).into()), 0));
+        assert_eq!(remake(0, 512, Remake::address_bits(0, 1 << 13)), (Err(misfit(1 << 13).into()), 0));
+        assert_eq!(remake(3, 1, Remake::to(Pa(0x4000_3000))), (Ok(()), 0), "it is there");
+        assert_eq!(remake(3, 1, Remake::address_bits(3 << 12, 1 << 14)), (Ok(()), 0), "they are so");
+        assert_eq!(remake(3, 1, Remake::to(Pa(0x4000_7000))), (Ok(()), 1));
+        assert_eq!(leaf(&space, &memory, page(3)).0, Pa(0x4000_7000));
+        assert_eq!(remake(512 + 3, 2, Remake::address_bits(0, 1 << 12)), (Ok(()), 1));
+        let pages = [3, 4].map(|n| leaf(&space, &memory, page(512 + n)).0);
+        assert_eq!(pages, [Pa(0x4020_2000), Pa(0x4020_4000)]);
+    }
+
     /// Pages of a block that became pages lead anywhere.
     #[test]
     fn pages_lead_elsewhere_and_back() {
@@ -383,5 +416,107 @@ mod tests {
         assert_eq!(to(0x4000_3000), Ok(()));
         assert_eq!(space.collapse(&p, page(3), 5), Ok(()));
         assert_eq!(space.stats(&p).tables, 3);
+    }
+
+    /// What a property does to a range of two blocks, before a remake and by it.
+    #[derive(Clone, Copy, Debug)]
+    struct Case {
+        /// Parts of the range that are split and merged before it.
+        split: (u64, u64),
+        collapse: (u64, u64),
+        part: (u64, u64),
+        /// Whether it leads elsewhere, by so many pages.
+        to: Option<i64>,
+        set: u64,
+        clear: u64,
+        memory_type: u8,
+    }
+
+    fn any_case() -> impl Strategy<Value = Case> {
+        let part = || (any::<u64>(), prop_oneof![1u64..20, any::<u64>()]);
+        let by = prop_oneof![Just(0), -20i64..20, (-3i64..3).prop_map(|blocks| blocks << 13)];
+        let bits = || prop_oneof![Just(0u64), (0u32..16).prop_map(|bit| 1 << bit), 0u64..1 << 15];
+        (part(), part(), part(), proptest::option::of(by), bits(), bits(), 0u8..2).prop_map(
+            |(split, collapse, part, to, set, clear, memory_type)| Case {
+                split,
+                collapse,
+                part,
+                to,
+                set,
+                clear,
+                memory_type,
+            },
+        )
+    }
+
+    proptest! {
+        /// Each page of the range translates to where the remake says, or it was refused and nothing has changed: a larger leaf
+        /// could not lead there. The step was called if any page changed, and for nothing else.
+        #[test]
+        fn each_page_leads_where_it_shall(which: u64, cases in proptest::collection::vec(any_case(), 1..8)) {
+            let all: Vec<Geometry> = geometries().into_iter().filter(|g| g.va_bits() == 48).collect();
+            let g = all[(which % all.len() as u64) as usize];
+            let (shift, block) = (g.page_shift(), g.level_size(Level::new(2)));
+            let (start, pages) = (g.base(Half::Upper), 2 * block >> shift);
+            let memory = HostMemory::new(g, 16);
+            let p = memory.platform();
+            let tree = Tree::build(&p, g, Half::Upper, core::iter::empty()).expect("a page");
+            let space = AddressSpace::adopt(tree);
+            space.set_policy(Policy::Live);
+            let va = |n: u64| Va(start + (n << shift));
+            // SAFETY: no CPU uses these tables.
+            unsafe { space.map(&p, Va(start), pages, Pa(1 << 40), Attributes::RAM) }.expect("room");
+            let mut expected: Vec<(u64, MemoryType)> =
+                (0..pages).map(|n| ((1 << 40) + (n << shift), MemoryType::NORMAL_TAGGED)).collect();
+            let part = |(first, count): (u64, u64)| (first % pages, 1 + count % (pages - first % pages));
+            for case in cases {
+                let (first, count) = part(case.split);
+                space.split_to_pages(&p, va(first), count).expect("mapped");
+                let (first, count) = part(case.collapse);
+                space.collapse(&p, va(first), count).expect("mapped");
+                let (first, count) = part(case.part);
+                let range = first as usize..(first + count) as usize;
+                let (set, clear) = (case.set << shift, case.clear << shift);
+                let memory_type = [MemoryType::NORMAL, MemoryType::NORMAL_NC][usize::from(case.memory_type)];
+                let to = case.to.map(|by| expected[range.start].0.wrapping_add_signed(by << shift));
+                let remake = Remake::memory_type(memory_type)
+                    .and(to.map_or(Remake::address_bits(set, clear), |to| Remake::to(Pa(to))));
+                let mut after = expected.clone();
+                for (n, page) in after[range.clone()].iter_mut().enumerate() {
+                    let pa = to.map_or(page.0 & !clear | set, |to| to + ((n as u64) << shift));
+                    *page = (pa, memory_type);
+                }
+                let mut steps = 0;
+                let step = || {
+                    steps += 1;
+                    Ok::<(), Infallible>(())
+                };
+                // SAFETY: no CPU uses these tables.
+                match unsafe { space.remake(&p, va(first), count, remake, step) } {
+                    Ok(()) => {
+                        prop_assert_eq!(steps, u32::from(after != expected), "{:x?}", case);
+                        expected = after;
+                    }
+                    Err(RemakeError::Refused(ChangeError::Misfit { va: at, bytes, .. })) => {
+                        prop_assert!(steps == 0 && after != expected && bytes > g.page_size());
+                        prop_assert!(at >= va(first) && at.0 + bytes <= va(first + count).0);
+                        let n = ((at.0 - start) >> shift) as usize;
+                        let offsets = (0..bytes >> shift).map(|page| after[n + page as usize].0.wrapping_sub(page << shift));
+                        let in_a_row = offsets.clone().all(|offset| offset == after[n].0);
+                        prop_assert!(!in_a_row || after[n].0 & (bytes - 1) != 0, "it would fit");
+                    }
+                    Err(error) => prop_assert!(false, "{:?} for {:x?}", error, case),
+                }
+                let found: Vec<(u64, MemoryType)> = (0..pages)
+                    .map(|n| {
+                        let Some((at, _, Entry::Leaf(leaf))) = space.entry(&p, va(n)) else { panic!("{n}") };
+                        assert!(leaf.valid);
+                        (leaf.oa.0 + (va(n).0 - at.0), leaf.attributes.memory_type())
+                    })
+                    .collect();
+                let differs = (0..pages as usize).find(|&n| found[n] != expected[n]);
+                prop_assert_eq!(differs.map(|n| (n, found[n], expected[n])), None, "{:x?}", case);
+            }
+        }
     }
 }
