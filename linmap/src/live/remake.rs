@@ -429,14 +429,16 @@ mod tests {
         to: Option<i64>,
         set: u64,
         clear: u64,
-        memory_type: u8,
+        memory_type: Option<MemoryType>,
     }
 
     fn any_case() -> impl Strategy<Value = Case> {
         let part = || (any::<u64>(), prop_oneof![1u64..20, any::<u64>()]);
         let by = prop_oneof![Just(0), -20i64..20, (-3i64..3).prop_map(|blocks| blocks << 13)];
         let bits = || prop_oneof![Just(0u64), (0u32..16).prop_map(|bit| 1 << bit), 0u64..1 << 15];
-        (part(), part(), part(), proptest::option::of(by), bits(), bits(), 0u8..2).prop_map(
+        let types = prop_oneof![Just(MemoryType::NORMAL), Just(MemoryType::NORMAL_NC)];
+        let (to, memory_type) = (proptest::option::of(by), proptest::option::weighted(0.25, types));
+        (part(), part(), part(), to, bits(), bits(), memory_type).prop_map(
             |(split, collapse, part, to, set, clear, memory_type)| Case {
                 split,
                 collapse,
@@ -477,14 +479,13 @@ mod tests {
                 let (first, count) = part(case.part);
                 let range = first as usize..(first + count) as usize;
                 let (set, clear) = (case.set << shift, case.clear << shift);
-                let memory_type = [MemoryType::NORMAL, MemoryType::NORMAL_NC][usize::from(case.memory_type)];
                 let to = case.to.map(|by| expected[range.start].0.wrapping_add_signed(by << shift));
-                let remake = Remake::memory_type(memory_type)
-                    .and(to.map_or(Remake::address_bits(set, clear), |to| Remake::to(Pa(to))));
+                let leads = to.map_or(Remake::address_bits(set, clear), |to| Remake::to(Pa(to)));
+                let remake = case.memory_type.map_or(Remake::NONE, Remake::memory_type).and(leads);
                 let mut after = expected.clone();
                 for (n, page) in after[range.clone()].iter_mut().enumerate() {
                     let pa = to.map_or(page.0 & !clear | set, |to| to + ((n as u64) << shift));
-                    *page = (pa, memory_type);
+                    *page = (pa, case.memory_type.unwrap_or(page.1));
                 }
                 let mut steps = 0;
                 let step = || {

@@ -8,11 +8,12 @@ use linmap::host::{SharedMemory, Threads};
 use linmap::{AddressSpace, Attributes, Change, ChangeFlags, Combined, Entry, Half, Pa, Policy, Tree, Va};
 use test_support::{LOCKS, Random, Rows, with_locks};
 
+use crate::platform::Mixing;
 use crate::{GIGABYTE, geometry};
 
 /// A map of gigabytes, and nothing else.
 struct Large<const LOCKS: usize> {
-    memory: SharedMemory,
+    memory: Mixing,
     threads: Threads<LOCKS>,
     space: AddressSpace,
     gigabytes: u64,
@@ -21,7 +22,7 @@ struct Large<const LOCKS: usize> {
 impl<const LOCKS: usize> Large<LOCKS> {
     fn new(gigabytes: u64) -> Self {
         let g = geometry();
-        let (memory, threads) = (SharedMemory::new(g, 4096), Threads::new());
+        let (memory, threads) = (Mixing(SharedMemory::new(g, 4096)), Threads::new());
         let tree = Tree::build(&memory, g, Half::Upper, std::iter::empty()).expect("a root");
         let space = AddressSpace::adopt(tree);
         space.set_policy(Policy::Live);
@@ -32,9 +33,9 @@ impl<const LOCKS: usize> Large<LOCKS> {
         map
     }
 
-    fn platform(&self) -> Combined<'_, SharedMemory, Threads<LOCKS>> {
+    fn platform(&self) -> Combined<'_, Mixing, Threads<LOCKS>> {
         // SAFETY: nothing else locks these tables.
-        unsafe { self.memory.platform(&self.threads) }
+        unsafe { Combined::new(&self.memory, &self.threads) }
     }
 
     fn pages(&self) -> u64 {
@@ -80,7 +81,7 @@ impl<const LOCKS: usize> Large<LOCKS> {
         let (stats, range) =
             (self.space.stats(&self.platform()), (self.page(0), self.page(self.pages() - 1)));
         assert_eq!(stats, self.space.count(&self.platform(), range), "the counts");
-        assert_eq!(self.memory.in_use() as u64, stats.tables, "no page is lost");
+        assert_eq!(self.memory.0.in_use() as u64, stats.tables, "no page is lost");
     }
 }
 
@@ -91,7 +92,7 @@ fn keeps_a_page_read_only<const LOCKS: usize>(seed: u64, gigabytes: u64) {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let all = scope.spawn(|| map.changes(&done));
-        let one = scope.spawn(|| map.protects(page, 300)).join();
+        let one = scope.spawn(|| map.protects(page, 100)).join();
         done.store(true, Relaxed);
         one.expect("a page is what its caller made it");
         all.join().expect("nothing is refused");

@@ -5,7 +5,9 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::thread::yield_now;
 
 use linmap::host::{SharedMemory, Threads, ThreadsHeld};
-use linmap::{CannotPark, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Tlbi, Va};
+use linmap::{
+    CannotPark, Descriptor, Dsb, EntryUpdate, Frame, Geometry, Hardware, Memory, Pa, Promise, Slot, Tlbi, Va,
+};
 
 /// The descriptor in a page that was given back: reserved where it is not a block, far from all that a test maps.
 const SPOILT: u64 = 0x0000_bad0_0000_0001;
@@ -64,6 +66,36 @@ unsafe impl Memory for Spoiling {
     unsafe fn words(&self, table: Pa) -> *mut u64 {
         // SAFETY: the caller's promise.
         unsafe { self.memory.words(table) }
+    }
+}
+
+/// Table pages between any two loads of which another thread may come.
+#[derive(Debug)]
+pub(crate) struct Mixing(pub(crate) SharedMemory);
+
+// SAFETY: it is the memory below, which keeps its promises.
+unsafe impl Memory for Mixing {
+    fn page_size(&self) -> u64 {
+        self.0.page_size()
+    }
+
+    fn take(&self) -> Option<Frame> {
+        self.0.take()
+    }
+
+    fn give(&self, frame: Frame) {
+        self.0.give(frame);
+    }
+
+    unsafe fn words(&self, table: Pa) -> *mut u64 {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.words(table) }
+    }
+
+    unsafe fn load(&self, slot: Slot) -> Descriptor {
+        mix();
+        // SAFETY: the caller's promise.
+        unsafe { self.0.load(slot) }
     }
 }
 
