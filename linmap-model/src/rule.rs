@@ -91,9 +91,9 @@ rules! {
     LostUpdate = "a store overwrites a descriptor that changed since this CPU read it, or may have",
         "single-copy atomicity of one store, not of a read and a store: take the lock; D8.5.1.1 IBMRWH, D8.5.2.1 RPQJJR: \
          compare and swap where walkers update";
-    /// A valid descriptor without meaning.
-    Reserved = "a valid descriptor has no meaning at its level",
-        "D8.3.1";
+    /// A valid descriptor without meaning, or with bits that must be zero.
+    Reserved = "a valid descriptor has no meaning at its level, or bits that must be zero there",
+        "D8.3.1, D8.7.1";
     /// A table is accessed through an address that does not translate, or not for that.
     Alias = "a table is accessed through an address that does not translate for it",
         "the parking protocol: tables are reached outside of the map that is being broken";

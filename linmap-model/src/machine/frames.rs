@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use linmap::{Entry, Geometry, TableLimits};
+use linmap::{Entry, Geometry, Leaf, Level, OaFormat, TableLimits};
 
 use super::{Finding, Machine, named};
 use crate::pages::{Place, State};
@@ -157,7 +157,7 @@ impl Machine {
             .find_map(|(i, &w)| meaningless(w, place, g).then_some((i, w)))
         {
             let va = place.va.wrapping_add((index as u64) << g.level_shift(place.level));
-            return Err(reserved(value, place).on(cpu).at(va));
+            return Err(reserved(value, place, g).on(cpu).at(va));
         }
         for (child, below) in self.pages.children(table, place, g) {
             self.link(cpu, child, below)?;
@@ -174,18 +174,44 @@ impl Machine {
 pub(super) fn meaningless(value: u64, place: Place, g: Geometry) -> bool {
     let descriptor = linmap::Descriptor(value);
     let refused = if place.space.is_stage_2() { TableLimits::all() } else { TableLimits::NON_SECURE };
-    match descriptor.decode(g, place.level) {
+    let other = match descriptor.decode(g, place.level) {
         Entry::Reserved => true,
         Entry::Table(_) => TableLimits::of(descriptor).intersects(refused),
         _ => false,
-    }
+    };
+    other || value & must_be_zero(value, place.level, g) != 0
 }
 
-pub(super) fn reserved(value: u64, place: Place) -> Finding {
-    let text = format!(
-        "the descriptor {value:#x} has no meaning at level {}, or restricts what lies below it, which is not modelled there",
-        place.level.number()
-    );
+/// Returns the bits of a valid descriptor that are RES0 in every regime (D8.3.1, tables D8-50 to D8-53): those between the
+/// attributes and the address, the contiguous bit where there are no runs (D8.7.1), and bit 50 of a table. nT is not modelled,
+/// so bit 16 of a block is one of them.
+fn must_be_zero(value: u64, level: Level, g: Geometry) -> u64 {
+    let (bits, alone): (u32, u64) = match linmap::Descriptor(value).decode(g, level) {
+        Entry::Table(_) => (g.page_shift(), 1 << 50),
+        Entry::Leaf(Leaf { valid: true, .. }) if g.contiguous_entries(level) == 1 => {
+            (g.level_shift(level), 1 << 52)
+        }
+        Entry::Leaf(Leaf { valid: true, .. }) => (g.level_shift(level), 0),
+        _ => return 0,
+    };
+    let below = ((1u64 << bits) - 1) >> 12u32 << 12u32;
+    alone
+        | match g.oa_format() {
+            OaFormat::Bits48 => below | 0b11 << 48u32,
+            // Bits 15:12 are bits 51:48 of the address.
+            OaFormat::Lpa => below >> 16u32 << 16u32 | 0b11 << 48u32,
+            OaFormat::Lpa2 => below,
+        }
+}
+
+pub(super) fn reserved(value: u64, place: Place, g: Geometry) -> Finding {
+    let (level, zero) = (place.level.number(), value & must_be_zero(value, place.level, g));
+    let text = match zero {
+        0 => format!(
+            "the descriptor {value:#x} has no meaning at level {level}, or restricts what lies below it, which is not modelled there"
+        ),
+        bits => format!("the bits {bits:#x} of the descriptor {value:#x} must be zero at level {level}"),
+    };
     Finding::new(Rule::Reserved, text)
 }
 

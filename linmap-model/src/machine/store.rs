@@ -156,7 +156,7 @@ impl Machine {
             return Ok(());
         }
         if meaningless(value, place, g) {
-            return Err(reserved(value, place).on(cpu).at(va));
+            return Err(reserved(value, place, g).on(cpu).at(va));
         }
         if table == place.root {
             self.root_has_one_space(cpu, table, place)?;
@@ -235,7 +235,7 @@ impl Machine {
     }
 
     /// Judges that a table in use keeps its restrictions: to change them takes break-before-make, and walk caches drop the
-    /// table (D8.4.1.2 IYQWJF).
+    /// table: IYQWJF for APTable, and the end of D8.4.1.2 for UXNTable and PXNTable. A TLBI of everything afterwards is not enough.
     fn limits_stay(&self, store: &Store, old: u64) -> Result<(), Finding> {
         let Store { cpu, value, place, span, .. } = *store;
         let entry = |word| stage2::decode(word, self.geometry(), place);

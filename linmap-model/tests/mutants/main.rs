@@ -608,6 +608,14 @@ mutants! {
         Reserved, "no meaning at level 0";
     promise::page_without_bit_1: "a page with the bits of a block",
         Reserved, "no meaning at level 3";
+    promise::bit_below_the_address_of_a_block: "a block of 2M with bit 17",
+        Reserved at 0x5000000, "the bits 0x20000 of the descriptor";
+    promise::bit_above_the_address_of_a_page: "a page with bit 48, where addresses have 48 bits",
+        Reserved at 0x28000, "the bits 0x1000000000000 of the descriptor";
+    promise::run_of_the_largest_blocks: "a block of 512G with the contiguous bit",
+        Reserved, "must be zero at level 0";
+    promise::guarded_as_a_page_is: "a table with the bit GP of pages",
+        Reserved at 0, "must be zero at level 2";
     promise::returns_from_what_it_did_not_begin: "another CPU returns from an operation",
         Sequence, "no operation is under way";
     promise::cpu_that_is_not_there: "a CPU that the machine has not",

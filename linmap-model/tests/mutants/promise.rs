@@ -231,6 +231,35 @@ pub(crate) fn page_without_bit_1(wrong: bool) -> Scene {
     s
 }
 
+/// A leaf is mapped, and perhaps has a bit more.
+fn mapped_with(plan: Plan<'_>, bit: u64) -> Scene {
+    let mut s = plan.scene();
+    let new = s.leaf(40);
+    let bits = s.bits(new) | bit;
+    s.begin("map", [s.change(40..41, Some(new))]).put_bits(40, bits).publish().done();
+    s
+}
+
+pub(crate) fn bit_below_the_address_of_a_block(wrong: bool) -> Scene {
+    mapped_with(Plan::blocks(&[Core::STRONG]), if wrong { 1 << 17 } else { 0 })
+}
+
+pub(crate) fn bit_above_the_address_of_a_page(wrong: bool) -> Scene {
+    mapped_with(Plan::pages(&[Core::STRONG]), if wrong { 1 << 48 } else { 0 })
+}
+
+pub(crate) fn run_of_the_largest_blocks(wrong: bool) -> Scene {
+    let plan = Plan { geometry: K4_LPA2, level: 0, ..Plan::blocks(&[Core::STRONG]) };
+    mapped_with(plan, if wrong { 1 << 52 } else { 0 })
+}
+
+pub(crate) fn guarded_as_a_page_is(wrong: bool) -> Scene {
+    let mut s = Scene::blocks(&[Core::STRONG]);
+    let link = s.child(0) | 0b11;
+    s.begin("split", []).put_bits(0, if wrong { link | 1 << 50 } else { link }).publish().done();
+    s
+}
+
 pub(crate) fn returns_from_what_it_did_not_begin(wrong: bool) -> Scene {
     let mut s = Scene::pages(&[Core::STRONG; 2]);
     s.begin("nothing", []).cpu(if wrong { 1 } else { 0 }).done();

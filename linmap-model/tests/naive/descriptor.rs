@@ -86,11 +86,21 @@ pub(crate) fn span(level: u8) -> u64 {
     if level == 2 { BLOCK } else { PAGE }
 }
 
+/// Bits that must be zero in a valid descriptor at level 2 or 3.
+fn must_be_zero(value: u64, level: u8) -> u64 {
+    match level {
+        2 if value & TABLE_OR_PAGE != 0 => 0b111 << 48,
+        2 => 0b11 << 48 | BLOCK - PAGE,
+        _ => 0b11 << 48,
+    }
+}
+
 /// Returns the meaning of a descriptor at level 2 or 3.
 pub(crate) fn meaning(value: u64, level: u8) -> Meaning {
     let oa = value & 0x0000_ffff_ffff_f000 & !(span(level) - 1);
     let contiguous = value & CONTIGUOUS != 0;
     match (value & VALID != 0, value & TABLE_OR_PAGE != 0) {
+        (true, _) if value & must_be_zero(value, level) != 0 => Meaning::Reserved,
         (true, true) if level == 2 => Meaning::Table(value & 0x0000_ffff_ffff_f000),
         (true, false) if level == 3 => Meaning::Reserved,
         (true, _) => Meaning::Leaf(Leaf { oa, attributes: value & ATTRIBUTES, contiguous, valid: true }),

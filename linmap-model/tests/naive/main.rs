@@ -16,6 +16,7 @@ mod promise;
 mod rules;
 mod tlb;
 mod unlinked;
+mod zero_bits;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;

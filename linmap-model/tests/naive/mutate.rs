@@ -158,11 +158,12 @@ fn other_levels(op: Tlb) -> Tlb {
     }
 }
 
-/// A bit of a leaf that means something.
+/// A bit of a leaf that means something, or must be zero.
 fn some_bit(random: &mut Random) -> u32 {
     let bits = [VALID, TABLE_OR_PAGE, 1 << 2, 1 << 3, 1 << 4, 1 << 6, READ_ONLY, 1 << 8, 1 << 9, ACCESSED];
+    let zero = [1 << 17, 1 << 48];
     let more = [NOT_GLOBAL, PAGE, BLOCK, 1 << 24, DIRTY_MANAGED, CONTIGUOUS, CONTIGUOUS, PXN, UXN, 1 << 55];
-    let all: Vec<u64> = bits.into_iter().chain(more).collect();
+    let all: Vec<u64> = bits.into_iter().chain(more).chain(zero).collect();
     random.of(&all).trailing_zeros()
 }
 

@@ -13,7 +13,7 @@ use crate::{GIGABYTE, geometry};
 
 /// A map of gigabytes, and nothing else.
 struct Large<const LOCKS: usize> {
-    memory: Mixing,
+    memory: SharedMemory,
     threads: Threads<LOCKS>,
     space: AddressSpace,
     gigabytes: u64,
@@ -22,7 +22,7 @@ struct Large<const LOCKS: usize> {
 impl<const LOCKS: usize> Large<LOCKS> {
     fn new(gigabytes: u64) -> Self {
         let g = geometry();
-        let (memory, threads) = (Mixing(SharedMemory::new(g, 4096)), Threads::new());
+        let (memory, threads) = (SharedMemory::new(g, 4096), Threads::new());
         let tree = Tree::build(&memory, g, Half::Upper, std::iter::empty()).expect("a root");
         let space = AddressSpace::adopt(tree);
         space.set_policy(Policy::Live);
@@ -33,9 +33,9 @@ impl<const LOCKS: usize> Large<LOCKS> {
         map
     }
 
-    fn platform(&self) -> Combined<'_, Mixing, Threads<LOCKS>> {
+    fn platform(&self) -> Combined<'_, SharedMemory, Threads<LOCKS>> {
         // SAFETY: nothing else locks these tables.
-        unsafe { Combined::new(&self.memory, &self.threads) }
+        unsafe { self.memory.platform(&self.threads) }
     }
 
     fn pages(&self) -> u64 {
@@ -60,16 +60,18 @@ impl<const LOCKS: usize> Large<LOCKS> {
         }
     }
 
-    /// Changes a software bit of all pages again and again.
+    /// Changes a software bit of all pages again and again. Others may come between any two loads.
     fn changes(&self, done: &AtomicBool) {
         let (bit, none) = (Attributes::from_bits_retain(1 << 55), Attributes::empty());
         let changes =
             [(bit, none), (none, bit)].map(|(set, clear)| Change::new(set, clear).expect("software bits"));
+        let memory = Mixing(&self.memory);
+        // SAFETY: nothing else locks these tables.
+        let p = unsafe { Combined::new(&memory, &self.threads) };
         while !done.load(Relaxed) {
             for change in changes {
                 // SAFETY: no CPU uses these tables.
-                unsafe { self.space.protect(&self.platform(), self.page(0), self.pages(), change) }
-                    .expect("mapped");
+                unsafe { self.space.protect(&p, self.page(0), self.pages(), change) }.expect("mapped");
             }
         }
     }
@@ -81,7 +83,7 @@ impl<const LOCKS: usize> Large<LOCKS> {
         let (stats, range) =
             (self.space.stats(&self.platform()), (self.page(0), self.page(self.pages() - 1)));
         assert_eq!(stats, self.space.count(&self.platform(), range), "the counts");
-        assert_eq!(self.memory.0.in_use() as u64, stats.tables, "no page is lost");
+        assert_eq!(self.memory.in_use() as u64, stats.tables, "no page is lost");
     }
 }
 
@@ -92,7 +94,7 @@ fn keeps_a_page_read_only<const LOCKS: usize>(seed: u64, gigabytes: u64) {
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
         let all = scope.spawn(|| map.changes(&done));
-        let one = scope.spawn(|| map.protects(page, 100)).join();
+        let one = scope.spawn(|| map.protects(page, 50)).join();
         done.store(true, Relaxed);
         one.expect("a page is what its caller made it");
         all.join().expect("nothing is refused");

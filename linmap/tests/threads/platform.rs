@@ -71,10 +71,10 @@ unsafe impl Memory for Spoiling {
 
 /// Table pages between any two loads of which another thread may come.
 #[derive(Debug)]
-pub(crate) struct Mixing(pub(crate) SharedMemory);
+pub(crate) struct Mixing<'m>(pub(crate) &'m SharedMemory);
 
 // SAFETY: it is the memory below, which keeps its promises.
-unsafe impl Memory for Mixing {
+unsafe impl Memory for Mixing<'_> {
     fn page_size(&self) -> u64 {
         self.0.page_size()
     }
@@ -87,6 +87,10 @@ unsafe impl Memory for Mixing {
         self.0.give(frame);
     }
 
+    fn slots<'f>(&self, frame: &'f mut Frame) -> &'f mut [u64] {
+        self.0.slots(frame)
+    }
+
     unsafe fn words(&self, table: Pa) -> *mut u64 {
         // SAFETY: the caller's promise.
         unsafe { self.0.words(table) }
@@ -96,6 +100,11 @@ unsafe impl Memory for Mixing {
         mix();
         // SAFETY: the caller's promise.
         unsafe { self.0.load(slot) }
+    }
+
+    unsafe fn store(&self, slot: Slot, new: Descriptor) {
+        // SAFETY: the caller's promise.
+        unsafe { self.0.store(slot, new) };
     }
 }
 
