@@ -125,7 +125,7 @@ impl Place {
 #[test]
 fn what_must_be_zero_is_what_check_finds() {
     let mut refused = [0u32; 2];
-    each(40, |seed| {
+    each(8, |seed| {
         let random = &mut Random::new(seed);
         for g in geometries() {
             let level = g.root().number() + random.below((4 - g.root().number()) as u64) as i8;
@@ -151,5 +151,5 @@ fn what_must_be_zero_is_what_check_finds() {
             refused[usize::from(said)] += 1;
         }
     });
-    assert!(test_support::is_one() || refused.iter().all(|&n| n > 20), "{refused:?}");
+    assert!(test_support::is_one() || refused.iter().all(|&n| n > 100), "{refused:?}");
 }
