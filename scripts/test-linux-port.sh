@@ -42,24 +42,50 @@ hooked() {
     sed -n 's/^file //p' "linux/$release/hooks" "linux/$release/hooks-test"
 }
 
-# Unpacks the source, once.
-unpack() {
-    [ ! -e "$port/source/complete" ] || [ ! -e "$port/source/tools/testing/selftests/mm" ] || return 0
+# unpack_release RELEASE DIRECTORY TAR...: unpacks the source of a release, of which tar's arguments leave out what is not needed.
+unpack_release() (
     rm -f "$archive/fresh"
     (lists) || not_tested "Debian's archive cannot be read"
-    echo "test-linux-port: fetching linux-source-$release"
-    package=$(apt apt-cache madison "linux-source-$release" | sed -n '1s/^[^|]*| *\([^ ]*\).*/\1/p')
-    [ "$package" ] || not_tested "Debian's archive has no linux-source-$release"
-    (download "linux-source-$release=$package" "$port/package") || not_tested "linux-source-$release cannot be fetched"
-    rm -rf "$port/source" "$port/original" "$port/headers"
-    mkdir -p "$port/source"
-    # Of Linux's own tests, those of mm and what they include.
+    echo "test-linux-port: fetching linux-source-$1"
+    package=$(apt apt-cache madison "linux-source-$1" | sed -n '1s/^[^|]*| *\([^ ]*\).*/\1/p')
+    [ "$package" ] || not_tested "Debian's archive has no linux-source-$1"
+    (download "linux-source-$1=$package" "$port/package") || not_tested "linux-source-$1 cannot be fetched"
+    name=linux-source-$1 unpacked=$2
+    rm -rf "$unpacked"
+    mkdir -p "$unpacked"
+    shift 2
     dpkg-deb --fsys-tarfile "$port/package"/*.deb | tar -xO --wildcards '*.tar.xz' | xz -dc |
-        tar -x -C "$port/source" --strip-components=1 --exclude='*/Documentation/translations' \
-            --exclude='*/tools/testing/[!s]*' --exclude='*/tools/testing/selftests/[!km]*' ||
-        die "linux-source-$release cannot be unpacked"
+        tar -x -C "$unpacked" --strip-components=1 --wildcards "$@" || die "$name cannot be unpacked"
     rm -rf "$port/package"
-    echo "$package" >"$port/source/complete"
+    echo "$package" >"$unpacked/complete"
+)
+
+# Unpacks the source, once. Of Linux's own tests, those of mm and what they include.
+unpack() {
+    [ ! -e "$port/source/complete" ] || [ ! -e "$port/source/tools/testing/selftests/mm" ] || return 0
+    rm -rf "$port/original" "$port/headers"
+    unpack_release "$release" "$port/source" --exclude='*/Documentation/translations' \
+        --exclude='*/tools/testing/[!s]*' --exclude='*/tools/testing/selftests/[!km]*'
+}
+
+# The library's lists of CPUs are those of this Linux, and of the newest one, of which a few files are fetched for that.
+compare_cpus() {
+    newest=$(find linux -name '[0-9]*' -printf '%f\n' | sort -V | tail -n 1)
+    sources=$port/source
+    if [ "$release" != "$newest" ]; then
+        cpus=$target/linux-port/cpus-$newest
+        [ -e "$cpus/complete" ] || unpack_release "$newest" "$cpus" "linux-source-$newest/Makefile" \
+            '*/arch/arm64/include/asm/cputype.h' '*/arch/arm64/kernel/cpufeature.c' '*/arch/arm64/kernel/cpu_errata.c' || true
+        [ ! -e "$cpus/complete" ] || sources="$sources $cpus"
+    fi
+    for source in $sources; do
+        if LINMAP_LINUX_SOURCE=$source cargo test --quiet -p linmap --test linux -- --ignored >"$port/cpus.log" 2>&1; then
+            echo "passed: lists of CPUs: those of Linux $(cat "$source/complete")"
+        else
+            tail -n 25 "$port/cpus.log"
+            fail "lists of CPUs are not those of Linux $(cat "$source/complete")"
+        fi
+    done
 }
 
 # Puts linmap into the source; the files that hooks change are kept as they were, too. Files that are as they were keep their
@@ -428,6 +454,7 @@ done
 mkdir -p "$port" "$target/linux"
 unpack
 [ -e "$target/linux/busybox" ] || { lists && fetch busybox-static/bookworm bin/busybox "$target/linux/busybox"; }
+compare_cpus
 patch_source
 headers
 for kind in ${kinds:-4k}; do

@@ -15,7 +15,6 @@ use super::certainty::Certainty;
 use super::evidence::{Evidence, Promised, Rodata};
 use super::invalid::{Invalid, Purpose};
 use super::release::{KFENCE_EARLY, RODATA_RENAMED, Release, SPLITS_LIVE};
-use super::trusted;
 
 /// A statement, and how it is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -184,7 +183,7 @@ fn unknown(e: &Evidence) -> Statement {
 
 /// Returns the common name of a CPU.
 pub(crate) fn cpu_name(midr: u64) -> String {
-    trusted::name(Midr(midr)).map_or_else(|| format!("the CPU with MIDR {midr:#x}"), str::to_owned)
+    Midr(midr).name().map_or_else(|| format!("the CPU with MIDR {midr:#x}"), str::to_owned)
 }
 
 /// Returns the facts that were seen.

@@ -1,52 +1,20 @@
 //! The first release of Linux that changes the size of live leaves on a CPU.
 //!
-//! Linux 6.18 brought a list of parts and revisions, which is that of [`BbmPromise::Listed`]; it ignores ID
-//! registers. From 7.3 on the list is longer, and BBM level 3 counts (`cpu_supports_bbml2_noabort` and
-//! `cpu_supports_bbml3` in `arch/arm64/kernel/cpufeature.c`).
+//! From 6.18 on it has a list of parts and revisions, which is the library's ([`Midr::in_linux_since`]), and ignores ID registers.
+//! From 7.3 on BBM level 3 counts, too (`cpu_supports_bbml2_noabort` and `cpu_supports_bbml3` in
+//! `arch/arm64/kernel/cpufeature.c`).
 
 use linmap::{BbmPromise, Midr};
 
-use super::release::{SPLITS_LIVE, Version};
+use super::release::Version;
 
-/// The first release with BBM level 3 and the parts in [`LATER`].
-const LONGER: Version = Version(7, 3);
-
-/// Parts of Arm (implementer 0x41) that Linux lists from [`LONGER`] on: part, name, and the first listed variant and
-/// revision.
-const LATER: [(u16, &str, u8); 9] = [
-    (0xd88, "Cortex-A520AE", 0x00),
-    (0xd4d, "Cortex-A715", 0x00),
-    (0xd89, "Cortex-A720AE", 0x00),
-    (0xd87, "Cortex-A725", 0x00),
-    (0xd8e, "Neoverse-N3", 0x00),
-    (0xd8a, "C1-Nano", 0x00),
-    (0xd8b, "C1-Pro", 0x00),
-    (0xd8c, "C1-Ultra", 0x11),
-    (0xd90, "C1-Premium", 0x11),
-];
+/// The first release that believes BBM level 3.
+const LEVEL_3: Version = Version(7, 3);
 
 /// Returns the first release that splits live leaves on this CPU.
 pub(crate) fn from(midr: Midr, mmfr2: u64) -> Option<Version> {
-    match BbmPromise::of(midr, mmfr2) {
-        BbmPromise::Listed => Some(SPLITS_LIVE),
-        BbmPromise::Level3 => Some(LONGER),
-        _ => later(midr).filter(|(_, _, first)| revision(midr) >= *first).map(|_| LONGER),
-    }
-}
-
-/// Returns the common name of a CPU.
-pub(crate) fn name(midr: Midr) -> Option<&'static str> {
-    midr.name().or_else(|| later(midr).map(|(_, name, _)| name))
-}
-
-fn later(midr: Midr) -> Option<(u16, &'static str, u8)> {
-    let (implementer, part) = (midr.0 >> 24u32 & 0xff, midr.0 >> 4u32 & 0xfff);
-    LATER.into_iter().find(|listed| implementer == 0x41 && u64::from(listed.0) == part)
-}
-
-/// Returns variant and revision.
-const fn revision(midr: Midr) -> u8 {
-    ((midr.0 >> 20 & 0xf) << 4 | midr.0 & 0xf) as u8
+    let listed = midr.in_linux_since().map(|(major, minor)| Version(major.into(), minor.into()));
+    listed.or_else(|| BbmPromise::of(midr, mmfr2).never_aborts().then_some(LEVEL_3))
 }
 
 #[cfg(test)]
@@ -65,7 +33,5 @@ mod tests {
         assert_eq!(from(Midr(0x413f_d0c1), bbm(3)), Some(Version(7, 3)));
         // Another implementer's part of the same number.
         assert_eq!(from(Midr(0x4e0f_d8e0), 0), None);
-        assert_eq!(name(Midr(0x411f_d8c1)), Some("C1-Ultra"));
-        assert_eq!(name(Midr(0x413f_d0c1)), Some("Neoverse-N1"));
     }
 }

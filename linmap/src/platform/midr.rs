@@ -14,6 +14,8 @@ struct NeverAborts {
     part: u16,
     /// The first and the last variant and revision known to keep the promise.
     revisions: (Revision, Revision),
+    /// The first release of Linux that lists it.
+    linux: (u16, u16),
 }
 
 /// Variant and revision: the r and p of "r0p2".
@@ -26,16 +28,38 @@ const fn from_r0(p: u8) -> (Revision, Revision) {
     ((0, p), (0, 0xf))
 }
 
+/// Returns the entry for all revisions of a part that Linux lists since 6.18.
+const fn never_aborts(implementer: u8, part: u16, name: &'static str) -> NeverAborts {
+    NeverAborts { name, implementer, part, revisions: ALL, linux: (6, 18) }
+}
+
+/// Returns the entry for all revisions of a part that Linux lists since 7.3.
+const fn later(part: u16, name: &'static str) -> NeverAborts {
+    NeverAborts { linux: (7, 3), ..never_aborts(0x41, part, name) }
+}
+
 /// The CPUs known to keep the promise. ID_AA64MMFR2_EL1.BBM = 2 alone is not sufficient (D8.17.2, IHYQMB), and these
-/// CPUs keep it whatever the value of that field.
-const NEVER_ABORT: [NeverAborts; 6] = [
-    NeverAborts { name: "AmpereOne", implementer: 0xc0, part: 0xac3, revisions: ALL },
-    NeverAborts { name: "AmpereOne A", implementer: 0xc0, part: 0xac4, revisions: ALL },
-    NeverAborts { name: "Neoverse-V3", implementer: 0x41, part: 0xd84, revisions: from_r0(2) },
-    NeverAborts { name: "Neoverse-V3AE", implementer: 0x41, part: 0xd83, revisions: from_r0(2) },
-    NeverAborts { name: "NVIDIA Olympus", implementer: 0x4e, part: 0x010, revisions: ALL },
-    NeverAborts { name: "Cortex-X4", implementer: 0x41, part: 0xd82, revisions: from_r0(3) },
+/// CPUs keep it whatever the value of that field. They are those of Linux (`cpu_supports_bbml3`).
+const NEVER_ABORT: [NeverAborts; 15] = [
+    never_aborts(0xc0, 0xac3, "AmpereOne"),
+    never_aborts(0xc0, 0xac4, "AmpereOne A"),
+    NeverAborts { revisions: from_r0(2), ..never_aborts(0x41, 0xd84, "Neoverse-V3") },
+    NeverAborts { revisions: from_r0(2), ..never_aborts(0x41, 0xd83, "Neoverse-V3AE") },
+    never_aborts(0x4e, 0x010, "NVIDIA Olympus"),
+    NeverAborts { revisions: from_r0(3), ..never_aborts(0x41, 0xd82, "Cortex-X4") },
+    later(0xd88, "Cortex-A520AE"),
+    later(0xd4d, "Cortex-A715"),
+    later(0xd89, "Cortex-A720AE"),
+    later(0xd87, "Cortex-A725"),
+    later(0xd8e, "Neoverse-N3"),
+    later(0xd8a, "C1-Nano"),
+    later(0xd8b, "C1-Pro"),
+    // Before r1p1 these two have erratum 3683289.
+    NeverAborts { revisions: FROM_R1P1, ..later(0xd8c, "C1-Ultra") },
+    NeverAborts { revisions: FROM_R1P1, ..later(0xd90, "C1-Premium") },
 ];
+
+const FROM_R1P1: (Revision, Revision) = ((1, 1), (0xf, 0xf));
 
 /// A CPU on which each batch of TLBIs must be repeated: a TLBI drops the entries, but the DSB after it does not wait
 /// for all accesses that were translated by them. Another TLBI and DSB do.
@@ -103,6 +127,12 @@ const REPEAT_TLBI: [RepeatedTlbi; 28] = [
     repeats(0x6d, 0xd49, "Azure Cobalt 100", "4193789"),
 ];
 
+impl NeverAborts {
+    fn has(&self, midr: Midr) -> bool {
+        (self.revisions.0..=self.revisions.1).contains(&midr.revision())
+    }
+}
+
 impl RepeatedTlbi {
     fn is_part(&self, midr: Midr) -> bool {
         self.implementer == midr.implementer() && (self.parts.0..=self.parts.1).contains(&midr.part())
@@ -167,6 +197,20 @@ impl Midr {
         self.repeated_tlbi().is_some()
     }
 
+    /// Returns the first release of Linux that lists this CPU, in this revision, as one that never aborts when a live entry
+    /// changes its size: major and minor number. Returns `None` if none does, whatever the CPU's ID registers promise.
+    ///
+    /// ```
+    /// use linmap::Midr;
+    ///
+    /// assert_eq!(Midr(0x410f_d8e0).in_linux_since(), Some((7, 3))); // Neoverse-N3
+    /// assert_eq!(Midr(0x411f_d8c0).in_linux_since(), None); // C1-Ultra r1p0
+    /// ```
+    pub fn in_linux_since(self) -> Option<(u16, u16)> {
+        self.listed().filter(|listed| listed.has(self)).map(|listed| listed.linux)
+    }
+
+    /// Returns the entry of its part in the list, for whatever revisions.
     fn listed(self) -> Option<&'static NeverAborts> {
         NEVER_ABORT.iter().find(|l| (l.implementer, l.part) == (self.implementer(), self.part()))
     }
@@ -199,7 +243,7 @@ impl BbmPromise {
     pub fn of(midr: Midr, id_aa64mmfr2: u64) -> Self {
         let bbm = (id_aa64mmfr2 >> 52u32) as u8 & 0xf;
         match (midr.listed(), bbm) {
-            (Some(l), _) if (l.revisions.0..=l.revisions.1).contains(&midr.revision()) => Self::Listed,
+            (Some(listed), _) if listed.has(midr) => Self::Listed,
             (_, 3..) => Self::Level3,
             (Some(_), _) => Self::OtherRevision,
             (None, 0) => Self::Never,
@@ -250,6 +294,20 @@ mod tests {
             (0x410f_d822, 2, OtherRevision),
             (0x410f_d823, 2, Listed),
             (0x4e0f_0100, 2, Listed),
+            (0x410f_d880, 2, Listed),
+            (0x410f_d4d0, 2, Listed),
+            (0x410f_d890, 2, Listed),
+            (0x410f_d870, 2, Listed),
+            (0x413f_d8e1, 2, Listed),
+            (0x4e0f_d8e0, 0, Never),
+            (0x410f_d8a0, 2, Listed),
+            (0x410f_d8b0, 2, Listed),
+            (0x410f_d8cf, 2, OtherRevision),
+            (0x411f_d8c0, 2, OtherRevision),
+            (0x411f_d8c1, 2, Listed),
+            (0x412f_d8c0, 2, Listed),
+            (0x411f_d900, 2, OtherRevision),
+            (0x411f_d901, 2, Listed),
             (0x000f_0510, 2, MayAbort(2)),
             (0x410f_d0c1, 0, Never),
             (0x410f_d0c1, 1, MayAbort(1)),
